@@ -1,0 +1,49 @@
+package engine
+
+import "math"
+
+// Never is the RetryAfter of a call that no wait can help: its cost is above
+// the limit's capacity.
+const Never int64 = -1
+
+// Decision is the answer to one check of one limit. Times are nanoseconds.
+type Decision struct {
+	// Allowed is how many units were granted: the cost when the call passes,
+	// the part that was there with AtMost, 0 when it is denied. OK tells a
+	// pass from a denial; the two differ for a cost of 0 and for refunds.
+	Allowed int64
+	OK      bool
+	// Limit is the capacity: the burst of a token or leaky bucket, the limit
+	// of a window.
+	Limit int64
+	// Remaining is how many units a call right now could still take, rounded
+	// down, never below 0.
+	Remaining int64
+	// RetryAfter is 0 for a call that passed, the wait in ns after which this
+	// same cost would pass (and 1 ns before which it would be denied), or
+	// Never.
+	RetryAfter int64
+	// ResetAfter is the wait in ns until the limit is full again.
+	ResetAfter int64
+	// Delay is the wait in ns before the call should proceed: for leaky
+	// buckets and WAIT. 0 otherwise.
+	Delay int64
+}
+
+// Options are the parts of a check that belong to the whole call.
+type Options struct {
+	// Peek answers what the call would get and writes nothing.
+	Peek bool
+	// Force charges the cost even into debt; the call always passes.
+	Force bool
+	// AtMost grants what is there, up to the cost.
+	AtMost bool
+	// Wait admits, charged now, what can run within this many ns.
+	Wait int64
+	// Debt admits down to -Debt units.
+	Debt int64
+}
+
+// maxInstant bounds every stored time: 2^62 ns is the year 2116, and leaves
+// room to add two bounded spans without wrapping an int64.
+const maxInstant = math.MaxInt64 / 2
