@@ -1,0 +1,172 @@
+package engine
+
+import "strings"
+
+// Algorithm names the rule of a limit and the kind of state its keys hold.
+type Algorithm uint8
+
+// The zero value is Token, the default algorithm. Slots and Counter are kinds
+// of state that have commands of their own: RL.ACQUIRE and INCREX.
+const (
+	Token Algorithm = iota
+	Leaky
+	Fixed
+	Sliding
+	Log
+	Slots
+	Counter
+)
+
+var algorithmNames = [...]string{"token", "leaky", "fixed", "sliding", "log", "slots", "counter"}
+
+// ParseAlgorithm returns the algorithm named s, in any case: token, leaky,
+// fixed, sliding or log.
+func ParseAlgorithm(s string) (Algorithm, bool) {
+	for i, name := range algorithmNames[:Log+1] {
+		if strings.EqualFold(s, name) {
+			return Algorithm(i), true
+		}
+	}
+	return 0, false
+}
+
+// String returns the lower-case name.
+func (a Algorithm) String() string {
+	if int(a) < len(algorithmNames) {
+		return algorithmNames[a]
+	}
+	return "unknown"
+}
+
+// Rounding says how a token or leaky limit rounds the time of one unit,
+// period/limit.
+type Rounding uint8
+
+const (
+	// Exact keeps a 32-bit binary fraction of a nanosecond and rounds the time
+	// of a call's whole cost down: the long-run rate is above the nominal one
+	// by less than 2.4e-10 of it.
+	Exact Rounding = iota
+	// Nanosecond truncates the time of one unit to ns, as redis-cell does.
+	Nanosecond
+	// Microsecond rounds the time of one unit half up to µs, at least 1 µs, as
+	// the GCRA command of Redis does.
+	Microsecond
+)
+
+// Align says where the windows of a fixed or sliding limit start.
+type Align uint8
+
+const (
+	// Epoch starts windows at multiples of the period since 1970.
+	Epoch Align = iota
+	// First starts a window at the first hit after the last one was over.
+	First
+)
+
+// Limit is what a key is checked against: at most Limit units per Period. It
+// is comparable, so that equal limits can be interned as one.
+type Limit struct {
+	Algorithm Algorithm
+	Rounding  Rounding
+	Align     Align
+	// Limit is the number of units per period; of a concurrency limit, the
+	// units that may be held at once.
+	Limit int64
+	// Period is in ns. Slots and counters have none.
+	Period int64
+	// Burst is the capacity of a token or leaky bucket, 0 = Limit. The other
+	// algorithms have none.
+	Burst int64
+}
+
+// Capacity returns how many units a full limit holds.
+func (l Limit) Capacity() int64 {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Limit
+}
+
+// Validate returns nil for a limit that can be compiled: Limit at least 1,
+// Period from 1 ns to 100 years, and for token and leaky at most 1e9 units per
+// second, and a burst that refills within 100 years.
+func (l Limit) Validate() error {
+	bucket := l.Algorithm == Token || l.Algorithm == Leaky
+	window := l.Algorithm == Fixed || l.Algorithm == Sliding
+	switch {
+	case l.Algorithm > Counter:
+		return errAlgorithm
+	case l.Algorithm == Counter:
+		return nil
+	case l.Limit < 1:
+		return errLimit
+	case !bucket && l.Limit > maxCount:
+		return errLimitTooLarge
+	case l.Burst != 0 && !bucket:
+		return errBurstAlgorithm
+	case l.Burst < 0:
+		return errBurst
+	case l.Align != Epoch && !window:
+		return errAlignAlgorithm
+	case l.Rounding != Exact && !bucket:
+		return errRounding
+	case l.Algorithm == Slots:
+		return nil
+	case l.Period < 1 || l.Period > maxSpan:
+		return errPeriod
+	case !bucket:
+		return nil
+	case l.Limit > l.Period && l.Rounding != Microsecond:
+		return errRate
+	}
+	num, den := l.interval()
+	if capacity := times(uint64(l.Capacity()), num, den); capacity.exceeds(maxSpan) {
+		return errCapacity
+	}
+	return nil
+}
+
+// interval returns the time of one unit of a token or leaky limit as the
+// fraction num/den ns in lowest terms, num >= den. The limit's rate must be
+// valid.
+func (l Limit) interval() (num, den uint64) {
+	switch l.Rounding {
+	case Nanosecond:
+		return uint64(l.Period / l.Limit), 1
+	case Microsecond:
+		// floor((x+500)/1000) needs only the whole part of x.
+		return uint64(max((l.Period/l.Limit+500)/1000, 1)) * 1000, 1
+	}
+	g := gcd(uint64(l.Period), uint64(l.Limit))
+	return uint64(l.Period) / g, uint64(l.Limit) / g
+}
+
+func gcd(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// rule is a Limit with everything precomputed that a check needs, so that a
+// call of cost 1 is admitted without a division.
+type rule struct {
+	limit    Limit
+	burst    int64  // units of a full limit
+	period   int64  // ns
+	num, den uint64 // time of one unit is num/den ns, lowest terms, num >= den >= 1
+	unit     span   // num/den rounded down
+	capacity span   // time of burst units, rounded down: GCRA's delay variation tolerance
+}
+
+// compile precomputes l, which must be valid.
+func compile(l Limit) rule {
+	r := rule{limit: l, burst: l.Capacity(), period: l.Period}
+	if l.Algorithm == Token || l.Algorithm == Leaky {
+		r.num, r.den = l.interval()
+		r.unit = times(1, r.num, r.den)
+		r.capacity = times(uint64(r.burst), r.num, r.den)
+	}
+	return r
+}
