@@ -1,0 +1,123 @@
+package resp
+
+import "bytes"
+
+// inline parses a line of words, as typed into a terminal.
+func (p *Parser) inline(buf []byte, args [][]byte) ([][]byte, int, error) {
+	nl := bytes.IndexByte(buf, '\n')
+	if nl < 0 {
+		if len(buf) > MaxInline {
+			return args, 0, ErrInlineTooLong
+		}
+		return args, 0, nil
+	}
+	line := buf[:nl]
+	if nl > 0 && line[nl-1] == '\r' {
+		line = line[:nl-1]
+	}
+	args, ok := splitWords(line, args)
+	if !ok {
+		return args[:0], 0, ErrUnbalancedQuotes
+	}
+	return args, nl + 1, nil
+}
+
+// splitWords splits a line by Redis's quoting rules (sdssplitargs): words are
+// separated by spaces; "…" may hold \n \r \t \b \a, \xHH and escaped quotes,
+// '…' only \'; a closing quote must be followed by a space or the end. Words
+// are unescaped in place: what comes out is never longer than what went in. It
+// returns false for unbalanced quotes.
+func splitWords(line []byte, args [][]byte) ([][]byte, bool) {
+	i := 0
+	for {
+		for i < len(line) && isSpace(line[i]) {
+			i++
+		}
+		// Redis treats the line as a C string: a NUL ends it.
+		if i == len(line) || line[i] == 0 {
+			return args, true
+		}
+		start, out := i, i
+		for i < len(line) && !isSpace(line[i]) {
+			switch line[i] {
+			case '"', '\'':
+				var ok bool
+				if i, out, ok = unquote(line, i, out); !ok {
+					return args, false
+				}
+				if i < len(line) && !isSpace(line[i]) {
+					return args, false
+				}
+			case 0:
+				line = line[:i]
+			default:
+				line[out] = line[i]
+				out++
+				i++
+			}
+		}
+		args = append(args, line[start:out:out])
+	}
+}
+
+// unquote copies the quoted text that opens at line[i] to line[out:] and
+// returns the positions behind both. It returns false when the quote is not
+// closed.
+func unquote(line []byte, i, out int) (int, int, bool) {
+	quote := line[i]
+	for i++; i < len(line); {
+		c := line[i]
+		switch {
+		case c == quote:
+			return i + 1, out, true
+		case c == 0:
+			return 0, 0, false
+		case quote == '\'' && c == '\\' && i+1 < len(line) && line[i+1] == '\'':
+			c = '\''
+			i += 2
+		case quote == '"' && c == '\\' && i+3 < len(line) && line[i+1] == 'x' && isHex(line[i+2]) && isHex(line[i+3]):
+			c = hexValue(line[i+2])<<4 | hexValue(line[i+3])
+			i += 4
+		case quote == '"' && c == '\\' && i+1 < len(line):
+			c = unescape(line[i+1])
+			i += 2
+		default:
+			i++
+		}
+		line[out] = c
+		out++
+	}
+	return 0, 0, false
+}
+
+func unescape(c byte) byte {
+	switch c {
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	case 'b':
+		return '\b'
+	case 'a':
+		return '\a'
+	}
+	return c
+}
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func hexValue(c byte) byte {
+	switch {
+	case c <= '9':
+		return c - '0'
+	case c <= 'F':
+		return c - 'A' + 10
+	}
+	return c - 'a' + 10
+}

@@ -1,0 +1,252 @@
+package resp
+
+import (
+	"bytes"
+	"math"
+)
+
+// MaxInline is the longest inline command, and the longest line that
+// announces a count or a length, in bytes. It is Redis's
+// PROTO_INLINE_MAX_SIZE.
+const MaxInline = 64 << 10
+
+// ProtocolError is a breach of the protocol, in Redis's words. After one the
+// stream cannot be followed any more: the connection is to be closed.
+type ProtocolError string
+
+func (e ProtocolError) Error() string { return string(e) }
+
+// These errors are returned by Parser.Next.
+const (
+	ErrUnauthMultibulk  ProtocolError = "Protocol error: unauthenticated multibulk length"
+	ErrUnauthBulk       ProtocolError = "Protocol error: unauthenticated bulk length"
+	ErrMultibulkLength  ProtocolError = "Protocol error: invalid multibulk length"
+	ErrBulkLength       ProtocolError = "Protocol error: invalid bulk length"
+	ErrMultibulkTooLong ProtocolError = "Protocol error: too big mbulk count string"
+	ErrBulkTooLong      ProtocolError = "Protocol error: too big bulk count string"
+	ErrInlineTooLong    ProtocolError = "Protocol error: too big inline request"
+	ErrUnbalancedQuotes ProtocolError = "Protocol error: unbalanced quotes in request"
+)
+
+// Limits bound one command. The zero value admits nothing.
+type Limits struct {
+	// MaxArgs is the largest number of arguments, the command's name
+	// included.
+	MaxArgs int
+	// MaxBulk is the longest argument in bytes.
+	MaxBulk int
+	// Unauthenticated chooses the error of a command above the limits: a
+	// client that has not said its password is told so.
+	Unauthenticated bool
+}
+
+// Unauthenticated are Redis's bounds for a client before it has
+// authenticated: 10 arguments of 16 KiB.
+var Unauthenticated = Limits{MaxArgs: 10, MaxBulk: 16 << 10, Unauthenticated: true}
+
+// Parser finds the next command in a buffer that grows. The zero value is
+// ready to use.
+//
+// A complete command of usual form is parsed in one pass without state. Only a
+// command that is still incomplete leaves state behind (where its arguments
+// are), so that a command which arrives in many small pieces costs time
+// proportional to its length and not to its square.
+type Parser struct {
+	active bool   // a multibulk command has begun and is incomplete
+	pos    int    // the next byte to parse
+	left   int    // arguments still to come
+	bulk   int    // length of the argument at pos, or -1 while unknown
+	spans  []span // the arguments found so far
+}
+
+// span is an argument's place, relative to the first byte of its command.
+type span struct{ off, len int }
+
+// spansKept is how many spans of capacity an idle parser may keep: enough for
+// an ordinary command, too little to matter on ten thousand connections.
+const spansKept = 16
+
+// Next parses the command at the start of buf and appends its arguments to
+// args[:0]. It returns how many bytes the command took: 0 when buf holds no
+// complete command. A command of no arguments (an empty line, `*0`) takes
+// bytes and returns none.
+//
+// After a return of 0, the next call's buf must begin with the same bytes.
+// Arguments are views into buf; the quoted ones of an inline command are
+// unescaped in place.
+func (p *Parser) Next(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, error) {
+	args = args[:0]
+	if len(buf) == 0 {
+		return args, 0, nil
+	}
+	if buf[0] != '*' {
+		return p.inline(buf, args)
+	}
+	if !p.active {
+		if args, n := whole(buf, lim, args); n > 0 {
+			return args, n, nil
+		}
+	}
+	return p.resume(buf, lim, args[:0])
+}
+
+// whole parses a multibulk command that is complete, well-formed and within
+// limits, and returns 0 for every other: resume then finds out what it is.
+func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
+	count, i := number(buf, 1)
+	if i == 0 || count > lim.MaxArgs {
+		return args, 0
+	}
+	for ; count > 0; count-- {
+		if i >= len(buf) || buf[i] != '$' {
+			return args, 0
+		}
+		n, body := number(buf, i+1)
+		if body == 0 || n > lim.MaxBulk || len(buf)-body < n+2 {
+			return args, 0
+		}
+		args = append(args, buf[body:body+n:body+n])
+		i = body + n + 2
+	}
+	return args, i
+}
+
+// number parses the decimal number at buf[i:] and its CRLF. It returns the
+// position behind them, or 0 when they are not complete or not of the plainest
+// form (1 to 9 digits, no sign, no leading zero).
+func number(buf []byte, i int) (n, next int) {
+	j := i
+	for ; j < len(buf); j++ {
+		d := buf[j] - '0'
+		if d > 9 {
+			break
+		}
+		n = n*10 + int(d)
+	}
+	digits := j - i
+	if digits == 0 || digits > 9 || j+1 >= len(buf) || buf[j] != '\r' {
+		return 0, 0
+	}
+	if digits > 1 && buf[i] == '0' {
+		return 0, 0
+	}
+	return n, j + 2
+}
+
+// resume parses what has arrived of a multibulk command, from where the last
+// call stopped.
+func (p *Parser) resume(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, error) {
+	if !p.active {
+		count, next, err := header(buf, 0, ErrMultibulkTooLong, ErrMultibulkLength)
+		if next == 0 || err != nil {
+			return args, 0, err
+		}
+		switch {
+		case count > int64(lim.MaxArgs) && lim.Unauthenticated:
+			return args, 0, ErrUnauthMultibulk
+		case count > int64(lim.MaxArgs):
+			return args, 0, ErrMultibulkLength
+		case count <= 0:
+			return args, next, nil
+		}
+		p.active, p.pos, p.left, p.bulk = true, next, int(count), -1
+		p.spans = p.spans[:0]
+	}
+	for p.left > 0 {
+		if p.bulk < 0 {
+			n, next, err := header(buf, p.pos, ErrBulkTooLong, ErrBulkLength)
+			if next == 0 || err != nil {
+				return args, 0, err
+			}
+			if c := buf[p.pos]; c != '$' {
+				return args, 0, ProtocolError("Protocol error: expected '$', got '" + string(rune(c)) + "'")
+			}
+			switch {
+			case n < 0:
+				return args, 0, ErrBulkLength
+			case n > int64(lim.MaxBulk) && lim.Unauthenticated:
+				return args, 0, ErrUnauthBulk
+			case n > int64(lim.MaxBulk):
+				return args, 0, ErrBulkLength
+			}
+			p.pos, p.bulk = next, int(n)
+		}
+		if len(buf)-p.pos < p.bulk+2 {
+			return args, 0, nil
+		}
+		p.spans = append(p.spans, span{p.pos, p.bulk})
+		p.pos += p.bulk + 2
+		p.bulk = -1
+		p.left--
+	}
+	for _, s := range p.spans {
+		args = append(args, buf[s.off:s.off+s.len:s.off+s.len])
+	}
+	n := p.pos
+	p.active = false
+	p.spans = p.spans[:0]
+	if cap(p.spans) > spansKept {
+		p.spans = nil
+	}
+	return args, n, nil
+}
+
+// header parses the line at buf[i:], a type byte and a number, as Redis does:
+// up to a CR, whatever byte follows it. It returns the position behind the
+// line, or 0 when it is incomplete.
+func header(buf []byte, i int, tooLong, invalid ProtocolError) (n int64, next int, err error) {
+	cr := bytes.IndexByte(buf[i:], '\r')
+	if cr < 0 {
+		if len(buf)-i > MaxInline {
+			return 0, 0, tooLong
+		}
+		return 0, 0, nil
+	}
+	if i+cr+1 >= len(buf) {
+		return 0, 0, nil
+	}
+	next = i + cr + 2
+	if buf[i] == '$' || buf[i] == '*' {
+		var ok bool
+		if n, ok = ParseInt(buf[i+1 : i+cr]); !ok || n > math.MaxInt32 {
+			return 0, 0, invalid
+		}
+	}
+	return n, next, nil
+}
+
+// ParseInt parses a decimal 64-bit integer as strictly as Redis's string2ll:
+// no plus sign, no leading zeros, no spaces, no overflow.
+func ParseInt(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 20 {
+		return 0, false
+	}
+	if len(b) == 1 && b[0] == '0' {
+		return 0, true
+	}
+	negative := b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || b[0] < '1' || b[0] > '9' {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range b {
+		d := uint64(c - '0')
+		if d > 9 || n > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		n = n*10 + d
+	}
+	if negative {
+		if n > 1<<63 {
+			return 0, false
+		}
+		return int64(-n), true
+	}
+	if n > math.MaxInt64 {
+		return 0, false
+	}
+	return int64(n), true
+}

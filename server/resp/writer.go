@@ -1,0 +1,162 @@
+package resp
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/tidwall/redcon"
+)
+
+// Writer appends replies to B. The zero value writes RESP2; replies that
+// RESP2 has no form for take the form Redis gives them there.
+type Writer struct {
+	B     []byte
+	RESP3 bool
+}
+
+// Int writes an integer.
+func (w *Writer) Int(n int64) {
+	// Most integers of a reply have one or two digits; the general case
+	// costs a call and a pass through a scratch buffer.
+	if uint64(n) < 10 {
+		w.B = append(w.B, ':', byte('0'+n), '\r', '\n')
+		return
+	}
+	if uint64(n) < 100 {
+		w.B = append(w.B, ':', byte('0'+n/10), byte('0'+n%10), '\r', '\n')
+		return
+	}
+	w.B = append(w.B, ':')
+	w.B = strconv.AppendInt(w.B, n, 10)
+	w.B = append(w.B, '\r', '\n')
+}
+
+// Uint writes an unsigned integer. RESP has none above 2^63-1: clients read
+// such a number as best they can.
+func (w *Writer) Uint(n uint64) { w.B = redcon.AppendUint(w.B, n) }
+
+// Bulk writes a binary-safe string.
+func (w *Writer) Bulk(b []byte) { w.B = redcon.AppendBulk(w.B, b) }
+
+// BulkString writes a binary-safe string.
+func (w *Writer) BulkString(s string) { w.B = redcon.AppendBulkString(w.B, s) }
+
+// Simple writes a status, such as OK. Line breaks become spaces.
+func (w *Writer) Simple(s string) { w.B = redcon.AppendString(w.B, s) }
+
+// OK writes the status OK.
+func (w *Writer) OK() { w.B = append(w.B, "+OK\r\n"...) }
+
+// Error writes an error; s begins with its code, such as ERR. Line breaks
+// become spaces.
+func (w *Writer) Error(s string) { w.B = redcon.AppendError(w.B, s) }
+
+// Array opens an array of n replies, which the caller writes next.
+func (w *Writer) Array(n int) { w.header('*', n) }
+
+// Map opens a map of n pairs, key before value: in RESP2 an array of 2n.
+func (w *Writer) Map(n int) {
+	if w.RESP3 {
+		w.header('%', n)
+		return
+	}
+	w.header('*', 2*n)
+}
+
+// Set opens a set of n replies: in RESP2 an array.
+func (w *Writer) Set(n int) {
+	if w.RESP3 {
+		w.header('~', n)
+		return
+	}
+	w.header('*', n)
+}
+
+// Push opens an out-of-band message of n replies: in RESP2 an array.
+func (w *Writer) Push(n int) {
+	if w.RESP3 {
+		w.header('>', n)
+		return
+	}
+	w.header('*', n)
+}
+
+// Null writes the absence of a value: in RESP2 a null bulk string.
+func (w *Writer) Null() {
+	if w.RESP3 {
+		w.B = append(w.B, "_\r\n"...)
+		return
+	}
+	w.B = append(w.B, "$-1\r\n"...)
+}
+
+// NullArray writes the absence of an array: in RESP3 the only null there is.
+func (w *Writer) NullArray() {
+	if w.RESP3 {
+		w.B = append(w.B, "_\r\n"...)
+		return
+	}
+	w.B = append(w.B, "*-1\r\n"...)
+}
+
+// Double writes a floating-point number: in RESP2 a bulk string.
+func (w *Writer) Double(f float64) {
+	var scratch [32]byte
+	var s []byte
+	switch {
+	case math.IsInf(f, 1):
+		s = append(scratch[:0], "inf"...)
+	case math.IsInf(f, -1):
+		s = append(scratch[:0], "-inf"...)
+	case math.IsNaN(f):
+		s = append(scratch[:0], "nan"...)
+	default:
+		s = strconv.AppendFloat(scratch[:0], f, 'g', -1, 64)
+	}
+	if !w.RESP3 {
+		w.Bulk(s)
+		return
+	}
+	w.B = append(w.B, ',')
+	w.B = append(w.B, s...)
+	w.B = append(w.B, '\r', '\n')
+}
+
+// Bool writes a truth value: in RESP2 the integer 1 or 0.
+func (w *Writer) Bool(v bool) {
+	switch {
+	case w.RESP3 && v:
+		w.B = append(w.B, "#t\r\n"...)
+	case w.RESP3:
+		w.B = append(w.B, "#f\r\n"...)
+	case v:
+		w.B = append(w.B, ":1\r\n"...)
+	default:
+		w.B = append(w.B, ":0\r\n"...)
+	}
+}
+
+// Verbatim writes a text for people, of a format such as txt (three letters):
+// in RESP2 a bulk string.
+func (w *Writer) Verbatim(format, s string) {
+	if !w.RESP3 {
+		w.BulkString(s)
+		return
+	}
+	w.header('=', len(s)+4)
+	w.B = append(w.B, format...)
+	w.B = append(w.B, ':')
+	w.B = append(w.B, s...)
+	w.B = append(w.B, '\r', '\n')
+}
+
+// header writes a type byte and a count.
+func (w *Writer) header(kind byte, n int) {
+	if uint(n) < 10 {
+		w.B = append(w.B, kind, byte('0'+n), '\r', '\n')
+		return
+	}
+	w.B = append(w.B, kind)
+	w.B = strconv.AppendInt(w.B, int64(n), 10)
+	w.B = append(w.B, '\r', '\n')
+}
