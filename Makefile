@@ -1,0 +1,47 @@
+# Headgate. `make` lists the targets.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+FUZZTIME ?= 3s
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test deps unit race fuzz lint fmt bench clients test-clients
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/headgate
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/headgate ./cmd/headgate
+
+run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
+	exec bin/headgate serve
+
+test: deps lint unit race fuzz clients ## everything a change must pass; installs what it needs
+
+deps: # the programs that tests start
+	scripts/test-deps.sh
+
+unit: ## unit and black-box tests
+	$(GO) test ./...
+
+race: ## the same under the race detector
+	$(GO) test -race ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (3s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+lint: ## gofmt, go vet, staticcheck
+	scripts/lint.sh
+
+fmt: ## format the Go sources
+	gofmt -l -w .
+
+bench: build ## measure against Redis and other peers; rewrites docs/benchmarks
+	$(GO) run ./bench
+
+clients: build # the client libraries that need no more than Go, Node and Python
+	clients/run.sh go node python
+
+test-clients: build ## every client library, Java and Rust included
+	clients/run.sh go node python java rust c

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+)
+
+func checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check-config",
+		Short: "Check flags, environment and configuration file, and print the result",
+		Long: "check-config resolves the configuration as serve would, starts nothing, and prints\n" +
+			"every parameter with the place its value comes from.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := config.Load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			return loaded.Print(cmd.OutOrStdout())
+		},
+	}
+	addConfigFlags(cmd)
+	return cmd
+}

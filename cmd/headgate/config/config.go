@@ -1,0 +1,100 @@
+package config
+
+import "time"
+
+// Config is a resolved configuration. The fields are documented in the table
+// of parameters, under the name of the flag.
+type Config struct {
+	Listen         string
+	HTTPListen     string
+	UnixSocket     string
+	UnixSocketPerm uint32
+	TCPKeepalive   time.Duration
+
+	TLSListen      string
+	TLSCert        string
+	TLSKey         string
+	TLSCA          string
+	TLSAuthClients string
+
+	RequirePass   string
+	ProtectedMode bool
+
+	MaxClients              int
+	Timeout                 time.Duration
+	WriteTimeout            time.Duration
+	ProtoMaxBulkLen         int64
+	MaxArgs                 int
+	ClientQueryBufferLimit  int64
+	ClientOutputBufferLimit int64
+	MaxHeldReplies          int
+
+	MaxMemory       int64
+	MaxMemoryPolicy string
+	Shards          int
+	LogMaxEntries   int
+	TopK            int
+
+	IOThreads       int
+	ShutdownTimeout time.Duration
+
+	LogLevel                string
+	LogFormat               string
+	SlowlogLogSlowerThan    time.Duration
+	SlowlogMaxLen           int
+	LatencyMonitorThreshold time.Duration
+	Pprof                   bool
+}
+
+// Eviction policies of maxmemory-policy.
+const (
+	EvictReplenished = "evict-replenished"
+	NoEviction       = "noeviction"
+)
+
+// Client certificate modes of tls-auth-clients.
+const (
+	AuthRequired = "yes"
+	AuthOptional = "optional"
+	AuthNone     = "no"
+)
+
+// Log formats.
+const (
+	FormatText = "text"
+	FormatJSON = "json"
+)
+
+// defaults is the configuration of a server that is told nothing.
+func defaults() Config {
+	var c Config
+	for _, p := range Params {
+		if err := p.Value(&c).Set(p.Default); err != nil {
+			panic("config: default of " + p.Name + ": " + err.Error())
+		}
+	}
+	return c
+}
+
+// TLS reports whether any port speaks TLS.
+func (c *Config) TLS() bool { return c.TLSCert != "" }
+
+// PlainListen is the address for the Redis protocol without TLS, or "". With a
+// certificate, listen speaks TLS unless tls-listen names a port of its own.
+func (c *Config) PlainListen() string {
+	if c.TLS() && c.TLSListen == "" {
+		return ""
+	}
+	return c.Listen
+}
+
+// SecureListen is the address for the Redis protocol over TLS, or "".
+func (c *Config) SecureListen() string {
+	if !c.TLS() {
+		return ""
+	}
+	if c.TLSListen == "" {
+		return c.Listen
+	}
+	return c.TLSListen
+}

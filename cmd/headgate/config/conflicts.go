@@ -1,0 +1,94 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// conflicts reports values that are fine alone and wrong together.
+func (l *Loaded) conflicts() error {
+	err := l.Config.conflicts()
+	// Not a conflict of values: the default of tls-auth-clients is harmless
+	// without tls-ca, but someone who asks for it believes to be protected.
+	if _, asked := l.Sources["tls-auth-clients"]; asked && l.TLSAuthClients != AuthNone && l.TLSCA == "" {
+		err = errors.Join(err, fmt.Errorf("tls-auth-clients %s needs tls-ca: there is no authority to check client certificates against", l.TLSAuthClients))
+	}
+	return err
+}
+
+func (c *Config) conflicts() error {
+	var errs []error
+	report := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		report("tls-cert and tls-key need each other: only one is set")
+	}
+	if c.TLSCert == "" && c.TLSCA != "" {
+		report("tls-ca needs tls-cert and tls-key")
+	}
+	if c.TLSCert == "" && c.TLSListen != "" {
+		report("tls-listen needs tls-cert and tls-key")
+	}
+	if c.Listen == "" && c.TLSListen == "" && c.UnixSocket == "" {
+		report("nothing to listen on: listen, tls-listen and unixsocket are all empty")
+	}
+	if c.UnixSocketPerm != 0 && c.UnixSocket == "" {
+		report("unixsocketperm needs unixsocket")
+	}
+	addresses := []struct{ name, address string }{
+		{"listen", c.Listen}, {"tls-listen", c.TLSListen}, {"http-listen", c.HTTPListen},
+	}
+	for i, a := range addresses {
+		for _, b := range addresses[:i] {
+			if overlap(a.address, b.address) {
+				report("%s %s and %s %s are the same port", b.name, b.address, a.name, a.address)
+			}
+		}
+	}
+	if c.ClientQueryBufferLimit < c.ProtoMaxBulkLen {
+		report("client-query-buffer-limit %s is below proto-max-bulk-len %s", formatSize(c.ClientQueryBufferLimit), formatSize(c.ProtoMaxBulkLen))
+	}
+	if c.ProtectedMode && c.RequirePass == "" {
+		if a := c.PlainListen(); a != "" && !loopback(a) {
+			report(protected, "listen", a)
+		}
+		certified := c.TLSCA != "" && c.TLSAuthClients == AuthRequired
+		if a := c.SecureListen(); a != "" && !loopback(a) && !certified {
+			report(protected, "the TLS port", a)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+const protected = "%s %s is open to other machines without a password: set requirepass, or protected-mode no if the network is trusted"
+
+// overlap reports whether two host:port addresses cannot both be listened on.
+func overlap(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	hostA, portA, _ := net.SplitHostPort(a)
+	hostB, portB, _ := net.SplitHostPort(b)
+	if portA != portB || portA == "0" {
+		return false
+	}
+	return hostA == hostB || everywhere(hostA) || everywhere(hostB)
+}
+
+func everywhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+// loopback reports whether only this machine can reach a host:port address. A
+// name other than localhost counts as open: what it resolves to may change.
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// The configuration file is named beside the parameters: it cannot name itself.
+const (
+	fileFlag = "config"
+	fileEnv  = envPrefix + "CONFIG"
+)
+
+// flag keeps the text of one parameter until Load sets it over the other
+// sources. A bad value is reported while the command line is parsed.
+type flag struct {
+	param *Param
+	text  string
+}
+
+func (f *flag) Set(s string) error {
+	var scratch Config
+	v := f.param.Value(&scratch)
+	if v.Set(s) != nil {
+		return fmt.Errorf("want %s", v.Allowed())
+	}
+	f.text = s
+	return nil
+}
+
+func (f *flag) String() string { return f.text }
+func (f *flag) Type() string   { return f.param.Value(new(Config)).Type() }
+
+// AddFlags adds --config and every parameter to fs.
+func AddFlags(fs *pflag.FlagSet) {
+	fs.String(fileFlag, "", "YAML `path` with parameters by these names (environment "+fileEnv+")")
+	for i := range Params {
+		p := &Params[i]
+		fs.Var(&flag{param: p, text: p.Default}, p.Name, p.Doc)
+	}
+}
+
+// Usage is the help text of the flags in fs, by section.
+func Usage(fs *pflag.FlagSet, width int) string {
+	var out string
+	section := pflag.NewFlagSet("", pflag.ContinueOnError)
+	section.SortFlags = false
+	print := func(title string) {
+		if section.HasFlags() {
+			out += title + ":\n" + section.FlagUsagesWrapped(width) + "\n"
+		}
+		section = pflag.NewFlagSet("", pflag.ContinueOnError)
+		section.SortFlags = false
+	}
+	section.AddFlag(fs.Lookup(fileFlag))
+	title := "Configuration"
+	for i := range Params {
+		if p := &Params[i]; p.Section != title {
+			print(title)
+			title = p.Section
+		}
+		section.AddFlag(fs.Lookup(Params[i].Name))
+	}
+	print(title)
+	return out
+}

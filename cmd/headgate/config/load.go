@@ -1,0 +1,92 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+const envPrefix = "HEADGATE_"
+
+// Loaded is a configuration and where each of its values comes from.
+type Loaded struct {
+	Config
+	// Sources names, by parameter, the origin of a value that is not the
+	// default: "flag --x", "environment HEADGATE_X" or "file:line".
+	Sources map[string]string
+}
+
+// Load resolves the configuration from parsed flags (see [AddFlags]) and from
+// the environment, in the form of os.Environ. The error joins everything that
+// is wrong, one line each, with the name of the parameter and where it was set.
+func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
+	l := Loaded{Config: defaults(), Sources: map[string]string{}}
+	env, errs := readEnv(environ)
+
+	name, _ := flags.GetString(fileFlag)
+	if v, ok := env[fileEnv]; ok && !flags.Changed(fileFlag) {
+		name = v
+	}
+	if name != "" {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return l, fmt.Errorf("read configuration: %w", err)
+		}
+		errs = append(errs, l.setFile(name, data)...)
+	}
+	for i := range Params {
+		p := &Params[i]
+		if v, ok := env[p.Env()]; ok {
+			errs = append(errs, l.set(p, v, "environment "+p.Env()))
+		}
+		if f := flags.Lookup(p.Name); f != nil && f.Changed {
+			errs = append(errs, l.set(p, f.Value.String(), "flag --"+p.Name))
+		}
+	}
+	// Conflicts between values of which some are wrong would only confuse.
+	if err := errors.Join(errs...); err != nil {
+		return l, err
+	}
+	return l, l.conflicts()
+}
+
+// set gives p a value; from names the origin.
+func (l *Loaded) set(p *Param, value, from string) error {
+	v := p.Value(&l.Config)
+	if err := v.Set(value); err != nil {
+		return fmt.Errorf("%s: %s: bad value %q: want %s", from, p.Name, value, v.Allowed())
+	}
+	l.Sources[p.Name] = from
+	return nil
+}
+
+// serviceLink matches the variables that Kubernetes and Docker links put into
+// the environment of every container when a service is called headgate or
+// headgate-something. They are nobody's setting.
+var serviceLink = regexp.MustCompile(`^HEADGATE(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// readEnv picks the variables of headgate out of environ.
+func readEnv(environ []string) (map[string]string, []error) {
+	known := map[string]bool{fileEnv: true}
+	for i := range Params {
+		known[Params[i].Env()] = true
+	}
+	env := map[string]string{}
+	var errs []error
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		switch {
+		case !strings.HasPrefix(name, envPrefix):
+		case known[name]:
+			env[name] = value
+		case serviceLink.MatchString(name), strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://"):
+		default:
+			errs = append(errs, fmt.Errorf("environment %s: unknown variable; headgate serve --help lists the parameters", name))
+		}
+	}
+	return env, errs
+}

@@ -1,0 +1,237 @@
+package config
+
+import (
+	"math"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Param is one row of the table of parameters.
+type Param struct {
+	// Name is the flag, the YAML key and the name of CONFIG GET.
+	Name string
+	// Section groups parameters in the help text.
+	Section string
+	// Default is the value without any setting, as a user would write it.
+	Default string
+	// Doc is one sentence or two for the help text.
+	Doc string
+	// Mutable parameters can be changed by CONFIG SET.
+	Mutable bool
+	// Secret values are not printed.
+	Secret bool
+	// Value is the parameter's field of a Config.
+	Value func(*Config) Value
+}
+
+// Env is the parameter's environment variable.
+func (p *Param) Env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
+}
+
+// Sections in the order of the help text.
+const (
+	network    = "Network"
+	security   = "Security"
+	limits     = "Limits of clients"
+	store      = "Store"
+	operations = "Operations"
+)
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// Params is the table of parameters, in the order of the help text. It is not
+// modified.
+var Params = []Param{
+	{
+		Name: "listen", Section: network, Default: "127.0.0.1:7379",
+		Doc:   "Address of the Redis protocol. It speaks TLS when tls-cert is set and tls-listen is not.",
+		Value: func(c *Config) Value { return address{text{&c.Listen}} },
+	},
+	{
+		Name: "http-listen", Section: network, Default: "127.0.0.1:7380",
+		Doc:   "Address of HTTP: /metrics, /healthz, /readyz. It speaks TLS when tls-cert is set.",
+		Value: func(c *Config) Value { return address{text{&c.HTTPListen}} },
+	},
+	{
+		Name: "unixsocket", Section: network, Default: "",
+		Doc:   "Unix socket of the Redis protocol.",
+		Value: func(c *Config) Value { return file{text{&c.UnixSocket}} },
+	},
+	{
+		Name: "unixsocketperm", Section: network, Default: "0",
+		Doc:   "Permission bits of the unix socket; 0 leaves them to the umask.",
+		Value: func(c *Config) Value { return fileMode{&c.UnixSocketPerm} },
+	},
+	{
+		Name: "tcp-keepalive", Section: network, Default: "300",
+		Doc:   "Idle time before a TCP keepalive probe, in seconds; 0 sends none.",
+		Value: func(c *Config) Value { return duration{&c.TCPKeepalive, time.Second, 0, 24 * time.Hour} },
+	},
+
+	{
+		Name: "requirepass", Section: security, Default: "", Mutable: true, Secret: true,
+		Doc:   "Password of the default user. A flag shows in the process list: prefer the environment or the file.",
+		Value: func(c *Config) Value { return text{&c.RequirePass} },
+	},
+	{
+		Name: "protected-mode", Section: security, Default: "yes",
+		Doc:   "Refuse to listen beyond the loopback interface without a password or required client certificates.",
+		Value: func(c *Config) Value { return yesNo{&c.ProtectedMode} },
+	},
+	{
+		Name: "tls-listen", Section: security, Default: "",
+		Doc:   "Separate address of the Redis protocol over TLS; listen stays plain.",
+		Value: func(c *Config) Value { return address{text{&c.TLSListen}} },
+	},
+	{
+		Name: "tls-cert", Section: security, Default: "",
+		Doc:   "PEM file with the server's certificate chain. It is read again when it changes.",
+		Value: func(c *Config) Value { return file{text{&c.TLSCert}} },
+	},
+	{
+		Name: "tls-key", Section: security, Default: "",
+		Doc:   "PEM file with the private key of tls-cert.",
+		Value: func(c *Config) Value { return file{text{&c.TLSKey}} },
+	},
+	{
+		Name: "tls-ca", Section: security, Default: "",
+		Doc:   "PEM file with the authorities that sign client certificates.",
+		Value: func(c *Config) Value { return file{text{&c.TLSCA}} },
+	},
+	{
+		Name: "tls-auth-clients", Section: security, Default: AuthRequired,
+		Doc: "With tls-ca: whether clients must (yes), may (optional) or need not (no) show a certificate.",
+		Value: func(c *Config) Value {
+			return enum{&c.TLSAuthClients, []string{AuthRequired, AuthOptional, AuthNone}}
+		},
+	},
+
+	{
+		Name: "maxclients", Section: limits, Default: "10000", Mutable: true,
+		Doc:   "Connections served at a time; one more gets an error and is closed.",
+		Value: func(c *Config) Value { return integer{&c.MaxClients, 1, 1_000_000} },
+	},
+	{
+		Name: "timeout", Section: limits, Default: "0", Mutable: true,
+		Doc:   "Close a connection that has sent nothing for this long, in seconds; 0 never does.",
+		Value: func(c *Config) Value { return duration{&c.Timeout, time.Second, 0, 365 * 24 * time.Hour} },
+	},
+	{
+		Name: "write-timeout", Section: limits, Default: "30s", Mutable: true,
+		Doc:   "Close a connection that has not read its replies for this long; 0 never does.",
+		Value: func(c *Config) Value { return duration{&c.WriteTimeout, time.Second, 0, 24 * time.Hour} },
+	},
+	{
+		Name: "proto-max-bulk-len", Section: limits, Default: "1mb", Mutable: true,
+		Doc:   "Length of one argument.",
+		Value: func(c *Config) Value { return size{p: &c.ProtoMaxBulkLen, least: 64 * kib, most: 512 * mib} },
+	},
+	{
+		Name: "max-args", Section: limits, Default: "65536", Mutable: true,
+		Doc:   "Arguments of one command.",
+		Value: func(c *Config) Value { return integer{&c.MaxArgs, 1024, 1 << 20} },
+	},
+	{
+		Name: "client-query-buffer-limit", Section: limits, Default: "16mb", Mutable: true,
+		Doc:   "Unprocessed input of one connection.",
+		Value: func(c *Config) Value { return size{p: &c.ClientQueryBufferLimit, least: mib, most: gib} },
+	},
+	{
+		Name: "client-output-buffer-limit", Section: limits, Default: "32mb", Mutable: true,
+		Doc:   "Unread replies of one connection; one that crosses it is closed.",
+		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: gib} },
+	},
+	{
+		Name: "max-held-replies", Section: limits, Default: "4096",
+		Doc:   "Replies of one connection that may wait behind a slow command before its input waits too.",
+		Value: func(c *Config) Value { return integer{&c.MaxHeldReplies, 1, 1 << 20} },
+	},
+
+	{
+		Name: "maxmemory", Section: store, Default: "60%", Mutable: true,
+		Doc: "Memory for keys, as a size or as a share of the cgroup's or the host's memory; 0 is no limit.",
+		Value: func(c *Config) Value {
+			return size{p: &c.MaxMemory, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: totalMemory}
+		},
+	},
+	{
+		Name: "maxmemory-policy", Section: store, Default: EvictReplenished, Mutable: true,
+		Doc: "At maxmemory, drop the keys nearest to full quota, or refuse new keys (noeviction).",
+		Value: func(c *Config) Value {
+			return enum{&c.MaxMemoryPolicy, []string{EvictReplenished, NoEviction}}
+		},
+	},
+	{
+		Name: "shards", Section: store, Default: "256",
+		Doc:   "Parts of the table with a lock each; rounded up to a power of two.",
+		Value: func(c *Config) Value { return integer{&c.Shards, 1, 1 << 16} },
+	},
+	{
+		Name: "log-max-entries", Section: store, Default: "1000",
+		Doc:   "Timestamps that a key of the log algorithm may hold.",
+		Value: func(c *Config) Value { return integer{&c.LogMaxEntries, 1, 8192} },
+	},
+	{
+		Name: "top-k", Section: store, Default: "100",
+		Doc:   "Keys that RL.TOP keeps count of.",
+		Value: func(c *Config) Value { return integer{&c.TopK, 1, 10_000} },
+	},
+
+	{
+		Name: "io-threads", Section: operations, Default: strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/2)),
+		Doc:   "Event loops; the default is half of the cores.",
+		Value: func(c *Config) Value { return integer{&c.IOThreads, 1, 1024} },
+	},
+	{
+		Name: "shutdown-timeout", Section: operations, Default: "5s", Mutable: true,
+		Doc:   "Time that a stop waits for what is in flight.",
+		Value: func(c *Config) Value { return duration{&c.ShutdownTimeout, time.Second, 0, time.Hour} },
+	},
+	{
+		Name: "log-level", Section: operations, Default: "info", Mutable: true,
+		Doc:   "Least severity that is logged.",
+		Value: func(c *Config) Value { return enum{&c.LogLevel, []string{"debug", "info", "warn", "error"}} },
+	},
+	{
+		Name: "log-format", Section: operations, Default: FormatText,
+		Doc:   "Form of the log lines on standard error.",
+		Value: func(c *Config) Value { return enum{&c.LogFormat, []string{FormatText, FormatJSON}} },
+	},
+	{
+		Name: "slowlog-log-slower-than", Section: operations, Default: "10ms", Mutable: true,
+		Doc:   "Commands that take longer go to the SLOWLOG; -1 turns it off.",
+		Value: func(c *Config) Value { return duration{&c.SlowlogLogSlowerThan, time.Microsecond, -1000, time.Hour} },
+	},
+	{
+		Name: "slowlog-max-len", Section: operations, Default: "128", Mutable: true,
+		Doc:   "Entries that the SLOWLOG keeps.",
+		Value: func(c *Config) Value { return integer{&c.SlowlogMaxLen, 0, 1 << 16} },
+	},
+	{
+		Name: "latency-monitor-threshold", Section: operations, Default: "0", Mutable: true,
+		Doc:   "Events that take at least this long go to LATENCY; 0 turns it off.",
+		Value: func(c *Config) Value { return duration{&c.LatencyMonitorThreshold, time.Millisecond, 0, time.Hour} },
+	},
+	{
+		Name: "pprof", Section: operations, Default: "no",
+		Doc:   "Serve Go's profiles on the HTTP port, under /debug/pprof/.",
+		Value: func(c *Config) Value { return yesNo{&c.Pprof} },
+	},
+}
+
+// find returns the parameter of that name, or nil.
+func find(name string) *Param {
+	for i := range Params {
+		if Params[i].Name == name {
+			return &Params[i]
+		}
+	}
+	return nil
+}

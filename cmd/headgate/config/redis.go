@@ -1,0 +1,49 @@
+package config
+
+import "net"
+
+// alias is a name of redis.conf that tools and clients ask CONFIG GET for. It
+// is answered from a Config and cannot be changed.
+type alias struct {
+	name  string
+	value func(*Config) string
+}
+
+func always(s string) func(*Config) string { return func(*Config) string { return s } }
+
+// aliases are the names of Redis beside those in Params: settings that
+// Headgate spells otherwise, and features it does not have, said as Redis says
+// that they are off.
+var aliases = []alias{
+	{"appendfsync", always("everysec")},
+	{"appendonly", always("no")},
+	{"bind", func(c *Config) string { host, _ := split(c.PlainListen(), c.SecureListen()); return host }},
+	{"cluster-enabled", always("no")},
+	{"daemonize", always("no")},
+	{"databases", always("1")},
+	{"dir", always("")},
+	{"logfile", always("")},
+	{"loglevel", func(c *Config) string { return redisLevels[c.LogLevel] }},
+	{"notify-keyspace-events", always("")},
+	{"port", func(c *Config) string { _, port := split(c.PlainListen()); return port }},
+	{"save", always("")},
+	{"tls-ca-cert-file", func(c *Config) string { return c.TLSCA }},
+	{"tls-cert-file", func(c *Config) string { return c.TLSCert }},
+	{"tls-key-file", func(c *Config) string { return c.TLSKey }},
+	{"tls-port", func(c *Config) string { _, port := split(c.SecureListen()); return port }},
+}
+
+// redisLevels are Redis's words for the values of log-level.
+var redisLevels = map[string]string{"debug": "debug", "info": "notice", "warn": "warning", "error": "warning"}
+
+// split takes apart the first address that is not empty. Port 0 is Redis's
+// "not listening".
+func split(addresses ...string) (host, port string) {
+	for _, a := range addresses {
+		if a != "" {
+			host, port, _ = net.SplitHostPort(a)
+			return host, port
+		}
+	}
+	return "", "0"
+}

@@ -1,0 +1,301 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Value reads and writes one field of a Config as text.
+type Value interface {
+	// Set parses text into the field. Its errors are worded as Redis words
+	// those of CONFIG SET; Allowed says more for a person who edits a file.
+	Set(text string) error
+	// String is the field in the form Set accepts.
+	String() string
+	// Redis is the field as CONFIG GET answers it: sizes in bytes, durations
+	// as a bare number of the parameter's unit.
+	Redis() string
+	// Type names the kind of value in the help text.
+	Type() string
+	// Allowed says which values Set accepts, to follow "want".
+	Allowed() string
+}
+
+// Errors of Set, in Redis's words.
+var (
+	errNotInteger  = errors.New("argument couldn't be parsed into an integer")
+	errNotMemory   = errors.New("argument must be a memory value")
+	errNotDuration = errors.New("argument must be a duration")
+	errNotYesNo    = errors.New("argument must be 'yes' or 'no'")
+	errNotAddress  = errors.New("argument must be host:port")
+	errNotOctal    = errors.New("argument couldn't be parsed as an octal file mode")
+)
+
+func rangeError(least, most int64) error {
+	return fmt.Errorf("argument must be between %d and %d inclusive", least, most)
+}
+
+// text is any string.
+type text struct{ p *string }
+
+func (v text) Set(s string) error { *v.p = s; return nil }
+func (v text) String() string     { return *v.p }
+func (v text) Redis() string      { return *v.p }
+func (v text) Type() string       { return "text" }
+func (v text) Allowed() string    { return "text" }
+
+// file is the name of a file.
+type file struct{ text }
+
+func (v file) Type() string    { return "path" }
+func (v file) Allowed() string { return "the path of a file" }
+
+// address is host:port; empty means "do not listen".
+type address struct{ text }
+
+func (v address) Set(s string) error {
+	if s != "" {
+		_, port, err := net.SplitHostPort(s)
+		if err != nil {
+			return errNotAddress
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+			return errNotAddress
+		}
+	}
+	*v.p = s
+	return nil
+}
+func (v address) Type() string    { return "host:port" }
+func (v address) Allowed() string { return `host:port with a port from 0 to 65535, or "" for none` }
+
+// enum is one of a fixed list of words, in any case.
+type enum struct {
+	p     *string
+	words []string
+}
+
+func (v enum) Set(s string) error {
+	s = strings.ToLower(s)
+	if !slices.Contains(v.words, s) {
+		return fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(v.words, ", "))
+	}
+	*v.p = s
+	return nil
+}
+func (v enum) String() string  { return *v.p }
+func (v enum) Redis() string   { return *v.p }
+func (v enum) Type() string    { return strings.Join(v.words, "|") }
+func (v enum) Allowed() string { return "one of " + strings.Join(v.words, ", ") }
+
+// yesNo is a switch, written as Redis writes it. YAML's and Go's spellings of
+// a truth value are understood too.
+type yesNo struct{ p *bool }
+
+func (v yesNo) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "yes", "true", "on":
+		*v.p = true
+	case "no", "false", "off":
+		*v.p = false
+	default:
+		return errNotYesNo
+	}
+	return nil
+}
+
+func (v yesNo) String() string {
+	if *v.p {
+		return "yes"
+	}
+	return "no"
+}
+func (v yesNo) Redis() string   { return v.String() }
+func (v yesNo) Type() string    { return "yes|no" }
+func (v yesNo) Allowed() string { return "yes or no" }
+
+// integer is a whole number within bounds.
+type integer struct {
+	p           *int
+	least, most int
+}
+
+func (v integer) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return errNotInteger
+	}
+	if n < int64(v.least) || n > int64(v.most) {
+		return rangeError(int64(v.least), int64(v.most))
+	}
+	*v.p = int(n)
+	return nil
+}
+func (v integer) String() string { return strconv.Itoa(*v.p) }
+func (v integer) Redis() string  { return v.String() }
+func (v integer) Type() string   { return "number" }
+func (v integer) Allowed() string {
+	return fmt.Sprintf("a whole number from %d to %d", v.least, v.most)
+}
+
+// fileMode is permission bits in octal; 0 leaves them to the umask.
+type fileMode struct{ p *uint32 }
+
+func (v fileMode) Set(s string) error {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || n > 0o777 {
+		return errNotOctal
+	}
+	*v.p = uint32(n)
+	return nil
+}
+func (v fileMode) String() string  { return strconv.FormatUint(uint64(*v.p), 8) }
+func (v fileMode) Redis() string   { return v.String() }
+func (v fileMode) Type() string    { return "octal" }
+func (v fileMode) Allowed() string { return "permission bits in octal, from 0 to 777" }
+
+// sizeUnits are Redis's suffixes of memory values: k is 1000, kb is 1024.
+// Longer ones first, so that "kb" is not read as "b".
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"gb", 1 << 30}, {"mb", 1 << 20}, {"kb", 1 << 10},
+	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1},
+}
+
+// size is a number of bytes within bounds, with Redis's suffixes; 0 is also
+// allowed where zeroMeans says what it stands for. With total, a percentage
+// of total() is understood as well.
+type size struct {
+	p           *int64
+	least, most int64
+	zeroMeans   string
+	total       func() int64
+}
+
+func (v size) Set(s string) error {
+	n, err := v.parse(strings.ToLower(s))
+	if err != nil {
+		return err
+	}
+	if n == 0 && v.zeroMeans != "" {
+		*v.p = 0
+		return nil
+	}
+	if n < v.least || n > v.most {
+		return rangeError(v.least, v.most)
+	}
+	*v.p = n
+	return nil
+}
+
+func (v size) parse(s string) (int64, error) {
+	if percent, ok := strings.CutSuffix(s, "%"); ok && v.total != nil {
+		n, err := strconv.ParseUint(percent, 10, 8)
+		if err != nil || n < 1 || n > 100 {
+			return 0, errNotMemory
+		}
+		return v.total() / 100 * int64(n), nil
+	}
+	unit := int64(1)
+	for _, u := range sizeUnits {
+		if digits, ok := strings.CutSuffix(s, u.suffix); ok {
+			s, unit = digits, u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || int64(n) > math.MaxInt64/unit {
+		return 0, errNotMemory
+	}
+	return int64(n) * unit, nil
+}
+
+func (v size) String() string { return formatSize(*v.p) }
+
+// formatSize writes n in the largest power-of-1024 unit that divides it.
+func formatSize(n int64) string {
+	for _, u := range sizeUnits[:3] {
+		if n != 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.suffix
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func (v size) Redis() string { return strconv.FormatInt(*v.p, 10) }
+func (v size) Type() string  { return "size" }
+func (v size) Allowed() string {
+	s := "a size such as 64mb or 1gb"
+	if v.total != nil {
+		s += ", or a share of the memory such as 60%"
+	}
+	s += ", from " + formatSize(v.least)
+	if v.most < math.MaxInt64 {
+		s += " to " + formatSize(v.most)
+	}
+	if v.zeroMeans != "" {
+		s += ", or 0 for " + v.zeroMeans
+	}
+	return s
+}
+
+// duration is a time span within bounds. A bare number counts unit, as it does
+// in Redis's parameter of that name. A negative span, where least allows one,
+// switches the feature off.
+type duration struct {
+	p           *time.Duration
+	unit        time.Duration
+	least, most time.Duration
+}
+
+func (v duration) Set(s string) error {
+	d, err := v.parse(s)
+	if err != nil {
+		return err
+	}
+	if d < v.least || d > v.most {
+		return rangeError(int64(v.least/v.unit), int64(v.most/v.unit))
+	}
+	*v.p = d
+	return nil
+}
+
+func (v duration) parse(s string) (time.Duration, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err == nil {
+		if n > math.MaxInt64/int64(v.unit) || n < math.MinInt64/int64(v.unit) {
+			return 0, errNotDuration
+		}
+		return time.Duration(n) * v.unit, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, errNotDuration
+	}
+	return d, nil
+}
+
+func (v duration) String() string {
+	if *v.p < 0 {
+		return v.Redis()
+	}
+	return v.p.String()
+}
+func (v duration) Redis() string { return strconv.FormatInt(int64(*v.p/v.unit), 10) }
+func (v duration) Type() string  { return "duration" }
+func (v duration) Allowed() string {
+	names := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds", time.Microsecond: "microseconds"}
+	s := fmt.Sprintf("a duration such as 5s or 500ms (a bare number counts %s)", names[v.unit])
+	if v.least < 0 {
+		return s + " up to " + v.most.String() + ", or -1 for off"
+	}
+	return fmt.Sprintf("%s, from %v to %v", s, v.least, v.most)
+}

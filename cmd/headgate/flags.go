@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+)
+
+// helpWidth is the width of the help text in columns.
+const helpWidth = 100
+
+// addConfigFlags gives cmd a flag for each parameter, shown by section.
+func addConfigFlags(cmd *cobra.Command) {
+	config.AddFlags(cmd.Flags())
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "Usage:\n  %s\n\n"+
+			"Each parameter is a flag, a key of the YAML file and an environment variable\n"+
+			"(--http-listen, http-listen:, HEADGATE_HTTP_LISTEN), in this order of precedence:\n"+
+			"flag, environment, file, default.\n\n%s", cmd.UseLine(), config.Usage(cmd.Flags(), helpWidth))
+		return err
+	})
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# usage: fuzz.sh time
+# Runs every fuzz target of the module for the given time, one after another:
+# go test fuzzes one target of one package at a time.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for package in $(go list ./...); do
+	go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; } | while read -r target; do
+		echo "fuzz $package $target"
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$package"
+	done
+done

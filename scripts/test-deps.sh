@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Installs the programs that tests start and that are missing: redis-server and
+# redis-cli (compared with and driven), Node and Python (client libraries).
+set -euo pipefail
+
+missing=()
+command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing+=(redis-server)
+command -v npm >/dev/null || missing+=(npm)
+python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+	echo "tests need: ${missing[*]} (as root on Debian this would install them)" >&2
+	exit 1
+fi
+apt-get update -qq
+# The package starts a server of its own as a service; tests start theirs.
+DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${missing[@]}"
