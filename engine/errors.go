@@ -8,6 +8,7 @@ var (
 	// ErrWrongType is returned when the key holds another kind of state than
 	// the call needs: a key holds one algorithm's state, or a counter, or
 	// leases.
+	//lint:ignore ST1005 the text that every Redis client knows
 	ErrWrongType = errors.New("Operation against a key holding the wrong kind of value")
 
 	// ErrOverflow is returned when a forced charge would take a key's state
@@ -25,6 +26,7 @@ var (
 
 	// ErrFull is returned when the table has reached its memory bound and
 	// nothing may be evicted for a new key.
+	//lint:ignore ST1005 the text that every Redis client knows
 	ErrFull = errors.New("command not allowed when used memory > 'maxmemory'.")
 )
 
