@@ -1,0 +1,146 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+)
+
+// maxWrite bounds what one connection is given at a time when the schedule is
+// behind, so that a late schedule is spread over all connections.
+const maxWrite = 64 << 10
+
+// schedule is the arrival plan of an open loop: batch b is due b*gap after the
+// start and belongs to connection b mod clients. Because the plan is a formula,
+// a reader knows when its k-th command was due without being told, and a
+// backlog of any length takes no memory.
+type schedule struct {
+	gap     float64 // ns between batches
+	clients int64
+	batch   int64 // commands that arrive together
+}
+
+func newSchedule(cfg *Config) schedule {
+	return schedule{
+		gap:     float64(cfg.Pipeline) / cfg.Rate * 1e9,
+		clients: int64(cfg.Clients),
+		batch:   int64(cfg.Pipeline),
+	}
+}
+
+// due returns how many batches are due at the instant d, over all connections.
+func (s schedule) due(d time.Duration) int64 { return int64(float64(d)/s.gap) + 1 }
+
+// at returns when batch b is due.
+func (s schedule) at(b int64) time.Duration { return time.Duration(float64(b) * s.gap) }
+
+// share returns how many of the first n batches belong to connection i.
+func (s schedule) share(n, i int64) int64 { return (n - i + s.clients - 1) / s.clients }
+
+// dueAt returns when the k-th command of connection i is due.
+func (s schedule) dueAt(k, i int64) time.Duration { return s.at(k/s.batch*s.clients + i) }
+
+// openLoop writes every command when it is due, reads the replies, and waits
+// for the missing ones at the end.
+func (r *run) openLoop(ctx context.Context) {
+	plan := newSchedule(&r.cfg)
+	var readers sync.WaitGroup
+	over := make(chan struct{}) // closed when no more replies are waited for
+	for i, c := range r.clients {
+		readers.Go(func() {
+			due := func(k int64) time.Duration { return plan.dueAt(k, int64(i)) }
+			for {
+				err := c.fill()
+				if err == nil {
+					_, err = r.receive(c, due)
+				}
+				if err == nil {
+					continue
+				}
+				select {
+				case <-over:
+				default:
+					if ctx.Err() == nil {
+						c.fail(err)
+					}
+				}
+				return
+			}
+		})
+	}
+	r.pace(ctx, plan)
+	r.drain(ctx)
+	close(over)
+	r.interrupt()
+	readers.Wait()
+	for i, c := range r.clients {
+		r.unsent += plan.share(plan.due(r.end-1), int64(i))*plan.batch - c.sent.Load()
+	}
+}
+
+// pace is the writer of all connections.
+func (r *run) pace(ctx context.Context, plan schedule) {
+	sleep, release := newSleeper()
+	defer release()
+	var out []byte
+	perWrite := max(1, maxWrite/int64(len(r.clients[0].cmd.raw))/plan.batch) // batches
+	next, late := int64(0), false
+	for ctx.Err() == nil {
+		now := time.Since(r.start)
+		if now >= r.end {
+			return
+		}
+		due := plan.due(now)
+		// Only the connections of the batches that have come due since the
+		// last round have something to send, unless one was cut at maxWrite.
+		turns := min(due-next, plan.clients)
+		if late {
+			turns = plan.clients
+		}
+		late = false
+		for turn := range turns {
+			i := (next + turn) % plan.clients
+			c := r.clients[i]
+			n := plan.share(due, i) - c.sent.Load()/plan.batch
+			if n <= 0 || c.broken.Load() {
+				continue
+			}
+			if n > perWrite {
+				n, late = perWrite, true
+			}
+			out = c.appendCommands(out[:0], n*plan.batch)
+			c.sent.Add(n * plan.batch)
+			written, err := c.conn.Write(out)
+			if err == nil {
+				continue
+			}
+			c.sent.Add(int64(written/len(c.cmd.raw)) - n*plan.batch)
+			// The deadline is the end of the schedule: a server that has not
+			// read by then is slow, not broken.
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				c.fail(err)
+			}
+		}
+		next = due
+		if !late {
+			sleep(plan.at(next) - time.Since(r.start))
+		}
+	}
+}
+
+// drain waits until every command sent has its reply, or for Drain.
+func (r *run) drain(ctx context.Context) {
+	const interval = 5 * time.Millisecond
+	for deadline := time.Now().Add(r.cfg.Drain); time.Now().Before(deadline) && ctx.Err() == nil; {
+		missing := false
+		for _, c := range r.clients {
+			missing = missing || (!c.broken.Load() && c.answered.Load() < c.sent.Load())
+		}
+		if !missing {
+			return
+		}
+		time.Sleep(interval)
+	}
+}

@@ -1,0 +1,163 @@
+package load
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Placeholder is replaced, wherever it occurs in an argument of the command
+// template, by the number of a key: 12 decimal digits, so that every command
+// of a run has the same length (as redis-benchmark's __rand_int__ does).
+const Placeholder = "__rand__"
+
+// placeholderDigits is the width of a key number.
+const placeholderDigits = 12
+
+// maxKeys is the number of key numbers that fit placeholderDigits.
+const maxKeys = 1_000_000_000_000
+
+// template is a command in RESP with the offsets of its key numbers.
+type template struct {
+	raw   []byte
+	holes []int
+}
+
+// compile encodes a command. The fixed width of a key number makes the whole
+// encoding constant except for the digits.
+func compile(args []string) template {
+	var t template
+	zeros := strings.Repeat("0", placeholderDigits)
+	t.raw = fmt.Appendf(t.raw, "*%d\r\n", len(args))
+	for _, arg := range args {
+		parts := strings.Split(arg, Placeholder)
+		size := len(strings.Join(parts, zeros))
+		t.raw = fmt.Appendf(t.raw, "$%d\r\n", size)
+		for i, part := range parts {
+			if i > 0 {
+				t.holes = append(t.holes, len(t.raw))
+				t.raw = append(t.raw, zeros...)
+			}
+			t.raw = append(t.raw, part...)
+		}
+		t.raw = append(t.raw, "\r\n"...)
+	}
+	return t
+}
+
+// append adds the command with key number n to dst.
+func (t *template) append(dst []byte, n uint64) []byte {
+	start := len(dst)
+	dst = append(dst, t.raw...)
+	for _, hole := range t.holes {
+		digits := dst[start+hole : start+hole+placeholderDigits]
+		for i, rest := placeholderDigits-1, n; rest > 0 && i >= 0; i-- {
+			digits[i] = byte('0' + rest%10)
+			rest /= 10
+		}
+	}
+	return dst
+}
+
+// Limits of a reply. They stop a server that is not one from making the
+// generator buffer without bound.
+const (
+	maxReply = 64 << 20 // bytes
+	maxDepth = 8        // nested arrays
+)
+
+var errProtocol = errors.New("not a RESP2 reply")
+
+// reply is what the generator looks at in a server's answer.
+type reply struct {
+	// first is the integer, or the first element of an array of integers.
+	first int64
+	// integer says that first holds one.
+	integer bool
+	// failure is the text of an error reply; it aliases the input.
+	failure []byte
+}
+
+// scanReply reads one reply from the start of b and returns its length, which
+// is 0 when b ends before the reply does.
+func scanReply(b []byte, depth int) (reply, int, error) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return reply{}, 0, nil
+	}
+	if end < 2 || b[end-1] != '\r' || depth > maxDepth {
+		return reply{}, 0, errProtocol
+	}
+	line, n := b[1:end-1], end+1
+	switch b[0] {
+	case '+':
+		return reply{}, n, nil
+	case '-':
+		return reply{failure: line}, n, nil
+	case ':':
+		v, err := strconv.ParseInt(string(line), 10, 64)
+		if err != nil {
+			return reply{}, 0, errProtocol
+		}
+		return reply{first: v, integer: true}, n, nil
+	case '$', '*':
+	default:
+		return reply{}, 0, errProtocol
+	}
+	size, err := strconv.Atoi(string(line))
+	if err != nil || size < -1 || size > maxReply {
+		return reply{}, 0, errProtocol
+	}
+	if b[0] == '$' {
+		if size >= 0 {
+			n += size + 2
+		}
+		if n > len(b) {
+			return reply{}, 0, nil
+		}
+		return reply{}, n, nil
+	}
+	var out reply
+	for i := range size {
+		element, used, err := scanReply(b[n:], depth+1)
+		if err != nil || used == 0 {
+			return reply{}, 0, err
+		}
+		if i == 0 {
+			out.first, out.integer = element.first, element.integer
+		}
+		n += used
+	}
+	return out, n, nil
+}
+
+// verdict tells from a reply whether a limiter's check passed.
+type verdict uint8
+
+const (
+	// notALimiter: the command's replies carry no decision.
+	notALimiter verdict = iota
+	// limitedFirst: the first integer is 1 when the call was limited.
+	limitedFirst
+	// allowedFirst: the first integer is what was allowed, 0 when denied.
+	allowedFirst
+)
+
+// verdictOf knows the commands whose replies are decisions.
+func verdictOf(command string) verdict {
+	switch strings.ToUpper(command) {
+	case "CL.THROTTLE", "RL.THROTTLE", "GCRA":
+		return limitedFirst
+	case "THROTTLE", "RL.LIMIT", "RL.CHECK", "RL.ACQUIRE":
+		return allowedFirst
+	}
+	return notALimiter
+}
+
+// failureKind is the first word of an error reply: ERR, OOM, NOAUTH …
+func failureKind(text []byte) string {
+	word, _, _ := bytes.Cut(text, []byte(" "))
+	return string(word)
+}

@@ -1,0 +1,292 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// recorders is how many recorders the connections share: enough that readers
+// on a few cores seldom meet, few enough to stay in the cache.
+const recorders = 4
+
+// errAllBroken is returned when no connection survived to the end.
+var errAllBroken = errors.New("every connection failed")
+
+// run is the state of one Run.
+type run struct {
+	cfg     Config
+	clients []*client
+	recs    [recorders]*recorder
+	start   time.Time     // of the first command
+	measure time.Duration // since start, when the measurement begins
+	end     time.Duration // since start, when the last command is due
+	unsent  int64
+}
+
+// Run sends the load that cfg describes and waits for its end, or for ctx. A
+// run cut short by ctx returns what it measured so far and ctx's error.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &run{cfg: cfg, measure: cfg.Warmup, end: cfg.Warmup + cfg.Duration}
+	for i := range r.recs {
+		r.recs[i] = &recorder{latency: newHistogram()}
+	}
+	defer r.close()
+	if err := r.connect(ctx); err != nil {
+		return nil, err
+	}
+
+	r.start = time.Now()
+	for _, c := range r.clients {
+		if err := r.setDeadlines(c.conn); err != nil {
+			return nil, fmt.Errorf("set deadlines: %w", err)
+		}
+	}
+	stop := context.AfterFunc(ctx, r.interrupt)
+	defer stop()
+
+	collected := make(chan *Result)
+	finished := make(chan struct{})
+	go func() { collected <- r.collect(finished) }()
+	if cfg.Rate > 0 {
+		r.openLoop(ctx)
+	} else {
+		r.closedLoop(ctx)
+	}
+	close(finished)
+	res := <-collected
+	return res, r.verdict(ctx)
+}
+
+// setDeadlines makes sure that no connection outlives the run: nothing is
+// written after the end. An open loop ends its reads itself, after the drain.
+func (r *run) setDeadlines(conn net.Conn) error {
+	if err := conn.SetWriteDeadline(r.start.Add(r.end)); err != nil {
+		return err
+	}
+	if r.cfg.Rate > 0 {
+		return nil
+	}
+	return conn.SetReadDeadline(r.start.Add(r.end + r.cfg.Drain))
+}
+
+// connect opens all connections.
+func (r *run) connect(ctx context.Context) error {
+	cmd := compile(r.cfg.Command)
+	for i := range r.cfg.Clients {
+		conn, err := dial(ctx, &r.cfg)
+		if err != nil {
+			return fmt.Errorf("connection %d of %d: %w", i+1, r.cfg.Clients, err)
+		}
+		r.clients = append(r.clients, &client{
+			conn:    conn,
+			cmd:     &cmd,
+			key:     picker(&r.cfg, i),
+			verdict: verdictOf(r.cfg.Command[0]),
+			rec:     r.recs[i%recorders],
+		})
+	}
+	return nil
+}
+
+func (r *run) close() {
+	for _, c := range r.clients {
+		c.conn.Close()
+	}
+}
+
+// interrupt wakes every connection's reader and writer.
+func (r *run) interrupt() {
+	for _, c := range r.clients {
+		_ = c.conn.SetDeadline(time.Now()) // fails only on a closed connection, which is as good
+	}
+}
+
+func (r *run) verdict(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, c := range r.clients {
+		if !c.broken.Load() {
+			return nil
+		}
+	}
+	return errAllBroken
+}
+
+// measuring says whether something that happened d after start counts.
+func (r *run) measuring(d time.Duration) bool {
+	return d >= r.measure && d < r.end
+}
+
+// closedLoop keeps every connection busy until the end.
+func (r *run) closedLoop(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, c := range r.clients {
+		wg.Go(func() {
+			if err := r.pingPong(ctx, c); err != nil && ctx.Err() == nil {
+				c.fail(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// pingPong is one connection of a closed loop.
+func (r *run) pingPong(ctx context.Context, c *client) error {
+	batch := int64(r.cfg.Pipeline)
+	var out []byte
+	for ctx.Err() == nil {
+		out = c.appendCommands(out[:0], batch)
+		sent := time.Since(r.start)
+		if sent >= r.end {
+			return nil
+		}
+		c.sent.Add(batch)
+		if _, err := c.conn.Write(out); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil // the end; the batch counts as unanswered
+			}
+			return err
+		}
+		for missing := batch; missing > 0; {
+			if err := c.fill(); err != nil {
+				return err
+			}
+			n, err := r.receive(c, func(int64) time.Duration { return sent })
+			if err != nil {
+				return err
+			}
+			missing -= n
+		}
+	}
+	return nil
+}
+
+// receive scans and records the replies in c's buffer. due tells when the
+// command with a given number, counted from 0 on this connection, was due.
+func (r *run) receive(c *client, due func(k int64) time.Duration) (int64, error) {
+	now := time.Since(r.start)
+	counted := r.measuring(now)
+	k := c.answered.Load()
+	first := k
+	c.rec.mu.Lock()
+	defer c.rec.mu.Unlock()
+	defer func() { c.answered.Store(k) }()
+	var same int64 // commands in a row that were due at one instant
+	var at time.Duration
+	for {
+		rep, ok, err := c.next()
+		if err != nil {
+			return k - first, err
+		}
+		if !ok {
+			break
+		}
+		if counted {
+			c.rec.tally(rep, c.verdict)
+		}
+		if d := due(k); same > 0 && d == at {
+			same++
+		} else {
+			r.record(c.rec, at, now, same)
+			at, same = d, 1
+		}
+		k++
+	}
+	r.record(c.rec, at, now, same)
+	return k - first, nil
+}
+
+// record notes the latency of n commands that were due at the instant `due`.
+// The measurement is of the commands due in it, whenever they are answered.
+// Must be called with rec.mu held.
+func (r *run) record(rec *recorder, due, now time.Duration, n int64) {
+	if n > 0 && r.measuring(due) {
+		rec.observe(now-due, n)
+	}
+}
+
+// collect sums up the recorders once a second until finished is closed, and
+// reports progress.
+func (r *run) collect(finished <-chan struct{}) *Result {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var sum counts
+	total, second := newHistogram(), newHistogram()
+	last, answered := time.Duration(0), int64(0)
+	for running := true; running; {
+		select {
+		case <-tick.C:
+		case <-finished:
+			running = false
+		}
+		second.Reset()
+		for _, rec := range r.recs {
+			rec.collect(second, &sum)
+		}
+		total.Merge(second)
+		if r.cfg.Progress == nil || !running {
+			continue
+		}
+		now, n := time.Since(r.start), r.answered()
+		p := Progress{
+			Elapsed: now,
+			Warmup:  now < r.measure,
+			Rate:    float64(n-answered) / (now - last).Seconds(),
+			P50:     time.Duration(second.ValueAtQuantile(50)),
+			P99:     time.Duration(second.ValueAtQuantile(99)),
+		}
+		for _, n := range sum.errors {
+			p.Errors += n
+		}
+		r.cfg.Progress(p)
+		last, answered = now, n
+	}
+	return r.result(total, &sum)
+}
+
+func (r *run) answered() int64 {
+	var n int64
+	for _, c := range r.clients {
+		n += c.answered.Load()
+	}
+	return n
+}
+
+func (r *run) result(h *hdrhistogram.Histogram, sum *counts) *Result {
+	// A run that was cut short is measured over the time it had.
+	measured := min(time.Since(r.start), r.end) - r.measure
+	res := &Result{
+		Command:      strings.Join(r.cfg.Command, " "),
+		Clients:      r.cfg.Clients,
+		Pipeline:     r.cfg.Pipeline,
+		Keys:         r.cfg.Keys,
+		Distribution: r.cfg.Distribution.String(),
+		Duration:     measured,
+		Offered:      r.cfg.Rate,
+		Replies:      sum.replies,
+		Allowed:      sum.allowed,
+		Denied:       sum.denied,
+		Errors:       sum.errors,
+		Unsent:       r.unsent,
+		Latency:      summarize(h),
+	}
+	if measured > 0 {
+		res.Rate = float64(sum.replies) / measured.Seconds()
+	}
+	for _, c := range r.clients {
+		res.Unanswered += c.sent.Load() - c.answered.Load()
+	}
+	return res
+}
