@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 func main() {
@@ -33,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(withCommand(args))
-	root.AddCommand(checkCommand(), versionCommand())
+	root.AddCommand(checkCommand(), load.NewCommand(), versionCommand())
 	return root.ExecuteContext(ctx)
 }
 

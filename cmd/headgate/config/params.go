@@ -179,8 +179,8 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.LogMaxEntries, 1, 8192} },
 	},
 	{
-		Name: "top-k", Section: store, Default: "100",
-		Doc:   "Keys that RL.TOP keeps count of.",
+		Name: "top-k", Section: store, Default: "128",
+		Doc:   "Keys that each ranking of RL.TOP follows.",
 		Value: func(c *Config) Value { return integer{&c.TopK, 1, 10_000} },
 	},
 

@@ -1,0 +1,160 @@
+// Package certs keeps the TLS configuration of a server in step with its PEM
+// files. New handshakes see changed files within a second; connections that
+// are up keep what they were made with. Files that cannot be used leave the
+// configuration in force, and are logged.
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// checkEvery bounds how often the files are looked at: three stat calls a
+// second at most, whatever the rate of handshakes.
+const checkEvery = time.Second
+
+// Files are the PEM files of a server.
+type Files struct {
+	// Cert and Key are the certificate chain and its private key.
+	Cert, Key string
+	// CA holds the authorities of client certificates; "" if there are none.
+	CA string
+	// ClientAuth is what is asked of clients when there is a CA.
+	ClientAuth tls.ClientAuthType
+}
+
+// Reloader serves the TLS configuration made from files that may change.
+//
+// Looking at the files during handshakes needs no goroutine, and unlike file
+// notifications sees through the symbolic links that Kubernetes swaps.
+type Reloader struct {
+	files   Files
+	log     *slog.Logger
+	current atomic.Pointer[tls.Config]
+
+	// mu guards the fields below.
+	mu      sync.Mutex
+	checked time.Time
+	stamps  [3]stamp
+}
+
+// stamp tells one version of a file from another.
+type stamp struct {
+	modified time.Time
+	size     int64
+	info     os.FileInfo // nil if the file cannot be seen
+}
+
+func (a stamp) equal(b stamp) bool {
+	if a.info == nil || b.info == nil {
+		return a.info == b.info
+	}
+	return a.modified.Equal(b.modified) && a.size == b.size && os.SameFile(a.info, b.info)
+}
+
+// New loads files. Its errors name the file that is wrong.
+func New(files Files, log *slog.Logger) (*Reloader, error) {
+	r := &Reloader{files: files, log: log, checked: time.Now()}
+	// Before the files are read: a change in between is then seen later.
+	r.stamps = files.stamps()
+	c, err := files.load()
+	if err != nil {
+		return nil, err
+	}
+	r.current.Store(c)
+	return r, nil
+}
+
+// TLS returns the configuration for listeners. Each handshake uses the files
+// as they were at most checkEvery ago.
+func (r *Reloader) TLS() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			r.check()
+			return r.current.Load(), nil
+		},
+	}
+}
+
+// Reload reads the files now, changed or not, and logs the outcome.
+func (r *Reloader) Reload() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stamps = r.files.stamps()
+	r.reload()
+}
+
+// check reloads the files if they have changed. A handshake that finds another
+// one checking goes on with what there is.
+func (r *Reloader) check() {
+	if !r.mu.TryLock() {
+		return
+	}
+	defer r.mu.Unlock()
+	if time.Since(r.checked) < checkEvery {
+		return
+	}
+	r.checked = time.Now()
+	now := r.files.stamps()
+	for i, s := range now {
+		if !s.equal(r.stamps[i]) {
+			r.stamps = now
+			r.reload()
+			return
+		}
+	}
+}
+
+// reload must be called with mu held.
+func (r *Reloader) reload() {
+	c, err := r.files.load()
+	if err != nil {
+		r.log.Error("TLS files not usable, the previous ones stay in force", "error", err)
+		return
+	}
+	r.current.Store(c)
+	r.log.Info("TLS files loaded", "cert", r.files.Cert, "expires", c.Certificates[0].Leaf.NotAfter)
+}
+
+func (f Files) stamps() (stamps [3]stamp) {
+	for i, name := range []string{f.Cert, f.Key, f.CA} {
+		if info, err := os.Stat(name); err == nil {
+			stamps[i] = stamp{info.ModTime(), info.Size(), info}
+		}
+	}
+	return stamps
+}
+
+// load reads the files into a configuration. Every load makes one with ticket
+// keys of its own, so that a session cannot be resumed past a change of the
+// authorities.
+func (f Files) load() (*tls.Config, error) {
+	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("load tls-cert %s and tls-key %s: %w", f.Cert, f.Key, err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	if f.CA == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(f.CA)
+	if err != nil {
+		return nil, fmt.Errorf("load tls-ca: %w", err)
+	}
+	c.ClientCAs = x509.NewCertPool()
+	if !c.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("load tls-ca %s: %w", f.CA, errNoCertificate)
+	}
+	c.ClientAuth = f.ClientAuth
+	return c, nil
+}
+
+var errNoCertificate = errors.New("no certificate in the file")

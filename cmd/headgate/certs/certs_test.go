@@ -1,0 +1,243 @@
+package certs_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
+)
+
+// authority issues certificates for 127.0.0.1.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+}
+
+// issue returns a certificate and its key in PEM.
+func (a *authority) issue(t *testing.T, name string) (cert, key []byte) {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, k.Public(), a.key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(k)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+}
+
+// log is an slog output that can be read while it is written.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// fixture is a TLS echo server over files in a temporary directory.
+type fixture struct {
+	*authority
+	files    certs.Files
+	reloader *certs.Reloader
+	log      *log
+	address  string
+}
+
+func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
+	dir := t.TempDir()
+	f := &fixture{authority: newAuthority(t), log: new(log), files: certs.Files{
+		Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientAuth: clientAuth,
+	}}
+	if clientAuth != tls.NoClientCert {
+		f.files.CA = filepath.Join(dir, "ca.pem")
+		require.NoError(t, os.WriteFile(f.files.CA, f.pem, 0o600))
+	}
+	f.replace(t, "first")
+	var err error
+	f.reloader, err = certs.New(f.files, slog.New(slog.NewTextHandler(f.log, nil)))
+	require.NoError(t, err)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", f.reloader.TLS())
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer c.Close(); _, _ = io.Copy(c, c) }()
+		}
+	}()
+	f.address = listener.Addr().String()
+	return f
+}
+
+// replace writes a certificate of that name and its key.
+func (f *fixture) replace(t *testing.T, name string) {
+	cert, key := f.issue(t, name)
+	require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600))
+	require.NoError(t, os.WriteFile(f.files.Key, key, 0o600))
+}
+
+// dial makes a connection and echoes a byte over it; the name is the server
+// certificate's.
+func (f *fixture) dial(t *testing.T, c *tls.Config) (conn *tls.Conn, name string, err error) {
+	c.RootCAs = x509.NewCertPool()
+	c.RootCAs.AddCert(f.cert)
+	conn, err = tls.Dial("tcp", f.address, c)
+	if err != nil {
+		return nil, "", err
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn, conn.ConnectionState().PeerCertificates[0].Subject.CommonName, echo(conn)
+}
+
+func echo(conn net.Conn) error {
+	if _, err := conn.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(conn, make([]byte, 1))
+	return err
+}
+
+func TestReloadWhileServing(t *testing.T) {
+	f := start(t, tls.NoClientCert)
+	old, name, err := f.dial(t, &tls.Config{})
+	require.NoError(t, err)
+	require.Equal(t, "first", name)
+
+	f.replace(t, "second")
+	require.Eventually(t, func() bool {
+		_, name, err := f.dial(t, &tls.Config{})
+		require.NoError(t, err, "no handshake fails meanwhile")
+		return name == "second"
+	}, 10*time.Second, 100*time.Millisecond)
+	require.NoError(t, echo(old), "the old connection lives on")
+
+	f.replace(t, "third")
+	f.reloader.Reload()
+	_, name, err = f.dial(t, &tls.Config{})
+	require.NoError(t, err)
+	require.Equal(t, "third", name, "Reload does not wait for the next check")
+}
+
+func TestUnusableFilesKeepTheOldOnes(t *testing.T) {
+	f := start(t, tls.NoClientCert)
+	spoil := map[string]func(){
+		"garbage":  func() { require.NoError(t, os.WriteFile(f.files.Cert, []byte("garbage"), 0o600)) },
+		"missing":  func() { require.NoError(t, os.Remove(f.files.Cert)) },
+		"mismatch": func() { cert, _ := f.issue(t, "x"); require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600)) },
+	}
+	for what, do := range spoil {
+		do()
+		f.reloader.Reload()
+		_, name, err := f.dial(t, &tls.Config{})
+		require.NoError(t, err, what)
+		require.Equal(t, "first", name, what)
+		require.Contains(t, f.log.String(), "not usable", what)
+		require.Contains(t, f.log.String(), f.files.Cert, what)
+	}
+	f.replace(t, "good")
+	f.reloader.Reload()
+	_, name, err := f.dial(t, &tls.Config{})
+	require.NoError(t, err)
+	require.Equal(t, "good", name)
+}
+
+func TestClientCertificates(t *testing.T) {
+	cases := []struct {
+		auth                       tls.ClientAuthType
+		without, trusted, stranger bool
+	}{
+		{tls.RequireAndVerifyClientCert, false, true, false},
+		{tls.VerifyClientCertIfGiven, true, true, false},
+	}
+	for _, c := range cases {
+		f := start(t, c.auth)
+		try := func(issuer *authority) error {
+			config := &tls.Config{}
+			if issuer != nil {
+				pair, err := tls.X509KeyPair(issuer.issue(t, "client"))
+				require.NoError(t, err)
+				// Sent even if the server's list of authorities does not name its issuer.
+				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+			}
+			_, _, err := f.dial(t, config)
+			return err
+		}
+		require.Equal(t, c.without, try(nil) == nil, "%v without", c.auth)
+		require.Equal(t, c.trusted, try(f.authority) == nil, "%v trusted", c.auth)
+		require.Equal(t, c.stranger, try(newAuthority(t)) == nil, "%v stranger", c.auth)
+	}
+}
+
+func TestOldProtocolsAreRefused(t *testing.T) {
+	f := start(t, tls.NoClientCert)
+	_, _, err := f.dial(t, &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11})
+	require.Error(t, err)
+	_, _, err = f.dial(t, &tls.Config{MaxVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+}
+
+func TestNewNamesTheFile(t *testing.T) {
+	f := start(t, tls.RequireAndVerifyClientCert)
+	for _, bad := range []certs.Files{
+		{Cert: "/nowhere", Key: f.files.Key},
+		{Cert: f.files.Cert, Key: "/nowhere"},
+		{Cert: f.files.Cert, Key: f.files.Key, CA: "/nowhere"},
+	} {
+		_, err := certs.New(bad, slog.Default())
+		require.ErrorIs(t, err, os.ErrNotExist)
+		require.ErrorContains(t, err, "/nowhere")
+	}
+	_, err := certs.New(certs.Files{Cert: f.files.Cert, Key: f.files.Key, CA: f.files.Key}, slog.Default())
+	require.ErrorContains(t, err, "no certificate in the file")
+}
