@@ -1,0 +1,116 @@
+package shard
+
+import "encoding/binary"
+
+const (
+	// holdBytes is how much of a chunk one hold of the lock drains.
+	holdBytes = 4096
+	// drainLook is how many sparse chunks are compared to choose one.
+	drainLook = 8
+)
+
+// idle returns how many records the chunks of a class could still hold.
+func (a *arena) idle(class int) uint32 {
+	return a.class[class].chunks*classes.perChunk(class) - a.class[class].live
+}
+
+// sparse reports whether a class is worth compacting: a quarter of a chunk and
+// an eighth of the class stay idle beyond the chunk that goes. Less would move
+// records to and fro in a class whose keys merely come and go.
+func (a *arena) sparse(class int) bool {
+	per := classes.perChunk(class)
+	return a.idle(class) >= per+per/4+a.class[class].chunks*per/8
+}
+
+// compact goes on draining a chunk, or begins with the next class that is
+// sparse.
+func (s *Shard) compact() {
+	a := &s.arena
+	for range numClasses {
+		if a.drain != 0 {
+			break
+		}
+		a.nextClass = (a.nextClass + 1) % numClasses
+		if a.sparse(int(a.nextClass)) {
+			s.startDrain(int(a.nextClass))
+		}
+	}
+	s.drainStep()
+}
+
+// startDrain chooses the chunk to drain, the one with the fewest records among
+// the last of the class's list. The rest of the class must have room for them:
+// idle(class) >= perChunk(class).
+func (s *Shard) startDrain(class int) {
+	a := &s.arena
+	best := uint32(0)
+	n := a.class[class].tail
+	for range drainLook {
+		if n == 0 {
+			break
+		}
+		if n != s.pin>>unitBits && (best == 0 || a.info[n].live < a.info[best].live) {
+			best = n
+		}
+		n = a.info[n].prev
+	}
+	if best != 0 {
+		a.unlink(best)
+		a.drain, a.drainPos = best, 0
+	}
+}
+
+// stopDrain gives a chunk being drained back to its class.
+func (a *arena) stopDrain() {
+	n := a.drain
+	a.drain = 0
+	if a.info[n].hasRoom() {
+		a.pushBack(n)
+	}
+}
+
+// drainStep moves the records in the next holdBytes of the chunk being drained
+// to other chunks of its class.
+func (s *Shard) drainStep() {
+	a := &s.arena
+	if a.drain == 0 {
+		return
+	}
+	ci := &a.info[a.drain]
+	class := int(ci.class)
+	step := uint32(classes.units(class))
+	end := min(a.drainPos+holdBytes/unit, uint32(ci.bump))
+	for ; a.drainPos < end; a.drainPos += step {
+		ref := a.drain<<unitBits | a.drainPos
+		at := a.drainPos * unit
+		if ref == s.pin || binary.LittleEndian.Uint32(a.chunks[a.drain][at+4:]) == freeLens {
+			continue
+		}
+		if a.class[class].head == 0 {
+			a.stopDrain()
+			return
+		}
+		s.move(ref, class)
+		if a.drain == 0 {
+			return
+		}
+	}
+	if a.drainPos >= uint32(ci.bump) {
+		a.stopDrain() // a pinned record is left
+	}
+}
+
+// move moves the record at ref to another chunk of its class, which has room.
+// The record's key leads to the slot that refers to it.
+func (s *Shard) move(ref uint32, class int) {
+	rec := s.arena.record(ref)
+	key, _ := unpackLens(binary.LittleEndian.Uint32(rec[4:]))
+	tag := uint32(s.table.Hash(rec[len(rec)-key:]) >> 32)
+	g := s.segmentOf(tag)
+	sl := &g.slots[g.find(tag, ref)]
+	to, _ := s.arena.alloc(class)
+	at := to & unitMask * unit
+	copy(s.arena.chunks[to>>unitBits][at:], rec)
+	sl.ref = to
+	s.arena.free(ref)
+}

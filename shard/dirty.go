@@ -1,0 +1,105 @@
+package shard
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// The undo buffer of a shard is a sequence of records, each an encoded entry,
+// one byte that tells whether the key was present, and the length of both in 4
+// bytes. The length comes last because undo records are read newest first.
+const undoTrailer = 1 + 4
+
+// Touch marks e dirty. It must be called before the entry changes: with
+// Config.Journal on, the first Touch since the last Cut keeps the entry's
+// state as an undo record. Insert, Put, Resize, Delete and eviction mark by
+// themselves; SetMeta, SetDeadline, SetWord and State do not. The expiry of an
+// entry is no change: nothing is lost by an entry that had ceased to matter.
+func (s *Shard) Touch(e Entry) {
+	if s.journal {
+		s.touch(e)
+	}
+}
+
+func (s *Shard) touch(e Entry) {
+	if e.slot.tag&dirtyBit != 0 {
+		return
+	}
+	e.slot.tag |= dirtyBit
+	s.growUndo(imageHeader + len(e.rec) + undoTrailer)
+	s.undo = appendTrailer(e.AppendTo(s.undo), len(s.undo), 1)
+}
+
+// logAbsent keeps that key was absent.
+func (s *Shard) logAbsent(key []byte) {
+	s.growUndo(imageHeader + len(key) + undoTrailer)
+	s.undo = appendTrailer(Image{Key: key}.AppendTo(s.undo), len(s.undo), 0)
+}
+
+func appendTrailer(b []byte, start int, present byte) []byte {
+	b = append(b, present)
+	return binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
+}
+
+// growUndo makes room for n bytes in the undo buffer and accounts it, whatever
+// the limit: what was decided must be replicated.
+func (s *Shard) growUndo(n int) {
+	room := cap(s.undo)
+	s.undo = slices.Grow(s.undo, n)
+	s.table.account.add(int64(cap(s.undo) - room))
+}
+
+// Undo is what the dirty keys of a shard were before they became dirty.
+type Undo struct {
+	// Reset tells that the shard was emptied by Table.Reset since the Cut
+	// before. The entries it removed are not among the records.
+	Reset bool
+	buf   []byte
+}
+
+// Size returns the bytes of the undo records.
+func (u Undo) Size() int { return len(u.buf) }
+
+// Walk calls fn for each undo record, newest first, until fn returns false.
+// present is false for a key that did not exist; then only the key of im is
+// set. A key that was deleted and inserted again has more than one record:
+// whoever restores all of them in this order ends with the oldest, the state
+// at the Cut before.
+func (u Undo) Walk(fn func(im Image, present bool) bool) {
+	for b := u.buf; len(b) > 0; {
+		trailer := len(b) - 4
+		start := trailer - int(binary.LittleEndian.Uint32(b[trailer:]))
+		im, flag, err := DecodeEntry(b[start:trailer])
+		if err != nil {
+			panic("shard: undo record: " + err.Error()) // written by this process
+		}
+		if !fn(im, flag[0] == 1) {
+			return
+		}
+		b = b[:start]
+	}
+}
+
+// Cut ends a round of dirty marks: it calls fn with each dirty key, clears the
+// marks and returns the undo records of the round. present is false for a key
+// that does not exist now: e is no entry then. A key is given once, except
+// that one which does not exist may be given again. fn may be nil.
+func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
+	u := Undo{Reset: s.wasReset, buf: s.undo}
+	s.table.account.add(-int64(cap(s.undo)))
+	s.wasReset, s.undo = false, nil
+	u.Walk(func(im Image, _ bool) bool {
+		e, ok := s.Find(s.table.Hash(im.Key), im.Key)
+		if ok && e.slot.tag&dirtyBit == 0 {
+			return true // an earlier record of the same key
+		}
+		if ok {
+			e.slot.tag &^= dirtyBit
+		}
+		if fn != nil {
+			fn(im.Key, e, ok)
+		}
+		return true
+	})
+	return u
+}

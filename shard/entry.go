@@ -1,0 +1,85 @@
+package shard
+
+import "encoding/binary"
+
+// A record, in the arena, is little-endian:
+//
+//	offset 0  meta   uint32
+//	offset 4  lens   uint32: key length in the low 17 bits, words above
+//	offset 8  state  8 bytes a word
+//	…         key
+//
+// The state precedes the key so that words are 8-byte aligned whatever the
+// key's length.
+const (
+	recordHeader = 8
+	keyLenBits   = 17
+	keyLenMask   = 1<<keyLenBits - 1
+)
+
+func packLens(key, words int) uint32 { return uint32(words)<<keyLenBits | uint32(key) }
+
+func unpackLens(lens uint32) (key, words int) {
+	return int(lens & keyLenMask), int(lens >> keyLenBits)
+}
+
+func recordSize(lens uint32) int {
+	key, words := unpackLens(lens)
+	return recordHeader + 8*words + key
+}
+
+// Entry is a handle to one key of a shard. It is valid until the next Insert,
+// Put, Resize, Delete or Sweep on the shard, or Unlock. The zero Entry is no
+// entry.
+type Entry struct {
+	slot *slot
+	rec  []byte // header, state, key
+}
+
+// Key returns the key's bytes in the table: not to be changed or kept.
+func (e Entry) Key() []byte { return e.rec[recordHeader+8*e.Words():] }
+
+// Meta returns the word that the caller attached to the record.
+func (e Entry) Meta() uint32 { return binary.LittleEndian.Uint32(e.rec) }
+
+// SetMeta replaces the meta word; Config.Release is not called.
+func (e Entry) SetMeta(meta uint32) { binary.LittleEndian.PutUint32(e.rec, meta) }
+
+// Deadline returns the last moment, in ns, at which the entry still matters.
+func (e Entry) Deadline() int64 { return e.slot.deadline }
+
+// SetDeadline sets the deadline in ns; MaxInt64 means never.
+func (e Entry) SetDeadline(deadline int64) { e.slot.deadline = deadline }
+
+// Expired reports whether the deadline has passed.
+func (e Entry) Expired(now int64) bool { return now > e.slot.deadline }
+
+// Words returns the number of state words.
+func (e Entry) Words() int { return int(binary.LittleEndian.Uint32(e.rec[4:]) >> keyLenBits) }
+
+// Word returns state word i, 0 <= i < Words(); beyond that it panics or
+// returns bytes of the key.
+func (e Entry) Word(i int) uint64 {
+	return binary.LittleEndian.Uint64(e.rec[recordHeader+8*i:])
+}
+
+// SetWord sets state word i, 0 <= i < Words().
+func (e Entry) SetWord(i int, v uint64) {
+	binary.LittleEndian.PutUint64(e.rec[recordHeader+8*i:], v)
+}
+
+// State returns the state's bytes in the table, 8 a word, little-endian; the
+// caller may change them.
+func (e Entry) State() []byte {
+	n := recordHeader + 8*e.Words()
+	return e.rec[recordHeader:n:n]
+}
+
+// Size returns the bytes that the entry takes: its slot and the room of its
+// record. The unused part of segments and chunks is not in it.
+func (e Entry) Size() int {
+	if len(e.rec) > maxSmall {
+		return slotSize + cap(e.rec)
+	}
+	return slotSize + int(classes.size[classes.of(len(e.rec))])
+}

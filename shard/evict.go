@@ -1,0 +1,211 @@
+package shard
+
+import "math"
+
+const (
+	// sampleSize is how many entries a round of sampling compares.
+	sampleSize = 16
+	// sampleRounds bounds the rounds: while every entry seen is closer to
+	// exhausted than to full, another round is made, so that a flood of fresh
+	// keys must leave less than one in 128 replenished before it can evict an
+	// exhausted one.
+	sampleRounds = 8
+	// maxVictims bounds the evictions that one allocation makes.
+	maxVictims = 64
+	// slackShift: with eviction on, memory may pass the limit by 1/64 while
+	// evictions have not yet freed a whole chunk of the size needed.
+	slackShift = 6
+)
+
+// random returns the next number of a xorshift generator: sampling must not
+// be predictable in step with the keys, no more.
+func (s *Shard) random() uint64 {
+	s.rng ^= s.rng << 13
+	s.rng ^= s.rng >> 7
+	s.rng ^= s.rng << 17
+	return s.rng
+}
+
+// alloc allocates a record of size bytes, evicting when it must and may.
+// Other records may move; the one that s.pin names stays.
+func (s *Shard) alloc(size int, now int64) (uint32, error) {
+	if size > maxSmall {
+		return s.allocLarge(size, now)
+	}
+	class := classes.of(size)
+	if ref, ok := s.arena.alloc(class); ok {
+		return ref, nil
+	}
+	if !s.arena.grow(class, 0) && !s.makeRoom(class, now) {
+		return 0, ErrFull
+	}
+	ref, _ := s.arena.alloc(class)
+	return ref, nil
+}
+
+// makeRoom evicts until class has a free record. Victims are taken whatever
+// their class; what they free in other classes is compacted into whole chunks,
+// which the limit then allows this class to take. When that has not worked
+// after maxVictims, the class takes the slack, then its own entries; a class
+// that has none in this shard gets one chunk beyond the limit.
+func (s *Shard) makeRoom(class int, now int64) bool {
+	if !s.table.evict.Load() {
+		return false
+	}
+	for range maxVictims {
+		g, i := s.victim(nil, now)
+		if g == nil {
+			break
+		}
+		from := s.evictSlot(g, i, now)
+		if from == class && s.arena.hasRoom(class) {
+			return true
+		}
+		if from < numClasses {
+			if s.arena.drain == 0 && s.arena.idle(from) >= classes.perChunk(from) {
+				s.startDrain(from)
+			}
+			s.drainStep()
+		}
+		if s.arena.grow(class, 0) {
+			return true
+		}
+	}
+	if s.arena.grow(class, s.slack()) {
+		return true
+	}
+	if g, i := s.victimOf(class, now); g != nil {
+		s.evictSlot(g, i, now)
+		if s.arena.hasRoom(class) {
+			return true
+		}
+	}
+	return s.arena.grow(class, math.MaxInt64/2)
+}
+
+func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
+
+// allocLarge is alloc for records above maxSmall. It fails when the limit and
+// its slack are used up and no entry of this shard can make room.
+func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
+	if ref, ok := s.arena.allocLarge(size, 0); ok {
+		return ref, nil
+	}
+	if !s.table.evict.Load() {
+		return 0, ErrFull
+	}
+	for range maxVictims {
+		if ref, ok := s.arena.allocLarge(size, s.slack()); ok {
+			return ref, nil
+		}
+		g, i := s.victimOf(numClasses, now)
+		if g == nil {
+			g, i = s.victim(nil, now)
+		}
+		if g == nil {
+			break
+		}
+		if from := s.evictSlot(g, i, now); from < numClasses {
+			if s.arena.drain == 0 && s.arena.idle(from) >= classes.perChunk(from) {
+				s.startDrain(from)
+			}
+			s.drainStep()
+			s.arena.dropSpare()
+		}
+	}
+	return 0, ErrFull
+}
+
+// choice is the best victim seen so far.
+type choice struct {
+	segment *segment
+	index   int
+	weight  uint64
+}
+
+// consider takes slot i of g when it is a better victim, and reports whether
+// no better one need be looked for: it has expired.
+func (s *Shard) consider(c *choice, g *segment, i int, now int64) bool {
+	e := s.entry(g, i)
+	weight := uint64(0)
+	switch {
+	case e.Expired(now):
+		*c = choice{segment: g, index: i}
+		return true
+	case s.table.pressure != nil:
+		weight = uint64(s.table.pressure(e, now))
+	default:
+		weight = uint64(e.Deadline()) - uint64(now)
+	}
+	if c.segment == nil || weight < c.weight {
+		*c = choice{g, i, weight}
+	}
+	return false
+}
+
+// victim samples for the entry to evict, in the segment given or, with nil, in
+// the shard. It returns a nil segment when it finds no entry.
+func (s *Shard) victim(in *segment, now int64) (*segment, int) {
+	var best choice
+	for range sampleRounds {
+		g := in
+		if g == nil {
+			if len(s.dir) == 0 {
+				break
+			}
+			g = s.dir[s.random()%uint64(len(s.dir))]
+		}
+		i := int(s.random() % segmentSlots)
+		for n, seen := 0, 0; n < segmentSlots && seen < sampleSize; n++ {
+			if ref := g.slots[i].ref; ref != 0 && ref != s.pin {
+				seen++
+				if s.consider(&best, g, i, now) {
+					return best.segment, best.index
+				}
+			}
+			i = next(i)
+		}
+		if best.segment != nil && (s.table.pressure == nil || best.weight < math.MaxUint32/2) {
+			break
+		}
+	}
+	return best.segment, best.index
+}
+
+// victimOf samples for the entry to evict among those whose record is of a
+// class, or large for numClasses.
+func (s *Shard) victimOf(class int, now int64) (*segment, int) {
+	var best choice
+	seen := 0
+	look := func(ref uint32) bool {
+		if ref == s.pin {
+			return false
+		}
+		rec := s.arena.record(ref)
+		e := Entry{rec: rec}
+		tag := uint32(s.table.Hash(e.Key()) >> 32)
+		g := s.segmentOf(tag)
+		seen++
+		return s.consider(&best, g, g.find(tag, ref), now) || seen == sampleSize
+	}
+	s.arena.each(class, s.random(), look)
+	return best.segment, best.index
+}
+
+// evictSlot removes slot i of g for memory and returns the class of its record,
+// numClasses for a large one.
+func (s *Shard) evictSlot(g *segment, i int, now int64) int {
+	e := s.entry(g, i)
+	class := numClasses
+	if ref := e.slot.ref; ref&largeRef == 0 {
+		class = int(s.arena.info[ref>>unitBits].class)
+	}
+	if e.Expired(now) {
+		s.table.expired.Add(1)
+	} else {
+		s.Touch(e)
+		s.table.evicted.Add(1)
+	}
+	s.drop(g, i)
+	return class
+}

@@ -1,0 +1,90 @@
+package shard
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ErrCorrupt is returned by DecodeEntry for bytes that are no encoded entry.
+var ErrCorrupt = errors.New("shard: corrupt entry")
+
+// Image is the full state of one entry outside the table.
+type Image struct {
+	Key      []byte
+	Meta     uint32
+	Deadline int64
+	State    []byte // 8 bytes a word, little-endian
+}
+
+// The encoding of an entry is little-endian: deadline int64, then the record
+// as it lies in the arena (meta, lens, state, key).
+const imageHeader = 8 + recordHeader
+
+// AppendTo appends the encoding of the entry's full state to dst.
+func (e Entry) AppendTo(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.slot.deadline))
+	return append(dst, e.rec...)
+}
+
+// Image returns the entry's state; Key and State are the table's own bytes, as
+// those of Entry.Key and Entry.State.
+func (e Entry) Image() Image {
+	return Image{Key: e.Key(), Meta: e.Meta(), Deadline: e.Deadline(), State: e.State()}
+}
+
+// AppendTo appends the encoding of the image to dst. The key must be within
+// MaxKeyLen and the state a whole number of words within MaxWords.
+func (im Image) AppendTo(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(im.Deadline))
+	dst = binary.LittleEndian.AppendUint32(dst, im.Meta)
+	dst = binary.LittleEndian.AppendUint32(dst, packLens(len(im.Key), len(im.State)/8))
+	dst = append(dst, im.State...)
+	return append(dst, im.Key...)
+}
+
+// DecodeEntry decodes the entry at the start of b and returns what follows it.
+// Key and State of the image are parts of b.
+func DecodeEntry(b []byte) (im Image, rest []byte, err error) {
+	if len(b) < imageHeader {
+		return Image{}, b, ErrCorrupt
+	}
+	key, words := unpackLens(binary.LittleEndian.Uint32(b[12:]))
+	state := imageHeader + 8*words
+	end := state + key
+	if key > MaxKeyLen || len(b) < end {
+		return Image{}, b, ErrCorrupt
+	}
+	return Image{
+		Key:      b[state:end:end],
+		Meta:     binary.LittleEndian.Uint32(b[8:]),
+		Deadline: int64(binary.LittleEndian.Uint64(b)),
+		State:    b[imageHeader:state:state],
+	}, b[end:], nil
+}
+
+// Put makes the entry of im.Key equal to im, whether it exists or not. hash
+// must be Table.Hash(im.Key). Put takes over the caller's hold on im.Meta:
+// Config.Release is called for the meta that it replaces, also when that is the
+// same. It may evict other entries, and fails as Insert and Resize do; then
+// nothing has changed.
+func (s *Shard) Put(hash uint64, im Image, now int64) error {
+	words := len(im.State) / 8
+	e, ok := s.Find(hash, im.Key)
+	var err error
+	if ok {
+		s.Touch(e)
+		e, err = s.Resize(e, hash, words, now)
+	} else {
+		e, err = s.Insert(hash, im.Key, im.Meta, words, im.Deadline, now)
+	}
+	if err != nil {
+		return err
+	}
+	if ok && s.table.release != nil {
+		s.table.release(e.Meta())
+	}
+	e.SetMeta(im.Meta)
+	e.SetDeadline(im.Deadline)
+	copy(e.State(), im.State)
+	return nil
+}

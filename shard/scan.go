@@ -1,0 +1,142 @@
+package shard
+
+import "slices"
+
+const (
+	tagBits = 31
+	tagMask = 1<<tagBits - 1
+	// defaultCount is how many entries a Scan gives when count is 0, as in
+	// Redis.
+	defaultCount = 10
+	// scanVisits is how many segments a Scan visits beyond one for each entry
+	// asked for: a call over an empty stretch ends too, as in Redis.
+	scanVisits = 256
+)
+
+// Scan calls fn for about count entries from cursor on and returns the cursor
+// to go on with, 0 at the end. A cursor is a shard and a 31-bit hash prefix
+// within it, below 2^53, and stays good while the table grows and shrinks. A
+// key that is there from the first call, with cursor 0, to the last is given at
+// least once; a key that comes, goes or returns may be given or not. Entries of
+// a shard come in the order of their tags, and those with equal tags in one
+// call. Expired entries are given too. A call may give none and not be the last.
+//
+// fn is called under the lock of the entry's shard. It may change the entry,
+// but must not call into the table.
+func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
+	if count <= 0 {
+		count = defaultCount
+	}
+	shard, pos := cursor>>tagBits, uint32(cursor&tagMask)
+	given := 0
+	for visits := 0; shard < uint64(len(t.shards)); visits++ {
+		if given >= count || visits >= count+scanVisits {
+			return shard<<tagBits | uint64(pos)
+		}
+		n, end := t.shards[shard].scan(pos, count-given, fn)
+		given += n
+		if pos = end & tagMask; end > tagMask {
+			shard++
+		}
+	}
+	return 0
+}
+
+// scan gives at least count entries of the segment at pos, or as many as there
+// are from pos on, and returns their number and the position after them:
+// 1<<tagBits at the end of the shard.
+func (s *Shard) scan(pos uint32, count int, fn func(Entry)) (given int, end uint32) {
+	s.Lock()
+	defer s.Unlock()
+	if len(s.dir) == 0 {
+		return 0, 1 << tagBits
+	}
+	g := s.segmentOf(pos << 1)
+	// Tag above, slot index below: in the order of tags when sorted.
+	var order [segmentSlots]uint64
+	n := 0
+	for i := range g.slots {
+		if sl := &g.slots[i]; sl.ref != 0 && sl.tag>>1 >= pos {
+			order[n] = uint64(sl.tag>>1)<<8 | uint64(i)
+			n++
+		}
+	}
+	slices.Sort(order[:n])
+	for i, o := range order[:n] {
+		tag := uint32(o >> 8)
+		if given >= count && tag != uint32(order[i-1]>>8) {
+			return given, tag
+		}
+		fn(s.entry(g, int(o&0xff)))
+		given++
+	}
+	return given, uint32(g.end() >> 1)
+}
+
+const (
+	// randomTries bounds the shards that Random looks into.
+	randomTries = 64
+	// randomScan is how many segments Random reads in order after that: all
+	// of them in a table small enough for a miss to be bad luck.
+	randomScan = 1024
+)
+
+// Random calls fn, under the lock of its shard, for an entry that has not
+// expired, chosen about uniformly: a shard by its number of keys, a place in
+// hash order, then the next entry in use. It reports false when there is none,
+// or when nearly all of a large table has expired and is not swept yet.
+func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
+	for range randomTries {
+		n := int64(t.Len())
+		if n == 0 {
+			return false
+		}
+		k := int64(rnd() % uint64(n))
+		i := 0
+		for i < len(t.shards)-1 {
+			if k -= t.shards[i].keys.Load(); k < 0 {
+				break
+			}
+			i++
+		}
+		if t.shards[i].pick(rnd(), now, fn) {
+			return true
+		}
+	}
+	found := false
+	cursor := (rnd() & t.mask) << tagBits
+	for range randomScan {
+		s, pos := &t.shards[cursor>>tagBits], uint32(cursor&tagMask)
+		_, end := s.scan(pos, segmentSlots, func(e Entry) {
+			if !found && !e.Expired(now) {
+				found = true
+				fn(e)
+			}
+		})
+		if found {
+			return true
+		}
+		cursor = (cursor&^tagMask + uint64(end)) & (t.mask<<tagBits | tagMask)
+	}
+	return false
+}
+
+// pick calls fn for the first entry that has not expired from a random place
+// of a random segment.
+func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
+	s.Lock()
+	defer s.Unlock()
+	if len(s.dir) == 0 {
+		return false
+	}
+	g := s.dir[r>>32%uint64(len(s.dir))]
+	i := int(uint32(r) % segmentSlots)
+	for range segmentSlots {
+		if sl := &g.slots[i]; sl.ref != 0 && now <= sl.deadline {
+			fn(s.entry(g, i))
+			return true
+		}
+		i = next(i)
+	}
+	return false
+}

@@ -1,0 +1,245 @@
+package shard
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+// Shard is one lock and the keys under it. Except for Lock, its methods must
+// be called with the lock held.
+//
+// mu, shift, dir and the arena's chunk list are the first 64 bytes: taking the
+// lock brings in what Find reads. The size is a multiple of 128, two cache
+// lines, which is what the prefetcher of x86 fetches at once: one core's lock
+// never shares a line with another's.
+type Shard struct {
+	mu    sync.Mutex // mu guards everything below
+	shift uint64     // 64 - bits of hash that index dir
+	dir   []*segment // empty, or 2^depth entries in hash order
+	arena arena
+
+	table       *Table
+	keys        atomic.Int64 // written with mu held, read without it by Len
+	segments    int
+	keyBytes    int64
+	recordBytes int64
+	rng         uint64
+	pin         uint32 // ref that eviction and compaction leave alone, 0 for none
+	journal     bool
+	wasReset    bool   // since the last Cut
+	undo        []byte // see dirty.go
+	_           [shardPad]byte
+}
+
+const shardPad = 16
+
+// Lock takes the shard's lock.
+func (s *Shard) Lock() { s.mu.Lock() }
+
+// Unlock gives the shard's lock back; every Entry of the shard is invalid then.
+func (s *Shard) Unlock() { s.mu.Unlock() }
+
+// Find returns the entry of key, also when it has expired. hash must be
+// Table.Hash(key).
+func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
+	n := hash >> s.shift
+	if n >= uint64(len(s.dir)) {
+		return Entry{}, false
+	}
+	g := s.dir[n]
+	tag := uint32(hash>>32) | dirtyBit
+	for i := home(tag); ; {
+		sl := &g.slots[i]
+		if sl.tag|dirtyBit == tag && sl.ref != 0 {
+			rec := s.arena.record(sl.ref)
+			lens := binary.LittleEndian.Uint32(rec[4:])
+			if at := len(rec) - len(key); int(lens&keyLenMask) == len(key) && string(rec[at:]) == string(key) {
+				return Entry{sl, rec}, true
+			}
+		}
+		if sl.ref == 0 {
+			return Entry{}, false
+		}
+		if i++; i == segmentSlots {
+			i = 0
+		}
+	}
+}
+
+// Insert adds key, which must be absent, with its state zeroed. hash must be
+// Table.Hash(key). It may evict other entries and fails with ErrFull,
+// ErrKeyTooLong or ErrTooManyWords.
+func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline, now int64) (Entry, error) {
+	if len(key) > MaxKeyLen {
+		return Entry{}, ErrKeyTooLong
+	}
+	if words < 0 || words > MaxWords {
+		return Entry{}, ErrTooManyWords
+	}
+	tag := uint32(hash>>32) &^ dirtyBit
+	if err := s.makeSlot(tag, now); err != nil {
+		return Entry{}, err
+	}
+	lens := packLens(len(key), words)
+	ref, err := s.alloc(recordSize(lens), now)
+	if err != nil {
+		return Entry{}, err
+	}
+	rec := s.arena.format(ref, lens)
+	binary.LittleEndian.PutUint32(rec, meta)
+	clear(rec[recordHeader : recordHeader+8*words])
+	copy(rec[recordHeader+8*words:], key)
+	if s.journal {
+		s.logAbsent(key)
+		tag |= dirtyBit
+	}
+	sl := s.segmentOf(tag).add(slot{deadline: deadline, ref: ref, tag: tag})
+	s.count(1, rec)
+	return Entry{sl, rec}, nil
+}
+
+// Resize changes the number of state words of e, keeps those that both sizes
+// have and zeroes new ones. It may evict other entries. On error (ErrFull,
+// ErrTooManyWords) the returned entry is e, unchanged and valid.
+func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error) {
+	if words < 0 || words > MaxWords {
+		return e, ErrTooManyWords
+	}
+	old := e.Words()
+	if words == old {
+		return e, nil
+	}
+	s.Touch(e)
+	key := e.Key()
+	lens := packLens(len(key), words)
+	size := recordSize(lens)
+	oldRef := e.slot.ref
+	ref := oldRef
+	if !s.arena.fits(ref, size) {
+		s.pin = oldRef
+		newRef, err := s.alloc(size, now)
+		s.pin = 0
+		// Evictions may have moved the slot, not the pinned record.
+		g := s.segmentOf(uint32(hash >> 32))
+		e.slot = &g.slots[g.find(uint32(hash>>32), oldRef)]
+		if err != nil {
+			return e, err
+		}
+		ref = newRef
+	}
+	s.count(-1, e.rec)
+	keep := recordHeader + 8*min(old, words)
+	rec := s.arena.format(ref, lens)
+	// In place, the key moves before the words it may overlap are zeroed.
+	copy(rec[recordHeader+8*words:], key)
+	if words > old {
+		clear(rec[recordHeader+8*old : recordHeader+8*words])
+	}
+	if ref != oldRef {
+		copy(rec[8:keep], e.rec[8:keep])
+		binary.LittleEndian.PutUint32(rec, e.Meta())
+		e.slot.ref = ref
+		s.arena.free(oldRef)
+	}
+	e.rec = rec
+	s.count(1, rec)
+	return e, nil
+}
+
+// Delete removes e and gives its memory back.
+func (s *Shard) Delete(e Entry) {
+	s.Touch(e)
+	g := s.segmentOf(e.slot.tag)
+	s.drop(g, g.index(e.slot))
+}
+
+// drop removes slot i of g without a dirty mark.
+func (s *Shard) drop(g *segment, i int) {
+	ref := g.slots[i].ref
+	rec := s.arena.record(ref)
+	if s.table.release != nil {
+		s.table.release(binary.LittleEndian.Uint32(rec))
+	}
+	s.count(-1, rec)
+	s.arena.free(ref)
+	g.remove(i)
+}
+
+// count adds a record to the shard's statistics, or with n = -1 removes it.
+func (s *Shard) count(n int64, rec []byte) {
+	key, _ := unpackLens(binary.LittleEndian.Uint32(rec[4:]))
+	s.keys.Add(n)
+	s.keyBytes += n * int64(key)
+	s.recordBytes += n * int64(len(rec))
+}
+
+// entry returns the entry of slot i of g, which is in use.
+func (s *Shard) entry(g *segment, i int) Entry {
+	sl := &g.slots[i]
+	return Entry{sl, s.arena.record(sl.ref)}
+}
+
+// makeSlot makes sure that the segment of tag has room for one more slot.
+func (s *Shard) makeSlot(tag uint32, now int64) error {
+	if len(s.dir) == 0 {
+		// With eviction on, a shard's first segment may pass the limit: there
+		// is nothing in the shard to evict for it.
+		slack := int64(0)
+		if s.table.evict.Load() {
+			slack = math.MaxInt64 / 2
+		}
+		if !s.table.account.take(segmentSize+dirEntry, slack) {
+			return ErrFull
+		}
+		s.firstSegment()
+	}
+	for {
+		g := s.segmentOf(tag)
+		if g.count < splitAt {
+			return nil
+		}
+		if s.split(g) {
+			continue
+		}
+		if !s.table.evict.Load() {
+			return ErrFull
+		}
+		_, i := s.victim(g, now)
+		s.evictSlot(g, i, now)
+	}
+}
+
+// reset empties the shard. It detaches the contents in one short hold and then
+// releases the metas segment by segment, so that no hold grows with the shard.
+func (s *Shard) reset() {
+	s.Lock()
+	dir, old := s.dir, s.arena
+	s.table.account.add(-int64(s.segments)*segmentSize - int64(len(dir))*dirEntry - old.accounted())
+	s.dir, s.shift, s.segments = nil, 64, 0
+	s.arena = arena{}
+	s.arena.init(&s.table.account)
+	s.keys.Store(0)
+	s.keyBytes, s.recordBytes = 0, 0
+	s.wasReset = s.journal
+	s.Unlock()
+
+	if s.table.release == nil {
+		return
+	}
+	var last *segment
+	for _, g := range dir {
+		if g == last {
+			continue
+		}
+		last = g
+		s.Lock()
+		for i := range g.slots {
+			if ref := g.slots[i].ref; ref != 0 {
+				s.table.release(binary.LittleEndian.Uint32(old.record(ref)))
+			}
+		}
+		s.Unlock()
+	}
+}

@@ -1,0 +1,68 @@
+package shard
+
+// shedPerHold is how many entries one Sweep evicts while the table is above
+// its limit, which happens after the limit was lowered.
+const shedPerHold = 16
+
+// Sweep does one bounded piece of upkeep on a shard, in one hold of its lock:
+// it removes the expired entries of the segment at cursor, sheds a few entries
+// if the table is above its limit, merges the segment with its buddies and
+// drains up to 4 KiB of a sparse chunk. cursor 0 begins a pass; the result is
+// where to go on, 0 when the pass is done. The cursor is a position in hash
+// order: splits and merges between two calls make a pass skip nothing that
+// stays.
+func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
+	s := &t.shards[shard]
+	s.Lock()
+	defer s.Unlock()
+	var end uint64
+	if len(s.dir) > 0 {
+		g := s.segmentOf(cursor)
+		end = g.end() & (1<<32 - 1)
+		s.reap(g, now)
+		if t.evict.Load() {
+			s.shed(g, now)
+		}
+		s.merge(g)
+		s.compact()
+	}
+	if end == 0 {
+		s.arena.dropSpare()
+		s.dropSegments()
+	}
+	return uint32(end)
+}
+
+// SweepAll runs one whole pass over every shard.
+func (t *Table) SweepAll(now int64) {
+	for i := range t.shards {
+		for cursor := t.Sweep(i, 0, now); cursor != 0; {
+			cursor = t.Sweep(i, cursor, now)
+		}
+	}
+}
+
+// reap removes the expired entries of g. Removing a slot moves later ones back
+// to it at most, so going on from the same index misses none.
+func (s *Shard) reap(g *segment, now int64) {
+	n := uint64(0)
+	for i := 0; i < segmentSlots; {
+		if sl := &g.slots[i]; sl.ref != 0 && now > sl.deadline {
+			s.drop(g, i)
+			n++
+			continue
+		}
+		i++
+	}
+	if n > 0 {
+		s.table.expired.Add(n)
+	}
+}
+
+// shed evicts from g while the table is above its limit.
+func (s *Shard) shed(g *segment, now int64) {
+	for n := 0; n < shedPerHold && g.count > 0 && s.table.account.over(); n++ {
+		_, i := s.victim(g, now)
+		s.evictSlot(g, i, now)
+	}
+}

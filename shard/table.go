@@ -1,0 +1,205 @@
+package shard
+
+import (
+	"errors"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+	"sync/atomic"
+)
+
+// Bounds of what an entry holds.
+const (
+	MaxKeyLen = 64 << 10 // bytes, inclusive
+	MaxWords  = 1<<15 - 1
+)
+
+// These errors are returned when an entry is inserted, put or resized.
+var (
+	// ErrKeyTooLong is returned for a key above MaxKeyLen.
+	ErrKeyTooLong = errors.New("shard: key is longer than 64 KiB")
+	// ErrTooManyWords is returned for a state below 0 or above MaxWords.
+	ErrTooManyWords = errors.New("shard: state has too many words")
+	// ErrFull is returned when the entry needs memory that the limit does not
+	// allow and eviction is off or found nothing to evict.
+	ErrFull = errors.New("shard: memory limit reached")
+)
+
+const (
+	defaultShards = 256
+	// maxShards keeps a scan cursor, (shard, 31-bit tag), below 2^53, the
+	// largest integer that clients with floating-point numbers read exactly.
+	maxShards = 1 << 16
+)
+
+// Config configures a Table. The zero value is usable.
+type Config struct {
+	// Shards is rounded up to a power of two; 0 means 256, at most 65536.
+	Shards int
+	// MaxBytes limits the accounted memory; 0 means no limit. It is checked
+	// when a segment, a chunk or a large record must be allocated.
+	MaxBytes int64
+	// Evict chooses what happens at the limit: true evicts the entries of
+	// lowest Pressure, false makes Insert, Put and Resize return ErrFull.
+	Evict bool
+	// Release, if set, is called under the shard's lock when a record stops
+	// carrying meta: expired, evicted, deleted, replaced by Put, dropped by
+	// Reset. SetMeta does not call it. It must not call into the table.
+	Release func(meta uint32)
+	// Pressure, if set, tells how much an entry matters: 0 for full quota, up
+	// to MaxUint32 for exhausted. It is called under the shard's lock while
+	// eviction samples and must not call into the table. Nil means that the
+	// entry with the earliest deadline goes first.
+	Pressure func(e Entry, now int64) uint32
+	// Journal turns on dirty marks and undo records; see Shard.Touch.
+	Journal bool
+}
+
+// Table is a set of shards. It is safe for concurrent use.
+type Table struct {
+	seed     maphash.Seed
+	mask     uint64
+	shards   []Shard
+	account  account
+	evict    atomic.Bool
+	release  func(meta uint32)
+	pressure func(e Entry, now int64) uint32
+	journal  bool
+	evicted  atomic.Uint64
+	expired  atomic.Uint64
+}
+
+// New returns an empty table.
+func New(c Config) *Table {
+	n := c.Shards
+	if n <= 0 {
+		n = defaultShards
+	}
+	n = min(1<<bits.Len(uint(n-1)), maxShards)
+	t := &Table{
+		seed:     maphash.MakeSeed(),
+		mask:     uint64(n - 1),
+		shards:   make([]Shard, n),
+		release:  c.Release,
+		pressure: c.Pressure,
+		journal:  c.Journal,
+	}
+	t.SetLimit(c.MaxBytes, c.Evict)
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.table = t
+		s.shift = 64
+		s.journal = c.Journal
+		s.rng = rand.Uint64() | 1
+		s.arena.init(&t.account)
+	}
+	return t
+}
+
+// SetLimit changes MaxBytes and Evict of a live table. A lower limit takes
+// effect as Sweep sheds entries.
+func (t *Table) SetLimit(maxBytes int64, evict bool) {
+	t.evict.Store(evict)
+	t.account.max.Store(max(maxBytes, 0))
+}
+
+// Hash returns the keyed hash of key. Every hash given to a Shard must come
+// from the Hash of its own table.
+func (t *Table) Hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) }
+
+// Index returns the index of the shard that holds keys of this hash.
+func (t *Table) Index(hash uint64) int { return int(hash & t.mask) }
+
+// At returns the shard that holds keys of this hash.
+func (t *Table) At(hash uint64) *Shard { return &t.shards[hash&t.mask] }
+
+// Shard returns the shard of index i, 0 <= i < Shards().
+func (t *Table) Shard(i int) *Shard { return &t.shards[i] }
+
+// Shards returns the number of shards, a power of two.
+func (t *Table) Shards() int { return len(t.shards) }
+
+// Len returns the number of keys, expired ones included until they are swept.
+func (t *Table) Len() int {
+	n := int64(0)
+	for i := range t.shards {
+		n += t.shards[i].keys.Load()
+	}
+	return int(n)
+}
+
+// Bytes returns the accounted memory: segments, directories, chunks, large
+// records and undo buffers. The table's fixed part, under 1 KiB a shard, is
+// not in it.
+func (t *Table) Bytes() int64 { return t.account.bytes.Load() }
+
+// Stats describes a table at about one moment: shards are read in turn.
+type Stats struct {
+	Keys        int    // keys in the table, expired ones not yet swept included
+	Bytes       int64  // accounted memory, see Table.Bytes
+	MaxBytes    int64  // its limit, 0 for none
+	KeyBytes    int64  // bytes of the keys alone
+	RecordBytes int64  // bytes of the records in use: header, state and key
+	Segments    int    // 4 KiB each
+	Chunks      int    // 16 KiB each
+	Large       int    // records with an allocation of their own
+	UndoBytes   int64  // undo records since the last Cut
+	Evicted     uint64 // live entries evicted for memory
+	Expired     uint64 // entries reaped after their deadline
+}
+
+// Stats locks each shard for a moment.
+func (t *Table) Stats() Stats {
+	st := Stats{
+		Bytes:    t.account.bytes.Load(),
+		MaxBytes: t.account.max.Load(),
+		Evicted:  t.evicted.Load(),
+		Expired:  t.expired.Load(),
+	}
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.Lock()
+		st.Keys += int(s.keys.Load())
+		st.KeyBytes += s.keyBytes
+		st.RecordBytes += s.recordBytes
+		st.Segments += s.segments
+		st.Chunks += s.arena.chunkCount()
+		st.Large += s.arena.largeCount()
+		st.UndoBytes += int64(len(s.undo))
+		s.Unlock()
+	}
+	return st
+}
+
+// Reset removes every key. Each shard is emptied at once; the shards follow
+// one after the other.
+func (t *Table) Reset() {
+	for i := range t.shards {
+		t.shards[i].reset()
+	}
+}
+
+// account is the memory account of a table, in bytes.
+type account struct {
+	bytes atomic.Int64
+	max   atomic.Int64 // 0 for no limit
+}
+
+// take adds n unless that would pass the limit by more than slack.
+func (a *account) take(n, slack int64) bool {
+	limit := a.max.Load()
+	if v := a.bytes.Add(n); limit > 0 && v-slack > limit {
+		a.bytes.Add(-n)
+		return false
+	}
+	return true
+}
+
+// add changes the account by n, whatever the limit.
+func (a *account) add(n int64) { a.bytes.Add(n) }
+
+// over reports whether the account is above its limit.
+func (a *account) over() bool {
+	limit := a.max.Load()
+	return limit > 0 && a.bytes.Load() > limit
+}
