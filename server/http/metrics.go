@@ -1,0 +1,131 @@
+package http
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Source is what the metrics are read from, once for each scrape.
+type Source interface {
+	Metrics() Metrics
+}
+
+// Metrics is one reading. Fields named for something that happens count since
+// the start; the others are of the moment.
+type Metrics struct {
+	// Decisions are the answers of the limiter. No two have the same labels,
+	// and clients must not be able to add any.
+	Decisions []Decisions
+	// Latency is how long commands took, of a sample of them.
+	Latency Latency
+
+	Commands    uint64 // commands executed, limiter or not
+	Connections int    // clients connected
+	Accepted    uint64 // connections accepted
+	Rejected    uint64 // connections refused for maxclients
+	InputBytes  uint64 // read from clients
+	OutputBytes uint64 // written to clients
+
+	Keys           int
+	MemoryBytes    int64 // accounted memory of the keys
+	MaxMemoryBytes int64 // its limit, 0 for none
+	Evicted        uint64
+	Expired        uint64
+
+	ClockSkew float64 // wall clock minus decision clock, in seconds
+}
+
+// Decisions is a number of decisions by a command ("cl.throttle") with an
+// outcome ("allowed", "denied").
+type Decisions struct {
+	Command, Outcome string
+	Count            uint64
+}
+
+// Latency is a histogram in seconds.
+type Latency struct {
+	Count uint64
+	Sum   float64
+	// Buckets counts, by upper bound, the observations up to it.
+	Buckets map[float64]uint64
+}
+
+// collector turns readings of a Source into Prometheus metrics.
+type collector struct {
+	source Source
+	// scalars are the metrics that are one number of a reading each.
+	scalars []scalar
+
+	decisions, latency *prometheus.Desc
+}
+
+type scalar struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*Metrics) float64
+}
+
+// newRegistry returns a registry with the metrics of source and those of the
+// Go runtime, the process and the build.
+func newRegistry(source Source, version string) *prometheus.Registry {
+	c := &collector{
+		source:    source,
+		decisions: prometheus.NewDesc("headgate_decisions_total", "Decisions of the limiter.", []string{"command", "outcome"}, nil),
+		latency:   prometheus.NewDesc("headgate_command_duration_seconds", "Time to execute a command, of a sample of the commands.", nil, nil),
+	}
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	for _, m := range []struct {
+		name, help string
+		kind       prometheus.ValueType
+		value      func(*Metrics) float64
+	}{
+		{"commands_total", "Commands executed.", counter, func(m *Metrics) float64 { return float64(m.Commands) }},
+		{"connections", "Clients connected.", gauge, func(m *Metrics) float64 { return float64(m.Connections) }},
+		{"connections_accepted_total", "Connections accepted.", counter, func(m *Metrics) float64 { return float64(m.Accepted) }},
+		{"connections_rejected_total", "Connections refused at maxclients.", counter, func(m *Metrics) float64 { return float64(m.Rejected) }},
+		{"input_bytes_total", "Bytes read from clients.", counter, func(m *Metrics) float64 { return float64(m.InputBytes) }},
+		{"output_bytes_total", "Bytes written to clients.", counter, func(m *Metrics) float64 { return float64(m.OutputBytes) }},
+		{"keys", "Keys in the table, expired ones included until they are swept.", gauge, func(m *Metrics) float64 { return float64(m.Keys) }},
+		{"memory_bytes", "Accounted memory of the keys.", gauge, func(m *Metrics) float64 { return float64(m.MemoryBytes) }},
+		{"memory_limit_bytes", "maxmemory; 0 is no limit.", gauge, func(m *Metrics) float64 { return float64(m.MaxMemoryBytes) }},
+		{"evicted_keys_total", "Live keys dropped for maxmemory.", counter, func(m *Metrics) float64 { return float64(m.Evicted) }},
+		{"expired_keys_total", "Keys dropped after they had ceased to matter.", counter, func(m *Metrics) float64 { return float64(m.Expired) }},
+		{"clock_skew_seconds", "Wall clock minus the clock of decisions.", gauge, func(m *Metrics) float64 { return m.ClockSkew }},
+	} {
+		desc := prometheus.NewDesc("headgate_"+m.name, m.help, nil, nil)
+		c.scalars = append(c.scalars, scalar{desc, m.kind, m.value})
+	}
+
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "headgate_build_info", Help: "1, labelled with the build.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	out <- c.decisions
+	out <- c.latency
+	for _, s := range c.scalars {
+		out <- s.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	m := c.source.Metrics()
+	for _, s := range c.scalars {
+		out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&m))
+	}
+	for _, d := range m.Decisions {
+		out <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(d.Count), d.Command, d.Outcome)
+	}
+	out <- prometheus.MustNewConstHistogram(c.latency, m.Latency.Count, m.Latency.Sum, m.Latency.Buckets)
+}

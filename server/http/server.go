@@ -1,0 +1,121 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
+)
+
+// Bounds of a connection. No route reads a body of any size, so they can be
+// tight: what does not fit is not a client of ours.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	idleTimeout       = 60 * time.Second
+	// writeTimeout leaves room for a profile or trace of up to a minute.
+	writeTimeout   = 90 * time.Second
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 64 << 10
+	// maxConns keeps the HTTP port from using up the file descriptors that
+	// the clients of the Redis protocol need.
+	maxConns = 256
+	// maxScrapes at a time; a scrape visits every shard.
+	maxScrapes = 4
+)
+
+// Config configures a Server.
+type Config struct {
+	// Source provides the metrics.
+	Source Source
+	// Version is the version shown by headgate_build_info.
+	Version string
+	// Logger gets the errors of connections.
+	Logger *slog.Logger
+	// Pprof serves Go's profiles under /debug/pprof/.
+	Pprof bool
+}
+
+// Server is the HTTP front. It is not ready until SetReady.
+type Server struct {
+	http  http.Server
+	ready atomic.Bool
+}
+
+// New returns a Server that listens nowhere yet.
+func New(c Config) *Server {
+	s := new(Server)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c.Source, c.Version), promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(c.Logger.Handler(), slog.LevelError),
+		MaxRequestsInFlight: maxScrapes,
+	}))
+	if c.Pprof {
+		// Index serves the named profiles, such as heap, too.
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof does
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	s.http = http.Server{
+		Handler:           http.MaxBytesHandler(mux, maxBodyBytes),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		// A broken handshake or request is the peer's affair.
+		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Serve answers the connections of l until Shutdown, and closes l.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// SetReady says whether /readyz answers 200 or 503.
+func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+
+// Shutdown stops listening, waits for the requests in flight until ctx is done
+// and then cuts them off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if s.ready.Load() {
+		plain(w, http.StatusOK, "ready")
+	} else {
+		plain(w, http.StatusServiceUnavailable, "not ready")
+	}
+}
+
+// plain writes a line of text that nobody may cache.
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// An error means that the peer has gone.
+	_, _ = io.WriteString(w, text+"\n")
+}

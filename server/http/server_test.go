@@ -1,0 +1,155 @@
+package http_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	hghttp "github.com/headgate-io/headgate/server/http"
+)
+
+// source is a Source with one reading.
+type source hghttp.Metrics
+
+func (s source) Metrics() hghttp.Metrics { return hghttp.Metrics(s) }
+
+// start serves c on a port of its own and returns the base URL.
+func start(t *testing.T, c hghttp.Config) (*hghttp.Server, string) {
+	if c.Source == nil {
+		c.Source = source{}
+	}
+	c.Logger = slog.New(slog.DiscardHandler)
+	s := hghttp.New(c)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, s.Shutdown(context.Background()))
+		require.NoError(t, <-done)
+	})
+	return s, "http://" + l.Addr().String()
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get(url)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	data, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return r.StatusCode, string(data)
+}
+
+func TestHealthAndReadiness(t *testing.T) {
+	s, url := start(t, hghttp.Config{})
+	ask := func(path string, want int) {
+		t.Helper()
+		status, _ := get(t, url+path)
+		require.Equal(t, want, status)
+	}
+	ask("/healthz", 200)
+	ask("/readyz", 503)
+	s.SetReady(true)
+	ask("/readyz", 200)
+	s.SetReady(false)
+	ask("/readyz", 503)
+	ask("/healthz", 200)
+	ask("/nothing", 404)
+
+	r, err := http.Post(url+"/healthz", "text/plain", strings.NewReader("x"))
+	require.NoError(t, err)
+	r.Body.Close()
+	require.Equal(t, http.StatusMethodNotAllowed, r.StatusCode)
+}
+
+func TestMetrics(t *testing.T) {
+	reading := source{
+		Decisions: []hghttp.Decisions{
+			{Command: "cl.throttle", Outcome: "allowed", Count: 7},
+			{Command: "cl.throttle", Outcome: "denied", Count: 3},
+		},
+		Latency:  hghttp.Latency{Count: 4, Sum: 0.5, Buckets: map[float64]uint64{0.001: 1, 1: 4}},
+		Commands: 11, Connections: 12, Accepted: 13, Rejected: 14, InputBytes: 15, OutputBytes: 16,
+		Keys: 17, MemoryBytes: 18, MaxMemoryBytes: 19, Evicted: 20, Expired: 21, ClockSkew: -0.5,
+	}
+	_, url := start(t, hghttp.Config{Source: reading, Version: "v1.2.3"})
+	status, body := get(t, url+"/metrics")
+	require.Equal(t, 200, status)
+	for _, line := range []string{
+		`headgate_decisions_total{command="cl.throttle",outcome="allowed"} 7`,
+		`headgate_decisions_total{command="cl.throttle",outcome="denied"} 3`,
+		`headgate_command_duration_seconds_bucket{le="0.001"} 1`,
+		`headgate_command_duration_seconds_bucket{le="+Inf"} 4`,
+		`headgate_command_duration_seconds_sum 0.5`,
+		`headgate_commands_total 11`, `headgate_connections 12`, `headgate_connections_accepted_total 13`,
+		`headgate_connections_rejected_total 14`, `headgate_input_bytes_total 15`, `headgate_output_bytes_total 16`,
+		`headgate_keys 17`, `headgate_memory_bytes 18`, `headgate_memory_limit_bytes 19`,
+		`headgate_evicted_keys_total 20`, `headgate_expired_keys_total 21`, `headgate_clock_skew_seconds -0.5`,
+	} {
+		require.Contains(t, body, line+"\n")
+	}
+	require.Contains(t, body, `version="v1.2.3"`)
+	require.Contains(t, body, "go_goroutines ")
+	require.Contains(t, body, "process_start_time_seconds ")
+}
+
+// Two servers in a process share nothing.
+func TestRegistriesAreSeparate(t *testing.T) {
+	_, a := start(t, hghttp.Config{Source: source{Keys: 1}})
+	_, b := start(t, hghttp.Config{Source: source{Keys: 2}})
+	_, body := get(t, a+"/metrics")
+	require.Contains(t, body, "headgate_keys 1\n")
+	_, body = get(t, b+"/metrics")
+	require.Contains(t, body, "headgate_keys 2\n")
+}
+
+func TestPprofOnlyWhenAskedFor(t *testing.T) {
+	_, url := start(t, hghttp.Config{})
+	status, _ := get(t, url+"/debug/pprof/")
+	require.Equal(t, 404, status)
+	_, url = start(t, hghttp.Config{Pprof: true})
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
+		status, _ = get(t, url+path)
+		require.Equal(t, 200, status, path)
+	}
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	_, url := start(t, hghttp.Config{})
+	request, err := http.NewRequest("GET", url+"/healthz", nil)
+	require.NoError(t, err)
+	request.Header.Set("X", strings.Repeat("x", 64<<10))
+	r, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	r.Body.Close()
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, r.StatusCode)
+}
+
+// Clients that send nothing do not keep a stop waiting past its deadline.
+func TestShutdownCutsOff(t *testing.T) {
+	s, url := start(t, hghttp.Config{})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n") // never finished
+	require.NoError(t, err)
+	status, _ := get(t, url+"/healthz")
+	require.Equal(t, 200, status)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	require.ErrorIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
+	require.Less(t, time.Since(begin), 2*time.Second)
+	_, err = conn.Read(make([]byte, 1))
+	require.Error(t, err)
+}
