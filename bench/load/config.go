@@ -31,6 +31,9 @@ type Config struct {
 	Warmup time.Duration
 	// Duration is the length of the measurement.
 	Duration time.Duration
+	// Count ends a closed loop after so many commands, before Duration is
+	// over; 0 means no such end.
+	Count int64
 	// Drain is how long to wait for missing replies after the last command;
 	// 0 means 5 s.
 	Drain time.Duration
@@ -63,6 +66,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("rate: %g is not between 0 and 1e9 per second", c.Rate)
 	case c.Duration <= 0:
 		return fmt.Errorf("duration: %s is not positive", c.Duration)
+	case c.Count < 0 || (c.Count > 0 && c.Rate > 0):
+		return fmt.Errorf("count: %d is negative, or in an open loop", c.Count)
 	case c.Warmup < 0:
 		return fmt.Errorf("warmup: %s is negative", c.Warmup)
 	}

@@ -135,6 +135,22 @@ func TestClosedLoopCountsDecisions(t *testing.T) {
 	require.Equal(t, 100, keys, "a thousand uniform draws meet every one of 100 keys")
 }
 
+func TestCountAndSequentialUseEveryKeyOnce(t *testing.T) {
+	s := &fakeServer{reply: func([]string) string { return ":1\r\n" }}
+	s.start(t)
+	cfg := config(s.addr)
+	cfg.Keys, cfg.Count, cfg.Distribution = 1003, 1003, Sequential
+	cfg.Pipeline, cfg.Duration = 16, time.Minute
+	res, err := Run(context.Background(), cfg)
+	require.NoError(t, err)
+	require.EqualValues(t, 1003, s.calls.Load())
+	require.EqualValues(t, 1003, res.Replies)
+	require.Less(t, res.Duration, 10*time.Second)
+	keys := 0
+	s.seen.Range(func(any, any) bool { keys++; return true })
+	require.Equal(t, 1003, keys)
+}
+
 func TestOpenLoopKeepsItsRate(t *testing.T) {
 	s := &fakeServer{reply: func([]string) string { return "+PONG\r\n" }}
 	s.start(t)
@@ -316,7 +332,7 @@ func TestTemplate(t *testing.T) {
 
 func TestDistributions(t *testing.T) {
 	draw := func(cfg Config) map[uint64]int {
-		pick, seen := picker(&cfg, 0), map[uint64]int{}
+		pick, seen := picker(&cfg, 0, new(atomic.Uint64)), map[uint64]int{}
 		for range 10_000 {
 			seen[pick()]++
 		}

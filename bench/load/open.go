@@ -87,10 +87,10 @@ func (r *run) pace(ctx context.Context, plan schedule) {
 	var out []byte
 	perWrite := max(1, maxWrite/int64(len(r.clients[0].cmd.raw))/plan.batch) // batches
 	next, late := int64(0), false
-	for ctx.Err() == nil {
+	for last := false; !last && ctx.Err() == nil; {
 		now := time.Since(r.start)
-		if now >= r.end {
-			return
+		if last = now >= r.end; last {
+			now = r.end - 1
 		}
 		due := plan.due(now)
 		// Only the connections of the batches that have come due since the

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -28,7 +29,10 @@ type run struct {
 	start   time.Time     // of the first command
 	measure time.Duration // since start, when the measurement begins
 	end     time.Duration // since start, when the last command is due
+	stopped time.Duration // since start, when the last connection was done
 	unsent  int64
+	drawn   atomic.Uint64 // keys drawn by Sequential
+	taken   atomic.Int64  // commands begun by a closed loop
 }
 
 // Run sends the load that cfg describes and waits for its end, or for ctx. A
@@ -63,15 +67,19 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	} else {
 		r.closedLoop(ctx)
 	}
+	r.stopped = time.Since(r.start)
 	close(finished)
 	res := <-collected
 	return res, r.verdict(ctx)
 }
 
-// setDeadlines makes sure that no connection outlives the run: nothing is
-// written after the end. An open loop ends its reads itself, after the drain.
+// writeGrace is how long after the end a last write may take.
+const writeGrace = 100 * time.Millisecond
+
+// setDeadlines makes sure that no connection outlives the run. An open loop
+// ends its reads itself, after the drain.
 func (r *run) setDeadlines(conn net.Conn) error {
-	if err := conn.SetWriteDeadline(r.start.Add(r.end)); err != nil {
+	if err := conn.SetWriteDeadline(r.start.Add(r.end + writeGrace)); err != nil {
 		return err
 	}
 	if r.cfg.Rate > 0 {
@@ -91,7 +99,7 @@ func (r *run) connect(ctx context.Context) error {
 		r.clients = append(r.clients, &client{
 			conn:    conn,
 			cmd:     &cmd,
-			key:     picker(&r.cfg, i),
+			key:     picker(&r.cfg, i, &r.drawn),
 			verdict: verdictOf(r.cfg.Command[0]),
 			rec:     r.recs[i%recorders],
 		})
@@ -144,9 +152,15 @@ func (r *run) closedLoop(ctx context.Context) {
 
 // pingPong is one connection of a closed loop.
 func (r *run) pingPong(ctx context.Context, c *client) error {
-	batch := int64(r.cfg.Pipeline)
 	var out []byte
 	for ctx.Err() == nil {
+		batch := int64(r.cfg.Pipeline)
+		if r.cfg.Count > 0 {
+			batch = min(batch, r.cfg.Count-r.taken.Add(batch)+batch)
+		}
+		if batch <= 0 {
+			return nil
+		}
 		out = c.appendCommands(out[:0], batch)
 		sent := time.Since(r.start)
 		if sent >= r.end {
@@ -266,7 +280,7 @@ func (r *run) answered() int64 {
 
 func (r *run) result(h *hdrhistogram.Histogram, sum *counts) *Result {
 	// A run that was cut short is measured over the time it had.
-	measured := min(time.Since(r.start), r.end) - r.measure
+	measured := min(r.stopped, r.end) - r.measure
 	res := &Result{
 		Command:      strings.Join(r.cfg.Command, " "),
 		Clients:      r.cfg.Clients,
