@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// slewDivisor bounds the correction of the clock's rate: 1/2000 is 500 ppm,
+	// what NTP daemons slew by. A full second is closed in 2000 s.
+	slewDivisor = 2000
+
+	// MaxSlew is the largest gap to wall time that is closed by slewing. A
+	// larger one means that somebody set the machine's clock or that it slept:
+	// it is reported by Skew and closed only by Step.
+	MaxSlew = time.Second
+)
+
+// Clock is the time of all decisions in unix ns. It is anchored to wall time
+// when it is made, advances with the monotonic clock, is slewed towards wall
+// time by at most 500 ppm, and never jumps unless an operator tells it to. Its
+// methods are safe for concurrent use.
+type Clock struct {
+	// mono reads the monotonic clock; both reads it and wall time at once.
+	mono func() int64
+	both func() (mono, wall int64)
+
+	line atomic.Pointer[timeline]
+
+	// mu orders the changes of line. Readers of line need no lock.
+	mu sync.Mutex
+}
+
+// timeline maps the monotonic clock to time: now = base + d, plus the part of
+// gap that 1/slewDivisor of d has closed, d being the time since mono. The
+// correction ends by itself when the gap is closed, however late the next
+// Discipline is.
+type timeline struct {
+	mono, base, gap int64
+}
+
+func (l *timeline) at(mono int64) int64 {
+	d := mono - l.mono
+	closed := d / slewDivisor
+	if l.gap < 0 {
+		return l.base + d + max(-closed, l.gap)
+	}
+	return l.base + d + min(closed, l.gap)
+}
+
+// NewClock returns a clock that reads the wall time now.
+func NewClock() *Clock {
+	start := time.Now()
+	return newClock(
+		func() int64 { return int64(time.Since(start)) },
+		func() (mono, wall int64) {
+			t := time.Now()
+			return int64(t.Sub(start)), t.UnixNano()
+		},
+	)
+}
+
+func newClock(mono func() int64, both func() (mono, wall int64)) *Clock {
+	c := &Clock{mono: mono, both: both}
+	m, w := both()
+	c.line.Store(&timeline{mono: m, base: w})
+	return c
+}
+
+// Now returns the time. It costs one read of the monotonic clock.
+func (c *Clock) Now() int64 {
+	l := c.line.Load()
+	return l.at(c.mono())
+}
+
+// Discipline compares the clock with wall time and starts to close the gap,
+// unless it is above MaxSlew. Call it about once a second.
+func (c *Clock) Discipline() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, w := c.both()
+	now := c.line.Load().at(m)
+	gap := w - now
+	if gap > int64(MaxSlew) || gap < -int64(MaxSlew) {
+		gap = 0
+	}
+	c.line.Store(&timeline{mono: m, base: now, gap: gap})
+}
+
+// Skew returns how far wall time is ahead of the clock. Above MaxSlew, either
+// way, an operator has to look.
+func (c *Clock) Skew() time.Duration {
+	m, w := c.both()
+	return time.Duration(w - c.line.Load().at(m))
+}
+
+// Step sets the clock to wall time and returns how far it moved. Forward, all
+// limits refill by that much at once; backward, they wait that much longer.
+func (c *Clock) Step() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, w := c.both()
+	moved := w - c.line.Load().at(m)
+	c.line.Store(&timeline{mono: m, base: w})
+	return time.Duration(moved)
+}

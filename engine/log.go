@@ -1,0 +1,266 @@
+package engine
+
+import "encoding/binary"
+
+// A log's state is a ring of (timestamp, cost) pairs in the record of its key,
+// 8-byte little-endian words:
+//
+//	word 0          index of the oldest pair (low 32 bits), number of pairs
+//	word 1          total cost of the pairs
+//	word 2+2i, 3+2i timestamp in unix ns, cost of pair i
+//
+// Pairs are in time order; calls of the same ns share one. A pair counts while
+// now < timestamp+Period, and stays in the ring until a call that charges
+// drops it: a denied call changes nothing.
+//
+// A caller charges in four steps: checkLog decides; logNeed tells the words
+// and the deadline of the new state; when the record has another size, trimLog
+// and a resize that keeps the leading words; logApply. A ring has room for a
+// power of two times logMinPairs pairs, so that growing is rare, up to the
+// bound given by log-max-entries.
+//
+// A ring rather than a list that moves up: a log at its limit drops one pair
+// for each it takes, and would move all of them each time.
+const (
+	logHeader   = 2 // words
+	logMinPairs = 4
+)
+
+type logRing []byte
+
+func (b logRing) word(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+
+func (b logRing) setWord(i int, v int64) { binary.LittleEndian.PutUint64(b[8*i:], uint64(v)) }
+
+// pairs returns how many pairs b has room for.
+func (b logRing) pairs() int { return max(len(b)/8-logHeader, 0) / 2 }
+
+func (b logRing) span() (head, count int) {
+	if len(b) == 0 {
+		return 0, 0
+	}
+	w := b.word(0)
+	return int(uint32(w)), int(uint32(w >> 32))
+}
+
+func (b logRing) setSpan(head, count int) { b.setWord(0, int64(head)|int64(count)<<32) }
+
+func (b logRing) total() int64 {
+	if len(b) == 0 {
+		return 0
+	}
+	return b.word(1)
+}
+
+// slot returns the word at which the pair i places after index head starts.
+func (b logRing) slot(head, i int) int {
+	i += head
+	if n := b.pairs(); i >= n {
+		i -= n
+	}
+	return logHeader + 2*i
+}
+
+// live returns how many of the oldest pairs have left the period before now,
+// and what the others cost.
+func (b logRing) live(now, period int64) (expired int, used int64) {
+	head, count := b.span()
+	used = b.total()
+	for expired < count {
+		at := b.slot(head, expired)
+		if now-b.word(at) < period {
+			break
+		}
+		used -= b.word(at + 1)
+		expired++
+	}
+	return expired, used
+}
+
+// newest returns the timestamp of the newest pair that is left once refund
+// units, a cost of 0 or less, have been taken from the newest pairs, and how
+// many pairs are left of the live ones.
+func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
+	head, count := b.span()
+	for ; count > expired; count-- {
+		at := b.slot(head, count-1)
+		if refund += b.word(at + 1); refund > 0 {
+			return b.word(at), count - expired
+		}
+	}
+	return 0, 0
+}
+
+// checkLog checks a log limit: at most Limit units in any Period, exactly. buf
+// is the key's state, empty for a missing key, and is not changed; with write
+// true, d.Allowed is what logApply has to be given. A nil o means no options.
+// Refunds are taken from the newest pairs. ErrLogFull: the call would need
+// more than maxEntries pairs. ErrOverflow: a forced cost.
+//
+// A limit changed on a live key needs no conversion: the pairs count under the
+// new period and limit.
+//
+// Cost: O(expired pairs), plus O(pairs) for the retry time of a denied call.
+func (r *rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int) (d Decision, write bool, err error) {
+	if o == nil {
+		o = &noOptions
+	}
+	now = clampInstant(now)
+	b := logRing(buf)
+	expired, used := b.live(now, r.period)
+	d = Decision{Allowed: cost, OK: true, Limit: r.burst}
+	newest, left := b.newest(expired, min(cost, 0))
+	switch {
+	case cost > 0:
+		granted, room, err := r.admit(used, cost, o)
+		if err != nil {
+			return Decision{}, false, err
+		}
+		d.Allowed = granted
+		if granted == 0 {
+			d.OK = false
+			d.RetryAfter = r.logRetry(b, now, expired, used, room)
+			break
+		}
+		if (left == 0 || newest < now) && left >= maxEntries {
+			return Decision{}, false, ErrLogFull
+		}
+		newest = max(newest, now)
+		used += granted
+		write = true
+	case cost < 0:
+		after := lower(used, cost)
+		write = after != used
+		used = after
+	}
+	d.Remaining = max(r.burst-used, 0)
+	if used > 0 {
+		d.ResetAfter = newest + r.period - now
+	}
+	return d, write && !o.Peek, nil
+}
+
+// logRetry returns the wait until at most room units count: until enough of
+// the oldest pairs have left.
+func (r *rule) logRetry(b logRing, now int64, expired int, used, room int64) int64 {
+	if room < 0 {
+		return Never
+	}
+	head, _ := b.span()
+	for i := expired; ; i++ {
+		at := b.slot(head, i)
+		if used -= b.word(at + 1); used <= room {
+			return b.word(at) + r.period - now
+		}
+	}
+}
+
+// logNeed returns the size and the deadline, when the newest pair stops
+// counting, of the state that follows a charge or refund. words is 0 when
+// nothing is left and the key can be deleted.
+func (r *rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words int, deadline int64) {
+	now = clampInstant(now)
+	b := logRing(buf)
+	expired, _ := b.live(now, r.period)
+	newest, left := b.newest(expired, min(granted, 0))
+	if granted > 0 && (left == 0 || newest < now) {
+		newest, left = now, left+1
+	}
+	if left == 0 {
+		return 0, 0
+	}
+	room := b.pairs()
+	if left > room {
+		room = logPairs(left, maxEntries)
+	} else if left <= room/4 {
+		// Halving only at a quarter keeps a log that swings around a power of
+		// two from being resized at each swing.
+		room = min(room, logPairs(2*left, maxEntries))
+	}
+	return logHeader + 2*room, newest + r.period
+}
+
+// logPairs returns the room to make for n pairs.
+func logPairs(n, maxEntries int) int {
+	room := logMinPairs
+	for room < n {
+		room *= 2
+	}
+	return max(min(room, maxEntries), n)
+}
+
+// trimLog drops what has expired and moves the oldest pair to the front, so
+// that the record can be resized.
+func (r *rule) trimLog(buf []byte, now int64) {
+	b := logRing(buf)
+	if b.pairs() == 0 {
+		return
+	}
+	b.drop(clampInstant(now), r.period)
+	head, count := b.span()
+	// A rotation to the left is three reversals.
+	b.reverse(0, head)
+	b.reverse(head, b.pairs())
+	b.reverse(0, b.pairs())
+	b.setSpan(0, count)
+}
+
+// reverse turns round the pairs at indexes from..to-1.
+func (b logRing) reverse(from, to int) {
+	for to--; from < to; from, to = from+1, to-1 {
+		x, y := b.slot(0, from), b.slot(0, to)
+		for w := range 2 {
+			p, q := b.word(x+w), b.word(y+w)
+			b.setWord(x+w, q)
+			b.setWord(y+w, p)
+		}
+	}
+}
+
+// drop removes the pairs that have left the period before now.
+func (b logRing) drop(now, period int64) {
+	expired, used := b.live(now, period)
+	if expired == 0 {
+		return
+	}
+	head, count := b.span()
+	b.setSpan((b.slot(head, expired)-logHeader)/2, count-expired)
+	b.setWord(1, used)
+}
+
+// logApply charges granted units at now, or takes a refund from the newest
+// pairs. buf must have the room that logNeed told.
+func (r *rule) logApply(buf []byte, now, granted int64) {
+	now = clampInstant(now)
+	b := logRing(buf)
+	b.drop(now, r.period)
+	head, count := b.span()
+	before := b.total()
+	if granted < 0 {
+		_, left := b.newest(0, granted)
+		total := lower(before, granted)
+		// The pairs beyond left go whole; the rest is part of the newest kept.
+		for ; count > left; count-- {
+			before -= b.word(b.slot(head, count-1) + 1)
+		}
+		if left > 0 {
+			at := b.slot(head, left-1)
+			b.setWord(at+1, b.word(at+1)-(before-total))
+		}
+		b.setSpan(head, left)
+		b.setWord(1, total)
+		return
+	}
+	b.setWord(1, before+granted)
+	if count > 0 {
+		// A clock that was set back keeps the order: it adds to the newest.
+		if at := b.slot(head, count-1); b.word(at) >= now {
+			b.setWord(at+1, b.word(at+1)+granted)
+			return
+		}
+	}
+	at := b.slot(head, count)
+	b.setWord(at, now)
+	b.setWord(at+1, granted)
+	b.setSpan(head, count+1)
+}

@@ -1,0 +1,271 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+)
+
+// A concurrency limit's state is a list of leases in the record of its key,
+// 8-byte little-endian words:
+//
+//	word 0              number of leases
+//	word 1              total cost of the leases
+//	word 2+4i … 5+4i    lease i: id (16 bytes), deadline in unix ns, cost
+//
+// Leases are in order of their deadlines, equal ones as they came. A lease
+// holds its units while now < deadline; what has expired stays in the list
+// until a call that changes it.
+//
+// A caller acquires in four steps: checkAcquire decides; slotsNeed tells the
+// words and the deadline of the new state; when the record has another size,
+// purgeSlots and a resize that keeps the leading words; slotsAcquire.
+const (
+	slotsHeader = 2 // words
+	leaseWords  = 4
+	leaseBytes  = 8 * leaseWords
+	// maxLeases bounds a key's leases: 128 KiB, which a linear search for an
+	// id reads in a few microseconds.
+	maxLeases = 4096
+	// maxLeaseID bounds the ids that users choose, in bytes.
+	maxLeaseID = 128
+)
+
+// leaseID identifies a lease within its key.
+type leaseID [16]byte
+
+// parseLeaseID returns the 128-bit form of a lease id: the bytes themselves of
+// 32 lower-case hex digits, which is how generated ids are written; the first
+// half of the SHA-256 sum of anything else.
+func parseLeaseID(s []byte) (id leaseID, err error) {
+	if len(s) == 0 || len(s) > maxLeaseID {
+		return id, ErrLeaseID
+	}
+	if len(s) == 2*len(id) && !bytes.ContainsAny(s, "ABCDEF") {
+		if _, err := hex.Decode(id[:], s); err == nil {
+			return id, nil
+		}
+	}
+	sum := sha256.Sum256(s)
+	copy(id[:], sum[:])
+	return id, nil
+}
+
+// String returns the 32 hex digits that parseLeaseID reads back.
+func (id leaseID) String() string { return hex.EncodeToString(id[:]) }
+
+type leaseList []byte
+
+func (b leaseList) word(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+
+func (b leaseList) setWord(i int, v int64) { binary.LittleEndian.PutUint64(b[8*i:], uint64(v)) }
+
+func (b leaseList) count() int {
+	if len(b) == 0 {
+		return 0
+	}
+	return int(b.word(0))
+}
+
+// lease returns the bytes of leases from..to-1.
+func (b leaseList) leases(from, to int) []byte {
+	return b[8*slotsHeader+leaseBytes*from : 8*slotsHeader+leaseBytes*to]
+}
+
+func (b leaseList) deadline(i int) int64 { return b.word(slotsHeader + leaseWords*i + 2) }
+
+func (b leaseList) cost(i int) int64 { return b.word(slotsHeader + leaseWords*i + 3) }
+
+// live returns how many leases have expired at now, and what the others hold.
+func (b leaseList) live(now int64) (expired int, used int64) {
+	n := b.count()
+	if n == 0 {
+		return 0, 0
+	}
+	used = b.word(1)
+	for expired < n && b.deadline(expired) <= now {
+		used -= b.cost(expired)
+		expired++
+	}
+	return expired, used
+}
+
+// find returns the index of id among the leases from expired on, or -1.
+func (b leaseList) find(expired int, id leaseID) int {
+	for i, n := expired, b.count(); i < n; i++ {
+		if leaseID(b.leases(i, i+1)[:16]) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// remove takes lease i out of the list.
+func (b leaseList) remove(i int) {
+	n := b.count()
+	b.setWord(1, b.word(1)-b.cost(i))
+	copy(b.leases(i, n-1), b.leases(i+1, n))
+	b.setWord(0, int64(n-1))
+}
+
+// insert puts a lease behind those of the same or an earlier deadline.
+func (b leaseList) insert(id leaseID, deadline, cost int64) {
+	n := b.count()
+	i := n
+	for i > 0 && b.deadline(i-1) > deadline {
+		i--
+	}
+	copy(b.leases(i+1, n+1), b.leases(i, n))
+	copy(b.leases(i, i+1), id[:])
+	b.setWord(slotsHeader+leaseWords*i+2, deadline)
+	b.setWord(slotsHeader+leaseWords*i+3, cost)
+	b.setWord(0, int64(n+1))
+	b.setWord(1, b.word(1)+cost)
+}
+
+// checkAcquire checks whether id may hold cost units for ttl ns of a
+// concurrency limit. buf is the key's state, empty for a missing key, and is
+// not changed. An id that holds a lease renews it: it counts once, with the
+// new cost and ttl; a renewal that is denied leaves the old lease as it was.
+//
+// RetryAfter is when enough leases will have expired by themselves; a release
+// or an extension moves it. ResetAfter is when all will have. Errors:
+// ErrLeaseTTL, ErrLeaseCost, ErrSlotsFull.
+func (r *rule) checkAcquire(buf []byte, now, ttl int64, id leaseID, cost int64) (d Decision, err error) {
+	switch {
+	case ttl < 1 || ttl > maxSpan:
+		return Decision{}, ErrLeaseTTL
+	case cost < 1:
+		return Decision{}, ErrLeaseCost
+	}
+	now = clampInstant(now)
+	b := leaseList(buf)
+	n := b.count()
+	expired, used := b.live(now)
+	own := b.find(expired, id)
+	others := used
+	if own >= 0 {
+		others -= b.cost(own)
+	}
+	d.Limit = r.burst
+	room := r.burst - cost
+	if others > room {
+		d.Remaining = max(r.burst-used, 0)
+		d.ResetAfter = b.deadline(n-1) - now
+		d.RetryAfter = Never
+		for i := expired; room >= 0; i++ {
+			if i == own {
+				continue
+			}
+			if others -= b.cost(i); others <= room {
+				d.RetryAfter = b.deadline(i) - now
+				break
+			}
+		}
+		return d, nil
+	}
+	if own < 0 && n-expired >= maxLeases {
+		return Decision{}, ErrSlotsFull
+	}
+	_, last := b.need(now, now+ttl, id)
+	return Decision{
+		Allowed: cost, OK: true, Limit: r.burst,
+		Remaining:  r.burst - others - cost,
+		ResetAfter: last - now,
+	}, nil
+}
+
+// need returns how many leases there are once id has one until deadline, and
+// the last deadline then.
+func (b leaseList) need(now, deadline int64, id leaseID) (leases int, last int64) {
+	n := b.count()
+	expired, _ := b.live(now)
+	own := b.find(expired, id)
+	leases, last = n-expired+1, deadline
+	if own >= 0 {
+		leases--
+	}
+	// The last lease but id's own.
+	for i := n - 1; i >= expired; i-- {
+		if i != own {
+			return leases, max(last, b.deadline(i))
+		}
+	}
+	return leases, last
+}
+
+// slotsNeed returns the size of the state once id holds a lease until
+// deadline, and when the last lease expires.
+func slotsNeed(buf []byte, now, deadline int64, id leaseID) (words int, last int64) {
+	b := leaseList(buf)
+	leases, last := b.need(clampInstant(now), deadline, id)
+	room := max(len(buf)/8-slotsHeader, 0) / leaseWords
+	if leases > room || leases <= room/4 {
+		room = 1
+		for room < leases {
+			room *= 2
+		}
+	}
+	return slotsHeader + leaseWords*room, last
+}
+
+// purgeSlots drops the expired leases.
+func purgeSlots(buf []byte, now int64) {
+	b := leaseList(buf)
+	expired, used := b.live(clampInstant(now))
+	if expired == 0 {
+		return
+	}
+	n := b.count()
+	copy(b.leases(0, n-expired), b.leases(expired, n))
+	b.setWord(0, int64(n-expired))
+	b.setWord(1, used)
+}
+
+// slotsAcquire gives id a lease of cost units until deadline, or renews its
+// lease. buf must have the room that slotsNeed told.
+func slotsAcquire(buf []byte, now, deadline int64, id leaseID, cost int64) {
+	purgeSlots(buf, now)
+	b := leaseList(buf)
+	if own := b.find(0, id); own >= 0 {
+		b.remove(own)
+	}
+	b.insert(id, deadline, cost)
+}
+
+// slotsHold reports whether id holds a lease at now.
+func slotsHold(buf []byte, now int64, id leaseID) bool {
+	b := leaseList(buf)
+	expired, _ := b.live(clampInstant(now))
+	return b.find(expired, id) >= 0
+}
+
+// slotsRelease ends id's lease. It must hold one. Nothing may be left: see
+// slotsDeadline.
+func slotsRelease(buf []byte, now int64, id leaseID) {
+	purgeSlots(buf, now)
+	b := leaseList(buf)
+	b.remove(b.find(0, id))
+}
+
+// slotsExtend moves the end of id's lease to deadline, earlier or later. It
+// must hold one.
+func slotsExtend(buf []byte, now, deadline int64, id leaseID) {
+	purgeSlots(buf, now)
+	b := leaseList(buf)
+	own := b.find(0, id)
+	cost := b.cost(own)
+	b.remove(own)
+	b.insert(id, deadline, cost)
+}
+
+// slotsDeadline returns when the last lease expires, 0 when there is none and
+// the key can be deleted.
+func slotsDeadline(buf []byte) int64 {
+	b := leaseList(buf)
+	if b.count() == 0 {
+		return 0
+	}
+	return b.deadline(b.count() - 1)
+}
