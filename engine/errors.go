@@ -63,16 +63,29 @@ var (
 	errCapacity       = errors.New("burst must refill within 100 years at this rate")
 )
 
-// These errors can be returned by IncrEx.
+// These errors can be returned by IncrEx. The texts are those of Redis.
 var (
 	// ErrNotInteger is returned when a counter is to grow by an integer and
-	// its value is a decimal fraction.
+	// its value is a fraction or above an int64.
 	ErrNotInteger = errors.New("value is not an integer or out of range")
 
-	// ErrNotFloat is returned when an argument or a stored value is no
-	// decimal number.
+	// ErrNotFloat is returned for a number that ParseFloat cannot read.
 	ErrNotFloat = errors.New("value is not a valid float")
 
-	// ErrNaN is returned when a counter would become infinite or no number.
-	ErrNaN = errors.New("increment would produce NaN or Infinity")
+	// ErrInfiniteIncrement is returned for an increment of inf.
+	ErrInfiniteIncrement = errors.New("BYFLOAT increment cannot be Infinity")
+
+	// ErrBounds is returned for bounds that nothing can satisfy.
+	ErrBounds = errors.New("LBOUND can't be greater than UBOUND")
+
+	// ErrOnlyNew is returned for ENX with nothing to set.
+	ErrOnlyNew = errors.New("ENX flag requires an expiration")
+
+	// ErrIncrOverflow is returned when saturating would change a counter by
+	// more than an int64 holds.
+	ErrIncrOverflow = errors.New("applied increment would overflow")
+
+	// ErrIncrInfinity is returned when saturating would change a counter by
+	// more than a long double holds, or make it infinite.
+	ErrIncrInfinity = errors.New("applied increment would be Infinity")
 )

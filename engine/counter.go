@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Number is the value of a counter: an int64, or a binary float of 64 bits of
+// precision, which is the long double that Redis counts with on x86-64. The
+// zero value is the integer 0. Numbers are immutable.
+type Number struct {
+	n int64
+	f *big.Float // nil for an integer
+}
+
+// Integer returns the number n.
+func Integer(n int64) Number { return Number{n: n} }
+
+// maxNumberLen bounds the text of a number, as Redis does.
+const maxNumberLen = 5 * 1024
+
+// maxFloat is the largest finite long double: (2^64-1) * 2^16320.
+var maxFloat = Number{f: new(big.Float).SetMantExp(new(big.Float).SetPrec(64).SetUint64(math.MaxUint64), 16320)}
+
+var minFloat = Number{f: new(big.Float).Neg(maxFloat.f)}
+
+// ParseFloat reads a decimal number, or inf with or without a sign. Its errors
+// are ErrNotFloat.
+func ParseFloat(s []byte) (Number, error) {
+	if len(s) == 0 || len(s) >= maxNumberLen {
+		return Number{}, ErrNotFloat
+	}
+	text := string(s)
+	switch strings.ToLower(strings.TrimLeft(text, "+-")) {
+	case "inf", "infinity":
+		if strings.Trim(text[:2], "+-") == "" {
+			return Number{}, ErrNotFloat // two signs
+		}
+		return Number{f: new(big.Float).SetInf(text[0] == '-')}, nil
+	}
+	// big.Float also reads other bases and digits in groups.
+	if strings.Trim(text, "0123456789+-.eE") != "" || strings.ContainsAny(text, "xXpP_") {
+		return Number{}, ErrNotFloat
+	}
+	f, _, err := big.ParseFloat(text, 10, 64, big.ToNearestEven)
+	if err != nil {
+		return Number{}, ErrNotFloat
+	}
+	v := Number{f: f}
+	if v.beyond() {
+		return Number{}, ErrNotFloat // strtold calls it a range error
+	}
+	return v, nil
+}
+
+// Int64 returns the value of an integer; ok is false for a fraction.
+func (v Number) Int64() (n int64, ok bool) { return v.n, v.f == nil }
+
+// String returns the value as Redis writes it: at most 17 decimals, no
+// trailing zeros, no exponent.
+func (v Number) String() string {
+	if v.f == nil {
+		return strconv.FormatInt(v.n, 10)
+	}
+	if v.f.IsInf() {
+		return strings.ToLower(strings.TrimPrefix(v.f.String(), "+"))
+	}
+	s := v.f.Text('f', 17)
+	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	if s == "-0" || s == "" || s == "-" {
+		return "0"
+	}
+	return s
+}
+
+// float returns the value as a float. It must not be changed.
+func (v Number) float() *big.Float {
+	if v.f != nil {
+		return v.f
+	}
+	return new(big.Float).SetPrec(64).SetInt64(v.n)
+}
+
+func (v Number) infinite() bool { return v.f != nil && v.f.IsInf() }
+
+// beyond reports a float that a long double has no finite value for.
+func (v Number) beyond() bool {
+	return v.f.Cmp(maxFloat.f) > 0 || v.f.Cmp(minFloat.f) < 0
+}
+
+// written returns v as it reads back from its text: Redis stores the text, so
+// what is beyond 17 decimals is lost at each step, and a whole number is an
+// integer again.
+func (v Number) written() Number {
+	s := v.String()
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return Number{n: n}
+	}
+	f, _, err := big.ParseFloat(s, 10, 64, big.ToNearestEven)
+	if err != nil {
+		return v
+	}
+	return Number{f: f}
+}
+
+// IncrOptions are the arguments of INCREX. By, Lower and Upper are all
+// integers (BYINT) or, with Float, anything that ParseFloat reads (BYFLOAT).
+type IncrOptions struct {
+	// Float adds as floats, else as int64.
+	Float bool
+	// By is the increment. Without BYINT and BYFLOAT it is Integer(1).
+	By Number
+	// Lower and Upper bound the result, inclusively, when HasLower and
+	// HasUpper are set. Else the type does: int64, or long double.
+	Lower, Upper       Number
+	HasLower, HasUpper bool
+	// Saturate stops a result at the bound it would cross. Without it such a
+	// call changes nothing.
+	Saturate bool
+
+	// TTL is the time to live in ns that an applied increment gives the
+	// counter (EX, PX); 0 = leave it.
+	TTL int64
+	// Deadline is when the counter expires, in unix ns (EXAT, PXAT); 0 = leave
+	// it. One that has passed deletes the counter. TTL and Deadline exclude
+	// each other and Persist.
+	Deadline int64
+	// Persist takes the time to live away.
+	Persist bool
+	// OnlyNew applies TTL or Deadline only to a counter that has none (ENX).
+	OnlyNew bool
+}
+
+// Validate returns nil for options that can be applied.
+func (o *IncrOptions) Validate() error {
+	switch {
+	case o.By.infinite():
+		return ErrInfiniteIncrement
+	case o.HasLower && o.HasUpper && compare(o.Lower, o.Upper) > 0:
+		return ErrBounds
+	case o.OnlyNew && o.TTL == 0 && o.Deadline == 0:
+		return ErrOnlyNew
+	}
+	return nil
+}
+
+// compare returns -1, 0 or 1.
+func compare(a, b Number) int {
+	if a.f == nil && b.f == nil {
+		switch {
+		case a.n < b.n:
+			return -1
+		case a.n > b.n:
+			return 1
+		}
+		return 0
+	}
+	return a.float().Cmp(b.float())
+}
+
+// incr returns the value after o is applied to v (the zero Number for a
+// missing key), and by how much it grew. With write false the result is out of
+// bounds without Saturate: value is v, applied 0, and neither value, time to
+// live nor key may be touched. Options must be valid. Errors: ErrNotInteger,
+// ErrIncrOverflow, ErrIncrInfinity.
+func (v Number) incr(o *IncrOptions) (value, applied Number, write bool, err error) {
+	if o.Float {
+		return v.incrFloat(o)
+	}
+	cur, ok := v.Int64()
+	if !ok {
+		return Number{}, Number{}, false, ErrNotInteger
+	}
+	lower, upper := int64(math.MinInt64), int64(math.MaxInt64)
+	if o.HasLower {
+		lower = o.Lower.n
+	}
+	if o.HasUpper {
+		upper = o.Upper.n
+	}
+	by := o.By.n
+	sum, fits := addInt64(cur, by)
+	switch {
+	case fits && sum >= lower && sum <= upper:
+		return Integer(sum), o.By, true, nil
+	case !o.Saturate:
+		return v, Number{}, false, nil
+	case fits && sum > upper, !fits && by > 0:
+		sum = upper
+	default:
+		sum = lower
+	}
+	// cur itself may be far outside the bounds.
+	grown := sum - cur
+	if (grown > 0) != (sum > cur) {
+		return Number{}, Number{}, false, ErrIncrOverflow
+	}
+	return Integer(sum), Integer(grown), true, nil
+}
+
+func addInt64(a, b int64) (sum int64, fits bool) {
+	sum = a + b
+	return sum, (sum > a) == (b > 0)
+}
+
+// incrFloat adds with the rounding of a long double. A result beyond its range
+// is out of every bound.
+func (v Number) incrFloat(o *IncrOptions) (value, applied Number, write bool, err error) {
+	lower, upper := minFloat, maxFloat
+	if o.HasLower {
+		lower = o.Lower
+	}
+	if o.HasUpper {
+		upper = o.Upper
+	}
+	cur := v.float()
+	sum := Number{f: new(big.Float).SetPrec(64).Add(cur, o.By.float())}
+	above := compare(sum, upper) > 0 || sum.f.Cmp(maxFloat.f) > 0
+	below := compare(sum, lower) < 0 || sum.f.Cmp(minFloat.f) < 0
+	switch {
+	case !above && !below:
+		// The increment itself, not the difference, whose rounding would show.
+		return sum.written(), o.By.written(), true, nil
+	case !o.Saturate:
+		return v, Number{}, false, nil
+	case above:
+		sum = upper
+	default:
+		sum = lower
+	}
+	if sum.infinite() {
+		return Number{}, Number{}, false, ErrIncrInfinity
+	}
+	grown := Number{f: new(big.Float).SetPrec(64).Sub(sum.float(), cur)}
+	if grown.beyond() {
+		return Number{}, Number{}, false, ErrIncrInfinity
+	}
+	return Number{f: sum.float()}.written(), grown.written(), true, nil
+}
+
+// A counter's state is one word, an int64; or for a fraction its text: a word
+// with the length, then the bytes, padded with zeros.
+
+// words returns the size of v's state.
+func (v Number) words() int {
+	if v.f == nil {
+		return 1
+	}
+	return 1 + (len(v.String())+7)/8
+}
+
+// store writes v's state to buf, which has words words.
+func (v Number) store(buf []byte) {
+	if v.f == nil {
+		binary.LittleEndian.PutUint64(buf, uint64(v.n))
+		return
+	}
+	s := v.String()
+	binary.LittleEndian.PutUint64(buf, uint64(len(s)))
+	clear(buf[8+copy(buf[8:], s):])
+}
+
+// loadNumber reads the state that store wrote.
+func loadNumber(buf []byte) Number {
+	n := binary.LittleEndian.Uint64(buf)
+	if len(buf) == 8 {
+		return Number{n: int64(n)}
+	}
+	f, _, err := big.ParseFloat(string(buf[8:8+n]), 10, 64, big.ToNearestEven)
+	if err != nil {
+		return Number{}
+	}
+	return Number{f: f}
+}
