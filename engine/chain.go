@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// MaxSegments is how many limits one chain may name.
+const MaxSegments = 32
+
+// Errors of chains.
+var (
+	// ErrTooManySegments is returned for a chain of more than MaxSegments.
+	ErrTooManySegments = fmt.Errorf("at most %d limits in one call", MaxSegments)
+	// ErrAtMostCosts is returned for ATMOST over limits of different costs:
+	// one amount has to be granted by all.
+	ErrAtMostCosts = errors.New("ATMOST needs the same COST in every limit of the chain")
+)
+
+// Segment is one limit of a chain.
+type Segment struct {
+	Key   []byte
+	Limit Limit
+	Cost  int64
+}
+
+// chain is the scratch space of DecideAll.
+type chain struct {
+	items  [MaxSegments]*interned
+	plans  [MaxSegments]plan
+	shards [MaxSegments]int
+}
+
+// DecideAll checks every segment and charges all of them or none, as one
+// atomic step: the shards of all keys are locked in index order. out receives
+// each limit's own decision, in order, and binding is the index of the one to
+// report for the call: of a denied call the limit with the longest wait, since
+// an earlier retry would be denied again; else the one with the least
+// remaining, ties to the first. In a denied call the limits that would have
+// passed report OK with what they hold now, since nothing was taken.
+//
+// Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and
+// ErrAtMostCosts; nothing is changed then.
+func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+	c := &s.chain
+	if len(segs) > MaxSegments {
+		return 0, ErrTooManySegments
+	}
+	n := len(segs)
+	defer c.forget(n)
+	if err := s.prepare(segs, o); err != nil {
+		return 0, err
+	}
+	order := c.shards[:n]
+	slices.Sort(order)
+	order = slices.Compact(order)
+	if !s.held.active {
+		for _, i := range order {
+			s.e.table.Shard(i).Lock()
+		}
+	}
+	err = s.decideHeld(now, segs, o, out)
+	if !s.held.active {
+		for _, i := range order {
+			s.e.table.Shard(i).Unlock()
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i := range segs {
+		s.top.observe(now, segs[i].Key, c.plans[i].hash, out[i].OK)
+	}
+	return bind(out[:n]), nil
+}
+
+// prepare interns the limits, hashes the keys and refuses what cannot be a
+// chain.
+func (s *Session) prepare(segs []Segment, o *Options) error {
+	c := &s.chain
+	for i := range segs {
+		it, err := s.rule(segs[i].Limit)
+		if err != nil {
+			return err
+		}
+		// The session's cache may drop it for a later segment's limit.
+		it.refs.Add(1)
+		c.items[i] = it
+		p := &c.plans[i]
+		p.hash = s.e.table.Hash(segs[i].Key)
+		c.shards[i] = s.e.table.Index(p.hash)
+		for j := range i {
+			if c.plans[j].hash == p.hash && bytes.Equal(segs[j].Key, segs[i].Key) {
+				return ErrDuplicateKey
+			}
+		}
+		if o.AtMost && segs[i].Cost != segs[0].Cost {
+			return ErrAtMostCosts
+		}
+	}
+	return nil
+}
+
+// forget gives back the references taken by prepare and drops the plans' views
+// of the caller's keys.
+func (c *chain) forget(n int) {
+	for i := range n {
+		if c.items[i] != nil {
+			c.items[i].refs.Add(-1)
+			c.items[i] = nil
+		}
+		c.plans[i] = plan{}
+	}
+}
+
+// decideHeld decides and charges with all shards locked.
+func (s *Session) decideHeld(now int64, segs []Segment, o *Options, out []Decision) error {
+	ok, err := s.planAll(now, segs, 0, o, out)
+	if err != nil {
+		return err
+	}
+	if ok && o.AtMost {
+		ok, err = s.levelAtMost(now, segs, o, out)
+		if err != nil {
+			return err
+		}
+	}
+	if !ok {
+		return s.reportDenied(now, segs, o, out)
+	}
+	if o.Peek {
+		return nil
+	}
+	return s.commitAll(now, segs)
+}
+
+// planAll plans every segment, with its own cost or, where cost is not 0, with
+// that, and tells whether all pass.
+func (s *Session) planAll(now int64, segs []Segment, cost int64, o *Options, out []Decision) (bool, error) {
+	all := true
+	for i := range segs {
+		p := &s.chain.plans[i]
+		n := segs[i].Cost
+		if cost != 0 {
+			n = cost
+		}
+		sh := s.e.table.At(p.hash)
+		if err := s.plan(p, sh, p.hash, segs[i].Key, s.chain.items[i], now, n, o); err != nil {
+			return false, err
+		}
+		out[i] = p.d
+		all = all && p.d.OK
+	}
+	return all, nil
+}
+
+// levelAtMost plans again with the amount that the scarcest limit can grant.
+func (s *Session) levelAtMost(now int64, segs []Segment, o *Options, out []Decision) (bool, error) {
+	amount := out[0].Allowed
+	for i := range segs {
+		amount = min(amount, out[i].Allowed)
+	}
+	if amount == segs[0].Cost || amount <= 0 {
+		return true, nil
+	}
+	return s.planAll(now, segs, amount, o, out)
+}
+
+// reportDenied replaces the decisions of limits that would have passed by what
+// they hold now: the call took nothing from them.
+func (s *Session) reportDenied(now int64, segs []Segment, o *Options, out []Decision) error {
+	peek := Options{Peek: true, Debt: o.Debt}
+	for i := range segs {
+		if !out[i].OK {
+			continue
+		}
+		p := &s.chain.plans[i]
+		if err := s.plan(p, s.e.table.At(p.hash), p.hash, segs[i].Key, s.chain.items[i], now, 0, &peek); err != nil {
+			return err
+		}
+		out[i] = p.d
+	}
+	return nil
+}
+
+// commitAll writes every plan. Room for all is made first, so that a full
+// table fails the chain before any limit is charged.
+func (s *Session) commitAll(now int64, segs []Segment) error {
+	for i := range segs {
+		p := &s.chain.plans[i]
+		if !p.write || p.emptied() {
+			continue
+		}
+		sh := s.e.table.At(p.hash)
+		p.ent, p.found = sh.Find(p.hash, p.key)
+		words, deadline := p.size()
+		if p.found && p.ent.Words() >= words {
+			continue
+		}
+		created := !p.found
+		if err := s.reserve(p, words, deadline, now); err != nil {
+			s.unreserve(i)
+			return err
+		}
+		p.created = created
+	}
+	for i := range segs {
+		p := &s.chain.plans[i]
+		if !p.write {
+			continue
+		}
+		// Inserting may have moved, or under memory pressure evicted, what
+		// an earlier Find returned.
+		sh := s.e.table.At(p.hash)
+		p.ent, p.found = sh.Find(p.hash, p.key)
+		if err := s.commit(p, sh, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve makes room for p without charging anything.
+func (s *Session) reserve(p *plan, words int, deadline, now int64) error {
+	sh := s.e.table.At(p.hash)
+	if p.found {
+		return p.resize(sh, words, now)
+	}
+	if _, err := sh.Insert(p.hash, p.key, p.it.id, words, deadline, now); err != nil {
+		return err
+	}
+	p.it.refs.Add(1)
+	return nil
+}
+
+// unreserve deletes what reserve created for the segments before n.
+func (s *Session) unreserve(n int) {
+	for i := range n {
+		p := &s.chain.plans[i]
+		if !p.created {
+			continue
+		}
+		sh := s.e.table.At(p.hash)
+		if ent, ok := sh.Find(p.hash, p.key); ok {
+			sh.Delete(ent)
+		}
+	}
+}
+
+// bind picks the decision that stands for the whole chain.
+func bind(ds []Decision) int {
+	best := 0
+	for i := 1; i < len(ds); i++ {
+		if ds[i].bindsMoreThan(&ds[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (d *Decision) bindsMoreThan(b *Decision) bool {
+	if d.OK != b.OK {
+		return !d.OK
+	}
+	if d.OK {
+		return d.Remaining < b.Remaining
+	}
+	if d.RetryAfter == Never || b.RetryAfter == Never {
+		return d.RetryAfter == Never && b.RetryAfter != Never
+	}
+	return d.RetryAfter > b.RetryAfter
+}

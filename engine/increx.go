@@ -1,0 +1,75 @@
+package engine
+
+import "github.com/headgate-io/headgate/shard"
+
+// IncrEx grows the counter of key within bounds and sets its time to live, as
+// INCREX of Redis 8.8 and Valkey 9.2 does. It returns the counter's value and
+// by how much it grew; 0 when the result would be out of bounds, and then
+// value, time to live and key stay as they were. Errors: those of
+// IncrOptions.Validate, ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,
+// ErrWrongType, ErrFull.
+func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied Number, err error) {
+	if err := o.Validate(); err != nil {
+		return Number{}, Number{}, err
+	}
+	it, err := s.rule(Limit{Algorithm: Counter})
+	if err != nil {
+		return Number{}, Number{}, err
+	}
+	hash := s.e.table.Hash(key)
+	sh := s.lock(s.e.table.Index(hash))
+	defer s.unlock(sh)
+
+	p := plan{it: it, hash: hash, key: key}
+	p.ent, p.found = sh.Find(hash, key)
+	p.live = p.found && !p.ent.Expired(now)
+	deadline := int64(noExpiry)
+	var current Number
+	if p.live {
+		if s.kind(p.ent) != Counter {
+			return Number{}, Number{}, ErrWrongType
+		}
+		current, deadline = loadNumber(p.ent.State()), p.ent.Deadline()
+	}
+	value, applied, write, err := current.incr(o)
+	if err != nil || !write {
+		return value, applied, err
+	}
+	if deadline, err = o.deadline(now, deadline); err != nil {
+		return Number{}, Number{}, err
+	}
+	return value, applied, s.store(&p, sh, value, deadline, now)
+}
+
+// store writes a counter; one whose time has passed is deleted instead.
+func (s *Session) store(p *plan, sh *shard.Shard, v Number, deadline, now int64) error {
+	if deadline <= now {
+		if p.found {
+			sh.Delete(p.ent)
+		}
+		return nil
+	}
+	if err := s.place(p, sh, v.words(), deadline, now); err != nil {
+		return err
+	}
+	v.store(p.ent.State()[:8*v.words()])
+	return nil
+}
+
+// deadline returns when the counter expires after an applied increment, given
+// when it would have.
+func (o *IncrOptions) deadline(now, current int64) (int64, error) {
+	switch {
+	case o.Persist:
+		return noExpiry, nil
+	case o.OnlyNew && current != noExpiry, o.TTL == 0 && o.Deadline == 0:
+		return current, nil
+	case o.TTL > 0:
+		if o.TTL >= noExpiry-now {
+			return 0, ErrOverflow
+		}
+		return now + o.TTL, nil
+	default:
+		return o.Deadline, nil
+	}
+}

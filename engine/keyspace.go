@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// noExpiry is the deadline of a counter without TTL.
+const noExpiry = math.MaxInt64
+
+// visit runs fn on the live entry of key, with its shard locked, and tells
+// whether there was one.
+func (s *Session) visit(now int64, key []byte, fn func(sh *shard.Shard, ent shard.Entry)) bool {
+	hash := s.e.table.Hash(key)
+	sh := s.lock(s.e.table.Index(hash))
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return false
+	}
+	fn(sh, ent)
+	return true
+}
+
+// Exists tells whether key holds a state that still matters.
+func (s *Session) Exists(now int64, key []byte) bool {
+	return s.visit(now, key, func(*shard.Shard, shard.Entry) {})
+}
+
+// Delete forgets the state of key (DEL, RL.RESET): its next call finds a full
+// quota. It tells whether there was one.
+func (s *Session) Delete(now int64, key []byte) bool {
+	return s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) { sh.Delete(ent) })
+}
+
+// Deadline returns the engine time in ns at which key expires by itself. ok is
+// false when there is no such key; persistent is true for a counter without
+// TTL.
+func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool) {
+	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { at = ent.Deadline() })
+	return at, ok && at == noExpiry, ok
+}
+
+// ExpireCondition is the NX, XX, GT or LT of EXPIRE.
+type ExpireCondition uint8
+
+// Conditions of EXPIRE. They combine as bits where Redis lets them.
+const (
+	ExpireNX ExpireCondition = 1 << iota
+	ExpireXX
+	ExpireGT
+	ExpireLT
+)
+
+// Expire sets the TTL of a counter to end at engine time at, in ns, and tells
+// whether it did. The expiry of a limiter's key follows from its state, so
+// there, as for a missing key, Expire changes nothing and answers false.
+// A time that has passed deletes the counter.
+func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) bool {
+	set := false
+	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+		if s.kind(ent) != Counter || !cond.allows(ent.Deadline(), at) {
+			return
+		}
+		set = true
+		if at <= now {
+			sh.Delete(ent)
+			return
+		}
+		sh.Touch(ent)
+		ent.SetDeadline(at)
+	})
+	return set
+}
+
+// allows applies NX, XX, GT and LT; as in Redis no TTL counts as infinite.
+func (c ExpireCondition) allows(current, at int64) bool {
+	switch {
+	case c&ExpireNX != 0 && current != noExpiry,
+		c&ExpireXX != 0 && current == noExpiry,
+		c&ExpireGT != 0 && at <= current,
+		c&ExpireLT != 0 && at >= current:
+		return false
+	}
+	return true
+}
+
+// Persist removes the TTL of a counter and tells whether it had one.
+func (s *Session) Persist(now int64, key []byte) bool {
+	set := false
+	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+		if s.kind(ent) == Counter && ent.Deadline() != noExpiry {
+			sh.Touch(ent)
+			ent.SetDeadline(noExpiry)
+			set = true
+		}
+	})
+	return set
+}
+
+// Kind returns the algorithm whose state key holds.
+func (s *Session) Kind(now int64, key []byte) (a Algorithm, ok bool) {
+	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { a = s.kind(ent) })
+	return a, ok
+}
+
+// Footprint returns the accounted bytes of key: its slot and its record.
+func (s *Session) Footprint(now int64, key []byte) (bytes int, ok bool) {
+	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { bytes = ent.Size() })
+	return bytes, ok
+}
+
+func (s *Session) kind(ent shard.Entry) Algorithm {
+	return s.e.limits.get(ent.Meta()).limit.Algorithm
+}
+
+// Scan calls fn with live keys from cursor on, about count of them, and
+// returns the cursor to go on from, 0 at the end. Cursors stay below 2^53. A
+// key that is there from the first call to the last is passed to fn at least
+// once. key is valid during fn only; fn must not call the engine.
+func (e *Engine) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind Algorithm)) (next uint64) {
+	return e.table.Scan(cursor, count, func(ent shard.Entry) {
+		if !ent.Expired(now) {
+			fn(ent.Key(), e.limits.get(ent.Meta()).limit.Algorithm)
+		}
+	})
+}
+
+// Random returns a copy of some live key.
+func (e *Engine) Random(now int64, rnd func() uint64) (key []byte, ok bool) {
+	ok = e.table.Random(rnd, now, func(ent shard.Entry) {
+		key = append([]byte(nil), ent.Key()...)
+	})
+	return key, ok
+}
+
+// Flush forgets every key. It takes the shards one after the other.
+func (e *Engine) Flush() { e.table.Reset() }
+
+// Len returns the number of keys, expired ones that have not been reaped
+// included, as in Redis.
+func (e *Engine) Len() int { return e.table.Len() }

@@ -1,0 +1,288 @@
+package engine
+
+import (
+	"github.com/headgate-io/headgate/shard"
+)
+
+// ruleCacheSize is how many interned limits a session remembers, direct
+// mapped. Services use a handful of limits; 64 leaves few collisions.
+const ruleCacheSize = 64
+
+// Session makes decisions for one event loop or one connection goroutine. It
+// is not safe for concurrent use; any number of sessions work on one Engine.
+//
+// A session caches interned limits, so that a decision touches no structure
+// shared between threads but the one shard of its key.
+type Session struct {
+	e     *Engine
+	rules [ruleCacheSize]*interned
+	held  held
+	top   *sketches
+	// chain is the scratch space of DecideAll, kept out of the stack frame
+	// of Decide.
+	chain chain
+}
+
+// NewSession returns a session. Close gives back what it caches.
+func (e *Engine) NewSession() *Session {
+	s := &Session{e: e, top: newSketches(e.topK)}
+	e.tops.add(s.top)
+	return s
+}
+
+// Close gives back what the session holds. Its counts leave RL.TOP.
+func (s *Session) Close() {
+	for i, it := range s.rules {
+		if it != nil {
+			it.refs.Add(-1)
+			s.rules[i] = nil
+		}
+	}
+	s.e.tops.remove(s.top)
+}
+
+// rule returns the interned form of l. The session's cache holds a reference,
+// so the result stays valid until the next call of rule.
+func (s *Session) rule(l Limit) (*interned, error) {
+	i := l.cacheIndex()
+	if it := s.rules[i]; it != nil && it.limit == l {
+		return it, nil
+	}
+	if err := s.e.validate(l); err != nil {
+		return nil, err
+	}
+	it, err := s.e.limits.acquire(l)
+	if err != nil {
+		return nil, err
+	}
+	if old := s.rules[i]; old != nil {
+		old.refs.Add(-1)
+	}
+	s.rules[i] = it
+	return it, nil
+}
+
+// cacheIndex spreads limits over the session cache; any function does.
+func (l Limit) cacheIndex() uint64 {
+	h := uint64(l.Limit)*0x9e3779b97f4a7c15 ^ uint64(l.Period)*0xc2b2ae3d27d4eb4f ^
+		uint64(l.Burst)*0x165667b19e3779f9 ^ uint64(l.Algorithm)<<40
+	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
+}
+
+// Decide checks cost units of key against l at engine time now (ns) and, when
+// the call passes and is not a peek, charges them: one visit to one shard.
+// Cost 0 is a peek, a negative cost a refund. Errors: an invalid limit,
+// ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
+// ErrLogFull, ErrTooManyLimits; nothing is changed then.
+func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options) (Decision, error) {
+	it, err := s.rule(l)
+	if err != nil {
+		return Decision{}, err
+	}
+	hash := s.e.table.Hash(key)
+	i := s.e.table.Index(hash)
+	sh := s.lock(i)
+	var p plan
+	err = s.plan(&p, sh, hash, key, it, now, cost, o)
+	if err == nil && p.write {
+		err = s.commit(&p, sh, now)
+	}
+	s.unlock(sh)
+	if err != nil {
+		return Decision{}, err
+	}
+	s.top.observe(now, key, hash, p.d.OK)
+	return p.d, nil
+}
+
+// plan is a decision before it is written: pure algorithm output plus where
+// it goes. It is valid while the shard's lock is held and nothing is inserted.
+type plan struct {
+	it    *interned
+	hash  uint64
+	key   []byte
+	ent   shard.Entry
+	found bool
+	live  bool // found, and not expired
+	write bool
+	// created marks a record that a chain made before it was charged.
+	created bool
+	d       Decision
+	token   tokenState
+	win     windowState
+	// words and deadline are those of the new state of a log; no words means
+	// that nothing is left of it.
+	words    int
+	deadline int64
+}
+
+// plan computes the decision for key without changing anything. The shard's
+// lock must be held.
+func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *interned, now, cost int64, o *Options) error {
+	p.it, p.hash, p.key = it, hash, key
+	p.ent, p.found = sh.Find(hash, key)
+	live := p.found && !p.ent.Expired(now)
+	p.live = live
+	old := it
+	if live && p.ent.Meta() != it.id {
+		old = s.e.limits.get(p.ent.Meta())
+		if old.limit.Algorithm != it.limit.Algorithm {
+			return ErrWrongType
+		}
+	}
+	var err error
+	switch it.limit.Algorithm {
+	case Token, Leaky:
+		var st tokenState
+		if live {
+			st = tokenState{TAT: p.ent.Deadline(), Frac: uint32(p.ent.Word(0))}
+			if old != it {
+				st = it.adoptToken(st, &old.rule, now)
+			}
+		}
+		p.token, p.d, p.write, err = it.token(st, now, cost, o)
+	case Fixed, Sliding:
+		var st windowState
+		if live {
+			st = loadWindow(&old.rule, p.ent)
+			if old != it {
+				st = it.adoptWindow(st, &old.rule, now)
+			}
+		}
+		if it.limit.Algorithm == Fixed {
+			p.win, p.d, p.write, err = it.fixed(st, now, cost, o)
+		} else {
+			p.win, p.d, p.write, err = it.sliding(st, now, cost, o)
+		}
+	case Log:
+		buf := p.state()
+		p.d, p.write, err = it.checkLog(buf, now, cost, o, s.e.logMaxEntries)
+		if p.write {
+			p.words, p.deadline = it.logNeed(buf, now, p.d.Allowed, s.e.logMaxEntries)
+		}
+	default:
+		err = ErrWrongType
+	}
+	return err
+}
+
+// state returns the words of a live entry, nothing for a missing or expired
+// one.
+func (p *plan) state() []byte {
+	if !p.live {
+		return nil
+	}
+	return p.ent.State()
+}
+
+// loadWindow reads the window state of a live entry written under rule r.
+func loadWindow(r *rule, ent shard.Entry) windowState {
+	if r.limit.Algorithm == Sliding {
+		return r.windowFromDeadline(ent.Deadline(), int64(ent.Word(0)), int64(ent.Word(1)))
+	}
+	return r.windowFromDeadline(ent.Deadline(), 0, int64(ent.Word(0)))
+}
+
+// size returns the state words and the deadline that committing p needs.
+func (p *plan) size() (words int, deadline int64) {
+	switch p.it.limit.Algorithm {
+	case Token, Leaky:
+		return 1, p.token.TAT
+	case Fixed:
+		return 1, p.it.windowDeadline(p.win)
+	case Sliding:
+		return 2, p.it.windowDeadline(p.win)
+	default:
+		return p.words, p.deadline
+	}
+}
+
+// emptied tells whether the new state is that of a missing key.
+func (p *plan) emptied() bool {
+	switch p.it.limit.Algorithm {
+	case Token, Leaky:
+		return p.token == tokenState{}
+	case Fixed, Sliding:
+		return p.win.Cur == 0 && p.win.Prev == 0
+	default:
+		return p.words == 0
+	}
+}
+
+// commit writes p. The shard's lock must be held, and p.ent must still be
+// what Find returns for the key.
+func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
+	if p.emptied() {
+		// A refund that made the limit whole leaves nothing to remember.
+		if p.found {
+			sh.Delete(p.ent)
+		}
+		return nil
+	}
+	words, deadline := p.size()
+	if err := s.place(p, sh, words, deadline, now); err != nil {
+		return err
+	}
+	switch p.it.limit.Algorithm {
+	case Token, Leaky:
+		p.ent.SetWord(0, uint64(p.token.Frac))
+	case Fixed:
+		p.ent.SetWord(0, uint64(p.win.Cur))
+	case Sliding:
+		p.ent.SetWord(0, uint64(p.win.Prev))
+		p.ent.SetWord(1, uint64(p.win.Cur))
+	default:
+		if !p.live {
+			clear(p.ent.State())
+		}
+		p.it.logApply(p.ent.State(), now, p.d.Allowed)
+	}
+	return nil
+}
+
+// resize gives p's record another size. When that fails the record keeps its
+// size, which serves as well when a smaller one was wanted, except for a
+// counter, whose size tells its form.
+func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
+	sh.Touch(p.ent)
+	if p.live {
+		// Resizing keeps the leading words, so what matters has to be there.
+		switch p.it.limit.Algorithm {
+		case Log:
+			p.it.trimLog(p.ent.State(), now)
+		case Slots:
+			purgeSlots(p.ent.State(), now)
+		}
+	}
+	ent, err := sh.Resize(p.ent, p.hash, words, now)
+	if err == nil {
+		p.ent = ent
+	}
+	return err
+}
+
+// place makes p.ent a record of the given size, limit and deadline, creating
+// or resizing it as needed. On error nothing has changed.
+func (s *Session) place(p *plan, sh *shard.Shard, words int, deadline, now int64) error {
+	if !p.found {
+		ent, err := sh.Insert(p.hash, p.key, p.it.id, words, deadline, now)
+		if err != nil {
+			return err
+		}
+		p.it.refs.Add(1)
+		p.ent, p.found = ent, true
+		return nil
+	}
+	if have := p.ent.Words(); have == words {
+		sh.Touch(p.ent)
+	} else if err := p.resize(sh, words, now); err != nil && (have < words || p.it.limit.Algorithm == Counter) {
+		return err
+	}
+	if old := p.ent.Meta(); old != p.it.id {
+		p.it.refs.Add(1)
+		p.ent.SetMeta(p.it.id)
+		s.e.limits.release(old)
+	}
+	p.ent.SetDeadline(deadline)
+	return nil
+}

@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// Ranking is one of the lists of RL.TOP.
+type Ranking uint8
+
+// The rankings: keys by calls that passed, by calls denied, and by all calls.
+const (
+	TopAllowed Ranking = iota
+	TopDenied
+	TopHot
+	rankings
+)
+
+// TopKey is one line of a ranking. Count is how many calls of the ranking's
+// kind the key saw, recent ones weighing more (counts halve every minute); it may be too high
+// by at most Error, never too low by more than sampling noise.
+type TopKey struct {
+	Key   []byte
+	Count uint64
+	Error uint64
+}
+
+const (
+	// sketchFactor is how many counters a ranking keeps for each key it
+	// reports: the space-saving error is total/counters.
+	sketchFactor = 4
+	// topKeyBytes is how much of a key a ranking remembers.
+	topKeyBytes = 256
+	// Up to exactPerWindow calls in every topWindow ns are counted exactly;
+	// beyond, one in sampleEvery on average, at random distances so that no
+	// pattern of keys hides, each counting for sampleEvery.
+	topWindow      = 100_000_000
+	exactPerWindow = 256
+	sampleEvery    = 32
+)
+
+// sketches are the rankings of one session.
+type sketches struct {
+	// The sampling state belongs to the session's thread.
+	windowEnd int64
+	exact     int
+	skip      int
+	rnd       uint64
+
+	// mu guards ranks against readers of RL.TOP.
+	mu    sync.Mutex
+	ranks [rankings]spaceSaving
+}
+
+func newSketches(k int) *sketches {
+	s := &sketches{rnd: 0x9e3779b97f4a7c15}
+	for i := range s.ranks {
+		s.ranks[i].cap = k * sketchFactor
+	}
+	return s
+}
+
+// observe counts one decision.
+func (s *sketches) observe(now int64, key []byte, hash uint64, ok bool) {
+	weight := uint64(1)
+	if now >= s.windowEnd {
+		s.windowEnd = now + topWindow
+		s.exact = exactPerWindow
+	}
+	if s.exact > 0 {
+		s.exact--
+	} else if s.skip > 0 {
+		s.skip--
+		return
+	} else {
+		s.rnd ^= s.rnd << 13
+		s.rnd ^= s.rnd >> 7
+		s.rnd ^= s.rnd << 17
+		s.skip = int(s.rnd % (2*sampleEvery - 1)) // mean sampleEvery-1
+		weight = sampleEvery
+	}
+	outcome := TopAllowed
+	if !ok {
+		outcome = TopDenied
+	}
+	s.mu.Lock()
+	s.ranks[outcome].add(key, hash, weight)
+	s.ranks[TopHot].add(key, hash, weight)
+	s.mu.Unlock()
+}
+
+// spaceSaving is the Space-Saving summary of Metwally, Agrawal and El Abbadi,
+// "Efficient Computation of Frequent and Top-k Elements in Data Streams"
+// (2005): a newcomer takes over the smallest counter and inherits its count as
+// error. Counters form a min-heap. Memory is allocated with the first key and
+// bounded by cap.
+type spaceSaving struct {
+	cap  int
+	heap []topCounter
+	at   map[uint64]int // hash -> index in heap
+}
+
+type topCounter struct {
+	hash         uint64
+	count, error uint64
+	key          []byte
+}
+
+func (ss *spaceSaving) add(key []byte, hash, weight uint64) {
+	if ss.at == nil {
+		ss.at = make(map[uint64]int, ss.cap)
+		ss.heap = make([]topCounter, 0, ss.cap)
+	}
+	i, ok := ss.at[hash]
+	switch {
+	case ok:
+		ss.heap[i].count += weight
+	case len(ss.heap) < ss.cap:
+		i = len(ss.heap)
+		ss.heap = append(ss.heap, topCounter{hash: hash, count: weight, key: clip(nil, key)})
+		ss.at[hash] = i
+		ss.up(i)
+		return
+	default:
+		i = 0
+		c := &ss.heap[0]
+		delete(ss.at, c.hash)
+		*c = topCounter{hash: hash, count: c.count + weight, error: c.count, key: clip(c.key, key)}
+		ss.at[hash] = 0
+	}
+	ss.down(i)
+}
+
+// clip copies what a ranking remembers of key into buf.
+func clip(buf, key []byte) []byte {
+	return append(buf[:0], key[:min(len(key), topKeyBytes)]...)
+}
+
+func (ss *spaceSaving) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if ss.heap[parent].count <= ss.heap[i].count {
+			return
+		}
+		ss.swap(i, parent)
+		i = parent
+	}
+}
+
+func (ss *spaceSaving) down(i int) {
+	for {
+		small := 2*i + 1
+		if small >= len(ss.heap) {
+			return
+		}
+		if r := small + 1; r < len(ss.heap) && ss.heap[r].count < ss.heap[small].count {
+			small = r
+		}
+		if ss.heap[i].count <= ss.heap[small].count {
+			return
+		}
+		ss.swap(i, small)
+		i = small
+	}
+}
+
+func (ss *spaceSaving) swap(i, j int) {
+	h := ss.heap
+	h[i], h[j] = h[j], h[i]
+	ss.at[h[i].hash], ss.at[h[j].hash] = i, j
+}
+
+// halve ages the counts. Order, and so the heap, is kept.
+func (ss *spaceSaving) halve() {
+	for i := range ss.heap {
+		ss.heap[i].count /= 2
+		ss.heap[i].error /= 2
+	}
+}
+
+// tops are the sketches of all sessions.
+type tops struct {
+	mu  sync.Mutex // guards all
+	all []*sketches
+}
+
+func (t *tops) add(s *sketches) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, s)
+}
+
+func (t *tops) remove(s *sketches) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = slices.DeleteFunc(t.all, func(o *sketches) bool { return o == s })
+}
+
+// each calls fn with the given ranking of every session.
+func (t *tops) each(fn func(s *sketches)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.all {
+		s.mu.Lock()
+		fn(s)
+		s.mu.Unlock()
+	}
+}
+
+// Top returns the first n keys of a ranking, by count. n is capped by
+// Config.TopK.
+func (e *Engine) Top(r Ranking, n int) []TopKey {
+	merged := make(map[uint64]*TopKey)
+	e.tops.each(func(s *sketches) {
+		for _, c := range s.ranks[r].heap {
+			k := merged[c.hash]
+			if k == nil {
+				k = &TopKey{Key: slices.Clone(c.key)}
+				merged[c.hash] = k
+			}
+			k.Count += c.count
+			k.Error += c.error
+		}
+	})
+	out := make([]TopKey, 0, len(merged))
+	for _, k := range merged {
+		if k.Count > 0 {
+			out = append(out, *k)
+		}
+	}
+	slices.SortFunc(out, func(a, b TopKey) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Key, b.Key))
+	})
+	return out[:min(n, e.topK, len(out))]
+}
+
+// ResetTop empties every ranking.
+func (e *Engine) ResetTop() {
+	e.tops.each(func(s *sketches) {
+		for i := range s.ranks {
+			s.ranks[i] = spaceSaving{cap: s.ranks[i].cap}
+		}
+	})
+}
+
+// decayTop halves every count, so that rankings show recent traffic.
+func (e *Engine) decayTop() {
+	e.tops.each(func(s *sketches) {
+		for i := range s.ranks {
+			s.ranks[i].halve()
+		}
+	})
+}
