@@ -130,7 +130,13 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 			return ErrWrongType
 		}
 	}
-	var err error
+	return s.evaluate(p, old, now, cost, o)
+}
+
+// evaluate runs the algorithm on the state found, which was written under the
+// limit old.
+func (s *Session) evaluate(p *plan, old *interned, now, cost int64, o *Options) (err error) {
+	it, live := p.it, p.live
 	switch it.limit.Algorithm {
 	case Token, Leaky:
 		var st tokenState
