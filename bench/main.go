@@ -1,0 +1,224 @@
+// Command bench measures Headgate beside its peers on one machine in one run:
+// redis-server with a Lua token bucket, INCR and PING, and redis-cell and
+// throttlecrab where they are given. It starts and stops every server itself,
+// on free ports of the loopback interface, and needs Linux.
+//
+//	go run ./bench          all rows, about half an hour; rewrites bench/results
+//	go run ./bench -quick   a guard against regressions, about two minutes
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run of the program.
+type bench struct {
+	root     string // of the source tree
+	bin      paths
+	peers    []*peer
+	keys     int           // of the million-key loads
+	runs     int           // of each measurement
+	runTime  time.Duration // of one of them
+	overload time.Duration
+	quick    bool
+	huge     bool
+	progress io.Writer
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	b := &bench{keys: 1_000_000, runs: 7, runTime: 3 * time.Second, overload: time.Minute, progress: stderr}
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.BoolVar(&b.quick, "quick", false, "short runs of the speed rows; print the result, store nothing")
+	fs.BoolVar(&b.huge, "huge", true, "include the rows with 10 million keys")
+	fs.IntVar(&b.runs, "runs", b.runs, "runs of each measurement")
+	fs.DurationVar(&b.runTime, "run-time", b.runTime, "length of one run")
+	fs.StringVar(&b.bin.headgate, "headgate", "", "headgate `program`; default: build it")
+	fs.StringVar(&b.bin.redisServer, "redis-server", "redis-server", "redis-server `program`")
+	fs.StringVar(&b.bin.redisCell, "redis-cell", os.Getenv("BENCH_REDIS_CELL"), "redis-cell `module`; default $BENCH_REDIS_CELL")
+	fs.StringVar(&b.bin.throttlecrab, "throttlecrab", os.Getenv("BENCH_THROTTLECRAB"), "throttlecrab-server `program`; default $BENCH_THROTTLECRAB")
+	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
+	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
+	strict := fs.Bool("strict", false, "fail when a target is missed")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if b.quick {
+		b.runs, b.runTime, b.overload, b.huge = 3, time.Second, 10*time.Second, false
+	}
+	selected, err := selectParts(*only, b.quick)
+	if err != nil {
+		return err
+	}
+	if err := b.locate(ctx); err != nil {
+		return err
+	}
+	rep, err := b.measure(ctx, selected)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(stdout, rep.markdown())
+	if *out == "" && !b.quick {
+		*out = filepath.Join(b.root, "bench", "results")
+	}
+	if *out != "" {
+		if err := rep.write(*out); err != nil {
+			return err
+		}
+	}
+	if missed := rep.missed(); *strict && missed > 0 {
+		return fmt.Errorf("%d targets missed", missed)
+	}
+	return nil
+}
+
+// parts of a run, in the order in which they are measured.
+var parts = []string{"throughput", "latency", "overload", "decision", "memory", "trace"}
+
+// selectParts reads -only.
+func selectParts(only string, quick bool) (map[string]bool, error) {
+	selected := make(map[string]bool)
+	for i, part := range parts {
+		selected[part] = only == "" && (!quick || i < 2)
+	}
+	if only == "" {
+		return selected, nil
+	}
+	for part := range strings.SplitSeq(only, ",") {
+		if _, ok := selected[part]; !ok {
+			return nil, fmt.Errorf("only: %q is none of %s", part, strings.Join(parts, ", "))
+		}
+		selected[part] = true
+	}
+	// The rates of the open-loop rows are derived from measured peaks.
+	selected["throughput"] = selected["throughput"] || selected["latency"] || selected["overload"]
+	return selected, nil
+}
+
+// locate finds the source tree and the programs, and builds Headgate.
+func (b *bench) locate(ctx context.Context) error {
+	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("find the module: %w", err)
+	}
+	b.root = filepath.Dir(strings.TrimSpace(string(mod)))
+	for _, program := range []*string{&b.bin.redisServer, &b.bin.redisCell, &b.bin.throttlecrab, &b.bin.headgate} {
+		// Servers run in a directory of their own, so paths must be absolute.
+		if strings.Contains(*program, "/") {
+			if *program, err = filepath.Abs(*program); err != nil {
+				return fmt.Errorf("locate %s: %w", *program, err)
+			}
+		}
+	}
+	for _, program := range []string{b.bin.redisServer, "redis-benchmark", "redis-cli"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w (Debian: apt install redis-server redis-tools)", err)
+		}
+	}
+	if b.bin.headgate != "" {
+		return nil
+	}
+	b.bin.headgate = filepath.Join(b.root, "bin", "headgate")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.bin.headgate, "./cmd/headgate")
+	build.Dir = b.root
+	if text, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build headgate: %w\n%s", err, text)
+	}
+	return nil
+}
+
+// measure runs the selected parts.
+func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report, error) {
+	rep := &report{When: time.Now(), Quick: b.quick, Machine: describeMachine(b.root, b.bin.redisServer)}
+	dir, err := os.MkdirTemp("", "headgate-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("create a working directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	b.peers, rep.Notes = peers(b.bin)
+	defer b.stopPeers()
+	for _, step := range []struct {
+		part string
+		do   func() error
+	}{
+		{"throughput", func() error { return b.startPeers(ctx, dir) }},
+		{"throughput", func() (err error) { rep.Throughput, err = b.measureThroughput(ctx); return err }},
+		{"latency", func() (err error) { rep.Latency, err = b.measureLatency(ctx, rep.Throughput); return err }},
+		{"overload", func() (err error) { rep.Overload, err = b.measureOverload(ctx, rep.Throughput); return err }},
+		{"throughput", func() error { b.stopPeers(); return nil }}, // the rest wants an idle machine
+		{"decision", func() (err error) { rep.Decisions, err = b.measureDecisions(ctx); return err }},
+		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
+		{"trace", func() (err error) { rep.Trace, err = b.replayTrace(ctx); return err }},
+	} {
+		if !selected[step.part] {
+			continue
+		}
+		if err := step.do(); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.part, err)
+		}
+	}
+	rep.Targets = rep.targets()
+	return rep, nil
+}
+
+// startPeers starts and fills all servers.
+func (b *bench) startPeers(ctx context.Context, dir string) error {
+	for _, p := range b.peers {
+		proc, err := p.start(dir)
+		if err != nil {
+			return err
+		}
+		p.process = proc
+		if p.prepare != nil {
+			if err := p.prepare(p); err != nil {
+				return err
+			}
+		}
+		b.logf("%s: filling", p.label)
+		if err := b.fill(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) stopPeers() {
+	for _, p := range b.peers {
+		p.process.stop()
+		p.process = nil
+	}
+}
+
+func (b *bench) peer(name string) *peer {
+	for _, p := range b.peers {
+		if p.name == name {
+			return p
+		}
+	}
+	panic("no peer " + name) // the always present ones only are asked for
+}
+
+func (b *bench) logf(format string, args ...any) { fmt.Fprintf(b.progress, format+"\n", args...) }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/bench/load"
+)
+
+// memoryRow is what a server holds per key.
+type memoryRow struct {
+	Label string `json:"label"`
+	Keys  uint64 `json:"keys"`
+	// Accounted is what the server says it uses (INFO used_memory, less what
+	// it used when empty), Resident the process's growth, both in bytes.
+	Accounted int64 `json:"accounted_bytes"`
+	Resident  int64 `json:"resident_bytes"`
+	// Total is the whole process's resident memory in bytes.
+	Total int64 `json:"process_bytes"`
+	ours  bool
+	token bool
+}
+
+func (m *memoryRow) perKey() float64 { return float64(m.Accounted) / float64(m.Keys) }
+
+// targets are promised for token state; the other rows are for information.
+func (m *memoryRow) targets() []target {
+	if !m.token {
+		return nil
+	}
+	var list []target
+	if m.Keys >= 10_000_000 {
+		list = append(list,
+			target{Name: "accounted bytes per key at 10 million token keys", Value: m.perKey(), Unit: " B", Floor: 64, Goal: 64, AtMost: true},
+			target{Name: "resident over accounted memory at 10 million token keys", Value: float64(m.Resident) / float64(m.Accounted), Unit: "x", Floor: 1.8, Goal: 1.8, AtMost: true})
+	} else {
+		list = append(list, target{Name: "process with a million token keys", Value: float64(m.Total) / 1e6, Unit: " MB", Floor: 200, Goal: 200, AtMost: true})
+	}
+	return list
+}
+
+// states are the kinds of state Headgate keeps, one key each.
+func states() []struct{ name, command string } {
+	const key = "key:" + load.Placeholder
+	return []struct{ name, command string }{
+		{"token", "RL.LIMIT " + key + " 100 86400 ALGORITHM token"},
+		{"leaky", "RL.LIMIT " + key + " 100 86400 ALGORITHM leaky"},
+		{"fixed", "RL.LIMIT " + key + " 100 86400 ALGORITHM fixed"},
+		{"sliding", "RL.LIMIT " + key + " 100 86400 ALGORITHM sliding"},
+		{"log, one entry", "RL.LIMIT " + key + " 100 86400 ALGORITHM log"},
+		{"concurrency, one lease", "RL.ACQUIRE " + key + " 10 86400"},
+		{"counter", "INCREX " + key + " BYINT 1 UBOUND 100 EX 86400"},
+	}
+}
+
+// measureMemory fills a fresh server per row, so that no row inherits the
+// garbage of another.
+func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, error) {
+	var rows []*memoryRow
+	add := func(row *memoryRow, start func() (*process, error), command []string) error {
+		err := b.measureFill(ctx, row, start, command)
+		if err != nil {
+			return fmt.Errorf("memory of %s: %w", row.Label, err)
+		}
+		b.logf("memory  %-40s %9d keys  %6.1f B/key accounted  %6.1f B/key resident", row.Label, row.Keys,
+			row.perKey(), float64(row.Resident)/float64(row.Keys))
+		rows = append(rows, row)
+		return nil
+	}
+	start := func() (*process, error) { return startHeadgate(dir, b.bin.headgate) }
+	for _, s := range states() {
+		row := &memoryRow{Label: "Headgate " + s.name, Keys: uint64(b.keys), ours: true, token: s.name == "token"}
+		if err := add(row, start, strings.Fields(s.command)); err != nil {
+			return nil, err
+		}
+	}
+	if b.huge {
+		row := &memoryRow{Label: "Headgate token", Keys: 10_000_000, ours: true, token: true}
+		if err := add(row, start, strings.Fields(states()[0].command)); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range b.peers {
+		if p.name == headgate || !p.fill || p.name == throttlecrab { // throttlecrab has no INFO
+			continue
+		}
+		row := &memoryRow{Label: p.label, Keys: uint64(b.keys)}
+		restart := func() (*process, error) { return p.fresh(dir) }
+		if err := add(row, restart, p.check("key:"+load.Placeholder, limit, period)); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// fresh starts a second, empty server of the peer.
+func (p *peer) fresh(dir string) (*process, error) {
+	proc, err := p.start(dir)
+	if err != nil || p.prepare == nil {
+		return proc, err
+	}
+	other := *p
+	other.process = proc
+	if err := p.prepare(&other); err != nil {
+		proc.stop()
+		return nil, err
+	}
+	return proc, nil
+}
+
+// measureFill fills row in from a server that it starts and stops.
+func (b *bench) measureFill(ctx context.Context, row *memoryRow, start func() (*process, error), command []string) error {
+	p, err := start()
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	used, rss, err := p.memory()
+	if err != nil {
+		return err
+	}
+	if err := fillKeys(ctx, p, command, row.Keys); err != nil {
+		return err
+	}
+	size, err := p.cli("DBSIZE")
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseUint(size, 10, 64); err != nil || n != row.Keys {
+		return fmt.Errorf("DBSIZE is %q after %d keys", size, row.Keys)
+	}
+	usedAfter, rssAfter, err := p.memory()
+	if err != nil {
+		return err
+	}
+	row.Accounted, row.Resident, row.Total = usedAfter-used, rssAfter-rss, rssAfter
+	return nil
+}
+
+// memory returns INFO's used_memory and the resident memory in bytes.
+func (p *process) memory() (used, rss int64, err error) {
+	info, err := p.cli("INFO", "memory")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, "used_memory:"); ok {
+			used, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			if err != nil {
+				return 0, 0, fmt.Errorf("parse used_memory: %w", err)
+			}
+			rss, err = p.rss()
+			return used, rss, err
+		}
+	}
+	return 0, 0, fmt.Errorf("%s: no used_memory in INFO: %w", p.name, os.ErrNotExist)
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+var (
+	//go:embed tokenbucket.lua
+	tokenBucketLua string
+	//go:embed gcra.lua
+	gcraLua string
+)
+
+// Names of the peers, as results carry them.
+const (
+	headgate     = "headgate"
+	redisLua     = "redis-lua"
+	redisGCRA    = "redis-lua-gcra"
+	redisINCR    = "redis-incr"
+	redisPING    = "redis-ping"
+	redisCell    = "redis-cell"
+	throttlecrab = "throttlecrab"
+)
+
+// The limit of the million-key loads: 100 a day, all at once if need be. Its
+// keys live for the whole run, so every table holds its million keys, and a
+// key is hit less often than 100 times, so that most calls are admitted and
+// write.
+const (
+	limit  = 100
+	period = 86400 // seconds
+)
+
+// randomKey is redis-benchmark's placeholder; keys are 16 bytes.
+const randomKey = "key:__rand_int__"
+
+// hotKey is the one key of the hot-key loads.
+const hotKey = "hot:000000000001"
+
+// peer is one contestant: a server of its own and what a check is on it.
+type peer struct {
+	name, label string
+	start       func(dir string) (*process, error)
+	// prepare, if set, runs once when the server is up.
+	prepare func(p *peer) error
+	// check is the command of one check of key by a limit of n per period
+	// seconds, with a capacity of n.
+	check func(key string, n, seconds int) []string
+	// fill says that the million keys are to be created before measuring.
+	fill bool
+
+	*process
+}
+
+// paths are the programs the peers need; an empty one leaves its peer out.
+type paths struct {
+	headgate, redisServer, redisCell, throttlecrab string
+}
+
+// peers lists those whose programs are there, and notes about the others.
+func peers(bin paths) (list []*peer, notes []string) {
+	redis := func(extra ...string) func(name string) func(string) (*process, error) {
+		return func(name string) func(string) (*process, error) {
+			return func(dir string) (*process, error) { return startRedis(dir, name, bin.redisServer, extra...) }
+		}
+	}
+	plain := redis()
+	list = append(list,
+		&peer{name: headgate, label: "Headgate CL.THROTTLE", fill: true,
+			start: func(dir string) (*process, error) { return startHeadgate(dir, bin.headgate) },
+			check: throttleArgs("CL.THROTTLE", 1)},
+		&peer{name: redisLua, label: "Redis + Lua token bucket", fill: true, start: plain(redisLua),
+			prepare: func(p *peer) error {
+				return p.loadScript(tokenBucketLua, func(n, seconds int) string {
+					return strconv.FormatFloat(float64(n)/float64(seconds), 'g', -1, 64)
+				})
+			}},
+		&peer{name: redisINCR, label: "Redis INCR", fill: true, start: plain(redisINCR),
+			check: func(key string, _, _ int) []string { return []string{"INCR", key} }},
+		&peer{name: redisPING, label: "Redis PING", start: plain(redisPING),
+			check: func(string, int, int) []string { return []string{"PING"} }},
+		&peer{name: redisGCRA, label: "Redis + Lua GCRA", fill: true, start: plain(redisGCRA),
+			prepare: func(p *peer) error {
+				return p.loadScript(gcraLua, func(n, seconds int) string {
+					return strconv.FormatFloat(float64(seconds)*1e6/float64(n), 'g', -1, 64)
+				})
+			}},
+	)
+	if bin.redisCell != "" {
+		list = append(list, &peer{name: redisCell, label: "Redis + redis-cell", fill: true,
+			start: redis("--loadmodule", bin.redisCell)(redisCell), check: throttleArgs("CL.THROTTLE", 1)})
+	} else {
+		notes = append(notes, "redis-cell is left out: no module given (-redis-cell or BENCH_REDIS_CELL)")
+	}
+	if bin.throttlecrab != "" {
+		list = append(list, &peer{name: throttlecrab, label: "throttlecrab THROTTLE", fill: true,
+			start: func(dir string) (*process, error) { return startThrottlecrab(dir, bin.throttlecrab) },
+			check: throttleArgs("THROTTLE", 0)})
+	} else {
+		notes = append(notes, "throttlecrab is left out: no program given (-throttlecrab or BENCH_THROTTLECRAB)")
+	}
+	return list, notes
+}
+
+// throttleArgs builds `command key max_burst count period`; a capacity of n is
+// a max_burst of n-less.
+func throttleArgs(command string, less int) func(string, int, int) []string {
+	return func(key string, n, seconds int) []string {
+		return []string{command, key, strconv.Itoa(n - less), strconv.Itoa(n), strconv.Itoa(seconds)}
+	}
+}
+
+// loadScript makes EVALSHA of a script the peer's check; speed computes the
+// script's second argument.
+func (p *peer) loadScript(script string, speed func(n, seconds int) string) error {
+	sha, err := p.cli("SCRIPT", "LOAD", script)
+	if err != nil {
+		return err
+	}
+	p.check = func(key string, n, seconds int) []string {
+		return []string{"EVALSHA", sha, "1", key, strconv.Itoa(n), speed(n, seconds), "1"}
+	}
+	return nil
+}
+
+// cli runs one command through redis-cli and returns its raw reply.
+func (p *process) cli(args ...string) (string, error) {
+	_, port, _ := strings.Cut(p.addr, ":")
+	out, err := exec.Command("redis-cli", append([]string{"-e", "-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
+	reply := strings.TrimSpace(string(out))
+	if err != nil {
+		return "", fmt.Errorf("%s: %s: %w: %s", p.name, args[0], err, lastLines(reply, 1))
+	}
+	return reply, nil
+}
+
+// startRedis starts redis-server without persistence and otherwise as it
+// comes. Its documentation advises io-threads only from four cores on.
+func startRedis(dir, name, path string, extra ...string) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, extra...)
+	return startProcess(dir, name, "127.0.0.1:"+port, path, args...)
+}
+
+func startHeadgate(dir, path string) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	httpPort, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProcess(dir, headgate, "127.0.0.1:"+port, path,
+		"serve", "--listen", "127.0.0.1:"+port, "--http-listen", "127.0.0.1:"+httpPort)
+	if err != nil {
+		return nil, err
+	}
+	p.http = "127.0.0.1:" + httpPort
+	return p, nil
+}
+
+// startThrottlecrab starts throttlecrab-server with room for all keys and
+// without the log line per event, as its README advises for throughput.
+func startThrottlecrab(dir, path string) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return startProcess(dir, throttlecrab, "127.0.0.1:"+port, path,
+		"--redis", "--redis-host", "127.0.0.1", "--redis-port", port,
+		"--store", "adaptive", "--store-capacity", "2000000", "--log-level", "error")
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a server that this program started.
+type process struct {
+	name string
+	addr string // of the Redis protocol
+	http string // of /readyz; empty for peers
+	cmd  *exec.Cmd
+	log  string
+	gone chan struct{} // closed when the process has ended
+}
+
+// startProcess runs a server and waits until it answers PING.
+func startProcess(dir, name, addr, path string, args ...string) (*process, error) {
+	p := &process{name: name, addr: addr, log: filepath.Join(dir, name+".log"), gone: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, fmt.Errorf("create log: %w", err)
+	}
+	defer log.Close()
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		defer close(p.gone)
+		_ = p.cmd.Wait() // an early end is reported by waitReady, a late one by the load
+	}()
+	if err := p.waitReady(10 * time.Second); err != nil {
+		p.stop()
+		tail, _ := os.ReadFile(p.log) // the error says enough without it
+		return nil, fmt.Errorf("start %s: %w\n%s", name, err, lastLines(string(tail), 10))
+	}
+	return p, nil
+}
+
+// waitReady returns when the server answers PING.
+func (p *process) waitReady(timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
+	for {
+		err := ping(p.addr)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.gone:
+			return errors.New("the process ended")
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no answer to PING: %w", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func ping(addr string) error {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
+		return err
+	}
+	reply := make([]byte, len("+PONG\r\n"))
+	if _, err := io.ReadFull(conn, reply); err != nil {
+		return err
+	}
+	if !bytes.Equal(reply, []byte("+PONG\r\n")) {
+		return fmt.Errorf("PING answered %q", reply)
+	}
+	return nil
+}
+
+// stop ends the process: politely, and after 5 s by force.
+func (p *process) stop() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
+	select {
+	case <-p.gone:
+	case <-time.After(5 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+	}
+}
+
+// cpu returns the processor time the process has used in all its threads, in
+// steps of the kernel's 10 ms.
+func (p *process) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
+	}
+	return parseStat(string(stat))
+}
+
+// parseStat takes utime and stime from /proc/<pid>/stat (proc(5)). The second
+// field is the program's name in parentheses and may hold anything.
+func parseStat(stat string) (time.Duration, error) {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("parse stat: %d fields", len(fields))
+	}
+	utime, err1 := strconv.ParseInt(fields[11], 10, 64)
+	stime, err2 := strconv.ParseInt(fields[12], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("parse stat: %w", err)
+	}
+	return time.Duration(utime+stime) * tick, nil
+}
+
+// rss returns the resident memory of the process in bytes.
+func (p *process) rss() (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read memory of %s: %w", p.name, err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New("no VmRSS in /proc status")
+}
+
+// freePort returns a port of the loopback interface that nobody listens on.
+func freePort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	return port, err
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

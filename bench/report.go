@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/bench/load"
+)
+
+// report is everything one run of the program found.
+type report struct {
+	When       time.Time    `json:"when"`
+	Quick      bool         `json:"quick"`
+	Machine    machine      `json:"machine"`
+	Notes      []string     `json:"notes,omitempty"`
+	Throughput []*series    `json:"throughput,omitempty"`
+	Latency    *latencyRow  `json:"latency,omitempty"`
+	Overload   *overloadRow `json:"overload,omitempty"`
+	Decisions  []decision   `json:"decisions,omitempty"`
+	Memory     []*memoryRow `json:"memory,omitempty"`
+	Trace      *traceRow    `json:"trace,omitempty"`
+	Targets    []target     `json:"targets"`
+}
+
+// missed counts the targets below their floor.
+func (r *report) missed() int {
+	n := 0
+	for _, t := range r.Targets {
+		if t.mark() == "miss" {
+			n++
+		}
+	}
+	return n
+}
+
+// markdown is the report for people.
+func (r *report) markdown() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("# Benchmark of %s\n", r.When.UTC().Format("2 January 2006, 15:04 UTC"))
+	line("%s.\n", r.Machine)
+	line("Load generator and server share the cores, so the ratios mean more than the rates.")
+	if r.Quick {
+		line("This was a quick run: a guard against regressions, not a result.")
+	}
+	for _, note := range r.Notes {
+		line("Note: %s.", note)
+	}
+	line("\n## Targets\n\n| | measured | floor | goal | | |\n|---|---|---|---|---|---|")
+	for _, t := range r.Targets {
+		line("| %s | **%s%s** | %s | %s | %s | %s |", t.Name, number(t.Value), t.Unit, number(t.Floor), number(t.Goal), t.mark(), t.Detail)
+	}
+	if len(r.Throughput) > 0 {
+		r.writeThroughput(line)
+	}
+	if l := r.Latency; l != nil {
+		line("\n## Latency at %.0f commands/s, pipeline 1, open loop\n\n| | p50 µs | p99 µs | p99.9 µs | max µs |\n|---|---|---|---|---|", l.Rate)
+		for i, runs := range [][]*load.Result{l.Headgate, l.Redis} {
+			line("| %s | %.0f | %.0f | %.0f | %.0f |", []string{"Headgate CL.THROTTLE", "Redis PING"}[i],
+				micros(median(runs, func(r *load.Result) time.Duration { return r.Latency.P50 })), micros(median(runs, p99)),
+				micros(median(runs, func(r *load.Result) time.Duration { return r.Latency.P999 })),
+				micros(median(runs, func(r *load.Result) time.Duration { return r.Latency.Max })))
+		}
+	}
+	if len(r.Memory) > 0 {
+		line("\n## Memory, 16-byte keys\n\n| | keys | accounted B/key | resident B/key | whole process MB |\n|---|---|---|---|---|")
+		for _, m := range r.Memory {
+			line("| %s | %d | %.1f | %.1f | %.0f |", m.Label, m.Keys, m.perKey(), float64(m.Resident)/float64(m.Keys), float64(m.Total)/1e6)
+		}
+	}
+	if r.Trace != nil {
+		r.Trace.write(line)
+	}
+	return b.String()
+}
+
+func (r *report) writeThroughput(line func(string, ...any)) {
+	scenario := ""
+	for _, s := range r.Throughput {
+		if s.Scenario != scenario {
+			scenario = s.Scenario
+			line("\n## Throughput: %s\n\n| | commands/s | least to most | server CPU µs | p50 ms | p99 ms |\n|---|---|---|---|---|---|", scenario)
+		}
+		low, high := s.Runs[0].Rate, s.Runs[0].Rate
+		for _, run := range s.Runs {
+			low, high = min(low, run.Rate), max(high, run.Rate)
+		}
+		line("| %s | %.0f | %.0f to %.0f | %.2f | %.2f | %.2f |", s.Label, s.rate(), low, high, micros(s.cpu()),
+			median(s.Runs, func(v sample) float64 { return v.P50.Seconds() * 1000 }),
+			median(s.Runs, func(v sample) float64 { return v.P99.Seconds() * 1000 }))
+	}
+}
+
+// number prints a value with three significant digits.
+func number(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
+}
+
+// write stores the report in dir as Markdown, JSON and SVG.
+func (r *report) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create results: %w", err)
+	}
+	raw, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode results: %w", err)
+	}
+	files := map[string][]byte{"results.md": []byte(r.markdown()), "results.json": append(raw, '\n')}
+	if len(r.Throughput) > 0 {
+		files["throughput.svg"] = []byte(throughputChart(r.Throughput))
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return fmt.Errorf("write results: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// target is one promise: a measured value beside its floor and goal.
+type target struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	Floor float64 `json:"floor"`
+	Goal  float64 `json:"goal"`
+	// AtMost says that smaller is better.
+	AtMost bool   `json:"at_most"`
+	Detail string `json:"detail"`
+}
+
+func (t target) reaches(bound float64) bool {
+	if t.AtMost {
+		return t.Value <= bound
+	}
+	return t.Value >= bound
+}
+
+// mark is how the value stands to its bounds.
+func (t target) mark() string {
+	switch {
+	case t.reaches(t.Goal):
+		return "goal"
+	case t.reaches(t.Floor):
+		return "pass"
+	}
+	return "miss"
+}
+
+// targets derives the promises from what was measured.
+func (r *report) targets() []target {
+	var list []target
+	if len(r.Throughput) > 0 {
+		list = append(list, r.speedTargets()...)
+	}
+	if l := r.Latency; l != nil {
+		worst := median(l.Headgate, p99)
+		list = append(list,
+			target{Name: fmt.Sprintf("open loop at %.0f/s: p99 against Redis PING", l.Rate), Value: l.ratio(), Unit: "x",
+				Floor: 1.2, Goal: 1, AtMost: true,
+				Detail: fmt.Sprintf("%.0f µs against %.0f µs", micros(worst), micros(median(l.Redis, p99)))},
+			target{Name: "open loop: p99", Value: worst.Seconds() * 1000, Unit: " ms", Floor: 1, Goal: 1, AtMost: true})
+	}
+	if o := r.Overload; o != nil {
+		list = append(list, overloadTargets(o)...)
+	}
+	for _, d := range r.Decisions {
+		list = append(list, d.target())
+	}
+	for _, m := range r.Memory {
+		list = append(list, m.targets()...)
+	}
+	if r.Trace != nil {
+		list = append(list, r.Trace.targets()...)
+	}
+	return list
+}
+
+// speedTargets are the rows that redis-benchmark measured.
+func (r *report) speedTargets() []target {
+	get := func(scenario, peer string) *series { return find(r.Throughput, scenario, peer) }
+	ratio := func(scenario, peer, name string, floor, goal float64) target {
+		ours, theirs := get(scenario, headgate), get(scenario, peer)
+		return target{Name: name, Value: ours.rate() / theirs.rate(), Unit: "x", Floor: floor, Goal: goal,
+			Detail: fmt.Sprintf("%.0f/s against %.0f/s", ours.rate(), theirs.rate())}
+	}
+	hot := func(scenario, name string) target {
+		one, many := get(scenario, headgate), get(loadP16, headgate)
+		return target{Name: name, Value: one.rate() / many.rate(), Unit: "x", Floor: 0.9, Goal: 1,
+			Detail: fmt.Sprintf("%.0f/s against %.0f/s", one.rate(), many.rate())}
+	}
+	ours, theirs := get(loadP16, headgate).cpu(), get(loadP16, redisLua).cpu()
+	return []target{
+		ratio(loadP16, redisLua, "pipeline 16 against Redis + Lua", 9, 12),
+		ratio(loadP16, redisINCR, "pipeline 16 against Redis INCR", 1.5, 1.8),
+		ratio(loadP16, redisPING, "pipeline 16 against Redis PING", 0.85, 1),
+		{Name: "server CPU per check, pipeline 16: Redis + Lua's over Headgate's", Unit: "x", Floor: 9, Goal: 12,
+			Value:  float64(theirs) / float64(max(ours, time.Nanosecond)),
+			Detail: fmt.Sprintf("%.2f µs against %.2f µs", micros(ours), micros(theirs))},
+		ratio(loadP1, redisPING, "pipeline 1 against Redis PING", 0.9, 1.05),
+		ratio(loadP1, redisLua, "pipeline 1 against Redis + Lua", 1.8, 2.2),
+		hot(loadHot, "one hot key, admitted, against a million keys"),
+		hot(loadHotDenied, "one hot key, denied, against a million keys"),
+	}
+}
+
+func overloadTargets(o *overloadRow) []target {
+	yes := func(name string, ok bool, format string, args ...any) target {
+		t := target{Name: name, Unit: " (1 = yes)", Floor: 1, Goal: 1, Detail: fmt.Sprintf(format, args...)}
+		if ok {
+			t.Value = 1
+		}
+		return t
+	}
+	return []target{
+		{Name: fmt.Sprintf("offered %.0f/s, twice its peak, for %.0f s: throughput against the peak", o.Load.Offered, o.Load.Duration.Seconds()),
+			Value: o.share(), Unit: "x", Floor: 0.9, Goal: 0.9, Detail: fmt.Sprintf("%.0f/s against %.0f/s", o.Load.Rate, o.Peak)},
+		yes("overload: memory bounded", o.bounded(), "%d MB before, %d MB halfway, %d MB at most", o.RSSBefore>>20, o.RSSHalf>>20, o.RSSMax>>20),
+		yes("overload: PING and /readyz answer", o.answers(), "%d pings, slowest %.1f ms; %d of %d /readyz failed",
+			o.Pings.Replies, o.Pings.Latency.Max.Seconds()*1000, o.ReadyFailures, o.ReadyChecks),
+		yes("overload: p99 normal 1 s later", o.recovered(), "%.0f µs before, %.0f µs after", micros(o.Before.Latency.P99), micros(o.After.Latency.P99)),
+	}
+}
+
+// find returns a series, or an empty one.
+func find(list []*series, scenario, peer string) *series {
+	for _, s := range list {
+		if s.Scenario == scenario && s.Peer == peer {
+			return s
+		}
+	}
+	return &series{}
+}

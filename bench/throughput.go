@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/bench/load"
+)
+
+// scenario is one load that redis-benchmark sends.
+type scenario struct {
+	Name     string `json:"name"`
+	Pipeline int    `json:"pipeline"`
+	hot      bool
+	// n and seconds are the limit that is checked.
+	n, seconds int
+	only       []string // peers that take part; empty means all
+}
+
+// Names of the scenarios.
+const (
+	loadP16       = "pipeline 16, million keys"
+	loadP1        = "pipeline 1, million keys"
+	loadHot       = "pipeline 16, one hot key, admitted"
+	loadHotDenied = "pipeline 16, one hot key, denied"
+)
+
+func scenarios() []scenario {
+	return []scenario{
+		{Name: loadP16, Pipeline: 16, n: limit, seconds: period},
+		{Name: loadP1, Pipeline: 1, n: limit, seconds: period},
+		// A limit that is never reached makes every call of the hot key write.
+		{Name: loadHot, Pipeline: 16, hot: true, n: 1_000_000_000, seconds: 1},
+		{Name: loadHotDenied, Pipeline: 16, hot: true, n: limit, seconds: period, only: []string{headgate, redisLua}},
+	}
+}
+
+// series is all runs of one scenario against one peer.
+type series struct {
+	Scenario string   `json:"scenario"`
+	Peer     string   `json:"peer"`
+	Label    string   `json:"label"`
+	Command  string   `json:"command"`
+	Runs     []sample `json:"runs"`
+}
+
+func (s *series) rate() float64 { return median(s.Runs, func(r sample) float64 { return r.Rate }) }
+func (s *series) cpu() time.Duration {
+	return median(s.Runs, func(r sample) time.Duration { return r.CPU })
+}
+
+// measureThroughput runs every scenario against every peer, the peers taking
+// turns, so that a slow minute of the machine hits them all alike.
+func (b *bench) measureThroughput(ctx context.Context) ([]*series, error) {
+	var all []*series
+	for _, sc := range scenarios() {
+		var lanes []*lane
+		for _, p := range b.peers {
+			if len(sc.only) > 0 && !slices.Contains(sc.only, p.name) {
+				continue
+			}
+			key := randomKey
+			if sc.hot {
+				key = hotKey + fmt.Sprint(sc.n)
+			}
+			l := &lane{peer: p, command: p.check(key, sc.n, sc.seconds)}
+			n, err := b.calibrate(ctx, l, sc)
+			if err != nil {
+				return nil, err
+			}
+			l.n = n
+			l.series = &series{Scenario: sc.Name, Peer: p.name, Label: p.label, Command: fmt.Sprint(l.command)}
+			lanes = append(lanes, l)
+			all = append(all, l.series)
+		}
+		for round := range b.runs {
+			for _, l := range lanes {
+				s, err := redisBenchmark(ctx, l.process, l.n, sc.Pipeline, b.keys, l.command)
+				if err != nil {
+					return nil, err
+				}
+				l.series.Runs = append(l.series.Runs, s)
+				b.logf("%s  %d/%d  %-26s %9.0f/s  %6.2f µs CPU", sc.Name, round+1, b.runs, l.label, s.Rate, micros(s.CPU))
+			}
+		}
+	}
+	return all, nil
+}
+
+// lane is one peer in one scenario.
+type lane struct {
+	*peer
+	command []string
+	n       int
+	series  *series
+}
+
+// calibrate finds how many commands fill a run's time, and warms up.
+func (b *bench) calibrate(ctx context.Context, l *lane, sc scenario) (int, error) {
+	const first = 40_000
+	s, err := redisBenchmark(ctx, l.process, first, sc.Pipeline, b.keys, l.command)
+	if err != nil {
+		return 0, err
+	}
+	return max(first, int(s.Rate*b.runTime.Seconds())), nil
+}
+
+// fill creates every key of the million-key loads once.
+func (b *bench) fill(ctx context.Context, p *peer) error {
+	if !p.fill {
+		return nil
+	}
+	command := p.check("key:"+load.Placeholder, limit, period)
+	return fillKeys(ctx, p.process, command, uint64(b.keys))
+}
+
+// fillKeys sends command once for each of n keys.
+func fillKeys(ctx context.Context, p *process, command []string, n uint64) error {
+	res, err := load.Run(ctx, load.Config{
+		Addr: p.addr, Clients: 8, Pipeline: 64, Command: command,
+		Keys: n, Count: int64(n), Distribution: load.Sequential, Duration: time.Hour,
+	})
+	if err != nil {
+		return fmt.Errorf("fill %s: %w", p.name, err)
+	}
+	if res.Failures() > 0 || res.Replies != int64(n) {
+		return fmt.Errorf("fill %s: %d of %d replies, errors %v", p.name, res.Replies, n, res.Errors)
+	}
+	return nil
+}
+
+// median of a value over a slice; the zero value for an empty one.
+func median[T any, V cmp.Ordered](list []T, value func(T) V) V {
+	values := make([]V, len(list))
+	for i, v := range list {
+		values[i] = value(v)
+	}
+	slices.Sort(values)
+	if len(values) == 0 {
+		var zero V
+		return zero
+	}
+	return values[len(values)/2]
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
