@@ -14,8 +14,11 @@ const (
 	MaxLogMaxEntries     = 8192
 )
 
-// DefaultTopK is how many keys each ranking of RL.TOP follows.
-const DefaultTopK = 128
+// Bounds of top-k, how many keys each ranking of RL.TOP reports.
+const (
+	DefaultTopK = 128
+	MaxTopK     = 1000
+)
 
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
@@ -88,16 +91,15 @@ func (e *Engine) validate(l Limit) error {
 	return nil
 }
 
-// Pace of the background work. One hold reaps one segment in well under a
-// microsecond when nothing has expired; a full turn of ten million keys is
-// about 60 000 holds.
 const (
-	sweepTick = 10 * time.Millisecond
-	// sweepTurn is how long a turn over the whole table takes when little
-	// has expired.
+	// sweepTurn is how long a turn over all shards takes when little has
+	// expired. A turn over ten million keys is about 60 000 holds of well
+	// under a microsecond each.
 	sweepTurn = 10 * time.Second
-	// sweepBusy is how long one tick may reap while much is expiring.
+	// sweepBusy is how long the sweeper goes on at once while much is
+	// expiring, and sweepRest how long it then pauses.
 	sweepBusy = 2 * time.Millisecond
+	sweepRest = 2 * time.Millisecond
 	// disciplineEvery is how often the clock compares itself to wall time.
 	disciplineEvery = time.Second
 	// topHalfLife is how often the counts of RL.TOP halve.
@@ -106,19 +108,25 @@ const (
 
 // Run reaps expired keys and disciplines the clock until ctx is done.
 func (e *Engine) Run(ctx context.Context) {
-	tick := time.NewTicker(sweepTick)
-	defer tick.Stop()
 	discipline := time.NewTicker(disciplineEvery)
 	defer discipline.Stop()
 	decay := time.NewTicker(topHalfLife)
 	defer decay.Stop()
-	var sw sweeper
+	pace := sweepTurn / time.Duration(e.table.Shards())
+	sweep := time.NewTimer(pace)
+	defer sweep.Stop()
+	next := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			sw.tick(e)
+		case <-sweep.C:
+			var busy bool
+			if next, busy = e.sweep(next); busy {
+				sweep.Reset(min(sweepRest, pace))
+			} else {
+				sweep.Reset(pace)
+			}
 		case <-discipline.C:
 			e.clock.Discipline()
 		case <-decay.C:
@@ -127,31 +135,39 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// sweeper walks the table one segment a hold.
-type sweeper struct {
-	shard  int
-	cursor uint32
-}
-
-// tick reaps its share of the table, and goes on up to sweepBusy while at least
-// a quarter of what it visits has expired.
-func (w *sweeper) tick(e *Engine) {
-	start := time.Now()
-	stats := e.table.Stats()
-	share := int(int64(stats.Segments)*int64(sweepTick)/int64(sweepTurn)) + 1
+// sweep reaps shard i, and goes on with the next ones, up to sweepBusy, while
+// it finds a quarter of a shard's keys expired. It returns the shard to go on
+// with, and whether there is probably more to reap.
+func (e *Engine) sweep(i int) (next int, busy bool) {
+	begin := time.Now()
 	now := e.Now()
 	for {
-		before := e.table.Stats()
-		for range share {
-			w.cursor = e.table.Sweep(w.shard, w.cursor, now)
-			if w.cursor == 0 {
-				w.shard = (w.shard + 1) % e.table.Shards()
-			}
+		keys := e.table.Len()
+		for cursor := e.table.Sweep(i, 0, now); cursor != 0; {
+			cursor = e.table.Sweep(i, cursor, now)
 		}
-		reaped := e.table.Stats().Expired - before.Expired
-		visited := before.Keys * share / max(before.Segments, 1)
-		if int64(reaped)*4 < int64(visited) || time.Since(start) > sweepBusy {
-			return
+		i = (i + 1) % e.table.Shards()
+		reaped := keys - e.table.Len()
+		if busy = reaped*4*e.table.Shards() > keys; !busy || time.Since(begin) > sweepBusy {
+			return i, busy
 		}
 	}
 }
+
+// Stats describe what an engine holds.
+type Stats struct {
+	shard.Stats
+	// Limits is how many distinct limits are known.
+	Limits int
+}
+
+// Stats returns current figures. Bytes includes what limits cost.
+func (e *Engine) Stats() Stats {
+	st := Stats{Stats: e.table.Stats(), Limits: e.limits.len()}
+	st.Bytes += int64(st.Limits) * internedBytes
+	return st
+}
+
+// SetMemory changes the bound on accounted memory and what happens at it, as
+// in Config.
+func (e *Engine) SetMemory(maxBytes int64, evict bool) { e.table.SetLimit(maxBytes, evict) }

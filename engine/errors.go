@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/shard"
+)
 
 // These errors can be returned by a decision on a key. Their texts carry no
 // prefix: the front adds ERR, WRONGTYPE or OOM.
@@ -27,7 +31,10 @@ var (
 	// ErrFull is returned when the table has reached its memory bound and
 	// nothing may be evicted for a new key.
 	//lint:ignore ST1005 the text that every Redis client knows
-	ErrFull = errors.New("command not allowed when used memory > 'maxmemory'.")
+	ErrFull = shard.ErrFull
+
+	// ErrKeyTooLong is returned for a key above shard.MaxKey bytes, 64 KiB.
+	ErrKeyTooLong = shard.ErrKeyTooLong
 )
 
 // These errors can be returned when a call is put together, before any state

@@ -27,8 +27,7 @@ const (
 // interned is one distinct limit in use, compiled. Keys carry its id.
 type interned struct {
 	rule
-	limit Limit
-	id    uint32
+	id uint32
 	// refs counts the records that carry id and the sessions that cache it.
 	// Only collect, under interner.mu, acts on 0.
 	refs atomic.Int64
@@ -74,7 +73,7 @@ func (in *interner) acquire(l Limit) (*interned, error) {
 	if len(in.byLimit) >= maxInterned {
 		return nil, ErrTooManyLimits
 	}
-	it := &interned{rule: compile(l), limit: l, id: in.takeID()}
+	it := &interned{rule: compile(l), id: in.takeID()}
 	it.refs.Store(1)
 	in.byLimit[l] = it
 	in.slot(it.id).Store(it)

@@ -1,0 +1,491 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	second = int64(time.Second)
+	minute = int64(time.Minute)
+	// start is the beginning of an epoch-aligned minute.
+	start = int64(1_800_000_000) * second / minute * minute
+)
+
+func perMinute(a Algorithm, n int64) Limit { return Limit{Algorithm: a, Limit: n, Period: minute} }
+
+func newTestSession(t *testing.T, c Config) *Session {
+	t.Helper()
+	s := New(c).NewSession()
+	t.Cleanup(s.Close)
+	return s
+}
+
+var eachAlgorithm = []Algorithm{Token, Leaky, Fixed, Sliding, Log}
+
+// forEach runs a test for every algorithm.
+func forEach(t *testing.T, test func(t *testing.T, a Algorithm)) {
+	for _, a := range eachAlgorithm {
+		t.Run(a.String(), func(t *testing.T) { test(t, a) })
+	}
+}
+
+func decide(t *testing.T, s *Session, now int64, key string, l Limit, cost int64, o Options) Decision {
+	t.Helper()
+	d, err := s.Decide(now, []byte(key), l, cost, &o)
+	require.NoError(t, err)
+	return d
+}
+
+func TestDecideChargesUpToTheLimit(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		for i := range int64(5) {
+			d := decide(t, s, start, "k", perMinute(a, 5), 1, Options{})
+			require.True(t, d.OK)
+			require.Equal(t, 4-i, d.Remaining)
+		}
+		d := decide(t, s, start, "k", perMinute(a, 5), 1, Options{})
+		require.False(t, d.OK)
+		require.Positive(t, d.RetryAfter)
+		require.False(t, decide(t, s, start+d.RetryAfter-1, "k", perMinute(a, 5), 1, Options{}).OK)
+		require.True(t, decide(t, s, start+d.RetryAfter, "k", perMinute(a, 5), 1, Options{}).OK)
+	})
+}
+
+func TestDeniedAndPeekedCallsCreateNoKey(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		decide(t, s, start, "k", perMinute(a, 5), 1, Options{Peek: true})
+		decide(t, s, start, "k", perMinute(a, 5), 0, Options{})
+		d := decide(t, s, start, "k", perMinute(a, 5), 6, Options{})
+		require.False(t, d.OK)
+		require.Equal(t, Never, d.RetryAfter)
+		decide(t, s, start, "k", perMinute(a, 5), -3, Options{})
+		require.Zero(t, s.e.Len())
+	})
+}
+
+func TestRefundToFullForgetsTheKey(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		decide(t, s, start, "k", perMinute(a, 5), 3, Options{})
+		require.Equal(t, 1, s.e.Len())
+		d := decide(t, s, start, "k", perMinute(a, 5), -10, Options{})
+		require.Equal(t, int64(5), d.Remaining)
+		require.Zero(t, s.e.Len())
+	})
+}
+
+func TestWrongType(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		decide(t, s, start, "k", perMinute(a, 5), 1, Options{})
+		for _, other := range eachAlgorithm {
+			if other != a {
+				_, err := s.Decide(start, []byte("k"), perMinute(other, 5), 1, &Options{})
+				require.ErrorIs(t, err, ErrWrongType)
+			}
+		}
+		_, _, err := s.Acquire(start, []byte("k"), 1, second, nil, 1)
+		require.ErrorIs(t, err, ErrWrongType)
+		_, _, err = s.IncrEx(start, []byte("k"), &IncrOptions{By: Integer(1)})
+		require.ErrorIs(t, err, ErrWrongType)
+		_, err = s.Release(start, []byte("k"), []byte("id"))
+		require.ErrorIs(t, err, ErrWrongType)
+		kind, ok := s.Kind(start, []byte("k"))
+		require.True(t, ok)
+		require.Equal(t, a, kind)
+	})
+}
+
+func TestAnExpiredKeyTakesAnyAlgorithm(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		for _, next := range eachAlgorithm {
+			s := newTestSession(t, Config{})
+			decide(t, s, start, "k", perMinute(a, 5), 5, Options{})
+			d := decide(t, s, start+3*minute, "k", perMinute(next, 9), 2, Options{})
+			require.True(t, d.OK)
+			require.Equal(t, int64(7), d.Remaining, "%v after %v", next, a)
+			d = decide(t, s, start+3*minute, "k", perMinute(next, 9), 0, Options{})
+			require.Equal(t, int64(7), d.Remaining, "%v after %v", next, a)
+		}
+	})
+}
+
+func TestChangingTheLimitKeepsWhatWasConsumed(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		decide(t, s, start, "k", perMinute(a, 10), 6, Options{})
+		for _, n := range []int64{20, 100, 7, 10} {
+			d := decide(t, s, start, "k", perMinute(a, n), 0, Options{})
+			require.Equal(t, n-6, d.Remaining, "limit %d", n)
+		}
+		require.Zero(t, decide(t, s, start, "k", perMinute(a, 5), 0, Options{}).Remaining)
+		require.Equal(t, int64(13), decide(t, s, start, "k", perMinute(a, 20), 1, Options{}).Remaining)
+		require.Equal(t, int64(3), decide(t, s, start, "k", perMinute(a, 10), 0, Options{}).Remaining)
+		s.Close()
+		require.Equal(t, 1, s.e.limitsInUse(), "limits that no key carries are given back")
+	})
+}
+
+// limitsInUse counts the limits that records refer to: a session's cache
+// holds one reference of its own.
+func (e *Engine) limitsInUse() int {
+	e.limits.mu.Lock()
+	defer e.limits.mu.Unlock()
+	n := 0
+	for _, it := range e.limits.byLimit {
+		if it.refs.Load() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		e := New(Config{})
+		const callers, calls, limit = 64, 200, 1000
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				s := e.NewSession()
+				defer s.Close()
+				for range calls {
+					d, err := s.Decide(start, []byte("hot"), perMinute(a, limit), 1, &Options{})
+					if err == nil && d.OK {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, int64(limit), admitted.Load())
+	})
+}
+
+func chainOf(segs ...Segment) []Segment { return segs }
+
+func TestChainTakesAllOrNone(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	segs := chainOf(
+		Segment{[]byte("s"), Limit{Limit: 10, Period: second}, 1},
+		Segment{[]byte("d"), Limit{Algorithm: Fixed, Limit: 3, Period: minute}, 1},
+		Segment{[]byte("l"), Limit{Algorithm: Log, Limit: 50, Period: minute}, 2},
+	)
+	for range 3 {
+		binding, err := s.DecideAll(start, segs, &Options{}, out)
+		require.NoError(t, err)
+		require.Equal(t, 1, binding, "the least remaining binds")
+		require.True(t, out[binding].OK)
+	}
+	binding, err := s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	require.Equal(t, 1, binding)
+	require.False(t, out[1].OK)
+	require.True(t, out[0].OK)
+	require.Equal(t, int64(7), out[0].Remaining, "a denied chain takes nothing")
+	require.Equal(t, int64(44), out[2].Remaining)
+}
+
+func TestChainReportsTheLongestWait(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	segs := chainOf(
+		Segment{[]byte("a"), Limit{Limit: 1, Period: second}, 1},
+		Segment{[]byte("b"), Limit{Limit: 1, Period: minute}, 1},
+		Segment{[]byte("c"), Limit{Limit: 5, Period: minute}, 1},
+	)
+	_, err := s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	binding, err := s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	require.Equal(t, 1, binding)
+	require.Equal(t, minute, out[binding].RetryAfter)
+
+	segs[0].Cost = 2
+	binding, err = s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	require.Equal(t, 0, binding, "a wait that never ends is the longest")
+}
+
+func TestChainErrorsChangeNothing(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	l := Limit{Limit: 5, Period: second}
+	_, err := s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("a"), l, 1}), &Options{}, out)
+	require.ErrorIs(t, err, ErrDuplicateKey)
+	decide(t, s, start, "w", perMinute(Fixed, 1), 1, Options{})
+	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("w"), l, 1}), &Options{}, out)
+	require.ErrorIs(t, err, ErrWrongType)
+	_, err = s.DecideAll(start, make([]Segment, MaxSegments+1), &Options{}, out)
+	require.ErrorIs(t, err, ErrTooManySegments)
+	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("b"), l, 2}), &Options{AtMost: true}, out)
+	require.ErrorIs(t, err, ErrAtMostCosts)
+	require.False(t, s.Exists(start, []byte("a")))
+}
+
+func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	segs := chainOf(
+		Segment{[]byte("a"), Limit{Limit: 10, Period: minute}, 8},
+		Segment{[]byte("b"), Limit{Algorithm: Sliding, Limit: 5, Period: minute}, 8},
+	)
+	binding, err := s.DecideAll(start, segs, &Options{AtMost: true}, out)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), out[binding].Allowed)
+	require.Equal(t, int64(5), out[0].Remaining)
+	require.Equal(t, int64(0), out[1].Remaining)
+	binding, err = s.DecideAll(start, segs, &Options{AtMost: true}, out)
+	require.NoError(t, err)
+	require.Equal(t, 1, binding)
+	require.False(t, out[1].OK)
+	require.Equal(t, int64(5), decide(t, s, start, "a", segs[0].Limit, 0, Options{}).Remaining)
+}
+
+// Transfers over random pairs of many keys, from many sessions, in both
+// orders: nothing deadlocks and the sum of what is used stays what it was.
+func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
+	e := New(Config{})
+	l := Limit{Algorithm: Fixed, Align: First, Limit: 1000, Period: 100 * minute}
+	const keys = 32
+	name := func(i int) []byte { return fmt.Appendf(nil, "account:%d", i) }
+	setup := e.NewSession()
+	for i := range keys {
+		_, err := setup.Decide(start, name(i), l, 500, &Options{})
+		require.NoError(t, err)
+	}
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			s := e.NewSession()
+			defer s.Close()
+			rnd := rand.New(rand.NewPCG(1, uint64(w)))
+			out := make([]Decision, 2)
+			for range 2000 {
+				i, j := rnd.IntN(keys), rnd.IntN(keys)
+				if i == j {
+					continue
+				}
+				if _, err := s.DecideAll(start, chainOf(Segment{name(i), l, 1}, Segment{name(j), l, -1}), &Options{}, out); err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := int64(0)
+	for i := range keys {
+		d, err := setup.Decide(start, name(i), l, 0, &Options{})
+		require.NoError(t, err)
+		total += l.Limit - d.Remaining
+	}
+	require.Equal(t, int64(keys*500), total)
+}
+
+func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
+	e := New(Config{MaxBytes: 1 << 20, Shards: 1})
+	s := e.NewSession()
+	l := Limit{Limit: 5, Period: minute}
+	decide(t, s, start, "first", l, 1, Options{})
+	full := false
+	for i := 0; i < 1_000_000 && !full; i++ {
+		_, err := s.Decide(start, fmt.Appendf(nil, "fill:%d", i), l, 1, &Options{})
+		full = err != nil
+		if full {
+			require.ErrorIs(t, err, ErrFull)
+		}
+	}
+	require.True(t, full, "the bound holds")
+	out := make([]Decision, 2)
+	long := make([]byte, 4000)
+	_, err := s.DecideAll(start, chainOf(Segment{[]byte("first"), l, 1}, Segment{long, l, 1}), &Options{}, out)
+	require.ErrorIs(t, err, ErrFull)
+	require.Equal(t, int64(4), decide(t, s, start, "first", l, 0, Options{}).Remaining)
+}
+
+func TestHoldIsolatesSeveralCalls(t *testing.T) {
+	e := New(Config{})
+	l := Limit{Limit: 1000, Period: minute}
+	keys := [][]byte{[]byte("a"), []byte("b"), []byte("a")}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s := e.NewSession()
+			defer s.Close()
+			for range 100 {
+				s.Hold(keys)
+				x, _ := s.Decide(start, keys[0], l, 0, &Options{})
+				_, _ = s.Decide(start, keys[0], l, 1, &Options{})
+				_, _ = s.Decide(start, keys[1], l, 1, &Options{})
+				y, _ := s.Decide(start, keys[0], l, 0, &Options{})
+				s.Unhold()
+				if x.Remaining != y.Remaining+1 {
+					panic("somebody came in between")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := e.NewSession()
+	require.Equal(t, int64(600), decide(t, s, start, "b", l, 0, Options{}).Remaining)
+}
+
+func TestLeasesExpireReleaseAndRenew(t *testing.T) {
+	s := newTestSession(t, Config{})
+	key := []byte("jobs")
+	d, a, err := s.Acquire(start, key, 2, 10*second, nil, 1)
+	require.NoError(t, err)
+	require.True(t, d.OK)
+	require.Len(t, a, 32)
+	_, b, err := s.Acquire(start, key, 2, 20*second, []byte("worker-7"), 1)
+	require.NoError(t, err)
+	require.Equal(t, "worker-7", b)
+	d, none, err := s.Acquire(start, key, 2, second, nil, 1)
+	require.NoError(t, err)
+	require.False(t, d.OK)
+	require.Empty(t, none)
+	require.Equal(t, 10*second, d.RetryAfter)
+	d, _, err = s.Acquire(start, key, 2, 20*second, []byte("worker-7"), 1)
+	require.NoError(t, err)
+	require.True(t, d.OK, "a renewal is not counted twice")
+
+	held, err := s.Release(start, key, []byte(a))
+	require.NoError(t, err)
+	require.True(t, held)
+	held, err = s.Release(start, key, []byte(a))
+	require.NoError(t, err)
+	require.False(t, held)
+	held, err = s.Extend(start, key, []byte("worker-7"), 60*second)
+	require.NoError(t, err)
+	require.True(t, held)
+	x, ok := s.Explain(start+30*second, key)
+	require.True(t, ok)
+	require.Equal(t, 1, x.Entries)
+	require.False(t, s.Exists(start+61*second, key), "the last lease takes the key with it")
+}
+
+func TestCountersExpireOnlyAsTold(t *testing.T) {
+	s := newTestSession(t, Config{})
+	key := []byte("c")
+	incr := func(now int64, o IncrOptions) (string, string) {
+		v, a, err := s.IncrEx(now, key, &o)
+		require.NoError(t, err)
+		return v.String(), a.String()
+	}
+	bounded := IncrOptions{By: Integer(1), Upper: Integer(2), HasUpper: true, TTL: 60 * second, OnlyNew: true}
+	v, a := incr(start, bounded)
+	require.Equal(t, []string{"1", "1"}, []string{v, a})
+	incr(start+30*second, bounded)
+	v, a = incr(start+30*second, bounded)
+	require.Equal(t, []string{"2", "0"}, []string{v, a})
+	at, persistent, ok := s.Deadline(start+30*second, key)
+	require.True(t, ok)
+	require.False(t, persistent)
+	require.Equal(t, start+60*second, at, "ENX leaves the first TTL")
+	require.True(t, s.Persist(start+30*second, key))
+	require.True(t, s.Exists(start+1000*second, key))
+	require.True(t, s.Expire(start, key, start+5*second, ExpireNX))
+	require.False(t, s.Expire(start, key, start+9*second, ExpireNX))
+	v, a = incr(start, IncrOptions{Float: true, By: mustFloat(t, "0.25")})
+	require.Equal(t, []string{"2.25", "0.25"}, []string{v, a})
+	v, _ = incr(start, IncrOptions{Float: true, By: mustFloat(t, "0.75")})
+	require.Equal(t, "3", v)
+	v, _ = incr(start, IncrOptions{By: Integer(1), Deadline: start - 1})
+	require.Equal(t, "4", v)
+	require.False(t, s.Exists(start, key), "a deadline that has passed deletes")
+}
+
+func mustFloat(t *testing.T, s string) Number {
+	t.Helper()
+	n, err := ParseFloat([]byte(s))
+	require.NoError(t, err)
+	return n
+}
+
+func TestExpireLeavesLimiterKeysAlone(t *testing.T) {
+	s := newTestSession(t, Config{})
+	decide(t, s, start, "k", perMinute(Token, 5), 5, Options{})
+	require.False(t, s.Expire(start, []byte("k"), start+1, 0))
+	require.False(t, s.Persist(start, []byte("k")))
+	at, _, ok := s.Deadline(start, []byte("k"))
+	require.True(t, ok)
+	require.Equal(t, start+minute, at)
+}
+
+func TestExplainForecasts(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		now := start + 10*second
+		decide(t, s, now, "k", perMinute(a, 6), 4, Options{})
+		x, ok := s.Explain(now, []byte("k"))
+		require.True(t, ok)
+		require.Equal(t, perMinute(a, 6), x.Limit)
+		require.Equal(t, []int64{4, 2, 6}, []int64{x.Used, x.Remaining, x.Capacity})
+		for _, c := range []struct{ after, cost int64 }{{x.NextAfter, 3}, {x.ResetAfter, 6}} {
+			require.Positive(t, c.after)
+			require.True(t, decide(t, s, now+c.after, "k", x.Limit, c.cost, Options{Peek: true}).OK)
+			require.False(t, decide(t, s, now+c.after-1, "k", x.Limit, c.cost, Options{Peek: true}).OK)
+		}
+	})
+}
+
+func TestRunReapsWhatHasExpired(t *testing.T) {
+	e := New(Config{})
+	s := e.NewSession()
+	now := e.Now()
+	for i := range 20_000 {
+		decide(t, s, now, fmt.Sprint(i), Limit{Limit: 1, Period: int64(50 * time.Millisecond)}, 1, Options{})
+	}
+	full := e.Stats().Bytes
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go e.Run(ctx)
+	require.Eventually(t, func() bool { return e.Len() == 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return e.Stats().Bytes < full/2 }, 30*time.Second, 10*time.Millisecond)
+}
+
+func TestTopRanksOffenders(t *testing.T) {
+	e := New(Config{TopK: 4})
+	s := e.NewSession()
+	l := Limit{Limit: 1, Period: minute}
+	for i := range 60 {
+		decide(t, s, start, "bad", l, 1, Options{})
+		if i%2 == 0 {
+			decide(t, s, start, "worse-than-most", l, 1, Options{})
+		}
+		decide(t, s, start, fmt.Sprint("good", i), l, 1, Options{})
+	}
+	top := e.Top(TopDenied, 2)
+	require.Len(t, top, 2)
+	require.Equal(t, "bad", string(top[0].Key))
+	require.Equal(t, uint64(59), top[0].Count)
+	require.Equal(t, "worse-than-most", string(top[1].Key))
+	e.decayTop()
+	require.Equal(t, uint64(29), e.Top(TopDenied, 1)[0].Count)
+	e.ResetTop()
+	require.Empty(t, e.Top(TopHot, 10))
+}
+
+func TestInternerReusesIdsOnlyWhenNobodyRefersToThem(t *testing.T) {
+	e := New(Config{})
+	s := e.NewSession()
+	decide(t, s, start, "kept", Limit{Limit: 7, Period: minute}, 3, Options{})
+	for i := range int64(5 * collectAt) {
+		decide(t, s, start, "changing", Limit{Limit: 1000 + i, Period: minute}, 0, Options{})
+	}
+	require.Less(t, e.limits.len(), 3*collectAt)
+	d := decide(t, s, start, "kept", Limit{Limit: 8, Period: minute}, 0, Options{})
+	require.Equal(t, int64(5), d.Remaining, "the old limit is still known")
+}
