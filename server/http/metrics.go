@@ -2,6 +2,7 @@ package http
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,8 +19,6 @@ type Metrics struct {
 	// Decisions are the answers of the limiter. No two have the same labels,
 	// and clients must not be able to add any.
 	Decisions []Decisions
-	// Latency is how long commands took, of a sample of them.
-	Latency Latency
 
 	Commands    uint64 // commands executed, limiter or not
 	Connections int    // clients connected
@@ -44,21 +43,30 @@ type Decisions struct {
 	Count            uint64
 }
 
-// Latency is a histogram in seconds.
-type Latency struct {
-	Count uint64
-	Sum   float64
-	// Buckets counts, by upper bound, the observations up to it.
-	Buckets map[float64]uint64
+// Latency is a histogram of the time that commands take, by command.
+type Latency struct{ vec *prometheus.HistogramVec }
+
+// NewLatency returns an empty histogram with buckets from 1 µs, about the time
+// of a check, to 1 s in steps of four.
+func NewLatency() *Latency {
+	return &Latency{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "headgate_command_duration_seconds",
+		Help:    "Time to execute a command, of a sample of the commands.",
+		Buckets: prometheus.ExponentialBuckets(1e-6, 4, 11),
+	}, []string{"command"})}
+}
+
+// Observe adds one command. Clients must not be able to make up its name.
+func (l *Latency) Observe(command string, took time.Duration) {
+	l.vec.WithLabelValues(command).Observe(took.Seconds())
 }
 
 // collector turns readings of a Source into Prometheus metrics.
 type collector struct {
 	source Source
 	// scalars are the metrics that are one number of a reading each.
-	scalars []scalar
-
-	decisions, latency *prometheus.Desc
+	scalars   []scalar
+	decisions *prometheus.Desc
 }
 
 type scalar struct {
@@ -67,13 +75,12 @@ type scalar struct {
 	value func(*Metrics) float64
 }
 
-// newRegistry returns a registry with the metrics of source and those of the
-// Go runtime, the process and the build.
-func newRegistry(source Source, version string) *prometheus.Registry {
+// newRegistry returns a registry with the metrics of c and those of the Go
+// runtime, the process and the build.
+func newRegistry(config Config) *prometheus.Registry {
 	c := &collector{
-		source:    source,
+		source:    config.Source,
 		decisions: prometheus.NewDesc("headgate_decisions_total", "Decisions of the limiter.", []string{"command", "outcome"}, nil),
-		latency:   prometheus.NewDesc("headgate_command_duration_seconds", "Time to execute a command, of a sample of the commands.", nil, nil),
 	}
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 	for _, m := range []struct {
@@ -100,11 +107,11 @@ func newRegistry(source Source, version string) *prometheus.Registry {
 
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_build_info", Help: "1, labelled with the build.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": config.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c, build,
+	registry.MustRegister(c, config.Latency.vec, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
@@ -112,7 +119,6 @@ func newRegistry(source Source, version string) *prometheus.Registry {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.decisions
-	out <- c.latency
 	for _, s := range c.scalars {
 		out <- s.desc
 	}
@@ -127,5 +133,4 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, d := range m.Decisions {
 		out <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(d.Count), d.Command, d.Outcome)
 	}
-	out <- prometheus.MustNewConstHistogram(c.latency, m.Latency.Count, m.Latency.Sum, m.Latency.Buckets)
 }

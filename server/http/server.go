@@ -36,6 +36,8 @@ const (
 type Config struct {
 	// Source provides the metrics.
 	Source Source
+	// Latency is shown among them.
+	Latency *Latency
 	// Version is the version shown by headgate_build_info.
 	Version string
 	// Logger gets the errors of connections.
@@ -56,7 +58,7 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c.Source, c.Version), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(c.Logger.Handler(), slog.LevelError),
 		MaxRequestsInFlight: maxScrapes,
 	}))

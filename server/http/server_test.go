@@ -26,6 +26,9 @@ func start(t *testing.T, c hghttp.Config) (*hghttp.Server, string) {
 	if c.Source == nil {
 		c.Source = source{}
 	}
+	if c.Latency == nil {
+		c.Latency = hghttp.NewLatency()
+	}
 	c.Logger = slog.New(slog.DiscardHandler)
 	s := hghttp.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,19 +80,22 @@ func TestMetrics(t *testing.T) {
 			{Command: "cl.throttle", Outcome: "allowed", Count: 7},
 			{Command: "cl.throttle", Outcome: "denied", Count: 3},
 		},
-		Latency:  hghttp.Latency{Count: 4, Sum: 0.5, Buckets: map[float64]uint64{0.001: 1, 1: 4}},
 		Commands: 11, Connections: 12, Accepted: 13, Rejected: 14, InputBytes: 15, OutputBytes: 16,
 		Keys: 17, MemoryBytes: 18, MaxMemoryBytes: 19, Evicted: 20, Expired: 21, ClockSkew: -0.5,
 	}
-	_, url := start(t, hghttp.Config{Source: reading, Version: "v1.2.3"})
+	latency := hghttp.NewLatency()
+	latency.Observe("ping", 3*time.Microsecond)
+	latency.Observe("ping", 2*time.Millisecond)
+	_, url := start(t, hghttp.Config{Source: reading, Version: "v1.2.3", Latency: latency})
 	status, body := get(t, url+"/metrics")
 	require.Equal(t, 200, status)
 	for _, line := range []string{
 		`headgate_decisions_total{command="cl.throttle",outcome="allowed"} 7`,
 		`headgate_decisions_total{command="cl.throttle",outcome="denied"} 3`,
-		`headgate_command_duration_seconds_bucket{le="0.001"} 1`,
-		`headgate_command_duration_seconds_bucket{le="+Inf"} 4`,
-		`headgate_command_duration_seconds_sum 0.5`,
+		`headgate_command_duration_seconds_bucket{command="ping",le="1e-06"} 0`,
+		`headgate_command_duration_seconds_bucket{command="ping",le="4e-06"} 1`,
+		`headgate_command_duration_seconds_bucket{command="ping",le="+Inf"} 2`,
+		`headgate_command_duration_seconds_sum{command="ping"} 0.002003`,
 		`headgate_commands_total 11`, `headgate_connections 12`, `headgate_connections_accepted_total 13`,
 		`headgate_connections_rejected_total 14`, `headgate_input_bytes_total 15`, `headgate_output_bytes_total 16`,
 		`headgate_keys 17`, `headgate_memory_bytes 18`, `headgate_memory_limit_bytes 19`,

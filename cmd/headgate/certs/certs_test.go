@@ -2,16 +2,10 @@ package certs_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,47 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
+	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
 )
-
-// authority issues certificates for 127.0.0.1.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-func newAuthority(t *testing.T) *authority {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return &authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-}
-
-// issue returns a certificate and its key in PEM.
-func (a *authority) issue(t *testing.T, name string) (cert, key []byte) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, k.Public(), a.key)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalECPrivateKey(k)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
-}
 
 // log is an slog output that can be read while it is written.
 type log struct {
@@ -84,7 +39,7 @@ func (l *log) String() string {
 
 // fixture is a TLS echo server over files in a temporary directory.
 type fixture struct {
-	*authority
+	*certstest.Authority
 	files    certs.Files
 	reloader *certs.Reloader
 	log      *log
@@ -93,12 +48,12 @@ type fixture struct {
 
 func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
 	dir := t.TempDir()
-	f := &fixture{authority: newAuthority(t), log: new(log), files: certs.Files{
+	f := &fixture{Authority: certstest.New(t), log: new(log), files: certs.Files{
 		Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientAuth: clientAuth,
 	}}
 	if clientAuth != tls.NoClientCert {
 		f.files.CA = filepath.Join(dir, "ca.pem")
-		require.NoError(t, os.WriteFile(f.files.CA, f.pem, 0o600))
+		require.NoError(t, os.WriteFile(f.files.CA, f.PEM, 0o600))
 	}
 	f.replace(t, "first")
 	var err error
@@ -122,16 +77,15 @@ func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
 
 // replace writes a certificate of that name and its key.
 func (f *fixture) replace(t *testing.T, name string) {
-	cert, key := f.issue(t, name)
-	require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600))
-	require.NoError(t, os.WriteFile(f.files.Key, key, 0o600))
+	t.Helper()
+	f.Write(t, name, f.files.Cert, f.files.Key)
 }
 
 // dial makes a connection and echoes a byte over it; the name is the server
 // certificate's.
 func (f *fixture) dial(t *testing.T, c *tls.Config) (conn *tls.Conn, name string, err error) {
 	c.RootCAs = x509.NewCertPool()
-	c.RootCAs.AddCert(f.cert)
+	c.RootCAs.AddCert(f.Cert)
 	conn, err = tls.Dial("tcp", f.address, c)
 	if err != nil {
 		return nil, "", err
@@ -174,7 +128,7 @@ func TestUnusableFilesKeepTheOldOnes(t *testing.T) {
 	spoil := map[string]func(){
 		"garbage":  func() { require.NoError(t, os.WriteFile(f.files.Cert, []byte("garbage"), 0o600)) },
 		"missing":  func() { require.NoError(t, os.Remove(f.files.Cert)) },
-		"mismatch": func() { cert, _ := f.issue(t, "x"); require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600)) },
+		"mismatch": func() { cert, _ := f.Issue(t, "x"); require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600)) },
 	}
 	for what, do := range spoil {
 		do()
@@ -202,10 +156,10 @@ func TestClientCertificates(t *testing.T) {
 	}
 	for _, c := range cases {
 		f := start(t, c.auth)
-		try := func(issuer *authority) error {
+		try := func(issuer *certstest.Authority) error {
 			config := &tls.Config{}
 			if issuer != nil {
-				pair, err := tls.X509KeyPair(issuer.issue(t, "client"))
+				pair, err := tls.X509KeyPair(issuer.Issue(t, "client"))
 				require.NoError(t, err)
 				// Sent even if the server's list of authorities does not name its issuer.
 				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
@@ -214,8 +168,8 @@ func TestClientCertificates(t *testing.T) {
 			return err
 		}
 		require.Equal(t, c.without, try(nil) == nil, "%v without", c.auth)
-		require.Equal(t, c.trusted, try(f.authority) == nil, "%v trusted", c.auth)
-		require.Equal(t, c.stranger, try(newAuthority(t)) == nil, "%v stranger", c.auth)
+		require.Equal(t, c.trusted, try(f.Authority) == nil, "%v trusted", c.auth)
+		require.Equal(t, c.stranger, try(certstest.New(t)) == nil, "%v stranger", c.auth)
 	}
 }
 

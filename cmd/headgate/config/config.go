@@ -20,14 +20,15 @@ type Config struct {
 	RequirePass   string
 	ProtectedMode bool
 
-	MaxClients              int
-	Timeout                 time.Duration
-	WriteTimeout            time.Duration
-	ProtoMaxBulkLen         int64
-	MaxArgs                 int
-	ClientQueryBufferLimit  int64
-	ClientOutputBufferLimit int64
-	MaxHeldReplies          int
+	MaxClients                  int
+	Timeout                     time.Duration
+	WriteTimeout                time.Duration
+	ProtoMaxBulkLen             int64
+	MaxArgs                     int
+	ClientQueryBufferLimit      int64
+	ClientOutputBufferSoftLimit int64
+	ClientOutputBufferLimit     int64
+	MaxHeldReplies              int
 
 	MaxMemory       int64
 	MaxMemoryPolicy string
@@ -98,3 +99,13 @@ func (c *Config) SecureListen() string {
 	}
 	return c.TLSListen
 }
+
+// ProtectClients reports whether the server must turn away clients from other
+// machines while there is no password. The one exception to protected-mode is
+// a configuration that lets them in by certificate only.
+func (c *Config) ProtectClients() bool {
+	return c.ProtectedMode && (c.RequirePass != "" || !c.certified())
+}
+
+// certified reports whether clients of the TLS port must show a certificate.
+func (c *Config) certified() bool { return c.TLSCA != "" && c.TLSAuthClients == AuthRequired }

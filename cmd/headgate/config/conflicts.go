@@ -47,6 +47,9 @@ func (c *Config) conflicts() error {
 			}
 		}
 	}
+	if c.ClientOutputBufferLimit < c.ClientOutputBufferSoftLimit {
+		report("client-output-buffer-limit %s is below client-output-buffer-soft-limit %s", formatSize(c.ClientOutputBufferLimit), formatSize(c.ClientOutputBufferSoftLimit))
+	}
 	if c.ClientQueryBufferLimit < c.ProtoMaxBulkLen {
 		report("client-query-buffer-limit %s is below proto-max-bulk-len %s", formatSize(c.ClientQueryBufferLimit), formatSize(c.ProtoMaxBulkLen))
 	}
@@ -54,8 +57,7 @@ func (c *Config) conflicts() error {
 		if a := c.PlainListen(); a != "" && !loopback(a) {
 			report(protected, "listen", a)
 		}
-		certified := c.TLSCA != "" && c.TLSAuthClients == AuthRequired
-		if a := c.SecureListen(); a != "" && !loopback(a) && !certified {
+		if a := c.SecureListen(); a != "" && !loopback(a) && !c.certified() {
 			report(protected, "the TLS port", a)
 		}
 	}

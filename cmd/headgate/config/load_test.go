@@ -34,7 +34,7 @@ func TestDefaultsArePromised(t *testing.T) {
 	require.Equal(t, 10_000, l.MaxClients)
 	require.Equal(t, 5*time.Second, l.ShutdownTimeout)
 	require.Equal(t, EvictReplenished, l.MaxMemoryPolicy)
-	require.Equal(t, totalMemory()/100*60, l.MaxMemory)
+	require.Equal(t, TotalMemory()/100*60, l.MaxMemory)
 	require.True(t, l.ProtectedMode)
 	require.Empty(t, l.Sources)
 }
@@ -175,7 +175,8 @@ func TestConflicts(t *testing.T) {
 		{"open TLS with client certificates", []string{"--listen=:7379", "--tls-cert=c", "--tls-key=k", "--tls-ca=a"}, ""},
 		{"open TLS with optional certificates", []string{"--listen=:7379", "--tls-cert=c", "--tls-key=k", "--tls-ca=a", "--tls-auth-clients=optional"}, "is open"},
 		{"plain open beside mutual TLS", []string{"--listen=:7379", "--tls-listen=:7378", "--tls-cert=c", "--tls-key=k", "--tls-ca=a"}, "listen :7379 is open"},
-		{"bulk above buffer", []string{"--proto-max-bulk-len=512mb"}, "client-query-buffer-limit 16mb is below"},
+		{"bulk above buffer", []string{"--proto-max-bulk-len=512mb"}, "client-query-buffer-limit 64mb is below"},
+		{"soft above hard", []string{"--client-output-buffer-soft-limit=1gb"}, "client-output-buffer-limit 256mb is below"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 // the system tells it: small enough not to be killed for a guess.
 const unknownMemory = 1 * gib
 
-// totalMemory is the memory this process may use, in bytes: the smaller of the
+// TotalMemory is the memory this process may use, in bytes: the smaller of the
 // cgroup's limit and the host's memory. It is read once, so that every use of
 // a percentage means the same.
-var totalMemory = sync.OnceValue(func() int64 {
+var TotalMemory = sync.OnceValue(func() int64 {
 	least := uint64(math.MaxUint64)
 	for _, provider := range []memlimit.Provider{memlimit.FromCgroup, memlimit.FromSystem} {
 		// An error means that this source knows no limit.

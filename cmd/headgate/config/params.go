@@ -81,7 +81,7 @@ var Params = []Param{
 		Value: func(c *Config) Value { return text{&c.RequirePass} },
 	},
 	{
-		Name: "protected-mode", Section: security, Default: "yes",
+		Name: "protected-mode", Section: security, Default: "yes", Mutable: true,
 		Doc:   "Refuse to listen beyond the loopback interface without a password or required client certificates.",
 		Value: func(c *Config) Value { return yesNo{&c.ProtectedMode} },
 	},
@@ -124,33 +124,38 @@ var Params = []Param{
 		Value: func(c *Config) Value { return duration{&c.Timeout, time.Second, 0, 365 * 24 * time.Hour} },
 	},
 	{
-		Name: "write-timeout", Section: limits, Default: "30s", Mutable: true,
+		Name: "write-timeout", Section: limits, Default: "1m",
 		Doc:   "Close a connection that has not read its replies for this long; 0 never does.",
 		Value: func(c *Config) Value { return duration{&c.WriteTimeout, time.Second, 0, 24 * time.Hour} },
 	},
 	{
-		Name: "proto-max-bulk-len", Section: limits, Default: "1mb", Mutable: true,
+		Name: "proto-max-bulk-len", Section: limits, Default: "16mb",
 		Doc:   "Length of one argument.",
 		Value: func(c *Config) Value { return size{p: &c.ProtoMaxBulkLen, least: 64 * kib, most: 512 * mib} },
 	},
 	{
-		Name: "max-args", Section: limits, Default: "65536", Mutable: true,
+		Name: "max-args", Section: limits, Default: "1048576",
 		Doc:   "Arguments of one command.",
-		Value: func(c *Config) Value { return integer{&c.MaxArgs, 1024, 1 << 20} },
+		Value: func(c *Config) Value { return integer{&c.MaxArgs, 64, 1 << 24} },
 	},
 	{
-		Name: "client-query-buffer-limit", Section: limits, Default: "16mb", Mutable: true,
-		Doc:   "Unprocessed input of one connection.",
+		Name: "client-query-buffer-limit", Section: limits, Default: "64mb",
+		Doc:   "Input of one connection that waits to run; one that sends more is closed.",
 		Value: func(c *Config) Value { return size{p: &c.ClientQueryBufferLimit, least: mib, most: gib} },
 	},
 	{
-		Name: "client-output-buffer-limit", Section: limits, Default: "32mb", Mutable: true,
-		Doc:   "Unread replies of one connection; one that crosses it is closed.",
-		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: gib} },
+		Name: "client-output-buffer-soft-limit", Section: limits, Default: "1mb",
+		Doc:   "Unread replies from which on a connection runs nothing until its peer has read.",
+		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferSoftLimit, least: 64 * kib, most: gib} },
+	},
+	{
+		Name: "client-output-buffer-limit", Section: limits, Default: "256mb",
+		Doc:   "Unread replies from which on a connection is closed.",
+		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: 64 * gib} },
 	},
 	{
 		Name: "max-held-replies", Section: limits, Default: "4096",
-		Doc:   "Replies of one connection that may wait behind a slow command before its input waits too.",
+		Doc:   "Replies of one connection that may wait for a commit before its input waits too.",
 		Value: func(c *Config) Value { return integer{&c.MaxHeldReplies, 1, 1 << 20} },
 	},
 
@@ -158,7 +163,7 @@ var Params = []Param{
 		Name: "maxmemory", Section: store, Default: "60%", Mutable: true,
 		Doc: "Memory for keys, as a size or as a share of the cgroup's or the host's memory; 0 is no limit.",
 		Value: func(c *Config) Value {
-			return size{p: &c.MaxMemory, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: totalMemory}
+			return size{p: &c.MaxMemory, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
 		},
 	},
 	{
@@ -187,7 +192,7 @@ var Params = []Param{
 	{
 		Name: "io-threads", Section: operations, Default: strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/2)),
 		Doc:   "Event loops; the default is half of the cores.",
-		Value: func(c *Config) Value { return integer{&c.IOThreads, 1, 1024} },
+		Value: func(c *Config) Value { return integer{&c.IOThreads, 1, 128} },
 	},
 	{
 		Name: "shutdown-timeout", Section: operations, Default: "5s", Mutable: true,
@@ -212,7 +217,7 @@ var Params = []Param{
 	{
 		Name: "slowlog-max-len", Section: operations, Default: "128", Mutable: true,
 		Doc:   "Entries that the SLOWLOG keeps.",
-		Value: func(c *Config) Value { return integer{&c.SlowlogMaxLen, 0, 1 << 16} },
+		Value: func(c *Config) Value { return integer{&c.SlowlogMaxLen, 1, 1 << 20} },
 	},
 	{
 		Name: "latency-monitor-threshold", Section: operations, Default: "0", Mutable: true,

@@ -47,3 +47,12 @@ func split(addresses ...string) (host, port string) {
 	}
 	return "", "0"
 }
+
+func findAlias(name string) *alias {
+	for i := range aliases {
+		if aliases[i].name == name {
+			return &aliases[i]
+		}
+	}
+	return nil
+}
