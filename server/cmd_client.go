@@ -1,0 +1,477 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
+// replaced as a whole, so that any thread may read it.
+type clientMeta struct {
+	name, libName, libVersion  string
+	resp3                      bool
+	tracking, noEvict, noTouch bool
+	channels, patterns         int
+	multi, monitor             bool
+}
+
+// setMeta replaces the meta with a changed copy.
+func (c *conn) setMeta(change func(*clientMeta)) {
+	m := *c.meta.Load()
+	change(&m)
+	c.meta.Store(&m)
+}
+
+func clientCommands() []command {
+	const flags = flagLoading | flagStale | flagNoScript
+	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
+		return command{
+			name: name, arity: arity, flags: flags | extra, categories: catConnection, group: "connection",
+			since: "1.0.0", complexity: "O(1)", summary: summary, syntax: syntax, handler: handler,
+		}
+	}
+	onOff := "<ON | OFF>"
+	return []command{{
+		name: "client", arity: -2, categories: catConnection, group: "connection", since: "1.0.0",
+		complexity: "Depends on subcommand.", summary: "A container for client connection commands.",
+		subs: []command{
+			sub("setinfo", 4, 0, "<LIB-NAME libname | LIB-VER libver>", "Sets information specific to the client or connection.", cmdClientSetInfo),
+			sub("setname", 3, 0, "connection-name", "Sets the connection name.", cmdClientSetName),
+			sub("getname", 2, 0, "", "Returns the name of the connection.", cmdClientGetName),
+			sub("id", 2, 0, "", "Returns the unique client ID of the connection.", cmdClientID),
+			sub("info", 2, 0, "", "Returns information about the connection.", cmdClientInfo),
+			sub("list", -2, flagAdmin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", cmdClientList),
+			sub("kill", -3, flagAdmin, "<old-format | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [SKIPME yes]>", "Terminates open connections.", cmdClientKill),
+			sub("no-evict", 3, flagAdmin, onOff, "Accepted for compatibility: clients are never evicted for memory.", cmdClientNoEvict),
+			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", cmdClientNoTouch),
+			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+				"Accepted for compatibility: there are no cacheable values and no invalidations.", cmdClientTracking),
+			sub("caching", 3, 0, "<YES | NO>", "Accepted for compatibility, see CLIENT TRACKING.", cmdClientCaching),
+			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", cmdClientTrackingInfo),
+			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", cmdClientGetRedir),
+			sub("pause", -3, flagAdmin, "timeout [WRITE | ALL]", "Suspends commands processing.", cmdClientPause),
+			sub("unpause", 2, flagAdmin, "", "Resumes processing commands from paused clients.", cmdClientUnpause),
+			sub("reply", 3, 0, "<ON | OFF | SKIP>", "Instructs the server whether to reply to commands.", cmdClientReply),
+			sub("help", 2, 0, "", "Returns helpful text about the different subcommands.", cmdClientHelp),
+		},
+	}}
+}
+
+// validClientInfo reports whether a name is printable ASCII without spaces, as
+// Redis asks of client names.
+func validClientInfo(b []byte) bool {
+	for _, c := range b {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func cmdClientSetInfo(c *conn, args [][]byte) {
+	value := args[3]
+	isName := equalFold(args[2], "lib-name")
+	if !isName && !equalFold(args[2], "lib-ver") {
+		c.error("ERR Unrecognized option '" + string(clip(args[2], 128)) + "'")
+		return
+	}
+	if !validClientInfo(value) {
+		c.error("ERR " + strings.ToLower(string(args[2])) + " cannot contain spaces, newlines or special characters.")
+		return
+	}
+	c.setMeta(func(m *clientMeta) {
+		if isName {
+			m.libName = string(value)
+		} else {
+			m.libVersion = string(value)
+		}
+	})
+	c.w.OK()
+}
+
+func cmdClientSetName(c *conn, args [][]byte) {
+	if !validClientInfo(args[2]) {
+		c.error("ERR Client names cannot contain spaces, newlines or special characters.")
+		return
+	}
+	c.setMeta(func(m *clientMeta) { m.name = string(args[2]) })
+	c.w.OK()
+}
+
+func cmdClientGetName(c *conn, _ [][]byte) {
+	if name := c.meta.Load().name; name != "" {
+		c.w.BulkString(name)
+	} else {
+		c.w.Null()
+	}
+}
+
+func cmdClientID(c *conn, _ [][]byte) { c.w.Int(int64(c.id)) }
+
+func cmdClientInfo(c *conn, _ [][]byte) {
+	c.w.Verbatim("txt", string(c.describe(nil, c.now(), time.Now())))
+}
+
+// describe appends a connection's line of CLIENT LIST. Any thread may call it;
+// now is the engine's time, wall the wall clock's.
+func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
+	m := c.meta.Load()
+	flags := c.flagLetters(m)
+	name := "NULL"
+	if cmd := c.lastCmd.Load(); cmd != nil {
+		name = cmd.full
+	}
+	proto, multi := 2, -1
+	if m.resp3 {
+		proto = 3
+	}
+	if m.multi {
+		multi = 0
+	}
+	return fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d "+
+		"omem=%d events=rw cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+		c.id, c.addr, c.laddr, c.fd, m.name, (wall.UnixNano()-c.created)/int64(time.Second),
+		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.channels, m.patterns, multi,
+		c.pushed.Load(), name, proto, m.libName, m.libVersion)
+}
+
+func (c *conn) flagLetters(m *clientMeta) string {
+	var flags []byte
+	if m.monitor {
+		flags = append(flags, 'O')
+	}
+	if m.channels+m.patterns > 0 {
+		flags = append(flags, 'P')
+	}
+	if m.multi {
+		flags = append(flags, 'x')
+	}
+	if m.noEvict {
+		flags = append(flags, 'e')
+	}
+	if m.noTouch {
+		flags = append(flags, 'T')
+	}
+	if m.tracking {
+		flags = append(flags, 't')
+	}
+	if strings.HasPrefix(c.addr, "/") || c.addr == ":0" {
+		flags = append(flags, 'U')
+	}
+	if len(flags) == 0 {
+		return "N"
+	}
+	return string(flags)
+}
+
+// sortedConnections returns the connections by id.
+func (s *Server) sortedConnections() []*conn {
+	all := s.connections()
+	slices.SortFunc(all, func(a, b *conn) int { return int(int64(a.id) - int64(b.id)) })
+	return all
+}
+
+func cmdClientList(c *conn, args [][]byte) {
+	var filter clientFilter
+	switch {
+	case len(args) == 2:
+	case len(args) == 4 && equalFold(args[2], "type"):
+		if !filter.setType(args[3]) {
+			c.error("ERR Unknown client type '" + string(clip(args[3], 128)) + "'")
+			return
+		}
+	case len(args) > 3 && equalFold(args[2], "id"):
+		for _, a := range args[3:] {
+			id, ok := resp.ParseInt(a)
+			if !ok || id < 1 {
+				c.error("ERR Invalid client ID")
+				return
+			}
+			filter.ids = append(filter.ids, uint64(id))
+		}
+	default:
+		c.error(errSyntax)
+		return
+	}
+	srv, now := c.srv, c.now()
+	c.block(func(w *resp.Writer) {
+		var b []byte
+		wall := time.Now()
+		for _, other := range srv.sortedConnections() {
+			if filter.matches(other) {
+				b = other.describe(b, now, wall)
+			}
+		}
+		w.Verbatim("txt", string(b))
+	})
+}
+
+// clientFilter is what CLIENT LIST and KILL choose by; the zero value chooses
+// all.
+type clientFilter struct {
+	ids         []uint64
+	kind        string // normal or pubsub; none for the kinds there are never any of
+	addr, laddr string
+	maxAge      int64 // s
+	skip        *conn
+}
+
+func (f *clientFilter) setType(b []byte) bool {
+	kind := strings.ToLower(string(clip(b, 16)))
+	switch kind {
+	case "normal", "pubsub":
+		f.kind = kind
+	case "master", "replica", "slave":
+		f.kind = "none"
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *clientFilter) matches(c *conn) bool {
+	if f.skip == c || f.ids != nil && !slices.Contains(f.ids, c.id) {
+		return false
+	}
+	if f.addr != "" && f.addr != c.addr || f.laddr != "" && f.laddr != c.laddr {
+		return false
+	}
+	if f.maxAge > 0 && time.Now().UnixNano()-c.created < f.maxAge*int64(time.Second) {
+		return false
+	}
+	if f.kind == "" {
+		return true
+	}
+	m := c.meta.Load()
+	kind := "normal"
+	if m.channels+m.patterns > 0 {
+		kind = "pubsub"
+	}
+	return f.kind == kind
+}
+
+func cmdClientKill(c *conn, args [][]byte) {
+	if len(args) == 3 {
+		f := clientFilter{addr: string(args[2])}
+		if c.killMatching(&f) == 0 {
+			c.error("ERR No such client")
+			return
+		}
+		c.w.OK()
+		return
+	}
+	f := clientFilter{skip: c}
+	for i := 2; i < len(args); i += 2 {
+		if i+1 >= len(args) {
+			c.error(errSyntax)
+			return
+		}
+		if msg := f.parse(c, args[i], args[i+1]); msg != "" {
+			c.error(msg)
+			return
+		}
+	}
+	c.w.Int(int64(c.killMatching(&f)))
+}
+
+// parse adds one condition of CLIENT KILL, and returns an error's text if it
+// is none.
+func (f *clientFilter) parse(c *conn, option, value []byte) string {
+	switch {
+	case equalFold(option, "id"):
+		id, ok := resp.ParseInt(value)
+		if !ok || id < 1 {
+			return "ERR client-id should be greater than 0"
+		}
+		f.ids = append(f.ids, uint64(id))
+	case equalFold(option, "type"):
+		if !f.setType(value) {
+			return "ERR Unknown client type '" + string(clip(value, 128)) + "'"
+		}
+	case equalFold(option, "addr"):
+		f.addr = string(value)
+	case equalFold(option, "laddr"):
+		f.laddr = string(value)
+	case equalFold(option, "user"):
+		if string(value) != "default" {
+			return "ERR No such user '" + string(clip(value, 128)) + "'"
+		}
+	case equalFold(option, "maxage"):
+		age, ok := resp.ParseInt(value)
+		if !ok || age <= 0 || age > int64(1<<32) {
+			return "ERR maxage is not an integer or out of range"
+		}
+		f.maxAge = age
+	case equalFold(option, "skipme") && equalFold(value, "yes"):
+		f.skip = c
+	case equalFold(option, "skipme") && equalFold(value, "no"):
+		f.skip = nil
+	default:
+		return errSyntax
+	}
+	return ""
+}
+
+// killMatching closes the connections that f chooses and returns how many. The
+// caller itself gets its reply first.
+func (c *conn) killMatching(f *clientFilter) int {
+	n := 0
+	for _, other := range c.srv.connections() {
+		if !f.matches(other) {
+			continue
+		}
+		n++
+		if other == c {
+			c.closing = true
+		} else {
+			other.post(other.kill)
+		}
+	}
+	return n
+}
+
+// onOff parses ON or OFF, or replies an error.
+func (c *conn) onOff(b []byte) (on, ok bool) {
+	switch {
+	case equalFold(b, "on"):
+		return true, true
+	case equalFold(b, "off"):
+		return false, true
+	}
+	c.error(errSyntax)
+	return false, false
+}
+
+func cmdClientNoEvict(c *conn, args [][]byte) {
+	if on, ok := c.onOff(args[2]); ok {
+		c.setMeta(func(m *clientMeta) { m.noEvict = on })
+		c.w.OK()
+	}
+}
+
+func cmdClientNoTouch(c *conn, args [][]byte) {
+	if on, ok := c.onOff(args[2]); ok {
+		c.setMeta(func(m *clientMeta) { m.noTouch = on })
+		c.w.OK()
+	}
+}
+
+func cmdClientTracking(c *conn, args [][]byte) {
+	on, ok := c.onOff(args[2])
+	if !ok {
+		return
+	}
+	for i := 3; i < len(args); i++ {
+		switch {
+		case equalFold(args[i], "bcast"), equalFold(args[i], "optin"), equalFold(args[i], "optout"), equalFold(args[i], "noloop"):
+		case (equalFold(args[i], "redirect") || equalFold(args[i], "prefix")) && i+1 < len(args):
+			i++
+		default:
+			c.error(errSyntax)
+			return
+		}
+	}
+	c.setMeta(func(m *clientMeta) { m.tracking = on })
+	c.w.OK()
+}
+
+func cmdClientCaching(c *conn, args [][]byte) {
+	switch {
+	case !equalFold(args[2], "yes") && !equalFold(args[2], "no"):
+		c.error(errSyntax)
+	case !c.meta.Load().tracking:
+		c.error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	default:
+		c.w.OK()
+	}
+}
+
+func cmdClientTrackingInfo(c *conn, _ [][]byte) {
+	state, redirect := "off", int64(-1)
+	if c.meta.Load().tracking {
+		state, redirect = "on", 0
+	}
+	c.w.Map(3)
+	c.w.BulkString("flags")
+	c.w.Set(1)
+	c.w.BulkString(state)
+	c.w.BulkString("redirect")
+	c.w.Int(redirect)
+	c.w.BulkString("prefixes")
+	c.w.Array(0)
+}
+
+func cmdClientGetRedir(c *conn, _ [][]byte) {
+	if c.meta.Load().tracking {
+		c.w.Int(0)
+	} else {
+		c.w.Int(-1)
+	}
+}
+
+func cmdClientPause(c *conn, args [][]byte) {
+	ms, ok := resp.ParseInt(args[2])
+	if !ok || ms < 0 || ms > int64(maxPause/time.Millisecond) {
+		c.error("ERR timeout is not an integer or out of range")
+		return
+	}
+	writeOnly := false
+	if len(args) > 3 {
+		writeOnly = equalFold(args[3], "write")
+		if len(args) > 4 || !writeOnly && !equalFold(args[3], "all") {
+			c.error(errSyntax)
+			return
+		}
+	}
+	c.srv.pause(time.Duration(ms)*time.Millisecond, writeOnly)
+	c.w.OK()
+}
+
+// maxPause bounds CLIENT PAUSE; a longer one is a mistake of units.
+const maxPause = 365 * 24 * time.Hour
+
+func cmdClientUnpause(c *conn, _ [][]byte) {
+	c.srv.unpause()
+	c.w.OK()
+}
+
+func cmdClientReply(c *conn, args [][]byte) {
+	switch {
+	case equalFold(args[2], "on"):
+		c.mode &^= modeReplyOff | modeReplySkip | modeSkipNext
+		c.w.OK()
+	case equalFold(args[2], "off"):
+		c.mode |= modeReplyOff
+	case equalFold(args[2], "skip"):
+		if c.mode&modeReplyOff == 0 {
+			c.mode |= modeSkipNext
+		}
+	default:
+		c.error(errSyntax)
+	}
+}
+
+func cmdClientHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "CLIENT",
+		"CACHING (YES|NO)", "    Accepted for compatibility.",
+		"GETNAME", "    Return the name of the current connection.",
+		"GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled.",
+		"ID", "    Return the ID of the current connection.",
+		"INFO", "    Return information about the current client connection.",
+		"KILL <ip:port>", "    Kill connection made from <ip:port>.",
+		"KILL <option> <value> [<option> <value> [...]]", "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID, MAXAGE.",
+		"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID client-id ...]", "    Return information about client connections.",
+		"NO-EVICT (ON|OFF)", "    Accepted for compatibility.",
+		"NO-TOUCH (ON|OFF)", "    Accepted for compatibility.",
+		"PAUSE <timeout> [WRITE|ALL]", "    Suspend all, or just write, clients for <timeout> milliseconds.",
+		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
+		"SETINFO <option> <value>", "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
+		"SETNAME <name>", "    Assign the name <name> to the current connection.",
+		"TRACKING (ON|OFF) [options]", "    Accepted for compatibility.",
+		"TRACKINGINFO", "    Report tracking status for the current connection.",
+		"UNPAUSE", "    Stop the current client pause, resuming traffic.")
+}

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// redisVersion is the version of Redis whose protocol and commands clients may
+// expect. Many choose what they send by it.
+const redisVersion = "7.2.0"
+
+func connectionCommands() []command {
+	const always = flagLoading | flagStale | flagFast | flagNoScript
+	return []command{
+		{
+			name: "ping", arity: -1, flags: flagLoading | flagStale | flagFast | flagSubscribed, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Returns the server's liveliness response.", syntax: "[message]", handler: cmdPing,
+		},
+		{
+			name: "echo", arity: 2, flags: flagLoading | flagStale | flagFast, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Returns the given string.", syntax: "message", handler: cmdEcho,
+		},
+		{
+			name: "hello", arity: -1, flags: always | flagNoAuth, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Handshakes with the server.",
+			syntax:  "[protover [AUTH username password] [SETNAME clientname]]", handler: cmdHello,
+		},
+		{
+			name: "auth", arity: -2, flags: always | flagNoAuth | flagSkipMonitor, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Authenticates the connection.", syntax: "[username] password", handler: cmdAuth,
+		},
+		{
+			name: "select", arity: 2, flags: flagLoading | flagStale | flagFast, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Changes the selected database; there is only 0.", syntax: "index", handler: cmdSelect,
+		},
+		{
+			name: "quit", arity: -1, flags: always | flagNoAuth | flagSubscribed | flagImmediate, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Closes the connection.", handler: cmdQuit,
+		},
+		{
+			name: "reset", arity: 1, flags: always | flagNoAuth | flagSubscribed | flagImmediate, categories: catConnection,
+			group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Resets the connection.", handler: cmdReset,
+		},
+	}
+}
+
+func cmdPing(c *conn, args [][]byte) {
+	switch {
+	case len(args) > 2:
+		c.error(wrongArity(c.lane.counted))
+	case c.mode&modeSubscribed != 0:
+		c.w.Array(2)
+		c.w.BulkString("pong")
+		if len(args) == 2 {
+			c.w.Bulk(args[1])
+		} else {
+			c.w.BulkString("")
+		}
+	case len(args) == 2:
+		c.w.Bulk(args[1])
+	default:
+		c.w.B = append(c.w.B, "+PONG\r\n"...)
+	}
+}
+
+func cmdEcho(c *conn, args [][]byte) { c.w.Bulk(args[1]) }
+
+func cmdSelect(c *conn, args [][]byte) {
+	n, ok := resp.ParseInt(args[1])
+	switch {
+	case !ok:
+		c.error(errNotAnInt)
+	case n != 0:
+		c.error("ERR DB index is out of range")
+	default:
+		c.w.OK()
+	}
+}
+
+func cmdQuit(c *conn, _ [][]byte) {
+	c.w.OK()
+	c.closing = true
+}
+
+func cmdReset(c *conn, _ [][]byte) {
+	c.srv.pubsub.leave(c)
+	c.srv.stopMonitor(c)
+	c.resetSession()
+	c.w.RESP3 = false
+	c.w.Simple("RESET")
+}
+
+// resetSession puts the connection into the state of a new one, its name
+// included and its id excepted.
+func (c *conn) resetSession() {
+	c.tx, c.watched = nil, nil
+	c.resp3 = false
+	c.mode = 0
+	m := *c.meta.Load()
+	m.name, m.resp3, m.tracking, m.noEvict, m.noTouch = "", false, false, false, false
+	c.meta.Store(&m)
+	if *c.srv.password.Load() == "" {
+		c.authenticated()
+		return
+	}
+	c.limits = &resp.Unauthenticated
+	c.mode |= modeNoAuth
+}
+
+// authenticated lifts the restrictions of a client without password.
+func (c *conn) authenticated() {
+	c.limits = &c.srv.limits
+	c.mode &^= modeNoAuth
+}
+
+// Texts of failed authentication, as Redis has them.
+const (
+	errWrongPass   = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoPassword  = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errSyntax      = "ERR syntax error"
+	errNotAnInt    = "ERR value is not an integer or out of range"
+	errHelloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+)
+
+func cmdAuth(c *conn, args [][]byte) {
+	user, pass := []byte("default"), args[len(args)-1]
+	switch len(args) {
+	case 2:
+		if *c.srv.password.Load() == "" {
+			c.error(errNoPassword)
+			return
+		}
+	case 3:
+		user = args[1]
+	default:
+		c.error(errSyntax)
+		return
+	}
+	if c.login(user, pass) {
+		c.w.OK()
+	} else {
+		c.error(errWrongPass)
+	}
+}
+
+// login authenticates as the default user, who without a password takes any.
+func (c *conn) login(user, pass []byte) bool {
+	want := *c.srv.password.Load()
+	if string(user) != "default" || want != "" && !passwordIs(pass, want) {
+		c.srv.stats.authFailures.Add(1)
+		return false
+	}
+	c.authenticated()
+	return true
+}
+
+func cmdHello(c *conn, args [][]byte) {
+	version := int64(0)
+	if len(args) > 1 {
+		var ok bool
+		if version, ok = resp.ParseInt(args[1]); !ok {
+			c.error("ERR Protocol version is not an integer or out of range")
+			return
+		}
+		if version < 2 || version > 3 {
+			c.error("NOPROTO unsupported protocol version")
+			return
+		}
+	}
+	var user, pass, name []byte
+	for i := 2; i < len(args); {
+		left := len(args) - i - 1
+		switch {
+		case equalFold(args[i], "auth") && left >= 2:
+			user, pass = args[i+1], args[i+2]
+			i += 3
+		case equalFold(args[i], "setname") && left >= 1:
+			name = args[i+1]
+			if !validClientInfo(name) {
+				c.error("ERR Client names cannot contain spaces, newlines or special characters.")
+				return
+			}
+			i += 2
+		default:
+			c.error("ERR Syntax error in HELLO option '" + string(clip(args[i], 128)) + "'")
+			return
+		}
+	}
+	if user != nil && !c.login(user, pass) {
+		c.error(errWrongPass)
+		return
+	}
+	if c.mode&modeNoAuth != 0 {
+		c.error(errHelloNoAuth)
+		return
+	}
+	if name != nil {
+		c.setMeta(func(m *clientMeta) { m.name = string(name) })
+	}
+	if version != 0 {
+		c.resp3 = version == 3
+		c.w.RESP3 = c.resp3
+		c.setMeta(func(m *clientMeta) { m.resp3 = c.resp3 })
+		c.subscribed()
+	}
+	c.writeHello()
+}
+
+func (c *conn) writeHello() {
+	w := c.w
+	w.Map(8)
+	w.BulkString("server")
+	w.BulkString("redis")
+	w.BulkString("version")
+	w.BulkString(redisVersion)
+	w.BulkString("proto")
+	if c.resp3 {
+		w.Int(3)
+	} else {
+		w.Int(2)
+	}
+	w.BulkString("id")
+	w.Int(int64(c.id))
+	w.BulkString("mode")
+	w.BulkString("standalone")
+	w.BulkString("role")
+	w.BulkString("master")
+	w.BulkString("modules")
+	w.Array(0)
+	w.BulkString("headgate_version")
+	w.BulkString(c.srv.cfg.Version)
+}
+
+// itoa is strconv's, for texts off the hot path.
+func itoa[T ~int | ~int64 | ~uint64](n T) string { return strconv.FormatInt(int64(n), 10) }

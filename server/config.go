@@ -1,0 +1,177 @@
+package server
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// Config configures a Server. Every zero value means what its comment says.
+// Those marked (runtime) can be changed by CONFIG SET.
+type Config struct {
+	// Logger receives what an operator should know; nil discards it. Nothing
+	// is logged per command.
+	Logger *slog.Logger
+	// Version is Headgate's version, for INFO and HELLO; empty is "dev".
+	Version string
+	// Engine decides, and its clock is read once per batch; required.
+	Engine *engine.Engine
+
+	// IOThreads is how many event loops serve plain TCP; 0 is half of the
+	// processors, at least 1.
+	IOThreads int
+	// Workers is how many goroutines run long commands; 0 is 2.
+	Workers int
+
+	// RequirePass is the password of the default user; empty admits
+	// everyone. (runtime)
+	RequirePass string
+	// Protected refuses clients from other hosts while there is no password.
+	// (runtime)
+	Protected bool
+
+	// MaxClients is how many clients may be connected; 0 is 10 000. (runtime)
+	MaxClients int
+	// Timeout closes connections that have been idle for so long; 0 never
+	// does. (runtime)
+	Timeout time.Duration
+	// WriteTimeout closes connections whose peer has taken no output for so
+	// long while some waits; 0 is one minute, negative never does.
+	WriteTimeout time.Duration
+	// TCPKeepAlive is the interval of TCP's own probes; 0 is 300 s, negative
+	// is none.
+	TCPKeepAlive time.Duration
+
+	// MaxArgs is the most arguments of a command; 0 is 1 048 576.
+	MaxArgs int
+	// MaxBulk is the longest argument in bytes; 0 is 16 MiB.
+	MaxBulk int
+	// QueryBufferLimit is the most input in bytes that a connection may have
+	// waiting, half a command or a transaction's queue; 0 is 64 MiB.
+	QueryBufferLimit int
+	// OutputBufferSoft is the output in bytes from which on a connection
+	// runs no further commands until its peer has read; 0 is 1 MiB.
+	OutputBufferSoft int
+	// OutputBufferLimit is the output in bytes from which on a connection is
+	// closed: a single huge reply, or messages nobody reads; 0 is 256 MiB.
+	OutputBufferLimit int
+	// MaxHeldReplies is how many replies of a connection may wait for a
+	// commit before it stalls; 0 is 4096.
+	MaxHeldReplies int
+
+	// SlowlogThreshold is the duration from which on commands enter the slow
+	// log; 0 is 10 ms, negative is off. (runtime, where 0 means all)
+	SlowlogThreshold time.Duration
+	// SlowlogMaxLen is how many entries the slow log keeps; 0 is 128.
+	// (runtime)
+	SlowlogMaxLen int
+
+	// Settings answers CONFIG GET and SET for what is not the server's own;
+	// may be nil.
+	Settings Settings
+	// Info adds to INFO; may be nil.
+	Info InfoSource
+	// Stop is called by SHUTDOWN, on a goroutine of its own; nil refuses the
+	// command.
+	Stop func()
+	// Observe, if not nil, is given the duration of commands: of all that
+	// are not fast, and of about one in sixty-four of the others. It must
+	// not block.
+	Observe func(command string, took time.Duration)
+}
+
+// Settings are configuration parameters that live outside the server. Methods
+// are called by any goroutine.
+type Settings interface {
+	// Names lists the parameters.
+	Names() []string
+	// Get returns a parameter's value.
+	Get(name string) (value string, ok bool)
+	// Set changes a parameter. Its error says why not, without prefix, such
+	// as "argument must be a memory value".
+	Set(name, value string) error
+}
+
+// InfoField is a line of INFO.
+type InfoField struct{ Name, Value string }
+
+// InfoSource adds fields to INFO. Methods are called by any goroutine.
+type InfoSource interface {
+	// Sections lists sections beyond the server's own (Server, Clients,
+	// Memory, Stats, Replication, CPU, Commandstats, Keyspace, …), each
+	// with a capital first letter.
+	Sections() []string
+	// Info returns the fields to add to a section; name is in lower case.
+	Info(section string) []InfoField
+}
+
+// withDefaults returns c with zero values replaced, or an error that names the
+// field that makes no sense.
+func (c Config) withDefaults() (Config, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	if c.Engine == nil {
+		return c, errors.New("Engine is missing")
+	}
+	if c.Timeout < 0 {
+		return c, errors.New("Timeout is negative")
+	}
+	defaultDuration(&c.WriteTimeout, time.Minute)
+	defaultDuration(&c.TCPKeepAlive, 300*time.Second)
+	defaultDuration(&c.SlowlogThreshold, 10*time.Millisecond)
+	for _, f := range []struct {
+		name  string
+		value *int
+		zero  int
+		max   int
+	}{
+		{"IOThreads", &c.IOThreads, max(1, runtime.NumCPU()/2), 128},
+		{"Workers", &c.Workers, 2, 1024},
+		{"MaxClients", &c.MaxClients, 10_000, 1 << 24},
+		{"MaxArgs", &c.MaxArgs, 1 << 20, 1 << 24},
+		{"MaxBulk", &c.MaxBulk, 16 << 20, 512 << 20},
+		{"QueryBufferLimit", &c.QueryBufferLimit, 64 << 20, 1 << 30},
+		{"OutputBufferSoft", &c.OutputBufferSoft, 1 << 20, 1 << 30},
+		{"OutputBufferLimit", &c.OutputBufferLimit, 256 << 20, 1 << 40},
+		{"MaxHeldReplies", &c.MaxHeldReplies, 4096, 1 << 24},
+		{"SlowlogMaxLen", &c.SlowlogMaxLen, 128, 1 << 20},
+	} {
+		if *f.value == 0 {
+			*f.value = f.zero
+		}
+		if *f.value < 1 || *f.value > f.max {
+			return c, fmt.Errorf("%s is %d, out of 1 to %d", f.name, *f.value, f.max)
+		}
+	}
+	if c.OutputBufferSoft > c.OutputBufferLimit {
+		return c, errors.New("OutputBufferSoft is above OutputBufferLimit")
+	}
+	if c.QueryBufferLimit < readAhead || c.QueryBufferLimit < c.MaxBulk {
+		return c, fmt.Errorf("QueryBufferLimit is %d, below MaxBulk or %d", c.QueryBufferLimit, readAhead)
+	}
+	return c, nil
+}
+
+// readAhead is the least query buffer: what a client may send before it has
+// authenticated (10 arguments of 16 KiB) and one read beyond it.
+const readAhead = 256 << 10
+
+func defaultDuration(d *time.Duration, zero time.Duration) {
+	if *d == 0 {
+		*d = zero
+	}
+}
+
+// passwordIs compares in a time that does not depend on where the two differ.
+func passwordIs(given []byte, want string) bool {
+	return subtle.ConstantTimeCompare(given, []byte(want)) == 1
+}

@@ -1,0 +1,320 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// conn is a connection as a state machine: bytes in, commands, bytes out. It
+// knows no socket and starts no goroutine. A driver owns it: the epoll loop, or
+// the goroutines of a TLS or unix connection.
+//
+// # Threads
+//
+// Every method and every field that is not atomic belongs to the connection's
+// driver thread: the goroutine of the loop, or whoever holds the lock of a
+// goroutine driver. All connections of one thread share a lane, which holds
+// what a batch needs and an idle connection does not: the session, the time,
+// scratch buffers. Another goroutine reaches a connection only by posting a
+// function to its thread (conn.post); a post to a closed connection is dropped.
+//
+// # The driver's side
+//
+//	lane.begin()              one clock read
+//	c.input(data) | c.resume() | a posted function
+//	settle:                   until nothing moves:
+//	    c.unhold()                  replies whose tickets are complete
+//	    out := lane.takeOutput()    bytes of c, to be written or queued
+//	    c.queued(n)                 how many bytes wait for the socket
+//	    if c.runnable() c.resume()  buffered input that may now run
+//	    if c.done()     close
+//	lane.end()
+//
+// Input that cannot run yet (half a command, or all of it while stalled) is
+// copied into the connection's own buffer; a connection that waits for its
+// next command holds none. While c.stall is not 0 the driver stops reading, so
+// that a client which is ahead of its replies fills its own socket and nobody
+// else's memory.
+//
+// # Replies in order, held or not
+//
+// A handler writes one reply into c.w. It leaves with the batch, unless
+//
+//   - the handler called hold(ticket): the effect is decided but not yet
+//     committed. The reply goes to c.held as part of a segment with that
+//     ticket. The connection is then *parked*: it goes on parsing and deciding,
+//     and since replies leave in command order, every later reply queues behind
+//     (with its own ticket, or with ticket 0: it waits for its predecessors and
+//     for nothing else). Consecutive replies of one ticket share a segment. At
+//     max-held-replies the connection stalls (stallHeld) until some leave.
+//   - the handler called block(job): the command takes too long for this
+//     thread and runs on a worker. The connection stalls (stallWorker), since
+//     the next command may depend on this one; the job's reply takes the
+//     command's place in the order.
+//
+// Server.Release(upTo, err) completes every ticket up to upTo: released
+// segments join the output; with an error each reply of a segment that carries
+// a ticket is replaced by that error (a segment knows how many it holds), and
+// the replies in between that wait for no ticket stay what they are.
+//
+// A ticket that is completed before its reply is held is found by the settle
+// that follows; see Server.Release for why none can be missed.
+//
+// # The end
+//
+// closing: no more commands; close once everything owed has left (QUIT, an
+// error of the protocol, an end of input, a graceful stop). kill: close now, and
+// drop everything.
+type conn struct {
+	srv  *Server
+	lane *lane
+	drv  driver
+	sess *engine.Session // the lane's
+	w    *resp.Writer    // &lane.w
+
+	// Input.
+	parser   resp.Parser
+	limits   *resp.Limits
+	in       []byte // input that has not run, from inOff on
+	inOff    int
+	deferred [][]byte // a command that CLIENT PAUSE stopped, before in
+	unrun    bool     // input was kept because of a stall, not for being half a command
+
+	jobArgs [][]byte // of the command that runs on a worker, for the slow log
+
+	// What is going on.
+	stall   stall
+	mode    mode
+	resp3   bool
+	inExec  bool
+	eof     bool // the peer sends no more
+	closing bool // no more commands; close when all is written
+	killed  bool // close now
+	closed  bool // the driver has let go
+	pending int  // output bytes that wait for the socket
+
+	// Held replies.
+	ticket      uint64 // of the command being executed, set by hold
+	held        []byte
+	segments    []segment
+	heldReplies int
+	parkedAt    int // position in lane.parked, from 1; 0 is none
+
+	tx         *transaction // after MULTI
+	watched    []watch
+	subs       *subscriptions // nil without any
+	monitoring bool
+
+	// Identity; meta and the activity are read by CLIENT LIST on any thread.
+	id         uint64
+	addr       string
+	laddr      string
+	fd         int
+	created    int64 // Unix ns of the wall clock
+	meta       atomic.Pointer[clientMeta]
+	lastCmd    atomic.Pointer[command]
+	lastActive atomic.Int64 // lane.now of its last batch
+	pushed     atomic.Int64 // bytes of messages posted and not yet taken
+}
+
+// driver is what a connection needs from its driver.
+type driver interface {
+	// settle moves output out and lets stalled input run; see conn. It must
+	// be called on the driver thread.
+	settle()
+}
+
+// stall is a set of reasons why a connection runs no further commands.
+type stall uint8
+
+const (
+	stallWorker stall = 1 << iota // a command of it runs on a worker
+	stallHeld                     // max-held-replies are held
+	stallOutput                   // the peer reads its replies too slowly
+	stallPause                    // CLIENT PAUSE
+)
+
+// mode is a set of reasons why a command needs more than a call of its
+// handler. The server's own (MONITOR, …) are in lane.mode.
+type mode uint16
+
+const (
+	modeNoAuth     mode = 1 << iota // requirepass, and no password yet
+	modeMulti                       // between MULTI and EXEC
+	modeSubscribed                  // RESP2 with subscriptions: few commands are allowed
+	modeReplyOff                    // CLIENT REPLY OFF
+	modeReplySkip                   // CLIENT REPLY SKIP: this command's reply
+	modeSkipNext                    // CLIENT REPLY SKIP: the next command's reply
+
+	modeMonitors // somebody watches with MONITOR
+	modePaused   // CLIENT PAUSE is on
+	modeTimeAll  // slowlog-log-slower-than is too low to time slow commands only
+	modeSample   // this batch's first command is timed
+)
+
+// now returns the engine's time of this batch in Unix nanoseconds.
+func (c *conn) now() int64 { return c.lane.now }
+
+// error replies an error; msg begins with its code.
+func (c *conn) error(msg string) { c.w.Error(msg) }
+
+// post runs fn on the connection's driver thread, soon, unless it is closed by
+// then. It may be called by any goroutine and does not wait.
+func (c *conn) post(fn func()) { c.lane.post(c, fn) }
+
+// input takes bytes from the peer and runs the commands that they complete.
+// data may be reused afterwards.
+func (c *conn) input(data []byte) {
+	if c.closing {
+		return
+	}
+	if len(c.in) == 0 && c.stall == 0 {
+		if n := c.run(data); n < len(data) {
+			c.keep(data[n:])
+		}
+		return
+	}
+	c.keep(data)
+	if c.stall == 0 {
+		c.resume()
+	} else {
+		c.unrun = true
+	}
+}
+
+// keep appends input that cannot run yet.
+func (c *conn) keep(data []byte) {
+	if c.inOff > 0 {
+		c.in = c.in[:copy(c.in, c.in[c.inOff:])]
+		c.inOff = 0
+	}
+	if len(c.in)+len(data) > c.srv.cfg.QueryBufferLimit {
+		c.srv.stats.queryBufferKills.Add(1)
+		c.kill()
+		return
+	}
+	if c.in == nil {
+		c.in = c.lane.buffer()
+	}
+	c.in = append(c.in, data...)
+}
+
+// endOfInput tells that the peer sends no more. What it has sent still runs,
+// and its replies are still sent.
+func (c *conn) endOfInput() {
+	c.eof = true
+	if c.stall == 0 {
+		c.closing = true
+	}
+}
+
+// runnable reports whether resume has something to do.
+func (c *conn) runnable() bool {
+	return c.stall == 0 && !c.closing && (c.unrun || c.eof)
+}
+
+// resume runs the input that was kept while the connection was stalled.
+func (c *conn) resume() {
+	c.unrun = false
+	if args := c.deferred; args != nil {
+		c.deferred = nil
+		c.w.RESP3 = c.resp3
+		c.execute(args)
+	}
+	if c.inOff < len(c.in) {
+		c.inOff += c.run(c.in[c.inOff:])
+	}
+	if c.inOff >= len(c.in) && c.in != nil {
+		c.lane.recycle(c.in)
+		c.in, c.inOff = nil, 0
+	}
+	if c.eof && c.stall == 0 {
+		c.closing = true
+	}
+}
+
+// run executes the complete commands of buf until something stalls or closes
+// the connection, and returns how many bytes are done with.
+func (c *conn) run(buf []byte) int {
+	l := c.lane
+	l.w.RESP3 = c.resp3
+	n := 0
+	for n < len(buf) && c.stall == 0 && !c.closing {
+		args, used, err := c.parser.Next(buf[n:], c.limits, l.args)
+		if cap(args) > cap(l.args) {
+			l.args = args
+		}
+		if err != nil {
+			c.srv.stats.protocolErrors.Add(1)
+			c.error("ERR " + err.Error())
+			c.finish(len(l.w.B), true)
+			c.closing = true
+			break
+		}
+		if used == 0 {
+			break
+		}
+		n += used
+		if len(args) > 0 {
+			c.execute(args)
+			if len(l.w.B)+c.pending > c.srv.cfg.OutputBufferSoft {
+				c.stall |= stallOutput
+			}
+		}
+	}
+	if c.closing {
+		return len(buf)
+	}
+	c.unrun = c.stall != 0
+	return n
+}
+
+// queued tells how many bytes of output wait for the socket, and ends
+// stallOutput once half of the soft limit has gone.
+func (c *conn) queued(n int) {
+	c.pending = n
+	if n <= c.srv.cfg.OutputBufferSoft/2 {
+		c.stall &^= stallOutput
+	}
+	if n > c.srv.cfg.OutputBufferLimit {
+		c.srv.stats.outputBufferKills.Add(1)
+		c.kill()
+	}
+}
+
+// kill closes the connection now; replies still owed are lost.
+func (c *conn) kill() { c.killed, c.closing = true, true }
+
+// done reports whether the driver is to close the connection.
+func (c *conn) done() bool {
+	return c.killed || c.closing && c.pending == 0 && len(c.segments) == 0 && c.stall&stallWorker == 0
+}
+
+// expired reports whether the connection has been idle, or (with output waiting
+// and none taken since waitingSince) its peer deaf, for longer than allowed.
+// Subscribers, and those who wait for the server, are not idle.
+func (c *conn) expired(now, waitingSince int64) bool {
+	if t := c.srv.cfg.WriteTimeout; t > 0 && c.pending > 0 && now-waitingSince > int64(t) {
+		c.srv.stats.timeoutKills.Add(1)
+		return true
+	}
+	t := c.srv.timeout.Load()
+	if t == 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.stall != 0 || len(c.segments) != 0 {
+		return false
+	}
+	c.srv.stats.timeoutKills.Add(1)
+	return true
+}
+
+// release gives back what the connection holds, once its driver has closed it.
+func (c *conn) release() {
+	c.closed = true
+	c.lane.recycle(c.in)
+	c.in, c.held, c.segments, c.tx = nil, nil, nil, nil
+	c.lane.unpark(c)
+	c.srv.pubsub.leave(c)
+	c.srv.stopMonitor(c)
+	c.srv.forget(c)
+}

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// stream drives one connection with two goroutines, a reader and a writer: for
+// TLS, unix sockets, and systems without epoll. The lock stands for the driver
+// thread: whoever holds it may touch the connection and its lane, which is the
+// connection's alone.
+//
+// The writer writes without the lock, so that a peer who does not read holds up
+// nobody; posts run on a short-lived goroutine of their own.
+type stream struct {
+	conn
+	nc net.Conn
+
+	mu       sync.Mutex
+	changed  sync.Cond // mu: output has come, the stall has ended, or the end has
+	out      []byte    // guarded by mu: output for the writer
+	inFlight int       // guarded by mu: bytes the writer is writing
+	spare    []byte    // guarded by mu
+}
+
+// handshakeTimeout bounds a TLS handshake, which takes one of maxclients.
+const handshakeTimeout = 10 * time.Second
+
+// streamReadSize is the read buffer of a stream: a TLS record.
+const streamReadSize = 16 << 10
+
+// serveStream serves nc until it is closed. The connection has been admitted.
+func (s *Server) serveStream(nc net.Conn) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+		err := tc.HandshakeContext(ctx)
+		cancel()
+		if err != nil {
+			s.stats.handshakeErrors.Add(1)
+			s.leave()
+			nc.Close()
+			return
+		}
+	}
+	st := &stream{nc: nc}
+	st.changed.L = &st.mu
+	l := s.newLane(func() { go st.runPosts() })
+	s.initConn(&st.conn, l, st, addrText(nc.RemoteAddr()), addrText(nc.LocalAddr()))
+	if !s.addStream(st) {
+		st.mu.Lock()
+		st.kill()
+		st.settle()
+		st.mu.Unlock()
+	}
+	writer := make(chan struct{})
+	go func() {
+		defer close(writer)
+		st.write()
+	}()
+	st.read()
+	<-writer
+	s.removeStream(st)
+	l.close()
+}
+
+// read feeds the connection until it is closed.
+func (st *stream) read() {
+	buf := make([]byte, streamReadSize)
+	for {
+		if t := time.Duration(st.srv.timeout.Load()); t > 0 {
+			_ = st.nc.SetReadDeadline(time.Now().Add(t))
+		}
+		n, err := st.nc.Read(buf)
+		st.mu.Lock()
+		st.lane.begin()
+		if n > 0 && !st.closed {
+			st.lane.counters.bytesIn.Add(uint64(n))
+			st.lastActive.Store(st.lane.now)
+			st.input(buf[:n])
+			st.lastCmd.Store(st.lane.counted)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if st.expired(st.lane.now, st.lane.now) {
+				st.kill()
+			}
+		default:
+			st.endOfInput()
+		}
+		st.settle()
+		st.lane.end()
+		for !st.closed && (st.stall != 0 || st.closing) {
+			st.changed.Wait()
+		}
+		closed := st.closed
+		st.mu.Unlock()
+		if closed {
+			return
+		}
+	}
+}
+
+// write writes output until the connection is closed.
+func (st *stream) write() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for {
+		for len(st.out) == 0 && !st.closed {
+			st.changed.Wait()
+		}
+		if st.closed {
+			return
+		}
+		b := st.out
+		st.out, st.spare = st.spare[:0], nil
+		st.inFlight = len(b)
+		st.mu.Unlock()
+		if t := st.srv.cfg.WriteTimeout; t > 0 {
+			_ = st.nc.SetWriteDeadline(time.Now().Add(t))
+		}
+		n, err := st.nc.Write(b)
+		st.mu.Lock()
+		st.inFlight = 0
+		if cap(b) <= bufferKept {
+			st.spare = b[:0]
+		}
+		st.lane.begin()
+		st.lane.counters.bytesOut.Add(uint64(n))
+		if err != nil {
+			st.kill()
+		}
+		st.settle()
+		st.lane.end()
+	}
+}
+
+// runPosts runs what has been posted to the lane.
+func (st *stream) runPosts() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.lane.runPosts()
+}
+
+// settle implements driver. It must be called with mu held.
+func (st *stream) settle() {
+	if st.closed {
+		return
+	}
+	for {
+		st.unhold()
+		st.out = append(st.out, st.lane.takeOutput()...)
+		st.queued(len(st.out) + st.inFlight)
+		if st.killed || !st.runnable() {
+			break
+		}
+		st.resume()
+	}
+	if st.done() {
+		st.release()
+		st.out = nil
+		// Reader and writer come back from the socket with an error.
+		st.nc.Close()
+	}
+	st.changed.Broadcast()
+}
+
+// stop lets the connection finish what it has received.
+func (st *stream) stop() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.closed {
+		st.closing = true
+		st.settle()
+	}
+}
+
+// abort closes the connection at once.
+func (st *stream) abort() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.closed {
+		st.kill()
+		st.settle()
+	}
+}
+
+func addrText(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	if a.Network() == "unix" {
+		return a.String() + ":0"
+	}
+	return a.String()
+}

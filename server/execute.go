@@ -1,0 +1,186 @@
+package server
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// execute runs one command: the hot path. A plain command costs one lookup,
+// one call and a few predictable branches; every exception (authentication,
+// MULTI, MONITOR, timing, …) has its bit in a mode and goes through carefully.
+func (c *conn) execute(args [][]byte) {
+	l := c.lane
+	cmd := l.find(args)
+	start := len(l.w.B)
+	if (c.mode|l.mode) != 0 || cmd == nil || cmd.flags&flagFast == 0 || !cmd.accepts(len(args)) {
+		c.carefully(cmd, args)
+	} else {
+		l.count(cmd)
+		cmd.handler(c, args)
+	}
+	if len(l.w.B) > start && l.w.B[start] == '-' {
+		l.countError()
+	}
+	if c.ticket != 0 || len(c.segments) != 0 {
+		c.finish(start, true)
+	}
+}
+
+// carefully runs a command that execute has no short way for. The order of the
+// checks is Redis's.
+func (c *conn) carefully(cmd *command, args [][]byte) {
+	l := c.lane
+	m := c.mode | l.mode
+	start := len(l.w.B)
+	switch {
+	case cmd == nil && securityRisk(args[0]):
+		c.srv.log.Warn("possible security attack: an HTTP request on the Redis port", "client", c.addr)
+		c.kill()
+		return
+	case cmd == nil:
+		c.refuse(c.srv.table.notFound(args))
+	case !cmd.accepts(len(args)):
+		c.refuse(wrongArity(cmd))
+	case m&modeNoAuth != 0 && cmd.flags&flagNoAuth == 0:
+		c.refuse("NOAUTH Authentication required.")
+	case m&modeSubscribed != 0 && cmd.flags&flagSubscribed == 0:
+		c.refuse("ERR Can't execute '" + cmd.full + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	case m&modePaused != 0 && c.mustPause(cmd):
+		c.deferred = cloneArgs(args)
+		c.stall |= stallPause
+		return
+	case m&modeMulti != 0 && cmd.flags&flagImmediate == 0:
+		c.enqueue(cmd, args)
+	default:
+		c.call(cmd, args)
+	}
+	if m&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
+		c.withholdReply(start)
+	}
+}
+
+// refuse replies an error to a command that is not run; within MULTI it spoils
+// the transaction.
+func (c *conn) refuse(msg string) {
+	if c.tx != nil {
+		c.tx.spoiled = true
+	}
+	c.lane.counters.rejected.Add(1)
+	c.error(msg)
+}
+
+// call runs a command that has passed every check, and times it when it is not
+// a fast one, or this batch is sampled, or the slow log asks for all.
+func (c *conn) call(cmd *command, args [][]byte) {
+	l := c.lane
+	l.count(cmd)
+	if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
+		c.srv.watchers.feed(c, args)
+	}
+	sampled := l.mode & modeSample
+	l.mode &^= modeSample
+	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.flags&flagFast != 0 {
+		cmd.handler(c, args)
+		return
+	}
+	begin := time.Now()
+	cmd.handler(c, args)
+	if c.stall&stallWorker != 0 {
+		c.jobArgs = clipArgs(args)
+		return
+	}
+	c.srv.record(c, cmd, args, time.Since(begin))
+}
+
+// securityRisk reports whether a command's name is one that a browser, made to
+// post to this port, would send first.
+func securityRisk(name []byte) bool {
+	return equalFold(name, "post") || equalFold(name, "host:")
+}
+
+// withholdReply drops what a command replied from start on, as CLIENT REPLY
+// asks.
+func (c *conn) withholdReply(start int) {
+	if c.mode&(modeReplyOff|modeReplySkip) != 0 {
+		c.w.B = c.w.B[:start]
+	}
+	c.mode &^= modeReplySkip
+	if c.mode&modeSkipNext != 0 {
+		c.mode = c.mode&^modeSkipNext | modeReplySkip
+	}
+}
+
+// block runs job on a worker, for a command that may take more than 100 µs:
+// the reply is what job writes. The connection executes nothing until then;
+// everyone else goes on. job must not touch the connection, its session, or the
+// command's arguments (copy them). Within EXEC it runs at once.
+func (c *conn) block(job func(w *resp.Writer)) {
+	if c.inExec {
+		job(c.w)
+		return
+	}
+	w := &resp.Writer{RESP3: c.resp3}
+	cmd := c.lane.counted
+	accepted := c.srv.workers.submit(func() {
+		begin := time.Now()
+		job(w)
+		took := time.Since(begin)
+		c.post(func() {
+			c.srv.record(c, cmd, c.jobArgs, took)
+			c.jobArgs = nil
+			c.unblock(w.B)
+		})
+	})
+	if !accepted {
+		c.error("BUSY too many long-running commands are waiting, try again later")
+		return
+	}
+	c.stall |= stallWorker
+}
+
+// unblock takes the reply of a worker.
+func (c *conn) unblock(reply []byte) {
+	start := len(c.w.B)
+	c.w.B = append(c.w.B, reply...)
+	c.stall &^= stallWorker
+	if c.mode&(modeReplyOff|modeReplySkip) != 0 {
+		c.w.B = c.w.B[:start]
+	}
+	if len(c.segments) != 0 {
+		c.finish(start, true)
+	}
+}
+
+// cloneArgs copies arguments out of the input buffer, in one allocation for
+// the bytes.
+func cloneArgs(args [][]byte) [][]byte {
+	size := 0
+	for _, a := range args {
+		size += len(a)
+	}
+	buf := make([]byte, 0, size)
+	out := make([][]byte, len(args))
+	for i, a := range args {
+		buf = append(buf, a...)
+		out[i] = buf[len(buf)-len(a) : len(buf) : len(buf)]
+	}
+	return out
+}
+
+// equalFold reports whether b is the ASCII word s, which is in lower case, in
+// any case.
+func equalFold(b []byte, s string) bool {
+	if len(b) != len(s) {
+		return false
+	}
+	for i, x := range b {
+		if x-'A' <= 'Z'-'A' {
+			x += 'a' - 'A'
+		}
+		if x != s[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,270 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// lane is one driver thread's share of the server: what the connections of an
+// event loop, or a single connection with goroutines of its own, use while a
+// batch of commands runs. Except for post it belongs to that thread.
+type lane struct {
+	srv      *Server
+	sess     *engine.Session
+	w        resp.Writer // the output of the connection being served
+	args     [][]byte    // scratch of the parser
+	now      int64       // engine time of this batch, Unix ns
+	mode     mode        // what the server adds to each connection's mode
+	batches  uint32
+	counters *counters
+
+	// The last command found, since pipelines repeat themselves: a
+	// comparison of a few bytes instead of a hash.
+	lastName []byte
+	lastCmd  *command
+	counted  *command // the command that runs, or ran last
+	run      uint64   // calls of it in a row that are not in counters yet
+	passed   uint64   // limits' decisions among them
+	denied   uint64
+	errors   uint64
+	limit    limitCall // scratch of RL.LIMIT
+
+	spare  [][]byte // buffers for kept input and held replies
+	parked []*conn  // connections with held replies
+
+	waiting atomic.Int64 // len(parked), for Release and Stats
+
+	wake  func() // makes the driver thread call runPosts soon; any goroutine
+	mu    sync.Mutex
+	posts []post // guarded by mu
+	woken bool   // guarded by mu: wake has been called since the last runPosts
+}
+
+// post is a function for the driver thread, for a connection or (nil) for the
+// lane.
+type post struct {
+	c  *conn
+	fn func()
+}
+
+const (
+	// bufferSize is the capacity of a fresh buffer for kept input: most such
+	// input is the tail of a pipeline, one command at most.
+	bufferSize = 4 << 10
+	// bufferKept is the largest buffer worth keeping for the next user, and
+	// spareBuffers how many a lane keeps.
+	bufferKept   = 128 << 10
+	spareBuffers = 64
+	// argsKept is the largest argument scratch kept after a batch.
+	argsKept = 4096
+	// outputKept is the largest output scratch kept after a batch.
+	outputKept = 1 << 20
+	// sampleEvery is how many batches go by between two timed ones: two
+	// clock reads in 64 batches cost nothing that shows.
+	sampleEvery = 64
+)
+
+func (s *Server) newLane(wake func()) *lane {
+	l := &lane{srv: s, sess: s.engine.NewSession(), wake: wake, counters: s.stripe()}
+	s.lanesMu.Lock()
+	s.lanes[l] = struct{}{}
+	s.lanesMu.Unlock()
+	return l
+}
+
+// close ends the lane, after its last connection.
+func (l *lane) close() {
+	l.end()
+	l.sess.Close()
+	l.srv.lanesMu.Lock()
+	delete(l.srv.lanes, l)
+	l.srv.lanesMu.Unlock()
+}
+
+// eachLane calls fn with every lane.
+func (s *Server) eachLane(fn func(*lane)) {
+	s.lanesMu.Lock()
+	defer s.lanesMu.Unlock()
+	for l := range s.lanes {
+		fn(l)
+	}
+}
+
+// begin opens a batch: the one clock read, and the server's modes.
+func (l *lane) begin() {
+	l.now = l.srv.engine.Now()
+	l.mode = mode(l.srv.mode.Load())
+	l.batches++
+	if l.batches%sampleEvery == 0 {
+		l.mode |= modeSample
+	}
+}
+
+// end closes a batch: what was counted becomes visible.
+func (l *lane) end() {
+	l.flushCount()
+	if l.errors > 0 {
+		l.counters.errors.Add(l.errors)
+		l.errors = 0
+	}
+	if cap(l.args) > argsKept {
+		l.args = nil
+	}
+}
+
+// find is table.find with a memory of one name.
+func (l *lane) find(args [][]byte) *command {
+	if l.lastCmd != nil && string(args[0]) == string(l.lastName) {
+		return l.lastCmd
+	}
+	cmd := l.srv.table.find(args)
+	if cmd != nil && cmd.bySub == nil && !cmd.sub {
+		l.lastCmd = cmd
+		l.lastName = append(l.lastName[:0], args[0]...)
+	}
+	return cmd
+}
+
+// count counts a call. Calls of one command in a row are added up and reach
+// the shared counters together.
+func (l *lane) count(cmd *command) {
+	if cmd != l.counted {
+		l.flushCount()
+		l.counted = cmd
+	}
+	l.run++
+}
+
+func (l *lane) flushCount() {
+	if l.run > 0 {
+		l.counters.calls[l.counted.index].Add(l.run)
+		l.counters.commands.Add(l.run)
+		l.run = 0
+	}
+	if l.passed > 0 {
+		l.counters.passed[l.counted.index].Add(l.passed)
+		l.passed = 0
+	}
+	if l.denied > 0 {
+		l.counters.denied[l.counted.index].Add(l.denied)
+		l.denied = 0
+	}
+}
+
+// decided counts the outcome of a limit's decision by the running command.
+func (c *conn) decided(ok bool) {
+	if ok {
+		c.lane.passed++
+	} else {
+		c.lane.denied++
+	}
+}
+
+func (l *lane) countError() { l.errors++ }
+
+// takeOutput returns what the connection being served has written since the
+// last call. The bytes are valid until it writes again.
+func (l *lane) takeOutput() []byte {
+	out := l.w.B
+	l.w.B = out[:0]
+	if cap(out) > outputKept {
+		l.w.B = nil
+	}
+	return out
+}
+
+// buffer returns an empty buffer.
+func (l *lane) buffer() []byte {
+	if n := len(l.spare); n > 0 {
+		b := l.spare[n-1]
+		l.spare = l.spare[:n-1]
+		return b
+	}
+	return make([]byte, 0, bufferSize)
+}
+
+// recycle takes a buffer back.
+func (l *lane) recycle(b []byte) {
+	if cap(b) > 0 && cap(b) <= bufferKept && len(l.spare) < spareBuffers {
+		l.spare = append(l.spare, b[:0])
+	}
+}
+
+// park notes that c holds replies. Tickets that are completed already are
+// found when c is settled, after this; see Server.Release.
+func (l *lane) park(c *conn) {
+	if c.parkedAt != 0 {
+		return
+	}
+	l.parked = append(l.parked, c)
+	c.parkedAt = len(l.parked)
+	l.waiting.Store(int64(len(l.parked)))
+}
+
+// unpark forgets c.
+func (l *lane) unpark(c *conn) {
+	if c.parkedAt == 0 {
+		return
+	}
+	i, last := c.parkedAt-1, len(l.parked)-1
+	l.parked[i] = l.parked[last]
+	l.parked[i].parkedAt = i + 1
+	l.parked[last] = nil
+	l.parked = l.parked[:last]
+	c.parkedAt = 0
+	l.waiting.Store(int64(last))
+}
+
+// unhold passes completed tickets on to the parked connections.
+func (l *lane) unhold() {
+	// A copy, since a connection that has all its replies leaves the list,
+	// and one that resumes may come back to it.
+	for _, c := range slices.Clone(l.parked) {
+		if !c.closed {
+			c.drv.settle()
+		}
+	}
+}
+
+// post runs fn on the lane's thread; c, if not nil, is settled afterwards, and
+// nothing happens once it is closed.
+func (l *lane) post(c *conn, fn func()) {
+	l.mu.Lock()
+	l.posts = append(l.posts, post{c, fn})
+	first := !l.woken
+	l.woken = true
+	l.mu.Unlock()
+	if first {
+		l.wake()
+	}
+}
+
+// runPosts runs what has been posted. It must be called on the driver thread,
+// outside of a batch.
+func (l *lane) runPosts() {
+	l.mu.Lock()
+	posts := l.posts
+	l.posts = nil
+	l.woken = false
+	l.mu.Unlock()
+	if len(posts) == 0 {
+		return
+	}
+	l.begin()
+	for _, p := range posts {
+		if p.c == nil {
+			p.fn()
+			continue
+		}
+		if !p.c.closed {
+			l.w.RESP3 = p.c.resp3
+			p.fn()
+			p.c.drv.settle()
+		}
+	}
+	l.end()
+}

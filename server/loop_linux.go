@@ -1,0 +1,352 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop drives plain TCP connections with epoll, on one goroutine: level
+// triggered, one read, one batch and one write per readable connection and
+// turn. It is a lane and the sockets that it serves.
+//
+// Reads and writes on non-blocking sockets never wait, so they skip the
+// scheduler's bookkeeping around system calls (syscall.RawSyscall), and so does
+// a look at epoll that does not wait; only when there is nothing to do does the
+// loop enter epoll_wait in the way that lets others have its processor.
+type loop struct {
+	srv      *Server
+	lane     *lane
+	epfd     int
+	evfd     int // eventfd: a post has arrived
+	sockets  []*socket
+	open     int
+	stopping bool
+	buf      []byte
+	events   [256]unix.EpollEvent
+	lastTick int64
+	done     chan struct{}
+}
+
+// socket is a connection of a loop.
+type socket struct {
+	conn
+	loop     *loop
+	out      []byte // output that the kernel has not taken, from outOff on
+	outOff   int
+	interest uint32
+	waiting  int64 // lane.now since when output has made no progress
+}
+
+const (
+	// readSize is the most that is read at once. A pipeline of 16 short
+	// commands is under 2 KiB; a larger buffer would only spill the cache.
+	readSize = 64 << 10
+	// tickEvery is how often timeouts are looked at, in ns.
+	tickEvery = int64(1e9)
+
+	readable = unix.EPOLLIN | unix.EPOLLRDHUP
+)
+
+func (s *Server) newLoop() (*loop, error) {
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll instance: %w", err)
+	}
+	evfd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(epfd)
+		return nil, fmt.Errorf("create eventfd: %w", err)
+	}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(evfd)}
+	if err := unix.EpollCtl(epfd, unix.EPOLL_CTL_ADD, evfd, &ev); err != nil {
+		unix.Close(evfd)
+		unix.Close(epfd)
+		return nil, fmt.Errorf("watch eventfd: %w", err)
+	}
+	lp := &loop{srv: s, epfd: epfd, evfd: evfd, buf: make([]byte, readSize), done: make(chan struct{})}
+	lp.lane = s.newLane(func() {
+		one := [8]byte{1}
+		// It fails only when the counter is full, and then the loop is awake.
+		_, _ = unix.Write(evfd, one[:])
+	})
+	return lp, nil
+}
+
+// run serves until stop, and closes the loop's descriptors.
+func (lp *loop) run() {
+	defer close(lp.done)
+	for !lp.stopping || lp.open > 0 {
+		n := lp.wait()
+		woken := false
+		for i := range n {
+			ev := &lp.events[i]
+			if int(ev.Fd) == lp.evfd {
+				woken = true
+				continue
+			}
+			if sk := lp.sockets[ev.Fd]; sk != nil {
+				sk.ready(ev.Events)
+			}
+		}
+		if woken {
+			var count [8]byte
+			rawRead(lp.evfd, count[:])
+		}
+		// Posts run behind all events of the turn: one of them may add a
+		// socket whose descriptor an event of this turn still names.
+		lp.lane.runPosts()
+		lp.tick()
+	}
+	lp.lane.close()
+	unix.Close(lp.evfd)
+	unix.Close(lp.epfd)
+}
+
+// wait returns the number of events, at once if there are any, else after at
+// most a tick.
+func (lp *loop) wait() int {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(lp.epfd),
+		uintptr(unsafe.Pointer(&lp.events[0])), uintptr(len(lp.events)), 0, 0, 0)
+	if errno == 0 && n > 0 {
+		return int(n)
+	}
+	m, err := unix.EpollWait(lp.epfd, lp.events[:], int(tickEvery/1e6))
+	if err != nil {
+		if !errors.Is(err, unix.EINTR) {
+			lp.srv.log.Error("epoll_wait", "error", err)
+		}
+		return 0
+	}
+	return m
+}
+
+// add takes over a connected, non-blocking descriptor.
+func (lp *loop) add(fd int, addr, laddr string) {
+	if lp.stopping {
+		lp.srv.leave()
+		unix.Close(fd)
+		return
+	}
+	sk := &socket{loop: lp, interest: readable}
+	lp.srv.initConn(&sk.conn, lp.lane, sk, addr, laddr)
+	sk.fd = fd
+	ev := unix.EpollEvent{Events: sk.interest, Fd: int32(fd)}
+	if err := unix.EpollCtl(lp.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		lp.srv.log.Error("watch connection", "error", err)
+		sk.release()
+		unix.Close(fd)
+		return
+	}
+	for fd >= len(lp.sockets) {
+		lp.sockets = append(lp.sockets, make([]*socket, max(64, len(lp.sockets)))...)
+	}
+	lp.sockets[fd] = sk
+	lp.open++
+}
+
+// stop serves what has been received, then closes every connection as soon as
+// its replies are written, and ends the loop after the last.
+func (lp *loop) stop() {
+	lp.stopping = true
+	for _, sk := range lp.sockets {
+		if sk == nil {
+			continue
+		}
+		if sk.stall == 0 {
+			sk.receive()
+		}
+		if !sk.closed {
+			sk.closing = true
+			sk.settle()
+		}
+	}
+}
+
+// kill closes every connection.
+func (lp *loop) kill() {
+	for _, sk := range lp.sockets {
+		if sk != nil {
+			sk.kill()
+			sk.settle()
+		}
+	}
+}
+
+// ready serves a socket that epoll has named.
+func (sk *socket) ready(events uint32) {
+	l := sk.lane
+	l.begin()
+	switch {
+	case events&(unix.EPOLLERR|unix.EPOLLHUP) != 0 && (sk.stall != 0 || events&unix.EPOLLIN == 0):
+		sk.kill()
+		sk.settle()
+	case events&unix.EPOLLOUT != 0:
+		sk.settle()
+	}
+	if events&readable != 0 && !sk.closed {
+		if sk.stall == 0 {
+			sk.receive()
+		} else {
+			// Only now that input has come while the connection is
+			// stalled: most clients wait for their reply, and two calls
+			// of epoll_ctl are saved.
+			sk.watch(sk.interest &^ readable)
+		}
+	}
+	l.end()
+}
+
+// receive reads once and runs what has come.
+func (sk *socket) receive() {
+	n, errno := rawRead(sk.fd, sk.loop.buf)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return
+	case errno != 0:
+		sk.kill()
+	case n == 0:
+		sk.endOfInput()
+	default:
+		sk.lane.counters.bytesIn.Add(uint64(n))
+		sk.lastActive.Store(sk.lane.now)
+		sk.input(sk.loop.buf[:n])
+		sk.lastCmd.Store(sk.lane.counted)
+	}
+	sk.settle()
+}
+
+// settle implements driver.
+func (sk *socket) settle() {
+	for {
+		sk.unhold()
+		sk.send(sk.lane.takeOutput())
+		if sk.killed || !sk.runnable() {
+			break
+		}
+		sk.resume()
+	}
+	if sk.done() {
+		sk.close()
+		return
+	}
+	want := sk.interest
+	if sk.stall == 0 {
+		want |= readable
+	}
+	if sk.eof {
+		want &^= readable
+	}
+	if sk.pending > 0 {
+		want |= unix.EPOLLOUT
+	} else {
+		want &^= unix.EPOLLOUT
+	}
+	if want != sk.interest {
+		sk.watch(want)
+	}
+}
+
+// send writes b behind what is still waiting, and keeps what the kernel does
+// not take.
+func (sk *socket) send(b []byte) {
+	if sk.killed {
+		return
+	}
+	if len(sk.out) > sk.outOff {
+		n := sk.write(sk.out[sk.outOff:])
+		sk.outOff += n
+		if sk.outOff == len(sk.out) {
+			sk.lane.recycle(sk.out)
+			sk.out, sk.outOff = nil, 0
+		}
+	}
+	if sk.out == nil && len(b) > 0 {
+		b = b[sk.write(b):]
+	}
+	if len(b) > 0 {
+		if sk.out == nil {
+			sk.out = sk.lane.buffer()
+			sk.waiting = sk.lane.now
+		} else if sk.outOff > len(sk.out)/2 {
+			sk.out = sk.out[:copy(sk.out, sk.out[sk.outOff:])]
+			sk.outOff = 0
+		}
+		sk.out = append(sk.out, b...)
+	}
+	sk.queued(len(sk.out) - sk.outOff)
+}
+
+// write writes what the kernel takes at once.
+func (sk *socket) write(b []byte) int {
+	n, errno := rawWrite(sk.fd, b)
+	if errno != 0 {
+		if errno != unix.EAGAIN && errno != unix.EINTR {
+			sk.kill()
+		}
+		return 0
+	}
+	sk.waiting = sk.lane.now
+	sk.lane.counters.bytesOut.Add(uint64(n))
+	return n
+}
+
+// watch changes the events that the socket waits for.
+func (sk *socket) watch(events uint32) {
+	sk.interest = events
+	ev := unix.EpollEvent{Events: events, Fd: int32(sk.fd)}
+	if err := unix.EpollCtl(sk.loop.epfd, unix.EPOLL_CTL_MOD, sk.fd, &ev); err != nil {
+		sk.srv.log.Error("change watched events", "error", err)
+		sk.kill()
+		sk.close()
+	}
+}
+
+func (sk *socket) close() {
+	if sk.closed {
+		return
+	}
+	sk.loop.sockets[sk.fd] = nil
+	sk.loop.open--
+	sk.lane.recycle(sk.out)
+	sk.out = nil
+	sk.release()
+	unix.Close(sk.fd)
+}
+
+// tick closes, once a second, connections that have been idle or have refused
+// output for too long.
+func (lp *loop) tick() {
+	now := lp.srv.engine.Now()
+	if now-lp.lastTick < tickEvery {
+		return
+	}
+	lp.lastTick = now
+	lp.lane.begin()
+	for _, sk := range lp.sockets {
+		if sk != nil && sk.expired(now, sk.waiting) {
+			sk.kill()
+			sk.settle()
+		}
+	}
+	lp.lane.end()
+}
+
+func rawRead(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}
+
+func rawWrite(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), 0
+}

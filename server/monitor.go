@@ -1,0 +1,98 @@
+package server
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// monitors are the connections that watch every command (MONITOR).
+type monitors struct {
+	mu  sync.RWMutex
+	set map[*conn]struct{} // guarded by mu
+}
+
+// startMonitor makes c a watcher.
+func (s *Server) startMonitor(c *conn) {
+	c.monitoring = true
+	s.watchers.mu.Lock()
+	defer s.watchers.mu.Unlock()
+	if s.watchers.set == nil {
+		s.watchers.set = make(map[*conn]struct{})
+	}
+	s.watchers.set[c] = struct{}{}
+	s.setMode(modeMonitors, true)
+}
+
+// stopMonitor ends it.
+func (s *Server) stopMonitor(c *conn) {
+	if !c.monitoring {
+		return
+	}
+	c.monitoring = false
+	s.watchers.mu.Lock()
+	defer s.watchers.mu.Unlock()
+	delete(s.watchers.set, c)
+	s.setMode(modeMonitors, len(s.watchers.set) > 0)
+}
+
+// feed shows a command of c to the watchers.
+func (m *monitors) feed(c *conn, args [][]byte) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if len(m.set) == 0 {
+		return
+	}
+	now := time.Now()
+	b := make([]byte, 0, 128)
+	b = append(b, '+')
+	b = strconv.AppendInt(b, now.Unix(), 10)
+	b = append(b, '.')
+	micro := strconv.Itoa(now.Nanosecond() / 1000)
+	for range 6 - len(micro) {
+		b = append(b, '0')
+	}
+	b = append(b, micro...)
+	b = append(b, " [0 "...)
+	b = append(b, c.addr...)
+	b = append(b, ']')
+	for _, a := range args {
+		b = append(b, ' ')
+		b = appendQuoted(b, a)
+	}
+	b = append(b, '\r', '\n')
+	for w := range m.set {
+		w.push(len(b), func(w *resp.Writer) { w.B = append(w.B, b...) })
+	}
+}
+
+// appendQuoted quotes as Redis's sdscatrepr does: what redis-cli can read back.
+func appendQuoted(b, s []byte) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for _, c := range s {
+		switch c {
+		case '\\', '"':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		case '\a':
+			b = append(b, '\\', 'a')
+		case '\b':
+			b = append(b, '\\', 'b')
+		default:
+			if c >= ' ' && c <= '~' {
+				b = append(b, c)
+			} else {
+				b = append(b, '\\', 'x', hex[c>>4], hex[c&15])
+			}
+		}
+	}
+	return append(b, '"')
+}

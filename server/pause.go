@@ -1,0 +1,65 @@
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+// pauses is the state of CLIENT PAUSE: clients' commands wait until it ends.
+type pauses struct {
+	mu        sync.Mutex
+	timer     *time.Timer // guarded by mu
+	until     time.Time   // guarded by mu
+	writeOnly bool        // guarded by mu
+}
+
+// pause stops commands for d, those that write or all. A pause under way is
+// not shortened.
+func (s *Server) pause(d time.Duration, writeOnly bool) {
+	p := &s.pauses
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	until := time.Now().Add(d)
+	if p.timer != nil {
+		p.timer.Stop()
+		if p.until.After(until) {
+			until = p.until
+		}
+	}
+	p.until = until
+	p.writeOnly = writeOnly
+	p.timer = time.AfterFunc(time.Until(until), s.unpause)
+	s.setMode(modePaused, true)
+}
+
+// unpause ends a pause and lets what has waited run.
+func (s *Server) unpause() {
+	p := &s.pauses
+	p.mu.Lock()
+	if p.timer == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.timer.Stop()
+	p.timer = nil
+	s.setMode(modePaused, false)
+	p.mu.Unlock()
+	for _, c := range s.connections() {
+		c.post(func() { c.stall &^= stallPause })
+	}
+}
+
+// mustPause reports whether cmd has to wait now. CLIENT itself never does, so
+// that UNPAUSE works.
+func (c *conn) mustPause(cmd *command) bool {
+	if cmd.sub && cmd.bySub == nil && cmd.group == "connection" {
+		return false
+	}
+	p := &c.srv.pauses
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		return false
+	}
+	return !p.writeOnly || cmd.flags&flagWrite != 0 || c.tx != nil && c.tx.writes && cmd.name == "exec"
+}

@@ -1,0 +1,344 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// ErrClosed is returned by Serve and ServeTLS after Shutdown.
+var ErrClosed = errors.New("server closed")
+
+// Server is the Redis-protocol front: connections, commands, replies. Make one
+// with New, give it listeners with Serve, and end it with Shutdown.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	engine  *engine.Engine
+	table   *table
+	workers *workers
+	runID   string
+	started time.Time
+
+	loops    []*loop
+	nextLoop atomic.Uint64
+
+	// What CONFIG SET and commands change while commands run.
+	mode       atomic.Uint32 // bits of mode that apply to every connection
+	maxClients atomic.Int64
+	timeout    atomic.Int64 // ns
+	protected  atomic.Bool
+	password   atomic.Pointer[string]
+
+	limits   resp.Limits // after authentication
+	stats    serverStats
+	slow     slowlog
+	pubsub   hub
+	watchers monitors
+	pauses   pauses
+
+	// released is what Release has completed; stored with releaseMu held.
+	releaseMu sync.Mutex
+	released  atomic.Pointer[releases]
+
+	lanesMu sync.Mutex
+	lanes   map[*lane]struct{} // guarded by lanesMu
+
+	clients atomic.Int64 // admitted and not yet gone
+	nextID  atomic.Uint64
+	connsMu sync.Mutex
+	conns   map[uint64]*conn // guarded by connsMu
+
+	endMu     sync.Mutex
+	ended     bool                  // guarded by endMu
+	listeners map[net.Listener]bool // guarded by endMu
+	streams   map[*stream]bool      // guarded by endMu
+	streamsWG sync.WaitGroup
+	end       chan struct{} // closed when Shutdown begins
+}
+
+// New returns a server that has its loops and workers running and no listener
+// yet. Shutdown must be called to end them.
+func New(cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("server config: %w", err)
+	}
+	t, err := newTable(commandLists()...)
+	if err != nil {
+		return nil, err
+	}
+	id := make([]byte, 20)
+	_, _ = rand.Read(id) // never fails
+	s := &Server{
+		cfg:       cfg,
+		log:       cfg.Logger,
+		engine:    cfg.Engine,
+		table:     t,
+		runID:     hex.EncodeToString(id),
+		started:   time.Now(),
+		limits:    resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
+		lanes:     make(map[*lane]struct{}),
+		conns:     make(map[uint64]*conn),
+		listeners: make(map[net.Listener]bool),
+		streams:   make(map[*stream]bool),
+		end:       make(chan struct{}),
+	}
+	s.released.Store(&releases{})
+	s.maxClients.Store(int64(cfg.MaxClients))
+	s.timeout.Store(int64(cfg.Timeout))
+	s.protected.Store(cfg.Protected)
+	s.password.Store(&cfg.RequirePass)
+	s.stats.init(t, cfg.IOThreads+streamStripes)
+	s.pubsub.init()
+	s.slow.init(cfg.SlowlogMaxLen)
+	s.setSlowlogThreshold(cfg.SlowlogThreshold)
+	s.workers = newWorkers(cfg.Workers)
+	if err := s.startLoops(); err != nil {
+		s.workers.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Serve accepts plain connections from ln until Shutdown, and then returns
+// ErrClosed. TCP on Linux is served by the event loops, everything else by
+// goroutines.
+func (s *Server) Serve(ln net.Listener) error {
+	return s.serve(ln, func() error {
+		if handled, err := s.acceptOnLoops(ln); handled {
+			return err
+		}
+		return s.acceptStreams(ln)
+	})
+}
+
+// ServeStreams accepts connections from ln, such as a TLS listener's, until
+// Shutdown, and then returns ErrClosed. Each is served by goroutines of its own.
+func (s *Server) ServeStreams(ln net.Listener) error {
+	return s.serve(ln, func() error { return s.acceptStreams(ln) })
+}
+
+func (s *Server) serve(ln net.Listener, accept func() error) error {
+	s.endMu.Lock()
+	if s.ended {
+		s.endMu.Unlock()
+		ln.Close()
+		return ErrClosed
+	}
+	s.listeners[ln] = true
+	s.endMu.Unlock()
+	err := accept()
+	s.endMu.Lock()
+	delete(s.listeners, ln)
+	ended := s.ended
+	s.endMu.Unlock()
+	if ended {
+		return ErrClosed
+	}
+	ln.Close()
+	return fmt.Errorf("accept: %w", err)
+}
+
+// acceptStreams accepts connections for goroutines.
+func (s *Server) acceptStreams(ln net.Listener) error {
+	var backoff acceptBackoff
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			if err := s.acceptFailed(err, &backoff); err != nil {
+				return err
+			}
+			continue
+		}
+		backoff.reset()
+		if refusal := s.admit(localPeer(nc.RemoteAddr())); refusal != "" {
+			go refuseStream(nc, refusal)
+			continue
+		}
+		s.streamsWG.Go(func() { s.serveStream(nc) })
+	}
+}
+
+// refuseStream says why a connection is not served. Over TLS this takes a
+// handshake, which is why it runs on a goroutine and has a deadline.
+func refuseStream(nc net.Conn, refusal string) {
+	_ = nc.SetDeadline(time.Now().Add(time.Second))
+	_, _ = nc.Write([]byte(refusal))
+	nc.Close()
+}
+
+func localPeer(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// Texts for clients that are not served, as Redis has them.
+const (
+	refusedFull   = "-ERR max number of clients reached\r\n"
+	refusedDenied = "-DENIED Headgate is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+		"In this mode connections are only accepted from the loopback interface. " +
+		"If you want to connect from external computers, set a password with requirepass, " +
+		"or disable protected mode with 'CONFIG SET protected-mode no' from the loopback interface " +
+		"if the server is not reachable from the internet.\r\n"
+)
+
+// admit counts a new client in, or returns why it is refused. leave must be
+// called when an admitted client is gone.
+func (s *Server) admit(local bool) (refusal string) {
+	s.stats.received.Add(1)
+	if !local && s.protected.Load() && *s.password.Load() == "" {
+		s.stats.rejectedClients.Add(1)
+		return refusedDenied
+	}
+	if s.clients.Add(1) > s.maxClients.Load() {
+		s.leave()
+		s.stats.rejectedClients.Add(1)
+		return refusedFull
+	}
+	return ""
+}
+
+// leave counts a client out.
+func (s *Server) leave() { s.clients.Add(-1) }
+
+// acceptBackoff grows with each failure in a row.
+type acceptBackoff struct{ wait time.Duration }
+
+func (b *acceptBackoff) reset() { b.wait = 0 }
+
+// acceptFailed returns nil when accepting should go on: at once after a
+// connection that was gone before it was accepted, after a pause when
+// descriptors or memory have run out.
+func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
+	select {
+	case <-s.end:
+		return err
+	default:
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	if connectionGone(err) {
+		return nil
+	}
+	s.stats.acceptErrors.Add(1)
+	if b.wait == 0 {
+		s.log.Error("accept connection", "error", err)
+	}
+	b.wait = min(max(2*b.wait, 5*time.Millisecond), time.Second)
+	select {
+	case <-s.end:
+		return err
+	case <-time.After(b.wait):
+		return nil
+	}
+}
+
+// initConn prepares a new connection; its driver has admitted it.
+func (s *Server) initConn(c *conn, l *lane, d driver, addr, laddr string) {
+	c.srv, c.lane, c.drv, c.sess, c.w = s, l, d, l.sess, &l.w
+	c.id = s.nextID.Add(1)
+	c.addr, c.laddr = addr, laddr
+	c.created = time.Now().UnixNano()
+	c.meta.Store(&clientMeta{})
+	c.lastActive.Store(s.engine.Now())
+	c.fd = -1
+	c.resetSession()
+	s.connsMu.Lock()
+	s.conns[c.id] = c
+	s.connsMu.Unlock()
+}
+
+// forget removes a closed connection.
+func (s *Server) forget(c *conn) {
+	s.connsMu.Lock()
+	delete(s.conns, c.id)
+	s.connsMu.Unlock()
+	s.leave()
+}
+
+// connections returns the connections, oldest first when sorted by the caller.
+func (s *Server) connections() []*conn {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	all := make([]*conn, 0, len(s.conns))
+	for _, c := range s.conns {
+		all = append(all, c)
+	}
+	return all
+}
+
+func (s *Server) addStream(st *stream) bool {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	s.streams[st] = true
+	return !s.ended
+}
+
+func (s *Server) removeStream(st *stream) {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	delete(s.streams, st)
+}
+
+// Shutdown ends the server: it accepts nothing more, lets every connection
+// finish the commands that it has received, and closes it when its replies are
+// written. When ctx is done first, what is left is closed at once and ctx's
+// error returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.endMu.Lock()
+	if s.ended {
+		s.endMu.Unlock()
+		return ErrClosed
+	}
+	s.ended = true
+	close(s.end)
+	for ln := range s.listeners {
+		ln.Close()
+	}
+	s.endMu.Unlock()
+	s.unpause()
+	s.eachStream((*stream).stop)
+	s.stopLoops()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.streamsWG.Wait()
+		s.waitLoops()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.eachStream((*stream).abort)
+		s.killLoops()
+		<-done
+	}
+	s.workers.close()
+	return err
+}
+
+// eachStream calls fn with every stream, without holding the lock.
+func (s *Server) eachStream(fn func(*stream)) {
+	s.endMu.Lock()
+	all := make([]*stream, 0, len(s.streams))
+	for st := range s.streams {
+		all = append(all, st)
+	}
+	s.endMu.Unlock()
+	for _, st := range all {
+		fn(st)
+	}
+}

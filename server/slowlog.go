@@ -1,0 +1,119 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of a slow log entry, as in Redis.
+const (
+	slowlogMaxArgs   = 32
+	slowlogMaxString = 128
+)
+
+// timeAllBelow is the threshold under which fast commands are timed one by one
+// too. They cannot reach a higher one unless something is very wrong, and then
+// the slow commands and the samples show it.
+const timeAllBelow = time.Millisecond
+
+// slowlog keeps the latest commands that took long.
+type slowlog struct {
+	threshold atomic.Int64 // ns; negative is off
+
+	mu      sync.Mutex
+	maxLen  int         // guarded by mu
+	nextID  int64       // guarded by mu
+	entries []slowEntry // guarded by mu, newest last
+}
+
+type slowEntry struct {
+	id   int64
+	at   time.Time
+	took time.Duration
+	args [][]byte
+	addr string
+	name string
+}
+
+func (sl *slowlog) init(maxLen int) { sl.maxLen = maxLen }
+
+// setSlowlogThreshold changes the threshold, and whether fast commands are
+// timed for it.
+func (s *Server) setSlowlogThreshold(d time.Duration) {
+	s.slow.threshold.Store(int64(d))
+	s.setMode(modeTimeAll, d >= 0 && d < timeAllBelow)
+}
+
+// setMode turns a bit that applies to every connection on or off; it takes
+// effect with each lane's next batch.
+func (s *Server) setMode(m mode, on bool) {
+	if on {
+		s.mode.Or(uint32(m))
+	} else {
+		s.mode.And(^uint32(m))
+	}
+}
+
+// observe adds a command if it took long enough.
+func (sl *slowlog) observe(c *conn, cmd *command, args [][]byte, took time.Duration) {
+	t := sl.threshold.Load()
+	if t < 0 || int64(took) < t || cmd.flags&flagSkipMonitor != 0 {
+		return
+	}
+	e := slowEntry{at: time.Now(), took: took, args: clipArgs(args), addr: c.addr, name: c.meta.Load().name}
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	e.id = sl.nextID
+	sl.nextID++
+	sl.entries = append(sl.entries, e)
+	sl.trim()
+}
+
+// trim drops the oldest entries above maxLen. It must be called with mu held.
+func (sl *slowlog) trim() {
+	if n := len(sl.entries) - sl.maxLen; n > 0 {
+		sl.entries = append(sl.entries[:0:0], sl.entries[n:]...)
+	}
+}
+
+func (sl *slowlog) setMaxLen(n int) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.maxLen = n
+	sl.trim()
+}
+
+// latest returns up to n entries, newest first; n < 0 is all.
+func (sl *slowlog) latest(n int) []slowEntry {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if n < 0 || n > len(sl.entries) {
+		n = len(sl.entries)
+	}
+	out := make([]slowEntry, 0, n)
+	for i := range n {
+		out = append(out, sl.entries[len(sl.entries)-1-i])
+	}
+	return out
+}
+
+// clipArgs copies arguments, shortened as Redis shortens them in the slow log.
+func clipArgs(args [][]byte) [][]byte {
+	n := min(len(args), slowlogMaxArgs)
+	out := make([][]byte, n)
+	for i := range out {
+		if i == n-1 && len(args) > n {
+			out[i] = fmt.Appendf(nil, "... (%d more arguments)", len(args)-n+1)
+			break
+		}
+		a := args[i]
+		if len(a) > slowlogMaxString {
+			out[i] = fmt.Appendf(nil, "%s... (%d more bytes)", a[:slowlogMaxString], len(a)-slowlogMaxString)
+		} else {
+			out[i] = append([]byte(nil), a...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// Stats are counts since the start (or CONFIG RESETSTAT), and states.
+type Stats struct {
+	Clients          int    // connected now
+	Received         uint64 // connections accepted, the refused ones included
+	Rejected         uint64 // connections refused: maxclients, protected mode
+	AcceptErrors     uint64 // failures of accept, such as no descriptors left
+	HandshakeErrors  uint64 // TLS handshakes that failed
+	Commands         uint64 // commands run
+	ErrorReplies     uint64
+	RejectedCommands uint64 // unknown, wrong arity, not allowed
+	BytesIn          uint64
+	BytesOut         uint64
+	ProtocolErrors   uint64
+	AuthFailures     uint64
+	QueryBufferKills uint64 // clients closed for their query buffer's limit
+	OutputKills      uint64 // clients closed for their output buffer's limit
+	TimeoutKills     uint64 // clients closed for idleness or refusing output
+	PubSubMessages   uint64 // messages published
+	Held             int    // connections that hold replies for a commit
+}
+
+// streamStripes is how many sets of counters the connections with goroutines
+// of their own share: enough that they seldom meet.
+const streamStripes = 4
+
+// counters are one stripe of what is counted per batch. Each event loop has
+// its own, so that no two write to the same cache line.
+type counters struct {
+	commands atomic.Uint64
+	errors   atomic.Uint64
+	rejected atomic.Uint64
+	bytesIn  atomic.Uint64
+	bytesOut atomic.Uint64
+	calls    []atomic.Uint64 // by command.index, as the next two
+	passed   []atomic.Uint64 // decisions of limits
+	denied   []atomic.Uint64
+	_        [64]byte
+}
+
+// serverStats are the server's counts.
+type serverStats struct {
+	stripes    []*counters
+	nextStripe atomic.Uint64
+	durations  []histogram // by command.index
+
+	received          atomic.Uint64
+	rejectedClients   atomic.Uint64
+	acceptErrors      atomic.Uint64
+	handshakeErrors   atomic.Uint64
+	protocolErrors    atomic.Uint64
+	authFailures      atomic.Uint64
+	queryBufferKills  atomic.Uint64
+	outputBufferKills atomic.Uint64
+	timeoutKills      atomic.Uint64
+	published         atomic.Uint64
+}
+
+func (st *serverStats) init(t *table, stripes int) {
+	for range stripes {
+		st.stripes = append(st.stripes, &counters{
+			calls:  make([]atomic.Uint64, t.count),
+			passed: make([]atomic.Uint64, t.count),
+			denied: make([]atomic.Uint64, t.count),
+		})
+	}
+	st.durations = make([]histogram, t.count)
+}
+
+// stripe returns the counters of a new lane.
+func (s *Server) stripe() *counters {
+	return s.stats.stripes[s.stats.nextStripe.Add(1)%uint64(len(s.stats.stripes))]
+}
+
+// sum adds up one counter over the stripes.
+func (st *serverStats) sum(pick func(*counters) *atomic.Uint64) uint64 {
+	var n uint64
+	for _, c := range st.stripes {
+		n += pick(c).Load()
+	}
+	return n
+}
+
+// Stats returns the current counts.
+func (s *Server) Stats() Stats {
+	st := &s.stats
+	var held int64
+	s.eachLane(func(l *lane) { held += l.waiting.Load() })
+	return Stats{
+		Clients:          int(s.clients.Load()),
+		Received:         st.received.Load(),
+		Rejected:         st.rejectedClients.Load(),
+		AcceptErrors:     st.acceptErrors.Load(),
+		HandshakeErrors:  st.handshakeErrors.Load(),
+		Commands:         st.sum(func(c *counters) *atomic.Uint64 { return &c.commands }),
+		ErrorReplies:     st.sum(func(c *counters) *atomic.Uint64 { return &c.errors }),
+		RejectedCommands: st.sum(func(c *counters) *atomic.Uint64 { return &c.rejected }),
+		BytesIn:          st.sum(func(c *counters) *atomic.Uint64 { return &c.bytesIn }),
+		BytesOut:         st.sum(func(c *counters) *atomic.Uint64 { return &c.bytesOut }),
+		ProtocolErrors:   st.protocolErrors.Load(),
+		AuthFailures:     st.authFailures.Load(),
+		QueryBufferKills: st.queryBufferKills.Load(),
+		OutputKills:      st.outputBufferKills.Load(),
+		TimeoutKills:     st.timeoutKills.Load(),
+		PubSubMessages:   st.published.Load(),
+		Held:             int(held),
+	}
+}
+
+// Decisions are the outcomes of a command's limit decisions.
+type Decisions struct {
+	Command         string
+	Allowed, Denied uint64
+}
+
+// Decisions returns the outcomes by command, of the commands that have any.
+func (s *Server) Decisions() []Decisions {
+	var out []Decisions
+	s.table.each(func(cmd *command) {
+		d := Decisions{Command: cmd.full}
+		for _, c := range s.stats.stripes {
+			d.Allowed += c.passed[cmd.index].Load()
+			d.Denied += c.denied[cmd.index].Load()
+		}
+		if d.Allowed+d.Denied > 0 {
+			out = append(out, d)
+		}
+	})
+	return out
+}
+
+// decisions returns the outcomes of all commands.
+func (st *serverStats) decisions() (passed, denied uint64) {
+	for _, c := range st.stripes {
+		for i := range c.calls {
+			passed += c.passed[i].Load()
+			denied += c.denied[i].Load()
+		}
+	}
+	return passed, denied
+}
+
+// reset sets every count to zero.
+func (st *serverStats) reset() {
+	for _, c := range st.stripes {
+		for _, n := range []*atomic.Uint64{&c.commands, &c.errors, &c.rejected, &c.bytesIn, &c.bytesOut} {
+			n.Store(0)
+		}
+		for i := range c.calls {
+			c.calls[i].Store(0)
+			c.passed[i].Store(0)
+			c.denied[i].Store(0)
+		}
+	}
+	for i := range st.durations {
+		st.durations[i].reset()
+	}
+	for _, n := range []*atomic.Uint64{&st.received, &st.rejectedClients, &st.acceptErrors, &st.handshakeErrors, &st.protocolErrors,
+		&st.authFailures, &st.queryBufferKills, &st.outputBufferKills, &st.timeoutKills, &st.published} {
+		n.Store(0)
+	}
+}
+
+// histogram counts durations in buckets of powers of two microseconds, as
+// LATENCY HISTOGRAM shows them.
+type histogram struct {
+	count   atomic.Uint64
+	sum     atomic.Uint64 // ns
+	buckets [32]atomic.Uint64
+}
+
+func (h *histogram) add(d time.Duration) {
+	us := uint64(d / time.Microsecond)
+	h.count.Add(1)
+	h.sum.Add(uint64(d))
+	// Bucket i holds up to 2^i µs.
+	i := 0
+	if us > 1 {
+		i = bits.Len64(us - 1)
+	}
+	h.buckets[min(i, len(h.buckets)-1)].Add(1)
+}
+
+func (h *histogram) reset() {
+	h.count.Store(0)
+	h.sum.Store(0)
+	for i := range h.buckets {
+		h.buckets[i].Store(0)
+	}
+}
+
+// record notes how long a command took.
+func (s *Server) record(c *conn, cmd *command, args [][]byte, took time.Duration) {
+	s.stats.durations[cmd.index].add(took)
+	s.slow.observe(c, cmd, args, took)
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(cmd.full, took)
+	}
+}

@@ -1,0 +1,73 @@
+package server
+
+import "github.com/headgate-io/headgate/engine"
+
+// transaction is what MULTI has queued so far.
+type transaction struct {
+	queue   []queued
+	size    int  // bytes of the arguments
+	spoiled bool // a command was refused: EXEC aborts
+	writes  bool
+}
+
+// queued is a command that waits for EXEC.
+type queued struct {
+	cmd  *command
+	args [][]byte
+}
+
+// queuedOverhead is what a queued command takes beside its bytes.
+const queuedOverhead = 64
+
+// enqueue queues a command for EXEC.
+func (c *conn) enqueue(cmd *command, args [][]byte) {
+	if cmd.flags&flagNoMulti != 0 {
+		c.refuse("ERR Command not allowed inside a transaction")
+		return
+	}
+	tx := c.tx
+	tx.size += queuedOverhead
+	for _, a := range args {
+		tx.size += len(a) + queuedOverhead
+	}
+	if tx.size > c.srv.cfg.QueryBufferLimit {
+		c.srv.stats.queryBufferKills.Add(1)
+		c.kill()
+		return
+	}
+	tx.writes = tx.writes || cmd.flags&flagWrite != 0
+	tx.queue = append(tx.queue, queued{cmd, cloneArgs(args)})
+	c.w.Simple("QUEUED")
+}
+
+// watch is a key of WATCH, and its state then.
+type watch struct {
+	key   string
+	state watchedState
+}
+
+// watchedState is what EXEC compares: the stored state of a key, as far as it
+// tells one state from another. A window that has ended meanwhile counts as a
+// change, as an expired key does in Redis.
+type watchedState struct {
+	exists   bool
+	limit    engine.Limit
+	tat      int64
+	frac     uint32
+	window   int64
+	current  int64
+	previous int64
+	entries  int
+	value    engine.Number
+	deadline int64
+}
+
+// stateOf returns the state of key as of now.
+func stateOf(s *engine.Session, now int64, key []byte) watchedState {
+	x, ok := s.Explain(now, key)
+	if !ok {
+		return watchedState{}
+	}
+	deadline, _, _ := s.Deadline(now, key)
+	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.Value, deadline}
+}

@@ -1,0 +1,43 @@
+package server
+
+import "sync"
+
+// workers runs what would take too long on a driver thread: a fixed number of
+// goroutines and a bounded queue. A connection has at most one job at a time.
+type workers struct {
+	jobs chan func()
+	wg   sync.WaitGroup
+}
+
+// workerQueue bounds the jobs that wait; above it a command is refused rather
+// than put off without end.
+const workerQueue = 1024
+
+func newWorkers(n int) *workers {
+	p := &workers{jobs: make(chan func(), workerQueue)}
+	for range n {
+		p.wg.Go(func() {
+			for job := range p.jobs {
+				job()
+			}
+		})
+	}
+	return p
+}
+
+// submit queues job, or returns false when too many wait.
+func (p *workers) submit(job func()) bool {
+	select {
+	case p.jobs <- job:
+		return true
+	default:
+		return false
+	}
+}
+
+// close runs what is queued and ends the goroutines. Nobody may submit any
+// more.
+func (p *workers) close() {
+	close(p.jobs)
+	p.wg.Wait()
+}
