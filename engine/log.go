@@ -169,13 +169,16 @@ func (r *rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words in
 	if left == 0 {
 		return 0, 0
 	}
+	// What a refund takes is still there when the record is resized.
+	_, count := b.span()
+	most := max(left, count-expired)
 	room := b.pairs()
-	if left > room {
-		room = logPairs(left, maxEntries)
-	} else if left <= room/4 {
+	if most > room {
+		room = logPairs(most, maxEntries)
+	} else if most <= room/4 {
 		// Halving only at a quarter keeps a log that swings around a power of
 		// two from being resized at each swing.
-		room = min(room, logPairs(2*left, maxEntries))
+		room = min(room, logPairs(2*most, maxEntries))
 	}
 	return logHeader + 2*room, newest + r.period
 }

@@ -152,7 +152,9 @@ func (r *rule) checkAcquire(buf []byte, now, ttl int64, id leaseID, cost int64) 
 	room := r.burst - cost
 	if others > room {
 		d.Remaining = max(r.burst-used, 0)
-		d.ResetAfter = b.deadline(n-1) - now
+		if n > expired {
+			d.ResetAfter = b.deadline(n-1) - now
+		}
 		d.RetryAfter = Never
 		for i := expired; room >= 0; i++ {
 			if i == own {
