@@ -37,7 +37,7 @@ lint: ## gofmt, go vet, staticcheck
 fmt: ## format the Go sources
 	gofmt -l -w .
 
-bench: build ## measure against Redis and other peers; rewrites docs/benchmarks
+bench: ## measure against Redis and other peers, about half an hour; rewrites bench/results
 	$(GO) run ./bench
 
 clients: build # the client libraries that need no more than Go, Node and Python

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+)
+
+// listeners are the ports of the server; those that are off are nil.
+type listeners struct {
+	plain, secure, unix, http net.Listener
+}
+
+func (l *listeners) close() {
+	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http} {
+		if one != nil {
+			// An error means that its server has closed it.
+			_ = one.Close()
+		}
+	}
+}
+
+// attrs are the addresses for the log.
+func (l *listeners) attrs() (attrs []any) {
+	for _, port := range []struct {
+		name     string
+		listener net.Listener
+	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}} {
+		if port.listener != nil {
+			attrs = append(attrs, port.name, port.listener.Addr().String())
+		}
+	}
+	return attrs
+}
+
+// listen opens every port of c, or none. Errors name the parameter.
+func listen(c *config.Config, files *certs.Reloader) (_ *listeners, err error) {
+	l := new(listeners)
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	keepalive := net.ListenConfig{KeepAlive: c.TCPKeepalive}
+	if c.TCPKeepalive == 0 {
+		keepalive.KeepAlive = -1 // where 0 is a default of 15 seconds
+	}
+	secureName := "listen"
+	if c.TLSListen != "" {
+		secureName = "tls-listen"
+	}
+	for _, port := range []struct {
+		name, address string
+		secure        bool
+		into          *net.Listener
+	}{
+		{"listen", c.PlainListen(), false, &l.plain},
+		{secureName, c.SecureListen(), true, &l.secure},
+		{"http-listen", c.HTTPListen, c.TLS(), &l.http},
+	} {
+		if port.address == "" {
+			continue
+		}
+		tcp, err := keepalive.Listen(context.Background(), "tcp", port.address)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", port.name, err)
+		}
+		*port.into = tcp
+		if port.secure {
+			*port.into = tls.NewListener(tcp, files.TLS())
+		}
+	}
+	if c.UnixSocket != "" {
+		if l.unix, err = listenUnix(c.UnixSocket, fs.FileMode(c.UnixSocketPerm)); err != nil {
+			return nil, fmt.Errorf("unixsocket: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// listenUnix opens a unix socket with the permission bits perm (0: the
+// umask's). A socket that a killed server left behind is replaced; one that
+// answers, or a file that is no socket, is not.
+func listenUnix(name string, perm fs.FileMode) (net.Listener, error) {
+	switch info, err := os.Lstat(name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("%s: %w and is not a socket", name, fs.ErrExist)
+	default:
+		if c, err := net.DialTimeout("unix", name, time.Second); err == nil {
+			return nil, errors.Join(fmt.Errorf("%s: another server answers on it", name), c.Close())
+		}
+		if err := os.Remove(name); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", name)
+	if err != nil {
+		return nil, err
+	}
+	if perm != 0 {
+		if err := os.Chmod(name, perm); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, nil
+}
+
+// tlsFiles are the files of c for a Reloader.
+func tlsFiles(c *config.Config) certs.Files {
+	auth := map[string]tls.ClientAuthType{
+		config.AuthRequired: tls.RequireAndVerifyClientCert,
+		config.AuthOptional: tls.VerifyClientCertIfGiven,
+		config.AuthNone:     tls.NoClientCert,
+	}
+	return certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, ClientAuth: auth[c.TLSAuthClients]}
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+)
+
+func TestServe(t *testing.T) {
+	p := start(t)
+	c := dial(t, "tcp", p.redis)
+	require.Equal(t, "+PONG", c.do("PING"))
+	require.Equal(t, "*5", c.do("CL.THROTTLE", "user:1", "15", "30", "60"))
+	require.Equal(t, 200, p.status("/healthz"))
+	require.Equal(t, 200, p.status("/readyz"))
+	require.Equal(t, 200, p.status("/metrics"))
+	require.Equal(t, 404, p.status("/debug/pprof/"))
+	require.NotContains(t, p.stderr.String(), `"level":"ERROR"`)
+}
+
+// The promise of the README: no flag at all.
+func TestServeDefaults(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:7379", "127.0.0.1:7380"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Skip("somebody uses the default port: ", err)
+		}
+		require.NoError(t, l.Close())
+	}
+	for _, args := range [][]string{{}, {"serve"}} {
+		cmd := command(t, args...)
+		cmd.Env = append(cmd.Env, "HEADGATE_LOG_FORMAT=json")
+		p := startCommand(t, cmd)
+		require.Equal(t, "127.0.0.1:7379", p.redis)
+		require.Equal(t, "127.0.0.1:7380", p.http)
+		require.Equal(t, "+PONG", dial(t, "tcp", "127.0.0.1:7379").do("PING"))
+		p.signal(t, syscall.SIGTERM)
+		require.NoError(t, p.wait(t))
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	busy := l.Addr().String()
+	for _, name := range []string{"listen", "http-listen"} {
+		args := []string{"serve", "--listen=127.0.0.1:0", "--http-listen=127.0.0.1:0", "--" + name + "=" + busy}
+		stderr := fails(t, command(t, args...))
+		require.Contains(t, stderr, name+": listen tcp "+busy+": bind: address already in use")
+		require.Len(t, strings.Split(strings.TrimSpace(stderr), "\n"), 1, "one line")
+	}
+}
+
+func TestConfigurationErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "headgate.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nmaxclients: lots\n"), 0o600))
+	cases := []struct {
+		args []string
+		env  string
+		want string
+	}{
+		{[]string{"serve", "--nonsense"}, "", "unknown flag: --nonsense"},
+		{[]string{"serve", "extra"}, "", `unknown command "extra" for "headgate serve"`},
+		{[]string{"nonsense"}, "", `unknown command "nonsense" for "headgate"`},
+		{[]string{"serve", "--maxclients=lots"}, "", "--maxclients"},
+		{[]string{"serve", "--config", file}, "", file + `:2: maxclients: bad value "lots": want a whole number`},
+		{[]string{"check-config", "--config", file}, "", file + `:2: maxclients`},
+		{[]string{"serve"}, "HEADGATE_MAXCLIENTS=lots", `environment HEADGATE_MAXCLIENTS: maxclients: bad value "lots"`},
+		{[]string{"serve"}, "HEADGATE_NONSENSE=1", "environment HEADGATE_NONSENSE: unknown variable"},
+		{[]string{"serve", "--config=/nowhere/headgate.yaml"}, "", "/nowhere/headgate.yaml: no such file"},
+		{[]string{"serve", "--listen=0.0.0.0:0"}, "", "set requirepass, or protected-mode no"},
+		{[]string{"serve", "--listen=127.0.0.1:0", "--http-listen=", "--tls-cert=/nowhere/c", "--tls-key=/nowhere/k"}, "", "/nowhere/c: no such file"},
+		{[]string{"serve", "--listen=127.0.0.1:0", "--http-listen=", "--unixsocket=/nowhere/s"}, "", "unixsocket: "},
+	}
+	for _, c := range cases {
+		cmd := command(t, c.args...)
+		if c.env != "" {
+			cmd.Env = append(cmd.Env, c.env)
+		}
+		require.Contains(t, fails(t, cmd), c.want, "%v %s", c.args, c.env)
+	}
+}
+
+func TestOpenOnPurpose(t *testing.T) {
+	p := start(t, "--listen=0.0.0.0:0", "--protected-mode=no")
+	_, port, err := net.SplitHostPort(p.redis)
+	require.NoError(t, err)
+	require.Equal(t, "+PONG", dial(t, "tcp", "127.0.0.1:"+port).do("PING"))
+
+	cmd := command(t, "serve", "--log-format=json", "--listen=0.0.0.0:0", "--http-listen=127.0.0.1:0")
+	cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS=secret")
+	p = startCommand(t, cmd)
+	_, port, err = net.SplitHostPort(p.redis)
+	require.NoError(t, err)
+	c := dial(t, "tcp", "127.0.0.1:"+port)
+	require.True(t, strings.HasPrefix(c.do("PING"), "-NOAUTH"))
+	require.Equal(t, "+OK", c.do("AUTH", "secret"))
+	require.Equal(t, "+PONG", c.do("PING"))
+	require.NotContains(t, p.stderr.String(), "secret")
+}
+
+func TestCheckConfigAndVersion(t *testing.T) {
+	cmd := command(t, "check-config", "--maxclients=77")
+	cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS=secret")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^maxclients: 77 +# flag --maxclients$`, string(out))
+	require.Regexp(t, `(?m)^# http-listen: "127.0.0.1:7380"$`, string(out))
+	require.NotContains(t, string(out), "secret")
+
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		out, err = command(t, args...).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(out), "headgate v0.0.0-test (go1.")
+	}
+	out, err = command(t, "serve", "--help").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "--maxmemory-policy")
+	out, err = command(t, "--help").Output()
+	require.NoError(t, err)
+	for _, name := range []string{"serve", "check-config", "bench", "version", "completion"} {
+		require.Contains(t, string(out), "\n  "+name+" ")
+	}
+}
+
+// What a client has sent before the stop is answered, whole, and the program
+// ends with code 0 well before its deadline.
+func TestStopAnswersThePipeline(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := start(t, "--shutdown-timeout=15s")
+		dial(t, "tcp", p.redis) // idle: nothing to wait for
+		c := dial(t, "tcp", p.redis)
+		const n = 2000
+		_, err := c.Write([]byte(strings.Repeat("*1\r\n$4\r\nPING\r\n", n)))
+		require.NoError(t, err)
+		line, err := c.line()
+		require.NoError(t, err)
+		require.Equal(t, "+PONG", line)
+		p.signal(t, sig)
+		begin := time.Now()
+		for i := 1; i < n; i++ {
+			line, err := c.line()
+			require.NoError(t, err, "reply %d", i)
+			require.Equal(t, "+PONG", line)
+		}
+		_, err = c.line()
+		require.ErrorIs(t, err, io.EOF)
+		require.NoError(t, p.wait(t))
+		require.Less(t, time.Since(begin), 10*time.Second)
+		_, err = net.Dial("tcp", p.redis)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	}
+}
+
+// A client that never reads holds the stop up until the deadline, no longer.
+func TestStopCutsOffAtTheDeadline(t *testing.T) {
+	p := start(t, "--shutdown-timeout=500ms")
+	stuck(t, p)
+	p.signal(t, syscall.SIGTERM)
+	begin := time.Now()
+	require.NoError(t, p.wait(t))
+	require.Less(t, time.Since(begin), 5*time.Second)
+}
+
+// stuck connects a client that asks for more than the socket holds and reads
+// none of it.
+func stuck(t *testing.T, p *process) {
+	c := dial(t, "tcp", p.redis)
+	arg := strings.Repeat("x", 500_000)
+	request := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", len(arg), arg)
+	go func() {
+		// Ends when the server or the test closes the connection.
+		_, _ = c.Write([]byte(strings.Repeat(request, 40)))
+	}()
+	time.Sleep(300 * time.Millisecond)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := start(t, "--shutdown-timeout=1h")
+	stuck(t, p)
+	p.signal(t, syscall.SIGTERM)
+	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), `"stopping"`) }, waitLimit, 5*time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
+	require.False(t, p.ended(), "it waits for the client")
+	require.Equal(t, 503, p.status("/readyz"), "HTTP answers to the last, and sends no traffic")
+	p.signal(t, syscall.SIGTERM)
+	begin := time.Now()
+	require.Error(t, p.wait(t))
+	require.Less(t, time.Since(begin), 5*time.Second)
+}
+
+func TestShutdownCommand(t *testing.T) {
+	p := start(t)
+	c := dial(t, "tcp", p.redis)
+	_, err := fmt.Fprint(c, "*1\r\n$8\r\nSHUTDOWN\r\n")
+	require.NoError(t, err)
+	_, err = c.line()
+	require.ErrorIs(t, err, io.EOF, "as in Redis, a stop that works has no reply")
+	require.NoError(t, p.wait(t))
+}
+
+func TestKilledServerRestartsOnItsPort(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "headgate.sock")
+	p := start(t, "--unixsocket", socket)
+	c := dial(t, "tcp", p.redis)
+	require.Equal(t, "+PONG", c.do("PING"))
+	p.signal(t, syscall.SIGKILL)
+	require.Error(t, p.wait(t))
+	again := start(t, "--listen", p.redis, "--http-listen", p.http, "--unixsocket", socket)
+	require.Equal(t, p.redis, again.redis)
+	require.Equal(t, "+PONG", dial(t, "tcp", again.redis).do("PING"))
+	require.Equal(t, "+PONG", dial(t, "unix", socket).do("PING"))
+}
+
+func TestUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "headgate.sock")
+	p := start(t, "--unixsocket", socket, "--unixsocketperm=700")
+	require.Equal(t, "+PONG", dial(t, "unix", socket).do("PING"))
+	info, err := os.Stat(socket)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	stderr := fails(t, command(t, "serve", "--listen=", "--http-listen=", "--unixsocket", socket))
+	require.Contains(t, stderr, "another server answers on it")
+	require.Equal(t, "+PONG", dial(t, "unix", socket).do("PING"), "and still does")
+
+	p.signal(t, syscall.SIGTERM)
+	require.NoError(t, p.wait(t))
+	require.NoFileExists(t, socket)
+
+	require.NoError(t, os.WriteFile(socket, []byte("precious"), 0o600))
+	stderr = fails(t, command(t, "serve", "--listen=", "--http-listen=", "--unixsocket", socket))
+	require.Contains(t, stderr, "is not a socket")
+	require.FileExists(t, socket)
+}
+
+func TestConfigSetReachesTheServer(t *testing.T) {
+	p := start(t, "--maxclients=50")
+	c := dial(t, "tcp", p.redis)
+	require.Equal(t, "+OK", c.do("CONFIG", "SET", "maxclients", "1", "requirepass", "secret"))
+	extra := dial(t, "tcp", p.redis)
+	line, err := extra.line()
+	require.NoError(t, err)
+	require.Equal(t, "-ERR max number of clients reached", line)
+	require.Equal(t, "+OK", c.do("CONFIG", "SET", "maxclients", "50"))
+	require.True(t, strings.HasPrefix(dial(t, "tcp", p.redis).do("PING"), "-NOAUTH"))
+	require.Equal(t, "-ERR CONFIG SET failed (possibly related to argument 'shards') - can't set immutable config",
+		c.do("CONFIG", "SET", "shards", "8"))
+}
+
+func TestTLSAndReloadOnSIGHUP(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	authority := certstest.New(t)
+	authority.Write(t, "first", cert, key)
+	p := start(t, "--tls-cert", cert, "--tls-key", key, "--tls-listen=127.0.0.1:0")
+	require.Equal(t, "+PONG", dial(t, "tcp", p.redis).do("PING"), "listen stays plain")
+
+	name := func(address string) string {
+		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		require.NoError(t, err)
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	secure := func() *client {
+		conn, err := tls.Dial("tcp", p.secure, &tls.Config{InsecureSkipVerify: true})
+		require.NoError(t, err)
+		return newClient(t, conn)
+	}
+	old := secure()
+	require.Equal(t, "+PONG", old.do("PING"))
+	require.Equal(t, "first", name(p.secure))
+
+	require.NoError(t, os.WriteFile(cert, []byte("garbage"), 0o600))
+	p.signal(t, syscall.SIGHUP)
+	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "not usable") }, waitLimit, 5*time.Millisecond)
+	require.Equal(t, "first", name(p.secure))
+
+	authority.Write(t, "second", cert, key)
+	p.signal(t, syscall.SIGHUP)
+	require.Eventually(t, func() bool { return name(p.secure) == "second" && name(p.http) == "second" }, waitLimit, 5*time.Millisecond)
+	require.Equal(t, "+PONG", old.do("PING"))
+	require.Equal(t, "+PONG", secure().do("PING"))
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server"
+	hghttp "github.com/headgate-io/headgate/server/http"
+)
+
+// serverConfig is the part of c that the Redis front is configured with.
+func serverConfig(c *config.Config) server.Config {
+	return server.Config{
+		Version:           buildVersion(),
+		IOThreads:         c.IOThreads,
+		RequirePass:       c.RequirePass,
+		Protected:         c.ProtectClients(),
+		MaxClients:        c.MaxClients,
+		Timeout:           c.Timeout,
+		WriteTimeout:      orNever(c.WriteTimeout),
+		TCPKeepAlive:      orNever(c.TCPKeepalive),
+		MaxArgs:           c.MaxArgs,
+		MaxBulk:           int(c.ProtoMaxBulkLen),
+		QueryBufferLimit:  int(c.ClientQueryBufferLimit),
+		OutputBufferSoft:  int(c.ClientOutputBufferSoftLimit),
+		OutputBufferLimit: int(c.ClientOutputBufferLimit),
+		MaxHeldReplies:    c.MaxHeldReplies,
+		SlowlogThreshold:  c.SlowlogLogSlowerThan,
+		SlowlogMaxLen:     c.SlowlogMaxLen,
+	}
+}
+
+// orNever turns the parameters' 0 for "never" into server.Config's -1, where 0
+// is the default.
+func orNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// source reads the metrics from the parts of the process.
+type source struct {
+	front  *server.Server
+	engine *engine.Engine
+}
+
+var _ hghttp.Source = (*source)(nil)
+
+// Metrics implements hghttp.Source.
+func (s *source) Metrics() hghttp.Metrics {
+	clients, keys := s.front.Stats(), s.engine.Stats()
+	m := hghttp.Metrics{
+		Commands:    clients.Commands,
+		Connections: clients.Clients,
+		Accepted:    clients.Received,
+		Rejected:    clients.Rejected,
+		InputBytes:  clients.BytesIn,
+		OutputBytes: clients.BytesOut,
+
+		Keys:           keys.Keys,
+		MemoryBytes:    keys.Bytes,
+		MaxMemoryBytes: keys.MaxBytes,
+		Evicted:        keys.Evicted,
+		Expired:        keys.Expired,
+
+		ClockSkew: s.engine.Clock().Skew().Seconds(),
+	}
+	for _, d := range s.front.Decisions() {
+		m.Decisions = append(m.Decisions,
+			hghttp.Decisions{Command: d.Command, Outcome: "allowed", Count: d.Allowed},
+			hghttp.Decisions{Command: d.Command, Outcome: "denied", Count: d.Denied})
+	}
+	return m
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// binary is the program under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "headgate-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "headgate")
+	args := append([]string{"build"}, raceFlags...)
+	build := exec.Command("go", append(args, "-ldflags", "-X main.version=v0.0.0-test", "-o", binary, ".")...)
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// waitLimit bounds every wait for a process. It is far above what any takes.
+const waitLimit = 20 * time.Second
+
+// command prepares the program with an environment without HEADGATE_ variables
+// of the person who runs the tests.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HEADGATE_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// fails runs the program, which must exit with code 1 by itself, and returns
+// what it printed on standard error.
+func fails(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	var stderr output
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	timer := time.AfterFunc(waitLimit, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "stderr: %s", stderr.String())
+	require.Equal(t, 1, exit.ExitCode(), "stderr: %s", stderr.String())
+	return stderr.String()
+}
+
+// output collects what a process prints and can be read meanwhile.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// process is a running server.
+type process struct {
+	cmd    *exec.Cmd
+	stderr output
+	exited chan error
+	// Addresses, from its log.
+	redis, secure, http string
+}
+
+// start starts a server on ports of its own, unless args say otherwise, and
+// waits until it is ready.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	return startCommand(t, command(t, append([]string{"serve", "--log-format=json",
+		"--listen=127.0.0.1:0", "--http-listen=127.0.0.1:0"}, args...)...))
+}
+
+func startCommand(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, exited: make(chan error, 1)}
+	cmd.Stderr = &p.stderr
+	require.NoError(t, cmd.Start())
+	go func() { p.exited <- cmd.Wait(); close(p.exited) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // an error means that it has ended
+		<-p.exited
+		if t.Failed() {
+			t.Logf("stderr of %v:\n%s", cmd.Args, p.stderr.String())
+		}
+	})
+	require.Eventually(t, func() bool { return p.ready() || p.ended() }, waitLimit, 5*time.Millisecond)
+	require.False(t, p.ended(), "stderr: %s", p.stderr.String())
+	return p
+}
+
+// ready looks for the log line that tells the addresses.
+func (p *process) ready() bool {
+	for line := range strings.Lines(p.stderr.String()) {
+		var entry struct{ Msg, Listen, TLS, HTTP string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "ready" {
+			p.redis, p.secure, p.http = entry.Listen, entry.TLS, entry.HTTP
+			return true
+		}
+	}
+	return false
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal sends sig.
+func (p *process) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(sig))
+}
+
+// wait waits for the end of the process and returns the error of exec.Wait.
+func (p *process) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-p.exited:
+		return err
+	case <-time.After(waitLimit):
+		t.Fatal("the process does not end")
+		return nil
+	}
+}
+
+// client is a connection of the Redis protocol for commands with one-line
+// replies.
+type client struct {
+	t *testing.T
+	net.Conn
+	in *bufio.Reader
+}
+
+func dial(t *testing.T, network, address string) *client {
+	t.Helper()
+	conn, err := net.Dial(network, address)
+	require.NoError(t, err)
+	return newClient(t, conn)
+}
+
+func newClient(t *testing.T, conn net.Conn) *client {
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(waitLimit)))
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+// do sends a command and returns the first line of its reply.
+func (c *client) do(args ...string) string {
+	c.t.Helper()
+	_, err := fmt.Fprintf(c, "*%d\r\n", len(args))
+	require.NoError(c.t, err)
+	for _, a := range args {
+		_, err := fmt.Fprintf(c, "$%d\r\n%s\r\n", len(a), a)
+		require.NoError(c.t, err)
+	}
+	line, err := c.line()
+	require.NoError(c.t, err)
+	return line
+}
+
+func (c *client) line() (string, error) {
+	line, err := c.in.ReadString('\n')
+	return strings.TrimSuffix(line, "\r\n"), err
+}
+
+// status asks the HTTP port for the status of a path; 0 if it does not answer.
+func (p *process) status(path string) int {
+	r, err := http.Get("http://" + p.http + path)
+	if err != nil {
+		return 0
+	}
+	r.Body.Close()
+	return r.StatusCode
+}
