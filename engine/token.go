@@ -52,14 +52,9 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 	}
 
 	room := r.capacity // what a call may fill with no wait
-	if o.Debt > 0 {
-		room = times(uint64(r.burst)+uint64(o.Debt), r.num, r.den)
-	}
-	reach := room // what it may fill at all
+	reach := room      // what it may fill at all
 	if o.Debt > 0 || o.Wait > 0 {
-		most := span{ns: maxSpan}
-		room = shorter(room, most)
-		reach = shorter(room.add(span{ns: uint64(max(o.Wait, 0))}), most)
+		room, reach = r.extended(o)
 	}
 
 	if o.AtMost && !o.Force {
@@ -94,7 +89,7 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 	d.ResetAfter = charged.ceil()
 	if r.limit.Algorithm == Leaky {
 		d.Delay = used.ceil()
-	} else if !o.Force {
+	} else if o.Wait > 0 && !o.Force {
 		d.Delay = charged.sub(room).ceil()
 	}
 	if o.Peek {
@@ -104,6 +99,16 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 }
 
 var noOptions Options
+
+// extended returns how far Debt lets a call fill the bucket, and how far Wait
+// lets it beyond that.
+func (r *rule) extended(o *Options) (room, reach span) {
+	room, most := r.capacity, span{ns: maxSpan}
+	if o.Debt > 0 {
+		room = shorter(times(uint64(r.burst)+uint64(o.Debt), r.num, r.den), most)
+	}
+	return room, shorter(room.add(span{ns: uint64(max(o.Wait, 0))}), most)
+}
 
 // tokenRefund answers a cost of 0 or less: a look, or a refund that stops at
 // full.
