@@ -13,5 +13,5 @@ local new = tat + interval * tonumber(ARGV[3])
 if new - now > window then
   return {0, math.floor((window - (tat - now)) / interval)}
 end
-redis.call('SET', KEYS[1], string.format('%.0f', new), 'PX', math.ceil((new - now) / 1000))
+redis.call('SET', KEYS[1], string.format('%.0f', new), 'PX', math.max(1, math.ceil((new - now) / 1000)))
 return {1, math.floor((window - (new - now)) / interval)}

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -46,13 +48,13 @@ type bench struct {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	b := &bench{keys: 1_000_000, runs: 7, runTime: 3 * time.Second, overload: time.Minute, progress: stderr}
+	b := &bench{keys: 1_000_000, overload: time.Minute, progress: stderr}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.BoolVar(&b.quick, "quick", false, "short runs of the speed rows; print the result, store nothing")
 	fs.BoolVar(&b.huge, "huge", true, "include the rows with 10 million keys")
-	fs.IntVar(&b.runs, "runs", b.runs, "runs of each measurement")
-	fs.DurationVar(&b.runTime, "run-time", b.runTime, "length of one run")
+	fs.IntVar(&b.runs, "runs", 0, "runs of each measurement; default 7, with -quick 3")
+	fs.DurationVar(&b.runTime, "run-time", 0, "length of one run; default 3s, with -quick 1s")
 	fs.StringVar(&b.bin.headgate, "headgate", "", "headgate `program`; default: build it")
 	fs.StringVar(&b.bin.redisServer, "redis-server", "redis-server", "redis-server `program`")
 	fs.StringVar(&b.bin.redisCell, "redis-cell", os.Getenv("BENCH_REDIS_CELL"), "redis-cell `module`; default $BENCH_REDIS_CELL")
@@ -66,9 +68,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return err
 	}
+	runs, runTime := 7, 3*time.Second
 	if b.quick {
-		b.runs, b.runTime, b.overload, b.huge = 3, time.Second, 10*time.Second, false
+		runs, runTime, b.overload, b.huge = 3, time.Second, 10*time.Second, false
 	}
+	b.runs, b.runTime = cmp.Or(b.runs, runs), cmp.Or(b.runTime, runTime)
 	selected, err := selectParts(*only, b.quick)
 	if err != nil {
 		return err
@@ -159,6 +163,10 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 	}
 	defer os.RemoveAll(dir)
 	b.peers, rep.Notes = peers(b.bin)
+	if b.quick {
+		b.peers = slices.DeleteFunc(b.peers, func(p *peer) bool { return p.extra })
+		rep.Notes = []string{"a quick run leaves out the peers without a target"}
+	}
 	defer b.stopPeers()
 	for _, step := range []struct {
 		part string

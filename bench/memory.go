@@ -84,7 +84,7 @@ func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, er
 		}
 	}
 	for _, p := range b.peers {
-		if p.name == headgate || !p.fill || p.name == throttlecrab { // throttlecrab has no INFO
+		if p.name == headgate || !p.fill || p.lockstep { // throttlecrab, which is, has no INFO
 			continue
 		}
 		row := &memoryRow{Label: p.label, Keys: uint64(b.keys)}
@@ -122,7 +122,7 @@ func (b *bench) measureFill(ctx context.Context, row *memoryRow, start func() (*
 	if err != nil {
 		return err
 	}
-	if err := fillKeys(ctx, p, command, row.Keys); err != nil {
+	if err := fillKeys(ctx, p, command, row.Keys, fillPipeline); err != nil {
 		return err
 	}
 	size, err := p.cli("DBSIZE")

@@ -52,6 +52,11 @@ type peer struct {
 	check func(key string, n, seconds int) []string
 	// fill says that the million keys are to be created before measuring.
 	fill bool
+	// lockstep servers answer a pipeline in one packet per reply and wait for
+	// delayed acknowledgements in between, so they are filled without one.
+	lockstep bool
+	// extra peers have no target and are left out of quick runs.
+	extra bool
 
 	*process
 }
@@ -83,7 +88,7 @@ func peers(bin paths) (list []*peer, notes []string) {
 			check: func(key string, _, _ int) []string { return []string{"INCR", key} }},
 		&peer{name: redisPING, label: "Redis PING", start: plain(redisPING),
 			check: func(string, int, int) []string { return []string{"PING"} }},
-		&peer{name: redisGCRA, label: "Redis + Lua GCRA", fill: true, start: plain(redisGCRA),
+		&peer{name: redisGCRA, label: "Redis + Lua GCRA", fill: true, extra: true, start: plain(redisGCRA),
 			prepare: func(p *peer) error {
 				return p.loadScript(gcraLua, func(n, seconds int) string {
 					return strconv.FormatFloat(float64(seconds)*1e6/float64(n), 'g', -1, 64)
@@ -91,13 +96,13 @@ func peers(bin paths) (list []*peer, notes []string) {
 			}},
 	)
 	if bin.redisCell != "" {
-		list = append(list, &peer{name: redisCell, label: "Redis + redis-cell", fill: true,
+		list = append(list, &peer{name: redisCell, label: "Redis + redis-cell", fill: true, extra: true,
 			start: redis("--loadmodule", bin.redisCell)(redisCell), check: throttleArgs("CL.THROTTLE", 1)})
 	} else {
 		notes = append(notes, "redis-cell is left out: no module given (-redis-cell or BENCH_REDIS_CELL)")
 	}
 	if bin.throttlecrab != "" {
-		list = append(list, &peer{name: throttlecrab, label: "throttlecrab THROTTLE", fill: true,
+		list = append(list, &peer{name: throttlecrab, label: "throttlecrab THROTTLE", fill: true, lockstep: true, extra: true,
 			start: func(dir string) (*process, error) { return startThrottlecrab(dir, bin.throttlecrab) },
 			check: throttleArgs("THROTTLE", 0)})
 	} else {

@@ -50,7 +50,7 @@ func (r *report) markdown() string {
 	for _, note := range r.Notes {
 		line("Note: %s.", note)
 	}
-	line("\n## Targets\n\n| | measured | floor | goal | | |\n|---|---|---|---|---|---|")
+	line("\n## Targets\n\n| | measured | floor | goal | reached | |\n|---|---|---|---|---|---|")
 	for _, t := range r.Targets {
 		line("| %s | **%s%s** | %s | %s | %s | %s |", t.Name, number(t.Value), t.Unit, number(t.Floor), number(t.Goal), t.mark(), t.Detail)
 	}

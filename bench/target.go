@@ -58,9 +58,6 @@ func (r *report) targets() []target {
 	for _, m := range r.Memory {
 		list = append(list, m.targets()...)
 	}
-	if r.Trace != nil {
-		list = append(list, r.Trace.targets()...)
-	}
 	return list
 }
 

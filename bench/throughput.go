@@ -100,7 +100,7 @@ type lane struct {
 
 // calibrate finds how many commands fill a run's time, and warms up.
 func (b *bench) calibrate(ctx context.Context, l *lane, sc scenario) (int, error) {
-	const first = 40_000
+	const first = 20_000
 	s, err := redisBenchmark(ctx, l.process, first, sc.Pipeline, b.keys, l.command)
 	if err != nil {
 		return 0, err
@@ -114,13 +114,20 @@ func (b *bench) fill(ctx context.Context, p *peer) error {
 		return nil
 	}
 	command := p.check("key:"+load.Placeholder, limit, period)
-	return fillKeys(ctx, p.process, command, uint64(b.keys))
+	pipeline := fillPipeline
+	if p.lockstep {
+		pipeline = 1
+	}
+	return fillKeys(ctx, p.process, command, uint64(b.keys), pipeline)
 }
 
+// fillPipeline keeps any server busy.
+const fillPipeline = 64
+
 // fillKeys sends command once for each of n keys.
-func fillKeys(ctx context.Context, p *process, command []string, n uint64) error {
+func fillKeys(ctx context.Context, p *process, command []string, n uint64, pipeline int) error {
 	res, err := load.Run(ctx, load.Config{
-		Addr: p.addr, Clients: 8, Pipeline: 64, Command: command,
+		Addr: p.addr, Clients: 16, Pipeline: pipeline, Command: command,
 		Keys: n, Count: int64(n), Distribution: load.Sequential, Duration: time.Hour,
 	})
 	if err != nil {

@@ -106,14 +106,6 @@ type traceRow struct {
 	WorstAdmitted   int64   `json:"sliding_worst_admitted_in_a_period"`
 }
 
-func (t *traceRow) targets() []target {
-	return []target{
-		{Name: "sliding: calls decided wrongly (Cloudflare: 0.003 %)", Value: t.CountedWrong, Unit: " %", Floor: cloudflareWrong, Goal: cloudflareWrong, AtMost: true,
-			Detail: fmt.Sprintf("%d calls of %d sources", t.Calls, t.Sources)},
-		{Name: "sliding: mean error of the rate (Cloudflare: 6 %)", Value: t.RateError, Unit: " %", Floor: cloudflareError, Goal: cloudflareError, AtMost: true},
-	}
-}
-
 func (t *traceRow) write(line func(string, ...any)) {
 	line("\n## Sliding counter against the exact log\n")
 	line("%d calls of %d sources over %s, limit %d per %s.\n", t.Calls, t.Sources, t.Span.Round(time.Second), traceLimit, tracePeriod)
