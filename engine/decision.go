@@ -36,14 +36,16 @@ type Options struct {
 	Peek bool
 	// Force charges the cost even into debt; the call always passes.
 	Force bool
-	// AtMost grants what is there, up to the cost.
+	// AtMost grants what is there, up to the cost; with nothing there the call
+	// is denied, and RetryAfter is when one unit is there. Force overrides it.
 	AtMost bool
-	// Wait admits, charged now, what can run within this many ns.
+	// Wait admits, charged now, what would pass within this many ns. Token and
+	// leaky only: a window or log admits what fits now. 0 or less is none.
 	Wait int64
-	// Debt admits down to -Debt units.
+	// Debt admits down to -Debt units. 0 or less is none.
 	Debt int64
 }
 
-// maxInstant bounds every stored time: 2^62 ns is the year 2116, and leaves
-// room to add two bounded spans without wrapping an int64.
+// maxInstant is where the clock ends for decisions: 2^62 ns is the year 2116,
+// and leaves room to add a bounded span, 100 years, without wrapping an int64.
 const maxInstant = math.MaxInt64 / 2

@@ -30,7 +30,6 @@ var (
 
 	// ErrFull is returned when the table has reached its memory bound and
 	// nothing may be evicted for a new key.
-	//lint:ignore ST1005 the text that every Redis client knows
 	ErrFull = shard.ErrFull
 
 	// ErrKeyTooLong is returned for a key above shard.MaxKey bytes, 64 KiB.
