@@ -2,35 +2,99 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// acceptCheck is how soon the acceptor sees that somebody has closed its
+// listener behind the server's back. Shutdown wakes it at once.
+const acceptCheck = time.Second
+
 // acceptRaw accepts connections of a TCP listener and hands their descriptors
-// to the loops. The runtime waits for the listener; an accepted descriptor
-// never enters the runtime's poller.
+// to the loops, so that an accepted descriptor never enters the runtime's
+// poller. The runtime does not let others wait for its listeners: a duplicate
+// is polled for that.
 func (s *Server) acceptRaw(ln *net.TCPListener) error {
 	raw, err := ln.SyscallConn()
 	if err != nil {
 		return err
 	}
+	watched, stop, err := watchable(raw)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(watched)
+	defer unix.Close(stop)
+	accepting := make(chan struct{})
+	defer func() { <-accepting }()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		defer close(accepting)
+		select {
+		case <-s.end:
+			one := [8]byte{1}
+			_, _ = unix.Write(stop, one[:]) // cannot be full
+		case <-over:
+		}
+	}()
 	var backoff acceptBackoff
+	fds := []unix.PollFd{{Fd: int32(watched), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, int(acceptCheck/time.Millisecond)); err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("poll listener: %w", err)
+		}
+		select {
+		case <-s.end:
+			return net.ErrClosed
+		default:
+		}
+		if err := s.acceptReady(raw, &backoff); err != nil {
+			return err
+		}
+	}
+}
+
+// watchable returns a duplicate of a listener's descriptor, and an eventfd to
+// end the wait for it.
+func watchable(raw syscall.RawConn) (watched, stop int, err error) {
+	if ctlErr := raw.Control(func(fd uintptr) {
+		watched, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+	}); ctlErr != nil {
+		return 0, 0, ctlErr
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("duplicate listener: %w", err)
+	}
+	if stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		unix.Close(watched)
+		return 0, 0, fmt.Errorf("create eventfd: %w", err)
+	}
+	return watched, stop, nil
+}
+
+// acceptReady accepts the connections that are there. Its error ends the
+// acceptor.
+func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error {
 	for {
 		var fd int
 		var peer unix.Sockaddr
 		var acceptErr error
-		err := raw.Read(func(lfd uintptr) bool {
+		if err := raw.Control(func(lfd uintptr) {
 			fd, peer, acceptErr = unix.Accept4(int(lfd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-			return !errors.Is(acceptErr, unix.EAGAIN)
-		})
-		if err != nil {
+		}); err != nil {
 			return err // the listener is closed
 		}
+		if errors.Is(acceptErr, unix.EAGAIN) {
+			return nil
+		}
 		if acceptErr != nil {
-			if err := s.acceptFailed(acceptErr, &backoff); err != nil {
+			if err := s.acceptFailed(acceptErr, backoff); err != nil {
 				return err
 			}
 			continue

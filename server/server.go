@@ -63,6 +63,7 @@ type Server struct {
 	ended     bool                  // guarded by endMu
 	listeners map[net.Listener]bool // guarded by endMu
 	streams   map[*stream]bool      // guarded by endMu
+	serving   sync.WaitGroup        // calls of Serve
 	streamsWG sync.WaitGroup
 	end       chan struct{} // closed when Shutdown begins
 }
@@ -137,6 +138,8 @@ func (s *Server) serve(ln net.Listener, accept func() error) error {
 		return ErrClosed
 	}
 	s.listeners[ln] = true
+	s.serving.Add(1)
+	defer s.serving.Done()
 	s.endMu.Unlock()
 	err := accept()
 	s.endMu.Lock()
@@ -308,6 +311,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		ln.Close()
 	}
 	s.endMu.Unlock()
+	// No acceptor may hand over a connection once its loop has stopped.
+	s.serving.Wait()
 	s.unpause()
 	s.eachStream((*stream).stop)
 	s.stopLoops()
