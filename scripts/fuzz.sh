@@ -5,8 +5,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-for package in $(go list ./...); do
-	go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; } | while read -r target; do
+packages=$(go list ./...)
+for package in $packages; do
+	targets=$(go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; })
+	for target in $targets; do
 		echo "fuzz $package $target"
 		go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$package"
 	done

@@ -295,3 +295,69 @@ func TestTLSAndReloadOnSIGHUP(t *testing.T) {
 	require.Equal(t, "+PONG", old.do("PING"))
 	require.Equal(t, "+PONG", secure().do("PING"))
 }
+
+// What the metrics say is what the clients did.
+func TestMetricsOfARun(t *testing.T) {
+	p := start(t, "--maxmemory=64mb", "--pprof=yes")
+	c := dial(t, "tcp", p.redis)
+	for range 5 {
+		require.Equal(t, "*5", c.do("CL.THROTTLE", "k", "2", "1", "3600"))
+		for range 5 {
+			_, err := c.line()
+			require.NoError(t, err)
+		}
+	}
+	body := p.get(t, "/metrics")
+	for _, line := range []string{
+		`headgate_decisions_total{command="cl.throttle",outcome="allowed"} 3`,
+		`headgate_decisions_total{command="cl.throttle",outcome="denied"} 2`,
+		"headgate_connections 1", "headgate_connections_accepted_total 1", "headgate_commands_total 5",
+		"headgate_keys 1", "headgate_memory_limit_bytes 6.7108864e+07",
+	} {
+		require.Contains(t, body, line+"\n")
+	}
+	require.Contains(t, body, `headgate_build_info{goversion="go1.`)
+	require.Contains(t, body, `version="v0.0.0-test"} 1`)
+	require.Equal(t, 200, p.status("/debug/pprof/"))
+}
+
+func TestWithoutHTTP(t *testing.T) {
+	p := start(t, "--http-listen=")
+	require.Empty(t, p.http)
+	require.Equal(t, "+PONG", dial(t, "tcp", p.redis).do("PING"))
+}
+
+// A log whose reader has gone, as after a crash of what collects it, does not
+// take the server along.
+func TestLogNobodyReads(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	address := freeAddress(t)
+	cmd := command(t, "serve", "--listen", address, "--http-listen=", "--shutdown-timeout=1s")
+	cmd.Stderr = writer
+	require.NoError(t, cmd.Start())
+	require.NoError(t, writer.Close())
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }() // an error means that it has ended
+	_, err = reader.Read(make([]byte, 1))     // the line "ready"
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	c := dial(t, "tcp", address)
+	require.Equal(t, "+PONG", c.do("PING"))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM)) // logs "stopping"
+	select {
+	case err := <-exited:
+		require.NoError(t, err, "a clean end, not one by SIGPIPE")
+	case <-time.After(waitLimit):
+		t.Fatal("the process does not end")
+	}
+}
+
+// freeAddress returns an address that nobody listens on at the moment.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -215,4 +216,16 @@ func (p *process) status(path string) int {
 	}
 	r.Body.Close()
 	return r.StatusCode
+}
+
+// get asks the HTTP port for a page.
+func (p *process) get(t *testing.T, path string) string {
+	t.Helper()
+	r, err := http.Get("http://" + p.http + path)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, r.StatusCode)
+	return string(body)
 }

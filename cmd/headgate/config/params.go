@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 // Param is one row of the table of parameters.
@@ -179,12 +181,12 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.Shards, 1, 1 << 16} },
 	},
 	{
-		Name: "log-max-entries", Section: store, Default: "1000",
+		Name: "log-max-entries", Section: store, Default: strconv.Itoa(engine.DefaultLogMaxEntries),
 		Doc:   "Timestamps that a key of the log algorithm may hold.",
-		Value: func(c *Config) Value { return integer{&c.LogMaxEntries, 1, 8192} },
+		Value: func(c *Config) Value { return integer{&c.LogMaxEntries, 1, engine.MaxLogMaxEntries} },
 	},
 	{
-		Name: "top-k", Section: store, Default: "128",
+		Name: "top-k", Section: store, Default: strconv.Itoa(engine.DefaultTopK),
 		Doc:   "Keys that each ranking of RL.TOP follows.",
 		Value: func(c *Config) Value { return integer{&c.TopK, 1, 10_000} },
 	},
