@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+)
+
+// benchKeys returns n keys of 16 bytes.
+func benchKeys(n int) [][]byte {
+	keys := make([][]byte, n)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "key:%012d", i)
+	}
+	return keys
+}
+
+// BenchmarkDecide is one decision in process: hash, lock, find, decide, write,
+// unlock. 20 000 keys fit the last-level cache.
+func BenchmarkDecide(b *testing.B) {
+	for _, a := range eachAlgorithm {
+		b.Run(a.String(), func(b *testing.B) { benchmarkDecide(b, 20_000, perMinute(a, 1000)) })
+	}
+}
+
+// BenchmarkDecide10M is BenchmarkDecide over ten million identities, where
+// every key is a cache miss.
+func BenchmarkDecide10M(b *testing.B) {
+	benchmarkDecide(b, 10_000_000, Limit{Limit: 1000, Period: 60 * minute})
+}
+
+func benchmarkDecide(b *testing.B, n int, l Limit) {
+	s := New(Config{}).NewSession()
+	keys := benchKeys(n)
+	var o Options
+	for _, k := range keys {
+		if _, err := s.Decide(start, k, l, 1, &o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	now := start
+	i := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		i = i*6364136223846793005 + 1442695040888963407
+		now += 1000
+		if _, err := s.Decide(now, keys[(i>>33)%uint64(n)], l, 1, &o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
