@@ -1,0 +1,354 @@
+package server
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// keyspaceCommands are Redis's commands on keys, whatever state they hold.
+func keyspaceCommands() []command {
+	one := keySpec{first: 1, last: 1, step: 1}
+	many := keySpec{first: 1, last: -1, step: 1}
+	read := flagReadonly | flagFast
+	write := flagWrite | flagFast
+	const group = "generic"
+	const expireSyntax = " [NX | XX | GT | LT]"
+	return []command{
+		{name: "del", arity: -2, flags: write, keys: many, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(N), N the number of keys", summary: "Deletes keys: their limits are full again.",
+			syntax: "key [key ...]", handler: cmdDel},
+		{name: "unlink", arity: -2, flags: write, keys: many, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(N), N the number of keys", summary: "Deletes keys, as DEL.",
+			syntax: "key [key ...]", handler: cmdDel},
+		{name: "exists", arity: -2, flags: read, keys: many, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(N), N the number of keys", summary: "Counts the keys that exist.",
+			syntax: "key [key ...]", handler: cmdExists},
+		{name: "touch", arity: -2, flags: read, keys: many, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(N), N the number of keys", summary: "Counts the keys that exist; states have no access time.",
+			syntax: "key [key ...]", handler: cmdExists},
+		{name: "type", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Tells what a key holds: an algorithm's state, slots, or string for a counter.",
+			syntax: "key", handler: cmdType},
+		{name: "ttl", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Returns the seconds until a key expires.", syntax: "key", handler: cmdTTL},
+		{name: "pttl", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Returns the milliseconds until a key expires.", syntax: "key", handler: cmdPTTL},
+		{name: "expiretime", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Returns the Unix time in seconds at which a key expires.", syntax: "key", handler: cmdExpireTime},
+		{name: "pexpiretime", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Returns the Unix time in milliseconds at which a key expires.", syntax: "key", handler: cmdPExpireTime},
+		{name: "expire", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Sets the TTL of a counter in seconds; other keys expire by themselves.",
+			syntax: "key seconds" + expireSyntax, handler: expireCommand(time.Second, false)},
+		{name: "pexpire", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Sets the TTL of a counter in milliseconds; other keys expire by themselves.",
+			syntax: "key milliseconds" + expireSyntax, handler: expireCommand(time.Millisecond, false)},
+		{name: "expireat", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Sets the expiry of a counter to a Unix time in seconds.",
+			syntax: "key unix-time-seconds" + expireSyntax, handler: expireCommand(time.Second, true)},
+		{name: "pexpireat", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Sets the expiry of a counter to a Unix time in milliseconds.",
+			syntax: "key unix-time-milliseconds" + expireSyntax, handler: expireCommand(time.Millisecond, true)},
+		{name: "persist", arity: 2, flags: write, keys: one, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Removes the TTL of a counter.", syntax: "key", handler: cmdPersist},
+		{name: "scan", arity: -2, flags: flagReadonly, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1) a call, O(N) for a whole iteration", summary: "Iterates over the keys.",
+			syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", handler: cmdScan},
+		{name: "keys", arity: 2, flags: flagReadonly, categories: catKeyspace | catDangerous, group: group, since: "1.0.0",
+			complexity: "O(N)", summary: "Returns the keys that match a pattern.", syntax: "pattern", handler: cmdKeys},
+		{name: "randomkey", arity: 1, flags: flagReadonly, categories: catKeyspace, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: "Returns a random key.", handler: cmdRandomKey},
+		{name: "dbsize", arity: 1, flags: read, categories: catKeyspace, group: "server", since: "1.0.0",
+			complexity: "O(S), S the number of shards", summary: "Returns the number of keys.", handler: cmdDBSize},
+		{name: "flushdb", arity: -1, flags: flagWrite, categories: catKeyspace | catDangerous, group: "server", since: "1.0.0",
+			complexity: "O(N)", summary: "Deletes every key.", syntax: "[ASYNC | SYNC]", handler: cmdFlush},
+		{name: "flushall", arity: -1, flags: flagWrite, categories: catKeyspace | catDangerous, group: "server", since: "1.0.0",
+			complexity: "O(N)", summary: "Deletes every key.", syntax: "[ASYNC | SYNC]", handler: cmdFlush},
+	}
+}
+
+func cmdDel(c *conn, args [][]byte) {
+	var n int64
+	for _, key := range args[1:] {
+		n += truth(c.sess.Delete(c.now(), key))
+	}
+	c.w.Int(n)
+}
+
+func cmdExists(c *conn, args [][]byte) {
+	var n int64
+	for _, key := range args[1:] {
+		n += truth(c.sess.Exists(c.now(), key))
+	}
+	c.w.Int(n)
+}
+
+// typeName is what TYPE and SCAN call a kind of state.
+func typeName(a engine.Algorithm) string {
+	if a == engine.Counter {
+		return "string"
+	}
+	return a.String()
+}
+
+func cmdType(c *conn, args [][]byte) {
+	if a, ok := c.sess.Kind(c.now(), args[1]); ok {
+		c.w.Simple(typeName(a))
+		return
+	}
+	c.w.Simple("none")
+}
+
+// The answers of the TTL family to a missing key and to one that never
+// expires.
+const (
+	ttlMissing    = -2
+	ttlPersistent = -1
+)
+
+// replyDeadline replies when a key expires, converted by fn.
+func (c *conn) replyDeadline(key []byte, fn func(at int64) int64) {
+	at, persistent, ok := c.sess.Deadline(c.now(), key)
+	switch {
+	case !ok:
+		c.w.Int(ttlMissing)
+	case persistent:
+		c.w.Int(ttlPersistent)
+	default:
+		c.w.Int(fn(at))
+	}
+}
+
+// cmdTTL rounds to the nearest second, as Redis does.
+func cmdTTL(c *conn, args [][]byte) {
+	c.replyDeadline(args[1], func(at int64) int64 { return (ceilMillis(at-c.now()) + 500) / 1000 })
+}
+
+func cmdPTTL(c *conn, args [][]byte) {
+	c.replyDeadline(args[1], func(at int64) int64 { return ceilMillis(at - c.now()) })
+}
+
+func cmdExpireTime(c *conn, args [][]byte) {
+	c.replyDeadline(args[1], func(at int64) int64 { return (ceilMillis(at) + 500) / 1000 })
+}
+
+func cmdPExpireTime(c *conn, args [][]byte) {
+	c.replyDeadline(args[1], ceilMillis)
+}
+
+// expireCommand returns the handler of one of the four EXPIREs.
+func expireCommand(unit time.Duration, absolute bool) func(c *conn, args [][]byte) {
+	return func(c *conn, args [][]byte) {
+		n, ok := resp.ParseInt(args[2])
+		if !ok {
+			c.error(errNotInteger.Error())
+			return
+		}
+		cond, err := parseExpireCondition(args[3:])
+		if err != nil {
+			c.error(err.Error())
+			return
+		}
+		base := c.now()
+		if absolute {
+			base = 0
+		}
+		at, ok := addSpan(base, n, unit)
+		if !ok {
+			c.error("ERR invalid expire time in '" + c.lane.lastCmd.name + "' command")
+			return
+		}
+		c.w.Int(truth(c.sess.Expire(c.now(), args[1], at, cond)))
+	}
+}
+
+// addSpan returns base + n*unit, which must stay below the year 2262 and, so
+// that a counter with a TTL is not taken for one without, below the largest
+// int64. Times long past all mean the same.
+func addSpan(base, n int64, unit time.Duration) (int64, bool) {
+	if n > (math.MaxInt64-1-base)/int64(unit) {
+		return 0, false
+	}
+	if n < -base/int64(unit) {
+		return 0, true
+	}
+	return base + n*int64(unit), true
+}
+
+func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error) {
+	for _, a := range args {
+		switch {
+		case keyword(a, "NX"):
+			cond |= engine.ExpireNX
+		case keyword(a, "XX"):
+			cond |= engine.ExpireXX
+		case keyword(a, "GT"):
+			cond |= engine.ExpireGT
+		case keyword(a, "LT"):
+			cond |= engine.ExpireLT
+		default:
+			return 0, errors.New("ERR Unsupported option " + string(clipped(a)))
+		}
+	}
+	if cond&engine.ExpireNX != 0 && cond != engine.ExpireNX {
+		return 0, errors.New("ERR NX and XX, GT or LT options at the same time are not compatible")
+	}
+	if cond&engine.ExpireGT != 0 && cond&engine.ExpireLT != 0 {
+		return 0, errors.New("ERR GT and LT options at the same time are not compatible")
+	}
+	return cond, nil
+}
+
+func cmdPersist(c *conn, args [][]byte) {
+	c.w.Int(truth(c.sess.Persist(c.now(), args[1])))
+}
+
+const (
+	// scanDefault is Redis's COUNT.
+	scanDefault = 10
+	// scanInline is how many keys a loop collects itself; a larger COUNT
+	// goes to a worker, since a key costs about 100 ns.
+	scanInline = 256
+	// scanMost bounds the reply of one call, whatever COUNT says.
+	scanMost = 100_000
+)
+
+// scanCall is a parsed SCAN.
+type scanCall struct {
+	cursor  uint64
+	count   int
+	pattern []byte // nil is any
+	kind    string // "" is any
+}
+
+func parseScan(args [][]byte) (s scanCall, err error) {
+	s.count = scanDefault
+	cursor, ok := resp.ParseInt(args[0])
+	if !ok || cursor < 0 {
+		return s, errors.New("ERR invalid cursor")
+	}
+	s.cursor = uint64(cursor)
+	for args = args[1:]; len(args) > 0; args = args[2:] {
+		if len(args) < 2 {
+			return s, errOptions
+		}
+		switch {
+		case keyword(args[0], "MATCH"):
+			s.pattern = append([]byte(nil), args[1]...)
+		case keyword(args[0], "COUNT"):
+			n, ok := resp.ParseInt(args[1])
+			if !ok {
+				return s, errNotInteger
+			}
+			if n < 1 {
+				return s, errOptions
+			}
+			s.count = int(min(n, scanMost))
+		case keyword(args[0], "TYPE"):
+			s.kind = string(args[1])
+		default:
+			return s, errOptions
+		}
+	}
+	return s, nil
+}
+
+// run collects the keys of one call.
+func (s *scanCall) run(e *engine.Engine, now int64, w *resp.Writer) {
+	var keys [][]byte
+	cursor := s.cursor
+	for left := s.count; left > 0; {
+		seen := 0
+		cursor = e.Scan(now, cursor, min(left, scanInline), func(key []byte, kind engine.Algorithm) {
+			seen++
+			if (s.pattern == nil || glob(s.pattern, key)) && (s.kind == "" || s.kind == typeName(kind)) {
+				keys = append(keys, append([]byte(nil), key...))
+			}
+		})
+		if cursor == 0 {
+			break
+		}
+		// An empty stretch costs a visit too.
+		left -= max(seen, 1)
+	}
+	w.Array(2)
+	w.Bulk(strconv.AppendUint(nil, cursor, 10))
+	writeKeys(w, keys)
+}
+
+func writeKeys(w *resp.Writer, keys [][]byte) {
+	w.Array(len(keys))
+	for _, k := range keys {
+		w.Bulk(k)
+	}
+}
+
+func cmdScan(c *conn, args [][]byte) {
+	s, err := parseScan(args[1:])
+	if err != nil {
+		c.error(err.Error())
+		return
+	}
+	e, now := c.srv.engine, c.now()
+	if s.count <= scanInline {
+		s.run(e, now, c.w)
+		return
+	}
+	c.block(func(w *resp.Writer) { s.run(e, now, w) })
+}
+
+// cmdKeys replies every matching key, up to keysMost bytes of them.
+func cmdKeys(c *conn, args [][]byte) {
+	const keysMost = 256 << 20
+	e, now := c.srv.engine, c.now()
+	pattern := append([]byte(nil), args[1]...)
+	c.block(func(w *resp.Writer) {
+		var keys [][]byte
+		size := 0
+		for cursor := uint64(0); ; {
+			cursor = e.Scan(now, cursor, scanInline, func(key []byte, _ engine.Algorithm) {
+				if glob(pattern, key) && size < keysMost {
+					keys = append(keys, append([]byte(nil), key...))
+					size += len(key)
+				}
+			})
+			if size >= keysMost {
+				w.Error("ERR more than 256 MB of keys match, use SCAN")
+				return
+			}
+			if cursor == 0 {
+				break
+			}
+		}
+		writeKeys(w, keys)
+	})
+}
+
+func cmdRandomKey(c *conn, _ [][]byte) {
+	key, ok := c.srv.engine.Random(c.now(), rand.Uint64)
+	if !ok {
+		c.w.Null()
+		return
+	}
+	c.w.Bulk(key)
+}
+
+func cmdDBSize(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.engine.Len())) }
+
+func cmdFlush(c *conn, args [][]byte) {
+	if len(args) > 2 || len(args) == 2 && !keyword(args[1], "ASYNC") && !keyword(args[1], "SYNC") {
+		c.error(errOptions.Error())
+		return
+	}
+	e := c.srv.engine
+	c.block(func(w *resp.Writer) {
+		e.Flush()
+		w.OK()
+	})
+}
