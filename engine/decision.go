@@ -39,8 +39,10 @@ type Options struct {
 	// AtMost grants what is there, up to the cost; with nothing there the call
 	// is denied, and RetryAfter is when one unit is there. Force overrides it.
 	AtMost bool
-	// Wait admits, charged now, what would pass within this many ns. Token and
-	// leaky only: a window or log admits what fits now. 0 or less is none.
+	// Wait admits, charged now, what can run within this many ns: a token
+	// call that would pass by then, a leaky one whose first unit starts by
+	// then. A window or log admits what fits now. 0 or less is none: a token
+	// call that passes now, a leaky one wherever it stands in the queue.
 	Wait int64
 	// Debt admits down to -Debt units. 0 or less is none.
 	Debt int64

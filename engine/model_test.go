@@ -111,6 +111,9 @@ func (m modelBucket) token(st tokenState, now, cost int64, o Options) (next toke
 	century := inFractions(maxSpan)
 	room := lesser(m.time(add(bigInt(m.burst), bigInt(debt))), century)
 	reach := lesser(add(room, inFractions(wait)), century)
+	if m.l.Algorithm == Leaky {
+		reach = room
+	}
 
 	d.Limit = m.burst
 	finish := func(used *big.Int) {
@@ -142,6 +145,9 @@ func (m modelBucket) token(st tokenState, now, cost int64, o Options) (next toke
 		}
 	}
 	charged := add(used, m.time(units))
+	if wait > 0 && m.l.Algorithm == Leaky {
+		reach = lesser(room, add(m.time(units), inFractions(wait)))
+	}
 	if !o.Force && m.time(units).Cmp(room) > 0 {
 		d.RetryAfter = Never
 		finish(used)

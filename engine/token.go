@@ -68,6 +68,10 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 		inc = times(uint64(cost), r.num, r.den)
 	}
 	charged := used.add(inc)
+	if o.Wait > 0 && r.limit.Algorithm == Leaky {
+		// Every call of a queue waits: the first unit must start in time.
+		reach = shorter(reach, inc.add(span{ns: uint64(o.Wait)}))
+	}
 
 	switch {
 	case o.Force:
@@ -101,11 +105,14 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 var noOptions Options
 
 // extended returns how far Debt lets a call fill the bucket, and how far Wait
-// lets it beyond that.
+// lets it beyond that: not at all in a queue, whose calls wait anyway.
 func (r *rule) extended(o *Options) (room, reach span) {
 	room, most := r.capacity, span{ns: maxSpan}
 	if o.Debt > 0 {
 		room = shorter(times(uint64(r.burst)+uint64(o.Debt), r.num, r.den), most)
+	}
+	if r.limit.Algorithm == Leaky {
+		return room, room
 	}
 	return room, shorter(room.add(span{ns: uint64(max(o.Wait, 0))}), most)
 }
