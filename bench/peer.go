@@ -38,8 +38,8 @@ const (
 // randomKey is redis-benchmark's placeholder; keys are 16 bytes.
 const randomKey = "key:__rand_int__"
 
-// hotKey is the one key of the hot-key loads.
-const hotKey = "hot:000000000001"
+// hotKey begins the one key of a hot-key load.
+const hotKey = "hot:key:"
 
 // peer is one contestant: a server of its own and what a check is on it.
 type peer struct {

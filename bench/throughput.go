@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/bench/load"
@@ -12,8 +14,8 @@ import (
 
 // scenario is one load that redis-benchmark sends.
 type scenario struct {
-	Name     string `json:"name"`
-	Pipeline int    `json:"pipeline"`
+	Name     string
+	Pipeline int
 	hot      bool
 	// n and seconds are the limit that is checked.
 	n, seconds int
@@ -32,8 +34,9 @@ func scenarios() []scenario {
 	return []scenario{
 		{Name: loadP16, Pipeline: 16, n: limit, seconds: period},
 		{Name: loadP1, Pipeline: 1, n: limit, seconds: period},
-		// A limit that is never reached makes every call of the hot key write.
-		{Name: loadHot, Pipeline: 16, hot: true, n: 1_000_000_000, seconds: 1},
+		// A limit that is never reached makes every call of the hot key write. Its
+		// arguments are about as long as the others.
+		{Name: loadHot, Pipeline: 16, hot: true, n: 1_000_000, seconds: 1},
 		{Name: loadHotDenied, Pipeline: 16, hot: true, n: limit, seconds: period, only: []string{headgate, redisLua}},
 	}
 }
@@ -52,39 +55,32 @@ func (s *series) cpu() time.Duration {
 	return median(s.Runs, func(r sample) time.Duration { return r.CPU })
 }
 
-// measureThroughput runs every scenario against every peer, the peers taking
-// turns, so that a slow minute of the machine hits them all alike.
+// measureThroughput runs every scenario against every peer in each round, so
+// that a slow minute of the machine hits them all alike.
 func (b *bench) measureThroughput(ctx context.Context) ([]*series, error) {
+	var lanes []*lane
 	var all []*series
 	for _, sc := range scenarios() {
-		var lanes []*lane
 		for _, p := range b.peers {
 			if len(sc.only) > 0 && !slices.Contains(sc.only, p.name) {
 				continue
 			}
-			key := randomKey
-			if sc.hot {
-				key = hotKey + fmt.Sprint(sc.n)
-			}
-			l := &lane{peer: p, command: p.check(key, sc.n, sc.seconds)}
-			n, err := b.calibrate(ctx, l, sc)
+			l, err := b.newLane(ctx, sc, p)
 			if err != nil {
 				return nil, err
 			}
-			l.n = n
-			l.series = &series{Scenario: sc.Name, Peer: p.name, Label: p.label, Command: fmt.Sprint(l.command)}
 			lanes = append(lanes, l)
 			all = append(all, l.series)
 		}
-		for round := range b.runs {
-			for _, l := range lanes {
-				s, err := redisBenchmark(ctx, l.process, l.n, sc.Pipeline, b.keys, l.command)
-				if err != nil {
-					return nil, err
-				}
-				l.series.Runs = append(l.series.Runs, s)
-				b.logf("%s  %d/%d  %-26s %9.0f/s  %6.2f µs CPU", sc.Name, round+1, b.runs, l.label, s.Rate, micros(s.CPU))
+	}
+	for round := range b.runs {
+		for _, l := range lanes {
+			s, err := redisBenchmark(ctx, l.process, l.n, l.scenario.Pipeline, b.keys, l.command)
+			if err != nil {
+				return nil, err
 			}
+			l.series.Runs = append(l.series.Runs, s)
+			b.logf("%d/%d  %-34s %-26s %9.0f/s  %6.2f µs CPU", round+1, b.runs, l.scenario.Name, l.label, s.Rate, micros(s.CPU))
 		}
 	}
 	return all, nil
@@ -93,19 +89,25 @@ func (b *bench) measureThroughput(ctx context.Context) ([]*series, error) {
 // lane is one peer in one scenario.
 type lane struct {
 	*peer
-	command []string
-	n       int
-	series  *series
+	scenario scenario
+	command  []string
+	n        int // commands that fill a run's time
+	series   *series
 }
 
-// calibrate finds how many commands fill a run's time, and warms up.
-func (b *bench) calibrate(ctx context.Context, l *lane, sc scenario) (int, error) {
-	const first = 20_000
-	s, err := redisBenchmark(ctx, l.process, first, sc.Pipeline, b.keys, l.command)
-	if err != nil {
-		return 0, err
+// newLane prepares p for a scenario: warms it up and finds out how many
+// commands fill a run's time.
+func (b *bench) newLane(ctx context.Context, sc scenario, p *peer) (*lane, error) {
+	key := randomKey
+	if sc.hot {
+		key = hotKey + strconv.Itoa(sc.n) // a key keeps to one limit
 	}
-	return max(first, int(s.Rate*b.runTime.Seconds())), nil
+	l := &lane{peer: p, scenario: sc, command: p.check(key, sc.n, sc.seconds)}
+	l.series = &series{Scenario: sc.Name, Peer: p.name, Label: p.label, Command: strings.Join(l.command, " ")}
+	const first = 20_000
+	s, err := redisBenchmark(ctx, p.process, first, sc.Pipeline, b.keys, l.command)
+	l.n = max(first, int(s.Rate*b.runTime.Seconds()))
+	return l, err
 }
 
 // fill creates every key of the million-key loads once.
