@@ -15,6 +15,8 @@ const (
 	// slackShift: with eviction on, memory may pass the limit by 1/64 while
 	// evictions have not yet freed a whole chunk of the size needed.
 	slackShift = 6
+	// beyond is a slack without end.
+	beyond = math.MaxInt64 / 2
 )
 
 // random returns the next number of a xorshift generator: sampling must not
@@ -52,22 +54,8 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
 		return false
 	}
-	for range maxVictims {
-		g, i := s.victim(nil, now)
-		if g == nil {
-			break
-		}
-		from := s.evictSlot(g, i, now)
-		if from == class && s.arena.hasRoom(class) {
-			return true
-		}
-		if from < numClasses {
-			if s.arena.drain == 0 && s.arena.idle(from) >= classes.perChunk(from) {
-				s.startDrain(from)
-			}
-			s.drainStep()
-		}
-		if s.arena.grow(class, 0) {
+	for n := 0; n < maxVictims && s.evictAny(now); n++ {
+		if s.arena.hasRoom(class) || s.arena.grow(class, 0) {
 			return true
 		}
 	}
@@ -80,13 +68,11 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 			return true
 		}
 	}
-	return s.arena.grow(class, math.MaxInt64/2)
+	return s.arena.grow(class, beyond)
 }
 
-func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
-
-// allocLarge is alloc for records above maxSmall. It fails when the limit and
-// its slack are used up and no entry of this shard can make room.
+// allocLarge is alloc for records above maxSmall, in the same order: any
+// entries, the slack, large entries, and beyond the limit when none is left.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if ref, ok := s.arena.allocLarge(size, 0); ok {
 		return ref, nil
@@ -94,27 +80,27 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if !s.table.evict.Load() {
 		return 0, ErrFull
 	}
+	for n := 0; n < maxVictims && s.evictAny(now); n++ {
+		s.arena.dropSpare()
+		if s.table.account.fits(int64(size), 0) {
+			break
+		}
+	}
 	for range maxVictims {
 		if ref, ok := s.arena.allocLarge(size, s.slack()); ok {
 			return ref, nil
 		}
 		g, i := s.victimOf(numClasses, now)
 		if g == nil {
-			g, i = s.victim(nil, now)
+			ref, _ := s.arena.allocLarge(size, beyond)
+			return ref, nil
 		}
-		if g == nil {
-			break
-		}
-		if from := s.evictSlot(g, i, now); from < numClasses {
-			if s.arena.drain == 0 && s.arena.idle(from) >= classes.perChunk(from) {
-				s.startDrain(from)
-			}
-			s.drainStep()
-			s.arena.dropSpare()
-		}
+		s.evictSlot(g, i, now)
 	}
 	return 0, ErrFull
 }
+
+func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
 
 // choice is the best victim seen so far.
 type choice struct {
@@ -208,4 +194,21 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	}
 	s.drop(g, i)
 	return class
+}
+
+// evictAny evicts an entry of the shard, whatever its class, and reports
+// whether it found one. When that leaves a chunk's worth idle in the class, the
+// class is compacted by one bounded step.
+func (s *Shard) evictAny(now int64) bool {
+	g, i := s.victim(nil, now)
+	if g == nil {
+		return false
+	}
+	if class := s.evictSlot(g, i, now); class != numClasses {
+		if s.arena.drain == 0 && s.arena.idle(class) >= classes.perChunk(class) {
+			s.startDrain(class)
+		}
+		s.drainStep()
+	}
+	return true
 }

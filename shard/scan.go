@@ -82,8 +82,8 @@ const (
 )
 
 // Random calls fn, under the lock of its shard, for an entry that has not
-// expired, chosen about uniformly: a shard by its number of keys, a place in
-// hash order, then the next entry in use. It reports false when there is none,
+// expired, chosen about uniformly: a shard by its number of keys, a segment by
+// its share of the hashes, an entry of it. It reports false when there is none,
 // or when nearly all of a large table has expired and is not swept yet.
 func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 	for range randomTries {
@@ -121,8 +121,8 @@ func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 	return false
 }
 
-// pick calls fn for the first entry that has not expired from a random place
-// of a random segment.
+// pick calls fn for one of the entries of a random segment that have not
+// expired, all of them equally likely.
 func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
 	s.Lock()
 	defer s.Unlock()
@@ -130,13 +130,17 @@ func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
 		return false
 	}
 	g := s.dir[r>>32%uint64(len(s.dir))]
-	i := int(uint32(r) % segmentSlots)
-	for range segmentSlots {
+	var live [segmentSlots]uint8
+	n := 0
+	for i := range g.slots {
 		if sl := &g.slots[i]; sl.ref != 0 && now <= sl.deadline {
-			fn(s.entry(g, i))
-			return true
+			live[n] = uint8(i)
+			n++
 		}
-		i = next(i)
 	}
-	return false
+	if n == 0 {
+		return false
+	}
+	fn(s.entry(g, int(live[uint32(r)%uint32(n)])))
+	return true
 }

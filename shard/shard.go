@@ -2,7 +2,6 @@ package shard
 
 import (
 	"encoding/binary"
-	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -188,7 +187,7 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		// is nothing in the shard to evict for it.
 		slack := int64(0)
 		if s.table.evict.Load() {
-			slack = math.MaxInt64 / 2
+			slack = beyond
 		}
 		if !s.table.account.take(segmentSize+dirEntry, slack) {
 			return ErrFull

@@ -198,8 +198,11 @@ func (a *account) take(n, slack int64) bool {
 // add changes the account by n, whatever the limit.
 func (a *account) add(n int64) { a.bytes.Add(n) }
 
-// over reports whether the account is above its limit.
-func (a *account) over() bool {
+// fits reports whether take would add n now.
+func (a *account) fits(n, slack int64) bool {
 	limit := a.max.Load()
-	return limit > 0 && a.bytes.Load() > limit
+	return limit == 0 || a.bytes.Load()+n-slack <= limit
 }
+
+// over reports whether the account is above its limit.
+func (a *account) over() bool { return !a.fits(0, 0) }

@@ -1,0 +1,174 @@
+package shard
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// journal is a one-shard table with the operations of a test in short.
+type journal struct {
+	*testing.T
+	table *Table
+	s     *Shard
+}
+
+func newJournal(t *testing.T) journal {
+	tab := New(Config{Shards: 1, Journal: true})
+	return journal{t, tab, tab.Shard(0)}
+}
+
+func (j journal) set(key string, v uint64) {
+	h := j.table.Hash([]byte(key))
+	j.s.Lock()
+	defer j.s.Unlock()
+	e, ok := j.s.Find(h, []byte(key))
+	if !ok {
+		var err error
+		e, err = j.s.Insert(h, []byte(key), 0, 1, math.MaxInt64, 0)
+		require.NoError(j, err)
+	}
+	j.s.Touch(e)
+	e.SetWord(0, v)
+}
+
+// cut returns the dirty keys, with their value or -1, and what undoing makes of
+// them, with -1 for absent.
+func (j journal) cut() (dirty, undone map[string]int, reset bool) {
+	j.s.Lock()
+	defer j.s.Unlock()
+	dirty, undone = map[string]int{}, map[string]int{}
+	u := j.s.Cut(func(key []byte, e Entry, present bool) {
+		dirty[string(key)] = -1
+		if present {
+			dirty[string(key)] = int(e.Word(0))
+		}
+	})
+	u.Walk(func(im Image, present bool) bool {
+		undone[string(im.Key)] = -1
+		if present {
+			undone[string(im.Key)] = int(im.State[0])
+		}
+		return true
+	})
+	return dirty, undone, u.Reset
+}
+
+type values = map[string]int
+
+func TestJournal(t *testing.T) {
+	j := newJournal(t)
+	j.set("a", 1)
+	j.set("b", 2)
+	dirty, undone, reset := j.cut()
+	require.Equal(t, values{"a": 1, "b": 2}, dirty)
+	require.Equal(t, values{"a": -1, "b": -1}, undone)
+	require.False(t, reset)
+
+	j.set("a", 3)
+	j.set("a", 4)
+	dirty, undone, _ = j.cut()
+	require.Equal(t, values{"a": 4}, dirty)
+	require.Equal(t, values{"a": 1}, undone)
+
+	dirty, undone, _ = j.cut()
+	require.Empty(t, dirty)
+	require.Empty(t, undone)
+}
+
+func TestJournalKeepsTheOldestState(t *testing.T) {
+	j := newJournal(t)
+	j.set("a", 1)
+	j.cut()
+	for i := range 3 {
+		remove(j.table, []byte("a"))
+		j.set("a", uint64(10+i))
+	}
+	dirty, undone, _ := j.cut()
+	require.Equal(t, values{"a": 12}, dirty)
+	require.Equal(t, values{"a": 1}, undone)
+
+	remove(j.table, []byte("a"))
+	j.set("b", 1)
+	remove(j.table, []byte("b"))
+	dirty, undone, _ = j.cut()
+	require.Equal(t, values{"a": -1, "b": -1}, dirty)
+	require.Equal(t, values{"a": 12, "b": -1}, undone)
+}
+
+func TestJournalOfReset(t *testing.T) {
+	j := newJournal(t)
+	j.set("a", 1)
+	j.cut()
+	j.set("a", 2)
+	j.table.Reset()
+	j.set("b", 3)
+	dirty, undone, reset := j.cut()
+	require.True(t, reset)
+	require.Equal(t, values{"a": -1, "b": 3}, dirty)
+	require.Equal(t, values{"a": 1, "b": -1}, undone)
+	_, _, reset = j.cut()
+	require.False(t, reset)
+}
+
+func TestJournalIgnoresExpiry(t *testing.T) {
+	j := newJournal(t)
+	put(t, j.table, []byte("a"), 1, 5)
+	j.cut()
+	j.table.SweepAll(6)
+	dirty, _, _ := j.cut()
+	require.Empty(t, dirty)
+	require.Zero(t, j.table.Len())
+}
+
+// Dirty marks move with their slots through splits, merges and compaction.
+func TestJournalSurvivesMoves(t *testing.T) {
+	j := newJournal(t)
+	fill(t, j.table, 20_000)
+	j.cut()
+	j.set(string(key16(7)), 42)
+	for i := range 20_000 {
+		if i != 7 {
+			put(t, j.table, key16(i), 1, 5)
+		}
+	}
+	j.s.Lock()
+	j.s.Cut(nil)
+	j.s.Unlock()
+	j.set(string(key16(7)), 43)
+	for range 20 {
+		j.table.SweepAll(6)
+	}
+	checkTable(t, j.table)
+	dirty, undone, _ := j.cut()
+	require.Equal(t, values{string(key16(7)): 43}, dirty)
+	require.Equal(t, values{string(key16(7)): 42}, undone)
+}
+
+func TestWalkStops(t *testing.T) {
+	j := newJournal(t)
+	j.set("a", 1)
+	j.set("b", 2)
+	j.s.Lock()
+	defer j.s.Unlock()
+	u := j.s.Cut(nil)
+	var keys []string
+	u.Walk(func(im Image, _ bool) bool {
+		keys = append(keys, string(im.Key))
+		return false
+	})
+	require.Equal(t, []string{"b"}, keys)
+	require.Positive(t, u.Size())
+}
+
+func TestWithoutJournal(t *testing.T) {
+	tab := New(Config{Shards: 1})
+	fill(t, tab, 10)
+	s := tab.Shard(0)
+	s.Lock()
+	defer s.Unlock()
+	e, _ := s.Find(tab.Hash(key16(1)), key16(1))
+	s.Touch(e)
+	require.Zero(t, s.Cut(func([]byte, Entry, bool) { t.Fatal("no marks") }).Size())
+}

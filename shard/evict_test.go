@@ -1,0 +1,187 @@
+package shard
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// byMeta is a Pressure that tests set through the meta.
+func byMeta(e Entry, _ int64) uint32 { return e.Meta() }
+
+func insert(t *Table, key []byte, meta uint32, words int, deadline, now int64) error {
+	h := t.Hash(key)
+	s := t.At(h)
+	s.Lock()
+	defer s.Unlock()
+	_, err := s.Insert(h, key, meta, words, deadline, now)
+	return err
+}
+
+func TestFullWithoutEviction(t *testing.T) {
+	tab := New(Config{Shards: 2, MaxBytes: 1 << 20})
+	var err error
+	n := 0
+	for ; err == nil; n++ {
+		err = insert(tab, key16(n), 0, 1, math.MaxInt64, 0)
+	}
+	require.ErrorIs(t, err, ErrFull)
+	require.Greater(t, n, 10_000)
+	require.LessOrEqual(t, tab.Bytes(), int64(1<<20))
+	require.ErrorIs(t, insert(tab, []byte("large"), 0, 20_000, 0, 0), ErrFull)
+	key := key16(0)
+	h := tab.Hash(key)
+	s := tab.At(h)
+	s.Lock()
+	e, ok := s.Find(h, key)
+	require.True(t, ok)
+	e, err = s.Resize(e, h, 20_000, 0)
+	require.ErrorIs(t, err, ErrFull)
+	require.Equal(t, 1, e.Words(), "unchanged")
+	s.Unlock()
+	checkTable(t, tab)
+	require.Zero(t, tab.Stats().Evicted)
+}
+
+// A flood of fresh keys, of no pressure, must not free exhausted ones.
+func TestFloodEvictsFreshKeys(t *testing.T) {
+	const limit, exhausted = 4 << 20, 30_000
+	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
+	for i := range exhausted {
+		require.NoError(t, insert(tab, key16(i), math.MaxUint32, 1, math.MaxInt64, 0))
+	}
+	for i := range 300_000 {
+		require.NoError(t, insert(tab, key16(exhausted+i), uint32(i%1000), 1, math.MaxInt64, 0))
+	}
+	checkTable(t, tab)
+	left := 0
+	for i := range exhausted {
+		h := tab.Hash(key16(i))
+		s := tab.At(h)
+		s.Lock()
+		if _, ok := s.Find(h, key16(i)); ok {
+			left++
+		}
+		s.Unlock()
+	}
+	require.Equal(t, exhausted, left)
+	require.LessOrEqual(t, tab.Bytes(), int64(limit+limit>>slackShift))
+	st := tab.Stats()
+	require.EqualValues(t, exhausted+300_000-tab.Len(), st.Evicted)
+	require.Zero(t, st.Expired)
+}
+
+func TestExpiredGoFirst(t *testing.T) {
+	tab := New(Config{Shards: 1, MaxBytes: 1 << 20, Evict: true, Pressure: byMeta})
+	n := 0
+	for ; tab.Stats().Evicted == 0; n++ {
+		deadline := int64(math.MaxInt64)
+		if n%2 == 0 {
+			deadline = 10
+		}
+		require.NoError(t, insert(tab, key16(n), uint32(n%2), 1, deadline, 0))
+	}
+	evicted := tab.Stats().Evicted
+	for i := range n / 8 {
+		require.NoError(t, insert(tab, key16(n+i), math.MaxUint32, 1, math.MaxInt64, 11))
+	}
+	// A sample of 16 may by chance have no expired entry.
+	require.Less(t, tab.Stats().Evicted-evicted, uint64(n/8/20))
+	require.Greater(t, tab.Stats().Expired, uint64(100))
+	checkTable(t, tab)
+}
+
+// Without Pressure the entry that ends first goes first.
+func TestEvictionByDeadline(t *testing.T) {
+	tab := New(Config{Shards: 1, MaxBytes: 1 << 20, Evict: true})
+	for i := range 5000 {
+		require.NoError(t, insert(tab, key16(i), 0, 1, math.MaxInt64, 0))
+	}
+	for i := range 50_000 {
+		require.NoError(t, insert(tab, key16(5000+i), 0, 1, 1000+int64(i), 0))
+	}
+	late := 0
+	for c, first := uint64(0), true; first || c != 0; first = false {
+		c = tab.Scan(c, 100, func(e Entry) {
+			if e.Deadline() == math.MaxInt64 {
+				late++
+			}
+		})
+	}
+	require.Greater(t, late, 4900)
+}
+
+// Records of one size fill the limit, then only another size is wanted: the
+// memory moves from one class to the other and the limit holds.
+func TestEvictionAcrossClasses(t *testing.T) {
+	const limit = 2 << 20
+	for name, words := range map[string]int{"larger": 30, "much larger": 400, "large": 2000} {
+		t.Run(name, func(t *testing.T) {
+			tab := New(Config{Shards: 1, MaxBytes: limit, Evict: true, Pressure: byMeta})
+			for i := range 60_000 {
+				require.NoError(t, insert(tab, key16(i), 0, 1, math.MaxInt64, 0))
+			}
+			for i := range 20_000 {
+				require.NoError(t, insert(tab, key16(100_000+i), 1, words, math.MaxInt64, 0))
+				require.LessOrEqual(t, tab.Bytes(), int64(limit+limit>>slackShift+2*chunkCost))
+			}
+			checkTable(t, tab)
+			many := 0
+			for c, first := uint64(0), true; first || c != 0; first = false {
+				c = tab.Scan(c, 100, func(e Entry) {
+					if e.Words() == words {
+						many += e.Size()
+					}
+				})
+			}
+			t.Logf("%d of %d bytes are the new size's", many, tab.Bytes())
+			require.Greater(t, many, limit/4)
+			for i := range 60_000 {
+				require.NoError(t, insert(tab, key16(200_000+i), 2, 1, math.MaxInt64, 0))
+			}
+			checkTable(t, tab)
+		})
+	}
+}
+
+// Resizing under pressure evicts others, never the entry itself.
+func TestResizeWhileEvicting(t *testing.T) {
+	tab := New(Config{Shards: 1, MaxBytes: 512 << 10, Evict: true, Pressure: byMeta})
+	for i := range 20_000 {
+		require.NoError(t, insert(tab, key16(i), 1, 1, math.MaxInt64, 0))
+	}
+	s := tab.Shard(0)
+	for i := range 3000 {
+		key := key16(50_000 + i)
+		require.NoError(t, insert(tab, key, 0, 1, math.MaxInt64, 0)) // the best victim of all
+		h := tab.Hash(key)
+		s.Lock()
+		e, ok := s.Find(h, key)
+		require.True(t, ok)
+		e.SetWord(0, uint64(i))
+		e, err := s.Resize(e, h, 5+i%1500, 0)
+		require.NoError(t, err)
+		require.Equal(t, key, e.Key())
+		require.EqualValues(t, i, e.Word(0))
+		got, ok := s.Find(h, key)
+		require.True(t, ok)
+		require.Equal(t, e, got)
+		s.Unlock()
+	}
+	checkTable(t, tab)
+}
+
+func TestALowerLimitIsReached(t *testing.T) {
+	tab := New(Config{Shards: 2, MaxBytes: 4 << 20, Evict: true})
+	for i := range 50_000 {
+		require.NoError(t, insert(tab, key16(i), 0, 1, math.MaxInt64, 0))
+	}
+	tab.SetLimit(1<<20, true)
+	for range 200 {
+		tab.SweepAll(0)
+	}
+	require.LessOrEqual(t, tab.Bytes(), int64(1<<20))
+	require.Greater(t, tab.Bytes(), int64(700<<10))
+	checkTable(t, tab)
+}

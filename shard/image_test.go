@@ -1,0 +1,83 @@
+package shard
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestImageRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		im := Image{
+			Key:      rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "key"),
+			Meta:     rapid.Uint32().Draw(t, "meta"),
+			Deadline: rapid.Int64().Draw(t, "deadline"),
+		}
+		words := rapid.IntRange(0, 20).Draw(t, "words")
+		im.State = rapid.SliceOfN(rapid.Byte(), 8*words, 8*words).Draw(t, "state")
+		if rapid.IntRange(0, 9).Draw(t, "one in") == 0 {
+			im.Key = bytes.Repeat([]byte{1}, MaxKeyLen)
+			im.State = bytes.Repeat([]byte{2}, 8*MaxWords)
+		}
+
+		tab := New(Config{Shards: 1})
+		h := tab.Hash(im.Key)
+		s := tab.At(h)
+		s.Lock()
+		defer s.Unlock()
+		require.NoError(t, s.Put(h, im, math.MinInt64))
+		e, ok := s.Find(h, im.Key)
+		require.True(t, ok)
+		prefix := []byte("before")
+		b := e.AppendTo(prefix)
+		require.Equal(t, im.AppendTo(prefix), b)
+		require.Equal(t, im.AppendTo(prefix), e.Image().AppendTo(prefix))
+		b = append(b[len(prefix):], "after"...)
+		got, rest, err := DecodeEntry(b)
+		require.NoError(t, err)
+		require.Equal(t, "after", string(rest))
+		require.True(t, bytes.Equal(im.Key, got.Key))
+		require.True(t, bytes.Equal(im.State, got.State))
+		require.Equal(t, im.Meta, got.Meta)
+		require.Equal(t, im.Deadline, got.Deadline)
+
+		cut := rapid.IntRange(0, len(b)-len("after")-1).Draw(t, "cut")
+		_, rest, err = DecodeEntry(b[:cut])
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.Len(t, rest, cut)
+	})
+}
+
+func TestPutHandsOverMetas(t *testing.T) {
+	held := map[uint32]int{}
+	tab := New(Config{Shards: 1, Release: func(meta uint32) { held[meta]-- }})
+	s := tab.Shard(0)
+	key := []byte("k")
+	for _, meta := range []uint32{1, 2, 2, 3} {
+		held[meta]++
+		s.Lock()
+		require.NoError(t, s.Put(tab.Hash(key), Image{Key: key, Meta: meta, State: make([]byte, 8*int(meta))}, 0))
+		s.Unlock()
+	}
+	require.Equal(t, map[uint32]int{1: 0, 2: 0, 3: 1}, held)
+	tab.Reset()
+	require.Zero(t, held[3])
+}
+
+func FuzzDecodeEntry(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(Image{Key: []byte("key"), Meta: 7, Deadline: -1, State: make([]byte, 16)}.AppendTo(nil))
+	f.Add(bytes.Repeat([]byte{0xff}, 40))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		im, rest, err := DecodeEntry(b)
+		if err != nil {
+			require.Equal(t, b, rest)
+			return
+		}
+		require.LessOrEqual(t, len(im.Key), MaxKeyLen)
+		require.Equal(t, b, append(im.AppendTo(nil), rest...), "one encoding of an entry")
+	})
+}
