@@ -1,0 +1,256 @@
+package raftlog
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// A control connection carries requests and answers in turn, each a JSON object after its length in 4 bytes.
+const (
+	maxFrame = 1 << 20
+
+	// controlIdle is how long a control connection may stay without a request.
+	controlIdle = 30 * time.Second
+
+	// controlTimeout bounds the execution of a request; a transfer or a membership change waits for a commit.
+	controlTimeout = 10 * time.Second
+)
+
+// request is one control request.
+type request struct {
+	Op        string          `json:"op"`
+	Args      json.RawMessage `json:"args,omitempty"`
+	Forwarded bool            `json:"forwarded,omitempty"` // has been passed on once
+}
+
+// response answers a request.
+type response struct {
+	Error     string          `json:"error,omitempty"`
+	NotLeader bool            `json:"not_leader,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+// The group's own operations. Those in leaderOps are passed on, once, when asked of a follower.
+const (
+	opStatus   = "status"
+	opNotify   = "notify"
+	opSnapshot = "snapshot"
+	opJoin     = "join"
+	opRemove   = "remove"
+	opPromote  = "promote"
+	opTransfer = "transfer"
+)
+
+var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, opTransfer: true}
+
+// memberArgs are the arguments of the operations on one member.
+type memberArgs struct {
+	ID    string `json:"id,omitempty"`
+	Addr  string `json:"addr,omitempty"`
+	Fresh bool   `json:"fresh,omitempty"` // the node has no data
+}
+
+// Caller sends control requests to nodes of a group, also from a process that is not part of it. The zero Group id is a
+// group like any other.
+type Caller struct {
+	// Dial opens a control connection, for example with Mux.Dial.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// Call asks the node at addr to execute op and decodes its result, unless result is nil. Errors of the far side come
+// back as text, ErrNotLeader as itself.
+func (c Caller) Call(ctx context.Context, addr, op string, args, result any) error {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, addr, request{Op: op, Args: raw}, result)
+}
+
+func (c Caller) do(ctx context.Context, addr string, req request, result any) error {
+	conn, err := c.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if err := writeFrame(conn, req); err != nil {
+		return err
+	}
+	var resp response
+	if err := readFrame(conn, &resp); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("answer of %s: %w", addr, err)
+	}
+	switch {
+	case resp.NotLeader:
+		return fmt.Errorf("%w: %s", ErrNotLeader, resp.Error)
+	case resp.Error != "":
+		return fmt.Errorf("%s: %s", addr, resp.Error)
+	case result == nil:
+		return nil
+	}
+	return json.Unmarshal(resp.Result, result)
+}
+
+// Status asks the node at addr for its status.
+func (c Caller) Status(ctx context.Context, addr string) (Status, error) {
+	var s Status
+	return s, c.Call(ctx, addr, opStatus, nil, &s)
+}
+
+// Remove, Promote and Transfer ask any node of the cluster; it passes the request to the leader. An empty id lets
+// Transfer choose.
+func (c Caller) Remove(ctx context.Context, addr, id string) error {
+	return c.Call(ctx, addr, opRemove, memberArgs{ID: id}, nil)
+}
+
+func (c Caller) Promote(ctx context.Context, addr, id string) error {
+	return c.Call(ctx, addr, opPromote, memberArgs{ID: id}, nil)
+}
+
+func (c Caller) Transfer(ctx context.Context, addr, id string) error {
+	return c.Call(ctx, addr, opTransfer, memberArgs{ID: id}, nil)
+}
+
+// Join asks the cluster that the node at addr belongs to, to take in node id, reachable at nodeAddr.
+func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
+	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
+}
+
+// Snapshot asks the node at addr to take a snapshot.
+func (c Caller) Snapshot(ctx context.Context, addr string) error {
+	return c.Call(ctx, addr, opSnapshot, nil, nil)
+}
+
+// Caller returns a caller over the group's own mux.
+func (g *Group) Caller() Caller {
+	return Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+		return g.cfg.Mux.Dial(ctx, KindControl, g.cfg.GroupID, addr)
+	}}
+}
+
+// Call executes op on the node at addr: one of the group's own, or one of Config.Handlers there.
+func (g *Group) Call(ctx context.Context, addr, op string, args, result any) error {
+	return g.Caller().Call(ctx, addr, op, args, result)
+}
+
+// serveControl answers control connections until ctx ends. Close closes them along with the listener.
+func (g *Group) serveControl(ctx context.Context) {
+	for {
+		c, err := g.control.Accept()
+		if err != nil {
+			return
+		}
+		g.wg.Go(func() { g.serveConn(ctx, c) })
+	}
+}
+
+func (g *Group) serveConn(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	for ctx.Err() == nil {
+		var req request
+		c.SetDeadline(time.Now().Add(controlIdle))
+		if err := readFrame(c, &req); err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				g.cfg.Logger.Debug("control connection", "remote", c.RemoteAddr(), "error", err)
+			}
+			return
+		}
+		rctx, cancel := context.WithTimeout(ctx, controlTimeout)
+		resp := g.answer(rctx, req)
+		cancel()
+		c.SetDeadline(time.Now().Add(controlTimeout))
+		if err := writeFrame(c, resp); err != nil {
+			return
+		}
+	}
+}
+
+// answer executes a request, or passes it to the leader.
+func (g *Group) answer(ctx context.Context, req request) response {
+	result, err := g.execute(ctx, req)
+	if errors.Is(err, ErrNotLeader) && leaderOps[req.Op] && !req.Forwarded {
+		if _, addr := g.Leader(); addr != "" && addr != g.cfg.Advertise {
+			req.Forwarded = true
+			var raw json.RawMessage
+			if err = g.Caller().do(ctx, addr, req, &raw); err == nil {
+				result = raw
+			}
+		}
+	}
+	if err != nil {
+		return response{Error: err.Error(), NotLeader: errors.Is(err, ErrNotLeader)}
+	}
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return response{Error: err.Error()}
+	}
+	return response{Result: raw}
+}
+
+func (g *Group) execute(ctx context.Context, req request) (any, error) {
+	var m memberArgs
+	if h := g.cfg.Handlers[req.Op]; h != nil {
+		return h(ctx, req.Args)
+	}
+	if len(req.Args) > 0 {
+		if err := json.Unmarshal(req.Args, &m); err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", req.Op, err)
+		}
+	}
+	switch req.Op {
+	case opStatus:
+		return g.Status(), nil
+	case opSnapshot:
+		return nil, g.Snapshot(ctx)
+	case opNotify:
+		return nil, g.notified(ctx, m)
+	case opJoin:
+		return nil, g.join(ctx, m)
+	case opRemove:
+		return nil, g.Remove(ctx, m.ID)
+	case opPromote:
+		return nil, g.Promote(ctx, m.ID)
+	case opTransfer:
+		return nil, g.Transfer(ctx, m.ID)
+	}
+	return nil, fmt.Errorf("unknown operation %q", req.Op)
+}
+
+func writeFrame(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxFrame {
+		return fmt.Errorf("control frame of %d bytes, at most %d are allowed", len(b), maxFrame)
+	}
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b)))
+	_, err = w.Write(append(frame, b...))
+	return err
+}
+
+func readFrame(r io.Reader, v any) error {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > maxFrame {
+		return fmt.Errorf("control frame of %d bytes, at most %d are allowed", n, maxFrame)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}

@@ -1,0 +1,24 @@
+// Package raftlog replicates batches of bytes between the nodes of a cluster, with hashicorp/raft.
+//
+// It serves a state machine that decides first and replicates effects: the leader changes its state in memory at once, and
+// the group's proposer cuts what has changed into one log entry after another, each as soon as Raft has accepted the one
+// before. The package knows bytes; what they mean is the Machine's.
+//
+// The types:
+//   - Group is one node's part in one Raft group: Open, Close, Wake, Verify, Transfer, membership, Status.
+//   - Machine is the replicated state, with the calls that the group makes of it.
+//   - Mux shares one peer listener between groups and kinds of connections, Raft's among them.
+//   - Caller sends control requests to a node, from within the cluster or from a command line.
+//   - Recover rewrites the membership after a majority is lost for good.
+//
+// # Concurrency
+//
+// All methods of Group, Mux and Caller may be called concurrently. The group calls its Machine under one mutex, so that
+// Lead, Depose, Apply, Committed, Cut, Snapshot and Restore happen in one order; the machine must not call back.
+//
+// # Caveats
+//
+// Whatever is decided and not yet committed is lost when the leader crashes. A node whose log cannot be written stops
+// taking part and calls Config.Fatal; it does not limp along. Goroutines that wait for a Raft future which never returns
+// are left behind, a handful per shutdown at most.
+package raftlog

@@ -1,0 +1,135 @@
+package raftlog
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// entryVersion is the first byte of every log entry. A node that meets another version stops: skipping an entry would
+// make its state differ from its peers' without anybody noticing.
+const entryVersion = 1
+
+// maxHeader bounds the encoded header: version, five uvarints, a node id of at most maxNodeID bytes, the clock.
+const (
+	maxNodeID = 64
+	maxHeader = 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64 + maxNodeID + 8
+)
+
+// header precedes the payload of an entry.
+type header struct {
+	group uint32
+	node  string // the leader that cut the batch
+	term  uint64 // the term it served when it did
+	seq   uint64 // number of the batch within the term, from 1
+	part  uint64 // 0-based
+	parts uint64 // at least 1
+	clock int64  // cluster clock, unix ns
+}
+
+// last reports whether the entry completes its batch.
+func (h header) last() bool { return h.part+1 == h.parts }
+
+// append encodes h after b.
+func (h header) append(b []byte) []byte {
+	b = append(b, entryVersion)
+	b = binary.AppendUvarint(b, uint64(h.group))
+	b = binary.AppendUvarint(b, uint64(len(h.node)))
+	b = append(b, h.node...)
+	b = binary.AppendUvarint(b, h.term)
+	b = binary.AppendUvarint(b, h.seq)
+	b = binary.AppendUvarint(b, h.part)
+	b = binary.AppendUvarint(b, h.parts)
+	return binary.BigEndian.AppendUint64(b, uint64(h.clock))
+}
+
+// encodeEntry returns header and payload as one entry.
+func encodeEntry(h header, payload []byte) []byte {
+	return append(h.append(make([]byte, 0, maxHeader+len(payload))), payload...)
+}
+
+// decodeEntry splits an entry. The payload aliases b. Errors wrap ErrVersion or ErrCorrupt.
+func decodeEntry(b []byte) (header, []byte, error) {
+	d := decoder{b: b}
+	if v := d.byte(); d.err == nil && v != entryVersion {
+		return header{}, nil, versionError("log entry", v, entryVersion)
+	}
+	var h header
+	h.group = uint32(d.uvarintMax(1<<32 - 1))
+	h.node = string(d.bytes(maxNodeID))
+	h.term = d.uvarint()
+	h.seq = d.uvarint()
+	h.part = d.uvarint()
+	h.parts = d.uvarint()
+	h.clock = d.int64()
+	if d.err == nil && (h.seq == 0 || h.part >= h.parts) {
+		d.err = fmt.Errorf("batch %d part %d of %d", h.seq, h.part, h.parts)
+	}
+	if d.err != nil {
+		return header{}, nil, fmt.Errorf("%w: log entry: %w", ErrCorrupt, d.err)
+	}
+	return h, d.b, nil
+}
+
+// decoder reads the primitive values of entries and snapshot headers; the first error sticks.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) fail(what string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("bad or missing %s", what)
+	}
+	d.b = nil
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.fail("byte")
+		return 0
+	}
+	v := d.b[0]
+	d.b = d.b[1:]
+	return v
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.fail("integer")
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) uvarintMax(max uint64) uint64 {
+	v := d.uvarint()
+	if v > max {
+		d.fail("integer")
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) int64() int64 {
+	if len(d.b) < 8 {
+		d.fail("clock")
+		return 0
+	}
+	v := binary.BigEndian.Uint64(d.b)
+	d.b = d.b[8:]
+	return int64(v)
+}
+
+// bytes reads a length-prefixed string of at most max bytes, aliasing the input.
+func (d *decoder) bytes(max uint64) []byte {
+	n := d.uvarintMax(max)
+	if uint64(len(d.b)) < n {
+		d.fail("string")
+		return nil
+	}
+	v := d.b[:n]
+	d.b = d.b[n:]
+	return v
+}

@@ -1,0 +1,49 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+)
+
+// These errors are returned by calls on a Group.
+var (
+	// ErrNotLeader is returned when the call needs the serving leader and this node is not it. Nothing was executed.
+	ErrNotLeader = errors.New("not the leader")
+
+	// ErrClosed is returned once Close has begun.
+	ErrClosed = errors.New("group is closed")
+
+	// ErrUnknownMember is returned when a node id is not part of the cluster.
+	ErrUnknownMember = errors.New("unknown member")
+
+	// ErrNoTarget is returned by Transfer when no other voter is reachable and caught up.
+	ErrNoTarget = errors.New("no reachable voter to transfer leadership to")
+)
+
+// These errors are returned while a data directory is opened, or stop a running node through Config.Fatal.
+var (
+	// ErrVersion is returned when a log entry or a snapshot was written by a version this build does not know.
+	ErrVersion = errors.New("unknown format version")
+
+	// ErrCorrupt is returned when a log entry or a snapshot header cannot be decoded.
+	ErrCorrupt = errors.New("corrupt data")
+
+	// ErrGap is returned when the log does not continue the newest readable snapshot.
+	ErrGap = errors.New("log does not continue the newest snapshot")
+
+	// ErrLocked is returned when another process holds the data directory.
+	ErrLocked = errors.New("data directory is in use by another process")
+
+	// ErrDisk is reported to Config.Fatal when the log cannot be written.
+	ErrDisk = errors.New("log cannot be written")
+
+	// ErrStalled is reported to Config.Fatal when a leader's oldest batch stays uncommitted and leadership cannot be handed over.
+	ErrStalled = errors.New("replication is stalled")
+
+	// ErrInvariant is reported to Config.Fatal when the replicated log contradicts what Raft guarantees.
+	ErrInvariant = errors.New("replication invariant violated")
+)
+
+func versionError(what string, got, known byte) error {
+	return fmt.Errorf("%w: %s has version %d, this build knows %d; upgrade this node", ErrVersion, what, got, known)
+}

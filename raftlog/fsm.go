@@ -1,0 +1,300 @@
+package raftlog
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// fsm is what Raft sees of the machine. It decides which entries count, assembles batches from their parts, and puts
+// everything that happens to the machine into one order.
+//
+// Which entries count follows from the log alone, so that every node and every replay agrees:
+//
+//  1. An entry counts only if the term in its header is the term Raft stored it in. A leader that lost and regained
+//     leadership in between may have had a batch on its way; what it decided then rests on a state that no longer is.
+//  2. Within a term, parts and batches count only in unbroken order, from batch 1 part 0 on.
+//  3. A batch counts when its last part does. A later term's first entry drops an incomplete one.
+type fsm struct {
+	machine  Machine
+	group    uint32
+	node     string
+	log      *slog.Logger
+	fatal    func(error) // does not block and may be called with mu held
+	progress *progress   // of the serving leader
+	observe  func()      // told after a change of serving; does not block, called with mu held
+	retune   func()      // called before a snapshot
+
+	serving atomic.Uint64 // term being served, 0 = none; written with mu held
+
+	// mu serialises every call of the machine except Now; it guards what follows.
+	mu     sync.Mutex
+	served uint64 // highest term ever served: a term is served once
+	failed error  // the machine is not to be touched any more
+
+	// cursor is the position in the stream of batches. It is part of a snapshot.
+	cursor cursor
+
+	clockAt  time.Time // when cursor.clock was applied here
+	index    uint64    // of the last entry seen
+	replayTo uint64    // entries up to here were in the log when the node started: clockAt tells nothing about their age
+	clocks   *clockFile
+	fenced   uint64 // entries dropped by rules 1 and 2
+}
+
+// cursor says which batch is expected next and holds the parts of an incomplete one.
+type cursor struct {
+	term  uint64
+	seq   uint64   // last complete batch of the term
+	parts [][]byte // of batch seq+1
+	clock int64    // highest clock seen
+}
+
+func newFSM(c *Config, m Machine, p *progress, clocks *clockFile) *fsm {
+	return &fsm{machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks}
+}
+
+var _ raft.BatchingFSM = (*fsm)(nil)
+
+// Apply implements raft.FSM.
+func (f *fsm) Apply(l *raft.Log) any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.entry(l)
+	return nil
+}
+
+// ApplyBatch implements raft.BatchingFSM. It also receives configuration entries, which lets Raft advance the index a
+// snapshot may be taken at on an otherwise idle cluster.
+func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range logs {
+		f.entry(l)
+	}
+	return make([]any, len(logs))
+}
+
+// entry handles one committed entry. Must be called with mu held.
+func (f *fsm) entry(l *raft.Log) {
+	if f.failed != nil {
+		return
+	}
+	f.index = l.Index
+	if term := f.serving.Load(); term != 0 && l.Term != term {
+		if l.Term < term {
+			f.fail(fmt.Errorf("%w: entry %d of term %d after the barrier of term %d", ErrInvariant, l.Index, l.Term, term))
+			return
+		}
+		// A later leader's entry can overtake the news that leadership is lost.
+		f.depose()
+	}
+	if l.Type != raft.LogCommand {
+		return
+	}
+	h, payload, err := decodeEntry(l.Data)
+	if err == nil && h.group != f.group {
+		err = fmt.Errorf("%w: entry of group %d in the log of group %d", ErrCorrupt, h.group, f.group)
+	}
+	if err != nil {
+		f.fail(fmt.Errorf("entry %d: %w", l.Index, err))
+		return
+	}
+	f.accept(l, h, payload)
+}
+
+// accept applies rules 1 to 3. Must be called with mu held.
+func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
+	if h.term != l.Term {
+		f.drop(l, h, "decided in another term")
+		return
+	}
+	serving := f.serving.Load() == l.Term
+	if serving && h.node != f.node {
+		f.fail(fmt.Errorf("%w: node %s and this one both lead term %d (entry %d)", ErrInvariant, h.node, l.Term, l.Index))
+		return
+	}
+	c := &f.cursor
+	if h.term > c.term {
+		c.term, c.seq, c.parts = h.term, 0, nil
+	}
+	if h.term < c.term || h.seq != c.seq+1 || h.part != uint64(len(c.parts)) {
+		if serving {
+			f.fail(fmt.Errorf("%w: own batch %d part %d committed where batch %d part %d was expected", ErrInvariant, h.seq, h.part, c.seq+1, len(c.parts)))
+			return
+		}
+		f.drop(l, h, "out of order")
+		return
+	}
+	c.clock = max(c.clock, h.clock)
+	f.clockAt = time.Now()
+	c.parts = append(c.parts, payload)
+	if !h.last() {
+		return
+	}
+	b := Batch{Index: l.Index, Term: h.term, Seq: h.seq, Clock: c.clock, Payloads: c.parts}
+	if h.parts == 1 && len(payload) == 0 {
+		b.Payloads = nil
+	}
+	c.seq, c.parts = h.seq, nil
+	if serving {
+		f.machine.Committed(h.seq)
+		f.progress.commit(h.seq)
+		return
+	}
+	if err := f.machine.Apply(b); err != nil {
+		f.fail(fmt.Errorf("apply entry %d: %w", l.Index, err))
+	}
+}
+
+// drop must be called with mu held.
+func (f *fsm) drop(l *raft.Log, h header, why string) {
+	f.fenced++
+	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "seq", h.seq, "part", h.part, "reason", why)
+}
+
+// fail ends the use of the machine. Must be called with mu held.
+func (f *fsm) fail(err error) {
+	if f.failed != nil {
+		return
+	}
+	f.depose()
+	f.failed = err
+	f.fatal(err)
+}
+
+// depose tells the machine to stop deciding, if it serves. Must be called with mu held.
+func (f *fsm) depose() {
+	term := f.serving.Load()
+	if term == 0 {
+		return
+	}
+	f.serving.Store(0)
+	f.machine.Depose(term)
+	f.progress.reset()
+	f.observe()
+}
+
+// stop deposes the machine; with an error it is not touched afterwards.
+func (f *fsm) stop(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.depose()
+	if f.failed == nil {
+		f.failed = err
+	}
+}
+
+// lead starts to serve a term once stillLeader, asked with the order of events fixed, confirms it.
+func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil || term <= f.served || !stillLeader() {
+		return false
+	}
+	f.served = term
+	clock := f.cursor.clock
+	if !f.clockAt.IsZero() {
+		clock += int64(time.Since(f.clockAt))
+	}
+	if f.index <= f.replayTo {
+		clock = max(clock, f.clocks.now())
+	}
+	f.progress.reset()
+	f.serving.Store(term)
+	f.machine.Lead(term, clock)
+	f.observe()
+	f.progress.ring() // an empty batch at once: followers learn the clock
+	return true
+}
+
+// cut takes the next batch from the serving machine. tick asks for an empty batch when nothing is dirty. ok is false when
+// there is nothing to propose, or nobody to propose it.
+func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	term := f.serving.Load()
+	if term == 0 || f.progress.full() {
+		return ownBatch{}, false
+	}
+	seq, born := f.progress.open()
+	parts, dirty := f.machine.Cut(seq, max)
+	if !dirty {
+		if !tick {
+			return ownBatch{}, false
+		}
+		parts, born = [][]byte{nil}, monotonic()
+	}
+	b = ownBatch{term: term, seq: seq, clock: f.machine.Now(), parts: parts, born: born}
+	for _, p := range parts {
+		b.bytes += len(p)
+	}
+	f.progress.cut(b)
+	return b, true
+}
+
+// Snapshot implements raft.FSM.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	f.retune()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		return nil, f.failed
+	}
+	s, err := f.machine.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{state: s, header: snapshotHeader{f.group, f.cursor}.append(nil)}, nil
+}
+
+// Restore implements raft.FSM. A restore that fails half-way leaves nothing that could be applied to.
+func (f *fsm) Restore(rc io.ReadCloser) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		return f.failed
+	}
+	f.depose()
+	h, r, err := readSnapshotHeader(rc, f.group)
+	if err == nil {
+		err = f.machine.Restore(r, h.cursor.clock)
+	}
+	if err != nil {
+		err = fmt.Errorf("restore snapshot: %w", err)
+		f.fail(err)
+		return err
+	}
+	f.cursor = h.cursor
+	f.clockAt = time.Now()
+	return nil
+}
+
+// replaying tells that entries up to index are in the log already.
+func (f *fsm) replaying(index uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replayTo = index
+}
+
+// clockNow returns the last applied clock plus the time since. ok is false before a live entry has been applied.
+func (f *fsm) clockNow() (clock int64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.index <= f.replayTo || f.clockAt.IsZero() {
+		return 0, false
+	}
+	return f.cursor.clock + int64(time.Since(f.clockAt)), true
+}
+
+// applied returns the last applied clock and how many entries were dropped.
+func (f *fsm) applied() (clock int64, fenced uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cursor.clock, f.fenced
+}

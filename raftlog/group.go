@@ -1,0 +1,349 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// Group is one node's part in one Raft group. All methods may be called concurrently.
+type Group struct {
+	cfg      Config
+	fsm      *fsm
+	progress *progress
+	clocks   *clockFile
+	turn     turn // held to propose, and while leadership is handed over
+	verify   verifier
+	peers    *peers
+	control  net.Listener
+	leaderCh chan struct{} // capacity 1: the known leader may have changed
+	founders founders
+	fresh    bool // the data directory was empty when the group was opened
+
+	cur    atomic.Pointer[instance]
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	halted  atomic.Pointer[error] // why the node cannot go on
+	closing atomic.Bool
+
+	// mu guards opened, and serialises restart with Close.
+	mu     sync.Mutex
+	opened bool
+}
+
+// instance is one life of Raft in a group: a restart replaces it.
+type instance struct {
+	raft  *raft.Raft
+	trans transport
+	bolt  *raftboltdb.BoltStore
+	log   *logStore
+	snaps *snapshotStore
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+}
+
+// shutdownTimeout bounds the wait for Raft's goroutines, one of which may hang in a disk write.
+const shutdownTimeout = 5 * time.Second
+
+// Open opens or creates the group's data and starts to take part in the cluster. The machine must be empty: it gets the
+// newest snapshot, and later what the log holds beyond it. The group founds or joins its cluster in the background.
+func Open(cfg Config, m Machine) (*Group, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("raftlog: %w", err)
+	}
+	if cfg.Mux == nil || cfg.Fatal == nil {
+		return nil, errors.New("raftlog: Mux and Fatal are required")
+	}
+	if err := makeDir(cfg.dir()); err != nil {
+		return nil, fmt.Errorf("create group directory: %w", err)
+	}
+	clocks, err := openClockFile(cfg.dir())
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{
+		cfg:      cfg,
+		progress: newProgress(),
+		clocks:   clocks,
+		turn:     make(turn, 1),
+		leaderCh: make(chan struct{}, 1),
+	}
+	g.fsm = newFSM(&cfg, m, g.progress, clocks)
+	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.verify.init()
+	g.peers = newPeers(g)
+	if err := g.start(); err != nil {
+		g.cancel()
+		return nil, err
+	}
+	if g.control, err = cfg.Mux.Listen(KindControl, cfg.GroupID); err != nil {
+		g.cancel()
+		g.stopInstance(g.cur.Load())
+		return nil, err
+	}
+	for _, run := range []func(context.Context){g.propose, g.verifyLoop, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.found} {
+		g.wg.Go(func() { run(g.ctx) })
+	}
+	g.mu.Lock()
+	g.opened = true
+	g.mu.Unlock()
+	if p := g.halted.Load(); p != nil { // between start and here
+		g.Close(context.Background())
+		return nil, *p
+	}
+	return g, nil
+}
+
+// start opens the stores and runs Raft on them.
+func (g *Group) start() (err error) {
+	in := &instance{}
+	defer func() {
+		if err != nil {
+			g.stopInstance(in)
+			if p := g.halted.Load(); p != nil {
+				err = *p // what made Raft fail, rather than how it put it
+			}
+		}
+	}()
+	if in.bolt, err = openBolt(g.cfg.dir(), g.cfg.NoSync); err != nil {
+		return err
+	}
+	var inner raft.LogStore = in.bolt
+	if g.cfg.wrapLog != nil {
+		inner = g.cfg.wrapLog(inner)
+	}
+	in.log = &logStore{inner: inner, fatal: g.halt}
+	cache, err := raft.NewLogCache(logCacheEntries, in.log)
+	if err != nil {
+		return err
+	}
+	files, err := raft.NewFileSnapshotStoreWithLogger(g.cfg.dir(), snapshotsKept, newRaftLogger(g.cfg.Logger))
+	if err != nil {
+		return fmt.Errorf("open snapshots: %w", err)
+	}
+	in.snaps = &snapshotStore{SnapshotStore: files, log: in.log, conflict: g.conflict}
+	if err = reconcile(files, in.log, g.cfg.GroupID, g.cfg.Logger); err != nil {
+		return err
+	}
+	last, err := in.log.LastIndex()
+	if err != nil {
+		return err
+	}
+	g.fsm.replaying(last)
+	if g.fresh, err = isFresh(in.bolt, cache, files); err != nil {
+		return err
+	}
+	if in.trans, err = newTransport(&g.cfg); err != nil {
+		return err
+	}
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), g.fsm, cache, stableStore{in.bolt, g.halt}, in.snaps, in.trans)
+	if err != nil {
+		return fmt.Errorf("start raft: %w", err)
+	}
+	seen := make(chan raft.Observation, 16)
+	in.raft.RegisterObserver(raft.NewObserver(seen, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	}))
+	ctx, stop := context.WithCancel(g.ctx)
+	in.stop = stop
+	g.cur.Store(in)
+	in.wg.Go(func() { g.leadership(ctx, in.raft, seen) })
+	return nil
+}
+
+// isFresh reports whether a node has never taken part in a cluster.
+func isFresh(stable raft.StableStore, logs raft.LogStore, snaps raft.SnapshotStore) (bool, error) {
+	has, err := raft.HasExistingState(logs, stable, snaps)
+	return !has, err
+}
+
+// stopInstance ends one life of Raft. Connections go first: Raft waits for RPCs in progress, and a stalled snapshot
+// transfer has no deadline of its own.
+func (g *Group) stopInstance(in *instance) {
+	if in == nil {
+		return
+	}
+	if in.stop != nil {
+		in.stop()
+	}
+	if in.trans.NetworkTransport != nil {
+		in.trans.Close()
+	}
+	stopped := true
+	if in.raft != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		stopped = await(ctx, in.raft.Shutdown) == nil
+		cancel()
+	}
+	in.wg.Wait()
+	if in.bolt == nil {
+		return
+	}
+	if !stopped {
+		g.cfg.Logger.Error("raft did not stop in time; leaving its log open", "timeout", shutdownTimeout)
+		return
+	}
+	if err := in.bolt.Close(); err != nil {
+		g.cfg.Logger.Error("close log", "error", err)
+	}
+}
+
+// conflict is called when an installed snapshot contradicts the log: the entries beyond it were never committed. Raft
+// deletes them on disk but goes on believing in them, and would reject every append and fetch the snapshot again, for
+// ever (hashicorp/raft #697). A new instance starts from the disk.
+func (g *Group) conflict() {
+	g.cfg.Logger.Warn("snapshot of the leader contradicts the log; restarting raft from the snapshot")
+	go func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if !g.opened || g.ctx.Err() != nil {
+			return
+		}
+		g.fsm.stop(nil)
+		g.stopInstance(g.cur.Load())
+		if err := g.start(); err != nil {
+			g.halt(fmt.Errorf("restart raft: %w", err))
+		}
+	}()
+}
+
+// halt takes the node out of the cluster and reports why. It does not block; only the first call counts.
+func (g *Group) halt(err error) {
+	if !g.halted.CompareAndSwap(nil, &err) {
+		return
+	}
+	go func() {
+		if g.closing.Load() {
+			return
+		}
+		g.cfg.Logger.Error("node stops taking part in the cluster", "error", err)
+		// Silence first: while heartbeats go out, nobody else takes over.
+		if in := g.cur.Load(); in != nil {
+			in.trans.Close()
+			in.raft.Shutdown()
+		}
+		g.fsm.stop(err)
+		g.mu.Lock()
+		opened := g.opened
+		g.mu.Unlock()
+		if opened {
+			g.cfg.Fatal(err)
+		}
+	}()
+}
+
+// Close leaves the cluster for now. A serving leader first waits, within ctx, until everything dirty is committed, and
+// hands leadership over. The mux stays open.
+func (g *Group) Close(ctx context.Context) error {
+	if g.closing.Swap(true) {
+		return ErrClosed
+	}
+	var err error
+	if _, ok := g.Serving(); ok {
+		if e := g.Transfer(ctx, ""); e != nil && !errors.Is(e, ErrNoTarget) {
+			err = fmt.Errorf("hand leadership over: %w", e)
+		}
+	}
+	g.saveClock()
+	g.cancel()
+	g.control.Close()
+	g.mu.Lock()
+	g.fsm.stop(ErrClosed)
+	g.stopInstance(g.cur.Load())
+	g.mu.Unlock()
+	g.wg.Wait()
+	return err
+}
+
+func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }
+
+// await calls f and waits for the future it returns. The call may block until Raft's main loop is free, and the future may
+// never return at all (hashicorp/raft #498): the goroutine is then left behind.
+func await[F raft.Future](ctx context.Context, f func() F) error {
+	done := make(chan error, 1)
+	go func() { done <- f().Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Wake tells the proposer that something has become dirty. It is cheap: one atomic load, but for the first call after a
+// cut.
+func (g *Group) Wake() { g.progress.mark() }
+
+// Flush is Wake for somebody who waits for the commit: the next cut does not linger.
+func (g *Group) Flush() {
+	g.progress.mark()
+	if g.cfg.Linger > 0 && !g.progress.flush.Swap(true) {
+		g.progress.ring()
+	}
+}
+
+// Serving returns the term this node decides in. ok is false when it does not.
+func (g *Group) Serving() (term uint64, ok bool) {
+	term = g.fsm.serving.Load()
+	return term, term != 0
+}
+
+// Leader returns the node Raft believes to lead, empty when none is known. It may not serve yet.
+func (g *Group) Leader() (id, addr string) {
+	a, i := g.raft().LeaderWithID()
+	return string(i), string(a)
+}
+
+// Unacked returns the age of the oldest effect of the serving leader that is not committed; 0 when all are, and on
+// other nodes.
+func (g *Group) Unacked() time.Duration {
+	if g.fsm.serving.Load() == 0 {
+		return 0
+	}
+	return g.progress.unacked()
+}
+
+// Progress is where the serving leader's batches stand.
+type Progress struct {
+	Open      uint64 // the batch now filling
+	Proposed  uint64 // the last batch cut
+	Committed uint64 // the last batch committed
+	Dirty     bool   // effects wait for the next cut
+	Unacked   time.Duration
+}
+
+// Progress reads the progress of the serving leader; zero on other nodes.
+func (g *Group) Progress() Progress {
+	if g.fsm.serving.Load() == 0 {
+		return Progress{}
+	}
+	p := g.progress
+	return Progress{
+		Committed: p.doneSeq.Load(),
+		Proposed:  p.lastSeq.Load(),
+		Open:      p.openSeq.Load(),
+		Dirty:     p.dirtyAt.Load() != 0,
+		Unacked:   p.unacked(),
+	}
+}
+
+// Snapshot takes a snapshot now. It is no error if there is nothing new to snapshot.
+func (g *Group) Snapshot(ctx context.Context) error {
+	err := await(ctx, g.raft().Snapshot)
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return err
+}

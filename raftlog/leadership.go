@@ -1,0 +1,279 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// barrierTries: when so many barriers in a row fail on a node that still leads, it hands leadership over instead of
+	// staying leader in name only.
+	barrierTries = 3
+
+	// resumeInterval is how often a leader whose handover failed asks Raft whether it accepts entries again.
+	resumeInterval = 50 * time.Millisecond
+
+	// enqueueTimeout bounds the wait for Raft's main loop to take a request; the caller's context usually ends earlier.
+	enqueueTimeout = 10 * time.Second
+)
+
+// leadership follows Raft's leader channel for one instance. The channel keeps only the latest change, so two "true" in
+// a row mean lost and regained.
+func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.Observation) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-seen:
+			g.leaderChanged()
+		case up := <-r.LeaderCh():
+			g.fsm.stop(nil)
+			g.leaderChanged()
+			if up {
+				g.takeOver(ctx, r)
+			}
+		}
+	}
+}
+
+// takeOver serves once everything committed before this term has been applied. Raft announces leadership before even
+// its first entry of the term is stored.
+func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
+	term := r.CurrentTerm()
+	stillLeader := func() bool {
+		return r.State() == raft.Leader && r.CurrentTerm() == term && len(r.LeaderCh()) == 0
+	}
+	for try := 1; stillLeader(); try++ {
+		wait := 2 * g.cfg.Timeouts.Election
+		bctx, cancel := context.WithTimeout(ctx, wait)
+		err := await(bctx, func() raft.Future { return r.Barrier(wait) })
+		cancel()
+		if err == nil {
+			if g.fsm.lead(term, stillLeader) {
+				g.cfg.Logger.Info("serving as leader", "term", term)
+			}
+			return
+		}
+		if ctx.Err() != nil || !stillLeader() {
+			return
+		}
+		g.cfg.Logger.Warn("barrier failed", "term", term, "try", try, "error", err)
+		if try%barrierTries == 0 {
+			bctx, cancel := context.WithTimeout(ctx, wait)
+			err := await(bctx, r.LeadershipTransfer)
+			cancel()
+			g.cfg.Logger.Warn("handing over a leadership that cannot serve", "term", term, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(resumeInterval):
+		}
+	}
+}
+
+// Barrier returns once everything committed so far, in whatever term, has been applied here. Leader only.
+func (g *Group) Barrier(ctx context.Context) error {
+	return notLeader(await(ctx, func() raft.Future { return g.raft().Barrier(enqueueTimeout) }))
+}
+
+// notLeader turns Raft's ways of saying so into ErrNotLeader.
+func notLeader(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost):
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	case errors.Is(err, raft.ErrRaftShutdown):
+		return ErrClosed
+	}
+	return err
+}
+
+// Transfer hands leadership to the given voter, or to the most caught-up reachable one when id is empty. It first waits
+// until everything dirty has been committed. Decisions made meanwhile are cut only if the transfer fails; when it
+// succeeds they are undone by Depose, so the caller should hold them back.
+func (g *Group) Transfer(ctx context.Context, id string) error {
+	term, ok := g.Serving()
+	if !ok {
+		return ErrNotLeader
+	}
+	target, err := g.peers.transferTarget(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := g.drain(ctx, term); err != nil {
+		return fmt.Errorf("commit what is dirty: %w", err)
+	}
+	// From here on nothing is proposed: Raft would reject it without a trace.
+	if !g.turn.acquire(ctx) {
+		return ctx.Err()
+	}
+	r := g.raft() // of the term: a restart deposes first
+	g.cfg.Logger.Info("handing leadership over", "to", target.ID, "term", term)
+	err = g.poll(ctx, func() bool { return g.progress.oldest.Load() == 0 || g.fsm.serving.Load() != term })
+	if err == nil {
+		err = await(ctx, func() raft.Future {
+			return r.LeadershipTransferToServer(raft.ServerID(target.ID), raft.ServerAddress(target.Addr))
+		})
+	}
+	if err == nil {
+		err = g.poll(ctx, func() bool { return g.fsm.serving.Load() != term })
+	}
+	if err == nil {
+		g.turn.release()
+		return nil
+	}
+	// Raft goes on rejecting entries for a while after a failed transfer. Only when it takes a barrier again may the
+	// proposer go on: a batch that vanished would leave a gap.
+	g.wg.Go(func() {
+		defer g.turn.release()
+		for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
+			bctx, cancel := context.WithTimeout(g.ctx, time.Second)
+			err := await(bctx, func() raft.Future { return r.Barrier(time.Second) })
+			cancel()
+			if err == nil {
+				return
+			}
+			time.Sleep(resumeInterval)
+		}
+	})
+	return fmt.Errorf("transfer leadership to %s: %w", target.ID, err)
+}
+
+// drain waits until what is dirty or in flight now is committed.
+func (g *Group) drain(ctx context.Context, term uint64) error {
+	g.Flush()
+	goal := g.progress.openSeq.Load()
+	err := g.poll(ctx, func() bool {
+		return g.progress.unacked() == 0 || g.progress.doneSeq.Load() >= goal || g.fsm.serving.Load() != term
+	})
+	if err == nil && g.fsm.serving.Load() != term {
+		return ErrNotLeader
+	}
+	return err
+}
+
+// poll waits for a condition that has no event of its own; only handovers do.
+func (g *Group) poll(ctx context.Context, done func() bool) error {
+	t := time.NewTicker(2 * time.Millisecond)
+	defer t.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.ctx.Done():
+			return ErrClosed
+		case <-t.C:
+		}
+	}
+	return nil
+}
+
+// verifier shares one VerifyLeader between all who ask before it starts: Raft sends a round of heartbeats for each.
+type verifier struct {
+	ring chan struct{}
+
+	// mu guards next.
+	mu   sync.Mutex
+	next *verifyRound // the round that has not started yet
+}
+
+type verifyRound struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func (v *verifier) init() { v.ring = make(chan struct{}, 1) }
+
+// Verify confirms with a majority that this node still leads the term it serves. All callers that arrive before a round
+// of heartbeats starts share it.
+func (g *Group) Verify(ctx context.Context) error {
+	v := &g.verify
+	v.mu.Lock()
+	if v.next == nil {
+		v.next = &verifyRound{done: make(chan struct{})}
+	}
+	round := v.next
+	v.mu.Unlock()
+	select {
+	case v.ring <- struct{}{}:
+	default:
+	}
+	select {
+	case <-round.done:
+		return round.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// verifyLoop runs the rounds.
+func (g *Group) verifyLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.verify.ring:
+		}
+		g.verify.mu.Lock()
+		round := g.verify.next
+		g.verify.next = nil
+		g.verify.mu.Unlock()
+		if round == nil {
+			continue
+		}
+		round.err = g.verifyOnce(ctx)
+		close(round.done)
+	}
+}
+
+func (g *Group) verifyOnce(ctx context.Context) error {
+	term, ok := g.Serving()
+	if !ok {
+		return ErrNotLeader
+	}
+	// A leader that gets no answer for this long has lost its lease anyway.
+	ctx, cancel := context.WithTimeout(ctx, 2*g.cfg.Timeouts.Lease)
+	defer cancel()
+	if err := await(ctx, g.raft().VerifyLeader); err != nil {
+		return notLeader(err)
+	}
+	if now, _ := g.Serving(); now != term {
+		return ErrNotLeader
+	}
+	return nil
+}
+
+// leaderChanged rings for notifyLeader.
+func (g *Group) leaderChanged() {
+	select {
+	case g.leaderCh <- struct{}{}:
+	default:
+	}
+}
+
+// notifyLeader calls OnLeader, once for every change of what Leader returns.
+func (g *Group) notifyLeader(ctx context.Context) {
+	var id, addr string
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.leaderCh:
+		}
+		i, a := g.Leader()
+		if i == id && a == addr {
+			continue
+		}
+		id, addr = i, a
+		if g.cfg.OnLeader != nil {
+			g.cfg.OnLeader(id, addr)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package raftlog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	maintainInterval = 250 * time.Millisecond
+
+	// Log kept behind a snapshot, so that a follower that was away for a moment needs no snapshot: about trailingBytes
+	// worth of entries of the size seen lately. A fixed number of large entries would exceed SnapshotBytes by itself.
+	trailingBytes = 64 << 20
+	minTrailing   = 128
+	maxTrailing   = 8192
+
+	// snapshotRetry is the pause after a snapshot by bytes that failed.
+	snapshotRetry = 10 * time.Second
+
+	// handoverTimeout bounds the attempt to hand over a stalled leadership.
+	handoverTimeout = 2 * time.Second
+)
+
+// maintain runs the watchdog, the snapshot trigger by bytes and the clock file.
+func (g *Group) maintain(ctx context.Context) {
+	t := time.NewTicker(maintainInterval)
+	defer t.Stop()
+	var snapshotAfter, clockAfter time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		g.watch(ctx)
+		now := time.Now()
+		if now.After(clockAfter) {
+			clockAfter = now.Add(time.Second)
+			g.saveClock()
+		}
+		if g.cur.Load().log.bytes.Load() >= g.cfg.SnapshotBytes && now.After(snapshotAfter) {
+			snapshotAfter = now.Add(snapshotRetry)
+			g.wg.Go(func() {
+				if err := g.Snapshot(ctx); err != nil && ctx.Err() == nil {
+					g.cfg.Logger.Warn("snapshot by log size", "error", err)
+				}
+			})
+		}
+	}
+}
+
+// watch hands over, or ends, a leadership that commits nothing although its followers answer. A leader without followers
+// loses its lease long before; but one whose own disk hangs goes on sending heartbeats (hashicorp/raft #503).
+func (g *Group) watch(ctx context.Context) {
+	age := g.Unacked()
+	if age < g.cfg.StallTimeout {
+		return
+	}
+	err := fmt.Errorf("%w: oldest batch uncommitted for %v", ErrStalled, age.Round(time.Millisecond))
+	if d := g.cur.Load().log.stalled(); d >= g.cfg.StallTimeout/2 {
+		g.halt(fmt.Errorf("%w, a log write has taken %v", err, d.Round(time.Millisecond)))
+		return
+	}
+	g.cfg.Logger.Error("handing leadership over", "error", err)
+	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
+	defer cancel()
+	if e := g.forceTransfer(ctx); e != nil {
+		g.halt(fmt.Errorf("%w, and cannot hand over: %w", err, e))
+	}
+}
+
+// forceTransfer hands leadership over without waiting for anything to be committed.
+func (g *Group) forceTransfer(ctx context.Context) error {
+	term, ok := g.Serving()
+	if !ok {
+		return nil
+	}
+	if err := await(ctx, g.raft().LeadershipTransfer); err != nil {
+		return err
+	}
+	return g.poll(ctx, func() bool { return g.fsm.serving.Load() != term })
+}
+
+// retune sets how much log the next snapshot leaves. Raft calls it on the FSM's goroutine before a snapshot.
+func (g *Group) retune() {
+	in := g.cur.Load()
+	entries, bytes := in.log.entries.Load(), in.log.bytes.Load()
+	if entries == 0 {
+		return
+	}
+	rc := in.raft.ReloadableConfig()
+	rc.TrailingLogs = uint64(min(max(trailingBytes/max(bytes/entries, 1), minTrailing), maxTrailing))
+	if err := in.raft.ReloadConfig(rc); err != nil {
+		g.cfg.Logger.Warn("set trailing logs", "error", err)
+	}
+}
+
+// saveClock remembers the difference of the clocks while somebody keeps the cluster clock running.
+func (g *Group) saveClock() {
+	clock, ok := g.clockNow()
+	if !ok {
+		return
+	}
+	if err := g.clocks.save(clock); err != nil {
+		g.cfg.Logger.Warn("save clock", "error", err)
+	}
+}
+
+// clockNow returns the cluster clock as this node knows it: exact on the serving leader, elsewhere the last applied one
+// plus the time since. ok is false before a live entry has been applied.
+func (g *Group) clockNow() (int64, bool) {
+	if _, ok := g.Serving(); ok {
+		return g.fsm.machine.Now(), true
+	}
+	return g.fsm.clockNow()
+}
+
+// reconcile checks, before Raft starts, that log and snapshots make one history, and repairs what a crash in the middle
+// of installing a snapshot leaves: a log whose entries were never committed.
+func reconcile(snaps raft.SnapshotStore, logs *logStore, group uint32, log *slog.Logger) error {
+	first, err := logs.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := logs.LastIndex()
+	if err != nil {
+		return err
+	}
+	metas, err := snaps.List()
+	if err != nil {
+		return err
+	}
+	for _, m := range metas {
+		_, rc, err := snaps.Open(m.ID) // verifies the checksum
+		if err != nil {
+			log.Error("snapshot is unreadable, trying the one before", "snapshot", m.ID, "error", err)
+			continue
+		}
+		_, _, err = readSnapshotHeader(rc, group)
+		rc.Close()
+		if err != nil {
+			// Raft would go back to an older snapshot, behind entries already removed from the log.
+			return fmt.Errorf("snapshot %s: %w", m.ID, err)
+		}
+		if first > m.Index+1 {
+			return fmt.Errorf("%w: it begins at %d, the snapshot ends at %d; wipe this node's data and join again", ErrGap, first, m.Index)
+		}
+		conflict, err := contradicts(logs, m.Index, m.Term)
+		if err != nil {
+			return err
+		}
+		if conflict || (last > 0 && last < m.Index) {
+			log.Warn("dropping a log that a newer snapshot has replaced", "first", first, "last", last, "snapshot", m.Index)
+			return logs.DeleteRange(first, last)
+		}
+		return nil
+	}
+	if len(metas) > 0 {
+		return fmt.Errorf("%w: no snapshot is readable; wipe this node's data and join again", ErrCorrupt)
+	}
+	if first > 1 {
+		return fmt.Errorf("%w: it begins at %d and there is no snapshot; wipe this node's data and join again", ErrGap, first)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package raftlog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	pollInterval = time.Second            // between two looks at the peers
+	pollTimeout  = 500 * time.Millisecond // for one answer
+
+	// promoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's
+	// worth of full batches.
+	promoteLag = 256
+)
+
+// peers knows what every member last said about itself. Each node asks all others, so that a new leader knows at once
+// who has caught up, and a node without a leader still knows where its peers serve clients.
+type peers struct {
+	g *Group
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	known map[string]*peer // by node id
+}
+
+// peer is one other member.
+type peer struct {
+	status Status        // its last answer
+	seen   time.Time     // when that came; zero = never
+	up     bool          // the last question was answered
+	rtt    time.Duration // of the last answer
+	skew   time.Duration // its wall clock minus ours
+	since  time.Time     // since when it has been caught up; zero = it is not
+	data   bool          // it has had data
+}
+
+func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*peer)} }
+
+// run polls until ctx ends, and promotes.
+func (p *peers) run(ctx context.Context) {
+	t := time.NewTicker(pollInterval)
+	defer t.Stop()
+	for {
+		p.poll(ctx)
+		p.promote(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// poll asks all other members at once.
+func (p *peers) poll(ctx context.Context) {
+	servers, _ := p.g.configuration()
+	var wg sync.WaitGroup
+	members := make(map[string]bool)
+	for _, s := range servers {
+		if string(s.ID) != p.g.cfg.NodeID {
+			members[string(s.ID)] = true
+			wg.Go(func() { p.ask(ctx, string(s.ID), string(s.Address)) })
+		}
+	}
+	wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.known, func(id string, _ *peer) bool { return !members[id] })
+}
+
+// ask updates what is known of one member and reports whether it answered.
+func (p *peers) ask(ctx context.Context, id, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	begin := time.Now()
+	s, err := p.g.Caller().Status(ctx, addr)
+	end := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.known[id]
+	if k == nil {
+		k = &peer{}
+		p.known[id] = k
+	}
+	k.up = err == nil && s.NodeID == id
+	if !k.up {
+		k.since = time.Time{}
+		return false
+	}
+	k.status, k.seen, k.rtt = s, end, end.Sub(begin)
+	k.skew = time.Unix(0, s.Wall).Sub(begin.Add(k.rtt / 2))
+	k.data = k.data || s.LastIndex > 0
+	return true
+}
+
+// promote gives a vote to every nonvoter that wants one and has kept up for long enough.
+func (p *peers) promote(ctx context.Context) {
+	if _, ok := p.g.Serving(); !ok {
+		return
+	}
+	servers, _ := p.g.configuration()
+	last := p.g.raft().LastIndex()
+	var ready []string
+	p.mu.Lock()
+	for _, s := range servers {
+		k := p.known[string(s.ID)]
+		if s.Suffrage == raft.Voter || k == nil || !k.up || !k.status.WantsVote {
+			continue
+		}
+		if k.status.AppliedIndex+promoteLag < last {
+			k.since = time.Time{}
+			continue
+		}
+		if k.since.IsZero() {
+			k.since = time.Now()
+		}
+		if time.Since(k.since) >= p.g.cfg.PromoteAfter {
+			ready = append(ready, string(s.ID))
+		}
+	}
+	p.mu.Unlock()
+	for _, id := range ready {
+		cctx, cancel := context.WithTimeout(ctx, controlTimeout)
+		err := p.g.Promote(cctx, id)
+		cancel()
+		p.g.cfg.Logger.Info("member has caught up and gets a vote", "member", id, "error", err)
+	}
+}
+
+// transferTarget chooses who is to lead: the given member, or the most caught-up voter. It must answer now: Raft offers
+// leadership to a dead node as readily, and accepts nothing until that has timed out.
+func (p *peers) transferTarget(ctx context.Context, id string) (Member, error) {
+	servers, _ := p.g.configuration()
+	if id != "" {
+		s, ok := findServer(servers, id)
+		if !ok {
+			return Member{}, fmt.Errorf("%w: %s", ErrUnknownMember, id)
+		}
+		if s.Suffrage != raft.Voter {
+			return Member{}, fmt.Errorf("member %s has no vote", id)
+		}
+		servers = []raft.Server{s}
+	}
+	p.mu.Lock()
+	last := make(map[raft.ServerID]uint64)
+	for id, k := range p.known {
+		last[raft.ServerID(id)] = k.status.LastIndex
+	}
+	p.mu.Unlock()
+	slices.SortFunc(servers, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
+	for _, s := range servers {
+		if string(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
+			continue
+		}
+		if p.ask(ctx, string(s.ID), string(s.Address)) {
+			return Member{ID: string(s.ID), Addr: string(s.Address)}, nil
+		}
+	}
+	return Member{}, ErrNoTarget
+}
+
+// hadData reports whether the member has been seen with data.
+func (p *peers) hadData(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.known[id]
+	return k != nil && k.data
+}
+
+func (p *peers) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, id)
+}

@@ -1,0 +1,58 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// Peer names a voter for Recover.
+type Peer struct {
+	ID   string `json:"id"`
+	Addr string `json:"addr"`
+}
+
+// Recover rewrites the membership of a node whose cluster has lost its majority for good. Everything in the node's log
+// counts as committed, because nobody is left who could tell: afterwards it holds a snapshot of that state, an empty log,
+// and the given voters. The group must not be open. The machine is used up: open the group with a new one.
+//
+// To go on with one survivor, recover it with itself as the only voter, and join the others with their data wiped. Never
+// start a node of the old cluster, unrecovered, against the new one.
+func Recover(cfg Config, m Machine, voters []Peer) (err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return fmt.Errorf("raftlog: %w", err)
+	}
+	var conf raft.Configuration
+	for _, p := range voters {
+		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Addr)})
+	}
+	if _, ok := findServer(conf.Servers, cfg.NodeID); !ok {
+		return fmt.Errorf("recover: %w: this node, %s, is not among the voters", ErrUnknownMember, cfg.NodeID)
+	}
+	bolt, err := openBolt(cfg.dir(), false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bolt.Close()) }()
+	clocks, err := openClockFile(cfg.dir())
+	if err != nil {
+		return err
+	}
+	files, err := raft.NewFileSnapshotStoreWithLogger(cfg.dir(), snapshotsKept, newRaftLogger(cfg.Logger))
+	if err != nil {
+		return fmt.Errorf("open snapshots: %w", err)
+	}
+	logs := &logStore{inner: bolt, fatal: func(error) {}}
+	if err := reconcile(files, logs, cfg.GroupID, cfg.Logger); err != nil {
+		return err
+	}
+	f := newFSM(&cfg, m, newProgress(), clocks)
+	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
+	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
+	if err := raft.RecoverCluster(cfg.raftConfig(), f, logs, bolt, files, trans, conf); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	return nil
+}

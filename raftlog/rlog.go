@@ -1,0 +1,83 @@
+package raftlog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// raftLogger lets Raft log through slog. Raft's own levels are one step too loud for a server's log: the routine of
+// elections and pipelines is Info, and a peer that is down is an Error several times a second. So Info becomes Debug and
+// Error becomes Warn; what matters to an operator the group reports itself.
+type raftLogger struct {
+	l    *slog.Logger
+	name string
+	args []any
+}
+
+var _ hclog.Logger = (*raftLogger)(nil)
+
+func newRaftLogger(l *slog.Logger) hclog.Logger { return &raftLogger{l: l} }
+
+func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
+	lv := slog.LevelDebug
+	if level >= hclog.Warn {
+		lv = slog.LevelWarn
+	}
+	if !r.l.Enabled(context.Background(), lv) {
+		return
+	}
+	out := make([]any, len(args))
+	for i, a := range args {
+		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
+			a = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
+		}
+		out[i] = a
+	}
+	r.l.Log(context.Background(), lv, "raft: "+msg, out...)
+}
+
+func (r *raftLogger) Trace(msg string, args ...any) {}
+func (r *raftLogger) Debug(msg string, args ...any) { r.Log(hclog.Debug, msg, args...) }
+func (r *raftLogger) Info(msg string, args ...any)  { r.Log(hclog.Info, msg, args...) }
+func (r *raftLogger) Warn(msg string, args ...any)  { r.Log(hclog.Warn, msg, args...) }
+func (r *raftLogger) Error(msg string, args ...any) { r.Log(hclog.Error, msg, args...) }
+
+func (r *raftLogger) IsTrace() bool { return false }
+func (r *raftLogger) IsDebug() bool { return r.l.Enabled(context.Background(), slog.LevelDebug) }
+func (r *raftLogger) IsInfo() bool  { return r.IsDebug() }
+func (r *raftLogger) IsWarn() bool  { return r.l.Enabled(context.Background(), slog.LevelWarn) }
+func (r *raftLogger) IsError() bool { return r.IsWarn() }
+
+func (r *raftLogger) ImpliedArgs() []any { return r.args }
+
+func (r *raftLogger) With(args ...any) hclog.Logger {
+	return &raftLogger{l: r.l.With(args...), name: r.name, args: append(r.args[:len(r.args):len(r.args)], args...)}
+}
+
+func (r *raftLogger) Name() string { return r.name }
+
+func (r *raftLogger) Named(name string) hclog.Logger      { return r.ResetNamed(name) }
+func (r *raftLogger) ResetNamed(name string) hclog.Logger { return &raftLogger{r.l, name, r.args} }
+
+// SetLevel does nothing: the level is the slog handler's.
+func (r *raftLogger) SetLevel(hclog.Level) {}
+
+func (r *raftLogger) GetLevel() hclog.Level {
+	if r.IsDebug() {
+		return hclog.Debug
+	}
+	return hclog.Warn
+}
+
+func (r *raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
+	return slog.NewLogLogger(r.l.Handler(), slog.LevelDebug)
+}
+
+func (r *raftLogger) StandardWriter(o *hclog.StandardLoggerOptions) io.Writer {
+	return r.StandardLogger(o).Writer()
+}

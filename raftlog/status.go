@@ -1,0 +1,134 @@
+package raftlog
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Status describes a node and what it knows of its cluster. It travels as JSON.
+type Status struct {
+	GroupID   uint32            `json:"group"`
+	NodeID    string            `json:"node"`
+	Addr      string            `json:"addr"`
+	Meta      map[string]string `json:"meta,omitempty"`
+	WantsVote bool              `json:"wants_vote"`
+
+	State      string `json:"state"` // leader, follower, candidate, shutdown, or halted
+	Halted     string `json:"halted,omitempty"`
+	Term       uint64 `json:"term"`
+	Serving    bool   `json:"serving"`
+	LeaderID   string `json:"leader"`
+	LeaderAddr string `json:"leader_addr"`
+
+	LastIndex     uint64    `json:"last_index"`
+	CommitIndex   uint64    `json:"commit_index"`
+	AppliedIndex  uint64    `json:"applied_index"` // handed to the machine's queue
+	Dropped       uint64    `json:"dropped"`       // entries that did not count: see DESIGN.md
+	SnapshotIndex uint64    `json:"snapshot_index"`
+	SnapshotTime  time.Time `json:"snapshot_time"`  // zero without a snapshot
+	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log written since, in this process
+
+	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
+	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
+
+	Progress     Progress      `json:"progress"`
+	Batches      uint64        `json:"batches"` // cut by this node, without clock ticks
+	Ticks        uint64        `json:"ticks"`
+	Entries      uint64        `json:"entries"`       // parts of the batches
+	PayloadBytes uint64        `json:"payload_bytes"` // of the batches
+	LastBatch    int64         `json:"last_batch"`    // bytes
+	WriteLast    time.Duration `json:"write_last"`    // last log write, fsync included
+	WriteMean    time.Duration `json:"write_mean"`    // moving average
+
+	Members []Member `json:"members"`
+}
+
+// Member is one node of the cluster as another sees it.
+type Member struct {
+	ID      string            `json:"id"`
+	Addr    string            `json:"addr"`
+	Voter   bool              `json:"voter"`
+	Leader  bool              `json:"leader"`
+	Self    bool              `json:"self"`
+	Up      bool              `json:"up"`             // answered the last question, within the last seconds
+	Seen    time.Time         `json:"seen"`           // last answer; zero = none yet
+	Applied uint64            `json:"applied"`        // as of Seen
+	Lag     uint64            `json:"lag"`            // entries behind this node's commit index; 0 if ahead
+	LagTime time.Duration     `json:"lag_time"`       // the same in cluster time; exact to a second when idle
+	RTT     time.Duration     `json:"rtt"`            // of the last answer
+	Skew    time.Duration     `json:"skew"`           // its wall clock minus this node's, exact to RTT/2
+	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
+}
+
+// Status reads the node's state. It does not block on Raft.
+func (g *Group) Status() Status {
+	in := g.cur.Load()
+	r, p := in.raft, g.progress
+	s := Status{
+		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: g.cfg.Meta, WantsVote: !g.cfg.Nonvoter,
+		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
+		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: r.AppliedIndex(),
+		SinceSnapshot: in.log.bytes.Load(),
+		Wall:          time.Now().UnixNano(),
+		Progress:      g.Progress(),
+		Batches:       p.batches.Load(), Ticks: p.ticks.Load(), Entries: p.parts.Load(), PayloadBytes: p.payload.Load(),
+		LastBatch: p.lastBytes.Load(),
+		WriteLast: time.Duration(in.log.last.Load()), WriteMean: time.Duration(in.log.mean.Load()),
+	}
+	_, s.Serving = g.Serving()
+	s.LeaderID, s.LeaderAddr = g.Leader()
+	s.Clock, s.Dropped = g.fsm.applied()
+	if e := g.halted.Load(); e != nil {
+		s.State, s.Halted = "halted", (*e).Error()
+	}
+	if metas, err := in.snaps.List(); err == nil && len(metas) > 0 {
+		s.SnapshotIndex, s.SnapshotTime = metas[0].Index, snapshotTime(metas[0])
+	}
+	s.Members = g.members(&s)
+	return s
+}
+
+// snapshotTime reads the time out of a snapshot's id, which ends in unix milliseconds.
+func snapshotTime(m *raft.SnapshotMeta) time.Time {
+	ms, err := strconv.ParseInt(m.ID[strings.LastIndexByte(m.ID, '-')+1:], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// Members lists the nodes of the cluster.
+func (g *Group) Members() []Member {
+	s := g.Status()
+	return s.Members
+}
+
+func (g *Group) members(s *Status) []Member {
+	servers, _ := g.configuration()
+	clock, _ := g.clockNow()
+	p := g.peers
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]Member, 0, len(servers))
+	for _, srv := range servers {
+		m := Member{ID: string(srv.ID), Addr: string(srv.Address), Voter: srv.Suffrage == raft.Voter, Leader: string(srv.ID) == s.LeaderID}
+		if m.ID == s.NodeID {
+			m.Self, m.Up, m.Seen, m.Applied, m.Meta = true, true, time.Unix(0, s.Wall), s.AppliedIndex, s.Meta
+		} else if k := p.known[m.ID]; k != nil {
+			m.Up = k.up && time.Since(k.seen) < 3*pollInterval
+			m.Seen, m.Applied, m.Meta = k.seen, k.status.AppliedIndex, k.status.Meta
+			m.RTT, m.Skew = k.rtt, k.skew
+			if m.Applied < s.CommitIndex {
+				m.Lag = s.CommitIndex - m.Applied
+				if clock > k.status.Clock && k.status.Clock > 0 {
+					m.LagTime = time.Duration(clock - k.status.Clock)
+				}
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}

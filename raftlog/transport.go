@@ -1,0 +1,80 @@
+package raftlog
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Raft's own starting numbers for its connections: two appends in flight per follower (more hurt the tail latency,
+// hashicorp/raft #541), three pooled connections, 10 s for an answer (scaled by Raft for snapshots).
+const (
+	raftPool     = 3
+	raftInFlight = 2
+	raftTimeout  = 10 * time.Second
+)
+
+// transport is Raft's network transport without the heartbeat fast path: with it, heartbeats change the current term
+// on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695, open).
+// A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else. Pre-vote
+// stays, because RequestPreVote is promoted from the embedded transport.
+type transport struct {
+	*raft.NetworkTransport
+}
+
+var (
+	_ raft.Transport   = transport{}
+	_ raft.WithPreVote = transport{}
+	_ raft.WithClose   = transport{}
+)
+
+// SetHeartbeatHandler implements raft.Transport by ignoring the handler.
+func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// streams is Raft's view of the mux. Dialled connections are tracked along with accepted ones, so that closing the
+// listener ends every RPC of the group at once.
+type streams struct {
+	*muxListener
+	addr advertised
+}
+
+var _ raft.StreamLayer = streams{}
+
+// Dial implements raft.StreamLayer.
+func (s streams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	c, err := s.mux.Dial(ctx, KindRaft, s.route.group, string(addr))
+	if err != nil {
+		return nil, err
+	}
+	if t := s.track(c); t != nil {
+		return t, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
+func (s streams) Addr() net.Addr { return s.addr }
+
+// advertised is a net.Addr of a configured address, a name perhaps.
+type advertised string
+
+func (advertised) Network() string  { return "tcp" }
+func (a advertised) String() string { return string(a) }
+
+func newTransport(c *Config) (transport, error) {
+	l, err := c.Mux.listen(KindRaft, c.GroupID)
+	if err != nil {
+		return transport{}, err
+	}
+	return transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Logger:          newRaftLogger(c.Logger),
+		Stream:          streams{l, advertised(c.Advertise)},
+		MaxPool:         raftPool,
+		MaxRPCsInFlight: raftInFlight,
+		Timeout:         raftTimeout,
+	})}, nil
+}
