@@ -1,10 +1,12 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
@@ -12,13 +14,19 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check flags, environment and configuration file, and print the result",
-		Long: "check-config resolves the configuration as serve would, starts nothing, and prints\n" +
-			"every parameter with the place its value comes from.",
+		Long: "check-config resolves the configuration as serve would, loads the TLS files, starts\n" +
+			"nothing, and prints every parameter with the place its value comes from; defaults\n" +
+			"are comments.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := config.Load(cmd.Flags(), os.Environ())
 			if err != nil {
 				return err
+			}
+			if loaded.TLS() {
+				if _, err := certs.New(tlsFiles(&loaded.Config), slog.New(slog.DiscardHandler)); err != nil {
+					return err
+				}
 			}
 			return loaded.Print(cmd.OutOrStdout())
 		},

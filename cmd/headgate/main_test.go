@@ -78,6 +78,8 @@ func TestConfigurationErrors(t *testing.T) {
 		{[]string{"serve", "--maxclients=lots"}, "", "--maxclients"},
 		{[]string{"serve", "--config", file}, "", file + `:2: maxclients: bad value "lots": want a whole number`},
 		{[]string{"check-config", "--config", file}, "", file + `:2: maxclients`},
+		{[]string{"check-config", "--tls-cert=/nowhere/c", "--tls-key=/nowhere/k"}, "", "/nowhere/c: no such file"},
+		{[]string{"--maxclients=lots"}, "", "--maxclients"},
 		{[]string{"serve"}, "HEADGATE_MAXCLIENTS=lots", `environment HEADGATE_MAXCLIENTS: maxclients: bad value "lots"`},
 		{[]string{"serve"}, "HEADGATE_NONSENSE=1", "environment HEADGATE_NONSENSE: unknown variable"},
 		{[]string{"serve", "--config=/nowhere/headgate.yaml"}, "", "/nowhere/headgate.yaml: no such file"},

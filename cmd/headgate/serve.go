@@ -138,7 +138,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	release()
 	timeout := store.Current().ShutdownTimeout
-	log.Info("stopping", "timeout", timeout)
+	log.Info("stopping", "timeout", timeout.String())
 	// First, so that load balancers look elsewhere.
 	web.SetReady(false)
 	deadline, cancel := context.WithTimeout(context.Background(), timeout)

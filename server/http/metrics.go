@@ -23,7 +23,7 @@ type Metrics struct {
 	Commands    uint64 // commands executed, limiter or not
 	Connections int    // clients connected
 	Accepted    uint64 // connections accepted
-	Rejected    uint64 // connections refused for maxclients
+	Rejected    uint64 // of them refused: maxclients, protected mode
 	InputBytes  uint64 // read from clients
 	OutputBytes uint64 // written to clients
 
@@ -90,8 +90,8 @@ func newRegistry(config Config) *prometheus.Registry {
 	}{
 		{"commands_total", "Commands executed.", counter, func(m *Metrics) float64 { return float64(m.Commands) }},
 		{"connections", "Clients connected.", gauge, func(m *Metrics) float64 { return float64(m.Connections) }},
-		{"connections_accepted_total", "Connections accepted.", counter, func(m *Metrics) float64 { return float64(m.Accepted) }},
-		{"connections_rejected_total", "Connections refused at maxclients.", counter, func(m *Metrics) float64 { return float64(m.Rejected) }},
+		{"connections_accepted_total", "Connections accepted, those refused at once included.", counter, func(m *Metrics) float64 { return float64(m.Accepted) }},
+		{"connections_rejected_total", "Connections refused at once: maxclients, protected mode.", counter, func(m *Metrics) float64 { return float64(m.Rejected) }},
 		{"input_bytes_total", "Bytes read from clients.", counter, func(m *Metrics) float64 { return float64(m.InputBytes) }},
 		{"output_bytes_total", "Bytes written to clients.", counter, func(m *Metrics) float64 { return float64(m.OutputBytes) }},
 		{"keys", "Keys in the table, expired ones included until they are swept.", gauge, func(m *Metrics) float64 { return float64(m.Keys) }},
