@@ -103,7 +103,7 @@ const publicFlags = flagImmediate - 1
 // writeKeySpecs replies Redis 7's description of where the keys are.
 func (cmd *command) writeKeySpecs(w *resp.Writer) {
 	k := cmd.keys
-	if k.first == 0 && k.find == nil {
+	if !cmd.hasKeys() {
 		w.Array(0)
 		return
 	}
@@ -234,7 +234,7 @@ func cmdCommandGetKeys(c *conn, args [][]byte) {
 	case cmd == nil:
 		c.error("ERR Invalid command specified")
 		return
-	case cmd.keys.first == 0 && cmd.keys.find == nil:
+	case !cmd.hasKeys():
 		c.error("ERR The command has no key arguments")
 		return
 	case !cmd.accepts(len(args)):

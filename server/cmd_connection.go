@@ -1,8 +1,6 @@
 package server
 
 import (
-	"strconv"
-
 	"github.com/headgate-io/headgate/server/resp"
 )
 
@@ -238,6 +236,3 @@ func (c *conn) writeHello() {
 	w.BulkString("headgate_version")
 	w.BulkString(c.srv.cfg.Version)
 }
-
-// itoa is strconv's, for texts off the hot path.
-func itoa[T ~int | ~int64 | ~uint64](n T) string { return strconv.FormatInt(int64(n), 10) }

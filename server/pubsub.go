@@ -17,10 +17,11 @@ type hub struct {
 }
 
 // subscriptions are the channels and patterns of a connection; they belong to
-// its driver thread. n is read by CLIENT LIST.
+// its driver thread.
 type subscriptions struct {
 	channels map[string]struct{}
 	patterns map[string]struct{}
+	size     int // bytes of the names
 }
 
 func (s *subscriptions) count() int {
@@ -39,6 +40,7 @@ func (h *hub) init() {
 // names of that map.
 func (h *hub) add(all map[string]map[*conn]struct{}, own map[string]struct{}, name string, c *conn) {
 	own[name] = struct{}{}
+	c.subs.size += len(name) + pushOverhead
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if all[name] == nil {
@@ -49,6 +51,7 @@ func (h *hub) add(all map[string]map[*conn]struct{}, own map[string]struct{}, na
 
 func (h *hub) remove(all map[string]map[*conn]struct{}, own map[string]struct{}, name string, c *conn) {
 	delete(own, name)
+	c.subs.size -= len(name) + pushOverhead
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(all[name], c)
@@ -127,8 +130,8 @@ func (h *hub) publish(channel string, message []byte) int {
 	return receivers
 }
 
-// pushOverhead is added to the size of a posted message: the post and its
-// closure.
+// pushOverhead is added to the size of a posted message, for the post and its
+// closure, and of a subscription, for its place in two maps.
 const pushOverhead = 128
 
 // push sends an out-of-band message of about size bytes, which write writes on
@@ -166,4 +169,25 @@ func (h *hub) names(pattern string) []string {
 		}
 	}
 	return out
+}
+
+// subscribers returns how many connections are subscribed to a channel itself.
+func (h *hub) subscribers(channel string) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.channels[channel])
+}
+
+// channelCount returns how many channels have subscribers.
+func (h *hub) channelCount() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.channels)
+}
+
+// patternCount returns how many patterns have subscribers.
+func (h *hub) patternCount() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.patterns)
 }

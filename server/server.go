@@ -43,6 +43,9 @@ type Server struct {
 	limits   resp.Limits // after authentication
 	stats    serverStats
 	slow     slowlog
+	rate     rate
+	params   []parameter // the server's own
+	configMu sync.Mutex  // one CONFIG SET at a time
 	pubsub   hub
 	watchers monitors
 	pauses   pauses
@@ -88,6 +91,7 @@ func New(cfg Config) (*Server, error) {
 		table:     t,
 		runID:     hex.EncodeToString(id),
 		started:   time.Now(),
+		params:    parameters(),
 		limits:    resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
 		lanes:     make(map[*lane]struct{}),
 		conns:     make(map[uint64]*conn),

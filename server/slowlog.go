@@ -117,3 +117,15 @@ func clipArgs(args [][]byte) [][]byte {
 	}
 	return out
 }
+
+func (sl *slowlog) capacity() int {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return sl.maxLen
+}
+
+func (sl *slowlog) reset() {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.entries = nil
+}

@@ -159,13 +159,23 @@ func (st *serverStats) reset() {
 			c.denied[i].Store(0)
 		}
 	}
-	for i := range st.durations {
-		st.durations[i].reset()
-	}
+	st.resetDurations()
 	for _, n := range []*atomic.Uint64{&st.received, &st.rejectedClients, &st.acceptErrors, &st.handshakeErrors, &st.protocolErrors,
 		&st.authFailures, &st.queryBufferKills, &st.outputBufferKills, &st.timeoutKills, &st.published} {
 		n.Store(0)
 	}
+}
+
+// resetDurations empties the histograms and returns how many were not empty.
+func (st *serverStats) resetDurations() int {
+	reset := 0
+	for i := range st.durations {
+		if st.durations[i].count.Load() > 0 {
+			st.durations[i].reset()
+			reset++
+		}
+	}
+	return reset
 }
 
 // histogram counts durations in buckets of powers of two microseconds, as

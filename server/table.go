@@ -46,6 +46,12 @@ func commandLists() [][]command {
 		connectionCommands(),
 		clientCommands(),
 		commandCommands(),
+		transactionCommands(),
+		pubsubCommands(),
+		serverCommands(),
+		configCommands(),
+		aclCommands(),
+		latencyCommands(),
 		keyspaceCommands(),
 		compatCommands(),
 		nativeCommands(),
@@ -171,6 +177,9 @@ type command struct {
 	docs  []argument
 	bySub map[string]*command
 }
+
+// hasKeys reports whether any argument can be a key.
+func (cmd *command) hasKeys() bool { return cmd.keys.first != 0 || cmd.keys.find != nil }
 
 // accepts reports whether n arguments fit the arity.
 func (cmd *command) accepts(n int) bool {

@@ -71,3 +71,31 @@ func stateOf(s *engine.Session, now int64, key []byte) watchedState {
 	deadline, _, _ := s.Deadline(now, key)
 	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.Value, deadline}
 }
+
+// isolable reports whether the shards of the transaction's keys may be locked
+// while it runs. A command on the whole table (FLUSHALL, DBSIZE, …) would wait
+// for them: a transaction with such a command is carried out command by command.
+func (tx *transaction) isolable() bool {
+	for _, q := range tx.queue {
+		if !q.cmd.hasKeys() && q.cmd.group != "connection" && q.cmd.group != "pubsub" {
+			return false
+		}
+	}
+	return true
+}
+
+// keys returns the keys of all queued commands and of watched.
+func (tx *transaction) keys(watched []watch) [][]byte {
+	var keys [][]byte
+	var at []int
+	for _, q := range tx.queue {
+		at = q.cmd.keys.positions(q.args, at[:0])
+		for _, i := range at {
+			keys = append(keys, q.args[i])
+		}
+	}
+	for _, w := range watched {
+		keys = append(keys, []byte(w.key))
+	}
+	return keys
+}

@@ -1,0 +1,288 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// infoSections are INFO's sections in Redis's order. Those that are not
+// default take ALL, EVERYTHING or their name.
+var infoSections = []struct {
+	name      string
+	isDefault bool
+	write     func(*Server, *infoWriter)
+}{
+	{"Server", true, (*Server).infoServer},
+	{"Clients", true, (*Server).infoClients},
+	{"Memory", true, (*Server).infoMemory},
+	{"Persistence", true, (*Server).infoPersistence},
+	{"Stats", true, (*Server).infoStats},
+	{"Replication", true, (*Server).infoReplication},
+	{"CPU", true, (*Server).infoCPU},
+	{"Modules", true, func(*Server, *infoWriter) {}},
+	{"Commandstats", false, (*Server).infoCommands},
+	{"Latencystats", false, (*Server).infoLatency},
+	{"Cluster", true, (*Server).infoCluster},
+	{"Keyspace", true, (*Server).infoKeyspace},
+}
+
+// infoWriter collects INFO's text.
+type infoWriter struct{ strings.Builder }
+
+func (w *infoWriter) field(name string, value any) { fmt.Fprintf(w, "%s:%v\r\n", name, value) }
+
+// cmdInfo runs on a worker: it asks the runtime and the operating system.
+func cmdInfo(c *conn, args [][]byte) {
+	want := make(map[string]bool)
+	for _, a := range args[1:] {
+		want[strings.ToLower(string(clip(a, 64)))] = true
+	}
+	if len(want) == 0 {
+		want["default"] = true
+	}
+	s := c.srv
+	c.block(func(w *resp.Writer) { w.Verbatim("txt", s.info(want)) })
+}
+
+func (s *Server) info(want map[string]bool) string {
+	all := want["all"] || want["everything"]
+	var w infoWriter
+	section := func(name string, isDefault bool, write func(*Server, *infoWriter)) {
+		lower := strings.ToLower(name)
+		if !all && !(isDefault && want["default"]) && !want[lower] {
+			return
+		}
+		if w.Len() > 0 {
+			w.WriteString("\r\n")
+		}
+		w.WriteString("# " + name + "\r\n")
+		write(s, &w)
+		if s.cfg.Info != nil {
+			for _, f := range s.cfg.Info.Info(lower) {
+				w.field(f.Name, f.Value)
+			}
+		}
+	}
+	for _, sec := range infoSections {
+		section(sec.name, sec.isDefault, sec.write)
+	}
+	if s.cfg.Info != nil {
+		for _, name := range s.cfg.Info.Sections() {
+			section(name, true, func(*Server, *infoWriter) {})
+		}
+	}
+	return w.String()
+}
+
+func (s *Server) infoServer(w *infoWriter) {
+	uptime := time.Since(s.started)
+	w.field("redis_version", redisVersion)
+	w.field("headgate_version", s.cfg.Version)
+	w.field("redis_mode", "standalone")
+	w.field("os", runtime.GOOS+" "+runtime.GOARCH)
+	w.field("arch_bits", 32<<(^uint(0)>>63))
+	w.field("go_version", runtime.Version())
+	w.field("process_id", os.Getpid())
+	w.field("run_id", s.runID)
+	if addr := s.tcpAddr(); addr != "" {
+		w.field("tcp_port", addr[strings.LastIndexByte(addr, ':')+1:])
+	}
+	w.field("server_time_usec", s.engine.Now()/int64(time.Microsecond))
+	w.field("clock_skew_usec", s.engine.Clock().Skew().Microseconds())
+	w.field("uptime_in_seconds", int64(uptime.Seconds()))
+	w.field("uptime_in_days", int64(uptime.Hours()/24))
+	w.field("io_threads_active", len(s.loops))
+}
+
+// tcpAddr returns the address of a TCP listener, if there is one.
+func (s *Server) tcpAddr() string {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	for ln := range s.listeners {
+		if ln.Addr().Network() == "tcp" {
+			return ln.Addr().String()
+		}
+	}
+	return ""
+}
+
+func (s *Server) infoClients(w *infoWriter) {
+	pubsub := 0
+	for _, c := range s.connections() {
+		if m := c.meta.Load(); m.channels+m.patterns > 0 {
+			pubsub++
+		}
+	}
+	w.field("connected_clients", s.clients.Load())
+	w.field("cluster_connections", 0)
+	w.field("maxclients", s.maxClients.Load())
+	w.field("blocked_clients", s.Stats().Held)
+	w.field("tracking_clients", 0)
+	w.field("pubsub_clients", pubsub)
+}
+
+// infoMemory tells the table's accounted memory as used_memory, which is what
+// maxmemory bounds, and what the process takes beside it.
+func (s *Server) infoMemory(w *infoWriter) {
+	st := s.engine.Stats()
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
+	metrics.Read(heap)
+	rss := processRSS()
+	policy := "noeviction"
+	if p, ok := s.parameter("maxmemory-policy"); ok {
+		policy = p
+	}
+	w.field("used_memory", st.Bytes)
+	w.field("used_memory_human", humanBytes(st.Bytes))
+	w.field("used_memory_rss", rss)
+	w.field("used_memory_rss_human", humanBytes(rss))
+	w.field("used_memory_heap", heap[0].Value.Uint64())
+	w.field("used_memory_runtime", heap[1].Value.Uint64())
+	w.field("used_memory_dataset", st.Bytes)
+	w.field("maxmemory", st.MaxBytes)
+	w.field("maxmemory_human", humanBytes(st.MaxBytes))
+	w.field("maxmemory_policy", policy)
+	w.field("mem_allocator", "go")
+}
+
+// infoPersistence is for clients that wait until loading is 0.
+func (s *Server) infoPersistence(w *infoWriter) {
+	w.field("loading", 0)
+	w.field("async_loading", 0)
+	w.field("aof_enabled", 0)
+}
+
+func (s *Server) infoStats(w *infoWriter) {
+	st, keys := s.Stats(), s.engine.Stats()
+	allowed, denied := s.stats.decisions()
+	w.field("total_connections_received", st.Received)
+	w.field("total_commands_processed", st.Commands)
+	w.field("instantaneous_ops_per_sec", s.rate.perSecond(st.Commands))
+	w.field("total_net_input_bytes", st.BytesIn)
+	w.field("total_net_output_bytes", st.BytesOut)
+	w.field("rejected_connections", st.Rejected)
+	w.field("expired_keys", keys.Expired)
+	w.field("evicted_keys", keys.Evicted)
+	w.field("decisions_allowed", allowed)
+	w.field("decisions_denied", denied)
+	w.field("pubsub_channels", s.pubsub.channelCount())
+	w.field("pubsub_patterns", s.pubsub.patternCount())
+	w.field("total_error_replies", st.ErrorReplies)
+	w.field("rejected_calls", st.RejectedCommands)
+	w.field("acl_access_denied_auth", st.AuthFailures)
+	w.field("protocol_errors", st.ProtocolErrors)
+	w.field("accept_errors", st.AcceptErrors)
+	w.field("tls_handshake_errors", st.HandshakeErrors)
+	w.field("client_query_buffer_limit_disconnections", st.QueryBufferKills)
+	w.field("client_output_buffer_limit_disconnections", st.OutputKills)
+	w.field("client_timeout_disconnections", st.TimeoutKills)
+}
+
+func (s *Server) infoReplication(w *infoWriter) {
+	w.field("role", "master")
+	w.field("connected_slaves", 0)
+	w.field("master_replid", s.runID)
+	w.field("master_repl_offset", 0)
+}
+
+func (s *Server) infoCPU(w *infoWriter) {
+	system, user := processCPU()
+	w.field("used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()))
+	w.field("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
+}
+
+// infoCommands extrapolates the time of a command from the calls of it that
+// were timed.
+func (s *Server) infoCommands(w *infoWriter) {
+	s.eachCalled(func(cmd *command, calls uint64) {
+		h := &s.stats.durations[cmd.index]
+		mean := 0.0
+		if n := h.count.Load(); n > 0 {
+			mean = float64(h.sum.Load()) / float64(n) / 1e3
+		}
+		w.field("cmdstat_"+cmd.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
+			calls, int64(mean*float64(calls)), mean))
+	})
+}
+
+func (s *Server) infoLatency(w *infoWriter) {
+	s.eachCalled(func(cmd *command, _ uint64) {
+		if h := &s.stats.durations[cmd.index]; h.count.Load() > 0 {
+			w.field("latency_percentiles_usec_"+cmd.full,
+				"p50="+h.percentile(0.5)+",p99="+h.percentile(0.99)+",p99.9="+h.percentile(0.999))
+		}
+	})
+}
+
+// eachCalled calls fn with every command that has been called, by name.
+func (s *Server) eachCalled(fn func(cmd *command, calls uint64)) {
+	var list []*command
+	s.table.each(func(cmd *command) { list = append(list, cmd) })
+	slices.SortFunc(list, func(a, b *command) int { return cmp.Compare(a.full, b.full) })
+	for _, cmd := range list {
+		var calls uint64
+		for _, c := range s.stats.stripes {
+			calls += c.calls[cmd.index].Load()
+		}
+		if calls > 0 {
+			fn(cmd, calls)
+		}
+	}
+}
+
+func (s *Server) infoCluster(w *infoWriter) { w.field("cluster_enabled", 0) }
+
+// infoKeyspace says expires=keys: a state that matters no more goes by itself.
+func (s *Server) infoKeyspace(w *infoWriter) {
+	if n := s.engine.Len(); n > 0 {
+		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", n, n))
+	}
+}
+
+// humanBytes is Redis's short form of a size.
+func humanBytes(n int64) string {
+	units := []string{"K", "M", "G", "T"}
+	if n < 1024 {
+		return fmt.Sprintf("%dB", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	return fmt.Sprintf("%.2f%s", f, units[i])
+}
+
+// rate turns a running total into a rate, between the readers' calls: nothing
+// runs for it while nobody asks.
+type rate struct {
+	mu   sync.Mutex
+	at   time.Time // guarded by mu, as the rest
+	n    uint64
+	last float64
+}
+
+// rateWindow is the shortest time to measure over; more frequent readers see
+// the same figure.
+const rateWindow = time.Second
+
+func (r *rate) perSecond(n uint64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if d := now.Sub(r.at); d >= rateWindow {
+		if !r.at.IsZero() && n >= r.n {
+			r.last = float64(n-r.n) / d.Seconds()
+		}
+		r.at, r.n = now, n
+	}
+	return int64(r.last)
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// latencyCommands are SLOWLOG and LATENCY.
+func latencyCommands() []command {
+	const flags = flagAdmin | flagLoading | flagStale | flagNoScript
+	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
+		return command{
+			name: name, arity: arity, flags: flags, group: "server", since: "1.0.0",
+			complexity: "O(N), N the number of entries returned", summary: summary, syntax: syntax, handler: handler,
+		}
+	}
+	return []command{{
+		name: "slowlog", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for slow log commands.",
+		subs: []command{
+			sub("get", -2, "[count]", "Returns the slow log's entries.", cmdSlowlogGet),
+			sub("len", 2, "", "Returns the number of entries in the slow log.", cmdSlowlogLen),
+			sub("reset", 2, "", "Clears all entries from the slow log.", cmdSlowlogReset),
+			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdSlowlogHelp),
+		},
+	}, {
+		name: "latency", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for latency diagnostics commands.",
+		subs: []command{
+			sub("latest", 2, "", "Returns the latest latency samples for all events: none are recorded.", cmdLatencyNone),
+			sub("history", 3, "event", "Returns timestamp-latency samples for an event: none are recorded.", cmdLatencyNone),
+			sub("reset", -2, "[event [event ...]]", "Resets the latency data, histograms included.", cmdLatencyReset),
+			sub("doctor", 2, "", "Returns a human-readable latency analysis report.", cmdLatencyDoctor),
+			sub("histogram", -2, "[command [command ...]]", "Returns the cumulative distribution of latencies of commands.", cmdLatencyHistogram),
+			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdLatencyHelp),
+		},
+	}}
+}
+
+func cmdSlowlogGet(c *conn, args [][]byte) {
+	n := int64(10)
+	if len(args) > 2 {
+		var ok bool
+		if n, ok = resp.ParseInt(args[2]); !ok || n < -1 || len(args) > 3 {
+			c.error("ERR count should be greater than or equal to -1")
+			return
+		}
+	}
+	entries := c.srv.slow.latest(int(min(n, 1<<30)))
+	c.w.Array(len(entries))
+	for _, e := range entries {
+		c.w.Array(6)
+		c.w.Int(e.id)
+		c.w.Int(e.at.Unix())
+		c.w.Int(e.took.Microseconds())
+		c.w.Array(len(e.args))
+		for _, a := range e.args {
+			c.w.Bulk(a)
+		}
+		c.w.BulkString(e.addr)
+		c.w.BulkString(e.name)
+	}
+}
+
+func cmdSlowlogLen(c *conn, _ [][]byte) { c.w.Int(int64(len(c.srv.slow.latest(-1)))) }
+
+func cmdSlowlogReset(c *conn, _ [][]byte) {
+	c.srv.slow.reset()
+	c.w.OK()
+}
+
+func cmdSlowlogHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "SLOWLOG",
+		"GET [<count>]", "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+		"    Entries are made of:", "    id, timestamp, time in microseconds, arguments array, client IP and port,", "    client name",
+		"LEN", "    Return the length of the slowlog.",
+		"RESET", "    Reset the slowlog.")
+}
+
+func cmdLatencyNone(c *conn, _ [][]byte) { c.w.Array(0) }
+
+func cmdLatencyReset(c *conn, args [][]byte) {
+	n := 0
+	if len(args) == 2 {
+		n = c.srv.stats.resetDurations()
+	}
+	c.w.Int(int64(n))
+}
+
+func cmdLatencyDoctor(c *conn, _ [][]byte) {
+	var worst *command
+	var mean time.Duration
+	c.srv.table.each(func(cmd *command) {
+		h := &c.srv.stats.durations[cmd.index]
+		if n := h.count.Load(); n > 0 && time.Duration(h.sum.Load()/n) > mean {
+			worst, mean = cmd, time.Duration(h.sum.Load()/n)
+		}
+	})
+	text := "No command has been timed yet."
+	if worst != nil {
+		text = "The slowest command on average is " + worst.full + ", with " + mean.String() +
+			". See LATENCY HISTOGRAM for all commands and SLOWLOG GET for single calls above " +
+			time.Duration(c.srv.slow.threshold.Load()).String() + "."
+	}
+	c.w.Verbatim("txt", text+"\n")
+}
+
+// cmdLatencyHistogram replies, by command, how many calls were timed and how
+// many of them took at most so many microseconds. Of fast commands about one
+// batch in sixty-four is timed.
+func cmdLatencyHistogram(c *conn, args [][]byte) {
+	var list []*command
+	if len(args) == 2 {
+		c.srv.table.each(func(cmd *command) { list = append(list, cmd) })
+	}
+	for _, a := range args[2:] {
+		cmd := c.srv.table.byFullName(a)
+		if cmd == nil {
+			continue
+		}
+		list = append(list, cmd)
+		for i := range cmd.subs {
+			list = append(list, &cmd.subs[i])
+		}
+	}
+	timed := list[:0]
+	for _, cmd := range list {
+		if c.srv.stats.durations[cmd.index].count.Load() > 0 {
+			timed = append(timed, cmd)
+		}
+	}
+	c.w.Map(len(timed))
+	for _, cmd := range timed {
+		c.w.BulkString(cmd.full)
+		c.srv.stats.durations[cmd.index].write(c.w)
+	}
+}
+
+// write replies a histogram: the buckets up to the last that is not empty,
+// cumulative.
+func (h *histogram) write(w *resp.Writer) {
+	var cumulative [len(h.buckets)]uint64
+	last, total := 0, uint64(0)
+	for i := range h.buckets {
+		if n := h.buckets[i].Load(); n > 0 {
+			total += n
+			last = i
+		}
+		cumulative[i] = total
+	}
+	w.Map(2)
+	w.BulkString("calls")
+	w.Int(int64(total))
+	w.BulkString("histogram_usec")
+	w.Map(last + 1)
+	for i := range last + 1 {
+		w.Int(1 << i)
+		w.Int(int64(cumulative[i]))
+	}
+}
+
+// percentile estimates, in µs, what a share p of the timed calls did not
+// exceed: the upper bound of a bucket.
+func (h *histogram) percentile(p float64) string {
+	need := uint64(p * float64(h.count.Load()))
+	var seen uint64
+	for i := range h.buckets {
+		seen += h.buckets[i].Load()
+		if seen > 0 && seen >= need {
+			return strconv.Itoa(1 << i)
+		}
+	}
+	return "0"
+}
+
+func cmdLatencyHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "LATENCY",
+		"DOCTOR", "    Return a human readable latency analysis report.",
+		"HISTORY <event>", "    Return time-latency samples for the <event> class.",
+		"LATEST", "    Return the latest latency samples for all events.",
+		"HISTOGRAM [COMMAND ...]", "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+		"RESET [<event> ...]", "    Reset latency data of one or more <event> classes.")
+}

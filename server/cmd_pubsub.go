@@ -1,0 +1,180 @@
+package server
+
+import (
+	"slices"
+)
+
+func pubsubCommands() []command {
+	const flags = flagPubSub | flagLoading | flagStale
+	const group, since = "pubsub", "1.0.0"
+	return []command{
+		{
+			name: "subscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			complexity: "O(N), N the number of channels", summary: "Listens for messages published to channels.",
+			syntax: "channel [channel ...]", handler: cmdSubscribe,
+		},
+		{
+			name: "psubscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			complexity: "O(N), N the number of patterns", summary: "Listens for messages published to channels that match one or more patterns.",
+			syntax: "pattern [pattern ...]", handler: cmdPSubscribe,
+		},
+		{
+			name: "unsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			complexity: "O(N), N the number of channels", summary: "Stops listening to messages posted to channels.",
+			syntax: "[channel ...]", handler: cmdUnsubscribe,
+		},
+		{
+			name: "punsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			complexity: "O(N), N the number of patterns", summary: "Stops listening to messages published to channels that match one or more patterns.",
+			syntax: "[pattern ...]", handler: cmdPUnsubscribe,
+		},
+		{
+			name: "publish", arity: 3, flags: flags | flagFast, group: group, since: since,
+			complexity: "O(N+M), N the subscribers of the channel and M the patterns", summary: "Posts a message to a channel.",
+			syntax: "channel message", handler: cmdPublish,
+		},
+		{
+			name: "pubsub", arity: -2, group: group, since: since, complexity: "Depends on subcommand.",
+			summary: "A container for Pub/Sub commands.",
+			subs: []command{
+				{
+					name: "channels", arity: -2, flags: flags, group: group, since: since, complexity: "O(N), N the number of active channels",
+					summary: "Returns the active channels.", syntax: "[pattern]", handler: cmdPubSubChannels,
+				},
+				{
+					name: "numsub", arity: -2, flags: flags, group: group, since: since, complexity: "O(N), N the number of requested channels",
+					summary: "Returns a count of subscribers to channels.", syntax: "[channel ...]", handler: cmdPubSubNumSub,
+				},
+				{
+					name: "numpat", arity: 2, flags: flags, group: group, since: since, complexity: "O(1)",
+					summary: "Returns a count of unique pattern subscriptions.", handler: cmdPubSubNumPat,
+				},
+				{
+					name: "help", arity: 2, flags: flagLoading | flagStale, group: group, since: since, complexity: "O(1)",
+					summary: "Returns helpful text about the different subcommands.", handler: cmdPubSubHelp,
+				},
+			},
+		},
+	}
+}
+
+// subscriptionKind are the two kinds of subscriptions, so that a handler each is
+// all that they do not share.
+type subscriptionKind struct {
+	subscribe, unsubscribe string // the confirmations' first words
+	all                    func(*hub) map[string]map[*conn]struct{}
+	own                    func(*subscriptions) map[string]struct{}
+}
+
+var (
+	channelKind = subscriptionKind{"subscribe", "unsubscribe",
+		func(h *hub) map[string]map[*conn]struct{} { return h.channels },
+		func(s *subscriptions) map[string]struct{} { return s.channels }}
+	patternKind = subscriptionKind{"psubscribe", "punsubscribe",
+		func(h *hub) map[string]map[*conn]struct{} { return h.patterns },
+		func(s *subscriptions) map[string]struct{} { return s.patterns }}
+)
+
+func cmdSubscribe(c *conn, args [][]byte)    { c.subscribe(channelKind, args[1:]) }
+func cmdPSubscribe(c *conn, args [][]byte)   { c.subscribe(patternKind, args[1:]) }
+func cmdUnsubscribe(c *conn, args [][]byte)  { c.unsubscribe(channelKind, args[1:]) }
+func cmdPUnsubscribe(c *conn, args [][]byte) { c.unsubscribe(patternKind, args[1:]) }
+
+// subscribe adds names and confirms each.
+func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
+	if c.subs == nil {
+		c.subs = &subscriptions{channels: map[string]struct{}{}, patterns: map[string]struct{}{}}
+	}
+	h := &c.srv.pubsub
+	for _, name := range names {
+		own := kind.own(c.subs)
+		if _, already := own[string(name)]; !already {
+			h.add(kind.all(h), own, string(name), c)
+		}
+		c.confirm(kind.subscribe, name)
+	}
+	if c.subs.size > c.srv.cfg.QueryBufferLimit {
+		c.srv.stats.queryBufferKills.Add(1)
+		c.kill()
+	}
+	c.subscribed()
+}
+
+// unsubscribe ends subscriptions, all of a kind without names, and confirms
+// each.
+func (c *conn) unsubscribe(kind subscriptionKind, names [][]byte) {
+	if len(names) == 0 && c.subs != nil {
+		for name := range kind.own(c.subs) {
+			names = append(names, []byte(name))
+		}
+		slices.SortFunc(names, slices.Compare)
+	}
+	if len(names) == 0 {
+		c.confirm(kind.unsubscribe, nil)
+		return
+	}
+	h := &c.srv.pubsub
+	for _, name := range names {
+		if c.subs != nil {
+			own := kind.own(c.subs)
+			if _, ok := own[string(name)]; ok {
+				h.remove(kind.all(h), own, string(name), c)
+			}
+		}
+		c.confirm(kind.unsubscribe, name)
+	}
+	c.subscribed()
+}
+
+// confirm tells of a subscription that has begun or ended, and how many there
+// are now.
+func (c *conn) confirm(what string, name []byte) {
+	c.w.Push(3)
+	c.w.BulkString(what)
+	if name == nil {
+		c.w.Null()
+	} else {
+		c.w.Bulk(name)
+	}
+	c.w.Int(int64(c.subs.count()))
+}
+
+func cmdPublish(c *conn, args [][]byte) {
+	c.srv.stats.published.Add(1)
+	c.w.Int(int64(c.srv.pubsub.publish(string(args[1]), args[2])))
+}
+
+func cmdPubSubChannels(c *conn, args [][]byte) {
+	pattern := ""
+	switch len(args) {
+	case 2:
+	case 3:
+		pattern = string(args[2])
+	default:
+		c.error(wrongArity(c.lane.counted))
+		return
+	}
+	names := c.srv.pubsub.names(pattern)
+	c.w.Array(len(names))
+	for _, n := range names {
+		c.w.BulkString(n)
+	}
+}
+
+func cmdPubSubNumSub(c *conn, args [][]byte) {
+	c.w.Map(len(args) - 2)
+	for _, name := range args[2:] {
+		c.w.Bulk(name)
+		c.w.Int(int64(c.srv.pubsub.subscribers(string(name))))
+	}
+}
+
+func cmdPubSubNumPat(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.pubsub.patternCount())) }
+
+func cmdPubSubHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "PUBSUB",
+		"CHANNELS [<pattern>]", "    Return the currently active channels matching a <pattern> (default: '*').",
+		"NUMPAT", "    Return number of subscriptions to patterns.",
+		"NUMSUB [<channel> ...]", "    Return the number of subscribers for the specified channels, excluding",
+		"    pattern subscriptions(default: no channels).")
+}

@@ -1,0 +1,111 @@
+package server
+
+func transactionCommands() []command {
+	const flags = flagLoading | flagStale | flagNoScript
+	return []command{
+		{
+			name: "multi", arity: 1, flags: flags | flagFast | flagImmediate, categories: catTransaction, group: "transactions",
+			since: "1.0.0", complexity: "O(1)", summary: "Starts a transaction.", handler: cmdMulti,
+		},
+		{
+			name: "exec", arity: 1, flags: flags | flagImmediate | flagSkipMonitor, categories: catTransaction, group: "transactions",
+			since: "1.0.0", complexity: "Depends on the commands in the transaction.",
+			summary: "Executes all commands in a transaction.", handler: cmdExec,
+		},
+		{
+			name: "discard", arity: 1, flags: flags | flagFast | flagImmediate, categories: catTransaction, group: "transactions",
+			since: "1.0.0", complexity: "O(N), N the number of queued commands", summary: "Discards a transaction.", handler: cmdDiscard,
+		},
+		{
+			name: "watch", arity: -2, flags: flags | flagFast | flagImmediate, keys: keySpec{first: 1, last: -1, step: 1},
+			categories: catTransaction, group: "transactions", since: "1.0.0", complexity: "O(1) for every key",
+			summary: "Monitors changes to keys to determine the execution of a transaction.", syntax: "key [key ...]", handler: cmdWatch,
+		},
+		{
+			name: "unwatch", arity: 1, flags: flags | flagFast, categories: catTransaction, group: "transactions",
+			since: "1.0.0", complexity: "O(1)", summary: "Forgets about watched keys of a transaction.", handler: cmdUnwatch,
+		},
+	}
+}
+
+func cmdMulti(c *conn, _ [][]byte) {
+	if c.tx != nil {
+		c.error("ERR MULTI calls can not be nested")
+		return
+	}
+	c.tx = new(transaction)
+	c.mode |= modeMulti
+	c.setMeta(func(m *clientMeta) { m.multi = true })
+	c.w.OK()
+}
+
+// endTransaction leaves MULTI and forgets what is watched.
+func (c *conn) endTransaction() {
+	c.tx, c.watched = nil, nil
+	c.mode &^= modeMulti
+	c.setMeta(func(m *clientMeta) { m.multi = false })
+}
+
+func cmdDiscard(c *conn, _ [][]byte) {
+	if c.tx == nil {
+		c.error("ERR DISCARD without MULTI")
+		return
+	}
+	c.endTransaction()
+	c.w.OK()
+}
+
+func cmdWatch(c *conn, args [][]byte) {
+	if c.tx != nil {
+		c.error("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	for _, key := range args[1:] {
+		c.watched = append(c.watched, watch{string(key), stateOf(c.sess, c.now(), key)})
+	}
+	if len(c.watched) > maxWatched {
+		c.srv.stats.queryBufferKills.Add(1)
+		c.kill()
+		return
+	}
+	c.w.OK()
+}
+
+// maxWatched bounds the memory of WATCH.
+const maxWatched = 64 << 10
+
+func cmdUnwatch(c *conn, _ [][]byte) {
+	c.watched = nil
+	c.w.OK()
+}
+
+// cmdExec runs the queue as one atomic, isolated step: the shards of all its
+// keys, and of the watched ones, stay locked meanwhile.
+func cmdExec(c *conn, _ [][]byte) {
+	tx, watched := c.tx, c.watched
+	if tx == nil {
+		c.error("ERR EXEC without MULTI")
+		return
+	}
+	c.endTransaction()
+	if tx.spoiled {
+		c.error("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	if tx.isolable() {
+		c.sess.Hold(tx.keys(watched))
+		defer c.sess.Unhold()
+	}
+	for _, w := range watched {
+		if stateOf(c.sess, c.now(), []byte(w.key)) != w.state {
+			c.w.NullArray()
+			return
+		}
+	}
+	c.inExec = true
+	c.w.Array(len(tx.queue))
+	for _, q := range tx.queue {
+		c.call(q.cmd, q.args)
+	}
+	c.inExec = false
+}
