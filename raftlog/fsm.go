@@ -41,7 +41,7 @@ type fsm struct {
 	cursor cursor
 
 	clockAt  time.Time // when cursor.clock was applied here
-	index    uint64    // of the last entry seen
+	clockIdx uint64    // log index of the entry that brought it
 	replayTo uint64    // entries up to here were in the log when the node started: clockAt tells nothing about their age
 	clocks   *clockFile
 	fenced   uint64 // entries dropped by rules 1 and 2
@@ -85,7 +85,6 @@ func (f *fsm) entry(l *raft.Log) {
 	if f.failed != nil {
 		return
 	}
-	f.index = l.Index
 	if term := f.serving.Load(); term != 0 && l.Term != term {
 		if l.Term < term {
 			f.fail(fmt.Errorf("%w: entry %d of term %d after the barrier of term %d", ErrInvariant, l.Index, l.Term, term))
@@ -132,7 +131,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 		return
 	}
 	c.clock = max(c.clock, h.clock)
-	f.clockAt = time.Now()
+	f.clockAt, f.clockIdx = time.Now(), l.Index
 	c.parts = append(c.parts, payload)
 	if !h.last() {
 		return
@@ -202,7 +201,7 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	if !f.clockAt.IsZero() {
 		clock += int64(time.Since(f.clockAt))
 	}
-	if f.index <= f.replayTo {
+	if f.clockIdx <= f.replayTo {
 		clock = max(clock, f.clocks.now())
 	}
 	f.progress.reset()
@@ -286,7 +285,7 @@ func (f *fsm) replaying(index uint64) {
 func (f *fsm) clockNow() (clock int64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.index <= f.replayTo || f.clockAt.IsZero() {
+	if f.clockIdx <= f.replayTo {
 		return 0, false
 	}
 	return f.cursor.clock + int64(time.Since(f.clockAt)), true

@@ -20,7 +20,7 @@ type Group struct {
 	progress *progress
 	clocks   *clockFile
 	turn     turn // held to propose, and while leadership is handed over
-	verify   verifier
+	verifier *verifier
 	peers    *peers
 	control  net.Listener
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
@@ -81,7 +81,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	g.fsm = newFSM(&cfg, m, g.progress, clocks)
 	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.verify.init()
+	g.verifier = newVerifier(g.verifyOnce)
 	g.peers = newPeers(g)
 	if err := g.start(); err != nil {
 		g.cancel()
@@ -92,7 +92,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		g.stopInstance(g.cur.Load())
 		return nil, err
 	}
-	for _, run := range []func(context.Context){g.propose, g.verifyLoop, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.found} {
+	for _, run := range []func(context.Context){g.propose, g.verifier.run, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.found} {
 		g.wg.Go(func() { run(g.ctx) })
 	}
 	g.mu.Lock()
@@ -257,6 +257,12 @@ func (g *Group) Close(ctx context.Context) error {
 		}
 	}
 	g.saveClock()
+	g.shutdown()
+	return err
+}
+
+// shutdown stops everything, as it is.
+func (g *Group) shutdown() {
 	g.cancel()
 	g.control.Close()
 	g.mu.Lock()
@@ -264,7 +270,6 @@ func (g *Group) Close(ctx context.Context) error {
 	g.stopInstance(g.cur.Load())
 	g.mu.Unlock()
 	g.wg.Wait()
-	return err
 }
 
 func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -169,83 +168,6 @@ func (g *Group) poll(ctx context.Context, done func() bool) error {
 			return ErrClosed
 		case <-t.C:
 		}
-	}
-	return nil
-}
-
-// verifier shares one VerifyLeader between all who ask before it starts: Raft sends a round of heartbeats for each.
-type verifier struct {
-	ring chan struct{}
-
-	// mu guards next.
-	mu   sync.Mutex
-	next *verifyRound // the round that has not started yet
-}
-
-type verifyRound struct {
-	done chan struct{}
-	err  error // valid once done is closed
-}
-
-func (v *verifier) init() { v.ring = make(chan struct{}, 1) }
-
-// Verify confirms with a majority that this node still leads the term it serves. All callers that arrive before a round
-// of heartbeats starts share it.
-func (g *Group) Verify(ctx context.Context) error {
-	v := &g.verify
-	v.mu.Lock()
-	if v.next == nil {
-		v.next = &verifyRound{done: make(chan struct{})}
-	}
-	round := v.next
-	v.mu.Unlock()
-	select {
-	case v.ring <- struct{}{}:
-	default:
-	}
-	select {
-	case <-round.done:
-		return round.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-g.ctx.Done():
-		return ErrClosed
-	}
-}
-
-// verifyLoop runs the rounds.
-func (g *Group) verifyLoop(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-g.verify.ring:
-		}
-		g.verify.mu.Lock()
-		round := g.verify.next
-		g.verify.next = nil
-		g.verify.mu.Unlock()
-		if round == nil {
-			continue
-		}
-		round.err = g.verifyOnce(ctx)
-		close(round.done)
-	}
-}
-
-func (g *Group) verifyOnce(ctx context.Context) error {
-	term, ok := g.Serving()
-	if !ok {
-		return ErrNotLeader
-	}
-	// A leader that gets no answer for this long has lost its lease anyway.
-	ctx, cancel := context.WithTimeout(ctx, 2*g.cfg.Timeouts.Lease)
-	defer cancel()
-	if err := await(ctx, g.raft().VerifyLeader); err != nil {
-		return notLeader(err)
-	}
-	if now, _ := g.Serving(); now != term {
-		return ErrNotLeader
 	}
 	return nil
 }

@@ -1,0 +1,256 @@
+package raftlog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/stretchr/testify/require"
+)
+
+// testTimeouts are short enough for tests and long enough for a busy machine.
+var testTimeouts = Timeouts{Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, Lease: 150 * time.Millisecond}
+
+const patience = 15 * time.Second
+
+// testCluster runs nodes in this process. Every ordered pair has a proxy: what one node dials to another goes through it.
+type testCluster struct {
+	t     *testing.T
+	nodes []*testNode
+	links map[[2]int]*linkfault.Proxy // [from, to]
+	log   *slog.Logger
+}
+
+type testNode struct {
+	c     *testCluster
+	n     int
+	addr  string
+	cfg   Config
+	m     *mapMachine
+	mux   *Mux
+	g     *Group
+	fatal atomic.Pointer[error]
+}
+
+// newCluster starts size nodes that found a cluster together; configure may change each node's configuration.
+func newCluster(t *testing.T, size int, configure func(n int, c *Config)) *testCluster {
+	c := &testCluster{t: t, links: map[[2]int]*linkfault.Proxy{}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if os.Getenv("RAFTLOG_TEST_LOG") != "" {
+		c.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	var join []string
+	for range size {
+		join = append(join, c.reserve().addr)
+	}
+	for _, n := range c.nodes {
+		n.cfg.BootstrapExpect = size
+		n.cfg.Join = join
+		if size == 1 {
+			n.cfg.Join = nil
+		}
+		if configure != nil {
+			configure(n.n, &n.cfg)
+		}
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	return c
+}
+
+// reserve makes a node with an address, not started.
+func (c *testCluster) reserve() *testNode {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(c.t, err)
+	ln.Close()
+	n := &testNode{c: c, n: len(c.nodes), addr: ln.Addr().String()}
+	for _, o := range c.nodes {
+		for _, pair := range [][2]*testNode{{n, o}, {o, n}} {
+			p, err := linkfault.New("127.0.0.1:0", pair[1].addr)
+			require.NoError(c.t, err)
+			c.t.Cleanup(func() { p.Close() })
+			c.links[[2]int{pair[0].n, pair[1].n}] = p
+		}
+	}
+	n.cfg = Config{
+		NodeID:       fmt.Sprintf("n%d", n.n),
+		DataDir:      filepath.Join(c.t.TempDir(), fmt.Sprintf("n%d", n.n)),
+		Timeouts:     testTimeouts,
+		NoSync:       true,
+		PromoteAfter: 100 * time.Millisecond,
+		Logger:       c.log,
+	}
+	c.nodes = append(c.nodes, n)
+	return n
+}
+
+// start opens the node with a new machine.
+func (n *testNode) start() {
+	require.NoError(n.c.t, n.open())
+}
+
+func (n *testNode) open() error {
+	ln, err := net.Listen("tcp", n.addr)
+	require.NoError(n.c.t, err)
+	n.mux, err = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+		for _, o := range n.c.nodes {
+			if o.addr == addr && o != n {
+				addr = n.c.links[[2]int{n.n, o.n}].Addr()
+			}
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}})
+	require.NoError(n.c.t, err)
+	n.cfg.Mux = n.mux
+	n.fatal.Store(nil)
+	n.cfg.Fatal = func(err error) { n.fatal.Store(&err) }
+	n.m = newMapMachine()
+	g, err := Open(n.cfg, n.m)
+	if err != nil {
+		n.mux.Close()
+		return err
+	}
+	n.g = g
+	n.m.mu.Lock()
+	n.m.wake = g.Wake
+	n.m.mu.Unlock()
+	n.c.t.Cleanup(n.crash)
+	return nil
+}
+
+// crash stops the node without handing over.
+func (n *testNode) crash() {
+	if n.g != nil && !n.g.closing.Swap(true) {
+		n.g.shutdown()
+		n.mux.Close()
+	}
+}
+
+// close stops the node in good order.
+func (n *testNode) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	defer n.mux.Close()
+	return n.g.Close(ctx)
+}
+
+func (n *testNode) running() bool { return n.g != nil && !n.g.closing.Load() }
+
+// isolate cuts the node from all others; heal ends all faults.
+func (c *testCluster) isolate(n *testNode, f linkfault.Faults) {
+	for pair, p := range c.links {
+		if pair[0] == n.n || pair[1] == n.n {
+			p.Set(f)
+		}
+	}
+}
+
+func (c *testCluster) heal() {
+	for _, p := range c.links {
+		p.Set(linkfault.Faults{})
+	}
+}
+
+// leader waits for a serving leader other than the given nodes.
+func (c *testCluster) leader(not ...*testNode) *testNode {
+	c.t.Helper()
+	var found *testNode
+	require.Eventually(c.t, func() bool {
+		for _, n := range c.nodes {
+			if !n.running() || contains(not, n) {
+				continue
+			}
+			if _, ok := n.g.Serving(); ok {
+				found = n
+				return true
+			}
+		}
+		return false
+	}, patience, 5*time.Millisecond, "no leader")
+	return found
+}
+
+func contains(nodes []*testNode, n *testNode) bool {
+	for _, o := range nodes {
+		if o == n {
+			return true
+		}
+	}
+	return false
+}
+
+// write sets keys one batch after the other and waits until each is committed.
+func (n *testNode) write(prefix string, count int) {
+	n.c.t.Helper()
+	for i := range count {
+		n.set(fmt.Sprintf("%s%d", prefix, i), fmt.Sprint(i))
+	}
+}
+
+// set decides and waits for the commit.
+func (n *testNode) set(kv ...string) {
+	n.c.t.Helper()
+	require.NoError(n.c.t, n.m.set(kv...))
+	n.g.Flush()
+	n.committed()
+}
+
+// committed waits until everything decided is committed.
+func (n *testNode) committed() {
+	n.c.t.Helper()
+	deadline := time.Now().Add(patience)
+	for n.g.Unacked() > 0 {
+		require.True(n.c.t, time.Now().Before(deadline), "not committed")
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// converge waits until all running nodes hold the same table, equal to their applied prefix, and returns it.
+func (c *testCluster) converge() map[string]string {
+	c.t.Helper()
+	c.leader().committed()
+	var table map[string]string
+	require.Eventually(c.t, func() bool {
+		table = nil
+		for _, n := range c.nodes {
+			if !n.running() {
+				continue
+			}
+			n.m.mu.Lock()
+			own, clean := maps.Clone(n.m.table), maps.Equal(n.m.table, n.m.shadow)
+			n.m.mu.Unlock()
+			if !clean || table != nil && !maps.Equal(table, own) {
+				return false
+			}
+			table = own
+		}
+		return true
+	}, patience, 10*time.Millisecond, "tables differ")
+	for _, n := range c.nodes {
+		if e := n.fatal.Load(); e != nil && n.running() {
+			c.t.Fatalf("node %d stopped: %v", n.n, *e)
+		}
+	}
+	return table
+}
+
+func waitFor(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, patience, 10*time.Millisecond, what)
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,246 @@
+// Package linkfault breaks network links on purpose: a TCP proxy that forwards connections to one target and can cut,
+// hold or delay them, per direction and per source address.
+//
+// Tests put a proxy on every link they want to break, in one process or between real ones. Where several processes on one
+// machine dial the same target, give each its own loopback address to dial from (127.0.0.2, 127.0.0.3 …): the proxy tells
+// them apart by it.
+package linkfault
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// Flow is what happens to the bytes of one direction.
+type Flow struct {
+	// Hold keeps bytes back while the connection stays open, as a network does that loses packets. They arrive when the
+	// hold ends, unless the connection has gone by then.
+	Hold bool
+
+	// Delay is added to the way of every byte; it does not limit throughput.
+	Delay time.Duration
+}
+
+// Faults is the state of a link. The zero value forwards everything.
+type Faults struct {
+	// Cut closes the link's connections, and new ones at once.
+	Cut bool
+
+	ToTarget, FromTarget Flow
+}
+
+// Hold loses the packets of both directions.
+var Hold = Faults{ToTarget: Flow{Hold: true}, FromTarget: Flow{Hold: true}}
+
+// Proxy forwards TCP connections to one target.
+type Proxy struct {
+	ln     net.Listener
+	target string
+	wg     sync.WaitGroup
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	all     Faults            // of sources without faults of their own
+	sources map[string]Faults // by source IP
+	changed chan struct{}     // closed and replaced with every change
+	conns   map[*pipe]struct{}
+	closed  bool
+}
+
+// pipe is one forwarded connection.
+type pipe struct {
+	source         string
+	client, server net.Conn // server is nil while it is dialled
+}
+
+func (p *pipe) close() {
+	p.client.Close()
+	if p.server != nil {
+		p.server.Close()
+	}
+}
+
+// New listens on the given address (port 0 picks one) and forwards to target, which need not listen yet.
+func New(listen, target string) (*Proxy, error) {
+	ln, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		ln: ln, target: target,
+		sources: make(map[string]Faults),
+		changed: make(chan struct{}),
+		conns:   make(map[*pipe]struct{}),
+	}
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr is the address to dial instead of the target's.
+func (p *Proxy) Addr() string { return p.ln.Addr().String() }
+
+// Set replaces the faults of all sources, forgetting those set by SetSource.
+func (p *Proxy) Set(f Faults) {
+	p.update(func() {
+		p.all = f
+		clear(p.sources)
+	})
+}
+
+// SetSource replaces the faults of the connections from one IP address.
+func (p *Proxy) SetSource(ip string, f Faults) {
+	p.update(func() { p.sources[ip] = f })
+}
+
+func (p *Proxy) update(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+	for c := range p.conns {
+		if p.faults(c.source).Cut {
+			c.close()
+		}
+	}
+}
+
+// faults must be called with mu held.
+func (p *Proxy) faults(source string) Faults {
+	if f, ok := p.sources[source]; ok {
+		return f
+	}
+	return p.all
+}
+
+// Close stops the proxy and closes its connections.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.conns {
+		c.close()
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	err := p.ln.Close()
+	p.wg.Wait()
+	return err
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.ln.Accept()
+		if err != nil {
+			return
+		}
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		pp := &pipe{source: host, client: c}
+		if p.add(pp) {
+			p.wg.Go(func() { p.forward(pp) })
+		}
+	}
+}
+
+// add registers a connection unless its link is cut.
+func (p *Proxy) add(c *pipe) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.faults(c.source).Cut {
+		c.close()
+		return false
+	}
+	p.conns[c] = struct{}{}
+	return true
+}
+
+// forward dials the target and copies both directions until either ends.
+func (p *Proxy) forward(c *pipe) {
+	defer func() {
+		p.mu.Lock()
+		delete(p.conns, c)
+		c.close()
+		p.mu.Unlock()
+	}()
+	if !p.pass(c, func(f Faults) Flow { return f.ToTarget }) {
+		return
+	}
+	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	c.server = server
+	gone := p.closed || p.faults(c.source).Cut
+	p.mu.Unlock()
+	if gone {
+		return
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { p.copy(c, server, c.client, func(f Faults) Flow { return f.ToTarget }) })
+	wg.Go(func() { p.copy(c, c.client, server, func(f Faults) Flow { return f.FromTarget }) })
+	wg.Wait()
+}
+
+// chunk is a piece of the stream with the time it arrived.
+type chunk struct {
+	data []byte
+	at   time.Time
+}
+
+// copy moves one direction: a reader that stamps, and this goroutine, which writes when the time has come.
+func (p *Proxy) copy(c *pipe, dst, src net.Conn, flow func(Faults) Flow) {
+	const depth = 256 // chunks under way
+	chunks := make(chan chunk, depth)
+	p.wg.Go(func() {
+		defer close(chunks)
+		for {
+			b := make([]byte, 16<<10)
+			n, err := src.Read(b)
+			if n > 0 {
+				chunks <- chunk{b[:n], time.Now()}
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	for k := range chunks {
+		if d := time.Until(k.at.Add(p.delay(c, flow))); d > 0 {
+			time.Sleep(d)
+		}
+		if !p.pass(c, flow) {
+			break
+		}
+		if _, err := dst.Write(k.data); err != nil {
+			break
+		}
+	}
+	src.Close()
+	dst.Close()
+	for range chunks { // lets the reader end
+	}
+}
+
+func (p *Proxy) delay(c *pipe, flow func(Faults) Flow) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return flow(p.faults(c.source)).Delay
+}
+
+// pass waits while the direction is held. It returns false when the connection is to end.
+func (p *Proxy) pass(c *pipe, flow func(Faults) Flow) bool {
+	for {
+		p.mu.Lock()
+		f, changed, closed := p.faults(c.source), p.changed, p.closed
+		p.mu.Unlock()
+		if closed || f.Cut {
+			return false
+		}
+		if !flow(f).Hold {
+			return true
+		}
+		<-changed
+	}
+}

@@ -1,0 +1,239 @@
+package raftlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// mapMachine is a Machine over a map. It decides first and replicates effects, as the engine does, and keeps beside its
+// table a shadow that only committed batches change: the applied log prefix.
+type mapMachine struct {
+	wake func()
+
+	busy atomic.Bool // a call of the group is in progress
+
+	mu       sync.Mutex
+	table    map[string]string
+	shadow   map[string]string
+	dirty    map[string]*string // previous values of the keys of the batch that fills
+	inflight []mapBatch
+	term     uint64 // being served, 0 = none
+	index    uint64 // of the last batch applied
+	base     int64  // clock at Lead
+	since    time.Time
+	history  []string // calls of interest
+	applies  int
+	restores int
+	failWith error
+	hang     chan struct{} // Committed and Apply wait for it, unless nil
+}
+
+type mapBatch struct {
+	seq    uint64
+	before map[string]*string
+	after  map[string]*string
+}
+
+var errNotLeading = errors.New("not leading")
+
+func newMapMachine() *mapMachine {
+	return &mapMachine{table: map[string]string{}, shadow: map[string]string{}, dirty: map[string]*string{}, wake: func() {}}
+}
+
+// enter checks that the group makes one call at a time.
+func (m *mapMachine) enter() func() {
+	if m.busy.Swap(true) {
+		panic("two calls of the machine at once")
+	}
+	m.mu.Lock()
+	return func() {
+		m.mu.Unlock()
+		m.busy.Store(false)
+	}
+}
+
+// set is a decision; an empty value deletes.
+func (m *mapMachine) set(kv ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.term == 0 {
+		return errNotLeading
+	}
+	for i := 0; i < len(kv); i += 2 {
+		if _, ok := m.dirty[kv[i]]; !ok {
+			m.dirty[kv[i]] = get(m.table, kv[i])
+		}
+		put(m.table, kv[i], &kv[i+1])
+	}
+	m.wake()
+	return nil
+}
+
+func get(t map[string]string, k string) *string {
+	if v, ok := t[k]; ok {
+		return &v
+	}
+	return nil
+}
+
+func put(t map[string]string, k string, v *string) {
+	if v == nil || *v == "" {
+		delete(t, k)
+	} else {
+		t[k] = *v
+	}
+}
+
+func (m *mapMachine) snapshotTable() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.table)
+}
+
+func (m *mapMachine) leading() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.term != 0
+}
+
+func (m *mapMachine) Apply(b Batch) error {
+	defer m.enter()()
+	if m.hang != nil {
+		<-m.hang
+	}
+	if m.failWith != nil {
+		return m.failWith
+	}
+	if m.term != 0 {
+		panic("Apply while serving")
+	}
+	if b.Index <= m.index {
+		panic(fmt.Sprintf("batch %d after %d", b.Index, m.index))
+	}
+	m.index = b.Index
+	m.applies++
+	raw := strings.Join(byteStrings(b.Payloads), "")
+	if raw == "" {
+		return nil
+	}
+	var kv map[string]*string
+	if err := json.Unmarshal([]byte(raw), &kv); err != nil {
+		return err
+	}
+	for k, v := range kv {
+		put(m.table, k, v)
+		put(m.shadow, k, v)
+	}
+	return nil
+}
+
+func byteStrings(p [][]byte) []string {
+	var s []string
+	for _, b := range p {
+		s = append(s, string(b))
+	}
+	return s
+}
+
+func (m *mapMachine) Committed(seq uint64) {
+	defer m.enter()()
+	if m.hang != nil {
+		<-m.hang
+	}
+	for len(m.inflight) > 0 && m.inflight[0].seq <= seq {
+		for k, v := range m.inflight[0].after {
+			put(m.shadow, k, v)
+		}
+		m.inflight = m.inflight[1:]
+	}
+}
+
+func (m *mapMachine) Lead(term uint64, clock int64) {
+	defer m.enter()()
+	if m.term != 0 {
+		panic("Lead while serving")
+	}
+	m.term, m.base, m.since = term, clock, time.Now()
+	m.history = append(m.history, fmt.Sprintf("lead %d", term))
+}
+
+func (m *mapMachine) Depose(term uint64) {
+	defer m.enter()()
+	if m.term != term {
+		panic(fmt.Sprintf("Depose of %d while serving %d", term, m.term))
+	}
+	m.term = 0
+	undo(m.table, m.dirty)
+	for _, b := range slices.Backward(m.inflight) {
+		undo(m.table, b.before)
+	}
+	m.dirty, m.inflight = map[string]*string{}, nil
+	m.history = append(m.history, fmt.Sprintf("depose %d", term))
+	if !maps.Equal(m.table, m.shadow) {
+		panic("after Depose the table is not the applied prefix")
+	}
+}
+
+func undo(t map[string]string, before map[string]*string) {
+	for k, v := range before {
+		put(t, k, v)
+	}
+}
+
+func (m *mapMachine) Cut(seq uint64, max int) ([][]byte, bool) {
+	defer m.enter()()
+	if m.term == 0 {
+		panic("Cut while not serving")
+	}
+	if len(m.dirty) == 0 {
+		return nil, false
+	}
+	after := make(map[string]*string)
+	for k := range m.dirty {
+		after[k] = get(m.table, k)
+	}
+	raw, err := json.Marshal(after)
+	if err != nil {
+		panic(err)
+	}
+	m.inflight = append(m.inflight, mapBatch{seq, m.dirty, after})
+	m.dirty = map[string]*string{}
+	return slices.Collect(slices.Chunk(raw, max)), true
+}
+
+func (m *mapMachine) Now() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.base + int64(time.Since(m.since))
+}
+
+func (m *mapMachine) Snapshot() (Snapshot, error) {
+	defer m.enter()()
+	return mapSnapshot(maps.Clone(m.shadow)), nil
+}
+
+func (m *mapMachine) Restore(r io.Reader, clock int64) error {
+	defer m.enter()()
+	var t map[string]string
+	if err := json.NewDecoder(r).Decode(&t); err != nil {
+		return err
+	}
+	m.table, m.shadow, m.base = t, maps.Clone(t), clock
+	m.restores++
+	return nil
+}
+
+type mapSnapshot map[string]string
+
+func (s mapSnapshot) Persist(w io.Writer) error {
+	return json.NewEncoder(w).Encode(map[string]string(s))
+}
+func (s mapSnapshot) Release() {}
