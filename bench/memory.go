@@ -20,7 +20,6 @@ type memoryRow struct {
 	Resident  int64 `json:"resident_bytes"`
 	// Total is the whole process's resident memory in bytes.
 	Total int64 `json:"process_bytes"`
-	ours  bool
 	token bool
 }
 
@@ -60,9 +59,8 @@ func states() []struct{ name, command string } {
 // garbage of another.
 func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, error) {
 	var rows []*memoryRow
-	add := func(row *memoryRow, start func() (*process, error), command []string) error {
-		err := b.measureFill(ctx, row, start, command)
-		if err != nil {
+	add := func(row *memoryRow, start func() (*process, []string, error)) error {
+		if err := b.measureFill(ctx, row, start); err != nil {
 			return fmt.Errorf("memory of %s: %w", row.Label, err)
 		}
 		b.logf("memory  %-40s %9d keys  %6.1f B/key accounted  %6.1f B/key resident", row.Label, row.Keys,
@@ -70,16 +68,21 @@ func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, er
 		rows = append(rows, row)
 		return nil
 	}
-	start := func() (*process, error) { return startHeadgate(dir, b.bin.headgate) }
+	ours := func(command string) func() (*process, []string, error) {
+		return func() (*process, []string, error) {
+			p, err := startHeadgate(dir, b.bin.headgate)
+			return p, strings.Fields(command), err
+		}
+	}
 	for _, s := range states() {
-		row := &memoryRow{Label: "Headgate " + s.name, Keys: uint64(b.keys), ours: true, token: s.name == "token"}
-		if err := add(row, start, strings.Fields(s.command)); err != nil {
+		row := &memoryRow{Label: "Headgate " + s.name, Keys: uint64(b.keys), token: s.name == "token"}
+		if err := add(row, ours(s.command)); err != nil {
 			return nil, err
 		}
 	}
 	if b.huge {
-		row := &memoryRow{Label: "Headgate token", Keys: 10_000_000, ours: true, token: true}
-		if err := add(row, start, strings.Fields(states()[0].command)); err != nil {
+		row := &memoryRow{Label: "Headgate token", Keys: 10_000_000, token: true}
+		if err := add(row, ours(states()[0].command)); err != nil {
 			return nil, err
 		}
 	}
@@ -88,32 +91,33 @@ func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, er
 			continue
 		}
 		row := &memoryRow{Label: p.label, Keys: uint64(b.keys)}
-		restart := func() (*process, error) { return p.fresh(dir) }
-		if err := add(row, restart, p.check("key:"+load.Placeholder, limit, period)); err != nil {
+		if err := add(row, func() (*process, []string, error) { return p.fresh(dir) }); err != nil {
 			return nil, err
 		}
 	}
 	return rows, nil
 }
 
-// fresh starts a second, empty server of the peer.
-func (p *peer) fresh(dir string) (*process, error) {
-	proc, err := p.start(dir)
-	if err != nil || p.prepare == nil {
-		return proc, err
-	}
+// fresh starts an empty server of the peer and returns the command that
+// creates a key.
+func (p *peer) fresh(dir string) (*process, []string, error) {
 	other := *p
-	other.process = proc
-	if err := p.prepare(&other); err != nil {
-		proc.stop()
-		return nil, err
+	var err error
+	if other.process, err = p.start(dir); err != nil {
+		return nil, nil, err
 	}
-	return proc, nil
+	if other.prepare != nil {
+		if err := other.prepare(&other); err != nil {
+			other.stop()
+			return nil, nil, err
+		}
+	}
+	return other.process, other.check("key:"+load.Placeholder, limit, period), nil
 }
 
 // measureFill fills row in from a server that it starts and stops.
-func (b *bench) measureFill(ctx context.Context, row *memoryRow, start func() (*process, error), command []string) error {
-	p, err := start()
+func (b *bench) measureFill(ctx context.Context, row *memoryRow, start func() (*process, []string, error)) error {
+	p, command, err := start()
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (r *report) markdown() string {
 	}
 	line("\n## Targets\n\n| | measured | floor | goal | reached | |\n|---|---|---|---|---|---|")
 	for _, t := range r.Targets {
-		line("| %s | **%s%s** | %s | %s | %s | %s |", t.Name, number(t.Value), t.Unit, number(t.Floor), number(t.Goal), t.mark(), t.Detail)
+		line("| %s | **%s** | %s | %s | %s | %s |", t.Name, t.text(), number(t.Floor), number(t.Goal), t.mark(), t.Detail)
 	}
 	if len(r.Throughput) > 0 {
 		r.writeThroughput(line)

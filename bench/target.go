@@ -24,6 +24,20 @@ func (t target) reaches(bound float64) bool {
 	return t.Value >= bound
 }
 
+// text is the value as people read it.
+func (t target) text() string {
+	switch {
+	case t.Unit != yesNo:
+		return number(t.Value) + t.Unit
+	case t.Value == 1:
+		return "yes"
+	}
+	return "no"
+}
+
+// yesNo is the unit of a promise that is kept (1) or not (0).
+const yesNo = "yes/no"
+
 // mark is how the value stands to its bounds.
 func (t target) mark() string {
 	switch {
@@ -91,7 +105,7 @@ func (r *report) speedTargets() []target {
 
 func overloadTargets(o *overloadRow) []target {
 	yes := func(name string, ok bool, format string, args ...any) target {
-		t := target{Name: name, Unit: " (1 = yes)", Floor: 1, Goal: 1, Detail: fmt.Sprintf(format, args...)}
+		t := target{Name: name, Unit: yesNo, Floor: 1, Goal: 1, Detail: fmt.Sprintf(format, args...)}
 		if ok {
 			t.Value = 1
 		}
