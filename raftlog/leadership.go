@@ -126,21 +126,23 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 		g.turn.release()
 		return nil
 	}
-	// Raft goes on rejecting entries for a while after a failed transfer. Only when it takes a barrier again may the
-	// proposer go on: a batch that vanished would leave a gap.
-	g.wg.Go(func() {
-		defer g.turn.release()
-		for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
-			bctx, cancel := context.WithTimeout(g.ctx, time.Second)
-			err := await(bctx, func() raft.Future { return r.Barrier(time.Second) })
-			cancel()
-			if err == nil {
-				return
-			}
-			time.Sleep(resumeInterval)
-		}
-	})
+	g.wg.Go(func() { g.resume(term) })
 	return fmt.Errorf("transfer leadership to %s: %w", target.ID, err)
+}
+
+// resume gives back the turn after a failed transfer. Raft goes on rejecting entries for a while; only when it takes a
+// barrier again may the proposer go on, because a batch that vanished would leave a gap.
+func (g *Group) resume(term uint64) {
+	defer g.turn.release()
+	for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(g.ctx, time.Second)
+		err := await(ctx, func() raft.Future { return g.raft().Barrier(time.Second) })
+		cancel()
+		if err == nil {
+			return
+		}
+		time.Sleep(resumeInterval)
+	}
 }
 
 // drain waits until what is dirty or in flight now is committed.

@@ -1,0 +1,337 @@
+package raftlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/stretchr/testify/require"
+)
+
+// faultyLog is a log on a disk that can fail or hang.
+type faultyLog struct {
+	raft.LogStore
+	fail atomic.Bool
+	hang atomic.Pointer[chan struct{}]
+	skip func(*raft.Log) bool // entries whose write hangs for ever
+}
+
+var errInjected = errors.New("injected: no space left on device")
+
+func (f *faultyLog) StoreLogs(logs []*raft.Log) error {
+	if ch := f.hang.Load(); ch != nil {
+		<-*ch
+	}
+	if f.fail.Load() {
+		return errInjected
+	}
+	if f.skip != nil {
+		for _, l := range logs {
+			if f.skip(l) {
+				select {}
+			}
+		}
+	}
+	return f.LogStore.StoreLogs(logs)
+}
+
+// faulty puts a faultyLog under every node.
+func faulty(disks []*faultyLog) func(int, *Config) {
+	return func(n int, c *Config) {
+		disks[n] = &faultyLog{}
+		c.wrapLog = func(s raft.LogStore) raft.LogStore {
+			disks[n].LogStore = s
+			return disks[n]
+		}
+		c.StallTimeout = time.Second
+	}
+}
+
+func TestDiskErrorStopsLeader(t *testing.T) {
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, faulty(disks))
+	l := c.leader()
+	l.set("a", "1")
+	disks[l.n].fail.Store(true)
+	require.NoError(t, l.m.set("b", "1"))
+	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
+	require.ErrorIs(t, *l.fatal.Load(), ErrDisk)
+	require.False(t, l.m.leading())
+	require.Equal(t, map[string]string{"a": "1"}, l.m.snapshotTable(), "the failed batch is undone")
+	require.Equal(t, "halted", l.g.Status().State)
+
+	next := c.leader(l)
+	next.set("c", "1")
+	l.crash()
+	disks[l.n].fail.Store(false)
+	l.start()
+	require.Equal(t, map[string]string{"a": "1", "c": "1"}, c.converge())
+}
+
+func TestDiskErrorStopsFollower(t *testing.T) {
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, faulty(disks))
+	l := c.leader()
+	f := c.nodes[(l.n+1)%3]
+	disks[f.n].fail.Store(true)
+	l.set("a", "1")
+	waitFor(t, "fatal", func() bool { return f.fatal.Load() != nil })
+	require.ErrorIs(t, *f.fatal.Load(), ErrDisk)
+	l.set("b", "1")
+	require.Same(t, l, c.leader())
+}
+
+// A leader whose disk hangs goes on sending heartbeats; the watchdog ends that.
+func TestHangingDiskEndsLeadership(t *testing.T) {
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, faulty(disks))
+	l := c.leader()
+	l.set("a", "1")
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	disks[l.n].hang.Store(&release)
+	require.NoError(t, l.m.set("b", "1"))
+	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
+	require.ErrorIs(t, *l.fatal.Load(), ErrStalled)
+	next := c.leader(l)
+	next.set("c", "1")
+	require.Equal(t, map[string]string{"a": "1"}, l.m.snapshotTable())
+}
+
+// A crash in the middle of a batch of many parts leaves none of it behind.
+func TestTornBatch(t *testing.T) {
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, func(n int, cfg *Config) {
+		faulty(disks)(n, cfg)
+		cfg.MaxEntry = minMaxEntry
+	})
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	disks[l.n].skip = func(e *raft.Log) bool {
+		if e.Type != raft.LogCommand {
+			return false
+		}
+		h, _, err := decodeEntry(e.Data)
+		return err == nil && h.parts > 1 && h.part >= 5
+	}
+	var kv []string
+	for i := range 200 {
+		kv = append(kv, fmt.Sprintf("torn-%03d", i), fmt.Sprintf("%050d", i))
+	}
+	require.NoError(t, l.m.set(kv...))
+	other := c.nodes[(l.n+1)%3]
+	last := other.g.Status().AppliedIndex
+	waitFor(t, "some parts are committed", func() bool { return other.g.Status().AppliedIndex >= last+3 })
+	require.NoError(t, other.g.Snapshot(testContext(t)), "with an incomplete batch")
+	l.crash()
+	next := c.leader()
+	next.set("b", "1")
+	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
+	other.crash()
+	other.start()
+	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
+}
+
+// The newest bolt meta page is torn by a power loss: the last commit is gone, the rest is not, and the leader sends it
+// again.
+func TestTornLogFile(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.write("k", 20)
+	c.converge()
+	f := c.nodes[(l.n+1)%3]
+	f.crash()
+	tearMeta(t, filepath.Join(f.cfg.dir(), logFile))
+	l.write("m", 5)
+	f.start()
+	require.Len(t, c.converge(), 25)
+}
+
+// tearMeta damages the newer of the two meta pages at the start of a bolt file.
+func tearMeta(t *testing.T, path string) {
+	const pageHeader, txid, checksum = 16, 48, 56
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	page := int64(os.Getpagesize())
+	read := func(off int64) uint64 {
+		var b [8]byte
+		_, err := f.ReadAt(b[:], off)
+		require.NoError(t, err)
+		return binary.LittleEndian.Uint64(b[:])
+	}
+	at := int64(0)
+	if read(page+pageHeader+txid) > read(pageHeader+txid) {
+		at = page
+	}
+	_, err = f.WriteAt([]byte("torn torn"), at+pageHeader+checksum-8)
+	require.NoError(t, err)
+}
+
+func TestBothMetaPagesTorn(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	n.set("a", "1")
+	n.crash()
+	path := filepath.Join(n.cfg.dir(), logFile)
+	tearMeta(t, path)
+	page := make([]byte, 2*os.Getpagesize())
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(page, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	err = n.open()
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, path)
+}
+
+func TestDataDirIsLocked(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	other := c.reserve()
+	other.cfg.DataDir = n.cfg.DataDir
+	require.ErrorIs(t, other.open(), ErrLocked)
+}
+
+// A follower's machine that hangs must not hang Close, although Raft's futures then never return.
+func TestCloseWithHangingMachine(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	n.set("a", "1")
+	hang := make(chan struct{})
+	n.m.mu.Lock()
+	n.m.hang = hang
+	n.m.mu.Unlock()
+	require.NoError(t, n.m.set("b", "1"))
+	time.Sleep(20 * time.Millisecond)
+	go func() {
+		time.Sleep(time.Second)
+		close(hang)
+	}()
+	_ = n.close()
+}
+
+func TestUnknownVersionsStopTheNode(t *testing.T) {
+	t.Run("entry", func(t *testing.T) {
+		c := newCluster(t, 1, nil)
+		n := c.leader()
+		n.set("a", "1")
+		n.g.raft().Apply([]byte{99, 1, 2, 3}, 0)
+		waitFor(t, "fatal", func() bool { return n.fatal.Load() != nil })
+		require.ErrorIs(t, *n.fatal.Load(), ErrVersion)
+		require.False(t, n.m.leading())
+		n.crash()
+		// After a restart the entry is still there.
+		require.NoError(t, n.open())
+		waitFor(t, "fatal again", func() bool { return n.fatal.Load() != nil })
+		require.ErrorContains(t, *n.fatal.Load(), "upgrade this node")
+	})
+	t.Run("payload", func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		l := c.leader()
+		f := c.nodes[(l.n+1)%3]
+		f.m.mu.Lock()
+		f.m.failWith = errors.New("payload version 7 is unknown")
+		f.m.mu.Unlock()
+		l.set("a", "1")
+		waitFor(t, "fatal", func() bool { return f.fatal.Load() != nil })
+		require.ErrorContains(t, *f.fatal.Load(), "payload version 7")
+		l.set("b", "1")
+		require.NotContains(t, f.m.snapshotTable(), "b")
+	})
+	t.Run("snapshot", func(t *testing.T) {
+		c := newCluster(t, 1, nil)
+		n := c.leader()
+		n.set("a", "1")
+		require.NoError(t, n.g.Snapshot(testContext(t)))
+		n.crash()
+		store, err := raft.NewFileSnapshotStore(n.cfg.dir(), 1, nil)
+		require.NoError(t, err)
+		metas, err := store.List()
+		require.NoError(t, err)
+		m := metas[0]
+		_, trans := raft.NewInmemTransport("x")
+		sink, err := store.Create(m.Version, m.Index+1, m.Term, m.Configuration, m.ConfigurationIndex, trans)
+		require.NoError(t, err)
+		_, err = sink.Write([]byte("HGS\x09future"))
+		require.NoError(t, err)
+		require.NoError(t, sink.Close())
+		require.ErrorIs(t, n.open(), ErrVersion)
+	})
+}
+
+// Terms do not run away while a node is cut off: pre-vote works with the wrapped transport.
+func TestPreVote(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	f := c.nodes[(l.n+1)%3]
+	term := l.g.Status().Term
+	c.isolate(f, linkfault.Faults{Cut: true})
+	time.Sleep(5 * testTimeouts.Election)
+	require.Equal(t, term, f.g.Status().Term)
+	c.heal()
+	waitFor(t, "the leader is known again", func() bool { id, _ := f.g.Leader(); return id == l.cfg.NodeID })
+	require.Equal(t, term, l.g.Status().Term)
+}
+
+// Raft hands its heartbeat handler to the transport, which must not use it.
+func TestHeartbeatsAreSerial(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	a := c.leader()
+	b := c.reserve()
+	b.start()
+	trans := a.g.cur.Load().trans
+	direct := make(chan raft.RPC, 1)
+	trans.SetHeartbeatHandler(func(r raft.RPC) { direct <- r })
+	req := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n1"), Addr: []byte(b.addr)}, Term: 1, Leader: []byte(b.addr)}
+	var resp raft.AppendEntriesResponse
+	require.NoError(t, b.g.cur.Load().trans.AppendEntries("n0", raft.ServerAddress(a.addr), &req, &resp))
+	require.Empty(t, direct)
+	require.False(t, resp.Success, "the main loop has seen the old term")
+}
+
+// Fast flapping: links come and go under load, and in the end all agree.
+func TestFlappingLinks(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	stop := time.Now().Add(4 * time.Second)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; time.Now().Before(stop); i++ {
+			for _, n := range c.nodes {
+				_ = n.m.set(fmt.Sprintf("k%d", i%50), fmt.Sprint(i))
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	for i := 0; time.Now().Before(stop); i++ {
+		n := c.nodes[i%3]
+		f := linkfault.Hold
+		if i%2 == 0 {
+			f = linkfault.Faults{Cut: true}
+		}
+		c.isolate(n, f)
+		time.Sleep(2 * testTimeouts.Election)
+		c.heal()
+		time.Sleep(testTimeouts.Election)
+	}
+	<-done
+	c.converge()
+	var deposed int
+	for _, n := range c.nodes {
+		n.m.mu.Lock()
+		deposed += strings.Count(strings.Join(n.m.history, ","), "depose")
+		n.m.mu.Unlock()
+	}
+	require.NotZero(t, deposed, "no leader was ever deposed")
+}
