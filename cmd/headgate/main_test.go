@@ -177,17 +177,20 @@ func TestStopCutsOffAtTheDeadline(t *testing.T) {
 	require.Less(t, time.Since(begin), 5*time.Second)
 }
 
-// stuck connects a client that asks for more than the socket holds and reads
-// none of it.
+// stuck connects a client that asks for more than the sockets hold, reads none
+// of it, and so comes to a standstill.
 func stuck(t *testing.T, p *process) {
+	t.Helper()
 	c := dial(t, "tcp", p.redis)
 	arg := strings.Repeat("x", 500_000)
-	request := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", len(arg), arg)
-	go func() {
-		// Ends when the server or the test closes the connection.
-		_, _ = c.Write([]byte(strings.Repeat(request, 40)))
-	}()
-	time.Sleep(300 * time.Millisecond)
+	request := fmt.Appendf(nil, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", len(arg), arg)
+	for {
+		require.NoError(t, c.SetWriteDeadline(time.Now().Add(500*time.Millisecond)))
+		if _, err := c.Write(request); err != nil {
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			return
+		}
+	}
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
@@ -261,6 +264,18 @@ func TestConfigSetReachesTheServer(t *testing.T) {
 	require.True(t, strings.HasPrefix(dial(t, "tcp", p.redis).do("PING"), "-NOAUTH"))
 	require.Equal(t, "-ERR CONFIG SET failed (possibly related to argument 'shards') - can't set immutable config",
 		c.do("CONFIG", "SET", "shards", "8"))
+	require.Equal(t, "-ERR Unknown option or number of arguments for CONFIG SET - 'nonsense'", c.do("CONFIG", "SET", "nonsense", "8"))
+
+	require.Equal(t, "+OK", c.do("CONFIG", "SET", "maxmemory", "2mb", "save", "", "log-level", "error"))
+	require.Contains(t, p.get(t, "/metrics"), "headgate_memory_limit_bytes 2.097152e+06\n")
+	require.Equal(t, "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",
+		c.do("CONFIG", "SET", "maxclients", "7", "maxmemory", "much"))
+	require.Equal(t, [2]string{"maxclients", "50"}, c.config("maxclients"), "all or nothing")
+	require.Equal(t, [2]string{"maxmemory", "2097152"}, c.config("maxmemor?"))
+	require.Equal(t, [2]string{"save", ""}, c.config("SAVE"))
+	p.signal(t, syscall.SIGTERM)
+	require.NoError(t, p.wait(t))
+	require.NotContains(t, p.stderr.String(), "stopping", "the log level has changed")
 }
 
 func TestTLSAndReloadOnSIGHUP(t *testing.T) {

@@ -26,7 +26,7 @@ func serverConfig(c *config.Config) server.Config {
 		OutputBufferSoft:  int(c.ClientOutputBufferSoftLimit),
 		OutputBufferLimit: int(c.ClientOutputBufferLimit),
 		MaxHeldReplies:    c.MaxHeldReplies,
-		SlowlogThreshold:  c.SlowlogLogSlowerThan,
+		SlowlogThreshold:  slowlogThreshold(c.SlowlogLogSlowerThan),
 		SlowlogMaxLen:     c.SlowlogMaxLen,
 	}
 }
@@ -36,6 +36,15 @@ func serverConfig(c *config.Config) server.Config {
 func orNever(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
+	}
+	return d
+}
+
+// slowlogThreshold turns the parameter's 0 for "every command", which Redis has
+// too, into the shortest duration, where server.Config's 0 is the default.
+func slowlogThreshold(d time.Duration) time.Duration {
+	if d == 0 {
+		return time.Nanosecond
 	}
 	return d
 }
@@ -52,10 +61,19 @@ var _ hghttp.Source = (*source)(nil)
 func (s *source) Metrics() hghttp.Metrics {
 	clients, keys := s.front.Stats(), s.engine.Stats()
 	m := hghttp.Metrics{
-		Commands:    clients.Commands,
-		Connections: clients.Clients,
-		Accepted:    clients.Received,
-		Rejected:    clients.Rejected,
+		Commands:       clients.Commands,
+		Connections:    clients.Clients,
+		Accepted:       clients.Received,
+		Rejected:       clients.Rejected,
+		ErrorReplies:   clients.ErrorReplies,
+		AuthFailures:   clients.AuthFailures,
+		ProtocolErrors: clients.ProtocolErrors,
+		AcceptErrors:   clients.AcceptErrors,
+
+		ClosedQueryBuffer:  clients.QueryBufferKills,
+		ClosedOutputBuffer: clients.OutputKills,
+		ClosedTimeout:      clients.TimeoutKills,
+
 		InputBytes:  clients.BytesIn,
 		OutputBytes: clients.BytesOut,
 

@@ -203,6 +203,20 @@ func (c *client) do(args ...string) string {
 	return line
 }
 
+// config returns the one parameter that CONFIG GET answers for a pattern.
+func (c *client) config(pattern string) (pair [2]string) {
+	c.t.Helper()
+	require.Equal(c.t, "*2", c.do("CONFIG", "GET", pattern))
+	for i := range pair {
+		header, err := c.line()
+		require.NoError(c.t, err)
+		require.Regexp(c.t, `^\$\d+$`, header)
+		pair[i], err = c.line()
+		require.NoError(c.t, err)
+	}
+	return pair
+}
+
 func (c *client) line() (string, error) {
 	line, err := c.in.ReadString('\n')
 	return strings.TrimSuffix(line, "\r\n"), err

@@ -24,6 +24,15 @@ type Metrics struct {
 	Connections int    // clients connected
 	Accepted    uint64 // connections accepted
 	Rejected    uint64 // of them refused: maxclients, protected mode
+
+	ErrorReplies   uint64 // replies that were errors
+	AuthFailures   uint64 // wrong passwords
+	ProtocolErrors uint64 // connections closed for input that is no command
+	AcceptErrors   uint64 // failures to accept, such as no file descriptors left
+
+	// Connections closed, by the limit that they crossed.
+	ClosedQueryBuffer, ClosedOutputBuffer, ClosedTimeout uint64
+
 	InputBytes  uint64 // read from clients
 	OutputBytes uint64 // written to clients
 
@@ -92,6 +101,10 @@ func newRegistry(config Config) *prometheus.Registry {
 		{"connections", "Clients connected.", gauge, func(m *Metrics) float64 { return float64(m.Connections) }},
 		{"connections_accepted_total", "Connections accepted, those refused at once included.", counter, func(m *Metrics) float64 { return float64(m.Accepted) }},
 		{"connections_rejected_total", "Connections refused at once: maxclients, protected mode.", counter, func(m *Metrics) float64 { return float64(m.Rejected) }},
+		{"error_replies_total", "Replies that were errors.", counter, func(m *Metrics) float64 { return float64(m.ErrorReplies) }},
+		{"auth_failures_total", "Wrong passwords.", counter, func(m *Metrics) float64 { return float64(m.AuthFailures) }},
+		{"protocol_errors_total", "Connections closed for input that is no command.", counter, func(m *Metrics) float64 { return float64(m.ProtocolErrors) }},
+		{"accept_errors_total", "Failures to accept a connection.", counter, func(m *Metrics) float64 { return float64(m.AcceptErrors) }},
 		{"input_bytes_total", "Bytes read from clients.", counter, func(m *Metrics) float64 { return float64(m.InputBytes) }},
 		{"output_bytes_total", "Bytes written to clients.", counter, func(m *Metrics) float64 { return float64(m.OutputBytes) }},
 		{"keys", "Keys in the table, expired ones included until they are swept.", gauge, func(m *Metrics) float64 { return float64(m.Keys) }},
@@ -103,6 +116,18 @@ func newRegistry(config Config) *prometheus.Registry {
 	} {
 		desc := prometheus.NewDesc("headgate_"+m.name, m.help, nil, nil)
 		c.scalars = append(c.scalars, scalar{desc, m.kind, m.value})
+	}
+	for _, m := range []struct {
+		limit string
+		value func(*Metrics) float64
+	}{
+		{"query_buffer", func(m *Metrics) float64 { return float64(m.ClosedQueryBuffer) }},
+		{"output_buffer", func(m *Metrics) float64 { return float64(m.ClosedOutputBuffer) }},
+		{"timeout", func(m *Metrics) float64 { return float64(m.ClosedTimeout) }},
+	} {
+		desc := prometheus.NewDesc("headgate_connections_closed_total", "Connections closed for a limit that they crossed.",
+			nil, prometheus.Labels{"limit": m.limit})
+		c.scalars = append(c.scalars, scalar{desc, counter, m.value})
 	}
 
 	build := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -82,6 +82,8 @@ func TestMetrics(t *testing.T) {
 		},
 		Commands: 11, Connections: 12, Accepted: 13, Rejected: 14, InputBytes: 15, OutputBytes: 16,
 		Keys: 17, MemoryBytes: 18, MaxMemoryBytes: 19, Evicted: 20, Expired: 21, ClockSkew: -0.5,
+		ErrorReplies: 22, AuthFailures: 23, ProtocolErrors: 24, AcceptErrors: 25,
+		ClosedQueryBuffer: 26, ClosedOutputBuffer: 27, ClosedTimeout: 28,
 	}
 	latency := hghttp.NewLatency()
 	latency.Observe("ping", 3*time.Microsecond)
@@ -100,6 +102,9 @@ func TestMetrics(t *testing.T) {
 		`headgate_connections_rejected_total 14`, `headgate_input_bytes_total 15`, `headgate_output_bytes_total 16`,
 		`headgate_keys 17`, `headgate_memory_bytes 18`, `headgate_memory_limit_bytes 19`,
 		`headgate_evicted_keys_total 20`, `headgate_expired_keys_total 21`, `headgate_clock_skew_seconds -0.5`,
+		`headgate_error_replies_total 22`, `headgate_auth_failures_total 23`, `headgate_protocol_errors_total 24`,
+		`headgate_accept_errors_total 25`, `headgate_connections_closed_total{limit="query_buffer"} 26`,
+		`headgate_connections_closed_total{limit="output_buffer"} 27`, `headgate_connections_closed_total{limit="timeout"} 28`,
 	} {
 		require.Contains(t, body, line+"\n")
 	}

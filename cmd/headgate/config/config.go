@@ -39,12 +39,11 @@ type Config struct {
 	IOThreads       int
 	ShutdownTimeout time.Duration
 
-	LogLevel                string
-	LogFormat               string
-	SlowlogLogSlowerThan    time.Duration
-	SlowlogMaxLen           int
-	LatencyMonitorThreshold time.Duration
-	Pprof                   bool
+	LogLevel             string
+	LogFormat            string
+	SlowlogLogSlowerThan time.Duration
+	SlowlogMaxLen        int
+	Pprof                bool
 }
 
 // Eviction policies of maxmemory-policy.

@@ -222,11 +222,6 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.SlowlogMaxLen, 1, 1 << 20} },
 	},
 	{
-		Name: "latency-monitor-threshold", Section: operations, Default: "0", Mutable: true,
-		Doc:   "Events that take at least this long go to LATENCY; 0 turns it off.",
-		Value: func(c *Config) Value { return duration{&c.LatencyMonitorThreshold, time.Millisecond, 0, time.Hour} },
-	},
-	{
 		Name: "pprof", Section: operations, Default: "no",
 		Doc:   "Serve Go's profiles on the HTTP port, under /debug/pprof/.",
 		Value: func(c *Config) Value { return yesNo{&c.Pprof} },

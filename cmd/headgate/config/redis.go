@@ -22,6 +22,7 @@ var aliases = []alias{
 	{"daemonize", always("no")},
 	{"databases", always("1")},
 	{"dir", always("")},
+	{"latency-monitor-threshold", always("0")},
 	{"logfile", always("")},
 	{"loglevel", func(c *Config) string { return redisLevels[c.LogLevel] }},
 	{"notify-keyspace-events", always("")},

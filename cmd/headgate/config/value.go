@@ -292,7 +292,7 @@ func (v duration) String() string {
 func (v duration) Redis() string { return strconv.FormatInt(int64(*v.p/v.unit), 10) }
 func (v duration) Type() string  { return "duration" }
 func (v duration) Allowed() string {
-	names := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds", time.Microsecond: "microseconds"}
+	names := map[time.Duration]string{time.Second: "seconds", time.Microsecond: "microseconds"}
 	s := fmt.Sprintf("a duration such as 5s or 500ms (a bare number counts %s)", names[v.unit])
 	if v.least < 0 {
 		return s + " up to " + v.most.String() + ", or -1 for off"
