@@ -103,3 +103,14 @@ func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 	})
 	return u
 }
+
+// SetJournal switches dirty marks on or off. Nothing may be dirty when they
+// are switched off.
+func (s *Shard) SetJournal(on bool) { s.journal = on }
+
+// Dirty tells whether something has changed since the last Cut.
+func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.wasReset }
+
+// Pending returns the undo records of the round that has not been cut, valid
+// until the next change.
+func (s *Shard) Pending() Undo { return Undo{Reset: s.wasReset, buf: s.undo} }

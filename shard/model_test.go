@@ -197,8 +197,8 @@ func (m *model) run(t *rapid.T) {
 			key := drawKey.Draw(t, "key")
 			m.with(key, func(s *Shard, h uint64) {
 				e, ok := s.Find(h, key)
-				if _, want := m.keys[string(key)]; !ok {
-					require.True(t, !want || m.evict)
+				if want, there := m.keys[string(key)]; !ok {
+					require.True(t, !there || m.evict || want.deadline < m.now)
 					return
 				}
 				m.agree(t, e)

@@ -144,3 +144,17 @@ func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
 	fn(s.entry(g, int(live[uint32(r)%uint32(n)])))
 	return true
 }
+
+// Each calls fn with every entry, expired ones too. The lock must be held; fn
+// must not insert, resize or delete.
+func (s *Shard) Each(fn func(Entry)) {
+	for i := 0; i < len(s.dir); {
+		g := s.dir[i]
+		for j := range g.slots {
+			if g.slots[j].ref != 0 {
+				fn(s.entry(g, j))
+			}
+		}
+		i += len(s.run(g.prefix, g.depth))
+	}
+}
