@@ -61,6 +61,14 @@ func NewClock() *Clock {
 	)
 }
 
+// NewManualClock returns a clock that stands at now, in unix ns, and the
+// function that moves it, for tests and simulations.
+func NewManualClock(now int64) (c *Clock, set func(now int64)) {
+	var at atomic.Int64
+	at.Store(now)
+	return newClock(at.Load, func() (mono, wall int64) { return at.Load(), at.Load() }), at.Store
+}
+
 func newClock(mono func() int64, both func() (mono, wall int64)) *Clock {
 	c := &Clock{mono: mono, both: both}
 	m, w := both()
@@ -93,6 +101,14 @@ func (c *Clock) Discipline() {
 func (c *Clock) Skew() time.Duration {
 	m, w := c.both()
 	return time.Duration(w - c.line.Load().at(m))
+}
+
+// Set makes the clock go on from now: a replica follows the cluster's clock and
+// not its own wall.
+func (c *Clock) Set(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.line.Store(&timeline{mono: c.mono(), base: now})
 }
 
 // Step sets the clock to wall time and returns how far it moved. Forward, all

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
@@ -20,6 +21,8 @@ func keyspaceCommands() []command {
 	const group = "generic"
 	const expireSyntax = " [NX | XX | GT | LT]"
 	return []command{
+		objectCommand(),
+		memoryCommand(),
 		{name: "del", arity: -2, flags: write, keys: many, categories: catKeyspace, group: group, since: "1.0.0",
 			complexity: "O(N), N the number of keys", summary: "Deletes keys: their limits are full again.",
 			syntax: "key [key ...]", handler: cmdDel},
@@ -145,14 +148,14 @@ func cmdPExpireTime(c *conn, args [][]byte) {
 // expireCommand returns the handler of one of the four EXPIREs.
 func expireCommand(unit time.Duration, absolute bool) func(c *conn, args [][]byte) {
 	return func(c *conn, args [][]byte) {
-		n, ok := resp.ParseInt(args[2])
-		if !ok {
-			c.error(errNotInteger.Error())
-			return
-		}
 		cond, err := parseExpireCondition(args[3:])
 		if err != nil {
 			c.error(err.Error())
+			return
+		}
+		n, ok := resp.ParseInt(args[2])
+		if !ok {
+			c.error(errNotInteger.Error())
 			return
 		}
 		base := c.now()
@@ -161,11 +164,15 @@ func expireCommand(unit time.Duration, absolute bool) func(c *conn, args [][]byt
 		}
 		at, ok := addSpan(base, n, unit)
 		if !ok {
-			c.error("ERR invalid expire time in '" + c.lane.lastCmd.name + "' command")
+			c.error(errInvalidExpire(c.lane.counted.name).Error())
 			return
 		}
 		c.w.Int(truth(c.sess.Expire(c.now(), args[1], at, cond)))
 	}
+}
+
+func errInvalidExpire(command string) error {
+	return errors.New("ERR invalid expire time in '" + command + "' command")
 }
 
 // addSpan returns base + n*unit, which must stay below the year 2262 and, so
@@ -184,16 +191,16 @@ func addSpan(base, n int64, unit time.Duration) (int64, bool) {
 func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error) {
 	for _, a := range args {
 		switch {
-		case keyword(a, "NX"):
+		case equalFold(a, "nx"):
 			cond |= engine.ExpireNX
-		case keyword(a, "XX"):
+		case equalFold(a, "xx"):
 			cond |= engine.ExpireXX
-		case keyword(a, "GT"):
+		case equalFold(a, "gt"):
 			cond |= engine.ExpireGT
-		case keyword(a, "LT"):
+		case equalFold(a, "lt"):
 			cond |= engine.ExpireLT
 		default:
-			return 0, errors.New("ERR Unsupported option " + string(clipped(a)))
+			return 0, errors.New("ERR Unsupported option " + string(clip(a, errorClip)))
 		}
 	}
 	if cond&engine.ExpireNX != 0 && cond != engine.ExpireNX {
@@ -239,9 +246,9 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 			return s, errOptions
 		}
 		switch {
-		case keyword(args[0], "MATCH"):
+		case equalFold(args[0], "match"):
 			s.pattern = append([]byte(nil), args[1]...)
-		case keyword(args[0], "COUNT"):
+		case equalFold(args[0], "count"):
 			n, ok := resp.ParseInt(args[1])
 			if !ok {
 				return s, errNotInteger
@@ -250,7 +257,7 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 				return s, errOptions
 			}
 			s.count = int(min(n, scanMost))
-		case keyword(args[0], "TYPE"):
+		case equalFold(args[0], "type"):
 			s.kind = string(args[1])
 		default:
 			return s, errOptions
@@ -267,7 +274,7 @@ func (s *scanCall) run(e *engine.Engine, now int64, w *resp.Writer) {
 		seen := 0
 		cursor = e.Scan(now, cursor, min(left, scanInline), func(key []byte, kind engine.Algorithm) {
 			seen++
-			if (s.pattern == nil || glob(s.pattern, key)) && (s.kind == "" || s.kind == typeName(kind)) {
+			if (s.pattern == nil || glob(s.pattern, key)) && (s.kind == "" || strings.EqualFold(s.kind, typeName(kind))) {
 				keys = append(keys, append([]byte(nil), key...))
 			}
 		})
@@ -342,7 +349,7 @@ func cmdRandomKey(c *conn, _ [][]byte) {
 func cmdDBSize(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.engine.Len())) }
 
 func cmdFlush(c *conn, args [][]byte) {
-	if len(args) > 2 || len(args) == 2 && !keyword(args[1], "ASYNC") && !keyword(args[1], "SYNC") {
+	if len(args) > 2 || len(args) == 2 && !equalFold(args[1], "async") && !equalFold(args[1], "sync") {
 		c.error(errOptions.Error())
 		return
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
@@ -41,45 +42,30 @@ func compatCommands() []command {
 	}}
 }
 
-// errEngine gives an error of the engine its RESP prefix, and Redis's text
-// where Redis has one.
-func errEngine(err error) error {
-	switch {
-	case errors.Is(err, engine.ErrWrongType):
-		return errors.New("WRONGTYPE " + err.Error())
-	case errors.Is(err, engine.ErrFull):
-		return errors.New("OOM command not allowed when used memory > 'maxmemory'.")
-	case errors.Is(err, engine.ErrKeyTooLong):
-		return errors.New("ERR key is longer than 64 KiB")
-	}
-	return errors.New("ERR " + err.Error())
-}
+// bucketMaxArgs is the command's name, the key and four numbers.
+const bucketMaxArgs = 6
 
 // bucketArgs are the arguments that CL.THROTTLE and THROTTLE share.
 type bucketArgs struct {
 	burst, count, period, quantity int64
 }
 
+// parseBucketArgs reads burst, count, period and, if it is there, quantity.
 func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
-	if len(args) > 6 {
-		return b, errOptions
-	}
 	b.quantity = 1
-	for i, dst := range [...]*int64{&b.burst, &b.count, &b.period, &b.quantity} {
-		if i+2 == len(args) {
-			break
-		}
-		if *dst, err = parseInteger(args[i+2]); err != nil {
+	fields := [...]*int64{&b.burst, &b.count, &b.period, &b.quantity}
+	for i, arg := range args {
+		if *fields[i], err = parseInteger(arg); err != nil {
 			return b, err
 		}
 	}
 	switch {
 	case b.count < 1:
-		return b, errors.New("ERR count must be at least 1")
+		err = errors.New("ERR count must be at least 1")
 	case b.period < 1 || b.period > maxSeconds:
-		return b, errors.New("ERR period must be a positive number of seconds")
+		err = errors.New("ERR period must be a positive number of seconds")
 	}
-	return b, nil
+	return b, err
 }
 
 // limit returns the bucket: count units per period, whose time per unit is cut
@@ -97,7 +83,11 @@ func (b bucketArgs) limit(capacity int64) engine.Limit {
 // cmdCellThrottle is CL.THROTTLE as redis-cell 0.5.0 answers it: [limited,
 // limit, remaining, retry_after, reset_after], times in seconds.
 func cmdCellThrottle(c *conn, args [][]byte) {
-	b, err := parseBucketArgs(args)
+	if len(args) > bucketMaxArgs {
+		c.error(wrongArity(c.lane.counted))
+		return
+	}
+	b, err := parseBucketArgs(args[2:])
 	if err == nil && (b.burst < 0 || b.burst == math.MaxInt64) {
 		err = errors.New("ERR max_burst must be between 0 and 9223372036854775806")
 	}
@@ -136,20 +126,15 @@ func cellSeconds(ns int64) int64 {
 	return (ns/int64(time.Millisecond) + 999) / 1000
 }
 
-// ceilSeconds rounds up to whole seconds.
-func ceilSeconds(ns int64) int64 {
-	s := ns / int64(time.Second)
-	if ns%int64(time.Second) > 0 {
-		s++
-	}
-	return s
-}
-
 // cmdCrabThrottle is THROTTLE as throttlecrab documents it: [allowed, limit,
 // remaining, reset_after, retry_after], times in whole seconds rounded down.
 // Its limit is max_burst itself, and unlike throttlecrab's it is kept.
 func cmdCrabThrottle(c *conn, args [][]byte) {
-	b, err := parseBucketArgs(args)
+	if len(args) > bucketMaxArgs {
+		c.error(wrongArity(c.lane.counted))
+		return
+	}
+	b, err := parseBucketArgs(args[2:])
 	switch {
 	case err != nil:
 	case b.burst < 1:
@@ -177,17 +162,14 @@ func cmdCrabThrottle(c *conn, args [][]byte) {
 	c.w.Int(retry)
 }
 
-func truth(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // cmdGCRA is GCRA of Redis 8.8-M03: the reply of CL.THROTTLE, seconds rounded
 // up.
 func cmdGCRA(c *conn, args [][]byte) {
-	l, tokens, err := parseGCRA(args)
+	if len(args) > 7 {
+		c.error(wrongArity(c.lane.counted))
+		return
+	}
+	l, tokens, err := parseGCRA(args[2:])
 	if err != nil {
 		c.error(err.Error())
 		return
@@ -196,59 +178,87 @@ func cmdGCRA(c *conn, args [][]byte) {
 	if !ok {
 		return
 	}
-	writeCell(c.w, &d, ceilSeconds)
+	writeCell(c.w, &d, func(ns int64) int64 { return ceilUnits(ns, time.Second) })
 }
 
+// parseGCRA reads the arguments behind the key. Its errors are those of Redis.
 func parseGCRA(args [][]byte) (l engine.Limit, tokens int64, err error) {
-	outOfRange := func(name string) error { return errors.New("ERR " + name + " is out of range") }
-	burst, ok := resp.ParseInt(args[2])
-	if !ok {
-		return l, 0, errNotInteger
+	burst, ok := resp.ParseInt(args[0])
+	if !ok || burst < 0 {
+		return l, 0, errors.New("ERR value is out of range, must be positive")
 	}
-	if burst < 0 || burst == math.MaxInt64 {
-		return l, 0, outOfRange("max_burst")
+	rate, err := parseAtLeastOne(args[1])
+	if err != nil {
+		return l, 0, err
 	}
-	rate, ok := resp.ParseInt(args[3])
-	if !ok {
-		return l, 0, errNotInteger
-	}
-	if rate < 1 {
-		return l, 0, outOfRange("tokens_per_period")
-	}
-	period, err := parseFloat(args[4])
+	period, err := parseFloat(args[2])
 	if err != nil {
 		return l, 0, err
 	}
 	if !(period > 0 && period < 1e12) {
 		return l, 0, errors.New("ERR period must be > 0 and < 1e12")
 	}
-	tokens = 1
-	switch rest := args[5:]; {
-	case len(rest) == 0:
-	case !keyword(rest[0], "TOKENS") && !keyword(rest[0], "NUM_REQUESTS"):
-		return l, 0, errOptions
-	case len(rest) == 1:
-		return l, 0, errors.New("ERR Missing TOKENS value")
-	case len(rest) > 2:
-		return l, 0, errOptions
-	default:
-		if tokens, ok = resp.ParseInt(rest[1]); !ok {
-			return l, 0, errNotInteger
-		}
-		if tokens < 1 {
-			return l, 0, outOfRange("TOKENS")
-		}
+	if tokens, err = parseGCRATokens(args[3:]); err != nil {
+		return l, 0, err
 	}
-	if period > float64(maxSeconds) {
-		return l, 0, errors.New("ERR period is too long: the state of the limit would overflow")
+	if interval := gcraInterval(period, rate); interval > math.MaxInt64/tokens {
+		return l, 0, gcraOverflow("TOKENS")
 	}
-	return engine.Limit{
+	l = engine.Limit{
 		Algorithm: engine.Token,
 		Rounding:  engine.Microsecond,
 		Limit:     rate,
-		Period:    max(int64(period*float64(time.Second)), 1),
-		Burst:     burst + 1,
-	}, tokens, nil
+		Period:    max(int64(math.Round(min(period, float64(maxSeconds))*float64(time.Second))), 1),
+		Burst:     min(burst, math.MaxInt64-1) + 1,
+	}
+	if l.Validate() != nil {
+		return l, 0, gcraOverflow("max_burst")
+	}
+	return l, tokens, nil
+}
+
+func parseGCRATokens(args [][]byte) (int64, error) {
+	switch {
+	case len(args) == 0:
+		return 1, nil
+	case !equalFold(args[0], "tokens") && !equalFold(args[0], "num_requests"):
+		return 0, errOptions
+	case len(args) == 1:
+		return 0, errors.New("ERR Missing TOKENS value")
+	}
+	return parseAtLeastOne(args[1])
+}
+
+// parseAtLeastOne is Redis's getRangeLongFromObjectOrReply from 1 on.
+func parseAtLeastOne(b []byte) (int64, error) {
+	n, ok := resp.ParseInt(b)
+	switch {
+	case !ok:
+		return 0, errNotInteger
+	case n < 1:
+		return 0, errors.New("ERR value is out of range, value must between 1 and 9223372036854775807")
+	}
+	return n, nil
+}
+
+// gcraInterval is the time of one token in µs as Redis computes it.
+func gcraInterval(period float64, rate int64) int64 {
+	return max(int64(period*1e6/float64(rate)+0.5), 1)
+}
+
+// gcraOverflow refuses what Redis could not count in µs in 64 bits, and for
+// max_burst what would take more than 100 years to refill.
+func gcraOverflow(name string) error {
+	return errors.New("ERR GCRA limiting uses microsecond accuracy. Combination of period, tokens_per_period and " + name + " would cause an overflow")
+}
+
+// parseFloat parses a decimal number as Redis does; it may be infinite.
+func parseFloat(b []byte) (float64, error) {
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || math.IsNaN(f) {
+		return 0, errNotFloat
+	}
+	return f, nil
 }
 
 // decide checks one limit and counts the outcome. On an error it has replied,

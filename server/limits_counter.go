@@ -21,11 +21,12 @@ func counterCommands() []command {
 	}}
 }
 
-// cmdIncrEx replies [value, applied]: integers, or with BYFLOAT strings.
+// cmdIncrEx replies [value, applied]: integers, or with BYFLOAT doubles, which
+// in RESP2 are strings.
 func cmdIncrEx(c *conn, args [][]byte) {
-	var o engine.IncrOptions
-	if err := parseIncrEx(&o, args[2:]); err != nil {
-		c.error(errArgument(err).Error())
+	o, err := parseIncrEx(args[2:], c.now())
+	if err != nil {
+		c.error(err.Error())
 		return
 	}
 	value, applied, err := c.sess.IncrEx(c.now(), args[1], &o)
@@ -34,125 +35,148 @@ func cmdIncrEx(c *conn, args [][]byte) {
 		return
 	}
 	c.w.Array(2)
-	if !o.Float {
-		writeNumber(c.w, value)
-		writeNumber(c.w, applied)
-		return
-	}
-	writeFloat(c.w, value)
-	writeFloat(c.w, applied)
+	writeNumber(c.w, value, o.Float)
+	writeNumber(c.w, applied, o.Float)
 }
 
-// errArgument gives an engine's complaint about an argument its prefix and
-// leaves the front's own errors alone.
-func errArgument(err error) error {
-	if s := err.Error(); len(s) > 4 && s[:4] == "ERR " {
-		return err
+// writeNumber writes a counter's number. A double keeps all its digits, more
+// than a float64 has.
+func writeNumber(w *resp.Writer, n engine.Number, double bool) {
+	switch i, integer := n.Int64(); {
+	case !double && integer:
+		w.Int(i)
+	case w.RESP3:
+		w.B = append(w.B, ',')
+		w.B = append(w.B, n.String()...)
+		w.B = append(w.B, "\r\n"...)
+	default:
+		w.BulkString(n.String())
 	}
-	return errEngine(err)
 }
 
-// parseIncrEx reads the options. Those that exclude each other, or come twice,
+// incrExArgs are the options of INCREX as they are written.
+type incrExArgs struct {
+	by, lower, upper []byte
+	expiry, when     []byte // EX, PX, EXAT or PXAT, and its value
+	float            bool
+	saturate, enx    bool
+	persist          bool
+}
+
+// parseIncrEx reads the options. Its errors, and which of several comes first,
+// are those of Redis.
+func parseIncrEx(args [][]byte, now int64) (o engine.IncrOptions, err error) {
+	a, err := scanIncrEx(args)
+	if err != nil {
+		return o, err
+	}
+	o = engine.IncrOptions{Float: a.float, By: engine.Integer(1), Saturate: a.saturate, Persist: a.persist, OnlyNew: a.enx}
+	if a.enx && a.expiry == nil {
+		return o, errEngine(engine.ErrOnlyNew)
+	}
+	for _, n := range []struct {
+		text []byte
+		name string
+		dst  *engine.Number
+		has  *bool
+	}{
+		{a.by, "Increment", &o.By, new(bool)},
+		{a.lower, "LBOUND", &o.Lower, &o.HasLower},
+		{a.upper, "UBOUND", &o.Upper, &o.HasUpper},
+	} {
+		if n.text == nil {
+			continue
+		}
+		*n.has = true
+		if *n.dst, err = parseNumber(n.text, n.name, a.float); err != nil {
+			return o, err
+		}
+	}
+	if a.expiry != nil {
+		err = a.setExpiry(&o, now)
+	}
+	return o, err
+}
+
+// scanIncrEx sorts the options. Those that exclude each other, or come twice,
 // are syntax errors.
-func parseIncrEx(o *engine.IncrOptions, args [][]byte) error {
-	o.By = engine.Integer(1)
-	var by, lower, upper []byte
-	var expiry bool
-	for len(args) > 0 {
+func scanIncrEx(args [][]byte) (a incrExArgs, err error) {
+	for ; len(args) > 0; args = args[1:] {
 		name := args[0]
 		switch {
-		case keyword(name, "SATURATE") && !o.Saturate:
-			o.Saturate = true
-		case keyword(name, "ENX") && !o.OnlyNew:
-			o.OnlyNew = true
-		case keyword(name, "PERSIST") && !expiry:
-			o.Persist, expiry = true, true
+		case equalFold(name, "saturate") && !a.saturate:
+			a.saturate = true
+			continue
+		case equalFold(name, "enx") && !a.enx && !a.persist:
+			a.enx = true
+			continue
+		case equalFold(name, "persist") && !a.persist && !a.enx && a.expiry == nil:
+			a.persist = true
+			continue
 		case len(args) < 2:
-			return errOptions
-		default:
-			value := args[1]
-			args = args[1:]
-			switch {
-			case keyword(name, "BYINT") && by == nil:
-				by = value
-			case keyword(name, "BYFLOAT") && by == nil:
-				by, o.Float = value, true
-			case keyword(name, "LBOUND") && lower == nil:
-				lower = value
-			case keyword(name, "UBOUND") && upper == nil:
-				upper = value
-			case !expiry:
-				if err := parseExpiry(o, name, value); err != nil {
-					return err
-				}
-				expiry = true
-			default:
-				return errOptions
-			}
+			return a, errOptions
 		}
 		args = args[1:]
+		switch value := args[0]; {
+		case equalFold(name, "byint") && a.by == nil:
+			a.by = value
+		case equalFold(name, "byfloat") && a.by == nil:
+			a.by, a.float = value, true
+		case equalFold(name, "lbound") && a.lower == nil:
+			a.lower = value
+		case equalFold(name, "ubound") && a.upper == nil:
+			a.upper = value
+		case a.expiry == nil && !a.persist && isExpiry(name):
+			a.expiry, a.when = name, value
+		default:
+			return a, errOptions
+		}
 	}
-	return parseIncrNumbers(o, by, lower, upper)
+	return a, nil
 }
 
-func parseIncrNumbers(o *engine.IncrOptions, by, lower, upper []byte) (err error) {
-	read := func(b []byte) (engine.Number, error) {
-		if o.Float {
-			return engine.ParseFloat(b)
+func parseNumber(b []byte, name string, float bool) (engine.Number, error) {
+	if float {
+		n, err := engine.ParseFloat(b)
+		if err != nil {
+			return n, errors.New("ERR " + name + " is not a valid float")
 		}
-		n, ok := resp.ParseInt(b)
-		if !ok {
-			return engine.Number{}, errNotInteger
-		}
-		return engine.Integer(n), nil
+		return n, nil
 	}
-	if by != nil {
-		if o.By, err = read(by); err != nil {
-			return err
-		}
+	n, ok := resp.ParseInt(b)
+	if !ok {
+		return engine.Number{}, errors.New("ERR " + name + " is not an integer or out of range")
 	}
-	if lower != nil {
-		o.HasLower = true
-		if o.Lower, err = read(lower); err != nil {
-			return err
-		}
+	return engine.Integer(n), nil
+}
+
+func isExpiry(name []byte) bool {
+	return equalFold(name, "ex") || equalFold(name, "px") || equalFold(name, "exat") || equalFold(name, "pxat")
+}
+
+// setExpiry parses the time of EX, PX, EXAT or PXAT.
+func (a *incrExArgs) setExpiry(o *engine.IncrOptions, now int64) error {
+	n, ok := resp.ParseInt(a.when)
+	if !ok {
+		return errNotInteger
 	}
-	if upper != nil {
-		o.HasUpper = true
-		if o.Upper, err = read(upper); err != nil {
-			return err
-		}
+	unit := time.Second
+	if a.expiry[0]|0x20 == 'p' {
+		unit = time.Millisecond
+	}
+	relative := len(a.expiry) == len("ex")
+	base := int64(0)
+	if relative {
+		base = now
+	}
+	at, ok := addSpan(base, n, unit)
+	if !ok || n <= 0 {
+		return errInvalidExpire("increx")
+	}
+	if relative {
+		o.TTL = at - now
+	} else {
+		o.Deadline = at
 	}
 	return nil
 }
-
-func parseExpiry(o *engine.IncrOptions, name, value []byte) error {
-	units := []struct {
-		name     string
-		unit     time.Duration
-		absolute bool
-	}{{"EX", time.Second, false}, {"PX", time.Millisecond, false}, {"EXAT", time.Second, true}, {"PXAT", time.Millisecond, true}}
-	for _, u := range units {
-		if !keyword(name, u.name) {
-			continue
-		}
-		n, ok := resp.ParseInt(value)
-		if !ok {
-			return errNotInteger
-		}
-		ns, ok := addSpan(0, n, u.unit)
-		if !ok || n <= 0 {
-			return errors.New("ERR invalid expire time in 'increx' command")
-		}
-		if u.absolute {
-			o.Deadline = ns
-		} else {
-			o.TTL = ns
-		}
-		return nil
-	}
-	return errOptions
-}
-
-// writeFloat writes a number of BYFLOAT, as text in either protocol.
-func writeFloat(w *resp.Writer, n engine.Number) { w.BulkString(n.String()) }

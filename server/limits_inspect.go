@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/headgate-io/headgate/engine"
@@ -24,37 +25,10 @@ func inspectCommands() []command {
 		handler: cmdTop,
 	}, {
 		name: "rl.stats", arity: 1, flags: flagReadonly, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(1)",
+		group: "limiter", since: "1.0.0", complexity: "O(S), S the number of shards",
 		summary: "Tells how many calls passed and were denied, and what the table holds.",
 		handler: cmdStats,
 	}}
-}
-
-// pairs writes a reply of names and values: a map in RESP3, a flat array in
-// RESP2.
-type pairs struct {
-	w *resp.Writer
-	n int
-	b resp.Writer
-}
-
-func newPairs(w *resp.Writer) *pairs { return &pairs{w: w, b: resp.Writer{RESP3: w.RESP3}} }
-
-func (p *pairs) str(name, v string) {
-	p.n++
-	p.b.BulkString(name)
-	p.b.BulkString(v)
-}
-
-func (p *pairs) int(name string, v int64) {
-	p.n++
-	p.b.BulkString(name)
-	p.b.Int(v)
-}
-
-func (p *pairs) flush() {
-	p.w.Map(p.n)
-	p.w.B = append(p.w.B, p.b.B...)
 }
 
 func cmdExplain(c *conn, args [][]byte) {
@@ -145,36 +119,18 @@ func formatPeriod(ns int64) string {
 	return fmt.Sprintf("%dns", ns)
 }
 
-// cmdTop replies [[key, count, error], …], first the most frequent.
+// cmdTop replies [[key, count, error], …], first the most frequent: the true
+// count is at most error below count.
 func cmdTop(c *conn, args [][]byte) {
-	ranking, count, reset := engine.TopDenied, 10, false
-	for rest := args[1:]; len(rest) > 0; rest = rest[1:] {
-		switch {
-		case keyword(rest[0], "ALLOWED"):
-			ranking = engine.TopAllowed
-		case keyword(rest[0], "DENIED"):
-			ranking = engine.TopDenied
-		case keyword(rest[0], "HOT"):
-			ranking = engine.TopHot
-		case keyword(rest[0], "RESET"):
-			reset = true
-		case keyword(rest[0], "COUNT") && len(rest) > 1:
-			n, ok := resp.ParseInt(rest[1])
-			if !ok || n < 1 {
-				c.error("ERR COUNT must be at least 1")
-				return
-			}
-			count = int(min(n, engine.MaxTopK))
-			rest = rest[1:]
-		default:
-			c.error(errOptions.Error())
-			return
-		}
+	t, err := parseTop(args[1:])
+	if err != nil {
+		c.error(err.Error())
+		return
 	}
 	e := c.srv.engine
 	c.block(func(w *resp.Writer) {
-		top := e.Top(ranking, count)
-		if reset {
+		top := e.Top(t.ranking, t.count)
+		if t.reset {
 			e.ResetTop()
 		}
 		w.Array(len(top))
@@ -185,6 +141,51 @@ func cmdTop(c *conn, args [][]byte) {
 			w.Int(int64(k.Error))
 		}
 	})
+}
+
+// topDefault is how many keys RL.TOP lists without COUNT.
+const topDefault = 10
+
+type topArgs struct {
+	ranking engine.Ranking
+	count   int
+	reset   bool
+}
+
+func parseTop(args [][]byte) (t topArgs, err error) {
+	t = topArgs{ranking: engine.TopDenied, count: topDefault}
+	ranked := false
+	for ; len(args) > 0; args = args[1:] {
+		ranking, isRanking := parseRanking(args[0])
+		switch {
+		case isRanking && !ranked:
+			t.ranking, ranked = ranking, true
+		case equalFold(args[0], "reset"):
+			t.reset = true
+		case equalFold(args[0], "count") && len(args) > 1:
+			n, ok := resp.ParseInt(args[1])
+			if !ok || n < 1 {
+				return t, errors.New("ERR COUNT must be at least 1")
+			}
+			t.count = int(min(n, engine.MaxTopK))
+			args = args[1:]
+		default:
+			return t, errOptions
+		}
+	}
+	return t, nil
+}
+
+func parseRanking(b []byte) (engine.Ranking, bool) {
+	switch {
+	case equalFold(b, "allowed"):
+		return engine.TopAllowed, true
+	case equalFold(b, "denied"):
+		return engine.TopDenied, true
+	case equalFold(b, "hot"):
+		return engine.TopHot, true
+	}
+	return 0, false
 }
 
 // cmdStats replies totals of this server since its start or CONFIG RESETSTAT.

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
@@ -33,7 +36,7 @@ func nativeCommands() []command {
 func limitKeys(args [][]byte, at []int) []int {
 	at = append(at, 1)
 	for i := 4; i < len(args); i++ {
-		if keyword(args[i], "AND") && i+1 < len(args) {
+		if equalFold(args[i], "and") && i+1 < len(args) {
 			at = append(at, i+1)
 			i += 3
 		}
@@ -43,12 +46,12 @@ func limitKeys(args [][]byte, at []int) []int {
 
 func cmdLimit(c *conn, args [][]byte) {
 	call := &c.lane.limit
-	if err := call.parse(args[1:]); err != nil {
+	defer call.forget()
+	err := call.parse(args[1:])
+	if err != nil {
 		c.error(err.Error())
 		return
 	}
-	defer call.forget()
-	var err error
 	n := len(call.segs)
 	binding := 0
 	if n == 1 {
@@ -81,8 +84,8 @@ func cmdLimit(c *conn, args [][]byte) {
 
 const decisionFields = 6
 
-// writeDecision writes the fields of one decision. Times are rounded up to
-// milliseconds, so that waiting as long as told is enough.
+// writeDecision writes the fields of one decision; with ATMOST, allowed is the
+// amount granted.
 func writeDecision(w *resp.Writer, d *engine.Decision, atMost bool) {
 	allowed := truth(d.OK)
 	if atMost {
@@ -96,33 +99,149 @@ func writeDecision(w *resp.Writer, d *engine.Decision, atMost bool) {
 	intField(w, "delay_ms", ceilMillis(d.Delay))
 }
 
-// openFields opens a reply of n named values: a map in RESP3, in RESP2 an
-// array of the values alone.
-func openFields(w *resp.Writer, n int) {
-	if w.RESP3 {
-		w.Map(n)
-	} else {
-		w.Array(n)
+// limitCall is a parsed RL.LIMIT.
+type limitCall struct {
+	segs []engine.Segment
+	opts engine.Options
+	sync syncMode
+	out  [engine.MaxSegments]engine.Decision
+}
+
+// forget drops the views of the client's input.
+func (c *limitCall) forget() { clear(c.segs) }
+
+// syncMode is the SYNC or ASYNC of a call.
+type syncMode uint8
+
+const (
+	syncDefault syncMode = iota
+	syncCommit
+	syncNone
+)
+
+// parse reads the arguments of RL.LIMIT, without the command's name, into c,
+// reusing its segments.
+//
+//	key limit period [ALGORITHM a] [BURST n] [ALIGN epoch|first] [COST n]
+//	[PEEK|FORCE|ATMOST] [WAIT ms] [DEBT n] [SYNC|ASYNC] [AND key limit period …]
+func (c *limitCall) parse(args [][]byte) error {
+	c.segs = c.segs[:0]
+	c.opts = engine.Options{}
+	c.sync = syncDefault
+	for {
+		if len(args) < 3 {
+			return errOptions
+		}
+		rest, err := c.parseSegment(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			return c.check()
+		}
+		args = rest[1:] // what stopped it is AND
 	}
 }
 
-// field writes the name of the next value, where the protocol has names.
-func field(w *resp.Writer, name string) {
-	if w.RESP3 {
-		w.BulkString(name)
+// check refuses combinations that contradict each other.
+func (c *limitCall) check() error {
+	o := &c.opts
+	if o.Peek && o.Force || o.Peek && o.AtMost || o.Force && o.AtMost {
+		return errExclusive
 	}
+	return nil
 }
 
-func intField(w *resp.Writer, name string, n int64) {
-	field(w, name)
-	w.Int(n)
+// parseSegment reads one key with its limit and the options up to AND or the
+// end.
+func (c *limitCall) parseSegment(args [][]byte) (rest [][]byte, err error) {
+	if len(c.segs) == engine.MaxSegments {
+		return nil, errEngine(engine.ErrTooManySegments)
+	}
+	seg := engine.Segment{Key: args[0], Cost: 1}
+	if seg.Limit.Limit, err = parseInteger(args[1]); err != nil {
+		return nil, err
+	}
+	if seg.Limit.Period, err = parsePeriod(args[2]); err != nil {
+		return nil, err
+	}
+	args = args[3:]
+	for len(args) > 0 && !equalFold(args[0], "and") {
+		n, err := c.parseOption(&seg, args)
+		if err != nil {
+			return nil, err
+		}
+		args = args[n:]
+	}
+	c.segs = append(c.segs, seg)
+	return args, nil
 }
 
-// ceilMillis rounds up to milliseconds and keeps engine.Never.
-func ceilMillis(ns int64) int64 {
-	ms := ns / int64(time.Millisecond)
-	if ns%int64(time.Millisecond) > 0 {
-		ms++
+// parseOption reads one option and returns how many arguments it took.
+func (c *limitCall) parseOption(seg *engine.Segment, args [][]byte) (int, error) {
+	o := &c.opts
+	switch name := args[0]; {
+	case equalFold(name, "peek"):
+		o.Peek = true
+		return 1, nil
+	case equalFold(name, "force"):
+		o.Force = true
+		return 1, nil
+	case equalFold(name, "atmost"):
+		o.AtMost = true
+		return 1, nil
+	case equalFold(name, "sync"):
+		return 1, c.setSync(syncCommit)
+	case equalFold(name, "async"):
+		return 1, c.setSync(syncNone)
 	}
-	return ms
+	if len(args) < 2 {
+		return 0, errOptions
+	}
+	var err error
+	switch name, value := args[0], args[1]; {
+	case equalFold(name, "cost"):
+		seg.Cost, err = parseInteger(value)
+	case equalFold(name, "burst"):
+		seg.Limit.Burst, err = parseInteger(value)
+		if err == nil && seg.Limit.Burst < 1 {
+			err = errors.New("ERR BURST must be at least 1")
+		}
+	case equalFold(name, "algorithm"):
+		a, ok := engine.ParseAlgorithm(string(value))
+		if !ok {
+			return 0, fmt.Errorf("ERR unknown algorithm '%s', use token, leaky, fixed, sliding or log", clip(value, errorClip))
+		}
+		seg.Limit.Algorithm = a
+	case equalFold(name, "align"):
+		switch {
+		case equalFold(value, "first"):
+			seg.Limit.Align = engine.First
+		case equalFold(value, "epoch"):
+			seg.Limit.Align = engine.Epoch
+		default:
+			return 0, fmt.Errorf("ERR unknown alignment '%s', use epoch or first", clip(value, errorClip))
+		}
+	case equalFold(name, "wait"):
+		var ms int64
+		if ms, err = parseInteger(value); err == nil && (ms < 0 || ms > math.MaxInt64/int64(time.Millisecond)) {
+			err = errors.New("ERR WAIT must be a number of milliseconds, 0 or more")
+		}
+		o.Wait = ms * int64(time.Millisecond)
+	case equalFold(name, "debt"):
+		if o.Debt, err = parseInteger(value); err == nil && o.Debt < 0 {
+			err = errors.New("ERR DEBT must be 0 or more")
+		}
+	default:
+		return 0, fmt.Errorf("ERR syntax error, unknown option '%s'", clip(name, errorClip))
+	}
+	return 2, err
+}
+
+func (c *limitCall) setSync(m syncMode) error {
+	if c.sync != syncDefault && c.sync != m {
+		return errSync
+	}
+	c.sync = m
+	return nil
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
 )
 
 // slotsCommands bound how many calls run at once.
@@ -31,35 +30,12 @@ func slotsCommands() []command {
 
 // cmdAcquire replies [allowed, limit, remaining, retry_after_ms, lease, ttl_ms].
 func cmdAcquire(c *conn, args [][]byte) {
-	limit, err := parseInteger(args[2])
-	var ttl int64
-	if err == nil {
-		ttl, err = parsePeriod(args[3])
-	}
-	var id []byte
-	cost := int64(1)
-	for rest := args[4:]; err == nil && len(rest) > 0; rest = rest[2:] {
-		switch {
-		case len(rest) < 2:
-			err = errOptions
-		case keyword(rest[0], "ID"):
-			if id = rest[1]; len(id) == 0 {
-				err = engine.ErrLeaseID
-			}
-		case keyword(rest[0], "COST"):
-			cost, err = parseInteger(rest[1])
-		default:
-			err = errOptions
-		}
-		if err != nil {
-			break
-		}
-	}
+	a, err := parseAcquire(args[2:])
 	if err != nil {
-		c.error(errArgument(err).Error())
+		c.error(err.Error())
 		return
 	}
-	d, lease, err := c.sess.Acquire(c.now(), args[1], limit, ttl, id, cost)
+	d, lease, err := c.sess.Acquire(c.now(), args[1], a.limit, a.ttl, a.id, a.cost)
 	if err != nil {
 		c.error(errEngine(err).Error())
 		return
@@ -77,7 +53,41 @@ func cmdAcquire(c *conn, args [][]byte) {
 		return
 	}
 	c.w.BulkString(lease)
-	intField(c.w, "ttl_ms", ceilMillis(ttl))
+	intField(c.w, "ttl_ms", ceilMillis(a.ttl))
+}
+
+// acquireArgs are the arguments of RL.ACQUIRE behind the key.
+type acquireArgs struct {
+	limit, ttl, cost int64
+	id               []byte // empty asks for a generated one
+}
+
+func parseAcquire(args [][]byte) (a acquireArgs, err error) {
+	a.cost = 1
+	if a.limit, err = parseInteger(args[0]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = parsePeriod(args[1]); err != nil {
+		return a, err
+	}
+	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
+		if len(rest) < 2 {
+			return a, errOptions
+		}
+		switch value := rest[1]; {
+		case equalFold(rest[0], "id"):
+			if a.id = value; len(value) == 0 {
+				return a, errEngine(engine.ErrLeaseID)
+			}
+		case equalFold(rest[0], "cost"):
+			if a.cost, err = parseInteger(value); err != nil {
+				return a, err
+			}
+		default:
+			return a, errOptions
+		}
+	}
+	return a, nil
 }
 
 func cmdRelease(c *conn, args [][]byte) {
@@ -101,13 +111,4 @@ func replyHeld(c *conn, held bool, err error) {
 		return
 	}
 	c.w.Int(truth(held))
-}
-
-// writeNumber writes a counter's number: an integer, or a fraction as text.
-func writeNumber(w *resp.Writer, n engine.Number) {
-	if i, ok := n.Int64(); ok {
-		w.Int(i)
-		return
-	}
-	w.BulkString(n.String())
 }

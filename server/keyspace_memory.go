@@ -1,0 +1,183 @@
+package server
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// objectCommand is OBJECT: what tools ask about the inside of a key.
+func objectCommand() command {
+	sub := func(name, summary string, handler func(*conn, [][]byte)) command {
+		return command{
+			name: name, arity: 3, flags: flagReadonly, keys: keySpec{first: 2, last: 2, step: 1}, categories: catKeyspace,
+			group: "generic", since: "1.0.0", complexity: "O(1)", summary: summary, syntax: "key", handler: handler,
+		}
+	}
+	return command{
+		name: "object", arity: -2, flags: flagReadonly, group: "generic", since: "1.0.0",
+		complexity: "Depends on subcommand.", summary: "A container for object introspection commands.",
+		subs: []command{
+			sub("encoding", "Returns int for an integer counter, embstr for a fraction, raw for a limit's state.", cmdObjectEncoding),
+			sub("refcount", "Returns 1 for a key that exists.", cmdObjectRefCount),
+			sub("idletime", "Refused: keys have no access time.", cmdObjectIdleTime),
+			sub("freq", "Refused: keys have no access frequency.", cmdObjectFreq),
+			{
+				name: "help", arity: 2, flags: flagLoading | flagStale, categories: catKeyspace, group: "generic", since: "1.0.0",
+				complexity: "O(1)", summary: "Returns helpful text about the different subcommands.", handler: cmdObjectHelp,
+			},
+		},
+	}
+}
+
+func cmdObjectEncoding(c *conn, args [][]byte) {
+	x, ok := c.sess.Explain(c.now(), args[2])
+	_, integer := x.Value.Int64()
+	switch {
+	case !ok:
+		c.w.Null()
+	case x.Limit.Algorithm != engine.Counter:
+		c.w.BulkString("raw")
+	case integer:
+		c.w.BulkString("int")
+	default:
+		c.w.BulkString("embstr")
+	}
+}
+
+func cmdObjectRefCount(c *conn, args [][]byte) {
+	c.replyIfExists(args[2], func() { c.w.Int(1) })
+}
+
+// cmdObjectIdleTime and cmdObjectFreq refuse as Redis does under the policies
+// that do not track what they ask for.
+func cmdObjectIdleTime(c *conn, args [][]byte) {
+	c.replyIfExists(args[2], func() { c.error("ERR idle time is not tracked: keys expire by their state") })
+}
+
+func cmdObjectFreq(c *conn, args [][]byte) {
+	c.replyIfExists(args[2], func() { c.error("ERR access frequency is not tracked, see RL.TOP for the busiest keys") })
+}
+
+// replyIfExists calls reply for a key that exists and replies null otherwise.
+func (c *conn) replyIfExists(key []byte, reply func()) {
+	if c.sess.Exists(c.now(), key) {
+		reply()
+	} else {
+		c.w.Null()
+	}
+}
+
+func cmdObjectHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "OBJECT",
+		"ENCODING <key>", "    Return the kind of representation of the state of <key>.",
+		"FREQ <key>", "    Refused: access frequency is not tracked.",
+		"IDLETIME <key>", "    Refused: idle time is not tracked.",
+		"REFCOUNT <key>", "    Return the number of references of the state of <key>, 1.")
+}
+
+// memoryCommand is MEMORY: what keys cost.
+func memoryCommand() command {
+	sub := func(name string, arity int, syntax, complexity, summary string, handler func(*conn, [][]byte)) command {
+		return command{
+			name: name, arity: arity, group: "server", since: "1.0.0", complexity: complexity,
+			summary: summary, syntax: syntax, handler: handler,
+		}
+	}
+	usage := sub("usage", -3, "key [SAMPLES count]", "O(1)", "Returns the accounted bytes of a key.", cmdMemoryUsage)
+	usage.flags, usage.keys = flagReadonly, keySpec{first: 2, last: 2, step: 1}
+	usage.categories = catKeyspace
+	return command{
+		name: "memory", arity: -2, flags: flagReadonly, group: "server", since: "1.0.0",
+		complexity: "Depends on subcommand.", summary: "A container for memory diagnostics commands.",
+		subs: []command{
+			usage,
+			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", cmdMemoryStats),
+			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", cmdMemoryDoctor),
+			sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", cmdMemoryPurge),
+			sub("help", 2, "", "O(1)", "Returns helpful text about the different subcommands.", cmdMemoryHelp),
+		},
+	}
+}
+
+// cmdMemoryUsage takes SAMPLES, as Redis does, and needs none: a state is
+// accounted as a whole.
+func cmdMemoryUsage(c *conn, args [][]byte) {
+	switch options := args[3:]; {
+	case len(options) == 0:
+	case len(options) != 2 || !equalFold(options[0], "samples"):
+		c.error(errSyntax)
+		return
+	default:
+		n, ok := resp.ParseInt(options[1])
+		if !ok {
+			c.error(errNotAnInt)
+			return
+		}
+		if n < 0 {
+			c.error(errSyntax)
+			return
+		}
+	}
+	if bytes, ok := c.sess.Footprint(c.now(), args[2]); ok {
+		c.w.Int(int64(bytes))
+	} else {
+		c.w.Null()
+	}
+}
+
+// cmdMemoryStats replies Redis's fields as far as there is something behind
+// them, and then what the table is made of.
+func cmdMemoryStats(c *conn, _ [][]byte) {
+	st := c.srv.engine.Stats()
+	p := newPairs(c.w)
+	p.int("total.allocated", st.Bytes)
+	p.int("keys.count", int64(st.Keys))
+	p.int("keys.bytes-per-key", st.Bytes/max(int64(st.Keys), 1))
+	p.int("dataset.bytes", st.RecordBytes)
+	p.int("dataset.keys.bytes", st.KeyBytes)
+	p.int("table.segments", int64(st.Segments))
+	p.int("table.chunks", int64(st.Chunks))
+	p.int("table.large-records", int64(st.Large))
+	p.int("limits.count", int64(st.Limits))
+	p.int("maxmemory", st.MaxBytes)
+	p.flush()
+}
+
+func cmdMemoryDoctor(c *conn, _ [][]byte) { c.w.Verbatim("txt", diagnoseMemory(c.srv.engine.Stats())) }
+
+// diagnoseMemory tells the most serious problem there is.
+func diagnoseMemory(st engine.Stats) string {
+	const nearly = 90 // percent
+	used := int64(0)
+	if st.MaxBytes > 0 {
+		used = int64(float64(st.Bytes) / float64(st.MaxBytes) * 100)
+	}
+	switch {
+	case st.Evicted > 0:
+		return fmt.Sprintf("%d keys that still mattered were evicted to stay below maxmemory: their limits were reset. "+
+			"Raise maxmemory, or set maxmemory-policy to noeviction to refuse new keys instead.", st.Evicted)
+	case used >= nearly:
+		return fmt.Sprintf("Keys take %d%% of maxmemory. At 100%% the maxmemory-policy decides: the keys closest to full quota are evicted, or new keys are refused.", used)
+	case st.MaxBytes == 0:
+		return "No limit is set: with maxmemory 0 keys may take all memory of the machine."
+	}
+	return fmt.Sprintf("No problem found: keys take %d%% of maxmemory and none was evicted.", used)
+}
+
+func cmdMemoryPurge(c *conn, _ [][]byte) {
+	c.block(func(w *resp.Writer) {
+		debug.FreeOSMemory()
+		w.OK()
+	})
+}
+
+func cmdMemoryHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "MEMORY",
+		"DOCTOR", "    Return memory problems reports.",
+		"PURGE", "    Give unused memory back to the operating system.",
+		"STATS", "    Return information about the memory usage of the server.",
+		"USAGE <key> [SAMPLES <count>]", "    Return memory in bytes used by <key>. SAMPLES is accepted and ignored.")
+}
