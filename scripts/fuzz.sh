@@ -5,11 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=$(go list ./...)
-for package in $packages; do
-	targets=$(go test -list '^Fuzz' "$package" | { grep '^Fuzz' || true; })
-	for target in $targets; do
+grep -rE '^func Fuzz' --include='*_test.go' --exclude-dir=node_modules . | sort |
+	sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' |
+	while read -r package target; do
 		echo "fuzz $package $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$package"
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$package" </dev/null
 	done
-done
