@@ -83,6 +83,7 @@ type conn struct {
 	unrun    bool     // input was kept because of a stall, not for being half a command
 
 	jobArgs [][]byte // of the command that runs on a worker, for the slow log
+	muteJob bool     // its reply is not wanted (CLIENT REPLY)
 
 	// What is going on.
 	stall   stall

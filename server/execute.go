@@ -55,7 +55,7 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 	default:
 		c.call(cmd, args)
 	}
-	if m&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
+	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
 		c.withholdReply(start)
 	}
 }
@@ -104,6 +104,7 @@ func securityRisk(name []byte) bool {
 func (c *conn) withholdReply(start int) {
 	if c.mode&(modeReplyOff|modeReplySkip) != 0 {
 		c.w.B = c.w.B[:start]
+		c.muteJob = c.stall&stallWorker != 0
 	}
 	c.mode &^= modeReplySkip
 	if c.mode&modeSkipNext != 0 {
@@ -142,11 +143,11 @@ func (c *conn) block(job func(w *resp.Writer)) {
 // unblock takes the reply of a worker.
 func (c *conn) unblock(reply []byte) {
 	start := len(c.w.B)
-	c.w.B = append(c.w.B, reply...)
 	c.stall &^= stallWorker
-	if c.mode&(modeReplyOff|modeReplySkip) != 0 {
-		c.w.B = c.w.B[:start]
+	if !c.muteJob {
+		c.w.B = append(c.w.B, reply...)
 	}
+	c.muteJob = false
 	if len(c.segments) != 0 {
 		c.finish(start, true)
 	}

@@ -73,12 +73,14 @@ type Server struct {
 
 // New returns a server that has its loops and workers running and no listener
 // yet. Shutdown must be called to end them.
-func New(cfg Config) (*Server, error) {
+func New(cfg Config) (*Server, error) { return newServer(cfg, commandLists()) }
+
+func newServer(cfg Config, commands [][]command) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("server config: %w", err)
 	}
-	t, err := newTable(commandLists()...)
+	t, err := newTable(commands...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,500 @@
+package server
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUnknownCommandsAndArity(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	f := func(cmd, want string) {
+		t.Helper()
+		require.EqualError(t, c.call(cmd).(error), want)
+	}
+	f("foo a b", "ERR unknown command 'foo', with args beginning with: 'a' 'b' ")
+	f("FOO", "ERR unknown command 'FOO', with args beginning with: ")
+	f("foo "+strings.Repeat("x", 200)+" y", "ERR unknown command 'foo', with args beginning with: '"+strings.Repeat("x", 128)+"' ")
+	f(strings.Repeat("n", 200), "ERR unknown command '"+strings.Repeat("n", 128)+"', with args beginning with: ")
+	f("echo", "ERR wrong number of arguments for 'echo' command")
+	f("ping a b", "ERR wrong number of arguments for 'ping' command")
+	f("client", "ERR wrong number of arguments for 'client' command")
+	f("client setname", "ERR wrong number of arguments for 'client|setname' command")
+	f("client foo", "ERR unknown subcommand 'foo'. Try CLIENT HELP.")
+	f("select 1", "ERR DB index is out of range")
+	require.Equal(t, uint64(8), c.statsField(t, "rejected_calls"))
+	c.do("ECHO x", bulk("x"))
+}
+
+// statsField returns a number from INFO.
+func (c *client) statsField(t *testing.T, name string) uint64 {
+	t.Helper()
+	for line := range strings.SplitSeq(c.call("INFO all").(string), "\r\n") {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			var n uint64
+			_, err := fmt.Sscan(v, &n)
+			require.NoError(t, err)
+			return n
+		}
+	}
+	t.Fatalf("no %s in INFO", name)
+	return 0
+}
+
+func TestHello(t *testing.T) {
+	_, addr := startServer(t, Config{RequirePass: "secret", Version: "1.2.3"})
+	c := dial(t, addr)
+	require.ErrorContains(t, c.call("HELLO 3").(error), "NOAUTH HELLO must be called with the client already authenticated")
+	require.EqualError(t, c.call("HELLO 3 AUTH default wrong").(error), "WRONGPASS invalid username-password pair or user is disabled.")
+	require.EqualError(t, c.call("HELLO 4").(error), "NOPROTO unsupported protocol version")
+	require.EqualError(t, c.call("HELLO x").(error), "ERR Protocol version is not an integer or out of range")
+	require.EqualError(t, c.call("HELLO 3 FOO").(error), "ERR Syntax error in HELLO option 'FOO'")
+	h := c.call("HELLO 3 AUTH default secret SETNAME me")
+	require.Equal(t, int64(3), pair(t, h, "proto"))
+	require.Equal(t, "redis", pair(t, h, "server"))
+	require.Equal(t, "1.2.3", pair(t, h, "headgate_version"))
+	require.Equal(t, "me", c.call("CLIENT GETNAME"))
+	require.Equal(t, int64(2), pair(t, c.call("HELLO 2"), "proto"))
+	require.Equal(t, int64(2), pair(t, c.call("HELLO"), "proto"))
+	require.Equal(t, "RESET", c.call("RESET"))
+	require.EqualError(t, c.call("PING").(error), "NOAUTH Authentication required.")
+}
+
+func TestAuth(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.ErrorContains(t, c.call("AUTH x").(error), "ERR AUTH <password> called without any password configured")
+	require.Equal(t, "OK", c.call("AUTH default anything"))
+	require.Equal(t, "OK", c.call("CONFIG SET requirepass secret"))
+	require.Equal(t, "PONG", c.call("PING"), "connections stay authenticated")
+	d := dial(t, addr)
+	require.EqualError(t, d.call("PING").(error), "NOAUTH Authentication required.")
+	require.EqualError(t, d.call("AUTH nobody secret").(error), errWrongPass)
+	require.EqualError(t, d.call("AUTH secre").(error), errWrongPass)
+	require.EqualError(t, d.call("AUTH a b c").(error), "ERR syntax error")
+	require.Equal(t, "OK", d.call("AUTH default secret"))
+	require.Equal(t, "PONG", d.call("PING"))
+	require.Equal(t, "default", d.call("ACL WHOAMI"))
+	require.Equal(t, uint64(2), s.Stats().AuthFailures)
+}
+
+// A protocol switch takes effect with its own reply, in mid-pipeline.
+func TestRESP3SwitchInPipeline(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.send("CLIENT GETNAME\r\nHELLO 3\r\nCLIENT GETNAME\r\nHELLO 2\r\nCLIENT GETNAME\r\n")
+	c.expect("$-1\r\n%8\r\n")
+	for range 16 {
+		c.reply()
+	}
+	c.expect("_\r\n*16\r\n")
+	for range 16 {
+		c.reply()
+	}
+	c.expect("$-1\r\n")
+}
+
+func TestMulti(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	f := func(cmd string, want any) {
+		t.Helper()
+		got := c.call(cmd)
+		if err, ok := got.(error); ok {
+			got = err.Error()
+		}
+		require.Equal(t, want, got)
+	}
+	f("EXEC", "ERR EXEC without MULTI")
+	f("DISCARD", "ERR DISCARD without MULTI")
+	f("MULTI", "OK")
+	f("MULTI", "ERR MULTI calls can not be nested")
+	f("WATCH a", "ERR WATCH inside MULTI is not allowed")
+	f("DISCARD", "OK")
+	f("MULTI", "OK")
+	f("INCREX n", "QUEUED")
+	f("CL.THROTTLE k 1 1 60", "QUEUED")
+	f("CL.THROTTLE k 1 1 60", "QUEUED")
+	f("PING", "QUEUED")
+	f("EXEC", []any{[]any{int64(1), int64(1)}, []any{int64(0), int64(2), int64(1), int64(-1), int64(60)}, []any{int64(0), int64(2), int64(0), int64(-1), int64(120)}, "PONG"})
+	f("MULTI", "OK")
+	f("NOSUCH", "ERR unknown command 'NOSUCH', with args beginning with: ")
+	f("PING", "QUEUED")
+	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
+	f("MULTI", "OK")
+	f("SUBSCRIBE c", "ERR Command not allowed inside a transaction")
+	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
+	// A command on the whole table waits for no lock of its own transaction.
+	f("MULTI", "OK")
+	f("INCREX n", "QUEUED")
+	f("FLUSHALL", "QUEUED")
+	f("DBSIZE", "QUEUED")
+	f("EXEC", []any{[]any{int64(2), int64(1)}, "OK", int64(0)})
+
+	f("WATCH n", "OK")
+	f("MULTI", "OK")
+	f("PING", "QUEUED")
+	f("EXEC", []any{"PONG"})
+	for _, change := range []string{"INCREX n", "CL.THROTTLE w 1 1 60"} {
+		f("WATCH n w", "OK")
+		other.call(change)
+		f("MULTI", "OK")
+		f("PING", "QUEUED")
+		f("EXEC", nil)
+	}
+	f("WATCH n", "OK")
+	other.call("INCREX n")
+	f("UNWATCH", "OK")
+	f("MULTI", "OK")
+	f("EXEC", []any{})
+}
+
+func TestPubSub(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	two, three, publisher := dial(t, addr), dial(t, addr), dial(t, addr)
+	three.call("HELLO 3")
+	two.do("SUBSCRIBE a b", "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n")
+	three.do("PSUBSCRIBE [ab]*", ">3\r\n$10\r\npsubscribe\r\n$5\r\n[ab]*\r\n:1\r\n")
+	require.Equal(t, int64(2), publisher.call("PUBLISH a hi"))
+	require.Equal(t, int64(1), publisher.call("PUBLISH bc x"))
+	require.Equal(t, int64(0), publisher.call("PUBLISH c x"))
+	two.expect("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n")
+	three.expect(">4\r\n$8\r\npmessage\r\n$5\r\n[ab]*\r\n$1\r\na\r\n$2\r\nhi\r\n>4\r\n$8\r\npmessage\r\n$5\r\n[ab]*\r\n$2\r\nbc\r\n$1\r\nx\r\n")
+	require.EqualError(t, two.call("ECHO x").(error),
+		"ERR Can't execute 'echo': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	two.do("PING x", "*2\r\n$4\r\npong\r\n$1\r\nx\r\n")
+	three.do("ECHO x", bulk("x"))
+	require.ElementsMatch(t, []any{"a", "b"}, publisher.call("PUBSUB CHANNELS"))
+	require.Equal(t, []any{"a"}, publisher.call("PUBSUB CHANNELS [a]"))
+	require.Equal(t, []any{"a", int64(1), "z", int64(0)}, publisher.call("PUBSUB NUMSUB a z"))
+	require.Equal(t, int64(1), publisher.call("PUBSUB NUMPAT"))
+	two.do("UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n")
+	two.do("UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n")
+	two.do("ECHO x", bulk("x"))
+	three.Close()
+	eventually(t, "the pattern to go with its subscriber", func() bool { return s.pubsub.patternCount() == 0 })
+}
+
+// A subscriber that does not read is closed, and the publisher goes on.
+func TestSlowSubscriber(t *testing.T) {
+	s, addr := startServer(t, Config{OutputBufferSoft: 1 << 10, OutputBufferLimit: 1 << 20})
+	deaf, publisher := dial(t, addr), dial(t, addr)
+	deaf.call("SUBSCRIBE c")
+	message := strings.Repeat("x", 10_000)
+	eventually(t, "the deaf subscriber to be closed", func() bool {
+		for range 100 {
+			publisher.call("PUBLISH c " + message)
+		}
+		return s.Stats().OutputKills == 1
+	})
+	eventually(t, "nobody to be subscribed", func() bool { return publisher.call("PUBLISH c x") == int64(0) })
+}
+
+func TestMonitor(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	watcher, c := dial(t, addr), dial(t, addr)
+	watcher.do("MONITOR", "+OK\r\n")
+	c.do("ECHO \"a\\x01\\\"b\"", "$4\r\na\x01\"b\r\n")
+	c.call("AUTH default secret")
+	c.call("PING")
+	line := watcher.reply().(string)
+	require.Regexp(t, `^\d+\.\d{6} \[0 127\.0\.0\.1:\d+\] "ECHO" "a\\x01\\"b"$`, line)
+	require.Contains(t, watcher.reply(), `"PING"`, "passwords are not shown")
+	watcher.Close()
+	eventually(t, "the hot path to be free of the monitor", func() bool { return c.call("PING") == "PONG" && c.call("CLIENT LIST TYPE pubsub") == "" })
+}
+
+func TestClientCommands(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	f := func(cmd string, want any) {
+		t.Helper()
+		got := c.call(cmd)
+		if err, ok := got.(error); ok {
+			got = err.Error()
+		}
+		require.Equal(t, want, got, cmd)
+	}
+	f("CLIENT GETNAME", nil)
+	f("CLIENT SETNAME 'a b'", "ERR Client names cannot contain spaces, newlines or special characters.")
+	f("CLIENT SETNAME me", "OK")
+	f("CLIENT GETNAME", "me")
+	f("CLIENT SETINFO lib-name go-redis", "OK")
+	f("CLIENT SETINFO LIB-VER 9.1", "OK")
+	f("CLIENT SETINFO foo 1", "ERR Unrecognized option 'foo'")
+	f("CLIENT NO-EVICT on", "OK")
+	f("CLIENT NO-TOUCH off", "OK")
+	f("CLIENT TRACKING on OPTIN", "OK")
+	f("CLIENT CACHING yes", "OK")
+	f("CLIENT GETREDIR", int64(0))
+	f("CLIENT TRACKINGINFO", []any{"flags", []any{"on"}, "redirect", int64(0), "prefixes", []any{}})
+	f("CLIENT TRACKING off", "OK")
+	f("CLIENT MAINT_NOTIFICATIONS on", "ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.")
+	info := c.call("CLIENT INFO").(string)
+	require.Contains(t, info, " name=me ")
+	require.Contains(t, info, " lib-name=go-redis lib-ver=9.1\n")
+	require.Equal(t, 1, strings.Count(c.call("CLIENT LIST").(string), "\n"))
+	f("CLIENT LIST ID 999", "")
+	f("CLIENT LIST TYPE replica", "")
+
+	c.send("CLIENT REPLY OFF\r\nPING\r\nCLIENT REPLY ON\r\n")
+	c.expect("+OK\r\n")
+	c.send("CLIENT REPLY SKIP\r\nPING\r\nECHO x\r\n")
+	c.expect(bulk("x"))
+	c.send("CLIENT REPLY SKIP\r\ntest.work y\r\nECHO x\r\n")
+	c.expect(bulk("x"))
+}
+
+func TestClientPause(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	require.Equal(t, "OK", c.call("CLIENT PAUSE 100000 WRITE"))
+	other.do("PING", "+PONG\r\n")
+	other.send("INCREX 'n'\r\nPING\r\n")
+	time.Sleep(20 * time.Millisecond)
+	require.Nil(t, c.call("CLIENT GETNAME"))
+	require.Equal(t, "OK", c.call("CLIENT UNPAUSE"))
+	other.expect("*2\r\n:1\r\n:1\r\n+PONG\r\n")
+	begin := time.Now()
+	require.Equal(t, "OK", c.call("CLIENT PAUSE 50"))
+	other.do("PING", "+PONG\r\n")
+	require.Greater(t, time.Since(begin), 49*time.Millisecond)
+}
+
+func TestCommandDocs(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.call("HELLO 3")
+	n := len(s.table.list)
+	require.Equal(t, int64(n), c.call("COMMAND COUNT"))
+	require.Len(t, c.call("COMMAND"), n)
+	require.Len(t, c.call("COMMAND LIST"), n)
+	docs := c.call("COMMAND DOCS").([]any)
+	require.Len(t, docs, 2*n)
+	for _, cmd := range s.table.list {
+		if strings.HasPrefix(cmd.name, "test.") {
+			continue
+		}
+		d := pair(t, docs, cmd.name)
+		for _, field := range []string{"summary", "since", "group", "complexity"} {
+			require.NotEmpty(t, pair(t, d, field), "%s: %s", cmd.full, field)
+		}
+		require.NotZero(t, cmd.categories, cmd.full)
+	}
+	echo := pair(t, c.call("COMMAND DOCS echo"), "echo")
+	require.Equal(t, []any{[]any{"name", "message", "type", "string", "display_text", "message"}}, pair(t, echo, "arguments"))
+	info := c.call("COMMAND INFO cl.throttle nosuch client|list").([]any)
+	require.Nil(t, info[1])
+	throttle := info[0].([]any)
+	require.Equal(t, []any{"cl.throttle", int64(-5)}, throttle[:2])
+	require.Equal(t, []any{int64(1), int64(1), int64(1)}, throttle[3:6])
+	require.Contains(t, throttle[2], "write")
+	require.Contains(t, throttle[6], "@limiter")
+	require.Len(t, throttle, 10)
+	require.Equal(t, "client|list", info[2].([]any)[0])
+	require.Equal(t, []any{"a", "b"}, c.call("COMMAND GETKEYS RL.LIMIT a 1 1 AND b 2 2"))
+	require.EqualError(t, c.call("COMMAND GETKEYS PING").(error), "ERR The command has no key arguments")
+	require.Contains(t, c.call("COMMAND LIST FILTERBY PATTERN rl.*"), "rl.limit")
+	require.Contains(t, c.call("COMMAND LIST FILTERBY ACLCAT pubsub"), "publish")
+}
+
+func TestSyntax(t *testing.T) {
+	key := argument{name: "key", kind: "key"}
+	f := func(syntax string, want ...argument) {
+		t.Helper()
+		got, err := parseSyntax(syntax)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	f("key", key)
+	f("key [key ...]", argument{name: "key", kind: "key", multiple: true})
+	f("[message]", argument{name: "message", kind: "string", optional: true})
+	f("[channel ...]", argument{name: "channel", kind: "string", optional: true, multiple: true})
+	f("[COUNT count]", argument{name: "count", kind: "integer", token: "COUNT", optional: true})
+	f("<ON | OFF>", argument{name: "on", kind: "oneof", args: []argument{
+		{name: "on", kind: "pure-token", token: "ON"}, {name: "off", kind: "pure-token", token: "OFF"}}})
+	f("parameter value [parameter value ...]", argument{name: "parameter", kind: "block", multiple: true, args: []argument{
+		{name: "parameter", kind: "string"}, {name: "value", kind: "string"}}})
+	for _, bad := range []string{"[a", "a]", "<a]", "[]", "a | b"} {
+		_, err := parseSyntax(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	settings := &fakeSettings{values: map[string]string{"maxmemory": "0", "maxclients": "10000"}}
+	s, addr := startServer(t, Config{Settings: settings})
+	c := dial(t, addr)
+	require.Equal(t, []any{"appendonly", "no", "save", ""}, c.call("CONFIG GET save appendonly"))
+	require.Equal(t, []any{"maxclients", "10000", "maxmemory", "0"}, c.call("CONFIG GET MAX*"))
+	require.Equal(t, "OK", c.call("CONFIG SET maxmemory 5 maxclients 7 timeout 3"))
+	value := func(name string) string { v, _ := settings.Get(name); return v }
+	require.Equal(t, "5", value("maxmemory"))
+	require.Equal(t, "7", value("maxclients"))
+	require.Equal(t, int64(7), s.maxClients.Load())
+	require.Equal(t, int64(3*time.Second), s.timeout.Load())
+	require.EqualError(t, c.call("CONFIG SET nosuch 1").(error), "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")
+	require.EqualError(t, c.call("CONFIG SET maxmemory 6 timeout x").(error),
+		"ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer")
+	require.Equal(t, "5", value("maxmemory"), "all or nothing")
+	require.EqualError(t, c.call("CONFIG SET timeout 1 timeout 2").(error),
+		"ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter")
+	require.Equal(t, []any{"timeout", "3"}, c.call("CONFIG GET timeout"))
+	require.ErrorContains(t, c.call("CONFIG REWRITE").(error), "ERR CONFIG REWRITE is not supported")
+	require.Equal(t, "OK", c.call("CONFIG RESETSTAT"))
+	require.Less(t, s.Stats().Commands, uint64(3))
+}
+
+type fakeSettings struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func (f *fakeSettings) Names() (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n := range f.values {
+		names = append(names, n)
+	}
+	return names
+}
+
+func (f *fakeSettings) Get(name string) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v, ok := f.values[name]
+	return v, ok
+}
+
+func (f *fakeSettings) Set(name, value string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.values[name] = value
+	return nil
+}
+
+func TestSlowlog(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.call("DEBUG SLEEP 0.02")
+	got := c.call("SLOWLOG GET").([]any)
+	require.Len(t, got, 1)
+	entry := got[0].([]any)
+	require.Greater(t, entry[2], int64(20_000-1))
+	require.Equal(t, []any{"DEBUG", "SLEEP", "0.02"}, entry[3])
+	require.Equal(t, "OK", c.call("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3"))
+	c.call("PING")
+	c.call("PING")
+	c.call("PING")
+	require.Equal(t, int64(3), c.call("SLOWLOG LEN"))
+	require.Equal(t, "OK", c.call("CONFIG SET slowlog-log-slower-than -1"))
+	require.Equal(t, "OK", c.call("SLOWLOG RESET"))
+	c.call("DEBUG SLEEP 0.02")
+	require.Equal(t, int64(0), c.call("SLOWLOG LEN"))
+	require.NotEmpty(t, c.call("LATENCY HISTOGRAM debug|sleep"))
+	require.Contains(t, c.call("LATENCY DOCTOR"), "debug|sleep")
+	require.Equal(t, []any{}, c.call("LATENCY LATEST"))
+}
+
+func TestInfo(t *testing.T) {
+	_, addr := startServer(t, Config{Version: "1.2.3"})
+	c := dial(t, addr)
+	c.call("CL.THROTTLE k 1 1 60")
+	info := c.call("INFO everything").(string)
+	for _, want := range []string{"# Server\r\nredis_version:7.2.0\r\nheadgate_version:1.2.3\r\n", "connected_clients:1\r\n",
+		"# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=0\r\n", "cmdstat_cl.throttle:calls=1,", "role:master\r\n", "decisions_allowed:1\r\n", "loading:0\r\n"} {
+		require.Contains(t, info, want)
+	}
+	require.NotContains(t, c.call("INFO"), "cmdstat_")
+	require.True(t, strings.HasPrefix(c.call("INFO replication").(string), "# Replication\r\n"))
+	require.Equal(t, "", c.call("INFO nosuch"))
+}
+
+func TestSmallCommands(t *testing.T) {
+	stopped := make(chan struct{})
+	_, addr := startServer(t, Config{Stop: func() { close(stopped) }})
+	c := dial(t, addr)
+	require.Equal(t, []any{"master", int64(0), []any{}}, c.call("ROLE"))
+	require.Equal(t, int64(0), c.call("WAIT 1 100"))
+	require.Len(t, c.call("TIME"), 2)
+	require.Equal(t, []any{"default"}, c.call("ACL USERS"))
+	require.Equal(t, []any{"user default on nopass ~* &* +@all"}, c.call("ACL LIST"))
+	require.Contains(t, c.call("ACL CAT"), "limiter")
+	require.Contains(t, c.call("ACL CAT limiter"), "cl.throttle")
+	require.ErrorContains(t, c.call("ACL SETUSER x on").(error), "ERR ACL users are not supported")
+	for _, container := range []string{"CLIENT", "COMMAND", "CONFIG", "ACL", "SLOWLOG", "LATENCY", "PUBSUB", "DEBUG"} {
+		help := c.call(container + " HELP").([]any)
+		require.Equal(t, container+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", help[0])
+	}
+	c.send("SHUTDOWN NOSAVE\r\n")
+	c.expectClosed()
+	<-stopped
+}
+
+func TestTLS(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	web := httptest.NewUnstartedServer(nil)
+	web.StartTLS() // for its certificate
+	defer web.Close()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	require.NoError(t, err)
+	go s.ServeStreams(ln)
+	nc, err := tls.Dial("tcp", ln.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	require.NoError(t, err)
+	c := newClient(t, nc)
+	c.do("PING", "+PONG\r\n")
+	c.send(strings.Repeat("PING\r\ntest.work a\r\n", 20))
+	c.expect(strings.Repeat("+PONG\r\n"+bulk("a"), 20))
+	// A plain client's bytes are no handshake.
+	plain := dial(t, ln.Addr().String())
+	plain.send("PING\r\n")
+	eventually(t, "the handshake to fail", func() bool { return s.Stats().HandshakeErrors == 1 && s.Stats().Clients == 1 })
+}
+
+func TestProtectedMode(t *testing.T) {
+	s := newTestServer(t, Config{Protected: true}, nil)
+	require.Empty(t, s.admit(true))
+	require.True(t, strings.HasPrefix(s.admit(false), "-DENIED "))
+	s.password.Store(new("secret"))
+	require.Empty(t, s.admit(false))
+	s.leave()
+	s.leave()
+	require.False(t, localPeer(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}))
+	require.True(t, localPeer(&net.UnixAddr{}))
+}
+
+func TestGlob(t *testing.T) {
+	f := func(pattern, s string, want bool) {
+		t.Helper()
+		require.Equal(t, want, glob(pattern, s), "%s %s", pattern, s)
+		require.Equal(t, want, glob([]byte(pattern), []byte(s)))
+	}
+	f("", "", true)
+	f("", "a", false)
+	f("*", "", true)
+	f("a*c", "abcbc", true)
+	f("a*c", "abcb", false)
+	f("h?llo", "hello", true)
+	f("h?llo", "hllo", false)
+	f("h[ae]llo", "hallo", true)
+	f("h[^e]llo", "hello", false)
+	f("h[a-c]llo", "hbllo", true)
+	f("h[c-a]llo", "hbllo", true)
+	f("[]", "a", false)
+	f("[a", "a", true)
+	f(`\*`, "*", true)
+	f(`\*`, "a", false)
+	f(`[\]]`, "]", true)
+	f("a**b*?", "axxbc", true)
+	begin := time.Now()
+	require.False(t, glob(strings.Repeat("a*", 500)+"b", strings.Repeat("a", 5000)))
+	require.Less(t, time.Since(begin), time.Second)
+}

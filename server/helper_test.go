@@ -1,0 +1,244 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// patience is how long a test waits for what should come at once.
+const patience = 10 * time.Second
+
+// testCommands are commands that only tests have.
+func testCommands(next func() uint64) []command {
+	return []command{
+		{name: "test.hold", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
+			c.w.Bulk(args[1])
+			c.hold(next())
+		}},
+		{name: "test.work", arity: 2, handler: func(c *conn, args [][]byte) {
+			text := string(args[1])
+			c.block(func(w *resp.Writer) {
+				time.Sleep(time.Millisecond)
+				w.BulkString(text)
+			})
+		}},
+		{name: "test.big", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
+			n, _ := resp.ParseInt(args[1])
+			c.w.BulkString(strings.Repeat("x", int(n)))
+		}},
+	}
+}
+
+// startServer serves cfg on a loopback port until the end of the test.
+func startServer(t testing.TB, cfg Config) (*Server, string) {
+	s := newTestServer(t, cfg, func() uint64 { return 1 })
+	return s, serveOn(t, s)
+}
+
+// newTestServer returns a server with the test commands, whose tickets come
+// from next.
+func newTestServer(t testing.TB, cfg Config, next func() uint64) *Server {
+	if cfg.Engine == nil {
+		cfg.Engine = engine.New(engine.Config{})
+	}
+	s, err := newServer(cfg, append(commandLists(), testCommands(next)))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil && !errors.Is(err, ErrClosed) {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+	})
+	return s
+}
+
+func serveOn(t testing.TB, s *Server) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go s.Serve(ln)
+	return ln.Addr().String()
+}
+
+// client is a plain connection that speaks RESP by hand.
+type client struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t testing.TB, addr string) *client {
+	network := "tcp"
+	if strings.HasPrefix(addr, "/") {
+		network = "unix"
+	}
+	nc, err := net.Dial(network, addr)
+	require.NoError(t, err)
+	return newClient(t, nc)
+}
+
+func newClient(t testing.TB, nc net.Conn) *client {
+	t.Cleanup(func() { nc.Close() })
+	require.NoError(t, nc.SetDeadline(time.Now().Add(patience)))
+	return &client{t, nc, bufio.NewReader(nc)}
+}
+
+func (c *client) send(s string) {
+	c.t.Helper()
+	_, err := io.WriteString(c, s)
+	require.NoError(c.t, err)
+}
+
+// expect reads exactly want.
+func (c *client) expect(want string) {
+	c.t.Helper()
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(c.r, got)
+	require.Equal(c.t, want, string(got[:n]))
+	require.NoError(c.t, err)
+}
+
+// do sends an inline command and expects a reply.
+func (c *client) do(cmd, want string) {
+	c.t.Helper()
+	c.send(cmd + "\r\n")
+	c.expect(want)
+}
+
+// call sends an inline command and returns its reply: nil, an int64, a string,
+// an error, a float64, or a []any; a map is a list of pairs, flat.
+func (c *client) call(cmd string) any {
+	c.t.Helper()
+	c.send(cmd + "\r\n")
+	return c.reply()
+}
+
+func (c *client) reply() any {
+	c.t.Helper()
+	line, err := c.r.ReadString('\n')
+	require.NoError(c.t, err)
+	kind, text := line[0], strings.TrimSuffix(line[1:], "\r\n")
+	size := func() int {
+		n, err := strconv.Atoi(text)
+		require.NoError(c.t, err, line)
+		return n
+	}
+	list := func(n int) any {
+		if n < 0 {
+			return nil
+		}
+		out := make([]any, n)
+		for i := range out {
+			out[i] = c.reply()
+		}
+		return out
+	}
+	switch kind {
+	case '+':
+		return text
+	case '-':
+		return errors.New(text)
+	case ':':
+		return int64(size())
+	case '_':
+		return nil
+	case '$', '=':
+		n := size()
+		if n < 0 {
+			return nil
+		}
+		b := make([]byte, n+2)
+		_, err := io.ReadFull(c.r, b)
+		require.NoError(c.t, err)
+		if kind == '=' {
+			return string(b[4:n])
+		}
+		return string(b[:n])
+	case '*', '~', '>':
+		return list(size())
+	case '%':
+		return list(2 * size())
+	}
+	c.t.Fatalf("unknown reply %q", line)
+	return nil
+}
+
+// pair returns what follows key in a flat map.
+func pair(t testing.TB, m any, key string) any {
+	t.Helper()
+	list, ok := m.([]any)
+	require.True(t, ok, "%v is no map", m)
+	for i := 0; i+1 < len(list); i += 2 {
+		if list[i] == key {
+			return list[i+1]
+		}
+	}
+	t.Fatalf("no %q in %v", key, m)
+	return nil
+}
+
+// expectClosed expects that the server closes the connection.
+func (c *client) expectClosed() {
+	c.t.Helper()
+	_, err := c.r.ReadByte()
+	require.Error(c.t, err)
+	var timeout net.Error
+	require.False(c.t, errors.As(err, &timeout) && timeout.Timeout(), "still open")
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, patience, time.Millisecond, what)
+}
+
+// committer hands out tickets and completes them every few milliseconds, as
+// replication does.
+type committer struct {
+	ticket  atomic.Uint64
+	stopped sync.WaitGroup
+	stop    chan struct{}
+}
+
+func (c *committer) next() uint64 { return c.ticket.Add(1) }
+
+// run completes tickets until the end of the test. outcome, if not nil, is
+// asked for each round's.
+func (c *committer) run(t testing.TB, s *Server, every time.Duration, outcome func() error) {
+	c.stop = make(chan struct{})
+	c.stopped.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-c.stop:
+				return
+			case <-tick.C:
+				var err error
+				if outcome != nil {
+					err = outcome()
+				}
+				s.Release(c.ticket.Load(), err)
+			}
+		}
+	})
+	t.Cleanup(func() { close(c.stop); c.stopped.Wait() })
+}
+
+// bulk is the reply to test.hold and test.work.
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }

@@ -1,0 +1,62 @@
+package resp
+
+import (
+	"math"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWriter(t *testing.T) {
+	f := func(want2, want3 string, write func(w *Writer)) {
+		t.Helper()
+		var two Writer
+		write(&two)
+		require.Equal(t, want2, string(two.B))
+		three := Writer{RESP3: true}
+		write(&three)
+		require.Equal(t, want3, string(three.B))
+	}
+	same := func(want string, write func(w *Writer)) { t.Helper(); f(want, want, write) }
+	same("$2\r\na\n\r\n", func(w *Writer) { w.Bulk([]byte("a\n")) })
+	same("$0\r\n\r\n", func(w *Writer) { w.BulkString("") })
+	same("+PONG\r\n", func(w *Writer) { w.Simple("PONG") })
+	same("+OK\r\n", func(w *Writer) { w.OK() })
+	same("-ERR a b\r\n", func(w *Writer) { w.Error("ERR a\nb") })
+	same("*10\r\n", func(w *Writer) { w.Array(10) })
+	same(":18446744073709551615\r\n", func(w *Writer) { w.Uint(math.MaxUint64) })
+	f("*6\r\n", "%3\r\n", func(w *Writer) { w.Map(3) })
+	f("*3\r\n", "~3\r\n", func(w *Writer) { w.Set(3) })
+	f("*3\r\n", ">3\r\n", func(w *Writer) { w.Push(3) })
+	f("$-1\r\n", "_\r\n", func(w *Writer) { w.Null() })
+	f("*-1\r\n", "_\r\n", func(w *Writer) { w.NullArray() })
+	f("$3\r\n0.1\r\n", ",0.1\r\n", func(w *Writer) { w.Double(0.1) })
+	f("$3\r\ninf\r\n", ",inf\r\n", func(w *Writer) { w.Double(math.Inf(1)) })
+	f("$4\r\n-inf\r\n", ",-inf\r\n", func(w *Writer) { w.Double(math.Inf(-1)) })
+	f(":1\r\n", "#t\r\n", func(w *Writer) { w.Bool(true) })
+	f(":0\r\n", "#f\r\n", func(w *Writer) { w.Bool(false) })
+	f("$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n", func(w *Writer) { w.Verbatim("txt", "hi") })
+}
+
+func TestWriterInt(t *testing.T) {
+	for _, n := range []int64{0, 9, 10, 42, 99, 100, 101, -1, -10, math.MaxInt64, math.MinInt64} {
+		var w Writer
+		w.Int(n)
+		require.Equal(t, ":"+strconv.FormatInt(n, 10)+"\r\n", string(w.B))
+	}
+}
+
+func BenchmarkFiveIntegers(b *testing.B) {
+	w := Writer{B: make([]byte, 0, 64)}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.B = w.B[:0]
+		w.Array(5)
+		w.Int(0)
+		w.Int(16)
+		w.Int(15)
+		w.Int(-1)
+		w.Int(2)
+	}
+}
