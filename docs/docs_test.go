@@ -1,0 +1,195 @@
+package docs_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pages are those with sessions.
+var pages = []string{"../README.md", "commands.md"}
+
+// build builds the server and returns its path.
+func build(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "headgate")
+	out, err := exec.Command("go", "build", "-o", bin, "../cmd/headgate").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return bin
+}
+
+// start runs the server on a port of its own and returns the port.
+func start(t *testing.T, bin string, flags ...string) string {
+	t.Helper()
+	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, flags...)...)
+	log, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if a session has shut it down
+		_ = cmd.Wait()
+	})
+	lines := bufio.NewReader(log)
+	ready := regexp.MustCompile(`msg=ready .*listen=127\.0\.0\.1:(\d+)`)
+	for {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, "server ended before it was ready")
+		if m := ready.FindStringSubmatch(line); m != nil {
+			go func() { _, _ = io.Copy(io.Discard, lines) }()
+			return m[1]
+		}
+	}
+}
+
+func findCLI(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-cli"); err != nil {
+		t.Skip("redis-cli is not installed; make deps installs it")
+	}
+}
+
+// cli runs redis-cli as a terminal would show it and returns what it prints,
+// without blank lines.
+func cli(t *testing.T, port string, args []string, input string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "redis-cli", append([]string{"--no-raw", "-p", port}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	// An error reply ends redis-cli with 1: the text tells.
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, ctx.Err())
+	if err != nil {
+		require.ErrorAs(t, err, new(*exec.ExitError))
+	}
+	var lines []string
+	for line := range strings.SplitSeq(string(out), "\n") {
+		if line = strings.TrimRight(line, " \r"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestSessions runs every session of the pages against a server, each on an
+// empty key space, and compares the replies.
+func TestSessions(t *testing.T) {
+	findCLI(t)
+	bin := build(t)
+	for _, page := range pages {
+		sessions := readSessions(t, page)
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			port := start(t, bin)
+			for _, s := range sessions {
+				require.Equal(t, []string{"OK"}, cli(t, port, []string{"FLUSHALL"}, ""))
+				for _, st := range s.steps {
+					input := ""
+					if len(st.input) > 0 {
+						input = strings.Join(st.input, "\n") + "\n"
+					}
+					got := cli(t, port, st.args, input)
+					if !matchLines(st.want, got) {
+						t.Errorf("%s: %v %v\nthe page says:\n%s\nthe server says:\n%s", s, st.args, st.input,
+							strings.Join(st.want, "\n"), strings.Join(got, "\n"))
+					}
+				}
+			}
+		})
+	}
+}
+
+// conversations are the commands that a session of lines and replies cannot
+// show: they end the connection's replies or the server.
+var conversations = []string{
+	"shutdown", "monitor", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe",
+}
+
+// TestCommandsPage compares the commands that commands.md describes with those
+// that the server has, subcommands included, and demands an example of each
+// command.
+func TestCommandsPage(t *testing.T) {
+	findCLI(t)
+	port := start(t, build(t))
+	have := withoutContainers(cli(t, port, []string{"--raw", "COMMAND", "LIST", "FILTERBY", "PATTERN", "*"}, ""))
+	slices.Sort(have)
+
+	text, err := os.ReadFile("commands.md")
+	require.NoError(t, err)
+	described := withoutContainers(describedCommands(string(text)))
+	slices.Sort(described)
+	require.Equal(t, slices.Compact(slices.Clone(described)), described, "described twice")
+	require.Equal(t, have, described)
+
+	shown := map[string]bool{}
+	for _, s := range readSessions(t, "commands.md") {
+		for _, line := range s.commands() {
+			name, _, _ := strings.Cut(line, " ")
+			shown[strings.ToLower(name)] = true
+		}
+	}
+	for _, name := range have {
+		name, _, _ = strings.Cut(name, "|")
+		if !slices.Contains(conversations, name) {
+			require.True(t, shown[name], "no session of commands.md runs %s", name)
+		}
+	}
+}
+
+// withoutContainers drops the names of containers, whose subcommands are there
+// too, and the HELP that each of them has.
+func withoutContainers(names []string) []string {
+	var out []string
+	for _, name := range names {
+		container := slices.ContainsFunc(names, func(other string) bool { return strings.HasPrefix(other, name+"|") })
+		if !container && !strings.HasSuffix(name, "|help") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+var (
+	heading = regexp.MustCompile(`^### ([A-Z][A-Z.]*)$`)
+	row     = regexp.MustCompile("^\\| `([A-Z]+)( [A-Z-]+)?[^`]*` \\|")
+)
+
+// describedCommands returns the commands that a page describes, in the
+// server's spelling: by a heading of their own, or by a row of a table whose
+// first column is the syntax. The second word of a row is a subcommand's name
+// when its first is that of a container.
+func describedCommands(page string) []string {
+	var out []string
+	syntax := false
+	for line := range strings.SplitSeq(page, "\n") {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			out = append(out, strings.ToLower(m[1]))
+		}
+		if !strings.HasPrefix(line, "|") {
+			syntax = false
+			continue
+		}
+		syntax = syntax || strings.HasPrefix(line, "| syntax |")
+		if m := row.FindStringSubmatch(line); syntax && m != nil {
+			name := strings.ToLower(m[1])
+			if slices.Contains(containers, name) && m[2] != "" {
+				name += "|" + strings.ToLower(m[2][1:])
+			}
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// containers are the commands with subcommands.
+var containers = []string{"acl", "client", "command", "config", "debug", "latency", "memory", "object", "pubsub", "slowlog"}

@@ -1,0 +1,196 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// session is one fenced block of a page that shows redis-cli at work. Its
+// lines are of three kinds:
+//
+//	127.0.0.1:7379> COMMAND …     typed into redis-cli
+//	$ redis-cli -p 7379 …         typed into a shell; alone, what follows is typed into it
+//	anything else                 the reply, as redis-cli prints it
+//
+// In a reply … stands for any text, as a whole line for any lines, and ~59 for
+// a number within 5 % of 59 or 2 beside it. What follows two blanks and # is a
+// remark. Blank lines do not count.
+type session struct {
+	page  string
+	line  int // of the fence
+	steps []step
+}
+
+// step is one run of redis-cli: its arguments, what is typed into it, and what
+// it must print.
+type step struct {
+	args  []string
+	input []string
+	want  []string
+}
+
+const (
+	cliPrompt   = "127.0.0.1:7379> "
+	shellPrompt = "$ redis-cli -p 7379"
+)
+
+// readSessions returns the sessions of a page.
+func readSessions(t *testing.T, page string) []session {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []session
+	var block []string
+	begin := 0
+	for i, line := range strings.Split(string(text), "\n") {
+		if !strings.HasPrefix(line, "```") {
+			if begin > 0 {
+				block = append(block, line)
+			}
+			continue
+		}
+		if begin == 0 {
+			begin = i + 1
+			continue
+		}
+		if len(block) > 0 && (strings.HasPrefix(block[0], cliPrompt) || strings.HasPrefix(block[0], shellPrompt)) {
+			out = append(out, session{page, begin, parseSteps(block)})
+		}
+		block, begin = nil, 0
+	}
+	return out
+}
+
+var remark = regexp.MustCompile(`\s{2,}# .*$`)
+
+func parseSteps(block []string) []step {
+	var steps []step
+	for _, line := range block {
+		line = strings.TrimRight(remark.ReplaceAllString(line, ""), " ")
+		switch {
+		case line == "":
+		case strings.HasPrefix(line, shellPrompt):
+			steps = append(steps, step{args: splitWords(line[len(shellPrompt):])})
+		case strings.HasPrefix(line, cliPrompt):
+			if len(steps) == 0 {
+				steps = append(steps, step{})
+			}
+			s := &steps[len(steps)-1]
+			s.input = append(s.input, line[len(cliPrompt):])
+		default:
+			s := &steps[len(steps)-1]
+			s.want = append(s.want, line)
+		}
+	}
+	return steps
+}
+
+// commands returns the commands of a session, a line each.
+func (s session) commands() []string {
+	var out []string
+	for _, st := range s.steps {
+		if len(st.input) > 0 {
+			out = append(out, st.input...)
+		} else {
+			out = append(out, strings.Join(st.args, " "))
+		}
+	}
+	return out
+}
+
+// splitWords splits a shell line that quotes with "" at most.
+func splitWords(s string) []string {
+	var out []string
+	for i, part := range strings.Split(s, `"`) {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}
+
+// matchLines reports whether got is what want describes.
+func matchLines(want, got []string) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if strings.TrimSpace(want[0]) == "…" {
+		for i := range len(got) + 1 {
+			if matchLines(want[1:], got[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(got) > 0 && matchLine(want[0], got[0]) && matchLines(want[1:], got[1:])
+}
+
+var about = regexp.MustCompile(`~\d+`)
+
+func matchLine(want, got string) bool {
+	var numbers []int64
+	pattern := ""
+	rest := want
+	for {
+		at := about.FindStringIndex(rest)
+		if at == nil {
+			break
+		}
+		n, err := strconv.ParseInt(rest[at[0]+1:at[1]], 10, 64)
+		if err != nil {
+			return false
+		}
+		numbers = append(numbers, n)
+		pattern += regexp.QuoteMeta(rest[:at[0]]) + `(\d+)`
+		rest = rest[at[1]:]
+	}
+	pattern = strings.ReplaceAll(pattern+regexp.QuoteMeta(rest), "…", ".*")
+	m := regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(got)
+	if m == nil {
+		return false
+	}
+	for i, n := range numbers {
+		v, err := strconv.ParseInt(m[i+1], 10, 64)
+		if err != nil || v < n-max(2, n/20) || v > n+max(2, n/20) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestMatchLines(t *testing.T) {
+	for _, c := range []struct {
+		want, got string
+		ok        bool
+	}{
+		{"(integer) 5", "(integer) 5", true},
+		{"(integer) 5", "(integer) 6", false},
+		{"(integer) ~1000", "(integer) 951", true},
+		{"(integer) ~1000", "(integer) 949", false},
+		{"(integer) ~3", "(integer) 1", true},
+		{"(integer) ~3", "(integer) 0", false},
+		{`5) "…"`, `5) "abc"`, true},
+		{`5) "…"`, `5) (nil)`, false},
+		{"a\n…\nb", "a\nx\ny\nb", true},
+		{"a\n…\nb", "a\nb", true},
+		{"a\n…\nb", "a\nx", false},
+		{"a", "a\nb", false},
+		{"a\nb", "a", false},
+		{"a (b)", "a (b)", true},
+		{"a.b", "axb", false},
+	} {
+		if got := matchLines(strings.Split(c.want, "\n"), strings.Split(c.got, "\n")); got != c.ok {
+			t.Errorf("%q against %q: %v", c.want, c.got, got)
+		}
+	}
+}
+
+func (s session) String() string { return fmt.Sprintf("%s:%d", s.page, s.line) }
