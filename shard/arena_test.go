@@ -197,6 +197,9 @@ func TestKeySizes(t *testing.T) {
 }
 
 func TestBytesPerKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs 60 MB")
+	}
 	const n = 1_000_000
 	tab := New(Config{})
 	fill(t, tab, n)

@@ -32,6 +32,7 @@ type Shard struct {
 	_           [shardPad]byte
 }
 
+// shardPad is checked by TestSizes.
 const shardPad = 16
 
 // Lock takes the shard's lock.
