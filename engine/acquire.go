@@ -28,7 +28,10 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 		lease = string(id)
 	}
 	hash := s.e.table.Hash(key)
-	sh := s.lock(s.e.table.Index(hash))
+	sh, ok := s.lock(s.e.table.Index(hash))
+	if !ok {
+		return Decision{}, "", ErrSealed
+	}
 	d, err = s.acquireHeld(sh, hash, key, it, now, ttl, lid, cost)
 	s.unlock(sh)
 	if err != nil {

@@ -56,16 +56,18 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decisio
 	order := c.shards[:n]
 	slices.Sort(order)
 	order = slices.Compact(order)
-	if !s.held.active {
+	if s.held.active {
+		err = s.decideHeld(now, segs, o, out)
+	} else {
+		gate := s.enterGate()
 		for _, i := range order {
 			s.e.table.Shard(i).Lock()
 		}
-	}
-	err = s.decideHeld(now, segs, o, out)
-	if !s.held.active {
+		err = s.decideHeld(now, segs, o, out)
 		for _, i := range order {
 			s.e.table.Shard(i).Unlock()
 		}
+		s.leaveGate(gate)
 	}
 	if err != nil {
 		return 0, err
@@ -117,6 +119,10 @@ func (c *chain) forget(n int) {
 
 // decideHeld decides and charges with all shards locked.
 func (s *Session) decideHeld(now int64, segs []Segment, o *Options, out []Decision) error {
+	if s.e.sealed.Load() {
+		s.refused = true
+		return ErrSealed
+	}
 	ok, err := s.planAll(now, segs, 0, o, out)
 	if err != nil {
 		return err

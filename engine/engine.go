@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/shard"
@@ -49,12 +50,22 @@ type Engine struct {
 	logMaxEntries int
 	topK          int
 	tops          tops
+
+	// maxBytes and evict are the bound of a table that decides.
+	maxBytes int64
+	evict    bool
+
+	// replica is nil for an engine on its own. sealed is read with a shard's
+	// lock held: a session refuses to decide while it is true.
+	replica *Replica
+	sealed  atomic.Bool
 }
 
 // New returns an engine. Run must be called for expired keys to be reaped and
 // the clock to follow wall time.
 func New(c Config) *Engine {
-	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK}
+	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
+		maxBytes: c.MaxBytes, evict: c.Evict}
 	if e.clock == nil {
 		e.clock = NewClock()
 	}
@@ -128,11 +139,29 @@ func (e *Engine) Run(ctx context.Context) {
 				sweep.Reset(pace)
 			}
 		case <-discipline.C:
-			e.clock.Discipline()
+			if e.replica == nil {
+				e.clock.Discipline()
+			}
+			e.collectLimits()
 		case <-decay.C:
 			e.decayTop()
 		}
 	}
+}
+
+// collectLimits forgets limits that no key and no session uses any more.
+func (e *Engine) collectLimits() {
+	idle := e.limits.idle()
+	if len(idle) == 0 {
+		return
+	}
+	// A limit that was idle before is in no record; only an undo record made
+	// until now can name it.
+	var kept map[uint32]bool
+	if e.replica != nil {
+		kept = e.replica.limitsInUndo()
+	}
+	e.limits.drop(idle, kept)
 }
 
 // sweep reaps shard i, and goes on with the next ones, up to sweepBusy, while

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 
+	"github.com/puzpuzpuz/xsync/v3"
+
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -10,6 +12,7 @@ import (
 type held struct {
 	active bool
 	shards []int
+	gate   *xsync.RToken
 }
 
 // Hold locks the shards of all keys until Unhold, so that the commands in
@@ -25,10 +28,26 @@ func (s *Session) Hold(keys [][]byte) {
 	}
 	slices.Sort(h.shards)
 	h.shards = slices.Compact(h.shards)
+	h.gate = s.enterGate()
 	for _, i := range h.shards {
 		s.e.table.Shard(i).Lock()
 	}
 	h.active = true
+}
+
+// enterGate begins an operation on several keys, which no cut may tear;
+// leaveGate ends it.
+func (s *Session) enterGate() *xsync.RToken {
+	if s.e.replica == nil {
+		return nil
+	}
+	return s.e.replica.gate.RLock()
+}
+
+func (s *Session) leaveGate(t *xsync.RToken) {
+	if s.e.replica != nil { // t may be nil: see xsync.RBMutex.RLock
+		s.e.replica.gate.RUnlock(t)
+	}
 }
 
 // Unhold ends Hold.
@@ -37,15 +56,31 @@ func (s *Session) Unhold() {
 	for _, i := range s.held.shards {
 		s.e.table.Shard(i).Unlock()
 	}
+	s.leaveGate(s.held.gate)
 }
 
-// lock locks shard i unless the session already holds it, and returns it.
-func (s *Session) lock(i int) *shard.Shard {
-	sh := s.e.table.Shard(i)
+// lock locks shard i unless the session already holds it, and returns it. ok
+// is false on a node that does not decide now; the shard is not locked then.
+func (s *Session) lock(i int) (sh *shard.Shard, ok bool) {
+	sh = s.e.table.Shard(i)
 	if !s.held.active {
 		sh.Lock()
 	}
-	return sh
+	if s.e.sealed.Load() {
+		s.unlock(sh)
+		s.refused = true
+		return nil, false
+	}
+	return sh, true
+}
+
+// Refused tells whether, since the last call of Refused, an operation found
+// the engine sealed and did nothing: results without an error, such as those
+// of Exists, mean nothing then.
+func (s *Session) Refused() bool {
+	r := s.refused
+	s.refused = false
+	return r
 }
 
 func (s *Session) unlock(sh *shard.Shard) {

@@ -17,7 +17,10 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 		return Number{}, Number{}, err
 	}
 	hash := s.e.table.Hash(key)
-	sh := s.lock(s.e.table.Index(hash))
+	sh, ok := s.lock(s.e.table.Index(hash))
+	if !ok {
+		return Number{}, Number{}, ErrSealed
+	}
 	defer s.unlock(sh)
 
 	p := plan{it: it, hash: hash, key: key}

@@ -29,8 +29,9 @@ type interned struct {
 	rule
 	id uint32
 	// refs counts the records that carry id and the sessions that cache it.
-	// Only collect, under interner.mu, acts on 0.
 	refs atomic.Int64
+	// asked, guarded by interner.mu, is set by acquire and cleared by idle.
+	asked bool
 }
 
 // interner maps limits to the 4-byte ids that records carry and back. An id is
@@ -43,8 +44,8 @@ type interner struct {
 	byLimit map[Limit]*interned
 	free    []uint32
 	next    uint32
-	// collectNext is the size at which unused limits are collected again:
-	// twice what the last collection left, so the work stays linear.
+	// collectNext is the size at which unused limits are looked for again:
+	// twice what the last look left, so the work stays linear.
 	collectNext int
 }
 
@@ -65,16 +66,15 @@ func (in *interner) acquire(l Limit) (*interned, error) {
 	defer in.mu.Unlock()
 	if it := in.byLimit[l]; it != nil {
 		it.refs.Add(1)
+		it.asked = true
 		return it, nil
-	}
-	if len(in.byLimit) >= in.collectNext {
-		in.collect()
 	}
 	if len(in.byLimit) >= maxInterned {
 		return nil, ErrTooManyLimits
 	}
 	it := &interned{rule: compile(l), id: in.takeID()}
 	it.refs.Store(1)
+	it.asked = true
 	in.byLimit[l] = it
 	in.slot(it.id).Store(it)
 	return it, nil
@@ -102,17 +102,37 @@ func (in *interner) slot(id uint32) *atomic.Pointer[interned] {
 	return &chunk[id%internChunk]
 }
 
-// collect drops the limits nobody refers to. It must be called with mu held:
-// a count of 0 can only rise again through acquire.
-func (in *interner) collect() {
-	for l, it := range in.byLimit {
+// idle returns the limits that nobody refers to, once there are enough limits
+// to make collecting worth it.
+func (in *interner) idle() []*interned {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.byLimit) < in.collectNext {
+		return nil
+	}
+	var found []*interned
+	for _, it := range in.byLimit {
 		if it.refs.Load() == 0 {
-			delete(in.byLimit, l)
+			it.asked = false
+			found = append(found, it)
+		}
+	}
+	in.collectNext = min(max(2*(len(in.byLimit)-len(found)), collectAt), maxInterned)
+	return found
+}
+
+// drop forgets those of the idle limits that nobody has asked for since and
+// that are not kept: an undo record names a limit without referring to it.
+func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, it := range idle {
+		if !it.asked && it.refs.Load() == 0 && !kept[it.id] {
+			delete(in.byLimit, it.limit)
 			in.slot(it.id).Store(nil)
 			in.free = append(in.free, it.id)
 		}
 	}
-	in.collectNext = min(max(2*len(in.byLimit), collectAt), maxInterned)
 }
 
 // release gives back a reference held by a record.

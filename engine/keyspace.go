@@ -10,10 +10,13 @@ import (
 const noExpiry = math.MaxInt64
 
 // visit runs fn on the live entry of key, with its shard locked, and tells
-// whether there was one.
+// whether there was one. On a sealed engine there is none: see Refused.
 func (s *Session) visit(now int64, key []byte, fn func(sh *shard.Shard, ent shard.Entry)) bool {
 	hash := s.e.table.Hash(key)
-	sh := s.lock(s.e.table.Index(hash))
+	sh, ok := s.lock(s.e.table.Index(hash))
+	if !ok {
+		return false
+	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
 	if !ok || ent.Expired(now) {

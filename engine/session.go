@@ -17,6 +17,8 @@ type Session struct {
 	e     *Engine
 	rules [ruleCacheSize]*interned
 	held  held
+	// refused is set when an operation met a sealed engine.
+	refused bool
 	top   *sketches
 	// chain is the scratch space of DecideAll, kept out of the stack frame
 	// of Decide.
@@ -73,7 +75,7 @@ func (l Limit) cacheIndex() uint64 {
 // the call passes and is not a peek, charges them: one visit to one shard.
 // Cost 0 is a peek, a negative cost a refund. Errors: an invalid limit,
 // ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
-// ErrLogFull, ErrTooManyLimits; nothing is changed then.
+// ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
 func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options) (Decision, error) {
 	it, err := s.rule(l)
 	if err != nil {
@@ -81,7 +83,10 @@ func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options)
 	}
 	hash := s.e.table.Hash(key)
 	i := s.e.table.Index(hash)
-	sh := s.lock(i)
+	sh, ok := s.lock(i)
+	if !ok {
+		return Decision{}, ErrSealed
+	}
 	var p plan
 	err = s.plan(&p, sh, hash, key, it, now, cost, o)
 	if err == nil && p.write {

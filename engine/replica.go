@@ -1,0 +1,278 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/puzpuzpuz/xsync/v3"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// ErrSealed is returned by a session of an engine whose table follows another
+// node's decisions: nothing was executed, and the leader has to be asked.
+var ErrSealed = errors.New("this node does not decide now")
+
+// Replica replicates an engine's table. It decides first and replicates
+// effects: sessions change the table at once and mark keys dirty; Cut collects
+// the current state of every dirty key as one batch for the log; elsewhere
+// Apply replaces those keys. What is cut and not yet committed can be undone.
+//
+// A new replica is sealed: sessions refuse to decide. Lead opens the table,
+// Depose seals it again and takes back what is not committed, so that on every
+// node, at any time, table = applied log prefix + own uncommitted effects.
+//
+// Its exported methods down to Restore are called by the log, one at a time.
+type Replica struct {
+	e     *Engine
+	hooks Hooks
+
+	// gate is held shared by operations on several keys and exclusively by
+	// Cut, so that no cut tears them. Single-key decisions never touch it.
+	gate *xsync.RBMutex
+
+	// open is the ticket of the batch that the next Cut will take.
+	open atomic.Uint64
+
+	// mu guards inflight against Persist of a snapshot.
+	mu sync.Mutex
+	// inflight are the batches cut and not committed, oldest first.
+	inflight []*cut
+}
+
+// Hooks are what a Replica tells the front. They must not block.
+type Hooks struct {
+	// Committed reports that the effects of every ticket up to ticket are
+	// committed.
+	Committed func(ticket uint64)
+	// Clean reports that no effect up to ticket is uncommitted, and that only
+	// this node's belief in its leadership says that it may answer from them.
+	Clean func(ticket uint64)
+	// Led and Deposed report that sessions may decide from now on, and that
+	// they may not; of tickets up to ticket that are not committed the
+	// outcome is unknown.
+	Led     func()
+	Deposed func(ticket uint64)
+}
+
+// cut is one batch in flight.
+type cut struct {
+	seq    uint64
+	ticket uint64
+	undo   []shardUndo
+}
+
+// shardUndo is what one shard's dirty keys were before the batch.
+type shardUndo struct {
+	shard int
+	undo  shard.Undo
+}
+
+// Replicate makes e a replica; it must be called before the first session.
+func (e *Engine) Replicate(h Hooks) *Replica {
+	r := &Replica{e: e, hooks: h, gate: xsync.NewRBMutex()}
+	r.open.Store(1)
+	e.replica = r
+	e.sealed.Store(true)
+	e.table.SetLimit(0, false) // only the leader evicts
+	return r
+}
+
+// Ticket returns the ticket under which an effect that has been decided by now
+// will be committed, or an earlier one.
+func (r *Replica) Ticket() uint64 { return r.open.Load() }
+
+// Lead opens the table for decisions; clock is the cluster clock to go on
+// from.
+func (r *Replica) Lead(_ uint64, clock int64) {
+	e := r.e
+	e.clock.Set(clock)
+	for i := range e.table.Shards() {
+		sh := e.table.Shard(i)
+		sh.Lock()
+		sh.SetJournal(true)
+		sh.Unlock()
+	}
+	e.table.SetLimit(e.maxBytes, e.evict)
+	e.sealed.Store(false)
+	r.hooks.Led()
+}
+
+// Cut encodes the current state of every dirty key, as one atomic step with
+// respect to operations on several keys. ok is false when nothing is dirty.
+func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
+	enc := newEncoder(r.e.limits, max)
+	r.gate.Lock()
+	// Whoever decides from here on may miss the capture of its shard, and
+	// takes the next ticket.
+	ticket := r.open.Add(1) - 1
+	c := &cut{seq: seq, ticket: ticket}
+	for i := range r.e.table.Shards() {
+		sh := r.e.table.Shard(i)
+		sh.Lock()
+		if sh.Dirty() {
+			undo := sh.Cut(func(key []byte, ent shard.Entry, present bool) {
+				if present {
+					enc.put(ent.Image())
+				} else {
+					enc.remove(key)
+				}
+			})
+			c.undo = append(c.undo, shardUndo{i, undo})
+		}
+		sh.Unlock()
+	}
+	r.mu.Lock()
+	defer r.gate.Unlock()
+	defer r.mu.Unlock()
+	switch n := len(r.inflight); {
+	case len(c.undo) > 0:
+		r.inflight = append(r.inflight, c)
+		return enc.finish(), true
+	case n > 0:
+		r.inflight[n-1].ticket = ticket
+	default:
+		r.hooks.Clean(ticket)
+	}
+	return nil, false
+}
+
+// Committed forgets how to undo the batches up to seq.
+func (r *Replica) Committed(seq uint64) {
+	ticket := uint64(0)
+	r.mu.Lock()
+	for len(r.inflight) > 0 && r.inflight[0].seq <= seq {
+		ticket = r.inflight[0].ticket
+		r.inflight[0] = nil
+		r.inflight = r.inflight[1:]
+	}
+	r.mu.Unlock()
+	if ticket > 0 {
+		r.hooks.Committed(ticket)
+	}
+}
+
+// Depose seals the table and takes back every effect that is not committed,
+// newest first.
+func (r *Replica) Depose(uint64) {
+	e := r.e
+	e.sealed.Store(true)
+	// A session that was past its look at the seal holds its shard's lock or
+	// the gate; taking both lets it finish.
+	r.gate.Lock()
+	ticket := r.open.Add(1) - 1
+	r.gate.Unlock()
+	e.table.SetLimit(0, false)
+
+	r.mu.Lock()
+	inflight := r.inflight
+	r.inflight = nil
+	r.mu.Unlock()
+	batches := make([][]shard.Undo, e.table.Shards())
+	for _, c := range inflight {
+		for _, u := range c.undo {
+			batches[u.shard] = append(batches[u.shard], u.undo)
+		}
+	}
+	now := e.clock.Now()
+	for i := range batches {
+		sh := e.table.Shard(i)
+		sh.Lock()
+		undos := append(batches[i], sh.Cut(nil))
+		sh.SetJournal(false)
+		for j := len(undos) - 1; j >= 0; j-- {
+			r.takeBack(sh, undos[j], now)
+		}
+		sh.Unlock()
+	}
+	r.hooks.Deposed(ticket)
+}
+
+// takeBack restores what the keys of one round were before it. The shard's
+// lock must be held, its journal off.
+func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
+	u.Walk(func(im shard.Image, present bool) bool {
+		if err := r.replace(sh, im, present, now); err != nil {
+			// Nothing bounds a sealed table, and every image was a valid entry.
+			panic("engine: undo: " + err.Error())
+		}
+		return true
+	})
+}
+
+// replace makes the entry of im.Key what im says, or absent. im.Meta is an
+// interned limit's id; the entry takes a reference of its own.
+func (r *Replica) replace(sh *shard.Shard, im shard.Image, present bool, now int64) error {
+	hash := r.e.table.Hash(im.Key)
+	if present {
+		r.e.limits.get(im.Meta).refs.Add(1)
+		return sh.Put(hash, im, now)
+	}
+	if ent, ok := sh.Find(hash, im.Key); ok {
+		sh.Delete(ent)
+	}
+	return nil
+}
+
+// Apply replaces the keys of a committed batch. clock is the cluster clock at
+// its cut; what has expired by it is still applied, and reaped in its time.
+func (r *Replica) Apply(payloads [][]byte, clock int64) error {
+	r.e.clock.Set(clock)
+	for _, p := range payloads {
+		if err := r.apply(p, clock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply applies one payload.
+func (r *Replica) apply(payload []byte, now int64) error {
+	var dict []*interned
+	defer func() {
+		for _, it := range dict {
+			it.refs.Add(-1)
+		}
+	}()
+	return decodeEffects(payload, func(l Limit) error {
+		it, err := r.e.limits.acquire(l)
+		dict = append(dict, it)
+		return err
+	}, func(ef effect) error {
+		if ef.limit >= 0 {
+			ef.image.Meta = dict[ef.limit].id
+		}
+		sh := r.e.table.At(r.e.table.Hash(ef.image.Key))
+		sh.Lock()
+		defer sh.Unlock()
+		return r.replace(sh, ef.image, ef.limit >= 0, now)
+	})
+}
+
+// limitsInUndo returns the ids of the limits that undo records name.
+func (r *Replica) limitsInUndo() map[uint32]bool {
+	kept := make(map[uint32]bool)
+	keep := func(im shard.Image, present bool) bool {
+		if present {
+			kept[im.Meta] = true
+		}
+		return true
+	}
+	token := r.gate.RLock()
+	defer r.gate.RUnlock(token)
+	r.mu.Lock()
+	for _, c := range r.inflight {
+		for _, u := range c.undo {
+			u.undo.Walk(keep)
+		}
+	}
+	r.mu.Unlock()
+	for i := range r.e.table.Shards() {
+		sh := r.e.table.Shard(i)
+		sh.Lock()
+		sh.Pending().Walk(keep)
+		sh.Unlock()
+	}
+	return kept
+}

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// node is an engine with its replica and what the hooks have said.
+type node struct {
+	e         *Engine
+	r         *Replica
+	s         *Session
+	committed uint64
+	clean     uint64
+	deposed   uint64
+}
+
+func newNode(t *testing.T, c Config) *node {
+	n := &node{e: New(c)}
+	n.r = n.e.Replicate(Hooks{
+		Committed: func(ticket uint64) { n.committed = ticket },
+		Clean:     func(ticket uint64) { n.clean = ticket },
+		Led:       func() {},
+		Deposed:   func(ticket uint64) { n.deposed = ticket },
+	})
+	n.s = n.e.NewSession()
+	t.Cleanup(n.s.Close)
+	return n
+}
+
+// table returns the live state as text, by key.
+func (n *node) table(now int64) map[string]string {
+	out := make(map[string]string)
+	for i := range n.e.table.Shards() {
+		sh := n.e.table.Shard(i)
+		sh.Lock()
+		sh.Each(func(ent shard.Entry) {
+			if !ent.Expired(now) {
+				out[string(ent.Key())] = fmt.Sprintf("%+v until %d: %x", n.e.limits.get(ent.Meta()).limit, ent.Deadline(), ent.State())
+			}
+		})
+		sh.Unlock()
+	}
+	return out
+}
+
+// act makes one random operation of any kind, on a few keys.
+func (n *node) act(rnd *rand.Rand, now int64) {
+	key := func() []byte { return fmt.Appendf(nil, "key:%d", rnd.IntN(40)) }
+	limit := func() Limit {
+		return Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
+	}
+	switch rnd.IntN(12) {
+	case 0:
+		n.s.Delete(now, key())
+	case 1:
+		_, _, _ = n.s.Acquire(now, key(), 5, minute, fmt.Appendf(nil, "id%d", rnd.IntN(9)), 1)
+	case 2:
+		_, _ = n.s.Release(now, key(), fmt.Appendf(nil, "id%d", rnd.IntN(9)))
+	case 3:
+		_, _, _ = n.s.IncrEx(now, key(), &IncrOptions{By: Integer(rnd.Int64N(5)), TTL: minute})
+	case 4:
+		_, _ = n.s.Decide(now, key(), limit(), -rnd.Int64N(5), &Options{})
+	case 5, 6:
+		segs := chainOf(Segment{[]byte("chain:a"), limit(), 1}, Segment{[]byte("chain:b"), limit(), 1})
+		_, _ = n.s.DecideAll(now, segs, &Options{}, make([]Decision, 2))
+	default:
+		_, _ = n.s.Decide(now, key(), limit(), 1+rnd.Int64N(3), &Options{Force: rnd.IntN(9) == 0})
+	}
+}
+
+// cutAll cuts and returns a batch, or nil.
+func (n *node) cut(seq uint64) [][]byte {
+	parts, ok := n.r.Cut(seq, 512)
+	if !ok {
+		return nil
+	}
+	return parts
+}
+
+func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(7, seed))
+		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+		now := start
+		leader.r.Lead(1, now)
+		var seq uint64
+		var pending [][][]byte
+		commit := func(n int) {
+			for range n {
+				require.NoError(t, follower.r.Apply(pending[0], now))
+				pending = pending[1:]
+				leader.r.Committed(seq - uint64(len(pending)))
+			}
+		}
+		for range 400 {
+			now += rnd.Int64N(3 * second)
+			leader.act(rnd, now)
+			if rnd.IntN(5) == 0 {
+				if parts := leader.cut(seq + 1); parts != nil {
+					seq++
+					pending = append(pending, parts)
+				}
+			}
+			if len(pending) > 0 && rnd.IntN(6) == 0 {
+				commit(1 + rnd.IntN(len(pending)))
+			}
+			if rnd.IntN(40) == 0 {
+				leader.e.table.SweepAll(now)
+				follower.e.table.SweepAll(now)
+			}
+		}
+
+		// A snapshot taken now holds what is committed, and nothing else.
+		var snap bytes.Buffer
+		leader.e.clock.Set(now)
+		require.NoError(t, leader.r.Snapshot().Persist(&snap))
+		restored := newNode(t, Config{Shards: 2})
+		decide := func() map[string]string { return follower.table(now + second) }
+		require.NoError(t, restored.r.Restore(&snap, now))
+		require.Equal(t, decide(), restored.table(now+second), "snapshot, seed %d", seed)
+
+		if seed%2 == 0 {
+			leader.r.Depose(1)
+			require.Equal(t, decide(), leader.table(now+second), "deposed, seed %d", seed)
+			_, err := leader.s.Decide(now, []byte("k"), perMinute(Token, 5), 1, &Options{})
+			require.ErrorIs(t, err, ErrSealed)
+			require.False(t, leader.s.Exists(now, []byte("key:1")))
+			require.True(t, leader.s.Refused())
+			// What was in flight may still have made it.
+			for _, parts := range pending {
+				require.NoError(t, follower.r.Apply(parts, now))
+				require.NoError(t, leader.r.Apply(parts, now))
+			}
+		} else {
+			if parts := leader.cut(seq + 1); parts != nil {
+				seq++
+				pending = append(pending, parts)
+			}
+			commit(len(pending))
+		}
+		require.Equal(t, decide(), leader.table(now+second), "seed %d", seed)
+	}
+}
+
+func TestTicketsCoverWhatWasDecidedBefore(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Lead(1, start)
+	decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{})
+	ticket := n.r.Ticket()
+	require.NotNil(t, n.cut(1))
+	later := n.r.Ticket()
+	require.Greater(t, later, ticket)
+	require.Nil(t, n.cut(2), "nothing is dirty")
+	require.Zero(t, n.committed)
+	n.r.Committed(1)
+	require.Equal(t, later, n.committed, "a clean cut joins the batch in flight")
+	ticket = n.r.Ticket()
+	require.Nil(t, n.cut(2))
+	require.Equal(t, ticket, n.clean)
+	n.r.Depose(1)
+	require.Greater(t, n.deposed, ticket)
+}
+
+func TestUndoKeepsTheLimitsItNames(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Lead(1, start)
+	before := Limit{Limit: 77, Period: minute}
+	decide(t, n.s, start, "k", before, 7, Options{})
+	n.cut(1)
+	n.r.Committed(1)
+	decide(t, n.s, start, "k", Limit{Limit: 78, Period: minute}, 1, Options{})
+	for i := range int64(4 * collectAt) {
+		decide(t, n.s, start, "other", Limit{Limit: 1000 + i, Period: minute}, 0, Options{})
+		if i%collectAt == 0 {
+			n.e.collectLimits()
+		}
+	}
+	n.r.Depose(1)
+	n.r.Lead(2, start)
+	x, ok := n.s.Explain(start, []byte("k"))
+	require.True(t, ok)
+	require.Equal(t, before, x.Limit)
+	require.Equal(t, int64(7), x.Used)
+}
+
+func FuzzDecodeEffects(f *testing.F) {
+	enc := newEncoder(newInterner(), 1<<10)
+	it, err := enc.limits.acquire(perMinute(Sliding, 5))
+	require.NoError(f, err)
+	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
+	enc.remove([]byte("gone"))
+	f.Add(enc.finish()[0])
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		n := newNode(t, Config{Shards: 1})
+		_ = n.r.apply(payload, start)
+	})
+}

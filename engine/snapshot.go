@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// A snapshot is a sequence of chunks, each a uvarint with its length and a
+// payload as in effects.go without deletions, and a length of 0 at the end.
+const (
+	// snapshotChunk is about how large a chunk is.
+	snapshotChunk = 256 << 10
+	// snapshotMost bounds what is read as one chunk: the largest single
+	// record is below 400 KiB.
+	snapshotMost = 1 << 20
+)
+
+// Snapshot writes the committed state of a replica's table.
+type Snapshot struct{ r *Replica }
+
+// Snapshot returns at once. Effects that are committed while Persist runs may
+// be part of what it writes: replaying the log over it replaces each key by
+// its last state either way.
+func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r} }
+
+// Persist writes the snapshot to w, holding one shard at a time.
+func (s *Snapshot) Persist(w io.Writer) error {
+	bw := bufio.NewWriterSize(w, snapshotChunk)
+	now := s.r.e.clock.Now()
+	for i := range s.r.e.table.Shards() {
+		for _, chunk := range s.r.committed(i, now) {
+			if err := writeChunk(bw, chunk); err != nil {
+				return fmt.Errorf("write snapshot: %w", err)
+			}
+		}
+	}
+	if err := writeChunk(bw, nil); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return bw.Flush()
+}
+
+func writeChunk(w *bufio.Writer, chunk []byte) error {
+	var length [binary.MaxVarintLen64]byte
+	if _, err := w.Write(length[:binary.PutUvarint(length[:], uint64(len(chunk)))]); err != nil {
+		return err
+	}
+	_, err := w.Write(chunk)
+	return err
+}
+
+// committed encodes the committed state of shard i: what is there, with what
+// is not committed taken back.
+func (r *Replica) committed(i int, now int64) [][]byte {
+	enc := newEncoder(r.e.limits, snapshotChunk)
+	// No Cut may be between taking a shard's undo records and putting them
+	// among those in flight.
+	token := r.gate.RLock()
+	defer r.gate.RUnlock(token)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sh := r.e.table.Shard(i)
+	sh.Lock()
+	defer sh.Unlock()
+
+	// The oldest record of a key, walked last, is its committed state.
+	before := make(map[string]*shard.Image)
+	keep := func(im shard.Image, present bool) bool {
+		before[string(im.Key)] = nil
+		if present {
+			before[string(im.Key)] = &im
+		}
+		return true
+	}
+	sh.Pending().Walk(keep)
+	for j := len(r.inflight) - 1; j >= 0; j-- {
+		for _, u := range r.inflight[j].undo {
+			if u.shard == i {
+				u.undo.Walk(keep)
+			}
+		}
+	}
+	sh.Each(func(ent shard.Entry) {
+		if _, dirty := before[string(ent.Key())]; !dirty && !ent.Expired(now) {
+			enc.put(ent.Image())
+		}
+	})
+	for _, im := range before {
+		if im != nil && im.Deadline >= now {
+			enc.put(*im)
+		}
+	}
+	return enc.finish()
+}
+
+// Restore replaces the table by a snapshot. clock is the cluster clock of the
+// last entry applied.
+func (r *Replica) Restore(src io.Reader, clock int64) error {
+	r.e.table.Reset()
+	r.e.clock.Set(clock)
+	br := bufio.NewReaderSize(src, snapshotChunk)
+	for {
+		n, err := binary.ReadUvarint(br)
+		if err != nil {
+			return fmt.Errorf("read snapshot: %w", noEOF(err))
+		}
+		if n == 0 {
+			return nil
+		}
+		if n > snapshotMost {
+			return fmt.Errorf("read snapshot: %w: chunk of %d bytes", ErrEffects, n)
+		}
+		chunk := make([]byte, n)
+		if _, err := io.ReadFull(br, chunk); err != nil {
+			return fmt.Errorf("read snapshot: %w", noEOF(err))
+		}
+		if err := r.apply(chunk, clock); err != nil {
+			return fmt.Errorf("read snapshot: %w", err)
+		}
+	}
+}
+
+// noEOF tells a snapshot that ends too early from one that ends.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
