@@ -2,13 +2,15 @@ package raftlog
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,7 +20,16 @@ import (
 )
 
 // testTimeouts are short enough for tests and long enough for a busy machine.
-var testTimeouts = Timeouts{Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, Lease: 150 * time.Millisecond}
+var testTimeouts = Timeouts{Heartbeat: 500 * time.Millisecond, Election: 500 * time.Millisecond, Lease: 400 * time.Millisecond}
+
+// TestMain lets more tests run at once than there are processors: they mostly wait for timeouts.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+		flag.Set("test.parallel", "6")
+	}
+	os.Exit(m.Run())
+}
 
 const patience = 15 * time.Second
 
@@ -26,9 +37,15 @@ const patience = 15 * time.Second
 type testCluster struct {
 	t     *testing.T
 	nodes []*testNode
-	links map[[2]int]*linkfault.Proxy // [from, to]
 	log   *slog.Logger
+	links map[[2]int]*linkfault.Proxy // [from, to]
+
+	// mu guards via, which dials read while further nodes are added.
+	mu  sync.Mutex
+	via map[string]string // "from addr" -> proxy
 }
+
+var nodeIPs atomic.Uint32
 
 type testNode struct {
 	c     *testCluster
@@ -43,9 +60,9 @@ type testNode struct {
 
 // newCluster starts size nodes that found a cluster together; configure may change each node's configuration.
 func newCluster(t *testing.T, size int, configure func(n int, c *Config)) *testCluster {
-	c := &testCluster{t: t, links: map[[2]int]*linkfault.Proxy{}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	c := &testCluster{t: t, links: map[[2]int]*linkfault.Proxy{}, via: map[string]string{}, log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("RAFTLOG_TEST_LOG") != "" {
-		c.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	var join []string
 	for range size {
@@ -69,7 +86,9 @@ func newCluster(t *testing.T, size int, configure func(n int, c *Config)) *testC
 
 // reserve makes a node with an address, not started.
 func (c *testCluster) reserve() *testNode {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	// An IP of its own, so that nothing else takes the port while the node is down.
+	ip := os.Getpid()<<8 + int(nodeIPs.Add(1))
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+ip>>16%254, ip>>8%256, 1+ip%254))
 	require.NoError(c.t, err)
 	ln.Close()
 	n := &testNode{c: c, n: len(c.nodes), addr: ln.Addr().String()}
@@ -79,6 +98,9 @@ func (c *testCluster) reserve() *testNode {
 			require.NoError(c.t, err)
 			c.t.Cleanup(func() { p.Close() })
 			c.links[[2]int{pair[0].n, pair[1].n}] = p
+			c.mu.Lock()
+			c.via[pair[0].addr+" "+pair[1].addr] = p.Addr()
+			c.mu.Unlock()
 		}
 	}
 	n.cfg = Config{
@@ -102,11 +124,11 @@ func (n *testNode) open() error {
 	ln, err := net.Listen("tcp", n.addr)
 	require.NoError(n.c.t, err)
 	n.mux, err = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		for _, o := range n.c.nodes {
-			if o.addr == addr && o != n {
-				addr = n.c.links[[2]int{n.n, o.n}].Addr()
-			}
+		n.c.mu.Lock()
+		if p, ok := n.c.via[n.addr+" "+addr]; ok {
+			addr = p
 		}
+		n.c.mu.Unlock()
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
 	}})

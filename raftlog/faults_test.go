@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,7 @@ func faulty(disks []*faultyLog) func(int, *Config) {
 }
 
 func TestDiskErrorStopsLeader(t *testing.T) {
+	t.Parallel()
 	disks := make([]*faultyLog, 3)
 	c := newCluster(t, 3, faulty(disks))
 	l := c.leader()
@@ -77,6 +79,7 @@ func TestDiskErrorStopsLeader(t *testing.T) {
 }
 
 func TestDiskErrorStopsFollower(t *testing.T) {
+	t.Parallel()
 	disks := make([]*faultyLog, 3)
 	c := newCluster(t, 3, faulty(disks))
 	l := c.leader()
@@ -91,6 +94,7 @@ func TestDiskErrorStopsFollower(t *testing.T) {
 
 // A leader whose disk hangs goes on sending heartbeats; the watchdog ends that.
 func TestHangingDiskEndsLeadership(t *testing.T) {
+	t.Parallel()
 	disks := make([]*faultyLog, 3)
 	c := newCluster(t, 3, faulty(disks))
 	l := c.leader()
@@ -108,6 +112,7 @@ func TestHangingDiskEndsLeadership(t *testing.T) {
 
 // A crash in the middle of a batch of many parts leaves none of it behind.
 func TestTornBatch(t *testing.T) {
+	t.Parallel()
 	disks := make([]*faultyLog, 3)
 	c := newCluster(t, 3, func(n int, cfg *Config) {
 		faulty(disks)(n, cfg)
@@ -144,6 +149,7 @@ func TestTornBatch(t *testing.T) {
 // The newest bolt meta page is torn by a power loss: the last commit is gone, the rest is not, and the leader sends it
 // again.
 func TestTornLogFile(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.write("k", 20)
@@ -178,6 +184,7 @@ func tearMeta(t *testing.T, path string) {
 }
 
 func TestBothMetaPagesTorn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	n.set("a", "1")
@@ -196,6 +203,7 @@ func TestBothMetaPagesTorn(t *testing.T) {
 }
 
 func TestDataDirIsLocked(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	other := c.reserve()
@@ -205,6 +213,7 @@ func TestDataDirIsLocked(t *testing.T) {
 
 // A follower's machine that hangs must not hang Close, although Raft's futures then never return.
 func TestCloseWithHangingMachine(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	n.set("a", "1")
@@ -222,6 +231,7 @@ func TestCloseWithHangingMachine(t *testing.T) {
 }
 
 func TestUnknownVersionsStopTheNode(t *testing.T) {
+	t.Parallel()
 	t.Run("entry", func(t *testing.T) {
 		c := newCluster(t, 1, nil)
 		n := c.leader()
@@ -272,6 +282,7 @@ func TestUnknownVersionsStopTheNode(t *testing.T) {
 
 // Terms do not run away while a node is cut off: pre-vote works with the wrapped transport.
 func TestPreVote(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	f := c.nodes[(l.n+1)%3]
@@ -286,6 +297,7 @@ func TestPreVote(t *testing.T) {
 
 // Raft hands its heartbeat handler to the transport, which must not use it.
 func TestHeartbeatsAreSerial(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	a := c.leader()
 	b := c.reserve()
@@ -302,6 +314,7 @@ func TestHeartbeatsAreSerial(t *testing.T) {
 
 // Fast flapping: links come and go under load, and in the end all agree.
 func TestFlappingLinks(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	stop := time.Now().Add(4 * time.Second)
 	done := make(chan struct{})
@@ -334,4 +347,38 @@ func TestFlappingLinks(t *testing.T) {
 		n.m.mu.Unlock()
 	}
 	require.NotZero(t, deposed, "no leader was ever deposed")
+}
+
+// Answers that Raft no longer reads must not block the pipeline: see transport.AppendEntriesPipeline.
+func TestPipelineDoesNotDeadlock(t *testing.T) {
+	t.Parallel()
+	var trans [2]transport
+	for i := range trans {
+		m := testMux(t, nil, nil)
+		var err error
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		defer trans[i].Close()
+	}
+	go func() {
+		for rpc := range trans[1].Consumer() {
+			rpc.Respond(&raft.AppendEntriesResponse{Success: false}, nil)
+		}
+	}()
+	p, err := trans[0].AppendEntriesPipeline("b", trans[1].LocalAddr())
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 10 {
+			_, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{})
+			require.NoError(t, err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the pipeline is stuck")
+	}
+	require.NoError(t, p.Close())
 }

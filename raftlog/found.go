@@ -57,14 +57,14 @@ func (g *Group) settled() bool {
 	servers, _ := g.configuration()
 	s, ok := findServer(servers, g.cfg.NodeID)
 	if ok && string(s.Address) == g.cfg.Advertise {
-		return !g.fresh || len(servers) == 1
+		return true
 	}
 	return len(servers) > 0 && len(g.cfg.Join) == 0
 }
 
 // tryJoin asks each peer to be taken in.
 func (g *Group) tryJoin(ctx context.Context) bool {
-	m := memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise, Fresh: g.fresh}
+	m := memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise, DataID: g.dataID}
 	for _, addr := range g.cfg.Join {
 		if addr == g.cfg.Advertise {
 			continue

@@ -25,7 +25,7 @@ type Group struct {
 	control  net.Listener
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
 	founders founders
-	fresh    bool // the data directory was empty when the group was opened
+	dataID   string // names the data directory's content
 
 	cur    atomic.Pointer[instance]
 	ctx    context.Context
@@ -141,7 +141,7 @@ func (g *Group) start() (err error) {
 		return err
 	}
 	g.fsm.replaying(last)
-	if g.fresh, err = isFresh(in.bolt, cache, files); err != nil {
+	if g.dataID, err = dataID(in.bolt); err != nil {
 		return err
 	}
 	if in.trans, err = newTransport(&g.cfg); err != nil {
@@ -161,12 +161,6 @@ func (g *Group) start() (err error) {
 	g.cur.Store(in)
 	in.wg.Go(func() { g.leadership(ctx, in.raft, seen) })
 	return nil
-}
-
-// isFresh reports whether a node has never taken part in a cluster.
-func isFresh(stable raft.StableStore, logs raft.LogStore, snaps raft.SnapshotStore) (bool, error) {
-	has, err := raft.HasExistingState(logs, stable, snaps)
-	return !has, err
 }
 
 // stopInstance ends one life of Raft. Connections go first: Raft waits for RPCs in progress, and a stalled snapshot

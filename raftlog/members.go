@@ -86,22 +86,16 @@ func (g *Group) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// join takes in a node that asks for it. It may be known already: with its address changed, or without its data. A node
-// that lost its data must not keep its vote: it does not know whom it voted for, nor what it acknowledged.
+// join takes in a node that asks for it. It may be known already: with its address changed, or without its data.
 func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
 	}
 	servers, index := g.configuration()
 	s, known := findServer(servers, m.ID)
-	lost := known && m.Fresh && g.peers.hadData(m.ID)
 	switch {
-	case lost:
-		g.cfg.Logger.Warn("member lost its data; withdrawing its vote until it has caught up", "member", m.ID)
-		if err := g.Remove(ctx, m.ID); err != nil {
-			return err
-		}
-		g.peers.forget(m.ID)
+	case known && g.peers.lost(m.ID, m.DataID):
+		return g.readmit(ctx, m.ID, m.Addr)
 	case known && string(s.Address) == m.Addr:
 		return nil
 	case known && s.Suffrage == raft.Voter:
@@ -111,4 +105,15 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	}
 	g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
 	return g.AddNonvoter(ctx, m.ID, m.Addr)
+}
+
+// readmit makes a member that lost its data begin again as a nonvoter. It must not keep its vote: it knows neither whom it
+// voted for nor what it acknowledged.
+func (g *Group) readmit(ctx context.Context, id, addr string) error {
+	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", id)
+	if err := g.Remove(ctx, id); err != nil {
+		return err
+	}
+	g.peers.forget(id)
+	return g.AddNonvoter(ctx, id, addr)
 }

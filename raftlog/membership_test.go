@@ -2,15 +2,19 @@ package raftlog
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/headgate-io/headgate/raftlog/linkfault"
 	"github.com/stretchr/testify/require"
 )
 
 func TestSingleNodeKeepsItsState(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	n.write("k", 10)
@@ -27,6 +31,7 @@ func TestSingleNodeKeepsItsState(t *testing.T) {
 
 // An old snapshot with newer log beyond it, and the snapshot trigger by bytes.
 func TestSnapshotsAndRestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.SnapshotBytes = 2000 })
 	l := c.leader()
 	l.write("k", 100)
@@ -51,6 +56,7 @@ func TestSnapshotsAndRestart(t *testing.T) {
 
 // A node with nothing joins by snapshot, follows, and is given a vote when it has caught up.
 func TestJoinBySnapshotAndPromote(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.write("k", minTrailing+100)
@@ -98,11 +104,12 @@ func TestJoinBySnapshotAndPromote(t *testing.T) {
 
 // A voter that comes back without its data gets its vote back only after it has caught up.
 func TestVoterWithoutItsData(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.PromoteAfter = 1500 * time.Millisecond })
 	l := c.leader()
 	l.write("k", 20)
 	f := c.nodes[(l.n+1)%3]
-	waitFor(t, "the leader has seen its data", func() bool { return l.g.peers.hadData(f.cfg.NodeID) })
+	waitFor(t, "the leader has seen its data", func() bool { return l.g.peers.lost(f.cfg.NodeID, "other") })
 	f.crash()
 	require.NoError(t, os.RemoveAll(f.cfg.DataDir))
 	f.start()
@@ -120,6 +127,7 @@ func TestVoterWithoutItsData(t *testing.T) {
 }
 
 func TestNodeMovesToAnotherAddress(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.set("a", "1")
@@ -141,6 +149,7 @@ func TestNodeMovesToAnotherAddress(t *testing.T) {
 }
 
 func TestTransfer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.write("k", 10)
@@ -160,6 +169,7 @@ func TestTransfer(t *testing.T) {
 
 // A transfer that fails leaves a leader that goes on where it was.
 func TestFailedTransfer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.set("a", "1")
@@ -179,6 +189,7 @@ func TestFailedTransfer(t *testing.T) {
 }
 
 func TestTransferUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	stop := make(chan struct{})
@@ -211,6 +222,7 @@ func TestTransferUnderLoad(t *testing.T) {
 
 // Two of three nodes are gone for good.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.write("k", 30)
@@ -238,6 +250,7 @@ func TestRecover(t *testing.T) {
 }
 
 func TestRecoverNeedsData(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.reserve()
 	require.NoError(t, makeDir(n.cfg.dir()))
@@ -245,6 +258,7 @@ func TestRecoverNeedsData(t *testing.T) {
 }
 
 func TestGroupsShareAListener(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	cfg := n.cfg
@@ -264,4 +278,118 @@ func TestGroupsShareAListener(t *testing.T) {
 	require.Equal(t, map[string]string{"b": "1"}, m.snapshotTable())
 	_, err = Open(cfg, newMapMachine())
 	require.ErrorIs(t, err, ErrLocked)
+}
+
+// A deposed leader whose uncommitted tail reaches beyond the new leader's snapshot (hashicorp/raft #697): with Raft alone it
+// would fetch that snapshot for ever.
+func TestSnapshotContradictsTail(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.MaxEntry = minMaxEntry })
+	old := c.leader()
+	old.set("a", "1")
+	c.converge()
+	c.isolate(old, linkfault.Faults{Cut: true})
+	var kv []string
+	for i := range 4000 {
+		kv = append(kv, fmt.Sprintf("tail-%04d", i), fmt.Sprintf("%090d", i))
+	}
+	committed := old.g.Status().CommitIndex
+	require.NoError(t, old.m.set(kv...))
+	waitFor(t, "deposed", func() bool { return !old.m.leading() })
+	tail := old.g.Status().LastIndex
+	require.Greater(t, tail, committed+minTrailing+40, "the tail is long enough for this test")
+
+	next := c.leader(old)
+	next.write("b", minTrailing+20)
+	next.g.cur.Load().log.bytes.Store(1 << 40)
+	require.NoError(t, next.g.Snapshot(testContext(t)))
+	s := next.g.Status()
+	require.Less(t, s.SnapshotIndex, tail)
+	before := old.g.cur.Load()
+	c.heal()
+	require.Len(t, c.converge(), 1+minTrailing+20)
+	require.NotSame(t, before, old.g.cur.Load(), "raft was restarted")
+	next.set("c", "1")
+	waitFor(t, "it can lead", func() bool {
+		l := c.leader()
+		return l == old || l.g.Transfer(testContext(t), old.cfg.NodeID) == nil && c.leader() == old
+	})
+	old.set("d", "1")
+	require.Len(t, c.converge(), 3+minTrailing+20)
+}
+
+// What a crash in the middle of installing a snapshot leaves is put right before Raft starts.
+func TestReconcile(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	check := func(t *testing.T, snapIndex, snapTerm uint64, entries []raft.Log) ([]uint64, error) {
+		snaps, err := raft.NewFileSnapshotStore(t.TempDir(), 2, io.Discard)
+		require.NoError(t, err)
+		if snapIndex > 0 {
+			_, trans := raft.NewInmemTransport("x")
+			sink, err := snaps.Create(1, snapIndex, snapTerm, raft.Configuration{}, 1, trans)
+			require.NoError(t, err)
+			_, err = sink.Write(snapshotHeader{}.append(nil))
+			require.NoError(t, err)
+			require.NoError(t, sink.Close())
+		}
+		mem := raft.NewInmemStore()
+		for _, e := range entries {
+			require.NoError(t, mem.StoreLog(&e))
+		}
+		err = reconcile(snaps, &logStore{inner: mem, fatal: func(error) {}}, 0, log)
+		first, _ := mem.FirstIndex()
+		last, _ := mem.LastIndex()
+		return []uint64{first, last}, err
+	}
+	entries := func(first, last, term uint64) (l []raft.Log) {
+		for i := first; i <= last; i++ {
+			l = append(l, raft.Log{Index: i, Term: term})
+		}
+		return l
+	}
+	for name, f := range map[string]struct {
+		snapIndex, snapTerm uint64
+		log                 []raft.Log
+		kept                []uint64
+		err                 error
+	}{
+		"no snapshot":                   {log: entries(1, 9, 1), kept: []uint64{1, 9}},
+		"log goes on from the snapshot": {5, 1, entries(6, 9, 1), []uint64{6, 9}, nil},
+		"log agrees with the snapshot":  {5, 1, entries(3, 9, 1), []uint64{3, 9}, nil},
+		"log contradicts it":            {5, 2, entries(3, 9, 1), []uint64{0, 0}, nil},
+		"log ends before it":            {5, 2, entries(1, 4, 1), []uint64{0, 0}, nil},
+		"gap behind the snapshot":       {5, 2, entries(8, 9, 2), []uint64{8, 9}, ErrGap},
+		"gap without a snapshot":        {0, 0, entries(8, 9, 2), []uint64{8, 9}, ErrGap},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept, err := check(t, f.snapIndex, f.snapTerm, f.log)
+			require.ErrorIs(t, err, f.err)
+			require.Equal(t, f.kept, kept)
+		})
+	}
+}
+
+// A snapshot installed over a log that agrees with it keeps the acknowledged entries beyond.
+func TestDeleteRangeKeepsAcknowledgedEntries(t *testing.T) {
+	mem := raft.NewInmemStore()
+	for i := uint64(1); i <= 9; i++ {
+		require.NoError(t, mem.StoreLog(&raft.Log{Index: i, Term: 1}))
+	}
+	s := &logStore{inner: mem, fatal: func(error) {}}
+	conflict, err := s.snapshotDone(5, 1)
+	require.NoError(t, err)
+	require.False(t, conflict)
+	require.NoError(t, s.DeleteRange(1, 9))
+	first, _ := mem.FirstIndex()
+	last, _ := mem.LastIndex()
+	require.Equal(t, []uint64{6, 9}, []uint64{first, last})
+	require.NoError(t, s.DeleteRange(7, 9), "a suffix goes as usual")
+	last, _ = mem.LastIndex()
+	require.Equal(t, uint64(6), last)
+	conflict, err = s.snapshotDone(6, 2)
+	require.NoError(t, err)
+	require.True(t, conflict)
+	require.NoError(t, s.DeleteRange(6, 6))
+	last, _ = mem.LastIndex()
+	require.Zero(t, last)
 }

@@ -39,7 +39,7 @@ type peer struct {
 	rtt    time.Duration // of the last answer
 	skew   time.Duration // its wall clock minus ours
 	since  time.Time     // since when it has been caught up; zero = it is not
-	data   bool          // it has had data
+	dataID string        // of its first answer; a change means that it lost its data
 }
 
 func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*peer)} }
@@ -97,11 +97,14 @@ func (p *peers) ask(ctx context.Context, id, addr string) bool {
 	}
 	k.status, k.seen, k.rtt = s, end, end.Sub(begin)
 	k.skew = time.Unix(0, s.Wall).Sub(begin.Add(k.rtt / 2))
-	k.data = k.data || s.LastIndex > 0
+	if k.dataID == "" {
+		k.dataID = s.DataID
+	}
 	return true
 }
 
-// promote gives a vote to every nonvoter that wants one and has kept up for long enough.
+// promote gives a vote to every nonvoter that wants one and has kept up for long enough, and takes it from members that
+// lost their data.
 func (p *peers) promote(ctx context.Context) {
 	if _, ok := p.g.Serving(); !ok {
 		return
@@ -109,10 +112,17 @@ func (p *peers) promote(ctx context.Context) {
 	servers, _ := p.g.configuration()
 	last := p.g.raft().LastIndex()
 	var ready []string
+	var lost []raft.Server
 	p.mu.Lock()
 	for _, s := range servers {
 		k := p.known[string(s.ID)]
-		if s.Suffrage == raft.Voter || k == nil || !k.up || !k.status.WantsVote {
+		switch {
+		case k == nil || !k.up:
+			continue
+		case k.dataID != k.status.DataID:
+			lost = append(lost, s)
+			continue
+		case s.Suffrage == raft.Voter || !k.status.WantsVote:
 			continue
 		}
 		if k.status.AppliedIndex+promoteLag < last {
@@ -127,6 +137,13 @@ func (p *peers) promote(ctx context.Context) {
 		}
 	}
 	p.mu.Unlock()
+	for _, s := range lost {
+		cctx, cancel := context.WithTimeout(ctx, controlTimeout)
+		if err := p.g.readmit(cctx, string(s.ID), string(s.Address)); err != nil {
+			p.g.cfg.Logger.Warn("readmit", "member", s.ID, "error", err)
+		}
+		cancel()
+	}
 	for _, id := range ready {
 		cctx, cancel := context.WithTimeout(ctx, controlTimeout)
 		err := p.g.Promote(cctx, id)
@@ -167,12 +184,12 @@ func (p *peers) transferTarget(ctx context.Context, id string) (Member, error) {
 	return Member{}, ErrNoTarget
 }
 
-// hadData reports whether the member has been seen with data.
-func (p *peers) hadData(id string) bool {
+// lost reports whether the member, now with the given data, has been seen with other data.
+func (p *peers) lost(id, dataID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.known[id]
-	return k != nil && k.data
+	return k != nil && k.dataID != "" && dataID != "" && k.dataID != dataID
 }
 
 func (p *peers) forget(id string) {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestReplicatesBatches(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.write("k", 250)
@@ -27,6 +28,7 @@ func TestReplicatesBatches(t *testing.T) {
 }
 
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.write("a", 20)
@@ -40,6 +42,7 @@ func TestFailover(t *testing.T) {
 
 // A leader cut off with effects nobody else has seen undoes them, and leads again without them.
 func TestDeposedLeaderUndoes(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]linkfault.Faults{"connections cut": {Cut: true}, "packets lost": linkfault.Hold} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 3, nil)
@@ -72,6 +75,7 @@ func TestDeposedLeaderUndoes(t *testing.T) {
 }
 
 func TestUnackedGrowsWithoutMajority(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.set("a", "1")
@@ -87,6 +91,7 @@ func TestUnackedGrowsWithoutMajority(t *testing.T) {
 }
 
 func TestMultiPartBatches(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.MaxEntry = minMaxEntry })
 	l := c.leader()
 	var kv []string
@@ -100,6 +105,7 @@ func TestMultiPartBatches(t *testing.T) {
 }
 
 func TestIdleLeaderTicks(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	before := l.g.Status()
@@ -113,6 +119,7 @@ func TestIdleLeaderTicks(t *testing.T) {
 
 // Without faults in the way nothing is lost when every node is restarted in turn.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	c.leader().write("k", 30)
 	clock := c.leader().m.Now()

@@ -15,6 +15,7 @@ type Status struct {
 	Addr      string            `json:"addr"`
 	Meta      map[string]string `json:"meta,omitempty"`
 	WantsVote bool              `json:"wants_vote"`
+	DataID    string            `json:"data_id"` // random, made with the data directory
 
 	State      string `json:"state"` // leader, follower, candidate, shutdown, or halted
 	Halted     string `json:"halted,omitempty"`
@@ -68,7 +69,7 @@ func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, p := in.raft, g.progress
 	s := Status{
-		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: g.cfg.Meta, WantsVote: !g.cfg.Nonvoter,
+		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: g.cfg.Meta, WantsVote: !g.cfg.Nonvoter, DataID: g.dataID,
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: r.AppliedIndex(),
 		SinceSnapshot: in.log.bytes.Load(),

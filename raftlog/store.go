@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -56,6 +57,24 @@ func openBolt(dir string, noSync bool) (s *raftboltdb.BoltStore, err error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
 	}
 	return nil, fmt.Errorf("open %s: %w", path, err)
+}
+
+// dataID returns the random name that the log got when it was created. A node that comes back with another one has lost
+// its data.
+func dataID(s raft.StableStore) (string, error) {
+	key := []byte("headgate-data-id")
+	id, err := s.Get(key)
+	if err == nil {
+		return string(id), nil
+	}
+	if !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return "", fmt.Errorf("read data id: %w", err)
+	}
+	id = []byte(rand.Text())
+	if err := s.Set(key, id); err != nil {
+		return "", fmt.Errorf("%w: data id: %w", ErrDisk, err)
+	}
+	return string(id), nil
 }
 
 // makeDir creates the group's directory and makes its name durable.

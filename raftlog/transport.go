@@ -3,6 +3,7 @@ package raftlog
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -16,7 +17,8 @@ const (
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport without the heartbeat fast path: with it, heartbeats change the current term
+// transport is Raft's network transport with two changes: pipelines do not deadlock, and heartbeats take no short cut.
+// With the short cut, heartbeats change the current term
 // on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695, open).
 // A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else. Pre-vote
 // stays, because RequestPreVote is promoted from the embedded transport.
@@ -32,6 +34,56 @@ var (
 
 // SetHeartbeatHandler implements raft.Transport by ignoring the handler.
 func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// AppendEntriesPipeline implements raft.Transport. Raft's pipeline can deadlock: when a follower rejects an append, Raft
+// stops reading answers, but may still send, and send and answer then wait for each other for ever. The follower gets
+// heartbeats and no entries until the leader changes (hashicorp/raft #612), and Shutdown hangs. So answers are always
+// taken off the pipeline here.
+func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipeline{AppendPipeline: inner, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
+	go p.pump()
+	return p, nil
+}
+
+// pipelineAnswers is how many answers may wait for Raft. With every answer that it leaves behind, Raft chooses at random
+// between one more send and the end of the pipeline.
+const pipelineAnswers = 128
+
+// pipeline moves answers from Raft's pipeline into a buffer.
+type pipeline struct {
+	raft.AppendPipeline
+	done   chan raft.AppendFuture
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipeline) pump() {
+	for {
+		select {
+		case f := <-p.AppendPipeline.Consumer():
+			select {
+			case p.done <- f:
+			case <-p.closed:
+				return
+			}
+		case <-p.closed:
+			return
+		}
+	}
+}
+
+// Consumer implements raft.AppendPipeline.
+func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.done }
+
+// Close implements raft.AppendPipeline.
+func (p *pipeline) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return p.AppendPipeline.Close()
+}
 
 // streams is Raft's view of the mux. Dialled connections are tracked along with accepted ones, so that closing the
 // listener ends every RPC of the group at once.

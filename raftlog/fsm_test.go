@@ -1,0 +1,254 @@
+package raftlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// testFSM is an fsm without Raft.
+func testFSM(node string) (*fsm, *mapMachine, *error) {
+	var fatal error
+	m := newMapMachine()
+	c := &Config{NodeID: node, Logger: slog.New(slog.DiscardHandler)}
+	f := newFSM(c, m, newProgress(), &clockFile{wall: func() int64 { return 1000 }})
+	f.fatal = func(err error) { fatal = err }
+	f.observe, f.retune = func() {}, func() {}
+	return f, m, &fatal
+}
+
+// entryOf is the log entry of one part.
+func entryOf(index, logTerm uint64, h header, payload string) *raft.Log {
+	return &raft.Log{Index: index, Term: logTerm, Type: raft.LogCommand, Data: encodeEntry(h, []byte(payload))}
+}
+
+func persist(t require.TestingT, f *fsm) []byte {
+	s, err := f.Snapshot()
+	require.NoError(t, err)
+	defer s.Release()
+	var b bytes.Buffer
+	require.NoError(t, s.Persist(discardSink{&b}))
+	return b.Bytes()
+}
+
+type discardSink struct{ io.Writer }
+
+func (discardSink) Close() error  { return nil }
+func (discardSink) ID() string    { return "" }
+func (discardSink) Cancel() error { return nil }
+
+// Any log, however torn by changes of leadership, gives the same state on every node: from the start, in pieces of any
+// size, or from any snapshot with the rest of the log.
+func TestSameLogSameState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Leaders a and b take turns. Each proposes batches of up to three parts; some are cut short by the next term, some
+		// arrive in a later term than they were decided in, some get lost on the way.
+		var log []*raft.Log
+		want := map[string]string{}
+		term, index := uint64(1), uint64(0)
+		for range rapid.IntRange(1, 6).Draw(t, "terms") {
+			term += uint64(rapid.IntRange(1, 2).Draw(t, "step"))
+			node := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "leader")
+			broken := false
+			for seq := range rapid.IntRange(0, 5).Draw(t, "batches") {
+				parts := rapid.IntRange(1, 3).Draw(t, "parts")
+				h := header{node: node, term: term, seq: uint64(seq + 1), parts: uint64(parts), clock: int64(term)*1000 + int64(seq)}
+				k, v := fmt.Sprintf("k%d", rapid.IntRange(0, 4).Draw(t, "key")), fmt.Sprintf("%d-%d", term, seq)
+				body := fmt.Sprintf(`{"%s":"%s"}`, k, v)
+				fate := rapid.SampledFrom([]string{"whole", "whole", "whole", "torn", "fenced", "lost"}).Draw(t, "fate")
+				logTerm := term
+				if fate == "fenced" {
+					h.term--
+				}
+				for p := range parts {
+					h.part = uint64(p)
+					if fate == "torn" && p == parts-1 || fate == "lost" && p == 0 {
+						broken = true
+						continue
+					}
+					index++
+					from, to := len(body)*p/parts, len(body)*(p+1)/parts
+					log = append(log, entryOf(index, logTerm, h, body[from:to]))
+				}
+				if fate == "fenced" {
+					broken = true
+				}
+				if !broken {
+					want[k] = v
+				}
+			}
+		}
+		whole, wm, fatal := testFSM("c")
+		whole.ApplyBatch(log)
+		require.NoError(t, *fatal)
+		require.Equal(t, want, wm.table)
+
+		cut := rapid.IntRange(0, len(log)).Draw(t, "snapshot after")
+		first, _, _ := testFSM("a") // restarted: it does not serve, though some entries are its own
+		for _, l := range log[:cut] {
+			first.Apply(l)
+		}
+		second, sm, fatal := testFSM("b")
+		require.NoError(t, second.Restore(io.NopCloser(bytes.NewReader(persist(t, first)))))
+		second.ApplyBatch(log[cut:])
+		require.NoError(t, *fatal)
+		require.True(t, maps.Equal(want, sm.table), "%v instead of %v", sm.table, want)
+		require.Equal(t, whole.cursor, second.cursor)
+	})
+}
+
+func always() bool { return true }
+
+func TestServingSkipsItsOwnEntries(t *testing.T) {
+	f, m, fatal := testFSM("a")
+	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, `{"x":"1"}`))
+	time.Sleep(2 * time.Millisecond)
+	require.True(t, f.lead(2, always))
+	require.GreaterOrEqual(t, m.base, int64(5000+2*time.Millisecond), "the clock goes on from the last header")
+	require.NoError(t, m.set("y", "1"))
+	f.progress.mark()
+	b, ok := f.cut(1000, false)
+	require.True(t, ok)
+	require.Equal(t, uint64(1), b.seq)
+	h := header{node: "a", term: 2, seq: 1, parts: 1, clock: b.clock}
+	f.Apply(entryOf(2, 2, h, string(b.parts[0])))
+	require.NoError(t, *fatal)
+	require.Equal(t, 1, m.applies, "only the entry of the term before")
+	require.Equal(t, map[string]string{"x": "1", "y": "1"}, m.shadow)
+	require.Zero(t, f.progress.unacked())
+
+	// Cut, then deposed by a later leader's entry that overtakes Raft's notice; the old entry was committed all the same.
+	require.NoError(t, m.set("y", "2"))
+	b, ok = f.cut(1000, false)
+	require.True(t, ok)
+	f.stop(nil)
+	require.Equal(t, "1", m.table["y"])
+	h.seq = 2
+	f.Apply(entryOf(3, 2, h, string(b.parts[0])))
+	require.Equal(t, "2", m.table["y"])
+	f.Apply(entryOf(4, 3, header{node: "b", term: 3, seq: 1, parts: 1}, `{"y":"3"}`))
+	require.Equal(t, "3", m.table["y"])
+	require.NoError(t, *fatal)
+	require.False(t, f.lead(2, always), "a term is served once")
+	require.False(t, f.lead(4, func() bool { return false }))
+}
+
+func TestLaterLeaderDeposes(t *testing.T) {
+	f, m, fatal := testFSM("a")
+	require.True(t, f.lead(2, always))
+	require.NoError(t, m.set("x", "mine"))
+	f.Apply(entryOf(1, 3, header{node: "b", term: 3, seq: 1, parts: 1}, `{"x":"theirs"}`))
+	require.NoError(t, *fatal)
+	require.False(t, m.leading())
+	require.Equal(t, "theirs", m.table["x"])
+}
+
+func TestInvariantsStopTheNode(t *testing.T) {
+	for name, l := range map[string]*raft.Log{
+		"two leaders in a term": entryOf(1, 2, header{node: "b", term: 2, seq: 1, parts: 1}, `{}`),
+		"an earlier term":       entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{}`),
+		"a batch is missing":    entryOf(1, 2, header{node: "a", term: 2, seq: 2, parts: 1}, `{}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, m, fatal := testFSM("a")
+			require.True(t, f.lead(2, always))
+			f.Apply(l)
+			require.ErrorIs(t, *fatal, ErrInvariant)
+			require.False(t, m.leading())
+			f.Apply(entryOf(2, 3, header{node: "b", term: 3, seq: 1, parts: 1}, `{"x":"1"}`))
+			require.Empty(t, m.table, "nothing is applied any more")
+			_, err := f.Snapshot()
+			require.ErrorIs(t, err, ErrInvariant)
+		})
+	}
+	f, _, fatal := testFSM("a")
+	f.Apply(entryOf(1, 1, header{group: 3, node: "b", term: 1, seq: 1, parts: 1}, `{}`))
+	require.ErrorIs(t, *fatal, ErrCorrupt)
+}
+
+func TestFailedRestoreStopsTheNode(t *testing.T) {
+	f, m, fatal := testFSM("a")
+	good := persist(t, f)
+	require.Error(t, f.Restore(io.NopCloser(bytes.NewReader(good[:len(good)-2]))))
+	require.Error(t, *fatal)
+	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{"x":"1"}`))
+	require.Empty(t, m.table)
+}
+
+func TestInflightIsBounded(t *testing.T) {
+	f, m, _ := testFSM("a")
+	require.True(t, f.lead(2, always))
+	for i := range maxInflightBatches {
+		require.NoError(t, m.set("k", fmt.Sprint(i)))
+		_, ok := f.cut(1000, false)
+		require.True(t, ok)
+	}
+	require.NoError(t, m.set("k", "more"))
+	_, ok := f.cut(1000, true)
+	require.False(t, ok)
+	f.Apply(entryOf(1, 2, header{node: "a", term: 2, seq: 1, parts: 1}, `{}`))
+	_, ok = f.cut(1000, false)
+	require.True(t, ok)
+}
+
+func TestEntryCodec(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := header{
+			group: rapid.Uint32().Draw(t, "group"),
+			node:  rapid.StringN(0, -1, maxNodeID).Draw(t, "node"),
+			term:  rapid.Uint64().Draw(t, "term"),
+			seq:   rapid.Uint64Min(1).Draw(t, "seq"),
+			clock: rapid.Int64().Draw(t, "clock"),
+			parts: rapid.Uint64Min(1).Draw(t, "parts"),
+		}
+		h.part = rapid.Uint64Max(h.parts-1).Draw(t, "part")
+		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
+		raw := encodeEntry(h, payload)
+		require.LessOrEqual(t, len(raw), maxHeader+len(payload))
+		got, p, err := decodeEntry(raw)
+		require.NoError(t, err)
+		require.Equal(t, h, got)
+		require.True(t, bytes.Equal(payload, p))
+		head := len(raw) - len(payload)
+		_, _, err = decodeEntry(raw[:rapid.IntRange(0, head-1).Draw(t, "cut")])
+		require.ErrorIs(t, err, ErrCorrupt)
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(encodeEntry(header{node: "a", term: 1, seq: 1, parts: 1}, []byte("x")))
+	f.Add(snapshotHeader{1, cursor{term: 3, seq: 2, parts: [][]byte{[]byte("x")}, clock: 5}}.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, _, err := decodeEntry(b); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+			t.Fatal(err)
+		}
+		if _, _, err := readSnapshotHeader(bytes.NewReader(b), 1); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestSnapshotHeaderCodec(t *testing.T) {
+	h := snapshotHeader{9, cursor{term: 7, seq: 3, parts: [][]byte{[]byte("one"), {}}, clock: -5}}
+	raw := append(h.append(nil), "state"...)
+	got, r, err := readSnapshotHeader(bytes.NewReader(raw), 9)
+	require.NoError(t, err)
+	require.Equal(t, h, got)
+	rest, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, "state", string(rest))
+	_, _, err = readSnapshotHeader(bytes.NewReader(raw), 8)
+	require.ErrorIs(t, err, ErrCorrupt)
+	raw[len(snapshotMagic)] = 2
+	_, _, err = readSnapshotHeader(bytes.NewReader(raw), 9)
+	require.ErrorIs(t, err, ErrVersion)
+}
