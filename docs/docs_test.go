@@ -18,7 +18,7 @@ import (
 )
 
 // pages are those with sessions.
-var pages = []string{"../README.md", "commands.md"}
+var pages = []string{"../README.md", "commands.md", "algorithms.md"}
 
 // build builds the server and returns its path.
 func build(t *testing.T) string {
