@@ -1,0 +1,128 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// hammered are calls of one key that admit 100 in all, and what an admitted
+// one's reply begins with.
+var hammered = map[string]struct{ line, passed string }{
+	"cl.throttle": {"CL.THROTTLE k 99 1 3600", "*5\r\n:0"},
+	"throttle":    {"THROTTLE k 100 1 3600", "*5\r\n:1"},
+	"gcra":        {"GCRA k 99 1 3600", "*5\r\n:0"},
+	"token":       {"RL.LIMIT k 100 3600", "*6\r\n:1"},
+	"leaky":       {"RL.LIMIT k 100 3600 ALGORITHM leaky", "*6\r\n:1"},
+	"fixed":       {"RL.LIMIT k 100 3600 ALGORITHM fixed", "*6\r\n:1"},
+	"sliding":     {"RL.LIMIT k 100 3600 ALGORITHM sliding", "*6\r\n:1"},
+	"log":         {"RL.LIMIT k 100 3600 ALGORITHM log", "*6\r\n:1"},
+	"chain":       {"RL.LIMIT j 1000 3600 AND k 100 3600", "*7\r\n:1"},
+	"acquire":     {"RL.ACQUIRE k 100 3600", "*6\r\n:1"},
+	"increx":      {"INCREX k UBOUND 100 EX 3600 ENX", ""},
+}
+
+// 64 connections that hammer one key admit exactly the limit, alone and within
+// transactions. The clock stands, so that nothing refills.
+func TestHammeredKeyAdmitsExactlyTheLimit(t *testing.T) {
+	for name, h := range hammered {
+		for _, multi := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/multi=%t", name, multi), func(t *testing.T) {
+				clock, _ := engine.NewManualClock(rigStart)
+				_, addr := startServer(t, Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2})
+				require.Equal(t, int64(100), hammer(t, addr, h.line, h.passed, multi))
+			})
+		}
+	}
+}
+
+// hammer sends line 20 times over each of 64 connections at once and returns
+// how many calls were admitted.
+func hammer(t *testing.T, addr, line, passed string, multi bool) int64 {
+	const conns, calls = 64, 20
+	in := strings.Repeat(line+"\r\n", calls)
+	if multi {
+		in = strings.Repeat("MULTI\r\nPING\r\n"+line+"\r\nEXEC\r\n", calls)
+	}
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for range conns {
+		c := dial(t, addr)
+		wg.Go(func() {
+			<-start
+			c.send(in)
+			for range calls {
+				if multi {
+					c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n")
+				}
+				if passed == "" { // [value, applied]
+					admitted.Add(c.reply().([]any)[1].(int64))
+					continue
+				}
+				head, err := c.r.Peek(len(passed))
+				if err == nil && string(head) == passed {
+					admitted.Add(1)
+				}
+				c.reply()
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	return admitted.Load()
+}
+
+// A transaction is one step for everyone else: of two keys that are always
+// charged together, both have the same left at every look.
+func TestTransactionsAreIsolated(t *testing.T) {
+	clock, _ := engine.NewManualClock(rigStart)
+	_, addr := startServer(t, Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		c := dial(t, addr)
+		wg.Go(func() {
+			a, b := "a", "b"
+			if i%2 == 1 {
+				a, b = b, a // locked in another order by the text, not by the server
+			}
+			for range 50 {
+				c.do("MULTI", "+OK\r\n")
+				c.do("INCREX "+a, "+QUEUED\r\n")
+				c.do("INCREX "+b, "+QUEUED\r\n")
+				exec := c.call("EXEC").([]any)
+				require.Equal(t, exec[0], exec[1])
+			}
+		})
+	}
+	wg.Wait()
+	c := dial(t, addr)
+	c.do("INCREX a BYINT 0", "*2\r\n:400\r\n:0\r\n")
+}
+
+// Commands on the whole table work in a transaction, beside commands on keys.
+func TestWholeTableInTransactions(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.words("RL.LIMIT old 1 60")
+	for _, line := range []string{
+		"MULTI", "RL.LIMIT k 1 60", "DBSIZE", "KEYS k", "SCAN 0 COUNT 1000 MATCH k", "RL.TOP HOT", "RL.STATS", "MEMORY STATS", "MEMORY USAGE k",
+		"OBJECT ENCODING k", "FLUSHALL", "DBSIZE", "RANDOMKEY", "RL.LIMIT k 1 60", "RL.EXPLAIN k", "RL.LIMIT k 1 60",
+	} {
+		r.words(line)
+	}
+	got := r.words("EXEC").([]any)
+	require.Len(t, got, 15)
+	require.Equal(t, "[1 1 0 0 60000 0]", format(got[0]))
+	require.Equal(t, "2", format(got[1]))
+	require.Equal(t, "[k]", format(got[2]))
+	require.Equal(t, "[0 [k]]", format(got[3]))
+	require.Equal(t, "OK 0 nil", strings.Trim(format(got[9:12]), "[]"))
+	require.Equal(t, "[1 1 0 0 60000 0]", format(got[12]))
+	require.Equal(t, "[0 1 0 60000 60000 0]", format(got[14]))
+}
