@@ -257,11 +257,13 @@ func (f *clientFilter) matches(c *conn) bool {
 func cmdClientKill(c *conn, args [][]byte) {
 	if len(args) == 3 {
 		f := clientFilter{addr: string(args[2])}
-		if c.killMatching(&f) == 0 {
-			c.error("ERR No such client")
-			return
-		}
-		c.w.OK()
+		c.block(func(w *resp.Writer) {
+			if c.killMatching(&f) == 0 {
+				w.Error("ERR No such client")
+			} else {
+				w.OK()
+			}
+		})
 		return
 	}
 	f := clientFilter{skip: c}
@@ -275,7 +277,7 @@ func cmdClientKill(c *conn, args [][]byte) {
 			return
 		}
 	}
-	c.w.Int(int64(c.killMatching(&f)))
+	c.block(func(w *resp.Writer) { w.Int(int64(c.killMatching(&f))) })
 }
 
 // parse adds one condition of CLIENT KILL, and returns an error's text if it
@@ -316,8 +318,8 @@ func (f *clientFilter) parse(c *conn, option, value []byte) string {
 	return ""
 }
 
-// killMatching closes the connections that f chooses and returns how many. The
-// caller itself gets its reply first.
+// killMatching closes the connections that f chooses and returns how many. Any
+// thread may call it; c itself gets its reply first.
 func (c *conn) killMatching(f *clientFilter) int {
 	n := 0
 	for _, other := range c.srv.connections() {
@@ -326,7 +328,7 @@ func (c *conn) killMatching(f *clientFilter) int {
 		}
 		n++
 		if other == c {
-			c.closing = true
+			c.post(func() { c.closing = true })
 		} else {
 			other.post(other.kill)
 		}

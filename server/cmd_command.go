@@ -30,7 +30,8 @@ func commandCommands() []command {
 	}}
 }
 
-func cmdCommand(c *conn, _ [][]byte) { c.srv.table.writeInfos(c.w) }
+// cmdCommand, as COMMAND DOCS, writes a hundred kilobytes: a worker's task.
+func cmdCommand(c *conn, _ [][]byte) { c.block(c.srv.table.writeInfos) }
 
 func (t *table) writeInfos(w *resp.Writer) {
 	w.Array(len(t.list))
@@ -53,7 +54,7 @@ func (t *table) byFullName(name []byte) *command {
 
 func cmdCommandInfo(c *conn, args [][]byte) {
 	if len(args) == 2 {
-		c.srv.table.writeInfos(c.w)
+		cmdCommand(c, args)
 		return
 	}
 	c.w.Array(len(args) - 2)
@@ -157,11 +158,13 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 			list = append(list, cmd)
 		}
 	}
-	c.w.Map(len(list))
-	for _, cmd := range list {
-		c.w.BulkString(cmd.full)
-		cmd.writeDocs(c.w)
-	}
+	c.block(func(w *resp.Writer) {
+		w.Map(len(list))
+		for _, cmd := range list {
+			w.BulkString(cmd.full)
+			cmd.writeDocs(w)
+		}
+	})
 }
 
 func (cmd *command) writeDocs(w *resp.Writer) {

@@ -103,8 +103,7 @@ func (c *conn) resetSession() {
 	c.resp3 = false
 	c.mode = 0
 	m := *c.meta.Load()
-	m.name, m.resp3, m.tracking, m.noEvict, m.noTouch = "", false, false, false, false
-	c.meta.Store(&m)
+	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
 	if *c.srv.password.Load() == "" {
 		c.authenticated()
 		return

@@ -120,10 +120,10 @@ func (c Config) withDefaults() (Config, error) {
 		c.Version = "dev"
 	}
 	if c.Engine == nil {
-		return c, errors.New("Engine is missing")
+		return c, errors.New("engine is missing")
 	}
 	if c.Timeout < 0 {
-		return c, errors.New("Timeout is negative")
+		return c, errors.New("timeout is negative")
 	}
 	defaultDuration(&c.WriteTimeout, time.Minute)
 	defaultDuration(&c.TCPKeepAlive, 300*time.Second)
@@ -153,10 +153,10 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.OutputBufferSoft > c.OutputBufferLimit {
-		return c, errors.New("OutputBufferSoft is above OutputBufferLimit")
+		return c, errors.New("soft output buffer limit is above the hard one")
 	}
 	if c.QueryBufferLimit < readAhead || c.QueryBufferLimit < c.MaxBulk {
-		return c, fmt.Errorf("QueryBufferLimit is %d, below MaxBulk or %d", c.QueryBufferLimit, readAhead)
+		return c, fmt.Errorf("query buffer limit is %d, below MaxBulk or %d", c.QueryBufferLimit, readAhead)
 	}
 	return c, nil
 }

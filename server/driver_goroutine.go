@@ -65,6 +65,8 @@ func (s *Server) serveStream(nc net.Conn) {
 	st.read()
 	<-writer
 	s.removeStream(st)
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	l.close()
 }
 
@@ -72,9 +74,11 @@ func (s *Server) serveStream(nc net.Conn) {
 func (st *stream) read() {
 	buf := make([]byte, streamReadSize)
 	for {
+		var deadline time.Time // none
 		if t := time.Duration(st.srv.timeout.Load()); t > 0 {
-			_ = st.nc.SetReadDeadline(time.Now().Add(t))
+			deadline = time.Now().Add(t)
 		}
+		_ = st.nc.SetReadDeadline(deadline)
 		n, err := st.nc.Read(buf)
 		st.mu.Lock()
 		st.lane.begin()

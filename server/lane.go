@@ -38,10 +38,14 @@ type lane struct {
 
 	waiting atomic.Int64 // len(parked), for Release and Stats
 
-	wake  func() // makes the driver thread call runPosts soon; any goroutine
-	mu    sync.Mutex
-	posts []post // guarded by mu
-	woken bool   // guarded by mu: wake has been called since the last runPosts
+	// wake makes the driver thread call runPosts soon. It must be called with
+	// mu held, so that none comes after close, when the descriptor that the
+	// loop is woken by may be somebody else's.
+	wake   func()
+	mu     sync.Mutex
+	posts  []post // guarded by mu
+	woken  bool   // guarded by mu: wake has been called since the last runPosts
+	closed bool   // guarded by mu
 }
 
 // post is a function for the driver thread, for a connection or (nil) for the
@@ -76,9 +80,13 @@ func (s *Server) newLane(wake func()) *lane {
 	return l
 }
 
-// close ends the lane, after its last connection.
+// close ends the lane, after its last connection. Later posts are dropped.
 func (l *lane) close() {
 	l.end()
+	l.mu.Lock()
+	l.closed = true
+	l.posts = nil
+	l.mu.Unlock()
 	l.sess.Close()
 	l.srv.lanesMu.Lock()
 	delete(l.srv.lanes, l)
@@ -234,11 +242,13 @@ func (l *lane) unhold() {
 // nothing happens once it is closed.
 func (l *lane) post(c *conn, fn func()) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
 	l.posts = append(l.posts, post{c, fn})
-	first := !l.woken
-	l.woken = true
-	l.mu.Unlock()
-	if first {
+	if !l.woken {
+		l.woken = true
 		l.wake()
 	}
 }

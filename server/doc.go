@@ -1,0 +1,26 @@
+// Package server is the Redis-protocol front: it accepts connections, parses
+// commands, runs them against an engine and writes the replies.
+//
+// [New] makes a [Server] from a [Config]; [Server.Serve] and
+// [Server.ServeStreams] accept connections, [Server.Shutdown] ends it in good
+// order, [Server.Stats] and [Server.Decisions] say what it has done.
+// [Server.Release] is the seam of replication: it completes the commits that
+// replies wait for.
+//
+// Inside, a connection (conn) is a state machine without sockets: bytes in,
+// commands, bytes out. Plain TCP on Linux is driven by event loops (loop),
+// everything else by two goroutines for each connection (stream). What the
+// connections of one driver thread share while they run is a lane. Commands are
+// plain slices in the files cmd_*.go; table.go says how to add one.
+//
+// # Concurrency
+//
+// The methods of Server are safe for concurrent use. A connection and its lane
+// belong to one driver thread; others reach them by posting functions.
+//
+// # Caveats
+//
+// Databases other than 0, ACL users, keyspace notifications and client-side
+// caching do not exist; the commands around them are answered as clients need
+// them to be.
+package server
