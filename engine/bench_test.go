@@ -28,6 +28,46 @@ func BenchmarkDecide10M(b *testing.B) {
 	benchmarkDecide(b, 10_000_000, Limit{Limit: 1000, Period: 60 * minute})
 }
 
+// BenchmarkDecideWarm decides in batches of 16 whose states were asked for
+// first, as the server does with a pipeline.
+func BenchmarkDecideWarm(b *testing.B) {
+	for _, n := range []int{1_000_000, 10_000_000} {
+		for _, batch := range []int{1, 16} {
+			b.Run(fmt.Sprintf("keys=%d/batch=%d", n, batch), func(b *testing.B) { benchmarkWarm(b, n, batch) })
+		}
+	}
+}
+
+func benchmarkWarm(b *testing.B, n, batch int) {
+	s := New(Config{}).NewSession()
+	keys := benchKeys(n)
+	l := Limit{Limit: 1000, Period: 60 * minute}
+	var o Options
+	for _, k := range keys {
+		if _, err := s.Decide(start, k, l, 1, &o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	now := start
+	i := uint64(0)
+	ahead := make([][]byte, batch)
+	b.ReportAllocs()
+	for j := 0; b.Loop(); j++ {
+		if j%batch == 0 {
+			for k := range ahead {
+				i = i*6364136223846793005 + 1442695040888963407
+				// A copy stands for the client's bytes, which are in cache.
+				ahead[k] = append(ahead[k][:0], keys[(i>>33)%uint64(n)]...)
+			}
+			s.Warm(ahead)
+		}
+		now += 1000
+		if _, err := s.Decide(now, ahead[j%batch], l, 1, &o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func benchmarkDecide(b *testing.B, n int, l Limit) {
 	s := New(Config{}).NewSession()
 	keys := benchKeys(n)

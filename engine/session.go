@@ -14,12 +14,13 @@ const ruleCacheSize = 64
 // A session caches interned limits, so that a decision touches no structure
 // shared between threads but the one shard of its key.
 type Session struct {
-	e     *Engine
-	rules [ruleCacheSize]*interned
-	held  held
+	e      *Engine
+	rules  [ruleCacheSize]*interned
+	held   held
+	hashes []uint64 // scratch of Warm
 	// refused is set when an operation met a sealed engine.
 	refused bool
-	top   *sketches
+	top     *sketches
 	// chain is the scratch space of DecideAll, kept out of the stack frame
 	// of Decide.
 	chain chain
