@@ -67,7 +67,10 @@ func TestJournal(t *testing.T) {
 	require.False(t, reset)
 
 	j.set("a", 3)
+	once := j.table.Stats().UndoBytes
+	require.Positive(t, once)
 	j.set("a", 4)
+	require.Equal(t, once, j.table.Stats().UndoBytes, "one undo record a round")
 	dirty, undone, _ = j.cut()
 	require.Equal(t, values{"a": 4}, dirty)
 	require.Equal(t, values{"a": 1}, undone)

@@ -172,6 +172,43 @@ func TestResizeWhileEvicting(t *testing.T) {
 	checkTable(t, tab)
 }
 
+// A record that is being resized stays where it is though its chunk is being
+// drained by the evictions that make room for it.
+func TestResizeInAChunkBeingDrained(t *testing.T) {
+	tab := New(Config{Shards: 1, Evict: true})
+	fill(t, tab, 5000)
+	for i := range 5000 {
+		if i%3 != 0 {
+			remove(tab, key16(i))
+		}
+	}
+	s := tab.Shard(0)
+	for c := uint32(0); s.arena.drain == 0; {
+		c = tab.Sweep(0, c, 0)
+	}
+	tab.SetLimit(tab.Bytes()*60/64, true) // the slack is used up too
+	var ref uint32
+	for r := range refsOf(s) {
+		if r>>unitBits == s.arena.drain && r&unitMask >= s.arena.drainPos && r > ref {
+			ref = r
+		}
+	}
+	require.NotZero(t, ref)
+	s.Lock()
+	defer s.Unlock()
+	key := append([]byte(nil), Entry{rec: s.arena.record(ref)}.Key()...)
+	h := tab.Hash(key)
+	e, ok := s.Find(h, key)
+	require.True(t, ok)
+	require.Equal(t, ref, e.slot.ref)
+	e.SetWord(0, 42)
+	e, err := s.Resize(e, h, 100, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, e.Word(0))
+	require.Positive(t, tab.evicted.Load())
+	checkShard(t, s)
+}
+
 func TestALowerLimitIsReached(t *testing.T) {
 	tab := New(Config{Shards: 2, MaxBytes: 4 << 20, Evict: true})
 	for i := range 50_000 {
