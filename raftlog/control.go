@@ -51,9 +51,8 @@ var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, o
 
 // memberArgs are the arguments of the operations on one member.
 type memberArgs struct {
-	ID     string `json:"id,omitempty"`
-	Addr   string `json:"addr,omitempty"`
-	DataID string `json:"data_id,omitempty"` // of a node that asks for itself
+	ID   string `json:"id,omitempty"`
+	Addr string `json:"addr,omitempty"`
 }
 
 // Caller sends control requests to nodes of a group, also from a process that is not part of it. The zero Group id is a

@@ -64,7 +64,7 @@ func (g *Group) settled() bool {
 
 // tryJoin asks each peer to be taken in.
 func (g *Group) tryJoin(ctx context.Context) bool {
-	m := memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise, DataID: g.dataID}
+	m := memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}
 	for _, addr := range g.cfg.Join {
 		if addr == g.cfg.Advertise {
 			continue

@@ -86,7 +86,8 @@ func (g *Group) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// join takes in a node that asks for it. It may be known already: with its address changed, or without its data.
+// join takes in a node that asks for it. It may be known already, with its address changed; whether it has lost its data
+// the poll of the peers finds out.
 func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
@@ -94,8 +95,6 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	servers, index := g.configuration()
 	s, known := findServer(servers, m.ID)
 	switch {
-	case known && g.peers.lost(m.ID, m.DataID):
-		return g.readmit(ctx, m.ID, m.Addr)
 	case known && string(s.Address) == m.Addr:
 		return nil
 	case known && s.Suffrage == raft.Voter:

@@ -109,7 +109,14 @@ func TestVoterWithoutItsData(t *testing.T) {
 	l := c.leader()
 	l.write("k", 20)
 	f := c.nodes[(l.n+1)%3]
-	waitFor(t, "the leader has seen its data", func() bool { return l.g.peers.lost(f.cfg.NodeID, "other") })
+	waitFor(t, "the leader has seen its data", func() bool {
+		for _, m := range l.g.Members() {
+			if m.ID == f.cfg.NodeID {
+				return m.Up
+			}
+		}
+		return false
+	})
 	f.crash()
 	require.NoError(t, os.RemoveAll(f.cfg.DataDir))
 	f.start()
@@ -176,13 +183,24 @@ func TestFailedTransfer(t *testing.T) {
 	to := c.nodes[(l.n+1)%3]
 	to.crash()
 	require.ErrorIs(t, l.g.Transfer(testContext(t), to.cfg.NodeID), ErrNoTarget)
-	// Raft refuses entries while it believes that a transfer is under way; the group waits for the end of that.
+	to.start()
+	c.converge()
+
+	// The target answers, and falls silent. Raft refuses entries until it has given up on it, and the group waits for that.
 	term, _ := l.g.Serving()
 	require.True(t, l.g.turn.acquire(t.Context()))
+	c.isolate(to, linkfault.Hold)
 	f := l.g.raft().LeadershipTransferToServer(raft.ServerID(to.cfg.NodeID), raft.ServerAddress(to.addr))
 	require.Error(t, f.Error())
-	l.g.resume(term)
-	l.set("b", "1")
+	require.ErrorIs(t, l.g.Barrier(testContext(t)), raft.ErrLeadershipTransferInProgress)
+	go l.g.resume(term)
+	require.NoError(t, l.m.set("b", "1"))
+	time.Sleep(100 * time.Millisecond)
+	require.Equal(t, term, l.g.fsm.serving.Load())
+	require.NotZero(t, l.g.Unacked(), "nothing is proposed")
+	c.isolate(to, linkfault.Faults{Cut: true})
+	l.committed()
+	c.heal()
 	require.Len(t, c.converge(), 2)
 	now, _ := l.g.Serving()
 	require.Equal(t, term, now)
@@ -316,6 +334,32 @@ func TestSnapshotContradictsTail(t *testing.T) {
 	})
 	old.set("d", "1")
 	require.Len(t, c.converge(), 3+minTrailing+20)
+}
+
+// A deposed leader's tail that ends before the new leader's snapshot goes with it: were it kept, this node could later send
+// entries to others that were never committed.
+func TestSnapshotReplacesTail(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	old := c.leader()
+	old.set("a", "1")
+	c.converge()
+	c.isolate(old, linkfault.Faults{Cut: true})
+	require.NoError(t, old.m.set("tail", "1"))
+	waitFor(t, "deposed", func() bool { return !old.m.leading() })
+	next := c.leader(old)
+	next.write("b", minTrailing+20)
+	next.g.cur.Load().log.bytes.Store(1 << 40)
+	require.NoError(t, next.g.Snapshot(testContext(t)))
+	index := next.g.Status().SnapshotIndex
+	c.heal()
+	require.Len(t, c.converge(), 1+minTrailing+20)
+	require.Equal(t, index, old.g.Status().SnapshotIndex, "it came by snapshot")
+	next.set("c", "1")
+	c.converge()
+	first, err := old.g.cur.Load().log.FirstIndex()
+	require.NoError(t, err)
+	require.Greater(t, first, index)
 }
 
 // What a crash in the middle of installing a snapshot leaves is put right before Raft starts.

@@ -184,14 +184,6 @@ func (p *peers) transferTarget(ctx context.Context, id string) (Member, error) {
 	return Member{}, ErrNoTarget
 }
 
-// lost reports whether the member, now with the given data, has been seen with other data.
-func (p *peers) lost(id, dataID string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.known[id]
-	return k != nil && k.dataID != "" && dataID != "" && k.dataID != dataID
-}
-
 func (p *peers) forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
