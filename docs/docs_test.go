@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // pages are those with sessions.
-var pages = []string{"../README.md", "commands.md", "algorithms.md"}
+var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations.md"}
 
 // build builds the server and returns its path.
 func build(t *testing.T) string {
@@ -29,10 +30,13 @@ func build(t *testing.T) string {
 	return bin
 }
 
-// start runs the server on a port of its own and returns the port.
-func start(t *testing.T, bin string, flags ...string) string {
+// ports are where a server listens.
+type ports struct{ port, http string }
+
+// start runs the server on ports of its own.
+func start(t *testing.T, bin string) ports {
 	t.Helper()
-	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, flags...)...)
+	cmd := exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
 	log, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -41,13 +45,13 @@ func start(t *testing.T, bin string, flags ...string) string {
 		_ = cmd.Wait()
 	})
 	lines := bufio.NewReader(log)
-	ready := regexp.MustCompile(`msg=ready .*listen=127\.0\.0\.1:(\d+)`)
+	ready := regexp.MustCompile(`msg=ready listen=127\.0\.0\.1:(\d+) http=127\.0\.0\.1:(\d+)`)
 	for {
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err, "server ended before it was ready")
 		if m := ready.FindStringSubmatch(line); m != nil {
 			go func() { _, _ = io.Copy(io.Discard, lines) }()
-			return m[1]
+			return ports{m[1], m[2]}
 		}
 	}
 }
@@ -90,7 +94,7 @@ func TestSessions(t *testing.T) {
 	for _, page := range pages {
 		sessions := readSessions(t, page)
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			port := start(t, bin)
+			port := start(t, bin).port
 			for _, s := range sessions {
 				require.Equal(t, []string{"OK"}, cli(t, port, []string{"FLUSHALL"}, ""))
 				for _, st := range s.steps {
@@ -109,6 +113,42 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// link is a Markdown link or image without a scheme: a file, an anchor, or both.
+var link = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
+
+// TestLinks demands that what the pages link to is there.
+func TestLinks(t *testing.T) {
+	for _, page := range append(pages, "../CHANGELOG.md", "../engine/DESIGN.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			content, err := os.ReadFile(target)
+			if !assert.NoError(t, err, page) || m[2] == "" {
+				continue
+			}
+			assert.Contains(t, anchors(string(content)), m[2], "%s links to %s", page, m[0])
+		}
+	}
+}
+
+var punctuation = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+// anchors returns the names by which a page's headings can be linked to.
+func anchors(page string) []string {
+	var out []string
+	for line := range strings.SplitSeq(page, "\n") {
+		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
+			title = punctuation.ReplaceAllString(strings.ToLower(title[1:]), "")
+			out = append(out, strings.ReplaceAll(title, " ", "-"))
+		}
+	}
+	return out
+}
+
 // conversations are the commands that a session of lines and replies cannot
 // show: they end the connection's replies or the server.
 var conversations = []string{
@@ -120,7 +160,7 @@ var conversations = []string{
 // command.
 func TestCommandsPage(t *testing.T) {
 	findCLI(t)
-	port := start(t, build(t))
+	port := start(t, build(t)).port
 	have := withoutContainers(cli(t, port, []string{"--raw", "COMMAND", "LIST", "FILTERBY", "PATTERN", "*"}, ""))
 	slices.Sort(have)
 

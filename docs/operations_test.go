@@ -1,0 +1,101 @@
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+)
+
+var update = flag.Bool("update", false, "write the table of parameters into operations.md")
+
+const operations = "operations.md"
+
+// TestParameters demands that operations.md has the parameters that the server
+// has. With -update it writes them.
+func TestParameters(t *testing.T) {
+	const begin, end = "<!-- parameters -->\n", "<!-- /parameters -->\n"
+	text, err := os.ReadFile(operations)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok)
+	table, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile(operations, []byte(before+begin+parameterTables()+end+after), 0o644))
+		return
+	}
+	require.Equal(t, parameterTables(), table, "go test ./docs -update writes it")
+}
+
+// parameterTables returns a table a section.
+func parameterTables() string {
+	var b strings.Builder
+	section := ""
+	for _, p := range config.Params {
+		if p.Section != section {
+			section = p.Section
+			fmt.Fprintf(&b, "\n**%s**\n\n| parameter | default | `CONFIG SET` | meaning, and values |\n|---|---|---|---|\n", section)
+		}
+		value := "`" + p.Default + "`"
+		switch {
+		case p.Name == "io-threads": // depends on the machine
+			value = "cores / 2"
+		case p.Default == "":
+			value = "none"
+		}
+		mutable := ""
+		if p.Mutable {
+			mutable = "yes"
+		}
+		allowed := strings.ReplaceAll(p.Value(new(config.Config)).Allowed(), "|", `\|`)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s *%s.* |\n", p.Name, value, mutable, p.Doc, upperFirst(allowed))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// TestMetrics compares the metrics that operations.md names with those that a
+// server shows.
+func TestMetrics(t *testing.T) {
+	findCLI(t)
+	s := start(t, build(t))
+	cli(t, s.port, []string{"RL.LIMIT", "key", "1", "1"}, "")
+	cli(t, s.port, []string{"INFO"}, "") // timed in any case
+
+	resp, err := http.Get("http://127.0.0.1:" + s.http + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	text, err := os.ReadFile(operations)
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(text), "### Metrics\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "### ")
+
+	shown := names(`(?m)^# TYPE (headgate_\w+) `, string(body))
+	require.NotEmpty(t, shown)
+	require.Equal(t, shown, names("`(headgate_[a-z_]+)", section))
+}
+
+// names returns the first groups of a pattern's matches, each once, sorted.
+func names(pattern, text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		out = append(out, m[1])
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
