@@ -4,15 +4,14 @@ package engine
 // misses the second-level cache often enough for Warm to pay.
 const warmFrom = 4 << 20
 
+// Cold tells whether the table is too large for the caches, so that Warm pays.
+func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
+
 // Warm asks the processor for the states of keys that the caller is about to
 // decide on, so that their cache misses overlap instead of following one
-// another. It changes nothing. Cost: two short holds of each key's shard; none
-// for a table that fits the caches.
+// another. It changes nothing. Cost: two short holds of each key's shard.
 func (s *Session) Warm(keys [][]byte) {
 	t := s.e.table
-	if t.Bytes() < warmFrom || len(keys) < 2 {
-		return
-	}
 	s.hashes = s.hashes[:0]
 	for _, k := range keys {
 		h := t.Hash(k)

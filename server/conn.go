@@ -243,6 +243,10 @@ func (c *conn) run(buf []byte) int {
 	l.w.RESP3 = c.resp3
 	n := 0
 	for n < len(buf) && c.stall == 0 && !c.closing {
+		if ahead := c.runAhead(buf[n:]); ahead > 0 {
+			n += ahead
+			continue
+		}
 		args, used, err := c.parser.Next(buf[n:], c.limits, l.args)
 		if cap(args) > cap(l.args) {
 			l.args = args
@@ -258,18 +262,24 @@ func (c *conn) run(buf []byte) int {
 			break
 		}
 		n += used
-		if len(args) > 0 {
-			c.execute(args)
-			if len(l.w.B)+c.pending > c.srv.cfg.OutputBufferSoft {
-				c.stall |= stallOutput
-			}
-		}
+		c.runOne(args)
 	}
 	if c.closing {
 		return len(buf)
 	}
 	c.unrun = c.stall != 0
 	return n
+}
+
+// runOne runs a parsed command; an empty one is nothing.
+func (c *conn) runOne(args [][]byte) {
+	if len(args) == 0 {
+		return
+	}
+	c.execute(args)
+	if len(c.w.B)+c.pending > c.srv.cfg.OutputBufferSoft {
+		c.stall |= stallOutput
+	}
 }
 
 // queued tells how many bytes of output wait for the socket, and ends

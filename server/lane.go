@@ -17,6 +17,7 @@ type lane struct {
 	sess     *engine.Session
 	w        resp.Writer // the output of the connection being served
 	args     [][]byte    // scratch of the parser
+	ahead    ahead       // scratch of runAhead
 	now      int64       // engine time of this batch, Unix ns
 	mode     mode        // what the server adds to each connection's mode
 	batches  uint32

@@ -90,6 +90,17 @@ func (p *Parser) Next(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, er
 	return p.resume(buf, lim, args[:0])
 }
 
+// Ahead parses the command at the start of buf without committing to it: it
+// appends the arguments to args and returns how many bytes they take, or 0 for
+// anything but a complete multibulk command in its usual form, which is Next's
+// to parse. It must be called only where the next command begins.
+func (p *Parser) Ahead(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
+	if p.active || len(buf) == 0 || buf[0] != '*' {
+		return args, 0
+	}
+	return whole(buf, lim, args)
+}
+
 // whole parses a multibulk command that is complete, well-formed and within
 // limits, and returns 0 for every other: resume then finds out what it is.
 func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {

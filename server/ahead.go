@@ -1,0 +1,68 @@
+package server
+
+// lookahead is how many commands of a pipeline are parsed before the first of
+// them runs. Sixteen cache misses at a time are about what a core can have
+// outstanding.
+const lookahead = 16
+
+// ahead is the scratch of runAhead: where each parsed command ends.
+type ahead struct {
+	ends [lookahead]struct{ arg, byte int }
+	keys [][]byte
+}
+
+// runAhead parses several commands of a pipeline, asks for the states of all
+// their keys, and then runs them, so that the cache misses of a large table
+// overlap. It returns how many bytes it ran; 0 when that would gain nothing,
+// or when what comes next is no ordinary command.
+//
+// It does so only after authentication, which changes the limits of parsing.
+func (c *conn) runAhead(buf []byte) int {
+	l := c.lane
+	if !c.sess.Cold() || c.mode&modeNoAuth != 0 {
+		return 0
+	}
+	args, a := l.args[:0], &l.ahead
+	a.keys = a.keys[:0]
+	count, at := 0, 0
+	for count < lookahead {
+		from := len(args)
+		var used int
+		if args, used = c.parser.Ahead(buf[at:], c.limits, args); used == 0 {
+			break
+		}
+		at += used
+		a.ends[count].arg, a.ends[count].byte = len(args), at
+		count++
+		if key := l.firstKey(args[from:]); key != nil {
+			a.keys = append(a.keys, key)
+		}
+	}
+	if cap(args) > cap(l.args) {
+		l.args = args
+	}
+	if count < 2 {
+		return 0
+	}
+	c.sess.Warm(a.keys)
+	from := 0
+	for i := range count {
+		end := a.ends[i]
+		c.runOne(args[from:end.arg])
+		if from = end.arg; c.stall != 0 || c.closing {
+			return end.byte
+		}
+	}
+	return at
+}
+
+// firstKey returns the first key of a command, nil for none.
+func (l *lane) firstKey(args [][]byte) []byte {
+	if len(args) < 2 {
+		return nil
+	}
+	if cmd := l.find(args); cmd != nil && cmd.keys.first == 1 {
+		return args[1]
+	}
+	return nil
+}
