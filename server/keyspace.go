@@ -76,20 +76,35 @@ func keyspaceCommands() []command {
 	}
 }
 
-func cmdDel(c *conn, args [][]byte) {
-	var n int64
-	for _, key := range args[1:] {
-		n += truth(c.sess.Delete(c.now(), key))
-	}
-	c.w.Int(n)
-}
+func cmdDel(c *conn, args [][]byte) { c.countKeys(args, (*engine.Session).Delete) }
 
-func cmdExists(c *conn, args [][]byte) {
-	var n int64
-	for _, key := range args[1:] {
-		n += truth(c.sess.Exists(c.now(), key))
+func cmdExists(c *conn, args [][]byte) { c.countKeys(args, (*engine.Session).Exists) }
+
+// keysInline is how many keys a loop handles itself, at about 100 ns each.
+const keysInline = 1000
+
+// countKeys replies of how many of a command's keys fn says true. More than keysInline go to a
+// worker, with a session of its own: in EXEC, whose session holds the locks,
+// they stay.
+func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, key []byte) bool) {
+	keys, now := args[1:], c.now()
+	count := func(s *engine.Session, keys [][]byte) (n int64) {
+		for _, key := range keys {
+			n += truth(fn(s, now, key))
+		}
+		return n
 	}
-	c.w.Int(n)
+	if len(keys) <= keysInline || c.inExec {
+		c.w.Int(count(c.sess, keys))
+		return
+	}
+	keys = cloneArgs(keys)
+	c.jobArgs = clipArgs(args) // a fast command's are not kept otherwise
+	c.block(func(w *resp.Writer) {
+		s := c.srv.engine.NewSession()
+		defer s.Close()
+		w.Int(count(s, keys))
+	})
 }
 
 // typeName is what TYPE and SCAN call a kind of state.

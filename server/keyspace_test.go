@@ -47,6 +47,29 @@ func TestKeysComeAndGo(t *testing.T) {
 	})
 }
 
+// Many keys at once take a worker, and within EXEC the transaction's locks.
+func TestManyKeysInOneCommand(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	var keys []string
+	for i := range 3 * keysInline {
+		keys = append(keys, fmt.Sprintf("k%d", i))
+		if i%3 == 0 {
+			r.words("INCREX " + keys[i])
+		}
+	}
+	all := strings.Join(keys, " ")
+	r.is("CONFIG SET slowlog-log-slower-than 0", "OK")
+	r.is("EXISTS "+all, "1000")
+	require.Contains(t, format(r.words("SLOWLOG GET 1")), "[EXISTS k0 k1 ")
+	r.is("DEL "+strings.Join(keys[:1500], " "), "500")
+	r.is("MULTI", "OK")
+	r.is("TOUCH "+all, "QUEUED")
+	r.is("UNLINK "+all, "QUEUED")
+	r.is("EXISTS "+all, "QUEUED")
+	r.is("EXEC", "[500 500 0]")
+	r.is("RL.RESET "+all, "0")
+}
+
 // A limit's state expires by itself; only counters have a TTL of their own.
 func TestExpireOnLimits(t *testing.T) {
 	r := newRig(t, engine.Config{})

@@ -110,7 +110,9 @@ type limitCall struct {
 // forget drops the views of the client's input.
 func (c *limitCall) forget() { clear(c.segs) }
 
-// syncMode is the SYNC or ASYNC of a call.
+// syncMode is the SYNC or ASYNC of a call: whether its reply waits until the
+// charge is on a majority of nodes. A node of its own has none to wait for, and
+// takes both without effect.
 type syncMode uint8
 
 const (
