@@ -16,9 +16,11 @@ import (
 var (
 	errOptions    = errors.New(errSyntax)
 	errNotInteger = errors.New(errNotAnInt)
-	errNotFloat   = errors.New("ERR value is not a valid float")
-	errExclusive  = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
-	errSync       = errors.New("ERR SYNC and ASYNC exclude each other")
+	//lint:ignore ST1005 the text that every Redis client knows
+	errOutOfMemory = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
+	errNotFloat    = errors.New("ERR value is not a valid float")
+	errExclusive   = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
+	errSync        = errors.New("ERR SYNC and ASYNC exclude each other")
 )
 
 // errEngine gives an error of the engine its RESP prefix, and Redis's text
@@ -28,7 +30,7 @@ func errEngine(err error) error {
 	case errors.Is(err, engine.ErrWrongType):
 		return errors.New("WRONGTYPE " + err.Error())
 	case errors.Is(err, engine.ErrFull):
-		return errors.New("OOM command not allowed when used memory > 'maxmemory'.")
+		return errOutOfMemory
 	case errors.Is(err, engine.ErrKeyTooLong):
 		return errors.New("ERR key is longer than 64 KiB")
 	}
