@@ -3,6 +3,7 @@ package docs_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,13 +23,33 @@ import (
 // pages are those with sessions.
 var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations.md"}
 
+// binary is the server, built by the first test that asks for it.
+var binary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.RemoveAll(binary.dir)
+	os.Exit(code)
+}
+
 // build builds the server and returns its path.
 func build(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "headgate")
-	out, err := exec.Command("go", "build", "-o", bin, "../cmd/headgate").CombinedOutput()
-	require.NoError(t, err, string(out))
-	return bin
+	b := &binary
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "headgate-docs-"); b.err != nil {
+			return
+		}
+		if out, err := exec.Command("go", "build", "-o", b.dir, "../cmd/headgate").CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	require.NoError(t, b.err)
+	return filepath.Join(b.dir, "headgate")
 }
 
 // ports are where a server listens.
