@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/headgate-io/headgate/engine"
 )
@@ -139,6 +141,40 @@ func TestLimitErrors(t *testing.T) {
 	}
 	r.is("RL.LIMIT k 1 1 FORCE COST 9223372036854775807", "-ERR cost would overflow the state of the key")
 	r.is("DBSIZE", "0")
+}
+
+// Waiting for retry_after_ms is enough, and a millisecond less is not.
+func TestRetryAfterIsHonest(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	rapid.Check(t, func(t *rapid.T) {
+		r.words("FLUSHALL")
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		line := fmt.Sprintf("RL.LIMIT k %d %dms ALGORITHM %s", limit, rapid.IntRange(1, 100_000).Draw(t, "period"),
+			rapid.SampledFrom([]string{"token", "leaky", "fixed", "sliding", "log"}).Draw(t, "algorithm"))
+		ms := 0
+		at := func(ms int) { r.at(time.Duration(ms) * time.Millisecond) }
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			ms += rapid.IntRange(0, 20_000).Draw(t, "pause")
+			cost := rapid.IntRange(1, limit+1).Draw(t, "cost")
+			call := fmt.Sprintf("%s COST %d", line, cost)
+			at(ms)
+			d := r.words(call).([]any)
+			if d[0] == int64(1) {
+				require.Equal(t, int64(0), d[3], call)
+				continue
+			}
+			retry := int(d[3].(int64))
+			if cost > limit {
+				require.Equal(t, -1, retry, call)
+				continue
+			}
+			require.Positive(t, retry, call)
+			at(ms + retry - 1)
+			require.Equal(t, int64(0), r.words(call + " PEEK").([]any)[0], "%s at %d, told %d", call, ms, retry)
+			at(ms + retry)
+			require.Equal(t, int64(1), r.words(call + " PEEK").([]any)[0], "%s at %d, told %d", call, ms, retry)
+		}
+	})
 }
 
 // All limits of a chain are taken, or none.

@@ -12,6 +12,19 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
+// A pipeline over TCP in both protocols, with the vector of redis-cell's README.
+func TestLimitsOverTCP(t *testing.T) {
+	clock, _ := engine.NewManualClock(rigStart)
+	_, addr := startServer(t, Config{Engine: engine.New(engine.Config{Clock: clock})})
+	c := dial(t, addr)
+	c.send(encode("CL.THROTTLE", "user123", "15", "30", "60") + encode("RL.LIMIT", "a\r\n\x00", "1", "1m") + encode("INCREX", "n", "BYFLOAT", "0.5") +
+		encode("HELLO", "3") + encode("CL.THROTTLE", "user123", "15", "30", "60") + encode("INCREX", "n", "BYFLOAT", "0.5") + encode("RL.EXPLAIN", "nobody") +
+		encode("TYPE", "a\r\n\x00"))
+	c.expect("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n*6\r\n:1\r\n:1\r\n:0\r\n:0\r\n:60000\r\n:0\r\n*2\r\n$3\r\n0.5\r\n$3\r\n0.5\r\n")
+	c.reply()
+	c.expect("*5\r\n:0\r\n:16\r\n:14\r\n:-1\r\n:4\r\n*2\r\n,1\r\n,0.5\r\n_\r\n+token\r\n")
+}
+
 // hammered are calls of one key that admit 100 in all, and what an admitted
 // one's reply begins with.
 var hammered = map[string]struct{ line, passed string }{
