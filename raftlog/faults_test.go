@@ -305,7 +305,7 @@ func TestHeartbeatsAreSerial(t *testing.T) {
 	trans := a.g.cur.Load().trans
 	direct := make(chan raft.RPC, 1)
 	trans.SetHeartbeatHandler(func(r raft.RPC) { direct <- r })
-	req := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n1"), Addr: []byte(b.addr)}, Term: 1, Leader: []byte(b.addr)}
+	req := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n1"), Addr: []byte(b.addr)}, Term: 1}
 	var resp raft.AppendEntriesResponse
 	require.NoError(t, b.g.cur.Load().trans.AppendEntries("n0", raft.ServerAddress(a.addr), &req, &resp))
 	require.Empty(t, direct)
@@ -316,7 +316,7 @@ func TestHeartbeatsAreSerial(t *testing.T) {
 func TestFlappingLinks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
-	stop := time.Now().Add(4 * time.Second)
+	stop := time.Now().Add(6 * time.Second)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -328,7 +328,7 @@ func TestFlappingLinks(t *testing.T) {
 		}
 	}()
 	for i := 0; time.Now().Before(stop); i++ {
-		n := c.nodes[i%3]
+		n := c.leader()
 		f := linkfault.Hold
 		if i%2 == 0 {
 			f = linkfault.Faults{Cut: true}

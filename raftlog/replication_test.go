@@ -63,10 +63,7 @@ func TestDeposedLeaderUndoes(t *testing.T) {
 			want := map[string]string{"kept": "1", "changed": "4", "deleted": "1"}
 			require.Equal(t, want, c.converge())
 
-			waitFor(t, "old leader leads again", func() bool {
-				l := c.leader()
-				return l == old || l.g.Transfer(testContext(t), old.cfg.NodeID) == nil && c.leader() == old
-			})
+			old.lead()
 			require.Equal(t, want, c.converge())
 			old.set("after", "5")
 			require.Len(t, c.converge(), 4)
