@@ -19,8 +19,6 @@ var (
 	//lint:ignore ST1005 the text that every Redis client knows
 	errOutOfMemory = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
 	errNotFloat    = errors.New("ERR value is not a valid float")
-	errExclusive   = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
-	errSync        = errors.New("ERR SYNC and ASYNC exclude each other")
 )
 
 // errEngine gives an error of the engine its RESP prefix, and Redis's text

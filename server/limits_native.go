@@ -99,6 +99,12 @@ func writeDecision(w *resp.Writer, d *engine.Decision, atMost bool) {
 	intField(w, "delay_ms", ceilMillis(d.Delay))
 }
 
+// Errors of options that contradict each other.
+var (
+	errExclusive = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
+	errSync      = errors.New("ERR SYNC and ASYNC exclude each other")
+)
+
 // limitCall is a parsed RL.LIMIT.
 type limitCall struct {
 	segs []engine.Segment
