@@ -222,12 +222,17 @@ func (n *testNode) write(prefix string, count int) {
 // set decides and waits for the commit. On a busy machine leadership may have moved: the node gets it back first.
 func (n *testNode) set(kv ...string) {
 	n.c.t.Helper()
-	n.lead()
-	for n.m.set(kv...) != nil {
+	for done := false; !done; {
 		n.lead()
+		if n.m.set(kv...) != nil {
+			continue
+		}
+		n.g.Flush()
+		n.committed()
+		n.m.mu.Lock()
+		done = n.m.shadow[kv[0]] == kv[1]
+		n.m.mu.Unlock()
 	}
-	n.g.Flush()
-	n.committed()
 }
 
 // lead makes the node the leader.
