@@ -1,0 +1,175 @@
+// Package history records what clients of a limiter saw: every call with the time it was sent and answered, its cost, and
+// its outcome, which may be unknown.
+//
+// A History is the evidence that the checkers of package oracle judge. A Recorder belongs to one goroutine; Merge joins
+// what several of them have recorded.
+package history
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Outcome is what a client knows about a call.
+type Outcome uint8
+
+const (
+	// Unknown: the call was sent, and there is no answer, or one that leaves it open. It may have been executed, and may
+	// still be executed later.
+	Unknown Outcome = iota
+	// Admitted and Denied: the limiter decided.
+	Admitted
+	Denied
+	// Refused: the call was certainly not executed. It was not sent, or the answer says so.
+	Refused
+)
+
+var outcomeNames = [...]string{"unknown", "admitted", "denied", "refused"}
+
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// Kind is what a call asked for.
+type Kind uint8
+
+const (
+	// Limit charges Cost to Key, gives it back if negative, and looks if it is 0.
+	Limit Kind = iota
+	// Reset forgets what Key has consumed.
+	Reset
+	// Acquire takes, and Release gives back, the lease Other of Key.
+	Acquire
+	Release
+	// Transfer charges 1 to Key and gives 1 back to Other, both or neither.
+	Transfer
+)
+
+var kindNames = [...]string{"limit", "reset", "acquire", "release", "transfer"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Forever is the end of a call whose outcome is unknown, for checkers that let it take effect at any later time.
+const Forever = math.MaxInt64
+
+// Call is one call. Times are ns of the client's monotonic clock since the start of the run.
+type Call struct {
+	Due   int64 // when the plan wanted it sent
+	Start int64 // when it was sent
+	End   int64 // when its outcome was known, or the client gave up
+	Key   uint32
+	Other uint32 // lease or second key: see Kind
+	Cost  int32
+	Limit int32 // the limit that the call stated
+
+	Remaining int32 // as answered; only if Admitted or Denied
+	Kind      Kind
+	Outcome   Outcome
+	Node      uint8 // the node that the client was connected to
+
+	// Local: a node answered by its failure policy, without the leader.
+	Local bool
+}
+
+// Latency is the time from when the call was due to its answer.
+func (c *Call) Latency() time.Duration { return time.Duration(c.End - c.Due) }
+
+// Algorithm is a limit's rule, by its name in RL.LIMIT.
+type Algorithm string
+
+// The algorithms that runs use.
+const (
+	Fixed Algorithm = "fixed" // always with ALIGN first
+	Token Algorithm = "token"
+	Log   Algorithm = "log"
+	Slots Algorithm = "slots" // RL.ACQUIRE; Period is the leases' time to live
+)
+
+// Key is a limited key of a run.
+type Key struct {
+	Name      string
+	Algorithm Algorithm
+	Limit     int32 // what calls state unless they change it
+	Period    time.Duration
+
+	// Free: calls give back, reset or change the limit, so that only a model of the whole history can judge it.
+	Free bool
+}
+
+// Refill is how long the key needs to regain one unit; for Fixed, all units come back after it, for Log each by itself.
+func (k *Key) Refill() time.Duration {
+	if k.Algorithm == Token {
+		return k.Period / time.Duration(k.Limit)
+	}
+	return k.Period
+}
+
+// Static reports whether no unit comes back within a run of length d by the passing of time.
+func (k *Key) Static(d time.Duration) bool { return k.Algorithm != Slots && k.Refill() > d }
+
+// Event is something that was done to the cluster, or that it did.
+type Event struct {
+	At   int64 // ns since the start of the run
+	Text string
+}
+
+// History is a run as its clients saw it.
+type History struct {
+	Keys   []Key
+	Calls  []Call // by Start
+	Events []Event
+	Length time.Duration
+}
+
+// ByKey returns the calls of each key, by Start; Transfers are left out. The slices alias one copy of the calls.
+func (h *History) ByKey() [][]Call {
+	counts := make([]int, len(h.Keys))
+	total := 0
+	for i := range h.Calls {
+		if h.Calls[i].Kind != Transfer {
+			counts[h.Calls[i].Key]++
+			total++
+		}
+	}
+	all, out := make([]Call, total), make([][]Call, len(h.Keys))
+	at := 0
+	for k, n := range counts {
+		out[k] = all[at : at : at+n]
+		at += n
+	}
+	for _, c := range h.Calls {
+		if c.Kind != Transfer {
+			out[c.Key] = append(out[c.Key], c)
+		}
+	}
+	return out
+}
+
+// Count returns the number of calls per outcome.
+func (h *History) Count() (n [4]int) {
+	for i := range h.Calls {
+		n[h.Calls[i].Outcome]++
+	}
+	return n
+}
+
+// Recorder collects the calls of one goroutine.
+type Recorder struct{ calls []Call }
+
+// Add records a call.
+func (r *Recorder) Add(c Call) { r.calls = append(r.calls, c) }
+
+// Merge sorts the calls of several recorders into h.
+func (h *History) Merge(recorders ...*Recorder) {
+	for _, r := range recorders {
+		h.Calls = append(h.Calls, r.calls...)
+	}
+	slices.SortFunc(h.Calls, func(a, b Call) int {
+		switch {
+		case a.Start < b.Start:
+			return -1
+		case a.Start > b.Start:
+			return 1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,110 @@
+package oracle
+
+import (
+	"container/heap"
+	"math"
+
+	"github.com/headgate-io/headgate/faults/history"
+)
+
+// bucketExcess returns how many units more than a token bucket of the given limit per period (ns), full at first, were
+// certainly admitted.
+//
+// Each admitted unit was taken at some time between the start and the end of its call. Keeping a unit in the bucket for
+// later never does harm unless the bucket is full and would lose it; so the schedule that takes units at the end of their
+// calls, and one whenever the bucket is full, for the call that ends first, serves all units if any schedule does. A unit
+// whose call ends while the bucket is empty is one that no bucket had.
+func bucketExcess(limit, period int64, calls []history.Call) int64 {
+	b := bucket{limit: limit, period: period, level: limit * period}
+	for i := range calls {
+		c := &calls[i]
+		if !counts(c) {
+			continue
+		}
+		b.advance(c.Start)
+		heap.Push(&b.open, claim{c.End, int64(c.Cost)})
+	}
+	b.advance(math.MaxInt64)
+	return b.excess
+}
+
+// claim is a number of units to be taken until end.
+type claim struct{ end, units int64 }
+
+// claims is a heap by end.
+type claims []claim
+
+func (c claims) Len() int           { return len(c) }
+func (c claims) Less(i, j int) bool { return c[i].end < c[j].end }
+func (c claims) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *claims) Push(x any)        { *c = append(*c, x.(claim)) }
+func (c *claims) Pop() any {
+	old := *c
+	x := old[len(old)-1]
+	*c = old[:len(old)-1]
+	return x
+}
+
+// bucket is a token bucket with exact arithmetic: a unit is period points, and each ns brings limit points.
+type bucket struct {
+	limit, period int64
+	level         int64 // points, at most limit*period
+	now           int64
+	open          claims
+	excess        int64
+}
+
+// advance takes units for the open claims until the time to.
+func (b *bucket) advance(to int64) {
+	for len(b.open) > 0 {
+		first := b.open[0].end
+		missing := (b.limit*b.period - b.level) / b.limit
+		full := b.now + missing - missing/(clockSlack+1)
+		next := min(first, full)
+		if next > to || next == to && first > to {
+			// What begins at this time may end before the open claims do.
+			b.fill(to)
+			return
+		}
+		b.fill(next)
+		if next < first {
+			b.take(1)
+			continue
+		}
+		if !b.take(b.open[0].units) {
+			b.excess += b.open[0].units
+			heap.Pop(&b.open)
+		}
+	}
+	if to != math.MaxInt64 {
+		b.fill(to)
+	}
+}
+
+// take gives up to n units to the claim that ends first, and reports whether it has all it needs.
+func (b *bucket) take(n int64) bool {
+	n = min(n, b.open[0].units, b.level/b.period)
+	b.level -= n * b.period
+	b.open[0].units -= n
+	if b.open[0].units > 0 {
+		return false
+	}
+	heap.Pop(&b.open)
+	return true
+}
+
+// fill lets time pass.
+func (b *bucket) fill(to int64) {
+	d := to - b.now
+	if d <= 0 {
+		return
+	}
+	b.now = to
+	full := b.limit * b.period
+	d += d/clockSlack + 1
+	if d >= (full-b.level)/b.limit+1 {
+		b.level = full
+		return
+	}
+	b.level += d * b.limit
+}

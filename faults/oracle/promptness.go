@@ -1,0 +1,61 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/history"
+)
+
+// Outage is a time in which a node was down by the run's own doing; To is 0 while it lasts.
+type Outage struct {
+	Node     uint8
+	From, To int64
+}
+
+// Promptness measures the calls that nodes answered within the given time of when they were due. Calls to a node that the
+// run itself had stopped are left out. It fails below goal, a share of the calls; a goal of 0 only measures.
+func Promptness(h *history.History, outages []Outage, within time.Duration, goal float64) (Finding, float64) {
+	f := Finding{Check: "prompt", OK: true}
+	var offered, prompt, local, skipped int
+	var latencies []time.Duration
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		if slices.ContainsFunc(outages, func(o Outage) bool {
+			return o.Node == c.Node && c.End >= o.From && (o.To == 0 || c.Due <= o.To)
+		}) {
+			skipped++
+			continue
+		}
+		offered++
+		if c.Outcome != history.Admitted && c.Outcome != history.Denied {
+			continue
+		}
+		latencies = append(latencies, c.Latency())
+		if c.Latency() <= within {
+			prompt++
+		}
+		if c.Local {
+			local++
+		}
+	}
+	if offered == 0 {
+		f.violate("no calls")
+		return f, 0
+	}
+	share := float64(prompt) / float64(offered)
+	slices.Sort(latencies)
+	at := func(q float64) time.Duration {
+		if len(latencies) == 0 {
+			return 0
+		}
+		return latencies[min(len(latencies)-1, int(q*float64(len(latencies))))].Round(10 * time.Microsecond)
+	}
+	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v (%d of them by the failure policy, %d to stopped nodes left out); p50 %v, p99 %v, p99.9 %v",
+		100*share, offered, within, local, skipped, at(.5), at(.99), at(.999))
+	if share < goal {
+		f.violate("below the goal of %.3f %%", 100*goal)
+	}
+	return f, share
+}
