@@ -3,17 +3,19 @@ package raftlog
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/raft"
 )
 
-// configuration returns the latest membership and its index, for a change that must not overtake another one.
+// configuration returns the latest membership and its index, for a change that must not overtake another one. The slice
+// is a copy: what Raft returns is its own.
 func (g *Group) configuration() ([]raft.Server, uint64) {
 	f := g.raft().GetConfiguration() // answered from memory, never blocks
 	if f.Error() != nil {
 		return nil, 0
 	}
-	return f.Configuration().Servers, f.Index()
+	return slices.Clone(f.Configuration().Servers), f.Index()
 }
 
 func findServer(servers []raft.Server, id string) (raft.Server, bool) {
