@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
@@ -23,10 +22,8 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if loaded.TLS() {
-				if _, err := certs.New(tlsFiles(&loaded.Config), slog.New(slog.DiscardHandler)); err != nil {
-					return err
-				}
+			if _, err := certificates(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
+				return err
 			}
 			return loaded.Print(cmd.OutOrStdout())
 		},

@@ -16,11 +16,11 @@ import (
 
 // listeners are the ports of the server; those that are off are nil.
 type listeners struct {
-	plain, secure, unix, http net.Listener
+	plain, secure, unix, http, peers net.Listener
 }
 
 func (l *listeners) close() {
-	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http} {
+	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http, l.peers} {
 		if one != nil {
 			// An error means that its server has closed it.
 			_ = one.Close()
@@ -33,7 +33,7 @@ func (l *listeners) attrs() (attrs []any) {
 	for _, port := range []struct {
 		name     string
 		listener net.Listener
-	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}} {
+	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}, {"peers", l.peers}} {
 		if port.listener != nil {
 			attrs = append(attrs, port.name, port.listener.Addr().String())
 		}
@@ -42,7 +42,7 @@ func (l *listeners) attrs() (attrs []any) {
 }
 
 // listen opens every port of c, or none. Errors name the parameter.
-func listen(c *config.Config, files *certs.Reloader) (_ *listeners, err error) {
+func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 	l := new(listeners)
 	defer func() {
 		if err != nil {
@@ -57,14 +57,19 @@ func listen(c *config.Config, files *certs.Reloader) (_ *listeners, err error) {
 	if c.TLSListen != "" {
 		secureName = "tls-listen"
 	}
+	peerAddress := ""
+	if c.Replicated() {
+		peerAddress = c.PeerListen
+	}
 	for _, port := range []struct {
 		name, address string
-		secure        bool
+		tls           *certs.Reloader
 		into          *net.Listener
 	}{
-		{"listen", c.PlainListen(), false, &l.plain},
-		{secureName, c.SecureListen(), true, &l.secure},
-		{"http-listen", c.HTTPListen, c.TLS(), &l.http},
+		{"listen", c.PlainListen(), nil, &l.plain},
+		{secureName, c.SecureListen(), files.clients, &l.secure},
+		{"http-listen", c.HTTPListen, files.clients, &l.http},
+		{"peer-listen", peerAddress, files.peers, &l.peers},
 	} {
 		if port.address == "" {
 			continue
@@ -74,8 +79,8 @@ func listen(c *config.Config, files *certs.Reloader) (_ *listeners, err error) {
 			return nil, fmt.Errorf("%s: %w", port.name, err)
 		}
 		*port.into = tcp
-		if port.secure {
-			*port.into = tls.NewListener(tcp, files.TLS())
+		if port.tls != nil {
+			*port.into = tls.NewListener(tcp, port.tls.TLS())
 		}
 	}
 	if c.UnixSocket != "" {
@@ -114,14 +119,4 @@ func listenUnix(name string, perm fs.FileMode) (net.Listener, error) {
 		}
 	}
 	return l, nil
-}
-
-// tlsFiles are the files of c for a Reloader.
-func tlsFiles(c *config.Config) certs.Files {
-	auth := map[string]tls.ClientAuthType{
-		config.AuthRequired: tls.RequireAndVerifyClientCert,
-		config.AuthOptional: tls.VerifyClientCertIfGiven,
-		config.AuthNone:     tls.NoClientCert,
-	}
-	return certs.Files{Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, ClientAuth: auth[c.TLSAuthClients]}
 }

@@ -3,14 +3,16 @@ package main
 import (
 	"time"
 
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	hghttp "github.com/headgate-io/headgate/server/http"
 )
 
-// serverConfig is the part of c that the Redis front is configured with.
-func serverConfig(c *config.Config) server.Config {
+// serverConfig is the part of c that the Redis front is configured with. node
+// is nil without replication.
+func serverConfig(c *config.Config, _ *cluster.Node) server.Config {
 	return server.Config{
 		Version:           buildVersion(),
 		IOThreads:         c.IOThreads,
@@ -53,6 +55,7 @@ func slowlogThreshold(d time.Duration) time.Duration {
 type source struct {
 	front  *server.Server
 	engine *engine.Engine
+	node   *cluster.Node // nil without replication
 }
 
 var _ hghttp.Source = (*source)(nil)

@@ -2,16 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate-io/headgate/cmd/headgate/certs"
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
@@ -54,11 +54,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	limitMemory(log, &c)
 
 	// Before the ports, so that unusable files leave no trace.
-	var files *certs.Reloader
-	if c.TLS() {
-		if files, err = certs.New(tlsFiles(&c), log); err != nil {
-			return err
-		}
+	files, err := certificates(&c, log)
+	if err != nil {
+		return err
 	}
 
 	// All ports before anything runs: a port in use is the commonest mistake,
@@ -70,6 +68,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	defer ports.close()
 	checkDescriptors(log, &c)
 
+	failed := make(chan error, 7) // one for each part: nobody reads after the first
+
 	// The engine before the server, which decides from its first byte on.
 	decisions := engine.New(engine.Config{
 		Shards:        c.Shards,
@@ -78,6 +78,17 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		LogMaxEntries: c.LogMaxEntries,
 		TopK:          c.TopK,
 	})
+	// The node before the first session of the engine, which then refuses to
+	// decide until the node leads.
+	var node *cluster.Node
+	if c.Replicated() {
+		node, err = cluster.New(clusterConfig(&c, ports, files.peers, log, func(err error) {
+			failed <- fmt.Errorf("replication: %w", err)
+		}), decisions)
+		if err != nil {
+			return err
+		}
+	}
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	engineDone := make(chan struct{})
 	go func() { defer close(engineDone); decisions.Run(engineCtx) }()
@@ -93,7 +104,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	latency := hghttp.NewLatency()
 	stop, shutdown := context.WithCancel(ctx) // done by SHUTDOWN as well
 	defer shutdown()
-	frontConfig := serverConfig(&c)
+	frontConfig := serverConfig(&c, node)
 	frontConfig.Logger = log
 	frontConfig.Engine = decisions
 	frontConfig.Settings = store
@@ -107,9 +118,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
 	web := hghttp.New(hghttp.Config{
-		Source: &source{front, decisions}, Latency: latency, Version: buildVersion(), Logger: log, Pprof: c.Pprof,
+		Source: &source{front, decisions, node}, Latency: latency, Version: buildVersion(), Logger: log, Pprof: c.Pprof,
 	})
-	failed := make(chan error, 4) // one for each port: nobody reads after the first
 	run := func(l net.Listener, serve func(net.Listener) error) {
 		if l != nil {
 			go func() { failed <- serve(l) }()
@@ -119,39 +129,34 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.plain, front.Serve)
 	run(ports.unix, front.Serve)
 	run(ports.secure, front.ServeStreams)
+	if node == nil {
+		web.SetReady(true)
+	} else if err := node.Start(nodeFront{front}); err != nil {
+		// After the ports: until there is a leader, clients are told so.
+		failed <- err
+	} else {
+		go func() {
+			select {
+			case <-node.CaughtUp():
+				web.SetReady(true)
+			case <-stop.Done():
+			}
+		}()
+	}
 	// Last, with the addresses: ports may have been chosen by the system.
-	web.SetReady(true)
 	log.Info("ready", append(ports.attrs(), "version", buildVersion(), "maxmemory", c.MaxMemory)...)
 
 	for waiting := true; waiting; {
 		select {
 		case <-hangup:
-			if files != nil {
-				files.Reload()
-			}
+			files.reload()
 		case <-stop.Done():
 			waiting = false
 		case err = <-failed:
 			waiting = false
 		}
 	}
-
 	release()
-	timeout := store.Current().ShutdownTimeout
-	log.Info("stopping", "timeout", timeout.String())
-	// First, so that load balancers look elsewhere.
-	web.SetReady(false)
-	deadline, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	if stopErr := front.Shutdown(deadline); stopErr != nil {
-		log.Warn("clients cut off at the shutdown timeout", "error", stopErr)
-	}
-	// HTTP to the last: it tells how the stop goes.
-	webDeadline, cancelWeb := context.WithTimeout(context.Background(), time.Second)
-	defer cancelWeb()
-	if stopErr := web.Shutdown(webDeadline); stopErr != nil {
-		log.Debug("HTTP clients cut off", "error", stopErr)
-	}
-	log.Info("stopped")
+	(&parts{front, node, web, log}).stop(store.Current().ShutdownTimeout)
 	return err
 }

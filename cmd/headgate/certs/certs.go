@@ -20,8 +20,11 @@ import (
 // second at most, whatever the rate of handshakes.
 const checkEvery = time.Second
 
-// Files are the PEM files of a server.
+// Files are the PEM files of a server, or of a node among its peers.
 type Files struct {
+	// Parameters is the prefix of the parameters that name the files, for
+	// errors: "tls" or "peer-tls".
+	Parameters string
 	// Cert and Key are the certificate chain and its private key.
 	Cert, Key string
 	// CA holds the authorities of client certificates; "" if there are none.
@@ -84,6 +87,15 @@ func (r *Reloader) TLS() *tls.Config {
 	}
 }
 
+// Client returns the configuration to connect to a peer that holds a
+// certificate of the same CA; it is good for connections made now. The caller
+// sets ServerName.
+func (r *Reloader) Client() *tls.Config {
+	r.check()
+	c := r.current.Load()
+	return &tls.Config{MinVersion: c.MinVersion, Certificates: c.Certificates, RootCAs: c.ClientCAs}
+}
+
 // Reload reads the files now, changed or not, and logs the outcome.
 func (r *Reloader) Reload() {
 	r.mu.Lock()
@@ -139,7 +151,7 @@ func (f Files) stamps() (stamps [3]stamp) {
 func (f Files) load() (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
-		return nil, fmt.Errorf("load tls-cert %s and tls-key %s: %w", f.Cert, f.Key, err)
+		return nil, fmt.Errorf("load %s-cert %s and %s-key %s: %w", f.Parameters, f.Cert, f.Parameters, f.Key, err)
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	if f.CA == "" {
@@ -147,11 +159,11 @@ func (f Files) load() (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(f.CA)
 	if err != nil {
-		return nil, fmt.Errorf("load tls-ca: %w", err)
+		return nil, fmt.Errorf("load %s-ca: %w", f.Parameters, err)
 	}
 	c.ClientCAs = x509.NewCertPool()
 	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("load tls-ca %s: %w", f.CA, errNoCertificate)
+		return nil, fmt.Errorf("load %s-ca %s: %w", f.Parameters, f.CA, errNoCertificate)
 	}
 	c.ClientAuth = f.ClientAuth
 	return c, nil

@@ -48,7 +48,7 @@ type fixture struct {
 
 func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
 	dir := t.TempDir()
-	f := &fixture{Authority: certstest.New(t), log: new(log), files: certs.Files{
+	f := &fixture{Authority: certstest.New(t), log: new(log), files: certs.Files{Parameters: "tls",
 		Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientAuth: clientAuth,
 	}}
 	if clientAuth != tls.NoClientCert {
@@ -184,14 +184,14 @@ func TestOldProtocolsAreRefused(t *testing.T) {
 func TestNewNamesTheFile(t *testing.T) {
 	f := start(t, tls.RequireAndVerifyClientCert)
 	for _, bad := range []certs.Files{
-		{Cert: "/nowhere", Key: f.files.Key},
-		{Cert: f.files.Cert, Key: "/nowhere"},
-		{Cert: f.files.Cert, Key: f.files.Key, CA: "/nowhere"},
+		{Parameters: "tls", Cert: "/nowhere", Key: f.files.Key},
+		{Parameters: "tls", Cert: f.files.Cert, Key: "/nowhere"},
+		{Parameters: "tls", Cert: f.files.Cert, Key: f.files.Key, CA: "/nowhere"},
 	} {
 		_, err := certs.New(bad, slog.Default())
 		require.ErrorIs(t, err, os.ErrNotExist)
 		require.ErrorContains(t, err, "/nowhere")
 	}
-	_, err := certs.New(certs.Files{Cert: f.files.Cert, Key: f.files.Key, CA: f.files.Key}, slog.Default())
+	_, err := certs.New(certs.Files{Parameters: "tls", Cert: f.files.Cert, Key: f.files.Key, CA: f.files.Key}, slog.Default())
 	require.ErrorContains(t, err, "no certificate in the file")
 }

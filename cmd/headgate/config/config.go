@@ -36,6 +36,27 @@ type Config struct {
 	LogMaxEntries   int
 	TopK            int
 
+	DataDir            string
+	NodeID             string
+	PeerListen         string
+	PeerAdvertise      string
+	Advertise          string
+	Join               []string
+	BootstrapExpect    int
+	Nonvoter           bool
+	Durability         string
+	Redirect           string
+	MaxUnacked         time.Duration
+	ForwardTimeout     time.Duration
+	HandoverHold       time.Duration
+	RaftProfile        string
+	NoFsync            bool
+	SnapshotLogSize    int64
+	SnapshotLogEntries int
+	PeerTLSCert        string
+	PeerTLSKey         string
+	PeerTLSCA          string
+
 	IOThreads       int
 	ShutdownTimeout time.Duration
 
@@ -59,6 +80,24 @@ const (
 	AuthNone     = "no"
 )
 
+// Durabilities.
+const (
+	DurabilityAsync = "async"
+	DurabilitySync  = "sync"
+)
+
+// What a node that does not lead does with a command.
+const (
+	RedirectForward = "forward"
+	RedirectMoved   = "moved"
+)
+
+// Timeouts between nodes.
+const (
+	RaftFast = "fast"
+	RaftSlow = "slow"
+)
+
 // Log formats.
 const (
 	FormatText = "text"
@@ -78,6 +117,24 @@ func defaults() Config {
 
 // TLS reports whether any port speaks TLS.
 func (c *Config) TLS() bool { return c.TLSCert != "" }
+
+// Replicated reports whether the node keeps a log, alone or in a cluster.
+func (c *Config) Replicated() bool { return c.DataDir != "" }
+
+// PeerTLS reports whether the peer port speaks TLS.
+func (c *Config) PeerTLS() bool { return c.PeerTLSCert != "" }
+
+// soleNodeID is the name of a node that was given none. It is fixed, and not the
+// host's: a container has another host name after each restart.
+const soleNodeID = "n1"
+
+// Node is the name of this node.
+func (c *Config) Node() string {
+	if c.NodeID == "" {
+		return soleNodeID
+	}
+	return c.NodeID
+}
 
 // PlainListen is the address for the Redis protocol without TLS, or "". With a
 // certificate, listen speaks TLS unless tls-listen names a port of its own.

@@ -10,13 +10,27 @@ import (
 // conflicts reports values that are fine alone and wrong together.
 func (l *Loaded) conflicts() error {
 	err := l.Config.conflicts()
-	// Not a conflict of values: the default of tls-auth-clients is harmless
+	// Not conflicts of values: without data-dir these do nothing, but someone
+	// who asks for more than the default believes that they do.
+	unasked := defaults()
+	for _, name := range needDataDir {
+		value := find(name).Value
+		if !l.Replicated() && value(&l.Config).String() != value(&unasked).String() {
+			err = errors.Join(err, fmt.Errorf("%s needs data-dir: without it nothing is replicated or kept", name))
+		}
+	}
+	// The default of tls-auth-clients is harmless
 	// without tls-ca, but someone who asks for it believes to be protected.
 	if _, asked := l.Sources["tls-auth-clients"]; asked && l.TLSAuthClients != AuthNone && l.TLSCA == "" {
 		err = errors.Join(err, fmt.Errorf("tls-auth-clients %s needs tls-ca: there is no authority to check client certificates against", l.TLSAuthClients))
 	}
 	return err
 }
+
+// needDataDir are the parameters that mean nothing without data-dir.
+var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "durability", "redirect",
+	"max-unacked", "forward-timeout", "handover-hold", "raft-profile", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
+	"peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
 
 func (c *Config) conflicts() error {
 	var errs []error
@@ -38,7 +52,11 @@ func (c *Config) conflicts() error {
 		report("unixsocketperm needs unixsocket")
 	}
 	addresses := []struct{ name, address string }{
-		{"listen", c.Listen}, {"tls-listen", c.TLSListen}, {"http-listen", c.HTTPListen},
+		{"listen", c.Listen}, {"tls-listen", c.TLSListen}, {"http-listen", c.HTTPListen}, {"peer-listen", ""},
+	}
+	if c.Replicated() {
+		addresses[3].address = c.PeerListen
+		c.clusterConflicts(report)
 	}
 	for i, a := range addresses {
 		for _, b := range addresses[:i] {
@@ -62,6 +80,43 @@ func (c *Config) conflicts() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// clusterConflicts is the part of conflicts that matters with a data-dir.
+func (c *Config) clusterConflicts(report func(string, ...any)) {
+	if c.PeerListen == "" {
+		report("data-dir needs peer-listen, for headgate cluster and for nodes that join")
+	}
+	if len(c.Join) > 0 && c.NodeID == "" {
+		report("join needs node-id: every node of a cluster has a name of its own")
+	}
+	if c.BootstrapExpect > 1 && len(c.Join) == 0 {
+		report("bootstrap-expect %d needs join: the addresses of the other founders", c.BootstrapExpect)
+	}
+	if c.BootstrapExpect > 0 && c.Nonvoter {
+		report("nonvoter and bootstrap-expect %d exclude each other: only voters found a cluster", c.BootstrapExpect)
+	}
+	if host, _, _ := net.SplitHostPort(c.PeerListen); everywhere(host) && c.PeerAdvertise == "" && c.PeerListen != "" {
+		report("peer-listen %s needs peer-advertise: an address at which other nodes reach it", c.PeerListen)
+	}
+	if host, _ := split(c.PlainListen(), c.SecureListen()); everywhere(host) && c.Advertise == "" && len(c.Join) > 0 && (c.Listen != "" || c.TLSListen != "") {
+		report("listen %s needs advertise: an address at which clients of other nodes reach it", c.Listen)
+	}
+	if len(c.Join) > 0 && c.Listen == "" && c.TLSListen == "" && c.Advertise == "" {
+		report("join needs listen, tls-listen or advertise: an address for the clients of other nodes")
+	}
+	set := 0
+	for _, f := range []string{c.PeerTLSCert, c.PeerTLSKey, c.PeerTLSCA} {
+		if f != "" {
+			set++
+		}
+	}
+	if set != 0 && set != 3 {
+		report("peer-tls-cert, peer-tls-key and peer-tls-ca need each other: only some are set")
+	}
+	if c.ProtectedMode && !c.PeerTLS() && c.PeerListen != "" && !loopback(c.PeerListen) {
+		report("peer-listen %s is open to other machines without TLS: set peer-tls-cert, or protected-mode no if the network is trusted", c.PeerListen)
+	}
 }
 
 const protected = "%s %s is open to other machines without a password: set requirepass, or protected-mode no if the network is trusted"

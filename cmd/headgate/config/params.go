@@ -39,6 +39,7 @@ const (
 	security   = "Security"
 	limits     = "Limits of clients"
 	store      = "Store"
+	cluster    = "Durability and cluster"
 	operations = "Operations"
 )
 
@@ -189,6 +190,115 @@ var Params = []Param{
 		Name: "top-k", Section: store, Default: strconv.Itoa(engine.DefaultTopK),
 		Doc:   "Keys that each ranking of RL.TOP follows.",
 		Value: func(c *Config) Value { return integer{&c.TopK, 1, 10_000} },
+	},
+
+	{
+		Name: "data-dir", Section: cluster, Default: "",
+		Doc:   "Directory for the log and snapshots; with it the node keeps its limits over a restart. Empty: in memory.",
+		Value: func(c *Config) Value { return directory{text{&c.DataDir}} },
+	},
+	{
+		Name: "node-id", Section: cluster, Default: "",
+		Doc:   "Name of this node, for ever. A node that joins others needs one; the default alone is n1.",
+		Value: func(c *Config) Value { return name{text{&c.NodeID}} },
+	},
+	{
+		Name: "peer-listen", Section: cluster, Default: "127.0.0.1:7381",
+		Doc:   "Address for the other nodes and for headgate cluster, with data-dir.",
+		Value: func(c *Config) Value { return address{text{&c.PeerListen}} },
+	},
+	{
+		Name: "peer-advertise", Section: cluster, Default: "",
+		Doc:   "Address at which other nodes reach peer-listen, if it is another.",
+		Value: func(c *Config) Value { return address{text{&c.PeerAdvertise}} },
+	},
+	{
+		Name: "advertise", Section: cluster, Default: "",
+		Doc:   "Address at which clients reach this node, told to clients of other nodes; default listen.",
+		Value: func(c *Config) Value { return address{text{&c.Advertise}} },
+	},
+	{
+		Name: "join", Section: cluster, Default: "",
+		Doc:   "Peer addresses of the cluster's nodes, separated by commas; this node's own may be among them.",
+		Value: func(c *Config) Value { return addresses{&c.Join} },
+	},
+	{
+		Name: "bootstrap-expect", Section: cluster, Default: "0",
+		Doc:   "Nodes that found a new cluster together; 0 founds none, unless there is nobody to join. A node with data ignores it.",
+		Value: func(c *Config) Value { return integer{&c.BootstrapExpect, 0, 99} },
+	},
+	{
+		Name: "nonvoter", Section: cluster, Default: "no",
+		Doc:   "Follow without a vote until headgate cluster promote gives one.",
+		Value: func(c *Config) Value { return yesNo{&c.Nonvoter} },
+	},
+	{
+		Name: "durability", Section: cluster, Default: DurabilityAsync,
+		Doc: "Reply at once (async), or when a majority has the effect on disk (sync).",
+		Value: func(c *Config) Value {
+			return enum{&c.Durability, []string{DurabilityAsync, DurabilitySync}}
+		},
+	},
+	{
+		Name: "redirect", Section: cluster, Default: RedirectForward,
+		Doc: "A node that does not lead forwards commands to the leader, or answers MOVED as Redis Cluster does.",
+		Value: func(c *Config) Value {
+			return enum{&c.Redirect, []string{RedirectForward, RedirectMoved}}
+		},
+	},
+	{
+		Name: "max-unacked", Section: cluster, Default: "0",
+		Doc:   "Age of the oldest effect not on a majority from which the failure policy answers; replies wait from half of it. 0 is the leader lease.",
+		Value: func(c *Config) Value { return duration{&c.MaxUnacked, time.Millisecond, 0, time.Minute} },
+	},
+	{
+		Name: "forward-timeout", Section: cluster, Default: "100ms",
+		Doc: "Time that a forwarded command may take before the failure policy answers.",
+		Value: func(c *Config) Value {
+			return duration{&c.ForwardTimeout, time.Millisecond, time.Millisecond, time.Minute}
+		},
+	},
+	{
+		Name: "handover-hold", Section: cluster, Default: "2s",
+		Doc:   "Time that commands wait for the next leader when the last one has announced its stop.",
+		Value: func(c *Config) Value { return duration{&c.HandoverHold, time.Millisecond, 0, time.Minute} },
+	},
+	{
+		Name: "raft-profile", Section: cluster, Default: RaftFast,
+		Doc: "Timeouts between nodes: fast elects a leader in about 1 s (lease 250 ms), slow, for distances and slow disks, in 2 s (500 ms).",
+		Value: func(c *Config) Value {
+			return enum{&c.RaftProfile, []string{RaftFast, RaftSlow}}
+		},
+	},
+	{
+		Name: "no-fsync", Section: cluster, Default: "no",
+		Doc:   "Do not wait for the disk: effects survive a crash of the process, not of the machine. After a power loss wipe data-dir and join again.",
+		Value: func(c *Config) Value { return yesNo{&c.NoFsync} },
+	},
+	{
+		Name: "snapshot-log-size", Section: cluster, Default: "256mb",
+		Doc:   "Log written before the next snapshot.",
+		Value: func(c *Config) Value { return size{p: &c.SnapshotLogSize, least: mib, most: 64 * gib} },
+	},
+	{
+		Name: "snapshot-log-entries", Section: cluster, Default: "65536",
+		Doc:   "Log entries before the next snapshot, looked at every two to four minutes.",
+		Value: func(c *Config) Value { return integer{&c.SnapshotLogEntries, 128, 1 << 24} },
+	},
+	{
+		Name: "peer-tls-cert", Section: cluster, Default: "",
+		Doc:   "PEM file with this node's certificate chain, for both ends of connections between nodes. It is read again when it changes.",
+		Value: func(c *Config) Value { return file{text{&c.PeerTLSCert}} },
+	},
+	{
+		Name: "peer-tls-key", Section: cluster, Default: "",
+		Doc:   "PEM file with the private key of peer-tls-cert.",
+		Value: func(c *Config) Value { return file{text{&c.PeerTLSKey}} },
+	},
+	{
+		Name: "peer-tls-ca", Section: cluster, Default: "",
+		Doc:   "PEM file with the authorities that sign the nodes' certificates. Whoever has one of theirs is a node.",
+		Value: func(c *Config) Value { return file{text{&c.PeerTLSCA}} },
 	},
 
 	{

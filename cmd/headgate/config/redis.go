@@ -21,7 +21,7 @@ var aliases = []alias{
 	{"cluster-enabled", always("no")},
 	{"daemonize", always("no")},
 	{"databases", always("1")},
-	{"dir", always("")},
+	{"dir", func(c *Config) string { return c.DataDir }},
 	{"latency-monitor-threshold", always("0")},
 	{"logfile", always("")},
 	{"loglevel", func(c *Config) string { return redisLevels[c.LogLevel] }},

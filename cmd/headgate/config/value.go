@@ -34,6 +34,7 @@ var (
 	errNotDuration = errors.New("argument must be a duration")
 	errNotYesNo    = errors.New("argument must be 'yes' or 'no'")
 	errNotAddress  = errors.New("argument must be host:port")
+	errNotName     = errors.New("argument must be a name without spaces")
 	errNotOctal    = errors.New("argument couldn't be parsed as an octal file mode")
 )
 
@@ -56,6 +57,29 @@ type file struct{ text }
 func (v file) Type() string    { return "path" }
 func (v file) Allowed() string { return "the path of a file" }
 
+// directory is the name of a directory.
+type directory struct{ text }
+
+func (v directory) Type() string    { return "path" }
+func (v directory) Allowed() string { return "the path of a directory" }
+
+// name is a word of at most maxName bytes.
+type name struct{ text }
+
+const maxName = 64
+
+func (v name) Set(s string) error {
+	if len(s) > maxName || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
+		return errNotName
+	}
+	*v.p = s
+	return nil
+}
+func (v name) Type() string { return "name" }
+func (v name) Allowed() string {
+	return fmt.Sprintf("up to %d printable ASCII characters without spaces, commas and =", maxName)
+}
+
 // address is host:port; empty means "do not listen".
 type address struct{ text }
 
@@ -74,6 +98,28 @@ func (v address) Set(s string) error {
 }
 func (v address) Type() string    { return "host:port" }
 func (v address) Allowed() string { return `host:port with a port from 0 to 65535, or "" for none` }
+
+// addresses is a list of host:port, separated by commas.
+type addresses struct{ p *[]string }
+
+func (v addresses) Set(s string) error {
+	var list []string
+	for a := range strings.SplitSeq(s, ",") {
+		if a = strings.TrimSpace(a); a == "" {
+			continue
+		}
+		if err := (address{text{new(string)}}).Set(a); err != nil {
+			return err
+		}
+		list = append(list, a)
+	}
+	*v.p = list
+	return nil
+}
+func (v addresses) String() string  { return strings.Join(*v.p, ",") }
+func (v addresses) Redis() string   { return v.String() }
+func (v addresses) Type() string    { return "host:port,..." }
+func (v addresses) Allowed() string { return "host:port, or several separated by commas" }
 
 // enum is one of a fixed list of words, in any case.
 type enum struct {
@@ -292,7 +338,7 @@ func (v duration) String() string {
 func (v duration) Redis() string { return strconv.FormatInt(int64(*v.p/v.unit), 10) }
 func (v duration) Type() string  { return "duration" }
 func (v duration) Allowed() string {
-	names := map[time.Duration]string{time.Second: "seconds", time.Microsecond: "microseconds"}
+	names := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds", time.Microsecond: "microseconds"}
 	s := fmt.Sprintf("a duration such as 5s or 500ms (a bare number counts %s)", names[v.unit])
 	if v.least < 0 {
 		return s + " up to " + v.most.String() + ", or -1 for off"

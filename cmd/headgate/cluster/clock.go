@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// opSetClock sets the cluster clock to the leader's wall clock.
+const opSetClock = "set-clock"
+
+// ClockSet is the answer to opSetClock.
+type ClockSet struct {
+	Moved time.Duration `json:"moved"` // forward
+	Now   time.Time     `json:"now"`
+}
+
+// errClockBackward is returned because the log never lets the clock go back: a
+// follower that becomes leader would jump forward again.
+var errClockBackward = errors.New("the cluster clock is ahead of the leader's wall clock and cannot be set back; restart all nodes with empty data directories, or wait until wall time has caught up")
+
+// setClock runs on the leader.
+func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
+	select {
+	case <-n.opened:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	term, ok := n.group.Serving()
+	if !ok {
+		return nil, raftlog.ErrNotLeader
+	}
+	clock := n.engine.Clock()
+	if skew := clock.Skew(); skew < 0 {
+		return nil, fmt.Errorf("%w (it is ahead by %v)", errClockBackward, -skew)
+	}
+	moved := clock.Step()
+	now := time.Unix(0, clock.Now())
+	n.log.Warn("cluster clock set by an operator", "moved", moved.String())
+	// Of the batches that may have been cut before, the one being cut is the
+	// last. An idle leader cuts one a second.
+	before := n.group.Progress().Proposed + 1
+	err := n.poll(ctx, linger, func() bool {
+		now, _ := n.group.Serving()
+		return now != term || n.group.Progress().Committed > before
+	})
+	if err == nil {
+		if now, _ := n.group.Serving(); now != term {
+			err = raftlog.ErrNotLeader
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the clock is set here and may not be by a next leader: %w", err)
+	}
+	return ClockSet{moved, now}, nil
+}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// group is the one Raft group of a process.
+const group = 0
+
+// metaClient is the entry of a node's metadata with the address of its clients.
+const metaClient = "client"
+
+// ErrUncertain is what a reply becomes whose commit will not be learnt: the
+// effect may be lost, or survive in the next leader's log. Its text is a RESP
+// error.
+var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
+
+// Config configures a Node. Everything up to Fatal is required.
+type Config struct {
+	NodeID  string
+	DataDir string
+	// Listener receives the connections of other nodes; with TLS, if the
+	// peers use it. The node closes it.
+	Listener net.Listener
+	// Dial connects to another node's Listener.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// ClientAddr is where clients reach this node: host:port.
+	ClientAddr string
+	// Fatal is told, once, why the node cannot go on.
+	Fatal func(error)
+	// Logger receives what an operator should know.
+	Logger *slog.Logger
+
+	// PeerAddr is where other nodes reach Listener; its own address when
+	// empty.
+	PeerAddr string
+	// Join, BootstrapExpect and Nonvoter are as in raftlog.Config.
+	Join            []string
+	BootstrapExpect int
+	Nonvoter        bool
+
+	// Durable makes replies wait for their commit unless a call says ASYNC.
+	Durable bool
+	// MaxUnacked is the age of the oldest effect that is not committed from
+	// which the failure policy answers; 0 is the leader's lease.
+	MaxUnacked time.Duration
+	// HandoverHold is how long this node waits for the next leader when the
+	// last one has announced its stop.
+	HandoverHold time.Duration
+
+	// Timeouts, NoSync, SnapshotEntries and SnapshotBytes are as in
+	// raftlog.Config.
+	Timeouts        raftlog.Timeouts
+	NoSync          bool
+	SnapshotEntries uint64
+	SnapshotBytes   int64
+}
+
+// Front is what a node asks of the server. The calls must not block.
+type Front interface {
+	// Release completes the tickets up to upTo: their replies leave, or
+	// become err.
+	Release(upTo uint64, err error)
+	// Demoted closes the clients' connections at a batch boundary, so that
+	// pools connect to the new leader.
+	Demoted()
+}
+
+const (
+	// linger is how often a leader cuts what its clients do not wait for: of
+	// calls on one key in that time one state travels. See Node.beat.
+	linger = 2 * time.Millisecond
+
+	// idleLinger replaces linger when idleBeats of them have found nothing.
+	idleLinger = 5 * time.Millisecond
+	idleBeats  = 50
+
+	// replyTimeout is how long a reply waits for its commit at most.
+	replyTimeout = time.Second
+
+	// refreshInterval is how often the view of the cluster is renewed when
+	// nothing happens; startInterval when the node has yet to catch up.
+	refreshInterval = 500 * time.Millisecond
+	startInterval   = 50 * time.Millisecond
+)

@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// opHandover announces that the leader hands over, or that it does not after
+// all.
+const opHandover = "handover"
+
+type handoverArgs struct {
+	From   string `json:"from"`
+	Cancel bool   `json:"cancel,omitempty"`
+}
+
+const (
+	// announceTimeout bounds the wait for peers that may be gone.
+	announceTimeout = 200 * time.Millisecond
+
+	// settle is how long batches of commands that began while this node led
+	// may still decide. One takes a few milliseconds.
+	settle = 25 * time.Millisecond
+)
+
+// Handover gives leadership to another node, if this one has it and there is
+// one to take it: the peers hear of it, no further command is decided, what has
+// been decided is committed, then the next leader is made. When it fails the
+// node leads on.
+func (n *Node) Handover(ctx context.Context) error {
+	if _, ok := n.group.Serving(); !ok || !n.hasSuccessor() {
+		return nil
+	}
+	n.announce(ctx, false)
+	n.setLeaving(true)
+	err := n.handover(ctx)
+	if err != nil {
+		n.setLeaving(false)
+		n.announce(context.WithoutCancel(ctx), true)
+		return fmt.Errorf("hand leadership over: %w", err)
+	}
+	return nil
+}
+
+func (n *Node) handover(ctx context.Context) error {
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := n.flush(ctx); err != nil {
+		return err
+	}
+	if err := n.group.Barrier(ctx); err != nil {
+		return err
+	}
+	return n.group.Transfer(ctx, "")
+}
+
+// hasSuccessor reports whether some other voter is known to be up.
+func (n *Node) hasSuccessor() bool {
+	for _, m := range n.group.Members() {
+		if m.Voter && m.Up && !m.Self {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) setLeaving(leaving bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.situation.leaving = leaving
+	n.decide()
+}
+
+// announce tells all peers at once. One that does not hear it finds out from
+// the leader's answers.
+func (n *Node) announce(ctx context.Context, cancelled bool) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, m := range n.group.Members() {
+		if m.Self || !m.Up {
+			continue
+		}
+		wg.Go(func() {
+			if err := n.group.Call(ctx, m.Addr, opHandover, handoverArgs{n.cfg.NodeID, cancelled}, nil); err != nil {
+				n.log.Warn("announce handover", "to", m.ID, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// announced handles a peer's announcement.
+func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
+	var args handoverArgs
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", opHandover, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := &n.situation
+	if s.leader != "" && s.leader != args.From {
+		return nil, nil // it has been followed already
+	}
+	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverHold)
+	if args.Cancel {
+		s.handoverUntil = time.Time{}
+	}
+	n.decide()
+	return nil, nil
+}

@@ -1,0 +1,229 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/server"
+)
+
+// Node is this process's part in a cluster, of which it may be the only one.
+type Node struct {
+	cfg       Config
+	log       *slog.Logger
+	engine    *engine.Engine
+	replica   *engine.Replica
+	releases  *releases
+	mux       *raftlog.Mux
+	forwarded net.Listener
+
+	// Set by Start.
+	front  Front
+	group  *raftlog.Group
+	opened chan struct{} // closed when group is set
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+
+	role     atomic.Uint32 // a server.Role
+	topology atomic.Pointer[server.Topology]
+	changed  chan struct{} // capacity 1: the view of the cluster may have changed
+	paced    chan struct{} // capacity 1: this node has begun or ceased to lead
+	caughtUp chan struct{} // closed when the start-up replay is done
+
+	// mu guards situation.
+	mu        sync.Mutex
+	situation situation
+}
+
+var _ server.Replication = (*Node)(nil)
+
+// New prepares a node: peers can connect, and e refuses to decide until the
+// node leads. It must be called before the first session of e. Close must be
+// called, also when Start is not.
+func New(cfg Config, e *engine.Engine) (*Node, error) {
+	if cfg.Timeouts == (raftlog.Timeouts{}) {
+		cfg.Timeouts = raftlog.Fast
+	}
+	if cfg.MaxUnacked == 0 {
+		cfg.MaxUnacked = cfg.Timeouts.Lease
+	}
+	n := &Node{
+		cfg: cfg, log: cfg.Logger, engine: e,
+		opened:   make(chan struct{}),
+		changed:  make(chan struct{}, 1),
+		paced:    make(chan struct{}, 1),
+		caughtUp: make(chan struct{}),
+		stop:     func() {},
+	}
+	n.topology.Store(&server.Topology{Self: cfg.NodeID})
+	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
+	// Which replies may leave the node decides by itself: see releases.
+	ignore := func(uint64) {}
+	n.replica = e.Replicate(engine.Hooks{Committed: ignore, Clean: ignore, Led: n.led, Deposed: n.deposed})
+	var err error
+	if n.mux, err = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	if n.forwarded, err = n.mux.Listen(raftlog.KindForward, group); err != nil {
+		n.mux.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// Forwarded is the listener for commands that other nodes forward.
+func (n *Node) Forwarded() net.Listener { return n.forwarded }
+
+// Start opens the log and takes part in the cluster.
+func (n *Node) Start(front Front) error {
+	n.front = front
+	c := &n.cfg
+	g, err := raftlog.Open(raftlog.Config{
+		GroupID: group, NodeID: c.NodeID, DataDir: c.DataDir, Mux: n.mux, Advertise: c.PeerAddr,
+		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
+		Meta:     map[string]string{metaClient: c.ClientAddr},
+		Timeouts: c.Timeouts, Linger: linger,
+		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
+		OnLeader: n.leaderChanged,
+		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock},
+		Fatal:    c.Fatal,
+		Logger:   c.Logger,
+	}, &machine{n.engine, n.replica, n.releases})
+	if err != nil {
+		return err
+	}
+	n.group = g
+	close(n.opened)
+	var ctx context.Context
+	ctx, n.stop = context.WithCancel(context.Background())
+	n.wg.Go(func() { n.pulse(ctx) })
+	n.wg.Go(func() { n.verify(ctx) })
+	n.wg.Go(func() { n.watch(ctx) })
+	return nil
+}
+
+// Close commits what is dirty, if this node leads and ctx allows it, and leaves
+// the cluster for now.
+func (n *Node) Close(ctx context.Context) error {
+	var err error
+	if n.group != nil {
+		err = n.flush(ctx)
+		if e := n.group.Close(ctx); err == nil {
+			err = e
+		}
+	}
+	n.stop()
+	n.wg.Wait()
+	if e := n.mux.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// CaughtUp is closed when the node leads, or has applied what the leader had
+// applied when the node started.
+func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
+
+// Role implements server.Replication.
+func (n *Node) Role() server.Role { return server.Role(n.role.Load()) }
+
+// Ticket implements server.Replication.
+func (n *Node) Ticket() uint64 { return n.replica.Ticket() }
+
+// Await implements server.Replication.
+func (n *Node) Await() {
+	n.releases.awaited.Store(true)
+	n.group.Flush()
+}
+
+// Durable implements server.Replication.
+func (n *Node) Durable() bool { return n.cfg.Durable }
+
+// DialLeader implements server.Replication.
+func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
+	n.mu.Lock()
+	id, addr := n.situation.leader, n.situation.leaderAddr
+	n.mu.Unlock()
+	switch id {
+	case "":
+		return nil, errNoLeader
+	case n.cfg.NodeID:
+		return nil, errLeadsItself
+	}
+	c, err := n.mux.Dial(ctx, raftlog.KindForward, group, addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
+	}
+	return c, nil
+}
+
+// pulse wakes the log's proposer while this node leads, and keeps its role in
+// step with the age of what is not committed.
+//
+// The decision path only marks keys: anything more, such as a word that all
+// threads write, would cost every decision something for the sake of an idle
+// leader. So the leader looks, every linger: a cut that finds nothing takes
+// 256 locks that nobody wants.
+func (n *Node) pulse(ctx context.Context) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	idle := 0
+	var batches uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.paced:
+			idle = 0
+		case <-t.C:
+		}
+		next := n.beat()
+		if b := n.releases.batches.Load(); b != batches {
+			batches, idle = b, 0
+		} else if idle++; idle > idleBeats {
+			next = max(next, idleLinger)
+		}
+		t.Reset(next)
+	}
+}
+
+// beat does what is due and returns when it is due again.
+func (n *Node) beat() time.Duration {
+	if _, ok := n.group.Serving(); !ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.decide()
+		return startInterval
+	}
+	n.group.Wake()
+	age := n.group.Unacked()
+	n.mu.Lock()
+	n.situation.unacked = age
+	n.decide()
+	n.mu.Unlock()
+	if age > replyTimeout {
+		n.front.Release(n.replica.Ticket(), ErrUncertain)
+	}
+	return linger
+}
+
+// verify runs rounds of heartbeats for denials and peeks.
+func (n *Node) verify(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.releases.ring:
+		}
+		if upTo := n.releases.round(); upTo > 0 {
+			n.releases.verify(upTo, n.group.Verify(ctx))
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"errors"
+	"time"
+
+	"github.com/headgate-io/headgate/server"
+)
+
+// These errors are returned by DialLeader.
+var (
+	errNoLeader    = errors.New("no leader is known")
+	errLeadsItself = errors.New("this node is the leader")
+)
+
+// situation is what a node's role follows from.
+type situation struct {
+	leader, leaderAddr string        // whom Raft believes to lead; empty for nobody
+	serving            bool          // this node decides
+	unacked            time.Duration // while it does: the age of the oldest effect not committed
+	caughtUp           bool          // the start-up replay is done
+	leaving            bool          // this node is handing its leadership over
+
+	// A leader has announced its stop: commands wait for the next one.
+	handoverFrom  string
+	handoverUntil time.Time
+}
+
+// role is the server's view of s.
+func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) server.Role {
+	awaited := now.Before(s.handoverUntil)
+	switch {
+	case s.leaving && (s.serving || s.leader == self || s.leader == ""):
+		return server.Handover
+	case s.serving && s.unacked > maxUnacked:
+		return server.Stalled
+	case s.serving && s.unacked > maxUnacked/2:
+		return server.Holding
+	case s.serving:
+		return server.Leading
+	case s.leader == self:
+		// Elected: it serves when the log of its predecessors is applied, or
+		// loses its lease.
+		return server.Handover
+	case awaited && (s.leader == "" || s.leader == s.handoverFrom):
+		return server.Handover
+	case s.leader != "":
+		return server.Following
+	case !s.caughtUp:
+		return server.Starting
+	}
+	return server.Orphaned
+}
+
+// decide publishes the role. It must be called with mu held.
+func (n *Node) decide() {
+	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
+}
+
+// led is called by the replica, under the log's mutex.
+func (n *Node) led() {
+	n.mu.Lock()
+	s := &n.situation
+	s.serving, s.unacked = true, 0
+	s.handoverUntil = time.Time{}
+	n.finishStart()
+	n.decide()
+	n.mu.Unlock()
+	ring(n.paced)
+	ring(n.changed)
+}
+
+// deposed is called by the replica, under the log's mutex.
+func (n *Node) deposed(ticket uint64) {
+	n.mu.Lock()
+	n.situation.serving = false
+	n.decide()
+	n.mu.Unlock()
+	n.releases.deposed(ticket)
+	n.front.Demoted()
+	ring(n.changed)
+}
+
+// finishStart must be called with mu held.
+func (n *Node) finishStart() {
+	if !n.situation.caughtUp {
+		n.situation.caughtUp = true
+		close(n.caughtUp)
+	}
+}
+
+// leaderChanged is called by the group when it knows another leader, or none.
+func (n *Node) leaderChanged(id, addr string) {
+	n.mu.Lock()
+	s := &n.situation
+	s.leader, s.leaderAddr = id, addr
+	if id != "" && id != s.handoverFrom {
+		s.handoverUntil = time.Time{}
+	}
+	n.decide()
+	n.mu.Unlock()
+	ring(n.changed)
+	n.log.Info("leader", "id", id, "addr", addr)
+}
+
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/server"
+)
+
+// watch renews the view of the cluster until ctx ends.
+func (n *Node) watch(ctx context.Context) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	var alarms alarms
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.changed:
+		case <-t.C:
+		}
+		s := n.group.Status()
+		n.topology.Store(topology(&s))
+		n.follow(&s)
+		alarms.check(n, &s)
+		next := refreshInterval
+		select {
+		case <-n.caughtUp:
+		default:
+			next = startInterval
+		}
+		t.Reset(next)
+	}
+}
+
+// topology is the part of s that clients are told.
+func topology(s *raftlog.Status) *server.Topology {
+	t := &server.Topology{Self: s.NodeID, Term: s.Term}
+	for _, m := range s.Members {
+		node := server.TopologyNode{
+			ID: m.ID, Leader: m.Leader, Voter: m.Voter, Alive: m.Up,
+			LagEntries: m.Lag, LagMillis: m.LagTime.Milliseconds(),
+		}
+		if host, port, err := net.SplitHostPort(m.Meta[metaClient]); err == nil {
+			node.Host = host
+			node.Port, _ = strconv.Atoi(port) // the configuration has checked it
+		}
+		t.Nodes = append(t.Nodes, node)
+	}
+	return t
+}
+
+// follow finds out when the start-up replay is done: a follower learns what is
+// committed from the leader only, so this node must have applied what the
+// leader says it has.
+func (n *Node) follow(s *raftlog.Status) {
+	for _, m := range s.Members {
+		if m.Leader && !m.Self && m.Up && m.Applied > 0 && s.AppliedIndex >= m.Applied {
+			n.mu.Lock()
+			n.finishStart()
+			n.decide()
+			n.mu.Unlock()
+		}
+	}
+}
+
+// Topology implements server.Replication. It is at most refreshInterval old.
+func (n *Node) Topology() server.Topology { return *n.topology.Load() }
+
+// Status is what the node knows of itself and of the cluster.
+func (n *Node) Status() raftlog.Status { return n.group.Status() }
+
+// flush waits until everything decided by now is committed, if this node leads.
+func (n *Node) flush(ctx context.Context) error {
+	ticket := n.replica.Ticket()
+	n.group.Flush()
+	return n.poll(ctx, time.Millisecond, func() bool {
+		_, serving := n.group.Serving()
+		return !serving || n.releases.done.Load() >= ticket
+	})
+}
+
+func (n *Node) poll(ctx context.Context, every time.Duration, done func() bool) error {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+	return nil
+}
+
+// askInterval is how often AwaitReplicas asks the other nodes.
+const askInterval = 20 * time.Millisecond
+
+// AwaitReplicas implements server.Replication. A commit counts as a majority
+// without this node; of the others it asks.
+func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
+	term, serving := n.group.Serving()
+	if !serving || n.flush(ctx) != nil {
+		return 0
+	}
+	s := n.group.Status()
+	if now, _ := n.group.Serving(); now != term {
+		return 0 // what was flushed may have been taken back
+	}
+	voters := 0
+	var others []raftlog.Member
+	for _, m := range s.Members {
+		if m.Voter {
+			voters++
+		}
+		if !m.Self {
+			others = append(others, m)
+		}
+	}
+	have := voters / 2
+	has := make([]bool, len(others))
+	// An error is the end of ctx, and the number of replicas by then is the answer.
+	_ = n.poll(ctx, askInterval, func() bool {
+		if have < min(replicas, len(others)) {
+			have = max(have, n.ask(ctx, others, has, s.CommitIndex))
+		}
+		return have >= min(replicas, len(others))
+	})
+	return have
+}
+
+// ask counts the nodes that have applied the log up to index. has keeps the
+// answers between calls.
+func (n *Node) ask(ctx context.Context, others []raftlog.Member, has []bool, index uint64) (count int) {
+	var wg sync.WaitGroup
+	for i, m := range others {
+		if !has[i] {
+			wg.Go(func() {
+				s, err := n.group.Caller().Status(ctx, m.Addr)
+				has[i] = err == nil && s.AppliedIndex >= index
+			})
+		}
+	}
+	wg.Wait()
+	for _, h := range has {
+		if h {
+			count++
+		}
+	}
+	return count
+}
+
+// alarms logs what an operator has to look at, when it begins and when it ends.
+type alarms struct{ clock, peers bool }
+
+func (a *alarms) check(n *Node, s *raftlog.Status) {
+	skew := n.engine.Clock().Skew()
+	if on := s.Serving && skew.Abs() > engine.MaxSlew; on != a.clock {
+		a.clock = on
+		if on {
+			n.log.Error("the cluster clock is not this leader's wall clock; see headgate cluster set-clock", "wall_ahead_by", skew.String())
+		} else {
+			n.log.Info("the clock alarm is over")
+		}
+	}
+	var far []any
+	for _, m := range s.Members {
+		if !m.Self && m.Up && m.Skew.Abs() > engine.MaxSlew {
+			far = append(far, m.ID, m.Skew.Round(time.Millisecond).String())
+		}
+	}
+	if on := len(far) > 0; on != a.peers {
+		a.peers = on
+		if on {
+			n.log.Warn("wall clocks of nodes differ from this one's", far...)
+		} else {
+			n.log.Info("wall clocks of the nodes agree again")
+		}
+	}
+}

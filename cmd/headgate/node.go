@@ -1,0 +1,80 @@
+package main
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/server"
+)
+
+// clusterConfig is the part of c that the node is configured with. fatal is
+// told why the node cannot go on.
+func clusterConfig(c *config.Config, ports *listeners, peers *certs.Reloader, log *slog.Logger, fatal func(error)) cluster.Config {
+	client := c.Advertise
+	if client == "" {
+		switch {
+		case ports.plain != nil:
+			client = ports.plain.Addr().String()
+		case ports.secure != nil:
+			client = ports.secure.Addr().String()
+		}
+	}
+	return cluster.Config{
+		NodeID:          c.Node(),
+		DataDir:         c.DataDir,
+		Listener:        ports.peers,
+		Dial:            cluster.Dialer(clientTLS(peers)),
+		ClientAddr:      client,
+		Fatal:           fatal,
+		Logger:          log,
+		PeerAddr:        peerAddr(c, ports.peers),
+		Join:            c.Join,
+		BootstrapExpect: c.BootstrapExpect,
+		Nonvoter:        c.Nonvoter,
+		Durable:         c.Durability == config.DurabilitySync,
+		MaxUnacked:      c.MaxUnacked,
+		HandoverHold:    c.HandoverHold,
+		Timeouts:        timeouts(c),
+		NoSync:          c.NoFsync,
+		SnapshotEntries: uint64(c.SnapshotLogEntries),
+		SnapshotBytes:   c.SnapshotLogSize,
+	}
+}
+
+// peerAddr is where other nodes reach l: peer-listen as it was written, since a
+// name in it outlives an address, but for a port that the system has chosen.
+func peerAddr(c *config.Config, l net.Listener) string {
+	if c.PeerAdvertise != "" {
+		return c.PeerAdvertise
+	}
+	if _, port, _ := net.SplitHostPort(c.PeerListen); port == "0" {
+		return l.Addr().String()
+	}
+	return c.PeerListen
+}
+
+// clientTLS is how a node connects to others; nil without TLS.
+func clientTLS(peers *certs.Reloader) func() *tls.Config {
+	if peers == nil {
+		return nil
+	}
+	return peers.Client
+}
+
+func timeouts(c *config.Config) raftlog.Timeouts {
+	if c.RaftProfile == config.RaftSlow {
+		return raftlog.Slow
+	}
+	return raftlog.Fast
+}
+
+// nodeFront is the server as its node sees it.
+type nodeFront struct{ *server.Server }
+
+// Demoted implements cluster.Front.
+func (nodeFront) Demoted() {}
