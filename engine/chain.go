@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/headgate-io/headgate/shard"
 )
 
 // MaxSegments is how many limits one chain may name.
@@ -44,11 +46,13 @@ type chain struct {
 // Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and
 // ErrAtMostCosts; nothing is changed then.
 func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
-	c := &s.chain
 	if len(segs) > MaxSegments {
 		return 0, ErrTooManySegments
 	}
-	n := len(segs)
+	if s.chain == nil {
+		s.chain = new(chain)
+	}
+	c, n := s.chain, len(segs)
 	defer c.forget(n)
 	if err := s.prepare(segs, o); err != nil {
 		return 0, err
@@ -81,8 +85,11 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decisio
 // prepare interns the limits, hashes the keys and refuses what cannot be a
 // chain.
 func (s *Session) prepare(segs []Segment, o *Options) error {
-	c := &s.chain
+	c := s.chain
 	for i := range segs {
+		if len(segs[i].Key) > shard.MaxKeyLen {
+			return ErrKeyTooLong
+		}
 		it, err := s.rule(segs[i].Limit)
 		if err != nil {
 			return err

@@ -75,6 +75,7 @@ func New(c Config) *Engine {
 	if e.topK == 0 {
 		e.topK = DefaultTopK
 	}
+	e.tops.init(e.topK)
 	e.table = shard.New(shard.Config{
 		Shards:   c.Shards,
 		MaxBytes: c.MaxBytes,

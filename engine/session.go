@@ -20,20 +20,18 @@ type Session struct {
 	hashes []uint64 // scratch of Warm
 	// refused is set when an operation met a sealed engine.
 	refused bool
-	top     *sketches
-	// chain is the scratch space of DecideAll, kept out of the stack frame
-	// of Decide.
-	chain chain
+	top     sampler
+	// chain is the scratch space of DecideAll, made for its first call: most
+	// of thousands of sessions never need it.
+	chain *chain
 }
 
 // NewSession returns a session. Close gives back what it caches.
 func (e *Engine) NewSession() *Session {
-	s := &Session{e: e, top: newSketches(e.topK)}
-	e.tops.add(s.top)
-	return s
+	return &Session{e: e, top: e.tops.sampler()}
 }
 
-// Close gives back what the session holds. Its counts leave RL.TOP.
+// Close gives back what the session holds.
 func (s *Session) Close() {
 	for i, it := range s.rules {
 		if it != nil {
@@ -41,7 +39,6 @@ func (s *Session) Close() {
 			s.rules[i] = nil
 		}
 	}
-	s.e.tops.remove(s.top)
 }
 
 // rule returns the interned form of l. The session's cache holds a reference,
@@ -82,9 +79,11 @@ func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options)
 	if err != nil {
 		return Decision{}, err
 	}
+	if len(key) > shard.MaxKeyLen {
+		return Decision{}, ErrKeyTooLong
+	}
 	hash := s.e.table.Hash(key)
-	i := s.e.table.Index(hash)
-	sh, ok := s.lock(i)
+	sh, ok := s.lock(s.e.table.Index(hash))
 	if !ok {
 		return Decision{}, ErrSealed
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Ranking is one of the lists of RL.TOP.
@@ -37,32 +38,50 @@ const (
 	// pattern of keys hides, each counting for sampleEvery.
 	topWindow      = 100_000_000
 	exactPerWindow = 256
-	sampleEvery    = 32
+	sampleEvery    = 64
 )
 
-// sketches are the rankings of one session.
-type sketches struct {
-	// The sampling state belongs to the session's thread.
+// sampler decides which calls of a session are counted.
+type sampler struct {
 	windowEnd int64
 	exact     int
 	skip      int
 	rnd       uint64
-
-	// mu guards ranks against readers of RL.TOP.
-	mu    sync.Mutex
-	ranks [rankings]spaceSaving
+	ranks     *ranks
 }
 
-func newSketches(k int) *sketches {
-	s := &sketches{rnd: 0x9e3779b97f4a7c15}
-	for i := range s.ranks {
-		s.ranks[i].cap = k * sketchFactor
+// ranks are the rankings that some of the sessions share.
+type ranks struct {
+	mu sync.Mutex // guards by
+	by [rankings]spaceSaving
+}
+
+// rankStripes is how many ranks there are: sessions meet in one seldom enough,
+// since they count few of their calls, and thousands of sessions cost no more
+// memory than a handful.
+const rankStripes = 4
+
+// tops are the rankings of an engine.
+type tops struct {
+	stripes [rankStripes]ranks
+	next    atomic.Uint32
+}
+
+func (t *tops) init(k int) {
+	for i := range t.stripes {
+		for r := range t.stripes[i].by {
+			t.stripes[i].by[r].cap = k * sketchFactor
+		}
 	}
-	return s
+}
+
+// sampler returns the sampler of a new session.
+func (t *tops) sampler() sampler {
+	return sampler{rnd: 0x9e3779b97f4a7c15, ranks: &t.stripes[t.next.Add(1)%rankStripes]}
 }
 
 // observe counts one decision.
-func (s *sketches) observe(now int64, key []byte, hash uint64, ok bool) {
+func (s *sampler) observe(now int64, key []byte, hash uint64, ok bool) {
 	weight := uint64(1)
 	if now >= s.windowEnd {
 		s.windowEnd = now + topWindow
@@ -84,10 +103,10 @@ func (s *sketches) observe(now int64, key []byte, hash uint64, ok bool) {
 	if !ok {
 		outcome = TopDenied
 	}
-	s.mu.Lock()
-	s.ranks[outcome].add(key, hash, weight)
-	s.ranks[TopHot].add(key, hash, weight)
-	s.mu.Unlock()
+	s.ranks.mu.Lock()
+	s.ranks.by[outcome].add(key, hash, weight)
+	s.ranks.by[TopHot].add(key, hash, weight)
+	s.ranks.mu.Unlock()
 }
 
 // spaceSaving is the Space-Saving summary of Metwally, Agrawal and El Abbadi,
@@ -179,32 +198,13 @@ func (ss *spaceSaving) halve() {
 	}
 }
 
-// tops are the sketches of all sessions.
-type tops struct {
-	mu  sync.Mutex // guards all
-	all []*sketches
-}
-
-func (t *tops) add(s *sketches) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all = append(t.all, s)
-}
-
-func (t *tops) remove(s *sketches) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all = slices.DeleteFunc(t.all, func(o *sketches) bool { return o == s })
-}
-
-// each calls fn with the given ranking of every session.
-func (t *tops) each(fn func(s *sketches)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.all {
-		s.mu.Lock()
-		fn(s)
-		s.mu.Unlock()
+// each calls fn with every stripe, locked.
+func (t *tops) each(fn func(r *ranks)) {
+	for i := range t.stripes {
+		r := &t.stripes[i]
+		r.mu.Lock()
+		fn(r)
+		r.mu.Unlock()
 	}
 }
 
@@ -212,8 +212,8 @@ func (t *tops) each(fn func(s *sketches)) {
 // Config.TopK.
 func (e *Engine) Top(r Ranking, n int) []TopKey {
 	merged := make(map[uint64]*TopKey)
-	e.tops.each(func(s *sketches) {
-		for _, c := range s.ranks[r].heap {
+	e.tops.each(func(rs *ranks) {
+		for _, c := range rs.by[r].heap {
 			k := merged[c.hash]
 			if k == nil {
 				k = &TopKey{Key: slices.Clone(c.key)}
@@ -237,18 +237,18 @@ func (e *Engine) Top(r Ranking, n int) []TopKey {
 
 // ResetTop empties every ranking.
 func (e *Engine) ResetTop() {
-	e.tops.each(func(s *sketches) {
-		for i := range s.ranks {
-			s.ranks[i] = spaceSaving{cap: s.ranks[i].cap}
+	e.tops.each(func(r *ranks) {
+		for i := range r.by {
+			r.by[i] = spaceSaving{cap: r.by[i].cap}
 		}
 	})
 }
 
 // decayTop halves every count, so that rankings show recent traffic.
 func (e *Engine) decayTop() {
-	e.tops.each(func(s *sketches) {
-		for i := range s.ranks {
-			s.ranks[i].halve()
+	e.tops.each(func(r *ranks) {
+		for i := range r.by {
+			r.by[i].halve()
 		}
 	})
 }
