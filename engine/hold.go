@@ -78,10 +78,16 @@ func (s *Session) lock(i int) (sh *shard.Shard, ok bool) {
 // the engine sealed and did nothing: results without an error, such as those
 // of Exists, mean nothing then.
 func (s *Session) Refused() bool {
-	r := s.refused
+	if !s.refused {
+		return false
+	}
 	s.refused = false
-	return r
+	return true
 }
+
+// Sealed tells whether sessions refuse to decide, as they do on a node that
+// follows.
+func (e *Engine) Sealed() bool { return e.sealed.Load() }
 
 func (s *Session) unlock(sh *shard.Shard) {
 	if !s.held.active {

@@ -104,7 +104,7 @@ func (c *conn) resetSession() {
 	c.mode = 0
 	m := *c.meta.Load()
 	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
-	if *c.srv.password.Load() == "" {
+	if c.relayed || *c.srv.password.Load() == "" {
 		c.authenticated()
 		return
 	}

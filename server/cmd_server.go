@@ -24,7 +24,7 @@ func serverCommands() []command {
 			complexity: "O(1)", summary: "Returns the replication role.", handler: cmdRole,
 		},
 		{
-			name: "wait", arity: 3, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
+			name: "wait", arity: 3, flags: flagLeader, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns the number of replicas that have the connection's writes: 0 on a single node.",
 			syntax:  "numreplicas timeout", handler: cmdWait,
 		},

@@ -8,7 +8,7 @@ func transactionCommands() []command {
 			since: "1.0.0", complexity: "O(1)", summary: "Starts a transaction.", handler: cmdMulti,
 		},
 		{
-			name: "exec", arity: 1, flags: flags | flagImmediate | flagSkipMonitor, categories: catTransaction, group: "transactions",
+			name: "exec", arity: 1, flags: flags | flagImmediate | flagSkipMonitor | flagLeader, categories: catTransaction, group: "transactions",
 			since: "1.0.0", complexity: "Depends on the commands in the transaction.",
 			summary: "Executes all commands in a transaction.", handler: cmdExec,
 		},

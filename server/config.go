@@ -71,6 +71,24 @@ type Config struct {
 	// (runtime)
 	SlowlogMaxLen int
 
+	// Replication makes the server part of a cluster; nil is a node on its
+	// own.
+	Replication Replication
+	// Redirect is what a node that does not decide does with commands for
+	// the leader; the zero value forwards them.
+	Redirect Redirect
+	// OnFailure is what answers while no leader does.
+	OnFailure OnFailure
+	// ForwardTimeout is how long a forwarded command may take before
+	// OnFailure applies; 0 is 100 ms.
+	ForwardTimeout time.Duration
+	// HandoverHold is how long commands wait for the next leader of a
+	// planned handover; 0 is 2 s.
+	HandoverHold time.Duration
+	// MasterName is the name of the cluster for SENTINEL; empty is
+	// "headgate". Any other name is answered too.
+	MasterName string
+
 	// Settings answers CONFIG GET and SET for what is not the server's own;
 	// may be nil.
 	Settings Settings
@@ -128,6 +146,14 @@ func (c Config) withDefaults() (Config, error) {
 	defaultDuration(&c.WriteTimeout, time.Minute)
 	defaultDuration(&c.TCPKeepAlive, 300*time.Second)
 	defaultDuration(&c.SlowlogThreshold, 10*time.Millisecond)
+	defaultDuration(&c.ForwardTimeout, 100*time.Millisecond)
+	defaultDuration(&c.HandoverHold, 2*time.Second)
+	if c.ForwardTimeout < 0 || c.HandoverHold < 0 {
+		return c, errors.New("forward timeout or handover hold is negative")
+	}
+	if c.MasterName == "" {
+		c.MasterName = "headgate"
+	}
 	for _, f := range []struct {
 		name  string
 		value *int

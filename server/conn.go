@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/headgate-io/headgate/engine"
@@ -82,8 +83,12 @@ type conn struct {
 	deferred [][]byte // a command that CLIENT PAUSE stopped, before in
 	unrun    bool     // input was kept because of a stall, not for being half a command
 
-	jobArgs [][]byte // of the command that runs on a worker, for the slow log
-	muteJob bool     // its reply is not wanted (CLIENT REPLY)
+	jobArgs  [][]byte // of the command that runs on a worker, for the slow log
+	jobSince uint64   // its reply waits for its commit: lane.since of its batch
+	muteJob  bool     // its reply is not wanted (CLIENT REPLY)
+
+	frame   *frame // commands on their way to the leader
+	relayed bool   // the peer is a node that forwards its clients' commands
 
 	// What is going on.
 	stall   stall
@@ -98,12 +103,14 @@ type conn struct {
 
 	// Held replies.
 	ticket      uint64 // of the command being executed, set by hold
+	since       uint64 // the ticket when its batch began, set by commit; 0: the same
 	held        []byte
 	segments    []segment
 	heldReplies int
 	parkedAt    int // position in lane.parked, from 1; 0 is none
 
-	tx         *transaction // after MULTI
+	tx         *transaction       // after MULTI
+	cancel     context.CancelFunc // ends a WAIT, if there is one
 	watched    []watch
 	subs       *subscriptions // nil without any
 	monitoring bool
@@ -135,6 +142,7 @@ const (
 	stallHeld                     // max-held-replies are held
 	stallOutput                   // the peer reads its replies too slowly
 	stallPause                    // CLIENT PAUSE
+	stallLeader                   // commands of it are on their way to the leader
 )
 
 // mode is a set of reasons why a command needs more than a call of its
@@ -153,6 +161,10 @@ const (
 	modePaused   // CLIENT PAUSE is on
 	modeTimeAll  // slowlog-log-slower-than is too low to time slow commands only
 	modeSample   // this batch's first command is timed
+
+	modeElsewhere // this node does not decide: see leader.go
+	modeHolding   // every reply about keys waits for its commit
+	modeDurable   // so do those that did not say ASYNC
 )
 
 // now returns the engine's time of this batch in Unix nanoseconds.
@@ -175,6 +187,7 @@ func (c *conn) input(data []byte) {
 		if n := c.run(data); n < len(data) {
 			c.keep(data[n:])
 		}
+		c.sendFrame()
 		return
 	}
 	c.keep(data)
@@ -231,6 +244,7 @@ func (c *conn) resume() {
 		c.lane.recycle(c.in)
 		c.in, c.inOff = nil, 0
 	}
+	c.sendFrame()
 	if c.eof && c.stall == 0 {
 		c.closing = true
 	}
@@ -251,10 +265,16 @@ func (c *conn) run(buf []byte) int {
 		if cap(args) > cap(l.args) {
 			l.args = args
 		}
+		if err != nil && c.frame != nil {
+			// The error's turn comes after the replies of the leader.
+			c.stall |= stallLeader
+			break
+		}
 		if err != nil {
 			c.srv.stats.protocolErrors.Add(1)
+			start := len(l.w.B)
 			c.error("ERR " + err.Error())
-			c.finish(len(l.w.B), true)
+			c.finish(start, true)
 			c.closing = true
 			break
 		}
@@ -300,7 +320,7 @@ func (c *conn) kill() { c.killed, c.closing = true, true }
 
 // done reports whether the driver is to close the connection.
 func (c *conn) done() bool {
-	return c.killed || c.closing && c.pending == 0 && len(c.segments) == 0 && c.stall&stallWorker == 0
+	return c.killed || c.closing && c.pending == 0 && len(c.segments) == 0 && c.stall&(stallWorker|stallLeader) == 0
 }
 
 // expired reports whether the connection has been idle, or (with output waiting
@@ -312,7 +332,7 @@ func (c *conn) expired(now, waitingSince int64) bool {
 		return true
 	}
 	t := c.srv.timeout.Load()
-	if t == 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.stall != 0 || len(c.segments) != 0 {
+	if t == 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.relayed || c.stall != 0 || len(c.segments) != 0 {
 		return false
 	}
 	c.srv.stats.timeoutKills.Add(1)
@@ -323,7 +343,10 @@ func (c *conn) expired(now, waitingSince int64) bool {
 func (c *conn) release() {
 	c.closed = true
 	c.lane.recycle(c.in)
-	c.in, c.held, c.segments, c.tx = nil, nil, nil, nil
+	c.in, c.held, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
+	if c.cancel != nil {
+		c.cancel()
+	}
 	c.lane.unpark(c)
 	c.srv.pubsub.leave(c)
 	c.srv.stopMonitor(c)

@@ -34,8 +34,9 @@ const handshakeTimeout = 10 * time.Second
 // streamReadSize is the read buffer of a stream: a TLS record.
 const streamReadSize = 16 << 10
 
-// serveStream serves nc until it is closed. The connection has been admitted.
-func (s *Server) serveStream(nc net.Conn) {
+// serveStream serves st.nc until it is closed. The connection has been admitted.
+func (s *Server) serveStream(st *stream) {
+	nc := st.nc
 	if tc, ok := nc.(*tls.Conn); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 		err := tc.HandshakeContext(ctx)
@@ -47,7 +48,6 @@ func (s *Server) serveStream(nc net.Conn) {
 			return
 		}
 	}
-	st := &stream{nc: nc}
 	st.changed.L = &st.mu
 	l := s.newLane(func() { go st.runPosts() })
 	s.initConn(&st.conn, l, st, addrText(nc.RemoteAddr()), addrText(nc.LocalAddr()))

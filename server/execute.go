@@ -18,6 +18,9 @@ func (c *conn) execute(args [][]byte) {
 	} else {
 		l.count(cmd)
 		cmd.handler(c, args)
+		if c.sess.Refused() || c.ticket == ticketLost {
+			c.overtaken(cmd, args, start)
+		}
 	}
 	if len(l.w.B) > start && l.w.B[start] == '-' {
 		l.countError()
@@ -33,6 +36,11 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 	l := c.lane
 	m := c.mode | l.mode
 	start := len(l.w.B)
+	if c.frame != nil && !c.joins(cmd, args) {
+		c.deferred = cloneArgs(args)
+		c.stall |= stallLeader
+		return
+	}
 	switch {
 	case cmd == nil && securityRisk(args[0]):
 		c.srv.log.Warn("possible security attack: an HTTP request on the Redis port", "client", c.addr)
@@ -50,10 +58,16 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 		c.deferred = cloneArgs(args)
 		c.stall |= stallPause
 		return
+	case m&modeElsewhere != 0 && c.refers(cmd, args):
 	case m&modeMulti != 0 && cmd.flags&flagImmediate == 0:
 		c.enqueue(cmd, args)
+	case m&modeElsewhere != 0 && c.needsLeader(cmd):
+		c.relay(cmd, args)
 	default:
 		c.call(cmd, args)
+		if c.sess.Refused() || c.ticket == ticketLost {
+			c.overtaken(cmd, args, start)
+		}
 	}
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
 		c.withholdReply(start)
@@ -82,15 +96,22 @@ func (c *conn) call(cmd *command, args [][]byte) {
 	l.mode &^= modeSample
 	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.flags&flagFast != 0 {
 		cmd.handler(c, args)
-		return
+	} else {
+		begin := time.Now()
+		cmd.handler(c, args)
+		if c.stall&stallWorker != 0 {
+			c.jobArgs = clipArgs(args)
+		} else {
+			c.srv.record(c, cmd, args, time.Since(begin))
+		}
 	}
-	begin := time.Now()
-	cmd.handler(c, args)
-	if c.stall&stallWorker != 0 {
-		c.jobArgs = clipArgs(args)
-		return
+	switch {
+	case !l.commits(cmd):
+	case c.stall&stallWorker != 0:
+		c.jobSince = l.since
+	default:
+		c.commit()
 	}
-	c.srv.record(c, cmd, args, time.Since(begin))
 }
 
 // securityRisk reports whether a command's name is one that a browser, made to
@@ -144,11 +165,22 @@ func (c *conn) block(job func(w *resp.Writer)) {
 func (c *conn) unblock(reply []byte) {
 	start := len(c.w.B)
 	c.stall &^= stallWorker
+	if c.jobSince != 0 {
+		since := c.jobSince
+		c.jobSince = 0
+		if ticket := c.srv.repl.Ticket(); c.srv.engine.Sealed() {
+			reply = []byte("-" + errUncertain + "\r\n")
+		} else {
+			c.since = since
+			c.hold(ticket)
+			c.lane.await = true
+		}
+	}
 	if !c.muteJob {
 		c.w.B = append(c.w.B, reply...)
 	}
 	c.muteJob = false
-	if len(c.segments) != 0 {
+	if c.ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, true)
 	}
 }

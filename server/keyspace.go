@@ -103,7 +103,12 @@ func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, ke
 	c.block(func(w *resp.Writer) {
 		s := c.srv.engine.NewSession()
 		defer s.Close()
-		w.Int(count(s, keys))
+		n := count(s, keys)
+		if s.Refused() {
+			w.Error(errUncertain)
+			return
+		}
+		w.Int(n)
 	})
 }
 

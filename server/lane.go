@@ -34,6 +34,14 @@ type lane struct {
 	errors   uint64
 	limit    limitCall // scratch of RL.LIMIT
 
+	// In a cluster; see leader.go.
+	role  Role   // at the beginning of the batch
+	since uint64 // the ticket then
+	async bool   // the running call says ASYNC
+	await bool   // a reply of this batch waits for its commit
+	// degraded lets limits pass unasked: see passDegraded.
+	degraded bool
+
 	spare  [][]byte // buffers for kept input and held replies
 	parked []*conn  // connections with held replies
 
@@ -111,6 +119,9 @@ func (l *lane) begin() {
 	if l.batches%sampleEvery == 0 {
 		l.mode |= modeSample
 	}
+	if l.srv.repl != nil {
+		l.beginReplicated()
+	}
 }
 
 // end closes a batch: what was counted becomes visible.
@@ -122,6 +133,10 @@ func (l *lane) end() {
 	}
 	if cap(l.args) > argsKept {
 		l.args = nil
+	}
+	if l.await {
+		l.await = false
+		l.srv.repl.Await()
 	}
 }
 

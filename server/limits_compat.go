@@ -264,6 +264,9 @@ func parseFloat(b []byte) (float64, error) {
 // decide checks one limit and counts the outcome. On an error it has replied,
 // and ok is false.
 func (c *conn) decide(key []byte, l engine.Limit, cost int64) (d engine.Decision, ok bool) {
+	if c.lane.degraded {
+		return degradedDecision(l, cost), true
+	}
 	d, err := c.sess.Decide(c.now(), key, l, cost, &noOptions)
 	if err != nil {
 		c.error(errEngine(err).Error())

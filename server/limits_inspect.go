@@ -18,13 +18,13 @@ func inspectCommands() []command {
 		syntax:  "key",
 		handler: cmdExplain,
 	}, {
-		name: "rl.top", arity: -1, flags: flagReadonly, categories: catLimiter,
+		name: "rl.top", arity: -1, flags: flagReadonly | flagLocal, categories: catLimiter,
 		group: "limiter", since: "1.0.0", complexity: "O(K log K), K the number of keys followed",
 		summary: "Ranks keys by calls that passed, were denied, or both, lately.",
 		syntax:  "[ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		handler: cmdTop,
 	}, {
-		name: "rl.stats", arity: 1, flags: flagReadonly, categories: catLimiter,
+		name: "rl.stats", arity: 1, flags: flagReadonly | flagLocal, categories: catLimiter,
 		group: "limiter", since: "1.0.0", complexity: "O(S), S the number of shards",
 		summary: "Tells how many calls passed and were denied, and what the table holds.",
 		handler: cmdStats,

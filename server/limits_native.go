@@ -54,7 +54,12 @@ func cmdLimit(c *conn, args [][]byte) {
 	}
 	n := len(call.segs)
 	binding := 0
-	if n == 1 {
+	degraded := c.lane.degraded
+	if degraded {
+		for i := range n {
+			call.out[i] = degradedDecision(call.segs[i].Limit, call.segs[i].Cost)
+		}
+	} else if n == 1 {
 		seg := &call.segs[0]
 		call.out[0], err = c.sess.Decide(c.now(), seg.Key, seg.Limit, seg.Cost, &call.opts)
 	} else {
@@ -65,12 +70,17 @@ func cmdLimit(c *conn, args [][]byte) {
 		return
 	}
 	d := &call.out[binding]
-	c.decided(d.OK)
+	if !degraded {
+		c.decided(d.OK)
+		if call.sync != syncDefault {
+			c.durability(call.sync)
+		}
+	}
 	fields := decisionFields
 	if n > 1 {
 		fields++
 	}
-	openFields(c.w, fields)
+	c.openDecision(fields)
 	writeDecision(c.w, d, call.opts.AtMost)
 	if n > 1 {
 		field(c.w, "limits")
@@ -80,6 +90,7 @@ func cmdLimit(c *conn, args [][]byte) {
 			writeDecision(c.w, &call.out[i], call.opts.AtMost)
 		}
 	}
+	c.closeDecision()
 }
 
 const decisionFields = 6

@@ -16,6 +16,22 @@ func openFields(w *resp.Writer, n int) {
 	}
 }
 
+// openDecision opens the reply of a limit, which in RESP3 tells when the limit
+// was not asked; closeDecision ends it.
+func (c *conn) openDecision(fields int) {
+	if c.lane.degraded && c.w.RESP3 {
+		fields++
+	}
+	openFields(c.w, fields)
+}
+
+func (c *conn) closeDecision() {
+	if c.lane.degraded && c.w.RESP3 {
+		field(c.w, "degraded")
+		c.w.Bool(true)
+	}
+}
+
 // field writes the name of the next value, where the protocol has names.
 func field(w *resp.Writer, name string) {
 	if w.RESP3 {

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"crypto/rand"
+	"encoding/hex"
+
 	"github.com/headgate-io/headgate/engine"
 )
 
@@ -35,13 +38,12 @@ func cmdAcquire(c *conn, args [][]byte) {
 		c.error(err.Error())
 		return
 	}
-	d, lease, err := c.sess.Acquire(c.now(), args[1], a.limit, a.ttl, a.id, a.cost)
+	d, lease, err := c.acquire(args[1], &a)
 	if err != nil {
 		c.error(errEngine(err).Error())
 		return
 	}
-	c.decided(d.OK)
-	openFields(c.w, 6)
+	c.openDecision(6)
 	intField(c.w, "allowed", truth(d.OK))
 	intField(c.w, "limit", d.Limit)
 	intField(c.w, "remaining", d.Remaining)
@@ -54,6 +56,30 @@ func cmdAcquire(c *conn, args [][]byte) {
 	}
 	c.w.BulkString(lease)
 	intField(c.w, "ttl_ms", ceilMillis(a.ttl))
+	c.closeDecision()
+}
+
+// acquire takes the lease, or without asking gives out one that no limit
+// counts.
+func (c *conn) acquire(key []byte, a *acquireArgs) (d engine.Decision, lease string, err error) {
+	if c.lane.degraded {
+		if lease = string(a.id); lease == "" {
+			lease = uncountedLease()
+		}
+		return degradedDecision(engine.Limit{Algorithm: engine.Slots, Limit: a.limit}, a.cost), lease, nil
+	}
+	d, lease, err = c.sess.Acquire(c.now(), key, a.limit, a.ttl, a.id, a.cost)
+	if err == nil {
+		c.decided(d.OK)
+	}
+	return d, lease, err
+}
+
+// uncountedLease returns an id of the form of those that the engine generates.
+func uncountedLease() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
 }
 
 // acquireArgs are the arguments of RL.ACQUIRE behind the key.

@@ -3,6 +3,7 @@ package server
 // segment is a run of consecutive held replies that wait for the same ticket.
 type segment struct {
 	ticket  uint64 // 0: waits for the segments before it only
+	since   uint64 // the earliest ticket whose failure concerns it; see leader.go
 	replies int
 	size    int // bytes in conn.held
 }
@@ -19,8 +20,11 @@ func (c *conn) hold(ticket uint64) {
 // ticket or for replies before them.
 func (c *conn) finish(start int, reply bool) {
 	l := c.lane
-	ticket := c.ticket
-	c.ticket = 0
+	ticket, since := c.ticket, c.since
+	c.ticket, c.since = 0, 0
+	if since == 0 {
+		since = ticket
+	}
 	b := l.w.B[start:]
 	if len(b) == 0 || ticket == 0 && len(c.segments) == 0 {
 		return
@@ -29,11 +33,11 @@ func (c *conn) finish(start int, reply bool) {
 	if reply {
 		replies = 1
 	}
-	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket {
+	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since {
 		c.segments[last].replies += replies
 		c.segments[last].size += len(b)
 	} else {
-		c.segments = append(c.segments, segment{ticket, replies, len(b)})
+		c.segments = append(c.segments, segment{ticket, since, replies, len(b)})
 	}
 	if c.held == nil {
 		c.held = l.buffer()
@@ -62,7 +66,7 @@ func (c *conn) unhold() {
 	l.w.RESP3 = c.resp3
 	done, off := 0, 0
 	for _, s := range c.segments {
-		complete, err := released.outcome(s.ticket)
+		complete, err := released.outcome(s.since, s.ticket)
 		if !complete {
 			break
 		}
@@ -117,13 +121,14 @@ type failure struct {
 // failures could take a failure for a success.
 const failuresKept = 64
 
-// outcome reports whether ticket is complete, and with what error.
-func (r *releases) outcome(ticket uint64) (complete bool, err error) {
+// outcome reports whether ticket is complete, and with what error: that of the
+// latest failure among the tickets from since on.
+func (r *releases) outcome(since, ticket uint64) (complete bool, err error) {
 	if ticket > r.upTo {
 		return false, nil
 	}
 	for i := len(r.failed) - 1; i >= 0; i-- {
-		if f := r.failed[i]; ticket > f.from && ticket <= f.to {
+		if f := r.failed[i]; ticket > f.from && since <= f.to {
 			return true, f.err
 		}
 	}

@@ -74,3 +74,26 @@ type TopologyNode struct {
 	LagEntries uint64
 	LagMillis  int64
 }
+
+// Redirect is how a client of a node that does not decide gets to the leader.
+type Redirect uint8
+
+const (
+	// RedirectForward passes commands on to the leader and its replies back:
+	// any client may talk to any node.
+	RedirectForward Redirect = iota
+	// RedirectMoved answers MOVED, for clients of Redis Cluster.
+	RedirectMoved
+)
+
+// OnFailure is what answers while no leader does.
+type OnFailure uint8
+
+const (
+	// FailClosed answers CLUSTERDOWN to what has certainly not been executed,
+	// and UNCERTAIN to the rest.
+	FailClosed OnFailure = iota
+	// FailOpen lets every call of a limit pass, flagged as degraded; other
+	// commands get the answers of FailClosed.
+	FailOpen
+)

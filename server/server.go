@@ -25,6 +25,8 @@ type Server struct {
 	cfg     Config
 	log     *slog.Logger
 	engine  *engine.Engine
+	repl    Replication // nil for a node on its own
+	forward *forwarder  // nil without repl
 	table   *table
 	workers *workers
 	runID   string
@@ -90,6 +92,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		cfg:       cfg,
 		log:       cfg.Logger,
 		engine:    cfg.Engine,
+		repl:      cfg.Replication,
 		table:     t,
 		runID:     hex.EncodeToString(id),
 		started:   time.Now(),
@@ -111,6 +114,9 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.slow.init(cfg.SlowlogMaxLen)
 	s.setSlowlogThreshold(cfg.SlowlogThreshold)
 	s.workers = newWorkers(cfg.Workers)
+	if s.repl != nil {
+		s.forward = newForwarder(s)
+	}
 	if err := s.startLoops(); err != nil {
 		s.workers.close()
 		return nil, err
@@ -175,7 +181,7 @@ func (s *Server) acceptStreams(ln net.Listener) error {
 			go refuseStream(nc, refusal)
 			continue
 		}
-		s.streamsWG.Go(func() { s.serveStream(nc) })
+		s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc}) })
 	}
 }
 
@@ -338,6 +344,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done
 	}
 	s.workers.close()
+	if s.forward != nil {
+		s.forward.close()
+	}
 	return err
 }
 

@@ -25,6 +25,10 @@ type Stats struct {
 	TimeoutKills     uint64 // clients closed for idleness or refusing output
 	PubSubMessages   uint64 // messages published
 	Held             int    // connections that hold replies for a commit
+	Forwarded        uint64 // commands answered by the leader for clients of this node
+	Degraded         uint64 // calls of limits that passed unasked, for want of a leader
+	Undecided        uint64 // commands refused for want of a leader
+	Uncertain        uint64 // forwarded commands that were not answered
 }
 
 // streamStripes is how many sets of counters the connections with goroutines
@@ -61,6 +65,10 @@ type serverStats struct {
 	outputBufferKills atomic.Uint64
 	timeoutKills      atomic.Uint64
 	published         atomic.Uint64
+	forwarded         atomic.Uint64
+	degraded          atomic.Uint64
+	undecided         atomic.Uint64
+	uncertain         atomic.Uint64
 }
 
 func (st *serverStats) init(t *table, stripes int) {
@@ -111,6 +119,10 @@ func (s *Server) Stats() Stats {
 		TimeoutKills:     st.timeoutKills.Load(),
 		PubSubMessages:   st.published.Load(),
 		Held:             int(held),
+		Forwarded:        st.forwarded.Load(),
+		Degraded:         st.degraded.Load(),
+		Undecided:        st.undecided.Load(),
+		Uncertain:        st.uncertain.Load(),
 	}
 }
 
@@ -161,7 +173,8 @@ func (st *serverStats) reset() {
 	}
 	st.resetDurations()
 	for _, n := range []*atomic.Uint64{&st.received, &st.rejectedClients, &st.acceptErrors, &st.handshakeErrors, &st.protocolErrors,
-		&st.authFailures, &st.queryBufferKills, &st.outputBufferKills, &st.timeoutKills, &st.published} {
+		&st.authFailures, &st.queryBufferKills, &st.outputBufferKills, &st.timeoutKills, &st.published,
+		&st.forwarded, &st.degraded, &st.undecided, &st.uncertain} {
 		n.Store(0)
 	}
 }

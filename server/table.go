@@ -81,6 +81,8 @@ const (
 
 	flagImmediate  // runs inside MULTI instead of being queued
 	flagSubscribed // allowed while a RESP2 connection is subscribed
+	flagLocal      // each node of a cluster answers for itself, though it is about keys
+	flagLeader     // only the leader answers: set for everything else about keys
 )
 
 // flagNames are the flags that clients are told, in Redis's words.
@@ -244,6 +246,9 @@ func (t *table) add(cmd, parent *command) error {
 	cmd.index = t.count
 	t.count++
 	cmd.categories |= impliedCategories(cmd.flags)
+	if cmd.flags&flagLocal == 0 && (cmd.hasKeys() || cmd.flags&(flagWrite|flagReadonly) != 0) {
+		cmd.flags |= flagLeader
+	}
 	var err error
 	if cmd.docs, err = parseSyntax(cmd.syntax); err != nil {
 		return fmt.Errorf("command %q: syntax: %w", cmd.full, err)

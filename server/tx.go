@@ -8,6 +8,7 @@ type transaction struct {
 	size    int  // bytes of the arguments
 	spoiled bool // a command was refused: EXEC aborts
 	writes  bool
+	leader  bool // some command is the leader's to answer
 }
 
 // queued is a command that waits for EXEC.
@@ -36,6 +37,7 @@ func (c *conn) enqueue(cmd *command, args [][]byte) {
 		return
 	}
 	tx.writes = tx.writes || cmd.flags&flagWrite != 0
+	tx.leader = tx.leader || cmd.flags&flagLeader != 0
 	tx.queue = append(tx.queue, queued{cmd, cloneArgs(args)})
 	c.w.Simple("QUEUED")
 }

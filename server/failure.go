@@ -1,0 +1,175 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// relay answers a command that only the leader may execute, on a node that is
+// not the leader.
+func (c *conn) relay(cmd *command, args [][]byte) {
+	l := c.lane
+	switch {
+	case l.role == Stalled:
+		c.giveUp(cmd, args, c.takeTx(cmd), false, errStalled)
+	case c.relayed:
+		// Never forwarded twice; the node that forwarded it may try another.
+		c.takeTx(cmd)
+		c.error(errNotLeader)
+	case c.srv.cfg.Redirect == RedirectMoved:
+		c.redirect(cmd, args)
+	case l.role == Orphaned:
+		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
+	case cmd.name == "watch":
+		c.error("ERR WATCH needs a connection to the leader: this node forwards single commands and transactions")
+	case cmd.name == "exec" && c.tx.unforwardable() != "":
+		name := c.tx.unforwardable()
+		c.endTransaction()
+		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, where " + name + " would act on another connection")
+	default:
+		l.count(cmd)
+		if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
+			c.srv.watchers.feed(c, args)
+		}
+		c.addToFrame(cmd, args)
+	}
+}
+
+// takeTx ends the transaction of an EXEC and returns it; of another command it
+// returns nil.
+func (c *conn) takeTx(cmd *command) *transaction {
+	if cmd.name != "exec" {
+		return nil
+	}
+	tx := c.tx
+	c.endTransaction()
+	return tx
+}
+
+// unforwardable names a queued command that acts on its own connection, which
+// on the leader would be another; empty if there is none.
+func (tx *transaction) unforwardable() string {
+	for _, q := range tx.queue {
+		if q.cmd.group == "connection" && q.cmd.name != "ping" && q.cmd.name != "echo" {
+			return q.cmd.full
+		}
+	}
+	return ""
+}
+
+// refers refuses a command with keys inside MULTI as it does outside, when
+// clients are sent to the leader: as in Redis Cluster, so that they learn of it
+// before EXEC.
+func (c *conn) refers(cmd *command, args [][]byte) bool {
+	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.hasKeys() || c.lane.role == Stalled {
+		return false
+	}
+	addr, ok := c.srv.leaderAddr()
+	if !ok {
+		return false
+	}
+	c.refuse(moved(cmd, args, addr))
+	return true
+}
+
+// redirect answers as a replica of Redis Cluster.
+func (c *conn) redirect(cmd *command, args [][]byte) {
+	addr, ok := c.srv.leaderAddr()
+	switch {
+	case !ok:
+		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
+	case cmd.name == "exec":
+		// The leader changed after commands were queued.
+		tx := c.takeTx(cmd)
+		for _, q := range tx.queue {
+			if q.cmd.hasKeys() {
+				c.error(moved(q.cmd, q.args, addr))
+				return
+			}
+		}
+		c.error("READONLY You can't write against a read only replica.")
+	case cmd.hasKeys():
+		c.error(moved(cmd, args, addr))
+	case cmd.name == "wait":
+		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
+	case cmd.flags&flagWrite != 0:
+		c.error("READONLY You can't write against a read only replica.")
+	default:
+		c.call(cmd, args)
+	}
+}
+
+// moved is the error that sends a client to the leader.
+func moved(cmd *command, args [][]byte, addr string) string {
+	slot := 0
+	if at := cmd.keys.positions(args, nil); len(at) > 0 {
+		slot = int(keySlot(args[at[0]]))
+	}
+	return "MOVED " + strconv.Itoa(slot) + " " + addr
+}
+
+// giveUp answers a command that no leader has answered, as the failure policy
+// says; tx is the transaction of an EXEC. sent tells that the leader may have
+// executed it; down is the error otherwise.
+func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, down string) {
+	switch {
+	case c.srv.cfg.OnFailure == FailOpen && tx == nil && cmd.opens():
+		c.passDegraded(cmd, args)
+	case c.srv.cfg.OnFailure == FailOpen && tx != nil && tx.opens():
+		c.inExec = true
+		c.w.Array(len(tx.queue))
+		for _, q := range tx.queue {
+			if q.cmd.opens() {
+				c.passDegraded(q.cmd, q.args)
+			} else {
+				c.call(q.cmd, q.args)
+			}
+		}
+		c.inExec = false
+	case sent:
+		c.srv.stats.uncertain.Add(1)
+		c.error(errUncertain)
+	default:
+		c.srv.stats.undecided.Add(1)
+		c.error(down)
+	}
+}
+
+// opens reports whether on-failure open lets a command pass: those that ask a
+// limit.
+func (cmd *command) opens() bool {
+	return cmd.flags&(flagWrite|flagDenyOOM) == flagWrite|flagDenyOOM && cmd.group == "limiter"
+}
+
+// opens reports whether on-failure open answers the transaction: limits, and
+// what this node answers by itself.
+func (tx *transaction) opens() bool {
+	for _, q := range tx.queue {
+		if q.cmd.flags&flagLeader != 0 && !q.cmd.opens() {
+			return false
+		}
+	}
+	return true
+}
+
+// passDegraded lets the handler of a limit's command answer without asking the
+// limit: its arguments are checked, and nothing is charged.
+func (c *conn) passDegraded(cmd *command, args [][]byte) {
+	l := c.lane
+	if l.counted != cmd {
+		l.flushCount()
+		l.counted = cmd
+	}
+	c.srv.stats.degraded.Add(1)
+	l.degraded = true
+	cmd.handler(c, args)
+	l.degraded = false
+}
+
+// degradedDecision is the answer of a limit that is not asked: the call passes,
+// and the limit is full.
+func degradedDecision(l engine.Limit, cost int64) engine.Decision {
+	capacity := l.Capacity()
+	return engine.Decision{OK: true, Allowed: cost, Limit: capacity, Remaining: capacity}
+}

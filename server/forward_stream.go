@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// errRefusedByPeer tells that the other side is not the leader and has executed
+// none of the commands without reply.
+var errRefusedByPeer = errors.New(errNotLeader)
+
+// leaderStream is a connection to the leader, as a client of its server. A
+// goroutine watches it: an idle stream that has ended is found before a frame is
+// written to it, since written it would be uncertain.
+type leaderStream struct {
+	nc    net.Conn
+	r     *bufio.Reader
+	epoch uint64
+	resp3 bool
+	buf   []byte // scratch
+
+	// readable receives nil when bytes have come, or why none will. The
+	// watcher then leaves the reader alone until resume.
+	readable chan error
+	resume   chan struct{}
+}
+
+// newLeaderStream greets the server at the other end. On error it has closed
+// nc.
+func newLeaderStream(nc net.Conn, epoch uint64, deadline time.Time) (*leaderStream, error) {
+	s := &leaderStream{nc: nc, r: bufio.NewReaderSize(nc, 16<<10), epoch: epoch,
+		readable: make(chan error, 1), resume: make(chan struct{})}
+	go s.watch()
+	_ = nc.SetDeadline(deadline)
+	if err := s.greet(); err != nil {
+		s.close()
+		return nil, fmt.Errorf("greet leader: %w", err)
+	}
+	s.rest()
+	return s, nil
+}
+
+func (s *leaderStream) greet() error {
+	if _, err := s.nc.Write([]byte(hello(false))); err != nil {
+		return err
+	}
+	if err := <-s.readable; err != nil {
+		return err
+	}
+	reply, err := resp.AppendReply(nil, s.r, 4<<10)
+	if err == nil && reply[0] == '-' {
+		err = errors.New(strings.TrimSpace(string(reply[1:])))
+	}
+	return err
+}
+
+// hello is the command that chooses the protocol.
+func hello(resp3 bool) string {
+	if resp3 {
+		return "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"
+	}
+	return "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"
+}
+
+// watch waits for bytes.
+func (s *leaderStream) watch() {
+	for {
+		_, err := s.r.Peek(1)
+		s.readable <- err
+		if err != nil {
+			return
+		}
+		if _, ok := <-s.resume; !ok {
+			return
+		}
+	}
+}
+
+// rest hands the reader back to the watcher after an exchange.
+func (s *leaderStream) rest() {
+	_ = s.nc.SetDeadline(time.Time{})
+	s.resume <- struct{}{}
+}
+
+// broken reports whether an idle stream has ended, or has said something
+// unasked, after which nothing on it can be trusted.
+func (s *leaderStream) broken() bool { return len(s.readable) > 0 }
+
+func (s *leaderStream) close() {
+	s.nc.Close()
+	close(s.resume)
+}
+
+// exchange sends the items of fr that have no reply yet and reads their
+// replies, of at most most bytes. After an error the stream is of no use; sent
+// tells whether anything may have reached the leader.
+func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
+	_ = s.nc.SetDeadline(fr.deadline)
+	s.buf = s.buf[:0]
+	greeting := s.resp3 != fr.resp3
+	if greeting {
+		s.buf = append(s.buf, hello(fr.resp3)...)
+		s.resp3 = fr.resp3
+	}
+	s.buf = append(s.buf, fr.buf[fr.items[fr.replied].start:]...)
+	n, err := s.nc.Write(s.buf)
+	if cap(s.buf) > bufferKept {
+		s.buf = nil
+	}
+	if err != nil {
+		return n > 0, fmt.Errorf("write: %w", err)
+	}
+	if err := <-s.readable; err != nil {
+		return true, fmt.Errorf("read: %w", err)
+	}
+	if greeting {
+		if _, err := resp.AppendReply(nil, s.r, 4<<10); err != nil {
+			return true, fmt.Errorf("read: %w", err)
+		}
+	}
+	if err := s.replies(fr, most); err != nil {
+		return true, err
+	}
+	s.rest()
+	return true, nil
+}
+
+// replies reads the replies of fr's remaining items. If none from some item on
+// was executed, it tells so with errRefusedByPeer, and fr is as if they had not
+// been sent.
+func (s *leaderStream) replies(fr *frame, most int) error {
+	refused := -1 // the first of a run of refusals up to the last reply
+	first := fr.replied
+	for i := first; i < len(fr.items); i++ {
+		it := &fr.items[i]
+		start := len(fr.out)
+		for range it.drop + 1 {
+			var err error
+			fr.out = fr.out[:start]
+			if fr.out, err = resp.AppendReply(fr.out, s.r, most); err != nil {
+				fr.out = fr.out[:start]
+				return fmt.Errorf("read: %w", err)
+			}
+		}
+		it.reply = len(fr.out)
+		fr.replied = i + 1
+		switch {
+		case string(fr.out[start:]) != "-"+errNotLeader+"\r\n":
+			refused = -1
+		case refused < 0:
+			refused = i
+		}
+	}
+	if refused < 0 {
+		return nil
+	}
+	fr.replied = refused
+	fr.out = fr.out[:0]
+	if refused > first || first > 0 {
+		fr.out = fr.out[:fr.items[refused-1].reply]
+	}
+	return errRefusedByPeer
+}

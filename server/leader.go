@@ -1,0 +1,131 @@
+package server
+
+import "math"
+
+// # Commands that only the leader may decide
+//
+// A command that reads or writes keys has flagLeader. On a node on its own it
+// just runs. In a cluster each batch begins with one look at the node's role:
+//
+//   - Leading, replies not durable: nothing differs from a node on its own.
+//   - Holding, or durable replies (modeHolding, modeDurable): each such command
+//     is followed by commit, which holds its reply until everything decided so
+//     far is committed, denials and peeks included: what they tell may rest on
+//     an effect that could still be lost.
+//   - Any other role (modeElsewhere): relay sends the command to the leader, or
+//     says where it is, or lets the failure policy answer.
+//
+// # Leadership lost within a batch
+//
+// The engine seals itself before it takes anything back, and a session that
+// meets the seal executes nothing and says so (Session.Refused). commit takes
+// its ticket first and then looks at the seal: a ticket read before the seal is
+// among those that the deposed leader fails. A node that loses its leadership
+// and wins it again in between is found by the failure it left behind: a
+// segment remembers the ticket of its batch's beginning, and a failure anywhere
+// from there to its own ticket fails it (releases.outcome).
+
+// ticketLost marks a reply whose commit cannot be awaited any more.
+const ticketLost = math.MaxUint64
+
+// Errors of a cluster. The first may be answered only when the command has
+// certainly not been executed.
+const (
+	errUncertain    = "UNCERTAIN the decision may have been taken"
+	errNotLeader    = "TRYAGAIN not the leader"
+	errNoLeader     = "CLUSTERDOWN no leader is known"
+	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
+	errStalled      = "CLUSTERDOWN the followers are too far behind"
+)
+
+// role returns what this node may do now. It trusts the engine more than the
+// cluster node: sealed, it does not decide.
+func (s *Server) role() Role {
+	r := s.repl.Role()
+	if r.decides() && s.engine.Sealed() {
+		return Following
+	}
+	return r
+}
+
+// decides reports whether a node of this role decides.
+func (r Role) decides() bool { return r == Leading || r == Holding }
+
+// beginReplicated is begin's part for a node of a cluster.
+func (l *lane) beginReplicated() {
+	l.role = l.srv.role()
+	l.since = l.srv.repl.Ticket()
+	l.async = false
+	switch {
+	case !l.role.decides():
+		l.mode |= modeElsewhere
+	case l.role == Holding:
+		l.mode |= modeHolding
+	case l.srv.repl.Durable():
+		l.mode |= modeDurable
+	}
+}
+
+// commits reports whether the reply of the command that has just run waits for
+// its commit.
+func (l *lane) commits(cmd *command) bool {
+	if l.mode&(modeHolding|modeDurable) == 0 || cmd.flags&flagLeader == 0 {
+		return false
+	}
+	async := l.async
+	l.async = false
+	return l.mode&modeHolding != 0 || !async
+}
+
+// durability applies a call's SYNC or ASYNC.
+func (c *conn) durability(m syncMode) {
+	switch {
+	case c.srv.repl == nil:
+	case m == syncCommit:
+		c.commit()
+	case m == syncNone:
+		c.lane.async = true
+	}
+}
+
+// commit makes the reply of the running command wait until everything decided
+// so far is committed.
+func (c *conn) commit() {
+	l := c.lane
+	ticket := l.srv.repl.Ticket()
+	if l.srv.engine.Sealed() {
+		c.ticket = ticketLost
+		return
+	}
+	c.since = l.since
+	c.hold(ticket)
+	l.await = true
+}
+
+// overtaken replaces what a command has written since start after the engine
+// was sealed under it, and lets the rest of the batch find a node that does not
+// decide.
+func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
+	l := c.lane
+	refused := c.ticket != ticketLost
+	l.w.B = l.w.B[:start]
+	c.ticket = 0
+	c.watched = nil
+	l.mode = l.mode&^(modeHolding|modeDurable) | modeElsewhere
+	if l.role = l.srv.role(); l.role.decides() {
+		// Deposed and elected again within a batch.
+		l.role = Following
+	}
+	switch {
+	case cmd.name == "exec", cmd.flags&flagWrite != 0 && (!refused || cmd.keys.many(args)):
+		c.error(errUncertain)
+	default:
+		c.relay(cmd, args)
+	}
+}
+
+// many reports whether a command executes key by key, so that it may have
+// executed in part. A chain is all or nothing.
+func (k keySpec) many(args [][]byte) bool {
+	return k.find == nil && k.last != k.first && len(args) > k.first+1
+}

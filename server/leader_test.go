@@ -1,0 +1,307 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// fakeCluster is a Replication whose state a test sets.
+type fakeCluster struct {
+	mu       sync.Mutex
+	role     Role
+	durable  bool
+	topology Topology
+	dial     func(ctx context.Context) (net.Conn, error)
+	replicas func(ctx context.Context, n int) int
+
+	ticket atomic.Uint64
+	awaits atomic.Int64
+	dials  atomic.Int64
+}
+
+func newFakeCluster(role Role) *fakeCluster {
+	f := &fakeCluster{role: role}
+	f.ticket.Store(1)
+	return f
+}
+
+func (f *fakeCluster) set(change func(*fakeCluster)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *fakeCluster) become(r Role) { f.set(func(f *fakeCluster) { f.role = r }) }
+
+func (f *fakeCluster) Role() Role {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.role
+}
+
+func (f *fakeCluster) Ticket() uint64 { return f.ticket.Load() }
+
+func (f *fakeCluster) Await() { f.awaits.Add(1) }
+
+func (f *fakeCluster) Durable() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.durable
+}
+
+func (f *fakeCluster) DialLeader(ctx context.Context) (net.Conn, error) {
+	f.dials.Add(1)
+	f.mu.Lock()
+	dial := f.dial
+	f.mu.Unlock()
+	if dial == nil {
+		return nil, errors.New("no leader is known")
+	}
+	return dial(ctx)
+}
+
+func (f *fakeCluster) Topology() Topology {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.topology
+}
+
+func (f *fakeCluster) AwaitReplicas(ctx context.Context, n int) int {
+	f.mu.Lock()
+	replicas := f.replicas
+	f.mu.Unlock()
+	if replicas == nil {
+		return 0
+	}
+	return replicas(ctx, n)
+}
+
+// replicatedMachine is a connection to a node of a fake cluster.
+func replicatedMachine(t testing.TB, f *fakeCluster, cfg Config) (*Server, *machine) {
+	cfg.Replication = f
+	return testMachine(t, cfg, new(committer))
+}
+
+const (
+	uncertain = "-UNCERTAIN the decision may have been taken\r\n"
+	refused   = "-TRYAGAIN not the leader\r\n"
+)
+
+func TestAsyncLeaderHoldsNothing(t *testing.T) {
+	f := newFakeCluster(Leading)
+	_, m := replicatedMachine(t, f, Config{})
+	m.feed("RL.LIMIT a 10 60 ALGORITHM leaky\r\nRL.LIMIT a 10 60 ALGORITHM leaky PEEK\r\nDBSIZE\r\n")
+	require.Contains(t, m.take(), ":1\r\n")
+	require.Zero(t, m.heldReplies)
+	require.Zero(t, f.awaits.Load())
+}
+
+func TestRepliesAboutKeysWaitForTheirCommit(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		command string
+		durable bool
+		role    Role
+		held    bool
+	}{
+		{"async", "RL.LIMIT a 10 60", false, Leading, false},
+		{"async, SYNC", "RL.LIMIT a 10 60 SYNC", false, Leading, true},
+		{"async, SYNC peek", "RL.LIMIT a 10 60 SYNC PEEK", false, Leading, true},
+		{"async, chain SYNC", "RL.LIMIT a 10 60 SYNC AND b 10 60", false, Leading, true},
+		{"sync", "RL.LIMIT a 10 60", true, Leading, true},
+		{"sync, ASYNC", "RL.LIMIT a 10 60 ASYNC", true, Leading, false},
+		{"sync, denial", "CL.THROTTLE a 0 1 60 5", true, Leading, true},
+		{"sync, read", "TTL a", true, Leading, true},
+		{"sync, whole table", "DBSIZE", true, Leading, true},
+		{"sync, scan", "SCAN 0", true, Leading, true},
+		{"sync, no keys", "ECHO hi", true, Leading, false},
+		{"sync, local", "RL.STATS", true, Leading, false},
+		{"holding", "RL.LIMIT a 10 60", false, Holding, true},
+		{"holding, ASYNC", "RL.LIMIT a 10 60 ASYNC", false, Holding, true},
+		{"holding, no keys", "PING", false, Holding, false},
+	} {
+		f := newFakeCluster(tc.role)
+		f.durable = tc.durable
+		s, m := replicatedMachine(t, f, Config{})
+		m.feed(tc.command + "\r\n")
+		out := m.take()
+		require.Equal(t, tc.held, m.heldReplies == 1, tc.name)
+		require.Equal(t, tc.held, out == "", tc.name)
+		require.Equal(t, tc.held, f.awaits.Load() == 1, tc.name)
+		if tc.held {
+			s.Release(1, nil)
+			m.lane.runPosts()
+			require.NotEmpty(t, m.take(), tc.name)
+		}
+	}
+}
+
+func TestAwaitIsAskedOncePerBatch(t *testing.T) {
+	f := newFakeCluster(Leading)
+	f.durable = true
+	s, m := replicatedMachine(t, f, Config{})
+	m.feed(strings.Repeat("RL.LIMIT a 100 60\r\n", 50))
+	require.EqualValues(t, 1, f.awaits.Load())
+	require.Len(t, m.segments, 1, "replies of one ticket share a segment")
+	f.ticket.Store(2)
+	m.feed("RL.LIMIT a 100 60\r\nPING\r\n")
+	require.EqualValues(t, 2, f.awaits.Load())
+	s.Release(1, nil)
+	m.lane.runPosts()
+	require.Equal(t, 50, strings.Count(m.take(), "*6\r\n"))
+	s.Release(2, nil)
+	m.lane.runPosts()
+	require.True(t, strings.HasSuffix(m.take(), "+PONG\r\n"))
+}
+
+func TestTransactionWaitsOnce(t *testing.T) {
+	f := newFakeCluster(Leading)
+	f.durable = true
+	s, m := replicatedMachine(t, f, Config{})
+	m.feed("MULTI\r\nINCREX a\r\nINCREX b\r\nEXEC\r\n")
+	require.Equal(t, "+OK\r\n+QUEUED\r\n+QUEUED\r\n", m.take())
+	require.Equal(t, 1, m.heldReplies)
+	s.Release(1, errors.New(errUncertain))
+	m.lane.runPosts()
+	require.Equal(t, uncertain, m.take())
+}
+
+func TestWorkersRepliesWaitToo(t *testing.T) {
+	f := newFakeCluster(Leading)
+	f.durable = true
+	s, m := replicatedMachine(t, f, Config{})
+	m.feed("FLUSHALL\r\n")
+	eventually(t, "the job is done", func() bool { m.lane.runPosts(); return m.stall == 0 })
+	require.Empty(t, m.take())
+	require.Equal(t, 1, m.heldReplies)
+	s.Release(1, nil)
+	m.lane.runPosts()
+	require.Equal(t, "+OK\r\n", m.take())
+}
+
+// A node that lost and regained its leadership between a decision and its
+// ticket must not take the later commit for the decision's.
+func TestFailureBeforeTheTicketIsFound(t *testing.T) {
+	f := newFakeCluster(Leading)
+	s, m := replicatedMachine(t, f, Config{})
+	m.lane.begin()
+	m.input([]byte("RL.LIMIT a 10 60\r\n")) // decided under ticket 1
+	m.lane.takeOutput()
+	s.Release(1, errors.New(errUncertain)) // deposed
+	f.ticket.Store(2)                      // and elected again
+	m.input([]byte("RL.LIMIT a 10 60 SYNC\r\n"))
+	m.settle()
+	m.lane.end()
+	s.Release(2, nil)
+	m.lane.runPosts()
+	require.Equal(t, uncertain, m.take())
+}
+
+func TestSealedEngineRefusesInMidBatch(t *testing.T) {
+	for _, tc := range []struct {
+		command string
+		want    string
+	}{
+		{"RL.LIMIT a 10 60", refused},
+		{"RL.LIMIT a 10 60 AND b 10 60", refused},
+		{"CL.THROTTLE a 1 1 60", refused},
+		{"TTL a", refused},
+		{"EXISTS a b", refused},
+		{"DEL a", refused},
+		{"DEL a b", uncertain},
+		{"RL.ACQUIRE a 10 60", refused},
+		{"INCREX a", refused},
+		{"PING", "+PONG\r\n"},
+	} {
+		e := engine.New(engine.Config{})
+		e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+		f := newFakeCluster(Leading)
+		_, m := replicatedMachine(t, f, Config{Engine: e})
+		m.relayed = true
+		m.lane.begin()
+		// As when the seal comes after the batch has begun.
+		m.lane.role, m.lane.mode = Leading, m.lane.mode&^modeElsewhere
+		m.input([]byte(tc.command + "\r\n"))
+		m.settle()
+		m.lane.end()
+		require.Equal(t, tc.want, m.take(), tc.command)
+	}
+}
+
+func TestCommitUnderASealIsUncertain(t *testing.T) {
+	r := engine.New(engine.Config{})
+	replica := r.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}, Committed: func(uint64) {}})
+	replica.Lead(1, r.Now())
+	f := newFakeCluster(Leading)
+	f.durable = true
+	s := newTestServer(t, Config{Engine: r, Replication: f}, func() uint64 { return 1 })
+	m := newMachine(s)
+	m.relayed = true
+	// Between a decision and its ticket.
+	m.lane.begin()
+	s.table.byName["ping"].flags |= flagWrite | flagLeader
+	replica.Depose(1)
+	m.input([]byte("PING\r\n"))
+	m.settle()
+	m.lane.end()
+	require.Equal(t, uncertain, m.take())
+}
+
+func TestRolesThatDoNotDecide(t *testing.T) {
+	for _, role := range []Role{Starting, Stalled, Following, Orphaned, Handover} {
+		f := newFakeCluster(role)
+		_, m := replicatedMachine(t, f, Config{})
+		m.relayed = true
+		m.feed("RL.LIMIT a 10 60\r\nPING\r\nTTL a\r\nRL.TOP\r\n")
+		want := refused + "+PONG\r\n" + refused
+		if role == Stalled {
+			want = "-" + errStalled + "\r\n+PONG\r\n-" + errStalled + "\r\n"
+		}
+		require.Equal(t, want, m.take(), role)
+	}
+}
+
+func TestDemotedClosesAfterWhatIsOwed(t *testing.T) {
+	f := newFakeCluster(Leading)
+	f.durable = true
+	s, m := replicatedMachine(t, f, Config{})
+	relayed := newMachine(s)
+	relayed.relayed = true
+	m.feed("RL.LIMIT a 10 60\r\n")
+	f.become(Following)
+	s.Demoted()
+	m.lane.runPosts()
+	relayed.lane.runPosts()
+	require.False(t, m.gone)
+	s.Release(1, errors.New(errUncertain))
+	m.lane.runPosts()
+	require.Equal(t, uncertain, m.take())
+	require.True(t, m.gone)
+	require.False(t, relayed.gone)
+}
+
+// The table of who answers what.
+func TestWhoAnswers(t *testing.T) {
+	tab, err := newTable(commandLists()...)
+	require.NoError(t, err)
+	leader := []string{"rl.limit", "cl.throttle", "rl.throttle", "throttle", "gcra", "rl.reset", "rl.explain", "rl.acquire", "rl.release",
+		"rl.extend", "increx", "del", "unlink", "exists", "touch", "type", "ttl", "pttl", "expiretime", "pexpiretime", "expire", "pexpire",
+		"expireat", "pexpireat", "persist", "scan", "keys", "randomkey", "dbsize", "flushdb", "flushall", "watch", "exec", "wait",
+		"object|encoding", "object|refcount", "object|idletime", "object|freq", "memory|usage"}
+	var got []string
+	tab.each(func(cmd *command) {
+		if cmd.flags&flagLeader != 0 && cmd.handler != nil {
+			got = append(got, cmd.full)
+		}
+	})
+	require.ElementsMatch(t, leader, got)
+}

@@ -1,0 +1,40 @@
+package server
+
+import "bytes"
+
+// clusterSlots is how many hash slots Redis Cluster has.
+const clusterSlots = 16384
+
+// keySlot returns the hash slot of a key: CRC16 of the key, or of its hash tag,
+// what is between the first { and the next } if that is not empty.
+func keySlot(key []byte) uint16 {
+	if i := bytes.IndexByte(key, '{'); i >= 0 {
+		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {
+			key = key[i+1 : i+1+n]
+		}
+	}
+	return crc16(key) % clusterSlots
+}
+
+// crcTable is the table of CRC-16/XMODEM: polynomial 0x1021, not reflected.
+var crcTable = func() (t [256]uint16) {
+	for i := range t {
+		crc := uint16(i) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+		t[i] = crc
+	}
+	return t
+}()
+
+func crc16(b []byte) (crc uint16) {
+	for _, x := range b {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^x]
+	}
+	return crc
+}
