@@ -104,12 +104,13 @@ func (c *testCluster) reserve() *testNode {
 		}
 	}
 	n.cfg = Config{
-		NodeID:       fmt.Sprintf("n%d", n.n),
-		DataDir:      filepath.Join(c.t.TempDir(), fmt.Sprintf("n%d", n.n)),
-		Timeouts:     testTimeouts,
-		NoSync:       true,
-		PromoteAfter: 100 * time.Millisecond,
-		Logger:       c.log,
+		NodeID:        fmt.Sprintf("n%d", n.n),
+		DataDir:       filepath.Join(c.t.TempDir(), fmt.Sprintf("n%d", n.n)),
+		Timeouts:      testTimeouts,
+		NoSync:        true,
+		PromoteAfter:  100 * time.Millisecond,
+		SnapshotBytes: 1 << 50,
+		Logger:        c.log,
 	}
 	c.nodes = append(c.nodes, n)
 	return n

@@ -34,6 +34,7 @@ type mapMachine struct {
 	restores int
 	failWith error
 	hang     chan struct{} // Committed and Apply wait for it, unless nil
+	persist  chan struct{} // Snapshot.Persist waits for it, unless nil
 }
 
 type mapBatch struct {
@@ -217,7 +218,7 @@ func (m *mapMachine) Now() int64 {
 
 func (m *mapMachine) Snapshot() (Snapshot, error) {
 	defer m.enter()()
-	return mapSnapshot(maps.Clone(m.shadow)), nil
+	return mapSnapshot{maps.Clone(m.shadow), m.persist}, nil
 }
 
 func (m *mapMachine) Restore(r io.Reader, clock int64) error {
@@ -231,9 +232,17 @@ func (m *mapMachine) Restore(r io.Reader, clock int64) error {
 	return nil
 }
 
-type mapSnapshot map[string]string
+// mapSnapshot is a copy of a committed table.
+type mapSnapshot struct {
+	table map[string]string
+	gate  chan struct{}
+}
 
 func (s mapSnapshot) Persist(w io.Writer) error {
-	return json.NewEncoder(w).Encode(map[string]string(s))
+	if s.gate != nil {
+		<-s.gate
+	}
+	return json.NewEncoder(w).Encode(s.table)
 }
+
 func (s mapSnapshot) Release() {}

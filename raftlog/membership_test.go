@@ -82,7 +82,7 @@ func TestJoinBySnapshotAndPromote(t *testing.T) {
 	spare.start()
 	waitFor(t, "the spare follows", func() bool {
 		for _, m := range l.g.Members() {
-			if m.ID == spare.cfg.NodeID && m.Up && m.Lag == 0 && m.Seen.After(time.Now().Add(-time.Second)) {
+			if m.ID == spare.cfg.NodeID && m.Up && m.Lag == 0 && m.Seen.After(time.Now().Add(-3*pollInterval)) {
 				return m.Meta["redis"] == "127.0.0.1:1"
 			}
 		}
@@ -313,19 +313,29 @@ func TestSnapshotContradictsTail(t *testing.T) {
 	c.converge()
 	c.isolate(old, linkfault.Faults{Cut: true})
 	var kv []string
-	for i := range 4000 {
+	for i := range 1000 {
 		kv = append(kv, fmt.Sprintf("tail-%04d", i), fmt.Sprintf("%090d", i))
 	}
 	committed := old.g.Status().CommitIndex
 	require.NoError(t, old.m.set(kv...))
 	waitFor(t, "deposed", func() bool { return !old.m.leading() })
 	tail := old.g.Status().LastIndex
-	require.Greater(t, tail, committed+minTrailing+40, "the tail is long enough for this test")
+	require.Greater(t, tail, committed+15, "the tail is long enough for this test")
 
+	// A snapshot at an index within that tail, so slow that the log behind it is gone when it is done.
 	next := c.leader(old)
+	next.set("b0", "0")
+	gate := make(chan struct{})
+	next.m.mu.Lock()
+	next.m.persist = gate
+	next.m.mu.Unlock()
+	next.g.cur.Load().log.bytes.Store(1 << 40) // as of large entries
+	done := make(chan error, 1)
+	go func() { done <- next.g.Snapshot(testContext(t)) }()
+	time.Sleep(20 * time.Millisecond) // it is being written
 	next.write("b", minTrailing+20)
-	next.g.cur.Load().log.bytes.Store(1 << 40)
-	require.NoError(t, next.g.Snapshot(testContext(t)))
+	close(gate)
+	require.NoError(t, <-done)
 	s := next.g.Status()
 	require.Less(t, s.SnapshotIndex, tail)
 	before := old.g.cur.Load()
@@ -351,7 +361,7 @@ func TestSnapshotReplacesTail(t *testing.T) {
 	waitFor(t, "deposed", func() bool { return !old.m.leading() })
 	next := c.leader(old)
 	next.write("b", minTrailing+20)
-	next.g.cur.Load().log.bytes.Store(1 << 40)
+	next.g.cur.Load().log.bytes.Store(1 << 40) // as of large entries
 	require.NoError(t, next.g.Snapshot(testContext(t)))
 	index := next.g.Status().SnapshotIndex
 	c.heal()

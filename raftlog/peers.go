@@ -33,13 +33,15 @@ type peers struct {
 
 // peer is one other member.
 type peer struct {
-	status Status        // its last answer
-	seen   time.Time     // when that came; zero = never
-	up     bool          // the last question was answered
-	rtt    time.Duration // of the last answer
-	skew   time.Duration // its wall clock minus ours
-	since  time.Time     // since when it has been caught up; zero = it is not
-	dataID string        // of its first answer; a change means that it lost its data
+	status  Status        // its last answer
+	seen    time.Time     // when that came; zero = never
+	up      bool          // the last question was answered
+	rtt     time.Duration // of the last answer
+	skew    time.Duration // its wall clock minus ours
+	lag     uint64        // entries behind what this node knew as committed when it asked
+	lagTime time.Duration
+	since   time.Time // since when it has been caught up; zero = it is not
+	dataID  string    // of its first answer; a change means that it lost its data
 }
 
 func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*peer)} }
@@ -80,6 +82,8 @@ func (p *peers) poll(ctx context.Context) {
 func (p *peers) ask(ctx context.Context, id, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
+	commit := p.g.raft().CommitIndex()
+	clock, _ := p.g.clockNow()
 	begin := time.Now()
 	s, err := p.g.Caller().Status(ctx, addr)
 	end := time.Now()
@@ -96,6 +100,13 @@ func (p *peers) ask(ctx context.Context, id, addr string) bool {
 		return false
 	}
 	k.status, k.seen, k.rtt = s, end, end.Sub(begin)
+	k.lag, k.lagTime = 0, 0
+	if s.AppliedIndex < commit {
+		k.lag = commit - s.AppliedIndex
+		if s.Clock > 0 {
+			k.lagTime = max(0, time.Duration(clock-s.Clock))
+		}
+	}
 	k.skew = time.Unix(0, s.Wall).Sub(begin.Add(k.rtt / 2))
 	if k.dataID == "" {
 		k.dataID = s.DataID

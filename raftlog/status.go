@@ -57,7 +57,7 @@ type Member struct {
 	Up      bool              `json:"up"`             // answered the last question, within the last seconds
 	Seen    time.Time         `json:"seen"`           // last answer; zero = none yet
 	Applied uint64            `json:"applied"`        // as of Seen
-	Lag     uint64            `json:"lag"`            // entries behind this node's commit index; 0 if ahead
+	Lag     uint64            `json:"lag"`            // entries behind this node's commit index, as of Seen
 	LagTime time.Duration     `json:"lag_time"`       // the same in cluster time; exact to a second when idle
 	RTT     time.Duration     `json:"rtt"`            // of the last answer
 	Skew    time.Duration     `json:"skew"`           // its wall clock minus this node's, exact to RTT/2
@@ -109,7 +109,6 @@ func (g *Group) Members() []Member {
 
 func (g *Group) members(s *Status) []Member {
 	servers, _ := g.configuration()
-	clock, _ := g.clockNow()
 	p := g.peers
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,12 +121,7 @@ func (g *Group) members(s *Status) []Member {
 			m.Up = k.up && time.Since(k.seen) < 3*pollInterval
 			m.Seen, m.Applied, m.Meta = k.seen, k.status.AppliedIndex, k.status.Meta
 			m.RTT, m.Skew = k.rtt, k.skew
-			if m.Applied < s.CommitIndex {
-				m.Lag = s.CommitIndex - m.Applied
-				if clock > k.status.Clock && k.status.Clock > 0 {
-					m.LagTime = time.Duration(clock - k.status.Clock)
-				}
-			}
+			m.Lag, m.LagTime = k.lag, k.lagTime
 		}
 		out = append(out, m)
 	}
