@@ -35,7 +35,7 @@ const patience = 15 * time.Second
 
 // testCluster runs nodes in this process. Every ordered pair has a proxy: what one node dials to another goes through it.
 type testCluster struct {
-	t     *testing.T
+	t     testing.TB
 	nodes []*testNode
 	log   *slog.Logger
 	links map[[2]int]*linkfault.Proxy // [from, to]
@@ -59,7 +59,7 @@ type testNode struct {
 }
 
 // newCluster starts size nodes that found a cluster together; configure may change each node's configuration.
-func newCluster(t *testing.T, size int, configure func(n int, c *Config)) *testCluster {
+func newCluster(t testing.TB, size int, configure func(n int, c *Config)) *testCluster {
 	c := &testCluster{t: t, links: map[[2]int]*linkfault.Proxy{}, via: map[string]string{}, log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("RAFTLOG_TEST_LOG") != "" {
 		c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -289,7 +289,7 @@ func (c *testCluster) converge() map[string]string {
 	return table
 }
 
-func waitFor(t *testing.T, what string, cond func() bool) {
+func waitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, patience, 10*time.Millisecond, what)
 }
