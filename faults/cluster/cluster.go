@@ -1,0 +1,298 @@
+// Package cluster runs real headgate processes on loopback addresses and breaks them on purpose: it kills, pauses and
+// restarts them, cuts and delays the links between them, and damages their files.
+//
+// Every connection that one node opens to another passes two proxies of this process. The first, a front, is the address
+// that the node advertises; it finds out which process has dialled and hands the connection to that link's own proxy,
+// which can cut, hold or delay it. Clients connect to the nodes directly.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	headgate "github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/linkfault"
+)
+
+// statusTimeout bounds one question to a node.
+const statusTimeout = 300 * time.Millisecond
+
+// Config describes a cluster.
+type Config struct {
+	Bin   string
+	Dir   string   // for logs and data
+	Nodes int      // that found the cluster
+	Args  []string // further arguments of headgate serve
+
+	// Data returns the data directory of a node, if it is not to be one below Dir.
+	Data func(node int) string
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Nodes []*Node
+
+	cfg    Config
+	join   string
+	client *headgate.Client
+}
+
+// Node is one of its processes.
+type Node struct {
+	*Process
+	Index int
+	Data  string // directory
+	Peer  string // address of its peer port, not proxied
+	front *front
+}
+
+// New starts a cluster and waits until it serves.
+func New(cfg Config) (*Cluster, error) {
+	client, err := headgate.NewClient(headgate.Dialer(nil))
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{cfg: cfg, client: client}
+	for range cfg.Nodes {
+		if err := c.reserve(); err != nil {
+			return c, err
+		}
+	}
+	var peers []string
+	for _, n := range c.Nodes {
+		peers = append(peers, n.front.Addr())
+	}
+	c.join = strings.Join(peers, ",")
+	for _, n := range c.Nodes {
+		c.arguments(n, cfg.Nodes)
+		if err := n.Start(); err != nil {
+			return c, err
+		}
+	}
+	_, err = c.AwaitLeader(startTimeout)
+	return c, err
+}
+
+// Add starts one more node, which joins the cluster.
+func (c *Cluster) Add() (*Node, error) {
+	if err := c.reserve(); err != nil {
+		return nil, err
+	}
+	n := c.Nodes[len(c.Nodes)-1]
+	c.arguments(n, 0)
+	return n, n.Start()
+}
+
+// reserve gives a further node its addresses, and links to and from the others.
+func (c *Cluster) reserve() error {
+	i, h := len(c.Nodes), host()
+	n := &Node{Index: i, Process: &Process{Name: "n" + strconv.Itoa(i+1), bin: c.cfg.Bin}}
+	n.log = filepath.Join(c.cfg.Dir, n.Name+".log")
+	n.Data = filepath.Join(c.cfg.Dir, n.Name)
+	if c.cfg.Data != nil {
+		n.Data = c.cfg.Data(i)
+	}
+	if err := os.MkdirAll(n.Data, 0o755); err != nil {
+		return err
+	}
+	var err error
+	if n.Addr, err = port(h); err != nil {
+		return err
+	}
+	if n.Peer, err = port(h); err != nil {
+		return err
+	}
+	if n.front, err = newFront(n); err != nil {
+		return err
+	}
+	for _, o := range c.Nodes {
+		if err := errors.Join(n.front.link(o), o.front.link(n)); err != nil {
+			return err
+		}
+	}
+	c.Nodes = append(c.Nodes, n)
+	return nil
+}
+
+// arguments sets the command line of a node; expect is 0 for one that joins later.
+func (c *Cluster) arguments(n *Node, expect int) {
+	h, _, _ := strings.Cut(n.Addr, ":")
+	n.args = []string{
+		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", h + ":0",
+		"--peer-listen", n.Peer, "--peer-advertise", n.front.Addr(), "--join", c.join, "--log-format", "json",
+	}
+	if expect > 0 {
+		n.args = append(n.args, "--bootstrap-expect", strconv.Itoa(expect))
+	}
+	n.args = append(n.args, c.cfg.Args...)
+}
+
+// Close kills all nodes and closes the proxies.
+func (c *Cluster) Close() {
+	for _, n := range c.Nodes {
+		if n.Running() {
+			n.Kill()
+		}
+	}
+	for _, n := range c.Nodes {
+		n.front.Close()
+	}
+	c.client.Close()
+}
+
+// Status asks a node for its status.
+func (c *Cluster) Status(n *Node) (raftlog.Status, error) {
+	if !n.Responsive() {
+		return raftlog.Status{}, fmt.Errorf("%s is not running", n.Name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	s, err := c.client.Status(ctx, n.Peer)
+	if err != nil {
+		return raftlog.Status{}, fmt.Errorf("status of %s: %w", n.Name, err)
+	}
+	return s, nil
+}
+
+// statuses asks all nodes; those that do not answer have an empty status.
+func (c *Cluster) statuses() []raftlog.Status {
+	out := make([]raftlog.Status, len(c.Nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.Nodes {
+		wg.Go(func() { out[i], _ = c.Status(n) })
+	}
+	wg.Wait()
+	return out
+}
+
+// Leader is the node that serves as leader in the highest term, or nil.
+func (c *Cluster) Leader() *Node {
+	var leader *Node
+	var term uint64
+	for i, s := range c.statuses() {
+		if s.Serving && s.Term > term {
+			leader, term = c.Nodes[i], s.Term
+		}
+	}
+	return leader
+}
+
+// AwaitLeader waits until one of the nodes, not among those left out, serves as leader.
+func (c *Cluster) AwaitLeader(timeout time.Duration, without ...*Node) (*Node, error) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		l := c.Leader()
+		for _, n := range without {
+			if l == n {
+				l = nil
+			}
+		}
+		if l != nil {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("no leader after %v: %s", timeout, c.Describe())
+}
+
+// AwaitSettled waits until the running nodes agree on a leader and have applied all that it has committed.
+func (c *Cluster) AwaitSettled(timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if c.settled() {
+			return nil
+		}
+	}
+	return fmt.Errorf("not settled after %v: %s", timeout, c.Describe())
+}
+
+func (c *Cluster) settled() bool {
+	all := c.statuses()
+	leader := ""
+	var commit uint64
+	for i := range all {
+		if all[i].Serving {
+			leader, commit = all[i].NodeID, all[i].CommitIndex
+		}
+	}
+	for i, n := range c.Nodes {
+		if n.Running() && (all[i].LeaderID != leader || all[i].AppliedIndex < commit) {
+			return false
+		}
+	}
+	return leader != ""
+}
+
+// Describe is one line about every node.
+func (c *Cluster) Describe() string {
+	var b strings.Builder
+	for i, s := range c.statuses() {
+		n := c.Nodes[i]
+		switch {
+		case !n.Running():
+			fmt.Fprintf(&b, "%s: down; ", n.Name)
+		case s.NodeID == "":
+			fmt.Fprintf(&b, "%s: silent; ", n.Name)
+		default:
+			fmt.Fprintf(&b, "%s: %s term %d leader %q commit %d applied %d %s; ", n.Name, s.State, s.Term, s.LeaderID, s.CommitIndex, s.AppliedIndex, s.Halted)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "; ")
+}
+
+// Digest is what a node's table is: two nodes with the same keys in the same states have the same Hash.
+type Digest struct {
+	Index, Keys int64
+	Hash        string
+}
+
+// Digest asks a node for the digest of its own table.
+func (c *Cluster) Digest(n *Node) (Digest, error) {
+	r, err := resp.Do(n.Addr, 5*time.Second, "DEBUG", "DIGEST")
+	if err != nil {
+		return Digest{}, fmt.Errorf("digest of %s: %w", n.Name, err)
+	}
+	if len(r.Elems) != 3 {
+		return Digest{}, fmt.Errorf("digest of %s: not three elements", n.Name)
+	}
+	return Digest{r.Elems[0].Int, r.Elems[1].Int, r.Elems[2].Str}, nil
+}
+
+// Link sets the faults of the connections that one node opens to another.
+func (c *Cluster) Link(from, to *Node, f linkfault.Faults) { to.front.links[from.Index].Set(f) }
+
+// Lose loses everything that one node sends to another, on the connections of both; the other direction works.
+func (c *Cluster) Lose(from, to *Node) {
+	c.Link(from, to, linkfault.Faults{ToTarget: linkfault.Flow{Hold: true}})
+	c.Link(to, from, linkfault.Faults{FromTarget: linkfault.Flow{Hold: true}})
+}
+
+// Both sets the faults of both directions between two nodes.
+func (c *Cluster) Both(a, b *Node, f linkfault.Faults) {
+	c.Link(a, b, f)
+	c.Link(b, a, f)
+}
+
+// Isolate sets the faults between a node and all others.
+func (c *Cluster) Isolate(n *Node, f linkfault.Faults) {
+	for _, o := range c.Nodes {
+		if o != n {
+			c.Both(n, o, f)
+		}
+	}
+}
+
+// Heal ends all faults of links.
+func (c *Cluster) Heal() {
+	for _, n := range c.Nodes {
+		for _, p := range n.front.links {
+			p.Set(linkfault.Faults{})
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/resp"
+)
+
+const (
+	// startTimeout is how long a server may take to answer its first PING, replay of its log included.
+	startTimeout = 60 * time.Second
+	// stopTimeout is above the server's own shutdown-timeout of 5 s and its handover.
+	stopTimeout = 20 * time.Second
+)
+
+// Process is a headgate process that can be killed, paused and started again with the same arguments.
+type Process struct {
+	Name string // n1, n2 …
+	Addr string // of the Redis protocol
+
+	bin  string
+	args []string
+	log  string // file that its log is appended to
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process has ended
+	paused bool
+}
+
+// Start starts the process and returns at once: see Await.
+func (p *Process) Start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running() {
+		return fmt.Errorf("%s is running", p.Name)
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(p.bin, p.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = cleanEnv()
+	// The servers must not outlive a runner that is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	exited := make(chan struct{})
+	go func() {
+		// Pdeathsig follows the thread that started the process, so this one has to live as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait() // how it ended is in its log
+		}
+		close(exited)
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	p.cmd, p.exited, p.paused = cmd, exited, false
+	return nil
+}
+
+// running must be called with mu held.
+func (p *Process) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Running reports whether the process lives, paused or not.
+func (p *Process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running()
+}
+
+// Responsive reports whether the process lives and is not paused.
+func (p *Process) Responsive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running() && !p.paused
+}
+
+// PID is the process's id, or 0.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Await waits until the server answers PING.
+func (p *Process) Await() error {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if !p.Running() {
+			return fmt.Errorf("%s ended at its start, see %s", p.Name, p.log)
+		}
+		if r, err := resp.Do(p.Addr, time.Second, "PING"); err == nil || r.Error() != "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s does not answer after %v, see %s", p.Name, startTimeout, p.log)
+}
+
+// signal sends a signal to the living process.
+func (p *Process) signal(s syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return fmt.Errorf("%s is not running", p.Name)
+	}
+	p.paused = s == syscall.SIGSTOP || p.paused && s != syscall.SIGCONT
+	return p.cmd.Process.Signal(s)
+}
+
+// Kill ends the process as a crash does, and waits for its end.
+func (p *Process) Kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.exited
+	return nil
+}
+
+// Stop ends the process in order (SIGTERM), and waits for its end.
+func (p *Process) Stop() error {
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("%s ignored SIGTERM for %v", p.Name, stopTimeout), p.Kill())
+	}
+}
+
+// Pause stops the process without ending it (SIGSTOP); Resume lets it go on.
+func (p *Process) Pause() error  { return p.signal(syscall.SIGSTOP) }
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+// Exited waits until the process has ended by itself.
+func (p *Process) Exited(timeout time.Duration) bool {
+	p.mu.Lock()
+	exited := p.exited
+	p.mu.Unlock()
+	select {
+	case <-exited:
+		return true
+	case <-time.After(timeout):
+		return false
+	}
+}
+
+// cleanEnv is the environment without the server's own variables.
+func cleanEnv() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "HEADGATE_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// Build builds headgate from this source tree into dir and returns the executable's path. Further arguments are those of
+// go build.
+func Build(dir string, args ...string) (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return "", errors.New("no source path to build headgate from")
+	}
+	bin := filepath.Join(dir, "headgate")
+	build := exec.Command("go", append(append([]string{"build"}, args...), "-o", bin, "./cmd/headgate")...)
+	build.Dir = filepath.Join(filepath.Dir(file), "..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
+	}
+	return bin, nil
+}

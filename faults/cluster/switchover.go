@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Switchover is what Headgate replaces: independent servers, of which clients use the first that lives. Nothing is
+// replicated, so every failover forgets what was consumed. It shows that the checkers see that.
+type Switchover struct{ Servers []*Process }
+
+// NewSwitchover starts n independent servers that keep their logs in dir.
+func NewSwitchover(bin, dir string, n int) (*Switchover, error) {
+	s := &Switchover{}
+	for i := range n {
+		h := host()
+		addr, err := port(h)
+		if err != nil {
+			return nil, err
+		}
+		web, err := port(h)
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("n%d", i+1)
+		p := &Process{
+			Name: name, Addr: addr, bin: bin, log: filepath.Join(dir, name+".log"),
+			args: []string{"serve", "--listen", addr, "--http-listen", web},
+		}
+		s.Servers = append(s.Servers, p)
+		if err := p.Start(); err != nil {
+			return s, err
+		}
+	}
+	for _, p := range s.Servers {
+		if err := p.Await(); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Leader is the server in use, or nil.
+func (s *Switchover) Leader() *Process {
+	for _, p := range s.Servers {
+		if p.Responsive() {
+			return p
+		}
+	}
+	return nil
+}
+
+// Close kills the servers.
+func (s *Switchover) Close() {
+	for _, p := range s.Servers {
+		if p.Running() {
+			p.Kill()
+		}
+	}
+}

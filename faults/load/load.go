@@ -1,0 +1,74 @@
+// Package load offers calls to a limiter in an open loop: each is due at a time that was planned before, whether or not
+// the answers to earlier ones have come, and none is ever retried.
+package load
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/history"
+)
+
+// Config describes a load.
+type Config struct {
+	Rate  float64 // calls per second, over all connections
+	Conns int
+	Seed  uint64
+	Epoch time.Time // time 0 of the history
+	First time.Duration
+
+	// Node is the node that a connection talks to, and Dial the address to reach it at now.
+	Node func(conn int) int
+	Dial func(node int) string
+
+	// Next plans a call: everything but its times, outcome and node. It is called by one goroutine per connection.
+	Next func(conn int, rnd *rand.Rand, due time.Duration) history.Call
+
+	// Encode appends a planned call's command.
+	Encode func(b []byte, c *history.Call) []byte
+
+	// Timeout is how long an answer may take; the connection is then given up, with all calls under way on it.
+	Timeout time.Duration
+
+	// Answered, if set, is called with each call whose outcome is known, by the goroutine of its connection's reader.
+	Answered func(conn int, c *history.Call)
+}
+
+// Load is a running load.
+type Load struct {
+	cfg    Config
+	conns  []*conn
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// Start begins to offer calls.
+func Start(cfg Config) *Load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Load{cfg: cfg, cancel: cancel}
+	for i := range cfg.Conns {
+		c := &conn{cfg: &l.cfg, id: i, node: cfg.Node(i), rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(i)))}
+		l.conns = append(l.conns, c)
+		l.wg.Go(func() { c.run(ctx) })
+	}
+	return l
+}
+
+// Stop ends the load, waits for the answers that are missing, at most for the timeout, and adds all calls to h. It returns
+// how often each error code was answered.
+func (l *Load) Stop(h *history.History) map[string]int {
+	l.cancel()
+	l.wg.Wait()
+	codes := make(map[string]int)
+	var recorders []*history.Recorder
+	for _, c := range l.conns {
+		recorders = append(recorders, &c.recorder)
+		for code, n := range c.codes {
+			codes[code] += n
+		}
+	}
+	h.Merge(recorders...)
+	return codes
+}

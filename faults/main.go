@@ -1,0 +1,129 @@
+// Command faults runs fault scenarios against real Headgate nodes and judges what their clients saw.
+//
+//	go run ./faults -list
+//	go run ./faults -run leader-kills -mode sync -seed 7
+//	go run ./faults -all
+//
+// Each run gets a directory with the history of all calls, the servers' logs and the verdict. The exit status is 1 if a
+// promise was broken, and 2 if a run could not be carried out.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/scenario"
+)
+
+// errViolated is the error of a run that broke a promise.
+var errViolated = errors.New("a promise was broken")
+
+func main() {
+	err := run(os.Args[1:], os.Stdout)
+	switch {
+	case err == nil:
+	case errors.Is(err, errViolated):
+		os.Exit(1)
+	default:
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(2)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
+	list := flags.Bool("list", false, "list the scenarios")
+	all := flags.Bool("all", false, "run every scenario in every mode")
+	name := flags.String("run", "", "run these `scenarios`, separated by commas")
+	mode := flags.String("mode", "", "durability: async or sync (default both, where the scenario has both)")
+	seed := flags.Uint64("seed", 0, "seed of the run's random choices (default: from the clock)")
+	table := flags.String("table", "", "append the results to this `file` as a Markdown table")
+	var o scenario.Options
+	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
+	flags.Float64Var(&o.Rate, "rate", 0, "calls per second (default: the scenario's own)")
+	flags.StringVar(&o.Dir, "out", filepath.Join(os.TempDir(), "headgate-faults"), "`directory` for histories and logs")
+	flags.StringVar(&o.Bin, "bin", "", "headgate `executable` (default: built from this tree)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *list {
+		for _, s := range scenario.All {
+			fmt.Fprintf(out, "%-18s %-11s  %s\n", s.Name, strings.Join(s.Modes, ","), s.Doc)
+		}
+		return nil
+	}
+	if *mode != "" && *mode != scenario.Async && *mode != scenario.Sync {
+		return fmt.Errorf("no mode %q: want %s or %s", *mode, scenario.Async, scenario.Sync)
+	}
+	var chosen []*scenario.Scenario
+	switch {
+	case *all:
+		for i := range scenario.All {
+			chosen = append(chosen, &scenario.All[i])
+		}
+	case *name != "":
+		for n := range strings.SplitSeq(*name, ",") {
+			s := scenario.Find(n)
+			if s == nil {
+				return fmt.Errorf("no scenario %q, see -list", n)
+			}
+			chosen = append(chosen, s)
+		}
+	default:
+		return errors.New("want -list, -run or -all")
+	}
+	if o.Seed = *seed; o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return err
+	}
+	if o.Bin == "" {
+		bin, err := cluster.Build(o.Dir)
+		if err != nil {
+			return err
+		}
+		o.Bin = bin
+	}
+	o.Log = func(line string) { fmt.Fprintln(out, line) }
+	return execute(chosen, *mode, o, *table, out)
+}
+
+// execute runs the scenarios, each in the given mode or in all of its modes.
+func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, table string, out io.Writer) error {
+	violated := false
+	rows := scenario.TableHead
+	for _, s := range chosen {
+		for _, m := range s.Modes {
+			if mode != "" && m != mode {
+				continue
+			}
+			o.Mode = m
+			fmt.Fprintf(out, "== %s, %s, seed %d\n", s.Name, m, o.Seed)
+			report, err := scenario.Execute(s, o)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			fmt.Fprintln(out, report)
+			rows += report.Row()
+			violated = violated || !report.OK()
+		}
+	}
+	fmt.Fprint(out, rows)
+	if table != "" {
+		if err := os.WriteFile(table, []byte(rows), 0o644); err != nil {
+			return err
+		}
+	}
+	if violated {
+		return errViolated
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/history"
+)
+
+// Report is the result of a run.
+type Report struct {
+	run     *Run
+	Skipped string // why the scenario was not run
+}
+
+// OK reports whether every check passed, or, for a scenario that must be caught, whether one did not.
+func (p *Report) OK() bool {
+	if p.Skipped != "" {
+		return true
+	}
+	ok := true
+	for _, f := range p.run.findings {
+		ok = ok && f.OK
+	}
+	return ok != p.run.Scenario.Broken
+}
+
+// Dir is where the run's files are.
+func (p *Report) Dir() string { return p.run.Dir }
+
+// String is the verdict for a person.
+func (p *Report) String() string {
+	r := p.run
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s, seed %d: ", r.Scenario.Name, r.Mode, r.Seed)
+	if p.Skipped != "" {
+		fmt.Fprintf(&b, "not run: %s\n", p.Skipped)
+		return b.String()
+	}
+	verdict := "PASSED"
+	switch {
+	case !p.OK() && r.Scenario.Broken:
+		verdict = "FAILED: the checks did not see what is broken on purpose"
+	case !p.OK():
+		verdict = "FAILED"
+	case r.Scenario.Broken:
+		verdict = "PASSED: the checks caught what is broken on purpose"
+	}
+	n := r.history.Count()
+	fmt.Fprintf(&b, "%s\n%s\n", verdict, r.Scenario.Doc)
+	fmt.Fprintf(&b, "%d calls in %.1f s: %d admitted, %d denied, %d not executed, %d unknown\n", len(r.history.Calls), r.history.Length.Seconds(),
+		n[history.Admitted], n[history.Denied], n[history.Refused], n[history.Unknown])
+	for _, f := range r.findings {
+		fmt.Fprintf(&b, "  %v\n", f)
+	}
+	if len(r.gaps) > 0 {
+		fmt.Fprintf(&b, "  from the harm to the next decision: %s\n", quantiles(r.gaps))
+	}
+	for _, code := range slices.Sorted(mapKeys(r.codes)) {
+		fmt.Fprintf(&b, "  %d replies %s\n", r.codes[code], code)
+	}
+	fmt.Fprintf(&b, "history and logs: %s\nagain: go run ./faults -run %s -mode %s -seed %d -rounds %d\n", r.Dir, r.Scenario.Name, r.Mode, r.Seed, r.Rounds)
+	return b.String()
+}
+
+func mapKeys(m map[string]int) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (p *Report) save() error {
+	return os.WriteFile(filepath.Join(p.run.Dir, "verdict.txt"), []byte(p.String()), 0o644)
+}
+
+// TableHead begins a Markdown table of reports, whose rows are Row.
+const TableHead = "| scenario | mode | seed | result | calls | beyond limits: measured / bound | answered in 20 ms | outage p50 / max | tables |\n" +
+	"|---|---|---|---|---|---|---|---|---|\n"
+
+// Row is the report as a row of TableHead.
+func (p *Report) Row() string {
+	r := p.run
+	result := "pass"
+	switch {
+	case p.Skipped != "":
+		return fmt.Sprintf("| %s | %s | %d | not run: %s | | | | | |\n", r.Scenario.Name, r.Mode, r.Seed, p.Skipped)
+	case !p.OK():
+		result = "**fail**"
+	case r.Scenario.Broken:
+		result = "caught"
+	}
+	gap := ""
+	if len(r.gaps) > 0 {
+		gap = fmt.Sprintf("%.2f / %.2f s", at(r.gaps, .5).Seconds(), at(r.gaps, 1).Seconds())
+	}
+	return fmt.Sprintf("| %s | %s | %d | %s | %d | %d / %d | %.3f %% | %s | %s |\n", r.Scenario.Name, r.Mode, r.Seed, result,
+		len(r.history.Calls), r.extra.Units, r.extra.Bound, 100*r.prompt, gap, r.tables)
+}
+
+// at returns a quantile.
+func at(d []time.Duration, q float64) time.Duration {
+	s := slices.Sorted(slices.Values(d))
+	return s[min(len(s)-1, int(q*float64(len(s))))]
+}
+
+func quantiles(d []time.Duration) string {
+	ms := func(q float64) time.Duration { return at(d, q).Round(time.Millisecond) }
+	return fmt.Sprintf("p50 %v, p90 %v, max %v (%d times)", ms(.5), ms(.9), ms(1), len(d))
+}

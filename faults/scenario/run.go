@@ -1,0 +1,205 @@
+// Package scenario holds the fault scenarios: each starts real nodes, offers them calls, does harm, and has the oracle
+// judge what the clients saw.
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/history"
+	"github.com/headgate-io/headgate/faults/load"
+	"github.com/headgate-io/headgate/faults/oracle"
+)
+
+// Modes of durability.
+const (
+	Async = "async"
+	Sync  = "sync"
+)
+
+// maxUnacked is what async clusters are started with: the bound that the oracle holds them to. It is the lease of the
+// fast profile, their default.
+const maxUnacked = 250 * time.Millisecond
+
+// Options are what a person chooses for a run.
+type Options struct {
+	Seed     uint64
+	Mode     string
+	Rounds   int           // how often the harm is done; 0 is the scenario's own number
+	Rate     float64       // calls per second; 0 is the scenario's own
+	Dir      string        // for histories and logs; must exist
+	Bin      string        // headgate
+	Log      func(string)  // told what happens; may be nil
+	Deadline time.Duration // 0 is none; after it no further round begins
+}
+
+// Run is a scenario while it runs.
+type Run struct {
+	Options
+	Scenario *Scenario
+
+	rnd     *rand.Rand
+	epoch   time.Time
+	cluster *cluster.Cluster
+	history history.History
+	codes   map[string]int // of error replies
+
+	// mu guards what follows.
+	mu       sync.Mutex
+	losses   []oracle.Loss
+	outages  []oracle.Outage
+	findings []oracle.Finding
+	extra    oracle.Extra
+	prompt   float64
+	gaps     []time.Duration
+	tables   string
+}
+
+// errSkipped is returned by a scenario that this machine cannot run.
+var errSkipped = errors.New("skipped")
+
+func skip(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errSkipped, fmt.Sprintf(format, args...))
+}
+
+// now is the time of the run's history, in ns.
+func (r *Run) now() int64 { return int64(time.Since(r.epoch)) }
+
+// note records an event.
+func (r *Run) note(format string, args ...any) {
+	e := history.Event{At: r.now(), Text: fmt.Sprintf(format, args...)}
+	r.mu.Lock()
+	r.history.Events = append(r.history.Events, e)
+	r.mu.Unlock()
+	if r.Log != nil {
+		r.Log(fmt.Sprintf("%9.3f s  %s", time.Duration(e.At).Seconds(), e.Text))
+	}
+}
+
+// add adds a finding to the verdict.
+func (r *Run) add(f oracle.Finding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findings = append(r.findings, f)
+}
+
+// expect adds a finding about one fact.
+func (r *Run) expect(ok bool, check, format string, args ...any) {
+	r.add(oracle.Finding{Check: check, OK: ok, Text: fmt.Sprintf(format, args...)})
+}
+
+// lose notes that a leader may have lost what it decided between two times.
+func (r *Run) lose(from, to int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses = append(r.losses, oracle.Loss{From: from, To: to})
+}
+
+// down and up bracket the time in which the run itself keeps a node from answering.
+func (r *Run) down(node int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages = append(r.outages, oracle.Outage{Node: uint8(node), From: r.now()})
+}
+
+func (r *Run) up(node int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.outages {
+		if o := &r.outages[i]; int(o.Node) == node && o.To == 0 {
+			o.To = r.now()
+		}
+	}
+}
+
+// bound is what the mode allows to be admitted beyond the limits.
+func (r *Run) bound() func(uint32, []history.Call) int64 {
+	if r.Mode == Sync {
+		return oracle.None
+	}
+	return oracle.AsyncBound(r.losses, maxUnacked)
+}
+
+// stop ends a load; the history's keys are those of the keyspace.
+func (r *Run) stop(l *load.Load, keys *load.Keyspace) {
+	for code, n := range l.Stop(&r.history) {
+		r.codes[code] += n
+	}
+	r.history.Length = time.Since(r.epoch)
+	r.history.Keys = keys.Keys(r.history.Length)
+}
+
+// judge runs the checks that every history is put to.
+func (r *Run) judge() {
+	f, extra := oracle.Budgets(&r.history, r.bound())
+	r.add(f)
+	r.extra = extra
+	if r.Mode == Sync {
+		r.add(oracle.Linear(&r.history, r.Dir))
+	}
+	f, r.prompt = oracle.Promptness(&r.history, r.outages, 20*time.Millisecond, 0)
+	r.add(f)
+	for code, n := range r.codes {
+		// Everything else is a command that the server did not understand, or answered in disorder.
+		if !expected[code] {
+			r.expect(false, "errors", "%d replies %s", n, code)
+		}
+	}
+}
+
+// expected are the error codes that a cluster may answer while it is being harmed.
+var expected = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "UNCERTAIN": true, "LOADING": true}
+
+// Execute runs a scenario and returns its report. The error is that of a run that could not be carried out, which says
+// nothing about Headgate; one that a verdict can be given on has a report.
+func Execute(s *Scenario, o Options) (*Report, error) {
+	if !s.supports(o.Mode) {
+		return nil, fmt.Errorf("%s has no mode %q", s.Name, o.Mode)
+	}
+	o.Dir = filepath.Join(o.Dir, fmt.Sprintf("%s-%s-%d", s.Name, o.Mode, o.Seed))
+	if err := os.RemoveAll(o.Dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if o.Rounds == 0 {
+		o.Rounds = s.Rounds
+	}
+	if o.Rate == 0 {
+		o.Rate = s.Rate
+	}
+	r := &Run{
+		Options: o, Scenario: s, epoch: time.Now(),
+		rnd:   rand.New(rand.NewPCG(o.Seed, 0)),
+		codes: make(map[string]int),
+	}
+	defer func() {
+		if r.cluster != nil {
+			r.cluster.Close()
+		}
+	}()
+	err := s.run(r)
+	if errors.Is(err, errSkipped) {
+		return &Report{run: r, Skipped: strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")}, nil
+	}
+	if err != nil {
+		if r.cluster == nil {
+			return nil, err
+		}
+		// A cluster that does not come back is what the scenario is about.
+		r.expect(false, "recovery", "%v", err)
+	}
+	if err := r.history.Save(r.Dir); err != nil {
+		return nil, err
+	}
+	rep := &Report{run: r}
+	return rep, rep.save()
+}

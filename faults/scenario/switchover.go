@@ -1,0 +1,40 @@
+package scenario
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+)
+
+// calm is one server that nothing happens to.
+func calm(r *Run) error { return standalone(r, 0) }
+
+// switchover kills one server after the other.
+func switchover(r *Run) error { return standalone(r, r.Rounds) }
+
+func standalone(r *Run, kills int) error {
+	s, err := cluster.NewSwitchover(r.Bin, r.Dir, kills+1)
+	defer s.Close()
+	if err != nil {
+		return err
+	}
+	keys := limits(r.Rate)
+	load := r.offer(keys, len(s.Servers), func(int) string {
+		if p := s.Leader(); p != nil {
+			return p.Addr
+		}
+		return ""
+	}, chargeAndPeek(keys))
+	for range kills {
+		r.wait(3 * time.Second)
+		p := s.Leader()
+		r.note("kill %s", p.Name)
+		if err := p.Kill(); err != nil {
+			return err
+		}
+	}
+	r.wait(3 * time.Second)
+	r.stop(load, keys)
+	r.judge()
+	return nil
+}
