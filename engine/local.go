@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"errors"
+	"hash/fnv"
+	"sync"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// ErrNotLocal is returned for what a node must not decide on its own share:
+// refunds, forced charges, and keys beyond the bound of what it remembers.
+var ErrNotLocal = errors.New("not decided without a leader")
+
+const (
+	// localBytes bounds the overlay's table.
+	localBytes = 256 << 20
+	// localKeys bounds the keys whose consumption is remembered for the
+	// leader.
+	localKeys = 1 << 20
+)
+
+// Local decides on a node's share of each limit while there is no leader to
+// ask. It never changes the replicated table: at a key's first use it reads
+// what is left there, takes one voter's share of it, and refills that at the
+// same share of the rate. What it admits is remembered and charged at the
+// leader afterwards: see Take and Session.ChargeOnce.
+//
+// With all of N voters cut off from each other they admit together no more
+// than what was left plus what refills; k of them beside a live leader at most
+// limit*(1+k/N). A limit below N cannot be shared: one voter, chosen by the
+// key, has it whole and the others deny.
+//
+// Methods are safe for concurrent use; a gap is too rare and too short for
+// more than one lock.
+type Local struct {
+	e *Engine
+
+	// mu guards everything below.
+	mu       sync.Mutex
+	look     *Session // reads the replicated table
+	overlay  *Engine
+	session  *Session
+	voters   int64
+	rank     int64
+	scratch  []Segment
+	spent    map[string]*spending
+	order    []*spending // of spent, oldest first
+	admitted uint64
+}
+
+// spending is what a key's callers were admitted locally.
+type spending struct {
+	key   string
+	limit Limit
+	units int64
+}
+
+// Charge is consumption to be charged at the leader.
+type Charge struct {
+	Key   []byte
+	Limit Limit
+	Units int64
+}
+
+// NewLocal returns the local decisions of e's node. Begin must be called
+// before Decide.
+func NewLocal(e *Engine) *Local {
+	return &Local{e: e, look: e.NewSession(), spent: make(map[string]*spending)}
+}
+
+// Begin starts a gap: shares are taken anew from the replicated table. voters
+// is how many nodes share each limit and rank, from 0, which of them this is.
+// What earlier gaps have left to charge is kept.
+func (l *Local) Begin(voters, rank int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.voters, l.rank = int64(max(voters, 1)), int64(rank)
+	l.overlay = New(Config{Shards: 16, MaxBytes: localBytes, LogMaxEntries: l.e.logMaxEntries, TopK: 1})
+	l.session = l.overlay.NewSession()
+}
+
+// Decide is Session.DecideAll, or with one segment Session.Decide, on this
+// node's shares. The limits in the decisions are the shares'.
+func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.overlay == nil || o.Force {
+		return 0, ErrNotLocal
+	}
+	l.scratch = l.scratch[:0]
+	for _, seg := range segs {
+		if seg.Cost < 0 {
+			return 0, ErrNotLocal
+		}
+		share, err := l.share(now, seg)
+		if err != nil {
+			return 0, err
+		}
+		l.scratch = append(l.scratch, share)
+	}
+	if len(segs) == 1 {
+		out[0], err = l.session.Decide(now, l.scratch[0].Key, l.scratch[0].Limit, segs[0].Cost, o)
+	} else {
+		binding, err = l.session.DecideAll(now, l.scratch, o, out)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if out[binding].OK && !o.Peek {
+		l.admitted++
+		for i := range segs {
+			l.note(segs[i], out[i].Allowed)
+		}
+	}
+	return binding, nil
+}
+
+// share returns the segment on the overlay that stands for seg, made at the
+// key's first use. mu must be held.
+func (l *Local) share(now int64, seg Segment) (Segment, error) {
+	if l.spent[string(seg.Key)] == nil && len(l.spent) >= localKeys {
+		return Segment{}, ErrNotLocal
+	}
+	left, err := l.left(now, seg)
+	if err != nil {
+		return Segment{}, err
+	}
+	limit, left, err := l.divide(seg, left)
+	if err != nil {
+		return Segment{}, err
+	}
+	if !l.session.Exists(now, seg.Key) {
+		if used := limit.Capacity() - left; used > 0 {
+			if _, err := l.session.Decide(now, seg.Key, limit, used, &Options{Force: true}); err != nil {
+				return Segment{}, err
+			}
+		}
+	}
+	return Segment{seg.Key, limit, seg.Cost}, nil
+}
+
+// left reads what remains of a limit in the replicated table, sealed as it is.
+func (l *Local) left(now int64, seg Segment) (int64, error) {
+	it, err := l.look.rule(seg.Limit)
+	if err != nil {
+		return 0, err
+	}
+	hash := l.e.table.Hash(seg.Key)
+	sh := l.e.table.At(hash)
+	sh.Lock()
+	defer sh.Unlock()
+	var p plan
+	err = l.look.plan(&p, sh, hash, seg.Key, it, now, 0, &Options{Peek: true})
+	return p.d.Remaining, err
+}
+
+// divide returns this node's share of a limit and of what is left of it.
+func (l *Local) divide(seg Segment, left int64) (Limit, int64, error) {
+	share := seg.Limit
+	if share.Capacity() < l.voters || share.Limit < l.voters && share.Algorithm != Token && share.Algorithm != Leaky {
+		if rankOf(seg.Key, l.voters) != l.rank {
+			return Limit{}, 0, ErrNotLocal
+		}
+		return share, left, nil
+	}
+	switch share.Algorithm {
+	case Token, Leaky:
+		// The same units in N times the period, and a Nth of the burst.
+		share.Burst = share.Capacity() / l.voters
+		if share.Period > maxSpan/l.voters {
+			return Limit{}, 0, ErrNotLocal
+		}
+		share.Period *= l.voters
+	default:
+		share.Limit /= l.voters
+	}
+	return share, min(left/l.voters, share.Capacity()), nil
+}
+
+// rankOf chooses the voter that has a limit too small to share. Every node
+// chooses the same.
+func rankOf(key []byte, voters int64) int64 {
+	h := fnv.New64a()
+	h.Write(key)
+	return int64(h.Sum64() % uint64(voters))
+}
+
+// note remembers what was admitted. mu must be held.
+func (l *Local) note(seg Segment, units int64) {
+	if units <= 0 {
+		return
+	}
+	s := l.spent[string(seg.Key)]
+	if s == nil || s.limit != seg.Limit {
+		s = &spending{key: string(seg.Key), limit: seg.Limit}
+		l.spent[s.key] = s
+		l.order = append(l.order, s)
+	}
+	s.units += units
+}
+
+// Take removes up to n keys' consumption and returns it, to be charged once.
+func (l *Local) Take(n int) []Charge {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = min(n, len(l.order))
+	charges := make([]Charge, n)
+	for i, s := range l.order[:n] {
+		charges[i] = Charge{[]byte(s.key), s.limit, s.units}
+		if l.spent[s.key] == s {
+			delete(l.spent, s.key)
+		}
+	}
+	clear(l.order[:n])
+	l.order = l.order[n:]
+	return charges
+}
+
+// Admitted returns how many calls were admitted locally.
+func (l *Local) Admitted() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.admitted
+}
+
+// chargedKey holds the number of the last batch of a node's charges. Such keys
+// begin with a zero byte, which keeps them apart from clients' keys by
+// convention only.
+func chargedKey(node string) []byte { return append([]byte("\x00headgate:charged:"), node...) }
+
+// chargedFor is how long a node's number is remembered: far longer than a
+// cluster heals.
+const chargedFor = 30 * 24 * 3600 * 1_000_000_000
+
+// ChargeOnce charges a batch that node was admitted while it had no leader,
+// unless a batch of that number or a later one has been charged before. The
+// charges are forced: what was admitted is a fact. They and the number travel
+// in one cut, so that a retry after any failure finds either both or neither.
+// A key that holds another kind of state by now is passed over.
+func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) error {
+	gate := s.enterGate()
+	defer s.leaveGate(gate)
+	last := Number{}
+	s.visit(now, chargedKey(node), func(_ *shard.Shard, ent shard.Entry) { last = loadNumber(ent.State()) })
+	if s.refused {
+		return ErrSealed
+	}
+	if n, _ := last.Int64(); n >= number {
+		return nil
+	}
+	// The number first: what fails after it is lost, not charged twice.
+	o := IncrOptions{By: Integer(number - last.n), TTL: chargedFor}
+	if _, _, err := s.IncrEx(now, chargedKey(node), &o); err != nil {
+		return err
+	}
+	for _, c := range charges {
+		_, err := s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
+		if err != nil && !errors.Is(err, ErrWrongType) && !errors.Is(err, ErrLogFull) {
+			return err
+		}
+	}
+	return nil
+}

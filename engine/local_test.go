@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// cutOff returns n nodes that hold the same table and follow nobody.
+func cutOff(t *testing.T, n int, l Limit, key string, used int64) ([]*node, []*Local) {
+	nodes, locals := make([]*node, n), make([]*Local, n)
+	for i := range nodes {
+		nodes[i] = newNode(t, Config{})
+		nodes[i].r.Lead(1, start)
+		if used > 0 {
+			decide(t, nodes[i].s, start, key, l, used, Options{})
+		}
+		nodes[i].cut(1)
+		nodes[i].r.Committed(1)
+		nodes[i].r.Depose(1)
+		locals[i] = NewLocal(nodes[i].e)
+		locals[i].Begin(n, i)
+	}
+	return nodes, locals
+}
+
+// admit calls a node until it denies, and returns how many calls it admitted.
+func admit(l *Local, now int64, key string, limit Limit) int64 {
+	out := make([]Decision, 1)
+	for n := int64(0); ; n++ {
+		_, err := l.Decide(now, []Segment{{[]byte(key), limit, 1}}, &Options{}, out)
+		if err != nil || !out[0].OK {
+			return n
+		}
+	}
+}
+
+func TestNodesCutFromEachOtherSpendOneBudget(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		for _, limit := range []int64{1, 2, 3, 10, 100} {
+			for _, used := range []int64{0, 1, 5, 99} {
+				if used > limit {
+					continue
+				}
+				l := perMinute(a, limit)
+				_, locals := cutOff(t, 3, l, "k", used)
+				total := int64(0)
+				for _, local := range locals {
+					total += admit(local, start, "k", l)
+				}
+				require.LessOrEqual(t, total, limit-used, "limit %d, used %d", limit, used)
+				require.Greater(t, total, limit-used-3, "limit %d, used %d: at most the rounding is lost", limit, used)
+				// A period later nothing more than a period's refill is there.
+				again := int64(0)
+				for _, local := range locals {
+					again += admit(local, start+minute, "k", l)
+				}
+				require.LessOrEqual(t, again, limit, "limit %d, used %d", limit, used)
+			}
+		}
+	})
+}
+
+func TestLocalRefusesWhatItCannotAccountFor(t *testing.T) {
+	l := perMinute(Token, 10)
+	_, locals := cutOff(t, 3, l, "k", 0)
+	out := make([]Decision, 1)
+	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, -1}}, &Options{}, out)
+	require.ErrorIs(t, err, ErrNotLocal)
+	_, err = locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &Options{Force: true}, out)
+	require.ErrorIs(t, err, ErrNotLocal)
+	require.Empty(t, locals[0].Take(10))
+}
+
+func TestLocalLeavesTheReplicatedTableAlone(t *testing.T) {
+	l := perMinute(Sliding, 30)
+	nodes, locals := cutOff(t, 3, l, "k", 6)
+	before := nodes[0].table(start)
+	require.Equal(t, int64(8), admit(locals[0], start, "k", l))
+	require.Equal(t, before, nodes[0].table(start))
+}
+
+func TestHealingChargesOnce(t *testing.T) {
+	l := perMinute(Fixed, 300)
+	_, locals := cutOff(t, 3, l, "k", 0)
+	leader := newNode(t, Config{})
+	leader.r.Lead(2, start)
+	for i, local := range locals {
+		require.Equal(t, int64(100), admit(local, start, "k", l))
+		charges := local.Take(10)
+		require.Len(t, charges, 1)
+		require.Empty(t, local.Take(10))
+		for range 3 { // the answer was lost, twice
+			require.NoError(t, leader.s.ChargeOnce(start, fmt.Sprint("n", i), 7, charges))
+		}
+		require.NoError(t, leader.s.ChargeOnce(start, fmt.Sprint("n", i), 6, charges))
+	}
+	x, ok := leader.s.Explain(start, []byte("k"))
+	require.True(t, ok)
+	require.Equal(t, int64(300), x.Used)
+	require.NoError(t, leader.s.ChargeOnce(start, "n0", 8, []Charge{{[]byte("k"), l, 5}}))
+	x, _ = leader.s.Explain(start, []byte("k"))
+	require.Equal(t, int64(305), x.Used, "what was admitted is a fact, beyond the limit too")
+}
+
+func TestLocalChains(t *testing.T) {
+	s, d := perMinute(Token, 30), perMinute(Fixed, 9)
+	_, locals := cutOff(t, 3, d, "d", 3)
+	out := make([]Decision, 2)
+	passed := 0
+	for range 20 {
+		binding, err := locals[1].Decide(start, chainOf(Segment{[]byte("s"), s, 1}, Segment{[]byte("d"), d, 1}), &Options{}, out)
+		require.NoError(t, err)
+		if out[binding].OK {
+			passed++
+		}
+	}
+	require.Equal(t, 2, passed, "a third of what was left of the daily limit")
+	require.Len(t, locals[1].Take(10), 2)
+}
