@@ -26,7 +26,7 @@ var testTimeouts = Timeouts{Heartbeat: 600 * time.Millisecond, Election: 600 * t
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-		flag.Set("test.parallel", "5")
+		flag.Set("test.parallel", "8")
 	}
 	os.Exit(m.Run())
 }
