@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(withCommand(args))
-	root.AddCommand(serveCommand(), checkCommand(), load.NewCommand(), versionCommand())
+	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), load.NewCommand(), versionCommand())
 	return root.ExecuteContext(ctx)
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/raftlog"
-	"github.com/headgate-io/headgate/server"
 )
 
 // clusterConfig is the part of c that the node is configured with. fatal is
@@ -72,9 +71,3 @@ func timeouts(c *config.Config) raftlog.Timeouts {
 	}
 	return raftlog.Fast
 }
-
-// nodeFront is the server as its node sees it.
-type nodeFront struct{ *server.Server }
-
-// Demoted implements cluster.Front.
-func (nodeFront) Demoted() {}

@@ -12,8 +12,8 @@ import (
 
 // serverConfig is the part of c that the Redis front is configured with. node
 // is nil without replication.
-func serverConfig(c *config.Config, _ *cluster.Node) server.Config {
-	return server.Config{
+func serverConfig(c *config.Config, node *cluster.Node) server.Config {
+	sc := server.Config{
 		Version:           buildVersion(),
 		IOThreads:         c.IOThreads,
 		RequirePass:       c.RequirePass,
@@ -31,6 +31,19 @@ func serverConfig(c *config.Config, _ *cluster.Node) server.Config {
 		SlowlogThreshold:  slowlogThreshold(c.SlowlogLogSlowerThan),
 		SlowlogMaxLen:     c.SlowlogMaxLen,
 	}
+	if node != nil {
+		sc.Replication = node
+		sc.Info = &nodeInfo{node}
+		sc.ForwardTimeout = c.ForwardTimeout
+		sc.HandoverHold = c.HandoverHold
+		if c.Redirect == config.RedirectMoved {
+			sc.Redirect = server.RedirectMoved
+		}
+		if c.FailOpen() {
+			sc.OnFailure = server.FailOpen
+		}
+	}
+	return sc
 }
 
 // orNever turns the parameters' 0 for "never" into server.Config's -1, where 0
@@ -87,6 +100,9 @@ func (s *source) Metrics() hghttp.Metrics {
 		Expired:        keys.Expired,
 
 		ClockSkew: s.engine.Clock().Skew().Seconds(),
+	}
+	if s.node != nil {
+		m.Replication = replicationMetrics(s.node, &clients)
 	}
 	for _, d := range s.front.Decisions() {
 		m.Decisions = append(m.Decisions,

@@ -129,9 +129,12 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.plain, front.Serve)
 	run(ports.unix, front.Serve)
 	run(ports.secure, front.ServeStreams)
+	if node != nil {
+		run(node.Forwarded(), front.ServeForwarded)
+	}
 	if node == nil {
 		web.SetReady(true)
-	} else if err := node.Start(nodeFront{front}); err != nil {
+	} else if err := node.Start(front); err != nil {
 		// After the ports: until there is a leader, clients are told so.
 		failed <- err
 	} else {

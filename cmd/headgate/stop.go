@@ -29,7 +29,7 @@ func (p *parts) stop(timeout time.Duration) {
 	// while they are still connected. Half of the time is left for them.
 	if p.node != nil {
 		handover, cancel := context.WithTimeout(deadline, timeout/2)
-		if err := p.node.Handover(handover); err != nil {
+		if err := p.node.Handover(handover, ""); err != nil {
 			p.log.Warn("the next leader has to be elected", "error", err)
 		}
 		cancel()

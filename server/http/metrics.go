@@ -43,6 +43,9 @@ type Metrics struct {
 	Expired        uint64
 
 	ClockSkew float64 // wall clock minus decision clock, in seconds
+
+	// Replication is nil for a server on its own.
+	Replication *Replication
 }
 
 // Decisions is a number of decisions by a command ("cl.throttle") with an
@@ -74,8 +77,9 @@ func (l *Latency) Observe(command string, took time.Duration) {
 type collector struct {
 	source Source
 	// scalars are the metrics that are one number of a reading each.
-	scalars   []scalar
-	decisions *prometheus.Desc
+	scalars     []scalar
+	replication *replicationMetrics
+	decisions   *prometheus.Desc
 }
 
 type scalar struct {
@@ -88,8 +92,9 @@ type scalar struct {
 // runtime, the process and the build.
 func newRegistry(config Config) *prometheus.Registry {
 	c := &collector{
-		source:    config.Source,
-		decisions: prometheus.NewDesc("headgate_decisions_total", "Decisions of the limiter.", []string{"command", "outcome"}, nil),
+		source:      config.Source,
+		replication: newReplicationMetrics(),
+		decisions:   prometheus.NewDesc("headgate_decisions_total", "Decisions of the limiter.", []string{"command", "outcome"}, nil),
 	}
 	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
 	for _, m := range []struct {
@@ -144,6 +149,7 @@ func newRegistry(config Config) *prometheus.Registry {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.decisions
+	c.replication.describe(out)
 	for _, s := range c.scalars {
 		out <- s.desc
 	}
@@ -154,6 +160,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	m := c.source.Metrics()
 	for _, s := range c.scalars {
 		out <- prometheus.MustNewConstMetric(s.desc, s.kind, s.value(&m))
+	}
+	if m.Replication != nil {
+		c.replication.collect(out, m.Replication)
 	}
 	for _, d := range m.Decisions {
 		out <- prometheus.MustNewConstMetric(c.decisions, prometheus.CounterValue, float64(d.Count), d.Command, d.Outcome)

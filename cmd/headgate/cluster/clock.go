@@ -25,10 +25,8 @@ var errClockBackward = errors.New("the cluster clock is ahead of the leader's wa
 
 // setClock runs on the leader.
 func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
-	select {
-	case <-n.opened:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := n.awaitOpened(ctx); err != nil {
+		return nil, err
 	}
 	term, ok := n.group.Serving()
 	if !ok {

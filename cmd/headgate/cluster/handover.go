@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // opHandover announces that the leader hands over, or that it does not after
 // all.
 const opHandover = "handover"
+
+// opTransfer is the log's own name of it.
+const opTransfer = "transfer"
 
 type handoverArgs struct {
 	From   string `json:"from"`
@@ -26,26 +31,26 @@ const (
 	settle = 25 * time.Millisecond
 )
 
-// Handover gives leadership to another node, if this one has it and there is
-// one to take it: the peers hear of it, no further command is decided, what has
-// been decided is committed, then the next leader is made. When it fails the
-// node leads on.
-func (n *Node) Handover(ctx context.Context) error {
+// Handover gives leadership to node to, or to the one most caught up when to is
+// empty: the peers hear of it, no further command is decided, what has been
+// decided is committed, then the next leader is made. When it fails the node
+// leads on. Without leadership, or another voter to take it, nothing is done.
+func (n *Node) Handover(ctx context.Context, to string) error {
 	if _, ok := n.group.Serving(); !ok || !n.hasSuccessor() {
 		return nil
 	}
 	n.announce(ctx, false)
 	n.setLeaving(true)
-	err := n.handover(ctx)
+	err := n.handover(ctx, to)
+	n.setLeaving(false)
 	if err != nil {
-		n.setLeaving(false)
 		n.announce(context.WithoutCancel(ctx), true)
 		return fmt.Errorf("hand leadership over: %w", err)
 	}
 	return nil
 }
 
-func (n *Node) handover(ctx context.Context) error {
+func (n *Node) handover(ctx context.Context, to string) error {
 	select {
 	case <-time.After(settle):
 	case <-ctx.Done():
@@ -57,7 +62,38 @@ func (n *Node) handover(ctx context.Context) error {
 	if err := n.group.Barrier(ctx); err != nil {
 		return err
 	}
-	return n.group.Transfer(ctx, "")
+	return n.group.Transfer(ctx, to)
+}
+
+// transfer is the operator's Handover. It takes the place of the log's own
+// transfer, which would take back what is decided meanwhile.
+func (n *Node) transfer(ctx context.Context, raw json.RawMessage) (any, error) {
+	if err := n.awaitOpened(ctx); err != nil {
+		return nil, err
+	}
+	var args struct{ ID string }
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", opTransfer, err)
+	}
+	switch _, serving := n.group.Serving(); {
+	case !serving:
+		return nil, raftlog.ErrNotLeader
+	case args.ID == n.cfg.NodeID:
+		return nil, fmt.Errorf("%s leads already", args.ID)
+	case !n.hasSuccessor():
+		return nil, raftlog.ErrNoTarget
+	}
+	return nil, n.Handover(ctx, args.ID)
+}
+
+// awaitOpened waits for Start to set the group.
+func (n *Node) awaitOpened(ctx context.Context) error {
+	select {
+	case <-n.opened:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // hasSuccessor reports whether some other voter is known to be up.
@@ -70,10 +106,15 @@ func (n *Node) hasSuccessor() bool {
 	return false
 }
 
+// setLeaving begins or ends a handover. After it, this node waits for the next
+// leader as its peers do.
 func (n *Node) setLeaving(leaving bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.situation.leaving = leaving
+	if !n.situation.serving {
+		n.situation.handoverFrom, n.situation.handoverUntil = n.cfg.NodeID, time.Now().Add(n.cfg.HandoverHold)
+	}
 	n.decide()
 }
 

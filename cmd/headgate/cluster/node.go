@@ -92,7 +92,7 @@ func (n *Node) Start(front Front) error {
 		Timeouts: c.Timeouts, Linger: linger,
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,
-		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock},
+		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, opTransfer: n.transfer},
 		Fatal:    c.Fatal,
 		Logger:   c.Logger,
 	}, &machine{n.engine, n.replica, n.releases})

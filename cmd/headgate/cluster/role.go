@@ -13,6 +13,36 @@ var (
 	errLeadsItself = errors.New("this node is the leader")
 )
 
+// Roles names the roles, for people and metrics.
+func Roles() []string {
+	names := make([]string, 0, server.Handover+1)
+	for r := server.Starting; r <= server.Handover; r++ {
+		names = append(names, RoleName(r))
+	}
+	return names
+}
+
+// RoleName is the name of a role in lower case.
+func RoleName(r server.Role) string {
+	switch r {
+	case server.Starting:
+		return "starting"
+	case server.Leading:
+		return "leading"
+	case server.Holding:
+		return "holding"
+	case server.Stalled:
+		return "stalled"
+	case server.Following:
+		return "following"
+	case server.Orphaned:
+		return "orphaned"
+	case server.Handover:
+		return "handover"
+	}
+	return "unknown"
+}
+
 // situation is what a node's role follows from.
 type situation struct {
 	leader, leaderAddr string        // whom Raft believes to lead; empty for nobody
@@ -30,7 +60,7 @@ type situation struct {
 func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) server.Role {
 	awaited := now.Before(s.handoverUntil)
 	switch {
-	case s.leaving && (s.serving || s.leader == self || s.leader == ""):
+	case s.leaving:
 		return server.Handover
 	case s.serving && s.unacked > maxUnacked:
 		return server.Stalled

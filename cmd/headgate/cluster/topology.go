@@ -27,6 +27,11 @@ func (n *Node) watch(ctx context.Context) {
 		s := n.group.Status()
 		n.topology.Store(topology(&s))
 		n.follow(&s)
+		if s.Serving {
+			// The next leader would go on from here: each handover costs the
+			// cluster clock the time that its last entry has travelled.
+			n.engine.Clock().Discipline()
+		}
 		alarms.check(n, &s)
 		next := refreshInterval
 		select {
@@ -46,7 +51,7 @@ func topology(s *raftlog.Status) *server.Topology {
 			ID: m.ID, Leader: m.Leader, Voter: m.Voter, Alive: m.Up,
 			LagEntries: m.Lag, LagMillis: m.LagTime.Milliseconds(),
 		}
-		if host, port, err := net.SplitHostPort(m.Meta[metaClient]); err == nil {
+		if host, port, err := net.SplitHostPort(ClientAddr(&m)); err == nil {
 			node.Host = host
 			node.Port, _ = strconv.Atoi(port) // the configuration has checked it
 		}
@@ -54,6 +59,9 @@ func topology(s *raftlog.Status) *server.Topology {
 	}
 	return t
 }
+
+// ClientAddr is where the clients of a node connect; empty until it is known.
+func ClientAddr(m *raftlog.Member) string { return m.Meta[metaClient] }
 
 // follow finds out when the start-up replay is done: a follower learns what is
 // committed from the leader only, so this node must have applied what the
@@ -72,8 +80,20 @@ func (n *Node) follow(s *raftlog.Status) {
 // Topology implements server.Replication. It is at most refreshInterval old.
 func (n *Node) Topology() server.Topology { return *n.topology.Load() }
 
-// Status is what the node knows of itself and of the cluster.
-func (n *Node) Status() raftlog.Status { return n.group.Status() }
+// Status is what the node knows of itself and of the cluster; zero before
+// Start.
+func (n *Node) Status() raftlog.Status {
+	select {
+	case <-n.opened:
+		return n.group.Status()
+	default:
+		return raftlog.Status{NodeID: n.cfg.NodeID}
+	}
+}
+
+// MaxUnacked is the age of the oldest effect that is not committed from which
+// the failure policy answers.
+func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 
 // flush waits until everything decided by now is committed, if this node leads.
 func (n *Node) flush(ctx context.Context) error {
@@ -98,18 +118,28 @@ func (n *Node) poll(ctx context.Context, every time.Duration, done func() bool) 
 	return nil
 }
 
+// deciding reports whether this node leads, and so has been started.
+func (n *Node) deciding() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.situation.serving
+}
+
 // askInterval is how often AwaitReplicas asks the other nodes.
 const askInterval = 20 * time.Millisecond
 
 // AwaitReplicas implements server.Replication. A commit counts as a majority
 // without this node; of the others it asks.
 func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
-	term, serving := n.group.Serving()
-	if !serving || n.flush(ctx) != nil {
+	if !n.deciding() {
+		return 0
+	}
+	term, _ := n.group.Serving()
+	if n.flush(ctx) != nil {
 		return 0
 	}
 	s := n.group.Status()
-	if now, _ := n.group.Serving(); now != term {
+	if now, _ := n.group.Serving(); now != term || term == 0 {
 		return 0 // what was flushed may have been taken back
 	}
 	voters := 0

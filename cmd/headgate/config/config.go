@@ -46,6 +46,7 @@ type Config struct {
 	Nonvoter           bool
 	Durability         string
 	Redirect           string
+	OnFailure          string
 	MaxUnacked         time.Duration
 	ForwardTimeout     time.Duration
 	HandoverHold       time.Duration
@@ -92,6 +93,13 @@ const (
 	RedirectMoved   = "moved"
 )
 
+// What answers calls of limits while no leader does.
+const (
+	FailureDefault = "default"
+	FailureOpen    = "open"
+	FailureClosed  = "closed"
+)
+
 // Timeouts between nodes.
 const (
 	RaftFast = "fast"
@@ -134,6 +142,11 @@ func (c *Config) Node() string {
 		return soleNodeID
 	}
 	return c.NodeID
+}
+
+// FailOpen reports whether calls of limits pass while no leader answers.
+func (c *Config) FailOpen() bool {
+	return c.OnFailure == FailureOpen || c.OnFailure == FailureDefault && c.Durability == DurabilityAsync
 }
 
 // PlainListen is the address for the Redis protocol without TLS, or "". With a

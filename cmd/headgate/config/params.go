@@ -247,6 +247,13 @@ var Params = []Param{
 		},
 	},
 	{
+		Name: "on-failure", Section: cluster, Default: FailureDefault,
+		Doc: "Without a leader, calls of limits pass, flagged (open), or are refused (closed). The default is open with durability async, closed with sync.",
+		Value: func(c *Config) Value {
+			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed}}
+		},
+	},
+	{
 		Name: "max-unacked", Section: cluster, Default: "0",
 		Doc:   "Age of the oldest effect not on a majority from which the failure policy answers; replies wait from half of it. 0 is the leader lease.",
 		Value: func(c *Config) Value { return duration{&c.MaxUnacked, time.Millisecond, 0, time.Minute} },

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+)
+
+// clusterFlags are how the cluster commands reach a node.
+type clusterFlags struct {
+	peer    string
+	timeout time.Duration
+	json    bool
+	tls     certs.Files
+}
+
+// clusterCommand groups the commands that look after a cluster.
+func clusterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Look after a cluster: status, members, leadership, clock, disaster recovery",
+		Long: "The commands but recover ask a running node, at its peer port (--peer). Any node of\n" +
+			"the cluster will do: what only the leader can do is passed on to it.",
+	}
+	f := &clusterFlags{tls: certs.Files{Parameters: "peer-tls"}}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&f.peer, "peer", "127.0.0.1:7381", "peer-listen `address` of the node to ask")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
+	flags.BoolVar(&f.json, "json", false, "print JSON; durations in it are nanoseconds")
+	flags.StringVar(&f.tls.Cert, "peer-tls-cert", "", "as for serve, if the nodes use TLS")
+	flags.StringVar(&f.tls.Key, "peer-tls-key", "", "")
+	flags.StringVar(&f.tls.CA, "peer-tls-ca", "", "")
+
+	cmd.AddCommand(
+		f.command("status", "Show the nodes as the asked node sees them", cobra.NoArgs, f.status),
+		f.command("join <node-id> <peer-address>", "Take a node in; it gets a vote when it has kept up for a while, unless it is a nonvoter",
+			cobra.ExactArgs(2), f.act("joining", func(ctx context.Context, c *cluster.Client, args []string) error {
+				return c.Join(ctx, f.peer, args[0], args[1])
+			})),
+		f.command("remove <node-id>", "Take a node out for good; stop it afterwards", cobra.ExactArgs(1),
+			f.act("removed", func(ctx context.Context, c *cluster.Client, args []string) error {
+				return c.Remove(ctx, f.peer, args[0])
+			})),
+		f.command("promote <node-id>", "Give a nonvoter its vote", cobra.ExactArgs(1),
+			f.act("promoted", func(ctx context.Context, c *cluster.Client, args []string) error {
+				return f.promote(ctx, c, args[0])
+			})),
+		f.command("transfer [node-id]", "Hand leadership over, to the named node or to the one most caught up", cobra.MaximumNArgs(1),
+			f.act("transferred", func(ctx context.Context, c *cluster.Client, args []string) error {
+				return c.Transfer(ctx, f.peer, append(args, "")[0])
+			})),
+		f.command("snapshot", "Have the asked node write a snapshot and shorten its log", cobra.NoArgs,
+			f.act("snapshot written", func(ctx context.Context, c *cluster.Client, _ []string) error {
+				return c.Snapshot(ctx, f.peer)
+			})),
+		f.command("set-clock", "Set the cluster clock to the leader's wall clock, forward: all limits refill by that much", cobra.NoArgs, f.setClock),
+		recoverCommand(),
+	)
+	return cmd
+}
+
+// clusterRun is what a command does with a client; it prints its result.
+type clusterRun func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error
+
+func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
+		client, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+		defer cancel()
+		return run(ctx, client, cmd.OutOrStdout(), args)
+	}}
+}
+
+func (f *clusterFlags) client() (*cluster.Client, error) {
+	if f.tls.Cert == "" && f.tls.Key == "" && f.tls.CA == "" {
+		return cluster.NewClient(cluster.Dialer(nil))
+	}
+	if f.tls.CA == "" {
+		return nil, fmt.Errorf("peer-tls-ca is needed, to know the node by")
+	}
+	files, err := certs.New(f.tls, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return cluster.NewClient(cluster.Dialer(files.Client))
+}
+
+// act is the run of a command whose result is that it was done.
+func (f *clusterFlags) act(done string, run func(context.Context, *cluster.Client, []string) error) clusterRun {
+	return func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
+		if err := run(ctx, c, args); err != nil {
+			return err
+		}
+		if f.json {
+			return printJSON(out, map[string]string{"result": done})
+		}
+		_, err := fmt.Fprintln(out, done)
+		return err
+	}
+}
+
+func (f *clusterFlags) setClock(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
+	set, err := c.SetClock(ctx, f.peer)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return printJSON(out, set)
+	}
+	_, err = fmt.Fprintf(out, "the cluster clock has moved forward by %v to %s\n", set.Moved, set.Now.UTC().Format(time.RFC3339Nano))
+	return err
+}
+
+// promoteLag is how many log entries behind a node may be to be promoted.
+const promoteLag = 256
+
+// promote refuses a node that is far behind: as a voter it would hold up every
+// commit until it has caught up.
+func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, id string) error {
+	s, err := c.Status(ctx, f.peer)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.Members {
+		if m.ID == id && (!m.Up || m.Lag > promoteLag) {
+			return fmt.Errorf("node %s is not caught up (up: %t, %d entries behind); as a voter it would hold up every commit", id, m.Up, m.Lag)
+		}
+	}
+	return c.Promote(ctx, f.peer, id)
+}
+
+func printJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

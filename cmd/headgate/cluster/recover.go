@@ -1,0 +1,24 @@
+package cluster
+
+import (
+	"log/slog"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// Recover makes voters the whole cluster of a node whose cluster has lost its
+// majority for good, from what dataDir holds: see raftlog.Recover. addr is where
+// the others reach the node.
+func Recover(nodeID, dataDir, addr string, voters []raftlog.Peer, log *slog.Logger) error {
+	e := engine.New(engine.Config{})
+	ignore := func(uint64) {} // it never leads
+	m := &machine{
+		engine:   e,
+		replica:  e.Replicate(engine.Hooks{Committed: ignore, Clean: ignore, Led: func() {}, Deposed: ignore}),
+		releases: newReleases(func(uint64, error) {}),
+	}
+	return raftlog.Recover(raftlog.Config{
+		GroupID: group, NodeID: nodeID, DataDir: dataDir, Advertise: addr, Join: []string{addr}, Logger: log,
+	}, m, voters)
+}

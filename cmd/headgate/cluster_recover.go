@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+func recoverCommand() *cobra.Command {
+	var voters []string
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Make a stopped node the start of a new cluster, after the majority is lost for good",
+		Long: "recover makes what this node has in its data directory the committed state of a cluster\n" +
+			"of its own, when the other nodes' data is lost for good. The node must be stopped. Give\n" +
+			"it the flags, environment and file that serve gets: data-dir, node-id, peer-listen or\n" +
+			"peer-advertise. Then start it with serve, wipe the data directories of the other nodes,\n" +
+			"and start those: they join.\n\n" +
+			"Never run it while another node of the cluster may come back with its data: two clusters\n" +
+			"would give every budget twice.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := config.Load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			c := &loaded.Config
+			if !c.Replicated() {
+				return errors.New("recover needs data-dir")
+			}
+			log, _ := newLogger(cmd.ErrOrStderr(), c)
+			addr := c.PeerAdvertise
+			if addr == "" {
+				addr = c.PeerListen
+			}
+			peers, err := parseVoters(voters, raftlog.Peer{ID: c.Node(), Addr: addr})
+			if err != nil {
+				return err
+			}
+			if err := cluster.Recover(c.Node(), c.DataDir, addr, peers, log); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s holds a cluster of %d; start it with serve\n", c.DataDir, len(peers))
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVar(&voters, "voter", nil, "node-id=peer-address of a voter of the new cluster, this node included; by default this node alone")
+	addConfigFlags(cmd)
+	return cmd
+}
+
+// parseVoters reads the values of --voter; none means self.
+func parseVoters(voters []string, self raftlog.Peer) (peers []raftlog.Peer, err error) {
+	if len(voters) == 0 {
+		return []raftlog.Peer{self}, nil
+	}
+	for _, v := range voters {
+		id, addr, ok := strings.Cut(v, "=")
+		if !ok || id == "" || addr == "" {
+			return nil, fmt.Errorf("--voter %s: want node-id=peer-address", v)
+		}
+		peers = append(peers, raftlog.Peer{ID: id, Addr: addr})
+	}
+	return peers, nil
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+func (f *clusterFlags) status(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
+	s, err := c.Status(ctx, f.peer)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return printJSON(out, s)
+	}
+	return printStatus(out, &s)
+}
+
+// printStatus writes a line for the node asked and a table of all.
+func printStatus(out io.Writer, s *raftlog.Status) error {
+	leader := "none"
+	if s.LeaderID != "" {
+		leader = s.LeaderID
+	}
+	fmt.Fprintf(out, "leader %s, term %d, %d nodes, as seen by %s (%s)\n", leader, s.Term, len(s.Members), s.NodeID, s.State)
+	fmt.Fprintf(out, "log: committed %d of %d entries, snapshot at %d%s; last write %v\n", s.CommitIndex, s.LastIndex, s.SnapshotIndex, age(s.SnapshotTime), s.WriteLast)
+	if s.Serving {
+		fmt.Fprintf(out, "oldest effect not committed: %v\n", s.Progress.Unacked.Round(time.Microsecond))
+	}
+	if s.Halted != "" {
+		fmt.Fprintf(out, "HALTED: %s\n", s.Halted)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nNODE\tPEERS\tCLIENTS\tROLE\tSTATE\tLAG\tLAG TIME\tCLOCK\tRTT")
+	for _, m := range s.Members {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Addr, dash(cluster.ClientAddr(&m)), role(&m), state(&m), measures(&m))
+	}
+	return w.Flush()
+}
+
+func role(m *raftlog.Member) string {
+	switch {
+	case m.Leader:
+		return "leader"
+	case m.Voter:
+		return "voter"
+	}
+	return "nonvoter"
+}
+
+func state(m *raftlog.Member) string {
+	switch {
+	case m.Up:
+		return "up"
+	case m.Seen.IsZero():
+		return "down"
+	}
+	return "down" + age(m.Seen)
+}
+
+// measures are the columns that only make sense for a node that answers.
+func measures(m *raftlog.Member) string {
+	if m.Self || !m.Up {
+		return "-\t-\t-\t-"
+	}
+	return fmt.Sprintf("%d\t%v\t%+v\t%v", m.Lag, m.LagTime.Round(time.Millisecond), m.Skew.Round(time.Millisecond), m.RTT.Round(time.Microsecond))
+}
+
+// age tells how long ago t was, with a space before it; nothing for the zero
+// time.
+func age(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" %v ago", time.Since(t).Round(time.Second))
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
