@@ -202,31 +202,28 @@ func (c *Cluster) AwaitLeader(timeout time.Duration, without ...*Node) (*Node, e
 	return nil, fmt.Errorf("no leader after %v: %s", timeout, c.Describe())
 }
 
-// AwaitSettled waits until the running nodes agree on a leader and have applied all that it has committed.
+// AwaitSettled waits until the running nodes agree on a leader and have applied all that it had committed a moment ago.
 func (c *Cluster) AwaitSettled(timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if c.settled() {
+		if l := c.Leader(); l != nil && c.follow(l) {
 			return nil
 		}
 	}
 	return fmt.Errorf("not settled after %v: %s", timeout, c.Describe())
 }
 
-func (c *Cluster) settled() bool {
-	all := c.statuses()
-	leader := ""
-	var commit uint64
-	for i := range all {
-		if all[i].Serving {
-			leader, commit = all[i].NodeID, all[i].CommitIndex
-		}
+// follow reports whether all running nodes follow the leader closely.
+func (c *Cluster) follow(leader *Node) bool {
+	l, err := c.Status(leader)
+	if err != nil || !l.Serving {
+		return false
 	}
-	for i, n := range c.Nodes {
-		if n.Running() && (all[i].LeaderID != leader || all[i].AppliedIndex < commit) {
+	for i, s := range c.statuses() {
+		if c.Nodes[i].Running() && (s.LeaderID != l.NodeID || s.AppliedIndex < l.CommitIndex) {
 			return false
 		}
 	}
-	return leader != ""
+	return true
 }
 
 // Describe is one line about every node.

@@ -58,6 +58,7 @@ type Run struct {
 	findings []oracle.Finding
 	extra    oracle.Extra
 	prompt   float64
+	harms    []int64 // when leaders were harmed
 	gaps     []time.Duration
 	tables   string
 }
@@ -144,6 +145,7 @@ func (r *Run) judge() {
 	if r.Mode == Sync {
 		r.add(oracle.Linear(&r.history, r.Dir))
 	}
+	r.measureGaps()
 	f, r.prompt = oracle.Promptness(&r.history, r.outages, 20*time.Millisecond, 0)
 	r.add(f)
 	for code, n := range r.codes {

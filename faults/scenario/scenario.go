@@ -30,6 +30,46 @@ var All = []Scenario{
 		Name: "switchover", Modes: []string{Sync}, Rounds: 2, Rate: 2000, Broken: true, run: switchover,
 		Doc: "Three independent servers, of which clients use the first that lives, instead of a cluster: budgets are handed out twice, and the checks must see it.",
 	},
+	{
+		Name: "leader-kills", Modes: both, Rounds: 50, Rate: 6000, run: leaderKills,
+		Doc: "Kill the leader again and again (SIGKILL) and start it again. sync: nothing is admitted beyond a limit, and one order explains every answer. async: within the bound.",
+	},
+	{
+		Name: "leader-kills-free", Modes: []string{Sync}, Rounds: 10, Rate: 2000, run: leaderKillsFree,
+		Doc: "The same over keys that are refunded, reset, and called with changing limits: one order explains every answer.",
+	},
+	{
+		Name: "all-killed", Modes: both, Rounds: 2, Rate: 4000, run: allKilled,
+		Doc: "Kill all nodes at once and start them 10 s later: sync nothing lost, async within the bound, and a bucket has gained what came back meanwhile.",
+	},
+	{
+		Name: "rolling-restart", Modes: both, Rounds: 1, Rate: 1000, run: rollingRestart,
+		Doc: "Restart every node in turn (SIGTERM) while quotas of 1000, half used, are used up: none is exceeded, in either mode, and all are handed out.",
+	},
+	{
+		Name: "partition-leader", Modes: both, Rounds: 6, Rate: 4000, run: partitionLeader,
+		Doc: "Cut the leader off from both others, in turn by silence and by closed connections: it stops admitting, and another takes over.",
+	},
+	{
+		Name: "partition-follower", Modes: both, Rounds: 3, Rate: 4000, run: partitionFollower,
+		Doc: "Cut a follower off from both others: the majority goes on.",
+	},
+	{
+		Name: "partition-link", Modes: both, Rounds: 3, Rate: 4000, run: partitionLink,
+		Doc: "Cut the link between the leader and one follower, while both reach the third node.",
+	},
+	{
+		Name: "partition-asym", Modes: both, Rounds: 6, Rate: 4000, run: partitionAsym,
+		Doc: "Lose what goes one way: the leader hears nobody, or nobody hears it, or one follower does not.",
+	},
+	{
+		Name: "slow-links", Modes: both, Rounds: 2, Rate: 2000, run: slowLinks,
+		Doc: "Delay everything between the nodes by 20 ms each way.",
+	},
+	{
+		Name: "pause", Modes: both, Rounds: 4, Rate: 4000, run: pause,
+		Doc: "Stop the leader's process for 5 s (SIGSTOP), as a long pause of a virtual machine does: it must not go on deciding.",
+	},
 }
 
 // Find returns the scenario of that name, or nil.

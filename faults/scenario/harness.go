@@ -1,0 +1,149 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/history"
+	"github.com/headgate-io/headgate/faults/oracle"
+	"github.com/headgate-io/headgate/faults/resp"
+)
+
+const (
+	// failover is how long a cluster may take to have a new leader. The goal is 3 s; the rest is for a busy machine.
+	failover = 15 * time.Second
+	// recovery is how long a node may take to follow again.
+	recovery = 60 * time.Second
+)
+
+// start starts a cluster of three nodes.
+func (r *Run) start(cfg cluster.Config, args ...string) error {
+	cfg.Bin, cfg.Dir, cfg.Nodes = r.Bin, r.Dir, 3
+	cfg.Args = append([]string{"--durability", r.Mode, "--max-unacked", maxUnacked.String()}, args...)
+	c, err := cluster.New(cfg)
+	r.cluster = c
+	if err != nil {
+		return err
+	}
+	r.note("%s leads", c.Leader().Name)
+	return nil
+}
+
+// dial is where clients reach a node of the cluster.
+func (r *Run) dial(node int) string { return r.cluster.Nodes[node].Addr }
+
+// leader waits for a leader and returns it.
+func (r *Run) leader(without ...*cluster.Node) (*cluster.Node, error) {
+	return r.cluster.AwaitLeader(failover, without...)
+}
+
+// harmed notes that what was done just now may have cost the cluster its leader.
+func (r *Run) harmed(at int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.harms = append(r.harms, at)
+}
+
+// kill kills a node that may lead.
+func (r *Run) kill(n *cluster.Node) error {
+	r.note("kill %s", n.Name)
+	r.down(n.Index)
+	if err := n.Kill(); err != nil {
+		return err
+	}
+	t := r.now()
+	r.lose(t-int64(maxUnacked), t)
+	r.harmed(t)
+	return nil
+}
+
+// restart starts a node again and waits until the cluster has settled with it.
+func (r *Run) restart(n *cluster.Node) error {
+	r.note("start %s", n.Name)
+	if err := n.Start(); err != nil {
+		return err
+	}
+	if err := n.Await(); err != nil {
+		return err
+	}
+	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	r.up(n.Index)
+	r.note("%s follows", n.Name)
+	return nil
+}
+
+// settle ends a scenario: nothing is offered any more, all links work, and all nodes must come to have the same table.
+func (r *Run) settle() error {
+	r.cluster.Heal()
+	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	f := oracle.Finding{Check: "tables"}
+	for deadline := time.Now().Add(15 * time.Second); !f.OK && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		digests, err := r.digests()
+		if err != nil {
+			return err
+		}
+		f.OK, f.Text = true, fmt.Sprintf("%d keys on each node at index %d, digest %s", digests[0].Keys, digests[0].Index, digests[0].Hash)
+		for _, d := range digests {
+			if d.Hash != digests[0].Hash || d.Keys != digests[0].Keys {
+				f.OK, f.Text = false, fmt.Sprintf("they differ: %v", digests)
+			}
+		}
+	}
+	r.tables = "equal"
+	if !f.OK {
+		r.tables = "**differ**"
+	}
+	r.add(f)
+	return nil
+}
+
+func (r *Run) digests() ([]cluster.Digest, error) {
+	var out []cluster.Digest
+	for _, n := range r.cluster.Nodes {
+		d, err := r.cluster.Digest(n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster.
+func (r *Run) measureGaps() {
+	for i, at := range r.harms {
+		until := int64(history.Forever)
+		if i+1 < len(r.harms) {
+			until = r.harms[i+1]
+		}
+		first := int64(history.Forever)
+		for j := range r.history.Calls {
+			c := &r.history.Calls[j]
+			if c.Start >= at && c.Start < until && c.End < first && !c.Local && (c.Outcome == history.Admitted || c.Outcome == history.Denied) {
+				first = c.End
+			}
+		}
+		if first != history.Forever {
+			r.gaps = append(r.gaps, time.Duration(first-at))
+		}
+	}
+}
+
+// do executes one command on a node, patiently: right after a failover it may need a second try, so it must be one that
+// changes nothing when it is executed twice.
+func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
+	var reply resp.Reply
+	var err error
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if reply, err = resp.Do(n.Addr, patience, args...); err == nil {
+			return reply, nil
+		}
+	}
+	return reply, fmt.Errorf("%s on %s: %w", strings.Join(args, " "), n.Name, err)
+}

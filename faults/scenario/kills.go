@@ -1,0 +1,206 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/history"
+	"github.com/headgate-io/headgate/faults/load"
+	"github.com/headgate-io/headgate/faults/resp"
+)
+
+// leaderKills kills one leader after the other.
+func leaderKills(r *Run) error { return r.killLeaders(limits(r.Rate), chargeAndPeek) }
+
+// leaderKillsFree does the same to keys that are refunded, reset, and limited anew.
+func leaderKillsFree(r *Run) error { return r.killLeaders(free(r.Rate), everything) }
+
+func (r *Run) killLeaders(keys *load.Keyspace, plan func(*load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call) error {
+	if err := r.start(cluster.Config{}); err != nil {
+		return err
+	}
+	l := r.offer(keys, 3, r.dial, plan(keys))
+	err := r.rounds(func() error {
+		n, err := r.leader()
+		if err != nil {
+			return err
+		}
+		if err := r.kill(n); err != nil {
+			return err
+		}
+		next, err := r.leader(n)
+		if err != nil {
+			return err
+		}
+		r.note("%s leads", next.Name)
+		return r.restart(n)
+	})
+	return r.finish(l, keys, err)
+}
+
+// rounds lets some time pass and does f, as often as was asked for.
+func (r *Run) rounds(f func() error) error {
+	for range r.Rounds {
+		r.wait(2 * time.Second)
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	r.wait(2 * time.Second)
+	return nil
+}
+
+// finish ends a load, compares the tables and judges the history; err is what has gone wrong so far.
+func (r *Run) finish(l *load.Load, keys *load.Keyspace, err error) error {
+	r.stop(l, keys)
+	if err == nil {
+		err = r.settle()
+	}
+	r.judge()
+	return err
+}
+
+// allKilled kills all nodes at once. A bucket that was empty then must have gained, after the restart, what came back in
+// the time that nobody counted.
+func allKilled(r *Run) error {
+	if err := r.start(cluster.Config{}); err != nil {
+		return err
+	}
+	keys := limits(r.Rate)
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	err := r.rounds(func() error { return r.killAll(10 * time.Second) })
+	return r.finish(l, keys, err)
+}
+
+func (r *Run) killAll(downtime time.Duration) error {
+	n, err := r.leader()
+	if err != nil {
+		return err
+	}
+	// 100 units at one per second.
+	bucket := []string{"RL.LIMIT", "bucket:" + strconv.FormatInt(r.now(), 10), "100", "100s", "COST"}
+	took := time.Now()
+	if _, err := resp.Do(n.Addr, patience, append(bucket, "100", "SYNC")...); err != nil {
+		return err
+	}
+	r.note("kill all nodes, for %v", downtime)
+	for _, n := range r.cluster.Nodes {
+		r.down(n.Index)
+	}
+	for _, n := range r.cluster.Nodes {
+		if err := n.Kill(); err != nil {
+			return err
+		}
+	}
+	t := r.now()
+	r.lose(t-int64(maxUnacked), t)
+	time.Sleep(downtime)
+	r.note("start all nodes")
+	for _, n := range r.cluster.Nodes {
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	r.harmed(r.now())
+	if n, err = r.leader(); err != nil {
+		return err
+	}
+	r.note("%s leads", n.Name)
+	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	for _, n := range r.cluster.Nodes {
+		r.up(n.Index)
+	}
+	reply, err := r.do(n, append(bucket, "0")...)
+	if err != nil {
+		return err
+	}
+	passed := time.Since(took).Seconds()
+	gained := float64(reply.Elems[2].Int)
+	// The cluster clock's last entry may be a second old, and a remaining unit counts when it is whole.
+	r.expect(gained > passed-2.5 && gained <= passed, "refill", "a bucket that gains a unit per second was emptied, and had %.0f units %.1f s later", gained, passed)
+	return nil
+}
+
+// rollingRestart restarts every node in turn, in order (SIGTERM), while limits of 1000 that are half used are used up.
+func rollingRestart(r *Run) error {
+	const quotas, limit = 20, 1000
+	if err := r.start(cluster.Config{}); err != nil {
+		return err
+	}
+	keys := &load.Keyspace{Places: quotas, Life: never, Spec: func(place, _ int) history.Key {
+		return history.Key{Name: fmt.Sprintf("quota%d", place), Algorithm: history.Fixed, Limit: limit, Period: never}
+	}}
+	halves := 0
+	l := r.offer(keys, 3, r.dial, func(conn int, rnd *rand.Rand, due time.Duration) history.Call {
+		c := history.Call{Key: keys.Pick(rnd, due), Cost: 1, Limit: limit}
+		if conn == 0 && halves < quotas { // one goroutine per connection
+			c.Key, c.Cost = uint32(halves), limit/2
+			halves++
+		}
+		return c
+	})
+	err := r.rounds(func() error {
+		for _, n := range r.cluster.Nodes {
+			r.note("stop %s", n.Name)
+			r.harmed(r.now())
+			r.down(n.Index)
+			if err := n.Stop(); err != nil {
+				return err
+			}
+			if _, err := r.leader(n); err != nil {
+				return err
+			}
+			if err := r.restart(n); err != nil {
+				return err
+			}
+			r.wait(time.Second)
+		}
+		return nil
+	})
+	if err == nil {
+		// Use up what is left.
+		time.Sleep(time.Duration(float64(quotas*limit/2) / r.Rate * float64(time.Second)))
+	}
+	r.losses = nil // an orderly stop loses nothing, in any mode
+	if err := r.finish(l, keys, err); err != nil {
+		return err
+	}
+	return r.quotasUsed(limit)
+}
+
+// quotasUsed checks that the quotas were handed out, all and once.
+func (r *Run) quotasUsed(limit int64) error {
+	n, err := r.leader()
+	if err != nil {
+		return err
+	}
+	for k, calls := range r.history.ByKey() {
+		if len(calls) == 0 {
+			continue
+		}
+		var seen, unknown int64
+		for i := range calls {
+			switch calls[i].Outcome {
+			case history.Admitted:
+				seen += int64(calls[i].Cost)
+			case history.Unknown:
+				unknown += int64(calls[i].Cost)
+			}
+		}
+		name := r.history.Keys[k].Name
+		reply, err := r.do(n, "RL.LIMIT", name, strconv.FormatInt(limit, 10), "1d", "ALGORITHM", "fixed", "ALIGN", "first", "COST", "0")
+		if err != nil {
+			return err
+		}
+		left := reply.Elems[2].Int
+		if seen > limit || seen < limit-unknown || left != 0 {
+			r.expect(false, "quota", "%s: %d of %d seen, %d unanswered, %d left", name, seen, limit, unknown, left)
+		}
+	}
+	return nil
+}
