@@ -65,6 +65,7 @@ func (s *Server) start() error {
 		args = append(args, "--tls-cert", s.config.Cert.CertFile, "--tls-key", s.config.Cert.KeyFile)
 	}
 	s.cmd = exec.Command(bin, append(args, s.config.Args...)...)
+	s.cmd.SysProcAttr = dieWithParent()
 	s.cmd.Env = cleanEnv()
 	if s.config.Password != "" {
 		s.cmd.Env = append(s.cmd.Env, "HEADGATE_REQUIREPASS="+s.config.Password)
@@ -109,7 +110,7 @@ func (s *Server) Restart() error { return s.start() }
 func (s *Server) Stop() error {
 	select {
 	case <-s.exited:
-		return fmt.Errorf("headgate had ended before its stop: %w\n%s", errors.Join(s.err), s.log)
+		return fmt.Errorf("headgate had ended before its stop: %v\n%s", s.err, s.log)
 	default:
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {

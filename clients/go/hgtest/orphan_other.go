@@ -1,0 +1,8 @@
+//go:build !linux
+
+package hgtest
+
+import "syscall"
+
+// dieWithParent has no counterpart here: a test that panics leaves its servers.
+func dieWithParent() *syscall.SysProcAttr { return nil }
