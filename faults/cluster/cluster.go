@@ -243,22 +243,31 @@ func (c *Cluster) Describe() string {
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
-// Digest is what a node's table is: two nodes with the same keys in the same states have the same Hash.
+// Digest is what a node's table is: two nodes with the same keys in the same states have the same Sum.
 type Digest struct {
-	Index, Keys int64
-	Hash        string
+	Node string
+	Keys int64
+	Sum  string
 }
 
-// Digest asks a node for the digest of its own table.
-func (c *Cluster) Digest(n *Node) (Digest, error) {
-	r, err := resp.Do(n.Addr, 5*time.Second, "DEBUG", "DIGEST")
-	if err != nil {
-		return Digest{}, fmt.Errorf("digest of %s: %w", n.Name, err)
+// Digests asks all nodes for the digest of their own tables, as of one time of the cluster clock.
+func (c *Cluster) Digests() ([]Digest, error) {
+	out := make([]Digest, 0, len(c.Nodes))
+	args := []string{"DEBUG", "DIGEST"}
+	for _, n := range c.Nodes {
+		r, err := resp.Do(n.Addr, 10*time.Second, args...)
+		if err != nil {
+			return nil, fmt.Errorf("digest of %s: %w", n.Name, err)
+		}
+		if len(r.Elems) != 6 {
+			return nil, fmt.Errorf("digest of %s: %d elements, want three pairs", n.Name, len(r.Elems))
+		}
+		out = append(out, Digest{n.Name, r.Elems[3].Int, r.Elems[1].Str})
+		if len(args) == 2 {
+			args = append(args, "AT", strconv.FormatInt(r.Elems[5].Int, 10))
+		}
 	}
-	if len(r.Elems) != 3 {
-		return Digest{}, fmt.Errorf("digest of %s: not three elements", n.Name)
-	}
-	return Digest{r.Elems[0].Int, r.Elems[1].Int, r.Elems[2].Str}, nil
+	return out, nil
 }
 
 // Link sets the faults of the connections that one node opens to another.

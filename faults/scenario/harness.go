@@ -21,7 +21,7 @@ const (
 // start starts a cluster of three nodes.
 func (r *Run) start(cfg cluster.Config, args ...string) error {
 	cfg.Bin, cfg.Dir, cfg.Nodes = r.Bin, r.Dir, 3
-	cfg.Args = append([]string{"--durability", r.Mode, "--max-unacked", maxUnacked.String()}, args...)
+	cfg.Args = append([]string{"--durability", r.Mode, "--max-unacked", maxUnacked.String(), "--on-failure", "closed"}, args...)
 	c, err := cluster.New(cfg)
 	r.cluster = c
 	if err != nil {
@@ -84,14 +84,14 @@ func (r *Run) settle() error {
 	}
 	f := oracle.Finding{Check: "tables"}
 	for deadline := time.Now().Add(15 * time.Second); !f.OK && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		digests, err := r.digests()
+		digests, err := r.cluster.Digests()
 		if err != nil {
 			return err
 		}
-		f.OK, f.Text = true, fmt.Sprintf("%d keys on each node at index %d, digest %s", digests[0].Keys, digests[0].Index, digests[0].Hash)
+		f.OK, f.Text = true, fmt.Sprintf("the same %d keys on every node, digest %.16s", digests[0].Keys, digests[0].Sum)
 		for _, d := range digests {
-			if d.Hash != digests[0].Hash || d.Keys != digests[0].Keys {
-				f.OK, f.Text = false, fmt.Sprintf("they differ: %v", digests)
+			if d.Sum != digests[0].Sum {
+				f.OK, f.Text = false, fmt.Sprintf("they differ: %+v", digests)
 			}
 		}
 	}
@@ -101,18 +101,6 @@ func (r *Run) settle() error {
 	}
 	r.add(f)
 	return nil
-}
-
-func (r *Run) digests() ([]cluster.Digest, error) {
-	var out []cluster.Digest
-	for _, n := range r.cluster.Nodes {
-		d, err := r.cluster.Digest(n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, nil
 }
 
 // measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster.
