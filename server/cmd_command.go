@@ -90,12 +90,23 @@ func (cmd *command) writeInfo(w *resp.Writer) {
 			w.Simple("@" + name)
 		}
 	}
-	w.Array(0) // tips
+	cmd.writeTips(w)
 	cmd.writeKeySpecs(w)
 	w.Array(len(cmd.subs))
 	for i := range cmd.subs {
 		cmd.subs[i].writeInfo(w)
 	}
+}
+
+// writeTips replies Redis's tips for clients: what Headgate adds tells which
+// node of a cluster answers.
+func (cmd *command) writeTips(w *resp.Writer) {
+	if cmd.flags&flagLeader == 0 {
+		w.Array(0)
+		return
+	}
+	w.Array(1)
+	w.BulkString("answered_by:leader")
 }
 
 // publicFlags are those that flagNames names.

@@ -227,9 +227,13 @@ func (c *conn) writeHello() {
 	w.BulkString("id")
 	w.Int(int64(c.id))
 	w.BulkString("mode")
-	w.BulkString("standalone")
+	w.BulkString(c.srv.redisMode())
 	w.BulkString("role")
-	w.BulkString("master")
+	if c.srv.repl == nil || c.srv.role().decides() {
+		w.BulkString("master")
+	} else {
+		w.BulkString("replica")
+	}
 	w.BulkString("modules")
 	w.Array(0)
 	w.BulkString("headgate_version")

@@ -87,7 +87,7 @@ func (s *Server) infoServer(w *infoWriter) {
 	uptime := time.Since(s.started)
 	w.field("redis_version", redisVersion)
 	w.field("headgate_version", s.cfg.Version)
-	w.field("redis_mode", "standalone")
+	w.field("redis_mode", s.redisMode())
 	w.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	w.field("arch_bits", 32<<(^uint(0)>>63))
 	w.field("go_version", runtime.Version())
@@ -174,6 +174,7 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("evicted_keys", keys.Evicted)
 	w.field("decisions_allowed", allowed)
 	w.field("decisions_denied", denied)
+	w.field("decisions_degraded", st.Degraded)
 	w.field("pubsub_channels", s.pubsub.channelCount())
 	w.field("pubsub_patterns", s.pubsub.patternCount())
 	w.field("total_error_replies", st.ErrorReplies)
@@ -185,13 +186,6 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("client_query_buffer_limit_disconnections", st.QueryBufferKills)
 	w.field("client_output_buffer_limit_disconnections", st.OutputKills)
 	w.field("client_timeout_disconnections", st.TimeoutKills)
-}
-
-func (s *Server) infoReplication(w *infoWriter) {
-	w.field("role", "master")
-	w.field("connected_slaves", 0)
-	w.field("master_replid", s.runID)
-	w.field("master_repl_offset", 0)
 }
 
 func (s *Server) infoCPU(w *infoWriter) {
@@ -239,7 +233,17 @@ func (s *Server) eachCalled(fn func(cmd *command, calls uint64)) {
 	}
 }
 
-func (s *Server) infoCluster(w *infoWriter) { w.field("cluster_enabled", 0) }
+func (s *Server) infoCluster(w *infoWriter) {
+	w.field("cluster_enabled", truth(s.redisMode() == "cluster"))
+}
+
+// redisMode is standalone where any node answers plain clients.
+func (s *Server) redisMode() string {
+	if s.repl != nil && s.cfg.Redirect == RedirectMoved {
+		return "cluster"
+	}
+	return "standalone"
+}
 
 // infoKeyspace says expires=keys: a state that matters no more goes by itself.
 func (s *Server) infoKeyspace(w *infoWriter) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/hex"
 	"math"
 	"strconv"
 	"time"
@@ -20,15 +21,6 @@ func serverCommands() []command {
 			summary: "Returns information and statistics about the server.", syntax: "[section [section ...]]", handler: cmdInfo,
 		},
 		{
-			name: "role", arity: 1, flags: flags | flagFast | flagNoScript, categories: catAdmin | catDangerous, group: "server", since: "1.0.0",
-			complexity: "O(1)", summary: "Returns the replication role.", handler: cmdRole,
-		},
-		{
-			name: "wait", arity: 3, flags: flagLeader, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns the number of replicas that have the connection's writes: 0 on a single node.",
-			syntax:  "numreplicas timeout", handler: cmdWait,
-		},
-		{
 			name: "monitor", arity: 1, flags: flags | flagAdmin | flagNoScript | flagNoMulti | flagSkipMonitor, group: "server", since: "1.0.0",
 			complexity: "O(1)", summary: "Listens for all requests received by the server in real-time.", handler: cmdMonitor,
 		},
@@ -41,6 +33,11 @@ func serverCommands() []command {
 			name: "debug", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server", since: "1.0.0",
 			complexity: "Depends on subcommand.", summary: "A container for debugging commands.",
 			subs: []command{{
+				name: "digest", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server", since: "1.0.0",
+				complexity: "O(N), N the number of keys",
+				summary:    "Returns a hash over this node's keys with their limits and states, to compare nodes by.",
+				syntax:     "[AT unix-time-nanoseconds]", handler: cmdDebugDigest,
+			}, {
 				name: "sleep", arity: 3, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server", since: "1.0.0", complexity: "O(1)",
 				summary: "Holds up this connection, and no other, for some seconds.", syntax: "seconds", handler: cmdDebugSleep,
 			}, {
@@ -58,29 +55,6 @@ func cmdTime(c *conn, _ [][]byte) {
 	c.w.Array(2)
 	c.w.Bulk(strconv.AppendInt(scratch[:0], us/1e6, 10))
 	c.w.Bulk(strconv.AppendInt(scratch[:0], us%1e6, 10))
-}
-
-// cmdRole replies what a Redis without replicas does.
-func cmdRole(c *conn, _ [][]byte) {
-	c.w.Array(3)
-	c.w.BulkString("master")
-	c.w.Int(0)
-	c.w.Array(0)
-}
-
-func cmdWait(c *conn, args [][]byte) {
-	for i, name := range []string{"numreplicas", "timeout"} {
-		n, ok := resp.ParseInt(args[i+1])
-		if !ok {
-			c.error(errNotAnInt)
-			return
-		}
-		if n < 0 {
-			c.error("ERR " + name + " is negative")
-			return
-		}
-	}
-	c.w.Int(0)
 }
 
 func cmdMonitor(c *conn, _ [][]byte) {
@@ -132,6 +106,34 @@ func cmdDebugSleep(c *conn, args [][]byte) {
 	})
 }
 
+// cmdDebugDigest replies the digest of this node's table, whether it leads or
+// follows, as of a time: keys that have expired by then do not count, so that
+// two nodes are compared as of the same one.
+func cmdDebugDigest(c *conn, args [][]byte) {
+	e, now := c.srv.engine, c.now()
+	if options := args[2:]; len(options) > 0 {
+		at, ok := int64(0), len(options) == 2 && equalFold(options[0], "at")
+		if ok {
+			at, ok = resp.ParseInt(options[1])
+		}
+		if !ok {
+			c.error(errSyntax)
+			return
+		}
+		now = at
+	}
+	c.block(func(w *resp.Writer) {
+		d := e.Digest(now)
+		p := newPairs(w)
+		p.str("digest", hex.EncodeToString(d.Sum[:]))
+		p.int("keys", int64(d.Keys))
+		p.int("clock", now)
+		p.flush()
+	})
+}
+
 func cmdDebugHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "DEBUG", "SLEEP <seconds>", "    Hold up this connection for <seconds>. Decimals allowed.")
+	writeHelp(c.w, "DEBUG",
+		"DIGEST [AT <unix-time-ns>]", "    Return a hash over this node's keys, their number, and the time it is as of.",
+		"SLEEP <seconds>", "    Hold up this connection for <seconds>. Decimals allowed.")
 }

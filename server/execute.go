@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"time"
 
 	"github.com/headgate-io/headgate/server/resp"
@@ -159,6 +160,31 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		return
 	}
 	c.stall |= stallWorker
+}
+
+// blockAside runs job on a goroutine of its own, for a command that waits rather
+// than works. ctx ends with the connection or the server; within EXEC it has
+// ended, and job runs at once.
+func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if c.inExec {
+		cancel()
+		job(ctx, c.w)
+		return
+	}
+	w := &resp.Writer{RESP3: c.resp3}
+	c.cancel = cancel
+	c.stall |= stallWorker
+	go func() {
+		defer cancel()
+		stop := context.AfterFunc(c.srv.ending, cancel)
+		job(ctx, w)
+		stop()
+		c.post(func() {
+			c.cancel, c.jobArgs = nil, nil
+			c.unblock(w.B)
+		})
+	}()
 }
 
 // unblock takes the reply of a worker.

@@ -375,7 +375,10 @@ func cmdFlush(c *conn, args [][]byte) {
 	}
 	e := c.srv.engine
 	c.block(func(w *resp.Writer) {
-		e.Flush()
+		if e.Flush() != nil {
+			w.Error(errUncertain)
+			return
+		}
 		w.OK()
 	})
 }

@@ -79,7 +79,7 @@ func TestStats(t *testing.T) {
 	}
 	require.Positive(t, pair(t, stats, "memory_bytes"))
 	r.raw("HELLO", "3")
-	require.Equal(t, "%8", r.raw("RL.STATS")[:2])
+	require.Equal(t, "%9", r.raw("RL.STATS")[:2])
 }
 
 // The states that RL.EXPLAIN and the decisions tell are those of the clock,

@@ -37,7 +37,12 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 func (s *Server) Demoted() {
 	for _, c := range s.connections() {
 		if !c.relayed {
-			c.post(func() { c.closing = true })
+			c.post(func() {
+				c.closing = true
+				if c.cancel != nil {
+					c.cancel()
+				}
+			})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"strconv"
 )
 
 // Replication connects a server to the cluster node that it is part of. A
@@ -53,6 +54,15 @@ const (
 	// Handover: no leader, but the last one has said that another follows.
 	Handover
 )
+
+// String returns the role in lower case.
+func (r Role) String() string {
+	names := []string{"starting", "leading", "holding", "stalled", "following", "orphaned", "handover"}
+	if int(r) < len(names) {
+		return names[r]
+	}
+	return "role " + strconv.Itoa(int(r))
+}
 
 // Topology is a view of a cluster.
 type Topology struct {

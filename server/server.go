@@ -52,6 +52,9 @@ type Server struct {
 	watchers monitors
 	pauses   pauses
 
+	lastLeader lastLeader
+	masters    masterNames
+
 	// released is what Release has completed; stored with releaseMu held.
 	releaseMu sync.Mutex
 	released  atomic.Pointer[releases]
@@ -71,6 +74,8 @@ type Server struct {
 	serving   sync.WaitGroup        // calls of Serve
 	streamsWG sync.WaitGroup
 	end       chan struct{} // closed when Shutdown begins
+	ending    context.Context
+	cancel    context.CancelFunc // of ending
 }
 
 // New returns a server that has its loops and workers running and no listener
@@ -104,6 +109,8 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		streams:   make(map[*stream]bool),
 		end:       make(chan struct{}),
 	}
+	s.ending, s.cancel = context.WithCancel(context.Background())
+	s.masters.add(cfg.MasterName)
 	s.released.Store(&releases{})
 	s.maxClients.Store(int64(cfg.MaxClients))
 	s.timeout.Store(int64(cfg.Timeout))
@@ -319,6 +326,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.ended = true
 	close(s.end)
+	s.cancel()
 	for ln := range s.listeners {
 		ln.Close()
 	}

@@ -58,6 +58,9 @@ func commandLists() [][]command {
 		slotsCommands(),
 		counterCommands(),
 		inspectCommands(),
+		replicationCommands(),
+		clusterCommands(),
+		sentinelCommands(),
 	}
 }
 

@@ -1,17 +1,163 @@
 package server
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
 	"net"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 )
 
-// leaderAddr returns where the leader's clients connect, if one is known.
-func (s *Server) leaderAddr() (addr string, ok bool) {
-	t := s.repl.Topology()
-	for i := range t.Nodes {
-		if n := &t.Nodes[i]; n.Leader && n.ID != t.Self {
-			return net.JoinHostPort(n.Host, strconv.Itoa(n.Port)), true
+// clusterView is a topology as commands tell it: one shard that has every slot,
+// the leader its master, the others its replicas.
+type clusterView struct {
+	Topology
+	self   *TopologyNode // nil while the node does not know its own address
+	leader *TopologyNode // nil while none is known
+	// master is the leader, or the last one known, which keeps its place in
+	// what clients are told until there is another, as in Redis.
+	master *TopologyNode
+}
+
+// lastLeader remembers the id of the last leader seen.
+type lastLeader struct{ id atomic.Pointer[string] }
+
+// view returns the present topology; it must not be called without
+// replication.
+func (s *Server) view() *clusterView {
+	v := &clusterView{Topology: s.repl.Topology()}
+	last := s.lastLeader.id.Load()
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if n.ID == v.Self {
+			v.self = n
+		}
+		if n.Leader {
+			v.leader = n
+		}
+		if last != nil && n.ID == *last {
+			v.master = n
 		}
 	}
-	return "", false
+	if v.leader != nil {
+		v.master = v.leader
+		if last == nil || *last != v.leader.ID {
+			s.lastLeader.id.Store(&v.leader.ID)
+		}
+	}
+	return v
+}
+
+// leads reports whether this node is the leader.
+func (v *clusterView) leads() bool { return v.leader != nil && v.leader.ID == v.Self }
+
+// replicas returns the nodes other than the master; with alive only those that
+// answer.
+func (v *clusterView) replicas(alive bool) []*TopologyNode {
+	var out []*TopologyNode
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n != v.master && (n.Alive || !alive) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// voters returns how many nodes have a vote, and how many of them answer.
+func (v *clusterView) voters() (all, alive int) {
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Voter {
+			all++
+			if n.Alive || n.ID == v.Self {
+				alive++
+			}
+		}
+	}
+	return all, alive
+}
+
+// quorum is how many voters elect a leader.
+func (v *clusterView) quorum() int {
+	all, _ := v.voters()
+	return all/2 + 1
+}
+
+// hexID returns an id of the form that clients of Redis expect, 40 hex digits,
+// for a node's id.
+func hexID(id string) string {
+	sum := sha1.Sum([]byte(id))
+	return hex.EncodeToString(sum[:])
+}
+
+// replicationID names a leader's term, as master_replid names a master's
+// history: the same on every node.
+func (v *clusterView) replicationID() string {
+	id := ""
+	if v.master != nil {
+		id = v.master.ID
+	}
+	return hexID(fmt.Sprintf("%s in term %d", id, v.Term))
+}
+
+// leaderAddr returns where the leader's clients connect, if another node is
+// known to lead.
+func (s *Server) leaderAddr() (addr string, ok bool) {
+	v := s.view()
+	if v.leader == nil || v.leads() {
+		return "", false
+	}
+	return net.JoinHostPort(v.leader.Host, strconv.Itoa(v.leader.Port)), true
+}
+
+// masterNames are the names that SENTINEL was asked for. Clients look for the
+// name they asked for in the announcement of a new leader, so each gets one.
+type masterNames struct {
+	mu    sync.Mutex
+	names []string // guarded by mu
+}
+
+// masterNamesKept bounds the names; a deployment has one.
+const masterNamesKept = 16
+
+func (m *masterNames) add(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.names {
+		if n == name {
+			return
+		}
+	}
+	if len(m.names) < masterNamesKept {
+		m.names = append(m.names, strings.Clone(name))
+	}
+}
+
+func (m *masterNames) each(fn func(name string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.names {
+		fn(n)
+	}
+}
+
+// switchMaster is the channel on which Sentinel announces a new master.
+const switchMaster = "+switch-master"
+
+// LeaderChanged tells that the cluster's leader is another one: it is announced
+// to the subscribers of +switch-master, and commands are forwarded to it. old
+// may be empty.
+func (s *Server) LeaderChanged(old, leader TopologyNode) {
+	s.forward.leaderChanged()
+	if leader.Host == "" {
+		return
+	}
+	if old.Host == "" {
+		old.Host = "0.0.0.0"
+	}
+	s.masters.each(func(name string) {
+		s.pubsub.publish(switchMaster, fmt.Appendf(nil, "%s %s %d %s %d", name, old.Host, old.Port, leader.Host, leader.Port))
+	})
 }

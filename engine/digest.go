@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// Digest sums up a table, so that the tables of two nodes can be compared.
+type Digest struct {
+	// Sum does not depend on the order of keys: the sum, modulo 2^64 in each
+	// of four words, of the SHA-256 of every key with its limit, deadline and
+	// state.
+	Sum [sha256.Size]byte
+	// Keys is how many went into it.
+	Keys int
+}
+
+// Digest sums up the keys that have not expired at engine time now, a few
+// hundred at a hold of their shard: of a table that changes meanwhile it is no
+// one instant's. A sealed table is read too.
+func (e *Engine) Digest(now int64) Digest {
+	var d Digest
+	var sum [sha256.Size / 8]uint64
+	var buf []byte
+	for cursor := uint64(0); ; {
+		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
+			if ent.Expired(now) {
+				return
+			}
+			buf = appendLimit(buf[:0], e.limits.get(ent.Meta()).limit)
+			buf = binary.AppendVarint(buf, ent.Deadline())
+			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
+			buf = append(buf, ent.Key()...)
+			buf = append(buf, ent.State()...)
+			one := sha256.Sum256(buf)
+			for w := range sum {
+				sum[w] += binary.LittleEndian.Uint64(one[8*w:])
+			}
+			d.Keys++
+		})
+		if cursor == 0 {
+			break
+		}
+	}
+	for w, v := range sum {
+		binary.LittleEndian.PutUint64(d.Sum[8*w:], v)
+	}
+	return d
+}

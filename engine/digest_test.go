@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDigestComparesTables(t *testing.T) {
+	limit := Limit{Algorithm: Token, Limit: 10, Period: int64(time.Minute)}
+	fill := func(keys []int, cost int64) *Engine {
+		e := New(Config{Shards: 8})
+		s := e.NewSession()
+		defer s.Close()
+		for _, k := range keys {
+			_, err := s.Decide(1e18, fmt.Appendf(nil, "k%d", k), limit, cost, &Options{})
+			require.NoError(t, err)
+		}
+		return e
+	}
+	a, b := fill([]int{1, 2, 3}, 1).Digest(1e18), fill([]int{3, 1, 2}, 1).Digest(1e18)
+	require.Equal(t, a, b, "order and hash seeds do not matter")
+	require.Equal(t, 3, a.Keys)
+	require.NotEqual(t, a.Sum, fill([]int{1, 2}, 1).Digest(1e18).Sum)
+	require.NotEqual(t, a.Sum, fill([]int{1, 2, 3}, 2).Digest(1e18).Sum, "states count")
+	require.Equal(t, Digest{}, fill([]int{1, 2, 3}, 1).Digest(1e18+int64(time.Hour)), "expired keys do not count")
+}
+
+func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
+	const keys = 3000
+	limit := Limit{Algorithm: Token, Limit: 10, Period: int64(time.Hour)}
+	e := New(Config{Shards: 4})
+	r := e.Replicate(Hooks{Led: func() {}, Deposed: func(uint64) {}, Committed: func(uint64) {}, Clean: func(uint64) {}})
+	r.Lead(1, e.Now())
+	s := e.NewSession()
+	defer s.Close()
+	for i := range keys {
+		_, err := s.Decide(e.Now(), fmt.Appendf(nil, "k%d", i), limit, 1, &Options{})
+		require.NoError(t, err)
+	}
+	_, dirty := r.Cut(1, 1<<20)
+	require.True(t, dirty)
+	r.Committed(1)
+	before := e.Digest(e.Now())
+	require.Equal(t, keys, before.Keys)
+
+	require.NoError(t, e.Flush())
+	require.Zero(t, e.Len())
+	parts, dirty := r.Cut(2, 1<<30)
+	require.True(t, dirty, "deletions replicate")
+	require.Len(t, parts, 1)
+	deleted := 0
+	require.NoError(t, decodeEffects(parts[0], func(Limit) error { return nil }, func(ef effect) error {
+		require.Equal(t, -1, ef.limit)
+		deleted++
+		return nil
+	}))
+	require.Equal(t, keys, deleted)
+
+	r.Depose(1)
+	require.Equal(t, before.Sum, e.Digest(e.Now()).Sum)
+	require.ErrorIs(t, e.Flush(), ErrSealed)
+	require.Equal(t, keys, e.Len(), "a sealed table keeps its keys")
+}

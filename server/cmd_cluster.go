@@ -1,0 +1,295 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// clusterCommands tell clients of Redis Cluster where the leader is.
+func clusterCommands() []command {
+	const flags = flagLoading | flagStale
+	sub := func(name string, arity int, syntax, complexity, summary string, handler func(*conn, [][]byte)) command {
+		return command{
+			name: name, arity: arity, flags: flags, group: "cluster", since: "1.0.0", complexity: complexity,
+			summary: summary, syntax: syntax, handler: handler,
+		}
+	}
+	const perNode = "O(N), N the number of nodes"
+	connection := func(name, summary string) command {
+		return command{
+			name: name, arity: 1, flags: flags | flagFast, categories: catConnection, group: "cluster", since: "1.0.0",
+			complexity: "O(1)", summary: summary, handler: func(c *conn, _ [][]byte) { c.w.OK() },
+		}
+	}
+	return []command{{
+		name: "cluster", arity: -2, group: "cluster", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for Redis Cluster commands.",
+		subs: []command{
+			sub("info", 2, "", perNode, "Returns information about the state of the cluster.", inCluster(clusterInfo)),
+			sub("myid", 2, "", "O(1)", "Returns the ID of the node.", inCluster(clusterMyID)),
+			sub("myshardid", 2, "", "O(1)", "Returns the shard ID of the node: there is one shard.", inCluster(clusterMyShardID)),
+			sub("nodes", 2, "", perNode, "Returns the cluster's nodes, a line each.", inCluster(clusterNodes)),
+			sub("slots", 2, "", perNode, "Returns the mapping of hash slots to nodes.", inCluster(clusterSlotMap)),
+			sub("shards", 2, "", perNode, "Returns the mapping of hash slots to shards.", inCluster(clusterShards)),
+			sub("replicas", 3, "node-id", perNode, "Lists the replicas of a master.", inCluster(clusterReplicas)),
+			sub("slaves", 3, "node-id", perNode, "Lists the replicas of a master.", inCluster(clusterReplicas)),
+			sub("links", 2, "", "O(1)", "Returns an empty list: nodes talk over Raft.", inCluster(func(c *conn, _ *clusterView, _ [][]byte) { c.w.Array(0) })),
+			sub("keyslot", 3, "key", "O(N), N the bytes of the key", "Returns the hash slot of a key.", inCluster(clusterKeySlot)),
+			sub("countkeysinslot", 3, "slot", "O(N), N the number of keys", "Returns the number of keys in a hash slot.", inCluster(clusterCountKeys)),
+			sub("getkeysinslot", 4, "slot count", "O(N), N the number of keys", "Returns keys of a hash slot.", inCluster(clusterGetKeys)),
+			sub("help", 2, "", "O(1)", "Returns helpful text about the different subcommands.", cmdClusterHelp),
+		},
+	},
+		connection("readonly", "Accepted for compatibility: every node answers by the leader's state."),
+		connection("readwrite", "Accepted for compatibility, see READONLY."),
+		connection("asking", "Accepted for compatibility: slots never migrate."),
+	}
+}
+
+// inCluster returns a handler that needs a cluster.
+func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]byte) {
+	return func(c *conn, args [][]byte) {
+		if c.srv.repl == nil {
+			c.error("ERR This instance has cluster support disabled")
+			return
+		}
+		fn(c, c.srv.view(), args)
+	}
+}
+
+// busPort is what clients see as the port of the cluster bus, by Redis's rule.
+const busPort = 10_000
+
+func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
+	state, assigned, size := "ok", clusterSlots, 1
+	if v.leader == nil {
+		state = "fail"
+	}
+	if v.master == nil {
+		assigned, size = 0, 0
+	}
+	ok, failed := assigned, 0
+	if v.master != nil && v.leader == nil {
+		ok, failed = 0, assigned
+	}
+	var b strings.Builder
+	for _, f := range []struct {
+		name  string
+		value any
+	}{
+		{"cluster_enabled", 1}, {"cluster_state", state}, {"cluster_slots_assigned", assigned}, {"cluster_slots_ok", ok},
+		{"cluster_slots_pfail", 0}, {"cluster_slots_fail", failed}, {"cluster_known_nodes", len(v.Nodes)}, {"cluster_size", size},
+		{"cluster_current_epoch", v.Term}, {"cluster_my_epoch", v.Term},
+		{"cluster_stats_messages_sent", 0}, {"cluster_stats_messages_received", 0}, {"total_cluster_links_buffer_limit_exceeded", 0},
+	} {
+		fmt.Fprintf(&b, "%s:%v\r\n", f.name, f.value)
+	}
+	c.w.Verbatim("txt", b.String())
+}
+
+func clusterMyID(c *conn, v *clusterView, _ [][]byte) { c.w.BulkString(hexID(v.Self)) }
+
+// shardID is the one shard's.
+var shardID = hexID("headgate shard 0")
+
+func clusterMyShardID(c *conn, _ *clusterView, _ [][]byte) { c.w.BulkString(shardID) }
+
+// line is a node's line of CLUSTER NODES.
+func (v *clusterView) line(n *TopologyNode) string {
+	var flags []string
+	if n.ID == v.Self {
+		flags = append(flags, "myself")
+	}
+	master := "-"
+	if n == v.master {
+		flags = append(flags, "master")
+	} else {
+		flags = append(flags, "slave")
+		if v.master != nil {
+			master = hexID(v.master.ID)
+		}
+	}
+	link := "connected"
+	if !n.Alive && n.ID != v.Self {
+		flags = append(flags, "fail")
+		link = "disconnected"
+	}
+	line := fmt.Sprintf("%s %s:%d@%d %s %s 0 0 %d %s", hexID(n.ID), n.Host, n.Port, n.Port+busPort, strings.Join(flags, ","), master, v.Term, link)
+	if n == v.master {
+		line += fmt.Sprintf(" 0-%d", clusterSlots-1)
+	}
+	return line + "\n"
+}
+
+func clusterNodes(c *conn, v *clusterView, _ [][]byte) {
+	var b strings.Builder
+	for i := range v.Nodes {
+		b.WriteString(v.line(&v.Nodes[i]))
+	}
+	c.w.Verbatim("txt", b.String())
+}
+
+func clusterReplicas(c *conn, v *clusterView, args [][]byte) {
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if hexID(n.ID) != strings.ToLower(string(args[2])) {
+			continue
+		}
+		if n != v.master {
+			c.error("ERR The specified node is not a master")
+			return
+		}
+		replicas := v.replicas(false)
+		c.w.Array(len(replicas))
+		for _, r := range replicas {
+			c.w.BulkString(strings.TrimSuffix(v.line(r), "\n"))
+		}
+		return
+	}
+	c.error("ERR Unknown node " + string(clip(args[2], errorClip)))
+}
+
+// clusterSlotMap replies one range, its master first. Replicas that do not
+// answer are left out, as Redis does.
+func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
+	if v.master == nil {
+		c.w.Array(0)
+		return
+	}
+	nodes := append([]*TopologyNode{v.master}, v.replicas(true)...)
+	c.w.Array(1)
+	c.w.Array(2 + len(nodes))
+	c.w.Int(0)
+	c.w.Int(clusterSlots - 1)
+	for _, n := range nodes {
+		c.w.Array(4)
+		c.w.BulkString(n.Host)
+		c.w.Int(int64(n.Port))
+		c.w.BulkString(hexID(n.ID))
+		c.w.Array(0) // metadata
+	}
+}
+
+func clusterShards(c *conn, v *clusterView, _ [][]byte) {
+	nodes := v.replicas(false)
+	w := c.w
+	w.Array(1)
+	w.Map(2)
+	w.BulkString("slots")
+	if v.master == nil {
+		w.Array(0)
+	} else {
+		nodes = append([]*TopologyNode{v.master}, nodes...)
+		w.Array(2)
+		w.Int(0)
+		w.Int(clusterSlots - 1)
+	}
+	w.BulkString("nodes")
+	w.Array(len(nodes))
+	for _, n := range nodes {
+		role, health := "replica", "online"
+		if n == v.master {
+			role = "master"
+		}
+		if !n.Alive && n.ID != v.Self {
+			health = "fail"
+		}
+		w.Map(7)
+		w.BulkString("id")
+		w.BulkString(hexID(n.ID))
+		w.BulkString("port")
+		w.Int(int64(n.Port))
+		w.BulkString("ip")
+		w.BulkString(n.Host)
+		w.BulkString("endpoint")
+		w.BulkString(n.Host)
+		w.BulkString("role")
+		w.BulkString(role)
+		w.BulkString("replication-offset")
+		w.Int(0)
+		w.BulkString("health")
+		w.BulkString(health)
+	}
+}
+
+func clusterKeySlot(c *conn, _ *clusterView, args [][]byte) { c.w.Int(int64(keySlot(args[2]))) }
+
+// parseSlot parses a hash slot, or replies an error.
+func (c *conn) parseSlot(b []byte) (slot uint16, ok bool) {
+	n, ok := resp.ParseInt(b)
+	if !ok || n < 0 || n >= clusterSlots {
+		c.error("ERR Invalid or out of range slot")
+		return 0, false
+	}
+	return uint16(n), true
+}
+
+// eachInSlot calls fn with this node's keys of a slot until it returns false.
+func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bool) {
+	more := true
+	for cursor := uint64(0); more; {
+		cursor = e.Scan(now, cursor, scanInline, func(key []byte, _ engine.Algorithm) {
+			if more && keySlot(key) == slot {
+				more = fn(key)
+			}
+		})
+		if cursor == 0 {
+			return
+		}
+	}
+}
+
+func clusterCountKeys(c *conn, _ *clusterView, args [][]byte) {
+	slot, ok := c.parseSlot(args[2])
+	if !ok {
+		return
+	}
+	e, now := c.srv.engine, c.now()
+	c.block(func(w *resp.Writer) {
+		var n int64
+		eachInSlot(e, now, slot, func([]byte) bool { n++; return true })
+		w.Int(n)
+	})
+}
+
+func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
+	slot, ok := c.parseSlot(args[2])
+	if !ok {
+		return
+	}
+	most, ok := resp.ParseInt(args[3])
+	if !ok || most < 0 {
+		c.error("ERR Invalid number of keys")
+		return
+	}
+	most = min(most, scanMost)
+	e, now := c.srv.engine, c.now()
+	c.block(func(w *resp.Writer) {
+		var keys [][]byte
+		if most > 0 {
+			eachInSlot(e, now, slot, func(key []byte) bool {
+				keys = append(keys, append([]byte(nil), key...))
+				return int64(len(keys)) < most
+			})
+		}
+		writeKeys(w, keys)
+	})
+}
+
+func cmdClusterHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "CLUSTER",
+		"COUNTKEYSINSLOT <slot>", "    Return the number of keys in <slot>.",
+		"GETKEYSINSLOT <slot> <count>", "    Return key names stored by current node in a slot.",
+		"INFO", "    Return information about the cluster.",
+		"KEYSLOT <key>", "    Return the hash slot for <key>.",
+		"LINKS", "    Return an empty list.",
+		"MYID", "    Return the node id.",
+		"MYSHARDID", "    Return the node's shard id.",
+		"NODES", "    Return cluster configuration seen by node.",
+		"REPLICAS <node-id>", "    Return <node-id> replicas.",
+		"SLOTS", "    Return information about slots range mappings.",
+		"SHARDS", "    Return information about slot range mappings and the nodes associated with them.")
+}

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// replicationCommands tell and wait for the state of replication.
+func replicationCommands() []command {
+	return []command{
+		{
+			name: "role", arity: 1, flags: flagLoading | flagStale | flagFast | flagNoScript, categories: catAdmin | catDangerous,
+			group: "server", since: "1.0.0", complexity: "O(N), N the number of nodes", summary: "Returns the replication role.", handler: cmdRole,
+		},
+		{
+			name: "wait", arity: 3, flags: flagLeader, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
+			summary: "Waits until other nodes have everything decided so far and returns how many: 0 on a single node.",
+			syntax:  "numreplicas timeout", handler: cmdWait,
+		},
+		{
+			name: "waitaof", arity: 4, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
+			summary: "Refused: nodes have a Raft log and no append-only file.", syntax: "numlocal numreplicas timeout", handler: cmdWaitAOF,
+		},
+	}
+}
+
+// cmdRole replies what a Redis without replicas does, or as a master or replica
+// of the cluster.
+func cmdRole(c *conn, _ [][]byte) {
+	w := c.w
+	if c.srv.repl == nil {
+		w.Array(3)
+		w.BulkString("master")
+		w.Int(0)
+		w.Array(0)
+		return
+	}
+	v := c.srv.view()
+	if v.leads() {
+		replicas := v.replicas(true)
+		w.Array(3)
+		w.BulkString("master")
+		w.Int(0)
+		w.Array(len(replicas))
+		for _, n := range replicas {
+			w.Array(3)
+			w.BulkString(n.Host)
+			w.BulkString(strconv.Itoa(n.Port))
+			w.BulkString("0")
+		}
+		return
+	}
+	host, port, state := "", 0, "connect"
+	if v.master != nil {
+		host, port = v.master.Host, v.master.Port
+	}
+	if v.leader != nil {
+		state = "connected"
+	}
+	w.Array(5)
+	w.BulkString("slave")
+	w.BulkString(host)
+	w.Int(int64(port))
+	w.BulkString(state)
+	w.Int(0)
+}
+
+// cmdWait waits for a goroutine of its own, since it may take as long as its
+// client likes. Within EXEC it tells how many nodes have everything by now.
+func cmdWait(c *conn, args [][]byte) {
+	var values [2]int64
+	for i, name := range []string{"numreplicas", "timeout"} {
+		n, ok := resp.ParseInt(args[i+1])
+		if !ok {
+			c.error(errNotAnInt)
+			return
+		}
+		if n < 0 || i == 1 && n > int64(maxPause/time.Millisecond) {
+			c.error("ERR " + name + " is negative or out of range")
+			return
+		}
+		values[i] = n
+	}
+	repl := c.srv.repl
+	if repl == nil {
+		c.w.Int(0)
+		return
+	}
+	n := int(min(values[0], 1<<20))
+	timeout := time.Duration(values[1]) * time.Millisecond
+	c.blockAside(func(ctx context.Context, w *resp.Writer) {
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		w.Int(int64(repl.AwaitReplicas(ctx, n)))
+	})
+}
+
+func cmdWaitAOF(c *conn, _ [][]byte) {
+	c.error("ERR WAITAOF is not supported: there is no append-only file, use WAIT")
+}
+
+// infoReplication tells a node's part in its cluster in Redis's words, and then
+// in its own.
+func (s *Server) infoReplication(w *infoWriter) {
+	if s.repl == nil {
+		w.field("role", "master")
+		w.field("connected_slaves", 0)
+		w.field("master_replid", s.runID)
+		w.field("master_repl_offset", 0)
+		return
+	}
+	v := s.view()
+	role := s.role()
+	replicas := v.replicas(true)
+	if v.leads() {
+		w.field("role", "master")
+		w.field("connected_slaves", len(replicas))
+		for i, n := range replicas {
+			w.field("slave"+strconv.Itoa(i), "ip="+n.Host+",port="+strconv.Itoa(n.Port)+",state=online,offset=0,lag="+
+				strconv.FormatInt(n.LagMillis/1000, 10)+",lag_entries="+strconv.FormatUint(n.LagEntries, 10)+
+				",lag_ms="+strconv.FormatInt(n.LagMillis, 10))
+		}
+	} else {
+		link, host, port := "down", "", 0
+		if v.master != nil {
+			host, port = v.master.Host, v.master.Port
+		}
+		if v.leader != nil && role == Following {
+			link = "up"
+		}
+		w.field("role", "slave")
+		w.field("master_host", host)
+		w.field("master_port", port)
+		w.field("master_link_status", link)
+		w.field("master_sync_in_progress", truth(role == Starting))
+		w.field("slave_read_only", 1)
+		w.field("slave_priority", 100)
+		w.field("connected_slaves", 0)
+	}
+	w.field("master_replid", v.replicationID())
+	w.field("master_repl_offset", 0)
+	w.field("headgate_role", role)
+	w.field("headgate_node", v.Self)
+	w.field("headgate_term", v.Term)
+	w.field("headgate_nodes", len(v.Nodes))
+	w.field("headgate_forwarded_commands", s.stats.forwarded.Load())
+	w.field("headgate_degraded_answers", s.stats.degraded.Load())
+	w.field("headgate_refused_without_leader", s.stats.undecided.Load())
+	w.field("headgate_uncertain_answers", s.stats.uncertain.Load())
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"strconv"
+	"time"
+)
+
+// sentinelCommands let clients of Redis Sentinel ask any node for the leader:
+// every node is a sentinel of the one master there is.
+func sentinelCommands() []command {
+	const flags = flagLoading | flagStale
+	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
+		return command{
+			name: name, arity: arity, flags: flags, group: "sentinel", since: "1.0.0",
+			complexity: "O(N), N the number of nodes", summary: summary, syntax: syntax, handler: handler,
+		}
+	}
+	return []command{{
+		name: "sentinel", arity: -2, group: "sentinel", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for Redis Sentinel commands.",
+		subs: []command{
+			sub("get-master-addr-by-name", 3, "master-name", "Returns the host and port of the leader, whatever the name.", asSentinel(sentinelAddr)),
+			sub("masters", 2, "", "Returns the state of the leader.", asSentinel(sentinelMasters)),
+			sub("master", 3, "master-name", "Returns the state of the leader.", asSentinel(sentinelMaster)),
+			sub("replicas", 3, "master-name", "Returns the state of the nodes that follow.", asSentinel(sentinelReplicas)),
+			sub("slaves", 3, "master-name", "Returns the state of the nodes that follow.", asSentinel(sentinelReplicas)),
+			sub("sentinels", 3, "master-name", "Returns the other nodes, each of which answers as a sentinel.", asSentinel(sentinelSentinels)),
+			sub("ckquorum", 3, "master-name", "Checks whether enough voters answer to elect a leader.", asSentinel(sentinelQuorum)),
+			sub("myid", 2, "", "Returns the ID of the node.", asSentinel(func(c *conn, v *clusterView, _ [][]byte) { c.w.BulkString(hexID(v.Self)) })),
+			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdSentinelHelp),
+		},
+	}}
+}
+
+// asSentinel returns a handler that needs a cluster, and remembers the master's
+// name that it is asked for.
+func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]byte) {
+	return func(c *conn, args [][]byte) {
+		if c.srv.repl == nil {
+			c.error("ERR this server is not part of a cluster: it has no sentinels")
+			return
+		}
+		if len(args) > 2 {
+			c.srv.masters.add(string(clip(args[2], errorClip)))
+		}
+		fn(c, c.srv.view(), args)
+	}
+}
+
+func sentinelAddr(c *conn, v *clusterView, _ [][]byte) {
+	if v.master == nil {
+		c.w.NullArray()
+		return
+	}
+	c.w.Array(2)
+	c.w.BulkString(v.master.Host)
+	c.w.BulkString(strconv.Itoa(v.master.Port))
+}
+
+// sentinelState collects what SENTINEL tells of an instance. All values are
+// strings.
+type sentinelState [][2]string
+
+func (s *sentinelState) add(name, value string) { *s = append(*s, [2]string{name, value}) }
+
+func (s *sentinelState) int(name string, n int) { s.add(name, strconv.Itoa(n)) }
+
+func (s *sentinelState) write(c *conn) {
+	c.w.Map(len(*s))
+	for _, f := range *s {
+		c.w.BulkString(f[0])
+		c.w.BulkString(f[1])
+	}
+}
+
+// downAfter is what is told as Sentinel's down-after-milliseconds: about when a
+// silent leader is replaced.
+const downAfter = time.Second
+
+// instance returns the fields that every kind of instance has.
+func (v *clusterView) instance(name string, n *TopologyNode, flags string) sentinelState {
+	if !n.Alive && n.ID != v.Self {
+		flags += ",s_down,disconnected"
+	}
+	var s sentinelState
+	s.add("name", name)
+	s.add("ip", n.Host)
+	s.int("port", n.Port)
+	s.add("runid", hexID(n.ID))
+	s.add("flags", flags)
+	s.int("link-pending-commands", 0)
+	s.int("link-refcount", 1)
+	s.int("last-ping-sent", 0)
+	s.int("last-ok-ping-reply", 0)
+	s.int("last-ping-reply", 0)
+	s.int("down-after-milliseconds", int(downAfter/time.Millisecond))
+	return s
+}
+
+// master returns the state of the master under a name.
+func (v *clusterView) masterState(name string) sentinelState {
+	flags := "master"
+	if v.leader == nil {
+		flags += ",o_down"
+	}
+	s := v.instance(name, v.master, flags)
+	s.int("info-refresh", 0)
+	s.add("role-reported", "master")
+	s.int("role-reported-time", 0)
+	s.add("config-epoch", strconv.FormatUint(v.Term, 10))
+	s.int("num-slaves", len(v.replicas(false)))
+	s.int("num-other-sentinels", max(0, len(v.Nodes)-1))
+	s.int("quorum", v.quorum())
+	s.int("failover-timeout", int(10*downAfter/time.Millisecond))
+	s.int("parallel-syncs", 1)
+	return s
+}
+
+func sentinelMasters(c *conn, v *clusterView, _ [][]byte) {
+	if v.master == nil {
+		c.w.Array(0)
+		return
+	}
+	c.w.Array(1)
+	s := v.masterState(c.srv.cfg.MasterName)
+	s.write(c)
+}
+
+func sentinelMaster(c *conn, v *clusterView, args [][]byte) {
+	if v.master == nil {
+		c.error("ERR No such master with that name")
+		return
+	}
+	s := v.masterState(string(args[2]))
+	s.write(c)
+}
+
+func sentinelReplicas(c *conn, v *clusterView, _ [][]byte) {
+	replicas := v.replicas(false)
+	if v.master == nil {
+		replicas = nil
+	}
+	c.w.Array(len(replicas))
+	for _, n := range replicas {
+		link := "ok"
+		if v.leader == nil || !n.Alive && n.ID != v.Self {
+			link = "err"
+		}
+		s := v.instance(n.Host+":"+strconv.Itoa(n.Port), n, "slave")
+		s.int("info-refresh", 0)
+		s.add("role-reported", "slave")
+		s.int("role-reported-time", 0)
+		s.int("master-link-down-time", 0)
+		s.add("master-link-status", link)
+		s.add("master-host", v.master.Host)
+		s.int("master-port", v.master.Port)
+		s.int("slave-priority", 100)
+		s.int("slave-repl-offset", 0)
+		s.int("replica-announced", 1)
+		s.write(c)
+	}
+}
+
+func sentinelSentinels(c *conn, v *clusterView, _ [][]byte) {
+	var others []*TopologyNode
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.ID != v.Self {
+			others = append(others, n)
+		}
+	}
+	c.w.Array(len(others))
+	for _, n := range others {
+		s := v.instance(hexID(n.ID), n, "sentinel")
+		s.int("last-hello-message", 0)
+		s.add("voted-leader", "?")
+		s.int("voted-leader-epoch", 0)
+		s.write(c)
+	}
+}
+
+func sentinelQuorum(c *conn, v *clusterView, _ [][]byte) {
+	_, alive := v.voters()
+	if alive < v.quorum() {
+		c.error("NOQUORUM " + strconv.Itoa(alive) + " usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master")
+		return
+	}
+	c.w.Simple(strconv.Itoa(alive) + " usable Sentinels. Quorum and failover authorization can be reached")
+}
+
+func cmdSentinelHelp(c *conn, _ [][]byte) {
+	writeHelp(c.w, "SENTINEL",
+		"CKQUORUM <master-name>", "    Check if the current configuration is able to reach the quorum.",
+		"GET-MASTER-ADDR-BY-NAME <master-name>", "    Return the ip and port number of the leader.",
+		"MASTER <master-name>", "    Show the state and info of the leader.",
+		"MASTERS", "    Show a list of monitored masters and their state.",
+		"MYID", "    Return the ID of the node.",
+		"REPLICAS <master-name>", "    Show a list of replicas for this master and their state.",
+		"SENTINELS <master-name>", "    Show a list of the other nodes.")
+}
