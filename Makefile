@@ -6,7 +6,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 3s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test deps unit race fuzz lint fmt bench clients test-clients
+.PHONY: help build run cluster test deps unit race fuzz lint fmt bench clients test-clients
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ build: ## build bin/headgate
 
 run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
 	exec bin/headgate serve
+
+cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until Ctrl-C
+	scripts/cluster.sh
 
 test: deps lint unit race fuzz clients ## everything a change must pass; installs what it needs
 
