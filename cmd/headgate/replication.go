@@ -13,7 +13,7 @@ import (
 func replicationMetrics(n *cluster.Node, clients *server.Stats) *hghttp.Replication {
 	s := n.Status()
 	r := &hghttp.Replication{
-		Role: cluster.RoleName(n.Role()), Roles: cluster.Roles(),
+		Role: n.Role().String(), Roles: cluster.Roles(),
 		Leads: s.Serving, Leader: s.LeaderID != "", Term: s.Term,
 		CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex, LastIndex: s.LastIndex,
 		Unacked: s.Progress.Unacked.Seconds(), LossWindow: n.MaxUnacked().Seconds(),
@@ -51,8 +51,6 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 	}
 	s := i.node.Status()
 	fields := []server.InfoField{
-		{Name: "headgate_role", Value: cluster.RoleName(i.node.Role())},
-		{Name: "headgate_node_id", Value: s.NodeID},
 		{Name: "headgate_leader_id", Value: s.LeaderID},
 		{Name: "headgate_term", Value: uintText(s.Term)},
 		{Name: "headgate_commit_index", Value: uintText(s.CommitIndex)},

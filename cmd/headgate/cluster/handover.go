@@ -36,7 +36,7 @@ const (
 // decided is committed, then the next leader is made. When it fails the node
 // leads on. Without leadership, or another voter to take it, nothing is done.
 func (n *Node) Handover(ctx context.Context, to string) error {
-	if _, ok := n.group.Serving(); !ok || !n.hasSuccessor() {
+	if !n.deciding() || !n.hasSuccessor() {
 		return nil
 	}
 	n.announce(ctx, false)
@@ -96,15 +96,19 @@ func (n *Node) awaitOpened(ctx context.Context) error {
 	}
 }
 
-// hasSuccessor reports whether some other voter is known to be up.
+// hasSuccessor reports whether some other voter may be up.
 func (n *Node) hasSuccessor() bool {
 	for _, m := range n.group.Members() {
-		if m.Voter && m.Up && !m.Self {
+		if m.Voter && !m.Self && mayAnswer(&m) {
 			return true
 		}
 	}
 	return false
 }
+
+// mayAnswer reports whether it is worth while to ask m: one that has joined a
+// moment ago has not been asked before.
+func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
 
 // setLeaving begins or ends a handover. After it, this node waits for the next
 // leader as its peers do.
@@ -125,7 +129,7 @@ func (n *Node) announce(ctx context.Context, cancelled bool) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, m := range n.group.Members() {
-		if m.Self || !m.Up {
+		if m.Self || !mayAnswer(&m) {
 			continue
 		}
 		wg.Go(func() {

@@ -13,34 +13,13 @@ var (
 	errLeadsItself = errors.New("this node is the leader")
 )
 
-// Roles names the roles, for people and metrics.
+// Roles names the roles.
 func Roles() []string {
 	names := make([]string, 0, server.Handover+1)
 	for r := server.Starting; r <= server.Handover; r++ {
-		names = append(names, RoleName(r))
+		names = append(names, r.String())
 	}
 	return names
-}
-
-// RoleName is the name of a role in lower case.
-func RoleName(r server.Role) string {
-	switch r {
-	case server.Starting:
-		return "starting"
-	case server.Leading:
-		return "leading"
-	case server.Holding:
-		return "holding"
-	case server.Stalled:
-		return "stalled"
-	case server.Following:
-		return "following"
-	case server.Orphaned:
-		return "orphaned"
-	case server.Handover:
-		return "handover"
-	}
-	return "unknown"
 }
 
 // situation is what a node's role follows from.
