@@ -302,3 +302,6 @@ func (c *Cluster) Heal() {
 		}
 	}
 }
+
+// Snapshot has a node write a snapshot.
+func (c *Cluster) Snapshot(ctx context.Context, n *Node) error { return c.client.Snapshot(ctx, n.Peer) }

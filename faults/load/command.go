@@ -61,7 +61,7 @@ func classify(c *history.Call, r *resp.Reply) string {
 		if f := r.Field("remaining"); f != nil {
 			remaining = f.Int
 		}
-		c.Local = r.Field("source") != nil
+		c.Local = r.Field("degraded") != nil
 	case r.Type == ':':
 		allowed = 1 // RL.RELEASE and RL.RESET answer how many there were
 	case len(r.Elems) >= 3:

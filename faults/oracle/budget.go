@@ -82,9 +82,9 @@ func admitted(calls []history.Call) (n int64) {
 	return n
 }
 
-// counts reports whether a call has surely used units.
+// counts reports whether a call has surely used units of the limit. What a failure policy admits has its own bounds.
 func counts(c *history.Call) bool {
-	return c.Kind == history.Limit && c.Outcome == history.Admitted && c.Cost > 0
+	return c.Kind == history.Limit && c.Outcome == history.Admitted && c.Cost > 0 && !c.Local
 }
 
 // trailingExcess bounds what was admitted in any window of the period: calls that began and ended within it.
@@ -122,7 +122,7 @@ func unexplained(key *history.Key, calls []history.Call) *history.Call {
 	for i := range calls {
 		c := &calls[i]
 		used[i+1] = used[i]
-		if c.Kind == history.Limit && c.Cost > 0 && !c.Local && (c.Outcome == history.Admitted || c.Outcome == history.Unknown) {
+		if c.Kind == history.Limit && c.Cost > 0 && (c.Outcome == history.Admitted || c.Outcome == history.Unknown) {
 			used[i+1] += int64(c.Cost)
 		}
 	}

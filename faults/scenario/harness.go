@@ -18,7 +18,7 @@ const (
 	recovery = 60 * time.Second
 )
 
-// start starts a cluster of three nodes.
+// start starts a cluster of three nodes; args come last, and may override.
 func (r *Run) start(cfg cluster.Config, args ...string) error {
 	cfg.Bin, cfg.Dir, cfg.Nodes = r.Bin, r.Dir, 3
 	cfg.Args = append([]string{"--durability", r.Mode, "--max-unacked", maxUnacked.String(), "--on-failure", "closed"}, args...)

@@ -70,6 +70,30 @@ var All = []Scenario{
 		Name: "pause", Modes: both, Rounds: 4, Rate: 4000, run: pause,
 		Doc: "Stop the leader's process for 5 s (SIGSTOP), as a long pause of a virtual machine does: it must not go on deciding.",
 	},
+	{
+		Name: "torn-log", Modes: both, Rounds: 4, Rate: 3000, run: tornLog,
+		Doc: "Kill a node and damage its log: a torn last write heals by itself; half a log ends the node with a message until its data is wiped.",
+	},
+	{
+		Name: "full-disk", Modes: both, Rounds: 2, Rate: 4000, run: fullDisk,
+		Doc: "Fill the leader's disk up: it gives up leadership and does not take it again, and comes back when there is room (needs root, to mount file systems).",
+	},
+	{
+		Name: "snapshot-join", Modes: []string{Async}, Rounds: 1, Rate: 2000, run: snapshotJoin,
+		Doc: "Write a snapshot of a million keys under load, let a fourth node join by it, and restart it: no decision waits, and the tables are equal.",
+	},
+	{
+		Name: "transfers", Modes: both, Rounds: 6, Rate: 2000, run: transfers,
+		Doc: "Move units between keys with chains (+1 AND -1) under leader kills: the sum is the same at every moment.",
+	},
+	{
+		Name: "slots", Modes: both, Rounds: 4, Rate: 1000, run: slots,
+		Doc: "Acquire and release concurrency slots under leader kills: no key has more leases out than its limit.",
+	},
+	{
+		Name: "availability", Modes: []string{Async}, Rounds: 8, Rate: 2000, run: availability,
+		Doc: "All kinds of harm in turn, with on-failure open: surviving nodes answer within 20 ms.",
+	},
 }
 
 // Find returns the scenario of that name, or nil.

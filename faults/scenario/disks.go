@@ -1,0 +1,135 @@
+package scenario
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+)
+
+// tornLog kills a node and damages its log before it starts again: in turn the newest meta page of the leader's log, and
+// half of the file of a follower's. A torn page must heal by itself. Half a log is beyond repair: the node must say so
+// and end, and come back once its data is wiped.
+func tornLog(r *Run) error {
+	if err := r.start(cluster.Config{}); err != nil {
+		return err
+	}
+	keys := limits(r.Rate)
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	round := 0
+	err := r.rounds(func() error {
+		leader, err := r.leader()
+		if err != nil {
+			return err
+		}
+		round++
+		if round%2 == 1 {
+			return r.tearLeader(leader)
+		}
+		return r.halveFollower(r.cluster.Nodes[(leader.Index+1)%3])
+	})
+	return r.finish(l, keys, err)
+}
+
+func (r *Run) tearLeader(n *cluster.Node) error {
+	if err := r.kill(n); err != nil {
+		return err
+	}
+	if _, err := r.leader(n); err != nil {
+		return err
+	}
+	r.note("tear the last write of %s's log", n.Name)
+	if err := n.TearMeta(); err != nil {
+		return err
+	}
+	return r.restart(n)
+}
+
+func (r *Run) halveFollower(n *cluster.Node) error {
+	r.note("kill %s, a follower, and lose half of its log", n.Name)
+	r.down(n.Index)
+	if err := errors.Join(n.Kill(), n.Truncate(), n.Start()); err != nil {
+		return err
+	}
+	if !n.Exited(failover) {
+		r.note("%s runs with half a log", n.Name)
+		if err := r.cluster.AwaitSettled(recovery); err != nil {
+			return err
+		}
+		r.up(n.Index)
+		return nil
+	}
+	r.note("%s ended; wipe its data", n.Name)
+	if err := n.Wipe(); err != nil {
+		return err
+	}
+	return r.restart(n)
+}
+
+// fullDisk fills the leader's disk up. A node that cannot write must give up leadership, and not take it again; with
+// space it comes back.
+func fullDisk(r *Run) error {
+	var disks []*cluster.Disk
+	defer func() {
+		for _, d := range disks {
+			d.Close()
+		}
+	}()
+	for _, name := range []string{"disk1", "disk2", "disk3"} {
+		d, err := cluster.NewDisk(filepath.Join(r.Dir, name), 64<<20)
+		if err != nil {
+			return skip("%v", err)
+		}
+		disks = append(disks, d)
+	}
+	if err := r.start(cluster.Config{Data: func(node int) string { return disks[node].Dir }}); err != nil {
+		return err
+	}
+	defer r.cluster.Close() // before the disks
+	keys := limits(r.Rate)
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	err := r.rounds(func() error {
+		n, err := r.leader()
+		if err != nil {
+			return err
+		}
+		return r.fill(n, disks[n.Index])
+	})
+	return r.finish(l, keys, err)
+}
+
+func (r *Run) fill(n *cluster.Node, d *cluster.Disk) error {
+	r.note("the disk of %s, the leader, is full", n.Name)
+	r.down(n.Index)
+	at := r.now()
+	r.harmed(at)
+	if err := d.Fill(); err != nil {
+		return err
+	}
+	// The log's file has room of its own, which must be used up first.
+	next, err := r.cluster.AwaitLeader(recovery, n)
+	if err != nil {
+		return err
+	}
+	r.note("%s leads", next.Name)
+	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
+	again := false
+	for range 50 {
+		if l := r.cluster.Leader(); l == n {
+			again = true
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	r.expect(!again, "full disk", "%s, which cannot write, led again: %v", n.Name, again)
+	if err := d.Free(); err != nil {
+		return err
+	}
+	r.note("there is room again")
+	if n.Exited(time.Second) {
+		return r.restart(n)
+	}
+	err = r.cluster.AwaitSettled(recovery)
+	r.up(n.Index)
+	return err
+}
