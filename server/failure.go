@@ -114,9 +114,9 @@ func moved(cmd *command, args [][]byte, addr string) string {
 // executed it; down is the error otherwise.
 func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.srv.cfg.OnFailure == FailOpen && tx == nil && cmd.opens():
+	case c.srv.cfg.OnFailure != FailClosed && tx == nil && cmd.opens():
 		c.passDegraded(cmd, args)
-	case c.srv.cfg.OnFailure == FailOpen && tx != nil && tx.opens():
+	case c.srv.cfg.OnFailure != FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {
@@ -136,13 +136,13 @@ func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, d
 	}
 }
 
-// opens reports whether on-failure open lets a command pass: those that ask a
-// limit.
+// opens reports whether on-failure open or local answers a command: those that
+// ask a limit.
 func (cmd *command) opens() bool {
 	return cmd.flags&(flagWrite|flagDenyOOM) == flagWrite|flagDenyOOM && cmd.group == "limiter"
 }
 
-// opens reports whether on-failure open answers the transaction: limits, and
+// opens reports whether on-failure open or local answers the transaction: limits, and
 // what this node answers by itself.
 func (tx *transaction) opens() bool {
 	for _, q := range tx.queue {
@@ -153,8 +153,8 @@ func (tx *transaction) opens() bool {
 	return true
 }
 
-// passDegraded lets the handler of a limit's command answer without asking the
-// limit: its arguments are checked, and nothing is charged.
+// passDegraded lets the handler of a limit's command answer without the
+// leader: see askDegraded.
 func (c *conn) passDegraded(cmd *command, args [][]byte) {
 	l := c.lane
 	if l.counted != cmd {

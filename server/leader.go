@@ -36,6 +36,7 @@ const (
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
 	errStalled      = "CLUSTERDOWN the followers are too far behind"
+	errNotShared    = "CLUSTERDOWN no leader answers, and this is not decided without one"
 )
 
 // role returns what this node may do now. It trusts the engine more than the

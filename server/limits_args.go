@@ -29,6 +29,8 @@ func errEngine(err error) error {
 		return errors.New("WRONGTYPE " + err.Error())
 	case errors.Is(err, engine.ErrFull):
 		return errOutOfMemory
+	case errors.Is(err, engine.ErrNotLocal):
+		return errors.New(errNotShared)
 	case errors.Is(err, engine.ErrKeyTooLong):
 		return errors.New("ERR key is longer than 64 KiB")
 	}

@@ -264,10 +264,14 @@ func parseFloat(b []byte) (float64, error) {
 // decide checks one limit and counts the outcome. On an error it has replied,
 // and ok is false.
 func (c *conn) decide(key []byte, l engine.Limit, cost int64) (d engine.Decision, ok bool) {
+	var err error
 	if c.lane.degraded {
-		return degradedDecision(l, cost), true
+		out := c.lane.limit.out[:1]
+		_, err = c.askDegraded([]engine.Segment{{Key: key, Limit: l, Cost: cost}}, &noOptions, out)
+		d = out[0]
+	} else {
+		d, err = c.sess.Decide(c.now(), key, l, cost, &noOptions)
 	}
-	d, err := c.sess.Decide(c.now(), key, l, cost, &noOptions)
 	if err != nil {
 		c.error(errEngine(err).Error())
 		return d, false

@@ -56,9 +56,7 @@ func cmdLimit(c *conn, args [][]byte) {
 	binding := 0
 	degraded := c.lane.degraded
 	if degraded {
-		for i := range n {
-			call.out[i] = degradedDecision(call.segs[i].Limit, call.segs[i].Cost)
-		}
+		binding, err = c.askDegraded(call.segs, &call.opts, call.out[:])
 	} else if n == 1 {
 		seg := &call.segs[0]
 		call.out[0], err = c.sess.Decide(c.now(), seg.Key, seg.Limit, seg.Cost, &call.opts)

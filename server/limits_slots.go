@@ -63,6 +63,9 @@ func cmdAcquire(c *conn, args [][]byte) {
 // counts.
 func (c *conn) acquire(key []byte, a *acquireArgs) (d engine.Decision, lease string, err error) {
 	if c.lane.degraded {
+		if c.srv.local != nil {
+			return d, "", engine.ErrNotLocal
+		}
 		if lease = string(a.id); lease == "" {
 			lease = uncountedLease()
 		}

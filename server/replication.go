@@ -106,4 +106,8 @@ const (
 	// FailOpen lets every call of a limit pass, flagged as degraded; other
 	// commands get the answers of FailClosed.
 	FailOpen
+	// FailLocal decides limits on this node's share of them, flagged as
+	// degraded: see localPolicy. Refunds, leases, counters and everything else
+	// get the answers of FailClosed.
+	FailLocal
 )

@@ -25,8 +25,9 @@ type Server struct {
 	cfg     Config
 	log     *slog.Logger
 	engine  *engine.Engine
-	repl    Replication // nil for a node on its own
-	forward *forwarder  // nil without repl
+	repl    Replication  // nil for a node on its own
+	forward *forwarder   // nil without repl
+	local   *localPolicy // nil unless on-failure is local
 	table   *table
 	workers *workers
 	runID   string
@@ -123,10 +124,16 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.workers = newWorkers(cfg.Workers)
 	if s.repl != nil {
 		s.forward = newForwarder(s)
+		if cfg.OnFailure == FailLocal {
+			s.local = newLocalPolicy(s)
+		}
 	}
 	if err := s.startLoops(); err != nil {
 		s.workers.close()
 		return nil, err
+	}
+	if s.local != nil {
+		s.local.start()
 	}
 	return s, nil
 }
@@ -352,6 +359,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done
 	}
 	s.workers.close()
+	if s.local != nil {
+		s.local.wg.Wait()
+	}
 	if s.forward != nil {
 		s.forward.close()
 	}

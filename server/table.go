@@ -61,6 +61,7 @@ func commandLists() [][]command {
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),
+		localCommands(),
 	}
 }
 

@@ -39,8 +39,11 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		if c.Redirect == config.RedirectMoved {
 			sc.Redirect = server.RedirectMoved
 		}
-		if c.FailOpen() {
+		switch c.FailurePolicy() {
+		case config.FailureOpen:
 			sc.OnFailure = server.FailOpen
+		case config.FailureLocal:
+			sc.OnFailure = server.FailLocal
 		}
 	}
 	return sc

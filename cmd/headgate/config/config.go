@@ -97,6 +97,7 @@ const (
 const (
 	FailureDefault = "default"
 	FailureOpen    = "open"
+	FailureLocal   = "local"
 	FailureClosed  = "closed"
 )
 
@@ -144,9 +145,16 @@ func (c *Config) Node() string {
 	return c.NodeID
 }
 
-// FailOpen reports whether calls of limits pass while no leader answers.
-func (c *Config) FailOpen() bool {
-	return c.OnFailure == FailureOpen || c.OnFailure == FailureDefault && c.Durability == DurabilityAsync
+// FailurePolicy is what answers while no leader does: the default follows from
+// durability.
+func (c *Config) FailurePolicy() string {
+	switch {
+	case c.OnFailure != FailureDefault:
+		return c.OnFailure
+	case c.Durability == DurabilityAsync:
+		return FailureLocal
+	}
+	return FailureClosed
 }
 
 // PlainListen is the address for the Redis protocol without TLS, or "". With a

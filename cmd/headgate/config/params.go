@@ -248,9 +248,9 @@ var Params = []Param{
 	},
 	{
 		Name: "on-failure", Section: cluster, Default: FailureDefault,
-		Doc: "Without a leader, calls of limits pass, flagged (open), or are refused (closed). The default is open with durability async, closed with sync.",
+		Doc: "Without a leader, calls of limits pass, flagged (open), are refused (closed), or are decided on this node's share of each limit, flagged (local). The default is local with durability async, closed with sync.",
 		Value: func(c *Config) Value {
-			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed}}
+			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed, FailureLocal}}
 		},
 	},
 	{

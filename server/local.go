@@ -1,0 +1,301 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+// # on-failure local
+//
+// While no leader answers, a voter decides limits on its own share of them
+// (engine.Local), flagged as degraded. A gap begins with the first such
+// decision and is over when a leader has been charged everything that was
+// admitted and nobody has asked for localQuiet. Charges travel in numbered
+// batches over a stream to the leader, as RL.CHARGE; a batch whose answer does
+// not come is sent again under its number, which the leader charges once.
+
+const (
+	// localHeal is the pause between two looks for something to charge.
+	localHeal = 100 * time.Millisecond
+	// localQuiet is how long after the last local decision shares are taken
+	// anew.
+	localQuiet = time.Second
+	// chargeBatch bounds the keys of one batch.
+	chargeBatch = 256
+	// chargeTimeout bounds one attempt to charge a batch.
+	chargeTimeout = 2 * time.Second
+)
+
+// localPolicy decides while no leader does, and settles afterwards.
+type localPolicy struct {
+	srv       *Server
+	decisions *engine.Local
+	wg        sync.WaitGroup
+
+	// mu guards the fields below.
+	mu   sync.Mutex
+	gap  bool
+	last time.Time // of the last local decision
+
+	// The healer's own.
+	session *engine.Session
+	pending []engine.Charge
+	number  int64
+}
+
+func newLocalPolicy(s *Server) *localPolicy {
+	return &localPolicy{srv: s, decisions: engine.NewLocal(s.engine), session: s.engine.NewSession()}
+}
+
+// decide answers a limit, or a chain, on this node's share.
+func (p *localPolicy) decide(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+	if err := p.enter(); err != nil {
+		return 0, err
+	}
+	return p.decisions.Decide(now, segs, o, out)
+}
+
+// enter begins a gap unless there is one. Only a voter that has replayed its
+// log has a share.
+func (p *localPolicy) enter() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
+	if p.gap {
+		return nil
+	}
+	if p.srv.repl.Role() == Starting {
+		return engine.ErrNotLocal
+	}
+	top := p.srv.repl.Topology()
+	var voters []string
+	for _, n := range top.Nodes {
+		if n.Voter {
+			voters = append(voters, n.ID)
+		}
+	}
+	slices.Sort(voters)
+	rank, voter := slices.BinarySearch(voters, top.Self)
+	if !voter {
+		return engine.ErrNotLocal
+	}
+	p.decisions.Begin(len(voters), rank)
+	p.gap = true
+	p.srv.log.Warn("no leader answers: deciding on this node's share", "share", fmt.Sprintf("1/%d", len(voters)))
+	return nil
+}
+
+// leave ends a gap that has been quiet.
+func (p *localPolicy) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gap && time.Since(p.last) > localQuiet {
+		p.gap = false
+		p.srv.log.Info("a leader decides again, and has been charged what was admitted meanwhile", "admitted", p.decisions.Admitted())
+	}
+}
+
+// start runs the healer until the server ends.
+func (p *localPolicy) start() {
+	p.wg.Go(func() {
+		defer p.session.Close()
+		tick := time.NewTicker(localHeal)
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.srv.end:
+				return
+			case <-tick.C:
+				p.heal()
+			}
+		}
+	})
+}
+
+// heal charges what there is to charge, if there is a leader.
+func (p *localPolicy) heal() {
+	for {
+		role := p.srv.role()
+		if !role.decides() && role != Following {
+			return
+		}
+		if p.pending == nil {
+			p.pending = p.decisions.Take(chargeBatch)
+			if len(p.pending) == 0 {
+				p.pending = nil
+				p.leave()
+				return
+			}
+			// The cluster's clock never goes back, not even over a restart.
+			p.number = max(p.number+1, p.srv.engine.Now())
+		}
+		if err := p.charge(role); err != nil {
+			p.srv.log.Debug("charge what was admitted without a leader", "error", err)
+			return
+		}
+		p.pending = nil
+	}
+}
+
+// charge charges the pending batch at the leader, and returns nil only when
+// that is committed.
+func (p *localPolicy) charge(role Role) error {
+	ctx, cancel := context.WithTimeout(context.Background(), chargeTimeout)
+	defer cancel()
+	if !role.decides() {
+		return p.chargeAt(ctx)
+	}
+	s := p.srv
+	if err := s.engineCharge(p.session, s.repl.Topology().Self, p.number, p.pending); err != nil {
+		return err
+	}
+	ticket := s.repl.Ticket()
+	if s.engine.Sealed() {
+		return engine.ErrSealed
+	}
+	s.repl.Await()
+	return s.awaitRelease(ctx, ticket)
+}
+
+// engineCharge charges a batch in this node's engine.
+func (s *Server) engineCharge(sess *engine.Session, node string, number int64, charges []engine.Charge) error {
+	return sess.ChargeOnce(s.engine.Now(), node, number, charges)
+}
+
+// awaitRelease waits for a ticket of the server's own.
+func (s *Server) awaitRelease(ctx context.Context, ticket uint64) error {
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		if complete, err := s.released.Load().outcome(ticket, ticket); complete {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll.C:
+		}
+	}
+}
+
+// chargeAt sends the pending batch to the leader.
+func (p *localPolicy) chargeAt(ctx context.Context) error {
+	nc, err := p.srv.repl.DialLeader(ctx)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = nc.SetDeadline(deadline)
+	}
+	if _, err := nc.Write(resp.AppendCommand(nil, chargeCommand(p.srv.repl.Topology().Self, p.number, p.pending))); err != nil {
+		return err
+	}
+	reply, err := resp.AppendReply(nil, bufio.NewReader(nc), 4<<10)
+	if err != nil {
+		return err
+	}
+	if string(reply) != "+OK\r\n" {
+		return fmt.Errorf("leader answered %q", reply)
+	}
+	return nil
+}
+
+// chargeFields is how many arguments of RL.CHARGE describe one charge: key,
+// algorithm, rounding, align, limit, period in ns, burst, units.
+const chargeFields = 8
+
+// chargeCommand is RL.CHARGE node number charge [charge ...].
+func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte {
+	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(nil, number, 10)}
+	for _, c := range charges {
+		args = append(args, c.Key)
+		for _, n := range [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align),
+			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units} {
+			args = append(args, strconv.AppendInt(nil, n, 10))
+		}
+	}
+	return args
+}
+
+// parseCharges reads the charges of RL.CHARGE.
+func parseCharges(args [][]byte) ([]engine.Charge, error) {
+	if len(args)%chargeFields != 0 {
+		return nil, errors.New(errSyntax)
+	}
+	var charges []engine.Charge
+	for ; len(args) > 0; args = args[chargeFields:] {
+		var n [chargeFields - 1]int64
+		for i := range n {
+			var ok bool
+			if n[i], ok = resp.ParseInt(args[1+i]); !ok || n[i] < 0 || i < 3 && n[i] > 255 {
+				return nil, errors.New(errNotAnInt)
+			}
+		}
+		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2]),
+			Limit: n[3], Period: n[4], Burst: n[5]}
+		if err := l.Validate(); err != nil {
+			return nil, errEngine(err)
+		}
+		charges = append(charges, engine.Charge{Key: args[0], Limit: l, Units: n[6]})
+	}
+	return charges, nil
+}
+
+// localCommands are what nodes tell each other after a time without leader.
+func localCommands() []command {
+	return []command{{
+		name: "rl.charge", arity: -11, flags: flagWrite | flagAdmin | flagLeader | flagNoMulti | flagSkipMonitor, categories: catLimiter,
+		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of charges",
+		summary: "Between nodes: charges once what a node admitted while it had no leader.",
+		syntax:  "node number key algorithm rounding align limit period burst units [charge ...]",
+		handler: cmdCharge,
+	}}
+}
+
+// cmdCharge answers when the charges are committed, whatever the durability:
+// the node that sent them then forgets them.
+func cmdCharge(c *conn, args [][]byte) {
+	if !c.relayed {
+		c.error("NOPERM RL.CHARGE is for the nodes of a cluster")
+		return
+	}
+	number, err := parseInteger(args[2])
+	if err != nil {
+		c.error(err.Error())
+		return
+	}
+	charges, err := parseCharges(args[3:])
+	if err == nil {
+		if err = c.srv.engineCharge(c.sess, string(args[1]), number, charges); err != nil {
+			err = errEngine(err)
+		}
+	}
+	if err != nil {
+		c.error(err.Error())
+		return
+	}
+	c.w.OK()
+	c.commit()
+}
+
+// askDegraded answers a limit or a chain without its leader: as the policy
+// says, on this node's share or as if every limit were full.
+func (c *conn) askDegraded(segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+	if c.srv.local != nil {
+		return c.srv.local.decide(c.now(), segs, o, out)
+	}
+	for i := range segs {
+		out[i] = degradedDecision(segs[i].Limit, segs[i].Cost)
+	}
+	return 0, nil
+}
