@@ -35,6 +35,9 @@ type Config struct {
 
 	// Data returns the data directory of a node, if it is not to be one below Dir.
 	Data func(node int) string
+
+	// Clocks are the wall clocks of the nodes, if Bin is from BuildSkewed.
+	Clocks []*Clock
 }
 
 // Cluster is a running cluster.
@@ -52,6 +55,7 @@ type Node struct {
 	Index int
 	Data  string // directory
 	Peer  string // address of its peer port, not proxied
+	http  string
 	front *front
 }
 
@@ -94,23 +98,24 @@ func (c *Cluster) Add() (*Node, error) {
 
 // reserve gives a further node its addresses, and links to and from the others.
 func (c *Cluster) reserve() error {
-	i, h := len(c.Nodes), host()
+	i := len(c.Nodes)
 	n := &Node{Index: i, Process: &Process{Name: "n" + strconv.Itoa(i+1), bin: c.cfg.Bin}}
 	n.log = filepath.Join(c.cfg.Dir, n.Name+".log")
 	n.Data = filepath.Join(c.cfg.Dir, n.Name)
 	if c.cfg.Data != nil {
 		n.Data = c.cfg.Data(i)
 	}
+	if i < len(c.cfg.Clocks) {
+		n.env = []string{skewFile + "=" + c.cfg.Clocks[i].path}
+	}
 	if err := os.MkdirAll(n.Data, 0o755); err != nil {
 		return err
 	}
-	var err error
-	if n.Addr, err = port(h); err != nil {
+	addrs, err := ports(host(), 3)
+	if err != nil {
 		return err
 	}
-	if n.Peer, err = port(h); err != nil {
-		return err
-	}
+	n.Addr, n.Peer, n.http = addrs[0], addrs[1], addrs[2]
 	if n.front, err = newFront(n); err != nil {
 		return err
 	}
@@ -125,9 +130,8 @@ func (c *Cluster) reserve() error {
 
 // arguments sets the command line of a node; expect is 0 for one that joins later.
 func (c *Cluster) arguments(n *Node, expect int) {
-	h, _, _ := strings.Cut(n.Addr, ":")
 	n.args = []string{
-		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", h + ":0",
+		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", n.http,
 		"--peer-listen", n.Peer, "--peer-advertise", n.front.Addr(), "--join", c.join, "--log-format", "json",
 	}
 	if expect > 0 {
@@ -305,3 +309,8 @@ func (c *Cluster) Heal() {
 
 // Snapshot has a node write a snapshot.
 func (c *Cluster) Snapshot(ctx context.Context, n *Node) error { return c.client.Snapshot(ctx, n.Peer) }
+
+// Transfer hands leadership to a node.
+func (c *Cluster) Transfer(ctx context.Context, to *Node) error {
+	return c.client.Transfer(ctx, to.Peer, to.Name)
+}

@@ -16,11 +16,16 @@ func host() string {
 	return fmt.Sprintf("127.%d.%d.%d", 64+n>>16%128, n>>8%256, 1+n%254)
 }
 
-// port returns an address with a free port on a host.
-func port(host string) (string, error) {
-	ln, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		return "", err
+// ports returns n different addresses with free ports on a host.
+func ports(host string, n int) ([]string, error) {
+	var addrs []string
+	for range n {
+		ln, err := net.Listen("tcp", host+":0")
+		if err != nil {
+			return nil, err
+		}
+		defer ln.Close() // together, so that no port comes twice
+		addrs = append(addrs, ln.Addr().String())
 	}
-	return ln.Addr().String(), ln.Close()
+	return addrs, nil
 }

@@ -29,7 +29,8 @@ type Process struct {
 
 	bin  string
 	args []string
-	log  string // file that its log is appended to
+	env  []string // beyond that of the runner
+	log  string   // file that its log is appended to
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -52,7 +53,7 @@ func (p *Process) Start() error {
 	defer log.Close()
 	cmd := exec.Command(p.bin, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = cleanEnv()
+	cmd.Env = append(cleanEnv(), p.env...)
 	// The servers must not outlive a runner that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

@@ -13,19 +13,14 @@ type Switchover struct{ Servers []*Process }
 func NewSwitchover(bin, dir string, n int) (*Switchover, error) {
 	s := &Switchover{}
 	for i := range n {
-		h := host()
-		addr, err := port(h)
-		if err != nil {
-			return nil, err
-		}
-		web, err := port(h)
+		addrs, err := ports(host(), 2)
 		if err != nil {
 			return nil, err
 		}
 		name := fmt.Sprintf("n%d", i+1)
 		p := &Process{
-			Name: name, Addr: addr, bin: bin, log: filepath.Join(dir, name+".log"),
-			args: []string{"serve", "--listen", addr, "--http-listen", web},
+			Name: name, Addr: addrs[0], bin: bin, log: filepath.Join(dir, name+".log"),
+			args: []string{"serve", "--listen", addrs[0], "--http-listen", addrs[1]},
 		}
 		s.Servers = append(s.Servers, p)
 		if err := p.Start(); err != nil {

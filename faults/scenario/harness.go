@@ -20,7 +20,10 @@ const (
 
 // start starts a cluster of three nodes; args come last, and may override.
 func (r *Run) start(cfg cluster.Config, args ...string) error {
-	cfg.Bin, cfg.Dir, cfg.Nodes = r.Bin, r.Dir, 3
+	cfg.Dir, cfg.Nodes = r.Dir, 3
+	if cfg.Bin == "" {
+		cfg.Bin = r.Bin
+	}
 	cfg.Args = append([]string{"--durability", r.Mode, "--max-unacked", maxUnacked.String(), "--on-failure", "closed"}, args...)
 	c, err := cluster.New(cfg)
 	r.cluster = c

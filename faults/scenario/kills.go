@@ -18,8 +18,13 @@ func leaderKills(r *Run) error { return r.killLeaders(limits(r.Rate), chargeAndP
 // leaderKillsFree does the same to keys that are refunded, reset, and limited anew.
 func leaderKillsFree(r *Run) error { return r.killLeaders(free(r.Rate), everything) }
 
-func (r *Run) killLeaders(keys *load.Keyspace, plan func(*load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call) error {
-	if err := r.start(cluster.Config{}); err != nil {
+// asyncAsSync does it to a cluster that is less durable than it is judged to be.
+func asyncAsSync(r *Run) error {
+	return r.killLeaders(limits(r.Rate), chargeAndPeek, "--durability", Async)
+}
+
+func (r *Run) killLeaders(keys *load.Keyspace, plan func(*load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call, args ...string) error {
+	if err := r.start(cluster.Config{}, args...); err != nil {
 		return err
 	}
 	l := r.offer(keys, 3, r.dial, plan(keys))

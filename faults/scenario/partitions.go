@@ -139,7 +139,9 @@ func (r *Run) pauseLeader(d time.Duration) error {
 		return e
 	}
 	r.note("%s goes on", n.Name)
-	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
+	on := r.now()
+	r.lose(at-int64(maxUnacked), at)
+	r.lose(on, on+int64(maxUnacked))
 	if err != nil {
 		return err
 	}
