@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// threeVoters is a topology in which this node is n2.
+var threeVoters = Topology{Self: "n2", Nodes: []TopologyNode{
+	{ID: "n3", Voter: true}, {ID: "n1", Voter: true}, {ID: "n2", Voter: true}, {ID: "spare"},
+}}
+
+func TestLocalDecidesOnAShare(t *testing.T) {
+	f := newFakeCluster(Orphaned)
+	f.topology = threeVoters
+	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	for range 3 {
+		m.feed("RL.LIMIT k 9 1h\r\n")
+		require.Contains(t, m.take(), "*6\r\n:1\r\n:3\r\n")
+	}
+	m.feed("RL.LIMIT k 9 1h\r\n")
+	require.Contains(t, m.take(), "*6\r\n:0\r\n:3\r\n")
+	m.feed("CL.THROTTLE cell 8 9 3600\r\n")
+	require.Contains(t, m.take(), "*5\r\n:0\r\n:3\r\n:2\r\n")
+	m.feed("HELLO 3\r\n")
+	m.take()
+	m.feed("RL.LIMIT k 9 1h PEEK\r\n")
+	require.Contains(t, m.take(), "$8\r\ndegraded\r\n#t\r\n")
+}
+
+func TestLocalLeavesTheRestToTheLeader(t *testing.T) {
+	f := newFakeCluster(Orphaned)
+	f.topology = threeVoters
+	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	for _, command := range []string{"RL.LIMIT k 9 1h COST -1", "RL.LIMIT k 9 1h FORCE", "RL.ACQUIRE k 2 10", "INCREX c", "DEL k", "RL.RESET k"} {
+		m.feed(command + "\r\n")
+		require.Regexp(t, "^-CLUSTERDOWN ", m.take(), command)
+	}
+}
+
+func TestOnlyAVoterThatHasReplayedItsLogDecidesLocally(t *testing.T) {
+	f := newFakeCluster(Orphaned)
+	f.topology = threeVoters
+	f.topology.Self = "spare"
+	s, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	m.feed("RL.LIMIT k 9 1h\r\n")
+	require.Regexp(t, "^-CLUSTERDOWN ", m.take())
+	f.set(func(f *fakeCluster) { f.topology.Self = "n1"; f.role = Starting })
+	require.ErrorIs(t, s.local.enter(), engine.ErrNotLocal)
+	f.become(Orphaned)
+	require.NoError(t, s.local.enter())
+}
+
+// What was admitted without a leader is charged at the next one, once, though
+// the first answers are lost.
+func TestTheLeaderIsChargedOnce(t *testing.T) {
+	leading := newFakeCluster(Leading)
+	leader, _ := replicatedMachine(t, leading, Config{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = leader.ServeForwarded(ln) }()
+
+	f := newFakeCluster(Orphaned)
+	f.topology = threeVoters
+	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	m.feed("RL.LIMIT k 9 1h\r\nRL.LIMIT k 9 1h COST 2\r\n")
+	require.Contains(t, m.take(), ":1\r\n:3\r\n:0\r\n")
+	f.set(func(f *fakeCluster) { f.role, f.dial = Following, flakyDial(ln.Addr().String()) })
+
+	sess := leader.engine.NewSession()
+	defer sess.Close()
+	used := func() int64 {
+		// Its commits are this test's to make.
+		leader.Release(leading.ticket.Add(1)-1, nil)
+		x, _ := sess.Explain(leader.engine.Now(), []byte("k"))
+		return x.Used
+	}
+	require.Eventually(t, func() bool { return used() > 0 }, 10*time.Second, 10*time.Millisecond)
+	time.Sleep(5 * localHeal)
+	require.Equal(t, int64(3), used())
+}
+
+func TestChargesComeFromNodesOnly(t *testing.T) {
+	_, m := replicatedMachine(t, newFakeCluster(Leading), Config{})
+	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
+	require.Regexp(t, "^-NOPERM ", m.take())
+}
+
+func TestChargeCommandReadsBack(t *testing.T) {
+	charges := []engine.Charge{
+		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
+		{Key: []byte(""), Limit: engine.Limit{Algorithm: engine.Fixed, Align: engine.First, Limit: 5, Period: 1e9}, Units: 9},
+	}
+	got, err := parseCharges(chargeCommand("n1", 4, charges)[3:])
+	require.NoError(t, err)
+	require.Equal(t, charges, got)
+	_, err = parseCharges([][]byte{[]byte("k"), []byte("99"), nil, nil, nil, nil, nil, nil})
+	require.Error(t, err)
+}
+
+// flakyDial connects to a leader; the first two connections end before an
+// answer has come back.
+func flakyDial(addr string) func(context.Context) (net.Conn, error) {
+	var dials atomic.Int64
+	return func(ctx context.Context) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil || dials.Add(1) > 2 {
+			return nc, err
+		}
+		return &deafConn{nc}, nil
+	}
+}
+
+// deafConn sends, and hears nothing.
+type deafConn struct{ net.Conn }
+
+func (c *deafConn) Read([]byte) (int, error) {
+	time.Sleep(20 * time.Millisecond)
+	return 0, io.EOF
+}
