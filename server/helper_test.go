@@ -157,6 +157,8 @@ func (c *client) reply() any {
 		return int64(size())
 	case '_':
 		return nil
+	case '#':
+		return text == "t"
 	case '$', '=':
 		n := size()
 		if n < 0 {

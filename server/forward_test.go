@@ -1,0 +1,466 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// node is a server of a fake cluster.
+type node struct {
+	*Server
+	*fakeCluster
+	addr    string // for clients
+	forward string // for other nodes
+}
+
+func startNode(t testing.TB, role Role, cfg Config) *node {
+	n := &node{fakeCluster: newFakeCluster(role)}
+	cfg.Replication = n.fakeCluster
+	n.Server = newTestServer(t, cfg, func() uint64 { return n.ticket.Load() })
+	n.addr = serveOn(t, n.Server)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go n.ServeForwarded(ln)
+	n.forward = ln.Addr().String()
+	return n
+}
+
+// follow makes n find its leader at addr.
+func (n *node) follow(addr string) {
+	n.set(func(f *fakeCluster) {
+		f.role = Following
+		f.dial = func(ctx context.Context) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", addr)
+		}
+	})
+}
+
+// pairOfNodes returns a leader and a node that follows it.
+func pairOfNodes(t testing.TB, leaderCfg, followerCfg Config) (leader, follower *node) {
+	leader = startNode(t, Leading, leaderCfg)
+	follower = startNode(t, Following, followerCfg)
+	follower.follow(leader.forward)
+	return leader, follower
+}
+
+// patient lets no test fail for a busy machine.
+var patient = Config{ForwardTimeout: patience}
+
+func TestForwardedRepliesKeepTheOrderOfCommands(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	c := dial(t, follower.addr)
+	var in, want strings.Builder
+	for i := range 300 {
+		switch i % 5 {
+		case 0:
+			fmt.Fprintf(&in, "ECHO %d\r\n", i)
+			want.WriteString(bulk(fmt.Sprint(i)))
+		case 1:
+			fmt.Fprintf(&in, "nonsense\r\n")
+			want.WriteString("-ERR unknown command 'nonsense', with args beginning with: \r\n")
+		case 2:
+			fmt.Fprintf(&in, "TTL\r\n")
+			want.WriteString("-ERR wrong number of arguments for 'ttl' command\r\n")
+		default:
+			fmt.Fprintf(&in, "INCREX k BYINT %d\r\n", 1)
+			n := i/5*2 + i%5 - 2
+			fmt.Fprintf(&want, "*2\r\n:%d\r\n:1\r\n", n)
+		}
+	}
+	c.send(in.String())
+	c.expect(want.String())
+	require.Equal(t, 1, leader.engine.Len())
+	require.Zero(t, follower.engine.Len())
+	require.EqualValues(t, 120, follower.Stats().Forwarded)
+}
+
+func TestForwardedPipelineIsOneFrame(t *testing.T) {
+	_, follower := pairOfNodes(t, Config{}, patient)
+	m := newMachine(follower.Server)
+	m.feed(strings.Repeat("INCREX k\r\n", 100))
+	require.Len(t, m.frame.items, 100)
+	require.Equal(t, stallLeader, m.stall)
+	m.feed("PING\r\n")
+	eventually(t, "the replies come", func() bool { m.lane.runPosts(); return m.stall == 0 })
+	require.True(t, strings.HasSuffix(m.take(), "*2\r\n:100\r\n:1\r\n+PONG\r\n"))
+	require.Nil(t, m.in)
+}
+
+func TestForwardedTransaction(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	c := dial(t, follower.addr)
+	c.send("INCREX a\r\nMULTI\r\nINCREX a\r\nPING\r\nINCREX b\r\nEXEC\r\nINCREX b\r\n")
+	c.expect("*2\r\n:1\r\n:1\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n" +
+		"*3\r\n*2\r\n:2\r\n:1\r\n+PONG\r\n*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n")
+	c.do("MULTI", "+OK\r\n")
+	c.do("PING", "+QUEUED\r\n")
+	c.do("EXEC", "*1\r\n+PONG\r\n")
+	c.do("MULTI", "+OK\r\n")
+	c.do("TTL", "-ERR wrong number of arguments for 'ttl' command\r\n")
+	c.do("TTL a", "+QUEUED\r\n")
+	c.do("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n")
+	c.do("MULTI", "+OK\r\n")
+	c.do("HELLO 3", "+QUEUED\r\n")
+	c.do("TTL a", "+QUEUED\r\n")
+	require.ErrorContains(t, c.call("EXEC").(error), "EXECABORT")
+	c.do("INCREX a", "*2\r\n:3\r\n:1\r\n")
+	require.ErrorContains(t, c.call("WATCH a").(error), "WATCH")
+	require.Equal(t, 2, leader.engine.Len())
+}
+
+func TestForwardedInBothProtocols(t *testing.T) {
+	_, follower := pairOfNodes(t, Config{}, patient)
+	two, three := dial(t, follower.addr), dial(t, follower.addr)
+	three.call("HELLO 3")
+	for i := range 20 {
+		limit := fmt.Sprintf("RL.LIMIT k 1000 3600 COST %d ALGORITHM fixed", i%2)
+		two.send(limit + "\r\n")
+		two.expect("*6\r\n:1\r\n")
+		for range 5 {
+			two.reply()
+		}
+		three.send(limit + "\r\n")
+		three.expect("%6\r\n$7\r\nallowed\r\n:1\r\n")
+		for range 10 {
+			three.reply()
+		}
+		three.send("RL.EXPLAIN missing\r\n")
+		three.expect("_\r\n")
+	}
+}
+
+func TestClientReplyWithForwarding(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	c := dial(t, follower.addr)
+	c.send("INCREX a\r\nCLIENT REPLY SKIP\r\nINCREX a\r\nINCREX a\r\nCLIENT REPLY OFF\r\nINCREX a\r\nINCREX a\r\nCLIENT REPLY ON\r\nINCREX a\r\n")
+	c.expect("*2\r\n:1\r\n:1\r\n*2\r\n:3\r\n:1\r\n+OK\r\n*2\r\n:6\r\n:1\r\n")
+	require.Equal(t, 1, leader.engine.Len())
+}
+
+func TestForwardedErrorsAndProtocolErrors(t *testing.T) {
+	_, follower := pairOfNodes(t, Config{}, patient)
+	c := dial(t, follower.addr)
+	c.send("INCREX a\r\nRL.LIMIT a 10 60\r\n*1\r\n$x\r\n")
+	c.expect("*2\r\n:1\r\n:1\r\n-WRONGTYPE Operation against a key holding the wrong kind of value\r\n-ERR Protocol error: invalid bulk length\r\n")
+	c.expectClosed()
+}
+
+func TestQuitWaitsForForwardedReplies(t *testing.T) {
+	_, follower := pairOfNodes(t, Config{}, patient)
+	c := dial(t, follower.addr)
+	c.send("INCREX a\r\nQUIT\r\n")
+	c.expect("*2\r\n:1\r\n:1\r\n+OK\r\n")
+	c.expectClosed()
+	c = dial(t, follower.addr)
+	c.send("INCREX a\r\n")
+	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
+	c.expect("*2\r\n:2\r\n:1\r\n")
+	c.expectClosed()
+}
+
+func TestForwardedRepliesHeldOnTheLeader(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	leader.set(func(f *fakeCluster) { f.durable = true })
+	c := dial(t, follower.addr)
+	c.send("INCREX a\r\n")
+	eventually(t, "the leader holds the reply", func() bool { return leader.Server.Stats().Held == 1 })
+	leader.Release(1, nil)
+	c.expect("*2\r\n:1\r\n:1\r\n")
+}
+
+func TestStreamsNeedNoPassword(t *testing.T) {
+	_, follower := pairOfNodes(t, Config{RequirePass: "secret", MaxClients: 1}, Config{RequirePass: "secret", ForwardTimeout: patience})
+	c := dial(t, follower.addr)
+	c.do("INCREX a", "-NOAUTH Authentication required.\r\n")
+	c.do("AUTH secret", "+OK\r\n")
+	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
+}
+
+// A command that its new leader refuses was not executed, and is sent again.
+func TestRefusedFramesAreSentAgain(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	leader.become(Following)
+	c := dial(t, follower.addr)
+	c.send("INCREX a\r\nINCREX a\r\n")
+	eventually(t, "it is tried", func() bool { return follower.dials.Load() > 3 })
+	leader.become(Leading)
+	c.expect("*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n")
+}
+
+func TestFramesFollowTheLeader(t *testing.T) {
+	first, follower := pairOfNodes(t, Config{}, patient)
+	second := startNode(t, Leading, Config{})
+	c := dial(t, follower.addr)
+	c.do("INCREX a BYINT 5", "*2\r\n:5\r\n:5\r\n")
+	follower.follow(second.forward)
+	follower.LeaderChanged(TopologyNode{}, TopologyNode{})
+	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
+	require.Equal(t, 1, first.engine.Len())
+}
+
+// What was not sent is executed here once this node leads.
+func TestFramesOfANewLeader(t *testing.T) {
+	n := startNode(t, Handover, patient)
+	c := dial(t, n.addr)
+	c.send("INCREX a\r\nINCREX a\r\nPING\r\nMULTI\r\nINCREX a\r\nEXEC\r\nINCR")
+	eventually(t, "commands wait", func() bool { return len(n.connections()) == 1 && n.dials.Load() > 0 })
+	n.become(Leading)
+	c.expect("*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:3\r\n:1\r\n")
+	c.send("EX a\r\n")
+	c.expect("*2\r\n:4\r\n:1\r\n")
+}
+
+func TestTransactionsOfANewLeader(t *testing.T) {
+	n := startNode(t, Handover, patient)
+	c := dial(t, n.addr)
+	c.do("MULTI", "+OK\r\n")
+	c.do("INCREX a", "+QUEUED\r\n")
+	c.send("EXEC\r\nCLIENT REPLY SKIP\r\nINCREX a\r\nINCREX a\r\n")
+	eventually(t, "it waits", func() bool { return n.dials.Load() > 0 })
+	n.become(Leading)
+	c.expect("*1\r\n*2\r\n:1\r\n:1\r\n*2\r\n:3\r\n:1\r\n")
+}
+
+func TestUnwrittenIsRefusedAndUnansweredUncertain(t *testing.T) {
+	n := startNode(t, Following, Config{ForwardTimeout: 50 * time.Millisecond})
+	c := dial(t, n.addr)
+	start := time.Now()
+	c.do("INCREX a", "-"+errLeaderSilent+"\r\n")
+	require.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond, "a new leader may turn up")
+	n.become(Orphaned)
+	c.do("INCREX a", "-"+errNoLeader+"\r\n")
+	require.EqualValues(t, 2, n.Stats().Undecided)
+
+	// A leader that greets, answers one command, and then is silent.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.ReadFull(nc, make([]byte, len(hello(false))))
+				_, _ = io.WriteString(nc, "+hello\r\n")
+				_, _ = io.ReadFull(nc, make([]byte, 10))
+				_, _ = io.WriteString(nc, ":7\r\n")
+				_, _ = io.Copy(io.Discard, nc)
+			}()
+		}
+	}()
+	n.follow(ln.Addr().String())
+	c.send("INCREX a\r\nINCREX a\r\nTTL a\r\nPING\r\n")
+	c.expect(":7\r\n" + uncertain + uncertain + "+PONG\r\n")
+	require.EqualValues(t, 2, n.Stats().Uncertain)
+}
+
+// An idle stream whose other end has gone is noticed, since a frame written to
+// it would be uncertain for nothing.
+func TestIdleStreamsThatEndedAreNotUsed(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	c := dial(t, follower.addr)
+	for i := range 20 {
+		c.do("INCREX a", fmt.Sprintf("*2\r\n:%d\r\n:1\r\n", i+1))
+		leader.eachStream((*stream).abort)
+		eventually(t, "the streams are gone", func() bool {
+			leader.endMu.Lock()
+			defer leader.endMu.Unlock()
+			return len(leader.streams) == 0
+		})
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestForwardingIsBounded(t *testing.T) {
+	n := startNode(t, Handover, Config{ForwardTimeout: patience, HandoverHold: patience})
+	c := &conn{srv: n.Server}
+	accepted := 0
+	for range 2*forwardQueue + forwardStreams {
+		f := &frame{c: c, started: time.Now(), items: make([]item, 1)}
+		c.lane = &lane{closed: true}
+		if n.Server.forward.submit(f) {
+			accepted++
+		}
+	}
+	require.GreaterOrEqual(t, accepted, forwardQueue)
+	require.LessOrEqual(t, accepted, forwardQueue+forwardStreams)
+	client := dial(t, n.addr)
+	client.do("TTL a", "-BUSY too many commands wait for the leader, try again later\r\n")
+	client.do("PING", "+PONG\r\n")
+}
+
+func TestFailOpen(t *testing.T) {
+	n := startNode(t, Orphaned, Config{OnFailure: FailOpen})
+	c := dial(t, n.addr)
+	c.do("CL.THROTTLE k 15 30 60 4", "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n")
+	c.do("THROTTLE k 15 30 60", "*5\r\n:1\r\n:15\r\n:15\r\n:0\r\n:0\r\n")
+	c.do("RL.LIMIT k 10 60 COST 3", "*6\r\n:1\r\n:10\r\n:10\r\n:0\r\n:0\r\n:0\r\n")
+	c.do("RL.LIMIT k 10 60 ATMOST COST 3", "*6\r\n:3\r\n:10\r\n:10\r\n:0\r\n:0\r\n:0\r\n")
+	c.do("RL.LIMIT k ten 60", "-ERR value is not an integer or out of range\r\n")
+	c.do("INCREX k", "-"+errNoLeader+"\r\n")
+	c.do("DEL k", "-"+errNoLeader+"\r\n")
+	c.do("MULTI", "+OK\r\n")
+	c.do("CL.THROTTLE k 15 30 60", "+QUEUED\r\n")
+	c.do("PING", "+QUEUED\r\n")
+	c.do("EXEC", "*2\r\n*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n+PONG\r\n")
+	c.call("HELLO 3")
+	m := c.call("RL.LIMIT k 10 60 AND l 5 60")
+	require.Equal(t, true, pair(t, m, "degraded"))
+	require.Len(t, pair(t, m, "limits"), 2)
+	lease := c.call("RL.ACQUIRE s 3 60")
+	require.Equal(t, true, pair(t, lease, "degraded"))
+	require.Len(t, pair(t, lease, "lease"), 32)
+	require.EqualValues(t, 8, n.Stats().Degraded)
+	require.EqualValues(t, 8, pair(t, c.call("RL.STATS"), "degraded"))
+	require.Contains(t, c.call("INFO stats"), "decisions_degraded:8\r\n")
+
+	n.become(Stalled)
+	require.Equal(t, true, pair(t, c.call("RL.LIMIT k 10 60"), "degraded"))
+	n.become(Leading)
+	require.Len(t, c.call("RL.LIMIT k 10 60"), 12, "no flag when it was asked")
+}
+
+func TestRedirectMoved(t *testing.T) {
+	n := startNode(t, Following, Config{Redirect: RedirectMoved})
+	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
+	c := dial(t, n.addr)
+	const to = " 10.0.0.1:7379\r\n"
+	c.do("RL.LIMIT foo 10 60", "-MOVED 12182"+to)
+	c.do("RL.LIMIT {foo}:a 10 60 AND b 1 1", "-MOVED 12182"+to)
+	c.do("TTL bar", "-MOVED 5061"+to)
+	c.do("MEMORY USAGE bar", "-MOVED 5061"+to)
+	c.do("FLUSHALL", "-READONLY You can't write against a read only replica.\r\n")
+	c.do("DBSIZE", ":0\r\n")
+	c.do("READONLY", "+OK\r\n")
+	c.do("ASKING", "+OK\r\n")
+	c.do("MULTI", "+OK\r\n")
+	c.do("TTL foo", "-MOVED 12182"+to)
+	c.do("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n")
+	require.Contains(t, c.call("INFO"), "redis_mode:cluster\r\n")
+	n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader = false })
+	c.do("TTL foo", "-"+errNoLeader+"\r\n")
+}
+
+func TestWaitAsksTheCluster(t *testing.T) {
+	n := startNode(t, Leading, Config{})
+	n.set(func(f *fakeCluster) {
+		f.replicas = func(ctx context.Context, want int) int {
+			if want > 2 {
+				<-ctx.Done()
+			}
+			return min(want, 2)
+		}
+	})
+	c := dial(t, n.addr)
+	c.do("WAIT 1 0", ":1\r\n")
+	c.do("WAIT 3 10", ":2\r\n")
+	c.send("MULTI\r\nWAIT 3 0\r\nEXEC\r\n")
+	c.expect("+OK\r\n+QUEUED\r\n*1\r\n:2\r\n")
+	c.send("WAIT 3 0\r\nPING\r\n")
+	eventually(t, "it waits", func() bool { return n.Stats().Commands >= 6 })
+	n.Demoted()
+	c.expect(":2\r\n")
+	c.expectClosed()
+
+	follower := startNode(t, Following, patient)
+	follower.follow(n.forward)
+	dial(t, follower.addr).do("WAIT 2 100", ":2\r\n")
+	require.ErrorContains(t, dial(t, n.addr).call("WAITAOF 0 1 0").(error), "WAITAOF")
+	require.Equal(t, engine.Stats{}.Keys, n.engine.Len())
+}
+
+// Many clients, pipelines of both kinds, a leader that comes and goes: every
+// reply has its place, and nothing that was refused was executed.
+func TestForwardingUnderLoad(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, Config{ForwardTimeout: 20 * time.Millisecond})
+	stop := make(chan struct{})
+	flapped := make(chan struct{})
+	go func() {
+		defer close(flapped)
+		for {
+			select {
+			case <-stop:
+				leader.become(Leading)
+				return
+			case <-time.After(10 * time.Millisecond):
+				leader.become(Following)
+				time.Sleep(30 * time.Millisecond)
+				leader.become(Leading)
+			}
+		}
+	}()
+	const clients, rounds, depth = 40, 25, 8
+	type result struct {
+		answered, uncertain int
+		bad                 string
+	}
+	results := make(chan result, clients)
+	for i := range clients {
+		c := dial(t, follower.addr)
+		go func() {
+			var res result
+			defer func() { results <- res }()
+			for r := range rounds {
+				var in strings.Builder
+				for d := range depth {
+					fmt.Fprintf(&in, "INCREX k%d\r\nECHO %d\r\n", i, r*depth+d)
+				}
+				if _, err := io.WriteString(c, in.String()); err != nil {
+					res.bad = err.Error()
+					return
+				}
+				for d := range depth {
+					line, err := c.r.ReadString('\n')
+					switch {
+					case line == "*2\r\n":
+						res.answered++
+						_, _ = c.r.ReadString('\n')
+						_, _ = c.r.ReadString('\n')
+					case line == uncertain:
+						res.uncertain++
+					case !strings.HasPrefix(line, "-CLUSTERDOWN"):
+						res.bad = fmt.Sprint(line, err)
+						return
+					}
+					want := bulk(fmt.Sprint(r*depth + d))
+					got := make([]byte, len(want))
+					if _, err := io.ReadFull(c.r, got); err != nil || string(got) != want {
+						res.bad = fmt.Sprintf("%q for %q: %v", got, want, err)
+						return
+					}
+				}
+			}
+		}()
+	}
+	answered, open := 0, 0
+	for range clients {
+		res := <-results
+		require.Empty(t, res.bad)
+		answered += res.answered
+		open += res.uncertain
+	}
+	close(stop)
+	<-flapped
+	sum := int64(0)
+	c := dial(t, leader.addr)
+	for i := range clients {
+		if reply, ok := c.call(fmt.Sprintf("INCREX k%d BYINT 0", i)).([]any); ok {
+			sum += reply[0].(int64)
+		}
+	}
+	require.GreaterOrEqual(t, sum, int64(answered))
+	require.LessOrEqual(t, sum, int64(answered+open))
+	require.Positive(t, answered)
+}
