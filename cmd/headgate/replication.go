@@ -52,7 +52,6 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 	s := i.node.Status()
 	fields := []server.InfoField{
 		{Name: "headgate_leader_id", Value: s.LeaderID},
-		{Name: "headgate_term", Value: uintText(s.Term)},
 		{Name: "headgate_commit_index", Value: uintText(s.CommitIndex)},
 		{Name: "headgate_applied_index", Value: uintText(s.AppliedIndex)},
 		{Name: "headgate_unacked_ms", Value: millis(s.Progress.Unacked)},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/server"
 )
 
 // group is the one Raft group of a process.
@@ -70,6 +71,10 @@ type Front interface {
 	// Demoted closes the clients' connections at a batch boundary, so that
 	// pools connect to the new leader.
 	Demoted()
+	// LeaderChanged tells of another leader: commands go to it from now on.
+	// old is the one before, empty for the first; where clients reach it may
+	// be empty too, and is then told by another call.
+	LeaderChanged(old, leader server.TopologyNode)
 }
 
 const (

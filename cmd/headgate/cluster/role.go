@@ -53,10 +53,10 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) s
 		return server.Handover
 	case awaited && (s.leader == "" || s.leader == s.handoverFrom):
 		return server.Handover
-	case s.leader != "":
-		return server.Following
 	case !s.caughtUp:
 		return server.Starting
+	case s.leader != "":
+		return server.Following
 	}
 	return server.Orphaned
 }

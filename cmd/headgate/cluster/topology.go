@@ -14,18 +14,26 @@ import (
 
 // watch renews the view of the cluster until ctx ends.
 func (n *Node) watch(ctx context.Context) {
-	t := time.NewTimer(0)
-	defer t.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	var alarms alarms
+	var leader server.TopologyNode
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.changed:
-		case <-t.C:
+		case <-timer.C:
 		}
 		s := n.group.Status()
-		n.topology.Store(topology(&s))
+		t := topology(&s)
+		n.topology.Store(t)
+		for _, node := range t.Nodes {
+			if node.Leader && (node.ID != leader.ID || node.Host != leader.Host || node.Port != leader.Port) {
+				n.front.LeaderChanged(leader, node)
+				leader = node
+			}
+		}
 		n.follow(&s)
 		if s.Serving {
 			// The next leader would go on from here: each handover costs the
@@ -39,7 +47,7 @@ func (n *Node) watch(ctx context.Context) {
 		default:
 			next = startInterval
 		}
-		t.Reset(next)
+		timer.Reset(next)
 	}
 }
 
