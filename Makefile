@@ -44,7 +44,7 @@ bench: ## measure against Redis and other peers, about half an hour; rewrites be
 	$(GO) run ./bench
 
 clients: build # the client libraries that need no more than Go, Node and Python
-	clients/run.sh go node python
+	clients/run.sh go node python hiredis
 
 test-clients: build ## every client library, Java and Rust included
-	clients/run.sh go node python java rust c
+	clients/run.sh go node python hiredis java rust
