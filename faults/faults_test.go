@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 func scene(t *testing.T, name, mode string, rounds int) {
 	t.Helper()
 	report, err := scenario.Execute(scenario.Find(name), scenario.Options{
-		Seed: 1, Mode: mode, Rounds: rounds, Dir: t.TempDir(), Bin: bin,
+		Seed: 1, Mode: mode, Rounds: rounds, Rate: 1000, Dir: t.TempDir(), Bin: bin,
+		Args: []string{"--raft-profile", "slow"}, // other tests run on this machine, too
 	})
 	require.NoError(t, err)
 	require.True(t, report.OK(), report.String())
@@ -42,6 +43,13 @@ func scene(t *testing.T, name, mode string, rounds int) {
 // The checks are worth something only if they find nothing where nothing is wrong, and much where budgets are lost.
 func TestChecksFindNothingInPeace(t *testing.T) { scene(t, "calm", scenario.Sync, 0) }
 func TestChecksCatchLostBudgets(t *testing.T)   { scene(t, "switchover", scenario.Sync, 2) }
+
+// The short form of make test-faults.
+func TestLeaderKillsAsync(t *testing.T)    { scene(t, "leader-kills", scenario.Async, 2) }
+func TestLeaderKillsSync(t *testing.T)     { scene(t, "leader-kills", scenario.Sync, 2) }
+func TestPartitionedLeader(t *testing.T)   { scene(t, "partition-leader", scenario.Sync, 1) }
+func TestRollingRestart(t *testing.T)      { scene(t, "rolling-restart", scenario.Async, 1) }
+func TestTransfersUnderKills(t *testing.T) { scene(t, "transfers", scenario.Async, 1) }
 
 func TestCommandLine(t *testing.T) {
 	require.NoError(t, run([]string{"-list"}, io.Discard))

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -44,11 +45,12 @@ func run(args []string, out io.Writer) error {
 	name := flags.String("run", "", "run these `scenarios`, separated by commas")
 	mode := flags.String("mode", "", "durability: async or sync (default both, where the scenario has both)")
 	seed := flags.Uint64("seed", 0, "seed of the run's random choices (default: from the clock)")
-	table := flags.String("table", "", "append the results to this `file` as a Markdown table")
+	doc := flags.String("doc", "", "put the table of results into this Markdown `file`, between its marks")
 	var o scenario.Options
 	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
 	flags.Float64Var(&o.Rate, "rate", 0, "calls per second (default: the scenario's own)")
 	flags.StringVar(&o.Dir, "out", filepath.Join(os.TempDir(), "headgate-faults"), "`directory` for histories and logs")
+	serve := flags.String("serve", "", "further `arguments` of headgate serve, separated by spaces, such as --raft-profile=slow")
 	flags.StringVar(&o.Bin, "bin", "", "headgate `executable` (default: built from this tree)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -92,12 +94,13 @@ func run(args []string, out io.Writer) error {
 		}
 		o.Bin = bin
 	}
+	o.Args = strings.Fields(*serve)
 	o.Log = func(line string) { fmt.Fprintln(out, line) }
-	return execute(chosen, *mode, o, *table, out)
+	return execute(chosen, *mode, o, *doc, out)
 }
 
 // execute runs the scenarios, each in the given mode or in all of its modes.
-func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, table string, out io.Writer) error {
+func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc string, out io.Writer) error {
 	violated := false
 	rows := scenario.TableHead
 	for _, s := range chosen {
@@ -117,8 +120,8 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, table
 		}
 	}
 	fmt.Fprint(out, rows)
-	if table != "" {
-		if err := os.WriteFile(table, []byte(rows), 0o644); err != nil {
+	if doc != "" {
+		if err := publish(doc, rows); err != nil {
 			return err
 		}
 	}
@@ -126,4 +129,25 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, table
 		return errViolated
 	}
 	return nil
+}
+
+// The marks around the results in a Markdown file.
+const (
+	resultsBegin = "<!-- results: written by make test-faults -->\n"
+	resultsEnd   = "<!-- end of results -->\n"
+)
+
+// publish replaces the results in a Markdown file.
+func publish(path, rows string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), resultsBegin)
+	_, after, ok2 := strings.Cut(rest, resultsEnd)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no marks for results", path)
+	}
+	when := fmt.Sprintf("%s, %d cores, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
+	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+rows+"\n"+resultsEnd+after), 0o644)
 }

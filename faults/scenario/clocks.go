@@ -66,7 +66,7 @@ func skewedBinary(dir string) (string, error) {
 	return skewed.bin, skewed.err
 }
 
-// disturbClocks makes each node the leader and steps its clock back and forth.
+// disturbClocks makes each node the leader and steps its clock back and forth; the last one is killed.
 func (r *Run) disturbClocks(set []*cluster.Clock) error {
 	for _, n := range r.cluster.Nodes {
 		ctx, cancel := context.WithTimeout(context.Background(), failover)
@@ -103,7 +103,17 @@ func (r *Run) disturbClocks(set []*cluster.Clock) error {
 			}
 		}
 	}
-	return nil
+	n, err := r.leader()
+	if err != nil {
+		return err
+	}
+	if err := r.kill(n); err != nil {
+		return err
+	}
+	if _, err := r.leader(n); err != nil {
+		return err
+	}
+	return r.restart(n)
 }
 
 // metronome watches a bucket that gains one unit per second and is asked for more than it has: the answers say when it
@@ -159,7 +169,7 @@ func (m *metronome) run(r *Run, stop chan struct{}) {
 // entry it has seen.
 func (m *metronome) judge(r *Run) {
 	length := time.Since(m.epoch)
-	allowed := length/2000 + 50*time.Millisecond + time.Duration(len(r.cluster.Nodes)*r.Rounds)*20*time.Millisecond
+	allowed := length/2000 + 50*time.Millisecond + time.Duration(4*r.Rounds)*20*time.Millisecond
 	r.expect(m.samples > 100 && -m.earliest <= allowed && m.latest <= allowed, "clock",
 		"a moment an hour away moved by %v to %+v in %v, as %d answers told (allowed: %v)",
 		m.earliest.Round(time.Millisecond), m.latest.Round(time.Millisecond), length.Round(time.Second), m.samples, allowed)

@@ -25,6 +25,7 @@ func (r *Run) start(cfg cluster.Config, args ...string) error {
 		cfg.Bin = r.Bin
 	}
 	cfg.Args = append([]string{"--durability", r.Mode, "--max-unacked", maxUnacked.String(), "--on-failure", "closed"}, args...)
+	cfg.Args = append(cfg.Args, r.Args...)
 	c, err := cluster.New(cfg)
 	r.cluster = c
 	if err != nil {

@@ -30,14 +30,14 @@ const maxUnacked = 250 * time.Millisecond
 
 // Options are what a person chooses for a run.
 type Options struct {
-	Seed     uint64
-	Mode     string
-	Rounds   int           // how often the harm is done; 0 is the scenario's own number
-	Rate     float64       // calls per second; 0 is the scenario's own
-	Dir      string        // for histories and logs; must exist
-	Bin      string        // headgate
-	Log      func(string)  // told what happens; may be nil
-	Deadline time.Duration // 0 is none; after it no further round begins
+	Seed   uint64
+	Mode   string
+	Rounds int          // how often the harm is done; 0 is the scenario's own number
+	Rate   float64      // calls per second; 0 is the scenario's own
+	Dir    string       // for histories and logs; must exist
+	Bin    string       // headgate
+	Args   []string     // further arguments of headgate serve
+	Log    func(string) // told what happens; may be nil
 }
 
 // Run is a scenario while it runs.
