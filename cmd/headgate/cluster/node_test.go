@@ -1,0 +1,256 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/server"
+)
+
+const (
+	waitLimit = 15 * time.Second
+	waitTick  = time.Millisecond
+)
+
+// front records what a node tells the server.
+type front struct {
+	mu       sync.Mutex
+	released uint64
+	failed   uint64 // the last ticket released with an error
+	demoted  int
+	leaders  []string
+}
+
+func (f *front) Release(upTo uint64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if upTo <= f.released {
+		return
+	}
+	f.released = upTo
+	if err != nil {
+		f.failed = upTo
+	}
+}
+
+func (f *front) Demoted() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.demoted++
+}
+
+func (f *front) LeaderChanged(_, leader server.TopologyNode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leaders = append(f.leaders, leader.ID+" "+leader.Host)
+}
+
+func (f *front) read() front {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return front{released: f.released, failed: f.failed, demoted: f.demoted, leaders: f.leaders}
+}
+
+// rig is a node in this process.
+type rig struct {
+	*Node
+	front   *front
+	engine  *engine.Engine
+	session *engine.Session
+	wall    int64 // at which the engine's clock stands
+}
+
+// open starts n nodes, each with a clock that stands still.
+func open(t *testing.T, n int) []*rig {
+	t.Helper()
+	var listeners []net.Listener
+	var peers []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		listeners, peers = append(listeners, l), append(peers, l.Addr().String())
+	}
+	var rigs []*rig
+	for i := range n {
+		wall := time.Now().UnixNano()
+		clock, _ := engine.NewManualClock(wall)
+		e := engine.New(engine.Config{Clock: clock})
+		node, err := New(Config{
+			NodeID: fmt.Sprintf("n%d", i+1), DataDir: t.TempDir(), Listener: listeners[i], Dial: Dialer(nil),
+			ClientAddr: fmt.Sprintf("127.0.0.1:%d", i+1),
+			Fatal:      func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
+			Join: peers, BootstrapExpect: n, HandoverHold: time.Minute,
+		}, e)
+		require.NoError(t, err)
+		r := &rig{node, &front{}, e, e.NewSession(), wall}
+		require.Equal(t, server.Starting, r.Role())
+		require.Zero(t, r.AwaitReplicas(t.Context(), 1))
+		_, err = r.DialLeader(t.Context())
+		require.ErrorIs(t, err, errNoLeader)
+		require.NoError(t, r.Start(r.front))
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = r.Close(ctx) // the last of several nodes cannot commit any more
+		})
+		rigs = append(rigs, r)
+	}
+	return rigs
+}
+
+// leading waits for the leader.
+func leading(t *testing.T, rigs []*rig) (leader *rig) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		leader = nil
+		for _, r := range rigs {
+			switch r.Role() {
+			case server.Leading, server.Holding:
+				leader = r
+			case server.Following:
+			default:
+				return false
+			}
+		}
+		return leader != nil
+	}, waitLimit, waitTick)
+	return leader
+}
+
+var hundred = engine.Limit{Algorithm: engine.Token, Limit: 100, Burst: 100, Period: int64(time.Hour)}
+
+// take decides, and returns what remains.
+func (r *rig) take(t *testing.T, cost int64) int64 {
+	t.Helper()
+	d, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, cost, &engine.Options{})
+	require.NoError(t, err)
+	return d.Remaining
+}
+
+// await waits for what has been decided, as the server does.
+func (r *rig) await(t *testing.T) front {
+	t.Helper()
+	ticket := r.Ticket()
+	r.Await()
+	require.Eventually(t, func() bool { return r.front.read().released >= ticket }, waitLimit, waitTick)
+	return r.front.read()
+}
+
+func TestOneNode(t *testing.T) {
+	t.Parallel()
+	r := leading(t, open(t, 1))
+	<-r.CaughtUp()
+	require.EqualValues(t, 97, r.take(t, 3))
+	require.Zero(t, r.await(t).failed, "an effect, by its commit")
+	require.Zero(t, r.await(t).failed, "no effect, by a round of heartbeats")
+
+	require.Equal(t, 0, r.AwaitReplicas(t.Context(), 3))
+	_, err := r.DialLeader(t.Context())
+	require.ErrorIs(t, err, errLeadsItself)
+	require.NoError(t, r.Handover(t.Context(), ""), "there is nobody")
+	require.Equal(t, server.Leading, r.Role())
+	require.Eventually(t, func() bool { return len(r.front.read().leaders) > 0 }, waitLimit, waitTick)
+	require.Equal(t, []string{"n1 127.0.0.1"}, r.front.read().leaders)
+	top := r.Topology()
+	require.Equal(t, "n1", top.Self)
+	require.Equal(t, []server.TopologyNode{{ID: "n1", Host: "127.0.0.1", Port: 1, Leader: true, Voter: true, Alive: true}}, top.Nodes)
+
+	// Nobody waits, and it is committed all the same, within a few lingers.
+	before := r.Status().Batches
+	r.take(t, 1)
+	require.Eventually(t, func() bool { return r.Status().Batches == before+1 && r.Status().Progress.Unacked == 0 }, waitLimit, waitTick)
+
+	require.NoError(t, r.Close(t.Context()))
+	require.NotEqual(t, server.Leading, r.Role())
+	require.Equal(t, 1, r.front.read().demoted)
+	_, err = r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{})
+	require.ErrorIs(t, err, engine.ErrSealed)
+}
+
+func TestThreeNodes(t *testing.T) {
+	t.Parallel()
+	rigs := open(t, 3)
+	leader := leading(t, rigs)
+	require.EqualValues(t, 97, leader.take(t, 3))
+	require.Equal(t, 2, leader.AwaitReplicas(t.Context(), 2))
+	require.Equal(t, 2, leader.AwaitReplicas(t.Context(), 9), "there are no more")
+	require.GreaterOrEqual(t, leader.AwaitReplicas(t.Context(), 0), 1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	leader.take(t, 1)
+	require.Zero(t, leader.AwaitReplicas(ended, 1))
+
+	var follower *rig
+	for _, r := range rigs {
+		if r == leader {
+			continue
+		}
+		follower = r
+		require.Zero(t, r.AwaitReplicas(t.Context(), 1), "it decides nothing")
+	}
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if c, err := leader.Forwarded().Accept(); err == nil {
+			accepted <- c
+		}
+	}()
+	c, err := follower.DialLeader(t.Context())
+	require.NoError(t, err)
+	defer c.Close()
+	defer (<-accepted).Close()
+
+	// The leader announces itself off: the followers wait, until it says that
+	// it stays.
+	call := func(from string, cancelled bool) {
+		args, err := json.Marshal(handoverArgs{from, cancelled})
+		require.NoError(t, err)
+		_, err = follower.announced(t.Context(), args)
+		require.NoError(t, err)
+	}
+	call("somebody", false)
+	require.Equal(t, server.Following, follower.Role())
+	call(leader.cfg.NodeID, false)
+	require.Equal(t, server.Handover, follower.Role())
+	call(leader.cfg.NodeID, true)
+	require.Equal(t, server.Following, follower.Role())
+
+	require.NoError(t, leader.Handover(t.Context(), follower.cfg.NodeID))
+	require.Same(t, follower, leading(t, rigs))
+	require.EqualValues(t, 96, follower.take(t, 0))
+	require.Equal(t, 1, leader.front.read().demoted)
+	_, err = leader.transfer(t.Context(), []byte(`{"id":"n1"}`))
+	require.ErrorIs(t, err, raftlog.ErrNotLeader)
+	_, err = leader.setClock(t.Context(), nil)
+	require.ErrorIs(t, err, raftlog.ErrNotLeader)
+}
+
+func TestSetClock(t *testing.T) {
+	t.Parallel()
+	r := leading(t, open(t, 1))
+	client, err := NewClient(Dialer(nil))
+	require.NoError(t, err)
+	defer client.Close()
+	clock := r.engine.Clock()
+	clock.Set(r.wall - int64(time.Hour))
+	set, err := client.SetClock(t.Context(), r.mux.Addr().String())
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, set.Moved)
+	require.Equal(t, r.wall, r.engine.Now())
+	require.Equal(t, r.wall, set.Now.UnixNano())
+	require.GreaterOrEqual(t, r.Status().Clock, r.wall, "it has travelled through the log")
+
+	clock.Set(r.wall + int64(time.Hour))
+	_, err = client.SetClock(t.Context(), r.mux.Addr().String())
+	require.ErrorContains(t, err, errClockBackward.Error())
+	require.Equal(t, r.wall+int64(time.Hour), r.engine.Now())
+}

@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server"
+)
+
+func TestRole(t *testing.T) {
+	now := time.Unix(1000, 0)
+	later, past := now.Add(time.Second), now.Add(-time.Nanosecond)
+	const limit = 100 * time.Millisecond
+	for _, c := range []struct {
+		name string
+		s    situation
+		want server.Role
+	}{
+		{"nothing known", situation{}, server.Starting},
+		{"leader known, replay not done", situation{leader: "n2"}, server.Starting},
+		{"following", situation{leader: "n2", caughtUp: true}, server.Following},
+		{"leader lost", situation{caughtUp: true}, server.Orphaned},
+		{"elected", situation{leader: "self", caughtUp: true}, server.Handover},
+		{"serving", situation{leader: "self", serving: true, caughtUp: true}, server.Leading},
+		{"serving before Raft says so", situation{serving: true, caughtUp: true}, server.Leading},
+		{"half of the limit", situation{serving: true, unacked: limit / 2}, server.Leading},
+		{"above half", situation{serving: true, unacked: limit/2 + 1}, server.Holding},
+		{"the limit", situation{serving: true, unacked: limit}, server.Holding},
+		{"above the limit", situation{serving: true, unacked: limit + 1}, server.Stalled},
+		{"handing over", situation{leader: "self", serving: true, leaving: true, unacked: time.Hour}, server.Handover},
+		{"announced", situation{leader: "n2", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Handover},
+		{"announced, leader gone", situation{handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Handover},
+		{"announced, next leader", situation{leader: "n3", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Following},
+		{"announced in vain", situation{leader: "n2", handoverFrom: "n2", handoverUntil: past, caughtUp: true}, server.Following},
+		{"announced, nobody came", situation{handoverFrom: "n2", handoverUntil: past, caughtUp: true}, server.Orphaned},
+	} {
+		require.Equal(t, c.want, c.s.role("self", limit, now), c.name)
+	}
+	require.Equal(t, []string{"starting", "leading", "holding", "stalled", "following", "orphaned", "handover"}, Roles())
+}
