@@ -113,6 +113,35 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, body, "process_start_time_seconds ")
 }
 
+func TestMetricsOfReplication(t *testing.T) {
+	reading := source{Replication: &hghttp.Replication{
+		Role: "leading", Roles: []string{"leading", "following"}, Leads: true, Leader: true, Term: 2, CommitIndex: 3, AppliedIndex: 4,
+		LastIndex: 5, Unacked: 0.5, LossWindow: 0.25, Batches: 6, Entries: 7, Payload: 8, LastBatch: 9, Dropped: 10, WriteLast: 0.125,
+		WriteMean: 0.0625, SnapshotAge: -7, SinceBytes: 11, Forwarded: 12, Degraded: 13, Undecided: 14, Uncertain: 15,
+		Peers: []hghttp.Peer{{Node: "n2", Up: true, Voter: true, LagEntries: 16, Lag: 1.5, RTT: 0.75, ClockSkew: -2.5}, {Node: "n3"}},
+	}}
+	_, url := start(t, hghttp.Config{Source: reading})
+	_, body := get(t, url+"/metrics")
+	for _, line := range []string{
+		`role{role="leading"} 1`, `role{role="following"} 0`, "leader 1", "leader_known 1", "term 2", "commit_index 3", "applied_index 4",
+		"last_index 5", "unacked_seconds 0.5", "max_unacked_seconds 0.25", "batches_total 6", "entries_total 7", "payload_bytes_total 8",
+		"last_batch_bytes 9", "dropped_entries_total 10", "log_write_seconds 0.125", "log_write_mean_seconds 0.0625",
+		"snapshot_age_seconds -1", "log_since_snapshot_bytes 11", "forwarded_total 12", "degraded_total 13", "undecided_total 14",
+		"uncertain_total 15",
+	} {
+		require.Contains(t, body, "\nheadgate_replication_"+line+"\n")
+	}
+	for _, line := range []string{
+		`up{node="n2"} 1`, `up{node="n3"} 0`, `voter{node="n2"} 1`, `lag_entries{node="n2"} 16`, `lag_seconds{node="n2"} 1.5`,
+		`rtt_seconds{node="n2"} 0.75`, `clock_skew_seconds{node="n2"} -2.5`,
+	} {
+		require.Contains(t, body, "\nheadgate_peer_"+line+"\n")
+	}
+	_, url = start(t, hghttp.Config{})
+	_, body = get(t, url+"/metrics")
+	require.NotContains(t, body, "headgate_replication_")
+}
+
 // Two servers in a process share nothing.
 func TestRegistriesAreSeparate(t *testing.T) {
 	_, a := start(t, hghttp.Config{Source: source{Keys: 1}})
