@@ -40,9 +40,13 @@ type fsm struct {
 	// cursor is the position in the stream of batches. It is part of a snapshot.
 	cursor cursor
 
-	clockAt  time.Time // when cursor.clock was applied here
-	clockIdx uint64    // log index of the entry that brought it
-	replayTo uint64    // entries up to here were in the log when the node started: clockAt tells nothing about their age
+	// base was a lower bound of the cluster clock at baseAt, and base plus the time since is one now. It is not always the
+	// last header's: what a leader had sent before it died is applied only after the next one's first entry, and by then
+	// tells less than what was applied before the outage.
+	base     int64
+	baseAt   time.Time
+	clockIdx uint64 // log index of the last entry with a clock
+	replayTo uint64 // entries up to here were in the log when the node started: baseAt tells nothing about their age
 	clocks   *clockFile
 	fenced   uint64 // entries dropped by rules 1 and 2
 }
@@ -131,7 +135,8 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 		return
 	}
 	c.clock = max(c.clock, h.clock)
-	f.clockAt, f.clockIdx = time.Now(), l.Index
+	f.clockIdx = l.Index
+	f.rebase(time.Now())
 	c.parts = append(c.parts, payload)
 	if !h.last() {
 		return
@@ -148,6 +153,14 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 	if err := f.machine.Apply(b); err != nil {
 		f.fail(fmt.Errorf("apply entry %d: %w", l.Index, err))
+	}
+}
+
+// rebase takes the highest clock seen for the lower bound of the cluster clock, if it is above what that would be by now.
+// Must be called with mu held.
+func (f *fsm) rebase(now time.Time) {
+	if f.baseAt.IsZero() || f.cursor.clock > f.base+int64(now.Sub(f.baseAt)) {
+		f.base, f.baseAt = f.cursor.clock, now
 	}
 }
 
@@ -198,8 +211,8 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	}
 	f.served = term
 	clock := f.cursor.clock
-	if !f.clockAt.IsZero() {
-		clock += int64(time.Since(f.clockAt))
+	if !f.baseAt.IsZero() {
+		clock = f.base + int64(time.Since(f.baseAt))
 	}
 	if f.clockIdx <= f.replayTo {
 		clock = max(clock, f.clocks.now())
@@ -270,7 +283,7 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 		return err
 	}
 	f.cursor = h.cursor
-	f.clockAt = time.Now()
+	f.rebase(time.Now())
 	return nil
 }
 
@@ -288,7 +301,7 @@ func (f *fsm) clockNow() (clock int64, ok bool) {
 	if f.clockIdx <= f.replayTo {
 		return 0, false
 	}
-	return f.cursor.clock + int64(time.Since(f.clockAt)), true
+	return f.base + int64(time.Since(f.baseAt)), true
 }
 
 // applied returns the last applied clock and how many entries were dropped.

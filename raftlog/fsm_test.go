@@ -252,3 +252,19 @@ func TestSnapshotHeaderCodec(t *testing.T) {
 	_, _, err = readSnapshotHeader(bytes.NewReader(raw), 9)
 	require.ErrorIs(t, err, ErrVersion)
 }
+
+// What a dead leader had sent is applied late, once the next one leads: its clock must not set the cluster's back to
+// before the outage.
+func TestTheClockGoesOnOverAnOutage(t *testing.T) {
+	f, m, _ := testFSM("a")
+	const sent, outage = int64(1_000_000 * time.Second), 100 * time.Millisecond
+	apply := func(index uint64, clock int64) {
+		f.Apply(entryOf(index, 1, header{node: "b", term: 1, seq: index, parts: 1, clock: clock}, ""))
+	}
+	apply(1, sent)
+	time.Sleep(outage)
+	apply(2, sent+int64(time.Millisecond))
+	require.True(t, f.lead(2, func() bool { return true }))
+	require.GreaterOrEqual(t, m.base, sent+int64(outage))
+	require.Less(t, m.base, sent+int64(outage+time.Minute))
+}
