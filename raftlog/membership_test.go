@@ -181,7 +181,9 @@ func TestTransfer(t *testing.T) {
 // A transfer that fails leaves a leader that goes on where it was.
 func TestFailedTransfer(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
+	// The leader must not lose its lease for want of a processor.
+	patient := Timeouts{Heartbeat: 2 * time.Second, Election: 2 * time.Second, Lease: 2 * time.Second}
+	c := newCluster(t, 3, func(_ int, c *Config) { c.Timeouts = patient })
 	l := c.leader()
 	l.set("a", "1")
 	to := c.nodes[(l.n+1)%3]
