@@ -1,12 +1,8 @@
 package cluster
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -111,53 +107,16 @@ func (f *front) forward(c net.Conn) {
 
 // route returns the address of the link's proxy, or, for the node itself and for strangers, that of the node.
 func (f *front) route(c net.Conn) string {
-	inode := socketInode(c.RemoteAddr().(*net.TCPAddr), c.LocalAddr().(*net.TCPAddr))
+	inode, err := socketInode(c.RemoteAddr().(*net.TCPAddr), c.LocalAddr().(*net.TCPAddr))
+	if err != nil {
+		return f.node.Peer // it has gone already
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, n := range f.peers {
-		if inode != "" && holds(n.PID(), inode) {
+		if holds(n.PID(), inode) {
 			return f.links[i].Addr()
 		}
 	}
 	return f.node.Peer
-}
-
-// socketInode returns the inode of the socket between two addresses, as the kernel's table of connections has it.
-func socketInode(local, remote *net.TCPAddr) string {
-	table, err := os.Open("/proc/net/tcp")
-	if err != nil {
-		return ""
-	}
-	defer table.Close()
-	want := hexAddr(local) + " " + hexAddr(remote)
-	for lines := bufio.NewScanner(table); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && fields[1]+" "+fields[2] == want {
-			return fields[9]
-		}
-	}
-	return ""
-}
-
-// hexAddr is an address in the kernel's notation on a little-endian machine.
-func hexAddr(a *net.TCPAddr) string {
-	ip := a.IP.To4()
-	return fmt.Sprintf("%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], a.Port)
-}
-
-// holds reports whether a process has a socket open.
-func holds(pid int, inode string) bool {
-	if pid == 0 {
-		return false
-	}
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if to, err := os.Readlink(dir + "/" + e.Name()); err == nil && to == "socket:["+inode+"]" {
-			return true
-		}
-	}
-	return false
 }
