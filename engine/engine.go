@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,8 @@ type Engine struct {
 	topK          int
 	tops          tops
 
-	// maxBytes and evict are the bound of a table that decides.
+	// memory guards maxBytes and evict, the bound of a table that decides.
+	memory   sync.Mutex
 	maxBytes int64
 	evict    bool
 
@@ -199,5 +201,24 @@ func (e *Engine) Stats() Stats {
 }
 
 // SetMemory changes the bound on accounted memory and what happens at it, as
-// in Config.
-func (e *Engine) SetMemory(maxBytes int64, evict bool) { e.table.SetLimit(maxBytes, evict) }
+// in Config. A sealed table has none until it decides: only the leader evicts.
+func (e *Engine) SetMemory(maxBytes int64, evict bool) {
+	e.memory.Lock()
+	defer e.memory.Unlock()
+	e.maxBytes, e.evict = maxBytes, evict
+	if !e.sealed.Load() {
+		e.table.SetLimit(maxBytes, evict)
+	}
+}
+
+// seal makes sessions refuse to decide, or decide again.
+func (e *Engine) seal(sealed bool) {
+	e.memory.Lock()
+	defer e.memory.Unlock()
+	if sealed {
+		e.table.SetLimit(0, false)
+	} else {
+		e.table.SetLimit(e.maxBytes, e.evict)
+	}
+	e.sealed.Store(sealed)
+}

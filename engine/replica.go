@@ -74,8 +74,7 @@ func (e *Engine) Replicate(h Hooks) *Replica {
 	r := &Replica{e: e, hooks: h, gate: xsync.NewRBMutex()}
 	r.open.Store(1)
 	e.replica = r
-	e.sealed.Store(true)
-	e.table.SetLimit(0, false) // only the leader evicts
+	e.seal(true)
 	return r
 }
 
@@ -94,8 +93,7 @@ func (r *Replica) Lead(_ uint64, clock int64) {
 		sh.SetJournal(true)
 		sh.Unlock()
 	}
-	e.table.SetLimit(e.maxBytes, e.evict)
-	e.sealed.Store(false)
+	e.seal(false)
 	r.hooks.Led()
 }
 
@@ -157,13 +155,12 @@ func (r *Replica) Committed(seq uint64) {
 // newest first.
 func (r *Replica) Depose(uint64) {
 	e := r.e
-	e.sealed.Store(true)
+	e.seal(true)
 	// A session that was past its look at the seal holds its shard's lock or
 	// the gate; taking both lets it finish.
 	r.gate.Lock()
 	ticket := r.open.Add(1) - 1
 	r.gate.Unlock()
-	e.table.SetLimit(0, false)
 
 	r.mu.Lock()
 	inflight := r.inflight

@@ -202,3 +202,14 @@ func FuzzDecodeEffects(f *testing.F) {
 		_ = n.r.apply(payload, start)
 	})
 }
+
+func TestOnlyATableThatDecidesIsBounded(t *testing.T) {
+	n := newNode(t, Config{MaxBytes: 1 << 20})
+	require.Zero(t, n.e.Stats().MaxBytes)
+	n.e.SetMemory(2<<20, true)
+	require.Zero(t, n.e.Stats().MaxBytes, "a follower never evicts")
+	n.r.Lead(1, start)
+	require.Equal(t, int64(2<<20), n.e.Stats().MaxBytes)
+	n.r.Depose(1)
+	require.Zero(t, n.e.Stats().MaxBytes)
+}
