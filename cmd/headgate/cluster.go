@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,9 +36,9 @@ func clusterCommand() *cobra.Command {
 	flags.StringVar(&f.peer, "peer", "127.0.0.1:7381", "peer-listen `address` of the node to ask")
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
 	flags.BoolVar(&f.json, "json", false, "print JSON; durations in it are nanoseconds")
-	flags.StringVar(&f.tls.Cert, "peer-tls-cert", "", "as for serve, if the nodes use TLS")
-	flags.StringVar(&f.tls.Key, "peer-tls-key", "", "")
-	flags.StringVar(&f.tls.CA, "peer-tls-ca", "", "")
+	flags.StringVar(&f.tls.Cert, "peer-tls-cert", "", "`path` as for serve, if the nodes use TLS")
+	flags.StringVar(&f.tls.Key, "peer-tls-key", "", "`path` of its private key")
+	flags.StringVar(&f.tls.CA, "peer-tls-ca", "", "`path` of the authority that signs the nodes' certificates")
 
 	cmd.AddCommand(
 		f.command("status", "Show the nodes as the asked node sees them", cobra.NoArgs, f.status),
@@ -88,7 +89,7 @@ func (f *clusterFlags) client() (*cluster.Client, error) {
 		return cluster.NewClient(cluster.Dialer(nil))
 	}
 	if f.tls.CA == "" {
-		return nil, fmt.Errorf("peer-tls-ca is needed, to know the node by")
+		return nil, errors.New("peer-tls-ca is needed, to know the node by")
 	}
 	files, err := certs.New(f.tls, slog.New(slog.DiscardHandler))
 	if err != nil {

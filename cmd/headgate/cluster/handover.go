@@ -27,8 +27,9 @@ const (
 	announceTimeout = 200 * time.Millisecond
 
 	// settle is how long batches of commands that began while this node led
-	// may still decide. One takes a few milliseconds.
-	settle = 25 * time.Millisecond
+	// may still decide. One takes a few milliseconds, but its thread may have
+	// to wait for a processor; the peers' commands wait meanwhile.
+	settle = 50 * time.Millisecond
 )
 
 // Handover gives leadership to node to, or to the one most caught up when to is

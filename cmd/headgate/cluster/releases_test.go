@@ -31,8 +31,8 @@ func TestRepliesLeaveInTime(t *testing.T) {
 		begun := map[uint64]int{} // when a batch was handed to the followers
 		dirty := false
 
-		var r *releases
-		r = newReleases(func(upTo uint64, err error) {
+		r := newReleases(nil)
+		r.release = func(upTo uint64, err error) {
 			for _, p := range replies {
 				if p.out || p.ticket > upTo {
 					continue
@@ -43,7 +43,7 @@ func TestRepliesLeaveInTime(t *testing.T) {
 					require.Less(t, p.at, proof, "a reply left although another node may have led when it was decided")
 				}
 			}
-		})
+		}
 		cut := func() {
 			awaited := r.awaited.Swap(false)
 			ticket, ok := open, dirty
@@ -115,4 +115,22 @@ func TestRepliesLeaveInTime(t *testing.T) {
 		}
 		require.Equal(t, open-1, r.done.Load())
 	})
+}
+
+// The batches of a term are numbered from 1 again.
+func TestReleasesOfTheNextTerm(t *testing.T) {
+	released := uint64(0)
+	r := newReleases(func(upTo uint64, _ error) { released = upTo })
+	r.cut(1, 1, true, false)
+	r.commit(1)
+	r.deposed(2)
+	require.EqualValues(t, 2, released)
+	r.cut(1, 3, true, false) // in flight
+	r.cut(2, 4, false, true) // rests on it
+	upTo := r.round()
+	require.EqualValues(t, 4, upTo)
+	r.verify(upTo, nil)
+	require.EqualValues(t, 2, released)
+	r.commit(1)
+	require.EqualValues(t, 4, released)
 }
