@@ -6,7 +6,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 3s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test deps unit race fuzz lint fmt bench clients test-clients
+.PHONY: help build run cluster test deps unit race fuzz lint fmt bench clients test-clients test-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,3 +48,6 @@ clients: build # the client libraries that need no more than Go, Node and Python
 
 test-clients: build ## every client library, Java and Rust included
 	clients/run.sh go node python hiredis java rust
+
+test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes; rewrites docs/reliability.md
+	$(GO) run ./faults -all -doc docs/reliability.md

@@ -44,12 +44,24 @@ func scene(t *testing.T, name, mode string, rounds int) {
 func TestChecksFindNothingInPeace(t *testing.T) { scene(t, "calm", scenario.Sync, 0) }
 func TestChecksCatchLostBudgets(t *testing.T)   { scene(t, "switchover", scenario.Sync, 2) }
 
-// The short form of make test-faults.
-func TestLeaderKillsAsync(t *testing.T)    { scene(t, "leader-kills", scenario.Async, 2) }
-func TestLeaderKillsSync(t *testing.T)     { scene(t, "leader-kills", scenario.Sync, 2) }
-func TestPartitionedLeader(t *testing.T)   { scene(t, "partition-leader", scenario.Sync, 1) }
-func TestRollingRestart(t *testing.T)      { scene(t, "rolling-restart", scenario.Async, 1) }
-func TestTransfersUnderKills(t *testing.T) { scene(t, "transfers", scenario.Async, 1) }
+// TestFaults is the short form of make test-faults.
+func TestFaults(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the nodes are processes of their own, which are not built with the race detector")
+	}
+	for _, c := range []struct {
+		name, mode string
+		rounds     int
+	}{
+		{"leader-kills", scenario.Async, 1},
+		{"leader-kills", scenario.Sync, 2},
+		{"partition-leader", scenario.Sync, 1},
+		{"rolling-restart", scenario.Async, 1},
+		{"transfers", scenario.Async, 1},
+	} {
+		t.Run(c.name+"-"+c.mode, func(t *testing.T) { scene(t, c.name, c.mode, c.rounds) })
+	}
+}
 
 func TestCommandLine(t *testing.T) {
 	require.NoError(t, run([]string{"-list"}, io.Discard))

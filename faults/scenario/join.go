@@ -3,6 +3,7 @@ package scenario
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -24,15 +25,15 @@ func snapshotJoin(r *Run) error {
 	if err := r.start(cluster.Config{}); err != nil {
 		return err
 	}
-	leader, err := r.leader()
-	if err != nil {
-		return err
-	}
 	r.note("write %d keys", bulkKeys)
-	if err := fill(leader.Addr, bulkKeys); err != nil {
+	if err := r.preload(bulkKeys); err != nil {
 		return err
 	}
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	leader, err := r.leader()
+	if err != nil {
 		return err
 	}
 	keys := limits(r.Rate)
@@ -99,36 +100,48 @@ func (r *Run) join() error {
 	return r.cluster.AwaitSettled(recovery)
 }
 
-// fill writes keys that no load uses.
-func fill(addr string, n int) error {
+// preload writes keys that no load uses. A leader that is overtaken by so much may lose its office; the next one goes on.
+func (r *Run) preload(n int) error {
+	var err error
+	for i, deadline := 0, time.Now().Add(5*recovery); i < n && time.Now().Before(deadline); {
+		var leader *cluster.Node
+		if leader, err = r.leader(); err != nil {
+			return err
+		}
+		i, err = preload(leader.Addr, i, n)
+	}
+	return err
+}
+
+// preload writes the keys from i to n on one connection, and returns how far it came.
+func preload(addr string, i, n int) (int, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		return err
+		return i, err
 	}
 	defer c.Close()
 	in := bufio.NewReader(c)
 	var out []byte
-	for i := 0; i < n; i += bulkBatch {
+	for ; i < n; i += bulkBatch {
 		out = out[:0]
 		for j := i; j < i+bulkBatch; j++ {
 			out = resp.Append(out, "RL.LIMIT", "bulk:"+strconv.Itoa(j), "10", "1d", "ALGORITHM", "fixed", "ALIGN", "first")
 		}
 		c.SetDeadline(time.Now().Add(recovery))
 		if _, err := c.Write(out); err != nil {
-			return err
+			return i, err
 		}
 		for range bulkBatch {
 			reply, err := resp.Read(in)
-			if err != nil {
-				return err
+			if err == nil && reply.Error() != "" {
+				err = errors.New(reply.Error())
 			}
-			// A leader whose followers are behind says so; the key is written with a later batch, or missing.
-			if text := reply.Error(); text != "" {
-				time.Sleep(time.Millisecond)
+			if err != nil {
+				return i, err
 			}
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // phase is a part of a run.

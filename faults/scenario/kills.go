@@ -133,7 +133,7 @@ func (r *Run) killAll(downtime time.Duration) error {
 
 // rollingRestart restarts every node in turn, in order (SIGTERM), while limits of 1000 that are half used are used up.
 func rollingRestart(r *Run) error {
-	const quotas, limit = 20, 1000
+	const quotas, limit = 10, 1000
 	if err := r.start(cluster.Config{}); err != nil {
 		return err
 	}
