@@ -16,10 +16,17 @@ import (
 // A frame of which no byte was written, or whose commands the other side has
 // refused as no leader, is sent again until its deadline. Once bytes were
 // written, a reply that does not come leaves its command uncertain.
+//
+// A server has two: slow commands, such as KEYS or WAIT, would keep the streams
+// from the others.
 type forwarder struct {
-	srv    *Server
-	frames chan *frame
-	end    chan struct{}
+	srv     *Server
+	streams int           // at most so many
+	timeout time.Duration // of a frame
+	frames  chan *frame
+	// ctx ends with close.
+	ctx    context.Context
+	cancel context.CancelFunc
 	// epoch counts changes of the leader: a stream of an older one is not
 	// used again.
 	epoch atomic.Uint64
@@ -31,31 +38,31 @@ type forwarder struct {
 }
 
 const (
-	// forwardStreams bounds the streams to the leader, each of which is a
-	// connection there.
+	// forwardStreams and slowStreams bound the streams to the leader, each of
+	// which is a connection there.
 	forwardStreams = 32
+	slowStreams    = 8
 	// forwardQueue bounds the frames that wait for a stream.
 	forwardQueue = 1024
 	// forwardIdle is how long a stream is kept without frames.
 	forwardIdle = 30 * time.Second
 	// forwardRetry is the pause before another attempt.
 	forwardRetry = 5 * time.Millisecond
-	// forwardSlow is the timeout of frames with commands that are not fast,
-	// such as KEYS or WAIT, unless ForwardTimeout is longer.
-	forwardSlow = 10 * time.Second
+	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
+	// longer.
+	slowTimeout = 10 * time.Second
 )
 
-func newForwarder(s *Server) *forwarder {
-	return &forwarder{srv: s, frames: make(chan *frame, forwardQueue), end: make(chan struct{})}
+func newForwarder(s *Server, streams int, timeout time.Duration) *forwarder {
+	f := &forwarder{srv: s, streams: streams, timeout: timeout, frames: make(chan *frame, forwardQueue)}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
 }
 
 // submit queues a frame, or returns false when too many wait.
 func (f *forwarder) submit(fr *frame) bool {
-	timeout := f.srv.cfg.ForwardTimeout
-	if fr.slow {
-		timeout = max(timeout, forwardSlow)
-	}
-	fr.deadline = fr.started.Add(timeout)
+	fr.retry = fr.started.Add(f.srv.cfg.ForwardTimeout)
+	fr.answer = fr.started.Add(f.timeout)
 	select {
 	case f.frames <- fr:
 	default:
@@ -63,7 +70,7 @@ func (f *forwarder) submit(fr *frame) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.frames) > f.idle && f.carrier < forwardStreams {
+	if len(f.frames) > f.idle && f.carrier < f.streams {
 		f.carrier++
 		f.wg.Go(f.carry)
 	}
@@ -73,9 +80,10 @@ func (f *forwarder) submit(fr *frame) bool {
 // leaderChanged lets no frame use a stream to a former leader.
 func (f *forwarder) leaderChanged() { f.epoch.Add(1) }
 
-// close ends the goroutines. Nobody may submit any more.
+// close ends the goroutines; what they wait for is uncertain. Nobody may submit
+// any more.
 func (f *forwarder) close() {
-	close(f.end)
+	f.cancel()
 	f.wg.Wait()
 }
 
@@ -100,12 +108,12 @@ func (f *forwarder) carry() {
 			c.lost(err)
 		case <-timer.C:
 			stop = true
-		case <-f.end:
+		case <-f.ctx.Done():
 			stop = true
 		}
 		f.mu.Lock()
 		f.idle--
-		if stop && len(f.frames) > 0 {
+		if stop && len(f.frames) > 0 && f.ctx.Err() == nil {
 			stop = false
 		}
 		if stop {
@@ -140,18 +148,22 @@ func (c *carrier) deliver(fr *frame) {
 			return
 		case role == Handover && !handover:
 			handover = true
-			if hold := fr.started.Add(s.cfg.HandoverHold); hold.After(fr.deadline) {
-				fr.deadline = hold
+			if hold := fr.started.Add(s.cfg.HandoverHold); hold.After(fr.retry) {
+				fr.retry = hold
 			}
 		case role == Stalled, role == Orphaned && !handover:
 			fr.end = frameUnwritten
 			return
 		}
-		if !time.Now().Before(fr.deadline) {
+		now := time.Now()
+		if !now.Before(fr.retry) {
 			fr.end = frameUnwritten
 			return
 		}
-		if err := c.connect(fr.deadline); err == nil {
+		if err := c.connect(fr.retry); err == nil {
+			if handover {
+				fr.answer = now.Add(c.f.timeout)
+			}
 			sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit)
 			switch {
 			case err == nil:
@@ -167,7 +179,7 @@ func (c *carrier) deliver(fr *frame) {
 		}
 		select {
 		case <-time.After(forwardRetry):
-		case <-c.f.end:
+		case <-c.f.ctx.Done():
 			fr.end = frameUnwritten
 			return
 		}
@@ -184,17 +196,20 @@ func (c *carrier) connect(deadline time.Time) error {
 		return nil
 	}
 	epoch := c.f.epoch.Load()
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	ctx, cancel := context.WithDeadline(c.f.ctx, deadline)
 	defer cancel()
 	nc, err := c.f.srv.repl.DialLeader(ctx)
 	if err != nil {
 		return err
 	}
+	stop := context.AfterFunc(c.f.ctx, func() { nc.Close() })
 	stream, err := newLeaderStream(nc, epoch, deadline)
 	if err != nil {
+		stop()
 		return err
 	}
 	c.stream = stream
+	stream.stop = stop
 	return nil
 }
 
@@ -214,6 +229,7 @@ func (c *carrier) lost(err error) {
 
 func (c *carrier) drop() {
 	if c.stream != nil {
+		c.stream.stop()
 		c.stream.close()
 		c.stream = nil
 	}

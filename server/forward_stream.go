@@ -23,7 +23,8 @@ type leaderStream struct {
 	r     *bufio.Reader
 	epoch uint64
 	resp3 bool
-	buf   []byte // scratch
+	buf   []byte      // scratch
+	stop  func() bool // lets the forwarder's end not close the stream any more
 
 	// readable receives nil when bytes have come, or why none will. The
 	// watcher then leaves the reader alone until resume.
@@ -101,7 +102,7 @@ func (s *leaderStream) close() {
 // replies, of at most most bytes. After an error the stream is of no use; sent
 // tells whether anything may have reached the leader.
 func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
-	_ = s.nc.SetDeadline(fr.deadline)
+	_ = s.nc.SetDeadline(fr.answer)
 	s.buf = s.buf[:0]
 	greeting := s.resp3 != fr.resp3
 	if greeting {

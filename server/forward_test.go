@@ -237,9 +237,12 @@ func TestUnwrittenIsRefusedAndUnansweredUncertain(t *testing.T) {
 	start := time.Now()
 	c.do("INCREX a", "-"+errLeaderSilent+"\r\n")
 	require.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond, "a new leader may turn up")
+	start = time.Now()
+	c.do("KEYS *", "-"+errLeaderSilent+"\r\n")
+	require.Less(t, time.Since(start), slowTimeout/2, "slow commands are not tried for longer")
 	n.become(Orphaned)
 	c.do("INCREX a", "-"+errNoLeader+"\r\n")
-	require.EqualValues(t, 2, n.Stats().Undecided)
+	require.EqualValues(t, 3, n.Stats().Undecided)
 
 	// A leader that greets, answers one command, and then is silent.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -381,6 +384,21 @@ func TestWaitAsksTheCluster(t *testing.T) {
 	require.Equal(t, engine.Stats{}.Keys, n.engine.Len())
 }
 
+// Clients that wait long do not keep the others from the leader.
+func TestSlowCommandsHaveStreamsOfTheirOwn(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	leader.set(func(f *fakeCluster) {
+		f.replicas = func(ctx context.Context, _ int) int { <-ctx.Done(); return 0 }
+	})
+	waiting := make([]*client, forwardStreams)
+	for i := range waiting {
+		waiting[i] = dial(t, follower.addr)
+		waiting[i].send("INCREX k\r\nWAIT 1 0\r\nPING\r\n")
+		waiting[i].reply()
+	}
+	dial(t, follower.addr).do("INCREX k", fmt.Sprintf("*2\r\n:%d\r\n:1\r\n", forwardStreams+1))
+}
+
 // Many clients, pipelines of both kinds, a leader that comes and goes: every
 // reply has its place, and nothing that was refused was executed.
 func TestForwardingUnderLoad(t *testing.T) {
@@ -401,7 +419,7 @@ func TestForwardingUnderLoad(t *testing.T) {
 			}
 		}
 	}()
-	const clients, rounds, depth = 40, 25, 8
+	const clients, rounds, depth = 16, 15, 6
 	type result struct {
 		answered, uncertain int
 		bad                 string

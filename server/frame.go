@@ -15,12 +15,13 @@ import (
 type frame struct {
 	c     *conn
 	resp3 bool
-	slow  bool // a command of it is not a fast one
+	slow  bool // its commands are not fast ones
 	buf   []byte
 	items []item
 
-	started  time.Time
-	deadline time.Time
+	started time.Time
+	retry   time.Time // until then it is sent again if it was not executed
+	answer  time.Time // until then its replies are waited for
 
 	// Set by the forwarder.
 	out     []byte // replies
@@ -62,12 +63,15 @@ func (c *conn) needsLeader(cmd *command) bool {
 	return cmd.name != "exec" || c.tx != nil && !c.tx.spoiled && c.tx.leader
 }
 
+// isSlow reports whether a command may take, or wait, long.
+func (cmd *command) isSlow() bool { return cmd.flags&flagFast == 0 }
+
 // joins reports whether a command may follow those of the connection's frame.
 // A transaction's EXEC, and a command whose reply alone is not wanted, travel
-// by themselves.
+// by themselves, slow commands not with fast ones.
 func (c *conn) joins(cmd *command, args [][]byte) bool {
 	return cmd != nil && cmd.accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.name != "exec" && cmd.name != "watch" && c.mode&modeReplySkip == 0
+		cmd.name != "exec" && cmd.name != "watch" && c.mode&modeReplySkip == 0 && cmd.isSlow() == c.frame.slow
 }
 
 // addToFrame appends a command, or the whole transaction of an EXEC, to the
@@ -83,12 +87,12 @@ func (c *conn) addToFrame(cmd *command, args [][]byte) {
 		it.tx, it.drop = c.tx, len(c.tx.queue)+1
 		f.buf = resp.AppendCommand(f.buf, [][]byte{[]byte("MULTI")})
 		for _, q := range it.tx.queue {
-			f.slow = f.slow || q.cmd.flags&flagFast == 0
+			f.slow = f.slow || q.cmd.isSlow()
 			f.buf = resp.AppendCommand(f.buf, q.args)
 		}
 		c.endTransaction()
 	} else {
-		f.slow = f.slow || cmd.flags&flagFast == 0
+		f.slow = cmd.isSlow()
 	}
 	f.buf = resp.AppendCommand(f.buf, args)
 	it.end = len(f.buf)
@@ -106,7 +110,11 @@ func (c *conn) sendFrame() {
 	}
 	f.started = time.Now()
 	c.stall |= stallLeader
-	if !c.srv.forward.submit(f) {
+	forward := c.srv.forward
+	if f.slow {
+		forward = c.srv.forwardSlow
+	}
+	if !forward.submit(f) {
 		c.post(func() { c.refuseFrame(f) })
 	}
 }

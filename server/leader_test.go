@@ -105,6 +105,21 @@ func TestAsyncLeaderHoldsNothing(t *testing.T) {
 	require.Zero(t, f.awaits.Load())
 }
 
+func TestAsyncLeaderDoesNotAllocate(t *testing.T) {
+	_, m := replicatedMachine(t, newFakeCluster(Leading), Config{})
+	for _, command := range []string{"CL.THROTTLE a 15 30 60\r\n", "RL.LIMIT a 10 60 ASYNC\r\n", "RL.LIMIT a 10 60 AND b 10 60\r\n"} {
+		in := []byte(strings.Repeat(command, 16))
+		run := func() {
+			m.lane.begin()
+			m.input(in)
+			m.lane.takeOutput()
+			m.lane.end()
+		}
+		run()
+		require.Zero(t, testing.AllocsPerRun(1000, run), command)
+	}
+}
+
 func TestRepliesAboutKeysWaitForTheirCommit(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

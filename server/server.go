@@ -22,16 +22,17 @@ var ErrClosed = errors.New("server closed")
 // Server is the Redis-protocol front: connections, commands, replies. Make one
 // with New, give it listeners with Serve, and end it with Shutdown.
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	engine  *engine.Engine
-	repl    Replication  // nil for a node on its own
-	forward *forwarder   // nil without repl
-	local   *localPolicy // nil unless on-failure is local
-	table   *table
-	workers *workers
-	runID   string
-	started time.Time
+	cfg         Config
+	log         *slog.Logger
+	engine      *engine.Engine
+	repl        Replication // nil for a node on its own
+	forward     *forwarder  // nil without repl, as the next
+	forwardSlow *forwarder
+	local       *localPolicy // nil unless on-failure is local
+	table       *table
+	workers     *workers
+	runID       string
+	started     time.Time
 
 	loops    []*loop
 	nextLoop atomic.Uint64
@@ -123,7 +124,8 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.setSlowlogThreshold(cfg.SlowlogThreshold)
 	s.workers = newWorkers(cfg.Workers)
 	if s.repl != nil {
-		s.forward = newForwarder(s)
+		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
+		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 		if cfg.OnFailure == FailLocal {
 			s.local = newLocalPolicy(s)
 		}
@@ -364,6 +366,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	if s.forward != nil {
 		s.forward.close()
+		s.forwardSlow.close()
 	}
 	return err
 }

@@ -151,6 +151,7 @@ const switchMaster = "+switch-master"
 // may be empty.
 func (s *Server) LeaderChanged(old, leader TopologyNode) {
 	s.forward.leaderChanged()
+	s.forwardSlow.leaderChanged()
 	if leader.Host == "" {
 		return
 	}
