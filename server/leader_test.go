@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,7 +73,9 @@ func (f *fakeCluster) DialLeader(ctx context.Context) (net.Conn, error) {
 func (f *fakeCluster) Topology() Topology {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.topology
+	t := f.topology
+	t.Nodes = slices.Clone(t.Nodes)
+	return t
 }
 
 func (f *fakeCluster) AwaitReplicas(ctx context.Context, n int) int {

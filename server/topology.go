@@ -45,7 +45,8 @@ func (s *Server) view() *clusterView {
 	if v.leader != nil {
 		v.master = v.leader
 		if last == nil || *last != v.leader.ID {
-			s.lastLeader.id.Store(&v.leader.ID)
+			id := v.leader.ID
+			s.lastLeader.id.Store(&id)
 		}
 	}
 	return v
