@@ -20,8 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pages are those with sessions.
+// pages are those with sessions on a server on its own.
 var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations.md"}
+
+// clusterPage is the one with sessions on three nodes.
+const clusterPage = "clustering.md"
 
 // binary is the server, built by the first test that asks for it.
 var binary struct {
@@ -56,9 +59,9 @@ func build(t *testing.T) string {
 type ports struct{ port, http string }
 
 // start runs the server on ports of its own.
-func start(t *testing.T, bin string) ports {
+func start(t *testing.T, bin string, args ...string) ports {
 	t.Helper()
-	cmd := exec.Command(bin, "serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, args...)...)
 	log, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -114,24 +117,34 @@ func TestSessions(t *testing.T) {
 	findCLI(t)
 	bin := build(t)
 	for _, page := range pages {
-		sessions := readSessions(t, page)
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			port := start(t, bin).port
-			for _, s := range sessions {
-				require.Equal(t, []string{"OK"}, cli(t, port, []string{"FLUSHALL"}, ""))
-				for _, st := range s.steps {
-					input := ""
-					if len(st.input) > 0 {
-						input = strings.Join(st.input, "\n") + "\n"
-					}
-					got := cli(t, port, st.args, input)
-					if !matchLines(st.want, got) {
-						t.Errorf("%s: %v %v\nthe page says:\n%s\nthe server says:\n%s", s, st.args, st.input,
-							strings.Join(st.want, "\n"), strings.Join(got, "\n"))
-					}
-				}
-			}
+			runSessions(t, page, map[string]string{"7379": start(t, bin).port})
 		})
+	}
+	t.Run(clusterPage, func(t *testing.T) {
+		nodes := startCluster(t, bin)
+		runSessions(t, clusterPage, map[string]string{"7379": nodes[0].port, "7389": nodes[1].port, "7399": nodes[2].port})
+	})
+}
+
+// runSessions runs the sessions of a page. servers are the ports that stand for
+// those of the page.
+func runSessions(t *testing.T, page string, servers map[string]string) {
+	t.Helper()
+	for _, s := range readSessions(t, page) {
+		require.Equal(t, []string{"OK"}, cli(t, servers["7379"], []string{"FLUSHALL"}, ""))
+		for _, st := range s.steps {
+			require.Contains(t, servers, st.port, s)
+			input := ""
+			if len(st.input) > 0 {
+				input = strings.Join(st.input, "\n") + "\n"
+			}
+			got := cli(t, servers[st.port], st.args, input)
+			if !matchLines(st.want, got) {
+				t.Errorf("%s: %v %v\nthe page says:\n%s\nthe server says:\n%s", s, st.args, st.input,
+					strings.Join(st.want, "\n"), strings.Join(got, "\n"))
+			}
+		}
 	}
 }
 
@@ -140,7 +153,7 @@ var link = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 
 // TestLinks demands that what the pages link to is there.
 func TestLinks(t *testing.T) {
-	for _, page := range append(pages, "../CHANGELOG.md", "../engine/DESIGN.md") {
+	for _, page := range append(pages, clusterPage, "../CHANGELOG.md", "../engine/DESIGN.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
@@ -254,4 +267,4 @@ func describedCommands(page string) []string {
 }
 
 // containers are the commands with subcommands.
-var containers = []string{"acl", "client", "command", "config", "debug", "latency", "memory", "object", "pubsub", "slowlog"}
+var containers = []string{"acl", "client", "cluster", "command", "config", "debug", "latency", "memory", "object", "pubsub", "sentinel", "slowlog"}

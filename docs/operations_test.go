@@ -67,10 +67,10 @@ func parameterTables() string {
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // TestMetrics compares the metrics that operations.md names with those that a
-// server shows.
+// node of a cluster shows.
 func TestMetrics(t *testing.T) {
 	findCLI(t)
-	s := start(t, build(t))
+	s := startCluster(t, build(t))[0]
 	cli(t, s.port, []string{"RL.LIMIT", "key", "1", "1"}, "")
 	cli(t, s.port, []string{"INFO"}, "") // timed in any case
 

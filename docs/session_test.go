@@ -16,6 +16,9 @@ import (
 //	$ redis-cli -p 7379 …         typed into a shell; alone, what follows is typed into it
 //	anything else                 the reply, as redis-cli prints it
 //
+// The port names the server: 7379 for the only one, or 7379, 7389 and 7399 for
+// the nodes of a cluster.
+//
 // In a reply … stands for any text, as a whole line for any lines, and ~59 for
 // a number within 5 % of 59 or 2 beside it. What follows two blanks and # is a
 // remark. Blank lines do not count.
@@ -25,17 +28,18 @@ type session struct {
 	steps []step
 }
 
-// step is one run of redis-cli: its arguments, what is typed into it, and what
-// it must print.
+// step is one run of redis-cli: the port that the page gives it, its arguments,
+// what is typed into it, and what it must print.
 type step struct {
+	port  string
 	args  []string
 	input []string
 	want  []string
 }
 
-const (
-	cliPrompt   = "127.0.0.1:7379> "
-	shellPrompt = "$ redis-cli -p 7379"
+var (
+	cliPrompt   = regexp.MustCompile(`^127\.0\.0\.1:(\d+)> `)
+	shellPrompt = regexp.MustCompile(`^\$ redis-cli -p (\d+)`)
 )
 
 // readSessions returns the sessions of a page.
@@ -59,7 +63,7 @@ func readSessions(t *testing.T, page string) []session {
 			begin = i + 1
 			continue
 		}
-		if len(block) > 0 && (strings.HasPrefix(block[0], cliPrompt) || strings.HasPrefix(block[0], shellPrompt)) {
+		if len(block) > 0 && (cliPrompt.MatchString(block[0]) || shellPrompt.MatchString(block[0])) {
 			out = append(out, session{page, begin, parseSteps(block)})
 		}
 		block, begin = nil, 0
@@ -73,16 +77,17 @@ func parseSteps(block []string) []step {
 	var steps []step
 	for _, line := range block {
 		line = strings.TrimRight(remark.ReplaceAllString(line, ""), " ")
+		shell, typed := shellPrompt.FindStringSubmatch(line), cliPrompt.FindStringSubmatch(line)
 		switch {
 		case line == "":
-		case strings.HasPrefix(line, shellPrompt):
-			steps = append(steps, step{args: splitWords(line[len(shellPrompt):])})
-		case strings.HasPrefix(line, cliPrompt):
-			if len(steps) == 0 {
-				steps = append(steps, step{})
+		case shell != nil:
+			steps = append(steps, step{port: shell[1], args: splitWords(line[len(shell[0]):])})
+		case typed != nil:
+			if len(steps) == 0 || steps[len(steps)-1].port != typed[1] {
+				steps = append(steps, step{port: typed[1]})
 			}
 			s := &steps[len(steps)-1]
-			s.input = append(s.input, line[len(cliPrompt):])
+			s.input = append(s.input, line[len(typed[0]):])
 		default:
 			s := &steps[len(steps)-1]
 			s.want = append(s.want, line)
