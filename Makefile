@@ -40,8 +40,8 @@ lint: ## gofmt, go vet, staticcheck
 fmt: ## format the Go sources
 	gofmt -l -w .
 
-bench: ## measure against Redis and other peers, about half an hour; rewrites bench/results
-	$(GO) run ./bench
+bench: ## measure against Redis and other peers, 40 minutes (BENCHFLAGS=-brief: 18); rewrites bench/results
+	$(GO) run ./bench $(BENCHFLAGS)
 
 clients: build # the client libraries that need no more than Go, Node and Python
 	clients/run.sh go node python hiredis

@@ -18,12 +18,16 @@ type machine struct {
 	Go     string `json:"go"`
 	Redis  string `json:"redis"`
 	Commit string `json:"commit"`
+	// Load is the load average of the last minute before the run.
+	Load string `json:"load_average"`
 }
 
 // describeMachine collects what it can; a line that cannot be had stays
 // empty, since no result depends on it.
 func describeMachine(root, redisServer string) machine {
+	load, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
 	return machine{
+		Load:   load,
 		CPU:    procValue("/proc/cpuinfo", "model name"),
 		Cores:  runtime.NumCPU(),
 		Cache:  firstLine("/sys/devices/system/cpu/cpu0/cache/index3/size"),
@@ -36,8 +40,8 @@ func describeMachine(root, redisServer string) machine {
 }
 
 func (m machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %s last-level cache, %s memory, Linux %s, %s, %s; Headgate %s",
-		m.CPU, m.Cores, m.Cache, m.Memory, m.Kernel, m.Go, m.Redis, m.Commit)
+	return fmt.Sprintf("%s, %d cores, %s last-level cache, %s memory, Linux %s, %s, %s; Headgate %s; load average before the run %s",
+		m.CPU, m.Cores, m.Cache, m.Memory, m.Kernel, m.Go, m.Redis, m.Commit, m.Load)
 }
 
 // procValue returns the value of the first "name : value" line of a file.

@@ -3,7 +3,8 @@
 // throttlecrab where they are given. It starts and stops every server itself,
 // on free ports of the loopback interface, and needs Linux.
 //
-//	go run ./bench          all rows, about half an hour; rewrites bench/results
+//	go run ./bench          all rows, about 40 minutes; rewrites bench/results
+//	go run ./bench -brief   all rows in shorter runs, about 18 minutes; the same
 //	go run ./bench -quick   a guard against regressions, about two minutes
 package main
 
@@ -41,20 +42,24 @@ type bench struct {
 	keys     int           // of the million-key loads
 	runs     int           // of each measurement
 	runTime  time.Duration // of one of them
-	overload time.Duration
+	long     time.Duration // of the overload, and of each replicated load
+	kills    int           // of a cluster's leader
 	quick    bool
 	huge     bool
 	progress io.Writer
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	b := &bench{keys: 1_000_000, overload: time.Minute, progress: stderr}
+	b := &bench{keys: 1_000_000, progress: stderr}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.BoolVar(&b.quick, "quick", false, "short runs of the speed rows; print the result, store nothing")
+	brief := fs.Bool("brief", false, "all rows in shorter runs, for results in less time")
 	fs.BoolVar(&b.huge, "huge", true, "include the rows with 10 million keys")
-	fs.IntVar(&b.runs, "runs", 0, "runs of each measurement; default 7, with -quick 3")
-	fs.DurationVar(&b.runTime, "run-time", 0, "length of one run; default 3s, with -quick 1s")
+	fs.IntVar(&b.runs, "runs", 0, "runs of each measurement; default 7, with -brief 5, with -quick 3")
+	fs.DurationVar(&b.runTime, "run-time", 0, "length of one run; default 3s, with -brief 2s, with -quick 1s")
+	fs.DurationVar(&b.long, "long", 0, "length of the overload and of each replicated load; default 1m, with -brief 20s, with -quick 10s")
+	fs.IntVar(&b.kills, "kills", 0, "kills of a cluster's leader; default 20, otherwise 10")
 	fs.StringVar(&b.bin.headgate, "headgate", "", "headgate `program`; default: build it")
 	fs.StringVar(&b.bin.redisServer, "redis-server", "redis-server", "redis-server `program`")
 	fs.StringVar(&b.bin.redisCell, "redis-cell", os.Getenv("BENCH_REDIS_CELL"), "redis-cell `module`; default $BENCH_REDIS_CELL")
@@ -68,11 +73,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return err
 	}
-	runs, runTime := 7, 3*time.Second
-	if b.quick {
-		runs, runTime, b.overload, b.huge = 3, time.Second, 10*time.Second, false
+	usual := effort{7, 3 * time.Second, time.Minute, 20}
+	switch {
+	case b.quick:
+		usual, b.huge = effort{3, time.Second, 10 * time.Second, 10}, false
+	case *brief:
+		usual = effort{5, 2 * time.Second, 20 * time.Second, 10}
 	}
-	b.runs, b.runTime = cmp.Or(b.runs, runs), cmp.Or(b.runTime, runTime)
+	b.runs, b.runTime = cmp.Or(b.runs, usual.runs), cmp.Or(b.runTime, usual.runTime)
+	b.long, b.kills = cmp.Or(b.long, usual.long), cmp.Or(b.kills, usual.kills)
 	selected, err := selectParts(*only, b.quick)
 	if err != nil {
 		return err
@@ -80,9 +89,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := b.locate(ctx); err != nil {
 		return err
 	}
-	rep, err := b.measure(ctx, selected)
-	if err != nil {
-		return err
+	rep, failed := b.measure(ctx, selected)
+	if rep == nil {
+		return failed
 	}
 	fmt.Fprint(stdout, rep.markdown())
 	if *out == "" && !b.quick {
@@ -93,14 +102,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if failed != nil {
+		return failed
+	}
 	if missed := rep.missed(); *strict && missed > 0 {
 		return fmt.Errorf("%d targets missed", missed)
 	}
 	return nil
 }
 
+// effort is how much is measured.
+type effort struct {
+	runs          int
+	runTime, long time.Duration
+	kills         int
+}
+
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "decision", "memory", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -154,9 +173,12 @@ func (b *bench) locate(ctx context.Context) error {
 	return nil
 }
 
-// measure runs the selected parts.
+// measure runs the selected parts. A part that fails is missing from the
+// report, with a note, and the others go on; an interrupt ends them all. The
+// report is nil only when nothing could be measured.
 func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report, error) {
-	rep := &report{When: time.Now(), Quick: b.quick, Machine: describeMachine(b.root, b.bin.redisServer)}
+	rep := &report{When: time.Now(), Quick: b.quick, Machine: describeMachine(b.root, b.bin.redisServer),
+		Runs: b.runs, RunTime: b.runTime, Long: b.long}
 	dir, err := os.MkdirTemp("", "headgate-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("create a working directory: %w", err)
@@ -168,6 +190,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		rep.Notes = []string{"a quick run leaves out the peers without a target"}
 	}
 	defer b.stopPeers()
+	var failed error
 	for _, step := range []struct {
 		part string
 		do   func() error
@@ -177,40 +200,55 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"latency", func() (err error) { rep.Latency, err = b.measureLatency(ctx, rep.Throughput); return err }},
 		{"overload", func() (err error) { rep.Overload, err = b.measureOverload(ctx, rep.Throughput); return err }},
 		{"throughput", func() error { b.stopPeers(); return nil }}, // the rest wants an idle machine
+		{"replication", func() (err error) { rep.Replication, err = b.measureReplication(ctx, dir); return err }},
+		{"failover", func() (err error) { rep.Failover, err = b.measureFailover(ctx, dir); return err }},
 		{"decision", func() (err error) { rep.Decisions, err = b.measureDecisions(ctx); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
+		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},
 		{"trace", func() (err error) { rep.Trace, err = b.replayTrace(ctx); return err }},
 	} {
-		if !selected[step.part] {
+		if !selected[step.part] || ctx.Err() != nil {
 			continue
 		}
 		if err := step.do(); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.part, err)
+			err = fmt.Errorf("%s: %w", step.part, err)
+			b.logf("%v", err)
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			rep.Notes = append(rep.Notes, "incomplete: "+first)
+			failed = errors.Join(failed, err)
+			if step.part == "throughput" { // the next two rest on it
+				selected["latency"], selected["overload"] = false, false
+			}
 		}
 	}
+	rep.Took = time.Since(rep.When).Round(time.Second)
 	rep.Targets = rep.targets()
-	return rep, nil
+	return rep, errors.Join(failed, ctx.Err())
 }
 
 // startPeers starts and fills all servers.
 func (b *bench) startPeers(ctx context.Context, dir string) error {
 	for _, p := range b.peers {
-		proc, err := p.start(dir)
-		if err != nil {
-			return err
-		}
-		p.process = proc
-		if p.prepare != nil {
-			if err := p.prepare(p); err != nil {
-				return err
-			}
-		}
-		b.logf("%s: filling", p.label)
-		if err := b.fill(ctx, p); err != nil {
+		if err := b.startPeer(ctx, dir, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (b *bench) startPeer(ctx context.Context, dir string, p *peer) error {
+	proc, err := p.start(dir)
+	if err != nil {
+		return err
+	}
+	p.process = proc
+	if p.prepare != nil {
+		if err := p.prepare(p); err != nil {
+			return err
+		}
+	}
+	b.logf("%s: filling", p.label)
+	return b.fill(ctx, p)
 }
 
 func (b *bench) stopPeers() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -146,19 +145,13 @@ func (b *bench) measureFill(ctx context.Context, row *memoryRow, start func() (*
 
 // memory returns INFO's used_memory and the resident memory in bytes.
 func (p *process) memory() (used, rss int64, err error) {
-	info, err := p.cli("INFO", "memory")
+	fields, err := p.info("memory")
 	if err != nil {
 		return 0, 0, err
 	}
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, "used_memory:"); ok {
-			used, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			if err != nil {
-				return 0, 0, fmt.Errorf("parse used_memory: %w", err)
-			}
-			rss, err = p.rss()
-			return used, rss, err
-		}
+	if used, err = strconv.ParseInt(fields["used_memory"], 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("%s: INFO memory: used_memory: %w", p.name, err)
 	}
-	return 0, 0, fmt.Errorf("%s: no used_memory in INFO: %w", p.name, os.ErrNotExist)
+	rss, err = p.rss()
+	return used, rss, err
 }

@@ -85,7 +85,7 @@ func (b *bench) measureOverload(ctx context.Context, peaks []*series) (*overload
 	}
 
 	watched := b.watch(ctx, p, &row)
-	row.Load, err = run(func(c *load.Config) { c.Rate, c.Duration, c.Warmup = 2*row.Peak, b.overload, time.Second })
+	row.Load, err = run(func(c *load.Config) { c.Rate, c.Duration, c.Warmup = 2*row.Peak, b.long, time.Second })
 	if watchErr := watched(); err == nil {
 		err = watchErr
 	}
@@ -110,7 +110,7 @@ func (b *bench) watch(ctx context.Context, p *peer, row *overloadRow) (finish fu
 	wg.Go(func() {
 		row.Pings, pingErr = load.Run(ctx, load.Config{
 			Addr: p.addr, Clients: 1, Pipeline: 1, Command: []string{"PING"}, Keys: 1,
-			Rate: 10, Duration: b.overload,
+			Rate: 10, Duration: b.long,
 		})
 	})
 	wg.Go(func() {
@@ -129,7 +129,7 @@ func (b *bench) watch(ctx context.Context, p *peer, row *overloadRow) (finish fu
 		})
 	})
 	wg.Go(func() {
-		half := time.Now().Add(b.overload / 2)
+		half := time.Now().Add(b.long / 2)
 		every(stop, 250*time.Millisecond, func() {
 			rss, err := p.rss()
 			if err != nil {

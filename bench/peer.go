@@ -143,6 +143,21 @@ func (p *process) cli(args ...string) (string, error) {
 	return reply, nil
 }
 
+// info returns the fields of a section of INFO.
+func (p *process) info(section string) (map[string]string, error) {
+	text, err := p.cli("INFO", section)
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields, nil
+}
+
 // startRedis starts redis-server without persistence and otherwise as it
 // comes. Its documentation advises io-threads only from four cores on.
 func startRedis(dir, name, path string, extra ...string) (*process, error) {
@@ -154,7 +169,7 @@ func startRedis(dir, name, path string, extra ...string) (*process, error) {
 	return startProcess(dir, name, "127.0.0.1:"+port, path, args...)
 }
 
-func startHeadgate(dir, path string) (*process, error) {
+func startHeadgate(dir, path string, flags ...string) (*process, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -163,8 +178,8 @@ func startHeadgate(dir, path string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := startProcess(dir, headgate, "127.0.0.1:"+port, path,
-		"serve", "--listen", "127.0.0.1:"+port, "--http-listen", "127.0.0.1:"+httpPort)
+	args := append([]string{"serve", "--listen", "127.0.0.1:" + port, "--http-listen", "127.0.0.1:" + httpPort}, flags...)
+	p, err := startProcess(dir, headgate, "127.0.0.1:"+port, path, args...)
 	if err != nil {
 		return nil, err
 	}

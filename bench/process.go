@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -28,7 +29,7 @@ type process struct {
 // startProcess runs a server and waits until it answers PING.
 func startProcess(dir, name, addr, path string, args ...string) (*process, error) {
 	p := &process{name: name, addr: addr, log: filepath.Join(dir, name+".log"), gone: make(chan struct{})}
-	log, err := os.Create(p.log)
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) // a restart goes on in it
 	if err != nil {
 		return nil, fmt.Errorf("create log: %w", err)
 	}
@@ -106,6 +107,15 @@ func (p *process) stop() {
 	}
 }
 
+// kill ends the process by SIGKILL, as a crash would.
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	<-p.gone
+	return nil
+}
+
 // cpu returns the processor time the process has used in all its threads, in
 // steps of the kernel's 10 ms.
 func (p *process) cpu() (time.Duration, error) {
@@ -147,15 +157,30 @@ func (p *process) rss() (int64, error) {
 	return 0, errors.New("no VmRSS in /proc status")
 }
 
-// freePort returns a port of the loopback interface that nobody listens on.
-func freePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// written returns the bytes that the process has caused to be written to
+// disks, whole pages of the log included.
+func (p *process) written() (int64, error) {
+	path := fmt.Sprintf("/proc/%d/io", p.cmd.Process.Pid)
+	n, err := strconv.ParseInt(procValue(path, "write_bytes"), 10, 64)
 	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+		return 0, fmt.Errorf("%s: write_bytes: %w", path, err)
 	}
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	return port, err
+	return n, nil
+}
+
+// freePort returns a port of the loopback interface that nobody listens on. It
+// lies below the range from which Linux gives ports to outgoing connections, so
+// that a server can have it again after a kill.
+func freePort() (string, error) {
+	var err error
+	for range 100 {
+		port := strconv.Itoa(10_000 + rand.IntN(22_000))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			return port, ln.Close()
+		}
+	}
+	return "", fmt.Errorf("find a free port: %w", err)
 }
 
 func lastLines(s string, n int) string {

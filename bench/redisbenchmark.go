@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +24,10 @@ type sample struct {
 	P99 time.Duration `json:"p99_ns"`
 }
 
-// redisBenchmark sends n commands to p through redis-benchmark.
-func redisBenchmark(ctx context.Context, p *process, n, pipeline, keys int, command []string) (sample, error) {
+// redisBenchmark sends n commands to p through redis-benchmark. The first error
+// reply ends it, unless the flag -e, which counts an error as a reply, is among
+// extra.
+func redisBenchmark(ctx context.Context, p *process, n, pipeline, keys int, command []string, extra ...string) (sample, error) {
 	_, port, _ := strings.Cut(p.addr, ":")
 	args := []string{"-h", "127.0.0.1", "-p", port, "-c", strconv.Itoa(clients), "-n", strconv.Itoa(n),
 		"-P", strconv.Itoa(pipeline), "-r", strconv.Itoa(keys), "--csv"}
@@ -32,7 +35,7 @@ func redisBenchmark(ctx context.Context, p *process, n, pipeline, keys int, comm
 	if err != nil {
 		return sample{}, err
 	}
-	cmd := exec.CommandContext(ctx, "redis-benchmark", append(args, command...)...)
+	cmd := exec.CommandContext(ctx, "redis-benchmark", slices.Concat(args, extra, command)...)
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError

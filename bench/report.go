@@ -13,17 +13,27 @@ import (
 
 // report is everything one run of the program found.
 type report struct {
-	When       time.Time    `json:"when"`
-	Quick      bool         `json:"quick"`
-	Machine    machine      `json:"machine"`
-	Notes      []string     `json:"notes,omitempty"`
-	Throughput []*series    `json:"throughput,omitempty"`
-	Latency    *latencyRow  `json:"latency,omitempty"`
-	Overload   *overloadRow `json:"overload,omitempty"`
-	Decisions  []decision   `json:"decisions,omitempty"`
-	Memory     []*memoryRow `json:"memory,omitempty"`
-	Trace      *traceRow    `json:"trace,omitempty"`
-	Targets    []target     `json:"targets"`
+	When    time.Time `json:"when"`
+	Quick   bool      `json:"quick"`
+	Machine machine   `json:"machine"`
+	Notes   []string  `json:"notes,omitempty"`
+	// Took is the length of the whole run; Runs, RunTime and Long are how
+	// much it measured.
+	Took    time.Duration `json:"took_ns"`
+	Runs    int           `json:"runs"`
+	RunTime time.Duration `json:"run_time_ns"`
+	Long    time.Duration `json:"long_ns"`
+
+	Throughput  []*series          `json:"throughput,omitempty"`
+	Latency     *latencyRow        `json:"latency,omitempty"`
+	Overload    *overloadRow       `json:"overload,omitempty"`
+	Replication *replicationReport `json:"replication,omitempty"`
+	Failover    *failoverRow       `json:"failover,omitempty"`
+	Decisions   []decision         `json:"decisions,omitempty"`
+	Memory      []*memoryRow       `json:"memory,omitempty"`
+	Eviction    []*evictionRow     `json:"eviction,omitempty"`
+	Trace       *traceRow          `json:"trace,omitempty"`
+	Targets     []target           `json:"targets"`
 }
 
 // missed counts the targets below their floor.
@@ -43,6 +53,7 @@ func (r *report) markdown() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Benchmark of %s\n", r.When.UTC().Format("2 January 2006, 15:04 UTC"))
 	line("%s.\n", r.Machine)
+	line("Medians of %d runs of %s, single runs of %s where a load is sustained; %s in all.", r.Runs, r.RunTime, r.Long, r.Took)
 	line("Load generator and server share the cores, so the ratios mean more than the rates.")
 	if r.Quick {
 		line("This was a quick run: a guard against regressions, not a result.")
@@ -65,6 +76,12 @@ func (r *report) markdown() string {
 				micros(median(runs, func(r *load.Result) time.Duration { return r.Latency.P999 })),
 				micros(median(runs, func(r *load.Result) time.Duration { return r.Latency.Max })))
 		}
+	}
+	if r.Replication != nil {
+		r.Replication.write(line)
+	}
+	if r.Failover != nil {
+		r.Failover.write(line)
 	}
 	if len(r.Memory) > 0 {
 		line("\n## Memory, 16-byte keys\n\n| | keys | accounted B/key | resident B/key | whole process MB |\n|---|---|---|---|---|")

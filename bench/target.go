@@ -66,11 +66,20 @@ func (r *report) targets() []target {
 	if o := r.Overload; o != nil {
 		list = append(list, overloadTargets(o)...)
 	}
+	if r.Replication != nil {
+		list = append(list, r.Replication.targets()...)
+	}
+	if r.Failover != nil {
+		list = append(list, r.Failover.targets()...)
+	}
 	for _, d := range r.Decisions {
 		list = append(list, d.target())
 	}
 	for _, m := range r.Memory {
 		list = append(list, m.targets()...)
+	}
+	for _, e := range r.Eviction {
+		list = append(list, e.target())
 	}
 	return list
 }
@@ -103,14 +112,16 @@ func (r *report) speedTargets() []target {
 	}
 }
 
-func overloadTargets(o *overloadRow) []target {
-	yes := func(name string, ok bool, format string, args ...any) target {
-		t := target{Name: name, Unit: yesNo, Floor: 1, Goal: 1, Detail: fmt.Sprintf(format, args...)}
-		if ok {
-			t.Value = 1
-		}
-		return t
+// yes is a promise that is kept or not.
+func yes(name string, ok bool, format string, args ...any) target {
+	t := target{Name: name, Unit: yesNo, Floor: 1, Goal: 1, Detail: fmt.Sprintf(format, args...)}
+	if ok {
+		t.Value = 1
 	}
+	return t
+}
+
+func overloadTargets(o *overloadRow) []target {
 	return []target{
 		{Name: fmt.Sprintf("offered %.0f/s, twice its peak, for %.0f s: throughput against the peak", o.Load.Offered, o.Load.Duration.Seconds()),
 			Value: o.share(), Unit: "x", Floor: 0.9, Goal: 0.9, Detail: fmt.Sprintf("%.0f/s against %.0f/s", o.Load.Rate, o.Peak)},

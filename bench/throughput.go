@@ -128,17 +128,23 @@ const fillPipeline = 64
 
 // fillKeys sends command once for each of n keys.
 func fillKeys(ctx context.Context, p *process, command []string, n uint64, pipeline int) error {
+	_, err := sendKeys(ctx, p, command, n, pipeline)
+	return err
+}
+
+// sendKeys does so and returns the answers; an error reply is an error.
+func sendKeys(ctx context.Context, p *process, command []string, n uint64, pipeline int) (*load.Result, error) {
 	res, err := load.Run(ctx, load.Config{
 		Addr: p.addr, Clients: 16, Pipeline: pipeline, Command: command,
 		Keys: n, Count: int64(n), Distribution: load.Sequential, Duration: time.Hour,
 	})
 	if err != nil {
-		return fmt.Errorf("fill %s: %w", p.name, err)
+		return nil, fmt.Errorf("fill %s: %w", p.name, err)
 	}
 	if res.Failures() > 0 || res.Replies != int64(n) {
-		return fmt.Errorf("fill %s: %d of %d replies, errors %v", p.name, res.Replies, n, res.Errors)
+		return nil, fmt.Errorf("fill %s: %d of %d replies, errors %v", p.name, res.Replies, n, res.Errors)
 	}
-	return nil
+	return res, nil
 }
 
 // median of a value over a slice; the zero value for an empty one.
