@@ -25,10 +25,10 @@ func AsyncBound(losses []Loss, maxUnacked time.Duration) func(key uint32, calls 
 func None(uint32, []history.Call) int64 { return 0 }
 
 // mostOffered is the most that was asked of a key within one interval of the given width inside of l. A call belongs to
-// an interval if any part of it does.
+// an interval if it was under way in it, and had not been for longer than another width when it began: a leader that was
+// paused, and finds calls that have waited for seconds, has no right to decide them.
 func mostOffered(calls []history.Call, l Loss, width int64) (most int64) {
-	const longest = int64(10 * time.Second) // no call is older when it ends
-	first := sort.Search(len(calls), func(i int) bool { return calls[i].Start >= l.From-longest })
+	first := sort.Search(len(calls), func(i int) bool { return calls[i].Start >= l.From-width })
 	var in []history.Call
 	for _, c := range calls[first:] {
 		if c.Start > l.To {
@@ -38,15 +38,15 @@ func mostOffered(calls []history.Call, l Loss, width int64) (most int64) {
 			in = append(in, c)
 		}
 	}
-	// An interval with the most calls may begin where one of them ends, or where l does.
-	for i := -1; i < len(in); i++ {
-		from := l.From
-		if i >= 0 {
-			from = max(from, in[i].End)
-		}
+	// An interval with the most calls may begin where l does, where one of them ends, or as late as one of them still counts.
+	from := []int64{l.From}
+	for i := range in {
+		from = append(from, max(l.From, in[i].End), max(l.From, in[i].Start+width))
+	}
+	for _, at := range from {
 		var sum, limit int64
 		for j := range in {
-			if in[j].End >= from && in[j].Start <= from+width {
+			if in[j].End >= at && in[j].Start >= at-width && in[j].Start <= at+width {
 				sum += int64(in[j].Cost)
 			}
 			limit = max(limit, int64(in[j].Limit))

@@ -135,11 +135,11 @@ func (r *Run) pauseLeader(d time.Duration) error {
 		r.note("%s leads", next.Name)
 		time.Sleep(d - time.Duration(r.now()-at))
 	}
+	on := r.now()
 	if e := n.Resume(); e != nil {
 		return e
 	}
 	r.note("%s goes on", n.Name)
-	on := r.now()
 	r.lose(at-int64(maxUnacked), at)
 	r.lose(on, on+int64(maxUnacked))
 	if err != nil {

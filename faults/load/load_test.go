@@ -1,0 +1,154 @@
+package load
+
+import (
+	"bufio"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/faults/history"
+	"github.com/headgate-io/headgate/faults/resp"
+)
+
+// server answers the n-th command of all connections with reply(n); "" closes the connection.
+func server(t *testing.T, reply func(n int64) string) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { ln.Close() })
+	var count atomic.Int64
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for r := bufio.NewReader(c); ; {
+					cmd, err := resp.Read(r)
+					if err != nil {
+						return
+					}
+					answer := "%0\r\n"
+					if cmd.Elems[0].Str != "HELLO" {
+						answer = reply(count.Add(1))
+					}
+					if answer == "" {
+						return
+					}
+					c.Write([]byte(answer))
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func decision(allowed, remaining int) string {
+	return "%2\r\n$7\r\nallowed\r\n:" + strconv.Itoa(allowed) + "\r\n$9\r\nremaining\r\n:" + strconv.Itoa(remaining) + "\r\n"
+}
+
+// offer runs a load against addr for d and returns what it recorded.
+func offer(addr string, rate float64, d, timeout time.Duration) (history.History, map[string]int) {
+	h := history.History{Keys: []history.Key{{Name: "k", Algorithm: history.Fixed, Limit: 9, Period: time.Hour}}}
+	l := Start(Config{
+		Rate: rate, Conns: 2, Epoch: time.Now(), Timeout: timeout,
+		Node: func(int) int { return 0 }, Dial: func(int) string { return addr },
+		Next:   func(int, *rand.Rand, time.Duration) history.Call { return history.Call{Cost: 1, Limit: 9} },
+		Encode: func(b []byte, c *history.Call) []byte { return Encode(b, c, h.Keys[0], h.Keys[0]) },
+	})
+	time.Sleep(d)
+	codes := l.Stop(&h)
+	return h, codes
+}
+
+func TestEveryPlannedCallHasAnOutcome(t *testing.T) {
+	addr := server(t, func(n int64) string {
+		switch {
+		case n%50 == 0:
+			return ""
+		case n%7 == 0:
+			return "-CLUSTERDOWN no leader is known\r\n"
+		case n%5 == 0:
+			return "-UNCERTAIN the decision may have been taken\r\n"
+		case n%3 == 0:
+			return decision(0, 0)
+		}
+		return decision(1, 4)
+	})
+	h, codes := offer(addr, 2000, 500*time.Millisecond, time.Second)
+	n := h.Count()
+	require.InDelta(t, 1000, len(h.Calls), 200)
+	for _, o := range []history.Outcome{history.Unknown, history.Admitted, history.Denied, history.Refused} {
+		require.NotZero(t, n[o], o)
+	}
+	require.GreaterOrEqual(t, n[history.Unknown], codes["UNCERTAIN"])
+	require.GreaterOrEqual(t, n[history.Refused], codes["CLUSTERDOWN"])
+	last := int64(0)
+	for _, c := range h.Calls {
+		require.GreaterOrEqual(t, c.Start, last)
+		require.GreaterOrEqual(t, c.End, c.Start)
+		require.GreaterOrEqual(t, c.Start, c.Due)
+		last = c.Start
+		if c.Outcome == history.Admitted {
+			require.EqualValues(t, 4, c.Remaining)
+		}
+	}
+}
+
+func TestSilenceIsUnknown(t *testing.T) {
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	addr := server(t, func(int64) string { <-hang; return "" })
+	h, _ := offer(addr, 100, 400*time.Millisecond, 100*time.Millisecond)
+	n := h.Count()
+	require.NotZero(t, n[history.Unknown])
+	require.Zero(t, n[history.Admitted]+n[history.Denied])
+}
+
+func TestNobodyListensIsRefused(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln.Close()
+	h, _ := offer(ln.Addr().String(), 500, 200*time.Millisecond, time.Second)
+	require.NotEmpty(t, h.Calls)
+	require.Equal(t, len(h.Calls), h.Count()[history.Refused])
+}
+
+func TestEncode(t *testing.T) {
+	a := history.Key{Name: "a", Algorithm: history.Fixed, Period: time.Hour}
+	b := history.Key{Name: "b", Algorithm: history.Token, Period: 1500 * time.Millisecond}
+	slot := history.Key{Name: "s", Algorithm: history.Slots, Period: time.Second}
+	f := func(want string, c history.Call, key, other history.Key) {
+		t.Helper()
+		require.Equal(t, string(resp.Append(nil, strings.Fields(want)...)), string(Encode(nil, &c, key, other)))
+	}
+	f("RL.LIMIT a 5 3600000ms ALGORITHM fixed COST -2 ALIGN first", history.Call{Limit: 5, Cost: -2}, a, a)
+	f("RL.LIMIT b 5 1500ms ALGORITHM token COST 1", history.Call{Limit: 5, Cost: 1}, b, a)
+	f("RL.LIMIT b 5 1500ms ALGORITHM token COST 1 AND a 5 3600000ms ALGORITHM fixed COST -1 ALIGN first",
+		history.Call{Kind: history.Transfer, Limit: 5, Cost: 1}, b, a)
+	f("RL.RESET a", history.Call{Kind: history.Reset}, a, a)
+	f("RL.ACQUIRE s 5 1000ms ID 7", history.Call{Kind: history.Acquire, Limit: 5, Other: 7}, slot, a)
+	f("RL.RELEASE s 7", history.Call{Kind: history.Release, Other: 7}, slot, a)
+}
+
+func TestKeyspaceReplacesKeys(t *testing.T) {
+	k := Keyspace{Places: 4, Life: 8 * time.Second, Spec: func(place, generation int) history.Key {
+		return history.Key{Name: strconv.Itoa(place) + ":" + strconv.Itoa(generation)}
+	}}
+	require.Equal(t, "1:0", k.Key(k.At(1, 0)).Name)
+	require.Equal(t, "1:0", k.Key(k.At(1, 5*time.Second)).Name)
+	require.Equal(t, "1:1", k.Key(k.At(1, 6*time.Second)).Name, "a quarter of a life earlier than place 0")
+	require.Equal(t, "0:0", k.Key(k.At(0, 6*time.Second)).Name)
+	keys := k.Keys(20 * time.Second)
+	for place := range k.Places {
+		id := k.At(place, 20*time.Second)
+		require.Equal(t, k.Key(id), keys[id])
+	}
+}
