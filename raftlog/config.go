@@ -114,9 +114,10 @@ const (
 	defaultMaxEntry = 256 << 10
 	minMaxEntry     = 1 << 10
 
-	// Batches that are cut but not committed: enough to keep the disks of leader and followers busy at the same time,
-	// few enough that a cut-off leader has little to undo.
-	maxInflightBatches = 4
+	// One batch is cut and not committed at a time: what is decided meanwhile waits in memory and makes the next batch
+	// larger. Each batch costs every disk two writes however small it is, so that more in flight means smaller batches and
+	// more writes: with four, sync decisions came to 0.4 of the rate (three nodes on one disk, 50 connections, pipeline 16).
+	maxInflightBatches = 1
 	maxInflightBytes   = 8 << 20
 
 	// tickInterval is how long the cluster clock in the log may stand still on an idle leader.
