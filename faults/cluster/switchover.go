@@ -10,12 +10,17 @@ import (
 type Switchover struct{ Servers []*Process }
 
 // NewSwitchover starts n independent servers that keep their logs in dir.
-func NewSwitchover(bin, dir string, n int) (*Switchover, error) {
-	s := &Switchover{}
+func NewSwitchover(bin, dir string, n int) (s *Switchover, err error) {
+	s = &Switchover{}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
 	for i := range n {
 		addrs, err := ports(host(), 2)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
 		name := fmt.Sprintf("n%d", i+1)
 		p := &Process{

@@ -14,10 +14,10 @@ func switchover(r *Run) error { return standalone(r, r.Rounds) }
 
 func standalone(r *Run, kills int) error {
 	s, err := cluster.NewSwitchover(r.Bin, r.Dir, kills+1)
-	defer s.Close()
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	keys := limits(r.Rate)
 	load := r.offer(keys, len(s.Servers), func(int) string {
 		if p := s.Leader(); p != nil {
