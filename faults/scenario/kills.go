@@ -171,7 +171,7 @@ func rollingRestart(r *Run) error {
 		// Use up what is left.
 		time.Sleep(time.Duration(float64(quotas*limit/2) / r.Rate * float64(time.Second)))
 	}
-	r.losses = nil // an orderly stop loses nothing, in any mode
+	r.lossless = true // an orderly stop loses nothing, in any mode
 	if err := r.finish(l, keys, err); err != nil {
 		return err
 	}

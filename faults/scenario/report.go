@@ -57,6 +57,9 @@ func (p *Report) String() string {
 	for _, f := range r.findings {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}
+	if r.unforeseen > 0 {
+		fmt.Fprintf(&b, "  %d leaders were lost without the run's doing\n", r.unforeseen)
+	}
 	if len(r.gaps) > 0 {
 		fmt.Fprintf(&b, "  from the harm to the next decision: %s\n", quantiles(r.gaps))
 	}

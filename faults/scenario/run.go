@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,10 +58,16 @@ type Run struct {
 	outages  []oracle.Outage
 	findings []oracle.Finding
 	extra    oracle.Extra
-	prompt   float64
-	harms    []int64 // when leaders were harmed
-	gaps     []time.Duration
-	tables   string
+
+	// unforeseen counts the leaders lost without the run's doing; lossless runs and those with wrong clocks in the nodes'
+	// logs do not look for them.
+	unforeseen int
+	lossless   bool
+
+	prompt float64
+	harms  []int64 // when leaders were harmed
+	gaps   []time.Duration
+	tables string
 }
 
 // errSkipped is returned by a scenario that this machine cannot run.
@@ -137,8 +144,30 @@ func (r *Run) stop(l *load.Load, keys *load.Keyspace) {
 	r.history.Keys = keys.Keys(r.history.Length)
 }
 
+// unplanned adds the leaders that were lost without the run's doing, which happens when the machine is too busy for the
+// nodes' timeouts. Such a leader was lost at some time before the next began to serve.
+func (r *Run) unplanned() error {
+	const reign = 5 * time.Second // as far back as it is looked for
+	times, err := r.cluster.Elections()
+	for i, t := range times {
+		to := int64(t.Sub(r.epoch))
+		from := to - int64(reign)
+		if i == 0 || slices.ContainsFunc(r.losses, func(l oracle.Loss) bool { return l.To >= from && l.From <= to }) {
+			continue
+		}
+		r.lose(max(from, int64(times[i-1].Sub(r.epoch))), to+int64(maxUnacked))
+		r.unforeseen++
+	}
+	return err
+}
+
 // judge runs the checks that every history is put to.
 func (r *Run) judge() {
+	if r.cluster != nil && !r.lossless {
+		if err := r.unplanned(); err != nil {
+			r.expect(false, "logs", "%v", err)
+		}
+	}
 	f, extra := oracle.Budgets(&r.history, r.bound())
 	r.add(f)
 	r.extra = extra
