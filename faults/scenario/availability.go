@@ -43,9 +43,7 @@ func availability(r *Run) error {
 			return r.cluster.AwaitSettled(recovery)
 		},
 		func(n *cluster.Node) error {
-			r.note("stop %s", n.Name)
-			r.down(n.Index)
-			if err := n.Stop(); err != nil {
+			if err := r.stopNode(n); err != nil {
 				return err
 			}
 			return r.restart(n)

@@ -33,7 +33,7 @@ func clocks(r *Run) error {
 	if err := r.start(cluster.Config{Bin: bin, Clocks: set}); err != nil {
 		return err
 	}
-	r.lossless = true // the transfers; the kill is known
+	r.wrongClock = true
 	keys := limits(r.Rate)
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
 	m := &metronome{}
