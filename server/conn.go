@@ -102,6 +102,7 @@ type conn struct {
 	pending int  // output bytes that wait for the socket
 
 	// Held replies.
+	lenient     bool   // its reply is sent even if the commit fails
 	ticket      uint64 // of the command being executed, set by hold
 	since       uint64 // the ticket when its batch began, set by commit; 0: the same
 	held        []byte

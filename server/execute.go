@@ -111,7 +111,7 @@ func (c *conn) call(cmd *command, args [][]byte) {
 	case c.stall&stallWorker != 0:
 		c.jobSince = l.since
 	default:
-		c.commit()
+		c.commit(l.srv.repl.Durable())
 	}
 }
 

@@ -11,7 +11,8 @@ import "math"
 //   - Holding, or durable replies (modeHolding, modeDurable): each such command
 //     is followed by commit, which holds its reply until everything decided so
 //     far is committed, denials and peeks included: what they tell may rest on
-//     an effect that could still be lost.
+//     an effect that could still be lost. A reply that is not durable is held
+//     for pace only, and sent even if its commit fails.
 //   - Any other role (modeElsewhere): relay sends the command to the leader, or
 //     says where it is, or lets the failure policy answer.
 //
@@ -83,15 +84,15 @@ func (c *conn) durability(m syncMode) {
 	switch {
 	case c.srv.repl == nil:
 	case m == syncCommit:
-		c.commit()
+		c.commit(true)
 	case m == syncNone:
 		c.lane.async = true
 	}
 }
 
 // commit makes the reply of the running command wait until everything decided
-// so far is committed.
-func (c *conn) commit() {
+// so far is committed; if that fails, a strict reply becomes an error.
+func (c *conn) commit(strict bool) {
 	l := c.lane
 	ticket := l.srv.repl.Ticket()
 	if l.srv.engine.Sealed() {
@@ -99,6 +100,8 @@ func (c *conn) commit() {
 		return
 	}
 	c.since = l.since
+	// Of several calls in a transaction one that is strict decides.
+	c.lenient = !strict && (c.lenient || c.ticket == 0)
 	c.hold(ticket)
 	l.await = true
 }

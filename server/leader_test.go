@@ -332,3 +332,17 @@ func TestWhoAnswers(t *testing.T) {
 	require.Equal(t, []any{"answered_by:leader"}, tips("rl.limit"))
 	require.Empty(t, tips("ping"))
 }
+
+// A reply held for pace is an async one: it is sent whatever becomes of its
+// commit. One that has to be durable is not.
+func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
+	f := newFakeCluster(Holding)
+	s, m := replicatedMachine(t, f, Config{})
+	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
+	require.Empty(t, m.take())
+	s.Release(f.ticket.Load(), errors.New("UNCERTAIN the decision may have been taken"))
+	m.lane.runPosts()
+	replies := m.take()
+	require.True(t, strings.HasPrefix(replies, "*6\r\n:1\r\n:10\r\n:9\r\n"), replies)
+	require.True(t, strings.HasSuffix(replies, uncertain), replies)
+}

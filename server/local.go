@@ -285,7 +285,7 @@ func cmdCharge(c *conn, args [][]byte) {
 		return
 	}
 	c.w.OK()
-	c.commit()
+	c.commit(true)
 }
 
 // askDegraded answers a limit or a chain without its leader: as the policy

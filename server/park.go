@@ -6,6 +6,9 @@ type segment struct {
 	since   uint64 // the earliest ticket whose failure concerns it; see leader.go
 	replies int
 	size    int // bytes in conn.held
+	// lenient replies are sent whatever becomes of their commit: they were
+	// held back for pace only, and async promises no more.
+	lenient bool
 }
 
 // hold makes the reply of the command being executed wait for ticket, the
@@ -20,8 +23,8 @@ func (c *conn) hold(ticket uint64) {
 // ticket or for replies before them.
 func (c *conn) finish(start int, reply bool) {
 	l := c.lane
-	ticket, since := c.ticket, c.since
-	c.ticket, c.since = 0, 0
+	ticket, since, lenient := c.ticket, c.since, c.lenient
+	c.ticket, c.since, c.lenient = 0, 0, false
 	if since == 0 {
 		since = ticket
 	}
@@ -33,11 +36,11 @@ func (c *conn) finish(start int, reply bool) {
 	if reply {
 		replies = 1
 	}
-	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since {
+	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since && c.segments[last].lenient == lenient {
 		c.segments[last].replies += replies
 		c.segments[last].size += len(b)
 	} else {
-		c.segments = append(c.segments, segment{ticket, since, replies, len(b)})
+		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient})
 	}
 	if c.held == nil {
 		c.held = l.buffer()
@@ -70,7 +73,7 @@ func (c *conn) unhold() {
 		if !complete {
 			break
 		}
-		if err == nil {
+		if err == nil || s.lenient {
 			l.w.B = append(l.w.B, c.held[off:off+s.size]...)
 		} else {
 			for range s.replies {
