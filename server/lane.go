@@ -191,8 +191,10 @@ func (c *conn) decided(ok bool) {
 func (l *lane) countError() { l.errors++ }
 
 // takeOutput returns what the connection being served has written since the
-// last call. The bytes are valid until it writes again.
+// last call. The bytes are valid until it writes again. What they answer is
+// counted by then: a client that has its reply finds it in the metrics.
 func (l *lane) takeOutput() []byte {
+	l.flushCount()
 	out := l.w.B
 	l.w.B = out[:0]
 	if cap(out) > outputKept {
