@@ -57,8 +57,8 @@ const (
 
 // needsLeader reports whether only the leader may execute cmd now.
 func (c *conn) needsLeader(cmd *command) bool {
-	if cmd.flags&flagLeader == 0 {
-		return false
+	if cmd.flags&flagLeader == 0 || cmd.flags&flagPeers != 0 && !c.relayed {
+		return false // what is for nodes only is refused here, not forwarded
 	}
 	return cmd.name != "exec" || c.tx != nil && !c.tx.spoiled && c.tx.leader
 }

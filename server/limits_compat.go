@@ -269,14 +269,13 @@ func (c *conn) decide(key []byte, l engine.Limit, cost int64) (d engine.Decision
 		out := c.lane.limit.out[:1]
 		_, err = c.askDegraded([]engine.Segment{{Key: key, Limit: l, Cost: cost}}, &noOptions, out)
 		d = out[0]
-	} else {
-		d, err = c.sess.Decide(c.now(), key, l, cost, &noOptions)
+	} else if d, err = c.sess.Decide(c.now(), key, l, cost, &noOptions); err == nil {
+		c.decided(d.OK)
 	}
 	if err != nil {
 		c.error(errEngine(err).Error())
 		return d, false
 	}
-	c.decided(d.OK)
 	return d, true
 }
 

@@ -89,9 +89,14 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 }
 
 func TestChargesComeFromNodesOnly(t *testing.T) {
-	_, m := replicatedMachine(t, newFakeCluster(Leading), Config{})
+	f := newFakeCluster(Leading)
+	_, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
 	require.Regexp(t, "^-NOPERM ", m.take())
+	f.become(Following)
+	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
+	require.Regexp(t, "^-NOPERM ", m.take(), "not forwarded either")
+	require.Zero(t, f.dials.Load())
 }
 
 func TestChargeCommandReadsBack(t *testing.T) {

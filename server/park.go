@@ -76,6 +76,7 @@ func (c *conn) unhold() {
 		if err == nil || s.lenient {
 			l.w.B = append(l.w.B, c.held[off:off+s.size]...)
 		} else {
+			c.srv.stats.uncertain.Add(uint64(s.replies))
 			for range s.replies {
 				l.w.Error(err.Error())
 			}

@@ -86,6 +86,7 @@ const (
 	flagImmediate  // runs inside MULTI instead of being queued
 	flagSubscribed // allowed while a RESP2 connection is subscribed
 	flagLocal      // each node of a cluster answers for itself, though it is about keys
+	flagPeers      // only nodes of the cluster may send it
 	flagLeader     // only the leader answers: set for everything else about keys
 )
 
