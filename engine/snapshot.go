@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/headgate-io/headgate/shard"
 )
@@ -28,16 +29,20 @@ type Snapshot struct{ r *Replica }
 // its last state either way.
 func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r} }
 
-// Persist writes the snapshot to w, holding one shard at a time.
+// Persist writes the snapshot to w, holding one shard at a time. It pauses for
+// as long as each shard took, so that it never takes more than half of a
+// processor or of the disk from decisions.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	now := s.r.e.clock.Now()
 	for i := range s.r.e.table.Shards() {
+		begin := time.Now()
 		for _, chunk := range s.r.committed(i, now) {
 			if err := writeChunk(bw, chunk); err != nil {
 				return fmt.Errorf("write snapshot: %w", err)
 			}
 		}
+		time.Sleep(time.Since(begin))
 	}
 	if err := writeChunk(bw, nil); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)

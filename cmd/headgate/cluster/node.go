@@ -32,6 +32,8 @@ type Node struct {
 	wg     sync.WaitGroup
 
 	role     atomic.Uint32 // a server.Role
+	started  time.Time
+	beaten   atomic.Int64 // when pulse last looked, ns since started
 	topology atomic.Pointer[server.Topology]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
 	paced    chan struct{} // capacity 1: this node has begun or ceased to lead
@@ -55,7 +57,7 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 		cfg.MaxUnacked = cfg.Timeouts.Lease
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Logger, engine: e,
+		cfg: cfg, log: cfg.Logger, engine: e, started: time.Now(),
 		opened:   make(chan struct{}),
 		changed:  make(chan struct{}, 1),
 		paced:    make(chan struct{}, 1),
@@ -131,8 +133,21 @@ func (n *Node) Close(ctx context.Context) error {
 // applied when the node started.
 func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
 
-// Role implements server.Replication.
-func (n *Node) Role() server.Role { return server.Role(n.role.Load()) }
+// Role implements server.Replication. A leader whose own pulse has stopped, as
+// that of a process that was paused or starved, may have been replaced
+// meanwhile: it is stalled until it has asked.
+func (n *Node) Role() server.Role {
+	r := server.Role(n.role.Load())
+	if (r == server.Leading || r == server.Holding) && n.sinceBeat() > n.cfg.MaxUnacked {
+		return server.Stalled
+	}
+	return r
+}
+
+// sinceBeat is how long ago pulse last looked.
+func (n *Node) sinceBeat() time.Duration {
+	return time.Since(n.started) - time.Duration(n.beaten.Load())
+}
 
 // Ticket implements server.Replication.
 func (n *Node) Ticket() uint64 { return n.replica.Ticket() }
@@ -186,6 +201,11 @@ func (n *Node) pulse(ctx context.Context) {
 			idle = 0
 		case <-t.C:
 		}
+		paused := n.sinceBeat() > n.cfg.MaxUnacked
+		n.beaten.Store(int64(time.Since(n.started)))
+		if paused {
+			n.doubt(ctx)
+		}
 		next := n.beat()
 		if b := n.releases.batches.Load(); b != batches {
 			batches, idle = b, 0
@@ -194,6 +214,31 @@ func (n *Node) pulse(ctx context.Context) {
 		}
 		t.Reset(next)
 	}
+}
+
+// doubt makes a leader that was paused stalled until a majority has confirmed
+// that it still leads.
+func (n *Node) doubt(ctx context.Context) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.situation.serving || n.situation.doubtful {
+		return
+	}
+	n.situation.doubtful = true
+	n.wg.Go(func() {
+		_ = n.poll(ctx, linger, func() bool {
+			asked, cancel := context.WithTimeout(ctx, replyTimeout)
+			defer cancel()
+			err := n.group.Verify(asked)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if err == nil || !n.situation.serving {
+				n.situation.doubtful = false
+				n.decide()
+			}
+			return !n.situation.doubtful
+		})
+	})
 }
 
 // beat does what is due and returns when it is due again.

@@ -27,6 +27,7 @@ type situation struct {
 	leader, leaderAddr string        // whom Raft believes to lead; empty for nobody
 	serving            bool          // this node decides
 	unacked            time.Duration // while it does: the age of the oldest effect not committed
+	doubtful           bool          // while it does: it was paused, and has not heard from a majority since
 	caughtUp           bool          // the start-up replay is done
 	leaving            bool          // this node is handing its leadership over
 
@@ -41,7 +42,7 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) s
 	switch {
 	case s.leaving:
 		return server.Handover
-	case s.serving && s.unacked > maxUnacked:
+	case s.serving && (s.doubtful || s.unacked > maxUnacked):
 		return server.Stalled
 	case s.serving && s.unacked > maxUnacked/2:
 		return server.Holding
@@ -68,9 +69,10 @@ func (n *Node) decide() {
 
 // led is called by the replica, under the log's mutex.
 func (n *Node) led() {
+	n.beaten.Store(int64(time.Since(n.started)))
 	n.mu.Lock()
 	s := &n.situation
-	s.serving, s.unacked = true, 0
+	s.serving, s.unacked, s.doubtful = true, 0, false
 	s.handoverUntil = time.Time{}
 	n.finishStart()
 	n.decide()

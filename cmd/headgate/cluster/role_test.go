@@ -29,6 +29,7 @@ func TestRole(t *testing.T) {
 		{"above half", situation{serving: true, unacked: limit/2 + 1}, server.Holding},
 		{"the limit", situation{serving: true, unacked: limit}, server.Holding},
 		{"above the limit", situation{serving: true, unacked: limit + 1}, server.Stalled},
+		{"paused", situation{serving: true, doubtful: true, caughtUp: true}, server.Stalled},
 		{"handing over", situation{leader: "self", serving: true, leaving: true, unacked: time.Hour}, server.Handover},
 		{"announced", situation{leader: "n2", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Handover},
 		{"announced, leader gone", situation{handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Handover},
