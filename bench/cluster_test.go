@@ -52,7 +52,7 @@ func TestReplicationKeepsUp(t *testing.T) {
 }
 
 func TestReplicationTargets(t *testing.T) {
-	kept := &watched{MaxUnacked: time.Second}
+	kept := watched{MaxUnacked: time.Second}
 	r := &replicationReport{
 		Async: []*asyncRow{
 			{Keys: 1, Alone: 100, Cluster: 1, Payload: 99, watched: kept},

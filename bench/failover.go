@@ -35,6 +35,7 @@ type policyRow struct {
 	Kills   int           `json:"kills"`
 	Calls   int           `json:"calls"`
 	Errors  int           `json:"errors"`
+	Error   string        `json:"last_error,omitempty"`
 	Slowest time.Duration `json:"slowest_ns"`
 }
 
@@ -179,7 +180,7 @@ func (b *bench) killForPolicy(ctx context.Context, dir string, row *policyRow) e
 			return err
 		}
 		row.Kills++
-		b.logf("kill %d under the default policy: %d calls so far, %d errors, slowest %s", row.Kills, row.Calls, row.Errors, row.Slowest)
+		b.logf("kill %d under the default policy: %d calls so far, %d errors, slowest %s %s", row.Kills, row.Calls, row.Errors, row.Slowest, row.Error)
 		if err := c.start(leader); err != nil {
 			return err
 		}
@@ -218,6 +219,7 @@ func callSurvivors(ctx context.Context, c *cluster, leader *node, row *policyRow
 				row.Slowest = max(row.Slowest, took)
 				if err != nil {
 					row.Errors++
+					row.Error = err.Error()
 				}
 			})
 		})

@@ -3,8 +3,8 @@
 // throttlecrab where they are given. It starts and stops every server itself,
 // on free ports of the loopback interface, and needs Linux.
 //
-//	go run ./bench          all rows, about 40 minutes; rewrites bench/results
-//	go run ./bench -brief   all rows in shorter runs, about 18 minutes; the same
+//	go run ./bench          all rows, about half an hour; rewrites bench/results
+//	go run ./bench -brief   all rows in shorter runs, about 13 minutes; the same
 //	go run ./bench -quick   a guard against regressions, about two minutes
 package main
 

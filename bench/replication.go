@@ -21,7 +21,7 @@ type asyncRow struct {
 	Keys    int     `json:"keys"`
 	Alone   float64 `json:"standalone_per_second"`
 	Cluster float64 `json:"cluster_per_second"`
-	*watched
+	watched
 	// Attempts is above 1 when a change of the leader broke off a load.
 	Attempts int `json:"attempts"`
 	// LeaderCPU and FollowerCPU are processor time per decision, the latter
@@ -187,7 +187,7 @@ func (b *bench) runAsync(ctx context.Context, c *cluster, row *asyncRow, d time.
 	if err != nil {
 		return err
 	}
-	row.Cluster, row.watched = s.Rate, watch
+	row.Cluster, row.watched = s.Rate, *watch
 	row.LeaderCPU, row.FollowerCPU = s.CPU, (cpuAfter-cpuBefore)/time.Duration((nodes-1)*s.commands)
 	row.Payload = float64(after.payload-before.payload) / float64(s.commands)
 	row.Written = float64(writtenAfter-writtenBefore) / float64(s.commands)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -97,7 +98,7 @@ func (f *failoverRow) targets() []target {
 	}
 	if p := f.Policy; p.Kills > 0 {
 		list = append(list,
-			required("leader killed, default policy: errors on surviving nodes", float64(p.Errors), "", 0, true, "of %d calls, %d kills", p.Calls, p.Kills),
+			required("leader killed, default policy: errors on surviving nodes", float64(p.Errors), "", 0, true, "of %d calls, %d kills; %s", p.Calls, p.Kills, cmp.Or(p.Error, "none")),
 			required("leader killed, default policy: slowest answer", p.Slowest.Seconds()*1000, " ms", 150, true, ""))
 	}
 	return list
