@@ -1,6 +1,9 @@
 package shard
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // A ref names a record: chunk index and 8-byte unit within the chunk, or, with
 // largeRef set, an index into the large records. Chunk 0 does not exist, so
@@ -146,6 +149,9 @@ func (a *arena) grow(class int, slack int64) bool {
 			return false
 		}
 		c = new(chunk)
+		if a.account.bytes.Load() > hugeFrom {
+			adviseHugePages(unsafe.Pointer(c))
+		}
 	}
 	a.spare = nil
 	if len(a.chunks) == 0 {

@@ -1,5 +1,7 @@
 package shard
 
+import "unsafe"
+
 // slot is what a segment holds of one key. ref 0 is an empty slot. tag has the
 // top 31 bits of the key's hash and, in bit 0, the dirty mark, so that the mark
 // moves with its slot.
@@ -141,6 +143,9 @@ func (s *Shard) split(g *segment) bool {
 	}
 	g.depth++
 	upper := &segment{prefix: g.prefix | 1<<(32-g.depth), depth: g.depth}
+	if s.table.account.bytes.Load() > hugeFrom {
+		adviseHugePages(unsafe.Pointer(upper))
+	}
 	slots := g.slots
 	g.slots = [segmentSlots]slot{}
 	g.count = 0

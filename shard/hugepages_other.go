@@ -1,0 +1,11 @@
+//go:build !linux || !(amd64 || arm64)
+
+package shard
+
+import "unsafe"
+
+// hugeFrom is above every table: there is nothing to ask for here.
+const hugeFrom = 1 << 62
+
+// adviseHugePages does nothing here.
+func adviseHugePages(unsafe.Pointer) {}
