@@ -48,7 +48,9 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][
 }
 
 func sentinelAddr(c *conn, v *clusterView, _ [][]byte) {
-	if v.master == nil {
+	if v.master == nil || v.master.Port == 0 {
+		// None, or one whose address for clients is not known yet: a client
+		// asks again, and would dial anything else.
 		c.w.NullArray()
 		return
 	}
