@@ -192,7 +192,7 @@ func TestReplay(t *testing.T) {
 // the program.
 func TestPeersOnRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed")
+		t.Fatal("redis-server is not installed; make deps installs it")
 	}
 	list, notes := peers(paths{redisServer: "redis-server"})
 	require.Len(t, notes, 2, "the peers that are not there are named")

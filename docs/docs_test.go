@@ -84,7 +84,7 @@ func start(t *testing.T, bin string, args ...string) ports {
 func findCLI(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
-		t.Skip("redis-cli is not installed; make deps installs it")
+		t.Fatal("redis-cli is not installed; make deps installs it")
 	}
 }
 

@@ -427,7 +427,7 @@ func TestProgressOnATerminal(t *testing.T) {
 func TestRedis(t *testing.T) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("redis-server is not installed")
+		t.Fatal("redis-server is not installed; make deps installs it")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
