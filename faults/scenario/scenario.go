@@ -83,6 +83,14 @@ var All = []Scenario{
 		Doc: "Fill the leader's disk up: it gives up leadership and does not take it again, and comes back when there is room (needs root, to mount file systems).",
 	},
 	{
+		Name: "slow-disk", Modes: both, Rounds: 1, Rate: 2000, run: slowDisk,
+		Doc: "Slow down every fsync of a follower, then of the leader, by 20 ms; at last the leader's disk hangs: decisions wait no longer than for the leader's own writes, no elections but for the hang, which another leader ends.",
+	},
+	{
+		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,
+		Doc: "Upgrade to executables that write effects, log entries and snapshots in a newer version: a node that meets it too early ends and says so, every time, and goes on when it is upgraded.",
+	},
+	{
 		Name: "snapshot-join", Modes: []string{Async}, Rounds: 1, Rate: 2000, run: snapshotJoin,
 		Doc: "Write a snapshot of a million keys under load, let a fourth node join by it, and restart it: no decision waits, and the tables are equal.",
 	},
