@@ -120,7 +120,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "availability", Modes: []string{Async}, Rounds: 16, Rate: 2000, run: availability,
-		Doc: "All kinds of harm in turn, with on-failure local, and 10 ms for a leader to answer: surviving nodes answer 99.99 % of all calls within 20 ms.",
+		Doc: "All kinds of harm in turn, with on-failure local, and bounds on every wait for a leader that leave time for the goal: surviving nodes answer 99.99 % of all calls within 20 ms.",
 	},
 	{
 		Name: "clocks", Modes: both, Rounds: 1, Rate: 1000, run: clocks,
