@@ -43,6 +43,10 @@ var All = []Scenario{
 		Doc: "The same over keys that are refunded, reset, and called with changing limits: one order explains every answer.",
 	},
 	{
+		Name: "go-redis", Modes: both, Rounds: 10, Rate: 1500, run: goRedisKills,
+		Doc: "Kill leaders under the load of real clients without retries, go-redis's cluster client, its sentinel client and plain ones: the same must hold, and each kind gets decisions again within 2 s (median), 3 s (p90).",
+	},
+	{
 		Name: "all-killed", Modes: both, Rounds: 2, Rate: 4000, run: allKilled,
 		Doc: "Kill all nodes at once and start them 10 s later: sync nothing lost, async within the bound, and a bucket has gained what came back meanwhile.",
 	},
