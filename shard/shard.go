@@ -28,11 +28,12 @@ type Shard struct {
 	journal     bool
 	wasReset    bool   // since the last Cut
 	undo        []byte // see dirty.go
+	undoRoom    int    // that a new undo gets: what the last round has taken
 	_           [shardPad]byte
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 40
+const shardPad = 32
 
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
