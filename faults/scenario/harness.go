@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,8 +55,33 @@ func (r *Run) start(cfg cluster.Config, args ...string) error {
 	if err != nil {
 		return err
 	}
-	r.note("%s leads", c.Leader().Name)
+	for _, n := range c.Nodes {
+		if err := r.awaitRole(n, "leading", "holding", "following"); err != nil {
+			return err
+		}
+	}
+	leader, err := r.leader()
+	if err != nil {
+		return err
+	}
+	r.note("%s leads", leader.Name)
 	return nil
+}
+
+// awaitRole waits until a node says that it has one of the roles.
+func (r *Run) awaitRole(n *cluster.Node, roles ...string) error {
+	role := ""
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		reply, err := resp.Do(n.Addr, time.Second, "INFO", "replication")
+		if err != nil {
+			return fmt.Errorf("role of %s: %w", n.Name, err)
+		}
+		_, role, _ = strings.Cut(reply.Str, "headgate_role:")
+		if role, _, _ = strings.Cut(role, "\r\n"); slices.Contains(roles, role) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is %s after %v", n.Name, role, failover)
 }
 
 // dial is where clients reach a node of the cluster.
@@ -96,6 +122,9 @@ func (r *Run) restart(n *cluster.Node) error {
 		return err
 	}
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	if err := r.awaitRole(n, "leading", "holding", "stalled", "following"); err != nil {
 		return err
 	}
 	r.up(n.Index)

@@ -34,6 +34,7 @@ type Options struct {
 	Seed   uint64
 	Mode   string
 	Rounds int          // how often the harm is done; 0 is the scenario's own number
+	Brief  bool         // without Rounds: a third of the scenario's own number, at least what does each kind of harm once
 	Rate   float64      // calls per second; 0 is the scenario's own
 	Dir    string       // for histories and logs; must exist
 	Bin    string       // headgate
@@ -214,6 +215,9 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 	}
 	if o.Rounds == 0 {
 		o.Rounds = s.Rounds
+		if o.Brief {
+			o.Rounds = max(s.Rounds/3, min(s.Rounds, s.Kinds), min(s.Rounds, 1))
+		}
 	}
 	if o.Rate == 0 {
 		o.Rate = s.Rate
