@@ -20,7 +20,7 @@ func upgrade(r *Run) error {
 	for _, f := range cluster.Formats() {
 		bin, err := releases[f].get(r, fmt.Sprintf("release-%d", f), func(dir string) (string, error) { return cluster.BuildRelease(dir, f) })
 		if err != nil {
-			return skip("%v", err)
+			return err
 		}
 		bins = append(bins, bin)
 	}
