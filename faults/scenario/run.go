@@ -214,10 +214,7 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 		return nil, err
 	}
 	if o.Rounds == 0 {
-		o.Rounds = s.Rounds
-		if o.Brief {
-			o.Rounds = max(s.Rounds/3, min(s.Rounds, s.Kinds), min(s.Rounds, 1))
-		}
+		o.Rounds = s.rounds(o.Brief)
 	}
 	if o.Rate == 0 {
 		o.Rate = s.Rate
