@@ -14,6 +14,7 @@ import (
 
 const (
 	pollInterval = time.Second            // between two looks at the peers
+	meetInterval = 100 * time.Millisecond // while one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 
 	// promoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's
@@ -48,11 +49,16 @@ func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*pee
 
 // run polls until ctx ends, and promotes.
 func (p *peers) run(ctx context.Context) {
-	t := time.NewTicker(pollInterval)
+	t := time.NewTimer(pollInterval)
 	defer t.Stop()
 	for {
-		p.poll(ctx)
+		met := p.poll(ctx)
 		p.promote(ctx)
+		if met {
+			t.Reset(pollInterval)
+		} else {
+			t.Reset(meetInterval)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -61,8 +67,9 @@ func (p *peers) run(ctx context.Context) {
 	}
 }
 
-// poll asks all other members at once.
-func (p *peers) poll(ctx context.Context) {
+// poll asks all other members at once and reports whether each has answered, now or before. Without members this node
+// has yet to meet them.
+func (p *peers) poll(ctx context.Context) (met bool) {
 	servers, _ := p.g.configuration()
 	var wg sync.WaitGroup
 	members := make(map[string]bool)
@@ -76,6 +83,11 @@ func (p *peers) poll(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.known, func(id string, _ *peer) bool { return !members[id] })
+	met = len(servers) > 0
+	for _, k := range p.known {
+		met = met && !k.seen.IsZero()
+	}
+	return met
 }
 
 // ask updates what is known of one member and reports whether it answered.
