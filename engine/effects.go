@@ -11,20 +11,40 @@ import (
 // effectsVersion is the first byte of every payload and snapshot chunk. A node
 // that reads another one stops: skipping what it does not know would make its
 // table differ from the log.
-const effectsVersion = 1
+const effectsVersion = 2
 
-// Records of a payload, after the version byte. Integers are varints unless
-// said otherwise.
+// Records of a payload, after the version byte. The low two bits of a record's
+// first byte are its kind; integers are varints unless said otherwise.
 //
 //	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst
 //	              the next number of this payload's dictionary, from 0
-//	recordPut     dictionary number, deadline, key length, state words, key,
-//	              state (8 bytes little-endian a word)
-//	recordDelete  key length, key
+//	recordPut     the state of a key whose limit is that of the put before: key,
+//	              deadline, words
+//	recordPutOf   dictionary number, then as recordPut
+//	recordDelete  key
+//
+// The upper six bits of a put's first byte are the number of state words;
+// manyWords stands for that many and as many more as the varint after it says.
+//
+// A key is what it shares with the key of the record before, and the rest. The
+// lengths of both are the halves of a byte; longLen in a half stands for that
+// many and as many more as the varint after it says, the shared part's first.
+// A deadline is the difference to the deadline of the put before, modulo 2^64.
+// The first record of a payload follows an empty key and a deadline of 0.
+//
+// An effect on a key of 16 bytes in a million, with a token's state, takes 16
+// bytes; 36 with key, deadline and state written out.
 const (
-	recordLimit = iota + 1
+	recordLimit = iota
 	recordPut
+	recordPutOf
 	recordDelete
+
+	kindBits  = 2
+	kindMask  = 1<<kindBits - 1
+	manyWords = 0xff >> kindBits
+	lenBits   = 4
+	longLen   = 1<<lenBits - 1
 )
 
 // ErrEffects is returned for a payload that this version cannot read.
@@ -35,63 +55,109 @@ var ErrEffects = errors.New("unreadable effects")
 type encoder struct {
 	limits *interner
 	max    int
+	expect int // bytes that the payload is expected to have
 	parts  [][]byte
 	buf    []byte
 	dict   map[uint32]uint64
-	record []byte // scratch
+	// The record before, as the next one refers to it: meta is that of the
+	// last put, if there was one.
+	key      []byte
+	deadline int64
+	meta     uint32
+	started  bool
 }
 
-func newEncoder(limits *interner, max int) *encoder {
-	return &encoder{limits: limits, max: max, dict: make(map[uint32]uint64)}
+func newEncoder(limits *interner, max, expect int) *encoder {
+	return &encoder{limits: limits, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
 }
 
 // put adds the full state of an entry.
 func (enc *encoder) put(im shard.Image) {
-	n, known := enc.dict[im.Meta]
-	for {
-		r := enc.record[:0]
-		if !known {
-			n = uint64(len(enc.dict))
-			r = appendLimit(r, enc.limits.get(im.Meta).limit)
-		}
-		r = append(r, recordPut)
-		r = binary.AppendUvarint(r, n)
-		r = binary.AppendVarint(r, im.Deadline)
-		r = binary.AppendUvarint(r, uint64(len(im.Key)))
-		r = binary.AppendUvarint(r, uint64(len(im.State)/8))
-		r = append(r, im.Key...)
-		r = append(r, im.State...)
-		enc.record = r
-		if !enc.full(len(r)) {
-			break
-		}
-		enc.cut()
-		known = false
+	start := enc.begin()
+	if enc.appendPut(im); enc.full(start) {
+		enc.begin()
+		enc.appendPut(im)
 	}
-	enc.dict[im.Meta] = n
-	enc.append(enc.record)
 }
 
 // remove adds that a key is gone.
 func (enc *encoder) remove(key []byte) {
-	r := append(enc.record[:0], recordDelete)
-	r = binary.AppendUvarint(r, uint64(len(key)))
-	r = append(r, key...)
-	enc.record = r
-	if enc.full(len(r)) {
-		enc.cut()
+	start := enc.begin()
+	if enc.appendDelete(key); enc.full(start) {
+		enc.begin()
+		enc.appendDelete(key)
 	}
-	enc.append(r)
 }
 
-// full tells whether n more bytes do not fit a payload that holds something.
-func (enc *encoder) full(n int) bool { return len(enc.buf) > 1 && len(enc.buf)+n > enc.max }
-
-func (enc *encoder) append(record []byte) {
+// begin makes sure that there is a payload, and returns its length.
+func (enc *encoder) begin() int {
 	if len(enc.buf) == 0 {
-		enc.buf = append(enc.buf, effectsVersion)
+		enc.buf = append(make([]byte, 0, enc.expect), effectsVersion)
 	}
-	enc.buf = append(enc.buf, record...)
+	return len(enc.buf)
+}
+
+// full ends the payload without the record that begins at start, if that has
+// made it too large and is not its only one.
+func (enc *encoder) full(start int) bool {
+	if len(enc.buf) <= enc.max || start == 1 {
+		return false
+	}
+	enc.buf = enc.buf[:start]
+	enc.cut()
+	return true
+}
+
+func (enc *encoder) appendPut(im shard.Image) {
+	b := enc.buf
+	kind := byte(recordPut)
+	n := uint64(0)
+	if im.Meta != enc.meta || !enc.started {
+		kind = recordPutOf
+		var known bool
+		if n, known = enc.dict[im.Meta]; !known {
+			b = appendLimit(append(b, recordLimit), enc.limits.get(im.Meta).limit)
+			n = uint64(len(enc.dict))
+			enc.dict[im.Meta] = n
+		}
+		enc.meta, enc.started = im.Meta, true
+	}
+	words := len(im.State) / 8
+	b = append(b, kind|byte(min(words, manyWords))<<kindBits)
+	if words >= manyWords {
+		b = binary.AppendUvarint(b, uint64(words-manyWords))
+	}
+	if kind == recordPutOf {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = enc.appendKey(b, im.Key)
+	b = binary.AppendVarint(b, im.Deadline-enc.deadline)
+	enc.deadline = im.Deadline
+	for w := im.State; len(w) > 0; w = w[8:] {
+		b = binary.AppendUvarint(b, binary.LittleEndian.Uint64(w))
+	}
+	enc.buf = b
+}
+
+func (enc *encoder) appendDelete(key []byte) {
+	enc.buf = enc.appendKey(append(enc.buf, recordDelete), key)
+}
+
+func (enc *encoder) appendKey(b, key []byte) []byte {
+	shared := 0
+	for shared < len(key) && shared < len(enc.key) && key[shared] == enc.key[shared] {
+		shared++
+	}
+	rest := len(key) - shared
+	b = append(b, byte(min(shared, longLen))<<lenBits|byte(min(rest, longLen)))
+	if shared >= longLen {
+		b = binary.AppendUvarint(b, uint64(shared-longLen))
+	}
+	if rest >= longLen {
+		b = binary.AppendUvarint(b, uint64(rest-longLen))
+	}
+	enc.key = append(enc.key[:shared], key[shared:]...)
+	return append(b, key[shared:]...)
 }
 
 // cut ends the current payload.
@@ -100,6 +166,7 @@ func (enc *encoder) cut() {
 		enc.parts = append(enc.parts, enc.buf)
 		enc.buf = nil
 		clear(enc.dict)
+		enc.key, enc.deadline, enc.started = enc.key[:0], 0, false
 	}
 }
 
@@ -110,7 +177,7 @@ func (enc *encoder) finish() [][]byte {
 }
 
 func appendLimit(b []byte, l Limit) []byte {
-	b = append(b, recordLimit, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
+	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
 	b = binary.AppendVarint(b, l.Limit)
 	b = binary.AppendVarint(b, l.Period)
 	return binary.AppendVarint(b, l.Burst)
@@ -122,57 +189,97 @@ type effect struct {
 	limit int         // number in the dictionary; -1 for an absent key
 }
 
-// decodeEffects calls limit for each new entry of the dictionary and fn for
-// each effect, in order. Keys and states are parts of payload.
-func decodeEffects(payload []byte, limit func(Limit) error, fn func(effect) error) error {
+// effects reads a payload. Its buffers serve one payload after the other.
+type effects struct {
+	d     decoder
+	known int // limits in the dictionary
+	limit int // of the put before, -1 for none
+	// The record before, as the next one refers to it.
+	key      []byte
+	deadline int64
+	// arena holds the keys and states of the effects read since recycle.
+	arena []byte
+}
+
+// open begins a payload.
+func (r *effects) open(payload []byte) error {
 	if len(payload) == 0 || payload[0] != effectsVersion {
 		return fmt.Errorf("%w: version %d, this node knows %d; upgrade it", ErrEffects, payload[:min(len(payload), 1)], effectsVersion)
 	}
-	d := decoder{b: payload[1:]}
-	known := 0
-	for len(d.b) > 0 {
-		switch kind := d.byte(); kind {
-		case recordLimit:
-			l := Limit{Algorithm: Algorithm(d.byte()), Rounding: Rounding(d.byte()), Align: Align(d.byte())}
-			l.Limit, l.Period, l.Burst = d.varint(), d.varint(), d.varint()
-			if d.bad {
-				return fmt.Errorf("%w: truncated limit", ErrEffects)
-			}
-			if err := l.Validate(); err != nil {
-				return fmt.Errorf("%w: limit: %w", ErrEffects, err)
-			}
-			if err := limit(l); err != nil {
-				return err
-			}
-			known++
-		case recordPut:
-			var e effect
-			n := d.uvarint()
-			e.image.Deadline = d.varint()
-			key, words := d.uvarint(), d.uvarint()
-			e.image.Key = d.bytes(key, shard.MaxKeyLen)
-			e.image.State = d.bytes(8*words, 8*shard.MaxWords)
-			if d.bad || n >= uint64(known) {
-				return fmt.Errorf("%w: bad state", ErrEffects)
-			}
-			e.limit = int(n)
-			if err := fn(e); err != nil {
-				return err
-			}
-		case recordDelete:
-			e := effect{limit: -1}
-			e.image.Key = d.bytes(d.uvarint(), shard.MaxKeyLen)
-			if d.bad {
-				return fmt.Errorf("%w: bad deletion", ErrEffects)
-			}
-			if err := fn(e); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("%w: record %d", ErrEffects, kind)
+	*r = effects{d: decoder{b: payload[1:]}, limit: -1, key: r.key[:0], arena: r.arena[:0]}
+	return nil
+}
+
+// more tells whether there is something left to read.
+func (r *effects) more() bool { return len(r.d.b) > 0 }
+
+// recycle makes the keys and states of the effects read so far invalid.
+func (r *effects) recycle() { r.arena = r.arena[:0] }
+
+// next reads the next record. For a new limit of the dictionary it calls limit
+// and returns false.
+func (r *effects) next(e *effect, limit func(Limit) error) (ok bool, err error) {
+	head := r.d.byte()
+	switch kind := head & kindMask; kind {
+	case recordLimit:
+		l := Limit{Algorithm: Algorithm(r.d.byte()), Rounding: Rounding(r.d.byte()), Align: Align(r.d.byte())}
+		l.Limit, l.Period, l.Burst = r.d.varint(), r.d.varint(), r.d.varint()
+		if r.d.bad || head != recordLimit {
+			return false, fmt.Errorf("%w: bad limit", ErrEffects)
+		}
+		if err := l.Validate(); err != nil {
+			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
+		}
+		r.known++
+		return false, limit(l)
+	case recordDelete:
+		*e = effect{limit: -1}
+		e.image.Key = r.readKey()
+		if r.d.bad || head != recordDelete {
+			return false, fmt.Errorf("%w: bad deletion", ErrEffects)
+		}
+	default:
+		words := uint64(head >> kindBits)
+		if words == manyWords {
+			words += r.d.uvarintMax(shard.MaxWords - manyWords)
+		}
+		if kind == recordPutOf {
+			r.limit = int(r.d.uvarintMax(maxInterned))
+		}
+		e.image.Key = r.readKey()
+		r.deadline += r.d.varint()
+		e.image.Deadline = r.deadline
+		at := len(r.arena)
+		for range words {
+			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+		}
+		e.image.State = r.arena[at:len(r.arena):len(r.arena)]
+		e.limit = r.limit
+		if r.d.bad || r.limit < 0 || r.limit >= r.known {
+			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
 	}
-	return nil
+	return true, nil
+}
+
+// readKey reads a key into the arena.
+func (r *effects) readKey() []byte {
+	lens := r.d.byte()
+	shared, rest := uint64(lens>>lenBits), uint64(lens&longLen)
+	if shared == longLen {
+		shared += r.d.uvarintMax(shard.MaxKeyLen)
+	}
+	if rest == longLen {
+		rest += r.d.uvarintMax(shard.MaxKeyLen)
+	}
+	if shared > uint64(len(r.key)) || shared+rest > shard.MaxKeyLen {
+		r.d.fail()
+		return nil
+	}
+	r.key = append(r.key[:shared], r.d.bytes(rest)...)
+	at := len(r.arena)
+	r.arena = append(r.arena, r.key...)
+	return r.arena[at:len(r.arena):len(r.arena)]
 }
 
 // decoder reads a payload; after the first fault it returns zeros.
@@ -213,8 +320,18 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-func (d *decoder) bytes(n uint64, most int) []byte {
-	if n > uint64(most) || n > uint64(len(d.b)) {
+// uvarintMax reads an integer of at most max.
+func (d *decoder) uvarintMax(max uint64) uint64 {
+	v := d.uvarint()
+	if v > max {
+		d.fail()
+		return 0
+	}
+	return v
+}
+
+func (d *decoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.b)) {
 		d.fail()
 		return nil
 	}

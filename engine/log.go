@@ -93,7 +93,7 @@ func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
 
 // checkLog checks a log limit: at most Limit units in any Period, exactly. buf
 // is the key's state, empty for a missing key, and is not changed; with write
-// true, d.Allowed is what logApply has to be given. A nil o means no options.
+// true, d.Allowed is what logApply has to be given. o and d are as for token.
 // Refunds are taken from the newest pairs. ErrLogFull: the call would need
 // more than maxEntries pairs. ErrOverflow: a forced cost.
 //
@@ -101,20 +101,20 @@ func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
 // new period and limit.
 //
 // Cost: O(expired pairs), plus O(pairs) for the retry time of a denied call.
-func (r *rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int) (d Decision, write bool, err error) {
+func (r *rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int, d *Decision) (write bool, err error) {
 	if o == nil {
 		o = &noOptions
 	}
 	now = clampInstant(now)
 	b := logRing(buf)
 	expired, used := b.live(now, r.period)
-	d = Decision{Allowed: cost, OK: true, Limit: r.burst}
+	d.Allowed, d.OK, d.Limit = cost, true, r.burst
 	newest, left := b.newest(expired, min(cost, 0))
 	switch {
 	case cost > 0:
 		granted, room, err := r.admit(used, cost, o)
 		if err != nil {
-			return Decision{}, false, err
+			return false, err
 		}
 		d.Allowed = granted
 		if granted == 0 {
@@ -123,7 +123,7 @@ func (r *rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int)
 			break
 		}
 		if (left == 0 || newest < now) && left >= maxEntries {
-			return Decision{}, false, ErrLogFull
+			return false, ErrLogFull
 		}
 		newest = max(newest, now)
 		used += granted
@@ -137,7 +137,7 @@ func (r *rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int)
 	if used > 0 {
 		d.ResetAfter = newest + r.period - now
 	}
-	return d, write && !o.Peek, nil
+	return write && !o.Peek, nil
 }
 
 // logRetry returns the wait until at most room units count: until enough of

@@ -23,9 +23,14 @@ func newLogKey(t require.TestingT, limit, period int64, maxEntries int) *logKey 
 	return &logKey{rule: compile(l), max: maxEntries}
 }
 
+func (k *logKey) check(buf []byte, now, cost int64, o *Options) (d Decision, write bool, err error) {
+	write, err = k.rule.checkLog(buf, now, cost, o, k.max, &d)
+	return d, write, err
+}
+
 func (k *logKey) call(t require.TestingT, now, cost int64, o Options) (Decision, error) {
 	before := append([]byte(nil), k.buf...)
-	d, write, err := k.rule.checkLog(k.buf, now, cost, &o, k.max)
+	d, write, err := k.check(k.buf, now, cost, &o)
 	require.Equal(t, before, append([]byte(nil), k.buf...), "a check changes nothing")
 	if !write {
 		return d, err
@@ -151,9 +156,9 @@ func TestLogAgainstModel(t *testing.T) {
 			if got.RetryAfter == Never {
 				require.Greater(t, cost, limit+o.Debt)
 			} else if !got.OK && now+got.RetryAfter <= maxInstant {
-				later, _, _ := k.rule.checkLog(before, now+got.RetryAfter, cost, &o, k.max)
+				later, _, _ := k.check(before, now+got.RetryAfter, cost, &o)
 				require.True(t, later.OK, "after the wait")
-				early, _, _ := k.rule.checkLog(before, now+got.RetryAfter-1, cost, &o, k.max)
+				early, _, _ := k.check(before, now+got.RetryAfter-1, cost, &o)
 				require.False(t, early.OK, "1 ns early")
 			}
 			got.RetryAfter = 0
@@ -183,7 +188,7 @@ func BenchmarkLog(b *testing.B) {
 	now, o := int64(someDay), Options{}
 	for b.Loop() {
 		now += 60 * ms
-		d, _, err := k.rule.checkLog(k.buf, now, 1, &o, k.max)
+		d, _, err := k.check(k.buf, now, 1, &o)
 		if err != nil || !d.OK {
 			b.Fatal(d, err)
 		}

@@ -35,6 +35,11 @@ type Replica struct {
 	// open is the ticket of the batch that the next Cut will take.
 	open atomic.Uint64
 
+	// size is how many bytes the last batch had.
+	size int
+
+	applier applier
+
 	// mu guards inflight against Persist of a snapshot.
 	mu sync.Mutex
 	// inflight are the batches cut and not committed, oldest first.
@@ -100,7 +105,7 @@ func (r *Replica) Lead(_ uint64, clock int64) {
 // Cut encodes the current state of every dirty key, as one atomic step with
 // respect to operations on several keys. ok is false when nothing is dirty.
 func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
-	enc := newEncoder(r.e.limits, max)
+	enc := newEncoder(r.e.limits, max, r.size+r.size/4)
 	r.gate.Lock()
 	// Whoever decides from here on may miss the capture of its shard, and
 	// takes the next ticket.
@@ -127,7 +132,12 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 	switch n := len(r.inflight); {
 	case len(c.undo) > 0:
 		r.inflight = append(r.inflight, c)
-		return enc.finish(), true
+		parts = enc.finish()
+		r.size = 0
+		for _, p := range parts {
+			r.size += len(p)
+		}
+		return parts, true
 	case n > 0:
 		r.inflight[n-1].ticket = ticket
 	default:
@@ -190,7 +200,7 @@ func (r *Replica) Depose(uint64) {
 // lock must be held, its journal off.
 func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
 	u.Walk(func(im shard.Image, present bool) bool {
-		if err := r.replace(sh, im, present, now); err != nil {
+		if err := r.replace(sh, r.e.table.Hash(im.Key), im, present, now); err != nil {
 			// Nothing bounds a sealed table, and every image was a valid entry.
 			panic("engine: undo: " + err.Error())
 		}
@@ -198,53 +208,25 @@ func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
 	})
 }
 
-// replace makes the entry of im.Key what im says, or absent. im.Meta is an
-// interned limit's id; the entry takes a reference of its own.
-func (r *Replica) replace(sh *shard.Shard, im shard.Image, present bool, now int64) error {
-	hash := r.e.table.Hash(im.Key)
-	if present {
-		r.e.limits.get(im.Meta).refs.Add(1)
-		return sh.Put(hash, im, now)
-	}
-	if ent, ok := sh.Find(hash, im.Key); ok {
-		sh.Delete(ent)
-	}
-	return nil
-}
-
-// Apply replaces the keys of a committed batch. clock is the cluster clock at
-// its cut; what has expired by it is still applied, and reaped in its time.
-func (r *Replica) Apply(payloads [][]byte, clock int64) error {
-	r.e.clock.Set(clock)
-	for _, p := range payloads {
-		if err := r.apply(p, clock); err != nil {
-			return err
+// replace makes the entry of im.Key what im says, or absent. hash must be the
+// key's, and the shard's lock held. im.Meta is an interned limit's id; the
+// entry takes a reference of its own.
+func (r *Replica) replace(sh *shard.Shard, hash uint64, im shard.Image, present bool, now int64) error {
+	if !present {
+		if ent, ok := sh.Find(hash, im.Key); ok {
+			sh.Delete(ent)
 		}
+		return nil
 	}
-	return nil
-}
-
-// apply applies one payload.
-func (r *Replica) apply(payload []byte, now int64) error {
-	var dict []*interned
-	defer func() {
-		for _, it := range dict {
-			it.refs.Add(-1)
-		}
-	}()
-	return decodeEffects(payload, func(l Limit) error {
-		it, err := r.e.limits.acquire(l)
-		dict = append(dict, it)
-		return err
-	}, func(ef effect) error {
-		if ef.limit >= 0 {
-			ef.image.Meta = dict[ef.limit].id
-		}
-		sh := r.e.table.At(r.e.table.Hash(ef.image.Key))
-		sh.Lock()
-		defer sh.Unlock()
-		return r.replace(sh, ef.image, ef.limit >= 0, now)
-	})
+	// The entry's reference is taken before Put gives up the one of the entry
+	// that it replaces.
+	it := r.e.limits.get(im.Meta)
+	it.refs.Add(1)
+	err := sh.Put(hash, im, now)
+	if err != nil {
+		it.refs.Add(-1)
+	}
+	return err
 }
 
 // limitsInUndo returns the ids of the limits that undo records name.

@@ -191,7 +191,7 @@ func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 }
 
 func FuzzDecodeEffects(f *testing.F) {
-	enc := newEncoder(newInterner(), 1<<10)
+	enc := newEncoder(newInterner(), 1<<10, 0)
 	it, err := enc.limits.acquire(perMinute(Sliding, 5))
 	require.NoError(f, err)
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})

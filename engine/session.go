@@ -16,6 +16,7 @@ const ruleCacheSize = 64
 type Session struct {
 	e      *Engine
 	rules  [ruleCacheSize]*interned
+	last   *interned // what rule returned last, or nil
 	held   held
 	hashes []uint64 // scratch of Warm
 	// refused is set when an operation met a sealed engine.
@@ -39,13 +40,18 @@ func (s *Session) Close() {
 			s.rules[i] = nil
 		}
 	}
+	s.last = nil
 }
 
 // rule returns the interned form of l. The session's cache holds a reference,
 // so the result stays valid until the next call of rule.
 func (s *Session) rule(l Limit) (*interned, error) {
+	if it := s.last; it != nil && it.limit == l {
+		return it, nil
+	}
 	i := l.cacheIndex()
 	if it := s.rules[i]; it != nil && it.limit == l {
+		s.last = it
 		return it, nil
 	}
 	if err := s.e.validate(l); err != nil {
@@ -58,7 +64,7 @@ func (s *Session) rule(l Limit) (*interned, error) {
 	if old := s.rules[i]; old != nil {
 		old.refs.Add(-1)
 	}
-	s.rules[i] = it
+	s.rules[i], s.last = it, it
 	return it, nil
 }
 
@@ -151,7 +157,7 @@ func (s *Session) evaluate(p *plan, old *interned, now, cost int64, o *Options) 
 				st = it.adoptToken(st, &old.rule, now)
 			}
 		}
-		p.token, p.d, p.write, err = it.token(st, now, cost, o)
+		p.token, p.write, err = it.token(st, now, cost, o, &p.d)
 	case Fixed, Sliding:
 		var st windowState
 		if live {
@@ -161,13 +167,13 @@ func (s *Session) evaluate(p *plan, old *interned, now, cost int64, o *Options) 
 			}
 		}
 		if it.limit.Algorithm == Fixed {
-			p.win, p.d, p.write, err = it.fixed(st, now, cost, o)
+			p.win, p.write, err = it.fixed(st, now, cost, o, &p.d)
 		} else {
-			p.win, p.d, p.write, err = it.sliding(st, now, cost, o)
+			p.win, p.write, err = it.sliding(st, now, cost, o, &p.d)
 		}
 	case Log:
 		buf := p.state()
-		p.d, p.write, err = it.checkLog(buf, now, cost, o, s.e.logMaxEntries)
+		p.write, err = it.checkLog(buf, now, cost, o, s.e.logMaxEntries, &p.d)
 		if p.write {
 			p.words, p.deadline = it.logNeed(buf, now, p.d.Allowed, s.e.logMaxEntries)
 		}

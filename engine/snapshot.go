@@ -62,7 +62,7 @@ func writeChunk(w *bufio.Writer, chunk []byte) error {
 // committed encodes the committed state of shard i: what is there, with what
 // is not committed taken back.
 func (r *Replica) committed(i int, now int64) [][]byte {
-	enc := newEncoder(r.e.limits, snapshotChunk)
+	enc := newEncoder(r.e.limits, snapshotChunk, 0)
 	// No Cut may be between taking a shard's undo records and putting them
 	// among those in flight.
 	token := r.gate.RLock()

@@ -27,7 +27,9 @@ func (used span) after(now int64) tokenState {
 // generic cell rate algorithm (ITU-T I.371): a call passes when the bucket's
 // used time plus the time of its cost is at most the capacity. It returns the
 // state to store when write is true; otherwise the state is unchanged. A nil o
-// means no options.
+// means no options. d, which must be zero, receives the answer; as a result it
+// would be copied through memory, a copy that waits for the stores before it.
+// With an error it means nothing.
 //
 // A refund that fills the bucket returns the zero state: the key holds nothing
 // any more. The only error is ErrOverflow, of a forced cost.
@@ -39,7 +41,7 @@ func (used span) after(now int64) tokenState {
 //
 // Cost: one division for a call of cost 1, that of Remaining
 // (BenchmarkToken).
-func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenState, d Decision, write bool, err error) {
+func (r *rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (next tokenState, write bool, err error) {
 	if o == nil {
 		o = &noOptions
 	}
@@ -47,8 +49,8 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 	used := st.used(now)
 	d.Limit = r.burst
 	if cost <= 0 {
-		next, write = r.tokenRefund(st, used, now, cost, o, &d)
-		return next, d, write, nil
+		next, write = r.tokenRefund(st, used, now, cost, o, d)
+		return next, write, nil
 	}
 
 	room := r.capacity // what a call may fill with no wait
@@ -76,7 +78,7 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 	switch {
 	case o.Force:
 		if charged.ns > uint64(latestInstant-now) {
-			return st, Decision{}, false, ErrOverflow
+			return st, false, ErrOverflow
 		}
 	case reach.less(charged), room.less(inc):
 		d.RetryAfter = Never
@@ -85,7 +87,7 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 		}
 		d.Remaining = r.free(used)
 		d.ResetAfter = used.ceil()
-		return st, d, false, nil
+		return st, false, nil
 	}
 
 	d.OK, d.Allowed = true, cost
@@ -97,9 +99,9 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options) (next tokenStat
 		d.Delay = charged.sub(room).ceil()
 	}
 	if o.Peek {
-		return st, d, false, nil
+		return st, false, nil
 	}
-	return charged.after(now), d, true, nil
+	return charged.after(now), true, nil
 }
 
 var noOptions Options

@@ -31,13 +31,23 @@ func newBucket(t testing.TB, l Limit) *bucket {
 
 func (b *bucket) call(t testing.TB, now, cost int64, o Options) Decision {
 	t.Helper()
-	next, d, write, err := b.rule.token(b.st, now, cost, &o)
+	next, d, write, err := checkToken(&b.rule, b.st, now, cost, &o)
 	require.NoError(t, err)
 	if !write {
 		require.Equal(t, b.st, next, "state without a write")
 	}
 	b.st = next
 	return d
+}
+
+// checkToken is rule.token with the answer among its results, zero with an
+// error.
+func checkToken(r *rule, st tokenState, now, cost int64, o *Options) (next tokenState, d Decision, write bool, err error) {
+	next, write, err = r.token(st, now, cost, o, &d)
+	if err != nil {
+		d = Decision{}
+	}
+	return next, d, write, err
 }
 
 func throttle(maxBurst, count, period int64) Limit {
@@ -142,9 +152,9 @@ func TestTokenOptions(t *testing.T) {
 	require.Equal(t, Decision{OK: true, Allowed: math.MinInt64, Limit: 10, Remaining: 10}, d)
 	require.Equal(t, tokenState{}, b.st, "a full bucket is a missing key")
 
-	_, _, _, err := b.rule.token(b.st, someDay, math.MaxInt64, &Options{Force: true})
+	_, _, _, err := checkToken(&b.rule, b.st, someDay, math.MaxInt64, &Options{Force: true})
 	require.ErrorIs(t, err, ErrOverflow)
-	_, d, _, err = b.rule.token(b.st, someDay, 1, nil)
+	_, d, _, err = checkToken(&b.rule, b.st, someDay, 1, nil)
 	require.NoError(t, err)
 	require.True(t, d.OK, "nil options are none")
 }
@@ -227,7 +237,7 @@ func TestTokenAgainstModel(t *testing.T) {
 			}
 			cost, o := r.cost(t), anyOptions(t, 10*int64(r.unit.ns))
 			wantNext, want, wantWrite, wantErr := m.token(st, now, cost, o)
-			next, d, write, err := r.token(st, now, cost, &o)
+			next, d, write, err := checkToken(&r, st, now, cost, &o)
 			require.Equal(t, wantErr, err)
 			require.Equal(t, want, d, "%+v cost %d %+v", l, cost, o)
 			require.Equal(t, wantWrite, write)
@@ -247,15 +257,15 @@ func (r *rule) requireHonestToken(t *rapid.T, st tokenState, now, cost int64, o 
 		return
 	}
 	if d.RetryAfter == Never {
-		_, later, _, err := r.token(tokenState{}, now, cost, &o)
+		_, later, _, err := checkToken(r, tokenState{}, now, cost, &o)
 		require.NoError(t, err)
 		require.False(t, later.OK, "not even a full bucket lets it in")
 		return
 	}
-	_, later, _, err := r.token(st, now+d.RetryAfter, cost, &o)
+	_, later, _, err := checkToken(r, st, now+d.RetryAfter, cost, &o)
 	require.NoError(t, err)
 	require.True(t, later.OK, "after the wait")
-	_, early, _, err := r.token(st, now+d.RetryAfter-1, cost, &o)
+	_, early, _, err := checkToken(r, st, now+d.RetryAfter-1, cost, &o)
 	require.NoError(t, err)
 	require.False(t, early.OK, "1 ns early")
 	require.EqualValues(t, 1, early.RetryAfter)
@@ -280,7 +290,7 @@ func FuzzToken(f *testing.F) {
 		st := tokenState{tat, frac}
 		r := compile(l)
 		wantNext, want, wantWrite, wantErr := newModelBucket(l).token(st, now, cost, o)
-		next, d, write, err := r.token(st, now, cost, &o)
+		next, d, write, err := checkToken(&r, st, now, cost, &o)
 		require.Equal(t, wantErr, err)
 		require.Equal(t, want, d)
 		require.Equal(t, wantWrite, write)
@@ -309,9 +319,9 @@ func TestTokenLongRunRate(t *testing.T) {
 		st, now := tokenState{}, int64(0)
 		const calls = 1000
 		for range calls {
-			_, d, _, _ := r.token(st, now, 1, nil)
+			_, d, _, _ := checkToken(&r, st, now, 1, nil)
 			now += d.RetryAfter
-			st, d, _, _ = r.token(st, now, 1, nil)
+			st, d, _, _ = checkToken(&r, st, now, 1, nil)
 			require.True(t, d.OK)
 		}
 		// TAT is where the next unit would be: calls*Period/Limit exactly, but
@@ -325,7 +335,7 @@ func TestTokenLongRunRate(t *testing.T) {
 		// Charged ahead instead of waiting, nothing is rounded up.
 		st = tokenState{}
 		for range calls {
-			st, _, _, _ = r.token(st, 0, 1, &Options{Force: true})
+			st, _, _, _ = checkToken(&r, st, 0, 1, &Options{Force: true})
 		}
 		got = float64(st.TAT) + float64(st.Frac)/(1<<32)
 		require.InEpsilon(t, ideal, got, 1e-9)
@@ -351,7 +361,7 @@ func TestAdoptTokenKeepsWhatWasConsumed(t *testing.T) {
 		b.call(t, someDay, consumed, Options{Force: true})
 		r := compile(new)
 		st := r.adoptToken(b.st, &b.rule, someDay)
-		_, d, _, err := r.token(st, someDay, 0, nil)
+		_, d, _, err := checkToken(&r, st, someDay, 0, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, d.Remaining)
 	}
@@ -367,17 +377,17 @@ func TestAdoptTokenKeepsWhatWasConsumed(t *testing.T) {
 	old, lower := perMinute(100), compile(perMinute(50))
 	b := newBucket(t, old)
 	b.call(t, someDay, 100, Options{})
-	_, d, _, _ := lower.token(lower.adoptToken(b.st, &b.rule, someDay), someDay, 1, nil)
+	_, d, _, _ := checkToken(&lower, lower.adoptToken(b.st, &b.rule, someDay), someDay, 1, nil)
 	require.Equal(t, 1200*ms, d.RetryAfter)
 	b.call(t, someDay, 5, Options{Force: true})
-	_, d, _, _ = lower.token(lower.adoptToken(b.st, &b.rule, someDay), someDay, 1, nil)
+	_, d, _, _ = checkToken(&lower, lower.adoptToken(b.st, &b.rule, someDay), someDay, 1, nil)
 	require.Equal(t, 6*1200*ms, d.RetryAfter)
 }
 
 func TestTokenDoesNotAllocate(t *testing.T) {
 	r := compile(Limit{Limit: 7, Period: 60 * sec})
 	st, o := tokenState{}, Options{}
-	require.Zero(t, testing.AllocsPerRun(100, func() { st, _, _, _ = r.token(st, someDay, 1, &o) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { st, _, _, _ = checkToken(&r, st, someDay, 1, &o) }))
 }
 
 func BenchmarkToken(b *testing.B) {
@@ -395,7 +405,7 @@ func BenchmarkToken(b *testing.B) {
 			for b.Loop() {
 				now += int64(r.unit.ns)
 				var d Decision
-				st, d, _, _ = r.token(st, now, 1, &o)
+				st, _, _ = r.token(st, now, 1, &o, &d)
 				if !d.OK {
 					b.Fatal("denied")
 				}
@@ -404,10 +414,11 @@ func BenchmarkToken(b *testing.B) {
 	}
 	b.Run("denied", func(b *testing.B) {
 		r := compile(Limit{Limit: 100, Period: 60 * sec})
-		st, _, _, _ := r.token(tokenState{}, someDay, 100, nil)
+		st, _, _, _ := checkToken(&r, tokenState{}, someDay, 100, nil)
 		o := Options{}
 		for b.Loop() {
-			_, d, _, _ := r.token(st, someDay, 1, &o)
+			var d Decision
+			_, _, _ = r.token(st, someDay, 1, &o, &d)
 			if d.OK {
 				b.Fatal("passed")
 			}

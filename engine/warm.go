@@ -9,17 +9,14 @@ func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
 
 // Warm asks the processor for the states of keys that the caller is about to
 // decide on, so that their cache misses overlap instead of following one
-// another. It changes nothing. Cost: two short holds of each key's shard.
+// another. It changes nothing. Cost: one short hold of each key's shard.
 func (s *Session) Warm(keys [][]byte) {
 	t := s.e.table
 	s.hashes = s.hashes[:0]
 	for _, k := range keys {
 		h := t.Hash(k)
 		s.hashes = append(s.hashes, h)
-		sh := t.At(h)
-		sh.Lock()
-		sh.PrefetchSlot(h)
-		sh.Unlock()
+		t.At(h).PrefetchSlot(h)
 	}
 	for _, h := range s.hashes {
 		sh := t.At(h)

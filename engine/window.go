@@ -65,13 +65,13 @@ func (r *rule) opening(now int64) int64 {
 
 // fixed checks a fixed window: at most Limit units in Start <= t <
 // Start+Period. It returns the state to store when write is true; otherwise
-// the state is unchanged. A nil o means no options. A refund that brings the
+// the state is unchanged. o, d and errors are as for token. A refund that brings the
 // count to 0 returns the zero state: the key holds nothing any more. The only
 // error is ErrOverflow, of a forced cost.
 //
 // Worst case: 2*Limit units in any period, Limit at the end of a window and
 // Limit at the start of the next.
-func (r *rule) fixed(st windowState, now, cost int64, o *Options) (next windowState, d Decision, write bool, err error) {
+func (r *rule) fixed(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	if o == nil {
 		o = &noOptions
 	}
@@ -79,11 +79,11 @@ func (r *rule) fixed(st windowState, now, cost int64, o *Options) (next windowSt
 	live := r.fixedAt(st, now)
 	end := live.Start + r.period - now
 	next = live
-	d = Decision{Allowed: cost, OK: true, Limit: r.burst}
+	d.Allowed, d.OK, d.Limit = cost, true, r.burst
 	if cost > 0 {
 		granted, room, err := r.admit(live.Cur, cost, o)
 		if err != nil {
-			return st, Decision{}, false, err
+			return st, false, err
 		}
 		next.Cur += granted
 		d.Allowed, d.OK = granted, granted > 0
@@ -101,12 +101,12 @@ func (r *rule) fixed(st windowState, now, cost int64, o *Options) (next windowSt
 		d.ResetAfter = end
 	}
 	if o.Peek || next.Cur == live.Cur {
-		return st, d, false, nil
+		return st, false, nil
 	}
 	if next.Cur == 0 {
 		next = windowState{}
 	}
-	return next, d, true, nil
+	return next, true, nil
 }
 
 // fixedAt returns the window that contains now: st's while it lasts, else an
@@ -134,22 +134,22 @@ func (r *rule) fixedAt(st windowState, now int64) windowState {
 // Worst case: the weighting takes the previous count for evenly spread, so
 // calls bunched at the end of one window and at the earliest chances in the
 // next add up to more than Limit in a period, but to less than 2*Limit.
-func (r *rule) sliding(st windowState, now, cost int64, o *Options) (next windowState, d Decision, write bool, err error) {
+func (r *rule) sliding(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	if o == nil {
 		o = &noOptions
 	}
 	now = clampInstant(now)
 	live := r.slidingAt(st, now)
 	if live.Start > math.MaxInt64-2*r.period {
-		return st, Decision{}, false, ErrOverflow
+		return st, false, ErrOverflow
 	}
 	used := r.weigh(live, now)
 	next = live
-	d = Decision{Allowed: cost, OK: true, Limit: r.burst}
+	d.Allowed, d.OK, d.Limit = cost, true, r.burst
 	if cost > 0 {
 		granted, room, err := r.admit(used, cost, o)
 		if err != nil {
-			return st, Decision{}, false, err
+			return st, false, err
 		}
 		next.Cur += granted
 		used += granted
@@ -170,12 +170,12 @@ func (r *rule) sliding(st windowState, now, cost int64, o *Options) (next window
 		d.ResetAfter = live.Start + r.period - now
 	}
 	if o.Peek || next == live {
-		return st, d, false, nil
+		return st, false, nil
 	}
 	if next.Cur == 0 && next.Prev == 0 {
 		next = windowState{}
 	}
-	return next, d, true, nil
+	return next, true, nil
 }
 
 // slidingAt returns the windows around now: st's, moved on when its current

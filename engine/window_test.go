@@ -28,11 +28,22 @@ func (w *window) state() windowState {
 	return w.rule.windowFromDeadline(w.deadline, w.prev, w.cur)
 }
 
-func (w *window) decide(now, cost int64, o Options) (windowState, Decision, bool, error) {
-	if w.rule.limit.Algorithm == Fixed {
-		return w.rule.fixed(w.state(), now, cost, &o)
+// checkWindow is rule.fixed or rule.sliding with the answer among its results,
+// zero with an error.
+func checkWindow(r *rule, st windowState, now, cost int64, o *Options) (next windowState, d Decision, write bool, err error) {
+	check := r.sliding
+	if r.limit.Algorithm == Fixed {
+		check = r.fixed
 	}
-	return w.rule.sliding(w.state(), now, cost, &o)
+	next, write, err = check(st, now, cost, o, &d)
+	if err != nil {
+		d = Decision{}
+	}
+	return next, d, write, err
+}
+
+func (w *window) decide(now, cost int64, o Options) (windowState, Decision, bool, error) {
+	return checkWindow(&w.rule, w.state(), now, cost, &o)
 }
 
 func (w *window) call(t require.TestingT, now, cost int64, o Options) Decision {
@@ -252,11 +263,7 @@ func FuzzWindow(f *testing.F) {
 		o := Options{Peek: flags&1 != 0, Force: flags&2 != 0, AtMost: flags&4 != 0, Debt: debt}
 		r := compile(l)
 		st := windowState{start, prev, cur}
-		decide := r.fixed
-		if l.Algorithm == Sliding {
-			decide = r.sliding
-		}
-		next, d, write, err := decide(st, now, cost, &o)
+		next, d, write, err := checkWindow(&r, st, now, cost, &o)
 		if err != nil {
 			require.ErrorIs(t, err, ErrOverflow)
 			require.Equal(t, st, next)
@@ -279,7 +286,7 @@ func FuzzWindow(f *testing.F) {
 			require.LessOrEqual(t, d.Allowed, cost)
 		}
 		if d.RetryAfter > 0 && now >= 0 && now+d.RetryAfter <= maxInstant {
-			_, later, _, err := decide(st, now+d.RetryAfter, cost, &o)
+			_, later, _, err := checkWindow(&r, st, now+d.RetryAfter, cost, &o)
 			require.NoError(t, err)
 			require.True(t, later.OK)
 		}
@@ -298,7 +305,7 @@ func BenchmarkWindow(b *testing.B) {
 			for b.Loop() {
 				now += sec
 				var d Decision
-				st, d, _, _ = decide(st, now, 1, &o)
+				st, _, _ = decide(st, now, 1, &o, &d)
 				if !d.OK {
 					b.Fatal("denied")
 				}

@@ -30,6 +30,8 @@ type forwarder struct {
 	// epoch counts changes of the leader: a stream of an older one is not
 	// used again.
 	epoch atomic.Uint64
+	// silent is the epoch, plus 1, whose leader does not answer: see suspect.
+	silent atomic.Uint64
 
 	mu      sync.Mutex
 	carrier int // goroutines; guarded by mu
@@ -79,6 +81,30 @@ func (f *forwarder) submit(fr *frame) bool {
 
 // leaderChanged lets no frame use a stream to a former leader.
 func (f *forwarder) leaderChanged() { f.epoch.Add(1) }
+
+// suspect notes that the leader of an epoch does not answer. If the failure
+// policy has an answer, frames then end unsent, at once instead of each after a
+// timeout of its own, until the leader greets a new stream or there is another.
+func (f *forwarder) suspect(epoch uint64) {
+	old := f.silent.Load()
+	if f.srv.cfg.OnFailure == FailClosed || old == epoch+1 || !f.silent.CompareAndSwap(old, epoch+1) {
+		return
+	}
+	f.wg.Go(func() {
+		defer f.silent.CompareAndSwap(epoch+1, 0)
+		for c := (carrier{f: f}); f.epoch.Load() == epoch && f.ctx.Err() == nil; {
+			err := c.connect(time.Now().Add(f.srv.cfg.ForwardTimeout))
+			c.drop()
+			if err == nil {
+				return
+			}
+			select {
+			case <-time.After(forwardRetry):
+			case <-f.ctx.Done():
+			}
+		}
+	})
+}
 
 // close ends the goroutines; what they wait for is uncertain. Nobody may submit
 // any more.
@@ -151,7 +177,7 @@ func (c *carrier) deliver(fr *frame) {
 			if hold := fr.started.Add(s.cfg.HandoverHold); hold.After(fr.retry) {
 				fr.retry = hold
 			}
-		case role == Stalled, role == Orphaned && !handover:
+		case role == Stalled, !handover && (role == Orphaned || c.f.silent.Load() == c.f.epoch.Load()+1):
 			fr.end = frameUnwritten
 			return
 		}
@@ -160,7 +186,12 @@ func (c *carrier) deliver(fr *frame) {
 			fr.end = frameUnwritten
 			return
 		}
-		if err := c.connect(fr.retry); err == nil {
+		epoch := c.f.epoch.Load()
+		if err := c.connect(fr.retry); err != nil {
+			if role == Following {
+				c.f.suspect(epoch)
+			}
+		} else {
 			if handover {
 				fr.answer = now.Add(c.f.timeout)
 			}
@@ -172,6 +203,9 @@ func (c *carrier) deliver(fr *frame) {
 				return
 			case sent && !errors.Is(err, errRefusedByPeer):
 				c.lost(err)
+				if !fr.slow {
+					c.f.suspect(epoch)
+				}
 				fr.end = frameUncertain
 				return
 			}

@@ -335,6 +335,45 @@ func TestFailOpen(t *testing.T) {
 	require.Len(t, c.call("RL.LIMIT k 10 60"), 12, "no flag when it was asked")
 }
 
+// One command waits for a leader that is silent; those after it do not, until it
+// answers again.
+func TestSilentLeaderIsWaitedForOnce(t *testing.T) {
+	n := startNode(t, Following, Config{OnFailure: FailOpen, ForwardTimeout: 300 * time.Millisecond})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	n.follow(ln.Addr().String()) // connects, and hears nothing
+	c := dial(t, n.addr)
+	c.call("HELLO 3")
+	require.Equal(t, true, pair(t, c.call("RL.LIMIT k 10 60"), "degraded"))
+	start := time.Now()
+	for range 5 {
+		require.Equal(t, true, pair(t, c.call("RL.LIMIT k 10 60"), "degraded"))
+	}
+	require.Less(t, time.Since(start), 250*time.Millisecond)
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.ReadFull(nc, make([]byte, len(hello(false))))
+				_, _ = io.WriteString(nc, "+hello\r\n")
+				_, _ = io.ReadFull(nc, make([]byte, len(hello(true))))
+				_, _ = io.WriteString(nc, "+hello\r\n:7\r\n")
+				_, _ = io.Copy(io.Discard, nc)
+			}()
+		}
+	}()
+	eventually(t, "it is asked again", func() bool {
+		c := dial(t, n.addr)
+		defer c.Close()
+		c.call("HELLO 3")
+		return c.call("TTL a") == int64(7)
+	})
+}
+
 func TestRedirectMoved(t *testing.T) {
 	n := startNode(t, Following, Config{Redirect: RedirectMoved})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })

@@ -32,22 +32,23 @@ func checkShard(t require.TestingT, s *Shard) int64 {
 	refs := map[uint32]bool{}
 	dirty := map[string]bool{}
 	segments, keys, keyBytes, recordBytes := 0, 0, 0, 0
-	if len(s.dir) > 0 {
-		require.Equal(t, 1<<s.depth(), len(s.dir))
+	d := s.dir.Load()
+	if len(d.segments) > 0 {
+		require.Equal(t, 1<<d.depth(), len(d.segments))
 	}
-	for at := 0; at < len(s.dir); {
-		g := s.dir[at]
-		require.LessOrEqual(t, g.depth, s.depth())
-		run := 1 << (s.depth() - g.depth)
+	for at := 0; at < len(d.segments); {
+		g := d.at(at)
+		require.LessOrEqual(t, g.depth, d.depth())
+		run := 1 << (d.depth() - g.depth)
 		require.Zero(t, at%run)
-		require.EqualValues(t, at, uint64(g.prefix)<<32>>s.shift, "prefix")
+		require.EqualValues(t, at, uint64(g.prefix)<<32>>d.shift, "prefix")
 		for j := range run {
-			require.Same(t, g, s.dir[at+j])
+			require.Same(t, g, d.at(at+j))
 		}
 		at += run
 		segments++
 		require.LessOrEqual(t, int(g.count), splitAt)
-		require.EqualValues(t, at, g.end()<<32>>s.shift|bit64(s, g), "end")
+		require.EqualValues(t, at, g.end()<<32>>d.shift|bit64(d, g), "end")
 		n := 0
 		for i := range g.slots {
 			sl := g.slots[i]
@@ -90,13 +91,13 @@ func checkShard(t require.TestingT, s *Shard) int64 {
 	require.Empty(t, dirty, "dirty entries without an undo record")
 
 	checkArena(t, &s.arena, refs)
-	return int64(segments*segmentSize+len(s.dir)*dirEntry+cap(s.undo)) + s.arena.accounted()
+	return int64(segments*segmentSize+len(d.segments)*dirEntry+cap(s.undo)) + s.arena.accounted()
 }
 
 // bit64 is the directory's length when g is the last segment, whose end is 2^32.
-func bit64(s *Shard, g *segment) uint64 {
+func bit64(d *directory, g *segment) uint64 {
 	if g.end() == 1<<32 {
-		return uint64(len(s.dir))
+		return uint64(len(d.segments))
 	}
 	return 0
 }
@@ -163,8 +164,8 @@ func checkArena(t require.TestingT, a *arena, refs map[uint32]bool) {
 
 func TestCheckNoticesDamage(t *testing.T) {
 	damage := map[string]func(s *Shard){
-		"count":   func(s *Shard) { s.dir[0].count++ },
-		"tag":     func(s *Shard) { s.dir[0].slots[slotInUse(s)].tag ^= 1 << 4 },
+		"count":   func(s *Shard) { s.dir.Load().at(0).count++ },
+		"tag":     func(s *Shard) { s.dir.Load().at(0).slots[slotInUse(s)].tag ^= 1 << 4 },
 		"keys":    func(s *Shard) { s.keys.Add(1) },
 		"live":    func(s *Shard) { s.arena.info[1].live-- },
 		"account": func(s *Shard) { s.table.account.add(1) },
@@ -187,7 +188,7 @@ func TestCheckNoticesDamage(t *testing.T) {
 
 func slotInUse(s *Shard) int {
 	i := 0
-	for s.dir[0].slots[i].ref == 0 {
+	for s.dir.Load().at(0).slots[i].ref == 0 {
 		i++
 	}
 	return i

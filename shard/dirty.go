@@ -10,6 +10,10 @@ import (
 // bytes. The length comes last because undo records are read newest first.
 const undoTrailer = 1 + 4
 
+// maxUndoRoom bounds the room that a new undo buffer gets at once, so that one
+// large round does not make the next one large.
+const maxUndoRoom = 4 << 10
+
 // Touch marks e dirty. It must be called before the entry changes: with
 // Config.Journal on, the first Touch since the last Cut keeps the entry's
 // state as an undo record. Insert, Put, Resize, Delete and eviction mark by
@@ -42,9 +46,13 @@ func appendTrailer(b []byte, start int, present byte) []byte {
 }
 
 // growUndo makes room for n bytes in the undo buffer and accounts it, whatever
-// the limit: what was decided must be replicated.
+// the limit: what was decided must be replicated. A new buffer has room for as
+// much as the round before has taken.
 func (s *Shard) growUndo(n int) {
 	room := cap(s.undo)
+	if room == 0 {
+		n = max(n, s.undoRoom)
+	}
 	s.undo = slices.Grow(s.undo, n)
 	s.table.account.add(int64(cap(s.undo) - room))
 }
@@ -67,18 +75,29 @@ func (u Undo) Size() int { return len(u.buf) }
 // at the Cut before.
 func (u Undo) Walk(fn func(im Image, present bool) bool) {
 	for b := u.buf; len(b) > 0; {
-		trailer := len(b) - 4
-		start := trailer - int(binary.LittleEndian.Uint32(b[trailer:]))
-		im, flag, err := DecodeEntry(b[start:trailer])
-		if err != nil {
-			panic("shard: undo record: " + err.Error()) // written by this process
-		}
-		if !fn(im, flag[0] == 1) {
+		var im Image
+		var present bool
+		im, present, b = lastUndo(b)
+		if !fn(im, present) {
 			return
 		}
-		b = b[:start]
 	}
 }
+
+// lastUndo decodes the newest of some undo records and returns those before it.
+func lastUndo(b []byte) (im Image, present bool, rest []byte) {
+	trailer := len(b) - 4
+	start := trailer - int(binary.LittleEndian.Uint32(b[trailer:]))
+	im, flag, err := DecodeEntry(b[start:trailer])
+	if err != nil {
+		panic("shard: undo record: " + err.Error()) // written by this process
+	}
+	return im, flag[0] == 1, b[:start]
+}
+
+// cutAhead is how many keys Cut asks for before it looks them up, so that their
+// cache misses overlap.
+const cutAhead = 32
 
 // Cut ends a round of dirty marks: it calls fn with each dirty key, clears the
 // marks and returns the undo records of the round. present is false for a key
@@ -87,20 +106,36 @@ func (u Undo) Walk(fn func(im Image, present bool) bool) {
 func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 	u := Undo{Reset: s.wasReset, buf: s.undo}
 	s.table.account.add(-int64(cap(s.undo)))
-	s.wasReset, s.undo = false, nil
-	u.Walk(func(im Image, _ bool) bool {
-		e, ok := s.Find(s.table.Hash(im.Key), im.Key)
-		if ok && e.slot.tag&dirtyBit == 0 {
-			return true // an earlier record of the same key
+	s.wasReset, s.undo, s.undoRoom = false, nil, min(len(s.undo), maxUndoRoom)
+	type key struct {
+		hash  uint64
+		bytes []byte
+	}
+	var ahead [cutAhead]key
+	for b := u.buf; len(b) > 0; {
+		n := 0
+		for ; n < cutAhead && len(b) > 0; n++ {
+			var im Image
+			im, _, b = lastUndo(b)
+			ahead[n] = key{s.table.Hash(im.Key), im.Key}
+			s.PrefetchSlot(ahead[n].hash)
 		}
-		if ok {
-			e.slot.tag &^= dirtyBit
+		for _, k := range ahead[:n] {
+			s.PrefetchRecord(k.hash)
 		}
-		if fn != nil {
-			fn(im.Key, e, ok)
+		for _, k := range ahead[:n] {
+			e, ok := s.Find(k.hash, k.bytes)
+			if ok && e.slot.tag&dirtyBit == 0 {
+				continue // an earlier record of the same key
+			}
+			if ok {
+				e.slot.tag &^= dirtyBit
+			}
+			if fn != nil {
+				fn(k.bytes, e, ok)
+			}
 		}
-		return true
-	})
+	}
 	return u
 }
 

@@ -136,10 +136,11 @@ func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 	for range sampleRounds {
 		g := in
 		if g == nil {
-			if len(s.dir) == 0 {
+			d := s.dir.Load()
+			if d == noDirectory {
 				break
 			}
-			g = s.dir[s.random()%uint64(len(s.dir))]
+			g = d.at(int(s.random() % uint64(len(d.segments))))
 		}
 		i := int(s.random() % segmentSlots)
 		for n, seen := 0, 0; n < segmentSlots && seen < sampleSize; n++ {

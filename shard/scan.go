@@ -48,7 +48,7 @@ func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
 func (s *Shard) scan(pos uint32, count int, fn func(Entry)) (given int, end uint32) {
 	s.Lock()
 	defer s.Unlock()
-	if len(s.dir) == 0 {
+	if s.dir.Load() == noDirectory {
 		return 0, 1 << tagBits
 	}
 	g := s.segmentOf(pos << 1)
@@ -126,10 +126,11 @@ func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
 	s.Lock()
 	defer s.Unlock()
-	if len(s.dir) == 0 {
+	d := s.dir.Load()
+	if d == noDirectory {
 		return false
 	}
-	g := s.dir[r>>32%uint64(len(s.dir))]
+	g := d.at(int(r >> 32 % uint64(len(d.segments))))
 	var live [segmentSlots]uint8
 	n := 0
 	for i := range g.slots {
@@ -148,13 +149,14 @@ func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
 // Each calls fn with every entry, expired ones too. The lock must be held; fn
 // must not insert, resize or delete.
 func (s *Shard) Each(fn func(Entry)) {
-	for i := 0; i < len(s.dir); {
-		g := s.dir[i]
+	d := s.dir.Load()
+	for i := 0; i < len(d.segments); {
+		g := d.at(i)
 		for j := range g.slots {
 			if g.slots[j].ref != 0 {
 				fn(s.entry(g, j))
 			}
 		}
-		i += len(s.run(g.prefix, g.depth))
+		i += len(d.run(g.prefix, g.depth))
 	}
 }

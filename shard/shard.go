@@ -9,14 +9,13 @@ import (
 // Shard is one lock and the keys under it. Except for Lock, its methods must
 // be called with the lock held.
 //
-// mu, shift, dir and the arena's chunk list are the first 64 bytes: taking the
+// mu, dir and the arena's chunk list are in the first 64 bytes: taking the
 // lock brings in what Find reads. The size is a multiple of 128, two cache
 // lines, which is what the prefetcher of x86 fetches at once: one core's lock
 // never shares a line with another's.
 type Shard struct {
 	mu    sync.Mutex // mu guards everything below
-	shift uint64     // 64 - bits of hash that index dir
-	dir   []*segment // empty, or 2^depth entries in hash order
+	dir   atomic.Pointer[directory]
 	arena arena
 
 	table       *Table
@@ -29,11 +28,12 @@ type Shard struct {
 	journal     bool
 	wasReset    bool   // since the last Cut
 	undo        []byte // see dirty.go
+	undoRoom    int    // that a new undo gets: what the last round has taken
 	_           [shardPad]byte
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 16
+const shardPad = 32
 
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
@@ -44,11 +44,10 @@ func (s *Shard) Unlock() { s.mu.Unlock() }
 // Find returns the entry of key, also when it has expired. hash must be
 // Table.Hash(key).
 func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
-	n := hash >> s.shift
-	if n >= uint64(len(s.dir)) {
+	g := s.dir.Load().find(hash)
+	if g == nil {
 		return Entry{}, false
 	}
-	g := s.dir[n]
 	tag := uint32(hash>>32) | dirtyBit
 	for i := home(tag); ; {
 		sl := &g.slots[i]
@@ -183,7 +182,7 @@ func (s *Shard) entry(g *segment, i int) Entry {
 
 // makeSlot makes sure that the segment of tag has room for one more slot.
 func (s *Shard) makeSlot(tag uint32, now int64) error {
-	if len(s.dir) == 0 {
+	if s.dir.Load() == noDirectory {
 		// With eviction on, a shard's first segment may pass the limit: there
 		// is nothing in the shard to evict for it.
 		slack := int64(0)
@@ -215,9 +214,9 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 // releases the metas segment by segment, so that no hold grows with the shard.
 func (s *Shard) reset() {
 	s.Lock()
-	dir, old := s.dir, s.arena
-	s.table.account.add(-int64(s.segments)*segmentSize - int64(len(dir))*dirEntry - old.accounted())
-	s.dir, s.shift, s.segments = nil, 64, 0
+	dir, old := s.dir.Swap(noDirectory), s.arena
+	s.table.account.add(-int64(s.segments)*segmentSize - int64(len(dir.segments))*dirEntry - old.accounted())
+	s.segments = 0
 	s.arena = arena{}
 	s.arena.init(&s.table.account)
 	s.keys.Store(0)
@@ -229,7 +228,8 @@ func (s *Shard) reset() {
 		return
 	}
 	var last *segment
-	for _, g := range dir {
+	for n := range dir.segments {
+		g := dir.at(n)
 		if g == last {
 			continue
 		}

@@ -16,7 +16,7 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 	s.Lock()
 	defer s.Unlock()
 	var end uint64
-	if len(s.dir) > 0 {
+	if s.dir.Load() != noDirectory {
 		g := s.segmentOf(cursor)
 		end = g.end() & (1<<32 - 1)
 		s.reap(g, now)

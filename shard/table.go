@@ -88,7 +88,7 @@ func New(c Config) *Table {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.table = t
-		s.shift = 64
+		s.dir.Store(noDirectory)
 		s.journal = c.Journal
 		s.rng = rand.Uint64() | 1
 		s.arena.init(&t.account)

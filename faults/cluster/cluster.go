@@ -38,6 +38,9 @@ type Config struct {
 
 	// Clocks are the wall clocks of the nodes, if Bin is from BuildSkewed.
 	Clocks []*Clock
+
+	// Syncs are the disks' speeds, if Bin is from BuildSlow.
+	Syncs []*Sync
 }
 
 // Cluster is a running cluster.
@@ -107,6 +110,9 @@ func (c *Cluster) reserve() error {
 	}
 	if i < len(c.cfg.Clocks) {
 		n.env = []string{skewFile + "=" + c.cfg.Clocks[i].path}
+	}
+	if i < len(c.cfg.Syncs) {
+		n.env = append(n.env, slowFile+"="+c.cfg.Syncs[i].path)
 	}
 	if err := os.MkdirAll(n.Data, 0o755); err != nil {
 		return err

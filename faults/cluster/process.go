@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -176,6 +177,27 @@ func (p *Process) Exited(timeout time.Duration) bool {
 	}
 }
 
+// Install has the process run another executable from its next start on.
+func (p *Process) Install(bin string) { p.bin = bin }
+
+// Logged reports whether a line of the process's log, since a length of it, contains text.
+func (p *Process) Logged(since int64, text string) (bool, error) {
+	log, err := os.ReadFile(p.log)
+	if err != nil || int64(len(log)) < since {
+		return false, err
+	}
+	return bytes.Contains(log[since:], []byte(text)), nil
+}
+
+// LogLength is how much the process has logged, in bytes.
+func (p *Process) LogLength() (int64, error) {
+	info, err := os.Stat(p.log)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 // cleanEnv is the environment without the server's own variables.
 func cleanEnv() []string {
 	var env []string
@@ -190,13 +212,9 @@ func cleanEnv() []string {
 // Build builds headgate from this source tree into dir and returns the executable's path. Further arguments are those of
 // go build.
 func Build(dir string, args ...string) (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return "", errors.New("no source path to build headgate from")
-	}
 	bin := filepath.Join(dir, "headgate")
 	build := exec.Command("go", append(append([]string{"build"}, args...), "-o", bin, "./cmd/headgate")...)
-	build.Dir = filepath.Join(filepath.Dir(file), "..", "..")
+	build.Dir = sourceRoot()
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
 	}

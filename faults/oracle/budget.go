@@ -122,7 +122,14 @@ func unexplained(key *history.Key, calls []history.Call) *history.Call {
 	for i := range calls {
 		c := &calls[i]
 		used[i+1] = used[i]
-		if c.Kind == history.Limit && c.Cost > 0 && (c.Outcome == history.Admitted || c.Outcome == history.Unknown) {
+		if c.Kind != history.Limit || c.Cost <= 0 {
+			continue
+		}
+		if c.Outcome == history.Admitted || c.Outcome == history.Unknown {
+			used[i+1] += int64(c.Cost)
+		}
+		if c.Local {
+			// The leader may have got it, too, and answered too late.
 			used[i+1] += int64(c.Cost)
 		}
 	}

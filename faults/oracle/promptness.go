@@ -14,22 +14,28 @@ type Outage struct {
 	From, To int64
 }
 
+// Excused reports whether a call went to a node that the run itself had stopped.
+func Excused(c *history.Call, outages []Outage) bool {
+	return slices.ContainsFunc(outages, func(o Outage) bool {
+		return o.Node == c.Node && c.End >= o.From && (o.To == 0 || c.Due <= o.To)
+	})
+}
+
 // Promptness measures the calls that nodes answered within the given time of when they were due. Calls to a node that the
 // run itself had stopped are left out. It fails below goal, a share of the calls; a goal of 0 only measures.
 func Promptness(h *history.History, outages []Outage, within time.Duration, goal float64) (Finding, float64) {
 	f := Finding{Check: "prompt", OK: true}
-	var offered, prompt, local, skipped int
+	var offered, prompt, local, skipped, failed int
 	var latencies []time.Duration
 	for i := range h.Calls {
 		c := &h.Calls[i]
-		if slices.ContainsFunc(outages, func(o Outage) bool {
-			return o.Node == c.Node && c.End >= o.From && (o.To == 0 || c.Due <= o.To)
-		}) {
+		if Excused(c, outages) {
 			skipped++
 			continue
 		}
 		offered++
 		if c.Outcome != history.Admitted && c.Outcome != history.Denied {
+			failed++
 			continue
 		}
 		latencies = append(latencies, c.Latency())
@@ -52,8 +58,8 @@ func Promptness(h *history.History, outages []Outage, within time.Duration, goal
 		}
 		return latencies[min(len(latencies)-1, int(q*float64(len(latencies))))].Round(10 * time.Microsecond)
 	}
-	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v (%d of them by the failure policy, %d to stopped nodes left out); p50 %v, p99 %v, p99.9 %v",
-		100*share, offered, within, local, skipped, at(.5), at(.99), at(.999))
+	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped nodes left out); p50 %v, p99 %v, p99.9 %v, max %v",
+		100*share, offered, within, failed, local, skipped, at(.5), at(.99), at(.999), at(1))
 	if share < goal {
 		f.violate("below the goal of %.3f %%", 100*goal)
 	}

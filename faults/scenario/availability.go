@@ -1,53 +1,43 @@
 package scenario
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
 	"github.com/headgate-io/headgate/raftlog/linkfault"
 )
 
-// availabilityGoal is the share of calls to be answered within 20 ms.
-const availabilityGoal = 0.9999
+const (
+	// prompt is the time in which calls are to be answered, and availabilityGoal the share of them that are to be.
+	prompt           = 20 * time.Millisecond
+	availabilityGoal = 0.9999
 
-// availability does all kinds of harm in turn while nodes without a leader answer by the failure policy.
+	// gapAnswer is how long an answer may take on a surviving node when its leader has died.
+	gapAnswer = 150 * time.Millisecond
+)
+
+// availability does all kinds of harm in turn to nodes that decide on their shares when they have no leader. They wait for
+// one no longer than the goal leaves time for.
 func availability(r *Run) error {
-	if err := r.start(cluster.Config{}, "--on-failure", "open"); err != nil {
+	if err := r.start(cluster.Config{}, "--on-failure", "local", "--forward-timeout", "10ms", "--handover-hold", "10ms", "--max-unacked", "20ms"); err != nil {
 		return err
 	}
 	keys := limits(r.Rate)
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	follower := func(leader *cluster.Node) *cluster.Node { return r.cluster.Nodes[(leader.Index+1)%3] }
 	harms := []func(*cluster.Node) error{
-		func(n *cluster.Node) error {
-			if err := r.kill(n); err != nil {
-				return err
-			}
-			if _, err := r.leader(n); err != nil {
-				return err
-			}
-			return r.restart(n)
-		},
+		r.killAndRestart,
+		func(n *cluster.Node) error { return r.cutOff(n, n.Name+", the leader", linkfault.Hold, n) },
 		func(*cluster.Node) error { return r.pauseLeader(2 * time.Second) },
-		func(n *cluster.Node) error {
-			r.note("%s is cut off", n.Name)
-			at := r.now()
-			r.cluster.Isolate(n, linkfault.Hold)
-			r.harmed(at)
-			_, err := r.leader(n)
-			r.cluster.Heal()
-			r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
-			if err != nil {
-				return err
-			}
-			return r.cluster.AwaitSettled(recovery)
-		},
-		func(n *cluster.Node) error {
-			if err := r.stopNode(n); err != nil {
-				return err
-			}
-			return r.restart(n)
-		},
+		r.stopAndRestart,
+		func(n *cluster.Node) error { return r.cutOff(n, n.Name+", the leader", linkfault.Faults{Cut: true}, n) },
+		func(n *cluster.Node) error { return r.killAndRestart(follower(n)) },
+		func(n *cluster.Node) error { return r.cutOff(follower(n), follower(n).Name, linkfault.Hold) },
+		func(n *cluster.Node) error { return r.stopAndRestart(follower(n)) },
 	}
 	round := 0
 	err := r.rounds(func() error {
@@ -59,8 +49,88 @@ func availability(r *Run) error {
 		return harms[(round-1)%len(harms)](n)
 	})
 	err = r.finish(l, keys, err)
-	f, _ := oracle.Promptness(&r.history, r.outages, 20*time.Millisecond, availabilityGoal)
+	f, _ := oracle.Promptness(&r.history, r.outages, prompt, availabilityGoal)
 	f.Check = "available"
+	f.Details = append(f.Details, r.lateAfter()...)
+	r.add(f)
+	return err
+}
+
+// killAndRestart kills a node, and starts it again when the others have a leader.
+func (r *Run) killAndRestart(n *cluster.Node) error {
+	if err := r.kill(n); err != nil {
+		return err
+	}
+	if _, err := r.leader(n); err != nil {
+		return err
+	}
+	return r.restart(n)
+}
+
+// stopAndRestart does so in order.
+func (r *Run) stopAndRestart(n *cluster.Node) error {
+	if err := r.stopNode(n); err != nil {
+		return err
+	}
+	return r.restart(n)
+}
+
+// cutOff cuts a node off from both others until those have a leader that is not among without.
+func (r *Run) cutOff(n *cluster.Node, what string, f linkfault.Faults, without ...*cluster.Node) error {
+	r.note("%s is cut off", what)
+	at := r.now()
+	r.cluster.Isolate(n, f)
+	r.harmed(at)
+	_, err := r.leader(without...)
+	r.wait(time.Second)
+	r.cluster.Heal()
+	r.note("the links work")
+	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
+	if err != nil {
+		return err
+	}
+	return r.cluster.AwaitSettled(recovery)
+}
+
+// lateAfter tells, for each event, how many calls were not answered in time from then to the next.
+func (r *Run) lateAfter() []string {
+	late := make([]int, len(r.history.Events))
+	for i := range r.history.Calls {
+		c := &r.history.Calls[i]
+		if (c.Outcome == history.Admitted || c.Outcome == history.Denied) && c.Latency() <= prompt || oracle.Excused(c, r.outages) {
+			continue
+		}
+		if at, _ := slices.BinarySearchFunc(r.history.Events, c.Due, func(e history.Event, due int64) int { return int(e.At - due) }); at > 0 {
+			late[at-1]++
+		}
+	}
+	var lines []string
+	for i, n := range late {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf("%d late after %.3f s, %s", n, float64(r.history.Events[i].At)/1e9, r.history.Events[i].Text))
+		}
+	}
+	return lines
+}
+
+// localKills kills the leader of nodes that decide on their shares when they have none: clients of surviving nodes see no
+// error, and no late answer.
+func localKills(r *Run) error {
+	if err := r.start(cluster.Config{}, "--on-failure", "local"); err != nil {
+		return err
+	}
+	keys := limits(r.Rate)
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	err := r.rounds(func() error {
+		n, err := r.leader()
+		if err != nil {
+			return err
+		}
+		return r.killAndRestart(n)
+	})
+	err = r.finish(l, keys, err)
+	f, _ := oracle.Promptness(&r.history, r.outages, gapAnswer, 1)
+	f.Check = "gap"
 	r.add(f)
 	return err
 }

@@ -1,9 +1,7 @@
 package scenario
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -15,8 +13,7 @@ import (
 // clocks runs nodes of which one is an hour ahead and one an hour behind, hands leadership round, and steps the leader's
 // wall clock by 5 s either way. The limits' clock must neither jump nor stand still.
 func clocks(r *Run) error {
-	dir := filepath.Join(filepath.Dir(r.Dir), "skewed")
-	bin, err := skewedBinary(dir)
+	bin, err := skewed.get(r, "skewed", cluster.BuildSkewed)
 	if err != nil {
 		return skip("%v", err)
 	}
@@ -51,29 +48,14 @@ func clocks(r *Run) error {
 	return err
 }
 
-// skewed is the executable with clocks that can be set, built once for all runs into a directory beside theirs.
-var skewed struct {
-	sync.Once
-	bin string
-	err error
-}
-
-func skewedBinary(dir string) (string, error) {
-	skewed.Do(func() {
-		if skewed.err = os.MkdirAll(dir, 0o755); skewed.err == nil {
-			skewed.bin, skewed.err = cluster.BuildSkewed(dir)
-		}
-	})
-	return skewed.bin, skewed.err
-}
+// skewed is the executable with clocks that can be set.
+var skewed build
 
 // disturbClocks makes each node the leader and steps its clock back and forth; the last one is killed.
 func (r *Run) disturbClocks(set []*cluster.Clock) error {
 	for _, n := range r.cluster.Nodes {
-		ctx, cancel := context.WithTimeout(context.Background(), failover)
-		defer cancel()
 		if l := r.cluster.Leader(); l != n {
-			if err := r.cluster.Transfer(ctx, n); err != nil {
+			if err := r.transfer(n); err != nil {
 				return fmt.Errorf("make %s the leader: %w", n.Name, err)
 			}
 		}

@@ -1,8 +1,13 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
@@ -17,6 +22,24 @@ const (
 	// recovery is how long a node may take to follow again.
 	recovery = 60 * time.Second
 )
+
+// build is an executable with changed sources, built once for all runs.
+type build struct {
+	once sync.Once
+	bin  string
+	err  error
+}
+
+// get builds the executable at first, into a directory beside those of the runs.
+func (b *build) get(r *Run, name string, make func(dir string) (string, error)) (string, error) {
+	b.once.Do(func() {
+		dir := filepath.Join(filepath.Dir(r.Dir), name)
+		if b.err = os.MkdirAll(dir, 0o755); b.err == nil {
+			b.bin, b.err = make(dir)
+		}
+	})
+	return b.bin, b.err
+}
 
 // start starts a cluster of three nodes; args come last, and may override.
 func (r *Run) start(cfg cluster.Config, args ...string) error {
@@ -80,6 +103,20 @@ func (r *Run) restart(n *cluster.Node) error {
 	return nil
 }
 
+// transfer hands leadership to a node.
+func (r *Run) transfer(n *cluster.Node) error {
+	ctx, cancel := context.WithTimeout(context.Background(), failover)
+	defer cancel()
+	at := r.now()
+	r.harmed(at)
+	err := r.cluster.Transfer(ctx, n)
+	if err == nil {
+		_, err = r.leader()
+	}
+	r.planned = append(r.planned, oracle.Loss{From: at, To: r.now()})
+	return err
+}
+
 // settle ends a scenario: nothing is offered any more, all links work, and all nodes must come to have the same table.
 func (r *Run) settle() error {
 	r.cluster.Heal()
@@ -138,4 +175,17 @@ func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
 		}
 	}
 	return reply, fmt.Errorf("%s on %s: %w", strings.Join(args, " "), n.Name, err)
+}
+
+// used is what a fixed window of a day, from its first use, has consumed, read with a limit above what it can be.
+func (r *Run) used(n *cluster.Node, key string) (int64, error) {
+	const above = 1_000_000
+	reply, err := r.do(n, "RL.LIMIT", key, strconv.Itoa(above), "1d", "ALGORITHM", "fixed", "ALIGN", "first", "COST", "0")
+	if err != nil {
+		return 0, err
+	}
+	if len(reply.Elems) < 3 {
+		return 0, fmt.Errorf("peek at %s: %d elements", key, len(reply.Elems))
+	}
+	return above - reply.Elems[2].Int, nil
 }

@@ -181,7 +181,7 @@ func (r *Run) judge() {
 		r.add(oracle.Linear(&r.history, r.Dir))
 	}
 	r.measureGaps()
-	f, r.prompt = oracle.Promptness(&r.history, r.outages, 20*time.Millisecond, 0)
+	f, r.prompt = oracle.Promptness(&r.history, r.outages, prompt, 0)
 	r.add(f)
 	for code, n := range r.codes {
 		// Everything else is a command that the server did not understand, or answered in disorder.

@@ -1,0 +1,118 @@
+package engine
+
+import "github.com/headgate-io/headgate/shard"
+
+// Apply replaces the keys of a committed batch. clock is the cluster clock at
+// its cut; what has expired by it is still applied, and reaped in its time.
+func (r *Replica) Apply(payloads [][]byte, clock int64) error {
+	r.e.clock.Set(clock)
+	for _, p := range payloads {
+		if err := r.apply(p, clock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Effects are applied aheadKeys at a time, or as many as have aheadBytes of
+// keys and states. In a table too large for the caches their entries are asked
+// for first, so that the misses overlap.
+const (
+	aheadKeys  = 32
+	aheadBytes = 64 << 10
+)
+
+// applier is what apply needs from payload to payload.
+type applier struct {
+	reader effects
+	dict   []*interned // of the payload
+	ahead  []incoming
+}
+
+// incoming is an effect about to be applied.
+type incoming struct {
+	effect
+	hash uint64
+	sh   *shard.Shard
+}
+
+// apply applies one payload.
+func (r *Replica) apply(payload []byte, now int64) error {
+	a := &r.applier
+	defer func() {
+		for _, it := range a.dict {
+			it.refs.Add(-1)
+		}
+		a.dict = a.dict[:0]
+	}()
+	if err := a.reader.open(payload); err != nil {
+		return err
+	}
+	cold := r.e.table.Bytes() >= warmFrom
+	for a.reader.more() {
+		if err := r.look(); err != nil {
+			return err
+		}
+		if cold {
+			r.prefetch()
+		}
+		for i := range a.ahead {
+			in := &a.ahead[i]
+			in.sh.Lock()
+			err := r.replace(in.sh, in.hash, in.image, in.limit >= 0, now)
+			in.sh.Unlock()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// look reads the next effects of the payload.
+func (r *Replica) look() error {
+	a := &r.applier
+	a.ahead = a.ahead[:0]
+	a.reader.recycle()
+	for len(a.ahead) < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more() {
+		var in incoming
+		ok, err := a.reader.next(&in.effect, r.intern)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if in.limit >= 0 {
+			in.image.Meta = a.dict[in.limit].id
+		}
+		in.hash = r.e.table.Hash(in.image.Key)
+		in.sh = r.e.table.At(in.hash)
+		a.ahead = append(a.ahead, in)
+	}
+	return nil
+}
+
+// prefetch asks for the entries of the effects read: all slots, then all
+// records.
+func (r *Replica) prefetch() {
+	for i := range r.applier.ahead {
+		in := &r.applier.ahead[i]
+		in.sh.PrefetchSlot(in.hash)
+	}
+	for i := range r.applier.ahead {
+		in := &r.applier.ahead[i]
+		in.sh.Lock()
+		in.sh.PrefetchRecord(in.hash)
+		in.sh.Unlock()
+	}
+}
+
+// intern adds a limit to the dictionary of the payload being applied.
+func (r *Replica) intern(l Limit) error {
+	it, err := r.e.limits.acquire(l)
+	if err == nil {
+		r.applier.dict = append(r.applier.dict, it)
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// readEffect is an effect as its reader would apply it.
+type readEffect struct {
+	key      string
+	present  bool
+	limit    Limit
+	deadline int64
+	state    string
+}
+
+// readEffects reads one payload.
+func readEffects(t *testing.T, payload []byte) (list []readEffect) {
+	var r effects
+	var dict []Limit
+	require.NoError(t, r.open(payload))
+	for r.more() {
+		var ef effect
+		ok, err := r.next(&ef, func(l Limit) error {
+			dict = append(dict, l)
+			return nil
+		})
+		require.NoError(t, err)
+		if !ok {
+			continue
+		}
+		one := readEffect{key: string(ef.image.Key)}
+		if ef.limit >= 0 {
+			one.present, one.limit = true, dict[ef.limit]
+			one.deadline, one.state = ef.image.Deadline, string(ef.image.State)
+		}
+		list = append(list, one)
+		if len(list)%7 == 0 {
+			r.recycle()
+		}
+	}
+	return list
+}
+
+// randomKey has long and short, shared and unshared parts.
+func randomKey(rnd *rand.Rand) []byte {
+	key := bytes.Repeat([]byte("prefix:"), rnd.IntN(5))
+	if rnd.IntN(20) == 0 {
+		key = bytes.Repeat([]byte("x"), rnd.IntN(shard.MaxKeyLen-100))
+	}
+	for range rnd.IntN(40) {
+		key = append(key, byte('a'+rnd.IntN(3)))
+	}
+	return key
+}
+
+func TestEffectsAreReadAsWritten(t *testing.T) {
+	deadlines := []int64{0, 1, start, start + minute, math.MaxInt64, math.MinInt64, -1}
+	wordCounts := []int{0, 1, 1, 1, 2, manyWords - 1, manyWords, manyWords + 1, 300}
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(1, seed))
+		limits := newInterner()
+		ids := make([]uint32, 1+rnd.IntN(5))
+		for i := range ids {
+			it, err := limits.acquire(Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute})
+			require.NoError(t, err)
+			ids[i] = it.id
+		}
+		most := 64 + rnd.IntN(4000)
+		enc := newEncoder(limits, most, rnd.IntN(2*most))
+		var want, got []readEffect
+		for range rnd.IntN(200) {
+			key := randomKey(rnd)
+			if rnd.IntN(4) == 0 {
+				enc.remove(key)
+				want = append(want, readEffect{key: string(key)})
+				continue
+			}
+			im := shard.Image{Key: key, Meta: ids[rnd.IntN(len(ids))], Deadline: deadlines[rnd.IntN(len(deadlines))] + rnd.Int64N(3)}
+			im.State = make([]byte, 8*wordCounts[rnd.IntN(len(wordCounts))])
+			for i := range im.State {
+				if rnd.IntN(3) == 0 {
+					im.State[i] = byte(rnd.Uint32())
+				}
+			}
+			enc.put(im)
+			want = append(want, readEffect{string(key), true, limits.get(im.Meta).limit, im.Deadline, string(im.State)})
+		}
+		for _, p := range enc.finish() {
+			list := readEffects(t, p)
+			require.NotEmpty(t, list)
+			require.True(t, len(p) <= most || len(list) == 1, "a payload of %d bytes, at most %d", len(p), most)
+			got = append(got, list...)
+		}
+		require.Equal(t, want, got, "seed %d", seed)
+	}
+}
+
+func TestTheLargestEffectFitsAChunk(t *testing.T) {
+	limits := newInterner()
+	it, err := limits.acquire(perMinute(Log, 5))
+	require.NoError(t, err)
+	enc := newEncoder(limits, 1<<10, 0)
+	im := shard.Image{Key: make([]byte, shard.MaxKeyLen), Meta: it.id, Deadline: math.MinInt64, State: bytes.Repeat([]byte{0xff}, 8*shard.MaxWords)}
+	enc.put(im)
+	parts := enc.finish()
+	require.Len(t, parts, 1)
+	require.Less(t, len(parts[0]), snapshotMost)
+	require.Equal(t, string(im.State), readEffects(t, parts[0])[0].state)
+}
+
+func TestAnEffectIsSmall(t *testing.T) {
+	limits := newInterner()
+	it, err := limits.acquire(Limit{Limit: 100, Period: 24 * 60 * minute})
+	require.NoError(t, err)
+	enc := newEncoder(limits, 1<<20, 0)
+	rnd := rand.New(rand.NewPCG(2, 2))
+	const n = 1000
+	for range n {
+		enc.put(shard.Image{Key: fmt.Appendf(nil, "key:%012d", rnd.IntN(1_000_000)), Meta: it.id, Deadline: start + rnd.Int64N(24*60*minute), State: make([]byte, 8)})
+	}
+	require.Less(t, len(enc.finish()[0]), 17*n)
+}
+
+func TestUnreadableEffects(t *testing.T) {
+	n := newNode(t, Config{Shards: 1})
+	f := func(want string, payload ...byte) {
+		t.Helper()
+		err := n.r.apply(payload, start)
+		require.ErrorIs(t, err, ErrEffects)
+		require.ErrorContains(t, err, want)
+	}
+	f("version")
+	f("version [1], this node knows 2; upgrade it", 1, recordDelete, 0)
+	f("bad deletion", effectsVersion, recordDelete)
+	f("bad deletion", effectsVersion, recordDelete, 1<<lenBits, 'k') // nothing to share
+	f("bad deletion", effectsVersion, recordDelete|1<<kindBits, 0)
+	f("bad state", effectsVersion, recordPut, 0, 0)                      // no put before
+	f("bad state", effectsVersion, recordPutOf, 0, 0, 0)                 // no limit
+	f("bad limit", effectsVersion, recordLimit, 0, 0, 0)                 // cut short
+	f("limit:", effectsVersion, recordLimit, 0, 0, 0, 0, 0, 0)           // none
+	f("bad deletion", effectsVersion, recordDelete, longLen, 0xff, 0xff) // length cut short
+	require.Zero(t, n.e.Len())
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// benchBatch is how many keys a batch of the replication benchmarks has: what
+// 10 to 20 ms of load make dirty.
+const benchBatch = 5000
+
+// benchLeader is a leader whose table holds keys, nothing of it dirty.
+func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
+	e := New(Config{})
+	ignore := func(uint64) {}
+	r := e.Replicate(Hooks{Committed: ignore, Clean: ignore, Led: func() {}, Deposed: ignore})
+	r.Lead(1, start)
+	s := e.NewSession()
+	for _, k := range keys {
+		benchDirty(b, s, k, start)
+	}
+	r.Cut(1, benchMaxEntry)
+	r.Committed(1)
+	return r, s
+}
+
+const benchMaxEntry = 256 << 10
+
+// benchLimit is the limit of bench's replicated loads.
+var benchLimit = Limit{Limit: 100, Period: 24 * 60 * minute}
+
+func benchDirty(b *testing.B, s *Session, key []byte, now int64) {
+	if _, err := s.Decide(now, key, benchLimit, 1, &Options{Force: true}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkCut is what a leader spends on an effect: to mark the key, to cut
+// it and to encode it, apart from the decision itself. It reports the bytes of
+// an effect.
+func BenchmarkCut(b *testing.B) {
+	for _, n := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprint("keys=", n), func(b *testing.B) {
+			keys := benchKeys(n)
+			r, s := benchLeader(b, keys)
+			rnd := rand.New(rand.NewPCG(1, 1))
+			seq, effects, size := uint64(1), 0, 0
+			now := start
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				for range benchBatch {
+					now += 1000
+					benchDirty(b, s, keys[rnd.IntN(n)], now)
+				}
+				b.StartTimer()
+				seq++
+				parts, _ := r.Cut(seq, benchMaxEntry)
+				r.Committed(seq)
+				effects += benchBatch
+				for _, p := range parts {
+					size += len(p)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(effects), "ns/decision")
+			b.ReportMetric(float64(size)/float64(effects), "B/decision")
+		})
+	}
+}
+
+// BenchmarkApply is what a follower spends on an effect, apart from the log.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprint("keys=", n), func(b *testing.B) {
+			keys := benchKeys(n)
+			leader, s := benchLeader(b, keys)
+			follower, _ := benchLeader(b, keys)
+			follower.Depose(1)
+			rnd := rand.New(rand.NewPCG(1, 1))
+			batches := make([][][]byte, 100)
+			for i := range batches {
+				for range benchBatch {
+					benchDirty(b, s, keys[rnd.IntN(n)], start)
+				}
+				batches[i], _ = leader.Cut(uint64(i+2), benchMaxEntry)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if err := follower.Apply(batches[i%len(batches)], start); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(i*benchBatch), "ns/decision")
+		})
+	}
+}

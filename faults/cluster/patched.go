@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// patch is a change to the source of a build: the product itself has no part in it.
+type patch struct {
+	file, old, new string // old must stand in the file exactly once
+
+	// added is a further file, with its source; none if empty.
+	added  string
+	source []byte
+}
+
+// buildPatched builds headgate into dir with changed sources. It fails if the source is not what the patch expects.
+func buildPatched(dir string, patches ...patch) (string, error) {
+	replace := make(map[string]string)
+	write := func(path string, source []byte) error {
+		to := filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(path)))
+		replace[path] = to
+		return os.WriteFile(to, source, 0o644)
+	}
+	for _, p := range patches {
+		from := p.file
+		if to, ok := replace[from]; ok {
+			from = to
+		}
+		source, err := os.ReadFile(from)
+		if err != nil {
+			return "", err
+		}
+		if n := bytes.Count(source, []byte(p.old)); n != 1 {
+			return "", fmt.Errorf("%s holds %q %d times, want once", p.file, p.old, n)
+		}
+		if err := write(p.file, bytes.Replace(source, []byte(p.old), []byte(p.new), 1)); err != nil {
+			return "", err
+		}
+		if p.added != "" {
+			if err := write(p.added, p.source); err != nil {
+				return "", err
+			}
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, list, 0o644); err != nil {
+		return "", err
+	}
+	return Build(dir, "-overlay", overlay)
+}
+
+// standardLibrary is the directory of a package of the standard library.
+func standardLibrary(pkg string) (string, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the standard library: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(pkg)), nil
+}
+
+// sourceRoot is the directory of the module.
+func sourceRoot() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// dial is a duration in memory that is shared with a patched process.
+type dial struct {
+	path   string
+	value  *int64
+	memory []byte
+}
+
+// newDial makes a dial that stands at 0, in a file at path.
+func newDial(path string) (dial, error) {
+	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o644); err != nil {
+		return dial{}, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return dial{}, err
+	}
+	defer f.Close()
+	m, err := syscall.Mmap(int(f.Fd()), 0, os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return dial{}, fmt.Errorf("map %s: %w", path, err)
+	}
+	return dial{path, (*int64)(unsafe.Pointer(&m[0])), m}, nil
+}
+
+func (d *dial) set(to time.Duration) { atomic.StoreInt64(d.value, int64(to)) }
+
+func (d *dial) get() time.Duration { return time.Duration(atomic.LoadInt64(d.value)) }
+
+// Close frees the memory.
+func (d *dial) Close() error { return syscall.Munmap(d.memory) }
