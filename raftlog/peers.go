@@ -14,7 +14,7 @@ import (
 
 const (
 	pollInterval = time.Second            // between two looks at the peers
-	meetInterval = 100 * time.Millisecond // while one of them has never answered
+	meetInterval = 100 * time.Millisecond // as long as one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 
 	// promoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's
@@ -49,15 +49,14 @@ func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*pee
 
 // run polls until ctx ends, and promotes.
 func (p *peers) run(ctx context.Context) {
-	t := time.NewTimer(pollInterval)
+	t := time.NewTicker(meetInterval)
 	defer t.Stop()
+	var polled time.Time
 	for {
-		met := p.poll(ctx)
-		p.promote(ctx)
-		if met {
-			t.Reset(pollInterval)
-		} else {
-			t.Reset(meetInterval)
+		if time.Since(polled) >= pollInterval || p.strangers() {
+			polled = time.Now()
+			p.poll(ctx)
+			p.promote(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -67,9 +66,19 @@ func (p *peers) run(ctx context.Context) {
 	}
 }
 
-// poll asks all other members at once and reports whether each has answered, now or before. Without members this node
-// has yet to meet them.
-func (p *peers) poll(ctx context.Context) (met bool) {
+// strangers reports whether some other member has never answered.
+func (p *peers) strangers() bool {
+	servers, _ := p.g.configuration()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(servers, func(s raft.Server) bool {
+		k := p.known[string(s.ID)]
+		return string(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero())
+	})
+}
+
+// poll asks all other members at once.
+func (p *peers) poll(ctx context.Context) {
 	servers, _ := p.g.configuration()
 	var wg sync.WaitGroup
 	members := make(map[string]bool)
@@ -83,11 +92,6 @@ func (p *peers) poll(ctx context.Context) (met bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.known, func(id string, _ *peer) bool { return !members[id] })
-	met = len(servers) > 0
-	for _, k := range p.known {
-		met = met && !k.seen.IsZero()
-	}
-	return met
 }
 
 // ask updates what is known of one member and reports whether it answered.
