@@ -115,13 +115,13 @@ func moved(cmd *command, args [][]byte, addr string) string {
 func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
 	case c.srv.cfg.OnFailure != FailClosed && tx == nil && cmd.opens():
-		c.passDegraded(cmd, args)
+		c.passDegraded(cmd, args, sent)
 	case c.srv.cfg.OnFailure != FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {
 			if q.cmd.opens() {
-				c.passDegraded(q.cmd, q.args)
+				c.passDegraded(q.cmd, q.args, sent)
 			} else {
 				c.call(q.cmd, q.args)
 			}
@@ -154,8 +154,9 @@ func (tx *transaction) opens() bool {
 }
 
 // passDegraded lets the handler of a limit's command answer without the
-// leader: see askDegraded.
-func (c *conn) passDegraded(cmd *command, args [][]byte) {
+// leader: see askDegraded. Where that has no answer, one that was sent may have
+// been executed.
+func (c *conn) passDegraded(cmd *command, args [][]byte, sent bool) {
 	l := c.lane
 	if l.counted != cmd {
 		l.flushCount()
@@ -163,8 +164,14 @@ func (c *conn) passDegraded(cmd *command, args [][]byte) {
 	}
 	c.srv.stats.degraded.Add(1)
 	l.degraded = true
+	start := len(c.w.B)
 	cmd.handler(c, args)
 	l.degraded = false
+	if sent && string(c.w.B[start:]) == "-"+errNotShared+"\r\n" {
+		c.w.B = c.w.B[:start]
+		c.srv.stats.uncertain.Add(1)
+		c.error(errUncertain)
+	}
 }
 
 // degradedDecision is the answer of a limit that is not asked: the call passes,

@@ -335,6 +335,30 @@ func TestFailOpen(t *testing.T) {
 	require.Len(t, c.call("RL.LIMIT k 10 60"), 12, "no flag when it was asked")
 }
 
+// What on-failure local does not decide, and the leader has got and not
+// answered, may have been executed.
+func TestUnansweredAndNotSharedIsUncertain(t *testing.T) {
+	n := startNode(t, Following, Config{OnFailure: FailLocal, ForwardTimeout: 50 * time.Millisecond})
+	n.set(func(f *fakeCluster) { f.topology = threeVoters })
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	go func() {
+		nc, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.ReadFull(nc, make([]byte, len(hello(false))))
+		_, _ = io.WriteString(nc, "+hello\r\n")
+		_, _ = io.Copy(io.Discard, nc)
+	}()
+	n.follow(ln.Addr().String())
+	c := dial(t, n.addr)
+	c.do("RL.LIMIT k 9 1h COST -1", uncertain)
+	n.become(Orphaned)
+	c.do("RL.LIMIT k 9 1h COST -1", "-"+errNotShared+"\r\n")
+}
+
 // One command waits for a leader that is silent; those after it do not, until it
 // answers again.
 func TestSilentLeaderIsWaitedForOnce(t *testing.T) {

@@ -346,3 +346,21 @@ func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
 	require.True(t, strings.HasPrefix(replies, "*6\r\n:1\r\n:10\r\n:9\r\n"), replies)
 	require.True(t, strings.HasSuffix(replies, uncertain), replies)
 }
+
+// A leader that stalls has promised no more for a reply held for pace than it
+// does at once.
+func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
+	f := newFakeCluster(Holding)
+	s, m := replicatedMachine(t, f, Config{})
+	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
+	s.Stalled()
+	m.lane.runPosts()
+	require.Empty(t, m.take(), "it does not stall")
+	f.become(Stalled)
+	s.Stalled()
+	m.lane.runPosts()
+	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:9\r\n"))
+	s.Release(f.ticket.Load(), nil)
+	m.lane.runPosts()
+	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:8\r\n"), "one that has to be durable waits")
+}

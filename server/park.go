@@ -70,7 +70,7 @@ func (c *conn) unhold() {
 	done, off := 0, 0
 	for _, s := range c.segments {
 		complete, err := released.outcome(s.since, s.ticket)
-		if !complete {
+		if !complete && !(s.lenient && c.srv.repl.Role() == Stalled) {
 			break
 		}
 		if err == nil || s.lenient {
@@ -160,6 +160,14 @@ func (s *Server) Release(upTo uint64, err error) {
 	}
 	s.released.Store(next)
 	s.releaseMu.Unlock()
+	s.unholdAll()
+}
+
+// Stalled sends the replies that are held for pace: the node's role is Stalled,
+// and what it has decided is bounded by that.
+func (s *Server) Stalled() { s.unholdAll() }
+
+func (s *Server) unholdAll() {
 	s.eachLane(func(l *lane) {
 		if l.waiting.Load() > 0 {
 			l.post(nil, l.unhold)

@@ -9,21 +9,26 @@ import (
 	"github.com/headgate-io/headgate/faults/resp"
 )
 
-// Encode appends the command of a call; keys describes its key, and its second one.
+// Encode appends the command of a call.
 func Encode(b []byte, c *history.Call, key, other history.Key) []byte {
+	return resp.Append(b, Arguments(c, key, other)...)
+}
+
+// Arguments is the command of a call; key describes its key, and other its second one.
+func Arguments(c *history.Call, key, other history.Key) []string {
 	switch c.Kind {
 	case history.Reset:
-		return resp.Append(b, "RL.RESET", key.Name)
+		return []string{"RL.RESET", key.Name}
 	case history.Acquire:
-		return resp.Append(b, "RL.ACQUIRE", key.Name, number(c.Limit), millis(key.Period), "ID", number(int32(c.Other)))
+		return []string{"RL.ACQUIRE", key.Name, number(c.Limit), millis(key.Period), "ID", number(int32(c.Other))}
 	case history.Release:
-		return resp.Append(b, "RL.RELEASE", key.Name, number(int32(c.Other)))
+		return []string{"RL.RELEASE", key.Name, number(int32(c.Other))}
 	}
 	args := limit([]string{"RL.LIMIT"}, key, c.Limit, c.Cost)
 	if c.Kind == history.Transfer {
 		args = limit(append(args, "AND"), other, c.Limit, -c.Cost)
 	}
-	return resp.Append(b, args...)
+	return args
 }
 
 // limit appends one segment of RL.LIMIT.

@@ -60,7 +60,7 @@ func (r *Run) rounds(f func() error) error {
 }
 
 // finish ends a load, compares the tables and judges the history; err is what has gone wrong so far.
-func (r *Run) finish(l *load.Load, keys *load.Keyspace, err error) error {
+func (r *Run) finish(l offered, keys *load.Keyspace, err error) error {
 	r.stop(l, keys)
 	if err == nil {
 		err = r.settle()

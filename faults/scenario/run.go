@@ -136,8 +136,13 @@ func (r *Run) bound() func(uint32, []history.Call) int64 {
 	return oracle.AsyncBound(r.losses, maxUnacked)
 }
 
+// offered is a load that can be ended: see load.Load.
+type offered interface {
+	Stop(h *history.History) (codes map[string]int)
+}
+
 // stop ends a load; the history's keys are those of the keyspace.
-func (r *Run) stop(l *load.Load, keys *load.Keyspace) {
+func (r *Run) stop(l offered, keys *load.Keyspace) {
 	for code, n := range l.Stop(&r.history) {
 		r.codes[code] += n
 	}

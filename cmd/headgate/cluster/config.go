@@ -68,6 +68,9 @@ type Front interface {
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
 	Release(upTo uint64, err error)
+	// Stalled sends the replies that were held for pace only. It is called
+	// again and again while the role is Stalled.
+	Stalled()
 	// Demoted closes the clients' connections at a batch boundary, so that
 	// pools connect to the new leader.
 	Demoted()

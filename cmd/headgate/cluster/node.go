@@ -255,6 +255,9 @@ func (n *Node) beat() time.Duration {
 	n.situation.unacked = age
 	n.decide()
 	n.mu.Unlock()
+	if n.Role() == server.Stalled {
+		n.front.Stalled()
+	}
 	if age > replyTimeout {
 		n.front.Release(n.replica.Ticket(), ErrUncertain)
 	}

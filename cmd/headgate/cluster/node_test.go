@@ -49,6 +49,8 @@ func (f *front) Demoted() {
 	f.demoted++
 }
 
+func (f *front) Stalled() {}
+
 func (f *front) LeaderChanged(_, leader server.TopologyNode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
