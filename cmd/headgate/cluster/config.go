@@ -93,7 +93,9 @@ const (
 	replyTimeout = time.Second
 
 	// refreshInterval is how often the view of the cluster is renewed when
-	// nothing happens; startInterval when the node has yet to catch up.
+	// nothing happens; startInterval when the node has yet to catch up, and
+	// startTimeout how long it then waits for the leader's answer.
 	refreshInterval = 500 * time.Millisecond
 	startInterval   = 50 * time.Millisecond
+	startTimeout    = 200 * time.Millisecond
 )
