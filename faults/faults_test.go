@@ -44,7 +44,7 @@ func scene(t *testing.T, name, mode string, rounds int) {
 
 // The checks are worth something only if they find nothing where nothing is wrong, and much where budgets are lost.
 func TestChecksFindNothingInPeace(t *testing.T) { scene(t, "calm", scenario.Sync, 0) }
-func TestChecksCatchLostBudgets(t *testing.T)   { scene(t, "switchover", scenario.Sync, 2) }
+func TestChecksCatchLostBudgets(t *testing.T)   { scene(t, "switchover", scenario.Sync, 1) }
 
 // TestFaults is the short form of make test-faults.
 func TestFaults(t *testing.T) {
@@ -56,7 +56,8 @@ func TestFaults(t *testing.T) {
 		rounds     int
 	}{
 		{"leader-kills", scenario.Async, 1},
-		{"leader-kills", scenario.Sync, 2},
+		{"leader-kills", scenario.Sync, 1},
+		{"deposed", scenario.Sync, 1},
 		{"partition-leader", scenario.Sync, 1},
 		{"rolling-restart", scenario.Async, 1},
 		{"transfers", scenario.Async, 1},
