@@ -4,6 +4,8 @@ import (
 	"flag"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +63,26 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(c.name+"-"+c.mode, func(t *testing.T) { scene(t, c.name, c.mode, c.rounds) })
 	}
+}
+
+func TestDocumentation(t *testing.T) {
+	const page = "../docs/reliability.md"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	want, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
+	require.NoError(t, err)
+	require.Equal(t, want, string(text), "the scenarios on the page are not those of the runner")
+	promises, _, _ := strings.Cut(string(text), scenariosBegin)
+	for _, s := range scenario.All {
+		require.Contains(t, promises, s.Name, "no promise needs it")
+	}
+
+	copied := filepath.Join(t.TempDir(), "copy.md")
+	require.NoError(t, os.WriteFile(copied, text, 0o644))
+	require.NoError(t, publish(copied, "the rows\n", "at once"))
+	written, err := os.ReadFile(copied)
+	require.NoError(t, err)
+	require.Contains(t, string(written), ", at once.\n\nthe rows\n\n"+resultsEnd)
 }
 
 func TestCommandLine(t *testing.T) {

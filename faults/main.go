@@ -124,7 +124,11 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 	}
 	fmt.Fprint(out, rows)
 	if doc != "" {
-		if err := publish(doc, rows); err != nil {
+		how := fmt.Sprintf("all in %v", time.Since(begin).Round(time.Second))
+		if o.Brief {
+			how += " with `-brief`"
+		}
+		if err := publish(doc, rows, how); err != nil {
 			return err
 		}
 	}
@@ -134,23 +138,37 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 	return nil
 }
 
-// The marks around the results in a Markdown file.
+// The marks around what is written into a Markdown file.
 const (
-	resultsBegin = "<!-- results: written by make test-faults -->\n"
-	resultsEnd   = "<!-- end of results -->\n"
+	scenariosBegin = "<!-- scenarios: written by make test-faults -->\n"
+	scenariosEnd   = "<!-- end of scenarios -->\n"
+	resultsBegin   = "<!-- results: written by make test-faults -->\n"
+	resultsEnd     = "<!-- end of results -->\n"
 )
 
-// publish replaces the results in a Markdown file.
-func publish(path, rows string) error {
+// publish replaces the list of scenarios, and the results, in a Markdown file.
+func publish(path, rows, how string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(text), resultsBegin)
-	_, after, ok2 := strings.Cut(rest, resultsEnd)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no marks for results", path)
+	when := fmt.Sprintf("%s, %d cores, %s, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), how)
+	doc, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
+	if err == nil {
+		doc, err = replace(doc, resultsBegin, resultsEnd, when+rows)
 	}
-	when := fmt.Sprintf("%s, %d cores, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
-	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+rows+"\n"+resultsEnd+after), 0o644)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(doc), 0o644)
+}
+
+// replace replaces what is between two marks.
+func replace(text, begin, end, with string) (string, error) {
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("no %s", strings.TrimSpace(begin))
+	}
+	return before + begin + "\n" + with + "\n" + end + after, nil
 }

@@ -206,6 +206,19 @@ func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
 	return reply, fmt.Errorf("%s on %s: %w", strings.Join(args, " "), n.Name, err)
 }
 
+// once executes one command on a node that must not be executed twice: it is sent again only where it certainly was not.
+func (r *Run) once(n *cluster.Node, args ...string) (resp.Reply, error) {
+	var reply resp.Reply
+	var err error
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		reply, err = resp.Do(n.Addr, patience, args...)
+		if err == nil || !strings.HasPrefix(reply.Error(), "CLUSTERDOWN") && !strings.HasPrefix(reply.Error(), "TRYAGAIN") {
+			break
+		}
+	}
+	return reply, err
+}
+
 // used is what a fixed window of a day, from its first use, has consumed, read with a limit above what it can be.
 func (r *Run) used(n *cluster.Node, key string) (int64, error) {
 	const above = 1_000_000

@@ -14,7 +14,6 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
 	"github.com/headgate-io/headgate/faults/oracle"
-	"github.com/headgate-io/headgate/faults/resp"
 	"github.com/headgate-io/headgate/raftlog/linkfault"
 )
 
@@ -85,7 +84,7 @@ func (g *gaps) spend() error {
 			continue
 		}
 		c := history.Call{Key: uint32(g.first + i), Cost: s.spent, Limit: s.limit, Node: uint8(n.Index), Due: r.now(), Start: r.now()}
-		reply, err := resp.Do(n.Addr, patience, append(g.command(i, s.limit, s.spent), "SYNC")...)
+		reply, err := r.once(n, append(g.command(i, s.limit, s.spent), "SYNC")...)
 		if err != nil {
 			return err
 		}

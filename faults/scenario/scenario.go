@@ -1,6 +1,10 @@
 package scenario
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Scenario is one way to harm a cluster.
 type Scenario struct {
@@ -131,6 +135,29 @@ var All = []Scenario{
 		Name: "clocks", Modes: both, Rounds: 1, Rate: 1000, run: clocks,
 		Doc: "One node an hour ahead, one an hour behind, each leads in turn while its wall clock steps by 5 s both ways: the limits' clock goes on evenly.",
 	},
+}
+
+// Table describes the scenarios in Markdown.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| scenario | modes | rounds, with `-brief` | |\n|---|---|---|---|\n")
+	for i := range All {
+		s := &All[i]
+		rounds := ""
+		if s.Rounds > 0 {
+			rounds = fmt.Sprintf("%d, %d", s.Rounds, s.rounds(true))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.Name, strings.Join(s.Modes, ", "), rounds, s.Doc)
+	}
+	return b.String()
+}
+
+// rounds is how often the harm is done by default.
+func (s *Scenario) rounds(brief bool) int {
+	if brief {
+		return max(s.Rounds/3, min(s.Rounds, s.Kinds), min(s.Rounds, 1))
+	}
+	return s.Rounds
 }
 
 // Find returns the scenario of that name, or nil.
