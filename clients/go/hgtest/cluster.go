@@ -145,12 +145,12 @@ func (s *Server) topology() (role string, addrs []string, err error) {
 	}
 	_, role, _ = strings.Cut(info, "headgate_role:")
 	role, _, _ = strings.Cut(role, "\r\n")
-	slots, err := client.ClusterSlots(ctx).Result()
-	if err != nil || len(slots) == 0 {
+	shards, err := client.ClusterShards(ctx).Result()
+	if err != nil || len(shards) == 0 {
 		return role, nil, err
 	}
-	for _, n := range slots[0].Nodes {
-		addrs = append(addrs, n.Addr)
+	for _, n := range shards[0].Nodes { // the master is the first
+		addrs = append(addrs, net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10)))
 	}
 	return role, addrs, nil
 }

@@ -44,6 +44,7 @@ const kinds = {
       rootNodes: cluster.nodes.map(({ host, port }) => ({ socket: { host, port } })),
       RESP: 2,
       maxCommandRedirections: 1,
+      topologyRefreshOnReconnectionAttemptStrategy: 200, // ms; 5000 by default
       defaults: { socket: { reconnectStrategy: 50 }, disableOfflineQueue: true },
     });
     client.on('error', () => {});
