@@ -158,9 +158,10 @@ func (d *diskTimes) judge(until int64) {
 	r.expect(err == nil && elections <= r.Rounds, "elections", "%d elections in %v of slow disks", elections, time.Duration(until).Round(time.Second))
 }
 
-// compare compares the latencies of the calls that counts selects with those of the first phase.
+// compare compares the latencies of the calls that counts selects with those of the first phase: nine of ten, since a
+// single hiccup of a busy machine, with everything that queues behind it, is one of a hundred in a phase this short.
 func (d *diskTimes) compare(which string, writes int, counts func(node, leader uint8) bool) {
-	const noise = 20 * time.Millisecond
+	const noise = 30 * time.Millisecond // less than a write to a slow disk takes
 	r := d.r
 	var calm time.Duration
 	for i, p := range d.phases {
@@ -175,15 +176,15 @@ func (d *diskTimes) compare(which string, writes int, counts func(node, leader u
 			r.expect(false, "latency", "%s, %s: no answers", p.name, which)
 			continue
 		}
-		p99 := at(ds, .99)
+		p90 := at(ds, .9)
 		allowed := calm + noise
 		if i == 0 {
-			calm, allowed = p99, p99
+			calm, allowed = p90, p90
 		}
 		if r.Mode == Sync {
 			allowed += time.Duration(writes) * p.write
 		}
-		r.expect(p99 <= allowed, "latency", "%s, %s: p50 %v, p99 %v (allowed: %v), max %v of %d calls", p.name, which, at(ds, .5).Round(10*time.Microsecond),
-			p99.Round(10*time.Microsecond), allowed.Round(time.Millisecond), slices.Max(ds).Round(time.Millisecond), len(ds))
+		r.expect(p90 <= allowed, "latency", "%s, %s: p50 %v, p90 %v (allowed: %v), p99 %v, max %v of %d calls", p.name, which, at(ds, .5).Round(10*time.Microsecond),
+			p90.Round(10*time.Microsecond), allowed.Round(time.Millisecond), at(ds, .99).Round(time.Millisecond), slices.Max(ds).Round(time.Millisecond), len(ds))
 	}
 }
