@@ -2,15 +2,14 @@ package wal
 
 import (
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // syncData makes the content of f durable. Its times, which every write changes, need not be.
 func syncData(f *os.File) error {
 	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if err != unix.EINTR {
+		err := syscall.Fdatasync(int(f.Fd()))
+		if err != syscall.EINTR {
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}
