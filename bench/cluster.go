@@ -118,8 +118,8 @@ const settleTime = 30 * time.Second
 // one, when it is asked just after the leader's tick of the clock.
 const idleLag = 1
 
-// settle waits until a leader serves, the others follow it closely, and nothing
-// is unacknowledged, and returns the leader.
+// settle waits until a leader serves, the others are ready and follow it
+// closely, and nothing is unacknowledged, and returns the leader.
 func (c *cluster) settle() (*node, error) {
 	var why error
 	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -133,12 +133,30 @@ func (c *cluster) settle() (*node, error) {
 				continue
 			}
 			if r.peersUp == nodes-1 && r.lagEntries <= idleLag && r.unacked == 0 {
-				return n, nil
+				if why = c.ready(n); why == nil {
+					return n, nil
+				}
+				continue
 			}
 			why = fmt.Errorf("%s leads, %d peers are up, lag %d entries, unacknowledged for %s", n.id, r.peersUp, r.lagEntries, r.unacked)
 		}
 	}
 	return nil, fmt.Errorf("the cluster has not settled within %s: %w", settleTime, errors.Join(errors.New("no leader serves"), why))
+}
+
+// ready returns why some node but the leader is not ready: one that has just
+// started has no share of the limits until it has replayed its log.
+func (c *cluster) ready(leader *node) error {
+	for _, n := range c.followers(leader) {
+		fields, err := n.info("replication")
+		if err != nil {
+			return err
+		}
+		if role := fields["headgate_role"]; role != "following" {
+			return fmt.Errorf("%s is %s", n.id, role)
+		}
+	}
+	return nil
 }
 
 // replication is what a node says of itself in INFO replication.

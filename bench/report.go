@@ -84,9 +84,13 @@ func (r *report) markdown() string {
 		r.Failover.write(line)
 	}
 	if len(r.Memory) > 0 {
-		line("\n## Memory, 16-byte keys\n\n| | keys | accounted B/key | resident B/key | whole process MB |\n|---|---|---|---|---|")
+		line("\n## Memory, 16-byte keys\n\n| | keys | accounted B/key | resident B/key | whole process MB | longest GC pause ms |\n|---|---|---|---|---|---|")
 		for _, m := range r.Memory {
-			line("| %s | %d | %.1f | %.1f | %.0f |", m.Label, m.Keys, m.perKey(), float64(m.Resident)/float64(m.Keys), float64(m.Total)/1e6)
+			pause := ""
+			if m.Pause > 0 {
+				pause = fmt.Sprintf("%.2f", m.Pause*1e3)
+			}
+			line("| %s | %d | %.1f | %.1f | %.0f | %s |", m.Label, m.Keys, m.perKey(), float64(m.Resident)/float64(m.Keys), float64(m.Total)/1e6, pause)
 		}
 	}
 	if r.Trace != nil {

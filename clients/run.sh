@@ -13,6 +13,7 @@
 #	HGTEST_PASSWORD   that password
 #	HGTEST_TLS_ADDR   host:port of a server that speaks TLS
 #	HGTEST_TLS_CA     PEM file of the authority that signed its certificate
+#	HGTEST_CLUSTER    clients/go/cluster, for tests that kill the leader of a cluster
 #
 # The server is bin/headgate, built from this tree, or $HEADGATE_BIN. Libraries come from
 # their registries in the versions that the suites pin, into directories that git ignores.
@@ -30,7 +31,9 @@ else
 	make -s build
 	HGTEST_BIN=$PWD/bin/headgate
 fi
-export HGTEST_BIN
+go build -o bin/hgtest-cluster ./clients/go/cluster
+HGTEST_CLUSTER=$PWD/bin/hgtest-cluster
+export HGTEST_BIN HGTEST_CLUSTER
 # To the server it would be a parameter, and an unknown one.
 unset HEADGATE_BIN
 

@@ -72,10 +72,13 @@ func (r *Replica) apply(payload []byte, now int64) error {
 // look reads the next effects of the payload.
 func (r *Replica) look() error {
 	a := &r.applier
+	if a.ahead == nil {
+		a.ahead = make([]incoming, 0, aheadKeys)
+	}
 	a.ahead = a.ahead[:0]
 	a.reader.recycle()
-	for len(a.ahead) < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more() {
-		var in incoming
+	for n := 0; n < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more(); n = len(a.ahead) {
+		in := &a.ahead[:n+1][n]
 		ok, err := a.reader.next(&in.effect, r.intern)
 		if err != nil {
 			return err
@@ -88,7 +91,7 @@ func (r *Replica) look() error {
 		}
 		in.hash = r.e.table.Hash(in.image.Key)
 		in.sh = r.e.table.At(in.hash)
-		a.ahead = append(a.ahead, in)
+		a.ahead = a.ahead[:n+1]
 	}
 	return nil
 }

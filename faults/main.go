@@ -2,7 +2,7 @@
 //
 //	go run ./faults -list
 //	go run ./faults -run leader-kills -mode sync -seed 7
-//	go run ./faults -all
+//	go run ./faults -all [-brief]
 //
 // Each run gets a directory with the history of all calls, the servers' logs and the verdict. The exit status is 1 if a
 // promise was broken, and 2 if a run could not be carried out.
@@ -48,6 +48,7 @@ func run(args []string, out io.Writer) error {
 	doc := flags.String("doc", "", "put the table of results into this Markdown `file`, between its marks")
 	var o scenario.Options
 	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
+	flags.BoolVar(&o.Brief, "brief", false, "do the harm a third as often as the scenarios say, but each kind of it once")
 	flags.Float64Var(&o.Rate, "rate", 0, "calls per second (default: the scenario's own)")
 	flags.StringVar(&o.Dir, "out", filepath.Join(os.TempDir(), "headgate-faults"), "`directory` for histories and logs")
 	serve := flags.String("serve", "", "further `arguments` of headgate serve, separated by spaces, such as --raft-profile=slow")
@@ -102,6 +103,7 @@ func run(args []string, out io.Writer) error {
 // execute runs the scenarios, each in the given mode or in all of its modes.
 func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc string, out io.Writer) error {
 	violated := false
+	begin := time.Now()
 	rows := scenario.TableHead
 	for _, s := range chosen {
 		for _, m := range s.Modes {
@@ -110,18 +112,23 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 			}
 			o.Mode = m
 			fmt.Fprintf(out, "== %s, %s, seed %d\n", s.Name, m, o.Seed)
+			from := time.Now()
 			report, err := scenario.Execute(s, o)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
-			fmt.Fprintln(out, report)
+			fmt.Fprintf(out, "%v(%v of %v)\n\n", report, time.Since(from).Round(time.Second), time.Since(begin).Round(time.Second))
 			rows += report.Row()
 			violated = violated || !report.OK()
 		}
 	}
 	fmt.Fprint(out, rows)
 	if doc != "" {
-		if err := publish(doc, rows); err != nil {
+		how := fmt.Sprintf("all in %v", time.Since(begin).Round(time.Second))
+		if o.Brief {
+			how += " with `-brief`"
+		}
+		if err := publish(doc, rows, how); err != nil {
 			return err
 		}
 	}
@@ -131,23 +138,37 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 	return nil
 }
 
-// The marks around the results in a Markdown file.
+// The marks around what is written into a Markdown file.
 const (
-	resultsBegin = "<!-- results: written by make test-faults -->\n"
-	resultsEnd   = "<!-- end of results -->\n"
+	scenariosBegin = "<!-- scenarios: written by make test-faults -->\n"
+	scenariosEnd   = "<!-- end of scenarios -->\n"
+	resultsBegin   = "<!-- results: written by make test-faults -->\n"
+	resultsEnd     = "<!-- end of results -->\n"
 )
 
-// publish replaces the results in a Markdown file.
-func publish(path, rows string) error {
+// publish replaces the list of scenarios, and the results, in a Markdown file.
+func publish(path, rows, how string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(text), resultsBegin)
-	_, after, ok2 := strings.Cut(rest, resultsEnd)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no marks for results", path)
+	when := fmt.Sprintf("%s, %d cores, %s, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), how)
+	doc, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
+	if err == nil {
+		doc, err = replace(doc, resultsBegin, resultsEnd, when+rows)
 	}
-	when := fmt.Sprintf("%s, %d cores, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version())
-	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+rows+"\n"+resultsEnd+after), 0o644)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(doc), 0o644)
+}
+
+// replace replaces what is between two marks.
+func replace(text, begin, end, with string) (string, error) {
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("no %s", strings.TrimSpace(begin))
+	}
+	return before + begin + "\n" + with + "\n" + end + after, nil
 }

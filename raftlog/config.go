@@ -66,7 +66,8 @@ type Config struct {
 	// Timeouts is Fast when zero.
 	Timeouts Timeouts
 
-	// Linger is the least time between two cuts: 0 cuts as soon as Raft has accepted the batch before. At most 5 ms.
+	// Linger is the least time between two cuts: 0 cuts as soon as Raft has accepted the batch before. At most 20 ms.
+	// A cut that somebody waits for (Flush) does not linger.
 	Linger time.Duration
 
 	// MaxEntry bounds one log entry, header included; 256 KiB when 0.
@@ -110,7 +111,7 @@ type Config struct {
 }
 
 const (
-	maxLinger       = 5 * time.Millisecond
+	maxLinger       = 20 * time.Millisecond
 	defaultMaxEntry = 256 << 10
 	minMaxEntry     = 1 << 10
 

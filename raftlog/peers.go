@@ -14,6 +14,7 @@ import (
 
 const (
 	pollInterval = time.Second            // between two looks at the peers
+	meetInterval = 100 * time.Millisecond // as long as one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 
 	// promoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's
@@ -48,17 +49,32 @@ func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*pee
 
 // run polls until ctx ends, and promotes.
 func (p *peers) run(ctx context.Context) {
-	t := time.NewTicker(pollInterval)
+	t := time.NewTicker(meetInterval)
 	defer t.Stop()
+	var polled time.Time
 	for {
-		p.poll(ctx)
-		p.promote(ctx)
+		if time.Since(polled) >= pollInterval || p.strangers() {
+			polled = time.Now()
+			p.poll(ctx)
+			p.promote(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
 	}
+}
+
+// strangers reports whether some other member has never answered.
+func (p *peers) strangers() bool {
+	servers, _ := p.g.configuration()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(servers, func(s raft.Server) bool {
+		k := p.known[string(s.ID)]
+		return string(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero())
+	})
 }
 
 // poll asks all other members at once.

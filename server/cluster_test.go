@@ -55,7 +55,7 @@ func TestClusterViewsAgree(t *testing.T) {
 	require.Error(t, c.call("CLUSTER REPLICAS x").(error))
 }
 
-// Without a leader the last one keeps its place, as in Redis.
+// Without a leader and a majority the last leader keeps its place, as in Redis.
 func TestClusterWithoutLeader(t *testing.T) {
 	n, c := nodeOfThree(t, "n2", Following)
 	c.call("CLUSTER SLOTS")
@@ -78,6 +78,55 @@ func TestClusterWithoutLeader(t *testing.T) {
 	require.Error(t, c.call("SENTINEL master x").(error))
 	require.Equal(t, []any{"slave", "", int64(0), "connect", int64(0)}, c.call("ROLE"))
 	require.Contains(t, c.call("INFO replication"), "master_link_status:down\r\n")
+}
+
+// While a majority elects a new leader, a node names itself to clients of Redis
+// Cluster, and to those of Sentinel still the last leader.
+func TestClusterWhileElecting(t *testing.T) {
+	n, c := nodeOfThree(t, "n2", Following)
+	c.call("CLUSTER SLOTS")
+	n.set(func(f *fakeCluster) {
+		f.topology.Nodes[0].Leader, f.topology.Nodes[0].Alive = false, false
+		f.topology.Nodes[2].Alive = true
+	})
+	id1, id2, id3 := hexID("n1"), hexID("n2"), hexID("n3")
+	require.Equal(t, []any{[]any{int64(0), int64(16383),
+		[]any{"10.0.0.2", int64(7389), id2, []any{}}, []any{"10.0.0.3", int64(7399), id3, []any{}}}}, c.call("CLUSTER SLOTS"))
+	require.Equal(t, id1+" 10.0.0.1:7379@17379 slave,fail "+id2+" 0 0 5 disconnected\n"+
+		id2+" 10.0.0.2:7389@17389 myself,master - 0 0 5 connected 0-16383\n"+
+		id3+" 10.0.0.3:7399@17399 slave "+id2+" 0 0 5 connected\n", c.call("CLUSTER NODES"))
+	require.Contains(t, c.call("CLUSTER INFO"), "cluster_state:fail\r\n")
+	require.Equal(t, []any{"10.0.0.1", "7379"}, c.call("SENTINEL get-master-addr-by-name x"))
+	require.Equal(t, []any{"slave", "10.0.0.1", int64(7379), "connect", int64(0)}, c.call("ROLE"))
+
+	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = true })
+	require.Contains(t, c.call("CLUSTER NODES"), "7399@17399 master - ")
+}
+
+// A node whose address is not known yet is not told to clients: they would dial
+// port 0.
+func TestNodesWithoutAddress(t *testing.T) {
+	n, c := nodeOfThree(t, "n2", Following)
+	hide := func(i int) {
+		n.set(func(f *fakeCluster) {
+			f.topology = threeNodes("n2")
+			f.topology.Nodes[i].Host, f.topology.Nodes[i].Port = "", 0
+		})
+	}
+	hide(2)
+	require.Len(t, c.call("CLUSTER SHARDS"), 1)
+	require.Len(t, pair(t, c.call("CLUSTER SHARDS").([]any)[0], "nodes"), 2)
+	require.NotContains(t, c.call("CLUSTER NODES"), ":0@")
+	require.Len(t, c.call("SENTINEL REPLICAS x"), 1)
+	require.Len(t, c.call("SENTINEL SENTINELS x"), 1)
+
+	hide(0) // the leader
+	require.Equal(t, []any{[]any{int64(0), int64(16383), []any{"10.0.0.2", int64(7389), hexID("n2"), []any{}}}}, c.call("CLUSTER SLOTS"))
+	require.NotContains(t, c.call("CLUSTER NODES"), ":0@")
+	require.Contains(t, c.call("CLUSTER NODES"), "myself,master")
+	require.Contains(t, c.call("CLUSTER INFO"), "cluster_state:ok\r\n")
+	require.Nil(t, c.call("SENTINEL get-master-addr-by-name x"))
+	require.Empty(t, c.call("SENTINEL masters"))
 }
 
 func TestSentinelCommands(t *testing.T) {
@@ -106,6 +155,30 @@ func TestSentinelCommands(t *testing.T) {
 	c.call("HELLO 3")
 	c.send("SENTINEL MASTER mymaster\r\n")
 	c.expect("%")
+}
+
+// A client that asks all nodes at once and stays with the first that answers
+// should not stay with the leader.
+func TestSentinelsAnswerBeforeTheLeader(t *testing.T) {
+	took := func(self string, role Role) time.Duration {
+		_, c := nodeOfThree(t, self, role)
+		begin := time.Now()
+		c.send("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster\r\nPING\r\n")
+		c.expect("*2\r\n$8\r\n10.0.0.1\r\n$4\r\n7379\r\n")
+		d := time.Since(begin)
+		c.expect("+PONG\r\n")
+		return d
+	}
+	require.GreaterOrEqual(t, took("n1", Leading), yield)
+	fastest := time.Hour
+	for range 10 { // the machine may be busy
+		fastest = min(fastest, took("n2", Following))
+	}
+	require.Less(t, fastest, yield)
+	_, c := nodeOfThree(t, "n1", Leading)
+	c.call("MULTI")
+	c.call("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster")
+	require.Equal(t, []any{[]any{"10.0.0.1", "7379"}}, c.call("EXEC"))
 }
 
 func TestOutsideOfACluster(t *testing.T) {

@@ -12,11 +12,21 @@ import (
 // clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
 // replaced as a whole, so that any thread may read it.
 type clientMeta struct {
-	name, libName, libVersion  string
-	resp3                      bool
-	tracking, noEvict, noTouch bool
-	channels, patterns         int
-	multi, monitor             bool
+	name, libName, libVersion string
+	resp3                     bool
+	noEvict, noTouch          bool
+	channels, patterns        int
+	multi, monitor            bool
+	tracking                  tracking
+}
+
+// tracking is what a client has asked CLIENT TRACKING for. It is remembered for
+// CLIENT TRACKINGINFO: nothing is ever invalidated, as nothing is cached.
+type tracking struct {
+	on                           bool
+	bcast, optin, optout, noloop bool
+	redirect                     int64 // a client's id, or 0
+	prefixes                     []string
 }
 
 // setMeta replaces the meta with a changed copy.
@@ -133,10 +143,10 @@ func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 		multi = 0
 	}
 	return fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d "+
-		"omem=%d events=rw cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+		"omem=%d events=rw cmd=%s user=default redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.addr, c.laddr, c.fd, m.name, (wall.UnixNano()-c.created)/int64(time.Second),
 		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.channels, m.patterns, multi,
-		c.pushed.Load(), name, proto, m.libName, m.libVersion)
+		c.pushed.Load(), name, m.tracking.redirected(), proto, m.libName, m.libVersion)
 }
 
 func (c *conn) flagLetters(m *clientMeta) string {
@@ -156,7 +166,7 @@ func (c *conn) flagLetters(m *clientMeta) string {
 	if m.noTouch {
 		flags = append(flags, 'T')
 	}
-	if m.tracking {
+	if m.tracking.on {
 		flags = append(flags, 't')
 	}
 	if strings.HasPrefix(c.addr, "/") || c.addr == ":0" {
@@ -367,52 +377,124 @@ func cmdClientTracking(c *conn, args [][]byte) {
 	if !ok {
 		return
 	}
-	for i := 3; i < len(args); i++ {
-		switch {
-		case equalFold(args[i], "bcast"), equalFold(args[i], "optin"), equalFold(args[i], "optout"), equalFold(args[i], "noloop"):
-		case (equalFold(args[i], "redirect") || equalFold(args[i], "prefix")) && i+1 < len(args):
-			i++
-		default:
-			c.error(errSyntax)
-			return
-		}
+	t, ok := c.parseTracking(args[3:])
+	if !ok {
+		return
 	}
-	c.setMeta(func(m *clientMeta) { m.tracking = on })
+	if t.on = on; !on {
+		t = tracking{}
+	}
+	c.setMeta(func(m *clientMeta) { m.tracking = t })
 	c.w.OK()
 }
 
-func cmdClientCaching(c *conn, args [][]byte) {
+// parseTracking parses the options of CLIENT TRACKING, or replies an error.
+func (c *conn) parseTracking(args [][]byte) (t tracking, ok bool) {
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch {
+		case equalFold(args[i], "bcast"):
+			t.bcast = true
+		case equalFold(args[i], "optin"):
+			t.optin = true
+		case equalFold(args[i], "optout"):
+			t.optout = true
+		case equalFold(args[i], "noloop"):
+			t.noloop = true
+		case equalFold(args[i], "prefix") && more:
+			i++
+			t.prefixes = append(t.prefixes, string(args[i]))
+		case equalFold(args[i], "redirect") && more:
+			i++
+			id, ok := resp.ParseInt(args[i])
+			switch {
+			case !ok:
+				c.error(errNotAnInt)
+				return t, false
+			case t.redirect != 0:
+				c.error("ERR A client can only redirect to a single other client")
+				return t, false
+			case !slices.ContainsFunc(c.srv.connections(), func(o *conn) bool { return int64(o.id) == id }):
+				c.error("ERR The client ID you want redirect to does not exist")
+				return t, false
+			}
+			t.redirect = id
+		default:
+			c.error(errSyntax)
+			return t, false
+		}
+	}
 	switch {
-	case !equalFold(args[2], "yes") && !equalFold(args[2], "no"):
-		c.error(errSyntax)
-	case !c.meta.Load().tracking:
+	case len(t.prefixes) > 0 && !t.bcast:
+		c.error("ERR PREFIX option requires BCAST mode to be enabled")
+	case t.bcast && (t.optin || t.optout):
+		c.error("ERR OPTIN and OPTOUT are not compatible with BCAST")
+	case t.optin && t.optout:
+		c.error("ERR You can't specify both OPTIN mode and OPTOUT mode")
+	default:
+		return t, true
+	}
+	return t, false
+}
+
+func cmdClientCaching(c *conn, args [][]byte) {
+	t := c.meta.Load().tracking
+	yes := equalFold(args[2], "yes")
+	switch {
+	case !t.optin && !t.optout:
 		c.error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	case !yes && !equalFold(args[2], "no"):
+		c.error(errSyntax)
+	case yes && !t.optin:
+		c.error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	case !yes && !t.optout:
+		c.error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	default:
 		c.w.OK()
 	}
 }
 
 func cmdClientTrackingInfo(c *conn, _ [][]byte) {
-	state, redirect := "off", int64(-1)
-	if c.meta.Load().tracking {
-		state, redirect = "on", 0
+	t := c.meta.Load().tracking
+	flags := []string{"off"}
+	if t.on {
+		flags[0] = "on"
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"bcast", t.bcast}, {"optin", t.optin}, {"optout", t.optout}, {"noloop", t.noloop}} {
+		if f.set {
+			flags = append(flags, f.name)
+		}
 	}
 	c.w.Map(3)
 	c.w.BulkString("flags")
-	c.w.Set(1)
-	c.w.BulkString(state)
+	c.w.Set(len(flags))
+	for _, f := range flags {
+		c.w.BulkString(f)
+	}
 	c.w.BulkString("redirect")
-	c.w.Int(redirect)
+	c.w.Int(t.redirected())
 	c.w.BulkString("prefixes")
-	c.w.Array(0)
+	c.w.Array(len(t.prefixes))
+	for _, p := range t.prefixes {
+		c.w.BulkString(p)
+	}
+}
+
+// redirected is the id of the client that is to be told, 0 for the client
+// itself, or -1 for none.
+func (t *tracking) redirected() int64 {
+	if !t.on {
+		return -1
+	}
+	return t.redirect
 }
 
 func cmdClientGetRedir(c *conn, _ [][]byte) {
-	if c.meta.Load().tracking {
-		c.w.Int(0)
-	} else {
-		c.w.Int(-1)
-	}
+	t := c.meta.Load().tracking
+	c.w.Int(t.redirected())
 }
 
 func cmdClientPause(c *conn, args [][]byte) {

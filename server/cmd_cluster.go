@@ -56,7 +56,9 @@ func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]
 			c.error("ERR This instance has cluster support disabled")
 			return
 		}
-		fn(c, c.srv.view(), args)
+		v := c.srv.view()
+		v.standIn()
+		fn(c, v, args)
 	}
 }
 
@@ -127,7 +129,9 @@ func (v *clusterView) line(n *TopologyNode) string {
 func clusterNodes(c *conn, v *clusterView, _ [][]byte) {
 	var b strings.Builder
 	for i := range v.Nodes {
-		b.WriteString(v.line(&v.Nodes[i]))
+		if n := &v.Nodes[i]; n.addressed() {
+			b.WriteString(v.line(n))
+		}
 	}
 	c.w.Verbatim("txt", b.String())
 }

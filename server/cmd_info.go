@@ -116,17 +116,21 @@ func (s *Server) tcpAddr() string {
 }
 
 func (s *Server) infoClients(w *infoWriter) {
-	pubsub := 0
+	pubsub, tracking := 0, 0
 	for _, c := range s.connections() {
-		if m := c.meta.Load(); m.channels+m.patterns > 0 {
+		m := c.meta.Load()
+		if m.channels+m.patterns > 0 {
 			pubsub++
+		}
+		if m.tracking.on {
+			tracking++
 		}
 	}
 	w.field("connected_clients", s.clients.Load())
 	w.field("cluster_connections", 0)
 	w.field("maxclients", s.maxClients.Load())
 	w.field("blocked_clients", s.Stats().Held)
-	w.field("tracking_clients", 0)
+	w.field("tracking_clients", tracking)
 	w.field("pubsub_clients", pubsub)
 }
 
@@ -197,19 +201,19 @@ func (s *Server) infoCPU(w *infoWriter) {
 // infoCommands extrapolates the time of a command from the calls of it that
 // were timed.
 func (s *Server) infoCommands(w *infoWriter) {
-	s.eachCalled(func(cmd *command, calls uint64) {
+	s.eachCalled(func(cmd *command, n callCounts) {
 		h := &s.stats.durations[cmd.index]
 		mean := 0.0
 		if n := h.count.Load(); n > 0 {
 			mean = float64(h.sum.Load()) / float64(n) / 1e3
 		}
-		w.field("cmdstat_"+cmd.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
-			calls, int64(mean*float64(calls)), mean))
+		w.field("cmdstat_"+cmd.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			n.calls, int64(mean*float64(n.calls)), mean, n.refused, n.failed))
 	})
 }
 
 func (s *Server) infoLatency(w *infoWriter) {
-	s.eachCalled(func(cmd *command, _ uint64) {
+	s.eachCalled(func(cmd *command, _ callCounts) {
 		if h := &s.stats.durations[cmd.index]; h.count.Load() > 0 {
 			w.field("latency_percentiles_usec_"+cmd.full,
 				"p50="+h.percentile(0.5)+",p99="+h.percentile(0.99)+",p99.9="+h.percentile(0.999))
@@ -217,18 +221,24 @@ func (s *Server) infoLatency(w *infoWriter) {
 	})
 }
 
-// eachCalled calls fn with every command that has been called, by name.
-func (s *Server) eachCalled(fn func(cmd *command, calls uint64)) {
+// callCounts are how often a command was run, refused without being run, and
+// answered by an error when it was.
+type callCounts struct{ calls, refused, failed uint64 }
+
+// eachCalled calls fn with every command that clients have sent, by name.
+func (s *Server) eachCalled(fn func(cmd *command, n callCounts)) {
 	var list []*command
 	s.table.each(func(cmd *command) { list = append(list, cmd) })
 	slices.SortFunc(list, func(a, b *command) int { return cmp.Compare(a.full, b.full) })
 	for _, cmd := range list {
-		var calls uint64
+		var n callCounts
 		for _, c := range s.stats.stripes {
-			calls += c.calls[cmd.index].Load()
+			n.calls += c.calls[cmd.index].Load()
+			n.refused += c.refused[cmd.index].Load()
+			n.failed += c.failed[cmd.index].Load()
 		}
-		if calls > 0 {
-			fn(cmd, calls)
+		if n != (callCounts{}) {
+			fn(cmd, n)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"strconv"
 	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
 )
 
 // sentinelCommands let clients of Redis Sentinel ask any node for the leader:
@@ -43,20 +46,44 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][
 		if len(args) > 2 {
 			c.srv.masters.add(string(clip(args[2], errorClip)))
 		}
-		fn(c, c.srv.view(), args)
+		v := c.srv.view()
+		if v.master != nil && !v.master.addressed() {
+			// A client asks again, and would dial anything else.
+			v.master = nil
+		}
+		fn(c, v, args)
 	}
 }
 
+// yield is how much later than the other nodes the leader says that it leads.
+// Some clients ask all sentinels at once and stay with the first that answers,
+// go-redis for one: if that is the leader, its crash takes both away, and the
+// client asks a dead sentinel first, for two seconds. It must be longer than a
+// loaded node takes to answer.
+const yield = 5 * time.Millisecond
+
 func sentinelAddr(c *conn, v *clusterView, _ [][]byte) {
-	if v.master == nil || v.master.Port == 0 {
-		// None, or one whose address for clients is not known yet: a client
-		// asks again, and would dial anything else.
-		c.w.NullArray()
+	if !v.leads() || len(v.replicas(true)) == 0 {
+		v.writeMasterAddr(c.w)
 		return
 	}
-	c.w.Array(2)
-	c.w.BulkString(v.master.Host)
-	c.w.BulkString(strconv.Itoa(v.master.Port))
+	c.blockAside(func(ctx context.Context, w *resp.Writer) {
+		select {
+		case <-time.After(yield):
+		case <-ctx.Done():
+		}
+		v.writeMasterAddr(w)
+	})
+}
+
+func (v *clusterView) writeMasterAddr(w *resp.Writer) {
+	if v.master == nil {
+		w.NullArray()
+		return
+	}
+	w.Array(2)
+	w.BulkString(v.master.Host)
+	w.BulkString(strconv.Itoa(v.master.Port))
 }
 
 // sentinelState collects what SENTINEL tells of an instance. All values are
@@ -166,7 +193,7 @@ func sentinelReplicas(c *conn, v *clusterView, _ [][]byte) {
 func sentinelSentinels(c *conn, v *clusterView, _ [][]byte) {
 	var others []*TopologyNode
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.ID != v.Self {
+		if n := &v.Nodes[i]; n.ID != v.Self && n.addressed() {
 			others = append(others, n)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -235,8 +237,21 @@ func TestClientCommands(t *testing.T) {
 	f("CLIENT TRACKING on OPTIN", "OK")
 	f("CLIENT CACHING yes", "OK")
 	f("CLIENT GETREDIR", int64(0))
-	f("CLIENT TRACKINGINFO", []any{"flags", []any{"on"}, "redirect", int64(0), "prefixes", []any{}})
+	f("CLIENT TRACKINGINFO", []any{"flags", []any{"on", "optin"}, "redirect", int64(0), "prefixes", []any{}})
+	f("CLIENT CACHING no", "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	require.Contains(t, c.call("INFO clients"), "tracking_clients:1\r\n")
+	id := strconv.FormatInt(c.call("CLIENT ID").(int64), 10)
+	f("CLIENT TRACKING on BCAST NOLOOP PREFIX a PREFIX b REDIRECT "+id, "OK")
+	f("CLIENT TRACKINGINFO", []any{"flags", []any{"on", "bcast", "noloop"}, "redirect", c.call("CLIENT ID"), "prefixes", []any{"a", "b"}})
+	f("CLIENT GETREDIR", c.call("CLIENT ID"))
+	f("CLIENT TRACKING on REDIRECT 999", "ERR The client ID you want redirect to does not exist")
+	f("CLIENT TRACKING on PREFIX a", "ERR PREFIX option requires BCAST mode to be enabled")
+	f("CLIENT TRACKING on BCAST OPTIN", "ERR OPTIN and OPTOUT are not compatible with BCAST")
+	f("CLIENT TRACKING on OPTOUT OPTIN", "ERR You can't specify both OPTIN mode and OPTOUT mode")
 	f("CLIENT TRACKING off", "OK")
+	f("CLIENT TRACKINGINFO", []any{"flags", []any{"off"}, "redirect", int64(-1), "prefixes", []any{}})
+	f("CLIENT CACHING yes", "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	require.Contains(t, c.call("INFO clients"), "tracking_clients:0\r\n")
 	f("CLIENT MAINT_NOTIFICATIONS on", "ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.")
 	info := c.call("CLIENT INFO").(string)
 	require.Contains(t, info, " name=me ")
@@ -251,6 +266,35 @@ func TestClientCommands(t *testing.T) {
 	c.expect(bulk("x"))
 	c.send("CLIENT REPLY SKIP\r\ntest.work y\r\nECHO x\r\n")
 	c.expect(bulk("x"))
+}
+
+// INFO commandstats tells commands that were not run from those that failed.
+func TestCommandStatsOfErrors(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.call("INCREX k")
+	for _, cmd := range []string{
+		"INCREX",                  // refused: arity
+		"CL.THROTTLE k 1 1 1",     // failed: type
+		"MULTI", "INCREX", "EXEC", // refused, and EXEC failed
+		"MULTI", "CL.THROTTLE k 1 1 1", "INCREX k", "EXEC", // failed
+		"OBJECT ENCODING", "NOSUCH",
+		"SCAN x",
+	} {
+		c.call(cmd)
+	}
+	info := c.call("INFO commandstats").(string)
+	for cmd, want := range map[string]string{
+		"increx": "calls=2,*rejected_calls=2,failed_calls=0", "cl.throttle": "calls=2,*rejected_calls=0,failed_calls=2",
+		"exec": "calls=2,*rejected_calls=0,failed_calls=1", "object|encoding": "calls=0,*rejected_calls=1,failed_calls=0",
+		"scan": "calls=1,*rejected_calls=0,failed_calls=1",
+	} {
+		calls, errors, _ := strings.Cut(want, "*")
+		require.Regexp(t, "(?m)^cmdstat_"+regexp.QuoteMeta(cmd)+":"+calls+`usec=\d+,usec_per_call=[\d.]+,`+errors+"\r$", info)
+	}
+	require.NotContains(t, info, "nosuch")
+	c.call("CONFIG RESETSTAT")
+	require.NotContains(t, c.call("INFO commandstats"), "cmdstat_increx")
 }
 
 func TestClientPause(t *testing.T) {

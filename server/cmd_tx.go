@@ -105,7 +105,11 @@ func cmdExec(c *conn, _ [][]byte) {
 	c.inExec = true
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
+		start := len(c.w.B)
 		c.call(q.cmd, q.args)
+		if len(c.w.B) > start && c.w.B[start] == '-' {
+			c.lane.countError(q.cmd)
+		}
 	}
 	c.inExec = false
 }

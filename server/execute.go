@@ -24,7 +24,7 @@ func (c *conn) execute(args [][]byte) {
 		}
 	}
 	if len(l.w.B) > start && l.w.B[start] == '-' {
-		l.countError()
+		l.countError(cmd)
 	}
 	if c.ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, true)
@@ -82,6 +82,7 @@ func (c *conn) refuse(msg string) {
 		c.tx.spoiled = true
 	}
 	c.lane.counters.rejected.Add(1)
+	c.lane.refused = true
 	c.error(msg)
 }
 
@@ -152,6 +153,9 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		c.post(func() {
 			c.srv.record(c, cmd, c.jobArgs, took)
 			c.jobArgs = nil
+			if len(w.B) > 0 && w.B[0] == '-' {
+				c.lane.countError(cmd)
+			}
 			c.unblock(w.B)
 		})
 	})

@@ -165,7 +165,7 @@ func (c *conn) frameReply(it *item, write func()) {
 		return
 	}
 	if len(c.w.B) > start && c.w.B[start] == '-' {
-		c.lane.countError()
+		c.lane.countError(it.cmd)
 	}
 	if c.ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, true)

@@ -32,6 +32,7 @@ type lane struct {
 	passed   uint64   // limits' decisions among them
 	denied   uint64
 	errors   uint64
+	refused  bool      // the error being written is of a command that is not run
 	limit    limitCall // scratch of RL.LIMIT
 
 	// In a cluster; see leader.go.
@@ -188,7 +189,19 @@ func (c *conn) decided(ok bool) {
 	}
 }
 
-func (l *lane) countError() { l.errors++ }
+// countError counts an error reply. cmd is nil if there is no such command.
+func (l *lane) countError(cmd *command) {
+	l.errors++
+	refused := l.refused
+	l.refused = false
+	switch {
+	case cmd == nil:
+	case refused:
+		l.counters.refused[cmd.index].Add(1)
+	default:
+		l.counters.failed[cmd.index].Add(1)
+	}
+}
 
 // takeOutput returns what the connection being served has written since the
 // last call. The bytes are valid until it writes again. What they answer is

@@ -43,7 +43,9 @@ type counters struct {
 	rejected atomic.Uint64
 	bytesIn  atomic.Uint64
 	bytesOut atomic.Uint64
-	calls    []atomic.Uint64 // by command.index, as the next two
+	calls    []atomic.Uint64 // by command.index, as the next four
+	refused  []atomic.Uint64 // error replies of commands that were not run
+	failed   []atomic.Uint64 // error replies of those that were
 	passed   []atomic.Uint64 // decisions of limits
 	denied   []atomic.Uint64
 	_        [64]byte
@@ -74,9 +76,11 @@ type serverStats struct {
 func (st *serverStats) init(t *table, stripes int) {
 	for range stripes {
 		st.stripes = append(st.stripes, &counters{
-			calls:  make([]atomic.Uint64, t.count),
-			passed: make([]atomic.Uint64, t.count),
-			denied: make([]atomic.Uint64, t.count),
+			calls:   make([]atomic.Uint64, t.count),
+			refused: make([]atomic.Uint64, t.count),
+			failed:  make([]atomic.Uint64, t.count),
+			passed:  make([]atomic.Uint64, t.count),
+			denied:  make([]atomic.Uint64, t.count),
 		})
 	}
 	st.durations = make([]histogram, t.count)
@@ -167,6 +171,8 @@ func (st *serverStats) reset() {
 		}
 		for i := range c.calls {
 			c.calls[i].Store(0)
+			c.refused[i].Store(0)
+			c.failed[i].Store(0)
 			c.passed[i].Store(0)
 			c.denied[i].Store(0)
 		}

@@ -80,7 +80,6 @@ const (
 	flagFast                         // O(1) or O(log n): not timed one by one
 	flagNoAuth                       // allowed before authentication
 	flagNoMulti                      // not allowed inside MULTI
-	flagMovableKeys                  // key positions need keySpec.find
 	flagSkipMonitor                  // not shown by MONITOR
 
 	flagImmediate  // runs inside MULTI instead of being queued
@@ -98,7 +97,6 @@ var flagNames = []struct {
 	{flagWrite, "write"}, {flagReadonly, "readonly"}, {flagDenyOOM, "denyoom"}, {flagAdmin, "admin"},
 	{flagPubSub, "pubsub"}, {flagNoScript, "noscript"}, {flagLoading, "loading"}, {flagStale, "stale"},
 	{flagSkipMonitor, "skip_monitor"}, {flagFast, "fast"}, {flagNoAuth, "no_auth"}, {flagNoMulti, "no_multi"},
-	{flagMovableKeys, "movablekeys"},
 }
 
 // category is a set of ACL categories. Those that follow from flags (read,

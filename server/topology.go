@@ -55,12 +55,16 @@ func (s *Server) view() *clusterView {
 // leads reports whether this node is the leader.
 func (v *clusterView) leads() bool { return v.leader != nil && v.leader.ID == v.Self }
 
-// replicas returns the nodes other than the master; with alive only those that
-// answer.
+// addressed reports whether it is known where clients reach n: not so in the
+// first second of a node that has just been met.
+func (n *TopologyNode) addressed() bool { return n.Port != 0 }
+
+// replicas returns the nodes other than the master that clients can be told of;
+// with alive only those that answer.
 func (v *clusterView) replicas(alive bool) []*TopologyNode {
 	var out []*TopologyNode
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n != v.master && (n.Alive || !alive) {
+		if n := &v.Nodes[i]; n != v.master && n.addressed() && (n.Alive || !alive) {
 			out = append(out, n)
 		}
 	}
@@ -86,6 +90,21 @@ func (v *clusterView) quorum() int {
 	return all/2 + 1
 }
 
+// standIn makes this node the master while a new leader is being elected, or is
+// not addressed yet. It answers, by its failure policy and then by forwarding,
+// which the last leader does not: clients that read the topology in that time
+// would dial a dead node until they read it again. Without a majority the last
+// leader keeps its place: its clients may still reach it.
+func (v *clusterView) standIn() {
+	if v.master == nil || v.self == nil || !v.self.addressed() {
+		return
+	}
+	_, alive := v.voters()
+	if v.leader == nil && alive >= v.quorum() || !v.master.addressed() {
+		v.master = v.self
+	}
+}
+
 // hexID returns an id of the form that clients of Redis expect, 40 hex digits,
 // for a node's id.
 func hexID(id string) string {
@@ -104,10 +123,10 @@ func (v *clusterView) replicationID() string {
 }
 
 // leaderAddr returns where the leader's clients connect, if another node is
-// known to lead.
+// known to lead, and its address is.
 func (s *Server) leaderAddr() (addr string, ok bool) {
 	v := s.view()
-	if v.leader == nil || v.leads() {
+	if v.leader == nil || v.leads() || !v.leader.addressed() {
 		return "", false
 	}
 	return net.JoinHostPort(v.leader.Host, strconv.Itoa(v.leader.Port)), true
@@ -153,10 +172,10 @@ const switchMaster = "+switch-master"
 func (s *Server) LeaderChanged(old, leader TopologyNode) {
 	s.forward.leaderChanged()
 	s.forwardSlow.leaderChanged()
-	if leader.Host == "" {
+	if !leader.addressed() {
 		return
 	}
-	if old.Host == "" {
+	if !old.addressed() {
 		old.Host = "0.0.0.0"
 	}
 	s.masters.each(func(name string) {

@@ -7,13 +7,14 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-function need(name) {
+export function need(name) {
   const value = process.env[name];
   assert.ok(value, `${name} is not set: start the tests with clients/run.sh node`);
   return value;
 }
 
-function address(hostPort) {
+// address takes host:port apart.
+export function address(hostPort) {
   const [host, port] = hostPort.split(':');
   return { host, port: Number(port) };
 }

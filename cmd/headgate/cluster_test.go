@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
@@ -380,7 +381,9 @@ func TestTransferAndMembership(t *testing.T) {
 	extra.nodes[0].start(t)
 	require.Eventually(t, func() bool { return extra.nodes[0].status("/readyz") == 200 }, waitLimit, 10*time.Millisecond)
 	require.EqualValues(t, 7, extra.nodes[0].remaining(t, "key", "10", "3600"))
-	require.Regexp(t, `(?m)^n4 +`+extra.peers[0]+` +`+extra.nodes[0].redis+` +nonvoter +`, run("status"))
+	require.EventuallyWithT(t, func(t *assert.CollectT) { // until the asked node has met it too
+		require.Regexp(t, `(?m)^n4 +`+extra.peers[0]+` +`+extra.nodes[0].redis+` +nonvoter +`, run("status"))
+	}, waitLimit, 20*time.Millisecond)
 	require.Contains(t, fails(t, command(t, "cluster", peer, "promote", "n5")), "unknown member: n5")
 	require.Equal(t, "promoted\n", run("promote", "n4"))
 	require.JSONEq(t, `{"result": "removed"}`, run("remove", "n4", "--json"))

@@ -17,15 +17,23 @@ const skewFile = "FAULTS_CLOCK_FILE"
 // BuildSkewed builds a headgate whose wall clock a Clock can set, while the monotonic clock stays what it is: as when
 // somebody sets the time of the machine.
 func BuildSkewed(dir string) (string, error) {
-	pkg, err := standardLibrary("time")
+	patches, err := clockPatches()
 	if err != nil {
 		return "", err
 	}
+	return buildPatched(dir, patches...)
+}
+
+func clockPatches() ([]patch, error) {
+	pkg, err := standardLibrary("time")
+	if err != nil {
+		return nil, err
+	}
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	return buildPatched(dir, patch{
+	return []patch{{
 		file: filepath.Join(pkg, "time.go"), old: now, new: now + "\tsec, nsec = skewed(sec, nsec)\n",
 		added: filepath.Join(pkg, "skew.go"), source: skewSource,
-	})
+	}}, nil
 }
 
 // Clock is the wall clock of one process from BuildSkewed, relative to the machine's.

@@ -24,8 +24,18 @@ type patch struct {
 	source []byte
 }
 
-// buildPatched builds headgate into dir with changed sources. It fails if the source is not what the patch expects.
+// buildPatched builds headgate into dir with changed sources.
 func buildPatched(dir string, patches ...patch) (string, error) {
+	overlay, err := applyPatches(dir, patches...)
+	if err != nil {
+		return "", err
+	}
+	return Build(dir, "-overlay", overlay)
+}
+
+// applyPatches writes the changed sources into dir, and the file that names them to go build. It fails if a source is not
+// what its patch expects.
+func applyPatches(dir string, patches ...patch) (overlay string, err error) {
 	replace := make(map[string]string)
 	write := func(path string, source []byte) error {
 		to := filepath.Join(dir, fmt.Sprintf("%d-%s", len(replace), filepath.Base(path)))
@@ -57,11 +67,8 @@ func buildPatched(dir string, patches ...patch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, list, 0o644); err != nil {
-		return "", err
-	}
-	return Build(dir, "-overlay", overlay)
+	overlay = filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o644)
 }
 
 // standardLibrary is the directory of a package of the standard library.

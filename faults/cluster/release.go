@@ -2,7 +2,11 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 )
 
 // Format is something that nodes write to disk or send each other, and that carries a version.
@@ -30,29 +34,39 @@ func Formats() []Format { return []Format{Effects, Entry, Snapshot} }
 // BuildRelease builds a headgate from the future: it writes the next version of all formats up to and including last, and
 // still reads the present one.
 func BuildRelease(dir string, last Format) (string, error) {
-	root := sourceRoot()
-	entry, snapshot, effects := filepath.Join(root, "raftlog", "entry.go"), filepath.Join(root, "raftlog", "snapshot.go"), filepath.Join(root, "engine", "effects.go")
-	all := [formats][]patch{
-		Effects: {
-			{file: effects, old: "const effectsVersion = 1\n", new: "const effectsVersion = 2\n"},
-			{file: effects, old: "payload[0] != effectsVersion {", new: "payload[0] > effectsVersion {"},
-		},
-		Entry: {
-			{file: entry, old: "const entryVersion = 1\n", new: "const entryVersion = 2\n"},
-			{file: entry, old: "v != entryVersion {", new: "v > entryVersion {"},
-		},
-		Snapshot: {
-			{file: snapshot, old: "snapshotVersion = 1\n", new: "snapshotVersion = 2\n"},
-			{file: snapshot, old: "v != snapshotVersion {", new: "v > snapshotVersion {"},
-		},
-	}
-	var patches []patch
-	for f := range last + 1 {
-		patches = append(patches, all[f]...)
-	}
-	bin, err := buildPatched(dir, patches...)
+	patches, err := release(last)
 	if err != nil {
 		return "", fmt.Errorf("a release with another version of %s: %w", last, err)
 	}
-	return bin, nil
+	return buildPatched(dir, patches...)
+}
+
+// release is what makes a release of the sources.
+func release(last Format) ([]patch, error) {
+	root := sourceRoot()
+	sources := [formats]struct{ file, version, check string }{
+		Effects:  {filepath.Join(root, "engine", "effects.go"), "effectsVersion", "payload[0] %s effectsVersion {"},
+		Entry:    {filepath.Join(root, "raftlog", "entry.go"), "entryVersion", "v %s entryVersion {"},
+		Snapshot: {filepath.Join(root, "raftlog", "snapshot.go"), "snapshotVersion", "v %s snapshotVersion {"},
+	}
+	var patches []patch
+	for _, f := range sources[:last+1] {
+		source, err := os.ReadFile(f.file)
+		if err != nil {
+			return nil, err
+		}
+		present := regexp.MustCompile(f.version + ` += (\d+)\n`).FindSubmatch(source)
+		if present == nil {
+			return nil, fmt.Errorf("%s gives %s no number", f.file, f.version)
+		}
+		version, err := strconv.Atoi(string(present[1]))
+		if err != nil {
+			return nil, err
+		}
+		next := strings.Replace(string(present[0]), string(present[1]), strconv.Itoa(version+1), 1)
+		patches = append(patches,
+			patch{file: f.file, old: string(present[0]), new: next},
+			patch{file: f.file, old: fmt.Sprintf(f.check, "!="), new: fmt.Sprintf(f.check, ">")})
+	}
+	return patches, nil
 }

@@ -17,16 +17,24 @@ const slowFile = "FAULTS_SYNC_FILE"
 
 // BuildSlow builds a headgate whose calls of fsync and fdatasync a Sync can slow down, as a busy disk does.
 func BuildSlow(dir string) (string, error) {
-	pkg, err := standardLibrary("syscall")
+	patches, err := syncPatches()
 	if err != nil {
 		return "", err
 	}
+	return buildPatched(dir, patches...)
+}
+
+func syncPatches() ([]patch, error) {
+	pkg, err := standardLibrary("syscall")
+	if err != nil {
+		return nil, err
+	}
 	file := filepath.Join(pkg, "zsyscall_linux_"+runtime.GOARCH+".go")
 	const fdatasync, fsync = "func Fdatasync(fd int) (err error) {\n", "func Fsync(fd int) (err error) {\n"
-	return buildPatched(dir,
-		patch{file: file, old: fdatasync, new: fdatasync + "\tslowSync()\n", added: filepath.Join(pkg, "slow.go"), source: slowSource},
-		patch{file: file, old: fsync, new: fsync + "\tslowSync()\n"},
-	)
+	return []patch{
+		{file: file, old: fdatasync, new: fdatasync + "\tslowSync()\n", added: filepath.Join(pkg, "slow.go"), source: slowSource},
+		{file: file, old: fsync, new: fsync + "\tslowSync()\n"},
+	}, nil
 }
 
 // Sync is how long every fsync of one process from BuildSlow takes at least.

@@ -24,6 +24,10 @@ type GoRedis struct {
 // reload is how often the cluster client reads the topology: see docs/clustering.md.
 const reload = 500 * time.Millisecond
 
+// poolSize keeps the sentinel client from giving up for a second: after so many connections in a row that were refused, as
+// they are until there is a new leader, it tries once a second only.
+const poolSize = 1000
+
 // NewGoRedis returns clients of the nodes with the given addresses, with timeout for one answer.
 func NewGoRedis(addrs []string, timeout time.Duration) *GoRedis {
 	redis.SetLogger(silence{}) // it tells of every connection that is refused
@@ -33,7 +37,7 @@ func NewGoRedis(addrs []string, timeout time.Duration) *GoRedis {
 			ReadTimeout: timeout, DialTimeout: dialTimeout, DialerRetries: 1,
 		}),
 		Failover: redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: "headgate", SentinelAddrs: addrs, Protocol: 2, MaxRetries: -1,
+			MasterName: "headgate", SentinelAddrs: addrs, Protocol: 2, MaxRetries: -1, PoolSize: poolSize,
 			ReadTimeout: timeout, DialTimeout: dialTimeout, DialerRetries: 1,
 		}),
 	}

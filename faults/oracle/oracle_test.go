@@ -249,3 +249,12 @@ func TestPromptness(t *testing.T) {
 	require.True(t, f.OK)
 	require.InDelta(t, 1, share, 1e-9)
 }
+
+// What a node decided by its failure policy, its leader may have got as well: that explains a denial.
+func TestLateLeaderExplainsDenials(t *testing.T) {
+	decided := call(0, 1, history.Admitted, 1)
+	denied := call(2, 3, history.Denied, 0)
+	require.False(t, budgets(one(fixedKey(2), decided, denied)).OK)
+	decided.Local = true
+	require.True(t, budgets(one(fixedKey(2), decided, denied)).OK)
+}

@@ -66,7 +66,7 @@ func (r *Run) depose() (acknowledged int, err error) {
 	}
 	prefix := "disputed" + strconv.FormatInt(r.now(), 10) + ":"
 	for _, k := range disputed {
-		if _, err := resp.Do(old.Addr, patience, append(disputedCommand(prefix+k.name, disputedLimit, k.before), "SYNC")...); err != nil {
+		if _, err := r.once(old, append(disputedCommand(prefix+k.name, disputedLimit, k.before), "SYNC")...); err != nil {
 			return 0, err
 		}
 	}
@@ -119,11 +119,11 @@ func (r *Run) spendRest(n *cluster.Node, key string, before int64) error {
 	}
 	r.unlessEqual("next", used, before, "%s, the next leader, has %d of %q consumed, %d were committed", n.Name, used, key, before)
 	if left := disputedLimit - before; left > 0 {
-		if _, err := resp.Do(n.Addr, patience, append(disputedCommand(key, disputedLimit, left), "SYNC")...); err != nil {
+		if _, err := r.once(n, append(disputedCommand(key, disputedLimit, left), "SYNC")...); err != nil {
 			return err
 		}
 	}
-	reply, err := resp.Do(n.Addr, patience, append(disputedCommand(key, disputedLimit, 1), "SYNC")...)
+	reply, err := r.once(n, append(disputedCommand(key, disputedLimit, 1), "SYNC")...)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,8 +55,33 @@ func (r *Run) start(cfg cluster.Config, args ...string) error {
 	if err != nil {
 		return err
 	}
-	r.note("%s leads", c.Leader().Name)
+	for _, n := range c.Nodes {
+		if err := r.awaitRole(n, "leading", "holding", "following"); err != nil {
+			return err
+		}
+	}
+	leader, err := r.leader()
+	if err != nil {
+		return err
+	}
+	r.note("%s leads", leader.Name)
 	return nil
+}
+
+// awaitRole waits until a node says that it has one of the roles.
+func (r *Run) awaitRole(n *cluster.Node, roles ...string) error {
+	role := ""
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		reply, err := resp.Do(n.Addr, time.Second, "INFO", "replication")
+		if err != nil {
+			return fmt.Errorf("role of %s: %w", n.Name, err)
+		}
+		_, role, _ = strings.Cut(reply.Str, "headgate_role:")
+		if role, _, _ = strings.Cut(role, "\r\n"); slices.Contains(roles, role) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is %s after %v", n.Name, role, failover)
 }
 
 // dial is where clients reach a node of the cluster.
@@ -96,6 +122,9 @@ func (r *Run) restart(n *cluster.Node) error {
 		return err
 	}
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	if err := r.awaitRole(n, "leading", "holding", "stalled", "following"); err != nil {
 		return err
 	}
 	r.up(n.Index)
@@ -175,6 +204,19 @@ func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
 		}
 	}
 	return reply, fmt.Errorf("%s on %s: %w", strings.Join(args, " "), n.Name, err)
+}
+
+// once executes one command on a node that must not be executed twice: it is sent again only where it certainly was not.
+func (r *Run) once(n *cluster.Node, args ...string) (resp.Reply, error) {
+	var reply resp.Reply
+	var err error
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		reply, err = resp.Do(n.Addr, patience, args...)
+		if err == nil || !strings.HasPrefix(reply.Error(), "CLUSTERDOWN") && !strings.HasPrefix(reply.Error(), "TRYAGAIN") {
+			break
+		}
+	}
+	return reply, err
 }
 
 // used is what a fixed window of a day, from its first use, has consumed, read with a limit above what it can be.

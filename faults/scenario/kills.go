@@ -10,7 +10,6 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
 	"github.com/headgate-io/headgate/faults/oracle"
-	"github.com/headgate-io/headgate/faults/resp"
 )
 
 // leaderKills kills one leader after the other.
@@ -89,7 +88,7 @@ func (r *Run) killAll(downtime time.Duration) error {
 	// 100 units at one per second.
 	bucket := []string{"RL.LIMIT", "bucket:" + strconv.FormatInt(r.now(), 10), "100", "100s", "COST"}
 	took := time.Now()
-	if _, err := resp.Do(n.Addr, patience, append(bucket, "100", "SYNC")...); err != nil {
+	if _, err := r.once(n, append(bucket, "100", "SYNC")...); err != nil {
 		return err
 	}
 	r.note("kill all nodes, for %v", downtime)

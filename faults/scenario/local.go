@@ -14,7 +14,6 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
 	"github.com/headgate-io/headgate/faults/oracle"
-	"github.com/headgate-io/headgate/faults/resp"
 	"github.com/headgate-io/headgate/raftlog/linkfault"
 )
 
@@ -85,7 +84,7 @@ func (g *gaps) spend() error {
 			continue
 		}
 		c := history.Call{Key: uint32(g.first + i), Cost: s.spent, Limit: s.limit, Node: uint8(n.Index), Due: r.now(), Start: r.now()}
-		reply, err := resp.Do(n.Addr, patience, append(g.command(i, s.limit, s.spent), "SYNC")...)
+		reply, err := r.once(n, append(g.command(i, s.limit, s.spent), "SYNC")...)
 		if err != nil {
 			return err
 		}
@@ -188,7 +187,7 @@ func (g *gaps) outsider() error {
 func (g *gaps) use(leader bool, alone ...*cluster.Node) error {
 	r := g.r
 	for _, n := range alone {
-		if err := r.awaitAlone(n); err != nil {
+		if err := r.awaitRole(n, "orphaned", "stalled"); err != nil {
 			return err
 		}
 	}
@@ -216,20 +215,6 @@ func (g *gaps) use(leader bool, alone ...*cluster.Node) error {
 	gap.To = r.now()
 	g.gaps = append(g.gaps, gap)
 	return nil
-}
-
-// awaitAlone waits until a node answers without a leader.
-func (r *Run) awaitAlone(n *cluster.Node) error {
-	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		reply, err := resp.Do(n.Addr, time.Second, "INFO", "replication")
-		if err != nil {
-			return fmt.Errorf("role of %s: %w", n.Name, err)
-		}
-		if strings.Contains(reply.Str, "headgate_role:orphaned") || strings.Contains(reply.Str, "headgate_role:stalled") {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s still has a leader after %v", n.Name, failover)
 }
 
 // settled waits until the leader has been charged what was admitted in the gap, and checks, some time later, that it was

@@ -34,6 +34,7 @@ type Options struct {
 	Seed   uint64
 	Mode   string
 	Rounds int          // how often the harm is done; 0 is the scenario's own number
+	Brief  bool         // without Rounds: a third of the scenario's own number, at least what does each kind of harm once
 	Rate   float64      // calls per second; 0 is the scenario's own
 	Dir    string       // for histories and logs; must exist
 	Bin    string       // headgate
@@ -156,12 +157,21 @@ func (r *Run) unplanned() error {
 	const reign = 5 * time.Second // as far back as it is looked for
 	times, err := r.cluster.Elections()
 	var found []oracle.Loss
+	explained := make([]bool, len(r.losses)) // a loss explains one election: a busy cluster may lose further leaders meanwhile
 	for i, t := range times {
 		to := int64(t.Sub(r.epoch))
 		from := to - int64(reign)
-		known := slices.ContainsFunc(r.losses, func(l oracle.Loss) bool { return l.To >= from && l.From <= to }) ||
-			slices.ContainsFunc(r.planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To })
-		if i == 0 || known {
+		if i == 0 || slices.ContainsFunc(r.planned, func(p oracle.Loss) bool { return p.From <= to && to <= p.To }) {
+			continue
+		}
+		known := false
+		for j, l := range r.losses {
+			if !explained[j] && l.To >= from && l.From <= to {
+				explained[j], known = true, true
+				break
+			}
+		}
+		if known {
 			continue
 		}
 		// Not r.lose: what is found here must not explain the next.
@@ -213,7 +223,7 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 		return nil, err
 	}
 	if o.Rounds == 0 {
-		o.Rounds = s.Rounds
+		o.Rounds = s.rounds(o.Brief)
 	}
 	if o.Rate == 0 {
 		o.Rate = s.Rate

@@ -1,6 +1,10 @@
 package scenario
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Scenario is one way to harm a cluster.
 type Scenario struct {
@@ -8,6 +12,7 @@ type Scenario struct {
 	Doc    string   // what is done, and what must hold
 	Modes  []string // of durability, that it is run in
 	Rounds int      // how often the harm is done, by default
+	Kinds  int      // of harm, done in turn; 0 is one
 	Rate   float64  // calls per second, by default
 
 	// Broken: the system under test is broken on purpose, and the checks must say so.
@@ -31,7 +36,7 @@ var All = []Scenario{
 		Doc: "Three independent servers, of which clients use the first that lives, instead of a cluster: budgets are handed out twice, and the checks must see it.",
 	},
 	{
-		Name: "async-as-sync", Modes: []string{Sync}, Rounds: 4, Rate: 3000, Broken: true, run: asyncAsSync,
+		Name: "async-as-sync", Modes: []string{Sync}, Rounds: 4, Kinds: 4, Rate: 3000, Broken: true, run: asyncAsSync,
 		Doc: "Leader kills of an async cluster, judged by the rules of sync: the few decisions that it loses must be seen.",
 	},
 	{
@@ -43,7 +48,7 @@ var All = []Scenario{
 		Doc: "The same over keys that are refunded, reset, and called with changing limits: one order explains every answer.",
 	},
 	{
-		Name: "go-redis", Modes: both, Rounds: 10, Rate: 1500, run: goRedisKills,
+		Name: "go-redis", Modes: both, Rounds: 10, Kinds: 4, Rate: 1500, run: goRedisKills,
 		Doc: "Kill leaders under the load of real clients without retries, go-redis's cluster client, its sentinel client and plain ones: the same must hold, and each kind gets decisions again within 2 s (median), 3 s (p90).",
 	},
 	{
@@ -55,7 +60,7 @@ var All = []Scenario{
 		Doc: "Restart every node in turn (SIGTERM) while quotas of 1000, half used, are used up: none is exceeded, in either mode, and all are handed out.",
 	},
 	{
-		Name: "partition-leader", Modes: both, Rounds: 6, Rate: 4000, run: partitionLeader,
+		Name: "partition-leader", Modes: both, Rounds: 6, Kinds: 2, Rate: 4000, run: partitionLeader,
 		Doc: "Cut the leader off from both others, in turn by silence and by closed connections: it stops admitting, and another takes over.",
 	},
 	{
@@ -71,7 +76,7 @@ var All = []Scenario{
 		Doc: "Cut the link between the leader and one follower, while both reach the third node.",
 	},
 	{
-		Name: "partition-asym", Modes: both, Rounds: 6, Rate: 4000, run: partitionAsym,
+		Name: "partition-asym", Modes: both, Rounds: 6, Kinds: 3, Rate: 4000, run: partitionAsym,
 		Doc: "Lose what goes one way: the leader hears nobody, or nobody hears it, or one follower does not.",
 	},
 	{
@@ -83,7 +88,7 @@ var All = []Scenario{
 		Doc: "Stop the leader's process for 5 s (SIGSTOP), as a long pause of a virtual machine does: it must not go on deciding.",
 	},
 	{
-		Name: "torn-log", Modes: both, Rounds: 4, Rate: 3000, run: tornLog,
+		Name: "torn-log", Modes: both, Rounds: 4, Kinds: 2, Rate: 3000, run: tornLog,
 		Doc: "Kill a node and damage its log: a torn last write heals by itself; half a log ends the node with a message until its data is wiped.",
 	},
 	{
@@ -103,19 +108,19 @@ var All = []Scenario{
 		Doc: "Write a snapshot of a million keys under load, let a fourth node join by it, and restart it: no decision waits, and the tables are equal.",
 	},
 	{
-		Name: "transfers", Modes: both, Rounds: 6, Rate: 2000, run: transfers,
+		Name: "transfers", Modes: both, Rounds: 6, Kinds: 2, Rate: 2000, run: transfers,
 		Doc: "Move units between keys with chains (+1 AND -1) under leader kills: the sum is the same at every moment.",
 	},
 	{
-		Name: "slots", Modes: both, Rounds: 4, Rate: 1000, run: slots,
+		Name: "slots", Modes: both, Rounds: 4, Kinds: 2, Rate: 1000, run: slots,
 		Doc: "Acquire and release concurrency slots under leader kills: no key has more leases out than its limit.",
 	},
 	{
-		Name: "local", Modes: []string{Async}, Rounds: 6, Rate: 1200, run: local,
+		Name: "local", Modes: []string{Async}, Rounds: 6, Kinds: 3, Rate: 1200, run: local,
 		Doc: "With on-failure local: cut all nodes from each other, kill two of three, cut one off from the others, in turn: none admits more than its share, and once healed, also when that is interrupted, what was admitted is charged once.",
 	},
 	{
-		Name: "open-as-local", Modes: []string{Async}, Rounds: 3, Rate: 1200, Broken: true, run: openAsLocal,
+		Name: "open-as-local", Modes: []string{Async}, Rounds: 1, Rate: 1200, Broken: true, run: openAsLocal,
 		Doc: "The same with on-failure open, judged by the rules of local: what is admitted beyond the shares, and never charged, must be seen.",
 	},
 	{
@@ -123,13 +128,36 @@ var All = []Scenario{
 		Doc: "Kill the leader with on-failure local: clients of surviving nodes get no error at all, and every answer within 150 ms.",
 	},
 	{
-		Name: "availability", Modes: []string{Async}, Rounds: 16, Rate: 2000, run: availability,
+		Name: "availability", Modes: []string{Async}, Rounds: 16, Kinds: 8, Rate: 2000, run: availability,
 		Doc: "All kinds of harm in turn, with on-failure local, and bounds on every wait for a leader that leave time for the goal: surviving nodes answer 99.99 % of all calls within 20 ms.",
 	},
 	{
 		Name: "clocks", Modes: both, Rounds: 1, Rate: 1000, run: clocks,
 		Doc: "One node an hour ahead, one an hour behind, each leads in turn while its wall clock steps by 5 s both ways: the limits' clock goes on evenly.",
 	},
+}
+
+// Table describes the scenarios in Markdown.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| scenario | modes | rounds, with `-brief` | |\n|---|---|---|---|\n")
+	for i := range All {
+		s := &All[i]
+		rounds := ""
+		if s.Rounds > 0 {
+			rounds = fmt.Sprintf("%d, %d", s.Rounds, s.rounds(true))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.Name, strings.Join(s.Modes, ", "), rounds, s.Doc)
+	}
+	return b.String()
+}
+
+// rounds is how often the harm is done by default.
+func (s *Scenario) rounds(brief bool) int {
+	if brief {
+		return max(s.Rounds/3, min(s.Rounds, s.Kinds), min(s.Rounds, 1))
+	}
+	return s.Rounds
 }
 
 // Find returns the scenario of that name, or nil.

@@ -20,7 +20,7 @@ func upgrade(r *Run) error {
 	for _, f := range cluster.Formats() {
 		bin, err := releases[f].get(r, fmt.Sprintf("release-%d", f), func(dir string) (string, error) { return cluster.BuildRelease(dir, f) })
 		if err != nil {
-			return skip("%v", err)
+			return err
 		}
 		bins = append(bins, bin)
 	}
@@ -106,6 +106,8 @@ func (r *Run) outdate(f cluster.Format, newer *cluster.Node, older ...*cluster.N
 	}
 	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
 	for _, n := range older {
+		// With it the newer node may lead once more, until it ends.
+		at := r.now()
 		end, err := n.LogLength()
 		if err == nil {
 			err = n.Start()
@@ -116,6 +118,7 @@ func (r *Run) outdate(f cluster.Format, newer *cluster.Node, older ...*cluster.N
 		if err != nil {
 			return err
 		}
+		r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
 	}
 	r.harmed(r.now())
 	return nil

@@ -58,3 +58,39 @@ class Server:
         """Ends the process as a crash does."""
         self.process.kill()
         self.process.wait()
+
+
+class Cluster:
+    """Three nodes that replicate, run by clients/go/cluster, which kills their leader when told to."""
+
+    def __init__(self, binary, *args):
+        self.process = subprocess.Popen([binary, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.nodes = [Endpoint.parse(address) for address in self._answer("nodes")]
+
+    def _answer(self, to):
+        line = self.process.stdout.readline().split()
+        if not line or line[0] != to:
+            raise RuntimeError(f"the cluster answered {line}, not {to}")
+        return line[1:]
+
+    def _ask(self, command, answer):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self._answer(answer)
+
+    def kill_leader(self):
+        """Kills the leader as a crash does."""
+        return Endpoint.parse(self._ask("kill", "killed")[0])
+
+    def leader(self):
+        """The leader, when one serves and the others follow it."""
+        return Endpoint.parse(self._ask("leader", "leader")[0])
+
+    def restart(self):
+        """Starts the node again that was killed."""
+        self._ask("restart", "restarted")
+
+    def stop(self):
+        self.process.stdin.close()
+        if self.process.wait(30):
+            raise RuntimeError("a node crashed, or did not stop in order")

@@ -91,7 +91,7 @@ func (n *Node) Start(front Front) error {
 		GroupID: group, NodeID: c.NodeID, DataDir: c.DataDir, Mux: n.mux, Advertise: c.PeerAddr,
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
 		Meta:     map[string]string{metaClient: c.ClientAddr},
-		Timeouts: c.Timeouts, Linger: linger,
+		Timeouts: c.Timeouts, Linger: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,
 		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, opTransfer: n.transfer},

@@ -167,7 +167,7 @@ func TestOneNode(t *testing.T) {
 	require.Equal(t, "n1", top.Self)
 	require.Equal(t, []server.TopologyNode{{ID: "n1", Host: "127.0.0.1", Port: 1, Leader: true, Voter: true, Alive: true}}, top.Nodes)
 
-	// Nobody waits, and it is committed all the same, within a few lingers.
+	// Nobody waits, and it is committed all the same, within a pace or two.
 	before := r.Status().Batches
 	r.take(t, 1)
 	require.Eventually(t, func() bool { return r.Status().Batches == before+1 && r.Status().Progress.Unacked == 0 }, waitLimit, waitTick)
@@ -234,6 +234,30 @@ func TestThreeNodes(t *testing.T) {
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
 	_, err = leader.setClock(t.Context(), nil)
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
+}
+
+// A leader whose clients do not wait paces its batches, and one whose client
+// waits does not.
+func TestPace(t *testing.T) {
+	t.Parallel()
+	r := leading(t, open(t, 1))
+	r.take(t, 1)
+	r.await(t)
+	before, begin := r.Status().Batches, time.Now()
+	for time.Since(begin) < 10*pace {
+		_, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{Force: true})
+		require.NoError(t, err)
+		time.Sleep(pace / 10)
+	}
+	require.LessOrEqual(t, r.Status().Batches-before, uint64(time.Since(begin)/pace)+1)
+	fastest := time.Hour
+	for range 50 {
+		r.take(t, -1)
+		begin := time.Now()
+		r.await(t)
+		fastest = min(fastest, time.Since(begin))
+	}
+	require.Less(t, fastest, pace/2)
 }
 
 func TestSetClock(t *testing.T) {

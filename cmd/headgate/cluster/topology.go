@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ func (n *Node) watch(ctx context.Context) {
 	defer timer.Stop()
 	var alarms alarms
 	var leader server.TopologyNode
+	var goal uint64 // see follow
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,7 +36,7 @@ func (n *Node) watch(ctx context.Context) {
 				leader = node
 			}
 		}
-		n.follow(&s)
+		goal = n.follow(ctx, &s, goal)
 		if s.Serving {
 			// The next leader would go on from here: each handover costs the
 			// cluster clock the time that its last entry has travelled.
@@ -44,6 +46,9 @@ func (n *Node) watch(ctx context.Context) {
 		next := refreshInterval
 		select {
 		case <-n.caughtUp:
+			if slices.ContainsFunc(t.Nodes, func(n server.TopologyNode) bool { return n.Host == "" }) {
+				next = startInterval // until it has been met
+			}
 		default:
 			next = startInterval
 		}
@@ -73,16 +78,29 @@ func ClientAddr(m *raftlog.Member) string { return m.Meta[metaClient] }
 
 // follow finds out when the start-up replay is done: a follower learns what is
 // committed from the leader only, so this node must have applied what the
-// leader says it has.
-func (n *Node) follow(s *raftlog.Status) {
+// leader had when it was first asked. That is the goal, 0 until it is known.
+func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint64 {
+	select {
+	case <-n.caughtUp:
+		return goal
+	default:
+	}
 	for _, m := range s.Members {
-		if m.Leader && !m.Self && m.Up && m.Applied > 0 && s.AppliedIndex >= m.Applied {
-			n.mu.Lock()
-			n.finishStart()
-			n.decide()
-			n.mu.Unlock()
+		if goal == 0 && m.Leader && !m.Self {
+			asked, cancel := context.WithTimeout(ctx, startTimeout)
+			if leader, err := n.group.Caller().Status(asked, m.Addr); err == nil && leader.NodeID == m.ID && leader.Serving {
+				goal = leader.AppliedIndex
+			}
+			cancel()
 		}
 	}
+	if goal > 0 && s.AppliedIndex >= goal {
+		n.mu.Lock()
+		n.finishStart()
+		n.decide()
+		n.mu.Unlock()
+	}
+	return goal
 }
 
 // Topology implements server.Replication. It is at most refreshInterval old.
