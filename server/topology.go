@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // clusterView is a topology as commands tell it: one shard that has every slot,
@@ -20,10 +21,15 @@ type clusterView struct {
 	// master is the leader, or the last one known, which keeps its place in
 	// what clients are told until there is another, as in Redis.
 	master *TopologyNode
+	// lost is for how long clients have been told of no leader.
+	lost time.Duration
 }
 
-// lastLeader remembers the id of the last leader seen.
-type lastLeader struct{ id atomic.Pointer[string] }
+// lastLeader remembers what clients were told of the leader.
+type lastLeader struct {
+	id   atomic.Pointer[string] // the last one's
+	lost atomic.Int64           // when there was none first, ns since the server's start; 0 while there is one
+}
 
 // view returns the present topology; it must not be called without
 // replication.
@@ -42,7 +48,12 @@ func (s *Server) view() *clusterView {
 			v.master = n
 		}
 	}
-	if v.leader != nil {
+	if v.leader == nil {
+		now := int64(time.Since(s.started))
+		s.lastLeader.lost.CompareAndSwap(0, now)
+		v.lost = time.Duration(now - s.lastLeader.lost.Load())
+	} else {
+		s.lastLeader.lost.Store(0)
 		v.master = v.leader
 		if last == nil || *last != v.leader.ID {
 			id := v.leader.ID
@@ -90,17 +101,22 @@ func (v *clusterView) quorum() int {
 	return all/2 + 1
 }
 
+// electing is how long an election may take at most: one or two seconds, and
+// again when it fails.
+const electing = 10 * time.Second
+
 // standIn makes this node the master while a new leader is being elected, or is
 // not addressed yet. It answers, by its failure policy and then by forwarding,
 // which the last leader does not: clients that read the topology in that time
-// would dial a dead node until they read it again. Without a majority the last
-// leader keeps its place: its clients may still reach it.
+// would dial a dead node until they read it again. Without a majority, or when
+// no election ends this, as on a node that was removed, the last leader keeps
+// its place: its clients may still reach it.
 func (v *clusterView) standIn() {
 	if v.master == nil || v.self == nil || !v.self.addressed() {
 		return
 	}
 	_, alive := v.voters()
-	if v.leader == nil && alive >= v.quorum() || !v.master.addressed() {
+	if v.leader == nil && alive >= v.quorum() && v.lost < electing || !v.master.addressed() {
 		v.master = v.self
 	}
 }
@@ -170,6 +186,7 @@ const switchMaster = "+switch-master"
 // to the subscribers of +switch-master, and commands are forwarded to it. old
 // may be empty.
 func (s *Server) LeaderChanged(old, leader TopologyNode) {
+	s.lastLeader.lost.Store(0)
 	s.forward.leaderChanged()
 	s.forwardSlow.leaderChanged()
 	if !leader.addressed() {

@@ -84,9 +84,9 @@ const (
 	// pace is the least time between two batches that no client waits for: of
 	// calls on one key in that time one state travels. A batch costs the three
 	// nodes together over a millisecond of processor time however small it is,
-	// most of it for two writes on each disk. With a batch every 2 ms, async
-	// decisions on a million keys came to two thirds of the rate. The leader's
-	// loss is what it has decided within a pace and a commit.
+	// most of it for two writes on each disk: with at least 2 ms between them, a
+	// decision on one of a million keys took them 3.8 µs instead of 2.6. A lost
+	// leader loses what it has decided within a pace and a commit.
 	pace = 20 * time.Millisecond
 	// paceShare of MaxUnacked is the most that a pace may be.
 	paceShare = 8
