@@ -10,16 +10,16 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
+
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // bareRaft is three nodes of hashicorp/raft in this process with the options
-// that raftlog gives it, and a state machine that does nothing: the least a
+// and the store that raftlog gives it, and a state machine that does nothing: the least a
 // replicated decision can cost. Sharing a process spares it the switches
 // between processes that Headgate's nodes pay for.
 type bareRaft struct {
-	stores []*raftboltdb.BoltStore
+	stores []*raftlog.Store
 	trans  []*raft.NetworkTransport
 	rafts  []*raft.Raft
 	leader *raft.Raft
@@ -52,14 +52,12 @@ func (b *bareRaft) start(dir string) error {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}
-		opts := *bbolt.DefaultOptions
-		opts.NoFreelistSync, opts.FreelistType, opts.InitialMmapSize = true, bbolt.FreelistMapType, 1<<30
-		store, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(path, "raft.db"), BoltOptions: &opts})
+		store, err := raftlog.OpenStore(path, false)
 		if err != nil {
 			return err
 		}
 		b.stores = append(b.stores, store)
-		cache, err := raft.NewLogCache(512, store)
+		cache, err := raft.NewLogCache(512, store.Log)
 		if err != nil {
 			return err
 		}
@@ -67,7 +65,7 @@ func (b *bareRaft) start(dir string) error {
 		conf.LocalID, conf.Logger, conf.NoLegacyTelemetry = member.ID, logger, true
 		conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = 500*time.Millisecond, 500*time.Millisecond, 250*time.Millisecond
 		conf.CommitTimeout, conf.MaxAppendEntries, conf.BatchApplyCh = 50*time.Millisecond, 64, false
-		r, err := raft.NewRaft(conf, ignore{}, cache, store, raft.NewDiscardSnapshotStore(), b.trans[i])
+		r, err := raft.NewRaft(conf, ignore{}, cache, store.Stable, raft.NewDiscardSnapshotStore(), b.trans[i])
 		if err != nil {
 			return err
 		}

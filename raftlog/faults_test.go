@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"github.com/headgate-io/headgate/raftlog/linkfault"
 	"github.com/stretchr/testify/require"
 )
@@ -146,9 +148,8 @@ func TestTornBatch(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
 }
 
-// The newest bolt meta page is torn by a power loss: the last commit is gone, the rest is not, and the leader sends it
-// again.
-func TestTornLogFile(t *testing.T) {
+// What a follower wrote last is torn by a power loss: it is gone, the rest is not, and the leader sends it again.
+func TestTornLog(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
@@ -156,10 +157,77 @@ func TestTornLogFile(t *testing.T) {
 	c.converge()
 	f := c.nodes[(l.n+1)%3]
 	f.crash()
-	tearMeta(t, filepath.Join(f.cfg.dir(), logFile))
+	b, path := lastSegment(t, f)
+	clear(b[len(bytes.TrimRight(b, "\x00"))-8:])
+	require.NoError(t, os.WriteFile(path, b, 0o644))
 	l.write("m", 5)
 	f.start()
 	require.Len(t, c.converge(), 25)
+}
+
+// lastSegment returns the content and the path of a stopped node's newest log file.
+func lastSegment(t *testing.T, n *testNode) (b []byte, path string) {
+	found, err := filepath.Glob(filepath.Join(n.cfg.dir(), "log-*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	path = found[len(found)-1]
+	b, err = os.ReadFile(path)
+	require.NoError(t, err)
+	return b, path
+}
+
+// A store that is damaged, or of which a part is missing, is an error that names a file, and no panic.
+func TestDamagedStore(t *testing.T) {
+	t.Parallel()
+	stable := func(n *testNode) string { return filepath.Join(n.cfg.dir(), stableFile) }
+	for name, harm := range map[string]func(t *testing.T, n *testNode){
+		"log in the middle": func(t *testing.T, n *testNode) {
+			b, path := lastSegment(t, n)
+			b[200] ^= 1
+			require.NoError(t, os.WriteFile(path, b, 0o644))
+		},
+		"half of the log file": func(t *testing.T, n *testNode) {
+			b, path := lastSegment(t, n)
+			require.NoError(t, os.Truncate(path, int64(len(bytes.TrimRight(b, "\x00"))/2)))
+		},
+		"log file missing": func(t *testing.T, n *testNode) {
+			_, path := lastSegment(t, n)
+			require.NoError(t, os.Remove(path))
+		},
+		"term and vote missing": func(t *testing.T, n *testNode) { require.NoError(t, os.Remove(stable(n))) },
+		"term and vote empty":   func(t *testing.T, n *testNode) { require.NoError(t, os.Truncate(stable(n), 0)) },
+		"half of term and vote": func(t *testing.T, n *testNode) {
+			info, err := os.Stat(stable(n))
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(stable(n), info.Size()/2))
+		},
+		"only snapshots left": func(t *testing.T, n *testNode) {
+			_, path := lastSegment(t, n)
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.Remove(stable(n)))
+		},
+		"older format": func(t *testing.T, n *testNode) {
+			_, path := lastSegment(t, n)
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, os.Remove(stable(n)))
+			s, err := raftboltdb.NewBoltStore(stable(n))
+			require.NoError(t, err)
+			require.NoError(t, s.StoreLog(&raft.Log{Index: 1, Term: 1}))
+			require.NoError(t, s.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, nil)
+			n := c.leader()
+			n.write("k", 20)
+			require.NoError(t, n.g.Snapshot(t.Context()))
+			n.crash()
+			harm(t, n)
+			err := n.open()
+			require.ErrorIs(t, err, ErrCorrupt)
+			require.ErrorContains(t, err, "wipe this node's data")
+		})
+	}
 }
 
 // tearMeta damages the newer of the two meta pages at the start of a bolt file.
@@ -189,7 +257,7 @@ func TestBothMetaPagesTorn(t *testing.T) {
 	n := c.leader()
 	n.set("a", "1")
 	n.crash()
-	path := filepath.Join(n.cfg.dir(), logFile)
+	path := filepath.Join(n.cfg.dir(), stableFile)
 	tearMeta(t, path)
 	page := make([]byte, 2*os.Getpagesize())
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // Group is one node's part in one Raft group. All methods may be called concurrently.
@@ -44,7 +43,7 @@ type Group struct {
 type instance struct {
 	raft  *raft.Raft
 	trans transport
-	bolt  *raftboltdb.BoltStore
+	store *Store
 	log   *logStore
 	snaps *snapshotStore
 	stop  context.CancelFunc
@@ -116,10 +115,11 @@ func (g *Group) start() (err error) {
 			}
 		}
 	}()
-	if in.bolt, err = openBolt(g.cfg.dir(), g.cfg.NoSync); err != nil {
+	defer damaged(g.cfg.dir(), &err)
+	if in.store, err = OpenStore(g.cfg.dir(), g.cfg.NoSync); err != nil {
 		return err
 	}
-	var inner raft.LogStore = in.bolt
+	inner := in.store.Log
 	if g.cfg.wrapLog != nil {
 		inner = g.cfg.wrapLog(inner)
 	}
@@ -133,7 +133,7 @@ func (g *Group) start() (err error) {
 		return fmt.Errorf("open snapshots: %w", err)
 	}
 	in.snaps = &snapshotStore{SnapshotStore: files, log: in.log, conflict: g.conflict}
-	if err = reconcile(files, in.log, g.cfg.GroupID, g.cfg.Logger); err != nil {
+	if err = reconcile(files, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
 		return err
 	}
 	last, err := in.log.LastIndex()
@@ -141,13 +141,13 @@ func (g *Group) start() (err error) {
 		return err
 	}
 	g.fsm.replaying(last)
-	if g.dataID, err = dataID(in.bolt); err != nil {
+	if g.dataID, err = dataID(in.store.Stable); err != nil {
 		return err
 	}
 	if in.trans, err = newTransport(&g.cfg); err != nil {
 		return err
 	}
-	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), g.fsm, cache, stableStore{in.bolt, g.halt}, in.snaps, in.trans)
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), g.fsm, cache, stableStore{in.store.Stable, g.halt}, in.snaps, in.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
@@ -182,15 +182,15 @@ func (g *Group) stopInstance(in *instance) {
 		cancel()
 	}
 	in.wg.Wait()
-	if in.bolt == nil {
+	if in.store == nil {
 		return
 	}
 	if !stopped {
 		g.cfg.Logger.Error("raft did not stop in time; leaving its log open", "timeout", shutdownTimeout)
 		return
 	}
-	if err := in.bolt.Close(); err != nil {
-		g.cfg.Logger.Error("close log", "error", err)
+	if err := in.store.Close(); err != nil {
+		g.cfg.Logger.Error("close store", "error", err)
 	}
 }
 

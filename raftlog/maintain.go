@@ -120,8 +120,9 @@ func (g *Group) clockNow() (int64, bool) {
 }
 
 // reconcile checks, before Raft starts, that log and snapshots make one history, and repairs what a crash in the middle
-// of installing a snapshot leaves: a log whose entries were never committed.
-func reconcile(snaps raft.SnapshotStore, logs *logStore, group uint32, log *slog.Logger) error {
+// of installing a snapshot leaves: a log whose entries were never committed. fresh tells that log, term and vote have just
+// been created.
+func reconcile(snaps raft.SnapshotStore, logs *logStore, fresh bool, group uint32, log *slog.Logger) error {
 	first, err := logs.FirstIndex()
 	if err != nil {
 		return err
@@ -133,6 +134,9 @@ func reconcile(snaps raft.SnapshotStore, logs *logStore, group uint32, log *slog
 	metas, err := snaps.List()
 	if err != nil {
 		return err
+	}
+	if fresh && len(metas) > 0 {
+		return fmt.Errorf("%w: there are snapshots, but neither term nor vote; wipe this node's data and join again", ErrCorrupt)
 	}
 	for _, m := range metas {
 		_, rc, err := snaps.Open(m.ID) // verifies the checksum

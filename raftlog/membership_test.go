@@ -394,7 +394,7 @@ func TestReconcile(t *testing.T) {
 		for _, e := range entries {
 			require.NoError(t, mem.StoreLog(&e))
 		}
-		err = reconcile(snaps, &logStore{inner: mem, fatal: func(error) {}}, 0, log)
+		err = reconcile(snaps, &logStore{inner: mem, fatal: func(error) {}}, false, 0, log)
 		first, _ := mem.FirstIndex()
 		last, _ := mem.LastIndex()
 		return []uint64{first, last}, err

@@ -31,11 +31,11 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if _, ok := findServer(conf.Servers, cfg.NodeID); !ok {
 		return fmt.Errorf("recover: %w: this node, %s, is not among the voters", ErrUnknownMember, cfg.NodeID)
 	}
-	bolt, err := openBolt(cfg.dir(), false)
+	store, err := OpenStore(cfg.dir(), false)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bolt.Close()) }()
+	defer func() { err = errors.Join(err, store.Close()) }()
 	clocks, err := openClockFile(cfg.dir())
 	if err != nil {
 		return err
@@ -44,14 +44,14 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if err != nil {
 		return fmt.Errorf("open snapshots: %w", err)
 	}
-	logs := &logStore{inner: bolt, fatal: func(error) {}}
-	if err := reconcile(files, logs, cfg.GroupID, cfg.Logger); err != nil {
+	logs := &logStore{inner: store.Log, fatal: func(error) {}}
+	if err := reconcile(files, logs, store.fresh, cfg.GroupID, cfg.Logger); err != nil {
 		return err
 	}
 	f := newFSM(&cfg, m, newProgress(), clocks)
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
-	if err := raft.RecoverCluster(cfg.raftConfig(), f, logs, bolt, files, trans, conf); err != nil {
+	if err := raft.RecoverCluster(cfg.raftConfig(), f, logs, store.Stable, files, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

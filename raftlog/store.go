@@ -2,11 +2,11 @@ package raftlog
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +15,13 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
 const (
-	logFile = "raft.db"
+	// stableFile holds term, vote and what else must be rewritten in place.
+	stableFile = "raft.db"
 
 	// logCacheEntries keeps recent entries in memory, so that followers are served without reading the disk.
 	logCacheEntries = 512
@@ -26,27 +29,81 @@ const (
 	// lockTimeout bounds the wait for another process's lock on the file; bolt waits for ever by itself.
 	lockTimeout = time.Second
 
-	// logMmap is mapped from the start, because bolt stops all readers whenever it must map more.
-	logMmap = 1 << 30
+	// wipe is what to do with a store that cannot be repaired.
+	wipe = "wipe this node's data and join again"
 )
 
-// openBolt opens the log file in dir. The freelist is kept in a map and not written with every commit: after a burst it
-// would cost more than the entries themselves.
-func openBolt(dir string, noSync bool) (s *raftboltdb.BoltStore, err error) {
-	path := filepath.Join(dir, logFile)
+// Store is what a node's Raft keeps on disk besides snapshots.
+type Store struct {
+	Log    raft.LogStore
+	Stable raft.StableStore
+
+	close func() error
+	fresh bool // it was created by this open
+}
+
+// Close closes the store's files and releases its lock.
+func (s *Store) Close() error { return s.close() }
+
+// OpenStore opens or creates the store in dir, which must exist, and locks it. The error is ErrLocked if another process
+// has it open, and ErrCorrupt if it is damaged, incomplete, or of an older format.
+func OpenStore(dir string, noSync bool) (*Store, error) {
+	bolt, err := openBolt(filepath.Join(dir, stableFile), noSync)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Stable: bolt, close: bolt.Close}
+	if err := s.openLog(dir, bolt, noSync); err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	return s, nil
+}
+
+// openLog opens the log beside term and vote.
+func (s *Store) openLog(dir string, bolt *raftboltdb.BoltStore, noSync bool) (err error) {
+	path := filepath.Join(dir, stableFile)
+	defer damaged(path, &err)
+	old, err := bolt.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if old != 0 {
+		return fmt.Errorf("%w: %s is of an older format and holds the log itself; "+wipe, ErrCorrupt, path)
+	}
+	_, err = bolt.Get(dataKey)
+	if s.fresh = errors.Is(err, raftboltdb.ErrKeyNotFound); !s.fresh && err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	log, err := wal.Open(wal.Options{Dir: dir, Stable: bolt, NoSync: noSync})
+	if errors.Is(err, wal.ErrCorrupt) || errors.Is(err, wal.ErrVersion) {
+		return fmt.Errorf("%w: %w; "+wipe, ErrCorrupt, err)
+	}
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	s.Log, s.close = log, func() error { return errors.Join(log.Close(), bolt.Close()) }
+	return nil
+}
+
+// damaged turns a panic into an error: bolt panics on some kinds of damage, and Raft on what it cannot read. An operator
+// needs the file's name, not a stack trace.
+func damaged(path string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)
+	}
+}
+
+// openBolt opens the file of term and vote.
+func openBolt(path string, noSync bool) (s *raftboltdb.BoltStore, err error) {
+	defer damaged(path, &err)
+	if err := checkLength(path); err != nil {
+		return nil, err
+	}
 	opts := *bbolt.DefaultOptions
 	opts.Timeout = lockTimeout
-	opts.NoFreelistSync = true
-	opts.FreelistType = bbolt.FreelistMapType
-	if strconv.IntSize == 64 {
-		opts.InitialMmapSize = logMmap
-	}
-	// bolt panics on some kinds of damage; an operator needs the file's name, not a stack trace.
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)
-		}
-	}()
+	// The list of free pages is kept in the file: without it bolt looks at every page when it opens the file, and panics
+	// on a goroutine of its own if one is damaged.
+	opts.NoFreelistSync = false
 	s, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &opts, NoSync: noSync})
 	switch {
 	case err == nil:
@@ -59,11 +116,42 @@ func openBolt(dir string, noSync bool) (s *raftboltdb.BoltStore, err error) {
 	return nil, fmt.Errorf("open %s: %w", path, err)
 }
 
+// checkLength returns ErrCorrupt if a bolt file is shorter than it says: bolt maps it and would be killed by the first
+// access to what is missing.
+func checkLength(path string) error {
+	const metaMagic, magicAt, pageSizeAt, pagesAt, metaSize = 0xED0CDAED, 16, 24, 56, 80 // bbolt's format 2
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	var b [metaSize]byte
+	for page, at := range []int64{0, int64(os.Getpagesize())} {
+		if _, err := f.ReadAt(b[:], at); err != nil || binary.NativeEndian.Uint32(b[magicAt:]) != metaMagic {
+			continue // bolt needs one good page of the two, and says so
+		}
+		pageSize, pages := uint64(binary.NativeEndian.Uint32(b[pageSizeAt:])), binary.NativeEndian.Uint64(b[pagesAt:])
+		if size := uint64(info.Size()); pageSize > 0 && pages > size/pageSize {
+			return fmt.Errorf("%w: %s has %d bytes, its page %d tells of %d pages of %d; "+wipe, ErrCorrupt, path, size, page, pages, pageSize)
+		}
+	}
+	return nil
+}
+
+// dataKey is where the name of a data directory's content is kept.
+var dataKey = []byte("headgate-data-id")
+
 // dataID returns the random name that the log got when it was created. A node that comes back with another one has lost
 // its data.
 func dataID(s raft.StableStore) (string, error) {
-	key := []byte("headgate-data-id")
-	id, err := s.Get(key)
+	id, err := s.Get(dataKey)
 	if err == nil {
 		return string(id), nil
 	}
@@ -71,7 +159,7 @@ func dataID(s raft.StableStore) (string, error) {
 		return "", fmt.Errorf("read data id: %w", err)
 	}
 	id = []byte(rand.Text())
-	if err := s.Set(key, id); err != nil {
+	if err := s.Set(dataKey, id); err != nil {
 		return "", fmt.Errorf("%w: data id: %w", ErrDisk, err)
 	}
 	return string(id), nil

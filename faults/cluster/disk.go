@@ -1,55 +1,44 @@
 package cluster
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
 )
 
-// LogFile is where a node keeps its log.
+// LogFile is the file that a node is appending its log to.
 func (n *Node) LogFile() (string, error) {
-	found, err := filepath.Glob(filepath.Join(n.Data, "group-*", "raft.db"))
-	if err == nil && len(found) != 1 {
-		err = fmt.Errorf("%d log files below %s", len(found), n.Data)
+	found, err := filepath.Glob(filepath.Join(n.Data, "group-*", "log-*"))
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no log files below %s", n.Data)
 	}
 	if err != nil {
 		return "", err
 	}
-	return found[0], nil
+	return found[len(found)-1], nil // they are numbered
 }
 
-// TearMeta damages the newer of the two meta pages at the start of a stopped node's log, as a power loss in the middle of
-// its write does. The last commit to the log is then gone, and the one before it is the last.
-func (n *Node) TearMeta() error {
-	const pageHeader, txid, checksum = 16, 48, 56 // offsets of bbolt's format 2
-	return n.damage(func(f *os.File, _ int64) error {
-		page := int64(os.Getpagesize())
-		var ids [2]uint64
-		for i := range ids {
-			var b [8]byte
-			if _, err := f.ReadAt(b[:], int64(i)*page+pageHeader+txid); err != nil {
-				return err
-			}
-			ids[i] = binary.LittleEndian.Uint64(b[:])
-		}
-		at := int64(0)
-		if ids[1] > ids[0] {
-			at = page
-		}
-		_, err := f.WriteAt([]byte("torn torn"), at+pageHeader+checksum-8)
+// TearTail damages the end of what a stopped node has written to its log, as a power loss in the middle of the last write
+// does. That write is then gone, and the one before it is the last.
+func (n *Node) TearTail() error {
+	return n.damage(func(f *os.File, written int64) error {
+		_, err := f.WriteAt(make([]byte, 8), max(0, written-8))
 		return err
 	})
 }
 
-// Truncate cuts a stopped node's log to its first half, as a file system does that loses what was written last.
+// Truncate cuts a stopped node's log to the first half of what is written there, as a file system does that loses what
+// was written last.
 func (n *Node) Truncate() error {
-	return n.damage(func(f *os.File, size int64) error { return f.Truncate(size / 2) })
+	return n.damage(func(f *os.File, written int64) error { return f.Truncate(written / 2) })
 }
 
-func (n *Node) damage(harm func(f *os.File, size int64) error) (err error) {
+// damage harms the file that was appended to last. Behind what is written there are zeros.
+func (n *Node) damage(harm func(f *os.File, written int64) error) (err error) {
 	path, err := n.LogFile()
 	if err != nil {
 		return err
@@ -59,11 +48,11 @@ func (n *Node) damage(harm func(f *os.File, size int64) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
+	b, err := io.ReadAll(f)
 	if err != nil {
 		return err
 	}
-	return harm(f, info.Size())
+	return harm(f, int64(len(bytes.TrimRight(b, "\x00"))))
 }
 
 // Wipe deletes a stopped node's data.

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 )
 
-// tornLog kills a node and damages its log before it starts again: in turn the newest meta page of the leader's log, and
-// half of the file of a follower's. A torn page must heal by itself. Half a log is beyond repair: the node must say so
+// tornLog kills a node and damages its log before it starts again: in turn the last write to the leader's log, and half of
+// the file of a follower's. A torn write must heal by itself. Half a log is beyond repair: the node must say so
 // and end, and come back once its data is wiped.
 func tornLog(r *Run) error {
 	if err := r.start(cluster.Config{}); err != nil {
@@ -40,7 +40,7 @@ func (r *Run) tearLeader(n *cluster.Node) error {
 		return err
 	}
 	r.note("tear the last write of %s's log", n.Name)
-	if err := n.TearMeta(); err != nil {
+	if err := n.TearTail(); err != nil {
 		return err
 	}
 	return r.restart(n)

@@ -1,0 +1,326 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// chunk is how much is filled with zeros ahead of the frames at a time.
+	chunk = 1 << 20
+
+	// defaultSegmentSize is how long a segment may become, unless a single append is longer.
+	defaultSegmentSize = 64 << 20
+
+	// bufferKept is the largest buffer kept from one append to the next.
+	bufferKept = 4 << 20
+)
+
+// Errors of this package; test with errors.Is.
+var (
+	ErrCorrupt = errors.New("damaged log")
+	ErrVersion = errors.New("log of another format")
+	errClosed  = errors.New("log is closed")
+)
+
+func corrupt(path string, at int64, what string) error {
+	return fmt.Errorf("%w: %s at %d: %s", ErrCorrupt, path, at, what)
+}
+
+// Options configure a Log.
+type Options struct {
+	// Dir holds the segments, and nothing else whose name begins with "log-". It must exist.
+	Dir string
+
+	// Stable remembers the number of the last segment, so that a lost one is missed.
+	Stable raft.StableStore
+
+	// NoSync leaves writing to the operating system.
+	NoSync bool
+
+	// SegmentSize is 64 MiB when 0.
+	SegmentSize int64
+}
+
+// Log is a raft.LogStore. After a failed write it refuses all further ones: nobody knows what is on the disk.
+type Log struct {
+	opts Options
+
+	// write serialises StoreLogs and DeleteRange; it guards buf and failed.
+	write  sync.Mutex
+	buf    []byte
+	failed error
+
+	// remove serialises the removal of files, oldest first.
+	remove sync.Mutex
+
+	// mu guards what follows. The segments' end and room belong to write.
+	mu       sync.RWMutex
+	segments []*segment // the last one is written to
+	first    uint64
+	next     uint64 // first == next: empty, and any index may follow
+}
+
+var _ raft.LogStore = (*Log)(nil)
+
+func (l *Log) sync(f *os.File) error {
+	if l.opts.NoSync {
+		return nil
+	}
+	return syncData(f)
+}
+
+// active returns the segment being written. Must be called with write held.
+func (l *Log) active() *segment { return l.segments[len(l.segments)-1] }
+
+// FirstIndex implements raft.LogStore.
+func (l *Log) FirstIndex() (uint64, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.first == l.next {
+		return 0, nil
+	}
+	return l.first, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (l *Log) LastIndex() (uint64, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.first == l.next {
+		return 0, nil
+	}
+	return l.next - 1, nil
+}
+
+// GetLog implements raft.LogStore. The error is raft.ErrLogNotFound for an index outside the log, and ErrCorrupt for an
+// entry that is not what was written.
+func (l *Log) GetLog(index uint64, out *raft.Log) error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if index < l.first || index >= l.next {
+		return raft.ErrLogNotFound
+	}
+	for i := len(l.segments) - 1; i >= 0; i-- {
+		s := l.segments[i]
+		if len(s.entries) == 0 || index < s.base {
+			continue
+		}
+		p := s.entries[index-s.base]
+		b := make([]byte, p.size)
+		if _, err := s.file.ReadAt(b, int64(p.off)); err != nil {
+			return fmt.Errorf("read %s: %w", s.path, err)
+		}
+		if !readEntry(b, out) {
+			return corrupt(s.path, int64(p.off), fmt.Sprintf("entry %d", index))
+		}
+		out.Index = index
+		return nil
+	}
+	return raft.ErrLogNotFound
+}
+
+// StoreLog implements raft.LogStore.
+func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
+
+// StoreLogs implements raft.LogStore. The entries must follow each other and the last one stored.
+func (l *Log) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	l.write.Lock()
+	defer l.write.Unlock()
+	if l.failed != nil {
+		return l.failed
+	}
+	if l.first != l.next && logs[0].Index != l.next {
+		return fmt.Errorf("entry %d follows %d", logs[0].Index, l.next-1)
+	}
+	var header [frameHeaderSize]byte
+	b := append(l.buf[:0], header[:]...)
+	positions := make([]position, len(logs))
+	for i, e := range logs {
+		if e.Index != logs[0].Index+uint64(i) {
+			return fmt.Errorf("entry %d follows %d in one append", e.Index, logs[0].Index+uint64(i)-1)
+		}
+		off := len(b)
+		b = appendEntry(b, e)
+		positions[i] = position{uint32(off), uint32(len(b) - off)}
+	}
+	if len(b) > maxFrame {
+		return fmt.Errorf("append of %d bytes", len(b))
+	}
+	at, err := l.append(frame{kind: kindEntries, length: len(b) - frameHeaderSize, a: logs[0].Index, b: uint64(len(logs))}, b)
+	if err != nil {
+		l.failed = err
+		return err
+	}
+	for i := range positions {
+		positions[i].off += uint32(at)
+	}
+	l.mu.Lock()
+	l.stored(l.active(), logs[0].Index, positions)
+	l.mu.Unlock()
+	return nil
+}
+
+// stored adds entries to the index of s. Must be called with mu held.
+func (l *Log) stored(s *segment, first uint64, positions []position) {
+	if l.first == l.next {
+		l.first, l.next = first, first
+	}
+	if len(s.entries) == 0 {
+		s.base = first
+	}
+	s.entries = append(s.entries, positions...)
+	l.next += uint64(len(positions))
+}
+
+// append writes a frame, whose header is still missing from b, syncs it and returns where it begins. Must be called with
+// write held.
+func (l *Log) append(f frame, b []byte) (at int64, err error) {
+	size := int64(f.size())
+	for int64(len(b)) < size {
+		b = append(b, 0)
+	}
+	if cap(b) <= bufferKept {
+		l.buf = b
+	}
+	s := l.active()
+	if s.end > headerSize && s.end+size > l.opts.SegmentSize {
+		if s, err = l.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.reserve(size, l.sync); err != nil {
+		return 0, err
+	}
+	f.put(b, s.header.nonce)
+	at = s.end
+	if _, err := s.file.WriteAt(b, at); err != nil {
+		return 0, err
+	}
+	if err := l.sync(s.file); err != nil {
+		return 0, err
+	}
+	s.end += size
+	return at, nil
+}
+
+// rotate begins the next segment. Must be called with write held.
+func (l *Log) rotate() (*segment, error) {
+	previous := l.active()
+	s, err := createSegment(l.opts.Dir, previous.header.number+1, uint64(previous.end), l.sync)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.announce(s); err != nil {
+		s.file.Close()
+		return nil, err
+	}
+	l.mu.Lock()
+	l.segments = append(l.segments, s)
+	l.mu.Unlock()
+	return s, nil
+}
+
+// DeleteRange implements raft.LogStore. The range must reach the beginning or the end of the log. What it removed does not
+// come back after a crash.
+func (l *Log) DeleteRange(low, high uint64) error {
+	if err := l.cut(low, high); err != nil {
+		return err
+	}
+	return l.removeUnused()
+}
+
+func (l *Log) cut(low, high uint64) error {
+	l.write.Lock()
+	defer l.write.Unlock()
+	if l.failed != nil {
+		return l.failed
+	}
+	f := frame{kind: kindBounds, a: l.first, b: l.next}
+	switch {
+	case l.first == l.next || high < l.first || low >= l.next || low > high:
+		return nil
+	case low <= l.first:
+		f.a = min(high+1, l.next)
+	case high >= l.next-1:
+		f.b = low
+	default:
+		return fmt.Errorf("range %d to %d is in the middle of the log, %d to %d", low, high, l.first, l.next-1)
+	}
+	var b [frameHeaderSize]byte
+	if _, err := l.append(f, b[:]); err != nil {
+		l.failed = err
+		return err
+	}
+	l.mu.Lock()
+	l.bound(f.a, f.b)
+	l.mu.Unlock()
+	return nil
+}
+
+// bound reduces the log to the entries from first up to, and without, next. Must be called with mu held.
+func (l *Log) bound(first, next uint64) {
+	if l.first == l.next {
+		return
+	}
+	l.first, l.next = max(l.first, first), min(l.next, next)
+	if l.first >= l.next {
+		l.first, l.next = 0, 0
+	}
+	for _, s := range l.segments {
+		switch {
+		case l.first == l.next || s.base >= l.next:
+			s.entries = nil
+		case s.next() > l.next:
+			s.entries = s.entries[:l.next-s.base]
+		}
+	}
+}
+
+// removeUnused removes the segments before the first that holds an entry of the log. Each removal is made durable before
+// the next, so that no gap can appear.
+func (l *Log) removeUnused() error {
+	l.remove.Lock()
+	defer l.remove.Unlock()
+	for {
+		l.mu.Lock()
+		s := l.segments[0]
+		if len(l.segments) == 1 || len(s.entries) > 0 && s.next() > l.first {
+			l.mu.Unlock()
+			return nil
+		}
+		l.segments = l.segments[1:]
+		err := s.file.Close()
+		l.mu.Unlock()
+		if err := errors.Join(err, os.Remove(s.path)); err != nil {
+			return err
+		}
+		if err := syncDir(l.opts.Dir); err != nil {
+			return err
+		}
+	}
+}
+
+// Close closes the files. It waits for the write in progress.
+func (l *Log) Close() error {
+	l.write.Lock()
+	defer l.write.Unlock()
+	if l.failed == nil {
+		l.failed = errClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	for _, s := range l.segments {
+		err = errors.Join(err, s.file.Close())
+	}
+	l.first, l.next = 0, 0
+	return err
+}

@@ -1,0 +1,184 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// lastSegment is the key in the stable store of the number of the last segment.
+var lastSegment = []byte("headgate-log-segment")
+
+// announce makes a new segment the last one. Frames are written to it only afterwards.
+func (l *Log) announce(s *segment) error {
+	return l.opts.Stable.SetUint64(lastSegment, s.header.number)
+}
+
+// announced returns the number of the last segment, 0 if there never was one.
+func announced(s raft.StableStore) (uint64, error) {
+	n, err := s.GetUint64(lastSegment)
+	if err != nil && err.Error() == "not found" { // that text is part of Raft's contract
+		return 0, nil
+	}
+	return n, err
+}
+
+// Open opens or creates a log and verifies all of it. The caller sees to it that nobody else has it open.
+func Open(opts Options) (*Log, error) {
+	if opts.SegmentSize == 0 {
+		opts.SegmentSize = defaultSegmentSize
+	}
+	l := &Log{opts: opts}
+	if err := l.open(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *Log) open() error {
+	dir := l.opts.Dir
+	last, err := announced(l.opts.Stable)
+	if err != nil {
+		return err
+	}
+	numbers, err := list(dir)
+	if err != nil {
+		return err
+	}
+	for i, n := range numbers {
+		if n != numbers[0]+uint64(i) {
+			return corrupt(fileName(dir, numbers[0]+uint64(i)), 0, "the file is missing")
+		}
+	}
+	if n := len(numbers); n > 0 && numbers[n-1] == last+1 {
+		// A crash before it was announced: nothing has been written to it.
+		if err := removeEmpty(fileName(dir, last+1), last+1); err != nil {
+			return err
+		}
+		numbers = numbers[:n-1]
+	}
+	switch n := len(numbers); {
+	case last == 0 && n == 0:
+		return l.begin()
+	case last == 0:
+		return corrupt(fileName(dir, numbers[n-1]), 0, "the store of term and vote does not know it")
+	case n == 0 || numbers[n-1] != last:
+		return corrupt(fileName(dir, last), 0, "the file is missing")
+	}
+	for _, n := range numbers {
+		if err := l.load(n, n == last); err != nil {
+			return err
+		}
+	}
+	return l.removeUnused()
+}
+
+// list returns the numbers of the segments in dir, in order.
+func list(dir string) ([]uint64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), "log-")
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 16, 64)
+		if err != nil || filepath.Base(fileName(dir, n)) != e.Name() {
+			return nil, corrupt(filepath.Join(dir, e.Name()), 0, "no name of a log file")
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// begin creates the first segment.
+func (l *Log) begin() error {
+	s, err := createSegment(l.opts.Dir, 1, 0, l.sync)
+	if err != nil {
+		return err
+	}
+	l.segments = []*segment{s}
+	return l.announce(s)
+}
+
+// removeEmpty removes a segment to which nothing has been written.
+func removeEmpty(path string, number uint64) error {
+	s, unfinished, err := openSegment(path, number)
+	switch {
+	case unfinished:
+	case err != nil:
+		return err
+	default:
+		torn, err := s.scan(func(frame, []byte, int64) error { return nil })
+		if err := errors.Join(err, s.file.Close()); err != nil {
+			return err
+		}
+		if torn || s.end > headerSize {
+			return corrupt(path, headerSize, "the store of term and vote does not know it")
+		}
+	}
+	return os.Remove(path)
+}
+
+// load reads a segment into the index.
+func (l *Log) load(number uint64, last bool) error {
+	s, _, err := openSegment(fileName(l.opts.Dir, number), number)
+	if err != nil {
+		return err
+	}
+	if n := len(l.segments); n > 0 && uint64(l.segments[n-1].end) != s.header.previous {
+		p := l.segments[n-1]
+		s.file.Close()
+		return corrupt(p.path, p.end, fmt.Sprintf("it ends here instead of at %d", s.header.previous))
+	}
+	l.segments = append(l.segments, s)
+	torn, err := s.scan(func(f frame, payload []byte, at int64) error { return l.replay(s, f, payload, at) })
+	if err != nil {
+		return err
+	}
+	if !last {
+		if torn {
+			return corrupt(s.path, s.end, "and there are segments behind")
+		}
+		return nil
+	}
+	if torn {
+		if err := writeZeros(s.file, s.end, s.room); err != nil {
+			return err
+		}
+	}
+	// What a killed process had written and not synced counts from now on.
+	return l.sync(s.file)
+}
+
+// replay takes a frame into the index.
+func (l *Log) replay(s *segment, f frame, payload []byte, at int64) error {
+	switch f.kind {
+	case kindEntries:
+		if l.first != l.next && f.a != l.next {
+			return fmt.Errorf("entry %d follows %d", f.a, l.next-1)
+		}
+		positions := make([]position, 0, min(f.b, uint64(len(payload))))
+		for len(payload) > 0 {
+			n := entrySize(payload)
+			positions = append(positions, position{uint32(at), uint32(n)})
+			payload, at = payload[n:], at+int64(n)
+		}
+		l.stored(s, f.a, positions)
+	case kindBounds:
+		l.bound(f.a, f.b)
+	default:
+		return fmt.Errorf("frame of kind %d", f.kind)
+	}
+	return nil
+}
