@@ -97,7 +97,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "slow-disk", Modes: both, Rounds: 1, Rate: 2000, run: slowDisk,
-		Doc: "Slow down every fsync of a follower, then of the leader, by 20 ms; at last the leader's disk hangs: decisions wait no longer than for the leader's own writes, no elections but for the hang, which another leader ends.",
+		Doc: "Slow down every fsync of a follower, then of the leader, by 40 ms; at last the leader's disk hangs: decisions wait no longer than for the leader's own writes, no elections but for the hang, which another leader ends.",
 	},
 	{
 		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,

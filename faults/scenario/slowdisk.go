@@ -13,7 +13,7 @@ import (
 const (
 	// slowBy is how much longer an fsync takes on a slow disk. A commit of async replication then stays under half of
 	// maxUnacked, so that no reply waits.
-	slowBy = 20 * time.Millisecond
+	slowBy = 40 * time.Millisecond
 
 	// hung is longer than any run.
 	hung = time.Hour
