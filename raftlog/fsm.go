@@ -40,11 +40,14 @@ type fsm struct {
 	// cursor is the position in the stream of batches. It is part of a snapshot.
 	cursor cursor
 
-	// base was a lower bound of the cluster clock at baseAt, and base plus the time since is one now. It is not always the
-	// last header's: what a leader had sent before it died is applied only after the next one's first entry, and by then
-	// tells less than what was applied before the outage.
+	// base was a lower bound of the clock of term baseTerm's leader at baseAt, and base plus the time since is one now. It
+	// is not always the last header's: what a leader had sent before it died is applied only after the next one's first
+	// entry, and by then tells less than what was applied before the outage. A bound of an earlier leader's clock does
+	// not count, however close: the next leader's clock lags behind it, and one that went on from the closer bound would
+	// make the cluster's jump forward, which grants quota.
 	base     int64
 	baseAt   time.Time
+	baseTerm uint64
 	clockIdx uint64 // log index of the last entry with a clock
 	replayTo uint64 // entries up to here were in the log when the node started: baseAt tells nothing about their age
 	clocks   *clockFile
@@ -156,11 +159,12 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 }
 
-// rebase takes the highest clock seen for the lower bound of the cluster clock, if it is above what that would be by now.
+// rebase takes the highest clock seen for the lower bound of the leader's clock, if it is the first of its term or above
+// what the bound would be by now.
 // Must be called with mu held.
 func (f *fsm) rebase(now time.Time) {
-	if f.baseAt.IsZero() || f.cursor.clock > f.base+int64(now.Sub(f.baseAt)) {
-		f.base, f.baseAt = f.cursor.clock, now
+	if f.baseAt.IsZero() || f.cursor.term != f.baseTerm || f.cursor.clock > f.base+int64(now.Sub(f.baseAt)) {
+		f.base, f.baseAt, f.baseTerm = f.cursor.clock, now, f.cursor.term
 	}
 }
 

@@ -268,3 +268,19 @@ func TestTheClockGoesOnOverAnOutage(t *testing.T) {
 	require.GreaterOrEqual(t, m.base, sent+int64(outage))
 	require.Less(t, m.base, sent+int64(outage+time.Minute))
 }
+
+// A leader's clock lags behind the one before it. Whoever follows both goes on from the later one's, or the cluster's
+// clock would jump forward when it leads in turn.
+func TestTheClockIsTheLastLeaders(t *testing.T) {
+	f, m, _ := testFSM("a")
+	const sent = int64(1_000_000 * time.Second)
+	apply := func(index, term uint64, node string, clock int64) {
+		f.Apply(entryOf(index, term, header{node: node, term: term, seq: 1, parts: 1, clock: clock}, ""))
+	}
+	apply(1, 1, "b", sent)
+	time.Sleep(100 * time.Millisecond)
+	apply(2, 2, "c", sent+1)
+	require.True(t, f.lead(3, func() bool { return true }))
+	require.GreaterOrEqual(t, m.base, sent+1)
+	require.Less(t, m.base, sent+int64(50*time.Millisecond))
+}
