@@ -42,8 +42,9 @@ func (b *bench) measureSync(ctx context.Context, dir string, rep *replicationRep
 		return err
 	}
 	lua := b.peer(redisLua)
-	ours, theirs := throttleArgs("CL.THROTTLE", 1)(randomKey, limit, period), lua.check(randomKey, limit, period)
 	for _, keys := range []int{hotKeys, b.keys} {
+		n := sharedLimit(keys)
+		ours, theirs := throttleArgs("CL.THROTTLE", 1)(randomKey, n, period), lua.check(randomKey, n, period)
 		row := &syncRow{Keys: keys}
 		rep.Sync = append(rep.Sync, row)
 		before, err := leader.replication()

@@ -100,12 +100,12 @@ func (b *bench) measureAsync(ctx context.Context, dir string, rep *replicationRe
 	}
 	defer c.stop()
 	one := b.peer(headgate)
-	command := one.check(randomKey, limit, period)
 	for _, keys := range []int{1, hundredHot, hotKeys, b.keys} {
 		long := b.long
 		if keys < hotKeys { // for the bytes only
 			long = b.runTime
 		}
+		command := one.check(randomKey, sharedLimit(keys), period)
 		row := &asyncRow{Keys: keys}
 		// Half of the standalone run before and half after the cluster's, so that
 		// a drift of the machine's speed hits both alike.
