@@ -36,10 +36,11 @@ type lane struct {
 	limit    limitCall // scratch of RL.LIMIT
 
 	// In a cluster; see leader.go.
-	role  Role   // at the beginning of the batch
-	since uint64 // the ticket then
-	async bool   // the running call says ASYNC
-	await bool   // a reply of this batch waits for its commit
+	role  Role          // at the beginning of the batch
+	since uint64        // the ticket then
+	async bool          // the running call says ASYNC
+	await bool          // a reply of this batch waits for its commit
+	turn  atomic.Uint64 // see AwaitBatches
 	// degraded lets limits pass unasked: see passDegraded.
 	degraded bool
 
@@ -121,6 +122,7 @@ func (l *lane) begin() {
 		l.mode |= modeSample
 	}
 	if l.srv.repl != nil {
+		l.turn.Store(uint64(l.batches)<<1 | 1)
 		l.beginReplicated()
 	}
 }
@@ -138,6 +140,9 @@ func (l *lane) end() {
 	if l.await {
 		l.await = false
 		l.srv.repl.Await()
+	}
+	if l.srv.repl != nil {
+		l.turn.Store(uint64(l.batches) << 1)
 	}
 }
 

@@ -1,6 +1,10 @@
 package server
 
-import "math"
+import (
+	"context"
+	"math"
+	"time"
+)
 
 // # Commands that only the leader may decide
 //
@@ -104,6 +108,31 @@ func (c *conn) commit(strict bool) {
 	c.lenient = !strict && (c.lenient || c.ticket == 0)
 	c.hold(ticket)
 	l.await = true
+}
+
+// batchPoll is how often AwaitBatches looks: batches take microseconds.
+const batchPoll = 200 * time.Microsecond
+
+// AwaitBatches waits until the batches that have begun have ended: those that
+// begin later see the role as it was set before the call. A lane's turn is odd
+// within a batch and never the same in two.
+func (s *Server) AwaitBatches(ctx context.Context) error {
+	under := make(map[*lane]uint64)
+	s.eachLane(func(l *lane) {
+		if turn := l.turn.Load(); turn&1 != 0 {
+			under[l] = turn
+		}
+	})
+	for l, turn := range under {
+		for l.turn.Load() == turn {
+			select {
+			case <-time.After(batchPoll):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
 }
 
 // overtaken replaces what a command has written since start after the engine

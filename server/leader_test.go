@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -363,4 +364,36 @@ func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
 	s.Release(f.ticket.Load(), nil)
 	m.lane.runPosts()
 	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:8\r\n"), "one that has to be durable waits")
+}
+
+// What began before is waited for, and nothing that begins later.
+func TestAwaitBatches(t *testing.T) {
+	s, _ := replicatedMachine(t, newFakeCluster(Leading), Config{})
+	l, other := s.newLane(func() {}), s.newLane(func() {})
+	require.NoError(t, s.AwaitBatches(t.Context()), "no batch is under way")
+
+	for _, again := range []bool{false, true} {
+		l.begin()
+		done := make(chan error, 1)
+		go func() { done <- s.AwaitBatches(t.Context()) }()
+		select {
+		case <-done:
+			t.Fatal("a batch is under way")
+		case <-time.After(50 * time.Millisecond):
+		}
+		other.begin()
+		l.end()
+		if again {
+			l.begin()
+		}
+		require.NoError(t, <-done)
+		other.end()
+		l.end()
+	}
+
+	l.begin()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.AwaitBatches(ctx), context.DeadlineExceeded)
+	l.end()
 }

@@ -63,8 +63,11 @@ type Config struct {
 	SnapshotBytes   int64
 }
 
-// Front is what a node asks of the server. The calls must not block.
+// Front is what a node asks of the server. Only AwaitBatches may block.
 type Front interface {
+	// AwaitBatches returns when every batch of commands that had begun has
+	// ended, and with ctx's error when that takes too long.
+	AwaitBatches(ctx context.Context) error
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
 	Release(upTo uint64, err error)

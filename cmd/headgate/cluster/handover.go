@@ -22,15 +22,8 @@ type handoverArgs struct {
 	Cancel bool   `json:"cancel,omitempty"`
 }
 
-const (
-	// announceTimeout bounds the wait for peers that may be gone.
-	announceTimeout = 200 * time.Millisecond
-
-	// settle is how long batches of commands that began while this node led
-	// may still decide. One takes a few milliseconds, but its thread may have
-	// to wait for a processor; the peers' commands wait meanwhile.
-	settle = 50 * time.Millisecond
-)
+// announceTimeout bounds the wait for peers that may be gone.
+const announceTimeout = 200 * time.Millisecond
 
 // Handover gives leadership to node to, or to the one most caught up when to is
 // empty: the peers hear of it, no further command is decided, what has been
@@ -52,10 +45,9 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 }
 
 func (n *Node) handover(ctx context.Context, to string) error {
-	select {
-	case <-time.After(settle):
-	case <-ctx.Done():
-		return ctx.Err()
+	// What began while this node led may still decide.
+	if err := n.front.AwaitBatches(ctx); err != nil {
+		return err
 	}
 	if err := n.flush(ctx); err != nil {
 		return err

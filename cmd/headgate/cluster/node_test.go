@@ -49,6 +49,8 @@ func (f *front) Demoted() {
 	f.demoted++
 }
 
+func (f *front) AwaitBatches(context.Context) error { return nil }
+
 func (f *front) Stalled() {}
 
 func (f *front) LeaderChanged(_, leader server.TopologyNode) {
