@@ -18,7 +18,7 @@ func (r *replicationReport) targets() []target {
 	for _, row := range r.Async {
 		if row.Keys == hundredHot || row.Keys == hotKeys {
 			list = append(list, required(fmt.Sprintf("async, %d hot keys: payload bytes per decision", row.Keys), row.Payload, " B", 1, true,
-				"%.1f B written to the leader's disk", row.Written))
+				"%.1f B written to the disk of the three", row.Written))
 		}
 		if row.Keys < hotKeys {
 			continue
