@@ -84,7 +84,7 @@ var All = []Scenario{
 		Doc: "Delay everything between the nodes by 20 ms each way.",
 	},
 	{
-		Name: "pause", Modes: both, Rounds: 4, Rate: 4000, run: pause,
+		Name: "pause", Modes: both, Rounds: 4, Rate: 2000, run: pause,
 		Doc: "Stop the leader's process for 5 s (SIGSTOP), as a long pause of a virtual machine does: it must not go on deciding.",
 	},
 	{
