@@ -42,7 +42,11 @@ func newProgress() *progress {
 	return p
 }
 
+// ring wakes the proposer, unless a batch is in flight, which is as many as may be: its commit rings if something is dirty.
 func (p *progress) ring() {
+	if p.oldest.Load() != 0 {
+		return
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:

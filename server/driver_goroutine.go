@@ -99,6 +99,7 @@ func (st *stream) read() {
 		}
 		st.settle()
 		st.lane.end()
+		st.lane.propose()
 		for !st.closed && (st.stall != 0 || st.closing) {
 			st.changed.Wait()
 		}
@@ -141,6 +142,7 @@ func (st *stream) write() {
 		}
 		st.settle()
 		st.lane.end()
+		st.lane.propose()
 	}
 }
 
@@ -149,6 +151,7 @@ func (st *stream) runPosts() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.lane.runPosts()
+	st.lane.propose()
 }
 
 // settle implements driver. It must be called with mu held.

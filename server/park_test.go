@@ -55,6 +55,7 @@ func (m *machine) feed(s string) {
 	m.input([]byte(s))
 	m.settle()
 	m.lane.end()
+	m.lane.propose()
 }
 
 // take returns the output so far and forgets it.
