@@ -25,11 +25,38 @@ type faultyLog struct {
 	fail atomic.Bool
 	hang atomic.Pointer[chan struct{}]
 	skip func(*raft.Log) bool // entries whose write hangs for ever
+
+	failSync atomic.Bool // fail and hang, for syncs of their own
+	hangSync atomic.Pointer[chan struct{}]
 }
 
 var errInjected = errors.New("injected: no space left on device")
 
 func (f *faultyLog) StoreLogs(logs []*raft.Log) error {
+	if err := f.before(logs); err != nil {
+		return err
+	}
+	return f.LogStore.StoreLogs(logs)
+}
+
+func (f *faultyLog) Write(logs []*raft.Log) error {
+	if err := f.before(logs); err != nil {
+		return err
+	}
+	return f.LogStore.(unsyncedWriter).Write(logs)
+}
+
+func (f *faultyLog) Sync() error {
+	if ch := f.hangSync.Load(); ch != nil {
+		<-*ch
+	}
+	if f.failSync.Load() {
+		return errInjected
+	}
+	return f.LogStore.(unsyncedWriter).Sync()
+}
+
+func (f *faultyLog) before(logs []*raft.Log) error {
 	if ch := f.hang.Load(); ch != nil {
 		<-*ch
 	}
@@ -43,7 +70,7 @@ func (f *faultyLog) StoreLogs(logs []*raft.Log) error {
 			}
 		}
 	}
-	return f.LogStore.StoreLogs(logs)
+	return nil
 }
 
 // faulty puts a faultyLog under every node.
@@ -424,7 +451,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	for i := range trans {
 		m := testMux(t, nil, nil)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)})
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{})
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}

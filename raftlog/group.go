@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -144,13 +145,14 @@ func (g *Group) start() (err error) {
 	if g.dataID, err = dataID(in.store.Stable); err != nil {
 		return err
 	}
-	if in.trans, err = newTransport(&g.cfg); err != nil {
+	if in.trans, err = newTransport(&g.cfg, &in.log.own); err != nil {
 		return err
 	}
-	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), g.fsm, cache, stableStore{in.store.Stable, g.halt}, in.snaps, in.trans)
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
+	in.log.raft.Store(in.raft)
 	seen := make(chan raft.Observation, 16)
 	in.raft.RegisterObserver(raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		_, ok := o.Data.(raft.LeaderObservation)
@@ -189,6 +191,7 @@ func (g *Group) stopInstance(in *instance) {
 		g.cfg.Logger.Error("raft did not stop in time; leaving its log open", "timeout", shutdownTimeout)
 		return
 	}
+	_ = in.log.own.await(math.MaxUint64) // it has told halt
 	if err := in.store.Close(); err != nil {
 		g.cfg.Logger.Error("close store", "error", err)
 	}

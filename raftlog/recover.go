@@ -51,7 +51,7 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	f := newFSM(&cfg, m, newProgress(), clocks)
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
-	if err := raft.RecoverCluster(cfg.raftConfig(), f, logs, store.Stable, files, trans, conf); err != nil {
+	if err := raft.RecoverCluster(cfg.raftConfig(), gate{f, &logs.own}, logs, store.Stable, files, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

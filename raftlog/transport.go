@@ -17,13 +17,15 @@ const (
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport with two changes: pipelines do not deadlock, and heartbeats take no short cut.
+// transport is Raft's network transport with three changes: pipelines do not deadlock, nothing is told to be committed
+// before this node has synced it (ownSync), and heartbeats take no short cut.
 // With the short cut, heartbeats change the current term
 // on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695, open).
 // A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else. Pre-vote
 // stays, because RequestPreVote is promoted from the embedded transport.
 type transport struct {
 	*raft.NetworkTransport
+	own *ownSync
 }
 
 var (
@@ -35,6 +37,11 @@ var (
 // SetHeartbeatHandler implements raft.Transport by ignoring the handler.
 func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
+// AppendEntries implements raft.Transport.
+func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	return t.NetworkTransport.AppendEntries(id, target, t.own.capped(args), resp)
+}
+
 // AppendEntriesPipeline implements raft.Transport. Raft's pipeline can deadlock: when a follower rejects an append, Raft
 // stops reading answers, but may still send, and send and answer then wait for each other for ever. The follower gets
 // heartbeats and no entries until the leader changes (hashicorp/raft #612), and Shutdown hangs. So answers are always
@@ -44,7 +51,7 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
+	p := &pipeline{AppendPipeline: inner, own: t.own, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
 	go p.pump()
 	return p, nil
 }
@@ -56,6 +63,7 @@ const pipelineAnswers = 128
 // pipeline moves answers from Raft's pipeline into a buffer.
 type pipeline struct {
 	raft.AppendPipeline
+	own    *ownSync
 	done   chan raft.AppendFuture
 	closed chan struct{}
 	once   sync.Once
@@ -74,6 +82,11 @@ func (p *pipeline) pump() {
 			return
 		}
 	}
+}
+
+// AppendEntries implements raft.AppendPipeline.
+func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	return p.AppendPipeline.AppendEntries(p.own.capped(args), resp)
 }
 
 // Consumer implements raft.AppendPipeline.
@@ -117,12 +130,12 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-func newTransport(c *Config) (transport, error) {
+func newTransport(c *Config, own *ownSync) (transport, error) {
 	l, err := c.Mux.listen(KindRaft, c.GroupID)
 	if err != nil {
 		return transport{}, err
 	}
-	return transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return transport{own: own, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
 		Stream:          streams{l, advertised(c.Advertise)},
 		MaxPool:         raftPool,

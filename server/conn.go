@@ -32,7 +32,6 @@ import (
 //	    if c.runnable() c.resume()  buffered input that may now run
 //	    if c.done()     close
 //	lane.end()
-//	lane.propose()            asks for the commits that replies wait for
 //
 // Input that cannot run yet (half a command, or all of it while stalled) is
 // copied into the connection's own buffer; a connection that waits for its

@@ -99,7 +99,6 @@ func (st *stream) read() {
 		}
 		st.settle()
 		st.lane.end()
-		st.lane.propose()
 		for !st.closed && (st.stall != 0 || st.closing) {
 			st.changed.Wait()
 		}
@@ -142,7 +141,6 @@ func (st *stream) write() {
 		}
 		st.settle()
 		st.lane.end()
-		st.lane.propose()
 	}
 }
 
@@ -151,7 +149,6 @@ func (st *stream) runPosts() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.lane.runPosts()
-	st.lane.propose()
 }
 
 // settle implements driver. It must be called with mu held.

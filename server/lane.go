@@ -39,7 +39,8 @@ type lane struct {
 	role  Role          // at the beginning of the batch
 	since uint64        // the ticket then
 	async bool          // the running call says ASYNC
-	await bool          // a reply waits for a commit that nobody has asked for
+	await bool          // a reply of this batch waits for its commit
+	asked bool          // Await has been called since the driver looked last
 	turn  atomic.Uint64 // see AwaitBatches
 	// degraded lets limits pass unasked: see passDegraded.
 	degraded bool
@@ -137,21 +138,13 @@ func (l *lane) end() {
 	if cap(l.args) > argsKept {
 		l.args = nil
 	}
+	if l.await {
+		l.await, l.asked = false, true
+		l.srv.repl.Await()
+	}
 	if l.srv.repl != nil {
 		l.turn.Store(uint64(l.batches) << 1)
 	}
-}
-
-// propose asks for the commit that replies of the batches since the last call
-// wait for, and reports whether there are such. The driver calls it behind a
-// batch when it has no other to run, so that the commit covers all of them.
-func (l *lane) propose() bool {
-	if !l.await {
-		return false
-	}
-	l.await = false
-	l.srv.repl.Await()
-	return true
 }
 
 // find is table.find with a memory of one name.

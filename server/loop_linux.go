@@ -105,9 +105,10 @@ func (lp *loop) run() {
 		// socket whose descriptor an event of this turn still names.
 		lp.lane.runPosts()
 		lp.tick(n == 0)
-		if lp.lane.propose() {
-			// Whoever makes the commit has just become runnable, on the
-			// processor that this loop is about to wait with.
+		if lp.lane.asked {
+			// Whoever makes the commit has become runnable on the processor
+			// that this loop is about to wait with.
+			lp.lane.asked = false
 			runtime.Gosched()
 		}
 	}

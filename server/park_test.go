@@ -55,7 +55,6 @@ func (m *machine) feed(s string) {
 	m.input([]byte(s))
 	m.settle()
 	m.lane.end()
-	m.lane.propose()
 }
 
 // take returns the output so far and forgets it.

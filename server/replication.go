@@ -16,7 +16,7 @@ type Replication interface {
 	// Server.Release.
 	Ticket() uint64
 	// Await asks for that commit soon, since a reply waits for it. It is
-	// called at most once for all commands that a driver runs in a row.
+	// called at most once a batch.
 	Await()
 	// Durable tells whether replies wait for their commit unless a call says
 	// ASYNC.

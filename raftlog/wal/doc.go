@@ -16,8 +16,9 @@
 //
 // # Damage
 //
-// Only the last frame can be incomplete after a crash, because the next one is written after its sync: an incomplete
-// frame at the end of the last segment was never acknowledged and is cut off. Everything else is an error when the log is
+// Only the last frame can be incomplete after a crash, because the next one is written after its sync (whoever appends
+// without a sync leaves one frame unsynced at most): an incomplete frame at the end of the last segment was never
+// acknowledged and is cut off. Everything else is an error when the log is
 // opened: a bad frame with a good one behind it, or not in the last segment; a file shorter than what was written to it
 // (frames are written only into space that was synced before); a missing segment, the last included, whose number is kept
 // in the stable store.

@@ -49,11 +49,13 @@ type Options struct {
 // Log is a raft.LogStore. After a failed write it refuses all further ones: nobody knows what is on the disk.
 type Log struct {
 	opts Options
+	sync func(*os.File) error
 
-	// write serialises StoreLogs and DeleteRange; it guards buf and failed.
-	write  sync.Mutex
-	buf    []byte
-	failed error
+	// write serialises Write, Sync and DeleteRange; it guards buf, unsynced and failed.
+	write    sync.Mutex
+	buf      []byte
+	unsynced bool // the last frame is not synced
+	failed   error
 
 	// remove serialises the removal of files, oldest first.
 	remove sync.Mutex
@@ -66,13 +68,6 @@ type Log struct {
 }
 
 var _ raft.LogStore = (*Log)(nil)
-
-func (l *Log) sync(f *os.File) error {
-	if l.opts.NoSync {
-		return nil
-	}
-	return syncData(f)
-}
 
 // active returns the segment being written. Must be called with write held.
 func (l *Log) active() *segment { return l.segments[len(l.segments)-1] }
@@ -134,6 +129,42 @@ func (l *Log) StoreLogs(logs []*raft.Log) error {
 	}
 	l.write.Lock()
 	defer l.write.Unlock()
+	return l.store(logs, true)
+}
+
+// Write is StoreLogs without the sync: the entries may be read, and survive a crash of the process. They survive one of the
+// machine once Sync, or the next append or deletion, which syncs first, has returned without an error.
+func (l *Log) Write(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	l.write.Lock()
+	defer l.write.Unlock()
+	return l.store(logs, false)
+}
+
+// Sync makes what Write has written durable. Appends and deletions wait for it.
+func (l *Log) Sync() error {
+	l.write.Lock()
+	defer l.write.Unlock()
+	return l.syncLast()
+}
+
+// syncLast makes the last frame durable. Must be called with write held.
+func (l *Log) syncLast() error {
+	if l.failed != nil || !l.unsynced {
+		return l.failed
+	}
+	if err := l.sync(l.active().file); err != nil {
+		l.failed = err
+		return err
+	}
+	l.unsynced = false
+	return nil
+}
+
+// store is StoreLogs, or Write, with write held.
+func (l *Log) store(logs []*raft.Log, sync bool) error {
 	if l.failed != nil {
 		return l.failed
 	}
@@ -155,6 +186,9 @@ func (l *Log) StoreLogs(logs []*raft.Log) error {
 		return fmt.Errorf("append of %d bytes", len(b))
 	}
 	at, err := l.append(frame{kind: kindEntries, length: len(b) - frameHeaderSize, a: logs[0].Index, b: uint64(len(logs))}, b)
+	if err == nil && sync {
+		err = l.syncLast()
+	}
 	if err != nil {
 		l.failed = err
 		return err
@@ -180,9 +214,12 @@ func (l *Log) stored(s *segment, first uint64, positions []position) {
 	l.next += uint64(len(positions))
 }
 
-// append writes a frame, whose header is still missing from b, syncs it and returns where it begins. Must be called with
-// write held.
+// append writes a frame, whose header is still missing from b, and returns where it begins. The frame before is synced by
+// then: only the last one can be incomplete after a crash. Must be called with write held.
 func (l *Log) append(f frame, b []byte) (at int64, err error) {
+	if err := l.syncLast(); err != nil {
+		return 0, err
+	}
 	size := int64(f.size())
 	for int64(len(b)) < size {
 		b = append(b, 0)
@@ -204,9 +241,7 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if _, err := s.file.WriteAt(b, at); err != nil {
 		return 0, err
 	}
-	if err := l.sync(s.file); err != nil {
-		return 0, err
-	}
+	l.unsynced = true
 	s.end += size
 	return at, nil
 }
@@ -255,7 +290,11 @@ func (l *Log) cut(low, high uint64) error {
 		return fmt.Errorf("range %d to %d is in the middle of the log, %d to %d", low, high, l.first, l.next-1)
 	}
 	var b [frameHeaderSize]byte
-	if _, err := l.append(f, b[:]); err != nil {
+	_, err := l.append(f, b[:])
+	if err == nil {
+		err = l.syncLast()
+	}
+	if err != nil {
 		l.failed = err
 		return err
 	}
@@ -308,16 +347,17 @@ func (l *Log) removeUnused() error {
 	}
 }
 
-// Close closes the files. It waits for the write in progress.
+// Close closes the files. It waits for the write in progress, and syncs the last one.
 func (l *Log) Close() error {
 	l.write.Lock()
 	defer l.write.Unlock()
+	var err error
 	if l.failed == nil {
+		err = l.syncLast()
 		l.failed = errClosed
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var err error
 	for _, s := range l.segments {
 		err = errors.Join(err, s.file.Close())
 	}

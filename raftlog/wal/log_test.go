@@ -125,9 +125,14 @@ func TestModel(t *testing.T) {
 				for i := range rapid.IntRange(1, 5).Draw(rt, "entries") {
 					logs = append(logs, entry(last+1+uint64(i), term, rapid.IntRange(0, 3000).Draw(rt, "size")))
 				}
-				require.NoError(rt, r.log.StoreLogs(logs))
+				store := r.log.StoreLogs
+				if rapid.Bool().Draw(rt, "unsynced") {
+					store = r.log.Write
+				}
+				require.NoError(rt, store(logs))
 				require.NoError(rt, model.StoreLogs(logs))
 			},
+			"sync": func(rt *rapid.T) { require.NoError(rt, r.log.Sync()) },
 			"prefix": func(rt *rapid.T) {
 				if first, last := r.bounds(t); first > 0 {
 					to := rapid.Uint64Range(first, last).Draw(rt, "to")
@@ -313,6 +318,51 @@ func TestFilesAreRemoved(t *testing.T) {
 	require.NoError(t, r.reopen())
 	first, last := r.bounds(t)
 	require.Equal(t, [2]uint64{91, 100}, [2]uint64{first, last})
+}
+
+// At most one frame is unsynced, whatever comes after it, or a crash could leave a bad frame with a good one behind it.
+func TestWriteLeavesOneFrameUnsynced(t *testing.T) {
+	r := newRig(t)
+	written, synced := uint64(0), uint64(0) // entries; written follows the call that writes
+	r.log.sync = func(*os.File) error { synced = written; return nil }
+	write := func() {
+		require.NoError(t, r.log.Write([]*raft.Log{entry(written+1, 1, 3000)}))
+		written++
+	}
+	for range 100 { // several segments
+		write()
+		require.Equal(t, written-1, synced)
+		var l raft.Log
+		require.NoError(t, r.log.GetLog(written, &l), "it may be read at once")
+	}
+	require.NoError(t, r.log.Sync())
+	require.Equal(t, written, synced)
+
+	write()
+	require.NoError(t, r.log.DeleteRange(1, 10))
+	require.Equal(t, written, synced)
+
+	write()
+	require.NoError(t, r.log.StoreLog(entry(written+1, 1, 10)))
+	require.Equal(t, written, synced, "before the append, and again behind it")
+	written++
+
+	write()
+	require.NoError(t, r.log.Close())
+	require.Equal(t, written, synced)
+}
+
+// After a failed sync nobody knows what is on the disk.
+func TestFailedSyncIsFinal(t *testing.T) {
+	r := newRig(t)
+	broken := errors.New("broken")
+	require.NoError(t, r.log.Write([]*raft.Log{entry(1, 1, 10)}))
+	r.log.sync = func(*os.File) error { return broken }
+	require.ErrorIs(t, r.log.Sync(), broken)
+	r.log.sync = func(*os.File) error { return nil }
+	require.ErrorIs(t, r.log.Sync(), broken)
+	require.ErrorIs(t, r.log.Write([]*raft.Log{entry(2, 1, 10)}), broken)
+	require.ErrorIs(t, r.log.DeleteRange(1, 1), broken)
 }
 
 // Reading, appending and compaction may happen at the same time.

@@ -34,7 +34,10 @@ func Open(opts Options) (*Log, error) {
 	if opts.SegmentSize == 0 {
 		opts.SegmentSize = defaultSegmentSize
 	}
-	l := &Log{opts: opts}
+	l := &Log{opts: opts, sync: syncData}
+	if opts.NoSync {
+		l.sync = func(*os.File) error { return nil }
+	}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

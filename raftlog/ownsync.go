@@ -1,0 +1,111 @@
+package raftlog
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// ownSync lets a leader sync its log while its followers receive and sync the same entries (Ongaro's thesis, 10.2.1).
+// Raft's leader syncs first, sends then, and counts itself among those that have an entry as soon as StoreLogs returns.
+// So StoreLogs returns as soon as a batch is written, and until it is synced
+//
+//   - the entry is not applied here, nor its commit told to anybody (gate);
+//   - no follower hears that it is committed (transport), and applies it: were the leader to lose it in a power failure,
+//     a majority could go on without it;
+//   - this node acknowledges it to no later leader: whoever obeys one, or votes, writes the term or the vote first, and
+//     that waits (stableStore);
+//   - nothing else is written to the log (logStore).
+//
+// Committed thus means on this disk and on those of enough followers, as it does without.
+type ownSync struct {
+	// first is the first entry whose sync has not ended, 0 for none. It stays after a failed one.
+	first atomic.Uint64
+
+	// mu guards the fields below.
+	mu   sync.Mutex
+	done chan struct{} // closed when the sync has ended
+	err  error         // its outcome
+}
+
+// unsyncedWriter is a log that can write without a sync, as wal.Log.
+type unsyncedWriter interface {
+	Write(logs []*raft.Log) error
+	Sync() error
+}
+
+// begin runs sync, of the entries from first on, in the background. The one before must have ended.
+func (o *ownSync) begin(first uint64, sync func() error) {
+	done := make(chan struct{})
+	o.mu.Lock()
+	o.done = done
+	o.mu.Unlock()
+	o.first.Store(first)
+	go func() {
+		// The senders to the followers go first: they are about to become runnable on this processor, which the sync
+		// would keep.
+		runtime.Gosched()
+		err := sync()
+		o.mu.Lock()
+		o.err = err
+		o.mu.Unlock()
+		if err == nil {
+			o.first.Store(0)
+		}
+		close(done)
+	}()
+}
+
+// await waits until the entries up to index are synced.
+func (o *ownSync) await(index uint64) error {
+	if first := o.first.Load(); first == 0 || index < first {
+		return nil
+	}
+	o.mu.Lock()
+	done := o.done
+	o.mu.Unlock()
+	<-done
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// capped returns args with no entry told to be committed that is not synced.
+func (o *ownSync) capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
+	first := o.first.Load()
+	if first == 0 || args.LeaderCommitIndex < first {
+		return args
+	}
+	c := *args
+	c.LeaderCommitIndex = first - 1
+	return &c
+}
+
+// gate holds committed entries back from the fsm until this node has synced them.
+type gate struct {
+	*fsm
+	own *ownSync
+}
+
+var _ raft.BatchingFSM = gate{}
+
+// Apply implements raft.FSM.
+func (g gate) Apply(l *raft.Log) any {
+	g.pass(l.Index)
+	return g.fsm.Apply(l)
+}
+
+// ApplyBatch implements raft.BatchingFSM.
+func (g gate) ApplyBatch(logs []*raft.Log) []any {
+	g.pass(logs[len(logs)-1].Index)
+	return g.fsm.ApplyBatch(logs)
+}
+
+// pass waits until the entries up to index are synced. If they cannot be, the fsm takes no more.
+func (g gate) pass(index uint64) {
+	if err := g.own.await(index); err != nil {
+		g.fsm.stop(err)
+	}
+}

@@ -1,0 +1,131 @@
+package raftlog
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// held is how long something is watched that must not happen: several times what it takes when nothing holds it.
+const held = 300 * time.Millisecond
+
+// What followers have synced and the leader has not is committed for nobody; then it is for everybody.
+func TestNothingIsCommittedBeforeTheLeadersOwnSync(t *testing.T) {
+	t.Parallel()
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, func(n int, cfg *Config) {
+		faulty(disks)(n, cfg)
+		cfg.StallTimeout = time.Minute
+	})
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	release := make(chan struct{})
+	mend := sync.OnceFunc(func() { disks[l.n].hangSync.Store(nil); close(release) })
+	t.Cleanup(mend)
+	disks[l.n].hangSync.Store(&release)
+	last := l.g.Status().LastIndex
+	require.NoError(t, l.m.set("b", "1"))
+	for _, n := range c.nodes {
+		waitFor(t, "the entry is in every log", func() bool { return n.g.Status().LastIndex > last })
+	}
+	require.Never(t, func() bool {
+		for _, n := range c.nodes {
+			if n != l && len(n.m.snapshotTable()) > 1 {
+				return true
+			}
+		}
+		return l.g.Unacked() == 0
+	}, held, held/10)
+	mend()
+	l.committed()
+	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
+}
+
+// A leader that cannot sync what its followers have is out at once; the next one decides what becomes of it, the same for
+// all.
+func TestFailedOwnSyncStopsLeader(t *testing.T) {
+	t.Parallel()
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, faulty(disks))
+	l := c.leader()
+	l.set("a", "1")
+	disks[l.n].failSync.Store(true)
+	require.NoError(t, l.m.set("b", "1"))
+	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
+	require.ErrorIs(t, *l.fatal.Load(), ErrDisk)
+	require.Equal(t, map[string]string{"a": "1"}, l.m.snapshotTable(), "the batch is undone")
+	c.leader(l).set("c", "1")
+	l.crash()
+	disks[l.n].failSync.Store(false)
+	l.start()
+	table := c.converge()
+	delete(table, "b") // its outcome is open
+	require.Equal(t, map[string]string{"a": "1", "c": "1"}, table)
+}
+
+// The watchdog sees a sync of its own that hangs.
+func TestHangingOwnSyncEndsLeadership(t *testing.T) {
+	t.Parallel()
+	disks := make([]*faultyLog, 3)
+	c := newCluster(t, 3, faulty(disks))
+	l := c.leader()
+	l.set("a", "1")
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	disks[l.n].hangSync.Store(&release)
+	require.NoError(t, l.m.set("b", "1"))
+	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
+	require.ErrorIs(t, *l.fatal.Load(), ErrStalled)
+	c.leader(l).set("c", "1")
+}
+
+func TestOwnSync(t *testing.T) {
+	own := &ownSync{}
+	require.NoError(t, own.await(math.MaxUint64), "nothing is unsynced")
+	release := make(chan error)
+	own.begin(7, func() error { return <-release })
+	require.NoError(t, own.await(6))
+	args := &raft.AppendEntriesRequest{LeaderCommitIndex: 9, Term: 3}
+	require.EqualValues(t, 6, own.capped(args).LeaderCommitIndex)
+	require.EqualValues(t, 3, own.capped(args).Term)
+	require.EqualValues(t, 9, args.LeaderCommitIndex)
+	release <- nil
+	require.NoError(t, own.await(math.MaxUint64))
+	require.Same(t, args, own.capped(args))
+}
+
+// A node that has not synced all it has written obeys no later leader, and votes for nobody.
+func TestTermsAndVotesWaitForTheLog(t *testing.T) {
+	log := &logStore{}
+	stable := raft.NewInmemStore()
+	s := stableStore{stable, log, func(err error) { t.Error(err) }}
+	release := make(chan struct{})
+	log.own.begin(1, func() error { <-release; return nil })
+	done := make(chan error, 1)
+	go func() { done <- s.SetUint64([]byte("CurrentTerm"), 5) }()
+	select {
+	case <-done:
+		t.Fatal("the term was written first")
+	case <-time.After(held):
+	}
+	close(release)
+	require.NoError(t, <-done)
+	term, err := stable.GetUint64([]byte("CurrentTerm"))
+	require.NoError(t, err)
+	require.EqualValues(t, 5, term)
+}
+
+// The fsm takes nothing more when what it waits for cannot be synced.
+func TestGateShutsAfterAFailedSync(t *testing.T) {
+	f, m, _ := testFSM("a")
+	g := gate{f, &ownSync{}}
+	g.own.begin(1, func() error { return errInjected })
+	g.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{"x":"1"}`))
+	require.Empty(t, m.snapshotTable())
+	require.ErrorIs(t, f.failed, errInjected)
+}
