@@ -89,7 +89,7 @@ type Config struct {
 	PromoteAfter time.Duration
 
 	// StallTimeout is the age of a serving leader's oldest uncommitted batch at which it hands leadership over, or, if it
-	// cannot, stops; 10 s when 0.
+	// cannot, stops, and how long any node's log write may take before it stops; 10 s when 0.
 	StallTimeout time.Duration
 
 	// OnLeader is called after the known leader has changed; id and addr are empty while none is known. Calls are

@@ -37,7 +37,8 @@ var (
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = errors.New("log cannot be written")
 
-	// ErrStalled is reported to Config.Fatal when a leader's oldest batch stays uncommitted and leadership cannot be handed over.
+	// ErrStalled is reported to Config.Fatal when a log write hangs, or when a leader's oldest batch stays uncommitted and
+	// leadership cannot be handed over.
 	ErrStalled = errors.New("replication is stalled")
 
 	// ErrInvariant is reported to Config.Fatal when the replicated log contradicts what Raft guarantees.

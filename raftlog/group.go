@@ -49,9 +49,12 @@ type instance struct {
 	snaps *snapshotStore
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
+
+	ending sync.Once
+	ended  raft.Future // written by ending
 }
 
-// shutdownTimeout bounds the wait for Raft's goroutines, one of which may hang in a disk write.
+// shutdownTimeout bounds the wait for Raft's goroutines and for the log, which may hang in a disk write.
 const shutdownTimeout = 5 * time.Second
 
 // Open opens or creates the group's data and starts to take part in the cluster. The machine must be empty: it gets the
@@ -177,24 +180,34 @@ func (g *Group) stopInstance(in *instance) {
 	if in.trans.NetworkTransport != nil {
 		in.trans.Close()
 	}
-	stopped := true
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	var err error
 	if in.raft != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-		stopped = await(ctx, in.raft.Shutdown) == nil
-		cancel()
+		err = await(ctx, in.shutdown)
 	}
 	in.wg.Wait()
 	if in.store == nil {
 		return
 	}
-	if !stopped {
-		g.cfg.Logger.Error("raft did not stop in time; leaving its log open", "timeout", shutdownTimeout)
-		return
+	if err == nil {
+		err = within(ctx, func() error {
+			_ = in.log.own.await(math.MaxUint64) // halt has been told
+			return in.store.Close()
+		})
 	}
-	_ = in.log.own.await(math.MaxUint64) // it has told halt
-	if err := in.store.Close(); err != nil {
-		g.cfg.Logger.Error("close store", "error", err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not stopped within %v, left open", shutdownTimeout)
 	}
+	if err != nil {
+		g.cfg.Logger.Error("close the log", "error", err)
+	}
+}
+
+// shutdown ends Raft. Every call returns the same future: of Raft's own only the first waits for its end.
+func (in *instance) shutdown() raft.Future {
+	in.ending.Do(func() { in.ended = in.raft.Shutdown() })
+	return in.ended
 }
 
 // conflict is called when an installed snapshot contradicts the log: the entries beyond it were never committed. Raft
@@ -229,7 +242,7 @@ func (g *Group) halt(err error) {
 		// Silence first: while heartbeats go out, nobody else takes over.
 		if in := g.cur.Load(); in != nil {
 			in.trans.Close()
-			in.raft.Shutdown()
+			in.shutdown()
 		}
 		g.fsm.stop(err)
 		g.mu.Lock()
@@ -274,8 +287,13 @@ func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }
 // await calls f and waits for the future it returns. The call may block until Raft's main loop is free, and the future may
 // never return at all (hashicorp/raft #498): the goroutine is then left behind.
 func await[F raft.Future](ctx context.Context, f func() F) error {
+	return within(ctx, func() error { return f().Error() })
+}
+
+// within returns what f returns, or an error when ctx is done first; f, which may never return, is then left behind.
+func within(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- f().Error() }()
+	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err

@@ -53,16 +53,23 @@ func (g *Group) maintain(ctx context.Context) {
 	}
 }
 
-// watch hands over, or ends, a leadership that commits nothing although its followers answer. A leader without followers
-// loses its lease long before; but one whose own disk hangs goes on sending heartbeats (hashicorp/raft #503).
+// watch ends the part of a node whose log write hangs, leader or not, and hands over, or ends, a leadership that commits
+// nothing although its followers answer. A leader without followers loses its lease long before; but one whose own disk
+// hangs goes on sending heartbeats (hashicorp/raft #503).
 func (g *Group) watch(ctx context.Context) {
+	writing := g.cur.Load().log.stalled()
+	slow := fmt.Sprintf("a log write has taken %v", writing.Round(time.Millisecond))
+	if writing >= g.cfg.StallTimeout {
+		g.halt(fmt.Errorf("%w: %s", ErrStalled, slow))
+		return
+	}
 	age := g.Unacked()
 	if age < g.cfg.StallTimeout {
 		return
 	}
 	err := fmt.Errorf("%w: oldest batch uncommitted for %v", ErrStalled, age.Round(time.Millisecond))
-	if d := g.cur.Load().log.stalled(); d >= g.cfg.StallTimeout/2 {
-		g.halt(fmt.Errorf("%w, a log write has taken %v", err, d.Round(time.Millisecond)))
+	if writing >= g.cfg.StallTimeout/2 {
+		g.halt(fmt.Errorf("%w, %s", err, slow))
 		return
 	}
 	g.cfg.Logger.Error("handing leadership over", "error", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/headgate-io/headgate/raftlog/linkfault"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,20 +69,31 @@ func TestFailedOwnSyncStopsLeader(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "c": "1"}, table)
 }
 
-// The watchdog sees a sync of its own that hangs.
-func TestHangingOwnSyncEndsLeadership(t *testing.T) {
-	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, faulty(disks))
-	l := c.leader()
-	l.set("a", "1")
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	disks[l.n].hangSync.Store(&release)
-	require.NoError(t, l.m.set("b", "1"))
-	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
-	require.ErrorIs(t, *l.fatal.Load(), ErrStalled)
-	c.leader(l).set("c", "1")
+// The watchdog sees a sync of its own that hangs, also when the leadership has ended meanwhile, and the node can be closed.
+func TestHangingOwnSyncStopsLeader(t *testing.T) {
+	for name, alone := range map[string]bool{"leading": false, "deposed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disks := make([]*faultyLog, 3)
+			c := newCluster(t, 3, faulty(disks))
+			l := c.leader()
+			l.set("a", "1")
+			release := make(chan struct{})
+			t.Cleanup(func() { close(release) })
+			disks[l.n].hangSync.Store(&release)
+			require.NoError(t, l.m.set("b", "1"))
+			if alone {
+				c.isolate(l, linkfault.Hold)
+				waitFor(t, "the lease ends", func() bool { return !l.m.leading() })
+			}
+			waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
+			require.ErrorIs(t, *l.fatal.Load(), ErrStalled)
+			c.leader(l).set("c", "1")
+			begin := time.Now()
+			l.crash()
+			require.Less(t, time.Since(begin), 2*shutdownTimeout)
+		})
+	}
 }
 
 func TestOwnSync(t *testing.T) {

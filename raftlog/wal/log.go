@@ -62,7 +62,7 @@ type Log struct {
 
 	// mu guards what follows. The segments' end and room belong to write.
 	mu       sync.RWMutex
-	segments []*segment // the last one is written to
+	segments []*segment // the last one is written to; changed with write held too
 	first    uint64
 	next     uint64 // first == next: empty, and any index may follow
 }
@@ -329,15 +329,10 @@ func (l *Log) removeUnused() error {
 	l.remove.Lock()
 	defer l.remove.Unlock()
 	for {
-		l.mu.Lock()
-		s := l.segments[0]
-		if len(l.segments) == 1 || len(s.entries) > 0 && s.next() > l.first {
-			l.mu.Unlock()
+		s, err := l.dropUnused()
+		if s == nil {
 			return nil
 		}
-		l.segments = l.segments[1:]
-		err := s.file.Close()
-		l.mu.Unlock()
 		if err := errors.Join(err, os.Remove(s.path)); err != nil {
 			return err
 		}
@@ -345,6 +340,20 @@ func (l *Log) removeUnused() error {
 			return err
 		}
 	}
+}
+
+// dropUnused closes the first segment and takes it off the list, if it holds no entry of the log; else it returns nil.
+func (l *Log) dropUnused() (*segment, error) {
+	l.write.Lock()
+	defer l.write.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.segments[0]
+	if len(l.segments) == 1 || len(s.entries) > 0 && s.next() > l.first {
+		return nil, nil
+	}
+	l.segments = l.segments[1:]
+	return s, s.file.Close()
 }
 
 // Close closes the files. It waits for the write in progress, and syncs the last one.

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -370,19 +372,34 @@ func TestConcurrency(t *testing.T) {
 	r := newRig(t)
 	r.fill(t, 1, 50, 1000)
 	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var writers sync.WaitGroup
+	var last atomic.Uint64
+	writers.Go(func() {
 		for i := uint64(51); i <= 1000; i++ {
-			if i%50 == 0 {
-				if err := r.log.DeleteRange(1, i-40); err != nil {
-					t.Error(err)
-				}
+			if err := r.log.Write([]*raft.Log{entry(i, 1, 1000)}); err != nil {
+				t.Error(err)
 			}
-			if err := r.log.StoreLog(entry(i, 1, 1000)); err != nil {
+			last.Store(i)
+		}
+	})
+	writers.Go(func() {
+		for last.Load() < 1000 {
+			if err := r.log.Sync(); err != nil {
 				t.Error(err)
 			}
 		}
-	}()
+	})
+	writers.Go(func() {
+		for i := uint64(0); i < 950; {
+			if i = last.Load(); i < 100 {
+				continue
+			}
+			if err := r.log.DeleteRange(1, i-40); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	go func() { writers.Wait(); close(done) }()
 	for {
 		select {
 		case <-done:

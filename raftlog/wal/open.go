@@ -145,7 +145,11 @@ func (l *Log) load(number uint64, last bool) error {
 		return corrupt(p.path, p.end, fmt.Sprintf("it ends here instead of at %d", s.header.previous))
 	}
 	l.segments = append(l.segments, s)
-	torn, err := s.scan(func(f frame, payload []byte, at int64) error { return l.replay(s, f, payload, at) })
+	lastFrame := s.end
+	torn, err := s.scan(func(f frame, payload []byte, at int64) error {
+		lastFrame = at - frameHeaderSize
+		return l.replay(s, f, payload, at)
+	})
 	if err != nil {
 		return err
 	}
@@ -155,12 +159,23 @@ func (l *Log) load(number uint64, last bool) error {
 		}
 		return nil
 	}
-	if torn {
-		if err := writeZeros(s.file, s.end, s.room); err != nil {
-			return err
-		}
+	return l.settle(s, lastFrame)
+}
+
+// settle makes the last segment durable as it was read, with zeros behind its frames: what a killed process had written and
+// not synced counts from now on. That can be the last frame only. It is written again first, because after a failed sync
+// the system may hold what was written for clean, show it, and never write it.
+func (l *Log) settle(s *segment, lastFrame int64) error {
+	b := make([]byte, s.end-lastFrame)
+	if _, err := s.file.ReadAt(b, lastFrame); err != nil {
+		return err
 	}
-	// What a killed process had written and not synced counts from now on.
+	if _, err := s.file.WriteAt(b, lastFrame); err != nil {
+		return err
+	}
+	if err := writeZeros(s.file, s.end, s.room); err != nil {
+		return err
+	}
 	return l.sync(s.file)
 }
 
