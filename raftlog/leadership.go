@@ -24,6 +24,7 @@ const (
 // leadership follows Raft's leader channel for one instance. The channel keeps only the latest change, so two "true" in
 // a row mean lost and regained.
 func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.Observation) {
+	g.leaderChanged() // a leader can have found this node before anybody watched
 	for {
 		select {
 		case <-ctx.Done():

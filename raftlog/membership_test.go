@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -450,4 +451,16 @@ func TestDeleteRangeKeepsAcknowledgedEntries(t *testing.T) {
 	require.NoError(t, s.DeleteRange(6, 6))
 	last, _ = mem.LastIndex()
 	require.Zero(t, last)
+}
+
+// A node that is started again hears of its leader within microseconds, before it watches for changes: nobody would tell it
+// later.
+func TestLeaderKnownBeforeItIsWatchedFor(t *testing.T) {
+	t.Parallel()
+	l := newCluster(t, 1, nil).leader()
+	g := &Group{leaderCh: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.leadership(ctx, l.g.raft(), nil)
+	require.Len(t, g.leaderCh, 1)
 }
