@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	pollInterval = time.Second            // between two looks at the peers
+	pollInterval = time.Second            // between two looks at the peers, give or take a fifth: not all nodes at once
 	meetInterval = 100 * time.Millisecond // as long as one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 
@@ -51,10 +52,10 @@ func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*pee
 func (p *peers) run(ctx context.Context) {
 	t := time.NewTicker(meetInterval)
 	defer t.Stop()
-	var polled time.Time
+	var next time.Time
 	for {
-		if time.Since(polled) >= pollInterval || p.strangers() {
-			polled = time.Now()
+		if now := time.Now(); now.After(next) || p.strangers() {
+			next = now.Add(pollInterval*4/5 + rand.N(pollInterval*2/5))
 			p.poll(ctx)
 			p.promote(ctx)
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// Outage is a time in which a node was down by the run's own doing; To is 0 while it lasts.
+// Outage is a time in which a node was down, or had just begun, by the run's own doing; To is 0 while it lasts.
 type Outage struct {
 	Node     uint8
 	From, To int64
 }
 
-// Excused reports whether a call went to a node that the run itself had stopped.
+// Excused reports whether a call went to a node in an outage.
 func Excused(c *history.Call, outages []Outage) bool {
 	return slices.ContainsFunc(outages, func(o Outage) bool {
 		return o.Node == c.Node && c.End >= o.From && (o.To == 0 || c.Due <= o.To)
@@ -58,7 +58,7 @@ func Promptness(h *history.History, outages []Outage, within time.Duration, goal
 		}
 		return latencies[min(len(latencies)-1, int(q*float64(len(latencies))))].Round(10 * time.Microsecond)
 	}
-	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped nodes left out); p50 %v, p99 %v, p99.9 %v, max %v",
+	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped or new nodes left out); p50 %v, p99 %v, p99.9 %v, max %v",
 		100*share, offered, within, failed, local, skipped, at(.5), at(.99), at(.999), at(1))
 	if share < goal {
 		f.violate("below the goal of %.3f %%", 100*goal)

@@ -23,11 +23,12 @@ const (
 // availability does all kinds of harm in turn to nodes that decide on their shares when they have no leader. They wait for
 // one no longer than the goal leaves time for.
 func availability(r *Run) error {
-	if err := r.start(cluster.Config{}, "--on-failure", "local", "--forward-timeout", "15ms", "--handover-hold", "10ms", "--max-unacked", "30ms"); err != nil {
+	if err := r.start(cluster.Config{}, "--on-failure", "local", "--forward-timeout", "10ms", "--handover-hold", "10ms", "--max-unacked", "30ms"); err != nil {
 		return err
 	}
 	keys := limits(r.Rate)
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	r.warmUp()
 	follower := func(leader *cluster.Node) *cluster.Node { return r.cluster.Nodes[(leader.Index+1)%3] }
 	harms := []func(*cluster.Node) error{
 		r.killAndRestart,
@@ -54,6 +55,18 @@ func availability(r *Run) error {
 	f.Details = append(f.Details, r.lateAfter()...)
 	r.add(f)
 	return err
+}
+
+// warmUp leaves the load's first second out of what is to be prompt: all processes have just begun, the one that makes the
+// load among them.
+func (r *Run) warmUp() {
+	for _, n := range r.cluster.Nodes {
+		r.down(n.Index)
+	}
+	time.Sleep(time.Second)
+	for _, n := range r.cluster.Nodes {
+		r.up(n.Index)
+	}
 }
 
 // killAndRestart kills a node, and starts it again when the others have a leader.

@@ -155,15 +155,19 @@ func (p *Proxy) add(c *pipe) bool {
 	return true
 }
 
-// forward dials the target and copies both directions until either ends.
+// forward dials the target and copies both directions until either ends. A connection whose client gave up while the link
+// was held never reaches the target, as one whose first packets were lost.
 func (p *Proxy) forward(c *pipe) {
+	requests := p.read(c.client)
+	defer requests.drain()
 	defer func() {
 		p.mu.Lock()
 		delete(p.conns, c)
 		c.close()
 		p.mu.Unlock()
 	}()
-	if !p.pass(c, func(f Faults) Flow { return f.ToTarget }) {
+	held, ok := p.pass(c, toTarget)
+	if !ok || held && requests.ended() {
 		return
 	}
 	server, err := net.DialTimeout("tcp", p.target, 5*time.Second)
@@ -178,10 +182,14 @@ func (p *Proxy) forward(c *pipe) {
 		return
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { p.copy(c, server, c.client, func(f Faults) Flow { return f.ToTarget }) })
-	wg.Go(func() { p.copy(c, c.client, server, func(f Faults) Flow { return f.FromTarget }) })
+	wg.Go(func() { p.copy(c, server, requests, toTarget) })
+	wg.Go(func() { p.copy(c, c.client, p.read(server), fromTarget) })
 	wg.Wait()
 }
+
+func toTarget(f Faults) Flow { return f.ToTarget }
+
+func fromTarget(f Faults) Flow { return f.FromTarget }
 
 // chunk is a piece of the stream with the time it arrived.
 type chunk struct {
@@ -189,38 +197,66 @@ type chunk struct {
 	at   time.Time
 }
 
-// copy moves one direction: a reader that stamps, and this goroutine, which writes when the time has come.
-func (p *Proxy) copy(c *pipe, dst, src net.Conn, flow func(Faults) Flow) {
+// stream is what arrives from one side.
+type stream struct {
+	src    net.Conn
+	chunks chan chunk    // closed at its end
+	eof    chan struct{} // closed once nothing more arrives
+}
+
+// ended reports whether the other side has closed the connection.
+func (s *stream) ended() bool {
+	select {
+	case <-s.eof:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain lets the reader end, whose connection has been closed.
+func (s *stream) drain() {
+	for range s.chunks {
+	}
+}
+
+// read stamps what arrives from src.
+func (p *Proxy) read(src net.Conn) *stream {
 	const depth = 256 // chunks under way
-	chunks := make(chan chunk, depth)
+	s := &stream{src: src, chunks: make(chan chunk, depth), eof: make(chan struct{})}
 	p.wg.Go(func() {
-		defer close(chunks)
+		defer close(s.chunks)
+		defer close(s.eof)
 		for {
 			b := make([]byte, 16<<10)
 			n, err := src.Read(b)
 			if n > 0 {
-				chunks <- chunk{b[:n], time.Now()}
+				s.chunks <- chunk{b[:n], time.Now()}
 			}
 			if err != nil {
 				return
 			}
 		}
 	})
-	for k := range chunks {
+	return s
+}
+
+// copy writes what arrives to dst, when the time has come.
+func (p *Proxy) copy(c *pipe, dst net.Conn, from *stream, flow func(Faults) Flow) {
+	for k := range from.chunks {
 		if d := time.Until(k.at.Add(p.delay(c, flow))); d > 0 {
 			time.Sleep(d)
 		}
-		if !p.pass(c, flow) {
+		if _, ok := p.pass(c, flow); !ok {
 			break
 		}
 		if _, err := dst.Write(k.data); err != nil {
 			break
 		}
 	}
-	src.Close()
+	from.src.Close()
 	dst.Close()
-	for range chunks { // lets the reader end
-	}
+	from.drain()
 }
 
 func (p *Proxy) delay(c *pipe, flow func(Faults) Flow) time.Duration {
@@ -229,17 +265,17 @@ func (p *Proxy) delay(c *pipe, flow func(Faults) Flow) time.Duration {
 	return flow(p.faults(c.source)).Delay
 }
 
-// pass waits while the direction is held. It returns false when the connection is to end.
-func (p *Proxy) pass(c *pipe, flow func(Faults) Flow) bool {
-	for {
+// pass waits while the direction is held, and tells whether it was. ok is false when the connection is to end.
+func (p *Proxy) pass(c *pipe, flow func(Faults) Flow) (held, ok bool) {
+	for ; ; held = true {
 		p.mu.Lock()
 		f, changed, closed := p.faults(c.source), p.changed, p.closed
 		p.mu.Unlock()
 		if closed || f.Cut {
-			return false
+			return held, false
 		}
 		if !flow(f).Hold {
-			return true
+			return held, true
 		}
 		<-changed
 	}

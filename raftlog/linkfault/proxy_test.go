@@ -106,3 +106,33 @@ func TestSourcesDiffer(t *testing.T) {
 	require.Error(t, a.ask(time.Second))
 	require.NoError(t, b.ask(time.Second))
 }
+
+// Of the connections begun while the link was held, those still wanted reach the target, and only they.
+func TestClientsThatGaveUp(t *testing.T) {
+	target, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { target.Close() })
+	p, err := linkfault.New("127.0.0.1:0", target.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	p.Set(linkfault.Hold)
+	for range 10 {
+		require.ErrorIs(t, dial(t, p, "127.0.0.1").ask(10*time.Millisecond), os.ErrDeadlineExceeded)
+	}
+	for range 10 {
+		c := dial(t, p, "127.0.0.1")
+		require.ErrorIs(t, c.ask(10*time.Millisecond), os.ErrDeadlineExceeded)
+		c.Close()
+	}
+	time.Sleep(100 * time.Millisecond) // the proxy sees the ends
+	p.Set(linkfault.Faults{})
+	accepted := 0
+	for target.(*net.TCPListener).SetDeadline(time.Now().Add(500 * time.Millisecond)); ; accepted++ {
+		c, err := target.Accept()
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	require.Equal(t, 10, accepted)
+}
