@@ -41,7 +41,7 @@ func (h *History) saveCalls(path string) (err error) {
 		return err
 	}
 	w := bufio.NewWriterSize(zip, 1<<16)
-	w.WriteString("due_us,start_us,end_us,node,kind,key,other,limit,cost,outcome,remaining,local\n")
+	w.WriteString("due_us,late_us,start_us,end_us,node,kind,key,other,limit,cost,outcome,remaining,local\n")
 	var b []byte
 	for i := range h.Calls {
 		b = h.appendCall(b[:0], &h.Calls[i])
@@ -57,6 +57,7 @@ func (h *History) appendCall(b []byte, c *Call) []byte {
 	num := func(n int64) { b = append(strconv.AppendInt(b, n, 10), ',') }
 	str := func(s string) { b = append(append(b, s...), ',') }
 	num(c.Due / 1000)
+	num(c.Late / 1000)
 	num(c.Start / 1000)
 	num(c.End / 1000)
 	num(int64(c.Node) + 1)

@@ -54,6 +54,7 @@ const Forever = math.MaxInt64
 // Call is one call. Times are ns of the client's monotonic clock since the start of the run.
 type Call struct {
 	Due   int64 // when the plan wanted it sent
+	Late  int64 // how much later the machine ran the load that was asleep until then
 	Start int64 // when it was sent
 	End   int64 // when its outcome was known, or the client gave up
 	Key   uint32
@@ -70,8 +71,9 @@ type Call struct {
 	Local bool
 }
 
-// Latency is the time from when the call was due to its answer.
-func (c *Call) Latency() time.Duration { return time.Duration(c.End - c.Due) }
+// Latency is the time to the answer from when the call was due, or from when the machine ran the load. Time in which the load
+// was held up by a server, so that it could not send, counts.
+func (c *Call) Latency() time.Duration { return time.Duration(c.End - c.Due - c.Late) }
 
 // Algorithm is a limit's rule, by its name in RL.LIMIT.
 type Algorithm string

@@ -59,16 +59,19 @@ func (c *conn) run(ctx context.Context) {
 	c.codes = make(map[string]int)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var woken int64 // when the sleep before a send ended, 0 if there was none
 	for {
 		c.giveUp(c.now() - int64(c.cfg.Timeout))
 		wait := min(tick, c.due(c.planned)-time.Duration(c.now()))
 		if wait <= 0 {
-			c.send()
+			c.send(woken)
+			woken = 0
 			continue
 		}
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
+			woken = c.now()
 		case <-ctx.Done():
 			c.drain()
 			return
@@ -76,14 +79,14 @@ func (c *conn) run(ctx context.Context) {
 	}
 }
 
-// send sends what is due.
-func (c *conn) send() {
+// send sends what is due. What became due before the load woke up is late by no server's doing.
+func (c *conn) send(woken int64) {
 	var calls []history.Call
 	var out []byte
 	for now := time.Duration(c.now()); len(calls) < maxBurst && c.due(c.planned) <= now; c.planned++ {
 		due := c.due(c.planned)
 		call := c.cfg.Next(c.id, c.rnd, due)
-		call.Due, call.Node = int64(due), uint8(c.node)
+		call.Due, call.Late, call.Node = int64(due), max(0, woken-int64(due)), uint8(c.node)
 		calls = append(calls, call)
 		out = c.cfg.Encode(out, &call)
 	}

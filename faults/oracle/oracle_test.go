@@ -248,6 +248,9 @@ func TestPromptness(t *testing.T) {
 	f, share = Promptness(h, []Outage{{Node: 0, From: 20 * ms, To: 45 * ms}}, 20*time.Millisecond, .9)
 	require.True(t, f.OK)
 	require.InDelta(t, 1, share, 1e-9)
+	h.Calls[1].Late = 9 * ms
+	_, share = Promptness(h, nil, 20*time.Millisecond, .9)
+	require.InDelta(t, .75, share, 1e-9, "the load was late, not the node")
 }
 
 // What a node decided by its failure policy, its leader may have got as well: that explains a denial.

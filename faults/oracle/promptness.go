@@ -21,11 +21,11 @@ func Excused(c *history.Call, outages []Outage) bool {
 	})
 }
 
-// Promptness measures the calls that nodes answered within the given time of when they were due. Calls to a node that the
-// run itself had stopped are left out. It fails below goal, a share of the calls; a goal of 0 only measures.
+// Promptness measures the calls that nodes answered within the given time of when they were due, or of when the machine ran
+// the load. Calls to a node that the run itself had stopped are left out. It fails below goal, a share of the calls; a goal of 0 only measures.
 func Promptness(h *history.History, outages []Outage, within time.Duration, goal float64) (Finding, float64) {
 	f := Finding{Check: "prompt", OK: true}
-	var offered, prompt, local, skipped, failed int
+	var offered, prompt, local, skipped, failed, stalled int
 	var latencies []time.Duration
 	for i := range h.Calls {
 		c := &h.Calls[i]
@@ -39,6 +39,9 @@ func Promptness(h *history.History, outages []Outage, within time.Duration, goal
 			continue
 		}
 		latencies = append(latencies, c.Latency())
+		if time.Duration(c.Late) > within/4 {
+			stalled++
+		}
 		if c.Latency() <= within {
 			prompt++
 		}
@@ -58,8 +61,8 @@ func Promptness(h *history.History, outages []Outage, within time.Duration, goal
 		}
 		return latencies[min(len(latencies)-1, int(q*float64(len(latencies))))].Round(10 * time.Microsecond)
 	}
-	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped or new nodes left out); p50 %v, p99 %v, p99.9 %v, max %v",
-		100*share, offered, within, failed, local, skipped, at(.5), at(.99), at(.999), at(1))
+	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped or new nodes left out; %d offered more than %v late by a machine that did not run the load); p50 %v, p99 %v, p99.9 %v, max %v",
+		100*share, offered, within, failed, local, skipped, stalled, within/4, at(.5), at(.99), at(.999), at(1))
 	if share < goal {
 		f.violate("below the goal of %.3f %%", 100*goal)
 	}

@@ -23,7 +23,7 @@ const (
 // availability does all kinds of harm in turn to nodes that decide on their shares when they have no leader. They wait for
 // one no longer than the goal leaves time for.
 func availability(r *Run) error {
-	if err := r.start(cluster.Config{}, "--on-failure", "local", "--forward-timeout", "10ms", "--handover-hold", "10ms", "--max-unacked", "30ms"); err != nil {
+	if err := r.start(cluster.Config{}, "--on-failure", "local", "--forward-timeout", "8ms", "--handover-hold", "5ms", "--max-unacked", "20ms"); err != nil {
 		return err
 	}
 	keys := limits(r.Rate)
