@@ -116,7 +116,6 @@ func (s *Server) eachLane(fn func(*lane)) {
 
 // begin opens a batch: the one clock read, and the server's modes.
 func (l *lane) begin() {
-	l.now = l.srv.engine.Now()
 	l.mode = mode(l.srv.mode.Load())
 	l.batches++
 	if l.batches%sampleEvery == 0 {
@@ -126,6 +125,9 @@ func (l *lane) begin() {
 		l.turn.Store(uint64(l.batches)<<1 | 1)
 		l.beginReplicated()
 	}
+	// After the role: a node that begins to lead sets its clock first, far
+	// forward if nobody has kept the time.
+	l.now = l.srv.engine.Now()
 }
 
 // end closes a batch: what was counted becomes visible.

@@ -397,3 +397,27 @@ func TestAwaitBatches(t *testing.T) {
 	require.ErrorIs(t, s.AwaitBatches(ctx), context.DeadlineExceeded)
 	l.end()
 }
+
+// ascending is a node that begins to lead while it is asked for its role.
+type ascending struct {
+	*fakeCluster
+	lead func()
+}
+
+func (a ascending) Role() Role {
+	a.lead()
+	return a.fakeCluster.Role()
+}
+
+// A batch that begins while the node begins to lead decides by the clock that the leader goes on with, not by the one
+// that it had before.
+func TestTimeOfABatchIsTheLeaders(t *testing.T) {
+	clock, set := engine.NewManualClock(rigStart)
+	later := rigStart + int64(10*time.Second)
+	cfg := Config{Engine: engine.New(engine.Config{Clock: clock})}
+	cfg.Replication = ascending{newFakeCluster(Leading), func() { set(later) }}
+	_, m := testMachine(t, cfg, new(committer))
+	m.feed("RL.LIMIT a 10 60\r\n")
+	require.NotEmpty(t, m.take())
+	require.Equal(t, later, m.lane.now)
+}
