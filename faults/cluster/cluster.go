@@ -212,6 +212,26 @@ func (c *Cluster) AwaitLeader(timeout time.Duration, without ...*Node) (*Node, e
 	return nil, fmt.Errorf("no leader after %v: %s", timeout, c.Describe())
 }
 
+// AwaitVote waits until the leader counts the vote of a node, or no longer does.
+func (c *Cluster) AwaitVote(n *Node, vote bool, timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		l := c.Leader()
+		if l == nil {
+			continue
+		}
+		s, err := c.Status(l)
+		if err != nil {
+			continue
+		}
+		for _, m := range s.Members {
+			if m.ID == n.Name && m.Voter == vote {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%s: vote is not %v after %v: %s", n.Name, vote, timeout, c.Describe())
+}
+
 // AwaitSettled waits until the running nodes agree on a leader and have applied all that it had committed a moment ago.
 func (c *Cluster) AwaitSettled(timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

@@ -64,7 +64,18 @@ func (r *Run) halveFollower(n *cluster.Node) error {
 	if err := n.Wipe(); err != nil {
 		return err
 	}
-	return r.restart(n)
+	if err := r.restart(n); err != nil {
+		return err
+	}
+	// The leader takes the vote of a node that has lost its data, and gives it back when it has kept up for a while.
+	// Until then the cluster survives no other loss.
+	for _, vote := range []bool{false, true} {
+		if err := r.cluster.AwaitVote(n, vote, 2*recovery); err != nil {
+			return err
+		}
+	}
+	r.note("%s votes again", n.Name)
+	return nil
 }
 
 // fullDisk fills the leader's disk up. A node that cannot write must give up leadership, and not take it again; with
