@@ -123,25 +123,11 @@ func (l *Log) GetLog(index uint64, out *raft.Log) error {
 func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
 
 // StoreLogs implements raft.LogStore. The entries must follow each other and the last one stored.
-func (l *Log) StoreLogs(logs []*raft.Log) error {
-	if len(logs) == 0 {
-		return nil
-	}
-	l.write.Lock()
-	defer l.write.Unlock()
-	return l.store(logs, true)
-}
+func (l *Log) StoreLogs(logs []*raft.Log) error { return l.store(logs, true) }
 
 // Write is StoreLogs without the sync: the entries may be read, and survive a crash of the process. They survive one of the
 // machine once Sync, or the next append or deletion, which syncs first, has returned without an error.
-func (l *Log) Write(logs []*raft.Log) error {
-	if len(logs) == 0 {
-		return nil
-	}
-	l.write.Lock()
-	defer l.write.Unlock()
-	return l.store(logs, false)
-}
+func (l *Log) Write(logs []*raft.Log) error { return l.store(logs, false) }
 
 // Sync makes what Write has written durable. Appends and deletions wait for it.
 func (l *Log) Sync() error {
@@ -163,8 +149,13 @@ func (l *Log) syncLast() error {
 	return nil
 }
 
-// store is StoreLogs, or Write, with write held.
+// store is StoreLogs, or without the sync Write.
 func (l *Log) store(logs []*raft.Log, sync bool) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	l.write.Lock()
+	defer l.write.Unlock()
 	if l.failed != nil {
 		return l.failed
 	}
