@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,12 +21,16 @@ import (
 )
 
 // freePorts returns addresses that nobody listens on: peers must know each
-// other's before they start.
+// other's before they start. They are below the ports that the system gives to
+// connections, of which any could take them in between.
 func freePorts(t *testing.T, n int) (addrs []string) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+	for tries := 0; len(addrs) < n; tries++ {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(22_000))))
+		if err != nil {
+			require.Less(t, tries, 100+n, "%v", err)
+			continue
+		}
 		defer l.Close()
 		addrs = append(addrs, l.Addr().String())
 	}
@@ -49,8 +54,9 @@ type testCluster struct {
 // newCluster prepares n nodes, with the same flags for each start.
 func newCluster(t *testing.T, n int, args ...string) *testCluster {
 	t.Helper()
-	c := &testCluster{peers: freePorts(t, n)}
-	clients := freePorts(t, n)
+	ports := freePorts(t, 2*n)
+	c := &testCluster{peers: ports[:n]}
+	clients := ports[n:]
 	for i := range n {
 		c.nodes = append(c.nodes, &testNode{id: fmt.Sprintf("n%d", i+1), args: append([]string{
 			"--node-id", fmt.Sprintf("n%d", i+1), "--data-dir", t.TempDir(), "--listen", clients[i],
