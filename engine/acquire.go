@@ -32,6 +32,7 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 	if !ok {
 		return Decision{}, "", ErrSealed
 	}
+	now = sh.Advance(now)
 	d, err = s.acquireHeld(sh, hash, key, it, now, ttl, lid, cost)
 	s.unlock(sh)
 	if err != nil {

@@ -61,13 +61,13 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decisio
 	slices.Sort(order)
 	order = slices.Compact(order)
 	if s.held.active {
-		err = s.decideHeld(now, segs, o, out)
+		err = s.decideHeld(s.advance(order, now), segs, o, out)
 	} else {
 		gate := s.enterGate()
 		for _, i := range order {
 			s.e.table.Shard(i).Lock()
 		}
-		err = s.decideHeld(now, segs, o, out)
+		err = s.decideHeld(s.advance(order, now), segs, o, out)
 		for _, i := range order {
 			s.e.table.Shard(i).Unlock()
 		}
@@ -80,6 +80,17 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decisio
 		s.top.observe(now, segs[i].Key, c.plans[i].hash, out[i].OK)
 	}
 	return bind(out[:n]), nil
+}
+
+// advance returns the time of a visit to several shards, which must be locked:
+// the latest that shard.Shard.Advance has for one of them, for all.
+func (s *Session) advance(shards []int, now int64) int64 {
+	for range 2 {
+		for _, i := range shards {
+			now = s.e.table.Shard(i).Advance(now)
+		}
+	}
+	return now
 }
 
 // prepare interns the limits, hashes the keys and refuses what cannot be a

@@ -23,6 +23,7 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	}
 	defer s.unlock(sh)
 
+	now = sh.Advance(now)
 	p := plan{it: it, hash: hash, key: key}
 	p.ent, p.found = sh.Find(hash, key)
 	p.live = p.found && !p.ent.Expired(now)

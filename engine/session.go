@@ -76,7 +76,9 @@ func (l Limit) cacheIndex() uint64 {
 }
 
 // Decide checks cost units of key against l at engine time now (ns) and, when
-// the call passes and is not a peek, charges them: one visit to one shard.
+// the call passes and is not a peek, charges them: one visit to one shard. Of
+// calls on one key, none decides at an earlier time than the one before it: see
+// shard.Shard.Advance.
 // Cost 0 is a peek, a negative cost a refund. Errors: an invalid limit,
 // ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
 // ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
@@ -93,6 +95,7 @@ func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options)
 	if !ok {
 		return Decision{}, ErrSealed
 	}
+	now = sh.Advance(now)
 	var p plan
 	err = s.plan(&p, sh, hash, key, it, now, cost, o)
 	if err == nil && p.write {

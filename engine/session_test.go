@@ -173,6 +173,37 @@ func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
 	})
 }
 
+// Calls whose threads read the clock in another order than they get the lock
+// are decided as if they had read it in the order of the lock.
+func TestTimeOfAKeyDoesNotGoBack(t *testing.T) {
+	const late = int64(time.Millisecond)
+	forEach(t, func(t *testing.T, a Algorithm) {
+		l := perMinute(a, 60)
+		inverted, ordered := newTestSession(t, Config{}), newTestSession(t, Config{})
+		chain := []Segment{{[]byte("k"), l, 1}, {[]byte("other"), l, 1}}
+		var got, want [2]Decision
+		for i := range int64(3) {
+			read, locked := start-i*late, start
+			require.Equal(t, decide(t, ordered, locked, "k", l, 1, Options{}), decide(t, inverted, read, "k", l, 1, Options{}))
+			_, err := inverted.DecideAll(read, chain, &Options{}, got[:])
+			require.NoError(t, err)
+			_, err = ordered.DecideAll(locked, chain, &Options{}, want[:])
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+// A clock that an operator sets back by seconds is believed.
+func TestTimeOfAKeyFollowsAClockSetBack(t *testing.T) {
+	s := newTestSession(t, Config{})
+	l := perMinute(Token, 1)
+	require.True(t, decide(t, s, start, "k", l, 1, Options{}).OK)
+	require.Equal(t, minute, decide(t, s, start, "k", l, 1, Options{}).RetryAfter)
+	require.Equal(t, minute+2*second, decide(t, s, start-2*second, "k", l, 1, Options{}).RetryAfter)
+	require.Equal(t, minute+second, decide(t, s, start-second, "k", l, 1, Options{}).RetryAfter)
+}
+
 func chainOf(segs ...Segment) []Segment { return segs }
 
 func TestChainTakesAllOrNone(t *testing.T) {
@@ -435,8 +466,9 @@ func TestExplainForecasts(t *testing.T) {
 		require.Equal(t, []int64{4, 2, 6}, []int64{x.Used, x.Remaining, x.Capacity})
 		for _, c := range []struct{ after, cost int64 }{{x.NextAfter, 3}, {x.ResetAfter, 6}} {
 			require.Positive(t, c.after)
-			require.True(t, decide(t, s, now+c.after, "k", x.Limit, c.cost, Options{Peek: true}).OK)
+			decide(t, s, now-minute, "k", x.Limit, 1, Options{Peek: true}) // so that time may go back a little
 			require.False(t, decide(t, s, now+c.after-1, "k", x.Limit, c.cost, Options{Peek: true}).OK)
+			require.True(t, decide(t, s, now+c.after, "k", x.Limit, c.cost, Options{Peek: true}).OK)
 		}
 	})
 }

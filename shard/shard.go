@@ -4,18 +4,20 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Shard is one lock and the keys under it. Except for Lock, its methods must
 // be called with the lock held.
 //
-// mu, dir and the arena's chunk list are in the first 64 bytes: taking the
-// lock brings in what Find reads. The size is a multiple of 128, two cache
+// mu, dir, time and the arena's chunk list are in the first 64 bytes: taking
+// the lock brings in what Find reads. The size is a multiple of 128, two cache
 // lines, which is what the prefetcher of x86 fetches at once: one core's lock
 // never shares a line with another's.
 type Shard struct {
 	mu    sync.Mutex // mu guards everything below
 	dir   atomic.Pointer[directory]
+	time  int64 // see Advance
 	arena arena
 
 	table       *Table
@@ -33,13 +35,29 @@ type Shard struct {
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 32
+const shardPad = 24
 
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
 
 // Unlock gives the shard's lock back; every Entry of the shard is invalid then.
 func (s *Shard) Unlock() { s.mu.Unlock() }
+
+// setBack is how far behind a time is that is not late, but of a clock that
+// was set back.
+const setBack = time.Second
+
+// Advance returns the time, in ns, of a visit for which the clock was read at
+// now: now, or the time of an earlier visit if that is later by up to a second.
+// Threads read the clock before they have the lock, so they may get it in
+// another order than they read.
+func (s *Shard) Advance(now int64) int64 {
+	if now < s.time && s.time-now <= int64(setBack) {
+		return s.time
+	}
+	s.time = now
+	return now
+}
 
 // Find returns the entry of key, also when it has expired. hash must be
 // Table.Hash(key).
