@@ -9,14 +9,15 @@ import (
 )
 
 // ErrNotLocal is returned for what a node must not decide on its own share:
-// refunds, forced charges, and keys beyond the bound of what it remembers.
+// refunds, forced charges, limits of which it has none, and what is beyond the
+// bounds of its memory.
 var ErrNotLocal = errors.New("not decided without a leader")
 
 const (
 	// localBytes bounds the overlay's table.
 	localBytes = 256 << 20
-	// localKeys bounds the keys whose consumption is remembered for the
-	// leader.
+	// localKeys bounds the limits of keys whose consumption is remembered for
+	// the leader.
 	localKeys = 1 << 20
 )
 
@@ -44,15 +45,20 @@ type Local struct {
 	voters   int64
 	rank     int64
 	scratch  []Segment
-	spent    map[string]*spending
+	spent    map[spender]*spending
 	order    []*spending // of spent, oldest first
 	admitted uint64
 }
 
-// spending is what a key's callers were admitted locally.
-type spending struct {
+// spender is one limit of a key.
+type spender struct {
 	key   string
 	limit Limit
+}
+
+// spending is what was admitted locally.
+type spending struct {
+	spender
 	units int64
 }
 
@@ -66,7 +72,7 @@ type Charge struct {
 // NewLocal returns the local decisions of e's node. Begin must be called
 // before Decide.
 func NewLocal(e *Engine) *Local {
-	return &Local{e: e, look: e.NewSession(), spent: make(map[string]*spending)}
+	return &Local{e: e, look: e.NewSession(), spent: make(map[spender]*spending)}
 }
 
 // Begin starts a gap: shares are taken anew from the replicated table. voters
@@ -81,10 +87,20 @@ func (l *Local) Begin(voters, rank int) {
 }
 
 // Decide is Session.DecideAll, or with one segment Session.Decide, on this
-// node's shares. The limits in the decisions are the shares'.
+// node's shares. The limits in the decisions are the shares'. Errors are theirs
+// and ErrNotLocal, also in place of ErrFull.
 func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	binding, err = l.decide(now, segs, o, out)
+	if errors.Is(err, ErrFull) {
+		err = ErrNotLocal
+	}
+	return binding, err
+}
+
+// decide is Decide with mu held.
+func (l *Local) decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	if l.overlay == nil || o.Force {
 		return 0, ErrNotLocal
 	}
@@ -119,19 +135,19 @@ func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (b
 // share returns the segment on the overlay that stands for seg, made at the
 // key's first use. mu must be held.
 func (l *Local) share(now int64, seg Segment) (Segment, error) {
-	if l.spent[string(seg.Key)] == nil && len(l.spent) >= localKeys {
+	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
 		return Segment{}, ErrNotLocal
 	}
-	left, err := l.left(now, seg)
-	if err != nil {
-		return Segment{}, err
-	}
-	limit, left, err := l.divide(seg, left)
+	limit, voters, err := l.divide(seg)
 	if err != nil {
 		return Segment{}, err
 	}
 	if !l.session.Exists(now, seg.Key) {
-		if used := limit.Capacity() - left; used > 0 {
+		left, err := l.left(now, seg)
+		if err != nil {
+			return Segment{}, err
+		}
+		if used := limit.Capacity() - left/voters; used > 0 {
 			if _, err := l.session.Decide(now, seg.Key, limit, used, &Options{Force: true}); err != nil {
 				return Segment{}, err
 			}
@@ -155,14 +171,15 @@ func (l *Local) left(now int64, seg Segment) (int64, error) {
 	return p.d.Remaining, err
 }
 
-// divide returns this node's share of a limit and of what is left of it.
-func (l *Local) divide(seg Segment, left int64) (Limit, int64, error) {
-	share := seg.Limit
+// divide returns this node's share of a limit, and how many voters have one as
+// large.
+func (l *Local) divide(seg Segment) (share Limit, voters int64, err error) {
+	share = seg.Limit
 	if share.Capacity() < l.voters || share.Limit < l.voters && share.Algorithm != Token && share.Algorithm != Leaky {
 		if rankOf(seg.Key, l.voters) != l.rank {
 			return Limit{}, 0, ErrNotLocal
 		}
-		return share, left, nil
+		return share, 1, nil
 	}
 	switch share.Algorithm {
 	case Token, Leaky:
@@ -175,7 +192,7 @@ func (l *Local) divide(seg Segment, left int64) (Limit, int64, error) {
 	default:
 		share.Limit /= l.voters
 	}
-	return share, min(left/l.voters, share.Capacity()), nil
+	return share, l.voters, nil
 }
 
 // rankOf chooses the voter that has a limit too small to share. Every node
@@ -191,16 +208,17 @@ func (l *Local) note(seg Segment, units int64) {
 	if units <= 0 {
 		return
 	}
-	s := l.spent[string(seg.Key)]
-	if s == nil || s.limit != seg.Limit {
-		s = &spending{key: string(seg.Key), limit: seg.Limit}
-		l.spent[s.key] = s
+	s := l.spent[spender{string(seg.Key), seg.Limit}]
+	if s == nil {
+		s = &spending{spender: spender{string(seg.Key), seg.Limit}}
+		l.spent[s.spender] = s
 		l.order = append(l.order, s)
 	}
 	s.units += units
 }
 
-// Take removes up to n keys' consumption and returns it, to be charged once.
+// Take removes the consumption of up to n limits of keys and returns it, to be
+// charged once.
 func (l *Local) Take(n int) []Charge {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,9 +226,7 @@ func (l *Local) Take(n int) []Charge {
 	charges := make([]Charge, n)
 	for i, s := range l.order[:n] {
 		charges[i] = Charge{[]byte(s.key), s.limit, s.units}
-		if l.spent[s.key] == s {
-			delete(l.spent, s.key)
-		}
+		delete(l.spent, s.spender)
 	}
 	clear(l.order[:n])
 	l.order = l.order[n:]

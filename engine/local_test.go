@@ -119,3 +119,27 @@ func TestLocalChains(t *testing.T) {
 	require.Equal(t, 2, passed, "a third of what was left of the daily limit")
 	require.Len(t, locals[1].Take(10), 2)
 }
+
+// A key whose callers use several limits by turns is remembered once for each.
+func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
+	l, other := perMinute(Fixed, 300), perMinute(Fixed, 600)
+	_, locals := cutOff(t, 3, l, "k", 0)
+	out := make([]Decision, 1)
+	for i := range 40 {
+		_, err := locals[0].Decide(start, []Segment{{[]byte("k"), []Limit{l, other}[i%2], 1}}, &Options{}, out)
+		require.NoError(t, err)
+		require.True(t, out[0].OK)
+	}
+	require.Equal(t, []Charge{{[]byte("k"), l, 20}, {[]byte("k"), other, 20}}, locals[0].Take(100))
+}
+
+// A node whose memory for local decisions is full says so as for any other key
+// that it cannot decide on: the table that clients know has room.
+func TestLocalWithoutMemory(t *testing.T) {
+	l := perMinute(Token, 30)
+	_, locals := cutOff(t, 3, l, "k", 0)
+	locals[0].overlay.SetMemory(1, false)
+	out := make([]Decision, 1)
+	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &Options{}, out)
+	require.ErrorIs(t, err, ErrNotLocal)
+}

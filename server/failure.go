@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/headgate-io/headgate/engine"
@@ -128,8 +129,7 @@ func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, d
 		}
 		c.inExec = false
 	case sent:
-		c.srv.stats.uncertain.Add(1)
-		c.error(errUncertain)
+		c.srv.uncertain(c.w)
 	default:
 		c.srv.stats.undecided.Add(1)
 		c.error(down)
@@ -154,8 +154,7 @@ func (tx *transaction) opens() bool {
 }
 
 // passDegraded lets the handler of a limit's command answer without the
-// leader: see askDegraded. Where that has no answer, one that was sent may have
-// been executed.
+// leader: see askDegraded and limitError.
 func (c *conn) passDegraded(cmd *command, args [][]byte, sent bool) {
 	l := c.lane
 	if l.counted != cmd {
@@ -163,15 +162,19 @@ func (c *conn) passDegraded(cmd *command, args [][]byte, sent bool) {
 		l.counted = cmd
 	}
 	c.srv.stats.degraded.Add(1)
-	l.degraded = true
-	start := len(c.w.B)
+	l.degraded, l.sent = true, sent
 	cmd.handler(c, args)
-	l.degraded = false
-	if sent && string(c.w.B[start:]) == "-"+errNotShared+"\r\n" {
-		c.w.B = c.w.B[:start]
-		c.srv.stats.uncertain.Add(1)
-		c.error(errUncertain)
+	l.degraded, l.sent = false, false
+}
+
+// limitError answers an error of the engine to a command of a limit. Where a
+// share has no answer, a command that was sent may have been executed.
+func (c *conn) limitError(err error) {
+	if c.lane.sent && errors.Is(err, engine.ErrNotLocal) {
+		c.srv.uncertain(c.w)
+		return
 	}
+	c.error(errEngine(err).Error())
 }
 
 // degradedDecision is the answer of a limit that is not asked: the call passes,

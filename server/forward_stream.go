@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -152,7 +153,7 @@ func (s *leaderStream) replies(fr *frame, most int) error {
 		it.reply = len(fr.out)
 		fr.replied = i + 1
 		switch {
-		case string(fr.out[start:]) != "-"+errNotLeader+"\r\n":
+		case !bytes.HasPrefix(fr.out[start:], []byte("-TRYAGAIN ")):
 			refused = -1
 		case refused < 0:
 			refused = i

@@ -105,7 +105,7 @@ func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, ke
 		defer s.Close()
 		n := count(s, keys)
 		if s.Refused() {
-			w.Error(errUncertain)
+			c.srv.uncertain(w)
 			return
 		}
 		w.Int(n)
@@ -376,7 +376,7 @@ func cmdFlush(c *conn, args [][]byte) {
 	e := c.srv.engine
 	c.block(func(w *resp.Writer) {
 		if e.Flush() != nil {
-			w.Error(errUncertain)
+			c.srv.uncertain(w)
 			return
 		}
 		w.OK()

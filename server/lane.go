@@ -42,8 +42,9 @@ type lane struct {
 	await bool          // a reply of this batch waits for its commit
 	asked bool          // Await has been called since the driver looked last
 	turn  atomic.Uint64 // see AwaitBatches
-	// degraded lets limits pass unasked: see passDegraded.
-	degraded bool
+	// degraded lets limits answer without the leader, to which the command was
+	// sent if sent is true: see passDegraded.
+	degraded, sent bool
 
 	spare  [][]byte // buffers for kept input and held replies
 	parked []*conn  // connections with held replies

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
 )
 
 // # Commands that only the leader may decide
@@ -151,10 +153,16 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 	}
 	switch {
 	case cmd.name == "exec", cmd.flags&flagWrite != 0 && (!refused || cmd.keys.many(args)):
-		c.error(errUncertain)
+		c.srv.uncertain(c.w)
 	default:
 		c.relay(cmd, args)
 	}
+}
+
+// uncertain answers a command of which nobody knows whether it was executed.
+func (s *Server) uncertain(w *resp.Writer) {
+	s.stats.uncertain.Add(1)
+	w.Error(errUncertain)
 }
 
 // many reports whether a command executes key by key, so that it may have

@@ -273,7 +273,7 @@ func (c *conn) decide(key []byte, l engine.Limit, cost int64) (d engine.Decision
 		c.decided(d.OK)
 	}
 	if err != nil {
-		c.error(errEngine(err).Error())
+		c.limitError(err)
 		return d, false
 	}
 	return d, true

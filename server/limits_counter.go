@@ -31,7 +31,7 @@ func cmdIncrEx(c *conn, args [][]byte) {
 	}
 	value, applied, err := c.sess.IncrEx(c.now(), args[1], &o)
 	if err != nil {
-		c.error(errEngine(err).Error())
+		c.limitError(err)
 		return
 	}
 	c.w.Array(2)

@@ -68,7 +68,7 @@ func cmdLimit(c *conn, args [][]byte) {
 		binding, err = c.sess.DecideAll(c.now(), call.segs, &call.opts, call.out[:])
 	}
 	if err != nil {
-		c.error(errEngine(err).Error())
+		c.limitError(err)
 		return
 	}
 	d := &call.out[binding]

@@ -40,7 +40,7 @@ func cmdAcquire(c *conn, args [][]byte) {
 	}
 	d, lease, err := c.acquire(args[1], &a)
 	if err != nil {
-		c.error(errEngine(err).Error())
+		c.limitError(err)
 		return
 	}
 	c.openDecision(6)
@@ -136,7 +136,7 @@ func cmdExtend(c *conn, args [][]byte) {
 
 func replyHeld(c *conn, held bool, err error) {
 	if err != nil {
-		c.error(errEngine(err).Error())
+		c.limitError(err)
 		return
 	}
 	c.w.Int(truth(held))

@@ -26,9 +26,9 @@ type Stats struct {
 	PubSubMessages   uint64 // messages published
 	Held             int    // connections that hold replies for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
-	Degraded         uint64 // calls of limits that passed unasked, for want of a leader
+	Degraded         uint64 // calls of limits that the failure policy answered
 	Undecided        uint64 // commands refused for want of a leader
-	Uncertain        uint64 // forwarded commands that were not answered
+	Uncertain        uint64 // commands answered UNCERTAIN
 }
 
 // streamStripes is how many sets of counters the connections with goroutines

@@ -86,9 +86,9 @@ func newReplicationMetrics() *replicationMetrics {
 		{"snapshot_age_seconds", "Age of the last snapshot; -1 without one.", gauge, func(r *Replication) float64 { return max(r.SnapshotAge, -1) }},
 		{"log_since_snapshot_bytes", "Log written since the last snapshot.", gauge, func(r *Replication) float64 { return float64(r.SinceBytes) }},
 		{"forwarded_total", "Commands answered by the leader for clients of this node.", counter, func(r *Replication) float64 { return float64(r.Forwarded) }},
-		{"degraded_total", "Calls of limits that passed unasked, for want of a leader.", counter, func(r *Replication) float64 { return float64(r.Degraded) }},
+		{"degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", counter, func(r *Replication) float64 { return float64(r.Degraded) }},
 		{"undecided_total", "Commands refused for want of a leader.", counter, func(r *Replication) float64 { return float64(r.Undecided) }},
-		{"uncertain_total", "Forwarded commands that were not answered: they may have been executed.", counter, func(r *Replication) float64 { return float64(r.Uncertain) }},
+		{"uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", counter, func(r *Replication) float64 { return float64(r.Uncertain) }},
 	} {
 		m.scalars = append(m.scalars, replicationScalar{prometheus.NewDesc("headgate_replication_"+s.name, s.help, nil, nil), s.kind, s.value})
 	}
