@@ -32,7 +32,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	const keys = 3000
 	limit := Limit{Algorithm: Token, Limit: 10, Period: int64(time.Hour)}
 	e := New(Config{Shards: 4})
-	r := e.Replicate(Hooks{Led: func() {}, Deposed: func(uint64) {}, Committed: func(uint64) {}, Clean: func(uint64) {}})
+	r := e.Replicate(Hooks{Led: func() {}, Deposed: func(uint64) {}})
 	r.Lead(1, e.Now())
 	s := e.NewSession()
 	defer s.Close()

@@ -48,12 +48,6 @@ type Replica struct {
 
 // Hooks are what a Replica tells the front. They must not block.
 type Hooks struct {
-	// Committed reports that the effects of every ticket up to ticket are
-	// committed.
-	Committed func(ticket uint64)
-	// Clean reports that no effect up to ticket is uncommitted, and that only
-	// this node's belief in its leadership says that it may answer from them.
-	Clean func(ticket uint64)
 	// Led and Deposed report that sessions may decide from now on, and that
 	// they may not; of tickets up to ticket that are not committed the
 	// outcome is unknown.
@@ -63,9 +57,8 @@ type Hooks struct {
 
 // cut is one batch in flight.
 type cut struct {
-	seq    uint64
-	ticket uint64
-	undo   []shardUndo
+	seq  uint64
+	undo []shardUndo
 }
 
 // shardUndo is what one shard's dirty keys were before the batch.
@@ -109,8 +102,8 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 	r.gate.Lock()
 	// Whoever decides from here on may miss the capture of its shard, and
 	// takes the next ticket.
-	ticket := r.open.Add(1) - 1
-	c := &cut{seq: seq, ticket: ticket}
+	r.open.Add(1)
+	c := &cut{seq: seq}
 	for i := range r.e.table.Shards() {
 		sh := r.e.table.Shard(i)
 		sh.Lock()
@@ -126,38 +119,28 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 		}
 		sh.Unlock()
 	}
-	r.mu.Lock()
 	defer r.gate.Unlock()
-	defer r.mu.Unlock()
-	switch n := len(r.inflight); {
-	case len(c.undo) > 0:
-		r.inflight = append(r.inflight, c)
-		parts = enc.finish()
-		r.size = 0
-		for _, p := range parts {
-			r.size += len(p)
-		}
-		return parts, true
-	case n > 0:
-		r.inflight[n-1].ticket = ticket
-	default:
-		r.hooks.Clean(ticket)
+	if len(c.undo) == 0 {
+		return nil, false
 	}
-	return nil, false
+	r.mu.Lock()
+	r.inflight = append(r.inflight, c)
+	r.mu.Unlock()
+	parts = enc.finish()
+	r.size = 0
+	for _, p := range parts {
+		r.size += len(p)
+	}
+	return parts, true
 }
 
 // Committed forgets how to undo the batches up to seq.
 func (r *Replica) Committed(seq uint64) {
-	ticket := uint64(0)
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for len(r.inflight) > 0 && r.inflight[0].seq <= seq {
-		ticket = r.inflight[0].ticket
 		r.inflight[0] = nil
 		r.inflight = r.inflight[1:]
-	}
-	r.mu.Unlock()
-	if ticket > 0 {
-		r.hooks.Committed(ticket)
 	}
 }
 

@@ -13,8 +13,7 @@ const benchBatch = 5000
 // benchLeader is a leader whose table holds keys, nothing of it dirty.
 func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
 	e := New(Config{})
-	ignore := func(uint64) {}
-	r := e.Replicate(Hooks{Committed: ignore, Clean: ignore, Led: func() {}, Deposed: ignore})
+	r := e.Replicate(Hooks{Led: func() {}})
 	r.Lead(1, start)
 	s := e.NewSession()
 	for _, k := range keys {

@@ -449,7 +449,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	var trans [2]transport
 	for i := range trans {
-		m := testMux(t, nil, nil)
+		m := testMux(t)
 		var err error
 		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{})
 		require.NoError(t, err)

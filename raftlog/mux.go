@@ -3,7 +3,6 @@ package raftlog
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,7 +29,7 @@ const (
 )
 
 const (
-	// headerTimeout bounds TLS handshake and preamble together: a peer sends both at once.
+	// headerTimeout bounds the preamble, and the TLS handshake if the listener's connections begin with one.
 	headerTimeout = 5 * time.Second
 
 	// maxPreamble bounds the connections that have not yet said what they are, so that a flood of silent ones cannot
@@ -41,18 +40,38 @@ const (
 	acceptBacklog = 64
 )
 
+// DialFunc opens a connection to a peer, with TLS if the peers' listeners have it.
+type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
+
+// Open opens a connection of the given kind and group to the mux of a peer.
+func (d DialFunc) Open(ctx context.Context, kind Kind, group uint32, addr string) (net.Conn, error) {
+	c, err := d(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(headerTimeout)
+	}
+	c.SetDeadline(deadline)
+	b := append(make([]byte, 0, 16), muxMagic...)
+	b = append(b, muxVersion, byte(kind))
+	b = binary.AppendUvarint(b, uint64(group))
+	if _, err := c.Write(b); err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.SetDeadline(time.Time{})
+	return c, nil
+}
+
 // MuxConfig configures a Mux.
 type MuxConfig struct {
-	// Listener receives the peers' connections. The mux closes it.
+	// Listener receives the peers' connections, of TLS if they are secured. The mux closes it.
 	Listener net.Listener
 
-	// Dial opens a connection to a peer; nil means plain TCP. TLS is put on top by the mux.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
-
-	// ServerTLS and ClientTLS secure the peer port; both or neither. For certificates that can be replaced while
-	// running give ServerTLS a GetConfigForClient and ClientTLS a GetClientCertificate. Mutual authentication is the
-	// caller's to ask for (ClientAuth: tls.RequireAndVerifyClientCert).
-	ServerTLS, ClientTLS *tls.Config
+	// Dial is plain TCP when nil.
+	Dial DialFunc
 
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
@@ -78,10 +97,7 @@ type route struct {
 }
 
 // NewMux starts accepting on cfg.Listener. Close stops it.
-func NewMux(cfg MuxConfig) (*Mux, error) {
-	if (cfg.ServerTLS == nil) != (cfg.ClientTLS == nil) {
-		return nil, errors.New("peer TLS needs a server and a client configuration")
-	}
+func NewMux(cfg MuxConfig) *Mux {
 	if cfg.Dial == nil {
 		var d net.Dialer
 		cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
@@ -97,7 +113,7 @@ func NewMux(cfg MuxConfig) (*Mux, error) {
 	}
 	m.wg.Add(1)
 	go m.accept()
-	return m, nil
+	return m
 }
 
 // Addr returns the listener's address.
@@ -155,41 +171,7 @@ func (m *Mux) listen(kind Kind, group uint32) (*muxListener, error) {
 
 // Dial opens a connection of the given kind and group to a peer.
 func (m *Mux) Dial(ctx context.Context, kind Kind, group uint32, addr string) (net.Conn, error) {
-	c, err := m.cfg.Dial(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(headerTimeout)
-	}
-	c.SetDeadline(deadline)
-	if m.cfg.ClientTLS != nil {
-		conf := m.cfg.ClientTLS
-		if conf.ServerName == "" && !conf.InsecureSkipVerify {
-			host, _, err := net.SplitHostPort(addr)
-			if err != nil {
-				host = addr
-			}
-			conf = conf.Clone()
-			conf.ServerName = host
-		}
-		tc := tls.Client(c, conf)
-		if err := tc.HandshakeContext(ctx); err != nil {
-			c.Close()
-			return nil, fmt.Errorf("TLS with peer %s: %w", addr, err)
-		}
-		c = tc
-	}
-	b := append(make([]byte, 0, 16), muxMagic...)
-	b = append(b, muxVersion, byte(kind))
-	b = binary.AppendUvarint(b, uint64(group))
-	if _, err := c.Write(b); err != nil {
-		c.Close()
-		return nil, err
-	}
-	c.SetDeadline(time.Time{})
-	return c, nil
+	return m.cfg.Dial.Open(ctx, kind, group, addr)
 }
 
 // accept takes connections until the listener is closed. Errors such as a lack of descriptors pass: it backs off.
@@ -232,25 +214,21 @@ func (m *Mux) accept() {
 // route reads a connection's preamble and hands it to its listener.
 func (m *Mux) route(c net.Conn) {
 	defer m.wg.Done()
-	raw := c
 	c.SetDeadline(time.Now().Add(headerTimeout))
-	if m.cfg.ServerTLS != nil {
-		c = tls.Server(c, m.cfg.ServerTLS)
-	}
 	r, br, err := readPreamble(c)
 	<-m.preamble
 	m.mu.Lock()
-	delete(m.conns, raw)
+	delete(m.conns, c)
 	l := m.routes[r]
 	m.mu.Unlock()
 	switch {
 	case err != nil:
 		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			m.cfg.Logger.Warn("refuse peer connection", "remote", raw.RemoteAddr(), "error", err)
+			m.cfg.Logger.Warn("refuse peer connection", "remote", c.RemoteAddr(), "error", err)
 		}
 		c.Close()
 	case l == nil:
-		m.cfg.Logger.Debug("refuse peer connection", "remote", raw.RemoteAddr(), "kind", r.kind, "group", r.group)
+		m.cfg.Logger.Debug("refuse peer connection", "remote", c.RemoteAddr(), "kind", r.kind, "group", r.group)
 		c.Close()
 	default:
 		c.SetDeadline(time.Time{})

@@ -1,16 +1,8 @@
 package raftlog
 
 import (
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"testing"
 	"time"
@@ -18,11 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func testMux(t *testing.T, server, client *tls.Config) *Mux {
+func testMux(t *testing.T) *Mux {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	m, err := NewMux(MuxConfig{Listener: ln, ServerTLS: server, ClientTLS: client, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	m := NewMux(MuxConfig{Listener: ln, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -42,7 +33,7 @@ func closed(t *testing.T, c net.Conn) {
 }
 
 func TestMuxRoutes(t *testing.T) {
-	m := testMux(t, nil, nil)
+	m := testMux(t)
 	f1, err := m.Listen(KindForward, 1)
 	require.NoError(t, err)
 	f2, err := m.Listen(KindForward, 300)
@@ -69,7 +60,7 @@ func TestMuxRoutes(t *testing.T) {
 
 // Bytes sent in one packet with the preamble are not lost.
 func TestMuxKeepsEarlyBytes(t *testing.T) {
-	m := testMux(t, nil, nil)
+	m := testMux(t)
 	l, err := m.Listen(KindForward, 0)
 	require.NoError(t, err)
 	c, err := net.Dial("tcp", m.Addr().String())
@@ -86,7 +77,7 @@ func TestMuxKeepsEarlyBytes(t *testing.T) {
 }
 
 func TestMuxRefuses(t *testing.T) {
-	m := testMux(t, nil, nil)
+	m := testMux(t)
 	for name, hello := range map[string]string{
 		"another protocol":  "*1\r\n$4\r\nPING\r\n",
 		"another version":   "HGP\x02\x01\x00",
@@ -106,7 +97,7 @@ func TestMuxRefuses(t *testing.T) {
 
 // Closing a listener ends its connections, accepted or not, and frees the route.
 func TestMuxListenerClose(t *testing.T) {
-	m := testMux(t, nil, nil)
+	m := testMux(t)
 	l, err := m.Listen(KindForward, 0)
 	require.NoError(t, err)
 	c, err := m.Dial(t.Context(), KindForward, 0, m.Addr().String())
@@ -123,7 +114,7 @@ func TestMuxListenerClose(t *testing.T) {
 
 // Silent connections do not keep the mux from closing.
 func TestMuxCloseWithSilentConnection(t *testing.T) {
-	m := testMux(t, nil, nil)
+	m := testMux(t)
 	c, err := net.Dial("tcp", m.Addr().String())
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)
@@ -131,64 +122,4 @@ func TestMuxCloseWithSilentConnection(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.Less(t, time.Since(begin), headerTimeout/2)
 	closed(t, c)
-}
-
-func TestMuxTLS(t *testing.T) {
-	cert, pool := testCertificate(t)
-	server := &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
-	client := &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}
-	m := testMux(t, server, client)
-	l, err := m.Listen(KindForward, 0)
-	require.NoError(t, err)
-	go func() {
-		c, err := l.Accept()
-		if err == nil {
-			io.Copy(c, c)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	c, err := m.Dial(ctx, KindForward, 0, m.Addr().String())
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = c.Write([]byte("secret"))
-	require.NoError(t, err)
-	b := make([]byte, 6)
-	_, err = io.ReadFull(c, b)
-	require.NoError(t, err)
-
-	// Without a certificate of its own a client is turned away.
-	stranger := testMux(t, server, &tls.Config{RootCAs: pool})
-	if c, err := stranger.Dial(ctx, KindForward, 0, m.Addr().String()); err == nil {
-		closed(t, c)
-	}
-	plain, err := net.Dial("tcp", m.Addr().String())
-	require.NoError(t, err)
-	_, err = plain.Write([]byte("HGP\x01\x03\x00"))
-	require.NoError(t, err)
-	plain.SetReadDeadline(time.Now().Add(3 * time.Second))
-	_, err = io.ReadAll(plain) // a TLS alert at most
-	require.NoError(t, err)
-
-	_, err = NewMux(MuxConfig{Listener: l, ServerTLS: server})
-	require.Error(t, err)
-}
-
-func testCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "peer"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }

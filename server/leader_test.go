@@ -258,7 +258,7 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 
 func TestCommitUnderASealIsUncertain(t *testing.T) {
 	r := engine.New(engine.Config{})
-	replica := r.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}, Committed: func(uint64) {}})
+	replica := r.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
 	replica.Lead(1, r.Now())
 	f := newFakeCluster(Leading)
 	f.durable = true

@@ -77,7 +77,6 @@ func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run
 		if err != nil {
 			return err
 		}
-		defer client.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 		defer cancel()
 		return run(ctx, client, cmd.OutOrStdout(), args)
@@ -86,7 +85,7 @@ func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run
 
 func (f *clusterFlags) client() (*cluster.Client, error) {
 	if f.tls.Cert == "" && f.tls.Key == "" && f.tls.CA == "" {
-		return cluster.NewClient(cluster.Dialer(nil))
+		return cluster.NewClient(cluster.Dialer(nil)), nil
 	}
 	if f.tls.CA == "" {
 		return nil, errors.New("peer-tls-ca is needed, to know the node by")
@@ -95,7 +94,7 @@ func (f *clusterFlags) client() (*cluster.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.NewClient(cluster.Dialer(files.Client))
+	return cluster.NewClient(cluster.Dialer(files.Client)), nil
 }
 
 // act is the run of a command whose result is that it was done.

@@ -64,11 +64,7 @@ type Node struct {
 
 // New starts a cluster and waits until it serves.
 func New(cfg Config) (*Cluster, error) {
-	client, err := headgate.NewClient(headgate.Dialer(nil))
-	if err != nil {
-		return nil, err
-	}
-	c := &Cluster{cfg: cfg, client: client}
+	c := &Cluster{cfg: cfg, client: headgate.NewClient(headgate.Dialer(nil))}
 	for range cfg.Nodes {
 		if err := c.reserve(); err != nil {
 			return c, err
@@ -85,7 +81,7 @@ func New(cfg Config) (*Cluster, error) {
 			return c, err
 		}
 	}
-	_, err = c.AwaitLeader(startTimeout)
+	_, err := c.AwaitLeader(startTimeout)
 	return c, err
 }
 
@@ -156,7 +152,6 @@ func (c *Cluster) Close() {
 	for _, n := range c.Nodes {
 		n.front.Close()
 	}
-	c.client.Close()
 }
 
 // Status asks a node for its status.

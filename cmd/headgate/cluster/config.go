@@ -30,7 +30,7 @@ type Config struct {
 	// peers use it. The node closes it.
 	Listener net.Listener
 	// Dial connects to another node's Listener.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	Dial raftlog.DialFunc
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
 	// Fatal is told, once, why the node cannot go on.

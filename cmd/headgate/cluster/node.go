@@ -66,13 +66,9 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	}
 	n.topology.Store(&server.Topology{Self: cfg.NodeID})
 	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
-	// Which replies may leave the node decides by itself: see releases.
-	ignore := func(uint64) {}
-	n.replica = e.Replicate(engine.Hooks{Committed: ignore, Clean: ignore, Led: n.led, Deposed: n.deposed})
+	n.replica = e.Replicate(engine.Hooks{Led: n.led, Deposed: n.deposed})
+	n.mux = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Logger: cfg.Logger})
 	var err error
-	if n.mux, err = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Logger: cfg.Logger}); err != nil {
-		return nil, err
-	}
 	if n.forwarded, err = n.mux.Listen(raftlog.KindForward, group); err != nil {
 		n.mux.Close()
 		return nil, err

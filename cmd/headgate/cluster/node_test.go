@@ -265,9 +265,7 @@ func TestPace(t *testing.T) {
 func TestSetClock(t *testing.T) {
 	t.Parallel()
 	r := leading(t, open(t, 1))
-	client, err := NewClient(Dialer(nil))
-	require.NoError(t, err)
-	defer client.Close()
+	client := NewClient(Dialer(nil))
 	clock := r.engine.Clock()
 	clock.Set(r.wall - int64(time.Hour))
 	set, err := client.SetClock(t.Context(), r.mux.Addr().String())

@@ -12,10 +12,9 @@ import (
 // the others reach the node.
 func Recover(nodeID, dataDir, addr string, voters []raftlog.Peer, log *slog.Logger) error {
 	e := engine.New(engine.Config{})
-	ignore := func(uint64) {} // it never leads
-	m := &machine{
+	m := &machine{ // it never leads
 		engine:   e,
-		replica:  e.Replicate(engine.Hooks{Committed: ignore, Clean: ignore, Led: func() {}, Deposed: ignore}),
+		replica:  e.Replicate(engine.Hooks{}),
 		releases: newReleases(func(uint64, error) {}),
 	}
 	return raftlog.Recover(raftlog.Config{
