@@ -29,6 +29,7 @@ type fsm struct {
 	progress *progress   // of the serving leader
 	observe  func()      // told after a change of serving; does not block, called with mu held
 	retune   func()      // called before a snapshot
+	now      func() time.Time
 
 	serving atomic.Uint64 // term being served, 0 = none; written with mu held
 
@@ -63,7 +64,7 @@ type cursor struct {
 }
 
 func newFSM(c *Config, m Machine, p *progress, clocks *clockFile) *fsm {
-	return &fsm{machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks}
+	return &fsm{machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: time.Now}
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -139,7 +140,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 	c.clock = max(c.clock, h.clock)
 	f.clockIdx = l.Index
-	f.rebase(time.Now())
+	f.rebase()
 	c.parts = append(c.parts, payload)
 	if !h.last() {
 		return
@@ -160,9 +161,9 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 }
 
 // rebase takes the highest clock seen for the lower bound of the leader's clock, if it is the first of its term or above
-// what the bound would be by now.
-// Must be called with mu held.
-func (f *fsm) rebase(now time.Time) {
+// what the bound would be by now. Must be called with mu held.
+func (f *fsm) rebase() {
+	now := f.now()
 	if f.baseAt.IsZero() || f.cursor.term != f.baseTerm || f.cursor.clock > f.base+int64(now.Sub(f.baseAt)) {
 		f.base, f.baseAt, f.baseTerm = f.cursor.clock, now, f.cursor.term
 	}
@@ -216,7 +217,7 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.served = term
 	clock := f.cursor.clock
 	if !f.baseAt.IsZero() {
-		clock = f.base + int64(time.Since(f.baseAt))
+		clock = f.base + int64(f.now().Sub(f.baseAt))
 	}
 	if f.clockIdx <= f.replayTo {
 		clock = max(clock, f.clocks.now())
@@ -287,7 +288,7 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 		return err
 	}
 	f.cursor = h.cursor
-	f.rebase(time.Now())
+	f.rebase()
 	return nil
 }
 
@@ -305,7 +306,7 @@ func (f *fsm) clockNow() (clock int64, ok bool) {
 	if f.clockIdx <= f.replayTo {
 		return 0, false
 	}
-	return f.base + int64(time.Since(f.baseAt)), true
+	return f.base + int64(f.now().Sub(f.baseAt)), true
 }
 
 // applied returns the last applied clock and how many entries were dropped.

@@ -33,8 +33,7 @@ type mapMachine struct {
 	applies  int
 	restores int
 	failWith error
-	hang     chan struct{} // Committed and Apply wait for it, unless nil
-	persist  chan struct{} // Snapshot.Persist waits for it, unless nil
+	persist  chan struct{} // Snapshot.Persist receives from it twice, at its beginning and before it writes, unless nil
 }
 
 type mapBatch struct {
@@ -107,9 +106,6 @@ func (m *mapMachine) leading() bool {
 
 func (m *mapMachine) Apply(b Batch) error {
 	defer m.enter()()
-	if m.hang != nil {
-		<-m.hang
-	}
 	if m.failWith != nil {
 		return m.failWith
 	}
@@ -146,9 +142,6 @@ func byteStrings(p [][]byte) []string {
 
 func (m *mapMachine) Committed(seq uint64) {
 	defer m.enter()()
-	if m.hang != nil {
-		<-m.hang
-	}
 	for len(m.inflight) > 0 && m.inflight[0].seq <= seq {
 		for k, v := range m.inflight[0].after {
 			put(m.shadow, k, v)
@@ -240,6 +233,7 @@ type mapSnapshot struct {
 
 func (s mapSnapshot) Persist(w io.Writer) error {
 	if s.gate != nil {
+		<-s.gate
 		<-s.gate
 	}
 	return json.NewEncoder(w).Encode(s.table)

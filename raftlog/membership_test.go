@@ -335,7 +335,7 @@ func TestSnapshotContradictsTail(t *testing.T) {
 	next.g.cur.Load().log.bytes.Store(1 << 40) // as of large entries
 	done := make(chan error, 1)
 	go func() { done <- next.g.Snapshot(testContext(t)) }()
-	time.Sleep(20 * time.Millisecond) // it is being written
+	gate <- struct{}{} // it is being written
 	next.write("b", minTrailing+20)
 	close(gate)
 	require.NoError(t, <-done)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,13 +27,13 @@ func TestVerifyRoundsAreShared(t *testing.T) {
 	})
 	go v.run(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { require.ErrorIs(t, v.join(t.Context(), nil), errRound) })
+	wg.Go(func() { assert.ErrorIs(t, v.join(t.Context(), nil), errRound) })
 	require.Eventually(t, func() bool { return rounds.Load() == 1 }, time.Second, time.Millisecond)
 	var waiting atomic.Int32
 	for range 500 {
 		wg.Go(func() {
 			waiting.Add(1)
-			require.NoError(t, v.join(t.Context(), nil))
+			assert.NoError(t, v.join(t.Context(), nil))
 		})
 	}
 	require.Eventually(t, func() bool { return waiting.Load() == 500 }, 5*time.Second, time.Millisecond)
