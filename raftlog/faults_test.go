@@ -74,24 +74,29 @@ func (f *faultyLog) before(logs []*raft.Log) error {
 	return nil
 }
 
-// faulty puts a faultyLog under every node.
-func faulty(disks []*faultyLog) func(int, *Config) {
-	return func(n int, c *Config) {
+// faultyCluster starts three nodes whose logs can fail, configured by configure unless it is nil, and returns their leader
+// after its first entry.
+func faultyCluster(t *testing.T, configure func(*Config)) (c *testCluster, l *testNode, disks []*faultyLog) {
+	disks = make([]*faultyLog, 3)
+	c = newCluster(t, len(disks), func(n int, cfg *Config) {
 		disks[n] = &faultyLog{}
-		c.wrapLog = func(s raft.LogStore) raft.LogStore {
+		cfg.wrapLog = func(s raft.LogStore) raft.LogStore {
 			disks[n].LogStore = s
 			return disks[n]
 		}
-		c.StallTimeout = time.Second
-	}
+		cfg.StallTimeout = time.Second
+		if configure != nil {
+			configure(cfg)
+		}
+	})
+	l = c.leader()
+	l.set("a", "1")
+	return c, l, disks
 }
 
 func TestDiskErrorStopsLeader(t *testing.T) {
 	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, faulty(disks))
-	l := c.leader()
-	l.set("a", "1")
+	c, l, disks := faultyCluster(t, nil)
 	disks[l.n].fail.Store(true)
 	require.NoError(t, l.m.set("b", "1"))
 	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
@@ -110,12 +115,10 @@ func TestDiskErrorStopsLeader(t *testing.T) {
 
 func TestDiskErrorStopsFollower(t *testing.T) {
 	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, faulty(disks))
-	l := c.leader()
+	c, l, disks := faultyCluster(t, nil)
 	f := c.nodes[(l.n+1)%3]
 	disks[f.n].fail.Store(true)
-	l.set("a", "1")
+	l.set("c", "1")
 	waitFor(t, "fatal", func() bool { return f.fatal.Load() != nil })
 	require.ErrorIs(t, *f.fatal.Load(), ErrDisk)
 	l.set("b", "1")
@@ -125,10 +128,7 @@ func TestDiskErrorStopsFollower(t *testing.T) {
 // A leader whose disk hangs goes on sending heartbeats; the watchdog ends that.
 func TestHangingDiskEndsLeadership(t *testing.T) {
 	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, faulty(disks))
-	l := c.leader()
-	l.set("a", "1")
+	c, l, disks := faultyCluster(t, nil)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	disks[l.n].hang.Store(&release)
@@ -143,13 +143,7 @@ func TestHangingDiskEndsLeadership(t *testing.T) {
 // A crash in the middle of a batch of many parts leaves none of it behind.
 func TestTornBatch(t *testing.T) {
 	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, func(n int, cfg *Config) {
-		faulty(disks)(n, cfg)
-		cfg.MaxEntry = minMaxEntry
-	})
-	l := c.leader()
-	l.set("a", "1")
+	c, l, disks := faultyCluster(t, func(cfg *Config) { cfg.MaxEntry = minMaxEntry })
 	c.converge()
 	disks[l.n].skip = func(e *raft.Log) bool {
 		if e.Type != raft.LogCommand {

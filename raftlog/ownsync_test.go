@@ -17,13 +17,7 @@ const held = 300 * time.Millisecond
 // What followers have synced and the leader has not is committed for nobody; then it is for everybody.
 func TestNothingIsCommittedBeforeTheLeadersOwnSync(t *testing.T) {
 	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, func(n int, cfg *Config) {
-		faulty(disks)(n, cfg)
-		cfg.StallTimeout = time.Minute
-	})
-	l := c.leader()
-	l.set("a", "1")
+	c, l, disks := faultyCluster(t, func(cfg *Config) { cfg.StallTimeout = time.Minute })
 	c.converge()
 	release := make(chan struct{})
 	mend := sync.OnceFunc(func() { disks[l.n].hangSync.Store(nil); close(release) })
@@ -51,10 +45,7 @@ func TestNothingIsCommittedBeforeTheLeadersOwnSync(t *testing.T) {
 // all.
 func TestFailedOwnSyncStopsLeader(t *testing.T) {
 	t.Parallel()
-	disks := make([]*faultyLog, 3)
-	c := newCluster(t, 3, faulty(disks))
-	l := c.leader()
-	l.set("a", "1")
+	c, l, disks := faultyCluster(t, nil)
 	disks[l.n].failSync.Store(true)
 	require.NoError(t, l.m.set("b", "1"))
 	waitFor(t, "fatal", func() bool { return l.fatal.Load() != nil })
@@ -74,10 +65,7 @@ func TestHangingOwnSyncStopsLeader(t *testing.T) {
 	for name, alone := range map[string]bool{"leading": false, "deposed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			disks := make([]*faultyLog, 3)
-			c := newCluster(t, 3, faulty(disks))
-			l := c.leader()
-			l.set("a", "1")
+			c, l, disks := faultyCluster(t, nil)
 			release := make(chan struct{})
 			t.Cleanup(func() { close(release) })
 			disks[l.n].hangSync.Store(&release)
