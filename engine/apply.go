@@ -27,13 +27,13 @@ type applier struct {
 	reader effects
 	dict   []*interned // of the payload
 	ahead  []incoming
+	hashes []uint64 // of the keys of ahead
 }
 
 // incoming is an effect about to be applied.
 type incoming struct {
 	effect
-	hash uint64
-	sh   *shard.Shard
+	sh *shard.Shard
 }
 
 // apply applies one payload.
@@ -54,12 +54,12 @@ func (r *Replica) apply(payload []byte, now int64) error {
 			return err
 		}
 		if cold {
-			r.prefetch()
+			r.e.table.Prefetch(a.hashes)
 		}
 		for i := range a.ahead {
 			in := &a.ahead[i]
 			in.sh.Lock()
-			err := r.replace(in.sh, in.hash, in.image, in.limit >= 0, now)
+			err := r.replace(in.sh, a.hashes[i], in.image, in.limit >= 0, now)
 			in.sh.Unlock()
 			if err != nil {
 				return err
@@ -75,7 +75,7 @@ func (r *Replica) look() error {
 	if a.ahead == nil {
 		a.ahead = make([]incoming, 0, aheadKeys)
 	}
-	a.ahead = a.ahead[:0]
+	a.ahead, a.hashes = a.ahead[:0], a.hashes[:0]
 	a.reader.recycle()
 	for n := 0; n < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more(); n = len(a.ahead) {
 		in := &a.ahead[:n+1][n]
@@ -89,26 +89,11 @@ func (r *Replica) look() error {
 		if in.limit >= 0 {
 			in.image.Meta = a.dict[in.limit].id
 		}
-		in.hash = r.e.table.Hash(in.image.Key)
-		in.sh = r.e.table.At(in.hash)
-		a.ahead = a.ahead[:n+1]
+		hash := r.e.table.Hash(in.image.Key)
+		in.sh = r.e.table.At(hash)
+		a.ahead, a.hashes = a.ahead[:n+1], append(a.hashes, hash)
 	}
 	return nil
-}
-
-// prefetch asks for the entries of the effects read: all slots, then all
-// records.
-func (r *Replica) prefetch() {
-	for i := range r.applier.ahead {
-		in := &r.applier.ahead[i]
-		in.sh.PrefetchSlot(in.hash)
-	}
-	for i := range r.applier.ahead {
-		in := &r.applier.ahead[i]
-		in.sh.Lock()
-		in.sh.PrefetchRecord(in.hash)
-		in.sh.Unlock()
-	}
 }
 
 // intern adds a limit to the dictionary of the payload being applied.

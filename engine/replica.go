@@ -182,12 +182,11 @@ func (r *Replica) Depose(uint64) {
 // takeBack restores what the keys of one round were before it. The shard's
 // lock must be held, its journal off.
 func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
-	u.Walk(func(im shard.Image, present bool) bool {
+	u.Walk(func(im shard.Image, present bool) {
 		if err := r.replace(sh, r.e.table.Hash(im.Key), im, present, now); err != nil {
 			// Nothing bounds a sealed table, and every image was a valid entry.
 			panic("engine: undo: " + err.Error())
 		}
-		return true
 	})
 }
 
@@ -215,11 +214,10 @@ func (r *Replica) replace(sh *shard.Shard, hash uint64, im shard.Image, present 
 // limitsInUndo returns the ids of the limits that undo records name.
 func (r *Replica) limitsInUndo() map[uint32]bool {
 	kept := make(map[uint32]bool)
-	keep := func(im shard.Image, present bool) bool {
+	keep := func(im shard.Image, present bool) {
 		if present {
 			kept[im.Meta] = true
 		}
-		return true
 	}
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)

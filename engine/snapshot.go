@@ -75,12 +75,11 @@ func (r *Replica) committed(i int, now int64) [][]byte {
 
 	// The oldest record of a key, walked last, is its committed state.
 	before := make(map[string]*shard.Image)
-	keep := func(im shard.Image, present bool) bool {
+	keep := func(im shard.Image, present bool) {
 		before[string(im.Key)] = nil
 		if present {
 			before[string(im.Key)] = &im
 		}
-		return true
 	}
 	sh.Pending().Walk(keep)
 	for j := len(r.inflight) - 1; j >= 0; j-- {

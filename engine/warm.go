@@ -11,17 +11,9 @@ func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
 // decide on, so that their cache misses overlap instead of following one
 // another. It changes nothing. Cost: one short hold of each key's shard.
 func (s *Session) Warm(keys [][]byte) {
-	t := s.e.table
 	s.hashes = s.hashes[:0]
 	for _, k := range keys {
-		h := t.Hash(k)
-		s.hashes = append(s.hashes, h)
-		t.At(h).PrefetchSlot(h)
+		s.hashes = append(s.hashes, s.e.table.Hash(k))
 	}
-	for _, h := range s.hashes {
-		sh := t.At(h)
-		sh.Lock()
-		sh.PrefetchRecord(h)
-		sh.Unlock()
-	}
+	s.e.table.Prefetch(s.hashes)
 }

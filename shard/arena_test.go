@@ -80,7 +80,7 @@ func TestMemoryComesBack(t *testing.T) {
 				}
 			}
 			for range 60 {
-				tab.SweepAll(11)
+				sweepAll(tab, 11)
 			}
 			checkTable(t, tab)
 			require.Equal(t, n/10, tab.Len())
@@ -89,7 +89,7 @@ func TestMemoryComesBack(t *testing.T) {
 				remove(tab, key16(i))
 			}
 			for range 10 {
-				tab.SweepAll(11)
+				sweepAll(tab, 11)
 			}
 			require.Zero(t, tab.Bytes())
 			require.Same(t, noDirectory, tab.Shard(0).dir.Load())

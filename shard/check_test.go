@@ -84,10 +84,7 @@ func checkShard(t require.TestingT, s *Shard) int64 {
 	require.EqualValues(t, recordBytes, s.recordBytes)
 	require.Zero(t, s.pin)
 
-	Undo{buf: s.undo}.Walk(func(im Image, _ bool) bool {
-		delete(dirty, string(im.Key))
-		return true
-	})
+	s.Pending().Walk(func(im Image, _ bool) { delete(dirty, string(im.Key)) })
 	require.Empty(t, dirty, "dirty entries without an undo record")
 
 	checkArena(t, &s.arena, refs)

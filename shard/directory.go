@@ -6,7 +6,7 @@ import (
 )
 
 // directory leads from the top bits of a hash to the segment of its keys. It is
-// changed with the shard's lock held, but read without it too, by PrefetchSlot:
+// changed with the shard's lock held, but read without it too, by prefetchSlot:
 // its length is fixed, and one of another length takes its place.
 type directory struct {
 	shift    uint64                    // 64 - bits of hash that index segments

@@ -14,8 +14,8 @@ const undoTrailer = 1 + 4
 // large round does not make the next one large.
 const maxUndoRoom = 4 << 10
 
-// Touch marks e dirty. It must be called before the entry changes: with
-// Config.Journal on, the first Touch since the last Cut keeps the entry's
+// Touch marks e dirty. It must be called before the entry changes: with the
+// journal on, the first Touch since the last Cut keeps the entry's
 // state as an undo record. Insert, Put, Resize, Delete and eviction mark by
 // themselves; SetMeta, SetDeadline, SetWord and State do not. The expiry of an
 // entry is no change: nothing is lost by an entry that had ceased to matter.
@@ -58,29 +58,18 @@ func (s *Shard) growUndo(n int) {
 }
 
 // Undo is what the dirty keys of a shard were before they became dirty.
-type Undo struct {
-	// Reset tells that the shard was emptied by Table.Reset since the Cut
-	// before. The entries it removed are not among the records.
-	Reset bool
-	buf   []byte
-}
+type Undo struct{ buf []byte }
 
-// Size returns the bytes of the undo records.
-func (u Undo) Size() int { return len(u.buf) }
-
-// Walk calls fn for each undo record, newest first, until fn returns false.
-// present is false for a key that did not exist; then only the key of im is
-// set. A key that was deleted and inserted again has more than one record:
-// whoever restores all of them in this order ends with the oldest, the state
-// at the Cut before.
-func (u Undo) Walk(fn func(im Image, present bool) bool) {
+// Walk calls fn for each undo record, newest first. present is false for a key
+// that did not exist; then only the key of im is set. A key that was deleted and
+// inserted again has more than one record: whoever restores all of them in this
+// order ends with the oldest, the state at the Cut before.
+func (u Undo) Walk(fn func(im Image, present bool)) {
 	for b := u.buf; len(b) > 0; {
 		var im Image
 		var present bool
 		im, present, b = lastUndo(b)
-		if !fn(im, present) {
-			return
-		}
+		fn(im, present)
 	}
 }
 
@@ -88,10 +77,7 @@ func (u Undo) Walk(fn func(im Image, present bool) bool) {
 func lastUndo(b []byte) (im Image, present bool, rest []byte) {
 	trailer := len(b) - 4
 	start := trailer - int(binary.LittleEndian.Uint32(b[trailer:]))
-	im, flag, err := DecodeEntry(b[start:trailer])
-	if err != nil {
-		panic("shard: undo record: " + err.Error()) // written by this process
-	}
+	im, flag := decodeEntry(b[start:trailer])
 	return im, flag[0] == 1, b[:start]
 }
 
@@ -104,9 +90,9 @@ const cutAhead = 32
 // that does not exist now: e is no entry then. A key is given once, except
 // that one which does not exist may be given again. fn may be nil.
 func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
-	u := Undo{Reset: s.wasReset, buf: s.undo}
+	u := Undo{s.undo}
 	s.table.account.add(-int64(cap(s.undo)))
-	s.wasReset, s.undo, s.undoRoom = false, nil, min(len(s.undo), maxUndoRoom)
+	s.undo, s.undoRoom = nil, min(len(s.undo), maxUndoRoom)
 	type key struct {
 		hash  uint64
 		bytes []byte
@@ -118,10 +104,10 @@ func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 			var im Image
 			im, _, b = lastUndo(b)
 			ahead[n] = key{s.table.Hash(im.Key), im.Key}
-			s.PrefetchSlot(ahead[n].hash)
+			s.prefetchSlot(ahead[n].hash)
 		}
 		for _, k := range ahead[:n] {
-			s.PrefetchRecord(k.hash)
+			s.prefetchRecord(k.hash)
 		}
 		for _, k := range ahead[:n] {
 			e, ok := s.Find(k.hash, k.bytes)
@@ -144,8 +130,8 @@ func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 func (s *Shard) SetJournal(on bool) { s.journal = on }
 
 // Dirty tells whether something has changed since the last Cut.
-func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.wasReset }
+func (s *Shard) Dirty() bool { return len(s.undo) > 0 }
 
 // Pending returns the undo records of the round that has not been cut, valid
 // until the next change.
-func (s *Shard) Pending() Undo { return Undo{Reset: s.wasReset, buf: s.undo} }
+func (s *Shard) Pending() Undo { return Undo{s.undo} }

@@ -15,8 +15,15 @@ type journal struct {
 }
 
 func newJournal(t *testing.T) journal {
-	tab := New(Config{Shards: 1, Journal: true})
+	tab := New(Config{Shards: 1})
+	setJournal(tab)
 	return journal{t, tab, tab.Shard(0)}
+}
+
+func setJournal(tab *Table) {
+	for i := range tab.Shards() {
+		tab.Shard(i).SetJournal(true)
+	}
 }
 
 func (j journal) set(key string, v uint64) {
@@ -35,7 +42,7 @@ func (j journal) set(key string, v uint64) {
 
 // cut returns the dirty keys, with their value or -1, and what undoing makes of
 // them, with -1 for absent.
-func (j journal) cut() (dirty, undone map[string]int, reset bool) {
+func (j journal) cut() (dirty, undone map[string]int) {
 	j.s.Lock()
 	defer j.s.Unlock()
 	dirty, undone = map[string]int{}, map[string]int{}
@@ -45,14 +52,13 @@ func (j journal) cut() (dirty, undone map[string]int, reset bool) {
 			dirty[string(key)] = int(e.Word(0))
 		}
 	})
-	u.Walk(func(im Image, present bool) bool {
+	u.Walk(func(im Image, present bool) {
 		undone[string(im.Key)] = -1
 		if present {
 			undone[string(im.Key)] = int(im.State[0])
 		}
-		return true
 	})
-	return dirty, undone, u.Reset
+	return dirty, undone
 }
 
 type values = map[string]int
@@ -61,21 +67,20 @@ func TestJournal(t *testing.T) {
 	j := newJournal(t)
 	j.set("a", 1)
 	j.set("b", 2)
-	dirty, undone, reset := j.cut()
+	dirty, undone := j.cut()
 	require.Equal(t, values{"a": 1, "b": 2}, dirty)
 	require.Equal(t, values{"a": -1, "b": -1}, undone)
-	require.False(t, reset)
 
 	j.set("a", 3)
-	once := j.table.Stats().UndoBytes
+	once := len(j.s.undo)
 	require.Positive(t, once)
 	j.set("a", 4)
-	require.Equal(t, once, j.table.Stats().UndoBytes, "one undo record a round")
-	dirty, undone, _ = j.cut()
+	require.Len(t, j.s.undo, once, "one undo record a round")
+	dirty, undone = j.cut()
 	require.Equal(t, values{"a": 4}, dirty)
 	require.Equal(t, values{"a": 1}, undone)
 
-	dirty, undone, _ = j.cut()
+	dirty, undone = j.cut()
 	require.Empty(t, dirty)
 	require.Empty(t, undone)
 }
@@ -88,39 +93,24 @@ func TestJournalKeepsTheOldestState(t *testing.T) {
 		remove(j.table, []byte("a"))
 		j.set("a", uint64(10+i))
 	}
-	dirty, undone, _ := j.cut()
+	dirty, undone := j.cut()
 	require.Equal(t, values{"a": 12}, dirty)
 	require.Equal(t, values{"a": 1}, undone)
 
 	remove(j.table, []byte("a"))
 	j.set("b", 1)
 	remove(j.table, []byte("b"))
-	dirty, undone, _ = j.cut()
+	dirty, undone = j.cut()
 	require.Equal(t, values{"a": -1, "b": -1}, dirty)
 	require.Equal(t, values{"a": 12, "b": -1}, undone)
-}
-
-func TestJournalOfReset(t *testing.T) {
-	j := newJournal(t)
-	j.set("a", 1)
-	j.cut()
-	j.set("a", 2)
-	j.table.Reset()
-	j.set("b", 3)
-	dirty, undone, reset := j.cut()
-	require.True(t, reset)
-	require.Equal(t, values{"a": -1, "b": 3}, dirty)
-	require.Equal(t, values{"a": 1, "b": -1}, undone)
-	_, _, reset = j.cut()
-	require.False(t, reset)
 }
 
 func TestJournalIgnoresExpiry(t *testing.T) {
 	j := newJournal(t)
 	put(t, j.table, []byte("a"), 1, 5)
 	j.cut()
-	j.table.SweepAll(6)
-	dirty, _, _ := j.cut()
+	sweepAll(j.table, 6)
+	dirty, _ := j.cut()
 	require.Empty(t, dirty)
 	require.Zero(t, j.table.Len())
 }
@@ -141,28 +131,12 @@ func TestJournalSurvivesMoves(t *testing.T) {
 	j.s.Unlock()
 	j.set(string(key16(7)), 43)
 	for range 20 {
-		j.table.SweepAll(6)
+		sweepAll(j.table, 6)
 	}
 	checkTable(t, j.table)
-	dirty, undone, _ := j.cut()
+	dirty, undone := j.cut()
 	require.Equal(t, values{string(key16(7)): 43}, dirty)
 	require.Equal(t, values{string(key16(7)): 42}, undone)
-}
-
-func TestWalkStops(t *testing.T) {
-	j := newJournal(t)
-	j.set("a", 1)
-	j.set("b", 2)
-	j.s.Lock()
-	defer j.s.Unlock()
-	u := j.s.Cut(nil)
-	var keys []string
-	u.Walk(func(im Image, _ bool) bool {
-		keys = append(keys, string(im.Key))
-		return false
-	})
-	require.Equal(t, []string{"b"}, keys)
-	require.Positive(t, u.Size())
 }
 
 func TestWithoutJournal(t *testing.T) {
@@ -173,5 +147,5 @@ func TestWithoutJournal(t *testing.T) {
 	defer s.Unlock()
 	e, _ := s.Find(tab.Hash(key16(1)), key16(1))
 	s.Touch(e)
-	require.Zero(t, s.Cut(func([]byte, Entry, bool) { t.Fatal("no marks") }).Size())
+	require.Empty(t, s.Cut(func([]byte, Entry, bool) { t.Fatal("no marks") }))
 }

@@ -216,7 +216,7 @@ func TestALowerLimitIsReached(t *testing.T) {
 	}
 	tab.SetLimit(1<<20, true)
 	for range 200 {
-		tab.SweepAll(0)
+		sweepAll(tab, 0)
 	}
 	require.LessOrEqual(t, tab.Bytes(), int64(1<<20))
 	require.Greater(t, tab.Bytes(), int64(700<<10))

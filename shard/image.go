@@ -1,12 +1,6 @@
 package shard
 
-import (
-	"encoding/binary"
-	"errors"
-)
-
-// ErrCorrupt is returned by DecodeEntry for bytes that are no encoded entry.
-var ErrCorrupt = errors.New("shard: corrupt entry")
+import "encoding/binary"
 
 // Image is the full state of one entry outside the table.
 type Image struct {
@@ -42,24 +36,18 @@ func (im Image) AppendTo(dst []byte) []byte {
 	return append(dst, im.Key...)
 }
 
-// DecodeEntry decodes the entry at the start of b and returns what follows it.
+// decodeEntry decodes the entry at the start of b and returns what follows it.
 // Key and State of the image are parts of b.
-func DecodeEntry(b []byte) (im Image, rest []byte, err error) {
-	if len(b) < imageHeader {
-		return Image{}, b, ErrCorrupt
-	}
+func decodeEntry(b []byte) (im Image, rest []byte) {
 	key, words := unpackLens(binary.LittleEndian.Uint32(b[12:]))
 	state := imageHeader + 8*words
 	end := state + key
-	if key > MaxKeyLen || len(b) < end {
-		return Image{}, b, ErrCorrupt
-	}
 	return Image{
 		Key:      b[state:end:end],
 		Meta:     binary.LittleEndian.Uint32(b[8:]),
 		Deadline: int64(binary.LittleEndian.Uint64(b)),
 		State:    b[imageHeader:state:state],
-	}, b[end:], nil
+	}, b[end:]
 }
 
 // Put makes the entry of im.Key equal to im, whether it exists or not. hash

@@ -36,18 +36,12 @@ func TestImageRoundTrip(t *testing.T) {
 		require.Equal(t, im.AppendTo(prefix), b)
 		require.Equal(t, im.AppendTo(prefix), e.Image().AppendTo(prefix))
 		b = append(b[len(prefix):], "after"...)
-		got, rest, err := DecodeEntry(b)
-		require.NoError(t, err)
+		got, rest := decodeEntry(b)
 		require.Equal(t, "after", string(rest))
 		require.True(t, bytes.Equal(im.Key, got.Key))
 		require.True(t, bytes.Equal(im.State, got.State))
 		require.Equal(t, im.Meta, got.Meta)
 		require.Equal(t, im.Deadline, got.Deadline)
-
-		cut := rapid.IntRange(0, len(b)-len("after")-1).Draw(t, "cut")
-		_, rest, err = DecodeEntry(b[:cut])
-		require.ErrorIs(t, err, ErrCorrupt)
-		require.Len(t, rest, cut)
 	})
 }
 
@@ -65,19 +59,4 @@ func TestPutHandsOverMetas(t *testing.T) {
 	require.Equal(t, map[uint32]int{1: 0, 2: 0, 3: 1}, held)
 	tab.Reset()
 	require.Zero(t, held[3])
-}
-
-func FuzzDecodeEntry(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(Image{Key: []byte("key"), Meta: 7, Deadline: -1, State: make([]byte, 16)}.AppendTo(nil))
-	f.Add(bytes.Repeat([]byte{0xff}, 40))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		im, rest, err := DecodeEntry(b)
-		if err != nil {
-			require.Equal(t, b, rest)
-			return
-		}
-		require.LessOrEqual(t, len(im.Key), MaxKeyLen)
-		require.Equal(t, b, append(im.AppendTo(nil), rest...), "one encoding of an entry")
-	})
 }

@@ -3,22 +3,35 @@ package shard
 import "unsafe"
 
 // A table that is larger than the processor's caches misses them twice a
-// lookup: the slot, and the record it names. A caller that knows several keys
-// ahead asks for all slots, then for all records, and only then looks them up,
-// so that the misses overlap.
+// lookup: the slot, and the record it names. Whoever knows several keys ahead
+// asks for all slots, then for all records, and only then looks them up, so that
+// the misses overlap.
 
-// PrefetchSlot asks the processor for the line where the search for a hash
-// begins. It needs no lock: taking one would make the misses of directories wait
-// for one another.
-func (s *Shard) PrefetchSlot(hash uint64) {
+// Prefetch asks the processor for the slots and records of the keys of these
+// hashes. It holds each key's shard for a moment.
+func (t *Table) Prefetch(hashes []uint64) {
+	for _, h := range hashes {
+		t.At(h).prefetchSlot(h)
+	}
+	for _, h := range hashes {
+		s := t.At(h)
+		s.Lock()
+		s.prefetchRecord(h)
+		s.Unlock()
+	}
+}
+
+// prefetchSlot asks for the line where the search for a hash begins. It needs
+// no lock: taking one would make the misses of directories wait for one another.
+func (s *Shard) prefetchSlot(hash uint64) {
 	if g := s.dir.Load().find(hash); g != nil {
 		prefetch(unsafe.Pointer(&g.slots[home(uint32(hash>>32))]))
 	}
 }
 
-// PrefetchRecord asks for the record of the first slot that fits the hash. The
+// prefetchRecord asks for the record of the first slot that fits the hash. The
 // lock must be held.
-func (s *Shard) PrefetchRecord(hash uint64) {
+func (s *Shard) prefetchRecord(hash uint64) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
 		return

@@ -25,12 +25,7 @@ func TestPrefetchWhileTheTableChanges(t *testing.T) {
 					return
 				default:
 				}
-				h := tab.Hash(key16(i))
-				s := tab.At(h)
-				s.PrefetchSlot(h)
-				s.Lock()
-				s.PrefetchRecord(h)
-				s.Unlock()
+				tab.Prefetch([]uint64{tab.Hash(key16(i))})
 			}
 		})
 	}
@@ -48,7 +43,7 @@ func TestPrefetchWhileTheTableChanges(t *testing.T) {
 			s.Unlock()
 		}
 		for range 10 {
-			tab.SweepAll(math.MaxInt64)
+			sweepAll(tab, math.MaxInt64)
 		}
 		require.Same(t, noDirectory, tab.Shard(0).dir.Load())
 		fill(t, tab, keys)

@@ -70,7 +70,8 @@ func TestScanGivesEqualTagsTogether(t *testing.T) {
 // The guarantee of SCAN while the table grows, shrinks and expires, and what
 // the race detector has to say about all of it at once.
 func TestScanWhileTheTableChanges(t *testing.T) {
-	tab := New(Config{Shards: 4, Journal: true})
+	tab := New(Config{Shards: 4})
+	setJournal(tab)
 	const steady = 2000
 	for i := range steady {
 		require.NoError(t, insert(tab, key16(i), 0, 1, math.MaxInt64, 0))
@@ -95,7 +96,7 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 		}
 		now.Add(2)
 		for range 6 {
-			tab.SweepAll(now.Load())
+			sweepAll(tab, now.Load())
 		}
 	})
 	work(func(r *rand.Rand) {

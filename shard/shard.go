@@ -28,7 +28,6 @@ type Shard struct {
 	rng         uint64
 	pin         uint32 // ref that eviction and compaction leave alone, 0 for none
 	journal     bool
-	wasReset    bool   // since the last Cut
 	undo        []byte // see dirty.go
 	undoRoom    int    // that a new undo gets: what the last round has taken
 	_           [shardPad]byte
@@ -239,7 +238,6 @@ func (s *Shard) reset() {
 	s.arena.init(&s.table.account)
 	s.keys.Store(0)
 	s.keyBytes, s.recordBytes = 0, 0
-	s.wasReset = s.journal
 	s.Unlock()
 
 	if s.table.release == nil {

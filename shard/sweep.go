@@ -33,15 +33,6 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 	return uint32(end)
 }
 
-// SweepAll runs one whole pass over every shard.
-func (t *Table) SweepAll(now int64) {
-	for i := range t.shards {
-		for cursor := t.Sweep(i, 0, now); cursor != 0; {
-			cursor = t.Sweep(i, cursor, now)
-		}
-	}
-}
-
 // reap removes the expired entries of g. Removing a slot moves later ones back
 // to it at most, so going on from the same index misses none.
 func (s *Shard) reap(g *segment, now int64) {

@@ -51,8 +51,6 @@ type Config struct {
 	// eviction samples and must not call into the table. Nil means that the
 	// entry with the earliest deadline goes first.
 	Pressure func(e Entry, now int64) uint32
-	// Journal turns on dirty marks and undo records; see Shard.Touch.
-	Journal bool
 }
 
 // Table is a set of shards. It is safe for concurrent use.
@@ -64,7 +62,6 @@ type Table struct {
 	evict    atomic.Bool
 	release  func(meta uint32)
 	pressure func(e Entry, now int64) uint32
-	journal  bool
 	evicted  atomic.Uint64
 	expired  atomic.Uint64
 }
@@ -82,14 +79,12 @@ func New(c Config) *Table {
 		shards:   make([]Shard, n),
 		release:  c.Release,
 		pressure: c.Pressure,
-		journal:  c.Journal,
 	}
 	t.SetLimit(c.MaxBytes, c.Evict)
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.table = t
 		s.dir.Store(noDirectory)
-		s.journal = c.Journal
 		s.rng = rand.Uint64() | 1
 		s.arena.init(&t.account)
 	}
@@ -143,7 +138,6 @@ type Stats struct {
 	Segments    int    // 4 KiB each
 	Chunks      int    // 16 KiB each
 	Large       int    // records with an allocation of their own
-	UndoBytes   int64  // undo records since the last Cut
 	Evicted     uint64 // live entries evicted for memory
 	Expired     uint64 // entries reaped after their deadline
 }
@@ -165,14 +159,13 @@ func (t *Table) Stats() Stats {
 		st.Segments += s.segments
 		st.Chunks += s.arena.chunkCount()
 		st.Large += s.arena.largeCount()
-		st.UndoBytes += int64(len(s.undo))
 		s.Unlock()
 	}
 	return st
 }
 
 // Reset removes every key. Each shard is emptied at once; the shards follow
-// one after the other.
+// one after the other. No journal may be on: it would not know of it.
 func (t *Table) Reset() {
 	for i := range t.shards {
 		t.shards[i].reset()
