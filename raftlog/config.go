@@ -96,7 +96,7 @@ type Config struct {
 	// serial. It may call the group.
 	OnLeader func(id, addr string)
 
-	// Handlers answer the control requests that the group itself does not know, by name: see Group.Call.
+	// Handlers answer control requests, by name, in place of the group if it knows them too: see Group.Call.
 	Handlers map[string]Handler
 
 	// Fatal is called once, on a goroutine of its own, when the node cannot go on. The group has then deposed itself,

@@ -44,10 +44,12 @@ const (
 	opJoin     = "join"
 	opRemove   = "remove"
 	opPromote  = "promote"
-	opTransfer = "transfer"
 )
 
-var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, opTransfer: true}
+// OpTransfer is the request to hand leadership over; its argument is {"id": the next leader's, empty for any}.
+const OpTransfer = "transfer"
+
+var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true}
 
 // memberArgs are the arguments of the operations on one member.
 type memberArgs struct {
@@ -117,7 +119,7 @@ func (c Caller) Promote(ctx context.Context, addr, id string) error {
 }
 
 func (c Caller) Transfer(ctx context.Context, addr, id string) error {
-	return c.Call(ctx, addr, opTransfer, memberArgs{ID: id}, nil)
+	return c.Call(ctx, addr, OpTransfer, memberArgs{ID: id}, nil)
 }
 
 // Join asks the cluster that the node at addr belongs to, to take in node id, reachable at nodeAddr.
@@ -219,7 +221,7 @@ func (g *Group) execute(ctx context.Context, req request) (any, error) {
 		return nil, g.Remove(ctx, m.ID)
 	case opPromote:
 		return nil, g.Promote(ctx, m.ID)
-	case opTransfer:
+	case OpTransfer:
 		return nil, g.Transfer(ctx, m.ID)
 	}
 	return nil, fmt.Errorf("unknown operation %q", req.Op)

@@ -36,9 +36,9 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 	return notLeader(await(ctx, func() raft.IndexFuture { return f(r) }))
 }
 
-// AddNonvoter makes a node follow. Unless it is configured as a nonvoter, it gets a vote once it has kept up for
+// addNonvoter makes a node follow. Unless it is configured as a nonvoter, it gets a vote once it has kept up for
 // Config.PromoteAfter: raft's AddVoter counts a new voter at once, and an empty one would hold up every commit.
-func (g *Group) AddNonvoter(ctx context.Context, id, addr string) error {
+func (g *Group) addNonvoter(ctx context.Context, id, addr string) error {
 	if id == "" || len(id) > maxNodeID || addr == "" {
 		return fmt.Errorf("member needs an id of at most %d bytes and an address", maxNodeID)
 	}
@@ -62,17 +62,6 @@ func (g *Group) Promote(ctx context.Context, id string) error {
 	}
 	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
 		return r.AddVoter(s.ID, s.Address, index, enqueueTimeout)
-	})
-}
-
-// Demote takes a member's vote.
-func (g *Group) Demote(ctx context.Context, id string) error {
-	servers, index := g.configuration()
-	if _, ok := findServer(servers, id); !ok {
-		return fmt.Errorf("%w: %s", ErrUnknownMember, id)
-	}
-	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-		return r.DemoteVoter(raft.ServerID(id), index, enqueueTimeout)
 	})
 }
 
@@ -105,7 +94,7 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		})
 	}
 	g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
-	return g.AddNonvoter(ctx, m.ID, m.Addr)
+	return g.addNonvoter(ctx, m.ID, m.Addr)
 }
 
 // readmit makes a member that lost its data begin again as a nonvoter. It must not keep its vote: it knows neither whom it
@@ -116,5 +105,5 @@ func (g *Group) readmit(ctx context.Context, id, addr string) error {
 		return err
 	}
 	g.peers.forget(id)
-	return g.AddNonvoter(ctx, id, addr)
+	return g.addNonvoter(ctx, id, addr)
 }

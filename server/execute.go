@@ -200,7 +200,7 @@ func (c *conn) unblock(reply []byte) {
 		c.jobSince = 0
 		if ticket := c.srv.repl.Ticket(); c.srv.engine.Sealed() {
 			c.srv.stats.uncertain.Add(1)
-			reply = []byte("-" + errUncertain + "\r\n")
+			reply = []byte("-" + ErrUncertain.Error() + "\r\n")
 		} else {
 			c.since = since
 			c.hold(ticket)

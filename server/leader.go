@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -35,10 +36,13 @@ import (
 // ticketLost marks a reply whose commit cannot be awaited any more.
 const ticketLost = math.MaxUint64
 
-// Errors of a cluster. The first may be answered only when the command has
-// certainly not been executed.
+// ErrUncertain answers a command of which nobody knows whether it was executed:
+// its effect may be lost, or survive in the next leader's log. Its text is a
+// RESP error.
+var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
+
+// Errors of a cluster: the command has certainly not been executed.
 const (
-	errUncertain    = "UNCERTAIN the decision may have been taken"
 	errNotLeader    = "TRYAGAIN not the leader"
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
@@ -162,7 +166,7 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 // uncertain answers a command of which nobody knows whether it was executed.
 func (s *Server) uncertain(w *resp.Writer) {
 	s.stats.uncertain.Add(1)
-	w.Error(errUncertain)
+	w.Error(ErrUncertain.Error())
 }
 
 // many reports whether a command executes key by key, so that it may have

@@ -189,7 +189,7 @@ func TestTransactionWaitsOnce(t *testing.T) {
 	m.feed("MULTI\r\nINCREX a\r\nINCREX b\r\nEXEC\r\n")
 	require.Equal(t, "+OK\r\n+QUEUED\r\n+QUEUED\r\n", m.take())
 	require.Equal(t, 1, m.heldReplies)
-	s.Release(1, errors.New(errUncertain))
+	s.Release(1, ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 }
@@ -215,8 +215,8 @@ func TestFailureBeforeTheTicketIsFound(t *testing.T) {
 	m.lane.begin()
 	m.input([]byte("RL.LIMIT a 10 60\r\n")) // decided under ticket 1
 	m.lane.takeOutput()
-	s.Release(1, errors.New(errUncertain)) // deposed
-	f.ticket.Store(2)                      // and elected again
+	s.Release(1, ErrUncertain) // deposed
+	f.ticket.Store(2)          // and elected again
 	m.input([]byte("RL.LIMIT a 10 60 SYNC\r\n"))
 	m.settle()
 	m.lane.end()
@@ -301,7 +301,7 @@ func TestDemotedClosesAfterWhatIsOwed(t *testing.T) {
 	m.lane.runPosts()
 	relayed.lane.runPosts()
 	require.False(t, m.gone)
-	s.Release(1, errors.New(errUncertain))
+	s.Release(1, ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 	require.True(t, m.gone)
@@ -341,7 +341,7 @@ func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 	require.Empty(t, m.take())
-	s.Release(f.ticket.Load(), errors.New("UNCERTAIN the decision may have been taken"))
+	s.Release(f.ticket.Load(), ErrUncertain)
 	m.lane.runPosts()
 	replies := m.take()
 	require.True(t, strings.HasPrefix(replies, "*6\r\n:1\r\n:10\r\n:9\r\n"), replies)

@@ -155,7 +155,7 @@ func (p *localPolicy) charge(role Role) error {
 		return p.chargeAt(ctx)
 	}
 	s := p.srv
-	if err := s.engineCharge(p.session, s.repl.Topology().Self, p.number, p.pending); err != nil {
+	if err := p.session.ChargeOnce(s.engine.Now(), s.repl.Topology().Self, p.number, p.pending); err != nil {
 		return err
 	}
 	ticket := s.repl.Ticket()
@@ -164,11 +164,6 @@ func (p *localPolicy) charge(role Role) error {
 	}
 	s.repl.Await()
 	return s.awaitRelease(ctx, ticket)
-}
-
-// engineCharge charges a batch in this node's engine.
-func (s *Server) engineCharge(sess *engine.Session, node string, number int64, charges []engine.Charge) error {
-	return sess.ChargeOnce(s.engine.Now(), node, number, charges)
 }
 
 // awaitRelease waits for a ticket of the server's own.
@@ -276,7 +271,7 @@ func cmdCharge(c *conn, args [][]byte) {
 	}
 	charges, err := parseCharges(args[3:])
 	if err == nil {
-		if err = c.srv.engineCharge(c.sess, string(args[1]), number, charges); err != nil {
+		if err = c.sess.ChargeOnce(c.now(), string(args[1]), number, charges); err != nil {
 			err = errEngine(err)
 		}
 	}

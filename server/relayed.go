@@ -1,8 +1,6 @@
 package server
 
-import (
-	"net"
-)
+import "net"
 
 // ServeForwarded accepts streams of other nodes, on which they send commands of
 // their clients, until Shutdown, and then returns ErrClosed. Whoever can connect
@@ -13,19 +11,10 @@ import (
 // not the leader answers TRYAGAIN.
 func (s *Server) ServeForwarded(ln net.Listener) error {
 	return s.serve(ln, func() error {
-		var backoff acceptBackoff
-		for {
-			nc, err := ln.Accept()
-			if err != nil {
-				if err := s.acceptFailed(err, &backoff); err != nil {
-					return err
-				}
-				continue
-			}
-			backoff.reset()
+		return s.acceptEach(ln, func(nc net.Conn) {
 			s.clients.Add(1)
 			s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc, conn: conn{relayed: true}}) })
-		}
+		})
 	})
 }
 

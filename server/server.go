@@ -181,8 +181,8 @@ func (s *Server) serve(ln net.Listener, accept func() error) error {
 	return fmt.Errorf("accept: %w", err)
 }
 
-// acceptStreams accepts connections for goroutines.
-func (s *Server) acceptStreams(ln net.Listener) error {
+// acceptEach hands the connections of ln to use.
+func (s *Server) acceptEach(ln net.Listener, use func(net.Conn)) error {
 	var backoff acceptBackoff
 	for {
 		nc, err := ln.Accept()
@@ -193,12 +193,19 @@ func (s *Server) acceptStreams(ln net.Listener) error {
 			continue
 		}
 		backoff.reset()
+		use(nc)
+	}
+}
+
+// acceptStreams accepts connections for goroutines.
+func (s *Server) acceptStreams(ln net.Listener) error {
+	return s.acceptEach(ln, func(nc net.Conn) {
 		if refusal := s.admit(localPeer(nc.RemoteAddr())); refusal != "" {
 			go refuseStream(nc, refusal)
-			continue
+			return
 		}
 		s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc}) })
-	}
+	})
 }
 
 // refuseStream says why a connection is not served. Over TLS this takes a

@@ -1,9 +1,8 @@
 // Package linkfault breaks network links on purpose: a TCP proxy that forwards connections to one target and can cut,
-// hold or delay them, per direction and per source address.
+// hold or delay them, per direction.
 //
-// Tests put a proxy on every link they want to break, in one process or between real ones. Where several processes on one
-// machine dial the same target, give each its own loopback address to dial from (127.0.0.2, 127.0.0.3 …): the proxy tells
-// them apart by it.
+// Tests put a proxy on every link they want to break, in one process or between real ones: one for each that dials and each
+// that is dialled.
 package linkfault
 
 import (
@@ -41,16 +40,14 @@ type Proxy struct {
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	all     Faults            // of sources without faults of their own
-	sources map[string]Faults // by source IP
-	changed chan struct{}     // closed and replaced with every change
+	faults  Faults
+	changed chan struct{} // closed and replaced with every change
 	conns   map[*pipe]struct{}
 	closed  bool
 }
 
 // pipe is one forwarded connection.
 type pipe struct {
-	source         string
 	client, server net.Conn // server is nil while it is dialled
 }
 
@@ -69,7 +66,6 @@ func New(listen, target string) (*Proxy, error) {
 	}
 	p := &Proxy{
 		ln: ln, target: target,
-		sources: make(map[string]Faults),
 		changed: make(chan struct{}),
 		conns:   make(map[*pipe]struct{}),
 	}
@@ -80,38 +76,18 @@ func New(listen, target string) (*Proxy, error) {
 // Addr is the address to dial instead of the target's.
 func (p *Proxy) Addr() string { return p.ln.Addr().String() }
 
-// Set replaces the faults of all sources, forgetting those set by SetSource.
+// Set replaces the faults of the link.
 func (p *Proxy) Set(f Faults) {
-	p.update(func() {
-		p.all = f
-		clear(p.sources)
-	})
-}
-
-// SetSource replaces the faults of the connections from one IP address.
-func (p *Proxy) SetSource(ip string, f Faults) {
-	p.update(func() { p.sources[ip] = f })
-}
-
-func (p *Proxy) update(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f()
+	p.faults = f
 	close(p.changed)
 	p.changed = make(chan struct{})
-	for c := range p.conns {
-		if p.faults(c.source).Cut {
+	if f.Cut {
+		for c := range p.conns {
 			c.close()
 		}
 	}
-}
-
-// faults must be called with mu held.
-func (p *Proxy) faults(source string) Faults {
-	if f, ok := p.sources[source]; ok {
-		return f
-	}
-	return p.all
 }
 
 // Close stops the proxy and closes its connections.
@@ -135,8 +111,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-		pp := &pipe{source: host, client: c}
+		pp := &pipe{client: c}
 		if p.add(pp) {
 			p.wg.Go(func() { p.forward(pp) })
 		}
@@ -147,7 +122,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) add(c *pipe) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.faults(c.source).Cut {
+	if p.closed || p.faults.Cut {
 		c.close()
 		return false
 	}
@@ -176,7 +151,7 @@ func (p *Proxy) forward(c *pipe) {
 	}
 	p.mu.Lock()
 	c.server = server
-	gone := p.closed || p.faults(c.source).Cut
+	gone := p.closed || p.faults.Cut
 	p.mu.Unlock()
 	if gone {
 		return
@@ -262,14 +237,14 @@ func (p *Proxy) copy(c *pipe, dst net.Conn, from *stream, flow func(Faults) Flow
 func (p *Proxy) delay(c *pipe, flow func(Faults) Flow) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return flow(p.faults(c.source)).Delay
+	return flow(p.faults).Delay
 }
 
 // pass waits while the direction is held, and tells whether it was. ok is false when the connection is to end.
 func (p *Proxy) pass(c *pipe, flow func(Faults) Flow) (held, ok bool) {
 	for ; ; held = true {
 		p.mu.Lock()
-		f, changed, closed := p.faults(c.source), p.changed, p.closed
+		f, changed, closed := p.faults, p.changed, p.closed
 		p.mu.Unlock()
 		if closed || f.Cut {
 			return held, false

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"math"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -30,10 +29,6 @@ func (w *Writer) Int(n int64) {
 	w.B = strconv.AppendInt(w.B, n, 10)
 	w.B = append(w.B, '\r', '\n')
 }
-
-// Uint writes an unsigned integer. RESP has none above 2^63-1: clients read
-// such a number as best they can.
-func (w *Writer) Uint(n uint64) { w.B = redcon.AppendUint(w.B, n) }
 
 // Bulk writes a binary-safe string.
 func (w *Writer) Bulk(b []byte) { w.B = redcon.AppendBulk(w.B, b) }
@@ -97,29 +92,6 @@ func (w *Writer) NullArray() {
 		return
 	}
 	w.B = append(w.B, "*-1\r\n"...)
-}
-
-// Double writes a floating-point number: in RESP2 a bulk string.
-func (w *Writer) Double(f float64) {
-	var scratch [32]byte
-	var s []byte
-	switch {
-	case math.IsInf(f, 1):
-		s = append(scratch[:0], "inf"...)
-	case math.IsInf(f, -1):
-		s = append(scratch[:0], "-inf"...)
-	case math.IsNaN(f):
-		s = append(scratch[:0], "nan"...)
-	default:
-		s = strconv.AppendFloat(scratch[:0], f, 'g', -1, 64)
-	}
-	if !w.RESP3 {
-		w.Bulk(s)
-		return
-	}
-	w.B = append(w.B, ',')
-	w.B = append(w.B, s...)
-	w.B = append(w.B, '\r', '\n')
 }
 
 // Bool writes a truth value: in RESP2 the integer 1 or 0.

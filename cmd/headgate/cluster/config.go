@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -16,11 +15,6 @@ const group = 0
 
 // metaClient is the entry of a node's metadata with the address of its clients.
 const metaClient = "client"
-
-// ErrUncertain is what a reply becomes whose commit will not be learnt: the
-// effect may be lost, or survive in the next leader's log. Its text is a RESP
-// error.
-var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
 
 // Config configures a Node. Everything up to Fatal is required.
 type Config struct {

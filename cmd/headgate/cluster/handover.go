@@ -14,9 +14,6 @@ import (
 // all.
 const opHandover = "handover"
 
-// opTransfer is the log's own name of it.
-const opTransfer = "transfer"
-
 type handoverArgs struct {
 	From   string `json:"from"`
 	Cancel bool   `json:"cancel,omitempty"`
@@ -66,7 +63,7 @@ func (n *Node) transfer(ctx context.Context, raw json.RawMessage) (any, error) {
 	}
 	var args struct{ ID string }
 	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, fmt.Errorf("arguments of %s: %w", opTransfer, err)
+		return nil, fmt.Errorf("arguments of %s: %w", raftlog.OpTransfer, err)
 	}
 	switch _, serving := n.group.Serving(); {
 	case !serving:

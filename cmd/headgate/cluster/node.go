@@ -90,7 +90,7 @@ func (n *Node) Start(front Front) error {
 		Timeouts: c.Timeouts, Linger: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,
-		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, opTransfer: n.transfer},
+		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, raftlog.OpTransfer: n.transfer},
 		Fatal:    c.Fatal,
 		Logger:   c.Logger,
 	}, &machine{n.engine, n.replica, n.releases})
@@ -255,7 +255,7 @@ func (n *Node) beat() time.Duration {
 		n.front.Stalled()
 	}
 	if age > replyTimeout {
-		n.front.Release(n.replica.Ticket(), ErrUncertain)
+		n.front.Release(n.replica.Ticket(), server.ErrUncertain)
 	}
 	return linger
 }

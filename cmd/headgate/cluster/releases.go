@@ -3,6 +3,8 @@ package cluster
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/headgate-io/headgate/server"
 )
 
 // releases decides which replies may leave. A reply waits for the ticket that
@@ -116,7 +118,7 @@ func (r *releases) verify(upTo uint64, err error) {
 	if err == nil {
 		upTo = r.ready()
 	} else {
-		err = ErrUncertain
+		err = server.ErrUncertain
 		for len(r.clean) > 0 && r.clean[0].ticket <= upTo {
 			r.clean = r.clean[1:]
 		}
@@ -144,5 +146,5 @@ func (r *releases) deposed(ticket uint64) {
 	r.committed, r.flights, r.clean = 0, nil, nil
 	r.done.Store(ticket)
 	r.mu.Unlock()
-	r.release(ticket, ErrUncertain)
+	r.release(ticket, server.ErrUncertain)
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/server"
 )
 
 // reply is one that waits, with what must have happened before it may leave.
@@ -92,7 +94,7 @@ func TestRepliesLeaveInTime(t *testing.T) {
 				}
 			},
 			"verify": func(*rapid.T) { verify(nil) },
-			"fail":   func(*rapid.T) { verify(ErrUncertain) },
+			"fail":   func(*rapid.T) { verify(server.ErrUncertain) },
 			"depose": func(*rapid.T) {
 				open++
 				r.deposed(open - 1)
