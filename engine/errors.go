@@ -32,7 +32,7 @@ var (
 	// nothing may be evicted for a new key.
 	ErrFull = shard.ErrFull
 
-	// ErrKeyTooLong is returned for a key above shard.MaxKey bytes, 64 KiB.
+	// ErrKeyTooLong is returned for a key above shard.MaxKeyLen bytes, 64 KiB.
 	ErrKeyTooLong = shard.ErrKeyTooLong
 )
 

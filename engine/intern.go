@@ -14,7 +14,7 @@ const (
 	// internChunk limits are allocated together, so that an id finds its
 	// limit through two loads and no lock.
 	internChunk = 1024
-	// maxInterned bounds the table at about 200 MB. A deployment whose every
+	// maxInterned bounds the table at 335 MB. A deployment whose every
 	// customer has a limit of its own stays below it by orders of magnitude.
 	maxInterned = 1 << 20
 	// internedBytes is what one interned limit costs: the entry, its share of

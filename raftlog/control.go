@@ -108,16 +108,17 @@ func (c Caller) Status(ctx context.Context, addr string) (Status, error) {
 	return s, c.Call(ctx, addr, opStatus, nil, &s)
 }
 
-// Remove, Promote and Transfer ask any node of the cluster; it passes the request to the leader. An empty id lets
-// Transfer choose.
+// Remove asks any node of the cluster to take a member out; it passes the request to the leader.
 func (c Caller) Remove(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, opRemove, memberArgs{ID: id}, nil)
 }
 
+// Promote asks any node of the cluster to give a member its vote now.
 func (c Caller) Promote(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, opPromote, memberArgs{ID: id}, nil)
 }
 
+// Transfer asks any node of the cluster that member id should lead; an empty id leaves the choice to the leader.
 func (c Caller) Transfer(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, OpTransfer, memberArgs{ID: id}, nil)
 }

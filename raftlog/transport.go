@@ -18,10 +18,9 @@ const (
 )
 
 // transport is Raft's network transport with three changes: pipelines do not deadlock, nothing is told to be committed
-// before this node has synced it (ownSync), and heartbeats take no short cut.
-// With the short cut, heartbeats change the current term
-// on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695, open).
-// A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else. Pre-vote
+// before this node has synced it (ownSync), and heartbeats take no short cut. With the short cut, heartbeats change the
+// current term on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695,
+// open). A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else. Pre-vote
 // stays, because RequestPreVote is promoted from the embedded transport.
 type transport struct {
 	*raft.NetworkTransport

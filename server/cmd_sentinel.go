@@ -126,7 +126,7 @@ func (v *clusterView) instance(name string, n *TopologyNode, flags string) senti
 	return s
 }
 
-// master returns the state of the master under a name.
+// masterState returns the state of the master under a name.
 func (v *clusterView) masterState(name string) sentinelState {
 	flags := "master"
 	if v.leader == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/headgate-io/headgate/server/resp"
 )
 
-// ErrClosed is returned by Serve and ServeTLS after Shutdown.
+// ErrClosed is returned by Serve after Shutdown.
 var ErrClosed = errors.New("server closed")
 
 // Server is the Redis-protocol front: connections, commands, replies. Make one
@@ -306,7 +306,7 @@ func (s *Server) forget(c *conn) {
 	s.leave()
 }
 
-// connections returns the connections, oldest first when sorted by the caller.
+// connections returns the connections, in no order.
 func (s *Server) connections() []*conn {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()

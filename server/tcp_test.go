@@ -303,7 +303,6 @@ func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
 	idle.expectClosed()
 	_, err := net.Dial("tcp", addr)
 	require.Error(t, err, "no new connections")
-	time.Sleep(10 * time.Millisecond)
 	s.Release(1, nil)
 	held.expect(bulk("a") + bulk("b"))
 	held.expectClosed()
