@@ -128,8 +128,8 @@ const (
 
 // withDefaults returns c with its zero values replaced, or an error that names the wrong field.
 func (c Config) withDefaults() (Config, error) {
-	if c.NodeID == "" || len(c.NodeID) > maxNodeID || strings.ContainsAny(c.NodeID, " \t\r\n") {
-		return c, fmt.Errorf("node id %q: want 1 to %d bytes without spaces", c.NodeID, maxNodeID)
+	if c.NodeID == "" || len(c.NodeID) > MaxNodeID || strings.ContainsAny(c.NodeID, " \t\r\n") {
+		return c, fmt.Errorf("node id %q: want 1 to %d bytes without spaces", c.NodeID, MaxNodeID)
 	}
 	if c.DataDir == "" {
 		return c, errors.New("data directory is required")

@@ -9,11 +9,11 @@ import (
 // make its state differ from its peers' without anybody noticing.
 const entryVersion = 1
 
-// maxHeader bounds the encoded header: version, five uvarints, a node id of at most maxNodeID bytes, the clock.
-const (
-	maxNodeID = 64
-	maxHeader = 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64 + maxNodeID + 8
-)
+// MaxNodeID is the length of the longest node id, in bytes.
+const MaxNodeID = 64
+
+// maxHeader bounds the encoded header: version, five uvarints, a node id with its length, the clock.
+const maxHeader = 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64 + MaxNodeID + 8
 
 // header precedes the payload of an entry.
 type header struct {
@@ -55,7 +55,7 @@ func decodeEntry(b []byte) (header, []byte, error) {
 	}
 	var h header
 	h.group = uint32(d.uvarintMax(1<<32 - 1))
-	h.node = string(d.bytes(maxNodeID))
+	h.node = string(d.bytes(MaxNodeID))
 	h.term = d.uvarint()
 	h.seq = d.uvarint()
 	h.part = d.uvarint()

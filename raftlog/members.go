@@ -39,8 +39,8 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 // addNonvoter makes a node follow. Unless it is configured as a nonvoter, it gets a vote once it has kept up for
 // Config.PromoteAfter: raft's AddVoter counts a new voter at once, and an empty one would hold up every commit.
 func (g *Group) addNonvoter(ctx context.Context, id, addr string) error {
-	if id == "" || len(id) > maxNodeID || addr == "" {
-		return fmt.Errorf("member needs an id of at most %d bytes and an address", maxNodeID)
+	if id == "" || len(id) > MaxNodeID || addr == "" {
+		return fmt.Errorf("member needs an id of at most %d bytes and an address", MaxNodeID)
 	}
 	servers, index := g.configuration()
 	for _, s := range servers {

@@ -17,11 +17,11 @@ const (
 	pollInterval = time.Second            // between two looks at the peers, give or take a fifth: not all nodes at once
 	meetInterval = 100 * time.Millisecond // as long as one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
-
-	// promoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's
-	// worth of full batches.
-	promoteLag = 256
 )
+
+// PromoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's worth
+// of full batches.
+const PromoteLag = 256
 
 // peers knows what every member last said about itself. Each node asks all others, so that a new leader knows at once
 // who has caught up, and a node without a leader still knows where its peers serve clients.
@@ -153,7 +153,7 @@ func (p *peers) promote(ctx context.Context) {
 		case s.Suffrage == raft.Voter || !k.status.WantsVote:
 			continue
 		}
-		if k.status.AppliedIndex+promoteLag < last {
+		if k.status.AppliedIndex+PromoteLag < last {
 			k.since = time.Time{}
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // clusterFlags are how the cluster commands reach a node.
@@ -123,9 +124,6 @@ func (f *clusterFlags) setClock(ctx context.Context, c *cluster.Client, out io.W
 	return err
 }
 
-// promoteLag is how many log entries behind a node may be to be promoted.
-const promoteLag = 256
-
 // promote refuses a node that is far behind: as a voter it would hold up every
 // commit until it has caught up.
 func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, id string) error {
@@ -134,7 +132,7 @@ func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, id string
 		return err
 	}
 	for _, m := range s.Members {
-		if m.ID == id && (!m.Up || m.Lag > promoteLag) {
+		if m.ID == id && (!m.Up || m.Lag > raftlog.PromoteLag) {
 			return fmt.Errorf("node %s is not caught up (up: %t, %d entries behind); as a voter it would hold up every commit", id, m.Up, m.Lag)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // Value reads and writes one field of a Config as text.
@@ -63,13 +65,11 @@ type directory struct{ text }
 func (v directory) Type() string    { return "path" }
 func (v directory) Allowed() string { return "the path of a directory" }
 
-// name is a word of at most maxName bytes.
+// name is the id of a node.
 type name struct{ text }
 
-const maxName = 64
-
 func (v name) Set(s string) error {
-	if len(s) > maxName || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
+	if len(s) > raftlog.MaxNodeID || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
 		return errNotName
 	}
 	*v.p = s
@@ -77,7 +77,7 @@ func (v name) Set(s string) error {
 }
 func (v name) Type() string { return "name" }
 func (v name) Allowed() string {
-	return fmt.Sprintf("up to %d printable ASCII characters without spaces, commas and =", maxName)
+	return fmt.Sprintf("up to %d printable ASCII characters without spaces, commas and =", raftlog.MaxNodeID)
 }
 
 // address is host:port; empty means "do not listen".
