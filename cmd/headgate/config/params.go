@@ -189,7 +189,7 @@ var Params = []Param{
 	{
 		Name: "top-k", Section: store, Default: strconv.Itoa(engine.DefaultTopK),
 		Doc:   "Keys that each ranking of RL.TOP follows.",
-		Value: func(c *Config) Value { return integer{&c.TopK, 1, 10_000} },
+		Value: func(c *Config) Value { return integer{&c.TopK, 1, engine.MaxTopK} },
 	},
 
 	{
