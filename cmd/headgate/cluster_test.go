@@ -198,6 +198,23 @@ func TestOneNodeKeepsItsLimits(t *testing.T) {
 	require.Contains(t, again, "data directory is in use by another process")
 }
 
+// Clients of Redis Cluster ask INFO or CONFIG GET whether the node is one of a
+// cluster.
+func TestClusterEnabled(t *testing.T) {
+	t.Parallel()
+	for redirect, want := range map[string][2]string{"forward": {"cluster_enabled:0", "no"}, "moved": {"cluster_enabled:1", "yes"}} {
+		p := start(t, "--data-dir", t.TempDir(), "--peer-listen=127.0.0.1:0", "--redirect", redirect)
+		c := dial(t, "tcp", p.redis)
+		require.Equal(t, [2]string{"cluster-enabled", want[1]}, c.config("cluster-enabled"))
+		c.do("INFO", "cluster")
+		for _, want := range []string{"# Cluster", want[0]} {
+			line, err := c.line()
+			require.NoError(t, err)
+			require.Equal(t, want, line)
+		}
+	}
+}
+
 // Two seconds of downtime are two seconds of refill, also when nobody was left
 // to keep the cluster's clock.
 func TestDowntimeRefills(t *testing.T) {

@@ -18,7 +18,7 @@ var aliases = []alias{
 	{"appendfsync", always("everysec")},
 	{"appendonly", always("no")},
 	{"bind", func(c *Config) string { host, _ := split(c.PlainListen(), c.SecureListen()); return host }},
-	{"cluster-enabled", always("no")},
+	{"cluster-enabled", clusterEnabled},
 	{"daemonize", always("no")},
 	{"databases", always("1")},
 	{"dir", func(c *Config) string { return c.DataDir }},
@@ -32,6 +32,13 @@ var aliases = []alias{
 	{"tls-cert-file", func(c *Config) string { return c.TLSCert }},
 	{"tls-key-file", func(c *Config) string { return c.TLSKey }},
 	{"tls-port", func(c *Config) string { _, port := split(c.SecureListen()); return port }},
+}
+
+// clusterEnabled is yes where nodes are a Redis Cluster to their clients, as in
+// INFO.
+func clusterEnabled(c *Config) string {
+	on := c.Replicated() && c.Redirect == RedirectMoved
+	return yesNo{&on}.String()
 }
 
 // redisLevels are Redis's words for the values of log-level.

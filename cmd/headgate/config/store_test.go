@@ -35,6 +35,19 @@ func TestEveryNameIsAnswered(t *testing.T) {
 	}
 }
 
+func TestClusterEnabled(t *testing.T) {
+	f := func(dataDir, redirect, want string) {
+		t.Helper()
+		c := defaults()
+		c.DataDir, c.Redirect = dataDir, redirect
+		got, _ := NewStore(c).Get("cluster-enabled")
+		require.Equal(t, want, got)
+	}
+	f("", RedirectForward, "no")
+	f("/data", RedirectForward, "no")
+	f("/data", RedirectMoved, "yes")
+}
+
 func TestPortsOfATLSServer(t *testing.T) {
 	ports := func(c Config) [2]string {
 		s := NewStore(c)
