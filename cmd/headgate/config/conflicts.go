@@ -19,8 +19,8 @@ func (l *Loaded) conflicts() error {
 			err = errors.Join(err, fmt.Errorf("%s needs data-dir: without it nothing is replicated or kept", name))
 		}
 	}
-	// The default of tls-auth-clients is harmless
-	// without tls-ca, but someone who asks for it believes to be protected.
+	// The default of tls-auth-clients is harmless without tls-ca, but someone
+	// who asks for it believes to be protected.
 	if _, asked := l.Sources["tls-auth-clients"]; asked && l.TLSAuthClients != AuthNone && l.TLSCA == "" {
 		err = errors.Join(err, fmt.Errorf("tls-auth-clients %s needs tls-ca: there is no authority to check client certificates against", l.TLSAuthClients))
 	}
