@@ -40,7 +40,7 @@ func cmdACLUsers(c *conn, _ [][]byte) {
 
 // passwordFlag is how ACL describes whether a password is asked for.
 func (s *Server) passwordFlag() string {
-	if *s.password.Load() == "" {
+	if s.password() == "" {
 		return "nopass"
 	}
 	return "sanitize-payload"

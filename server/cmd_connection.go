@@ -104,7 +104,7 @@ func (c *conn) resetSession() {
 	c.mode = 0
 	m := *c.meta.Load()
 	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
-	if c.relayed || *c.srv.password.Load() == "" {
+	if c.relayed || c.srv.password() == "" {
 		c.authenticated()
 		return
 	}
@@ -131,7 +131,7 @@ func cmdAuth(c *conn, args [][]byte) {
 	user, pass := []byte("default"), args[len(args)-1]
 	switch len(args) {
 	case 2:
-		if *c.srv.password.Load() == "" {
+		if c.srv.password() == "" {
 			c.error(errNoPassword)
 			return
 		}
@@ -150,7 +150,7 @@ func cmdAuth(c *conn, args [][]byte) {
 
 // login authenticates as the default user, who without a password takes any.
 func (c *conn) login(user, pass []byte) bool {
-	want := *c.srv.password.Load()
+	want := c.srv.password()
 	if string(user) != "default" || want != "" && !passwordIs(pass, want) {
 		c.srv.stats.authFailures.Add(1)
 		return false

@@ -128,7 +128,7 @@ func (s *Server) infoClients(w *infoWriter) {
 	}
 	w.field("connected_clients", s.clients.Load())
 	w.field("cluster_connections", 0)
-	w.field("maxclients", s.maxClients.Load())
+	w.field("maxclients", s.runtime.Load().MaxClients)
 	w.field("blocked_clients", s.Stats().Held)
 	w.field("tracking_clients", tracking)
 	w.field("pubsub_clients", pubsub)
@@ -142,7 +142,7 @@ func (s *Server) infoMemory(w *infoWriter) {
 	metrics.Read(heap)
 	rss := processRSS()
 	policy := "noeviction"
-	if p, ok := s.parameter("maxmemory-policy"); ok {
+	if p, ok := s.cfg.Settings.Get("maxmemory-policy"); ok {
 		policy = p
 	}
 	w.field("used_memory", st.Bytes)

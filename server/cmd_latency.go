@@ -102,7 +102,7 @@ func cmdLatencyDoctor(c *conn, _ [][]byte) {
 	if worst != nil {
 		text = "The slowest command on average is " + worst.full + ", with " + mean.String() +
 			". See LATENCY HISTOGRAM for all commands and SLOWLOG GET for single calls above " +
-			time.Duration(c.srv.slow.threshold.Load()).String() + "."
+			c.srv.runtime.Load().SlowlogThreshold.String() + "."
 	}
 	c.w.Verbatim("txt", text+"\n")
 }

@@ -2,10 +2,13 @@ package server
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,7 +55,7 @@ func (c *client) statsField(t *testing.T, name string) uint64 {
 }
 
 func TestHello(t *testing.T) {
-	_, addr := startServer(t, Config{RequirePass: "secret", Version: "1.2.3"})
+	_, addr := startServer(t, Config{Runtime: Runtime{RequirePass: "secret"}, Version: "1.2.3"})
 	c := dial(t, addr)
 	require.ErrorContains(t, c.call("HELLO 3").(error), "NOAUTH HELLO must be called with the client already authenticated")
 	require.EqualError(t, c.call("HELLO 3 AUTH default wrong").(error), "WRONGPASS invalid username-password pair or user is disabled.")
@@ -75,7 +78,7 @@ func TestAuth(t *testing.T) {
 	c := dial(t, addr)
 	require.ErrorContains(t, c.call("AUTH x").(error), "ERR AUTH <password> called without any password configured")
 	require.Equal(t, "OK", c.call("AUTH default anything"))
-	require.Equal(t, "OK", c.call("CONFIG SET requirepass secret"))
+	s.Configure(Runtime{RequirePass: "secret"})
 	require.Equal(t, "PONG", c.call("PING"), "connections stay authenticated")
 	d := dial(t, addr)
 	require.EqualError(t, d.call("PING").(error), "NOAUTH Authentication required.")
@@ -374,41 +377,44 @@ func TestSyntax(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	settings := &fakeSettings{values: map[string]string{"maxmemory": "0", "maxclients": "10000"}}
-	s, addr := startServer(t, Config{Settings: settings})
+	s, addr := startServer(t, Config{Settings: newFakeSettings()})
 	c := dial(t, addr)
 	require.Equal(t, []any{"appendonly", "no", "save", ""}, c.call("CONFIG GET save appendonly"))
 	require.Equal(t, []any{"maxclients", "10000", "maxmemory", "0"}, c.call("CONFIG GET MAX*"))
-	require.Equal(t, "OK", c.call("CONFIG SET maxmemory 5 maxclients 7 timeout 3"))
-	value := func(name string) string { v, _ := settings.Get(name); return v }
-	require.Equal(t, "5", value("maxmemory"))
-	require.Equal(t, "7", value("maxclients"))
-	require.Equal(t, int64(7), s.maxClients.Load())
-	require.Equal(t, int64(3*time.Second), s.timeout.Load())
+	require.Equal(t, "OK", c.call("CONFIG SET maxmemory 5 MaxClients 7"))
+	require.Equal(t, []any{"maxclients", "7", "maxmemory", "5"}, c.call("CONFIG GET max*"))
 	require.EqualError(t, c.call("CONFIG SET nosuch 1").(error), "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")
-	require.EqualError(t, c.call("CONFIG SET maxmemory 6 timeout x").(error),
-		"ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer")
-	require.Equal(t, "5", value("maxmemory"), "all or nothing")
-	require.EqualError(t, c.call("CONFIG SET timeout 1 timeout 2").(error),
-		"ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter")
-	require.Equal(t, []any{"timeout", "3"}, c.call("CONFIG GET timeout"))
+	require.EqualError(t, c.call("CONFIG SET maxmemory 6 NoSuch 1").(error), "ERR Unknown option or number of arguments for CONFIG SET - 'NoSuch'")
+	require.EqualError(t, c.call("CONFIG SET maxmemory 6 Save 60").(error),
+		"ERR CONFIG SET failed (possibly related to argument 'Save') - can't set immutable config")
+	require.EqualError(t, c.call("CONFIG SET maxmemory 6 save").(error), "ERR wrong number of arguments for 'config|set' command")
+	require.Equal(t, []any{"maxmemory", "5"}, c.call("CONFIG GET maxmemory"), "all or nothing")
 	require.ErrorContains(t, c.call("CONFIG REWRITE").(error), "ERR CONFIG REWRITE is not supported")
 	require.Equal(t, "OK", c.call("CONFIG RESETSTAT"))
 	require.Less(t, s.Stats().Commands, uint64(3))
 }
 
+func TestConfigWithoutSettings(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.Equal(t, []any{}, c.call("CONFIG GET *"))
+	require.EqualError(t, c.call("CONFIG SET save x").(error), "ERR Unknown option or number of arguments for CONFIG SET - 'save'")
+}
+
+// fakeSettings are settings that reach nothing. Empty ones cannot be changed.
 type fakeSettings struct {
 	mu     sync.Mutex
 	values map[string]string
 }
 
-func (f *fakeSettings) Names() (names []string) {
+func newFakeSettings() *fakeSettings {
+	return &fakeSettings{values: map[string]string{"maxmemory": "0", "maxclients": "10000", "appendonly": "no", "save": ""}}
+}
+
+func (f *fakeSettings) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for n := range f.values {
-		names = append(names, n)
-	}
-	return names
+	return slices.Collect(maps.Keys(f.values))
 }
 
 func (f *fakeSettings) Get(name string) (string, bool) {
@@ -418,15 +424,22 @@ func (f *fakeSettings) Get(name string) (string, bool) {
 	return v, ok
 }
 
-func (f *fakeSettings) Set(name, value string) error {
+func (f *fakeSettings) Set(pairs [][2]string) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.values[name] = value
-	return nil
+	next := maps.Clone(f.values)
+	for i, p := range pairs {
+		if next[p[0]] == "" {
+			return i, errors.New("can't set immutable config")
+		}
+		next[p[0]] = p[1]
+	}
+	f.values = next
+	return 0, nil
 }
 
 func TestSlowlog(t *testing.T) {
-	_, addr := startServer(t, Config{})
+	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	c.call("DEBUG SLEEP 0.02")
 	got := c.call("SLOWLOG GET").([]any)
@@ -434,14 +447,17 @@ func TestSlowlog(t *testing.T) {
 	entry := got[0].([]any)
 	require.Greater(t, entry[2], int64(20_000-1))
 	require.Equal(t, []any{"DEBUG", "SLEEP", "0.02"}, entry[3])
-	require.Equal(t, "OK", c.call("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3"))
+	s.Configure(Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 3})
 	c.call("PING")
 	c.call("PING")
 	c.call("PING")
 	require.Equal(t, int64(3), c.call("SLOWLOG LEN"))
-	require.Equal(t, "OK", c.call("CONFIG SET slowlog-log-slower-than -1"))
+	s.Configure(Runtime{SlowlogThreshold: -1, SlowlogMaxLen: 3})
 	require.Equal(t, "OK", c.call("SLOWLOG RESET"))
 	c.call("DEBUG SLEEP 0.02")
+	require.Equal(t, int64(0), c.call("SLOWLOG LEN"))
+	s.Configure(Runtime{SlowlogThreshold: 1, SlowlogMaxLen: -1})
+	c.call("PING")
 	require.Equal(t, int64(0), c.call("SLOWLOG LEN"))
 	require.NotEmpty(t, c.call("LATENCY HISTOGRAM debug|sleep"))
 	require.Contains(t, c.call("LATENCY DOCTOR"), "debug|sleep")
@@ -504,10 +520,10 @@ func TestTLS(t *testing.T) {
 }
 
 func TestProtectedMode(t *testing.T) {
-	s := newTestServer(t, Config{Protected: true}, nil)
+	s := newTestServer(t, Config{Runtime: Runtime{Protected: true}}, nil)
 	require.Empty(t, s.admit(true))
 	require.True(t, strings.HasPrefix(s.admit(false), "-DENIED "))
-	s.password.Store(new("secret"))
+	s.Configure(Runtime{Protected: true, RequirePass: "secret"})
 	require.Empty(t, s.admit(false))
 	s.leave()
 	s.leave()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 )
 
 // Config configures a Server. Every zero value means what its comment says.
-// Those marked (runtime) can be changed by CONFIG SET.
 type Config struct {
 	// Logger receives what an operator should know; nil discards it. Nothing
 	// is logged per command.
@@ -28,18 +28,9 @@ type Config struct {
 	// Workers is how many goroutines run long commands; 0 is 2.
 	Workers int
 
-	// RequirePass is the password of the default user; empty admits
-	// everyone. (runtime)
-	RequirePass string
-	// Protected refuses clients from other hosts while there is no password.
-	// (runtime)
-	Protected bool
+	// Runtime is what the server starts with; see [Server.Configure].
+	Runtime Runtime
 
-	// MaxClients is how many clients may be connected; 0 is 10 000. (runtime)
-	MaxClients int
-	// Timeout closes connections that have been idle for so long; 0 never
-	// does. (runtime)
-	Timeout time.Duration
 	// WriteTimeout closes connections whose peer has taken no output for so
 	// long while some waits; 0 is one minute, negative never does.
 	WriteTimeout time.Duration
@@ -64,13 +55,6 @@ type Config struct {
 	// commit before it stalls; 0 is 4096.
 	MaxHeldReplies int
 
-	// SlowlogThreshold is the duration from which on commands enter the slow
-	// log; 0 is 10 ms, negative is off. (runtime, where 0 means all)
-	SlowlogThreshold time.Duration
-	// SlowlogMaxLen is how many entries the slow log keeps; 0 is 128.
-	// (runtime)
-	SlowlogMaxLen int
-
 	// Replication makes the server part of a cluster; nil is a node on its
 	// own.
 	Replication Replication
@@ -89,8 +73,7 @@ type Config struct {
 	// "headgate". Any other name is answered too.
 	MasterName string
 
-	// Settings answers CONFIG GET and SET for what is not the server's own;
-	// may be nil.
+	// Settings answers CONFIG GET and SET; nil knows no parameter.
 	Settings Settings
 	// Info adds to INFO; may be nil.
 	Info InfoSource
@@ -103,17 +86,27 @@ type Config struct {
 	Observe func(command string, took time.Duration)
 }
 
-// Settings are configuration parameters that live outside the server. Methods
+// Settings are the parameters of CONFIG GET and SET. Their owner gives those
+// that are the server's to [Server.Configure]. Names are in lower case. Methods
 // are called by any goroutine.
 type Settings interface {
 	// Names lists the parameters.
 	Names() []string
 	// Get returns a parameter's value.
 	Get(name string) (value string, ok bool)
-	// Set changes a parameter. Its error says why not, without prefix, such
-	// as "argument must be a memory value".
-	Set(name, value string) error
+	// Set changes parameters, given as pairs of name and value, all or none,
+	// and returns when the changes are in force. Its error says why not,
+	// without prefix, such as "argument must be a memory value", and comes
+	// with the index of the pair at fault.
+	Set(pairs [][2]string) (failed int, err error)
 }
+
+// noSettings knows no parameter.
+type noSettings struct{}
+
+func (noSettings) Names() []string              { return nil }
+func (noSettings) Get(string) (string, bool)    { return "", false }
+func (noSettings) Set([][2]string) (int, error) { return 0, errors.New("unknown parameter") }
 
 // InfoField is a line of INFO.
 type InfoField struct{ Name, Value string }
@@ -140,14 +133,13 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Engine == nil {
 		return c, errors.New("engine is missing")
 	}
-	if c.Timeout < 0 {
-		return c, errors.New("timeout is negative")
+	if c.Settings == nil {
+		c.Settings = noSettings{}
 	}
-	defaultDuration(&c.WriteTimeout, time.Minute)
-	defaultDuration(&c.TCPKeepAlive, 300*time.Second)
-	defaultDuration(&c.SlowlogThreshold, 10*time.Millisecond)
-	defaultDuration(&c.ForwardTimeout, 100*time.Millisecond)
-	defaultDuration(&c.HandoverHold, 2*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, time.Minute)
+	c.TCPKeepAlive = cmp.Or(c.TCPKeepAlive, 300*time.Second)
+	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, 100*time.Millisecond)
+	c.HandoverHold = cmp.Or(c.HandoverHold, 2*time.Second)
 	if c.ForwardTimeout < 0 || c.HandoverHold < 0 {
 		return c, errors.New("forward timeout or handover hold is negative")
 	}
@@ -162,14 +154,12 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"IOThreads", &c.IOThreads, max(1, runtime.NumCPU()/2), 128},
 		{"Workers", &c.Workers, 2, 1024},
-		{"MaxClients", &c.MaxClients, 10_000, 1 << 24},
 		{"MaxArgs", &c.MaxArgs, 1 << 20, 1 << 24},
 		{"MaxBulk", &c.MaxBulk, 16 << 20, 512 << 20},
 		{"QueryBufferLimit", &c.QueryBufferLimit, 64 << 20, 1 << 30},
 		{"OutputBufferSoft", &c.OutputBufferSoft, 1 << 20, 1 << 30},
 		{"OutputBufferLimit", &c.OutputBufferLimit, 256 << 20, 1 << 40},
 		{"MaxHeldReplies", &c.MaxHeldReplies, 4096, 1 << 24},
-		{"SlowlogMaxLen", &c.SlowlogMaxLen, 128, 1 << 20},
 	} {
 		if *f.value == 0 {
 			*f.value = f.zero
@@ -190,12 +180,6 @@ func (c Config) withDefaults() (Config, error) {
 // readAhead is the least query buffer: what a client may send before it has
 // authenticated (10 arguments of 16 KiB) and one read beyond it.
 const readAhead = 256 << 10
-
-func defaultDuration(d *time.Duration, zero time.Duration) {
-	if *d == 0 {
-		*d = zero
-	}
-}
 
 // passwordIs compares in a time that does not depend on where the two differ.
 func passwordIs(given []byte, want string) bool {

@@ -332,8 +332,8 @@ func (c *conn) expired(now, waitingSince int64) bool {
 		c.srv.stats.timeoutKills.Add(1)
 		return true
 	}
-	t := c.srv.timeout.Load()
-	if t == 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.relayed || c.stall != 0 || len(c.segments) != 0 {
+	t := int64(c.srv.runtime.Load().Timeout)
+	if t <= 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.relayed || c.stall != 0 || len(c.segments) != 0 {
 		return false
 	}
 	c.srv.stats.timeoutKills.Add(1)

@@ -2,8 +2,9 @@
 // commands, runs them against an engine and writes the replies.
 //
 // [New] makes a [Server] from a [Config]; [Server.Serve] and
-// [Server.ServeStreams] accept connections, [Server.Shutdown] ends it in good
-// order, [Server.Stats] and [Server.Decisions] say what it has done.
+// [Server.ServeStreams] accept connections, [Server.Configure] changes a
+// [Runtime] configuration, [Server.Shutdown] ends it in good order,
+// [Server.Stats] and [Server.Decisions] say what it has done.
 // [Server.Release] is the seam of replication: it completes the commits that
 // replies wait for.
 //

@@ -75,7 +75,7 @@ func (st *stream) read() {
 	buf := make([]byte, streamReadSize)
 	for {
 		var deadline time.Time // none
-		if t := time.Duration(st.srv.timeout.Load()); t > 0 {
+		if t := st.srv.runtime.Load().Timeout; t > 0 {
 			deadline = time.Now().Add(t)
 		}
 		_ = st.nc.SetReadDeadline(deadline)

@@ -179,7 +179,8 @@ func TestForwardedRepliesHeldOnTheLeader(t *testing.T) {
 }
 
 func TestStreamsNeedNoPassword(t *testing.T) {
-	_, follower := pairOfNodes(t, Config{RequirePass: "secret", MaxClients: 1}, Config{RequirePass: "secret", ForwardTimeout: patience})
+	_, follower := pairOfNodes(t, Config{Runtime: Runtime{RequirePass: "secret", MaxClients: 1}},
+		Config{Runtime: Runtime{RequirePass: "secret"}, ForwardTimeout: patience})
 	c := dial(t, follower.addr)
 	c.do("INCREX a", "-NOAUTH Authentication required.\r\n")
 	c.do("AUTH secret", "+OK\r\n")

@@ -20,7 +20,7 @@ func FuzzConnection(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	s, err := newServer(Config{Engine: engine.New(engine.Config{MaxBytes: 16 << 20}), IOThreads: 1}, commandLists())
+	s, err := newServer(Config{Engine: engine.New(engine.Config{MaxBytes: 16 << 20}), IOThreads: 1, Settings: newFakeSettings()}, commandLists())
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newMachine(s)
@@ -30,7 +30,6 @@ func FuzzConnection(f *testing.F) {
 		m.kill()
 		m.settle()
 		m.lane.close()
-		s.password.Store(new(string))
 		s.unpause()
 	})
 }

@@ -37,19 +37,14 @@ type Server struct {
 	loops    []*loop
 	nextLoop atomic.Uint64
 
-	// What CONFIG SET and commands change while commands run.
-	mode       atomic.Uint32 // bits of mode that apply to every connection
-	maxClients atomic.Int64
-	timeout    atomic.Int64 // ns
-	protected  atomic.Bool
-	password   atomic.Pointer[string]
+	// What Configure and commands change while commands run.
+	mode    atomic.Uint32 // bits of mode that apply to every connection
+	runtime atomic.Pointer[Runtime]
 
 	limits   resp.Limits // after authentication
 	stats    serverStats
 	slow     slowlog
 	rate     rate
-	params   []parameter // the server's own
-	configMu sync.Mutex  // one CONFIG SET at a time
 	pubsub   hub
 	watchers monitors
 	pauses   pauses
@@ -103,7 +98,6 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		table:     t,
 		runID:     hex.EncodeToString(id),
 		started:   time.Now(),
-		params:    parameters(),
 		limits:    resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
 		lanes:     make(map[*lane]struct{}),
 		conns:     make(map[uint64]*conn),
@@ -114,14 +108,9 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(cfg.MasterName)
 	s.released.Store(&releases{})
-	s.maxClients.Store(int64(cfg.MaxClients))
-	s.timeout.Store(int64(cfg.Timeout))
-	s.protected.Store(cfg.Protected)
-	s.password.Store(&cfg.RequirePass)
+	s.Configure(cfg.Runtime)
 	s.stats.init(t, cfg.IOThreads+streamStripes)
 	s.pubsub.init()
-	s.slow.init(cfg.SlowlogMaxLen)
-	s.setSlowlogThreshold(cfg.SlowlogThreshold)
 	s.workers = newWorkers(cfg.Workers)
 	if s.repl != nil {
 		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
@@ -235,11 +224,12 @@ const (
 // called when an admitted client is gone.
 func (s *Server) admit(local bool) (refusal string) {
 	s.stats.received.Add(1)
-	if !local && s.protected.Load() && *s.password.Load() == "" {
+	r := s.runtime.Load()
+	if !local && r.Protected && r.RequirePass == "" {
 		s.stats.rejectedClients.Add(1)
 		return refusedDenied
 	}
-	if s.clients.Add(1) > s.maxClients.Load() {
+	if s.clients.Add(1) > int64(r.MaxClients) {
 		s.leave()
 		s.stats.rejectedClients.Add(1)
 		return refusedFull

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -20,8 +19,6 @@ const timeAllBelow = time.Millisecond
 
 // slowlog keeps the latest commands that took long.
 type slowlog struct {
-	threshold atomic.Int64 // ns; negative is off
-
 	mu      sync.Mutex
 	maxLen  int         // guarded by mu
 	nextID  int64       // guarded by mu
@@ -37,29 +34,10 @@ type slowEntry struct {
 	name string
 }
 
-func (sl *slowlog) init(maxLen int) { sl.maxLen = maxLen }
-
-// setSlowlogThreshold changes the threshold, and whether fast commands are
-// timed for it.
-func (s *Server) setSlowlogThreshold(d time.Duration) {
-	s.slow.threshold.Store(int64(d))
-	s.setMode(modeTimeAll, d >= 0 && d < timeAllBelow)
-}
-
-// setMode turns a bit that applies to every connection on or off; it takes
-// effect with each lane's next batch.
-func (s *Server) setMode(m mode, on bool) {
-	if on {
-		s.mode.Or(uint32(m))
-	} else {
-		s.mode.And(^uint32(m))
-	}
-}
-
 // observe adds a command if it took long enough.
 func (sl *slowlog) observe(c *conn, cmd *command, args [][]byte, took time.Duration) {
-	t := sl.threshold.Load()
-	if t < 0 || int64(took) < t || cmd.flags&flagSkipMonitor != 0 {
+	t := c.srv.runtime.Load().SlowlogThreshold
+	if t < 0 || took < t || cmd.flags&flagSkipMonitor != 0 {
 		return
 	}
 	e := slowEntry{at: time.Now(), took: took, args: clipArgs(args), addr: c.addr, name: c.meta.Load().name}
@@ -116,12 +94,6 @@ func clipArgs(args [][]byte) [][]byte {
 		}
 	}
 	return out
-}
-
-func (sl *slowlog) capacity() int {
-	sl.mu.Lock()
-	defer sl.mu.Unlock()
-	return sl.maxLen
 }
 
 func (sl *slowlog) reset() {

@@ -99,7 +99,7 @@ func TestWriteTimeout(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	s, addr := startServer(t, Config{Timeout: 500 * time.Millisecond})
+	s, addr := startServer(t, Config{Runtime: Runtime{Timeout: 500 * time.Millisecond}})
 	idle, subscriber := dial(t, addr), dial(t, addr)
 	subscriber.do("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
 	idle.expectClosed()
@@ -129,7 +129,7 @@ func TestQueryBufferLimit(t *testing.T) {
 }
 
 func TestBoundsBeforeAuthentication(t *testing.T) {
-	s, addr := startServer(t, Config{RequirePass: "secret"})
+	s, addr := startServer(t, Config{Runtime: Runtime{RequirePass: "secret"}})
 	f := func(in, want string) {
 		t.Helper()
 		c := dial(t, addr)
@@ -167,7 +167,7 @@ func TestIdleConnections(t *testing.T) {
 	if most := (int(lim.Cur) - 200) / 2; most < n {
 		n = most // both ends are in this process
 	}
-	s, addr := startServer(t, Config{MaxClients: n + 10})
+	s, addr := startServer(t, Config{Runtime: Runtime{MaxClients: n + 10}})
 	before := heapInUse()
 	// The clients' ends are bare descriptors, to leave the memory to the
 	// server's.
@@ -209,7 +209,7 @@ func heapInUse() int64 {
 }
 
 func TestMaxClients(t *testing.T) {
-	s, addr := startServer(t, Config{MaxClients: 2})
+	s, addr := startServer(t, Config{Runtime: Runtime{MaxClients: 2}})
 	a, b := dial(t, addr), dial(t, addr)
 	a.do("PING", "+PONG\r\n")
 	b.do("PING", "+PONG\r\n")

@@ -266,6 +266,12 @@ func TestConfigSetReachesTheServer(t *testing.T) {
 		c.do("CONFIG", "SET", "shards", "8"))
 	require.Equal(t, "-ERR Unknown option or number of arguments for CONFIG SET - 'nonsense'", c.do("CONFIG", "SET", "nonsense", "8"))
 
+	require.Equal(t, "+OK", c.do("CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "2"))
+	for range 3 {
+		require.Equal(t, "+PONG", c.do("PING"))
+	}
+	require.Equal(t, ":2", c.do("SLOWLOG", "LEN"))
+
 	require.Equal(t, "+OK", c.do("CONFIG", "SET", "maxmemory", "2mb", "save", "", "log-level", "error"))
 	require.Contains(t, p.get(t, "/metrics"), "headgate_memory_limit_bytes 2.097152e+06\n")
 	require.Equal(t, "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value",

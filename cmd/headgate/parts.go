@@ -16,10 +16,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	sc := server.Config{
 		Version:           buildVersion(),
 		IOThreads:         c.IOThreads,
-		RequirePass:       c.RequirePass,
-		Protected:         c.ProtectClients(),
-		MaxClients:        c.MaxClients,
-		Timeout:           c.Timeout,
+		Runtime:           runtimeConfig(c),
 		WriteTimeout:      orNever(c.WriteTimeout),
 		TCPKeepAlive:      orNever(c.TCPKeepalive),
 		MaxArgs:           c.MaxArgs,
@@ -28,8 +25,6 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		OutputBufferSoft:  int(c.ClientOutputBufferSoftLimit),
 		OutputBufferLimit: int(c.ClientOutputBufferLimit),
 		MaxHeldReplies:    c.MaxHeldReplies,
-		SlowlogThreshold:  slowlogThreshold(c.SlowlogLogSlowerThan),
-		SlowlogMaxLen:     c.SlowlogMaxLen,
 	}
 	if node != nil {
 		sc.Replication = node
@@ -49,6 +44,18 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	return sc
 }
 
+// runtimeConfig is the part of c that the Redis front takes while it runs.
+func runtimeConfig(c *config.Config) server.Runtime {
+	return server.Runtime{
+		RequirePass:      c.RequirePass,
+		Protected:        c.ProtectClients(),
+		MaxClients:       c.MaxClients,
+		Timeout:          c.Timeout,
+		SlowlogThreshold: slowlogThreshold(c.SlowlogLogSlowerThan),
+		SlowlogMaxLen:    c.SlowlogMaxLen,
+	}
+}
+
 // orNever turns the parameters' 0 for "never" into server.Config's -1, where 0
 // is the default.
 func orNever(d time.Duration) time.Duration {
@@ -59,7 +66,7 @@ func orNever(d time.Duration) time.Duration {
 }
 
 // slowlogThreshold turns the parameter's 0 for "every command", which Redis has
-// too, into the shortest duration, where server.Config's 0 is the default.
+// too, into the shortest duration, where server.Runtime's 0 is the default.
 func slowlogThreshold(d time.Duration) time.Duration {
 	if d == 0 {
 		return time.Nanosecond

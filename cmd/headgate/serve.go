@@ -96,11 +96,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	defer func() { stopEngine(); <-engineDone }()
 
 	store := config.NewStore(c)
-	store.OnChange(func(c *config.Config) {
-		setLevel(level, c.LogLevel)
-		decisions.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
-	})
-
 	latency := hghttp.NewLatency()
 	stop, shutdown := context.WithCancel(ctx) // done by SHUTDOWN as well
 	defer shutdown()
@@ -114,6 +109,11 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	store.OnChange(func(c *config.Config) {
+		setLevel(level, c.LogLevel)
+		decisions.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
+		front.Configure(runtimeConfig(c))
+	})
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.

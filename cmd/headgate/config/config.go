@@ -181,7 +181,7 @@ func (c *Config) SecureListen() string {
 // machines while there is no password. The one exception to protected-mode is
 // a configuration that lets them in by certificate only.
 func (c *Config) ProtectClients() bool {
-	return c.ProtectedMode && (c.RequirePass != "" || !c.certified())
+	return c.ProtectedMode && !c.certified()
 }
 
 // certified reports whether clients of the TLS port must show a certificate.

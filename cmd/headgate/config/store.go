@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type Store struct {
 var (
 	errUnknown   = errors.New("unknown parameter")
 	errImmutable = errors.New("can't set immutable config")
+	errDuplicate = errors.New("duplicate parameter")
 )
 
 // NewStore returns a Store that starts with c.
@@ -33,8 +35,8 @@ func NewStore(c Config) *Store {
 // Current is the configuration in force. It must not be modified.
 func (s *Store) Current() *Config { return s.current.Load() }
 
-// OnChange has f called with the new configuration after every Set, one call
-// at a time.
+// OnChange has f called with the new configuration after every Set that changes
+// it, one call at a time and before Set returns.
 func (s *Store) OnChange(f func(*Config)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,41 +67,66 @@ func (s *Store) Get(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Set changes a parameter and calls the functions given to OnChange. What
-// cannot change may be set to what it is: tools that switch persistence off do
-// so whether it is on or not.
-func (s *Store) Set(name, value string) error {
+// Set changes parameters, given as pairs of name and value, all or none, and
+// calls the functions given to OnChange. An error comes with the index of the
+// pair that it is about. What cannot change may be set to what it is: tools that
+// switch persistence off do so whether it is on or not.
+func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := *s.Current()
-	p := find(name)
-	if p == nil {
-		switch a := findAlias(name); {
-		case a == nil:
-			return errUnknown
-		case value != a.value(&next):
-			return errImmutable
+	last := -1 // the last pair that changes something
+	for i, p := range pairs {
+		if slices.ContainsFunc(pairs[:i], func(q [2]string) bool { return q[0] == p[0] }) {
+			return i, errDuplicate
 		}
-		return nil
+		changed, err := next.set(p[0], p[1])
+		if err != nil {
+			return i, err
+		}
+		if changed {
+			last = i
+		}
 	}
-	v := p.Value(&next)
-	before := v.Redis()
-	if err := v.Set(value); err != nil {
-		return err
-	}
-	if v.Redis() == before {
-		return nil
-	}
-	if !p.Mutable {
-		return errImmutable
+	if last < 0 {
+		return 0, nil
 	}
 	if err := next.conflicts(); err != nil {
 		// An error reply is one line.
-		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return last, errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	s.current.Store(&next)
 	for _, f := range s.changed {
 		f(&next)
 	}
-	return nil
+	return 0, nil
+}
+
+// set gives a parameter a value and reports whether that is another one.
+func (c *Config) set(name, value string) (changed bool, err error) {
+	p := find(name)
+	if p == nil {
+		switch a := findAlias(name); {
+		case a == nil:
+			return false, errUnknown
+		case value != a.value(c):
+			return false, errImmutable
+		}
+		return false, nil
+	}
+	next := *c
+	before, after := p.Value(c), p.Value(&next)
+	if err := after.Set(value); err != nil {
+		return false, err
+	}
+	if !p.Mutable {
+		// As Get answers it, which may be less than exact.
+		if after.Redis() != before.Redis() {
+			return false, errImmutable
+		}
+		return false, nil
+	}
+	changed = after.String() != before.String()
+	*c = next
+	return changed, nil
 }

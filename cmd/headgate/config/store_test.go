@@ -3,6 +3,7 @@ package config
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -31,7 +32,7 @@ func TestEveryNameIsAnswered(t *testing.T) {
 	for _, name := range s.Names() {
 		value, ok := s.Get(name)
 		require.True(t, ok, name)
-		require.NoError(t, s.Set(name, value), "%s: set to what it is", name)
+		require.NoError(t, set(s, name, value), "%s: set to what it is", name)
 	}
 }
 
@@ -62,13 +63,19 @@ func TestPortsOfATLSServer(t *testing.T) {
 	require.Equal(t, [2]string{"7379", "7378"}, ports(c))
 }
 
+// set sets one parameter.
+func set(s *Store, name, value string) error {
+	_, err := s.Set([][2]string{{name, value}})
+	return err
+}
+
 func TestSet(t *testing.T) {
 	s := NewStore(defaults())
 	var told []int64
 	s.OnChange(func(c *Config) { told = append(told, c.MaxMemory) })
-	require.NoError(t, s.Set("maxmemory", "64mb"))
-	require.NoError(t, s.Set("maxmemory", "65536kb"))
-	require.NoError(t, s.Set("maxmemory", "0"))
+	require.NoError(t, set(s, "maxmemory", "64mb"))
+	require.NoError(t, set(s, "maxmemory", "65536kb"))
+	require.NoError(t, set(s, "maxmemory", "0"))
 	require.Equal(t, []int64{64 * mib, 0}, told, "told of changes only")
 
 	for _, c := range []struct{ name, value, want string }{
@@ -82,19 +89,65 @@ func TestSet(t *testing.T) {
 		{"protected-mode", "perhaps", "argument must be 'yes' or 'no'"},
 		{"maxmemory-policy", "allkeys-lru", "argument(s) must be one of the following: evict-replenished, noeviction"},
 	} {
-		require.EqualError(t, s.Set(c.name, c.value), c.want, c.name)
+		require.EqualError(t, set(s, c.name, c.value), c.want, c.name)
 	}
 	require.Len(t, told, 2)
+}
+
+func TestSetIsAllOrNothing(t *testing.T) {
+	s := NewStore(defaults())
+	var told []Config
+	s.OnChange(func(c *Config) { told = append(told, *c) })
+	for _, c := range []struct {
+		pairs  [][2]string
+		failed int
+		want   string
+	}{
+		{[][2]string{{"timeout", "3"}, {"maxclients", "x"}}, 1, "argument couldn't be parsed into an integer"},
+		{[][2]string{{"timeout", "3"}, {"nope", "1"}, {"maxclients", "x"}}, 1, "unknown parameter"},
+		{[][2]string{{"timeout", "3"}, {"maxclients", "5"}, {"shards", "8"}}, 2, "can't set immutable config"},
+		{[][2]string{{"timeout", "3"}, {"save", ""}, {"timeout", "4"}}, 2, "duplicate parameter"},
+	} {
+		failed, err := s.Set(c.pairs)
+		require.EqualError(t, err, c.want)
+		require.Equal(t, c.failed, failed, c.want)
+	}
+	require.Equal(t, defaults(), *s.Current())
+	require.Empty(t, told)
+
+	_, err := s.Set([][2]string{{"timeout", "3"}, {"save", ""}, {"maxclients", "5"}})
+	require.NoError(t, err)
+	want := defaults()
+	want.Timeout, want.MaxClients = 3*time.Second, 5
+	require.Equal(t, want, *s.Current())
+	require.Equal(t, []Config{want}, told, "told once")
+}
+
+// CONFIG GET cuts durations to whole units.
+func TestSetOfPartsOfAUnit(t *testing.T) {
+	c := defaults()
+	c.TCPKeepalive = 1500 * time.Millisecond
+	s := NewStore(c)
+	require.NoError(t, set(s, "shutdown-timeout", "5500ms"))
+	_, err := s.Set([][2]string{{"tcp-keepalive", "1"}, {"timeout", "500ms"}})
+	require.NoError(t, err)
+	c.ShutdownTimeout, c.Timeout = 5500*time.Millisecond, 500*time.Millisecond
+	require.Equal(t, c, *s.Current())
 }
 
 func TestSetCannotOpenTheServer(t *testing.T) {
 	c := defaults()
 	c.Listen, c.RequirePass = ":7379", "secret"
 	s := NewStore(c)
-	require.ErrorContains(t, s.Set("requirepass", ""), "open to other machines")
-	require.Equal(t, "secret", s.Current().RequirePass)
-	require.NoError(t, s.Set("protected-mode", "no"))
-	require.NoError(t, s.Set("requirepass", ""))
+	require.ErrorContains(t, set(s, "requirepass", ""), "open to other machines")
+	failed, err := s.Set([][2]string{{"timeout", "3"}, {"requirepass", ""}, {"save", ""}})
+	require.ErrorContains(t, err, "open to other machines")
+	require.Equal(t, 1, failed)
+	require.Equal(t, c, *s.Current())
+	// What counts is the configuration after all changes.
+	_, err = s.Set([][2]string{{"requirepass", ""}, {"protected-mode", "no"}})
+	require.NoError(t, err)
+	require.ErrorContains(t, set(s, "protected-mode", "yes"), "open to other machines")
 }
 
 func TestStoreIsSafeForConcurrentUse(t *testing.T) {
@@ -103,7 +156,7 @@ func TestStoreIsSafeForConcurrentUse(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for range 200 {
-				_ = s.Set("maxclients", []string{"5", "6"}[i%2])
+				_ = set(s, "maxclients", []string{"5", "6"}[i%2])
 				_, _ = s.Get("maxclients")
 			}
 		})
