@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -128,8 +127,8 @@ const (
 
 // withDefaults returns c with its zero values replaced, or an error that names the wrong field.
 func (c Config) withDefaults() (Config, error) {
-	if c.NodeID == "" || len(c.NodeID) > MaxNodeID || strings.ContainsAny(c.NodeID, " \t\r\n") {
-		return c, fmt.Errorf("node id %q: want 1 to %d bytes without spaces", c.NodeID, MaxNodeID)
+	if err := CheckNodeID(c.NodeID); err != nil {
+		return c, err
 	}
 	if c.DataDir == "" {
 		return c, errors.New("data directory is required")
@@ -140,7 +139,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.BootstrapExpect < 0 {
 		return c, errors.New("bootstrap expect is negative")
 	}
-	if c.BootstrapExpect == 0 && len(c.Join) == 0 {
+	if c.BootstrapExpect == 0 && len(c.Join) == 0 && !c.Nonvoter {
 		c.BootstrapExpect = 1
 	}
 	if c.BootstrapExpect > 1 && len(c.Join) == 0 {

@@ -3,6 +3,7 @@ package raftlog
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // entryVersion is the first byte of every log entry. A node that meets another version stops: skipping an entry would
@@ -11,6 +12,14 @@ const entryVersion = 1
 
 // MaxNodeID is the length of the longest node id, in bytes.
 const MaxNodeID = 64
+
+// CheckNodeID returns an error unless id is 1 to MaxNodeID printable ASCII characters without spaces, commas and =.
+func CheckNodeID(id string) error {
+	if id == "" || len(id) > MaxNodeID || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || c == ',' || c == '=' }) {
+		return fmt.Errorf("node id %q: want 1 to %d printable ASCII characters without spaces, commas and =", id, MaxNodeID)
+	}
+	return nil
+}
 
 // maxHeader bounds the encoded header: version, five uvarints, a node id with its length, the clock.
 const maxHeader = 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64 + MaxNodeID + 8

@@ -16,6 +16,9 @@ var (
 	// ErrUnknownMember is returned when a node id is not part of the cluster.
 	ErrUnknownMember = errors.New("unknown member")
 
+	// ErrOtherCluster is returned to a node whose data belongs to another cluster. It has to be wiped before it can join.
+	ErrOtherCluster = errors.New("data of another cluster")
+
 	// ErrNoTarget is returned by Transfer when no other voter is reachable and caught up.
 	ErrNoTarget = errors.New("no reachable voter to transfer leadership to")
 )
@@ -33,6 +36,9 @@ var (
 
 	// ErrLocked is returned when another process holds the data directory.
 	ErrLocked = errors.New("data directory is in use by another process")
+
+	// ErrOtherNode is returned when a data directory belongs to a node of another id.
+	ErrOtherNode = errors.New("data directory of another node")
 
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = errors.New("log cannot be written")

@@ -372,7 +372,9 @@ func TestHeartbeatsAreSerial(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	a := c.leader()
 	b := c.reserve()
+	b.cfg.Join = []string{a.addr}
 	b.start()
+	waitFor(t, "it is a member", func() bool { return b.g.Status().ClusterID != "" })
 	trans := a.g.cur.Load().trans
 	direct := make(chan raft.RPC, 1)
 	trans.SetHeartbeatHandler(func(r raft.RPC) { direct <- r })
@@ -427,7 +429,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{})
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, &identity{})
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}

@@ -14,7 +14,10 @@ import (
 
 const (
 	foundInterval = 300 * time.Millisecond // between two attempts to join or to found
-	callTimeout   = time.Second            // of a single attempt
+	callTimeout   = 2 * time.Second        // of a single attempt
+
+	// waitInterval is between two messages of a node that is part of no cluster yet, or whose peers are of another.
+	waitInterval = 10 * time.Second
 )
 
 // founders collects the nodes that wait to found a cluster together.
@@ -30,19 +33,53 @@ type founders struct {
 func (g *Group) found(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
+	tell := time.Now().Add(waitInterval / 4)
 	for !g.settled() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
-		if g.tryJoin(ctx) {
+		failed := g.tryJoin(ctx)
+		if failed == nil {
 			return
 		}
 		if g.cfg.BootstrapExpect > 0 && g.empty() {
-			g.tryFound(ctx)
+			failed = append(failed, g.tryFound(ctx)...)
+		}
+		if now := time.Now(); now.After(tell) && !g.settled() && ctx.Err() == nil {
+			tell = now.Add(waitInterval)
+			g.cfg.Logger.Warn("not part of the cluster yet", "why", errors.Join(failed...), "founders_known", g.founders.count(), "bootstrap_expect", g.cfg.BootstrapExpect)
 		}
 		t.Reset(foundInterval)
+	}
+	g.lookAtPeers(ctx)
+}
+
+// lookAtPeers reports, until each has answered, which addresses of Config.Join are those of another cluster: a node that was
+// started alone before it was told of its peers has founded its own, and does not join theirs.
+func (g *Group) lookAtPeers(ctx context.Context) {
+	t := time.NewTicker(waitInterval)
+	defer t.Stop()
+	for left := slices.Clone(g.cfg.Join); len(left) > 0; {
+		left = slices.DeleteFunc(left, func(addr string) bool {
+			cctx, cancel := context.WithTimeout(ctx, pollTimeout)
+			defer cancel()
+			s, err := g.Caller().Status(cctx, addr)
+			if err != nil {
+				return false
+			}
+			foreign := g.cur.Load().id.foreign(s.ClusterID)
+			if foreign {
+				g.cfg.Logger.Error("a peer belongs to another cluster than this node; to join it, wipe this node's data directory", "peer", addr)
+			}
+			return !foreign
+		})
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
 	}
 }
 
@@ -62,43 +99,68 @@ func (g *Group) settled() bool {
 	return len(servers) > 0 && len(g.cfg.Join) == 0
 }
 
-// tryJoin asks each peer to be taken in.
-func (g *Group) tryJoin(ctx context.Context) bool {
-	m := memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}
+// tryJoin asks each peer to be taken in. It returns why none has, nil when one has.
+func (g *Group) tryJoin(ctx context.Context) (failed []error) {
 	for _, addr := range g.cfg.Join {
 		if addr == g.cfg.Advertise {
 			continue
 		}
-		cctx, cancel := context.WithTimeout(ctx, callTimeout)
-		err := g.Call(cctx, addr, opJoin, m, nil)
-		cancel()
+		err := g.callPeer(ctx, addr, opJoin)
 		if err == nil {
 			g.cfg.Logger.Info("joined the cluster", "through", addr)
-			return true
+			return nil
 		}
-		if !errors.Is(err, ErrNotLeader) {
-			g.cfg.Logger.Debug("join", "through", addr, "error", err)
-		}
+		failed = append(failed, err)
 	}
-	return false
+	if failed == nil {
+		failed = []error{errors.New("there is no other node to join")}
+	}
+	return failed
 }
 
 // tryFound tells all peers, itself included, that this node waits.
-func (g *Group) tryFound(ctx context.Context) {
-	m := memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}
-	if err := g.notified(ctx, m); err != nil {
-		g.cfg.Logger.Warn("found a cluster", "error", err)
+func (g *Group) tryFound(ctx context.Context) (failed []error) {
+	if err := g.notified(ctx, memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}); err != nil {
+		failed = append(failed, fmt.Errorf("found a cluster: %w", err))
 	}
 	for _, addr := range g.cfg.Join {
-		if addr == g.cfg.Advertise {
-			continue
+		if addr != g.cfg.Advertise {
+			_ = g.callPeer(ctx, addr, opNotify) // tryJoin tells whether it answers
 		}
-		cctx, cancel := context.WithTimeout(ctx, callTimeout)
-		if err := g.Call(cctx, addr, opNotify, m, nil); err != nil {
-			g.cfg.Logger.Debug("notify", "peer", addr, "error", err)
-		}
-		cancel()
 	}
+	return failed
+}
+
+// callPeer executes an operation on this node as a member, at a peer.
+func (g *Group) callPeer(ctx context.Context, addr, op string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return g.Call(ctx, addr, op, memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}, nil)
+}
+
+// add notes a waiting node and returns all that are known. Two nodes of one id are an error.
+func (f *founders) add(m memberArgs) ([]raft.Server, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.addrs == nil {
+		f.addrs = make(map[string]string)
+	}
+	if addr, known := f.addrs[m.ID]; known && addr != m.Addr {
+		return nil, fmt.Errorf("%s waits at %s and at %s: %w", m.ID, addr, m.Addr, errTwice)
+	}
+	f.addrs[m.ID] = m.Addr
+	var servers []raft.Server
+	for id, addr := range f.addrs {
+		servers = append(servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(addr)})
+	}
+	slices.SortFunc(servers, func(a, b raft.Server) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return servers, nil
+}
+
+func (f *founders) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.addrs)
 }
 
 // notified counts a waiting node. When all expected ones are known, the one with the lowest id founds the cluster: were
@@ -107,30 +169,19 @@ func (g *Group) notified(ctx context.Context, m memberArgs) error {
 	if g.cfg.BootstrapExpect == 0 || !g.empty() {
 		return nil
 	}
-	f := &g.founders
-	f.mu.Lock()
-	if f.addrs == nil {
-		f.addrs = make(map[string]string)
+	servers, err := g.founders.add(m)
+	if err != nil || len(servers) < g.cfg.BootstrapExpect || string(servers[0].ID) != g.cfg.NodeID {
+		return err
 	}
-	f.addrs[m.ID] = m.Addr
-	var conf raft.Configuration
-	for id, addr := range f.addrs {
-		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(addr)})
+	if err := g.cur.Load().id.found(); err != nil {
+		return err
 	}
-	f.mu.Unlock()
-	if len(conf.Servers) < g.cfg.BootstrapExpect {
-		return nil
-	}
-	slices.SortFunc(conf.Servers, func(a, b raft.Server) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	if string(conf.Servers[0].ID) != g.cfg.NodeID {
-		return nil
-	}
-	err := await(ctx, func() raft.Future { return g.raft().BootstrapCluster(conf) })
+	err = await(ctx, func() raft.Future { return g.raft().BootstrapCluster(raft.Configuration{Servers: servers}) })
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
 	if err == nil {
-		g.cfg.Logger.Info("founded a cluster", "voters", len(conf.Servers))
+		g.cfg.Logger.Info("founded a cluster", "voters", len(servers))
 	}
 	return nil
 }

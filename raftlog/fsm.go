@@ -29,9 +29,20 @@ type fsm struct {
 	progress *progress   // of the serving leader
 	observe  func()      // told after a change of serving; does not block, called with mu held
 	retune   func()      // called before a snapshot
+	clocks   *clockFile
 	now      func() time.Time
 
-	serving atomic.Uint64 // term being served, 0 = none; written with mu held
+	// arrived tells when an entry came that was new then, and restored which entry a snapshot that is being restored ends
+	// with.
+	arrived  func(index uint64) (at time.Time, ok bool)
+	restored func() (index uint64)
+
+	// What others read without waiting for the machine; written with mu held.
+	serving atomic.Uint64 // term being served, 0 = none
+	last    atomic.Uint64 // last entry that the machine has, of those that reach the fsm
+	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
+	clock   atomic.Int64  // cursor.clock
+	bound   atomic.Pointer[clockBound]
 
 	// mu serialises every call of the machine except Now; it guards what follows.
 	mu     sync.Mutex
@@ -40,20 +51,21 @@ type fsm struct {
 
 	// cursor is the position in the stream of batches. It is part of a snapshot.
 	cursor cursor
-
-	// base was a lower bound of the clock of term baseTerm's leader at baseAt, and base plus the time since is one now. It
-	// is not always the last header's: what a leader had sent before it died is applied only after the next one's first
-	// entry, and by then tells less than what was applied before the outage. A bound of an earlier leader's clock does
-	// not count, however close: the next leader's clock lags behind it, and one that went on from the closer bound would
-	// make the cluster's jump forward, which grants quota.
-	base     int64
-	baseAt   time.Time
-	baseTerm uint64
-	clockIdx uint64 // log index of the last entry with a clock
-	replayTo uint64 // entries up to here were in the log when the node started: baseAt tells nothing about their age
-	clocks   *clockFile
-	fenced   uint64 // entries dropped by rules 1 and 2
 }
+
+// clockBound says that base was a lower bound of the clock of the term's leader at a time, and that base plus the time since
+// is one now. It is not always the last header's: what a leader had sent before it died is applied only after the next
+// one's first entry, and by then tells less than what was applied before the outage. A bound of an earlier leader's clock
+// does not count, however close: the next leader's clock lags behind it, and one that went on from the closer bound would
+// make the cluster's jump forward, which grants quota.
+type clockBound struct {
+	base int64
+	at   time.Time
+	term uint64
+}
+
+// now returns the bound at a time.
+func (b *clockBound) now(at time.Time) int64 { return b.base + int64(at.Sub(b.at)) }
 
 // cursor says which batch is expected next and holds the parts of an incomplete one.
 type cursor struct {
@@ -64,7 +76,11 @@ type cursor struct {
 }
 
 func newFSM(c *Config, m Machine, p *progress, clocks *clockFile) *fsm {
-	return &fsm{machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: time.Now}
+	return &fsm{
+		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: time.Now,
+		arrived:  func(uint64) (at time.Time, ok bool) { return at, false },
+		restored: func() uint64 { return 0 },
+	}
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -93,6 +109,7 @@ func (f *fsm) entry(l *raft.Log) {
 	if f.failed != nil {
 		return
 	}
+	defer f.last.Store(l.Index)
 	if term := f.serving.Load(); term != 0 && l.Term != term {
 		if l.Term < term {
 			f.fail(fmt.Errorf("%w: entry %d of term %d after the barrier of term %d", ErrInvariant, l.Index, l.Term, term))
@@ -139,8 +156,10 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 		return
 	}
 	c.clock = max(c.clock, h.clock)
-	f.clockIdx = l.Index
-	f.rebase()
+	f.clock.Store(c.clock)
+	if at, ok := f.arrived(l.Index); ok {
+		f.rebase(at)
+	}
 	c.parts = append(c.parts, payload)
 	if !h.last() {
 		return
@@ -160,18 +179,17 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 }
 
-// rebase takes the highest clock seen for the lower bound of the leader's clock, if it is the first of its term or above
-// what the bound would be by now. Must be called with mu held.
-func (f *fsm) rebase() {
-	now := f.now()
-	if f.baseAt.IsZero() || f.cursor.term != f.baseTerm || f.cursor.clock > f.base+int64(now.Sub(f.baseAt)) {
-		f.base, f.baseAt, f.baseTerm = f.cursor.clock, now, f.cursor.term
+// rebase takes the highest clock seen for the lower bound of the leader's clock at the given time, if it is the first of its
+// term or above what the bound was by then. Must be called with mu held.
+func (f *fsm) rebase(at time.Time) {
+	if b := f.bound.Load(); b == nil || f.cursor.term != b.term || f.cursor.clock > b.now(at) {
+		f.bound.Store(&clockBound{f.cursor.clock, at, f.cursor.term})
 	}
 }
 
 // drop must be called with mu held.
 func (f *fsm) drop(l *raft.Log, h header, why string) {
-	f.fenced++
+	f.fenced.Add(1)
 	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "seq", h.seq, "part", h.part, "reason", why)
 }
 
@@ -216,10 +234,9 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	}
 	f.served = term
 	clock := f.cursor.clock
-	if !f.baseAt.IsZero() {
-		clock = f.base + int64(f.now().Sub(f.baseAt))
-	}
-	if f.clockIdx <= f.replayTo {
+	if b := f.bound.Load(); b != nil {
+		clock = max(clock, b.now(f.now()))
+	} else {
 		clock = max(clock, f.clocks.now())
 	}
 	f.progress.reset()
@@ -288,30 +305,27 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 		return err
 	}
 	f.cursor = h.cursor
-	f.rebase()
+	f.clock.Store(h.cursor.clock)
+	f.restoredTo(f.restored())
 	return nil
 }
 
-// replaying tells that entries up to index are in the log already.
-func (f *fsm) replaying(index uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.replayTo = index
+// restoredTo notes that the machine has what a snapshot up to index held.
+func (f *fsm) restoredTo(index uint64) {
+	for {
+		last := f.last.Load()
+		if last >= index || f.last.CompareAndSwap(last, index) {
+			return
+		}
+	}
 }
 
-// clockNow returns the last applied clock plus the time since. ok is false before a live entry has been applied.
+// clockNow returns a lower bound of the cluster clock. ok is false before an entry has been applied that was new when it
+// came.
 func (f *fsm) clockNow() (clock int64, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.clockIdx <= f.replayTo {
+	b := f.bound.Load()
+	if b == nil {
 		return 0, false
 	}
-	return f.base + int64(f.now().Sub(f.baseAt)), true
-}
-
-// applied returns the last applied clock and how many entries were dropped.
-func (f *fsm) applied() (clock int64, fenced uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.cursor.clock, f.fenced
+	return max(f.clock.Load(), b.now(f.now())), true
 }

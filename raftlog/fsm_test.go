@@ -23,6 +23,7 @@ func testFSM(node string) (*fsm, *mapMachine, *error) {
 	f := newFSM(c, m, newProgress(), &clockFile{wall: func() int64 { return 1000 }})
 	f.fatal = func(err error) { fatal = err }
 	f.observe, f.retune = func() {}, func() {}
+	f.arrived = func(uint64) (time.Time, bool) { return f.now(), true }
 	return f, m, &fatal
 }
 

@@ -25,7 +25,6 @@ type Group struct {
 	control  net.Listener
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
 	founders founders
-	dataID   string // names the data directory's content
 
 	cur    atomic.Pointer[instance]
 	ctx    context.Context
@@ -47,6 +46,7 @@ type instance struct {
 	store *Store
 	log   *logStore
 	snaps *snapshotStore
+	id    *identity
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
@@ -123,6 +123,9 @@ func (g *Group) start() (err error) {
 	if in.store, err = OpenStore(g.cfg.dir(), g.cfg.NoSync); err != nil {
 		return err
 	}
+	if err = removeUnfinished(g.cfg.dir()); err != nil {
+		return err
+	}
 	inner := in.store.Log
 	if g.cfg.wrapLog != nil {
 		inner = g.cfg.wrapLog(inner)
@@ -140,15 +143,19 @@ func (g *Group) start() (err error) {
 	if err = reconcile(files, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
 		return err
 	}
-	last, err := in.log.LastIndex()
+	holds, err := raft.HasExistingState(in.log, in.store.Stable, files)
 	if err != nil {
 		return err
 	}
-	g.fsm.replaying(last)
-	if g.dataID, err = dataID(in.store.Stable); err != nil {
+	if in.id, err = openIdentity(in.store.Stable, g.cfg.NodeID, holds, g.cfg.Logger); err != nil {
 		return err
 	}
-	if in.trans, err = newTransport(&g.cfg, &in.log.own); err != nil {
+	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {
+		return errors.New("a nonvoter that holds nothing needs the addresses of a cluster to join")
+	}
+	g.fsm.arrived, g.fsm.restored = in.log.came.of, in.log.newestSnapshot
+	g.fsm.last.Store(0)
+	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id); err != nil {
 		return err
 	}
 	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
@@ -156,6 +163,7 @@ func (g *Group) start() (err error) {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	in.log.raft.Store(in.raft)
+	g.fsm.restoredTo(in.raft.AppliedIndex()) // Raft has restored its newest snapshot
 	seen := make(chan raft.Observation, 16)
 	in.raft.RegisterObserver(raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		_, ok := o.Data.(raft.LeaderObservation)

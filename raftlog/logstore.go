@@ -18,6 +18,7 @@ import (
 //     else ever takes over (#503);
 //   - lets the disk write a leader's batches while they are on their way to the followers (ownSync);
 //   - counts bytes, for the snapshot trigger and for the trailing logs;
+//   - notes when entries arrive, for the cluster clock;
 //   - declares itself monotonic, so that an installed snapshot replaces the whole log. Raft would keep the old tail,
 //     uncommitted entries included, and a later leader could send those to others (#697).
 type logStore struct {
@@ -25,6 +26,7 @@ type logStore struct {
 	fatal func(error)
 	raft  atomic.Pointer[raft.Raft] // that stores here, nil before it runs
 	own   ownSync
+	came  arrivals
 
 	storing atomic.Int64 // start of the write in progress on the monotonic clock of this file, 0 = none
 	bytes   atomic.Int64 // payload bytes stored since the last snapshot
@@ -32,7 +34,7 @@ type logStore struct {
 	last    atomic.Int64 // duration of the last write, ns
 	mean    atomic.Int64 // moving average over about 16 writes, ns
 
-	// mu guards snapIndex and snapTerm, of the last snapshot finished in this process.
+	// mu guards snapIndex and snapTerm, of the newest snapshot finished in this process.
 	mu                  sync.Mutex
 	snapIndex, snapTerm uint64
 }
@@ -76,6 +78,9 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	}
 	begin := monotonic()
 	s.storing.Store(begin)
+	if r := s.raft.Load(); r != nil {
+		s.came.note(logs, r.CurrentTerm(), time.Now())
+	}
 	var n int64
 	for _, l := range logs {
 		n += int64(len(l.Data))
@@ -143,11 +148,20 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 // history that was never committed, and Raft's memory of it must be dropped by a restart.
 func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
-	s.snapIndex, s.snapTerm = index, term
+	if index > s.snapIndex { // else one of this node's own, overtaken by an installed one
+		s.snapIndex, s.snapTerm = index, term
+	}
 	s.mu.Unlock()
 	s.bytes.Store(0)
 	s.entries.Store(0)
 	return contradicts(s.inner, index, term)
+}
+
+// newestSnapshot returns the index of the newest snapshot finished in this process, 0 for none.
+func (s *logStore) newestSnapshot() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapIndex
 }
 
 // contradicts reports whether the log reaches index with an entry there that is not of the given term.

@@ -33,6 +33,7 @@ type mapMachine struct {
 	applies  int
 	restores int
 	failWith error
+	hang     chan struct{} // Apply waits for it, unless nil
 	persist  chan struct{} // Snapshot.Persist receives from it twice, at its beginning and before it writes, unless nil
 }
 
@@ -106,6 +107,9 @@ func (m *mapMachine) leading() bool {
 
 func (m *mapMachine) Apply(b Batch) error {
 	defer m.enter()()
+	if m.hang != nil {
+		<-m.hang
+	}
 	if m.failWith != nil {
 		return m.failWith
 	}

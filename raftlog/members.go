@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -39,9 +40,6 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 // addNonvoter makes a node follow. Unless it is configured as a nonvoter, it gets a vote once it has kept up for
 // Config.PromoteAfter: raft's AddVoter counts a new voter at once, and an empty one would hold up every commit.
 func (g *Group) addNonvoter(ctx context.Context, id, addr string) error {
-	if id == "" || len(id) > MaxNodeID || addr == "" {
-		return fmt.Errorf("member needs an id of at most %d bytes and an address", MaxNodeID)
-	}
 	servers, index := g.configuration()
 	for _, s := range servers {
 		if string(s.Address) == addr && string(s.ID) != id {
@@ -77,33 +75,81 @@ func (g *Group) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// join takes in a node that asks for it. It may be known already, with its address changed; whether it has lost its data
-// the poll of the peers finds out.
+// join takes in a node that asks for it, or for which an operator asks. It may be known already, with its address changed,
+// or its data lost. It must answer at its address, and its data must not be another cluster's.
 func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
 	}
+	if err := CheckNodeID(m.ID); err != nil {
+		return err
+	}
+	if m.ID == g.cfg.NodeID {
+		if m.Addr == g.cfg.Advertise {
+			return nil
+		}
+		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, errTwice)
+	}
+	now, err := g.statusAt(ctx, m)
+	if err != nil {
+		return err
+	}
+	if g.cur.Load().id.foreign(now.ClusterID) {
+		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
+	}
 	servers, index := g.configuration()
 	s, known := findServer(servers, m.ID)
-	switch {
-	case known && string(s.Address) == m.Addr:
-		return nil
-	case known && s.Suffrage == raft.Voter:
-		return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-			return r.AddVoter(s.ID, raft.ServerAddress(m.Addr), index, enqueueTimeout)
-		})
+	if known && string(s.Address) == m.Addr {
+		return nil // if it has lost its data the poll of the peers finds out
+	}
+	if known {
+		old, err := g.statusAt(ctx, memberArgs{ID: m.ID, Addr: string(s.Address)})
+		if err == nil && old.DataID != now.DataID {
+			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, errTwice)
+		}
+		if g.peers.lost(m.ID, now.DataID) {
+			return g.readmit(ctx, s, m.Addr)
+		}
+		if s.Suffrage == raft.Voter {
+			return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
+				return r.AddVoter(s.ID, raft.ServerAddress(m.Addr), index, enqueueTimeout)
+			})
+		}
 	}
 	g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
 	return g.addNonvoter(ctx, m.ID, m.Addr)
 }
 
-// readmit makes a member that lost its data begin again as a nonvoter. It must not keep its vote: it knows neither whom it
-// voted for nor what it acknowledged.
-func (g *Group) readmit(ctx context.Context, id, addr string) error {
-	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", id)
-	if err := g.Remove(ctx, id); err != nil {
-		return err
+// errTwice explains why a node is not taken in.
+var errTwice = errors.New("two nodes cannot have one id")
+
+// statusAt asks a node for its status, and fails if another one answers.
+func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	s, err := g.Caller().Status(ctx, m.Addr)
+	if err != nil {
+		return s, fmt.Errorf("%s at %s does not answer: %w", m.ID, m.Addr, err)
 	}
-	g.peers.forget(id)
-	return g.addNonvoter(ctx, id, addr)
+	if s.NodeID != m.ID {
+		return s, fmt.Errorf("the node at %s is %s, not %s", m.Addr, s.NodeID, m.ID)
+	}
+	return s, nil
+}
+
+// readmit makes a member that lost its data begin again as a nonvoter, at addr. It must not keep its vote: it knows neither
+// whom it voted for nor what it acknowledged.
+func (g *Group) readmit(ctx context.Context, s raft.Server, addr string) error {
+	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", s.ID)
+	if s.Suffrage == raft.Voter {
+		_, index := g.configuration()
+		if err := g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.DemoteVoter(s.ID, index, enqueueTimeout) }); err != nil {
+			return err
+		}
+	}
+	g.peers.forget(string(s.ID))
+	if addr == string(s.Address) {
+		return nil
+	}
+	return g.addNonvoter(ctx, string(s.ID), addr)
 }

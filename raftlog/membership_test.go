@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -463,4 +464,55 @@ func TestLeaderKnownBeforeItIsWatchedFor(t *testing.T) {
 	cancel()
 	g.leadership(ctx, l.g.raft(), nil)
 	require.Len(t, g.leaderCh, 1)
+}
+
+// A snapshot of this node's own that ends while an installed one takes the log's place does not bring the old log back.
+func TestOwnSnapshotDuringAnInstall(t *testing.T) {
+	s, err := OpenStore(t.TempDir(), true)
+	require.NoError(t, err)
+	defer s.Close()
+	log := &logStore{inner: s.Log, fatal: func(err error) { t.Error(err) }}
+	for i := uint64(1); i <= 100; i++ {
+		require.NoError(t, log.StoreLog(&raft.Log{Index: i, Term: 1}))
+	}
+	for _, done := range []struct{ index, term uint64 }{{1000, 2}, {50, 1}} {
+		_, err = log.snapshotDone(done.index, done.term)
+		require.NoError(t, err)
+	}
+	require.NoError(t, log.DeleteRange(1, 100))
+	require.NoError(t, log.StoreLog(&raft.Log{Index: 1001, Term: 2}))
+}
+
+func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	n.set("a", "1")
+	require.NoError(t, n.g.Snapshot(testContext(t)))
+	n.crash()
+	dir := filepath.Join(n.cfg.dir(), "snapshots")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "2-99-1.tmp"), 0o755))
+	n.start()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
+
+// A nonvoter with data needs nobody's address; one without cannot do anything.
+func TestNonvoterAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	l := c.leader()
+	n := c.reserve()
+	n.cfg.Nonvoter = true
+	require.ErrorContains(t, n.open(), "join")
+	n.cfg.Join = []string{l.addr}
+	n.start()
+	l.set("a", "1")
+	c.converge()
+	n.crash()
+	n.cfg.Join = nil
+	n.start()
+	l.set("b", "1")
+	require.Len(t, c.converge(), 2)
 }

@@ -44,6 +44,7 @@ type peer struct {
 	lagTime time.Duration
 	since   time.Time // since when it has been caught up; zero = it is not
 	dataID  string    // of its first answer; a change means that it lost its data
+	foreign bool      // it answered with data of another cluster
 }
 
 func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*peer)} }
@@ -112,6 +113,15 @@ func (p *peers) ask(ctx context.Context, id, addr string) bool {
 		p.known[id] = k
 	}
 	k.up = err == nil && s.NodeID == id
+	if k.up && p.g.cur.Load().id.foreign(s.ClusterID) {
+		k.up = false
+		if !k.foreign {
+			p.g.cfg.Logger.Error("member holds data of another cluster; wipe its data directory", "member", id, "addr", addr)
+		}
+		k.foreign = true
+	} else if k.up {
+		k.foreign = false
+	}
 	if !k.up {
 		k.since = time.Time{}
 		return false
@@ -167,7 +177,7 @@ func (p *peers) promote(ctx context.Context) {
 	p.mu.Unlock()
 	for _, s := range lost {
 		cctx, cancel := context.WithTimeout(ctx, controlTimeout)
-		if err := p.g.readmit(cctx, string(s.ID), string(s.Address)); err != nil {
+		if err := p.g.readmit(cctx, s, string(s.Address)); err != nil {
 			p.g.cfg.Logger.Warn("readmit", "member", s.ID, "error", err)
 		}
 		cancel()
@@ -210,6 +220,14 @@ func (p *peers) transferTarget(ctx context.Context, id string) (Member, error) {
 		}
 	}
 	return Member{}, ErrNoTarget
+}
+
+// lost reports whether a member, known by another name of its data, has lost that.
+func (p *peers) lost(id, dataID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.known[id]
+	return k != nil && k.dataID != "" && k.dataID != dataID
 }
 
 func (p *peers) forget(id string) {

@@ -17,8 +17,8 @@ type Peer struct {
 // counts as committed, because nobody is left who could tell: afterwards it holds a snapshot of that state, an empty log,
 // and the given voters. The group must not be open. The machine is used up: open the group with a new one.
 //
-// To go on with one survivor, recover it with itself as the only voter, and join the others with their data wiped. Never
-// start a node of the old cluster, unrecovered, against the new one.
+// To go on with one survivor, recover it with itself as the only voter, and join the others with their data wiped. A node of
+// the old cluster, unrecovered, is not heard by the new one.
 func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -36,6 +36,9 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := recoverIdentity(store.Stable, cfg.NodeID, voters); err != nil {
+		return err
+	}
 	clocks, err := openClockFile(cfg.dir())
 	if err != nil {
 		return err

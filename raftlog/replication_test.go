@@ -133,3 +133,43 @@ func TestRollingRestart(t *testing.T) {
 	require.Greater(t, now, clock)
 	require.Less(t, now-time.Now().UnixNano(), int64(time.Second), "the clock has not run ahead")
 }
+
+// What waits for the machine is not applied yet, and a status does not wait for it.
+func TestAppliedIsWhatTheMachineHas(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	f := c.nodes[(l.n+1)%3]
+	waitFor(t, "all is applied, what the machine does not see included", func() bool {
+		return f.g.Status().AppliedIndex == f.g.raft().AppliedIndex()
+	})
+	before := f.g.Status().AppliedIndex
+	hang := make(chan struct{})
+	f.m.mu.Lock()
+	f.m.hang = hang
+	f.m.mu.Unlock()
+	l.write("k", 20)
+	waitFor(t, "raft has passed them on", func() bool { return f.g.raft().AppliedIndex() >= before+20 })
+	status := make(chan Status, 1)
+	go func() { status <- f.g.Status() }()
+	select {
+	case s := <-status:
+		require.LessOrEqual(t, s.AppliedIndex, before+1)
+	case <-time.After(patience):
+		t.Error("Status waits for the machine")
+	}
+	close(hang)
+	c.converge()
+	waitFor(t, "all is applied", func() bool { return f.g.Status().AppliedIndex >= l.g.Status().CommitIndex })
+
+	f.crash()
+	f.start()
+	c.converge()
+	waitFor(t, "after a replay", func() bool { return f.g.Status().AppliedIndex >= l.g.Status().CommitIndex })
+	require.NoError(t, f.g.Snapshot(testContext(t)))
+	f.crash()
+	f.start()
+	waitFor(t, "after a snapshot", func() bool { return f.g.Status().AppliedIndex >= l.g.Status().CommitIndex })
+}

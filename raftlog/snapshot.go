@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/hashicorp/raft"
 )
@@ -119,6 +122,15 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 
 // Release implements raft.FSMSnapshot.
 func (s *snapshot) Release() { s.state.Release() }
+
+// removeUnfinished removes what a crash in the middle of a snapshot has left. Nobody else may have the directory open.
+func removeUnfinished(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
+	for _, p := range paths {
+		err = errors.Join(err, os.RemoveAll(p))
+	}
+	return err
+}
 
 // snapshotStore tells the log about every snapshot that is finished, own and installed ones alike.
 type snapshotStore struct {

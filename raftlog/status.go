@@ -15,7 +15,8 @@ type Status struct {
 	Addr      string            `json:"addr"`
 	Meta      map[string]string `json:"meta,omitempty"`
 	WantsVote bool              `json:"wants_vote"`
-	DataID    string            `json:"data_id"` // random, made with the data directory
+	DataID    string            `json:"data_id"`    // random, made with the data directory
+	ClusterID string            `json:"cluster_id"` // random, made with the cluster; empty before there is one
 
 	State      string `json:"state"` // leader, follower, candidate, shutdown, or halted
 	Halted     string `json:"halted,omitempty"`
@@ -26,7 +27,7 @@ type Status struct {
 
 	LastIndex     uint64    `json:"last_index"`
 	CommitIndex   uint64    `json:"commit_index"`
-	AppliedIndex  uint64    `json:"applied_index"` // handed to the machine's queue
+	AppliedIndex  uint64    `json:"applied_index"` // the machine has everything up to here
 	Dropped       uint64    `json:"dropped"`       // entries that did not count: see DESIGN.md
 	SnapshotIndex uint64    `json:"snapshot_index"`
 	SnapshotTime  time.Time `json:"snapshot_time"`  // zero without a snapshot
@@ -64,14 +65,27 @@ type Member struct {
 	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
 }
 
-// Status reads the node's state. It does not block on Raft.
+// applied returns the last entry that the machine has. Raft's AppliedIndex is ahead of it by what waits in the fsm's queue,
+// thousands of entries during a replay; but entries that do not reach the fsm count as soon as Raft has passed them.
+func (g *Group) applied(in *instance) uint64 {
+	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
+	for ; done < passed; done++ {
+		var l raft.Log
+		if err := in.log.GetLog(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
+			break
+		}
+	}
+	return done
+}
+
+// Status reads the node's state. It blocks neither on Raft nor on the machine.
 func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, p := in.raft, g.progress
 	s := Status{
-		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: g.cfg.Meta, WantsVote: !g.cfg.Nonvoter, DataID: g.dataID,
+		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: g.cfg.Meta, WantsVote: !g.cfg.Nonvoter, DataID: in.id.data, ClusterID: in.id.clusterID(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
-		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: r.AppliedIndex(),
+		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		SinceSnapshot: in.log.bytes.Load(),
 		Wall:          time.Now().UnixNano(),
 		Progress:      g.Progress(),
@@ -81,7 +95,7 @@ func (g *Group) Status() Status {
 	}
 	_, s.Serving = g.Serving()
 	s.LeaderID, s.LeaderAddr = g.Leader()
-	s.Clock, s.Dropped = g.fsm.applied()
+	s.Clock, s.Dropped = g.fsm.clock.Load(), g.fsm.fenced.Load()
 	if e := g.halted.Load(); e != nil {
 		s.State, s.Halted = "halted", (*e).Error()
 	}

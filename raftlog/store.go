@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -142,26 +141,6 @@ func checkLength(path string) error {
 		}
 	}
 	return nil
-}
-
-// dataKey is where the name of a data directory's content is kept.
-var dataKey = []byte("headgate-data-id")
-
-// dataID returns the random name that the log got when it was created. A node that comes back with another one has lost
-// its data.
-func dataID(s raft.StableStore) (string, error) {
-	id, err := s.Get(dataKey)
-	if err == nil {
-		return string(id), nil
-	}
-	if !errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return "", fmt.Errorf("read data id: %w", err)
-	}
-	id = []byte(rand.Text())
-	if err := s.Set(dataKey, id); err != nil {
-		return "", fmt.Errorf("%w: data id: %w", ErrDisk, err)
-	}
-	return string(id), nil
 }
 
 // makeDir creates the group's directory and makes its name durable.

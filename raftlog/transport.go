@@ -101,7 +101,8 @@ func (p *pipeline) Close() error {
 // listener ends every RPC of the group at once.
 type streams struct {
 	*muxListener
-	addr advertised
+	addr     advertised
+	identity *identity
 }
 
 var _ raft.StreamLayer = streams{}
@@ -114,10 +115,24 @@ func (s streams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	if t := s.track(c); t != nil {
-		return t, nil
+	t := s.track(c)
+	if t == nil {
+		return nil, net.ErrClosed
 	}
-	return nil, net.ErrClosed
+	if err := s.identity.greet(t); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Accept implements net.Listener.
+func (s streams) Accept() (net.Conn, error) {
+	c, err := s.muxListener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &greeted{Conn: c, identity: s.identity}, nil
 }
 
 // Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
@@ -129,14 +144,14 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-func newTransport(c *Config, own *ownSync) (transport, error) {
+func newTransport(c *Config, own *ownSync, id *identity) (transport, error) {
 	l, err := c.Mux.listen(KindRaft, c.GroupID)
 	if err != nil {
 		return transport{}, err
 	}
 	return transport{own: own, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
-		Stream:          streams{l, advertised(c.Advertise)},
+		Stream:          streams{l, advertised(c.Advertise), id},
 		MaxPool:         raftPool,
 		MaxRPCsInFlight: raftInFlight,
 		Timeout:         raftTimeout,

@@ -69,7 +69,7 @@ func (v directory) Allowed() string { return "the path of a directory" }
 type name struct{ text }
 
 func (v name) Set(s string) error {
-	if len(s) > raftlog.MaxNodeID || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '=' }) {
+	if s != "" && raftlog.CheckNodeID(s) != nil {
 		return errNotName
 	}
 	*v.p = s

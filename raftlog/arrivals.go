@@ -1,0 +1,57 @@
+package raftlog
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// arrivalsKept is how many writes back an arrival is known. Raft applies entries a few writes later.
+const arrivalsKept = 256
+
+// arrivals remembers when the last entries were written that were new then, of the term in progress: an entry's clock was
+// the leader's before it arrived. The tail of an older term, which a new leader hands on, tells nothing about the time, nor
+// does what was in the log when the node started.
+type arrivals struct {
+	// mu guards what follows.
+	mu   sync.Mutex
+	ring [arrivalsKept]arrival
+	n    int // written in all
+}
+
+// arrival is a run of entries.
+type arrival struct {
+	first, last uint64
+	at          time.Time // zero if they were not new
+}
+
+// note is called with entries about to be written, in the given term.
+func (a *arrivals) note(logs []*raft.Log, term uint64, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := 0; i < len(logs); {
+		run := arrival{first: logs[i].Index}
+		fresh := logs[i].Term == term
+		if fresh {
+			run.at = now
+		}
+		for ; i < len(logs) && (logs[i].Term == term) == fresh; i++ {
+			run.last = logs[i].Index
+		}
+		a.ring[a.n%arrivalsKept] = run
+		a.n++
+	}
+}
+
+// of returns when the entry arrived; ok is false if it was not new, or that is not known any more.
+func (a *arrivals) of(index uint64) (at time.Time, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for back := 1; back <= min(a.n, arrivalsKept); back++ {
+		if run := &a.ring[(a.n-back)%arrivalsKept]; run.first <= index && index <= run.last {
+			return run.at, !run.at.IsZero()
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,223 @@
+package raftlog
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// Where the stable store keeps whose data it is part of.
+var (
+	dataKey    = []byte("headgate-data-id")
+	nodeKey    = []byte("headgate-node-id")
+	clusterKey = []byte("headgate-cluster-id")
+	beforeKey  = []byte("headgate-cluster-id-before-recovery")
+)
+
+// maxClusterID is the length of the longest cluster id that is read from a peer.
+const maxClusterID = 64
+
+// foreignInterval is the least time between two messages about nodes of other clusters.
+const foreignInterval = 10 * time.Second
+
+// identity tells whose data a directory holds. Raft knows its peers by their addresses and compares logs by index and term
+// alone: two logs that grew apart look the same to it where they have the same length. So every connection of Raft begins
+// with the id of the cluster, which is random. It is made by the founder, and anew by a recovery; a node that holds nothing
+// takes over that of the first one which connects to it. Nodes of different clusters do not hear each other.
+type identity struct {
+	data   string // random, made with the directory: a node that comes back with another one has lost its data
+	stable raft.StableStore
+	log    *slog.Logger
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	cluster string // empty before there is one
+	open    bool   // the node holds nothing yet, and has neither founded a cluster nor been taken in since it started
+	founded bool   // it has founded the cluster since it started
+	told    time.Time
+}
+
+// openIdentity reads the identity of a node's data; holds reports whether there is any.
+func openIdentity(stable raft.StableStore, node string, holds bool, log *slog.Logger) (*identity, error) {
+	owner, err := getOrSet(stable, nodeKey, node)
+	if err != nil {
+		return nil, err
+	}
+	if owner != node {
+		return nil, fmt.Errorf("%w: it belongs to node %s, not to %s", ErrOtherNode, owner, node)
+	}
+	i := &identity{stable: stable, log: log, open: !holds}
+	if i.data, err = getOrSet(stable, dataKey, rand.Text()); err != nil {
+		return nil, err
+	}
+	if i.cluster, err = getString(stable, clusterKey); err != nil {
+		return nil, err
+	}
+	if before, err := getString(stable, beforeKey); err != nil || before == "" {
+		return i, err
+	}
+	return i, setString(stable, beforeKey, "")
+}
+
+// clusterID returns the cluster's id, empty if there is none yet.
+func (i *identity) clusterID() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.cluster
+}
+
+// found makes the id of a new cluster. It may be called again after a founding that failed.
+func (i *identity) found() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.founded {
+		return nil
+	}
+	if !i.open {
+		return errors.New("the node is about to be taken into a cluster")
+	}
+	if err := i.set(rand.Text()); err != nil {
+		return err
+	}
+	i.founded = true
+	return nil
+}
+
+// set must be called with mu held.
+func (i *identity) set(cluster string) error {
+	if err := setString(i.stable, clusterKey, cluster); err != nil {
+		return err
+	}
+	i.cluster, i.open = cluster, false
+	return nil
+}
+
+// meet decides whether to hear a node of the given cluster, that has connected.
+func (i *identity) meet(cluster string, from net.Addr) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.open && cluster != "" {
+		return i.set(cluster)
+	}
+	if cluster == i.cluster {
+		return nil
+	}
+	if now := time.Now(); now.Sub(i.told) >= foreignInterval {
+		i.told = now
+		i.log.Error("a node of another cluster connects; one of the two has to be wiped, or to be given other addresses", "remote", from)
+	}
+	return ErrOtherCluster
+}
+
+// foreign reports whether a node with data of the given cluster belongs elsewhere.
+func (i *identity) foreign(cluster string) bool {
+	own := i.clusterID()
+	return cluster != "" && own != "" && cluster != own
+}
+
+// recoverIdentity makes the data that of the cluster which the voters form. All of them come to the same id, also when the
+// recovery is repeated before the node has run again.
+func recoverIdentity(stable raft.StableStore, node string, voters []Peer) error {
+	owner, err := getString(stable, nodeKey)
+	if err != nil {
+		return err
+	}
+	if owner != "" && owner != node {
+		return fmt.Errorf("%w: it belongs to node %s, not to %s", ErrOtherNode, owner, node)
+	}
+	before, err := getString(stable, beforeKey)
+	if err == nil && before == "" {
+		before, err = getString(stable, clusterKey)
+	}
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	io.WriteString(h, before)
+	for _, v := range slices.SortedFunc(slices.Values(voters), func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) }) {
+		fmt.Fprintf(h, " %s=%s", v.ID, v.Addr)
+	}
+	if err := setString(stable, beforeKey, before); err != nil {
+		return err
+	}
+	return setString(stable, clusterKey, base32.StdEncoding.EncodeToString(h.Sum(nil)[:20]))
+}
+
+// getString returns what the store holds under key, empty if it holds nothing.
+func getString(s raft.StableStore, key []byte) (string, error) {
+	v, err := s.Get(key)
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return "", fmt.Errorf("read %s: %w", key, err)
+	}
+	return string(v), nil
+}
+
+func setString(s raft.StableStore, key []byte, value string) error {
+	if err := s.Set(key, []byte(value)); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDisk, key, err)
+	}
+	return nil
+}
+
+// getOrSet returns what the store holds under key, and puts value there if it holds nothing.
+func getOrSet(s raft.StableStore, key []byte, value string) (string, error) {
+	v, err := getString(s, key)
+	if err != nil || v != "" {
+		return v, err
+	}
+	return value, setString(s, key, value)
+}
+
+// greet tells the other end of a connection of Raft which cluster this node belongs to: the length of the id in a byte, and
+// the id.
+func (i *identity) greet(c net.Conn) error {
+	id := i.clusterID()
+	_, err := c.Write(append([]byte{byte(len(id))}, id...))
+	return err
+}
+
+// greeted is an accepted connection, whose greeting is judged with the first read.
+type greeted struct {
+	net.Conn
+	identity *identity
+	once     sync.Once
+	err      error
+}
+
+func (g *greeted) Read(p []byte) (int, error) {
+	g.once.Do(func() { g.err = g.hear() })
+	if g.err != nil {
+		return 0, g.err
+	}
+	return g.Conn.Read(p)
+}
+
+func (g *greeted) hear() error {
+	g.SetReadDeadline(time.Now().Add(headerTimeout))
+	defer g.SetReadDeadline(time.Time{})
+	var b [1 + maxClusterID]byte
+	if _, err := io.ReadFull(g.Conn, b[:1]); err != nil {
+		return err
+	}
+	id := b[1:]
+	if int(b[0]) > len(id) {
+		return fmt.Errorf("cluster id of %d bytes", b[0])
+	}
+	id = id[:b[0]]
+	if _, err := io.ReadFull(g.Conn, id); err != nil {
+		return err
+	}
+	return g.identity.meet(string(id), g.RemoteAddr())
+}

@@ -1,0 +1,220 @@
+package raftlog
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *identity {
+	i, err := openIdentity(s, node, holds, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return i
+}
+
+// stable returns a stable store.
+func stable(t *testing.T) raft.StableStore {
+	s, err := OpenStore(t.TempDir(), true)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s.Stable
+}
+
+func TestIdentityIsTakenOverOnce(t *testing.T) {
+	var from net.TCPAddr
+	founder := testIdentity(t, stable(t), "a", false)
+	require.NoError(t, founder.found())
+	first := founder.clusterID()
+	require.NotEmpty(t, first)
+	require.NoError(t, founder.found())
+	require.Equal(t, first, founder.clusterID(), "after a founding that failed")
+	require.ErrorIs(t, founder.meet("another", &from), ErrOtherCluster)
+
+	s := stable(t)
+	joiner := testIdentity(t, s, "b", false)
+	require.False(t, joiner.foreign(first))
+	require.NoError(t, joiner.meet(first, &from))
+	require.Equal(t, first, joiner.clusterID())
+	require.ErrorIs(t, joiner.meet("another", &from), ErrOtherCluster)
+	require.Error(t, joiner.found(), "it has been taken in")
+	require.True(t, joiner.foreign("another"))
+
+	joiner = testIdentity(t, s, "b", true)
+	require.ErrorIs(t, joiner.meet("another", &from), ErrOtherCluster)
+	require.NoError(t, joiner.meet(first, &from))
+	joiner = testIdentity(t, s, "b", false)
+	require.NoError(t, joiner.meet("another", &from), "it was stopped before it got anything")
+
+	_, err := openIdentity(s, "c", true, slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, ErrOtherNode)
+}
+
+func TestRecoveredVotersAgree(t *testing.T) {
+	var ids []string
+	voters := []Peer{{"a", "h:1"}, {"b", "h:2"}}
+	for _, node := range []string{"a", "b"} {
+		s := stable(t)
+		testIdentity(t, s, node, false)
+		require.NoError(t, setString(s, clusterKey, "old"))
+		require.NoError(t, recoverIdentity(s, node, voters[:1]), "a mistake, repeated right")
+		require.NoError(t, recoverIdentity(s, node, []Peer{voters[1], voters[0]}))
+		ids = append(ids, testIdentity(t, s, node, true).clusterID())
+		require.ErrorIs(t, recoverIdentity(s, "c", voters), ErrOtherNode)
+
+		require.NoError(t, recoverIdentity(s, node, voters))
+		require.NotEqual(t, ids[0], testIdentity(t, s, node, true).clusterID(), "a later recovery makes another cluster")
+	}
+	require.Equal(t, ids[0], ids[1])
+	require.NotEqual(t, "old", ids[0])
+}
+
+func TestGreeting(t *testing.T) {
+	for name, c := range map[string]struct {
+		hello string
+		err   error
+	}{
+		"the same":   {"\x03old", nil},
+		"another":    {"\x03new", ErrOtherCluster},
+		"none":       {"\x00", ErrOtherCluster},
+		"too long":   {"\xff", errors.ErrUnsupported},
+		"incomplete": {"\x05ol", io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stable(t)
+			require.NoError(t, setString(s, clusterKey, "old"))
+			near, far := net.Pipe()
+			go func() {
+				io.WriteString(far, c.hello+"rpc")
+				far.Close()
+			}()
+			g := &greeted{Conn: near, identity: testIdentity(t, s, "a", true)}
+			b, err := io.ReadAll(g)
+			switch {
+			case c.err == nil:
+				require.NoError(t, err)
+				require.Equal(t, "rpc", string(b))
+			case errors.Is(c.err, errors.ErrUnsupported), errors.Is(c.err, io.ErrUnexpectedEOF):
+				require.Error(t, err)
+			default:
+				require.ErrorIs(t, err, c.err)
+			}
+		})
+	}
+}
+
+// alone starts a node that founds a cluster of its own, and stops it.
+func (c *testCluster) alone() *testNode {
+	n := c.reserve()
+	n.cfg.BootstrapExpect = 1
+	n.start()
+	waitFor(c.t, "it leads itself", n.m.leading)
+	for i := range 30 {
+		require.NoError(c.t, n.m.set("alone", string(rune('a'+i%26))))
+		n.g.Flush()
+		n.committed()
+	}
+	return n
+}
+
+// Raft compares logs by index and term alone, so a node that holds another cluster's would be taken in and acknowledge
+// entries that it has not.
+func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	l := c.leader()
+	l.set("a", "1")
+
+	stranger := c.alone()
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{stranger.cfg.NodeID, stranger.addr}, nil), ErrOtherCluster.Error(), "by hand")
+	stranger.crash()
+	stranger.cfg.Join, stranger.cfg.BootstrapExpect = []string{l.addr}, 0
+	stranger.start()
+	waitFor(t, "it leads itself again", stranger.m.leading)
+	time.Sleep(2 * foundInterval)
+	require.Len(t, l.g.Members(), 1)
+
+	// Nor does Raft hear it when somebody has made it a member nevertheless.
+	require.NoError(t, l.g.addNonvoter(testContext(t), stranger.cfg.NodeID, stranger.addr))
+	l.set("b", "1")
+	waitFor(t, "it has been asked", func() bool {
+		for _, m := range l.g.Members() {
+			if m.ID == stranger.cfg.NodeID {
+				return !m.Seen.IsZero() || !m.Up
+			}
+		}
+		return false
+	})
+	require.Contains(t, stranger.m.snapshotTable(), "alone")
+	require.NotContains(t, stranger.m.snapshotTable(), "b")
+	for _, m := range l.g.Members() {
+		require.Equal(t, m.ID == l.cfg.NodeID, m.Up, m.ID)
+	}
+
+	stranger.crash()
+	require.NoError(t, os.RemoveAll(stranger.cfg.DataDir))
+	stranger.start()
+	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
+}
+
+// A node that nobody recovered comes back to find its cluster gone on without it, as another one.
+func TestOldNodesAreNotHeardAfterARecovery(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	c.leader().set("a", "1")
+	c.converge()
+	for _, n := range c.nodes {
+		n.crash()
+	}
+	survivor, old := c.nodes[0], c.nodes[1:]
+	require.NoError(t, Recover(survivor.cfg, newMapMachine(), []Peer{{survivor.cfg.NodeID, survivor.addr}}))
+	survivor.start()
+	waitFor(t, "the survivor leads", survivor.m.leading)
+	survivor.set("b", "1")
+	for _, n := range old {
+		n.start()
+	}
+	other := c.leader(survivor)
+	other.set("c", "1")
+	survivor.set("d", "1")
+	require.Equal(t, map[string]string{"a": "1", "b": "1", "d": "1"}, survivor.m.snapshotTable())
+	require.Equal(t, map[string]string{"a": "1", "c": "1"}, other.m.snapshotTable())
+	require.Len(t, survivor.g.Members(), 1)
+}
+
+// A node id belongs to one node: a second one with it does not take the first one's place.
+func TestTwoNodesOfOneID(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	f := c.nodes[(l.n+1)%3]
+	for _, victim := range []*testNode{l, f} {
+		impostor := c.reserve()
+		impostor.cfg.NodeID = victim.cfg.NodeID
+		impostor.cfg.Join = []string{l.addr, f.addr}
+		impostor.start()
+		require.ErrorContains(t, l.g.Call(testContext(t), f.addr, opJoin, memberArgs{victim.cfg.NodeID, impostor.addr}, nil), errTwice.Error())
+		time.Sleep(2 * foundInterval)
+		for _, m := range l.g.Members() {
+			require.NotEqual(t, impostor.addr, m.Addr)
+			require.True(t, m.Voter)
+		}
+		impostor.crash()
+	}
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{f.cfg.NodeID, "127.0.0.1:1"}, nil), "does not answer", "a mistyped address")
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{"a b", f.addr}, nil), "node id")
+	l.set("b", "1")
+	require.Len(t, c.converge(), 2)
+
+	f.crash()
+	f.cfg.NodeID = "another"
+	require.ErrorIs(t, f.open(), ErrOtherNode)
+}
