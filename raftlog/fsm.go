@@ -243,12 +243,12 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.serving.Store(term)
 	f.machine.Lead(term, clock)
 	f.observe()
-	f.progress.ring() // an empty batch at once: followers learn the clock
+	f.progress.ring() // a batch at once, empty perhaps: followers must not go on by an earlier leader's clock
 	return true
 }
 
-// cut takes the next batch from the serving machine. tick asks for an empty batch when nothing is dirty. ok is false when
-// there is nothing to propose, or nobody to propose it.
+// cut takes the next batch from the serving machine. tick asks for an empty batch when nothing is dirty; the first one of a
+// term is due in any case. ok is false when there is nothing to propose, or nobody to propose it.
 func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -259,7 +259,7 @@ func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	seq, born := f.progress.open()
 	parts, dirty := f.machine.Cut(seq, max)
 	if !dirty {
-		if !tick {
+		if !tick && seq > 1 {
 			return ownBatch{}, false
 		}
 		parts, born = [][]byte{nil}, monotonic()
