@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/hex"
 	"math"
 	"strconv"
@@ -87,21 +88,24 @@ func cmdShutdown(c *conn, args [][]byte) {
 	go c.srv.cfg.Stop()
 }
 
-// maxSleep bounds DEBUG SLEEP, which takes a worker for its time.
+// maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Minute
 
+// cmdDebugSleep shows up in the slow log, which it is a way to try out.
 func cmdDebugSleep(c *conn, args [][]byte) {
 	seconds, err := strconv.ParseFloat(string(clip(args[2], 32)), 64)
 	if err != nil || math.IsNaN(seconds) || seconds < 0 || seconds > maxSleep.Seconds() {
 		c.error("ERR seconds must be a number from 0 to 60")
 		return
 	}
-	end := c.srv.end
-	c.block(func(w *resp.Writer) {
+	s, cmd, logged := c.srv, c.lane.counted, clipArgs(args)
+	c.blockAside(func(ctx context.Context, w *resp.Writer) {
+		begin := time.Now()
 		select {
-		case <-end:
+		case <-ctx.Done():
 		case <-time.After(time.Duration(seconds * float64(time.Second))):
 		}
+		s.record(c, cmd, logged, time.Since(begin))
 		w.OK()
 	})
 }

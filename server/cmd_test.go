@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -462,6 +463,28 @@ func TestSlowlog(t *testing.T) {
 	require.NotEmpty(t, c.call("LATENCY HISTOGRAM debug|sleep"))
 	require.Contains(t, c.call("LATENCY DOCTOR"), "debug|sleep")
 	require.Equal(t, []any{}, c.call("LATENCY LATEST"))
+}
+
+// However many sleep, what takes a worker is answered, and a stop wakes them.
+func TestDebugSleepHoldsUpNobodyElse(t *testing.T) {
+	s, addr := startServer(t, Config{Workers: 1})
+	sleepers := []*client{dial(t, addr), dial(t, addr), dial(t, addr)}
+	for _, c := range sleepers {
+		c.send("DEBUG SLEEP 60\r\n")
+	}
+	eventually(t, "all sleep", func() bool { return s.Stats().Commands == 3 })
+	c := dial(t, addr)
+	c.do("KEYS *", "*0\r\n")
+	require.Contains(t, c.call("INFO clients"), "connected_clients:4\r\n")
+	for _, arg := range []string{"x", "nan", "-1", "60.1"} {
+		require.EqualError(t, c.call("DEBUG SLEEP "+arg).(error), "ERR seconds must be a number from 0 to 60")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(t, s.Shutdown(ctx))
+	for _, c := range sleepers {
+		c.expect("+OK\r\n")
+	}
 }
 
 func TestInfo(t *testing.T) {
