@@ -1,11 +1,6 @@
 package server
 
-import (
-	"crypto/rand"
-	"encoding/hex"
-
-	"github.com/headgate-io/headgate/engine"
-)
+import "github.com/headgate-io/headgate/engine"
 
 // slotsCommands bound how many calls run at once.
 func slotsCommands() []command {
@@ -49,13 +44,13 @@ func cmdAcquire(c *conn, args [][]byte) {
 	intField(c.w, "remaining", d.Remaining)
 	intField(c.w, "retry_after_ms", ceilMillis(d.RetryAfter))
 	field(c.w, "lease")
-	if !d.OK {
+	if d.OK {
+		c.w.BulkString(lease)
+		intField(c.w, "ttl_ms", ceilMillis(a.ttl))
+	} else {
 		c.w.Null()
 		intField(c.w, "ttl_ms", 0)
-		return
 	}
-	c.w.BulkString(lease)
-	intField(c.w, "ttl_ms", ceilMillis(a.ttl))
 	c.closeDecision()
 }
 
@@ -67,7 +62,7 @@ func (c *conn) acquire(key []byte, a *acquireArgs) (d engine.Decision, lease str
 			return d, "", engine.ErrNotLocal
 		}
 		if lease = string(a.id); lease == "" {
-			lease = uncountedLease()
+			lease = engine.NewLeaseID()
 		}
 		return degradedDecision(engine.Limit{Algorithm: engine.Slots, Limit: a.limit}, a.cost), lease, nil
 	}
@@ -76,13 +71,6 @@ func (c *conn) acquire(key []byte, a *acquireArgs) (d engine.Decision, lease str
 		c.decided(d.OK)
 	}
 	return d, lease, err
-}
-
-// uncountedLease returns an id of the form of those that the engine generates.
-func uncountedLease() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
 }
 
 // acquireArgs are the arguments of RL.ACQUIRE behind the key.
