@@ -37,7 +37,7 @@ func (c *conn) setMeta(change func(*clientMeta)) {
 }
 
 func clientCommands() []command {
-	const flags = flagLoading | flagStale | flagNoScript
+	const flags = flagLoading | flagStale | flagNoScript | flagUnpaused | flagNoTable | flagOwnConn
 	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
 			name: name, arity: arity, flags: flags | extra, categories: catConnection, group: "connection",

@@ -5,7 +5,7 @@ import (
 )
 
 func pubsubCommands() []command {
-	const flags = flagPubSub | flagLoading | flagStale
+	const flags = flagPubSub | flagLoading | flagStale | flagNoTable
 	const group, since = "pubsub", "1.0.0"
 	return []command{
 		{
@@ -50,7 +50,7 @@ func pubsubCommands() []command {
 					summary: "Returns a count of unique pattern subscriptions.", handler: cmdPubSubNumPat,
 				},
 				{
-					name: "help", arity: 2, flags: flagLoading | flagStale, group: group, since: since, complexity: "O(1)",
+					name: "help", arity: 2, flags: flagLoading | flagStale | flagNoTable, group: group, since: since, complexity: "O(1)",
 					summary: "Returns helpful text about the different subcommands.", handler: cmdPubSubHelp,
 				},
 			},

@@ -16,7 +16,7 @@ func replicationCommands() []command {
 			group: "server", since: "1.0.0", complexity: "O(N), N the number of nodes", summary: "Returns the replication role.", handler: cmdRole,
 		},
 		{
-			name: "wait", arity: 3, flags: flagLeader, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
+			name: "wait", arity: 3, flags: flagWait | flagLeader, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
 			summary: "Waits until other nodes have everything decided so far and returns how many: 0 on a single node.",
 			syntax:  "numreplicas timeout", handler: cmdWait,
 		},

@@ -22,9 +22,9 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 		c.redirect(cmd, args)
 	case l.role == Orphaned:
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
-	case cmd.name == "watch":
-		c.error("ERR WATCH needs a connection to the leader: this node forwards single commands and transactions")
-	case cmd.name == "exec" && c.tx.unforwardable() != "":
+	case cmd.flags&flagOwnConn != 0:
+		c.error("ERR " + cmd.upper + " needs a connection to the leader: this node forwards single commands and transactions")
+	case cmd.flags&flagExec != 0 && c.tx.unforwardable() != "":
 		name := c.tx.unforwardable()
 		c.endTransaction()
 		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, where " + name + " would act on another connection")
@@ -40,7 +40,7 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 // takeTx ends the transaction of an EXEC and returns it; of another command it
 // returns nil.
 func (c *conn) takeTx(cmd *command) *transaction {
-	if cmd.name != "exec" {
+	if cmd.flags&flagExec == 0 {
 		return nil
 	}
 	tx := c.tx
@@ -52,7 +52,7 @@ func (c *conn) takeTx(cmd *command) *transaction {
 // on the leader would be another; empty if there is none.
 func (tx *transaction) unforwardable() string {
 	for _, q := range tx.queue {
-		if q.cmd.group == "connection" && q.cmd.name != "ping" && q.cmd.name != "echo" {
+		if q.cmd.flags&flagOwnConn != 0 {
 			return q.cmd.full
 		}
 	}
@@ -80,7 +80,7 @@ func (c *conn) redirect(cmd *command, args [][]byte) {
 	switch {
 	case !ok:
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
-	case cmd.name == "exec":
+	case cmd.flags&flagExec != 0:
 		// The leader changed after commands were queued.
 		tx := c.takeTx(cmd)
 		for _, q := range tx.queue {
@@ -92,7 +92,7 @@ func (c *conn) redirect(cmd *command, args [][]byte) {
 		c.error("READONLY You can't write against a read only replica.")
 	case cmd.hasKeys():
 		c.error(moved(cmd, args, addr))
-	case cmd.name == "wait":
+	case cmd.flags&flagWait != 0:
 		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
 	case cmd.flags&flagWrite != 0:
 		c.error("READONLY You can't write against a read only replica.")
@@ -138,9 +138,7 @@ func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, d
 
 // opens reports whether on-failure open or local answers a command: those that
 // ask a limit.
-func (cmd *command) opens() bool {
-	return cmd.flags&(flagWrite|flagDenyOOM) == flagWrite|flagDenyOOM && cmd.group == "limiter"
-}
+func (cmd *command) opens() bool { return cmd.flags&flagLimit != 0 }
 
 // opens reports whether on-failure open or local answers the transaction: limits, and
 // what this node answers by itself.

@@ -60,7 +60,7 @@ func (c *conn) needsLeader(cmd *command) bool {
 	if cmd.flags&flagLeader == 0 || cmd.flags&flagPeers != 0 && !c.relayed {
 		return false // what is for nodes only is refused here, not forwarded
 	}
-	return cmd.name != "exec" || c.tx != nil && !c.tx.spoiled && c.tx.leader
+	return cmd.flags&flagExec == 0 || c.tx != nil && !c.tx.spoiled && c.tx.leader
 }
 
 // isSlow reports whether a command may take, or wait, long.
@@ -71,7 +71,7 @@ func (cmd *command) isSlow() bool { return cmd.flags&flagFast == 0 }
 // by themselves, slow commands not with fast ones.
 func (c *conn) joins(cmd *command, args [][]byte) bool {
 	return cmd != nil && cmd.accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.name != "exec" && cmd.name != "watch" && c.mode&modeReplySkip == 0 && cmd.isSlow() == c.frame.slow
+		cmd.flags&(flagExec|flagOwnConn) == 0 && c.mode&modeReplySkip == 0 && cmd.isSlow() == c.frame.slow
 }
 
 // addToFrame appends a command, or the whole transaction of an EXEC, to the
@@ -83,7 +83,7 @@ func (c *conn) addToFrame(cmd *command, args [][]byte) {
 		c.frame = f
 	}
 	it := item{cmd: cmd, start: len(f.buf), mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
-	if cmd.name == "exec" {
+	if cmd.flags&flagExec != 0 {
 		it.tx, it.drop = c.tx, len(c.tx.queue)+1
 		f.buf = resp.AppendCommand(f.buf, [][]byte{[]byte("MULTI")})
 		for _, q := range it.tx.queue {

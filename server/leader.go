@@ -156,7 +156,7 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 		l.role = Following
 	}
 	switch {
-	case cmd.name == "exec", cmd.flags&flagWrite != 0 && (!refused || cmd.keys.many(args)):
+	case cmd.flags&flagExec != 0, cmd.flags&flagWrite != 0 && (!refused || cmd.keys.many(args)):
 		c.srv.uncertain(c.w)
 	default:
 		c.relay(cmd, args)

@@ -18,7 +18,7 @@ func nativeCommands() []command {
 		// COMMAND GETKEYS before every call, of one node for ever, even if that
 		// has died, and refuses keys of different slots; all slots are in one
 		// shard, so the first key tells enough.
-		name: "rl.limit", arity: -4, flags: flagWrite | flagDenyOOM | flagFast,
+		name: "rl.limit", arity: -4, flags: flagWrite | flagDenyOOM | flagFast | flagLimit,
 		keys: keySpec{first: 1, last: 1, step: 1, find: limitKeys}, categories: catLimiter,
 		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of limits",
 		summary: "Checks one limit, or several as one atomic step, and charges them if all pass.",

@@ -52,7 +52,7 @@ func (s *Server) unpause() {
 // mustPause reports whether cmd has to wait now. CLIENT itself never does, so
 // that UNPAUSE works.
 func (c *conn) mustPause(cmd *command) bool {
-	if cmd.sub && cmd.bySub == nil && cmd.group == "connection" {
+	if cmd.flags&flagUnpaused != 0 {
 		return false
 	}
 	p := &c.srv.pauses
@@ -61,5 +61,5 @@ func (c *conn) mustPause(cmd *command) bool {
 	if p.timer == nil {
 		return false
 	}
-	return !p.writeOnly || cmd.flags&flagWrite != 0 || c.tx != nil && c.tx.writes && cmd.name == "exec"
+	return !p.writeOnly || cmd.flags&flagWrite != 0 || c.tx != nil && c.tx.writes && cmd.flags&flagExec != 0
 }

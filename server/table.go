@@ -14,7 +14,7 @@ import (
 //
 //	func limitsCommands() []command {
 //		return []command{{
-//			name: "cl.throttle", arity: -5, flags: flagWrite | flagDenyOOM | flagFast,
+//			name: "cl.throttle", arity: -5, flags: flagWrite | flagDenyOOM | flagFast | flagLimit,
 //			keys: keySpec{first: 1, last: 1, step: 1}, categories: catLimiter,
 //			group: "limiter", since: "1.0.0", complexity: "O(1)",
 //			summary: "…", syntax: "key max-burst count period [quantity]",
@@ -84,6 +84,12 @@ const (
 
 	flagImmediate  // runs inside MULTI instead of being queued
 	flagSubscribed // allowed while a RESP2 connection is subscribed
+	flagUnpaused   // does not wait for the end of CLIENT PAUSE
+	flagNoTable    // needs no lock of a shard: may run in an EXEC that holds some
+	flagExec       // EXEC
+	flagWait       // WAIT
+	flagLimit      // asks a limit: the failure policy may answer
+	flagOwnConn    // acts on its connection: not forwarded, where it would act on another
 	flagLocal      // each node of a cluster answers for itself, though it is about keys
 	flagPeers      // only nodes of the cluster may send it
 	flagLeader     // only the leader answers: set for everything else about keys

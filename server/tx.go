@@ -79,7 +79,7 @@ func stateOf(s *engine.Session, now int64, key []byte) watchedState {
 // for them: a transaction with such a command is carried out command by command.
 func (tx *transaction) isolable() bool {
 	for _, q := range tx.queue {
-		if !q.cmd.hasKeys() && q.cmd.group != "connection" && q.cmd.group != "pubsub" {
+		if !q.cmd.hasKeys() && q.cmd.flags&flagNoTable == 0 {
 			return false
 		}
 	}
