@@ -11,12 +11,12 @@ func aclCommands() []command {
 	const flags = flagLoading | flagStale | flagNoScript
 	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, flags: flags | extra, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: name, arity: arity, flags: flags | extra, group: "server", complexity: "O(1)",
 			summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	return []command{{
-		name: "acl", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "acl", arity: -2, group: "server", complexity: "Depends on subcommand.",
 		summary: "A container for Access List Control commands.",
 		subs: []command{
 			sub("whoami", 2, 0, "", "Returns the authenticated username of the current connection.", cmdACLWhoAmI),
@@ -26,7 +26,6 @@ func aclCommands() []command {
 			sub("cat", -2, 0, "[category]", "Lists the ACL categories, or the commands inside a category.", cmdACLCat),
 			sub("setuser", -3, flagAdmin, "username [rule [rule ...]]", "Refused: there is one user, default.", cmdACLUnsupported),
 			sub("deluser", -3, flagAdmin, "username [username ...]", "Refused: there is one user, default.", cmdACLUnsupported),
-			sub("help", 2, 0, "", "Returns helpful text about the different subcommands.", cmdACLHelp),
 		},
 	}}
 }
@@ -98,14 +97,4 @@ func cmdACLCat(c *conn, args [][]byte) {
 
 func cmdACLUnsupported(c *conn, _ [][]byte) {
 	c.error("ERR ACL users are not supported: there is one user, default, whose password is requirepass")
-}
-
-func cmdACLHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "ACL",
-		"CAT [<category>]", "    List all commands that belong to <category>, or all command categories",
-		"    when no category is specified.",
-		"GETUSER <username>", "    Get the user's details.",
-		"LIST", "    Show users details in config file format.",
-		"USERS", "    List all the registered usernames.",
-		"WHOAMI", "    Return the current connection username.")
 }

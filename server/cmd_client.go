@@ -41,12 +41,12 @@ func clientCommands() []command {
 	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
 			name: name, arity: arity, flags: flags | extra, categories: catConnection, group: "connection",
-			since: "1.0.0", complexity: "O(1)", summary: summary, syntax: syntax, handler: handler,
+			complexity: "O(1)", summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	onOff := "<ON | OFF>"
 	return []command{{
-		name: "client", arity: -2, categories: catConnection, group: "connection", since: "1.0.0",
+		name: "client", arity: -2, categories: catConnection, group: "connection",
 		complexity: "Depends on subcommand.", summary: "A container for client connection commands.",
 		subs: []command{
 			sub("setinfo", 4, 0, "<LIB-NAME libname | LIB-VER libver>", "Sets information specific to the client or connection.", cmdClientSetInfo),
@@ -55,7 +55,7 @@ func clientCommands() []command {
 			sub("id", 2, 0, "", "Returns the unique client ID of the connection.", cmdClientID),
 			sub("info", 2, 0, "", "Returns information about the connection.", cmdClientInfo),
 			sub("list", -2, flagAdmin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", cmdClientList),
-			sub("kill", -3, flagAdmin, "<old-format | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [SKIPME yes]>", "Terminates open connections.", cmdClientKill),
+			sub("kill", -3, flagAdmin, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", cmdClientKill),
 			sub("no-evict", 3, flagAdmin, onOff, "Accepted for compatibility: clients are never evicted for memory.", cmdClientNoEvict),
 			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", cmdClientNoTouch),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
@@ -63,10 +63,9 @@ func clientCommands() []command {
 			sub("caching", 3, 0, "<YES | NO>", "Accepted for compatibility, see CLIENT TRACKING.", cmdClientCaching),
 			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", cmdClientTrackingInfo),
 			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", cmdClientGetRedir),
-			sub("pause", -3, flagAdmin, "timeout [WRITE | ALL]", "Suspends commands processing.", cmdClientPause),
+			sub("pause", -3, flagAdmin, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", cmdClientPause),
 			sub("unpause", 2, flagAdmin, "", "Resumes processing commands from paused clients.", cmdClientUnpause),
 			sub("reply", 3, 0, "<ON | OFF | SKIP>", "Instructs the server whether to reply to commands.", cmdClientReply),
-			sub("help", 2, 0, "", "Returns helpful text about the different subcommands.", cmdClientHelp),
 		},
 	}}
 }
@@ -537,25 +536,4 @@ func cmdClientReply(c *conn, args [][]byte) {
 	default:
 		c.error(errSyntax)
 	}
-}
-
-func cmdClientHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "CLIENT",
-		"CACHING (YES|NO)", "    Accepted for compatibility.",
-		"GETNAME", "    Return the name of the current connection.",
-		"GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled.",
-		"ID", "    Return the ID of the current connection.",
-		"INFO", "    Return information about the current client connection.",
-		"KILL <ip:port>", "    Kill connection made from <ip:port>.",
-		"KILL <option> <value> [<option> <value> [...]]", "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID, MAXAGE.",
-		"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID client-id ...]", "    Return information about client connections.",
-		"NO-EVICT (ON|OFF)", "    Accepted for compatibility.",
-		"NO-TOUCH (ON|OFF)", "    Accepted for compatibility.",
-		"PAUSE <timeout> [WRITE|ALL]", "    Suspend all, or just write, clients for <timeout> milliseconds.",
-		"REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
-		"SETINFO <option> <value>", "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
-		"SETNAME <name>", "    Assign the name <name> to the current connection.",
-		"TRACKING (ON|OFF) [options]", "    Accepted for compatibility.",
-		"TRACKINGINFO", "    Report tracking status for the current connection.",
-		"UNPAUSE", "    Stop the current client pause, resuming traffic.")
 }

@@ -13,19 +13,19 @@ func clusterCommands() []command {
 	const flags = flagLoading | flagStale
 	sub := func(name string, arity int, syntax, complexity, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, flags: flags, group: "cluster", since: "1.0.0", complexity: complexity,
+			name: name, arity: arity, flags: flags, group: "cluster", complexity: complexity,
 			summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	const perNode = "O(N), N the number of nodes"
 	connection := func(name, summary string) command {
 		return command{
-			name: name, arity: 1, flags: flags | flagFast, categories: catConnection, group: "cluster", since: "1.0.0",
+			name: name, arity: 1, flags: flags | flagFast, categories: catConnection, group: "cluster",
 			complexity: "O(1)", summary: summary, handler: func(c *conn, _ [][]byte) { c.w.OK() },
 		}
 	}
 	return []command{{
-		name: "cluster", arity: -2, group: "cluster", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "cluster", arity: -2, group: "cluster", complexity: "Depends on subcommand.",
 		summary: "A container for Redis Cluster commands.",
 		subs: []command{
 			sub("info", 2, "", perNode, "Returns information about the state of the cluster.", inCluster(clusterInfo)),
@@ -40,7 +40,6 @@ func clusterCommands() []command {
 			sub("keyslot", 3, "key", "O(N), N the bytes of the key", "Returns the hash slot of a key.", inCluster(clusterKeySlot)),
 			sub("countkeysinslot", 3, "slot", "O(N), N the number of keys", "Returns the number of keys in a hash slot.", inCluster(clusterCountKeys)),
 			sub("getkeysinslot", 4, "slot count", "O(N), N the number of keys", "Returns keys of a hash slot.", inCluster(clusterGetKeys)),
-			sub("help", 2, "", "O(1)", "Returns helpful text about the different subcommands.", cmdClusterHelp),
 		},
 	},
 		connection("readonly", "Accepted for compatibility: every node answers by the leader's state."),
@@ -281,19 +280,4 @@ func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
 		}
 		writeKeys(w, keys)
 	})
-}
-
-func cmdClusterHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "CLUSTER",
-		"COUNTKEYSINSLOT <slot>", "    Return the number of keys in <slot>.",
-		"GETKEYSINSLOT <slot> <count>", "    Return key names stored by current node in a slot.",
-		"INFO", "    Return information about the cluster.",
-		"KEYSLOT <key>", "    Return the hash slot for <key>.",
-		"LINKS", "    Return an empty list.",
-		"MYID", "    Return the node id.",
-		"MYSHARDID", "    Return the node's shard id.",
-		"NODES", "    Return cluster configuration seen by node.",
-		"REPLICAS <node-id>", "    Return <node-id> replicas.",
-		"SLOTS", "    Return information about slots range mappings.",
-		"SHARDS", "    Return information about slot range mappings and the nodes associated with them.")
 }

@@ -12,11 +12,11 @@ func commandCommands() []command {
 	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
 			name: name, arity: arity, flags: flagLoading | flagStale, categories: catConnection, group: "server",
-			since: "1.0.0", complexity: "O(N) where N is the number of commands to look up", summary: summary, syntax: syntax, handler: handler,
+			complexity: "O(N) where N is the number of commands to look up", summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	return []command{{
-		name: "command", arity: -1, flags: flagLoading | flagStale, categories: catConnection, group: "server", since: "1.0.0",
+		name: "command", arity: -1, flags: flagLoading | flagStale, categories: catConnection, group: "server",
 		complexity: "O(N) where N is the total number of commands", summary: "Returns detailed information about all commands.",
 		handler: cmdCommand,
 		subs: []command{
@@ -25,7 +25,6 @@ func commandCommands() []command {
 			sub("info", -2, "[command-name [command-name ...]]", "Returns information about one, multiple or all commands.", cmdCommandInfo),
 			sub("list", -2, "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "Returns a list of command names.", cmdCommandList),
 			sub("getkeys", -3, "command [arg [arg ...]]", "Extracts the key names from an arbitrary command.", cmdCommandGetKeys),
-			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdCommandHelp),
 		},
 	}}
 }
@@ -178,6 +177,9 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 	})
 }
 
+// sinceVersion is the version of Headgate that brought the commands there are.
+const sinceVersion = "1.0.0"
+
 func (cmd *command) writeDocs(w *resp.Writer) {
 	fields := 4
 	if len(cmd.docs) > 0 {
@@ -187,7 +189,7 @@ func (cmd *command) writeDocs(w *resp.Writer) {
 		fields++
 	}
 	w.Map(fields)
-	for _, f := range [][2]string{{"summary", cmd.summary}, {"since", cmd.since}, {"group", cmd.group}, {"complexity", cmd.complexity}} {
+	for _, f := range [][2]string{{"summary", cmd.summary}, {"since", sinceVersion}, {"group", cmd.group}, {"complexity", cmd.complexity}} {
 		w.BulkString(f[0])
 		w.BulkString(f[1])
 	}
@@ -264,14 +266,4 @@ func cmdCommandGetKeys(c *conn, args [][]byte) {
 	for _, i := range at {
 		c.w.Bulk(args[i])
 	}
-}
-
-func cmdCommandHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "COMMAND",
-		"(no subcommand)", "    Return details about all Headgate commands.",
-		"COUNT", "    Return the total number of commands in this Headgate server.",
-		"LIST", "    Return a list of all commands in this Headgate server.",
-		"INFO [<command-name> ...]", "    Return details about multiple commands.",
-		"DOCS [<command-name> ...]", "    Return documentation details about multiple commands.",
-		"GETKEYS <full-command>", "    Return the keys from a full command.")
 }

@@ -9,19 +9,18 @@ func configCommands() []command {
 	const flags = flagAdmin | flagLoading | flagStale | flagNoScript
 	sub := func(name string, arity int, complexity, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, flags: flags, group: "server", since: "1.0.0",
+			name: name, arity: arity, flags: flags, group: "server",
 			complexity: complexity, summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	return []command{{
-		name: "config", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "config", arity: -2, group: "server", complexity: "Depends on subcommand.",
 		summary: "A container for server configuration commands.",
 		subs: []command{
 			sub("get", -3, "O(N), N the number of parameters", "parameter [parameter ...]", "Returns the effective values of configuration parameters.", cmdConfigGet),
 			sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", cmdConfigSet),
 			sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", cmdConfigResetStat),
 			sub("rewrite", 2, "O(1)", "", "Refused: the configuration file is the operator's.", cmdConfigRewrite),
-			sub("help", 2, "O(1)", "", "Returns helpful text about the different subcommands.", cmdConfigHelp),
 		},
 	}}
 }
@@ -80,12 +79,4 @@ func cmdConfigResetStat(c *conn, _ [][]byte) {
 
 func cmdConfigRewrite(c *conn, _ [][]byte) {
 	c.error("ERR CONFIG REWRITE is not supported: change the configuration file, which the server never writes")
-}
-
-func cmdConfigHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "CONFIG",
-		"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
-		"SET <directive> <value>", "    Set the configuration <directive> to <value>.",
-		"RESETSTAT", "    Reset statistics reported by the INFO command.",
-		"REWRITE", "    Not supported.")
 }

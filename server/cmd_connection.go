@@ -14,38 +14,38 @@ func connectionCommands() []command {
 	return []command{
 		{
 			name: "ping", arity: -1, flags: always | flagSubscribed, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Returns the server's liveliness response.", syntax: "[message]", handler: cmdPing,
 		},
 		{
 			name: "echo", arity: 2, flags: always, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Returns the given string.", syntax: "message", handler: cmdEcho,
 		},
 		{
 			name: "hello", arity: -1, flags: own | flagNoAuth, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Handshakes with the server.",
 			syntax:  "[protover [AUTH username password] [SETNAME clientname]]", handler: cmdHello,
 		},
 		{
 			name: "auth", arity: -2, flags: own | flagNoAuth | flagSkipMonitor, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Authenticates the connection.", syntax: "[username] password", handler: cmdAuth,
 		},
 		{
 			name: "select", arity: 2, flags: always | flagOwnConn, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Changes the selected database; there is only 0.", syntax: "index", handler: cmdSelect,
 		},
 		{
 			name: "quit", arity: -1, flags: own | flagNoAuth | flagSubscribed | flagImmediate, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Closes the connection.", handler: cmdQuit,
 		},
 		{
 			name: "reset", arity: 1, flags: own | flagNoAuth | flagSubscribed | flagImmediate, categories: catConnection,
-			group: "connection", since: "1.0.0", complexity: "O(1)",
+			group: "connection", complexity: "O(1)",
 			summary: "Resets the connection.", handler: cmdReset,
 		},
 	}

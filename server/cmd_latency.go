@@ -12,21 +12,20 @@ func latencyCommands() []command {
 	const flags = flagAdmin | flagLoading | flagStale | flagNoScript
 	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, flags: flags, group: "server", since: "1.0.0",
+			name: name, arity: arity, flags: flags, group: "server",
 			complexity: "O(N), N the number of entries returned", summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	return []command{{
-		name: "slowlog", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "slowlog", arity: -2, group: "server", complexity: "Depends on subcommand.",
 		summary: "A container for slow log commands.",
 		subs: []command{
-			sub("get", -2, "[count]", "Returns the slow log's entries.", cmdSlowlogGet),
+			sub("get", -2, "[count]", "Returns the slow log's latest entries: 10, or count, or with -1 all.", cmdSlowlogGet),
 			sub("len", 2, "", "Returns the number of entries in the slow log.", cmdSlowlogLen),
 			sub("reset", 2, "", "Clears all entries from the slow log.", cmdSlowlogReset),
-			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdSlowlogHelp),
 		},
 	}, {
-		name: "latency", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "latency", arity: -2, group: "server", complexity: "Depends on subcommand.",
 		summary: "A container for latency diagnostics commands.",
 		subs: []command{
 			sub("latest", 2, "", "Returns the latest latency samples for all events: none are recorded.", cmdLatencyNone),
@@ -34,7 +33,6 @@ func latencyCommands() []command {
 			sub("reset", -2, "[event [event ...]]", "Resets the latency data, histograms included.", cmdLatencyReset),
 			sub("doctor", 2, "", "Returns a human-readable latency analysis report.", cmdLatencyDoctor),
 			sub("histogram", -2, "[command [command ...]]", "Returns the cumulative distribution of latencies of commands.", cmdLatencyHistogram),
-			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdLatencyHelp),
 		},
 	}}
 }
@@ -69,14 +67,6 @@ func cmdSlowlogLen(c *conn, _ [][]byte) { c.w.Int(int64(len(c.srv.slow.latest(-1
 func cmdSlowlogReset(c *conn, _ [][]byte) {
 	c.srv.slow.reset()
 	c.w.OK()
-}
-
-func cmdSlowlogHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "SLOWLOG",
-		"GET [<count>]", "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-		"    Entries are made of:", "    id, timestamp, time in microseconds, arguments array, client IP and port,", "    client name",
-		"LEN", "    Return the length of the slowlog.",
-		"RESET", "    Reset the slowlog.")
 }
 
 func cmdLatencyNone(c *conn, _ [][]byte) { c.w.Array(0) }
@@ -173,13 +163,4 @@ func (h *histogram) percentile(p float64) string {
 		}
 	}
 	return "0"
-}
-
-func cmdLatencyHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "LATENCY",
-		"DOCTOR", "    Return a human readable latency analysis report.",
-		"HISTORY <event>", "    Return time-latency samples for the <event> class.",
-		"LATEST", "    Return the latest latency samples for all events.",
-		"HISTOGRAM [COMMAND ...]", "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
-		"RESET [<event> ...]", "    Reset latency data of one or more <event> classes.")
 }

@@ -6,52 +6,48 @@ import (
 
 func pubsubCommands() []command {
 	const flags = flagPubSub | flagLoading | flagStale | flagNoTable
-	const group, since = "pubsub", "1.0.0"
+	const group = "pubsub"
 	return []command{
 		{
-			name: "subscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			name: "subscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
 			complexity: "O(N), N the number of channels", summary: "Listens for messages published to channels.",
 			syntax: "channel [channel ...]", handler: cmdSubscribe,
 		},
 		{
-			name: "psubscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			name: "psubscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
 			complexity: "O(N), N the number of patterns", summary: "Listens for messages published to channels that match one or more patterns.",
 			syntax: "pattern [pattern ...]", handler: cmdPSubscribe,
 		},
 		{
-			name: "unsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			name: "unsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
 			complexity: "O(N), N the number of channels", summary: "Stops listening to messages posted to channels.",
 			syntax: "[channel ...]", handler: cmdUnsubscribe,
 		},
 		{
-			name: "punsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group, since: since,
+			name: "punsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
 			complexity: "O(N), N the number of patterns", summary: "Stops listening to messages published to channels that match one or more patterns.",
 			syntax: "[pattern ...]", handler: cmdPUnsubscribe,
 		},
 		{
-			name: "publish", arity: 3, flags: flags | flagFast, group: group, since: since,
+			name: "publish", arity: 3, flags: flags | flagFast, group: group,
 			complexity: "O(N+M), N the subscribers of the channel and M the patterns", summary: "Posts a message to a channel.",
 			syntax: "channel message", handler: cmdPublish,
 		},
 		{
-			name: "pubsub", arity: -2, group: group, since: since, complexity: "Depends on subcommand.",
+			name: "pubsub", arity: -2, group: group, complexity: "Depends on subcommand.",
 			summary: "A container for Pub/Sub commands.",
 			subs: []command{
 				{
-					name: "channels", arity: -2, flags: flags, group: group, since: since, complexity: "O(N), N the number of active channels",
+					name: "channels", arity: -2, flags: flags, group: group, complexity: "O(N), N the number of active channels",
 					summary: "Returns the active channels.", syntax: "[pattern]", handler: cmdPubSubChannels,
 				},
 				{
-					name: "numsub", arity: -2, flags: flags, group: group, since: since, complexity: "O(N), N the number of requested channels",
-					summary: "Returns a count of subscribers to channels.", syntax: "[channel ...]", handler: cmdPubSubNumSub,
+					name: "numsub", arity: -2, flags: flags, group: group, complexity: "O(N), N the number of requested channels",
+					summary: "Returns a count of subscribers to channels, without those to patterns.", syntax: "[channel ...]", handler: cmdPubSubNumSub,
 				},
 				{
-					name: "numpat", arity: 2, flags: flags, group: group, since: since, complexity: "O(1)",
+					name: "numpat", arity: 2, flags: flags, group: group, complexity: "O(1)",
 					summary: "Returns a count of unique pattern subscriptions.", handler: cmdPubSubNumPat,
-				},
-				{
-					name: "help", arity: 2, flags: flagLoading | flagStale | flagNoTable, group: group, since: since, complexity: "O(1)",
-					summary: "Returns helpful text about the different subcommands.", handler: cmdPubSubHelp,
 				},
 			},
 		},
@@ -170,11 +166,3 @@ func cmdPubSubNumSub(c *conn, args [][]byte) {
 }
 
 func cmdPubSubNumPat(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.pubsub.patternCount())) }
-
-func cmdPubSubHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "PUBSUB",
-		"CHANNELS [<pattern>]", "    Return the currently active channels matching a <pattern> (default: '*').",
-		"NUMPAT", "    Return number of subscriptions to patterns.",
-		"NUMSUB [<channel> ...]", "    Return the number of subscribers for the specified channels, excluding",
-		"    pattern subscriptions(default: no channels).")
-}

@@ -13,15 +13,15 @@ func replicationCommands() []command {
 	return []command{
 		{
 			name: "role", arity: 1, flags: flagLoading | flagStale | flagFast | flagNoScript, categories: catAdmin | catDangerous,
-			group: "server", since: "1.0.0", complexity: "O(N), N the number of nodes", summary: "Returns the replication role.", handler: cmdRole,
+			group: "server", complexity: "O(N), N the number of nodes", summary: "Returns the replication role.", handler: cmdRole,
 		},
 		{
-			name: "wait", arity: 3, flags: flagWait | flagLeader, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
+			name: "wait", arity: 3, flags: flagWait | flagLeader, categories: catBlocking | catConnection, group: "generic", complexity: "O(1)",
 			summary: "Waits until other nodes have everything decided so far and returns how many: 0 on a single node.",
 			syntax:  "numreplicas timeout", handler: cmdWait,
 		},
 		{
-			name: "waitaof", arity: 4, categories: catBlocking | catConnection, group: "generic", since: "1.0.0", complexity: "O(1)",
+			name: "waitaof", arity: 4, categories: catBlocking | catConnection, group: "generic", complexity: "O(1)",
 			summary: "Refused: nodes have a Raft log and no append-only file.", syntax: "numlocal numreplicas timeout", handler: cmdWaitAOF,
 		},
 	}

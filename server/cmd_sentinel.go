@@ -14,12 +14,12 @@ func sentinelCommands() []command {
 	const flags = flagLoading | flagStale
 	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, flags: flags, group: "sentinel", since: "1.0.0",
+			name: name, arity: arity, flags: flags, group: "sentinel",
 			complexity: "O(N), N the number of nodes", summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	return []command{{
-		name: "sentinel", arity: -2, group: "sentinel", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "sentinel", arity: -2, group: "sentinel", complexity: "Depends on subcommand.",
 		summary: "A container for Redis Sentinel commands.",
 		subs: []command{
 			sub("get-master-addr-by-name", 3, "master-name", "Returns the host and port of the leader, whatever the name.", asSentinel(sentinelAddr)),
@@ -30,7 +30,6 @@ func sentinelCommands() []command {
 			sub("sentinels", 3, "master-name", "Returns the other nodes, each of which answers as a sentinel.", asSentinel(sentinelSentinels)),
 			sub("ckquorum", 3, "master-name", "Checks whether enough voters answer to elect a leader.", asSentinel(sentinelQuorum)),
 			sub("myid", 2, "", "Returns the ID of the node.", asSentinel(func(c *conn, v *clusterView, _ [][]byte) { c.w.BulkString(hexID(v.Self)) })),
-			sub("help", 2, "", "Returns helpful text about the different subcommands.", cmdSentinelHelp),
 		},
 	}}
 }
@@ -214,15 +213,4 @@ func sentinelQuorum(c *conn, v *clusterView, _ [][]byte) {
 		return
 	}
 	c.w.Simple(strconv.Itoa(alive) + " usable Sentinels. Quorum and failover authorization can be reached")
-}
-
-func cmdSentinelHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "SENTINEL",
-		"CKQUORUM <master-name>", "    Check if the current configuration is able to reach the quorum.",
-		"GET-MASTER-ADDR-BY-NAME <master-name>", "    Return the ip and port number of the leader.",
-		"MASTER <master-name>", "    Show the state and info of the leader.",
-		"MASTERS", "    Show a list of monitored masters and their state.",
-		"MYID", "    Return the ID of the node.",
-		"REPLICAS <master-name>", "    Show a list of replicas for this master and their state.",
-		"SENTINELS <master-name>", "    Show a list of the other nodes.")
 }

@@ -14,36 +14,33 @@ func serverCommands() []command {
 	const flags = flagLoading | flagStale
 	return []command{
 		{
-			name: "time", arity: 1, flags: flags | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "time", arity: 1, flags: flags | flagFast, group: "server", complexity: "O(1)",
 			summary: "Returns the server time, the one that limits are decided by.", handler: cmdTime,
 		},
 		{
-			name: "info", arity: -1, flags: flags, categories: catDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "info", arity: -1, flags: flags, categories: catDangerous, group: "server", complexity: "O(1)",
 			summary: "Returns information and statistics about the server.", syntax: "[section [section ...]]", handler: cmdInfo,
 		},
 		{
-			name: "monitor", arity: 1, flags: flags | flagAdmin | flagNoScript | flagNoMulti | flagSkipMonitor, group: "server", since: "1.0.0",
+			name: "monitor", arity: 1, flags: flags | flagAdmin | flagNoScript | flagNoMulti | flagSkipMonitor, group: "server",
 			complexity: "O(1)", summary: "Listens for all requests received by the server in real-time.", handler: cmdMonitor,
 		},
 		{
-			name: "shutdown", arity: -1, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server", since: "1.0.0",
+			name: "shutdown", arity: -1, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server",
 			complexity: "O(1)", summary: "Stops the server: what it has received is answered first.",
 			syntax: "[NOSAVE | SAVE] [NOW] [FORCE]", handler: cmdShutdown,
 		},
 		{
-			name: "debug", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server", since: "1.0.0",
+			name: "debug", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server",
 			complexity: "Depends on subcommand.", summary: "A container for debugging commands.",
 			subs: []command{{
-				name: "digest", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server", since: "1.0.0",
+				name: "digest", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server",
 				complexity: "O(N), N the number of keys",
 				summary:    "Returns a hash over this node's keys with their limits and states, to compare nodes by.",
 				syntax:     "[AT unix-time-nanoseconds]", handler: cmdDebugDigest,
 			}, {
-				name: "sleep", arity: 3, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server", since: "1.0.0", complexity: "O(1)",
+				name: "sleep", arity: 3, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server", complexity: "O(1)",
 				summary: "Holds up this connection, and no other, for some seconds.", syntax: "seconds", handler: cmdDebugSleep,
-			}, {
-				name: "help", arity: 2, flags: flags, group: "server", since: "1.0.0", complexity: "O(1)",
-				summary: "Returns helpful text about the different subcommands.", handler: cmdDebugHelp,
 			}},
 		},
 	}
@@ -134,10 +131,4 @@ func cmdDebugDigest(c *conn, args [][]byte) {
 		p.int("clock", now)
 		p.flush()
 	})
-}
-
-func cmdDebugHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "DEBUG",
-		"DIGEST [AT <unix-time-ns>]", "    Return a hash over this node's keys, their number, and the time it is as of.",
-		"SLEEP <seconds>", "    Hold up this connection for <seconds>. Decimals allowed.")
 }

@@ -513,10 +513,6 @@ func TestSmallCommands(t *testing.T) {
 	require.Contains(t, c.call("ACL CAT"), "limiter")
 	require.Contains(t, c.call("ACL CAT limiter"), "cl.throttle")
 	require.ErrorContains(t, c.call("ACL SETUSER x on").(error), "ERR ACL users are not supported")
-	for _, container := range []string{"CLIENT", "COMMAND", "CONFIG", "ACL", "SLOWLOG", "LATENCY", "PUBSUB", "DEBUG"} {
-		help := c.call(container + " HELP").([]any)
-		require.Equal(t, container+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", help[0])
-	}
 	c.send("SHUTDOWN NOSAVE\r\n")
 	c.expectClosed()
 	<-stopped

@@ -5,25 +5,25 @@ func transactionCommands() []command {
 	return []command{
 		{
 			name: "multi", arity: 1, flags: flags | flagFast | flagImmediate, categories: catTransaction, group: "transactions",
-			since: "1.0.0", complexity: "O(1)", summary: "Starts a transaction.", handler: cmdMulti,
+			complexity: "O(1)", summary: "Starts a transaction.", handler: cmdMulti,
 		},
 		{
 			name: "exec", arity: 1, flags: flags | flagImmediate | flagSkipMonitor | flagExec | flagLeader, categories: catTransaction, group: "transactions",
-			since: "1.0.0", complexity: "Depends on the commands in the transaction.",
-			summary: "Executes all commands in a transaction.", handler: cmdExec,
+			complexity: "Depends on the commands in the transaction.",
+			summary:    "Executes all commands in a transaction.", handler: cmdExec,
 		},
 		{
 			name: "discard", arity: 1, flags: flags | flagFast | flagImmediate, categories: catTransaction, group: "transactions",
-			since: "1.0.0", complexity: "O(N), N the number of queued commands", summary: "Discards a transaction.", handler: cmdDiscard,
+			complexity: "O(N), N the number of queued commands", summary: "Discards a transaction.", handler: cmdDiscard,
 		},
 		{
 			name: "watch", arity: -2, flags: flags | flagFast | flagImmediate | flagOwnConn, keys: keySpec{first: 1, last: -1, step: 1},
-			categories: catTransaction, group: "transactions", since: "1.0.0", complexity: "O(1) for every key",
+			categories: catTransaction, group: "transactions", complexity: "O(1) for every key",
 			summary: "Monitors changes to keys to determine the execution of a transaction.", syntax: "key [key ...]", handler: cmdWatch,
 		},
 		{
 			name: "unwatch", arity: 1, flags: flags | flagFast, categories: catTransaction, group: "transactions",
-			since: "1.0.0", complexity: "O(1)", summary: "Forgets about watched keys of a transaction.", handler: cmdUnwatch,
+			complexity: "O(1)", summary: "Forgets about watched keys of a transaction.", handler: cmdUnwatch,
 		},
 	}
 }

@@ -13,21 +13,17 @@ func objectCommand() command {
 	sub := func(name, summary string, handler func(*conn, [][]byte)) command {
 		return command{
 			name: name, arity: 3, flags: flagReadonly, keys: keySpec{first: 2, last: 2, step: 1}, categories: catKeyspace,
-			group: "generic", since: "1.0.0", complexity: "O(1)", summary: summary, syntax: "key", handler: handler,
+			group: "generic", complexity: "O(1)", summary: summary, syntax: "key", handler: handler,
 		}
 	}
 	return command{
-		name: "object", arity: -2, flags: flagReadonly, group: "generic", since: "1.0.0",
+		name: "object", arity: -2, flags: flagReadonly, group: "generic",
 		complexity: "Depends on subcommand.", summary: "A container for object introspection commands.",
 		subs: []command{
 			sub("encoding", "Returns int for an integer counter, embstr for a fraction, raw for a limit's state.", cmdObjectEncoding),
 			sub("refcount", "Returns 1 for a key that exists.", cmdObjectRefCount),
 			sub("idletime", "Refused: keys have no access time.", cmdObjectIdleTime),
 			sub("freq", "Refused: keys have no access frequency.", cmdObjectFreq),
-			{
-				name: "help", arity: 2, flags: flagLoading | flagStale, categories: catKeyspace, group: "generic", since: "1.0.0",
-				complexity: "O(1)", summary: "Returns helpful text about the different subcommands.", handler: cmdObjectHelp,
-			},
 		},
 	}
 }
@@ -70,19 +66,11 @@ func (c *conn) replyIfExists(key []byte, reply func()) {
 	}
 }
 
-func cmdObjectHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "OBJECT",
-		"ENCODING <key>", "    Return the kind of representation of the state of <key>.",
-		"FREQ <key>", "    Refused: access frequency is not tracked.",
-		"IDLETIME <key>", "    Refused: idle time is not tracked.",
-		"REFCOUNT <key>", "    Return the number of references of the state of <key>, 1.")
-}
-
 // memoryCommand is MEMORY: what keys cost.
 func memoryCommand() command {
 	sub := func(name string, arity int, syntax, complexity, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, group: "server", since: "1.0.0", complexity: complexity,
+			name: name, arity: arity, group: "server", complexity: complexity,
 			summary: summary, syntax: syntax, handler: handler,
 		}
 	}
@@ -90,14 +78,13 @@ func memoryCommand() command {
 	usage.flags, usage.keys = flagReadonly, keySpec{first: 2, last: 2, step: 1}
 	usage.categories = catKeyspace
 	return command{
-		name: "memory", arity: -2, flags: flagReadonly, group: "server", since: "1.0.0",
+		name: "memory", arity: -2, flags: flagReadonly, group: "server",
 		complexity: "Depends on subcommand.", summary: "A container for memory diagnostics commands.",
 		subs: []command{
 			usage,
 			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", cmdMemoryStats),
 			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", cmdMemoryDoctor),
 			sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", cmdMemoryPurge),
-			sub("help", 2, "", "O(1)", "Returns helpful text about the different subcommands.", cmdMemoryHelp),
 		},
 	}
 }
@@ -172,12 +159,4 @@ func cmdMemoryPurge(c *conn, _ [][]byte) {
 		debug.FreeOSMemory()
 		w.OK()
 	})
-}
-
-func cmdMemoryHelp(c *conn, _ [][]byte) {
-	writeHelp(c.w, "MEMORY",
-		"DOCTOR", "    Return memory problems reports.",
-		"PURGE", "    Give unused memory back to the operating system.",
-		"STATS", "    Return information about the memory usage of the server.",
-		"USAGE <key> [SAMPLES <count>]", "    Return memory in bytes used by <key>. SAMPLES is accepted and ignored.")
 }

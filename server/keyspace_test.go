@@ -270,7 +270,7 @@ func TestObject(t *testing.T) {
 	for _, sub := range []string{"ENCODING", "REFCOUNT", "IDLETIME", "FREQ"} {
 		r.is("OBJECT "+sub+" missing", "nil")
 	}
-	require.Contains(t, format(r.words("OBJECT HELP")), "ENCODING <key>")
+	require.Contains(t, format(r.words("OBJECT HELP")), "ENCODING key")
 	r.is("OBJECT FOO", "-ERR unknown subcommand 'FOO'. Try OBJECT HELP.")
 	r.is("COMMAND GETKEYS OBJECT ENCODING l", "[l]")
 }
@@ -292,7 +292,7 @@ func TestMemory(t *testing.T) {
 	require.GreaterOrEqual(t, pair(t, stats, "total.allocated").(int64), pair(t, stats, "dataset.bytes").(int64))
 	r.is("MEMORY DOCTOR", "No problem found: keys take 0% of maxmemory and none was evicted.")
 	r.is("MEMORY PURGE", "OK")
-	require.Contains(t, format(r.words("MEMORY HELP")), "USAGE <key>")
+	require.Contains(t, format(r.words("MEMORY HELP")), "USAGE key [SAMPLES count]")
 	r.raw("HELLO", "3")
 	require.Equal(t, byte('%'), r.raw("MEMORY", "STATS")[0])
 	require.Equal(t, byte('='), r.raw("MEMORY", "DOCTOR")[0])

@@ -17,25 +17,25 @@ func compatCommands() []command {
 	limit := flagWrite | flagDenyOOM | flagFast | flagLimit
 	return []command{{
 		name: "cl.throttle", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(1)",
+		group: "limiter", complexity: "O(1)",
 		summary: "Checks a token bucket as redis-cell does.",
 		syntax:  "key max-burst count period [quantity]",
 		handler: cmdCellThrottle,
 	}, {
 		name: "rl.throttle", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(1)",
+		group: "limiter", complexity: "O(1)",
 		summary: "Checks a token bucket as redis-cell does; the same as CL.THROTTLE.",
 		syntax:  "key max-burst count period [quantity]",
 		handler: cmdCellThrottle,
 	}, {
 		name: "throttle", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(1)",
+		group: "limiter", complexity: "O(1)",
 		summary: "Checks a token bucket as throttlecrab does.",
 		syntax:  "key max-burst count period [quantity]",
 		handler: cmdCrabThrottle,
 	}, {
 		name: "gcra", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(1)",
+		group: "limiter", complexity: "O(1)",
 		summary: "Checks a token bucket as the GCRA command of Redis does.",
 		syntax:  "key max-burst tokens-per-period period [<TOKENS count | NUM_REQUESTS count>]",
 		handler: cmdGCRA,

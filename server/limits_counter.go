@@ -13,7 +13,7 @@ func counterCommands() []command {
 	return []command{{
 		name: "increx", arity: -2, flags: flagWrite | flagDenyOOM | flagFast,
 		keys: keySpec{first: 1, last: 1, step: 1}, categories: catString,
-		group: "string", since: "1.0.0", complexity: "O(1)",
+		group: "string", complexity: "O(1)",
 		summary: "Increments a counter within bounds and sets its expiry, as INCREX of Redis 8.8 and Valkey 9.2.",
 		syntax: "key [BYFLOAT increment | BYINT increment] [LBOUND lower] [UBOUND upper] [SATURATE] " +
 			"[EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]",

@@ -13,19 +13,19 @@ func inspectCommands() []command {
 	return []command{{
 		name: "rl.explain", arity: 2, flags: flagReadonly | flagFast,
 		keys: keySpec{first: 1, last: 1, step: 1}, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(1); O(N) for the N entries of a log or leases of a key",
+		group: "limiter", complexity: "O(1); O(N) for the N entries of a log or leases of a key",
 		summary: "Tells a key's state, the limit it was last charged under, and when quota returns.",
 		syntax:  "key",
 		handler: cmdExplain,
 	}, {
 		name: "rl.top", arity: -1, flags: flagReadonly | flagLocal, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(K log K), K the number of keys followed",
+		group: "limiter", complexity: "O(K log K), K the number of keys followed",
 		summary: "Ranks keys by calls that passed, were denied, or both, lately.",
 		syntax:  "[ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		handler: cmdTop,
 	}, {
 		name: "rl.stats", arity: 1, flags: flagReadonly | flagLocal, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(S), S the number of shards",
+		group: "limiter", complexity: "O(S), S the number of shards",
 		summary: "Tells how many calls passed and were denied, and what the table holds.",
 		handler: cmdStats,
 	}}

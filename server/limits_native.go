@@ -20,7 +20,7 @@ func nativeCommands() []command {
 		// shard, so the first key tells enough.
 		name: "rl.limit", arity: -4, flags: flagWrite | flagDenyOOM | flagFast | flagLimit,
 		keys: keySpec{first: 1, last: 1, step: 1, find: limitKeys}, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of limits",
+		group: "limiter", complexity: "O(N), N the number of limits",
 		summary: "Checks one limit, or several as one atomic step, and charges them if all pass.",
 		syntax: "key limit period [ALGORITHM <token | leaky | fixed | sliding | log>] [BURST units] [ALIGN <epoch | first>] [COST units] " +
 			"[PEEK | FORCE | ATMOST] [WAIT milliseconds] [DEBT units] [SYNC | ASYNC] [AND key limit period [options ...]]",
@@ -28,7 +28,7 @@ func nativeCommands() []command {
 	}, {
 		name: "rl.reset", arity: -2, flags: flagWrite | flagFast,
 		keys: keySpec{first: 1, last: -1, step: 1}, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of keys",
+		group: "limiter", complexity: "O(N), N the number of keys",
 		summary: "Forgets the state of keys: their limits are full again.",
 		syntax:  "key [key ...]",
 		handler: cmdDel,

@@ -7,19 +7,19 @@ func slotsCommands() []command {
 	key := keySpec{first: 1, last: 1, step: 1}
 	return []command{{
 		name: "rl.acquire", arity: -4, flags: flagWrite | flagDenyOOM | flagFast | flagLimit, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of leases of the key (at most 4096)",
+		group: "limiter", complexity: "O(N), N the number of leases of the key (at most 4096)",
 		summary: "Takes or renews a lease of a concurrency limit; it frees itself after its ttl.",
 		syntax:  "key limit ttl [ID id] [COST units]",
 		handler: cmdAcquire,
 	}, {
 		name: "rl.release", arity: 3, flags: flagWrite | flagFast, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of leases of the key (at most 4096)",
+		group: "limiter", complexity: "O(N), N the number of leases of the key (at most 4096)",
 		summary: "Ends a lease.",
 		syntax:  "key id",
 		handler: cmdRelease,
 	}, {
 		name: "rl.extend", arity: 4, flags: flagWrite | flagFast, keys: key, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of leases of the key (at most 4096)",
+		group: "limiter", complexity: "O(N), N the number of leases of the key (at most 4096)",
 		summary: "Gives a lease a new ttl from now.",
 		syntax:  "key id ttl",
 		handler: cmdExtend,

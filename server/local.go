@@ -250,7 +250,7 @@ func parseCharges(args [][]byte) ([]engine.Charge, error) {
 func localCommands() []command {
 	return []command{{
 		name: "rl.charge", arity: -11, flags: flagWrite | flagAdmin | flagLeader | flagPeers | flagNoMulti | flagSkipMonitor, categories: catLimiter,
-		group: "limiter", since: "1.0.0", complexity: "O(N), N the number of charges",
+		group: "limiter", complexity: "O(N), N the number of charges",
 		summary: "Between nodes: charges once what a node admitted while it had no leader.",
 		syntax:  "node number key algorithm rounding align limit period burst units [charge ...]",
 		handler: cmdCharge,

@@ -49,8 +49,8 @@ func (s *Server) unpause() {
 	}
 }
 
-// mustPause reports whether cmd has to wait now. CLIENT itself never does, so
-// that UNPAUSE works.
+// mustPause reports whether cmd has to wait now. CLIENT never does, so that
+// UNPAUSE works, nor HELP.
 func (c *conn) mustPause(cmd *command) bool {
 	if cmd.flags&flagUnpaused != 0 {
 		return false

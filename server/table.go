@@ -16,7 +16,7 @@ import (
 //		return []command{{
 //			name: "cl.throttle", arity: -5, flags: flagWrite | flagDenyOOM | flagFast | flagLimit,
 //			keys: keySpec{first: 1, last: 1, step: 1}, categories: catLimiter,
-//			group: "limiter", since: "1.0.0", complexity: "O(1)",
+//			group: "limiter", complexity: "O(1)",
 //			summary: "…", syntax: "key max-burst count period [quantity]",
 //			handler: cmdThrottle,
 //		}}
@@ -172,11 +172,11 @@ type command struct {
 
 	// For COMMAND DOCS. syntax is what follows the name, in the notation of
 	// redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
-	group, since, complexity, summary, syntax string
+	group, complexity, summary, syntax string
 
 	// handler runs the command; of a container, the container's name alone,
 	// and nil if that is an error (its arity then is -2). The first argument
-	// of a container names one of subs.
+	// of a container names one of subs, to which newTable adds HELP.
 	handler func(c *conn, args [][]byte)
 	subs    []command
 
@@ -254,6 +254,10 @@ func (t *table) add(cmd, parent *command) error {
 	names[cmd.name] = cmd
 	cmd.index = t.count
 	t.count++
+	if len(cmd.subs) > 0 {
+		cmd.subs = append(cmd.subs, cmd.help())
+		cmd.bySub = make(map[string]*command, len(cmd.subs))
+	}
 	cmd.categories |= impliedCategories(cmd.flags)
 	if cmd.flags&flagLocal == 0 && (cmd.hasKeys() || cmd.flags&(flagWrite|flagReadonly) != 0) {
 		cmd.flags |= flagLeader
@@ -261,9 +265,6 @@ func (t *table) add(cmd, parent *command) error {
 	var err error
 	if cmd.docs, err = parseSyntax(cmd.syntax); err != nil {
 		return fmt.Errorf("command %q: syntax: %w", cmd.full, err)
-	}
-	if len(cmd.subs) > 0 {
-		cmd.bySub = make(map[string]*command, len(cmd.subs))
 	}
 	for i := range cmd.subs {
 		if err := t.add(&cmd.subs[i], cmd); err != nil {
@@ -349,13 +350,28 @@ func wrongArity(cmd *command) string {
 	return "ERR wrong number of arguments for '" + cmd.full + "' command"
 }
 
-// writeHelp writes the reply of a HELP subcommand: each line a status.
-func writeHelp(w *resp.Writer, container string, lines ...string) {
-	w.Array(len(lines) + 3)
-	w.Simple(container + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+// help returns the HELP subcommand of a container.
+func (cmd *command) help() command {
+	return command{
+		name: "help", arity: 2, flags: flagLoading | flagStale | flagUnpaused | flagNoTable, categories: cmd.categories,
+		group: cmd.group, complexity: "O(1)", summary: "Returns helpful text about the different subcommands.",
+		handler: func(c *conn, _ [][]byte) { cmd.writeHelp(c.w) },
+	}
+}
+
+// writeHelp replies a container's subcommands, each line a status as in Redis.
+func (cmd *command) writeHelp(w *resp.Writer) {
+	const indent = "    "
+	lines := []string{cmd.upper + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
+	if cmd.handler != nil {
+		lines = append(lines, "(no subcommand)", indent+cmd.summary)
+	}
+	for i := range cmd.subs {
+		sub := &cmd.subs[i]
+		lines = append(lines, strings.TrimSpace(sub.upper+" "+sub.syntax), indent+sub.summary)
+	}
+	w.Array(len(lines))
 	for _, l := range lines {
 		w.Simple(l)
 	}
-	w.Simple("HELP")
-	w.Simple("    Print this help.")
 }
