@@ -153,7 +153,7 @@ func cmdAuth(c *conn, args [][]byte) {
 func (c *conn) login(user, pass []byte) bool {
 	want := c.srv.password()
 	if string(user) != "default" || want != "" && !passwordIs(pass, want) {
-		c.srv.stats.authFailures.Add(1)
+		c.srv.stats.counts[countAuthFailures].Add(1)
 		return false
 	}
 	c.authenticated()

@@ -90,7 +90,7 @@ func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
 		c.confirm(kind.subscribe, name)
 	}
 	if c.subs.size > c.srv.cfg.QueryBufferLimit {
-		c.srv.stats.queryBufferKills.Add(1)
+		c.srv.stats.counts[countQueryBufferKills].Add(1)
 		c.kill()
 	}
 	c.subscribed()
@@ -136,7 +136,6 @@ func (c *conn) confirm(what string, name []byte) {
 }
 
 func cmdPublish(c *conn, args [][]byte) {
-	c.srv.stats.published.Add(1)
 	c.w.Int(int64(c.srv.pubsub.publish(string(args[1]), args[2])))
 }
 

@@ -149,8 +149,8 @@ func (s *Server) infoReplication(w *infoWriter) {
 	w.field("headgate_node", v.Self)
 	w.field("headgate_term", v.Term)
 	w.field("headgate_nodes", len(v.Nodes))
-	w.field("headgate_forwarded_commands", s.stats.forwarded.Load())
-	w.field("headgate_degraded_answers", s.stats.degraded.Load())
-	w.field("headgate_refused_without_leader", s.stats.undecided.Load())
-	w.field("headgate_uncertain_answers", s.stats.uncertain.Load())
+	w.field("headgate_forwarded_commands", s.stats.counts[countForwarded].Load())
+	w.field("headgate_degraded_answers", s.stats.counts[countDegraded].Load())
+	w.field("headgate_refused_without_leader", s.stats.counts[countUndecided].Load())
+	w.field("headgate_uncertain_answers", s.stats.counts[countUncertain].Load())
 }

@@ -391,8 +391,14 @@ func TestConfig(t *testing.T) {
 	require.EqualError(t, c.call("CONFIG SET maxmemory 6 save").(error), "ERR wrong number of arguments for 'config|set' command")
 	require.Equal(t, []any{"maxmemory", "5"}, c.call("CONFIG GET maxmemory"), "all or nothing")
 	require.ErrorContains(t, c.call("CONFIG REWRITE").(error), "ERR CONFIG REWRITE is not supported")
+	for i := range s.stats.counts {
+		s.stats.counts[i].Add(1)
+	}
 	require.Equal(t, "OK", c.call("CONFIG RESETSTAT"))
 	require.Less(t, s.Stats().Commands, uint64(3))
+	for i := range s.stats.counts {
+		require.Zero(t, s.stats.counts[i].Load(), i)
+	}
 }
 
 func TestConfigWithoutSettings(t *testing.T) {

@@ -64,7 +64,7 @@ func cmdWatch(c *conn, args [][]byte) {
 		c.watched = append(c.watched, watch{string(key), stateOf(c.sess, c.now(), key)})
 	}
 	if len(c.watched) > maxWatched {
-		c.srv.stats.queryBufferKills.Add(1)
+		c.srv.stats.counts[countQueryBufferKills].Add(1)
 		c.kill()
 		return
 	}

@@ -206,7 +206,7 @@ func (c *conn) keep(data []byte) {
 		c.inOff = 0
 	}
 	if len(c.in)+len(data) > c.srv.cfg.QueryBufferLimit {
-		c.srv.stats.queryBufferKills.Add(1)
+		c.srv.stats.counts[countQueryBufferKills].Add(1)
 		c.kill()
 		return
 	}
@@ -272,7 +272,7 @@ func (c *conn) run(buf []byte) int {
 			break
 		}
 		if err != nil {
-			c.srv.stats.protocolErrors.Add(1)
+			c.srv.stats.counts[countProtocolErrors].Add(1)
 			start := len(l.w.B)
 			c.error("ERR " + err.Error())
 			c.finish(start, true)
@@ -311,7 +311,7 @@ func (c *conn) queued(n int) {
 		c.stall &^= stallOutput
 	}
 	if n > c.srv.cfg.OutputBufferLimit {
-		c.srv.stats.outputBufferKills.Add(1)
+		c.srv.stats.counts[countOutputKills].Add(1)
 		c.kill()
 	}
 }
@@ -329,14 +329,14 @@ func (c *conn) done() bool {
 // Subscribers, and those who wait for the server, are not idle.
 func (c *conn) expired(now, waitingSince int64) bool {
 	if t := c.srv.cfg.WriteTimeout; t > 0 && c.pending > 0 && now-waitingSince > int64(t) {
-		c.srv.stats.timeoutKills.Add(1)
+		c.srv.stats.counts[countTimeoutKills].Add(1)
 		return true
 	}
 	t := int64(c.srv.runtime.Load().Timeout)
 	if t <= 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.relayed || c.stall != 0 || len(c.segments) != 0 {
 		return false
 	}
-	c.srv.stats.timeoutKills.Add(1)
+	c.srv.stats.counts[countTimeoutKills].Add(1)
 	return true
 }
 

@@ -42,7 +42,7 @@ func (s *Server) serveStream(st *stream) {
 		err := tc.HandshakeContext(ctx)
 		cancel()
 		if err != nil {
-			s.stats.handshakeErrors.Add(1)
+			s.stats.counts[countHandshakeErrors].Add(1)
 			s.leave()
 			nc.Close()
 			return

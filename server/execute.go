@@ -199,7 +199,7 @@ func (c *conn) unblock(reply []byte) {
 		since := c.jobSince
 		c.jobSince = 0
 		if ticket := c.srv.repl.Ticket(); c.srv.engine.Sealed() {
-			c.srv.stats.uncertain.Add(1)
+			c.srv.stats.counts[countUncertain].Add(1)
 			reply = []byte("-" + ErrUncertain.Error() + "\r\n")
 		} else {
 			c.since = since

@@ -131,7 +131,7 @@ func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, d
 	case sent:
 		c.srv.uncertain(c.w)
 	default:
-		c.srv.stats.undecided.Add(1)
+		c.srv.stats.counts[countUndecided].Add(1)
 		c.error(down)
 	}
 }
@@ -159,7 +159,7 @@ func (c *conn) passDegraded(cmd *command, args [][]byte, sent bool) {
 		l.flushCount()
 		l.counted = cmd
 	}
-	c.srv.stats.degraded.Add(1)
+	c.srv.stats.counts[countDegraded].Add(1)
 	l.degraded, l.sent = true, sent
 	cmd.handler(c, args)
 	l.degraded, l.sent = false, false

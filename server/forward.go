@@ -198,7 +198,7 @@ func (c *carrier) deliver(fr *frame) {
 			sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit)
 			switch {
 			case err == nil:
-				s.stats.forwarded.Add(uint64(len(fr.items)))
+				s.stats.counts[countForwarded].Add(uint64(len(fr.items)))
 				fr.end = frameAnswered
 				return
 			case sent && !errors.Is(err, errRefusedByPeer):

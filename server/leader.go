@@ -165,7 +165,7 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 
 // uncertain answers a command of which nobody knows whether it was executed.
 func (s *Server) uncertain(w *resp.Writer) {
-	s.stats.uncertain.Add(1)
+	s.stats.counts[countUncertain].Add(1)
 	w.Error(ErrUncertain.Error())
 }
 

@@ -195,7 +195,7 @@ func cmdStats(c *conn, _ [][]byte) {
 	p := newPairs(c.w)
 	p.int("allowed", int64(passed))
 	p.int("denied", int64(denied))
-	p.int("degraded", int64(c.srv.stats.degraded.Load()))
+	p.int("degraded", int64(c.srv.stats.counts[countDegraded].Load()))
 	p.int("keys", int64(st.Keys))
 	p.int("limits", int64(st.Limits))
 	p.int("memory_bytes", st.Bytes)

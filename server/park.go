@@ -53,7 +53,7 @@ func (c *conn) finish(start int, reply bool) {
 		c.stall |= stallHeld
 	}
 	if len(c.held) > c.srv.cfg.OutputBufferLimit {
-		c.srv.stats.outputBufferKills.Add(1)
+		c.srv.stats.counts[countOutputKills].Add(1)
 		c.kill()
 	}
 }
@@ -76,7 +76,7 @@ func (c *conn) unhold() {
 		if err == nil || s.lenient {
 			l.w.B = append(l.w.B, c.held[off:off+s.size]...)
 		} else {
-			c.srv.stats.uncertain.Add(uint64(s.replies))
+			c.srv.stats.counts[countUncertain].Add(uint64(s.replies))
 			for range s.replies {
 				l.w.Error(err.Error())
 			}

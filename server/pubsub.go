@@ -144,7 +144,7 @@ func (c *conn) push(size int, write func(w *resp.Writer)) {
 	if n > limit {
 		// Once only: later messages find the same and add nothing.
 		if n-int64(size) <= limit {
-			c.srv.stats.outputBufferKills.Add(1)
+			c.srv.stats.counts[countOutputKills].Add(1)
 			c.post(c.kill)
 		}
 		return

@@ -223,15 +223,15 @@ const (
 // admit counts a new client in, or returns why it is refused. leave must be
 // called when an admitted client is gone.
 func (s *Server) admit(local bool) (refusal string) {
-	s.stats.received.Add(1)
+	s.stats.counts[countReceived].Add(1)
 	r := s.runtime.Load()
 	if !local && r.Protected && r.RequirePass == "" {
-		s.stats.rejectedClients.Add(1)
+		s.stats.counts[countRejectedClients].Add(1)
 		return refusedDenied
 	}
 	if s.clients.Add(1) > int64(r.MaxClients) {
 		s.leave()
-		s.stats.rejectedClients.Add(1)
+		s.stats.counts[countRejectedClients].Add(1)
 		return refusedFull
 	}
 	return ""
@@ -260,7 +260,7 @@ func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	if connectionGone(err) {
 		return nil
 	}
-	s.stats.acceptErrors.Add(1)
+	s.stats.counts[countAcceptErrors].Add(1)
 	if b.wait == 0 {
 		s.log.Error("accept connection", "error", err)
 	}

@@ -23,7 +23,6 @@ type Stats struct {
 	QueryBufferKills uint64 // clients closed for their query buffer's limit
 	OutputKills      uint64 // clients closed for their output buffer's limit
 	TimeoutKills     uint64 // clients closed for idleness or refusing output
-	PubSubMessages   uint64 // messages published
 	Held             int    // connections that hold replies for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
 	Degraded         uint64 // calls of limits that the failure policy answered
@@ -51,26 +50,32 @@ type counters struct {
 	_        [64]byte
 }
 
+// count is one of the counts of what is too rare for a stripe of its own.
+type count int
+
+const (
+	countReceived count = iota
+	countRejectedClients
+	countAcceptErrors
+	countHandshakeErrors
+	countProtocolErrors
+	countAuthFailures
+	countQueryBufferKills
+	countOutputKills
+	countTimeoutKills
+	countForwarded
+	countDegraded
+	countUndecided
+	countUncertain
+	counts // how many there are
+)
+
 // serverStats are the server's counts.
 type serverStats struct {
 	stripes    []*counters
 	nextStripe atomic.Uint64
 	durations  []histogram // by command.index
-
-	received          atomic.Uint64
-	rejectedClients   atomic.Uint64
-	acceptErrors      atomic.Uint64
-	handshakeErrors   atomic.Uint64
-	protocolErrors    atomic.Uint64
-	authFailures      atomic.Uint64
-	queryBufferKills  atomic.Uint64
-	outputBufferKills atomic.Uint64
-	timeoutKills      atomic.Uint64
-	published         atomic.Uint64
-	forwarded         atomic.Uint64
-	degraded          atomic.Uint64
-	undecided         atomic.Uint64
-	uncertain         atomic.Uint64
+	counts     [counts]atomic.Uint64
 }
 
 func (st *serverStats) init(t *table, stripes int) {
@@ -107,26 +112,25 @@ func (s *Server) Stats() Stats {
 	s.eachLane(func(l *lane) { held += l.waiting.Load() })
 	return Stats{
 		Clients:          int(s.clients.Load()),
-		Received:         st.received.Load(),
-		Rejected:         st.rejectedClients.Load(),
-		AcceptErrors:     st.acceptErrors.Load(),
-		HandshakeErrors:  st.handshakeErrors.Load(),
+		Received:         st.counts[countReceived].Load(),
+		Rejected:         st.counts[countRejectedClients].Load(),
+		AcceptErrors:     st.counts[countAcceptErrors].Load(),
+		HandshakeErrors:  st.counts[countHandshakeErrors].Load(),
 		Commands:         st.sum(func(c *counters) *atomic.Uint64 { return &c.commands }),
 		ErrorReplies:     st.sum(func(c *counters) *atomic.Uint64 { return &c.errors }),
 		RejectedCommands: st.sum(func(c *counters) *atomic.Uint64 { return &c.rejected }),
 		BytesIn:          st.sum(func(c *counters) *atomic.Uint64 { return &c.bytesIn }),
 		BytesOut:         st.sum(func(c *counters) *atomic.Uint64 { return &c.bytesOut }),
-		ProtocolErrors:   st.protocolErrors.Load(),
-		AuthFailures:     st.authFailures.Load(),
-		QueryBufferKills: st.queryBufferKills.Load(),
-		OutputKills:      st.outputBufferKills.Load(),
-		TimeoutKills:     st.timeoutKills.Load(),
-		PubSubMessages:   st.published.Load(),
+		ProtocolErrors:   st.counts[countProtocolErrors].Load(),
+		AuthFailures:     st.counts[countAuthFailures].Load(),
+		QueryBufferKills: st.counts[countQueryBufferKills].Load(),
+		OutputKills:      st.counts[countOutputKills].Load(),
+		TimeoutKills:     st.counts[countTimeoutKills].Load(),
 		Held:             int(held),
-		Forwarded:        st.forwarded.Load(),
-		Degraded:         st.degraded.Load(),
-		Undecided:        st.undecided.Load(),
-		Uncertain:        st.uncertain.Load(),
+		Forwarded:        st.counts[countForwarded].Load(),
+		Degraded:         st.counts[countDegraded].Load(),
+		Undecided:        st.counts[countUndecided].Load(),
+		Uncertain:        st.counts[countUncertain].Load(),
 	}
 }
 
@@ -178,10 +182,8 @@ func (st *serverStats) reset() {
 		}
 	}
 	st.resetDurations()
-	for _, n := range []*atomic.Uint64{&st.received, &st.rejectedClients, &st.acceptErrors, &st.handshakeErrors, &st.protocolErrors,
-		&st.authFailures, &st.queryBufferKills, &st.outputBufferKills, &st.timeoutKills, &st.published,
-		&st.forwarded, &st.degraded, &st.undecided, &st.uncertain} {
-		n.Store(0)
+	for i := range st.counts {
+		st.counts[i].Store(0)
 	}
 }
 

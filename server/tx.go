@@ -32,7 +32,7 @@ func (c *conn) enqueue(cmd *command, args [][]byte) {
 		tx.size += len(a) + queuedOverhead
 	}
 	if tx.size > c.srv.cfg.QueryBufferLimit {
-		c.srv.stats.queryBufferKills.Add(1)
+		c.srv.stats.counts[countQueryBufferKills].Add(1)
 		c.kill()
 		return
 	}
