@@ -251,11 +251,23 @@ func TestThreeNodes(t *testing.T) {
 		require.Empty(t, refused)
 		require.EqualValues(t, [3]int64{1, 10, int64(8 - 2*i)}, got, "every node asks the leader")
 	}
+	follower := c.followers(leader)[0]
 	require.Eventually(t, func() bool {
-		return leader.status("/readyz") == 200 && c.followers(leader)[0].status("/readyz") == 200
+		return leader.status("/readyz") == 200 && follower.status("/readyz") == 200 &&
+			strings.Contains(leader.get(t, "/metrics"), `headgate_peer_up{node="`+follower.id+`"} 1`)
 	}, waitLimit, 10*time.Millisecond)
-	require.Contains(t, leader.get(t, "/metrics"), "\nheadgate_replication_leader 1\n")
-	require.Contains(t, c.followers(leader)[0].get(t, "/metrics"), "\nheadgate_replication_role{role=\"following\"} 1\n")
+	shows := func(n *testNode, metrics ...string) {
+		t.Helper()
+		body := n.get(t, "/metrics")
+		for _, metric := range metrics {
+			require.Contains(t, body, "\nheadgate_"+metric+"\n")
+		}
+	}
+	shows(leader, "replication_leader 1", "replication_leader_known 1", `replication_role{role="leading"} 1`, `replication_role{role="following"} 0`,
+		"replication_forwarded_total 0", "replication_max_unacked_seconds 0.25", "replication_snapshot_age_seconds -1",
+		`peer_voter{node="`+follower.id+`"} 1`)
+	shows(follower, "replication_leader 0", "replication_leader_known 1", `replication_role{role="following"} 1`, "replication_forwarded_total 1")
+	require.NotContains(t, leader.get(t, "/metrics"), `{node="`+leader.id+`"}`)
 
 	leader.signal(t, syscall.SIGKILL)
 	require.Error(t, leader.wait(t))

@@ -5,9 +5,7 @@ import (
 
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
-	hghttp "github.com/headgate-io/headgate/server/http"
 )
 
 // serverConfig is the part of c that the Redis front is configured with. node
@@ -72,52 +70,4 @@ func slowlogThreshold(d time.Duration) time.Duration {
 		return time.Nanosecond
 	}
 	return d
-}
-
-// source reads the metrics from the parts of the process.
-type source struct {
-	front  *server.Server
-	engine *engine.Engine
-	node   *cluster.Node // nil without replication
-}
-
-var _ hghttp.Source = (*source)(nil)
-
-// Metrics implements hghttp.Source.
-func (s *source) Metrics() hghttp.Metrics {
-	clients, keys := s.front.Stats(), s.engine.Stats()
-	m := hghttp.Metrics{
-		Commands:       clients.Commands,
-		Connections:    clients.Clients,
-		Accepted:       clients.Received,
-		Rejected:       clients.Rejected,
-		ErrorReplies:   clients.ErrorReplies,
-		AuthFailures:   clients.AuthFailures,
-		ProtocolErrors: clients.ProtocolErrors,
-		AcceptErrors:   clients.AcceptErrors,
-
-		ClosedQueryBuffer:  clients.QueryBufferKills,
-		ClosedOutputBuffer: clients.OutputKills,
-		ClosedTimeout:      clients.TimeoutKills,
-
-		InputBytes:  clients.BytesIn,
-		OutputBytes: clients.BytesOut,
-
-		Keys:           keys.Keys,
-		MemoryBytes:    keys.Bytes,
-		MaxMemoryBytes: keys.MaxBytes,
-		Evicted:        keys.Evicted,
-		Expired:        keys.Expired,
-
-		ClockSkew: s.engine.Clock().Skew().Seconds(),
-	}
-	if s.node != nil {
-		m.Replication = replicationMetrics(s.node, &clients)
-	}
-	for _, d := range s.front.Decisions() {
-		m.Decisions = append(m.Decisions,
-			hghttp.Decisions{Command: d.Command, Outcome: "allowed", Count: d.Allowed},
-			hghttp.Decisions{Command: d.Command, Outcome: "denied", Count: d.Denied})
-	}
-	return m
 }

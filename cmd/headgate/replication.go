@@ -5,35 +5,75 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
 	hghttp "github.com/headgate-io/headgate/server/http"
 )
 
 // replicationMetrics reads the metrics of a node.
-func replicationMetrics(n *cluster.Node, clients *server.Stats) *hghttp.Replication {
+func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric {
 	s := n.Status()
-	r := &hghttp.Replication{
-		Role: n.Role().String(), Roles: cluster.Roles(),
-		Leads: s.Serving, Leader: s.LeaderID != "", Term: s.Term,
-		CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex, LastIndex: s.LastIndex,
-		Unacked: s.Progress.Unacked.Seconds(), LossWindow: n.MaxUnacked().Seconds(),
-		Batches: s.Batches, Entries: s.Entries, Payload: s.PayloadBytes, LastBatch: s.LastBatch, Dropped: s.Dropped,
-		WriteLast: s.WriteLast.Seconds(), WriteMean: s.WriteMean.Seconds(),
-		SnapshotAge: -1, SinceBytes: s.SinceSnapshot,
-		Forwarded: clients.Forwarded, Degraded: clients.Degraded, Undecided: clients.Undecided, Uncertain: clients.Uncertain,
-	}
+	snapshotAge := -1.0
 	if !s.SnapshotTime.IsZero() {
-		r.SnapshotAge = max(0, time.Since(s.SnapshotTime).Seconds())
+		snapshotAge = max(0, time.Since(s.SnapshotTime).Seconds())
+	}
+	metrics := []hghttp.Metric{
+		hghttp.Gauge("headgate_replication_leader", "1 if this node decides.", bit(s.Serving)),
+		hghttp.Gauge("headgate_replication_leader_known", "1 if some node is known to lead.", bit(s.LeaderID != "")),
+		hghttp.Gauge("headgate_replication_term", "Raft's term.", s.Term),
+		hghttp.Gauge("headgate_replication_commit_index", "Last log entry known to be committed.", s.CommitIndex),
+		hghttp.Gauge("headgate_replication_applied_index", "Last log entry applied.", s.AppliedIndex),
+		hghttp.Gauge("headgate_replication_last_index", "Last log entry.", s.LastIndex),
+		hghttp.Gauge("headgate_replication_unacked_seconds", "Age of the oldest effect that is not committed, on the leader.", s.Progress.Unacked.Seconds()),
+		hghttp.Gauge("headgate_replication_max_unacked_seconds", "Age of an effect at which the failure policy answers: the loss window of async.", n.MaxUnacked().Seconds()),
+		hghttp.Counter("headgate_replication_batches_total", "Batches of effects cut by this node.", s.Batches),
+		hghttp.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
+		hghttp.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
+		hghttp.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
+		hghttp.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: left over from a lost leadership.", s.Dropped),
+		hghttp.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
+		hghttp.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
+		hghttp.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
+		hghttp.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
+		hghttp.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
+		hghttp.Counter("headgate_replication_degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", clients.Degraded),
+		hghttp.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
+		hghttp.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
+	}
+	now := n.Role().String()
+	for _, role := range cluster.Roles() {
+		metrics = append(metrics,
+			hghttp.Gauge("headgate_replication_role", "1 for what this node may do now, 0 for the other roles.", bit(role == now)).With("role", role))
 	}
 	for i := range s.Members {
-		if m := &s.Members[i]; !m.Self {
-			r.Peers = append(r.Peers, hghttp.Peer{
-				Node: m.ID, Up: m.Up, Voter: m.Voter,
-				LagEntries: m.Lag, Lag: m.LagTime.Seconds(), RTT: m.RTT.Seconds(), ClockSkew: m.Skew.Seconds(),
-			})
+		if !s.Members[i].Self {
+			metrics = append(metrics, peerMetrics(&s.Members[i])...)
 		}
 	}
-	return r
+	return metrics
+}
+
+// peerMetrics are those of another node as this one sees it.
+func peerMetrics(m *raftlog.Member) []hghttp.Metric {
+	metrics := []hghttp.Metric{
+		hghttp.Gauge("headgate_peer_up", "1 if the node answered within the last seconds.", bit(m.Up)),
+		hghttp.Gauge("headgate_peer_voter", "1 if the node has a vote.", bit(m.Voter)),
+		hghttp.Gauge("headgate_peer_lag_entries", "Log entries that the node is behind this node's commit index.", m.Lag),
+		hghttp.Gauge("headgate_peer_lag_seconds", "The same in time.", m.LagTime.Seconds()),
+		hghttp.Gauge("headgate_peer_rtt_seconds", "Round trip of the last question to the node.", m.RTT.Seconds()),
+		hghttp.Gauge("headgate_peer_clock_skew_seconds", "The node's wall clock minus this node's.", m.Skew.Seconds()),
+	}
+	for i := range metrics {
+		metrics[i] = metrics[i].With("node", m.ID)
+	}
+	return metrics
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // nodeInfo adds what the node knows to INFO.

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server"
+)
+
+// Every metric of a server on its own tells what its name says: each thing that
+// it counts is done a number of times of its own.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	e := engine.New(engine.Config{MaxBytes: 64 << 20})
+	front, err := server.New(server.Config{Engine: e, Runtime: server.Runtime{MaxClients: 6}, MaxBulk: 16 << 20,
+		QueryBufferLimit: 16 << 20, OutputBufferSoft: 1 << 10, OutputBufferLimit: 1 << 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, front.Shutdown(context.Background())) }()
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go front.Serve(plain)
+	web := httptest.NewUnstartedServer(nil)
+	web.StartTLS() // for its certificate
+	defer web.Close()
+	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	require.NoError(t, err)
+	go front.ServeStreams(secure)
+	clients := func(n int) {
+		t.Helper()
+		require.Eventually(t, func() bool { return front.Stats().Clients == n }, waitLimit, time.Millisecond)
+	}
+	// closed sends input on connections that the server closes for it, unread.
+	closed := func(times int, l net.Listener, input string) {
+		t.Helper()
+		for range times {
+			c := dial(t, "tcp", l.Addr().String())
+			clients(1)
+			_, _ = io.WriteString(c, input) // fails when the server closes first
+			clients(0)
+		}
+	}
+	echo := func(size int) string {
+		return fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", size, strings.Repeat("x", size))
+	}
+	closed(1, secure, strings.Repeat("no handshake ", 100))
+	closed(2, plain, "*x\r\n")
+	closed(3, plain, "MULTI\r\n"+strings.Repeat(echo(1<<20), 20))
+	closed(4, plain, echo(15<<20))
+
+	c := dial(t, "tcp", plain.Addr().String())
+	for i := range 8 {
+		require.Contains(t, c.do("AUTH", "nobody", "x"), "-WRONGPASS")
+		require.Equal(t, "*2", c.do("INCREX", fmt.Sprint("counter", i)))
+		for range 2 {
+			_, err := c.line()
+			require.NoError(t, err)
+		}
+	}
+	for range 9 {
+		require.Contains(t, c.do("NOSUCH"), "-ERR unknown command")
+	}
+	for range 5 {
+		require.Equal(t, "*5", c.do("CL.THROTTLE", "k", "1", "1", "3600"))
+		for range 5 {
+			_, err := c.line()
+			require.NoError(t, err)
+		}
+	}
+	for range 5 {
+		dial(t, "tcp", plain.Addr().String())
+	}
+	clients(6)
+	for range 7 {
+		line, err := dial(t, "tcp", plain.Addr().String()).line()
+		require.NoError(t, err)
+		require.Contains(t, line, "max number of clients")
+	}
+	front.Configure(server.Runtime{Timeout: time.Millisecond})
+	clients(0)
+
+	values := make(map[string]float64)
+	for _, m := range (&source{front: front, engine: e}).Metrics() {
+		name := strings.TrimPrefix(strings.TrimSuffix(m.Name+fmt.Sprint(m.Labels), "map[]"), "headgate_")
+		require.NotContains(t, values, name)
+		values[name] = m.Value
+	}
+	require.Greater(t, values["input_bytes_total"], 100e6)
+	require.Greater(t, values["output_bytes_total"], 1e3)
+	require.Less(t, values["output_bytes_total"], 100e6)
+	require.Equal(t, float64(e.Stats().Bytes), values["memory_bytes"])
+	require.InDelta(t, 0, values["clock_skew_seconds"], 1)
+	for _, name := range []string{"input_bytes_total", "output_bytes_total", "memory_bytes", "clock_skew_seconds"} {
+		delete(values, name)
+	}
+	require.Equal(t, map[string]float64{
+		"tls_handshake_errors_total": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
+		"connections_closed_totalmap[limit:output_buffer]": 4, "connections_closed_totalmap[limit:timeout]": 6,
+		"connections_accepted_total": 1 + 2 + 3 + 4 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0,
+		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9, "commands_total": 3 + 4 + 2*8 + 5,
+		"decisions_totalmap[command:cl.throttle outcome:allowed]": 2, "decisions_totalmap[command:cl.throttle outcome:denied]": 3,
+		"keys": 9, "memory_limit_bytes": 64 << 20, "evicted_keys_total": 0, "expired_keys_total": 0,
+	}, values)
+}
