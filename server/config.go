@@ -171,15 +171,15 @@ func (c Config) withDefaults() (Config, error) {
 	if c.OutputBufferSoft > c.OutputBufferLimit {
 		return c, errors.New("soft output buffer limit is above the hard one")
 	}
-	if c.QueryBufferLimit < readAhead || c.QueryBufferLimit < c.MaxBulk {
-		return c, fmt.Errorf("query buffer limit is %d, below MaxBulk or %d", c.QueryBufferLimit, readAhead)
+	if c.QueryBufferLimit < minQueryBuffer || c.QueryBufferLimit < c.MaxBulk {
+		return c, fmt.Errorf("query buffer limit is %d, below MaxBulk or %d", c.QueryBufferLimit, minQueryBuffer)
 	}
 	return c, nil
 }
 
-// readAhead is the least query buffer: what a client may send before it has
+// minQueryBuffer is the least query buffer: what a client may send before it has
 // authenticated (10 arguments of 16 KiB) and one read beyond it.
-const readAhead = 256 << 10
+const minQueryBuffer = 256 << 10
 
 // passwordIs compares in a time that does not depend on where the two differ.
 func passwordIs(given []byte, want string) bool {

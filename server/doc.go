@@ -12,7 +12,8 @@
 // commands, bytes out. Plain TCP on Linux is driven by event loops (loop),
 // everything else by two goroutines for each connection (stream). What the
 // connections of one driver thread share while they run is a lane. Commands are
-// plain slices in the files cmd_*.go; table.go says how to add one.
+// plain slices in the files cmd_*.go, those of limits in limits_*.go, RL.CHARGE
+// in local.go; table.go says how to add one.
 //
 // # Concurrency
 //
