@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // nodes of a replicated cluster.
@@ -24,34 +26,27 @@ type cluster struct {
 type node struct {
 	*process
 	id   string
-	port string // of clients
+	addr string // of clients; the same while the process is down
 	args []string
 }
-
-func (n *node) addr() string { return "127.0.0.1:" + n.port }
 
 // startCluster starts the nodes with flags besides those that make them a
 // cluster, and waits for a leader. Their data is below dir/name.
 func startCluster(dir, name, bin string, flags ...string) (*cluster, error) {
 	c := &cluster{bin: bin, dir: filepath.Join(dir, name)}
-	peers := make([]string, nodes)
+	addrs, err := subprocess.Addrs("127.0.0.1", 3*nodes)
+	if err != nil {
+		return nil, err
+	}
+	clients, web, peers := addrs[:nodes], addrs[nodes:2*nodes], addrs[2*nodes:]
 	for i := range c.nodes {
-		ports := make([]string, 3)
-		for j := range ports {
-			var err error
-			if ports[j], err = freePort(); err != nil {
-				return nil, err
-			}
-		}
-		n := &node{id: "n" + strconv.Itoa(i+1), port: ports[0]}
-		peers[i] = "127.0.0.1:" + ports[2]
+		n := &node{id: "n" + strconv.Itoa(i+1), addr: clients[i]}
 		n.args = append([]string{"serve", "--node-id", n.id, "--data-dir", filepath.Join(c.dir, n.id),
-			"--listen", n.addr(), "--http-listen", "127.0.0.1:" + ports[1], "--peer-listen", peers[i],
-			"--bootstrap-expect", strconv.Itoa(nodes)}, flags...)
+			"--listen", n.addr, "--http-listen", web[i], "--peer-listen", peers[i],
+			"--bootstrap-expect", strconv.Itoa(nodes), "--join", strings.Join(peers, ",")}, flags...)
 		c.nodes[i] = n
 	}
 	for _, n := range c.nodes {
-		n.args = append(n.args, "--join", strings.Join(peers, ","))
 		if err := c.start(n); err != nil {
 			c.stop()
 			return nil, err
@@ -66,7 +61,7 @@ func startCluster(dir, name, bin string, flags ...string) (*cluster, error) {
 
 // start starts a node, or starts it again.
 func (c *cluster) start(n *node) (err error) {
-	n.process, err = startProcess(filepath.Dir(c.dir), filepath.Base(c.dir)+"-"+n.id, n.addr(), c.bin, n.args...)
+	n.process, err = startProcess(filepath.Dir(c.dir), filepath.Base(c.dir)+"-"+n.id, n.addr, c.bin, n.args...)
 	return err
 }
 
@@ -83,7 +78,7 @@ func (c *cluster) stop() {
 func (c *cluster) addrs() []string {
 	list := make([]string, 0, nodes)
 	for _, n := range c.nodes {
-		list = append(list, n.addr())
+		list = append(list, n.addr)
 	}
 	return list
 }

@@ -84,7 +84,7 @@ func (b *bench) measureCommit(ctx context.Context, dir string, leader *node, rep
 	row := &commitRow{}
 	for range b.runs {
 		res, err := load.Run(ctx, load.Config{
-			Addr: leader.addr(), Clients: 1, Pipeline: 1, Keys: uint64(b.keys), Seed: 3,
+			Addr: leader.addr, Clients: 1, Pipeline: 1, Keys: uint64(b.keys), Seed: 3,
 			Command: throttleArgs("CL.THROTTLE", 1)("key:"+load.Placeholder, limit, period),
 			Warmup:  b.runTime / 4, Duration: b.runTime,
 		})

@@ -63,7 +63,7 @@ func callers(c *cluster, survivor *node) []caller {
 	return []caller{
 		{"go-redis ClusterClient, topology read every 500 ms", redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.addrs(), ClusterStateReloadInterval: topologyInterval})},
 		{"go-redis FailoverClient (sentinel)", redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "headgate", SentinelAddrs: c.addrs()})},
-		{"plain client on a surviving node", redis.NewClient(&redis.Options{Addr: survivor.addr()})},
+		{"plain client on a surviving node", redis.NewClient(&redis.Options{Addr: survivor.addr})},
 	}
 }
 
@@ -194,7 +194,7 @@ func callSurvivors(ctx context.Context, c *cluster, leader *node, row *policyRow
 	survivors := c.followers(leader)
 	var list []caller
 	for _, n := range survivors {
-		one := caller{n.id, redis.NewClient(&redis.Options{Addr: n.addr(), MaxRetries: -1})}
+		one := caller{n.id, redis.NewClient(&redis.Options{Addr: n.addr, MaxRetries: -1})}
 		defer one.client.Close()
 		if err := one.check(ctx); err != nil {
 			return fmt.Errorf("%s, before the kill: %w", n.id, err)

@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 func main() {
@@ -164,13 +166,8 @@ func (b *bench) locate(ctx context.Context) error {
 	if b.bin.headgate != "" {
 		return nil
 	}
-	b.bin.headgate = filepath.Join(b.root, "bin", "headgate")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.bin.headgate, "./cmd/headgate")
-	build.Dir = b.root
-	if text, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build headgate: %w\n%s", err, text)
-	}
-	return nil
+	b.bin.headgate, err = subprocess.Build(filepath.Join(b.root, "bin"), "-trimpath")
+	return err
 }
 
 // measure runs the selected parts. A part that fails is missing from the

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 var (
@@ -166,40 +168,38 @@ func (p *process) info(section string) (map[string]string, error) {
 // startRedis starts redis-server without persistence and otherwise as it
 // comes. Its documentation advises io-threads only from four cores on.
 func startRedis(dir, name, path string, extra ...string) (*process, error) {
-	port, err := freePort()
+	addrs, err := subprocess.Addrs("127.0.0.1", 1)
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, extra...)
-	return startProcess(dir, name, "127.0.0.1:"+port, path, args...)
+	host, port, _ := strings.Cut(addrs[0], ":")
+	args := append([]string{"--port", port, "--bind", host, "--save", "", "--appendonly", "no", "--dir", dir}, extra...)
+	return startProcess(dir, name, addrs[0], path, args...)
 }
 
 func startHeadgate(dir, path string, flags ...string) (*process, error) {
-	port, err := freePort()
+	addrs, err := subprocess.Addrs("127.0.0.1", 2)
 	if err != nil {
 		return nil, err
 	}
-	httpPort, err := freePort()
+	args := append([]string{"serve", "--listen", addrs[0], "--http-listen", addrs[1]}, flags...)
+	p, err := startProcess(dir, headgate, addrs[0], path, args...)
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"serve", "--listen", "127.0.0.1:" + port, "--http-listen", "127.0.0.1:" + httpPort}, flags...)
-	p, err := startProcess(dir, headgate, "127.0.0.1:"+port, path, args...)
-	if err != nil {
-		return nil, err
-	}
-	p.http = "127.0.0.1:" + httpPort
+	p.http = addrs[1]
 	return p, nil
 }
 
 // startThrottlecrab starts throttlecrab-server with room for all keys and
 // without the log line per event, as its README advises for throughput.
 func startThrottlecrab(dir, path string) (*process, error) {
-	port, err := freePort()
+	addrs, err := subprocess.Addrs("127.0.0.1", 1)
 	if err != nil {
 		return nil, err
 	}
-	return startProcess(dir, throttlecrab, "127.0.0.1:"+port, path,
-		"--redis", "--redis-host", "127.0.0.1", "--redis-port", port,
+	host, port, _ := strings.Cut(addrs[0], ":")
+	return startProcess(dir, throttlecrab, addrs[0], path,
+		"--redis", "--redis-host", host, "--redis-port", port,
 		"--store", "adaptive", "--store-capacity", "2000000", "--log-level", "error")
 }

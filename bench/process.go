@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // process is a server that this program started.
@@ -40,7 +41,7 @@ func startProcess(dir, name, addr, path string, args ...string) (*process, error
 		return nil, fmt.Errorf("create log: %w", err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(path, args...)
+	p.cmd = subprocess.Command(path, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -185,21 +186,6 @@ func diskWritten(dir string) (int64, error) {
 	const sector = 512
 	sectors, err := strconv.ParseInt(fields[6], 10, 64)
 	return sectors * sector, err
-}
-
-// freePort returns a port of the loopback interface that nobody listens on. It
-// lies below the range from which Linux gives ports to outgoing connections, so
-// that a server can have it again after a kill.
-func freePort() (string, error) {
-	var err error
-	for range 100 {
-		port := strconv.Itoa(10_000 + rand.IntN(22_000))
-		var ln net.Listener
-		if ln, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			return port, ln.Close()
-		}
-	}
-	return "", fmt.Errorf("find a free port: %w", err)
 }
 
 func lastLines(s string, n int) string {

@@ -3,7 +3,6 @@ package docs_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // pages are those with sessions on a server on its own.
@@ -26,33 +27,28 @@ var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations
 // clusterPage is the one with sessions on three nodes.
 const clusterPage = "clustering.md"
 
-// binary is the server, built by the first test that asks for it.
-var binary struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+// binDir is where the server is built.
+var binDir string
 
 func TestMain(m *testing.M) {
+	var err error
+	if binDir, err = os.MkdirTemp("", "headgate-docs-"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
-	_ = os.RemoveAll(binary.dir)
+	_ = os.RemoveAll(binDir)
 	os.Exit(code)
 }
 
-// build builds the server and returns its path.
+// binary builds the server, once.
+var binary = sync.OnceValues(func() (string, error) { return subprocess.Build(binDir) })
+
+// build returns the path of the server.
 func build(t *testing.T) string {
 	t.Helper()
-	b := &binary
-	b.once.Do(func() {
-		if b.dir, b.err = os.MkdirTemp("", "headgate-docs-"); b.err != nil {
-			return
-		}
-		if out, err := exec.Command("go", "build", "-o", b.dir, "../cmd/headgate").CombinedOutput(); err != nil {
-			b.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	require.NoError(t, b.err)
-	return filepath.Join(b.dir, "headgate")
+	bin, err := binary()
+	require.NoError(t, err)
+	return bin
 }
 
 // ports are where a server listens.
@@ -61,7 +57,7 @@ type ports struct{ port, http string }
 // start runs the server on ports of its own.
 func start(t *testing.T, bin string, args ...string) ports {
 	t.Helper()
-	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, args...)...)
+	cmd := subprocess.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, args...)...)
 	log, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/scenario"
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // bin is the headgate that the tests run.
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	if bin, err = cluster.Build(dir); err != nil {
+	if bin, err = subprocess.Build(dir); err != nil {
 		panic(err)
 	}
 	code := m.Run()

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/scenario"
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // errViolated is the error of a run that broke a promise.
@@ -89,7 +89,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	if o.Bin == "" {
-		bin, err := cluster.Build(o.Dir)
+		bin, err := subprocess.Build(o.Dir)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,25 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"
 )
-
-// freePorts returns addresses that nobody listens on: peers must know each
-// other's before they start. They are below the ports that the system gives to
-// connections, of which any could take them in between.
-func freePorts(t *testing.T, n int) (addrs []string) {
-	t.Helper()
-	for tries := 0; len(addrs) < n; tries++ {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(22_000))))
-		if err != nil {
-			require.Less(t, tries, 100+n, "%v", err)
-			continue
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs
-}
 
 // testNode is a node of a cluster under test, running or not.
 type testNode struct {
@@ -54,9 +37,10 @@ type testCluster struct {
 // newCluster prepares n nodes, with the same flags for each start.
 func newCluster(t *testing.T, n int, args ...string) *testCluster {
 	t.Helper()
-	ports := freePorts(t, 2*n)
-	c := &testCluster{peers: ports[:n]}
-	clients := ports[n:]
+	addrs, err := subprocess.Addrs("127.0.0.1", 2*n)
+	require.NoError(t, err)
+	c := &testCluster{peers: addrs[:n]}
+	clients := addrs[n:]
 	for i := range n {
 		c.nodes = append(c.nodes, &testNode{id: fmt.Sprintf("n%d", i+1), args: append([]string{
 			"--node-id", fmt.Sprintf("n%d", i+1), "--data-dir", t.TempDir(), "--listen", clients[i],

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 func TestServe(t *testing.T) {
@@ -355,8 +356,9 @@ func TestWithoutHTTP(t *testing.T) {
 func TestLogNobodyReads(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
-	address := freeAddress(t)
-	cmd := command(t, "serve", "--listen", address, "--http-listen=", "--shutdown-timeout=1s")
+	addrs, err := subprocess.Addrs("127.0.0.1", 1)
+	require.NoError(t, err)
+	cmd := command(t, "serve", "--listen", addrs[0], "--http-listen=", "--shutdown-timeout=1s")
 	cmd.Stderr = writer
 	require.NoError(t, cmd.Start())
 	require.NoError(t, writer.Close())
@@ -366,7 +368,7 @@ func TestLogNobodyReads(t *testing.T) {
 	_, err = reader.Read(make([]byte, 1))     // the line "ready"
 	require.NoError(t, err)
 	require.NoError(t, reader.Close())
-	c := dial(t, "tcp", address)
+	c := dial(t, "tcp", addrs[0])
 	require.Equal(t, "+PONG", c.do("PING"))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM)) // logs "stopping"
 	select {
@@ -375,12 +377,4 @@ func TestLogNobodyReads(t *testing.T) {
 	case <-time.After(waitLimit):
 		t.Fatal("the process does not end")
 	}
-}
-
-// freeAddress returns an address that nobody listens on at the moment.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // binary is the program under test, built once.
@@ -34,11 +35,8 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "headgate")
-	args := append([]string{"build"}, raceFlags...)
-	build := exec.Command("go", append(args, "-ldflags", "-X main.version=v0.0.0-test", "-o", binary, ".")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	if binary, err = subprocess.Build(dir, append(raceFlags, "-ldflags", "-X main.version=v0.0.0-test")...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -47,15 +45,9 @@ func buildAndRun(m *testing.M) int {
 // waitLimit bounds every wait for a process. It is far above what any takes.
 const waitLimit = 20 * time.Second
 
-// command prepares the program with an environment without HEADGATE_ variables
-// of the person who runs the tests.
+// command prepares a run of the program in a directory of its own.
 func command(t *testing.T, args ...string) *exec.Cmd {
-	cmd := exec.Command(binary, args...)
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HEADGATE_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd := subprocess.Command(binary, args...)
 	cmd.Dir = t.TempDir()
 	return cmd
 }

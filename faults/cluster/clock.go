@@ -25,7 +25,7 @@ func BuildSkewed(dir string) (string, error) {
 }
 
 func clockPatches() ([]patch, error) {
-	pkg, err := standardLibrary("time")
+	pkg, err := packageDir("time")
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 	headgate "github.com/headgate-io/headgate/cmd/headgate/cluster"
 	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/raftlog/linkfault"
 )
@@ -113,7 +114,7 @@ func (c *Cluster) reserve() error {
 	if err := os.MkdirAll(n.Data, 0o755); err != nil {
 		return err
 	}
-	addrs, err := ports(host(), 3)
+	addrs, err := subprocess.Addrs(host(), 3)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // patch is a change to the source of a build: the product itself has no part in it.
@@ -30,7 +31,7 @@ func buildPatched(dir string, patches ...patch) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return Build(dir, "-overlay", overlay)
+	return subprocess.Build(dir, "-overlay", overlay)
 }
 
 // applyPatches writes the changed sources into dir, and the file that names them to go build. It fails if a source is not
@@ -71,19 +72,13 @@ func applyPatches(dir string, patches ...patch) (overlay string, err error) {
 	return overlay, os.WriteFile(overlay, list, 0o644)
 }
 
-// standardLibrary is the directory of a package of the standard library.
-func standardLibrary(pkg string) (string, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+// packageDir is the directory of a package's sources, as a build finds them.
+func packageDir(pkg string) (string, error) {
+	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
 	if err != nil {
-		return "", fmt.Errorf("find the standard library: %w", err)
+		return "", fmt.Errorf("find package %s: %w", pkg, err)
 	}
-	return filepath.Join(strings.TrimSpace(string(root)), "src", filepath.FromSlash(pkg)), nil
-}
-
-// sourceRoot is the directory of the module.
-func sourceRoot() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	return strings.TrimSpace(string(dir)), nil
 }
 
 // dial is a duration in memory that is shared with a patched process.

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 const (
@@ -52,9 +51,9 @@ func (p *Process) Start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.bin, p.args...)
+	cmd := subprocess.Command(p.bin, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(cleanEnv(), p.env...)
+	cmd.Env = append(cmd.Env, p.env...)
 	// The servers must not outlive a runner that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -196,27 +195,4 @@ func (p *Process) LogLength() (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
-}
-
-// cleanEnv is the environment without the server's own variables.
-func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HEADGATE_") {
-			env = append(env, v)
-		}
-	}
-	return env
-}
-
-// Build builds headgate from this source tree into dir and returns the executable's path. Further arguments are those of
-// go build.
-func Build(dir string, args ...string) (string, error) {
-	bin := filepath.Join(dir, "headgate")
-	build := exec.Command("go", append(append([]string{"build"}, args...), "-o", bin, "./cmd/headgate")...)
-	build.Dir = sourceRoot()
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
-	}
-	return bin, nil
 }

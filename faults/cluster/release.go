@@ -43,21 +43,25 @@ func BuildRelease(dir string, last Format) (string, error) {
 
 // release is what makes a release of the sources.
 func release(last Format) ([]patch, error) {
-	root := sourceRoot()
-	sources := [formats]struct{ file, version, check string }{
-		Effects:  {filepath.Join(root, "engine", "effects.go"), "effectsVersion", "payload[0] %s effectsVersion {"},
-		Entry:    {filepath.Join(root, "raftlog", "entry.go"), "entryVersion", "v %s entryVersion {"},
-		Snapshot: {filepath.Join(root, "raftlog", "snapshot.go"), "snapshotVersion", "v %s snapshotVersion {"},
+	sources := [formats]struct{ pkg, file, version, check string }{
+		Effects:  {"engine", "effects.go", "effectsVersion", "payload[0] %s effectsVersion {"},
+		Entry:    {"raftlog", "entry.go", "entryVersion", "v %s entryVersion {"},
+		Snapshot: {"raftlog", "snapshot.go", "snapshotVersion", "v %s snapshotVersion {"},
 	}
 	var patches []patch
 	for _, f := range sources[:last+1] {
-		source, err := os.ReadFile(f.file)
+		dir, err := packageDir("github.com/headgate-io/headgate/" + f.pkg)
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(dir, f.file)
+		source, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		present := regexp.MustCompile(f.version + ` += (\d+)\n`).FindSubmatch(source)
 		if present == nil {
-			return nil, fmt.Errorf("%s gives %s no number", f.file, f.version)
+			return nil, fmt.Errorf("%s gives %s no number", file, f.version)
 		}
 		version, err := strconv.Atoi(string(present[1]))
 		if err != nil {
@@ -65,8 +69,8 @@ func release(last Format) ([]patch, error) {
 		}
 		next := strings.Replace(string(present[0]), string(present[1]), strconv.Itoa(version+1), 1)
 		patches = append(patches,
-			patch{file: f.file, old: string(present[0]), new: next},
-			patch{file: f.file, old: fmt.Sprintf(f.check, "!="), new: fmt.Sprintf(f.check, ">")})
+			patch{file: file, old: string(present[0]), new: next},
+			patch{file: file, old: fmt.Sprintf(f.check, "!="), new: fmt.Sprintf(f.check, ">")})
 	}
 	return patches, nil
 }

@@ -25,7 +25,7 @@ func BuildSlow(dir string) (string, error) {
 }
 
 func syncPatches() ([]patch, error) {
-	pkg, err := standardLibrary("syscall")
+	pkg, err := packageDir("syscall")
 	if err != nil {
 		return nil, err
 	}

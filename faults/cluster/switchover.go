@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // Switchover is what Headgate replaces: independent servers, of which clients use the first that lives. Nothing is
@@ -18,7 +20,7 @@ func NewSwitchover(bin, dir string, n int) (s *Switchover, err error) {
 		}
 	}()
 	for i := range n {
-		addrs, err := ports(host(), 2)
+		addrs, err := subprocess.Addrs(host(), 2)
 		if err != nil {
 			return s, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // clusterNodes is the least number of nodes that survive the loss of one.
@@ -42,13 +43,9 @@ func StartCluster(args ...string) (*Cluster, error) {
 	if c.dir, err = os.MkdirTemp(parent, "cluster"); err != nil {
 		return nil, err
 	}
-	var peers []string
-	for range clusterNodes {
-		addr, err := freeAddr()
-		if err != nil {
-			return nil, err
-		}
-		peers = append(peers, addr)
+	peers, err := subprocess.Addrs("127.0.0.1", clusterNodes)
+	if err != nil {
+		return nil, err
 	}
 	for i, peer := range peers {
 		id := "n" + strconv.Itoa(i+1)
@@ -65,23 +62,6 @@ func StartCluster(args ...string) (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
-}
-
-// freeAddr returns a loopback address that nobody listens on, of a port that
-// the system does not give to clients: peers must know each other's before they
-// start, and a node needs its own again.
-func freeAddr() (string, error) {
-	const tries = 100
-	var failed error
-	for range tries {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000)))
-		l, err := net.Listen("tcp", addr)
-		if err == nil {
-			return addr, l.Close()
-		}
-		failed = err
-	}
-	return "", failed
 }
 
 // Addrs are the addresses of all nodes, dead or alive, as an application would

@@ -4,17 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 const (
@@ -64,9 +62,8 @@ func (s *Server) start() error {
 	if s.config.Cert != nil {
 		args = append(args, "--tls-cert", s.config.Cert.CertFile, "--tls-key", s.config.Cert.KeyFile)
 	}
-	s.cmd = exec.Command(bin, append(args, s.config.Args...)...)
+	s.cmd = subprocess.Command(bin, append(args, s.config.Args...)...)
 	s.cmd.SysProcAttr = dieWithParent()
-	s.cmd.Env = cleanEnv()
 	if s.config.Password != "" {
 		s.cmd.Env = append(s.cmd.Env, "HEADGATE_REQUIREPASS="+s.config.Password)
 	}
@@ -128,18 +125,6 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// cleanEnv is the environment without the server's own variables: a developer's
-// HEADGATE_LISTEN must not reach the servers of a test.
-func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "HEADGATE_") {
-			env = append(env, v)
-		}
-	}
-	return env
-}
-
 // serverLog keeps what a server logs, and finds its address in it.
 type serverLog struct {
 	ready chan string
@@ -177,21 +162,11 @@ var binary = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv("HGTEST_BIN"); bin != "" {
 		return bin, nil
 	}
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return "", errors.New("no source path to build headgate from")
-	}
 	dir, err := tempDir()
 	if err != nil {
 		return "", err
 	}
-	bin := filepath.Join(dir, "headgate")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/headgate")
-	build.Dir = filepath.Join(filepath.Dir(file), "..", "..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
-	}
-	return bin, nil
+	return subprocess.Build(dir)
 })
 
 // tempDir is a directory of this process for the executable and certificates.
