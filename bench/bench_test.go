@@ -231,7 +231,7 @@ func TestPeersOnRedis(t *testing.T) {
 		require.Greater(t, rss, int64(1<<20))
 
 		proc.stop()
-		require.ErrorIs(t, proc.cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone)
+		require.ErrorIs(t, proc.Signal(syscall.Signal(0)), os.ErrProcessDone)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,34 +24,30 @@ import (
 
 // process is a server that this program started.
 type process struct {
+	*subprocess.Process
 	name string
 	addr string // of the Redis protocol
 	http string // of /readyz; empty for peers
-	cmd  *exec.Cmd
-	log  string
-	gone chan struct{} // closed when the process has ended
 }
 
 // startProcess runs a server and waits until it answers PING.
-func startProcess(dir, name, addr, path string, args ...string) (*process, error) {
-	p := &process{name: name, addr: addr, log: filepath.Join(dir, name+".log"), gone: make(chan struct{})}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) // a restart goes on in it
+func startProcess(dir, name, addr, program string, args ...string) (*process, error) {
+	path := filepath.Join(dir, name+".log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) // a restart goes on in it
 	if err != nil {
 		return nil, fmt.Errorf("create log: %w", err)
 	}
 	defer log.Close()
-	p.cmd = subprocess.Command(path, args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+	cmd := subprocess.Command(program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	run, err := subprocess.Start(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	go func() {
-		defer close(p.gone)
-		_ = p.cmd.Wait() // an early end is reported by waitReady, a late one by the load
-	}()
+	p := &process{Process: run, name: name, addr: addr}
 	if err := p.waitReady(10 * time.Second); err != nil {
 		p.stop()
-		tail, _ := os.ReadFile(p.log) // the error says enough without it
+		tail, _ := os.ReadFile(path) // the error says enough without it
 		return nil, fmt.Errorf("start %s: %w\n%s", name, err, lastLines(string(tail), 10))
 	}
 	return p, nil
@@ -66,10 +61,8 @@ func (p *process) waitReady(timeout time.Duration) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-p.gone:
+		if !p.Running() {
 			return errors.New("the process ended")
-		default:
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("no answer to PING: %w", err)
@@ -102,31 +95,23 @@ func ping(addr string) error {
 
 // stop ends the process: politely, and after 5 s by force.
 func (p *process) stop() {
-	if p == nil {
-		return
-	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only when it has ended
-	select {
-	case <-p.gone:
-	case <-time.After(5 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.gone
+	if p != nil {
+		_ = p.Stop(5 * time.Second) // an early end is reported by waitReady, a late one by the load
 	}
 }
 
 // kill ends the process by SIGKILL, as a crash would.
 func (p *process) kill() error {
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", p.name, err)
 	}
-	<-p.gone
 	return nil
 }
 
 // cpu returns the processor time the process has used in all its threads, in
 // steps of the kernel's 10 ms.
 func (p *process) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
 	}
@@ -151,7 +136,7 @@ func parseStat(stat string) (time.Duration, error) {
 
 // rss returns the resident memory of the process in bytes.
 func (p *process) rss() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		return 0, fmt.Errorf("read memory of %s: %w", p.name, err)
 	}

@@ -1,9 +1,7 @@
 package docs_test
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,23 +55,19 @@ type ports struct{ port, http string }
 func start(t *testing.T, bin string, args ...string) ports {
 	t.Helper()
 	cmd := subprocess.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, args...)...)
-	log, err := cmd.StderrPipe()
+	var log subprocess.Log
+	cmd.Stderr = &log
+	p, err := subprocess.Start(cmd)
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if a session has shut it down
-		_ = cmd.Wait()
-	})
-	lines := bufio.NewReader(log)
+	t.Cleanup(func() { _ = p.Stop(20 * time.Second) }) // an error if a session has shut it down
 	ready := regexp.MustCompile(`msg=ready listen=127\.0\.0\.1:(\d+) http=127\.0\.0\.1:(\d+)`)
-	for {
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err, "server ended before it was ready")
-		if m := ready.FindStringSubmatch(line); m != nil {
-			go func() { _, _ = io.Copy(io.Discard, lines) }()
-			return ports{m[1], m[2]}
-		}
-	}
+	var m []string
+	require.Eventually(t, func() bool {
+		m = ready.FindStringSubmatch(log.String())
+		return m != nil || !p.Running()
+	}, 20*time.Second, 5*time.Millisecond)
+	require.NotNil(t, m, "server ended before it was ready: %s", &log)
+	return ports{m[1], m[2]}
 }
 
 func findCLI(t *testing.T) {

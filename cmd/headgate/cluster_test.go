@@ -69,7 +69,7 @@ func (n *testNode) start(t *testing.T) {
 // running returns the nodes that have not ended.
 func (c *testCluster) running() (nodes []*testNode) {
 	for _, n := range c.nodes {
-		if n.process != nil && !n.ended() {
+		if n.process != nil && n.Running() {
 			nodes = append(nodes, n)
 		}
 	}
@@ -95,7 +95,7 @@ func (c *testCluster) leader(t *testing.T) (leader *testNode) {
 		leader = nil
 		seen := map[string]bool{}
 		for i, n := range c.nodes {
-			if n.process == nil || n.ended() {
+			if n.process == nil || !n.Running() {
 				continue
 			}
 			s, err := c.status(t, i)

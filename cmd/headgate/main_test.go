@@ -200,7 +200,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	p.signal(t, syscall.SIGTERM)
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), `"stopping"`) }, waitLimit, 5*time.Millisecond)
 	time.Sleep(200 * time.Millisecond)
-	require.False(t, p.ended(), "it waits for the client")
+	require.True(t, p.Running(), "it waits for the client")
 	require.Equal(t, 503, p.status("/readyz"), "HTTP answers to the last, and sends no traffic")
 	p.signal(t, syscall.SIGTERM)
 	begin := time.Now()
@@ -360,21 +360,14 @@ func TestLogNobodyReads(t *testing.T) {
 	require.NoError(t, err)
 	cmd := command(t, "serve", "--listen", addrs[0], "--http-listen=", "--shutdown-timeout=1s")
 	cmd.Stderr = writer
-	require.NoError(t, cmd.Start())
+	p, err := subprocess.Start(cmd)
+	require.NoError(t, err)
+	defer p.Kill()
 	require.NoError(t, writer.Close())
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	defer func() { _ = cmd.Process.Kill() }() // an error means that it has ended
-	_, err = reader.Read(make([]byte, 1))     // the line "ready"
+	_, err = reader.Read(make([]byte, 1)) // the line "ready"
 	require.NoError(t, err)
 	require.NoError(t, reader.Close())
 	c := dial(t, "tcp", addrs[0])
 	require.Equal(t, "+PONG", c.do("PING"))
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM)) // logs "stopping"
-	select {
-	case err := <-exited:
-		require.NoError(t, err, "a clean end, not one by SIGPIPE")
-	case <-time.After(waitLimit):
-		t.Fatal("the process does not end")
-	}
+	require.NoError(t, p.Stop(waitLimit), "it logs \"stopping\", and ends by itself, not by SIGPIPE")
 }

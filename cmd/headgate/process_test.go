@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,43 +54,36 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 // what it printed on standard error.
 func fails(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	var stderr output
-	cmd.Stderr = &stderr
-	require.NoError(t, cmd.Start())
-	timer := time.AfterFunc(waitLimit, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	err := cmd.Wait()
+	p := spawn(t, cmd)
 	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, "stderr: %s", stderr.String())
-	require.Equal(t, 1, exit.ExitCode(), "stderr: %s", stderr.String())
-	return stderr.String()
+	require.ErrorAs(t, p.wait(t), &exit, "stderr: %s", &p.stderr)
+	require.Equal(t, 1, exit.ExitCode(), "stderr: %s", &p.stderr)
+	return p.stderr.String()
 }
 
-// output collects what a process prints and can be read meanwhile.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
-// process is a running server.
+// process is a run of the program.
 type process struct {
-	cmd    *exec.Cmd
-	stderr output
-	exited chan error
-	// Addresses, from its log.
+	*subprocess.Process
+	stderr subprocess.Log
+	// Addresses of a server, from its log.
 	redis, secure, http string
+}
+
+// spawn starts the program, and ends it with the test.
+func spawn(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := new(process)
+	cmd.Stderr = &p.stderr
+	var err error
+	p.Process, err = subprocess.Start(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = p.Kill() // an error means that it has ended
+		if t.Failed() {
+			t.Logf("stderr of %v:\n%s", cmd.Args, &p.stderr)
+		}
+	})
+	return p
 }
 
 // start starts a server on ports of its own, unless args say otherwise, and
@@ -105,19 +96,9 @@ func start(t *testing.T, args ...string) *process {
 
 func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{cmd: cmd, exited: make(chan error, 1)}
-	cmd.Stderr = &p.stderr
-	require.NoError(t, cmd.Start())
-	go func() { p.exited <- cmd.Wait(); close(p.exited) }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // an error means that it has ended
-		<-p.exited
-		if t.Failed() {
-			t.Logf("stderr of %v:\n%s", cmd.Args, p.stderr.String())
-		}
-	})
-	require.Eventually(t, func() bool { return p.ready() || p.ended() }, waitLimit, 5*time.Millisecond)
-	require.False(t, p.ended(), "stderr: %s", p.stderr.String())
+	p := spawn(t, cmd)
+	require.Eventually(t, func() bool { return p.ready() || !p.Running() }, waitLimit, 5*time.Millisecond)
+	require.True(t, p.Running(), "stderr: %s", &p.stderr)
 	return p
 }
 
@@ -133,27 +114,18 @@ func (p *process) ready() bool {
 	return false
 }
 
-func (p *process) ended() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
-
 // signal sends sig.
 func (p *process) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(sig))
+	require.NoError(t, p.Signal(sig))
 }
 
 // wait waits for the end of the process and returns the error of exec.Wait.
 func (p *process) wait(t *testing.T) error {
 	t.Helper()
 	select {
-	case err := <-p.exited:
-		return err
+	case <-p.Exited():
+		return p.Wait()
 	case <-time.After(waitLimit):
 		t.Fatal("the process does not end")
 		return nil

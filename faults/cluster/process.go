@@ -2,12 +2,10 @@ package cluster
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,16 +30,16 @@ type Process struct {
 	env  []string // beyond that of the runner
 	log  string   // file that its log is appended to
 
-	// mu guards what follows.
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when the process has ended
-	paused bool
+	paused atomic.Bool
+
+	// mu guards run.
+	mu  sync.Mutex
+	run *subprocess.Process // the last one
 }
 
 // Start starts the process and returns at once: see Await.
 func (p *Process) Start() error {
-	p.mu.Lock()
+	p.mu.Lock() // so that PID waits for the id of a process that dials already
 	defer p.mu.Unlock()
 	if p.running() {
 		return fmt.Errorf("%s is running", p.Name)
@@ -54,63 +52,44 @@ func (p *Process) Start() error {
 	cmd := subprocess.Command(p.bin, p.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(cmd.Env, p.env...)
-	// The servers must not outlive a runner that is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	exited := make(chan struct{})
-	go func() {
-		// Pdeathsig follows the thread that started the process, so this one has to live as long.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			cmd.Wait() // how it ended is in its log
-		}
-		close(exited)
-	}()
-	if err := <-started; err != nil {
+	run, err := subprocess.Start(cmd)
+	if err != nil {
 		return err
 	}
-	p.cmd, p.exited, p.paused = cmd, exited, false
+	p.run = run
+	p.paused.Store(false)
 	return nil
 }
 
 // running must be called with mu held.
-func (p *Process) running() bool {
-	if p.cmd == nil {
-		return false
+func (p *Process) running() bool { return p.run != nil && p.run.Running() }
+
+// living returns the run that has not ended.
+func (p *Process) living() (*subprocess.Process, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running() {
+		return nil, fmt.Errorf("%s is not running", p.Name)
 	}
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
+	return p.run, nil
 }
 
 // Running reports whether the process lives, paused or not.
 func (p *Process) Running() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.running()
+	_, err := p.living()
+	return err == nil
 }
 
 // Responsive reports whether the process lives and is not paused.
-func (p *Process) Responsive() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.running() && !p.paused
-}
+func (p *Process) Responsive() bool { return p.Running() && !p.paused.Load() }
 
 // PID is the process's id, or 0.
 func (p *Process) PID() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.running() {
+	run, err := p.living()
+	if err != nil {
 		return 0
 	}
-	return p.cmd.Process.Pid
+	return run.PID()
 }
 
 // Await waits until the server answers PING.
@@ -126,50 +105,49 @@ func (p *Process) Await() error {
 	return fmt.Errorf("%s does not answer after %v, see %s", p.Name, startTimeout, p.log)
 }
 
-// signal sends a signal to the living process.
-func (p *Process) signal(s syscall.Signal) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.running() {
-		return fmt.Errorf("%s is not running", p.Name)
-	}
-	p.paused = s == syscall.SIGSTOP || p.paused && s != syscall.SIGCONT
-	return p.cmd.Process.Signal(s)
-}
-
 // Kill ends the process as a crash does, and waits for its end.
 func (p *Process) Kill() error {
-	if err := p.signal(syscall.SIGKILL); err != nil {
+	run, err := p.living()
+	if err != nil {
 		return err
 	}
-	<-p.exited
-	return nil
+	return run.Kill()
 }
 
 // Stop ends the process in order (SIGTERM), and waits for its end.
 func (p *Process) Stop() error {
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	run, err := p.living()
+	if err != nil {
 		return err
 	}
-	select {
-	case <-p.exited:
-		return nil
-	case <-time.After(stopTimeout):
-		return errors.Join(fmt.Errorf("%s ignored SIGTERM for %v", p.Name, stopTimeout), p.Kill())
+	if err := run.Stop(stopTimeout); err != nil {
+		return fmt.Errorf("stop %s: %w", p.Name, err)
 	}
+	return nil
 }
 
-// Pause stops the process without ending it (SIGSTOP); Resume lets it go on.
-func (p *Process) Pause() error  { return p.signal(syscall.SIGSTOP) }
-func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+// Pause stops the process without ending it.
+func (p *Process) Pause() error { return p.pause(true, syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() error { return p.pause(false, syscall.SIGCONT) }
+
+func (p *Process) pause(paused bool, s syscall.Signal) error {
+	run, err := p.living()
+	if err != nil {
+		return err
+	}
+	p.paused.Store(paused)
+	return run.Signal(s)
+}
 
 // Exited waits until the process has ended by itself.
 func (p *Process) Exited(timeout time.Duration) bool {
 	p.mu.Lock()
-	exited := p.exited
+	run := p.run
 	p.mu.Unlock()
 	select {
-	case <-exited:
+	case <-run.Exited():
 		return true
 	case <-time.After(timeout):
 		return false

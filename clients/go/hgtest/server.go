@@ -1,15 +1,11 @@
 package hgtest
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/subprocess"
@@ -36,10 +32,8 @@ type Server struct {
 	Addr string // host:port of the Redis protocol; the same after Restart
 
 	config Config
-	cmd    *exec.Cmd
-	log    *serverLog
-	exited chan struct{} // closed when the process has ended
-	err    error         // how it ended; read after exited
+	run    *subprocess.Process
+	log    *subprocess.Log // of run
 }
 
 // Start starts a server and waits until it serves.
@@ -62,42 +56,42 @@ func (s *Server) start() error {
 	if s.config.Cert != nil {
 		args = append(args, "--tls-cert", s.config.Cert.CertFile, "--tls-key", s.config.Cert.KeyFile)
 	}
-	s.cmd = subprocess.Command(bin, append(args, s.config.Args...)...)
-	s.cmd.SysProcAttr = dieWithParent()
+	cmd := subprocess.Command(bin, append(args, s.config.Args...)...)
 	if s.config.Password != "" {
-		s.cmd.Env = append(s.cmd.Env, "HEADGATE_REQUIREPASS="+s.config.Password)
+		cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS="+s.config.Password)
 	}
-	s.log = &serverLog{ready: make(chan string, 1)}
-	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
+	s.log = new(subprocess.Log)
+	cmd.Stderr = s.log
+	if s.run, err = subprocess.Start(cmd); err != nil {
 		return err
 	}
-	if err := s.cmd.Start(); err != nil {
-		return fmt.Errorf("start headgate: %w", err)
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if addr := readyAddr(s.log.String()); addr != "" {
+			s.Addr = addr
+			return nil
+		}
+		if !s.run.Running() {
+			return fmt.Errorf("headgate ended at its start: %v\n%s", s.run.Wait(), s.log)
+		}
 	}
-	cmd, log, exited := s.cmd, s.log, make(chan struct{})
-	s.exited = exited
-	go func() {
-		defer close(exited)
-		log.read(stderr)
-		s.err = cmd.Wait()
-	}()
-	select {
-	case s.Addr = <-log.ready:
-		return nil
-	case <-exited:
-		return fmt.Errorf("headgate ended at its start: %w\n%s", s.err, log)
-	case <-time.After(startTimeout):
-		s.Kill()
-		return fmt.Errorf("headgate is not ready after %v\n%s", startTimeout, log)
+	s.Kill()
+	return fmt.Errorf("headgate is not ready after %v\n%s", startTimeout, s.log)
+}
+
+// readyAddr finds the address of the Redis protocol in a server's log. It is
+// empty if the server is not ready.
+func readyAddr(log string) string {
+	for line := range strings.Lines(log) {
+		var entry struct{ Msg, Listen, TLS string } // one of the addresses is empty
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "ready" {
+			return entry.Listen + entry.TLS
+		}
 	}
+	return ""
 }
 
 // Kill ends the process at once, as a crash does, and waits for its end.
-func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // fails only if it has ended already
-	<-s.exited
-}
+func (s *Server) Kill() { _ = s.run.Kill() } // an error means that it has ended
 
 // Restart starts the server again, after Kill or Stop, on the same address.
 func (s *Server) Restart() error { return s.start() }
@@ -105,55 +99,10 @@ func (s *Server) Restart() error { return s.start() }
 // Stop ends the server gracefully. It returns an error if the server had
 // crashed before, or did not stop in order.
 func (s *Server) Stop() error {
-	select {
-	case <-s.exited:
-		return fmt.Errorf("headgate had ended before its stop: %v\n%s", s.err, s.log)
-	default:
-	}
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	select {
-	case <-s.exited:
-	case <-time.After(stopTimeout):
-		s.Kill()
-		return fmt.Errorf("headgate ignored SIGTERM for %v\n%s", stopTimeout, s.log)
-	}
-	if s.err != nil {
-		return fmt.Errorf("headgate stopped with %w\n%s", s.err, s.log)
+	if err := s.run.Stop(stopTimeout); err != nil {
+		return fmt.Errorf("stop headgate: %w\n%s", err, s.log)
 	}
 	return nil
-}
-
-// serverLog keeps what a server logs, and finds its address in it.
-type serverLog struct {
-	ready chan string
-
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-// read consumes a server's log until its end.
-func (l *serverLog) read(r io.Reader) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		l.mu.Lock()
-		l.text.Write(lines.Bytes())
-		l.text.WriteByte('\n')
-		l.mu.Unlock()
-		var entry struct{ Msg, Listen, TLS string } // one of the addresses is empty
-		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "ready" {
-			l.ready <- entry.Listen + entry.TLS
-		}
-	}
-	// A line longer than the scanner takes must not block the server.
-	_, _ = io.Copy(io.Discard, r)
-}
-
-func (l *serverLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // binary returns the path of the server's executable: $HGTEST_BIN, else one

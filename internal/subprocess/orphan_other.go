@@ -1,6 +1,6 @@
 //go:build !linux
 
-package hgtest
+package subprocess
 
 import "syscall"
 
