@@ -26,24 +26,7 @@ const timeout = 10 * time.Second
 
 var servers *hgtest.Trio
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	defer hgtest.Clean()
-	var err error
-	if servers, err = hgtest.StartTrio(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := servers.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
-}
+func TestMain(m *testing.M) { os.Exit(hgtest.Main(m, &servers)) }
 
 // endpoint is where and how to reach a server.
 type endpoint struct {

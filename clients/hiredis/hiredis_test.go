@@ -22,27 +22,14 @@ import (
 
 var servers *hgtest.Trio
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
+func TestMain(m *testing.M) {
 	for _, program := range []string{"redis-cli", "redis-benchmark"} {
 		if _, err := exec.LookPath(program); err != nil {
 			fmt.Fprintln(os.Stderr, err, "(Debian's package redis-tools has it)")
-			return 1
+			os.Exit(1)
 		}
 	}
-	defer hgtest.Clean()
-	var err error
-	if servers, err = hgtest.StartTrio(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := servers.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(hgtest.Main(m, &servers))
 }
 
 // program is a run of one of Redis's programs.

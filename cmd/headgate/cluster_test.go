@@ -445,9 +445,9 @@ func TestRecover(t *testing.T) {
 
 func TestPeerTLS(t *testing.T) {
 	t.Parallel()
-	authority, dir := certstest.New(t), t.TempDir()
+	authority, dir := certstest.New(), t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	authority.Write(t, "node", at("cert.pem"), at("key.pem"))
+	require.NoError(t, authority.Write("node", at("cert.pem"), at("key.pem")))
 	require.NoError(t, os.WriteFile(at("ca.pem"), authority.PEM, 0o600))
 	flags := []string{"--peer-tls-cert", at("cert.pem"), "--peer-tls-key", at("key.pem"), "--peer-tls-ca", at("ca.pem")}
 	c := newCluster(t, 2, flags...)
@@ -461,8 +461,8 @@ func TestPeerTLS(t *testing.T) {
 	require.EqualValues(t, [3]int64{1, 10, 9}, got)
 
 	require.NotEmpty(t, fails(t, command(t, "cluster", "status", "--peer", c.peers[0], "--timeout=2s")), "no TLS")
-	stranger := certstest.New(t)
-	stranger.Write(t, "node", at("cert2.pem"), at("key2.pem"))
+	stranger := certstest.New()
+	require.NoError(t, stranger.Write("node", at("cert2.pem"), at("key2.pem")))
 	// In TLS 1.3 the refusal comes after the handshake, or as a closed connection.
 	require.NotEmpty(t, fails(t, command(t, "cluster", "status", "--peer", c.peers[0], "--timeout=2s",
 		"--peer-tls-cert", at("cert2.pem"), "--peer-tls-key", at("key2.pem"), "--peer-tls-ca", at("ca.pem"))), "an unknown authority")

@@ -288,8 +288,8 @@ func TestConfigSetReachesTheServer(t *testing.T) {
 func TestTLSAndReloadOnSIGHUP(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	authority := certstest.New(t)
-	authority.Write(t, "first", cert, key)
+	authority := certstest.New()
+	require.NoError(t, authority.Write("first", cert, key))
 	p := start(t, "--tls-cert", cert, "--tls-key", key, "--tls-listen=127.0.0.1:0")
 	require.Equal(t, "+PONG", dial(t, "tcp", p.redis).do("PING"), "listen stays plain")
 
@@ -313,7 +313,7 @@ func TestTLSAndReloadOnSIGHUP(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "not usable") }, waitLimit, 5*time.Millisecond)
 	require.Equal(t, "first", name(p.secure))
 
-	authority.Write(t, "second", cert, key)
+	require.NoError(t, authority.Write("second", cert, key))
 	p.signal(t, syscall.SIGHUP)
 	require.Eventually(t, func() bool { return name(p.secure) == "second" && name(p.http) == "second" }, waitLimit, 5*time.Millisecond)
 	require.Equal(t, "+PONG", old.do("PING"))

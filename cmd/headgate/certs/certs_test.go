@@ -48,7 +48,7 @@ type fixture struct {
 
 func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
 	dir := t.TempDir()
-	f := &fixture{Authority: certstest.New(t), log: new(log), files: certs.Files{Parameters: "tls",
+	f := &fixture{Authority: certstest.New(), log: new(log), files: certs.Files{Parameters: "tls",
 		Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientAuth: clientAuth,
 	}}
 	if clientAuth != tls.NoClientCert {
@@ -78,7 +78,7 @@ func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
 // replace writes a certificate of that name and its key.
 func (f *fixture) replace(t *testing.T, name string) {
 	t.Helper()
-	f.Write(t, name, f.files.Cert, f.files.Key)
+	require.NoError(t, f.Write(name, f.files.Cert, f.files.Key))
 }
 
 // dial makes a connection and echoes a byte over it; the name is the server
@@ -128,7 +128,7 @@ func TestUnusableFilesKeepTheOldOnes(t *testing.T) {
 	spoil := map[string]func(){
 		"garbage":  func() { require.NoError(t, os.WriteFile(f.files.Cert, []byte("garbage"), 0o600)) },
 		"missing":  func() { require.NoError(t, os.Remove(f.files.Cert)) },
-		"mismatch": func() { cert, _ := f.Issue(t, "x"); require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600)) },
+		"mismatch": func() { cert, _ := f.Issue("x"); require.NoError(t, os.WriteFile(f.files.Cert, cert, 0o600)) },
 	}
 	for what, do := range spoil {
 		do()
@@ -159,7 +159,7 @@ func TestClientCertificates(t *testing.T) {
 		try := func(issuer *certstest.Authority) error {
 			config := &tls.Config{}
 			if issuer != nil {
-				pair, err := tls.X509KeyPair(issuer.Issue(t, "client"))
+				pair, err := tls.X509KeyPair(issuer.Issue("client"))
 				require.NoError(t, err)
 				// Sent even if the server's list of authorities does not name its issuer.
 				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
@@ -169,7 +169,7 @@ func TestClientCertificates(t *testing.T) {
 		}
 		require.Equal(t, c.without, try(nil) == nil, "%v without", c.auth)
 		require.Equal(t, c.trusted, try(f.Authority) == nil, "%v trusted", c.auth)
-		require.Equal(t, c.stranger, try(certstest.New(t)) == nil, "%v stranger", c.auth)
+		require.Equal(t, c.stranger, try(certstest.New()) == nil, "%v stranger", c.auth)
 	}
 }
 

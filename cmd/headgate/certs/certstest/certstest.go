@@ -8,16 +8,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
-// Authority signs certificates for 127.0.0.1.
+// Authority signs certificates for 127.0.0.1 and localhost, valid for a day.
 type Authority struct {
 	Cert *x509.Certificate
 	// PEM is Cert in PEM.
@@ -26,46 +24,48 @@ type Authority struct {
 }
 
 // New returns an authority of its own kind.
-func New(t *testing.T) *Authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+func New() *Authority {
+	key := newKey()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return &Authority{cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	return &Authority{must(x509.ParseCertificate(der)), encode("CERTIFICATE", der), key}
 }
 
 // Issue returns a certificate of that common name, for servers and clients,
 // and its key in PEM.
-func (a *Authority) Issue(t *testing.T, name string) (cert, key []byte) {
-	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+func (a *Authority) Issue(name string) (cert, key []byte) {
+	k := newKey()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: a.Cert.NotBefore, NotAfter: a.Cert.NotAfter,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.Cert, k.Public(), a.key)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalECPrivateKey(k)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	der := must(x509.CreateCertificate(rand.Reader, template, a.Cert, k.Public(), a.key))
+	return encode("CERTIFICATE", der), encode("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(k)))
 }
 
 // Write issues a certificate into two files.
-func (a *Authority) Write(t *testing.T, name, certFile, keyFile string) {
-	t.Helper()
-	cert, key := a.Issue(t, name)
-	require.NoError(t, os.WriteFile(certFile, cert, 0o600))
-	require.NoError(t, os.WriteFile(keyFile, key, 0o600))
+func (a *Authority) Write(name, certFile, keyFile string) error {
+	cert, key := a.Issue(name)
+	return errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600))
+}
+
+func newKey() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// must is for calls that fail only if this package asks for what cannot be.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
