@@ -1,7 +1,7 @@
 // Package hgtest starts real Headgate servers for the tests of client
 // libraries.
 //
-// A Server is a process of its own on a loopback port that the system chose,
-// so that tests reach it as an application does and may kill it. Trio starts
-// the three that every suite is run against: plain, with a password, over TLS.
+// A Server is a process of its own on a free loopback port, so that tests reach
+// it as an application does, and may kill it and start it again. Trio starts the
+// three that every suite is run against: plain, with a password, over TLS.
 package hgtest

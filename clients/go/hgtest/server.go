@@ -1,7 +1,6 @@
 package hgtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -20,7 +19,7 @@ const (
 )
 
 // Config says what kind of server to start. The zero value is plain TCP
-// without a password on a port of the system's choice.
+// without a password.
 type Config struct {
 	Password string       // requirepass, if not empty
 	Cert     *Certificate // TLS instead of plain TCP, if set
@@ -38,7 +37,11 @@ type Server struct {
 
 // Start starts a server and waits until it serves.
 func Start(c Config) (*Server, error) {
-	s := &Server{config: c, Addr: "127.0.0.1:0"}
+	addrs, err := subprocess.Addrs("127.0.0.1", 1)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, Addr: addrs[0]}
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -66,8 +69,7 @@ func (s *Server) start() error {
 		return err
 	}
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if addr := readyAddr(s.log.String()); addr != "" {
-			s.Addr = addr
+		if strings.Contains(s.log.String(), `"msg":"ready"`) {
 			return nil
 		}
 		if !s.run.Running() {
@@ -76,18 +78,6 @@ func (s *Server) start() error {
 	}
 	s.Kill()
 	return fmt.Errorf("headgate is not ready after %v\n%s", startTimeout, s.log)
-}
-
-// readyAddr finds the address of the Redis protocol in a server's log. It is
-// empty if the server is not ready.
-func readyAddr(log string) string {
-	for line := range strings.Lines(log) {
-		var entry struct{ Msg, Listen, TLS string } // one of the addresses is empty
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "ready" {
-			return entry.Listen + entry.TLS
-		}
-	}
-	return ""
 }
 
 // Kill ends the process at once, as a crash does, and waits for its end.
