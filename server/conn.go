@@ -83,9 +83,10 @@ type conn struct {
 	deferred [][]byte // a command that CLIENT PAUSE stopped, before in
 	unrun    bool     // input was kept because of a stall, not for being half a command
 
-	jobArgs  [][]byte // of the command that runs on a worker, for the slow log
-	jobSince uint64   // its reply waits for its commit: lane.since of its batch
-	muteJob  bool     // its reply is not wanted (CLIENT REPLY)
+	jobArgs    [][]byte // of the command that runs on a worker, for the slow log
+	jobSince   uint64   // lane.since of its batch, if it decides; else 0
+	jobCommits bool     // its reply waits for its commit
+	muteJob    bool     // its reply is not wanted (CLIENT REPLY)
 
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands

@@ -110,7 +110,7 @@ func (c *conn) call(cmd *command, args [][]byte) {
 	switch {
 	case !l.commits(cmd):
 	case c.stall&stallWorker != 0:
-		c.jobSince = l.since
+		c.jobSince, c.jobCommits = l.since, true
 	default:
 		c.commit(l.srv.repl.Durable())
 	}
@@ -146,7 +146,8 @@ func (c *conn) block(job func(w *resp.Writer)) {
 	}
 	w := &resp.Writer{RESP3: c.resp3}
 	cmd := c.lane.counted
-	accepted := c.srv.workers.submit(func() {
+	decides := c.decides(cmd)
+	accepted := c.srv.workers.submit(decides, func() {
 		begin := time.Now()
 		job(w)
 		took := time.Since(begin)
@@ -164,6 +165,9 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		return
 	}
 	c.stall |= stallWorker
+	if decides {
+		c.jobSince = c.lane.since
+	}
 }
 
 // blockAside runs job on a goroutine of its own, for a command that waits rather
@@ -196,16 +200,8 @@ func (c *conn) unblock(reply []byte) {
 	start := len(c.w.B)
 	c.stall &^= stallWorker
 	if c.jobSince != 0 {
-		since := c.jobSince
-		c.jobSince = 0
-		if ticket := c.srv.repl.Ticket(); c.srv.engine.Sealed() {
-			c.srv.stats.counts[countUncertain].Add(1)
-			reply = []byte("-" + ErrUncertain.Error() + "\r\n")
-		} else {
-			c.since = since
-			c.hold(ticket)
-			c.lane.await = true
-		}
+		reply = c.jobReply(reply, c.jobSince, c.jobCommits)
+		c.jobSince, c.jobCommits = 0, false
 	}
 	if !c.muteJob {
 		c.w.B = append(c.w.B, reply...)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -31,7 +32,8 @@ import (
 // among those that the deposed leader fails. A node that loses its leadership
 // and wins it again in between is found by the failure it left behind: a
 // segment remembers the ticket of its batch's beginning, and a failure anywhere
-// from there to its own ticket fails it (releases.outcome).
+// from there to its own ticket fails it (releases.outcome). A job on a worker
+// may outlast its batch: unblock looks at the seal and at the failures since.
 
 // ticketLost marks a reply whose commit cannot be awaited any more.
 const ticketLost = math.MaxUint64
@@ -78,6 +80,10 @@ func (l *lane) beginReplicated() {
 	}
 }
 
+// decides reports whether this node decides the running command for the whole
+// cluster.
+func (c *conn) decides(cmd *command) bool { return cmd.flags&flagLeader != 0 && c.lane.role.decides() }
+
 // commits reports whether the reply of the command that has just run waits for
 // its commit.
 func (l *lane) commits(cmd *command) bool {
@@ -116,12 +122,36 @@ func (c *conn) commit(strict bool) {
 	l.await = true
 }
 
+// jobReply is what becomes of the reply of a job that decided, for a command of
+// a batch that began under the ticket since. It waits for its commit if commits
+// is set. The ticket is taken before the look at the seal, as in commit.
+func (c *conn) jobReply(reply []byte, since uint64, commits bool) []byte {
+	s := c.srv
+	ticket := s.repl.Ticket()
+	released := s.released.Load()
+	_, failed := released.outcome(since, released.upTo)
+	switch {
+	case failed == nil && !s.engine.Sealed():
+		if commits {
+			c.since = since
+			c.hold(ticket)
+			c.lane.await = true
+		}
+	case !bytes.HasPrefix(reply, []byte("-")):
+		var w resp.Writer
+		s.uncertain(&w)
+		reply = w.B
+	}
+	return reply
+}
+
 // batchPoll is how often AwaitBatches looks: batches take microseconds.
 const batchPoll = 200 * time.Microsecond
 
-// AwaitBatches waits until the batches that have begun have ended: those that
-// begin later see the role as it was set before the call. A lane's turn is odd
-// within a batch and never the same in two.
+// AwaitBatches waits until the batches that have begun have ended, and what
+// they have given to workers to decide is decided: batches that begin later see
+// the role as it was set before the call. A lane's turn is odd within a batch
+// and never the same in two.
 func (s *Server) AwaitBatches(ctx context.Context) error {
 	under := make(map[*lane]uint64)
 	s.eachLane(func(l *lane) {
@@ -130,12 +160,20 @@ func (s *Server) AwaitBatches(ctx context.Context) error {
 		}
 	})
 	for l, turn := range under {
-		for l.turn.Load() == turn {
-			select {
-			case <-time.After(batchPoll):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		if err := poll(ctx, func() bool { return l.turn.Load() != turn }); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, func() bool { return s.workers.deciding.Load() == 0 })
+}
+
+// poll waits until done.
+func poll(ctx context.Context, done func() bool) error {
+	for !done() {
+		select {
+		case <-time.After(batchPoll):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return nil

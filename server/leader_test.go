@@ -398,6 +398,55 @@ func TestAwaitBatches(t *testing.T) {
 	l.end()
 }
 
+// Jobs that decide belong to their batch, from the queue on.
+func TestAwaitBatchesWaitsForJobs(t *testing.T) {
+	s, m := replicatedMachine(t, newFakeCluster(Leading), Config{Workers: 1})
+	other := newMachine(s)
+	m.feed("INCREX k\r\n")
+	m.take()
+	free := make(chan struct{})
+	require.True(t, s.workers.submit(false, func() { <-free }))
+	other.feed("INFO\r\n")
+	require.NoError(t, s.AwaitBatches(t.Context()), "no job decides")
+
+	m.feed("FLUSHALL\r\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, s.AwaitBatches(ctx), context.DeadlineExceeded)
+	close(free)
+	require.NoError(t, s.AwaitBatches(t.Context()))
+	require.Zero(t, s.engine.Len())
+	m.lane.runPosts()
+	require.Equal(t, "+OK\r\n", m.take())
+}
+
+// What a job has decided is taken back with the leadership, though no reply of
+// it had to be durable.
+func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		for _, again := range []bool{false, true} {
+			e := engine.New(engine.Config{})
+			replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+			replica.Lead(1, e.Now())
+			f := newFakeCluster(Leading)
+			f.durable = durable
+			s, m := replicatedMachine(t, f, Config{Engine: e})
+			m.feed("FLUSHALL\r\n")
+			require.NoError(t, s.AwaitBatches(t.Context()))
+			replica.Depose(1)
+			s.Release(1, ErrUncertain)
+			f.ticket.Store(2)
+			if again {
+				replica.Lead(2, e.Now())
+			}
+			m.lane.runPosts()
+			s.Release(2, nil)
+			m.lane.runPosts()
+			require.Equal(t, uncertain, m.take(), "durable %t, elected again %t", durable, again)
+		}
+	}
+}
+
 // ascending is a node that begins to lead while it is asked for its role.
 type ascending struct {
 	*fakeCluster

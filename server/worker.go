@@ -1,12 +1,17 @@
 package server
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // workers runs what would take too long on a driver thread: a fixed number of
 // goroutines and a bounded queue. A connection has at most one job at a time.
 type workers struct {
 	jobs chan func()
 	wg   sync.WaitGroup
+	// deciding counts the jobs that decide for a cluster and have not ended.
+	deciding atomic.Int64
 }
 
 // workerQueue bounds the jobs that wait; above it a command is refused rather
@@ -25,12 +30,16 @@ func newWorkers(n int) *workers {
 	return p
 }
 
-// submit queues job, or returns false when too many wait.
-func (p *workers) submit(job func()) bool {
+// submit queues job, or returns false when too many wait. decides tells that the
+// job decides for a cluster.
+func (p *workers) submit(decides bool, job func()) bool {
+	n := truth(decides)
+	p.deciding.Add(n)
 	select {
-	case p.jobs <- job:
+	case p.jobs <- func() { job(); p.deciding.Add(-n) }:
 		return true
 	default:
+		p.deciding.Add(-n)
 		return false
 	}
 }

@@ -60,7 +60,8 @@ type Config struct {
 // Front is what a node asks of the server. Only AwaitBatches may block.
 type Front interface {
 	// AwaitBatches returns when every batch of commands that had begun has
-	// ended, and with ctx's error when that takes too long.
+	// ended, its jobs on workers too, and with ctx's error when that takes too
+	// long.
 	AwaitBatches(ctx context.Context) error
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
