@@ -12,6 +12,10 @@ import (
 func (c *conn) relay(cmd *command, args [][]byte) {
 	l := c.lane
 	switch {
+	case cmd.flags&flagExec != 0 && len(c.watched) > 0:
+		// Its condition can neither be checked here nor sent along.
+		c.endTransaction()
+		c.w.NullArray()
 	case l.role == Stalled:
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errStalled)
 	case c.relayed:

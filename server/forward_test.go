@@ -232,6 +232,45 @@ func TestTransactionsOfANewLeader(t *testing.T) {
 	c.expect("*1\r\n*2\r\n:1\r\n:1\r\n*2\r\n:3\r\n:1\r\n")
 }
 
+// A transaction that watches keys is nobody's but the leader's whose keys they
+// were.
+func TestWatchingTransactionsAreNotForwarded(t *testing.T) {
+	for _, role := range []Role{Handover, Following, Orphaned, Stalled} {
+		for _, command := range []string{"RL.LIMIT guarded 10 60", "PING"} {
+			next := startNode(t, Leading, Config{})
+			f := newFakeCluster(Leading)
+			s, m := replicatedMachine(t, f, Config{OnFailure: FailOpen})
+			(&node{Server: s, fakeCluster: f}).follow(next.forward)
+			f.become(Leading)
+			m.feed("WATCH k\r\nMULTI\r\n" + command + "\r\n")
+			require.Equal(t, "+OK\r\n+OK\r\n+QUEUED\r\n", m.take())
+			f.become(role)
+			m.feed("EXEC\r\n")
+			require.Equal(t, "*-1\r\n", m.take(), "%v: %s", role, command)
+			f.become(Leading)
+			m.feed("MULTI\r\nINCREX k\r\nEXEC\r\n")
+			require.Equal(t, "+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:1\r\n:1\r\n", m.take(), "nothing is watched any more")
+			require.Zero(t, f.dials.Load())
+		}
+	}
+}
+
+// A node that meets its seal in mid-batch keeps what is watched.
+func TestWatchSurvivesASeal(t *testing.T) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+	replica.Lead(1, e.Now())
+	f := newFakeCluster(Leading)
+	_, m := replicatedMachine(t, f, Config{Engine: e, Redirect: RedirectMoved})
+	m.feed("WATCH k\r\n")
+	m.lane.begin()
+	replica.Depose(1)
+	m.input([]byte("TTL k\r\nMULTI\r\nINCREX k\r\nEXEC\r\n"))
+	m.settle()
+	m.lane.end()
+	require.Equal(t, "+OK\r\n-"+errNoLeader+"\r\n+OK\r\n+QUEUED\r\n*-1\r\n", m.take())
+}
+
 func TestUnwrittenIsRefusedAndUnansweredUncertain(t *testing.T) {
 	n := startNode(t, Following, Config{ForwardTimeout: 50 * time.Millisecond})
 	c := dial(t, n.addr)

@@ -187,7 +187,6 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 	refused := c.ticket != ticketLost
 	l.w.B = l.w.B[:start]
 	c.ticket = 0
-	c.watched = nil
 	l.mode = l.mode&^(modeHolding|modeDurable) | modeElsewhere
 	if l.role = l.srv.role(); l.role.decides() {
 		// Deposed and elected again within a batch.
