@@ -317,6 +317,31 @@ func TestClientPause(t *testing.T) {
 	require.Greater(t, time.Since(begin), 49*time.Millisecond)
 }
 
+// A pause that begins before the commands put off by another have run puts them
+// off again, in their order.
+func TestClientPauseAgain(t *testing.T) {
+	for behind, want := range map[string]string{
+		"":                       "*2\r\n:1\r\n:1\r\n",
+		"INCREX n\r\nECHO x\r\n": "*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n" + bulk("x"),
+	} {
+		s, m := testMachine(t, Config{}, new(committer))
+		other := newMachine(s)
+		other.feed("CLIENT PAUSE 100000\r\n")
+		m.feed("INCREX n\r\n")
+		m.feed(behind)
+		for range 3 {
+			other.feed("CLIENT UNPAUSE\r\nCLIENT PAUSE 100000\r\n")
+			m.lane.runPosts()
+			require.Empty(t, m.take())
+			require.Equal(t, stallPause, m.stall)
+		}
+		other.feed("CLIENT UNPAUSE\r\n")
+		m.lane.runPosts()
+		m.feed("ECHO last\r\n")
+		require.Equal(t, want+bulk("last"), m.take())
+	}
+}
+
 func TestCommandDocs(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)

@@ -80,8 +80,8 @@ type conn struct {
 	limits   *resp.Limits
 	in       []byte // input that has not run, from inOff on
 	inOff    int
-	deferred [][]byte // a command that CLIENT PAUSE stopped, before in
-	unrun    bool     // input was kept because of a stall, not for being half a command
+	deferred [][]byte // a parsed command that has to wait, before in
+	unrun    bool     // it, or input, was kept because of a stall, not for being half a command
 
 	jobArgs    [][]byte // of the command that runs on a worker, for the slow log
 	jobSince   uint64   // lane.since of its batch, if it decides; else 0
@@ -238,6 +238,7 @@ func (c *conn) resume() {
 		c.deferred = nil
 		c.w.RESP3 = c.resp3
 		c.execute(args)
+		c.unrun = c.deferred != nil
 	}
 	if c.inOff < len(c.in) {
 		c.inOff += c.run(c.in[c.inOff:])
