@@ -38,7 +38,7 @@ const streamReadSize = 16 << 10
 func (s *Server) serveStream(st *stream) {
 	nc := st.nc
 	if tc, ok := nc.(*tls.Conn); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+		ctx, cancel := context.WithTimeout(s.ending, handshakeTimeout)
 		err := tc.HandshakeContext(ctx)
 		cancel()
 		if err != nil {

@@ -121,9 +121,10 @@ func (p *localPolicy) start() {
 	})
 }
 
-// heal charges what there is to charge, if there is a leader.
+// heal charges what there is to charge, if there is a leader, until the server
+// ends.
 func (p *localPolicy) heal() {
-	for {
+	for p.srv.ending.Err() == nil {
 		role := p.srv.role()
 		if !role.decides() && role != Following {
 			return
@@ -149,7 +150,7 @@ func (p *localPolicy) heal() {
 // charge charges the pending batch at the leader, and returns nil only when
 // that is committed.
 func (p *localPolicy) charge(role Role) error {
-	ctx, cancel := context.WithTimeout(context.Background(), chargeTimeout)
+	ctx, cancel := context.WithTimeout(p.srv.ending, chargeTimeout)
 	defer cancel()
 	if !role.decides() {
 		return p.chargeAt(ctx)
@@ -188,10 +189,8 @@ func (p *localPolicy) chargeAt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
 	defer nc.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = nc.SetDeadline(deadline)
-	}
 	if _, err := nc.Write(resp.AppendCommand(nil, chargeCommand(p.srv.repl.Topology().Self, p.number, p.pending))); err != nil {
 		return err
 	}

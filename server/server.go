@@ -120,7 +120,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		}
 	}
 	if err := s.startLoops(); err != nil {
-		s.workers.close()
+		s.workers.close(s.ending)
 		return nil, err
 	}
 	if s.local != nil {
@@ -323,7 +323,7 @@ func (s *Server) removeStream(st *stream) {
 // Shutdown ends the server: it accepts nothing more, lets every connection
 // finish the commands that it has received, and closes it when its replies are
 // written. When ctx is done first, what is left is closed at once and ctx's
-// error returned.
+// error returned; only a long command that a worker has begun still ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.endMu.Lock()
 	if s.ended {
@@ -357,7 +357,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.killLoops()
 		<-done
 	}
-	s.workers.close()
+	s.workers.close(ctx)
 	if s.local != nil {
 		s.local.wg.Wait()
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -319,6 +321,56 @@ func TestShutdownIsBounded(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, s.Shutdown(ctx), context.DeadlineExceeded)
 	stuck.expectClosed()
+}
+
+// What a connection has not said yet, a job that nobody waits for any more and a
+// leader that does not answer hold up no shutdown.
+func TestShutdownIsBoundedByWhatHasNotBegun(t *testing.T) {
+	cut := func(t *testing.T, s *Server) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_ = s.Shutdown(ctx)
+		require.Less(t, time.Since(begin), time.Second)
+	}
+	listen := func(t *testing.T) net.Listener {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { ln.Close() })
+		return ln
+	}
+	t.Run("handshake", func(t *testing.T) {
+		s := newTestServer(t, Config{}, nil)
+		ln := listen(t)
+		go s.ServeStreams(tls.NewListener(ln, new(tls.Config)))
+		silent := dial(t, ln.Addr().String())
+		eventually(t, "a client", func() bool { return s.Stats().Clients == 1 })
+		cut(t, s)
+		silent.expectClosed()
+	})
+	t.Run("jobs", func(t *testing.T) {
+		s := newTestServer(t, Config{Workers: 1}, nil)
+		var ran atomic.Int64
+		for range 50 {
+			require.True(t, s.workers.submit(false, func() {
+				time.Sleep(50 * time.Millisecond)
+				ran.Add(1)
+			}))
+		}
+		cut(t, s)
+		require.Less(t, ran.Load(), int64(50))
+	})
+	t.Run("charges", func(t *testing.T) {
+		silent := listen(t)
+		f := newFakeCluster(Orphaned)
+		f.topology = threeVoters
+		s, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+		m.feed("RL.LIMIT k 9 1h\r\n")
+		(&node{Server: s, fakeCluster: f}).follow(silent.Addr().String())
+		eventually(t, "a charge", func() bool { return f.dials.Load() > 0 })
+		cut(t, s)
+	})
 }
 
 // The hot path does not allocate: one batch of sixteen commands through the

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -44,9 +45,14 @@ func (p *workers) submit(decides bool, job func()) bool {
 	}
 }
 
-// close runs what is queued and ends the goroutines. Nobody may submit any
-// more.
-func (p *workers) close() {
+// close runs what is queued, drops what still waits when ctx is done, and ends
+// the goroutines. Nobody may submit any more.
+func (p *workers) close(ctx context.Context) {
 	close(p.jobs)
+	stop := context.AfterFunc(ctx, func() {
+		for range p.jobs {
+		}
+	})
+	defer stop()
 	p.wg.Wait()
 }
