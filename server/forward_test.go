@@ -327,7 +327,7 @@ func TestIdleStreamsThatEndedAreNotUsed(t *testing.T) {
 }
 
 func TestForwardingIsBounded(t *testing.T) {
-	n := startNode(t, Handover, Config{ForwardTimeout: patience, HandoverHold: patience})
+	n := startNode(t, Handover, Config{ForwardTimeout: patience, HandoverHold: patience, OnFailure: FailOpen})
 	c := &conn{srv: n.Server}
 	c.lane = &lane{closed: true}
 	accepted := 0
@@ -340,8 +340,10 @@ func TestForwardingIsBounded(t *testing.T) {
 		return accepted == forwardQueue+forwardStreams
 	})
 	client := dial(t, n.addr)
-	client.do("TTL a", "-BUSY too many commands wait for the leader, try again later\r\n")
-	client.do("PING", "+PONG\r\n")
+	client.send("TTL a\r\nRL.LIMIT a 10 60\r\nPING\r\nMULTI\r\nTTL a\r\nEXEC\r\n")
+	client.expect("-" + errBusy + "\r\n*6\r\n:1\r\n:10\r\n:10\r\n:0\r\n:0\r\n:0\r\n+PONG\r\n+OK\r\n+QUEUED\r\n-" + errBusy + "\r\n")
+	require.EqualValues(t, 1, n.Stats().Degraded)
+	require.EqualValues(t, 2, n.Stats().Undecided)
 }
 
 func TestFailOpen(t *testing.T) {

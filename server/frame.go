@@ -45,6 +45,7 @@ type frameEnd uint8
 const (
 	frameAnswered  frameEnd = iota // there are none
 	frameUnwritten                 // certainly not executed
+	frameRefused                   // the same: the forwarder has too much to do
 	frameUncertain                 // sent, and not answered
 	frameOurs                      // not sent: this node leads now
 )
@@ -115,17 +116,8 @@ func (c *conn) sendFrame() {
 		forward = c.srv.forwardSlow
 	}
 	if !forward.submit(f) {
-		c.post(func() { c.refuseFrame(f) })
-	}
-}
-
-// refuseFrame answers a frame that the forwarder did not accept.
-func (c *conn) refuseFrame(f *frame) {
-	c.endFrame()
-	for i := range f.items {
-		c.frameReply(&f.items[i], func() {
-			c.error("BUSY too many commands wait for the leader, try again later")
-		})
+		f.end = frameRefused
+		c.post(func() { c.takeFrame(f) })
 	}
 }
 
@@ -150,9 +142,13 @@ func (c *conn) takeFrame(f *frame) {
 		c.takeBack(f, rest)
 		return
 	}
+	down := errLeaderSilent
+	if f.end == frameRefused {
+		down = errBusy
+	}
 	for i := range rest {
 		it := &rest[i]
-		c.frameReply(it, func() { c.giveUp(it.cmd, f.args(it), it.tx, f.end == frameUncertain, errLeaderSilent) })
+		c.frameReply(it, func() { c.giveUp(it.cmd, f.args(it), it.tx, f.end == frameUncertain, down) })
 	}
 }
 

@@ -48,6 +48,7 @@ const (
 	errNotLeader    = "TRYAGAIN not the leader"
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
+	errBusy         = "BUSY too many commands wait for the leader, try again later"
 	errStalled      = "CLUSTERDOWN the followers are too far behind"
 	errNotShared    = "CLUSTERDOWN no leader answers, and this is not decided without one"
 )
