@@ -345,6 +345,7 @@ func (sk *socket) close() {
 func (lp *loop) tick(idle bool) {
 	if idle {
 		lp.lane.begin()
+		defer lp.lane.end()
 	}
 	now := lp.lane.now
 	if now-lp.lastTick < tickEvery {
@@ -357,7 +358,6 @@ func (lp *loop) tick(idle bool) {
 			sk.settle()
 		}
 	}
-	lp.lane.end()
 }
 
 func rawRead(fd int, b []byte) (int, syscall.Errno) {
