@@ -31,6 +31,10 @@ const (
 	localQuiet = time.Second
 	// chargeBatch bounds the keys of one batch.
 	chargeBatch = 256
+	// chargeBytes bounds the bytes of its keys, but for the last. With that, and
+	// its limits, a batch is below the least QueryBufferLimit that the leader may
+	// have.
+	chargeBytes = 64 << 10
 	// chargeTimeout bounds one attempt to charge a batch.
 	chargeTimeout = 2 * time.Second
 )
@@ -130,9 +134,8 @@ func (p *localPolicy) heal() {
 			return
 		}
 		if p.pending == nil {
-			p.pending = p.decisions.Take(chargeBatch)
-			if len(p.pending) == 0 {
-				p.pending = nil
+			p.pending = p.take()
+			if p.pending == nil {
 				p.leave()
 				return
 			}
@@ -145,6 +148,20 @@ func (p *localPolicy) heal() {
 		}
 		p.pending = nil
 	}
+}
+
+// take returns the charges of one batch, nil if there are none.
+func (p *localPolicy) take() (batch []engine.Charge) {
+	most := min(chargeBatch, (p.srv.cfg.MaxArgs-chargeHead)/chargeFields)
+	for size := 0; len(batch) < most && size < chargeBytes; {
+		next := p.decisions.Take(1)
+		if len(next) == 0 {
+			break
+		}
+		batch = append(batch, next[0])
+		size += len(next[0].Key)
+	}
+	return batch
 }
 
 // charge charges the pending batch at the leader, and returns nil only when
@@ -204,9 +221,13 @@ func (p *localPolicy) chargeAt(ctx context.Context) error {
 	return nil
 }
 
-// chargeFields is how many arguments of RL.CHARGE describe one charge: key,
-// algorithm, rounding, align, limit, period in ns, burst, units.
-const chargeFields = 8
+// chargeHead is how many arguments RL.CHARGE begins with: itself, node, number.
+// chargeFields is how many describe one charge: key, algorithm, rounding, align,
+// limit, period in ns, burst, units.
+const (
+	chargeHead   = 3
+	chargeFields = 8
+)
 
 // chargeCommand is RL.CHARGE node number charge [charge ...].
 func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte {
@@ -268,7 +289,7 @@ func cmdCharge(c *conn, args [][]byte) {
 		c.error(err.Error())
 		return
 	}
-	charges, err := parseCharges(args[3:])
+	charges, err := parseCharges(args[chargeHead:])
 	if err == nil {
 		if err = c.sess.ChargeOnce(c.now(), string(args[1]), number, charges); err != nil {
 			err = errEngine(err)

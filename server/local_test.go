@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -86,6 +87,41 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return used() > 0 }, 10*time.Second, 10*time.Millisecond)
 	time.Sleep(5 * localHeal)
 	require.Equal(t, int64(3), used())
+}
+
+// A batch is no more than a leader with low limits takes at once.
+func TestBatchesOfChargesAreBounded(t *testing.T) {
+	for _, tc := range []struct {
+		low          Config
+		keys, length int
+	}{
+		{Config{MaxBulk: 64 << 10, QueryBufferLimit: 256 << 10}, 20, 60_000},
+		{Config{MaxArgs: 64}, 20, 2},
+	} {
+		testBatchesOfCharges(t, tc.low, tc.keys, tc.length)
+	}
+}
+
+func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
+	leading := newFakeCluster(Leading)
+	leader, _ := replicatedMachine(t, leading, low)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = leader.ServeForwarded(ln) }()
+
+	f := newFakeCluster(Orphaned)
+	f.topology = threeVoters
+	low.OnFailure = FailLocal
+	s, m := replicatedMachine(t, f, low)
+	for i := range keys {
+		m.feed(fmt.Sprintf("RL.LIMIT %0*d 9 1h\r\n", length, i))
+		require.Contains(t, m.take(), "*6\r\n:1\r\n:3\r\n")
+	}
+	(&node{Server: s, fakeCluster: f}).follow(ln.Addr().String())
+	eventually(t, "all are charged", func() bool {
+		leader.Release(leading.ticket.Add(1)-1, nil) // its commits are this test's to make
+		return leader.engine.Len() == keys+1         // and the number of the last batch
+	})
 }
 
 func TestChargesComeFromNodesOnly(t *testing.T) {
