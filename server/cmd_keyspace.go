@@ -83,9 +83,9 @@ func cmdExists(c *conn, args [][]byte) { c.countKeys(args, (*engine.Session).Exi
 // keysInline is how many keys a loop handles itself, at about 100 ns each.
 const keysInline = 1000
 
-// countKeys replies of how many of a command's keys fn says true. More than keysInline go to a
-// worker, with a session of its own: in EXEC, whose session holds the locks,
-// they stay.
+// countKeys replies of how many of a command's keys fn says true. More than
+// keysInline go to a worker, with a session of its own: in EXEC, whose session
+// holds the locks, they stay.
 func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, key []byte) bool) {
 	keys, now := args[1:], c.now()
 	count := func(s *engine.Session, keys [][]byte) (n int64) {
