@@ -19,7 +19,7 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 	}
 	var lid leaseID
 	if len(id) == 0 {
-		lid = newLeaseID()
+		rand.Read(lid[:]) // never fails: see crypto/rand
 		lease = lid.String()
 	} else if lid, err = parseLeaseID(id); err != nil {
 		return Decision{}, "", err
@@ -42,14 +42,6 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 		lease = ""
 	}
 	return d, lease, nil
-}
-
-// NewLeaseID returns an id of a lease as Acquire generates it.
-func NewLeaseID() string { return newLeaseID().String() }
-
-func newLeaseID() (id leaseID) {
-	rand.Read(id[:]) // never fails: see crypto/rand
-	return id
 }
 
 // acquireHeld must be called with the key's shard locked.

@@ -178,10 +178,3 @@ func (c *conn) limitError(err error) {
 	}
 	c.error(errEngine(err).Error())
 }
-
-// degradedDecision is the answer of a limit that is not asked: the call passes,
-// and the limit is full.
-func degradedDecision(l engine.Limit, cost int64) engine.Decision {
-	capacity := l.Capacity()
-	return engine.Decision{OK: true, Allowed: cost, Limit: capacity, Remaining: capacity}
-}

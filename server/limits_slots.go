@@ -54,17 +54,14 @@ func cmdAcquire(c *conn, args [][]byte) {
 	c.closeDecision()
 }
 
-// acquire takes the lease, or without asking gives out one that no limit
+// acquire takes the lease, or without a leader gives out one that no limit
 // counts.
 func (c *conn) acquire(key []byte, a *acquireArgs) (d engine.Decision, lease string, err error) {
 	if c.lane.degraded {
 		if c.srv.local != nil {
 			return d, "", engine.ErrNotLocal
 		}
-		if lease = string(a.id); lease == "" {
-			lease = engine.NewLeaseID()
-		}
-		return degradedDecision(engine.Limit{Algorithm: engine.Slots, Limit: a.limit}, a.cost), lease, nil
+		return c.srv.empty.Acquire(c.now(), key, a.limit, a.ttl, a.id, a.cost)
 	}
 	d, lease, err = c.sess.Acquire(c.now(), key, a.limit, a.ttl, a.id, a.cost)
 	if err == nil {

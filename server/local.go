@@ -309,8 +309,5 @@ func (c *conn) askDegraded(segs []engine.Segment, o *engine.Options, out []engin
 	if c.srv.local != nil {
 		return c.srv.local.decide(c.now(), segs, o, out)
 	}
-	for i := range segs {
-		out[i] = degradedDecision(segs[i].Limit, segs[i].Cost)
-	}
-	return 0, nil
+	return c.srv.empty.Decide(c.now(), segs, o, out)
 }

@@ -103,8 +103,8 @@ const (
 	// FailClosed answers CLUSTERDOWN to what has certainly not been executed,
 	// and UNCERTAIN to the rest.
 	FailClosed OnFailure = iota
-	// FailOpen lets every call of a limit pass, flagged as degraded; other
-	// commands get the answers of FailClosed.
+	// FailOpen answers every call of a limit as if the limit were full, flagged
+	// as degraded; other commands get the answers of FailClosed.
 	FailOpen
 	// FailLocal decides limits on this node's share of them, flagged as
 	// degraded: see localPolicy. Refunds, leases, counters and everything else

@@ -28,7 +28,8 @@ type Server struct {
 	repl        Replication // nil for a node on its own
 	forward     *forwarder  // nil without repl, as the next
 	forwardSlow *forwarder
-	local       *localPolicy // nil unless on-failure is local
+	local       *localPolicy  // nil unless on-failure is local
+	empty       *engine.Empty // nil unless on-failure is open
 	table       *table
 	workers     *workers
 	runID       string
@@ -115,8 +116,11 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	if s.repl != nil {
 		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
 		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
-		if cfg.OnFailure == FailLocal {
+		switch cfg.OnFailure {
+		case FailLocal:
 			s.local = newLocalPolicy(s)
+		case FailOpen:
+			s.empty = engine.NewEmpty(s.engine)
 		}
 	}
 	if err := s.startLoops(); err != nil {

@@ -1,0 +1,44 @@
+package engine
+
+import "sync"
+
+// Empty decides as if nothing had ever been charged: every limit is full, and
+// a Session's errors and rules are those of its calls. It remembers nothing.
+//
+// Methods are safe for concurrent use; it is asked too seldom for more than one
+// lock.
+type Empty struct {
+	// mu guards the fields below.
+	mu      sync.Mutex
+	e       *Engine
+	session *Session
+}
+
+// NewEmpty returns decisions within the bounds of e, which it does not touch.
+func NewEmpty(e *Engine) *Empty {
+	empty := New(Config{Shards: 1, LogMaxEntries: e.logMaxEntries, TopK: 1})
+	return &Empty{e: empty, session: empty.NewSession()}
+}
+
+// Decide is Session.DecideAll on full limits.
+func (m *Empty) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.e.collectLimits() // nobody runs the engine
+	peek := *o
+	peek.Peek = true
+	return m.session.DecideAll(now, segs, &peek, out)
+}
+
+// Acquire is Session.Acquire on a key that holds no lease. The one it gives out
+// is not remembered.
+func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d Decision, lease string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.e.collectLimits()
+	d, lease, err = m.session.Acquire(now, key, n, ttl, id, cost)
+	if err == nil && d.OK {
+		_, err = m.session.Release(now, key, []byte(lease))
+	}
+	return d, lease, err
+}
