@@ -9,8 +9,8 @@ import (
 )
 
 // ErrNotLocal is returned for what a node must not decide on its own share:
-// refunds, forced charges, limits of which it has none, and what is beyond the
-// bounds of its memory.
+// refunds, forced charges, limits of which it has none, costs that only the
+// whole limit can hold, and what is beyond the bounds of its memory.
 var ErrNotLocal = errors.New("not decided without a leader")
 
 const (
@@ -122,6 +122,11 @@ func (l *Local) decide(now int64, segs []Segment, o *Options, out []Decision) (b
 	}
 	if err != nil {
 		return 0, err
+	}
+	for i := range segs {
+		if !out[i].OK && out[i].RetryAfter == Never && segs[i].Cost-max(o.Debt, 0) <= segs[i].Limit.Capacity() {
+			return 0, ErrNotLocal
+		}
 	}
 	if out[binding].OK && !o.Peek {
 		l.admitted++

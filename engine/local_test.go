@@ -143,3 +143,37 @@ func TestLocalWithoutMemory(t *testing.T) {
 	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &Options{}, out)
 	require.ErrorIs(t, err, ErrNotLocal)
 }
+
+// A cost above a node's share waits for a leader, to whom it is none that never
+// passes; one above the whole limit is denied for good, whoever decides.
+func TestLocalCostsAboveTheShare(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		l := perMinute(a, 30)
+		_, locals := cutOff(t, 3, l, "k", 0)
+		out := make([]Decision, 2)
+		for _, c := range []struct {
+			cost  int64
+			o     Options
+			never bool
+			err   error
+		}{
+			{cost: 10},
+			{cost: 11, err: ErrNotLocal},
+			{cost: 30, err: ErrNotLocal},
+			{cost: 30, o: Options{Peek: true}, err: ErrNotLocal},
+			{cost: 31, never: true},
+			{cost: 35, o: Options{Debt: 5}, err: ErrNotLocal},
+			{cost: 36, o: Options{Debt: 5}, never: true},
+		} {
+			_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, c.cost}}, &c.o, out)
+			require.ErrorIs(t, err, c.err, "cost %d", c.cost)
+			if err == nil {
+				require.Equal(t, c.never, out[0].RetryAfter == Never, "cost %d", c.cost)
+			}
+			chain := chainOf(Segment{[]byte("other"), l, 0}, Segment{[]byte("chained"), l, c.cost})
+			_, err = locals[0].Decide(start, chain, &c.o, out)
+			require.ErrorIs(t, err, c.err, "cost %d in a chain", c.cost)
+		}
+		require.Len(t, locals[0].Take(10), 2, "the cost of 10, alone and in a chain")
+	})
+}

@@ -41,7 +41,8 @@ func TestLocalLeavesTheRestToTheLeader(t *testing.T) {
 	f := newFakeCluster(Orphaned)
 	f.topology = threeVoters
 	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
-	for _, command := range []string{"RL.LIMIT k 9 1h COST -1", "RL.LIMIT k 9 1h FORCE", "RL.ACQUIRE k 2 10", "INCREX c", "DEL k", "RL.RESET k"} {
+	for _, command := range []string{"RL.LIMIT k 9 1h COST -1", "RL.LIMIT k 9 1h FORCE",
+		"RL.LIMIT k 9 1h COST 4", "RL.LIMIT k 9 1h AND l 9 1h COST 4", "RL.ACQUIRE k 2 10", "INCREX c", "DEL k", "RL.RESET k"} {
 		m.feed(command + "\r\n")
 		require.Regexp(t, "^-CLUSTERDOWN ", m.take(), command)
 	}
