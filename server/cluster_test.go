@@ -22,10 +22,12 @@ func threeNodes(self string) Topology {
 	}}
 }
 
-// nodeOfThree is a client of a server which is a node of threeNodes.
+// nodeOfThree is a client of a server which is a node of threeNodes, and which
+// nobody has asked for the topology yet.
 func nodeOfThree(t *testing.T, self string, role Role) (*node, *client) {
 	n := startNode(t, role, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes(self) })
+	n.LeaderChanged(TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
 	return n, dial(t, n.addr)
 }
 
@@ -58,7 +60,6 @@ func TestClusterViewsAgree(t *testing.T) {
 // Without a leader and a majority the last leader keeps its place, as in Redis.
 func TestClusterWithoutLeader(t *testing.T) {
 	n, c := nodeOfThree(t, "n2", Following)
-	c.call("CLUSTER SLOTS")
 	n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader, f.topology.Nodes[0].Alive = false, false })
 	require.Contains(t, c.call("CLUSTER INFO"), "cluster_state:fail\r\n")
 	require.Contains(t, c.call("CLUSTER NODES"), "master,fail - ")
@@ -84,7 +85,6 @@ func TestClusterWithoutLeader(t *testing.T) {
 // Cluster, and to those of Sentinel still the last leader.
 func TestClusterWhileElecting(t *testing.T) {
 	n, c := nodeOfThree(t, "n2", Following)
-	c.call("CLUSTER SLOTS")
 	n.set(func(f *fakeCluster) {
 		f.topology.Nodes[0].Leader, f.topology.Nodes[0].Alive = false, false
 		f.topology.Nodes[2].Alive = true

@@ -25,9 +25,9 @@ type clusterView struct {
 	lost time.Duration
 }
 
-// lastLeader remembers what clients were told of the leader.
+// lastLeader is what clients are told of when there is no leader.
 type lastLeader struct {
-	id   atomic.Pointer[string] // the last one's
+	id   atomic.Pointer[string] // of the last LeaderChanged
 	lost atomic.Int64           // when there was none first, ns since the server's start; 0 while there is one
 }
 
@@ -55,10 +55,6 @@ func (s *Server) view() *clusterView {
 	} else {
 		s.lastLeader.lost.Store(0)
 		v.master = v.leader
-		if last == nil || *last != v.leader.ID {
-			id := v.leader.ID
-			s.lastLeader.id.Store(&id)
-		}
 	}
 	return v
 }
@@ -183,9 +179,10 @@ func (m *masterNames) each(fn func(name string)) {
 const switchMaster = "+switch-master"
 
 // LeaderChanged tells that the cluster's leader is another one: it is announced
-// to the subscribers of +switch-master, and commands are forwarded to it. old
-// may be empty.
+// to the subscribers of +switch-master, commands are forwarded to it, and it is
+// the last one known from now on. old may be empty.
 func (s *Server) LeaderChanged(old, leader TopologyNode) {
+	s.lastLeader.id.Store(&leader.ID)
 	s.lastLeader.lost.Store(0)
 	s.forward.leaderChanged()
 	s.forwardSlow.leaderChanged()
