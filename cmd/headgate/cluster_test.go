@@ -406,6 +406,8 @@ func TestTransferAndMembership(t *testing.T) {
 	require.Contains(t, fails(t, command(t, "cluster", peer, "promote", "n5")), "unknown member: n5")
 	require.Equal(t, "promoted\n", run("promote", "n4"))
 	require.JSONEq(t, `{"result": "removed"}`, run("remove", "n4", "--json"))
+	require.Eventually(t, func() bool { return extra.nodes[0].status("/readyz") == 503 }, waitLimit, 10*time.Millisecond)
+	require.Contains(t, extra.nodes[0].page(t, "/readyz", 503), "removed from the cluster")
 	s, err := c.status(t, 0)
 	require.NoError(t, err)
 	require.Len(t, s.Members, 3)

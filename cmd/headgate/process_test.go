@@ -197,13 +197,16 @@ func (p *process) status(path string) int {
 }
 
 // get asks the HTTP port for a page.
-func (p *process) get(t *testing.T, path string) string {
+func (p *process) get(t *testing.T, path string) string { return p.page(t, path, http.StatusOK) }
+
+// page is get for a page of another status.
+func (p *process) page(t *testing.T, path string, status int) string {
 	t.Helper()
 	r, err := http.Get("http://" + p.http + path)
 	require.NoError(t, err)
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, r.StatusCode)
+	require.Equal(t, status, r.StatusCode)
 	return string(body)
 }

@@ -117,9 +117,13 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
-	web := hghttp.New(hghttp.Config{
+	webConfig := hghttp.Config{
 		Source: &source{front, decisions, node}, Latency: latency, Version: buildVersion(), Logger: log, Pprof: c.Pprof,
-	})
+	}
+	if node != nil {
+		webConfig.Fit = node.Fit
+	}
+	web := hghttp.New(webConfig)
 	run := func(l net.Listener, serve func(net.Listener) error) {
 		if l != nil {
 			go func() { failed <- serve(l) }()

@@ -44,17 +44,21 @@ type Config struct {
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
+	// Fit returns why /readyz turns traffic away although the process is ready,
+	// or nil. A nil Fit always does.
+	Fit func() error
 }
 
 // Server is the HTTP front. It is not ready until SetReady.
 type Server struct {
 	http  http.Server
 	ready atomic.Bool
+	fit   func() error
 }
 
 // New returns a Server that listens nowhere yet.
 func New(c Config) *Server {
-	s := new(Server)
+	s := &Server{fit: c.Fit}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readyz)
@@ -92,7 +96,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetReady says whether /readyz answers 200 or 503.
+// SetReady says whether /readyz answers 200, unless Fit objects, or 503.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
 // Shutdown stops listening, waits for the requests in flight until ctx is done
@@ -106,11 +110,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if s.ready.Load() {
-		plain(w, http.StatusOK, "ready")
-	} else {
+	if !s.ready.Load() {
 		plain(w, http.StatusServiceUnavailable, "not ready")
+		return
 	}
+	if s.fit != nil {
+		if err := s.fit(); err != nil {
+			plain(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+			return
+		}
+	}
+	plain(w, http.StatusOK, "ready")
 }
 
 // plain writes a line of text that nobody may cache.

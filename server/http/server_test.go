@@ -2,6 +2,7 @@ package http_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,6 +51,24 @@ func get(t *testing.T, url string) (status int, body string) {
 	data, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	return r.StatusCode, string(data)
+}
+
+func TestUnfitIsNotReady(t *testing.T) {
+	var unfit error
+	s, url := start(t, hghttp.Config{Fit: func() error { return unfit }})
+	ask := func(want int, text string) {
+		t.Helper()
+		status, body := get(t, url+"/readyz")
+		require.Equal(t, want, status)
+		require.Equal(t, text+"\n", body)
+	}
+	ask(503, "not ready")
+	s.SetReady(true)
+	ask(200, "ready")
+	unfit = errors.New("out of order")
+	ask(503, "not ready: out of order")
+	unfit = nil
+	ask(200, "ready")
 }
 
 func TestHealthAndReadiness(t *testing.T) {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -105,6 +106,18 @@ func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint6
 
 // Topology implements server.Replication. It is at most refreshInterval old.
 func (n *Node) Topology() server.Topology { return *n.topology.Load() }
+
+var errRemoved = errors.New("this node has been removed from the cluster")
+
+// Fit returns an error when the cluster goes on without this node, which then
+// has nothing but its failure policy to answer with.
+func (n *Node) Fit() error {
+	t := n.topology.Load()
+	if len(t.Nodes) == 0 || slices.ContainsFunc(t.Nodes, func(m server.TopologyNode) bool { return m.ID == t.Self }) {
+		return nil
+	}
+	return errRemoved
+}
 
 // Status is what the node knows of itself and of the cluster; zero before
 // Start.
