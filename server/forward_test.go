@@ -450,6 +450,7 @@ func TestRedirectMoved(t *testing.T) {
 	c.do("TTL bar", "-MOVED 5061"+to)
 	c.do("MEMORY USAGE bar", "-MOVED 5061"+to)
 	c.do("FLUSHALL", "-READONLY You can't write against a read only replica.\r\n")
+	c.do("WAIT 1 0", "-ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.\r\n")
 	c.do("DBSIZE", ":0\r\n")
 	c.do("READONLY", "+OK\r\n")
 	c.do("ASKING", "+OK\r\n")
