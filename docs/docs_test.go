@@ -60,13 +60,13 @@ func start(t *testing.T, bin string, args ...string) ports {
 	p, err := subprocess.Start(cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Stop(20 * time.Second) }) // an error if a session has shut it down
-	ready := regexp.MustCompile(`msg=ready listen=127\.0\.0\.1:(\d+) http=127\.0\.0\.1:(\d+)`)
+	listening := regexp.MustCompile(`msg=listening listen=127\.0\.0\.1:(\d+) http=127\.0\.0\.1:(\d+)`)
 	var m []string
 	require.Eventually(t, func() bool {
-		m = ready.FindStringSubmatch(log.String())
+		m = listening.FindStringSubmatch(log.String())
 		return m != nil || !p.Running()
 	}, 20*time.Second, 5*time.Millisecond)
-	require.NotNil(t, m, "server ended before it was ready: %s", &log)
+	require.NotNil(t, m, "server ended before it listened: %s", &log)
 	return ports{m[1], m[2]}
 }
 

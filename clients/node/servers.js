@@ -40,13 +40,13 @@ export class Server {
     );
     for await (const line of createInterface({ input: this.#process.stderr })) {
       const entry = JSON.parse(line);
-      if (entry.msg === 'ready') {
+      if (entry.msg === 'listening') {
         this.#process.stderr.resume();
         this.endpoint = address(entry.listen);
         return this;
       }
     }
-    throw new Error('headgate ended before it was ready');
+    throw new Error('headgate ended before it listened');
   }
 
   // kill ends the process as a crash does.

@@ -277,6 +277,22 @@ func TestThreeNodes(t *testing.T) {
 
 // Every node is restarted in turn under load: nothing is forgotten, nothing
 // admitted twice, in async, and no call fails for long.
+// A node that waits for the others listens and is not ready.
+func TestReadyIsLoggedWhenItIsTrue(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	n := c.nodes[0]
+	n.start(t)
+	require.Equal(t, "not ready\n", n.page(t, "/readyz", 503))
+	require.False(t, n.ready())
+	for _, other := range c.nodes[1:] {
+		other.start(t)
+	}
+	require.Eventually(t, n.ready, waitLimit, 10*time.Millisecond)
+	require.Equal(t, 200, n.status("/readyz"))
+	require.Equal(t, 1, strings.Count(n.stderr.String(), `"msg":"ready"`))
+}
+
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=closed")

@@ -24,6 +24,7 @@ func TestServe(t *testing.T) {
 	require.Equal(t, "+PONG", c.do("PING"))
 	require.Equal(t, "*5", c.do("CL.THROTTLE", "user:1", "15", "30", "60"))
 	require.Equal(t, 200, p.status("/healthz"))
+	require.Eventually(t, p.ready, waitLimit, time.Millisecond)
 	require.Equal(t, 200, p.status("/readyz"))
 	require.Equal(t, 200, p.status("/metrics"))
 	require.Equal(t, 404, p.status("/debug/pprof/"))
@@ -364,7 +365,7 @@ func TestLogNobodyReads(t *testing.T) {
 	require.NoError(t, err)
 	defer p.Kill()
 	require.NoError(t, writer.Close())
-	_, err = reader.Read(make([]byte, 1)) // the line "ready"
+	_, err = reader.Read(make([]byte, 1)) // the line "listening"
 	require.NoError(t, err)
 	require.NoError(t, reader.Close())
 	c := dial(t, "tcp", addrs[0])

@@ -87,7 +87,7 @@ func spawn(t *testing.T, cmd *exec.Cmd) *process {
 }
 
 // start starts a server on ports of its own, unless args say otherwise, and
-// waits until it is ready.
+// waits until it listens.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	return startCommand(t, command(t, append([]string{"serve", "--log-format=json",
@@ -97,22 +97,25 @@ func start(t *testing.T, args ...string) *process {
 func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := spawn(t, cmd)
-	require.Eventually(t, func() bool { return p.ready() || !p.Running() }, waitLimit, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return p.listening() || !p.Running() }, waitLimit, 5*time.Millisecond)
 	require.True(t, p.Running(), "stderr: %s", &p.stderr)
 	return p
 }
 
-// ready looks for the log line that tells the addresses.
-func (p *process) ready() bool {
+// listening looks for the log line that tells the addresses.
+func (p *process) listening() bool {
 	for line := range strings.Lines(p.stderr.String()) {
 		var entry struct{ Msg, Listen, TLS, HTTP string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "ready" {
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
 			p.redis, p.secure, p.http = entry.Listen, entry.TLS, entry.HTTP
 			return true
 		}
 	}
 	return false
 }
+
+// ready reports whether the log says so.
+func (p *process) ready() bool { return strings.Contains(p.stderr.String(), `"msg":"ready"`) }
 
 // signal sends sig.
 func (p *process) signal(t *testing.T, sig syscall.Signal) {

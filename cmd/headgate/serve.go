@@ -136,8 +136,14 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if node != nil {
 		run(node.Forwarded(), front.ServeForwarded)
 	}
-	if node == nil {
+	// With the addresses: ports may have been chosen by the system.
+	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", c.MaxMemory)...)
+	ready := func() {
 		web.SetReady(true)
+		log.Info("ready")
+	}
+	if node == nil {
+		ready()
 	} else if err := node.Start(front); err != nil {
 		// After the ports: until there is a leader, clients are told so.
 		failed <- err
@@ -145,13 +151,11 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		go func() {
 			select {
 			case <-node.CaughtUp():
-				web.SetReady(true)
+				ready()
 			case <-stop.Done():
 			}
 		}()
 	}
-	// Last, with the addresses: ports may have been chosen by the system.
-	log.Info("ready", append(ports.attrs(), "version", buildVersion(), "maxmemory", c.MaxMemory)...)
 
 	for waiting := true; waiting; {
 		select {

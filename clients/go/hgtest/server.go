@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// startTimeout is how long a server may take until it serves. It is
-	// ready within 50 ms; the rest is for a machine with other work.
+	// startTimeout is how long a server may take until it serves. It
+	// listens within 50 ms; the rest is for a machine with other work.
 	startTimeout = 20 * time.Second
 	// stopTimeout is above the server's own shutdown-timeout of 5 s.
 	stopTimeout = 10 * time.Second
@@ -69,7 +69,7 @@ func (s *Server) start() error {
 		return err
 	}
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if strings.Contains(s.log.String(), `"msg":"ready"`) {
+		if strings.Contains(s.log.String(), `"msg":"listening"`) {
 			return nil
 		}
 		if !s.run.Running() {
@@ -77,7 +77,7 @@ func (s *Server) start() error {
 		}
 	}
 	s.Kill()
-	return fmt.Errorf("headgate is not ready after %v\n%s", startTimeout, s.log)
+	return fmt.Errorf("headgate does not listen after %v\n%s", startTimeout, s.log)
 }
 
 // Kill ends the process at once, as a crash does, and waits for its end.

@@ -47,12 +47,12 @@ class Server:
         )
         for line in self.process.stderr:
             entry = json.loads(line)
-            if entry["msg"] == "ready":
+            if entry["msg"] == "listening":
                 self.endpoint = Endpoint.parse(entry["listen"])
                 # A full pipe would block the server.
                 threading.Thread(target=self.process.stderr.read, daemon=True).start()
                 return
-        raise RuntimeError("headgate ended before it was ready")
+        raise RuntimeError("headgate ended before it listened")
 
     def kill(self):
         """Ends the process as a crash does."""

@@ -64,12 +64,13 @@ impl Server {
             .spawn()
             .expect("headgate starts");
         let mut log = BufReader::new(process.stderr.take().expect("a pipe")).lines();
-        let ready = log
+        let listening = log
             .by_ref()
             .map_while(Result::ok)
-            .find(|line| line.contains(r#""msg":"ready""#))
-            .expect("headgate ended before it was ready");
-        let address = ready.split(r#""listen":""#).nth(1).and_then(|rest| rest.split('"').next()).expect("an address");
+            .find(|line| line.contains(r#""msg":"listening""#))
+            .expect("headgate ended before it listened");
+        let address =
+            listening.split(r#""listen":""#).nth(1).and_then(|rest| rest.split('"').next()).expect("an address");
         // A closed or full pipe would disturb the server.
         std::thread::spawn(move || log.for_each(drop));
         (address.to_owned(), process)

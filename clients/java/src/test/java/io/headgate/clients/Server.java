@@ -10,7 +10,7 @@ import java.util.regex.Pattern;
 /** A headgate process of a test's own, on a port that the system chose. */
 final class Server implements AutoCloseable {
 
-    private static final Pattern READY = Pattern.compile("\"msg\":\"ready\".*\"listen\":\"([^\"]+)\"");
+    private static final Pattern LISTENING = Pattern.compile("\"msg\":\"listening\".*\"listen\":\"([^\"]+)\"");
 
     private String address = "127.0.0.1:0";
     private Process process;
@@ -29,13 +29,13 @@ final class Server implements AutoCloseable {
         // Left open and unread: the few lines it logs after this fit into the pipe.
         BufferedReader log = new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
         for (String line = log.readLine(); line != null; line = log.readLine()) {
-            Matcher ready = READY.matcher(line);
-            if (ready.find()) {
-                address = ready.group(1);
+            Matcher listening = LISTENING.matcher(line);
+            if (listening.find()) {
+                address = listening.group(1);
                 return;
             }
         }
-        throw new IOException("headgate ended before it was ready");
+        throw new IOException("headgate ended before it listened");
     }
 
     Endpoint endpoint() {
