@@ -341,7 +341,7 @@ func TestForwardingIsBounded(t *testing.T) {
 	})
 	client := dial(t, n.addr)
 	client.send("TTL a\r\nRL.LIMIT a 10 60\r\nPING\r\nMULTI\r\nTTL a\r\nEXEC\r\n")
-	client.expect("-" + errBusy + "\r\n*6\r\n:1\r\n:10\r\n:10\r\n:0\r\n:0\r\n:0\r\n+PONG\r\n+OK\r\n+QUEUED\r\n-" + errBusy + "\r\n")
+	client.expect("-" + errBusy + "\r\n*6\r\n:1\r\n:10\r\n:9\r\n:0\r\n:6000\r\n:0\r\n+PONG\r\n+OK\r\n+QUEUED\r\n-" + errBusy + "\r\n")
 	require.EqualValues(t, 1, n.Stats().Degraded)
 	require.EqualValues(t, 2, n.Stats().Undecided)
 }
