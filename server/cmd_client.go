@@ -70,9 +70,16 @@ func clientCommands() []command {
 	}}
 }
 
-// validClientInfo reports whether a name is printable ASCII without spaces, as
-// Redis asks of client names.
+// maxClientInfo bounds what each of many connections can make the server keep.
+const maxClientInfo = 1024
+
+// validClientInfo reports whether a name is at most maxClientInfo printable
+// ASCII characters without spaces, as Redis, but for the bound, asks of client
+// names.
 func validClientInfo(b []byte) bool {
+	if len(b) > maxClientInfo {
+		return false
+	}
 	for _, c := range b {
 		if c < '!' || c > '~' {
 			return false

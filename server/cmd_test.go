@@ -231,6 +231,7 @@ func TestClientCommands(t *testing.T) {
 	}
 	f("CLIENT GETNAME", nil)
 	f("CLIENT SETNAME 'a b'", "ERR Client names cannot contain spaces, newlines or special characters.")
+	f("CLIENT SETNAME "+strings.Repeat("a", 1025), "ERR Client names cannot contain spaces, newlines or special characters.")
 	f("CLIENT SETNAME me", "OK")
 	f("CLIENT GETNAME", "me")
 	f("CLIENT SETINFO lib-name go-redis", "OK")
