@@ -8,50 +8,61 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// client is one connection of a run.
+// client is one connection of a run, and those that replace it when it fails.
+// Its reader is the goroutine that takes the replies.
 type client struct {
-	conn    net.Conn
 	cmd     *template
 	key     func() uint64
 	verdict verdict
 	rec     *recorder
 	in      []byte // reply bytes not yet scanned are in[r:w]
 	r, w    int
+	pause   time.Duration // before the next attempt to connect again; the reader's
 
-	// sent and answered count commands; broken is set when the connection
-	// has failed. The open loop's writer and reader share them.
-	sent, answered atomic.Int64
-	broken         atomic.Bool
+	// sent and answered count commands, and lost those of sent whose connection
+	// failed before their reply. The open loop's writer and reader share them.
+	sent, answered, lost atomic.Int64
+
+	// mu guards conn and broken, and makes one step of what changes with them:
+	// the writer's look at broken and its addition to sent, and the reader's
+	// change of conn and lost. Only the reader changes conn.
+	mu     sync.Mutex
+	conn   net.Conn
+	broken error // why conn failed; nil while it works
 }
+
+// dialTimeout bounds the time until a connection is ready for commands.
+const dialTimeout = 5 * time.Second
 
 // dial opens one connection, with TLS and AUTH if the run has them.
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := d.DialContext(ctx, "tcp", cfg.Addr)
-	if err != nil {
-		return nil, err
-	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var d interface {
+		DialContext(ctx context.Context, network, addr string) (net.Conn, error)
+	} = &net.Dialer{}
 	if cfg.TLS != nil {
-		conn = tls.Client(conn, cfg.TLS)
+		d = &tls.Dialer{Config: cfg.TLS}
 	}
-	if cfg.Password == "" {
-		return conn, nil
+	conn, err := d.DialContext(ctx, "tcp", cfg.Addr)
+	if err != nil || cfg.Password == "" {
+		return conn, err
 	}
-	if err := auth(conn, cfg.Password); err != nil {
+	if err := auth(ctx, conn, cfg.Password); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return conn, nil
 }
 
-func auth(conn net.Conn, password string) error {
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return err
-	}
+func auth(ctx context.Context, conn net.Conn, password string) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer stop()
 	cmd := compile([]string{"AUTH", password})
 	if _, err := conn.Write(cmd.raw); err != nil {
 		return fmt.Errorf("write AUTH: %w", err)
@@ -71,7 +82,10 @@ func auth(conn net.Conn, password string) error {
 		case rep.failure != nil:
 			return fmt.Errorf("authenticate: %s", rep.failure)
 		case used > 0:
-			return conn.SetDeadline(time.Time{})
+			if !stop() {
+				return ctx.Err()
+			}
+			return nil
 		}
 	}
 }
@@ -116,11 +130,35 @@ func (c *client) next() (rep reply, ok bool, err error) {
 	return rep, n > 0, err
 }
 
-// fail records why the connection broke.
-func (c *client) fail(err error) {
-	if !c.broken.Swap(true) {
-		c.rec.failed(breakKind(err))
+// begin takes note of n commands that are about to be written. The connection
+// for them is nil when it has failed.
+func (c *client) begin(n int64) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken != nil {
+		return nil
 	}
+	c.sent.Add(n)
+	return c.conn
+}
+
+// fail closes conn, and records why it failed unless that is known, or conn has
+// been replaced.
+func (c *client) fail(conn net.Conn, err error) {
+	conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken == nil && c.conn == conn {
+		c.broken = err
+		c.rec.failed(breakKind(err), err)
+	}
+}
+
+// waits tells whether replies may still come.
+func (c *client) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken == nil && c.answered.Load()+c.lost.Load() < c.sent.Load()
 }
 
 // breakKind names a connection's failure for Result.Errors.

@@ -100,17 +100,19 @@ func (f *flags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if res == nil {
 		return err
 	}
-	// A run ended by an interrupt still has a result worth printing.
-	interrupted := errors.Is(err, context.Canceled)
-	if err != nil && !interrupted {
-		return err
+	if errors.Is(err, context.Canceled) { // an interrupt ends a run like any other end
+		err = nil
 	}
+	return errors.Join(err, f.print(stdout, res))
+}
+
+func (f *flags) print(w io.Writer, res *Result) error {
 	if f.format == "json" {
-		enc := json.NewEncoder(stdout)
+		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(res)
 	}
-	return writeText(stdout, res)
+	return writeText(w, res)
 }
 
 func (f *flags) distribution() error {

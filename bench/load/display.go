@@ -44,9 +44,14 @@ func (p *progress) title(cfg *Config) {
 }
 
 func (p *progress) show(s Progress) {
-	line := fmt.Sprintf("%4.0fs %11s/s  p50 %s  p99 %s", s.Elapsed.Seconds(), groupDigits(s.Rate), millis(s.P50), millis(s.P99))
-	if s.Warmup {
-		line = fmt.Sprintf("%4.0fs %11s/s  warm-up", s.Elapsed.Seconds(), groupDigits(s.Rate))
+	line := fmt.Sprintf("%4.0fs %11s/s  ", s.Elapsed.Seconds(), groupDigits(s.Rate))
+	switch {
+	case s.Warmup:
+		line += "warm-up"
+	case s.P99 == 0:
+		line += "no reply"
+	default:
+		line += fmt.Sprintf("p50 %s  p99 %s", millis(s.P50), millis(s.P99))
 	}
 	if s.Errors > 0 {
 		line += fmt.Sprintf("  errors %d", s.Errors)
@@ -96,7 +101,7 @@ func writeText(w io.Writer, r *Result) error {
 	}
 	slices.Sort(kinds)
 	for _, kind := range kinds {
-		row("errors", "%s %d", kind, r.Errors[kind])
+		row("errors", "%s %d, the first: %s", kind, r.Errors[kind], r.Causes[kind])
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

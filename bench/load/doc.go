@@ -22,8 +22,9 @@
 //
 // # Caveats
 //
-// The generator speaks RESP2 and does not reconnect: a connection that fails
-// counts as an error and is out for the rest of the run. The one writer of an
-// open loop waits when a connection's send buffer is full; the commands that
-// come due meanwhile are late, and count as late.
+// The generator speaks RESP2. A connection that fails counts as an error, and so
+// does each vain attempt to connect again; the commands that it owed a reply are
+// unanswered, and those that come due until there is another are late, and count
+// as late. So they do while the one writer of an open loop waits because a
+// connection's send buffer is full.
 package load

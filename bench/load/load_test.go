@@ -23,6 +23,7 @@ import (
 // what reply returns, after its pause.
 type fakeServer struct {
 	addr  string
+	stop  func() // closes it with its connections
 	reply func(args []string) string
 	// stall, if set, is called before a batch of replies is written.
 	stall func()
@@ -37,12 +38,18 @@ func (s *fakeServer) start(t *testing.T) {
 	s.addr = ln.Addr().String()
 	var wg sync.WaitGroup
 	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	var conns sync.Map
+	s.stop = func() {
+		ln.Close()
+		conns.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true })
+	}
 	wg.Go(func() {
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
+			conns.Store(conn, true)
 			wg.Go(func() { defer conn.Close(); s.serve(conn) })
 		}
 	})
@@ -226,17 +233,68 @@ func TestErrorsByKind(t *testing.T) {
 		switch k := n.Add(1); {
 		case k%2 == 0:
 			return "-OOM command not allowed\r\n"
-		case k > 500:
+		case k > 500 && k < 520:
 			return "" // close the connection
 		}
 		return ":1\r\n"
 	}}
 	s.start(t)
 	res, err := Run(context.Background(), config(s.addr))
-	require.ErrorIs(t, err, errAllBroken)
+	require.NoError(t, err)
 	require.Greater(t, res.Errors["OOM"], int64(200))
-	require.EqualValues(t, 4, res.Errors["closed"])
-	require.Equal(t, res.Failures(), res.Errors["OOM"]+4)
+	require.EqualValues(t, 10, res.Errors["closed"])
+	require.Equal(t, res.Failures(), res.Errors["OOM"]+10)
+	require.Equal(t, map[string]string{"OOM": "OOM command not allowed", "closed": "EOF"}, res.Causes)
+}
+
+// A server that closes every connection, as one that hands over does, costs
+// what was under way and nothing else.
+func TestReconnect(t *testing.T) {
+	for _, rate := range []float64{0, 1000} {
+		var n atomic.Int64
+		s := &fakeServer{reply: func(args []string) string {
+			if k := n.Add(1); args[0] != "AUTH" && k > 100 && k <= 104 {
+				return ""
+			}
+			return "+OK\r\n"
+		}}
+		s.start(t)
+		cfg := config(s.addr)
+		cfg.Password, cfg.Rate, cfg.Duration = "sesame", rate, time.Second
+		res, err := Run(context.Background(), cfg)
+		require.NoError(t, err)
+		lost := res.Failures()
+		require.Positive(t, lost)
+		require.LessOrEqual(t, lost, int64(4))
+		require.Zero(t, res.Errors["connect"])
+		require.GreaterOrEqual(t, res.Unanswered, lost)
+		require.Less(t, res.Unsent, int64(200), "a connection's share of the rest is 225")
+		require.Greater(t, res.Replies, int64(500))
+	}
+}
+
+// A server that is gone is asked for again and again, and the seconds before
+// count.
+func TestServerGone(t *testing.T) {
+	for _, rate := range []float64{0, 1000} {
+		s := &fakeServer{reply: func([]string) string { return "+OK\r\n" }}
+		s.start(t)
+		time.AfterFunc(300*time.Millisecond, s.stop)
+		var stdout bytes.Buffer
+		cmd := NewCommand()
+		cmd.SetOut(&stdout)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs([]string{"--addr", s.addr, "--duration", "1s", "--warmup", "0s", "-c", "2", "--rate", fmt.Sprint(rate), "--format", "json"})
+		cmd.SilenceErrors = true
+		require.ErrorIs(t, cmd.Execute(), errAllBroken)
+		var res Result
+		require.NoError(t, json.Unmarshal(stdout.Bytes(), &res))
+		require.Greater(t, res.Replies, int64(100))
+		require.EqualValues(t, 2, res.Failures()-res.Errors["connect"])
+		require.Greater(t, res.Errors["connect"], int64(4))
+		require.Less(t, res.Errors["connect"], int64(20), "ever longer pauses")
+		require.Contains(t, res.Causes["connect"], "connection refused")
+	}
 }
 
 func TestGarbageIsAnError(t *testing.T) {
@@ -244,7 +302,9 @@ func TestGarbageIsAnError(t *testing.T) {
 	s.start(t)
 	res, err := Run(context.Background(), config(s.addr))
 	require.ErrorIs(t, err, errAllBroken)
-	require.EqualValues(t, 4, res.Errors["protocol"])
+	require.ErrorIs(t, err, errProtocol)
+	require.GreaterOrEqual(t, res.Errors["protocol"], int64(4))
+	require.Less(t, res.Errors["protocol"], int64(40), "ever longer pauses")
 }
 
 func TestCancelEndsARun(t *testing.T) {
@@ -397,6 +457,10 @@ func TestCommandLine(t *testing.T) {
 	require.Regexp(t, `(?m)^   1s +[\d ]+/s  p50 .* ms  p99 .* ms$`, text)
 	require.Regexp(t, `decisions +(1 )?\d+ allowed, 0 denied`, text)
 	require.NotContains(t, text, "\x1b", "no terminal control outside a terminal")
+
+	text, _, err = run("--rate", "1000", "--warmup", "1s", "-d", "200ms")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^   1s +[\d ]+/s  warm-up$`, text)
 
 	text, notes, err := run("--format", "json", "--hot", "-d", "50ms")
 	require.NoError(t, err)

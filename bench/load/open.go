@@ -47,7 +47,6 @@ func (s schedule) dueAt(k, i int64) time.Duration { return s.at(k/s.batch*s.clie
 func (r *run) openLoop(ctx context.Context) {
 	plan := newSchedule(&r.cfg)
 	var readers sync.WaitGroup
-	over := make(chan struct{}) // closed when no more replies are waited for
 	for i, c := range r.clients {
 		readers.Go(func() {
 			due := func(k int64) time.Duration { return plan.dueAt(k, int64(i)) }
@@ -59,20 +58,18 @@ func (r *run) openLoop(ctx context.Context) {
 				if err == nil {
 					continue
 				}
-				select {
-				case <-over:
-				default:
-					if ctx.Err() == nil {
-						c.fail(err)
-					}
+				if r.interrupted.Load() {
+					return
 				}
-				return
+				c.fail(c.conn, err)
+				if !r.reconnect(ctx, c) {
+					return
+				}
 			}
 		})
 	}
 	r.pace(ctx, plan)
 	r.drain(ctx)
-	close(over)
 	r.interrupt()
 	readers.Wait()
 	for i, c := range r.clients {
@@ -86,7 +83,7 @@ func (r *run) pace(ctx context.Context, plan schedule) {
 	defer release()
 	var out []byte
 	perWrite := max(1, maxWrite/int64(len(r.clients[0].cmd.raw))/plan.batch) // batches
-	next, late := int64(0), false
+	next, late, skipped := int64(0), false, false
 	for last := false; !last && ctx.Err() == nil; {
 		now := time.Since(r.start)
 		if last = now >= r.end; last {
@@ -94,33 +91,37 @@ func (r *run) pace(ctx context.Context, plan schedule) {
 		}
 		due := plan.due(now)
 		// Only the connections of the batches that have come due since the
-		// last round have something to send, unless one was cut at maxWrite.
+		// last round have something to send, unless one was cut at maxWrite, or
+		// skipped because it had failed.
 		turns := min(due-next, plan.clients)
-		if late {
+		if late || skipped {
 			turns = plan.clients
 		}
-		late = false
+		late, skipped = false, false
 		for turn := range turns {
 			i := (next + turn) % plan.clients
 			c := r.clients[i]
 			n := plan.share(due, i) - c.sent.Load()/plan.batch
-			if n <= 0 || c.broken.Load() {
+			if n <= 0 {
 				continue
 			}
-			if n > perWrite {
-				n, late = perWrite, true
+			cut := n > perWrite
+			n = min(n, perWrite)
+			conn := c.begin(n * plan.batch)
+			if conn == nil {
+				skipped = true
+				continue
 			}
+			late = late || cut
 			out = c.appendCommands(out[:0], n*plan.batch)
-			c.sent.Add(n * plan.batch)
-			written, err := c.conn.Write(out)
-			if err == nil {
-				continue
-			}
-			c.sent.Add(int64(written/len(c.cmd.raw)) - n*plan.batch)
-			// The deadline is the end of the schedule: a server that has not
-			// read by then is slow, not broken.
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				c.fail(err)
+			written, err := conn.Write(out)
+			switch {
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				// The deadline is the end of the schedule: a server that has
+				// not read by then is slow, not broken.
+				c.sent.Add(int64(written/len(c.cmd.raw)) - n*plan.batch)
+			case err != nil:
+				c.fail(conn, err)
 			}
 		}
 		next = due
@@ -136,7 +137,7 @@ func (r *run) drain(ctx context.Context) {
 	for deadline := time.Now().Add(r.cfg.Drain); time.Now().Before(deadline) && ctx.Err() == nil; {
 		missing := false
 		for _, c := range r.clients {
-			missing = missing || (!c.broken.Load() && c.answered.Load() < c.sent.Load())
+			missing = missing || c.waits()
 		}
 		if !missing {
 			return

@@ -33,12 +33,16 @@ type counts struct {
 	replies int64 // received while measuring, errors included
 	allowed int64
 	denied  int64
-	errors  map[string]int64 // by kind
+	errors  map[string]int64  // by kind
+	causes  map[string]string // the first of each kind
 }
 
-func (c *counts) fail(kind string, n int64) {
+func (c *counts) fail(kind, cause string, n int64) {
 	if c.errors == nil {
-		c.errors = make(map[string]int64)
+		c.errors, c.causes = make(map[string]int64), make(map[string]string)
+	}
+	if c.errors[kind] == 0 {
+		c.causes[kind] = cause
 	}
 	c.errors[kind] += n
 }
@@ -48,7 +52,7 @@ func (c *counts) add(o *counts) {
 	c.allowed += o.allowed
 	c.denied += o.denied
 	for kind, n := range o.errors {
-		c.fail(kind, n)
+		c.fail(kind, o.causes[kind], n)
 	}
 }
 
@@ -64,7 +68,7 @@ func (r *recorder) tally(rep reply, v verdict) {
 	r.replies++
 	switch {
 	case rep.failure != nil:
-		r.fail(failureKind(rep.failure), 1)
+		r.fail(failureKind(rep.failure), string(rep.failure), 1)
 	case v == notALimiter || !rep.integer:
 	case (rep.first == 0) == (v == limitedFirst):
 		r.allowed++
@@ -73,10 +77,10 @@ func (r *recorder) tally(rep reply, v verdict) {
 	}
 }
 
-// failed counts a connection that broke.
-func (r *recorder) failed(kind string) {
+// failed counts a connection that broke or was not made.
+func (r *recorder) failed(kind string, err error) {
 	r.mu.Lock()
-	r.fail(kind, 1)
+	r.fail(kind, err.Error(), 1)
 	r.mu.Unlock()
 }
 

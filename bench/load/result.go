@@ -24,12 +24,16 @@ type Result struct {
 	Allowed int64 `json:"allowed"`
 	Denied  int64 `json:"denied"`
 	// Errors counts error replies by their first word, broken connections as
-	// "closed", "timeout" or "protocol".
+	// "closed", "timeout", "protocol" or "connection", and vain attempts to
+	// connect again as "connect".
 	Errors map[string]int64 `json:"errors,omitempty"`
+	// Causes has the text of one of the first errors of each kind in Errors.
+	Causes map[string]string `json:"causes,omitempty"`
 	// Unsent commands of an open loop came due but could not be written
 	// before the end: the server did not read.
 	Unsent int64 `json:"unsent"`
-	// Unanswered commands were written and had no reply when Drain ended.
+	// Unanswered commands were written and had no reply when their connection
+	// failed or Drain ended.
 	Unanswered int64 `json:"unanswered"`
 	// Latency is the distribution over the commands of the measurement.
 	Latency Latency `json:"latency"`
@@ -72,11 +76,11 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 type Progress struct {
 	// Elapsed is the time since the first command, warm-up included.
 	Elapsed time.Duration
-	// Warmup says that the measurement has not started.
+	// Warmup says that most of this second was before the measurement.
 	Warmup bool
 	// Rate is the replies per second.
 	Rate float64
-	// P50 and P99 are the latencies of this second.
+	// P50 and P99 are the latencies of this second, 0 if there was no reply.
 	P50, P99 time.Duration
 	// Errors is the number of errors since the measurement started.
 	Errors int64

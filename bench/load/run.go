@@ -18,7 +18,7 @@ import (
 // on a few cores seldom meet, few enough to stay in the cache.
 const recorders = 4
 
-// errAllBroken is returned when no connection survived to the end.
+// errAllBroken is returned when no connection was left at the end.
 var errAllBroken = errors.New("every connection failed")
 
 // run is the state of one Run.
@@ -33,10 +33,13 @@ type run struct {
 	unsent  int64
 	drawn   atomic.Uint64 // keys drawn by Sequential
 	taken   atomic.Int64  // commands begun by a closed loop
+
+	interrupted atomic.Bool // nobody waits for replies any more
 }
 
 // Run sends the load that cfg describes and waits for its end, or for ctx. A
-// run cut short by ctx returns what it measured so far and ctx's error.
+// run cut short by ctx, or left without connections, returns what it measured
+// with its error.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -102,6 +105,7 @@ func (r *run) connect(ctx context.Context) error {
 			key:     picker(&r.cfg, i, &r.drawn),
 			verdict: verdictOf(r.cfg.Command[0]),
 			rec:     r.recs[i%recorders],
+			pause:   shortestPause,
 		})
 	}
 	return nil
@@ -115,8 +119,11 @@ func (r *run) close() {
 
 // interrupt wakes every connection's reader and writer.
 func (r *run) interrupt() {
+	r.interrupted.Store(true)
 	for _, c := range r.clients {
+		c.mu.Lock()
 		_ = c.conn.SetDeadline(time.Now()) // fails only on a closed connection, which is as good
+		c.mu.Unlock()
 	}
 }
 
@@ -125,11 +132,11 @@ func (r *run) verdict(ctx context.Context) error {
 		return err
 	}
 	for _, c := range r.clients {
-		if !c.broken.Load() {
+		if c.broken == nil {
 			return nil
 		}
 	}
-	return errAllBroken
+	return fmt.Errorf("%w: %w", errAllBroken, r.clients[0].broken)
 }
 
 // measuring says whether something that happened d after start counts.
@@ -142,8 +149,15 @@ func (r *run) closedLoop(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, c := range r.clients {
 		wg.Go(func() {
-			if err := r.pingPong(ctx, c); err != nil && ctx.Err() == nil {
-				c.fail(err)
+			for {
+				err := r.pingPong(ctx, c)
+				if err == nil || ctx.Err() != nil {
+					return
+				}
+				c.fail(c.conn, err)
+				if !r.reconnect(ctx, c) {
+					return
+				}
 			}
 		})
 	}
@@ -192,7 +206,7 @@ func (r *run) pingPong(ctx context.Context, c *client) error {
 func (r *run) receive(c *client, due func(k int64) time.Duration) (int64, error) {
 	now := time.Since(r.start)
 	counted := r.measuring(now)
-	k := c.answered.Load()
+	k, lost := c.answered.Load(), c.lost.Load()
 	first := k
 	c.rec.mu.Lock()
 	defer c.rec.mu.Unlock()
@@ -210,7 +224,7 @@ func (r *run) receive(c *client, due func(k int64) time.Duration) (int64, error)
 		if counted {
 			c.rec.tally(rep, c.verdict)
 		}
-		if d := due(k); same > 0 && d == at {
+		if d := due(k + lost); same > 0 && d == at {
 			same++
 		} else {
 			r.record(c.rec, at, now, same)
@@ -219,6 +233,9 @@ func (r *run) receive(c *client, due func(k int64) time.Duration) (int64, error)
 		k++
 	}
 	r.record(c.rec, at, now, same)
+	if k > first {
+		c.pause = shortestPause
+	}
 	return k - first, nil
 }
 
@@ -256,7 +273,7 @@ func (r *run) collect(finished <-chan struct{}) *Result {
 		now, n := time.Since(r.start), r.answered()
 		p := Progress{
 			Elapsed: now,
-			Warmup:  now < r.measure,
+			Warmup:  now-r.measure < time.Second/2,
 			Rate:    float64(n-answered) / (now - last).Seconds(),
 			P50:     time.Duration(second.ValueAtQuantile(50)),
 			P99:     time.Duration(second.ValueAtQuantile(99)),
@@ -293,6 +310,7 @@ func (r *run) result(h *hdrhistogram.Histogram, sum *counts) *Result {
 		Allowed:      sum.allowed,
 		Denied:       sum.denied,
 		Errors:       sum.errors,
+		Causes:       sum.causes,
 		Unsent:       r.unsent,
 		Latency:      summarize(h),
 	}
