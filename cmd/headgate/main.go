@@ -36,7 +36,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetErr(stderr)
 	root.SetArgs(withCommand(args))
 	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), load.NewCommand(), versionCommand())
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.HasSubCommands() {
+			refuseOthers(cmd)
+		}
+	}
 	return root.ExecuteContext(ctx)
+}
+
+// refuseOthers makes a word that is none of parent's commands an error. By
+// itself cobra prints the help text, as it does when there is no word.
+func refuseOthers(parent *cobra.Command) {
+	parent.Args = cobra.NoArgs
+	parent.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 // withCommand puts the default command, serve, in front of arguments that name

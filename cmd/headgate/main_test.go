@@ -77,6 +77,8 @@ func TestConfigurationErrors(t *testing.T) {
 		{[]string{"serve", "--nonsense"}, "", "unknown flag: --nonsense"},
 		{[]string{"serve", "extra"}, "", `unknown command "extra" for "headgate serve"`},
 		{[]string{"nonsense"}, "", `unknown command "nonsense" for "headgate"`},
+		{[]string{"cluster", "nonsense"}, "", `unknown command "nonsense" for "headgate cluster"`},
+		{[]string{"completion", "nonsense"}, "", `unknown command "nonsense" for "headgate completion"`},
 		{[]string{"serve", "--maxclients=lots"}, "", "--maxclients"},
 		{[]string{"serve", "--config", file}, "", file + `:2: maxclients: bad value "lots": want a whole number`},
 		{[]string{"check-config", "--config", file}, "", file + `:2: maxclients`},
