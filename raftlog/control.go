@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -76,20 +77,22 @@ func (c Caller) Call(ctx context.Context, addr, op string, args, result any) err
 
 func (c Caller) do(ctx context.Context, addr string, req request, result any) error {
 	conn, err := c.Dial(ctx, addr)
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return err // nothing was reached; it names the address
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w of %s: %w", ErrNoAnswer, addr, err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if err := writeFrame(conn, req); err != nil {
-		return err
-	}
 	var resp response
-	if err := readFrame(conn, &resp); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return fmt.Errorf("answer of %s: %w", addr, err)
+	err = writeFrame(conn, req)
+	if err == nil {
+		err = readFrame(conn, &resp)
+	}
+	if err != nil {
+		return fmt.Errorf("%w of %s: %w", ErrNoAnswer, addr, cmp.Or(ctx.Err(), err))
 	}
 	switch {
 	case resp.NotLeader:
@@ -248,7 +251,7 @@ func readFrame(r io.Reader, v any) error {
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > maxFrame {
-		return fmt.Errorf("control frame of %d bytes, at most %d are allowed", n, maxFrame)
+		return fmt.Errorf("%q is not the beginning of a control frame", size)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {

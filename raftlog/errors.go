@@ -10,6 +10,9 @@ var (
 	// ErrNotLeader is returned when the call needs the serving leader and this node is not it. Nothing was executed.
 	ErrNotLeader = errors.New("not the leader")
 
+	// ErrNoAnswer is returned by a Caller when what it has reached at an address does not answer as a node does.
+	ErrNoAnswer = errors.New("no answer")
+
 	// ErrClosed is returned once Close has begun.
 	ErrClosed = errors.New("group is closed")
 

@@ -80,8 +80,19 @@ func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 		defer cancel()
-		return run(ctx, client, cmd.OutOrStdout(), args)
+		return f.explain(run(ctx, client, cmd.OutOrStdout(), args))
 	}}
+}
+
+// explain adds to err what an operator should look at.
+func (f *clusterFlags) explain(err error) error {
+	switch {
+	case errors.Is(err, raftlog.ErrNoAnswer) && f.tls.CA == "":
+		return fmt.Errorf("%w; is this the peer port of a node? If the nodes use TLS, give --peer-tls-cert, --peer-tls-key and --peer-tls-ca", err)
+	case errors.Is(err, raftlog.ErrNoAnswer):
+		return fmt.Errorf("%w; is this the peer port of a node, do the nodes use TLS, and does each side trust the other's certificate?", err)
+	}
+	return err
 }
 
 func (f *clusterFlags) client() (*cluster.Client, error) {

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+	"github.com/headgate-io/headgate/internal/subprocess"
+)
+
+// peerTLS writes the files of a node or an operator and returns their flags.
+func peerTLS(t *testing.T, authority *certstest.Authority) []string {
+	t.Helper()
+	dir := t.TempDir()
+	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	require.NoError(t, authority.Write("node", cert, key))
+	require.NoError(t, os.WriteFile(ca, authority.PEM, 0o600))
+	return []string{"--peer-tls-cert", cert, "--peer-tls-key", key, "--peer-tls-ca", ca}
+}
+
+// What does not answer as a node does is named, with what may be wrong.
+func TestClusterAsksTheWrongPort(t *testing.T) {
+	t.Parallel()
+	ports, err := subprocess.Addrs("127.0.0.1", 2)
+	require.NoError(t, err)
+	authority := certstest.New()
+	known, unknown := peerTLS(t, authority), peerTLS(t, certstest.New())
+	plain := start(t, "--data-dir", t.TempDir(), "--peer-listen", ports[0])
+	start(t, append([]string{"--data-dir", t.TempDir(), "--peer-listen", ports[1]}, known...)...)
+	asks := func(addr string, flags ...string) string {
+		t.Helper()
+		text := fails(t, command(t, append([]string{"cluster", "status", "--timeout=1s", "--peer", addr}, flags...)...))
+		require.Contains(t, text, "no answer of "+addr+": ")
+		return text
+	}
+	const noTLS, withTLS = "If the nodes use TLS, give --peer-tls-cert", "does each side trust the other's certificate?"
+	require.Contains(t, asks(plain.redis), noTLS)
+	require.Regexp(t, `"HTTP" is not the beginning of a control frame; is this the peer port of a node\? `+noTLS, asks(plain.http, "--timeout=10s"))
+	require.Contains(t, asks(ports[1]), noTLS)
+	require.Contains(t, asks(ports[0], known...), withTLS)
+	require.Regexp(t, `certificate signed by unknown authority.*`+withTLS, asks(ports[1], unknown...))
+	stranger := append(unknown[:4:4], known[4:]...)
+	require.Contains(t, asks(ports[1], stranger...), withTLS)
+	plain.signal(t, syscall.SIGSTOP)
+	require.Contains(t, asks(ports[0]), "deadline exceeded; is this the peer port")
+}
