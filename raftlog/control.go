@@ -75,6 +75,12 @@ func (c Caller) Call(ctx context.Context, addr, op string, args, result any) err
 	return c.do(ctx, addr, request{Op: op, Args: raw}, result)
 }
 
+// notLeaderError is an ErrNotLeader of the far side, in its words.
+type notLeaderError string
+
+func (e notLeaderError) Error() string        { return string(e) }
+func (e notLeaderError) Is(target error) bool { return target == ErrNotLeader }
+
 func (c Caller) do(ctx context.Context, addr string, req request, result any) error {
 	conn, err := c.Dial(ctx, addr)
 	var op *net.OpError
@@ -96,7 +102,7 @@ func (c Caller) do(ctx context.Context, addr string, req request, result any) er
 	}
 	switch {
 	case resp.NotLeader:
-		return fmt.Errorf("%w: %s", ErrNotLeader, resp.Error)
+		return notLeaderError(resp.Error)
 	case resp.Error != "":
 		return fmt.Errorf("%s: %s", addr, resp.Error)
 	case result == nil:

@@ -87,6 +87,8 @@ func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run
 // explain adds to err what an operator should look at.
 func (f *clusterFlags) explain(err error) error {
 	switch {
+	case errors.Is(err, raftlog.ErrNotLeader):
+		return fmt.Errorf("%s: no leader is known (the answer was: %w)", f.peer, err)
 	case errors.Is(err, raftlog.ErrNoAnswer) && f.tls.CA == "":
 		return fmt.Errorf("%w; is this the peer port of a node? If the nodes use TLS, give --peer-tls-cert, --peer-tls-key and --peer-tls-ca", err)
 	case errors.Is(err, raftlog.ErrNoAnswer):

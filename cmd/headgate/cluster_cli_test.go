@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,4 +50,25 @@ func TestClusterAsksTheWrongPort(t *testing.T) {
 	require.Contains(t, asks(ports[1], stranger...), withTLS)
 	plain.signal(t, syscall.SIGSTOP)
 	require.Contains(t, asks(ports[0]), "deadline exceeded; is this the peer port")
+}
+
+func TestClusterWithoutLeader(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	leader := c.leader(t)
+	followers := c.followers(leader)
+	for _, n := range followers {
+		n.signal(t, syscall.SIGKILL)
+		require.Error(t, n.wait(t))
+	}
+	i := slices.Index(c.nodes, leader)
+	require.Eventually(t, func() bool {
+		s, err := c.status(t, i)
+		return err == nil && s.LeaderID == ""
+	}, waitLimit, 50*time.Millisecond)
+	for _, args := range [][]string{{"transfer"}, {"remove", followers[0].id}, {"join", "n9", "127.0.0.1:1"}, {"set-clock"}} {
+		text := fails(t, command(t, append([]string{"cluster", "--peer", c.peers[i]}, args...)...))
+		require.Contains(t, text, "headgate: "+c.peers[i]+": no leader is known", "%v", args)
+		require.LessOrEqual(t, strings.Count(text, "not the leader"), 1, "%v", args)
+	}
 }
