@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -98,11 +99,11 @@ func (f *clusterFlags) explain(err error) error {
 }
 
 func (f *clusterFlags) client() (*cluster.Client, error) {
-	if f.tls.Cert == "" && f.tls.Key == "" && f.tls.CA == "" {
-		return cluster.NewClient(cluster.Dialer(nil)), nil
+	if err := config.CheckPeerTLS(f.tls.Cert, f.tls.Key, f.tls.CA); err != nil {
+		return nil, err
 	}
 	if f.tls.CA == "" {
-		return nil, errors.New("peer-tls-ca is needed, to know the node by")
+		return cluster.NewClient(cluster.Dialer(nil)), nil
 	}
 	files, err := certs.New(f.tls, slog.New(slog.DiscardHandler))
 	if err != nil {

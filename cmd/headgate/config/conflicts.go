@@ -105,14 +105,8 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 	if len(c.Join) > 0 && c.Listen == "" && c.TLSListen == "" && c.Advertise == "" {
 		report("join needs listen, tls-listen or advertise: an address for the clients of other nodes")
 	}
-	set := 0
-	for _, f := range []string{c.PeerTLSCert, c.PeerTLSKey, c.PeerTLSCA} {
-		if f != "" {
-			set++
-		}
-	}
-	if set != 0 && set != 3 {
-		report("peer-tls-cert, peer-tls-key and peer-tls-ca need each other: only some are set")
+	if err := CheckPeerTLS(c.PeerTLSCert, c.PeerTLSKey, c.PeerTLSCA); err != nil {
+		report("%w", err)
 	}
 	if c.ProtectedMode && !c.PeerTLS() && c.PeerListen != "" && !loopback(c.PeerListen) {
 		report("peer-listen %s is open to other machines without TLS: set peer-tls-cert, or protected-mode no if the network is trusted", c.PeerListen)
