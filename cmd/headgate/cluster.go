@@ -46,6 +46,9 @@ func clusterCommand() *cobra.Command {
 		f.command("status", "Show the nodes as the asked node sees them", cobra.NoArgs, f.status),
 		f.command("join <node-id> <peer-address>", "Take a node in; it gets a vote when it has kept up for a while, unless it is a nonvoter",
 			cobra.ExactArgs(2), f.act("joining", func(ctx context.Context, c *cluster.Client, args []string) error {
+				if err := errors.Join(raftlog.CheckNodeID(args[0]), config.CheckPeerAddress(args[1])); err != nil {
+					return err
+				}
 				return c.Join(ctx, f.peer, args[0], args[1])
 			})),
 		f.command("remove <node-id>", "Take a node out for good; stop it afterwards", cobra.ExactArgs(1),

@@ -72,3 +72,20 @@ func TestClusterWithoutLeader(t *testing.T) {
 		require.LessOrEqual(t, strings.Count(text, "not the leader"), 1, "%v", args)
 	}
 }
+
+func TestJoinArguments(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[[2]string]string{
+		{"a b", "127.0.0.1:1"}:         `node id "a b": want 1 to`,
+		{"x\r\nevil:1", "127.0.0.1:1"}: `node id "x\r\nevil:1"`,
+		{"", "127.0.0.1:1"}:            `node id ""`,
+		{"n8", "bad"}:                  `peer address "bad": want host:port`,
+		{"n8", "x\ny:1"}:               `peer address "x\ny:1"`,
+		{"n8", ""}:                     `peer address ""`,
+		{"n8", "0.0.0.0:7381"}:         `peer address "0.0.0.0:7381"`,
+		{"n8", "127.0.0.1:0"}:          `peer address "127.0.0.1:0"`,
+		{"n8", "127.0.0.1:2"}:          "dial tcp 127.0.0.1:1",
+	} {
+		require.Contains(t, fails(t, command(t, "cluster", "join", "--peer=127.0.0.1:1", args[0], args[1])), want)
+	}
+}

@@ -1,6 +1,20 @@
 package config
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// CheckPeerAddress reports what is wrong with s as the address at which other
+// nodes reach a node.
+func CheckPeerAddress(s string) error {
+	host, port, _ := net.SplitHostPort(s)
+	if (address{text{new(string)}}).Set(s) != nil || everywhere(host) || port == "0" {
+		return fmt.Errorf("peer address %q: want host:port, as other nodes reach it", s)
+	}
+	return nil
+}
 
 // CheckPeerTLS reports a part of the files for TLS between nodes without the
 // rest.

@@ -122,6 +122,7 @@ func TestErrorsNameKeyPlaceAndWhatIsAllowed(t *testing.T) {
 		{name: "bad flag", args: []string{"--shards=0"}, want: []string{"--shards", `"0"`, "want a whole number from 1 to 65536"}},
 		{name: "port", args: []string{"--listen=localhost:70000"}, want: []string{"--listen", "from 0 to 65535"}},
 		{name: "address", args: []string{"--listen=7379"}, want: []string{"--listen", "host:port"}},
+		{name: "address in lines", args: []string{"--peer-advertise=x\r\ny:1"}, want: []string{"--peer-advertise", "host:port"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,8 +85,8 @@ type address struct{ text }
 
 func (v address) Set(s string) error {
 	if s != "" {
-		_, port, err := net.SplitHostPort(s)
-		if err != nil {
+		host, port, err := net.SplitHostPort(s)
+		if err != nil || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 			return errNotAddress
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
