@@ -47,8 +47,12 @@ func recoverCommand() *cobra.Command {
 			if err := cluster.Recover(c.Node(), c.DataDir, addr, peers, log); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s holds a cluster of %d; start it with serve\n", c.DataDir, len(peers))
-			return err
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s holds a cluster of %d; start it with serve\n", c.DataDir, len(peers))
+			for _, p := range peers {
+				fmt.Fprintf(out, "voter %s at %s\n", p.ID, p.Addr)
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringArrayVar(&voters, "voter", nil, "node-id=peer-address of a voter of the new cluster, this node included; by default this node alone")
@@ -56,15 +60,22 @@ func recoverCommand() *cobra.Command {
 	return cmd
 }
 
-// parseVoters reads the values of --voter; none means self.
+// parseVoters reads the values of --voter; none means self. They may not give
+// self another address than the configuration does.
 func parseVoters(voters []string, self raftlog.Peer) (peers []raftlog.Peer, err error) {
 	if len(voters) == 0 {
 		return []raftlog.Peer{self}, nil
 	}
 	for _, v := range voters {
 		id, addr, ok := strings.Cut(v, "=")
-		if !ok || id == "" || addr == "" {
+		if !ok {
 			return nil, fmt.Errorf("--voter %s: want node-id=peer-address", v)
+		}
+		if err := errors.Join(raftlog.CheckNodeID(id), config.CheckPeerAddress(addr)); err != nil {
+			return nil, fmt.Errorf("--voter %s: %w", v, err)
+		}
+		if id == self.ID && addr != self.Addr {
+			return nil, fmt.Errorf("--voter %s: this node is at %s, by its peer-listen or peer-advertise", v, self.Addr)
 		}
 		peers = append(peers, raftlog.Peer{ID: id, Addr: addr})
 	}

@@ -443,7 +443,7 @@ func TestRecover(t *testing.T) {
 	}
 	out, err := command(t, append([]string{"cluster", "recover"}, survivor.args...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "holds a cluster of 1")
+	require.Contains(t, string(out), "holds a cluster of 1; start it with serve\nvoter "+survivor.id+" at "+survivor.args[7]+"\n")
 	survivor.start(t)
 	require.EqualValues(t, 7, survivor.remaining(t, "key", "10", "3600"))
 
@@ -458,7 +458,14 @@ func TestRecover(t *testing.T) {
 		}
 	}
 	require.Contains(t, fails(t, command(t, "cluster", "recover")), "recover needs data-dir")
-	require.Contains(t, fails(t, command(t, "cluster", "recover", "--data-dir", t.TempDir(), "--voter=x")), "--voter x: want node-id=peer-address")
+	for voter, want := range map[string]string{
+		"x":                "--voter x: want node-id=peer-address",
+		"n2=bad":           `--voter n2=bad: peer address "bad"`,
+		"a b=127.0.0.1:1":  `--voter a b=127.0.0.1:1: node id "a b"`,
+		"n1=192.0.2.1:171": "--voter n1=192.0.2.1:171: this node is at 127.0.0.1:7381, by its peer-listen or peer-advertise",
+	} {
+		require.Contains(t, fails(t, command(t, "cluster", "recover", "--data-dir", t.TempDir(), "--voter", voter)), want)
+	}
 }
 
 func TestPeerTLS(t *testing.T) {
