@@ -5,16 +5,24 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+type pgrep >/dev/null
 dir=$(mktemp -d "${TMPDIR:-/tmp}/headgate-cluster.XXXXXX")
 pids=()
+
+# By their data, since any may have been killed and brought back by hand.
+nodes() {
+	pgrep -f -- "--data-dir[= ].*${dir##*/}/"
+}
 
 stop() {
 	trap - EXIT INT TERM
 	echo "stopping"
-	for pid in "${pids[@]}"; do
-		kill "$pid" 2>/dev/null || true # it may have been killed already
+	for pid in $(nodes); do
+		kill "$pid" 2>/dev/null || true # it may have ended meanwhile
 	done
-	wait
+	while nodes >/dev/null; do
+		sleep 0.1
+	done
 	rm -rf "$dir"
 }
 trap stop EXIT
@@ -56,6 +64,6 @@ Hand over:           bin/headgate cluster transfer
 Kill one:            kill -9 ${pids[0]}   (n1; n2 is ${pids[1]}, n3 is ${pids[2]})
 Logs and data:       $dir
 
-Ctrl-C stops all three and removes their data.
+Ctrl-C stops all three, also those brought back by hand, and removes their data.
 END
-wait
+while sleep 1; do :; done
