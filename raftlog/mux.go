@@ -82,6 +82,7 @@ type MuxConfig struct {
 type Mux struct {
 	cfg      MuxConfig
 	preamble chan struct{} // one token per connection that has not yet been routed
+	refused  repeats       // by host
 	wg       sync.WaitGroup
 
 	// mu guards routes, conns and closed.
@@ -224,7 +225,8 @@ func (m *Mux) route(c net.Conn) {
 	switch {
 	case err != nil:
 		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			m.cfg.Logger.Warn("refuse peer connection", "remote", c.RemoteAddr(), "error", err)
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			m.refused.warn(m.cfg.Logger, host, "refuse peer connection", "remote", c.RemoteAddr(), "error", err)
 		}
 		c.Close()
 	case l == nil:

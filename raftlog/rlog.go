@@ -6,22 +6,28 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 )
 
 // raftLogger lets Raft log through slog. Raft's own levels are one step too loud for a server's log: the routine of
 // elections and pipelines is Info, and a peer that is down is an Error several times a second. So Info becomes Debug and
-// Error becomes Warn; what matters to an operator the group reports itself.
+// Error becomes Warn; what matters to an operator the group reports itself. A warning about the same peer is logged once in
+// repeatInterval, with the number of those left out in between.
 type raftLogger struct {
 	l    *slog.Logger
 	name string
 	args []any
+	said *repeats
 }
+
+// peerArgs are the names under which Raft's warnings tell the peer.
+var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
 var _ hclog.Logger = (*raftLogger)(nil)
 
-func newRaftLogger(l *slog.Logger) hclog.Logger { return &raftLogger{l: l} }
+func newRaftLogger(l *slog.Logger) hclog.Logger { return &raftLogger{l: l, said: new(repeats)} }
 
 func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	lv := slog.LevelDebug
@@ -31,12 +37,20 @@ func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	if !r.l.Enabled(context.Background(), lv) {
 		return
 	}
+	key := msg
 	out := make([]any, len(args))
 	for i, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
 			a = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
 		}
 		out[i] = a
+		if i%2 == 1 && slices.Contains(peerArgs, args[i-1]) {
+			key += fmt.Sprint(" ", a)
+		}
+	}
+	if lv == slog.LevelWarn {
+		r.said.warn(r.l, key, "raft: "+msg, out...)
+		return
 	}
 	r.l.Log(context.Background(), lv, "raft: "+msg, out...)
 }
@@ -56,13 +70,15 @@ func (r *raftLogger) IsError() bool { return r.IsWarn() }
 func (r *raftLogger) ImpliedArgs() []any { return r.args }
 
 func (r *raftLogger) With(args ...any) hclog.Logger {
-	return &raftLogger{l: r.l.With(args...), name: r.name, args: append(r.args[:len(r.args):len(r.args)], args...)}
+	return &raftLogger{l: r.l.With(args...), name: r.name, args: append(r.args[:len(r.args):len(r.args)], args...), said: r.said}
 }
 
 func (r *raftLogger) Name() string { return r.name }
 
-func (r *raftLogger) Named(name string) hclog.Logger      { return r.ResetNamed(name) }
-func (r *raftLogger) ResetNamed(name string) hclog.Logger { return &raftLogger{r.l, name, r.args} }
+func (r *raftLogger) Named(name string) hclog.Logger { return r.ResetNamed(name) }
+func (r *raftLogger) ResetNamed(name string) hclog.Logger {
+	return &raftLogger{r.l, name, r.args, r.said}
+}
 
 // SetLevel does nothing: the level is the slog handler's.
 func (r *raftLogger) SetLevel(hclog.Level) {}

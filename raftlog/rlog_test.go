@@ -1,0 +1,82 @@
+package raftlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// testLog returns a logger and what it has logged, a line each, without times.
+func testLog() (*slog.Logger, func() []string) {
+	var b bytes.Buffer
+	h := slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	return slog.New(h), func() []string {
+		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+		b.Reset()
+		return lines
+	}
+}
+
+func TestRaftLogLeavesOutRepetitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, logged := testLog()
+		r := newRaftLogger(l)
+		for i := range 100 { // 25 s
+			r.Error("failed to heartbeat to", "peer", raft.ServerAddress("a:1"), "backoff time", i, "error", errors.New("down"))
+			r.With("x", 1).Error("failed to appendEntries to", "peer", raft.Server{ID: "b"}, "error", errors.New("down"))
+			time.Sleep(250 * time.Millisecond)
+		}
+		r.Error("failed to heartbeat to", "peer", raft.ServerAddress("c:1"), "backoff time", 0, "error", errors.New("down"))
+		require.Equal(t, []string{
+			`level=WARN msg="raft: failed to heartbeat to" peer=a:1 "backoff time"=0 error=down`,
+			`level=WARN msg="raft: failed to appendEntries to" x=1 peer="{Suffrage:Voter ID:b Address:}" error=down`,
+			`level=WARN msg="raft: failed to heartbeat to" peer=a:1 "backoff time"=40 error=down left_out=39`,
+			`level=WARN msg="raft: failed to appendEntries to" x=1 peer="{Suffrage:Voter ID:b Address:}" error=down left_out=39`,
+			`level=WARN msg="raft: failed to heartbeat to" peer=a:1 "backoff time"=80 error=down left_out=39`,
+			`level=WARN msg="raft: failed to appendEntries to" x=1 peer="{Suffrage:Voter ID:b Address:}" error=down left_out=39`,
+			`level=WARN msg="raft: failed to heartbeat to" peer=c:1 "backoff time"=0 error=down`,
+		}, logged())
+	})
+}
+
+func TestRepeatsAreBounded(t *testing.T) {
+	var r repeats
+	for i := range 10 * maxSaid {
+		_, ok := r.say(fmt.Sprint(i))
+		require.True(t, ok)
+		require.LessOrEqual(t, len(r.said), maxSaid)
+	}
+}
+
+// A peer with the wrong TLS connects several times a second.
+func TestMuxLogsRefusedPeerOnce(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l, logged := testLog()
+	m := NewMux(MuxConfig{Listener: ln, Logger: l})
+	for range 5 {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		require.NoError(t, err)
+		_, err = c.Write([]byte("nonsense"))
+		require.NoError(t, err)
+		closed(t, c)
+	}
+	require.NoError(t, m.Close())
+	lines := logged()
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], `msg="refuse peer connection"`)
+}
