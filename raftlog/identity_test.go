@@ -209,7 +209,7 @@ func TestTwoNodesOfOneID(t *testing.T) {
 		}
 		impostor.crash()
 	}
-	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{f.cfg.NodeID, "127.0.0.1:1"}, nil), "does not answer", "a mistyped address")
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{f.cfg.NodeID, "127.0.0.1:1"}, nil), "connection refused", "a mistyped address")
 	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{"a b", f.addr}, nil), "node id")
 	l.set("b", "1")
 	require.Len(t, c.converge(), 2)

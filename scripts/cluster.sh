@@ -5,13 +5,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-type pgrep >/dev/null
 dir=$(mktemp -d "${TMPDIR:-/tmp}/headgate-cluster.XXXXXX")
 pids=()
 
 # By their data, since any may have been killed and brought back by hand.
 nodes() {
-	pgrep -f -- "--data-dir[= ].*${dir##*/}/"
+	grep -lsz -- "^\(--data-dir=\)\?$dir/n" /proc/[0-9]*/cmdline | cut -d/ -f3 || true # others end meanwhile
 }
 
 stop() {
@@ -20,7 +19,7 @@ stop() {
 	for pid in $(nodes); do
 		kill "$pid" 2>/dev/null || true # it may have ended meanwhile
 	done
-	while nodes >/dev/null; do
+	while [ -n "$(nodes)" ]; do
 		sleep 0.1
 	done
 	rm -rf "$dir"
