@@ -36,7 +36,8 @@ type incoming struct {
 	sh *shard.Shard
 }
 
-// apply applies one payload.
+// apply applies one payload. It interns its limits before those that its keys
+// had are given back, beyond what sessions may have if need be.
 func (r *Replica) apply(payload []byte, now int64) error {
 	a := &r.applier
 	defer func() {
@@ -45,6 +46,9 @@ func (r *Replica) apply(payload []byte, now int64) error {
 		}
 		a.dict = a.dict[:0]
 	}()
+	if r.e.limits.crowded() {
+		r.e.collectLimits()
+	}
 	if err := a.reader.open(payload); err != nil {
 		return err
 	}
@@ -97,10 +101,6 @@ func (r *Replica) look() error {
 }
 
 // intern adds a limit to the dictionary of the payload being applied.
-func (r *Replica) intern(l Limit) error {
-	it, err := r.e.limits.acquire(l)
-	if err == nil {
-		r.applier.dict = append(r.applier.dict, it)
-	}
-	return err
+func (r *Replica) intern(l Limit) {
+	r.applier.dict = append(r.applier.dict, r.e.limits.acquireReplicated(l))
 }

@@ -218,7 +218,7 @@ func (r *effects) recycle() { r.arena = r.arena[:0] }
 
 // next reads the next record. For a new limit of the dictionary it calls limit
 // and returns false.
-func (r *effects) next(e *effect, limit func(Limit) error) (ok bool, err error) {
+func (r *effects) next(e *effect, limit func(Limit)) (ok bool, err error) {
 	head := r.d.byte()
 	switch kind := head & kindMask; kind {
 	case recordLimit:
@@ -231,7 +231,8 @@ func (r *effects) next(e *effect, limit func(Limit) error) (ok bool, err error) 
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
 		r.known++
-		return false, limit(l)
+		limit(l)
+		return false, nil
 	case recordDelete:
 		*e = effect{limit: -1}
 		e.image.Key = r.readKey()

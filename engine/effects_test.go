@@ -28,10 +28,7 @@ func readEffects(t *testing.T, payload []byte) (list []readEffect) {
 	require.NoError(t, r.open(payload))
 	for r.more() {
 		var ef effect
-		ok, err := r.next(&ef, func(l Limit) error {
-			dict = append(dict, l)
-			return nil
-		})
+		ok, err := r.next(&ef, func(l Limit) { dict = append(dict, l) })
 		require.NoError(t, err)
 		if !ok {
 			continue

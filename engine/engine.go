@@ -145,7 +145,9 @@ func (e *Engine) Run(ctx context.Context) {
 			if e.replica == nil {
 				e.clock.Discipline()
 			}
-			e.collectLimits()
+			if e.limits.grown() {
+				e.collectLimits()
+			}
 		case <-decay.C:
 			e.decayTop()
 		}
@@ -154,14 +156,13 @@ func (e *Engine) Run(ctx context.Context) {
 
 // collectLimits forgets limits that no key and no session uses any more.
 func (e *Engine) collectLimits() {
+	e.limits.collecting.Lock()
+	defer e.limits.collecting.Unlock()
 	idle := e.limits.idle()
-	if len(idle) == 0 {
-		return
-	}
 	// A limit that was idle before is in no record; only an undo record made
 	// until now can name it.
 	var kept map[uint32]bool
-	if e.replica != nil {
+	if e.replica != nil && len(idle) > 0 {
 		kept = e.replica.limitsInUndo()
 	}
 	e.limits.drop(idle, kept)

@@ -6,16 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// ErrTooManyLimits is returned when the table of interned limits is full of
-// limits that live keys still use.
+// ErrTooManyLimits is returned to a call with a new limit when maxInterned
+// limits are known.
 var ErrTooManyLimits = errors.New("too many distinct limits in use")
 
 const (
 	// internChunk limits are allocated together, so that an id finds its
-	// limit through two loads and no lock.
+	// limit through a few loads and no lock.
 	internChunk = 1024
-	// maxInterned bounds the table at 335 MB. A deployment whose every
-	// customer has a limit of its own stays below it by orders of magnitude.
+	// maxInterned is how many limits sessions may bring the table to, 335 MB.
+	// A deployment whose every customer has a limit of its own stays below it
+	// by orders of magnitude. What is replicated is not refused.
 	maxInterned = 1 << 20
 	// internedBytes is what one interned limit costs: the entry, its share of
 	// the map and of its chunk.
@@ -34,50 +35,82 @@ type interned struct {
 	asked bool
 }
 
+// internedChunk holds the limits of internChunk ids.
+type internedChunk [internChunk]atomic.Pointer[interned]
+
 // interner maps limits to the 4-byte ids that records carry and back. An id is
 // reused only after the last record and the last session let go of it.
 type interner struct {
-	chunks [maxInterned / internChunk]atomic.Pointer[[internChunk]atomic.Pointer[interned]]
+	// chunks is replaced by a longer one as ids are taken.
+	chunks atomic.Pointer[[]*internedChunk]
+
+	// collecting is held from idle to drop: a limit found by two at once
+	// would be forgotten twice.
+	collecting sync.Mutex
 
 	// mu guards the fields below.
 	mu      sync.Mutex
 	byLimit map[Limit]*interned
 	free    []uint32
 	next    uint32
-	// collectNext is the size at which unused limits are looked for again:
-	// twice what the last look left, so the work stays linear.
-	collectNext int
+	// bound is maxInterned; tests have a lower one.
+	bound int
+	// collectNext and crowdedAt are the sizes of grown and crowded.
+	collectNext, crowdedAt int
 }
 
 func newInterner() *interner {
-	return &interner{byLimit: make(map[Limit]*interned), collectNext: collectAt}
+	in := &interner{byLimit: make(map[Limit]*interned), bound: maxInterned}
+	in.chunks.Store(new([]*internedChunk))
+	in.pace()
+	return in
+}
+
+// pace sets when to look for unused limits next. It must be called with mu
+// held.
+func (in *interner) pace() {
+	n := len(in.byLimit)
+	in.collectNext = max(collectAt, min(2*n, (3*n+in.bound)/4))
+	in.crowdedAt = max(n, in.bound) + in.bound/4
 }
 
 // get returns the limit of an id found in a record. The record's reference
 // keeps it there, so the shard lock of that record must be held.
 func (in *interner) get(id uint32) *interned {
-	return in.chunks[id/internChunk].Load()[id%internChunk].Load()
+	return in.slot(id).Load()
 }
 
 // acquire returns the interned form of a valid limit with one reference taken
-// for the caller.
+// for the caller, or ErrTooManyLimits.
 func (in *interner) acquire(l Limit) (*interned, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if it := in.byLimit[l]; it != nil {
-		it.refs.Add(1)
-		it.asked = true
-		return it, nil
-	}
-	if len(in.byLimit) >= maxInterned {
+	if len(in.byLimit) >= in.bound && in.byLimit[l] == nil {
 		return nil, ErrTooManyLimits
 	}
-	it := &interned{rule: compile(l), id: in.takeID()}
-	it.refs.Store(1)
+	return in.refer(l), nil
+}
+
+// acquireReplicated is acquire without a bound. The leader's keys have the
+// limit, and a node that could not take it over could not go on.
+func (in *interner) acquireReplicated(l Limit) *interned {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.refer(l)
+}
+
+// refer takes a reference to a limit, new or not. It must be called with mu
+// held.
+func (in *interner) refer(l Limit) *interned {
+	it := in.byLimit[l]
+	if it == nil {
+		it = &interned{rule: compile(l), id: in.takeID()}
+		in.byLimit[l] = it
+		in.slot(it.id).Store(it)
+	}
+	it.refs.Add(1)
 	it.asked = true
-	in.byLimit[l] = it
-	in.slot(it.id).Store(it)
-	return it, nil
+	return it
 }
 
 // takeID must be called with mu held.
@@ -89,27 +122,41 @@ func (in *interner) takeID() uint32 {
 	}
 	id := in.next
 	in.next++
+	if id%internChunk == 0 {
+		chunks := append(*in.chunks.Load(), new(internedChunk))
+		in.chunks.Store(&chunks)
+	}
 	return id
 }
 
-// slot must be called with mu held.
+// slot returns the place of an id that has been taken.
 func (in *interner) slot(id uint32) *atomic.Pointer[interned] {
-	chunk := in.chunks[id/internChunk].Load()
-	if chunk == nil {
-		chunk = new([internChunk]atomic.Pointer[interned])
-		in.chunks[id/internChunk].Store(chunk)
-	}
-	return &chunk[id%internChunk]
+	return &(*in.chunks.Load())[id/internChunk][id%internChunk]
 }
 
-// idle returns the limits that nobody refers to, once there are enough limits
-// to make collecting worth it.
+// grown tells whether there are enough limits to make collecting worth it:
+// twice what the last time left, so the work stays linear, but no more than a
+// quarter of the way to the bound, so that sessions do not meet it before.
+func (in *interner) grown() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.byLimit) >= in.collectNext
+}
+
+// crowded tells whether there are so many limits that Apply, which no bound
+// stops, collects by itself: a quarter of the bound more than sessions may
+// have, or than the last time left.
+func (in *interner) crowded() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.byLimit) >= in.crowdedAt
+}
+
+// idle returns the limits that nobody refers to. It and drop must be called
+// with collecting held.
 func (in *interner) idle() []*interned {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.byLimit) < in.collectNext {
-		return nil
-	}
 	var found []*interned
 	for _, it := range in.byLimit {
 		if it.refs.Load() == 0 {
@@ -117,7 +164,6 @@ func (in *interner) idle() []*interned {
 			found = append(found, it)
 		}
 	}
-	in.collectNext = min(max(2*(len(in.byLimit)-len(found)), collectAt), maxInterned)
 	return found
 }
 
@@ -133,6 +179,7 @@ func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 			in.free = append(in.free, it.id)
 		}
 	}
+	in.pace()
 }
 
 // release gives back a reference held by a record.

@@ -509,18 +509,3 @@ func TestTopRanksOffenders(t *testing.T) {
 	e.ResetTop()
 	require.Empty(t, e.Top(TopHot, 10))
 }
-
-func TestInternerReusesIdsOnlyWhenNobodyRefersToThem(t *testing.T) {
-	e := New(Config{})
-	s := e.NewSession()
-	decide(t, s, start, "kept", Limit{Limit: 7, Period: minute}, 3, Options{})
-	for i := range int64(5 * collectAt) {
-		decide(t, s, start, "changing", Limit{Limit: 1000 + i, Period: minute}, 0, Options{})
-		if i%collectAt == 0 {
-			e.collectLimits()
-		}
-	}
-	require.Less(t, e.limits.len(), 3*collectAt)
-	d := decide(t, s, start, "kept", Limit{Limit: 8, Period: minute}, 0, Options{})
-	require.Equal(t, int64(5), d.Remaining, "the old limit is still known")
-}
