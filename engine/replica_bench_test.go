@@ -13,7 +13,7 @@ const benchBatch = 5000
 // benchLeader is a leader whose table holds keys, nothing of it dirty.
 func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
 	e := New(Config{})
-	r := e.Replicate(Hooks{Led: func() {}})
+	r := e.Replicate(Hooks{Led: func() {}, Deposed: func(uint64) {}})
 	r.Lead(1, start)
 	s := e.NewSession()
 	for _, k := range keys {
