@@ -44,8 +44,9 @@ type interner struct {
 	// chunks is replaced by a longer one as ids are taken.
 	chunks atomic.Pointer[[]*internedChunk]
 
-	// collecting is held from idle to drop: a limit found by two at once
-	// would be forgotten twice.
+	// collecting is held from idle to drop, since a limit found by two at once
+	// would be forgotten twice, and by an undo: it gives records references
+	// to limits that nobody has asked for.
 	collecting sync.Mutex
 
 	// mu guards the fields below.

@@ -40,7 +40,8 @@ type Replica struct {
 
 	applier applier
 
-	// mu guards inflight against Persist of a snapshot.
+	// mu guards inflight, which only the log's calls change, against readers
+	// beside them: Persist of a snapshot, and limitsInUndo.
 	mu sync.Mutex
 	// inflight are the batches cut and not committed, oldest first.
 	inflight []*cut
@@ -155,12 +156,11 @@ func (r *Replica) Depose(uint64) {
 	ticket := r.open.Add(1) - 1
 	r.gate.Unlock()
 
-	r.mu.Lock()
-	inflight := r.inflight
-	r.inflight = nil
-	r.mu.Unlock()
+	e.limits.collecting.Lock()
+	// Only this goroutine changes inflight. It keeps the batches until the last
+	// shard is undone: a snapshot that is being written takes them back too.
 	batches := make([][]shard.Undo, e.table.Shards())
-	for _, c := range inflight {
+	for _, c := range r.inflight {
 		for _, u := range c.undo {
 			batches[u.shard] = append(batches[u.shard], u.undo)
 		}
@@ -176,6 +176,10 @@ func (r *Replica) Depose(uint64) {
 		}
 		sh.Unlock()
 	}
+	r.mu.Lock()
+	r.inflight = nil
+	r.mu.Unlock()
+	e.limits.collecting.Unlock()
 	r.hooks.Deposed(ticket)
 }
 

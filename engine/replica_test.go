@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -191,6 +192,95 @@ func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, before, x.Limit)
 	require.Equal(t, int64(7), x.Used)
+}
+
+// deposing deposes n in another goroutine and returns once it is about to undo.
+// The shard that the caller has locked, and those after it, wait for unlock.
+func (n *node) deposing(t *testing.T) (deposed <-chan struct{}) {
+	done := make(chan struct{})
+	go func() { n.r.Depose(1); close(done) }()
+	require.Eventually(t, func() bool {
+		if n.e.limits.collecting.TryLock() {
+			n.e.limits.collecting.Unlock()
+			return false
+		}
+		return true
+	}, 10*time.Second, time.Millisecond)
+	return done
+}
+
+func TestSnapshotWhileDeposing(t *testing.T) {
+	n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
+	n.r.Lead(1, start)
+	n.e.clock.Set(start)
+	charge := func(cost int64) {
+		for i := range 40 {
+			decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), cost, Options{})
+		}
+	}
+	charge(1)
+	n.cut(1)
+	n.r.Committed(1)
+	committed := n.table(start)
+	charge(50)
+	n.cut(2)
+
+	const held = 1
+	n.e.table.Shard(held).Lock()
+	deposed := n.deposing(t)
+	persist := func(i int) {
+		for _, chunk := range n.r.committed(i, start) {
+			require.NoError(t, restored.r.apply(chunk, start))
+		}
+	}
+	for i := range n.e.table.Shards() {
+		if i != held {
+			persist(i)
+		}
+	}
+	n.e.table.Shard(held).Unlock()
+	<-deposed
+	persist(held)
+	require.Equal(t, committed, n.table(start))
+	require.Equal(t, committed, restored.table(start))
+	require.Empty(t, n.r.limitsInUndo())
+}
+
+// Limits that only undo records name are not forgotten while Depose restores
+// the keys that had them.
+func TestCollectingWhileDeposing(t *testing.T) {
+	for range 8 {
+		n := newNode(t, Config{Shards: 16})
+		n.r.Lead(1, start)
+		const keys = 1000
+		for i := range int64(keys) {
+			decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, Options{})
+		}
+		n.cut(1)
+		n.r.Committed(1)
+		before := n.table(start)
+		for i := range int64(keys) {
+			decide(t, n.s, start, fmt.Sprint("k", i), numbered(keys), 1, Options{Force: true})
+		}
+		n.cut(2)
+		n.e.table.Shard(0).Lock()
+		deposed := n.deposing(t)
+		collected := make(chan struct{})
+		go func() {
+			defer close(collected)
+			for {
+				n.e.collectLimits()
+				select {
+				case <-deposed:
+					return
+				default:
+				}
+			}
+		}()
+		n.e.table.Shard(0).Unlock()
+		<-collected
+		require.Equal(t, before, n.table(start))
+	}
 }
 
 func FuzzDecodeEffects(f *testing.F) {
