@@ -262,6 +262,7 @@ const chargedFor = 30 * 24 * 3600 * 1_000_000_000
 func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) error {
 	gate := s.enterGate()
 	defer s.leaveGate(gate)
+	s.refused = false // by an earlier call
 	last := Number{}
 	s.visit(now, chargedKey(node), func(_ *shard.Shard, ent shard.Entry) { last = loadNumber(ent.State()) })
 	if s.refused {

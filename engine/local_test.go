@@ -104,6 +104,17 @@ func TestHealingChargesOnce(t *testing.T) {
 	require.Equal(t, int64(305), x.Used, "what was admitted is a fact, beyond the limit too")
 }
 
+func TestChargeOnceAfterASeal(t *testing.T) {
+	n := newNode(t, Config{})
+	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
+	require.ErrorIs(t, n.s.ChargeOnce(start, "n0", 7, charges), ErrSealed)
+	n.r.Lead(1, start)
+	require.NoError(t, n.s.ChargeOnce(start, "n0", 7, charges))
+	n.r.Depose(1)
+	require.ErrorIs(t, n.s.ChargeOnce(start, "n0", 8, charges), ErrSealed)
+	require.True(t, n.s.Refused())
+}
+
 func TestLocalChains(t *testing.T) {
 	s, d := perMinute(Token, 30), perMinute(Fixed, 9)
 	_, locals := cutOff(t, 3, d, "d", 3)
