@@ -258,29 +258,34 @@ const chargedFor = 30 * 24 * 3600 * 1_000_000_000
 // unless a batch of that number or a later one has been charged before. The
 // charges are forced: what was admitted is a fact. They and the number travel
 // in one cut, so that a retry after any failure finds either both or neither.
-// A key that holds another kind of state by now is passed over.
-func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) error {
+// Charges that cannot be made, since a key holds another kind of state by now
+// or there is no room, are passed over; lost is how many. Errors: ErrSealed,
+// those of IncrEx.
+func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
 	gate := s.enterGate()
 	defer s.leaveGate(gate)
 	s.refused = false // by an earlier call
 	last := Number{}
 	s.visit(now, chargedKey(node), func(_ *shard.Shard, ent shard.Entry) { last = loadNumber(ent.State()) })
 	if s.refused {
-		return ErrSealed
+		return 0, ErrSealed
 	}
 	if n, _ := last.Int64(); n >= number {
-		return nil
+		return 0, nil
 	}
 	// The number first: what fails after it is lost, not charged twice.
 	o := IncrOptions{By: Integer(number - last.n), TTL: chargedFor}
 	if _, _, err := s.IncrEx(now, chargedKey(node), &o); err != nil {
-		return err
+		return 0, err
 	}
 	for _, c := range charges {
 		_, err := s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
-		if err != nil && !errors.Is(err, ErrWrongType) && !errors.Is(err, ErrLogFull) {
-			return err
+		if errors.Is(err, ErrSealed) {
+			return 0, err
+		}
+		if err != nil {
+			lost++
 		}
 	}
-	return nil
+	return lost, nil
 }

@@ -81,6 +81,13 @@ func TestLocalLeavesTheReplicatedTableAlone(t *testing.T) {
 	require.Equal(t, before, nodes[0].table(start))
 }
 
+// chargeOnce charges a batch of which nothing is lost.
+func chargeOnce(t *testing.T, s *Session, node string, number int64, charges []Charge) {
+	lost, err := s.ChargeOnce(start, node, number, charges)
+	require.NoError(t, err)
+	require.Zero(t, lost)
+}
+
 func TestHealingChargesOnce(t *testing.T) {
 	l := perMinute(Fixed, 300)
 	_, locals := cutOff(t, 3, l, "k", 0)
@@ -92,14 +99,14 @@ func TestHealingChargesOnce(t *testing.T) {
 		require.Len(t, charges, 1)
 		require.Empty(t, local.Take(10))
 		for range 3 { // the answer was lost, twice
-			require.NoError(t, leader.s.ChargeOnce(start, fmt.Sprint("n", i), 7, charges))
+			chargeOnce(t, leader.s, fmt.Sprint("n", i), 7, charges)
 		}
-		require.NoError(t, leader.s.ChargeOnce(start, fmt.Sprint("n", i), 6, charges))
+		chargeOnce(t, leader.s, fmt.Sprint("n", i), 6, charges)
 	}
 	x, ok := leader.s.Explain(start, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, int64(300), x.Used)
-	require.NoError(t, leader.s.ChargeOnce(start, "n0", 8, []Charge{{[]byte("k"), l, 5}}))
+	chargeOnce(t, leader.s, "n0", 8, []Charge{{[]byte("k"), l, 5}})
 	x, _ = leader.s.Explain(start, []byte("k"))
 	require.Equal(t, int64(305), x.Used, "what was admitted is a fact, beyond the limit too")
 }
@@ -107,12 +114,41 @@ func TestHealingChargesOnce(t *testing.T) {
 func TestChargeOnceAfterASeal(t *testing.T) {
 	n := newNode(t, Config{})
 	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
-	require.ErrorIs(t, n.s.ChargeOnce(start, "n0", 7, charges), ErrSealed)
+	_, err := n.s.ChargeOnce(start, "n0", 7, charges)
+	require.ErrorIs(t, err, ErrSealed)
 	n.r.Lead(1, start)
-	require.NoError(t, n.s.ChargeOnce(start, "n0", 7, charges))
+	chargeOnce(t, n.s, "n0", 7, charges)
 	n.r.Depose(1)
-	require.ErrorIs(t, n.s.ChargeOnce(start, "n0", 8, charges), ErrSealed)
+	_, err = n.s.ChargeOnce(start, "n0", 8, charges)
+	require.ErrorIs(t, err, ErrSealed)
 	require.True(t, n.s.Refused())
+}
+
+// A charge that cannot be made does not take the others of its batch with it.
+func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
+	l := perMinute(Fixed, 300)
+	s := newTestSession(t, Config{MaxBytes: 1 << 20})
+	decide(t, s, start, "k", l, 1, Options{})
+	chargeOnce(t, s, "n0", 1, nil)
+	large := func(i int) []byte { return append(make([]byte, 60<<10), fmt.Sprint(i)...) }
+	full := 0
+	for {
+		if _, err := s.Decide(start, large(full), l, 1, &Options{}); err != nil {
+			require.ErrorIs(t, err, ErrFull)
+			break
+		}
+		full++
+	}
+	lost, err := s.ChargeOnce(start, "n0", 2, []Charge{
+		{large(full), l, 5},
+		{[]byte("k"), l, maxCount},
+		{[]byte("k"), perMinute(Token, 300), 5},
+		{[]byte("k"), l, 5},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, lost)
+	x, _ := s.Explain(start, []byte("k"))
+	require.Equal(t, int64(6), x.Used)
 }
 
 func TestLocalChains(t *testing.T) {

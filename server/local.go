@@ -173,7 +173,7 @@ func (p *localPolicy) charge(role Role) error {
 		return p.chargeAt(ctx)
 	}
 	s := p.srv
-	if err := p.session.ChargeOnce(s.engine.Now(), s.repl.Topology().Self, p.number, p.pending); err != nil {
+	if err := s.chargeOnce(p.session, s.engine.Now(), s.repl.Topology().Self, p.number, p.pending); err != nil {
 		return err
 	}
 	ticket := s.repl.Ticket()
@@ -182,6 +182,15 @@ func (p *localPolicy) charge(role Role) error {
 	}
 	s.repl.Await()
 	return s.awaitRelease(ctx, ticket)
+}
+
+// chargeOnce charges what node admitted, and logs what of it is lost.
+func (s *Server) chargeOnce(sess *engine.Session, now int64, node string, number int64, charges []engine.Charge) error {
+	lost, err := sess.ChargeOnce(now, node, number, charges)
+	if lost > 0 {
+		s.log.Warn("not everything admitted without a leader could be charged", "node", node, "charges", len(charges), "lost", lost)
+	}
+	return err
 }
 
 // awaitRelease waits for a ticket of the server's own.
@@ -291,7 +300,7 @@ func cmdCharge(c *conn, args [][]byte) {
 	}
 	charges, err := parseCharges(args[chargeHead:])
 	if err == nil {
-		if err = c.sess.ChargeOnce(c.now(), string(args[1]), number, charges); err != nil {
+		if err = c.srv.chargeOnce(c.sess, c.now(), string(args[1]), number, charges); err != nil {
 			err = errEngine(err)
 		}
 	}
