@@ -173,6 +173,8 @@ func (p *localPolicy) charge(role Role) error {
 		return p.chargeAt(ctx)
 	}
 	s := p.srv
+	// Deposed and elected again in the middle, this node has undone the charge.
+	since := s.repl.Ticket()
 	if err := s.chargeOnce(p.session, s.engine.Now(), s.repl.Topology().Self, p.number, p.pending); err != nil {
 		return err
 	}
@@ -181,7 +183,7 @@ func (p *localPolicy) charge(role Role) error {
 		return engine.ErrSealed
 	}
 	s.repl.Await()
-	return s.awaitRelease(ctx, ticket)
+	return s.awaitRelease(ctx, since, ticket)
 }
 
 // chargeOnce charges what node admitted, and logs what of it is lost.
@@ -193,12 +195,13 @@ func (s *Server) chargeOnce(sess *engine.Session, now int64, node string, number
 	return err
 }
 
-// awaitRelease waits for a ticket of the server's own.
-func (s *Server) awaitRelease(ctx context.Context, ticket uint64) error {
+// awaitRelease waits for a ticket of the server's own, and returns the error of
+// the tickets from since on.
+func (s *Server) awaitRelease(ctx context.Context, since, ticket uint64) error {
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		if complete, err := s.released.Load().outcome(ticket, ticket); complete {
+		if complete, err := s.released.Load().outcome(since, ticket); complete {
 			return err
 		}
 		select {

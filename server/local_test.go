@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,6 +124,33 @@ func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
 		leader.Release(leading.ticket.Add(1)-1, nil) // its commits are this test's to make
 		return leader.engine.Len() == keys+1         // and the number of the last batch
 	})
+}
+
+// deposedOnce loses the lead and regains it between two looks at the ticket.
+type deposedOnce struct {
+	*fakeCluster
+	depose func()
+}
+
+func (d *deposedOnce) Ticket() uint64 {
+	defer d.depose()
+	return d.fakeCluster.Ticket()
+}
+
+// A charge that the leader itself has undone is not taken for committed.
+func TestTheLeaderItselfIsChargedWhenThatIsCommitted(t *testing.T) {
+	d := &deposedOnce{fakeCluster: newFakeCluster(Leading)}
+	s, _ := testMachine(t, Config{Replication: d}, new(committer))
+	p := newLocalPolicy(s)
+	defer p.session.Close()
+	p.number = 1
+	p.pending = []engine.Charge{{Key: []byte("k"), Limit: engine.Limit{Limit: 9, Period: 1e9}, Units: 3}}
+	d.depose = sync.OnceFunc(func() {
+		s.Release(d.ticket.Add(1)-1, ErrUncertain)
+		s.Release(d.ticket.Load(), nil)
+	})
+	require.ErrorIs(t, p.charge(Leading), ErrUncertain)
+	require.NoError(t, p.charge(Leading))
 }
 
 func TestChargesComeFromNodesOnly(t *testing.T) {
