@@ -35,6 +35,9 @@ type Replica struct {
 	// open is the ticket of the batch that the next Cut will take.
 	open atomic.Uint64
 
+	// epoch counts the calls of Restore.
+	epoch atomic.Uint64
+
 	// size is how many bytes the last batch had.
 	size int
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -244,6 +245,32 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 	require.Equal(t, committed, n.table(start))
 	require.Equal(t, committed, restored.table(start))
 	require.Empty(t, n.r.limitsInUndo())
+}
+
+func TestSnapshotWhileRestoring(t *testing.T) {
+	n := newNode(t, Config{Shards: 4})
+	n.r.Lead(1, start)
+	for i := range 40 {
+		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
+	}
+	n.cut(1)
+	n.r.Committed(1)
+	n.r.Depose(1)
+	var installed bytes.Buffer
+	require.NoError(t, n.r.Snapshot().Persist(&installed))
+
+	own := n.r.Snapshot()
+	const held = 2
+	n.e.table.Shard(held).Lock()
+	persisted := make(chan error)
+	go func() { persisted <- own.Persist(io.Discard) }()
+	restored := make(chan error)
+	go func() { restored <- n.r.Restore(&installed, start) }()
+	require.Eventually(t, func() bool { return n.r.epoch.Load() == 1 }, 10*time.Second, time.Millisecond)
+	n.e.table.Shard(held).Unlock()
+	require.ErrorIs(t, <-persisted, errRestored)
+	require.NoError(t, <-restored)
+	require.NoError(t, n.r.Snapshot().Persist(io.Discard))
 }
 
 // Limits that only undo records name are not forgotten while Depose restores

@@ -21,23 +21,36 @@ const (
 	snapshotMost = 1 << 20
 )
 
+// errRestored is returned by Persist when Restore has replaced the table since
+// the snapshot was begun: shards of both would be no state at all.
+var errRestored = errors.New("another snapshot was restored meanwhile")
+
 // Snapshot writes the committed state of a replica's table.
-type Snapshot struct{ r *Replica }
+type Snapshot struct {
+	r     *Replica
+	epoch uint64 // of the table
+}
 
 // Snapshot returns at once. Effects that are committed while Persist runs may
 // be part of what it writes: replaying the log over it replaces each key by
 // its last state either way.
-func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r} }
+func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load()} }
 
 // Persist writes the snapshot to w, holding one shard at a time. It pauses for
 // as long as each shard took, so that it never takes more than half of a
-// processor or of the disk from decisions.
+// processor or of the disk from decisions. It fails if the table is replaced
+// meanwhile.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	now := s.r.e.clock.Now()
 	for i := range s.r.e.table.Shards() {
 		begin := time.Now()
-		for _, chunk := range s.r.committed(i, now) {
+		chunks := s.r.committed(i, now)
+		// Restore raises the epoch before it touches a shard.
+		if s.r.epoch.Load() != s.epoch {
+			return fmt.Errorf("write snapshot: %w", errRestored)
+		}
+		for _, chunk := range chunks {
 			if err := writeChunk(bw, chunk); err != nil {
 				return fmt.Errorf("write snapshot: %w", err)
 			}
@@ -105,6 +118,7 @@ func (r *Replica) committed(i int, now int64) [][]byte {
 // Restore replaces the table by a snapshot. clock is the cluster clock of the
 // last entry applied.
 func (r *Replica) Restore(src io.Reader, clock int64) error {
+	r.epoch.Add(1)
 	r.e.table.Reset()
 	r.e.clock.Set(clock)
 	br := bufio.NewReaderSize(src, snapshotChunk)
