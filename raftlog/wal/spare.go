@@ -13,25 +13,17 @@ const (
 
 	// sparePause is between the chunks of a spare: they are in no hurry, and other writes wait behind each for the disk.
 	sparePause = 25 * time.Millisecond
-
-	// spareShare is how many times its size must be free before a spare is begun: a node that needs little must not fill
-	// the disk for it.
-	spareShare = 4
 )
 
-var (
-	errStopped = errors.New("stopped")
-	errNoRoom  = errors.New("the disk is too full for a spare")
-)
+var errStopped = errors.New("stopped")
 
 // spares prepares the file of the next segment in the background, zeros and synced, so that appends seldom have to write
-// zeros themselves: a chunk takes the disk milliseconds. Without a spare, because it was not ready or the disk has little
-// room, the log goes on as it is. The caller serialises its methods.
+// zeros themselves: a chunk takes the disk milliseconds. Without a spare, because it was not ready or the disk is full,
+// the log goes on as it is. The caller serialises its methods.
 type spares struct {
 	path string
 	room int64
 	sync func(*os.File) error
-	free func(dir string) (int64, error)
 	stop chan struct{}
 
 	// done receives the file begun last, nil if that failed; it is nil when there is none.
@@ -43,7 +35,6 @@ func newSpares(dir string, size int64, sync func(*os.File) error) *spares {
 		path: filepath.Join(dir, spareName),
 		room: roundUp(size, chunk),
 		sync: sync,
-		free: freeSpace,
 		stop: make(chan struct{}),
 	}
 }
@@ -66,9 +57,6 @@ func (p *spares) begin() {
 
 // prepare makes the file. One that it cannot finish it removes.
 func (p *spares) prepare() (*os.File, error) {
-	if free, err := p.free(filepath.Dir(p.path)); err != nil || free < spareShare*p.room {
-		return nil, errors.Join(err, errNoRoom)
-	}
 	f, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, err

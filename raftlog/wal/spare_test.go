@@ -77,21 +77,6 @@ func TestLogGoesOnWithoutASpare(t *testing.T) {
 	require.EqualValues(t, 100, last)
 }
 
-// A node that needs little does not fill a small disk.
-func TestNoSpareOnASmallDisk(t *testing.T) {
-	r := newRig(t)
-	r.log.spares.free = func(dir string) (int64, error) {
-		require.Equal(t, r.opts.Dir, dir)
-		return spareShare*chunk - 1, nil
-	}
-	r.fill(t, 1, 1, 40<<10)
-	r.awaitSpare()
-	require.NoFileExists(t, spareFile(r))
-	free, err := freeSpace(r.opts.Dir)
-	require.NoError(t, err)
-	require.Positive(t, free)
-}
-
 // Closing does not wait for a spare to be finished.
 func TestCloseEndsTheSpare(t *testing.T) {
 	r := newRig(t)
