@@ -10,9 +10,6 @@
 //	frame:  crc:4 length:4 kind:4 zero:4 a:8 b:8 payload, padded to a multiple of 8 bytes
 //	entry:  crc:4 length:4 term:8 type:1 appended:8 data length:4 data extensions
 //
-// The zeros of the next segment are written in the background, to a file named "spare", which becomes that segment when the
-// active one has no more of them.
-//
 // A frame of kind 1 is one append: b entries from index a on. One of kind 2 is a deletion: the log then holds the entries
 // from a up to, and without, b. The frame's checksum covers its header and the segment's random nonce, so that nothing
 // that is merely data looks like a frame. Previous is where the frames of the segment before end.

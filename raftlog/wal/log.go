@@ -51,9 +51,8 @@ type Log struct {
 	opts Options
 	sync func(*os.File) error
 
-	// write serialises Write, Sync and DeleteRange; it guards spares, buf, unsynced and failed.
+	// write serialises Write, Sync and DeleteRange; it guards buf, unsynced and failed.
 	write    sync.Mutex
-	spares   *spares
 	buf      []byte
 	unsynced bool // the last frame is not synced
 	failed   error
@@ -219,8 +218,13 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if cap(b) <= bufferKept {
 		l.buf = b
 	}
-	s, err := l.room(size)
-	if err != nil {
+	s := l.active()
+	if s.end > headerSize && s.end+size > l.opts.SegmentSize {
+		if s, err = l.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.reserve(size, l.sync); err != nil {
 		return 0, err
 	}
 	f.put(b, s.header.nonce)
@@ -230,31 +234,13 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	}
 	l.unsynced = true
 	s.end += size
-	if half := min(s.room, l.opts.SegmentSize) / 2; at < half && s.end >= half {
-		l.spares.begin()
-	}
 	return at, nil
 }
 
-// room returns the segment for a frame of the given size: the active one, or the next one when that has reached its size or
-// when a spare is ready that saves writing zeros. Must be called with write held.
-func (l *Log) room(size int64) (s *segment, err error) {
-	s = l.active()
-	full := s.end+size > l.opts.SegmentSize
-	if s.end > headerSize && (full || s.needs(size) > s.room) {
-		if spare := l.spares.take(); full || spare != nil {
-			if s, err = l.rotate(spare); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s, s.reserve(size, l.sync)
-}
-
-// rotate begins the next segment, in a spare if that is not nil. Must be called with write held.
-func (l *Log) rotate(spare *os.File) (*segment, error) {
+// rotate begins the next segment. Must be called with write held.
+func (l *Log) rotate() (*segment, error) {
 	previous := l.active()
-	s, err := createSegment(l.opts.Dir, previous.header.number+1, uint64(previous.end), spare, l.sync)
+	s, err := createSegment(l.opts.Dir, previous.header.number+1, uint64(previous.end), l.sync)
 	if err != nil {
 		return nil, err
 	}
@@ -365,14 +351,11 @@ func (l *Log) dropUnused() (*segment, error) {
 func (l *Log) Close() error {
 	l.write.Lock()
 	defer l.write.Unlock()
-	if errors.Is(l.failed, errClosed) {
-		return nil
-	}
-	err := l.spares.close()
+	var err error
 	if l.failed == nil {
-		err = errors.Join(err, l.syncLast())
+		err = l.syncLast()
+		l.failed = errClosed
 	}
-	l.failed = errClosed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.segments {

@@ -38,7 +38,6 @@ func Open(opts Options) (*Log, error) {
 	if opts.NoSync {
 		l.sync = func(*os.File) error { return nil }
 	}
-	l.spares = newSpares(opts.Dir, opts.SegmentSize, l.sync)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -47,9 +46,6 @@ func Open(opts Options) (*Log, error) {
 
 func (l *Log) open() error {
 	dir := l.opts.Dir
-	if err := os.Remove(filepath.Join(dir, spareName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
 	last, err := announced(l.opts.Stable)
 	if err != nil {
 		return err
@@ -110,7 +106,7 @@ func list(dir string) ([]uint64, error) {
 
 // begin creates the first segment.
 func (l *Log) begin() error {
-	s, err := createSegment(l.opts.Dir, 1, 0, nil, l.sync)
+	s, err := createSegment(l.opts.Dir, 1, 0, l.sync)
 	if err != nil {
 		return err
 	}
@@ -130,7 +126,7 @@ func removeEmpty(path string, number uint64) error {
 		if err := errors.Join(err, s.file.Close()); err != nil {
 			return err
 		}
-		if torn > 0 || s.end > headerSize {
+		if torn || s.end > headerSize {
 			return corrupt(path, headerSize, "the store of term and vote does not know it")
 		}
 	}
@@ -158,18 +154,18 @@ func (l *Log) load(number uint64, last bool) error {
 		return err
 	}
 	if !last {
-		if torn > 0 {
+		if torn {
 			return corrupt(s.path, s.end, "and there are segments behind")
 		}
 		return nil
 	}
-	return l.settle(s, lastFrame, torn)
+	return l.settle(s, lastFrame)
 }
 
-// settle makes the last segment durable as it was read, with zeros behind its frames up to torn: what a killed process had
-// written and not synced counts from now on. That can be the last frame only. It is written again first, because after a
-// failed sync the system may hold what was written for clean, show it, and never write it.
-func (l *Log) settle(s *segment, lastFrame, torn int64) error {
+// settle makes the last segment durable as it was read, with zeros behind its frames: what a killed process had written and
+// not synced counts from now on. That can be the last frame only. It is written again first, because after a failed sync
+// the system may hold what was written for clean, show it, and never write it.
+func (l *Log) settle(s *segment, lastFrame int64) error {
 	b := make([]byte, s.end-lastFrame)
 	if _, err := s.file.ReadAt(b, lastFrame); err != nil {
 		return err
@@ -177,7 +173,7 @@ func (l *Log) settle(s *segment, lastFrame, torn int64) error {
 	if _, err := s.file.WriteAt(b, lastFrame); err != nil {
 		return err
 	}
-	if err := writeZeros(s.file, s.end, torn); err != nil {
+	if err := writeZeros(s.file, s.end, s.room); err != nil {
 		return err
 	}
 	return l.sync(s.file)

@@ -31,50 +31,30 @@ func fileName(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("log-%016x", number))
 }
 
-// createSegment makes an empty segment durable, out of a spare if that is not nil. A file of the name, left by a crash in
-// the middle of this, is replaced.
-func createSegment(dir string, number, previous uint64, spare *os.File, sync func(*os.File) error) (s *segment, err error) {
+// createSegment makes an empty segment durable. A file of the name, left by a crash in the middle of this, is replaced.
+func createSegment(dir string, number, previous uint64, sync func(*os.File) error) (s *segment, err error) {
+	path := fileName(dir, number)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
 	var nonce [8]byte
 	rand.Read(nonce[:])
-	s = &segment{
-		file:   spare,
-		path:   fileName(dir, number),
-		header: segmentHeader{number, le.Uint64(nonce[:]), previous},
-		end:    headerSize,
+	s = &segment{file: f, path: path, header: segmentHeader{number, le.Uint64(nonce[:]), previous}, end: headerSize, room: chunk}
+	first := make([]byte, chunk)
+	s.header.append(first[:0])
+	if _, err := f.WriteAt(first, 0); err != nil {
+		return nil, err
 	}
-	if spare == nil {
-		if s.file, err = os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
-			return nil, err
-		}
+	if err := sync(f); err != nil {
+		return nil, err
 	}
-	if err := s.establish(dir, sync); err != nil {
-		return nil, errors.Join(err, s.file.Close())
-	}
-	return s, nil
-}
-
-// establish gives the file its header and its name.
-func (s *segment) establish(dir string, sync func(*os.File) error) error {
-	info, err := s.file.Stat()
-	if err != nil {
-		return err
-	}
-	if s.room = info.Size(); s.room == 0 {
-		s.room = chunk
-		if err := writeZeros(s.file, 0, s.room); err != nil {
-			return err
-		}
-	}
-	if _, err := s.file.WriteAt(s.header.append(nil), 0); err != nil {
-		return err
-	}
-	if err := sync(s.file); err != nil {
-		return err
-	}
-	if err := os.Rename(s.file.Name(), s.path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return s, syncDir(dir)
 }
 
 func syncDir(dir string) error {
@@ -85,30 +65,21 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// needs returns the size that the file must have for n more bytes of frames, and for the header of a frame behind them.
-func (s *segment) needs(n int64) int64 { return s.end + n + frameHeaderSize }
-
-// reserve makes room for n more bytes of frames: zeros, synced.
+// reserve makes room for n more bytes of frames, and for the header of a frame behind them: zeros, synced.
 func (s *segment) reserve(n int64, sync func(*os.File) error) error {
-	if s.needs(n) <= s.room {
+	need := s.end + n + frameHeaderSize
+	if need <= s.room {
 		return nil
 	}
-	room := roundUp(s.needs(n), chunk)
-	if err := extend(s.file, s.room, room, sync); err != nil {
+	room := (need + chunk - 1) / chunk * chunk
+	if err := writeZeros(s.file, s.room, room); err != nil {
+		return err
+	}
+	if err := sync(s.file); err != nil {
 		return err
 	}
 	s.room = room
 	return nil
-}
-
-func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
-
-// extend writes zeros and syncs them.
-func extend(f *os.File, from, to int64, sync func(*os.File) error) error {
-	if err := writeZeros(f, from, to); err != nil {
-		return err
-	}
-	return sync(f)
 }
 
 func writeZeros(f *os.File, from, to int64) error {
@@ -156,24 +127,23 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 	return &segment{file: f, path: path, header: h, end: headerSize, room: info.Size()}, false, nil
 }
 
-// scan reads the frames, verifies them and hands each to use with where its payload begins. Something may follow the last
-// frame that is neither zeros nor a frame: it ends at torn, which is 0 if there is no such thing. Damage is an error when
-// there is a good frame behind it.
-func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn int64, err error) {
+// scan reads the frames, verifies them and hands each to use with where its payload begins. torn reports that something
+// follows the last frame that is neither zeros nor a frame; damage is an error when there is a good frame behind it.
+func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn bool, err error) {
 	data := make([]byte, s.room)
 	if _, err := s.file.ReadAt(data, 0); err != nil {
-		return 0, fmt.Errorf("read %s: %w", s.path, err)
+		return false, fmt.Errorf("read %s: %w", s.path, err)
 	}
 	for {
 		if s.end+frameHeaderSize > s.room {
-			return 0, corrupt(s.path, s.end, "it is shorter than what was written to it")
+			return false, corrupt(s.path, s.end, "it is shorter than what was written to it")
 		}
 		f, ok := readFrame(data[s.end:], s.header.nonce)
 		if !ok {
 			break
 		}
 		if s.end+int64(f.size())+frameHeaderSize > s.room {
-			return 0, corrupt(s.path, s.end, "it is shorter than what was written to it")
+			return false, corrupt(s.path, s.end, "it is shorter than what was written to it")
 		}
 		at := s.end + frameHeaderSize
 		payload := data[at : at+int64(f.length)]
@@ -181,7 +151,7 @@ func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn 
 			break
 		}
 		if err := use(f, payload, at); err != nil {
-			return 0, corrupt(s.path, s.end, err.Error())
+			return false, corrupt(s.path, s.end, err.Error())
 		}
 		s.end += int64(f.size())
 	}
@@ -190,12 +160,12 @@ func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn 
 		if allZero(tail) {
 			continue
 		}
-		torn = at + int64(len(tail))
+		torn = true
 		if at == s.end {
 			continue // the frame that is incomplete
 		}
 		if _, ok := readFrame(data[at:], s.header.nonce); ok {
-			return 0, corrupt(s.path, s.end, fmt.Sprintf("and there is a good frame behind, at %d", at))
+			return false, corrupt(s.path, s.end, fmt.Sprintf("and there is a good frame behind, at %d", at))
 		}
 	}
 	return torn, nil
