@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -33,8 +34,11 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 		return nil, raftlog.ErrNotLeader
 	}
 	clock := n.engine.Clock()
-	if skew := clock.Skew(); skew < 0 {
+	switch skew := clock.Skew(); {
+	case skew < -engine.MaxSlew:
 		return nil, fmt.Errorf("%w (it is ahead by %v)", errClockBackward, -skew)
+	case skew < 0:
+		return ClockSet{0, time.Unix(0, clock.Now())}, nil // slewing closes the gap
 	}
 	moved := clock.Step()
 	now := time.Unix(0, clock.Now())

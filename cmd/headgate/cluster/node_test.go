@@ -275,6 +275,12 @@ func TestSetClock(t *testing.T) {
 	require.Equal(t, r.wall, set.Now.UnixNano())
 	require.GreaterOrEqual(t, r.Status().Clock, r.wall, "it has travelled through the log")
 
+	clock.Set(r.wall + 10)
+	set, err = client.SetClock(t.Context(), r.mux.Addr().String())
+	require.NoError(t, err)
+	require.Zero(t, set.Moved, "ahead by so little that it is left to slewing")
+	require.Equal(t, r.wall+10, r.engine.Now())
+
 	clock.Set(r.wall + int64(time.Hour))
 	_, err = client.SetClock(t.Context(), r.mux.Addr().String())
 	require.ErrorContains(t, err, errClockBackward.Error())
