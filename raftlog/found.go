@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -18,13 +19,21 @@ const (
 
 	// waitInterval is between two messages of a node that is part of no cluster yet, or whose peers are of another.
 	waitInterval = 10 * time.Second
+
+	// founderGone is how long a waiting node is not heard of before another one may have its id.
+	founderGone = 30 * time.Second
 )
 
 // founders collects the nodes that wait to found a cluster together.
 type founders struct {
-	// mu guards addrs.
+	// mu guards known.
 	mu    sync.Mutex
-	addrs map[string]string // by node id
+	known map[string]founder // by node id
+}
+
+type founder struct {
+	addr  string
+	heard time.Time
 }
 
 // found makes the node part of a cluster: it joins the one its peers belong to; or, when there is none, founds one with
@@ -124,8 +133,12 @@ func (g *Group) tryFound(ctx context.Context) (failed []error) {
 		failed = append(failed, fmt.Errorf("found a cluster: %w", err))
 	}
 	for _, addr := range g.cfg.Join {
-		if addr != g.cfg.Advertise {
-			_ = g.callPeer(ctx, addr, opNotify) // tryJoin tells whether it answers
+		if addr == g.cfg.Advertise {
+			continue
+		}
+		var down *net.OpError // tryJoin has told that
+		if err := g.callPeer(ctx, addr, opNotify); err != nil && !errors.As(err, &down) && !errors.Is(err, ErrNoAnswer) {
+			failed = append(failed, err)
 		}
 	}
 	return failed
@@ -139,19 +152,19 @@ func (g *Group) callPeer(ctx context.Context, addr, op string) error {
 }
 
 // add notes a waiting node and returns all that are known. Two nodes of one id are an error.
-func (f *founders) add(m memberArgs) ([]raft.Server, error) {
+func (f *founders) add(m memberArgs, now time.Time) ([]raft.Server, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.addrs == nil {
-		f.addrs = make(map[string]string)
+	if f.known == nil {
+		f.known = make(map[string]founder)
 	}
-	if addr, known := f.addrs[m.ID]; known && addr != m.Addr {
-		return nil, fmt.Errorf("%s waits at %s and at %s: %w", m.ID, addr, m.Addr, errTwice)
+	if k, known := f.known[m.ID]; known && k.addr != m.Addr && now.Sub(k.heard) < founderGone {
+		return nil, fmt.Errorf("%s waits at %s and at %s: %w", m.ID, k.addr, m.Addr, errTwice)
 	}
-	f.addrs[m.ID] = m.Addr
+	f.known[m.ID] = founder{m.Addr, now}
 	var servers []raft.Server
-	for id, addr := range f.addrs {
-		servers = append(servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(addr)})
+	for id, k := range f.known {
+		servers = append(servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(k.addr)})
 	}
 	slices.SortFunc(servers, func(a, b raft.Server) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return servers, nil
@@ -160,7 +173,7 @@ func (f *founders) add(m memberArgs) ([]raft.Server, error) {
 func (f *founders) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.addrs)
+	return len(f.known)
 }
 
 // notified counts a waiting node. When all expected ones are known, the one with the lowest id founds the cluster: were
@@ -169,7 +182,7 @@ func (g *Group) notified(ctx context.Context, m memberArgs) error {
 	if g.cfg.BootstrapExpect == 0 || !g.empty() {
 		return nil
 	}
-	servers, err := g.founders.add(m)
+	servers, err := g.founders.add(m, time.Now())
 	if err != nil || len(servers) < g.cfg.BootstrapExpect || string(servers[0].ID) != g.cfg.NodeID {
 		return err
 	}

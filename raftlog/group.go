@@ -143,7 +143,7 @@ func (g *Group) start() (err error) {
 	if err = reconcile(files, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
 		return err
 	}
-	holds, err := raft.HasExistingState(in.log, in.store.Stable, files)
+	holds, err := holdsState(in.log, in.store.Stable, files)
 	if err != nil {
 		return err
 	}

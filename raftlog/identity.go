@@ -12,6 +12,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -24,6 +25,12 @@ var (
 	nodeKey    = []byte("headgate-node-id")
 	clusterKey = []byte("headgate-cluster-id")
 	beforeKey  = []byte("headgate-cluster-id-before-recovery")
+)
+
+// Where Raft keeps its term, and the term of its last vote.
+var (
+	currentTermKey = []byte("CurrentTerm")
+	lastVoteKey    = []byte("LastVoteTerm")
 )
 
 // maxClusterID is the length of the longest cluster id that is read from a peer.
@@ -41,12 +48,39 @@ type identity struct {
 	stable raft.StableStore
 	log    *slog.Logger
 
+	cluster atomic.Pointer[string] // nil before there is one; written with mu held
+
 	// mu guards what follows.
 	mu      sync.Mutex
-	cluster string // empty before there is one
-	open    bool   // the node holds nothing yet, and has neither founded a cluster nor been taken in since it started
-	founded bool   // it has founded the cluster since it started
+	open    bool // the node holds nothing yet, and has neither founded a cluster nor been taken in since it started
+	founded bool // it has founded the cluster since it started
 	told    time.Time
+}
+
+// holdsState reports whether a node has anything to lose: a log, a snapshot, a term it has voted in. A founding that was
+// interrupted between its two writes, the first term and the first entry, is taken back: nothing else leaves that term alone.
+func holdsState(log raft.LogStore, stable raft.StableStore, snaps raft.SnapshotStore) (bool, error) {
+	holds, err := raft.HasExistingState(log, stable, snaps)
+	if err != nil || !holds {
+		return holds, err
+	}
+	last, err := log.LastIndex()
+	if err != nil {
+		return false, err
+	}
+	metas, err := snaps.List()
+	if err != nil {
+		return false, err
+	}
+	term, err := getUint64(stable, currentTermKey)
+	if err != nil {
+		return false, err
+	}
+	vote, err := getUint64(stable, lastVoteKey)
+	if err != nil || last > 0 || len(metas) > 0 || term != 1 || vote > 0 {
+		return true, err
+	}
+	return false, stable.SetUint64(currentTermKey, 0)
 }
 
 // openIdentity reads the identity of a node's data; holds reports whether there is any.
@@ -62,8 +96,12 @@ func openIdentity(stable raft.StableStore, node string, holds bool, log *slog.Lo
 	if i.data, err = getOrSet(stable, dataKey, rand.Text()); err != nil {
 		return nil, err
 	}
-	if i.cluster, err = getString(stable, clusterKey); err != nil {
-		return nil, err
+	if holds { // else it is left of a founding, or of a start in a cluster, that came to nothing
+		cluster, err := getString(stable, clusterKey)
+		if err != nil {
+			return nil, err
+		}
+		i.cluster.Store(&cluster)
 	}
 	if before, err := getString(stable, beforeKey); err != nil || before == "" {
 		return i, err
@@ -73,9 +111,10 @@ func openIdentity(stable raft.StableStore, node string, holds bool, log *slog.Lo
 
 // clusterID returns the cluster's id, empty if there is none yet.
 func (i *identity) clusterID() string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.cluster
+	if c := i.cluster.Load(); c != nil {
+		return *c
+	}
+	return ""
 }
 
 // found makes the id of a new cluster. It may be called again after a founding that failed.
@@ -100,7 +139,8 @@ func (i *identity) set(cluster string) error {
 	if err := setString(i.stable, clusterKey, cluster); err != nil {
 		return err
 	}
-	i.cluster, i.open = cluster, false
+	i.cluster.Store(&cluster)
+	i.open = false
 	return nil
 }
 
@@ -111,7 +151,7 @@ func (i *identity) meet(cluster string, from net.Addr) error {
 	if i.open && cluster != "" {
 		return i.set(cluster)
 	}
-	if cluster == i.cluster {
+	if cluster == i.clusterID() {
 		return nil
 	}
 	if now := time.Now(); now.Sub(i.told) >= foreignInterval {
@@ -162,6 +202,15 @@ func getString(s raft.StableStore, key []byte) (string, error) {
 		return "", fmt.Errorf("read %s: %w", key, err)
 	}
 	return string(v), nil
+}
+
+// getUint64 returns the number that the store holds under key, 0 if it holds none.
+func getUint64(s raft.StableStore, key []byte) (uint64, error) {
+	v, err := s.GetUint64(key)
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return 0, fmt.Errorf("read %s: %w", key, err)
+	}
+	return v, nil
 }
 
 func setString(s raft.StableStore, key []byte, value string) error {

@@ -50,7 +50,8 @@ func TestIdentityIsTakenOverOnce(t *testing.T) {
 	require.ErrorIs(t, joiner.meet("another", &from), ErrOtherCluster)
 	require.NoError(t, joiner.meet(first, &from))
 	joiner = testIdentity(t, s, "b", false)
-	require.NoError(t, joiner.meet("another", &from), "it was stopped before it got anything")
+	require.Empty(t, joiner.clusterID(), "it was stopped before it got anything")
+	require.NoError(t, joiner.meet("another", &from))
 
 	_, err := openIdentity(s, "c", true, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrOtherNode)
@@ -217,4 +218,41 @@ func TestTwoNodesOfOneID(t *testing.T) {
 	f.crash()
 	f.cfg.NodeID = "another"
 	require.ErrorIs(t, f.open(), ErrOtherNode)
+}
+
+func TestAnInterruptedFoundingBeginsAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	n.crash()
+	require.NoError(t, os.RemoveAll(n.cfg.DataDir))
+	require.NoError(t, os.MkdirAll(n.cfg.dir(), 0o755))
+	s, err := OpenStore(n.cfg.dir(), true)
+	require.NoError(t, err)
+	require.NoError(t, setString(s.Stable, clusterKey, "from the first attempt"))
+	require.NoError(t, s.Stable.SetUint64(currentTermKey, 1)) // and then the first entry would have come
+	require.NoError(t, s.Close())
+	n.start()
+	n.set("a", "1")
+	require.NotEqual(t, "from the first attempt", n.g.Status().ClusterID)
+}
+
+// Of two founders of one id the second is refused, until the first has not been heard of for long.
+func TestFoundersOfOneID(t *testing.T) {
+	var f founders
+	now := time.Now()
+	add := func(id, addr string) (int, error) {
+		servers, err := f.add(memberArgs{id, addr}, now)
+		return len(servers), err
+	}
+	for _, id := range []string{"a", "b", "a"} {
+		_, err := add(id, "at "+id)
+		require.NoError(t, err)
+	}
+	_, err := add("a", "elsewhere")
+	require.ErrorIs(t, err, errTwice)
+	now = now.Add(founderGone)
+	known, err := add("a", "elsewhere")
+	require.NoError(t, err)
+	require.Equal(t, 2, known)
 }

@@ -282,6 +282,9 @@ func TestRecoverNeedsData(t *testing.T) {
 	n := c.reserve()
 	require.NoError(t, makeDir(n.cfg.dir()))
 	require.Error(t, Recover(n.cfg, newMapMachine(), []Peer{{ID: n.cfg.NodeID, Addr: n.addr}}))
+	for _, twice := range []Peer{{n.cfg.NodeID, "elsewhere:1"}, {"another", n.addr}} {
+		require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []Peer{{n.cfg.NodeID, n.addr}, twice}), "another one's too")
+	}
 }
 
 func TestGroupsShareAListener(t *testing.T) {

@@ -75,7 +75,7 @@ func (p *peers) strangers() bool {
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(servers, func(s raft.Server) bool {
 		k := p.known[string(s.ID)]
-		return string(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero())
+		return string(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero() && !k.foreign)
 	})
 }
 

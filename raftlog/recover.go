@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/raft"
 )
@@ -25,7 +26,10 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 		return fmt.Errorf("raftlog: %w", err)
 	}
 	var conf raft.Configuration
-	for _, p := range voters {
+	for i, p := range voters {
+		if slices.ContainsFunc(voters[:i], func(q Peer) bool { return q.ID == p.ID || q.Addr == p.Addr }) {
+			return fmt.Errorf("recover: voter %s at %s: its id or its address is another one's too", p.ID, p.Addr)
+		}
 		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Addr)})
 	}
 	if _, ok := findServer(conf.Servers, cfg.NodeID); !ok {
@@ -36,9 +40,6 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := recoverIdentity(store.Stable, cfg.NodeID, voters); err != nil {
-		return err
-	}
 	clocks, err := openClockFile(cfg.dir())
 	if err != nil {
 		return err
@@ -54,6 +55,10 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	f := newFSM(&cfg, m, newProgress(), clocks)
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
+	// The id first: with the old one and the new voters the node could mix with its old cluster.
+	if err := recoverIdentity(store.Stable, cfg.NodeID, voters); err != nil {
+		return err
+	}
 	if err := raft.RecoverCluster(cfg.raftConfig(), gate{f, &logs.own}, logs, store.Stable, files, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

@@ -71,7 +71,7 @@ func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {
 		var l raft.Log
-		if err := in.log.GetLog(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
+		if err := in.log.inner.GetLog(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
 			break
 		}
 	}
