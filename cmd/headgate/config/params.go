@@ -248,7 +248,7 @@ var Params = []Param{
 	},
 	{
 		Name: "on-failure", Section: cluster, Default: FailureDefault,
-		Doc: "Without a leader, calls of limits pass, flagged (open), are refused (closed), or are decided on this node's share of each limit, flagged (local). The default is local with durability async, closed with sync.",
+		Doc: "Without a leader, calls of limits are answered as if every limit were full, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local). The default is local with durability async, closed with sync.",
 		Value: func(c *Config) Value {
 			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed, FailureLocal}}
 		},
