@@ -259,15 +259,16 @@ func (n *testNode) committed() {
 	}
 }
 
-// converge waits until all running nodes hold the same table, equal to their applied prefix, and returns it.
-func (c *testCluster) converge() map[string]string {
+// converge waits until all running nodes but the given ones hold the same table, equal to their applied prefix, and returns
+// it.
+func (c *testCluster) converge(not ...*testNode) map[string]string {
 	c.t.Helper()
-	c.leader().committed()
+	c.leader(not...).committed()
 	var table map[string]string
 	require.Eventually(c.t, func() bool {
 		table = nil
 		for _, n := range c.nodes {
-			if !n.running() {
+			if !n.running() || contains(not, n) {
 				continue
 			}
 			n.m.mu.Lock()

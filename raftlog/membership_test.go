@@ -368,12 +368,17 @@ func TestSnapshotReplacesTail(t *testing.T) {
 	waitFor(t, "deposed", func() bool { return !old.m.leading() })
 	next := c.leader(old)
 	next.write("b", minTrailing+20)
-	next.g.cur.Load().log.bytes.Store(1 << 40) // as of large entries
-	require.NoError(t, next.g.Snapshot(testContext(t)))
-	index := next.g.Status().SnapshotIndex
+	c.converge(old)
+	for _, n := range c.nodes { // either may lead when old is back
+		if n != old {
+			n.g.cur.Load().log.bytes.Store(1 << 40) // as of large entries
+			require.NoError(t, n.g.Snapshot(testContext(t)))
+		}
+	}
 	c.heal()
 	require.Len(t, c.converge(), 1+minTrailing+20)
-	require.Equal(t, index, old.g.Status().SnapshotIndex, "it came by snapshot")
+	index := old.g.Status().SnapshotIndex
+	require.Greater(t, index, uint64(minTrailing), "it came by snapshot")
 	next.set("c", "1")
 	c.converge()
 	first, err := old.g.cur.Load().log.FirstIndex()
