@@ -197,6 +197,9 @@ func TestTornTail(t *testing.T) {
 			} else {
 				clear(b[before : before+cut])
 			}
+			if cut == 1 && bytes.Equal(b, whole) {
+				continue // one time in 256 the checksum begins with a zero
+			}
 			require.NoError(t, os.WriteFile(path, b, 0o644))
 			require.NoError(t, r.reopen(), "%s: %d", name, cut)
 			_, last := r.bounds(t)
