@@ -24,7 +24,7 @@ func NewEmpty(e *Engine) *Empty {
 func (m *Empty) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.e.collectLimits() // nobody runs the engine
+	m.e.tidyLimits() // nobody runs the engine
 	peek := *o
 	peek.Peek = true
 	return m.session.DecideAll(now, segs, &peek, out)
@@ -35,7 +35,7 @@ func (m *Empty) Decide(now int64, segs []Segment, o *Options, out []Decision) (b
 func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d Decision, lease string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.e.collectLimits()
+	m.e.tidyLimits()
 	d, lease, err = m.session.Acquire(now, key, n, ttl, id, cost)
 	if err == nil && d.OK {
 		_, err = m.session.Release(now, key, []byte(lease))

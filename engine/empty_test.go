@@ -27,3 +27,24 @@ func TestEmptyRemembersNothing(t *testing.T) {
 	require.Zero(t, st.Keys)
 	require.LessOrEqual(t, st.Limits, collectAt+ruleCacheSize)
 }
+
+// Nobody runs the engines that decide without a leader: they forget unused
+// limits by themselves, and only when there are many.
+func TestUnusedLimitsAreForgottenWithoutALeader(t *testing.T) {
+	l := perMinute(Token, 9)
+	_, locals := cutOff(t, 3, l, "k", 0)
+	empty := NewEmpty(New(Config{}))
+	out := make([]Decision, 1)
+	for i := range int64(6 * collectAt) {
+		segs := []Segment{{[]byte("k"), Limit{Limit: 9 + i, Period: minute}, 1}}
+		_, err := empty.Decide(start, segs, &Options{}, out)
+		require.NoError(t, err)
+		_, err = locals[0].Decide(start, segs, &Options{Peek: true}, out)
+		require.NoError(t, err)
+		if i == collectAt/2 {
+			require.EqualValues(t, i+1, empty.e.limits.len(), "few are left alone")
+		}
+	}
+	require.Less(t, empty.e.limits.len(), 4*collectAt)
+	require.Less(t, locals[0].overlay.limits.len(), 4*collectAt)
+}

@@ -145,12 +145,17 @@ func (e *Engine) Run(ctx context.Context) {
 			if e.replica == nil {
 				e.clock.Discipline()
 			}
-			if e.limits.grown() {
-				e.collectLimits()
-			}
+			e.tidyLimits()
 		case <-decay.C:
 			e.decayTop()
 		}
+	}
+}
+
+// tidyLimits is collectLimits when there are enough limits to make it worth it.
+func (e *Engine) tidyLimits() {
+	if e.limits.grown() {
+		e.collectLimits()
 	}
 }
 

@@ -51,9 +51,7 @@ func TestApplyFindsRoomForEveryLimit(t *testing.T) {
 		seq++
 		require.NoError(t, follower.r.Apply(leader.cut(seq), start))
 		leader.r.Committed(seq)
-		if leader.e.limits.grown() {
-			leader.e.collectLimits()
-		}
+		leader.e.tidyLimits()
 		require.LessOrEqual(t, follower.e.limits.len(), bound+bound/4+100)
 	}
 	seq++
@@ -97,9 +95,7 @@ func TestCollectingBeginsBeforeTheBound(t *testing.T) {
 		if i%700 == 0 {
 			n.cut(uint64(i))
 			n.r.Committed(uint64(i))
-			if n.e.limits.grown() {
-				n.e.collectLimits()
-			}
+			n.e.tidyLimits()
 		}
 	}
 }

@@ -92,6 +92,9 @@ func (l *Local) Begin(voters, rank int) {
 func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.overlay != nil {
+		l.overlay.tidyLimits() // nobody runs the engine
+	}
 	binding, err = l.decide(now, segs, o, out)
 	if errors.Is(err, ErrFull) {
 		err = ErrNotLocal

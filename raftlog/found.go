@@ -22,6 +22,9 @@ const (
 
 	// founderGone is how long a waiting node is not heard of before another one may have its id.
 	founderGone = 30 * time.Second
+
+	// maxFounders bounds the nodes that are remembered as waiting.
+	maxFounders = 256
 )
 
 // founders collects the nodes that wait to found a cluster together.
@@ -153,6 +156,9 @@ func (g *Group) callPeer(ctx context.Context, addr, op string) error {
 
 // add notes a waiting node and returns all that are known. Two nodes of one id are an error.
 func (f *founders) add(m memberArgs, now time.Time) ([]raft.Server, error) {
+	if err := CheckNodeID(m.ID); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.known == nil {
@@ -160,6 +166,9 @@ func (f *founders) add(m memberArgs, now time.Time) ([]raft.Server, error) {
 	}
 	if k, known := f.known[m.ID]; known && k.addr != m.Addr && now.Sub(k.heard) < founderGone {
 		return nil, fmt.Errorf("%s waits at %s and at %s: %w", m.ID, k.addr, m.Addr, errTwice)
+	}
+	if _, known := f.known[m.ID]; !known && len(f.known) >= maxFounders {
+		return nil, fmt.Errorf("%d nodes wait already", maxFounders)
 	}
 	f.known[m.ID] = founder{m.Addr, now}
 	var servers []raft.Server

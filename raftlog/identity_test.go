@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -255,4 +256,11 @@ func TestFoundersOfOneID(t *testing.T) {
 	known, err := add("a", "elsewhere")
 	require.NoError(t, err)
 	require.Equal(t, 2, known)
+
+	_, err = add("a b", "anywhere")
+	require.ErrorContains(t, err, "node id")
+	for i := range maxFounders {
+		_, err = add(fmt.Sprint(i), "anywhere")
+	}
+	require.ErrorContains(t, err, "wait already")
 }
