@@ -83,7 +83,7 @@ func (r *Replica) look() error {
 	a.reader.recycle()
 	for n := 0; n < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more(); n = len(a.ahead) {
 		in := &a.ahead[:n+1][n]
-		ok, err := a.reader.next(&in.effect, r.intern)
+		ok, err := a.reader.next(&in.effect, r.intern, r.e.system.apply)
 		if err != nil {
 			return err
 		}

@@ -11,9 +11,9 @@ import (
 type Digest struct {
 	// Sum does not depend on the order of keys: the sum, modulo 2^64 in each
 	// of four words, of the SHA-256 of every key with its limit, deadline and
-	// state.
+	// state, and of every system record.
 	Sum [sha256.Size]byte
-	// Keys is how many went into it.
+	// Keys is how many keys went into it.
 	Keys int
 }
 
@@ -24,6 +24,12 @@ func (e *Engine) Digest(now int64) Digest {
 	var d Digest
 	var sum [sha256.Size / 8]uint64
 	var buf []byte
+	add := func(one [sha256.Size]byte) {
+		for w := range sum {
+			sum[w] += binary.LittleEndian.Uint64(one[8*w:])
+		}
+	}
+	e.system.digest(add)
 	for cursor := uint64(0); ; {
 		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
 			if ent.Expired(now) {
@@ -34,10 +40,7 @@ func (e *Engine) Digest(now int64) Digest {
 			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
 			buf = append(buf, ent.Key()...)
 			buf = append(buf, ent.State()...)
-			one := sha256.Sum256(buf)
-			for w := range sum {
-				sum[w] += binary.LittleEndian.Uint64(one[8*w:])
-			}
+			add(sha256.Sum256(buf))
 			d.Keys++
 		})
 		if cursor == 0 {

@@ -11,7 +11,7 @@ import (
 // effectsVersion is the first byte of every payload and snapshot chunk. A node
 // that reads another one stops: skipping what it does not know would make its
 // table differ from the log.
-const effectsVersion = 2
+const effectsVersion = 3
 
 // Records of a payload, after the version byte. The low two bits of a record's
 // first byte are its kind; integers are varints unless said otherwise.
@@ -22,6 +22,7 @@ const effectsVersion = 2
 //	              deadline, words
 //	recordPutOf   dictionary number, then as recordPut
 //	recordDelete  key
+//	recordSystem  a system record, or its absence: see appendSystem
 //
 // The upper six bits of a put's first byte are the number of state words;
 // manyWords stands for that many and as many more as the varint after it says.
@@ -39,6 +40,7 @@ const (
 	recordPut
 	recordPutOf
 	recordDelete
+	recordSystem = recordDelete | 1<<kindBits
 
 	kindBits  = 2
 	kindMask  = 1<<kindBits - 1
@@ -86,6 +88,15 @@ func (enc *encoder) remove(key []byte) {
 	if enc.appendDelete(key); enc.full(start) {
 		enc.begin()
 		enc.appendDelete(key)
+	}
+}
+
+// system adds a system record; nil is that it is gone.
+func (enc *encoder) system(k systemKey, value []byte) {
+	start := enc.begin()
+	if enc.buf = appendSystem(append(enc.buf, recordSystem), k, value); enc.full(start) {
+		enc.begin()
+		enc.buf = appendSystem(append(enc.buf, recordSystem), k, value)
 	}
 }
 
@@ -216,9 +227,9 @@ func (r *effects) more() bool { return len(r.d.b) > 0 }
 // recycle makes the keys and states of the effects read so far invalid.
 func (r *effects) recycle() { r.arena = r.arena[:0] }
 
-// next reads the next record. For a new limit of the dictionary it calls limit
-// and returns false.
-func (r *effects) next(e *effect, limit func(Limit)) (ok bool, err error) {
+// next reads the next record. For a new limit of the dictionary it calls limit,
+// for a system record system, and returns false.
+func (r *effects) next(e *effect, limit func(Limit), system func(systemKey, []byte)) (ok bool, err error) {
 	head := r.d.byte()
 	switch kind := head & kindMask; kind {
 	case recordLimit:
@@ -234,6 +245,14 @@ func (r *effects) next(e *effect, limit func(Limit)) (ok bool, err error) {
 		limit(l)
 		return false, nil
 	case recordDelete:
+		if head == recordSystem {
+			k, value := readSystem(&r.d)
+			if r.d.bad {
+				return false, fmt.Errorf("%w: bad system record", ErrEffects)
+			}
+			system(k, value)
+			return false, nil
+		}
 		*e = effect{limit: -1}
 		e.image.Key = r.readKey()
 		if r.d.bad || head != recordDelete {

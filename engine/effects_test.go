@@ -28,7 +28,7 @@ func readEffects(t *testing.T, payload []byte) (list []readEffect) {
 	require.NoError(t, r.open(payload))
 	for r.more() {
 		var ef effect
-		ok, err := r.next(&ef, func(l Limit) { dict = append(dict, l) })
+		ok, err := r.next(&ef, func(l Limit) { dict = append(dict, l) }, func(systemKey, []byte) {})
 		require.NoError(t, err)
 		if !ok {
 			continue
@@ -135,14 +135,18 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("version")
-	f("version [1], this node knows 2; upgrade it", 1, recordDelete, 0)
+	f("version [2], this node knows 3; upgrade it", 2, recordDelete, 0)
 	f("bad deletion", effectsVersion, recordDelete)
 	f("bad deletion", effectsVersion, recordDelete, 1<<lenBits, 'k') // nothing to share
-	f("bad deletion", effectsVersion, recordDelete|1<<kindBits, 0)
+	f("bad deletion", effectsVersion, recordDelete|2<<kindBits, 0)
 	f("bad state", effectsVersion, recordPut, 0, 0)                      // no put before
 	f("bad state", effectsVersion, recordPutOf, 0, 0, 0)                 // no limit
 	f("bad limit", effectsVersion, recordLimit, 0, 0, 0)                 // cut short
 	f("limit:", effectsVersion, recordLimit, 0, 0, 0, 0, 0, 0)           // none
 	f("bad deletion", effectsVersion, recordDelete, longLen, 0xff, 0xff) // length cut short
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1)
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
 	require.Zero(t, n.e.Len())
 }

@@ -46,6 +46,7 @@ type Config struct {
 // concurrent use; decisions go through a Session each.
 type Engine struct {
 	table         *shard.Table
+	system        system
 	limits        *interner
 	clock         *Clock
 	logMaxEntries int

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"hash/fnv"
 	"sync"
-
-	"github.com/headgate-io/headgate/shard"
 )
 
 // ErrNotLocal is returned for what a node must not decide on its own share:
@@ -60,13 +58,6 @@ type spender struct {
 type spending struct {
 	spender
 	units int64
-}
-
-// Charge is consumption to be charged at the leader.
-type Charge struct {
-	Key   []byte
-	Limit Limit
-	Units int64
 }
 
 // NewLocal returns the local decisions of e's node. Begin must be called
@@ -246,49 +237,4 @@ func (l *Local) Admitted() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.admitted
-}
-
-// chargedKey holds the number of the last batch of a node's charges. Such keys
-// begin with a zero byte, which keeps them apart from clients' keys by
-// convention only.
-func chargedKey(node string) []byte { return append([]byte("\x00headgate:charged:"), node...) }
-
-// chargedFor is how long a node's number is remembered: far longer than a
-// cluster heals.
-const chargedFor = 30 * 24 * 3600 * 1_000_000_000
-
-// ChargeOnce charges a batch that node was admitted while it had no leader,
-// unless a batch of that number or a later one has been charged before. The
-// charges are forced: what was admitted is a fact. They and the number travel
-// in one cut, so that a retry after any failure finds either both or neither.
-// Charges that cannot be made, since a key holds another kind of state by now
-// or there is no room, are passed over; lost is how many. Errors: ErrSealed,
-// those of IncrEx.
-func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
-	gate := s.enterGate()
-	defer s.leaveGate(gate)
-	s.refused = false // by an earlier call
-	last := Number{}
-	s.visit(now, chargedKey(node), func(_ *shard.Shard, ent shard.Entry) { last = loadNumber(ent.State()) })
-	if s.refused {
-		return 0, ErrSealed
-	}
-	if n, _ := last.Int64(); n >= number {
-		return 0, nil
-	}
-	// The number first: what fails after it is lost, not charged twice.
-	o := IncrOptions{By: Integer(number - last.n), TTL: chargedFor}
-	if _, _, err := s.IncrEx(now, chargedKey(node), &o); err != nil {
-		return 0, err
-	}
-	for _, c := range charges {
-		_, err := s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
-		if errors.Is(err, ErrSealed) {
-			return 0, err
-		}
-		if err != nil {
-			lost++
-		}
-	}
-	return lost, nil
 }

@@ -61,8 +61,9 @@ type Hooks struct {
 
 // cut is one batch in flight.
 type cut struct {
-	seq  uint64
-	undo []shardUndo
+	seq    uint64
+	undo   []shardUndo
+	system systemUndo
 }
 
 // shardUndo is what one shard's dirty keys were before the batch.
@@ -95,12 +96,13 @@ func (r *Replica) Lead(_ uint64, clock int64) {
 		sh.SetJournal(true)
 		sh.Unlock()
 	}
+	e.system.setJournal(true)
 	e.seal(false)
 	r.hooks.Led()
 }
 
-// Cut encodes the current state of every dirty key, as one atomic step with
-// respect to operations on several keys. ok is false when nothing is dirty.
+// Cut encodes the current state of every dirty key and system record, as one
+// atomic step with respect to operations on several keys. ok is false when nothing is dirty.
 func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 	enc := newEncoder(r.e.limits, max, r.size+r.size/4)
 	r.gate.Lock()
@@ -124,7 +126,8 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 		sh.Unlock()
 	}
 	defer r.gate.Unlock()
-	if len(c.undo) == 0 {
+	c.system = r.e.system.cut(enc.system)
+	if len(c.undo) == 0 && len(c.system) == 0 {
 		return nil, false
 	}
 	r.mu.Lock()
@@ -179,11 +182,22 @@ func (r *Replica) Depose(uint64) {
 		}
 		sh.Unlock()
 	}
+	e.system.takeBack(r.systemUndos())
 	r.mu.Lock()
 	r.inflight = nil
 	r.mu.Unlock()
 	e.limits.collecting.Unlock()
 	r.hooks.Deposed(ticket)
+}
+
+// systemUndos returns what the system records of the batches in flight were
+// before each, the oldest first. mu must be held, or the call be the log's.
+func (r *Replica) systemUndos() []systemUndo {
+	undos := make([]systemUndo, len(r.inflight))
+	for i, c := range r.inflight {
+		undos[i] = c.system
+	}
+	return undos
 }
 
 // takeBack restores what the keys of one round were before it. The shard's

@@ -45,6 +45,11 @@ func (n *node) table(now int64) map[string]string {
 		})
 		sh.Unlock()
 	}
+	n.e.system.mu.Lock()
+	defer n.e.system.mu.Unlock()
+	for k, value := range n.e.system.records {
+		out[fmt.Sprintf("system record %d of %s", k.kind, k.name)] = fmt.Sprintf("%x", value)
+	}
 	return out
 }
 
@@ -63,7 +68,10 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	limit := func() Limit {
 		return Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
 	}
-	switch rnd.IntN(12) {
+	switch rnd.IntN(13) {
+	case 12:
+		charges := []Charge{{key(), limit(), 1}, {key(), limit(), 2}}
+		_, _ = n.s.ChargeOnce(now, fmt.Sprint("n", rnd.IntN(4)), rnd.Int64N(1000), charges)
 	case 0:
 		n.s.Delete(now, key())
 	case 1:

@@ -12,7 +12,8 @@ import (
 )
 
 // A snapshot is a sequence of chunks, each a uvarint with its length and a
-// payload as in effects.go without deletions, and a length of 0 at the end.
+// payload as in effects.go without deletions, and a length of 0 at the end. The
+// system records come first.
 const (
 	// snapshotChunk is about how large a chunk is.
 	snapshotChunk = 256 << 10
@@ -43,10 +44,8 @@ func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load()} }
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	now := s.r.e.clock.Now()
-	for i := range s.r.e.table.Shards() {
-		begin := time.Now()
-		chunks := s.r.committed(i, now)
-		// Restore raises the epoch before it touches a shard.
+	write := func(chunks [][]byte) error {
+		// Restore raises the epoch before it touches anything.
 		if s.r.epoch.Load() != s.epoch {
 			return fmt.Errorf("write snapshot: %w", errRestored)
 		}
@@ -54,6 +53,16 @@ func (s *Snapshot) Persist(w io.Writer) error {
 			if err := writeChunk(bw, chunk); err != nil {
 				return fmt.Errorf("write snapshot: %w", err)
 			}
+		}
+		return nil
+	}
+	if err := write(s.r.committedSystem()); err != nil {
+		return err
+	}
+	for i := range s.r.e.table.Shards() {
+		begin := time.Now()
+		if err := write(s.r.committed(i, now)); err != nil {
+			return err
 		}
 		time.Sleep(time.Since(begin))
 	}
@@ -70,6 +79,17 @@ func writeChunk(w *bufio.Writer, chunk []byte) error {
 	}
 	_, err := w.Write(chunk)
 	return err
+}
+
+// committedSystem encodes the committed system records.
+func (r *Replica) committedSystem() [][]byte {
+	enc := newEncoder(r.e.limits, snapshotChunk, 0)
+	token := r.gate.RLock() // as in committed
+	defer r.gate.RUnlock(token)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.e.system.committed(r.systemUndos(), enc.system)
+	return enc.finish()
 }
 
 // committed encodes the committed state of shard i: what is there, with what
@@ -120,6 +140,7 @@ func (r *Replica) committed(i int, now int64) [][]byte {
 func (r *Replica) Restore(src io.Reader, clock int64) error {
 	r.epoch.Add(1)
 	r.e.table.Reset()
+	r.e.system.reset()
 	r.e.clock.Set(clock)
 	br := bufio.NewReaderSize(src, snapshotChunk)
 	for {

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+const (
+	// chargedFor is how long a node's number is remembered after its last
+	// batch, ns: far longer than a cluster heals.
+	chargedFor = 30 * 24 * 3600 * 1_000_000_000
+	// chargedNodes bounds the nodes whose number is remembered; of more, the one
+	// that was charged the longest ago is forgotten.
+	chargedNodes = 256
+)
+
+// Charge is consumption to be charged at the leader.
+type Charge struct {
+	Key   []byte
+	Limit Limit
+	Units int64
+}
+
+// ChargeOnce charges a batch that node was admitted while it had no leader,
+// unless a batch of that number or a later one has been charged before. The
+// charges are forced: what was admitted is a fact. They and the number, a
+// system record, travel in one cut, so that a retry after any failure finds
+// either both or neither. Charges that cannot be made, since a key holds another
+// kind of state by now or there is no room, are passed over; lost is how many.
+// Errors: ErrSealed, ErrSystemName.
+func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
+	if len(node) > systemMaxName {
+		return 0, ErrSystemName
+	}
+	gate := s.enterGate()
+	defer s.leaveGate(gate)
+	// Depose seals first and waits for the gate then: what an engine that is
+	// not sealed here does behind this line is undone.
+	if s.refused = s.e.sealed.Load(); s.refused {
+		return 0, ErrSealed
+	}
+	// The number first: what fails after it is lost, not charged twice.
+	if !s.e.system.charge(now, node, number) {
+		return 0, nil
+	}
+	for _, c := range charges {
+		_, err := s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
+		if errors.Is(err, ErrSealed) {
+			return 0, err
+		}
+		if err != nil {
+			lost++
+		}
+	}
+	return lost, nil
+}
+
+// charged is the record of a node's last batch.
+type charged struct {
+	number int64
+	at     int64 // engine time
+}
+
+func (c charged) encode() []byte {
+	return binary.AppendVarint(binary.AppendVarint(nil, c.number), c.at)
+}
+
+func decodeCharged(b []byte) (c charged) {
+	d := decoder{b: b}
+	c.number, c.at = d.varint(), d.varint()
+	return c
+}
+
+// charge notes a node's batch, and reports whether it is to be charged: false
+// if it or a later one has been. It forgets the numbers of nodes that have not
+// been charged for chargedFor, or are too many.
+func (s *system) charge(now int64, node string, number int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := systemKey{systemCharged, node}
+	if value, known := s.records[own]; known && decodeCharged(value).number >= number {
+		return false
+	}
+	others := 0
+	var oldest systemKey
+	var oldestAt int64
+	for k, value := range s.records {
+		if k.kind != systemCharged || k == own {
+			continue
+		}
+		at := decodeCharged(value).at
+		if at < now-chargedFor {
+			s.put(k, nil)
+			continue
+		}
+		if others++; others == 1 || at < oldestAt {
+			oldest, oldestAt = k, at
+		}
+	}
+	if others >= chargedNodes {
+		s.put(oldest, nil)
+	}
+	s.put(own, charged{number, now}.encode())
+	return true
+}

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What nodes have been charged is no key: nobody sees, flushes, deletes or
+// evicts it, and a batch that is repeated is charged once whatever users do.
+func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
+	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
+	harms := map[string]func(t *testing.T, n *node){
+		"flush": func(t *testing.T, n *node) { require.NoError(t, n.e.Flush()) },
+		"eviction": func(t *testing.T, n *node) {
+			n.e.SetMemory(256<<10, true)
+			for i := range 20_000 {
+				_, err := n.s.Decide(start, fmt.Appendf(nil, "flood:%d", i), perMinute(Fixed, 2), 2, &Options{})
+				require.NoError(t, err)
+			}
+		},
+	}
+	for name, harm := range harms {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, Config{Shards: 1})
+			n.r.Lead(1, start)
+			chargeOnce(t, n.s, "n0", 7, charges)
+			require.Equal(t, 1, n.e.Len(), "the key that was charged")
+			harm(t, n)
+			n.s.Delete(start, []byte("k"))
+			chargeOnce(t, n.s, "n0", 7, charges)
+			require.False(t, n.s.Exists(start, []byte("k")), "charged again")
+		})
+	}
+}
+
+func TestDigestCoversSystemRecords(t *testing.T) {
+	a, b := newNode(t, Config{}), newNode(t, Config{})
+	a.r.Lead(1, start)
+	empty := a.e.Digest(start)
+	chargeOnce(t, a.s, "n0", 7, nil)
+	require.NotEqual(t, empty.Sum, a.e.Digest(start).Sum)
+	require.Zero(t, a.e.Digest(start).Keys)
+	require.NoError(t, b.r.Apply(a.cut(1), start))
+	require.Equal(t, a.e.Digest(start), b.e.Digest(start))
+	chargeOnce(t, a.s, "n0", 8, nil)
+	require.NotEqual(t, b.e.Digest(start).Sum, a.e.Digest(start).Sum)
+	a.r.Depose(1)
+	require.Equal(t, empty.Sum, a.e.Digest(start).Sum, "nothing was committed")
+}
+
+// A leader that is deposed has not charged what was not committed: the next one
+// charges it.
+func TestDeposeTakesBackChargedNumbers(t *testing.T) {
+	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
+	n := newNode(t, Config{})
+	n.r.Lead(1, start)
+	chargeOnce(t, n.s, "n0", 6, charges)
+	n.cut(1)
+	n.r.Committed(1)
+	chargeOnce(t, n.s, "n0", 7, charges)
+	n.cut(2)
+	chargeOnce(t, n.s, "n0", 8, charges)
+	var snap bytes.Buffer
+	require.NoError(t, n.r.Snapshot().Persist(&snap))
+	n.r.Depose(1)
+	restored := newNode(t, Config{})
+	restored.e.system.apply(systemKey{systemCharged, "other"}, charged{1, start}.encode())
+	require.NoError(t, restored.r.Restore(&snap, start))
+	require.Equal(t, n.table(start), restored.table(start))
+	for _, n := range []*node{n, restored} {
+		n.r.Lead(2, start)
+		chargeOnce(t, n.s, "n0", 6, charges)
+		chargeOnce(t, n.s, "n0", 7, charges)
+		x, _ := n.s.Explain(start, []byte("k"))
+		require.Equal(t, int64(10), x.Used)
+	}
+}
+
+// The numbers of nodes that nobody has charged for a month, or of too many, are
+// forgotten.
+func TestChargedNodesAreBounded(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Lead(1, start)
+	now := start
+	for i := range 3 * chargedNodes {
+		_, err := n.s.ChargeOnce(now, fmt.Sprint("n", i), 1, nil)
+		require.NoError(t, err)
+		now += second
+		require.LessOrEqual(t, len(n.e.system.records), chargedNodes)
+	}
+	require.NotContains(t, n.e.system.records, systemKey{systemCharged, fmt.Sprint("n", 2*chargedNodes-1)})
+	require.Contains(t, n.e.system.records, systemKey{systemCharged, fmt.Sprint("n", 2*chargedNodes)})
+	_, err := n.s.ChargeOnce(now+chargedFor, "late", 1, nil)
+	require.NoError(t, err)
+	require.Len(t, n.e.system.records, 1)
+	_, err = n.s.ChargeOnce(now, strings.Repeat("n", systemMaxName+1), 1, nil)
+	require.ErrorIs(t, err, ErrSystemName)
+}
