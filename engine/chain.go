@@ -170,14 +170,20 @@ func (s *Session) planAll(now int64, segs []Segment, cost int64, o *Options, out
 		if cost != 0 {
 			n = cost
 		}
-		sh := s.e.table.At(p.hash)
-		if err := s.plan(p, sh, p.hash, segs[i].Key, s.chain.items[i], now, n, o); err != nil {
+		if err := s.planSegment(i, now, segs[i].Key, n, o); err != nil {
 			return false, err
 		}
 		out[i] = p.d
 		all = all && p.d.OK
 	}
 	return all, nil
+}
+
+// planSegment plans segment i, whose plan may hold an earlier decision.
+func (s *Session) planSegment(i int, now int64, key []byte, cost int64, o *Options) error {
+	p := &s.chain.plans[i]
+	p.d = Decision{}
+	return s.plan(p, s.e.table.At(p.hash), p.hash, key, s.chain.items[i], now, cost, o)
 }
 
 // levelAtMost plans again with the amount that the scarcest limit can grant.
@@ -200,11 +206,10 @@ func (s *Session) reportDenied(now int64, segs []Segment, o *Options, out []Deci
 		if !out[i].OK {
 			continue
 		}
-		p := &s.chain.plans[i]
-		if err := s.plan(p, s.e.table.At(p.hash), p.hash, segs[i].Key, s.chain.items[i], now, 0, &peek); err != nil {
+		if err := s.planSegment(i, now, segs[i].Key, 0, &peek); err != nil {
 			return err
 		}
-		out[i] = p.d
+		out[i] = s.chain.plans[i].d
 	}
 	return nil
 }
