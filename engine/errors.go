@@ -58,7 +58,7 @@ var (
 // These errors are returned by Limit.Validate.
 var (
 	errAlgorithm      = errors.New("unknown algorithm")
-	errLimit          = errors.New("limit must be at least 1")
+	errLimit          = errors.New("limit must be 0 or more")
 	errLimitTooLarge  = errors.New("limit is too large")
 	errPeriod         = errors.New("period must be positive and at most 100 years")
 	errBurst          = errors.New("burst must be at least 1")

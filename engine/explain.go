@@ -81,10 +81,13 @@ func (x *Explanation) describe(it *interned, ent shard.Entry, now int64) {
 // forecast fills in what calls would meet, from the decisions themselves.
 func (x *Explanation) forecast(s *Session, it *interned, ent shard.Entry, now int64) {
 	x.Capacity = it.burst
+	x.Remaining = max(it.burst-x.Used, 0)
+	if x.Used == 0 {
+		return
+	}
 	look := func(cost int64) Decision {
 		if it.limit.Algorithm == Slots {
-			d, _ := it.checkAcquire(ent.State(), now, 1, leaseID{}, cost)
-			return d
+			return it.slotsDenied(ent.State(), clampInstant(now), -1, cost)
 		}
 		p := plan{it: it, ent: ent, found: true, live: true}
 		if err := s.evaluate(&p, it, now, cost, &Options{Peek: true}); err != nil {
@@ -92,9 +95,6 @@ func (x *Explanation) forecast(s *Session, it *interned, ent shard.Entry, now in
 		}
 		return p.d
 	}
-	full := look(it.burst)
-	x.ResetAfter = full.RetryAfter
-	if x.Remaining = max(it.burst-x.Used, 0); x.Remaining < it.burst {
-		x.NextAfter = look(x.Remaining + 1).RetryAfter
-	}
+	x.ResetAfter = look(it.burst).RetryAfter
+	x.NextAfter = look(x.Remaining + 1).RetryAfter
 }

@@ -15,6 +15,9 @@ const (
 	Log
 	Slots
 	Counter
+
+	// blocked is the kind of a rule of 0 units. No state has it.
+	blocked
 )
 
 var algorithmNames = [...]string{"token", "leaky", "fixed", "sliding", "log", "slots", "counter"}
@@ -71,7 +74,8 @@ type Limit struct {
 	Rounding  Rounding
 	Align     Align
 	// Limit is the number of units per period; of a concurrency limit, the
-	// units that may be held at once.
+	// units that may be held at once. 0 denies every call, whatever it costs
+	// and its options say, and no wait ends that; state is left alone.
 	Limit int64
 	// Period is in ns. Slots and counters have none.
 	Period int64
@@ -82,13 +86,13 @@ type Limit struct {
 
 // Capacity returns how many units a full limit holds.
 func (l Limit) Capacity() int64 {
-	if l.Burst > 0 {
+	if l.Burst > 0 && l.Limit > 0 {
 		return l.Burst
 	}
 	return l.Limit
 }
 
-// Validate returns nil for a limit that can be compiled: Limit at least 1,
+// Validate returns nil for a limit that can be compiled: Limit 0 or more,
 // Period from 1 ns to 100 years, and for token and leaky at most 1e9 units per
 // second, and a burst that refills within 100 years.
 func (l Limit) Validate() error {
@@ -99,7 +103,7 @@ func (l Limit) Validate() error {
 		return errAlgorithm
 	case l.Algorithm == Counter:
 		return nil
-	case l.Limit < 1:
+	case l.Limit < 0:
 		return errLimit
 	case !bucket && l.Limit > maxCount:
 		return errLimitTooLarge
@@ -115,7 +119,7 @@ func (l Limit) Validate() error {
 		return nil
 	case l.Period < 1 || l.Period > maxSpan:
 		return errPeriod
-	case !bucket:
+	case !bucket, l.Limit == 0:
 		return nil
 	case l.Limit > l.Period && l.Rounding != Microsecond:
 		return errRate
@@ -153,16 +157,21 @@ func gcd(a, b uint64) uint64 {
 // call of cost 1 is admitted without a division.
 type rule struct {
 	limit    Limit
-	burst    int64  // units of a full limit
-	period   int64  // ns
-	num, den uint64 // time of one unit is num/den ns, lowest terms, num >= den >= 1
-	unit     span   // num/den rounded down
-	capacity span   // time of burst units, rounded down: GCRA's delay variation tolerance
+	kind     Algorithm // the limit's, or blocked
+	burst    int64     // units of a full limit
+	period   int64     // ns
+	num, den uint64    // time of one unit is num/den ns, lowest terms, num >= den >= 1
+	unit     span      // num/den rounded down
+	capacity span      // time of burst units, rounded down: GCRA's delay variation tolerance
 }
 
 // compile precomputes l, which must be valid.
 func compile(l Limit) rule {
-	r := rule{limit: l, burst: l.Capacity(), period: l.Period}
+	r := rule{limit: l, kind: l.Algorithm, burst: l.Capacity(), period: l.Period}
+	if l.Limit == 0 && l.Algorithm <= Log {
+		r.kind = blocked
+		return r
+	}
 	if l.Algorithm == Token || l.Algorithm == Leaky {
 		r.num, r.den = l.interval()
 		r.unit = times(1, r.num, r.den)

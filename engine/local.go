@@ -118,7 +118,7 @@ func (l *Local) decide(now int64, segs []Segment, o *Options, out []Decision) (b
 		return 0, err
 	}
 	for i := range segs {
-		if !out[i].OK && out[i].RetryAfter == Never && segs[i].Cost-max(o.Debt, 0) <= segs[i].Limit.Capacity() {
+		if !out[i].OK && out[i].RetryAfter == Never && segs[i].Limit.Limit > 0 && segs[i].Cost-max(o.Debt, 0) <= segs[i].Limit.Capacity() {
 			return 0, ErrNotLocal
 		}
 	}
@@ -174,6 +174,9 @@ func (l *Local) left(now int64, seg Segment) (int64, error) {
 // large.
 func (l *Local) divide(seg Segment) (share Limit, voters int64, err error) {
 	share = seg.Limit
+	if share.Limit == 0 {
+		return share, 1, nil
+	}
 	if share.Capacity() < l.voters || share.Limit < l.voters && share.Algorithm != Token && share.Algorithm != Leaky {
 		if rankOf(seg.Key, l.voters) != l.rank {
 			return Limit{}, 0, ErrNotLocal

@@ -151,7 +151,7 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 // limit old.
 func (s *Session) evaluate(p *plan, old *interned, now, cost int64, o *Options) (err error) {
 	it, live := p.it, p.live
-	switch it.limit.Algorithm {
+	switch it.kind {
 	case Token, Leaky:
 		var st tokenState
 		if live {
@@ -180,6 +180,8 @@ func (s *Session) evaluate(p *plan, old *interned, now, cost int64, o *Options) 
 		if p.write {
 			p.words, p.deadline = it.logNeed(buf, now, p.d.Allowed, s.e.logMaxEntries)
 		}
+	case blocked:
+		p.d, p.write = Decision{RetryAfter: Never}, false
 	default:
 		err = ErrWrongType
 	}

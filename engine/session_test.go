@@ -473,6 +473,53 @@ func TestExplainForecasts(t *testing.T) {
 	})
 }
 
+// An id of zeros is a lease like any other, and not the one that is asked for.
+func TestExplainALeaseOfZeros(t *testing.T) {
+	s := newTestSession(t, Config{})
+	d, _, err := s.Acquire(start, []byte("k"), 1, minute, make([]byte, 0), 1)
+	require.NoError(t, err)
+	require.True(t, d.OK)
+	zeros := []byte("00000000000000000000000000000000")
+	d, _, err = s.Acquire(start, []byte("z"), 1, minute, zeros, 1)
+	require.NoError(t, err)
+	require.True(t, d.OK)
+	want, _ := s.Explain(start, []byte("k"))
+	got, _ := s.Explain(start, []byte("z"))
+	require.Equal(t, minute, want.NextAfter)
+	require.Equal(t, want.NextAfter, got.NextAfter)
+	require.Equal(t, want.ResetAfter, got.ResetAfter)
+}
+
+// A limit of 0 denies whatever is asked, for ever, and leaves state alone.
+func TestALimitOfZeroDeniesEverything(t *testing.T) {
+	denied := Decision{RetryAfter: Never}
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		decide(t, s, start, "used", perMinute(a, 5), 3, Options{})
+		for _, o := range []Options{{}, {Peek: true}, {Force: true}, {AtMost: true}, {Wait: minute}, {Debt: 10}} {
+			for _, cost := range []int64{1, 0, -1, 100} {
+				for _, key := range []string{"fresh", "used"} {
+					require.Equal(t, denied, decide(t, s, start, key, perMinute(a, 0), cost, o), "cost %d, %+v", cost, o)
+				}
+			}
+		}
+		require.Equal(t, int64(2), decide(t, s, start, "used", perMinute(a, 5), 0, Options{}).Remaining)
+		require.Equal(t, 1, s.e.Len())
+
+		out := make([]Decision, 2)
+		binding, err := s.DecideAll(start, chainOf(Segment{[]byte("other"), perMinute(a, 5), 1}, Segment{[]byte("zero"), perMinute(a, 0), 1}), &Options{}, out)
+		require.NoError(t, err)
+		require.Equal(t, 1, binding)
+		require.Equal(t, denied, out[1])
+		require.Equal(t, int64(5), out[0].Remaining)
+		require.Equal(t, 1, s.e.Len())
+	})
+	s := newTestSession(t, Config{})
+	d, _, err := s.Acquire(start, []byte("slots"), 0, minute, nil, 1)
+	require.NoError(t, err)
+	require.Equal(t, denied, d)
+}
+
 func TestRunReapsWhatHasExpired(t *testing.T) {
 	e := New(Config{})
 	s := e.NewSession()

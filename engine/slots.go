@@ -141,33 +141,16 @@ func (r *rule) checkAcquire(buf []byte, now, ttl int64, id leaseID, cost int64) 
 	}
 	now = clampInstant(now)
 	b := leaseList(buf)
-	n := b.count()
 	expired, used := b.live(now)
 	own := b.find(expired, id)
 	others := used
 	if own >= 0 {
 		others -= b.cost(own)
 	}
-	d.Limit = r.burst
-	room := r.burst - cost
-	if others > room {
-		d.Remaining = max(r.burst-used, 0)
-		if n > expired {
-			d.ResetAfter = b.deadline(n-1) - now
-		}
-		d.RetryAfter = Never
-		for i := expired; room >= 0; i++ {
-			if i == own {
-				continue
-			}
-			if others -= b.cost(i); others <= room {
-				d.RetryAfter = b.deadline(i) - now
-				break
-			}
-		}
-		return d, nil
+	if others > r.burst-cost {
+		return r.slotsDenied(b, now, own, cost), nil
 	}
-	if own < 0 && n-expired >= maxLeases {
+	if own < 0 && b.count()-expired >= maxLeases {
 		return Decision{}, ErrSlotsFull
 	}
 	_, last := b.need(now, now+ttl, id)
@@ -176,6 +159,34 @@ func (r *rule) checkAcquire(buf []byte, now, ttl int64, id leaseID, cost int64) 
 		Remaining:  r.burst - others - cost,
 		ResetAfter: last - now,
 	}, nil
+}
+
+// slotsDenied answers a call for more units than the other leases leave. own is
+// the index of the lease that it would replace, -1 for none. now must be
+// clamped.
+func (r *rule) slotsDenied(b leaseList, now int64, own int, cost int64) Decision {
+	n := b.count()
+	expired, used := b.live(now)
+	d := Decision{Limit: r.burst, Remaining: max(r.burst-used, 0), RetryAfter: Never}
+	if n > expired {
+		d.ResetAfter = b.deadline(n-1) - now
+	}
+	room := r.burst - cost
+	if room < 0 {
+		return d
+	}
+	if own >= 0 {
+		used -= b.cost(own)
+	}
+	for i := expired; ; i++ {
+		if i == own {
+			continue
+		}
+		if used -= b.cost(i); used <= room {
+			d.RetryAfter = b.deadline(i) - now
+			return d
+		}
+	}
 }
 
 // need returns how many leases there are once id has one until deadline, and

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
@@ -116,6 +117,8 @@ func writeDecision(w *resp.Writer, d *engine.Decision, atMost bool) {
 var (
 	errExclusive = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
 	errSync      = errors.New("ERR SYNC and ASYNC exclude each other")
+
+	errAtMostCost = errors.New("ERR ATMOST needs a COST of at least 1")
 )
 
 // limitCall is a parsed RL.LIMIT.
@@ -169,6 +172,9 @@ func (c *limitCall) check() error {
 	o := &c.opts
 	if o.Peek && o.Force || o.Peek && o.AtMost || o.Force && o.AtMost {
 		return errExclusive
+	}
+	if o.AtMost && slices.ContainsFunc(c.segs, func(s engine.Segment) bool { return s.Cost < 1 }) {
+		return errAtMostCost
 	}
 	return nil
 }

@@ -102,8 +102,7 @@ func TestLimitErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"k 1":                              "wrong number of arguments for 'rl.limit' command",
 		"k x 1":                            "value is not an integer or out of range",
-		"k 0 1":                            "limit must be at least 1",
-		"k -1 1":                           "limit must be at least 1",
+		"k -1 1":                           "limit must be 0 or more",
 		"k 1 0":                            "period '0' is not a positive number of seconds or a duration such as 500ms, 1m or 1d",
 		"k 1 1y":                           "period '1y' is not a positive number of seconds or a duration such as 500ms, 1m or 1d",
 		"k 1 36526d":                       "period must be positive and at most 100 years",
@@ -133,7 +132,9 @@ func TestLimitErrors(t *testing.T) {
 		"k 1 1 AND l 1":                    "syntax error",
 		"k 1 1 AND k 2 1":                  "duplicate key, each limit of a chain needs a key of its own such as user:1:s AND user:1:d",
 		"k 1 1 ATMOST COST 2 AND l 1 1":    "ATMOST needs the same COST in every limit of the chain",
-		"k 1 1 AND l 0 1":                  "limit must be at least 1",
+		"k 1 1 AND l -1 1":                 "limit must be 0 or more",
+		"k 1 1 ATMOST COST 0":              "ATMOST needs a COST of at least 1",
+		"k 1 1 ATMOST COST -1":             "ATMOST needs a COST of at least 1",
 		"k 1 1 AND l 1 1 ALGORITHM nobody": "unknown algorithm 'nobody', use token, leaky, fixed, sliding or log",
 	} {
 		got := format(r.words("RL.LIMIT " + args))

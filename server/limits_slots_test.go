@@ -63,7 +63,7 @@ func TestAcquireErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"k 1":               "wrong number of arguments for 'rl.acquire' command",
 		"k x 1":             "value is not an integer or out of range",
-		"k 0 1":             "limit must be at least 1",
+		"k -1 1":            "limit must be 0 or more",
 		"k 1 x":             "period 'x' is not a positive number of seconds or a duration such as 500ms, 1m or 1d",
 		"k 1 36526d":        "ttl must be positive and at most 100 years",
 		"k 1 1 COST 0":      "cost of a lease must be at least 1",
