@@ -104,13 +104,16 @@ func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift 
 
 // choice is the best victim seen so far.
 type choice struct {
-	segment *segment
-	index   int
-	weight  uint64
+	segment  *segment
+	index    int
+	weight   uint64
+	deadline int64
 }
 
 // consider takes slot i of g when it is a better victim, and reports whether
-// no better one need be looked for: it has expired.
+// no better one need be looked for: it has expired. Of entries under the same
+// pressure, such as those that are all exhausted, the one that matters for the
+// shortest time is the better victim.
 func (s *Shard) consider(c *choice, g *segment, i int, now int64) bool {
 	e := s.entry(g, i)
 	weight := uint64(0)
@@ -123,8 +126,8 @@ func (s *Shard) consider(c *choice, g *segment, i int, now int64) bool {
 	default:
 		weight = uint64(e.Deadline()) - uint64(now)
 	}
-	if c.segment == nil || weight < c.weight {
-		*c = choice{g, i, weight}
+	if c.segment == nil || weight < c.weight || weight == c.weight && e.Deadline() < c.deadline {
+		*c = choice{g, i, weight, e.Deadline()}
 	}
 	return false
 }

@@ -222,3 +222,29 @@ func TestALowerLimitIsReached(t *testing.T) {
 	require.Greater(t, tab.Bytes(), int64(700<<10))
 	checkTable(t, tab)
 }
+
+// A flood of keys that one call exhausts leaves those alone that are exhausted
+// for longer.
+func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
+	const limit, exhausted = 4 << 20, 20_000
+	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
+	for i := range exhausted {
+		require.NoError(t, insert(tab, key16(i), math.MaxUint32, 1, 1_000_000, 0))
+	}
+	for i := range 300_000 {
+		require.NoError(t, insert(tab, key16(exhausted+i), math.MaxUint32, 1, 1000+int64(i), 0))
+	}
+	checkTable(t, tab)
+	left := 0
+	for i := range exhausted {
+		h := tab.Hash(key16(i))
+		s := tab.At(h)
+		s.Lock()
+		if _, ok := s.Find(h, key16(i)); ok {
+			left++
+		}
+		s.Unlock()
+	}
+	require.Equal(t, exhausted, left)
+	require.NotZero(t, tab.Stats().Evicted)
+}
