@@ -1,0 +1,50 @@
+// The example of the README, in a real Express.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import express from 'express';
+import { Redis } from 'ioredis';
+
+import { endpoints, newKey } from '../servers.js';
+
+// serve runs the example on the suite's server under a limit of its own, and
+// calls fn with a function that sends a request. What is replaced must be there.
+async function serve(limit, fn) {
+  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
+  let code = readme.match(/^Node, with .*?^```js\n(.*?)^```/ms)[1];
+  const { host, port } = endpoints.plain;
+  for (const [old, value] of [['port: 7379', `host: "${host}", port: ${port}`], ['"user:42", 100', `"${newKey()}", ${limit}`]]) {
+    assert.equal(code.split(old).length, 2, old);
+    code = code.replace(old, value);
+  }
+  const app = express();
+  const redis = new Function('app', 'Redis', `${code}; return redis;`)(app, Redis);
+  app.get('/', (req, res) => res.send('ok'));
+  const server = app.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    await fn(() => fetch(`http://127.0.0.1:${server.address().port}/`));
+  } finally {
+    redis.disconnect();
+    server.close();
+  }
+}
+
+test('README: denied with Retry-After', () =>
+  serve(2, async (get) => {
+    const statuses = [];
+    for (let i = 0; i < 3; i++) statuses.push((await get()).status);
+    assert.deepEqual(statuses, [200, 200, 429]);
+    const wait = Number((await get()).headers.get('Retry-After'));
+    assert.ok(wait >= 25 && wait <= 30, `${wait}`);
+  }));
+
+test('README: no Retry-After when no wait helps', () =>
+  serve(0, async (get) => {
+    const denied = await get();
+    assert.equal(denied.status, 429);
+    assert.equal(denied.headers.get('Retry-After'), null);
+  }));
