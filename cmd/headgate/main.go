@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/bench/load"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
 func main() {
@@ -34,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetArgs(withCommand(args))
+	root.SetArgs(withCommand(config.JoinSwitches(args)))
 	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), load.NewCommand(), versionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

@@ -29,6 +29,12 @@ func TestServe(t *testing.T) {
 	require.Equal(t, 200, p.status("/metrics"))
 	require.Equal(t, 404, p.status("/debug/pprof/"))
 	require.NotContains(t, p.stderr.String(), `"level":"ERROR"`)
+	require.Contains(t, p.stderr.String(), "a restart forgets what was consumed")
+}
+
+func TestWhatADataDirectoryKeepsIsNotForgotten(t *testing.T) {
+	p := start(t, "--data-dir", t.TempDir(), "--peer-listen", "127.0.0.1:0")
+	require.NotContains(t, p.stderr.String(), "forgets")
 }
 
 // The promise of the README: no flag at all.

@@ -66,6 +66,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 	defer ports.close()
+	if !c.Replicated() {
+		log.Info("limits are kept in memory only: a restart forgets what was consumed; data-dir keeps it")
+	}
 	checkDescriptors(log, &c)
 
 	failed := make(chan error, 7) // one for each part: nobody reads after the first

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 )
@@ -32,13 +33,39 @@ func (f *flag) Set(s string) error {
 func (f *flag) String() string { return f.text }
 func (f *flag) Type() string   { return f.param.Value(new(Config)).Type() }
 
-// AddFlags adds --config and every parameter to fs.
+// AddFlags adds --config and every parameter to fs. A switch needs no value:
+// --no-fsync is --no-fsync=yes.
 func AddFlags(fs *pflag.FlagSet) {
 	fs.String(fileFlag, "", "YAML `path` with parameters by these names (environment "+fileEnv+")")
 	for i := range Params {
 		p := &Params[i]
-		fs.Var(&flag{param: p, text: p.Default}, p.Name, p.Doc)
+		f := fs.VarPF(&flag{param: p, text: p.Default}, p.Name, "", p.Doc)
+		if p.isSwitch() {
+			f.NoOptDefVal = "yes"
+		}
 	}
+}
+
+// isSwitch reports whether the parameter is yes or no.
+func (p *Param) isSwitch() bool {
+	_, ok := p.Value(new(Config)).(yesNo)
+	return ok
+}
+
+// JoinSwitches returns args with the value of a switch in one word with it, as
+// flags that need no value must have it: --no-fsync no becomes --no-fsync=no.
+func JoinSwitches(args []string) []string {
+	var joined []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		isSwitch := func(p Param) bool { return arg == "--"+p.Name && p.isSwitch() }
+		if i+1 < len(args) && slices.ContainsFunc(Params, isSwitch) && (yesNo{new(bool)}).Set(args[i+1]) == nil {
+			i++
+			arg += "=" + args[i]
+		}
+		joined = append(joined, arg)
+	}
+	return joined
 }
 
 // Usage is the help text of the flags in fs, by section.

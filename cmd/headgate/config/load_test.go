@@ -192,6 +192,28 @@ func TestConflicts(t *testing.T) {
 }
 
 // What check-config prints is a configuration file with the same meaning.
+func TestSwitchesNeedNoValue(t *testing.T) {
+	for _, v := range []struct {
+		args []string
+		want bool
+	}{
+		{nil, false},
+		{[]string{"--pprof"}, true},
+		{[]string{"--pprof", "--shards", "8"}, true},
+		{[]string{"--pprof=no"}, false},
+		{[]string{"--pprof", "no"}, false},
+		{[]string{"--pprof", "on"}, true},
+	} {
+		l, err := load(t, "", nil, JoinSwitches(v.args)...)
+		require.NoError(t, err, v.args)
+		require.Equal(t, v.want, l.Pprof, v.args)
+	}
+	_, err := load(t, "", nil, "--pprof=maybe")
+	require.ErrorContains(t, err, "want yes or no")
+	other := []string{"--data-dir", "yes", "--pprof", "file"}
+	require.Equal(t, other, JoinSwitches(other))
+}
+
 func TestPrintReadsBack(t *testing.T) {
 	l, err := load(t, "maxmemory: 1500mb\nslowlog-log-slower-than: -1\ntimeout: 90s\nunixsocket: \"/tmp/a b#c\"\n", nil)
 	require.NoError(t, err)
