@@ -30,8 +30,12 @@ type forwarder struct {
 	// epoch counts changes of the leader: a stream of an older one is not
 	// used again.
 	epoch atomic.Uint64
-	// silent is the epoch, plus 1, whose leader does not answer: see suspect.
-	silent atomic.Uint64
+	// silent is the epoch, plus 1, whose leader does not answer, and silentFrom
+	// since when, in ns since begun: see suspect.
+	silent     atomic.Uint64
+	silentFrom atomic.Int64
+	begun      time.Time
+	answers    answerTimes
 
 	mu      sync.Mutex
 	carrier int // goroutines; guarded by mu
@@ -49,22 +53,22 @@ const (
 	// forwardIdle is how long a stream is kept without frames.
 	forwardIdle = 30 * time.Second
 	// forwardRetry is the pause before another attempt.
-	forwardRetry = 5 * time.Millisecond
+	forwardRetry = 2 * time.Millisecond
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
 )
 
 func newForwarder(s *Server, streams int, timeout time.Duration) *forwarder {
-	f := &forwarder{srv: s, streams: streams, timeout: timeout, frames: make(chan *frame, forwardQueue)}
+	f := &forwarder{srv: s, streams: streams, timeout: timeout, frames: make(chan *frame, forwardQueue), begun: time.Now()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
 // submit queues a frame, or returns false when too many wait.
 func (f *forwarder) submit(fr *frame) bool {
-	fr.retry = fr.started.Add(f.srv.cfg.ForwardTimeout)
-	fr.answer = fr.started.Add(f.timeout)
+	fr.retry = fr.started.Add(f.retryFor(fr))
+	fr.answer = fr.started.Add(f.wait(fr))
 	select {
 	case f.frames <- fr:
 	default:
@@ -80,30 +84,9 @@ func (f *forwarder) submit(fr *frame) bool {
 }
 
 // leaderChanged lets no frame use a stream to a former leader.
-func (f *forwarder) leaderChanged() { f.epoch.Add(1) }
-
-// suspect notes that the leader of an epoch does not answer. If the failure
-// policy has an answer, frames then end unsent, at once instead of each after a
-// timeout of its own, until the leader greets a new stream or there is another.
-func (f *forwarder) suspect(epoch uint64) {
-	old := f.silent.Load()
-	if f.srv.cfg.OnFailure == FailClosed || old == epoch+1 || !f.silent.CompareAndSwap(old, epoch+1) {
-		return
-	}
-	f.wg.Go(func() {
-		defer f.silent.CompareAndSwap(epoch+1, 0)
-		for c := (carrier{f: f}); f.epoch.Load() == epoch && f.ctx.Err() == nil; {
-			err := c.connect(time.Now().Add(f.srv.cfg.ForwardTimeout))
-			c.drop()
-			if err == nil {
-				return
-			}
-			select {
-			case <-time.After(forwardRetry):
-			case <-f.ctx.Done():
-			}
-		}
-	})
+func (f *forwarder) leaderChanged() {
+	f.epoch.Add(1)
+	f.answers.forgive()
 }
 
 // close ends the goroutines; what they wait for is uncertain. Nobody may submit
@@ -177,7 +160,7 @@ func (c *carrier) deliver(fr *frame) {
 			if hold := fr.started.Add(s.cfg.HandoverHold); hold.After(fr.retry) {
 				fr.retry = hold
 			}
-		case role == Stalled, !handover && (role == Orphaned || c.f.silent.Load() == c.f.epoch.Load()+1):
+		case role == Stalled, !handover && (role == Orphaned || c.f.gone(fr)):
 			fr.end = frameUnwritten
 			return
 		}
@@ -189,22 +172,25 @@ func (c *carrier) deliver(fr *frame) {
 		epoch := c.f.epoch.Load()
 		if err := c.connect(fr.retry); err != nil {
 			if role == Following {
-				c.f.suspect(epoch)
+				c.f.suspect(epoch, fr, err)
 			}
 		} else {
 			if handover {
-				fr.answer = now.Add(c.f.timeout)
+				fr.answer = now.Add(c.f.wait(fr))
 			}
 			sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit)
 			switch {
 			case err == nil:
 				s.stats.counts[countForwarded].Add(uint64(len(fr.items)))
+				if fr.prompt {
+					c.f.answers.add(time.Since(now), true)
+				}
 				fr.end = frameAnswered
 				return
 			case sent && !errors.Is(err, errRefusedByPeer):
 				c.lost(err)
 				if !fr.slow {
-					c.f.suspect(epoch)
+					c.f.suspect(epoch, fr, err)
 				}
 				fr.end = frameUncertain
 				return

@@ -16,8 +16,10 @@ type frame struct {
 	c     *conn
 	resp3 bool
 	slow  bool // its commands are not fast ones
-	buf   []byte
-	items []item
+	// prompt: the failure policy can answer all of its commands.
+	prompt bool
+	buf    []byte
+	items  []item
 
 	started time.Time
 	retry   time.Time // until then it is sent again if it was not executed
@@ -80,9 +82,10 @@ func (c *conn) joins(cmd *command, args [][]byte) bool {
 func (c *conn) addToFrame(cmd *command, args [][]byte) {
 	f := c.frame
 	if f == nil {
-		f = &frame{c: c, resp3: c.resp3}
+		f = &frame{c: c, resp3: c.resp3, prompt: true}
 		c.frame = f
 	}
+	f.prompt = f.prompt && c.mayBePrompt(cmd, args)
 	it := item{cmd: cmd, start: len(f.buf), mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
 	if cmd.flags&flagExec != 0 {
 		it.tx, it.drop = c.tx, len(c.tx.queue)+1

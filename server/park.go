@@ -9,6 +9,10 @@ type segment struct {
 	// lenient replies are sent whatever becomes of their commit: they were
 	// held back for pace only, and async promises no more.
 	lenient bool
+	// until is when a lenient reply is sent though its commit is open, in
+	// engine time; 0 is not before the node stalls. Where the failure policy
+	// has answers, none is to wait for long: the node's own least of all.
+	until int64
 }
 
 // hold makes the reply of the command being executed wait for ticket, the
@@ -40,7 +44,11 @@ func (c *conn) finish(start int, reply bool) {
 		c.segments[last].replies += replies
 		c.segments[last].size += len(b)
 	} else {
-		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient})
+		until := int64(0)
+		if lenient && c.srv.cfg.OnFailure != FailClosed {
+			until = l.now + int64(pacedFor)
+		}
+		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, until})
 	}
 	if c.held == nil {
 		c.held = l.buffer()
@@ -70,7 +78,7 @@ func (c *conn) unhold() {
 	done, off := 0, 0
 	for _, s := range c.segments {
 		complete, err := released.outcome(s.since, s.ticket)
-		if !complete && !(s.lenient && c.srv.repl.Role() == Stalled) {
+		if !complete && !(s.lenient && (s.until != 0 && l.now >= s.until || c.srv.repl.Role() == Stalled)) {
 			break
 		}
 		if err == nil || s.lenient {
@@ -163,9 +171,10 @@ func (s *Server) Release(upTo uint64, err error) {
 	s.unholdAll()
 }
 
-// Stalled sends the replies that are held for pace: the node's role is Stalled,
-// and what it has decided is bounded by that.
-func (s *Server) Stalled() { s.unholdAll() }
+// Paced sends the replies that were held for pace for long enough: it is called
+// again and again while the node is Holding, and when it is Stalled, which
+// bounds what it has decided and sends all of them.
+func (s *Server) Paced() { s.unholdAll() }
 
 func (s *Server) unholdAll() {
 	s.eachLane(func(l *lane) {

@@ -66,9 +66,10 @@ type Front interface {
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
 	Release(upTo uint64, err error)
-	// Stalled sends the replies that were held for pace only. It is called
-	// again and again while the role is Stalled.
-	Stalled()
+	// Paced sends the replies that were held for pace, and have been for long
+	// enough. It is called again and again while the role is Holding or
+	// Stalled.
+	Paced()
 	// Demoted closes the clients' connections at a batch boundary, so that
 	// pools connect to the new leader.
 	Demoted()

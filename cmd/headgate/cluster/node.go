@@ -251,8 +251,8 @@ func (n *Node) beat() time.Duration {
 	n.situation.unacked = age
 	n.decide()
 	n.mu.Unlock()
-	if n.Role() == server.Stalled {
-		n.front.Stalled()
+	if r := n.Role(); r == server.Holding || r == server.Stalled {
+		n.front.Paced()
 	}
 	if age > replyTimeout {
 		n.front.Release(n.replica.Ticket(), server.ErrUncertain)

@@ -51,7 +51,7 @@ func (f *front) Demoted() {
 
 func (f *front) AwaitBatches(context.Context) error { return nil }
 
-func (f *front) Stalled() {}
+func (f *front) Paced() {}
 
 func (f *front) LeaderChanged(_, leader server.TopologyNode) {
 	f.mu.Lock()

@@ -260,7 +260,7 @@ var Params = []Param{
 	},
 	{
 		Name: "forward-timeout", Section: cluster, Default: "100ms",
-		Doc: "Time that a forwarded command may take before the failure policy answers.",
+		Doc: "Longest time that a forwarded command may take before the failure policy answers. With on-failure open and local, checks of limits wait for as long as the leader usually takes, at least 12 ms.",
 		Value: func(c *Config) Value {
 			return duration{&c.ForwardTimeout, time.Millisecond, time.Millisecond, time.Minute}
 		},

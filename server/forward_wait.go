@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// # How long a forwarded command waits
+//
+// ForwardTimeout bounds every wait for the leader. Calls that the failure
+// policy can answer as well (frame.prompt) wait for as long as the leader
+// usually takes, with room to spare, and no longer: a leader that has fallen
+// silent shows after some milliseconds instead of after ForwardTimeout, and the
+// calls after the first are answered at once (forwarder.suspect). The price is
+// a leader that is late for once: it may count what this node has answered.
+//
+// Everything else waits for ForwardTimeout: what has no other answer, and calls
+// that wait for their commit, whose time is that of a disk.
+
+const (
+	// promptAnswer is the shortest wait: above what a busy leader's loop or
+	// its collector takes, and pacedFor, and below the 20 ms in which callers
+	// expect an answer.
+	promptAnswer = 12 * time.Millisecond
+	// pacedFor is how long a reply waits for pace when the failure policy is
+	// open or local: see segment.until.
+	pacedFor = 8 * time.Millisecond
+)
+
+// answerTimes estimates how long the leader takes to answer, as TCP estimates
+// round trips (RFC 6298): a mean and a mean deviation of what was measured, and
+// twice the wait after each answer that did not come in time, until one does.
+type answerTimes struct {
+	// mu guards the fields below.
+	mu        sync.Mutex
+	mean      time.Duration
+	deviation time.Duration
+	missed    int // waits in vain since the last answer
+}
+
+// add adds a measurement; answer is false for one that is no command's.
+func (t *answerTimes) add(d time.Duration, answer bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if answer {
+		t.missed = 0
+	}
+	if t.mean == 0 {
+		t.mean, t.deviation = d, d/2
+		return
+	}
+	off := d - t.mean
+	t.deviation += (max(off, -off) - t.deviation) / 4
+	t.mean += off / 8
+}
+
+// miss notes that a wait was in vain.
+func (t *answerTimes) miss() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.missed++
+}
+
+// forgive forgets the waits in vain: another leader is to answer now.
+func (t *answerTimes) forgive() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.missed = 0
+}
+
+// wait is how long the next answer may take, at most most. Twice the mean
+// leaves room where times hardly deviate, as on a long way.
+func (t *answerTimes) wait(most time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := max(promptAnswer, 2*t.mean+4*t.deviation)
+	for range t.missed {
+		if d *= 2; d >= most {
+			break
+		}
+	}
+	return min(d, most)
+}
+
+// mayBePrompt reports whether the failure policy has an answer for a command
+// that the leader is late to answer: a check of a limit that asks for no
+// commit, gives nothing back and forces nothing.
+func (c *conn) mayBePrompt(cmd *command, args [][]byte) bool {
+	if c.srv.cfg.OnFailure == FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.repl.Durable() {
+		return false
+	}
+	for _, a := range args[1:] {
+		switch {
+		case len(a) > 1 && a[0] == '-',
+			len(a) == len("SYNC") && strings.EqualFold(string(a), "SYNC"),
+			len(a) == len("FORCE") && strings.EqualFold(string(a), "FORCE"):
+			return false
+		}
+	}
+	return true
+}
+
+// wait is how long a frame waits for its answer.
+func (f *forwarder) wait(fr *frame) time.Duration {
+	if fr.prompt {
+		return f.answers.wait(f.srv.cfg.ForwardTimeout)
+	}
+	return f.timeout
+}
+
+// retryFor is how long a frame is sent again if it was not executed.
+func (f *forwarder) retryFor(fr *frame) time.Duration {
+	return min(f.wait(fr), f.srv.cfg.ForwardTimeout)
+}
+
+// gone reports whether the leader is so silent that a frame need not be sent.
+// Frames that are not prompt leave it ForwardTimeout, as from the first that
+// was not answered.
+func (f *forwarder) gone(fr *frame) bool {
+	return f.silent.Load() == f.epoch.Load()+1 &&
+		(fr.prompt || time.Since(f.begun) >= time.Duration(f.silentFrom.Load())+f.srv.cfg.ForwardTimeout)
+}
+
+// suspect notes that the leader of an epoch has not answered a frame. If the
+// failure policy has an answer, frames then end unsent, at once instead of each
+// after a timeout of its own, until the leader greets a new stream or there is
+// another. A leader that was not just late is gone for every frame.
+func (f *forwarder) suspect(epoch uint64, fr *frame, err error) {
+	if f.srv.cfg.OnFailure == FailClosed {
+		return
+	}
+	late := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+	from := fr.started.Sub(f.begun)
+	if !late {
+		from = -f.srv.cfg.ForwardTimeout
+	}
+	old := f.silent.Load()
+	if old == epoch+1 {
+		if !late {
+			f.silentFrom.Store(int64(from))
+		}
+		return
+	}
+	f.silentFrom.Store(int64(from))
+	if !f.silent.CompareAndSwap(old, epoch+1) {
+		return
+	}
+	if late {
+		f.answers.miss()
+	}
+	f.wg.Go(func() { f.probe(epoch) })
+}
+
+// probe greets the silent leader of an epoch until it answers.
+func (f *forwarder) probe(epoch uint64) {
+	defer f.silent.CompareAndSwap(epoch+1, 0)
+	for c := (carrier{f: f}); f.epoch.Load() == epoch && f.ctx.Err() == nil; {
+		start := time.Now()
+		err := c.connect(start.Add(f.srv.cfg.ForwardTimeout))
+		c.drop()
+		if err == nil {
+			f.answers.add(time.Since(start), false)
+			return
+		}
+		select {
+		case <-time.After(forwardRetry):
+		case <-f.ctx.Done():
+		}
+	}
+}
