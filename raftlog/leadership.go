@@ -17,6 +17,9 @@ const (
 	// resumeInterval is how often a leader whose handover failed asks Raft whether it accepts entries again.
 	resumeInterval = 50 * time.Millisecond
 
+	// lookInterval is how often poll looks. Commands of clients wait for a handover.
+	lookInterval = 500 * time.Microsecond
+
 	// enqueueTimeout bounds the wait for Raft's main loop to take a request; the caller's context usually ends earlier.
 	enqueueTimeout = 10 * time.Second
 )
@@ -161,7 +164,7 @@ func (g *Group) drain(ctx context.Context, term uint64) error {
 
 // poll waits for a condition that has no event of its own; only handovers do.
 func (g *Group) poll(ctx context.Context, done func() bool) error {
-	t := time.NewTicker(2 * time.Millisecond)
+	t := time.NewTicker(lookInterval)
 	defer t.Stop()
 	for !done() {
 		select {

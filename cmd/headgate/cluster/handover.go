@@ -30,9 +30,16 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
 	}
-	n.announce(ctx, false)
+	// At the same time, since commands wait: a peer that has not heard of it
+	// yet is told so when it forwards one.
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		n.announce(ctx, false)
+	}()
 	n.setLeaving(true)
-	err := n.handover(ctx, to)
+	err := n.handover(ctx, to, announced)
+	<-announced // not after its cancellation
 	n.setLeaving(false)
 	if err != nil {
 		n.announce(context.WithoutCancel(ctx), true)
@@ -41,7 +48,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	return nil
 }
 
-func (n *Node) handover(ctx context.Context, to string) error {
+func (n *Node) handover(ctx context.Context, to string, announced <-chan struct{}) error {
 	// What began while this node led may still decide.
 	if err := n.front.AwaitBatches(ctx); err != nil {
 		return err
@@ -52,6 +59,7 @@ func (n *Node) handover(ctx context.Context, to string) error {
 	if err := n.group.Barrier(ctx); err != nil {
 		return err
 	}
+	<-announced // at the latest after announceTimeout
 	return n.group.Transfer(ctx, to)
 }
 

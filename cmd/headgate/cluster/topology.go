@@ -138,11 +138,14 @@ func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 func (n *Node) flush(ctx context.Context) error {
 	ticket := n.replica.Ticket()
 	n.group.Flush()
-	return n.poll(ctx, time.Millisecond, func() bool {
+	return n.poll(ctx, flushPoll, func() bool {
 		_, serving := n.group.Serving()
 		return !serving || n.releases.done.Load() >= ticket
 	})
 }
+
+// flushPoll is how often flush looks: in a handover, clients wait for it.
+const flushPoll = 200 * time.Microsecond
 
 func (n *Node) poll(ctx context.Context, every time.Duration, done func() bool) error {
 	t := time.NewTicker(every)
