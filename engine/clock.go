@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/boottime"
 )
 
 const (
@@ -12,24 +14,34 @@ const (
 	slewDivisor = 2000
 
 	// MaxSlew is the largest gap to wall time that is closed by slewing. A
-	// larger one means that somebody set the machine's clock or that it slept:
-	// it is reported by Skew and closed only by Step.
+	// larger one means that somebody set the machine's clock: it is reported by
+	// Skew and closed only by Step.
 	MaxSlew = time.Second
+
+	// leastSleep is the shortest suspension of the machine that CatchUp makes
+	// good: well above what a reading can be off, and no limit gains by less.
+	leastSleep = int64(time.Millisecond)
 )
 
 // Clock is the time of all decisions in unix ns. It is anchored to wall time
 // when it is made, advances with the monotonic clock, is slewed towards wall
-// time by at most 500 ppm, and never jumps unless an operator tells it to. Its
-// methods are safe for concurrent use.
+// time by at most 500 ppm, and never jumps unless an operator tells it to: time
+// in which the machine was suspended, which the monotonic clock leaves out, is
+// time that has passed. Its methods are safe for concurrent use.
 type Clock struct {
 	// mono reads the monotonic clock; both reads it and wall time at once.
 	mono func() int64
 	both func() (mono, wall int64)
+	// asleep reads how long the machine has been suspended in all; ok is
+	// false when that cannot be told just now.
+	asleep func() (d int64, ok bool)
 
 	line atomic.Pointer[timeline]
 
-	// mu orders the changes of line. Readers of line need no lock.
-	mu sync.Mutex
+	// mu orders the changes of line, whose readers need no lock, and guards
+	// slept, which is asleep as line counts it; -1 if it was not told.
+	mu    sync.Mutex
+	slept int64
 }
 
 // timeline maps the monotonic clock to time: now = base + d, plus the part of
@@ -58,6 +70,7 @@ func NewClock() *Clock {
 			t := time.Now()
 			return int64(t.Sub(start)), t.UnixNano()
 		},
+		boottime.Asleep,
 	)
 }
 
@@ -66,11 +79,13 @@ func NewClock() *Clock {
 func NewManualClock(now int64) (c *Clock, set func(now int64)) {
 	var at atomic.Int64
 	at.Store(now)
-	return newClock(at.Load, func() (mono, wall int64) { return at.Load(), at.Load() }), at.Store
+	never := func() (int64, bool) { return 0, true }
+	return newClock(at.Load, func() (mono, wall int64) { return at.Load(), at.Load() }, never), at.Store
 }
 
-func newClock(mono func() int64, both func() (mono, wall int64)) *Clock {
-	c := &Clock{mono: mono, both: both}
+func newClock(mono func() int64, both func() (mono, wall int64), asleep func() (int64, bool)) *Clock {
+	c := &Clock{mono: mono, both: both, asleep: asleep}
+	c.awake()
 	m, w := both()
 	c.line.Store(&timeline{mono: m, base: w})
 	return c
@@ -82,11 +97,52 @@ func (c *Clock) Now() int64 {
 	return l.at(c.mono())
 }
 
-// Discipline compares the clock with wall time and starts to close the gap,
-// unless it is above MaxSlew. Call it about once a second.
+// awake notes that line counts all suspensions so far. Must be called with mu
+// held.
+func (c *Clock) awake() {
+	var ok bool
+	if c.slept, ok = c.asleep(); !ok {
+		c.slept = -1
+	}
+}
+
+// CatchUp moves the clock forward by the time in which the machine was
+// suspended since the last call, and returns that. Call it when that may be.
+func (c *Clock) CatchUp() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.catchUp()
+}
+
+// catchUp must be called with mu held.
+func (c *Clock) catchUp() time.Duration {
+	before := c.slept
+	total, ok := c.asleep()
+	if !ok {
+		return 0
+	}
+	d := total - before
+	if before < 0 || d < 0 {
+		c.slept = total
+		return 0
+	}
+	if d < leastSleep {
+		return 0
+	}
+	c.slept = total
+	l := *c.line.Load()
+	l.base += d
+	c.line.Store(&l)
+	return time.Duration(d)
+}
+
+// Discipline makes up for a suspension, compares the clock with wall time and
+// starts to close the gap, unless it is above MaxSlew. Call it about once a
+// second.
 func (c *Clock) Discipline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.catchUp()
 	m, w := c.both()
 	now := c.line.Load().at(m)
 	gap := w - now
@@ -108,6 +164,7 @@ func (c *Clock) Skew() time.Duration {
 func (c *Clock) Set(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.awake()
 	c.line.Store(&timeline{mono: c.mono(), base: now})
 }
 
@@ -116,6 +173,7 @@ func (c *Clock) Set(now int64) {
 func (c *Clock) Step() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.awake()
 	m, w := c.both()
 	moved := w - c.line.Load().at(m)
 	c.line.Store(&timeline{mono: m, base: w})

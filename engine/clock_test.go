@@ -9,13 +9,23 @@ import (
 )
 
 // fakeTime drives a Clock: wall time may run off the monotonic clock.
-type fakeTime struct{ mono, wall int64 }
+type fakeTime struct {
+	mono, wall, asleep int64
+	busy               bool // what the machine has slept cannot be told
+}
 
 func (f *fakeTime) clock() *Clock {
 	return newClock(
 		func() int64 { return f.mono },
 		func() (mono, wall int64) { return f.mono, f.wall },
+		func() (int64, bool) { return f.asleep, !f.busy },
 	)
+}
+
+// suspend lets time pass that the monotonic clock leaves out.
+func (f *fakeTime) suspend(d time.Duration) {
+	f.asleep += int64(d)
+	f.wall += int64(d)
 }
 
 func (f *fakeTime) pass(d time.Duration) {
@@ -97,6 +107,56 @@ func TestClockNeverJumps(t *testing.T) {
 			require.LessOrEqual(t, moved, d+d/slewDivisor+1)
 		}
 	})
+}
+
+// The monotonic clock leaves out the time in which the machine is suspended;
+// it has passed all the same.
+func TestClockCountsSuspensions(t *testing.T) {
+	for name, wake := range map[string]func(*Clock){
+		"CatchUp":    func(c *Clock) { require.Equal(t, time.Hour, c.CatchUp()) },
+		"Discipline": func(c *Clock) { c.Discipline() },
+	} {
+		f := &fakeTime{wall: someDay}
+		c := f.clock()
+		f.pass(time.Minute)
+		f.suspend(time.Hour)
+		wake(c)
+		require.Equal(t, f.wall, c.Now(), name)
+		require.Zero(t, c.CatchUp(), "counted once")
+	}
+	// A gap to wall time stays what it was.
+	f := &fakeTime{wall: someDay}
+	c := f.clock()
+	f.wall += int64(time.Minute)
+	f.suspend(time.Hour)
+	c.Discipline()
+	require.Equal(t, time.Minute, c.Skew())
+}
+
+// What the clock is set to counts every suspension before.
+func TestClockCountsNoSuspensionTwice(t *testing.T) {
+	for name, set := range map[string]func(*Clock){
+		"Set":  func(c *Clock) { c.Set(someDay) },
+		"Step": func(c *Clock) { c.Step() },
+	} {
+		for _, busy := range []bool{false, true} {
+			f := &fakeTime{wall: someDay}
+			c := f.clock()
+			f.suspend(time.Hour)
+			f.busy = busy
+			set(c)
+			before := c.Now()
+			f.busy = false
+			require.Zero(t, c.CatchUp(), name)
+			require.Equal(t, before, c.Now(), name)
+			f.suspend(time.Hour)
+			require.Equal(t, time.Hour, c.CatchUp(), name)
+		}
+	}
+	f := &fakeTime{wall: someDay}
+	c := f.clock()
+	f.asleep += leastSleep - 1
+	require.Zero(t, c.CatchUp(), "as far as a reading may be off")
 }
 
 func TestNewClockReadsWallTime(t *testing.T) {

@@ -99,6 +99,10 @@ const (
 	idleLinger = 5 * time.Millisecond
 	idleBeats  = 50
 
+	// leastSleep is the shortest suspension of the machine that counts as a
+	// pause, in ns: well above what a reading can be off.
+	leastSleep = int64(time.Millisecond)
+
 	// replyTimeout is how long a reply waits for its commit at most.
 	replyTimeout = time.Second
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/boottime"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
 )
@@ -33,7 +34,8 @@ type Node struct {
 
 	role     atomic.Uint32 // a server.Role
 	started  time.Time
-	beaten   atomic.Int64 // when pulse last looked, ns since started
+	asleep   func() (ns int64, ok bool) // boottime.Asleep
+	beaten   atomic.Int64               // when pulse last looked, ns since started
 	topology atomic.Pointer[server.Topology]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
 	paced    chan struct{} // capacity 1: this node has begun or ceased to lead
@@ -57,7 +59,7 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 		cfg.MaxUnacked = cfg.Timeouts.Lease
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Logger, engine: e, started: time.Now(),
+		cfg: cfg, log: cfg.Logger, engine: e, started: time.Now(), asleep: boottime.Asleep,
 		opened:   make(chan struct{}),
 		changed:  make(chan struct{}, 1),
 		paced:    make(chan struct{}, 1),
@@ -131,7 +133,9 @@ func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
 
 // Role implements server.Replication. A leader whose own pulse has stopped, as
 // that of a process that was paused or starved, may have been replaced
-// meanwhile: it is stalled until it has asked.
+// meanwhile: it is stalled until it has asked. After a suspension of the whole
+// machine, which Go's clock does not see, that begins with the next pulse,
+// linger or idleLinger later.
 func (n *Node) Role() server.Role {
 	r := server.Role(n.role.Load())
 	if (r == server.Leading || r == server.Holding) && n.sinceBeat() > n.cfg.MaxUnacked {
@@ -189,6 +193,7 @@ func (n *Node) pulse(ctx context.Context) {
 	defer t.Stop()
 	idle := 0
 	var batches uint64
+	asleep, _ := n.asleep()
 	for {
 		select {
 		case <-ctx.Done():
@@ -199,8 +204,15 @@ func (n *Node) pulse(ctx context.Context) {
 		}
 		paused := n.sinceBeat() > n.cfg.MaxUnacked
 		n.beaten.Store(int64(time.Since(n.started)))
+		// Go's clock leaves out the time in which the machine was suspended.
+		if total, ok := n.asleep(); ok && total-asleep >= leastSleep {
+			asleep, paused = total, true
+		}
 		if paused {
 			n.doubt(ctx)
+			if d := n.engine.Clock().CatchUp(); d > 0 {
+				n.log.Warn("the machine was suspended", "for", d.String())
+			}
 		}
 		next := n.beat()
 		if b := n.releases.batches.Load(); b != batches {

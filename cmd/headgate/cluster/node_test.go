@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +72,8 @@ type rig struct {
 	front   *front
 	engine  *engine.Engine
 	session *engine.Session
-	wall    int64 // at which the engine's clock stands
+	wall    int64         // at which the engine's clock stands
+	asleep  *atomic.Int64 // how long the machine has been suspended, ns
 }
 
 // open starts n nodes, each with a clock that stands still.
@@ -96,7 +98,8 @@ func open(t *testing.T, n int) []*rig {
 			Join: peers, BootstrapExpect: n, HandoverHold: time.Minute,
 		}, e)
 		require.NoError(t, err)
-		r := &rig{node, &front{}, e, e.NewSession(), wall}
+		r := &rig{node, &front{}, e, e.NewSession(), wall, new(atomic.Int64)}
+		node.asleep = func() (int64, bool) { return r.asleep.Load(), true }
 		require.Equal(t, server.Starting, r.Role())
 		require.Zero(t, r.AwaitReplicas(t.Context(), 1))
 		_, err = r.DialLeader(t.Context())
@@ -260,6 +263,25 @@ func TestPace(t *testing.T) {
 		fastest = min(fastest, time.Since(begin))
 	}
 	require.Less(t, fastest, pace/2)
+}
+
+// Another node may lead since the machine was suspended, and Go's clock does
+// not show it: the leader does not go on before it has asked.
+func TestSuspendedLeaderIsStalled(t *testing.T) {
+	t.Parallel()
+	rigs := open(t, 3)
+	leader := leading(t, rigs)
+	leader.asleep.Add(int64(time.Hour))
+	require.Eventually(t, func() bool { return leader.Role() == server.Leading }, waitLimit, waitTick, "asked, and answered")
+
+	for _, r := range rigs {
+		if r != leader {
+			require.NoError(t, r.mux.Close())
+		}
+	}
+	leader.asleep.Add(leastSleep)
+	// Well before it loses its lease for want of answers.
+	require.Eventually(t, func() bool { return leader.Role() == server.Stalled }, leader.cfg.Timeouts.Lease/2, waitTick)
 }
 
 func TestSetClock(t *testing.T) {
