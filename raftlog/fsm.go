@@ -45,6 +45,8 @@ type fsm struct {
 	clock   atomic.Int64  // cursor.clock
 	bound   atomic.Pointer[clockBound]
 
+	membership atomic.Uint64 // index of the last committed membership
+
 	// mu serialises every call of the machine except Now; it guards what follows.
 	mu     sync.Mutex
 	served uint64 // highest term ever served: a term is served once
@@ -104,6 +106,9 @@ func (f *fsm) entry(l *raft.Log) {
 		}
 		// A later leader's entry can overtake the news that leadership is lost.
 		f.depose()
+	}
+	if l.Type == raft.LogConfiguration {
+		f.membership.Store(l.Index)
 	}
 	if l.Type != raft.LogCommand {
 		return
