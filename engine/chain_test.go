@@ -2,7 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -130,4 +133,258 @@ func TestChainAgainstModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+func chainOf(segs ...Segment) []Segment { return segs }
+
+func TestChainTakesAllOrNone(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	segs := chainOf(
+		Segment{[]byte("s"), Limit{Limit: 10, Period: second}, 1},
+		Segment{[]byte("d"), Limit{Algorithm: Fixed, Limit: 3, Period: minute}, 1},
+		Segment{[]byte("l"), Limit{Algorithm: Log, Limit: 50, Period: minute}, 2},
+	)
+	for range 3 {
+		binding, err := s.DecideAll(start, segs, &Options{}, out)
+		require.NoError(t, err)
+		require.Equal(t, 1, binding, "the least remaining binds")
+		require.True(t, out[binding].OK)
+	}
+	binding, err := s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	require.Equal(t, 1, binding)
+	require.False(t, out[1].OK)
+	require.True(t, out[0].OK)
+	require.Equal(t, int64(7), out[0].Remaining, "a denied chain takes nothing")
+	require.Equal(t, int64(44), out[2].Remaining)
+}
+
+func TestChainReportsTheLongestWait(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	segs := chainOf(
+		Segment{[]byte("a"), Limit{Limit: 1, Period: second}, 1},
+		Segment{[]byte("b"), Limit{Limit: 1, Period: minute}, 1},
+		Segment{[]byte("c"), Limit{Limit: 5, Period: minute}, 1},
+	)
+	_, err := s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	binding, err := s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	require.Equal(t, 1, binding)
+	require.Equal(t, minute, out[binding].RetryAfter)
+
+	segs[0].Cost = 2
+	binding, err = s.DecideAll(start, segs, &Options{}, out)
+	require.NoError(t, err)
+	require.Equal(t, 0, binding, "a wait that never ends is the longest")
+}
+
+func TestChainErrorsChangeNothing(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	l := Limit{Limit: 5, Period: second}
+	_, err := s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("a"), l, 1}), &Options{}, out)
+	require.ErrorIs(t, err, ErrDuplicateKey)
+	decide(t, s, start, "w", perMinute(Fixed, 1), 1, Options{})
+	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("w"), l, 1}), &Options{}, out)
+	require.ErrorIs(t, err, ErrWrongType)
+	_, err = s.DecideAll(start, make([]Segment, MaxSegments+1), &Options{}, out)
+	require.ErrorIs(t, err, ErrTooManySegments)
+	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("b"), l, 2}), &Options{AtMost: true}, out)
+	require.ErrorIs(t, err, ErrAtMostCosts)
+	require.False(t, s.Exists(start, []byte("a")))
+}
+
+func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
+	s := newTestSession(t, Config{})
+	out := make([]Decision, MaxSegments)
+	segs := chainOf(
+		Segment{[]byte("a"), Limit{Limit: 10, Period: minute}, 8},
+		Segment{[]byte("b"), Limit{Algorithm: Sliding, Limit: 5, Period: minute}, 8},
+	)
+	binding, err := s.DecideAll(start, segs, &Options{AtMost: true}, out)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), out[binding].Allowed)
+	require.Equal(t, int64(5), out[0].Remaining)
+	require.Equal(t, int64(0), out[1].Remaining)
+	binding, err = s.DecideAll(start, segs, &Options{AtMost: true}, out)
+	require.NoError(t, err)
+	require.Equal(t, 1, binding)
+	require.False(t, out[1].OK)
+	require.Equal(t, int64(5), decide(t, s, start, "a", segs[0].Limit, 0, Options{}).Remaining)
+}
+
+// Transfers over random pairs of many keys, from many sessions, in both
+// orders: nothing deadlocks and the sum of what is used stays what it was.
+func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
+	e := New(Config{})
+	l := Limit{Algorithm: Fixed, Align: First, Limit: 1000, Period: 100 * minute}
+	const keys = 32
+	name := func(i int) []byte { return fmt.Appendf(nil, "account:%d", i) }
+	setup := e.NewSession()
+	for i := range keys {
+		_, err := setup.Decide(start, name(i), l, 500, &Options{})
+		require.NoError(t, err)
+	}
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			s := e.NewSession()
+			defer s.Close()
+			rnd := rand.New(rand.NewPCG(1, uint64(w)))
+			out := make([]Decision, 2)
+			for range 2000 {
+				i, j := rnd.IntN(keys), rnd.IntN(keys)
+				if i == j {
+					continue
+				}
+				if _, err := s.DecideAll(start, chainOf(Segment{name(i), l, 1}, Segment{name(j), l, -1}), &Options{}, out); err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := int64(0)
+	for i := range keys {
+		d, err := setup.Decide(start, name(i), l, 0, &Options{})
+		require.NoError(t, err)
+		total += l.Limit - d.Remaining
+	}
+	require.Equal(t, int64(keys*500), total)
+}
+
+// What a chain needs is made first: neither a key that it has charged nor one
+// that it has created is left when there is no room for the last.
+func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
+	e := New(Config{MaxBytes: 1 << 20, Shards: 1})
+	s := e.NewSession()
+	l := Limit{Limit: 5, Period: minute}
+	decide(t, s, start, "first", l, 1, Options{})
+	full := false
+	filled := 0
+	for ; filled < 1_000_000 && !full; filled++ {
+		_, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", filled), l, 1, &Options{})
+		full = err != nil
+		if full {
+			require.ErrorIs(t, err, ErrFull)
+		}
+	}
+	require.True(t, full, "the bound holds")
+	// Room for one of them.
+	require.True(t, s.Delete(start, fmt.Appendf(nil, "fill:%08d", filled/2)))
+	keys := e.Len()
+	born, long := []byte("born:00000000"), make([]byte, 4000)
+	other := perMinute(Sliding, 7)
+	for _, segs := range [][]Segment{
+		chainOf(Segment{[]byte("first"), l, 1}, Segment{long, l, 1}),
+		chainOf(Segment{born, l, 1}, Segment{[]byte("first"), l, 1}, Segment{long, other, 1}),
+		chainOf(Segment{born, l, 1}, Segment{long, l, 1}),
+	} {
+		_, err := s.DecideAll(start, segs, &Options{}, make([]Decision, 3))
+		require.ErrorIs(t, err, ErrFull)
+		require.Equal(t, int64(4), decide(t, s, start, "first", l, 0, Options{}).Remaining)
+		require.False(t, s.Exists(start, born), "created for a chain that failed")
+		require.Equal(t, keys, e.Len())
+	}
+	require.True(t, decide(t, s, start, string(born), l, 1, Options{}).OK, "there is room for it")
+	s.Close()
+	require.Equal(t, 1, e.limitsInUse(), "the limits of the failed chain are given back")
+}
+
+// Locks are taken in one order, whatever that of the keys: who waits for the
+// first shard holds none behind it.
+func TestShardsAreLockedInOrder(t *testing.T) {
+	n := newNode(t, Config{Shards: 4})
+	n.r.Lead(1, start)
+	l := perMinute(Fixed, 10)
+	first, last := n.keyOf(0), n.keyOf(3)
+	for name, both := range map[string]func(){
+		"chain": func() {
+			_, _ = n.s.DecideAll(start, chainOf(Segment{last, l, 1}, Segment{first, l, 1}), &Options{}, make([]Decision, 2))
+		},
+		"hold": func() { n.s.Hold([][]byte{last, first}); n.s.Unhold() },
+	} {
+		sh := n.e.table.Shard(0)
+		sh.Lock()
+		done, free := make(chan struct{}), make(chan struct{})
+		go func() { both(); close(done) }()
+		time.Sleep(20 * time.Millisecond)
+		go func() {
+			behind := n.e.table.Shard(3)
+			defer close(free)
+			behind.Lock()
+			defer behind.Unlock()
+		}()
+		select {
+		case <-free:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s has locked the last shard before the first", name)
+		}
+		sh.Unlock()
+		<-done
+		<-free
+	}
+}
+
+// Whoever holds keys is alone with them, from Hold to Unhold.
+func TestHoldKeepsOthersOut(t *testing.T) {
+	e := New(Config{})
+	l := perMinute(Fixed, 10)
+	s := e.NewSession()
+	others := map[string]func(s *Session){
+		"decide": func(s *Session) { _, _ = s.Decide(start, []byte("b"), l, 1, &Options{}) },
+		"chain": func(s *Session) {
+			_, _ = s.DecideAll(start, chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("b"), l, 1}), &Options{}, make([]Decision, 2))
+		},
+		"hold":   func(s *Session) { s.Hold([][]byte{[]byte("b")}); s.Unhold() },
+		"delete": func(s *Session) { s.Delete(start, []byte("b")) },
+	}
+	for name, other := range others {
+		s.Hold([][]byte{[]byte("a"), []byte("b"), []byte("a")})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			another := e.NewSession()
+			defer another.Close()
+			other(another)
+		}()
+		select {
+		case <-done:
+			t.Errorf("%s came in between", name)
+		case <-time.After(20 * time.Millisecond):
+		}
+		decide(t, s, start, "b", l, 0, Options{})
+		s.Unhold()
+		<-done
+	}
+}
+
+func TestHoldIsolatesSeveralCalls(t *testing.T) {
+	e := New(Config{})
+	l := Limit{Limit: 1000, Period: minute}
+	keys := [][]byte{[]byte("a"), []byte("b"), []byte("a")}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			s := e.NewSession()
+			defer s.Close()
+			for range 100 {
+				s.Hold(keys)
+				x, _ := s.Decide(start, keys[0], l, 0, &Options{})
+				_, _ = s.Decide(start, keys[0], l, 1, &Options{})
+				_, _ = s.Decide(start, keys[1], l, 1, &Options{})
+				y, _ := s.Decide(start, keys[0], l, 0, &Options{})
+				s.Unhold()
+				if x.Remaining != y.Remaining+1 {
+					panic("somebody came in between")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := e.NewSession()
+	require.Equal(t, int64(600), decide(t, s, start, "b", l, 0, Options{}).Remaining)
 }

@@ -51,10 +51,19 @@ func TestNodesCutFromEachOtherSpendOneBudget(t *testing.T) {
 				}
 				require.LessOrEqual(t, total, limit-used, "limit %d, used %d", limit, used)
 				require.Greater(t, total, limit-used-3, "limit %d, used %d: at most the rounding is lost", limit, used)
-				// A period later nothing more than a period's refill is there.
+				// Half a period later no more than that has refilled, and a period
+				// after that no more than the limit.
+				refilled := int64(0)
+				if a == Token || a == Leaky {
+					refilled = limit / 2
+				}
+				for _, local := range locals {
+					total += admit(local, start+minute/2, "k", l)
+				}
+				require.LessOrEqual(t, total, limit-used+refilled, "limit %d, used %d, half a period later", limit, used)
 				again := int64(0)
 				for _, local := range locals {
-					again += admit(local, start+minute, "k", l)
+					again += admit(local, start+minute+minute/2, "k", l)
 				}
 				require.LessOrEqual(t, again, limit, "limit %d, used %d", limit, used)
 			}
@@ -178,6 +187,22 @@ func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
 		require.True(t, out[0].OK)
 	}
 	require.Equal(t, []Charge{{[]byte("k"), l, 20}, {[]byte("k"), other, 20}}, locals[0].Take(100))
+}
+
+// What is to be charged is bounded: beyond that a key is not decided, unless its
+// charge is remembered already.
+func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
+	l := perMinute(Token, 30)
+	_, locals := cutOff(t, 3, l, "k", 0)
+	local, out := locals[0], make([]Decision, 1)
+	decideOn := func(key string) error {
+		_, err := local.Decide(start, []Segment{{[]byte(key), l, 1}}, &Options{}, out)
+		return err
+	}
+	local.order = make([]*spending, localKeys-1)
+	require.NoError(t, decideOn("k"))
+	require.ErrorIs(t, decideOn("other"), ErrNotLocal)
+	require.NoError(t, decideOn("k"))
 }
 
 // A node whose memory for local decisions is full says so as for any other key

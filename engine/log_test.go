@@ -133,6 +133,21 @@ func TestLogIsBounded(t *testing.T) {
 	require.ErrorIs(t, err, ErrOverflow)
 }
 
+// What is charged under a clock that was set back counts with the newest pair:
+// the pairs stay in order, and none leaves early.
+func TestLogUnderAClockSetBack(t *testing.T) {
+	k := newLogKey(t, 3, 10*sec, 1000)
+	for _, now := range []int64{someDay, someDay - 5*sec, someDay - 2*sec} {
+		_, err := k.call(t, now, 1, Options{})
+		require.NoError(t, err)
+		k.requireSound(t)
+	}
+	require.Equal(t, history{{someDay, 3}}, k.pairs())
+	d, err := k.call(t, someDay+9*sec, 1, Options{})
+	require.NoError(t, err)
+	require.Equal(t, sec, d.RetryAfter)
+}
+
 func TestLogAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, period := wide(t, "limit", 1, 1000), wide(t, "period", 1, maxSpan)

@@ -68,10 +68,10 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	limit := func() Limit {
 		return Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
 	}
-	switch rnd.IntN(13) {
+	switch rnd.IntN(16) {
 	case 12:
 		charges := []Charge{{key(), limit(), 1}, {key(), limit(), 2}}
-		_, _ = n.s.ChargeOnce(now, fmt.Sprint("n", rnd.IntN(4)), rnd.Int64N(1000), charges)
+		_, _ = n.s.ChargeOnce(now, fmt.Sprint("n", rnd.IntN(2)), now-rnd.Int64N(2*second), charges)
 	case 0:
 		n.s.Delete(now, key())
 	case 1:
@@ -85,6 +85,12 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	case 5, 6:
 		segs := chainOf(Segment{[]byte("chain:a"), limit(), 1}, Segment{[]byte("chain:b"), limit(), 1})
 		_, _ = n.s.DecideAll(now, segs, &Options{}, make([]Decision, 2))
+	case 7:
+		n.s.Expire(now, key(), now+minute*rnd.Int64N(4), 0)
+	case 8:
+		n.s.Persist(now, key())
+	case 9:
+		_, _ = n.s.Extend(now, key(), fmt.Appendf(nil, "id%d", rnd.IntN(9)), 2*minute)
 	default:
 		_, _ = n.s.Decide(now, key(), limit(), 1+rnd.Int64N(3), &Options{Force: rnd.IntN(9) == 0})
 	}

@@ -384,6 +384,20 @@ func TestAdoptTokenKeepsWhatWasConsumed(t *testing.T) {
 	require.Equal(t, 6*1200*ms, d.RetryAfter)
 }
 
+// A key whose last fraction of a nanosecond is still to come matters at its
+// deadline.
+func TestTokenAtItsDeadline(t *testing.T) {
+	s := newTestSession(t, Config{})
+	third := Limit{Limit: 3, Period: sec, Burst: 1}
+	decide(t, s, start, "k", third, 1, Options{})
+	at, _, ok := s.Deadline(start, []byte("k"))
+	require.True(t, ok)
+	d := decide(t, s, at, "k", third, 1, Options{})
+	require.False(t, d.OK)
+	require.EqualValues(t, 1, d.RetryAfter)
+	require.True(t, decide(t, s, at+1, "k", third, 1, Options{}).OK)
+}
+
 func TestTokenDoesNotAllocate(t *testing.T) {
 	r := compile(Limit{Limit: 7, Period: 60 * sec})
 	st, o := tokenState{}, Options{}

@@ -224,7 +224,8 @@ func (w *window) requireHonest(t *rapid.T, now, cost int64, o Options, d Decisio
 	require.EqualValues(t, 1, early.RetryAfter)
 }
 
-// A changed limit keeps what counted: never a fresh budget.
+// A changed limit keeps what counted: never a fresh budget. Its window is where
+// the new limit's ALIGN puts it.
 func TestAdoptWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		algorithm := rapid.SampledFrom([]Algorithm{Fixed, Sliding}).Draw(t, "algorithm")
@@ -235,19 +236,37 @@ func TestAdoptWindow(t *testing.T) {
 			now = min(now+wide(t, "step", 0, w.rule.period), maxInstant)
 		}
 		used := w.rule.burst - w.call(t, now, 0, Options{}).Remaining
-		next := newWindow(t, anyWindow(t, algorithm))
+		l := anyWindow(t, algorithm)
+		if rapid.Bool().Draw(t, "the same period") {
+			l.Period = w.rule.period
+		}
+		next := newWindow(t, l)
 		st := next.rule.adoptWindow(w.state(), &w.rule, now)
 		next.set(st)
 		d := next.call(t, now, 0, Options{})
 		require.Equal(t, max(next.rule.burst-used, 0), d.Remaining)
 		if used > 0 {
-			require.LessOrEqual(t, st.Start, now)
-			require.Less(t, now-st.Start, next.rule.period)
-			if next.rule.limit.Align == Epoch && (next.rule.period != w.rule.period || w.rule.limit.Align != Epoch) {
-				require.Zero(t, st.Start%next.rule.period)
-			}
+			require.Equal(t, w.adoptedStart(l, now), st.Start)
 		}
 	})
+}
+
+// adoptedStart returns where the window under another limit begins, by its
+// definition: where it was if nothing moves it, else at a multiple of the
+// period, or with First where the old one began or, if that is over, now.
+func (w *window) adoptedStart(l Limit, now int64) int64 {
+	old := w.rule.slidingAt(w.state(), now).Start
+	if w.rule.limit.Algorithm == Fixed {
+		old = w.rule.fixedAt(w.state(), now).Start
+	}
+	moved := l.Period != w.rule.period || l.Align != w.rule.limit.Align
+	switch {
+	case !moved, l.Align == First && now-old < l.Period:
+		return old
+	case l.Align == First:
+		return now
+	}
+	return now / l.Period * l.Period
 }
 
 // No value of any argument panics, wraps or leaves the documented ranges.

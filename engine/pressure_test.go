@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// pressureOf returns the pressure of a key.
+func pressureOf(t *testing.T, s *Session, now int64, key string) uint32 {
+	t.Helper()
+	var p uint32
+	require.True(t, s.visit(now, []byte(key), func(_ *shard.Shard, ent shard.Entry) { p = s.e.pressure(ent, now) }))
+	return p
+}
+
+func TestPressureIsTheShareInUse(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		l := perMinute(a, 8)
+		for used := int64(1); used <= 8; used++ {
+			decide(t, s, start, "k", l, 1, Options{})
+			require.InDelta(t, float64(used)/8, float64(pressureOf(t, s, start, "k"))/math.MaxUint32, 1e-9)
+		}
+		decide(t, s, start, "k", l, 5, Options{Force: true})
+		require.EqualValues(t, math.MaxUint32, pressureOf(t, s, start, "k"), "a debt is no more than exhausted")
+	})
+	s := newTestSession(t, Config{})
+	sliding := perMinute(Sliding, 8)
+	decide(t, s, start, "sliding", sliding, 4, Options{})
+	decide(t, s, start+minute, "sliding", sliding, 2, Options{})
+	require.InDelta(t, 0.75, float64(pressureOf(t, s, start+minute, "sliding"))/math.MaxUint32, 1e-9, "the previous window in full")
+	_, _, err := s.Acquire(start, []byte("slots"), 8, minute, nil, 2)
+	require.NoError(t, err)
+	require.InDelta(t, 0.25, float64(pressureOf(t, s, start, "slots"))/math.MaxUint32, 1e-9)
+	_, _, err = s.IncrEx(start, []byte("counter"), &IncrOptions{By: Integer(1)})
+	require.NoError(t, err)
+	require.EqualValues(t, counterPressure, pressureOf(t, s, start, "counter"))
+}
+
+// A flood of keys that are hit once forgets none that is exhausted, as long as
+// one hit leaves something of the limit. Under a limit of one the flood's keys
+// are as exhausted as any: who is forgotten is chance.
+func TestFloodForgetsNoExhaustedLimit(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		for _, limit := range []int64{2, 10} {
+			const exhausted, flood = 2000, 20_000
+			s := newTestSession(t, Config{Shards: 2, MaxBytes: 1 << 20, Evict: true})
+			l := Limit{Algorithm: a, Limit: limit, Period: 60 * minute}
+			for i := range exhausted {
+				decide(t, s, start, fmt.Sprint("old:", i), l, limit, Options{})
+			}
+			for i := range flood {
+				decide(t, s, start, fmt.Sprint("new:", i), l, 1, Options{})
+			}
+			require.Greater(t, s.e.Stats().Evicted, uint64(flood/8))
+			for i := range exhausted {
+				require.False(t, decide(t, s, start, fmt.Sprint("old:", i), l, 1, Options{Peek: true}).OK, "limit %d", limit)
+			}
+		}
+	})
+}
