@@ -139,6 +139,31 @@ func TestJournalSurvivesMoves(t *testing.T) {
 	require.Equal(t, values{string(key16(7)): 42}, undone)
 }
 
+// An eviction is a deletion like any other: it is cut, and can be undone.
+func TestJournalKeepsEvictions(t *testing.T) {
+	j := newJournal(t)
+	const keys = 5000
+	for i := range keys {
+		j.set(string(key16(i)), uint64(i%200))
+	}
+	j.cut()
+	j.table.SetLimit(j.table.Bytes()/2, true)
+	for range 10 {
+		sweepAll(j.table, 0)
+	}
+	evicted := int(j.table.Stats().Evicted)
+	require.Greater(t, evicted, keys/4)
+	dirty, undone := j.cut()
+	require.Len(t, dirty, evicted)
+	require.Len(t, undone, evicted)
+	for i := range keys {
+		if now, gone := dirty[string(key16(i))]; gone {
+			require.Equal(t, -1, now)
+			require.Equal(t, i%200, undone[string(key16(i))])
+		}
+	}
+}
+
 func TestWithoutJournal(t *testing.T) {
 	tab := New(Config{Shards: 1})
 	fill(t, tab, 10)

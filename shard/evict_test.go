@@ -30,6 +30,12 @@ func TestFullWithoutEviction(t *testing.T) {
 	require.Greater(t, n, 10_000)
 	require.LessOrEqual(t, tab.Bytes(), int64(1<<20))
 	require.ErrorIs(t, insert(tab, []byte("large"), 0, 20_000, 0, 0), ErrFull)
+	// Records of a size that has no room left of its own.
+	for n, err = 0, nil; err == nil; n++ {
+		err = insert(tab, append(key16(n), 'l'), 0, 30, math.MaxInt64, 0)
+	}
+	require.ErrorIs(t, err, ErrFull)
+	require.Zero(t, tab.Stats().Evicted)
 	key := key16(0)
 	h := tab.Hash(key)
 	s := tab.At(h)
@@ -76,11 +82,12 @@ func TestExpiredGoFirst(t *testing.T) {
 	tab := New(Config{Shards: 1, MaxBytes: 1 << 20, Evict: true, Pressure: byMeta})
 	n := 0
 	for ; tab.Stats().Evicted == 0; n++ {
-		deadline := int64(math.MaxInt64)
+		// Those that expire are the last that pressure alone would choose.
+		deadline, pressure := int64(math.MaxInt64), uint32(0)
 		if n%2 == 0 {
-			deadline = 10
+			deadline, pressure = 10, math.MaxUint32
 		}
-		require.NoError(t, insert(tab, key16(n), uint32(n%2), 1, deadline, 0))
+		require.NoError(t, insert(tab, key16(n), pressure, 1, deadline, 0))
 	}
 	evicted := tab.Stats().Evicted
 	for i := range n / 8 {
