@@ -6,7 +6,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test deps unit race fuzz fuzz-brief lint fmt bench clients test-clients test-faults
+.PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients test-clients test-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
 cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until Ctrl-C
 	scripts/cluster.sh
 
-test: deps lint unit race fuzz-brief clients ## everything a change must pass; installs what it needs
+test: deps lint unit race fuzz-brief mutate-brief clients ## everything a change must pass; installs what it needs
 
 deps: # the programs that tests start
 	scripts/test-deps.sh
@@ -36,6 +36,12 @@ fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a 
 
 fuzz-brief: # by number: a run that ends by time fails by chance (golang.org/issue/75804)
 	scripts/fuzz.sh 20000x
+
+mutate: ## break the sources on purpose, one edit at a time: a named test must fail for each, 5 minutes (MUTATEFLAGS="-only fsm")
+	$(GO) run ./mutate $(MUTATEFLAGS)
+
+mutate-brief: # a few of the edits, others each day
+	$(GO) run ./mutate -sample 6
 
 lint: ## gofmt, go vet, staticcheck
 	scripts/lint.sh

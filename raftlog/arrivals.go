@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -22,11 +23,11 @@ type arrivals struct {
 // arrival is a run of entries.
 type arrival struct {
 	first, last uint64
-	at          int64 // in the time of this boot; 0 if they were not new
+	at          time.Time // zero if they were not new
 }
 
 // note is called with entries about to be written, in the given term.
-func (a *arrivals) note(logs []*raft.Log, term uint64, now int64) {
+func (a *arrivals) note(logs []*raft.Log, term uint64, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := 0; i < len(logs); {
@@ -44,13 +45,13 @@ func (a *arrivals) note(logs []*raft.Log, term uint64, now int64) {
 }
 
 // of returns when the entry arrived; ok is false if it was not new, or that is not known any more.
-func (a *arrivals) of(index uint64) (at int64, ok bool) {
+func (a *arrivals) of(index uint64) (at time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for back := 1; back <= min(a.n, arrivalsKept); back++ {
 		if run := &a.ring[(a.n-back)%arrivalsKept]; run.first <= index && index <= run.last {
-			return run.at, run.at != 0
+			return run.at, !run.at.IsZero()
 		}
 	}
-	return 0, false
+	return time.Time{}, false
 }
