@@ -2,7 +2,6 @@ package raftlog
 
 import (
 	"sync"
-	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -23,11 +22,11 @@ type arrivals struct {
 // arrival is a run of entries.
 type arrival struct {
 	first, last uint64
-	at          time.Time // zero if they were not new
+	at          int64 // in the time of this boot; 0 if they were not new
 }
 
 // note is called with entries about to be written, in the given term.
-func (a *arrivals) note(logs []*raft.Log, term uint64, now time.Time) {
+func (a *arrivals) note(logs []*raft.Log, term uint64, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := 0; i < len(logs); {
@@ -45,13 +44,13 @@ func (a *arrivals) note(logs []*raft.Log, term uint64, now time.Time) {
 }
 
 // of returns when the entry arrived; ok is false if it was not new, or that is not known any more.
-func (a *arrivals) of(index uint64) (at time.Time, ok bool) {
+func (a *arrivals) of(index uint64) (at int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for back := 1; back <= min(a.n, arrivalsKept); back++ {
 		if run := &a.ring[(a.n-back)%arrivalsKept]; run.first <= index && index <= run.last {
-			return run.at, !run.at.IsZero()
+			return run.at, run.at != 0
 		}
 	}
-	return time.Time{}, false
+	return 0, false
 }

@@ -167,7 +167,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.Default()
 	}
 	c.Logger = c.Logger.With("group", c.GroupID, "node", c.NodeID)
-	return c, raft.ValidateConfig(c.raftConfig())
+	return c, raft.ValidateConfig(c.raftConfig(raft.ServerID(c.NodeID)))
 }
 
 func setDefault[T comparable](p *T, v T) {
@@ -181,9 +181,9 @@ func setDefault[T comparable](p *T, v T) {
 func (c *Config) dir() string { return filepath.Join(c.DataDir, fmt.Sprintf("group-%d", c.GroupID)) }
 
 // raftConfig returns Raft's own configuration. The reasons for its numbers are in DESIGN.md.
-func (c *Config) raftConfig() *raft.Config {
+func (c *Config) raftConfig(self raft.ServerID) *raft.Config {
 	rc := raft.DefaultConfig()
-	rc.LocalID = raft.ServerID(c.NodeID)
+	rc.LocalID = self
 	rc.HeartbeatTimeout = c.Timeouts.Heartbeat
 	rc.ElectionTimeout = c.Timeouts.Election
 	rc.LeaderLeaseTimeout = c.Timeouts.Lease

@@ -56,6 +56,7 @@ var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, O
 type memberArgs struct {
 	ID   string `json:"id,omitempty"`
 	Addr string `json:"addr,omitempty"`
+	Data string `json:"data,omitempty"` // the id of its data, of a node that waits to found a cluster
 }
 
 // Caller sends control requests to nodes of a group, also from a process that is not part of it. The zero Group id is a

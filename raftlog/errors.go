@@ -43,6 +43,10 @@ var (
 	// ErrOtherNode is returned when a data directory belongs to a node of another id.
 	ErrOtherNode = errors.New("data directory of another node")
 
+	// ErrSetBack is reported to Config.Fatal when a peer remembers that this node held more than it does: its data directory is
+	// an older copy, or its disk has lost what it had acknowledged.
+	ErrSetBack = errors.New("data directory is older than what this node has acknowledged")
+
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = errors.New("log cannot be written")
 

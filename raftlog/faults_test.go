@@ -380,7 +380,7 @@ func TestHeartbeatsAreSerial(t *testing.T) {
 	trans.SetHeartbeatHandler(func(r raft.RPC) { direct <- r })
 	req := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n1"), Addr: []byte(b.addr)}, Term: 1}
 	var resp raft.AppendEntriesResponse
-	require.NoError(t, b.g.cur.Load().trans.AppendEntries("n0", raft.ServerAddress(a.addr), &req, &resp))
+	require.NoError(t, b.g.cur.Load().trans.AppendEntries(a.server(), raft.ServerAddress(a.addr), &req, &resp))
 	require.Empty(t, direct)
 	require.False(t, resp.Success, "the main loop has seen the old term")
 }
@@ -429,7 +429,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, &identity{})
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, &identity{}, asked())
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}

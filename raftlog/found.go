@@ -36,6 +36,7 @@ type founders struct {
 
 type founder struct {
 	addr  string
+	data  string
 	heard time.Time
 }
 
@@ -132,7 +133,7 @@ func (g *Group) tryJoin(ctx context.Context) (failed []error) {
 
 // tryFound tells all peers, itself included, that this node waits.
 func (g *Group) tryFound(ctx context.Context) (failed []error) {
-	if err := g.notified(ctx, memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}); err != nil {
+	if err := g.notified(ctx, g.member()); err != nil {
 		failed = append(failed, fmt.Errorf("found a cluster: %w", err))
 	}
 	for _, addr := range g.cfg.Join {
@@ -151,7 +152,12 @@ func (g *Group) tryFound(ctx context.Context) (failed []error) {
 func (g *Group) callPeer(ctx context.Context, addr, op string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return g.Call(ctx, addr, op, memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise}, nil)
+	return g.Call(ctx, addr, op, g.member(), nil)
+}
+
+// member is this node, as it asks to be one.
+func (g *Group) member() memberArgs {
+	return memberArgs{ID: g.cfg.NodeID, Addr: g.cfg.Advertise, Data: g.cur.Load().id.data}
 }
 
 // add notes a waiting node and returns all that are known. Two nodes of one id are an error.
@@ -170,10 +176,10 @@ func (f *founders) add(m memberArgs, now time.Time) ([]raft.Server, error) {
 	if _, known := f.known[m.ID]; !known && len(f.known) >= maxFounders {
 		return nil, fmt.Errorf("%d nodes wait already", maxFounders)
 	}
-	f.known[m.ID] = founder{m.Addr, now}
+	f.known[m.ID] = founder{m.Addr, m.Data, now}
 	var servers []raft.Server
 	for id, k := range f.known {
-		servers = append(servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(k.addr)})
+		servers = append(servers, raft.Server{Suffrage: raft.Voter, ID: serverID(id, k.data), Address: raft.ServerAddress(k.addr)})
 	}
 	slices.SortFunc(servers, func(a, b raft.Server) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return servers, nil
@@ -192,7 +198,7 @@ func (g *Group) notified(ctx context.Context, m memberArgs) error {
 		return nil
 	}
 	servers, err := g.founders.add(m, time.Now())
-	if err != nil || len(servers) < g.cfg.BootstrapExpect || string(servers[0].ID) != g.cfg.NodeID {
+	if err != nil || len(servers) < g.cfg.BootstrapExpect || nodeOf(servers[0].ID) != g.cfg.NodeID {
 		return err
 	}
 	if err := g.cur.Load().id.found(); err != nil {

@@ -6,9 +6,10 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/internal/boottime"
 )
 
 // fsm is what Raft sees of the machine. It decides which entries count, assembles batches from their parts, and puts
@@ -30,11 +31,11 @@ type fsm struct {
 	observe  func()      // told after a change of serving; does not block, called with mu held
 	retune   func()      // called before a snapshot
 	clocks   *clockFile
-	now      func() time.Time
+	now      func() int64 // boottime.Now
 
 	// arrived tells when an entry came that was new then, and restored which entry a snapshot that is being restored ends
 	// with.
-	arrived  func(index uint64) (at time.Time, ok bool)
+	arrived  func(index uint64) (at int64, ok bool)
 	restored func() (index uint64)
 
 	// What others read without waiting for the machine; written with mu held.
@@ -44,6 +45,8 @@ type fsm struct {
 	clock   atomic.Int64  // cursor.clock
 	bound   atomic.Pointer[clockBound]
 
+	membership atomic.Uint64 // index of the last committed membership
+
 	// mu serialises every call of the machine except Now; it guards what follows.
 	mu     sync.Mutex
 	served uint64 // highest term ever served: a term is served once
@@ -52,20 +55,6 @@ type fsm struct {
 	// cursor is the position in the stream of batches. It is part of a snapshot.
 	cursor cursor
 }
-
-// clockBound says that base was a lower bound of the clock of the term's leader at a time, and that base plus the time since
-// is one now. It is not always the last header's: what a leader had sent before it died is applied only after the next
-// one's first entry, and by then tells less than what was applied before the outage. A bound of an earlier leader's clock
-// does not count, however close: the next leader's clock lags behind it, and one that went on from the closer bound would
-// make the cluster's jump forward, which grants quota.
-type clockBound struct {
-	base int64
-	at   time.Time
-	term uint64
-}
-
-// now returns the bound at a time.
-func (b *clockBound) now(at time.Time) int64 { return b.base + int64(at.Sub(b.at)) }
 
 // cursor says which batch is expected next and holds the parts of an incomplete one.
 type cursor struct {
@@ -77,8 +66,8 @@ type cursor struct {
 
 func newFSM(c *Config, m Machine, p *progress, clocks *clockFile) *fsm {
 	return &fsm{
-		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: time.Now,
-		arrived:  func(uint64) (at time.Time, ok bool) { return at, false },
+		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: boottime.Now,
+		arrived:  func(uint64) (at int64, ok bool) { return 0, false },
 		restored: func() uint64 { return 0 },
 	}
 }
@@ -117,6 +106,9 @@ func (f *fsm) entry(l *raft.Log) {
 		}
 		// A later leader's entry can overtake the news that leadership is lost.
 		f.depose()
+	}
+	if l.Type == raft.LogConfiguration {
+		f.membership.Store(l.Index)
 	}
 	if l.Type != raft.LogCommand {
 		return
@@ -158,7 +150,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	c.clock = max(c.clock, h.clock)
 	f.clock.Store(c.clock)
 	if at, ok := f.arrived(l.Index); ok {
-		f.rebase(at)
+		f.bound.Store(f.bound.Load().seen(c.term, c.clock, at))
 	}
 	c.parts = append(c.parts, payload)
 	if !h.last() {
@@ -176,14 +168,6 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 	if err := f.machine.Apply(b); err != nil {
 		f.fail(fmt.Errorf("apply entry %d: %w", l.Index, err))
-	}
-}
-
-// rebase takes the highest clock seen for the lower bound of the leader's clock at the given time, if it is the first of its
-// term or above what the bound was by then. Must be called with mu held.
-func (f *fsm) rebase(at time.Time) {
-	if b := f.bound.Load(); b == nil || f.cursor.term != b.term || f.cursor.clock > b.now(at) {
-		f.bound.Store(&clockBound{f.cursor.clock, at, f.cursor.term})
 	}
 }
 

@@ -23,7 +23,7 @@ func testFSM(node string) (*fsm, *mapMachine, *error) {
 	f := newFSM(c, m, newProgress(), &clockFile{wall: func() int64 { return 1000 }})
 	f.fatal = func(err error) { fatal = err }
 	f.observe, f.retune = func() {}, func() {}
-	f.arrived = func(uint64) (time.Time, bool) { return f.now(), true }
+	f.arrived = func(uint64) (int64, bool) { return f.now(), true }
 	return f, m, &fatal
 }
 
@@ -111,12 +111,12 @@ func always() bool { return true }
 
 func TestServingSkipsItsOwnEntries(t *testing.T) {
 	f, m, fatal := testFSM("a")
-	at := time.Now()
-	f.now = func() time.Time { return at }
+	at := int64(time.Hour)
+	f.now = func() int64 { return at }
 	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, `{"x":"1"}`))
-	at = at.Add(2 * time.Millisecond)
+	at += int64(2 * time.Millisecond)
 	require.True(t, f.lead(2, always))
-	require.Equal(t, int64(5000+2*time.Millisecond), m.base, "the clock goes on from the last header")
+	require.Equal(t, int64(5000+2*time.Millisecond-2*time.Millisecond/clockDrift), m.base, "the clock goes on from the last header")
 	require.NoError(t, m.set("y", "1"))
 	f.progress.mark()
 	b, ok := f.cut(1000, false)
@@ -260,33 +260,33 @@ func TestSnapshotHeaderCodec(t *testing.T) {
 // before the outage.
 func TestTheClockGoesOnOverAnOutage(t *testing.T) {
 	f, m, _ := testFSM("a")
-	at := time.Now()
-	f.now = func() time.Time { return at }
+	at := int64(time.Hour)
+	f.now = func() int64 { return at }
 	const sent, outage = int64(1_000_000 * time.Second), time.Minute
 	apply := func(index uint64, clock int64) {
 		f.Apply(entryOf(index, 1, header{node: "b", term: 1, seq: index, parts: 1, clock: clock}, ""))
 	}
 	apply(1, sent)
-	at = at.Add(outage)
+	at += int64(outage)
 	apply(2, sent+int64(time.Millisecond))
 	require.True(t, f.lead(2, always))
-	require.Equal(t, sent+int64(outage), m.base)
+	require.Equal(t, sent+int64(outage-outage/clockDrift), m.base)
 }
 
 // A leader's clock lags behind the one before it. Whoever follows both goes on from the later one's, or the cluster's
 // clock would jump forward when it leads in turn.
 func TestTheClockIsTheLastLeaders(t *testing.T) {
 	f, m, _ := testFSM("a")
-	at := time.Now()
-	f.now = func() time.Time { return at }
+	at := int64(time.Hour)
+	f.now = func() int64 { return at }
 	const sent = int64(1_000_000 * time.Second)
 	apply := func(index, term uint64, node string, clock int64) {
 		f.Apply(entryOf(index, term, header{node: node, term: term, seq: 1, parts: 1, clock: clock}, ""))
 	}
 	apply(1, 1, "b", sent)
-	at = at.Add(100 * time.Millisecond)
+	at += int64(100 * time.Millisecond)
 	apply(2, 2, "c", sent+1)
-	at = at.Add(time.Millisecond)
+	at += int64(time.Millisecond)
 	require.True(t, f.lead(3, always))
-	require.Equal(t, sent+1+int64(time.Millisecond), m.base)
+	require.Equal(t, sent+1+int64(time.Millisecond-time.Millisecond/clockDrift), m.base)
 }

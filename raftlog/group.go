@@ -26,6 +26,9 @@ type Group struct {
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
 	founders founders
 
+	// admission is held while a node is taken in, which can take two changes.
+	admission sync.Mutex
+
 	cur    atomic.Pointer[instance]
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -140,6 +143,9 @@ func (g *Group) start() (err error) {
 		return fmt.Errorf("open snapshots: %w", err)
 	}
 	in.snaps = &snapshotStore{SnapshotStore: files, log: in.log, conflict: g.conflict}
+	if err = in.snaps.newest(); err != nil {
+		return fmt.Errorf("list snapshots: %w", err)
+	}
 	if err = reconcile(files, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
 		return err
 	}
@@ -155,14 +161,17 @@ func (g *Group) start() (err error) {
 	}
 	g.fsm.arrived, g.fsm.restored = in.log.came.of, in.log.newestSnapshot
 	g.fsm.last.Store(0)
-	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id); err != nil {
+	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers.asked); err != nil {
 		return err
 	}
-	in.raft, err = raft.NewRaft(g.cfg.raftConfig(), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.server()), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
 	in.log.raft.Store(in.raft)
+	if err := checkServers(in.raft.GetConfiguration().Configuration().Servers); err != nil {
+		return err
+	}
 	g.fsm.restoredTo(in.raft.AppliedIndex()) // Raft has restored its newest snapshot
 	seen := make(chan raft.Observation, 16)
 	in.raft.RegisterObserver(raft.NewObserver(seen, false, func(o *raft.Observation) bool {
@@ -331,7 +340,7 @@ func (g *Group) Serving() (term uint64, ok bool) {
 // Leader returns the node Raft believes to lead, empty when none is known. It may not serve yet.
 func (g *Group) Leader() (id, addr string) {
 	a, i := g.raft().LeaderWithID()
-	return string(i), string(a)
+	return nodeOf(i), string(a)
 }
 
 // Unacked returns the age of the oldest effect of the serving leader that is not committed; 0 when all are, and on

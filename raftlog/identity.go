@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -33,17 +34,18 @@ var (
 	lastVoteKey    = []byte("LastVoteTerm")
 )
 
-// maxClusterID is the length of the longest cluster id that is read from a peer.
-const maxClusterID = 64
+// maxID is the length of the longest id of a cluster, or of data, that is read from a peer.
+const maxID = 64
 
 // foreignInterval is the least time between two messages about nodes of other clusters.
 const foreignInterval = 10 * time.Second
 
-// identity tells whose data a directory holds. Raft knows its peers by their addresses and compares logs by index and term
+// identity tells whose data a directory holds. A member of the cluster is a node with its data: see serverID. Raft knows its peers by their addresses and compares logs by index and term
 // alone: two logs that grew apart look the same to it where they have the same length. So every connection of Raft begins
-// with the id of the cluster, which is random. It is made by the founder, and anew by a recovery; a node that holds nothing
+// with the id of the cluster, which is random, and that of the data which it is meant for. The cluster's is made by the founder, and anew by a recovery; a node that holds nothing
 // takes over that of the first one which connects to it. Nodes of different clusters do not hear each other.
 type identity struct {
+	node   string
 	data   string // random, made with the directory: a node that comes back with another one has lost its data
 	stable raft.StableStore
 	log    *slog.Logger
@@ -92,7 +94,7 @@ func openIdentity(stable raft.StableStore, node string, holds bool, log *slog.Lo
 	if owner != node {
 		return nil, fmt.Errorf("%w: it belongs to node %s, not to %s", ErrOtherNode, owner, node)
 	}
-	i := &identity{stable: stable, log: log, open: !holds}
+	i := &identity{node: node, stable: stable, log: log, open: !holds}
 	if i.data, err = getOrSet(stable, dataKey, rand.Text()); err != nil {
 		return nil, err
 	}
@@ -144,22 +146,37 @@ func (i *identity) set(cluster string) error {
 	return nil
 }
 
-// meet decides whether to hear a node of the given cluster, that has connected.
-func (i *identity) meet(cluster string, from net.Addr) error {
+// server is the member that this node is, if the cluster has taken it in.
+func (i *identity) server() raft.ServerID { return serverID(i.node, i.data) }
+
+// meet decides whether to hear a node of the given cluster, that has connected to reach the given data. What is meant for
+// other data is not heard: whoever asks does not know yet that it is lost, and counts on what it held.
+func (i *identity) meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.open && cluster != "" {
+	switch {
+	case !i.open && cluster != i.clusterID():
+		i.tell(slog.LevelError, "a node of another cluster connects; one of the two has to be wiped, or to be given other addresses", from)
+		return ErrOtherCluster
+	case data != i.data:
+		i.tell(slog.LevelWarn, "a node looks for data that this one has lost; it is heard when a leader has taken this one in with what it has", from)
+		return errOtherData
+	case i.open && cluster != "":
 		return i.set(cluster)
 	}
-	if cluster == i.clusterID() {
-		return nil
-	}
+	return nil
+}
+
+// tell logs why a node is not heard, once in a while. It must be called with mu held.
+func (i *identity) tell(level slog.Level, why string, from net.Addr) {
 	if now := time.Now(); now.Sub(i.told) >= foreignInterval {
 		i.told = now
-		i.log.Error("a node of another cluster connects; one of the two has to be wiped, or to be given other addresses", "remote", from)
+		i.log.Log(context.Background(), level, why, "remote", from)
 	}
-	return ErrOtherCluster
 }
+
+// errOtherData is why a node is not heard that looks for data which is lost.
+var errOtherData = errors.New("other data than the one looked for")
 
 // foreign reports whether a node with data of the given cluster belongs elsewhere.
 func (i *identity) foreign(cluster string) bool {
@@ -167,8 +184,8 @@ func (i *identity) foreign(cluster string) bool {
 	return cluster != "" && own != "" && cluster != own
 }
 
-// recoverIdentity makes the data that of the cluster which the voters form. All of them come to the same id, also when the
-// recovery is repeated before the node has run again.
+// recoverIdentity makes the data that of the cluster which the voters form, and of the node's member of it. All of them come
+// to the same ids, also when the recovery is repeated before the node has run again.
 func recoverIdentity(stable raft.StableStore, node string, voters []Peer) error {
 	owner, err := getString(stable, nodeKey)
 	if err != nil {
@@ -192,7 +209,17 @@ func recoverIdentity(stable raft.StableStore, node string, voters []Peer) error 
 	if err := setString(stable, beforeKey, before); err != nil {
 		return err
 	}
-	return setString(stable, clusterKey, base32.StdEncoding.EncodeToString(h.Sum(nil)[:20]))
+	cluster := base32.StdEncoding.EncodeToString(h.Sum(nil)[:20])
+	if err := setString(stable, dataKey, recoveredData(cluster, node)); err != nil {
+		return err
+	}
+	return setString(stable, clusterKey, cluster)
+}
+
+// recoveredData is the id of a voter's data after a recovery: the other voters have to come to it by themselves.
+func recoveredData(cluster, node string) string {
+	h := sha256.Sum256([]byte(cluster + " " + node))
+	return base32.StdEncoding.EncodeToString(h[:15])
 }
 
 // getString returns what the store holds under key, empty if it holds nothing.
@@ -229,11 +256,13 @@ func getOrSet(s raft.StableStore, key []byte, value string) (string, error) {
 	return value, setString(s, key, value)
 }
 
-// greet tells the other end of a connection of Raft which cluster this node belongs to: the length of the id in a byte, and
-// the id.
-func (i *identity) greet(c net.Conn) error {
+// greet tells the other end of a connection of Raft which cluster this node belongs to, and which data it means to reach:
+// both ids, each after its length in a byte.
+func (i *identity) greet(c net.Conn, data string) error {
 	id := i.clusterID()
-	_, err := c.Write(append([]byte{byte(len(id))}, id...))
+	b := append([]byte{byte(len(id))}, id...)
+	b = append(b, byte(len(data)))
+	_, err := c.Write(append(b, data...))
 	return err
 }
 
@@ -241,6 +270,7 @@ func (i *identity) greet(c net.Conn) error {
 type greeted struct {
 	net.Conn
 	identity *identity
+	asked    <-chan struct{} // nothing is heard before it is closed
 	once     sync.Once
 	err      error
 }
@@ -254,19 +284,39 @@ func (g *greeted) Read(p []byte) (int, error) {
 }
 
 func (g *greeted) hear() error {
+	select {
+	case <-g.asked:
+	case <-time.After(headerTimeout):
+		return errors.New("the node has not started")
+	}
 	g.SetReadDeadline(time.Now().Add(headerTimeout))
 	defer g.SetReadDeadline(time.Time{})
-	var b [1 + maxClusterID]byte
-	if _, err := io.ReadFull(g.Conn, b[:1]); err != nil {
+	cluster, err := g.readID()
+	if err != nil {
 		return err
+	}
+	data, err := g.readID()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	return g.identity.meet(cluster, data, g.RemoteAddr())
+}
+
+func (g *greeted) readID() (string, error) {
+	var b [1 + maxID]byte
+	if _, err := io.ReadFull(g.Conn, b[:1]); err != nil {
+		return "", err
 	}
 	id := b[1:]
 	if int(b[0]) > len(id) {
-		return fmt.Errorf("cluster id of %d bytes", b[0])
+		return "", fmt.Errorf("id of %d bytes", b[0])
 	}
 	id = id[:b[0]]
 	if _, err := io.ReadFull(g.Conn, id); err != nil {
-		return err
+		return "", err
 	}
-	return g.identity.meet(string(id), g.RemoteAddr())
+	return string(id), nil
 }

@@ -20,6 +20,13 @@ func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *id
 	return i
 }
 
+// asked is closed, as after the first round of questions to the peers.
+func asked() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 // stable returns a stable store.
 func stable(t *testing.T) raft.StableStore {
 	s, err := OpenStore(t.TempDir(), true)
@@ -36,23 +43,26 @@ func TestIdentityIsTakenOverOnce(t *testing.T) {
 	require.NotEmpty(t, first)
 	require.NoError(t, founder.found())
 	require.Equal(t, first, founder.clusterID(), "after a founding that failed")
-	require.ErrorIs(t, founder.meet("another", &from), ErrOtherCluster)
+	require.ErrorIs(t, founder.meet("another", founder.data, &from), ErrOtherCluster)
 
 	s := stable(t)
 	joiner := testIdentity(t, s, "b", false)
 	require.False(t, joiner.foreign(first))
-	require.NoError(t, joiner.meet(first, &from))
+	require.ErrorIs(t, joiner.meet(first, "what it has lost", &from), errOtherData)
+	require.Empty(t, joiner.clusterID())
+	require.NoError(t, joiner.meet(first, joiner.data, &from))
 	require.Equal(t, first, joiner.clusterID())
-	require.ErrorIs(t, joiner.meet("another", &from), ErrOtherCluster)
+	require.ErrorIs(t, joiner.meet(first, founder.data, &from), errOtherData)
+	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
 	require.Error(t, joiner.found(), "it has been taken in")
 	require.True(t, joiner.foreign("another"))
 
 	joiner = testIdentity(t, s, "b", true)
-	require.ErrorIs(t, joiner.meet("another", &from), ErrOtherCluster)
-	require.NoError(t, joiner.meet(first, &from))
+	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
+	require.NoError(t, joiner.meet(first, joiner.data, &from))
 	joiner = testIdentity(t, s, "b", false)
 	require.Empty(t, joiner.clusterID(), "it was stopped before it got anything")
-	require.NoError(t, joiner.meet("another", &from))
+	require.NoError(t, joiner.meet("another", joiner.data, &from))
 
 	_, err := openIdentity(s, "c", true, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrOtherNode)
@@ -82,21 +92,26 @@ func TestGreeting(t *testing.T) {
 		hello string
 		err   error
 	}{
-		"the same":   {"\x03old", nil},
-		"another":    {"\x03new", ErrOtherCluster},
-		"none":       {"\x00", ErrOtherCluster},
-		"too long":   {"\xff", errors.ErrUnsupported},
-		"incomplete": {"\x05ol", io.ErrUnexpectedEOF},
+		"the same":        {"\x03old\x04data", nil},
+		"another":         {"\x03new\x04data", ErrOtherCluster},
+		"none":            {"\x00\x04data", ErrOtherCluster},
+		"lost data":       {"\x03old\x04lost", errOtherData},
+		"no data":         {"\x03old\x00", errOtherData},
+		"too long":        {"\xff", errors.ErrUnsupported},
+		"data too long":   {"\x03old\xff", errors.ErrUnsupported},
+		"incomplete":      {"\x05ol", io.ErrUnexpectedEOF},
+		"incomplete data": {"\x03old\x05da", io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stable(t)
 			require.NoError(t, setString(s, clusterKey, "old"))
+			require.NoError(t, setString(s, dataKey, "data"))
 			near, far := net.Pipe()
 			go func() {
 				io.WriteString(far, c.hello+"rpc")
 				far.Close()
 			}()
-			g := &greeted{Conn: near, identity: testIdentity(t, s, "a", true)}
+			g := &greeted{Conn: near, identity: testIdentity(t, s, "a", true), asked: asked()}
 			b, err := io.ReadAll(g)
 			switch {
 			case c.err == nil:
@@ -110,6 +125,9 @@ func TestGreeting(t *testing.T) {
 		})
 	}
 }
+
+// server is the member that the running node is.
+func (n *testNode) server() raft.ServerID { return n.g.cur.Load().id.server() }
 
 // alone starts a node that founds a cluster of its own, and stops it.
 func (c *testCluster) alone() *testNode {
@@ -134,7 +152,7 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	l.set("a", "1")
 
 	stranger := c.alone()
-	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{stranger.cfg.NodeID, stranger.addr}, nil), ErrOtherCluster.Error(), "by hand")
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: stranger.cfg.NodeID, Addr: stranger.addr}, nil), ErrOtherCluster.Error(), "by hand")
 	stranger.crash()
 	stranger.cfg.Join, stranger.cfg.BootstrapExpect = []string{l.addr}, 0
 	stranger.start()
@@ -143,7 +161,7 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	require.Len(t, l.g.Members(), 1)
 
 	// Nor does Raft hear it when somebody has made it a member nevertheless.
-	require.NoError(t, l.g.addNonvoter(testContext(t), stranger.cfg.NodeID, stranger.addr))
+	require.NoError(t, l.g.addNonvoter(testContext(t), stranger.server(), stranger.addr))
 	l.set("b", "1")
 	waitFor(t, "it has been asked", func() bool {
 		for _, m := range l.g.Members() {
@@ -203,7 +221,7 @@ func TestTwoNodesOfOneID(t *testing.T) {
 		impostor.cfg.NodeID = victim.cfg.NodeID
 		impostor.cfg.Join = []string{l.addr, f.addr}
 		impostor.start()
-		require.ErrorContains(t, l.g.Call(testContext(t), f.addr, opJoin, memberArgs{victim.cfg.NodeID, impostor.addr}, nil), errTwice.Error())
+		require.ErrorContains(t, l.g.Call(testContext(t), f.addr, opJoin, memberArgs{ID: victim.cfg.NodeID, Addr: impostor.addr}, nil), errTwice.Error())
 		time.Sleep(2 * foundInterval)
 		for _, m := range l.g.Members() {
 			require.NotEqual(t, impostor.addr, m.Addr)
@@ -211,8 +229,8 @@ func TestTwoNodesOfOneID(t *testing.T) {
 		}
 		impostor.crash()
 	}
-	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{f.cfg.NodeID, "127.0.0.1:1"}, nil), "connection refused", "a mistyped address")
-	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{"a b", f.addr}, nil), "node id")
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: f.cfg.NodeID, Addr: "127.0.0.1:1"}, nil), "connection refused", "a mistyped address")
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: "a b", Addr: f.addr}, nil), "node id")
 	l.set("b", "1")
 	require.Len(t, c.converge(), 2)
 
@@ -243,7 +261,7 @@ func TestFoundersOfOneID(t *testing.T) {
 	var f founders
 	now := time.Now()
 	add := func(id, addr string) (int, error) {
-		servers, err := f.add(memberArgs{id, addr}, now)
+		servers, err := f.add(memberArgs{ID: id, Addr: addr, Data: "d"}, now)
 		return len(servers), err
 	}
 	for _, id := range []string{"a", "b", "a"} {

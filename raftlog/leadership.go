@@ -116,11 +116,11 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 		return ctx.Err()
 	}
 	r := g.raft() // of the term: a restart deposes first
-	g.cfg.Logger.Info("handing leadership over", "to", target.ID, "term", term)
+	g.cfg.Logger.Info("handing leadership over", "to", nodeOf(target.ID), "term", term)
 	err = g.poll(ctx, func() bool { return g.progress.oldest.Load() == 0 || g.fsm.serving.Load() != term })
 	if err == nil {
 		err = await(ctx, func() raft.Future {
-			return r.LeadershipTransferToServer(raft.ServerID(target.ID), raft.ServerAddress(target.Addr))
+			return r.LeadershipTransferToServer(target.ID, target.Address)
 		})
 	}
 	if err == nil {
@@ -131,7 +131,7 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 		return nil
 	}
 	g.wg.Go(func() { g.resume(term) })
-	return fmt.Errorf("transfer leadership to %s: %w", target.ID, err)
+	return fmt.Errorf("transfer leadership to %s: %w", nodeOf(target.ID), err)
 }
 
 // resume gives back the turn after a failed transfer. Raft goes on rejecting entries for a while; only when it takes a

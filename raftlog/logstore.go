@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/internal/boottime"
 )
 
 // logStore stands between Raft and its log. It
@@ -79,7 +81,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	begin := monotonic()
 	s.storing.Store(begin)
 	if r := s.raft.Load(); r != nil {
-		s.came.note(logs, r.CurrentTerm(), time.Now())
+		s.came.note(logs, r.CurrentTerm(), boottime.Now())
 	}
 	var n int64
 	for _, l := range logs {

@@ -2,26 +2,59 @@ package raftlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/raft"
 )
 
-// configuration returns the latest membership and its index, for a change that must not overtake another one. The slice
-// is a copy: what Raft returns is its own.
-func (g *Group) configuration() ([]raft.Server, uint64) {
+// serverID is what Raft calls a member: the node's id and that of its data. A node that has lost its data is another member,
+// which nobody has listed: it gets no request that is meant for the one before (transport), does not stand for election, and
+// is granted no vote, until a leader has taken it in. So what the lost data has acknowledged or voted counts for nobody else.
+func serverID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
+
+// nodeOf returns the node's id in a member's.
+func nodeOf(id raft.ServerID) string {
+	node, _, _ := strings.Cut(string(id), "=")
+	return node
+}
+
+// dataOf returns the id of a member's data.
+func dataOf(id raft.ServerID) string {
+	_, data, _ := strings.Cut(string(id), "=")
+	return data
+}
+
+// checkServers refuses a membership that does not tell which data a member has: builds before serverID wrote such.
+func checkServers(servers []raft.Server) error {
+	for _, s := range servers {
+		if dataOf(s.ID) == "" {
+			return fmt.Errorf("%w: membership of an older format, which does not name the data of %s; "+wipe, ErrVersion, s.ID)
+		}
+	}
+	return nil
+}
+
+// configuration returns the latest membership, and the index of the latest committed one, for a change that must not
+// overtake another. The slice is a copy: what Raft returns is its own.
+func (g *Group) configuration() (servers []raft.Server, committed uint64) {
 	f := g.raft().GetConfiguration() // answered from memory, never blocks
 	if f.Error() != nil {
 		return nil, 0
 	}
-	return slices.Clone(f.Configuration().Servers), f.Index()
+	return slices.Clone(f.Configuration().Servers), g.membershipIndex()
 }
 
-func findServer(servers []raft.Server, id string) (raft.Server, bool) {
+// membershipIndex returns the index of the latest membership that is committed.
+func (g *Group) membershipIndex() uint64 {
+	return max(g.fsm.membership.Load(), g.cur.Load().snaps.membership.Load())
+}
+
+// findServer returns the member of a node, whatever data it has.
+func findServer(servers []raft.Server, node string) (raft.Server, bool) {
 	for _, s := range servers {
-		if string(s.ID) == id {
+		if nodeOf(s.ID) == node {
 			return s, true
 		}
 	}
@@ -39,15 +72,15 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 
 // addNonvoter makes a node follow. Unless it is configured as a nonvoter, it gets a vote once it has kept up for
 // Config.PromoteAfter: raft's AddVoter counts a new voter at once, and an empty one would hold up every commit.
-func (g *Group) addNonvoter(ctx context.Context, id, addr string) error {
+func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) error {
 	servers, index := g.configuration()
 	for _, s := range servers {
-		if string(s.Address) == addr && string(s.ID) != id {
-			return fmt.Errorf("address %s belongs to member %s; remove that first", addr, s.ID)
+		if string(s.Address) == addr && s.ID != id {
+			return fmt.Errorf("address %s belongs to member %s; remove that first", addr, nodeOf(s.ID))
 		}
 	}
 	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-		return r.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), index, enqueueTimeout)
+		return r.AddNonvoter(id, raft.ServerAddress(addr), index, enqueueTimeout)
 	})
 }
 
@@ -61,95 +94,4 @@ func (g *Group) Promote(ctx context.Context, id string) error {
 	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
 		return r.AddVoter(s.ID, s.Address, index, enqueueTimeout)
 	})
-}
-
-// Remove takes a member out of the cluster. The removed node goes on running, follows nobody, and never stands for
-// election: it may be replaying an old removal, and must not act on it.
-func (g *Group) Remove(ctx context.Context, id string) error {
-	servers, index := g.configuration()
-	if _, ok := findServer(servers, id); !ok {
-		return fmt.Errorf("%w: %s", ErrUnknownMember, id)
-	}
-	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-		return r.RemoveServer(raft.ServerID(id), index, enqueueTimeout)
-	})
-}
-
-// join takes in a node that asks for it, or for which an operator asks. It may be known already, with its address changed,
-// or its data lost. It must answer at its address, and its data must not be another cluster's.
-func (g *Group) join(ctx context.Context, m memberArgs) error {
-	if _, ok := g.Serving(); !ok {
-		return ErrNotLeader
-	}
-	if err := CheckNodeID(m.ID); err != nil {
-		return err
-	}
-	if m.ID == g.cfg.NodeID {
-		if m.Addr == g.cfg.Advertise {
-			return nil
-		}
-		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, errTwice)
-	}
-	now, err := g.statusAt(ctx, m)
-	if err != nil {
-		return err
-	}
-	if g.cur.Load().id.foreign(now.ClusterID) {
-		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
-	}
-	servers, index := g.configuration()
-	s, known := findServer(servers, m.ID)
-	if known && string(s.Address) == m.Addr {
-		return nil // if it has lost its data the poll of the peers finds out
-	}
-	if known {
-		old, err := g.statusAt(ctx, memberArgs{ID: m.ID, Addr: string(s.Address)})
-		if err == nil && old.DataID != now.DataID {
-			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, errTwice)
-		}
-		if g.peers.lost(m.ID, now.DataID) {
-			return g.readmit(ctx, s, m.Addr)
-		}
-		if s.Suffrage == raft.Voter {
-			return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-				return r.AddVoter(s.ID, raft.ServerAddress(m.Addr), index, enqueueTimeout)
-			})
-		}
-	}
-	g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
-	return g.addNonvoter(ctx, m.ID, m.Addr)
-}
-
-// errTwice explains why a node is not taken in.
-var errTwice = errors.New("two nodes cannot have one id")
-
-// statusAt asks a node for its status, and fails if another one answers.
-func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	s, err := g.Caller().Status(ctx, m.Addr)
-	if err != nil {
-		return s, fmt.Errorf("ask %s: %w", m.ID, err)
-	}
-	if s.NodeID != m.ID {
-		return s, fmt.Errorf("the node at %s is %s, not %s", m.Addr, s.NodeID, m.ID)
-	}
-	return s, nil
-}
-
-// readmit makes a member that lost its data begin again as a nonvoter, at addr. It must not keep its vote: it knows neither
-// whom it voted for nor what it acknowledged.
-func (g *Group) readmit(ctx context.Context, s raft.Server, addr string) error {
-	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", s.ID)
-	if s.Suffrage == raft.Voter {
-		_, index := g.configuration()
-		if err := g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.DemoteVoter(s.ID, index, enqueueTimeout) }); err != nil {
-			return err
-		}
-	}
-	g.peers.forget(string(s.ID))
-	if addr == string(s.Address) {
-		return nil
-	}
-	return g.addNonvoter(ctx, string(s.ID), addr)
 }

@@ -198,7 +198,7 @@ func TestFailedTransfer(t *testing.T) {
 	term, _ := l.g.Serving()
 	require.True(t, l.g.turn.acquire(t.Context()))
 	c.isolate(to, linkfault.Hold)
-	f := l.g.raft().LeadershipTransferToServer(raft.ServerID(to.cfg.NodeID), raft.ServerAddress(to.addr))
+	f := l.g.raft().LeadershipTransferToServer(to.server(), raft.ServerAddress(to.addr))
 	require.Error(t, f.Error())
 	require.ErrorIs(t, l.g.Barrier(testContext(t)), raft.ErrLeadershipTransferInProgress)
 	go l.g.resume(term)

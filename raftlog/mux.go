@@ -25,7 +25,7 @@ const (
 // The preamble of a peer connection: magic, version, kind, uvarint group.
 const (
 	muxMagic   = "HGP"
-	muxVersion = 2
+	muxVersion = 3
 )
 
 const (

@@ -66,7 +66,7 @@ func TestMuxKeepsEarlyBytes(t *testing.T) {
 	c, err := net.Dial("tcp", m.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
-	_, err = c.Write([]byte("HGP\x02\x03\x00early bytes, more than a small buffer holds"))
+	_, err = c.Write([]byte("HGP\x03\x03\x00early bytes, more than a small buffer holds"))
 	require.NoError(t, err)
 	s, err := l.Accept()
 	require.NoError(t, err)
@@ -81,8 +81,8 @@ func TestMuxRefuses(t *testing.T) {
 	for name, hello := range map[string]string{
 		"another protocol":  "*1\r\n$4\r\nPING\r\n",
 		"another version":   "HGP\x01\x01\x00",
-		"a group too large": "HGP\x02\x01\xff\xff\xff\xff\xff\x01",
-		"nobody listens":    "HGP\x02\x03\x05",
+		"a group too large": "HGP\x03\x01\xff\xff\xff\xff\xff\x01",
+		"nobody listens":    "HGP\x03\x03\x05",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := net.Dial("tcp", m.Addr().String())

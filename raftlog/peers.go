@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -28,9 +29,12 @@ const PromoteLag = 256
 type peers struct {
 	g *Group
 
-	// mu guards what follows.
+	asked chan struct{} // closed after the first round
+	gone  atomic.Bool   // a peer knows of a membership without this node that is newer than this node's
+
+	// mu guards known.
 	mu    sync.Mutex
-	known map[string]*peer // by node id
+	known map[raft.ServerID]*peer
 }
 
 // peer is one other member.
@@ -43,21 +47,32 @@ type peer struct {
 	lag     uint64        // entries behind what this node knew as committed when it asked
 	lagTime time.Duration
 	since   time.Time // since when it has been caught up; zero = it is not
-	dataID  string    // of its first answer; a change means that it lost its data
 	foreign bool      // it answered with data of another cluster
+	lost    bool      // it answered with other data than the member's
+
+	// The highest term, and the last entry that it has applied, of all its answers with the member's data. Both stay on its
+	// disk.
+	heldTerm, heldIndex uint64
 }
 
-func newPeers(g *Group) *peers { return &peers{g: g, known: make(map[string]*peer)} }
+func newPeers(g *Group) *peers {
+	return &peers{g: g, known: make(map[raft.ServerID]*peer), asked: make(chan struct{})}
+}
 
 // run polls until ctx ends, and promotes.
 func (p *peers) run(ctx context.Context) {
 	t := time.NewTicker(meetInterval)
 	defer t.Stop()
 	var next time.Time
+	first := true
 	for {
 		if now := time.Now(); now.After(next) || p.strangers() {
 			next = now.Add(pollInterval*4/5 + rand.N(pollInterval*2/5))
 			p.poll(ctx)
+			if first {
+				first = false
+				close(p.asked)
+			}
 			p.promote(ctx)
 		}
 		select {
@@ -74,8 +89,8 @@ func (p *peers) strangers() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(servers, func(s raft.Server) bool {
-		k := p.known[string(s.ID)]
-		return string(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero() && !k.foreign)
+		k := p.known[s.ID]
+		return nodeOf(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero() && !k.foreign)
 	})
 }
 
@@ -83,21 +98,23 @@ func (p *peers) strangers() bool {
 func (p *peers) poll(ctx context.Context) {
 	servers, _ := p.g.configuration()
 	var wg sync.WaitGroup
-	members := make(map[string]bool)
 	for _, s := range servers {
-		if string(s.ID) != p.g.cfg.NodeID {
-			members[string(s.ID)] = true
-			wg.Go(func() { p.ask(ctx, string(s.ID), string(s.Address)) })
+		if nodeOf(s.ID) != p.g.cfg.NodeID {
+			wg.Go(func() { p.ask(ctx, s) })
 		}
 	}
 	wg.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.known, func(id string, _ *peer) bool { return !members[id] })
+	servers, _ = p.g.configuration() // one may have been removed meanwhile
+	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peer) bool {
+		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
+	})
 }
 
-// ask updates what is known of one member and reports whether it answered.
-func (p *peers) ask(ctx context.Context, id, addr string) bool {
+// ask updates what is known of one member and reports whether it answered, with the data that it is counted on for.
+func (p *peers) ask(ctx context.Context, member raft.Server) bool {
+	id, addr := nodeOf(member.ID), string(member.Address)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	commit := p.g.raft().CommitIndex()
@@ -105,12 +122,15 @@ func (p *peers) ask(ctx context.Context, id, addr string) bool {
 	begin := time.Now()
 	s, err := p.g.Caller().Status(ctx, addr)
 	end := time.Now()
+	if err == nil && s.NodeID == id {
+		p.learn(&s)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.known[id]
+	k := p.known[member.ID]
 	if k == nil {
 		k = &peer{}
-		p.known[id] = k
+		p.known[member.ID] = k
 	}
 	k.up = err == nil && s.NodeID == id
 	if k.up && p.g.cur.Load().id.foreign(s.ClusterID) {
@@ -135,10 +155,43 @@ func (p *peers) ask(ctx context.Context, id, addr string) bool {
 		}
 	}
 	k.skew = time.Unix(0, s.Wall).Sub(begin.Add(k.rtt / 2))
-	if k.dataID == "" {
-		k.dataID = s.DataID
+	if k.lost = s.DataID != dataOf(member.ID); k.lost {
+		return false
 	}
+	k.heldTerm, k.heldIndex = max(k.heldTerm, s.Term), max(k.heldIndex, s.AppliedIndex)
 	return true
+}
+
+// learn finds out from a peer's answer what this node cannot know by itself: that it has been removed while it heard nobody,
+// and that its data is an older copy of what it had.
+func (p *peers) learn(s *Status) {
+	in := p.g.cur.Load()
+	if in.id.clusterID() == "" || s.ClusterID != in.id.clusterID() {
+		return
+	}
+	i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == in.id.node && m.DataID == in.id.data })
+	if i < 0 {
+		committed := s.CommitIndex >= s.MembershipIndex
+		if newer := s.MembershipIndex > p.g.membershipIndex(); newer && committed && !p.gone.Swap(true) {
+			p.g.cfg.Logger.Error("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins", "told_by", s.NodeID)
+		}
+		return
+	}
+	if s.MembershipIndex >= p.g.membershipIndex() {
+		p.gone.Store(false)
+	}
+	m := s.Members[i]
+	if last, term := in.raft.LastIndex(), in.raft.CurrentTerm(); m.HeldIndex > last || m.HeldTerm > term {
+		p.g.halt(fmt.Errorf("%w: %s has seen it at entry %d and in term %d, it holds %d entries and term %d; "+wipe,
+			ErrSetBack, s.NodeID, m.HeldIndex, m.HeldTerm, last, term))
+	}
+}
+
+// removed reports whether this node knows that it is no member any more.
+func (g *Group) removed() bool {
+	servers, _ := g.configuration()
+	in := g.cur.Load()
+	return g.peers.gone.Load() || len(servers) > 0 && !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == in.id.server() })
 }
 
 // promote gives a vote to every nonvoter that wants one and has kept up for long enough, and takes it from members that
@@ -150,15 +203,15 @@ func (p *peers) promote(ctx context.Context) {
 	servers, _ := p.g.configuration()
 	last := p.g.raft().LastIndex()
 	var ready []string
-	var lost []raft.Server
+	var lost []memberArgs
 	p.mu.Lock()
 	for _, s := range servers {
-		k := p.known[string(s.ID)]
+		k := p.known[s.ID]
 		switch {
 		case k == nil || !k.up:
 			continue
-		case k.dataID != k.status.DataID:
-			lost = append(lost, s)
+		case k.lost:
+			lost = append(lost, memberArgs{ID: nodeOf(s.ID), Addr: string(s.Address)})
 			continue
 		case s.Suffrage == raft.Voter || !k.status.WantsVote:
 			continue
@@ -171,14 +224,14 @@ func (p *peers) promote(ctx context.Context) {
 			k.since = time.Now()
 		}
 		if time.Since(k.since) >= p.g.cfg.PromoteAfter {
-			ready = append(ready, string(s.ID))
+			ready = append(ready, nodeOf(s.ID))
 		}
 	}
 	p.mu.Unlock()
-	for _, s := range lost {
+	for _, m := range lost {
 		cctx, cancel := context.WithTimeout(ctx, controlTimeout)
-		if err := p.g.readmit(cctx, s, string(s.Address)); err != nil {
-			p.g.cfg.Logger.Warn("readmit", "member", s.ID, "error", err)
+		if err := p.g.join(cctx, m); err != nil {
+			p.g.cfg.Logger.Warn("readmit", "member", m.ID, "error", err)
 		}
 		cancel()
 	}
@@ -192,46 +245,32 @@ func (p *peers) promote(ctx context.Context) {
 
 // transferTarget chooses who is to lead: the given member, or the most caught-up voter. It must answer now: Raft offers
 // leadership to a dead node as readily, and accepts nothing until that has timed out.
-func (p *peers) transferTarget(ctx context.Context, id string) (Member, error) {
+func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, error) {
 	servers, _ := p.g.configuration()
 	if id != "" {
 		s, ok := findServer(servers, id)
 		if !ok {
-			return Member{}, fmt.Errorf("%w: %s", ErrUnknownMember, id)
+			return raft.Server{}, fmt.Errorf("%w: %s", ErrUnknownMember, id)
 		}
 		if s.Suffrage != raft.Voter {
-			return Member{}, fmt.Errorf("member %s has no vote", id)
+			return raft.Server{}, fmt.Errorf("member %s has no vote", id)
 		}
 		servers = []raft.Server{s}
 	}
 	p.mu.Lock()
 	last := make(map[raft.ServerID]uint64)
 	for id, k := range p.known {
-		last[raft.ServerID(id)] = k.status.LastIndex
+		last[id] = k.status.LastIndex
 	}
 	p.mu.Unlock()
 	slices.SortFunc(servers, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
 	for _, s := range servers {
-		if string(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
+		if nodeOf(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
 			continue
 		}
-		if p.ask(ctx, string(s.ID), string(s.Address)) {
-			return Member{ID: string(s.ID), Addr: string(s.Address)}, nil
+		if p.ask(ctx, s) {
+			return s, nil
 		}
 	}
-	return Member{}, ErrNoTarget
-}
-
-// lost reports whether a member, known by another name of its data, has lost that.
-func (p *peers) lost(id, dataID string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.known[id]
-	return k != nil && k.dataID != "" && k.dataID != dataID
-}
-
-func (p *peers) forget(id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.known, id)
+	return raft.Server{}, ErrNoTarget
 }

@@ -25,14 +25,12 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if err != nil {
 		return fmt.Errorf("raftlog: %w", err)
 	}
-	var conf raft.Configuration
 	for i, p := range voters {
 		if slices.ContainsFunc(voters[:i], func(q Peer) bool { return q.ID == p.ID || q.Addr == p.Addr }) {
 			return fmt.Errorf("recover: voter %s at %s: its id or its address is another one's too", p.ID, p.Addr)
 		}
-		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Addr)})
 	}
-	if _, ok := findServer(conf.Servers, cfg.NodeID); !ok {
+	if !slices.ContainsFunc(voters, func(p Peer) bool { return p.ID == cfg.NodeID }) {
 		return fmt.Errorf("recover: %w: this node, %s, is not among the voters", ErrUnknownMember, cfg.NodeID)
 	}
 	store, err := OpenStore(cfg.dir(), false)
@@ -59,7 +57,17 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if err := recoverIdentity(store.Stable, cfg.NodeID, voters); err != nil {
 		return err
 	}
-	if err := raft.RecoverCluster(cfg.raftConfig(), gate{f, &logs.own}, logs, store.Stable, files, trans, conf); err != nil {
+	cluster, err := getString(store.Stable, clusterKey)
+	if err != nil {
+		return err
+	}
+	var conf raft.Configuration
+	for _, p := range voters {
+		id := serverID(p.ID, recoveredData(cluster, p.ID))
+		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(p.Addr)})
+	}
+	self := serverID(cfg.NodeID, recoveredData(cluster, cfg.NodeID))
+	if err := raft.RecoverCluster(cfg.raftConfig(self), gate{f, &logs.own}, logs, store.Stable, files, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

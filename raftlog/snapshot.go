@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -137,6 +138,17 @@ type snapshotStore struct {
 	raft.SnapshotStore
 	log      *logStore
 	conflict func() // called when the log contradicts a snapshot; does not block
+
+	membership atomic.Uint64 // index of the membership in the newest snapshot
+}
+
+// newest notes the membership of the newest snapshot.
+func (s *snapshotStore) newest() error {
+	metas, err := s.List()
+	if err == nil && len(metas) > 0 {
+		s.membership.Store(metas[0].ConfigurationIndex)
+	}
+	return err
 }
 
 // Create implements raft.SnapshotStore.
@@ -145,13 +157,14 @@ func (s *snapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf 
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotSink{SnapshotSink: sink, store: s, index: index, term: term}, nil
+	return &snapshotSink{SnapshotSink: sink, store: s, index: index, term: term, membership: confIndex}, nil
 }
 
 type snapshotSink struct {
 	raft.SnapshotSink
 	store       *snapshotStore
 	index, term uint64
+	membership  uint64
 	closed      bool
 }
 
@@ -162,6 +175,9 @@ func (s *snapshotSink) Close() error {
 		return err
 	}
 	s.closed = true
+	if s.membership > s.store.membership.Load() {
+		s.store.membership.Store(s.membership)
+	}
 	conflict, err := s.store.log.snapshotDone(s.index, s.term)
 	if conflict {
 		s.store.conflict()

@@ -45,17 +45,21 @@ type Status struct {
 	WriteLast    time.Duration `json:"write_last"`    // last log write, fsync included
 	WriteMean    time.Duration `json:"write_mean"`    // moving average
 
-	Members []Member `json:"members"`
+	MembershipIndex uint64   `json:"membership_index"` // of the last committed change of the members
+	Removed         bool     `json:"removed"`          // this node knows that it is none of them any more
+	Members         []Member `json:"members"`
 }
 
 // Member is one node of the cluster as another sees it.
 type Member struct {
 	ID      string            `json:"id"`
 	Addr    string            `json:"addr"`
+	DataID  string            `json:"data_id"` // of the data that it is a member with
 	Voter   bool              `json:"voter"`
 	Leader  bool              `json:"leader"`
 	Self    bool              `json:"self"`
 	Up      bool              `json:"up"`             // answered the last question, within the last seconds
+	Lost    bool              `json:"lost"`           // it answers, but with other data than the member's: it has to be taken in
 	Seen    time.Time         `json:"seen"`           // last answer; zero = none yet
 	Applied uint64            `json:"applied"`        // as of Seen
 	Lag     uint64            `json:"lag"`            // entries behind this node's commit index, as of Seen
@@ -63,6 +67,10 @@ type Member struct {
 	RTT     time.Duration     `json:"rtt"`            // of the last answer
 	Skew    time.Duration     `json:"skew"`           // its wall clock minus this node's, exact to RTT/2
 	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
+
+	// The highest term and entry with which it has been seen to be by this node, since that was started.
+	HeldTerm  uint64 `json:"held_term"`
+	HeldIndex uint64 `json:"held_index"`
 }
 
 // applied returns the last entry that the machine has. Raft's AppliedIndex is ahead of it by what waits in the fsm's queue,
@@ -102,6 +110,7 @@ func (g *Group) Status() Status {
 	if metas, err := in.snaps.List(); err == nil && len(metas) > 0 {
 		s.SnapshotIndex, s.SnapshotTime = metas[0].Index, snapshotTime(metas[0])
 	}
+	s.MembershipIndex, s.Removed = g.membershipIndex(), g.removed()
 	s.Members = g.members(&s)
 	return s
 }
@@ -128,14 +137,15 @@ func (g *Group) members(s *Status) []Member {
 	defer p.mu.Unlock()
 	out := make([]Member, 0, len(servers))
 	for _, srv := range servers {
-		m := Member{ID: string(srv.ID), Addr: string(srv.Address), Voter: srv.Suffrage == raft.Voter, Leader: string(srv.ID) == s.LeaderID}
+		m := Member{ID: nodeOf(srv.ID), Addr: string(srv.Address), DataID: dataOf(srv.ID), Voter: srv.Suffrage == raft.Voter, Leader: nodeOf(srv.ID) == s.LeaderID}
 		if m.ID == s.NodeID {
 			m.Self, m.Up, m.Seen, m.Applied, m.Meta = true, true, time.Unix(0, s.Wall), s.AppliedIndex, s.Meta
-		} else if k := p.known[m.ID]; k != nil {
+		} else if k := p.known[srv.ID]; k != nil {
 			m.Up = k.up && time.Since(k.seen) < 3*pollInterval
 			m.Seen, m.Applied, m.Meta = k.seen, k.status.AppliedIndex, k.status.Meta
 			m.RTT, m.Skew = k.rtt, k.skew
 			m.Lag, m.LagTime = k.lag, k.lagTime
+			m.Lost, m.HeldTerm, m.HeldIndex = k.lost, k.heldTerm, k.heldIndex
 		}
 		out = append(out, m)
 	}

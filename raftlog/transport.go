@@ -2,7 +2,9 @@ package raftlog
 
 import (
 	"context"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +19,11 @@ const (
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport with three changes: pipelines do not deadlock, nothing is told to be committed
+// transport is Raft's network transport with four changes: a request reaches the member that it is for, and not another one
+// that is found at its address since (reach); pipelines do not deadlock, nothing is told to be committed
 // before this node has synced it (ownSync), and heartbeats take no short cut. With the short cut, heartbeats change the
 // current term on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695,
-// open). A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else. Pre-vote
-// stays, because RequestPreVote is promoted from the embedded transport.
+// open). A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else.
 type transport struct {
 	*raft.NetworkTransport
 	own *ownSync
@@ -38,7 +40,32 @@ func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries implements raft.Transport.
 func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	return t.NetworkTransport.AppendEntries(id, target, t.own.capped(args), resp)
+	return t.NetworkTransport.AppendEntries(id, reach(id, target), t.own.capped(args), resp)
+}
+
+// RequestVote implements raft.Transport.
+func (t transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return t.NetworkTransport.RequestVote(id, reach(id, target), args, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return t.NetworkTransport.RequestPreVote(id, reach(id, target), args, resp)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return t.NetworkTransport.InstallSnapshot(id, reach(id, target), args, resp, data)
+}
+
+// TimeoutNow implements raft.Transport.
+func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return t.NetworkTransport.TimeoutNow(id, reach(id, target), args, resp)
+}
+
+// reach is the address of a member with the id of its data, which Dial tells it. Raft keeps its connections by this.
+func reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
+	return target + "=" + raft.ServerAddress(dataOf(id))
 }
 
 // AppendEntriesPipeline implements raft.Transport. Raft's pipeline can deadlock: when a follower rejects an append, Raft
@@ -46,7 +73,7 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 // heartbeats and no entries until the leader changes (hashicorp/raft #612), and Shutdown hangs. So answers are always
 // taken off the pipeline here.
 func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
+	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, reach(id, target))
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +130,17 @@ type streams struct {
 	*muxListener
 	addr     advertised
 	identity *identity
+	asked    <-chan struct{} // closed when the peers have been asked what they know of this node
 }
 
 var _ raft.StreamLayer = streams{}
 
-// Dial implements raft.StreamLayer.
-func (s streams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+// Dial implements raft.StreamLayer. target is what reach returns.
+func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	addr, data, _ := strings.Cut(string(target), "=")
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c, err := s.mux.Dial(ctx, KindRaft, s.route.group, string(addr))
+	c, err := s.mux.Dial(ctx, KindRaft, s.route.group, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +148,7 @@ func (s streams) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 	if t == nil {
 		return nil, net.ErrClosed
 	}
-	if err := s.identity.greet(t); err != nil {
+	if err := s.identity.greet(t, data); err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -132,7 +161,7 @@ func (s streams) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &greeted{Conn: c, identity: s.identity}, nil
+	return &greeted{Conn: c, identity: s.identity, asked: s.asked}, nil
 }
 
 // Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
@@ -144,14 +173,14 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-func newTransport(c *Config, own *ownSync, id *identity) (transport, error) {
+func newTransport(c *Config, own *ownSync, id *identity, asked <-chan struct{}) (transport, error) {
 	l, err := c.Mux.listen(KindRaft, c.GroupID)
 	if err != nil {
 		return transport{}, err
 	}
 	return transport{own: own, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
-		Stream:          streams{l, advertised(c.Advertise), id},
+		Stream:          streams{l, advertised(c.Advertise), id, asked},
 		MaxPool:         raftPool,
 		MaxRPCsInFlight: raftInFlight,
 		Timeout:         raftTimeout,

@@ -1,0 +1,89 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// errTwice explains why a node is not taken in.
+var errTwice = errors.New("two nodes cannot have one id")
+
+// join takes in a node that asks for it, or for which an operator asks. It may be known already, with its address changed,
+// or its data lost. It must answer at its address, and its data must not be another cluster's.
+func (g *Group) join(ctx context.Context, m memberArgs) error {
+	if _, ok := g.Serving(); !ok {
+		return ErrNotLeader
+	}
+	if err := CheckNodeID(m.ID); err != nil {
+		return err
+	}
+	if m.ID == g.cfg.NodeID {
+		if m.Addr == g.cfg.Advertise {
+			return nil
+		}
+		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, errTwice)
+	}
+	now, err := g.statusAt(ctx, m)
+	if err != nil {
+		return err
+	}
+	if g.cur.Load().id.foreign(now.ClusterID) {
+		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
+	}
+	g.admission.Lock()
+	defer g.admission.Unlock()
+	servers, index := g.configuration()
+	id := serverID(m.ID, now.DataID)
+	s, known := findServer(servers, m.ID)
+	if known && string(s.Address) != m.Addr {
+		old, err := g.statusAt(ctx, memberArgs{ID: m.ID, Addr: string(s.Address)})
+		if err == nil && old.DataID != now.DataID {
+			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, errTwice)
+		}
+	}
+	switch {
+	case !known:
+		g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
+	case s.ID != id:
+		return g.readmit(ctx, s, id, m.Addr)
+	case string(s.Address) == m.Addr:
+		return nil
+	case s.Suffrage == raft.Voter:
+		return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
+			return r.AddVoter(id, raft.ServerAddress(m.Addr), index, enqueueTimeout)
+		})
+	}
+	return g.addNonvoter(ctx, id, m.Addr)
+}
+
+// statusAt asks a node for its status, and fails if another one answers.
+func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	s, err := g.Caller().Status(ctx, m.Addr)
+	if err != nil {
+		return s, fmt.Errorf("ask %s: %w", m.ID, err)
+	}
+	if s.NodeID != m.ID {
+		return s, fmt.Errorf("the node at %s is %s, not %s", m.Addr, s.NodeID, m.ID)
+	}
+	return s, nil
+}
+
+// readmit makes a node that has lost its data begin again, as a nonvoter at addr. The member that it was goes first: whatever
+// it has voted and acknowledged, the node does not know. A leader that fails in between leaves a node that asks to join. Must
+// be called with admission held.
+func (g *Group) readmit(ctx context.Context, was raft.Server, id raft.ServerID, addr string) error {
+	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", nodeOf(id))
+	servers, index := g.configuration()
+	if s, known := findServer(servers, nodeOf(id)); known && s.ID == was.ID {
+		err := g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.RemoveServer(was.ID, index, enqueueTimeout) })
+		if err != nil {
+			return err
+		}
+	}
+	return g.addNonvoter(ctx, id, addr)
+}

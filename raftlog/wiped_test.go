@@ -1,0 +1,217 @@
+package raftlog
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog/linkfault"
+)
+
+// wipe stops a node, removes its data and starts it again.
+func (n *testNode) wipe() {
+	n.c.t.Helper()
+	n.crash()
+	require.NoError(n.c.t, os.RemoveAll(n.cfg.DataDir))
+	n.start()
+}
+
+// nobodyLeads waits for some elections to fail.
+func (c *testCluster) nobodyLeads() {
+	c.t.Helper()
+	for end := time.Now().Add(6 * testTimeouts.Election); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for _, n := range c.nodes {
+			if n.running() {
+				_, serving := n.g.Serving()
+				require.False(c.t, serving, "%s leads", n.cfg.NodeID)
+			}
+		}
+	}
+}
+
+// A voter that has lost its data has no vote: with a follower that lags it could otherwise elect a leader that has not what
+// the two of the three that are gone had committed.
+func TestWipedVoterDoesNotVote(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("before", "1")
+	c.converge()
+	lagging, wiped := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	c.isolate(lagging, linkfault.Faults{Cut: true})
+	l.set("charge", "1")
+	l.crash()
+	wiped.wipe()
+	c.heal()
+	c.nobodyLeads()
+	require.Empty(t, wiped.m.snapshotTable())
+
+	l.start()
+	for _, n := range c.nodes {
+		waitFor(t, "all are voters again", n.voter)
+	}
+	require.Equal(t, "1", c.converge()["charge"])
+}
+
+// voter reports whether the leader counts the node, with the data that it has.
+func (n *testNode) voter() bool {
+	for _, m := range n.c.leader().g.Members() {
+		if m.ID == n.cfg.NodeID {
+			return m.Voter && m.Up
+		}
+	}
+	return false
+}
+
+// Nor does it vote for a leader that has been restarted, and remembers nothing but its log.
+func TestRestartedLeaderKnowsTheDataOfVoters(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("charge", "1")
+	c.converge()
+	away, wiped := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	l.crash()
+	c.isolate(away, linkfault.Faults{Cut: true})
+	wiped.wipe()
+	l.start()
+	c.nobodyLeads()
+	c.heal()
+	for _, n := range c.nodes {
+		waitFor(t, "all are voters", n.voter)
+	}
+	require.Equal(t, "1", c.converge()["charge"])
+}
+
+// A member is a node with its data: what is meant for data that is lost reaches nobody.
+func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
+	t.Parallel()
+	var trans [2]transport
+	for i := range trans {
+		m := testMux(t)
+		id := &identity{node: "b", data: "new", log: slog.New(slog.DiscardHandler)}
+		var err error
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: id.log}, &ownSync{}, id, asked())
+		require.NoError(t, err)
+		defer trans[i].Close()
+	}
+	go func() {
+		for rpc := range trans[1].Consumer() {
+			if rpc.Reader != nil {
+				io.Copy(io.Discard, rpc.Reader)
+			}
+			switch rpc.Command.(type) {
+			case *raft.AppendEntriesRequest:
+				rpc.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+			case *raft.RequestVoteRequest:
+				rpc.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
+			case *raft.RequestPreVoteRequest:
+				rpc.Respond(&raft.RequestPreVoteResponse{Granted: true}, nil)
+			case *raft.InstallSnapshotRequest:
+				rpc.Respond(&raft.InstallSnapshotResponse{Success: true}, nil)
+			case *raft.TimeoutNowRequest:
+				rpc.Respond(&raft.TimeoutNowResponse{}, nil)
+			}
+		}
+	}()
+	from, to := trans[0], raft.ServerAddress(trans[1].LocalAddr())
+	for name, request := range map[string]func(raft.ServerID) error{
+		"append": func(id raft.ServerID) error {
+			return from.AppendEntries(id, to, &raft.AppendEntriesRequest{}, &raft.AppendEntriesResponse{})
+		},
+		"pipeline": func(id raft.ServerID) error {
+			p, err := from.AppendEntriesPipeline(id, to)
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			if _, err = p.AppendEntries(&raft.AppendEntriesRequest{}, &raft.AppendEntriesResponse{}); err != nil {
+				return err
+			}
+			return (<-p.Consumer()).Error()
+		},
+		"vote": func(id raft.ServerID) error {
+			return from.RequestVote(id, to, &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{})
+		},
+		"pre-vote": func(id raft.ServerID) error {
+			return from.RequestPreVote(id, to, &raft.RequestPreVoteRequest{}, &raft.RequestPreVoteResponse{})
+		},
+		"snapshot": func(id raft.ServerID) error {
+			return from.InstallSnapshot(id, to, &raft.InstallSnapshotRequest{Size: 1}, &raft.InstallSnapshotResponse{}, strings.NewReader("s"))
+		},
+		"handover": func(id raft.ServerID) error {
+			return from.TimeoutNow(id, to, &raft.TimeoutNowRequest{}, &raft.TimeoutNowResponse{})
+		},
+	} {
+		require.NoError(t, request(serverID("b", "new")), name)
+		require.Error(t, request(serverID("b", "lost")), name)
+	}
+}
+
+// A node whose data directory has been set back to an older copy stops as soon as somebody who knows more answers.
+func TestDataSetBackIsFoundOut(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	f := c.nodes[(l.n+1)%3]
+	f.crash()
+	backup := filepath.Join(t.TempDir(), "backup")
+	require.NoError(t, os.CopyFS(backup, os.DirFS(f.cfg.DataDir)))
+	f.start()
+	l.write("b", 20)
+	c.converge()
+	held := f.g.Status()
+	waitFor(t, "the leader has seen it", func() bool {
+		for _, m := range l.g.Members() {
+			if m.ID == f.cfg.NodeID {
+				return m.HeldIndex >= held.AppliedIndex && m.HeldTerm >= held.Term
+			}
+		}
+		return false
+	})
+
+	f.crash()
+	f.start()
+	c.converge()
+	require.Nil(t, f.fatal.Load(), "with its own data")
+	f.crash()
+	require.NoError(t, os.RemoveAll(f.cfg.DataDir))
+	require.NoError(t, os.Rename(backup, f.cfg.DataDir))
+	f.start()
+	waitFor(t, "it stops", func() bool { return f.fatal.Load() != nil })
+	require.ErrorIs(t, *f.fatal.Load(), ErrSetBack)
+	require.ErrorContains(t, *f.fatal.Load(), wipe)
+	require.Empty(t, f.m.snapshotTable()["b19"], "it has not been heard")
+
+	f.wipe()
+	require.Equal(t, 21, len(c.converge()))
+}
+
+// Builds that knew members by their node ids alone wrote memberships in which a wiped node has its vote.
+func TestMembershipOfAnOlderFormat(t *testing.T) {
+	t.Parallel()
+	n := newCluster(t, 1, nil).leader()
+	n.crash()
+	require.NoError(t, os.RemoveAll(n.cfg.DataDir))
+	require.NoError(t, makeDir(n.cfg.dir()))
+	s, err := OpenStore(n.cfg.dir(), true)
+	require.NoError(t, err)
+	cfg, err := n.cfg.withDefaults()
+	require.NoError(t, err)
+	_, trans := raft.NewInmemTransport("")
+	require.NoError(t, raft.BootstrapCluster(cfg.raftConfig("n0"), s.Log, s.Stable, raft.NewInmemSnapshotStore(), trans,
+		raft.Configuration{Servers: []raft.Server{{ID: "n0", Address: raft.ServerAddress(n.addr)}}}))
+	require.NoError(t, s.Close())
+	err = n.open()
+	require.ErrorIs(t, err, ErrVersion)
+	require.ErrorContains(t, err, "n0")
+}
