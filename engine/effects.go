@@ -8,10 +8,29 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// effectsVersion is the first byte of every payload and snapshot chunk. A node
-// that reads another one stops: skipping what it does not know would make its
-// table differ from the log.
-const effectsVersion = 3
+// The first byte of every payload and snapshot chunk is a version: see Formats.
+// A node that reads one which it does not know stops: skipping what it does not
+// know would make its table differ from the log.
+const (
+	effectsOldest = 3 // that this build reads
+	effectsNewest = 3 // that it reads, and writes where it is permitted
+)
+
+// Formats are the versions in which a replica writes; a cluster agrees on them.
+type Formats struct {
+	Effects byte // of payloads, and of the chunks of snapshots
+}
+
+// firstFormats are those of a replica that is permitted nothing else.
+var firstFormats = Formats{Effects: effectsOldest}
+
+// Check returns an error unless this build can read what f has it write.
+func (f Formats) Check() error {
+	if f.Effects < effectsOldest || f.Effects > effectsNewest {
+		return fmt.Errorf("effects of version %d are not this build's", f.Effects)
+	}
+	return nil
+}
 
 // Records of a payload, after the version byte. The low two bits of a record's
 // first byte are its kind; integers are varints unless said otherwise.
@@ -55,12 +74,13 @@ var ErrEffects = errors.New("unreadable effects")
 // encoder writes payloads of at most max bytes, as long as no single record is
 // larger. Each payload can be read without the others.
 type encoder struct {
-	limits *interner
-	max    int
-	expect int // bytes that the payload is expected to have
-	parts  [][]byte
-	buf    []byte
-	dict   map[uint32]uint64
+	limits  *interner
+	formats Formats
+	max     int
+	expect  int // bytes that the payload is expected to have
+	parts   [][]byte
+	buf     []byte
+	dict    map[uint32]uint64
 	// The record before, as the next one refers to it: meta is that of the
 	// last put, if there was one.
 	key      []byte
@@ -69,8 +89,8 @@ type encoder struct {
 	started  bool
 }
 
-func newEncoder(limits *interner, max, expect int) *encoder {
-	return &encoder{limits: limits, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
+func newEncoder(limits *interner, f Formats, max, expect int) *encoder {
+	return &encoder{limits: limits, formats: f, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
 }
 
 // put adds the full state of an entry.
@@ -103,7 +123,7 @@ func (enc *encoder) system(k systemKey, value []byte) {
 // begin makes sure that there is a payload, and returns its length.
 func (enc *encoder) begin() int {
 	if len(enc.buf) == 0 {
-		enc.buf = append(make([]byte, 0, enc.expect), effectsVersion)
+		enc.buf = append(make([]byte, 0, enc.expect), enc.formats.Effects)
 	}
 	return len(enc.buf)
 }
@@ -214,8 +234,14 @@ type effects struct {
 
 // open begins a payload.
 func (r *effects) open(payload []byte) error {
-	if len(payload) == 0 || payload[0] != effectsVersion {
-		return fmt.Errorf("%w: version %d, this node knows %d; upgrade it", ErrEffects, payload[:min(len(payload), 1)], effectsVersion)
+	if len(payload) == 0 {
+		return fmt.Errorf("%w: no version", ErrEffects)
+	}
+	switch v := payload[0]; {
+	case v > effectsNewest:
+		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it", ErrEffects, v, effectsOldest, effectsNewest)
+	case v < effectsOldest:
+		return fmt.Errorf("%w: version %d, this node knows %d to %d; it is from before the first release, wipe this node's data", ErrEffects, v, effectsOldest, effectsNewest)
 	}
 	*r = effects{d: decoder{b: payload[1:]}, limit: -1, key: r.key[:0], arena: r.arena[:0]}
 	return nil

@@ -71,7 +71,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 			ids[i] = it.id
 		}
 		most := 64 + rnd.IntN(4000)
-		enc := newEncoder(limits, most, rnd.IntN(2*most))
+		enc := newEncoder(limits, firstFormats, most, rnd.IntN(2*most))
 		var want, got []readEffect
 		for range rnd.IntN(200) {
 			key := randomKey(rnd)
@@ -104,7 +104,7 @@ func TestTheLargestEffectFitsAChunk(t *testing.T) {
 	limits := newInterner()
 	it, err := limits.acquire(perMinute(Log, 5))
 	require.NoError(t, err)
-	enc := newEncoder(limits, 1<<10, 0)
+	enc := newEncoder(limits, firstFormats, 1<<10, 0)
 	im := shard.Image{Key: make([]byte, shard.MaxKeyLen), Meta: it.id, Deadline: math.MinInt64, State: bytes.Repeat([]byte{0xff}, 8*shard.MaxWords)}
 	enc.put(im)
 	parts := enc.finish()
@@ -117,7 +117,7 @@ func TestAnEffectIsSmall(t *testing.T) {
 	limits := newInterner()
 	it, err := limits.acquire(Limit{Limit: 100, Period: 24 * 60 * minute})
 	require.NoError(t, err)
-	enc := newEncoder(limits, 1<<20, 0)
+	enc := newEncoder(limits, firstFormats, 1<<20, 0)
 	rnd := rand.New(rand.NewPCG(2, 2))
 	const n = 1000
 	for range n {
@@ -134,19 +134,44 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorIs(t, err, ErrEffects)
 		require.ErrorContains(t, err, want)
 	}
-	f("version")
-	f("version [2], this node knows 3; upgrade it", 2, recordDelete, 0)
-	f("bad deletion", effectsVersion, recordDelete)
-	f("bad deletion", effectsVersion, recordDelete, 1<<lenBits, 'k') // nothing to share
-	f("bad deletion", effectsVersion, recordDelete|2<<kindBits, 0)
-	f("bad state", effectsVersion, recordPut, 0, 0)                      // no put before
-	f("bad state", effectsVersion, recordPutOf, 0, 0, 0)                 // no limit
-	f("bad limit", effectsVersion, recordLimit, 0, 0, 0)                 // cut short
-	f("limit:", effectsVersion, recordLimit, 0, 0, 0, 0, 0, 0)           // none
-	f("bad deletion", effectsVersion, recordDelete, longLen, 0xff, 0xff) // length cut short
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1)
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
+	f("no version")
+	f("version 4, this node knows 3 to 3; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 3; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("bad deletion", effectsOldest, recordDelete)
+	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
+	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
+	f("bad state", effectsOldest, recordPut, 0, 0)                      // no put before
+	f("bad state", effectsOldest, recordPutOf, 0, 0, 0)                 // no limit
+	f("bad limit", effectsOldest, recordLimit, 0, 0, 0)                 // cut short
+	f("limit:", effectsOldest, recordLimit, 0, 0, 0, 0, 0, 0)           // none
+	f("bad deletion", effectsOldest, recordDelete, longLen, 0xff, 0xff) // length cut short
+	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1)
+	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
+	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
+	f("bad system record", effectsOldest, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
 	require.Zero(t, n.e.Len())
+}
+
+// What is written has the version that is permitted, in payloads and in
+// snapshots.
+func TestWritersObeyTheFormatsPermitted(t *testing.T) {
+	n := newNode(t, Config{Shards: 1})
+	for _, version := range []byte{effectsNewest, effectsNewest + 1} {
+		n.r.Permit(Formats{Effects: version})
+		n.r.Lead(1, start)
+		decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{Force: true})
+		chargeOnce(t, n.s, "n0", int64(version), nil)
+		parts := n.cut(1)
+		require.Equal(t, version, parts[0][0])
+		n.r.Committed(1)
+		n.r.Depose(1)
+		var snap bytes.Buffer
+		require.NoError(t, n.r.Snapshot().Persist(&snap))
+		for i := 0; snap.Bytes()[i] != 0; i += 1 + int(snap.Bytes()[i]) {
+			require.Equal(t, version, snap.Bytes()[i+1])
+		}
+	}
+	require.NoError(t, firstFormats.Check())
+	require.Error(t, Formats{Effects: effectsNewest + 1}.Check())
+	require.Error(t, Formats{}.Check())
 }

@@ -41,6 +41,9 @@ type Replica struct {
 	// size is how many bytes the last batch had.
 	size int
 
+	// formats is what the replica may write.
+	formats Formats
+
 	applier applier
 
 	// mu guards inflight, which only the log's calls change, against readers
@@ -74,7 +77,7 @@ type shardUndo struct {
 
 // Replicate makes e a replica; it must be called before the first session.
 func (e *Engine) Replicate(h Hooks) *Replica {
-	r := &Replica{e: e, hooks: h, gate: xsync.NewRBMutex()}
+	r := &Replica{e: e, hooks: h, gate: xsync.NewRBMutex(), formats: firstFormats}
 	r.open.Store(1)
 	e.replica = r
 	e.seal(true)
@@ -84,6 +87,10 @@ func (e *Engine) Replicate(h Hooks) *Replica {
 // Ticket returns the ticket under which an effect that has been decided by now
 // will be committed, or an earlier one.
 func (r *Replica) Ticket() uint64 { return r.open.Load() }
+
+// Permit says what the replica may write from here on, in payloads and in
+// snapshots begun later: what Formats.Check accepts.
+func (r *Replica) Permit(f Formats) { r.formats = f }
 
 // Lead opens the table for decisions; clock is the cluster clock to go on
 // from.
@@ -104,7 +111,7 @@ func (r *Replica) Lead(_ uint64, clock int64) {
 // Cut encodes the current state of every dirty key and system record, as one
 // atomic step with respect to operations on several keys. ok is false when nothing is dirty.
 func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
-	enc := newEncoder(r.e.limits, max, r.size+r.size/4)
+	enc := newEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
 	r.gate.Lock()
 	// Whoever decides from here on may miss the capture of its shard, and
 	// takes the next ticket.

@@ -244,7 +244,7 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 	n.e.table.Shard(held).Lock()
 	deposed := n.deposing(t)
 	persist := func(i int) {
-		for _, chunk := range n.r.committed(i, start) {
+		for _, chunk := range n.r.committed(i, firstFormats, start) {
 			require.NoError(t, restored.r.apply(chunk, start))
 		}
 	}
@@ -325,7 +325,7 @@ func TestCollectingWhileDeposing(t *testing.T) {
 }
 
 func FuzzDecodeEffects(f *testing.F) {
-	enc := newEncoder(newInterner(), 1<<10, 0)
+	enc := newEncoder(newInterner(), firstFormats, 1<<10, 0)
 	it, err := enc.limits.acquire(perMinute(Sliding, 5))
 	require.NoError(f, err)
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})

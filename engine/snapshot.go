@@ -28,14 +28,15 @@ var errRestored = errors.New("another snapshot was restored meanwhile")
 
 // Snapshot writes the committed state of a replica's table.
 type Snapshot struct {
-	r     *Replica
-	epoch uint64 // of the table
+	r       *Replica
+	epoch   uint64 // of the table
+	formats Formats
 }
 
 // Snapshot returns at once. Effects that are committed while Persist runs may
 // be part of what it writes: replaying the log over it replaces each key by
 // its last state either way.
-func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load()} }
+func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load(), r.formats} }
 
 // Persist writes the snapshot to w, holding one shard at a time. It pauses for
 // as long as each shard took, so that it never takes more than half of a
@@ -56,12 +57,12 @@ func (s *Snapshot) Persist(w io.Writer) error {
 		}
 		return nil
 	}
-	if err := write(s.r.committedSystem()); err != nil {
+	if err := write(s.r.committedSystem(s.formats)); err != nil {
 		return err
 	}
 	for i := range s.r.e.table.Shards() {
 		begin := time.Now()
-		if err := write(s.r.committed(i, now)); err != nil {
+		if err := write(s.r.committed(i, s.formats, now)); err != nil {
 			return err
 		}
 		time.Sleep(time.Since(begin))
@@ -82,8 +83,8 @@ func writeChunk(w *bufio.Writer, chunk []byte) error {
 }
 
 // committedSystem encodes the committed system records.
-func (r *Replica) committedSystem() [][]byte {
-	enc := newEncoder(r.e.limits, snapshotChunk, 0)
+func (r *Replica) committedSystem(f Formats) [][]byte {
+	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
 	token := r.gate.RLock() // as in committed
 	defer r.gate.RUnlock(token)
 	r.mu.Lock()
@@ -94,8 +95,8 @@ func (r *Replica) committedSystem() [][]byte {
 
 // committed encodes the committed state of shard i: what is there, with what
 // is not committed taken back.
-func (r *Replica) committed(i int, now int64) [][]byte {
-	enc := newEncoder(r.e.limits, snapshotChunk, 0)
+func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
+	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
 	// No Cut may be between taking a shard's undo records and putting them
 	// among those in flight.
 	token := r.gate.RLock()

@@ -26,15 +26,21 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		}
 		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, errTwice)
 	}
+	// A node that is taken in can read what is written from now on: the level stands still meanwhile.
+	if !g.admission.acquire(ctx) {
+		return ctx.Err()
+	}
+	defer g.admission.release()
 	now, err := g.statusAt(ctx, m)
 	if err != nil {
+		return err
+	}
+	if err := g.admits(&now); err != nil {
 		return err
 	}
 	if g.cur.Load().id.foreign(now.ClusterID) {
 		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
 	}
-	g.admission.Lock()
-	defer g.admission.Unlock()
 	servers, index := g.configuration()
 	id := serverID(m.ID, now.DataID)
 	s, known := findServer(servers, m.ID)

@@ -59,6 +59,10 @@ type Config struct {
 	// Nonvoter makes the node a spare: it follows, but is not promoted to voter by itself.
 	Nonvoter bool
 
+	// Features are the feature levels that this build can read and write, the first being level 1: what each permits. A
+	// level that a release has had never changes. One level with the oldest formats when empty.
+	Features []Formats
+
 	// Meta is what this node tells its peers about itself, such as the addresses it serves clients on: see Member.
 	Meta map[string]string
 
@@ -153,6 +157,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Timeouts == (Timeouts{}) {
 		c.Timeouts = Fast
+	}
+	if len(c.Features) == 0 {
+		c.Features = firstFormats
+	}
+	if err := checkFeatures(c.Features); err != nil {
+		return c, err
 	}
 	setDefault(&c.MaxEntry, defaultMaxEntry)
 	setDefault(&c.SnapshotEntries, 65536)

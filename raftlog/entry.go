@@ -6,9 +6,12 @@ import (
 	"strings"
 )
 
-// entryVersion is the first byte of every log entry. A node that meets another version stops: skipping an entry would
-// make its state differ from its peers' without anybody noticing.
-const entryVersion = 1
+// The first byte of every log entry is a version: see Formats. A node that meets one which it does not know stops: skipping
+// an entry would make its state differ from its peers' without anybody noticing.
+const (
+	entryOldest = 2 // that this build reads
+	entryNewest = 2 // that it reads, and writes where the level permits it
+)
 
 // MaxNodeID is the length of the longest node id, in bytes.
 const MaxNodeID = 64
@@ -21,8 +24,8 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
-// maxHeader bounds the encoded header: version, five uvarints, a node id with its length, the clock.
-const maxHeader = 1 + 5*binary.MaxVarintLen64 + binary.MaxVarintLen64 + MaxNodeID + 8
+// maxHeader bounds the encoded header: version, six uvarints, a node id with its length, the clock.
+const maxHeader = 1 + 6*binary.MaxVarintLen64 + binary.MaxVarintLen64 + MaxNodeID + 8
 
 // header precedes the payload of an entry.
 type header struct {
@@ -33,14 +36,15 @@ type header struct {
 	part  uint64 // 0-based
 	parts uint64 // at least 1
 	clock int64  // cluster clock, unix ns
+	level uint32 // the cluster's feature level from this batch on, if it is above the one before
 }
 
 // last reports whether the entry completes its batch.
 func (h header) last() bool { return h.part+1 == h.parts }
 
 // append encodes h after b.
-func (h header) append(b []byte) []byte {
-	b = append(b, entryVersion)
+func (h header) append(b []byte, version byte) []byte {
+	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(h.group))
 	b = binary.AppendUvarint(b, uint64(len(h.node)))
 	b = append(b, h.node...)
@@ -48,19 +52,20 @@ func (h header) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, h.seq)
 	b = binary.AppendUvarint(b, h.part)
 	b = binary.AppendUvarint(b, h.parts)
+	b = binary.AppendUvarint(b, uint64(h.level))
 	return binary.BigEndian.AppendUint64(b, uint64(h.clock))
 }
 
-// encodeEntry returns header and payload as one entry.
-func encodeEntry(h header, payload []byte) []byte {
-	return append(h.append(make([]byte, 0, maxHeader+len(payload))), payload...)
+// encodeEntry returns header and payload as one entry of a version.
+func encodeEntry(version byte, h header, payload []byte) []byte {
+	return append(h.append(make([]byte, 0, maxHeader+len(payload)), version), payload...)
 }
 
 // decodeEntry splits an entry. The payload aliases b. Errors wrap ErrVersion or ErrCorrupt.
 func decodeEntry(b []byte) (header, []byte, error) {
 	d := decoder{b: b}
-	if v := d.byte(); d.err == nil && v != entryVersion {
-		return header{}, nil, versionError("log entry", v, entryVersion)
+	if v := d.byte(); d.err == nil && (v < entryOldest || v > entryNewest) {
+		return header{}, nil, formatError("log entry", v, entryOldest, entryNewest)
 	}
 	var h header
 	h.group = uint32(d.uvarintMax(1<<32 - 1))
@@ -69,6 +74,7 @@ func decodeEntry(b []byte) (header, []byte, error) {
 	h.seq = d.uvarint()
 	h.part = d.uvarint()
 	h.parts = d.uvarint()
+	h.level = uint32(d.uvarintMax(1<<32 - 1))
 	h.clock = d.int64()
 	if d.err == nil && (h.seq == 0 || h.part >= h.parts) {
 		d.err = fmt.Errorf("batch %d part %d of %d", h.seq, h.part, h.parts)

@@ -31,6 +31,10 @@ var (
 	// ErrVersion is returned when a log entry or a snapshot was written by a version this build does not know.
 	ErrVersion = errors.New("unknown format version")
 
+	// ErrLevel is returned when the cluster's feature level is above what this build supports, and to a node of such a build
+	// that wants to join.
+	ErrLevel = errors.New("feature level of the cluster is too high")
+
 	// ErrCorrupt is returned when a log entry or a snapshot header cannot be decoded.
 	ErrCorrupt = errors.New("corrupt data")
 
@@ -60,4 +64,13 @@ var (
 
 func versionError(what string, got, known byte) error {
 	return fmt.Errorf("%w: %s has version %d, this build knows %d; upgrade this node", ErrVersion, what, got, known)
+}
+
+// formatError says that a build, which knows the versions from oldest to newest, cannot read what has another one.
+func formatError(what string, got, oldest, newest byte) error {
+	advice := "upgrade this node"
+	if got < oldest {
+		advice = "it is from before the first release; wipe this node's data and join again"
+	}
+	return fmt.Errorf("%w: %s has version %d, this build knows %d to %d; %s", ErrVersion, what, got, oldest, newest, advice)
 }

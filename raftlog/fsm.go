@@ -32,6 +32,10 @@ type fsm struct {
 	retune   func()      // called before a snapshot
 	clocks   *clockFile
 	now      func() int64 // boottime.Now
+	features []Formats
+
+	// noteLevel remembers a level that the node has seen, before it acts on it. Called with mu held.
+	noteLevel func(level uint32) error
 
 	// arrived tells when an entry came that was new then, and restored which entry a snapshot that is being restored ends
 	// with.
@@ -44,6 +48,7 @@ type fsm struct {
 	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
 	clock   atomic.Int64  // cursor.clock
 	bound   atomic.Pointer[clockBound]
+	level   atomic.Uint32 // cursor.level
 
 	membership atomic.Uint64 // index of the last committed membership
 
@@ -51,6 +56,7 @@ type fsm struct {
 	mu     sync.Mutex
 	served uint64 // highest term ever served: a term is served once
 	failed error  // the machine is not to be touched any more
+	wanted uint32 // level that this node, serving, proposes; 0 = none
 
 	// cursor is the position in the stream of batches. It is part of a snapshot.
 	cursor cursor
@@ -62,14 +68,20 @@ type cursor struct {
 	seq   uint64   // last complete batch of the term
 	parts [][]byte // of batch seq+1
 	clock int64    // highest clock seen
+	level uint32   // of the cluster's features: see Config.Features
 }
 
 func newFSM(c *Config, m Machine, p *progress, clocks *clockFile) *fsm {
-	return &fsm{
+	f := &fsm{
 		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: boottime.Now,
 		arrived:  func(uint64) (at int64, ok bool) { return 0, false },
 		restored: func() uint64 { return 0 },
+		features: c.Features, noteLevel: func(uint32) error { return nil },
+		cursor: cursor{level: firstLevel},
 	}
+	f.level.Store(firstLevel)
+	m.Permit(firstLevel)
+	return f
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -161,6 +173,13 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 		b.Payloads = nil
 	}
 	c.seq, c.parts = h.seq, nil
+	if h.level > c.level {
+		if err := f.reach(h.level); err != nil {
+			f.fail(fmt.Errorf("entry %d: %w", l.Index, err))
+			return
+		}
+		f.log.Info("the cluster has another feature level", "level", h.level)
+	}
 	if serving {
 		f.machine.Committed(h.seq)
 		f.progress.commit(h.seq)
@@ -194,6 +213,7 @@ func (f *fsm) depose() {
 		return
 	}
 	f.serving.Store(0)
+	f.wanted = 0
 	f.machine.Depose(term)
 	f.progress.reset()
 	f.observe()
@@ -240,15 +260,16 @@ func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	if term == 0 || f.progress.full() {
 		return ownBatch{}, false
 	}
+	level, raises := f.nextLevel()
 	seq, born := f.progress.open()
 	parts, dirty := f.machine.Cut(seq, max)
 	if !dirty {
-		if !tick && seq > 1 {
+		if !tick && seq > 1 && !raises {
 			return ownBatch{}, false
 		}
 		parts, born = [][]byte{nil}, monotonic()
 	}
-	b = ownBatch{term: term, seq: seq, clock: f.machine.Now(), parts: parts, born: born}
+	b = ownBatch{term: term, seq: seq, clock: f.machine.Now(), level: level, version: f.formats().Entry, parts: parts, born: born}
 	for _, p := range parts {
 		b.bytes += len(p)
 	}
@@ -268,7 +289,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &snapshot{state: s, header: snapshotHeader{f.group, f.cursor}.append(nil)}, nil
+	return &snapshot{state: s, header: snapshotHeader{f.group, f.cursor}.append(nil, f.formats().Snapshot)}, nil
 }
 
 // Restore implements raft.FSM. A restore that fails half-way leaves nothing that could be applied to.
@@ -280,6 +301,9 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	}
 	f.depose()
 	h, r, err := readSnapshotHeader(rc, f.group)
+	if err == nil {
+		err = f.reach(h.cursor.level)
+	}
 	if err == nil {
 		err = f.machine.Restore(r, h.cursor.clock)
 	}

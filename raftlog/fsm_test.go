@@ -19,7 +19,7 @@ import (
 func testFSM(node string) (*fsm, *mapMachine, *error) {
 	var fatal error
 	m := newMapMachine()
-	c := &Config{NodeID: node, Logger: slog.New(slog.DiscardHandler)}
+	c := &Config{NodeID: node, Features: []Formats{firstFormats[0], firstFormats[0], firstFormats[0]}, Logger: slog.New(slog.DiscardHandler)}
 	f := newFSM(c, m, newProgress(), &clockFile{wall: func() int64 { return 1000 }})
 	f.fatal = func(err error) { fatal = err }
 	f.observe, f.retune = func() {}, func() {}
@@ -29,7 +29,7 @@ func testFSM(node string) (*fsm, *mapMachine, *error) {
 
 // entryOf is the log entry of one part.
 func entryOf(index, logTerm uint64, h header, payload string) *raft.Log {
-	return &raft.Log{Index: index, Term: logTerm, Type: raft.LogCommand, Data: encodeEntry(h, []byte(payload))}
+	return &raft.Log{Index: index, Term: logTerm, Type: raft.LogCommand, Data: encodeEntry(entryOldest, h, []byte(payload))}
 }
 
 func persist(t require.TestingT, f *fsm) []byte {
@@ -55,6 +55,7 @@ func TestSameLogSameState(t *testing.T) {
 		// arrive in a later term than they were decided in, some get lost on the way.
 		var log []*raft.Log
 		want := map[string]string{}
+		level := uint32(firstLevel)
 		term, index := uint64(1), uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "terms") {
 			term += uint64(rapid.IntRange(1, 2).Draw(t, "step"))
@@ -63,6 +64,7 @@ func TestSameLogSameState(t *testing.T) {
 			for seq := range rapid.IntRange(0, 5).Draw(t, "batches") {
 				parts := rapid.IntRange(1, 3).Draw(t, "parts")
 				h := header{node: node, term: term, seq: uint64(seq + 1), parts: uint64(parts), clock: int64(term)*1000 + int64(seq)}
+				h.level = uint32(rapid.IntRange(0, 3).Draw(t, "level"))
 				k, v := fmt.Sprintf("k%d", rapid.IntRange(0, 4).Draw(t, "key")), fmt.Sprintf("%d-%d", term, seq)
 				body := fmt.Sprintf(`{"%s":"%s"}`, k, v)
 				fate := rapid.SampledFrom([]string{"whole", "whole", "whole", "torn", "fenced", "lost"}).Draw(t, "fate")
@@ -85,6 +87,7 @@ func TestSameLogSameState(t *testing.T) {
 				}
 				if !broken {
 					want[k] = v
+					level = max(level, h.level)
 				}
 			}
 		}
@@ -92,6 +95,7 @@ func TestSameLogSameState(t *testing.T) {
 		whole.ApplyBatch(log)
 		require.NoError(t, *fatal)
 		require.Equal(t, want, wm.table)
+		require.Equal(t, level, wm.level, "what counts raises it, and nothing else")
 
 		cut := rapid.IntRange(0, len(log)).Draw(t, "snapshot after")
 		first, _, _ := testFSM("a") // restarted: it does not serve, though some entries are its own
@@ -103,6 +107,7 @@ func TestSameLogSameState(t *testing.T) {
 		second.ApplyBatch(log[cut:])
 		require.NoError(t, *fatal)
 		require.True(t, maps.Equal(want, sm.table), "%v instead of %v", sm.table, want)
+		require.Equal(t, level, sm.level)
 		require.Equal(t, whole.cursor, second.cursor)
 	})
 }
@@ -211,11 +216,12 @@ func TestEntryCodec(t *testing.T) {
 			term:  rapid.Uint64().Draw(t, "term"),
 			seq:   rapid.Uint64Min(1).Draw(t, "seq"),
 			clock: rapid.Int64().Draw(t, "clock"),
+			level: rapid.Uint32().Draw(t, "level"),
 			parts: rapid.Uint64Min(1).Draw(t, "parts"),
 		}
 		h.part = rapid.Uint64Max(h.parts-1).Draw(t, "part")
 		payload := rapid.SliceOf(rapid.Byte()).Draw(t, "payload")
-		raw := encodeEntry(h, payload)
+		raw := encodeEntry(entryOldest, h, payload)
 		require.LessOrEqual(t, len(raw), maxHeader+len(payload))
 		got, p, err := decodeEntry(raw)
 		require.NoError(t, err)
@@ -228,8 +234,8 @@ func TestEntryCodec(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encodeEntry(header{node: "a", term: 1, seq: 1, parts: 1}, []byte("x")))
-	f.Add(snapshotHeader{1, cursor{term: 3, seq: 2, parts: [][]byte{[]byte("x")}, clock: 5}}.append(nil))
+	f.Add(encodeEntry(entryOldest, header{node: "a", term: 1, seq: 1, parts: 1}, []byte("x")))
+	f.Add(snapshotHeader{1, cursor{term: 3, seq: 2, parts: [][]byte{[]byte("x")}, clock: 5, level: 1}}.append(nil, snapshotOldest))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, _, err := decodeEntry(b); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 			t.Fatal(err)
@@ -241,8 +247,8 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestSnapshotHeaderCodec(t *testing.T) {
-	h := snapshotHeader{9, cursor{term: 7, seq: 3, parts: [][]byte{[]byte("one"), {}}, clock: -5}}
-	raw := append(h.append(nil), "state"...)
+	h := snapshotHeader{9, cursor{term: 7, seq: 3, parts: [][]byte{[]byte("one"), {}}, clock: -5, level: 3}}
+	raw := append(h.append(nil, snapshotOldest), "state"...)
 	got, r, err := readSnapshotHeader(bytes.NewReader(raw), 9)
 	require.NoError(t, err)
 	require.Equal(t, h, got)
@@ -251,9 +257,14 @@ func TestSnapshotHeaderCodec(t *testing.T) {
 	require.Equal(t, "state", string(rest))
 	_, _, err = readSnapshotHeader(bytes.NewReader(raw), 8)
 	require.ErrorIs(t, err, ErrCorrupt)
-	raw[len(snapshotMagic)] = 2
+	raw[len(snapshotMagic)] = snapshotNewest + 1
 	_, _, err = readSnapshotHeader(bytes.NewReader(raw), 9)
 	require.ErrorIs(t, err, ErrVersion)
+	require.ErrorContains(t, err, "upgrade this node")
+	raw[len(snapshotMagic)] = snapshotOldest - 1
+	_, _, err = readSnapshotHeader(bytes.NewReader(raw), 9)
+	require.ErrorIs(t, err, ErrVersion)
+	require.ErrorContains(t, err, "wipe")
 }
 
 // What a dead leader had sent is applied late, once the next one leads: its clock must not set the cluster's back to

@@ -26,8 +26,9 @@ type Group struct {
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
 	founders founders
 
-	// admission is held while a node is taken in, which can take two changes.
-	admission sync.Mutex
+	// admission is held while a node is taken in, which can take two changes, and while the feature level is raised to what all
+	// members can read.
+	admission turn
 
 	cur    atomic.Pointer[instance]
 	ctx    context.Context
@@ -78,11 +79,12 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{
-		cfg:      cfg,
-		progress: newProgress(),
-		clocks:   clocks,
-		turn:     make(turn, 1),
-		leaderCh: make(chan struct{}, 1),
+		cfg:       cfg,
+		progress:  newProgress(),
+		clocks:    clocks,
+		turn:      make(turn, 1),
+		admission: make(turn, 1),
+		leaderCh:  make(chan struct{}, 1),
 	}
 	g.fsm = newFSM(&cfg, m, g.progress, clocks)
 	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
@@ -126,14 +128,18 @@ func (g *Group) start() (err error) {
 	if in.store, err = OpenStore(g.cfg.dir(), g.cfg.NoSync); err != nil {
 		return err
 	}
-	if err = removeUnfinished(g.cfg.dir()); err != nil {
-		return err
-	}
 	inner := in.store.Log
 	if g.cfg.wrapLog != nil {
 		inner = g.cfg.wrapLog(inner)
 	}
 	in.log = &logStore{inner: inner, fatal: g.halt}
+	if err = checkLevel(in.store.Stable, g.cfg.supports()); err != nil {
+		return err
+	}
+	g.fsm.noteLevel = func(level uint32) error { return noteLevel(in.store.Stable, level) }
+	if err = removeUnfinished(g.cfg.dir()); err != nil {
+		return err
+	}
 	cache, err := raft.NewLogCache(logCacheEntries, in.log)
 	if err != nil {
 		return err

@@ -4,9 +4,14 @@ import "io"
 
 // Machine is the replicated state.
 //
-// Apply, Committed, Lead, Depose, Cut, Snapshot and Restore are called one at a time, in exactly the order in which they
+// Permit, Apply, Committed, Lead, Depose, Cut, Snapshot and Restore are called one at a time, in exactly the order in which they
 // take effect; Now may be called at any time. The machine must not call the group back from any of them.
 type Machine interface {
+	// Permit says which feature level the cluster has reached: what the machine may write from here on, in Cut and in
+	// snapshots, and what others may. It is called before everything else, with the level of a new cluster, and never with
+	// one that Config.Features does not have.
+	Permit(level uint32)
+
 	// Apply applies a committed batch by replacement. Batches arrive in log order; the parts of a batch arrive together,
 	// when the last has been committed. It is never called for a batch this node cut in the term it still serves: those
 	// get Committed. An error (such as an unknown payload version) stops the node: nothing is applied any more and

@@ -32,6 +32,7 @@ type mapMachine struct {
 	history  []string // calls of interest
 	applies  int
 	restores int
+	level    uint32 // permitted
 	failWith error
 	hang     chan struct{} // Apply waits for it, unless nil
 	persist  chan struct{} // Snapshot.Persist receives from it twice, at its beginning and before it writes, unless nil
@@ -103,6 +104,11 @@ func (m *mapMachine) leading() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.term != 0
+}
+
+func (m *mapMachine) Permit(level uint32) {
+	defer m.enter()()
+	m.level = level
 }
 
 func (m *mapMachine) Apply(b Batch) error {

@@ -396,7 +396,7 @@ func TestReconcile(t *testing.T) {
 			_, trans := raft.NewInmemTransport("x")
 			sink, err := snaps.Create(1, snapIndex, snapTerm, raft.Configuration{}, 1, trans)
 			require.NoError(t, err)
-			_, err = sink.Write(snapshotHeader{}.append(nil))
+			_, err = sink.Write(snapshotHeader{cursor: cursor{level: firstLevel}}.append(nil, snapshotOldest))
 			require.NoError(t, err)
 			require.NoError(t, sink.Close())
 		}

@@ -74,6 +74,7 @@ func (p *peers) run(ctx context.Context) {
 				close(p.asked)
 			}
 			p.promote(ctx)
+			p.g.raise(ctx)
 		}
 		select {
 		case <-ctx.Done():

@@ -11,6 +11,8 @@ import (
 type ownBatch struct {
 	term, seq uint64
 	clock     int64
+	level     uint32 // that it raises the cluster to, or has already
+	version   byte   // of its entries
 	parts     [][]byte
 	bytes     int
 	born      int64 // when its first effect was marked dirty (monotonic)
@@ -182,7 +184,7 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 	if !ok {
 		return false
 	}
-	h := header{group: g.cfg.GroupID, node: g.cfg.NodeID, term: b.term, seq: b.seq, parts: uint64(len(b.parts)), clock: b.clock}
+	h := header{group: g.cfg.GroupID, node: g.cfg.NodeID, term: b.term, seq: b.seq, parts: uint64(len(b.parts)), clock: b.clock, level: b.level}
 	for i, p := range b.parts {
 		if g.fsm.serving.Load() != b.term {
 			return true // deposed: the machine has undone the batch
@@ -190,7 +192,7 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 		h.part = uint64(i)
 		// Without a timeout Apply returns once Raft's main loop has taken the entry, so entries are stored in the
 		// order of these calls. While Raft syncs the entry before, this waits and the next batch fills by itself.
-		g.raft().Apply(encodeEntry(h, p), 0)
+		g.raft().Apply(encodeEntry(b.version, h, p), 0)
 	}
 	return true
 }

@@ -38,6 +38,9 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := checkLevel(store.Stable, cfg.supports()); err != nil {
+		return err
+	}
 	clocks, err := openClockFile(cfg.dir())
 	if err != nil {
 		return err
@@ -52,6 +55,7 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	}
 	f := newFSM(&cfg, m, newProgress(), clocks)
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
+	f.noteLevel = func(level uint32) error { return noteLevel(store.Stable, level) }
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
 	// The id first: with the old one and the new voters the node could mix with its old cluster.
 	if err := recoverIdentity(store.Stable, cfg.NodeID, voters); err != nil {

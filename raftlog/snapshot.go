@@ -17,8 +17,10 @@ import (
 // A snapshot file is: magic, version, uvarint length of the header, the header, the machine's bytes. Raft's own file
 // store adds a checksum over all of it, and syncs file and directory.
 const (
-	snapshotMagic   = "HGS"
-	snapshotVersion = 1
+	snapshotMagic = "HGS"
+
+	snapshotOldest = 2 // version that this build reads
+	snapshotNewest = 2 // that it reads, and writes where the level permits it
 
 	// snapshotBuffer: Raft's file store writes through 4 KiB, which is a system call per 4 KiB.
 	snapshotBuffer = 256 << 10
@@ -38,19 +40,20 @@ type snapshotHeader struct {
 }
 
 // append encodes the header, with magic, version and length, after b.
-func (h snapshotHeader) append(b []byte) []byte {
+func (h snapshotHeader) append(b []byte, version byte) []byte {
 	var body []byte
 	body = binary.AppendUvarint(body, uint64(h.group))
 	body = binary.AppendUvarint(body, h.cursor.term)
 	body = binary.AppendUvarint(body, h.cursor.seq)
 	body = binary.BigEndian.AppendUint64(body, uint64(h.cursor.clock))
+	body = binary.AppendUvarint(body, uint64(h.cursor.level))
 	body = binary.AppendUvarint(body, uint64(len(h.cursor.parts)))
 	for _, p := range h.cursor.parts {
 		body = binary.AppendUvarint(body, uint64(len(p)))
 		body = append(body, p...)
 	}
 	b = append(b, snapshotMagic...)
-	b = append(b, snapshotVersion)
+	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(len(body)))
 	return append(b, body...)
 }
@@ -68,8 +71,8 @@ func readSnapshotHeader(rc io.Reader, group uint32) (snapshotHeader, io.Reader, 
 	if string(lead[:len(snapshotMagic)]) != snapshotMagic {
 		return corrupt(fmt.Errorf("magic %q", lead[:len(snapshotMagic)]))
 	}
-	if v := lead[len(snapshotMagic)]; v != snapshotVersion {
-		return snapshotHeader{}, nil, versionError("snapshot", v, snapshotVersion)
+	if v := lead[len(snapshotMagic)]; v < snapshotOldest || v > snapshotNewest {
+		return snapshotHeader{}, nil, formatError("snapshot", v, snapshotOldest, snapshotNewest)
 	}
 	n, err := binary.ReadUvarint(br)
 	if err != nil {
@@ -87,8 +90,12 @@ func readSnapshotHeader(rc io.Reader, group uint32) (snapshotHeader, io.Reader, 
 	h.cursor.term = d.uvarint()
 	h.cursor.seq = d.uvarint()
 	h.cursor.clock = d.int64()
+	h.cursor.level = uint32(d.uvarintMax(1<<32 - 1))
 	for range d.uvarintMax(n) {
 		h.cursor.parts = append(h.cursor.parts, d.bytes(n))
+	}
+	if d.err == nil && h.cursor.level < firstLevel {
+		d.err = errNoLevel
 	}
 	if d.err != nil {
 		return corrupt(d.err)

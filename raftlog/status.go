@@ -45,6 +45,11 @@ type Status struct {
 	WriteLast    time.Duration `json:"write_last"`    // last log write, fsync included
 	WriteMean    time.Duration `json:"write_mean"`    // moving average
 
+	Level       uint32     `json:"level"`               // the cluster's feature level, as of the last applied entry
+	Supports    uint32     `json:"supports"`            // levels 1 to Supports are this node's
+	NewestLevel uint32     `json:"newest_level"`        // that some member can read
+	HeldBack    []HeldBack `json:"held_back,omitempty"` // why Level is not NewestLevel
+
 	MembershipIndex uint64   `json:"membership_index"` // of the last committed change of the members
 	Removed         bool     `json:"removed"`          // this node knows that it is none of them any more
 	Members         []Member `json:"members"`
@@ -67,6 +72,8 @@ type Member struct {
 	RTT     time.Duration     `json:"rtt"`            // of the last answer
 	Skew    time.Duration     `json:"skew"`           // its wall clock minus this node's, exact to RTT/2
 	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
+
+	Supports uint32 `json:"supports"` // levels 1 to Supports are its build's; 0 until it has answered
 
 	// The highest term and entry with which it has been seen to be by this node, since that was started.
 	HeldTerm  uint64 `json:"held_term"`
@@ -111,7 +118,9 @@ func (g *Group) Status() Status {
 		s.SnapshotIndex, s.SnapshotTime = metas[0].Index, snapshotTime(metas[0])
 	}
 	s.MembershipIndex, s.Removed = g.membershipIndex(), g.removed()
+	s.Supports = g.cfg.supports()
 	s.Members = g.members(&s)
+	s.setFeatures(g.fsm.level.Load(), s.Supports)
 	return s
 }
 
@@ -139,10 +148,10 @@ func (g *Group) members(s *Status) []Member {
 	for _, srv := range servers {
 		m := Member{ID: nodeOf(srv.ID), Addr: string(srv.Address), DataID: dataOf(srv.ID), Voter: srv.Suffrage == raft.Voter, Leader: nodeOf(srv.ID) == s.LeaderID}
 		if m.ID == s.NodeID {
-			m.Self, m.Up, m.Seen, m.Applied, m.Meta = true, true, time.Unix(0, s.Wall), s.AppliedIndex, s.Meta
+			m.Self, m.Up, m.Seen, m.Applied, m.Meta, m.Supports = true, true, time.Unix(0, s.Wall), s.AppliedIndex, s.Meta, s.Supports
 		} else if k := p.known[srv.ID]; k != nil {
 			m.Up = k.up && time.Since(k.seen) < 3*pollInterval
-			m.Seen, m.Applied, m.Meta = k.seen, k.status.AppliedIndex, k.status.Meta
+			m.Seen, m.Applied, m.Meta, m.Supports = k.seen, k.status.AppliedIndex, k.status.Meta, k.status.Supports
 			m.RTT, m.Skew = k.rtt, k.skew
 			m.Lag, m.LagTime = k.lag, k.lagTime
 			m.Lost, m.HeldTerm, m.HeldIndex = k.lost, k.heldTerm, k.heldIndex

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -30,6 +31,7 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	}
 	fmt.Fprintf(out, "leader %s, term %d, %d nodes, as seen by %s (%s)\n", leader, s.Term, len(s.Members), s.NodeID, s.State)
 	fmt.Fprintf(out, "log: committed %d of %d entries, snapshot at %d%s; last write %v\n", s.CommitIndex, s.LastIndex, s.SnapshotIndex, age(s.SnapshotTime), s.WriteLast)
+	fmt.Fprintln(out, featureLevel(s))
 	if s.Serving {
 		fmt.Fprintf(out, "oldest effect not committed: %v\n", s.Progress.Unacked.Round(time.Microsecond))
 	}
@@ -37,11 +39,38 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 		fmt.Fprintf(out, "HALTED: %s\n", s.Halted)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nNODE\tPEERS\tCLIENTS\tROLE\tSTATE\tLAG\tLAG TIME\tCLOCK\tRTT")
+	fmt.Fprintln(w, "\nNODE\tPEERS\tCLIENTS\tROLE\tSTATE\tLEVELS\tLAG\tLAG TIME\tCLOCK\tRTT")
 	for _, m := range s.Members {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Addr, dash(cluster.ClientAddr(&m)), role(&m), state(&m), measures(&m))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Addr, dash(cluster.ClientAddr(&m)), role(&m), state(&m), dash(levels(m.Supports)), measures(&m))
 	}
 	return w.Flush()
+}
+
+// featureLevel tells what the nodes may write, and why no more.
+func featureLevel(s *raftlog.Status) string {
+	if len(s.HeldBack) == 0 {
+		return fmt.Sprintf("feature level %d", s.Level)
+	}
+	return fmt.Sprintf("feature level %d; level %d is held back: %s", s.Level, s.NewestLevel, heldBack(s))
+}
+
+// heldBack names the members that hold the feature level back, with the reason
+// for each; empty for none.
+func heldBack(s *raftlog.Status) string {
+	var why []string
+	for _, h := range s.HeldBack {
+		why = append(why, h.String())
+	}
+	return strings.Join(why, "; ")
+}
+
+// levels are the feature levels that a node supports; empty before it has been
+// heard.
+func levels(supports uint32) string {
+	if supports == 0 {
+		return ""
+	}
+	return fmt.Sprintf("1-%d", supports)
 }
 
 func role(m *raftlog.Member) string {

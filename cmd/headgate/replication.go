@@ -35,6 +35,9 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric 
 		hghttp.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
 		hghttp.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
 		hghttp.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
+		hghttp.Gauge("headgate_replication_feature_level", "What the nodes of the cluster may write.", uint64(s.Level)),
+		hghttp.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
+		hghttp.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
 		hghttp.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
 		hghttp.Counter("headgate_replication_degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", clients.Degraded),
 		hghttp.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
@@ -61,6 +64,7 @@ func peerMetrics(m *raftlog.Member) []hghttp.Metric {
 		hghttp.Gauge("headgate_peer_lag_entries", "Log entries that the node is behind this node's commit index.", m.Lag),
 		hghttp.Gauge("headgate_peer_lag_seconds", "The same in time.", m.LagTime.Seconds()),
 		hghttp.Gauge("headgate_peer_rtt_seconds", "Round trip of the last question to the node.", m.RTT.Seconds()),
+		hghttp.Gauge("headgate_peer_feature_level_supported", "The highest feature level that the node can read; 0 before it has answered.", uint64(m.Supports)),
 		hghttp.Gauge("headgate_peer_clock_skew_seconds", "The node's wall clock minus this node's.", m.Skew.Seconds()),
 	}
 	for i := range metrics {
@@ -100,7 +104,12 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 		{Name: "headgate_payload_bytes", Value: uintText(s.PayloadBytes)},
 		{Name: "headgate_last_batch_bytes", Value: strconv.FormatInt(s.LastBatch, 10)},
 		{Name: "headgate_log_write_usec", Value: strconv.FormatInt(s.WriteLast.Microseconds(), 10)},
+		{Name: "headgate_feature_level", Value: uintText(uint64(s.Level))},
+		{Name: "headgate_feature_levels_supported", Value: levels(s.Supports)},
 		{Name: "headgate_log_since_snapshot_bytes", Value: strconv.FormatInt(s.SinceSnapshot, 10)},
+	}
+	if len(s.HeldBack) > 0 {
+		fields = append(fields, server.InfoField{Name: "headgate_feature_level_held_back", Value: heldBack(&s)})
 	}
 	if !s.SnapshotTime.IsZero() {
 		fields = append(fields, server.InfoField{Name: "headgate_snapshot_age_s", Value: strconv.FormatInt(int64(time.Since(s.SnapshotTime).Seconds()), 10)})
@@ -115,7 +124,7 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 		}
 		fields = append(fields, server.InfoField{Name: "headgate_peer_" + m.ID, Value: "state=" + state +
 			",voter=" + strconv.FormatBool(m.Voter) + ",lag_entries=" + uintText(m.Lag) + ",lag_ms=" + millis(m.LagTime) +
-			",clock_skew_ms=" + millis(m.Skew)})
+			",clock_skew_ms=" + millis(m.Skew) + ",feature_levels=" + levels(m.Supports)})
 	}
 	return fields
 }

@@ -101,7 +101,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,
-		Doc: "Upgrade to executables that write effects, log entries and snapshots in a newer version: a node that meets it too early ends and says so, every time, and goes on when it is upgraded.",
+		Doc: "Upgrade node by node to an executable that knows newer versions of effects, log entries and snapshots, and kill leaders of both on the way: no node ends, and the newer versions are written only when the last node can read them. Then a node that goes back ends and says so, every time, is not taken in without its data, and goes on when it is upgraded.",
 	},
 	{
 		Name: "snapshot-join", Modes: []string{Async}, Rounds: 1, Rate: 2000, run: snapshotJoin,

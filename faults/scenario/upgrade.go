@@ -1,72 +1,87 @@
 package scenario
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/raftlog"
 )
 
-// releases are the executables that write a newer version of a format, and of those before it.
-var releases = make([]build, len(cluster.Formats()))
+// later is an executable that knows the next version of all formats.
+var later build
 
-// upgrade upgrades a cluster to one release after the other. Each release writes a further format in a version that those
-// before it do not know. A node that meets it before it is upgraded must end and say so, again when it is started again,
-// and must go on once it is upgraded, with all that it knew.
+const (
+	// unraised is how long a level that must not rise is looked at: some of the leader's looks at the others.
+	unraised = 3 * time.Second
+
+	tooHigh = "feature level of the cluster is too high"
+)
+
+// upgrade upgrades a cluster node by node to a release that knows newer formats, and kills leaders of both releases on the
+// way. No node may end by itself. The level may rise, and the newer formats be written, only when the last node has been
+// upgraded. Then a node that goes back to the older release must end and say so, every time; without its data it must not be
+// taken in. Once it is upgraded again it goes on.
 func upgrade(r *Run) error {
-	var bins []string
-	for _, f := range cluster.Formats() {
-		bin, err := releases[f].get(r, fmt.Sprintf("release-%d", f), func(dir string) (string, error) { return cluster.BuildRelease(dir, f) })
-		if err != nil {
-			return err
-		}
-		bins = append(bins, bin)
+	bin, err := later.get(r, "release", cluster.BuildRelease)
+	if err != nil {
+		return err
 	}
 	if err := r.start(cluster.Config{}); err != nil {
 		return err
 	}
 	keys := limits(r.Rate)
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	old := r.Bin
-	var err error
-	for i, f := range cluster.Formats() {
-		if err == nil {
-			r.wait(2 * time.Second)
-			err = r.upgradeTo(f, old, bins[i])
-		}
-		old = bins[i]
-	}
-	r.wait(2 * time.Second)
-	return r.finish(l, keys, err)
+	return r.finish(l, keys, r.upgradeTo(bin))
 }
 
-// upgradeTo upgrades a follower from old to bin, which changes a format, has the others meet it, and upgrades those.
-func (r *Run) upgradeTo(f cluster.Format, old, bin string) error {
+func (r *Run) upgradeTo(bin string) error {
 	leader, err := r.leader()
 	if err != nil {
 		return err
 	}
-	first, third := r.cluster.Nodes[(leader.Index+1)%3], r.cluster.Nodes[(leader.Index+2)%3]
-	r.note("upgrade %s, a follower, to a release with another version of: %s", first.Name, f)
-	if err := r.replace(first, bin); err != nil {
-		return err
-	}
-	if f == cluster.Snapshot {
-		err = r.downgrade(first, old, bin)
-	} else {
-		err = r.outdate(f, first, leader, third)
-	}
+	first, second, last := r.cluster.Nodes[(leader.Index+1)%3], r.cluster.Nodes[(leader.Index+2)%3], leader
+	before, err := r.formats(second)
 	if err != nil {
 		return err
 	}
-	for _, n := range []*cluster.Node{leader, third} {
-		r.note("upgrade %s", n.Name)
-		if err := r.replace(n, bin); err != nil {
+	steps := []func() error{
+		func() error { return r.replace(first, bin) },
+		func() error { return r.leads(first) },
+		func() error { return r.killRestart(first) }, // a newer leader; an older one follows
+		func() error { return r.leads(first) },
+		func() error { return r.replace(second, bin) },
+		func() error { return r.leads(last) },
+		func() error { return r.killRestart(last) }, // the older leader; a newer one follows
+		func() error { return r.killLeader() },
+		func() error { return r.unchanged(last, before) },
+		func() error { return r.replace(last, bin) },
+		func() error { return r.raised() },
+		func() error { return r.killLeader() },
+	}
+	for _, step := range steps {
+		r.wait(time.Second)
+		if err := step(); err != nil {
 			return err
 		}
+		if !r.allRun() {
+			return nil
+		}
 	}
+	r.expect(true, "version", "no node has ended by itself")
+	after, err := r.formats(first)
+	if err != nil {
+		return err
+	}
+	r.expect(after.Newer(before), "version", "the newer release writes %+v after %+v", after, before)
+	if err := r.downgrade(second, bin); err != nil {
+		return err
+	}
+	if err := r.begin(second, bin); err != nil {
+		return err
+	}
+	r.wait(2 * time.Second)
 	return nil
 }
 
@@ -77,83 +92,179 @@ func (r *Run) replace(n *cluster.Node, bin string) error {
 			return err
 		}
 	}
+	r.note("%s gets another executable", n.Name)
 	n.Install(bin)
 	return r.restart(n)
 }
 
-// outdate makes the newer node the leader, which writes what the others do not know.
-func (r *Run) outdate(f cluster.Format, newer *cluster.Node, older ...*cluster.Node) error {
-	at := r.now()
-	var ends []int64
-	for _, n := range older {
-		end, err := n.LogLength()
-		if err != nil {
-			return err
-		}
-		ends = append(ends, end)
-		r.down(n.Index)
+// leads makes a node the leader.
+func (r *Run) leads(n *cluster.Node) error {
+	l, err := r.leader()
+	if err != nil || l == n {
+		return err
 	}
-	r.note("%s is to lead", newer.Name)
-	ctx, cancel := context.WithTimeout(context.Background(), failover)
-	defer cancel()
-	if err := r.cluster.Transfer(ctx, newer); err != nil {
-		r.note("transfer: %v", err) // the others may have ended before they could say that they have handed over
-	}
-	for i, n := range older {
-		if err := r.complains(n, f, ends[i]); err != nil {
-			return err
-		}
-	}
-	r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
-	for _, n := range older {
-		// With it the newer node may lead once more, until it ends.
-		at := r.now()
-		end, err := n.LogLength()
-		if err == nil {
-			err = n.Start()
-		}
-		if err == nil {
-			err = r.complains(n, f, end)
-		}
-		if err != nil {
-			return err
-		}
-		r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
-	}
-	r.harmed(r.now())
-	return nil
+	r.note("%s is to lead", n.Name)
+	return r.transfer(n)
 }
 
-// downgrade writes a snapshot on a node and starts it with an executable that does not know its version.
-func (r *Run) downgrade(n *cluster.Node, old, bin string) error {
-	if err := r.snapshot(n); err != nil {
+// killRestart kills a node and starts it again when another one leads.
+func (r *Run) killRestart(n *cluster.Node) error {
+	if err := r.kill(n); err != nil {
 		return err
 	}
-	if err := r.stopNode(n); err != nil {
+	if _, err := r.leader(n); err != nil {
 		return err
 	}
-	end, err := n.LogLength()
+	return r.restart(n)
+}
+
+func (r *Run) killLeader() error {
+	l, err := r.leader()
 	if err != nil {
 		return err
 	}
-	n.Install(old)
-	r.note("start %s as it was before", n.Name)
-	if err := n.Start(); err != nil {
+	return r.killRestart(l)
+}
+
+// allRun checks that no node has ended by itself.
+func (r *Run) allRun() bool {
+	var ended []string
+	for _, n := range r.cluster.Nodes {
+		if !n.Running() {
+			ended = append(ended, n.Name)
+		}
+	}
+	if len(ended) > 0 {
+		r.expect(false, "version", "ended by themselves: %v", ended)
+	}
+	return len(ended) == 0
+}
+
+// formats are the versions that a node writes.
+func (r *Run) formats(n *cluster.Node) (f cluster.Formats, err error) {
+	if err := r.snapshot(n); err != nil {
+		return f, err
+	}
+	if err := r.stopNode(n); err != nil {
+		return f, err
+	}
+	if f, err = n.Formats(); err != nil {
+		return f, err
+	}
+	return f, r.restart(n)
+}
+
+// unchanged checks that the cluster keeps its level and its formats while one node has not been upgraded, whether that runs
+// or not, and that the leader names it.
+func (r *Run) unchanged(old *cluster.Node, before cluster.Formats) error {
+	for _, n := range r.cluster.Nodes {
+		now, err := r.formats(n)
+		if err != nil {
+			return err
+		}
+		r.expect(now == before, "version", "%s, in mid-upgrade, writes %+v, and wrote %+v before", n.Name, now, before)
+	}
+	r.heldBackBy(old, "supports levels up to")
+	if err := r.stopNode(old); err != nil {
 		return err
 	}
-	if err := r.complains(n, cluster.Snapshot, end); err != nil {
+	r.wait(unraised)
+	r.heldBackBy(old, "is down")
+	return r.restart(old)
+}
+
+// heldBackBy checks that the leader says that a node holds the level back, and why.
+func (r *Run) heldBackBy(n *cluster.Node, why string) {
+	var s raftlog.Status
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		l := r.cluster.Leader()
+		if l == nil {
+			continue
+		}
+		var err error
+		if s, err = r.cluster.Status(l); err != nil || len(s.HeldBack) != 1 {
+			continue
+		}
+		if h := s.HeldBack[0]; s.Level < s.NewestLevel && h.ID == n.Name && len(h.Why) >= len(why) && h.Why[:len(why)] == why {
+			r.expect(true, "version", "level %d of %d: %v", s.Level, s.NewestLevel, h)
+			return
+		}
+	}
+	r.expect(false, "version", "level %d of %d is held back by %v, want by %s, which %s", s.Level, s.NewestLevel, s.HeldBack, n.Name, why)
+}
+
+// raised waits until all nodes have the newest level.
+func (r *Run) raised() error {
+	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		up := 0
+		for _, n := range r.cluster.Nodes {
+			if s, err := r.cluster.Status(n); err == nil && s.Level == s.NewestLevel && s.Level > 1 && len(s.HeldBack) == 0 {
+				up++
+			}
+		}
+		if up == len(r.cluster.Nodes) {
+			r.note("the level has risen")
+			return nil
+		}
+	}
+	return fmt.Errorf("the level has not risen after %v: %s", failover, r.cluster.Describe())
+}
+
+// downgrade starts a node with the older release, twice, and then as it was.
+func (r *Run) downgrade(n *cluster.Node, bin string) error {
+	if err := r.stopNode(n); err != nil {
 		return err
+	}
+	n.Install(r.Bin)
+	for range 2 {
+		r.note("start %s as it was before", n.Name)
+		end, err := n.LogLength()
+		if err != nil {
+			return err
+		}
+		if err := n.Start(); err != nil {
+			return err
+		}
+		ended := n.Exited(failover)
+		said, err := n.Logged(end, tooHigh)
+		r.expect(ended && said, "version", "%s, which cannot read what the cluster writes, ended: %v, and said %q: %v", n.Name, ended, tooHigh, said)
+		if !ended {
+			err = errors.Join(err, n.Kill())
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return r.replace(n, bin)
 }
 
-// complains checks that a node ends by itself and says, in its log beyond end, that it does not know a format's version.
-func (r *Run) complains(n *cluster.Node, f cluster.Format, end int64) error {
-	ended := n.Exited(failover)
-	said, err := n.Logged(end, f.Complaint())
-	r.expect(ended && said, "version", "%s, which met a newer %s, ended: %v, and said %q: %v", n.Name, f, ended, f.Complaint(), said)
-	if !ended {
-		err = errors.Join(err, n.Kill())
+// begin starts a node with the older release and without its data, and then with the newer one.
+func (r *Run) begin(n *cluster.Node, bin string) error {
+	if err := r.stopNode(n); err != nil {
+		return err
 	}
-	return err
+	r.note("wipe %s and start it as it was before", n.Name)
+	n.Install(r.Bin)
+	end, err := n.LogLength()
+	if err == nil {
+		err = n.Wipe()
+	}
+	if err == nil {
+		err = n.Start()
+	}
+	if err != nil {
+		return err
+	}
+	said := false
+	for deadline := time.Now().Add(failover); !said && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if said, err = n.Logged(end, tooHigh); err != nil {
+			return err
+		}
+	}
+	s, err := r.cluster.Status(n)
+	r.expect(said && err == nil && s.LastIndex == 0, "version", "%s, without its data, said %q: %v, and was sent %d entries", n.Name, tooHigh, said, s.LastIndex)
+	if err := errors.Join(n.Kill(), n.Wipe()); err != nil {
+		return err
+	}
+	return r.replace(n, bin)
 }

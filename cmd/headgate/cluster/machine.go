@@ -17,6 +17,8 @@ type machine struct {
 
 var _ raftlog.Machine = (*machine)(nil)
 
+func (m *machine) Permit(level uint32) { m.replica.Permit(levels[level-1].state) }
+
 func (m *machine) Apply(b raftlog.Batch) error { return m.replica.Apply(b.Payloads, b.Clock) }
 
 func (m *machine) Lead(term uint64, clock int64) { m.replica.Lead(term, clock) }

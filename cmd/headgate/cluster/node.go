@@ -88,6 +88,7 @@ func (n *Node) Start(front Front) error {
 	g, err := raftlog.Open(raftlog.Config{
 		GroupID: group, NodeID: c.NodeID, DataDir: c.DataDir, Mux: n.mux, Advertise: c.PeerAddr,
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
+		Features: features(),
 		Meta:     map[string]string{metaClient: c.ClientAddr},
 		Timeouts: c.Timeouts, Linger: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,

@@ -18,6 +18,6 @@ func Recover(nodeID, dataDir, addr string, voters []raftlog.Peer, log *slog.Logg
 		releases: newReleases(func(uint64, error) {}),
 	}
 	return raftlog.Recover(raftlog.Config{
-		GroupID: group, NodeID: nodeID, DataDir: dataDir, Advertise: addr, Join: []string{addr}, Logger: log,
+		GroupID: group, NodeID: nodeID, DataDir: dataDir, Advertise: addr, Join: []string{addr}, Features: features(), Logger: log,
 	}, m, voters)
 }

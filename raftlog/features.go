@@ -1,0 +1,239 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// Formats are the versions in which nodes write at a feature level.
+type Formats struct {
+	Entry    byte // of log entries
+	Snapshot byte // of snapshots, without what is the machine's
+}
+
+// A cluster has a feature level, which says what its nodes may write. It is part of the log, where an entry raises it, and
+// of every snapshot. It is never lowered. The leader raises it by itself when every member, voters and nonvoters, has just
+// answered that its build can read the next one: so a node never meets what it cannot read, whoever leads, and a member that
+// is down holds the level back. A node whose build cannot read the level neither starts on the cluster's data nor is taken
+// in.
+//
+// Levels are numbered from 1, with which every cluster begins. Config.Features lists those of a build.
+
+// firstLevel is the level of a new cluster.
+const firstLevel = 1
+
+// firstFormats are those of a build that is told nothing of levels.
+var firstFormats = []Formats{{Entry: entryOldest, Snapshot: snapshotOldest}}
+
+// levelKey is where the stable store keeps the highest level that the node has seen.
+var levelKey = []byte("headgate-feature-level")
+
+// checkFeatures returns an error unless a build can read what it is told to write.
+func checkFeatures(features []Formats) error {
+	for i, f := range features {
+		if f.Entry < entryOldest || f.Entry > entryNewest || f.Snapshot < snapshotOldest || f.Snapshot > snapshotNewest {
+			return fmt.Errorf("feature level %d: formats %+v are not this build's", i+1, f)
+		}
+	}
+	return nil
+}
+
+// supports is the highest level that the build can read.
+func (c *Config) supports() uint32 { return uint32(len(c.Features)) }
+
+// levelError says that a build cannot be part of a cluster.
+func levelError(level, supported uint32) error {
+	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node", ErrLevel, level, supported)
+}
+
+// checkLevel returns an error if the node has seen a level that its build cannot read.
+func checkLevel(stable raft.StableStore, supported uint32) error {
+	seen, err := seenLevel(stable)
+	if err == nil && seen > supported {
+		err = levelError(seen, supported)
+	}
+	return err
+}
+
+func seenLevel(stable raft.StableStore) (uint32, error) {
+	v, err := getString(stable, levelKey)
+	if err != nil || v == "" {
+		return 0, err
+	}
+	level, err := strconv.ParseUint(v, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", ErrCorrupt, levelKey, err)
+	}
+	return uint32(level), nil
+}
+
+// noteLevel remembers that the node has seen a level, so that a build which cannot read it does not even start.
+func noteLevel(stable raft.StableStore, level uint32) error {
+	seen, err := seenLevel(stable)
+	if err != nil || seen >= level {
+		return err
+	}
+	return setString(stable, levelKey, strconv.FormatUint(uint64(level), 10))
+}
+
+// raise raises the level as far as all members can read, if this node serves. It holds the admission of nodes meanwhile.
+func (g *Group) raise(ctx context.Context) {
+	if _, ok := g.Serving(); !ok {
+		return
+	}
+	level := g.fsm.level.Load()
+	if level == g.cfg.supports() {
+		return
+	}
+	if s := g.Status(); s.readable() <= level {
+		return
+	}
+	if !g.admission.acquire(ctx) {
+		return
+	}
+	defer g.admission.release()
+	// What was heard last may be of before a restart with an older build.
+	goal := g.askSupported(ctx)
+	if goal <= level {
+		return
+	}
+	g.cfg.Logger.Info("raising the feature level of the cluster", "from", level, "to", goal)
+	g.fsm.raise(goal)
+}
+
+// readable is the highest level that all members can read; 0 if one of them is down, or not there with its data.
+func (s *Status) readable() uint32 {
+	least := s.Supports
+	for i := range s.Members {
+		m := &s.Members[i]
+		if !m.Up || m.Lost {
+			return 0
+		}
+		least = min(least, m.Supports)
+	}
+	return least
+}
+
+// askSupported asks all members for the highest level that they can read, and returns the least of them; 0 unless all have
+// answered.
+func (g *Group) askSupported(ctx context.Context) uint32 {
+	servers, _ := g.configuration()
+	answers := make([]uint32, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		if nodeOf(s.ID) == g.cfg.NodeID {
+			answers[i] = g.cfg.supports()
+			continue
+		}
+		wg.Go(func() {
+			if g.peers.ask(ctx, s) {
+				answers[i] = g.peers.supports(s.ID)
+			}
+		})
+	}
+	wg.Wait()
+	if len(answers) == 0 {
+		return 0
+	}
+	return slices.Min(answers)
+}
+
+// supports returns what a member said last.
+func (p *peers) supports(id raft.ServerID) uint32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.known[id]; k != nil {
+		return k.status.Supports
+	}
+	return 0
+}
+
+// admits returns an error for a node whose build cannot read what this cluster writes, or is about to. The caller holds the
+// admission.
+func (g *Group) admits(s *Status) error {
+	if level := g.fsm.promised(); s.Supports < level {
+		return fmt.Errorf("%w: it is %d, and %s supports levels up to %d; upgrade that node", ErrLevel, level, s.NodeID, s.Supports)
+	}
+	return nil
+}
+
+// setFeatures fills in what a status says about the feature level.
+func (s *Status) setFeatures(level, supports uint32) {
+	s.Level, s.Supports, s.NewestLevel = level, supports, supports
+	for i := range s.Members {
+		s.NewestLevel = max(s.NewestLevel, s.Members[i].Supports)
+	}
+	if s.Level >= s.NewestLevel {
+		return
+	}
+	for i := range s.Members {
+		switch m := &s.Members[i]; {
+		case !m.Up:
+			s.HeldBack = append(s.HeldBack, HeldBack{m.ID, "is down"})
+		case m.Lost:
+			s.HeldBack = append(s.HeldBack, HeldBack{m.ID, "has lost its data"})
+		case m.Supports < s.NewestLevel:
+			s.HeldBack = append(s.HeldBack, HeldBack{m.ID, fmt.Sprintf("supports levels up to %d", m.Supports)})
+		}
+	}
+}
+
+// HeldBack says why the feature level is not the newest one that some member could read.
+type HeldBack struct {
+	ID  string `json:"id"`
+	Why string `json:"why"`
+}
+
+// String is a clause: "n3 is down".
+func (h HeldBack) String() string { return h.ID + " " + h.Why }
+
+// The fsm's part: which level is reached follows from the log.
+
+// raise proposes a level with the next batch, and those after it until one is committed, while this node serves.
+func (f *fsm) raise(level uint32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.serving.Load() == 0 || level <= f.cursor.level {
+		return
+	}
+	f.wanted = level
+	f.progress.ring()
+}
+
+// promised is the level that the cluster has, or that this leader may have proposed.
+func (f *fsm) promised() uint32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(f.cursor.level, f.wanted)
+}
+
+// nextLevel is the level that the next batch carries, and whether that raises the cluster's. Must be called with mu held.
+func (f *fsm) nextLevel() (level uint32, raises bool) {
+	return max(f.cursor.level, f.wanted), f.wanted > f.cursor.level
+}
+
+// formats are what the level reached permits. Must be called with mu held.
+func (f *fsm) formats() Formats { return f.features[f.cursor.level-1] }
+
+// reach takes a level over that an entry, or a snapshot, has. Must be called with mu held.
+func (f *fsm) reach(level uint32) error {
+	if supported := uint32(len(f.features)); level > supported {
+		return levelError(level, supported)
+	}
+	if err := f.noteLevel(level); err != nil {
+		return err
+	}
+	f.cursor.level = level
+	f.level.Store(level)
+	f.machine.Permit(level)
+	return nil
+}
+
+// errNoLevel is returned for a snapshot that names no level.
+var errNoLevel = errors.New("it has no feature level")
