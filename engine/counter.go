@@ -14,6 +14,10 @@ import (
 type Number struct {
 	n int64
 	f *big.Float // nil for an integer
+
+	// text is what String returns for f, once it has been asked for: to write
+	// 5000 digits takes 0.1 ms.
+	text string
 }
 
 // Integer returns the number n.
@@ -25,10 +29,26 @@ const maxNumberLen = 5 * 1024
 // maxFloat is the largest finite long double: (2^64-1) * 2^16320.
 var maxFloat = Number{f: new(big.Float).SetMantExp(new(big.Float).SetPrec(64).SetUint64(math.MaxUint64), 16320)}
 
+// halfSmallest is half the smallest long double: up to here all rounds to 0.
+var halfSmallest = new(big.Float).SetMantExp(big.NewFloat(1), -16446)
+
 var minFloat = Number{f: new(big.Float).Neg(maxFloat.f)}
 
-// ParseFloat reads a decimal number, or inf with or without a sign. Its errors
-// are ErrNotFloat.
+const (
+	// The decimal exponents of long doubles: what is 10^4933 or more is beyond
+	// the largest, and what is below 10^-4951 rounds to 0.
+	maxExponent = 4933
+	minExponent = -4951
+
+	// vanishing is the exponent of 2 below which a number has only zeros in its
+	// first 17 decimals.
+	vanishing = -60
+)
+
+// ParseFloat reads a decimal number, or inf with or without a sign, that a long
+// double has a value for. As for Redis, which asks strtold, one that is too
+// small for anything but 0 is none. Its errors are ErrNotFloat. It takes time
+// in proportion to the length of s, whatever the exponent.
 func ParseFloat(s []byte) (Number, error) {
 	if len(s) == 0 || len(s) >= maxNumberLen {
 		return Number{}, ErrNotFloat
@@ -45,15 +65,51 @@ func ParseFloat(s []byte) (Number, error) {
 	if strings.Trim(text, "0123456789+-.eE") != "" || strings.ContainsAny(text, "xXpP_") {
 		return Number{}, ErrNotFloat
 	}
+	text, ok := withinExponents(text)
+	if !ok {
+		return Number{}, ErrNotFloat
+	}
 	f, _, err := big.ParseFloat(text, 10, 64, big.ToNearestEven)
 	if err != nil {
 		return Number{}, ErrNotFloat
 	}
 	v := Number{f: f}
-	if v.beyond() {
+	if v.beyond() || f.Sign() != 0 && new(big.Float).Abs(f).Cmp(halfSmallest) <= 0 {
 		return Number{}, ErrNotFloat // strtold calls it a range error
 	}
 	return v, nil
+}
+
+// withinExponents looks at the exponent of a decimal number before anybody
+// computes with it, which takes time in proportion to its value. ok is false
+// when the number is beyond the exponents of long doubles. The exponent of a
+// zero, which means nothing, is left out of the text returned.
+func withinExponents(text string) (same string, ok bool) {
+	mantissa, digits := text, ""
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		mantissa, digits = text[:i], text[i+1:]
+		if unsigned := strings.TrimLeft(digits, "+-"); unsigned == "" || len(digits)-len(unsigned) > 1 || strings.Trim(unsigned, "0123456789") != "" {
+			return "", false
+		}
+	}
+	whole, fraction, _ := strings.Cut(strings.TrimLeft(mantissa, "+-"), ".")
+	first := len(strings.TrimLeft(whole, "0"))
+	if first == 0 {
+		significant := strings.TrimLeft(fraction, "0")
+		if significant == "" {
+			return mantissa, true
+		}
+		first = len(significant) - len(fraction)
+	}
+	if digits == "" {
+		return text, first <= maxExponent && first > minExponent
+	}
+	exponent, err := strconv.Atoi(digits)
+	// One that is out of range comes back as the largest or smallest there is.
+	if err != nil || exponent > maxExponent+maxNumberLen || exponent < minExponent-maxNumberLen {
+		return "", false
+	}
+	return text, first+exponent <= maxExponent && first+exponent > minExponent
 }
 
 // Int64 returns the value of an integer; ok is false for a fraction.
@@ -67,6 +123,12 @@ func (v Number) String() string {
 	}
 	if v.f.IsInf() {
 		return strings.ToLower(strings.TrimPrefix(v.f.String(), "+"))
+	}
+	if v.text != "" {
+		return v.text
+	}
+	if v.f.MantExp(nil) < vanishing {
+		return "0"
 	}
 	s := v.f.Text('f', 17)
 	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
@@ -103,7 +165,7 @@ func (v Number) written() Number {
 	if err != nil {
 		return v
 	}
-	return Number{f: f}
+	return Number{f: f, text: s}
 }
 
 // IncrOptions are the arguments of INCREX. By, Lower and Upper are all
@@ -269,9 +331,10 @@ func loadNumber(buf []byte) Number {
 	if len(buf) == 8 {
 		return Number{n: int64(n)}
 	}
-	f, _, err := big.ParseFloat(string(buf[8:8+n]), 10, 64, big.ToNearestEven)
+	text := string(buf[8 : 8+n])
+	f, _, err := big.ParseFloat(text, 10, 64, big.ToNearestEven)
 	if err != nil {
 		return Number{}
 	}
-	return Number{f: f}
+	return Number{f: f, text: text}
 }

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -158,6 +159,28 @@ func TestParseFloat(t *testing.T) {
 	} {
 		_, err := ParseFloat([]byte(s))
 		require.ErrorIs(t, err, ErrNotFloat, s)
+	}
+}
+
+// The exponents that Redis 7.0.15 takes and refuses, long doubles of x86-64,
+// each at once: to compute 1e-300000 took seconds, 1e-600000000 for ever.
+func TestParseFloatLooksAtTheExponentFirst(t *testing.T) {
+	for s, want := range map[string]bool{
+		"1e-300000": false, "1e-600000000": false, "1e600000000": false, "1e99999999999": false, "-1e-99999999999": false,
+		"1e-4950": true, "1e-4951": false, "1.8e-4951": false, "1.9e-4951": true, "1.82259976594123730126e-4951": false,
+		"1.83e-4951": true, "2e-4951": true, "9e-4952": false, "100e-4953": false, "1e-04940": true,
+		"1e4932": true, "1.1e4932": true, "1.2e4932": false, "1e4933": false, "0.0000000001e4940": true,
+		"0e99999999999": true, "0.0e-99999999999": true, "-0e5": true, "00001e-3": true, "1e+5": true, "1e0005": true, "0000e1": true,
+		"1e-+5": false, "1e": false, "1e5.": false, ".e5": false, "0e": false, "0e+": false, "0ee1": false, ".": false,
+		strings.Repeat("9", 4900) + "e-9000": true, "0." + strings.Repeat("0", 5000) + "1e9000": true,
+	} {
+		begin := time.Now()
+		v, err := ParseFloat([]byte(s))
+		if err == nil {
+			_, _, _, err = v.incr(&IncrOptions{Float: true, By: v})
+		}
+		require.Less(t, time.Since(begin), 100*time.Millisecond, s)
+		require.Equal(t, want, err == nil, s)
 	}
 }
 
