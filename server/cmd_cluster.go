@@ -17,6 +17,10 @@ func clusterCommands() []command {
 			summary: summary, syntax: syntax, handler: handler,
 		}
 	}
+	long := func(cmd command) command {
+		cmd.flags |= flagLong
+		return cmd
+	}
 	const perNode = "O(N), N the number of nodes"
 	connection := func(name, summary string) command {
 		return command{
@@ -38,8 +42,8 @@ func clusterCommands() []command {
 			sub("slaves", 3, "node-id", perNode, "Lists the replicas of a master.", inCluster(clusterReplicas)),
 			sub("links", 2, "", "O(1)", "Returns an empty list: nodes talk over Raft.", inCluster(func(c *conn, _ *clusterView, _ [][]byte) { c.w.Array(0) })),
 			sub("keyslot", 3, "key", "O(N), N the bytes of the key", "Returns the hash slot of a key.", inCluster(clusterKeySlot)),
-			sub("countkeysinslot", 3, "slot", "O(N), N the number of keys", "Returns the number of keys in a hash slot.", inCluster(clusterCountKeys)),
-			sub("getkeysinslot", 4, "slot count", "O(N), N the number of keys", "Returns keys of a hash slot.", inCluster(clusterGetKeys)),
+			long(sub("countkeysinslot", 3, "slot", "O(N), N the number of keys", "Returns the number of keys in a hash slot.", inCluster(clusterCountKeys))),
+			long(sub("getkeysinslot", 4, "slot count", "O(N), N the number of keys", "Returns keys of a hash slot.", inCluster(clusterGetKeys))),
 		},
 	},
 		connection("readonly", "Accepted for compatibility: every node answers by the leader's state."),
@@ -271,10 +275,10 @@ func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
 	most = min(most, scanMost)
 	e, now := c.srv.engine, c.now()
 	c.block(func(w *resp.Writer) {
-		var keys [][]byte
+		var keys []string
 		if most > 0 {
 			eachInSlot(e, now, slot, func(key []byte) bool {
-				keys = append(keys, append([]byte(nil), key...))
+				keys = append(keys, string(key))
 				return int64(len(keys)) < most
 			})
 		}

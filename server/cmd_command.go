@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"math/bits"
 	"slices"
 	"strings"
@@ -218,8 +219,11 @@ func cmdCommandList(c *conn, args [][]byte) {
 		i := slices.Index(categoryNames, strings.ToLower(string(clip(args[4], 64))))
 		keep = func(cmd *command) bool { return i >= 0 && cmd.categories&(1<<i) != 0 }
 	case len(args) == 5 && equalFold(args[2], "filterby") && equalFold(args[3], "pattern"):
-		pattern := strings.ToLower(string(args[4]))
-		keep = func(cmd *command) bool { return glob(pattern, cmd.full) }
+		pattern, ok := c.pattern(bytes.ToLower(args[4]))
+		if !ok {
+			return
+		}
+		keep = func(cmd *command) bool { return pattern.Match(cmd.full) }
 	case len(args) == 5 && equalFold(args[2], "filterby") && equalFold(args[3], "module"):
 		keep = func(*command) bool { return false }
 	default:

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 func configCommands() []command {
@@ -25,16 +28,27 @@ func configCommands() []command {
 	}}
 }
 
+// maxConfigPatterns bounds the work of one CONFIG GET.
+const maxConfigPatterns = 1024
+
 func cmdConfigGet(c *conn, args [][]byte) {
-	patterns := make([]string, 0, len(args)-2)
+	if len(args) > maxConfigPatterns+2 {
+		c.error("ERR at most 1024 patterns in one call")
+		return
+	}
+	patterns := make([]*glob.Pattern, 0, len(args)-2)
 	for _, a := range args[2:] {
-		patterns = append(patterns, strings.ToLower(string(a)))
+		pattern, ok := c.pattern(bytes.ToLower(a))
+		if !ok {
+			return
+		}
+		patterns = append(patterns, pattern)
 	}
 	settings := c.srv.cfg.Settings
 	names := slices.Sorted(slices.Values(settings.Names()))
 	var pairs [][2]string
 	for _, name := range names {
-		if !slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) }) {
+		if !slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) }) {
 			continue
 		}
 		if value, ok := settings.Get(name); ok {

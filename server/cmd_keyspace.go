@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/server/resp"
 )
 
@@ -23,16 +24,16 @@ func keyspaceCommands() []command {
 	return []command{
 		objectCommand(),
 		memoryCommand(),
-		{name: "del", arity: -2, flags: write, keys: many, categories: catKeyspace, group: group,
+		{name: "del", arity: -2, flags: write | flagLong, keys: many, categories: catKeyspace, group: group,
 			complexity: "O(N), N the number of keys", summary: "Deletes keys: their limits are full again.",
 			syntax: "key [key ...]", handler: cmdDel},
-		{name: "unlink", arity: -2, flags: write, keys: many, categories: catKeyspace, group: group,
+		{name: "unlink", arity: -2, flags: write | flagLong, keys: many, categories: catKeyspace, group: group,
 			complexity: "O(N), N the number of keys", summary: "Deletes keys, as DEL.",
 			syntax: "key [key ...]", handler: cmdDel},
-		{name: "exists", arity: -2, flags: read, keys: many, categories: catKeyspace, group: group,
+		{name: "exists", arity: -2, flags: read | flagLong, keys: many, categories: catKeyspace, group: group,
 			complexity: "O(N), N the number of keys", summary: "Counts the keys that exist.",
 			syntax: "key [key ...]", handler: cmdExists},
-		{name: "touch", arity: -2, flags: read, keys: many, categories: catKeyspace, group: group,
+		{name: "touch", arity: -2, flags: read | flagLong, keys: many, categories: catKeyspace, group: group,
 			complexity: "O(N), N the number of keys", summary: "Counts the keys that exist; states have no access time.",
 			syntax: "key [key ...]", handler: cmdExists},
 		{name: "type", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group,
@@ -60,18 +61,18 @@ func keyspaceCommands() []command {
 			syntax: "key unix-time-milliseconds" + expireSyntax, handler: expireCommand(time.Millisecond, true)},
 		{name: "persist", arity: 2, flags: write, keys: one, categories: catKeyspace, group: group,
 			complexity: "O(1)", summary: "Removes the TTL of a counter.", syntax: "key", handler: cmdPersist},
-		{name: "scan", arity: -2, flags: flagReadonly, categories: catKeyspace, group: group,
+		{name: "scan", arity: -2, flags: flagReadonly | flagLong, categories: catKeyspace, group: group,
 			complexity: "O(1) a call, O(N) for a whole iteration", summary: "Iterates over the keys.",
 			syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", handler: cmdScan},
-		{name: "keys", arity: 2, flags: flagReadonly, categories: catKeyspace | catDangerous, group: group,
+		{name: "keys", arity: 2, flags: flagReadonly | flagLong, categories: catKeyspace | catDangerous, group: group,
 			complexity: "O(N)", summary: "Returns the keys that match a pattern.", syntax: "pattern", handler: cmdKeys},
 		{name: "randomkey", arity: 1, flags: flagReadonly, categories: catKeyspace, group: group,
 			complexity: "O(1)", summary: "Returns a random key.", handler: cmdRandomKey},
 		{name: "dbsize", arity: 1, flags: read, categories: catKeyspace, group: "server",
 			complexity: "O(S), S the number of shards", summary: "Returns the number of keys.", handler: cmdDBSize},
-		{name: "flushdb", arity: -1, flags: flagWrite, categories: catKeyspace | catDangerous, group: "server",
+		{name: "flushdb", arity: -1, flags: flagWrite | flagLong, categories: catKeyspace | catDangerous, group: "server",
 			complexity: "O(N)", summary: "Deletes every key.", syntax: "[ASYNC | SYNC]", handler: cmdFlush},
-		{name: "flushall", arity: -1, flags: flagWrite, categories: catKeyspace | catDangerous, group: "server",
+		{name: "flushall", arity: -1, flags: flagWrite | flagLong, categories: catKeyspace | catDangerous, group: "server",
 			complexity: "O(N)", summary: "Deletes every key.", syntax: "[ASYNC | SYNC]", handler: cmdFlush},
 	}
 }
@@ -239,9 +240,15 @@ func cmdPersist(c *conn, args [][]byte) {
 const (
 	// scanDefault is Redis's COUNT.
 	scanDefault = 10
-	// scanInline is how many keys a loop collects itself; a larger COUNT
-	// goes to a worker, since a key costs about 100 ns.
+	// scanInline is how many keys a loop collects itself; a larger COUNT, or a
+	// pattern that is not light, goes to a worker. A key costs about 100 ns.
 	scanInline = 256
+	// scanBatch is how many keys are copied before they are matched, and
+	// scanSteps the steps of matching, and bytes of keys, after which a call
+	// ends.
+	scanBatch       = 16
+	scanSteps       = 4 << 20
+	scanStepsInline = 256 << 10
 	// scanMost bounds the reply of one call, whatever COUNT says.
 	scanMost = 100_000
 )
@@ -250,10 +257,11 @@ const (
 type scanCall struct {
 	cursor  uint64
 	count   int
-	pattern []byte // nil is any
-	kind    string // "" is any
+	pattern *glob.Pattern // nil is any
+	kind    string        // "" is any
 }
 
+// Errors begin with their code.
 func parseScan(args [][]byte) (s scanCall, err error) {
 	s.count = scanDefault
 	cursor, ok := resp.ParseInt(args[0])
@@ -267,7 +275,9 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 		}
 		switch {
 		case equalFold(args[0], "match"):
-			s.pattern = append([]byte(nil), args[1]...)
+			if s.pattern, err = glob.Compile(string(args[1])); err != nil {
+				return s, errEngine(err)
+			}
 		case equalFold(args[0], "count"):
 			n, ok := resp.ParseInt(args[1])
 			if !ok {
@@ -286,18 +296,30 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 	return s, nil
 }
 
-// run collects the keys of one call.
-func (s *scanCall) run(e *engine.Engine, now int64, w *resp.Writer) {
-	var keys [][]byte
+// run collects the keys of one call. It ends early, with a cursor to go on
+// with, when it has taken as many steps as most. Keys are copied under the lock of
+// their shard and matched outside of it.
+func (s *scanCall) run(e *engine.Engine, now int64, most int, w *resp.Writer) {
+	var keys, batch []string
 	cursor := s.cursor
-	for left := s.count; left > 0; {
+	for left, steps := s.count, 0; left > 0 && steps < most; {
+		batch = batch[:0]
 		seen := 0
-		cursor = e.Scan(now, cursor, min(left, scanInline), func(key []byte, kind engine.Algorithm) {
+		cursor = e.Scan(now, cursor, min(left, scanBatch), func(key []byte, kind engine.Algorithm) {
 			seen++
-			if (s.pattern == nil || glob(s.pattern, key)) && (s.kind == "" || strings.EqualFold(s.kind, typeName(kind))) {
-				keys = append(keys, append([]byte(nil), key...))
+			if s.kind == "" || strings.EqualFold(s.kind, typeName(kind)) {
+				batch = append(batch, string(key))
 			}
 		})
+		for _, key := range batch {
+			steps += len(key)
+			if s.pattern != nil {
+				steps += s.pattern.Steps(len(key))
+			}
+			if s.pattern == nil || s.pattern.Match(key) {
+				keys = append(keys, key)
+			}
+		}
 		if cursor == 0 {
 			break
 		}
@@ -309,10 +331,10 @@ func (s *scanCall) run(e *engine.Engine, now int64, w *resp.Writer) {
 	writeKeys(w, keys)
 }
 
-func writeKeys(w *resp.Writer, keys [][]byte) {
+func writeKeys(w *resp.Writer, keys []string) {
 	w.Array(len(keys))
 	for _, k := range keys {
-		w.Bulk(k)
+		w.BulkString(k)
 	}
 }
 
@@ -323,28 +345,35 @@ func cmdScan(c *conn, args [][]byte) {
 		return
 	}
 	e, now := c.srv.engine, c.now()
-	if s.count <= scanInline {
-		s.run(e, now, c.w)
+	if s.count <= scanInline && (s.pattern == nil || s.pattern.Light()) {
+		s.run(e, now, scanStepsInline, c.w)
 		return
 	}
-	c.block(func(w *resp.Writer) { s.run(e, now, w) })
+	c.block(func(w *resp.Writer) { s.run(e, now, scanSteps, w) })
 }
 
 // cmdKeys replies every matching key, up to keysMost bytes of them.
 func cmdKeys(c *conn, args [][]byte) {
 	const keysMost = 256 << 20
 	e, now := c.srv.engine, c.now()
-	pattern := append([]byte(nil), args[1]...)
+	pattern, ok := c.pattern(args[1])
+	if !ok {
+		return
+	}
 	c.block(func(w *resp.Writer) {
-		var keys [][]byte
+		var keys, batch []string
 		size := 0
 		for cursor := uint64(0); ; {
+			batch = batch[:0]
 			cursor = e.Scan(now, cursor, scanInline, func(key []byte, _ engine.Algorithm) {
-				if glob(pattern, key) && size < keysMost {
-					keys = append(keys, append([]byte(nil), key...))
+				batch = append(batch, string(key))
+			})
+			for _, key := range batch {
+				if pattern.Match(key) {
+					keys = append(keys, key)
 					size += len(key)
 				}
-			})
+			}
 			if size >= keysMost {
 				w.Error("ERR more than 256 MB of keys match, use SCAN")
 				return
@@ -355,6 +384,16 @@ func cmdKeys(c *conn, args [][]byte) {
 		}
 		writeKeys(w, keys)
 	})
+}
+
+// pattern compiles a pattern, or replies an error.
+func (c *conn) pattern(b []byte) (*glob.Pattern, bool) {
+	p, err := glob.Compile(string(b))
+	if err != nil {
+		c.error(errEngine(err).Error())
+		return nil, false
+	}
+	return p, true
 }
 
 func cmdRandomKey(c *conn, _ [][]byte) {

@@ -2,6 +2,9 @@ package server
 
 import (
 	"slices"
+
+	"github.com/headgate-io/headgate/server/glob"
+	"github.com/headgate-io/headgate/server/resp"
 )
 
 func pubsubCommands() []command {
@@ -29,7 +32,7 @@ func pubsubCommands() []command {
 			syntax: "[pattern ...]", handler: cmdPUnsubscribe,
 		},
 		{
-			name: "publish", arity: 3, flags: flags | flagFast, group: group,
+			name: "publish", arity: 3, flags: flags | flagFast | flagLong, group: group,
 			complexity: "O(N+M), N the subscribers of the channel and M the patterns", summary: "Posts a message to a channel.",
 			syntax: "channel message", handler: cmdPublish,
 		},
@@ -57,17 +60,18 @@ func pubsubCommands() []command {
 // subscriptionKind are the two kinds of subscriptions, so that a handler each is
 // all that they do not share.
 type subscriptionKind struct {
+	patterns               bool
 	subscribe, unsubscribe string // the confirmations' first words
-	all                    func(*hub) map[string]map[*conn]struct{}
+	all                    func(*hub) map[string]*topic
 	own                    func(*subscriptions) map[string]struct{}
 }
 
 var (
-	channelKind = subscriptionKind{"subscribe", "unsubscribe",
-		func(h *hub) map[string]map[*conn]struct{} { return h.channels },
+	channelKind = subscriptionKind{false, "subscribe", "unsubscribe",
+		func(h *hub) map[string]*topic { return h.channels },
 		func(s *subscriptions) map[string]struct{} { return s.channels }}
-	patternKind = subscriptionKind{"psubscribe", "punsubscribe",
-		func(h *hub) map[string]map[*conn]struct{} { return h.patterns },
+	patternKind = subscriptionKind{true, "psubscribe", "punsubscribe",
+		func(h *hub) map[string]*topic { return h.patterns },
 		func(s *subscriptions) map[string]struct{} { return s.patterns }}
 )
 
@@ -76,16 +80,30 @@ func cmdPSubscribe(c *conn, args [][]byte)   { c.subscribe(patternKind, args[1:]
 func cmdUnsubscribe(c *conn, args [][]byte)  { c.unsubscribe(channelKind, args[1:]) }
 func cmdPUnsubscribe(c *conn, args [][]byte) { c.unsubscribe(patternKind, args[1:]) }
 
-// subscribe adds names and confirms each.
+// subscribe adds names and confirms each. With one that is refused none is
+// added.
 func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
+	patterns := make([]*glob.Pattern, len(names)) // nil for channels
+	for i, name := range names {
+		if kind.patterns {
+			p, ok := c.pattern(name)
+			if !ok {
+				return
+			}
+			patterns[i] = p
+		} else if len(name) > maxChannel {
+			c.error(errChannel)
+			return
+		}
+	}
 	if c.subs == nil {
 		c.subs = &subscriptions{channels: map[string]struct{}{}, patterns: map[string]struct{}{}}
 	}
 	h := &c.srv.pubsub
-	for _, name := range names {
+	for i, name := range names {
 		own := kind.own(c.subs)
 		if _, already := own[string(name)]; !already {
-			h.add(kind.all(h), own, string(name), c)
+			h.add(kind.all(h), own, string(name), patterns[i], c)
 		}
 		c.confirm(kind.subscribe, name)
 	}
@@ -95,6 +113,8 @@ func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
 	}
 	c.subscribed()
 }
+
+const errChannel = "ERR channel is longer than 1024 bytes"
 
 // unsubscribe ends subscriptions, all of a kind without names, and confirms
 // each.
@@ -136,24 +156,40 @@ func (c *conn) confirm(what string, name []byte) {
 }
 
 func cmdPublish(c *conn, args [][]byte) {
-	c.w.Int(int64(c.srv.pubsub.publish(string(args[1]), args[2])))
+	if len(args[1]) > maxChannel {
+		c.error(errChannel)
+		return
+	}
+	h, channel := &c.srv.pubsub, string(args[1])
+	if !h.wide(channel) {
+		c.w.Int(int64(h.publish(channel, args[2])))
+		return
+	}
+	message := append([]byte(nil), args[2]...)
+	c.block(func(w *resp.Writer) { w.Int(int64(h.publish(channel, message))) })
 }
 
 func cmdPubSubChannels(c *conn, args [][]byte) {
-	pattern := ""
+	var pattern *glob.Pattern
 	switch len(args) {
 	case 2:
 	case 3:
-		pattern = string(args[2])
+		var ok bool
+		if pattern, ok = c.pattern(args[2]); !ok {
+			return
+		}
 	default:
 		c.error(wrongArity(c.lane.counted))
 		return
 	}
-	names := c.srv.pubsub.names(pattern)
-	c.w.Array(len(names))
-	for _, n := range names {
-		c.w.BulkString(n)
-	}
+	h := &c.srv.pubsub
+	c.block(func(w *resp.Writer) {
+		names := h.names(pattern)
+		w.Array(len(names))
+		for _, n := range names {
+			w.BulkString(n)
+		}
+	})
 }
 
 func cmdPubSubNumSub(c *conn, args [][]byte) {

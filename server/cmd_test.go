@@ -582,30 +582,68 @@ func TestProtectedMode(t *testing.T) {
 	require.True(t, localPeer(&net.UnixAddr{}))
 }
 
-func TestGlob(t *testing.T) {
-	f := func(pattern, s string, want bool) {
-		t.Helper()
-		require.Equal(t, want, glob(pattern, s), "%s %s", pattern, s)
-		require.Equal(t, want, glob([]byte(pattern), []byte(s)))
+// Whatever the pattern, nobody waits for it: over four keys of 64 KiB one SCAN
+// took 25 s, and one message 56 s.
+func TestHostilePatternsHoldNobodyUp(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	for i := range 4 {
+		c.do(fmt.Sprintf("INCREX %d%s", i, strings.Repeat("a", 65_000)), "*2\r\n:1\r\n:1\r\n")
 	}
-	f("", "", true)
-	f("", "a", false)
-	f("*", "", true)
-	f("a*c", "abcbc", true)
-	f("a*c", "abcb", false)
-	f("h?llo", "hello", true)
-	f("h?llo", "hllo", false)
-	f("h[ae]llo", "hallo", true)
-	f("h[^e]llo", "hello", false)
-	f("h[a-c]llo", "hbllo", true)
-	f("h[c-a]llo", "hbllo", true)
-	f("[]", "a", false)
-	f("[a", "a", true)
-	f(`\*`, "*", true)
-	f(`\*`, "a", false)
-	f(`[\]]`, "]", true)
-	f("a**b*?", "axxbc", true)
-	begin := time.Now()
-	require.False(t, glob(strings.Repeat("a*", 500)+"b", strings.Repeat("a", 5000)))
-	require.Less(t, time.Since(begin), time.Second)
+	for _, pattern := range []string{
+		"*" + strings.Repeat("a", 1000) + "b",
+		"*" + strings.Repeat("?", 1000) + "b*",
+		strings.Repeat("a*", 500) + "b",
+		"*" + strings.Repeat("[a-z]", 200) + "b*",
+	} {
+		began := time.Now()
+		for _, command := range []string{"SCAN 0 MATCH " + pattern, "KEYS " + pattern} {
+			c.send(command + "\r\n")
+			other.do("PING", "+PONG\r\n")
+			c.reply()
+		}
+		require.Less(t, time.Since(began), 3*time.Second, "%.20s", pattern)
+	}
+
+	subscriber := dial(t, addr)
+	for i := range 100 {
+		subscriber.call(fmt.Sprintf("PSUBSCRIBE %d*%sb*", i, strings.Repeat("?", 900)))
+	}
+	require.True(t, s.pubsub.wide("news"))
+	began := time.Now()
+	c.send("PUBLISH " + strings.Repeat("a", maxChannel) + " x\r\n")
+	other.do("PING", "+PONG\r\n")
+	require.Equal(t, int64(0), c.reply())
+	require.Less(t, time.Since(began), 3*time.Second)
+	subscriber.Close()
+	eventually(t, "the patterns to be forgotten", func() bool { return !s.pubsub.wide("news") })
+}
+
+func TestPatternsAndChannelsAreBounded(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	long := strings.Repeat("a", 1025)
+	for _, command := range []string{
+		"KEYS " + long, "SCAN 0 MATCH " + long, "CONFIG GET " + long, "COMMAND LIST FILTERBY PATTERN " + long, "PUBSUB CHANNELS " + long,
+		"PSUBSCRIBE ok " + long,
+	} {
+		require.ErrorContains(t, c.call(command).(error), "ERR pattern is longer than 1024 bytes", "%.20s", command)
+	}
+	for _, command := range []string{"PUBLISH " + long + " x", "SUBSCRIBE ok " + long} {
+		require.ErrorContains(t, c.call(command).(error), "ERR channel is longer than 1024 bytes", "%.20s", command)
+	}
+	require.ErrorContains(t, c.call("CONFIG GET"+strings.Repeat(" a", 1025)).(error), "ERR at most 1024 patterns in one call")
+	require.Equal(t, []any{}, c.call("PUBSUB CHANNELS"), "with one that is refused none is subscribed to")
+	require.Equal(t, int64(0), c.call("PUBSUB NUMPAT"))
+}
+
+// What may take seconds does not keep INFO waiting.
+func TestLongJobsKeepNoBriefOnesWaiting(t *testing.T) {
+	p := newWorkers(1)
+	release, done := make(chan struct{}), make(chan struct{})
+	require.True(t, p.submit(true, false, func() { <-release }))
+	require.True(t, p.submit(false, false, func() { close(done) }))
+	<-done
+	close(release)
+	p.close(context.Background())
 }

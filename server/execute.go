@@ -147,7 +147,7 @@ func (c *conn) block(job func(w *resp.Writer)) {
 	w := &resp.Writer{RESP3: c.resp3}
 	cmd := c.lane.counted
 	decides := c.decides(cmd)
-	accepted := c.srv.workers.submit(decides, func() {
+	accepted := c.srv.workers.submit(cmd.flags&flagLong != 0, decides, func() {
 		begin := time.Now()
 		job(w)
 		took := time.Since(begin)

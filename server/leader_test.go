@@ -405,7 +405,7 @@ func TestAwaitBatchesWaitsForJobs(t *testing.T) {
 	m.feed("INCREX k\r\n")
 	m.take()
 	free := make(chan struct{})
-	require.True(t, s.workers.submit(false, func() { <-free }))
+	require.True(t, s.workers.submit(true, false, func() { <-free }))
 	other.feed("INFO\r\n")
 	require.NoError(t, s.AwaitBatches(t.Context()), "no job decides")
 

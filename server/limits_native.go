@@ -27,7 +27,7 @@ func nativeCommands() []command {
 			"[PEEK | FORCE | ATMOST] [WAIT milliseconds] [DEBT units] [SYNC | ASYNC] [AND key limit period [options ...]]",
 		handler: cmdLimit,
 	}, {
-		name: "rl.reset", arity: -2, flags: flagWrite | flagFast,
+		name: "rl.reset", arity: -2, flags: flagWrite | flagFast | flagLong,
 		keys: keySpec{first: 1, last: -1, step: 1}, categories: catLimiter,
 		group: "limiter", complexity: "O(N), N the number of keys",
 		summary: "Forgets the state of keys: their limits are full again.",

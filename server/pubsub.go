@@ -3,6 +3,7 @@ package server
 import (
 	"sync"
 
+	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/server/resp"
 )
 
@@ -11,10 +12,32 @@ import (
 // taken count against its output buffer's limit, so a subscriber that falls
 // behind is closed and nobody's memory grows.
 type hub struct {
+	// mu guards the fields below.
 	mu       sync.RWMutex
-	channels map[string]map[*conn]struct{} // guarded by mu
-	patterns map[string]map[*conn]struct{} // guarded by mu
+	channels map[string]*topic
+	patterns map[string]*topic
+	// To match a channel of n bytes with all patterns takes at most
+	// fixed + n*perByte steps.
+	fixed, perByte int
 }
+
+// topic is what connections are subscribed to: a channel, or the channels that
+// match a pattern.
+type topic struct {
+	pattern     *glob.Pattern // nil for a channel
+	subscribers map[*conn]struct{}
+}
+
+const (
+	// maxChannel bounds the name of a channel, in bytes, and with it the time
+	// that a message takes to find its subscribers.
+	maxChannel = 1 << 10
+
+	// publishInline is how many steps of finding a message's subscribers, and
+	// how many of these, a loop takes by itself: about 0.1 ms.
+	publishInline = 10_000
+	publishReach  = 256
+)
 
 // subscriptions are the channels and patterns of a connection; they belong to
 // its driver thread.
@@ -32,32 +55,66 @@ func (s *subscriptions) count() int {
 }
 
 func (h *hub) init() {
-	h.channels = make(map[string]map[*conn]struct{})
-	h.patterns = make(map[string]map[*conn]struct{})
+	h.channels = make(map[string]*topic)
+	h.patterns = make(map[string]*topic)
 }
 
 // add makes c a subscriber of name in one of the hub's maps, and own its set of
-// names of that map.
-func (h *hub) add(all map[string]map[*conn]struct{}, own map[string]struct{}, name string, c *conn) {
+// names of that map. pattern is nil for a channel.
+func (h *hub) add(all map[string]*topic, own map[string]struct{}, name string, pattern *glob.Pattern, c *conn) {
 	own[name] = struct{}{}
-	c.subs.size += len(name) + pushOverhead
+	c.subs.size += subscriptionSize(name, pattern)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if all[name] == nil {
-		all[name] = make(map[*conn]struct{})
+	t := all[name]
+	if t == nil {
+		t = &topic{pattern, make(map[*conn]struct{})}
+		all[name] = t
+		h.weigh(pattern, 1)
 	}
-	all[name][c] = struct{}{}
+	t.subscribers[c] = struct{}{}
 }
 
-func (h *hub) remove(all map[string]map[*conn]struct{}, own map[string]struct{}, name string, c *conn) {
+func (h *hub) remove(all map[string]*topic, own map[string]struct{}, name string, c *conn) {
 	delete(own, name)
-	c.subs.size -= len(name) + pushOverhead
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(all[name], c)
-	if len(all[name]) == 0 {
+	t := all[name]
+	c.subs.size -= subscriptionSize(name, t.pattern)
+	delete(t.subscribers, c)
+	if len(t.subscribers) == 0 {
 		delete(all, name)
+		h.weigh(t.pattern, -1)
 	}
+}
+
+// weigh adds a pattern, or takes it away, where sign is -1. It must be called
+// with mu held.
+func (h *hub) weigh(p *glob.Pattern, sign int) {
+	if p != nil {
+		h.fixed += sign * p.Steps(0)
+		h.perByte += sign * (p.Steps(1) - p.Steps(0))
+	}
+}
+
+// subscriptionSize is about what a subscription takes.
+func subscriptionSize(name string, pattern *glob.Pattern) int {
+	size := len(name) + pushOverhead
+	if pattern != nil {
+		size += pattern.Size()
+	}
+	return size
+}
+
+// wide reports whether a message takes long to send: there are many patterns to
+// compare its channel with, or many subscribers of the channel itself.
+func (h *hub) wide(channel string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if t := h.channels[channel]; t != nil && len(t.subscribers) > publishReach {
+		return true
+	}
+	return h.fixed+len(channel)*h.perByte > publishInline
 }
 
 // leave ends all subscriptions of c.
@@ -99,26 +156,27 @@ func (h *hub) publish(channel string, message []byte) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	receivers := 0
-	if subs := h.channels[channel]; len(subs) > 0 {
-		text := append([]byte(nil), message...)
-		for c := range subs {
+	var text []byte // the message, once somebody gets it
+	send := func(t *topic, write func(w *resp.Writer)) {
+		if text == nil {
+			text = append([]byte{}, message...)
+		}
+		for c := range t.subscribers {
 			receivers++
-			c.push(len(text), func(w *resp.Writer) {
-				w.Push(3)
-				w.BulkString("message")
-				w.BulkString(channel)
-				w.Bulk(text)
-			})
+			c.push(len(text), write)
 		}
 	}
-	for pattern, subs := range h.patterns {
-		if !glob(pattern, channel) {
-			continue
-		}
-		text := append([]byte(nil), message...)
-		for c := range subs {
-			receivers++
-			c.push(len(text), func(w *resp.Writer) {
+	if t := h.channels[channel]; t != nil {
+		send(t, func(w *resp.Writer) {
+			w.Push(3)
+			w.BulkString("message")
+			w.BulkString(channel)
+			w.Bulk(text)
+		})
+	}
+	for pattern, t := range h.patterns {
+		if t.pattern.Match(channel) {
+			send(t, func(w *resp.Writer) {
 				w.Push(4)
 				w.BulkString("pmessage")
 				w.BulkString(pattern)
@@ -157,14 +215,14 @@ func (c *conn) push(size int, write func(w *resp.Writer)) {
 	})
 }
 
-// names returns the channels with subscribers that match pattern; an empty
-// pattern matches all.
-func (h *hub) names(pattern string) []string {
+// names returns the channels with subscribers that match pattern; nil matches
+// all.
+func (h *hub) names(pattern *glob.Pattern) []string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	out := make([]string, 0, len(h.channels))
 	for name := range h.channels {
-		if pattern == "" || glob(pattern, name) {
+		if pattern == nil || pattern.Match(name) {
 			out = append(out, name)
 		}
 	}
@@ -175,7 +233,10 @@ func (h *hub) names(pattern string) []string {
 func (h *hub) subscribers(channel string) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return len(h.channels[channel])
+	if t := h.channels[channel]; t != nil {
+		return len(t.subscribers)
+	}
+	return 0
 }
 
 // channelCount returns how many channels have subscribers.

@@ -92,6 +92,7 @@ const (
 	flagOwnConn    // acts on its connection: not forwarded, where it would act on another
 	flagLocal      // each node of a cluster answers for itself, though it is about keys
 	flagPeers      // only nodes of the cluster may send it
+	flagLong       // may take seconds: reads a whole table, or any number of keys
 	flagLeader     // only the leader answers: set for everything else about keys
 )
 

@@ -36,6 +36,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(flagImmediate, "multi exec discard watch quit reset")
 	f(flagSubscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
 	f(flagPeers, "rl.charge")
+	f(flagLong, "del unlink exists touch rl.reset scan keys flushdb flushall publish cluster|countkeysinslot cluster|getkeysinslot debug|digest")
 }
 
 // HELP says of each subcommand what COMMAND DOCS does.

@@ -1,0 +1,260 @@
+// Package glob matches names against patterns of Redis's kind: * ? [abc]
+// [^abc] [a-z] and \ before a character that stands for itself. An unclosed
+// class ends with the pattern, as in Redis.
+//
+// Time is what it is made for, since patterns and names come from clients: to
+// compile a pattern takes time in proportion to its length, and to match a name
+// at most len(name) * (1 + len(pattern)/64) steps of a few nanoseconds. Redis's
+// own recursion takes exponential time on patterns with many stars, and a
+// search that goes back to the last star still len(name)*len(pattern).
+package glob
+
+import (
+	"errors"
+	"math/bits"
+	"strings"
+)
+
+// MaxPattern is the length of the longest pattern, in bytes.
+const MaxPattern = 1 << 10
+
+// ErrTooLong is returned for a pattern above MaxPattern.
+var ErrTooLong = errors.New("pattern is longer than 1024 bytes")
+
+// Pattern is a compiled pattern. It is immutable.
+type Pattern struct {
+	text     string
+	segments []segment // what stands before, between and behind the stars
+}
+
+// Compile returns the compiled form of a pattern of at most MaxPattern bytes,
+// else ErrTooLong.
+func Compile(pattern string) (*Pattern, error) {
+	if len(pattern) > MaxPattern {
+		return nil, ErrTooLong
+	}
+	p := &Pattern{text: pattern}
+	for from := 0; ; {
+		elements, next := split(pattern, from)
+		p.segments = append(p.segments, newSegment(elements))
+		if next < 0 {
+			return p, nil
+		}
+		from = next
+	}
+}
+
+// String returns the pattern as it was written.
+func (p *Pattern) String() string { return p.text }
+
+// Size is about how many bytes the pattern takes.
+func (p *Pattern) Size() int {
+	n := len(p.text)
+	for i := range p.segments {
+		n += segmentSize + len(p.segments[i].literal) + 8*len(p.segments[i].masks)
+	}
+	return n
+}
+
+// Steps is how many steps of a few nanoseconds it takes at most to match a name
+// of n bytes.
+func (p *Pattern) Steps(n int) int {
+	steps := 1
+	for i := range p.segments {
+		steps = max(steps, p.segments[i].words)
+	}
+	return steps * (n + len(p.segments))
+}
+
+// Light reports whether a step takes no more than a character of a name.
+func (p *Pattern) Light() bool { return p.Steps(1)-p.Steps(0) <= 1 }
+
+// segmentSize is what a segment takes beside its bytes.
+const segmentSize = 64
+
+// Match reports whether all of s matches.
+func (p *Pattern) Match(s string) bool {
+	first, last := &p.segments[0], &p.segments[len(p.segments)-1]
+	if !first.at(s) {
+		return false
+	}
+	if first == last {
+		return len(s) == first.length
+	}
+	s = s[first.length:]
+	if len(s) < last.length || !last.at(s[len(s)-last.length:]) {
+		return false
+	}
+	s = s[:len(s)-last.length]
+	// The leftmost place of each is as good as any: it leaves the most for the
+	// ones behind.
+	for i := 1; i < len(p.segments)-1; i++ {
+		end := p.segments[i].find(s)
+		if end < 0 {
+			return false
+		}
+		s = s[end:]
+	}
+	return true
+}
+
+// element is the set of characters that one character of a name may be.
+type element [256 / 64]uint64
+
+func (e *element) add(low, high byte) {
+	if low > high {
+		low, high = high, low
+	}
+	for c := int(low); c <= int(high); c++ {
+		e[c/64] |= 1 << (c % 64)
+	}
+}
+
+// split parses the elements of pattern from a position to the next star or the
+// end, and returns the position behind the star, -1 at the end.
+func split(pattern string, from int) (elements []element, next int) {
+	for i := from; i < len(pattern); {
+		var e element
+		switch pattern[i] {
+		case '*':
+			return elements, i + 1
+		case '?':
+			e.add(0, 255)
+			i++
+		case '[':
+			i = e.class(pattern, i+1)
+		case '\\':
+			if i+1 < len(pattern) {
+				i++
+			}
+			fallthrough
+		default:
+			e.add(pattern[i], pattern[i])
+			i++
+		}
+		elements = append(elements, e)
+	}
+	return elements, -1
+}
+
+// class adds the class whose members begin at pattern[i] and returns the
+// position behind it.
+func (e *element) class(pattern string, i int) int {
+	negated := i < len(pattern) && pattern[i] == '^'
+	if negated {
+		i++
+	}
+	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i++
+			e.add(pattern[i], pattern[i])
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			e.add(pattern[i], pattern[i+2])
+			i += 2
+		default:
+			e.add(pattern[i], pattern[i])
+		}
+	}
+	if negated {
+		for w := range e {
+			e[w] = ^e[w]
+		}
+	}
+	return min(i+1, len(pattern))
+}
+
+// segment is a run of elements between two stars: a literal, or bits that say
+// which characters each element takes.
+type segment struct {
+	length  int
+	literal string
+	// masks has, for each character, a bit for each element that takes it, in
+	// words of 64; nil for a literal.
+	masks []uint64
+	words int
+}
+
+// maxWords is how many words the bits of the longest segment take.
+const maxWords = MaxPattern / 64
+
+func newSegment(elements []element) segment {
+	g := segment{length: len(elements), words: (len(elements) + 63) / 64}
+	var literal strings.Builder
+	for i := range elements {
+		if c, ok := elements[i].single(); ok {
+			literal.WriteByte(c)
+		}
+	}
+	if literal.Len() == len(elements) {
+		g.literal, g.words = literal.String(), 0
+		return g
+	}
+	g.masks = make([]uint64, 256*g.words)
+	for i := range elements {
+		for w, left := range elements[i] {
+			for ; left != 0; left &= left - 1 {
+				c := 64*w + bits.TrailingZeros64(left)
+				g.masks[c*g.words+i/64] |= 1 << (i % 64)
+			}
+		}
+	}
+	return g
+}
+
+// single returns the only character that the element takes.
+func (e *element) single() (c byte, ok bool) {
+	n := 0
+	for w, set := range e {
+		if set != 0 {
+			n += bits.OnesCount64(set)
+			c = byte(64*w + bits.TrailingZeros64(set))
+		}
+	}
+	return c, n == 1
+}
+
+// at reports whether s begins with the segment.
+func (g *segment) at(s string) bool {
+	if g.masks == nil {
+		return strings.HasPrefix(s, g.literal)
+	}
+	if len(s) < g.length {
+		return false
+	}
+	for i := range g.length {
+		if g.masks[int(s[i])*g.words+i/64]>>(i%64)&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the end of the leftmost place of the segment in s, -1 for none.
+//
+// It is the Shift-And algorithm (Baeza-Yates and Gonnet, 1992): bit i of state
+// says that the elements up to i match the characters up to here.
+func (g *segment) find(s string) int {
+	if g.masks == nil {
+		i := strings.Index(s, g.literal)
+		if i < 0 {
+			return -1
+		}
+		return i + g.length
+	}
+	var state [maxWords]uint64
+	last, bit := (g.length-1)/64, uint64(1)<<((g.length-1)%64)
+	for i := range len(s) {
+		mask := g.masks[int(s[i])*g.words:][:g.words]
+		carry := uint64(1)
+		for w := range mask {
+			shifted := state[w]<<1 | carry
+			carry = state[w] >> 63
+			state[w] = shifted & mask[w]
+		}
+		if state[last]&bit != 0 {
+			return i + 1
+		}
+	}
+	return -1
+}
