@@ -71,7 +71,7 @@ func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 	defer cancel()
 	s, err := g.Caller().Status(ctx, m.Addr)
 	if err != nil {
-		return s, fmt.Errorf("ask %s: %w", m.ID, err)
+		return s, fmt.Errorf("%w: %s: %w", ErrSilent, m.ID, err)
 	}
 	if s.NodeID != m.ID {
 		return s, fmt.Errorf("the node at %s is %s, not %s", m.Addr, s.NodeID, m.ID)

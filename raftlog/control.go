@@ -34,6 +34,8 @@ type request struct {
 type response struct {
 	Error     string          `json:"error,omitempty"`
 	NotLeader bool            `json:"not_leader,omitempty"`
+	NoQuorum  bool            `json:"no_quorum,omitempty"`
+	Silent    bool            `json:"silent,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
@@ -59,6 +61,17 @@ type memberArgs struct {
 	Data string `json:"data,omitempty"` // the id of its data, of a node that waits to found a cluster
 }
 
+// removeArgs are the arguments of a removal.
+type removeArgs struct {
+	ID    string `json:"id"`
+	Force bool   `json:"force,omitempty"`
+}
+
+// snapshotArgs are the arguments of a question about a snapshot.
+type snapshotArgs struct {
+	Run int64 `json:"run,omitempty"` // 0 starts one, or is about the one that is being written
+}
+
 // Caller sends control requests to nodes of a group, also from a process that is not part of it. The zero Group id is a
 // group like any other.
 type Caller struct {
@@ -67,7 +80,7 @@ type Caller struct {
 }
 
 // Call asks the node at addr to execute op and decodes its result, unless result is nil. Errors of the far side come
-// back as text, ErrNotLeader as itself.
+// back as text, ErrNotLeader, ErrQuorum and ErrSilent as themselves.
 func (c Caller) Call(ctx context.Context, addr, op string, args, result any) error {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -76,11 +89,23 @@ func (c Caller) Call(ctx context.Context, addr, op string, args, result any) err
 	return c.do(ctx, addr, request{Op: op, Args: raw}, result)
 }
 
-// notLeaderError is an ErrNotLeader of the far side, in its words.
-type notLeaderError string
+// forward is a Call that the node at addr does not pass on.
+func (c Caller) forward(ctx context.Context, addr, op string, args, result any) error {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, addr, request{Op: op, Args: raw, Forwarded: true}, result)
+}
 
-func (e notLeaderError) Error() string        { return string(e) }
-func (e notLeaderError) Is(target error) bool { return target == ErrNotLeader }
+// farError is an error of the far side that callers tell apart, in its words.
+type farError struct {
+	is   error
+	text string
+}
+
+func (e farError) Error() string { return e.text }
+func (e farError) Unwrap() error { return e.is }
 
 func (c Caller) do(ctx context.Context, addr string, req request, result any) error {
 	conn, err := c.Dial(ctx, addr)
@@ -103,7 +128,11 @@ func (c Caller) do(ctx context.Context, addr string, req request, result any) er
 	}
 	switch {
 	case resp.NotLeader:
-		return notLeaderError(resp.Error)
+		return farError{ErrNotLeader, resp.Error}
+	case resp.NoQuorum:
+		return farError{ErrQuorum, resp.Error}
+	case resp.Silent:
+		return farError{ErrSilent, resp.Error}
 	case resp.Error != "":
 		return fmt.Errorf("%s: %s", addr, resp.Error)
 	case result == nil:
@@ -118,9 +147,9 @@ func (c Caller) Status(ctx context.Context, addr string) (Status, error) {
 	return s, c.Call(ctx, addr, opStatus, nil, &s)
 }
 
-// Remove asks any node of the cluster to take a member out; it passes the request to the leader.
-func (c Caller) Remove(ctx context.Context, addr, id string) error {
-	return c.Call(ctx, addr, opRemove, memberArgs{ID: id}, nil)
+// Remove asks any node of the cluster to take a member out, as Group.Remove does; it passes the request to the leader.
+func (c Caller) Remove(ctx context.Context, addr, id string, force bool) (done Removal, err error) {
+	return done, c.Call(ctx, addr, opRemove, removeArgs{id, force}, &done)
 }
 
 // Promote asks any node of the cluster to give a member its vote now.
@@ -138,9 +167,10 @@ func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
 	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
 }
 
-// Snapshot asks the node at addr to take a snapshot.
-func (c Caller) Snapshot(ctx context.Context, addr string) error {
-	return c.Call(ctx, addr, opSnapshot, nil, nil)
+// Snapshot asks the node at addr to start a snapshot, if run is 0 and none is being written, or else how that one stands. It
+// returns after some seconds at most, whether the snapshot is done or not: ask again with its SnapshotRun.Run.
+func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s SnapshotRun, err error) {
+	return s, c.Call(ctx, addr, opSnapshot, snapshotArgs{run}, &s)
 }
 
 // Caller returns a caller over the group's own mux.
@@ -200,7 +230,9 @@ func (g *Group) answer(ctx context.Context, req request) response {
 		}
 	}
 	if err != nil {
-		return response{Error: err.Error(), NotLeader: errors.Is(err, ErrNotLeader)}
+		return response{
+			Error: err.Error(), NotLeader: errors.Is(err, ErrNotLeader), NoQuorum: errors.Is(err, ErrQuorum), Silent: errors.Is(err, ErrSilent),
+		}
 	}
 	raw, err := json.Marshal(result)
 	if err != nil {
@@ -223,13 +255,21 @@ func (g *Group) execute(ctx context.Context, req request) (any, error) {
 	case opStatus:
 		return g.Status(), nil
 	case opSnapshot:
-		return nil, g.Snapshot(ctx)
+		var args snapshotArgs
+		if err := json.Unmarshal(req.Args, &args); err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", req.Op, err)
+		}
+		return g.snapshots.ask(ctx, g, args.Run)
 	case opNotify:
 		return nil, g.notified(ctx, m)
 	case opJoin:
 		return nil, g.join(ctx, m)
 	case opRemove:
-		return nil, g.Remove(ctx, m.ID)
+		var args removeArgs
+		if err := json.Unmarshal(req.Args, &args); err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", req.Op, err)
+		}
+		return g.Remove(ctx, args.ID, args.Force)
 	case opPromote:
 		return nil, g.Promote(ctx, m.ID)
 	case OpTransfer:

@@ -22,6 +22,12 @@ var (
 	// ErrOtherCluster is returned to a node whose data belongs to another cluster. It has to be wiped before it can join.
 	ErrOtherCluster = errors.New("data of another cluster")
 
+	// ErrQuorum is returned by Remove when the voters that it leaves do not answer in sufficient number.
+	ErrQuorum = errors.New("the removal would lose the majority")
+
+	// ErrSilent is returned by a join when the node that is to be taken in does not answer at its address.
+	ErrSilent = errors.New("the node does not answer")
+
 	// ErrNoTarget is returned by Transfer when no other voter is reachable and caught up.
 	ErrNoTarget = errors.New("no reachable voter to transfer leadership to")
 )

@@ -26,6 +26,8 @@ type Group struct {
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
 	founders founders
 
+	snapshots snapshotRuns
+
 	// admission is held while a node is taken in, which can take two changes, and while the feature level is raised to what all
 	// members can read.
 	admission turn

@@ -98,7 +98,7 @@ func TestJoinBySnapshotAndPromote(t *testing.T) {
 
 	// Removed, it neither votes nor disturbs.
 	waitFor(t, "removal through any node", func() bool {
-		err := l.g.Caller().Remove(testContext(t), c.nodes[(l.n+1)%3].addr, n.cfg.NodeID)
+		_, err := l.g.Caller().Remove(testContext(t), c.nodes[(l.n+1)%3].addr, n.cfg.NodeID, false)
 		return err == nil || len(c.leader().g.Members()) == 4
 	})
 	time.Sleep(4 * testTimeouts.Election)

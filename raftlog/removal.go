@@ -2,20 +2,123 @@ package raftlog
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
 
+// Removal is how a removal has ended.
+type Removal struct {
+	// Pending tells, after a forced removal that a majority of the remaining voters has not confirmed, what it waits for.
+	// Until then nothing is decided. Empty otherwise.
+	Pending string `json:"pending,omitempty"`
+}
+
+// forcedTimeout bounds the wait for the commit of a removal for which there is no majority.
+const forcedTimeout = 2 * time.Second
+
 // Remove takes a member out of the cluster. The removed node goes on running, follows nobody, and never stands for
-// election: it may be replaying an old removal, and must not act on it.
-func (g *Group) Remove(ctx context.Context, id string) error {
+// election: it may be replaying an old removal, and must not act on it. The error is ErrQuorum if not enough of the voters
+// that remain answer now; with force they are not asked for. A leader hands leadership over before it goes, and the next one
+// removes it.
+func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal, err error) {
+	term, ok := g.Serving()
+	if !ok {
+		return done, ErrNotLeader
+	}
 	servers, index := g.configuration()
 	s, ok := findServer(servers, id)
 	if !ok {
-		return fmt.Errorf("%w: %s", ErrUnknownMember, id)
+		return done, fmt.Errorf("%w: %s", ErrUnknownMember, id)
 	}
-	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-		return r.RemoveServer(s.ID, index, enqueueTimeout)
+	short := g.quorumWithout(ctx, servers, s)
+	if short != nil && !force {
+		return done, short
+	}
+	if id == g.cfg.NodeID {
+		return g.removeSelf(ctx, term, force)
+	}
+	if short != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, forcedTimeout)
+		defer cancel()
+	}
+	g.cfg.Logger.Info("member is removed", "member", id, "forced", short != nil)
+	err = g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.RemoveServer(s.ID, index, enqueueTimeout) })
+	if short != nil && (errors.Is(err, raft.ErrLeadershipLost) || errors.Is(err, context.DeadlineExceeded)) {
+		return Removal{Pending: short.Error()}, nil
+	}
+	return done, err
+}
+
+// quorumWithout returns an ErrQuorum if the voters that a removal leaves could not decide anything now.
+func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone raft.Server) error {
+	if gone.Suffrage != raft.Voter {
+		return nil
+	}
+	var (
+		mu            sync.Mutex
+		wg            sync.WaitGroup
+		voters, short []string
+	)
+	for _, s := range servers {
+		if s.Suffrage != raft.Voter || s.ID == gone.ID {
+			continue
+		}
+		voters = append(voters, nodeOf(s.ID))
+		wg.Go(func() {
+			if nodeOf(s.ID) != g.cfg.NodeID && !g.peers.ask(ctx, s) {
+				mu.Lock()
+				defer mu.Unlock()
+				short = append(short, nodeOf(s.ID))
+			}
+		})
+	}
+	wg.Wait()
+	need := len(voters)/2 + 1
+	if len(voters) > 0 && len(voters)-len(short) >= need {
+		return nil
+	}
+	if len(voters) == 0 {
+		return fmt.Errorf("%w: %s is the only voter", ErrQuorum, nodeOf(gone.ID))
+	}
+	slices.Sort(short)
+	return fmt.Errorf("%w: without %s the voters are %s, of which %d must answer, and %s does not: nothing is decided until it is back",
+		ErrQuorum, nodeOf(gone.ID), strings.Join(voters, ", "), need, strings.Join(short, ", "))
+}
+
+// removeSelf hands leadership over and has the next leader remove this node.
+func (g *Group) removeSelf(ctx context.Context, term uint64, force bool) (done Removal, err error) {
+	transfer := func() error { return g.Transfer(ctx, "") }
+	if h := g.cfg.Handlers[OpTransfer]; h != nil {
+		transfer = func() error {
+			_, err := h(ctx, json.RawMessage(`{}`))
+			return err
+		}
+	}
+	if err := transfer(); err != nil {
+		return done, fmt.Errorf("hand leadership over before %s is removed: %w", g.cfg.NodeID, err)
+	}
+	args := removeArgs{ID: g.cfg.NodeID, Force: force}
+	err = ErrNotLeader
+	polled := g.poll(ctx, func() bool {
+		if now, ok := g.Serving(); ok && now != term {
+			err = fmt.Errorf("%w: leadership came back before %s was removed; repeat it", ErrNotLeader, g.cfg.NodeID)
+			return true
+		}
+		if _, addr := g.Leader(); addr != "" && addr != g.cfg.Advertise {
+			err = g.Caller().forward(ctx, addr, opRemove, args, &done)
+		}
+		return !errors.Is(err, ErrNotLeader) // the next leader may not serve yet
 	})
+	if polled != nil {
+		return done, fmt.Errorf("remove %s: %w", g.cfg.NodeID, err)
+	}
+	return done, err
 }

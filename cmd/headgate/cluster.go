@@ -36,7 +36,7 @@ func clusterCommand() *cobra.Command {
 	f := &clusterFlags{tls: certs.Files{Parameters: "peer-tls"}}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.peer, "peer", "127.0.0.1:7381", "peer-listen `address` of the node to ask")
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
 	flags.BoolVar(&f.json, "json", false, "print JSON; durations in it are nanoseconds")
 	flags.StringVar(&f.tls.Cert, "peer-tls-cert", "", "`path` as for serve, if the nodes use TLS")
 	flags.StringVar(&f.tls.Key, "peer-tls-key", "", "`path` of its private key")
@@ -44,47 +44,39 @@ func clusterCommand() *cobra.Command {
 
 	cmd.AddCommand(
 		f.command("status", "Show the nodes as the asked node sees them", cobra.NoArgs, f.status),
-		f.command("join <node-id> <peer-address>", "Take a node in; it gets a vote when it has kept up for a while, unless it is a nonvoter",
-			cobra.ExactArgs(2), f.act("joining", func(ctx context.Context, c *cluster.Client, args []string) error {
-				if err := errors.Join(raftlog.CheckNodeID(args[0]), config.CheckPeerAddress(args[1])); err != nil {
-					return err
-				}
-				return c.Join(ctx, f.peer, args[0], args[1])
-			})),
-		f.command("remove <node-id>", "Take a node out for good; stop it afterwards", cobra.ExactArgs(1),
-			f.act("removed", func(ctx context.Context, c *cluster.Client, args []string) error {
-				return c.Remove(ctx, f.peer, args[0])
-			})),
-		f.command("promote <node-id>", "Give a nonvoter its vote", cobra.ExactArgs(1),
-			f.act("promoted", func(ctx context.Context, c *cluster.Client, args []string) error {
-				return f.promote(ctx, c, args[0])
-			})),
 		f.command("transfer [node-id]", "Hand leadership over, to the named node or to the one most caught up", cobra.MaximumNArgs(1),
 			f.act("transferred", func(ctx context.Context, c *cluster.Client, args []string) error {
 				return c.Transfer(ctx, f.peer, append(args, "")[0])
 			})),
-		f.command("snapshot", "Have the asked node write a snapshot and shorten its log", cobra.NoArgs,
-			f.act("snapshot written", func(ctx context.Context, c *cluster.Client, _ []string) error {
-				return c.Snapshot(ctx, f.peer)
-			})),
+		f.snapshotCommand(),
 		f.command("set-clock", "Set the cluster clock to the leader's wall clock, forward: all limits refill by that much", cobra.NoArgs, f.setClock),
 		recoverCommand(),
 	)
+	cmd.AddCommand(f.memberCommands()...)
 	return cmd
 }
 
 // clusterRun is what a command does with a client; it prints its result.
 type clusterRun func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error
 
+// command is one that ends with the first answer.
 func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
+	return f.long(use, short, args, func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		return run(ctx, c, out, args)
+	})
+}
+
+// long is a command that asks more than once, and bounds each of its questions
+// by itself.
+func (f *clusterFlags) long(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		client, err := f.client()
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-		defer cancel()
-		return f.explain(run(ctx, client, cmd.OutOrStdout(), args))
+		return f.explain(run(cmd.Context(), client, cmd.OutOrStdout(), args))
 	}}
 }
 
@@ -139,21 +131,6 @@ func (f *clusterFlags) setClock(ctx context.Context, c *cluster.Client, out io.W
 	}
 	_, err = fmt.Fprintf(out, "the cluster clock has moved forward by %v to %s\n", set.Moved, set.Now.UTC().Format(time.RFC3339Nano))
 	return err
-}
-
-// promote refuses a node that is far behind: as a voter it would hold up every
-// commit until it has caught up.
-func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, id string) error {
-	s, err := c.Status(ctx, f.peer)
-	if err != nil {
-		return err
-	}
-	for _, m := range s.Members {
-		if m.ID == id && (!m.Up || m.Lag > raftlog.PromoteLag) {
-			return fmt.Errorf("node %s is not caught up (up: %t, %d entries behind); as a voter it would hold up every commit", id, m.Up, m.Lag)
-		}
-	}
-	return c.Promote(ctx, f.peer, id)
 }
 
 func printJSON(out io.Writer, v any) error {

@@ -35,6 +35,9 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	if s.Serving {
 		fmt.Fprintf(out, "oldest effect not committed: %v\n", s.Progress.Unacked.Round(time.Microsecond))
 	}
+	if s.Removed {
+		fmt.Fprintf(out, "REMOVED: %s is not part of the cluster any more; what follows is what it last knew\n", s.NodeID)
+	}
 	if s.Halted != "" {
 		fmt.Fprintf(out, "HALTED: %s\n", s.Halted)
 	}
@@ -85,6 +88,8 @@ func role(m *raftlog.Member) string {
 
 func state(m *raftlog.Member) string {
 	switch {
+	case m.Lost:
+		return "up, without the data it had"
 	case m.Up:
 		return "up"
 	case m.Seen.IsZero():

@@ -27,6 +27,9 @@ import (
 // statusTimeout bounds one question to a node.
 const statusTimeout = 300 * time.Millisecond
 
+// snapshotTimeout bounds an answer about a snapshot, which comes every few seconds.
+const snapshotTimeout = 10 * time.Second
+
 // Config describes a cluster.
 type Config struct {
 	Bin   string
@@ -330,7 +333,13 @@ func (c *Cluster) Heal() {
 }
 
 // Snapshot has a node write a snapshot.
-func (c *Cluster) Snapshot(ctx context.Context, n *Node) error { return c.client.Snapshot(ctx, n.Peer) }
+func (c *Cluster) Snapshot(ctx context.Context, n *Node) error {
+	s, err := c.client.Snapshot(ctx, n.Peer, snapshotTimeout, func(raftlog.SnapshotRun) {})
+	if err == nil && s.Error != "" {
+		err = errors.New(s.Error)
+	}
+	return err
+}
 
 // Transfer hands leadership to a node.
 func (c *Cluster) Transfer(ctx context.Context, to *Node) error {

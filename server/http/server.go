@@ -44,7 +44,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
-	// Fit returns why /readyz turns traffic away although the process is ready,
+	// Fit returns why /readyz turns traffic away, whether or not the process is ready,
 	// or nil. A nil Fit always does.
 	Fit func() error
 }
@@ -110,15 +110,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if !s.ready.Load() {
-		plain(w, http.StatusServiceUnavailable, "not ready")
-		return
-	}
 	if s.fit != nil {
 		if err := s.fit(); err != nil {
 			plain(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
+	}
+	if !s.ready.Load() {
+		plain(w, http.StatusServiceUnavailable, "not ready")
+		return
 	}
 	plain(w, http.StatusOK, "ready")
 }

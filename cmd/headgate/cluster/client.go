@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/headgate-io/headgate/raftlog"
 )
@@ -36,6 +37,22 @@ func NewClient(dial raftlog.DialFunc) *Client {
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 		return dial.Open(ctx, raftlog.KindControl, group, addr)
 	}}}
+}
+
+// Snapshot has the node at addr write a snapshot, or waits for the one that it
+// is writing. meanwhile is told every few seconds how that stands. timeout is
+// for each answer.
+func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duration, meanwhile func(raftlog.SnapshotRun)) (raftlog.SnapshotRun, error) {
+	for run := int64(0); ; {
+		asked, cancel := context.WithTimeout(ctx, timeout)
+		s, err := c.Caller.Snapshot(asked, addr, run)
+		cancel()
+		if err != nil || s.Done {
+			return s, err
+		}
+		run = s.Run
+		meanwhile(s)
+	}
 }
 
 // SetClock sets the cluster clock to its leader's wall clock. addr is any node

@@ -37,6 +37,7 @@ type Node struct {
 	asleep   func() (ns int64, ok bool) // boottime.Asleep
 	beaten   atomic.Int64               // when pulse last looked, ns since started
 	topology atomic.Pointer[server.Topology]
+	removed  atomic.Bool   // as of the last look: the cluster goes on without this node
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
 	paced    chan struct{} // capacity 1: this node has begun or ceased to lead
 	caughtUp chan struct{} // closed when the start-up replay is done

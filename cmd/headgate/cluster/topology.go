@@ -31,6 +31,7 @@ func (n *Node) watch(ctx context.Context) {
 		s := n.group.Status()
 		t := topology(&s)
 		n.topology.Store(t)
+		n.removed.Store(s.Removed)
 		for _, node := range t.Nodes {
 			if node.Leader && (node.ID != leader.ID || node.Host != leader.Host || node.Port != leader.Port) {
 				n.front.LeaderChanged(leader, node)
@@ -112,11 +113,10 @@ var errRemoved = errors.New("this node has been removed from the cluster")
 // Fit returns an error when the cluster goes on without this node, which then
 // has nothing but its failure policy to answer with.
 func (n *Node) Fit() error {
-	t := n.topology.Load()
-	if len(t.Nodes) == 0 || slices.ContainsFunc(t.Nodes, func(m server.TopologyNode) bool { return m.ID == t.Self }) {
-		return nil
+	if n.removed.Load() {
+		return errRemoved
 	}
-	return errRemoved
+	return nil
 }
 
 // Status is what the node knows of itself and of the cluster; zero before

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// replaceInterval is between two looks at the members during a replacement.
+const replaceInterval = 500 * time.Millisecond
+
+// Replacement is one node put in the place of another.
+type Replacement struct {
+	Old, New string        // node ids
+	NewAddr  string        // where other nodes reach the new one, which must be running
+	Timeout  time.Duration // for one answer
+	Tell     func(string)  // told each step, once
+}
+
+// Replace takes the new node in, waits until it has caught up, and has a vote
+// if the old one had, and removes the old one, which may be dead. Each step
+// leaves a cluster that decides, and what to do next follows from the members
+// alone: it may be interrupted and repeated. addr is any node of the cluster.
+// When ctx ends, its cause is part of the error.
+func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
+	if r.Old == r.New {
+		return fmt.Errorf("the new node needs an id of its own; a node %s that has lost its data is taken in when it is started", r.Old)
+	}
+	said := ""
+	tell := func(step string) {
+		if step != said {
+			said = step
+			r.Tell(step)
+		}
+	}
+	known := []string{addr}
+	t := time.NewTicker(replaceInterval)
+	defer t.Stop()
+	for answered := false; ; {
+		s, err := c.leaderStatus(ctx, &known, r.Timeout)
+		done := false
+		if err == nil {
+			answered = true
+			done, err = c.replaceStep(ctx, &s, &r, tell)
+		}
+		var network net.Error
+		end, bounded := ctx.Deadline()
+		switch {
+		case done:
+			return nil
+		case err == nil, bounded && !time.Now().Before(end): // the end of ctx is no news about the node
+		case errors.Is(err, raftlog.ErrNotLeader):
+			tell("waiting for a leader")
+		case errors.Is(err, raftlog.ErrSilent):
+			tell(err.Error())
+		case answered && (errors.Is(err, raftlog.ErrNoAnswer) || errors.As(err, &network)): // a timeout is a net.Error
+			tell("waiting for an answer")
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w (last: %s)", context.Cause(ctx), said)
+		case <-t.C:
+		}
+	}
+}
+
+// leaderStatus asks the leader, found through any of the known addresses, for
+// its status. It is ErrNotLeader when there is none.
+func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time.Duration) (s raftlog.Status, err error) {
+	var failed []error
+	for _, addr := range *known {
+		for range 2 {
+			asked, cancel := context.WithTimeout(ctx, timeout)
+			s, err = c.Status(asked, addr)
+			cancel()
+			if err != nil {
+				failed = append(failed, err)
+				break
+			}
+			if s.Serving {
+				*known = []string{s.Addr}
+				for _, m := range s.Members {
+					if !m.Self {
+						*known = append(*known, m.Addr)
+					}
+				}
+				return s, nil
+			}
+			failed = append(failed, raftlog.ErrNotLeader)
+			if s.LeaderAddr == "" || s.Removed {
+				break
+			}
+			addr = s.LeaderAddr
+		}
+	}
+	return s, errors.Join(failed...)
+}
+
+// replaceStep does what is to be done next, if anything can be done yet, and
+// reports whether nothing is left.
+func (c *Client) replaceStep(ctx context.Context, s *raftlog.Status, r *Replacement, tell func(string)) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	find := func(id string) *raftlog.Member {
+		if i := slices.IndexFunc(s.Members, func(m raftlog.Member) bool { return m.ID == id }); i >= 0 {
+			return &s.Members[i]
+		}
+		return nil
+	}
+	was, is := find(r.Old), find(r.New)
+	switch {
+	case was == nil && is == nil:
+		return false, fmt.Errorf("neither %s nor %s is a member", r.Old, r.New)
+	case is == nil:
+		tell(r.New + " joins")
+		return false, c.Join(ctx, s.Addr, r.New, r.NewAddr)
+	case is.Addr != r.NewAddr:
+		return false, fmt.Errorf("%s is a member at %s, not at %s", r.New, is.Addr, r.NewAddr)
+	case was == nil:
+		return true, nil
+	case !is.Up || is.Lost:
+		tell("waiting for " + r.New + " to answer")
+		return false, nil
+	case is.Lag > raftlog.PromoteLag:
+		tell(fmt.Sprintf("%s is %d entries behind", r.New, is.Lag))
+		return false, nil
+	case was.Voter && !is.Voter:
+		asked, err := c.Status(ctx, is.Addr)
+		if err == nil && !asked.WantsVote {
+			tell(r.New + " has caught up and gets its vote")
+			return false, c.Promote(ctx, s.Addr, r.New)
+		}
+		tell(r.New + " has caught up; it gets its vote when it has kept up for a while")
+		return false, nil
+	}
+	tell(r.Old + " is removed")
+	_, err = c.Remove(ctx, s.Addr, r.Old, false)
+	return false, err
+}

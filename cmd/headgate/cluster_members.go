@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// memberCommands are the commands that change who is a member.
+func (f *clusterFlags) memberCommands() []*cobra.Command {
+	return []*cobra.Command{
+		f.command("join <node-id> <peer-address>", "Take a node in; it gets a vote when it has kept up for a while, unless it is a nonvoter",
+			cobra.ExactArgs(2), f.act("joining", f.join)),
+		f.removeCommand(),
+		f.replaceCommand(),
+		f.command("promote <node-id>", "Give a nonvoter its vote", cobra.ExactArgs(1), f.act("promoted", f.promote)),
+	}
+}
+
+func (f *clusterFlags) join(ctx context.Context, c *cluster.Client, args []string) error {
+	if err := checkMember(args[0], args[1]); err != nil {
+		return err
+	}
+	return c.Join(ctx, f.peer, args[0], args[1])
+}
+
+// promote refuses a node that is far behind: as a voter it would hold up every
+// commit until it has caught up.
+func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, args []string) error {
+	s, err := c.Status(ctx, f.peer)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.Members {
+		if m.ID == args[0] && (!m.Up || m.Lag > raftlog.PromoteLag) {
+			return fmt.Errorf("node %s is not caught up (up: %t, %d entries behind); as a voter it would hold up every commit", m.ID, m.Up, m.Lag)
+		}
+	}
+	return c.Promote(ctx, f.peer, args[0])
+}
+
+func (f *clusterFlags) removeCommand() *cobra.Command {
+	var force bool
+	cmd := f.command("remove <node-id>", "Take a node out for good; stop it afterwards", cobra.ExactArgs(1),
+		func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
+			done, err := c.Remove(ctx, f.peer, args[0], force)
+			switch {
+			case err != nil && !force && errors.Is(err, raftlog.ErrQuorum):
+				return fmt.Errorf("%w; start it or replace it (headgate cluster replace), or remove %s all the same with --force", err, args[0])
+			case err != nil:
+				return err
+			case f.json:
+				return printJSON(out, struct {
+					Result string `json:"result"`
+					raftlog.Removal
+				}{"removed", done})
+			case done.Pending != "":
+				_, err = fmt.Fprintf(out, "removed by force, not committed yet: %s\n", done.Pending)
+			default:
+				_, err = fmt.Fprintln(out, "removed")
+			}
+			return err
+		})
+	cmd.Long = "remove takes a node out of the cluster for good; stop it afterwards. A leader hands\n" +
+		"leadership over first. It is refused when too few of the voters that remain answer:\n" +
+		"nothing could be decided any more, and the removal not be taken back."
+	cmd.Flags().BoolVar(&force, "force", false, "remove it although too few of the remaining voters answer: nothing is decided until they do")
+	return cmd
+}
+
+func (f *clusterFlags) replaceCommand() *cobra.Command {
+	var wait time.Duration
+	cmd := f.long("replace <node-id> <new-node-id> <new-peer-address>", "Put a new node in a node's place, dead or alive", cobra.ExactArgs(3),
+		func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
+			if err := checkMember(args[1], args[2]); err != nil {
+				return err
+			}
+			tell := func(step string) { fmt.Fprintln(out, step) }
+			if f.json {
+				tell = func(string) {}
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, wait, errors.New("not done yet; what is done stays done, and the command can be repeated"))
+			defer cancel()
+			r := cluster.Replacement{Old: args[0], New: args[1], NewAddr: args[2], Timeout: f.timeout, Tell: tell}
+			if err := c.Replace(ctx, f.peer, r); err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(out, map[string]string{"result": "replaced"})
+			}
+			_, err := fmt.Fprintf(out, "%s is in the place of %s\n", args[1], args[0])
+			return err
+		})
+	cmd.Long = "replace takes the new node in, waits until it has caught up and has a vote, if the old\n" +
+		"one had, and removes the old one. Start the new node first, with the addresses of some\n" +
+		"others in join. The old one may be dead, or lead. Interrupted at any moment the cluster\n" +
+		"is sound; give the command again, and it goes on."
+	cmd.Flags().DurationVar(&wait, "wait", 10*time.Minute, "how long the new node may take to catch up")
+	return cmd
+}
+
+func checkMember(id, addr string) error {
+	return errors.Join(raftlog.CheckNodeID(id), config.CheckPeerAddress(addr))
+}

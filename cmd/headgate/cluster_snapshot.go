@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// snapshotCommand waits for the end of a snapshot, and tells meanwhile that it
+// is being written.
+func (f *clusterFlags) snapshotCommand() *cobra.Command {
+	var cmd *cobra.Command
+	cmd = f.long("snapshot", "Have the asked node write a snapshot and shorten its log", cobra.NoArgs,
+		func(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
+			s, err := c.Snapshot(ctx, f.peer, f.timeout, func(s raftlog.SnapshotRun) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "a snapshot is being written, since %v; it goes on when this command is stopped\n", s.Took.Round(time.Second))
+			})
+			switch {
+			case err != nil:
+				return err
+			case s.Error != "":
+				return errors.New("snapshot: " + s.Error)
+			case f.json:
+				return printJSON(out, s)
+			case s.Nothing:
+				_, err = fmt.Fprintln(out, "there is nothing to write yet")
+			default:
+				_, err = fmt.Fprintf(out, "snapshot written, up to entry %d, in %v\n", s.Index, s.Took.Round(time.Millisecond))
+			}
+			return err
+		})
+	return cmd
+}

@@ -1,0 +1,159 @@
+package raftlog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog/linkfault"
+)
+
+// A removal that leaves voters of which too few answer would be the last change for which there is a majority.
+func TestRemovalThatLosesTheMajority(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	down, up := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	down.crash()
+	for _, id := range []string{up.cfg.NodeID, l.cfg.NodeID} {
+		_, err := l.g.Remove(testContext(t), id, false)
+		require.ErrorIs(t, err, ErrQuorum, id)
+		require.ErrorContains(t, err, down.cfg.NodeID+" does not", id)
+	}
+	require.Len(t, l.g.Members(), 3)
+	l.set("b", "1")
+
+	// The one that is down may go.
+	done, err := l.g.Remove(testContext(t), down.cfg.NodeID, false)
+	require.NoError(t, err)
+	require.Empty(t, done.Pending)
+	l.set("c", "1")
+	require.Len(t, c.converge(), 3)
+
+	// Two are left, and of those each may: the other one decides alone.
+	_, err = l.g.Remove(testContext(t), up.cfg.NodeID, false)
+	require.NoError(t, err)
+	_, err = l.g.Remove(testContext(t), l.cfg.NodeID, true)
+	require.ErrorIs(t, err, ErrNoTarget)
+	_, err = l.g.Remove(testContext(t), l.cfg.NodeID, false)
+	require.ErrorContains(t, err, "only voter")
+	l.set("d", "1")
+}
+
+// By force it is done all the same, and what it waits for is told.
+func TestForcedRemoval(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	down, up := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	down.crash()
+	done, err := l.g.Remove(testContext(t), up.cfg.NodeID, true)
+	require.NoError(t, err)
+	require.Contains(t, done.Pending, down.cfg.NodeID+" does not")
+	waitFor(t, "nothing is decided", func() bool { return !l.m.leading() })
+	down.start()
+	next := c.leader(up)
+	next.set("b", "1")
+	require.Len(t, next.g.Members(), 2)
+	waitFor(t, "the removed one knows", func() bool { return up.g.Status().Removed })
+}
+
+// A leader hands over before it is removed, so that nobody waits for an election.
+func TestLeaderIsRemoved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	old := c.leader()
+	old.set("a", "1")
+	c.converge()
+	for _, n := range c.nodes {
+		waitFor(t, "it knows its peers", func() bool { return !n.g.peers.strangers() })
+	}
+	removed := make(chan error, 1)
+	go func() {
+		// Through a node that passes it on.
+		_, err := old.g.Caller().Remove(testContext(t), c.nodes[(old.n+1)%3].addr, old.cfg.NodeID, false)
+		removed <- err
+	}()
+	var since time.Time
+	var gap time.Duration
+	for serving := true; ; time.Sleep(time.Millisecond) {
+		_, before := old.g.Serving()
+		_, after := anyServing(c, old)
+		switch {
+		case serving && !before:
+			serving, since = false, time.Now()
+		case !serving && after:
+			gap = time.Since(since)
+		}
+		if gap > 0 {
+			break
+		}
+	}
+	require.NoError(t, <-removed)
+	require.Less(t, gap, testTimeouts.Heartbeat, "without an election timeout")
+	t.Logf("nobody served for %v", gap)
+	next := c.leader()
+	require.NotSame(t, old, next)
+	require.Len(t, next.g.Members(), 2)
+	next.set("b", "1")
+	waitFor(t, "it knows", func() bool { return old.g.Status().Removed })
+}
+
+func anyServing(c *testCluster, not *testNode) (*testNode, bool) {
+	for _, n := range c.nodes {
+		if n != not && n.running() {
+			if _, ok := n.g.Serving(); ok {
+				return n, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// A member that is removed is forgotten; if it was cut off then, it learns of it when it hears others again.
+func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	gone := c.nodes[(l.n+1)%3]
+	for _, n := range c.nodes {
+		waitFor(t, "it knows its peers", func() bool { return !n.g.peers.strangers() })
+	}
+	c.isolate(gone, linkfault.Faults{Cut: true})
+	_, err := l.g.Remove(testContext(t), gone.cfg.NodeID, false)
+	require.NoError(t, err)
+	for _, n := range c.nodes {
+		if n == gone {
+			continue
+		}
+		waitFor(t, "it is forgotten", func() bool {
+			n.g.peers.mu.Lock()
+			defer n.g.peers.mu.Unlock()
+			return len(n.g.peers.known) == 1
+		})
+		require.False(t, n.g.peers.strangers())
+	}
+	l.set("b", "1")
+	time.Sleep(2 * pollInterval)
+	require.False(t, gone.g.Status().Removed, "nobody has told it")
+	c.heal()
+	waitFor(t, "it is told", func() bool { return gone.g.Status().Removed })
+	require.Empty(t, gone.m.snapshotTable()["b"])
+	require.Len(t, gone.g.Members(), 3, "as far as its log goes")
+	gone.crash()
+	gone.start()
+	waitFor(t, "it is told again", func() bool { return gone.g.Status().Removed })
+	require.False(t, l.g.Status().Removed)
+
+	gone.wipe()
+	waitFor(t, "it joins", gone.voter)
+	require.Len(t, c.converge(), 2)
+	require.False(t, gone.g.Status().Removed)
+}
