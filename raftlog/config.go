@@ -64,6 +64,7 @@ type Config struct {
 	Features []Formats
 
 	// Meta is what this node tells its peers about itself, such as the addresses it serves clients on: see Member.
+	// Group.SetMeta replaces it.
 	Meta map[string]string
 
 	// Timeouts is Fast when zero.

@@ -23,6 +23,7 @@ type Group struct {
 	verifier *verifier
 	peers    *peers
 	control  net.Listener
+	meta     atomic.Pointer[map[string]string]
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
 	founders founders
 
@@ -88,6 +89,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		admission: make(turn, 1),
 		leaderCh:  make(chan struct{}, 1),
 	}
+	g.SetMeta(cfg.Meta)
 	g.fsm = newFSM(&cfg, m, g.progress, clocks)
 	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -326,6 +328,10 @@ func within(ctx context.Context, f func() error) error {
 		return ctx.Err()
 	}
 }
+
+// SetMeta replaces Config.Meta; the peers learn of it when they ask next, within about a second. The map is the group's from
+// here on.
+func (g *Group) SetMeta(meta map[string]string) { g.meta.Store(&meta) }
 
 // Wake tells the proposer that something has become dirty. It is cheap: one atomic load, but for the first call after a
 // cut.

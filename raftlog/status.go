@@ -98,7 +98,7 @@ func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, p := in.raft, g.progress
 	s := Status{
-		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: g.cfg.Meta, WantsVote: !g.cfg.Nonvoter, DataID: in.id.data, ClusterID: in.id.clusterID(),
+		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.data, ClusterID: in.id.clusterID(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		SinceSnapshot: in.log.bytes.Load(),

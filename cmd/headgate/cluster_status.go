@@ -32,6 +32,9 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	fmt.Fprintf(out, "leader %s, term %d, %d nodes, as seen by %s (%s)\n", leader, s.Term, len(s.Members), s.NodeID, s.State)
 	fmt.Fprintf(out, "log: committed %d of %d entries, snapshot at %d%s; last write %v\n", s.CommitIndex, s.LastIndex, s.SnapshotIndex, age(s.SnapshotTime), s.WriteLast)
 	fmt.Fprintln(out, featureLevel(s))
+	for _, d := range cluster.Differences(s) {
+		fmt.Fprintf(out, "CONFIGURED DIFFERENTLY: %v\n", d)
+	}
 	if s.Serving {
 		fmt.Fprintf(out, "oldest effect not committed: %v\n", s.Progress.Unacked.Round(time.Microsecond))
 	}

@@ -35,6 +35,7 @@ func clusterConfig(c *config.Config, ports *listeners, peers *certs.Reloader, lo
 		Join:            c.Join,
 		BootstrapExpect: c.BootstrapExpect,
 		Nonvoter:        c.Nonvoter,
+		Settings:        alike(c),
 		Durable:         c.Durability == config.DurabilitySync,
 		MaxUnacked:      c.MaxUnacked,
 		HandoverHold:    c.HandoverHold,
@@ -43,6 +44,15 @@ func clusterConfig(c *config.Config, ports *listeners, peers *certs.Reloader, lo
 		SnapshotEntries: uint64(c.SnapshotLogEntries),
 		SnapshotBytes:   c.SnapshotLogSize,
 	}
+}
+
+// alike is what the nodes should be configured alike in.
+func alike(c *config.Config) []cluster.Setting {
+	var list []cluster.Setting
+	for _, s := range c.Alike() {
+		list = append(list, cluster.Setting(s))
+	}
+	return list
 }
 
 // peerAddr is where other nodes reach l: peer-listen as it was written, since a

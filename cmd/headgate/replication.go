@@ -2,6 +2,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
@@ -42,6 +43,14 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric 
 		hghttp.Counter("headgate_replication_degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", clients.Degraded),
 		hghttp.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
 		hghttp.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
+	}
+	differing := make(map[string]bool)
+	for _, d := range cluster.Differences(&s) {
+		differing[d.Name] = true
+	}
+	for _, parameter := range n.Settings() {
+		metrics = append(metrics,
+			hghttp.Gauge("headgate_replication_settings_differ", "1 if nodes have different values of the parameter.", bit(differing[parameter.Name])).With("parameter", parameter.Name))
 	}
 	now := n.Role().String()
 	for _, role := range cluster.Roles() {
@@ -107,6 +116,13 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 		{Name: "headgate_feature_level", Value: uintText(uint64(s.Level))},
 		{Name: "headgate_feature_levels_supported", Value: levels(s.Supports)},
 		{Name: "headgate_log_since_snapshot_bytes", Value: strconv.FormatInt(s.SinceSnapshot, 10)},
+	}
+	var differing []string
+	for _, d := range cluster.Differences(&s) {
+		differing = append(differing, d.Name)
+	}
+	if len(differing) > 0 {
+		fields = append(fields, server.InfoField{Name: "headgate_settings_differ", Value: strings.Join(differing, ",")})
 	}
 	if len(s.HeldBack) > 0 {
 		fields = append(fields, server.InfoField{Name: "headgate_feature_level_held_back", Value: heldBack(&s)})

@@ -116,6 +116,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		setLevel(level, c.LogLevel)
 		decisions.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
 		front.Configure(runtimeConfig(c))
+		if node != nil {
+			node.SetSettings(alike(c))
+		}
 	})
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that

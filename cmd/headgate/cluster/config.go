@@ -40,6 +40,10 @@ type Config struct {
 	BootstrapExpect int
 	Nonvoter        bool
 
+	// Settings are what this node and the others should be configured alike in.
+	// SetSettings replaces them.
+	Settings []Setting
+
 	// Durable makes replies wait for their commit unless a call says ASYNC.
 	Durable bool
 	// MaxUnacked is the age of the oldest effect that is not committed from

@@ -37,7 +37,8 @@ type Node struct {
 	asleep   func() (ns int64, ok bool) // boottime.Asleep
 	beaten   atomic.Int64               // when pulse last looked, ns since started
 	topology atomic.Pointer[server.Topology]
-	removed  atomic.Bool   // as of the last look: the cluster goes on without this node
+	removed  atomic.Bool // as of the last look: the cluster goes on without this node
+	settings atomic.Pointer[[]Setting]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
 	paced    chan struct{} // capacity 1: this node has begun or ceased to lead
 	caughtUp chan struct{} // closed when the start-up replay is done
@@ -67,6 +68,7 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 		caughtUp: make(chan struct{}),
 		stop:     func() {},
 	}
+	n.settings.Store(&cfg.Settings)
 	n.topology.Store(&server.Topology{Self: cfg.NodeID})
 	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
 	n.replica = e.Replicate(engine.Hooks{Led: n.led, Deposed: n.deposed})
@@ -90,7 +92,7 @@ func (n *Node) Start(front Front) error {
 		GroupID: group, NodeID: c.NodeID, DataDir: c.DataDir, Mux: n.mux, Advertise: c.PeerAddr,
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
 		Features: features(),
-		Meta:     map[string]string{metaClient: c.ClientAddr},
+		Meta:     n.meta(""),
 		Timeouts: c.Timeouts, Linger: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ func (n *Node) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var alarms alarms
+	differing := make(differing)
 	var leader server.TopologyNode
 	var goal uint64 // see follow
 	for {
@@ -29,6 +31,9 @@ func (n *Node) watch(ctx context.Context) {
 		case <-timer.C:
 		}
 		s := n.group.Status()
+		if meta := n.meta(s.ClusterID); !maps.Equal(meta, s.Meta) {
+			n.group.SetMeta(meta)
+		}
 		t := topology(&s)
 		n.topology.Store(t)
 		n.removed.Store(s.Removed)
@@ -45,6 +50,7 @@ func (n *Node) watch(ctx context.Context) {
 			n.engine.Clock().Discipline()
 		}
 		alarms.check(n, &s)
+		differing.check(n.log, Differences(&s))
 		next := refreshInterval
 		select {
 		case <-n.caughtUp:

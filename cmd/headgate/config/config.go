@@ -31,6 +31,7 @@ type Config struct {
 	MaxHeldReplies              int
 
 	MaxMemory       int64
+	MaxMemoryShare  int // percent, if maxmemory was given so, else 0
 	MaxMemoryPolicy string
 	Shards          int
 	LogMaxEntries   int

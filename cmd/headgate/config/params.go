@@ -24,6 +24,8 @@ type Param struct {
 	Mutable bool
 	// Secret values are not printed.
 	Secret bool
+	// Alike parameters should have the same value on all nodes of a cluster.
+	Alike bool
 	// Value is the parameter's field of a Config.
 	Value func(*Config) Value
 }
@@ -79,7 +81,7 @@ var Params = []Param{
 	},
 
 	{
-		Name: "requirepass", Section: security, Default: "", Mutable: true, Secret: true,
+		Name: "requirepass", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Password of the default user. A flag shows in the process list: prefer the environment or the file.",
 		Value: func(c *Config) Value { return text{&c.RequirePass} },
 	},
@@ -163,10 +165,10 @@ var Params = []Param{
 	},
 
 	{
-		Name: "maxmemory", Section: store, Default: "60%", Mutable: true,
+		Name: "maxmemory", Section: store, Default: "60%", Mutable: true, Alike: true,
 		Doc: "Memory for keys, as a size or as a share of the cgroup's or the host's memory; 0 is no limit.",
 		Value: func(c *Config) Value {
-			return size{p: &c.MaxMemory, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
+			return size{p: &c.MaxMemory, share: &c.MaxMemoryShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
 		},
 	},
 	{
@@ -177,7 +179,7 @@ var Params = []Param{
 		},
 	},
 	{
-		Name: "shards", Section: store, Default: "256",
+		Name: "shards", Section: store, Default: "256", Alike: true,
 		Doc:   "Parts of the table with a lock each; rounded up to a power of two.",
 		Value: func(c *Config) Value { return integer{&c.Shards, 1, 1 << 16} },
 	},
@@ -233,21 +235,21 @@ var Params = []Param{
 		Value: func(c *Config) Value { return yesNo{&c.Nonvoter} },
 	},
 	{
-		Name: "durability", Section: cluster, Default: DurabilityAsync,
+		Name: "durability", Section: cluster, Default: DurabilityAsync, Alike: true,
 		Doc: "Reply at once (async), or when a majority has the effect on disk (sync).",
 		Value: func(c *Config) Value {
 			return enum{&c.Durability, []string{DurabilityAsync, DurabilitySync}}
 		},
 	},
 	{
-		Name: "redirect", Section: cluster, Default: RedirectForward,
+		Name: "redirect", Section: cluster, Default: RedirectForward, Alike: true,
 		Doc: "A node that does not lead forwards commands to the leader, or answers MOVED as Redis Cluster does.",
 		Value: func(c *Config) Value {
 			return enum{&c.Redirect, []string{RedirectForward, RedirectMoved}}
 		},
 	},
 	{
-		Name: "on-failure", Section: cluster, Default: FailureDefault,
+		Name: "on-failure", Section: cluster, Default: FailureDefault, Alike: true,
 		Doc: "Without a leader, calls of limits are answered as if every limit were full, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local). The default is local with durability async, closed with sync.",
 		Value: func(c *Config) Value {
 			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed, FailureLocal}}

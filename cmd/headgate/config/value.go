@@ -221,34 +221,50 @@ var sizeUnits = []struct {
 // of total() is understood as well.
 type size struct {
 	p           *int64
+	share       *int // percent of total that it was set to, if it was; may be nil
 	least, most int64
 	zeroMeans   string
 	total       func() int64
 }
 
 func (v size) Set(s string) error {
-	n, err := v.parse(strings.ToLower(s))
+	n, percent, err := v.parse(strings.ToLower(s))
 	if err != nil {
 		return err
 	}
 	if n == 0 && v.zeroMeans != "" {
-		*v.p = 0
+		v.store(0, percent)
 		return nil
 	}
 	if n < v.least || n > v.most {
 		return rangeError(v.least, v.most)
 	}
-	*v.p = n
+	v.store(n, percent)
 	return nil
 }
 
-func (v size) parse(s string) (int64, error) {
+func (v size) store(n int64, percent int) {
+	*v.p = n
+	if v.share != nil {
+		*v.share = percent
+	}
+}
+
+// configured is the value as a user would write it again: a share as that.
+func (v size) configured() string {
+	if v.share != nil && *v.share > 0 {
+		return strconv.Itoa(*v.share) + "%"
+	}
+	return v.String()
+}
+
+func (v size) parse(s string) (n int64, percent int, err error) {
 	if percent, ok := strings.CutSuffix(s, "%"); ok && v.total != nil {
 		n, err := strconv.ParseUint(percent, 10, 8)
 		if err != nil || n < 1 || n > 100 {
-			return 0, errNotMemory
+			return 0, 0, errNotMemory
 		}
-		return v.total() / 100 * int64(n), nil
+		return v.total() / 100 * int64(n), int(n), nil
 	}
 	unit := int64(1)
 	for _, u := range sizeUnits {
@@ -257,11 +273,11 @@ func (v size) parse(s string) (int64, error) {
 			break
 		}
 	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || int64(n) > math.MaxInt64/unit {
-		return 0, errNotMemory
+	units, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || int64(units) > math.MaxInt64/unit {
+		return 0, 0, errNotMemory
 	}
-	return int64(n) * unit, nil
+	return int64(units) * unit, 0, nil
 }
 
 func (v size) String() string { return formatSize(*v.p) }

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// Setting is a parameter that all nodes of a cluster should have the same value
+// of. Of a secret the nodes tell each other a digest only.
+type Setting struct {
+	Name, Value string
+	Secret      bool
+}
+
+// metaSetting precedes the names of settings in a node's metadata.
+const metaSetting = "setting."
+
+// digestBytes is how much of a secret's digest is told: enough to see that two
+// differ, and too little to recognise one that was guessed.
+const digestBytes = 4
+
+// noSecret is told of a secret that is empty.
+const noSecret = "none"
+
+// told is what the node tells of a setting; empty while there is no cluster to
+// key the digest of a secret by.
+func (s Setting) told(clusterID string) string {
+	switch {
+	case !s.Secret:
+		return s.Value
+	case s.Value == "":
+		return noSecret
+	case clusterID == "":
+		return ""
+	}
+	h := hmac.New(sha256.New, []byte(clusterID))
+	h.Write([]byte(s.Name + "\x00" + s.Value))
+	return "digest " + hex.EncodeToString(h.Sum(nil)[:digestBytes])
+}
+
+// SetSettings replaces Config.Settings.
+func (n *Node) SetSettings(settings []Setting) {
+	n.settings.Store(&settings)
+	ring(n.changed)
+}
+
+// Settings are those in force.
+func (n *Node) Settings() []Setting { return *n.settings.Load() }
+
+// meta is what the node tells the others about itself.
+func (n *Node) meta(clusterID string) map[string]string {
+	m := map[string]string{metaClient: n.cfg.ClientAddr}
+	for _, s := range n.Settings() {
+		if v := s.told(clusterID); v != "" {
+			m[metaSetting+s.Name] = v
+		}
+	}
+	return m
+}
+
+// Difference is a parameter of which nodes have different values.
+type Difference struct {
+	Name   string
+	Values map[string]string // by node
+}
+
+// String tells the values in the order of the nodes: "durability: n1 async, n2
+// sync".
+func (d Difference) String() string {
+	var values []string
+	for _, id := range slices.Sorted(maps.Keys(d.Values)) {
+		values = append(values, id+" "+d.Values[id])
+	}
+	return d.Name + ": " + strings.Join(values, ", ")
+}
+
+// Differences compares the settings of the members, as they have told them
+// last, and returns those that differ, by name.
+func Differences(s *raftlog.Status) []Difference {
+	values := make(map[string]map[string]string)
+	for i := range s.Members {
+		m := &s.Members[i]
+		for key, value := range m.Meta {
+			name, ok := strings.CutPrefix(key, metaSetting)
+			if !ok {
+				continue
+			}
+			if values[name] == nil {
+				values[name] = make(map[string]string)
+			}
+			values[name][m.ID] = value
+		}
+	}
+	var list []Difference
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		distinct := slices.Compact(slices.Sorted(maps.Values(values[name])))
+		if len(distinct) > 1 {
+			list = append(list, Difference{name, values[name]})
+		}
+	}
+	return list
+}
+
+// differing is what has been logged about settings, by name.
+type differing map[string]string
+
+// check logs what has changed: once for each difference, and when it is over.
+func (d differing) check(log *slog.Logger, differences []Difference) {
+	over := maps.Clone(d)
+	for _, now := range differences {
+		delete(over, now.Name)
+		if text := now.String(); d[now.Name] != text {
+			d[now.Name] = text
+			log.Warn("nodes are configured differently", "values", text)
+		}
+	}
+	for name := range over {
+		delete(d, name)
+		log.Info("nodes are configured alike again", "parameter", name)
+	}
+}
