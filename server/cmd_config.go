@@ -16,12 +16,14 @@ func configCommands() []command {
 			complexity: complexity, summary: summary, syntax: syntax, handler: handler,
 		}
 	}
+	set := sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", cmdConfigSet)
+	set.secrets = configSecrets
 	return []command{{
 		name: "config", arity: -2, group: "server", complexity: "Depends on subcommand.",
 		summary: "A container for server configuration commands.",
 		subs: []command{
 			sub("get", -3, "O(N), N the number of parameters", "parameter [parameter ...]", "Returns the effective values of configuration parameters.", cmdConfigGet),
-			sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", cmdConfigSet),
+			set,
 			sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", cmdConfigResetStat),
 			sub("rewrite", 2, "O(1)", "", "Refused: the configuration file is the operator's.", cmdConfigRewrite),
 		},
@@ -84,6 +86,16 @@ func cmdConfigSet(c *conn, args [][]byte) {
 		return
 	}
 	c.error("ERR Unknown option or number of arguments for CONFIG SET - '" + name + "'")
+}
+
+// configSecrets finds the passwords of CONFIG SET.
+func configSecrets(args [][]byte, at []int) []int {
+	for i := 2; i+1 < len(args); i += 2 {
+		if equalFold(args[i], "requirepass") {
+			at = append(at, i+1)
+		}
+	}
+	return at
 }
 
 func cmdConfigResetStat(c *conn, _ [][]byte) {

@@ -27,6 +27,7 @@ func connectionCommands() []command {
 			group: "connection", complexity: "O(1)",
 			summary: "Handshakes with the server.",
 			syntax:  "[protover [AUTH username password] [SETNAME clientname]]", handler: cmdHello,
+			secrets: helloSecrets,
 		},
 		{
 			name: "auth", arity: -2, flags: own | flagNoAuth | flagSkipMonitor, categories: catConnection,
@@ -100,7 +101,7 @@ func cmdReset(c *conn, _ [][]byte) {
 // resetSession puts the connection into the state of a new one, its name
 // included and its id excepted.
 func (c *conn) resetSession() {
-	c.tx, c.watched = nil, nil
+	c.tx, c.watched = nil, watches{}
 	c.resp3 = false
 	c.mode = 0
 	m := *c.meta.Load()
@@ -145,7 +146,7 @@ func cmdAuth(c *conn, args [][]byte) {
 	if c.login(user, pass) {
 		c.w.OK()
 	} else {
-		c.error(errWrongPass)
+		c.rejectLogin()
 	}
 }
 
@@ -153,7 +154,6 @@ func cmdAuth(c *conn, args [][]byte) {
 func (c *conn) login(user, pass []byte) bool {
 	want := c.srv.password()
 	if string(user) != "default" || want != "" && !passwordIs(pass, want) {
-		c.srv.stats.counts[countAuthFailures].Add(1)
 		return false
 	}
 	c.authenticated()
@@ -193,7 +193,7 @@ func cmdHello(c *conn, args [][]byte) {
 		}
 	}
 	if user != nil && !c.login(user, pass) {
-		c.error(errWrongPass)
+		c.rejectLogin()
 		return
 	}
 	if c.mode&modeNoAuth != 0 {
@@ -210,6 +210,17 @@ func cmdHello(c *conn, args [][]byte) {
 		c.subscribed()
 	}
 	c.writeHello()
+}
+
+// helloSecrets finds the password of HELLO.
+func helloSecrets(args [][]byte, at []int) []int {
+	for i := 2; i < len(args); i++ {
+		if equalFold(args[i], "auth") && i+2 < len(args) {
+			i += 2
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
 func (c *conn) writeHello() {

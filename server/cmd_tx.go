@@ -41,7 +41,7 @@ func cmdMulti(c *conn, _ [][]byte) {
 
 // endTransaction leaves MULTI and forgets what is watched.
 func (c *conn) endTransaction() {
-	c.tx, c.watched = nil, nil
+	c.tx, c.watched = nil, watches{}
 	c.mode &^= modeMulti
 	c.setMeta(func(m *clientMeta) { m.multi = false })
 }
@@ -60,29 +60,33 @@ func cmdWatch(c *conn, args [][]byte) {
 		c.error("ERR WATCH inside MULTI is not allowed")
 		return
 	}
+	watched := &c.watched
 	for _, key := range args[1:] {
-		c.watched = append(c.watched, watch{string(key), stateOf(c.sess, c.now(), key)})
+		watched.size += watchOverhead + len(key)
 	}
-	if len(c.watched) > maxWatched {
+	if watched.size > c.srv.cfg.QueryBufferLimit {
 		c.srv.stats.counts[countQueryBufferKills].Add(1)
 		c.kill()
 		return
 	}
+	for _, key := range args[1:] {
+		watched.keys = append(watched.keys, watch{string(key), stateOf(c.sess, c.now(), key)})
+	}
 	c.w.OK()
 }
 
-// maxWatched bounds the memory of WATCH.
-const maxWatched = 64 << 10
+// watchOverhead is what a watched key takes beside its bytes.
+const watchOverhead = 256
 
 func cmdUnwatch(c *conn, _ [][]byte) {
-	c.watched = nil
+	c.watched = watches{}
 	c.w.OK()
 }
 
 // cmdExec runs the queue as one atomic, isolated step: the shards of all its
 // keys, and of the watched ones, stay locked meanwhile.
 func cmdExec(c *conn, _ [][]byte) {
-	tx, watched := c.tx, c.watched
+	tx, watched := c.tx, c.watched.keys
 	if tx == nil {
 		c.error("ERR EXEC without MULTI")
 		return

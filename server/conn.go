@@ -113,7 +113,7 @@ type conn struct {
 
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT, if there is one
-	watched    []watch
+	watched    watches
 	subs       *subscriptions // nil without any
 	monitoring bool
 

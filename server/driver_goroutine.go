@@ -50,7 +50,7 @@ func (s *Server) serveStream(st *stream) {
 	}
 	st.changed.L = &st.mu
 	l := s.newLane(func() { go st.runPosts() })
-	s.initConn(&st.conn, l, st, addrText(nc.RemoteAddr()), addrText(nc.LocalAddr()))
+	s.initConn(&st.conn, l, st, -1, addrText(nc.RemoteAddr()), addrText(nc.LocalAddr()))
 	if !s.addStream(st) {
 		st.mu.Lock()
 		st.kill()

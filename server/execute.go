@@ -92,7 +92,7 @@ func (c *conn) call(cmd *command, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
 	if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
-		c.srv.watchers.feed(c, args)
+		c.srv.watchers.feed(c, cmd.public(args))
 	}
 	sampled := l.mode & modeSample
 	l.mode &^= modeSample

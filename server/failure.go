@@ -12,7 +12,7 @@ import (
 func (c *conn) relay(cmd *command, args [][]byte) {
 	l := c.lane
 	switch {
-	case cmd.flags&flagExec != 0 && len(c.watched) > 0:
+	case cmd.flags&flagExec != 0 && len(c.watched.keys) > 0:
 		// Its condition can neither be checked here nor sent along.
 		c.endTransaction()
 		c.w.NullArray()
@@ -35,7 +35,7 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 	default:
 		l.count(cmd)
 		if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
-			c.srv.watchers.feed(c, args)
+			c.srv.watchers.feed(c, cmd.public(args))
 		}
 		c.addToFrame(cmd, args)
 	}

@@ -63,7 +63,7 @@ func (c *conn) needsLeader(cmd *command) bool {
 	if cmd.flags&flagLeader == 0 || cmd.flags&flagPeers != 0 && !c.relayed {
 		return false // what is for nodes only is refused here, not forwarded
 	}
-	return cmd.flags&flagExec == 0 || c.tx != nil && !c.tx.spoiled && (c.tx.leader || len(c.watched) > 0)
+	return cmd.flags&flagExec == 0 || c.tx != nil && !c.tx.spoiled && (c.tx.leader || len(c.watched.keys) > 0)
 }
 
 // isSlow reports whether a command may take, or wait, long.

@@ -152,8 +152,7 @@ func (lp *loop) add(fd int, addr, laddr string) {
 		return
 	}
 	sk := &socket{loop: lp, interest: readable}
-	lp.srv.initConn(&sk.conn, lp.lane, sk, addr, laddr)
-	sk.fd = fd
+	lp.srv.initConn(&sk.conn, lp.lane, sk, fd, addr, laddr)
 	ev := unix.EpollEvent{Events: sk.interest, Fd: int32(fd)}
 	if err := unix.EpollCtl(lp.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		lp.srv.log.Error("watch connection", "error", err)

@@ -45,6 +45,7 @@ type Server struct {
 	limits   resp.Limits // after authentication
 	stats    serverStats
 	slow     slowlog
+	logins   loginGuard
 	rate     rate
 	pubsub   hub
 	watchers monitors
@@ -277,15 +278,16 @@ func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	}
 }
 
-// initConn prepares a new connection; its driver has admitted it.
-func (s *Server) initConn(c *conn, l *lane, d driver, addr, laddr string) {
+// initConn prepares a new connection; its driver has admitted it. fd is -1 for
+// one without a descriptor of its own. From here on others see it.
+func (s *Server) initConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
 	c.srv, c.lane, c.drv, c.sess, c.w = s, l, d, l.sess, &l.w
 	c.id = s.nextID.Add(1)
 	c.addr, c.laddr = addr, laddr
 	c.created = time.Now().UnixNano()
 	c.meta.Store(&clientMeta{})
 	c.lastActive.Store(s.engine.Now())
-	c.fd = -1
+	c.fd = fd
 	c.resetSession()
 	s.connsMu.Lock()
 	s.conns[c.id] = c

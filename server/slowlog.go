@@ -40,7 +40,7 @@ func (sl *slowlog) observe(c *conn, cmd *command, args [][]byte, took time.Durat
 	if t < 0 || took < t || cmd.flags&flagSkipMonitor != 0 {
 		return
 	}
-	e := slowEntry{at: time.Now(), took: took, args: clipArgs(args), addr: c.addr, name: c.meta.Load().name}
+	e := slowEntry{at: time.Now(), took: took, args: clipArgs(cmd.public(args)), addr: c.addr, name: c.meta.Load().name}
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	e.id = sl.nextID

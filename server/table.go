@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headgate-io/headgate/server/resp"
@@ -181,6 +182,10 @@ type command struct {
 	handler func(c *conn, args [][]byte)
 	subs    []command
 
+	// secrets appends to at the positions of arguments that MONITOR and
+	// SLOWLOG must not show. It is nil if there are none.
+	secrets func(args [][]byte, at []int) []int
+
 	// Set by newTable.
 	sub   bool   // of a container
 	full  string // "client|setname"
@@ -188,6 +193,18 @@ type command struct {
 	index int    // position in counters
 	docs  []argument
 	bySub map[string]*command
+}
+
+// public returns arguments as MONITOR and SLOWLOG may show them.
+func (cmd *command) public(args [][]byte) [][]byte {
+	if cmd.secrets == nil {
+		return args
+	}
+	shown := slices.Clone(args)
+	for _, i := range cmd.secrets(args, nil) {
+		shown[i] = []byte("(redacted)")
+	}
+	return shown
 }
 
 // hasKeys reports whether any argument can be a key.

@@ -42,6 +42,12 @@ func (c *conn) enqueue(cmd *command, args [][]byte) {
 	c.w.Simple("QUEUED")
 }
 
+// watches are the keys of WATCH.
+type watches struct {
+	keys []watch
+	size int // about what they take, in bytes
+}
+
 // watch is a key of WATCH, and its state then.
 type watch struct {
 	key   string

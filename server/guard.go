@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/server/resp"
+)
+
+const (
+	// loginDelay is how long the answer to a wrong password takes at least.
+	loginDelay = 100 * time.Millisecond
+	// loginPace is the time between two such answers, whoever asks: all
+	// clients together have 50 guesses a second.
+	loginPace = 20 * time.Millisecond
+	// loginPatience is the longest delay. A client that would wait longer is
+	// disconnected.
+	loginPatience = 5 * time.Second
+	// loginLogInterval is the least time between two log lines about wrong
+	// passwords.
+	loginLogInterval = 10 * time.Second
+)
+
+// loginGuard slows down who guesses passwords. A right one is never slowed
+// down, so that guessing locks nobody out.
+type loginGuard struct {
+	// mu guards the fields below.
+	mu     sync.Mutex
+	next   time.Time // when the next failure may be answered
+	logged time.Time
+	failed int // since then
+}
+
+// fail notes a wrong password and returns how long its answer has to wait; ok
+// is false if that is longer than loginPatience.
+func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failed++
+	if now.Sub(g.logged) >= loginLogInterval {
+		log.Warn("wrong password", "client", client, "failures", g.failed)
+		g.logged, g.failed = now, 0
+	}
+	at := now.Add(loginDelay)
+	if g.next.After(at) {
+		at = g.next
+	}
+	if wait = at.Sub(now); wait > loginPatience {
+		return 0, false
+	}
+	g.next = at.Add(loginPace)
+	return wait, true
+}
+
+// rejectLogin answers a wrong password, late. The connection runs nothing until
+// then.
+func (c *conn) rejectLogin() {
+	c.srv.stats.counts[countAuthFailures].Add(1)
+	if c.srv.password() == "" { // a wrong user, and nothing to guess
+		c.error(errWrongPass)
+		return
+	}
+	wait, ok := c.srv.logins.fail(c.srv.log, c.addr, time.Now())
+	if !ok {
+		c.kill()
+		return
+	}
+	c.blockAside(func(ctx context.Context, w *resp.Writer) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		w.Error(errWrongPass)
+	})
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLoginGuard(t *testing.T) {
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	var g loginGuard
+	now := time.Now()
+	wait, ok := g.fail(logger, "10.0.0.1:1", now)
+	require.True(t, ok)
+	require.Equal(t, loginDelay, wait)
+	answered := 1
+	for range 10_000 {
+		if wait, ok := g.fail(logger, "10.0.0.2:1", now); ok {
+			answered++
+			require.LessOrEqual(t, wait, loginPatience)
+		}
+	}
+	require.InDelta(t, int((loginPatience-loginDelay)/loginPace), answered, 2, "guesses at one moment")
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+
+	now = now.Add(loginPatience + loginLogInterval)
+	wait, ok = g.fail(logger, "10.0.0.3:1", now)
+	require.True(t, ok)
+	require.Equal(t, loginDelay, wait)
+	require.Equal(t, 2, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "failures=10001")
+}
+
+// Guesses are answered late, one after the other, and hold up nobody else; a
+// right password is not slowed down.
+func TestGuessingPasswordsIsSlow(t *testing.T) {
+	_, addr := startServer(t, Config{Runtime: Runtime{RequirePass: "secret"}})
+	guesser, other := dial(t, addr), dial(t, addr)
+	begin := time.Now()
+	guesser.send("AUTH a\r\nHELLO 3 AUTH default b\r\nAUTH secret\r\nPING\r\n")
+	require.Equal(t, "OK", other.call("AUTH secret"))
+	require.Equal(t, "PONG", other.call("PING"))
+	require.Less(t, time.Since(begin), loginDelay)
+	for range 2 {
+		require.ErrorContains(t, guesser.reply().(error), "WRONGPASS")
+	}
+	require.GreaterOrEqual(t, time.Since(begin), 2*loginDelay)
+	require.Equal(t, "OK", guesser.reply())
+	require.Equal(t, "PONG", guesser.reply())
+}
+
+func TestPasswordsAreNotShown(t *testing.T) {
+	_, addr := startServer(t, Config{Settings: newFakeSettings(), Runtime: Runtime{SlowlogThreshold: 1}})
+	watcher, c := dial(t, addr), dial(t, addr)
+	watcher.do("MONITOR", "+OK\r\n")
+	c.call("HELLO 2 SETNAME me AUTH default hunter2")
+	c.call("HELLO 2 AUTH default hunter2 SETNAME me")
+	c.call("CONFIG SET maxmemory 1 RequirePass hunter2")
+	c.call("MULTI")
+	c.call("CONFIG SET requirepass hunter2")
+	c.call("EXEC")
+	c.call("ECHO end")
+	seen := ""
+	for !strings.Contains(seen, "end") {
+		seen += watcher.reply().(string) + "\n"
+	}
+	require.NotContains(t, seen, "hunter2")
+	require.Equal(t, 4, strings.Count(seen, `"(redacted)"`), seen)
+	require.Contains(t, seen, `"SETNAME" "me"`)
+	c.send("SLOWLOG GET -1\r\n")
+	log := format(c.reply())
+	require.NotContains(t, log, "hunter2")
+	require.Contains(t, log, "(redacted)")
+}
+
+// What WATCH keeps is bounded in bytes: 60 keys of 16 MiB were 1.4 GB.
+func TestWatchIsBoundedInBytes(t *testing.T) {
+	s, addr := startServer(t, Config{QueryBufferLimit: 1 << 20, MaxBulk: 256 << 10})
+	c := dial(t, addr)
+	key := strings.Repeat("k", 100<<10)
+	for i := range 10 {
+		require.Equal(t, "OK", c.call(fmt.Sprintf("WATCH %d%s", i, key)))
+	}
+	c.send("WATCH x" + key + "\r\n")
+	c.expectClosed()
+	require.EqualValues(t, 1, s.Stats().QueryBufferKills)
+	c = dial(t, addr)
+	for range 30 {
+		require.Equal(t, "OK", c.call("WATCH "+key))
+		require.Equal(t, "OK", c.call("UNWATCH"))
+	}
+}
+
+// CLIENT LIST reads connections that have just come.
+func TestClientListWhileClientsCome(t *testing.T) {
+	_, addr := startServer(t, Config{IOThreads: 2})
+	c := dial(t, addr)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				if nc, err := net.Dial("tcp", addr); err == nil {
+					nc.Close()
+				}
+			}
+		})
+	}
+	for range 100 {
+		require.Contains(t, c.call("CLIENT LIST"), "cmd=client|list")
+	}
+	wg.Wait()
+}
