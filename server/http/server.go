@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 )
 
 // Bounds of a connection. No route reads a body of any size, so they can be
@@ -25,9 +25,6 @@ const (
 	writeTimeout   = 90 * time.Second
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 64 << 10
-	// maxConns keeps the HTTP port from using up the file descriptors that
-	// the clients of the Redis protocol need.
-	maxConns = 256
 	// maxScrapes at a time; a scrape visits every shard.
 	maxScrapes = 4
 )
@@ -52,6 +49,7 @@ type Config struct {
 // Server is the HTTP front. It is not ready until SetReady.
 type Server struct {
 	http  http.Server
+	conns connections
 	ready atomic.Bool
 	fit   func() error
 }
@@ -69,14 +67,17 @@ func New(c Config) *Server {
 	if c.Pprof {
 		// Index serves the named profiles, such as heap, too.
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		// Without the arguments, of which one may be the password.
+		mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, os.Args[0]) })
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof does
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	s.http = http.Server{
-		Handler:           http.MaxBytesHandler(mux, maxBodyBytes),
+		Handler:           s.conns.serving(http.MaxBytesHandler(mux, maxBodyBytes)),
+		ConnContext:       s.conns.context,
+		ConnState:         s.conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -90,7 +91,7 @@ func New(c Config) *Server {
 
 // Serve answers the connections of l until Shutdown, and closes l.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

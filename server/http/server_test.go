@@ -142,8 +142,9 @@ func TestPprofOnlyWhenAskedFor(t *testing.T) {
 	require.Equal(t, 404, status)
 	_, url = start(t, hghttp.Config{Pprof: true})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
-		status, _ = get(t, url+path)
+		status, body := get(t, url+path)
 		require.Equal(t, 200, status, path)
+		require.NotContains(t, body, "-test.", "arguments are not shown: %s", path)
 	}
 }
 
@@ -176,4 +177,40 @@ func TestShutdownCutsOff(t *testing.T) {
 	require.Less(t, time.Since(begin), 2*time.Second)
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err)
+}
+
+// However many connections do nothing, or begin a request and do not end it, a
+// new one is answered: those that have done so for longest make room.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	for name, sent := range map[string]string{
+		"silent":        "",
+		"idle":          "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+		"half a header": "GET /healthz HTTP/1.1\r\nHost:",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, url := start(t, hghttp.Config{})
+			first, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			require.NoError(t, err)
+			defer first.Close()
+			for range 300 {
+				c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+				require.NoError(t, err)
+				defer c.Close()
+				_, err = io.WriteString(c, sent)
+				require.NoError(t, err)
+				if name == "idle" {
+					_, err = c.Read(make([]byte, 1))
+					require.NoError(t, err)
+				}
+			}
+			client := http.Client{Transport: &http.Transport{}, Timeout: 3 * time.Second}
+			r, err := client.Get(url + "/healthz")
+			require.NoError(t, err)
+			r.Body.Close()
+			require.Equal(t, 200, r.StatusCode)
+			require.NoError(t, first.SetReadDeadline(time.Now().Add(3*time.Second)))
+			_, err = first.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF, "the oldest is closed")
+		})
+	}
 }

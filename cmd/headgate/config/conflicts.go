@@ -78,6 +78,9 @@ func (c *Config) conflicts() error {
 		if a := c.SecureListen(); a != "" && !loopback(a) && !c.certified() {
 			report(protected, "the TLS port", a)
 		}
+		if a := c.HTTPListen; a != "" && !loopback(a) && !c.certified() {
+			report(protected, "http-listen", a)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -170,6 +170,8 @@ func TestConflicts(t *testing.T) {
 		{"open everywhere", []string{"--listen=:7379"}, "open to other machines"},
 		{"loopback v6", []string{"--listen=[::1]:7379"}, ""},
 		{"localhost", []string{"--listen=localhost:7379"}, ""},
+		{"open HTTP", []string{"--http-listen=:7380"}, "http-listen :7380 is open to other machines"},
+		{"open HTTP with password", []string{"--http-listen=:7380", "--requirepass=s"}, ""},
 		{"open with password", []string{"--listen=:7379", "--requirepass=s"}, ""},
 		{"open on purpose", []string{"--listen=:7379", "--protected-mode=no"}, ""},
 		{"open TLS", []string{"--listen=:7379", "--tls-cert=c", "--tls-key=k"}, "the TLS port :7379 is open"},
@@ -191,7 +193,6 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// What check-config prints is a configuration file with the same meaning.
 func TestSwitchesNeedNoValue(t *testing.T) {
 	for _, v := range []struct {
 		args []string
@@ -214,6 +215,7 @@ func TestSwitchesNeedNoValue(t *testing.T) {
 	require.Equal(t, other, JoinSwitches(other))
 }
 
+// What check-config prints is a configuration file with the same meaning.
 func TestPrintReadsBack(t *testing.T) {
 	l, err := load(t, "maxmemory: 1500mb\nslowlog-log-slower-than: -1\ntimeout: 90s\nunixsocket: \"/tmp/a b#c\"\n", nil)
 	require.NoError(t, err)
