@@ -1,6 +1,8 @@
 package wal
 
 import (
+	"crypto/sha512"
+	"crypto/subtle"
 	"encoding/binary"
 	"hash/crc32"
 	"time"
@@ -10,9 +12,15 @@ import (
 
 const (
 	magic   = "HGWAL"
-	version = 1
+	version = 2
+
+	// sector is the most that a disk writes whole or not at all.
+	sector = 512
 
 	headerSize      = 40
+	markAt          = sector // in a sector of its own
+	markSize        = 16
+	framesAt        = 2 * sector
 	frameHeaderSize = 32
 	entryHeaderSize = 29
 	alignment       = 8
@@ -55,6 +63,44 @@ func readSegmentHeader(b []byte) (h segmentHeader, v byte, ok bool) {
 	return segmentHeader{number: le.Uint64(b[8:]), nonce: le.Uint64(b[16:]), previous: le.Uint64(b[24:])}, b[len(magic)], true
 }
 
+// pad is what a segment's frames are XORed with: random bytes, from its nonce, that repeat with every sector. Whatever an
+// entry holds, no sector of a frame is all zeros.
+type pad [sector]byte
+
+func newPad(nonce uint64) *pad {
+	var p pad
+	var seed [16]byte
+	le.PutUint64(seed[:], nonce)
+	for at := 0; at < len(p); at += sha512.Size {
+		le.PutUint64(seed[8:], uint64(at))
+		sum := sha512.Sum512(seed[:])
+		copy(p[at:], sum[:])
+	}
+	return &p
+}
+
+// mask puts the pad on b, which begins at a position of the file, or takes it off.
+func (p *pad) mask(b []byte, at int64) {
+	for len(b) > 0 {
+		n := subtle.XORBytes(b, b, p[at%sector:])
+		b, at = b[n:], at+int64(n)
+	}
+}
+
+// putMark encodes the mark of a segment whose frames up to end are synced.
+func putMark(b *[markSize]byte, end int64, nonce uint64) {
+	le.PutUint64(b[8:], uint64(end))
+	le.PutUint32(b[:], seededSum(b[4:], nonce))
+}
+
+// readMark returns the end that a mark tells, or framesAt if there is none that can be read.
+func readMark(b []byte, nonce uint64) int64 {
+	if end := int64(le.Uint64(b[8:])); end > framesAt && le.Uint32(b) == seededSum(b[4:markSize], nonce) {
+		return end
+	}
+	return framesAt
+}
+
 // frame is the header of a frame.
 type frame struct {
 	kind   uint32
@@ -72,18 +118,18 @@ func (f frame) put(b []byte, nonce uint64) {
 	le.PutUint32(b[12:], 0)
 	le.PutUint64(b[16:], f.a)
 	le.PutUint64(b[24:], f.b)
-	le.PutUint32(b, frameSum(b, nonce))
+	le.PutUint32(b, seededSum(b[4:frameHeaderSize], nonce))
 }
 
-func frameSum(b []byte, nonce uint64) uint32 {
+func seededSum(b []byte, nonce uint64) uint32 {
 	var seed [8]byte
 	le.PutUint64(seed[:], nonce)
-	return crc32.Update(crc32.Checksum(seed[:], castagnoli), castagnoli, b[4:frameHeaderSize])
+	return crc32.Update(crc32.Checksum(seed[:], castagnoli), castagnoli, b)
 }
 
 // readFrame decodes a header; ok is false if there is none.
 func readFrame(b []byte, nonce uint64) (f frame, ok bool) {
-	if len(b) < frameHeaderSize || le.Uint32(b[8:]) == 0 || le.Uint32(b) != frameSum(b, nonce) {
+	if len(b) < frameHeaderSize || le.Uint32(b[8:]) == 0 || le.Uint32(b) != seededSum(b[4:frameHeaderSize], nonce) {
 		return frame{}, false
 	}
 	f = frame{kind: le.Uint32(b[8:]), length: int(le.Uint32(b[4:])), a: le.Uint64(b[16:]), b: le.Uint64(b[24:])}

@@ -18,6 +18,10 @@ const (
 
 	// bufferKept is the largest buffer kept from one append to the next.
 	bufferKept = 4 << 20
+
+	// markEvery is how many frames are written from one mark of the synced end to the next. A mark is one more block for
+	// the sync that follows.
+	markEvery = 64
 )
 
 // Errors of this package; test with errors.Is.
@@ -36,7 +40,8 @@ type Options struct {
 	// Dir holds the segments, and nothing else whose name begins with "log-". It must exist.
 	Dir string
 
-	// Stable remembers the number of the last segment, so that a lost one is missed.
+	// Stable remembers the last segment and where its frames end, as of the last opening or, after a close, exactly. So
+	// what is lost is missed. It is used until Close has returned.
 	Stable raft.StableStore
 
 	// NoSync leaves writing to the operating system.
@@ -44,17 +49,24 @@ type Options struct {
 
 	// SegmentSize is 64 MiB when 0.
 	SegmentSize int64
+
+	// sync and syncDir replace the system's, in tests.
+	sync    func(*os.File) error
+	syncDir func(string) error
 }
 
 // Log is a raft.LogStore. After a failed write it refuses all further ones: nobody knows what is on the disk.
 type Log struct {
-	opts Options
-	sync func(*os.File) error
+	opts    Options
+	sync    func(*os.File) error
+	syncDir func(string) error
 
-	// write serialises Write, Sync and DeleteRange; it guards buf, unsynced and failed.
+	// write serialises Write, Sync and DeleteRange; it guards what follows up to failed.
 	write    sync.Mutex
 	buf      []byte
 	unsynced bool // the last frame is not synced
+	unmarked int  // frames since the last mark
+	ready    bool // it has been opened
 	failed   error
 
 	// remove serialises the removal of files, oldest first.
@@ -110,6 +122,7 @@ func (l *Log) GetLog(index uint64, out *raft.Log) error {
 		if _, err := s.file.ReadAt(b, int64(p.off)); err != nil {
 			return fmt.Errorf("read %s: %w", s.path, err)
 		}
+		s.pad.mask(b, int64(p.off))
 		if !readEntry(b, out) {
 			return corrupt(s.path, int64(p.off), fmt.Sprintf("entry %d", index))
 		}
@@ -219,7 +232,7 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 		l.buf = b
 	}
 	s := l.active()
-	if s.end > headerSize && s.end+size > l.opts.SegmentSize {
+	if s.end > framesAt && s.end+size > l.opts.SegmentSize {
 		if s, err = l.rotate(); err != nil {
 			return 0, err
 		}
@@ -227,8 +240,14 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if err := s.reserve(size, l.sync); err != nil {
 		return 0, err
 	}
+	if l.unmarked++; l.unmarked >= markEvery {
+		if err := l.mark(s); err != nil {
+			return 0, err
+		}
+	}
 	f.put(b, s.header.nonce)
 	at = s.end
+	s.pad.mask(b, at)
 	if _, err := s.file.WriteAt(b, at); err != nil {
 		return 0, err
 	}
@@ -237,17 +256,27 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
+// mark writes down that the frames up to now are synced. It takes part in the next sync. Must be called with write held.
+func (l *Log) mark(s *segment) error {
+	var b [markSize]byte
+	putMark(&b, s.end, s.header.nonce)
+	l.unmarked = 0
+	_, err := s.file.WriteAt(b[:], markAt)
+	return err
+}
+
 // rotate begins the next segment. Must be called with write held.
 func (l *Log) rotate() (*segment, error) {
 	previous := l.active()
-	s, err := createSegment(l.opts.Dir, previous.header.number+1, uint64(previous.end), l.sync)
+	s, err := l.createSegment(previous.header.number+1, uint64(previous.end))
 	if err != nil {
 		return nil, err
 	}
-	if err := l.announce(s); err != nil {
+	if err := l.remember(s, false); err != nil {
 		s.file.Close()
 		return nil, err
 	}
+	l.unmarked = 0
 	l.mu.Lock()
 	l.segments = append(l.segments, s)
 	l.mu.Unlock()
@@ -327,7 +356,7 @@ func (l *Log) removeUnused() error {
 		if err := errors.Join(err, os.Remove(s.path)); err != nil {
 			return err
 		}
-		if err := syncDir(l.opts.Dir); err != nil {
+		if err := l.syncDir(l.opts.Dir); err != nil {
 			return err
 		}
 	}
@@ -347,13 +376,15 @@ func (l *Log) dropUnused() (*segment, error) {
 	return s, s.file.Close()
 }
 
-// Close closes the files. It waits for the write in progress, and syncs the last one.
+// Close closes the files. It waits for the write in progress, syncs the last one, and writes down that the log ends there.
 func (l *Log) Close() error {
 	l.write.Lock()
 	defer l.write.Unlock()
 	var err error
 	if l.failed == nil {
-		err = l.syncLast()
+		if err = l.syncLast(); err == nil && l.ready {
+			err = l.remember(l.active(), true)
+		}
 		l.failed = errClosed
 	}
 	l.mu.Lock()

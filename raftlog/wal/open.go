@@ -12,21 +12,38 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// lastSegment is the key in the stable store of the number of the last segment.
-var lastSegment = []byte("headgate-log-segment")
+// endKey is the key in the stable store of the log's end.
+var endKey = []byte("headgate-log-end")
 
-// announce makes a new segment the last one. Frames are written to it only afterwards.
-func (l *Log) announce(s *segment) error {
-	return l.opts.Stable.SetUint64(lastSegment, s.header.number)
+// logEnd is what the stable store knows of the log's end.
+type logEnd struct {
+	number uint64 // of the last segment, 0 if there never was one
+	at     int64  // where its frames end, or more follow
+	closed bool   // nothing follows
 }
 
-// announced returns the number of the last segment, 0 if there never was one.
-func announced(s raft.StableStore) (uint64, error) {
-	n, err := s.GetUint64(lastSegment)
-	if err != nil && err.Error() == "not found" { // that text is part of Raft's contract
-		return 0, nil
+// remember makes a segment the last one, whose frames go on from where they end now, or, closed, do not. Nothing is written
+// to a segment before it is remembered.
+func (l *Log) remember(s *segment, closed bool) error {
+	b := le.AppendUint64(le.AppendUint64(nil, s.header.number), uint64(s.end))
+	if closed {
+		b = append(b, 1)
 	}
-	return n, err
+	return l.opts.Stable.Set(endKey, b)
+}
+
+// remembered returns what the stable store knows.
+func remembered(s raft.StableStore) (e logEnd, err error) {
+	b, err := s.Get(endKey)
+	switch {
+	case err != nil && err.Error() == "not found", err == nil && len(b) == 0: // that text is part of Raft's contract
+		return logEnd{}, nil
+	case err != nil:
+		return logEnd{}, err
+	case len(b) < 16:
+		return logEnd{}, fmt.Errorf("%w: its end is kept in %d bytes", ErrCorrupt, len(b))
+	}
+	return logEnd{le.Uint64(b), int64(le.Uint64(b[8:])), len(b) > 16}, nil
 }
 
 // Open opens or creates a log and verifies all of it. The caller sees to it that nobody else has it open.
@@ -34,22 +51,35 @@ func Open(opts Options) (*Log, error) {
 	if opts.SegmentSize == 0 {
 		opts.SegmentSize = defaultSegmentSize
 	}
-	l := &Log{opts: opts, sync: syncData}
+	l := &Log{opts: opts, sync: syncData, syncDir: syncDir}
 	if opts.NoSync {
 		l.sync = func(*os.File) error { return nil }
+	}
+	if opts.sync != nil {
+		l.sync, l.syncDir = opts.sync, opts.syncDir
 	}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	l.ready = true
 	return l, nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (l *Log) open() error {
 	dir := l.opts.Dir
-	last, err := announced(l.opts.Stable)
+	known, err := remembered(l.opts.Stable)
 	if err != nil {
 		return err
 	}
+	last := known.number
 	numbers, err := list(dir)
 	if err != nil {
 		return err
@@ -60,7 +90,7 @@ func (l *Log) open() error {
 		}
 	}
 	if n := len(numbers); n > 0 && numbers[n-1] == last+1 {
-		// A crash before it was announced: nothing has been written to it.
+		// A crash before it was remembered: nothing has been written to it.
 		if err := removeEmpty(fileName(dir, last+1), last+1); err != nil {
 			return err
 		}
@@ -75,7 +105,7 @@ func (l *Log) open() error {
 		return corrupt(fileName(dir, last), 0, "the file is missing")
 	}
 	for _, n := range numbers {
-		if err := l.load(n, n == last); err != nil {
+		if err := l.load(n, known); err != nil {
 			return err
 		}
 	}
@@ -106,12 +136,12 @@ func list(dir string) ([]uint64, error) {
 
 // begin creates the first segment.
 func (l *Log) begin() error {
-	s, err := createSegment(l.opts.Dir, 1, 0, l.sync)
+	s, err := l.createSegment(1, 0)
 	if err != nil {
 		return err
 	}
 	l.segments = []*segment{s}
-	return l.announce(s)
+	return l.remember(s, false)
 }
 
 // removeEmpty removes a segment to which nothing has been written.
@@ -126,15 +156,15 @@ func removeEmpty(path string, number uint64) error {
 		if err := errors.Join(err, s.file.Close()); err != nil {
 			return err
 		}
-		if torn || s.end > headerSize {
-			return corrupt(path, headerSize, "the store of term and vote does not know it")
+		if torn || s.end > framesAt {
+			return corrupt(path, framesAt, "the store of term and vote does not know it")
 		}
 	}
 	return os.Remove(path)
 }
 
 // load reads a segment into the index.
-func (l *Log) load(number uint64, last bool) error {
+func (l *Log) load(number uint64, known logEnd) error {
 	s, _, err := openSegment(fileName(l.opts.Dir, number), number)
 	if err != nil {
 		return err
@@ -153,13 +183,21 @@ func (l *Log) load(number uint64, last bool) error {
 	if err != nil {
 		return err
 	}
-	if !last {
+	switch {
+	case number != known.number:
 		if torn {
 			return corrupt(s.path, s.end, "and there are segments behind")
 		}
 		return nil
+	case s.end < known.at:
+		return corrupt(s.path, s.end, fmt.Sprintf("it ends here, and went up to %d", known.at))
+	case known.closed && (torn || s.end > known.at):
+		return corrupt(s.path, known.at, "it was closed here, and something follows")
 	}
-	return l.settle(s, lastFrame)
+	if err := l.settle(s, lastFrame); err != nil {
+		return err
+	}
+	return l.remember(s, false)
 }
 
 // settle makes the last segment durable as it was read, with zeros behind its frames: what a killed process had written and

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ type segment struct {
 	file    *os.File
 	path    string
 	header  segmentHeader
+	pad     *pad
 	end     int64 // of the frames
 	room    int64 // size of the file: zeros from end on
 	base    uint64
@@ -32,8 +34,8 @@ func fileName(dir string, number uint64) string {
 }
 
 // createSegment makes an empty segment durable. A file of the name, left by a crash in the middle of this, is replaced.
-func createSegment(dir string, number, previous uint64, sync func(*os.File) error) (s *segment, err error) {
-	path := fileName(dir, number)
+func (l *Log) createSegment(number, previous uint64) (s *segment, err error) {
+	path := fileName(l.opts.Dir, number)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, err
@@ -45,24 +47,21 @@ func createSegment(dir string, number, previous uint64, sync func(*os.File) erro
 	}()
 	var nonce [8]byte
 	rand.Read(nonce[:])
-	s = &segment{file: f, path: path, header: segmentHeader{number, le.Uint64(nonce[:]), previous}, end: headerSize, room: chunk}
+	s = newSegment(f, path, segmentHeader{number, le.Uint64(nonce[:]), previous}, chunk)
 	first := make([]byte, chunk)
 	s.header.append(first[:0])
 	if _, err := f.WriteAt(first, 0); err != nil {
 		return nil, err
 	}
-	if err := sync(f); err != nil {
+	if err := l.sync(f); err != nil {
 		return nil, err
 	}
-	return s, syncDir(dir)
+	return s, l.syncDir(l.opts.Dir)
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// newSegment describes an empty segment in a file of the given size.
+func newSegment(f *os.File, path string, h segmentHeader, size int64) *segment {
+	return &segment{file: f, path: path, header: h, pad: newPad(h.nonce), end: framesAt, room: size}
 }
 
 // reserve makes room for n more bytes of frames, and for the header of a frame behind them: zeros, synced.
@@ -124,11 +123,11 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 	if h.number != number {
 		return nil, false, corrupt(path, 0, fmt.Sprintf("it is segment %x", h.number))
 	}
-	return &segment{file: f, path: path, header: h, end: headerSize, room: info.Size()}, false, nil
+	return newSegment(f, path, h, info.Size()), false, nil
 }
 
-// scan reads the frames, verifies them and hands each to use with where its payload begins. torn reports that something
-// follows the last frame that is neither zeros nor a frame; damage is an error when there is a good frame behind it.
+// scan reads the frames, verifies them and hands each to use with where its payload begins. torn reports that a write
+// broke off behind the last frame; anything else that is no frame there is an error.
 func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn bool, err error) {
 	data := make([]byte, s.room)
 	if _, err := s.file.ReadAt(data, 0); err != nil {
@@ -136,39 +135,82 @@ func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn 
 	}
 	for {
 		if s.end+frameHeaderSize > s.room {
-			return false, corrupt(s.path, s.end, "it is shorter than what was written to it")
+			return false, s.tooShort()
 		}
-		f, ok := readFrame(data[s.end:], s.header.nonce)
+		f, ok := s.frameAt(data, s.end)
 		if !ok {
 			break
 		}
-		if s.end+int64(f.size())+frameHeaderSize > s.room {
-			return false, corrupt(s.path, s.end, "it is shorter than what was written to it")
+		next := s.end + int64(f.size())
+		if next+frameHeaderSize > s.room {
+			return false, s.tooShort()
 		}
 		at := s.end + frameHeaderSize
+		s.pad.mask(data[at:next], at)
 		payload := data[at : at+int64(f.length)]
-		if !whole(f, payload) {
+		if !whole(f, payload) || !allZero(data[at+int64(f.length):next]) {
+			s.pad.mask(data[at:next], at)
 			break
 		}
 		if err := use(f, payload, at); err != nil {
 			return false, corrupt(s.path, s.end, err.Error())
 		}
-		s.end += int64(f.size())
+		s.end = next
 	}
-	for at := s.end; at < s.room; at += alignment {
-		tail := data[at:min(at+alignment, s.room)]
-		if allZero(tail) {
+	if torn, err = s.judge(data); err != nil {
+		return false, err
+	}
+	if end := readMark(data[markAt:], s.header.nonce); s.end < end {
+		return false, corrupt(s.path, s.end, fmt.Sprintf("it ends here, and was synced up to %d", end))
+	}
+	return torn, nil
+}
+
+func (s *segment) tooShort() error {
+	return corrupt(s.path, s.end, "it is shorter than what was written to it")
+}
+
+// frameAt reads the header of a frame; ok is false if there is none.
+func (s *segment) frameAt(data []byte, at int64) (f frame, ok bool) {
+	var b [frameHeaderSize]byte
+	copy(b[:], data[at:])
+	s.pad.mask(b[:], at)
+	return readFrame(b[:], s.header.nonce)
+}
+
+// judge tells what follows the last whole frame: nothing; one write that broke off (torn), of which whole sectors are still
+// zeros; or damage.
+func (s *segment) judge(data []byte) (torn bool, err error) {
+	if allZero(data[s.end:]) {
+		return false, nil
+	}
+	for at := s.end + alignment; at+frameHeaderSize <= s.room; at += alignment {
+		if allZero(data[at : at+alignment]) {
 			continue
 		}
-		torn = true
-		if at == s.end {
-			continue // the frame that is incomplete
-		}
-		if _, ok := readFrame(data[at:], s.header.nonce); ok {
+		if _, ok := s.frameAt(data, at); ok {
 			return false, corrupt(s.path, s.end, fmt.Sprintf("and there is a good frame behind, at %d", at))
 		}
 	}
-	return torn, nil
+	next := s.end/sector*sector + sector
+	f, ok := s.frameAt(data, s.end)
+	if !ok {
+		// Its header was not written, in whole or from the next sector on, so that its length is not known.
+		if allZero(data[s.end:next]) || s.end+frameHeaderSize > next && allZero(data[next:min(next+sector, s.room)]) {
+			return true, nil
+		}
+		return false, corrupt(s.path, s.end, "the header of the last frame is damaged")
+	}
+	end := s.end + int64(f.size())
+	if !allZero(data[end:]) {
+		return false, corrupt(s.path, end, "something is written behind an incomplete frame")
+	}
+	for from := s.end; from < end; from, next = next, next+sector {
+		if allZero(data[from:min(next, end)]) {
+			return true, nil
+		}
+	}
+	return false, corrupt(s.path, s.end, "the last frame is damaged, and no part of it is missing")
 }
 
 // whole reports whether the payload is all that its frame says.
@@ -187,10 +229,10 @@ func whole(f frame, payload []byte) bool {
 }
 
 func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
+	for ; len(b) > len(zeros); b = b[len(zeros):] {
+		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
 			return false
 		}
 	}
-	return true
+	return bytes.Equal(b, zeros[:len(b)])
 }
