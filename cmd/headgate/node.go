@@ -40,6 +40,7 @@ func clusterConfig(c *config.Config, ports *listeners, peers *certs.Reloader, lo
 		MaxUnacked:      c.MaxUnacked,
 		HandoverHold:    c.HandoverHold,
 		Timeouts:        timeouts(c),
+		StallTimeout:    c.StallTimeout,
 		NoSync:          c.NoFsync,
 		SnapshotEntries: uint64(c.SnapshotLogEntries),
 		SnapshotBytes:   c.SnapshotLogSize,

@@ -53,9 +53,10 @@ type Config struct {
 	// last one has announced its stop.
 	HandoverHold time.Duration
 
-	// Timeouts, NoSync, SnapshotEntries and SnapshotBytes are as in
-	// raftlog.Config.
+	// Timeouts, StallTimeout, NoSync, SnapshotEntries and SnapshotBytes are as
+	// in raftlog.Config.
 	Timeouts        raftlog.Timeouts
+	StallTimeout    time.Duration
 	NoSync          bool
 	SnapshotEntries uint64
 	SnapshotBytes   int64

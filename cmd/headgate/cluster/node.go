@@ -93,7 +93,7 @@ func (n *Node) Start(front Front) error {
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
 		Features: features(),
 		Meta:     n.meta(""),
-		Timeouts: c.Timeouts, Linger: min(pace, c.MaxUnacked/paceShare),
+		Timeouts: c.Timeouts, StallTimeout: c.StallTimeout, Linger: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,
 		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, raftlog.OpTransfer: n.transfer},

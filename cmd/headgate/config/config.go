@@ -52,6 +52,7 @@ type Config struct {
 	ForwardTimeout     time.Duration
 	HandoverHold       time.Duration
 	RaftProfile        string
+	StallTimeout       time.Duration
 	NoFsync            bool
 	SnapshotLogSize    int64
 	SnapshotLogEntries int

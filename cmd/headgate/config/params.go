@@ -280,6 +280,13 @@ var Params = []Param{
 		},
 	},
 	{
+		Name: "stall-timeout", Section: cluster, Default: "10s",
+		Doc: "Time that a write of the log may take before the node stops, and a leader may commit nothing before it hands over.",
+		Value: func(c *Config) Value {
+			return duration{&c.StallTimeout, time.Millisecond, time.Second, 10 * time.Minute}
+		},
+	},
+	{
 		Name: "no-fsync", Section: cluster, Default: "no",
 		Doc:   "Do not wait for the disk: effects survive a crash of the process, not of the machine. After a power loss wipe data-dir and join again.",
 		Value: func(c *Config) Value { return yesNo{&c.NoFsync} },
