@@ -141,25 +141,17 @@ func (g *Group) start() (err error) {
 		return err
 	}
 	g.fsm.noteLevel = func(level uint32) error { return noteLevel(in.store.Stable, level) }
-	if err = removeUnfinished(g.cfg.dir()); err != nil {
-		return err
-	}
 	cache, err := raft.NewLogCache(logCacheEntries, in.log)
 	if err != nil {
 		return err
 	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(g.cfg.dir(), snapshotsKept, newRaftLogger(g.cfg.Logger))
-	if err != nil {
-		return fmt.Errorf("open snapshots: %w", err)
-	}
-	in.snaps = &snapshotStore{SnapshotStore: files, log: in.log, conflict: g.conflict}
-	if err = in.snaps.newest(); err != nil {
-		return fmt.Errorf("list snapshots: %w", err)
-	}
-	if err = reconcile(files, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
+	if in.snaps, err = openSnapshots(&g.cfg, in.log, g.conflict); err != nil {
 		return err
 	}
-	holds, err := holdsState(in.log, in.store.Stable, files)
+	if err = reconcile(in.snaps, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
+		return err
+	}
+	holds, err := holdsState(in.log, in.store.Stable, in.snaps)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
 // Where the stable store keeps whose data it is part of.
@@ -225,7 +226,7 @@ func recoveredData(cluster, node string) string {
 // getString returns what the store holds under key, empty if it holds nothing.
 func getString(s raft.StableStore, key []byte) (string, error) {
 	v, err := s.Get(key)
-	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+	if err != nil && !errors.Is(err, stable.ErrNotFound) {
 		return "", fmt.Errorf("read %s: %w", key, err)
 	}
 	return string(v), nil
@@ -234,7 +235,7 @@ func getString(s raft.StableStore, key []byte) (string, error) {
 // getUint64 returns the number that the store holds under key, 0 if it holds none.
 func getUint64(s raft.StableStore, key []byte) (uint64, error) {
 	v, err := s.GetUint64(key)
-	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+	if err != nil && !errors.Is(err, stable.ErrNotFound) {
 		return 0, fmt.Errorf("read %s: %w", key, err)
 	}
 	return v, nil

@@ -27,8 +27,8 @@ func asked() <-chan struct{} {
 	return c
 }
 
-// stable returns a stable store.
-func stable(t *testing.T) raft.StableStore {
+// values returns a values store.
+func values(t *testing.T) raft.StableStore {
 	s, err := OpenStore(t.TempDir(), true)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
@@ -37,7 +37,7 @@ func stable(t *testing.T) raft.StableStore {
 
 func TestIdentityIsTakenOverOnce(t *testing.T) {
 	var from net.TCPAddr
-	founder := testIdentity(t, stable(t), "a", false)
+	founder := testIdentity(t, values(t), "a", false)
 	require.NoError(t, founder.found())
 	first := founder.clusterID()
 	require.NotEmpty(t, first)
@@ -45,7 +45,7 @@ func TestIdentityIsTakenOverOnce(t *testing.T) {
 	require.Equal(t, first, founder.clusterID(), "after a founding that failed")
 	require.ErrorIs(t, founder.meet("another", founder.data, &from), ErrOtherCluster)
 
-	s := stable(t)
+	s := values(t)
 	joiner := testIdentity(t, s, "b", false)
 	require.False(t, joiner.foreign(first))
 	require.ErrorIs(t, joiner.meet(first, "what it has lost", &from), errOtherData)
@@ -72,7 +72,7 @@ func TestRecoveredVotersAgree(t *testing.T) {
 	var ids []string
 	voters := []Peer{{"a", "h:1"}, {"b", "h:2"}}
 	for _, node := range []string{"a", "b"} {
-		s := stable(t)
+		s := values(t)
 		testIdentity(t, s, node, false)
 		require.NoError(t, setString(s, clusterKey, "old"))
 		require.NoError(t, recoverIdentity(s, node, voters[:1]), "a mistake, repeated right")
@@ -103,7 +103,7 @@ func TestGreeting(t *testing.T) {
 		"incomplete data": {"\x03old\x05da", io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := stable(t)
+			s := values(t)
 			require.NoError(t, setString(s, clusterKey, "old"))
 			require.NoError(t, setString(s, dataKey, "data"))
 			near, far := net.Pipe()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 const (
@@ -129,7 +127,7 @@ func (g *Group) clockNow() (int64, bool) {
 // reconcile checks, before Raft starts, that log and snapshots make one history, and repairs what a crash in the middle
 // of installing a snapshot leaves: a log whose entries were never committed. fresh tells that log, term and vote have just
 // been created.
-func reconcile(snaps raft.SnapshotStore, logs *logStore, fresh bool, group uint32, log *slog.Logger) error {
+func reconcile(snaps *snapshotStore, logs *logStore, fresh bool, group uint32, log *slog.Logger) error {
 	first, err := logs.FirstIndex()
 	if err != nil {
 		return err
@@ -142,13 +140,18 @@ func reconcile(snaps raft.SnapshotStore, logs *logStore, fresh bool, group uint3
 	if err != nil {
 		return err
 	}
-	if fresh && len(metas) > 0 {
-		return fmt.Errorf("%w: there are snapshots, but neither term nor vote; wipe this node's data and join again", ErrCorrupt)
+	lost, err := snaps.damaged(metas)
+	if err != nil {
+		return err
+	}
+	if fresh && (lost > 0 || len(metas) > 0) {
+		return fmt.Errorf("%w: there are snapshots, but neither term nor vote; "+wipe, ErrCorrupt)
 	}
 	for _, m := range metas {
 		_, rc, err := snaps.Open(m.ID) // verifies the checksum
 		if err != nil {
 			log.Error("snapshot is unreadable, trying the one before", "snapshot", m.ID, "error", err)
+			lost = max(lost, m.Index)
 			continue
 		}
 		_, _, err = readSnapshotHeader(rc, group)
@@ -158,7 +161,10 @@ func reconcile(snaps raft.SnapshotStore, logs *logStore, fresh bool, group uint3
 			return fmt.Errorf("snapshot %s: %w", m.ID, err)
 		}
 		if first > m.Index+1 {
-			return fmt.Errorf("%w: it begins at %d, the snapshot ends at %d; wipe this node's data and join again", ErrGap, first, m.Index)
+			return fmt.Errorf("%w: it begins at %d, the snapshot ends at %d; "+wipe, ErrGap, first, m.Index)
+		}
+		if last < lost && lost > m.Index {
+			return fmt.Errorf("%w: the snapshot that ends at %d is unreadable, and the log ends at %d; "+wipe, ErrGap, lost, last)
 		}
 		conflict, err := contradicts(logs, m.Index, m.Term)
 		if err != nil {
@@ -170,11 +176,11 @@ func reconcile(snaps raft.SnapshotStore, logs *logStore, fresh bool, group uint3
 		}
 		return nil
 	}
-	if len(metas) > 0 {
-		return fmt.Errorf("%w: no snapshot is readable; wipe this node's data and join again", ErrCorrupt)
+	if lost > 0 {
+		return fmt.Errorf("%w: no snapshot is readable; "+wipe, ErrCorrupt)
 	}
 	if first > 1 {
-		return fmt.Errorf("%w: it begins at %d and there is no snapshot; wipe this node's data and join again", ErrGap, first)
+		return fmt.Errorf("%w: it begins at %d and there is no snapshot; "+wipe, ErrGap, first)
 	}
 	return nil
 }

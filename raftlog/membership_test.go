@@ -3,7 +3,6 @@ package raftlog
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -390,7 +389,10 @@ func TestSnapshotReplacesTail(t *testing.T) {
 func TestReconcile(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	check := func(t *testing.T, snapIndex, snapTerm uint64, entries []raft.Log) ([]uint64, error) {
-		snaps, err := raft.NewFileSnapshotStore(t.TempDir(), 2, io.Discard)
+		logs := &logStore{inner: raft.NewInmemStore(), fatal: func(error) {}}
+		cfg := Config{DataDir: t.TempDir(), Logger: log}
+		require.NoError(t, makeDir(cfg.dir()))
+		snaps, err := openSnapshots(&cfg, logs, func() {})
 		require.NoError(t, err)
 		if snapIndex > 0 {
 			_, trans := raft.NewInmemTransport("x")
@@ -400,13 +402,12 @@ func TestReconcile(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, sink.Close())
 		}
-		mem := raft.NewInmemStore()
 		for _, e := range entries {
-			require.NoError(t, mem.StoreLog(&e))
+			require.NoError(t, logs.inner.StoreLog(&e))
 		}
-		err = reconcile(snaps, &logStore{inner: mem, fatal: func(error) {}}, false, 0, log)
-		first, _ := mem.FirstIndex()
-		last, _ := mem.LastIndex()
+		err = reconcile(snaps, logs, false, 0, log)
+		first, _ := logs.FirstIndex()
+		last, _ := logs.LastIndex()
 		return []uint64{first, last}, err
 	}
 	entries := func(first, last, term uint64) (l []raft.Log) {

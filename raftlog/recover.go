@@ -45,12 +45,12 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if err != nil {
 		return err
 	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(cfg.dir(), snapshotsKept, newRaftLogger(cfg.Logger))
-	if err != nil {
-		return fmt.Errorf("open snapshots: %w", err)
-	}
 	logs := &logStore{inner: store.Log, fatal: func(error) {}}
-	if err := reconcile(files, logs, store.fresh, cfg.GroupID, cfg.Logger); err != nil {
+	snaps, err := openSnapshots(&cfg, logs, func() {})
+	if err != nil {
+		return err
+	}
+	if err := reconcile(snaps, logs, store.fresh, cfg.GroupID, cfg.Logger); err != nil {
 		return err
 	}
 	f := newFSM(&cfg, m, newProgress(), clocks)
@@ -71,7 +71,7 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(p.Addr)})
 	}
 	self := serverID(cfg.NodeID, recoveredData(cluster, cfg.NodeID))
-	if err := raft.RecoverCluster(cfg.raftConfig(self), gate{f, &logs.own}, logs, store.Stable, files, trans, conf); err != nil {
+	if err := raft.RecoverCluster(cfg.raftConfig(self), gate{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

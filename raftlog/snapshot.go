@@ -4,12 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -130,64 +126,3 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 
 // Release implements raft.FSMSnapshot.
 func (s *snapshot) Release() { s.state.Release() }
-
-// removeUnfinished removes what a crash in the middle of a snapshot has left. Nobody else may have the directory open.
-func removeUnfinished(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
-	for _, p := range paths {
-		err = errors.Join(err, os.RemoveAll(p))
-	}
-	return err
-}
-
-// snapshotStore tells the log about every snapshot that is finished, own and installed ones alike.
-type snapshotStore struct {
-	raft.SnapshotStore
-	log      *logStore
-	conflict func() // called when the log contradicts a snapshot; does not block
-
-	membership atomic.Uint64 // index of the membership in the newest snapshot
-}
-
-// newest notes the membership of the newest snapshot.
-func (s *snapshotStore) newest() error {
-	metas, err := s.List()
-	if err == nil && len(metas) > 0 {
-		s.membership.Store(metas[0].ConfigurationIndex)
-	}
-	return err
-}
-
-// Create implements raft.SnapshotStore.
-func (s *snapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	sink, err := s.SnapshotStore.Create(v, index, term, conf, confIndex, trans)
-	if err != nil {
-		return nil, err
-	}
-	return &snapshotSink{SnapshotSink: sink, store: s, index: index, term: term, membership: confIndex}, nil
-}
-
-type snapshotSink struct {
-	raft.SnapshotSink
-	store       *snapshotStore
-	index, term uint64
-	membership  uint64
-	closed      bool
-}
-
-// Close implements raft.SnapshotSink. Raft closes a sink more than once.
-func (s *snapshotSink) Close() error {
-	err := s.SnapshotSink.Close()
-	if err != nil || s.closed {
-		return err
-	}
-	s.closed = true
-	if s.membership > s.store.membership.Load() {
-		s.store.membership.Store(s.membership)
-	}
-	conflict, err := s.store.log.snapshotDone(s.index, s.term)
-	if conflict {
-		s.store.conflict()
-	}
-	return err
-}

@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -10,21 +9,25 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/headgate-io/headgate/raftlog/stable"
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
 const (
 	// stableFile holds term, vote and what else must be rewritten in place.
-	stableFile = "raft.db"
+	stableFile = "stable"
+
+	// lockFile is locked by the process that has a store open. It is empty.
+	lockFile = "lock"
+
+	// oldFile held term and vote, and at first the log too, in older formats.
+	oldFile = "raft.db"
 
 	// logCacheEntries keeps recent entries in memory, so that followers are served without reading the disk.
 	logCacheEntries = 512
 
-	// lockTimeout bounds the wait for another process's lock on the file; bolt waits for ever by itself.
+	// lockTimeout bounds the wait for another process's lock, which may be about to end.
 	lockTimeout = time.Second
 
 	// wipe is what to do with a store that cannot be repaired.
@@ -46,114 +49,105 @@ func (s *Store) Close() error { return s.close() }
 // OpenStore opens or creates the store in dir, which must exist, and locks it. The error is ErrLocked if another process
 // has it open, and ErrCorrupt if it is damaged, incomplete, or of an older format.
 func OpenStore(dir string, noSync bool) (*Store, error) {
-	bolt, err := openBolt(filepath.Join(dir, stableFile), noSync)
+	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Stable: bolt, close: bolt.Close}
-	if err := s.openLog(dir, bolt, noSync); err != nil {
-		return nil, errors.Join(err, bolt.Close())
+	s, err := openFiles(dir, noSync)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
 	}
+	files := s.close
+	s.close = func() error { return errors.Join(files(), lock.Close()) }
 	return s, nil
 }
 
-// openLog opens the log beside term and vote.
-func (s *Store) openLog(dir string, bolt *raftboltdb.BoltStore, noSync bool) (err error) {
-	path := filepath.Join(dir, stableFile)
-	defer damaged(path, &err)
-	old, err := bolt.LastIndex()
+// openFiles opens term and vote, and the log beside them.
+func openFiles(dir string, noSync bool) (*Store, error) {
+	if _, err := os.Stat(filepath.Join(dir, oldFile)); err == nil {
+		return nil, fmt.Errorf("%w: %s is of an older format; "+wipe, ErrCorrupt, filepath.Join(dir, oldFile))
+	}
+	values, _, err := stable.Open(filepath.Join(dir, stableFile), noSync)
+	if errors.Is(err, stable.ErrCorrupt) || errors.Is(err, stable.ErrVersion) {
+		return nil, fmt.Errorf("%w: term and vote: %w; "+wipe, ErrCorrupt, err)
+	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("open term and vote: %w", err)
 	}
-	if old != 0 {
-		return fmt.Errorf("%w: %s is of an older format and holds the log itself; "+wipe, ErrCorrupt, path)
-	}
-	_, err = bolt.Get(dataKey)
-	if s.fresh = errors.Is(err, raftboltdb.ErrKeyNotFound); !s.fresh && err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	log, err := wal.Open(wal.Options{Dir: dir, Stable: bolt, NoSync: noSync})
+	_, err = values.Get(dataKey)
+	fresh := errors.Is(err, stable.ErrNotFound)
+	log, err := wal.Open(wal.Options{Dir: dir, Stable: values, NoSync: noSync})
 	if errors.Is(err, wal.ErrCorrupt) || errors.Is(err, wal.ErrVersion) {
-		return fmt.Errorf("%w: %w; "+wipe, ErrCorrupt, err)
+		err = fmt.Errorf("%w: %w; "+wipe, ErrCorrupt, err)
 	}
 	if err != nil {
-		return fmt.Errorf("open log: %w", err)
+		return nil, errors.Join(fmt.Errorf("open log: %w", err), values.Close())
 	}
-	s.Log, s.close = log, func() error { return errors.Join(log.Close(), bolt.Close()) }
-	return nil
+	closeAll := func() error { return errors.Join(log.Close(), values.Close()) } // the log writes down where it ends
+	return &Store{Log: log, Stable: values, close: closeAll, fresh: fresh}, nil
 }
 
-// damaged turns a panic into an error: bolt panics on some kinds of damage, and Raft on what it cannot read. An operator
-// needs the file's name, not a stack trace.
+// lockDir locks a store's directory. The system releases the lock when the process ends.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(lockTimeout / 20) {
+		switch err := tryLock(f); {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, errHeld):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		case time.Now().After(deadline):
+			return nil, errors.Join(fmt.Errorf("%w: %s", ErrLocked, path), f.Close())
+		}
+	}
+}
+
+// errHeld is returned by tryLock when another process holds the lock.
+var errHeld = errors.New("lock is held")
+
+// damaged turns a panic into an error: Raft panics on what it cannot read. An operator needs the file's name, not a stack
+// trace.
 func damaged(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)
 	}
 }
 
-// openBolt opens the file of term and vote.
-func openBolt(path string, noSync bool) (s *raftboltdb.BoltStore, err error) {
-	defer damaged(path, &err)
-	if err := checkLength(path); err != nil {
-		return nil, err
-	}
-	opts := *bbolt.DefaultOptions
-	opts.Timeout = lockTimeout
-	// The list of free pages is kept in the file: without it bolt looks at every page when it opens the file, and panics
-	// on a goroutine of its own if one is damaged.
-	opts.NoFreelistSync = false
-	s, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &opts, NoSync: noSync})
-	switch {
-	case err == nil:
-		return s, nil
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
-	}
-	return nil, fmt.Errorf("open %s: %w", path, err)
-}
-
-// checkLength returns ErrCorrupt if a bolt file is shorter than it says: bolt maps it and would be killed by the first
-// access to what is missing.
-func checkLength(path string) error {
-	const metaMagic, magicAt, pageSizeAt, pagesAt, metaSize = 0xED0CDAED, 16, 24, 56, 80 // bbolt's format 2
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
-	}
-	var b [metaSize]byte
-	for page, at := range []int64{0, int64(os.Getpagesize())} {
-		if _, err := f.ReadAt(b[:], at); err != nil || binary.NativeEndian.Uint32(b[magicAt:]) != metaMagic {
-			continue // bolt needs one good page of the two, and says so
-		}
-		pageSize, pages := uint64(binary.NativeEndian.Uint32(b[pageSizeAt:])), binary.NativeEndian.Uint64(b[pagesAt:])
-		if size := uint64(info.Size()); pageSize > 0 && pages > size/pageSize {
-			return fmt.Errorf("%w: %s has %d bytes, its page %d tells of %d pages of %d; "+wipe, ErrCorrupt, path, size, page, pages, pageSize)
-		}
-	}
-	return nil
-}
-
-// makeDir creates the group's directory and makes its name durable.
+// makeDir creates the group's directory, and makes its name and those of all directories above it durable, unless it has been
+// used before.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	d, err := os.Open(filepath.Dir(dir))
+	if _, err := os.Stat(filepath.Join(dir, stableFile)); err == nil {
+		return nil
+	}
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return d.Sync()
+	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
+		err := syncDir(up)
+		if errors.Is(err, os.ErrPermission) {
+			return nil // so it is not this program that has made it
+		}
+		if err != nil || up == filepath.Dir(up) {
+			return err
+		}
+	}
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // stableStore holds term and vote. Raft panics when they cannot be written; here the node stops with a message. Nor is a new

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
 // LogFile is the file that a node is appending its log to.
@@ -22,11 +24,22 @@ func (n *Node) LogFile() (string, error) {
 	return found[len(found)-1], nil // they are numbered
 }
 
-// TearTail damages the end of what a stopped node has written to its log, as a power loss in the middle of the last write
-// does. That write is then gone, and the one before it is the last.
+// TearTail leaves of a stopped node's last write to its log what a power loss in the middle of it leaves: the last sector
+// that it reached is as it was before. That write is then gone, and the one before it is the last.
 func (n *Node) TearTail() error {
-	return n.damage(func(f *os.File, written int64) error {
-		_, err := f.WriteAt(make([]byte, 8), max(0, written-8))
+	const sector = 512
+	path, err := n.LogFile()
+	if err != nil {
+		return err
+	}
+	at, err := wal.Frames(path)
+	if err != nil || len(at) < 2 {
+		return err
+	}
+	from, to := at[len(at)-2], at[len(at)-1]
+	return n.damage(func(f *os.File, _ int64) error {
+		from = max(from, (to-1)/sector*sector)
+		_, err := f.WriteAt(make([]byte, to-from), from)
 		return err
 	})
 }

@@ -10,27 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// extents returns where each frame of a segment's file begins, and where the last one ends.
-func extents(t testing.TB, path string) (at []int64) {
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	info, err := f.Stat()
-	require.NoError(t, err)
-	b := make([]byte, headerSize)
-	_, err = f.ReadAt(b, 0)
-	require.NoError(t, err)
-	h, _, ok := readSegmentHeader(b)
-	require.True(t, ok)
-	s := newSegment(f, path, h, info.Size())
-	_, err = s.scan(func(_ frame, _ []byte, payload int64) error {
-		at = append(at, payload-frameHeaderSize)
-		return nil
-	})
-	require.NoError(t, err)
-	return append(at, s.end)
-}
-
 // In a log that was closed in peace nothing is taken for a write that broke off: one flipped bit in the last frame, many
 // damaged frames, zeros instead of any number of frames.
 func TestDamageAfterAClose(t *testing.T) {
@@ -40,7 +19,8 @@ func TestDamageAfterAClose(t *testing.T) {
 	path := r.lastFile()
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
-	frames := extents(t, path)
+	frames, err := Frames(path)
+	require.NoError(t, err)
 	end := frames[len(frames)-1]
 	refused := func(what string, b []byte) {
 		t.Helper()
@@ -99,7 +79,8 @@ func TestMarkBoundsALostTail(t *testing.T) {
 	path := r.lastFile()
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
-	frames := extents(t, path)
+	frames, err := Frames(path)
+	require.NoError(t, err)
 	end := frames[len(frames)-1]
 	for _, n := range []int{markEvery + 1, 2 * markEvery, 10 * markEvery} {
 		b := bytes.Clone(whole)
@@ -128,7 +109,8 @@ func TestOpeningBoundsALostTail(t *testing.T) {
 	path := r.lastFile()
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
-	frames := extents(t, path)
+	frames, err := Frames(path)
+	require.NoError(t, err)
 	clear(whole[frames[9]:])
 	require.NoError(t, os.WriteFile(path, whole, 0o644))
 	require.ErrorIs(t, r.open(), ErrCorrupt)

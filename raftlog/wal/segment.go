@@ -94,7 +94,7 @@ func writeZeros(f *os.File, from, to int64) error {
 
 var zeros [chunk]byte
 
-// openSegment reads the header of a segment. fresh is true, and the segment nil, when its creation was not finished.
+// openSegment reads the header of a segment, of any if number is 0. fresh is true, and the segment nil, when its creation was not finished.
 func openSegment(path string, number uint64) (s *segment, fresh bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -120,7 +120,7 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 	if v != version {
 		return nil, false, fmt.Errorf("%w: %s has version %d, this program knows %d", ErrVersion, path, v, version)
 	}
-	if h.number != number {
+	if number != 0 && h.number != number {
 		return nil, false, corrupt(path, 0, fmt.Sprintf("it is segment %x", h.number))
 	}
 	return newSegment(f, path, h, info.Size()), false, nil

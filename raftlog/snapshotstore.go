@@ -1,0 +1,182 @@
+package raftlog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	snapshotsDir  = "snapshots" // Raft's name
+	unfinishedEnd = ".tmp"      // Raft's too
+
+	// sealFile is the file of a snapshot's directory that holds the checksum of what Raft says about it, which has none:
+	// an index that is wrong in one digit would skip entries of the log.
+	sealFile = "seal"
+)
+
+// snapshotStore stands between Raft and its snapshots. It
+//   - tells the log about every snapshot that is finished, own and installed ones alike;
+//   - seals what Raft writes about each, and leaves out those that are not what was sealed;
+//   - syncs what Raft leaves out: the names of the files of a snapshot, and of the directory of them all.
+type snapshotStore struct {
+	raft.SnapshotStore
+	dir      string // of all snapshots
+	log      *logStore
+	logger   *slog.Logger
+	conflict func() // called when the log contradicts a snapshot; does not block
+
+	membership atomic.Uint64 // index of the membership in the newest snapshot
+}
+
+// openSnapshots opens or creates the snapshots in a group's directory, which nobody else may have open, and removes what a
+// crash in the middle of one has left.
+func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore, error) {
+	dir := filepath.Join(cfg.dir(), snapshotsDir)
+	unfinished, err := filepath.Glob(filepath.Join(dir, "*"+unfinishedEnd))
+	for _, path := range unfinished {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	files, err := raft.NewFileSnapshotStoreWithLogger(cfg.dir(), snapshotsKept, newRaftLogger(cfg.Logger))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	// The names that this shows may not be on the disk yet: the log is about to rely on them.
+	if err := errors.Join(syncDir(dir), syncDir(cfg.dir())); err != nil {
+		return nil, fmt.Errorf("open snapshots: %w", err)
+	}
+	s := &snapshotStore{SnapshotStore: files, dir: dir, log: log, logger: cfg.Logger, conflict: conflict}
+	metas, err := s.List()
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	if len(metas) > 0 {
+		s.membership.Store(metas[0].ConfigurationIndex)
+	}
+	return s, nil
+}
+
+// List implements raft.SnapshotStore.
+func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
+	metas, err := s.SnapshotStore.List()
+	if err != nil {
+		return nil, err
+	}
+	var good []*raft.SnapshotMeta
+	for _, m := range metas {
+		seal, err := os.ReadFile(filepath.Join(s.dir, m.ID, sealFile))
+		if err == nil && string(seal) != sealOf(m) {
+			err = errors.New("it is not what was sealed")
+		}
+		if err != nil {
+			s.logger.Error("snapshot is left out", "snapshot", m.ID, "error", err)
+			continue
+		}
+		good = append(good, m)
+	}
+	return good, nil
+}
+
+// damaged returns the highest index of a snapshot that is there and not among the good ones, 0 if there is none.
+func (s *snapshotStore) damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	known := make(map[string]bool, len(good))
+	for _, m := range good {
+		known[m.ID] = true
+	}
+	for _, e := range entries {
+		var term, at, msec uint64
+		if n, _ := fmt.Sscanf(e.Name(), "%d-%d-%d", &term, &at, &msec); n < 3 || known[e.Name()] || strings.HasSuffix(e.Name(), unfinishedEnd) {
+			continue
+		}
+		index = max(index, at)
+	}
+	return index, nil
+}
+
+// sealOf is the content of a snapshot's seal.
+func sealOf(m *raft.SnapshotMeta) string {
+	membership, err := json.Marshal(m.Configuration)
+	if err != nil {
+		return ""
+	}
+	text := fmt.Sprintln(m.ID, m.Version, m.Term, m.Index, m.ConfigurationIndex, m.Size, string(membership))
+	return fmt.Sprintf("1 %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// Create implements raft.SnapshotStore.
+func (s *snapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(v, index, term, conf, confIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	meta := raft.SnapshotMeta{ID: sink.ID(), Version: v, Index: index, Term: term, Configuration: conf, ConfigurationIndex: confIndex}
+	return &snapshotSink{SnapshotSink: sink, store: s, meta: meta}, nil
+}
+
+type snapshotSink struct {
+	raft.SnapshotSink
+	store  *snapshotStore
+	meta   raft.SnapshotMeta
+	closed bool
+}
+
+// Write implements io.Writer.
+func (s *snapshotSink) Write(b []byte) (int, error) {
+	n, err := s.SnapshotSink.Write(b)
+	s.meta.Size += int64(n)
+	return n, err
+}
+
+// Close implements raft.SnapshotSink. Raft closes a sink more than once, and after Cancel.
+func (s *snapshotSink) Close() error {
+	if s.closed {
+		return s.SnapshotSink.Close()
+	}
+	s.closed = true
+	if err := s.seal(); err != nil {
+		return errors.Join(fmt.Errorf("seal snapshot: %w", err), s.SnapshotSink.Cancel())
+	}
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	if s.meta.ConfigurationIndex > s.store.membership.Load() {
+		s.store.membership.Store(s.meta.ConfigurationIndex)
+	}
+	conflict, err := s.store.log.snapshotDone(s.meta.Index, s.meta.Term)
+	if conflict {
+		s.store.conflict()
+	}
+	return err
+}
+
+// Cancel implements raft.SnapshotSink.
+func (s *snapshotSink) Cancel() error {
+	s.closed = true
+	return s.SnapshotSink.Cancel()
+}
+
+// seal writes the seal into the unfinished snapshot, and makes the names of its files durable: Raft's are there already.
+func (s *snapshotSink) seal() error {
+	dir := filepath.Join(s.store.dir, s.meta.ID+unfinishedEnd)
+	f, err := os.OpenFile(filepath.Join(dir, sealFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(sealOf(&s.meta))
+	return errors.Join(err, f.Sync(), f.Close(), syncDir(dir))
+}

@@ -1,0 +1,143 @@
+package raftlog
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// snapshotRig is a log with two snapshots, which end at 10 and at 20.
+type snapshotRig struct {
+	t    *testing.T
+	cfg  Config
+	logs *logStore
+}
+
+func newSnapshotRig(t *testing.T) *snapshotRig {
+	r := &snapshotRig{
+		t: t, cfg: Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)},
+		logs: &logStore{inner: raft.NewInmemStore(), fatal: func(error) {}},
+	}
+	require.NoError(t, makeDir(r.cfg.dir()))
+	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
+	require.NoError(t, err)
+	_, trans := raft.NewInmemTransport("x")
+	conf := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "10.0.0.1:7381"}}}
+	for _, index := range []uint64{10, 20} {
+		sink, err := snaps.Create(1, index, 1, conf, 1, trans)
+		require.NoError(t, err)
+		_, err = sink.Write(append(snapshotHeader{cursor: cursor{level: firstLevel}}.append(nil, snapshotOldest), "state"...))
+		require.NoError(t, err)
+		require.NoError(t, sink.Close())
+		require.NoError(t, sink.Close(), "Raft closes it again")
+	}
+	return r
+}
+
+// fill puts entries into the log.
+func (r *snapshotRig) fill(from, to uint64) {
+	for i := from; i <= to; i++ {
+		require.NoError(r.t, r.logs.inner.StoreLog(&raft.Log{Index: i, Term: 1}))
+	}
+}
+
+// file returns the path of a file of the snapshot that ends at index.
+func (r *snapshotRig) file(index, name string) string {
+	found, err := filepath.Glob(filepath.Join(r.cfg.dir(), snapshotsDir, "1-"+index+"-*", name))
+	require.NoError(r.t, err)
+	require.Len(r.t, found, 1)
+	return found[0]
+}
+
+// start opens the snapshots as a start does, and returns the newest that Raft gets to see.
+func (r *snapshotRig) start() (newest uint64, err error) {
+	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
+	if err != nil {
+		return 0, err
+	}
+	if err := reconcile(snaps, r.logs, false, 0, r.cfg.Logger); err != nil {
+		return 0, err
+	}
+	metas, err := snaps.List()
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range metas {
+		meta, rc, err := snaps.Open(m.ID)
+		if err != nil {
+			continue
+		}
+		defer rc.Close()
+		_, rest, err := readSnapshotHeader(rc, 0)
+		require.NoError(r.t, err)
+		state, err := io.ReadAll(rest)
+		require.NoError(r.t, err)
+		require.Equal(r.t, "state", string(state))
+		require.Equal(r.t, raft.ServerAddress("10.0.0.1:7381"), meta.Configuration.Servers[0].Address)
+		return meta.Index, nil
+	}
+	return 0, nil
+}
+
+// Damage anywhere in the files of a snapshot, what Raft says about it included, is noticed: the one before is used with the
+// log behind it, or the node does not start.
+func TestDamagedSnapshot(t *testing.T) {
+	for _, name := range []string{"state.bin", "meta.json", sealFile} {
+		r := newSnapshotRig(t)
+		r.fill(8, 25)
+		path := r.file("20", name)
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		fallen := 0
+		for at := range whole {
+			b := bytes.Clone(whole)
+			b[at] ^= 1 << rand.IntN(8)
+			require.NoError(t, os.WriteFile(path, b, 0o644))
+			newest, err := r.start()
+			require.NoError(t, err, "%s at %d", name, at)
+			require.Contains(t, []uint64{10, 20}, newest, "%s at %d: %q", name, at, b)
+			if newest == 10 {
+				fallen++
+			}
+		}
+		// What Raft does not use, the old list of peers and white space, may differ.
+		require.Greater(t, fallen, len(whole)*2/3, name)
+	}
+}
+
+// Where the log does not reach over a damaged snapshot, what it held is lost: the node does not start.
+func TestDamagedSnapshotWithoutLog(t *testing.T) {
+	for _, name := range []string{"state.bin", "meta.json", sealFile} {
+		for _, log := range [][2]uint64{{1, 0}, {8, 15}, {15, 25}, {21, 25}} {
+			r := newSnapshotRig(t)
+			r.fill(log[0], log[1])
+			require.NoError(t, os.WriteFile(r.file("20", name), []byte("{"), 0o644))
+			_, err := r.start()
+			require.Error(t, err, "%s, log %v", name, log)
+			require.ErrorContains(t, err, wipe)
+		}
+	}
+	r := newSnapshotRig(t) // after an installed snapshot the log is empty
+	require.NoError(t, os.RemoveAll(filepath.Dir(r.file("10", sealFile))))
+	require.NoError(t, os.WriteFile(r.file("20", "meta.json"), nil, 0o644))
+	_, err := r.start()
+	require.ErrorIs(t, err, ErrCorrupt)
+}
+
+func TestUnfinishedSnapshotIsRemoved(t *testing.T) {
+	r := newSnapshotRig(t)
+	r.fill(8, 25)
+	unfinished := filepath.Join(r.cfg.dir(), snapshotsDir, "1-24-1"+unfinishedEnd)
+	require.NoError(t, os.Mkdir(unfinished, 0o755))
+	newest, err := r.start()
+	require.NoError(t, err)
+	require.EqualValues(t, 20, newest)
+	require.NoDirExists(t, unfinished)
+}
