@@ -73,6 +73,9 @@ func TestDocumentation(t *testing.T) {
 	want, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
 	require.NoError(t, err)
 	require.Equal(t, want, string(text), "the scenarios on the page are not those of the runner")
+	want, err = replace(string(text), livenessBegin, livenessEnd, scenario.LivenessTable())
+	require.NoError(t, err)
+	require.Equal(t, want, string(text), "the bounds of liveness on the page are not those of the runner")
 	promises, _, _ := strings.Cut(string(text), scenariosBegin)
 	for _, s := range scenario.All {
 		require.Contains(t, promises, s.Name, "no promise needs it")

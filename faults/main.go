@@ -142,6 +142,8 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 const (
 	scenariosBegin = "<!-- scenarios: written by make test-faults -->\n"
 	scenariosEnd   = "<!-- end of scenarios -->\n"
+	livenessBegin  = "<!-- liveness: written by make test-faults -->\n"
+	livenessEnd    = "<!-- end of liveness -->\n"
 	resultsBegin   = "<!-- results: written by make test-faults -->\n"
 	resultsEnd     = "<!-- end of results -->\n"
 )
@@ -154,6 +156,9 @@ func publish(path, rows, how string) error {
 	}
 	when := fmt.Sprintf("%s, %d cores, %s, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), how)
 	doc, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
+	if err == nil {
+		doc, err = replace(doc, livenessBegin, livenessEnd, scenario.LivenessTable())
+	}
 	if err == nil {
 		doc, err = replace(doc, resultsBegin, resultsEnd, when+rows)
 	}

@@ -63,7 +63,7 @@ func (h *History) appendCall(b []byte, c *Call) []byte {
 	num(int64(c.Node) + 1)
 	str(c.Kind.String())
 	str(h.Keys[c.Key].Name)
-	if c.Kind == Transfer {
+	if c.Kind.Double() {
 		str(h.Keys[c.Other].Name)
 	} else {
 		num(int64(c.Other))

@@ -35,18 +35,23 @@ type Kind uint8
 const (
 	// Limit charges Cost to Key, gives it back if negative, and looks if it is 0.
 	Limit Kind = iota
-	// Reset forgets what Key has consumed.
+	// Reset forgets what Key has consumed. Other is which of the commands that do so is sent.
 	Reset
 	// Acquire takes, and Release gives back, the lease Other of Key.
 	Acquire
 	Release
 	// Transfer charges 1 to Key and gives 1 back to Other, both or neither.
 	Transfer
+	// Pair adds 1 to Key and 1 to Other in a transaction (EXEC), both or neither.
+	Pair
 )
 
-var kindNames = [...]string{"limit", "reset", "acquire", "release", "transfer"}
+var kindNames = [...]string{"limit", "reset", "acquire", "release", "transfer", "pair"}
 
 func (k Kind) String() string { return kindNames[k] }
+
+// Double reports whether a call has a second key in Other.
+func (k Kind) Double() bool { return k == Transfer || k == Pair }
 
 // Forever is the end of a call whose outcome is unknown, for checkers that let it take effect at any later time.
 const Forever = math.MaxInt64
@@ -83,7 +88,11 @@ const (
 	Fixed Algorithm = "fixed" // always with ALIGN first
 	Token Algorithm = "token"
 	Log   Algorithm = "log"
-	Slots Algorithm = "slots" // RL.ACQUIRE; Period is the leases' time to live
+	Leaky Algorithm = "leaky"
+
+	// Sliding always has ALIGN first: until the first period is over it is exact.
+	Sliding Algorithm = "sliding"
+	Slots   Algorithm = "slots" // RL.ACQUIRE; Period is the leases' time to live
 )
 
 // Key is a limited key of a run.
@@ -93,13 +102,35 @@ type Key struct {
 	Limit     int32 // what calls state unless they change it
 	Period    time.Duration
 
+	// Command asks for the limit; RL.LIMIT if empty. CL.THROTTLE, THROTTLE and GCRA are Token, INCREX is Fixed.
+	Command string
+
+	// Extra is how many units more than there are calls may take: with the option Debt as DEBT, with Wait as a WAIT of
+	// the time in which they refill.
+	Option Option
+	Extra  int32
+
 	// Free: calls give back, reset or change the limit, so that only a model of the whole history can judge it.
 	Free bool
+
+	// Unjudged: the limiter may forget the key at any time, so that no check of its limit applies.
+	Unjudged bool
 }
+
+// Option is an option of RL.LIMIT that all calls of a key have.
+type Option uint8
+
+// The options.
+const (
+	None Option = iota
+	Debt
+	Wait
+	AtMost // calls get what is there, up to their cost
+)
 
 // Refill is how long the key needs to regain one unit; for Fixed, all units come back after it, for Log each by itself.
 func (k *Key) Refill() time.Duration {
-	if k.Algorithm == Token {
+	if k.Algorithm == Token || k.Algorithm == Leaky {
 		return k.Period / time.Duration(k.Limit)
 	}
 	return k.Period
@@ -122,12 +153,12 @@ type History struct {
 	Length time.Duration
 }
 
-// ByKey returns the calls of each key, by Start; Transfers are left out. The slices alias one copy of the calls.
+// ByKey returns the calls of each key, by Start; those with two keys are left out. The slices alias one copy of the calls.
 func (h *History) ByKey() [][]Call {
 	counts := make([]int, len(h.Keys))
 	total := 0
 	for i := range h.Calls {
-		if h.Calls[i].Kind != Transfer {
+		if !h.Calls[i].Kind.Double() {
 			counts[h.Calls[i].Key]++
 			total++
 		}
@@ -139,7 +170,7 @@ func (h *History) ByKey() [][]Call {
 		at += n
 	}
 	for _, c := range h.Calls {
-		if c.Kind != Transfer {
+		if !c.Kind.Double() {
 			out[c.Key] = append(out[c.Key], c)
 		}
 	}

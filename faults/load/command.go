@@ -9,20 +9,40 @@ import (
 	"github.com/headgate-io/headgate/faults/resp"
 )
 
-// Encode appends the command of a call.
+// Encode appends the command of a call, or the commands of its transaction.
 func Encode(b []byte, c *history.Call, key, other history.Key) []byte {
+	if c.Kind == history.Pair {
+		b = resp.Append(b, "MULTI")
+		b = resp.Append(b, "INCREX", key.Name, "BYINT", number(c.Cost))
+		b = resp.Append(b, "INCREX", other.Name, "BYINT", number(c.Cost))
+		return resp.Append(b, "EXEC")
+	}
 	return resp.Append(b, Arguments(c, key, other)...)
 }
 
-// Arguments is the command of a call; key describes its key, and other its second one.
+// resets are the commands that forget a key.
+var resets = [...]string{"RL.RESET", "DEL", "UNLINK"}
+
+// Arguments is the command of a call that is one command; key describes its key, and other its second one.
 func Arguments(c *history.Call, key, other history.Key) []string {
 	switch c.Kind {
 	case history.Reset:
-		return []string{"RL.RESET", key.Name}
+		return []string{resets[int(c.Other)%len(resets)], key.Name}
 	case history.Acquire:
 		return []string{"RL.ACQUIRE", key.Name, number(c.Limit), millis(key.Period), "ID", number(int32(c.Other))}
 	case history.Release:
 		return []string{"RL.RELEASE", key.Name, number(int32(c.Other))}
+	}
+	switch key.Command {
+	case "CL.THROTTLE":
+		return []string{key.Command, key.Name, number(c.Limit - 1), number(c.Limit), seconds(key.Period), number(c.Cost)}
+	case "THROTTLE":
+		return []string{key.Command, key.Name, number(c.Limit), number(c.Limit), seconds(key.Period), number(c.Cost)}
+	case "GCRA":
+		return []string{key.Command, key.Name, number(c.Limit - 1), number(c.Limit), seconds(key.Period), "TOKENS", number(c.Cost)}
+	case "INCREX":
+		return []string{key.Command, key.Name, "BYINT", number(c.Cost), "UBOUND", number(c.Limit),
+			"PX", strconv.FormatInt(key.Period.Milliseconds(), 10), "ENX"}
 	}
 	args := limit([]string{"RL.LIMIT"}, key, c.Limit, c.Cost)
 	if c.Kind == history.Transfer {
@@ -34,8 +54,16 @@ func Arguments(c *history.Call, key, other history.Key) []string {
 // limit appends one segment of RL.LIMIT.
 func limit(args []string, key history.Key, n, cost int32) []string {
 	args = append(args, key.Name, number(n), millis(key.Period), "ALGORITHM", string(key.Algorithm), "COST", number(cost))
-	if key.Algorithm == history.Fixed {
+	if key.Algorithm == history.Fixed || key.Algorithm == history.Sliding {
 		args = append(args, "ALIGN", "first")
+	}
+	switch key.Option {
+	case history.Debt:
+		args = append(args, "DEBT", number(key.Extra))
+	case history.Wait:
+		args = append(args, "WAIT", number(int32((key.Refill() * time.Duration(key.Extra)).Milliseconds())))
+	case history.AtMost:
+		args = append(args, "ATMOST")
 	}
 	return args
 }
@@ -44,11 +72,14 @@ func number(n int32) string { return strconv.Itoa(int(n)) }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+
 // refusals are the codes of errors that say that a command was certainly not executed.
 var refusals = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "LOADING": true, "MOVED": true, "OOM": true}
 
-// classify fills in what a reply says of its call. It returns the code of an error reply, or "".
-func classify(c *history.Call, r *resp.Reply) string {
+// classify fills in what a reply says of its call, which command asked for, empty for Headgate's own. It returns the code
+// of an error reply, or "".
+func classify(c *history.Call, r *resp.Reply, command string) string {
 	if text := r.Error(); text != "" {
 		code, _, _ := strings.Cut(text, " ")
 		c.Outcome = history.Unknown
@@ -69,12 +100,22 @@ func classify(c *history.Call, r *resp.Reply) string {
 		c.Local = r.Field("degraded") != nil
 	case r.Type == ':':
 		allowed = 1 // RL.RELEASE and RL.RESET answer how many there were
+	case c.Kind == history.Pair:
+		allowed = int64(len(r.Elems)) // nil if the transaction was given up
+	case command == "INCREX" && len(r.Elems) == 2:
+		allowed, remaining = r.Elems[1].Int, max(0, int64(c.Limit)-r.Elems[0].Int)
 	case len(r.Elems) >= 3:
 		allowed, remaining = r.Elems[0].Int, r.Elems[2].Int
+		if command == "CL.THROTTLE" || command == "GCRA" {
+			allowed = 1 - allowed // they answer whether the call is limited
+		}
 	}
 	c.Outcome = history.Denied
 	if allowed > 0 {
 		c.Outcome = history.Admitted
+	}
+	if allowed > 1 && c.Kind == history.Limit && command == "" {
+		c.Cost = int32(allowed) // what ATMOST granted
 	}
 	c.Remaining = int32(min(remaining, 1<<31-1))
 	return ""

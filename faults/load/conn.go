@@ -164,6 +164,11 @@ func (c *conn) receive(l *link) {
 // answer reads one answer and records its call.
 func (c *conn) answer(l *link, r *bufio.Reader) bool {
 	reply, err := resp.Read(r)
+	for range c.precede(l) {
+		if err == nil {
+			reply, err = resp.Read(r)
+		}
+	}
 	if err != nil {
 		return false
 	}
@@ -176,7 +181,7 @@ func (c *conn) answer(l *link, r *bufio.Reader) bool {
 	call := l.pending[0]
 	l.pending = l.pending[1:]
 	call.End = c.now()
-	if code := classify(&call, &reply); code != "" {
+	if code := classify(&call, &reply, c.command(&call)); code != "" {
 		c.codes[code]++
 	}
 	c.recorder.Add(call)
@@ -185,6 +190,24 @@ func (c *conn) answer(l *link, r *bufio.Reader) bool {
 		c.cfg.Answered(c.id, &call)
 	}
 	return true
+}
+
+// precede returns how many replies precede that of the next call: those of a transaction's other commands.
+func (c *conn) precede(l *link) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(l.pending) > 0 && l.pending[0].Kind == history.Pair {
+		return 3
+	}
+	return 0
+}
+
+// command is the command that a call asked with.
+func (c *conn) command(call *history.Call) string {
+	if c.cfg.Key == nil {
+		return ""
+	}
+	return c.cfg.Key(call).Command
 }
 
 // giveUp closes the connection if a call sent before the given time has no answer.

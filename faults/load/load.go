@@ -29,6 +29,9 @@ type Config struct {
 	// Encode appends a planned call's command.
 	Encode func(b []byte, c *history.Call) []byte
 
+	// Key describes the key of a call whose reply is not RL.LIMIT's; may be nil.
+	Key func(c *history.Call) history.Key
+
 	// Timeout is how long an answer may take; the connection is then given up, with all calls under way on it.
 	Timeout time.Duration
 

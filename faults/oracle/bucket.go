@@ -8,14 +8,15 @@ import (
 )
 
 // bucketExcess returns how many units more than a token bucket of the given limit per period (ns), full at first, were
-// certainly admitted.
+// certainly admitted; the bucket holds extra units more than the limit.
 //
 // Each admitted unit was taken at some time between the start and the end of its call. Keeping a unit in the bucket for
 // later never does harm unless the bucket is full and would lose it; so the schedule that takes units at the end of their
 // calls, and one whenever the bucket is full, for the call that ends first, serves all units if any schedule does. A unit
 // whose call ends while the bucket is empty is one that no bucket had.
-func bucketExcess(limit, period int64, calls []history.Call) int64 {
-	b := bucket{limit: limit, period: period, level: limit * period}
+func bucketExcess(limit, period, extra int64, calls []history.Call) int64 {
+	b := bucket{limit: limit, period: period, capacity: limit + extra}
+	b.level = b.capacity * period
 	for i := range calls {
 		c := &calls[i]
 		if !counts(c) {
@@ -48,7 +49,8 @@ func (c *claims) Pop() any {
 // bucket is a token bucket with exact arithmetic: a unit is period points, and each ns brings limit points.
 type bucket struct {
 	limit, period int64
-	level         int64 // points, at most limit*period
+	capacity      int64 // units
+	level         int64 // points, at most capacity*period
 	now           int64
 	open          claims
 	excess        int64
@@ -58,7 +60,7 @@ type bucket struct {
 func (b *bucket) advance(to int64) {
 	for len(b.open) > 0 {
 		first := b.open[0].end
-		missing := (b.limit*b.period - b.level) / b.limit
+		missing := (b.capacity*b.period - b.level) / b.limit
 		full := b.now + missing - missing/(clockSlack+1)
 		next := min(first, full)
 		if next > to || next == to && first > to {
@@ -100,7 +102,7 @@ func (b *bucket) fill(to int64) {
 		return
 	}
 	b.now = to
-	full := b.limit * b.period
+	full := b.capacity * b.period
 	d += d/clockSlack + 1
 	if d >= (full-b.level)/b.limit+1 {
 		b.level = full

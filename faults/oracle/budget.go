@@ -29,7 +29,7 @@ func Budgets(h *history.History, bound func(key uint32, calls []history.Call) in
 	var sum Extra
 	for k, cs := range h.ByKey() {
 		key := &h.Keys[k]
-		if key.Free || key.Algorithm == history.Slots || len(cs) == 0 {
+		if key.Free || key.Unjudged || key.Algorithm == history.Slots || len(cs) == 0 {
 			continue
 		}
 		extra, allowed := excess(key, cs, h.Length), bound(uint32(k), cs)
@@ -60,12 +60,13 @@ func Budgets(h *history.History, bound func(key uint32, calls []history.Call) in
 
 // excess is the least number of units admitted beyond the key's limit, whenever within its call each was decided.
 func excess(key *history.Key, calls []history.Call, length time.Duration) int64 {
+	extra := int64(key.Extra)
 	switch {
-	case key.Algorithm == history.Token:
-		return bucketExcess(int64(key.Limit), int64(key.Period), calls)
-	case key.Algorithm == history.Fixed && key.Static(length):
-		return max(0, admitted(calls)-int64(key.Limit))
-	case key.Algorithm == history.Fixed:
+	case key.Algorithm == history.Token || key.Algorithm == history.Leaky:
+		return bucketExcess(int64(key.Limit), int64(key.Period), extra, calls)
+	case key.Static(length) && key.Algorithm != history.Log:
+		return max(0, admitted(calls)-int64(key.Limit)-extra)
+	case key.Algorithm == history.Fixed || key.Algorithm == history.Sliding:
 		// The end of one window and the start of the next may both be used up.
 		return trailingExcess(2*int64(key.Limit), int64(key.Period), calls)
 	default:
@@ -139,7 +140,7 @@ func unexplained(key *history.Key, calls []history.Call) *history.Call {
 			continue
 		}
 		begun := sort.Search(len(calls), func(j int) bool { return calls[j].Start >= d.End })
-		if used[begun]+int64(d.Cost) <= int64(key.Limit) {
+		if used[begun]+int64(d.Cost) <= int64(key.Limit)+int64(key.Extra) {
 			return d
 		}
 	}

@@ -36,7 +36,7 @@ func Linear(h *history.History, dir string) Finding {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for w := range queue {
-				ops := operations(w.calls)
+				ops := operations(w.key, w.calls)
 				result, info := porcupine.CheckOperationsVerbose(counterModel, ops, keyPatience)
 				switch result {
 				case porcupine.Unknown:
@@ -57,7 +57,7 @@ func Linear(h *history.History, dir string) Finding {
 		})
 	}
 	for k, cs := range h.ByKey() {
-		if key := &h.Keys[k]; len(cs) > 0 && (key.Static(h.Length) || key.Free) {
+		if key := &h.Keys[k]; len(cs) > 0 && key.Static(h.Length) && key.Option != history.AtMost && !key.Unjudged {
 			keys++
 			calls += len(cs)
 			queue <- work{key, cs}
@@ -86,6 +86,7 @@ type counterState struct {
 type counterInput struct {
 	kind        history.Kind
 	cost, limit int64
+	extra       int64 // by how much the limit may be exceeded
 
 	// class and rank order the unanswered calls that are alike. They are open without end, so if an order exists, so
 	// does one in which they stand by their start; without this rule k of them would give 2^k states to search.
@@ -98,7 +99,7 @@ type counterOutput struct {
 }
 
 // operations converts the calls that may have had an effect.
-func operations(calls []history.Call) []porcupine.Operation {
+func operations(key *history.Key, calls []history.Call) []porcupine.Operation {
 	type alike struct {
 		kind        history.Kind
 		cost, limit int32
@@ -111,7 +112,7 @@ func operations(calls []history.Call) []porcupine.Operation {
 		if c.Outcome == history.Refused || c.Local {
 			continue
 		}
-		in := counterInput{kind: c.Kind, cost: int64(c.Cost), limit: int64(c.Limit), class: -1}
+		in := counterInput{kind: c.Kind, cost: int64(c.Cost), limit: int64(c.Limit), extra: int64(key.Extra), class: -1}
 		end := c.End
 		if c.Outcome == history.Unknown {
 			if c.Kind == history.Limit && c.Cost == 0 {
@@ -164,7 +165,7 @@ func step(s counterState, in counterInput, out counterOutput) (bool, any) {
 		used = 0
 	case in.cost <= 0:
 		used = max(0, used+in.cost)
-	case used+in.cost <= in.limit:
+	case used+in.cost <= in.limit+in.extra:
 		used += in.cost
 	case out.outcome == history.Admitted:
 		return false, s

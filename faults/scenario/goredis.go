@@ -87,5 +87,5 @@ func (r *Run) failovers(which string, kills []death, counts func(k death, node u
 		r.expect(false, "failover", "%s: no leader was killed", which)
 		return
 	}
-	r.expect(at(gaps, .5) < 2*time.Second && at(gaps, .9) < 3*time.Second, "failover", "%s: the next decision after %s", which, quantiles(gaps))
+	r.expect(float64(at(gaps, .5)) < 2e9*r.slack() && float64(at(gaps, .9)) < 3e9*r.slack(), "failover", "%s: the next decision after %s", which, quantiles(gaps))
 }

@@ -65,6 +65,7 @@ func (r *Run) start(cfg cluster.Config, args ...string) error {
 		return err
 	}
 	r.note("%s leads", leader.Name)
+	r.marks = startMarks(r)
 	return nil
 }
 
@@ -102,7 +103,11 @@ func (r *Run) harmed(at int64) {
 // kill kills a node that may lead.
 func (r *Run) kill(n *cluster.Node) error {
 	r.note("kill %s", n.Name)
+	leads := r.cluster.Leader() == n
 	r.down(n.Index)
+	if leads {
+		r.marks.killed(r.now())
+	}
 	if err := n.Kill(); err != nil {
 		return err
 	}
@@ -148,8 +153,16 @@ func (r *Run) transfer(n *cluster.Node) error {
 
 // settle ends a scenario: nothing is offered any more, all links work, and all nodes must come to have the same table.
 func (r *Run) settle() error {
+	r.marks.close()
 	r.cluster.Heal()
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	leader, err := r.leader()
+	if err != nil {
+		return err
+	}
+	if r.lossTimes, err = r.marks.losses(leader); err != nil {
 		return err
 	}
 	f := oracle.Finding{Check: "tables"}

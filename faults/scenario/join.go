@@ -170,7 +170,7 @@ func (r *Run) compare(phases []phase, node uint8) {
 		if i == 0 {
 			calm = p99
 		}
-		r.expect(p99 <= calm+10*time.Millisecond, "latency", "%s: p99 %v, p99.9 %v, max %v of %d calls on the leader in %.1f s",
+		r.expect(p99 <= calm+time.Duration(float64(10*time.Millisecond)*r.slack()), "latency", "%s: p99 %v, p99.9 %v, max %v of %d calls on the leader in %.1f s",
 			p.name, p99.Round(10*time.Microsecond), at(ds, .999).Round(10*time.Microsecond), slices.Max(ds).Round(10*time.Microsecond), len(ds), time.Duration(p.to-p.from).Seconds())
 	}
 }

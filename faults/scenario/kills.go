@@ -95,6 +95,7 @@ func (r *Run) killAll(downtime time.Duration) error {
 	for _, n := range r.cluster.Nodes {
 		r.down(n.Index)
 	}
+	r.marks.killed(r.now())
 	for _, n := range r.cluster.Nodes {
 		if err := n.Kill(); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
+	"github.com/headgate-io/headgate/faults/oracle"
 )
 
 // Report is the result of a run.
@@ -17,16 +18,15 @@ type Report struct {
 	Skipped string // why the scenario was not run
 }
 
-// OK reports whether every check passed, or, for a scenario that must be caught, whether one did not.
+// OK reports whether every check passed, or, for a scenario that must be caught, whether one that must did not.
 func (p *Report) OK() bool {
 	if p.Skipped != "" {
 		return true
 	}
-	ok := true
-	for _, f := range p.run.findings {
-		ok = ok && f.OK
+	if broken := p.run.Scenario.Broken; broken != nil {
+		return slices.ContainsFunc(p.run.findings, func(f oracle.Finding) bool { return !f.OK && slices.Contains(broken, f.Check) })
 	}
-	return ok != p.run.Scenario.Broken
+	return !slices.ContainsFunc(p.run.findings, func(f oracle.Finding) bool { return !f.OK })
 }
 
 // Dir is where the run's files are.
@@ -43,11 +43,11 @@ func (p *Report) String() string {
 	}
 	verdict := "PASSED"
 	switch {
-	case !p.OK() && r.Scenario.Broken:
+	case !p.OK() && r.Scenario.Broken != nil:
 		verdict = "FAILED: the checks did not see what is broken on purpose"
 	case !p.OK():
 		verdict = "FAILED"
-	case r.Scenario.Broken:
+	case r.Scenario.Broken != nil:
 		verdict = "PASSED: the checks caught what is broken on purpose"
 	}
 	n := r.history.Count()
@@ -57,6 +57,7 @@ func (p *Report) String() string {
 	for _, f := range r.findings {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}
+	fmt.Fprintf(&b, "  machine: %v%s\n", r.machine, r.busyNote())
 	if r.unforeseen > 0 {
 		fmt.Fprintf(&b, "  %d leaders were lost without the run's doing\n", r.unforeseen)
 	}
@@ -97,7 +98,7 @@ func (p *Report) Row() string {
 		return fmt.Sprintf("| %s | %s | %d | not run: %s | | | | | |\n", r.Scenario.Name, r.Mode, r.Seed, p.Skipped)
 	case !p.OK():
 		result = "**fail**"
-	case r.Scenario.Broken:
+	case r.Scenario.Broken != nil:
 		result = "caught"
 	}
 	gap := ""

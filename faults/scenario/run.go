@@ -66,6 +66,11 @@ type Run struct {
 	unforeseen int
 	wrongClock bool // the times in the nodes' logs are wrong
 
+	machine   *cluster.Machine
+	marks     *marks
+	lossTimes []time.Duration // of killed leaders: see marks
+	live      oracle.Liveness
+
 	prompt float64
 	harms  []int64 // when leaders were harmed
 	gaps   []time.Duration
@@ -184,6 +189,7 @@ func (r *Run) unplanned() error {
 
 // judge runs the checks that every history is put to.
 func (r *Run) judge() {
+	r.machine.Stop()
 	if r.cluster != nil && !r.wrongClock {
 		if err := r.unplanned(); err != nil {
 			r.expect(false, "logs", "%v", err)
@@ -196,6 +202,9 @@ func (r *Run) judge() {
 		r.add(oracle.Linear(&r.history, r.Dir))
 	}
 	r.measureGaps()
+	r.judgeLosses()
+	r.live = oracle.MeasureLiveness(&r.history, r.outages, prompt, r.gaps)
+	r.add(oracle.Live(r.live, r.Scenario.Live.of(r.Mode), r.slack(), r.stalled()))
 	f, r.prompt = oracle.Promptness(&r.history, r.outages, prompt, 0)
 	r.add(f)
 	for code, n := range r.codes {
@@ -233,7 +242,9 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 		rnd:   rand.New(rand.NewPCG(o.Seed, 0)),
 		codes: make(map[string]int),
 	}
+	r.machine = cluster.WatchMachine(r.pids)
 	defer func() {
+		r.marks.close()
 		if r.cluster != nil {
 			r.cluster.Close()
 		}

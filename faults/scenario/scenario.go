@@ -15,8 +15,11 @@ type Scenario struct {
 	Kinds  int      // of harm, done in turn; 0 is one
 	Rate   float64  // calls per second, by default
 
-	// Broken: the system under test is broken on purpose, and the checks must say so.
-	Broken bool
+	// Live is how much liveness the harm may cost.
+	Live Live
+
+	// Broken: the system under test is broken on purpose, and one of these checks must say so.
+	Broken []string
 
 	run func(*Run) error
 }
@@ -30,110 +33,176 @@ var All = []Scenario{
 	{
 		Name: "calm", Modes: []string{Sync}, Rate: 2000, run: calm,
 		Doc: "One server without replication, and no harm: the checks must find nothing.",
+		Live: Live{Sync: within(0.001, 0.001, 0.005, 0.3, 0),
+			Why: "Nothing is broken."},
 	},
 	{
-		Name: "switchover", Modes: []string{Sync}, Rounds: 2, Rate: 2000, Broken: true, run: switchover,
+		Name: "switchover", Modes: []string{Sync}, Rounds: 2, Rate: 2000, Broken: []string{"budgets"}, run: switchover,
 		Doc: "Three independent servers, of which clients use the first that lives, instead of a cluster: budgets are handed out twice, and the checks must see it.",
+		Live: Live{Sync: within(0.02, 0.01, 0.02, 1, 0.3),
+			Why: "A kill costs its server's clients the time to connect to the next."},
 	},
 	{
-		Name: "async-as-sync", Modes: []string{Sync}, Rounds: 4, Kinds: 4, Rate: 3000, Broken: true, run: asyncAsSync,
+		Name: "async-as-sync", Modes: []string{Sync}, Rounds: 4, Kinds: 4, Rate: 3000, Broken: []string{"budgets", "linear", "loss"}, run: asyncAsSync,
 		Doc: "Leader kills of an async cluster, judged by the rules of sync: the few decisions that it loses must be seen.",
+		Live: Live{Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
+			Why: "As leader-kills."},
 	},
 	{
 		Name: "leader-kills", Modes: both, Rounds: 50, Rate: 6000, run: leaderKills,
 		Doc: "Kill the leader again and again (SIGKILL) and start it again. sync: nothing is admitted beyond a limit, and one order explains every answer. async: within the bound.",
+		Live: Live{Async: within(0.26, 0.005, 0.04, 2.5, 1.5), Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
+			Why: "An election takes 0.6 to 1.4 s of each round of about 5 s, in which `closed` refuses."},
 	},
 	{
 		Name: "leader-kills-free", Modes: []string{Sync}, Rounds: 10, Rate: 2000, run: leaderKillsFree,
 		Doc: "The same over keys that are refunded, reset, and called with changing limits: one order explains every answer.",
+		Live: Live{Sync: within(0.3, 0.01, 0.06, 2.5, 1.6),
+			Why: "As leader-kills."},
+	},
+	{
+		Name: "commands", Modes: both, Rounds: 6, Rate: 3000, run: commands,
+		Doc: "The same with every command that changes state, all algorithms, `DEBT`, `WAIT`, `ATMOST`, `INCREX`, `CL.THROTTLE`, `THROTTLE`, `GCRA`, `DEL`, `EXEC`, and a `FLUSHALL` under load: exact where a counter models it, within its bound elsewhere, and nobody ever sees half a transaction.",
+		Live: Live{Async: within(0.28, 0.006, 0.05, 2.5, 1.6), Sync: within(0.3, 0.02, 0.08, 2.5, 1.6),
+			Why: "As leader-kills; the flush holds replies up."},
+	},
+	{
+		Name: "eviction", Modes: []string{Async}, Rounds: 3, Rate: 1500, run: eviction,
+		Doc: "Kill leaders of a cluster that evicts, with 100 000 keys and a `maxmemory` of 8 MB: it stays within that, and all nodes keep the same keys.",
+		Live: Live{Async: within(0.28, 0.006, 0.05, 2.5, 1.6),
+			Why: "As leader-kills."},
 	},
 	{
 		Name: "go-redis", Modes: both, Rounds: 10, Kinds: 4, Rate: 1500, run: goRedisKills,
 		Doc: "Kill leaders under the load of real clients without retries, go-redis's cluster client, its sentinel client and plain ones: the same must hold, and each kind gets decisions again within 2 s (median), 3 s (p90).",
+		Live: Live{Async: within(0.28, 0.01, 0.06, 2.5, 1.6), Sync: within(0.32, 0.01, 0.06, 2.5, 1.6),
+			Why: "As leader-kills; clients find the new leader up to half a second later."},
 	},
 	{
 		Name: "all-killed", Modes: both, Rounds: 2, Rate: 4000, run: allKilled,
 		Doc: "Kill all nodes at once and start them 10 s later: sync nothing lost, async within the bound, and a bucket has gained what came back meanwhile.",
+		Live: Live{Async: within(0.002, 0.002, 0.02, 14, 2), Sync: within(0.002, 0.002, 0.03, 14, 2),
+			Why: "All nodes are down for 10 s, which is left out, and elect a leader within 2 s."},
 	},
 	{
 		Name: "rolling-restart", Modes: both, Rounds: 1, Rate: 1000, run: rollingRestart,
 		Doc: "Restart every node in turn (SIGTERM) while quotas of 1000, half used, are used up: none is exceeded, in either mode, and all are handed out.",
+		Live: Live{Async: within(0.001, 0.001, 0.01, 0.3, 0.1), Sync: within(0.001, 0.001, 0.02, 0.3, 0.1),
+			Why: "A handover takes some 20 ms, for which calls wait; no call is refused."},
 	},
 	{
 		Name: "partition-leader", Modes: both, Rounds: 6, Kinds: 2, Rate: 4000, run: partitionLeader,
 		Doc: "Cut the leader off from both others, in turn by silence and by closed connections: it stops admitting, and another takes over.",
+		Live: Live{Async: within(0.26, 0.06, 0.04, 1.6, 0.1), Sync: within(0.34, 0.03, 0.06, 2.6, 2.2),
+			Why: "As leader-kills; in async the old leader answers for another 0.25 s, in sync nobody does until the next."},
 	},
 	{
 		Name: "deposed", Modes: both, Rounds: 4, Rate: 2000, run: deposed,
 		Doc: "Cut the leader off while it is given charges, refunds, resets and another limit, which never commit: the next leader knows nothing of them, no unit is given twice, and the old one has forgotten them when it leads again.",
+		Live: Live{Async: within(0.24, 0.04, 0.07, 1.6, 0.1), Sync: within(0.36, 0.03, 0.06, 2.6, 2.2),
+			Why: "As partition-leader."},
 	},
 	{
 		Name: "partition-follower", Modes: both, Rounds: 3, Rate: 4000, run: partitionFollower,
 		Doc: "Cut a follower off from both others: the majority goes on.",
+		Live: Live{Async: within(0.2, 0.006, 0.02, 0.3, 0.1), Sync: within(0.2, 0.006, 0.04, 0.3, 0.1),
+			Why: "A third of the clients, those of the follower, are refused while it is cut off; the others notice nothing."},
 	},
 	{
 		Name: "partition-link", Modes: both, Rounds: 3, Rate: 4000, run: partitionLink,
 		Doc: "Cut the link between the leader and one follower, while both reach the third node.",
+		Live: Live{Async: within(0.24, 0.02, 0.04, 1.8, 0.1), Sync: within(0.24, 0.02, 0.06, 1.8, 0.1),
+			Why: "As partition-follower; the leader may change if the follower forces it."},
 	},
 	{
 		Name: "partition-asym", Modes: both, Rounds: 6, Kinds: 3, Rate: 4000, run: partitionAsym,
 		Doc: "Lose what goes one way: the leader hears nobody, or nobody hears it, or one follower does not.",
+		Live: Live{Async: within(0.3, 0.03, 0.06, 2.2, 0.1), Sync: within(0.32, 0.03, 0.06, 2.6, 1.8),
+			Why: "As partition-leader, in two of three rounds."},
 	},
 	{
 		Name: "slow-links", Modes: both, Rounds: 2, Rate: 2000, run: slowLinks,
 		Doc: "Delay everything between the nodes by 20 ms each way.",
+		Live: Live{Async: within(0.01, 0.01, 0.42, 0.3, 0.1), Sync: within(0.01, 0.25, 0.5, 0.6, 0.3),
+			Why: "Two thirds of the calls are forwarded, over 40 ms there and back; in sync their commits take as long again, often more than `forward-timeout`."},
 	},
 	{
 		Name: "pause", Modes: both, Rounds: 4, Rate: 2000, run: pause,
 		Doc: "Stop the leader's process for 5 s (SIGSTOP), as a long pause of a virtual machine does: it must not go on deciding.",
+		Live: Live{Async: within(0.14, 0.01, 0.04, 2.2, 1.5), Sync: within(0.16, 0.01, 0.05, 2.2, 1.5),
+			Why: "An election in each round of about 9 s."},
 	},
 	{
 		Name: "torn-log", Modes: both, Rounds: 4, Kinds: 2, Rate: 3000, run: tornLog,
 		Doc: "Kill a node and damage its log: a torn last write heals by itself; half a log ends the node with a message until its data is wiped.",
+		Live: Live{Async: within(0.06, 0.006, 0.03, 2.2, 1.5), Sync: within(0.07, 0.006, 0.05, 2.2, 1.5),
+			Why: "An election in half of the rounds, which last up to 30 s until a node votes again."},
 	},
 	{
 		Name: "full-disk", Modes: both, Rounds: 2, Rate: 4000, run: fullDisk,
 		Doc: "Fill the leader's disk up: it gives up leadership and does not take it again, and comes back when there is room (needs root, to mount file systems).",
+		Live: Live{Async: within(0.08, 0.012, 0.05, 2.2, 0.1), Sync: within(0.09, 0.012, 0.06, 2.2, 0.1),
+			Why: "An election in each round of about 15 s; until the disk is full the leader goes on."},
 	},
 	{
 		Name: "slow-disk", Modes: both, Rounds: 1, Rate: 2000, run: slowDisk,
 		Doc: "Slow down every fsync of a follower, then of the leader, by 40 ms; at last the leader's disk hangs: decisions wait no longer than for the leader's own writes, no elections but for the hang, which another leader ends.",
+		Live: Live{Async: within(0.3, 0.02, 0.1, 13, 0.1), Sync: within(0.34, 0.02, 0.6, 13, 12),
+			Why: "A sync decision waits for slow disks, 40 ms a write; a leader whose disk hangs is replaced after 10 s."},
 	},
 	{
 		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,
 		Doc: "Upgrade node by node to an executable that knows newer versions of effects, log entries and snapshots, and kill leaders of both on the way: no node ends, and the newer versions are written only when the last node can read them. Then a node that goes back ends and says so, every time, is not taken in without its data, and goes on when it is upgraded.",
+		Live: Live{Async: within(0.25, 0.02, 0.06, 2.5, 1.5), Sync: within(0.28, 0.02, 0.08, 2.5, 1.5),
+			Why: "Handovers, for which calls wait, and elections after leaders were killed; nodes that end are left out."},
 	},
 	{
 		Name: "snapshot-join", Modes: []string{Async}, Rounds: 1, Rate: 2000, run: snapshotJoin,
 		Doc: "Write a snapshot of a million keys under load, let a fourth node join by it, and restart it: no decision waits, and the tables are equal.",
+		Live: Live{Async: within(0.002, 0.002, 0.01, 0.3, 0.1),
+			Why: "Nothing is to be noticed."},
 	},
 	{
 		Name: "transfers", Modes: both, Rounds: 6, Kinds: 2, Rate: 2000, run: transfers,
 		Doc: "Move units between keys with chains (+1 AND -1) under leader kills: the sum is the same at every moment.",
+		Live: Live{Async: within(0.24, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
+			Why: "As leader-kills."},
 	},
 	{
 		Name: "slots", Modes: both, Rounds: 4, Kinds: 2, Rate: 1000, run: slots,
 		Doc: "Acquire and release concurrency slots under leader kills: no key has more leases out than its limit.",
+		Live: Live{Async: within(0.24, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
+			Why: "As leader-kills."},
 	},
 	{
 		Name: "local", Modes: []string{Async}, Rounds: 6, Kinds: 3, Rate: 1200, run: local,
 		Doc: "With on-failure local: cut all nodes from each other, kill two of three, cut one off from the others, in turn: none admits more than its share, and once healed, also when that is interrupted, what was admitted is charged once.",
+		Live: Live{Async: within(0.15, 0.03, 0.02, 12, 10),
+			Why: "Gaps are made to last; limits of 2 that another node has, and exhausted shares that only a leader may judge, are refused in them."},
 	},
 	{
-		Name: "open-as-local", Modes: []string{Async}, Rounds: 1, Rate: 1200, Broken: true, run: openAsLocal,
+		Name: "open-as-local", Modes: []string{Async}, Rounds: 1, Rate: 1200, Broken: []string{"shares", "charged"}, run: openAsLocal,
 		Doc: "The same with on-failure open, judged by the rules of local: what is admitted beyond the shares, and never charged, must be seen.",
+		Live: Live{Async: within(0.15, 0.03, 0.02, 12, 10),
+			Why: "As local."},
 	},
 	{
 		Name: "local-kills", Modes: []string{Async}, Rounds: 6, Rate: 2000, run: localKills,
 		Doc: "Kill the leader with on-failure local: clients of surviving nodes get no error at all, and every answer within 150 ms.",
+		Live: Live{Async: within(0.002, 0.002, 0.005, 2.2, 1.5),
+			Why: "Shares answer: no call is refused, and none waits."},
 	},
 	{
 		Name: "availability", Modes: []string{Async}, Rounds: 16, Kinds: 8, Rate: 2000, run: availability,
-		Doc: "All kinds of harm in turn, with on-failure local, and bounds on every wait for a leader that leave time for the goal: surviving nodes answer 99.99 % of all calls within 20 ms.",
+		Doc: "All kinds of harm in turn, with the default parameters: surviving nodes answer 99.99 % of all calls within 20 ms.",
+		Live: Live{Async: within(0.0005, 0.0005, 0.002, 2.4, 1.5),
+			Why: "Shares answer. The goal itself is a check of its own."},
 	},
 	{
 		Name: "clocks", Modes: both, Rounds: 1, Rate: 1000, run: clocks,
 		Doc: "One node an hour ahead, one an hour behind, each leads in turn while its wall clock steps by 5 s both ways: the limits' clock goes on evenly.",
+		Live: Live{Async: within(0.03, 0.01, 0.02, 2.4, 1.5), Sync: within(0.04, 0.01, 0.04, 2.4, 1.5),
+			Why: "Handovers, and an election where a clock gap costs the leader its office."},
 	},
 }
 

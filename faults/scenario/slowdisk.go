@@ -155,7 +155,7 @@ func (d *diskTimes) judge(until int64) {
 			elections++
 		}
 	}
-	r.expect(err == nil && elections <= r.Rounds, "elections", "%d elections in %v of slow disks", elections, time.Duration(until).Round(time.Second))
+	r.expect(err == nil && float64(elections) <= float64(r.Rounds)*r.slack(), "elections", "%d elections in %v of slow disks", elections, time.Duration(until).Round(time.Second))
 }
 
 // compare compares the latencies of the calls that counts selects with those of the first phase: nine of ten, since a
@@ -184,6 +184,7 @@ func (d *diskTimes) compare(which string, writes int, counts func(node, leader u
 		if r.Mode == Sync {
 			allowed += time.Duration(writes) * p.write
 		}
+		allowed = time.Duration(float64(allowed) * r.slack())
 		r.expect(p90 <= allowed, "latency", "%s, %s: p50 %v, p90 %v (allowed: %v), p99 %v, max %v of %d calls", p.name, which, at(ds, .5).Round(10*time.Microsecond),
 			p90.Round(10*time.Microsecond), allowed.Round(time.Millisecond), at(ds, .99).Round(time.Millisecond), slices.Max(ds).Round(time.Millisecond), len(ds))
 	}

@@ -60,6 +60,18 @@ func free(rate float64) *load.Keyspace {
 	}}
 }
 
+// evictable is the workload of limits, judged by nothing: any of them may be evicted at any time.
+func evictable(rate float64) *load.Keyspace {
+	keys := limits(rate)
+	spec := keys.Spec
+	keys.Spec = func(place, generation int) history.Key {
+		k := spec(place, generation)
+		k.Unjudged = true
+		return k
+	}
+	return keys
+}
+
 // chargeAndPeek plans calls on the keys of a keyspace: charges of 1 to 3, and a few peeks.
 func chargeAndPeek(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call {
 	return func(_ int, rnd *rand.Rand, due time.Duration) history.Call {
@@ -100,6 +112,7 @@ func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next 
 	return load.Start(load.Config{
 		Rate: r.Rate, Conns: conns, Seed: r.Seed, Epoch: r.epoch, First: time.Since(r.epoch),
 		Node: func(conn int) int { return conn % nodes }, Dial: dial, Next: next, Timeout: patience,
+		Key: func(c *history.Call) history.Key { return keys.Key(c.Key) },
 		Encode: func(b []byte, c *history.Call) []byte {
 			return load.Encode(b, c, keys.Key(c.Key), keys.Key(c.Other))
 		},

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Machine watches what the run's own processes do not see: how much of the processors others had, and how long the
+// runner itself was not run.
+type Machine struct {
+	pids func() []int
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	from, to usage
+	begun    time.Time
+	length   time.Duration
+	stalled  time.Duration
+}
+
+// usage is processor time, in ticks.
+type usage struct{ all, idle, own int64 }
+
+const (
+	// watchEvery is how often the runner looks whether it is run, and stallFrom what it does not call late.
+	watchEvery = 5 * time.Millisecond
+	stallFrom  = 5 * time.Millisecond
+)
+
+// WatchMachine begins to watch; pids are the processes that run now, besides this one.
+func WatchMachine(pids func() []int) *Machine {
+	m := &Machine{pids: pids, stop: make(chan struct{}), begun: time.Now()}
+	m.from = m.read()
+	m.wg.Go(m.run)
+	return m
+}
+
+func (m *Machine) run() {
+	for due := time.Now(); ; {
+		due = due.Add(watchEvery)
+		select {
+		case <-m.stop:
+			return
+		case <-time.After(time.Until(due)):
+		}
+		if late := time.Since(due); late > stallFrom {
+			m.stalled += late
+			due = time.Now()
+		}
+	}
+}
+
+// Stop ends the watch.
+func (m *Machine) Stop() {
+	close(m.stop)
+	m.wg.Wait()
+	m.to, m.length = m.read(), time.Since(m.begun)
+}
+
+// Foreign is the share of all processors that was neither idle nor the run's own.
+func (m *Machine) Foreign() float64 {
+	all := m.to.all - m.from.all
+	if all <= 0 {
+		return 0
+	}
+	return max(0, float64(all-(m.to.idle-m.from.idle)-(m.to.own-m.from.own))/float64(all))
+}
+
+// Stalled is the share of the time in which the runner was due to run and did not.
+func (m *Machine) Stalled() float64 { return m.stalled.Seconds() / max(m.length.Seconds(), 1e-9) }
+
+func (m *Machine) String() string {
+	return fmt.Sprintf("%.0f %% of the processors went to others, the runner was kept waiting for %.1f %% of the time", 100*m.Foreign(), 100*m.Stalled())
+}
+
+// read adds up the times of /proc. What interrupts take is nobody's: most of it is the run's own network.
+func (m *Machine) read() (u usage) {
+	stat, _ := os.ReadFile("/proc/stat")
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
+	for i, f := range bytes.Fields(line) {
+		n, _ := strconv.ParseInt(string(f), 10, 64)
+		switch i {
+		case 1, 2, 3, 8: // user, nice, system, steal
+			u.all += n
+		case 4, 5: // idle, iowait
+			u.all += n
+			u.idle += n
+		}
+	}
+	u.own = ticks(os.Getpid(), true)
+	for _, pid := range m.pids() {
+		u.own += ticks(pid, false)
+	}
+	return u
+}
+
+// ticks is the processor time of a process, and of its children that have ended.
+func ticks(pid int, children bool) (n int64) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, ok := bytes.Cut(stat, []byte(") "))
+	if !ok {
+		return 0
+	}
+	fields := bytes.Fields(rest) // from the third on, the state
+	for i := 11; i <= 14 && i < len(fields); i++ {
+		if i >= 13 && !children {
+			break
+		}
+		t, _ := strconv.ParseInt(string(fields[i]), 10, 64)
+		n += t
+	}
+	return n
+}

@@ -1,0 +1,109 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/history"
+)
+
+// LivenessBounds are the most that a run may show of each.
+type LivenessBounds struct {
+	Refused float64       // share of the calls that ended without effect: not sent, or answered so
+	Unknown float64       // share of the calls without an answer, or with UNCERTAIN
+	Late    float64       // share of the calls that were answered after within
+	Silence time.Duration // the longest time without a decision by the cluster
+	Gap     time.Duration // the median time from a harm to the next decision
+}
+
+// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped are left out;
+// what a failure policy answered is an answer, and no decision by the cluster.
+type Liveness struct {
+	Calls                  int
+	Refused, Unknown, Late float64
+	Local                  float64       // share of the answers that were a failure policy's
+	Silence                time.Duration // the longest
+	Gap                    time.Duration // the median
+}
+
+// MeasureLiveness measures a history, and the times from harms to the next decisions.
+func MeasureLiveness(h *history.History, outages []Outage, within time.Duration, gaps []time.Duration) Liveness {
+	var l Liveness
+	var refused, unknown, late, local, answered int
+	var decisions []int64
+	first := int64(-1)
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		if first < 0 || c.Due < first {
+			first = c.Due
+		}
+		decided := c.Outcome == history.Admitted || c.Outcome == history.Denied
+		if decided && !c.Local {
+			decisions = append(decisions, c.End)
+		}
+		if Excused(c, outages) {
+			continue
+		}
+		l.Calls++
+		switch {
+		case c.Outcome == history.Refused:
+			refused++
+		case !decided:
+			unknown++
+		default:
+			answered++
+			if c.Local {
+				local++
+			}
+			if c.Latency() > within {
+				late++
+			}
+		}
+	}
+	share := func(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+	l.Refused, l.Unknown, l.Late, l.Local = share(refused, l.Calls), share(unknown, l.Calls), share(late, l.Calls), share(local, answered)
+	slices.Sort(decisions)
+	for i, at := range decisions {
+		before := first
+		if i > 0 {
+			before = decisions[i-1]
+		}
+		l.Silence = max(l.Silence, time.Duration(at-before))
+	}
+	if len(gaps) > 0 {
+		sorted := slices.SortedFunc(slices.Values(gaps), cmp.Compare[time.Duration])
+		l.Gap = sorted[len(sorted)/2]
+	}
+	return l
+}
+
+// Live checks a run's liveness. slack widens the bounds for a machine that was busy with something else: 1 is none. late
+// is a share of the calls that it surely made late.
+func Live(l Liveness, b LivenessBounds, slack, late float64) Finding {
+	b.Late += late / slack
+	f := Finding{Check: "live", OK: true}
+	f.Text = fmt.Sprintf("of %d calls refused %.2f %% (bound %.2f), unknown %.3f %% (%.3f), late %.2f %% (%.2f); longest without a decision %.2f s (%.2f), from harm to the next %.2f s (%.2f)",
+		l.Calls, 100*l.Refused, 100*b.Refused, 100*l.Unknown, 100*b.Unknown, 100*l.Late, 100*b.Late,
+		l.Silence.Seconds(), b.Silence.Seconds(), l.Gap.Seconds(), b.Gap.Seconds())
+	if l.Calls == 0 {
+		f.violate("no calls")
+	}
+	share := func(name string, got, bound float64) {
+		if bound *= slack; got > bound {
+			f.violate("%s: %.3f %% of the calls, above %.3f %%", name, 100*got, 100*bound)
+		}
+	}
+	share("refused", l.Refused, b.Refused)
+	share("unknown", l.Unknown, b.Unknown)
+	share("late", l.Late, b.Late)
+	wait := func(name string, got, bound time.Duration) {
+		if bound = time.Duration(float64(bound) * slack); got > bound {
+			f.violate("%s: %.2f s, above %.2f s", name, got.Seconds(), bound.Seconds())
+		}
+	}
+	wait("longest without a decision", l.Silence, b.Silence)
+	wait("from harm to the next decision, median", l.Gap, b.Gap)
+	return f
+}

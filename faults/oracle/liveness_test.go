@@ -1,0 +1,50 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/faults/history"
+)
+
+func TestLiveness(t *testing.T) {
+	a, d := history.Admitted, history.Denied
+	var calls []history.Call
+	for i := range int64(100) {
+		calls = append(calls, call(10*i, 10*i+1, a, 0))
+	}
+	calls[40].Outcome, calls[41].Outcome, calls[42].Outcome = history.Refused, history.Refused, history.Unknown
+	calls[43].End += 25 * ms
+	calls[60].Outcome, calls[60].Local = d, true
+	for i := 80; i < 90; i++ {
+		calls[i].Node = 1
+	}
+	h := one(fixedKey(9), calls...)
+	l := MeasureLiveness(h, []Outage{{Node: 1, From: 790 * ms, To: 905 * ms}}, 20*time.Millisecond, []time.Duration{3, 1, 2})
+	require.Equal(t, 90, l.Calls)
+	require.InDelta(t, 2.0/90, l.Refused, 1e-9)
+	require.InDelta(t, 1.0/90, l.Unknown, 1e-9)
+	require.InDelta(t, 1.0/90, l.Late, 1e-9)
+	require.InDelta(t, 1.0/87, l.Local, 1e-9)
+	require.Equal(t, 50*time.Millisecond, l.Silence, "from 391 ms to 441 ms")
+	require.EqualValues(t, 2, l.Gap)
+
+	b := LivenessBounds{Refused: .023, Unknown: .012, Late: .012, Silence: 50 * time.Millisecond, Gap: 2}
+	require.True(t, Live(l, b, 1, 0).OK)
+	for _, worse := range []func(*Liveness){
+		func(l *Liveness) { l.Refused *= 1.1 }, func(l *Liveness) { l.Unknown *= 1.2 }, func(l *Liveness) { l.Late *= 1.2 },
+		func(l *Liveness) { l.Silence++ }, func(l *Liveness) { l.Gap++ }, func(l *Liveness) { l.Calls = 0 },
+	} {
+		bad := l
+		worse(&bad)
+		require.False(t, Live(bad, b, 1, 0).OK)
+		if bad.Calls > 0 {
+			require.True(t, Live(bad, b, 2, 0).OK)
+		}
+	}
+	l.Late = .1
+	require.False(t, Live(l, b, 3, .05).OK)
+	require.True(t, Live(l, b, 3, .09).OK, "the machine kept calls waiting")
+}

@@ -1,0 +1,98 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/resp"
+)
+
+const (
+	// smallMemory is the maxmemory of a cluster that must evict, and floodKeys more than it holds.
+	smallMemory = 8 << 20
+	floodKeys   = 100_000
+)
+
+// eviction kills leaders of a cluster whose memory is full, which therefore evicts. Limits of a day are exempt from
+// nothing then: a key that was evicted is forgotten, so no limit is judged, but the memory is, and that all nodes have
+// the same keys.
+func eviction(r *Run) error {
+	if err := r.start(cluster.Config{}, "--maxmemory", strconv.Itoa(smallMemory)); err != nil {
+		return err
+	}
+	if err := r.preload(floodKeys); err != nil {
+		return err
+	}
+	r.note("%d keys are written", floodKeys)
+	keys := evictable(r.Rate)
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	err := r.rounds(func() error {
+		n, err := r.leader()
+		if err != nil {
+			return err
+		}
+		if err := r.full(n); err != nil {
+			return err
+		}
+		return r.killAndRestart(n)
+	})
+	r.stop(l, keys)
+	r.marks.close()
+	if err == nil {
+		err = r.shed()
+	}
+	if err == nil {
+		err = r.settle()
+	}
+	r.judge()
+	return err
+}
+
+// shed waits until the leader, which has taken over more than it may have, is within its memory.
+func (r *Run) shed() error {
+	n, err := r.leader()
+	if err != nil {
+		return err
+	}
+	var used int64
+	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if used, err = info(n, "memory", "used_memory"); err != nil || used <= smallMemory {
+			break
+		}
+	}
+	r.expect(used <= smallMemory, "memory", "%s, the leader, accounts for %d bytes, maxmemory is %d", n.Name, used, smallMemory)
+	return err
+}
+
+// full checks that a leader has begun to evict: otherwise the run tests nothing.
+func (r *Run) full(n *cluster.Node) error {
+	evicted, err := info(n, "stats", "evicted_keys")
+	if err == nil && evicted == 0 {
+		// One that has just begun to lead evicts with the next fresh keys.
+		if err = r.preload(floodKeys); err == nil {
+			evicted, err = info(n, "stats", "evicted_keys")
+		}
+	}
+	if err == nil {
+		r.expect(evicted > 0, "evicted", "%s, the leader, has evicted %d keys", n.Name, evicted)
+	}
+	return err
+}
+
+// info reads a number from a node's INFO.
+func info(n *cluster.Node, section, field string) (int64, error) {
+	reply, err := resp.Do(n.Addr, patience, "INFO", section)
+	if err != nil {
+		return 0, err
+	}
+	_, after, ok := strings.Cut(reply.Str, "\r\n"+field+":")
+	text, _, _ := strings.Cut(after, "\r\n")
+	v, err := strconv.ParseInt(text, 10, 64)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("INFO %s of %s: no %s", section, n.Name, field)
+	}
+	return v, nil
+}

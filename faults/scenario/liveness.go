@@ -1,0 +1,105 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/oracle"
+)
+
+// Live bounds the liveness of a scenario's runs, in each mode.
+type Live struct {
+	Async, Sync oracle.LivenessBounds
+	Why         string // what is normal, and where it comes from
+}
+
+func (l *Live) of(mode string) oracle.LivenessBounds {
+	if mode == Sync {
+		return l.Sync
+	}
+	return l.Async
+}
+
+// within are bounds: shares of the calls, and times in seconds.
+func within(refused, unknown, late, silence, gap float64) oracle.LivenessBounds {
+	seconds := func(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+	return oracle.LivenessBounds{Refused: refused, Unknown: unknown, Late: late, Silence: seconds(silence), Gap: seconds(gap)}
+}
+
+// LivenessTable describes the bounds in Markdown.
+func LivenessTable() string {
+	var b strings.Builder
+	b.WriteString("| scenario | mode | refused | unknown | late | silence | gap | what is normal |\n|---|---|---|---|---|---|---|---|\n")
+	for i := range All {
+		s := &All[i]
+		for _, mode := range s.Modes {
+			l := s.Live.of(mode)
+			gap := ""
+			if l.Gap > 0 {
+				gap = fmt.Sprintf("%g s", l.Gap.Seconds())
+			}
+			fmt.Fprintf(&b, "| %s | %s | %.4g %% | %.4g %% | %.4g %% | %g s | %s | %s |\n", s.Name, mode,
+				100*l.Refused, 100*l.Unknown, 100*l.Late, l.Silence.Seconds(), gap, s.Live.Why)
+		}
+	}
+	return b.String()
+}
+
+// What others may have of the machine before the run's own times say less about Headgate than about them, and by how much
+// bounds of time and of what follows from it are widened then.
+const (
+	busyForeign = 0.10
+	busyStalled = 0.02
+	busySlack   = 3
+)
+
+// busy reports whether the machine did too much else for its times to be judged strictly.
+func (r *Run) busy() bool {
+	return r.machine.Foreign() > busyForeign || r.machine.Stalled() > busyStalled
+}
+
+// busyNote says what a busy machine changes.
+func (r *Run) busyNote() string {
+	if !r.busy() {
+		return ""
+	}
+	return fmt.Sprintf(": bounds of time and of what follows from it are %d times as wide, and the goal of availability is not judged", busySlack)
+}
+
+// slowSlack is how much longer elections take with the raft profile for slow machines.
+const slowSlack = 2
+
+// slack is what bounds of time are multiplied by.
+func (r *Run) slack() float64 {
+	slack := 1.0
+	if strings.Contains(strings.Join(r.Args, " "), "raft-profile slow") || strings.Contains(strings.Join(r.Args, " "), "raft-profile=slow") {
+		slack = slowSlack
+	}
+	if r.busy() {
+		slack *= busySlack
+	}
+	return slack
+}
+
+// stalled is the share of calls that a busy machine may have made late: a call passes four processes, each of which it
+// keeps waiting as long as the runner.
+func (r *Run) stalled() float64 {
+	if r.busy() {
+		return 4 * r.machine.Stalled()
+	}
+	return 0
+}
+
+// pids are the processes of the run's nodes.
+func (r *Run) pids() (pids []int) {
+	if r.cluster == nil {
+		return nil
+	}
+	for _, n := range r.cluster.Nodes {
+		if pid := n.PID(); pid != 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
