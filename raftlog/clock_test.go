@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,50 +12,111 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestClockFile(t *testing.T) {
-	dir := t.TempDir()
-	wall := int64(1_000_000)
-	open := func() *clockFile {
-		c, err := openClockFile(dir)
-		require.NoError(t, err)
-		c.wall = func() int64 { return wall }
-		return c
+// clockRig is a node's clock file with clocks that a test sets.
+type clockRig struct {
+	t          *testing.T
+	dir        string
+	wall, boot int64
+	bootID     string
+}
+
+func newClockRig(t *testing.T) *clockRig {
+	return &clockRig{t, t.TempDir(), int64(1_000_000 * time.Second), int64(time.Hour), "this boot"}
+}
+
+func (r *clockRig) open() *clockFile {
+	c, err := openClockFile(r.dir, slog.New(slog.DiscardHandler))
+	require.NoError(r.t, err)
+	c.wall, c.boot, c.bootID = func() int64 { return r.wall }, func() int64 { return r.boot }, r.bootID
+	return c
+}
+
+// pass lets time pass; the wall clock is put right by repair meanwhile.
+func (r *clockRig) pass(d, repair time.Duration) {
+	r.boot += int64(d)
+	r.wall += int64(d + repair)
+}
+
+// The time since boot counts, to the millisecond, whatever happens to the wall clock.
+func TestClockFileOfThisBoot(t *testing.T) {
+	r := newClockRig(t)
+	require.Nil(t, r.open().bound(), "without a file")
+	const clock = int64(2_000_000 * time.Second)
+	require.NoError(t, r.open().save(clock, 7))
+	r.pass(3*time.Hour, time.Hour)
+	b := r.open().bound()
+	require.EqualValues(t, 7, b.term)
+	require.Equal(t, clock+int64(3*time.Hour)-clockSlack, b.now(r.boot))
+	f, _, _ := testFSM("a")
+	f.bound.Store(b)
+	f.now = func() int64 { return r.boot }
+	now, term, ok := f.clockNow()
+	require.True(t, ok)
+	require.EqualValues(t, 7, term)
+	require.Equal(t, b.now(r.boot), now)
+
+	// The first entry that is heard replaces it.
+	b = b.seen(7, clock+5, r.boot)
+	require.Equal(t, clock+5, b.now(r.boot))
+
+	r.boot = int64(time.Minute)
+	require.Nil(t, r.open().bound(), "the time since boot went back: it is of another boot, whatever the id says")
+	r.boot, r.bootID = int64(2*time.Hour), "another boot"
+	require.Nil(t, r.open().bound())
+	r.bootID = ""
+	require.NoError(t, r.open().save(clock, 7))
+	require.Nil(t, r.open().bound(), "a system that has no such id")
+}
+
+func TestClockFileIsWrittenWhenItTells(t *testing.T) {
+	r := newClockRig(t)
+	c := r.open()
+	clock := r.wall + int64(time.Minute)
+	written := func(change func()) bool {
+		before, _ := c.last()
+		r.pass(time.Second, 0)
+		clock += int64(time.Second)
+		change()
+		require.NoError(t, c.save(clock, 1))
+		after, _ := c.last()
+		stored, ok := r.open().last()
+		require.True(t, ok)
+		require.Equal(t, after, stored)
+		return before != after
 	}
-	c := open()
-	require.Equal(t, wall, c.now(), "without a file: the wall clock")
-	// The cluster clock is a minute ahead of this node's.
-	require.NoError(t, c.save(wall+int64(time.Minute)))
-	wall += int64(10 * time.Second)
-	require.Equal(t, wall+int64(time.Minute), open().now(), "time spent down counts, the difference stays")
+	require.True(t, written(func() {}))
+	require.False(t, written(func() {}), "the differences are the same")
+	require.False(t, written(func() { clock += clockSlack / 2 }))
+	require.True(t, written(func() { clock += clockSlack }))
+	require.True(t, written(func() { r.wall -= clockSlack }))
+	require.True(t, written(func() { r.boot += clockSlack }))
+	require.NoError(t, c.save(clock, 2))
+	s, _ := r.open().last()
+	require.EqualValues(t, 2, s.Term)
 
-	// Small changes are not written.
-	before, err := os.ReadFile(c.path)
-	require.NoError(t, err)
-	require.NoError(t, c.save(wall+int64(time.Minute)+clockSlack/2))
-	after, err := os.ReadFile(c.path)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
-
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "clock.json"), []byte("{torn"), 0o644))
-	require.Equal(t, wall, open().now())
+	for _, content := range []string{"{torn", "", `{"offset_ns":5}`} {
+		require.NoError(t, os.WriteFile(filepath.Join(r.dir, "clock.json"), []byte(content), 0o644))
+		_, ok := r.open().last()
+		require.False(t, ok, content)
+	}
 }
 
 // Only entries that arrive after the start tell how old the cluster clock is.
 func TestClockAfterReplay(t *testing.T) {
 	f, m, _ := testFSM("a")
-	f.clocks = &clockFile{wall: func() int64 { return int64(time.Hour) }}
+	f.resumed = func() int64 { return int64(time.Hour) }
 	f.arrived = func(uint64) (at int64, ok bool) { return 0, false }
 	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, ""))
-	_, ok := f.clockNow()
+	_, _, ok := f.clockNow()
 	require.False(t, ok)
 	require.True(t, f.lead(2, always))
-	require.Equal(t, int64(time.Hour), m.base, "replayed: max(last clock, wall clock)")
+	require.Equal(t, int64(time.Hour), m.base, "replayed: by what the others know")
 
 	f, m, _ = testFSM("a")
-	f.clocks = &clockFile{wall: func() int64 { return int64(time.Hour) }}
+	f.resumed = func() int64 { return int64(time.Hour) }
 	f.Apply(entryOf(2, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, ""))
 	require.True(t, f.lead(2, always))
-	require.Less(t, m.base, int64(time.Second), "live: no jump to the wall clock")
+	require.Less(t, m.base, int64(time.Second), "live: no jump")
 }
 
 // The tail of an old log, which a leader hands on after all nodes were down, tells nothing about the time since.

@@ -26,11 +26,11 @@ type fsm struct {
 	group    uint32
 	node     string
 	log      *slog.Logger
-	fatal    func(error) // does not block and may be called with mu held
-	progress *progress   // of the serving leader
-	observe  func()      // told after a change of serving; does not block, called with mu held
-	retune   func()      // called before a snapshot
-	clocks   *clockFile
+	fatal    func(error)  // does not block and may be called with mu held
+	progress *progress    // of the serving leader
+	observe  func()       // told after a change of serving; does not block, called with mu held
+	retune   func()       // called before a snapshot
+	resumed  func() int64 // the clock to go on from where no leader has been heard since the start
 	now      func() int64 // boottime.Now
 	features []Formats
 
@@ -71,9 +71,9 @@ type cursor struct {
 	level uint32   // of the cluster's features: see Config.Features
 }
 
-func newFSM(c *Config, m Machine, p *progress, clocks *clockFile) *fsm {
+func newFSM(c *Config, m Machine, p *progress, resumed func() int64) *fsm {
 	f := &fsm{
-		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, clocks: clocks, now: boottime.Now,
+		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, resumed: resumed, now: boottime.Now,
 		arrived:  func(uint64) (at int64, ok bool) { return 0, false },
 		restored: func() uint64 { return 0 },
 		features: c.Features, noteLevel: func(uint32) error { return nil },
@@ -238,10 +238,10 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	}
 	f.served = term
 	clock := f.cursor.clock
-	if b := f.bound.Load(); b != nil {
+	if b := f.bound.Load(); b != nil && !b.saved {
 		clock = max(clock, b.now(f.now()))
 	} else {
-		clock = max(clock, f.clocks.now())
+		clock = max(clock, f.resumed())
 	}
 	f.progress.reset()
 	f.serving.Store(term)
@@ -328,12 +328,12 @@ func (f *fsm) restoredTo(index uint64) {
 	}
 }
 
-// clockNow returns a lower bound of the cluster clock. ok is false before an entry has been applied that was new when it
-// came.
-func (f *fsm) clockNow() (clock int64, ok bool) {
+// clockNow returns a lower bound of the cluster clock, and the term of the leader by whose clock it goes. ok is false before
+// an entry has been applied that was new when it came, unless it was saved in this boot of the machine.
+func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	b := f.bound.Load()
 	if b == nil {
-		return 0, false
+		return 0, 0, false
 	}
-	return max(f.clock.Load(), b.now(f.now())), true
+	return max(f.clock.Load(), b.now(f.now())), b.term, true
 }

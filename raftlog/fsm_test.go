@@ -20,7 +20,7 @@ func testFSM(node string) (*fsm, *mapMachine, *error) {
 	var fatal error
 	m := newMapMachine()
 	c := &Config{NodeID: node, Features: []Formats{firstFormats[0], firstFormats[0], firstFormats[0]}, Logger: slog.New(slog.DiscardHandler)}
-	f := newFSM(c, m, newProgress(), &clockFile{wall: func() int64 { return 1000 }})
+	f := newFSM(c, m, newProgress(), func() int64 { return 1000 })
 	f.fatal = func(err error) { fatal = err }
 	f.observe, f.retune = func() {}, func() {}
 	f.arrived = func(uint64) (int64, bool) { return f.now(), true }

@@ -19,6 +19,7 @@ type Group struct {
 	fsm      *fsm
 	progress *progress
 	clocks   *clockFile
+	keeper   clockKeeper
 	turn     turn // held to propose, and while leadership is handed over
 	verifier *verifier
 	peers    *peers
@@ -77,7 +78,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	if err := makeDir(cfg.dir()); err != nil {
 		return nil, fmt.Errorf("create group directory: %w", err)
 	}
-	clocks, err := openClockFile(cfg.dir())
+	clocks, err := openClockFile(cfg.dir(), cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,8 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		leaderCh:  make(chan struct{}, 1),
 	}
 	g.SetMeta(cfg.Meta)
-	g.fsm = newFSM(&cfg, m, g.progress, clocks)
+	g.fsm = newFSM(&cfg, m, g.progress, g.resumed)
+	g.fsm.bound.Store(clocks.bound())
 	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.verifier = newVerifier(g.verifyOnce)

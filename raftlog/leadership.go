@@ -57,6 +57,7 @@ func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 		err := await(bctx, func() raft.Future { return r.Barrier(wait) })
 		cancel()
 		if err == nil {
+			g.resumeClock(ctx, stillLeader)
 			if g.fsm.lead(term, stillLeader) {
 				g.cfg.Logger.Info("serving as leader", "term", term)
 			}

@@ -39,6 +39,7 @@ func (g *Group) maintain(ctx context.Context) {
 		if now.After(clockAfter) {
 			clockAfter = now.Add(time.Second)
 			g.saveClock()
+			g.lookAtClock()
 		}
 		if g.cur.Load().log.bytes.Load() >= g.cfg.SnapshotBytes && now.After(snapshotAfter) {
 			snapshotAfter = now.Add(snapshotRetry)
@@ -102,26 +103,6 @@ func (g *Group) retune() {
 	if err := in.raft.ReloadConfig(rc); err != nil {
 		g.cfg.Logger.Warn("set trailing logs", "error", err)
 	}
-}
-
-// saveClock remembers the difference of the clocks while somebody keeps the cluster clock running.
-func (g *Group) saveClock() {
-	clock, ok := g.clockNow()
-	if !ok {
-		return
-	}
-	if err := g.clocks.save(clock); err != nil {
-		g.cfg.Logger.Warn("save clock", "error", err)
-	}
-}
-
-// clockNow returns the cluster clock as this node knows it: exact on the serving leader, elsewhere the last applied one
-// plus the time since. ok is false before a live entry has been applied.
-func (g *Group) clockNow() (int64, bool) {
-	if _, ok := g.Serving(); ok {
-		return g.fsm.machine.Now(), true
-	}
-	return g.fsm.clockNow()
 }
 
 // reconcile checks, before Raft starts, that log and snapshots make one history, and repairs what a crash in the middle

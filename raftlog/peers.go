@@ -119,7 +119,7 @@ func (p *peers) ask(ctx context.Context, member raft.Server) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	commit := p.g.raft().CommitIndex()
-	clock, _ := p.g.clockNow()
+	clock, _, _ := p.g.keptClock()
 	begin := time.Now()
 	s, err := p.g.Caller().Status(ctx, addr)
 	end := time.Now()
@@ -148,6 +148,9 @@ func (p *peers) ask(ctx context.Context, member raft.Server) bool {
 		return false
 	}
 	k.status, k.seen, k.rtt = s, end, end.Sub(begin)
+	if _, serving := p.g.Serving(); s.Serving && !serving {
+		p.g.keeper.unset.Store(s.ClockUnset)
+	}
 	k.lag, k.lagTime = 0, 0
 	if s.AppliedIndex < commit {
 		k.lag = commit - s.AppliedIndex

@@ -41,10 +41,6 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if err := checkLevel(store.Stable, cfg.supports()); err != nil {
 		return err
 	}
-	clocks, err := openClockFile(cfg.dir())
-	if err != nil {
-		return err
-	}
 	logs := &logStore{inner: store.Log, fatal: func(error) {}}
 	snaps, err := openSnapshots(&cfg, logs, func() {})
 	if err != nil {
@@ -53,7 +49,7 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	if err := reconcile(snaps, logs, store.fresh, cfg.GroupID, cfg.Logger); err != nil {
 		return err
 	}
-	f := newFSM(&cfg, m, newProgress(), clocks)
+	f := newFSM(&cfg, m, newProgress(), func() int64 { return 0 })
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
 	f.noteLevel = func(level uint32) error { return noteLevel(store.Stable, level) }
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses

@@ -36,6 +36,11 @@ type Status struct {
 	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
 	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
 
+	// ClockUnset: the cluster clock went on from its last value because nobody could tell how long the cluster was down.
+	// It is behind until an operator sets it.
+	ClockUnset  bool        `json:"clock_unset"`
+	ClockReport ClockReport `json:"clock_report"`
+
 	Progress     Progress      `json:"progress"`
 	Batches      uint64        `json:"batches"` // cut by this node, without clock ticks
 	Ticks        uint64        `json:"ticks"`
@@ -111,6 +116,7 @@ func (g *Group) Status() Status {
 	_, s.Serving = g.Serving()
 	s.LeaderID, s.LeaderAddr = g.Leader()
 	s.Clock, s.Dropped = g.fsm.clock.Load(), g.fsm.fenced.Load()
+	s.ClockUnset, s.ClockReport = g.keeper.unset.Load(), g.clockReport()
 	if e := g.halted.Load(); e != nil {
 		s.State, s.Halted = "halted", (*e).Error()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
 	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // peerTLS writes the files of a node or an operator and returns their flags.
@@ -88,4 +89,12 @@ func TestJoinArguments(t *testing.T) {
 	} {
 		require.Contains(t, fails(t, command(t, "cluster", "join", "--peer=127.0.0.1:1", args[0], args[1])), want)
 	}
+}
+
+func TestStatusAsksForSetClock(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, printStatus(&out, &raftlog.Status{}))
+	require.NotContains(t, out.String(), "set-clock")
+	require.NoError(t, printStatus(&out, &raftlog.Status{ClockUnset: true}))
+	require.Contains(t, out.String(), "headgate cluster set-clock")
 }

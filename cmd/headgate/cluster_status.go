@@ -41,6 +41,9 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	if s.Removed {
 		fmt.Fprintf(out, "REMOVED: %s is not part of the cluster any more; what follows is what it last knew\n", s.NodeID)
 	}
+	if s.ClockUnset {
+		fmt.Fprintf(out, "CLOCK: nobody could tell how long the cluster was down, and its clock went on from its last value; make sure that the leader's wall clock is right, then run headgate cluster set-clock\n")
+	}
 	if s.Halted != "" {
 		fmt.Fprintf(out, "HALTED: %s\n", s.Halted)
 	}

@@ -39,6 +39,7 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric 
 		hghttp.Gauge("headgate_replication_feature_level", "What the nodes of the cluster may write.", uint64(s.Level)),
 		hghttp.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
 		hghttp.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
+		hghttp.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because nobody could tell how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
 		hghttp.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
 		hghttp.Counter("headgate_replication_degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", clients.Degraded),
 		hghttp.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
@@ -116,6 +117,7 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 		{Name: "headgate_feature_level", Value: uintText(uint64(s.Level))},
 		{Name: "headgate_feature_levels_supported", Value: levels(s.Supports)},
 		{Name: "headgate_log_since_snapshot_bytes", Value: strconv.FormatInt(s.SinceSnapshot, 10)},
+		{Name: "headgate_clock_unset", Value: strconv.Itoa(int(bit(s.ClockUnset)))},
 	}
 	var differing []string
 	for _, d := range cluster.Differences(&s) {
