@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,4 +178,32 @@ func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 	slices.Sort(lost)
 	require.Less(t, lost[2], 8*time.Millisecond)
 	require.GreaterOrEqual(t, lost[0], -time.Millisecond, "nor does it jump forward")
+}
+
+// A node whose wall clock is set sees at once that it is not the others' clocks that are wrong, or that they are not any more.
+func TestSkewIsOfTheClocksAsTheyAre(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	c := newCluster(t, 3, func(n int, c *Config) {
+		if n == 0 {
+			c.wall = func() int64 { return time.Now().UnixNano() + ahead.Load() }
+		}
+	})
+	c.leader()
+	own := c.nodes[0].g
+	skews := func() (s []time.Duration) {
+		for _, m := range own.Members() {
+			if !m.Self && m.Up {
+				s = append(s, m.Skew)
+			}
+		}
+		return s
+	}
+	waitFor(t, "it has met the others", func() bool { return len(skews()) == 2 })
+	for _, d := range []time.Duration{5 * time.Second, -time.Hour, 0} {
+		ahead.Store(int64(d))
+		for _, s := range skews() {
+			require.InDelta(t, -d, s, float64(time.Second))
+		}
+	}
 }

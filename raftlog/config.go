@@ -112,6 +112,9 @@ type Config struct {
 
 	// wrapLog lets tests put a failing disk under the log.
 	wrapLog func(raft.LogStore) raft.LogStore
+
+	// wall lets tests set the wall clock, in unix ns.
+	wall func() int64
 }
 
 const (

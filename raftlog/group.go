@@ -82,6 +82,9 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.wall != nil {
+		clocks.wall = cfg.wall
+	}
 	g := &Group{
 		cfg:       cfg,
 		progress:  newProgress(),

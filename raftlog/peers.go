@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/internal/boottime"
 )
 
 const (
@@ -43,7 +45,7 @@ type peer struct {
 	seen    time.Time     // when that came; zero = never
 	up      bool          // the last question was answered
 	rtt     time.Duration // of the last answer
-	skew    time.Duration // its wall clock minus ours
+	wall    int64         // its wall clock minus the time of this boot: our own wall clock may be set any time
 	lag     uint64        // entries behind what this node knew as committed when it asked
 	lagTime time.Duration
 	since   time.Time // since when it has been caught up; zero = it is not
@@ -120,7 +122,7 @@ func (p *peers) ask(ctx context.Context, member raft.Server) bool {
 	defer cancel()
 	commit := p.g.raft().CommitIndex()
 	clock, _, _ := p.g.keptClock()
-	begin := time.Now()
+	begin, boot := time.Now(), boottime.Now()
 	s, err := p.g.Caller().Status(ctx, addr)
 	end := time.Now()
 	if err == nil && s.NodeID == id {
@@ -158,7 +160,7 @@ func (p *peers) ask(ctx context.Context, member raft.Server) bool {
 			k.lagTime = max(0, time.Duration(clock-s.Clock))
 		}
 	}
-	k.skew = time.Unix(0, s.Wall).Sub(begin.Add(k.rtt / 2))
+	k.wall = s.Wall - boot - int64(k.rtt/2)
 	if k.lost = s.DataID != dataOf(member.ID); k.lost {
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/internal/boottime"
 )
 
 // Status describes a node and what it knows of its cluster. It travels as JSON.
@@ -75,7 +77,7 @@ type Member struct {
 	Lag     uint64            `json:"lag"`            // entries behind this node's commit index, as of Seen
 	LagTime time.Duration     `json:"lag_time"`       // the same in cluster time; exact to a second when idle
 	RTT     time.Duration     `json:"rtt"`            // of the last answer
-	Skew    time.Duration     `json:"skew"`           // its wall clock minus this node's, exact to RTT/2
+	Skew    time.Duration     `json:"skew"`           // its wall clock, as of Seen, minus this node's now; exact to RTT/2
 	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
 
 	Supports uint32 `json:"supports"` // levels 1 to Supports are its build's; 0 until it has answered
@@ -107,7 +109,7 @@ func (g *Group) Status() Status {
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		SinceSnapshot: in.log.bytes.Load(),
-		Wall:          time.Now().UnixNano(),
+		Wall:          g.clocks.wall(),
 		Progress:      g.Progress(),
 		Batches:       p.batches.Load(), Ticks: p.ticks.Load(), Entries: p.parts.Load(), PayloadBytes: p.payload.Load(),
 		LastBatch: p.lastBytes.Load(),
@@ -158,7 +160,7 @@ func (g *Group) members(s *Status) []Member {
 		} else if k := p.known[srv.ID]; k != nil {
 			m.Up = k.up && time.Since(k.seen) < 3*pollInterval
 			m.Seen, m.Applied, m.Meta, m.Supports = k.seen, k.status.AppliedIndex, k.status.Meta, k.status.Supports
-			m.RTT, m.Skew = k.rtt, k.skew
+			m.RTT, m.Skew = k.rtt, time.Duration(k.wall+boottime.Now()-g.clocks.wall())
 			m.Lag, m.LagTime = k.lag, k.lagTime
 			m.Lost, m.HeldTerm, m.HeldIndex = k.lost, k.heldTerm, k.heldIndex
 		}
