@@ -37,6 +37,11 @@ func testCommands(next func() uint64) []command {
 				w.BulkString(text)
 			})
 		}},
+		{name: "test.hang", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
+			d, _ := time.ParseDuration(string(args[1]))
+			time.Sleep(d)
+			c.w.OK()
+		}},
 		{name: "test.big", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
 			n, _ := resp.ParseInt(args[1])
 			c.w.BulkString(strings.Repeat("x", int(n)))

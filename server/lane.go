@@ -41,7 +41,7 @@ type lane struct {
 	async bool          // the running call says ASYNC
 	await bool          // a reply of this batch waits for its commit
 	asked bool          // Await has been called since the driver looked last
-	turn  atomic.Uint64 // see AwaitBatches
+	turn  atomic.Uint64 // odd within a batch, and never the same in two
 	// degraded lets limits answer without the leader, to which the command was
 	// sent if sent is true: see passDegraded.
 	degraded, sent bool
@@ -122,8 +122,8 @@ func (l *lane) begin() {
 	if l.batches%sampleEvery == 0 {
 		l.mode |= modeSample
 	}
+	l.turn.Store(uint64(l.batches)<<1 | 1)
 	if l.srv.repl != nil {
-		l.turn.Store(uint64(l.batches)<<1 | 1)
 		l.beginReplicated()
 	}
 	// After the role: a node that begins to lead sets its clock first, far
@@ -145,9 +145,7 @@ func (l *lane) end() {
 		l.await, l.asked = false, true
 		l.srv.repl.Await()
 	}
-	if l.srv.repl != nil {
-		l.turn.Store(uint64(l.batches) << 1)
-	}
+	l.turn.Store(uint64(l.batches) << 1)
 }
 
 // find is table.find with a memory of one name.

@@ -151,8 +151,7 @@ const batchPoll = 200 * time.Microsecond
 
 // AwaitBatches waits until the batches that have begun have ended, and what
 // they have given to workers to decide is decided: batches that begin later see
-// the role as it was set before the call. A lane's turn is odd within a batch
-// and never the same in two.
+// the role as it was set before the call.
 func (s *Server) AwaitBatches(ctx context.Context) error {
 	under := make(map[*lane]uint64)
 	s.eachLane(func(l *lane) {

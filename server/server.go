@@ -46,6 +46,7 @@ type Server struct {
 	stats    serverStats
 	slow     slowlog
 	logins   loginGuard
+	beat     heartbeat
 	rate     rate
 	pubsub   hub
 	watchers monitors
@@ -114,6 +115,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.stats.init(t, cfg.IOThreads+streamStripes)
 	s.pubsub.init()
 	s.workers = newWorkers(cfg.Workers)
+	s.beat.stop = make(chan struct{})
 	if s.repl != nil {
 		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
 		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
@@ -131,6 +133,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	if s.local != nil {
 		s.local.start()
 	}
+	go s.beat.run(s)
 	return s, nil
 }
 
@@ -329,7 +332,8 @@ func (s *Server) removeStream(st *stream) {
 // Shutdown ends the server: it accepts nothing more, lets every connection
 // finish the commands that it has received, and closes it when its replies are
 // written. When ctx is done first, what is left is closed at once and ctx's
-// error returned; only a long command that a worker has begun still ends.
+// error returned. A command that does not end is left behind within
+// abandonAfter of that: its goroutine goes on until the process ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.endMu.Lock()
 	if s.ended {
@@ -343,6 +347,27 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		ln.Close()
 	}
 	s.endMu.Unlock()
+	ended := make(chan error, 1)
+	go func() { ended <- s.finish(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(abandonAfter):
+		return fmt.Errorf("%w: something has been busy for %v and is left behind", ctx.Err(), s.Busy().Round(time.Millisecond))
+	}
+}
+
+// abandonAfter is how long Shutdown waits for what its context has cut off.
+const abandonAfter = time.Second
+
+// finish is the part of Shutdown that waits.
+func (s *Server) finish(ctx context.Context) error {
+	defer close(s.beat.stop)
 	// No acceptor may hand over a connection once its loop has stopped.
 	s.serving.Wait()
 	s.unpause()

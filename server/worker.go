@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // workers runs what would take too long on a driver thread: a fixed number of
@@ -13,6 +14,9 @@ import (
 type workers struct {
 	brief, long chan func()
 	wg          sync.WaitGroup
+	// began has when the job of each goroutine began, Unix ns, or 0: first the
+	// brief kind's, then the long one's.
+	began []atomic.Int64
 	// deciding counts the jobs that decide for a cluster and have not ended.
 	deciding atomic.Int64
 }
@@ -23,18 +27,37 @@ const workerQueue = 1024
 
 // newWorkers returns n goroutines for each kind of jobs.
 func newWorkers(n int) *workers {
-	p := &workers{brief: make(chan func(), workerQueue), long: make(chan func(), workerQueue)}
-	for range n {
-		p.wg.Go(func() { run(p.brief) })
-		p.wg.Go(func() { run(p.long) })
+	p := &workers{brief: make(chan func(), workerQueue), long: make(chan func(), workerQueue), began: make([]atomic.Int64, 2*n)}
+	for i := range n {
+		p.wg.Go(func() { work(p.brief, &p.began[i]) })
+		p.wg.Go(func() { work(p.long, &p.began[n+i]) })
 	}
 	return p
 }
 
-func run(jobs <-chan func()) {
+func work(jobs <-chan func(), began *atomic.Int64) {
 	for job := range jobs {
+		began.Store(time.Now().UnixNano())
 		job()
+		began.Store(0)
 	}
+}
+
+// busy returns how long the job has taken that has for longest, without the
+// time that one of its kind may take.
+func (p *workers) busy(now time.Time) (longest time.Duration) {
+	for i := range p.began {
+		began := p.began[i].Load()
+		if began == 0 {
+			continue
+		}
+		took := time.Duration(now.UnixNano() - began)
+		if i >= len(p.began)/2 {
+			took -= longJob
+		}
+		longest = max(longest, took)
+	}
+	return longest
 }
 
 // submit queues job, or returns false when too many wait. long tells that it may
@@ -56,7 +79,7 @@ func (p *workers) submit(long, decides bool, job func()) bool {
 }
 
 // close runs what is queued, drops what still waits when ctx is done, and ends
-// the goroutines. Nobody may submit any more.
+// the goroutines once their jobs have. Nobody may submit any more.
 func (p *workers) close(ctx context.Context) {
 	close(p.brief)
 	close(p.long)

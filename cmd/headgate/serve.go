@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -93,10 +94,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEngine() // the stop waits for it; an error before does not
 	engineDone := make(chan struct{})
 	go func() { defer close(engineDone); decisions.Run(engineCtx) }()
-	// After everything that decides has stopped.
-	defer func() { stopEngine(); <-engineDone }()
 
 	store := config.NewStore(c)
 	latency := hghttp.NewLatency()
@@ -124,7 +124,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
 	webConfig := hghttp.Config{
-		Source: &source{front, decisions, node}, Latency: latency, Version: buildVersion(), Logger: log, Pprof: c.Pprof,
+		Source: &source{front, decisions, node}, Latency: latency, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit
@@ -174,6 +174,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	release()
-	(&parts{front, node, web, log}).stop(store.Current().ShutdownTimeout)
-	return err
+	all := parts{front, node, web, func() { stopEngine(); <-engineDone }, log}
+	return errors.Join(err, all.stop(store.Current().ShutdownTimeout))
 }

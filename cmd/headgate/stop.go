@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -15,11 +16,41 @@ type parts struct {
 	front *server.Server
 	node  *cluster.Node // nil without replication
 	web   *hghttp.Server
-	log   *slog.Logger
+	// stopEngine ends what the engine does in the background, and waits.
+	stopEngine func()
+	log        *slog.Logger
 }
 
-// stop ends the parts within timeout, or little more.
-func (p *parts) stop(timeout time.Duration) {
+// stopGrace is how long a stop may take beyond its timeout. It is more than the
+// parts take together to give up what hangs.
+const stopGrace = 4 * time.Second
+
+// errNotStopped is returned when something hangs, such as a disk, or a command
+// that does not end.
+var errNotStopped = errors.New("something does not stop and is left behind; what was committed is safe")
+
+// stop ends the parts within timeout, or little more. It returns errNotStopped
+// when one does not end: the process is to end all the same.
+func (p *parts) stop(timeout time.Duration) error {
+	if !within(timeout+stopGrace, func() { p.inOrder(timeout) }) {
+		return errNotStopped
+	}
+	return nil
+}
+
+// within reports whether fn returns within limit; it is left behind otherwise.
+func within(limit time.Duration, fn func()) bool {
+	done := make(chan struct{})
+	go func() { defer close(done); fn() }()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+func (p *parts) inOrder(timeout time.Duration) {
 	p.log.Info("stopping", "timeout", timeout.String())
 	deadline, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -44,6 +75,8 @@ func (p *parts) stop(timeout time.Duration) {
 			p.log.Warn("leave the cluster", "error", err)
 		}
 	}
+	// After everything that decides has stopped.
+	p.stopEngine()
 	// HTTP to the last: it tells how the stop goes.
 	webDeadline, cancelWeb := context.WithTimeout(context.Background(), time.Second)
 	defer cancelWeb()

@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -41,6 +42,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
+	// Busy returns how long a part of the process that others wait for has been
+	// at the same thing. A nil Busy is never.
+	Busy func() time.Duration
 	// Fit returns why /readyz turns traffic away, whether or not the process is ready,
 	// or nil. A nil Fit always does.
 	Fit func() error
@@ -52,13 +56,24 @@ type Server struct {
 	conns connections
 	ready atomic.Bool
 	fit   func() error
+	busy  func() time.Duration
 }
+
+const (
+	// unreadyAfter is how long something may be busy before /readyz turns
+	// traffic away, and unhealthyAfter before /healthz asks for a restart.
+	unreadyAfter   = time.Second
+	unhealthyAfter = 5 * time.Second
+)
 
 // New returns a Server that listens nowhere yet.
 func New(c Config) *Server {
-	s := &Server{fit: c.Fit}
+	s := &Server{fit: c.Fit, busy: c.Busy}
+	if s.busy == nil {
+		s.busy = func() time.Duration { return 0 }
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(c.Logger.Handler(), slog.LevelError),
@@ -110,7 +125,23 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	if busy := s.busy(); busy > unhealthyAfter {
+		plain(w, http.StatusServiceUnavailable, stuck(busy))
+		return
+	}
+	plain(w, http.StatusOK, "ok")
+}
+
+func stuck(busy time.Duration) string {
+	return fmt.Sprintf("clients wait: a thread has been busy with the same commands for %v", busy.Round(time.Second/10))
+}
+
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if busy := s.busy(); busy > unreadyAfter {
+		plain(w, http.StatusServiceUnavailable, "not ready: "+stuck(busy))
+		return
+	}
 	if s.fit != nil {
 		if err := s.fit(); err != nil {
 			plain(w, http.StatusServiceUnavailable, "not ready: "+err.Error())

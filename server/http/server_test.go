@@ -71,6 +71,28 @@ func TestUnfitIsNotReady(t *testing.T) {
 	ask(200, "ready")
 }
 
+func TestStuckIsNotHealthy(t *testing.T) {
+	busy := time.Duration(0)
+	s, url := start(t, hghttp.Config{Busy: func() time.Duration { return busy }})
+	s.SetReady(true)
+	ask := func(path string, want int) {
+		t.Helper()
+		status, body := get(t, url+path)
+		require.Equal(t, want, status)
+		if want == 503 {
+			require.Contains(t, body, "has been busy with the same commands for "+busy.String())
+		}
+	}
+	for _, v := range []struct {
+		busy           time.Duration
+		ready, healthy int
+	}{{0, 200, 200}, {900 * time.Millisecond, 200, 200}, {1500 * time.Millisecond, 503, 200}, {6 * time.Second, 503, 503}, {0, 200, 200}} {
+		busy = v.busy
+		ask("/readyz", v.ready)
+		ask("/healthz", v.healthy)
+	}
+}
+
 func TestHealthAndReadiness(t *testing.T) {
 	s, url := start(t, hghttp.Config{})
 	ask := func(path string, want int) {

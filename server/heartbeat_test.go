@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// A loop, a stream or a worker that does not come back shows, and a stop leaves
+// it behind.
+func TestWhatHangsShowsAndDoesNotHoldTheStop(t *testing.T) {
+	s, err := newServer(Config{Engine: engine.New(engine.Config{}), IOThreads: 1}, append(commandLists(), testCommands(nil)))
+	require.NoError(t, err)
+	addr := serveOn(t, s)
+	c := dial(t, addr)
+	c.do("PING", "+PONG\r\n")
+	time.Sleep(3 * heartbeatInterval)
+	require.Less(t, s.Busy(), heartbeatInterval, "an idle server is not busy")
+	c.send("test.hang 20s\r\n")
+	eventually(t, "the loop to show", func() bool { return s.Busy() > 3*heartbeatInterval })
+
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = s.Shutdown(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "is left behind")
+	require.Less(t, time.Since(begin), abandonAfter+2*time.Second)
+}
+
+func TestBusyLoopsAreNotStuck(t *testing.T) {
+	s, addr := startServer(t, Config{IOThreads: 1})
+	c := dial(t, addr)
+	for begin := time.Now(); time.Since(begin) < 8*heartbeatInterval; {
+		c.do("test.hang 5ms", "+OK\r\n")
+	}
+	require.Less(t, s.Busy(), 3*heartbeatInterval)
+}
+
+func TestJobsAreCounted(t *testing.T) {
+	p := newWorkers(1)
+	free := make(chan struct{})
+	require.True(t, p.submit(false, false, func() { <-free }))
+	require.True(t, p.submit(true, false, func() { <-free }))
+	eventually(t, "the job to begin", func() bool { return p.began[0].Load() != 0 && p.began[1].Load() != 0 })
+	require.InDelta(t, time.Hour, p.busy(time.Now().Add(time.Hour)), float64(time.Minute))
+	p.began[0].Store(0)
+	require.Zero(t, p.busy(time.Now()), "a long job may take a while")
+	require.InDelta(t, time.Hour-longJob, p.busy(time.Now().Add(time.Hour)), float64(time.Second))
+	close(free)
+	p.close(context.Background())
+	require.Zero(t, p.busy(time.Now().Add(time.Hour)))
+}
