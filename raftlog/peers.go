@@ -32,11 +32,14 @@ type peers struct {
 	g *Group
 
 	asked chan struct{} // closed after the first round
-	gone  atomic.Bool   // a peer knows of a membership without this node that is newer than this node's
+	gone  atomic.Bool   // as of the last round: the peers know that this node is no member any more
 
-	// mu guards known.
+	// mu guards what follows.
 	mu    sync.Mutex
 	known map[raft.ServerID]*peer
+
+	// The index of the newest membership that a peer has told with this node in it, and of the newest without it.
+	with, without uint64
 }
 
 // peer is one other member.
@@ -109,6 +112,12 @@ func (p *peers) poll(ctx context.Context) {
 	wg.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// A peer that lags, alone, may not know yet that this node has been taken in.
+	gone := p.without > max(p.with, p.g.membershipIndex())
+	if gone && !p.gone.Load() {
+		p.g.cfg.Logger.Error("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
+	}
+	p.gone.Store(gone)
 	servers, _ = p.g.configuration() // one may have been removed meanwhile
 	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peer) bool {
 		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
@@ -176,15 +185,15 @@ func (p *peers) learn(s *Status) {
 		return
 	}
 	i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == in.id.node && m.DataID == in.id.data })
+	p.mu.Lock()
 	if i < 0 {
-		committed := s.CommitIndex >= s.MembershipIndex
-		if newer := s.MembershipIndex > p.g.membershipIndex(); newer && committed && !p.gone.Swap(true) {
-			p.g.cfg.Logger.Error("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins", "told_by", s.NodeID)
-		}
-		return
+		p.without = max(p.without, s.MembershipIndex)
+	} else {
+		p.with = max(p.with, s.MembershipIndex)
 	}
-	if s.MembershipIndex >= p.g.membershipIndex() {
-		p.gone.Store(false)
+	p.mu.Unlock()
+	if i < 0 {
+		return
 	}
 	m := s.Members[i]
 	if last, term := in.raft.LastIndex(), in.raft.CurrentTerm(); m.HeldIndex > last || m.HeldTerm > term {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/raftlog/linkfault"
@@ -156,4 +157,51 @@ func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
 	waitFor(t, "it joins", gone.voter)
 	require.Len(t, c.converge(), 2)
 	require.False(t, gone.g.Status().Removed)
+}
+
+// A peer that lags may not know yet that a node has been taken in: the newest membership that was told counts.
+func TestRemovalIsNotBelievedOfAPeerThatLags(t *testing.T) {
+	t.Parallel()
+	l := newCluster(t, 1, nil).leader()
+	waitFor(t, "its membership is committed", func() bool { return l.g.Status().MembershipIndex > 0 })
+	tell := func(index uint64, listed bool) bool {
+		s := Status{NodeID: "other", ClusterID: l.g.Status().ClusterID, MembershipIndex: index}
+		if listed {
+			s.Members = []Member{{ID: l.cfg.NodeID, DataID: l.g.Status().DataID}}
+		}
+		l.g.peers.learn(&s)
+		l.g.peers.poll(t.Context())
+		return l.g.Status().Removed
+	}
+	now := l.g.Status().MembershipIndex
+	require.False(t, tell(now, false), "no news")
+	require.False(t, tell(now+2, true))
+	require.False(t, tell(now+1, false), "it lags")
+	require.True(t, tell(now+3, false))
+	require.False(t, tell(now+3, true), "taken in, which is not committed yet")
+}
+
+// A change that was decided on a membership which has changed meanwhile is refused.
+func TestChangesDoNotOvertakeEachOther(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	l := c.leader()
+	l.set("a", "1")
+	_, index := l.g.configuration()
+	n := c.reserve()
+	n.cfg.Join = []string{l.addr}
+	n.start()
+	waitFor(t, "it is a voter", n.voter)
+	require.NoError(t, l.g.Barrier(testContext(t)))
+	err := l.g.change(testContext(t), func(r *raft.Raft) raft.IndexFuture {
+		return r.DemoteVoter(n.server(), index, enqueueTimeout)
+	})
+	require.ErrorContains(t, err, "configuration changed since")
+	n.crash()
+	n.start()
+	require.NoError(t, l.g.Snapshot(testContext(t)))
+	_, index = l.g.configuration()
+	l.crash()
+	l.start()
+	require.Equal(t, index, l.g.membershipIndex(), "from the snapshot")
 }

@@ -3,6 +3,7 @@ package raftlog
 import (
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -214,4 +215,34 @@ func TestMembershipOfAnOlderFormat(t *testing.T) {
 	err = n.open()
 	require.ErrorIs(t, err, ErrVersion)
 	require.ErrorContains(t, err, "n0")
+}
+
+// What peers remember of a node is asked before it hears anybody: an older copy of its data must not vote meanwhile.
+func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	id := &identity{node: "a", data: "data", log: slog.New(slog.DiscardHandler)}
+	own := "cluster"
+	id.cluster.Store(&own)
+	asked := make(chan struct{})
+	g := &greeted{Conn: near, identity: id, asked: asked}
+	wrote := make(chan struct{})
+	go func() {
+		io.WriteString(far, "\x07cluster\x04data")
+		close(wrote)
+		io.WriteString(far, "vote")
+	}()
+	heard := make(chan string)
+	go func() {
+		b := make([]byte, 4)
+		io.ReadFull(g, b)
+		heard <- string(b)
+	}()
+	select {
+	case <-wrote:
+		t.Fatal("heard")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(asked)
+	require.Equal(t, "vote", <-heard)
 }
