@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -50,6 +51,11 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, errTwice)
 		}
 	}
+	if now.ClusterID == "" {
+		if err := g.invite(ctx, m); err != nil {
+			return err
+		}
+	}
 	switch {
 	case !known:
 		g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
@@ -63,6 +69,36 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		})
 	}
 	return g.addNonvoter(ctx, id, m.Addr)
+}
+
+// invite tells a node that holds nothing which cluster it is about to be part of. Before that it hears no leader.
+func (g *Group) invite(ctx context.Context, m memberArgs) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := g.Call(ctx, m.Addr, opAdopt, adoptArgs{m.ID, g.cur.Load().id.clusterID()}, nil); err != nil {
+		return fmt.Errorf("take %s in: %w", m.ID, err)
+	}
+	return nil
+}
+
+// adoptArgs are the arguments of the operation by which a leader takes a node into its cluster.
+type adoptArgs struct {
+	ID      string `json:"id"` // of the node
+	Cluster string `json:"cluster"`
+}
+
+// adopted makes this node, which holds nothing, part of the cluster whose leader takes it in.
+func (g *Group) adopted(raw json.RawMessage) error {
+	var args adoptArgs
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return fmt.Errorf("arguments of %s: %w", opAdopt, err)
+	}
+	if args.ID != g.cfg.NodeID || args.Cluster == "" || len(args.Cluster) > maxID {
+		return fmt.Errorf("this is %s, not %s, to be taken into cluster %q", g.cfg.NodeID, args.ID, args.Cluster)
+	}
+	err := g.cur.Load().id.adopt(args.Cluster)
+	g.stir()
+	return err
 }
 
 // statusAt asks a node for its status, and fails if another one answers.

@@ -42,7 +42,8 @@ type response struct {
 // The group's own operations. Those in leaderOps are passed on, once, when asked of a follower.
 const (
 	opStatus   = "status"
-	opNotify   = "notify"
+	opFound    = "found"
+	opAdopt    = "adopt"
 	opSnapshot = "snapshot"
 	opJoin     = "join"
 	opRemove   = "remove"
@@ -58,7 +59,6 @@ var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, O
 type memberArgs struct {
 	ID   string `json:"id,omitempty"`
 	Addr string `json:"addr,omitempty"`
-	Data string `json:"data,omitempty"` // the id of its data, of a node that waits to found a cluster
 }
 
 // removeArgs are the arguments of a removal.
@@ -260,8 +260,10 @@ func (g *Group) execute(ctx context.Context, req request) (any, error) {
 			return nil, fmt.Errorf("arguments of %s: %w", req.Op, err)
 		}
 		return g.snapshots.ask(ctx, g, args.Run)
-	case opNotify:
-		return nil, g.notified(ctx, m)
+	case opFound:
+		return g.heard(req.Args)
+	case opAdopt:
+		return nil, g.adopted(req.Args)
 	case opJoin:
 		return nil, g.join(ctx, m)
 	case opRemove:

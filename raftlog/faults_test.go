@@ -420,7 +420,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, &identity{}, asked())
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, inCluster(&identity{}), asked())
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}

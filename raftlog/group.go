@@ -26,7 +26,8 @@ type Group struct {
 	control  net.Listener
 	meta     atomic.Pointer[map[string]string]
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
-	founders founders
+	decided  chan struct{} // capacity 1: a founding has been decided
+	roll     roll
 
 	snapshots snapshotRuns
 
@@ -92,6 +93,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		turn:      make(turn, 1),
 		admission: make(turn, 1),
 		leaderCh:  make(chan struct{}, 1),
+		decided:   make(chan struct{}, 1),
 	}
 	g.SetMeta(cfg.Meta)
 	g.fsm = newFSM(&cfg, m, g.progress, g.resumed)

@@ -26,6 +26,7 @@ var (
 	dataKey    = []byte("headgate-data-id")
 	nodeKey    = []byte("headgate-node-id")
 	clusterKey = []byte("headgate-cluster-id")
+	pledgeKey  = []byte("headgate-founding")
 	beforeKey  = []byte("headgate-cluster-id-before-recovery")
 )
 
@@ -41,10 +42,11 @@ const maxID = 64
 // foreignInterval is the least time between two messages about nodes of other clusters.
 const foreignInterval = 10 * time.Second
 
-// identity tells whose data a directory holds. A member of the cluster is a node with its data: see serverID. Raft knows its peers by their addresses and compares logs by index and term
-// alone: two logs that grew apart look the same to it where they have the same length. So every connection of Raft begins
-// with the id of the cluster, which is random, and that of the data which it is meant for. The cluster's is made by the founder, and anew by a recovery; a node that holds nothing
-// takes over that of the first one which connects to it. Nodes of different clusters do not hear each other.
+// identity tells whose data a directory holds. A member of the cluster is a node with its data: see serverID. Raft knows its
+// peers by their addresses and compares logs by index and term alone: two logs that grew apart look the same to it where they
+// have the same length. So every connection of Raft begins with the id of the cluster, which is random, and that of the data
+// which it is meant for, and nodes of different clusters do not hear each other. The cluster's comes with the founding, or from
+// the leader that takes the node in, and anew with a recovery; before it has one, a node hears nobody.
 type identity struct {
 	node   string
 	data   string // random, made with the directory: a node that comes back with another one has lost its data
@@ -54,10 +56,10 @@ type identity struct {
 	cluster atomic.Pointer[string] // nil before there is one; written with mu held
 
 	// mu guards what follows.
-	mu      sync.Mutex
-	open    bool // the node holds nothing yet, and has neither founded a cluster nor been taken in since it started
-	founded bool // it has founded the cluster since it started
-	told    time.Time
+	mu     sync.Mutex
+	pledge pledge
+	said   time.Time // when the proposer of the founding was last heard
+	told   time.Time
 }
 
 // holdsState reports whether a node has anything to lose: a log, a snapshot, a term it has voted in. A founding that was
@@ -95,17 +97,22 @@ func openIdentity(stable raft.StableStore, node string, holds bool, log *slog.Lo
 	if owner != node {
 		return nil, fmt.Errorf("%w: it belongs to node %s, not to %s", ErrOtherNode, owner, node)
 	}
-	i := &identity{node: node, stable: stable, log: log, open: !holds}
+	i := &identity{node: node, stable: stable, log: log}
 	if i.data, err = getOrSet(stable, dataKey, rand.Text()); err != nil {
 		return nil, err
 	}
-	if holds { // else it is left of a founding, or of a start in a cluster, that came to nothing
+	if holds { // else it is left of a start in a cluster that came to nothing
 		cluster, err := getString(stable, clusterKey)
 		if err != nil {
 			return nil, err
 		}
 		i.cluster.Store(&cluster)
 	}
+	stored, err := loadPledge(stable, i.data)
+	if err != nil {
+		return nil, err
+	}
+	i.pledge = newPledge(stored, i.data, holds, rand.Text())
 	if before, err := getString(stable, beforeKey); err != nil || before == "" {
 		return i, err
 	}
@@ -120,33 +127,6 @@ func (i *identity) clusterID() string {
 	return ""
 }
 
-// found makes the id of a new cluster. It may be called again after a founding that failed.
-func (i *identity) found() error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.founded {
-		return nil
-	}
-	if !i.open {
-		return errors.New("the node is about to be taken into a cluster")
-	}
-	if err := i.set(rand.Text()); err != nil {
-		return err
-	}
-	i.founded = true
-	return nil
-}
-
-// set must be called with mu held.
-func (i *identity) set(cluster string) error {
-	if err := setString(i.stable, clusterKey, cluster); err != nil {
-		return err
-	}
-	i.cluster.Store(&cluster)
-	i.open = false
-	return nil
-}
-
 // server is the member that this node is, if the cluster has taken it in.
 func (i *identity) server() raft.ServerID { return serverID(i.node, i.data) }
 
@@ -155,15 +135,15 @@ func (i *identity) server() raft.ServerID { return serverID(i.node, i.data) }
 func (i *identity) meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	switch {
-	case !i.open && cluster != i.clusterID():
+	switch own := i.clusterID(); {
+	case own == "":
+		return ErrOtherCluster // it will hear of it, if it is to be
+	case cluster != own:
 		i.tell(slog.LevelError, "a node of another cluster connects; one of the two has to be wiped, or to be given other addresses", from)
 		return ErrOtherCluster
 	case data != i.data:
 		i.tell(slog.LevelWarn, "a node looks for data that this one has lost; it is heard when a leader has taken this one in with what it has", from)
 		return errOtherData
-	case i.open && cluster != "":
-		return i.set(cluster)
 	}
 	return nil
 }

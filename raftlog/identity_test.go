@@ -2,7 +2,6 @@ package raftlog
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +16,13 @@ import (
 func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *identity {
 	i, err := openIdentity(s, node, holds, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
+	return i
+}
+
+// inCluster makes i that of a node which is in a cluster.
+func inCluster(i *identity) *identity {
+	cluster := "cluster"
+	i.cluster.Store(&cluster)
 	return i
 }
 
@@ -35,37 +41,64 @@ func values(t *testing.T) raft.StableStore {
 	return s.Stable
 }
 
-func TestIdentityIsTakenOverOnce(t *testing.T) {
+// A node takes its cluster's id from the leader that takes it in, once, and hears nobody before.
+func TestIdentityComesWithTheCluster(t *testing.T) {
 	var from net.TCPAddr
-	founder := testIdentity(t, values(t), "a", false)
-	require.NoError(t, founder.found())
-	first := founder.clusterID()
-	require.NotEmpty(t, first)
-	require.NoError(t, founder.found())
-	require.Equal(t, first, founder.clusterID(), "after a founding that failed")
-	require.ErrorIs(t, founder.meet("another", founder.data, &from), ErrOtherCluster)
-
 	s := values(t)
 	joiner := testIdentity(t, s, "b", false)
-	require.False(t, joiner.foreign(first))
-	require.ErrorIs(t, joiner.meet(first, "what it has lost", &from), errOtherData)
+	require.ErrorIs(t, joiner.meet("first", joiner.data, &from), ErrOtherCluster, "whoever connects")
+	require.ErrorIs(t, joiner.meet("", joiner.data, &from), ErrOtherCluster)
 	require.Empty(t, joiner.clusterID())
-	require.NoError(t, joiner.meet(first, joiner.data, &from))
-	require.Equal(t, first, joiner.clusterID())
-	require.ErrorIs(t, joiner.meet(first, founder.data, &from), errOtherData)
+	require.False(t, joiner.foreign("first"))
+	require.NoError(t, joiner.adopt("first"))
+	require.NoError(t, joiner.meet("first", joiner.data, &from))
 	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
-	require.Error(t, joiner.found(), "it has been taken in")
+	require.ErrorIs(t, joiner.meet("first", "what it has lost", &from), errOtherData)
+	require.ErrorIs(t, joiner.adopt("another"), ErrOtherCluster)
+	require.NoError(t, joiner.adopt("first"), "again")
 	require.True(t, joiner.foreign("another"))
+	_, free := joiner.free()
+	require.False(t, free, "it founds no other")
 
 	joiner = testIdentity(t, s, "b", true)
 	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
-	require.NoError(t, joiner.meet(first, joiner.data, &from))
+	require.NoError(t, joiner.meet("first", joiner.data, &from))
+	require.ErrorIs(t, joiner.adopt("another"), ErrOtherCluster)
 	joiner = testIdentity(t, s, "b", false)
 	require.Empty(t, joiner.clusterID(), "it was stopped before it got anything")
-	require.NoError(t, joiner.meet("another", joiner.data, &from))
+	require.NoError(t, joiner.adopt("another"))
 
 	_, err := openIdentity(s, "c", true, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrOtherNode)
+}
+
+// What a founder has accepted it knows after a crash, and it goes nowhere else before that is decided.
+func TestPledgeIsKept(t *testing.T) {
+	s := values(t)
+	a := testIdentity(t, s, "a", false)
+	token, free := a.free()
+	require.True(t, free)
+	f := founding{ID: "first", Proposer: "b", Founders: []founder{{"a", "h:1", a.data, token}, {"b", "h:2", "b's", "b's"}, {"c", "h:3", "c's", "c's"}}}
+	stages, err := a.hear(word{f, "c", nil}, 3)
+	require.NoError(t, err)
+	require.Equal(t, []stage{released, unknown, unknown}, stages, "not from the proposer")
+	f.Founders[0].Token, _ = a.free()
+	stages, err = a.hear(word{f, "b", nil}, 3)
+	require.NoError(t, err)
+	require.Equal(t, []stage{accepted, accepted, unknown}, stages)
+
+	a = testIdentity(t, s, "a", false)
+	bound, at, _ := a.bound()
+	require.Equal(t, f, *bound)
+	require.Equal(t, accepted, at)
+	require.ErrorContains(t, a.adopt("another"), "undecided")
+	require.NoError(t, a.adopt("first"))
+	_, at, _ = testIdentity(t, s, "a", false).bound()
+	require.Equal(t, founded, at, "its leader knows")
+
+	require.NoError(t, setString(s, pledgeKey, "{\"founding\":{}}"))
+	_, err = openIdentity(s, "a", false, slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, ErrCorrupt)
 }
 
 func TestRecoveredVotersAgree(t *testing.T) {
@@ -254,31 +287,4 @@ func TestAnInterruptedFoundingBeginsAgain(t *testing.T) {
 	n.start()
 	n.set("a", "1")
 	require.NotEqual(t, "from the first attempt", n.g.Status().ClusterID)
-}
-
-// Of two founders of one id the second is refused, until the first has not been heard of for long.
-func TestFoundersOfOneID(t *testing.T) {
-	var f founders
-	now := time.Now()
-	add := func(id, addr string) (int, error) {
-		servers, err := f.add(memberArgs{ID: id, Addr: addr, Data: "d"}, now)
-		return len(servers), err
-	}
-	for _, id := range []string{"a", "b", "a"} {
-		_, err := add(id, "at "+id)
-		require.NoError(t, err)
-	}
-	_, err := add("a", "elsewhere")
-	require.ErrorIs(t, err, errTwice)
-	now = now.Add(founderGone)
-	known, err := add("a", "elsewhere")
-	require.NoError(t, err)
-	require.Equal(t, 2, known)
-
-	_, err = add("a b", "anywhere")
-	require.ErrorContains(t, err, "node id")
-	for i := range maxFounders {
-		_, err = add(fmt.Sprint(i), "anywhere")
-	}
-	require.ErrorContains(t, err, "wait already")
 }

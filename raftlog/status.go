@@ -19,6 +19,7 @@ type Status struct {
 	WantsVote bool              `json:"wants_vote"`
 	DataID    string            `json:"data_id"`    // random, made with the data directory
 	ClusterID string            `json:"cluster_id"` // random, made with the cluster; empty before there is one
+	Founding  string            `json:"founding"`   // id of the cluster whose founding the node has accepted, if any
 
 	State      string `json:"state"` // leader, follower, candidate, shutdown, or halted
 	Halted     string `json:"halted,omitempty"`
@@ -105,7 +106,7 @@ func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, p := in.raft, g.progress
 	s := Status{
-		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.data, ClusterID: in.id.clusterID(),
+		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.data, ClusterID: in.id.clusterID(), Founding: in.id.founding(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		SinceSnapshot: in.log.bytes.Load(),

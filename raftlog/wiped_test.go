@@ -97,7 +97,7 @@ func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 	var trans [2]transport
 	for i := range trans {
 		m := testMux(t)
-		id := &identity{node: "b", data: "new", log: slog.New(slog.DiscardHandler)}
+		id := inCluster(&identity{node: "b", data: "new", log: slog.New(slog.DiscardHandler)})
 		var err error
 		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: id.log}, &ownSync{}, id, asked())
 		require.NoError(t, err)

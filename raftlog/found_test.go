@@ -1,0 +1,309 @@
+package raftlog
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newFounders makes nodes that expect to found a cluster of three, not started.
+func newFounders(t *testing.T, count int) *testCluster {
+	c := newCluster(t, 0, nil)
+	var join []string
+	for range count {
+		join = append(join, c.reserve().addr)
+	}
+	for _, n := range c.nodes {
+		n.cfg.Join, n.cfg.BootstrapExpect = join, 3
+	}
+	return c
+}
+
+// one waits until all nodes are members of one cluster, and votes of it, and
+// fails if there is ever more than one.
+func (c *testCluster) one() {
+	c.t.Helper()
+	deadline := time.Now().Add(2 * patience)
+	for {
+		ids, voters, ready := map[string]int{}, 0, true
+		for _, n := range c.nodes {
+			if !n.running() {
+				continue
+			}
+			s := n.g.Status()
+			ids[s.ClusterID]++
+			voters = 0
+			for _, m := range s.Members {
+				if m.Voter {
+					voters++
+				}
+			}
+			ready = ready && s.LeaderID != "" && voters == len(c.nodes)
+		}
+		none := ids[""]
+		delete(ids, "")
+		require.LessOrEqual(c.t, len(ids), 1, "clusters: %v", ids)
+		if ready && none == 0 {
+			return
+		}
+		require.True(c.t, time.Now().Before(deadline), "%d nodes without a cluster, %d voters", none, voters)
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// rounds runs f that many times, two at once: more would be too many nodes for
+// one machine.
+func rounds(t *testing.T, count int, f func(t *testing.T, round int)) {
+	t.Parallel()
+	for half := range 2 {
+		t.Run(fmt.Sprint(half), func(t *testing.T) {
+			t.Parallel()
+			for round := half; round < count; round += 2 {
+				t.Run(fmt.Sprint(round), func(t *testing.T) { f(t, round) })
+			}
+		})
+	}
+}
+
+// More nodes than are expected start at once, in the order of their ids or not:
+// three found the cluster, and the others join.
+func TestMoreFoundersThanExpected(t *testing.T) {
+	rounds(t, 12, func(t *testing.T, round int) {
+		c := newFounders(t, 5)
+		for i := range c.nodes {
+			c.nodes[(i+round)%5].start()
+			time.Sleep(time.Duration(round%5) * time.Millisecond)
+		}
+		c.one()
+		l := c.leader()
+		l.set("a", "1")
+		require.Len(t, c.converge(), 1)
+	})
+}
+
+// The node that should propose the founding comes while the others do it.
+func TestFirstFounderIsLate(t *testing.T) {
+	rounds(t, 8, func(t *testing.T, round int) {
+		c := newFounders(t, 4)
+		for _, n := range c.nodes[1:] {
+			n.start()
+		}
+		time.Sleep(time.Duration(150+50*round) * time.Millisecond)
+		c.nodes[0].start()
+		c.one()
+	})
+}
+
+// A node that has announced itself, and died, holds nobody up, at whatever point
+// of the founding it died; when it comes back it joins.
+func TestDeadFounder(t *testing.T) {
+	rounds(t, 8, func(t *testing.T, round int) {
+		c := newFounders(t, 4)
+		dead := c.nodes[0]
+		dead.start()
+		c.nodes[1].start()
+		if round%2 == 1 {
+			c.nodes[2].start() // enough to begin
+		}
+		time.Sleep(time.Duration(100*round) * time.Millisecond)
+		dead.crash()
+		begin := time.Now()
+		for _, n := range c.nodes[1:] {
+			if n.g == nil {
+				n.start()
+			}
+		}
+		c.leader(dead)
+		require.Less(t, time.Since(begin), 12*time.Second)
+		for _, n := range c.nodes[1:] {
+			waitFor(t, "it is in the cluster", func() bool { return n.g.Status().LeaderID != "" })
+		}
+		dead.start()
+		c.one()
+	})
+}
+
+// All founders die at some point of the founding, and start again.
+func TestFoundersStartAgain(t *testing.T) {
+	rounds(t, 8, func(t *testing.T, round int) {
+		c := newFounders(t, 4)
+		for _, n := range c.nodes {
+			n.start()
+		}
+		time.Sleep(time.Duration(250+20*round) * time.Millisecond)
+		for _, n := range c.nodes {
+			n.crash()
+			n.start()
+		}
+		c.one()
+	})
+}
+
+// logged is a handler's output that may be read while it is written.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// logs makes a node write what it logs.
+func (n *testNode) logs() *logged {
+	var l logged
+	n.cfg.Logger = slog.New(slog.NewTextHandler(&l, nil))
+	return &l
+}
+
+// Nodes that wait name those they wait for, and why.
+func TestWaitingFoundersSayWhy(t *testing.T) {
+	t.Parallel()
+	says := func(t *testing.T, l *logged, what ...string) {
+		waitFor(t, strings.Join(what, ", "), func() bool {
+			for _, w := range what {
+				if !strings.Contains(l.String(), w) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	t.Run("too few, one of them dead", func(t *testing.T) {
+		t.Parallel()
+		c := newFounders(t, 3)
+		l := c.nodes[1].logs()
+		c.nodes[0].start()
+		c.nodes[1].start()
+		waitFor(t, "they know of each other", func() bool { return len(c.nodes[1].g.roll.recent(time.Now())) > 0 })
+		c.nodes[0].crash()
+		says(t, l, "1 of 3 founders are up: n1", "n0 ("+c.nodes[0].addr+") was last heard", c.nodes[2].addr+" has never answered")
+	})
+	t.Run("different numbers", func(t *testing.T) {
+		t.Parallel()
+		c := newFounders(t, 3)
+		l := c.nodes[1].logs()
+		c.nodes[0].cfg.BootstrapExpect = 2
+		for _, n := range c.nodes {
+			n.start()
+		}
+		says(t, l, "bootstrap-expect is 2 on n0", "and 3 on this node")
+	})
+	t.Run("two of one id", func(t *testing.T) {
+		t.Parallel()
+		c := newFounders(t, 3)
+		l := c.nodes[1].logs()
+		c.nodes[2].cfg.NodeID = "n0"
+		for _, n := range c.nodes {
+			n.start()
+		}
+		says(t, l, "n0 waits at two addresses", errTwice.Error())
+		for _, n := range c.nodes {
+			require.Empty(t, n.g.Status().ClusterID)
+		}
+	})
+	t.Run("fewer than half", func(t *testing.T) {
+		t.Parallel()
+		c := newFounders(t, 6)
+		l := c.nodes[0].logs()
+		for _, n := range c.nodes {
+			n.start()
+		}
+		says(t, l, "bootstrap-expect 3 is not more than half of the 6 nodes")
+		for _, n := range c.nodes {
+			require.Empty(t, n.g.Status().ClusterID)
+		}
+	})
+	t.Run("undecided", func(t *testing.T) {
+		t.Parallel()
+		c := newFounders(t, 3)
+		n := c.nodes[2]
+		l := n.logs()
+		n.start()
+		id := n.g.cur.Load().id
+		token, _ := id.free()
+		f := founding{ID: "x", Proposer: "n0", Founders: []founder{
+			{"n0", c.nodes[0].addr, "data 0", "t"}, {"n1", c.nodes[1].addr, "data 1", "t"}, {"n2", n.addr, id.data, token}}}
+		require.NoError(t, n.g.Call(testContext(t), n.addr, opFound, foundArgs{presence{founder: f.Founders[0]}, &word{f, "n0", nil}}, nil))
+		says(t, l, "is undecided", "proposed by n0", "to be heard [n0 ("+c.nodes[0].addr+") n1")
+		n.crash()
+		n.start()
+		require.Equal(t, "x", n.g.Status().Founding, "it has promised that")
+	})
+}
+
+// A node that holds nothing is not taken for one of the cluster that happens to
+// connect: here an old cluster that still knows its address.
+func TestForgottenClusterDoesNotTakeNodesIn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	old := c.leader()
+	fresh := c.reserve()
+	require.NoError(t, old.g.addNonvoter(testContext(t), "former", fresh.addr))
+	fresh.cfg.Join, fresh.cfg.BootstrapExpect = []string{"127.0.0.1:1"}, 2
+	fresh.start()
+	old.set("a", "1")
+	time.Sleep(4 * foundInterval)
+	require.Empty(t, fresh.g.Status().ClusterID)
+	require.Zero(t, fresh.g.Status().LastIndex)
+
+	// Taken in by hand, it is told which cluster it is.
+	_, err := old.g.Remove(testContext(t), "former", true)
+	require.NoError(t, err)
+	require.NoError(t, old.g.Caller().Join(testContext(t), old.addr, fresh.cfg.NodeID, fresh.addr))
+	require.Equal(t, map[string]string{"a": "1"}, c.converge())
+	require.Equal(t, old.g.Status().ClusterID, fresh.g.Status().ClusterID)
+}
+
+// A founding that is decided is carried out at the next start, whatever the
+// crash has left of it.
+func TestInterruptedFoundingGoesOn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	cluster := n.g.Status().ClusterID
+	f, _, _ := func() (*founding, stage, time.Time) {
+		id := n.g.cur.Load().id
+		id.mu.Lock()
+		defer id.mu.Unlock()
+		return id.pledge.Founding, id.pledge.Stage, id.said
+	}()
+	require.Equal(t, cluster, f.ID)
+	data := f.Founders[0].Data
+	n.crash()
+	for _, term := range []uint64{0, 1} {
+		require.NoError(t, os.RemoveAll(n.cfg.DataDir))
+		require.NoError(t, os.MkdirAll(n.cfg.dir(), 0o755))
+		s, err := OpenStore(n.cfg.dir(), true)
+		require.NoError(t, err)
+		require.NoError(t, setString(s.Stable, dataKey, data))
+		i := testIdentity(t, s.Stable, n.cfg.NodeID, false)
+		token, _ := i.free()
+		f.Founders[0].Token = token
+		require.NoError(t, i.propose(*f))
+		if term > 0 {
+			require.NoError(t, setString(s.Stable, clusterKey, cluster))
+			require.NoError(t, s.Stable.SetUint64(currentTermKey, term)) // and then the first entry would have come
+		}
+		require.NoError(t, s.Close())
+		n.start()
+		n.set("a", "1")
+		require.Equal(t, cluster, n.g.Status().ClusterID)
+		n.crash()
+	}
+}

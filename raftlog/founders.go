@@ -1,0 +1,85 @@
+package raftlog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxFounders bounds the nodes that are remembered as waiting, and those of one
+// founding.
+const maxFounders = 256
+
+// presence is how a node presents itself to others.
+type presence struct {
+	founder
+	Expect   int    `json:"expect"`             // its Config.BootstrapExpect
+	Founding string `json:"founding,omitempty"` // it is bound to
+	Cluster  string `json:"cluster,omitempty"`  // it belongs to
+}
+
+func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) }
+
+// founders returns the nodes that own should found a cluster with, own among
+// them, of those that wait and have just answered; and how many waiting nodes
+// with lower ids should propose that before. Without enough, or if there is a
+// cluster, it returns nil. why tells what is in the way. silent is the number of
+// addresses that have not answered.
+//
+// A founding needs more than half of all nodes there may be: of two such halves
+// each has a node of the other, and a node is bound to one founding.
+func founders(own presence, answered []presence, silent int) (set []founder, before int, why []error) {
+	all := 1 + silent
+	waiting := []presence{own}
+	stop := false
+	for _, p := range answered {
+		all++
+		switch {
+		case p.ID == own.ID:
+			why = append(why, fmt.Errorf("%s waits at %s and at %s: %w", p.ID, own.Addr, p.Addr, errTwice))
+			stop = true
+		case slices.ContainsFunc(waiting, func(o presence) bool { return o.ID == p.ID }):
+			why = append(why, fmt.Errorf("%s waits at two addresses, one of them %s: %w", p.ID, p.Addr, errTwice))
+			stop = true
+		case p.Cluster != "":
+			stop = true // to be joined
+		case p.Expect == 0:
+			all-- // it founds none
+		case p.Expect != own.Expect:
+			why = append(why, fmt.Errorf("bootstrap-expect is %d on %v and %d on this node: it must be the same on all founders", p.Expect, p, own.Expect))
+		case p.Founding != "":
+			why = append(why, fmt.Errorf("%v waits for the outcome of a founding without this node", p))
+		default:
+			waiting = append(waiting, p)
+		}
+	}
+	switch {
+	case stop:
+		return nil, 0, why
+	case 2*own.Expect <= all:
+		return nil, 0, append(why, fmt.Errorf("bootstrap-expect %d is not more than half of the %d nodes that join names, this one included: with so few, two clusters could be founded. Raise it, or name fewer addresses", own.Expect, all))
+	case len(waiting) < own.Expect:
+		return nil, 0, append(why, fmt.Errorf("%d of %d founders are up: %s", len(waiting), own.Expect, ids(waiting)))
+	}
+	slices.SortFunc(waiting[1:], func(a, b presence) int { return cmp.Compare(a.ID, b.ID) })
+	for _, p := range waiting[:own.Expect] {
+		set = append(set, p.founder)
+	}
+	for _, p := range waiting {
+		if p.ID < own.ID {
+			before++
+		}
+	}
+	slices.SortFunc(set, func(a, b founder) int { return cmp.Compare(a.ID, b.ID) })
+	return set, before, why
+}
+
+func ids(nodes []presence) string {
+	var s []string
+	for _, n := range nodes {
+		s = append(s, n.ID)
+	}
+	slices.Sort(s)
+	return strings.Join(s, ", ")
+}

@@ -1,0 +1,268 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A founding is decided by its founders, all of them, in two votes. It is
+// proposed by one of them.
+//
+//	free --> accepted --> confirmed --> founded
+//	  ^          |             |
+//	  |          v             |
+//	  +------ abandoned        |
+//	  +------------------------+
+//
+// First every founder accepts: from then on it takes part in no other founding
+// and joins no cluster, until this one is decided. A founder that knows that
+// all have accepted confirms. One that has waited for too long votes to abandon
+// instead. Nobody votes twice. The founding takes place when a majority has
+// confirmed, and is over when so many have abandoned that no majority is left
+// to confirm, or when one founder is not bound to it: that one never will be,
+// so that not all accept.
+//
+// A node is bound to one founding at a time, what binds it is on disk before it
+// is told, and a founding without all of its founders never takes place. So two
+// that share a founder never take place both. It needs no particular node: what
+// the founders have said stays true for ever, in whatever order and how often it
+// is heard, and any of them can tell the others. Only as long as so many are
+// silent that the rest cannot know the outcome do they have to be waited for.
+//
+// This file does no input or output; found.go does, and the model in
+// founding_model_test.go runs these functions through all interleavings.
+
+// stage is how far a founder is in a founding. A later one replaces an earlier
+// one.
+type stage int
+
+const (
+	unknown   stage = iota // nothing has been heard of it
+	accepted               // bound, has not voted
+	confirmed              // bound, has voted for it
+	abandoned              // bound, has voted against it
+	founded                // knows that it takes place
+	released               // is not bound to it, and never will be
+)
+
+// founder is a node that founds a cluster, as it has presented itself.
+type founder struct {
+	ID   string `json:"id"`
+	Addr string `json:"addr"`
+
+	// Data is the id of its data directory: one that has lost its data has
+	// forgotten what it has accepted, and is not asked.
+	Data string `json:"data"`
+
+	// Token is what a proposal shows to be accepted. A node has a new one after
+	// each start, each proposal, and each refusal, so that what it has once
+	// refused, or has been released from, it never accepts later.
+	Token string `json:"token"`
+}
+
+// founding is a proposal to found a cluster. It does not change.
+type founding struct {
+	ID       string    `json:"id"`       // of the cluster, random
+	Proposer string    `json:"proposer"` // node id
+	Founders []founder `json:"founders"` // sorted by id
+}
+
+// founder returns the position of the founder with the given data, or -1.
+func (f *founding) founder(data string) int {
+	return slices.IndexFunc(f.Founders, func(o founder) bool { return o.Data == data })
+}
+
+func (f *founding) proposer() int {
+	return slices.IndexFunc(f.Founders, func(o founder) bool { return o.ID == f.Proposer })
+}
+
+// maxAddr is the length of the longest address of a founder: that of a name, and
+// a port.
+const maxAddr = 253 + len(":65535")
+
+// check returns an error for what no node proposes.
+func (f *founding) check() error {
+	if f.ID == "" || len(f.ID) > maxID || f.proposer() < 0 || len(f.Founders) > maxFounders {
+		return errors.New("malformed founding")
+	}
+	for i, o := range f.Founders {
+		if err := CheckNodeID(o.ID); err != nil {
+			return err
+		}
+		if o.Data == "" || o.Token == "" || len(o.Data)+len(o.Token) > 2*maxID || len(o.Addr) > maxAddr || i > 0 && f.Founders[i-1].ID >= o.ID || f.founder(o.Data) != i {
+			return errors.New("malformed founding")
+		}
+	}
+	return nil
+}
+
+// word is what a node says about a founding.
+type word struct {
+	Founding founding `json:"founding"`
+	From     string   `json:"from"`   // node id
+	Stages   []stage  `json:"stages"` // by founder
+}
+
+// pledge is what a node has promised about the founding of its cluster. Its
+// exported fields are kept on disk; the methods that change it return the next
+// state, which must be on disk before anybody hears of it. fresh is a token not
+// used before.
+type pledge struct {
+	Founding *founding `json:"founding,omitempty"` // nil: free
+	Stage    stage     `json:"stage,omitempty"`
+
+	data   string
+	token  string
+	closed bool    // in a cluster already, or about to be
+	heard  []stage // by founder
+}
+
+// newPledge returns the state of a node that starts with what it has on disk.
+func newPledge(stored pledge, data string, closed bool, fresh string) pledge {
+	p := pledge{Founding: stored.Founding, Stage: stored.Stage, data: data, token: fresh, closed: closed}
+	if p.Founding != nil {
+		p.heard = p.first()
+	}
+	return p
+}
+
+// first returns what is known to whoever is bound: the proposer has accepted
+// before it asked others.
+func (p pledge) first() []stage {
+	heard := make([]stage, len(p.Founding.Founders))
+	heard[p.Founding.proposer()] = accepted
+	heard[p.Founding.founder(p.data)] = p.Stage
+	return heard
+}
+
+func (p pledge) free() bool { return p.Founding == nil && !p.closed }
+
+func (p pledge) bind(f founding, fresh string) pledge {
+	p.Founding, p.Stage, p.token = &f, accepted, fresh
+	p.heard = p.first()
+	return p.advance(fresh)
+}
+
+func (p pledge) release(fresh string) pledge {
+	return pledge{data: p.data, token: fresh, closed: p.closed}
+}
+
+// propose makes a node the first to accept a founding, if it is free.
+func (p pledge) propose(f founding, fresh string) pledge {
+	me := f.founder(p.data)
+	if !p.free() || me < 0 || f.Founders[me].ID != f.Proposer || f.Founders[me].Token != p.token {
+		return p
+	}
+	return p.bind(f, fresh)
+}
+
+// hear takes note of what another node says, and returns what this one has to
+// say about the same founding: nil if it is no founder. Only the proposer's own
+// word, shown this node's token, makes it accept. size is the number of founders
+// it expects.
+func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
+	me := w.Founding.founder(p.data)
+	if me < 0 {
+		return p, nil
+	}
+	mine := w.Founding.Founders[me].Token == p.token
+	if p.free() && mine && w.From == w.Founding.Proposer && len(w.Founding.Founders) == size {
+		p = p.bind(w.Founding, fresh)
+	} else if mine {
+		p.token = fresh // refused for ever
+	}
+	if p.Founding != nil && p.Founding.ID == w.Founding.ID {
+		p.heard = slices.Clone(p.heard)
+		for i, s := range w.Stages {
+			if i < len(p.heard) && i != me && s <= released {
+				p.heard[i] = max(p.heard[i], s)
+			}
+		}
+		p = p.advance(fresh)
+	}
+	return p, p.say(&w.Founding)
+}
+
+// say returns what a node that has heard of a founding says about it: nil if it
+// is no founder.
+func (p pledge) say(f *founding) []stage {
+	me := f.founder(p.data)
+	switch {
+	case me < 0:
+		return nil
+	case p.Founding != nil && p.Founding.ID == f.ID:
+		return slices.Clone(p.heard)
+	}
+	stages := make([]stage, len(f.Founders))
+	stages[me] = released
+	return stages
+}
+
+// advance draws the conclusions from what has been heard.
+func (p pledge) advance(fresh string) pledge {
+	for p.Stage != founded {
+		known := func(of ...stage) (n int) {
+			for _, s := range p.heard {
+				if slices.Contains(of, s) {
+					n++
+				}
+			}
+			return n
+		}
+		majority := len(p.heard)/2 + 1
+		switch {
+		case known(founded) > 0 || known(confirmed) >= majority:
+			p = p.at(founded)
+		case known(released) > 0 || known(abandoned) > len(p.heard)-majority:
+			return p.release(fresh)
+		case p.Stage == accepted && known(abandoned) > 0:
+			p = p.at(abandoned)
+		case p.Stage == accepted && known(unknown) == 0:
+			p = p.at(confirmed)
+		default:
+			return p
+		}
+	}
+	return p
+}
+
+// at returns the pledge with another own stage.
+func (p pledge) at(s stage) pledge {
+	p.Stage, p.heard = s, slices.Clone(p.heard)
+	p.heard[p.Founding.founder(p.data)] = s
+	return p
+}
+
+// abandon votes against the founding, unless the node has voted.
+func (p pledge) abandon(fresh string) pledge {
+	if p.Founding == nil || p.Stage != accepted {
+		return p
+	}
+	return p.at(abandoned).advance(fresh)
+}
+
+// adopt makes a node part of a cluster that exists, unless it is bound to found
+// another one.
+func (p pledge) adopt(cluster, fresh string) (pledge, error) {
+	switch {
+	case p.Founding == nil:
+		p.closed, p.token = true, fresh
+		return p, nil
+	case p.Founding.ID == cluster:
+		return p.at(founded), nil
+	}
+	return p, fmt.Errorf("the founding of a cluster that it has accepted is undecided: %s", p.waitsFor())
+}
+
+// waitsFor names the founders that have to be heard for a decision.
+func (p pledge) waitsFor() string {
+	var all, silent []string
+	for i, f := range p.Founding.Founders {
+		all = append(all, f.ID)
+		if p.heard[i] == unknown || p.heard[i] == accepted && f.Data != p.data {
+			silent = append(silent, fmt.Sprintf("%s (%s)", f.ID, f.Addr))
+		}
+	}
+	return fmt.Sprintf("founders %v, proposed by %s, to be heard %v", all, p.Founding.Proposer, silent)
+}

@@ -1,0 +1,171 @@
+package raftlog
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// loadPledge reads what a node has promised about the founding of its cluster.
+func loadPledge(stable raft.StableStore, data string) (pledge, error) {
+	var p pledge
+	raw, err := getString(stable, pledgeKey)
+	if err != nil || raw == "" {
+		return p, err
+	}
+	if err := json.Unmarshal([]byte(raw), &p); err != nil {
+		return p, fmt.Errorf("%w: %s: %w", ErrCorrupt, pledgeKey, err)
+	}
+	switch {
+	case p.Founding == nil:
+		return p, nil
+	case p.Founding.check() != nil || p.Stage <= unknown || p.Stage > founded:
+		return p, fmt.Errorf("%w: %s: %s; "+wipe, ErrCorrupt, pledgeKey, raw)
+	case p.Founding.founder(data) < 0:
+		return pledge{}, nil // it was recovered since, and is another member now
+	}
+	return p, nil
+}
+
+// keep makes next the node's pledge. What binds or releases it is on disk
+// before anybody hears of it. mu must be held.
+func (i *identity) keep(next pledge) error {
+	if next.Founding != i.pledge.Founding || next.Stage != i.pledge.Stage {
+		raw, err := json.Marshal(next)
+		if err != nil {
+			return err
+		}
+		if err := setString(i.stable, pledgeKey, string(raw)); err != nil {
+			return err
+		}
+	}
+	i.pledge = next
+	return nil
+}
+
+// propose makes the node the first to accept a founding.
+func (i *identity) propose(f founding) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.keep(i.pledge.propose(f, rand.Text()))
+}
+
+// abandon votes against the founding that the node is bound to.
+func (i *identity) abandon() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.keep(i.pledge.abandon(rand.Text()))
+}
+
+// hear takes note of what another node says about a founding and returns what
+// this one does; see pledge.hear.
+func (i *identity) hear(w word, size int) ([]stage, error) {
+	if err := w.Founding.check(); err != nil {
+		return nil, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	next, stages := i.pledge.hear(w, size, rand.Text())
+	if err := i.keep(next); err != nil {
+		return nil, err
+	}
+	if f := i.pledge.Founding; f != nil && f.ID == w.Founding.ID && f.Proposer == w.From {
+		i.said = time.Now()
+	}
+	return stages, nil
+}
+
+// adopt makes the node part of a cluster whose leader takes it in.
+func (i *identity) adopt(cluster string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if own := i.clusterID(); own != "" {
+		if own != cluster {
+			return ErrOtherCluster
+		}
+		return nil
+	}
+	next, err := i.pledge.adopt(cluster, rand.Text())
+	if err != nil {
+		return err
+	}
+	if next.Founding == nil {
+		if err := setString(i.stable, clusterKey, cluster); err != nil {
+			return err
+		}
+		i.cluster.Store(&cluster)
+	}
+	return i.keep(next)
+}
+
+// bound returns the founding that the node has accepted, how far it is, and when
+// its proposer was last heard. It returns nil for none, and once the node is
+// part of the cluster.
+func (i *identity) bound() (*founding, stage, time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.clusterID() != "" {
+		return nil, unknown, time.Time{}
+	}
+	return i.pledge.Founding, i.pledge.Stage, i.said
+}
+
+// say returns what the node says about a founding that it is bound to.
+func (i *identity) say(f *founding) []stage {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pledge.Founding != f {
+		return nil
+	}
+	return i.pledge.say(f)
+}
+
+// free reports whether the node may found a cluster, and returns its token.
+func (i *identity) free() (token string, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.pledge.token, i.pledge.free()
+}
+
+// founding returns the id of the cluster whose founding the node has accepted,
+// or ever had a part in.
+func (i *identity) founding() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pledge.Founding == nil {
+		return ""
+	}
+	return i.pledge.Founding.ID
+}
+
+// waitsFor tells whom the decision of the founding waits for.
+func (i *identity) waitsFor() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.pledge.Founding == nil {
+		return ""
+	}
+	return i.pledge.waitsFor()
+}
+
+// enter makes the node part of the cluster that it has founded: bootstrap puts
+// the founders into Raft's log. The id is on disk before there is a log, and
+// heard by other nodes after.
+func (i *identity) enter(f *founding, bootstrap func() error) error {
+	if err := setString(i.stable, clusterKey, f.ID); err != nil {
+		return err
+	}
+	if err := bootstrap(); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.cluster.Store(&f.ID)
+	return nil
+}
