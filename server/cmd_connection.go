@@ -13,17 +13,17 @@ func connectionCommands() []command {
 	const own = always | flagNoScript | flagOwnConn
 	return []command{
 		{
-			name: "ping", arity: -1, flags: always | flagSubscribed, categories: catConnection,
+			name: "ping", arity: -1, flags: always | flagSubscribed | flagForwarded, categories: catConnection,
 			group: "connection", complexity: "O(1)",
 			summary: "Returns the server's liveliness response.", syntax: "[message]", handler: cmdPing,
 		},
 		{
-			name: "echo", arity: 2, flags: always, categories: catConnection,
+			name: "echo", arity: 2, flags: always | flagForwarded, categories: catConnection,
 			group: "connection", complexity: "O(1)",
 			summary: "Returns the given string.", syntax: "message", handler: cmdEcho,
 		},
 		{
-			name: "hello", arity: -1, flags: own | flagNoAuth, categories: catConnection,
+			name: "hello", arity: -1, flags: own | flagNoAuth | flagForwarded, categories: catConnection,
 			group: "connection", complexity: "O(1)",
 			summary: "Handshakes with the server.",
 			syntax:  "[protover [AUTH username password] [SETNAME clientname]]", handler: cmdHello,

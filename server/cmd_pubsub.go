@@ -32,7 +32,7 @@ func pubsubCommands() []command {
 			syntax: "[pattern ...]", handler: cmdPUnsubscribe,
 		},
 		{
-			name: "publish", arity: 3, flags: flags | flagFast | flagLong, group: group,
+			name: "publish", arity: 3, flags: flags | flagFast | flagLong | flagForwarded, group: group,
 			complexity: "O(N+M), N the subscribers of the channel and M the patterns", summary: "Posts a message to a channel.",
 			syntax: "channel message", handler: cmdPublish,
 		},

@@ -14,7 +14,7 @@ func serverCommands() []command {
 	const flags = flagLoading | flagStale
 	return []command{
 		{
-			name: "time", arity: 1, flags: flags | flagFast, group: "server", complexity: "O(1)",
+			name: "time", arity: 1, flags: flags | flagFast | flagForwarded, group: "server", complexity: "O(1)",
 			summary: "Returns the server time, the one that limits are decided by.", handler: cmdTime,
 		},
 		{

@@ -4,7 +4,7 @@ func transactionCommands() []command {
 	const flags = flagLoading | flagStale | flagNoScript
 	return []command{
 		{
-			name: "multi", arity: 1, flags: flags | flagFast | flagImmediate, categories: catTransaction, group: "transactions",
+			name: "multi", arity: 1, flags: flags | flagFast | flagImmediate | flagForwarded, categories: catTransaction, group: "transactions",
 			complexity: "O(1)", summary: "Starts a transaction.", handler: cmdMulti,
 		},
 		{
@@ -13,7 +13,7 @@ func transactionCommands() []command {
 			summary:    "Executes all commands in a transaction.", handler: cmdExec,
 		},
 		{
-			name: "discard", arity: 1, flags: flags | flagFast | flagImmediate, categories: catTransaction, group: "transactions",
+			name: "discard", arity: 1, flags: flags | flagFast | flagImmediate | flagForwarded, categories: catTransaction, group: "transactions",
 			complexity: "O(N), N the number of queued commands", summary: "Discards a transaction.", handler: cmdDiscard,
 		},
 		{
@@ -22,7 +22,7 @@ func transactionCommands() []command {
 			summary: "Monitors changes to keys to determine the execution of a transaction.", syntax: "key [key ...]", handler: cmdWatch,
 		},
 		{
-			name: "unwatch", arity: 1, flags: flags | flagFast, categories: catTransaction, group: "transactions",
+			name: "unwatch", arity: 1, flags: flags | flagFast | flagForwarded, categories: catTransaction, group: "transactions",
 			complexity: "O(1)", summary: "Forgets about watched keys of a transaction.", handler: cmdUnwatch,
 		},
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/resp"
@@ -326,6 +327,14 @@ func (c *conn) done() bool {
 	return c.killed || c.closing && c.pending == 0 && len(c.segments) == 0 && c.stall&(stallWorker|stallLeader) == 0
 }
 
+// idleLimit is how long the connection may be idle; 0 is for ever.
+func (c *conn) idleLimit() time.Duration {
+	if c.relayed {
+		return relayedIdle
+	}
+	return c.srv.runtime.Load().Timeout
+}
+
 // expired reports whether the connection has been idle, or (with output waiting
 // and none taken since waitingSince) its peer deaf, for longer than allowed.
 // Subscribers, and those who wait for the server, are not idle.
@@ -334,8 +343,8 @@ func (c *conn) expired(now, waitingSince int64) bool {
 		c.srv.stats.counts[countTimeoutKills].Add(1)
 		return true
 	}
-	t := int64(c.srv.runtime.Load().Timeout)
-	if t <= 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.relayed || c.stall != 0 || len(c.segments) != 0 {
+	t := int64(c.idleLimit())
+	if t <= 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.stall != 0 || len(c.segments) != 0 {
 		return false
 	}
 	c.srv.stats.counts[countTimeoutKills].Add(1)

@@ -50,6 +50,9 @@ func (s *Server) serveStream(st *stream) {
 	}
 	st.changed.L = &st.mu
 	l := s.newLane(func() { go st.runPosts() })
+	if st.relayed {
+		l.table = s.fromNodes
+	}
 	s.initConn(&st.conn, l, st, -1, addrText(nc.RemoteAddr()), addrText(nc.LocalAddr()))
 	if !s.addStream(st) {
 		st.mu.Lock()
@@ -75,7 +78,7 @@ func (st *stream) read() {
 	buf := make([]byte, streamReadSize)
 	for {
 		var deadline time.Time // none
-		if t := st.srv.runtime.Load().Timeout; t > 0 {
+		if t := st.idleLimit(); t > 0 {
 			deadline = time.Now().Add(t)
 		}
 		_ = st.nc.SetReadDeadline(deadline)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/headgate-io/headgate/server/resp"
@@ -48,7 +49,7 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 		c.kill()
 		return
 	case cmd == nil:
-		c.refuse(c.srv.table.notFound(args))
+		c.refuse(c.notFound(args))
 	case !cmd.accepts(len(args)):
 		c.refuse(wrongArity(cmd))
 	case m&modeNoAuth != 0 && cmd.flags&flagNoAuth == 0:
@@ -73,6 +74,14 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
 		c.withholdReply(start)
 	}
+}
+
+// notFound is the error for args that are no command of this connection's.
+func (c *conn) notFound(args [][]byte) string {
+	if c.relayed {
+		return fmt.Sprintf("NOPERM '%s' is not accepted from another node", clip(args[0], 128))
+	}
+	return c.srv.table.notFound(args)
 }
 
 // refuse replies an error to a command that is not run; within MULTI it spoils

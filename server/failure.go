@@ -31,7 +31,7 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 	case cmd.flags&flagExec != 0 && c.tx.unforwardable() != "":
 		name := c.tx.unforwardable()
 		c.endTransaction()
-		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, where " + name + " would act on another connection")
+		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute " + name + " for clients of another node")
 	default:
 		l.count(cmd)
 		if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
@@ -52,11 +52,11 @@ func (c *conn) takeTx(cmd *command) *transaction {
 	return tx
 }
 
-// unforwardable names a queued command that acts on its own connection, which
-// on the leader would be another; empty if there is none.
+// unforwardable names a queued command that acts on its own connection or node,
+// which on the leader would be another; empty if there is none.
 func (tx *transaction) unforwardable() string {
 	for _, q := range tx.queue {
-		if q.cmd.flags&flagOwnConn != 0 {
+		if q.cmd.flags&flagForwarded == 0 || q.cmd.flags&flagOwnConn != 0 {
 			return q.cmd.full
 		}
 	}

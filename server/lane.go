@@ -14,6 +14,7 @@ import (
 // batch of commands runs. Except for post it belongs to that thread.
 type lane struct {
 	srv      *Server
+	table    *table // the server's, or what of it a node may send
 	sess     *engine.Session
 	w        resp.Writer // the output of the connection being served
 	args     [][]byte    // scratch of the parser
@@ -86,7 +87,7 @@ const (
 )
 
 func (s *Server) newLane(wake func()) *lane {
-	l := &lane{srv: s, sess: s.engine.NewSession(), wake: wake, counters: s.stripe()}
+	l := &lane{srv: s, table: s.table, sess: s.engine.NewSession(), wake: wake, counters: s.stripe()}
 	s.lanesMu.Lock()
 	s.lanes[l] = struct{}{}
 	s.lanesMu.Unlock()
@@ -153,7 +154,7 @@ func (l *lane) find(args [][]byte) *command {
 	if l.lastCmd != nil && string(args[0]) == string(l.lastName) {
 		return l.lastCmd
 	}
-	cmd := l.srv.table.find(args)
+	cmd := l.table.find(args)
 	if cmd != nil && cmd.bySub == nil && !cmd.sub {
 		l.lastCmd = cmd
 		l.lastName = append(l.lastName[:0], args[0]...)

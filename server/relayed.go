@@ -2,17 +2,23 @@ package server
 
 import "net"
 
+// relayedIdle is how long a stream of another node stays without traffic, and
+// without a command under way: twice what the other node keeps it idle. A node
+// that is gone without a word leaves its streams behind.
+const relayedIdle = 2 * forwardIdle
+
 // ServeForwarded accepts streams of other nodes, on which they send commands of
-// their clients, until Shutdown, and then returns ErrClosed. Whoever can connect
-// to ln is trusted: the streams need no password, do not count against
-// maxclients, and stay open without traffic.
+// their clients, until Shutdown, and then returns ErrClosed. ln must let in
+// nobody else, and bound their number: the streams need no password and do not
+// count against maxclients. Their buffers are bounded as a client's, and they
+// are closed after relayedIdle whatever the timeout of clients is.
 //
-// A command that comes on such a stream is not forwarded again: a node that is
-// not the leader answers TRYAGAIN.
+// A stream takes what nodes forward and nothing else (flagForwarded). A command
+// that comes on it is not forwarded again: a node that is not the leader answers
+// TRYAGAIN.
 func (s *Server) ServeForwarded(ln net.Listener) error {
 	return s.serve(ln, func() error {
 		return s.acceptEach(ln, func(nc net.Conn) {
-			s.clients.Add(1)
 			s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc, conn: conn{relayed: true}}) })
 		})
 	})

@@ -31,6 +31,7 @@ type Server struct {
 	local       *localPolicy  // nil unless on-failure is local
 	empty       *engine.Empty // nil unless on-failure is open
 	table       *table
+	fromNodes   *table // what of it other nodes may send
 	workers     *workers
 	runID       string
 	started     time.Time
@@ -99,6 +100,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		engine:    cfg.Engine,
 		repl:      cfg.Replication,
 		table:     t,
+		fromNodes: t.forwarded(),
 		runID:     hex.EncodeToString(id),
 		started:   time.Now(),
 		limits:    resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
@@ -302,7 +304,9 @@ func (s *Server) forget(c *conn) {
 	s.connsMu.Lock()
 	delete(s.conns, c.id)
 	s.connsMu.Unlock()
-	s.leave()
+	if !c.relayed {
+		s.leave()
+	}
 }
 
 // connections returns the connections, in no order.

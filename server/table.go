@@ -95,6 +95,7 @@ const (
 	flagPeers      // only nodes of the cluster may send it
 	flagLong       // may take seconds: reads a whole table, or any number of keys
 	flagLeader     // only the leader answers: set for everything else about keys
+	flagForwarded  // other nodes may send it for their clients: set for what has flagLeader and not flagOwnConn
 )
 
 // flagNames are the flags that clients are told, in Redis's words.
@@ -243,6 +244,30 @@ func newTable(lists ...[]command) (*table, error) {
 	return t, nil
 }
 
+// forwarded returns the part of the table that other nodes may send: what a
+// follower forwards, and nothing that each node answers for itself, such as
+// CONFIG, SHUTDOWN or CLIENT KILL.
+func (t *table) forwarded() *table {
+	f := &table{byName: make(map[string]*command), count: t.count}
+	for _, cmd := range t.list {
+		if cmd.bySub != nil {
+			part := *cmd
+			part.bySub = make(map[string]*command)
+			for name, sub := range cmd.bySub {
+				if sub.flags&flagForwarded != 0 {
+					part.bySub[name] = sub
+				}
+			}
+			cmd = &part
+		}
+		if cmd.flags&flagForwarded != 0 || len(cmd.bySub) > 0 {
+			f.byName[cmd.name] = cmd
+			f.list = append(f.list, cmd)
+		}
+	}
+	return f
+}
+
 // each calls fn with every command and subcommand.
 func (t *table) each(fn func(*command)) {
 	for _, cmd := range t.list {
@@ -279,6 +304,9 @@ func (t *table) add(cmd, parent *command) error {
 	cmd.categories |= impliedCategories(cmd.flags)
 	if cmd.flags&flagLocal == 0 && (cmd.hasKeys() || cmd.flags&(flagWrite|flagReadonly) != 0) {
 		cmd.flags |= flagLeader
+	}
+	if cmd.flags&flagLeader != 0 && cmd.flags&flagOwnConn == 0 {
+		cmd.flags |= flagForwarded
 	}
 	var err error
 	if cmd.docs, err = parseSyntax(cmd.syntax); err != nil {
