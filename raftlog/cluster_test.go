@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 
 const patience = 15 * time.Second
 
+// testSecret is what the nodes of a testCluster share.
+func testSecret() [][]byte { return [][]byte{[]byte("of the nodes of a test")} }
+
 // testCluster runs nodes in this process. Every ordered pair has a proxy: what one node dials to another goes through it.
 type testCluster struct {
 	t     testing.TB
@@ -124,7 +127,7 @@ func (n *testNode) start() {
 func (n *testNode) open() error {
 	ln, err := net.Listen("tcp", n.addr)
 	require.NoError(n.c.t, err)
-	n.mux = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+	n.mux = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Secrets: testSecret, NodeID: n.cfg.NodeID, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 		n.c.mu.Lock()
 		if p, ok := n.c.via[n.addr+" "+addr]; ok {
 			addr = p

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A control connection carries requests and answers in turn, each a JSON object after its length in 4 bytes.
+// A control connection carries requests and answers in turn, each a JSON object after its length in 4 bytes. Fields that a
+// side does not know are left out of account.
 const (
 	maxFrame = 1 << 20
 
@@ -36,6 +37,7 @@ type response struct {
 	NotLeader bool            `json:"not_leader,omitempty"`
 	NoQuorum  bool            `json:"no_quorum,omitempty"`
 	Silent    bool            `json:"silent,omitempty"`
+	UnknownOp bool            `json:"unknown_op,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
@@ -75,12 +77,12 @@ type snapshotArgs struct {
 // Caller sends control requests to nodes of a group, also from a process that is not part of it. The zero Group id is a
 // group like any other.
 type Caller struct {
-	// Dial opens a control connection, for example with Mux.Dial.
+	// Dial opens a control connection, for example with Dialer.Open.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
 // Call asks the node at addr to execute op and decodes its result, unless result is nil. Errors of the far side come
-// back as text, ErrNotLeader, ErrQuorum and ErrSilent as themselves.
+// back as text, ErrNotLeader, ErrQuorum, ErrSilent and ErrUnknownOp as themselves.
 func (c Caller) Call(ctx context.Context, addr, op string, args, result any) error {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -110,10 +112,12 @@ func (e farError) Unwrap() error { return e.is }
 func (c Caller) do(ctx context.Context, addr string, req request, result any) error {
 	conn, err := c.Dial(ctx, addr)
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
 		return err // nothing was reached; it names the address
-	}
-	if err != nil {
+	case errors.Is(err, ErrPeerSecret), errors.Is(err, ErrPeerVersion), errors.Is(err, errNotServed), errors.Is(err, errTooMany):
+		return fmt.Errorf("%s: %w", addr, err)
+	case err != nil:
 		return fmt.Errorf("%w of %s: %w", ErrNoAnswer, addr, err)
 	}
 	defer conn.Close()
@@ -133,6 +137,8 @@ func (c Caller) do(ctx context.Context, addr string, req request, result any) er
 		return farError{ErrQuorum, resp.Error}
 	case resp.Silent:
 		return farError{ErrSilent, resp.Error}
+	case resp.UnknownOp:
+		return farError{ErrUnknownOp, addr + ": " + resp.Error}
 	case resp.Error != "":
 		return fmt.Errorf("%s: %s", addr, resp.Error)
 	case result == nil:
@@ -176,7 +182,7 @@ func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s Snapsho
 // Caller returns a caller over the group's own mux.
 func (g *Group) Caller() Caller {
 	return Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		return g.cfg.Mux.Dial(ctx, KindControl, g.cfg.GroupID, addr)
+		return g.cfg.Mux.Dial(ctx, Purpose{Kind: KindControl, Group: g.cfg.GroupID}, addr)
 	}}
 }
 
@@ -232,6 +238,7 @@ func (g *Group) answer(ctx context.Context, req request) response {
 	if err != nil {
 		return response{
 			Error: err.Error(), NotLeader: errors.Is(err, ErrNotLeader), NoQuorum: errors.Is(err, ErrQuorum), Silent: errors.Is(err, ErrSilent),
+			UnknownOp: errors.Is(err, ErrUnknownOp),
 		}
 	}
 	raw, err := json.Marshal(result)
@@ -277,7 +284,7 @@ func (g *Group) execute(ctx context.Context, req request) (any, error) {
 	case OpTransfer:
 		return nil, g.Transfer(ctx, m.ID)
 	}
-	return nil, fmt.Errorf("unknown operation %q", req.Op)
+	return nil, fmt.Errorf("%w %q", ErrUnknownOp, req.Op)
 }
 
 func writeFrame(w io.Writer, v any) error {

@@ -28,6 +28,16 @@ var (
 	// ErrSilent is returned by a join when the node that is to be taken in does not answer at its address.
 	ErrSilent = errors.New("the node does not answer")
 
+	// ErrPeerSecret is returned when a connection between nodes is refused because the two do not share a secret, or only
+	// one of them has any.
+	ErrPeerSecret = errors.New("peer secret")
+
+	// ErrPeerVersion is returned when two nodes have no version of the peer protocol in common.
+	ErrPeerVersion = errors.New("no common version of the peer protocol")
+
+	// ErrUnknownOp is returned by a Caller when the node does not know the operation: it is of another version.
+	ErrUnknownOp = errors.New("unknown operation")
+
 	// ErrNoTarget is returned by Transfer when no other voter is reachable and caught up.
 	ErrNoTarget = errors.New("no reachable voter to transfer leadership to")
 )

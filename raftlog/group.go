@@ -106,7 +106,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		g.cancel()
 		return nil, err
 	}
-	if g.control, err = cfg.Mux.Listen(KindControl, cfg.GroupID); err != nil {
+	if g.control, err = cfg.Mux.Listen(KindControl, cfg.GroupID, nil); err != nil {
 		g.cancel()
 		g.stopInstance(g.cur.Load())
 		return nil, err

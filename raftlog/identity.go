@@ -44,9 +44,9 @@ const foreignInterval = 10 * time.Second
 
 // identity tells whose data a directory holds. A member of the cluster is a node with its data: see serverID. Raft knows its
 // peers by their addresses and compares logs by index and term alone: two logs that grew apart look the same to it where they
-// have the same length. So every connection of Raft begins with the id of the cluster, which is random, and that of the data
-// which it is meant for, and nodes of different clusters do not hear each other. The cluster's comes with the founding, or from
-// the leader that takes the node in, and anew with a recovery; before it has one, a node hears nobody.
+// have the same length. So the handshake of every connection of Raft tells the id of the cluster, which is random, and that of
+// the data which it is meant for, and nodes of different clusters do not hear each other. The cluster's comes with the
+// founding, or from the leader that takes the node in, and anew with a recovery; before it has one, a node hears nobody.
 type identity struct {
 	node   string
 	data   string // random, made with the directory: a node that comes back with another one has lost its data
@@ -159,6 +159,20 @@ func (i *identity) tell(level slog.Level, why string, from net.Addr) {
 // errOtherData is why a node is not heard that looks for data which is lost.
 var errOtherData = errors.New("other data than the one looked for")
 
+// same decides whether to execute what a node of the given cluster forwards.
+func (i *identity) same(cluster string) error {
+	if cluster == "" || cluster != i.clusterID() {
+		return ErrOtherCluster
+	}
+	return nil
+}
+
+// ClusterID returns the id of the node's cluster, empty as long as it is part of none.
+func (g *Group) ClusterID() string { return g.cur.Load().id.clusterID() }
+
+// Admit returns ErrOtherCluster unless the node's cluster has the given id.
+func (g *Group) Admit(cluster string) error { return g.cur.Load().id.same(cluster) }
+
 // foreign reports whether a node with data of the given cluster belongs elsewhere.
 func (i *identity) foreign(cluster string) bool {
 	own := i.clusterID()
@@ -235,69 +249,4 @@ func getOrSet(s raft.StableStore, key []byte, value string) (string, error) {
 		return v, err
 	}
 	return value, setString(s, key, value)
-}
-
-// greet tells the other end of a connection of Raft which cluster this node belongs to, and which data it means to reach:
-// both ids, each after its length in a byte.
-func (i *identity) greet(c net.Conn, data string) error {
-	id := i.clusterID()
-	b := append([]byte{byte(len(id))}, id...)
-	b = append(b, byte(len(data)))
-	_, err := c.Write(append(b, data...))
-	return err
-}
-
-// greeted is an accepted connection, whose greeting is judged with the first read.
-type greeted struct {
-	net.Conn
-	identity *identity
-	asked    <-chan struct{} // nothing is heard before it is closed
-	once     sync.Once
-	err      error
-}
-
-func (g *greeted) Read(p []byte) (int, error) {
-	g.once.Do(func() { g.err = g.hear() })
-	if g.err != nil {
-		return 0, g.err
-	}
-	return g.Conn.Read(p)
-}
-
-func (g *greeted) hear() error {
-	select {
-	case <-g.asked:
-	case <-time.After(headerTimeout):
-		return errors.New("the node has not started")
-	}
-	g.SetReadDeadline(time.Now().Add(headerTimeout))
-	defer g.SetReadDeadline(time.Time{})
-	cluster, err := g.readID()
-	if err != nil {
-		return err
-	}
-	data, err := g.readID()
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return err
-	}
-	return g.identity.meet(cluster, data, g.RemoteAddr())
-}
-
-func (g *greeted) readID() (string, error) {
-	var b [1 + maxID]byte
-	if _, err := io.ReadFull(g.Conn, b[:1]); err != nil {
-		return "", err
-	}
-	id := b[1:]
-	if int(b[0]) > len(id) {
-		return "", fmt.Errorf("id of %d bytes", b[0])
-	}
-	id = id[:b[0]]
-	if _, err := io.ReadFull(g.Conn, id); err != nil {
-		return "", err
-	}
-	return string(id), nil
 }

@@ -1,8 +1,6 @@
 package raftlog
 
 import (
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -120,43 +118,43 @@ func TestRecoveredVotersAgree(t *testing.T) {
 	require.NotEqual(t, "old", ids[0])
 }
 
-func TestGreeting(t *testing.T) {
-	for name, c := range map[string]struct {
-		hello string
-		err   error
-	}{
-		"the same":        {"\x03old\x04data", nil},
-		"another":         {"\x03new\x04data", ErrOtherCluster},
-		"none":            {"\x00\x04data", ErrOtherCluster},
-		"lost data":       {"\x03old\x04lost", errOtherData},
-		"no data":         {"\x03old\x00", errOtherData},
-		"too long":        {"\xff", errors.ErrUnsupported},
-		"data too long":   {"\x03old\xff", errors.ErrUnsupported},
-		"incomplete":      {"\x05ol", io.ErrUnexpectedEOF},
-		"incomplete data": {"\x03old\x05da", io.ErrUnexpectedEOF},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := values(t)
-			require.NoError(t, setString(s, clusterKey, "old"))
-			require.NoError(t, setString(s, dataKey, "data"))
-			near, far := net.Pipe()
-			go func() {
-				io.WriteString(far, c.hello+"rpc")
-				far.Close()
-			}()
-			g := &greeted{Conn: near, identity: testIdentity(t, s, "a", true), asked: asked()}
-			b, err := io.ReadAll(g)
-			switch {
-			case c.err == nil:
-				require.NoError(t, err)
-				require.Equal(t, "rpc", string(b))
-			case errors.Is(c.err, errors.ErrUnsupported), errors.Is(c.err, io.ErrUnexpectedEOF):
-				require.Error(t, err)
-			default:
-				require.ErrorIs(t, err, c.err)
-			}
-		})
+// A connection of Raft is judged by the cluster and the data that its handshake tells, once the peers have been asked.
+func TestWhatRaftHears(t *testing.T) {
+	s := values(t)
+	require.NoError(t, setString(s, clusterKey, "old"))
+	require.NoError(t, setString(s, dataKey, "data"))
+	id := testIdentity(t, s, "a", true)
+	m := testMux(t)
+	asked := make(chan struct{})
+	trans, err := newTransport(&Config{Mux: m, Logger: m.cfg.Logger}, nil, id, asked)
+	require.NoError(t, err)
+	defer trans.Close()
+	dial := func(cluster, data string) net.Conn {
+		c, err := m.Dial(t.Context(), Purpose{KindRaft, 0, cluster, data}, m.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		return c
 	}
+	for _, c := range []net.Conn{dial("old", "data"), dial("new", "data")} {
+		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		_, err = c.Read(make([]byte, 1))
+		require.ErrorContains(t, err, "timeout", "it waits")
+	}
+	close(asked)
+	for cluster, data := range map[string]string{"new": "data", "": "data", "old": "lost"} {
+		closed(t, dial(cluster, data))
+	}
+	closed(t, dial("old", ""))
+	c := dial("old", "data")
+	c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	_, err = c.Read(make([]byte, 1))
+	require.ErrorContains(t, err, "timeout", "it is heard")
+
+	require.NoError(t, id.same("old"))
+	for _, other := range []string{"new", ""} {
+		require.ErrorIs(t, id.same(other), ErrOtherCluster)
+	}
+	require.ErrorIs(t, testIdentity(t, values(t), "a", false).same(""), ErrOtherCluster, "of no cluster yet")
 }
 
 // server is the member that the running node is.

@@ -1,14 +1,13 @@
 package raftlog
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,48 +21,33 @@ const (
 	KindForward Kind = 3 // clients' commands on their way to the leader; the frames are the server's
 )
 
-// The preamble of a peer connection: magic, version, kind, uvarint group.
-const (
-	muxMagic   = "HGP"
-	muxVersion = 3
-)
+func (k Kind) String() string {
+	switch k {
+	case KindRaft:
+		return "raft"
+	case KindControl:
+		return "control"
+	case KindForward:
+		return "forward"
+	}
+	return fmt.Sprintf("kind %d", byte(k))
+}
 
 const (
-	// headerTimeout bounds the preamble, and the TLS handshake if the listener's connections begin with one.
-	headerTimeout = 5 * time.Second
+	// handshakeTimeout bounds the handshake, and the one of TLS if the connections have it.
+	handshakeTimeout = 5 * time.Second
 
-	// maxPreamble bounds the connections that have not yet said what they are, so that a flood of silent ones cannot
-	// take all descriptors.
-	maxPreamble = 256
+	// maxStrangers bounds the connections that have not yet proved what they are, so that a flood of them cannot take
+	// all descriptors. The oldest gives way to a new one: a node needs a round trip.
+	maxStrangers = 256
+
+	// maxRefusalLines bounds the log lines about refused connections within repeatInterval, from however many addresses
+	// they come.
+	maxRefusalLines = 16
 
 	// acceptBacklog is how many connections of one kind may wait to be accepted before further ones are refused.
 	acceptBacklog = 64
 )
-
-// DialFunc opens a connection to a peer, with TLS if the peers' listeners have it.
-type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
-
-// Open opens a connection of the given kind and group to the mux of a peer.
-func (d DialFunc) Open(ctx context.Context, kind Kind, group uint32, addr string) (net.Conn, error) {
-	c, err := d(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(headerTimeout)
-	}
-	c.SetDeadline(deadline)
-	b := append(make([]byte, 0, 16), muxMagic...)
-	b = append(b, muxVersion, byte(kind))
-	b = binary.AppendUvarint(b, uint64(group))
-	if _, err := c.Write(b); err != nil {
-		c.Close()
-		return nil, err
-	}
-	c.SetDeadline(time.Time{})
-	return c, nil
-}
 
 // MuxConfig configures a Mux.
 type MuxConfig struct {
@@ -73,23 +57,29 @@ type MuxConfig struct {
 	// Dial is plain TCP when nil.
 	Dial DialFunc
 
+	// Secrets are what both ends of a connection prove to know; nil when the connections are of mutual TLS, or there is
+	// nothing to guard.
+	Secrets Secrets
+
+	// NodeID is this node's, for the other end's log lines and bounds.
+	NodeID string
+
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
 }
 
-// Mux shares one listener between the kinds of peer connections and the groups of a process: the first bytes of a
-// connection say where it belongs.
+// Mux shares one listener between the kinds of peer connections and the groups of a process: the handshake of a
+// connection says where it belongs.
 type Mux struct {
-	cfg      MuxConfig
-	preamble chan struct{} // one token per connection that has not yet been routed
-	refused  repeats       // by host
-	wg       sync.WaitGroup
+	cfg     MuxConfig
+	refused repeats // by host
+	wg      sync.WaitGroup
 
-	// mu guards routes, conns and closed.
-	mu     sync.Mutex
-	routes map[route]*muxListener
-	conns  map[net.Conn]struct{} // accepted, not yet routed
-	closed bool
+	// mu guards what follows.
+	mu        sync.Mutex
+	routes    map[route]*muxListener
+	strangers []net.Conn // accepted, not yet routed; the oldest first
+	closed    bool
 }
 
 type route struct {
@@ -106,12 +96,7 @@ func NewMux(cfg MuxConfig) *Mux {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	m := &Mux{
-		cfg:      cfg,
-		preamble: make(chan struct{}, maxPreamble),
-		routes:   make(map[route]*muxListener),
-		conns:    make(map[net.Conn]struct{}),
-	}
+	m := &Mux{cfg: cfg, refused: repeats{most: maxRefusalLines}, routes: make(map[route]*muxListener)}
 	m.wg.Add(1)
 	go m.accept()
 	return m
@@ -132,7 +117,7 @@ func (m *Mux) Close() error {
 	for _, l := range m.routes {
 		listeners = append(listeners, l)
 	}
-	for c := range m.conns {
+	for _, c := range m.strangers {
 		c.Close()
 	}
 	m.mu.Unlock()
@@ -145,12 +130,12 @@ func (m *Mux) Close() error {
 }
 
 // Listen returns the listener for one kind and group. Closing it closes the connections it handed out, because a stalled
-// snapshot transfer has no other end. One listener at a time may exist for a kind and group.
-func (m *Mux) Listen(kind Kind, group uint32) (net.Listener, error) {
-	return m.listen(kind, group)
+// snapshot transfer has no other end. One listener at a time may exist for a kind and group. admit may be nil.
+func (m *Mux) Listen(kind Kind, group uint32, admit Admit) (net.Listener, error) {
+	return m.listen(kind, group, admit)
 }
 
-func (m *Mux) listen(kind Kind, group uint32) (*muxListener, error) {
+func (m *Mux) listen(kind Kind, group uint32, admit Admit) (*muxListener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -158,21 +143,22 @@ func (m *Mux) listen(kind Kind, group uint32) (*muxListener, error) {
 	}
 	r := route{kind, group}
 	if m.routes[r] != nil {
-		return nil, fmt.Errorf("kind %d of group %d already has a listener", kind, group)
+		return nil, fmt.Errorf("%v of group %d already has a listener", kind, group)
 	}
 	l := &muxListener{
-		mux: m, route: r,
+		mux: m, route: r, admit: admit,
 		backlog: make(chan net.Conn, acceptBacklog),
-		done:    make(chan struct{}),
 		conns:   make(map[*trackedConn]struct{}),
+		peers:   make(map[string][]*trackedConn),
 	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	m.routes[r] = l
 	return l, nil
 }
 
-// Dial opens a connection of the given kind and group to a peer.
-func (m *Mux) Dial(ctx context.Context, kind Kind, group uint32, addr string) (net.Conn, error) {
-	return m.cfg.Dial.Open(ctx, kind, group, addr)
+// Dial opens a connection to a peer.
+func (m *Mux) Dial(ctx context.Context, p Purpose, addr string) (net.Conn, error) {
+	return Dialer{Dial: m.cfg.Dial, Secrets: m.cfg.Secrets, NodeID: m.cfg.NodeID}.Open(ctx, p, addr)
 }
 
 // accept takes connections until the listener is closed. Errors such as a lack of descriptors pass: it backs off.
@@ -192,171 +178,90 @@ func (m *Mux) accept() {
 			continue
 		}
 		delay = minDelay
-		select {
-		case m.preamble <- struct{}{}:
-		default:
-			m.cfg.Logger.Warn("too many silent peer connections, refusing one", "remote", c.RemoteAddr())
-			c.Close()
-			continue
-		}
 		m.mu.Lock()
 		if m.closed {
 			m.mu.Unlock()
 			c.Close()
 			return
 		}
-		m.conns[c] = struct{}{}
+		if len(m.strangers) >= maxStrangers {
+			oldest := m.strangers[0]
+			m.strangers = slices.Delete(m.strangers, 0, 1)
+			oldest.Close()
+			m.refused.warn(m.cfg.Logger, "", "too many silent peer connections, closing the oldest", "remote", oldest.RemoteAddr())
+		}
+		m.strangers = append(m.strangers, c)
 		m.wg.Add(1)
 		m.mu.Unlock()
 		go m.route(c)
 	}
 }
 
-// route reads a connection's preamble and hands it to its listener.
+// route shakes hands with a connection and passes it to its listener.
 func (m *Mux) route(c net.Conn) {
 	defer m.wg.Done()
-	c.SetDeadline(time.Now().Add(headerTimeout))
-	r, br, err := readPreamble(c)
-	<-m.preamble
+	c.SetDeadline(time.Now().Add(handshakeTimeout))
+	h, err := newParty(m.cfg.Secrets).accept(c, m.serves)
+	var l *muxListener
+	if err == nil {
+		l, err = m.admit(h, c.RemoteAddr())
+	}
 	m.mu.Lock()
-	delete(m.conns, c)
-	l := m.routes[r]
+	if i := slices.Index(m.strangers, c); i >= 0 {
+		m.strangers = slices.Delete(m.strangers, i, i+1)
+	}
+	m.mu.Unlock()
+	if err == nil {
+		c.SetDeadline(time.Time{})
+		err = l.deliver(c, h.peer(c))
+	}
+	if err != nil {
+		m.refuse(c, h, err)
+	}
+}
+
+// admit returns the listener for a connection, if that takes it.
+func (m *Mux) admit(h *hello, from net.Addr) (*muxListener, error) {
+	m.mu.Lock()
+	l := m.routes[h.route()]
 	m.mu.Unlock()
 	switch {
-	case err != nil:
-		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-			m.refused.warn(m.cfg.Logger, host, "refuse peer connection", "remote", c.RemoteAddr(), "error", err)
-		}
-		c.Close()
 	case l == nil:
-		m.cfg.Logger.Debug("refuse peer connection", "remote", c.RemoteAddr(), "kind", r.kind, "group", r.group)
-		c.Close()
+		return nil, errNotServed // any more
+	case l.admit == nil:
+		return l, nil
+	}
+	return l, l.admit(l.ctx, h.Purpose, from)
+}
+
+// refuse closes a connection and tells why, unless its other end has just gone.
+func (m *Mux) refuse(c net.Conn, h *hello, err error) {
+	c.Close()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrOtherCluster), errors.Is(err, errOtherData): // that has been told
+	case errors.Is(err, errNotServed):
+		m.cfg.Logger.Debug("refuse peer connection", "remote", c.RemoteAddr(), "kind", h.Kind, "group", h.Group, "error", err)
 	default:
-		c.SetDeadline(time.Time{})
-		l.deliver(c, br)
-	}
-}
-
-// readPreamble returns the reader too: it may hold bytes that follow the preamble.
-func readPreamble(c net.Conn) (route, *bufio.Reader, error) {
-	br := bufio.NewReaderSize(c, 16)
-	var b [len(muxMagic) + 2]byte
-	if _, err := io.ReadFull(br, b[:]); err != nil {
-		return route{}, nil, err
-	}
-	if string(b[:len(muxMagic)]) != muxMagic {
-		return route{}, nil, errors.New("not a peer connection")
-	}
-	if v := b[len(muxMagic)]; v != muxVersion {
-		return route{}, nil, versionError("peer connection", v, muxVersion)
-	}
-	group, err := binary.ReadUvarint(br)
-	if err != nil {
-		return route{}, nil, err
-	}
-	if group > 1<<32-1 {
-		return route{}, nil, errors.New("group id out of range")
-	}
-	return route{Kind(b[len(muxMagic)+1]), uint32(group)}, br, nil
-}
-
-// muxListener is the net.Listener of one kind and group. It tracks the connections accepted from it.
-type muxListener struct {
-	mux     *Mux
-	route   route
-	backlog chan net.Conn
-	done    chan struct{}
-
-	// mu guards conns and closed.
-	mu     sync.Mutex
-	conns  map[*trackedConn]struct{}
-	closed bool
-}
-
-// deliver queues an accepted connection, or refuses it when nobody accepts.
-func (l *muxListener) deliver(c net.Conn, br *bufio.Reader) {
-	t := l.track(c)
-	if t == nil {
-		return
-	}
-	if br.Buffered() > 0 {
-		t.head = br
-	}
-	select {
-	case l.backlog <- t:
-	default:
-		t.Close()
-	}
-}
-
-// track registers c to be closed with the listener. It returns nil, with c closed, when the listener is closed already.
-func (l *muxListener) track(c net.Conn) *trackedConn {
-	t := &trackedConn{Conn: c, l: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		c.Close()
-		return nil
-	}
-	l.conns[t] = struct{}{}
-	return t
-}
-
-// Accept implements net.Listener.
-func (l *muxListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.backlog:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// Addr implements net.Listener.
-func (l *muxListener) Addr() net.Addr { return l.mux.Addr() }
-
-// Close implements net.Listener: it gives the route back and closes the listener's connections.
-func (l *muxListener) Close() error {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
-	}
-	l.closed = true
-	conns := l.conns
-	l.conns = nil
-	l.mu.Unlock()
-	close(l.done)
-	for c := range conns {
-		c.Conn.Close()
-	}
-	l.mux.mu.Lock()
-	delete(l.mux.routes, l.route)
-	l.mux.mu.Unlock()
-	return nil
-}
-
-// trackedConn leaves its listener's set when it is closed. head holds bytes read along with the preamble.
-type trackedConn struct {
-	net.Conn
-	l    *muxListener
-	head *bufio.Reader
-}
-
-func (c *trackedConn) Read(p []byte) (int, error) {
-	if c.head != nil {
-		if n := c.head.Buffered(); n > 0 {
-			return c.head.Read(p[:min(n, len(p))])
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		args := []any{"remote", c.RemoteAddr(), "error", err}
+		if h != nil && h.node != "" {
+			args = append(args, "claims_to_be", h.node)
 		}
-		c.head = nil
+		m.refused.warn(m.cfg.Logger, host, "refuse peer connection", args...)
 	}
-	return c.Conn.Read(p)
 }
 
-func (c *trackedConn) Close() error {
-	c.l.mu.Lock()
-	delete(c.l.conns, c)
-	c.l.mu.Unlock()
-	return c.Conn.Close()
+// serves tells whether somebody listens for what a hello asks.
+func (m *Mux) serves(h *hello) status {
+	m.mu.Lock()
+	l := m.routes[h.route()]
+	m.mu.Unlock()
+	switch {
+	case l == nil:
+		return statusNotServed
+	case l.full():
+		return statusTooMany
+	}
+	return statusAccepted
 }

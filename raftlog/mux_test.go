@@ -10,10 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func testMux(t *testing.T) *Mux {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+func testMux(t *testing.T) *Mux { return testMuxOf(t, MuxConfig{}) }
+
+// testMuxOf returns a mux that listens, of a configuration that need not be complete.
+func testMuxOf(t *testing.T, c MuxConfig) *Mux {
+	var err error
+	c.Listener, err = net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	m := NewMux(MuxConfig{Listener: ln, Logger: slog.New(slog.DiscardHandler)})
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	m := NewMux(c)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -34,14 +41,14 @@ func closed(t *testing.T, c net.Conn) {
 
 func TestMuxRoutes(t *testing.T) {
 	m := testMux(t)
-	f1, err := m.Listen(KindForward, 1)
+	f1, err := m.Listen(KindForward, 1, nil)
 	require.NoError(t, err)
-	f2, err := m.Listen(KindForward, 300)
+	f2, err := m.Listen(KindForward, 300, nil)
 	require.NoError(t, err)
-	_, err = m.Listen(KindForward, 1)
+	_, err = m.Listen(KindForward, 1, nil)
 	require.Error(t, err)
 	for group, l := range map[uint32]net.Listener{1: f1, 300: f2} {
-		c, err := m.Dial(t.Context(), KindForward, group, m.Addr().String())
+		c, err := m.Dial(t.Context(), Purpose{Kind: KindForward, Group: group}, m.Addr().String())
 		require.NoError(t, err)
 		_, err = c.Write([]byte("hello"))
 		require.NoError(t, err)
@@ -58,15 +65,22 @@ func TestMuxRoutes(t *testing.T) {
 	}
 }
 
-// Bytes sent in one packet with the preamble are not lost.
+// testHello returns a hello as a node sends it.
+func testHello(t *testing.T, v versions, kind Kind, group uint32, secret []byte) []byte {
+	h, err := newHello(v, Purpose{Kind: kind, Group: group}, "n1", secret)
+	require.NoError(t, err)
+	return h.raw
+}
+
+// Bytes sent in one packet with the end of the handshake are not lost.
 func TestMuxKeepsEarlyBytes(t *testing.T) {
 	m := testMux(t)
-	l, err := m.Listen(KindForward, 0)
+	l, err := m.Listen(KindForward, 0, nil)
 	require.NoError(t, err)
 	c, err := net.Dial("tcp", m.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
-	_, err = c.Write([]byte("HGP\x03\x03\x00early bytes, more than a small buffer holds"))
+	_, err = c.Write(append(testHello(t, ownVersions, KindForward, 0, nil), "early bytes, more than a small buffer holds"...))
 	require.NoError(t, err)
 	s, err := l.Accept()
 	require.NoError(t, err)
@@ -78,19 +92,29 @@ func TestMuxKeepsEarlyBytes(t *testing.T) {
 
 func TestMuxRefuses(t *testing.T) {
 	m := testMux(t)
-	for name, hello := range map[string]string{
-		"another protocol":  "*1\r\n$4\r\nPING\r\n",
-		"another version":   "HGP\x01\x01\x00",
-		"a group too large": "HGP\x03\x01\xff\xff\xff\xff\xff\x01",
-		"nobody listens":    "HGP\x03\x03\x05",
+	for name, c := range map[string]struct {
+		hello    []byte
+		answered bool
+	}{
+		"another protocol":      {[]byte("*1\r\n$4\r\nPING\r\n"), false},
+		"before versions":       {[]byte("HGP\x02\x03\x00*1\r\n$4\r\nPING\r\n"), false},
+		"a version long gone":   {testHello(t, versions{1, 2}, KindForward, 0, nil), true},
+		"a version of tomorrow": {testHello(t, versions{200, 201}, KindForward, 0, nil), true},
+		"a hello too long":      {[]byte("HGP\xff\x03\x03\xff\xff"), false},
+		"a hello too short":     {[]byte("HGP\xff\x03\x03\x00\x01\x03"), false},
+		"nobody listens":        {testHello(t, ownVersions, KindForward, 5, nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := net.Dial("tcp", m.Addr().String())
+			conn, err := net.Dial("tcp", m.Addr().String())
 			require.NoError(t, err)
-			defer c.Close()
-			_, err = c.Write([]byte(hello))
+			defer conn.Close()
+			_, err = conn.Write(c.hello)
 			require.NoError(t, err)
-			closed(t, c)
+			if c.answered {
+				_, err := io.ReadFull(conn, make([]byte, answerSize))
+				require.NoError(t, err)
+			}
+			closed(t, conn)
 		})
 	}
 }
@@ -98,9 +122,9 @@ func TestMuxRefuses(t *testing.T) {
 // Closing a listener ends its connections, accepted or not, and frees the route.
 func TestMuxListenerClose(t *testing.T) {
 	m := testMux(t)
-	l, err := m.Listen(KindForward, 0)
+	l, err := m.Listen(KindForward, 0, nil)
 	require.NoError(t, err)
-	c, err := m.Dial(t.Context(), KindForward, 0, m.Addr().String())
+	c, err := m.Dial(t.Context(), Purpose{Kind: KindForward}, m.Addr().String())
 	require.NoError(t, err)
 	_, err = l.Accept()
 	require.NoError(t, err)
@@ -108,7 +132,7 @@ func TestMuxListenerClose(t *testing.T) {
 	closed(t, c)
 	_, err = l.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
-	_, err = m.Listen(KindForward, 0)
+	_, err = m.Listen(KindForward, 0, nil)
 	require.NoError(t, err)
 }
 
@@ -120,6 +144,6 @@ func TestMuxCloseWithSilentConnection(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	begin := time.Now()
 	require.NoError(t, m.Close())
-	require.Less(t, time.Since(begin), headerTimeout/2)
+	require.Less(t, time.Since(begin), handshakeTimeout/2)
 	closed(t, c)
 }

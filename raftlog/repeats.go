@@ -16,8 +16,13 @@ const (
 
 // repeats leaves out the warnings that say what has been said already: a peer that is down is a reason for several a second.
 type repeats struct {
-	mu   sync.Mutex // guards said
-	said map[string]saying
+	most int // lines in a repeatInterval, of whatever keys; 0 is no bound
+
+	mu     sync.Mutex // guards the rest
+	said   map[string]saying
+	begin  time.Time // of the interval in which lines are counted
+	lines  int       // in it
+	beyond int       // left out for their number, since the last line
 }
 
 // saying is what is known of a line.
@@ -50,9 +55,18 @@ func (r *repeats) say(key string) (leftOut int, ok bool) {
 		r.said[key] = s
 		return 0, false
 	}
+	if now.Sub(r.begin) >= repeatInterval {
+		r.begin, r.lines = now, 0
+	}
+	if r.most > 0 && r.lines >= r.most {
+		r.beyond++
+		return 0, false
+	}
+	r.lines++
 	if r.said == nil || !known && len(r.said) >= maxSaid {
 		r.said = make(map[string]saying)
 	}
 	r.said[key] = saying{at: now}
-	return s.leftOut, true
+	leftOut, r.beyond = s.leftOut+r.beyond, 0
+	return leftOut, true
 }

@@ -130,7 +130,6 @@ type streams struct {
 	*muxListener
 	addr     advertised
 	identity *identity
-	asked    <-chan struct{} // closed when the peers have been asked what they know of this node
 }
 
 var _ raft.StreamLayer = streams{}
@@ -140,7 +139,7 @@ func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	addr, data, _ := strings.Cut(string(target), "=")
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c, err := s.mux.Dial(ctx, KindRaft, s.route.group, addr)
+	c, err := s.mux.Dial(ctx, Purpose{KindRaft, s.route.group, s.identity.clusterID(), data}, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -148,20 +147,7 @@ func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	if t == nil {
 		return nil, net.ErrClosed
 	}
-	if err := s.identity.greet(t, data); err != nil {
-		t.Close()
-		return nil, err
-	}
 	return t, nil
-}
-
-// Accept implements net.Listener.
-func (s streams) Accept() (net.Conn, error) {
-	c, err := s.muxListener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &greeted{Conn: c, identity: s.identity, asked: s.asked}, nil
 }
 
 // Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
@@ -173,14 +159,29 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
+// hears is what Raft takes connections by: nobody before asked is closed, which is when the peers have been asked what they
+// know of this node, and then whoever means its cluster and data.
+func hears(id *identity, asked <-chan struct{}) Admit {
+	return func(ctx context.Context, p Purpose, from net.Addr) error {
+		select {
+		case <-asked:
+			return id.meet(p.Cluster, p.Data, from)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(handshakeTimeout):
+			return errNotServed
+		}
+	}
+}
+
 func newTransport(c *Config, own *ownSync, id *identity, asked <-chan struct{}) (transport, error) {
-	l, err := c.Mux.listen(KindRaft, c.GroupID)
+	l, err := c.Mux.listen(KindRaft, c.GroupID, hears(id, asked))
 	if err != nil {
 		return transport{}, err
 	}
 	return transport{own: own, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
-		Stream:          streams{l, advertised(c.Advertise), id, asked},
+		Stream:          streams{l, advertised(c.Advertise), id},
 		MaxPool:         raftPool,
 		MaxRPCsInFlight: raftInFlight,
 		Timeout:         raftTimeout,

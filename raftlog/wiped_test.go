@@ -3,7 +3,6 @@ package raftlog
 import (
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,27 +218,28 @@ func TestMembershipOfAnOlderFormat(t *testing.T) {
 
 // What peers remember of a node is asked before it hears anybody: an older copy of its data must not vote meanwhile.
 func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
-	near, far := net.Pipe()
-	defer far.Close()
 	id := &identity{node: "a", data: "data", log: slog.New(slog.DiscardHandler)}
 	own := "cluster"
 	id.cluster.Store(&own)
 	asked := make(chan struct{})
-	g := &greeted{Conn: near, identity: id, asked: asked}
-	wrote := make(chan struct{})
-	go func() {
-		io.WriteString(far, "\x07cluster\x04data")
-		close(wrote)
-		io.WriteString(far, "vote")
-	}()
+	m := testMux(t)
+	l, err := m.Listen(KindRaft, 0, hears(id, asked))
+	require.NoError(t, err)
+	c, err := m.Dial(t.Context(), Purpose{KindRaft, 0, own, "data"}, m.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, "vote")
+	require.NoError(t, err)
 	heard := make(chan string)
 	go func() {
 		b := make([]byte, 4)
-		io.ReadFull(g, b)
+		if accepted, err := l.Accept(); err == nil {
+			io.ReadFull(accepted, b)
+		}
 		heard <- string(b)
 	}()
 	select {
-	case <-wrote:
+	case <-heard:
 		t.Fatal("heard")
 	case <-time.After(100 * time.Millisecond):
 	}

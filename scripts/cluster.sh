@@ -6,6 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/headgate-cluster.XXXXXX")
+secret=$dir/peer.secret
+(umask 077 && head -c 32 /dev/urandom | base64 >"$secret")
 pids=()
 
 # By their data, since any may have been killed and brought back by hand.
@@ -34,14 +36,15 @@ for i in 1 2 3; do
 	set -m
 	bin/headgate serve --node-id "n$i" --data-dir "$dir/n$i" \
 		--listen "127.0.0.1:$port" --http-listen "127.0.0.1:$((port + 1))" --peer-listen "127.0.0.1:$((port + 2))" \
-		--bootstrap-expect 3 --join 127.0.0.1:7381,127.0.0.1:7391,127.0.0.1:7401 "$@" 2>"$dir/n$i.log" &
+		--bootstrap-expect 3 --join 127.0.0.1:7381,127.0.0.1:7391,127.0.0.1:7401 \
+		--peer-secret-file "$secret" "$@" 2>"$dir/n$i.log" &
 	set +m
 	pids+=($!)
 done
 
 # Until there is a leader and the nodes have heard of each other.
 for _ in $(seq 100); do
-	if status=$(bin/headgate cluster status 2>/dev/null) && ! grep -qE '^leader none| down ' <<<"$status"; then
+	if status=$(bin/headgate cluster status --peer-secret-file "$secret" 2>/dev/null) && ! grep -qE '^leader none| down ' <<<"$status"; then
 		break
 	fi
 	for i in 1 2 3; do
@@ -58,8 +61,8 @@ ${status:-no leader yet; see the logs}
 
 Any node answers:    redis-cli -p 7379 RL.LIMIT user:1 100 60
 Another sees it:     redis-cli -p 7399 RL.LIMIT user:1 100 60
-The nodes:           bin/headgate cluster status
-Hand over:           bin/headgate cluster transfer
+The nodes:           bin/headgate cluster status --peer-secret-file $secret
+Hand over:           bin/headgate cluster transfer --peer-secret-file $secret
 Kill one:            kill -9 ${pids[0]}   (n1; n2 is ${pids[1]}, n3 is ${pids[2]})
 Logs and data:       $dir
 

@@ -13,7 +13,7 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check flags, environment and configuration file, and print the result",
-		Long: "check-config resolves the configuration as serve would, loads the TLS files, starts\n" +
+		Long: "check-config resolves the configuration as serve would, loads the TLS files and the secret, starts\n" +
 			"nothing, and prints every parameter with the place its value comes from; defaults\n" +
 			"are comments.",
 		Args: cobra.NoArgs,
@@ -22,7 +22,7 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := certificates(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
+			if _, err := portFiles(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
 				return err
 			}
 			return loaded.Print(cmd.OutOrStdout())

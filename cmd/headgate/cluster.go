@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/cmd/headgate/secret"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -22,6 +24,8 @@ type clusterFlags struct {
 	peer    string
 	timeout time.Duration
 	json    bool
+	dataDir string
+	secret  string
 	tls     certs.Files
 }
 
@@ -31,13 +35,16 @@ func clusterCommand() *cobra.Command {
 		Use:   "cluster",
 		Short: "Look after a cluster: status, members, leadership, clock, disaster recovery",
 		Long: "The commands but recover ask a running node, at its peer port (--peer). Any node of\n" +
-			"the cluster will do: what only the leader can do is passed on to it.",
+			"the cluster will do: what only the leader can do is passed on to it. They prove the\n" +
+			"secret that the nodes have: --peer-secret-file, or --data-dir for the one in there.",
 	}
 	f := &clusterFlags{tls: certs.Files{Parameters: "peer-tls"}}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.peer, "peer", "127.0.0.1:7381", "peer-listen `address` of the node to ask")
 	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
 	flags.BoolVar(&f.json, "json", false, "print JSON; durations in it are nanoseconds")
+	flags.StringVar(&f.dataDir, "data-dir", "", "`path` of the asked node's data directory, for the peer.secret in it")
+	flags.StringVar(&f.secret, "peer-secret-file", "", "`path` as for serve")
 	flags.StringVar(&f.tls.Cert, "peer-tls-cert", "", "`path` as for serve, if the nodes use TLS")
 	flags.StringVar(&f.tls.Key, "peer-tls-key", "", "`path` of its private key")
 	flags.StringVar(&f.tls.CA, "peer-tls-ca", "", "`path` of the authority that signs the nodes' certificates")
@@ -85,6 +92,8 @@ func (f *clusterFlags) explain(err error) error {
 	switch {
 	case errors.Is(err, raftlog.ErrNotLeader):
 		return fmt.Errorf("%s: no leader is known (the answer was: %w)", f.peer, err)
+	case errors.Is(err, raftlog.ErrPeerSecret) && f.secretFile() == "":
+		return fmt.Errorf("%w; give --peer-secret-file, or --data-dir of a node on this machine whose peer.secret it is", err)
 	case errors.Is(err, raftlog.ErrNoAnswer) && f.tls.CA == "":
 		return fmt.Errorf("%w; is this the peer port of a node? If the nodes use TLS, give --peer-tls-cert, --peer-tls-key and --peer-tls-ca", err)
 	case errors.Is(err, raftlog.ErrNoAnswer):
@@ -93,18 +102,32 @@ func (f *clusterFlags) explain(err error) error {
 	return err
 }
 
+// secretFile is the file of what nodes prove, as serve finds it; "" for none.
+func (f *clusterFlags) secretFile() string {
+	if f.secret == "" && f.dataDir != "" && f.tls.CA == "" {
+		return filepath.Join(f.dataDir, secret.FileName)
+	}
+	return f.secret
+}
+
 func (f *clusterFlags) client() (*cluster.Client, error) {
 	if err := config.CheckPeerTLS(f.tls.Cert, f.tls.Key, f.tls.CA); err != nil {
 		return nil, err
 	}
-	if f.tls.CA == "" {
-		return cluster.NewClient(cluster.Dialer(nil)), nil
+	discard := slog.New(slog.DiscardHandler)
+	var files reloaders
+	var err error
+	if name := f.secretFile(); name != "" {
+		if files.secret, err = secret.Open(name, discard); err != nil {
+			return nil, err
+		}
 	}
-	files, err := certs.New(f.tls, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
+	if f.tls.CA != "" {
+		if files.peers, err = certs.New(f.tls, discard); err != nil {
+			return nil, err
+		}
 	}
-	return cluster.NewClient(cluster.Dialer(files.Client)), nil
+	return cluster.NewClient(cluster.Dialer(clientTLS(files.peers)), files.secrets()), nil
 }
 
 // act is the run of a command whose result is that it was done.

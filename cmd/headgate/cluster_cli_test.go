@@ -43,7 +43,7 @@ func TestClusterAsksTheWrongPort(t *testing.T) {
 	}
 	const noTLS, withTLS = "If the nodes use TLS, give --peer-tls-cert", "does each side trust the other's certificate?"
 	require.Contains(t, asks(plain.redis), noTLS)
-	require.Regexp(t, `"HTTP" is not the beginning of a control frame; is this the peer port of a node\? `+noTLS, asks(plain.http, "--timeout=10s"))
+	require.Regexp(t, `"HTTP" is not the beginning of a node's answer; is this the peer port of a node\? `+noTLS, asks(plain.http, "--timeout=10s"))
 	require.Contains(t, asks(ports[1]), noTLS)
 	require.Contains(t, asks(ports[0], known...), withTLS)
 	require.Regexp(t, `certificate signed by unknown authority.*`+withTLS, asks(ports[1], unknown...))

@@ -485,6 +485,10 @@ func TestPeerTLS(t *testing.T) {
 	got, refused := dial(t, "tcp", c.followers(leader)[0].redis).limit("key", "10", "3600", "SYNC")
 	require.Empty(t, refused)
 	require.EqualValues(t, [3]int64{1, 10, 9}, got)
+	for _, n := range c.nodes {
+		require.NoFileExists(t, filepath.Join(n.args[3], "peer.secret"), "it is not needed")
+	}
+	require.Equal(t, "+OK", dial(t, "tcp", leader.redis).do("CONFIG", "SET", "requirepass", "pw"))
 
 	require.NotEmpty(t, fails(t, command(t, "cluster", "status", "--peer", c.peers[0], "--timeout=2s")), "no TLS")
 	stranger := certstest.New()
@@ -519,7 +523,8 @@ func TestClusterConfigurationErrors(t *testing.T) {
 		{[]string{"--data-dir", dir, "--peer-tls-cert=/nowhere", "--peer-tls-key=/nowhere", "--peer-tls-ca=/nowhere"}, "load peer-tls-cert /nowhere"},
 		{[]string{"--data-dir", dir, "--max-unacked=-1s"}, "--max-unacked"},
 		{[]string{"--data-dir", dir, "--on-failure=nonsense"}, "want one of default, open, closed"},
-		{[]string{"--data-dir", "/proc/nowhere", "--peer-listen=127.0.0.1:0"}, "create group directory"},
+		{[]string{"--data-dir", "/proc/nowhere", "--peer-listen=127.0.0.1:0"}, "create data directory"},
+		{[]string{"--data-dir", "/proc/nowhere", "--peer-listen=127.0.0.1:0", "--join=127.0.0.1:1", "--node-id=a"}, "create group directory"},
 	} {
 		args := append([]string{"serve", "--listen=127.0.0.1:0", "--http-listen="}, c.args...)
 		require.Contains(t, fails(t, command(t, args...)), c.want, "%v", c.args)

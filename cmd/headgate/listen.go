@@ -53,6 +53,9 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 	if c.TCPKeepalive == 0 {
 		keepalive.KeepAlive = -1 // where 0 is a default of 15 seconds
 	}
+	// Between nodes the probes are frequent: a node that is gone without a word
+	// leaves connections behind, and those of Raft have no end of their own.
+	peers := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	secureName := "listen"
 	if c.TLSListen != "" {
 		secureName = "tls-listen"
@@ -74,7 +77,11 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 		if port.address == "" {
 			continue
 		}
-		tcp, err := keepalive.Listen(context.Background(), "tcp", port.address)
+		config := keepalive
+		if port.into == &l.peers {
+			config = peers
+		}
+		tcp, err := config.Listen(context.Background(), "tcp", port.address)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", port.name, err)
 		}

@@ -126,12 +126,12 @@ func TestOpenOnPurpose(t *testing.T) {
 
 func TestCheckConfigAndVersion(t *testing.T) {
 	cmd := command(t, "check-config", "--maxclients=77")
-	cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS=secret")
+	cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS=hunter2")
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^maxclients: 77 +# flag --maxclients$`, string(out))
 	require.Regexp(t, `(?m)^# http-listen: "127.0.0.1:7380"$`, string(out))
-	require.NotContains(t, string(out), "secret")
+	require.NotContains(t, string(out), "hunter2")
 
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		out, err = command(t, args...).Output()

@@ -13,7 +13,7 @@ import (
 
 // clusterConfig is the part of c that the node is configured with. fatal is
 // told why the node cannot go on.
-func clusterConfig(c *config.Config, ports *listeners, peers *certs.Reloader, log *slog.Logger, fatal func(error)) cluster.Config {
+func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slog.Logger, fatal func(error)) cluster.Config {
 	client := c.Advertise
 	if client == "" {
 		switch {
@@ -27,7 +27,8 @@ func clusterConfig(c *config.Config, ports *listeners, peers *certs.Reloader, lo
 		NodeID:          c.Node(),
 		DataDir:         c.DataDir,
 		Listener:        ports.peers,
-		Dial:            cluster.Dialer(clientTLS(peers)),
+		Dial:            cluster.Dialer(clientTLS(files.peers)),
+		Secrets:         files.secrets(),
 		ClientAddr:      client,
 		Fatal:           fatal,
 		Logger:          log,

@@ -12,6 +12,6 @@ import (
 
 func TestClusterConfigHasTheStallTimeout(t *testing.T) {
 	c := config.Config{NodeID: "n1", PeerListen: "127.0.0.1:7381", StallTimeout: 3 * time.Second}
-	got := clusterConfig(&c, &listeners{}, nil, slog.Default(), nil)
+	got := clusterConfig(&c, &listeners{}, reloaders{}, slog.Default(), nil)
 	require.Equal(t, 3*time.Second, got.StallTimeout)
 }

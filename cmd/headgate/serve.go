@@ -55,7 +55,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	limitMemory(log, &c)
 
 	// Before the ports, so that unusable files leave no trace.
-	files, err := certificates(&c, log)
+	files, err := portFiles(&c, log)
 	if err != nil {
 		return err
 	}
@@ -71,6 +71,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		log.Info("limits are kept in memory only: a restart forgets what was consumed; data-dir keeps it")
 	}
 	checkDescriptors(log, &c)
+	if err := files.makeSecret(&c, log); err != nil {
+		return err
+	}
 
 	failed := make(chan error, 7) // one for each part: nobody reads after the first
 
@@ -86,7 +89,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// decide until the node leads.
 	var node *cluster.Node
 	if c.Replicated() {
-		node, err = cluster.New(clusterConfig(&c, ports, files.peers, log, func(err error) {
+		node, err = cluster.New(clusterConfig(&c, ports, files, log, func(err error) {
 			failed <- fmt.Errorf("replication: %w", err)
 		}), decisions)
 		if err != nil {

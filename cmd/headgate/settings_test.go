@@ -18,6 +18,7 @@ func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	c := newCluster(t, 3, "--redirect", "moved")
 	c.nodes[1].args = append(c.nodes[1].args, "--shards", "64", "--on-failure", "closed")
 	c.nodes[2].args = append(c.nodes[2].args, "--durability", "sync", "--redirect", "forward")
+	c.withSecrets(t, "a secret of these nodes") // or there could be no password
 	for _, n := range c.nodes {
 		n.start(t)
 	}
@@ -26,7 +27,7 @@ func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	status := func() string {
 		var all []string
 		for _, peer := range c.peers {
-			out, err := command(t, "cluster", "status", "--peer", peer).Output()
+			out, err := command(t, append([]string{"cluster", "status", "--peer", peer}, c.tls...)...).Output()
 			if err != nil {
 				return err.Error()
 			}

@@ -68,7 +68,7 @@ type Node struct {
 
 // New starts a cluster and waits until it serves.
 func New(cfg Config) (*Cluster, error) {
-	c := &Cluster{cfg: cfg, client: headgate.NewClient(headgate.Dialer(nil))}
+	c := &Cluster{cfg: cfg, client: headgate.NewClient(headgate.Dialer(nil), nil)}
 	for range cfg.Nodes {
 		if err := c.reserve(); err != nil {
 			return c, err

@@ -32,10 +32,12 @@ func Dialer(tlsConfig func() *tls.Config) raftlog.DialFunc {
 // Client asks running nodes, from outside the cluster.
 type Client struct{ raftlog.Caller }
 
-// NewClient returns a client that connects with dial.
-func NewClient(dial raftlog.DialFunc) *Client {
+// NewClient returns a client that connects with dial and proves secrets; nil if
+// the nodes have none.
+func NewClient(dial raftlog.DialFunc, secrets raftlog.Secrets) *Client {
+	d := raftlog.Dialer{Dial: dial, Secrets: secrets}
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		return dial.Open(ctx, raftlog.KindControl, group, addr)
+		return d.Open(ctx, raftlog.Purpose{Kind: raftlog.KindControl, Group: group}, addr)
 	}}}
 }
 

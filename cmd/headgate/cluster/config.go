@@ -16,7 +16,8 @@ const group = 0
 // metaClient is the entry of a node's metadata with the address of its clients.
 const metaClient = "client"
 
-// Config configures a Node. Everything up to Fatal is required.
+// Config configures a Node. Everything up to Fatal but Secrets is
+// required.
 type Config struct {
 	NodeID  string
 	DataDir string
@@ -25,6 +26,9 @@ type Config struct {
 	Listener net.Listener
 	// Dial connects to another node's Listener.
 	Dial raftlog.DialFunc
+	// Secrets are what nodes prove to each other; nil if their connections
+	// are of mutual TLS, or there is nothing to guard.
+	Secrets raftlog.Secrets
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
 	// Fatal is told, once, why the node cannot go on.

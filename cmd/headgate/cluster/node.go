@@ -72,9 +72,9 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	n.topology.Store(&server.Topology{Self: cfg.NodeID})
 	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
 	n.replica = e.Replicate(engine.Hooks{Led: n.led, Deposed: n.deposed})
-	n.mux = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Logger: cfg.Logger})
+	n.mux = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Secrets: cfg.Secrets, NodeID: cfg.NodeID, Logger: cfg.Logger})
 	var err error
-	if n.forwarded, err = n.mux.Listen(raftlog.KindForward, group); err != nil {
+	if n.forwarded, err = n.mux.Listen(raftlog.KindForward, group, n.admit); err != nil {
 		n.mux.Close()
 		return nil, err
 	}
@@ -83,6 +83,17 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 
 // Forwarded is the listener for commands that other nodes forward.
 func (n *Node) Forwarded() net.Listener { return n.forwarded }
+
+// admit judges a node that is about to forward commands by its cluster: an
+// address may have become that of another one's node.
+func (n *Node) admit(_ context.Context, p raftlog.Purpose, _ net.Addr) error {
+	select {
+	case <-n.opened:
+		return n.group.Admit(p.Cluster)
+	default:
+		return errNotStarted
+	}
+}
 
 // Start opens the log and takes part in the cluster.
 func (n *Node) Start(front Front) error {
@@ -176,7 +187,12 @@ func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
 	case n.cfg.NodeID:
 		return nil, errLeadsItself
 	}
-	c, err := n.mux.Dial(ctx, raftlog.KindForward, group, addr)
+	select {
+	case <-n.opened:
+	default:
+		return nil, errNotStarted
+	}
+	c, err := n.mux.Dial(ctx, raftlog.Purpose{Kind: raftlog.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
 	}

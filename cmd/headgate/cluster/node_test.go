@@ -287,7 +287,7 @@ func TestSuspendedLeaderIsStalled(t *testing.T) {
 func TestSetClock(t *testing.T) {
 	t.Parallel()
 	r := leading(t, open(t, 1))
-	client := NewClient(Dialer(nil))
+	client := NewClient(Dialer(nil), nil)
 	clock := r.engine.Clock()
 	clock.Set(r.wall - int64(time.Hour))
 	set, err := client.SetClock(t.Context(), r.mux.Addr().String())

@@ -10,6 +10,7 @@ import (
 // These errors are returned by DialLeader.
 var (
 	errNoLeader    = errors.New("no leader is known")
+	errNotStarted  = errors.New("this node has not opened its log yet")
 	errLeadsItself = errors.New("this node is the leader")
 )
 

@@ -1,6 +1,12 @@
 package config
 
-import "time"
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/headgate-io/headgate/cmd/headgate/secret"
+)
 
 // Config is a resolved configuration. The fields are documented in the table
 // of parameters, under the name of the flag.
@@ -56,6 +62,7 @@ type Config struct {
 	NoFsync            bool
 	SnapshotLogSize    int64
 	SnapshotLogEntries int
+	PeerSecretFile     string
 	PeerTLSCert        string
 	PeerTLSKey         string
 	PeerTLSCA          string
@@ -134,6 +141,28 @@ func (c *Config) Replicated() bool { return c.DataDir != "" }
 
 // PeerTLS reports whether the peer port speaks TLS.
 func (c *Config) PeerTLS() bool { return c.PeerTLSCert != "" }
+
+// Several reports whether the node is configured to be one of several. The
+// others may also join a node that knows nothing of them.
+func (c *Config) Several() bool { return len(c.Join) > 0 || c.BootstrapExpect > 1 }
+
+// OwnSecret is the secret in the node's data directory.
+func (c *Config) OwnSecret() string { return filepath.Join(c.DataDir, secret.FileName) }
+
+// findSecret sets PeerSecretFile to OwnSecret where that is what nodes prove to
+// each other: it is there, or the node is on its own and makes it. With TLS
+// between nodes nothing more is needed.
+func (c *Config) findSecret() {
+	if !c.Replicated() || c.PeerSecretFile != "" || c.PeerTLS() {
+		return
+	}
+	if _, err := os.Lstat(c.OwnSecret()); err == nil || !c.Several() {
+		c.PeerSecretFile = c.OwnSecret()
+	}
+}
+
+// Guarded reports whether the peer port lets in only who proves to belong there.
+func (c *Config) Guarded() bool { return c.PeerSecretFile != "" || c.PeerTLS() }
 
 // soleNodeID is the name of a node that was given none. It is fixed, and not the
 // host's: a container has another host name after each restart.

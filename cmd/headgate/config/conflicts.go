@@ -30,7 +30,7 @@ func (l *Loaded) conflicts() error {
 // needDataDir are the parameters that mean nothing without data-dir.
 var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "durability", "redirect", "on-failure",
 	"max-unacked", "forward-timeout", "handover-hold", "raft-profile", "stall-timeout", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
-	"peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
+	"peer-secret-file", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
 
 func (c *Config) conflicts() error {
 	var errs []error
@@ -114,6 +114,16 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 	if c.ProtectedMode && !c.PeerTLS() && c.PeerListen != "" && !loopback(c.PeerListen) {
 		report("peer-listen %s is open to other machines without TLS: set peer-tls-cert, or protected-mode no if the network is trusted", c.PeerListen)
 	}
+}
+
+// unguarded reports a password that whoever reaches the peer port needs not
+// know.
+func (c *Config) unguarded() error {
+	if !c.Replicated() || c.RequirePass == "" || c.Guarded() {
+		return nil
+	}
+	return errors.New("requirepass needs peer-secret-file or peer-tls-cert when there are several nodes (join, bootstrap-expect): the peer port would be a way round it. " +
+		"Make a secret, and give a copy to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
 }
 
 const protected = "%s %s is open to other machines without a password: set requirepass, or protected-mode no if the network is trusted"

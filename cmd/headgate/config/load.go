@@ -51,7 +51,9 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 	if err := errors.Join(errs...); err != nil {
 		return l, err
 	}
-	return l, l.conflicts()
+	err := l.conflicts()
+	l.findSecret()
+	return l, errors.Join(err, l.unguarded())
 }
 
 // set gives p a value; from names the origin.

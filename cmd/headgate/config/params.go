@@ -302,6 +302,11 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.SnapshotLogEntries, 128, 1 << 24} },
 	},
 	{
+		Name: "peer-secret-file", Section: cluster, Default: "",
+		Doc:   "File with what nodes, and headgate cluster, prove to each other: 16 bytes to 1 KiB, readable by the owner only. A second line is accepted as well. It is read again when it changes. Without it and peer-tls-cert: peer.secret in data-dir, which a node on its own makes.",
+		Value: func(c *Config) Value { return file{text{&c.PeerSecretFile}} },
+	},
+	{
 		Name: "peer-tls-cert", Section: cluster, Default: "",
 		Doc:   "PEM file with this node's certificate chain, for both ends of connections between nodes. It is read again when it changes.",
 		Value: func(c *Config) Value { return file{text{&c.PeerTLSCert}} },

@@ -91,7 +91,7 @@ func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 	if last < 0 {
 		return 0, nil
 	}
-	if err := next.conflicts(); err != nil {
+	if err := errors.Join(next.conflicts(), next.unguarded()); err != nil {
 		// An error reply is one line.
 		return last, errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// secretFile makes a file with the given lines, or replaces it, as an operator
+// would.
+func secretFile(t *testing.T, name string, lines ...string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name+"~", []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	require.NoError(t, os.Rename(name+"~", name))
+}
+
+// withSecrets gives each node a file of its own with the given secret and
+// returns the files' names.
+func (c *testCluster) withSecrets(t *testing.T, secret string) (names []string) {
+	t.Helper()
+	for i, n := range c.nodes {
+		name := filepath.Join(t.TempDir(), fmt.Sprintf("secret%d", i))
+		secretFile(t, name, secret)
+		n.args = append(n.args, "--peer-secret-file", name)
+		names = append(names, name)
+	}
+	c.tls = []string{"--peer-secret-file", names[0]}
+	return names
+}
+
+// The secret is replaced on one node after the other, in three steps, while
+// clients of every node go on.
+func TestSecretIsReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	const old, next = "the old secret of the nodes", "the new secret of the nodes"
+	c := newCluster(t, 3, "--on-failure=closed", "--requirepass=pw", "--forward-timeout=10s", "--raft-profile=slow", "--max-unacked=10s")
+	files := c.withSecrets(t, old)
+	for _, n := range c.nodes {
+		n.start(t)
+	}
+	c.leader(t)
+	status := func(i int) (raftlog.Status, error) { return c.status(t, i) }
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for _, n := range c.nodes {
+		load.Go(func() {
+			conn := dial(t, "tcp", n.redis)
+			require.NoError(t, conn.SetDeadline(time.Now().Add(3*waitLimit)))
+			conn.do("AUTH", "pw")
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, refused := conn.limit("key", "1000000", "3600", "SYNC"); refused != "" {
+					t.Errorf("call %d of %s: %s", i, n.id, refused)
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	const look = 1500 * time.Millisecond // nodes look once a second, when they connect
+	for _, step := range [][]string{{old, next}, {next, old}, {next}} {
+		for _, file := range files {
+			secretFile(t, file, step...)
+			time.Sleep(look / 3)
+		}
+		time.Sleep(look)
+		for i := range c.nodes {
+			require.EventuallyWithT(t, func(t *assert.CollectT) { // a busy machine may be late
+				s, err := status(i)
+				require.NoError(t, err)
+				for _, m := range s.Members {
+					require.True(t, m.Up, "%s as seen by %s after %d lines", m.ID, s.NodeID, len(step))
+				}
+			}, waitLimit, 50*time.Millisecond)
+		}
+	}
+	close(stop)
+	load.Wait()
+	for _, n := range c.nodes {
+		require.NotContains(t, n.stderr.String(), "refuse peer connection")
+		require.NotContains(t, n.stderr.String(), next)
+	}
+	stale := filepath.Join(t.TempDir(), "stale")
+	secretFile(t, stale, old)
+	require.Contains(t, fails(t, command(t, "cluster", "status", "--peer", c.peers[0], "--peer-secret-file", stale)), "do not share a secret")
+
+	// All new connections go by the new one.
+	follower := c.followers(c.leader(t))[0]
+	require.NoError(t, follower.Kill())
+	follower.start(t)
+	require.Eventually(t, func() bool { return follower.status("/readyz") == 200 }, waitLimit, 10*time.Millisecond)
+}
+
+// A node with a secret and one without do not hear each other, and each says
+// what is missing.
+func TestNodesWithAndWithoutASecret(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	name := filepath.Join(t.TempDir(), "secret")
+	secretFile(t, name, "a secret of one node only")
+	with, without := c.nodes[0], c.nodes[1]
+	with.args = append(with.args, "--peer-secret-file", name)
+	with.start(t)
+	without.start(t)
+	require.Eventually(t, func() bool {
+		a, b := with.stderr.String(), without.stderr.String()
+		return strings.Contains(a, "this node demands one and the peer has none") &&
+			strings.Contains(a, "this side has one and the node has none: give both the same peer-secret-file") &&
+			strings.Contains(b, "the peer has one and this node has none") &&
+			strings.Contains(b, "the node demands one and this side has none: give both the same peer-secret-file")
+	}, waitLimit, 20*time.Millisecond)
+	require.Contains(t, without.stderr.String(), "whoever reaches the peer port may do everything")
+	require.NotContains(t, with.stderr.String(), "whoever reaches the peer port may do everything")
+}
+
+// A node on its own becomes one of three: the others get a copy of its secret.
+func TestGrowthWithTheSecretOfTheFirstNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, "--requirepass=pw")
+	first := c.nodes[0]
+	dir := first.args[3]
+	first.args = []string{"--node-id", "n1", "--data-dir", dir, "--peer-listen", c.peers[0], "--requirepass=pw"}
+	first.start(t)
+	text, err := os.ReadFile(filepath.Join(dir, "peer.secret"))
+	require.NoError(t, err)
+	c.tls = []string{"--data-dir", dir}
+	for _, n := range c.nodes[1:] {
+		require.Contains(t, fails(t, command(t, append([]string{"serve", "--listen=127.0.0.1:0", "--http-listen="}, n.args...)...)),
+			"requirepass needs peer-secret-file or peer-tls-cert")
+		require.NoError(t, os.WriteFile(filepath.Join(n.args[3], "peer.secret"), text, 0o600))
+		n.start(t)
+	}
+	require.Eventually(t, func() bool {
+		s, err := c.status(t, 0)
+		return err == nil && len(s.Members) == 3 && s.Members[1].Up && s.Members[2].Up
+	}, waitLimit, 50*time.Millisecond)
+	conn := dial(t, "tcp", c.nodes[2].redis)
+	require.Equal(t, "-NOAUTH Authentication required.", conn.do("DBSIZE"))
+	require.Equal(t, "+OK", conn.do("AUTH", "pw"))
+	_, refused := conn.limit("key", "10", "60", "SYNC")
+	require.Empty(t, refused)
+}
+
+// Several nodes with a peer port that anybody may use cannot have a password,
+// which it would be a way round.
+func TestPasswordNeedsAGuardedPeerPort(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	n := c.nodes[0]
+	require.Contains(t, fails(t, command(t, append([]string{"serve", "--listen=127.0.0.1:0", "--http-listen=", "--requirepass=pw"}, n.args...)...)),
+		"head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
+	n.start(t)
+	conn := dial(t, "tcp", n.redis)
+	require.Contains(t, conn.do("CONFIG", "SET", "requirepass", "pw"), "requirepass needs peer-secret-file or peer-tls-cert")
+	require.Equal(t, "+PONG", conn.do("PING"))
+
+	name := filepath.Join(t.TempDir(), "secret")
+	secretFile(t, name, "a secret of both nodes")
+	require.NoError(t, os.Chmod(name, 0o644))
+	args := append([]string{"serve", "--listen=127.0.0.1:0", "--http-listen=", "--requirepass=pw", "--peer-secret-file", name}, c.nodes[1].args...)
+	require.Contains(t, fails(t, command(t, args...)), "chmod 600 "+name)
+	require.Contains(t, fails(t, command(t, append([]string{"check-config"}, args[3:]...)...)), "chmod 600 "+name)
+	require.NoError(t, os.Chmod(name, 0o600))
+	other := startCommand(t, command(t, append(args, "--log-format=json")...))
+	require.True(t, other.Running())
+}

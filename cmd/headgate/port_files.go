@@ -1,0 +1,116 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/cmd/headgate/secret"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// reloaders are the files that the ports go by, of TLS and the peers' secret;
+// those that are off are nil.
+type reloaders struct {
+	clients, peers *certs.Reloader
+	secret         *secret.File
+}
+
+// portFiles loads the files of c. A secret that is still to be made is left out.
+func portFiles(c *config.Config, log *slog.Logger) (reloaders, error) {
+	r, err := certificates(c, log)
+	if err == nil && !lacksSecret(c) {
+		err = r.openSecret(c, log)
+	}
+	return r, err
+}
+
+// lacksSecret reports whether the node makes its own secret.
+func lacksSecret(c *config.Config) bool {
+	if !c.Replicated() || c.Several() || c.PeerSecretFile != c.OwnSecret() {
+		return false
+	}
+	_, err := os.Lstat(c.PeerSecretFile)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// openSecret opens the file of what nodes prove to each other, if there is any.
+func (r *reloaders) openSecret(c *config.Config, log *slog.Logger) (err error) {
+	if c.Replicated() && c.PeerSecretFile != "" {
+		r.secret, err = secret.Open(c.PeerSecretFile, log)
+	}
+	return err
+}
+
+// makeSecret makes the secret of a node on its own, once the ports are open, so
+// that a start that fails leaves no trace, and warns of a peer port without any.
+func (r *reloaders) makeSecret(c *config.Config, log *slog.Logger) error {
+	if c.Replicated() && !c.Guarded() {
+		log.Warn("whoever reaches the peer port may do everything: there is no password to get round yet, but give the nodes a peer-secret-file, or TLS between them", "peer_listen", c.PeerListen)
+	}
+	if !lacksSecret(c) {
+		return nil
+	}
+	if err := os.MkdirAll(c.DataDir, 0o755); err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	if err := secret.Create(c.PeerSecretFile); err != nil {
+		return err
+	}
+	log.Info("made a secret for the peer port; headgate cluster needs it, and nodes that join", "file", c.PeerSecretFile)
+	return r.openSecret(c, log)
+}
+
+// secrets are what nodes prove; nil for nothing.
+func (r reloaders) secrets() raftlog.Secrets {
+	if r.secret == nil {
+		return nil
+	}
+	return r.secret.Secrets
+}
+
+// certificates loads the TLS files of c.
+func certificates(c *config.Config, log *slog.Logger) (r reloaders, err error) {
+	if c.TLS() {
+		if r.clients, err = certs.New(tlsFiles(c), log); err != nil {
+			return r, err
+		}
+	}
+	if c.Replicated() && c.PeerTLS() {
+		r.peers, err = certs.New(peerFiles(c), log)
+	}
+	return r, err
+}
+
+// reload reads all files again.
+func (r reloaders) reload() {
+	if r.secret != nil {
+		r.secret.Reload()
+	}
+	for _, files := range []*certs.Reloader{r.clients, r.peers} {
+		if files != nil {
+			files.Reload()
+		}
+	}
+}
+
+// tlsFiles are the files of the clients' ports.
+func tlsFiles(c *config.Config) certs.Files {
+	auth := map[string]tls.ClientAuthType{
+		config.AuthRequired: tls.RequireAndVerifyClientCert,
+		config.AuthOptional: tls.VerifyClientCertIfGiven,
+		config.AuthNone:     tls.NoClientCert,
+	}
+	return certs.Files{Parameters: "tls", Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, ClientAuth: auth[c.TLSAuthClients]}
+}
+
+// peerFiles are the files of the peer port. Both ends of a connection between
+// nodes show a certificate.
+func peerFiles(c *config.Config) certs.Files {
+	return certs.Files{Parameters: "peer-tls", Cert: c.PeerTLSCert, Key: c.PeerTLSKey, CA: c.PeerTLSCA, ClientAuth: tls.RequireAndVerifyClientCert}
+}

@@ -1,0 +1,181 @@
+// Package secret keeps what nodes prove to each other in step with its file.
+// New connections see a changed file within a second; those that are up stay. A
+// file that cannot be used leaves the secrets in force, and is logged.
+package secret
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// FileName is the name of the secret that a node on its own makes in its data
+// directory.
+const FileName = "peer.secret"
+
+// Bounds of a secret, in bytes.
+const (
+	minLength = 16
+	maxLength = 1 << 10
+)
+
+// maxLines is how many secrets a file may hold: the one to connect with, and
+// another one that is accepted too, while they are replaced.
+const maxLines = 2
+
+// maxFile is longer than every file that is right.
+const maxFile = maxLines*maxLength + 1<<10
+
+// othersMay are the permissions that a secret's file must not give.
+const othersMay = 0o077
+
+// checkEvery bounds how often the file is read: it is short.
+const checkEvery = time.Second
+
+// File is a file of secrets that may change.
+type File struct {
+	name    string
+	log     *slog.Logger
+	current atomic.Pointer[[][]byte]
+
+	// mu guards the fields below.
+	mu      sync.Mutex
+	checked time.Time
+	failure string // of the last look, logged
+}
+
+// Open reads a file. Its errors name it.
+func Open(name string, log *slog.Logger) (*File, error) {
+	secrets, err := read(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{name: name, log: log, checked: time.Now()}
+	f.current.Store(&secrets)
+	return f, nil
+}
+
+// Secrets returns the secrets of the file as it was at most checkEvery ago, the
+// one to connect with first. They must not be modified.
+func (f *File) Secrets() [][]byte {
+	if f.mu.TryLock() {
+		if time.Since(f.checked) >= checkEvery {
+			f.look()
+		}
+		f.mu.Unlock()
+	}
+	return *f.current.Load()
+}
+
+// Reload reads the file now.
+func (f *File) Reload() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure = ""
+	f.look()
+}
+
+// look must be called with mu held.
+func (f *File) look() {
+	f.checked = time.Now()
+	secrets, err := read(f.name)
+	switch {
+	case err == nil:
+		f.failure = ""
+		if !slices.EqualFunc(secrets, *f.current.Load(), bytes.Equal) {
+			f.current.Store(&secrets)
+			f.log.Info("peer secret loaded", "file", f.name, "accepted", len(secrets))
+		}
+	case err.Error() != f.failure:
+		f.failure = err.Error()
+		f.log.Error("peer secret not usable, the previous one stays in force", "error", err)
+	}
+}
+
+// read returns the secrets of a file.
+func read(name string) ([][]byte, error) {
+	// First: to open a pipe may take for ever.
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("peer secret %s is not a regular file", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read peer secret: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read peer secret: %w", err)
+	}
+	// Windows has no such bits.
+	if mode := info.Mode().Perm(); mode&othersMay != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("peer secret %s has mode %#o, so that others may read or write it: chmod 600 %[1]s", name, mode)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read peer secret: %w", err)
+	}
+	secrets, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("peer secret %s: %w", name, err)
+	}
+	return secrets, nil
+}
+
+// parse splits the text of a file.
+func parse(text []byte) (secrets [][]byte, err error) {
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("more than %d bytes", maxFile)
+	}
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		switch {
+		case len(line) == 0:
+			continue
+		case len(line) < minLength || len(line) > maxLength:
+			return nil, fmt.Errorf("a secret of %d bytes: want %d to %d", len(line), minLength, maxLength)
+		case len(secrets) == maxLines:
+			return nil, fmt.Errorf("more than %d lines", maxLines)
+		}
+		secrets = append(secrets, bytes.Clone(line))
+	}
+	if len(secrets) == 0 {
+		return nil, errors.New("the file is empty")
+	}
+	return secrets, nil
+}
+
+// Create makes a file with a random secret that only its owner may read, unless
+// there is one of that name.
+func Create(name string) (err error) {
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// Complete under another name first: a crash leaves no half of a secret.
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return fmt.Errorf("make peer secret: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(file.Name())
+			err = fmt.Errorf("make peer secret: %w", err)
+		}
+	}()
+	_, err = io.WriteString(file, rand.Text()+rand.Text()+"\n")
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}

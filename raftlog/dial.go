@@ -1,0 +1,57 @@
+package raftlog
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// DialFunc opens a connection to a peer, with TLS if the peers' listeners have it.
+type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
+
+// Secrets returns the secrets that a node shares with its peers: it connects with the first and accepts all, so that they
+// can be replaced one node after the other. It is asked at each connection, by any goroutine. None means that nothing is
+// proved; a node with and one without do not hear each other.
+type Secrets func() [][]byte
+
+// Purpose is what a peer connection is for.
+type Purpose struct {
+	Kind  Kind
+	Group uint32
+
+	// Cluster is the id of the dialler's cluster, and Data that of the data which it means to reach, for kinds whose
+	// listener asks for them.
+	Cluster, Data string
+}
+
+// Dialer opens connections to the muxes of nodes.
+type Dialer struct {
+	Dial    DialFunc
+	Secrets Secrets // nil: none
+
+	// NodeID is the dialler's; empty for a process that is no node.
+	NodeID string
+}
+
+// Open opens a connection to the mux of the node at addr. It waits for a round trip, and handshakeTimeout at most.
+func (d Dialer) Open(ctx context.Context, p Purpose, addr string) (net.Conn, error) {
+	c, err := d.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	c.SetDeadline(time.Now().Add(handshakeTimeout))
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	err = newParty(d.Secrets).dial(c, p, d.NodeID)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.Close()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	c.SetDeadline(time.Time{})
+	return c, nil
+}

@@ -1,0 +1,254 @@
+package raftlog
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// # The handshake of a peer connection
+//
+// Every connection between nodes, and of an operator's tool to one, begins with
+// it, whatever it then carries. It costs one round trip:
+//
+//	dialler:  hello    versions, kind, flags, group, nonce, hint, ids
+//	acceptor: answer   status, version, versions, nonce, proof
+//	dialler:  proof    and at once what the connection is for
+//
+// Each side proves that it has a secret of the other's by an HMAC-SHA256 over
+// the hello and the answer, both of which hold a fresh nonce, and over its role,
+// so that nothing that was recorded can be used again or be sent back. The hint
+// is an HMAC over the hello: it tells the acceptor which of its secrets the
+// dialler goes by, and keeps it from proving anything to a stranger, who could
+// try passwords on the proof. Without a secret on either side (the connections
+// are of mutual TLS, or there is nothing to guard) there is no proof.
+//
+// The versions are the lowest and the highest protocol that a side speaks; the
+// highest that both do is what follows the handshake. The layout of hello and
+// answer is the same in all versions, but that a hello may grow at its end.
+// What a side does not know there, it leaves out of account, and proves it all
+// the same.
+const (
+	handshakeMagic = "HGP\xff"
+
+	protocolLowest, protocolHighest = 3, 3
+
+	nonceSize = 32
+	proofSize = sha256.Size
+	hintSize  = 16
+
+	helloHead = len(handshakeMagic) + 2 + 2 // magic, versions, length of the body
+
+	// maxHello bounds the body of a hello, in every version.
+	maxHello = 1 << 10
+
+	// The body of a hello.
+	helloKind  = 0
+	helloFlags = 1
+	helloGroup = 2
+	helloNonce = 6
+	helloHint  = helloNonce + nonceSize
+	helloNames = helloHint + hintSize // ids of node, cluster and data, each after its length in a byte
+
+	// The answer.
+	answerStatus   = len(handshakeMagic)
+	answerVersion  = answerStatus + 1
+	answerVersions = answerVersion + 1
+	answerNonce    = answerVersions + 2
+	answerProof    = answerNonce + nonceSize
+	answerSize     = answerProof + proofSize
+
+	// flagSecret tells that the dialler has a secret.
+	flagSecret = 1
+)
+
+// The roles that go into the HMACs.
+const (
+	roleHint    = "headgate peer hello"
+	roleAccepts = "headgate peer accepts"
+	roleDials   = "headgate peer dials"
+)
+
+// status is what an acceptor answers.
+type status byte
+
+const (
+	statusAccepted    status = iota
+	statusVersion            // no version in common
+	statusNeedsSecret        // the acceptor has a secret and the dialler has none
+	statusNoSecret           // the other way round
+	statusWrongSecret        // they have different ones
+	statusNotServed          // nobody listens for the kind and group, or not yet
+	statusTooMany            // connections of the kind
+)
+
+// versions is a range of protocols that a side speaks.
+type versions struct{ lowest, highest byte }
+
+var ownVersions = versions{protocolLowest, protocolHighest}
+
+// common returns the highest version that both sides speak.
+func (v versions) common(o versions) (byte, bool) {
+	highest := min(v.highest, o.highest)
+	return highest, highest >= max(v.lowest, o.lowest)
+}
+
+func (v versions) String() string {
+	if v.lowest == v.highest {
+		return fmt.Sprint(v.lowest)
+	}
+	return fmt.Sprintf("%d to %d", v.lowest, v.highest)
+}
+
+// sign returns the HMAC of parts, each after its length.
+func sign(secret []byte, role string, parts ...[]byte) []byte {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte(role))
+	var size [4]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint32(size[:], uint32(len(p)))
+		m.Write(size[:])
+		m.Write(p)
+	}
+	return m.Sum(nil)
+}
+
+// party is one side of handshakes.
+type party struct {
+	versions versions
+	secrets  [][]byte // all are accepted, the first is dialled with; none: nothing is proved
+}
+
+func newParty(s Secrets) party {
+	p := party{versions: ownVersions}
+	if s != nil {
+		p.secrets = s()
+	}
+	return p
+}
+
+// dial does the dialler's part.
+func (p party) dial(c io.ReadWriter, purpose Purpose, node string) error {
+	var secret []byte
+	if len(p.secrets) > 0 {
+		secret = p.secrets[0]
+	}
+	h, err := newHello(p.versions, purpose, node, secret)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Write(h.raw); err != nil {
+		return err
+	}
+	var answer [answerSize]byte
+	if n, err := io.ReadFull(c, answer[:]); err != nil {
+		if n >= len(handshakeMagic) && string(answer[:len(handshakeMagic)]) != handshakeMagic {
+			return fmt.Errorf("%q is not the beginning of a node's answer", answer[:len(handshakeMagic)])
+		}
+		return err
+	}
+	if string(answer[:len(handshakeMagic)]) != handshakeMagic {
+		return fmt.Errorf("%q is not the beginning of a node's answer", answer[:len(handshakeMagic)])
+	}
+	theirs := versions{answer[answerVersions], answer[answerVersions+1]}
+	if s := status(answer[answerStatus]); s != statusAccepted {
+		return p.refused(s, theirs)
+	}
+	if v, ok := p.versions.common(theirs); !ok || v != answer[answerVersion] {
+		return p.refused(statusVersion, theirs)
+	}
+	if secret == nil {
+		return nil
+	}
+	if !hmac.Equal(answer[answerProof:], sign(secret, roleAccepts, h.raw, answer[:answerProof])) {
+		return fmt.Errorf("%w: the node's proof is wrong", ErrPeerSecret)
+	}
+	_, err = c.Write(sign(secret, roleDials, h.raw, answer[:answerProof]))
+	return err
+}
+
+// refused is the dialler's error for an answer.
+func (p party) refused(s status, theirs versions) error {
+	switch s {
+	case statusVersion:
+		return fmt.Errorf("%w: this side speaks %v, the node %v", ErrPeerVersion, p.versions, theirs)
+	case statusNeedsSecret:
+		return fmt.Errorf("%w: the node demands one and this side has none: give both the same peer-secret-file", ErrPeerSecret)
+	case statusNoSecret:
+		return fmt.Errorf("%w: this side has one and the node has none: give both the same peer-secret-file", ErrPeerSecret)
+	case statusWrongSecret:
+		return fmt.Errorf("%w: the two do not share a secret: give both the same peer-secret-file", ErrPeerSecret)
+	case statusNotServed:
+		return errNotServed
+	case statusTooMany:
+		return errTooMany
+	}
+	return fmt.Errorf("node refuses the connection, status %d", s)
+}
+
+var (
+	errNotServed = errors.New("the node does not serve this, or not yet")
+	errTooMany   = errors.New("the node has too many connections")
+)
+
+// accept does the acceptor's part. serves tells whether the connection has a
+// place; it is asked once the dialler has shown that it knows a secret, which
+// somebody who repeats what another one sent has done as well: only a nil error
+// means that it is who it says.
+func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, error) {
+	h, err := readHello(c)
+	if h == nil {
+		return nil, err
+	}
+	answer := append(make([]byte, 0, answerSize), handshakeMagic...)
+	version, ok := p.versions.common(h.versions)
+	answer = append(answer, byte(statusAccepted), version, p.versions.lowest, p.versions.highest)
+	answer = answer[:answerSize]
+	refuse := func(s status, err error) (*hello, error) {
+		answer[answerStatus] = byte(s)
+		c.Write(answer) // for its message only
+		return h, err
+	}
+	switch {
+	case !ok:
+		return refuse(statusVersion, fmt.Errorf("%w: this node speaks %v, the peer %v", ErrPeerVersion, p.versions, h.versions))
+	case err != nil:
+		return h, err
+	case len(p.secrets) > 0 && !h.secret:
+		return refuse(statusNeedsSecret, fmt.Errorf("%w: this node demands one and the peer has none", ErrPeerSecret))
+	case len(p.secrets) == 0 && h.secret:
+		return refuse(statusNoSecret, fmt.Errorf("%w: the peer has one and this node has none", ErrPeerSecret))
+	}
+	secret := h.chosen(p.secrets)
+	if secret == nil && h.secret {
+		return refuse(statusWrongSecret, fmt.Errorf("%w: the two do not share a secret", ErrPeerSecret))
+	}
+	switch s := serves(h); s {
+	case statusAccepted:
+	case statusTooMany:
+		return refuse(s, errTooMany)
+	default:
+		return refuse(s, errNotServed)
+	}
+	if secret == nil {
+		_, err := c.Write(answer)
+		return h, err
+	}
+	rand.Read(answer[answerNonce:answerProof])
+	copy(answer[answerProof:], sign(secret, roleAccepts, h.raw, answer[:answerProof]))
+	if _, err := c.Write(answer); err != nil {
+		return h, err
+	}
+	var proof [proofSize]byte
+	if _, err := io.ReadFull(c, proof[:]); err != nil {
+		return h, err
+	}
+	if !hmac.Equal(proof[:], sign(secret, roleDials, h.raw, answer[:answerProof])) {
+		return h, fmt.Errorf("%w: the peer's proof is wrong", ErrPeerSecret)
+	}
+	return h, nil
+}

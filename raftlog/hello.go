@@ -1,0 +1,133 @@
+package raftlog
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// hello is what a dialler says of itself.
+type hello struct {
+	Purpose
+	versions versions
+	secret   bool
+	node     string // the dialler's id; empty for an operator's tool
+	raw      []byte // as it was sent
+}
+
+// helloEnd makes servers that wait for a line or for the end of a header, of Redis or of HTTP, answer what is no request to
+// them: then the dialler need not wait to learn where it has ended up.
+const helloEnd = "\r\n\r\n"
+
+// newHello returns a hello with a fresh nonce, signed with secret unless that is
+// nil.
+func newHello(v versions, p Purpose, node string, secret []byte) (*hello, error) {
+	if len(node) > MaxNodeID || len(p.Cluster) > maxID || len(p.Data) > maxID {
+		return nil, errors.New("node, cluster or data id is too long")
+	}
+	h := &hello{Purpose: p, versions: v, secret: secret != nil, node: node}
+	b := append([]byte(handshakeMagic), v.lowest, v.highest, 0, 0, byte(p.Kind), 0)
+	if h.secret {
+		b[helloHead+helloFlags] = flagSecret
+	}
+	b = binary.BigEndian.AppendUint32(b, p.Group)
+	b = append(b, make([]byte, nonceSize+hintSize)...)
+	rand.Read(b[helloHead+helloNonce : helloHead+helloHint])
+	for _, name := range []string{node, p.Cluster, p.Data} {
+		b = append(append(b, byte(len(name))), name...)
+	}
+	b = append(b, helloEnd...)
+	binary.BigEndian.PutUint16(b[helloHead-2:], uint16(len(b)-helloHead))
+	h.raw = b
+	if h.secret {
+		copy(b[helloHead+helloHint:], h.hint(secret))
+	}
+	return h, nil
+}
+
+// hint is what a dialler with the given secret puts into this hello.
+func (h *hello) hint(secret []byte) []byte {
+	b := bytes.Clone(h.raw)
+	clear(b[helloHead+helloHint : helloHead+helloNames])
+	return sign(secret, roleHint, b)[:hintSize]
+}
+
+// chosen returns which of the secrets the dialler goes by, nil for none.
+func (h *hello) chosen(secrets [][]byte) (secret []byte) {
+	hint := h.raw[helloHead+helloHint : helloHead+helloNames]
+	for _, s := range secrets {
+		if hmac.Equal(hint, h.hint(s)) {
+			secret = s
+		}
+	}
+	return secret
+}
+
+// errNotPeer is returned for what does not begin as a peer connection does.
+var errNotPeer = errors.New("not a peer connection")
+
+// readHello reads a hello and not a byte more. If there is a head, it comes with
+// the versions even when the rest makes no sense in the reader's.
+func readHello(r io.Reader) (*hello, error) {
+	var head [helloHead]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	if string(head[:len(handshakeMagic)]) != handshakeMagic {
+		return nil, errNotPeer
+	}
+	h := &hello{versions: versions{head[4], head[5]}}
+	length := int(binary.BigEndian.Uint16(head[6:]))
+	if length > maxHello {
+		return nil, fmt.Errorf("hello of %d bytes", length)
+	}
+	h.raw = make([]byte, helloHead+length)
+	copy(h.raw, head[:])
+	if _, err := io.ReadFull(r, h.raw[helloHead:]); err != nil {
+		return nil, err
+	}
+	return h, h.parse(h.raw[helloHead:])
+}
+
+var errHello = errors.New("hello cannot be read")
+
+func (h *hello) parse(body []byte) error {
+	if len(body) < helloNames {
+		return errHello
+	}
+	h.Kind = Kind(body[helloKind])
+	h.secret = body[helloFlags]&flagSecret != 0
+	h.Group = binary.BigEndian.Uint32(body[helloGroup:])
+	rest := body[helloNames:]
+	for _, name := range []struct {
+		into *string
+		most int
+	}{{&h.node, MaxNodeID}, {&h.Cluster, maxID}, {&h.Data, maxID}} {
+		if len(rest) == 0 || int(rest[0]) > name.most || int(rest[0]) > len(rest)-1 {
+			return errHello
+		}
+		*name.into = string(rest[1 : 1+rest[0]])
+		rest = rest[1+rest[0]:]
+	}
+	if h.node != "" && CheckNodeID(h.node) != nil {
+		return errHello // it goes into log lines
+	}
+	return nil
+}
+
+// route is where the connection belongs.
+func (h *hello) route() route { return route{h.Kind, h.Group} }
+
+// peer names the other end of c for its bounds: the node, or the host of a tool.
+func (h *hello) peer(c net.Conn) string {
+	if h.node != "" {
+		return h.node
+	}
+	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+	return "tools at " + host
+}

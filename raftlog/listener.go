@@ -1,0 +1,158 @@
+package raftlog
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+)
+
+const (
+	// maxPerPeer bounds the connections of a kind that one node, or the tools of one host, have open. A node has some 43
+	// streams with commands at most, three pooled connections of Raft and about as many in use. Beyond that the oldest is
+	// closed: a node whose link breaks again and again leaves connections behind that only TCP's probes end.
+	maxPerPeer = 64
+
+	// maxPerKind bounds those of all together. Beyond that none is accepted.
+	maxPerKind = 64 * maxPerPeer
+)
+
+// Admit judges a connection whose other end has proved itself, by what it says that it is for; an error closes it. ctx ends
+// with the listener.
+type Admit func(ctx context.Context, p Purpose, from net.Addr) error
+
+// muxListener is the net.Listener of one kind and group. It tracks the connections accepted from it.
+type muxListener struct {
+	mux     *Mux
+	route   route
+	admit   Admit // nil admits all
+	backlog chan net.Conn
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	conns  map[*trackedConn]struct{}
+	peers  map[string][]*trackedConn // accepted ones by peer, the oldest first
+	closed bool
+}
+
+// full reports whether there are too many connections for another one.
+func (l *muxListener) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns) >= maxPerKind
+}
+
+// deliver queues an accepted connection of a peer; its error says why c has to be closed.
+func (l *muxListener) deliver(c net.Conn, peer string) error {
+	t := l.track(c)
+	if t == nil {
+		return net.ErrClosed
+	}
+	if oldest := l.assign(t, peer); oldest != nil {
+		oldest.Conn.Close()
+		l.mux.refused.warn(l.mux.cfg.Logger, peer, "too many connections of a peer, closing the oldest", "peer", peer, "kind", l.route.kind)
+	}
+	select {
+	case l.backlog <- t:
+		return nil
+	default:
+		t.Close()
+		return errTooMany
+	}
+}
+
+// track registers c to be closed with the listener. It returns nil, with c closed, when the listener is closed already.
+func (l *muxListener) track(c net.Conn) *trackedConn {
+	t := &trackedConn{Conn: c, l: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		c.Close()
+		return nil
+	}
+	l.conns[t] = struct{}{}
+	return t
+}
+
+// assign counts t among the connections of a peer and returns the one that has to make room for it, if any.
+func (l *muxListener) assign(t *trackedConn, peer string) (oldest *trackedConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	t.peer = peer
+	if of := l.peers[peer]; len(of) >= maxPerPeer {
+		oldest = of[0]
+		l.forget(oldest)
+	}
+	l.peers[peer] = append(l.peers[peer], t)
+	return oldest
+}
+
+// forget must be called with mu held.
+func (l *muxListener) forget(t *trackedConn) {
+	delete(l.conns, t)
+	if t.peer == "" || l.closed {
+		return
+	}
+	of := l.peers[t.peer]
+	if i := slices.Index(of, t); i >= 0 {
+		of = slices.Delete(of, i, i+1)
+	}
+	if len(of) == 0 {
+		delete(l.peers, t.peer)
+	} else {
+		l.peers[t.peer] = of
+	}
+}
+
+// Accept implements net.Listener.
+func (l *muxListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.backlog:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Addr implements net.Listener.
+func (l *muxListener) Addr() net.Addr { return l.mux.Addr() }
+
+// Close implements net.Listener: it gives the route back and closes the listener's connections.
+func (l *muxListener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	conns := l.conns
+	l.conns, l.peers = nil, nil
+	l.mu.Unlock()
+	l.cancel()
+	for c := range conns {
+		c.Conn.Close()
+	}
+	l.mux.mu.Lock()
+	delete(l.mux.routes, l.route)
+	l.mux.mu.Unlock()
+	return nil
+}
+
+// trackedConn leaves its listener's set when it is closed.
+type trackedConn struct {
+	net.Conn
+	l    *muxListener
+	peer string // who has opened it; empty if this node has
+}
+
+func (c *trackedConn) Close() error {
+	c.l.mu.Lock()
+	c.l.forget(c)
+	c.l.mu.Unlock()
+	return c.Conn.Close()
+}
