@@ -62,11 +62,9 @@ func (r *Run) upgradeTo(bin string) error {
 	}
 	for _, step := range steps {
 		r.wait(time.Second)
-		if err := step(); err != nil {
+		err := step()
+		if !r.allRun() || err != nil {
 			return err
-		}
-		if !r.allRun() {
-			return nil
 		}
 	}
 	r.expect(true, "version", "no node has ended by itself")
