@@ -130,6 +130,38 @@ func TestDeadFounder(t *testing.T) {
 	})
 }
 
+// A founder that has answered, and dies before it accepts, is given up, and the
+// others found the cluster without it. So is a proposer that dies when it has
+// been accepted by some.
+func TestFounderThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	for _, proposer := range []bool{true, false} {
+		t.Run(fmt.Sprint(proposer), func(t *testing.T) {
+			t.Parallel()
+			c := newFounders(t, 4)
+			n := c.nodes[1]
+			n.start()
+			id := n.g.cur.Load().id
+			token, _ := id.free()
+			f := founding{ID: "x", Proposer: "n0", Founders: []founder{
+				{"n0", c.nodes[0].addr, "data 0", "t"}, {"n1", n.addr, id.data, token}, {"n2", c.nodes[2].addr, "data 2", "t"}}}
+			if proposer {
+				f.Proposer = "n1"
+				require.NoError(t, id.propose(f))
+			} else {
+				_, err := id.hear(word{f, "n0", nil}, 3)
+				require.NoError(t, err)
+			}
+			require.Equal(t, "x", id.founding())
+			// n2 has other data than the founding says, so that it cannot tell.
+			c.nodes[2].start()
+			c.nodes[3].start()
+			waitFor(t, "it votes", func() bool { _, s, _ := id.bound(); return s == abandoned })
+			require.Equal(t, "x", id.founding(), "one vote of three ends nothing")
+		})
+	}
+}
+
 // All founders die at some point of the founding, and start again.
 func TestFoundersStartAgain(t *testing.T) {
 	rounds(t, 8, func(t *testing.T, round int) {

@@ -32,6 +32,7 @@ type modelNode struct {
 	stage    stage
 	token    int
 	cluster  int // adopted; -1 for none
+	closed   bool
 }
 
 func newWorld(nodes, expect int) *world {
@@ -55,6 +56,9 @@ func (w *world) key() string {
 	var b []byte
 	for _, n := range w.nodes {
 		b = append(b, byte(n.founding+1), byte(n.stage), byte(n.cluster+1))
+		if n.closed {
+			b = append(b, 'c')
+		}
 	}
 	for i, f := range w.made {
 		b = append(b, '|')
@@ -101,7 +105,7 @@ func (w *world) pledge(n int) pledge {
 	if f := w.nodes[n].founding; f >= 0 {
 		stored = pledge{Founding: &w.made[f], Stage: w.nodes[n].stage}
 	}
-	return newPledge(stored, name(n), w.nodes[n].cluster >= 0, w.token(n))
+	return newPledge(stored, name(n), w.nodes[n].closed, w.token(n))
 }
 
 func (w *world) fresh(n int) string { return fmt.Sprint(w.nodes[n].token + 1) }
@@ -112,7 +116,7 @@ func (w *world) set(n int, p pledge) {
 	if p.token != w.token(n) {
 		node.token++
 	}
-	node.founding, node.stage = -1, unknown
+	node.founding, node.stage, node.closed = -1, unknown, p.closed
 	if p.Founding != nil {
 		node.founding = slices.IndexFunc(w.made, func(f founding) bool { return f.ID == p.Founding.ID })
 		node.stage = p.Stage
@@ -183,7 +187,7 @@ func (w *world) next(foundings int) (out []*world) {
 		}
 		was := p
 		step := func(p pledge, cluster int) *world {
-			if p.Founding == was.Founding && p.Stage == was.Stage && p.token == was.token && cluster == node.cluster {
+			if p.Founding == was.Founding && p.Stage == was.Stage && p.token == was.token && p.closed == was.closed && cluster == node.cluster {
 				return w
 			}
 			c := w.clone()
