@@ -352,10 +352,10 @@ func cmdScan(c *conn, args [][]byte) {
 	c.block(func(w *resp.Writer) { s.run(e, now, scanSteps, w) })
 }
 
-// cmdKeys replies every matching key, up to keysMost bytes of them.
+// cmdKeys replies every matching key. A client is closed for a larger reply than
+// its output buffer's limit, so more keys than that are not collected.
 func cmdKeys(c *conn, args [][]byte) {
-	const keysMost = 256 << 20
-	e, now := c.srv.engine, c.now()
+	e, now, most := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit
 	pattern, ok := c.pattern(args[1])
 	if !ok {
 		return
@@ -374,8 +374,8 @@ func cmdKeys(c *conn, args [][]byte) {
 					size += len(key)
 				}
 			}
-			if size >= keysMost {
-				w.Error("ERR more than 256 MB of keys match, use SCAN")
+			if size > most {
+				w.Error("ERR the keys that match are more than client-output-buffer-limit, use SCAN")
 				return
 			}
 			if cursor == 0 {

@@ -233,6 +233,22 @@ func TestKeysPatterns(t *testing.T) {
 	}
 }
 
+// The keys of a reply are bounded as the reply is: an error says what to do.
+func TestKeysIsBounded(t *testing.T) {
+	const limit = 1 << 20
+	s := newTestServer(t, Config{OutputBufferLimit: limit}, nil)
+	r := &rig{t: t, s: s, machine: newMachine(s)}
+	long := strings.Repeat("x", 10_000)
+	n := 0
+	for ; n < limit/len(long); n++ {
+		r.raw("INCREX", fmt.Sprintf("%04d", n)+long[4:])
+	}
+	require.Len(t, r.words("KEYS *"), n)
+	r.raw("INCREX", fmt.Sprintf("%04d", n)+long[4:])
+	r.is("KEYS *", "-ERR the keys that match are more than client-output-buffer-limit, use SCAN")
+	require.Len(t, r.words("KEYS 00*"), 100)
+}
+
 func TestRandomKey(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	for i := range 5 {
