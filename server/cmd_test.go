@@ -108,102 +108,6 @@ func TestRESP3SwitchInPipeline(t *testing.T) {
 	c.expect("$-1\r\n")
 }
 
-func TestMulti(t *testing.T) {
-	_, addr := startServer(t, Config{})
-	c, other := dial(t, addr), dial(t, addr)
-	f := func(cmd string, want any) {
-		t.Helper()
-		got := c.call(cmd)
-		if err, ok := got.(error); ok {
-			got = err.Error()
-		}
-		require.Equal(t, want, got)
-	}
-	f("EXEC", "ERR EXEC without MULTI")
-	f("DISCARD", "ERR DISCARD without MULTI")
-	f("MULTI", "OK")
-	f("MULTI", "ERR MULTI calls can not be nested")
-	f("WATCH a", "ERR WATCH inside MULTI is not allowed")
-	f("DISCARD", "OK")
-	f("MULTI", "OK")
-	f("INCREX n", "QUEUED")
-	f("CL.THROTTLE k 1 1 60", "QUEUED")
-	f("CL.THROTTLE k 1 1 60", "QUEUED")
-	f("PING", "QUEUED")
-	f("EXEC", []any{[]any{int64(1), int64(1)}, []any{int64(0), int64(2), int64(1), int64(-1), int64(60)}, []any{int64(0), int64(2), int64(0), int64(-1), int64(120)}, "PONG"})
-	f("MULTI", "OK")
-	f("NOSUCH", "ERR unknown command 'NOSUCH', with args beginning with: ")
-	f("PING", "QUEUED")
-	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
-	f("MULTI", "OK")
-	f("SUBSCRIBE c", "ERR Command not allowed inside a transaction")
-	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
-	// A command on the whole table waits for no lock of its own transaction.
-	f("MULTI", "OK")
-	f("INCREX n", "QUEUED")
-	f("FLUSHALL", "QUEUED")
-	f("DBSIZE", "QUEUED")
-	f("EXEC", []any{[]any{int64(2), int64(1)}, "OK", int64(0)})
-
-	f("WATCH n", "OK")
-	f("MULTI", "OK")
-	f("PING", "QUEUED")
-	f("EXEC", []any{"PONG"})
-	for _, change := range []string{"INCREX n", "CL.THROTTLE w 1 1 60"} {
-		f("WATCH n w", "OK")
-		other.call(change)
-		f("MULTI", "OK")
-		f("PING", "QUEUED")
-		f("EXEC", nil)
-	}
-	f("WATCH n", "OK")
-	other.call("INCREX n")
-	f("UNWATCH", "OK")
-	f("MULTI", "OK")
-	f("EXEC", []any{})
-}
-
-func TestPubSub(t *testing.T) {
-	s, addr := startServer(t, Config{})
-	two, three, publisher := dial(t, addr), dial(t, addr), dial(t, addr)
-	three.call("HELLO 3")
-	two.do("SUBSCRIBE a b", "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n")
-	three.do("PSUBSCRIBE [ab]*", ">3\r\n$10\r\npsubscribe\r\n$5\r\n[ab]*\r\n:1\r\n")
-	require.Equal(t, int64(2), publisher.call("PUBLISH a hi"))
-	require.Equal(t, int64(1), publisher.call("PUBLISH bc x"))
-	require.Equal(t, int64(0), publisher.call("PUBLISH c x"))
-	two.expect("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n")
-	three.expect(">4\r\n$8\r\npmessage\r\n$5\r\n[ab]*\r\n$1\r\na\r\n$2\r\nhi\r\n>4\r\n$8\r\npmessage\r\n$5\r\n[ab]*\r\n$2\r\nbc\r\n$1\r\nx\r\n")
-	require.EqualError(t, two.call("ECHO x").(error),
-		"ERR Can't execute 'echo': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
-	two.do("PING x", "*2\r\n$4\r\npong\r\n$1\r\nx\r\n")
-	three.do("ECHO x", bulk("x"))
-	require.ElementsMatch(t, []any{"a", "b"}, publisher.call("PUBSUB CHANNELS"))
-	require.Equal(t, []any{"a"}, publisher.call("PUBSUB CHANNELS [a]"))
-	require.Equal(t, []any{"a", int64(1), "z", int64(0)}, publisher.call("PUBSUB NUMSUB a z"))
-	require.Equal(t, int64(1), publisher.call("PUBSUB NUMPAT"))
-	two.do("UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n")
-	two.do("UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n")
-	two.do("ECHO x", bulk("x"))
-	three.Close()
-	eventually(t, "the pattern to go with its subscriber", func() bool { return s.pubsub.patternCount() == 0 })
-}
-
-// A subscriber that does not read is closed, and the publisher goes on.
-func TestSlowSubscriber(t *testing.T) {
-	s, addr := startServer(t, Config{OutputBufferSoft: 1 << 10, OutputBufferLimit: 1 << 20})
-	deaf, publisher := dial(t, addr), dial(t, addr)
-	deaf.call("SUBSCRIBE c")
-	message := strings.Repeat("x", 10_000)
-	eventually(t, "the deaf subscriber to be closed", func() bool {
-		for range 100 {
-			publisher.call("PUBLISH c " + message)
-		}
-		return s.Stats().OutputKills == 1
-	})
-	eventually(t, "nobody to be subscribed", func() bool { return publisher.call("PUBLISH c x") == int64(0) })
-}
-
 func TestMonitor(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	watcher, c := dial(t, addr), dial(t, addr)
@@ -273,6 +177,25 @@ func TestClientCommands(t *testing.T) {
 	c.expect(bulk("x"))
 }
 
+// RESET ends whatever a connection has begun.
+func TestReset(t *testing.T) {
+	for _, begun := range []string{
+		"CLIENT REPLY OFF", "CLIENT REPLY SKIP", "MULTI", "SUBSCRIBE c", "HELLO 3", "HELLO 3\r\nSUBSCRIBE c", "MONITOR", "CLIENT SETNAME me", "CLIENT TRACKING on", "WATCH n",
+	} {
+		s, m := testMachine(t, Config{}, new(committer))
+		m.feed(begun + "\r\nRESET\r\n")
+		require.True(t, strings.HasSuffix(m.take(), "+RESET\r\n"), begun)
+		newMachine(s).feed("INCREX n\r\nPUBLISH c x\r\n")
+		m.lane.runPosts()
+		m.feed("PING\r\nGET x\r\nCLIENT GETNAME\r\nCLIENT GETREDIR\r\nEXEC\r\nMULTI\r\nEXEC\r\n")
+		require.Equal(t, "+PONG\r\n-ERR unknown command 'GET', with args beginning with: 'x' \r\n$-1\r\n:-1\r\n-ERR EXEC without MULTI\r\n+OK\r\n*0\r\n", m.take(), begun)
+	}
+	s, m := testMachine(t, Config{}, new(committer))
+	s.Configure(Runtime{RequirePass: "secret"})
+	m.feed("PING\r\nRESET\r\nPING\r\nAUTH secret\r\nPING\r\n")
+	require.Equal(t, "+PONG\r\n+RESET\r\n-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n", m.take())
+}
+
 // INFO commandstats tells commands that were not run from those that failed.
 func TestCommandStatsOfErrors(t *testing.T) {
 	_, addr := startServer(t, Config{})
@@ -300,47 +223,6 @@ func TestCommandStatsOfErrors(t *testing.T) {
 	require.NotContains(t, info, "nosuch")
 	c.call("CONFIG RESETSTAT")
 	require.NotContains(t, c.call("INFO commandstats"), "cmdstat_increx")
-}
-
-func TestClientPause(t *testing.T) {
-	_, addr := startServer(t, Config{})
-	c, other := dial(t, addr), dial(t, addr)
-	require.Equal(t, "OK", c.call("CLIENT PAUSE 100000 WRITE"))
-	other.do("PING", "+PONG\r\n")
-	other.send("INCREX 'n'\r\nPING\r\n")
-	time.Sleep(20 * time.Millisecond)
-	require.Equal(t, int64(0), c.call("EXISTS n"), "it waits")
-	require.Equal(t, "OK", c.call("CLIENT UNPAUSE"))
-	other.expect("*2\r\n:1\r\n:1\r\n+PONG\r\n")
-	begin := time.Now()
-	require.Equal(t, "OK", c.call("CLIENT PAUSE 50"))
-	other.do("PING", "+PONG\r\n")
-	require.Greater(t, time.Since(begin), 49*time.Millisecond)
-}
-
-// A pause that begins before the commands put off by another have run puts them
-// off again, in their order.
-func TestClientPauseAgain(t *testing.T) {
-	for behind, want := range map[string]string{
-		"":                       "*2\r\n:1\r\n:1\r\n",
-		"INCREX n\r\nECHO x\r\n": "*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n" + bulk("x"),
-	} {
-		s, m := testMachine(t, Config{}, new(committer))
-		other := newMachine(s)
-		other.feed("CLIENT PAUSE 100000\r\n")
-		m.feed("INCREX n\r\n")
-		m.feed(behind)
-		for range 3 {
-			other.feed("CLIENT UNPAUSE\r\nCLIENT PAUSE 100000\r\n")
-			m.lane.runPosts()
-			require.Empty(t, m.take())
-			require.Equal(t, stallPause, m.stall)
-		}
-		other.feed("CLIENT UNPAUSE\r\n")
-		m.lane.runPosts()
-		m.feed("ECHO last\r\n")
-		require.Equal(t, want+bulk("last"), m.take())
-	}
 }
 
 func TestCommandDocs(t *testing.T) {

@@ -96,6 +96,22 @@ func TestForwardedPipelineIsOneFrame(t *testing.T) {
 	require.Nil(t, m.in)
 }
 
+// A connection has one frame under way, of bounded size: the rest of its input
+// waits.
+func TestFramesAreBounded(t *testing.T) {
+	for command, most := range map[string]int{
+		"INCREX k\r\n": frameCommands,
+		"INCREX " + strings.Repeat("k", 1000) + "\r\n": frameBytes/1000 + 1,
+	} {
+		_, m := replicatedMachine(t, newFakeCluster(Handover), Config{ForwardTimeout: patience, HandoverHold: patience})
+		m.feed(strings.Repeat(command, 2*frameCommands))
+		require.NotNil(t, m.frame)
+		require.LessOrEqual(t, len(m.frame.items), most)
+		require.Equal(t, stallLeader, m.stall)
+		require.NotEmpty(t, m.in)
+	}
+}
+
 func TestForwardedTransaction(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, patient)
 	c := dial(t, follower.addr)

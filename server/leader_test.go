@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -107,6 +108,18 @@ func TestAsyncLeaderHoldsNothing(t *testing.T) {
 	require.Contains(t, m.take(), ":1\r\n")
 	require.Zero(t, m.heldReplies)
 	require.Zero(t, f.awaits.Load())
+}
+
+// A leader decides every batch by itself, however many there are.
+func TestALeaderAnswersEveryBatch(t *testing.T) {
+	f := newFakeCluster(Leading)
+	s, m := replicatedMachine(t, f, Config{})
+	for i := range 2 * sampleEvery {
+		m.feed("INCREX n\r\nMULTI\r\nTTL n\r\nEXEC\r\n")
+		require.Equal(t, fmt.Sprintf("*2\r\n:%d\r\n:1\r\n+OK\r\n+QUEUED\r\n*1\r\n:-1\r\n", 1+i), m.take())
+	}
+	require.Zero(t, f.dials.Load())
+	require.Zero(t, s.Stats().Undecided+s.Stats().Degraded+s.Stats().Forwarded)
 }
 
 func TestAsyncLeaderDoesNotAllocate(t *testing.T) {
@@ -253,6 +266,22 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 		m.settle()
 		m.lane.end()
 		require.Equal(t, tc.want, m.take(), tc.command)
+	}
+}
+
+// The engine knows first that this node leads no more.
+func TestASealedEngineDoesNotLead(t *testing.T) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+	for _, role := range []Role{Leading, Holding} {
+		s, m := replicatedMachine(t, newFakeCluster(role), Config{Engine: e})
+		m.relayed = true
+		require.Equal(t, Following, s.role())
+		m.feed("RL.LIMIT a 10 60\r\n")
+		require.Equal(t, refused, m.take())
+		replica.Lead(1, e.Now())
+		require.Equal(t, role, s.role())
+		replica.Depose(1)
 	}
 }
 

@@ -29,10 +29,10 @@ func TestLimitAlgorithms(t *testing.T) {
 		{400, "RL.LIMIT epoch 2 1 ALGORITHM fixed ALIGN epoch", "[1 2 1 0 600 0]"},
 		{400, "RL.LIMIT sliding 2 1 ALGORITHM sliding COST 2", "[1 2 0 0 1600 0]"},
 		{1500, "RL.LIMIT sliding 2 1 ALGORITHM sliding", "[1 2 0 0 1500 0]"},
-		{0, "RL.LIMIT log 2 1 ALGORITHM log", "[1 2 1 0 1000 0]"},
-		{300, "RL.LIMIT log 2 1 ALGORITHM log", "[1 2 0 0 1000 0]"},
-		{600, "RL.LIMIT log 2 1 ALGORITHM log", "[0 2 0 400 700 0]"},
-		{1000, "RL.LIMIT log 2 1 ALGORITHM log", "[1 2 0 0 1000 0]"},
+		{2000, "RL.LIMIT log 2 1 ALGORITHM log", "[1 2 1 0 1000 0]"},
+		{2300, "RL.LIMIT log 2 1 ALGORITHM log", "[1 2 0 0 1000 0]"},
+		{2600, "RL.LIMIT log 2 1 ALGORITHM log", "[0 2 0 400 700 0]"},
+		{3000, "RL.LIMIT log 2 1 ALGORITHM log", "[1 2 0 0 1000 0]"},
 	})
 }
 

@@ -113,6 +113,16 @@ func TestReleaseBeforeHold(t *testing.T) {
 	require.Equal(t, "-UNCERTAIN late\r\n", m.take())
 }
 
+// A release that comes late, of tickets that are complete, changes nothing.
+func TestReleasesDoNotGoBack(t *testing.T) {
+	c := new(committer)
+	s, m := testMachine(t, Config{}, c)
+	s.Release(3, nil)
+	s.Release(2, errors.New("UNCERTAIN late"))
+	m.feed("test.hold a\r\ntest.hold b\r\ntest.hold c\r\n")
+	require.Equal(t, bulk("a")+bulk("b")+bulk("c"), m.take())
+}
+
 func TestHeldRepliesAreBounded(t *testing.T) {
 	c := new(committer)
 	s, m := testMachine(t, Config{MaxHeldReplies: 10}, c)

@@ -63,18 +63,21 @@ func TestHugePipeline(t *testing.T) {
 // A client that never reads stops being served once the kernel and the soft
 // limit are full, and costs no more memory; another is served meanwhile.
 func TestClientThatNeverReads(t *testing.T) {
-	const soft = 64 << 10
+	const soft, size = 64 << 10, 10_000
 	s, addr := startServer(t, Config{OutputBufferSoft: soft, WriteTimeout: -1})
 	deaf := dial(t, addr)
-	require.NoError(t, deaf.SetWriteDeadline(time.Now().Add(500*time.Millisecond)))
 	ask := []byte(strings.Repeat("test.big 10000\r\n", 100))
 	var err error
 	for err == nil {
+		// A server that reads on takes this much in no time.
+		require.NoError(t, deaf.SetWriteDeadline(time.Now().Add(500*time.Millisecond)))
 		_, err = deaf.Write(ask)
 	}
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the server reads on")
 	dial(t, addr).do("PING", "+PONG\r\n")
 	require.Equal(t, 2, s.Stats().Clients)
+	// The most that the kernel takes for the two ends of a connection.
+	require.Less(t, s.Stats().Commands, uint64(32<<20/size), "commands are run for nobody")
 	before := heapInUse()
 	for range 20 {
 		deaf.SetWriteDeadline(time.Now().Add(time.Millisecond))
@@ -86,6 +89,24 @@ func TestClientThatNeverReads(t *testing.T) {
 	got, err := io.CopyN(io.Discard, deaf, 5<<20)
 	require.NoError(t, err)
 	require.EqualValues(t, 5<<20, got)
+}
+
+// The same without a kernel in between: what a connection runs is bounded by
+// the soft limit to the command.
+func TestUnreadOutputStallsAConnection(t *testing.T) {
+	const soft, size = 64 << 10, 10_000
+	s, m := testMachine(t, Config{OutputBufferSoft: soft}, new(committer))
+	m.socket = 0
+	m.feed(strings.Repeat("test.big 10000\r\n", 100))
+	m.feed(strings.Repeat("test.big 10000\r\n", 100))
+	require.Equal(t, stallOutput, m.stall)
+	require.Less(t, m.out.Len(), soft+2*size)
+	require.EqualValues(t, soft/size+1, s.Stats().Commands)
+	m.socket = 1 << 30
+	m.settle()
+	require.Zero(t, m.stall)
+	m.lane.end()
+	require.EqualValues(t, 200, s.Stats().Commands)
 }
 
 func TestWriteTimeout(t *testing.T) {

@@ -86,6 +86,8 @@ func TestParserErrors(t *testing.T) {
 	f(&Unauthenticated, "*1\r\n$16385\r\n", "Protocol error: unauthenticated bulk length")
 	f(&strict, "*11\r\n", "Protocol error: invalid multibulk length")
 	f(&strict, "*1\r\n$16385\r\n", "Protocol error: invalid bulk length")
+	f(&strict, "*1\r\n$16385\r\n"+strings.Repeat("x", 16385)+"\r\n", "Protocol error: invalid bulk length")
+	f(&strict, "*11\r\n"+strings.Repeat("$1\r\nx\r\n", 11), "Protocol error: invalid multibulk length")
 	f(&full, "*x\r\n", "Protocol error: invalid multibulk length")
 	f(&full, "*03\r\n", "Protocol error: invalid multibulk length")
 	f(&full, "*+3\r\n", "Protocol error: invalid multibulk length")

@@ -1,0 +1,87 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMulti(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	f := func(cmd string, want any) {
+		t.Helper()
+		got := c.call(cmd)
+		if err, ok := got.(error); ok {
+			got = err.Error()
+		}
+		require.Equal(t, want, got)
+	}
+	f("EXEC", "ERR EXEC without MULTI")
+	f("DISCARD", "ERR DISCARD without MULTI")
+	f("MULTI", "OK")
+	f("MULTI", "ERR MULTI calls can not be nested")
+	f("WATCH a", "ERR WATCH inside MULTI is not allowed")
+	f("DISCARD", "OK")
+	f("MULTI", "OK")
+	f("INCREX n", "QUEUED")
+	f("CL.THROTTLE k 1 1 60", "QUEUED")
+	f("CL.THROTTLE k 1 1 60", "QUEUED")
+	f("PING", "QUEUED")
+	f("EXEC", []any{[]any{int64(1), int64(1)}, []any{int64(0), int64(2), int64(1), int64(-1), int64(60)}, []any{int64(0), int64(2), int64(0), int64(-1), int64(120)}, "PONG"})
+	f("MULTI", "OK")
+	f("NOSUCH", "ERR unknown command 'NOSUCH', with args beginning with: ")
+	f("PING", "QUEUED")
+	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
+	f("MULTI", "OK")
+	f("SUBSCRIBE c", "ERR Command not allowed inside a transaction")
+	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
+	// A command on the whole table waits for no lock of its own transaction.
+	f("MULTI", "OK")
+	f("INCREX n", "QUEUED")
+	f("FLUSHALL", "QUEUED")
+	f("DBSIZE", "QUEUED")
+	f("EXEC", []any{[]any{int64(2), int64(1)}, "OK", int64(0)})
+
+	f("WATCH n", "OK")
+	f("MULTI", "OK")
+	f("PING", "QUEUED")
+	f("EXEC", []any{"PONG"})
+	for _, change := range []string{"INCREX n", "CL.THROTTLE w 1 1 60"} {
+		f("WATCH n w", "OK")
+		other.call(change)
+		f("MULTI", "OK")
+		f("PING", "QUEUED")
+		f("EXEC", nil)
+	}
+	f("WATCH n", "OK")
+	other.call("INCREX n")
+	f("UNWATCH", "OK")
+	f("MULTI", "OK")
+	f("EXEC", []any{})
+}
+
+// A transaction is alone with its keys and those that it watches, from its first
+// command to its last.
+func TestExecKeepsOthersOut(t *testing.T) {
+	for _, other := range []string{"INCREX k", "RL.LIMIT w 10 60", "DEL k w", "RL.LIMIT free 10 60 AND w 10 60", "WATCH k"} {
+		s, m := testMachine(t, Config{}, new(committer))
+		echo := s.table.byName["echo"]
+		plain := echo.handler
+		done := make(chan struct{})
+		echo.handler = func(c *conn, args [][]byte) {
+			another := newMachine(s)
+			go func() { another.feed(other + "\r\n"); close(done) }()
+			select {
+			case <-done:
+				t.Errorf("%s came in between", other)
+			case <-time.After(20 * time.Millisecond):
+			}
+			plain(c, args)
+		}
+		m.feed("WATCH w\r\nMULTI\r\nINCREX k\r\nECHO x\r\nINCREX k\r\nEXEC\r\n")
+		<-done
+		require.Equal(t, "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*2\r\n:1\r\n:1\r\n"+bulk("x")+"*2\r\n:2\r\n:1\r\n", m.take())
+	}
+}

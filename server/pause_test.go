@@ -1,0 +1,87 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClientPause(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	require.Equal(t, "OK", c.call("CLIENT PAUSE 100000 WRITE"))
+	other.do("PING", "+PONG\r\n")
+	other.send("INCREX 'n'\r\nPING\r\n")
+	time.Sleep(20 * time.Millisecond)
+	require.Equal(t, int64(0), c.call("EXISTS n"), "it waits")
+	require.Equal(t, "OK", c.call("CLIENT UNPAUSE"))
+	other.expect("*2\r\n:1\r\n:1\r\n+PONG\r\n")
+	begin := time.Now()
+	require.Equal(t, "OK", c.call("CLIENT PAUSE 50"))
+	other.do("PING", "+PONG\r\n")
+	require.Greater(t, time.Since(begin), 49*time.Millisecond)
+}
+
+// A pause that begins before the commands put off by another have run puts them
+// off again, in their order.
+func TestClientPauseAgain(t *testing.T) {
+	for behind, want := range map[string]string{
+		"":                       "*2\r\n:1\r\n:1\r\n",
+		"INCREX n\r\nECHO x\r\n": "*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n" + bulk("x"),
+	} {
+		s, m := testMachine(t, Config{}, new(committer))
+		other := newMachine(s)
+		other.feed("CLIENT PAUSE 100000\r\n")
+		m.feed("INCREX n\r\n")
+		m.feed(behind)
+		for range 3 {
+			other.feed("CLIENT UNPAUSE\r\nCLIENT PAUSE 100000\r\n")
+			m.lane.runPosts()
+			require.Empty(t, m.take())
+			require.Equal(t, stallPause, m.stall)
+		}
+		other.feed("CLIENT UNPAUSE\r\n")
+		m.lane.runPosts()
+		m.feed("ECHO last\r\n")
+		require.Equal(t, want+bulk("last"), m.take())
+	}
+}
+
+func TestClientPauseIsNotShortened(t *testing.T) {
+	s, m := testMachine(t, Config{}, new(committer))
+	other := newMachine(s)
+	other.feed("CLIENT PAUSE 100000\r\nCLIENT PAUSE 1\r\n")
+	time.Sleep(20 * time.Millisecond)
+	m.feed("PING\r\n")
+	m.lane.runPosts()
+	require.Empty(t, m.take())
+	require.Equal(t, stallPause, m.stall)
+}
+
+// A transaction that was queued before the pause waits with its EXEC if it
+// writes.
+func TestClientPauseOfTransactions(t *testing.T) {
+	for _, c := range []struct {
+		kind, queued string
+		waits        bool
+	}{
+		{"WRITE", "INCREX n", true},
+		{"WRITE", "TTL n", false},
+		{"ALL", "TTL n", true},
+	} {
+		s, m := testMachine(t, Config{}, new(committer))
+		other := newMachine(s)
+		m.feed("MULTI\r\nPING\r\n" + c.queued + "\r\n")
+		other.feed("CLIENT PAUSE 100000 " + c.kind + "\r\n")
+		m.take()
+		m.feed("EXEC\r\nPING\r\n")
+		require.Equal(t, c.waits, m.take() == "", "%+v", c)
+		require.Equal(t, c.waits, m.stall == stallPause, "%+v", c)
+		other.feed("CLIENT UNPAUSE\r\n")
+		m.lane.runPosts()
+		if c.waits {
+			require.Contains(t, m.take(), "*2\r\n+PONG\r\n")
+		}
+	}
+}
