@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
-	only := flags.String("only", "", "run the mutations with this `text` in their file or what they break")
+	only := flags.String("only", "", "run the mutations whose file or what they break matches this `pattern`, a regular expression")
 	sample := flags.Int("sample", 0, "run so many of them, chosen at random (default: all)")
 	seed := flags.Uint64("seed", 0, "seed of the choice (default: the number of the day, so that a run can be repeated)")
 	if err := flags.Parse(args); err != nil {
@@ -55,9 +56,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := check(root, all); err != nil {
 		return fmt.Errorf("the lists do not fit the sources:\n%w", err)
 	}
-	chosen := slices.DeleteFunc(slices.Clone(all), func(m Mutation) bool { return !strings.Contains(m.Name(), *only) })
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	chosen := slices.DeleteFunc(slices.Clone(all), func(m Mutation) bool { return !pattern.MatchString(m.Name()) })
 	if len(chosen) == 0 {
-		return fmt.Errorf("no mutation has %q in its file or what it breaks", *only)
+		return fmt.Errorf("no mutation's file, or what it breaks, matches %q", *only)
 	}
 	if *sample > 0 && *sample < len(chosen) {
 		if *seed == 0 {
