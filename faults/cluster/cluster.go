@@ -7,11 +7,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +48,14 @@ type Config struct {
 
 	// Syncs are the disks' speeds, if Bin is from BuildSlow.
 	Syncs []*Sync
+
+	// PeerTLS has the nodes, and the runner, speak TLS with each other.
+	PeerTLS bool
+
+	// Founders is how many nodes found the cluster, and After when each is started: the others join. Without them, all do,
+	// at once.
+	Founders int
+	After    []time.Duration
 }
 
 // Cluster is a running cluster.
@@ -54,6 +65,7 @@ type Cluster struct {
 	cfg    Config
 	join   string
 	client *headgate.Client
+	ca     *authority // nil without PeerTLS
 }
 
 // Node is one of its processes.
@@ -64,11 +76,20 @@ type Node struct {
 	Peer  string // address of its peer port, not proxied
 	http  string
 	front *front
+
+	retired bool // it is no member any more
 }
 
 // New starts a cluster and waits until it serves.
 func New(cfg Config) (*Cluster, error) {
 	c := &Cluster{cfg: cfg, client: headgate.NewClient(headgate.Dialer(nil), nil)}
+	if cfg.PeerTLS {
+		ca, err := newAuthority(cfg.Dir)
+		if err != nil {
+			return c, err
+		}
+		c.ca, c.client = ca, headgate.NewClient(headgate.Dialer(ca.client), nil)
+	}
 	for range cfg.Nodes {
 		if err := c.reserve(); err != nil {
 			return c, err
@@ -80,13 +101,35 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c.join = strings.Join(peers, ",")
 	for _, n := range c.Nodes {
-		c.arguments(n, cfg.Nodes)
-		if err := n.Start(); err != nil {
+		if err := c.arguments(n, cmp.Or(cfg.Founders, cfg.Nodes)); err != nil {
 			return c, err
 		}
 	}
+	if err := c.startAll(); err != nil {
+		return c, err
+	}
 	_, err := c.AwaitLeader(startTimeout)
 	return c, err
+}
+
+// startAll starts the first nodes, each at its time.
+func (c *Cluster) startAll() error {
+	begun := time.Now()
+	order := slices.Clone(c.Nodes)
+	after := func(n *Node) time.Duration {
+		if n.Index < len(c.cfg.After) {
+			return c.cfg.After[n.Index]
+		}
+		return 0
+	}
+	slices.SortStableFunc(order, func(a, b *Node) int { return cmp.Compare(after(a), after(b)) })
+	for _, n := range order {
+		time.Sleep(after(n) - time.Since(begun))
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Add starts one more node, which joins the cluster.
@@ -95,7 +138,9 @@ func (c *Cluster) Add() (*Node, error) {
 		return nil, err
 	}
 	n := c.Nodes[len(c.Nodes)-1]
-	c.arguments(n, 0)
+	if err := c.arguments(n, 0); err != nil {
+		return nil, err
+	}
 	return n, n.Start()
 }
 
@@ -135,7 +180,7 @@ func (c *Cluster) reserve() error {
 }
 
 // arguments sets the command line of a node; expect is 0 for one that joins later.
-func (c *Cluster) arguments(n *Node, expect int) {
+func (c *Cluster) arguments(n *Node, expect int) error {
 	n.args = []string{
 		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", n.http,
 		"--peer-listen", n.Peer, "--peer-advertise", n.front.Addr(), "--join", c.join, "--log-format", "json",
@@ -143,7 +188,23 @@ func (c *Cluster) arguments(n *Node, expect int) {
 	if expect > 0 {
 		n.args = append(n.args, "--bootstrap-expect", strconv.Itoa(expect))
 	}
+	if c.ca != nil {
+		var hosts []string
+		for _, addr := range []string{n.Peer, n.front.Addr()} {
+			h, _, err := net.SplitHostPort(addr)
+			if err != nil {
+				return err
+			}
+			hosts = append(hosts, h)
+		}
+		files, err := c.ca.issue(n.Name, hosts...)
+		if err != nil {
+			return err
+		}
+		n.args = append(n.args, "--peer-tls-cert", files.cert, "--peer-tls-key", files.key, "--peer-tls-ca", filepath.Join(c.ca.dir, caFile))
+	}
 	n.args = append(n.args, c.cfg.Args...)
+	return nil
 }
 
 // Close kills all nodes and closes the proxies.
@@ -248,7 +309,7 @@ func (c *Cluster) follow(leader *Node) bool {
 		return false
 	}
 	for i, s := range c.statuses() {
-		if c.Nodes[i].Running() && (s.LeaderID != l.NodeID || s.AppliedIndex < l.CommitIndex) {
+		if c.Nodes[i].Running() && !c.Nodes[i].retired && (s.LeaderID != l.NodeID || s.AppliedIndex < l.CommitIndex) {
 			return false
 		}
 	}
@@ -284,6 +345,9 @@ func (c *Cluster) Digests() ([]Digest, error) {
 	out := make([]Digest, 0, len(c.Nodes))
 	args := []string{"DEBUG", "DIGEST"}
 	for _, n := range c.Nodes {
+		if n.retired {
+			continue
+		}
 		r, err := resp.Do(n.Addr, 10*time.Second, args...)
 		if err != nil {
 			return nil, fmt.Errorf("digest of %s: %w", n.Name, err)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
@@ -27,6 +28,7 @@ const (
 // conn is one planned sequence of calls, on one connection after another.
 type conn struct {
 	cfg      *Config
+	paused   *atomic.Bool
 	id, node int
 	rnd      *rand.Rand
 	planned  int64 // calls planned so far
@@ -83,6 +85,11 @@ func (c *conn) run(ctx context.Context) {
 func (c *conn) send(woken int64) {
 	var calls []history.Call
 	var out []byte
+	if c.paused.Load() {
+		for now := time.Duration(c.now()); c.due(c.planned) <= now; c.planned++ {
+		}
+		return
+	}
 	for now := time.Duration(c.now()); len(calls) < maxBurst && c.due(c.planned) <= now; c.planned++ {
 		due := c.due(c.planned)
 		call := c.cfg.Next(c.id, c.rnd, due)
@@ -219,13 +226,17 @@ func (c *conn) giveUp(before int64) {
 	}
 }
 
+// idle reports whether nothing is under way.
+func (c *conn) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.link == nil || len(c.link.pending) == 0
+}
+
 // drain waits until nothing is under way, at most for the timeout, and closes the connection.
 func (c *conn) drain() {
 	for deadline := time.Now().Add(c.cfg.Timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		c.mu.Lock()
-		idle := c.link == nil || len(c.link.pending) == 0
-		c.mu.Unlock()
-		if idle {
+		if c.idle() {
 			break
 		}
 	}

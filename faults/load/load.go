@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
@@ -45,6 +46,7 @@ type Load struct {
 	conns  []*conn
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	paused atomic.Bool
 }
 
 // Start begins to offer calls.
@@ -52,12 +54,29 @@ func Start(cfg Config) *Load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Load{cfg: cfg, cancel: cancel}
 	for i := range cfg.Conns {
-		c := &conn{cfg: &l.cfg, id: i, node: cfg.Node(i), rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(i)))}
+		c := &conn{cfg: &l.cfg, paused: &l.paused, id: i, node: cfg.Node(i), rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(i)))}
 		l.conns = append(l.conns, c)
 		l.wg.Go(func() { c.run(ctx) })
 	}
 	return l
 }
+
+// Pause drops the calls that become due from now on, and waits for the answers to those under way, at most for the timeout.
+func (l *Load) Pause() {
+	l.paused.Store(true)
+	for deadline := time.Now().Add(l.cfg.Timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		idle := true
+		for _, c := range l.conns {
+			idle = idle && c.idle()
+		}
+		if idle {
+			return
+		}
+	}
+}
+
+// Resume ends a pause.
+func (l *Load) Resume() { l.paused.Store(false) }
 
 // Stop ends the load, waits for the answers that are missing, at most for the timeout, and adds all calls to h. It returns
 // how often each error code was answered.

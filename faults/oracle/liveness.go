@@ -14,7 +14,7 @@ type LivenessBounds struct {
 	Refused float64       // share of the calls that ended without effect: not sent, or answered so
 	Unknown float64       // share of the calls without an answer, or with UNCERTAIN
 	Late    float64       // share of the calls that were answered after within
-	Silence time.Duration // the longest time without a decision by the cluster
+	Silence time.Duration // the longest time in which calls were due and the cluster decided none
 	Gap     time.Duration // the median time from a harm to the next decision
 }
 
@@ -33,12 +33,10 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	var l Liveness
 	var refused, unknown, late, local, answered int
 	var decisions []int64
-	first := int64(-1)
+	var dues []int64
 	for i := range h.Calls {
 		c := &h.Calls[i]
-		if first < 0 || c.Due < first {
-			first = c.Due
-		}
+		dues = append(dues, c.Due)
 		decided := c.Outcome == history.Admitted || c.Outcome == history.Denied
 		if decided && !c.Local {
 			decisions = append(decisions, c.End)
@@ -65,12 +63,14 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	share := func(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 	l.Refused, l.Unknown, l.Late, l.Local = share(refused, l.Calls), share(unknown, l.Calls), share(late, l.Calls), share(local, answered)
 	slices.Sort(decisions)
-	for i, at := range decisions {
-		before := first
-		if i > 0 {
-			before = decisions[i-1]
+	slices.Sort(dues)
+	last := int64(-1)
+	for _, at := range decisions {
+		// Time counts from the first call that is due: a load may pause.
+		if i, _ := slices.BinarySearch(dues, last+1); i < len(dues) && dues[i] < at {
+			l.Silence = max(l.Silence, time.Duration(at-dues[i]))
 		}
-		l.Silence = max(l.Silence, time.Duration(at-before))
+		last = at
 	}
 	if len(gaps) > 0 {
 		sorted := slices.SortedFunc(slices.Values(gaps), cmp.Compare[time.Duration])

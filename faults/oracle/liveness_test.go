@@ -28,10 +28,10 @@ func TestLiveness(t *testing.T) {
 	require.InDelta(t, 1.0/90, l.Unknown, 1e-9)
 	require.InDelta(t, 1.0/90, l.Late, 1e-9)
 	require.InDelta(t, 1.0/87, l.Local, 1e-9)
-	require.Equal(t, 50*time.Millisecond, l.Silence, "from 391 ms to 441 ms")
+	require.Equal(t, 41*time.Millisecond, l.Silence, "from 400 ms to 441 ms")
 	require.EqualValues(t, 2, l.Gap)
 
-	b := LivenessBounds{Refused: .023, Unknown: .012, Late: .012, Silence: 50 * time.Millisecond, Gap: 2}
+	b := LivenessBounds{Refused: .023, Unknown: .012, Late: .012, Silence: 41 * time.Millisecond, Gap: 2}
 	require.True(t, Live(l, b, 1, 0).OK)
 	for _, worse := range []func(*Liveness){
 		func(l *Liveness) { l.Refused *= 1.1 }, func(l *Liveness) { l.Unknown *= 1.2 }, func(l *Liveness) { l.Late *= 1.2 },

@@ -61,6 +61,11 @@ func (r *Run) halveFollower(n *cluster.Node) error {
 		return nil
 	}
 	r.note("%s ended; wipe its data", n.Name)
+	return r.rejoin(n)
+}
+
+// rejoin wipes a stopped node and starts it again, until it votes again.
+func (r *Run) rejoin(n *cluster.Node) error {
 	if err := n.Wipe(); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ func eviction(r *Run) error {
 	r.note("%d keys are written", floodKeys)
 	keys := evictable(r.Rate)
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	r.load = nil // the leader evicts also while it pauses, so that tables are compared at the end only
 	err := r.rounds(func() error {
 		n, err := r.leader()
 		if err != nil {

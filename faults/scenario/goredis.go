@@ -19,7 +19,17 @@ const (
 // goRedisKills kills leaders under the load of real clients: a cluster client, a sentinel client, and one plain client for
 // each node.
 func goRedisKills(r *Run) error {
-	if err := r.start(cluster.Config{}); err != nil {
+	return r.killUnderGoRedis([]int{0, 1, 2, clusterClient, failoverClient})
+}
+
+// goRedisMoved does so to nodes that send clients to the leader: plain ones cannot follow.
+func goRedisMoved(r *Run) error {
+	r.codesToo = []string{"MOVED", "READONLY"}
+	return r.killUnderGoRedis([]int{clusterClient, failoverClient}, "--redirect", "moved")
+}
+
+func (r *Run) killUnderGoRedis(kinds []int, args ...string) error {
+	if err := r.start(cluster.Config{}, args...); err != nil {
 		return err
 	}
 	var addrs []string
@@ -33,9 +43,9 @@ func goRedisKills(r *Run) error {
 	r.note("%.0f calls/s by %d callers", r.Rate, callers)
 	l := load.StartCallers(load.Config{
 		Rate: r.Rate, Conns: callers, Seed: r.Seed, Epoch: r.epoch, First: time.Since(r.epoch),
-		Node: func(caller int) int { return caller % 5 }, Next: chargeAndPeek(keys),
+		Node: func(caller int) int { return kinds[caller%len(kinds)] }, Next: chargeAndPeek(keys),
 	}, func(caller int) redis.UniversalClient {
-		switch n := caller % 5; n {
+		switch n := kinds[caller%len(kinds)]; n {
 		case clusterClient:
 			return clients.Cluster
 		case failoverClient:
@@ -59,6 +69,9 @@ func goRedisKills(r *Run) error {
 	err = r.finish(l, keys, err)
 	r.failovers("cluster client", kills, func(_ death, node uint8) bool { return node == clusterClient })
 	r.failovers("sentinel client", kills, func(_ death, node uint8) bool { return node == failoverClient })
+	if kinds[0] == clusterClient {
+		return err
+	}
 	r.failovers("plain clients on surviving nodes", kills, func(k death, node uint8) bool { return node < clusterClient && node != k.node })
 	return err
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -42,9 +43,9 @@ func (b *build) get(r *Run, name string, make func(dir string) (string, error)) 
 	return b.bin, b.err
 }
 
-// start starts a cluster of three nodes; args come last, and may override.
+// start starts a cluster, of three nodes unless cfg says otherwise; args come last, and may override.
 func (r *Run) start(cfg cluster.Config, args ...string) error {
-	cfg.Dir, cfg.Nodes = r.Dir, 3
+	cfg.Dir, cfg.Nodes = r.Dir, cmp.Or(cfg.Nodes, 3)
 	if cfg.Bin == "" {
 		cfg.Bin = r.Bin
 	}
@@ -165,11 +166,52 @@ func (r *Run) settle() error {
 	if r.lossTimes, err = r.marks.losses(leader); err != nil {
 		return err
 	}
+	f, err := r.compareTables(15 * time.Second)
+	if err != nil {
+		return err
+	}
+	r.tables = "equal"
+	if !f.OK {
+		r.tables = "**differ**"
+	}
+	if r.compared > 0 {
+		f.Text += fmt.Sprintf(", and the same on all at %d times under way", r.compared)
+	}
+	r.add(f)
+	return nil
+}
+
+// compareUnderWay has the load pause for a moment and compares what the nodes have made of it so far.
+func (r *Run) compareUnderWay() error {
+	if r.load == nil {
+		return nil
+	}
+	r.load.Pause()
+	r.marks.paused.Store(true)
+	defer r.load.Resume()
+	defer r.marks.paused.Store(false)
+	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return err
+	}
+	f, err := r.compareTables(10 * time.Second)
+	if err != nil {
+		return err
+	}
+	if !f.OK {
+		f.Check = "under way"
+		r.add(f)
+	}
+	r.compared++
+	return nil
+}
+
+// compareTables compares the tables of all nodes, as of one time of the cluster's clock, until they are the same.
+func (r *Run) compareTables(patience time.Duration) (oracle.Finding, error) {
 	f := oracle.Finding{Check: "tables"}
-	for deadline := time.Now().Add(15 * time.Second); !f.OK && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !f.OK && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		digests, err := r.cluster.Digests()
 		if err != nil {
-			return err
+			return f, err
 		}
 		f.OK, f.Text = true, fmt.Sprintf("the same %d keys on every node, digest %.16s", digests[0].Keys, digests[0].Sum)
 		for _, d := range digests {
@@ -178,12 +220,7 @@ func (r *Run) settle() error {
 			}
 		}
 	}
-	r.tables = "equal"
-	if !f.OK {
-		r.tables = "**differ**"
-	}
-	r.add(f)
-	return nil
+	return f, nil
 }
 
 // measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster.

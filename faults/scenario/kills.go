@@ -46,10 +46,14 @@ func (r *Run) killLeaders(keys *load.Keyspace, plan func(*load.Keyspace) func(in
 	return r.finish(l, keys, err)
 }
 
-// rounds lets some time pass and does f, as often as was asked for.
+// rounds lets some time pass, compares the tables and does f, as often as was asked for.
 func (r *Run) rounds(f func() error) error {
 	for range r.Rounds {
-		r.wait(2 * time.Second)
+		r.wait(time.Second)
+		if err := r.compareUnderWay(); err != nil {
+			return err
+		}
+		r.wait(time.Second)
 		if err := f(); err != nil {
 			return err
 		}

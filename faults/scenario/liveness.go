@@ -33,6 +33,9 @@ func LivenessTable() string {
 	b.WriteString("| scenario | mode | refused | unknown | late | silence | gap | what is normal |\n|---|---|---|---|---|---|---|---|\n")
 	for i := range All {
 		s := &All[i]
+		if s.Rate == 0 {
+			continue // no calls are offered
+		}
 		for _, mode := range s.Modes {
 			l := s.Live.of(mode)
 			gap := ""
@@ -80,6 +83,20 @@ func (r *Run) slack() float64 {
 		slack *= busySlack
 	}
 	return slack
+}
+
+// needless is what an election costs that a busy machine has caused: the time until there is a leader again.
+const needless = 2 * time.Second
+
+// liveness is what the run may cost: what the scenario states, and elections for which a busy machine had no time.
+func (r *Run) liveness() oracle.LivenessBounds {
+	b := r.Scenario.Live.of(r.Mode)
+	if r.busy() && r.unforeseen > 0 {
+		b.Refused += (time.Duration(r.unforeseen) * needless).Seconds() / max(r.history.Length.Seconds(), 1)
+		b.Unknown += b.Refused / 10
+		b.Silence = max(b.Silence, needless)
+	}
+	return b
 }
 
 // stalled is the share of calls that a busy machine may have made late: a call passes four processes, each of which it

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
@@ -31,6 +32,8 @@ type marks struct {
 	r    *Run
 	stop chan struct{}
 	wg   sync.WaitGroup
+
+	paused atomic.Bool
 
 	// mu guards reigns. The last one is under way.
 	mu     sync.Mutex
@@ -96,6 +99,9 @@ func (m *marks) use(nc net.Conn) {
 		case <-m.stop:
 			return
 		case <-ticker.C:
+		}
+		if m.paused.Load() {
+			continue
 		}
 		m.mu.Lock()
 		n := len(m.reigns) - 1

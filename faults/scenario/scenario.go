@@ -79,6 +79,34 @@ var All = []Scenario{
 			Why: "As leader-kills; clients find the new leader up to half a second later."},
 	},
 	{
+		Name: "go-redis-moved", Modes: []string{Sync}, Rounds: 6, Kinds: 4, Rate: 1000, run: goRedisMoved,
+		Doc: "The same with `redirect moved`, and the clients that follow it: the cluster client and the sentinel client.",
+		Live: Live{Sync: within(0.42, 0.012, 0.06, 2.5, 1.6),
+			Why: "As go-redis; clients that know no leader yet are not passed on."},
+	},
+	{
+		Name: "five-nodes", Modes: both, Rounds: 6, Rate: 2500, run: fiveNodes,
+		Doc: "Kill the leader and a follower of five nodes, which speak TLS with each other, at once: the other three go on.",
+		Live: Live{Async: within(0.28, 0.008, 0.06, 2.6, 1.6), Sync: within(0.30, 0.015, 0.10, 2.6, 1.6),
+			Why: "As leader-kills, with seven processes on the same processors."},
+	},
+	{
+		Name: "wiped", Modes: both, Rounds: 2, Rate: 2500, run: wiped,
+		Doc: "Wipe a follower, which gets a snapshot, and kill the leader as soon as the follower votes again; it leads next: nothing is lost that others knew.",
+		Live: Live{Async: within(0.08, 0.006, 0.03, 2.4, 1.5), Sync: within(0.09, 0.01, 0.05, 2.4, 1.5),
+			Why: "An election in each round of about 15 s."},
+	},
+	{
+		Name: "members", Modes: both, Rounds: 3, Kinds: 3, Rate: 2500, run: members,
+		Doc: "Exchange all nodes under load, one after the other: join and remove a follower, join and remove the leader, replace a dead one. Nothing is lost in either mode.",
+		Live: Live{Async: within(0.01, 0.01, 0.03, 0.6, 0.2), Sync: within(0.01, 0.01, 0.05, 0.6, 0.2),
+			Why: "Leaders hand over, for which calls wait."},
+	},
+	{
+		Name: "foundings", Modes: []string{Sync}, Rounds: 10, run: foundings,
+		Doc: "Start nodes for the first time at random times within a second, again and again: each time one cluster results, with all of them.",
+	},
+	{
 		Name: "all-killed", Modes: both, Rounds: 2, Rate: 4000, run: allKilled,
 		Doc: "Kill all nodes at once and start them 10 s later: sync nothing lost, async within the bound, and a bucket has gained what came back meanwhile.",
 		Live: Live{Async: within(0.002, 0.002, 0.02, 14, 2), Sync: within(0.002, 0.002, 0.03, 14, 2),

@@ -109,7 +109,7 @@ func everything(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) histor
 // offer starts a load of calls on the keys; dial tells where a node is.
 func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next func(int, *rand.Rand, time.Duration) history.Call) *load.Load {
 	r.note("%.0f calls/s over %d connections", r.Rate, conns)
-	return load.Start(load.Config{
+	r.load = load.Start(load.Config{
 		Rate: r.Rate, Conns: conns, Seed: r.Seed, Epoch: r.epoch, First: time.Since(r.epoch),
 		Node: func(conn int) int { return conn % nodes }, Dial: dial, Next: next, Timeout: patience,
 		Key: func(c *history.Call) history.Key { return keys.Key(c.Key) },
@@ -117,6 +117,7 @@ func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next 
 			return load.Encode(b, c, keys.Key(c.Key), keys.Key(c.Other))
 		},
 	})
+	return r.load
 }
 
 // wait lets the load run for a random time around d.

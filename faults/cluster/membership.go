@@ -1,0 +1,26 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	headgate "github.com/headgate-io/headgate/cmd/headgate/cluster"
+)
+
+// Remove takes a node out of the cluster for good, and stops it. It is asked for at another node.
+func (c *Cluster) Remove(ctx context.Context, n, asked *Node) error {
+	if _, err := c.client.Remove(ctx, asked.Peer, n.Name, false); err != nil {
+		return err
+	}
+	n.retired = true
+	return n.Stop()
+}
+
+// Replace puts a fresh node, which runs already, in the place of one that is dead.
+func (c *Cluster) Replace(ctx context.Context, dead, fresh, asked *Node) error {
+	err := c.client.Replace(ctx, asked.Peer, headgate.Replacement{
+		Old: dead.Name, New: fresh.Name, NewAddr: fresh.front.Addr(), Timeout: 5 * time.Second, Tell: func(string) {},
+	})
+	dead.retired = err == nil
+	return err
+}

@@ -1,0 +1,54 @@
+package scenario
+
+import (
+	"github.com/headgate-io/headgate/faults/cluster"
+)
+
+// wiped writes a snapshot on the leader, wipes a follower, which gets it, and kills the leader as soon as the follower
+// votes again. The follower leads next, with nothing but the snapshot and the log since.
+func wiped(r *Run) error {
+	if err := r.start(cluster.Config{}); err != nil {
+		return err
+	}
+	keys := limits(r.Rate)
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	err := r.rounds(func() error {
+		leader, err := r.leader()
+		if err != nil {
+			return err
+		}
+		follower := r.cluster.Nodes[(leader.Index+1)%3]
+		r.note("%s, the leader, writes a snapshot", leader.Name)
+		if err := r.snapshot(leader); err != nil {
+			return err
+		}
+		r.note("kill %s, a follower, and wipe its data", follower.Name)
+		r.down(follower.Index)
+		if err := follower.Kill(); err != nil {
+			return err
+		}
+		if err := r.rejoin(follower); err != nil {
+			return err
+		}
+		if leader, err = r.leader(); err != nil {
+			return err
+		}
+		if leader == follower { // an election that nobody has asked for
+			return nil
+		}
+		if err := r.kill(leader); err != nil {
+			return err
+		}
+		next, err := r.leader(leader)
+		if err != nil {
+			return err
+		}
+		r.note("%s leads", next.Name)
+		if err := r.restart(leader); err != nil || next == follower {
+			return err
+		}
+		r.note("%s is to lead", follower.Name)
+		return r.transfer(follower)
+	})
+	return r.finish(l, keys, err)
+}
