@@ -58,5 +58,5 @@ clients: build # the client libraries that need no more than Go, Node and Python
 test-clients: build ## every client library, Java and Rust included
 	clients/run.sh go node python hiredis java rust
 
-test-faults: ## kill, cut off, pause and damage three real nodes, about 30 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md
+test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md
 	$(GO) run ./faults -all -doc docs/reliability.md $(FAULTSFLAGS)

@@ -107,7 +107,7 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 	rows := scenario.TableHead
 	for _, s := range chosen {
 		for _, m := range s.Modes {
-			if mode != "" && m != mode {
+			if mode != "" && m != mode || mode == "" && !s.Runs(m, o.Brief) {
 				continue
 			}
 			o.Mode = m

@@ -15,6 +15,9 @@ type Scenario struct {
 	Kinds  int      // of harm, done in turn; 0 is one
 	Rate   float64  // calls per second, by default
 
+	// Brief is the only mode of a brief run; empty for all.
+	Brief string
+
 	// Live is how much liveness the harm may cost.
 	Live Live
 
@@ -22,6 +25,11 @@ type Scenario struct {
 	Broken []string
 
 	run func(*Run) error
+}
+
+// Runs reports whether a run of all scenarios has this one in a mode.
+func (s *Scenario) Runs(mode string, brief bool) bool {
+	return s.supports(mode) && (!brief || s.Brief == "" || s.Brief == mode)
 }
 
 func (s *Scenario) supports(mode string) bool { return slices.Contains(s.Modes, mode) }
@@ -85,19 +93,19 @@ var All = []Scenario{
 			Why: "As go-redis; clients that know no leader yet are not passed on."},
 	},
 	{
-		Name: "five-nodes", Modes: both, Rounds: 6, Rate: 2500, run: fiveNodes,
+		Name: "five-nodes", Modes: both, Brief: Sync, Rounds: 6, Rate: 2500, run: fiveNodes,
 		Doc: "Kill the leader and a follower of five nodes, which speak TLS with each other, at once: the other three go on.",
 		Live: Live{Async: within(0.28, 0.008, 0.06, 2.6, 1.6), Sync: within(0.30, 0.015, 0.10, 2.6, 1.6),
 			Why: "As leader-kills, with seven processes on the same processors."},
 	},
 	{
-		Name: "wiped", Modes: both, Rounds: 2, Rate: 2500, run: wiped,
+		Name: "wiped", Modes: both, Brief: Sync, Rounds: 2, Rate: 2500, run: wiped,
 		Doc: "Wipe a follower, which gets a snapshot, and kill the leader as soon as the follower votes again; it leads next: nothing is lost that others knew.",
 		Live: Live{Async: within(0.08, 0.006, 0.03, 2.4, 1.5), Sync: within(0.09, 0.01, 0.05, 2.4, 1.5),
 			Why: "An election in each round of about 15 s."},
 	},
 	{
-		Name: "members", Modes: both, Rounds: 3, Kinds: 3, Rate: 2500, run: members,
+		Name: "members", Modes: both, Brief: Sync, Rounds: 3, Kinds: 3, Rate: 2500, run: members,
 		Doc: "Exchange all nodes under load, one after the other: join and remove a follower, join and remove the leader, replace a dead one. Nothing is lost in either mode.",
 		Live: Live{Async: within(0.01, 0.01, 0.03, 0.6, 0.2), Sync: within(0.01, 0.01, 0.05, 0.6, 0.2),
 			Why: "Leaders hand over, for which calls wait."},
@@ -244,7 +252,11 @@ func Table() string {
 		if s.Rounds > 0 {
 			rounds = fmt.Sprintf("%d, %d", s.Rounds, s.rounds(true))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.Name, strings.Join(s.Modes, ", "), rounds, s.Doc)
+		modes := strings.Join(s.Modes, ", ")
+		if s.Brief != "" {
+			modes += " (`-brief`: " + s.Brief + ")"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", s.Name, modes, rounds, s.Doc)
 	}
 	return b.String()
 }
