@@ -10,22 +10,35 @@ import (
 	"github.com/headgate-io/headgate/faults/resp"
 )
 
-// clocks runs nodes of which one is an hour ahead and one an hour behind, hands leadership round, and steps the leader's
-// wall clock by 5 s either way. The limits' clock must neither jump nor stand still.
+// machineDrift is how wrong the nodes' clocks run, in parts per million: as much as Linux's NTP discipline corrects.
+const machineDrift = 500
+
+// longTerm is how long a leader's clock runs as much slower than the others' as clocks may: by 1000 and 1500 ppm, so that a
+// follower that did not notice would jump forward by 30 ms or more.
+const longTerm = 30 * time.Second
+
+// clocks runs nodes whose clocks run wrong by 500 ppm either way, and whose wall clocks are right, an hour ahead and an hour
+// behind. It hands leadership round, steps the leader's wall clock by 5 s either way, has a leader's clock run slowly for
+// long before it is killed, and sets all wall clocks while all nodes are down. The limits' clock must neither jump nor stand
+// still.
 func clocks(r *Run) error {
 	bin, err := skewed.get(r, "skewed", cluster.BuildSkewed)
 	if err != nil {
 		return skip("%v", err)
 	}
 	var set []*cluster.Clock
-	for i, d := range []time.Duration{0, time.Hour, -time.Hour} {
-		c, err := cluster.NewClock(filepath.Join(r.Dir, fmt.Sprintf("clock%d", i+1)))
+	for i, c := range []struct {
+		wall  time.Duration
+		drift int64
+	}{{0, 0}, {time.Hour, -machineDrift}, {-time.Hour, machineDrift}} {
+		k, err := cluster.NewClock(filepath.Join(r.Dir, fmt.Sprintf("clock%d", i+1)))
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		c.Set(d)
-		set = append(set, c)
+		defer k.Close()
+		k.Set(c.wall)
+		k.Drift(c.drift)
+		set = append(set, k)
 	}
 	if err := r.start(cluster.Config{Bin: bin, Clocks: set}); err != nil {
 		return err
@@ -39,7 +52,15 @@ func clocks(r *Run) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { m.run(r, stop) })
 	if err == nil {
-		err = r.rounds(func() error { return r.disturbClocks(set) })
+		err = r.rounds(func() error {
+			if err := r.disturbClocks(set, m); err != nil {
+				return err
+			}
+			if err := r.slowTerm(set, m); err != nil {
+				return err
+			}
+			return r.repairClocks(set, m)
+		})
 	}
 	close(stop)
 	wg.Wait()
@@ -51,15 +72,10 @@ func clocks(r *Run) error {
 // skewed is the executable with clocks that can be set.
 var skewed build
 
-// disturbClocks makes each node the leader and steps its clock back and forth; the last one is killed.
-func (r *Run) disturbClocks(set []*cluster.Clock) error {
+// disturbClocks makes each node the leader and steps its clock back and forth.
+func (r *Run) disturbClocks(set []*cluster.Clock, m *metronome) error {
 	for _, n := range r.cluster.Nodes {
-		if l := r.cluster.Leader(); l != n {
-			if err := r.transfer(n); err != nil {
-				return fmt.Errorf("make %s the leader: %w", n.Name, err)
-			}
-		}
-		if _, err := r.leader(); err != nil {
+		if err := r.lead(n, m); err != nil {
 			return err
 		}
 		c := set[n.Index]
@@ -86,29 +102,85 @@ func (r *Run) disturbClocks(set []*cluster.Clock) error {
 			}
 		}
 	}
-	n, err := r.leader()
+	return nil
+}
+
+// lead makes a node the leader.
+func (r *Run) lead(n *cluster.Node, m *metronome) error {
+	if l := r.cluster.Leader(); l != n {
+		m.changes++
+		if err := r.transfer(n); err != nil {
+			return fmt.Errorf("make %s the leader: %w", n.Name, err)
+		}
+	}
+	_, err := r.leader()
+	return err
+}
+
+// slowTerm has the node whose clock runs slow lead for long, while it slews the cluster clock down as well, and kills it.
+func (r *Run) slowTerm(set []*cluster.Clock, m *metronome) error {
+	n := r.cluster.Nodes[1]
+	if err := r.lead(n, m); err != nil {
+		return err
+	}
+	was := set[n.Index].Offset()
+	reply, err := r.do(n, "TIME")
 	if err != nil {
 		return err
 	}
+	if len(reply.Elems) != 2 {
+		return fmt.Errorf("TIME: %d elements", len(reply.Elems))
+	}
+	clock, err := time.ParseDuration(reply.Elems[0].Str + "s" + reply.Elems[1].Str + "us")
+	if err != nil {
+		return fmt.Errorf("TIME: %w", err)
+	}
+	set[n.Index].Set(clock - time.Duration(time.Now().UnixNano()) - 900*time.Millisecond) // behind by what is slewed
+	r.note("%s leads for long, its clock %d ppm slow and slewed down", n.Name, machineDrift)
+	time.Sleep(longTerm)
+	m.changes++
 	if err := r.kill(n); err != nil {
 		return err
 	}
 	if _, err := r.leader(n); err != nil {
 		return err
 	}
+	set[n.Index].Set(was)
 	return r.restart(n)
 }
 
-// metronome watches a bucket that gains one unit per second and is asked for more than it has: the answers say when it
-// would have enough, and that moment must not move.
+// repairClocks sets all wall clocks an hour ahead while all nodes are down.
+func (r *Run) repairClocks(set []*cluster.Clock, m *metronome) error {
+	m.changes++
+	return r.killAll(3*time.Second, func() {
+		for _, c := range set {
+			c.Set(c.Offset() + time.Hour)
+		}
+		r.note("all wall clocks are set an hour ahead")
+	})
+}
+
+// metronome reads the limits' clock: a bucket that gains one unit per second is asked for more than it has, and the answers
+// say how long until it would have enough. It knows when it asked by its own clock, which is right.
 type metronome struct {
 	epoch   time.Time
-	samples int
-	first   time.Duration // the moment, by the first answer
+	changes int // of the leader, that the run has made; one goroutine counts
 
-	// earliest and latest are how far it has moved since, beyond what the calls' own time explains.
-	earliest, latest time.Duration
+	samples int
+
+	// With the most and the least that a clock can pass in that time: what the clock was at most and at least.
+	most, least time.Duration
+
+	// forward and back are how far it has jumped, beyond what readings and rates explain.
+	forward, back time.Duration
 }
+
+// metronomeRate bounds how far the limits' clock runs off the right rate: what its leader's machine does, and what that
+// slews. metronomeTick is what answers are rounded up to.
+const (
+	metronomeRate = 2 * machineDrift
+	metronomeTick = time.Millisecond
+)
 
 var metronomeCommand = []string{"RL.LIMIT", "metronome", "3600", "3600s", "COST"}
 
@@ -138,22 +210,33 @@ func (m *metronome) run(r *Run, stop chan struct{}) {
 		if err != nil || len(reply.Elems) < 4 || reply.Elems[0].Int != 0 {
 			continue
 		}
-		wait := time.Duration(reply.Elems[3].Int) * time.Millisecond
-		if m.samples++; m.samples == 1 {
-			m.first = sent + wait
-			continue
-		}
-		m.earliest = min(m.earliest, got+wait-m.first)
-		m.latest = max(m.latest, sent+wait-m.first)
+		m.sample(sent, got, time.Duration(reply.Elems[3].Int)*time.Millisecond)
 	}
 }
 
-// judge allows the clock 500 ppm either way, and what a change of leaders may cost it: the new one goes on from the last
-// entry it has seen.
+// sample takes an answer: between two times the clock was at least -wait, and less than a tick more, but for a constant.
+func (m *metronome) sample(sent, got, wait time.Duration) {
+	low, high := -wait, -wait+metronomeTick
+	off := func(d time.Duration) time.Duration { return d * metronomeRate / 1_000_000 }
+	most, least := high-(sent+off(sent)), low-(got-off(got))
+	if m.samples++; m.samples == 1 {
+		m.most, m.least = most, least
+	}
+	m.forward = max(m.forward, low-(got+off(got))-m.most)
+	m.back = max(m.back, m.least-(high-(sent-off(sent))))
+	m.most, m.least = min(m.most, most), max(m.least, least)
+}
+
+// lostByChange is what a change of leader may cost the clock: the way of the last entry before it, and 3500 ppm of up to 2 s
+// without a leader.
+const lostByChange = 10 * time.Millisecond
+
+// judge allows the clock the rates of its leaders, and beyond that no jump forward at all, but for the tick by which the
+// readings of two nodes may differ; back what the changes of leaders cost.
 func (m *metronome) judge(r *Run) {
-	length := time.Since(m.epoch)
-	allowed := length/2000 + 50*time.Millisecond + time.Duration(4*r.Rounds)*20*time.Millisecond
-	r.expect(m.samples > 100 && -m.earliest <= allowed && m.latest <= allowed, "clock",
-		"a moment an hour away moved by %v to %+v in %v, as %d answers told (allowed: %v)",
-		m.earliest.Round(time.Millisecond), m.latest.Round(time.Millisecond), length.Round(time.Second), m.samples, allowed)
+	length := time.Since(m.epoch).Round(time.Second)
+	allowed := time.Duration(m.changes) * lostByChange
+	r.expect(m.samples > 100 && m.forward <= metronomeTick && m.back <= allowed, "clock",
+		"in %v the limits' clock jumped %v forward (allowed: %v) and %v back (allowed: %v for %d changes of leaders), as %d answers told",
+		length, m.forward.Round(time.Microsecond), metronomeTick, m.back.Round(time.Microsecond), allowed, m.changes, m.samples)
 }

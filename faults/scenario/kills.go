@@ -80,11 +80,11 @@ func allKilled(r *Run) error {
 	}
 	keys := limits(r.Rate)
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error { return r.killAll(10 * time.Second) })
+	err := r.rounds(func() error { return r.killAll(10*time.Second, func() {}) })
 	return r.finish(l, keys, err)
 }
 
-func (r *Run) killAll(downtime time.Duration) error {
+func (r *Run) killAll(downtime time.Duration, meanwhile func()) error {
 	n, err := r.leader()
 	if err != nil {
 		return err
@@ -107,6 +107,7 @@ func (r *Run) killAll(downtime time.Duration) error {
 	}
 	t := r.now()
 	r.lose(t-int64(maxUnacked), t)
+	meanwhile()
 	time.Sleep(downtime)
 	r.note("start all nodes")
 	for _, n := range r.cluster.Nodes {
