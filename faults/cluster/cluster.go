@@ -56,6 +56,9 @@ type Config struct {
 	// at once.
 	Founders int
 	After    []time.Duration
+
+	// Powers are the nodes' disks, if Bin is from BuildRecorded. The nodes make their data directories below them.
+	Powers []*Power
 }
 
 // Cluster is a running cluster.
@@ -159,7 +162,10 @@ func (c *Cluster) reserve() error {
 	if i < len(c.cfg.Syncs) {
 		n.env = append(n.env, slowFile+"="+c.cfg.Syncs[i].path)
 	}
-	if err := os.MkdirAll(n.Data, 0o755); err != nil {
+	if i < len(c.cfg.Powers) {
+		n.Data = filepath.Join(c.cfg.Powers[i].Root, "new", "data")
+		n.env = append(n.env, recordRoot+"="+c.cfg.Powers[i].Root)
+	} else if err := os.MkdirAll(n.Data, 0o755); err != nil {
 		return err
 	}
 	addrs, err := subprocess.Addrs(host(), 3)

@@ -187,6 +187,24 @@ var All = []Scenario{
 			Why: "A sync decision waits for slow disks, 40 ms a write; a leader whose disk hangs is replaced after 10 s."},
 	},
 	{
+		Name: "power-loss", Modes: both, Rounds: 4, Kinds: 2, Rate: 2000, run: powerLoss,
+		Doc: "Take the power from all nodes at once, then from the leader: what was not synced is gone, all of it or any sectors, sizes and names, in data directories that are new. Every node starts by itself; sync nothing lost, and a finished snapshot is still there.",
+		Live: Live{Async: within(0.3, 0.06, 0.3, 3, 2), Sync: within(0.3, 0.03, 0.25, 3, 2),
+			Why: "An election in each round of about 4 s, half of them after all nodes were down, and clients that connect again."},
+	},
+	{
+		Name: "io-errors", Modes: both, Rounds: 3, Kinds: 3, Rate: 2000, run: ioErrors,
+		Doc: "Let an fsync of the leader fail once, then a write of a follower: the node ends, starts again while the system shows what the disk does not have, and then loses power. A node that cannot read its disk says so and ends.",
+		Live: Live{Async: within(0.2, 0.03, 0.15, 2.5, 1.6), Sync: within(0.2, 0.03, 0.12, 2.5, 1.6),
+			Why: "An election or two in three rounds, each of a few seconds."},
+	},
+	{
+		Name: "bit-rot", Modes: both, Rounds: 3, Kinds: 3, Rate: 2000, run: bitRot,
+		Doc: "Kill a follower and flip a bit of its term and vote, of a snapshot, and of its log: it repairs that, or says so and ends until its data is wiped.",
+		Live: Live{Async: within(0.01, 0.01, 0.04, 1, 0), Sync: within(0.02, 0.01, 0.06, 1, 0),
+			Why: "Followers are killed; machines with little time elect a leader now and then."},
+	},
+	{
 		Name: "upgrade", Modes: both, Rounds: 1, Rate: 1000, run: upgrade,
 		Doc: "Upgrade node by node to an executable that knows newer versions of effects, log entries and snapshots, and kill leaders of both on the way: no node ends, and the newer versions are written only when the last node can read them. Then a node that goes back ends and says so, every time, is not taken in without its data, and goes on when it is upgraded.",
 		Live: Live{Async: within(0.25, 0.02, 0.06, 2.5, 1.5), Sync: within(0.28, 0.02, 0.08, 2.5, 1.5),
