@@ -135,6 +135,30 @@ func TestEncode(t *testing.T) {
 		history.Call{Kind: history.Transfer, Limit: 5, Cost: 1}, b, a)
 	f("RL.RESET a", history.Call{Kind: history.Reset}, a, a)
 	f("RL.ACQUIRE s 5 1000ms ID 7", history.Call{Kind: history.Acquire, Limit: 5, Other: 7}, slot, a)
+	f("DEL a", history.Call{Kind: history.Reset, Other: 1}, a, a)
+	f("UNLINK a", history.Call{Kind: history.Reset, Other: 5}, a, a)
+	day := history.Key{Name: "k", Algorithm: history.Token, Period: 24 * time.Hour}
+	with := func(command string, option history.Option, extra int32) history.Key {
+		k := day
+		k.Command, k.Option, k.Extra = command, option, extra
+		return k
+	}
+	c := history.Call{Limit: 10, Cost: 3}
+	f("CL.THROTTLE k 9 10 86400 3", c, with("CL.THROTTLE", 0, 0), a)
+	f("THROTTLE k 10 10 86400 3", c, with("THROTTLE", 0, 0), a)
+	f("GCRA k 9 10 86400 TOKENS 3", c, with("GCRA", 0, 0), a)
+	f("INCREX k BYINT 3 UBOUND 10 PX 86400000 ENX", c, with("INCREX", 0, 0), a)
+	f("RL.LIMIT k 10 86400000ms ALGORITHM token COST 3 DEBT 5", c, with("", history.Debt, 5), a)
+	f("RL.LIMIT k 10 86400000ms ALGORITHM token COST 3 ATMOST", c, with("", history.AtMost, 0), a)
+	wait := with("", history.Wait, 2)
+	wait.Limit, wait.Period = 10, time.Second
+	f("RL.LIMIT k 10 1000ms ALGORITHM token COST 3 WAIT 200", c, wait, a)
+	pair := Encode(nil, &history.Call{Kind: history.Pair, Cost: 1}, a, b)
+	var want []byte
+	for _, line := range []string{"MULTI", "INCREX a BYINT 1", "INCREX b BYINT 1", "EXEC"} {
+		want = resp.Append(want, strings.Fields(line)...)
+	}
+	require.Equal(t, string(want), string(pair))
 	f("RL.RELEASE s 7", history.Call{Kind: history.Release, Other: 7}, slot, a)
 }
 
@@ -151,4 +175,67 @@ func TestKeyspaceReplacesKeys(t *testing.T) {
 		id := k.At(place, 20*time.Second)
 		require.Equal(t, k.Key(id), keys[id])
 	}
+}
+
+// Each command says in its own way whether it was allowed, and what is left.
+func TestClassify(t *testing.T) {
+	f := func(command string, c history.Call, reply string, outcome history.Outcome, cost, remaining int32) {
+		t.Helper()
+		r, err := resp.Read(bufio.NewReader(strings.NewReader(reply)))
+		require.NoError(t, err)
+		classify(&c, &r, command)
+		require.Equal(t, outcome, c.Outcome, reply)
+		require.Equal(t, cost, c.Cost)
+		require.Equal(t, remaining, c.Remaining)
+	}
+	c := history.Call{Limit: 10, Cost: 3}
+	for _, command := range []string{"CL.THROTTLE", "GCRA"} {
+		f(command, c, "*5\r\n:0\r\n:10\r\n:7\r\n:-1\r\n:2\r\n", history.Admitted, 3, 7)
+		f(command, c, "*5\r\n:1\r\n:10\r\n:2\r\n:1\r\n:2\r\n", history.Denied, 3, 2)
+	}
+	f("THROTTLE", c, "*5\r\n:1\r\n:10\r\n:7\r\n:2\r\n:0\r\n", history.Admitted, 3, 7)
+	f("THROTTLE", c, "*5\r\n:0\r\n:10\r\n:2\r\n:2\r\n:1\r\n", history.Denied, 3, 2)
+	f("INCREX", c, "*2\r\n:4\r\n:3\r\n", history.Admitted, 3, 6)
+	f("INCREX", c, "*2\r\n:9\r\n:0\r\n", history.Denied, 3, 1)
+	f("", c, decision(2, 0), history.Admitted, 2, 0) // ATMOST
+	c.Kind = history.Pair
+	f("", c, "*2\r\n*2\r\n:4\r\n:1\r\n*2\r\n:4\r\n:1\r\n", history.Admitted, 3, 0)
+	f("", c, "_\r\n", history.Denied, 3, 0)
+}
+
+// A transaction's call has the last of its replies, and a pause drops what becomes due.
+func TestTransactionsAndPauses(t *testing.T) {
+	var received atomic.Int64
+	addr := server(t, func(n int64) string {
+		received.Add(1)
+		switch n % 4 {
+		case 1:
+			return "+OK\r\n"
+		case 0:
+			return "*2\r\n*2\r\n:1\r\n:1\r\n*2\r\n:1\r\n:1\r\n"
+		}
+		return "+QUEUED\r\n"
+	})
+	h := history.History{Keys: []history.Key{{Name: "a"}, {Name: "b"}}}
+	l := Start(Config{
+		Rate: 500, Conns: 1, Epoch: time.Now(), Timeout: time.Second,
+		Node: func(int) int { return 0 }, Dial: func(int) string { return addr },
+		Next: func(int, *rand.Rand, time.Duration) history.Call {
+			return history.Call{Kind: history.Pair, Other: 1, Cost: 1}
+		},
+		Encode: func(b []byte, c *history.Call) []byte { return Encode(b, c, h.Keys[0], h.Keys[1]) },
+	})
+	time.Sleep(200 * time.Millisecond)
+	l.Pause()
+	before := received.Load()
+	require.NotZero(t, before)
+	time.Sleep(100 * time.Millisecond)
+	require.Equal(t, before, received.Load())
+	l.Resume()
+	time.Sleep(100 * time.Millisecond)
+	codes := l.Stop(&h)
+	require.Greater(t, received.Load(), before)
+	require.Empty(t, codes)
+	require.Equal(t, len(h.Calls), h.Count()[history.Admitted])
+	require.EqualValues(t, 4*len(h.Calls), received.Load())
 }

@@ -261,3 +261,37 @@ func TestLateLeaderExplainsDenials(t *testing.T) {
 	decided.Local = true
 	require.True(t, budgets(one(fixedKey(2), decided, denied)).OK)
 }
+
+// DEBT and WAIT let a limit be exceeded by what they say, and by no more.
+func TestOptionsThatExceedTheLimit(t *testing.T) {
+	a := history.Admitted
+	key := fixedKey(2)
+	key.Option, key.Extra = history.Debt, 1
+	within := []history.Call{call(0, 1, a, 1), call(2, 3, a, 0), call(4, 5, a, 0)}
+	require.True(t, budgets(one(key, within...)).OK)
+	require.True(t, linear(one(key, within...)).OK)
+	beyond := append(within, call(6, 7, a, 0))
+	require.False(t, budgets(one(key, beyond...)).OK)
+	require.False(t, linear(one(key, beyond...)).OK)
+	require.False(t, budgets(one(key, call(0, 1, a, 1), call(2, 3, a, 0), call(4, 5, history.Denied, 0))).OK, "debt was left")
+
+	for _, algorithm := range []history.Algorithm{history.Token, history.Leaky} {
+		key = history.Key{Name: "k", Algorithm: algorithm, Limit: 2, Period: 2 * time.Second, Option: history.Wait, Extra: 1}
+		require.True(t, budgets(one(key, within...)).OK)
+		require.False(t, budgets(one(key, beyond...)).OK)
+	}
+}
+
+// Two windows that touch may both be used up, of sliding ones less; within one the limit holds.
+func TestSliding(t *testing.T) {
+	a := history.Admitted
+	key := history.Key{Name: "k", Algorithm: history.Sliding, Limit: 2, Period: time.Second}
+	calls := []history.Call{call(0, 1, a, 1), call(1, 2, a, 0), call(2, 3, a, 1), call(3, 4, a, 0), call(5, 6, a, 1)}
+	require.True(t, budgets(one(key, calls[:4]...)).OK)
+	require.False(t, budgets(one(key, calls...)).OK)
+	key.Period = 24 * time.Hour
+	require.False(t, budgets(one(key, calls[:3]...)).OK)
+	key.Unjudged = true
+	require.True(t, budgets(one(key, calls...)).OK)
+	require.True(t, linear(one(key, calls...)).OK)
+}

@@ -13,7 +13,7 @@ import (
 const (
 	// founders is bootstrap-expect, and processes how many nodes are started, with all addresses in join.
 	founders  = 3
-	processes = 3
+	processes = 5
 	// spread is the time in which they are started.
 	spread = time.Second
 )
