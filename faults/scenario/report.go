@@ -105,6 +105,9 @@ func (p *Report) Row() string {
 	if len(r.gaps) > 0 {
 		gap = fmt.Sprintf("%.2f / %.2f s", at(r.gaps, .5).Seconds(), at(r.gaps, 1).Seconds())
 	}
+	if len(r.history.Calls) == 0 {
+		return fmt.Sprintf("| %s | %s | %d | %s | | | | | |\n", r.Scenario.Name, r.Mode, r.Seed, result)
+	}
 	return fmt.Sprintf("| %s | %s | %d | %s | %d | %d / %d | %.3f %% | %s | %s |\n", r.Scenario.Name, r.Mode, r.Seed, result,
 		len(r.history.Calls), r.extra.Units, r.extra.Bound, 100*r.prompt, gap, r.tables)
 }
