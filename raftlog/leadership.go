@@ -58,6 +58,7 @@ func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 		cancel()
 		if err == nil {
 			g.resumeClock(ctx, stillLeader)
+			g.saveResumed(term) // before anything is decided: a crash may follow at once
 			if g.fsm.lead(term, stillLeader) {
 				g.cfg.Logger.Info("serving as leader", "term", term)
 			}

@@ -202,6 +202,16 @@ func (g *Group) resumed() int64 {
 	return r.clock + g.fsm.now() - r.at
 }
 
+// saveResumed saves the clock that this node is about to serve a term with, if it has not kept it.
+func (g *Group) saveResumed(term uint64) {
+	if g.keeper.resumed.Load() == nil {
+		return
+	}
+	if err := g.clocks.save(g.resumed(), term); err != nil {
+		g.cfg.Logger.Warn("save clock", "error", err)
+	}
+}
+
 // lookAtClock ends the alarm of a clock that is no longer behind wall time.
 func (g *Group) lookAtClock() {
 	if _, serving := g.Serving(); !serving || !g.keeper.unset.Load() {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/internal/boottime"
 )
 
 func TestResume(t *testing.T) {
@@ -277,4 +279,15 @@ func TestARestartedNodeAsks(t *testing.T) {
 		require.LessOrEqual(t, after, before+time.Millisecond, name)
 		require.Greater(t, after, before-10*time.Second, "what entries and answers have travelled, on a busy machine; it knew "+name)
 	}
+}
+
+// A node that is killed as soon as it has begun to serve has saved the clock by then.
+func TestTheClockIsSavedBeforeItServes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	s, ok := n.g.clocks.last()
+	require.True(t, ok)
+	require.Equal(t, boottime.ID(), s.BootID)
+	require.InDelta(t, n.m.Now()-boottime.Now(), s.Clock-s.Boot, float64(time.Second))
 }
