@@ -342,8 +342,11 @@ func TestWriteLeavesOneFrameUnsynced(t *testing.T) {
 	require.Equal(t, written, synced)
 
 	write()
+	syncs := 0
+	r.log.sync = func(*os.File) error { syncs++; synced = written; return nil }
 	require.NoError(t, r.log.StoreLog(entry(written+1, 1, 10)))
-	require.Equal(t, written, synced, "before the append, and again behind it")
+	require.Equal(t, written, synced, "before the append")
+	require.Equal(t, 2, syncs, "and again behind it")
 	written++
 
 	write()
