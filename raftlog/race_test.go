@@ -1,0 +1,5 @@
+//go:build race
+
+package raftlog
+
+func init() { underRace = true }
