@@ -129,8 +129,9 @@ const (
 
 // unsynced is what a power loss may undo.
 type unsynced struct {
-	names []nameChange
-	files map[uint64]*fileChanges
+	names   []nameChange
+	renames []nameChange // all of them, synced or not
+	files   map[uint64]*fileChanges
 }
 
 // nameChange is a name that came (create), changed (rename) or went (unlink).
@@ -189,6 +190,9 @@ func readJournal(b []byte) (*unsynced, error) {
 			var size [8]byte
 			copy(size[:], second)
 			u.write(n[1], at, int64(n[2]), int64(n[3]), first, int64(binary.LittleEndian.Uint64(size[:])))
+			if n[0] == recordRename {
+				u.renames = append(u.renames, u.names[len(u.names)-1])
+			}
 		case recordSync, recordFailedSync:
 			u.sync(n[1], int64(n[2]), n[0] == recordSync)
 		}
@@ -302,19 +306,18 @@ func (u *unsynced) loseNames(rnd *rand.Rand, all bool) error {
 			left[dir] = rnd.IntN(n + 1)
 		}
 	}
-	var lost, kept []nameChange
+	var lost []nameChange
 	for _, n := range u.names {
-		if left[n.dir]--; left[n.dir] >= 0 {
-			kept = append(kept, n)
-		} else {
+		if left[n.dir]--; left[n.dir] < 0 {
 			lost = append(lost, n)
 		}
 	}
+	kept := slices.DeleteFunc(u.renames, func(n nameChange) bool { return slices.Contains(lost, n) })
 	for _, n := range slices.Backward(lost) {
 		// Where it is now, after what was renamed later and stays so.
 		now := func(path string) string {
 			for _, k := range kept {
-				if k.kind == recordRename && k.at > n.at && (path == k.from || strings.HasPrefix(path, k.from+"/")) {
+				if k.at > n.at && (path == k.from || strings.HasPrefix(path, k.from+"/")) {
 					path = k.to + path[len(k.from):]
 				}
 			}
