@@ -48,10 +48,10 @@ func foundings(r *Run) error {
 			}
 			r.expect(len(ids) == 1, "founding", "started after %v: clusters %s", cfg.After, strings.Join(ids, ", "))
 		}
-		c.Close()
 		if err != nil {
-			return fmt.Errorf("started after %v: %w", cfg.After, err)
+			r.expect(false, "founding", "started after %v: %v", cfg.After, err)
 		}
+		c.Close()
 	}
 	return nil
 }
