@@ -9,11 +9,17 @@ import (
 	"github.com/headgate-io/headgate/faults/resp"
 )
 
+// Between is how many commands that add nothing stand between the two of a Pair: so much time there is to see half of it.
+const Between = 60
+
 // Encode appends the command of a call, or the commands of its transaction.
 func Encode(b []byte, c *history.Call, key, other history.Key) []byte {
 	if c.Kind == history.Pair {
 		b = resp.Append(b, "MULTI")
 		b = resp.Append(b, "INCREX", key.Name, "BYINT", number(c.Cost))
+		for range Between {
+			b = resp.Append(b, "INCREX", key.Name, "BYINT", "0")
+		}
 		b = resp.Append(b, "INCREX", other.Name, "BYINT", number(c.Cost))
 		return resp.Append(b, "EXEC")
 	}

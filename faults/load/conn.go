@@ -204,7 +204,7 @@ func (c *conn) precede(l *link) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(l.pending) > 0 && l.pending[0].Kind == history.Pair {
-		return 3
+		return Between + 3
 	}
 	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -155,7 +156,8 @@ func TestEncode(t *testing.T) {
 	f("RL.LIMIT k 10 1000ms ALGORITHM token COST 3 WAIT 200", c, wait, a)
 	pair := Encode(nil, &history.Call{Kind: history.Pair, Cost: 1}, a, b)
 	var want []byte
-	for _, line := range []string{"MULTI", "INCREX a BYINT 1", "INCREX b BYINT 1", "EXEC"} {
+	lines := append([]string{"MULTI", "INCREX a BYINT 1"}, slices.Repeat([]string{"INCREX a BYINT 0"}, Between)...)
+	for _, line := range append(lines, "INCREX b BYINT 1", "EXEC") {
 		want = resp.Append(want, strings.Fields(line)...)
 	}
 	require.Equal(t, string(want), string(pair))
@@ -208,7 +210,7 @@ func TestTransactionsAndPauses(t *testing.T) {
 	var received atomic.Int64
 	addr := server(t, func(n int64) string {
 		received.Add(1)
-		switch n % 4 {
+		switch n % (Between + 4) {
 		case 1:
 			return "+OK\r\n"
 		case 0:
@@ -237,5 +239,5 @@ func TestTransactionsAndPauses(t *testing.T) {
 	require.Greater(t, received.Load(), before)
 	require.Empty(t, codes)
 	require.Equal(t, len(h.Calls), h.Count()[history.Admitted])
-	require.EqualValues(t, 4*len(h.Calls), received.Load())
+	require.EqualValues(t, (Between+4)*len(h.Calls), received.Load())
 }

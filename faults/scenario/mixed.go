@@ -71,7 +71,9 @@ func mixedCalls(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) histor
 	return func(_ int, rnd *rand.Rand, due time.Duration) history.Call {
 		place := rnd.IntN(keys.Places)
 		if first := len(kinds) * ofKind; place >= first {
-			place = first + (place-first)/2*2
+			if place = first + (place-first)/2*2; rnd.IntN(2) == 0 {
+				place = first // more of one, so that its audits have something to see
+			}
 			id := keys.At(place, due)
 			return history.Call{Kind: history.Pair, Key: id, Other: id + 1, Cost: 1}
 		}
