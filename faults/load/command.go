@@ -83,9 +83,10 @@ func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Sec
 // refusals are the codes of errors that say that a command was certainly not executed.
 var refusals = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "LOADING": true, "MOVED": true, "OOM": true}
 
-// classify fills in what a reply says of its call, which command asked for, empty for Headgate's own. It returns the code
-// of an error reply, or "".
-func classify(c *history.Call, r *resp.Reply, command string) string {
+// classify fills in what a reply says of its call. key need not be described if it is asked for by RL.LIMIT without
+// options. It returns the code of an error reply, or "".
+func classify(c *history.Call, r *resp.Reply, key history.Key) string {
+	command := key.Command
 	if text := r.Error(); text != "" {
 		code, _, _ := strings.Cut(text, " ")
 		c.Outcome = history.Unknown
@@ -120,8 +121,8 @@ func classify(c *history.Call, r *resp.Reply, command string) string {
 	if allowed > 0 {
 		c.Outcome = history.Admitted
 	}
-	if allowed > 1 && c.Kind == history.Limit && command == "" {
-		c.Cost = int32(allowed) // what ATMOST granted
+	if key.Option == history.AtMost && allowed > 0 {
+		c.Cost = int32(allowed) // what was granted
 	}
 	c.Remaining = int32(min(remaining, 1<<31-1))
 	return ""

@@ -188,7 +188,7 @@ func (c *conn) answer(l *link, r *bufio.Reader) bool {
 	call := l.pending[0]
 	l.pending = l.pending[1:]
 	call.End = c.now()
-	if code := classify(&call, &reply, c.command(&call)); code != "" {
+	if code := classify(&call, &reply, c.key(&call)); code != "" {
 		c.codes[code]++
 	}
 	c.recorder.Add(call)
@@ -209,12 +209,12 @@ func (c *conn) precede(l *link) int {
 	return 0
 }
 
-// command is the command that a call asked with.
-func (c *conn) command(call *history.Call) string {
+// key describes the key of a call.
+func (c *conn) key(call *history.Call) history.Key {
 	if c.cfg.Key == nil {
-		return ""
+		return history.Key{}
 	}
-	return c.cfg.Key(call).Command
+	return c.cfg.Key(call)
 }
 
 // giveUp closes the connection if a call sent before the given time has no answer.

@@ -185,7 +185,11 @@ func TestClassify(t *testing.T) {
 		t.Helper()
 		r, err := resp.Read(bufio.NewReader(strings.NewReader(reply)))
 		require.NoError(t, err)
-		classify(&c, &r, command)
+		key := history.Key{Command: command}
+		if command == "ATMOST" {
+			key = history.Key{Option: history.AtMost}
+		}
+		classify(&c, &r, key)
 		require.Equal(t, outcome, c.Outcome, reply)
 		require.Equal(t, cost, c.Cost)
 		require.Equal(t, remaining, c.Remaining)
@@ -199,7 +203,9 @@ func TestClassify(t *testing.T) {
 	f("THROTTLE", c, "*5\r\n:0\r\n:10\r\n:2\r\n:2\r\n:1\r\n", history.Denied, 3, 2)
 	f("INCREX", c, "*2\r\n:4\r\n:3\r\n", history.Admitted, 3, 6)
 	f("INCREX", c, "*2\r\n:9\r\n:0\r\n", history.Denied, 3, 1)
-	f("", c, decision(2, 0), history.Admitted, 2, 0) // ATMOST
+	f("ATMOST", c, decision(2, 0), history.Admitted, 2, 0)
+	f("ATMOST", c, decision(1, 0), history.Admitted, 1, 0)
+	f("ATMOST", c, decision(0, 0), history.Denied, 3, 0)
 	c.Kind = history.Pair
 	f("", c, "*2\r\n*2\r\n:4\r\n:1\r\n*2\r\n:4\r\n:1\r\n", history.Admitted, 3, 0)
 	f("", c, "_\r\n", history.Denied, 3, 0)
