@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +27,11 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of locks and tables, a power of two; 0 is 256.
+	// Shards is the number of locks and tables, a power of two; 0 is 256. There
+	// are fewer where MaxBytes is below shardBytes for each.
 	Shards int
-	// MaxBytes bounds the accounted memory of the table; 0 is no bound.
+	// MaxBytes bounds the accounted memory of the table, and of the limits that
+	// its keys are under; 0 is no bound.
 	MaxBytes int64
 	// Evict makes room at MaxBytes by forgetting the keys closest to full
 	// quota. Without it, calls that need a new key answer ErrFull.
@@ -80,13 +84,29 @@ func New(c Config) *Engine {
 	}
 	e.tops.init(e.topK)
 	e.table = shard.New(shard.Config{
-		Shards:   c.Shards,
+		Shards:   c.shards(),
 		MaxBytes: c.MaxBytes,
 		Evict:    c.Evict,
 		Release:  e.limits.release,
 		Pressure: e.pressure,
 	})
+	e.limits.charge = e.table.Charge
+	e.limits.limit(c.MaxBytes)
 	return e
+}
+
+// shardBytes is what a shard needs in order not to waste most of its memory: a
+// chunk of 16 KiB for each of a few sizes of keys.
+const shardBytes = 128 << 10
+
+// shards returns how many shards to make.
+func (c *Config) shards() int {
+	n := cmp.Or(c.Shards, 256)
+	if c.MaxBytes > 0 {
+		fit := max(c.MaxBytes/shardBytes, 1)
+		n = int(min(int64(n), 1<<(bits.Len64(uint64(fit))-1)))
+	}
+	return n
 }
 
 // Now returns the engine's time in Unix nanoseconds.
@@ -213,6 +233,7 @@ func (e *Engine) SetMemory(maxBytes int64, evict bool) {
 	e.memory.Lock()
 	defer e.memory.Unlock()
 	e.maxBytes, e.evict = maxBytes, evict
+	e.limits.limit(maxBytes)
 	if !e.sealed.Load() {
 		e.table.SetLimit(maxBytes, evict)
 	}

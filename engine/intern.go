@@ -14,10 +14,12 @@ const (
 	// internChunk limits are allocated together, so that an id finds its
 	// limit through a few loads and no lock.
 	internChunk = 1024
-	// maxInterned is how many limits sessions may bring the table to, 335 MB.
-	// A deployment whose every customer has a limit of its own stays below it
-	// by orders of magnitude. What is replicated is not refused.
+	// maxInterned is how many limits sessions may bring the table to, 335 MB,
+	// or minInterned and no more than half of maxmemory, which they are part
+	// of. A deployment whose every customer has a limit of its own stays below
+	// it by orders of magnitude. What is replicated is not refused.
 	maxInterned = 1 << 20
+	minInterned = 1 << 10
 	// internedBytes is what one interned limit costs: the entry, its share of
 	// the map and of its chunk.
 	internedBytes = 320
@@ -54,17 +56,30 @@ type interner struct {
 	byLimit map[Limit]*interned
 	free    []uint32
 	next    uint32
-	// bound is maxInterned; tests have a lower one.
+	// bound is how many sessions may bring: see interner.limit.
 	bound int
+	// charge adds to the table's memory account.
+	charge func(bytes int64)
 	// collectNext and crowdedAt are the sizes of grown and crowded.
 	collectNext, crowdedAt int
 }
 
 func newInterner() *interner {
-	in := &interner{byLimit: make(map[Limit]*interned), bound: maxInterned}
+	in := &interner{byLimit: make(map[Limit]*interned), bound: maxInterned, charge: func(int64) {}}
 	in.chunks.Store(new([]*internedChunk))
 	in.pace()
 	return in
+}
+
+// limit sets the bound that goes with a bound of the table's memory, 0 for none.
+func (in *interner) limit(maxBytes int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.bound = maxInterned
+	if maxBytes > 0 {
+		in.bound = int(min(max(maxBytes/2/internedBytes, minInterned), maxInterned))
+	}
+	in.pace()
 }
 
 // pace sets when to look for unused limits next. It must be called with mu
@@ -108,6 +123,7 @@ func (in *interner) refer(l Limit) *interned {
 		it = &interned{rule: compile(l), id: in.takeID()}
 		in.byLimit[l] = it
 		in.slot(it.id).Store(it)
+		in.charge(internedBytes)
 	}
 	it.refs.Add(1)
 	it.asked = true
@@ -178,6 +194,7 @@ func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 			delete(in.byLimit, it.limit)
 			in.slot(it.id).Store(nil)
 			in.free = append(in.free, it.id)
+			in.charge(-internedBytes)
 		}
 	}
 	in.pace()

@@ -123,6 +123,10 @@ func (t *Table) Len() int {
 	return int(n)
 }
 
+// Charge adds to the accounted memory what the caller holds on behalf of the
+// table, or with n < 0 takes it away. Above the limit entries are evicted.
+func (t *Table) Charge(n int64) { t.account.add(n) }
+
 // Bytes returns the accounted memory: segments, directories, chunks, large
 // records and undo buffers. The table's fixed part, under 1 KiB a shard, is
 // not in it.

@@ -166,7 +166,7 @@ var Params = []Param{
 
 	{
 		Name: "maxmemory", Section: store, Default: "60%", Mutable: true, Alike: true,
-		Doc: "Memory for keys, as a size or as a share of the cgroup's or the host's memory; 0 is no limit.",
+		Doc: "Memory for keys and their limits, as a size or as a share of the cgroup's or the host's memory; 0 is no limit.",
 		Value: func(c *Config) Value {
 			return size{p: &c.MaxMemory, share: &c.MaxMemoryShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
 		},

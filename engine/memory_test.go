@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A client that gives every call a limit of its own stays within maxmemory with
+// the others: the limits count, not only the keys.
+func TestMemoryBoundsLimitsToo(t *testing.T) {
+	const bound = 16 << 20
+	before := heap()
+	e := New(Config{MaxBytes: bound, Evict: true})
+	s := e.NewSession()
+	defer s.Close()
+	now := start
+	for i := range int64(400_000) {
+		_, err := s.Decide(now, fmt.Appendf(nil, "key:%d", i), Limit{Limit: 10, Period: minute + i}, 1, &Options{})
+		if err != nil {
+			require.ErrorIs(t, err, ErrTooManyLimits)
+		}
+		if i%10_000 == 0 {
+			e.tidyLimits()
+		}
+	}
+	for i := range 400_000 {
+		_, err := s.Decide(now, fmt.Appendf(nil, "other:%d", i), perMinute(Token, 10), 1, &Options{})
+		require.NoError(t, err)
+	}
+	require.Less(t, e.table.Bytes(), int64(bound+bound/8))
+	used := heap() - before
+	t.Logf("%d limits, accounted %d, used %d of %d", e.limits.len(), e.table.Bytes(), used, bound)
+	require.Less(t, used, int64(bound+bound/4))
+	runtime.KeepAlive(e)
+}
+
+func TestSmallBoundsHold(t *testing.T) {
+	for _, bound := range []int64{1 << 20, 4 << 20, 16 << 20} {
+		e := New(Config{MaxBytes: bound, Evict: true})
+		s := e.NewSession()
+		for i := range int64(100_000) {
+			l := Limit{Algorithm: Algorithm(i % 5), Limit: 10, Period: minute}
+			_, err := s.Decide(start, fmt.Appendf(nil, "%d:%0*d", i%5, 8+i%40, i), l, 1, &Options{})
+			require.NoError(t, err)
+		}
+		require.Less(t, e.table.Bytes(), bound+bound/4, "maxmemory %d", bound)
+		s.Close()
+	}
+	require.Equal(t, 256, (&Config{MaxBytes: 64 << 20}).shards())
+	require.Equal(t, 256, (&Config{}).shards())
+	require.Equal(t, 16, (&Config{Shards: 16}).shards())
+	require.Equal(t, 8, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards())
+	require.Equal(t, 1, (&Config{MaxBytes: 1}).shards())
+}
