@@ -4,8 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,4 +100,28 @@ func names(pattern, text string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// The tests that the table of limits names are there.
+func TestLimitsAreTested(t *testing.T) {
+	text, err := os.ReadFile(operations)
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(text), "## Limits, and what happens at each\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n## ")
+	named := names(`\b((?:Test|Fuzz)\w+)`, section)
+	require.Greater(t, len(named), 20)
+	var sources strings.Builder
+	for _, dir := range []string{"../server", "../engine", "../shard"} {
+		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			sources.Write(source)
+			return err
+		}))
+	}
+	have := names(`(?m)^func ((?:Test|Fuzz)\w+)\(`, sources.String())
+	require.Subset(t, have, named)
 }

@@ -56,7 +56,7 @@ func clientCommands() []command {
 			sub("info", 2, 0, "", "Returns information about the connection.", cmdClientInfo),
 			sub("list", -2, flagAdmin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", cmdClientList),
 			sub("kill", -3, flagAdmin, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", cmdClientKill),
-			sub("no-evict", 3, flagAdmin, onOff, "Accepted for compatibility: clients are never evicted for memory.", cmdClientNoEvict),
+			sub("no-evict", 3, flagAdmin, onOff, "Closes this client last when maxmemory-clients is reached.", cmdClientNoEvict),
 			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", cmdClientNoTouch),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
 				"Accepted for compatibility: there are no cacheable values and no invalidations.", cmdClientTracking),

@@ -273,14 +273,20 @@ func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
 		return
 	}
 	most = min(most, scanMost)
-	e, now := c.srv.engine, c.now()
+	e, now, longest := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit
 	c.block(func(w *resp.Writer) {
+		size := 0
 		var keys []string
 		if most > 0 {
 			eachInSlot(e, now, slot, func(key []byte) bool {
 				keys = append(keys, string(key))
-				return int64(len(keys)) < most
+				size += len(key) + keyOverhead
+				return int64(len(keys)) < most && size < longest
 			})
+		}
+		if size >= longest {
+			w.Error(errManyKeys)
+			return
 		}
 		writeKeys(w, keys)
 	})

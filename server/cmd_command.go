@@ -10,25 +10,33 @@ import (
 )
 
 func commandCommands() []command {
-	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
+	// Not within MULTI: what they write would be written on the loop.
+	const long = flagNoMulti
+	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
 		return command{
-			name: name, arity: arity, flags: flagLoading | flagStale, categories: catConnection, group: "server",
+			name: name, arity: arity, flags: flagLoading | flagStale | extra, categories: catConnection, group: "server",
 			complexity: "O(N) where N is the number of commands to look up", summary: summary, syntax: syntax, handler: handler,
 		}
 	}
 	return []command{{
-		name: "command", arity: -1, flags: flagLoading | flagStale, categories: catConnection, group: "server",
+		name: "command", arity: -1, flags: flagLoading | flagStale | long, categories: catConnection, group: "server",
 		complexity: "O(N) where N is the total number of commands", summary: "Returns detailed information about all commands.",
 		handler: cmdCommand,
 		subs: []command{
-			sub("count", 2, "", "Returns a count of commands.", cmdCommandCount),
-			sub("docs", -2, "[command-name [command-name ...]]", "Returns documentary information about one, multiple or all commands.", cmdCommandDocs),
-			sub("info", -2, "[command-name [command-name ...]]", "Returns information about one, multiple or all commands.", cmdCommandInfo),
-			sub("list", -2, "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "Returns a list of command names.", cmdCommandList),
-			sub("getkeys", -3, "command [arg [arg ...]]", "Extracts the key names from an arbitrary command.", cmdCommandGetKeys),
+			sub("count", 2, 0, "", "Returns a count of commands.", cmdCommandCount),
+			sub("docs", -2, long, "[command-name [command-name ...]]", "Returns documentary information about one, multiple or all commands.", cmdCommandDocs),
+			sub("info", -2, long, "[command-name [command-name ...]]", "Returns information about one, multiple or all commands.", cmdCommandInfo),
+			sub("list", -2, 0, "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "Returns a list of command names.", cmdCommandList),
+			sub("getkeys", -3, 0, "command [arg [arg ...]]", "Extracts the key names from an arbitrary command.", cmdCommandGetKeys),
 		},
 	}}
 }
+
+// maxNames bounds the names that one call asks about: what is told of each is
+// much longer than the name.
+const maxNames = 1024
+
+const errNames = "ERR at most 1024 names in one call"
 
 // cmdCommand, as COMMAND DOCS, writes a hundred kilobytes: a worker's task.
 func cmdCommand(c *conn, _ [][]byte) { c.block(c.srv.table.writeInfos) }
@@ -57,14 +65,25 @@ func cmdCommandInfo(c *conn, args [][]byte) {
 		cmdCommand(c, args)
 		return
 	}
-	c.w.Array(len(args) - 2)
-	for _, a := range args[2:] {
-		if cmd := c.srv.table.byFullName(a); cmd != nil {
-			cmd.writeInfo(c.w)
-		} else {
-			c.w.NullArray()
-		}
+	names := args[2:]
+	if len(names) > maxNames {
+		c.error(errNames)
+		return
 	}
+	list := make([]*command, len(names))
+	for i, name := range names {
+		list[i] = c.srv.table.byFullName(name)
+	}
+	c.block(func(w *resp.Writer) {
+		w.Array(len(list))
+		for _, cmd := range list {
+			if cmd != nil {
+				cmd.writeInfo(w)
+			} else {
+				w.NullArray()
+			}
+		}
+	})
 }
 
 // writeInfo replies a command's entry of COMMAND INFO: name, arity, flags,
@@ -163,6 +182,10 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 	var list []*command
 	if len(args) == 2 {
 		list = c.srv.table.list
+	}
+	if len(args)-2 > maxNames {
+		c.error(errNames)
+		return
 	}
 	for _, a := range args[2:] {
 		if cmd := c.srv.table.byFullName(a); cmd != nil {

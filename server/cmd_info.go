@@ -190,6 +190,7 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("client_query_buffer_limit_disconnections", st.QueryBufferKills)
 	w.field("client_output_buffer_limit_disconnections", st.OutputKills)
 	w.field("client_timeout_disconnections", st.TimeoutKills)
+	w.field("evicted_clients", st.MemoryKills)
 }
 
 func (s *Server) infoCPU(w *infoWriter) {

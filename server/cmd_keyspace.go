@@ -371,11 +371,11 @@ func cmdKeys(c *conn, args [][]byte) {
 			for _, key := range batch {
 				if pattern.Match(key) {
 					keys = append(keys, key)
-					size += len(key)
+					size += len(key) + keyOverhead
 				}
 			}
-			if size > most {
-				w.Error("ERR the keys that match are more than client-output-buffer-limit, use SCAN")
+			if size >= most {
+				w.Error(errManyKeys)
 				return
 			}
 			if cursor == 0 {
@@ -385,6 +385,12 @@ func cmdKeys(c *conn, args [][]byte) {
 		writeKeys(w, keys)
 	})
 }
+
+const (
+	// keyOverhead is what a key takes in a reply beside its bytes.
+	keyOverhead = 16
+	errManyKeys = "ERR the keys that match are more than client-output-buffer-limit, use SCAN"
+)
 
 // pattern compiles a pattern, or replies an error.
 func (c *conn) pattern(b []byte) (*glob.Pattern, bool) {

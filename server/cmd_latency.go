@@ -105,6 +105,10 @@ func cmdLatencyHistogram(c *conn, args [][]byte) {
 	if len(args) == 2 {
 		c.srv.table.each(func(cmd *command) { list = append(list, cmd) })
 	}
+	if len(args)-2 > maxNames {
+		c.error(errNames)
+		return
+	}
 	for _, a := range args[2:] {
 		cmd := c.srv.table.byFullName(a)
 		if cmd == nil {

@@ -109,11 +109,28 @@ func cmdExec(c *conn, _ [][]byte) {
 	c.inExec = true
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
+		if c.killed && q.cmd.flags&flagWrite == 0 {
+			continue // nobody reads the reply
+		}
 		start := len(c.w.B)
 		c.call(q.cmd, q.args)
 		if len(c.w.B) > start && c.w.B[start] == '-' {
 			c.lane.countError(q.cmd)
 		}
+		c.boundOutput()
 	}
 	c.inExec = false
+}
+
+// boundOutput closes the connection, and drops what it has written, when that is
+// more than client-output-buffer-limit.
+func (c *conn) boundOutput() {
+	if c.pending+len(c.w.B) <= c.srv.cfg.OutputBufferLimit {
+		return
+	}
+	c.w.B = nil
+	if !c.killed {
+		c.srv.stats.counts[countOutputKills].Add(1)
+		c.kill()
+	}
 }

@@ -128,6 +128,7 @@ type conn struct {
 	lastCmd    atomic.Pointer[command]
 	lastActive atomic.Int64 // lane.now of its last batch
 	pushed     atomic.Int64 // bytes of messages posted and not yet taken
+	memory     atomic.Int64 // what clientMemory has accounted
 }
 
 // driver is what a connection needs from its driver.
@@ -356,6 +357,7 @@ func (c *conn) release() {
 	c.closed = true
 	c.lane.recycle(c.in)
 	c.in, c.held, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
+	c.weigh()
 	if c.cancel != nil {
 		c.cancel()
 	}

@@ -173,6 +173,8 @@ func (st *stream) settle() {
 		st.out = nil
 		// Reader and writer come back from the socket with an error.
 		st.nc.Close()
+	} else {
+		st.weigh()
 	}
 	st.changed.Broadcast()
 }

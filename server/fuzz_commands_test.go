@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +31,21 @@ func FuzzCommands(f *testing.F) {
 	s := newTestServer(f, Config{Engine: e, Settings: newFakeSettings()}, func() uint64 { return 1 })
 	names := fuzzedCommands(s.table)
 	f.Add(false, "CL.THROTTLE k 15 30 60\nRL.LIMIT k 10 60 COST 2\n@1500\nRL.EXPLAIN k")
+	for _, hostile := range []string{
+		"INCREX k BYFLOAT 1e-300000", "INCREX k BYFLOAT 1 UBOUND 1e-600000000", "INCREX k BYFLOAT " + strings.Repeat("9", 4900) + "e-9000",
+		"INCREX k BYFLOAT 1e4900\nINCREX k BYFLOAT 1e4900",
+		"INCREX " + strings.Repeat("a", 60_000) + "\nSCAN 0 MATCH *" + strings.Repeat("a", 32_000) + "b\nSCAN 0 MATCH *" + strings.Repeat("a", 1000) + "b",
+		"INCREX " + strings.Repeat("a", 60_000) + "\nSCAN 0 MATCH *" + strings.Repeat("?", 1000) + "b*",
+		"COMMAND INFO" + strings.Repeat(" client", 2000), "LATENCY HISTOGRAM" + strings.Repeat(" client", 2000),
+		"MULTI" + strings.Repeat("\nCOMMAND DOCS", 100) + "\nEXEC",
+		"CONFIG GET" + strings.Repeat(" *", 2000), "PUBSUB NUMSUB" + strings.Repeat(" a", 2000),
+		"RL.LIMIT k 10 " + strings.Repeat("1h", 3000), "RL.LIMIT k 10 0." + strings.Repeat("1", 5000),
+	} {
+		f.Add(true, hostile)
+	}
 	f.Fuzz(func(t *testing.T, resp3 bool, script string) {
+		runtime.LockOSThread() // threadTime
+		defer runtime.UnlockOSThread()
 		e.Flush()
 		now := rigStart
 		set(now)
@@ -100,11 +116,16 @@ func fuzzedArgs(t *table, names []string, line string) []string {
 	return args
 }
 
-// requireOneReply runs one command and checks what comes back.
+// requireOneReply runs one command and checks what comes back, and what it
+// cost the thread.
 func requireOneReply(t *testing.T, m *machine, args []string) {
 	t.Helper()
 	before := m.resp3
-	m.feed(encode(args...))
+	input := encode(args...)
+	cpu, allocated := threadTime(), allocatedBytes()
+	m.feed(input)
+	require.Less(t, threadTime()-cpu, costTime+time.Duration(len(input))*costTimePerByte, "%.100q", args)
+	require.Less(t, allocatedBytes()-allocated, uint64(costBytes+len(input)*costBytesPerByte), "%.100q", args)
 	for deadline := time.Now().Add(patience); m.stall&stallWorker != 0; m.lane.runPosts() {
 		require.True(t, time.Now().Before(deadline), "%q hangs", args)
 	}
@@ -123,6 +144,22 @@ func requireOneReply(t *testing.T, m *machine, args []string) {
 		require.NoError(t, err, "%q replied %q", args, out)
 	}
 	require.Equal(t, 1, replies, "%q replied %q", args, out)
+}
+
+// What a command may cost the thread that it runs on: a millisecond and a little
+// for each byte, and as much again for the instrumentation of the fuzzer.
+const (
+	costTime         = 20 * time.Millisecond
+	costTimePerByte  = 2 * time.Microsecond
+	costBytes        = 2 << 20
+	costBytesPerByte = 256
+)
+
+// allocatedBytes is how much the process has allocated.
+func allocatedBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }
 
 // skipReply returns what follows the reply that b begins with, or what is wrong

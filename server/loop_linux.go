@@ -252,6 +252,7 @@ func (sk *socket) settle() {
 		sk.close()
 		return
 	}
+	sk.weigh()
 	want := sk.interest
 	if sk.stall == 0 {
 		want |= readable

@@ -14,6 +14,9 @@ type Runtime struct {
 	Protected bool
 	// MaxClients is how many clients may be connected; 0 is 10 000.
 	MaxClients int
+	// ClientMemory bounds the bytes of all connections' buffers together: above
+	// it those with the most are closed. 0 is no bound.
+	ClientMemory int64
 	// Timeout closes connections that have been idle for so long; 0 or
 	// negative never does.
 	Timeout time.Duration

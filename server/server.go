@@ -48,6 +48,7 @@ type Server struct {
 	slow     slowlog
 	logins   loginGuard
 	beat     heartbeat
+	memory   clientMemory
 	rate     rate
 	pubsub   hub
 	watchers monitors
@@ -118,6 +119,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.pubsub.init()
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
+	s.memory.over = make(chan struct{}, 1)
 	if s.repl != nil {
 		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
 		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
@@ -136,6 +138,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		s.local.start()
 	}
 	go s.beat.run(s)
+	go s.memory.run(s)
 	return s, nil
 }
 

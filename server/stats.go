@@ -21,6 +21,8 @@ type Stats struct {
 	ProtocolErrors   uint64
 	AuthFailures     uint64
 	QueryBufferKills uint64 // clients closed for their query buffer's limit
+	MemoryKills      uint64 // clients closed for what all buffers take together
+	ClientMemory     int64  // what these take, in bytes
 	OutputKills      uint64 // clients closed for their output buffer's limit
 	TimeoutKills     uint64 // clients closed for idleness or refusing output
 	Held             int    // connections that hold replies for a commit
@@ -61,6 +63,7 @@ const (
 	countProtocolErrors
 	countAuthFailures
 	countQueryBufferKills
+	countMemoryKills
 	countOutputKills
 	countTimeoutKills
 	countForwarded
@@ -124,6 +127,8 @@ func (s *Server) Stats() Stats {
 		ProtocolErrors:   st.counts[countProtocolErrors].Load(),
 		AuthFailures:     st.counts[countAuthFailures].Load(),
 		QueryBufferKills: st.counts[countQueryBufferKills].Load(),
+		MemoryKills:      st.counts[countMemoryKills].Load(),
+		ClientMemory:     s.memory.total.Load(),
 		OutputKills:      st.counts[countOutputKills].Load(),
 		TimeoutKills:     st.counts[countTimeoutKills].Load(),
 		Held:             int(held),

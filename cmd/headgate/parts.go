@@ -48,6 +48,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		RequirePass:      c.RequirePass,
 		Protected:        c.ProtectClients(),
 		MaxClients:       c.MaxClients,
+		ClientMemory:     c.MaxMemoryClients,
 		Timeout:          c.Timeout,
 		SlowlogThreshold: slowlogThreshold(c.SlowlogLogSlowerThan),
 		SlowlogMaxLen:    c.SlowlogMaxLen,

@@ -36,12 +36,14 @@ type Config struct {
 	ClientOutputBufferLimit     int64
 	MaxHeldReplies              int
 
-	MaxMemory       int64
-	MaxMemoryShare  int // percent, if maxmemory was given so, else 0
-	MaxMemoryPolicy string
-	Shards          int
-	LogMaxEntries   int
-	TopK            int
+	MaxMemory             int64
+	MaxMemoryShare        int // percent, if maxmemory was given so, else 0
+	MaxMemoryPolicy       string
+	MaxMemoryClients      int64
+	MaxMemoryClientsShare int // as MaxMemoryShare
+	Shards                int
+	LogMaxEntries         int
+	TopK                  int
 
 	DataDir            string
 	NodeID             string

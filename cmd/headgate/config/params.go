@@ -159,6 +159,13 @@ var Params = []Param{
 		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: 64 * gib} },
 	},
 	{
+		Name: "maxmemory-clients", Section: limits, Default: "10%", Mutable: true,
+		Doc: "Buffers of all connections together, as a size or as a share of the memory; above it those with the most are closed. 0 is no limit.",
+		Value: func(c *Config) Value {
+			return size{p: &c.MaxMemoryClients, share: &c.MaxMemoryClientsShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
+		},
+	},
+	{
 		Name: "max-held-replies", Section: limits, Default: "4096",
 		Doc:   "Replies of one connection that may wait for a commit before its input waits too.",
 		Value: func(c *Config) Value { return integer{&c.MaxHeldReplies, 1, 1 << 20} },
