@@ -97,7 +97,7 @@ func New(c Config) *Engine {
 
 // shardBytes is what a shard needs in order not to waste most of its memory: a
 // chunk of 16 KiB for each of a few sizes of keys.
-const shardBytes = 128 << 10
+const shardBytes = 256 << 10
 
 // shards returns how many shards to make.
 func (c *Config) shards() int {
@@ -221,11 +221,7 @@ type Stats struct {
 }
 
 // Stats returns current figures. Bytes includes what limits cost.
-func (e *Engine) Stats() Stats {
-	st := Stats{Stats: e.table.Stats(), Limits: e.limits.len()}
-	st.Bytes += int64(st.Limits) * internedBytes
-	return st
-}
+func (e *Engine) Stats() Stats { return Stats{Stats: e.table.Stats(), Limits: e.limits.len()} }
 
 // SetMemory changes the bound on accounted memory and what happens at it, as
 // in Config. A sealed table has none until it decides: only the leader evicts.

@@ -40,6 +40,7 @@ func TestMemoryBoundsLimitsToo(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Less(t, e.table.Bytes(), int64(bound+bound/8))
+	require.Equal(t, e.table.Bytes(), e.Stats().Bytes, "limits count once")
 	used := heap() - before
 	t.Logf("%d limits, accounted %d, used %d of %d", e.limits.len(), e.table.Bytes(), used, bound)
 	require.Less(t, used, int64(bound+bound/4))
@@ -61,6 +62,6 @@ func TestSmallBoundsHold(t *testing.T) {
 	require.Equal(t, 256, (&Config{MaxBytes: 64 << 20}).shards())
 	require.Equal(t, 256, (&Config{}).shards())
 	require.Equal(t, 16, (&Config{Shards: 16}).shards())
-	require.Equal(t, 8, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards())
+	require.Equal(t, 4, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards())
 	require.Equal(t, 1, (&Config{MaxBytes: 1}).shards())
 }

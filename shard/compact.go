@@ -38,6 +38,22 @@ func (s *Shard) compact() {
 	s.drainStep()
 }
 
+// reclaim drains a chunk by one bounded step, of any class that is idle by one,
+// and reports whether there was one.
+func (s *Shard) reclaim() bool {
+	a := &s.arena
+	for class := 0; a.drain == 0 && class < numClasses; class++ {
+		if a.idle(class) >= classes.perChunk(class) && a.class[class].chunks > 1 {
+			s.startDrain(class)
+		}
+	}
+	if a.drain == 0 {
+		return false
+	}
+	s.drainStep()
+	return true
+}
+
 // startDrain chooses the chunk to drain, the one with the fewest records among
 // the last of the class's list. The rest of the class must have room for them:
 // idle(class) >= perChunk(class).

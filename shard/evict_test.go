@@ -255,3 +255,45 @@ func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 	require.Equal(t, exhausted, left)
 	require.NotZero(t, tab.Stats().Evicted)
 }
+
+// A table that follows has no limit, and holes of what the leader has evicted.
+// When it leads, the holes go before any key does.
+func TestATableThatWasUnlimitedEvictsNoMoreThanItMust(t *testing.T) {
+	const limit = 4 << 20
+	full := New(Config{Shards: 16, MaxBytes: limit, Evict: true, Pressure: byMeta})
+	for i := 0; full.Stats().Evicted == 0; i++ {
+		require.NoError(t, insert(full, key16(i), 1, 1, math.MaxInt64, 0))
+	}
+	fits := full.Len()
+
+	tab := New(Config{Shards: 16, Pressure: byMeta})
+	for i := range fits * 3 / 2 {
+		require.NoError(t, insert(tab, key16(i), 1, 1, math.MaxInt64, 0))
+	}
+	for i := range fits * 3 / 2 {
+		if i%3 == 0 { // the leader has evicted it
+			h := tab.Hash(key16(i))
+			s := tab.At(h)
+			s.Lock()
+			e, ok := s.Find(h, key16(i))
+			require.True(t, ok)
+			s.Delete(e)
+			s.Unlock()
+		}
+	}
+	require.Greater(t, tab.Bytes(), int64(limit*5/4))
+	before := tab.Len()
+	tab.SetLimit(limit, true)
+	const fresh = 2000
+	for i := range fresh {
+		require.NoError(t, insert(tab, key16(1<<30+i), 1, 1, math.MaxInt64, 0))
+	}
+	for range 100 {
+		sweepAll(tab, 0)
+	}
+	require.LessOrEqual(t, tab.Bytes(), int64(limit+limit>>slackShift))
+	evicted := int(tab.Stats().Evicted)
+	t.Logf("%d keys fit, %d were there, %d came, %d evicted", fits, before, fresh, evicted)
+	require.LessOrEqual(t, evicted, fresh+fits/8)
+	checkTable(t, tab)
+}

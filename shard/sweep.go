@@ -1,7 +1,8 @@
 package shard
 
 // shedPerHold is how many entries one Sweep evicts while the table is above
-// its limit, which happens after the limit was lowered.
+// its limit, which happens after the limit was lowered, and when a table that
+// followed, without one, begins to decide.
 const shedPerHold = 16
 
 // Sweep does one bounded piece of upkeep on a shard, in one hold of its lock:
@@ -50,9 +51,13 @@ func (s *Shard) reap(g *segment, now int64) {
 	}
 }
 
-// shed evicts from g while the table is above its limit.
+// shed makes the shard smaller while the table is above its limit: by what is
+// idle in it, and when that is not a chunk of any class, by entries of g.
 func (s *Shard) shed(g *segment, now int64) {
 	for n := 0; n < shedPerHold && g.count > 0 && s.table.account.over(); n++ {
+		if s.reclaim() {
+			return
+		}
 		_, i := s.victim(g, now)
 		s.evictSlot(g, i, now)
 	}
