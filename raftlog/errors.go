@@ -78,10 +78,6 @@ var (
 	ErrInvariant = errors.New("replication invariant violated")
 )
 
-func versionError(what string, got, known byte) error {
-	return fmt.Errorf("%w: %s has version %d, this build knows %d; upgrade this node", ErrVersion, what, got, known)
-}
-
 // formatError says that a build, which knows the versions from oldest to newest, cannot read what has another one.
 func formatError(what string, got, oldest, newest byte) error {
 	advice := "upgrade this node"

@@ -39,7 +39,7 @@ func (c *tape) Read(b []byte) (int, error) {
 }
 
 // shake has two parties shake hands, and returns what each says of it.
-func shake(dialler, acceptor party) (wire *tape, dialled, accepted error, h *hello) {
+func shake(dialler, acceptor party) (wire *tape, h *hello, dialled, accepted error) {
 	near, far := net.Pipe()
 	wire = &tape{Conn: near}
 	done := make(chan struct{})
@@ -51,7 +51,7 @@ func shake(dialler, acceptor party) (wire *tape, dialled, accepted error, h *hel
 	dialled = dialler.dial(wire, Purpose{KindForward, 7, "a cluster", "data"}, "n1")
 	near.Close()
 	<-done
-	return wire, dialled, accepted, h
+	return wire, h, dialled, accepted
 }
 
 func TestHandshake(t *testing.T) {
@@ -71,7 +71,7 @@ func TestHandshake(t *testing.T) {
 		"only the dialler's":        {secretsOf(mine), nil, "this side has one and the node has none", "the peer has one and this node has none"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wire, dialled, accepted, h := shake(party{ownVersions, c.dialler}, party{ownVersions, c.acceptor})
+			wire, h, dialled, accepted := shake(party{ownVersions, c.dialler}, party{ownVersions, c.acceptor})
 			require.NotContains(t, wire.sent.String()+wire.received.String(), mine)
 			if c.dialled == "" {
 				require.NoError(t, dialled)
@@ -90,7 +90,7 @@ func TestHandshake(t *testing.T) {
 // What somebody has recorded opens no second connection, to the same node or back to the one that dialled.
 func TestRecordedHandshakesAreRefused(t *testing.T) {
 	us := party{ownVersions, secretsOf("a secret of this test")}
-	wire, dialled, accepted, _ := shake(us, us)
+	wire, _, dialled, accepted := shake(us, us)
 	require.NoError(t, dialled)
 	require.NoError(t, accepted)
 	recorded, proof := bytes.Clone(wire.sent.Bytes()[:wire.sent.Len()-proofSize]), wire.sent.Bytes()[wire.sent.Len()-proofSize:]
@@ -151,7 +151,7 @@ func TestVersionIsNegotiated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			secrets := secretsOf("a secret of this test")
-			wire, dialled, accepted, _ := shake(party{c.dialler, secrets}, party{c.acceptor, secrets})
+			wire, _, dialled, accepted := shake(party{c.dialler, secrets}, party{c.acceptor, secrets})
 			if c.version > 0 {
 				require.NoError(t, dialled)
 				require.NoError(t, accepted)
