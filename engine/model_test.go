@@ -182,17 +182,15 @@ func (m modelBucket) adopt(st tokenState, old modelBucket, now int64) tokenState
 		return tokenState{}
 	}
 	oldCapacity := old.time(bigInt(old.burst))
-	debt := positive(sub(used, oldCapacity))
 	var kept *big.Int
 	if m.interval.Cmp(old.interval) == 0 {
+		debt := positive(sub(used, oldCapacity))
 		kept = add(lesser(lesser(used, oldCapacity), m.time(bigInt(m.burst))), debt)
 	} else {
-		// ceil(t / interval)
-		consumed := func(t *big.Int) *big.Int {
-			return ceilDiv(mul(t, old.interval.Denom()), mul(old.interval.Num(), twoTo32))
-		}
-		units := lesser(lesser(consumed(used), bigInt(old.burst)), bigInt(m.burst))
-		kept = m.time(add(units, consumed(debt)))
+		// ceil(used / interval)
+		units := ceilDiv(mul(used, old.interval.Denom()), mul(old.interval.Num(), twoTo32))
+		debt := positive(sub(units, bigInt(old.burst)))
+		kept = m.time(add(lesser(sub(units, debt), bigInt(m.burst)), debt))
 	}
 	return modelState(lesser(add(inFractions(now), kept), inFractions(latestInstant)))
 }

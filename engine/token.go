@@ -164,13 +164,14 @@ func (r *rule) adoptToken(st tokenState, old *rule, now int64) tokenState {
 	if used == (span{}) {
 		return tokenState{}
 	}
-	debt := used.sub(old.capacity)
 	if r.num == old.num && r.den == old.den {
+		debt := used.sub(old.capacity)
 		kept := shorter(shorter(used, old.capacity), r.capacity)
 		return shorter(kept.add(debt), span{ns: uint64(latestInstant - now)}).after(now)
 	}
-	units := min(used.cover(old.num, old.den), uint64(old.burst), uint64(r.burst))
-	units += debt.cover(old.num, old.den)
-	kept := times(units, r.num, r.den)
+	units := used.cover(old.num, old.den)
+	consumed := min(units, uint64(old.burst))
+	debt := units - consumed
+	kept := times(min(consumed, uint64(r.burst))+debt, r.num, r.den)
 	return shorter(kept, span{ns: uint64(latestInstant - now)}).after(now)
 }

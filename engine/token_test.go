@@ -384,6 +384,18 @@ func TestAdoptTokenKeepsWhatWasConsumed(t *testing.T) {
 	require.Equal(t, 6*1200*ms, d.RetryAfter)
 }
 
+// The time of three of these units is no whole number of fractions, and what is
+// cut off it is no unit of debt.
+func TestAdoptedDebtIsWhatWasChargedBeyondTheCapacity(t *testing.T) {
+	old := Limit{Limit: 5, Period: 123_456_789, Burst: 3}
+	b := newBucket(t, old)
+	b.call(t, someDay, 5, Options{Force: true})
+	weekly := compile(Limit{Limit: 2, Period: 604_800 * sec})
+	_, d, _, err := checkToken(&weekly, weekly.adoptToken(b.st, &b.rule, someDay), someDay, 0, nil)
+	require.NoError(t, err)
+	require.Equal(t, 4*302_400*sec, d.ResetAfter, "a full bucket of two, and two of debt")
+}
+
 // A key whose last fraction of a nanosecond is still to come matters at its
 // deadline.
 func TestTokenAtItsDeadline(t *testing.T) {
