@@ -79,18 +79,21 @@ func cmdLimit(c *conn, args [][]byte) {
 			c.durability(call.sync)
 		}
 	}
-	fields := decisionFields
+	fields, delay := decisionFields, d.Delay
 	if n > 1 {
 		fields++
+		if d.OK {
+			delay = longestDelay(call.out[:n])
+		}
 	}
 	c.openDecision(fields)
-	writeDecision(c.w, d, call.opts.AtMost)
+	writeDecision(c.w, d, delay, call.opts.AtMost)
 	if n > 1 {
 		field(c.w, "limits")
 		c.w.Array(n)
 		for i := range n {
 			openFields(c.w, decisionFields)
-			writeDecision(c.w, &call.out[i], call.opts.AtMost)
+			writeDecision(c.w, &call.out[i], call.out[i].Delay, call.opts.AtMost)
 		}
 	}
 	c.closeDecision()
@@ -98,9 +101,17 @@ func cmdLimit(c *conn, args [][]byte) {
 
 const decisionFields = 6
 
-// writeDecision writes the fields of one decision; with ATMOST, allowed is the
-// amount granted.
-func writeDecision(w *resp.Writer, d *engine.Decision, atMost bool) {
+// longestDelay returns the longest of the delays that a chain's limits ask for.
+func longestDelay(limits []engine.Decision) (ns int64) {
+	for i := range limits {
+		ns = max(ns, limits[i].Delay)
+	}
+	return ns
+}
+
+// writeDecision writes the fields of one decision, with the delay in ns in the
+// place of its own; with ATMOST, allowed is the amount granted.
+func writeDecision(w *resp.Writer, d *engine.Decision, delay int64, atMost bool) {
 	allowed := truth(d.OK)
 	if atMost {
 		allowed = d.Allowed
@@ -110,7 +121,7 @@ func writeDecision(w *resp.Writer, d *engine.Decision, atMost bool) {
 	intField(w, "remaining", d.Remaining)
 	intField(w, "retry_after_ms", ceilMillis(d.RetryAfter))
 	intField(w, "reset_after_ms", ceilMillis(d.ResetAfter))
-	intField(w, "delay_ms", ceilMillis(d.Delay))
+	intField(w, "delay_ms", ceilMillis(delay))
 }
 
 // Errors of options that contradict each other.
@@ -254,7 +265,9 @@ func (c *limitCall) parseOption(seg *engine.Segment, args [][]byte) (int, error)
 		if ms, err = parseInteger(value); err == nil && (ms < 0 || ms > math.MaxInt64/int64(time.Millisecond)) {
 			err = errors.New("ERR WAIT must be a number of milliseconds, 0 or more")
 		}
-		o.Wait = ms * int64(time.Millisecond)
+		if o.Wait = ms * int64(time.Millisecond); ms == 0 {
+			o.Wait = engine.NoWait
+		}
 	case equalFold(name, "debt"):
 		if o.Debt, err = parseInteger(value); err == nil && o.Debt < 0 {
 			err = errors.New("ERR DEBT must be 0 or more")

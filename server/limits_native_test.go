@@ -81,6 +81,17 @@ func TestLimitOptions(t *testing.T) {
 	}
 }
 
+// Who reads no more than the first six fields waits for every limit.
+func TestChainDelaysByItsLongestDelay(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.run([]step{
+		{0, "RL.LIMIT q 10 1 ALGORITHM leaky AND t 3 3", "[1 3 2 0 1000 0 [[1 10 9 0 100 0] [1 3 2 0 1000 0]]]"},
+		{0, "RL.LIMIT q 10 1 ALGORITHM leaky AND t 3 3", "[1 3 1 0 2000 100 [[1 10 8 0 200 100] [1 3 1 0 2000 0]]]"},
+		{0, "RL.LIMIT t 3 3 PEEK AND q 10 1 ALGORITHM leaky", "[1 3 0 0 3000 200 [[1 3 0 0 3000 0] [1 10 7 0 300 200]]]"},
+		{0, "RL.LIMIT q 10 1 ALGORITHM leaky AND t 3 3 COST 2", "[0 3 1 1000 2000 0 [[1 10 8 0 200 200] [0 3 1 1000 2000 0]]]"},
+	})
+}
+
 func TestLimitInRESP3(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	r.raw("HELLO", "3")
