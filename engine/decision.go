@@ -41,12 +41,15 @@ type Options struct {
 	AtMost bool
 	// Wait admits, charged now, what can run within this many ns: a token
 	// call that would pass by then, a leaky one whose first unit starts by
-	// then. A window or log admits what fits now. 0 or less is none: a token
-	// call that passes now, a leaky one wherever it stands in the queue.
+	// then. A window or log admits what fits now. 0 is none: a token call that
+	// passes now, a leaky one wherever it stands in the queue.
 	Wait int64
 	// Debt admits down to -Debt units. 0 or less is none.
 	Debt int64
 }
+
+// NoWait, as Options.Wait, also denies a leaky call that would wait at all.
+const NoWait = -1
 
 // maxInstant is where the clock ends for decisions: 2^62 ns is the year 2116,
 // and leaves room to add a bounded span, 100 years, without wrapping an int64.

@@ -145,7 +145,7 @@ func (m modelBucket) token(st tokenState, now, cost int64, o Options) (next toke
 		}
 	}
 	charged := add(used, m.time(units))
-	if wait > 0 && m.l.Algorithm == Leaky {
+	if o.Wait != 0 && m.l.Algorithm == Leaky {
 		reach = lesser(room, add(m.time(units), inFractions(wait)))
 	}
 	if !o.Force && m.time(units).Cmp(room) > 0 {
@@ -332,7 +332,7 @@ func anyOptions(t *rapid.T, unit int64) Options {
 		AtMost: rapid.IntRange(0, 3).Draw(t, "atmost") == 0,
 	}
 	if rapid.IntRange(0, 3).Draw(t, "with wait") == 0 {
-		o.Wait = wide(t, "wait", 0, unit)
+		o.Wait = wide(t, "wait", NoWait, unit)
 	}
 	if rapid.IntRange(0, 3).Draw(t, "with debt") == 0 {
 		o.Debt = wide(t, "debt", 0, 100)

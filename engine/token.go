@@ -70,9 +70,9 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (n
 		inc = times(uint64(cost), r.num, r.den)
 	}
 	charged := used.add(inc)
-	if o.Wait > 0 && r.limit.Algorithm == Leaky {
+	if o.Wait != 0 && r.limit.Algorithm == Leaky {
 		// Every call of a queue waits: the first unit must start in time.
-		reach = shorter(reach, inc.add(span{ns: uint64(o.Wait)}))
+		reach = shorter(reach, inc.add(span{ns: uint64(max(o.Wait, 0))}))
 	}
 
 	switch {

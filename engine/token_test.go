@@ -174,6 +174,16 @@ func TestLeakyDelaysSmoothOutput(t *testing.T) {
 	require.Equal(t, 200*ms, d.Delay)
 }
 
+func TestLeakyWithoutAWait(t *testing.T) {
+	b := newBucket(t, Limit{Algorithm: Leaky, Limit: 10, Period: sec, Burst: 3})
+	require.True(t, b.call(t, someDay, 1, Options{Wait: NoWait}).OK)
+	d := b.call(t, someDay, 1, Options{Wait: NoWait})
+	require.False(t, d.OK)
+	require.Equal(t, 100*ms, d.RetryAfter)
+	require.True(t, b.call(t, someDay+100*ms, 1, Options{Wait: NoWait}).OK)
+	require.True(t, b.call(t, someDay+100*ms, 1, Options{}).OK, "without the option there is a queue")
+}
+
 // anyBucket draws a valid token or leaky limit of any rate and size.
 func anyBucket(t *rapid.T, algorithm Algorithm) Limit {
 	l := Limit{Algorithm: algorithm, Rounding: Rounding(rapid.IntRange(0, 2).Draw(t, "rounding"))}

@@ -65,6 +65,13 @@ func TestLimitOptions(t *testing.T) {
 		{0, "RL.LIMIT wait 2 1 WAIT 499", "[0 2 0 1 1000 0]"},
 		{0, "RL.LIMIT wait 2 1 WAIT 500", "[1 2 0 0 1500 500]"},
 		{0, "RL.LIMIT wait 2 1 WAIT 1000", "[1 2 0 0 2000 1000]"},
+		// In a queue WAIT denies what would wait longer, 0 what would wait at all.
+		{0, "RL.LIMIT queue 2 1 ALGORITHM leaky WAIT 0", "[1 2 1 0 500 0]"},
+		{0, "RL.LIMIT queue 2 1 ALGORITHM leaky WAIT 0", "[0 2 1 500 500 0]"},
+		{0, "RL.LIMIT queue 2 1 ALGORITHM leaky WAIT 499", "[0 2 1 1 500 0]"},
+		{0, "RL.LIMIT queue 2 1 ALGORITHM leaky WAIT 0 WAIT 500", "[1 2 0 0 1000 500]"},
+		{0, "RL.LIMIT now 2 1 COST 2 WAIT 0", "[1 2 0 0 1000 0]"},
+		{0, "RL.LIMIT now 2 1 WAIT 0", "[0 2 0 500 1000 0]"},
 		// DEBT admits down to -n.
 		{0, "RL.LIMIT debt 2 1 COST 2", "[1 2 0 0 1000 0]"},
 		{0, "RL.LIMIT debt 2 1 DEBT 1", "[1 2 0 0 1500 0]"},
