@@ -36,6 +36,9 @@ type savedClock struct {
 	Wall   int64  `json:"wall_ns"`
 	Boot   int64  `json:"boot_ns"` // since the boot of that id
 	BootID string `json:"boot_id"`
+
+	// Unset: nobody could tell how long the cluster was down, and an operator is to set its clock.
+	Unset bool `json:"unset,omitempty"`
 }
 
 // offset is how far the cluster clock was ahead of the wall clock.
@@ -88,12 +91,12 @@ func (c *clockFile) bound() *clockBound {
 	return &clockBound{term: s.Term, best: at, next: at, heard: s.Boot - clockSilence, saved: true}
 }
 
-// save remembers that the cluster clock, kept by the leader of a term, is at the given time now.
-func (c *clockFile) save(clock int64, term uint64) error {
+// save remembers that the cluster clock, kept by the leader of a term, is at the given time now, and whether it is unset.
+func (c *clockFile) save(clock int64, term uint64, unset bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := savedClock{Format: clockFormat, Clock: clock, Term: term, Wall: c.wall(), Boot: c.boot(), BootID: c.bootID}
-	if s := &c.saved; c.known && s.Term == term && s.BootID == c.bootID && near(s.offset(), now.offset()) && near(s.Clock-s.Boot, now.Clock-now.Boot) {
+	now := savedClock{Format: clockFormat, Clock: clock, Term: term, Wall: c.wall(), Boot: c.boot(), BootID: c.bootID, Unset: unset}
+	if s := &c.saved; c.known && s.Term == term && s.BootID == c.bootID && s.Unset == unset && near(s.offset(), now.offset()) && near(s.Clock-s.Boot, now.Clock-now.Boot) {
 		return nil
 	}
 	b, err := json.Marshal(now)
@@ -120,7 +123,7 @@ func (g *Group) saveClock() {
 	if !ok {
 		return
 	}
-	if err := g.clocks.save(clock, term); err != nil {
+	if err := g.clocks.save(clock, term, g.keeper.unset.Load()); err != nil {
 		g.cfg.Logger.Warn("save clock", "error", err)
 	}
 }

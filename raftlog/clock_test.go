@@ -43,7 +43,7 @@ func TestClockFileOfThisBoot(t *testing.T) {
 	r := newClockRig(t)
 	require.Nil(t, r.open().bound(), "without a file")
 	const clock = int64(2_000_000 * time.Second)
-	require.NoError(t, r.open().save(clock, 7))
+	require.NoError(t, r.open().save(clock, 7, false))
 	r.pass(3*time.Hour, time.Hour)
 	b := r.open().bound()
 	require.EqualValues(t, 7, b.term)
@@ -65,7 +65,7 @@ func TestClockFileOfThisBoot(t *testing.T) {
 	r.boot, r.bootID = int64(2*time.Hour), "another boot"
 	require.Nil(t, r.open().bound())
 	r.bootID = ""
-	require.NoError(t, r.open().save(clock, 7))
+	require.NoError(t, r.open().save(clock, 7, false))
 	require.Nil(t, r.open().bound(), "a system that has no such id")
 }
 
@@ -78,7 +78,7 @@ func TestClockFileIsWrittenWhenItTells(t *testing.T) {
 		r.pass(time.Second, 0)
 		clock += int64(time.Second)
 		change()
-		require.NoError(t, c.save(clock, 1))
+		require.NoError(t, c.save(clock, 1, false))
 		after, _ := c.last()
 		stored, ok := r.open().last()
 		require.True(t, ok)
@@ -91,9 +91,13 @@ func TestClockFileIsWrittenWhenItTells(t *testing.T) {
 	require.True(t, written(func() { clock += clockSlack }))
 	require.True(t, written(func() { r.wall -= clockSlack }))
 	require.True(t, written(func() { r.boot += clockSlack }))
-	require.NoError(t, c.save(clock, 2))
+	require.NoError(t, c.save(clock, 2, false))
 	s, _ := r.open().last()
 	require.EqualValues(t, 2, s.Term)
+	require.False(t, s.Unset)
+	require.NoError(t, c.save(clock, 2, true))
+	s, _ = r.open().last()
+	require.True(t, s.Unset, "that it is unset is worth a write")
 
 	for _, content := range []string{"{torn", "", `{"offset_ns":5}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(r.dir, "clock.json"), []byte(content), 0o644))

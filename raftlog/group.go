@@ -98,6 +98,8 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	g.SetMeta(cfg.Meta)
 	g.fsm = newFSM(&cfg, m, g.progress, g.resumed)
 	g.fsm.bound.Store(clocks.bound())
+	saved, _ := clocks.last()
+	g.keeper.unset.Store(saved.Unset)
 	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.verifier = newVerifier(g.verifyOnce)

@@ -116,7 +116,7 @@ type clockKeeper struct {
 	resumed atomic.Pointer[resumption] // by this node, when it was elected last
 
 	// unset: the clock went on from its last value, because nobody could tell how much time had passed, and is behind wall
-	// time since. Followers take it from the leader.
+	// time since. Followers take it from the leader, and all save it with the clock: a restart of all processes sets no clock.
 	unset atomic.Bool
 }
 
@@ -207,7 +207,7 @@ func (g *Group) saveResumed(term uint64) {
 	if g.keeper.resumed.Load() == nil {
 		return
 	}
-	if err := g.clocks.save(g.resumed(), term); err != nil {
+	if err := g.clocks.save(g.resumed(), term, g.keeper.unset.Load()); err != nil {
 		g.cfg.Logger.Warn("save clock", "error", err)
 	}
 }

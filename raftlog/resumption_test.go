@@ -235,11 +235,21 @@ func TestRebootWithoutAgreementAsksForSetClock(t *testing.T) {
 				l = c.leader(l)
 				require.True(t, l.g.Status().ClockUnset)
 			}
+			for _, i := range up { // and all of them, when their processes are started again
+				waitFor(t, "it is saved", func() bool { s, _ := c.nodes[i].g.clocks.last(); return s.Unset })
+				c.nodes[i].crash()
+			}
+			for _, i := range up {
+				c.nodes[i].start()
+			}
+			l = c.leader()
+			require.True(t, l.g.Status().ClockUnset)
 			l.m.mu.Lock()
 			l.m.base -= int64(l.m.aheadLocked()) // set-clock
 			l.m.mu.Unlock()
 			for _, i := range up {
 				waitFor(t, "the alarm ends", func() bool { return !c.nodes[i].g.Status().ClockUnset })
+				waitFor(t, "so it is saved", func() bool { s, _ := c.nodes[i].g.clocks.last(); return !s.Unset })
 			}
 		})
 	}
