@@ -222,7 +222,8 @@ func (g *Group) tryJoin(ctx context.Context, answered []presence) (joined bool, 
 // step brings a founding forward, the one that the node is bound to, or one that it proposes. It returns what is in the way.
 func (c *convening) step(ctx context.Context, answered []presence, silent int) (failed []error) {
 	id := c.g.cur.Load().id
-	if _, free := id.free(); free && c.g.cfg.BootstrapExpect > 0 {
+	_, free := id.free()
+	if free && c.g.cfg.BootstrapExpect > 0 {
 		if failed = c.propose(answered, silent); failed != nil {
 			return failed
 		}
@@ -230,7 +231,10 @@ func (c *convening) step(ctx context.Context, answered []presence, silent int) (
 	f, s, said := id.bound()
 	if f == nil {
 		c.to = ""
-		return nil
+		if free && c.g.cfg.BootstrapExpect == 0 {
+			failed = foundsNone(answered)
+		}
+		return failed
 	}
 	now := time.Now()
 	if c.to != f.ID {
@@ -253,6 +257,16 @@ func (c *convening) step(ctx context.Context, answered []presence, silent int) (
 		failed = append(failed, fmt.Errorf("a founding that this node has accepted is undecided: %s. Those may have founded the cluster: start them. Only if they are gone for good, wipe this node's data directory", waits))
 	}
 	return failed
+}
+
+// foundsNone tells what a node lacks that may found no cluster, and has none to join.
+func foundsNone(answered []presence) (why []error) {
+	for _, p := range answered {
+		if p.Cluster == "" {
+			why = append(why, fmt.Errorf("%v is in no cluster either", p))
+		}
+	}
+	return append(why, errors.New("bootstrap-expect is 0, so that this node founds none: start the cluster that it is to join, or give all founders the same bootstrap-expect"))
 }
 
 // propose proposes a founding, if enough nodes wait for one and none of a lower id does it.

@@ -261,6 +261,16 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			require.Empty(t, n.g.Status().ClusterID)
 		}
 	})
+	t.Run("none may found", func(t *testing.T) {
+		t.Parallel()
+		c := newFounders(t, 2)
+		l := c.nodes[0].logs()
+		for _, n := range c.nodes {
+			n.cfg.BootstrapExpect = 0
+			n.start()
+		}
+		says(t, l, "n1 ("+c.nodes[1].addr+") is in no cluster either", "bootstrap-expect is 0")
+	})
 	t.Run("undecided", func(t *testing.T) {
 		t.Parallel()
 		c := newFounders(t, 3)
