@@ -49,7 +49,7 @@ func (c *conn) runAhead(buf []byte) int {
 	for i := range count {
 		end := a.ends[i]
 		c.runOne(args[from:end.arg])
-		if from = end.arg; c.stall != 0 || c.closing {
+		if from = end.arg; c.stall != 0 || c.ending == closes {
 			return end.byte
 		}
 	}

@@ -344,7 +344,7 @@ func (c *conn) killMatching(f *clientFilter) int {
 		}
 		n++
 		if other == c {
-			c.post(func() { c.closing = true })
+			c.post(func() { c.ending = closes })
 		} else {
 			other.post(other.kill)
 		}

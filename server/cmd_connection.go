@@ -87,7 +87,7 @@ func cmdSelect(c *conn, args [][]byte) {
 
 func cmdQuit(c *conn, _ [][]byte) {
 	c.w.OK()
-	c.closing = true
+	c.ending = closes
 }
 
 func cmdReset(c *conn, _ [][]byte) {

@@ -81,7 +81,7 @@ func cmdShutdown(c *conn, args [][]byte) {
 		return
 	}
 	c.srv.log.Info("shutdown by command", "client", c.addr)
-	c.closing = true
+	c.ending = closes
 	go c.srv.cfg.Stop()
 }
 

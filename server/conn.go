@@ -31,6 +31,7 @@ import (
 //	    out := lane.takeOutput()    bytes of c, to be written or queued
 //	    c.queued(n)                 how many bytes wait for the socket
 //	    if c.runnable() c.resume()  buffered input that may now run
+//	    if c.departs() take the last input, c.leave()
 //	    if c.done()     close
 //	lane.end()
 //
@@ -66,8 +67,9 @@ import (
 //
 // # The end
 //
-// closing: no more commands; close once everything owed has left (QUIT, an
-// error of the protocol, an end of input, a graceful stop). kill: close now, and
+// closes: no more commands; close once everything owed has left (QUIT, an
+// error of the protocol, an end of input). Before it a connection may depart,
+// which loses nothing that has arrived: see departure.go. kill: close now, and
 // drop everything.
 type conn struct {
 	srv  *Server
@@ -98,10 +100,10 @@ type conn struct {
 	resp3   bool
 	inExec  bool
 	eof     bool // the peer sends no more
-	closing bool // no more commands; close when all is written
 	killed  bool // close now
 	closed  bool // the driver has let go
-	pending int  // output bytes that wait for the socket
+	ending  ending
+	pending int // output bytes that wait for the socket
 
 	// Held replies.
 	lenient     bool   // its reply is sent even if the commit fails
@@ -184,7 +186,7 @@ func (c *conn) post(fn func()) { c.lane.post(c, fn) }
 // input takes bytes from the peer and runs the commands that they complete.
 // data may be reused afterwards.
 func (c *conn) input(data []byte) {
-	if c.closing {
+	if c.ending == closes {
 		return
 	}
 	if len(c.in) == 0 && c.stall == 0 {
@@ -224,13 +226,13 @@ func (c *conn) keep(data []byte) {
 func (c *conn) endOfInput() {
 	c.eof = true
 	if c.stall == 0 {
-		c.closing = true
+		c.ending = closes
 	}
 }
 
 // runnable reports whether resume has something to do.
 func (c *conn) runnable() bool {
-	return c.stall == 0 && !c.closing && (c.unrun || c.eof)
+	return c.stall == 0 && c.ending != closes && (c.unrun || c.eof)
 }
 
 // resume runs the input that was kept while the connection was stalled.
@@ -251,7 +253,7 @@ func (c *conn) resume() {
 	}
 	c.sendFrame()
 	if c.eof && c.stall == 0 {
-		c.closing = true
+		c.ending = closes
 	}
 }
 
@@ -261,7 +263,7 @@ func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
 	n := 0
-	for n < len(buf) && c.stall == 0 && !c.closing {
+	for n < len(buf) && c.stall == 0 && c.ending != closes {
 		if ahead := c.runAhead(buf[n:]); ahead > 0 {
 			n += ahead
 			continue
@@ -280,7 +282,7 @@ func (c *conn) run(buf []byte) int {
 			start := len(l.w.B)
 			c.error("ERR " + err.Error())
 			c.finish(start, true)
-			c.closing = true
+			c.ending = closes
 			break
 		}
 		if used == 0 {
@@ -289,7 +291,7 @@ func (c *conn) run(buf []byte) int {
 		n += used
 		c.runOne(args)
 	}
-	if c.closing {
+	if c.ending == closes {
 		return len(buf)
 	}
 	c.unrun = c.stall != 0
@@ -321,11 +323,11 @@ func (c *conn) queued(n int) {
 }
 
 // kill closes the connection now; replies still owed are lost.
-func (c *conn) kill() { c.killed, c.closing = true, true }
+func (c *conn) kill() { c.killed, c.ending = true, closes }
 
 // done reports whether the driver is to close the connection.
 func (c *conn) done() bool {
-	return c.killed || c.closing && c.pending == 0 && len(c.segments) == 0 && c.stall&(stallWorker|stallLeader) == 0
+	return c.killed || c.ending == closes && c.pending == 0 && len(c.segments) == 0 && c.stall&(stallWorker|stallLeader) == 0
 }
 
 // idleLimit is how long the connection may be idle; 0 is for ever.

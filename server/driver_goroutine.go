@@ -77,11 +77,9 @@ func (s *Server) serveStream(st *stream) {
 func (st *stream) read() {
 	buf := make([]byte, streamReadSize)
 	for {
-		var deadline time.Time // none
-		if t := st.idleLimit(); t > 0 {
-			deadline = time.Now().Add(t)
-		}
-		_ = st.nc.SetReadDeadline(deadline)
+		st.mu.Lock()
+		st.limitRead()
+		st.mu.Unlock()
 		n, err := st.nc.Read(buf)
 		st.mu.Lock()
 		st.lane.begin()
@@ -94,7 +92,10 @@ func (st *stream) read() {
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if st.expired(st.lane.now, st.lane.now) {
+			switch {
+			case st.departs():
+				st.leave()
+			case st.expired(st.lane.now, st.lane.now):
 				st.kill()
 			}
 		default:
@@ -102,7 +103,7 @@ func (st *stream) read() {
 		}
 		st.settle()
 		st.lane.end()
-		for !st.closed && (st.stall != 0 || st.closing) {
+		for !st.closed && (st.stall != 0 || st.ending == closes) {
 			st.changed.Wait()
 		}
 		closed := st.closed
@@ -111,6 +112,20 @@ func (st *stream) read() {
 			return
 		}
 	}
+}
+
+// limitRead lets the reader wait for as long as the connection may be idle, and
+// a departing one for as long as it looks for input. It must be called with mu
+// held.
+func (st *stream) limitRead() {
+	var deadline time.Time // none
+	if t := st.idleLimit(); t > 0 {
+		deadline = time.Now().Add(t)
+	}
+	if st.departing() {
+		deadline = time.Now().Add(lastLook)
+	}
+	_ = st.nc.SetReadDeadline(deadline)
 }
 
 // write writes output until the connection is closed.
@@ -168,6 +183,9 @@ func (st *stream) settle() {
 		}
 		st.resume()
 	}
+	if st.departing() {
+		st.limitRead() // the reader decides
+	}
 	if st.done() {
 		st.release()
 		st.out = nil
@@ -184,7 +202,7 @@ func (st *stream) stop() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if !st.closed {
-		st.closing = true
+		st.depart(closesSoon)
 		st.settle()
 	}
 }

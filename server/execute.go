@@ -160,13 +160,17 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		begin := time.Now()
 		job(w)
 		took := time.Since(begin)
+		ticket := uint64(0)
+		if decides {
+			ticket = c.srv.jobTicket()
+		}
 		c.post(func() {
 			c.srv.record(c, cmd, c.jobArgs, took)
 			c.jobArgs = nil
 			if len(w.B) > 0 && w.B[0] == '-' {
 				c.lane.countError(cmd)
 			}
-			c.unblock(w.B)
+			c.unblock(w.B, ticket)
 		})
 	})
 	if !accepted {
@@ -199,17 +203,18 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 		stop()
 		c.post(func() {
 			c.cancel, c.jobArgs = nil, nil
-			c.unblock(w.B)
+			c.unblock(w.B, 0)
 		})
 	}()
 }
 
-// unblock takes the reply of a worker.
-func (c *conn) unblock(reply []byte) {
+// unblock takes the reply of a worker, whose job ended under ticket if it
+// decided.
+func (c *conn) unblock(reply []byte, ticket uint64) {
 	start := len(c.w.B)
 	c.stall &^= stallWorker
 	if c.jobSince != 0 {
-		reply = c.jobReply(reply, c.jobSince, c.jobCommits)
+		reply = c.jobReply(reply, c.jobSince, ticket, c.jobCommits)
 		c.jobSince, c.jobCommits = 0, false
 	}
 	if !c.muteJob {

@@ -21,8 +21,12 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 	case c.relayed:
 		// Never forwarded twice; the node that forwarded it may try another.
 		c.takeTx(cmd)
+		if l.role == Handover {
+			c.error(errHandover)
+			return
+		}
 		c.error(errNotLeader)
-	case c.srv.cfg.Redirect == RedirectMoved:
+	case c.srv.cfg.Redirect == RedirectMoved && !c.awaitsLeader():
 		c.redirect(cmd, args)
 	case l.role == Orphaned:
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
@@ -67,7 +71,8 @@ func (tx *transaction) unforwardable() string {
 // clients are sent to the leader: as in Redis Cluster, so that they learn of it
 // before EXEC.
 func (c *conn) refers(cmd *command, args [][]byte) bool {
-	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.hasKeys() || c.lane.role == Stalled {
+	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.hasKeys() ||
+		c.lane.role == Stalled || c.awaitsLeader() {
 		return false
 	}
 	addr, ok := c.srv.leaderAddr()
@@ -76,6 +81,12 @@ func (c *conn) refers(cmd *command, args [][]byte) bool {
 	}
 	c.refuse(moved(cmd, args, addr))
 	return true
+}
+
+// awaitsLeader reports whether clients cannot be sent to the leader yet since
+// leadership is being handed over: their commands wait, and are forwarded.
+func (c *conn) awaitsLeader() bool {
+	return c.lane.role == Handover || c.lane.role == Following && c.srv.view().leads()
 }
 
 // redirect answers as a replica of Redis Cluster.

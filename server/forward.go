@@ -36,6 +36,10 @@ type forwarder struct {
 	silentFrom atomic.Int64
 	begun      time.Time
 	answers    answerTimes
+	// handover is until when frames wait for the next leader, in ns since begun:
+	// HandoverHold from when one has found that leadership is being handed
+	// over, or until the next leader has answered one.
+	handover atomic.Int64
 
 	mu      sync.Mutex
 	carrier int // goroutines; guarded by mu
@@ -48,19 +52,24 @@ const (
 	// which is a connection there.
 	forwardStreams = 32
 	slowStreams    = 8
-	// forwardQueue bounds the frames that wait for a stream.
-	forwardQueue = 1024
+	// forwardQueue bounds the frames that wait for a stream, and handoverQueue
+	// those that wait for the next leader too. A connection has at most one.
+	forwardQueue  = 1024
+	handoverQueue = 16 << 10
 	// forwardIdle is how long a stream is kept without frames.
 	forwardIdle = 30 * time.Second
-	// forwardRetry is the pause before another attempt.
-	forwardRetry = 2 * time.Millisecond
+	// forwardRetry is the pause before another attempt, and handoverRetry that
+	// before another one to reach a leader that hands over: it may have failed
+	// to do so.
+	forwardRetry  = 2 * time.Millisecond
+	handoverRetry = 50 * time.Millisecond
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
 )
 
 func newForwarder(s *Server, streams int, timeout time.Duration) *forwarder {
-	f := &forwarder{srv: s, streams: streams, timeout: timeout, frames: make(chan *frame, forwardQueue), begun: time.Now()}
+	f := &forwarder{srv: s, streams: streams, timeout: timeout, frames: make(chan *frame, handoverQueue), begun: time.Now()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
@@ -69,6 +78,11 @@ func newForwarder(s *Server, streams int, timeout time.Duration) *forwarder {
 func (f *forwarder) submit(fr *frame) bool {
 	fr.retry = fr.started.Add(f.retryFor(fr))
 	fr.answer = fr.started.Add(f.wait(fr))
+	if fr.handover = f.handingOver(); fr.handover {
+		fr.hold(f.srv.cfg.HandoverHold)
+	} else if len(f.frames) >= forwardQueue {
+		return false
+	}
 	select {
 	case f.frames <- fr:
 	default:
@@ -81,6 +95,32 @@ func (f *forwarder) submit(fr *frame) bool {
 		f.wg.Go(f.carry)
 	}
 	return true
+}
+
+// noteHandover lets frames wait for the next leader.
+func (f *forwarder) noteHandover() {
+	f.handover.Store(int64(time.Since(f.begun) + f.srv.cfg.HandoverHold))
+}
+
+// handingOver reports whether a frame is to wait for the next leader.
+func (f *forwarder) handingOver() bool {
+	switch f.srv.role() {
+	case Handover:
+		f.noteHandover()
+		return true
+	case Following:
+		until := f.handover.Load()
+		return until != 0 && int64(time.Since(f.begun)) < until
+	}
+	return false
+}
+
+// hold lets a frame wait for the next leader.
+func (fr *frame) hold(d time.Duration) {
+	fr.handover = true
+	if until := fr.started.Add(d); until.After(fr.retry) {
+		fr.retry = until
+	}
 }
 
 // leaderChanged lets no frame use a stream to a former leader.
@@ -148,54 +188,36 @@ type carrier struct {
 // deliver gets a frame answered, as far as that can be before its deadline.
 func (c *carrier) deliver(fr *frame) {
 	s := c.f.srv
-	handover := false
+	var asked time.Time // when a leader that hands over was asked last
 	for {
 		role := s.role()
 		switch {
 		case role.decides():
+			c.f.handover.Store(0)
 			fr.end = frameOurs
 			return
-		case role == Handover && !handover:
-			handover = true
-			if hold := fr.started.Add(s.cfg.HandoverHold); hold.After(fr.retry) {
-				fr.retry = hold
-			}
-		case role == Stalled, !handover && (role == Orphaned || c.f.gone(fr)):
+		case role == Handover && !fr.handover:
+			c.f.noteHandover()
+			fr.hold(s.cfg.HandoverHold)
+		case role == Stalled, !fr.handover && (role == Orphaned || c.f.gone(fr)):
 			fr.end = frameUnwritten
 			return
 		}
 		now := time.Now()
-		if !now.Before(fr.retry) {
+		switch {
+		case !now.Before(fr.retry):
 			fr.end = frameUnwritten
 			return
+		case role != Handover:
+			asked = time.Time{}
+		case asked.IsZero():
+			asked = now
 		}
-		epoch := c.f.epoch.Load()
-		if err := c.connect(fr.retry); err != nil {
-			if role == Following {
-				c.f.suspect(epoch, fr, err)
-			}
-		} else {
-			if handover {
-				fr.answer = now.Add(c.f.wait(fr))
-			}
-			sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit)
-			switch {
-			case err == nil:
-				s.stats.counts[countForwarded].Add(uint64(len(fr.items)))
-				if fr.prompt {
-					c.f.answers.add(time.Since(now), true)
-				}
-				fr.end = frameAnswered
-				return
-			case sent && !errors.Is(err, errRefusedByPeer):
-				c.lost(err)
-				if !fr.slow {
-					c.f.suspect(epoch, fr, err)
-				}
-				fr.end = frameUncertain
+		if role != Handover || now.Sub(asked) >= handoverRetry {
+			asked = now
+			if c.attempt(fr, role) {
 				return
 			}
-			c.lost(err)
 		}
 		select {
 		case <-time.After(forwardRetry):
@@ -204,6 +226,49 @@ func (c *carrier) deliver(fr *frame) {
 			return
 		}
 	}
+}
+
+// attempt sends a frame. It returns false if nothing of what has no reply yet
+// was executed.
+func (c *carrier) attempt(fr *frame, role Role) (done bool) {
+	s := c.f.srv
+	begun := time.Now()
+	epoch := c.f.epoch.Load()
+	if err := c.connect(fr.retry); err != nil {
+		if role == Following && !fr.handover {
+			c.f.suspect(epoch, fr, err)
+		}
+		return false
+	}
+	if fr.handover {
+		fr.answer = begun.Add(max(c.f.timeout, s.cfg.HandoverHold))
+	}
+	sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit)
+	switch {
+	case err == nil:
+		s.stats.counts[countForwarded].Add(uint64(len(fr.items)))
+		if role == Following {
+			c.f.handover.Store(0)
+		}
+		if fr.prompt {
+			c.f.answers.add(time.Since(begun), true)
+		}
+		fr.end = frameAnswered
+		return true
+	case errors.Is(err, errHandingOver):
+		c.f.noteHandover()
+		fr.hold(s.cfg.HandoverHold)
+		return false // the stream is as good as before
+	case sent && !errors.Is(err, errRefusedByPeer):
+		c.lost(err)
+		if !fr.slow {
+			c.f.suspect(epoch, fr, err)
+		}
+		fr.end = frameUncertain
+		return true
+	}
+	c.lost(err)
+	return false
 }
 
 // connect makes sure that there is a stream to the present leader, whose server

@@ -12,9 +12,13 @@ import (
 	"github.com/headgate-io/headgate/server/resp"
 )
 
-// errRefusedByPeer tells that the other side is not the leader and has executed
-// none of the commands without reply.
-var errRefusedByPeer = errors.New(errNotLeader)
+// These errors tell that the other side has executed none of the commands
+// without reply: it is not the leader, it is about to be or to cease, it stops.
+var (
+	errRefusedByPeer = errors.New(errNotLeader)
+	errHandingOver   = fmt.Errorf("%w: %s", errRefusedByPeer, errHandover)
+	errPeerCloses    = fmt.Errorf("%w: %s", errRefusedByPeer, errClosing)
+)
 
 // leaderStream is a connection to the leader, as a client of its server. A
 // goroutine watches it: an idle stream that has ended is found before a frame is
@@ -102,6 +106,7 @@ func (s *leaderStream) close() {
 // exchange sends the items of fr that have no reply yet and reads their
 // replies, of at most most bytes. After an error the stream is of no use; sent
 // tells whether anything may have reached the leader.
+// errHandingOver leaves the stream as it was.
 func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
 	_ = s.nc.SetDeadline(fr.answer)
 	s.buf = s.buf[:0]
@@ -115,31 +120,40 @@ func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
 	if cap(s.buf) > bufferKept {
 		s.buf = nil
 	}
-	if err != nil {
-		return n > 0, fmt.Errorf("write: %w", err)
+	if err != nil && n == 0 {
+		return false, fmt.Errorf("write: %w", err)
 	}
+	// After part of it the other side may still have had its last word.
 	if err := <-s.readable; err != nil {
 		return true, fmt.Errorf("read: %w", err)
 	}
 	if greeting {
-		if _, err := resp.AppendReply(nil, s.r, 4<<10); err != nil {
+		switch reply, err := resp.AppendReply(nil, s.r, 4<<10); {
+		case err != nil:
 			return true, fmt.Errorf("read: %w", err)
+		case bytes.HasPrefix(reply, []byte(lastWord)):
+			return true, errPeerCloses
 		}
 	}
-	if err := s.replies(fr, most); err != nil {
-		return true, err
+	err = s.replies(fr, most)
+	if err == nil || errors.Is(err, errHandingOver) {
+		s.rest()
 	}
-	s.rest()
-	return true, nil
+	return true, err
 }
+
+// Beginnings of replies to commands that were not executed.
+const (
+	tryAgain = "-TRYAGAIN "
+	lastWord = "-" + errClosing
+)
 
 // replies reads the replies of fr's remaining items. If none from some item on
 // was executed, it tells so with errRefusedByPeer, and fr is as if they had not
 // been sent.
 func (s *leaderStream) replies(fr *frame, most int) error {
 	refused := -1 // the first of a run of refusals up to the last reply
-	first := fr.replied
-	for i := first; i < len(fr.items); i++ {
+	for i := fr.replied; i < len(fr.items); i++ {
 		it := &fr.items[i]
 		start := len(fr.out)
 		for range it.drop + 1 {
@@ -149,11 +163,18 @@ func (s *leaderStream) replies(fr *frame, most int) error {
 				fr.out = fr.out[:start]
 				return fmt.Errorf("read: %w", err)
 			}
+			if bytes.HasPrefix(fr.out[start:], []byte(lastWord)) {
+				if refused < 0 {
+					refused = i
+				}
+				fr.unsend(refused)
+				return errPeerCloses
+			}
 		}
 		it.reply = len(fr.out)
 		fr.replied = i + 1
 		switch {
-		case !bytes.HasPrefix(fr.out[start:], []byte("-TRYAGAIN ")):
+		case !bytes.HasPrefix(fr.out[start:], []byte(tryAgain)):
 			refused = -1
 		case refused < 0:
 			refused = i
@@ -162,10 +183,25 @@ func (s *leaderStream) replies(fr *frame, most int) error {
 	if refused < 0 {
 		return nil
 	}
-	fr.replied = refused
-	fr.out = fr.out[:0]
-	if refused > first || first > 0 {
-		fr.out = fr.out[:fr.items[refused-1].reply]
+	last := fr.out[fr.replyStart(len(fr.items)-1):]
+	handover := bytes.HasPrefix(last, []byte("-"+errHandover))
+	fr.unsend(refused)
+	if handover {
+		return errHandingOver
 	}
 	return errRefusedByPeer
+}
+
+// unsend makes the items from i on as if they had not been sent.
+func (fr *frame) unsend(i int) {
+	fr.replied = i
+	fr.out = fr.out[:fr.replyStart(i)]
+}
+
+// replyStart is where the reply of item i begins.
+func (fr *frame) replyStart(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return fr.items[i-1].reply
 }

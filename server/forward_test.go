@@ -343,7 +343,10 @@ func TestIdleStreamsThatEndedAreNotUsed(t *testing.T) {
 }
 
 func TestForwardingIsBounded(t *testing.T) {
-	n := startNode(t, Handover, Config{ForwardTimeout: patience, HandoverHold: patience, OnFailure: FailOpen})
+	n := startNode(t, Following, Config{ForwardTimeout: patience, HandoverHold: patience, OnFailure: FailOpen})
+	n.set(func(f *fakeCluster) {
+		f.dial = func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	})
 	c := &conn{srv: n.Server}
 	c.lane = &lane{closed: true}
 	accepted := 0
@@ -360,6 +363,13 @@ func TestForwardingIsBounded(t *testing.T) {
 	client.expect("-" + errBusy + "\r\n*6\r\n:1\r\n:10\r\n:9\r\n:0\r\n:6000\r\n:0\r\n+PONG\r\n+OK\r\n+QUEUED\r\n-" + errBusy + "\r\n")
 	require.EqualValues(t, 1, n.Stats().Degraded)
 	require.EqualValues(t, 2, n.Stats().Undecided)
+
+	// Every client may have to wait for a handover.
+	n.become(Handover)
+	for n.Server.forward.submit(&frame{c: c, started: time.Now(), items: make([]item, 1)}) {
+		accepted++
+	}
+	require.Equal(t, handoverQueue+forwardStreams, accepted)
 }
 
 func TestFailOpen(t *testing.T) {
@@ -479,7 +489,7 @@ func TestRedirectMoved(t *testing.T) {
 }
 
 func TestWaitAsksTheCluster(t *testing.T) {
-	n := startNode(t, Leading, Config{})
+	n := startNode(t, Leading, Config{Redirect: RedirectMoved})
 	n.set(func(f *fakeCluster) {
 		f.replicas = func(ctx context.Context, want int) int {
 			if want > 2 {
@@ -496,7 +506,7 @@ func TestWaitAsksTheCluster(t *testing.T) {
 	c.send("WAIT 3 0\r\nPING\r\n")
 	eventually(t, "it waits", func() bool { return n.Stats().Commands >= 6 })
 	n.Demoted()
-	c.expect(":2\r\n")
+	c.expect(":2\r\n+PONG\r\n")
 	c.expectClosed()
 
 	follower := startNode(t, Following, patient)

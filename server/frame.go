@@ -24,6 +24,9 @@ type frame struct {
 	started time.Time
 	retry   time.Time // until then it is sent again if it was not executed
 	answer  time.Time // until then its replies are waited for
+	// handover: it waits for the next leader, up to HandoverHold, rather than
+	// have another answer.
+	handover bool
 
 	// Set by the forwarder.
 	out     []byte // replies

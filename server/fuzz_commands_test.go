@@ -62,7 +62,7 @@ func FuzzCommands(f *testing.F) {
 			if args := fuzzedArgs(s.table, names, line); args != nil {
 				requireOneReply(t, m, args)
 			}
-			if m.closing {
+			if m.ending == closes {
 				break
 			}
 		}

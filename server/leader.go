@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -33,7 +34,7 @@ import (
 // and wins it again in between is found by the failure it left behind: a
 // segment remembers the ticket of its batch's beginning, and a failure anywhere
 // from there to its own ticket fails it (releases.outcome). A job on a worker
-// may outlast its batch: unblock looks at the seal and at the failures since.
+// may outlast its batch: it takes its ticket when it ends.
 
 // ticketLost marks a reply whose commit cannot be awaited any more.
 const ticketLost = math.MaxUint64
@@ -43,9 +44,14 @@ const ticketLost = math.MaxUint64
 // RESP error.
 var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
 
+// ErrUnverified is an ErrUncertain of which nothing is lost: no majority has
+// confirmed in time that this node still leads.
+var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
+
 // Errors of a cluster: the command has certainly not been executed.
 const (
 	errNotLeader    = "TRYAGAIN not the leader"
+	errHandover     = "TRYAGAIN the next leader is not there yet"
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
 	errBusy         = "BUSY too many commands wait for the leader, try again later"
@@ -123,21 +129,30 @@ func (c *conn) commit(strict bool) {
 	l.await = true
 }
 
-// jobReply is what becomes of the reply of a job that decided, for a command of
-// a batch that began under the ticket since. It waits for its commit if commits
-// is set. The ticket is taken before the look at the seal, as in commit.
-func (c *conn) jobReply(reply []byte, since uint64, commits bool) []byte {
-	s := c.srv
+// jobTicket is the ticket of a job that has decided and ends now, taken before
+// the look at the seal as in commit. A handover waits for it, whether a client
+// does or not: what becomes of the job is known before the table is sealed.
+func (s *Server) jobTicket() uint64 {
 	ticket := s.repl.Ticket()
+	if s.engine.Sealed() {
+		return ticketLost
+	}
+	s.repl.Await()
+	return ticket
+}
+
+// jobReply is what becomes of the reply of a job that decided and ended under
+// ticket, for a command of a batch that began under the ticket since. It waits
+// for its commit if commits is set; otherwise it is good unless what it tells
+// of is known to be lost.
+func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) []byte {
+	s := c.srv
 	released := s.released.Load()
-	_, failed := released.outcome(since, released.upTo)
 	switch {
-	case failed == nil && !s.engine.Sealed():
-		if commits {
-			c.since = since
-			c.hold(ticket)
-			c.lane.await = true
-		}
+	case ticket != ticketLost && commits:
+		c.since, c.lenient = since, !s.repl.Durable()
+		c.hold(ticket)
+	case ticket != ticketLost && !released.lost(since, ticket) && (ticket <= released.upTo || !s.engine.Sealed()):
 	case !bytes.HasPrefix(reply, []byte("-")):
 		var w resp.Writer
 		s.uncertain(&w)

@@ -311,7 +311,10 @@ func TestRolesThatDoNotDecide(t *testing.T) {
 		m.relayed = true
 		m.feed("RL.LIMIT a 10 60\r\nPING\r\nTTL a\r\nRL.TOP\r\n")
 		want := refused + "+PONG\r\n" + refused
-		if role == Stalled {
+		switch role {
+		case Handover:
+			want = strings.ReplaceAll(want, errNotLeader, errHandover)
+		case Stalled:
 			want = "-" + errStalled + "\r\n+PONG\r\n-" + errStalled + "\r\n"
 		}
 		require.Equal(t, want, m.take(), role)
@@ -321,7 +324,7 @@ func TestRolesThatDoNotDecide(t *testing.T) {
 func TestDemotedClosesAfterWhatIsOwed(t *testing.T) {
 	f := newFakeCluster(Leading)
 	f.durable = true
-	s, m := replicatedMachine(t, f, Config{})
+	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
 	relayed := newMachine(s)
 	relayed.relayed = true
 	m.feed("RL.LIMIT a 10 60\r\n")
@@ -498,4 +501,48 @@ func TestTimeOfABatchIsTheLeaders(t *testing.T) {
 	m.feed("RL.LIMIT a 10 60\r\n")
 	require.NotEmpty(t, m.take())
 	require.Equal(t, later, m.lane.now)
+}
+
+// A job that has ended is part of what a handover commits, however late its
+// connection learns of it. With async, a round of heartbeats that fails
+// meanwhile says nothing about it.
+func TestJobsOutliveTheirLeadership(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		for _, command := range []string{"FLUSHALL", "KEYS *"} {
+			e := engine.New(engine.Config{})
+			replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+			replica.Lead(1, e.Now())
+			f := newFakeCluster(Leading)
+			f.durable = durable
+			s, m := replicatedMachine(t, f, Config{Engine: e})
+			awaits := f.awaits.Load()
+			m.feed(command + "\r\n")
+			require.NoError(t, s.AwaitBatches(t.Context()))
+			require.Greater(t, f.awaits.Load(), awaits, "the handover waits for it")
+			s.Release(1, nil)
+			replica.Depose(1)
+			s.Release(2, ErrUncertain)
+			f.ticket.Store(3)
+			m.lane.runPosts()
+			require.Contains(t, []string{"+OK\r\n", "*0\r\n"}, m.take(), "durable %t", durable)
+		}
+	}
+}
+
+func TestUnverifiedJobsAreNotLost(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		f := newFakeCluster(Leading)
+		f.durable = durable
+		s, m := replicatedMachine(t, f, Config{})
+		m.feed("KEYS *\r\n")
+		require.NoError(t, s.AwaitBatches(t.Context()))
+		s.Release(1, ErrUnverified)
+		f.ticket.Store(2)
+		m.lane.runPosts()
+		if durable {
+			require.Equal(t, uncertain, m.take())
+		} else {
+			require.Equal(t, "*0\r\n", m.take())
+		}
+	}
 }

@@ -167,19 +167,13 @@ func (lp *loop) add(fd int, addr, laddr string) {
 	lp.open++
 }
 
-// stop serves what has been received, then closes every connection as soon as
-// its replies are written, and ends the loop after the last.
+// stop closes every connection as soon as what it has received is answered, and
+// ends the loop after the last.
 func (lp *loop) stop() {
 	lp.stopping = true
 	for _, sk := range lp.sockets {
-		if sk == nil {
-			continue
-		}
-		if sk.stall == 0 {
-			sk.receive()
-		}
-		if !sk.closed {
-			sk.closing = true
+		if sk != nil {
+			sk.depart(closesSoon)
 			sk.settle()
 		}
 	}
@@ -240,17 +234,13 @@ func (sk *socket) receive() {
 
 // settle implements driver.
 func (sk *socket) settle() {
-	for {
-		sk.unhold()
-		sk.send(sk.lane.takeOutput())
-		if sk.killed || !sk.runnable() {
-			break
+	sk.advance()
+	if sk.killed || sk.ending != staysOpen {
+		sk.takeLast()
+		if sk.done() {
+			sk.close()
+			return
 		}
-		sk.resume()
-	}
-	if sk.done() {
-		sk.close()
-		return
 	}
 	sk.weigh()
 	want := sk.interest
@@ -267,6 +257,39 @@ func (sk *socket) settle() {
 	}
 	if want != sk.interest {
 		sk.watch(want)
+	}
+}
+
+// advance moves output out and lets stalled input run, until nothing moves.
+func (sk *socket) advance() {
+	for {
+		sk.unhold()
+		sk.send(sk.lane.takeOutput())
+		if sk.killed || !sk.runnable() {
+			return
+		}
+		sk.resume()
+	}
+}
+
+// takeLast lets a departing connection leave once the kernel has no input of
+// it any more.
+func (sk *socket) takeLast() {
+	for range lastLooks {
+		if !sk.departs() {
+			return
+		}
+		n, errno := rawRead(sk.fd, sk.loop.buf)
+		if errno != 0 || n == 0 {
+			break
+		}
+		sk.lane.counters.bytesIn.Add(uint64(n))
+		sk.input(sk.loop.buf[:n])
+		sk.advance()
+	}
+	if sk.departs() {
+		sk.leave()
+		sk.advance()
 	}
 }
 

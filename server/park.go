@@ -1,5 +1,7 @@
 package server
 
+import "slices"
+
 // segment is a run of consecutive held replies that wait for the same ticket.
 type segment struct {
 	ticket  uint64 // 0: waits for the segments before it only
@@ -145,6 +147,14 @@ func (r *releases) outcome(since, ticket uint64) (complete bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// lost reports whether effects under tickets from since to ticket may have been
+// taken back.
+func (r *releases) lost(since, ticket uint64) bool {
+	return slices.ContainsFunc(r.failed, func(f failure) bool {
+		return f.err != ErrUnverified && ticket > f.from && since <= f.to
+	})
 }
 
 // Release completes every ticket up to and including upTo that is not complete

@@ -44,6 +44,10 @@ func (m *machine) settle() {
 		}
 		m.resume()
 	}
+	if m.departs() {
+		m.leave()
+		m.out.Write(m.lane.takeOutput())
+	}
 	if m.done() {
 		m.gone = true
 		m.release()

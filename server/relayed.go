@@ -23,21 +23,3 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 		})
 	})
 }
-
-// Demoted closes every client's connection, at the end of its batch and after
-// the replies that it waits for, so that pools connect again and find the
-// leader. It is called when this node has lost its leadership, after Release
-// has failed the tickets that were not committed. Streams of other nodes stay:
-// what comes on them is refused.
-func (s *Server) Demoted() {
-	for _, c := range s.connections() {
-		if !c.relayed {
-			c.post(func() {
-				c.closing = true
-				if c.cancel != nil {
-					c.cancel()
-				}
-			})
-		}
-	}
-}

@@ -173,7 +173,7 @@ func claimAll(addr, prefix string) (acknowledged int, err error) {
 	for range n {
 		reply, err := resp.Read(in)
 		if err != nil {
-			return acknowledged, nil // a deposed leader closes its clients' connections
+			return acknowledged, nil // it was killed, or is too slow
 		}
 		if reply.Error() == "" {
 			acknowledged++

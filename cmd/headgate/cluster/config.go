@@ -69,8 +69,8 @@ type Config struct {
 // Front is what a node asks of the server. Only AwaitBatches may block.
 type Front interface {
 	// AwaitBatches returns when every batch of commands that had begun has
-	// ended, its jobs on workers too, and with ctx's error when that takes too
-	// long.
+	// ended, its jobs on workers too, and what it waits for has been asked for
+	// by Await. It returns ctx's error when that takes too long.
 	AwaitBatches(ctx context.Context) error
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
@@ -79,8 +79,8 @@ type Front interface {
 	// enough. It is called again and again while the role is Holding or
 	// Stalled.
 	Paced()
-	// Demoted closes the clients' connections at a batch boundary, so that
-	// pools connect to the new leader.
+	// Demoted tells that this node decides no more: what clients ask goes to
+	// the next leader, or they are sent there.
 	Demoted()
 	// LeaderChanged tells of another leader: commands go to it from now on.
 	// old is the one before, empty for the first; where clients reach it may

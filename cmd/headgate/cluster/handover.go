@@ -24,7 +24,8 @@ const announceTimeout = 200 * time.Millisecond
 
 // Handover gives leadership to node to, or to the one most caught up when to is
 // empty: the peers hear of it, no further command is decided, what has been
-// decided is committed, then the next leader is made. When it fails the node
+// decided is committed and the replies that waited for that leave, then the next
+// leader is made. When it fails the node
 // leads on. Without leadership, or another voter to take it, nothing is done.
 func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
@@ -54,6 +55,10 @@ func (n *Node) handover(ctx context.Context, to string, announced <-chan struct{
 		return err
 	}
 	if err := n.flush(ctx); err != nil {
+		return err
+	}
+	// Denials and peeks wait for more than commits.
+	if err := n.poll(ctx, flushPoll, n.releases.settled); err != nil {
 		return err
 	}
 	if err := n.group.Barrier(ctx); err != nil {

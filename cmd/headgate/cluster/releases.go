@@ -118,7 +118,7 @@ func (r *releases) verify(upTo uint64, err error) {
 	if err == nil {
 		upTo = r.ready()
 	} else {
-		err = server.ErrUncertain
+		err = server.ErrUnverified
 		for len(r.clean) > 0 && r.clean[0].ticket <= upTo {
 			r.clean = r.clean[1:]
 		}
@@ -127,6 +127,14 @@ func (r *releases) verify(upTo uint64, err error) {
 	if upTo > 0 {
 		r.release(upTo, err)
 	}
+}
+
+// settled reports whether nobody waits for a ticket up to the last cut, unless
+// somebody has begun to.
+func (r *releases) settled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.flights) == 0 && len(r.clean) == 0
 }
 
 // ready takes the tickets without a batch that need wait no longer, and returns

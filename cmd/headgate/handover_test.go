@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// heldLimit is the limit of each key under load. It is never used up, and
+	// nothing of it comes back during a test.
+	heldLimit = 1_000_000_000
+	// transfers is how often leadership is handed over under a load.
+	transfers = 25
+)
+
+// patient leaves room for a machine that is busy with other tests: a command is
+// late there by no handover's doing.
+var patient = []string{"--on-failure=closed", "--forward-timeout=5s", "--max-unacked=5s", "--handover-hold=20s"}
+
+// steady is a client of one connection, which it never makes again. Each of its
+// calls takes a unit of a key of its own, so that its replies tell whether each
+// was executed once, and in order.
+type steady struct {
+	net.Conn
+	in    *bufio.Reader
+	key   string
+	calls int             // that were answered
+	spans []span          // of the pipelines
+	err   error           // what went wrong, after which it has stopped
+	block strings.Builder // the pipeline
+	depth int
+}
+
+// span is when a pipeline was sent and when its last reply was there.
+type span struct{ from, to time.Time }
+
+func connect(addr, key string, depth int) (*steady, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	s := &steady{Conn: nc, in: bufio.NewReader(nc), key: key, depth: depth}
+	for range depth {
+		fmt.Fprintf(&s.block, "RL.LIMIT %s %d 10000d ALGORITHM fixed ALIGN first\r\n", key, heldLimit)
+	}
+	return s, nil
+}
+
+// once sends a pipeline and checks its replies.
+func (s *steady) once() error {
+	began := time.Now()
+	if err := s.SetDeadline(began.Add(waitLimit)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(s, s.block.String()); err != nil {
+		return err
+	}
+	for range s.depth {
+		want := []string{"*6", ":1", fmt.Sprintf(":%d", heldLimit), fmt.Sprintf(":%d", heldLimit-s.calls-1)}
+		for i := range 7 {
+			line, err := s.in.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			if i < len(want) && strings.TrimSpace(line) != want[i] {
+				return fmt.Errorf("reply %d, line %d: %q instead of %q", s.calls, i, line, want[i])
+			}
+		}
+		s.calls++
+	}
+	s.spans = append(s.spans, span{began, time.Now()})
+	return nil
+}
+
+// run goes on until stop or an error.
+func (s *steady) run(stop <-chan struct{}) {
+	for s.err == nil {
+		select {
+		case <-stop:
+			return
+		default:
+			s.err = s.once()
+		}
+	}
+}
+
+// executing runs transactions on one connection until stop: each takes a unit of
+// two counters, and watches nothing.
+func executing(addr string, stop <-chan struct{}) (n int64, err error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer nc.Close()
+	in := bufio.NewReader(nc)
+	for {
+		select {
+		case <-stop:
+			return n, nil
+		default:
+		}
+		if err := nc.SetDeadline(time.Now().Add(waitLimit)); err != nil {
+			return n, err
+		}
+		if _, err := io.WriteString(nc, "MULTI\r\nINCREX a:"+addr+"\r\nINCREX b:"+addr+"\r\nEXEC\r\n"); err != nil {
+			return n, err
+		}
+		n++
+		want := fmt.Sprintf("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*2\r\n:%d\r\n:1\r\n*2\r\n:%d\r\n:1\r\n", n, n)
+		got := make([]byte, len(want))
+		if read, err := io.ReadFull(in, got); err != nil || string(got) != want {
+			return n, fmt.Errorf("transaction %d: %q: %w", n, got[:read], err)
+		}
+	}
+}
+
+// Whoever leads, and whichever node clients talk to: when leadership is handed
+// over they wait for a moment, and nothing else.
+func TestHandoverCostsClientsNothing(t *testing.T) {
+	t.Parallel()
+	for _, durability := range []string{"async", "sync"} {
+		t.Run(durability, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3, append(patient, "--durability="+durability)...)
+			for _, depth := range []int{1, 16} {
+				c.handOverUnderLoad(t, fmt.Sprintf("%s:%d", durability, depth), depth)
+			}
+			for _, n := range c.nodes {
+				require.Contains(t, n.get(t, "/metrics"), "headgate_replication_uncertain_total 0")
+			}
+		})
+	}
+}
+
+// handOverUnderLoad hands leadership over again and again under the load of ten
+// connections, which all nodes serve, of transactions, and with a subscriber on
+// each node.
+func (c *testCluster) handOverUnderLoad(t *testing.T, name string, depth int) {
+	t.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var clients []*steady
+	for i := range 10 {
+		s, err := connect(c.nodes[i%3].redis, fmt.Sprintf("%s:%d", name, i), depth)
+		require.NoError(t, err)
+		clients = append(clients, s)
+		wg.Go(func() { s.run(stop) })
+	}
+	failures := make([]error, 3)
+	var subscribers []*client
+	for i, n := range c.nodes {
+		if depth == 1 {
+			wg.Go(func() { _, failures[i] = executing(n.redis, stop) })
+		}
+		sub := dial(t, "tcp", n.redis)
+		require.Equal(t, "*3", sub.do("SUBSCRIBE", "news"))
+		for range 5 {
+			_, err := sub.line()
+			require.NoError(t, err)
+		}
+		subscribers = append(subscribers, sub)
+	}
+	var handed []span
+	for i := range transfers {
+		var began time.Time
+		var out []byte
+		require.Eventually(t, func() bool { // the next leader has to be known first
+			began = time.Now()
+			var err error
+			out, err = command(t, "cluster", "transfer", "--peer", c.peers[i%3]).CombinedOutput()
+			return err == nil
+		}, waitLimit, 20*time.Millisecond)
+		require.Equal(t, "transferred\n", string(out))
+		handed = append(handed, span{began, time.Now()})
+	}
+	close(stop)
+	wg.Wait()
+	broken := 0
+	for _, s := range clients {
+		if s.err != nil {
+			broken++
+			t.Errorf("%s, after %d calls: %v", s.key, s.calls, s.err)
+		}
+	}
+	require.Zero(t, broken, "clients that something went wrong for")
+	for i, err := range failures {
+		require.NoError(t, err, "transactions through %s", c.nodes[i].id)
+	}
+	for i, sub := range subscribers {
+		require.NoError(t, sub.SetDeadline(time.Now().Add(waitLimit)))
+		require.Equal(t, ":1", dial(t, "tcp", c.nodes[i].redis).do("PUBLISH", "news", "x"), "subscribers are still there")
+		line, err := sub.line()
+		require.NoError(t, err)
+		require.Equal(t, "*3", line)
+		sub.Close()
+	}
+	for _, s := range clients {
+		left := c.nodes[0].remaining(t, s.key, fmt.Sprint(heldLimit), "10000d", "ALGORITHM", "fixed", "ALIGN", "first")
+		require.EqualValues(t, heldLimit-s.calls, left, s.key)
+		s.Close()
+	}
+	logGaps(t, name, clients, handed)
+}
+
+// logGaps tells how long calls took while leadership was being handed over.
+func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
+	var during []time.Duration
+	var longest time.Duration
+	calls := 0
+	for _, s := range clients {
+		calls += s.calls
+		for _, call := range s.spans {
+			took := call.to.Sub(call.from)
+			longest = max(longest, took)
+			if slices.ContainsFunc(handed, func(h span) bool { return call.from.Before(h.to) && h.from.Before(call.to) }) {
+				during = append(during, took)
+			}
+		}
+	}
+	slices.Sort(during)
+	at := func(q float64) time.Duration { return during[int(q*float64(len(during)-1))] }
+	var total time.Duration
+	for _, h := range handed {
+		total += h.to.Sub(h.from)
+	}
+	t.Logf("%s: %d calls; %d handovers, %v on average with the command's start; of %d pipelines meanwhile p50 %v, p99 %v, longest %v; longest of all %v",
+		name, calls, len(handed), total/time.Duration(len(handed)), len(during), at(0.5), at(0.99), during[len(during)-1], longest)
+}
