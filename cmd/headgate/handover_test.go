@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,4 +235,117 @@ func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
 	}
 	t.Logf("%s: %d calls; %d handovers, %v on average with the command's start; of %d pipelines meanwhile p50 %v, p99 %v, longest %v; longest of all %v",
 		name, calls, len(handed), total/time.Duration(len(handed)), len(during), at(0.5), at(0.99), during[len(during)-1], longest)
+}
+
+// restarting is a client that connects to the next node when its connection
+// ends, and never sends a command again. Its key is its own.
+type restarting struct {
+	steady
+	addrs    []string
+	unknown  int // commands without reply, when a connection ended
+	breaks   int
+	refusals []string
+}
+
+// run goes on until stop.
+func (r *restarting) run(stop <-chan struct{}) {
+	for at := 0; ; at++ {
+		s, err := connect(r.addrs[at%len(r.addrs)], r.key, r.depth)
+		if err != nil {
+			continue // that node is down
+		}
+		for err == nil {
+			select {
+			case <-stop:
+				s.Close()
+				return
+			default:
+			}
+			err = r.once(s)
+		}
+		s.Close()
+		r.breaks++
+	}
+}
+
+// once sends a pipeline on s, and counts what is answered and what is not.
+func (r *restarting) once(s *steady) error {
+	if err := s.SetDeadline(time.Now().Add(waitLimit)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(s, s.block.String()); err != nil {
+		r.unknown += r.depth
+		return err
+	}
+	for i := range r.depth {
+		for n := range 7 {
+			line, err := s.in.ReadString('\n')
+			if err != nil {
+				r.unknown += r.depth - i
+				return err
+			}
+			if n < 2 && line != "*6\r\n" && line != ":1\r\n" {
+				r.refusals = append(r.refusals, line)
+				break
+			}
+			if n == 6 {
+				r.calls++
+			}
+		}
+	}
+	return nil
+}
+
+// When every node is restarted in turn, a client's connection breaks when its
+// node stops, and at no other time. What was answered is never lost, and no
+// command is answered by an error.
+func TestRestartsLoseNothingThatWasAnswered(t *testing.T) {
+	t.Parallel()
+	for _, durability := range []string{"async", "sync"} {
+		t.Run(durability, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t, 3, append(patient, "--durability="+durability)...)
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			var clients []*restarting
+			for i := range 10 {
+				r := &restarting{steady: steady{key: fmt.Sprintf("k%d", i), depth: 1 + 15*(i%2)}}
+				for j := range 3 {
+					r.addrs = append(r.addrs, c.nodes[(i+j)%3].redis)
+				}
+				clients = append(clients, r)
+				wg.Go(func() { r.run(stop) })
+			}
+			idle := dial(t, "tcp", c.nodes[0].redis)
+			require.Equal(t, "+PONG", idle.do("PING"))
+			for i, n := range c.nodes {
+				time.Sleep(100 * time.Millisecond)
+				n.signal(t, syscall.SIGTERM)
+				require.NoError(t, n.wait(t))
+				require.NotContains(t, n.stderr.String(), "the next leader has to be elected")
+				require.NotContains(t, n.stderr.String(), "clients cut off")
+				if i == 0 {
+					_, err := idle.line()
+					require.ErrorIs(t, err, io.EOF, "closed cleanly")
+				}
+				n.start(t)
+				require.Eventually(t, func() bool { return n.status("/readyz") == 200 }, waitLimit, 10*time.Millisecond)
+				c.leader(t)
+			}
+			close(stop)
+			wg.Wait()
+			unknown, calls := 0, 0
+			for _, r := range clients {
+				require.Empty(t, r.refusals, r.key)
+				require.LessOrEqual(t, r.breaks, len(c.nodes), r.key)
+				left := c.nodes[0].remaining(t, r.key, fmt.Sprint(heldLimit), "10000d", "ALGORITHM", "fixed", "ALIGN", "first")
+				used := heldLimit - int(left)
+				require.GreaterOrEqual(t, used, r.calls, "%s: a decision was forgotten", r.key)
+				require.LessOrEqual(t, used, r.calls+r.unknown, r.key)
+				unknown += r.unknown
+				calls += r.calls
+			}
+			t.Logf("%s: %d calls answered, %d without reply when their node closed", durability, calls, unknown)
+		})
+	}
 }
