@@ -192,7 +192,11 @@ func TestFramesGoOnAfterALeave(t *testing.T) {
 // leader, and have no other answer.
 func TestHandoverIsWaitedForByAll(t *testing.T) {
 	for _, told := range []bool{true, false} {
-		cfg := Config{ForwardTimeout: 20 * time.Millisecond, HandoverHold: patience, OnFailure: FailOpen}
+		cfg, lasts := Config{ForwardTimeout: 20 * time.Millisecond, HandoverHold: patience, OnFailure: FailOpen}, 200*time.Millisecond
+		if !told {
+			cfg = Config{ForwardTimeout: time.Second, HandoverHold: patience}
+			lasts = 2 * cfg.ForwardTimeout
+		}
 		leader, follower := pairOfNodes(t, Config{}, cfg)
 		leader.become(Handover)
 		if told {
@@ -204,7 +208,7 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 			c.send("RL.LIMIT k 1000 1h ALGORITHM fixed\r\n")
 			clients = append(clients, c)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(lasts)
 		leader.become(Leading)
 		follower.become(Following)
 		for _, c := range clients {

@@ -38,8 +38,10 @@ type forwarder struct {
 	answers    answerTimes
 	// handover is until when frames wait for the next leader, in ns since begun:
 	// HandoverHold from when one has found that leadership is being handed
-	// over, or until the next leader has answered one.
+	// over, or until the next leader has answered one. noted is when that was
+	// found last: those that came before wait as well.
 	handover atomic.Int64
+	noted    atomic.Int64
 
 	mu      sync.Mutex
 	carrier int // goroutines; guarded by mu
@@ -99,7 +101,9 @@ func (f *forwarder) submit(fr *frame) bool {
 
 // noteHandover lets frames wait for the next leader.
 func (f *forwarder) noteHandover() {
-	f.handover.Store(int64(time.Since(f.begun) + f.srv.cfg.HandoverHold))
+	now := time.Since(f.begun)
+	f.noted.Store(int64(now))
+	f.handover.Store(int64(now + f.srv.cfg.HandoverHold))
 }
 
 // handingOver reports whether a frame is to wait for the next leader.
@@ -198,6 +202,8 @@ func (c *carrier) deliver(fr *frame) {
 			return
 		case role == Handover && !fr.handover:
 			c.f.noteHandover()
+			fr.hold(s.cfg.HandoverHold)
+		case role == Following && !fr.handover && c.f.noted.Load() > int64(fr.started.Sub(c.f.begun)):
 			fr.hold(s.cfg.HandoverHold)
 		case role == Stalled, !fr.handover && (role == Orphaned || c.f.gone(fr)):
 			fr.end = frameUnwritten
