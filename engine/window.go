@@ -172,8 +172,12 @@ func (r *rule) sliding(st windowState, now, cost int64, o *Options, d *Decision)
 	if o.Peek || next == live {
 		return st, false, nil
 	}
-	if next.Cur == 0 && next.Prev == 0 {
+	switch {
+	case next.Cur == 0 && next.Prev == 0:
 		next = windowState{}
+	case next.Cur == 0 && next.Start >= r.period:
+		// The same as the window before alone, which is forgotten earlier.
+		next = windowState{Start: next.Start - r.period, Cur: next.Prev}
 	}
 	return next, true, nil
 }

@@ -145,12 +145,28 @@ func TestSlidingRefund(t *testing.T) {
 	d := w.call(t, midnight+10*sec, -5, Options{})
 	require.EqualValues(t, 5, d.Remaining)
 	require.Equal(t, 10*sec, d.ResetAfter)
-	require.EqualValues(t, 5, w.prev)
-	require.Zero(t, w.cur)
+	require.Equal(t, windowState{Start: midnight + 10*sec, Prev: 5}, w.rule.slidingAt(w.state(), midnight+10*sec))
 }
 
 // The documented worst cases: what an attacker who knows the windows gets
 // within one period.
+// A window whose own units were all refunded holds only those of the one before,
+// which weigh nothing at its end.
+func TestSlidingRefundIsForgottenWithItsWindow(t *testing.T) {
+	s := newTestSession(t, Config{})
+	l := Limit{Algorithm: Sliding, Limit: 100, Period: minute}
+	decide(t, s, start, "k", l, 60, Options{})
+	decide(t, s, start+minute+10*second, "k", l, 5, Options{})
+	d := decide(t, s, start+minute+20*second, "k", l, -6, Options{})
+	require.Equal(t, Decision{OK: true, Allowed: -6, Limit: 100, Remaining: 60, ResetAfter: 40 * second}, d)
+	deadline, _, ok := s.Deadline(start+minute+20*second, []byte("k"))
+	require.True(t, ok)
+	require.Equal(t, start+2*minute, deadline)
+	require.Equal(t, int64(70), decide(t, s, start+minute+30*second, "k", l, 0, Options{}).Remaining)
+	_, _, ok = s.Deadline(start+2*minute+1, []byte("k"))
+	require.False(t, ok)
+}
+
 func TestWindowEdgeAttack(t *testing.T) {
 	const limit, period = 100, 100 * sec
 	attack := func(algorithm Algorithm) (most int64) {
