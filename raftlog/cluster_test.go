@@ -59,6 +59,8 @@ type testNode struct {
 	mux   *Mux
 	g     *Group
 	fatal atomic.Pointer[error]
+
+	secrets Secrets // testSecret unless a test sets another
 }
 
 // newCluster starts size nodes that found a cluster together; configure may change each node's configuration.
@@ -94,7 +96,7 @@ func (c *testCluster) reserve() *testNode {
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+ip>>16%254, ip>>8%256, 1+ip%254))
 	require.NoError(c.t, err)
 	ln.Close()
-	n := &testNode{c: c, n: len(c.nodes), addr: ln.Addr().String()}
+	n := &testNode{c: c, n: len(c.nodes), addr: ln.Addr().String(), secrets: testSecret}
 	for _, o := range c.nodes {
 		for _, pair := range [][2]*testNode{{n, o}, {o, n}} {
 			p, err := linkfault.New("127.0.0.1:0", pair[1].addr)
@@ -127,7 +129,7 @@ func (n *testNode) start() {
 func (n *testNode) open() error {
 	ln, err := net.Listen("tcp", n.addr)
 	require.NoError(n.c.t, err)
-	n.mux = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Secrets: testSecret, NodeID: n.cfg.NodeID, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+	n.mux = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Secrets: n.secrets, NodeID: n.cfg.NodeID, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 		n.c.mu.Lock()
 		if p, ok := n.c.via[n.addr+" "+addr]; ok {
 			addr = p

@@ -99,6 +99,9 @@ func (g *Group) lookAtPeers(ctx context.Context) {
 			cctx, cancel := context.WithTimeout(ctx, pollTimeout)
 			defer cancel()
 			s, err := g.Caller().Status(cctx, addr)
+			if errors.Is(err, ErrPeerSecret) {
+				g.cfg.Logger.Warn("an address of join refuses this node, which goes on without it", "peer", addr, "error", err)
+			}
 			if err != nil {
 				return false
 			}
@@ -196,7 +199,11 @@ func (g *Group) ask(ctx context.Context) (answered []presence, silent int, faile
 
 // tryJoin asks each node that is in a cluster to be taken in, and tells whether one has. Without any it returns no error.
 func (g *Group) tryJoin(ctx context.Context, answered []presence) (joined bool, failed []error) {
-	f, s, _ := g.cur.Load().id.bound()
+	id := g.cur.Load().id
+	if id.removed.Load() {
+		return false, []error{errRemoved}
+	}
+	f, s, _ := id.bound()
 	for _, p := range answered {
 		switch {
 		case p.Cluster == "":

@@ -28,6 +28,7 @@ var (
 	clusterKey = []byte("headgate-cluster-id")
 	pledgeKey  = []byte("headgate-founding")
 	beforeKey  = []byte("headgate-cluster-id-before-recovery")
+	removedKey = []byte("headgate-removed")
 )
 
 // Where Raft keeps its term, and the term of its last vote.
@@ -54,6 +55,7 @@ type identity struct {
 	log    *slog.Logger
 
 	cluster atomic.Pointer[string] // nil before there is one; written with mu held
+	removed atomic.Bool            // the cluster has removed the node, which does not ask to be taken in again
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -113,6 +115,11 @@ func openIdentity(stable raft.StableStore, node string, holds bool, log *slog.Lo
 		return nil, err
 	}
 	i.pledge = newPledge(stored, i.data, holds, rand.Text())
+	removed, err := getString(stable, removedKey)
+	if err != nil {
+		return nil, err
+	}
+	i.removed.Store(removed != "")
 	if before, err := getString(stable, beforeKey); err != nil || before == "" {
 		return i, err
 	}
@@ -145,6 +152,22 @@ func (i *identity) meet(cluster, data string, from net.Addr) error {
 		i.tell(slog.LevelWarn, "a node looks for data that this one has lost; it is heard when a leader has taken this one in with what it has", from)
 		return errOtherData
 	}
+	return nil
+}
+
+// noteRemoved remembers, across restarts, whether the cluster has removed the node.
+func (i *identity) noteRemoved(removed bool) error {
+	if i.removed.Load() == removed {
+		return nil
+	}
+	value := ""
+	if removed {
+		value = "1"
+	}
+	if err := setString(i.stable, removedKey, value); err != nil {
+		return err
+	}
+	i.removed.Store(removed)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,6 +213,26 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	require.NoError(t, os.RemoveAll(stranger.cfg.DataDir))
 	stranger.start()
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
+}
+
+// A node that was started alone has made a secret of its own: it cannot even ask what cluster those are of that it is to
+// join, goes on alone, and says so.
+func TestNodeThatIsRefusedByThoseItIsToJoinSaysSo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	c.leader()
+	n := c.reserve()
+	n.secrets = func() [][]byte { return [][]byte{[]byte("of a node on its own")} }
+	n.cfg.Join, n.cfg.BootstrapExpect = nil, 1
+	n.start()
+	waitFor(t, "it leads itself", n.m.leading)
+	n.crash()
+	n.cfg.Join, n.cfg.BootstrapExpect = []string{c.nodes[0].addr}, 0
+	l := n.logs()
+	n.start()
+	waitFor(t, "it says so", func() bool {
+		return strings.Contains(l.String(), "refuses this node") && strings.Contains(l.String(), c.nodes[0].addr) && strings.Contains(l.String(), "the two do not share a secret")
+	})
 }
 
 // A node that nobody recovered comes back to find its cluster gone on without it, as another one.

@@ -279,6 +279,8 @@ func TestRecoverNeedsData(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.reserve()
+	require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []Peer{{ID: n.cfg.NodeID, Addr: n.addr}}), "no node has run with data directory "+n.cfg.DataDir)
+	require.NoDirExists(t, n.cfg.DataDir)
 	require.NoError(t, makeDir(n.cfg.dir()))
 	require.Error(t, Recover(n.cfg, newMapMachine(), []Peer{{ID: n.cfg.NodeID, Addr: n.addr}}))
 	for _, twice := range []Peer{{n.cfg.NodeID, "elsewhere:1"}, {"another", n.addr}} {

@@ -40,6 +40,8 @@ type peers struct {
 
 	// The index of the newest membership that a peer has told with this node in it, and of the newest without it.
 	with, without uint64
+
+	member bool // this process has seen the node in a membership of its log
 }
 
 // peer is one other member.
@@ -110,15 +112,24 @@ func (p *peers) poll(ctx context.Context) {
 		}
 	}
 	wg.Wait()
+	servers, _ = p.g.configuration() // one may have been removed meanwhile
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A peer that lags, alone, may not know yet that this node has been taken in.
 	gone := p.without > max(p.with, p.g.membershipIndex())
 	if gone && !p.gone.Load() {
-		p.g.cfg.Logger.Error("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
+		p.g.cfg.Logger.Error(errRemoved.Error())
 	}
 	p.gone.Store(gone)
-	servers, _ = p.g.configuration() // one may have been removed meanwhile
+	id := p.g.cur.Load().id
+	in := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id.server() })
+	p.member = p.member || in
+	// A node that catches up is not in the memberships of old that it gets first.
+	if p.member || gone {
+		if err := id.noteRemoved(gone || !in); err != nil {
+			p.g.cfg.Logger.Error("remember the removal of this node", "error", err)
+		}
+	}
 	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peer) bool {
 		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
 	})

@@ -3,6 +3,8 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/hashicorp/raft"
@@ -32,6 +34,9 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	}
 	if !slices.ContainsFunc(voters, func(p Peer) bool { return p.ID == cfg.NodeID }) {
 		return fmt.Errorf("recover: %w: this node, %s, is not among the voters", ErrUnknownMember, cfg.NodeID)
+	}
+	if _, err := os.Stat(cfg.dir()); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("recover: no node has run with data directory %s", cfg.DataDir)
 	}
 	store, err := OpenStore(cfg.dir(), false)
 	if err != nil {

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,41 @@ func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
 	gone.wipe()
 	waitFor(t, "it joins", gone.voter)
 	require.Len(t, c.converge(), 2)
+	require.False(t, gone.g.Status().Removed)
+}
+
+// A node that is removed stays so when it starts again with its data and its join, until an operator takes it in.
+func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	l.set("a", "1")
+	c.converge()
+	gone := c.nodes[(l.n+1)%3]
+	for _, n := range c.nodes {
+		waitFor(t, "it knows its peers", func() bool { return !n.g.peers.strangers() })
+	}
+	_, err := l.g.Remove(testContext(t), gone.cfg.NodeID, false)
+	require.NoError(t, err)
+	waitFor(t, "it knows, and its data", func() bool {
+		mark, err := getString(gone.g.cur.Load().id.stable, []byte("headgate-removed"))
+		return err == nil && mark != "" && gone.g.Status().Removed
+	})
+	for range 2 {
+		gone.crash()
+		said := gone.logs()
+		gone.start()
+		waitFor(t, "it says so", func() bool { return strings.Contains(said.String(), "removed from the cluster; stop it, or wipe") })
+		time.Sleep(3 * foundInterval)
+		require.Len(t, l.g.Members(), 2)
+		require.True(t, gone.g.Status().Removed)
+	}
+	require.NoError(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: gone.cfg.NodeID, Addr: gone.addr}, nil), "by hand")
+	waitFor(t, "it is a member again", gone.voter)
+	waitFor(t, "its data knows", func() bool {
+		mark, err := getString(gone.g.cur.Load().id.stable, []byte("headgate-removed"))
+		return err == nil && mark == ""
+	})
 	require.False(t, gone.g.Status().Removed)
 }
 
