@@ -83,14 +83,19 @@ func (f *clusterFlags) long(use, short string, args cobra.PositionalArgs, run cl
 		if err != nil {
 			return err
 		}
-		return f.explain(run(cmd.Context(), client, cmd.OutOrStdout(), args))
+		return f.explain(cmd.Context(), client, run(cmd.Context(), client, cmd.OutOrStdout(), args))
 	}}
 }
 
 // explain adds to err what an operator should look at.
-func (f *clusterFlags) explain(err error) error {
+func (f *clusterFlags) explain(ctx context.Context, c *cluster.Client, err error) error {
 	switch {
 	case errors.Is(err, raftlog.ErrNotLeader):
+		ctx, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		if s, unknown := c.Status(ctx, f.peer); unknown == nil && s.Removed {
+			return fmt.Errorf("%s: %s %w", f.peer, s.NodeID, cluster.ErrRemoved)
+		}
 		return fmt.Errorf("%s: no leader is known (the answer was: %w)", f.peer, err)
 	case errors.Is(err, raftlog.ErrPeerSecret) && f.secretFile() == "":
 		return fmt.Errorf("%w; give --peer-secret-file, or --data-dir of a node on this machine whose peer.secret it is", err)

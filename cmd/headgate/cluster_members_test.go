@@ -73,6 +73,10 @@ func TestReplaceADeadNode(t *testing.T) {
 	for i, n := range c.nodes {
 		if n == dead {
 			require.Contains(t, c.cluster(t, i, "status"), "REMOVED: "+dead.id)
+			for _, args := range [][]string{{"replace", "n8", "n9", "127.0.0.1:1", "--wait=5s"}, {"remove", "n4"}, {"set-clock"}} {
+				text := fails(t, command(t, append([]string{"cluster", "--peer", c.peers[i]}, args...)...))
+				require.Contains(t, text, dead.id+" has been removed from the cluster: ask another node", args)
+			}
 		}
 	}
 

@@ -29,6 +29,10 @@ func Dialer(tlsConfig func() *tls.Config) raftlog.DialFunc {
 	}
 }
 
+// ErrRemoved is returned when a node that is asked for its leader has been
+// removed from the cluster: it knows none any more.
+var ErrRemoved = errors.New("has been removed from the cluster: ask another node")
+
 // Client asks running nodes, from outside the cluster.
 type Client struct{ raftlog.Caller }
 
@@ -69,7 +73,7 @@ func (c *Client) SetClock(ctx context.Context, addr string) (set ClockSet, err e
 		return set, err
 	}
 	if s.LeaderAddr == "" {
-		return set, fmt.Errorf("%s: %w", addr, errNoLeader)
+		return set, fmt.Errorf("%s: %w", addr, raftlog.ErrNotLeader)
 	}
 	return set, c.Call(ctx, s.LeaderAddr, opSetClock, nil, &set)
 }

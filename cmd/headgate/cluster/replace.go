@@ -58,7 +58,7 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 			tell("waiting for a leader")
 		case errors.Is(err, raftlog.ErrSilent):
 			tell(err.Error())
-		case answered && (errors.Is(err, raftlog.ErrNoAnswer) || errors.As(err, &network)): // a timeout is a net.Error
+		case answered && (errors.Is(err, ErrRemoved) || errors.Is(err, raftlog.ErrNoAnswer) || errors.As(err, &network)): // a timeout is a net.Error
 			tell("waiting for an answer")
 		default:
 			return err
@@ -72,7 +72,8 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 }
 
 // leaderStatus asks the leader, found through any of the known addresses, for
-// its status. It is ErrNotLeader when there is none.
+// its status. It is ErrNotLeader when there is none, and ErrRemoved when all
+// that answer have been removed.
 func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time.Duration) (s raftlog.Status, err error) {
 	var failed []error
 	for _, addr := range *known {
@@ -93,8 +94,12 @@ func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time
 				}
 				return s, nil
 			}
+			if s.Removed {
+				failed = append(failed, fmt.Errorf("%s %w", s.NodeID, ErrRemoved))
+				break
+			}
 			failed = append(failed, raftlog.ErrNotLeader)
-			if s.LeaderAddr == "" || s.Removed {
+			if s.LeaderAddr == "" {
 				break
 			}
 			addr = s.LeaderAddr
