@@ -46,23 +46,36 @@ func cmdSlowlogGet(c *conn, args [][]byte) {
 			return
 		}
 	}
-	entries := c.srv.slow.latest(int(min(n, 1<<30)))
-	c.w.Array(len(entries))
-	for _, e := range entries {
-		c.w.Array(6)
-		c.w.Int(e.id)
-		c.w.Int(e.at.Unix())
-		c.w.Int(e.took.Microseconds())
-		c.w.Array(len(e.args))
-		for _, a := range e.args {
-			c.w.Bulk(a)
+	slow, most := &c.srv.slow, c.srv.cfg.OutputBufferLimit
+	c.block(func(w *resp.Writer) {
+		entries := slow.latest(int(min(n, 1<<30)))
+		start := len(w.B)
+		w.Array(len(entries))
+		for _, e := range entries {
+			e.write(w)
+			if len(w.B)-start > most {
+				w.B = w.B[:start]
+				w.Error("ERR the entries are more than client-output-buffer-limit, ask for fewer")
+				return
+			}
 		}
-		c.w.BulkString(e.addr)
-		c.w.BulkString(e.name)
-	}
+	})
 }
 
-func cmdSlowlogLen(c *conn, _ [][]byte) { c.w.Int(int64(len(c.srv.slow.latest(-1)))) }
+func (e *slowEntry) write(w *resp.Writer) {
+	w.Array(6)
+	w.Int(e.id)
+	w.Int(e.at.Unix())
+	w.Int(e.took.Microseconds())
+	w.Array(len(e.args))
+	for _, a := range e.args {
+		w.Bulk(a)
+	}
+	w.BulkString(e.addr)
+	w.BulkString(e.name)
+}
+
+func cmdSlowlogLen(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.slow.len())) }
 
 func cmdSlowlogReset(c *conn, _ [][]byte) {
 	c.srv.slow.reset()

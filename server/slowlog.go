@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,10 +20,12 @@ const timeAllBelow = time.Millisecond
 
 // slowlog keeps the latest commands that took long.
 type slowlog struct {
-	mu      sync.Mutex
-	maxLen  int         // guarded by mu
-	nextID  int64       // guarded by mu
-	entries []slowEntry // guarded by mu, newest last
+	mu     sync.Mutex
+	maxLen int   // guarded by mu
+	nextID int64 // guarded by mu
+	// entries is a ring once it has maxLen entries; guarded by mu.
+	entries []slowEntry
+	oldest  int // position in entries; guarded by mu
 }
 
 type slowEntry struct {
@@ -45,36 +48,52 @@ func (sl *slowlog) observe(c *conn, cmd *command, args [][]byte, took time.Durat
 	defer sl.mu.Unlock()
 	e.id = sl.nextID
 	sl.nextID++
-	sl.entries = append(sl.entries, e)
-	sl.trim()
-}
-
-// trim drops the oldest entries above maxLen. It must be called with mu held.
-func (sl *slowlog) trim() {
-	if n := len(sl.entries) - sl.maxLen; n > 0 {
-		sl.entries = append(sl.entries[:0:0], sl.entries[n:]...)
+	switch {
+	case len(sl.entries) < sl.maxLen:
+		sl.entries = append(sl.entries, e)
+	case sl.maxLen > 0:
+		sl.entries[sl.oldest] = e
+		sl.oldest = (sl.oldest + 1) % len(sl.entries)
 	}
 }
 
+// setMaxLen changes how many entries are kept; the newest stay.
 func (sl *slowlog) setMaxLen(n int) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	sl.maxLen = n
-	sl.trim()
+	if n == sl.maxLen {
+		return
+	}
+	kept := sl.newest(n)
+	slices.Reverse(kept)
+	sl.maxLen, sl.entries, sl.oldest = n, kept, 0
 }
 
 // latest returns up to n entries, newest first; n < 0 is all.
 func (sl *slowlog) latest(n int) []slowEntry {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if n < 0 || n > len(sl.entries) {
-		n = len(sl.entries)
+	return sl.newest(n)
+}
+
+// newest is latest. It must be called with mu held.
+func (sl *slowlog) newest(n int) []slowEntry {
+	have := len(sl.entries)
+	if n < 0 || n > have {
+		n = have
 	}
 	out := make([]slowEntry, 0, n)
 	for i := range n {
-		out = append(out, sl.entries[len(sl.entries)-1-i])
+		out = append(out, sl.entries[(sl.oldest+have-1-i)%have])
 	}
 	return out
+}
+
+// len returns how many entries there are.
+func (sl *slowlog) len() int {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return len(sl.entries)
 }
 
 // clipArgs copies arguments, shortened as Redis shortens them in the slow log.
@@ -99,5 +118,5 @@ func clipArgs(args [][]byte) [][]byte {
 func (sl *slowlog) reset() {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	sl.entries = nil
+	sl.entries, sl.oldest = nil, 0
 }

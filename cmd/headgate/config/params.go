@@ -357,7 +357,7 @@ var Params = []Param{
 	{
 		Name: "slowlog-max-len", Section: operations, Default: "128", Mutable: true,
 		Doc:   "Entries that the SLOWLOG keeps.",
-		Value: func(c *Config) Value { return integer{&c.SlowlogMaxLen, 1, 1 << 20} },
+		Value: func(c *Config) Value { return integer{&c.SlowlogMaxLen, 1, 1 << 14} },
 	},
 	{
 		Name: "pprof", Section: operations, Default: "no",
