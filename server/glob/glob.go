@@ -110,6 +110,22 @@ func (e *element) add(low, high byte) {
 	}
 }
 
+// inverse returns the characters that e does not take.
+func (e element) inverse() element {
+	for w := range e {
+		e[w] = ^e[w]
+	}
+	return e
+}
+
+// size returns how many characters e takes.
+func (e element) size() (n int) {
+	for _, set := range e {
+		n += bits.OnesCount64(set)
+	}
+	return n
+}
+
 // split parses the elements of pattern from a position to the next star or the
 // end, and returns the position behind the star, -1 at the end.
 func split(pattern string, from int) (elements []element, next int) {
@@ -119,7 +135,7 @@ func split(pattern string, from int) (elements []element, next int) {
 		case '*':
 			return elements, i + 1
 		case '?':
-			e.add(0, 255)
+			e = element{}.inverse()
 			i++
 		case '[':
 			i = e.class(pattern, i+1)
@@ -157,9 +173,7 @@ func (e *element) class(pattern string, i int) int {
 		}
 	}
 	if negated {
-		for w := range e {
-			e[w] = ^e[w]
-		}
+		*e = e.inverse()
 	}
 	return min(i+1, len(pattern))
 }
@@ -191,11 +205,26 @@ func newSegment(elements []element) segment {
 		return g
 	}
 	g.masks = make([]uint64, 256*g.words)
-	for i := range elements {
-		for w, left := range elements[i] {
+	// An element that takes most characters, such as ?, is written as those that
+	// it does not take: a byte of a pattern must not cost 256 steps.
+	most := make([]uint64, g.words)
+	for i, e := range elements {
+		if e.size() > 128 {
+			most[i/64] |= 1 << (i % 64)
+		}
+	}
+	for c := range 256 {
+		copy(g.masks[c*g.words:], most)
+	}
+	for i, e := range elements {
+		bit := uint64(1) << (i % 64)
+		if most[i/64]&bit != 0 {
+			e = e.inverse()
+		}
+		for w, left := range e {
 			for ; left != 0; left &= left - 1 {
 				c := 64*w + bits.TrailingZeros64(left)
-				g.masks[c*g.words+i/64] |= 1 << (i % 64)
+				g.masks[c*g.words+i/64] ^= bit
 			}
 		}
 	}

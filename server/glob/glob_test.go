@@ -153,3 +153,17 @@ func BenchmarkMatch(b *testing.B) {
 		})
 	}
 }
+
+// A character of a pattern costs the same whether it stands for one character or
+// for nearly all of them: ? took 256 steps, and a call with a megabyte of them
+// five seconds.
+func TestCompileIsLinear(t *testing.T) {
+	for _, pattern := range []string{strings.Repeat("?", 1000) + "b*", strings.Repeat("[^a]", 250) + "b*"} {
+		began := time.Now()
+		for range 4000 {
+			_, err := Compile(pattern)
+			require.NoError(t, err)
+		}
+		require.Less(t, time.Since(began), 3*time.Second, "%.10s", pattern)
+	}
+}
