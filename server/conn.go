@@ -366,5 +366,8 @@ func (c *conn) release() {
 	c.lane.unpark(c)
 	c.srv.pubsub.leave(c)
 	c.srv.stopMonitor(c)
+	if c.stall&stallPause != 0 {
+		c.srv.pauses.leave(c)
+	}
 	c.srv.forget(c)
 }

@@ -11,6 +11,8 @@ type pauses struct {
 	timer     *time.Timer // guarded by mu
 	until     time.Time   // guarded by mu
 	writeOnly bool        // guarded by mu
+	// waiting are the connections that have been put off; guarded by mu.
+	waiting map[*conn]struct{}
 }
 
 // pause stops commands for d, those that write or all. A pause under way is
@@ -42,15 +44,24 @@ func (s *Server) unpause() {
 	}
 	p.timer.Stop()
 	p.timer = nil
+	waiting := p.waiting
+	p.waiting = nil
 	s.setMode(modePaused, false)
 	p.mu.Unlock()
-	for _, c := range s.connections() {
+	for c := range waiting {
 		c.post(func() { c.stall &^= stallPause })
 	}
 }
 
-// mustPause reports whether cmd has to wait now. CLIENT never does, so that
-// UNPAUSE works, nor HELP.
+// leave forgets c, which has been closed.
+func (p *pauses) leave(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, c)
+}
+
+// mustPause reports whether cmd has to wait now, and notes that c waits. CLIENT
+// never does, so that UNPAUSE works, nor HELP.
 func (c *conn) mustPause(cmd *command) bool {
 	if cmd.flags&flagUnpaused != 0 {
 		return false
@@ -61,5 +72,12 @@ func (c *conn) mustPause(cmd *command) bool {
 	if p.timer == nil {
 		return false
 	}
-	return !p.writeOnly || cmd.flags&flagWrite != 0 || c.tx != nil && c.tx.writes && cmd.flags&flagExec != 0
+	if p.writeOnly && cmd.flags&flagWrite == 0 && (c.tx == nil || !c.tx.writes || cmd.flags&flagExec == 0) {
+		return false
+	}
+	if p.waiting == nil {
+		p.waiting = make(map[*conn]struct{})
+	}
+	p.waiting[c] = struct{}{}
+	return true
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +85,25 @@ func TestClientPauseOfTransactions(t *testing.T) {
 			require.Contains(t, m.take(), "*2\r\n+PONG\r\n")
 		}
 	}
+}
+
+// The end of a pause concerns those who wait, however many others are connected:
+// it posted to all of them, and a pipeline of pauses held the loop for seconds.
+func TestUnpauseWakesOnlyWhoWaits(t *testing.T) {
+	s, m := testMachine(t, Config{}, new(committer))
+	other, idle := newMachine(s), newMachine(s)
+	other.feed(strings.Repeat("CLIENT PAUSE 100000\r\nCLIENT UNPAUSE\r\n", 100))
+	require.Empty(t, idle.lane.posts)
+	other.feed("CLIENT PAUSE 100000\r\n")
+	m.feed("PING\r\n")
+	gone := newMachine(s)
+	gone.feed("PING\r\n")
+	require.Len(t, s.pauses.waiting, 2)
+	gone.kill()
+	gone.settle()
+	require.Len(t, s.pauses.waiting, 1, "who has gone is forgotten")
+	other.feed("CLIENT UNPAUSE\r\n")
+	require.Empty(t, idle.lane.posts)
+	m.lane.runPosts()
+	require.Equal(t, "+PONG\r\n", m.take())
 }
