@@ -71,7 +71,7 @@ func manyChannels(n int) string {
 func TestRepliesOfExecAreBounded(t *testing.T) {
 	s, addr := startServer(t, Config{OutputBufferSoft: 64 << 10, OutputBufferLimit: 1 << 20})
 	c, other := dial(t, addr), dial(t, addr)
-	c.send("MULTI\r\n" + strings.Repeat("INFO everything\r\n", 20_000) + "INCREX counted\r\n")
+	c.send("MULTI\r\n" + strings.Repeat("test.big 4000\r\n", 20_000) + "INCREX counted\r\n")
 	before := allocatedBytes()
 	c.send("EXEC\r\n")
 	_, _ = io.Copy(io.Discard, c.Conn) // until it is closed
@@ -86,4 +86,36 @@ func TestRepliesOfExecAreBounded(t *testing.T) {
 	for _, command := range []string{"COMMAND INFO", "COMMAND DOCS", "LATENCY HISTOGRAM"} {
 		require.ErrorContains(t, c.call(command+strings.Repeat(" client", 1025)).(error), "ERR at most 1024 names in one call")
 	}
+}
+
+// Commands that wait for a worker hold on to their arguments, whatever becomes of
+// their connections, and so they are bounded together.
+func TestArgumentsOfWaitingJobsAreBounded(t *testing.T) {
+	const bound = 1 << 20
+	s, addr := startServer(t, Config{QueryBufferLimit: bound, MaxBulk: 64 << 10, Workers: 1})
+	free := make(chan struct{})
+	require.True(t, s.workers.submit(true, false, func() { <-free }))
+	del := "DEL" + strings.Repeat(" k", 10_000) + "\r\n" // 250 KB
+	waiting, busy := 0, dial(t, addr)
+	var clients []*client
+	for range 4 {
+		c := dial(t, addr)
+		c.send(del)
+		clients = append(clients, c)
+		eventually(t, "it to wait", func() bool { return s.workers.kept.Load() > int64(waiting) })
+		waiting = int(s.workers.kept.Load())
+	}
+	require.Less(t, waiting, bound)
+	for range 3 {
+		require.ErrorContains(t, busy.call(strings.TrimSpace(del)).(error), "BUSY too many long-running commands")
+	}
+	require.EqualValues(t, waiting, s.workers.kept.Load())
+	clients[0].Close() // what it waits for is held on to still
+	require.EqualValues(t, waiting, s.workers.kept.Load())
+	close(free)
+	for _, c := range clients[1:] {
+		require.Equal(t, int64(0), c.reply())
+	}
+	eventually(t, "all to be let go", func() bool { return s.workers.kept.Load() == 0 })
+	require.Equal(t, int64(0), busy.call(strings.TrimSpace(del)))
 }

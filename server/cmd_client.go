@@ -195,6 +195,9 @@ func cmdClientList(c *conn, args [][]byte) {
 	var filter clientFilter
 	switch {
 	case len(args) == 2:
+	case len(args)-3 > maxNames:
+		c.error(errNames)
+		return
 	case len(args) == 4 && equalFold(args[2], "type"):
 		if !filter.setType(args[3]) {
 			c.error("ERR Unknown client type '" + string(clip(args[3], 128)) + "'")
@@ -207,7 +210,7 @@ func cmdClientList(c *conn, args [][]byte) {
 				c.error("ERR Invalid client ID")
 				return
 			}
-			filter.ids = append(filter.ids, uint64(id))
+			filter.addID(uint64(id))
 		}
 	default:
 		c.error(errSyntax)
@@ -229,11 +232,18 @@ func cmdClientList(c *conn, args [][]byte) {
 // clientFilter is what CLIENT LIST and KILL choose by; the zero value chooses
 // all.
 type clientFilter struct {
-	ids         []uint64
+	ids         map[uint64]struct{}
 	kind        string // normal or pubsub; none for the kinds there are never any of
 	addr, laddr string
 	maxAge      int64 // s
 	skip        *conn
+}
+
+func (f *clientFilter) addID(id uint64) {
+	if f.ids == nil {
+		f.ids = make(map[uint64]struct{})
+	}
+	f.ids[id] = struct{}{}
 }
 
 func (f *clientFilter) setType(b []byte) bool {
@@ -250,7 +260,10 @@ func (f *clientFilter) setType(b []byte) bool {
 }
 
 func (f *clientFilter) matches(c *conn) bool {
-	if f.skip == c || f.ids != nil && !slices.Contains(f.ids, c.id) {
+	if f.skip == c {
+		return false
+	}
+	if _, named := f.ids[c.id]; f.ids != nil && !named {
 		return false
 	}
 	if f.addr != "" && f.addr != c.addr || f.laddr != "" && f.laddr != c.laddr {
@@ -282,6 +295,10 @@ func cmdClientKill(c *conn, args [][]byte) {
 		})
 		return
 	}
+	if len(args)-2 > 2*maxNames {
+		c.error(errNames)
+		return
+	}
 	f := clientFilter{skip: c}
 	for i := 2; i < len(args); i += 2 {
 		if i+1 >= len(args) {
@@ -305,7 +322,7 @@ func (f *clientFilter) parse(c *conn, option, value []byte) string {
 		if !ok || id < 1 {
 			return "ERR client-id should be greater than 0"
 		}
-		f.ids = append(f.ids, uint64(id))
+		f.addID(uint64(id))
 	case equalFold(option, "type"):
 		if !f.setType(value) {
 			return "ERR Unknown client type '" + string(clip(value, 128)) + "'"
@@ -394,6 +411,9 @@ func cmdClientTracking(c *conn, args [][]byte) {
 	c.w.OK()
 }
 
+// maxPrefixes bounds what CLIENT TRACKING remembers, with maxClientInfo.
+const maxPrefixes = 64
+
 // parseTracking parses the options of CLIENT TRACKING, or replies an error.
 func (c *conn) parseTracking(args [][]byte) (t tracking, ok bool) {
 	for i := 0; i < len(args); i++ {
@@ -409,6 +429,10 @@ func (c *conn) parseTracking(args [][]byte) (t tracking, ok bool) {
 			t.noloop = true
 		case equalFold(args[i], "prefix") && more:
 			i++
+			if len(t.prefixes) == maxPrefixes || len(args[i]) > maxClientInfo {
+				c.error("ERR at most 64 prefixes of at most 1024 bytes")
+				return t, false
+			}
 			t.prefixes = append(t.prefixes, string(args[i]))
 		case equalFold(args[i], "redirect") && more:
 			i++

@@ -18,7 +18,7 @@ func clusterCommands() []command {
 		}
 	}
 	long := func(cmd command) command {
-		cmd.flags |= flagLong
+		cmd.flags |= flagLong | flagNoMulti
 		return cmd
 	}
 	const perNode = "O(N), N the number of nodes"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/server/glob"
+	"github.com/headgate-io/headgate/server/resp"
 )
 
 func configCommands() []command {
@@ -30,12 +31,15 @@ func configCommands() []command {
 	}}
 }
 
-// maxConfigPatterns bounds the work of one CONFIG GET.
-const maxConfigPatterns = 1024
+// maxPatterns bounds the work of one CONFIG GET or PSUBSCRIBE: a pattern takes
+// up to 0.1 ms to compile.
+const maxPatterns = 64
+
+const errPatterns = "ERR at most 64 patterns in one call"
 
 func cmdConfigGet(c *conn, args [][]byte) {
-	if len(args) > maxConfigPatterns+2 {
-		c.error("ERR at most 1024 patterns in one call")
+	if len(args) > maxPatterns+2 {
+		c.error(errPatterns)
 		return
 	}
 	patterns := make([]*glob.Pattern, 0, len(args)-2)
@@ -47,6 +51,11 @@ func cmdConfigGet(c *conn, args [][]byte) {
 		patterns = append(patterns, pattern)
 	}
 	settings := c.srv.cfg.Settings
+	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns) })
+}
+
+// writeSettings replies the parameters whose names match one of patterns.
+func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern) {
 	names := slices.Sorted(slices.Values(settings.Names()))
 	var pairs [][2]string
 	for _, name := range names {
@@ -57,10 +66,10 @@ func cmdConfigGet(c *conn, args [][]byte) {
 			pairs = append(pairs, [2]string{name, value})
 		}
 	}
-	c.w.Map(len(pairs))
+	w.Map(len(pairs))
 	for _, p := range pairs {
-		c.w.BulkString(p[0])
-		c.w.BulkString(p[1])
+		w.BulkString(p[0])
+		w.BulkString(p[1])
 	}
 }
 

@@ -101,7 +101,7 @@ func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, ke
 	}
 	keys = cloneArgs(keys)
 	c.jobArgs = clipArgs(args) // a fast command's are not kept otherwise
-	c.block(func(w *resp.Writer) {
+	c.blockKeeping(argsSize(keys), func(w *resp.Writer) {
 		s := c.srv.engine.NewSession()
 		defer s.Close()
 		n := count(s, keys)
@@ -345,6 +345,11 @@ func cmdScan(c *conn, args [][]byte) {
 		return
 	}
 	e, now := c.srv.engine, c.now()
+	if c.inExec {
+		s.count = min(s.count, scanInline)
+		s.run(e, now, scanStepsInline, c.w)
+		return
+	}
 	if s.count <= scanInline && (s.pattern == nil || s.pattern.Light()) {
 		s.run(e, now, scanStepsInline, c.w)
 		return
@@ -353,17 +358,22 @@ func cmdScan(c *conn, args [][]byte) {
 }
 
 // cmdKeys replies every matching key. A client is closed for a larger reply than
-// its output buffer's limit, so more keys than that are not collected.
+// its output buffer's limit, so more keys than that are not collected. In a
+// transaction, which holds up its thread, it gives up after execTime.
 func cmdKeys(c *conn, args [][]byte) {
-	e, now, most := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit
+	e, now, most, inExec := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit, c.inExec
 	pattern, ok := c.pattern(args[1])
 	if !ok {
 		return
 	}
 	c.block(func(w *resp.Writer) {
 		var keys, batch []string
-		size := 0
+		size, began := 0, time.Now()
 		for cursor := uint64(0); ; {
+			if inExec && time.Since(began) > execTime {
+				w.Error(errExecTime)
+				return
+			}
 			batch = batch[:0]
 			cursor = e.Scan(now, cursor, scanInline, func(key []byte, _ engine.Algorithm) {
 				batch = append(batch, string(key))

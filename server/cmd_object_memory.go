@@ -77,6 +77,8 @@ func memoryCommand() command {
 	usage := sub("usage", -3, "key [SAMPLES count]", "O(1)", "Returns the accounted bytes of a key.", cmdMemoryUsage)
 	usage.flags, usage.keys = flagReadonly, keySpec{first: 2, last: 2, step: 1}
 	usage.categories = catKeyspace
+	purge := sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", cmdMemoryPurge)
+	purge.flags |= flagNoMulti
 	return command{
 		name: "memory", arity: -2, flags: flagReadonly, group: "server",
 		complexity: "Depends on subcommand.", summary: "A container for memory diagnostics commands.",
@@ -84,7 +86,7 @@ func memoryCommand() command {
 			usage,
 			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", cmdMemoryStats),
 			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", cmdMemoryDoctor),
-			sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", cmdMemoryPurge),
+			purge,
 		},
 	}
 }

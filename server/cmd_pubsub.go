@@ -83,6 +83,14 @@ func cmdPUnsubscribe(c *conn, args [][]byte) { c.unsubscribe(patternKind, args[1
 // subscribe adds names and confirms each. With one that is refused none is
 // added.
 func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
+	if len(names) > maxNames {
+		c.error(errNames)
+		return
+	}
+	if kind.patterns && len(names) > maxPatterns {
+		c.error(errPatterns)
+		return
+	}
 	patterns := make([]*glob.Pattern, len(names)) // nil for channels
 	for i, name := range names {
 		if kind.patterns {
@@ -99,6 +107,11 @@ func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
 	if c.subs == nil {
 		c.subs = &subscriptions{channels: map[string]struct{}{}, patterns: map[string]struct{}{}}
 	}
+	if c.subs.count()+len(names) > maxSubscriptions && c.subs.added(kind, names) > maxSubscriptions {
+		c.error(errSubscriptions)
+		c.subscribed()
+		return
+	}
 	h := &c.srv.pubsub
 	for i, name := range names {
 		own := kind.own(c.subs)
@@ -114,11 +127,28 @@ func (c *conn) subscribe(kind subscriptionKind, names [][]byte) {
 	c.subscribed()
 }
 
+// added returns how many subscriptions there would be with names too.
+func (s *subscriptions) added(kind subscriptionKind, names [][]byte) int {
+	fresh := make(map[string]struct{})
+	for _, name := range names {
+		if _, already := kind.own(s)[string(name)]; !already {
+			fresh[string(name)] = struct{}{}
+		}
+	}
+	return s.count() + len(fresh)
+}
+
+const errSubscriptions = "ERR at most 4096 channels and patterns on one connection"
+
 const errChannel = "ERR channel is longer than 1024 bytes"
 
 // unsubscribe ends subscriptions, all of a kind without names, and confirms
 // each.
 func (c *conn) unsubscribe(kind subscriptionKind, names [][]byte) {
+	if len(names) > maxNames {
+		c.error(errNames)
+		return
+	}
 	if len(names) == 0 && c.subs != nil {
 		for name := range kind.own(c.subs) {
 			names = append(names, []byte(name))
@@ -166,7 +196,7 @@ func cmdPublish(c *conn, args [][]byte) {
 		return
 	}
 	message := append([]byte(nil), args[2]...)
-	c.block(func(w *resp.Writer) { w.Int(int64(h.publish(channel, message))) })
+	c.blockKeeping(len(message), func(w *resp.Writer) { w.Int(int64(h.publish(channel, message))) })
 }
 
 func cmdPubSubChannels(c *conn, args [][]byte) {
@@ -193,6 +223,10 @@ func cmdPubSubChannels(c *conn, args [][]byte) {
 }
 
 func cmdPubSubNumSub(c *conn, args [][]byte) {
+	if len(args)-2 > maxNames {
+		c.error(errNames)
+		return
+	}
 	c.w.Map(len(args) - 2)
 	for _, name := range args[2:] {
 		c.w.Bulk(name)

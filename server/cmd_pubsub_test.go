@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -88,4 +89,67 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		require.EqualValues(t, 1, s.Stats().QueryBufferKills)
 		require.Zero(t, s.pubsub.channelCount()+s.pubsub.patternCount())
 	}
+}
+
+// However many names a client subscribes to, in one call or in many, its thread
+// is not held up: half a million took a second, and as much again at the end.
+func TestSubscriptionsAreFew(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	for _, command := range []string{"SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "PUBSUB NUMSUB"} {
+		require.ErrorContains(t, c.call(command+manyChannels(1025)).(error), "ERR at most 1024 names in one call", command)
+	}
+	require.Zero(t, s.pubsub.channelCount()+s.pubsub.patternCount())
+	confirmations := func(n int) {
+		for range n {
+			require.Len(t, c.reply(), 3)
+		}
+	}
+	for from := 0; from < maxSubscriptions; from += 1024 {
+		names := ""
+		for i := range 1024 {
+			names += fmt.Sprintf(" n%d", from+i)
+		}
+		c.send("SUBSCRIBE" + names + "\r\n")
+		confirmations(1024)
+	}
+	require.EqualError(t, c.call("PSUBSCRIBE one*").(error), errSubscriptions)
+	c.send("SUBSCRIBE n1 n2\r\n") // nothing new
+	confirmations(2)
+	require.Equal(t, maxSubscriptions, s.pubsub.channelCount())
+	other.do("PUBLISH n7 x", ":1\r\n")
+	c.expect("*3\r\n$7\r\nmessage\r\n$2\r\nn7\r\n$1\r\nx\r\n")
+	c.Close()
+	eventually(t, "the channels to go with their subscriber", func() bool { return s.pubsub.channelCount() == 0 })
+}
+
+// While a message is compared with many hostile patterns, others subscribe: the
+// lock of the subscriptions is not held meanwhile.
+func TestMatchingHoldsNoLock(t *testing.T) {
+	s, m := testMachine(t, Config{}, new(committer))
+	other := newMachine(s)
+	for i := range 1024 {
+		m.feed(encode("PSUBSCRIBE", fmt.Sprintf("*%sb%d*", strings.Repeat("?", 900), i)))
+	}
+	channel := strings.Repeat("a", maxChannel)
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		for range 3 {
+			s.pubsub.publish(channel, nil)
+		}
+	}()
+	worst := time.Duration(0)
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		since := time.Now()
+		other.feed("SUBSCRIBE a\r\nUNSUBSCRIBE a\r\n")
+		worst = max(worst, time.Since(since))
+	}
+	require.Less(t, worst, time.Since(began)/4)
 }

@@ -34,7 +34,7 @@ func serverCommands() []command {
 			name: "debug", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server",
 			complexity: "Depends on subcommand.", summary: "A container for debugging commands.",
 			subs: []command{{
-				name: "digest", arity: -2, flags: flags | flagAdmin | flagNoScript | flagLong, group: "server",
+				name: "digest", arity: -2, flags: flags | flagAdmin | flagNoScript | flagNoMulti | flagLong, group: "server",
 				complexity: "O(N), N the number of keys",
 				summary:    "Returns a hash over this node's keys with their limits and states, to compare nodes by.",
 				syntax:     "[AT unix-time-nanoseconds]", handler: cmdDebugDigest,

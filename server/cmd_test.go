@@ -514,7 +514,8 @@ func TestPatternsAndChannelsAreBounded(t *testing.T) {
 	for _, command := range []string{"PUBLISH " + long + " x", "SUBSCRIBE ok " + long} {
 		require.ErrorContains(t, c.call(command).(error), "ERR channel is longer than 1024 bytes", "%.20s", command)
 	}
-	require.ErrorContains(t, c.call("CONFIG GET"+strings.Repeat(" a", 1025)).(error), "ERR at most 1024 patterns in one call")
+	require.ErrorContains(t, c.call("CONFIG GET"+strings.Repeat(" a", 65)).(error), "ERR at most 64 patterns in one call")
+	require.ErrorContains(t, c.call("PSUBSCRIBE"+strings.Repeat(" a", 65)).(error), "ERR at most 64 patterns in one call")
 	require.Equal(t, []any{}, c.call("PUBSUB CHANNELS"), "with one that is refused none is subscribed to")
 	require.Equal(t, int64(0), c.call("PUBSUB NUMPAT"))
 }

@@ -1,5 +1,7 @@
 package server
 
+import "time"
+
 func transactionCommands() []command {
 	const flags = flagLoading | flagStale | flagNoScript
 	return []command{
@@ -61,6 +63,10 @@ func cmdWatch(c *conn, args [][]byte) {
 		return
 	}
 	watched := &c.watched
+	if len(watched.keys)+len(args)-1 > maxWatched {
+		c.error("ERR at most 1024 watched keys on one connection")
+		return
+	}
 	for _, key := range args[1:] {
 		watched.size += watchOverhead + len(key)
 	}
@@ -74,6 +80,10 @@ func cmdWatch(c *conn, args [][]byte) {
 	}
 	c.w.OK()
 }
+
+// maxWatched bounds the keys of WATCH, whose states are read one after another,
+// and again by EXEC.
+const maxWatched = 1024
 
 // watchOverhead is what a watched key takes beside its bytes.
 const watchOverhead = 256
@@ -107,13 +117,18 @@ func cmdExec(c *conn, _ [][]byte) {
 		}
 	}
 	c.inExec = true
+	began := time.Now()
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
 		if c.killed && q.cmd.flags&flagWrite == 0 {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		c.call(q.cmd, q.args)
+		if q.cmd.mayTakeLong() && time.Since(began) > execTime {
+			c.refuse(errExecTime)
+		} else {
+			c.call(q.cmd, q.args)
+		}
 		if len(c.w.B) > start && c.w.B[start] == '-' {
 			c.lane.countError(q.cmd)
 		}
@@ -121,6 +136,20 @@ func cmdExec(c *conn, _ [][]byte) {
 	}
 	c.inExec = false
 }
+
+// mayTakeLong reports whether a transaction leaves the command out when it has
+// taken too long already. What writes always runs.
+func (cmd *command) mayTakeLong() bool {
+	return cmd.flags&flagWrite == 0 && (cmd.flags&flagFast == 0 || cmd.flags&flagLong != 0)
+}
+
+const (
+	// execTime is how long a transaction goes on running commands that may take
+	// long: its thread has other connections.
+	execTime = 10 * time.Millisecond
+
+	errExecTime = "BUSY the transaction takes too long for another command that may take long"
+)
 
 // boundOutput closes the connection, and drops what it has written, when that is
 // more than client-output-buffer-limit.

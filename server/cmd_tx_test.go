@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +86,47 @@ func TestExecKeepsOthersOut(t *testing.T) {
 		<-done
 		require.Equal(t, "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*2\r\n:1\r\n:1\r\n"+bulk("x")+"*2\r\n:2\r\n:1\r\n", m.take())
 	}
+}
+
+// A transaction does not hold its thread up for long, whatever it is made of:
+// 300 calls of SCAN took ten seconds.
+func TestTransactionsAreShort(t *testing.T) {
+	_, addr := startServer(t, Config{OutputBufferLimit: 64 << 20})
+	c := dial(t, addr)
+	for _, command := range []string{"DEBUG DIGEST", "MEMORY PURGE", "CLUSTER COUNTKEYSINSLOT 1", "CLUSTER GETKEYSINSLOT 1 1"} {
+		require.Equal(t, "OK", c.call("MULTI"))
+		require.EqualError(t, c.call(command).(error), "ERR Command not allowed inside a transaction", command)
+		require.Equal(t, "OK", c.call("DISCARD"))
+	}
+
+	for i := range 4000 {
+		c.call(fmt.Sprintf("INCREX %d%s", i, strings.Repeat("a", 1000)))
+	}
+	require.Equal(t, "OK", c.call("MULTI"))
+	require.Equal(t, "QUEUED", c.call("SCAN 0 COUNT 100000"))
+	require.Less(t, len(c.call("EXEC").([]any)[0].([]any)[1].([]any)), 1000, "COUNT is a hint")
+
+	const calls = 2000
+	pattern := "*" + strings.Repeat("?", 900) + "b*"
+	c.send("MULTI\r\nKEYS " + pattern + "\r\n" + strings.Repeat("SCAN 0 COUNT 100000 MATCH "+pattern+"\r\n", calls-1) + "INCREX counted\r\n")
+	for range calls + 2 {
+		c.reply()
+	}
+	began := time.Now()
+	replies := c.call("EXEC").([]any)
+	require.Less(t, time.Since(began), time.Second)
+	require.Len(t, replies, calls+1)
+	require.EqualError(t, replies[0].(error), errExecTime)
+	require.EqualError(t, replies[calls-1].(error), errExecTime)
+	require.Equal(t, []any{int64(1), int64(1)}, replies[calls], "what writes runs")
+}
+
+func TestTransactionsAreBoundedInNumber(t *testing.T) {
+	_, m := testMachine(t, Config{}, new(committer))
+	m.feed("MULTI\r\n" + strings.Repeat("PING\r\n", maxQueued))
+	m.take()
+	m.feed("PING\r\n")
+	require.Equal(t, "-ERR at most 32768 commands in a transaction\r\n", m.take())
+	m.feed("EXEC\r\n")
+	require.Equal(t, "-EXECABORT Transaction discarded because of previous errors.\r\n", m.take())
 }

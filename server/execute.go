@@ -174,12 +174,32 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		})
 	})
 	if !accepted {
-		c.error("BUSY too many long-running commands are waiting, try again later")
+		c.error(errWorkersBusy)
 		return
 	}
 	c.stall |= stallWorker
 	if decides {
 		c.jobSince = c.lane.since
+	}
+}
+
+const errWorkersBusy = "BUSY too many long-running commands are waiting, try again later"
+
+// blockKeeping is block for a job that holds on to size bytes of its command.
+// All that wait hold on to no more than client-query-buffer-limit, as one client
+// may have of them as many as it has connections.
+func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
+	p := c.srv.workers
+	if !p.keep(size, c.srv.cfg.QueryBufferLimit) {
+		c.error(errWorkersBusy)
+		return
+	}
+	c.block(func(w *resp.Writer) {
+		defer p.letGo(size)
+		job(w)
+	})
+	if !c.inExec && c.stall&stallWorker == 0 { // refused
+		p.letGo(size)
 	}
 }
 
@@ -226,14 +246,22 @@ func (c *conn) unblock(reply []byte, ticket uint64) {
 	}
 }
 
-// cloneArgs copies arguments out of the input buffer, in one allocation for
-// the bytes.
-func cloneArgs(args [][]byte) [][]byte {
-	size := 0
+// argOverhead is what an argument takes beside its bytes.
+const argOverhead = 24
+
+// argsSize is how many bytes arguments take.
+func argsSize(args [][]byte) int {
+	size := argOverhead * len(args)
 	for _, a := range args {
 		size += len(a)
 	}
-	buf := make([]byte, 0, size)
+	return size
+}
+
+// cloneArgs copies arguments out of the input buffer, in one allocation for
+// the bytes.
+func cloneArgs(args [][]byte) [][]byte {
+	buf := make([]byte, 0, argsSize(args)-argOverhead*len(args))
 	out := make([][]byte, len(args))
 	for i, a := range args {
 		buf = append(buf, a...)

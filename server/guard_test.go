@@ -117,3 +117,28 @@ func TestClientListWhileClientsCome(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// What one call asks about, and what a connection has the server remember, is
+// bounded in number: the thread that it runs on serves others too.
+func TestNamesOfOneCallAreBounded(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	const names = "ERR at most 1024 names in one call"
+	require.ErrorContains(t, c.call("CLIENT LIST ID"+strings.Repeat(" 1", 1025)).(error), names)
+	require.ErrorContains(t, c.call("CLIENT KILL"+strings.Repeat(" ID 99", 1025)).(error), names)
+	require.Contains(t, c.call("CLIENT LIST ID"+strings.Repeat(" 1", 1024)), "id=1 ")
+	require.Equal(t, int64(0), c.call("CLIENT KILL ID 98 ID 99"))
+
+	require.Equal(t, "OK", c.call("WATCH"+strings.Repeat(" k", 1000)))
+	require.ErrorContains(t, c.call("WATCH"+strings.Repeat(" k", 25)).(error), "ERR at most 1024 watched keys on one connection")
+	require.Equal(t, "OK", c.call("WATCH"+strings.Repeat(" k", 24)))
+	require.Equal(t, "OK", c.call("UNWATCH"))
+	require.Equal(t, "OK", c.call("WATCH k"))
+
+	const prefixes = "ERR at most 64 prefixes of at most 1024 bytes"
+	prefix := " PREFIX " + strings.Repeat("x", 1024)
+	require.ErrorContains(t, c.call("CLIENT TRACKING ON BCAST"+prefix+"x").(error), prefixes)
+	require.ErrorContains(t, c.call("CLIENT TRACKING ON BCAST"+strings.Repeat(prefix[:9], 65)).(error), prefixes)
+	require.Equal(t, "OK", c.call("CLIENT TRACKING ON BCAST"+strings.Repeat(prefix[:9], 63)+prefix))
+	require.Zero(t, s.Stats().QueryBufferKills)
+}

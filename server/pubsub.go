@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/headgate-io/headgate/server/glob"
@@ -32,6 +34,10 @@ const (
 	// maxChannel bounds the name of a channel, in bytes, and with it the time
 	// that a message takes to find its subscribers.
 	maxChannel = 1 << 10
+
+	// maxSubscriptions bounds the channels and patterns of a connection: all of
+	// them end together with it, which takes its thread about 1 µs each.
+	maxSubscriptions = 4096
 
 	// publishInline is how many steps of finding a message's subscribers, and
 	// how many of these, a loop takes by itself: about 0.1 ms.
@@ -151,41 +157,55 @@ func (c *conn) subscribed() {
 }
 
 // publish sends a message and returns how many connections' subscriptions it
-// met.
+// met. Patterns are compared outside of the lock, which those who subscribe
+// wait for.
 func (h *hub) publish(channel string, message []byte) int {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	receivers := 0
 	var text []byte // the message, once somebody gets it
-	send := func(t *topic, write func(w *resp.Writer)) {
+	receivers := 0
+	for _, t := range h.reached(channel) {
+		if t.pattern != nil && !t.pattern.Match(channel) {
+			continue
+		}
 		if text == nil {
 			text = append([]byte{}, message...)
 		}
-		for c := range t.subscribers {
-			receivers++
-			c.push(len(text), write)
-		}
+		receivers += h.send(t, channel, text)
 	}
+	return receivers
+}
+
+// reached returns the topic of a channel, if there is one, and those of all
+// patterns.
+func (h *hub) reached(channel string) []*topic {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var topics []*topic
 	if t := h.channels[channel]; t != nil {
-		send(t, func(w *resp.Writer) {
-			w.Push(3)
-			w.BulkString("message")
+		topics = append(topics, t)
+	}
+	return slices.AppendSeq(slices.Grow(topics, len(h.patterns)), maps.Values(h.patterns))
+}
+
+// send posts a message to the subscribers of a topic and returns how many they
+// are.
+func (h *hub) send(t *topic, channel string, text []byte) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for c := range t.subscribers {
+		c.push(len(text), func(w *resp.Writer) {
+			if t.pattern == nil {
+				w.Push(3)
+				w.BulkString("message")
+			} else {
+				w.Push(4)
+				w.BulkString("pmessage")
+				w.BulkString(t.pattern.String())
+			}
 			w.BulkString(channel)
 			w.Bulk(text)
 		})
 	}
-	for pattern, t := range h.patterns {
-		if t.pattern.Match(channel) {
-			send(t, func(w *resp.Writer) {
-				w.Push(4)
-				w.BulkString("pmessage")
-				w.BulkString(pattern)
-				w.BulkString(channel)
-				w.Bulk(text)
-			})
-		}
-	}
-	return receivers
+	return len(t.subscribers)
 }
 
 // pushOverhead is added to the size of a posted message, for the post and its
@@ -219,14 +239,12 @@ func (c *conn) push(size int, write func(w *resp.Writer)) {
 // all.
 func (h *hub) names(pattern *glob.Pattern) []string {
 	h.mu.RLock()
-	defer h.mu.RUnlock()
-	out := make([]string, 0, len(h.channels))
-	for name := range h.channels {
-		if pattern == nil || pattern.Match(name) {
-			out = append(out, name)
-		}
+	out := slices.AppendSeq(make([]string, 0, len(h.channels)), maps.Keys(h.channels))
+	h.mu.RUnlock()
+	if pattern == nil {
+		return out
 	}
-	return out
+	return slices.DeleteFunc(out, func(name string) bool { return !pattern.Match(name) })
 }
 
 // subscribers returns how many connections are subscribed to a channel itself.

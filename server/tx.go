@@ -20,8 +20,16 @@ type queued struct {
 // queuedOverhead is what a queued command takes beside its bytes.
 const queuedOverhead = 64
 
+// maxQueued bounds the commands of a transaction: they run one after another
+// while others wait.
+const maxQueued = 32768
+
 // enqueue queues a command for EXEC.
 func (c *conn) enqueue(cmd *command, args [][]byte) {
+	if len(c.tx.queue) == maxQueued {
+		c.refuse("ERR at most 32768 commands in a transaction")
+		return
+	}
 	if cmd.flags&flagNoMulti != 0 {
 		c.refuse("ERR Command not allowed inside a transaction")
 		return

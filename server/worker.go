@@ -17,6 +17,8 @@ type workers struct {
 	// began has when the job of each goroutine began, Unix ns, or 0: first the
 	// brief kind's, then the long one's.
 	began []atomic.Int64
+	// kept is how many bytes of commands the jobs that have not ended hold on to.
+	kept atomic.Int64
 	// deciding counts the jobs that decide for a cluster and have not ended.
 	deciding atomic.Int64
 }
@@ -77,6 +79,20 @@ func (p *workers) submit(long, decides bool, job func()) bool {
 		return false
 	}
 }
+
+// keep notes that a job holds on to size bytes of its command, or returns false
+// when all of them would hold on to more than most. One always may.
+func (p *workers) keep(size, most int) bool {
+	total := p.kept.Add(int64(size))
+	if total > int64(most) && total > int64(size) {
+		p.letGo(size)
+		return false
+	}
+	return true
+}
+
+// letGo takes back what keep has noted.
+func (p *workers) letGo(size int) { p.kept.Add(-int64(size)) }
 
 // close runs what is queued, drops what still waits when ctx is done, and ends
 // the goroutines once their jobs have. Nobody may submit any more.
