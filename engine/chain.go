@@ -219,17 +219,16 @@ func (s *Session) reportDenied(now int64, segs []Segment, o *Options, out []Deci
 func (s *Session) commitAll(now int64, segs []Segment) error {
 	for i := range segs {
 		p := &s.chain.plans[i]
-		if !p.write || p.emptied() {
+		if !p.write || p.words == 0 {
 			continue
 		}
 		sh := s.e.table.At(p.hash)
 		p.ent, p.found = sh.Find(p.hash, p.key)
-		words, deadline := p.size()
-		if p.found && p.ent.Words() >= words {
+		if p.found && p.ent.Words() >= p.words {
 			continue
 		}
 		created := !p.found
-		if err := s.reserve(p, words, deadline, now); err != nil {
+		if err := s.reserve(p, now); err != nil {
 			s.unreserve(i)
 			return err
 		}
@@ -252,12 +251,12 @@ func (s *Session) commitAll(now int64, segs []Segment) error {
 }
 
 // reserve makes room for p without charging anything.
-func (s *Session) reserve(p *plan, words int, deadline, now int64) error {
+func (s *Session) reserve(p *plan, now int64) error {
 	sh := s.e.table.At(p.hash)
 	if p.found {
-		return p.resize(sh, words, now)
+		return p.resize(sh, p.words, now)
 	}
-	if _, err := sh.Insert(p.hash, p.key, p.it.id, words, deadline, now); err != nil {
+	if _, err := sh.Insert(p.hash, p.key, p.it.id, p.words, p.next.deadline, now); err != nil {
 		return err
 	}
 	p.it.refs.Add(1)

@@ -120,7 +120,15 @@ func (e *Engine) validate(l Limit) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if l.Algorithm == Log && l.Limit > int64(e.logMaxEntries) {
+	if fits := l.Algorithm.kind().fits; fits != nil {
+		return fits(e, l)
+	}
+	return nil
+}
+
+// fitsLog refuses a log whose every unit might need an entry of its own.
+func fitsLog(e *Engine, l Limit) error {
+	if l.Limit > int64(e.logMaxEntries) {
 		return fmt.Errorf("%w: limit %d is above log-max-entries %d", ErrLogFull, l.Limit, e.logMaxEntries)
 	}
 	return nil

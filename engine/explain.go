@@ -39,62 +39,73 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool) {
 		if at := ent.Deadline(); at != noExpiry {
 			x.ExpiresAfter = at - now
 		}
-		x.describe(it, ent, now)
-		if it.limit.Algorithm != Counter {
-			x.forecast(s, it, ent, now)
+		k := it.limit.Algorithm.kind()
+		k.describe(&x, &it.rule, ent, now)
+		if k.ask != nil {
+			x.forecast(it.burst, func(cost int64) Decision { return k.ask(s, it, ent, now, cost) })
 		}
 	})
 	return x, ok
 }
 
-// describe fills in the raw state.
-func (x *Explanation) describe(it *interned, ent shard.Entry, now int64) {
-	switch it.limit.Algorithm {
-	case Token, Leaky:
-		x.TAT, x.TATFrac = ent.Deadline(), uint32(ent.Word(0))
-		used := tokenState{TAT: x.TAT, Frac: x.TATFrac}.used(now)
-		x.Used = int64(used.cover(it.num, it.den))
-	case Fixed, Sliding:
-		w := loadWindow(&it.rule, ent)
-		if it.limit.Algorithm == Fixed {
-			w = it.fixedAt(w, now)
-			x.Used = w.Cur
-		} else {
-			w = it.slidingAt(w, now)
-			x.Used = it.weigh(w, now)
-		}
-		x.WindowStart, x.Current, x.Previous = w.Start, w.Cur, w.Prev
-	case Log:
-		b := logRing(ent.State())
-		expired, used := b.live(now, it.period)
-		_, count := b.span()
-		x.Entries, x.Used = count-expired, used
-	case Slots:
-		b := leaseList(ent.State())
-		expired, used := b.live(now)
-		x.Entries, x.Used = b.count()-expired, used
-	case Counter:
-		x.Value = loadNumber(ent.State())
-	}
-}
-
 // forecast fills in what calls would meet, from the decisions themselves.
-func (x *Explanation) forecast(s *Session, it *interned, ent shard.Entry, now int64) {
-	x.Capacity = it.burst
-	x.Remaining = max(it.burst-x.Used, 0)
+func (x *Explanation) forecast(capacity int64, ask func(cost int64) Decision) {
+	x.Capacity = capacity
+	x.Remaining = max(capacity-x.Used, 0)
 	if x.Used == 0 {
 		return
 	}
-	look := func(cost int64) Decision {
-		if it.limit.Algorithm == Slots {
-			return it.slotsDenied(ent.State(), clampInstant(now), -1, cost)
-		}
-		p := plan{it: it, ent: ent, found: true, live: true}
-		if err := s.evaluate(&p, it, now, cost, &Options{Peek: true}); err != nil {
-			return Decision{}
-		}
-		return p.d
+	x.ResetAfter = ask(capacity).RetryAfter
+	x.NextAfter = ask(x.Remaining + 1).RetryAfter
+}
+
+// askDecision is what a decision would answer, nothing where it is an error.
+func askDecision(s *Session, it *interned, ent shard.Entry, now, cost int64) Decision {
+	p := plan{it: it, ent: ent, found: true, live: true}
+	if err := s.evaluate(&p, load(ent), now, cost, &Options{Peek: true}); err != nil {
+		return Decision{}
 	}
-	x.ResetAfter = look(it.burst).RetryAfter
-	x.NextAfter = look(x.Remaining + 1).RetryAfter
+	return p.d
+}
+
+// askSlots is what RL.ACQUIRE would answer an id without a lease. cost must be
+// more than is free.
+func askSlots(_ *Session, it *interned, ent shard.Entry, now, cost int64) Decision {
+	return it.slotsDenied(ent.State(), clampInstant(now), -1, cost)
+}
+
+func describeBucket(x *Explanation, r *rule, ent shard.Entry, now int64) {
+	st := load(ent).bucket()
+	x.TAT, x.TATFrac = st.TAT, st.Frac
+	used := st.used(now)
+	x.Used = int64(used.cover(r.num, r.den))
+}
+
+func describeFixed(x *Explanation, r *rule, ent shard.Entry, now int64) {
+	w := r.fixedAt(r.counts(load(ent)), now)
+	x.WindowStart, x.Current, x.Previous = w.Start, w.Cur, w.Prev
+	x.Used = w.Cur
+}
+
+func describeSliding(x *Explanation, r *rule, ent shard.Entry, now int64) {
+	w := r.slidingAt(r.counts(load(ent)), now)
+	x.WindowStart, x.Current, x.Previous = w.Start, w.Cur, w.Prev
+	x.Used = r.weigh(w, now)
+}
+
+func describeLog(x *Explanation, r *rule, ent shard.Entry, now int64) {
+	b := logRing(ent.State())
+	expired, used := b.live(now, r.period)
+	_, count := b.span()
+	x.Entries, x.Used = count-expired, used
+}
+
+func describeSlots(x *Explanation, _ *rule, ent shard.Entry, now int64) {
+	b := leaseList(ent.State())
+	expired, used := b.live(now)
+	x.Entries, x.Used = b.count()-expired, used
+}
+
+func describeCounter(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+	x.Value = loadNumber(ent.State())
 }

@@ -16,17 +16,15 @@ const (
 	Slots
 	Counter
 
-	// blocked is the kind of a rule of 0 units. No state has it.
+	// blocked is how a limit of 0 units decides. No state has it.
 	blocked
 )
-
-var algorithmNames = [...]string{"token", "leaky", "fixed", "sliding", "log", "slots", "counter"}
 
 // ParseAlgorithm returns the algorithm named s, in any case: token, leaky,
 // fixed, sliding or log.
 func ParseAlgorithm(s string) (Algorithm, bool) {
-	for i, name := range algorithmNames[:Log+1] {
-		if strings.EqualFold(s, name) {
+	for i := range kinds {
+		if k := &kinds[i]; k.decides && strings.EqualFold(s, k.name) {
 			return Algorithm(i), true
 		}
 	}
@@ -34,12 +32,7 @@ func ParseAlgorithm(s string) (Algorithm, bool) {
 }
 
 // String returns the lower-case name.
-func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) {
-		return algorithmNames[a]
-	}
-	return "unknown"
-}
+func (a Algorithm) String() string { return a.kind().name }
 
 // Rounding says how a token or leaky limit rounds the time of one unit,
 // period/limit.
@@ -96,30 +89,29 @@ func (l Limit) Capacity() int64 {
 // Period from 1 ns to 100 years, and for token and leaky at most 1e9 units per
 // second, and a burst that refills within 100 years.
 func (l Limit) Validate() error {
-	bucket := l.Algorithm == Token || l.Algorithm == Leaky
-	window := l.Algorithm == Fixed || l.Algorithm == Sliding
+	k := l.Algorithm.kind()
 	switch {
-	case l.Algorithm > Counter:
+	case k == &unknown:
 		return errAlgorithm
-	case l.Algorithm == Counter:
+	case !k.units:
 		return nil
 	case l.Limit < 0:
 		return errLimit
-	case !bucket && l.Limit > maxCount:
+	case !k.rate && l.Limit > maxCount:
 		return errLimitTooLarge
-	case l.Burst != 0 && !bucket:
+	case l.Burst != 0 && !k.rate:
 		return errBurstAlgorithm
 	case l.Burst < 0:
 		return errBurst
-	case l.Align != Epoch && !window:
+	case l.Align != Epoch && !k.aligns:
 		return errAlignAlgorithm
-	case l.Rounding != Exact && !bucket:
+	case l.Rounding != Exact && !k.rate:
 		return errRounding
-	case l.Algorithm == Slots:
+	case !k.period:
 		return nil
 	case l.Period < 1 || l.Period > maxSpan:
 		return errPeriod
-	case !bucket, l.Limit == 0:
+	case !k.rate, l.Limit == 0:
 		return nil
 	case l.Limit > l.Period && l.Rounding != Microsecond:
 		return errRate
@@ -157,7 +149,7 @@ func gcd(a, b uint64) uint64 {
 // call of cost 1 is admitted without a division.
 type rule struct {
 	limit    Limit
-	kind     Algorithm // the limit's, or blocked
+	decides  Algorithm // the limit's, or blocked
 	burst    int64     // units of a full limit
 	period   int64     // ns
 	num, den uint64    // time of one unit is num/den ns, lowest terms, num >= den >= 1
@@ -167,12 +159,13 @@ type rule struct {
 
 // compile precomputes l, which must be valid.
 func compile(l Limit) rule {
-	r := rule{limit: l, kind: l.Algorithm, burst: l.Capacity(), period: l.Period}
-	if l.Limit == 0 && l.Algorithm <= Log {
-		r.kind = blocked
+	k := l.Algorithm.kind()
+	r := rule{limit: l, decides: l.Algorithm, burst: l.Capacity(), period: l.Period}
+	if l.Limit == 0 && k.decides {
+		r.decides = blocked
 		return r
 	}
-	if l.Algorithm == Token || l.Algorithm == Leaky {
+	if k.rate {
 		r.num, r.den = l.interval()
 		r.unit = times(1, r.num, r.den)
 		r.capacity = times(uint64(r.burst), r.num, r.den)

@@ -177,24 +177,38 @@ func (l *Local) divide(seg Segment) (share Limit, voters int64, err error) {
 	if share.Limit == 0 {
 		return share, 1, nil
 	}
-	if share.Capacity() < l.voters || share.Limit < l.voters && share.Algorithm != Token && share.Algorithm != Leaky {
+	if share.Capacity() < l.voters {
 		if rankOf(seg.Key, l.voters) != l.rank {
 			return Limit{}, 0, ErrNotLocal
 		}
 		return share, 1, nil
 	}
-	switch share.Algorithm {
-	case Token, Leaky:
-		// The same units in N times the period, and a Nth of the burst.
-		share.Burst = share.Capacity() / l.voters
-		if share.Period > maxSpan/l.voters {
-			return Limit{}, 0, ErrNotLocal
-		}
-		share.Period *= l.voters
-	default:
-		share.Limit /= l.voters
+	split := share.Algorithm.kind().split
+	if split == nil {
+		return Limit{}, 0, ErrNotLocal
+	}
+	share, ok := split(share, l.voters)
+	if !ok {
+		return Limit{}, 0, ErrNotLocal
 	}
 	return share, l.voters, nil
+}
+
+// splitBucket returns the same units in n times the period, and a nth of the
+// burst.
+func splitBucket(l Limit, n int64) (share Limit, ok bool) {
+	l.Burst = l.Capacity() / n
+	if l.Period > maxSpan/n {
+		return Limit{}, false
+	}
+	l.Period *= n
+	return l, true
+}
+
+// splitUnits returns a nth of the units in the same period.
+func splitUnits(l Limit, n int64) (share Limit, ok bool) {
+	l.Limit /= n
+	return l, true
 }
 
 // rankOf chooses the voter that has a limit too small to share. Every node

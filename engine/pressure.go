@@ -16,21 +16,30 @@ const counterPressure = math.MaxUint32 / 2
 // key gives its caller back exactly this share.
 func (e *Engine) pressure(ent shard.Entry, now int64) uint32 {
 	r := &e.limits.get(ent.Meta()).rule
-	switch r.limit.Algorithm {
-	case Token, Leaky:
-		return share(uint64(max(ent.Deadline()-now, 0)), r.capacity.ns)
-	case Fixed:
-		return share(ent.Word(0), uint64(r.burst))
-	case Sliding:
-		// The previous window weighs in full: at most twice too much, and
-		// only towards keeping the key.
-		return share(ent.Word(0)+ent.Word(1), uint64(r.burst))
-	case Log, Slots:
-		return share(ent.Word(1), uint64(r.burst))
-	default:
-		return counterPressure
-	}
+	return r.limit.Algorithm.kind().pressure(r, ent, now)
 }
+
+func bucketPressure(r *rule, ent shard.Entry, now int64) uint32 {
+	return share(uint64(max(ent.Deadline()-now, 0)), r.capacity.ns)
+}
+
+func fixedPressure(r *rule, ent shard.Entry, _ int64) uint32 {
+	return share(ent.Word(0), uint64(r.burst))
+}
+
+// slidingPressure has the previous window weigh in full: at most twice too
+// much, and only towards keeping the key.
+func slidingPressure(r *rule, ent shard.Entry, _ int64) uint32 {
+	return share(ent.Word(0)+ent.Word(1), uint64(r.burst))
+}
+
+// listPressure is that of logs and slots, whose second word is the total.
+func listPressure(r *rule, ent shard.Entry, _ int64) uint32 {
+	return share(ent.Word(1), uint64(r.burst))
+}
+
+// numberPressure is that of a counter.
+func numberPressure(*rule, shard.Entry, int64) uint32 { return counterPressure }
 
 // share returns used/whole in 2^-32, at most MaxUint32.
 func share(used, whole uint64) uint32 {

@@ -122,63 +122,84 @@ type plan struct {
 	// created marks a record that a chain made before it was charged.
 	created bool
 	d       Decision
-	token   tokenState
-	win     windowState
-	// words and deadline are those of the new state of a log; no words means
-	// that nothing is left of it.
-	words    int
-	deadline int64
+	// What write is to store: the new state, of which a log has but the
+	// deadline, and its number of words; 0 when nothing is left of it.
+	next  state
+	words int
 }
 
 // plan computes the decision for key without changing anything. The shard's
 // lock must be held.
-func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *interned, now, cost int64, o *Options) error {
+func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *interned, now, cost int64, o *Options) (err error) {
 	p.it, p.hash, p.key = it, hash, key
 	p.ent, p.found = sh.Find(hash, key)
 	live := p.found && !p.ent.Expired(now)
 	p.live = live
-	old := it
-	if live && p.ent.Meta() != it.id {
-		old = s.e.limits.get(p.ent.Meta())
-		if old.limit.Algorithm != it.limit.Algorithm {
-			return ErrWrongType
+	var st state
+	if live {
+		if p.ent.Meta() == it.id {
+			st = load(p.ent)
+		} else if st, err = s.adopted(p.ent, it, now); err != nil {
+			return err
 		}
 	}
-	return s.evaluate(p, old, now, cost, o)
+	return s.evaluate(p, st, now, cost, o)
 }
 
-// evaluate runs the algorithm on the state found, which was written under the
-// limit old.
-func (s *Session) evaluate(p *plan, old *interned, now, cost int64, o *Options) (err error) {
-	it, live := p.it, p.live
-	switch it.kind {
+// adopted returns the state of a live entry, which was written under another
+// limit, as it is under it.
+func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (state, error) {
+	old := s.e.limits.get(ent.Meta())
+	if old.limit.Algorithm != it.limit.Algorithm {
+		return state{}, ErrWrongType
+	}
+	st := load(ent)
+	if adopt := it.limit.Algorithm.kind().adopt; adopt != nil && it.decides != blocked {
+		st = adopt(&it.rule, &old.rule, st, now)
+	}
+	return st, nil
+}
+
+// evaluate runs the algorithm on the state found, as it is under the limit of
+// p, or on the zero state.
+//
+// This is the one switch over kinds, and stays one: a call through a row of
+// kinds lets p and o escape.
+func (s *Session) evaluate(p *plan, st state, now, cost int64, o *Options) (err error) {
+	it := p.it
+	switch it.decides {
 	case Token, Leaky:
-		var st tokenState
-		if live {
-			st = tokenState{TAT: p.ent.Deadline(), Frac: uint32(p.ent.Word(0))}
-			if old != it {
-				st = it.adoptToken(st, &old.rule, now)
+		var next tokenState
+		next, p.write, err = it.token(st.bucket(), now, cost, o, &p.d)
+		if p.write {
+			p.next, p.words = next.stored(), 0
+			if next != (tokenState{}) {
+				p.words = 1
 			}
 		}
-		p.token, p.write, err = it.token(st, now, cost, o, &p.d)
-	case Fixed, Sliding:
-		var st windowState
-		if live {
-			st = loadWindow(&old.rule, p.ent)
-			if old != it {
-				st = it.adoptWindow(st, &old.rule, now)
+	case Fixed:
+		var next windowState
+		next, p.write, err = it.fixed(it.counts(st), now, cost, o, &p.d)
+		if p.write {
+			p.next, p.words = it.stored(next), 0
+			if next.Cur != 0 {
+				p.words = 1
 			}
 		}
-		if it.limit.Algorithm == Fixed {
-			p.win, p.write, err = it.fixed(st, now, cost, o, &p.d)
-		} else {
-			p.win, p.write, err = it.sliding(st, now, cost, o, &p.d)
+	case Sliding:
+		var next windowState
+		next, p.write, err = it.sliding(it.counts(st), now, cost, o, &p.d)
+		if p.write {
+			p.next, p.words = it.stored(next), 0
+			if next.Cur != 0 || next.Prev != 0 {
+				p.words = 2
+			}
 		}
 	case Log:
 		buf := p.state()
 		p.write, err = it.checkLog(buf, now, cost, o, s.e.logMaxEntries, &p.d)
 		if p.write {
-			p.words, p.deadline = it.logNeed(buf, now, p.d.Allowed, s.e.logMaxEntries)
+			p.words, p.next.deadline = it.logNeed(buf, now, p.d.Allowed, s.e.logMaxEntries)
 		}
 	case blocked:
 		p.d, p.write = Decision{RetryAfter: Never}, false
@@ -197,83 +218,41 @@ func (p *plan) state() []byte {
 	return p.ent.State()
 }
 
-// loadWindow reads the window state of a live entry written under rule r.
-func loadWindow(r *rule, ent shard.Entry) windowState {
-	if r.limit.Algorithm == Sliding {
-		return r.windowFromDeadline(ent.Deadline(), int64(ent.Word(0)), int64(ent.Word(1)))
-	}
-	return r.windowFromDeadline(ent.Deadline(), 0, int64(ent.Word(0)))
-}
-
-// size returns the state words and the deadline that committing p needs.
-func (p *plan) size() (words int, deadline int64) {
-	switch p.it.limit.Algorithm {
-	case Token, Leaky:
-		return 1, p.token.TAT
-	case Fixed:
-		return 1, p.it.windowDeadline(p.win)
-	case Sliding:
-		return 2, p.it.windowDeadline(p.win)
-	default:
-		return p.words, p.deadline
-	}
-}
-
-// emptied tells whether the new state is that of a missing key.
-func (p *plan) emptied() bool {
-	switch p.it.limit.Algorithm {
-	case Token, Leaky:
-		return p.token == tokenState{}
-	case Fixed, Sliding:
-		return p.win.Cur == 0 && p.win.Prev == 0
-	default:
-		return p.words == 0
-	}
-}
-
 // commit writes p. The shard's lock must be held, and p.ent must still be
 // what Find returns for the key.
 func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
-	if p.emptied() {
+	if p.words == 0 {
 		// A refund that made the limit whole leaves nothing to remember.
 		if p.found {
 			sh.Delete(p.ent)
 		}
 		return nil
 	}
-	words, deadline := p.size()
-	if err := s.place(p, sh, words, deadline, now); err != nil {
+	if err := s.place(p, sh, p.words, p.next.deadline, now); err != nil {
 		return err
 	}
-	switch p.it.limit.Algorithm {
-	case Token, Leaky:
-		p.ent.SetWord(0, uint64(p.token.Frac))
-	case Fixed:
-		p.ent.SetWord(0, uint64(p.win.Cur))
-	case Sliding:
-		p.ent.SetWord(0, uint64(p.win.Prev))
-		p.ent.SetWord(1, uint64(p.win.Cur))
-	default:
+	if p.words > 2 { // a log, which next has no room for
 		if !p.live {
 			clear(p.ent.State())
 		}
 		p.it.logApply(p.ent.State(), now, p.d.Allowed)
+		return nil
+	}
+	p.ent.SetWord(0, p.next.first)
+	if p.words == 2 {
+		p.ent.SetWord(1, p.next.second)
 	}
 	return nil
 }
 
 // resize gives p's record another size. When that fails the record keeps its
-// size, which serves as well when a smaller one was wanted, except for a
-// counter, whose size tells its form.
+// size, which serves as well when a smaller one was wanted, unless the kind is
+// sized.
 func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
 	sh.Touch(p.ent)
 	if p.live {
-		// Resizing keeps the leading words, so what matters has to be there.
-		switch p.it.limit.Algorithm {
-		case Log:
-			p.it.trimLog(p.ent.State(), now)
-		case Slots:
-			purgeSlots(p.ent.State(), now)
+		if compact := p.it.limit.Algorithm.kind().compact; compact != nil {
+			compact(&p.it.rule, p.ent.State(), now)
 		}
 	}
 	ent, err := sh.Resize(p.ent, p.hash, words, now)
@@ -297,7 +276,7 @@ func (s *Session) place(p *plan, sh *shard.Shard, words int, deadline, now int64
 	}
 	if have := p.ent.Words(); have == words {
 		sh.Touch(p.ent)
-	} else if err := p.resize(sh, words, now); err != nil && (have < words || p.it.limit.Algorithm == Counter) {
+	} else if err := p.resize(sh, words, now); err != nil && (have < words || p.it.limit.Algorithm.kind().sized) {
 		return err
 	}
 	if old := p.ent.Meta(); old != p.it.id {

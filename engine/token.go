@@ -9,6 +9,12 @@ type tokenState struct {
 	Frac uint32
 }
 
+// bucket is st as the state of a token or leaky bucket.
+func (st state) bucket() tokenState { return tokenState{st.deadline, uint32(st.first)} }
+
+// stored is st as a record has it.
+func (st tokenState) stored() state { return state{deadline: st.TAT, first: uint64(st.Frac)} }
+
 // used returns the time from now to TAT, 0 when TAT has passed. now must be
 // clamped.
 func (st tokenState) used(now int64) span {
@@ -174,4 +180,9 @@ func (r *rule) adoptToken(st tokenState, old *rule, now int64) tokenState {
 	debt := units - consumed
 	kept := times(min(consumed, uint64(r.burst))+debt, r.num, r.den)
 	return shorter(kept, span{ns: uint64(latestInstant - now)}).after(now)
+}
+
+// adoptBucket is adoptToken of a record's state.
+func adoptBucket(r, old *rule, st state, now int64) state {
+	return r.adoptToken(st.bucket(), old, now).stored()
 }

@@ -237,6 +237,22 @@ func (r *rule) windowFromDeadline(deadline, prev, cur int64) windowState {
 	return windowState{Start: deadline - r.windowLife(), Prev: prev, Cur: cur}
 }
 
+// counts is st as the state of a fixed or sliding limit, written under r.
+func (r *rule) counts(st state) windowState {
+	if r.limit.Algorithm == Sliding {
+		return r.windowFromDeadline(st.deadline, int64(st.first), int64(st.second))
+	}
+	return r.windowFromDeadline(st.deadline, 0, int64(st.first))
+}
+
+// stored is a fixed or sliding limit's st as a record has it.
+func (r *rule) stored(st windowState) state {
+	if r.limit.Algorithm == Sliding {
+		return state{r.windowDeadline(st), uint64(st.Prev), uint64(st.Cur)}
+	}
+	return state{deadline: r.windowDeadline(st), first: uint64(st.Cur)}
+}
+
 func (r *rule) windowLife() int64 {
 	if r.limit.Algorithm == Sliding {
 		return 2 * r.period
@@ -270,4 +286,9 @@ func (r *rule) adoptWindow(st windowState, old *rule, now int64) windowState {
 		start = st.Start
 	}
 	return windowState{Start: start, Cur: used}
+}
+
+// adoptCounts is adoptWindow of a record's state.
+func adoptCounts(r, old *rule, st state, now int64) state {
+	return r.stored(r.adoptWindow(old.counts(st), old, now))
 }

@@ -1,0 +1,103 @@
+package engine
+
+import "github.com/headgate-io/headgate/shard"
+
+// kind is what one kind of state has of its own; all else in this package
+// treats states alike. Cuts, snapshots, undo and digests take deadline and
+// words whole and ask no row: see DESIGN.md, which also says how to add a kind.
+//
+// A function that a kind has no use for is nil. r is the rule that the entry
+// was last written under, unless said otherwise; now is not clamped.
+type kind struct {
+	// name is what users call it.
+	name string
+	// decides marks the algorithms of RL.LIMIT, whose limits may be 0.
+	decides bool
+	// What its limits have: a number of units, a period, a rate with a burst
+	// and a rounding, windows that align.
+	units, period, rate, aligns bool
+	// sized marks a state whose number of words says how to read it: a record
+	// that is larger than it needs to be would be misread.
+	sized bool
+
+	// fits refuses limits that the engine's configuration has no room for.
+	fits func(e *Engine, l Limit) error
+	// adopt carries a state written under old over to r. Nil: it means the same
+	// under every limit.
+	adopt func(r, old *rule, st state, now int64) state
+	// compact brings what counts to the leading words, which a resize keeps.
+	compact func(r *rule, words []byte, now int64)
+	// pressure is how much of its quota a key has used: see Engine.pressure.
+	pressure func(r *rule, ent shard.Entry, now int64) uint32
+	// describe fills in the raw state and what is in use.
+	describe func(x *Explanation, r *rule, ent shard.Entry, now int64)
+	// ask answers a call for cost units without taking them. Nil: nothing is
+	// taken from this kind, so that it has no quota to tell about.
+	ask func(s *Session, it *interned, ent shard.Entry, now, cost int64) Decision
+	// split returns one of n equal shares of a limit of at least n units; ok is
+	// false where there is none. Nil: it cannot be shared.
+	split func(l Limit, n int64) (share Limit, ok bool)
+}
+
+// kinds has a row for each Algorithm but blocked, which no state has.
+//
+// It has no function to decide by. A decision goes through the one switch of
+// Session.evaluate, because a call through a row lets the plan and the options
+// of every decision escape to the heap: see there.
+var kinds = [...]kind{
+	Token: {
+		name: "token", decides: true, units: true, period: true, rate: true,
+		adopt: adoptBucket, pressure: bucketPressure, describe: describeBucket, ask: askDecision, split: splitBucket,
+	},
+	Leaky: {
+		name: "leaky", decides: true, units: true, period: true, rate: true,
+		adopt: adoptBucket, pressure: bucketPressure, describe: describeBucket, ask: askDecision, split: splitBucket,
+	},
+	Fixed: {
+		name: "fixed", decides: true, units: true, period: true, aligns: true,
+		adopt: adoptCounts, pressure: fixedPressure, describe: describeFixed, ask: askDecision, split: splitUnits,
+	},
+	Sliding: {
+		name: "sliding", decides: true, units: true, period: true, aligns: true,
+		adopt: adoptCounts, pressure: slidingPressure, describe: describeSliding, ask: askDecision, split: splitUnits,
+	},
+	Log: {
+		name: "log", decides: true, units: true, period: true, fits: fitsLog,
+		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
+	},
+	Slots: {
+		name: "slots", units: true,
+		compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
+	},
+	Counter: {
+		name: "counter", sized: true,
+		pressure: numberPressure, describe: describeCounter,
+	},
+}
+
+// unknown is the row of what is no algorithm: of no valid limit.
+var unknown = kind{name: "unknown"}
+
+// kind returns a's row.
+func (a Algorithm) kind() *kind {
+	if int(a) < len(kinds) {
+		return &kinds[a]
+	}
+	return &unknown
+}
+
+// state is a deadline and the first two words of a record: all of the state of
+// a kind that has no more. The zero value is that of a missing key.
+type state struct {
+	deadline      int64
+	first, second uint64 // an array would be copied through memory
+}
+
+// load reads the state of an entry, which has a word or more.
+func load(ent shard.Entry) state {
+	st := state{deadline: ent.Deadline(), first: ent.Word(0)}
+	if ent.Words() > 1 {
+		st.second = ent.Word(1)
+	}
+	return st
+}
