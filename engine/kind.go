@@ -11,7 +11,8 @@ import "github.com/headgate-io/headgate/shard"
 type kind struct {
 	// name is what users call it.
 	name string
-	// decides marks the algorithms of RL.LIMIT, whose limits may be 0.
+	// decides marks the algorithms of RL.LIMIT. A limit of theirs of 0 units is
+	// blocked.
 	decides bool
 	// What its limits have: a number of units, a period, a rate with a burst
 	// and a rounding, windows that align.
@@ -25,7 +26,8 @@ type kind struct {
 	// adopt carries a state written under old over to r. Nil: it means the same
 	// under every limit.
 	adopt func(r, old *rule, st state, now int64) state
-	// compact brings what counts to the leading words, which a resize keeps.
+	// compact brings what counts to the leading words, which a resize keeps. r
+	// is the rule of the call.
 	compact func(r *rule, words []byte, now int64)
 	// pressure is how much of its quota a key has used: see Engine.pressure.
 	pressure func(r *rule, ent shard.Entry, now int64) uint32
@@ -41,9 +43,8 @@ type kind struct {
 
 // kinds has a row for each Algorithm but blocked, which no state has.
 //
-// It has no function to decide by. A decision goes through the one switch of
-// Session.evaluate, because a call through a row lets the plan and the options
-// of every decision escape to the heap: see there.
+// It has no function to decide by: a decision goes through the one switch of
+// Session.evaluate.
 var kinds = [...]kind{
 	Token: {
 		name: "token", decides: true, units: true, period: true, rate: true,
@@ -75,7 +76,7 @@ var kinds = [...]kind{
 	},
 }
 
-// unknown is the row of what is no algorithm: of no valid limit.
+// unknown is the row of blocked, and of what is no algorithm.
 var unknown = kind{name: "unknown"}
 
 // kind returns a's row.

@@ -1,0 +1,43 @@
+// Package engine decides: may this key take so many units of this limit now,
+// and what is left. It knows no connection and no protocol, and no clock below
+// Session: now is an argument, in Unix ns.
+//
+// The types:
+//
+//   - Engine holds the state of every limit, in a table of package shard, and
+//     does its upkeep: see Run.
+//   - Session decides, for one event loop or one goroutine: Decide on a key,
+//     DecideAll on several in one step, Acquire, IncrEx and the commands on
+//     keys. Hold makes several calls one step.
+//   - Limit is what a key is checked against, of some Algorithm; Options are
+//     the parts of a call that are not its limit; Decision is the answer.
+//   - Replica replicates an Engine: it cuts, applies and undoes effects, and
+//     writes and restores snapshots. Of a replicated engine only the leader's
+//     decides; the others are sealed.
+//   - Local decides on a node's share of each limit while there is no leader,
+//     and Empty as limits that nobody has used would.
+//   - Clock is monotonic time that follows the wall clock.
+//
+// A limit's state is a deadline and a few 64-bit words under its key. What is
+// different between kinds of state is in one table, in kind.go.
+//
+// # Concurrency
+//
+// Engine, Local, Empty and Clock are safe for concurrent use. A Session is not;
+// any number of sessions work on one Engine. The log calls a Replica, one call
+// at a time, beside the sessions. A decision on a known key under a limit that
+// its session has used lately takes the lock of the key's shard and no other
+// that others wait for. Who takes several shards takes them in ascending order.
+//
+// # Caveats
+//
+// New starts no goroutine: without Run nothing expired is reaped and the clock
+// does not follow wall time, but decisions are right. A sealed engine decides
+// nothing: calls answer ErrSealed, and those that return no error answer as if
+// there were no key and set what Session.Refused returns. A key holds one kind
+// of state; a call of another kind gets ErrWrongType until it has expired or is
+// deleted. A Session caches limits and has to be closed.
+//
+// DESIGN.md beside this file has the data flow, the arithmetic, replication and
+// the reasons; docs/algorithms.md the rules as users see them.
+package engine
