@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,8 +36,11 @@ const maxLines = 2
 // maxFile is longer than every file that is right.
 const maxFile = maxLines*maxLength + 1<<10
 
-// othersMay are the permissions that a secret's file must not give.
-const othersMay = 0o077
+// Permissions that a secret's file must not give.
+const (
+	othersMay = 0o077
+	groupRead = 0o040
+)
 
 // checkEvery bounds how often the file is read: it is short.
 const checkEvery = time.Second
@@ -118,8 +120,8 @@ func read(name string) ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read peer secret: %w", err)
 	}
-	// Windows has no such bits.
-	if mode := info.Mode().Perm(); mode&othersMay != 0 && runtime.GOOS != "windows" {
+	mode := info.Mode().Perm()
+	if owner, known := ownerOf(info); known && exposed(mode, owner, os.Geteuid()) {
 		return nil, fmt.Errorf("peer secret %s has mode %#o, so that others may read or write it: chmod 600 %[1]s", name, mode)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
@@ -131,6 +133,17 @@ func read(name string) ([][]byte, error) {
 		return nil, fmt.Errorf("peer secret %s: %w", name, err)
 	}
 	return secrets, nil
+}
+
+// exposed reports whether others than the user of this process may read or
+// write a file. One that belongs to root may be read by its group: a process of
+// another user could not read it else, and Kubernetes mounts secrets like that
+// (fsGroup).
+func exposed(mode os.FileMode, owner, user int) bool {
+	if owner == 0 && user != 0 {
+		mode &^= groupRead
+	}
+	return mode&othersMay != 0
 }
 
 // parse splits the text of a file.
