@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -192,7 +193,17 @@ func setDefault[T comparable](p *T, v T) {
 }
 
 // dir is the directory of the group's files.
-func (c *Config) dir() string { return filepath.Join(c.DataDir, fmt.Sprintf("group-%d", c.GroupID)) }
+func (c *Config) dir() string { return groupDir(c.DataDir, c.GroupID) }
+
+func groupDir(dataDir string, group uint32) string {
+	return filepath.Join(dataDir, fmt.Sprintf("group-%d", group))
+}
+
+// HasRun reports whether a node has run with a data directory, for its group.
+func HasRun(dataDir string, group uint32) bool {
+	_, err := os.Stat(filepath.Join(groupDir(dataDir, group), stableFile))
+	return err == nil
+}
 
 // raftConfig returns Raft's own configuration. The reasons for its numbers are in DESIGN.md.
 func (c *Config) raftConfig(self raft.ServerID) *raft.Config {

@@ -126,6 +126,25 @@ func TestNodesWithAndWithoutASecret(t *testing.T) {
 	require.NotContains(t, with.stderr.String(), "whoever reaches the peer port may do everything")
 }
 
+// A node with data goes on with that: one of several without a secret makes none
+// when it is started without join, which would shut it out.
+func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	n := c.followers(c.leader(t))[0]
+	dir, all := n.args[3], n.args
+	require.NoError(t, n.Kill())
+	n.args = all[:8] // neither bootstrap-expect nor join
+	n.start(t)
+	require.Eventually(t, func() bool { return n.status("/readyz") == 200 }, waitLimit, 10*time.Millisecond)
+	require.NoFileExists(t, filepath.Join(dir, "peer.secret"))
+	require.Contains(t, n.stderr.String(), "whoever reaches the peer port may do everything")
+	conn := dial(t, "tcp", n.redis)
+	text := conn.do("CONFIG", "SET", "requirepass", "pw")
+	require.Contains(t, text, "requirepass needs peer-secret-file or peer-tls-cert")
+	require.Contains(t, text, "was first started without a secret, as one of several, or has lost its peer.secret")
+}
+
 // A node on its own becomes one of three: the others get a copy of its secret.
 func TestGrowthWithTheSecretOfTheFirstNode(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cmd/headgate/secret"
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // Config is a resolved configuration. The fields are documented in the table
@@ -152,16 +153,20 @@ func (c *Config) Several() bool { return len(c.Join) > 0 || c.BootstrapExpect > 
 func (c *Config) OwnSecret() string { return filepath.Join(c.DataDir, secret.FileName) }
 
 // findSecret sets PeerSecretFile to OwnSecret where that is what nodes prove to
-// each other: it is there, or the node is on its own and makes it. With TLS
-// between nodes nothing more is needed.
+// each other: it is there, or the node is on its own and makes it, at its first
+// start only. Later it may be one of several, whom a new secret would shut out,
+// whatever its configuration says. With TLS between nodes nothing more is needed.
 func (c *Config) findSecret() {
 	if !c.Replicated() || c.PeerSecretFile != "" || c.PeerTLS() {
 		return
 	}
-	if _, err := os.Lstat(c.OwnSecret()); err == nil || !c.Several() {
+	if _, err := os.Lstat(c.OwnSecret()); err == nil || !c.Several() && !c.hasRun() {
 		c.PeerSecretFile = c.OwnSecret()
 	}
 }
+
+// hasRun reports whether the node has been started before.
+func (c *Config) hasRun() bool { return raftlog.HasRun(c.DataDir, 0) }
 
 // Guarded reports whether the peer port lets in only who proves to belong there.
 func (c *Config) Guarded() bool { return c.PeerSecretFile != "" || c.PeerTLS() }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/headgate-io/headgate/cmd/headgate/secret"
 )
 
 // conflicts reports values that are fine alone and wrong together.
@@ -122,7 +124,11 @@ func (c *Config) unguarded() error {
 	if !c.Replicated() || c.RequirePass == "" || c.Guarded() {
 		return nil
 	}
-	return errors.New("requirepass needs peer-secret-file or peer-tls-cert when there are several nodes (join, bootstrap-expect): the peer port would be a way round it. " +
+	when := "when there are several nodes (join, bootstrap-expect)"
+	if !c.Several() {
+		when = "on this node, which was first started without a secret, as one of several, or has lost its " + secret.FileName
+	}
+	return errors.New("requirepass needs peer-secret-file or peer-tls-cert " + when + ": the peer port would be a way round it. " +
 		"Make a secret, and give a copy to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
 }
 

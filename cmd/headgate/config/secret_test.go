@@ -11,7 +11,9 @@ import (
 // What nodes prove to each other: the file that is named, or the one in the
 // data directory, which a node on its own makes.
 func TestWhereTheSecretIs(t *testing.T) {
-	with, without := t.TempDir(), t.TempDir()
+	with, without, used := t.TempDir(), t.TempDir(), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(used, "group-0"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(used, "group-0", "stable"), nil, 0o600))
 	own := filepath.Join(with, "peer.secret")
 	require.NoError(t, os.WriteFile(own, nil, 0o600))
 	several := []string{"--node-id=n", "--join=127.0.0.1:1"}
@@ -26,6 +28,7 @@ func TestWhereTheSecretIs(t *testing.T) {
 		"alone, founding":           {[]string{"--data-dir", with, "--bootstrap-expect=1"}, own},
 		"alone, another":            {[]string{"--data-dir", with, "--peer-secret-file=x"}, "x"},
 		"alone with TLS":            {append([]string{"--data-dir", with}, tls...), ""},
+		"alone, of several":         {[]string{"--data-dir", used}, ""},
 		"several":                   {append([]string{"--data-dir", without}, several...), ""},
 		"several with a copy":       {append([]string{"--data-dir", with}, several...), own},
 		"several with one named":    {append([]string{"--data-dir", with, "--peer-secret-file=x"}, several...), "x"},
