@@ -51,6 +51,20 @@ func TestFullWithoutEviction(t *testing.T) {
 }
 
 // A flood of fresh keys, of no pressure, must not free exhausted ones.
+// present counts those of the first n keys that are there.
+func present(tab *Table, n int) (there int) {
+	for i := range n {
+		h := tab.Hash(key16(i))
+		s := tab.At(h)
+		s.Lock()
+		if _, ok := s.Find(h, key16(i)); ok {
+			there++
+		}
+		s.Unlock()
+	}
+	return there
+}
+
 func TestFloodEvictsFreshKeys(t *testing.T) {
 	const limit, exhausted = 4 << 20, 30_000
 	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
@@ -61,17 +75,7 @@ func TestFloodEvictsFreshKeys(t *testing.T) {
 		require.NoError(t, insert(tab, key16(exhausted+i), uint32(i%1000), 1, math.MaxInt64, 0))
 	}
 	checkTable(t, tab)
-	left := 0
-	for i := range exhausted {
-		h := tab.Hash(key16(i))
-		s := tab.At(h)
-		s.Lock()
-		if _, ok := s.Find(h, key16(i)); ok {
-			left++
-		}
-		s.Unlock()
-	}
-	require.Equal(t, exhausted, left)
+	require.Equal(t, exhausted, present(tab, exhausted))
 	require.LessOrEqual(t, tab.Bytes(), int64(limit+limit>>slackShift))
 	st := tab.Stats()
 	require.EqualValues(t, exhausted+300_000-tab.Len(), st.Evicted)
@@ -242,17 +246,7 @@ func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 		require.NoError(t, insert(tab, key16(exhausted+i), math.MaxUint32, 1, 1000+int64(i), 0))
 	}
 	checkTable(t, tab)
-	left := 0
-	for i := range exhausted {
-		h := tab.Hash(key16(i))
-		s := tab.At(h)
-		s.Lock()
-		if _, ok := s.Find(h, key16(i)); ok {
-			left++
-		}
-		s.Unlock()
-	}
-	require.Equal(t, exhausted, left)
+	require.Equal(t, exhausted, present(tab, exhausted))
 	require.NotZero(t, tab.Stats().Evicted)
 }
 
