@@ -56,6 +56,9 @@ func TestMetrics(t *testing.T) {
 	closed(2, plain, "*x\r\n")
 	closed(3, plain, "MULTI\r\n"+strings.Repeat(echo(1<<20), 20))
 	closed(4, plain, echo(15<<20))
+	front.Configure(server.Runtime{MaxClients: 6, ClientMemory: 1 << 20})
+	closed(10, plain, echo(15 << 20)[:8<<20])
+	front.Configure(server.Runtime{MaxClients: 6})
 
 	c := dial(t, "tcp", plain.Addr().String())
 	for i := range 8 {
@@ -105,9 +108,10 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		"tls_handshake_errors_total": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
 		"connections_closed_totalmap[limit:output_buffer]": 4, "connections_closed_totalmap[limit:timeout]": 6,
-		"connections_accepted_total": 1 + 2 + 3 + 4 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0,
+		"connections_accepted_total": 1 + 2 + 3 + 4 + 10 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0,
 		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9, "commands_total": 3 + 4 + 2*8 + 5,
 		"decisions_totalmap[command:cl.throttle outcome:allowed]": 2, "decisions_totalmap[command:cl.throttle outcome:denied]": 3,
+		"connections_closed_totalmap[limit:clients_memory]": 10, "clients_memory_bytes": 0,
 		"keys": 9, "memory_limit_bytes": 64 << 20, "evicted_keys_total": 0, "expired_keys_total": 0,
 	}, values)
 }
