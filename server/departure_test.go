@@ -201,6 +201,14 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 		leader.become(Handover)
 		if told {
 			follower.become(Handover)
+		} else {
+			reach := follower.dial
+			follower.set(func(f *fakeCluster) { // all have asked before the first is told
+				f.dial = func(ctx context.Context) (net.Conn, error) {
+					time.Sleep(cfg.ForwardTimeout / 3)
+					return reach(ctx)
+				}
+			})
 		}
 		var clients []*client
 		for range 3 * forwardStreams {

@@ -237,6 +237,51 @@ func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
 		name, calls, len(handed), total/time.Duration(len(handed)), len(during), at(0.5), at(0.99), during[len(during)-1], longest)
 }
 
+// With redirect moved, the leader closes its clients' connections after a
+// handover, when nothing is owed to them: an idle one at once, one in a
+// transaction after that. What it has not answered it has executed once at most,
+// and nobody is told UNCERTAIN.
+func TestHandoverWithRedirectMoved(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, append(patient, "--redirect=moved", "--durability=sync")...)
+	leader := c.leader(t)
+	idle, inMulti := dial(t, "tcp", leader.redis), dial(t, "tcp", leader.redis)
+	elsewhere := dial(t, "tcp", c.followers(leader)[0].redis)
+	require.Equal(t, "+PONG", idle.do("PING"))
+	require.Equal(t, "+PONG", elsewhere.do("PING"))
+	require.Equal(t, "+OK", inMulti.do("MULTI"))
+	require.Equal(t, "+QUEUED", inMulti.do("INCREX", "moved"))
+	var wg sync.WaitGroup
+	var clients []*steady
+	for i := range 10 {
+		s, err := connect(leader.redis, fmt.Sprintf("k%d", i), 1+15*(i%2))
+		require.NoError(t, err)
+		clients = append(clients, s)
+		wg.Go(func() { s.run(nil) })
+	}
+	out, err := command(t, "cluster", "transfer", "--peer", c.peers[0]).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	next := c.leader(t)
+	require.NotEqual(t, leader.id, next.id)
+	_, err = idle.line()
+	require.ErrorIs(t, err, io.EOF)
+	require.Regexp(t, "^-MOVED [0-9]+ "+next.redis, inMulti.do("EXEC"))
+	_, err = inMulti.line()
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, "+PONG", elsewhere.do("PING"))
+	wg.Wait()
+	for _, s := range clients {
+		unknown := 0
+		if !strings.Contains(s.err.Error(), `"-MOVED `) {
+			unknown = s.depth // sent when the connection closed
+		}
+		left := next.remaining(t, s.key, fmt.Sprint(heldLimit), "10000d", "ALGORITHM", "fixed", "ALIGN", "first")
+		require.GreaterOrEqual(t, heldLimit-int(left), s.calls, s.key)
+		require.LessOrEqual(t, heldLimit-int(left), s.calls+unknown, "%s: %v", s.key, s.err)
+	}
+	require.Contains(t, leader.get(t, "/metrics"), "headgate_replication_uncertain_total 0")
+}
+
 // restarting is a client that connects to the next node when its connection
 // ends, and never sends a command again. Its key is its own.
 type restarting struct {
