@@ -28,7 +28,7 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 		c.error(errNotLeader)
 	case c.srv.cfg.Redirect == RedirectMoved && !c.awaitsLeader():
 		c.redirect(cmd, args)
-	case l.role == Orphaned:
+	case l.role == Orphaned && !c.srv.forward.handingOver():
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.flags&flagOwnConn != 0:
 		c.error("ERR " + cmd.upper + " needs a connection to the leader: this node forwards single commands and transactions")

@@ -36,12 +36,9 @@ type forwarder struct {
 	silentFrom atomic.Int64
 	begun      time.Time
 	answers    answerTimes
-	// handover is until when frames wait for the next leader, in ns since begun:
-	// HandoverHold from when one has found that leadership is being handed
-	// over, or until the next leader has answered one. noted is when that was
-	// found last: those that came before wait as well.
-	handover atomic.Int64
-	noted    atomic.Int64
+	// noted is when a frame found last that leadership is being handed over, in
+	// ns since begun; 0 is never. See handingOver.
+	noted atomic.Int64
 
 	mu      sync.Mutex
 	carrier int // goroutines; guarded by mu
@@ -65,6 +62,8 @@ const (
 	// to do so.
 	forwardRetry  = 2 * time.Millisecond
 	handoverRetry = 50 * time.Millisecond
+	// handoverAfter is for how long after a handover frames wait as in it.
+	handoverAfter = time.Second
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
@@ -101,22 +100,31 @@ func (f *forwarder) submit(fr *frame) bool {
 
 // noteHandover lets frames wait for the next leader.
 func (f *forwarder) noteHandover() {
-	now := time.Since(f.begun)
-	f.noted.Store(int64(now))
-	f.handover.Store(int64(now + f.srv.cfg.HandoverHold))
+	f.noted.Store(int64(time.Since(f.begun)))
 }
 
-// handingOver reports whether a frame is to wait for the next leader.
+// handingOver reports whether a frame is to wait for the next leader: while
+// leadership is being handed over, and for handoverAfter, in which streams to
+// the next leader are made and it is busy with what has waited.
 func (f *forwarder) handingOver() bool {
 	switch f.srv.role() {
 	case Handover:
 		f.noteHandover()
 		return true
-	case Following:
-		until := f.handover.Load()
-		return until != 0 && int64(time.Since(f.begun)) < until
+	case Following, Orphaned:
+		noted := f.noted.Load()
+		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(handoverAfter, f.srv.cfg.HandoverHold)
 	}
 	return false
+}
+
+// outlast lets a frame that was sent before a handover was noticed wait for its
+// replies for as long as one that came then: the leader is about to answer.
+func (f *forwarder) outlast(fr *frame) {
+	if !fr.handover && f.handingOver() {
+		fr.hold(f.srv.cfg.HandoverHold)
+		fr.answer = fr.retry
+	}
 }
 
 // hold lets a frame wait for the next leader.
@@ -197,7 +205,6 @@ func (c *carrier) deliver(fr *frame) {
 		role := s.role()
 		switch {
 		case role.decides():
-			c.f.handover.Store(0)
 			fr.end = frameOurs
 			return
 		case role == Handover && !fr.handover:
@@ -249,13 +256,10 @@ func (c *carrier) attempt(fr *frame, role Role) (done bool) {
 	if fr.handover {
 		fr.answer = begun.Add(max(c.f.timeout, s.cfg.HandoverHold))
 	}
-	sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit)
+	sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit, c.f.outlast)
 	switch {
 	case err == nil:
 		s.stats.counts[countForwarded].Add(uint64(len(fr.items)))
-		if role == Following {
-			c.f.handover.Store(0)
-		}
 		if fr.prompt {
 			c.f.answers.add(time.Since(begun), true)
 		}

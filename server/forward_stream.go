@@ -106,9 +106,10 @@ func (s *leaderStream) close() {
 // exchange sends the items of fr that have no reply yet and reads their
 // replies, of at most most bytes. After an error the stream is of no use; sent
 // tells whether anything may have reached the leader.
-// errHandingOver leaves the stream as it was.
-func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
-	_ = s.nc.SetDeadline(fr.answer)
+// errHandingOver leaves the stream as it was. longer may put off the end of the
+// wait when that is reached.
+func (s *leaderStream) exchange(fr *frame, most int, longer func(*frame)) (sent bool, err error) {
+	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
 	greeting := s.resp3 != fr.resp3
 	if greeting {
@@ -124,7 +125,7 @@ func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
 		return false, fmt.Errorf("write: %w", err)
 	}
 	// After part of it the other side may still have had its last word.
-	if err := <-s.readable; err != nil {
+	if err := s.await(fr, longer); err != nil {
 		return true, fmt.Errorf("read: %w", err)
 	}
 	if greeting {
@@ -140,6 +141,21 @@ func (s *leaderStream) exchange(fr *frame, most int) (sent bool, err error) {
 		s.rest()
 	}
 	return true, err
+}
+
+// await waits for the first bytes of fr's replies.
+func (s *leaderStream) await(fr *frame, longer func(*frame)) error {
+	late := time.NewTimer(time.Until(fr.answer))
+	defer late.Stop()
+	select {
+	case err := <-s.readable:
+		_ = s.nc.SetReadDeadline(fr.answer)
+		return err
+	case <-late.C:
+		longer(fr)
+		_ = s.nc.SetReadDeadline(fr.answer)
+		return <-s.readable
+	}
 }
 
 // Beginnings of replies to commands that were not executed.

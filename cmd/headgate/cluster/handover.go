@@ -153,9 +153,8 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := &n.situation
-	if s.leader != "" && s.leader != args.From {
-		return nil, nil // it has been followed already
-	}
+	// It may have led for so short a time that this node does not know it yet,
+	// or have been followed already: then nothing changes as long as that leads.
 	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverHold)
 	if args.Cancel {
 		s.handoverUntil = time.Time{}

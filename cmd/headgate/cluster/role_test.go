@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -40,4 +41,23 @@ func TestRole(t *testing.T) {
 		require.Equal(t, c.want, c.s.role("self", limit, now), c.name)
 	}
 	require.Equal(t, []string{"starting", "leading", "holding", "stalled", "following", "orphaned", "handover"}, Roles())
+}
+
+// A leader that hands over before this node knows that it leads is waited for
+// all the same.
+func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
+	n := &Node{cfg: Config{NodeID: "self", HandoverHold: time.Minute}, log: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
+	n.situation.caughtUp = true
+	n.leaderChanged("n1", "")
+	_, err := n.announced(t.Context(), []byte(`{"from":"n2"}`))
+	require.NoError(t, err)
+	require.Equal(t, server.Following, n.Role())
+	n.leaderChanged("", "")
+	require.Equal(t, server.Handover, n.Role())
+	n.leaderChanged("n2", "")
+	require.Equal(t, server.Handover, n.Role())
+	n.leaderChanged("n3", "")
+	require.Equal(t, server.Following, n.Role())
+	n.leaderChanged("", "")
+	require.Equal(t, server.Orphaned, n.Role())
 }
