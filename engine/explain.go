@@ -79,6 +79,10 @@ func describeBucket(x *Explanation, r *rule, ent shard.Entry, now int64) {
 	x.TAT, x.TATFrac = st.TAT, st.Frac
 	used := st.used(now)
 	x.Used = int64(used.cover(r.num, r.den))
+	if free := r.free(used); free > 0 {
+		// A fraction beyond whole units, left by a refund, is none in use.
+		x.Used = r.burst - free
+	}
 }
 
 func describeFixed(x *Explanation, r *rule, ent shard.Entry, now int64) {

@@ -304,6 +304,20 @@ func TestExplainForecasts(t *testing.T) {
 }
 
 // An id of zeros is a lease like any other, and not the one that is asked for.
+// The time of a refund is rounded down, which leaves a fraction more than that of
+// the units in use. What is shown as remaining is what a call gets all the same.
+func TestExplainShowsWhatACallGets(t *testing.T) {
+	s := newTestSession(t, Config{})
+	l := Limit{Limit: 100, Period: 33_333_333, Burst: 2}
+	decide(t, s, start, "k", l, 2, Options{})
+	require.Equal(t, int64(1), decide(t, s, start, "k", l, -1, Options{}).Remaining)
+	x, ok := s.Explain(start, []byte("k"))
+	require.True(t, ok)
+	require.Equal(t, int64(1), x.Remaining)
+	require.Equal(t, int64(1), x.Used)
+	require.Equal(t, int64(333_334), x.NextAfter)
+}
+
 func TestExplainALeaseOfZeros(t *testing.T) {
 	s := newTestSession(t, Config{})
 	d, _, err := s.Acquire(start, []byte("k"), 1, minute, make([]byte, 0), 1)
