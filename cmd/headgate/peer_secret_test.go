@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,6 +127,46 @@ func TestNodesWithAndWithoutASecret(t *testing.T) {
 	}, waitLimit, 20*time.Millisecond)
 	require.Contains(t, without.stderr.String(), "whoever reaches the peer port may do everything")
 	require.NotContains(t, with.stderr.String(), "whoever reaches the peer port may do everything")
+}
+
+// Who has the secret forwards commands to its own cluster only: a node of another
+// one, which has the same secret, is refused, and so is one of none.
+func TestAnotherClusterForwardsNothing(t *testing.T) {
+	t.Parallel()
+	const shared = "a secret of two clusters"
+	var clusters []string
+	var nodes []*testCluster
+	for range 2 {
+		c := newCluster(t, 1)
+		c.withSecrets(t, shared)
+		c.nodes[0].start(t)
+		require.Eventually(t, func() bool { s, err := c.status(t, 0); return err == nil && s.Serving }, waitLimit, 20*time.Millisecond)
+		s, err := c.status(t, 0)
+		require.NoError(t, err)
+		clusters, nodes = append(clusters, s.ClusterID), append(nodes, c)
+	}
+	require.NotEqual(t, clusters[0], clusters[1])
+	var d net.Dialer
+	peer := raftlog.Dialer{
+		Dial:    func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) },
+		Secrets: func() [][]byte { return [][]byte{[]byte(shared)} }, NodeID: "n2",
+	}
+	for cluster, served := range map[string]bool{clusters[0]: true, clusters[1]: false, "": false} {
+		stream, err := peer.Open(t.Context(), raftlog.Purpose{Kind: raftlog.KindForward, Cluster: cluster}, nodes[0].peers[0])
+		require.NoError(t, err, "both have proved the secret")
+		defer stream.Close()
+		require.NoError(t, stream.SetDeadline(time.Now().Add(waitLimit)))
+		_, err = io.WriteString(stream, "*2\r\n$6\r\nINCREX\r\n$1\r\nk\r\n")
+		require.NoError(t, err)
+		answer := make([]byte, 1)
+		_, err = io.ReadFull(stream, answer)
+		if served {
+			require.NoError(t, err)
+			continue
+		}
+		require.Error(t, err, "cluster %q got an answer: %q", cluster, answer)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "cluster %q", cluster)
+	}
 }
 
 // A node with data goes on with that: one of several without a secret makes none
