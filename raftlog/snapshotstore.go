@@ -33,6 +33,7 @@ type snapshotStore struct {
 	log      *logStore
 	logger   *slog.Logger
 	conflict func() // called when the log contradicts a snapshot; does not block
+	syncDir  func(dir string) error
 
 	membership atomic.Uint64 // index of the membership in the newest snapshot
 }
@@ -56,7 +57,7 @@ func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore,
 	if err := errors.Join(syncDir(dir), syncDir(cfg.dir())); err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	s := &snapshotStore{SnapshotStore: files, dir: dir, log: log, logger: cfg.Logger, conflict: conflict}
+	s := &snapshotStore{SnapshotStore: files, dir: dir, log: log, logger: cfg.Logger, conflict: conflict, syncDir: syncDir}
 	metas, err := s.List()
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
@@ -178,5 +179,5 @@ func (s *snapshotSink) seal() error {
 		return err
 	}
 	_, err = f.WriteString(sealOf(&s.meta))
-	return errors.Join(err, f.Sync(), f.Close(), syncDir(dir))
+	return errors.Join(err, f.Sync(), f.Close(), s.store.syncDir(dir))
 }

@@ -131,6 +131,40 @@ func TestDamagedSnapshotWithoutLog(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
+// The names of all files of a snapshot are on the disk before it is there under its own name: after a power loss it would be
+// one that is damaged. When that fails there is no snapshot.
+func TestSnapshotIsSyncedBeforeItIsThere(t *testing.T) {
+	r := newSnapshotRig(t)
+	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
+	require.NoError(t, err)
+	_, trans := raft.NewInmemTransport("x")
+	write := func(index uint64) error {
+		sink, err := snaps.Create(1, index, 1, raft.Configuration{}, 1, trans)
+		require.NoError(t, err)
+		_, err = sink.Write([]byte("state"))
+		require.NoError(t, err)
+		return sink.Close()
+	}
+	var synced []string
+	snaps.syncDir = func(dir string) error {
+		require.Equal(t, unfinishedEnd, filepath.Ext(dir))
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, f := range files {
+			synced = append(synced, f.Name())
+		}
+		return nil
+	}
+	require.NoError(t, write(30))
+	require.ElementsMatch(t, []string{"state.bin", "meta.json", sealFile}, synced)
+
+	snaps.syncDir = func(string) error { return os.ErrInvalid }
+	require.ErrorIs(t, write(40), os.ErrInvalid)
+	metas, err := snaps.List()
+	require.NoError(t, err)
+	require.EqualValues(t, 30, metas[0].Index)
+}
+
 func TestUnfinishedSnapshotIsRemoved(t *testing.T) {
 	r := newSnapshotRig(t)
 	r.fill(8, 25)
