@@ -30,7 +30,7 @@ type clientMemory struct {
 // weigh brings what is accounted of c up to date. The driver calls it when it
 // has settled c, or let go of it.
 func (c *conn) weigh() {
-	n := cap(c.in) + cap(c.held) + c.pending + c.watched.size + int(c.pushed.Load())
+	n := cap(c.in) + c.parser.Held() + cap(c.held) + c.pending + c.watched.size + int(c.pushed.Load())
 	if c.tx != nil {
 		n += c.tx.size
 	}

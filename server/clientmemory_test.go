@@ -119,3 +119,15 @@ func TestArgumentsOfWaitingJobsAreBounded(t *testing.T) {
 	eventually(t, "all to be let go", func() bool { return s.workers.kept.Load() == 0 })
 	require.Equal(t, int64(0), busy.call(strings.TrimSpace(del)))
 }
+
+// Half a command of many short arguments takes more than its bytes, and what it
+// takes counts.
+func TestArgumentsOfHalfACommandAreAccounted(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	half := "*1000000\r\n" + strings.Repeat("$0\r\n\r\n", 100_000)
+	c.send(half)
+	eventually(t, "it to be accounted", func() bool { return s.memory.total.Load() > int64(len(half)+16*100_000) })
+	c.Close()
+	eventually(t, "it to be given back", func() bool { return s.memory.total.Load() == 0 })
+}

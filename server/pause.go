@@ -72,12 +72,12 @@ func (c *conn) mustPause(cmd *command) bool {
 	if p.timer == nil {
 		return false
 	}
-	if p.writeOnly && cmd.flags&flagWrite == 0 && (c.tx == nil || !c.tx.writes || cmd.flags&flagExec == 0) {
-		return false
+	must := !p.writeOnly || cmd.flags&flagWrite != 0 || c.tx != nil && c.tx.writes && cmd.flags&flagExec != 0
+	if must {
+		if p.waiting == nil {
+			p.waiting = make(map[*conn]struct{})
+		}
+		p.waiting[c] = struct{}{}
 	}
-	if p.waiting == nil {
-		p.waiting = make(map[*conn]struct{})
-	}
-	p.waiting[c] = struct{}{}
-	return true
+	return must
 }

@@ -62,9 +62,16 @@ type Parser struct {
 // span is an argument's place, relative to the first byte of its command.
 type span struct{ off, len int }
 
+// spanSize is what a span takes, in bytes.
+const spanSize = 16
+
 // spansKept is how many spans of capacity an idle parser may keep: enough for
 // an ordinary command, too little to matter on ten thousand connections.
 const spansKept = 16
+
+// Held is how many bytes the parser takes for the arguments, found so far, of a
+// command that is still incomplete.
+func (p *Parser) Held() int { return spanSize * cap(p.spans) }
 
 // Next parses the command at the start of buf and appends its arguments to
 // args[:0]. It returns how many bytes the command took: 0 when buf holds no
