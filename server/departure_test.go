@@ -228,3 +228,28 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 		require.EqualValues(t, 1000-len(clients), c.call("RL.LIMIT k 1000 1h ALGORITHM fixed COST 0").([]any)[2], "told %t", told)
 	}
 }
+
+// What was sent to a leader that hands over before that was noticed has its
+// answer, however late. For handoverAfter no other answer is given either, and
+// nobody is told that there is no leader.
+func TestHandoverPutsDeadlinesOff(t *testing.T) {
+	cfg := Config{ForwardTimeout: 50 * time.Millisecond, HandoverHold: patience, OnFailure: FailOpen}
+	leader := lateLeader(t, 300*time.Millisecond)
+	n := startNode(t, Following, cfg)
+	n.follow(leader)
+	c := dial(t, n.addr)
+	c.send("TTL k\r\n")
+	eventually(t, "it is sent", func() bool { return n.dials.Load() > 0 })
+	n.become(Handover)
+	c.expect(":7\r\n")
+
+	n.become(Following)
+	c.do("RL.LIMIT k 9 1h", ":7\r\n")
+	n.become(Orphaned)
+	c.send("RL.LIMIT k 9 1h\r\n")
+	time.Sleep(2 * cfg.ForwardTimeout)
+	n.become(Following)
+	c.expect(":7\r\n")
+	require.Zero(t, n.Stats().Degraded)
+	require.Zero(t, n.Stats().Uncertain)
+}
