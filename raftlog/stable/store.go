@@ -129,7 +129,7 @@ func (s *Store) read() error {
 		}
 	}
 	if s.values == nil {
-		return errors.Join(bad...)
+		return fmt.Errorf("first copy: %w; second copy: %w", bad[0], bad[1])
 	}
 	return nil
 }

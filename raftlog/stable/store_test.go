@@ -98,6 +98,7 @@ func TestDamage(t *testing.T) {
 		if err := open(b); err != nil {
 			require.ErrorIs(t, err, ErrCorrupt)
 			require.ErrorContains(t, err, path)
+			require.NotContains(t, err.Error(), "\n")
 		}
 	}
 	require.ErrorIs(t, open(nil), ErrCorrupt)
