@@ -315,6 +315,17 @@ func TestGroupsShareAListener(t *testing.T) {
 // would fetch that snapshot for ever.
 func TestSnapshotContradictsTail(t *testing.T) {
 	t.Parallel()
+	for range 5 {
+		if snapshotContradictsTail(t) {
+			return
+		}
+	}
+	t.Fatal("no attempt came about: the machine has no time for heartbeats")
+}
+
+// snapshotContradictsTail returns false when a leader has lost its place before
+// the history was made.
+func snapshotContradictsTail(t *testing.T) bool {
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.MaxEntry = minMaxEntry })
 	old := c.leader()
 	old.set("a", "1")
@@ -328,7 +339,9 @@ func TestSnapshotContradictsTail(t *testing.T) {
 	require.NoError(t, old.m.set(kv...))
 	waitFor(t, "deposed", func() bool { return !old.m.leading() })
 	tail := old.g.Status().LastIndex
-	require.Greater(t, tail, committed+15, "the tail is long enough for this test")
+	if tail <= committed+15 {
+		return false // deposed before it had written enough
+	}
 
 	// A snapshot at an index within that tail, so slow that the log behind it is gone when it is done.
 	next := c.leader(old)
@@ -348,12 +361,17 @@ func TestSnapshotContradictsTail(t *testing.T) {
 	require.Less(t, s.SnapshotIndex, tail)
 	before := old.g.cur.Load()
 	c.heal()
-	waitFor(t, "raft is restarted", func() bool { return old.g.cur.Load() != before })
+	restarted := func() bool { return old.g.cur.Load() != before }
+	waitFor(t, "raft is restarted", func() bool { return restarted() || !next.m.leading() })
+	if !restarted() {
+		return false // another leader has all entries, and sends no snapshot
+	}
 	require.Len(t, c.converge(), 1+minTrailing+20)
 	next.set("c", "1")
 	old.lead()
 	old.set("d", "1")
 	require.Len(t, c.converge(), 3+minTrailing+20)
+	return true
 }
 
 // A deposed leader's tail that ends before the new leader's snapshot goes with it: were it kept, this node could later send
