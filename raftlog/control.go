@@ -226,7 +226,8 @@ func (g *Group) serveConn(ctx context.Context, c net.Conn) {
 // answer executes a request, or passes it to the leader.
 func (g *Group) answer(ctx context.Context, req request) response {
 	result, err := g.execute(ctx, req)
-	if errors.Is(err, ErrNotLeader) && leaderOps[req.Op] && !req.Forwarded {
+	// A node that has been removed speaks for nobody.
+	if errors.Is(err, ErrNotLeader) && leaderOps[req.Op] && !req.Forwarded && !g.removed() {
 		if _, addr := g.Leader(); addr != "" && addr != g.cfg.Advertise {
 			req.Forwarded = true
 			var raw json.RawMessage

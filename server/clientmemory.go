@@ -79,8 +79,9 @@ func (m *clientMemory) run(s *Server) {
 // relieve closes as many connections as it takes, and returns how many, and
 // what they held.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
-	excess := m.total.Load() - s.runtime.Load().ClientMemory
-	if excess <= 0 {
+	most := s.runtime.Load().ClientMemory
+	excess := m.total.Load() - most
+	if most <= 0 || excess <= 0 { // the bound may have gone meanwhile
 		return 0, 0
 	}
 	all := s.connections()

@@ -131,3 +131,13 @@ func TestArgumentsOfHalfACommandAreAccounted(t *testing.T) {
 	c.Close()
 	eventually(t, "it to be given back", func() bool { return s.memory.total.Load() == 0 })
 }
+
+// A look that is due when the bound is taken away closes nobody.
+func TestNoBoundClosesNobody(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.send("MULTI\r\nECHO " + strings.Repeat("x", 100_000) + "\r\n")
+	eventually(t, "the transaction", func() bool { return s.memory.total.Load() > 20_000 })
+	n, _ := s.memory.relieve(s)
+	require.Zero(t, n)
+}

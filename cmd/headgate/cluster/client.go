@@ -72,7 +72,7 @@ func (c *Client) SetClock(ctx context.Context, addr string) (set ClockSet, err e
 	if err != nil {
 		return set, err
 	}
-	if s.LeaderAddr == "" {
+	if s.LeaderAddr == "" || s.Removed {
 		return set, fmt.Errorf("%s: %w", addr, raftlog.ErrNotLeader)
 	}
 	return set, c.Call(ctx, s.LeaderAddr, opSetClock, nil, &set)
