@@ -292,7 +292,7 @@ func FuzzWindow(f *testing.F) {
 	f.Add(int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int64(1), int64(1), int64(math.MinInt64), uint8(8))
 	f.Fuzz(func(t *testing.T, start, prev, cur, now, cost, limit, period, debt int64, flags uint8) {
 		l := Limit{Algorithm: Fixed + Algorithm(flags>>3&1), Align: Align(flags >> 4 & 1), Limit: limit, Period: period}
-		if l.Validate() != nil {
+		if l.Limit == 0 || l.Validate() != nil {
 			return
 		}
 		o := Options{Peek: flags&1 != 0, Force: flags&2 != 0, AtMost: flags&4 != 0, Debt: debt}
