@@ -192,7 +192,7 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 			return false, corrupt(s.path, s.end, fmt.Sprintf("and there is a good frame behind, at %d", at))
 		}
 	}
-	next := s.end/sector*sector + sector
+	next := min(s.end/sector*sector+sector, s.room) // a file that was cut short ends anywhere
 	f, ok := s.frameAt(data, s.end)
 	if !ok {
 		// Its header was not written, in whole or from the next sector on, so that its length is not known.
