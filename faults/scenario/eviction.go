@@ -13,7 +13,7 @@ import (
 const (
 	// smallMemory is the maxmemory of a cluster that must evict, and floodKeys more than it holds.
 	smallMemory = 8 << 20
-	floodKeys   = 100_000
+	floodKeys   = 200_000
 )
 
 // eviction kills leaders of a cluster whose memory is full, which therefore evicts. Limits of a day are exempt from

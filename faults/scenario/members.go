@@ -46,19 +46,25 @@ func (g *group) slot(leads bool) (int, error) {
 	return g.slot(leads) // the leader has changed meanwhile
 }
 
-// join starts a new node, and waits until it follows and, if vote, votes.
-func (g *group) join(vote bool) (*cluster.Node, error) {
-	r := g.r
-	n, err := r.cluster.Add()
+// start starts a new node.
+func (g *group) start() (*cluster.Node, error) {
+	n, err := g.r.cluster.Add()
 	if err != nil {
 		return nil, err
 	}
-	r.note("start %s, which is new", n.Name)
-	if err := n.Await(); err != nil {
+	g.r.note("start %s, which is new", n.Name)
+	return n, n.Await()
+}
+
+// join starts a new node, and waits until it votes.
+func (g *group) join() (*cluster.Node, error) {
+	r := g.r
+	n, err := g.start()
+	if err != nil {
 		return nil, err
 	}
-	if err := r.cluster.AwaitSettled(recovery); err != nil || !vote {
-		return n, err
+	if err := r.cluster.AwaitSettled(recovery); err != nil {
+		return nil, err
 	}
 	if err := r.cluster.AwaitVote(n, true, recovery); err != nil {
 		return nil, err
@@ -84,7 +90,7 @@ func (g *group) removeLeader() error { return g.exchange(true) }
 // exchange takes a new node in and removes an old one.
 func (g *group) exchange(leads bool) error {
 	r := g.r
-	fresh, err := g.join(true)
+	fresh, err := g.join()
 	if err != nil {
 		return err
 	}
@@ -122,7 +128,9 @@ func (g *group) replaceDead() error {
 	if err := dead.Kill(); err != nil {
 		return err
 	}
-	fresh, err := g.join(false)
+	// The addresses of its join may all be of nodes that have gone: the command
+	// is what brings it in.
+	fresh, err := g.start()
 	if err != nil {
 		return err
 	}

@@ -76,14 +76,14 @@ var All = []Scenario{
 	},
 	{
 		Name: "eviction", Modes: []string{Async}, Rounds: 3, Rate: 1500, run: eviction,
-		Doc: "Kill leaders of a cluster that evicts, with 100 000 keys and a `maxmemory` of 8 MB: it stays within that, and all nodes keep the same keys.",
+		Doc: "Kill leaders of a cluster that evicts, with 200 000 keys and a `maxmemory` of 8 MB: it stays within that, and all nodes keep the same keys.",
 		Live: Live{Async: within(0.28, 0.006, 0.05, 2.5, 1.6),
 			Why: "As leader-kills."},
 	},
 	{
 		Name: "go-redis", Modes: both, Rounds: 10, Kinds: 4, Rate: 1500, run: goRedisKills,
 		Doc: "Kill leaders under the load of real clients without retries, go-redis's cluster client, its sentinel client and plain ones: the same must hold, and each kind gets decisions again within 2 s (median), 3 s (p90).",
-		Live: Live{Async: within(0.28, 0.01, 0.06, 2.5, 1.6), Sync: within(0.32, 0.01, 0.06, 2.5, 1.6),
+		Live: Live{Async: within(0.32, 0.01, 0.06, 2.5, 1.6), Sync: within(0.32, 0.01, 0.06, 2.5, 1.6),
 			Why: "As leader-kills; clients find the new leader up to half a second later."},
 	},
 	{
