@@ -235,8 +235,12 @@ func TestTransactionsAndPauses(t *testing.T) {
 	})
 	time.Sleep(200 * time.Millisecond)
 	l.Pause()
-	before := received.Load()
-	require.NotZero(t, before)
+	var before int64 // once the call under way has arrived
+	require.Eventually(t, func() bool {
+		last := before
+		before = received.Load()
+		return before != 0 && before == last
+	}, 5*time.Second, 100*time.Millisecond)
 	time.Sleep(100 * time.Millisecond)
 	require.Equal(t, before, received.Load())
 	l.Resume()
