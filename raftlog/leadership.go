@@ -98,18 +98,36 @@ func notLeader(err error) error {
 	return err
 }
 
-// Transfer hands leadership to the given voter, or to the most caught-up reachable one when id is empty. It first waits
-// until everything dirty has been committed. Decisions made meanwhile are cut only if the transfer fails; when it
-// succeeds they are undone by Depose, so the caller should hold them back.
+// Successor is a voter that leadership may be handed to: it answered a moment ago.
+type Successor struct{ server raft.Server }
+
+// Successor asks the given voter, or the most caught-up reachable one when id is empty, whether it is there to lead. It
+// is asked before decisions begin to wait for the handover.
+func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
+	target, err := g.peers.transferTarget(ctx, id)
+	return Successor{target}, err
+}
+
+// Transfer hands leadership to the Successor for id.
 func (g *Group) Transfer(ctx context.Context, id string) error {
+	if _, ok := g.Serving(); !ok {
+		return ErrNotLeader
+	}
+	next, err := g.Successor(ctx, id)
+	if err != nil {
+		return err
+	}
+	return g.TransferTo(ctx, next)
+}
+
+// TransferTo hands leadership over. It first waits until everything dirty has been committed. Decisions made meanwhile
+// are cut only if the transfer fails; when it succeeds they are undone by Depose, so the caller should hold them back.
+func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	term, ok := g.Serving()
 	if !ok {
 		return ErrNotLeader
 	}
-	target, err := g.peers.transferTarget(ctx, id)
-	if err != nil {
-		return err
-	}
+	target := next.server
 	if err := g.drain(ctx, term); err != nil {
 		return fmt.Errorf("commit what is dirty: %w", err)
 	}
@@ -119,7 +137,7 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 	}
 	r := g.raft() // of the term: a restart deposes first
 	g.cfg.Logger.Info("handing leadership over", "to", nodeOf(target.ID), "term", term)
-	err = g.poll(ctx, func() bool { return g.progress.oldest.Load() == 0 || g.fsm.serving.Load() != term })
+	err := g.poll(ctx, func() bool { return g.progress.oldest.Load() == 0 || g.fsm.serving.Load() != term })
 	if err == nil {
 		err = await(ctx, func() raft.Future {
 			return r.LeadershipTransferToServer(target.ID, target.Address)

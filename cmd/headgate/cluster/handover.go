@@ -25,11 +25,16 @@ const announceTimeout = 200 * time.Millisecond
 // Handover gives leadership to node to, or to the one most caught up when to is
 // empty: the peers hear of it, no further command is decided, what has been
 // decided is committed and the replies that waited for that leave, then the next
-// leader is made. When it fails the node
-// leads on. Without leadership, or another voter to take it, nothing is done.
+// leader is made. When it fails the node leads on. Without leadership, or another voter to take it, nothing is done.
 func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
+	}
+	// Before commands begin to wait: what is dirty is on its way by then.
+	n.group.Flush()
+	next, err := n.group.Successor(ctx, to)
+	if err != nil {
+		return fmt.Errorf("hand leadership over: %w", err)
 	}
 	// At the same time, since commands wait: a peer that has not heard of it
 	// yet is told so when it forwards one.
@@ -39,7 +44,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 		n.announce(ctx, false)
 	}()
 	n.setLeaving(true)
-	err := n.handover(ctx, to, announced)
+	err = n.handover(ctx, next, announced)
 	<-announced // not after its cancellation
 	n.setLeaving(false)
 	if err != nil {
@@ -49,7 +54,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	return nil
 }
 
-func (n *Node) handover(ctx context.Context, to string, announced <-chan struct{}) error {
+func (n *Node) handover(ctx context.Context, next raftlog.Successor, announced <-chan struct{}) error {
 	// What began while this node led may still decide.
 	if err := n.front.AwaitBatches(ctx); err != nil {
 		return err
@@ -61,11 +66,8 @@ func (n *Node) handover(ctx context.Context, to string, announced <-chan struct{
 	if err := n.poll(ctx, flushPoll, n.releases.settled); err != nil {
 		return err
 	}
-	if err := n.group.Barrier(ctx); err != nil {
-		return err
-	}
 	<-announced // at the latest after announceTimeout
-	return n.group.Transfer(ctx, to)
+	return n.group.TransferTo(ctx, next)
 }
 
 // transfer is the operator's Handover. It takes the place of the log's own
