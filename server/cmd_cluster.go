@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // clusterCommands tell clients of Redis Cluster where the leader is.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/server/glob"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 func configCommands() []command {

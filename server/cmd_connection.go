@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // redisVersion is the version of Redis whose protocol and commands clients may

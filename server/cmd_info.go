@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // infoSections are INFO's sections in Redis's order. Those that are not

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // latencyCommands are SLOWLOG and LATENCY.

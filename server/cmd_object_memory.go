@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // objectCommand is OBJECT: what tools ask about the inside of a key.

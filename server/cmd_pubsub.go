@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/server/glob"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 func pubsubCommands() []command {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // replicationCommands tell and wait for the state of replication.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // sentinelCommands let clients of Redis Sentinel ask any node for the leader:

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 func serverCommands() []command {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // conn is a connection as a state machine: bytes in, commands, bytes out. It

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // execute runs one command: the hot path. A plain command costs one lookup,

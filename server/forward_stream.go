@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // These errors tell that the other side has executed none of the commands

@@ -3,7 +3,7 @@ package server
 import (
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // frame is a run of one connection's commands on their way to the leader. It

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 const (

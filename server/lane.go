@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // lane is one driver thread's share of the server: what the connections of an

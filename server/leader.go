@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // # Commands that only the leader may decide

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // Errors of arguments. Texts carry their RESP prefix, as clients see them.

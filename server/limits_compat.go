@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // compatCommands are limiter commands of other servers, exact in values, order

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // inspectCommands tell an operator what limits hold and who meets them.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // nativeCommands are the limits of Headgate's own: every algorithm, chains,

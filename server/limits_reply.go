@@ -3,7 +3,7 @@ package server
 import (
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // openFields opens a reply of n named values: a map in RESP3, in RESP2 an

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // # on-failure local

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // monitors are the connections that watch every command (MONITOR).

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/headgate-io/headgate/server/glob"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // hub connects publishers and subscribers. A message is posted to each

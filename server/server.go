@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // ErrClosed is returned by Serve after Shutdown.

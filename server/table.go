@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headgate-io/headgate/server/resp"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // # How to add a command

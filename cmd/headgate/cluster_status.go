@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/raftlog"
 )
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	hghttp "github.com/headgate-io/headgate/server/http"

@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
-	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/raftlog"
 )

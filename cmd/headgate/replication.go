@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
 	hghttp "github.com/headgate-io/headgate/server/http"

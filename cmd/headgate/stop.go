@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/headgate-io/headgate/cmd/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/server"
 	hghttp "github.com/headgate-io/headgate/server/http"
 )

@@ -20,7 +20,7 @@ import (
 	"sync"
 	"time"
 
-	headgate "github.com/headgate-io/headgate/cmd/headgate/cluster"
+	headgate "github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/faults/resp"
 	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"

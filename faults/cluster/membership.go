@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	headgate "github.com/headgate-io/headgate/cmd/headgate/cluster"
+	headgate "github.com/headgate-io/headgate/cluster"
 )
 
 // Remove takes a node out of the cluster for good, and stops it. It is asked for at another node.

@@ -49,7 +49,7 @@ func release() ([]patch, error) {
 		next := strings.Replace(string(present[0]), string(present[1]), strconv.Itoa(version+1), 1)
 		patches = append(patches, patch{file: file, old: string(present[0]), new: next})
 	}
-	dir, err := packageDir("github.com/headgate-io/headgate/cmd/headgate/cluster")
+	dir, err := packageDir("github.com/headgate-io/headgate/cluster")
 	if err != nil {
 		return nil, err
 	}
