@@ -6,8 +6,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/raftlog"
-	"github.com/headgate-io/headgate/server"
 )
 
 // group is the one Raft group of a process.
@@ -85,7 +85,7 @@ type Front interface {
 	// LeaderChanged tells of another leader: commands go to it from now on.
 	// old is the one before, empty for the first; where clients reach it may
 	// be empty too, and is then told by another call.
-	LeaderChanged(old, leader server.TopologyNode)
+	LeaderChanged(old, leader partition.TopologyNode)
 }
 
 const (

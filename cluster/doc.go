@@ -4,7 +4,7 @@
 //
 // The types:
 //   - Node is this process's part in the cluster. It implements
-//     server.Replication.
+//     partition.Replication.
 //   - Front is what a node asks of the server.
 //   - Client asks a running node from outside, for the command line.
 //

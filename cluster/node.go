@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/boottime"
 	"github.com/headgate-io/headgate/raftlog"
-	"github.com/headgate-io/headgate/server"
 )
 
 // Node is this process's part in a cluster, of which it may be the only one.
@@ -32,11 +32,11 @@ type Node struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
-	role     atomic.Uint32 // a server.Role
+	role     atomic.Uint32 // a partition.Role
 	started  time.Time
 	asleep   func() (ns int64, ok bool) // boottime.Asleep
 	beaten   atomic.Int64               // when pulse last looked, ns since started
-	topology atomic.Pointer[server.Topology]
+	topology atomic.Pointer[partition.Topology]
 	removed  atomic.Bool // as of the last look: the cluster goes on without this node
 	settings atomic.Pointer[[]Setting]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
@@ -48,7 +48,7 @@ type Node struct {
 	situation situation
 }
 
-var _ server.Replication = (*Node)(nil)
+var _ partition.Replication = (*Node)(nil)
 
 // New prepares a node: peers can connect, and e refuses to decide until the
 // node leads. It must be called before the first session of e. Close must be
@@ -69,7 +69,7 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 		stop:     func() {},
 	}
 	n.settings.Store(&cfg.Settings)
-	n.topology.Store(&server.Topology{Self: cfg.NodeID})
+	n.topology.Store(&partition.Topology{Self: cfg.NodeID})
 	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
 	n.replica = e.Replicate(engine.Hooks{Led: n.led, Deposed: n.deposed})
 	n.mux = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Secrets: cfg.Secrets, NodeID: cfg.NodeID, Logger: cfg.Logger})
@@ -146,15 +146,15 @@ func (n *Node) Close(ctx context.Context) error {
 // applied when the node started.
 func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
 
-// Role implements server.Replication. A leader whose own pulse has stopped, as
+// Role implements partition.Replication. A leader whose own pulse has stopped, as
 // that of a process that was paused or starved, may have been replaced
 // meanwhile: it is stalled until it has asked. After a suspension of the whole
 // machine, which Go's clock does not see, that begins with the next pulse,
 // linger or idleLinger later.
-func (n *Node) Role() server.Role {
-	r := server.Role(n.role.Load())
-	if (r == server.Leading || r == server.Holding) && n.sinceBeat() > n.cfg.MaxUnacked {
-		return server.Stalled
+func (n *Node) Role() partition.Role {
+	r := partition.Role(n.role.Load())
+	if (r == partition.Leading || r == partition.Holding) && n.sinceBeat() > n.cfg.MaxUnacked {
+		return partition.Stalled
 	}
 	return r
 }
@@ -164,19 +164,19 @@ func (n *Node) sinceBeat() time.Duration {
 	return time.Since(n.started) - time.Duration(n.beaten.Load())
 }
 
-// Ticket implements server.Replication.
+// Ticket implements partition.Replication.
 func (n *Node) Ticket() uint64 { return n.replica.Ticket() }
 
-// Await implements server.Replication.
+// Await implements partition.Replication.
 func (n *Node) Await() {
 	n.releases.awaited.Store(true)
 	n.group.Flush()
 }
 
-// Durable implements server.Replication.
+// Durable implements partition.Replication.
 func (n *Node) Durable() bool { return n.cfg.Durable }
 
-// DialLeader implements server.Replication.
+// DialLeader implements partition.Replication.
 func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
 	n.mu.Lock()
 	id, addr := n.situation.leader, n.situation.leaderAddr
@@ -283,11 +283,11 @@ func (n *Node) beat() time.Duration {
 	n.situation.unacked = age
 	n.decide()
 	n.mu.Unlock()
-	if r := n.Role(); r == server.Holding || r == server.Stalled {
+	if r := n.Role(); r == partition.Holding || r == partition.Stalled {
 		n.front.Paced()
 	}
 	if age > replyTimeout {
-		n.front.Release(n.replica.Ticket(), server.ErrUncertain)
+		n.front.Release(n.replica.Ticket(), partition.ErrUncertain)
 	}
 	return linger
 }

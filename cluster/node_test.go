@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/raftlog"
-	"github.com/headgate-io/headgate/server"
 )
 
 const (
@@ -60,7 +60,7 @@ func (f *front) AwaitBatches(context.Context) error {
 
 func (f *front) Paced() {}
 
-func (f *front) LeaderChanged(_, leader server.TopologyNode) {
+func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leaders = append(f.leaders, leader.ID+" "+leader.Host)
@@ -106,7 +106,7 @@ func open(t *testing.T, n int) []*rig {
 		require.NoError(t, err)
 		r := &rig{node, &front{}, e, e.NewSession(), wall, new(atomic.Int64)}
 		node.asleep = func() (int64, bool) { return r.asleep.Load(), true }
-		require.Equal(t, server.Starting, r.Role())
+		require.Equal(t, partition.Starting, r.Role())
 		require.Zero(t, r.AwaitReplicas(t.Context(), 1))
 		_, err = r.DialLeader(t.Context())
 		require.ErrorIs(t, err, errNoLeader)
@@ -128,9 +128,9 @@ func leading(t *testing.T, rigs []*rig) (leader *rig) {
 		leader = nil
 		for _, r := range rigs {
 			switch r.Role() {
-			case server.Leading, server.Holding:
+			case partition.Leading, partition.Holding:
 				leader = r
-			case server.Following:
+			case partition.Following:
 			default:
 				return false
 			}
@@ -171,12 +171,12 @@ func TestOneNode(t *testing.T) {
 	_, err := r.DialLeader(t.Context())
 	require.ErrorIs(t, err, errLeadsItself)
 	require.NoError(t, r.Handover(t.Context(), ""), "there is nobody")
-	require.Equal(t, server.Leading, r.Role())
+	require.Equal(t, partition.Leading, r.Role())
 	require.Eventually(t, func() bool { return len(r.front.read().leaders) > 0 }, waitLimit, waitTick)
 	require.Equal(t, []string{"n1 127.0.0.1"}, r.front.read().leaders)
 	top := r.Topology()
 	require.Equal(t, "n1", top.Self)
-	require.Equal(t, []server.TopologyNode{{ID: "n1", Host: "127.0.0.1", Port: 1, Leader: true, Voter: true, Alive: true}}, top.Nodes)
+	require.Equal(t, []partition.TopologyNode{{ID: "n1", Host: "127.0.0.1", Port: 1, Leader: true, Voter: true, Alive: true}}, top.Nodes)
 
 	// Nobody waits, and it is committed all the same, within a pace or two.
 	before := r.Status().Batches
@@ -184,7 +184,7 @@ func TestOneNode(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Status().Batches == before+1 && r.Status().Progress.Unacked == 0 }, waitLimit, waitTick)
 
 	require.NoError(t, r.Close(t.Context()))
-	require.NotEqual(t, server.Leading, r.Role())
+	require.NotEqual(t, partition.Leading, r.Role())
 	require.Equal(t, 1, r.front.read().demoted)
 	_, err = r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{})
 	require.ErrorIs(t, err, engine.ErrSealed)
@@ -231,15 +231,15 @@ func TestThreeNodes(t *testing.T) {
 		require.NoError(t, err)
 	}
 	call("somebody", false)
-	require.Equal(t, server.Following, follower.Role())
+	require.Equal(t, partition.Following, follower.Role())
 	call(leader.cfg.NodeID, false)
-	require.Equal(t, server.Handover, follower.Role())
+	require.Equal(t, partition.Handover, follower.Role())
 	call(leader.cfg.NodeID, true)
-	require.Equal(t, server.Following, follower.Role())
+	require.Equal(t, partition.Following, follower.Role())
 
 	// What had begun to decide is handed over too.
 	leader.front.batches = func() {
-		require.Equal(t, server.Handover, leader.Role(), "and nothing else begins")
+		require.Equal(t, partition.Handover, leader.Role(), "and nothing else begins")
 		require.EqualValues(t, 94, leader.take(t, 2))
 	}
 	require.NoError(t, leader.Handover(t.Context(), follower.cfg.NodeID))
@@ -294,7 +294,7 @@ func TestSuspendedLeaderIsStalled(t *testing.T) {
 	rigs := open(t, 3)
 	leader := leading(t, rigs)
 	leader.asleep.Add(int64(time.Hour))
-	require.Eventually(t, func() bool { return leader.Role() == server.Leading }, waitLimit, waitTick, "asked, and answered")
+	require.Eventually(t, func() bool { return leader.Role() == partition.Leading }, waitLimit, waitTick, "asked, and answered")
 
 	for _, r := range rigs {
 		if r != leader {
@@ -303,7 +303,7 @@ func TestSuspendedLeaderIsStalled(t *testing.T) {
 	}
 	leader.asleep.Add(leastSleep)
 	// Well before it loses its lease for want of answers.
-	require.Eventually(t, func() bool { return leader.Role() == server.Stalled }, leader.cfg.Timeouts.Lease/2, waitTick)
+	require.Eventually(t, func() bool { return leader.Role() == partition.Stalled }, leader.cfg.Timeouts.Lease/2, waitTick)
 }
 
 func TestSetClock(t *testing.T) {

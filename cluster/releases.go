@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // releases decides which replies may leave. A reply waits for the ticket that
@@ -118,7 +118,7 @@ func (r *releases) verify(upTo uint64, err error) {
 	if err == nil {
 		upTo = r.ready()
 	} else {
-		err = server.ErrUnverified
+		err = partition.ErrUnverified
 		for len(r.clean) > 0 && r.clean[0].ticket <= upTo {
 			r.clean = r.clean[1:]
 		}
@@ -154,5 +154,5 @@ func (r *releases) deposed(ticket uint64) {
 	r.committed, r.flights, r.clean = 0, nil, nil
 	r.done.Store(ticket)
 	r.mu.Unlock()
-	r.release(ticket, server.ErrUncertain)
+	r.release(ticket, partition.ErrUncertain)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // reply is one that waits, with what must have happened before it may leave.
@@ -94,7 +94,7 @@ func TestRepliesLeaveInTime(t *testing.T) {
 				}
 			},
 			"verify": func(*rapid.T) { verify(nil) },
-			"fail":   func(*rapid.T) { verify(server.ErrUncertain) },
+			"fail":   func(*rapid.T) { verify(partition.ErrUncertain) },
 			"depose": func(*rapid.T) {
 				open++
 				r.deposed(open - 1)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // These errors are returned by DialLeader.
@@ -16,8 +16,8 @@ var (
 
 // Roles names the roles.
 func Roles() []string {
-	names := make([]string, 0, server.Handover+1)
-	for r := server.Starting; r <= server.Handover; r++ {
+	names := make([]string, 0, partition.Handover+1)
+	for r := partition.Starting; r <= partition.Handover; r++ {
 		names = append(names, r.String())
 	}
 	return names
@@ -38,29 +38,29 @@ type situation struct {
 }
 
 // role is the server's view of s.
-func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) server.Role {
+func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) partition.Role {
 	awaited := now.Before(s.handoverUntil)
 	switch {
 	case s.leaving:
-		return server.Handover
+		return partition.Handover
 	case s.serving && (s.doubtful || s.unacked > maxUnacked):
-		return server.Stalled
+		return partition.Stalled
 	case s.serving && s.unacked > maxUnacked/2:
-		return server.Holding
+		return partition.Holding
 	case s.serving:
-		return server.Leading
+		return partition.Leading
 	case s.leader == self:
 		// Elected: it serves when the log of its predecessors is applied, or
 		// loses its lease.
-		return server.Handover
+		return partition.Handover
 	case awaited && (s.leader == "" || s.leader == s.handoverFrom):
-		return server.Handover
+		return partition.Handover
 	case !s.caughtUp:
-		return server.Starting
+		return partition.Starting
 	case s.leader != "":
-		return server.Following
+		return partition.Following
 	}
-	return server.Orphaned
+	return partition.Orphaned
 }
 
 // decide publishes the role. It must be called with mu held.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 func TestRole(t *testing.T) {
@@ -17,26 +17,26 @@ func TestRole(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		s    situation
-		want server.Role
+		want partition.Role
 	}{
-		{"nothing known", situation{}, server.Starting},
-		{"leader known, replay not done", situation{leader: "n2"}, server.Starting},
-		{"following", situation{leader: "n2", caughtUp: true}, server.Following},
-		{"leader lost", situation{caughtUp: true}, server.Orphaned},
-		{"elected", situation{leader: "self", caughtUp: true}, server.Handover},
-		{"serving", situation{leader: "self", serving: true, caughtUp: true}, server.Leading},
-		{"serving before Raft says so", situation{serving: true, caughtUp: true}, server.Leading},
-		{"half of the limit", situation{serving: true, unacked: limit / 2}, server.Leading},
-		{"above half", situation{serving: true, unacked: limit/2 + 1}, server.Holding},
-		{"the limit", situation{serving: true, unacked: limit}, server.Holding},
-		{"above the limit", situation{serving: true, unacked: limit + 1}, server.Stalled},
-		{"paused", situation{serving: true, doubtful: true, caughtUp: true}, server.Stalled},
-		{"handing over", situation{leader: "self", serving: true, leaving: true, unacked: time.Hour}, server.Handover},
-		{"announced", situation{leader: "n2", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Handover},
-		{"announced, leader gone", situation{handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Handover},
-		{"announced, next leader", situation{leader: "n3", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, server.Following},
-		{"announced in vain", situation{leader: "n2", handoverFrom: "n2", handoverUntil: past, caughtUp: true}, server.Following},
-		{"announced, nobody came", situation{handoverFrom: "n2", handoverUntil: past, caughtUp: true}, server.Orphaned},
+		{"nothing known", situation{}, partition.Starting},
+		{"leader known, replay not done", situation{leader: "n2"}, partition.Starting},
+		{"following", situation{leader: "n2", caughtUp: true}, partition.Following},
+		{"leader lost", situation{caughtUp: true}, partition.Orphaned},
+		{"elected", situation{leader: "self", caughtUp: true}, partition.Handover},
+		{"serving", situation{leader: "self", serving: true, caughtUp: true}, partition.Leading},
+		{"serving before Raft says so", situation{serving: true, caughtUp: true}, partition.Leading},
+		{"half of the limit", situation{serving: true, unacked: limit / 2}, partition.Leading},
+		{"above half", situation{serving: true, unacked: limit/2 + 1}, partition.Holding},
+		{"the limit", situation{serving: true, unacked: limit}, partition.Holding},
+		{"above the limit", situation{serving: true, unacked: limit + 1}, partition.Stalled},
+		{"paused", situation{serving: true, doubtful: true, caughtUp: true}, partition.Stalled},
+		{"handing over", situation{leader: "self", serving: true, leaving: true, unacked: time.Hour}, partition.Handover},
+		{"announced", situation{leader: "n2", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, partition.Handover},
+		{"announced, leader gone", situation{handoverFrom: "n2", handoverUntil: later, caughtUp: true}, partition.Handover},
+		{"announced, next leader", situation{leader: "n3", handoverFrom: "n2", handoverUntil: later, caughtUp: true}, partition.Following},
+		{"announced in vain", situation{leader: "n2", handoverFrom: "n2", handoverUntil: past, caughtUp: true}, partition.Following},
+		{"announced, nobody came", situation{handoverFrom: "n2", handoverUntil: past, caughtUp: true}, partition.Orphaned},
 	} {
 		require.Equal(t, c.want, c.s.role("self", limit, now), c.name)
 	}
@@ -51,13 +51,13 @@ func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
 	n.leaderChanged("n1", "")
 	_, err := n.announced(t.Context(), []byte(`{"from":"n2"}`))
 	require.NoError(t, err)
-	require.Equal(t, server.Following, n.Role())
+	require.Equal(t, partition.Following, n.Role())
 	n.leaderChanged("", "")
-	require.Equal(t, server.Handover, n.Role())
+	require.Equal(t, partition.Handover, n.Role())
 	n.leaderChanged("n2", "")
-	require.Equal(t, server.Handover, n.Role())
+	require.Equal(t, partition.Handover, n.Role())
 	n.leaderChanged("n3", "")
-	require.Equal(t, server.Following, n.Role())
+	require.Equal(t, partition.Following, n.Role())
 	n.leaderChanged("", "")
-	require.Equal(t, server.Orphaned, n.Role())
+	require.Equal(t, partition.Orphaned, n.Role())
 }

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/raftlog"
-	"github.com/headgate-io/headgate/server"
 )
 
 // watch renews the view of the cluster until ctx ends.
@@ -21,7 +21,7 @@ func (n *Node) watch(ctx context.Context) {
 	defer timer.Stop()
 	var alarms alarms
 	differing := make(differing)
-	var leader server.TopologyNode
+	var leader partition.TopologyNode
 	var goal uint64 // see follow
 	for {
 		select {
@@ -54,7 +54,7 @@ func (n *Node) watch(ctx context.Context) {
 		next := refreshInterval
 		select {
 		case <-n.caughtUp:
-			if slices.ContainsFunc(t.Nodes, func(n server.TopologyNode) bool { return n.Host == "" }) {
+			if slices.ContainsFunc(t.Nodes, func(n partition.TopologyNode) bool { return n.Host == "" }) {
 				next = startInterval // until it has been met
 			}
 		default:
@@ -65,10 +65,10 @@ func (n *Node) watch(ctx context.Context) {
 }
 
 // topology is the part of s that clients are told.
-func topology(s *raftlog.Status) *server.Topology {
-	t := &server.Topology{Self: s.NodeID, Term: s.Term}
+func topology(s *raftlog.Status) *partition.Topology {
+	t := &partition.Topology{Self: s.NodeID, Term: s.Term}
 	for _, m := range s.Members {
-		node := server.TopologyNode{
+		node := partition.TopologyNode{
 			ID: m.ID, Leader: m.Leader, Voter: m.Voter, Alive: m.Up,
 			LagEntries: m.Lag, LagMillis: m.LagTime.Milliseconds(),
 		}
@@ -111,8 +111,8 @@ func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint6
 	return goal
 }
 
-// Topology implements server.Replication. It is at most refreshInterval old.
-func (n *Node) Topology() server.Topology { return *n.topology.Load() }
+// Topology implements partition.Replication. It is at most refreshInterval old.
+func (n *Node) Topology() partition.Topology { return *n.topology.Load() }
 
 var errRemoved = errors.New("this node has been removed from the cluster")
 
@@ -176,7 +176,7 @@ func (n *Node) deciding() bool {
 // askInterval is how often AwaitReplicas asks the other nodes.
 const askInterval = 20 * time.Millisecond
 
-// AwaitReplicas implements server.Replication. A commit counts as a majority
+// AwaitReplicas implements partition.Replication. A commit counts as a majority
 // without this node; of the others it asks.
 func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	if !n.deciding() {

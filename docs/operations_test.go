@@ -118,7 +118,7 @@ func TestLimitsAreTested(t *testing.T) {
 	named := names(`\b((?:Test|Fuzz)\w+)`, section)
 	require.Greater(t, len(named), 20)
 	var sources strings.Builder
-	for _, dir := range []string{"../server", "../engine", "../shard"} {
+	for _, dir := range []string{"../server", "../cluster", "../resp", "../engine", "../shard"} {
 		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

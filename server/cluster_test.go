@@ -10,12 +10,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // threeNodes is a cluster of n1, which leads, n2, and n3, which does not answer,
 // as self knows it.
-func threeNodes(self string) Topology {
-	return Topology{Self: self, Term: 5, Nodes: []TopologyNode{
+func threeNodes(self string) partition.Topology {
+	return partition.Topology{Self: self, Term: 5, Nodes: []partition.TopologyNode{
 		{ID: "n1", Host: "10.0.0.1", Port: 7379, Leader: true, Voter: true, Alive: true},
 		{ID: "n2", Host: "10.0.0.2", Port: 7389, Voter: true, Alive: true, LagEntries: 3, LagMillis: 1500},
 		{ID: "n3", Host: "10.0.0.3", Port: 7399, Voter: true},
@@ -24,15 +26,15 @@ func threeNodes(self string) Topology {
 
 // nodeOfThree is a client of a server which is a node of threeNodes, and which
 // nobody has asked for the topology yet.
-func nodeOfThree(t *testing.T, self string, role Role) (*node, *client) {
+func nodeOfThree(t *testing.T, self string, role partition.Role) (*node, *client) {
 	n := startNode(t, role, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes(self) })
-	n.LeaderChanged(TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
+	n.LeaderChanged(partition.TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
 	return n, dial(t, n.addr)
 }
 
 func TestClusterViewsAgree(t *testing.T) {
-	_, c := nodeOfThree(t, "n2", Following)
+	_, c := nodeOfThree(t, "n2", partition.Following)
 	id1, id2, id3 := hexID("n1"), hexID("n2"), hexID("n3")
 	require.Equal(t, id2, c.call("CLUSTER MYID"))
 	require.Equal(t, id1+" 10.0.0.1:7379@17379 master - 0 0 5 connected 0-16383\n"+
@@ -59,7 +61,7 @@ func TestClusterViewsAgree(t *testing.T) {
 
 // Without a leader and a majority the last leader keeps its place, as in Redis.
 func TestClusterWithoutLeader(t *testing.T) {
-	n, c := nodeOfThree(t, "n2", Following)
+	n, c := nodeOfThree(t, "n2", partition.Following)
 	n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader, f.topology.Nodes[0].Alive = false, false })
 	require.Contains(t, c.call("CLUSTER INFO"), "cluster_state:fail\r\n")
 	require.Contains(t, c.call("CLUSTER NODES"), "master,fail - ")
@@ -68,7 +70,7 @@ func TestClusterWithoutLeader(t *testing.T) {
 	require.Contains(t, pair(t, c.call("SENTINEL master x"), "flags"), "o_down")
 	require.Equal(t, []any{"slave", "10.0.0.1", int64(7379), "connect", int64(0)}, c.call("ROLE"))
 
-	fresh := startNode(t, Orphaned, Config{})
+	fresh := startNode(t, partition.Orphaned, Config{})
 	fresh.set(func(f *fakeCluster) { f.topology = n.fakeCluster.Topology() })
 	c = dial(t, fresh.addr)
 	require.Empty(t, c.call("CLUSTER SLOTS"))
@@ -84,7 +86,7 @@ func TestClusterWithoutLeader(t *testing.T) {
 // While a majority elects a new leader, a node names itself to clients of Redis
 // Cluster, and to those of Sentinel still the last leader.
 func TestClusterWhileElecting(t *testing.T) {
-	n, c := nodeOfThree(t, "n2", Following)
+	n, c := nodeOfThree(t, "n2", partition.Following)
 	n.set(func(f *fakeCluster) {
 		f.topology.Nodes[0].Leader, f.topology.Nodes[0].Alive = false, false
 		f.topology.Nodes[2].Alive = true
@@ -111,7 +113,7 @@ func TestClusterWhileElecting(t *testing.T) {
 // A node whose address is not known yet is not told to clients: they would dial
 // port 0.
 func TestNodesWithoutAddress(t *testing.T) {
-	n, c := nodeOfThree(t, "n2", Following)
+	n, c := nodeOfThree(t, "n2", partition.Following)
 	hide := func(i int) {
 		n.set(func(f *fakeCluster) {
 			f.topology = threeNodes("n2")
@@ -135,7 +137,7 @@ func TestNodesWithoutAddress(t *testing.T) {
 }
 
 func TestSentinelCommands(t *testing.T) {
-	_, c := nodeOfThree(t, "n1", Leading)
+	_, c := nodeOfThree(t, "n1", partition.Leading)
 	require.Equal(t, []any{"10.0.0.1", "7379"}, c.call("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster"))
 	master := c.call("SENTINEL MASTER mymaster")
 	for name, want := range map[string]string{"name": "mymaster", "ip": "10.0.0.1", "port": "7379", "flags": "master", "num-slaves": "2",
@@ -165,7 +167,7 @@ func TestSentinelCommands(t *testing.T) {
 // A client that asks all nodes at once and stays with the first that answers
 // should not stay with the leader.
 func TestSentinelsAnswerBeforeTheLeader(t *testing.T) {
-	took := func(self string, role Role) time.Duration {
+	took := func(self string, role partition.Role) time.Duration {
 		_, c := nodeOfThree(t, self, role)
 		begin := time.Now()
 		c.send("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster\r\nPING\r\n")
@@ -174,13 +176,13 @@ func TestSentinelsAnswerBeforeTheLeader(t *testing.T) {
 		c.expect("+PONG\r\n")
 		return d
 	}
-	require.GreaterOrEqual(t, took("n1", Leading), yield)
+	require.GreaterOrEqual(t, took("n1", partition.Leading), yield)
 	fastest := time.Hour
 	for range 10 { // the machine may be busy
-		fastest = min(fastest, took("n2", Following))
+		fastest = min(fastest, took("n2", partition.Following))
 	}
 	require.Less(t, fastest, yield)
-	_, c := nodeOfThree(t, "n1", Leading)
+	_, c := nodeOfThree(t, "n1", partition.Leading)
 	c.call("MULTI")
 	c.call("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster")
 	require.Equal(t, []any{[]any{"10.0.0.1", "7379"}}, c.call("EXEC"))
@@ -203,7 +205,7 @@ func TestKeySlots(t *testing.T) {
 	for key, same := range map[string]string{"{user1000}.following": "user1000", "foo{}{bar}": "foo{}{bar}", "foo{{bar}}zap": "{bar", "foo{bar}{zap}": "bar"} {
 		require.EqualValues(t, crc16([]byte(same))%clusterSlots, keySlot([]byte(key)), key)
 	}
-	_, c := nodeOfThree(t, "n1", Leading)
+	_, c := nodeOfThree(t, "n1", partition.Leading)
 	require.Equal(t, int64(12182), c.call("CLUSTER KEYSLOT foo"))
 	for _, key := range []string{"{a}1", "{a}2", "{a}3", "b"} {
 		c.call("INCREX " + key)
@@ -231,14 +233,14 @@ func TestDebugDigestReadsASealedTable(t *testing.T) {
 
 // here returns a topology of real nodes, the first of which leads.
 func here(t *testing.T, leader int, nodes ...*node) {
-	var top Topology
+	var top partition.Topology
 	top.Term = uint64(leader + 1)
 	for i, n := range nodes {
 		host, port, err := net.SplitHostPort(n.addr)
 		require.NoError(t, err)
 		p, err := strconv.Atoi(port)
 		require.NoError(t, err)
-		top.Nodes = append(top.Nodes, TopologyNode{ID: "n" + strconv.Itoa(i), Host: host, Port: p, Leader: i == leader, Voter: true, Alive: true})
+		top.Nodes = append(top.Nodes, partition.TopologyNode{ID: "n" + strconv.Itoa(i), Host: host, Port: p, Leader: i == leader, Voter: true, Alive: true})
 	}
 	for i, n := range nodes {
 		n.set(func(f *fakeCluster) {
@@ -246,7 +248,7 @@ func here(t *testing.T, leader int, nodes ...*node) {
 			f.topology.Self = "n" + strconv.Itoa(i)
 		})
 		if i == leader {
-			n.become(Leading)
+			n.become(partition.Leading)
 		} else {
 			n.follow(nodes[leader].forward)
 		}
@@ -265,7 +267,7 @@ func counted(t *testing.T, do func() (any, error)) {
 func TestGoRedisClusterClient(t *testing.T) {
 	for _, mode := range []Redirect{RedirectForward, RedirectMoved} {
 		cfg := Config{Redirect: mode, ForwardTimeout: patience}
-		a, b := startNode(t, Leading, cfg), startNode(t, Following, cfg)
+		a, b := startNode(t, partition.Leading, cfg), startNode(t, partition.Following, cfg)
 		here(t, 0, a, b)
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{b.addr}, MaxRedirects: 3})
 		defer rdb.Close()
@@ -290,7 +292,7 @@ func TestGoRedisClusterClient(t *testing.T) {
 
 func TestGoRedisFailoverClient(t *testing.T) {
 	cfg := Config{ForwardTimeout: patience}
-	a, b := startNode(t, Leading, cfg), startNode(t, Following, cfg)
+	a, b := startNode(t, partition.Leading, cfg), startNode(t, partition.Following, cfg)
 	here(t, 0, a, b)
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: []string{b.addr, a.addr}})
 	defer rdb.Close()
@@ -315,7 +317,7 @@ func TestGoRedisFailoverClient(t *testing.T) {
 }
 
 func TestLeaderChangeIsAnnouncedByName(t *testing.T) {
-	n, c := nodeOfThree(t, "n2", Following)
+	n, c := nodeOfThree(t, "n2", partition.Following)
 	sub := dial(t, n.addr)
 	sub.send("SUBSCRIBE +switch-master\r\n")
 	sub.reply()

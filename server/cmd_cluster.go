@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -103,7 +104,7 @@ var shardID = hexID("headgate shard 0")
 func clusterMyShardID(c *conn, _ *clusterView, _ [][]byte) { c.w.BulkString(shardID) }
 
 // line is a node's line of CLUSTER NODES.
-func (v *clusterView) line(n *TopologyNode) string {
+func (v *clusterView) line(n *partition.TopologyNode) string {
 	var flags []string
 	if n.ID == v.Self {
 		flags = append(flags, "myself")
@@ -132,7 +133,7 @@ func (v *clusterView) line(n *TopologyNode) string {
 func clusterNodes(c *conn, v *clusterView, _ [][]byte) {
 	var b strings.Builder
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.addressed() {
+		if n := &v.Nodes[i]; n.Addressed() {
 			b.WriteString(v.line(n))
 		}
 	}
@@ -166,7 +167,7 @@ func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
 		c.w.Array(0)
 		return
 	}
-	nodes := append([]*TopologyNode{v.master}, v.replicas(true)...)
+	nodes := append([]*partition.TopologyNode{v.master}, v.replicas(true)...)
 	c.w.Array(1)
 	c.w.Array(2 + len(nodes))
 	c.w.Int(0)
@@ -189,7 +190,7 @@ func clusterShards(c *conn, v *clusterView, _ [][]byte) {
 	if v.master == nil {
 		w.Array(0)
 	} else {
-		nodes = append([]*TopologyNode{v.master}, nodes...)
+		nodes = append([]*partition.TopologyNode{v.master}, nodes...)
 		w.Array(2)
 		w.Int(0)
 		w.Int(clusterSlots - 1)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 func configCommands() []command {

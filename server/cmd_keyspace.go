@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 // keyspaceCommands are Redis's commands on keys, whatever state they hold.

@@ -3,8 +3,8 @@ package server
 import (
 	"slices"
 
-	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 func pubsubCommands() []command {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -131,14 +132,14 @@ func (s *Server) infoReplication(w *infoWriter) {
 		if v.master != nil {
 			host, port = v.master.Host, v.master.Port
 		}
-		if v.leader != nil && role == Following {
+		if v.leader != nil && role == partition.Following {
 			link = "up"
 		}
 		w.field("role", "slave")
 		w.field("master_host", host)
 		w.field("master_port", port)
 		w.field("master_link_status", link)
-		w.field("master_sync_in_progress", truth(role == Starting))
+		w.field("master_sync_in_progress", truth(role == partition.Starting))
 		w.field("slave_read_only", 1)
 		w.field("slave_priority", 100)
 		w.field("connected_slaves", 0)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -46,7 +47,7 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][
 			c.srv.masters.add(string(clip(args[2], errorClip)))
 		}
 		v := c.srv.view()
-		if v.master != nil && !v.master.addressed() {
+		if v.master != nil && !v.master.Addressed() {
 			// A client asks again, and would dial anything else.
 			v.master = nil
 		}
@@ -106,7 +107,7 @@ func (s *sentinelState) write(c *conn) {
 const downAfter = time.Second
 
 // instance returns the fields that every kind of instance has.
-func (v *clusterView) instance(name string, n *TopologyNode, flags string) sentinelState {
+func (v *clusterView) instance(name string, n *partition.TopologyNode, flags string) sentinelState {
 	if !n.Alive && n.ID != v.Self {
 		flags += ",s_down,disconnected"
 	}
@@ -190,9 +191,9 @@ func sentinelReplicas(c *conn, v *clusterView, _ [][]byte) {
 }
 
 func sentinelSentinels(c *conn, v *clusterView, _ [][]byte) {
-	var others []*TopologyNode
+	var others []*partition.TopologyNode
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.ID != v.Self && n.addressed() {
+		if n := &v.Nodes[i]; n.ID != v.Self && n.Addressed() {
 			others = append(others, n)
 		}
 	}

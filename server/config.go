@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
@@ -57,12 +58,12 @@ type Config struct {
 
 	// Replication makes the server part of a cluster; nil is a node on its
 	// own.
-	Replication Replication
+	Replication partition.Replication
 	// Redirect is what a node that does not decide does with commands for
 	// the leader; the zero value forwards them.
 	Redirect Redirect
 	// OnFailure is what answers while no leader does.
-	OnFailure OnFailure
+	OnFailure partition.OnFailure
 	// ForwardTimeout is how long a forwarded command may take before
 	// OnFailure applies; 0 is 100 ms.
 	ForwardTimeout time.Duration
@@ -185,3 +186,14 @@ const minQueryBuffer = 256 << 10
 func passwordIs(given []byte, want string) bool {
 	return subtle.ConstantTimeCompare(given, []byte(want)) == 1
 }
+
+// Redirect is how a client of a node that does not decide gets to the leader.
+type Redirect uint8
+
+const (
+	// RedirectForward passes commands on to the leader and its replies back:
+	// any client may talk to any node.
+	RedirectForward Redirect = iota
+	// RedirectMoved answers MOVED, for clients of Redis Cluster.
+	RedirectMoved
+)

@@ -13,24 +13,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // A client of a leader that hands over notices nothing but a moment's wait, and
 // goes on with its connection.
 func TestDemotedLeaderKeepsItsClients(t *testing.T) {
-	next := startNode(t, Leading, Config{})
-	n := startNode(t, Leading, patient)
+	next := startNode(t, partition.Leading, Config{})
+	n := startNode(t, partition.Leading, patient)
 	c, watching, subscriber := dial(t, n.addr), dial(t, n.addr), dial(t, n.addr)
 	c.do("INCREX k", "*2\r\n:1\r\n:1\r\n")
 	watching.do("WATCH k", "+OK\r\n")
 	subscriber.send("SUBSCRIBE news\r\n")
 	subscriber.reply()
 
-	n.become(Handover)
+	n.become(partition.Handover)
 	c.send("INCREX k\r\nPING\r\nMULTI\r\nINCREX k\r\nEXEC\r\nINCR")
 	n.Demoted()
 	n.follow(next.forward)
-	n.LeaderChanged(TopologyNode{}, TopologyNode{})
+	n.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 	c.expect("*2\r\n:1\r\n:1\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:2\r\n:1\r\n")
 	c.send("EX k\r\n")
 	c.expect("*2\r\n:3\r\n:1\r\n")
@@ -47,7 +49,7 @@ func TestDemotedLeaderKeepsItsClients(t *testing.T) {
 // connection closes when nothing is owed: no transaction is torn, no command
 // dropped.
 func TestMovedClientsAreClosedAtRest(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
 	half, inMulti, quiet := newMachine(s), newMachine(s), newMachine(s)
 	m.feed("TEST.WORK slow\r\nPING\r\n") // PING waits for it
@@ -79,8 +81,8 @@ func TestMovedClientsAreClosedAtRest(t *testing.T) {
 // With redirect moved, a client whose command comes during a handover is not
 // sent to the node that it asks.
 func TestHandoverHoldsClientsThatAreSentOn(t *testing.T) {
-	next := startNode(t, Leading, Config{})
-	n := startNode(t, Handover, Config{Redirect: RedirectMoved, ForwardTimeout: patience, HandoverHold: patience})
+	next := startNode(t, partition.Leading, Config{})
+	n := startNode(t, partition.Handover, Config{Redirect: RedirectMoved, ForwardTimeout: patience, HandoverHold: patience})
 	n.set(func(f *fakeCluster) {
 		f.topology = threeNodes("n1")
 		f.topology.Nodes[0].Leader, f.topology.Nodes[1].Leader = true, false
@@ -99,7 +101,7 @@ func TestStopAnswersWhatWaits(t *testing.T) {
 	for _, over := range []string{"tcp", "tls"} {
 		t.Run(over, func(t *testing.T) {
 			leader, follower := pairOfNodes(t, Config{}, patient)
-			leader.become(Handover) // commands wait
+			leader.become(partition.Handover) // commands wait
 			c, idle := dial(t, follower.addr), dial(t, follower.addr)
 			if over == "tls" {
 				c, idle = overTLS(t, follower.Server), overTLS(t, follower.Server)
@@ -113,7 +115,7 @@ func TestStopAnswersWhatWaits(t *testing.T) {
 			idle.expectClosed()
 			c.send("ECHO late\r\n")
 			time.Sleep(20 * time.Millisecond)
-			leader.become(Leading)
+			leader.become(partition.Leading)
 			for i := range commands {
 				c.expect(fmt.Sprintf("*2\r\n:%d\r\n:1\r\n", i+1))
 			}
@@ -154,11 +156,11 @@ func TestStoppingLeaderTakesLeaveOfNodes(t *testing.T) {
 // What had been sent to a leader that takes its leave is sent to the next one,
 // from the first command on that has no reply.
 func TestFramesGoOnAfterALeave(t *testing.T) {
-	next := startNode(t, Leading, Config{})
+	next := startNode(t, partition.Leading, Config{})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
-	follower := startNode(t, Following, patient)
+	follower := startNode(t, partition.Following, patient)
 	follower.follow(ln.Addr().String())
 	go func() {
 		nc, err := ln.Accept()
@@ -192,15 +194,15 @@ func TestFramesGoOnAfterALeave(t *testing.T) {
 // leader, and have no other answer.
 func TestHandoverIsWaitedForByAll(t *testing.T) {
 	for _, told := range []bool{true, false} {
-		cfg, lasts := Config{ForwardTimeout: 20 * time.Millisecond, HandoverHold: patience, OnFailure: FailOpen}, 200*time.Millisecond
+		cfg, lasts := Config{ForwardTimeout: 20 * time.Millisecond, HandoverHold: patience, OnFailure: partition.FailOpen}, 200*time.Millisecond
 		if !told {
 			cfg = Config{ForwardTimeout: time.Second, HandoverHold: patience}
 			lasts = 2 * cfg.ForwardTimeout
 		}
 		leader, follower := pairOfNodes(t, Config{}, cfg)
-		leader.become(Handover)
+		leader.become(partition.Handover)
 		if told {
-			follower.become(Handover)
+			follower.become(partition.Handover)
 		} else {
 			reach := follower.dial
 			follower.set(func(f *fakeCluster) { // all have asked before the first is told
@@ -217,8 +219,8 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 			clients = append(clients, c)
 		}
 		time.Sleep(lasts)
-		leader.become(Leading)
-		follower.become(Following)
+		leader.become(partition.Leading)
+		follower.become(partition.Following)
 		for _, c := range clients {
 			c.expect("*6\r\n:1\r\n:1000\r\n")
 		}
@@ -233,22 +235,22 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 // answer, however late. For handoverAfter no other answer is given either, and
 // nobody is told that there is no leader.
 func TestHandoverPutsDeadlinesOff(t *testing.T) {
-	cfg := Config{ForwardTimeout: 50 * time.Millisecond, HandoverHold: patience, OnFailure: FailOpen}
+	cfg := Config{ForwardTimeout: 50 * time.Millisecond, HandoverHold: patience, OnFailure: partition.FailOpen}
 	leader := lateLeader(t, 300*time.Millisecond)
-	n := startNode(t, Following, cfg)
+	n := startNode(t, partition.Following, cfg)
 	n.follow(leader)
 	c := dial(t, n.addr)
 	c.send("TTL k\r\n")
 	eventually(t, "it is sent", func() bool { return n.dials.Load() > 0 })
-	n.become(Handover)
+	n.become(partition.Handover)
 	c.expect(":7\r\n")
 
-	n.become(Following)
+	n.become(partition.Following)
 	c.do("RL.LIMIT k 9 1h", ":7\r\n")
-	n.become(Orphaned)
+	n.become(partition.Orphaned)
 	c.send("RL.LIMIT k 9 1h\r\n")
 	time.Sleep(2 * cfg.ForwardTimeout)
-	n.become(Following)
+	n.become(partition.Following)
 	c.expect(":7\r\n")
 	require.Zero(t, n.Stats().Degraded)
 	require.Zero(t, n.Stats().Uncertain)

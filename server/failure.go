@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
@@ -16,19 +17,19 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 		// Its condition can neither be checked here nor sent along.
 		c.endTransaction()
 		c.w.NullArray()
-	case l.role == Stalled:
+	case l.role == partition.Stalled:
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errStalled)
 	case c.relayed:
 		// Never forwarded twice; the node that forwarded it may try another.
 		c.takeTx(cmd)
-		if l.role == Handover {
+		if l.role == partition.Handover {
 			c.error(errHandover)
 			return
 		}
 		c.error(errNotLeader)
 	case c.srv.cfg.Redirect == RedirectMoved && !c.awaitsLeader():
 		c.redirect(cmd, args)
-	case l.role == Orphaned && !c.srv.forward.handingOver():
+	case l.role == partition.Orphaned && !c.srv.forward.handingOver():
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.flags&flagOwnConn != 0:
 		c.error("ERR " + cmd.upper + " needs a connection to the leader: this node forwards single commands and transactions")
@@ -72,7 +73,7 @@ func (tx *transaction) unforwardable() string {
 // before EXEC.
 func (c *conn) refers(cmd *command, args [][]byte) bool {
 	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.hasKeys() ||
-		c.lane.role == Stalled || c.awaitsLeader() {
+		c.lane.role == partition.Stalled || c.awaitsLeader() {
 		return false
 	}
 	addr, ok := c.srv.leaderAddr()
@@ -86,7 +87,7 @@ func (c *conn) refers(cmd *command, args [][]byte) bool {
 // awaitsLeader reports whether clients cannot be sent to the leader yet since
 // leadership is being handed over: their commands wait, and are forwarded.
 func (c *conn) awaitsLeader() bool {
-	return c.lane.role == Handover || c.lane.role == Following && c.srv.view().leads()
+	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view().leads()
 }
 
 // redirect answers as a replica of Redis Cluster.
@@ -130,9 +131,9 @@ func moved(cmd *command, args [][]byte, addr string) string {
 // executed it; down is the error otherwise.
 func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.srv.cfg.OnFailure != FailClosed && tx == nil && cmd.opens():
+	case c.srv.cfg.OnFailure != partition.FailClosed && tx == nil && cmd.opens():
 		c.passDegraded(cmd, args, sent)
-	case c.srv.cfg.OnFailure != FailClosed && tx != nil && tx.opens():
+	case c.srv.cfg.OnFailure != partition.FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {

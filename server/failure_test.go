@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
@@ -13,12 +14,12 @@ import (
 // limits are full, errors included, however often it is repeated.
 func TestFailOpenAnswersAsFullLimits(t *testing.T) {
 	clock, _ := engine.NewManualClock(rigStart)
-	node := func(role Role, cfg Config) *machine {
+	node := func(role partition.Role, cfg Config) *machine {
 		cfg.Engine = engine.New(engine.Config{Clock: clock, LogMaxEntries: 64})
 		_, m := replicatedMachine(t, newFakeCluster(role), cfg)
 		return m
 	}
-	leader, alone := node(Leading, Config{}), node(Orphaned, Config{OnFailure: FailOpen})
+	leader, alone := node(partition.Leading, Config{}), node(partition.Orphaned, Config{OnFailure: partition.FailOpen})
 	for _, command := range []string{
 		"RL.LIMIT a 0 1h",
 		"RL.LIMIT a 10 1h COST 4",
@@ -73,7 +74,7 @@ func TestFailOpenAnswersAsFullLimits(t *testing.T) {
 }
 
 func TestFailOpenFlagsDenialsToo(t *testing.T) {
-	_, m := replicatedMachine(t, newFakeCluster(Orphaned), Config{OnFailure: FailOpen})
+	_, m := replicatedMachine(t, newFakeCluster(partition.Orphaned), Config{OnFailure: partition.FailOpen})
 	m.feed("HELLO 3\r\n")
 	m.take()
 	m.feed("RL.ACQUIRE a 2 1m COST 3\r\n")

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // forwarder carries frames to the leader over a bounded pool of streams. Each
@@ -108,10 +110,10 @@ func (f *forwarder) noteHandover() {
 // the next leader are made and it is busy with what has waited.
 func (f *forwarder) handingOver() bool {
 	switch f.srv.role() {
-	case Handover:
+	case partition.Handover:
 		f.noteHandover()
 		return true
-	case Following, Orphaned:
+	case partition.Following, partition.Orphaned:
 		noted := f.noted.Load()
 		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(handoverAfter, f.srv.cfg.HandoverHold)
 	}
@@ -204,15 +206,15 @@ func (c *carrier) deliver(fr *frame) {
 	for {
 		role := s.role()
 		switch {
-		case role.decides():
+		case role.Decides():
 			fr.end = frameOurs
 			return
-		case role == Handover && !fr.handover:
+		case role == partition.Handover && !fr.handover:
 			c.f.noteHandover()
 			fr.hold(s.cfg.HandoverHold)
-		case role == Following && !fr.handover && c.f.noted.Load() > int64(fr.started.Sub(c.f.begun)):
+		case role == partition.Following && !fr.handover && c.f.noted.Load() > int64(fr.started.Sub(c.f.begun)):
 			fr.hold(s.cfg.HandoverHold)
-		case role == Stalled, !fr.handover && (role == Orphaned || c.f.gone(fr)):
+		case role == partition.Stalled, !fr.handover && (role == partition.Orphaned || c.f.gone(fr)):
 			fr.end = frameUnwritten
 			return
 		}
@@ -221,12 +223,12 @@ func (c *carrier) deliver(fr *frame) {
 		case !now.Before(fr.retry):
 			fr.end = frameUnwritten
 			return
-		case role != Handover:
+		case role != partition.Handover:
 			asked = time.Time{}
 		case asked.IsZero():
 			asked = now
 		}
-		if role != Handover || now.Sub(asked) >= handoverRetry {
+		if role != partition.Handover || now.Sub(asked) >= handoverRetry {
 			asked = now
 			if c.attempt(fr, role) {
 				return
@@ -243,12 +245,12 @@ func (c *carrier) deliver(fr *frame) {
 
 // attempt sends a frame. It returns false if nothing of what has no reply yet
 // was executed.
-func (c *carrier) attempt(fr *frame, role Role) (done bool) {
+func (c *carrier) attempt(fr *frame, role partition.Role) (done bool) {
 	s := c.f.srv
 	begun := time.Now()
 	epoch := c.f.epoch.Load()
 	if err := c.connect(fr.retry); err != nil {
-		if role == Following && !fr.handover {
+		if role == partition.Following && !fr.handover {
 			c.f.suspect(epoch, fr, err)
 		}
 		return false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
@@ -22,7 +23,7 @@ type node struct {
 	forward string // for other nodes
 }
 
-func startNode(t testing.TB, role Role, cfg Config) *node {
+func startNode(t testing.TB, role partition.Role, cfg Config) *node {
 	n := &node{fakeCluster: newFakeCluster(role)}
 	cfg.Replication = n.fakeCluster
 	n.Server = newTestServer(t, cfg, func() uint64 { return n.ticket.Load() })
@@ -37,7 +38,7 @@ func startNode(t testing.TB, role Role, cfg Config) *node {
 // follow makes n find its leader at addr.
 func (n *node) follow(addr string) {
 	n.set(func(f *fakeCluster) {
-		f.role = Following
+		f.role = partition.Following
 		f.dial = func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "tcp", addr)
@@ -47,8 +48,8 @@ func (n *node) follow(addr string) {
 
 // pairOfNodes returns a leader and a node that follows it.
 func pairOfNodes(t testing.TB, leaderCfg, followerCfg Config) (leader, follower *node) {
-	leader = startNode(t, Leading, leaderCfg)
-	follower = startNode(t, Following, followerCfg)
+	leader = startNode(t, partition.Leading, leaderCfg)
+	follower = startNode(t, partition.Following, followerCfg)
 	follower.follow(leader.forward)
 	return leader, follower
 }
@@ -103,7 +104,7 @@ func TestFramesAreBounded(t *testing.T) {
 		"INCREX k\r\n": frameCommands,
 		"INCREX " + strings.Repeat("k", 1000) + "\r\n": frameBytes/1000 + 1,
 	} {
-		_, m := replicatedMachine(t, newFakeCluster(Handover), Config{ForwardTimeout: patience, HandoverHold: patience})
+		_, m := replicatedMachine(t, newFakeCluster(partition.Handover), Config{ForwardTimeout: patience, HandoverHold: patience})
 		m.feed(strings.Repeat(command, 2*frameCommands))
 		require.NotNil(t, m.frame)
 		require.LessOrEqual(t, len(m.frame.items), most)
@@ -206,64 +207,64 @@ func TestStreamsNeedNoPassword(t *testing.T) {
 // A command that its new leader refuses was not executed, and is sent again.
 func TestRefusedFramesAreSentAgain(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, patient)
-	leader.become(Following)
+	leader.become(partition.Following)
 	c := dial(t, follower.addr)
 	c.send("INCREX a\r\nINCREX a\r\n")
 	eventually(t, "it is tried", func() bool { return follower.dials.Load() > 3 })
-	leader.become(Leading)
+	leader.become(partition.Leading)
 	c.expect("*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n")
 }
 
 func TestFramesFollowTheLeader(t *testing.T) {
 	first, follower := pairOfNodes(t, Config{}, patient)
-	second := startNode(t, Leading, Config{})
+	second := startNode(t, partition.Leading, Config{})
 	c := dial(t, follower.addr)
 	c.do("INCREX a BYINT 5", "*2\r\n:5\r\n:5\r\n")
 	follower.follow(second.forward)
-	follower.LeaderChanged(TopologyNode{}, TopologyNode{})
+	follower.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
 	require.Equal(t, 1, first.engine.Len())
 }
 
 // What was not sent is executed here once this node leads.
 func TestFramesOfANewLeader(t *testing.T) {
-	n := startNode(t, Handover, patient)
+	n := startNode(t, partition.Handover, patient)
 	c := dial(t, n.addr)
 	c.send("INCREX a\r\nINCREX a\r\nPING\r\nMULTI\r\nINCREX a\r\nEXEC\r\nINCR")
 	eventually(t, "commands wait", func() bool { return len(n.connections()) == 1 && n.dials.Load() > 0 })
-	n.become(Leading)
+	n.become(partition.Leading)
 	c.expect("*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:3\r\n:1\r\n")
 	c.send("EX a\r\n")
 	c.expect("*2\r\n:4\r\n:1\r\n")
 }
 
 func TestTransactionsOfANewLeader(t *testing.T) {
-	n := startNode(t, Handover, patient)
+	n := startNode(t, partition.Handover, patient)
 	c := dial(t, n.addr)
 	c.do("MULTI", "+OK\r\n")
 	c.do("INCREX a", "+QUEUED\r\n")
 	c.send("EXEC\r\nCLIENT REPLY SKIP\r\nINCREX a\r\nINCREX a\r\n")
 	eventually(t, "it waits", func() bool { return n.dials.Load() > 0 })
-	n.become(Leading)
+	n.become(partition.Leading)
 	c.expect("*1\r\n*2\r\n:1\r\n:1\r\n*2\r\n:3\r\n:1\r\n")
 }
 
 // A transaction that watches keys is nobody's but the leader's whose keys they
 // were.
 func TestWatchingTransactionsAreNotForwarded(t *testing.T) {
-	for _, role := range []Role{Handover, Following, Orphaned, Stalled} {
+	for _, role := range []partition.Role{partition.Handover, partition.Following, partition.Orphaned, partition.Stalled} {
 		for _, command := range []string{"RL.LIMIT guarded 10 60", "PING"} {
-			next := startNode(t, Leading, Config{})
-			f := newFakeCluster(Leading)
-			s, m := replicatedMachine(t, f, Config{OnFailure: FailOpen})
+			next := startNode(t, partition.Leading, Config{})
+			f := newFakeCluster(partition.Leading)
+			s, m := replicatedMachine(t, f, Config{OnFailure: partition.FailOpen})
 			(&node{Server: s, fakeCluster: f}).follow(next.forward)
-			f.become(Leading)
+			f.become(partition.Leading)
 			m.feed("WATCH k\r\nMULTI\r\n" + command + "\r\n")
 			require.Equal(t, "+OK\r\n+OK\r\n+QUEUED\r\n", m.take())
 			f.become(role)
 			m.feed("EXEC\r\n")
 			require.Equal(t, "*-1\r\n", m.take(), "%v: %s", role, command)
-			f.become(Leading)
+			f.become(partition.Leading)
 			m.feed("MULTI\r\nINCREX k\r\nEXEC\r\n")
 			require.Equal(t, "+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:1\r\n:1\r\n", m.take(), "nothing is watched any more")
 			require.Zero(t, f.dials.Load())
@@ -276,7 +277,7 @@ func TestWatchSurvivesASeal(t *testing.T) {
 	e := engine.New(engine.Config{})
 	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
 	replica.Lead(1, e.Now())
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	_, m := replicatedMachine(t, f, Config{Engine: e, Redirect: RedirectMoved})
 	m.feed("WATCH k\r\n")
 	m.lane.begin()
@@ -288,7 +289,7 @@ func TestWatchSurvivesASeal(t *testing.T) {
 }
 
 func TestUnwrittenIsRefusedAndUnansweredUncertain(t *testing.T) {
-	n := startNode(t, Following, Config{ForwardTimeout: 50 * time.Millisecond})
+	n := startNode(t, partition.Following, Config{ForwardTimeout: 50 * time.Millisecond})
 	c := dial(t, n.addr)
 	start := time.Now()
 	c.do("INCREX a", "-"+errLeaderSilent+"\r\n")
@@ -296,7 +297,7 @@ func TestUnwrittenIsRefusedAndUnansweredUncertain(t *testing.T) {
 	start = time.Now()
 	c.do("KEYS *", "-"+errLeaderSilent+"\r\n")
 	require.Less(t, time.Since(start), slowTimeout/2, "slow commands are not tried for longer")
-	n.become(Orphaned)
+	n.become(partition.Orphaned)
 	c.do("INCREX a", "-"+errNoLeader+"\r\n")
 	require.EqualValues(t, 3, n.Stats().Undecided)
 
@@ -343,7 +344,7 @@ func TestIdleStreamsThatEndedAreNotUsed(t *testing.T) {
 }
 
 func TestForwardingIsBounded(t *testing.T) {
-	n := startNode(t, Following, Config{ForwardTimeout: patience, HandoverHold: patience, OnFailure: FailOpen})
+	n := startNode(t, partition.Following, Config{ForwardTimeout: patience, HandoverHold: patience, OnFailure: partition.FailOpen})
 	n.set(func(f *fakeCluster) {
 		f.dial = func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	})
@@ -365,7 +366,7 @@ func TestForwardingIsBounded(t *testing.T) {
 	require.EqualValues(t, 2, n.Stats().Undecided)
 
 	// Every client may have to wait for a handover.
-	n.become(Handover)
+	n.become(partition.Handover)
 	for n.Server.forward.submit(&frame{c: c, started: time.Now(), items: make([]item, 1)}) {
 		accepted++
 	}
@@ -373,7 +374,7 @@ func TestForwardingIsBounded(t *testing.T) {
 }
 
 func TestFailOpen(t *testing.T) {
-	n := startNode(t, Orphaned, Config{OnFailure: FailOpen})
+	n := startNode(t, partition.Orphaned, Config{OnFailure: partition.FailOpen})
 	c := dial(t, n.addr)
 	c.do("CL.THROTTLE k 15 30 60 4", "*5\r\n:0\r\n:16\r\n:12\r\n:-1\r\n:8\r\n")
 	c.do("THROTTLE k 15 30 60", "*5\r\n:1\r\n:15\r\n:14\r\n:2\r\n:0\r\n")
@@ -397,16 +398,16 @@ func TestFailOpen(t *testing.T) {
 	require.EqualValues(t, 8, pair(t, c.call("RL.STATS"), "degraded"))
 	require.Contains(t, c.call("INFO stats"), "decisions_degraded:8\r\n")
 
-	n.become(Stalled)
+	n.become(partition.Stalled)
 	require.Equal(t, true, pair(t, c.call("RL.LIMIT k 10 60"), "degraded"))
-	n.become(Leading)
+	n.become(partition.Leading)
 	require.Len(t, c.call("RL.LIMIT k 10 60"), 12, "no flag when it was asked")
 }
 
 // What on-failure local does not decide, and the leader has got and not
 // answered, may have been executed.
 func TestUnansweredAndNotSharedIsUncertain(t *testing.T) {
-	n := startNode(t, Following, Config{OnFailure: FailLocal, ForwardTimeout: 50 * time.Millisecond})
+	n := startNode(t, partition.Following, Config{OnFailure: partition.FailLocal, ForwardTimeout: 50 * time.Millisecond})
 	n.set(func(f *fakeCluster) { f.topology = threeVoters })
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -423,14 +424,14 @@ func TestUnansweredAndNotSharedIsUncertain(t *testing.T) {
 	n.follow(ln.Addr().String())
 	c := dial(t, n.addr)
 	c.do("RL.LIMIT k 9 1h COST -1", uncertain)
-	n.become(Orphaned)
+	n.become(partition.Orphaned)
 	c.do("RL.LIMIT k 9 1h COST -1", "-"+errNotShared+"\r\n")
 }
 
 // One command waits for a leader that is silent; those after it do not, until it
 // answers again.
 func TestSilentLeaderIsWaitedForOnce(t *testing.T) {
-	n := startNode(t, Following, Config{OnFailure: FailOpen, ForwardTimeout: 300 * time.Millisecond})
+	n := startNode(t, partition.Following, Config{OnFailure: partition.FailOpen, ForwardTimeout: 300 * time.Millisecond})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
@@ -467,7 +468,7 @@ func TestSilentLeaderIsWaitedForOnce(t *testing.T) {
 }
 
 func TestRedirectMoved(t *testing.T) {
-	n := startNode(t, Following, Config{Redirect: RedirectMoved})
+	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
 	c := dial(t, n.addr)
 	const to = " 10.0.0.1:7379\r\n"
@@ -489,7 +490,7 @@ func TestRedirectMoved(t *testing.T) {
 }
 
 func TestWaitAsksTheCluster(t *testing.T) {
-	n := startNode(t, Leading, Config{Redirect: RedirectMoved})
+	n := startNode(t, partition.Leading, Config{Redirect: RedirectMoved})
 	n.set(func(f *fakeCluster) {
 		f.replicas = func(ctx context.Context, want int) int {
 			if want > 2 {
@@ -509,7 +510,7 @@ func TestWaitAsksTheCluster(t *testing.T) {
 	c.expect(":2\r\n+PONG\r\n")
 	c.expectClosed()
 
-	follower := startNode(t, Following, patient)
+	follower := startNode(t, partition.Following, patient)
 	follower.follow(n.forward)
 	dial(t, follower.addr).do("WAIT 2 100", ":2\r\n")
 	require.ErrorContains(t, dial(t, n.addr).call("WAITAOF 0 1 0").(error), "WAITAOF")
@@ -542,12 +543,12 @@ func TestForwardingUnderLoad(t *testing.T) {
 		for {
 			select {
 			case <-stop:
-				leader.become(Leading)
+				leader.become(partition.Leading)
 				return
 			case <-time.After(10 * time.Millisecond):
-				leader.become(Following)
+				leader.become(partition.Following)
 				time.Sleep(30 * time.Millisecond)
-				leader.become(Leading)
+				leader.become(partition.Leading)
 			}
 		}
 	}()

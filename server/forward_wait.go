@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // # How long a forwarded command waits
@@ -98,7 +100,7 @@ func (t *answerTimes) wait(most time.Duration) time.Duration {
 // that the leader is late to answer: a check of a limit that asks for no
 // commit, gives nothing back and forces nothing.
 func (c *conn) mayBePrompt(cmd *command, args [][]byte) bool {
-	if c.srv.cfg.OnFailure == FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.repl.Durable() {
+	if c.srv.cfg.OnFailure == partition.FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.repl.Durable() {
 		return false
 	}
 	for _, a := range args[1:] {
@@ -138,7 +140,7 @@ func (f *forwarder) gone(fr *frame) bool {
 // after a timeout of its own, until the leader greets a new stream or there is
 // another. A leader that was not just late is gone for every frame.
 func (f *forwarder) suspect(epoch uint64, fr *frame, err error) {
-	if f.srv.cfg.OnFailure == FailClosed {
+	if f.srv.cfg.OnFailure == partition.FailClosed {
 		return
 	}
 	late := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // lateLeader greets at once and answers every other write after delay with an
@@ -48,7 +50,7 @@ const oneOfThree = "*6\r\n:1\r\n:3\r\n:2\r\n:0\r\n:1200000\r\n:0\r\n" // of RL.L
 // A leader that falls silent shows within promptAnswer, whatever ForwardTimeout
 // is, to calls that the failure policy can answer; to others after that.
 func TestChecksDoNotWaitForASilentLeader(t *testing.T) {
-	n := startNode(t, Following, Config{OnFailure: FailLocal, ForwardTimeout: time.Second})
+	n := startNode(t, partition.Following, Config{OnFailure: partition.FailLocal, ForwardTimeout: time.Second})
 	n.set(func(f *fakeCluster) { f.topology = threeVoters })
 	n.follow(lateLeader(t, 0))
 	c := dial(t, n.addr)
@@ -67,7 +69,7 @@ func TestChecksDoNotWaitForASilentLeader(t *testing.T) {
 
 // Where the policy has no answers, a check waits as long as anything else.
 func TestChecksWaitWhereNobodyElseAnswers(t *testing.T) {
-	n := startNode(t, Following, Config{ForwardTimeout: patience})
+	n := startNode(t, partition.Following, Config{ForwardTimeout: patience})
 	n.follow(lateLeader(t, 100*time.Millisecond))
 	dial(t, n.addr).do("RL.LIMIT k 9 1h", ":7\r\n")
 }
@@ -75,7 +77,7 @@ func TestChecksWaitWhereNobodyElseAnswers(t *testing.T) {
 // A leader that always takes long is far away, not silent: the first call is
 // answered here, and later ones wait for it.
 func TestNodesLearnHowFarTheLeaderIs(t *testing.T) {
-	n := startNode(t, Following, Config{OnFailure: FailLocal, ForwardTimeout: patience})
+	n := startNode(t, partition.Following, Config{OnFailure: partition.FailLocal, ForwardTimeout: patience})
 	n.set(func(f *fakeCluster) { f.topology = threeVoters })
 	n.follow(lateLeader(t, 50*time.Millisecond))
 	c := dial(t, n.addr)
@@ -128,8 +130,8 @@ func TestAnswerTimes(t *testing.T) {
 // Under open and local a reply that is held for pace leaves before its caller
 // has gone; one that has to be durable does not, and with closed none does.
 func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
-	for _, policy := range []OnFailure{FailClosed, FailOpen, FailLocal} {
-		f := newFakeCluster(Holding)
+	for _, policy := range []partition.OnFailure{partition.FailClosed, partition.FailOpen, partition.FailLocal} {
+		f := newFakeCluster(partition.Holding)
 		s, m := replicatedMachine(t, f, Config{OnFailure: policy})
 		m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 		s.Paced()
@@ -138,7 +140,7 @@ func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 		time.Sleep(pacedFor)
 		s.Paced()
 		m.lane.runPosts()
-		if policy == FailClosed {
+		if policy == partition.FailClosed {
 			require.Empty(t, m.take())
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -37,12 +38,12 @@ type lane struct {
 	limit    limitCall // scratch of RL.LIMIT
 
 	// In a cluster; see leader.go.
-	role  Role          // at the beginning of the batch
-	since uint64        // the ticket then
-	async bool          // the running call says ASYNC
-	await bool          // a reply of this batch waits for its commit
-	asked bool          // Await has been called since the driver looked last
-	turn  atomic.Uint64 // odd within a batch, and never the same in two
+	role  partition.Role // at the beginning of the batch
+	since uint64         // the ticket then
+	async bool           // the running call says ASYNC
+	await bool           // a reply of this batch waits for its commit
+	asked bool           // Await has been called since the driver looked last
+	turn  atomic.Uint64  // odd within a batch, and never the same in two
 	// degraded lets limits answer without the leader, to which the command was
 	// sent if sent is true: see passDegraded.
 	degraded, sent bool

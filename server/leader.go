@@ -3,11 +3,10 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -39,15 +38,6 @@ import (
 // ticketLost marks a reply whose commit cannot be awaited any more.
 const ticketLost = math.MaxUint64
 
-// ErrUncertain answers a command of which nobody knows whether it was executed:
-// its effect may be lost, or survive in the next leader's log. Its text is a
-// RESP error.
-var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
-
-// ErrUnverified is an ErrUncertain of which nothing is lost: no majority has
-// confirmed in time that this node still leads.
-var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
-
 // Errors of a cluster: the command has certainly not been executed.
 const (
 	errNotLeader    = "TRYAGAIN not the leader"
@@ -61,16 +51,13 @@ const (
 
 // role returns what this node may do now. It trusts the engine more than the
 // cluster node: sealed, it does not decide.
-func (s *Server) role() Role {
+func (s *Server) role() partition.Role {
 	r := s.repl.Role()
-	if r.decides() && s.engine.Sealed() {
-		return Following
+	if r.Decides() && s.engine.Sealed() {
+		return partition.Following
 	}
 	return r
 }
-
-// decides reports whether a node of this role decides.
-func (r Role) decides() bool { return r == Leading || r == Holding }
 
 // beginReplicated is begin's part for a node of a cluster.
 func (l *lane) beginReplicated() {
@@ -78,9 +65,9 @@ func (l *lane) beginReplicated() {
 	l.since = l.srv.repl.Ticket()
 	l.async = false
 	switch {
-	case !l.role.decides():
+	case !l.role.Decides():
 		l.mode |= modeElsewhere
-	case l.role == Holding:
+	case l.role == partition.Holding:
 		l.mode |= modeHolding
 	case l.srv.repl.Durable():
 		l.mode |= modeDurable
@@ -89,7 +76,7 @@ func (l *lane) beginReplicated() {
 
 // decides reports whether this node decides the running command for the whole
 // cluster.
-func (c *conn) decides(cmd *command) bool { return cmd.flags&flagLeader != 0 && c.lane.role.decides() }
+func (c *conn) decides(cmd *command) bool { return cmd.flags&flagLeader != 0 && c.lane.role.Decides() }
 
 // commits reports whether the reply of the command that has just run waits for
 // its commit.
@@ -203,9 +190,9 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 	l.w.B = l.w.B[:start]
 	c.ticket = 0
 	l.mode = l.mode&^(modeHolding|modeDurable) | modeElsewhere
-	if l.role = l.srv.role(); l.role.decides() {
+	if l.role = l.srv.role(); l.role.Decides() {
 		// Deposed and elected again within a batch.
-		l.role = Following
+		l.role = partition.Following
 	}
 	switch {
 	case cmd.flags&flagExec != 0, cmd.flags&flagWrite != 0 && (!refused || cmd.keys.many(args)):
@@ -218,7 +205,7 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 // uncertain answers a command of which nobody knows whether it was executed.
 func (s *Server) uncertain(w *resp.Writer) {
 	s.stats.counts[countUncertain].Add(1)
-	w.Error(ErrUncertain.Error())
+	w.Error(partition.ErrUncertain.Error())
 }
 
 // many reports whether a command executes key by key, so that it may have

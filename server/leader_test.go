@@ -14,15 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
 // fakeCluster is a Replication whose state a test sets.
 type fakeCluster struct {
 	mu       sync.Mutex
-	role     Role
+	role     partition.Role
 	durable  bool
-	topology Topology
+	topology partition.Topology
 	dial     func(ctx context.Context) (net.Conn, error)
 	replicas func(ctx context.Context, n int) int
 
@@ -31,7 +32,7 @@ type fakeCluster struct {
 	dials  atomic.Int64
 }
 
-func newFakeCluster(role Role) *fakeCluster {
+func newFakeCluster(role partition.Role) *fakeCluster {
 	f := &fakeCluster{role: role}
 	f.ticket.Store(1)
 	return f
@@ -43,9 +44,9 @@ func (f *fakeCluster) set(change func(*fakeCluster)) {
 	change(f)
 }
 
-func (f *fakeCluster) become(r Role) { f.set(func(f *fakeCluster) { f.role = r }) }
+func (f *fakeCluster) become(r partition.Role) { f.set(func(f *fakeCluster) { f.role = r }) }
 
-func (f *fakeCluster) Role() Role {
+func (f *fakeCluster) Role() partition.Role {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.role
@@ -72,7 +73,7 @@ func (f *fakeCluster) DialLeader(ctx context.Context) (net.Conn, error) {
 	return dial(ctx)
 }
 
-func (f *fakeCluster) Topology() Topology {
+func (f *fakeCluster) Topology() partition.Topology {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.topology
@@ -102,7 +103,7 @@ const (
 )
 
 func TestAsyncLeaderHoldsNothing(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	_, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM leaky\r\nRL.LIMIT a 10 60 ALGORITHM leaky PEEK\r\nDBSIZE\r\n")
 	require.Contains(t, m.take(), ":1\r\n")
@@ -112,7 +113,7 @@ func TestAsyncLeaderHoldsNothing(t *testing.T) {
 
 // A leader decides every batch by itself, however many there are.
 func TestALeaderAnswersEveryBatch(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	s, m := replicatedMachine(t, f, Config{})
 	for i := range 2 * sampleEvery {
 		m.feed("INCREX n\r\nMULTI\r\nTTL n\r\nEXEC\r\n")
@@ -123,7 +124,7 @@ func TestALeaderAnswersEveryBatch(t *testing.T) {
 }
 
 func TestAsyncLeaderDoesNotAllocate(t *testing.T) {
-	_, m := replicatedMachine(t, newFakeCluster(Leading), Config{})
+	_, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
 	for _, command := range []string{"CL.THROTTLE a 15 30 60\r\n", "RL.LIMIT a 10 60 ASYNC\r\n", "RL.LIMIT a 10 60 AND b 10 60\r\n"} {
 		in := []byte(strings.Repeat(command, 16))
 		run := func() {
@@ -142,24 +143,24 @@ func TestRepliesAboutKeysWaitForTheirCommit(t *testing.T) {
 		name    string
 		command string
 		durable bool
-		role    Role
+		role    partition.Role
 		held    bool
 	}{
-		{"async", "RL.LIMIT a 10 60", false, Leading, false},
-		{"async, SYNC", "RL.LIMIT a 10 60 SYNC", false, Leading, true},
-		{"async, SYNC peek", "RL.LIMIT a 10 60 SYNC PEEK", false, Leading, true},
-		{"async, chain SYNC", "RL.LIMIT a 10 60 SYNC AND b 10 60", false, Leading, true},
-		{"sync", "RL.LIMIT a 10 60", true, Leading, true},
-		{"sync, ASYNC", "RL.LIMIT a 10 60 ASYNC", true, Leading, false},
-		{"sync, denial", "CL.THROTTLE a 0 1 60 5", true, Leading, true},
-		{"sync, read", "TTL a", true, Leading, true},
-		{"sync, whole table", "DBSIZE", true, Leading, true},
-		{"sync, scan", "SCAN 0", true, Leading, true},
-		{"sync, no keys", "ECHO hi", true, Leading, false},
-		{"sync, local", "RL.STATS", true, Leading, false},
-		{"holding", "RL.LIMIT a 10 60", false, Holding, true},
-		{"holding, ASYNC", "RL.LIMIT a 10 60 ASYNC", false, Holding, true},
-		{"holding, no keys", "PING", false, Holding, false},
+		{"async", "RL.LIMIT a 10 60", false, partition.Leading, false},
+		{"async, SYNC", "RL.LIMIT a 10 60 SYNC", false, partition.Leading, true},
+		{"async, SYNC peek", "RL.LIMIT a 10 60 SYNC PEEK", false, partition.Leading, true},
+		{"async, chain SYNC", "RL.LIMIT a 10 60 SYNC AND b 10 60", false, partition.Leading, true},
+		{"sync", "RL.LIMIT a 10 60", true, partition.Leading, true},
+		{"sync, ASYNC", "RL.LIMIT a 10 60 ASYNC", true, partition.Leading, false},
+		{"sync, denial", "CL.THROTTLE a 0 1 60 5", true, partition.Leading, true},
+		{"sync, read", "TTL a", true, partition.Leading, true},
+		{"sync, whole table", "DBSIZE", true, partition.Leading, true},
+		{"sync, scan", "SCAN 0", true, partition.Leading, true},
+		{"sync, no keys", "ECHO hi", true, partition.Leading, false},
+		{"sync, local", "RL.STATS", true, partition.Leading, false},
+		{"holding", "RL.LIMIT a 10 60", false, partition.Holding, true},
+		{"holding, ASYNC", "RL.LIMIT a 10 60 ASYNC", false, partition.Holding, true},
+		{"holding, no keys", "PING", false, partition.Holding, false},
 	} {
 		f := newFakeCluster(tc.role)
 		f.durable = tc.durable
@@ -178,7 +179,7 @@ func TestRepliesAboutKeysWaitForTheirCommit(t *testing.T) {
 }
 
 func TestAwaitIsAskedOncePerBatch(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	f.durable = true
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed(strings.Repeat("RL.LIMIT a 100 60\r\n", 50))
@@ -196,19 +197,19 @@ func TestAwaitIsAskedOncePerBatch(t *testing.T) {
 }
 
 func TestTransactionWaitsOnce(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	f.durable = true
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("MULTI\r\nINCREX a\r\nINCREX b\r\nEXEC\r\n")
 	require.Equal(t, "+OK\r\n+QUEUED\r\n+QUEUED\r\n", m.take())
 	require.Equal(t, 1, m.heldReplies)
-	s.Release(1, ErrUncertain)
+	s.Release(1, partition.ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 }
 
 func TestWorkersRepliesWaitToo(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	f.durable = true
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("FLUSHALL\r\n")
@@ -223,13 +224,13 @@ func TestWorkersRepliesWaitToo(t *testing.T) {
 // A node that lost and regained its leadership between a decision and its
 // ticket must not take the later commit for the decision's.
 func TestFailureBeforeTheTicketIsFound(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	s, m := replicatedMachine(t, f, Config{})
 	m.lane.begin()
 	m.input([]byte("RL.LIMIT a 10 60\r\n")) // decided under ticket 1
 	m.lane.takeOutput()
-	s.Release(1, ErrUncertain) // deposed
-	f.ticket.Store(2)          // and elected again
+	s.Release(1, partition.ErrUncertain) // deposed
+	f.ticket.Store(2)                    // and elected again
 	m.input([]byte("RL.LIMIT a 10 60 SYNC\r\n"))
 	m.settle()
 	m.lane.end()
@@ -256,12 +257,12 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 	} {
 		e := engine.New(engine.Config{})
 		e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
-		f := newFakeCluster(Leading)
+		f := newFakeCluster(partition.Leading)
 		_, m := replicatedMachine(t, f, Config{Engine: e})
 		m.relayed = true
 		m.lane.begin()
 		// As when the seal comes after the batch has begun.
-		m.lane.role, m.lane.mode = Leading, m.lane.mode&^modeElsewhere
+		m.lane.role, m.lane.mode = partition.Leading, m.lane.mode&^modeElsewhere
 		m.input([]byte(tc.command + "\r\n"))
 		m.settle()
 		m.lane.end()
@@ -273,10 +274,10 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 func TestASealedEngineDoesNotLead(t *testing.T) {
 	e := engine.New(engine.Config{})
 	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
-	for _, role := range []Role{Leading, Holding} {
+	for _, role := range []partition.Role{partition.Leading, partition.Holding} {
 		s, m := replicatedMachine(t, newFakeCluster(role), Config{Engine: e})
 		m.relayed = true
-		require.Equal(t, Following, s.role())
+		require.Equal(t, partition.Following, s.role())
 		m.feed("RL.LIMIT a 10 60\r\n")
 		require.Equal(t, refused, m.take())
 		replica.Lead(1, e.Now())
@@ -289,7 +290,7 @@ func TestCommitUnderASealIsUncertain(t *testing.T) {
 	r := engine.New(engine.Config{})
 	replica := r.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
 	replica.Lead(1, r.Now())
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	f.durable = true
 	s := newTestServer(t, Config{Engine: r, Replication: f}, func() uint64 { return 1 })
 	m := newMachine(s)
@@ -305,16 +306,16 @@ func TestCommitUnderASealIsUncertain(t *testing.T) {
 }
 
 func TestRolesThatDoNotDecide(t *testing.T) {
-	for _, role := range []Role{Starting, Stalled, Following, Orphaned, Handover} {
+	for _, role := range []partition.Role{partition.Starting, partition.Stalled, partition.Following, partition.Orphaned, partition.Handover} {
 		f := newFakeCluster(role)
 		_, m := replicatedMachine(t, f, Config{})
 		m.relayed = true
 		m.feed("RL.LIMIT a 10 60\r\nPING\r\nTTL a\r\nRL.TOP\r\n")
 		want := refused + "+PONG\r\n" + refused
 		switch role {
-		case Handover:
+		case partition.Handover:
 			want = strings.ReplaceAll(want, errNotLeader, errHandover)
-		case Stalled:
+		case partition.Stalled:
 			want = "-" + errStalled + "\r\n+PONG\r\n-" + errStalled + "\r\n"
 		}
 		require.Equal(t, want, m.take(), role)
@@ -322,18 +323,18 @@ func TestRolesThatDoNotDecide(t *testing.T) {
 }
 
 func TestDemotedClosesAfterWhatIsOwed(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	f.durable = true
 	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
 	relayed := newMachine(s)
 	relayed.relayed = true
 	m.feed("RL.LIMIT a 10 60\r\n")
-	f.become(Following)
+	f.become(partition.Following)
 	s.Demoted()
 	m.lane.runPosts()
 	relayed.lane.runPosts()
 	require.False(t, m.gone)
-	s.Release(1, ErrUncertain)
+	s.Release(1, partition.ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 	require.True(t, m.gone)
@@ -360,7 +361,7 @@ func TestWhoAnswers(t *testing.T) {
 	tab.each(func(cmd *command) {
 		require.True(t, !cmd.hasKeys() || cmd.flags&flagLeader != 0, cmd.full)
 	})
-	_, c := nodeOfThree(t, "n1", Leading)
+	_, c := nodeOfThree(t, "n1", partition.Leading)
 	tips := func(name string) any { return c.call("COMMAND INFO " + name).([]any)[0].([]any)[7] }
 	require.Equal(t, []any{"answered_by:leader"}, tips("rl.limit"))
 	require.Empty(t, tips("ping"))
@@ -369,11 +370,11 @@ func TestWhoAnswers(t *testing.T) {
 // A reply held for pace is an async one: it is sent whatever becomes of its
 // commit. One that has to be durable is not.
 func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
-	f := newFakeCluster(Holding)
+	f := newFakeCluster(partition.Holding)
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 	require.Empty(t, m.take())
-	s.Release(f.ticket.Load(), ErrUncertain)
+	s.Release(f.ticket.Load(), partition.ErrUncertain)
 	m.lane.runPosts()
 	replies := m.take()
 	require.True(t, strings.HasPrefix(replies, "*6\r\n:1\r\n:10\r\n:9\r\n"), replies)
@@ -383,13 +384,13 @@ func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
 // A leader that stalls has promised no more for a reply held for pace than it
 // does at once.
 func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
-	f := newFakeCluster(Holding)
+	f := newFakeCluster(partition.Holding)
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 	s.Paced()
 	m.lane.runPosts()
 	require.Empty(t, m.take(), "it does not stall")
-	f.become(Stalled)
+	f.become(partition.Stalled)
 	s.Paced()
 	m.lane.runPosts()
 	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:9\r\n"))
@@ -400,7 +401,7 @@ func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
 
 // What began before is waited for, and nothing that begins later.
 func TestAwaitBatches(t *testing.T) {
-	s, _ := replicatedMachine(t, newFakeCluster(Leading), Config{})
+	s, _ := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
 	l, other := s.newLane(func() {}), s.newLane(func() {})
 	require.NoError(t, s.AwaitBatches(t.Context()), "no batch is under way")
 
@@ -432,7 +433,7 @@ func TestAwaitBatches(t *testing.T) {
 
 // Jobs that decide belong to their batch, from the queue on.
 func TestAwaitBatchesWaitsForJobs(t *testing.T) {
-	s, m := replicatedMachine(t, newFakeCluster(Leading), Config{Workers: 1})
+	s, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{Workers: 1})
 	other := newMachine(s)
 	m.feed("INCREX k\r\n")
 	m.take()
@@ -460,13 +461,13 @@ func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
 			e := engine.New(engine.Config{})
 			replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
 			replica.Lead(1, e.Now())
-			f := newFakeCluster(Leading)
+			f := newFakeCluster(partition.Leading)
 			f.durable = durable
 			s, m := replicatedMachine(t, f, Config{Engine: e})
 			m.feed("FLUSHALL\r\n")
 			require.NoError(t, s.AwaitBatches(t.Context()))
 			replica.Depose(1)
-			s.Release(1, ErrUncertain)
+			s.Release(1, partition.ErrUncertain)
 			f.ticket.Store(2)
 			if again {
 				replica.Lead(2, e.Now())
@@ -485,7 +486,7 @@ type ascending struct {
 	lead func()
 }
 
-func (a ascending) Role() Role {
+func (a ascending) Role() partition.Role {
 	a.lead()
 	return a.fakeCluster.Role()
 }
@@ -496,7 +497,7 @@ func TestTimeOfABatchIsTheLeaders(t *testing.T) {
 	clock, set := engine.NewManualClock(rigStart)
 	later := rigStart + int64(10*time.Second)
 	cfg := Config{Engine: engine.New(engine.Config{Clock: clock})}
-	cfg.Replication = ascending{newFakeCluster(Leading), func() { set(later) }}
+	cfg.Replication = ascending{newFakeCluster(partition.Leading), func() { set(later) }}
 	_, m := testMachine(t, cfg, new(committer))
 	m.feed("RL.LIMIT a 10 60\r\n")
 	require.NotEmpty(t, m.take())
@@ -512,7 +513,7 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 			e := engine.New(engine.Config{})
 			replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
 			replica.Lead(1, e.Now())
-			f := newFakeCluster(Leading)
+			f := newFakeCluster(partition.Leading)
 			f.durable = durable
 			s, m := replicatedMachine(t, f, Config{Engine: e})
 			awaits := f.awaits.Load()
@@ -521,7 +522,7 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 			require.Greater(t, f.awaits.Load(), awaits, "the handover waits for it")
 			s.Release(1, nil)
 			replica.Depose(1)
-			s.Release(2, ErrUncertain)
+			s.Release(2, partition.ErrUncertain)
 			f.ticket.Store(3)
 			m.lane.runPosts()
 			require.Contains(t, []string{"+OK\r\n", "*0\r\n"}, m.take(), "durable %t", durable)
@@ -531,12 +532,12 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 
 func TestUnverifiedJobsAreNotLost(t *testing.T) {
 	for _, durable := range []bool{false, true} {
-		f := newFakeCluster(Leading)
+		f := newFakeCluster(partition.Leading)
 		f.durable = durable
 		s, m := replicatedMachine(t, f, Config{})
 		m.feed("KEYS *\r\n")
 		require.NoError(t, s.AwaitBatches(t.Context()))
-		s.Release(1, ErrUnverified)
+		s.Release(1, partition.ErrUnverified)
 		f.ticket.Store(2)
 		m.lane.runPosts()
 		if durable {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -77,7 +78,7 @@ func (p *localPolicy) enter() error {
 	if p.gap {
 		return nil
 	}
-	if p.srv.repl.Role() == Starting {
+	if p.srv.repl.Role() == partition.Starting {
 		return engine.ErrNotLocal
 	}
 	top := p.srv.repl.Topology()
@@ -130,7 +131,7 @@ func (p *localPolicy) start() {
 func (p *localPolicy) heal() {
 	for p.srv.ending.Err() == nil {
 		role := p.srv.role()
-		if !role.decides() && role != Following {
+		if !role.Decides() && role != partition.Following {
 			return
 		}
 		if p.pending == nil {
@@ -166,10 +167,10 @@ func (p *localPolicy) take() (batch []engine.Charge) {
 
 // charge charges the pending batch at the leader, and returns nil only when
 // that is committed.
-func (p *localPolicy) charge(role Role) error {
+func (p *localPolicy) charge(role partition.Role) error {
 	ctx, cancel := context.WithTimeout(p.srv.ending, chargeTimeout)
 	defer cancel()
-	if !role.decides() {
+	if !role.Decides() {
 		return p.chargeAt(ctx)
 	}
 	s := p.srv

@@ -12,18 +12,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
 // threeVoters is a topology in which this node is n2.
-var threeVoters = Topology{Self: "n2", Nodes: []TopologyNode{
+var threeVoters = partition.Topology{Self: "n2", Nodes: []partition.TopologyNode{
 	{ID: "n3", Voter: true}, {ID: "n1", Voter: true}, {ID: "n2", Voter: true}, {ID: "spare"},
 }}
 
 func TestLocalDecidesOnAShare(t *testing.T) {
-	f := newFakeCluster(Orphaned)
+	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
-	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	_, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 	for range 3 {
 		m.feed("RL.LIMIT k 9 1h\r\n")
 		require.Contains(t, m.take(), "*6\r\n:1\r\n:3\r\n")
@@ -39,9 +40,9 @@ func TestLocalDecidesOnAShare(t *testing.T) {
 }
 
 func TestLocalLeavesTheRestToTheLeader(t *testing.T) {
-	f := newFakeCluster(Orphaned)
+	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
-	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	_, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 	for _, command := range []string{"RL.LIMIT k 9 1h COST -1", "RL.LIMIT k 9 1h FORCE",
 		"RL.LIMIT k 9 1h COST 4", "RL.LIMIT k 9 1h AND l 9 1h COST 4", "RL.ACQUIRE k 2 10", "INCREX c", "DEL k", "RL.RESET k"} {
 		m.feed(command + "\r\n")
@@ -50,33 +51,33 @@ func TestLocalLeavesTheRestToTheLeader(t *testing.T) {
 }
 
 func TestOnlyAVoterThatHasReplayedItsLogDecidesLocally(t *testing.T) {
-	f := newFakeCluster(Orphaned)
+	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
 	f.topology.Self = "spare"
-	s, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	s, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 	m.feed("RL.LIMIT k 9 1h\r\n")
 	require.Regexp(t, "^-CLUSTERDOWN ", m.take())
-	f.set(func(f *fakeCluster) { f.topology.Self = "n1"; f.role = Starting })
+	f.set(func(f *fakeCluster) { f.topology.Self = "n1"; f.role = partition.Starting })
 	require.ErrorIs(t, s.local.enter(), engine.ErrNotLocal)
-	f.become(Orphaned)
+	f.become(partition.Orphaned)
 	require.NoError(t, s.local.enter())
 }
 
 // What was admitted without a leader is charged at the next one, once, though
 // the first answers are lost.
 func TestTheLeaderIsChargedOnce(t *testing.T) {
-	leading := newFakeCluster(Leading)
+	leading := newFakeCluster(partition.Leading)
 	leader, _ := replicatedMachine(t, leading, Config{})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = leader.ServeForwarded(ln) }()
 
-	f := newFakeCluster(Orphaned)
+	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
-	_, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+	_, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 	m.feed("RL.LIMIT k 9 1h\r\nRL.LIMIT k 9 1h COST 2\r\n")
 	require.Contains(t, m.take(), ":1\r\n:3\r\n:0\r\n")
-	f.set(func(f *fakeCluster) { f.role, f.dial = Following, flakyDial(ln.Addr().String()) })
+	f.set(func(f *fakeCluster) { f.role, f.dial = partition.Following, flakyDial(ln.Addr().String()) })
 
 	sess := leader.engine.NewSession()
 	defer sess.Close()
@@ -105,15 +106,15 @@ func TestBatchesOfChargesAreBounded(t *testing.T) {
 }
 
 func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
-	leading := newFakeCluster(Leading)
+	leading := newFakeCluster(partition.Leading)
 	leader, _ := replicatedMachine(t, leading, low)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = leader.ServeForwarded(ln) }()
 
-	f := newFakeCluster(Orphaned)
+	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
-	low.OnFailure = FailLocal
+	low.OnFailure = partition.FailLocal
 	s, m := replicatedMachine(t, f, low)
 	for i := range keys {
 		m.feed(fmt.Sprintf("RL.LIMIT %0*d 9 1h\r\n", length, i))
@@ -139,26 +140,26 @@ func (d *deposedOnce) Ticket() uint64 {
 
 // A charge that the leader itself has undone is not taken for committed.
 func TestTheLeaderItselfIsChargedWhenThatIsCommitted(t *testing.T) {
-	d := &deposedOnce{fakeCluster: newFakeCluster(Leading)}
+	d := &deposedOnce{fakeCluster: newFakeCluster(partition.Leading)}
 	s, _ := testMachine(t, Config{Replication: d}, new(committer))
 	p := newLocalPolicy(s)
 	defer p.session.Close()
 	p.number = 1
 	p.pending = []engine.Charge{{Key: []byte("k"), Limit: engine.Limit{Limit: 9, Period: 1e9}, Units: 3}}
 	d.depose = sync.OnceFunc(func() {
-		s.Release(d.ticket.Add(1)-1, ErrUncertain)
+		s.Release(d.ticket.Add(1)-1, partition.ErrUncertain)
 		s.Release(d.ticket.Load(), nil)
 	})
-	require.ErrorIs(t, p.charge(Leading), ErrUncertain)
-	require.NoError(t, p.charge(Leading))
+	require.ErrorIs(t, p.charge(partition.Leading), partition.ErrUncertain)
+	require.NoError(t, p.charge(partition.Leading))
 }
 
 func TestChargesComeFromNodesOnly(t *testing.T) {
-	f := newFakeCluster(Leading)
+	f := newFakeCluster(partition.Leading)
 	_, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
 	require.Regexp(t, "^-NOPERM ", m.take())
-	f.become(Following)
+	f.become(partition.Following)
 	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
 	require.Regexp(t, "^-NOPERM ", m.take(), "not forwarded either")
 	require.Zero(t, f.dials.Load())

@@ -1,6 +1,10 @@
 package server
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+)
 
 // segment is a run of consecutive held replies that wait for the same ticket.
 type segment struct {
@@ -47,7 +51,7 @@ func (c *conn) finish(start int, reply bool) {
 		c.segments[last].size += len(b)
 	} else {
 		until := int64(0)
-		if lenient && c.srv.cfg.OnFailure != FailClosed {
+		if lenient && c.srv.cfg.OnFailure != partition.FailClosed {
 			until = l.now + int64(pacedFor)
 		}
 		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, until})
@@ -80,7 +84,7 @@ func (c *conn) unhold() {
 	done, off := 0, 0
 	for _, s := range c.segments {
 		complete, err := released.outcome(s.since, s.ticket)
-		if !complete && !(s.lenient && (s.until != 0 && l.now >= s.until || c.srv.repl.Role() == Stalled)) {
+		if !complete && !(s.lenient && (s.until != 0 && l.now >= s.until || c.srv.repl.Role() == partition.Stalled)) {
 			break
 		}
 		if err == nil || s.lenient {
@@ -153,7 +157,7 @@ func (r *releases) outcome(since, ticket uint64) (complete bool, err error) {
 // taken back.
 func (r *releases) lost(since, ticket uint64) bool {
 	return slices.ContainsFunc(r.failed, func(f failure) bool {
-		return f.err != ErrUnverified && ticket > f.from && since <= f.to
+		return f.err != partition.ErrUnverified && ticket > f.from && since <= f.to
 	})
 }
 

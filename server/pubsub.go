@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/headgate-io/headgate/server/glob"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 // hub connects publishers and subscribers. A message is posted to each

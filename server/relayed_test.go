@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // Another node sends what it forwards for its clients, and HELLO for itself.
 // What a node answers for itself is not accepted from it.
 func TestStreamsTakeWhatNodesForward(t *testing.T) {
-	leader := startNode(t, Leading, Config{Runtime: Runtime{RequirePass: "secret"}})
+	leader := startNode(t, partition.Leading, Config{Runtime: Runtime{RequirePass: "secret"}})
 	for _, command := range []string{
 		"CONFIG GET requirepass", "CONFIG SET requirepass mine", "SHUTDOWN NOSAVE", "DEBUG SLEEP 0", "DEBUG DIGEST",
 		"CLIENT KILL TYPE normal", "CLIENT LIST", "CLIENT NO-EVICT on", "AUTH secret", "ACL WHOAMI", "MONITOR", "SUBSCRIBE c",
@@ -85,7 +87,7 @@ func TestForwardedTransactionsOfClients(t *testing.T) {
 
 // A stream's input and output are bounded as a client's.
 func TestStreamsAreBoundedInBytes(t *testing.T) {
-	leader := startNode(t, Leading, Config{MaxBulk: 256 << 10, QueryBufferLimit: 256 << 10, OutputBufferSoft: 1 << 10, OutputBufferLimit: 64 << 10})
+	leader := startNode(t, partition.Leading, Config{MaxBulk: 256 << 10, QueryBufferLimit: 256 << 10, OutputBufferSoft: 1 << 10, OutputBufferLimit: 64 << 10})
 	c := dial(t, leader.forward)
 	c.send("MULTI\r\n" + strings.Repeat("*2\r\n$4\r\nECHO\r\n$1000\r\n"+strings.Repeat("x", 1000)+"\r\n", 300))
 	_, err := io.Copy(io.Discard, c)
@@ -121,7 +123,7 @@ func TestIdleStreamsEnd(t *testing.T) {
 
 // Streams take no place of a client's.
 func TestStreamsDoNotCountAgainstMaxclients(t *testing.T) {
-	leader := startNode(t, Leading, Config{Runtime: Runtime{MaxClients: 1}})
+	leader := startNode(t, partition.Leading, Config{Runtime: Runtime{MaxClients: 1}})
 	streams := []*client{dial(t, leader.forward), dial(t, leader.forward)}
 	for _, s := range streams {
 		s.do("PING", "+PONG\r\n")

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -25,8 +26,8 @@ type Server struct {
 	cfg         Config
 	log         *slog.Logger
 	engine      *engine.Engine
-	repl        Replication // nil for a node on its own
-	forward     *forwarder  // nil without repl, as the next
+	repl        partition.Replication // nil for a node on its own
+	forward     *forwarder            // nil without repl, as the next
 	forwardSlow *forwarder
 	local       *localPolicy  // nil unless on-failure is local
 	empty       *engine.Empty // nil unless on-failure is open
@@ -124,9 +125,9 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
 		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 		switch cfg.OnFailure {
-		case FailLocal:
+		case partition.FailLocal:
 			s.local = newLocalPolicy(s)
-		case FailOpen:
+		case partition.FailOpen:
 			s.empty = engine.NewEmpty(s.engine)
 		}
 	}

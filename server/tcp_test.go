@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 func TestSlowWriter(t *testing.T) {
@@ -384,9 +386,9 @@ func TestShutdownIsBoundedByWhatHasNotBegun(t *testing.T) {
 	})
 	t.Run("charges", func(t *testing.T) {
 		silent := listen(t)
-		f := newFakeCluster(Orphaned)
+		f := newFakeCluster(partition.Orphaned)
 		f.topology = threeVoters
-		s, m := replicatedMachine(t, f, Config{OnFailure: FailLocal})
+		s, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 		m.feed("RL.LIMIT k 9 1h\r\n")
 		(&node{Server: s, fakeCluster: f}).follow(silent.Addr().String())
 		eventually(t, "a charge", func() bool { return f.dials.Load() > 0 })

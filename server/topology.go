@@ -10,17 +10,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // clusterView is a topology as commands tell it: one shard that has every slot,
 // the leader its master, the others its replicas.
 type clusterView struct {
-	Topology
-	self   *TopologyNode // nil while the node does not know its own address
-	leader *TopologyNode // nil while none is known
+	partition.Topology
+	self   *partition.TopologyNode // nil while the node does not know its own address
+	leader *partition.TopologyNode // nil while none is known
 	// master is the leader, or the last one known, which keeps its place in
 	// what clients are told until there is another, as in Redis.
-	master *TopologyNode
+	master *partition.TopologyNode
 	// lost is for how long clients have been told of no leader.
 	lost time.Duration
 }
@@ -62,16 +64,12 @@ func (s *Server) view() *clusterView {
 // leads reports whether this node is the leader.
 func (v *clusterView) leads() bool { return v.leader != nil && v.leader.ID == v.Self }
 
-// addressed reports whether it is known where clients reach n: not so in the
-// first second of a node that has just been met.
-func (n *TopologyNode) addressed() bool { return n.Port != 0 }
-
 // replicas returns the nodes other than the master that clients can be told of;
 // with alive only those that answer.
-func (v *clusterView) replicas(alive bool) []*TopologyNode {
-	var out []*TopologyNode
+func (v *clusterView) replicas(alive bool) []*partition.TopologyNode {
+	var out []*partition.TopologyNode
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n != v.master && n.addressed() && (n.Alive || !alive) {
+		if n := &v.Nodes[i]; n != v.master && n.Addressed() && (n.Alive || !alive) {
 			out = append(out, n)
 		}
 	}
@@ -108,11 +106,11 @@ const electing = 10 * time.Second
 // no election ends this, as on a node that was removed, the last leader keeps
 // its place: its clients may still reach it.
 func (v *clusterView) standIn() {
-	if v.master == nil || v.self == nil || !v.self.addressed() {
+	if v.master == nil || v.self == nil || !v.self.Addressed() {
 		return
 	}
 	_, alive := v.voters()
-	if v.leader == nil && alive >= v.quorum() && v.lost < electing || !v.master.addressed() {
+	if v.leader == nil && alive >= v.quorum() && v.lost < electing || !v.master.Addressed() {
 		v.master = v.self
 	}
 }
@@ -138,7 +136,7 @@ func (v *clusterView) replicationID() string {
 // known to lead, and its address is.
 func (s *Server) leaderAddr() (addr string, ok bool) {
 	v := s.view()
-	if v.leader == nil || v.leads() || !v.leader.addressed() {
+	if v.leader == nil || v.leads() || !v.leader.Addressed() {
 		return "", false
 	}
 	return net.JoinHostPort(v.leader.Host, strconv.Itoa(v.leader.Port)), true
@@ -181,15 +179,15 @@ const switchMaster = "+switch-master"
 // LeaderChanged tells that the cluster's leader is another one: it is announced
 // to the subscribers of +switch-master, commands are forwarded to it, and it is
 // the last one known from now on. old may be empty.
-func (s *Server) LeaderChanged(old, leader TopologyNode) {
+func (s *Server) LeaderChanged(old, leader partition.TopologyNode) {
 	s.lastLeader.id.Store(&leader.ID)
 	s.lastLeader.lost.Store(0)
 	s.forward.leaderChanged()
 	s.forwardSlow.leaderChanged()
-	if !leader.addressed() {
+	if !leader.Addressed() {
 		return
 	}
-	if !old.addressed() {
+	if !old.Addressed() {
 		old.Host = "0.0.0.0"
 	}
 	s.masters.each(func(name string) {

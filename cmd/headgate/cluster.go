@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/cmd/headgate/secret"
 	"github.com/headgate-io/headgate/raftlog"

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/raftlog"
 )

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/server"
 )
@@ -34,9 +35,9 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		}
 		switch c.FailurePolicy() {
 		case config.FailureOpen:
-			sc.OnFailure = server.FailOpen
+			sc.OnFailure = partition.FailOpen
 		case config.FailureLocal:
-			sc.OnFailure = server.FailLocal
+			sc.OnFailure = partition.FailLocal
 		}
 	}
 	return sc

@@ -1,0 +1,31 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrUncertain answers a command of which nobody knows whether it was executed:
+// its effect may be lost, or survive in the next leader's log. Its text is a
+// RESP error.
+var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
+
+// ErrUnverified is an ErrUncertain of which nothing is lost: no majority has
+// confirmed in time that this node still leads.
+var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
+
+// OnFailure is what answers while no leader does.
+type OnFailure uint8
+
+const (
+	// FailClosed answers CLUSTERDOWN to what has certainly not been executed,
+	// and UNCERTAIN to the rest.
+	FailClosed OnFailure = iota
+	// FailOpen answers every call of a limit as if the limit were full, flagged
+	// as degraded; other commands get the answers of FailClosed.
+	FailOpen
+	// FailLocal decides limits on this node's share of them, flagged as
+	// degraded. Refunds, leases, counters and everything else get the answers of
+	// FailClosed.
+	FailLocal
+)
