@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/bench/load"
+	"github.com/headgate-io/headgate/internal/load"
 )
 
 func TestParseStat(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate-io/headgate/bench/load"
+	"github.com/headgate-io/headgate/internal/load"
 )
 
 // latencyRow compares latencies at one rate for both servers.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headgate-io/headgate/bench/load"
+	"github.com/headgate-io/headgate/internal/load"
 )
 
 // memoryRow is what a server holds per key.

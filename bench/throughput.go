@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/bench/load"
+	"github.com/headgate-io/headgate/internal/load"
 )
 
 // scenario is one load that redis-benchmark sends.

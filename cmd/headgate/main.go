@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/internal/load"
 )
 
 func main() {
