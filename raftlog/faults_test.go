@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/require"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // A removal that leaves voters of which too few answer would be the last change for which there is a majority.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/require"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+	"github.com/headgate-io/headgate/internal/certstest"
 	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"
 )

@@ -22,9 +22,9 @@ import (
 
 	headgate "github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
 )
 
 // statusTimeout bounds one question to a node.

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 const (

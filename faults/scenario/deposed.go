@@ -9,7 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/resp"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // disputed are keys that a leader without followers changes in vain. Each has a limit of 100.

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
 	"github.com/headgate-io/headgate/faults/oracle"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // shared are the limits that a gap without leader is put to, and what is consumed of each before.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/raftlog/linkfault"
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // partitionLeader cuts the leader off from both others, by silence and by closed connections in turn.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+	"github.com/headgate-io/headgate/internal/certstest"
 )
 
 // Certificate is a server's certificate for 127.0.0.1 and localhost with the

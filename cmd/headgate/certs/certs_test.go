@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
-	"github.com/headgate-io/headgate/cmd/headgate/certs/certstest"
+	"github.com/headgate-io/headgate/internal/certstest"
 )
 
 // log is an slog output that can be read while it is written.
