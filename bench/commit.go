@@ -44,7 +44,7 @@ func (b *bench) measureSync(ctx context.Context, dir string, rep *replicationRep
 	lua := b.peer(redisLua)
 	for _, keys := range []int{hotKeys, b.keys} {
 		n := sharedLimit(keys)
-		ours, theirs := throttleArgs("CL.THROTTLE", 1)(randomKey, n, period), lua.check(randomKey, n, period)
+		ours, theirs := throttleArgs("CL.THROTTLE", 1)(randomKey, daily(n)), lua.check(randomKey, daily(n))
 		row := &syncRow{Keys: keys}
 		rep.Sync = append(rep.Sync, row)
 		before, err := leader.replication()
@@ -85,7 +85,7 @@ func (b *bench) measureCommit(ctx context.Context, dir string, leader *node, rep
 	for range b.runs {
 		res, err := load.Run(ctx, load.Config{
 			Addr: leader.addr, Clients: 1, Pipeline: 1, Keys: uint64(b.keys), Seed: 3,
-			Command: throttleArgs("CL.THROTTLE", 1)("key:"+load.Placeholder, limit, period),
+			Command: throttleArgs("CL.THROTTLE", 1)("key:"+load.Placeholder, daily(limit)),
 			Warmup:  b.runTime / 4, Duration: b.runTime,
 		})
 		if err != nil {

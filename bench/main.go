@@ -197,6 +197,14 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"latency", func() (err error) { rep.Latency, err = b.measureLatency(ctx, rep.Throughput); return err }},
 		{"overload", func() (err error) { rep.Overload, err = b.measureOverload(ctx, rep.Throughput); return err }},
 		{"throughput", func() error { b.stopPeers(); return nil }}, // the rest wants an idle machine
+		{"latency", func() error {
+			if b.quick {
+				return nil
+			}
+			rows, err := b.measureClusterLatency(ctx, dir, rep.Throughput)
+			rep.Latency = append(rep.Latency, rows...)
+			return err
+		}},
 		{"replication", func() (err error) { rep.Replication, err = b.measureReplication(ctx, dir); return err }},
 		{"failover", func() (err error) { rep.Failover, err = b.measureFailover(ctx, dir); return err }},
 		{"decision", func() (err error) { rep.Decisions, err = b.measureDecisions(ctx); return err }},

@@ -115,7 +115,7 @@ func (p *peer) fresh(dir string) (*process, []string, error) {
 			return nil, nil, err
 		}
 	}
-	return other.process, other.check("key:"+load.Placeholder, limit, period), nil
+	return other.process, other.check("key:"+load.Placeholder, daily(limit)), nil
 }
 
 // measureFill fills row in from a server that it starts and stops.

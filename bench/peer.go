@@ -28,14 +28,17 @@ const (
 	throttlecrab = "throttlecrab"
 )
 
-// The limit of the million-key loads: 100 a day, all at once if need be. Its
-// keys live for the whole run, so every table holds its million keys, and a
-// key is hit less often than 100 times, so that most calls are admitted and
-// write.
-const (
-	limit  = 100
-	period = 86400 // seconds
-)
+// quota is a limit: count units every so many seconds, of which capacity may
+// come at once.
+type quota struct{ capacity, count, seconds int }
+
+// daily is n a day, all at once if need be.
+func daily(n int) quota { return quota{n, n, 86400} }
+
+// limit is the size of the daily quota of the million-key loads. Its keys live
+// for the whole run, so every table holds its million keys, and a key is hit
+// less often than 100 times, so that most calls are admitted and write.
+const limit = 100
 
 // sharedLimit is the limit of the replicated loads, which share out as many
 // calls over few keys as over many: it admits all of them, since a denied call
@@ -54,9 +57,8 @@ type peer struct {
 	start       func(dir string) (*process, error)
 	// prepare, if set, runs once when the server is up.
 	prepare func(p *peer) error
-	// check is the command of one check of key by a limit of n per period
-	// seconds, with a capacity of n.
-	check func(key string, n, seconds int) []string
+	// check is the command of one check of key by a limit.
+	check func(key string, q quota) []string
 	// fill says that the million keys are to be created before measuring.
 	fill bool
 	// lockstep servers answer a pipeline in one packet per reply and wait for
@@ -87,18 +89,18 @@ func peers(bin paths) (list []*peer, notes []string) {
 			check: throttleArgs("CL.THROTTLE", 1)},
 		&peer{name: redisLua, label: "Redis + Lua token bucket", fill: true, start: plain(redisLua),
 			prepare: func(p *peer) error {
-				return p.loadScript(tokenBucketLua, func(n, seconds int) string {
-					return strconv.FormatFloat(float64(n)/float64(seconds), 'g', -1, 64)
+				return p.loadScript(tokenBucketLua, func(q quota) string {
+					return strconv.FormatFloat(float64(q.count)/float64(q.seconds), 'g', -1, 64)
 				})
 			}},
 		&peer{name: redisINCR, label: "Redis INCR", fill: true, start: plain(redisINCR),
-			check: func(key string, _, _ int) []string { return []string{"INCR", key} }},
+			check: func(key string, _ quota) []string { return []string{"INCR", key} }},
 		&peer{name: redisPING, label: "Redis PING", start: plain(redisPING),
-			check: func(string, int, int) []string { return []string{"PING"} }},
+			check: func(string, quota) []string { return []string{"PING"} }},
 		&peer{name: redisGCRA, label: "Redis + Lua GCRA", fill: true, extra: true, start: plain(redisGCRA),
 			prepare: func(p *peer) error {
-				return p.loadScript(gcraLua, func(n, seconds int) string {
-					return strconv.FormatFloat(float64(seconds)*1e6/float64(n), 'g', -1, 64)
+				return p.loadScript(gcraLua, func(q quota) string {
+					return strconv.FormatFloat(float64(q.seconds)*1e6/float64(q.count), 'g', -1, 64)
 				})
 			}},
 	)
@@ -118,23 +120,23 @@ func peers(bin paths) (list []*peer, notes []string) {
 	return list, notes
 }
 
-// throttleArgs builds `command key max_burst count period`; a capacity of n is
-// a max_burst of n-less.
-func throttleArgs(command string, less int) func(string, int, int) []string {
-	return func(key string, n, seconds int) []string {
-		return []string{command, key, strconv.Itoa(n - less), strconv.Itoa(n), strconv.Itoa(seconds)}
+// throttleArgs builds `command key max_burst count period`; max_burst is the
+// capacity less so many.
+func throttleArgs(command string, less int) func(string, quota) []string {
+	return func(key string, q quota) []string {
+		return []string{command, key, strconv.Itoa(q.capacity - less), strconv.Itoa(q.count), strconv.Itoa(q.seconds)}
 	}
 }
 
 // loadScript makes EVALSHA of a script the peer's check; speed computes the
 // script's second argument.
-func (p *peer) loadScript(script string, speed func(n, seconds int) string) error {
+func (p *peer) loadScript(script string, speed func(quota) string) error {
 	sha, err := p.cli("SCRIPT", "LOAD", script)
 	if err != nil {
 		return err
 	}
-	p.check = func(key string, n, seconds int) []string {
-		return []string{"EVALSHA", sha, "1", key, strconv.Itoa(n), speed(n, seconds), "1"}
+	p.check = func(key string, q quota) []string {
+		return []string{"EVALSHA", sha, "1", key, strconv.Itoa(q.capacity), speed(q), "1"}
 	}
 	return nil
 }

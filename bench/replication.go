@@ -106,7 +106,7 @@ func (b *bench) measureAsync(ctx context.Context, dir string, rep *replicationRe
 		if keys < hotKeys { // for the bytes only
 			long = b.runTime
 		}
-		command := one.check(randomKey, sharedLimit(keys), period)
+		command := one.check(randomKey, daily(sharedLimit(keys)))
 		row := &asyncRow{Keys: keys}
 		// Half of the standalone run before and half after the cluster's, so that
 		// a drift of the machine's speed hits both alike.

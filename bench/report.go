@@ -25,7 +25,7 @@ type report struct {
 	Long    time.Duration `json:"long_ns"`
 
 	Throughput  []*series          `json:"throughput,omitempty"`
-	Latency     *latencyRow        `json:"latency,omitempty"`
+	Latency     []*latencyRow      `json:"latency,omitempty"`
 	Overload    *overloadRow       `json:"overload,omitempty"`
 	Replication *replicationReport `json:"replication,omitempty"`
 	Failover    *failoverRow       `json:"failover,omitempty"`
@@ -68,8 +68,8 @@ func (r *report) markdown() string {
 	if len(r.Throughput) > 0 {
 		r.writeThroughput(line)
 	}
-	if l := r.Latency; l != nil {
-		line("\n## Latency at %.0f commands/s, pipeline 1, open loop\n\n| | p50 µs | p99 µs | p99.9 µs | max µs |\n|---|---|---|---|---|", l.Rate)
+	for _, l := range r.Latency {
+		line("\n## Latency at %.0f commands/s, pipeline 1, open loop: %s\n\n| | p50 µs | p99 µs | p99.9 µs | max µs |\n|---|---|---|---|---|", l.Rate, l.Name)
 		for i, runs := range [][]*load.Result{l.Headgate, l.Redis} {
 			line("| %s | %.0f | %.0f | %.0f | %.0f |", []string{"Headgate CL.THROTTLE", "Redis PING"}[i],
 				micros(median(runs, func(r *load.Result) time.Duration { return r.Latency.P50 })), micros(median(runs, p99)),

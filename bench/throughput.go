@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,10 +15,9 @@ import (
 type scenario struct {
 	Name     string
 	Pipeline int
-	hot      bool
-	// n and seconds are the limit that is checked.
-	n, seconds int
-	only       []string // peers that take part; empty means all
+	key      string // with redis-benchmark's placeholder, but for one hot key
+	quota    quota
+	only     []string // peers that take part; empty means all
 }
 
 // Names of the scenarios.
@@ -28,16 +26,21 @@ const (
 	loadP1        = "pipeline 1, million keys"
 	loadHot       = "pipeline 16, one hot key, admitted"
 	loadHotDenied = "pipeline 16, one hot key, denied"
+	loadChurn     = "pipeline 16, million keys that come and go"
 )
 
 func scenarios() []scenario {
+	// A limit that is never reached makes every call of the hot key write. Its
+	// arguments are about as long as the others.
+	free := quota{1_000_000, 1_000_000, 1}
 	return []scenario{
-		{Name: loadP16, Pipeline: 16, n: limit, seconds: period},
-		{Name: loadP1, Pipeline: 1, n: limit, seconds: period},
-		// A limit that is never reached makes every call of the hot key write. Its
-		// arguments are about as long as the others.
-		{Name: loadHot, Pipeline: 16, hot: true, n: 1_000_000, seconds: 1},
-		{Name: loadHotDenied, Pipeline: 16, hot: true, n: limit, seconds: period, only: []string{headgate, redisLua}},
+		{Name: loadP16, Pipeline: 16, key: randomKey, quota: daily(limit)},
+		{Name: loadP1, Pipeline: 1, key: randomKey, quota: daily(limit)},
+		{Name: loadHot, Pipeline: 16, key: hotKey + "1", quota: free},
+		{Name: loadHotDenied, Pipeline: 16, key: hotKey + "2", quota: daily(limit), only: []string{headgate, redisLua}},
+		// CL.THROTTLE key 100 10 1: a key is full again, and forgotten, a tenth
+		// of a second after its last call, so that most calls create one.
+		{Name: loadChurn, Pipeline: 16, key: "way:__rand_int__", quota: quota{101, 10, 1}, only: []string{headgate, redisLua}},
 	}
 }
 
@@ -98,11 +101,7 @@ type lane struct {
 // newLane prepares p for a scenario: warms it up and finds out how many
 // commands fill a run's time.
 func (b *bench) newLane(ctx context.Context, sc scenario, p *peer) (*lane, error) {
-	key := randomKey
-	if sc.hot {
-		key = hotKey + strconv.Itoa(sc.n) // a key keeps to one limit
-	}
-	l := &lane{peer: p, scenario: sc, command: p.check(key, sc.n, sc.seconds)}
+	l := &lane{peer: p, scenario: sc, command: p.check(sc.key, sc.quota)}
 	l.series = &series{Scenario: sc.Name, Peer: p.name, Label: p.label, Command: strings.Join(l.command, " ")}
 	const first = 20_000
 	s, err := redisBenchmark(ctx, p.process, first, sc.Pipeline, b.keys, l.command)
@@ -115,7 +114,7 @@ func (b *bench) fill(ctx context.Context, p *peer) error {
 	if !p.fill {
 		return nil
 	}
-	command := p.check("key:"+load.Placeholder, limit, period)
+	command := p.check("key:"+load.Placeholder, daily(limit))
 	pipeline := fillPipeline
 	if p.lockstep {
 		pipeline = 1

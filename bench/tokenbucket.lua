@@ -2,7 +2,8 @@
 -- lazily by the server's clock.
 -- KEYS[1] bucket; ARGV[1] capacity, ARGV[2] tokens per second, ARGV[3] cost.
 -- Returns {allowed, remaining}. A denied call writes nothing, because the
--- refill can be computed from the older timestamp just as well.
+-- refill can be computed from the older timestamp just as well. A key lives until
+-- its bucket is full again.
 local capacity = tonumber(ARGV[1])
 local rate = tonumber(ARGV[2])
 local cost = tonumber(ARGV[3])
@@ -24,5 +25,5 @@ if tokens < cost then
 end
 tokens = tokens - cost
 redis.call('HSET', KEYS[1], 'tokens', tokens, 'ts', now)
-redis.call('EXPIRE', KEYS[1], math.ceil(capacity / rate))
+redis.call('PEXPIRE', KEYS[1], math.ceil((capacity - tokens) / rate * 1000))
 return {1, math.floor(tokens)}
