@@ -83,12 +83,9 @@ type Config struct {
 	NoSync bool
 
 	// SnapshotEntries and SnapshotBytes are how much log is written before the next snapshot: 65536 entries (looked at
-	// every SnapshotInterval) or 256 MiB (looked at every second) when 0.
+	// every two to four minutes) or 256 MiB (looked at every second) when 0.
 	SnapshotEntries uint64
 	SnapshotBytes   int64
-
-	// SnapshotInterval is 120 s when 0; Raft waits between one and two intervals.
-	SnapshotInterval time.Duration
 
 	// PromoteAfter is how long a joined node must have kept up before it gets a vote; 10 s when 0.
 	PromoteAfter time.Duration
@@ -129,6 +126,10 @@ const (
 	// one disk, 50 connections, pipeline 16).
 	maxInflightBatches = 1
 	maxInflightBytes   = 8 << 20
+
+	// snapshotInterval is how often Raft looks whether the log has the entries for a snapshot: it waits between one and
+	// two.
+	snapshotInterval = 120 * time.Second
 
 	// tickInterval is how long the cluster clock in the log may stand still on an idle leader.
 	tickInterval = time.Second
@@ -172,7 +173,6 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxEntry, defaultMaxEntry)
 	setDefault(&c.SnapshotEntries, 65536)
 	setDefault(&c.SnapshotBytes, 256<<20)
-	setDefault(&c.SnapshotInterval, 120*time.Second)
 	setDefault(&c.PromoteAfter, 10*time.Second)
 	setDefault(&c.StallTimeout, 10*time.Second)
 	if c.MaxEntry < minMaxEntry || c.MaxEntry > maxInflightBytes {
@@ -216,7 +216,7 @@ func (c *Config) raftConfig(self raft.ServerID) *raft.Config {
 	rc.MaxAppendEntries = 64
 	rc.BatchApplyCh = false // entries of an old leadership must not survive in a buffer across a flap
 	rc.ShutdownOnRemove = false
-	rc.SnapshotInterval = c.SnapshotInterval
+	rc.SnapshotInterval = snapshotInterval
 	rc.SnapshotThreshold = c.SnapshotEntries
 	rc.TrailingLogs = maxTrailing
 	rc.NoLegacyTelemetry = true

@@ -75,11 +75,6 @@ func (s *Server) info(want map[string]bool) string {
 	for _, sec := range infoSections {
 		section(sec.name, sec.isDefault, sec.write)
 	}
-	if s.cfg.Info != nil {
-		for _, name := range s.cfg.Info.Sections() {
-			section(name, true, func(*Server, *infoWriter) {})
-		}
-	}
 	return w.String()
 }
 

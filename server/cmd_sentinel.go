@@ -9,6 +9,10 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
+// masterName is what the cluster is called in SENTINEL MASTERS. It answers to any
+// other name too.
+const masterName = "headgate"
+
 // sentinelCommands let clients of Redis Sentinel ask any node for the leader:
 // every node is a sentinel of the one master there is.
 func sentinelCommands() []command {
@@ -151,7 +155,7 @@ func sentinelMasters(c *conn, v *clusterView, _ [][]byte) {
 		return
 	}
 	c.w.Array(1)
-	s := v.masterState(c.srv.cfg.MasterName)
+	s := v.masterState(masterName)
 	s.write(c)
 }
 

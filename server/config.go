@@ -70,9 +70,6 @@ type Config struct {
 	// HandoverHold is how long commands wait for the next leader of a
 	// planned handover; 0 is 2 s.
 	HandoverHold time.Duration
-	// MasterName is the name of the cluster for SENTINEL; empty is
-	// "headgate". Any other name is answered too.
-	MasterName string
 
 	// Settings answers CONFIG GET and SET; nil knows no parameter.
 	Settings Settings
@@ -112,12 +109,8 @@ func (noSettings) Set([][2]string) (int, error) { return 0, errors.New("unknown 
 // InfoField is a line of INFO.
 type InfoField struct{ Name, Value string }
 
-// InfoSource adds fields to INFO. Methods are called by any goroutine.
+// InfoSource adds fields to INFO. Its method is called by any goroutine.
 type InfoSource interface {
-	// Sections lists sections beyond the server's own (Server, Clients,
-	// Memory, Stats, Replication, CPU, Commandstats, Keyspace, …), each
-	// with a capital first letter.
-	Sections() []string
 	// Info returns the fields to add to a section; name is in lower case.
 	Info(section string) []InfoField
 }
@@ -143,9 +136,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.HandoverHold = cmp.Or(c.HandoverHold, 2*time.Second)
 	if c.ForwardTimeout < 0 || c.HandoverHold < 0 {
 		return c, errors.New("forward timeout or handover hold is negative")
-	}
-	if c.MasterName == "" {
-		c.MasterName = "headgate"
 	}
 	for _, f := range []struct {
 		name  string

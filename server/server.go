@@ -113,7 +113,7 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		end:       make(chan struct{}),
 	}
 	s.ending, s.cancel = context.WithCancel(context.Background())
-	s.masters.add(cfg.MasterName)
+	s.masters.add(masterName)
 	s.released.Store(&releases{})
 	s.Configure(cfg.Runtime)
 	s.stats.init(t, cfg.IOThreads+streamStripes)

@@ -95,9 +95,6 @@ type nodeInfo struct{ node *cluster.Node }
 
 var _ server.InfoSource = (*nodeInfo)(nil)
 
-// Sections implements server.InfoSource.
-func (*nodeInfo) Sections() []string { return nil }
-
 // Info implements server.InfoSource.
 func (i *nodeInfo) Info(section string) []server.InfoField {
 	if section != "replication" {
