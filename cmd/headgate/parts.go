@@ -1,75 +1,87 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster"
-	"github.com/headgate-io/headgate/cluster/partition"
-	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/server"
+	hghttp "github.com/headgate-io/headgate/server/http"
 )
 
-// serverConfig is the part of c that the Redis front is configured with. node
-// is nil without replication.
-func serverConfig(c *config.Config, node *cluster.Node) server.Config {
-	sc := server.Config{
-		Version:           buildVersion(),
-		IOThreads:         c.IOThreads,
-		Runtime:           runtimeConfig(c),
-		WriteTimeout:      orNever(c.WriteTimeout),
-		TCPKeepAlive:      orNever(c.TCPKeepalive),
-		MaxArgs:           c.MaxArgs,
-		MaxBulk:           int(c.ProtoMaxBulkLen),
-		QueryBufferLimit:  int(c.ClientQueryBufferLimit),
-		OutputBufferSoft:  int(c.ClientOutputBufferSoftLimit),
-		OutputBufferLimit: int(c.ClientOutputBufferLimit),
-		MaxHeldReplies:    c.MaxHeldReplies,
+// parts are what has to be stopped in order.
+type parts struct {
+	front *server.Server
+	node  *cluster.Node // nil without replication
+	web   *hghttp.Server
+	// stopEngine ends what the engine does in the background, and waits.
+	stopEngine func()
+	log        *slog.Logger
+}
+
+// stopGrace is how long a stop may take beyond its timeout. It is more than the
+// parts take together to give up what hangs.
+const stopGrace = 4 * time.Second
+
+// errNotStopped is returned when something hangs, such as a disk, or a command
+// that does not end.
+var errNotStopped = errors.New("something does not stop and is left behind; what was committed is safe")
+
+// stop ends the parts within timeout, or little more. It returns errNotStopped
+// when one does not end: the process is to end all the same.
+func (p *parts) stop(timeout time.Duration) error {
+	if !within(timeout+stopGrace, func() { p.inOrder(timeout) }) {
+		return errNotStopped
 	}
-	if node != nil {
-		sc.Replication = node
-		sc.Info = &nodeInfo{node}
-		sc.ForwardTimeout = c.ForwardTimeout
-		sc.HandoverHold = c.HandoverHold
-		if c.Redirect == config.RedirectMoved {
-			sc.Redirect = server.RedirectMoved
+	return nil
+}
+
+// within reports whether fn returns within limit; it is left behind otherwise.
+func within(limit time.Duration, fn func()) bool {
+	done := make(chan struct{})
+	go func() { defer close(done); fn() }()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+func (p *parts) inOrder(timeout time.Duration) {
+	p.log.Info("stopping", "timeout", timeout.String())
+	deadline, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	// First, so that load balancers look elsewhere.
+	p.web.SetReady(false)
+	// Leadership before the clients: their commands go to the next leader
+	// while they are still connected. Half of the time is left for them.
+	if p.node != nil {
+		handover, cancel := context.WithTimeout(deadline, timeout/2)
+		if err := p.node.Handover(handover, ""); err != nil {
+			p.log.Warn("the next leader has to be elected", "error", err)
 		}
-		switch c.FailurePolicy() {
-		case config.FailureOpen:
-			sc.OnFailure = partition.FailOpen
-		case config.FailureLocal:
-			sc.OnFailure = partition.FailLocal
+		cancel()
+	}
+	if err := p.front.Shutdown(deadline); err != nil {
+		p.log.Warn("clients cut off at the shutdown timeout", "error", err)
+	}
+	// After the clients: a node on its own decides to the last, and what it
+	// has decided is committed here.
+	if p.node != nil {
+		if err := p.node.Close(deadline); err != nil {
+			p.log.Warn("leave the cluster", "error", err)
 		}
 	}
-	return sc
-}
-
-// runtimeConfig is the part of c that the Redis front takes while it runs.
-func runtimeConfig(c *config.Config) server.Runtime {
-	return server.Runtime{
-		RequirePass:      c.RequirePass,
-		Protected:        c.ProtectClients(),
-		MaxClients:       c.MaxClients,
-		ClientMemory:     c.MaxMemoryClients,
-		Timeout:          c.Timeout,
-		SlowlogThreshold: slowlogThreshold(c.SlowlogLogSlowerThan),
-		SlowlogMaxLen:    c.SlowlogMaxLen,
+	// After everything that decides has stopped.
+	p.stopEngine()
+	// HTTP to the last: it tells how the stop goes.
+	webDeadline, cancelWeb := context.WithTimeout(context.Background(), time.Second)
+	defer cancelWeb()
+	if err := p.web.Shutdown(webDeadline); err != nil {
+		p.log.Debug("HTTP clients cut off", "error", err)
 	}
-}
-
-// orNever turns the parameters' 0 for "never" into server.Config's -1, where 0
-// is the default.
-func orNever(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
-
-// slowlogThreshold turns the parameter's 0 for "every command", which Redis has
-// too, into the shortest duration, where server.Runtime's 0 is the default.
-func slowlogThreshold(d time.Duration) time.Duration {
-	if d == 0 {
-		return time.Nanosecond
-	}
-	return d
+	p.log.Info("stopped")
 }

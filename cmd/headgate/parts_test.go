@@ -5,23 +5,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/headgate-io/headgate/cmd/headgate/config"
-	"github.com/headgate-io/headgate/server"
 )
 
-func TestRuntimeConfig(t *testing.T) {
-	c := config.Config{
-		RequirePass: "secret", ProtectedMode: true, MaxClients: 7, Timeout: 3 * time.Second,
-		SlowlogLogSlowerThan: -time.Microsecond, SlowlogMaxLen: 5,
-	}
-	want := server.Runtime{
-		RequirePass: "secret", Protected: true, MaxClients: 7, Timeout: 3 * time.Second,
-		SlowlogThreshold: -time.Microsecond, SlowlogMaxLen: 5,
-	}
-	require.Equal(t, want, runtimeConfig(&c))
-	c.SlowlogLogSlowerThan, want.SlowlogThreshold = 0, 1
-	require.Equal(t, want, runtimeConfig(&c), "every command")
-	c.TLSCA, c.TLSAuthClients, want.Protected = "ca.pem", config.AuthRequired, false
-	require.Equal(t, want, runtimeConfig(&c), "clients are known by their certificates")
+func TestWhatDoesNotStopIsLeftBehind(t *testing.T) {
+	never := make(chan struct{})
+	defer close(never)
+	begin := time.Now()
+	require.False(t, within(50*time.Millisecond, func() { <-never }))
+	require.Less(t, time.Since(begin), 5*time.Second)
+	require.True(t, within(time.Minute, func() {}))
 }
