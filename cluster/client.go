@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // Dialer returns a function that connects to peers, with the TLS configuration
 // that tlsConfig returns for each connection; nil is plain TCP.
-func Dialer(tlsConfig func() *tls.Config) raftlog.DialFunc {
+func Dialer(tlsConfig func() *tls.Config) peer.DialFunc {
 	var d net.Dialer
 	if tlsConfig == nil {
 		return func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
@@ -38,10 +39,10 @@ type Client struct{ raftlog.Caller }
 
 // NewClient returns a client that connects with dial and proves secrets; nil if
 // the nodes have none.
-func NewClient(dial raftlog.DialFunc, secrets raftlog.Secrets) *Client {
-	d := raftlog.Dialer{Dial: dial, Secrets: secrets}
+func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
+	d := peer.Dialer{Dial: dial, Secrets: secrets}
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		return d.Open(ctx, raftlog.Purpose{Kind: raftlog.KindControl, Group: group}, addr)
+		return d.Open(ctx, peer.Purpose{Kind: peer.KindControl, Group: group}, addr)
 	}}}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // group is the one Raft group of a process.
@@ -25,10 +26,10 @@ type Config struct {
 	// peers use it. The node closes it.
 	Listener net.Listener
 	// Dial connects to another node's Listener.
-	Dial raftlog.DialFunc
+	Dial peer.DialFunc
 	// Secrets are what nodes prove to each other; nil if their connections
 	// are of mutual TLS, or there is nothing to guard.
-	Secrets raftlog.Secrets
+	Secrets peer.Secrets
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
 	// Fatal is told, once, why the node cannot go on.

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/boottime"
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // Node is this process's part in a cluster, of which it may be the only one.
@@ -22,7 +23,7 @@ type Node struct {
 	engine    *engine.Engine
 	replica   *engine.Replica
 	releases  *releases
-	mux       *raftlog.Mux
+	mux       *peer.Mux
 	forwarded net.Listener
 
 	// Set by Start.
@@ -72,9 +73,9 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	n.topology.Store(&partition.Topology{Self: cfg.NodeID})
 	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
 	n.replica = e.Replicate(engine.Hooks{Led: n.led, Deposed: n.deposed})
-	n.mux = raftlog.NewMux(raftlog.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Secrets: cfg.Secrets, NodeID: cfg.NodeID, Logger: cfg.Logger})
+	n.mux = peer.NewMux(peer.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Secrets: cfg.Secrets, NodeID: cfg.NodeID, Logger: cfg.Logger})
 	var err error
-	if n.forwarded, err = n.mux.Listen(raftlog.KindForward, group, n.admit); err != nil {
+	if n.forwarded, err = n.mux.Listen(peer.KindForward, group, n.admit); err != nil {
 		n.mux.Close()
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (n *Node) Forwarded() net.Listener { return n.forwarded }
 
 // admit judges a node that is about to forward commands by its cluster: an
 // address may have become that of another one's node.
-func (n *Node) admit(_ context.Context, p raftlog.Purpose, _ net.Addr) error {
+func (n *Node) admit(_ context.Context, p peer.Purpose, _ net.Addr) error {
 	select {
 	case <-n.opened:
 		return n.group.Admit(p.Cluster)
@@ -192,7 +193,7 @@ func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
 	default:
 		return nil, errNotStarted
 	}
-	c, err := n.mux.Dial(ctx, raftlog.Purpose{Kind: raftlog.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
+	c, err := n.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // errTwice explains why a node is not taken in.
@@ -18,7 +20,7 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
 	}
-	if err := CheckNodeID(m.ID); err != nil {
+	if err := member.CheckNodeID(m.ID); err != nil {
 		return err
 	}
 	if m.ID == g.cfg.NodeID {
@@ -43,7 +45,7 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
 	}
 	servers, index := g.configuration()
-	id := serverID(m.ID, now.DataID)
+	id := member.ServerID(m.ID, now.DataID)
 	s, known := findServer(servers, m.ID)
 	if known && string(s.Address) != m.Addr {
 		old, err := g.statusAt(ctx, memberArgs{ID: m.ID, Addr: string(s.Address)})
@@ -93,7 +95,7 @@ func (g *Group) adopted(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return fmt.Errorf("arguments of %s: %w", opAdopt, err)
 	}
-	if args.ID != g.cfg.NodeID || args.Cluster == "" || len(args.Cluster) > maxID {
+	if args.ID != g.cfg.NodeID || args.Cluster == "" || len(args.Cluster) > member.MaxRandomID {
 		return fmt.Errorf("this is %s, not %s, to be taken into cluster %q", g.cfg.NodeID, args.ID, args.Cluster)
 	}
 	err := g.cur.Load().id.adopt(args.Cluster)
@@ -119,9 +121,9 @@ func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 // it has voted and acknowledged, the node does not know. A leader that fails in between leaves a node that asks to join. Must
 // be called with admission held.
 func (g *Group) readmit(ctx context.Context, was raft.Server, id raft.ServerID, addr string) error {
-	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", nodeOf(id))
+	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", member.NodeOf(id))
 	servers, index := g.configuration()
-	if s, known := findServer(servers, nodeOf(id)); known && s.ID == was.ID {
+	if s, known := findServer(servers, member.NodeOf(id)); known && s.ID == was.ID {
 		err := g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.RemoveServer(was.ID, index, enqueueTimeout) })
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/peer"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,11 +59,11 @@ type testNode struct {
 	addr  string
 	cfg   Config
 	m     *mapMachine
-	mux   *Mux
+	mux   *peer.Mux
 	g     *Group
 	fatal atomic.Pointer[error]
 
-	secrets Secrets // testSecret unless a test sets another
+	secrets peer.Secrets // testSecret unless a test sets another
 }
 
 // newCluster starts size nodes that found a cluster together; configure may change each node's configuration.
@@ -131,7 +132,7 @@ func (n *testNode) start() {
 func (n *testNode) open() error {
 	ln, err := net.Listen("tcp", n.addr)
 	require.NoError(n.c.t, err)
-	n.mux = NewMux(MuxConfig{Listener: ln, Logger: n.c.log, Secrets: n.secrets, NodeID: n.cfg.NodeID, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+	n.mux = peer.NewMux(peer.MuxConfig{Listener: ln, Logger: n.c.log, Secrets: n.secrets, NodeID: n.cfg.NodeID, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 		n.c.mu.Lock()
 		if p, ok := n.c.via[n.addr+" "+addr]; ok {
 			addr = p
@@ -305,4 +306,22 @@ func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// testMux returns a mux that listens, without a secret.
+func testMux(t *testing.T) *peer.Mux {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	m := peer.NewMux(peer.MuxConfig{Listener: ln, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// closed reports that the far side closes c without a word.
+func closed(t *testing.T, c net.Conn) {
+	t.Helper()
+	c.SetReadDeadline(time.Now().Add(patience))
+	_, err := c.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // Timeouts are Raft's timeouts. Lease <= Heartbeat <= Election must hold.
@@ -45,7 +48,7 @@ type Config struct {
 	DataDir string
 
 	// Mux carries the peer connections. It is the caller's to close, after the group.
-	Mux *Mux
+	Mux *peer.Mux
 
 	// Advertise is the address under which peers reach this node; the mux's own when empty.
 	Advertise string
@@ -137,7 +140,7 @@ const (
 
 // withDefaults returns c with its zero values replaced, or an error that names the wrong field.
 func (c Config) withDefaults() (Config, error) {
-	if err := CheckNodeID(c.NodeID); err != nil {
+	if err := member.CheckNodeID(c.NodeID); err != nil {
 		return c, err
 	}
 	if c.DataDir == "" {

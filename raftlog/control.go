@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // A control connection carries requests and answers in turn, each a JSON object after its length in 4 bytes. Fields that a
@@ -115,7 +117,7 @@ func (c Caller) do(ctx context.Context, addr string, req request, result any) er
 	switch {
 	case errors.As(err, &op) && op.Op == "dial":
 		return err // nothing was reached; it names the address
-	case errors.Is(err, ErrPeerSecret), errors.Is(err, ErrPeerVersion), errors.Is(err, errNotServed), errors.Is(err, errTooMany):
+	case errors.Is(err, peer.ErrSecret), errors.Is(err, peer.ErrVersion), errors.Is(err, peer.ErrNotServed), errors.Is(err, peer.ErrTooMany):
 		return fmt.Errorf("%s: %w", addr, err)
 	case err != nil:
 		return fmt.Errorf("%w of %s: %w", ErrNoAnswer, addr, err)
@@ -182,7 +184,7 @@ func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s Snapsho
 // Caller returns a caller over the group's own mux.
 func (g *Group) Caller() Caller {
 	return Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		return g.cfg.Mux.Dial(ctx, Purpose{Kind: KindControl, Group: g.cfg.GroupID}, addr)
+		return g.cfg.Mux.Dial(ctx, peer.Purpose{Kind: peer.KindControl, Group: g.cfg.GroupID}, addr)
 	}}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // A node that does not know an operation says so, in a way that the caller can tell from a failure, also when the request
@@ -28,7 +30,7 @@ func TestFieldsOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
 	l := c.leader()
-	conn, err := l.mux.Dial(testContext(t), Purpose{Kind: KindControl}, l.addr)
+	conn, err := l.mux.Dial(testContext(t), peer.Purpose{Kind: peer.KindControl}, l.addr)
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, writeFrame(conn, map[string]any{"op": opStatus, "args": map[string]any{"new": 1}, "of_tomorrow": []int{1}}))

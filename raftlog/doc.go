@@ -7,13 +7,15 @@
 // The types:
 //   - Group is one node's part in one Raft group: Open, Close, Wake, Verify, Transfer, membership, Status.
 //   - Machine is the replicated state, with the calls that the group makes of it.
-//   - Mux shares one peer listener between groups and kinds of connections, Raft's among them.
 //   - Caller sends control requests to a node, from within the cluster or from a command line.
 //   - Recover rewrites the membership after a majority is lost for good.
 //
+// Its rooms: peer is the port on which nodes reach each other, member says who
+// belongs to a group, wal and stable are the files.
+//
 // # Concurrency
 //
-// All methods of Group, Mux and Caller may be called concurrently. The group calls its Machine under one mutex, so that
+// All methods of Group and Caller may be called concurrently. The group calls its Machine under one mutex, so that
 // Lead, Depose, Apply, Committed, Cut, Snapshot and Restore happen in one order; the machine must not call back.
 //
 // # Caveats

@@ -3,7 +3,8 @@ package raftlog
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // The first byte of every log entry is a version: see Formats. A node that meets one which it does not know stops: skipping
@@ -13,19 +14,8 @@ const (
 	entryNewest = 2 // that it reads, and writes where the level permits it
 )
 
-// MaxNodeID is the length of the longest node id, in bytes.
-const MaxNodeID = 64
-
-// CheckNodeID returns an error unless id is 1 to MaxNodeID printable ASCII characters without spaces, commas and =.
-func CheckNodeID(id string) error {
-	if id == "" || len(id) > MaxNodeID || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || c == ',' || c == '=' }) {
-		return fmt.Errorf("node id %q: want 1 to %d printable ASCII characters without spaces, commas and =", id, MaxNodeID)
-	}
-	return nil
-}
-
 // maxHeader bounds the encoded header: version, six uvarints, a node id with its length, the clock.
-const maxHeader = 1 + 6*binary.MaxVarintLen64 + binary.MaxVarintLen64 + MaxNodeID + 8
+const maxHeader = 1 + 6*binary.MaxVarintLen64 + binary.MaxVarintLen64 + member.MaxNodeID + 8
 
 // header precedes the payload of an entry.
 type header struct {
@@ -69,7 +59,7 @@ func decodeEntry(b []byte) (header, []byte, error) {
 	}
 	var h header
 	h.group = uint32(d.uvarintMax(1<<32 - 1))
-	h.node = string(d.bytes(MaxNodeID))
+	h.node = string(d.bytes(member.MaxNodeID))
 	h.term = d.uvarint()
 	h.seq = d.uvarint()
 	h.part = d.uvarint()

@@ -3,6 +3,8 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // These errors are returned by calls on a Group.
@@ -20,20 +22,13 @@ var (
 	ErrUnknownMember = errors.New("unknown member")
 
 	// ErrOtherCluster is returned to a node whose data belongs to another cluster. It has to be wiped before it can join.
-	ErrOtherCluster = errors.New("data of another cluster")
+	ErrOtherCluster = member.ErrOtherCluster
 
 	// ErrQuorum is returned by Remove when the voters that it leaves do not answer in sufficient number.
 	ErrQuorum = errors.New("the removal would lose the majority")
 
 	// ErrSilent is returned by a join when the node that is to be taken in does not answer at its address.
 	ErrSilent = errors.New("the node does not answer")
-
-	// ErrPeerSecret is returned when a connection between nodes is refused because the two do not share a secret, or only
-	// one of them has any.
-	ErrPeerSecret = errors.New("peer secret")
-
-	// ErrPeerVersion is returned when two nodes have no version of the peer protocol in common.
-	ErrPeerVersion = errors.New("no common version of the peer protocol")
 
 	// ErrUnknownOp is returned by a Caller when the node does not know the operation: it is of another version.
 	ErrUnknownOp = errors.New("unknown operation")

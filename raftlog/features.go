@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // Formats are the versions in which nodes write at a feature level.
@@ -127,7 +129,7 @@ func (g *Group) askSupported(ctx context.Context) uint32 {
 	answers := make([]uint32, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
-		if nodeOf(s.ID) == g.cfg.NodeID {
+		if member.NodeOf(s.ID) == g.cfg.NodeID {
 			answers[i] = g.cfg.supports()
 			continue
 		}

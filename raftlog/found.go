@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 const (
@@ -99,7 +102,7 @@ func (g *Group) lookAtPeers(ctx context.Context) {
 			cctx, cancel := context.WithTimeout(ctx, pollTimeout)
 			defer cancel()
 			s, err := g.Caller().Status(cctx, addr)
-			if errors.Is(err, ErrPeerSecret) {
+			if errors.Is(err, peer.ErrSecret) {
 				g.cfg.Logger.Warn("an address of join refuses this node, which goes on without it", "peer", addr, "error", err)
 			}
 			if err != nil {
@@ -171,7 +174,7 @@ func (g *Group) ask(ctx context.Context) (answered []presence, silent int, faile
 	for i, addr := range addrs {
 		p := answers[i].Node
 		if errs[i] == nil {
-			errs[i] = CheckNodeID(p.ID)
+			errs[i] = member.CheckNodeID(p.ID)
 		}
 		switch {
 		case errs[i] != nil:
@@ -347,7 +350,7 @@ func (g *Group) heard(raw json.RawMessage) (foundAnswer, error) {
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return foundAnswer{}, fmt.Errorf("arguments of %s: %w", opFound, err)
 	}
-	if err := CheckNodeID(args.From.ID); err != nil {
+	if err := member.CheckNodeID(args.From.ID); err != nil {
 		return foundAnswer{}, err
 	}
 	if args.From.ID != g.cfg.NodeID {
@@ -382,7 +385,7 @@ func (g *Group) enter(ctx context.Context) error {
 	}
 	var conf raft.Configuration
 	for _, o := range f.Founders {
-		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: serverID(o.ID, o.Data), Address: raft.ServerAddress(o.Addr)})
+		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: member.ServerID(o.ID, o.Data), Address: raft.ServerAddress(o.Addr)})
 	}
 	err := id.enter(f, func() error {
 		err := await(ctx, func() raft.Future { return g.raft().BootstrapCluster(conf) })

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // A founding is decided by its founders, all of them, in two votes. It is
@@ -83,14 +85,14 @@ const maxAddr = 253 + len(":65535")
 
 // check returns an error for what no node proposes.
 func (f *founding) check() error {
-	if f.ID == "" || len(f.ID) > maxID || f.proposer() < 0 || len(f.Founders) > maxFounders {
+	if f.ID == "" || len(f.ID) > member.MaxRandomID || f.proposer() < 0 || len(f.Founders) > maxFounders {
 		return errors.New("malformed founding")
 	}
 	for i, o := range f.Founders {
-		if err := CheckNodeID(o.ID); err != nil {
+		if err := member.CheckNodeID(o.ID); err != nil {
 			return err
 		}
-		if o.Data == "" || o.Token == "" || len(o.Data)+len(o.Token) > 2*maxID || len(o.Addr) > maxAddr || i > 0 && f.Founders[i-1].ID >= o.ID || f.founder(o.Data) != i {
+		if o.Data == "" || o.Token == "" || len(o.Data)+len(o.Token) > 2*member.MaxRandomID || len(o.Addr) > maxAddr || i > 0 && f.Founders[i-1].ID >= o.ID || f.founder(o.Data) != i {
 			return errors.New("malformed founding")
 		}
 	}

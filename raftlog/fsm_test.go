@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // testFSM is an fsm without Raft.
@@ -212,7 +214,7 @@ func TestEntryCodec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := header{
 			group: rapid.Uint32().Draw(t, "group"),
-			node:  rapid.StringN(0, -1, MaxNodeID).Draw(t, "node"),
+			node:  rapid.StringN(0, -1, member.MaxNodeID).Draw(t, "node"),
 			term:  rapid.Uint64().Draw(t, "term"),
 			seq:   rapid.Uint64Min(1).Draw(t, "seq"),
 			clock: rapid.Int64().Draw(t, "clock"),

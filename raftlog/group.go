@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // Group is one node's part in one Raft group. All methods may be called concurrently.
@@ -108,7 +111,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		g.cancel()
 		return nil, err
 	}
-	if g.control, err = cfg.Mux.Listen(KindControl, cfg.GroupID, nil); err != nil {
+	if g.control, err = cfg.Mux.Listen(peer.KindControl, cfg.GroupID, nil); err != nil {
 		g.cancel()
 		g.stopInstance(g.cur.Load())
 		return nil, err
@@ -355,7 +358,7 @@ func (g *Group) Serving() (term uint64, ok bool) {
 // Leader returns the node Raft believes to lead, empty when none is known. It may not serve yet.
 func (g *Group) Leader() (id, addr string) {
 	a, i := g.raft().LeaderWithID()
-	return nodeOf(i), string(a)
+	return member.NodeOf(i), string(a)
 }
 
 // Unacked returns the age of the oldest effect of the serving leader that is not committed; 0 when all are, and on

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
@@ -36,9 +37,6 @@ var (
 	currentTermKey = []byte("CurrentTerm")
 	lastVoteKey    = []byte("LastVoteTerm")
 )
-
-// maxID is the length of the longest id of a cluster, or of data, that is read from a peer.
-const maxID = 64
 
 // foreignInterval is the least time between two messages about nodes of other clusters.
 const foreignInterval = 10 * time.Second
@@ -135,7 +133,7 @@ func (i *identity) clusterID() string {
 }
 
 // server is the member that this node is, if the cluster has taken it in.
-func (i *identity) server() raft.ServerID { return serverID(i.node, i.data) }
+func (i *identity) server() raft.ServerID { return member.ServerID(i.node, i.data) }
 
 // meet decides whether to hear a node of the given cluster, that has connected to reach the given data. What is meant for
 // other data is not heard: whoever asks does not know yet that it is lost, and counts on what it held.
@@ -150,7 +148,7 @@ func (i *identity) meet(cluster, data string, from net.Addr) error {
 		return ErrOtherCluster
 	case data != i.data:
 		i.tell(slog.LevelWarn, "a node looks for data that this one has lost; it is heard when a leader has taken this one in with what it has", from)
-		return errOtherData
+		return member.ErrOtherData
 	}
 	return nil
 }
@@ -178,9 +176,6 @@ func (i *identity) tell(level slog.Level, why string, from net.Addr) {
 		i.log.Log(context.Background(), level, why, "remote", from)
 	}
 }
-
-// errOtherData is why a node is not heard that looks for data which is lost.
-var errOtherData = errors.New("other data than the one looked for")
 
 // same decides whether to execute what a node of the given cluster forwards.
 func (i *identity) same(cluster string) error {

@@ -10,6 +10,9 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *identity {
@@ -52,7 +55,7 @@ func TestIdentityComesWithTheCluster(t *testing.T) {
 	require.NoError(t, joiner.adopt("first"))
 	require.NoError(t, joiner.meet("first", joiner.data, &from))
 	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
-	require.ErrorIs(t, joiner.meet("first", "what it has lost", &from), errOtherData)
+	require.ErrorIs(t, joiner.meet("first", "what it has lost", &from), member.ErrOtherData)
 	require.ErrorIs(t, joiner.adopt("another"), ErrOtherCluster)
 	require.NoError(t, joiner.adopt("first"), "again")
 	require.True(t, joiner.foreign("another"))
@@ -127,11 +130,11 @@ func TestWhatRaftHears(t *testing.T) {
 	id := testIdentity(t, s, "a", true)
 	m := testMux(t)
 	asked := make(chan struct{})
-	trans, err := newTransport(&Config{Mux: m, Logger: m.cfg.Logger}, nil, id, asked)
+	trans, err := newTransport(&Config{Mux: m, Logger: slog.New(slog.DiscardHandler)}, nil, id, asked)
 	require.NoError(t, err)
 	defer trans.Close()
 	dial := func(cluster, data string) net.Conn {
-		c, err := m.Dial(t.Context(), Purpose{KindRaft, 0, cluster, data}, m.Addr().String())
+		c, err := m.Dial(t.Context(), peer.Purpose{Kind: peer.KindRaft, Cluster: cluster, Data: data}, m.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c

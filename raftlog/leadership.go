@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 const (
@@ -136,7 +138,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		return ctx.Err()
 	}
 	r := g.raft() // of the term: a restart deposes first
-	g.cfg.Logger.Info("handing leadership over", "to", nodeOf(target.ID), "term", term)
+	g.cfg.Logger.Info("handing leadership over", "to", member.NodeOf(target.ID), "term", term)
 	err := g.poll(ctx, func() bool { return g.progress.oldest.Load() == 0 || g.fsm.serving.Load() != term })
 	if err == nil {
 		err = await(ctx, func() raft.Future {
@@ -151,7 +153,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		return nil
 	}
 	g.wg.Go(func() { g.resume(term) })
-	return fmt.Errorf("transfer leadership to %s: %w", nodeOf(target.ID), err)
+	return fmt.Errorf("transfer leadership to %s: %w", member.NodeOf(target.ID), err)
 }
 
 // resume gives back the turn after a failed transfer. Raft goes on rejecting entries for a while; only when it takes a

@@ -4,32 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
-
-// serverID is what Raft calls a member: the node's id and that of its data. A node that has lost its data is another member,
-// which nobody has listed: it gets no request that is meant for the one before (transport), does not stand for election, and
-// is granted no vote, until a leader has taken it in. So what the lost data has acknowledged or voted counts for nobody else.
-func serverID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
-
-// nodeOf returns the node's id in a member's.
-func nodeOf(id raft.ServerID) string {
-	node, _, _ := strings.Cut(string(id), "=")
-	return node
-}
-
-// dataOf returns the id of a member's data.
-func dataOf(id raft.ServerID) string {
-	_, data, _ := strings.Cut(string(id), "=")
-	return data
-}
 
 // checkServers refuses a membership that does not tell which data a member has: builds before serverID wrote such.
 func checkServers(servers []raft.Server) error {
 	for _, s := range servers {
-		if dataOf(s.ID) == "" {
+		if member.DataOf(s.ID) == "" {
 			return fmt.Errorf("%w: membership of an older format, which does not name the data of %s; "+wipe, ErrVersion, s.ID)
 		}
 	}
@@ -54,7 +38,7 @@ func (g *Group) membershipIndex() uint64 {
 // findServer returns the member of a node, whatever data it has.
 func findServer(servers []raft.Server, node string) (raft.Server, bool) {
 	for _, s := range servers {
-		if nodeOf(s.ID) == node {
+		if member.NodeOf(s.ID) == node {
 			return s, true
 		}
 	}
@@ -76,7 +60,7 @@ func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) 
 	servers, index := g.configuration()
 	for _, s := range servers {
 		if string(s.Address) == addr && s.ID != id {
-			return fmt.Errorf("address %s belongs to member %s; remove that first", addr, nodeOf(s.ID))
+			return fmt.Errorf("address %s belongs to member %s; remove that first", addr, member.NodeOf(s.ID))
 		}
 	}
 	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 const (
@@ -36,7 +37,7 @@ type peers struct {
 
 	// mu guards what follows.
 	mu    sync.Mutex
-	known map[raft.ServerID]*peer
+	known map[raft.ServerID]*peerState
 
 	// The index of the newest membership that a peer has told with this node in it, and of the newest without it.
 	with, without uint64
@@ -44,8 +45,8 @@ type peers struct {
 	member bool // this process has seen the node in a membership of its log
 }
 
-// peer is one other member.
-type peer struct {
+// peerState is what is known of one other member.
+type peerState struct {
 	status  Status        // its last answer
 	seen    time.Time     // when that came; zero = never
 	up      bool          // the last question was answered
@@ -63,7 +64,7 @@ type peer struct {
 }
 
 func newPeers(g *Group) *peers {
-	return &peers{g: g, known: make(map[raft.ServerID]*peer), asked: make(chan struct{})}
+	return &peers{g: g, known: make(map[raft.ServerID]*peerState), asked: make(chan struct{})}
 }
 
 // run polls until ctx ends, and promotes.
@@ -98,7 +99,7 @@ func (p *peers) strangers() bool {
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(servers, func(s raft.Server) bool {
 		k := p.known[s.ID]
-		return nodeOf(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero() && !k.foreign)
+		return member.NodeOf(s.ID) != p.g.cfg.NodeID && (k == nil || k.seen.IsZero() && !k.foreign)
 	})
 }
 
@@ -107,7 +108,7 @@ func (p *peers) poll(ctx context.Context) {
 	servers, _ := p.g.configuration()
 	var wg sync.WaitGroup
 	for _, s := range servers {
-		if nodeOf(s.ID) != p.g.cfg.NodeID {
+		if member.NodeOf(s.ID) != p.g.cfg.NodeID {
 			wg.Go(func() { p.ask(ctx, s) })
 		}
 	}
@@ -130,14 +131,14 @@ func (p *peers) poll(ctx context.Context) {
 			p.g.cfg.Logger.Error("remember the removal of this node", "error", err)
 		}
 	}
-	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peer) bool {
+	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peerState) bool {
 		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
 	})
 }
 
 // ask updates what is known of one member and reports whether it answered, with the data that it is counted on for.
-func (p *peers) ask(ctx context.Context, member raft.Server) bool {
-	id, addr := nodeOf(member.ID), string(member.Address)
+func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
+	id, addr := member.NodeOf(srv.ID), string(srv.Address)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	commit := p.g.raft().CommitIndex()
@@ -150,10 +151,10 @@ func (p *peers) ask(ctx context.Context, member raft.Server) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.known[member.ID]
+	k := p.known[srv.ID]
 	if k == nil {
-		k = &peer{}
-		p.known[member.ID] = k
+		k = &peerState{}
+		p.known[srv.ID] = k
 	}
 	k.up = err == nil && s.NodeID == id
 	if k.up && p.g.cur.Load().id.foreign(s.ClusterID) {
@@ -181,7 +182,7 @@ func (p *peers) ask(ctx context.Context, member raft.Server) bool {
 		}
 	}
 	k.wall = s.Wall - boot - int64(k.rtt/2)
-	if k.lost = s.DataID != dataOf(member.ID); k.lost {
+	if k.lost = s.DataID != member.DataOf(srv.ID); k.lost {
 		return false
 	}
 	k.heldTerm, k.heldIndex = max(k.heldTerm, s.Term), max(k.heldIndex, s.AppliedIndex)
@@ -237,7 +238,7 @@ func (p *peers) promote(ctx context.Context) {
 		case k == nil || !k.up:
 			continue
 		case k.lost:
-			lost = append(lost, memberArgs{ID: nodeOf(s.ID), Addr: string(s.Address)})
+			lost = append(lost, memberArgs{ID: member.NodeOf(s.ID), Addr: string(s.Address)})
 			continue
 		case s.Suffrage == raft.Voter || !k.status.WantsVote:
 			continue
@@ -250,7 +251,7 @@ func (p *peers) promote(ctx context.Context) {
 			k.since = time.Now()
 		}
 		if time.Since(k.since) >= p.g.cfg.PromoteAfter {
-			ready = append(ready, nodeOf(s.ID))
+			ready = append(ready, member.NodeOf(s.ID))
 		}
 	}
 	p.mu.Unlock()
@@ -291,7 +292,7 @@ func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, err
 	p.mu.Unlock()
 	slices.SortFunc(servers, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
 	for _, s := range servers {
-		if nodeOf(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
+		if member.NodeOf(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
 			continue
 		}
 		if p.ask(ctx, s) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // Peer names a voter for Recover.
@@ -68,10 +70,10 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	}
 	var conf raft.Configuration
 	for _, p := range voters {
-		id := serverID(p.ID, recoveredData(cluster, p.ID))
+		id := member.ServerID(p.ID, recoveredData(cluster, p.ID))
 		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(p.Addr)})
 	}
-	self := serverID(cfg.NodeID, recoveredData(cluster, cfg.NodeID))
+	self := member.ServerID(cfg.NodeID, recoveredData(cluster, cfg.NodeID))
 	if err := raft.RecoverCluster(cfg.raftConfig(self), gate{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // Removal is how a removal has ended.
@@ -74,12 +76,12 @@ func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone r
 		if s.Suffrage != raft.Voter || s.ID == gone.ID {
 			continue
 		}
-		voters = append(voters, nodeOf(s.ID))
+		voters = append(voters, member.NodeOf(s.ID))
 		wg.Go(func() {
-			if nodeOf(s.ID) != g.cfg.NodeID && !g.peers.ask(ctx, s) {
+			if member.NodeOf(s.ID) != g.cfg.NodeID && !g.peers.ask(ctx, s) {
 				mu.Lock()
 				defer mu.Unlock()
-				short = append(short, nodeOf(s.ID))
+				short = append(short, member.NodeOf(s.ID))
 			}
 		})
 	}
@@ -89,11 +91,11 @@ func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone r
 		return nil
 	}
 	if len(voters) == 0 {
-		return fmt.Errorf("%w: %s is the only voter", ErrQuorum, nodeOf(gone.ID))
+		return fmt.Errorf("%w: %s is the only voter", ErrQuorum, member.NodeOf(gone.ID))
 	}
 	slices.Sort(short)
 	return fmt.Errorf("%w: without %s the voters are %s, of which %d must answer, and %s does not: nothing is decided until it is back",
-		ErrQuorum, nodeOf(gone.ID), strings.Join(voters, ", "), need, strings.Join(short, ", "))
+		ErrQuorum, member.NodeOf(gone.ID), strings.Join(voters, ", "), need, strings.Join(short, ", "))
 }
 
 // removeSelf hands leadership over and has the next leader remove this node.

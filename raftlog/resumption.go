@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 const (
@@ -156,7 +158,7 @@ func (g *Group) askClocks(ctx context.Context, stillLeader func() bool) (reports
 		for _, s := range servers {
 			if s.Suffrage == raft.Voter {
 				voters++
-				if nodeOf(s.ID) != g.cfg.NodeID {
+				if member.NodeOf(s.ID) != g.cfg.NodeID {
 					others = append(others, s)
 				}
 			}
@@ -169,7 +171,7 @@ func (g *Group) askClocks(ctx context.Context, stillLeader func() bool) (reports
 				actx, cancel := context.WithTimeout(ctx, pollTimeout)
 				defer cancel()
 				st, err := g.Caller().Status(actx, string(s.Address))
-				if err == nil && serverID(st.NodeID, st.DataID) == s.ID && !g.cur.Load().id.foreign(st.ClusterID) {
+				if err == nil && member.ServerID(st.NodeID, st.DataID) == s.ID && !g.cur.Load().id.foreign(st.ClusterID) {
 					answers[i], came[i] = &st.ClockReport, g.fsm.now()
 				}
 			})

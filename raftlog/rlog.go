@@ -9,17 +9,19 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
 // raftLogger lets Raft log through slog. Raft's own levels are one step too loud for a server's log: the routine of
 // elections and pipelines is Info, and a peer that is down is an Error several times a second. So Info becomes Debug and
 // Error becomes Warn; what matters to an operator the group reports itself. A warning about the same peer is logged once in
-// repeatInterval, with the number of those left out in between.
+// logdedup.Interval, with the number of those left out in between.
 type raftLogger struct {
-	l    *slog.Logger
-	name string
-	args []any
-	said *repeats
+	l       *slog.Logger
+	name    string
+	args    []any
+	repeats *logdedup.Filter
 }
 
 // peerArgs are the names under which Raft's warnings tell the peer.
@@ -27,7 +29,9 @@ var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
 var _ hclog.Logger = (*raftLogger)(nil)
 
-func newRaftLogger(l *slog.Logger) hclog.Logger { return &raftLogger{l: l, said: new(repeats)} }
+func newRaftLogger(l *slog.Logger) hclog.Logger {
+	return &raftLogger{l: l, repeats: new(logdedup.Filter)}
+}
 
 func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	lv := slog.LevelDebug
@@ -49,7 +53,7 @@ func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 		}
 	}
 	if lv == slog.LevelWarn {
-		r.said.warn(r.l, key, "raft: "+msg, out...)
+		r.repeats.Warn(r.l, key, "raft: "+msg, out...)
 		return
 	}
 	r.l.Log(context.Background(), lv, "raft: "+msg, out...)
@@ -70,14 +74,14 @@ func (r *raftLogger) IsError() bool { return r.IsWarn() }
 func (r *raftLogger) ImpliedArgs() []any { return r.args }
 
 func (r *raftLogger) With(args ...any) hclog.Logger {
-	return &raftLogger{l: r.l.With(args...), name: r.name, args: append(r.args[:len(r.args):len(r.args)], args...), said: r.said}
+	return &raftLogger{l: r.l.With(args...), name: r.name, args: append(r.args[:len(r.args):len(r.args)], args...), repeats: r.repeats}
 }
 
 func (r *raftLogger) Name() string { return r.name }
 
 func (r *raftLogger) Named(name string) hclog.Logger { return r.ResetNamed(name) }
 func (r *raftLogger) ResetNamed(name string) hclog.Logger {
-	return &raftLogger{r.l, name, r.args, r.said}
+	return &raftLogger{r.l, name, r.args, r.repeats}
 }
 
 // SetLevel does nothing: the level is the slog handler's.

@@ -3,9 +3,7 @@ package raftlog
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,32 +49,4 @@ func TestRaftLogLeavesOutRepetitions(t *testing.T) {
 			`level=WARN msg="raft: failed to heartbeat to" peer=c:1 "backoff time"=0 error=down`,
 		}, logged())
 	})
-}
-
-func TestRepeatsAreBounded(t *testing.T) {
-	var r repeats
-	for i := range 10 * maxSaid {
-		_, ok := r.say(fmt.Sprint(i))
-		require.True(t, ok)
-		require.LessOrEqual(t, len(r.said), maxSaid)
-	}
-}
-
-// A peer with the wrong TLS connects several times a second.
-func TestMuxLogsRefusedPeerOnce(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l, logged := testLog()
-	m := NewMux(MuxConfig{Listener: ln, Logger: l})
-	for range 5 {
-		c, err := net.Dial("tcp", ln.Addr().String())
-		require.NoError(t, err)
-		_, err = c.Write([]byte("nonsense"))
-		require.NoError(t, err)
-		closed(t, c)
-	}
-	require.NoError(t, m.Close())
-	lines := logged()
-	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], `msg="refuse peer connection"`)
 }

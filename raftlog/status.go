@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // Status describes a node and what it knows of its cluster. It travels as JSON.
@@ -155,7 +156,7 @@ func (g *Group) members(s *Status) []Member {
 	defer p.mu.Unlock()
 	out := make([]Member, 0, len(servers))
 	for _, srv := range servers {
-		m := Member{ID: nodeOf(srv.ID), Addr: string(srv.Address), DataID: dataOf(srv.ID), Voter: srv.Suffrage == raft.Voter, Leader: nodeOf(srv.ID) == s.LeaderID}
+		m := Member{ID: member.NodeOf(srv.ID), Addr: string(srv.Address), DataID: member.DataOf(srv.ID), Voter: srv.Suffrage == raft.Voter, Leader: member.NodeOf(srv.ID) == s.LeaderID}
 		if m.ID == s.NodeID {
 			m.Self, m.Up, m.Seen, m.Applied, m.Meta, m.Supports = true, true, time.Unix(0, s.Wall), s.AppliedIndex, s.Meta, s.Supports
 		} else if k := p.known[srv.ID]; k != nil {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // Raft's own starting numbers for its connections: two appends in flight per follower (more hurt the tail latency,
@@ -65,7 +68,7 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 
 // reach is the address of a member with the id of its data, which Dial tells it. Raft keeps its connections by this.
 func reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
-	return target + "=" + raft.ServerAddress(dataOf(id))
+	return target + "=" + raft.ServerAddress(member.DataOf(id))
 }
 
 // AppendEntriesPipeline implements raft.Transport. Raft's pipeline can deadlock: when a follower rejects an append, Raft
@@ -127,7 +130,7 @@ func (p *pipeline) Close() error {
 // streams is Raft's view of the mux. Dialled connections are tracked along with accepted ones, so that closing the
 // listener ends every RPC of the group at once.
 type streams struct {
-	*muxListener
+	*peer.Listener
 	addr     advertised
 	identity *identity
 }
@@ -139,15 +142,7 @@ func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	addr, data, _ := strings.Cut(string(target), "=")
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c, err := s.mux.Dial(ctx, Purpose{KindRaft, s.route.group, s.identity.clusterID(), data}, addr)
-	if err != nil {
-		return nil, err
-	}
-	t := s.track(c)
-	if t == nil {
-		return nil, net.ErrClosed
-	}
-	return t, nil
+	return s.Listener.Dial(ctx, s.identity.clusterID(), data, addr)
 }
 
 // Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
@@ -161,21 +156,21 @@ func (a advertised) String() string { return string(a) }
 
 // hears is what Raft takes connections by: nobody before asked is closed, which is when the peers have been asked what they
 // know of this node, and then whoever means its cluster and data.
-func hears(id *identity, asked <-chan struct{}) Admit {
-	return func(ctx context.Context, p Purpose, from net.Addr) error {
+func hears(id *identity, asked <-chan struct{}) peer.Admit {
+	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {
 		case <-asked:
 			return id.meet(p.Cluster, p.Data, from)
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(handshakeTimeout):
-			return errNotServed
+		case <-time.After(peer.HandshakeTimeout):
+			return peer.ErrNotServed
 		}
 	}
 }
 
 func newTransport(c *Config, own *ownSync, id *identity, asked <-chan struct{}) (transport, error) {
-	l, err := c.Mux.listen(KindRaft, c.GroupID, hears(id, asked))
+	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, hears(id, asked))
 	if err != nil {
 		return transport{}, err
 	}

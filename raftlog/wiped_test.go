@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // wipe stops a node, removes its data and starts it again.
@@ -150,8 +152,8 @@ func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 			return from.TimeoutNow(id, to, &raft.TimeoutNowRequest{}, &raft.TimeoutNowResponse{})
 		},
 	} {
-		require.NoError(t, request(serverID("b", "new")), name)
-		require.Error(t, request(serverID("b", "lost")), name)
+		require.NoError(t, request(member.ServerID("b", "new")), name)
+		require.Error(t, request(member.ServerID("b", "lost")), name)
 	}
 }
 
@@ -223,9 +225,9 @@ func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
 	id.cluster.Store(&own)
 	asked := make(chan struct{})
 	m := testMux(t)
-	l, err := m.Listen(KindRaft, 0, hears(id, asked))
+	l, err := m.Listen(peer.KindRaft, 0, hears(id, asked))
 	require.NoError(t, err)
-	c, err := m.Dial(t.Context(), Purpose{KindRaft, 0, own, "data"}, m.Addr().String())
+	c, err := m.Dial(t.Context(), peer.Purpose{Kind: peer.KindRaft, Cluster: own, Data: "data"}, m.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = io.WriteString(c, "vote")

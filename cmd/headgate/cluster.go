@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/cmd/headgate/secret"
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // clusterFlags are how the cluster commands reach a node.
@@ -97,7 +98,7 @@ func (f *clusterFlags) explain(ctx context.Context, c *cluster.Client, err error
 			return fmt.Errorf("%s: %s %w", f.peer, s.NodeID, cluster.ErrRemoved)
 		}
 		return fmt.Errorf("%s: no leader is known (the answer was: %w)", f.peer, err)
-	case errors.Is(err, raftlog.ErrPeerSecret) && f.secretFile() == "":
+	case errors.Is(err, peer.ErrSecret) && f.secretFile() == "":
 		return fmt.Errorf("%w; give --peer-secret-file, or --data-dir of a node on this machine whose peer.secret it is", err)
 	case errors.Is(err, raftlog.ErrNoAnswer) && f.tls.CA == "":
 		return fmt.Errorf("%w; is this the peer port of a node? If the nodes use TLS, give --peer-tls-cert, --peer-tls-key and --peer-tls-ca", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // memberCommands are the commands that change who is a member.
@@ -108,5 +109,5 @@ func (f *clusterFlags) replaceCommand() *cobra.Command {
 }
 
 func checkMember(id, addr string) error {
-	return errors.Join(raftlog.CheckNodeID(id), config.CheckPeerAddress(addr))
+	return errors.Join(member.CheckNodeID(id), config.CheckPeerAddress(addr))
 }

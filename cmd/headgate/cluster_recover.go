@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 func recoverCommand() *cobra.Command {
@@ -71,7 +72,7 @@ func parseVoters(voters []string, self raftlog.Peer) (peers []raftlog.Peer, err 
 		if !ok {
 			return nil, fmt.Errorf("--voter %s: want node-id=peer-address", v)
 		}
-		if err := errors.Join(raftlog.CheckNodeID(id), config.CheckPeerAddress(addr)); err != nil {
+		if err := errors.Join(member.CheckNodeID(id), config.CheckPeerAddress(addr)); err != nil {
 			return nil, fmt.Errorf("--voter %s: %w", v, err)
 		}
 		if id == self.ID && addr != self.Addr {

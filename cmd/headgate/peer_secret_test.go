@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // secretFile makes a file with the given lines, or replaces it, as an operator
@@ -147,12 +148,12 @@ func TestAnotherClusterForwardsNothing(t *testing.T) {
 	}
 	require.NotEqual(t, clusters[0], clusters[1])
 	var d net.Dialer
-	peer := raftlog.Dialer{
+	dialer := peer.Dialer{
 		Dial:    func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) },
 		Secrets: func() [][]byte { return [][]byte{[]byte(shared)} }, NodeID: "n2",
 	}
 	for cluster, served := range map[string]bool{clusters[0]: true, clusters[1]: false, "": false} {
-		stream, err := peer.Open(t.Context(), raftlog.Purpose{Kind: raftlog.KindForward, Cluster: cluster}, nodes[0].peers[0])
+		stream, err := dialer.Open(t.Context(), peer.Purpose{Kind: peer.KindForward, Cluster: cluster}, nodes[0].peers[0])
 		require.NoError(t, err, "both have proved the secret")
 		defer stream.Close()
 		require.NoError(t, stream.SetDeadline(time.Now().Add(waitLimit)))

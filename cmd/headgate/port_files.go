@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/cmd/headgate/secret"
-	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 // reloaders are the files that the ports go by, of TLS and the peers' secret;
@@ -67,7 +67,7 @@ func (r *reloaders) makeSecret(c *config.Config, log *slog.Logger) error {
 }
 
 // secrets are what nodes prove; nil for nothing.
-func (r reloaders) secrets() raftlog.Secrets {
+func (r reloaders) secrets() peer.Secrets {
 	if r.secret == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // Value reads and writes one field of a Config as text.
@@ -69,7 +69,7 @@ func (v directory) Allowed() string { return "the path of a directory" }
 type name struct{ text }
 
 func (v name) Set(s string) error {
-	if s != "" && raftlog.CheckNodeID(s) != nil {
+	if s != "" && member.CheckNodeID(s) != nil {
 		return errNotName
 	}
 	*v.p = s
@@ -77,7 +77,7 @@ func (v name) Set(s string) error {
 }
 func (v name) Type() string { return "name" }
 func (v name) Allowed() string {
-	return fmt.Sprintf("up to %d printable ASCII characters without spaces, commas and =", raftlog.MaxNodeID)
+	return fmt.Sprintf("up to %d printable ASCII characters without spaces, commas and =", member.MaxNodeID)
 }
 
 // address is host:port; empty means "do not listen".

@@ -1,8 +1,7 @@
-package raftlog
+package peer
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -147,7 +146,7 @@ func TestConnectionsOfAPeerAreBounded(t *testing.T) {
 	require.Empty(t, ln.peers)
 }
 
-func listenerOf(m *Mux, k Kind) *muxListener {
+func listenerOf(m *Mux, k Kind) *Listener {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.routes[route{k, 0}]
@@ -166,18 +165,5 @@ func TestConnectionsOfAKindAreBounded(t *testing.T) {
 	}
 	l.mu.Unlock()
 	_, err = m.Dial(t.Context(), Purpose{Kind: KindForward}, m.Addr().String())
-	require.ErrorIs(t, err, errTooMany)
-}
-
-func TestRepeatsOfManyKeys(t *testing.T) {
-	out := new(lines)
-	log := slog.New(slog.NewTextHandler(out, nil))
-	r := repeats{most: 5}
-	for i := range 100 {
-		r.warn(log, fmt.Sprint(i), "line")
-	}
-	require.Equal(t, 5, strings.Count(out.String(), "line"))
-	r.begin = r.begin.Add(-repeatInterval)
-	r.warn(log, "next", "line")
-	require.Contains(t, out.String(), "left_out=95")
+	require.ErrorIs(t, err, ErrTooMany)
 }

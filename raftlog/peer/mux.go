@@ -1,4 +1,4 @@
-package raftlog
+package peer
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/logdedup"
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // Kind says what a peer connection carries.
@@ -34,14 +37,14 @@ func (k Kind) String() string {
 }
 
 const (
-	// handshakeTimeout bounds the handshake, and the one of TLS if the connections have it.
-	handshakeTimeout = 5 * time.Second
+	// HandshakeTimeout bounds the handshake, and the one of TLS if the connections have it.
+	HandshakeTimeout = 5 * time.Second
 
 	// maxStrangers bounds the connections that have not yet proved what they are, so that a flood of them cannot take
 	// all descriptors. The oldest gives way to a new one: a node needs a round trip.
 	maxStrangers = 256
 
-	// maxRefusalLines bounds the log lines about refused connections within repeatInterval, from however many addresses
+	// maxRefusalLines bounds the log lines about refused connections within logdedup.Interval, from however many addresses
 	// they come.
 	maxRefusalLines = 16
 
@@ -72,12 +75,12 @@ type MuxConfig struct {
 // connection says where it belongs.
 type Mux struct {
 	cfg     MuxConfig
-	refused repeats // by host
+	refused logdedup.Filter // by host
 	wg      sync.WaitGroup
 
 	// mu guards what follows.
 	mu        sync.Mutex
-	routes    map[route]*muxListener
+	routes    map[route]*Listener
 	strangers []net.Conn // accepted, not yet routed; the oldest first
 	closed    bool
 }
@@ -96,7 +99,7 @@ func NewMux(cfg MuxConfig) *Mux {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	m := &Mux{cfg: cfg, refused: repeats{most: maxRefusalLines}, routes: make(map[route]*muxListener)}
+	m := &Mux{cfg: cfg, refused: logdedup.Filter{MaxLines: maxRefusalLines}, routes: make(map[route]*Listener)}
 	m.wg.Add(1)
 	go m.accept()
 	return m
@@ -113,7 +116,7 @@ func (m *Mux) Close() error {
 		return nil
 	}
 	m.closed = true
-	listeners := make([]*muxListener, 0, len(m.routes))
+	listeners := make([]*Listener, 0, len(m.routes))
 	for _, l := range m.routes {
 		listeners = append(listeners, l)
 	}
@@ -131,11 +134,7 @@ func (m *Mux) Close() error {
 
 // Listen returns the listener for one kind and group. Closing it closes the connections it handed out, because a stalled
 // snapshot transfer has no other end. One listener at a time may exist for a kind and group. admit may be nil.
-func (m *Mux) Listen(kind Kind, group uint32, admit Admit) (net.Listener, error) {
-	return m.listen(kind, group, admit)
-}
-
-func (m *Mux) listen(kind Kind, group uint32, admit Admit) (*muxListener, error) {
+func (m *Mux) Listen(kind Kind, group uint32, admit Admit) (*Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -145,7 +144,7 @@ func (m *Mux) listen(kind Kind, group uint32, admit Admit) (*muxListener, error)
 	if m.routes[r] != nil {
 		return nil, fmt.Errorf("%v of group %d already has a listener", kind, group)
 	}
-	l := &muxListener{
+	l := &Listener{
 		mux: m, route: r, admit: admit,
 		backlog: make(chan net.Conn, acceptBacklog),
 		conns:   make(map[*trackedConn]struct{}),
@@ -188,7 +187,7 @@ func (m *Mux) accept() {
 			oldest := m.strangers[0]
 			m.strangers = slices.Delete(m.strangers, 0, 1)
 			oldest.Close()
-			m.refused.warn(m.cfg.Logger, "", "too many silent peer connections, closing the oldest", "remote", oldest.RemoteAddr())
+			m.refused.Warn(m.cfg.Logger, "", "too many silent peer connections, closing the oldest", "remote", oldest.RemoteAddr())
 		}
 		m.strangers = append(m.strangers, c)
 		m.wg.Add(1)
@@ -200,9 +199,9 @@ func (m *Mux) accept() {
 // route shakes hands with a connection and passes it to its listener.
 func (m *Mux) route(c net.Conn) {
 	defer m.wg.Done()
-	c.SetDeadline(time.Now().Add(handshakeTimeout))
+	c.SetDeadline(time.Now().Add(HandshakeTimeout))
 	h, err := newParty(m.cfg.Secrets).accept(c, m.serves)
-	var l *muxListener
+	var l *Listener
 	if err == nil {
 		l, err = m.admit(h, c.RemoteAddr())
 	}
@@ -221,13 +220,13 @@ func (m *Mux) route(c net.Conn) {
 }
 
 // admit returns the listener for a connection, if that takes it.
-func (m *Mux) admit(h *hello, from net.Addr) (*muxListener, error) {
+func (m *Mux) admit(h *hello, from net.Addr) (*Listener, error) {
 	m.mu.Lock()
 	l := m.routes[h.route()]
 	m.mu.Unlock()
 	switch {
 	case l == nil:
-		return nil, errNotServed // any more
+		return nil, ErrNotServed // any more
 	case l.admit == nil:
 		return l, nil
 	}
@@ -239,8 +238,8 @@ func (m *Mux) refuse(c net.Conn, h *hello, err error) {
 	c.Close()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
-	case errors.Is(err, ErrOtherCluster), errors.Is(err, errOtherData): // that has been told
-	case errors.Is(err, errNotServed):
+	case errors.Is(err, member.ErrOtherCluster), errors.Is(err, member.ErrOtherData): // that has been told
+	case errors.Is(err, ErrNotServed):
 		m.cfg.Logger.Debug("refuse peer connection", "remote", c.RemoteAddr(), "kind", h.Kind, "group", h.Group, "error", err)
 	default:
 		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
@@ -248,7 +247,7 @@ func (m *Mux) refuse(c net.Conn, h *hello, err error) {
 		if h != nil && h.node != "" {
 			args = append(args, "claims_to_be", h.node)
 		}
-		m.refused.warn(m.cfg.Logger, host, "refuse peer connection", args...)
+		m.refused.Warn(m.cfg.Logger, host, "refuse peer connection", args...)
 	}
 }
 

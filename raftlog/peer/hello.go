@@ -1,4 +1,4 @@
-package raftlog
+package peer
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+
+	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // hello is what a dialler says of itself.
@@ -27,7 +29,7 @@ const helloEnd = "\r\n\r\n"
 // newHello returns a hello with a fresh nonce, signed with secret unless that is
 // nil.
 func newHello(v versions, p Purpose, node string, secret []byte) (*hello, error) {
-	if len(node) > MaxNodeID || len(p.Cluster) > maxID || len(p.Data) > maxID {
+	if len(node) > member.MaxNodeID || len(p.Cluster) > member.MaxRandomID || len(p.Data) > member.MaxRandomID {
 		return nil, errors.New("node, cluster or data id is too long")
 	}
 	h := &hello{Purpose: p, versions: v, secret: secret != nil, node: node}
@@ -107,14 +109,14 @@ func (h *hello) parse(body []byte) error {
 	for _, name := range []struct {
 		into *string
 		most int
-	}{{&h.node, MaxNodeID}, {&h.Cluster, maxID}, {&h.Data, maxID}} {
+	}{{&h.node, member.MaxNodeID}, {&h.Cluster, member.MaxRandomID}, {&h.Data, member.MaxRandomID}} {
 		if len(rest) == 0 || int(rest[0]) > name.most || int(rest[0]) > len(rest)-1 {
 			return errHello
 		}
 		*name.into = string(rest[1 : 1+rest[0]])
 		rest = rest[1+rest[0]:]
 	}
-	if h.node != "" && CheckNodeID(h.node) != nil {
+	if h.node != "" && member.CheckNodeID(h.node) != nil {
 		return errHello // it goes into log lines
 	}
 	return nil

@@ -1,4 +1,4 @@
-package raftlog
+package peer
 
 import (
 	"context"
@@ -21,8 +21,9 @@ const (
 // with the listener.
 type Admit func(ctx context.Context, p Purpose, from net.Addr) error
 
-// muxListener is the net.Listener of one kind and group. It tracks the connections accepted from it.
-type muxListener struct {
+// Listener is the net.Listener of one kind and group. Its connections, accepted
+// and dialled, end with it.
+type Listener struct {
 	mux     *Mux
 	route   route
 	admit   Admit // nil admits all
@@ -38,33 +39,47 @@ type muxListener struct {
 }
 
 // full reports whether there are too many connections for another one.
-func (l *muxListener) full() bool {
+func (l *Listener) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns) >= maxPerKind
 }
 
 // deliver queues an accepted connection of a peer; its error says why c has to be closed.
-func (l *muxListener) deliver(c net.Conn, peer string) error {
+func (l *Listener) deliver(c net.Conn, peer string) error {
 	t := l.track(c)
 	if t == nil {
 		return net.ErrClosed
 	}
 	if oldest := l.assign(t, peer); oldest != nil {
 		oldest.Conn.Close()
-		l.mux.refused.warn(l.mux.cfg.Logger, peer, "too many connections of a peer, closing the oldest", "peer", peer, "kind", l.route.kind)
+		l.mux.refused.Warn(l.mux.cfg.Logger, peer, "too many connections of a peer, closing the oldest", "peer", peer, "kind", l.route.kind)
 	}
 	select {
 	case l.backlog <- t:
 		return nil
 	default:
 		t.Close()
-		return errTooMany
+		return ErrTooMany
 	}
 }
 
+// Dial opens a connection to the listener of the same kind and group at addr,
+// which Close closes as well. cluster and data are what Purpose says of them.
+func (l *Listener) Dial(ctx context.Context, cluster, data, addr string) (net.Conn, error) {
+	c, err := l.mux.Dial(ctx, Purpose{l.route.kind, l.route.group, cluster, data}, addr)
+	if err != nil {
+		return nil, err
+	}
+	t := l.track(c)
+	if t == nil {
+		return nil, net.ErrClosed
+	}
+	return t, nil
+}
+
 // track registers c to be closed with the listener. It returns nil, with c closed, when the listener is closed already.
-func (l *muxListener) track(c net.Conn) *trackedConn {
+func (l *Listener) track(c net.Conn) *trackedConn {
 	t := &trackedConn{Conn: c, l: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +92,7 @@ func (l *muxListener) track(c net.Conn) *trackedConn {
 }
 
 // assign counts t among the connections of a peer and returns the one that has to make room for it, if any.
-func (l *muxListener) assign(t *trackedConn, peer string) (oldest *trackedConn) {
+func (l *Listener) assign(t *trackedConn, peer string) (oldest *trackedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -93,7 +108,7 @@ func (l *muxListener) assign(t *trackedConn, peer string) (oldest *trackedConn) 
 }
 
 // forget must be called with mu held.
-func (l *muxListener) forget(t *trackedConn) {
+func (l *Listener) forget(t *trackedConn) {
 	delete(l.conns, t)
 	if t.peer == "" || l.closed {
 		return
@@ -110,7 +125,7 @@ func (l *muxListener) forget(t *trackedConn) {
 }
 
 // Accept implements net.Listener.
-func (l *muxListener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.backlog:
 		return c, nil
@@ -120,10 +135,10 @@ func (l *muxListener) Accept() (net.Conn, error) {
 }
 
 // Addr implements net.Listener.
-func (l *muxListener) Addr() net.Addr { return l.mux.Addr() }
+func (l *Listener) Addr() net.Addr { return l.mux.Addr() }
 
 // Close implements net.Listener: it gives the route back and closes the listener's connections.
-func (l *muxListener) Close() error {
+func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -146,7 +161,7 @@ func (l *muxListener) Close() error {
 // trackedConn leaves its listener's set when it is closed.
 type trackedConn struct {
 	net.Conn
-	l    *muxListener
+	l    *Listener
 	peer string // who has opened it; empty if this node has
 }
 

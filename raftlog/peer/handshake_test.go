@@ -1,4 +1,4 @@
-package raftlog
+package peer
 
 import (
 	"bytes"
@@ -81,8 +81,8 @@ func TestHandshake(t *testing.T) {
 			}
 			require.ErrorContains(t, dialled, c.dialled)
 			require.ErrorContains(t, accepted, c.accepted)
-			require.ErrorIs(t, dialled, ErrPeerSecret)
-			require.ErrorIs(t, accepted, ErrPeerSecret)
+			require.ErrorIs(t, dialled, ErrSecret)
+			require.ErrorIs(t, accepted, ErrSecret)
 		})
 	}
 }
@@ -112,8 +112,8 @@ func TestRecordedHandshakesAreRefused(t *testing.T) {
 		}
 		return <-refused
 	}
-	require.ErrorIs(t, replay(recorded, proof), ErrPeerSecret, "as it was")
-	require.ErrorIs(t, replay(recorded, wire.received.Bytes()[answerProof:answerSize]), ErrPeerSecret, "the acceptor's own proof")
+	require.ErrorIs(t, replay(recorded, proof), ErrSecret, "as it was")
+	require.ErrorIs(t, replay(recorded, wire.received.Bytes()[answerProof:answerSize]), ErrSecret, "the acceptor's own proof")
 	for at := range recorded[helloHead:] {
 		changed := bytes.Clone(recorded)
 		changed[helloHead+at] ^= 1
@@ -126,14 +126,14 @@ func TestRecordedHandshakesAreRefused(t *testing.T) {
 		readHello(far)
 		far.Write(wire.received.Bytes())
 	}()
-	require.ErrorIs(t, us.dial(near, Purpose{}, ""), ErrPeerSecret)
+	require.ErrorIs(t, us.dial(near, Purpose{}, ""), ErrSecret)
 	// And one that has no secret, and says that none is needed.
 	near, far = net.Pipe()
 	go func() {
 		readHello(far)
 		far.Write(append([]byte(handshakeMagic), append([]byte{byte(statusAccepted), protocolHighest, protocolLowest, protocolHighest}, make([]byte, nonceSize+proofSize)...)...))
 	}()
-	require.ErrorIs(t, us.dial(near, Purpose{}, ""), ErrPeerSecret)
+	require.ErrorIs(t, us.dial(near, Purpose{}, ""), ErrSecret)
 }
 
 // Two sides speak the highest version that both know.
@@ -159,7 +159,7 @@ func TestVersionIsNegotiated(t *testing.T) {
 				return
 			}
 			for _, err := range []error{dialled, accepted} {
-				require.ErrorIs(t, err, ErrPeerVersion)
+				require.ErrorIs(t, err, ErrVersion)
 				require.ErrorContains(t, err, c.dialler.String())
 				require.ErrorContains(t, err, c.acceptor.String())
 			}
@@ -227,7 +227,7 @@ func TestPeersOfOtherVersions(t *testing.T) {
 		}
 	}()
 	_, err = m.Dial(t.Context(), Purpose{Kind: KindControl}, ln.Addr().String())
-	require.ErrorIs(t, err, ErrPeerVersion)
+	require.ErrorIs(t, err, ErrVersion)
 	require.ErrorContains(t, err, "this side speaks 3, the node 4 to 12")
 }
 
@@ -241,7 +241,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	begin := time.Now()
 	_, err = m.Dial(ctx, Purpose{Kind: KindControl}, ln.Addr().String())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(begin), handshakeTimeout/2)
+	require.Less(t, time.Since(begin), HandshakeTimeout/2)
 }
 
 // pair is what an acceptor reads and, separately, what it writes.

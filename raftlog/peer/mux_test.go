@@ -1,14 +1,22 @@
-package raftlog
+package peer
 
 import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// patience is how long a test waits for what takes milliseconds: a loaded
+// machine is no defect.
+const patience = 30 * time.Second
+
+// testSecret is what the nodes of a test share.
+func testSecret() [][]byte { return [][]byte{[]byte("of the nodes of a test")} }
 
 func testMux(t *testing.T) *Mux { return testMuxOf(t, MuxConfig{}) }
 
@@ -144,6 +152,24 @@ func TestMuxCloseWithSilentConnection(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	begin := time.Now()
 	require.NoError(t, m.Close())
-	require.Less(t, time.Since(begin), handshakeTimeout/2)
+	require.Less(t, time.Since(begin), HandshakeTimeout/2)
 	closed(t, c)
+}
+
+// A peer with the wrong TLS connects several times a second.
+func TestMuxLogsRefusedPeerOnce(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	out := new(lines)
+	m := NewMux(MuxConfig{Listener: ln, Logger: slog.New(slog.NewTextHandler(out, nil))})
+	for range 5 {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		require.NoError(t, err)
+		_, err = c.Write([]byte("nonsense"))
+		require.NoError(t, err)
+		closed(t, c)
+	}
+	require.NoError(t, m.Close())
+	require.Equal(t, 1, strings.Count(out.String(), "\n"))
+	require.Contains(t, out.String(), `msg="refuse peer connection"`)
 }

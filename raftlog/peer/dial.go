@@ -1,4 +1,4 @@
-package raftlog
+package peer
 
 import (
 	"context"
@@ -33,13 +33,13 @@ type Dialer struct {
 	NodeID string
 }
 
-// Open opens a connection to the mux of the node at addr. It waits for a round trip, and handshakeTimeout at most.
+// Open opens a connection to the mux of the node at addr. It waits for a round trip, and HandshakeTimeout at most.
 func (d Dialer) Open(ctx context.Context, p Purpose, addr string) (net.Conn, error) {
 	c, err := d.Dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	c.SetDeadline(time.Now().Add(handshakeTimeout))
+	c.SetDeadline(time.Now().Add(HandshakeTimeout))
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	err = newParty(d.Secrets).dial(c, p, d.NodeID)
 	if !stop() && err == nil {

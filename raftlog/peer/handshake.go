@@ -1,4 +1,4 @@
-package raftlog
+package peer
 
 import (
 	"crypto/hmac"
@@ -165,7 +165,7 @@ func (p party) dial(c io.ReadWriter, purpose Purpose, node string) error {
 		return nil
 	}
 	if !hmac.Equal(answer[answerProof:], sign(secret, roleAccepts, h.raw, answer[:answerProof])) {
-		return fmt.Errorf("%w: the node's proof is wrong", ErrPeerSecret)
+		return fmt.Errorf("%w: the node's proof is wrong", ErrSecret)
 	}
 	_, err = c.Write(sign(secret, roleDials, h.raw, answer[:answerProof]))
 	return err
@@ -175,24 +175,36 @@ func (p party) dial(c io.ReadWriter, purpose Purpose, node string) error {
 func (p party) refused(s status, theirs versions) error {
 	switch s {
 	case statusVersion:
-		return fmt.Errorf("%w: this side speaks %v, the node %v", ErrPeerVersion, p.versions, theirs)
+		return fmt.Errorf("%w: this side speaks %v, the node %v", ErrVersion, p.versions, theirs)
 	case statusNeedsSecret:
-		return fmt.Errorf("%w: the node demands one and this side has none: give both the same peer-secret-file", ErrPeerSecret)
+		return fmt.Errorf("%w: the node demands one and this side has none: give both the same peer-secret-file", ErrSecret)
 	case statusNoSecret:
-		return fmt.Errorf("%w: this side has one and the node has none: give both the same peer-secret-file", ErrPeerSecret)
+		return fmt.Errorf("%w: this side has one and the node has none: give both the same peer-secret-file", ErrSecret)
 	case statusWrongSecret:
-		return fmt.Errorf("%w: the two do not share a secret: give both the same peer-secret-file", ErrPeerSecret)
+		return fmt.Errorf("%w: the two do not share a secret: give both the same peer-secret-file", ErrSecret)
 	case statusNotServed:
-		return errNotServed
+		return ErrNotServed
 	case statusTooMany:
-		return errTooMany
+		return ErrTooMany
 	}
 	return fmt.Errorf("node refuses the connection, status %d", s)
 }
 
+// These errors are returned when a connection between nodes is refused.
 var (
-	errNotServed = errors.New("the node does not serve this, or not yet")
-	errTooMany   = errors.New("the node has too many connections")
+	// ErrSecret is returned when the two do not share a secret, or only one of
+	// them has any.
+	ErrSecret = errors.New("peer secret")
+
+	// ErrVersion is returned when the two have no version of the peer protocol in
+	// common.
+	ErrVersion = errors.New("no common version of the peer protocol")
+
+	// ErrNotServed is returned when nobody listens for the kind and group.
+	ErrNotServed = errors.New("the node does not serve this, or not yet")
+
+	// ErrTooMany is returned when the listener has as many connections as it may.
+	ErrTooMany = errors.New("the node has too many connections")
 )
 
 // accept does the acceptor's part. serves tells whether the connection has a
@@ -215,24 +227,24 @@ func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, erro
 	}
 	switch {
 	case !ok:
-		return refuse(statusVersion, fmt.Errorf("%w: this node speaks %v, the peer %v", ErrPeerVersion, p.versions, h.versions))
+		return refuse(statusVersion, fmt.Errorf("%w: this node speaks %v, the peer %v", ErrVersion, p.versions, h.versions))
 	case err != nil:
 		return h, err
 	case len(p.secrets) > 0 && !h.secret:
-		return refuse(statusNeedsSecret, fmt.Errorf("%w: this node demands one and the peer has none", ErrPeerSecret))
+		return refuse(statusNeedsSecret, fmt.Errorf("%w: this node demands one and the peer has none", ErrSecret))
 	case len(p.secrets) == 0 && h.secret:
-		return refuse(statusNoSecret, fmt.Errorf("%w: the peer has one and this node has none", ErrPeerSecret))
+		return refuse(statusNoSecret, fmt.Errorf("%w: the peer has one and this node has none", ErrSecret))
 	}
 	secret := h.chosen(p.secrets)
 	if secret == nil && h.secret {
-		return refuse(statusWrongSecret, fmt.Errorf("%w: the two do not share a secret", ErrPeerSecret))
+		return refuse(statusWrongSecret, fmt.Errorf("%w: the two do not share a secret", ErrSecret))
 	}
 	switch s := serves(h); s {
 	case statusAccepted:
 	case statusTooMany:
-		return refuse(s, errTooMany)
+		return refuse(s, ErrTooMany)
 	default:
-		return refuse(s, errNotServed)
+		return refuse(s, ErrNotServed)
 	}
 	if secret == nil {
 		_, err := c.Write(answer)
@@ -248,7 +260,7 @@ func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, erro
 		return h, err
 	}
 	if !hmac.Equal(proof[:], sign(secret, roleDials, h.raw, answer[:answerProof])) {
-		return h, fmt.Errorf("%w: the peer's proof is wrong", ErrPeerSecret)
+		return h, fmt.Errorf("%w: the peer's proof is wrong", ErrSecret)
 	}
 	return h, nil
 }

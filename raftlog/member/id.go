@@ -1,0 +1,53 @@
+package member
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// MaxNodeID is the length of the longest node id, in bytes.
+const MaxNodeID = 64
+
+// MaxRandomID is the length of the longest id of a cluster, or of data, that is
+// read from a peer, in bytes.
+const MaxRandomID = 64
+
+var (
+	// ErrOtherCluster is returned to a node whose data belongs to another
+	// cluster. It has to be wiped before it can join.
+	ErrOtherCluster = errors.New("data of another cluster")
+
+	// ErrOtherData is why a node is not heard that looks for data which is lost.
+	ErrOtherData = errors.New("other data than the one looked for")
+)
+
+// CheckNodeID returns an error unless id is 1 to MaxNodeID printable ASCII
+// characters without spaces, commas and =.
+func CheckNodeID(id string) error {
+	if id == "" || len(id) > MaxNodeID || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || c == ',' || c == '=' }) {
+		return fmt.Errorf("node id %q: want 1 to %d printable ASCII characters without spaces, commas and =", id, MaxNodeID)
+	}
+	return nil
+}
+
+// ServerID is what Raft calls a member: the node's id and that of its data. A
+// node that has lost its data is another member, which nobody has listed: it
+// gets no request that is meant for the one before, does not stand for election,
+// and is granted no vote, until a leader has taken it in. So what the lost data
+// has acknowledged or voted counts for nobody else.
+func ServerID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
+
+// NodeOf returns the node's id in a member's.
+func NodeOf(id raft.ServerID) string {
+	node, _, _ := strings.Cut(string(id), "=")
+	return node
+}
+
+// DataOf returns the id of a member's data.
+func DataOf(id raft.ServerID) string {
+	_, data, _ := strings.Cut(string(id), "=")
+	return data
+}
