@@ -67,7 +67,7 @@ type Config struct {
 	SnapshotBytes   int64
 }
 
-// Front is what a node asks of the server. Only AwaitBatches may block.
+// Front is what a node tells its partition. Only AwaitBatches may block.
 type Front interface {
 	// AwaitBatches returns when every batch of commands that had begun has
 	// ended, its jobs on workers too, and what it waits for has been asked for
@@ -76,13 +76,13 @@ type Front interface {
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
 	Release(upTo uint64, err error)
-	// Paced sends the replies that were held for pace, and have been for long
+	// Recheck sends the replies that were held for pace, and have been for long
 	// enough. It is called again and again while the role is Holding or
 	// Stalled.
-	Paced()
-	// Demoted tells that this node decides no more: what clients ask goes to
+	Recheck()
+	// Deposed tells that this node decides no more: what clients ask goes to
 	// the next leader, or they are sent there.
-	Demoted()
+	Deposed()
 	// LeaderChanged tells of another leader: commands go to it from now on.
 	// old is the one before, empty for the first; where clients reach it may
 	// be empty too, and is then told by another call.

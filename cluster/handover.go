@@ -124,7 +124,7 @@ func (n *Node) setLeaving(leaving bool) {
 	if !n.situation.serving {
 		n.situation.handoverFrom, n.situation.handoverUntil = n.cfg.NodeID, time.Now().Add(n.cfg.HandoverHold)
 	}
-	n.decide()
+	n.publishRole()
 }
 
 // announce tells all peers at once. One that does not hear it finds out from
@@ -161,6 +161,6 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	if args.Cancel {
 		s.handoverUntil = time.Time{}
 	}
-	n.decide()
+	n.publishRole()
 	return nil, nil
 }

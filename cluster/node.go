@@ -147,24 +147,6 @@ func (n *Node) Close(ctx context.Context) error {
 // applied when the node started.
 func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
 
-// Role implements partition.Replication. A leader whose own pulse has stopped, as
-// that of a process that was paused or starved, may have been replaced
-// meanwhile: it is stalled until it has asked. After a suspension of the whole
-// machine, which Go's clock does not see, that begins with the next pulse,
-// linger or idleLinger later.
-func (n *Node) Role() partition.Role {
-	r := partition.Role(n.role.Load())
-	if (r == partition.Leading || r == partition.Holding) && n.sinceBeat() > n.cfg.MaxUnacked {
-		return partition.Stalled
-	}
-	return r
-}
-
-// sinceBeat is how long ago pulse last looked.
-func (n *Node) sinceBeat() time.Duration {
-	return time.Since(n.started) - time.Duration(n.beaten.Load())
-}
-
 // Ticket implements partition.Replication.
 func (n *Node) Ticket() uint64 { return n.replica.Ticket() }
 
@@ -263,7 +245,7 @@ func (n *Node) doubt(ctx context.Context) {
 			defer n.mu.Unlock()
 			if err == nil || !n.situation.serving {
 				n.situation.doubtful = false
-				n.decide()
+				n.publishRole()
 			}
 			return !n.situation.doubtful
 		})
@@ -275,17 +257,17 @@ func (n *Node) beat() time.Duration {
 	if _, ok := n.group.Serving(); !ok {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.decide()
+		n.publishRole()
 		return startInterval
 	}
 	n.group.Wake()
 	age := n.group.Unacked()
 	n.mu.Lock()
 	n.situation.unacked = age
-	n.decide()
+	n.publishRole()
 	n.mu.Unlock()
 	if r := n.Role(); r == partition.Holding || r == partition.Stalled {
-		n.front.Paced()
+		n.front.Recheck()
 	}
 	if age > replyTimeout {
 		n.front.Release(n.replica.Ticket(), partition.ErrUncertain)

@@ -28,7 +28,7 @@ type front struct {
 	mu       sync.Mutex
 	released uint64
 	failed   uint64 // the last ticket released with an error
-	demoted  int
+	deposed  int
 	leaders  []string
 	batches  func() // what those under way still do, if not nil
 }
@@ -45,10 +45,10 @@ func (f *front) Release(upTo uint64, err error) {
 	}
 }
 
-func (f *front) Demoted() {
+func (f *front) Deposed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.demoted++
+	f.deposed++
 }
 
 func (f *front) AwaitBatches(context.Context) error {
@@ -58,7 +58,7 @@ func (f *front) AwaitBatches(context.Context) error {
 	return nil
 }
 
-func (f *front) Paced() {}
+func (f *front) Recheck() {}
 
 func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 	f.mu.Lock()
@@ -69,7 +69,7 @@ func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 func (f *front) read() front {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return front{released: f.released, failed: f.failed, demoted: f.demoted, leaders: f.leaders}
+	return front{released: f.released, failed: f.failed, deposed: f.deposed, leaders: f.leaders}
 }
 
 // rig is a node in this process.
@@ -185,7 +185,7 @@ func TestOneNode(t *testing.T) {
 
 	require.NoError(t, r.Close(t.Context()))
 	require.NotEqual(t, partition.Leading, r.Role())
-	require.Equal(t, 1, r.front.read().demoted)
+	require.Equal(t, 1, r.front.read().deposed)
 	_, err = r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{})
 	require.ErrorIs(t, err, engine.ErrSealed)
 }
@@ -245,7 +245,7 @@ func TestThreeNodes(t *testing.T) {
 	require.NoError(t, leader.Handover(t.Context(), follower.cfg.NodeID))
 	require.Same(t, follower, leading(t, rigs))
 	require.EqualValues(t, 94, follower.take(t, 0))
-	require.Equal(t, 1, leader.front.read().demoted)
+	require.Equal(t, 1, leader.front.read().deposed)
 	_, err = leader.transfer(t.Context(), []byte(`{"id":"n1"}`))
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
 	_, err = leader.setClock(t.Context(), nil)

@@ -63,9 +63,33 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	return partition.Orphaned
 }
 
-// decide publishes the role. It must be called with mu held.
-func (n *Node) decide() {
+// publishRole makes Role return what follows from the situation. It must be
+// called with mu held.
+func (n *Node) publishRole() {
 	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
+}
+
+// Role implements partition.Replication. Two things are known before the
+// situation is: the engine is sealed before anything is taken back, and a leader
+// whose own pulse has stopped, as that of a process that was paused or starved,
+// may have been replaced meanwhile: it is stalled until it has asked. After a
+// suspension of the whole machine, which Go's clock does not see, that begins
+// with the next pulse, linger or idleLinger later.
+func (n *Node) Role() partition.Role {
+	r := partition.Role(n.role.Load())
+	switch {
+	case !r.Decides():
+	case n.engine.Sealed():
+		return partition.Following
+	case n.sinceBeat() > n.cfg.MaxUnacked:
+		return partition.Stalled
+	}
+	return r
+}
+
+// sinceBeat is how long ago pulse last looked.
+func (n *Node) sinceBeat() time.Duration {
+	return time.Since(n.started) - time.Duration(n.beaten.Load())
 }
 
 // led is called by the replica, under the log's mutex.
@@ -76,7 +100,7 @@ func (n *Node) led() {
 	s.serving, s.unacked, s.doubtful = true, 0, false
 	s.handoverUntil = time.Time{}
 	n.finishStart()
-	n.decide()
+	n.publishRole()
 	n.mu.Unlock()
 	ring(n.paced)
 	ring(n.changed)
@@ -86,10 +110,10 @@ func (n *Node) led() {
 func (n *Node) deposed(ticket uint64) {
 	n.mu.Lock()
 	n.situation.serving = false
-	n.decide()
+	n.publishRole()
 	n.mu.Unlock()
 	n.releases.deposed(ticket)
-	n.front.Demoted()
+	n.front.Deposed()
 	ring(n.changed)
 }
 
@@ -109,7 +133,7 @@ func (n *Node) leaderChanged(id, addr string) {
 	if id != "" && id != s.handoverFrom {
 		s.handoverUntil = time.Time{}
 	}
-	n.decide()
+	n.publishRole()
 	n.mu.Unlock()
 	ring(n.changed)
 	n.log.Info("leader", "id", id, "addr", addr)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
 )
 
 func TestRole(t *testing.T) {
@@ -60,4 +61,18 @@ func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
 	require.Equal(t, partition.Following, n.Role())
 	n.leaderChanged("", "")
 	require.Equal(t, partition.Orphaned, n.Role())
+}
+
+// The engine knows first that this node leads no more.
+func TestASealedEngineDoesNotLead(t *testing.T) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+	for _, role := range []partition.Role{partition.Leading, partition.Holding} {
+		n := &Node{cfg: Config{MaxUnacked: time.Hour}, engine: e, started: time.Now()}
+		n.role.Store(uint32(role))
+		require.Equal(t, partition.Following, n.Role())
+		replica.Lead(1, e.Now())
+		require.Equal(t, role, n.Role())
+		replica.Depose(1)
+	}
 }

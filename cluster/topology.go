@@ -105,7 +105,7 @@ func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint6
 	if goal > 0 && s.AppliedIndex >= goal {
 		n.mu.Lock()
 		n.finishStart()
-		n.decide()
+		n.publishRole()
 		n.mu.Unlock()
 	}
 	return goal

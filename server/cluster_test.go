@@ -29,7 +29,7 @@ func threeNodes(self string) partition.Topology {
 func nodeOfThree(t *testing.T, self string, role partition.Role) (*node, *client) {
 	n := startNode(t, role, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes(self) })
-	n.LeaderChanged(partition.TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
+	n.part.LeaderChanged(partition.TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
 	return n, dial(t, n.addr)
 }
 
@@ -101,11 +101,12 @@ func TestClusterWhileElecting(t *testing.T) {
 	require.Equal(t, []any{"10.0.0.1", "7379"}, c.call("SENTINEL get-master-addr-by-name x"))
 	require.Equal(t, []any{"slave", "10.0.0.1", int64(7379), "connect", int64(0)}, c.call("ROLE"))
 
-	n.lastLeader.lost.Add(-int64(electing))
+	n.electing = 0
 	require.Contains(t, c.call("CLUSTER NODES"), "7379@17379 master,fail - ", "nobody is being elected")
 
 	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = true })
 	require.Contains(t, c.call("CLUSTER NODES"), "7399@17399 master - ")
+	n.electing = electing
 	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = false })
 	require.Contains(t, c.call("CLUSTER NODES"), "myself,master - ", "another election")
 }
@@ -283,8 +284,8 @@ func TestGoRedisClusterClient(t *testing.T) {
 		}))
 
 		here(t, 1, a, b)
-		a.Release(1, nil)
-		a.Demoted()
+		a.part.Release(1, nil)
+		a.part.Deposed()
 		counted(t, func() (any, error) { return rdb.Do(ctx, "INCREX", "k").Result() })
 		require.Equal(t, 1, b.engine.Len())
 	}
@@ -305,9 +306,9 @@ func TestGoRedisFailoverClient(t *testing.T) {
 	old := a.Topology()
 	here(t, 1, a, b)
 	for _, n := range []*node{a, b} {
-		n.LeaderChanged(old.Nodes[0], old.Nodes[1])
+		n.part.LeaderChanged(old.Nodes[0], old.Nodes[1])
 	}
-	a.Demoted()
+	a.part.Deposed()
 	counted(t, func() (any, error) { return rdb.Do(ctx, "INCREX", "k").Result() })
 	eventually(t, "it talks to the new leader itself", func() bool {
 		before := a.Stats().Forwarded
@@ -323,7 +324,7 @@ func TestLeaderChangeIsAnnouncedByName(t *testing.T) {
 	sub.reply()
 	c.call("SENTINEL get-master-addr-by-name mymaster")
 	top := threeNodes("n2")
-	n.LeaderChanged(top.Nodes[0], top.Nodes[1])
+	n.part.LeaderChanged(top.Nodes[0], top.Nodes[1])
 	got := map[string]bool{}
 	for range 2 {
 		got[sub.reply().([]any)[2].(string)] = true

@@ -56,7 +56,7 @@ func clusterCommands() []command {
 // inCluster returns a handler that needs a cluster.
 func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]byte) {
 	return func(c *conn, args [][]byte) {
-		if c.srv.repl == nil {
+		if c.srv.part.Alone() {
 			c.error("ERR This instance has cluster support disabled")
 			return
 		}

@@ -241,7 +241,7 @@ func (c *conn) writeHello() {
 	w.BulkString("mode")
 	w.BulkString(c.srv.redisMode())
 	w.BulkString("role")
-	if c.srv.repl == nil || c.srv.role().Decides() {
+	if c.srv.part.Role().Decides() {
 		w.BulkString("master")
 	} else {
 		w.BulkString("replica")

@@ -245,7 +245,7 @@ func (s *Server) infoCluster(w *infoWriter) {
 
 // redisMode is standalone where any node answers plain clients.
 func (s *Server) redisMode() string {
-	if s.repl != nil && s.cfg.Redirect == RedirectMoved {
+	if !s.part.Alone() && s.cfg.Redirect == RedirectMoved {
 		return "cluster"
 	}
 	return "standalone"

@@ -32,13 +32,6 @@ func replicationCommands() []command {
 // of the cluster.
 func cmdRole(c *conn, _ [][]byte) {
 	w := c.w
-	if c.srv.repl == nil {
-		w.Array(3)
-		w.BulkString("master")
-		w.Int(0)
-		w.Array(0)
-		return
-	}
 	v := c.srv.view()
 	if v.leads() {
 		replicas := v.replicas(true)
@@ -85,11 +78,7 @@ func cmdWait(c *conn, args [][]byte) {
 		}
 		values[i] = n
 	}
-	repl := c.srv.repl
-	if repl == nil {
-		c.w.Int(0)
-		return
-	}
+	part := c.srv.part
 	n := int(min(values[0], 1<<20))
 	timeout := time.Duration(values[1]) * time.Millisecond
 	c.blockAside(func(ctx context.Context, w *resp.Writer) {
@@ -98,7 +87,7 @@ func cmdWait(c *conn, args [][]byte) {
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		w.Int(int64(repl.AwaitReplicas(ctx, n)))
+		w.Int(int64(part.AwaitReplicas(ctx, n)))
 	})
 }
 
@@ -109,7 +98,7 @@ func cmdWaitAOF(c *conn, _ [][]byte) {
 // infoReplication tells a node's part in its cluster in Redis's words, and then
 // in its own.
 func (s *Server) infoReplication(w *infoWriter) {
-	if s.repl == nil {
+	if s.part.Alone() {
 		w.field("role", "master")
 		w.field("connected_slaves", 0)
 		w.field("master_replid", s.runID)
@@ -117,7 +106,7 @@ func (s *Server) infoReplication(w *infoWriter) {
 		return
 	}
 	v := s.view()
-	role := s.role()
+	role := s.part.Role()
 	replicas := v.replicas(true)
 	if v.leads() {
 		w.field("role", "master")

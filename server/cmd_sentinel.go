@@ -43,7 +43,7 @@ func sentinelCommands() []command {
 // name that it is asked for.
 func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]byte) {
 	return func(c *conn, args [][]byte) {
-		if c.srv.repl == nil {
+		if c.srv.part.Alone() {
 			c.error("ERR this server is not part of a cluster: it has no sentinels")
 			return
 		}

@@ -57,13 +57,13 @@ import (
 //     the next command may depend on this one; the job's reply takes the
 //     command's place in the order.
 //
-// Server.Release(upTo, err) completes every ticket up to upTo: released
+// Partition.Release(upTo, err) completes every ticket up to upTo: released
 // segments join the output; with an error each reply of a segment that carries
 // a ticket is replaced by that error (a segment knows how many it holds), and
 // the replies in between that wait for no ticket stay what they are.
 //
 // A ticket that is completed before its reply is held is found by the settle
-// that follows; see Server.Release for why none can be missed.
+// that follows; see Partition.Release for why none can be missed.
 //
 // # The end
 //

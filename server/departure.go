@@ -64,13 +64,13 @@ func (c *conn) leave() {
 	}
 }
 
-// Demoted is called when this node has lost its leadership, after Release has
-// failed the tickets that were not committed. With RedirectForward connections
+// sendAway closes clients' connections after this node has lost its leadership,
+// and the tickets that were not committed have failed. With RedirectForward they
 // stay: their commands go to the next leader from now on, and what has no known
-// outcome says so by itself. With RedirectMoved, clients' connections are closed
-// at the end of a batch with nothing owed, so that pools connect again and find
-// the leader. Streams of other nodes stay: what comes on them is refused.
-func (s *Server) Demoted() {
+// outcome says so by itself. With RedirectMoved they are closed at the end of a
+// batch with nothing owed, so that pools connect again and find the leader.
+// Streams of other nodes stay: what comes on them is refused.
+func (s *Server) sendAway() {
 	if s.cfg.Redirect != RedirectMoved {
 		return
 	}

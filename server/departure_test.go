@@ -19,7 +19,7 @@ import (
 
 // A client of a leader that hands over notices nothing but a moment's wait, and
 // goes on with its connection.
-func TestDemotedLeaderKeepsItsClients(t *testing.T) {
+func TestDeposedLeaderKeepsItsClients(t *testing.T) {
 	next := startNode(t, partition.Leading, Config{})
 	n := startNode(t, partition.Leading, patient)
 	c, watching, subscriber := dial(t, n.addr), dial(t, n.addr), dial(t, n.addr)
@@ -30,9 +30,9 @@ func TestDemotedLeaderKeepsItsClients(t *testing.T) {
 
 	n.become(partition.Handover)
 	c.send("INCREX k\r\nPING\r\nMULTI\r\nINCREX k\r\nEXEC\r\nINCR")
-	n.Demoted()
+	n.part.Deposed()
 	n.follow(next.forward)
-	n.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
+	n.part.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 	c.expect("*2\r\n:1\r\n:1\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:2\r\n:1\r\n")
 	c.send("EX k\r\n")
 	c.expect("*2\r\n:3\r\n:1\r\n")
@@ -58,7 +58,7 @@ func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	quiet.feed("PING\r\n")
 	inMulti.take()
 	quiet.take()
-	s.Demoted()
+	s.part.Deposed()
 	all := []*machine{m, half, inMulti, quiet}
 	eventually(t, "work ends", func() bool {
 		for _, m := range all {

@@ -5,8 +5,8 @@
 // [Server.ServeStreams] accept connections, [Server.Configure] changes a
 // [Runtime] configuration, [Server.Shutdown] ends it in good order,
 // [Server.Stats] and [Server.Decisions] say what it has done.
-// [Server.Release] is the seam of replication: it completes the commits that
-// replies wait for.
+// [Server.Partition] is the seam of replication: it says who decides, and
+// completes the commits that replies wait for.
 //
 // Inside, a connection (conn) is a state machine without sockets: bytes in,
 // commands, bytes out. Plain TCP on Linux is driven by event loops (loop),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -20,7 +21,7 @@ func (c *conn) execute(args [][]byte) {
 	} else {
 		l.count(cmd)
 		cmd.handler(c, args)
-		if c.sess.Refused() || c.ticket == ticketLost {
+		if c.sess.Refused() || c.ticket == partition.TicketLost {
 			c.overtaken(cmd, args, start)
 		}
 	}
@@ -67,7 +68,7 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 		c.relay(cmd, args)
 	default:
 		c.call(cmd, args)
-		if c.sess.Refused() || c.ticket == ticketLost {
+		if c.sess.Refused() || c.ticket == partition.TicketLost {
 			c.overtaken(cmd, args, start)
 		}
 	}
@@ -121,7 +122,7 @@ func (c *conn) call(cmd *command, args [][]byte) {
 	case c.stall&stallWorker != 0:
 		c.jobSince, c.jobCommits = l.since, true
 	default:
-		c.commit(l.srv.repl.Durable())
+		c.commit(l.srv.part.Durable())
 	}
 }
 

@@ -109,7 +109,7 @@ func (f *forwarder) noteHandover() {
 // leadership is being handed over, and for handoverAfter, in which streams to
 // the next leader are made and it is busy with what has waited.
 func (f *forwarder) handingOver() bool {
-	switch f.srv.role() {
+	switch f.srv.part.Role() {
 	case partition.Handover:
 		f.noteHandover()
 		return true
@@ -204,7 +204,7 @@ func (c *carrier) deliver(fr *frame) {
 	s := c.f.srv
 	var asked time.Time // when a leader that hands over was asked last
 	for {
-		role := s.role()
+		role := s.part.Role()
 		switch {
 		case role.Decides():
 			fr.end = frameOurs
@@ -295,7 +295,7 @@ func (c *carrier) connect(deadline time.Time) error {
 	epoch := c.f.epoch.Load()
 	ctx, cancel := context.WithDeadline(c.f.ctx, deadline)
 	defer cancel()
-	nc, err := c.f.srv.repl.DialLeader(ctx)
+	nc, err := c.f.srv.part.DialLeader(ctx)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func TestForwardedRepliesHeldOnTheLeader(t *testing.T) {
 	c := dial(t, follower.addr)
 	c.send("INCREX a\r\n")
 	eventually(t, "the leader holds the reply", func() bool { return leader.Server.Stats().Held == 1 })
-	leader.Release(1, nil)
+	leader.part.Release(1, nil)
 	c.expect("*2\r\n:1\r\n:1\r\n")
 }
 
@@ -221,7 +221,7 @@ func TestFramesFollowTheLeader(t *testing.T) {
 	c := dial(t, follower.addr)
 	c.do("INCREX a BYINT 5", "*2\r\n:5\r\n:5\r\n")
 	follower.follow(second.forward)
-	follower.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
+	follower.part.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
 	require.Equal(t, 1, first.engine.Len())
 }
@@ -506,7 +506,7 @@ func TestWaitAsksTheCluster(t *testing.T) {
 	c.expect("+OK\r\n+QUEUED\r\n*1\r\n:2\r\n")
 	c.send("WAIT 3 0\r\nPING\r\n")
 	eventually(t, "it waits", func() bool { return n.Stats().Commands >= 6 })
-	n.Demoted()
+	n.part.Deposed()
 	c.expect(":2\r\n+PONG\r\n")
 	c.expectClosed()
 

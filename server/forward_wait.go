@@ -100,7 +100,7 @@ func (t *answerTimes) wait(most time.Duration) time.Duration {
 // that the leader is late to answer: a check of a limit that asks for no
 // commit, gives nothing back and forces nothing.
 func (c *conn) mayBePrompt(cmd *command, args [][]byte) bool {
-	if c.srv.cfg.OnFailure == partition.FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.repl.Durable() {
+	if c.srv.cfg.OnFailure == partition.FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.part.Durable() {
 		return false
 	}
 	for _, a := range args[1:] {

@@ -134,11 +134,11 @@ func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 		f := newFakeCluster(partition.Holding)
 		s, m := replicatedMachine(t, f, Config{OnFailure: policy})
 		m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
-		s.Paced()
+		s.part.Recheck()
 		m.lane.runPosts()
 		require.Empty(t, m.take())
 		time.Sleep(pacedFor)
-		s.Paced()
+		s.part.Recheck()
 		m.lane.runPosts()
 		if policy == partition.FailClosed {
 			require.Empty(t, m.take())

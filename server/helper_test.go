@@ -240,7 +240,7 @@ func (c *committer) run(t testing.TB, s *Server, every time.Duration, outcome fu
 				if outcome != nil {
 					err = outcome()
 				}
-				s.Release(c.ticket.Load(), err)
+				s.part.Release(c.ticket.Load(), err)
 			}
 		}
 	})

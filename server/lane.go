@@ -51,7 +51,7 @@ type lane struct {
 	spare  [][]byte // buffers for kept input and held replies
 	parked []*conn  // connections with held replies
 
-	waiting atomic.Int64 // len(parked), for Release and Stats
+	waiting atomic.Int64 // len(parked), for recheck and Stats
 
 	// wake makes the driver thread call runPosts soon. It must be called with
 	// mu held, so that none comes after close, when the descriptor that the
@@ -125,9 +125,7 @@ func (l *lane) begin() {
 		l.mode |= modeSample
 	}
 	l.turn.Store(uint64(l.batches)<<1 | 1)
-	if l.srv.repl != nil {
-		l.beginReplicated()
-	}
+	l.beginDeciding()
 	// After the role: a node that begins to lead sets its clock first, far
 	// forward if nobody has kept the time.
 	l.now = l.srv.engine.Now()
@@ -145,7 +143,7 @@ func (l *lane) end() {
 	}
 	if l.await {
 		l.await, l.asked = false, true
-		l.srv.repl.Await()
+		l.srv.part.Await()
 	}
 	l.turn.Store(uint64(l.batches) << 1)
 }
@@ -243,7 +241,7 @@ func (l *lane) recycle(b []byte) {
 }
 
 // park notes that c holds replies. Tickets that are completed already are
-// found when c is settled, after this; see Server.Release.
+// found when c is settled, after this; see Partition.Release.
 func (l *lane) park(c *conn) {
 	if c.parkedAt != 0 {
 		return

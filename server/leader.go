@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"math"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -32,11 +31,8 @@ import (
 // among those that the deposed leader fails. A node that loses its leadership
 // and wins it again in between is found by the failure it left behind: a
 // segment remembers the ticket of its batch's beginning, and a failure anywhere
-// from there to its own ticket fails it (releases.outcome). A job on a worker
+// from there to its own ticket fails it (partition.Completed.Outcome). A job on a worker
 // may outlast its batch: it takes its ticket when it ends.
-
-// ticketLost marks a reply whose commit cannot be awaited any more.
-const ticketLost = math.MaxUint64
 
 // Errors of a cluster: the command has certainly not been executed.
 const (
@@ -49,27 +45,16 @@ const (
 	errNotShared    = "CLUSTERDOWN no leader answers, and this is not decided without one"
 )
 
-// role returns what this node may do now. It trusts the engine more than the
-// cluster node: sealed, it does not decide.
-func (s *Server) role() partition.Role {
-	r := s.repl.Role()
-	if r.Decides() && s.engine.Sealed() {
-		return partition.Following
-	}
-	return r
-}
-
-// beginReplicated is begin's part for a node of a cluster.
-func (l *lane) beginReplicated() {
-	l.role = l.srv.role()
-	l.since = l.srv.repl.Ticket()
-	l.async = false
+// beginDeciding looks at who decides in this batch.
+func (l *lane) beginDeciding() {
+	now := l.srv.part.Standing()
+	l.role, l.since, l.async = now.Role, now.Ticket, false
 	switch {
-	case !l.role.Decides():
+	case !now.Role.Decides():
 		l.mode |= modeElsewhere
-	case l.role == partition.Holding:
+	case now.Role == partition.Holding:
 		l.mode |= modeHolding
-	case l.srv.repl.Durable():
+	case now.Durable:
 		l.mode |= modeDurable
 	}
 }
@@ -91,11 +76,10 @@ func (l *lane) commits(cmd *command) bool {
 
 // durability applies a call's SYNC or ASYNC.
 func (c *conn) durability(m syncMode) {
-	switch {
-	case c.srv.repl == nil:
-	case m == syncCommit:
+	switch m {
+	case syncCommit:
 		c.commit(true)
-	case m == syncNone:
+	case syncNone:
 		c.lane.async = true
 	}
 }
@@ -104,9 +88,9 @@ func (c *conn) durability(m syncMode) {
 // so far is committed; if that fails, a strict reply becomes an error.
 func (c *conn) commit(strict bool) {
 	l := c.lane
-	ticket := l.srv.repl.Ticket()
-	if l.srv.engine.Sealed() {
-		c.ticket = ticketLost
+	ticket := l.srv.part.TakeTicket()
+	if ticket == partition.TicketLost {
+		c.ticket = ticket
 		return
 	}
 	c.since = l.since
@@ -116,15 +100,13 @@ func (c *conn) commit(strict bool) {
 	l.await = true
 }
 
-// jobTicket is the ticket of a job that has decided and ends now, taken before
-// the look at the seal as in commit. A handover waits for it, whether a client
+// jobTicket is the ticket of a job that has decided and ends now. A handover waits for it, whether a client
 // does or not: what becomes of the job is known before the table is sealed.
 func (s *Server) jobTicket() uint64 {
-	ticket := s.repl.Ticket()
-	if s.engine.Sealed() {
-		return ticketLost
+	ticket := s.part.TakeTicket()
+	if ticket != partition.TicketLost {
+		s.part.Await()
 	}
-	s.repl.Await()
 	return ticket
 }
 
@@ -134,12 +116,12 @@ func (s *Server) jobTicket() uint64 {
 // of is known to be lost.
 func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) []byte {
 	s := c.srv
-	released := s.released.Load()
+	completed := s.part.Completed()
 	switch {
-	case ticket != ticketLost && commits:
-		c.since, c.lenient = since, !s.repl.Durable()
+	case ticket != partition.TicketLost && commits:
+		c.since, c.lenient = since, !s.part.Durable()
 		c.hold(ticket)
-	case ticket != ticketLost && !released.lost(since, ticket) && (ticket <= released.upTo || !s.engine.Sealed()):
+	case ticket != partition.TicketLost && !completed.Lost(since, ticket) && (completed.Has(ticket) || !s.engine.Sealed()):
 	case !bytes.HasPrefix(reply, []byte("-")):
 		var w resp.Writer
 		s.uncertain(&w)
@@ -148,13 +130,13 @@ func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) []byte
 	return reply
 }
 
-// batchPoll is how often AwaitBatches looks: batches take microseconds.
+// batchPoll is how often awaitBatches looks: batches take microseconds.
 const batchPoll = 200 * time.Microsecond
 
-// AwaitBatches waits until the batches that have begun have ended, and what
+// awaitBatches waits until the batches that have begun have ended, and what
 // they have given to workers to decide is decided: batches that begin later see
 // the role as it was set before the call.
-func (s *Server) AwaitBatches(ctx context.Context) error {
+func (s *Server) awaitBatches(ctx context.Context) error {
 	under := make(map[*lane]uint64)
 	s.eachLane(func(l *lane) {
 		if turn := l.turn.Load(); turn&1 != 0 {
@@ -186,11 +168,11 @@ func poll(ctx context.Context, done func() bool) error {
 // decide.
 func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 	l := c.lane
-	refused := c.ticket != ticketLost
+	refused := c.ticket != partition.TicketLost
 	l.w.B = l.w.B[:start]
 	c.ticket = 0
 	l.mode = l.mode&^(modeHolding|modeDurable) | modeElsewhere
-	if l.role = l.srv.role(); l.role.Decides() {
+	if l.role = l.srv.part.Role(); l.role.Decides() {
 		// Deposed and elected again within a batch.
 		l.role = partition.Following
 	}

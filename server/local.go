@@ -78,10 +78,10 @@ func (p *localPolicy) enter() error {
 	if p.gap {
 		return nil
 	}
-	if p.srv.repl.Role() == partition.Starting {
+	if p.srv.part.Role() == partition.Starting {
 		return engine.ErrNotLocal
 	}
-	top := p.srv.repl.Topology()
+	top := p.srv.part.Topology()
 	var voters []string
 	for _, n := range top.Nodes {
 		if n.Voter {
@@ -130,7 +130,7 @@ func (p *localPolicy) start() {
 // ends.
 func (p *localPolicy) heal() {
 	for p.srv.ending.Err() == nil {
-		role := p.srv.role()
+		role := p.srv.part.Role()
 		if !role.Decides() && role != partition.Following {
 			return
 		}
@@ -175,15 +175,15 @@ func (p *localPolicy) charge(role partition.Role) error {
 	}
 	s := p.srv
 	// Deposed and elected again in the middle, this node has undone the charge.
-	since := s.repl.Ticket()
-	if err := s.chargeOnce(p.session, s.engine.Now(), s.repl.Topology().Self, p.number, p.pending); err != nil {
+	since := s.part.Ticket()
+	if err := s.chargeOnce(p.session, s.engine.Now(), s.part.Topology().Self, p.number, p.pending); err != nil {
 		return err
 	}
-	ticket := s.repl.Ticket()
+	ticket := s.part.Ticket()
 	if s.engine.Sealed() {
 		return engine.ErrSealed
 	}
-	s.repl.Await()
+	s.part.Await()
 	return s.awaitRelease(ctx, since, ticket)
 }
 
@@ -202,7 +202,7 @@ func (s *Server) awaitRelease(ctx context.Context, since, ticket uint64) error {
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		if complete, err := s.released.Load().outcome(since, ticket); complete {
+		if complete, err := s.part.Completed().Outcome(since, ticket); complete {
 			return err
 		}
 		select {
@@ -215,13 +215,13 @@ func (s *Server) awaitRelease(ctx context.Context, since, ticket uint64) error {
 
 // chargeAt sends the pending batch to the leader.
 func (p *localPolicy) chargeAt(ctx context.Context) error {
-	nc, err := p.srv.repl.DialLeader(ctx)
+	nc, err := p.srv.part.DialLeader(ctx)
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { nc.Close() })()
 	defer nc.Close()
-	if _, err := nc.Write(resp.AppendCommand(nil, chargeCommand(p.srv.repl.Topology().Self, p.number, p.pending))); err != nil {
+	if _, err := nc.Write(resp.AppendCommand(nil, chargeCommand(p.srv.part.Topology().Self, p.number, p.pending))); err != nil {
 		return err
 	}
 	reply, err := resp.AppendReply(nil, bufio.NewReader(nc), 4<<10)

@@ -83,7 +83,7 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 	defer sess.Close()
 	used := func() int64 {
 		// Its commits are this test's to make.
-		leader.Release(leading.ticket.Add(1)-1, nil)
+		leader.part.Release(leading.ticket.Add(1)-1, nil)
 		x, _ := sess.Explain(leader.engine.Now(), []byte("k"))
 		return x.Used
 	}
@@ -122,7 +122,7 @@ func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
 	}
 	(&node{Server: s, fakeCluster: f}).follow(ln.Addr().String())
 	eventually(t, "all are charged", func() bool {
-		leader.Release(leading.ticket.Add(1)-1, nil) // its commits are this test's to make
+		leader.part.Release(leading.ticket.Add(1)-1, nil) // its commits are this test's to make
 		return leader.engine.Len() == keys
 	})
 }
@@ -147,8 +147,8 @@ func TestTheLeaderItselfIsChargedWhenThatIsCommitted(t *testing.T) {
 	p.number = 1
 	p.pending = []engine.Charge{{Key: []byte("k"), Limit: engine.Limit{Limit: 9, Period: 1e9}, Units: 3}}
 	d.depose = sync.OnceFunc(func() {
-		s.Release(d.ticket.Add(1)-1, partition.ErrUncertain)
-		s.Release(d.ticket.Load(), nil)
+		s.part.Release(d.ticket.Add(1)-1, partition.ErrUncertain)
+		s.part.Release(d.ticket.Load(), nil)
 	})
 	require.ErrorIs(t, p.charge(partition.Leading), partition.ErrUncertain)
 	require.NoError(t, p.charge(partition.Leading))

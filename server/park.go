@@ -1,10 +1,6 @@
 package server
 
-import (
-	"slices"
-
-	"github.com/headgate-io/headgate/cluster/partition"
-)
+import "github.com/headgate-io/headgate/cluster/partition"
 
 // segment is a run of consecutive held replies that wait for the same ticket.
 type segment struct {
@@ -79,12 +75,12 @@ func (c *conn) unhold() {
 		return
 	}
 	l := c.lane
-	released := c.srv.released.Load()
+	completed := c.srv.part.Completed()
 	l.w.RESP3 = c.resp3
 	done, off := 0, 0
 	for _, s := range c.segments {
-		complete, err := released.outcome(s.since, s.ticket)
-		if !complete && !(s.lenient && (s.until != 0 && l.now >= s.until || c.srv.repl.Role() == partition.Stalled)) {
+		complete, err := completed.Outcome(s.since, s.ticket)
+		if !complete && !(s.lenient && (s.until != 0 && l.now >= s.until || c.srv.part.Role() == partition.Stalled)) {
 			break
 		}
 		if err == nil || s.lenient {
@@ -122,75 +118,8 @@ func (c *conn) unhold() {
 // is held: an ordinary pipeline's, and nothing to speak of when idle.
 const segmentsKept = 4
 
-// releases is what is known of completed tickets. It is immutable.
-type releases struct {
-	upTo   uint64
-	failed []failure // in order of tickets
-}
-
-// failure is a range of tickets that ended with an error.
-type failure struct {
-	from, to uint64 // from < ticket <= to
-	err      error
-}
-
-// failuresKept bounds the memory of failures. A reply is held within the same
-// batch that took its ticket, so that only a batch which outlasts so many later
-// failures could take a failure for a success.
-const failuresKept = 64
-
-// outcome reports whether ticket is complete, and with what error: that of the
-// latest failure among the tickets from since on.
-func (r *releases) outcome(since, ticket uint64) (complete bool, err error) {
-	if ticket > r.upTo {
-		return false, nil
-	}
-	for i := len(r.failed) - 1; i >= 0; i-- {
-		if f := r.failed[i]; ticket > f.from && since <= f.to {
-			return true, f.err
-		}
-	}
-	return true, nil
-}
-
-// lost reports whether effects under tickets from since to ticket may have been
-// taken back.
-func (r *releases) lost(since, ticket uint64) bool {
-	return slices.ContainsFunc(r.failed, func(f failure) bool {
-		return f.err != partition.ErrUnverified && ticket > f.from && since <= f.to
-	})
-}
-
-// Release completes every ticket up to and including upTo that is not complete
-// yet: the replies that wait for them are sent, or, when err is not nil, each is
-// replaced by err, whose text is a RESP error with its code ("UNCERTAIN …").
-// It may be called by any goroutine and does not wait for connections.
-//
-// No release is missed: a lane marks itself as waiting before it looks at the
-// completed tickets, and Release stores them before it looks for the mark.
-func (s *Server) Release(upTo uint64, err error) {
-	s.releaseMu.Lock()
-	old := s.released.Load()
-	if upTo <= old.upTo {
-		s.releaseMu.Unlock()
-		return
-	}
-	next := &releases{upTo: upTo, failed: old.failed}
-	if err != nil {
-		kept := old.failed[max(0, len(old.failed)-failuresKept+1):]
-		next.failed = append(append([]failure(nil), kept...), failure{old.upTo, upTo, err})
-	}
-	s.released.Store(next)
-	s.releaseMu.Unlock()
-	s.unholdAll()
-}
-
-// Paced sends the replies that were held for pace for long enough: it is called
-// again and again while the node is Holding, and when it is Stalled, which
-// bounds what it has decided and sends all of them.
-func (s *Server) Paced() { s.unholdAll() }
-
-func (s *Server) unholdAll() {
+// recheck lets every lane look at the replies that it holds.
+func (s *Server) recheck() {
 	s.eachLane(func(l *lane) {
 		if l.waiting.Load() > 0 {
 			l.post(nil, l.unhold)

@@ -26,8 +26,8 @@ type Server struct {
 	cfg         Config
 	log         *slog.Logger
 	engine      *engine.Engine
-	repl        partition.Replication // nil for a node on its own
-	forward     *forwarder            // nil without repl, as the next
+	part        *partition.Partition
+	forward     *forwarder // nil for a node on its own, as the next
 	forwardSlow *forwarder
 	local       *localPolicy  // nil unless on-failure is local
 	empty       *engine.Empty // nil unless on-failure is open
@@ -55,12 +55,8 @@ type Server struct {
 	watchers monitors
 	pauses   pauses
 
-	lastLeader lastLeader
-	masters    masterNames
-
-	// released is what Release has completed; stored with releaseMu held.
-	releaseMu sync.Mutex
-	released  atomic.Pointer[releases]
+	masters  masterNames
+	electing time.Duration // how long an election is believed in: see standIn
 
 	lanesMu sync.Mutex
 	lanes   map[*lane]struct{} // guarded by lanesMu
@@ -100,11 +96,11 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		cfg:       cfg,
 		log:       cfg.Logger,
 		engine:    cfg.Engine,
-		repl:      cfg.Replication,
 		table:     t,
 		fromNodes: t.forwarded(),
 		runID:     hex.EncodeToString(id),
 		started:   time.Now(),
+		electing:  electing,
 		limits:    resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
 		lanes:     make(map[*lane]struct{}),
 		conns:     make(map[uint64]*conn),
@@ -112,16 +108,16 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		streams:   make(map[*stream]bool),
 		end:       make(chan struct{}),
 	}
+	s.part = partition.New(partition.Config{Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s}})
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
-	s.released.Store(&releases{})
 	s.Configure(cfg.Runtime)
 	s.stats.init(t, cfg.IOThreads+streamStripes)
 	s.pubsub.init()
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
-	if s.repl != nil {
+	if !s.part.Alone() {
 		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
 		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 		switch cfg.OnFailure {
@@ -142,6 +138,10 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	go s.memory.run(s)
 	return s, nil
 }
+
+// Partition returns what decides for the server's keys, for the cluster's node
+// to tell what becomes of it.
+func (s *Server) Partition() *partition.Partition { return s.part }
 
 // Serve accepts plain connections from ln until Shutdown, and then returns
 // ErrClosed. TCP on Linux is served by the event loops, everything else by

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -24,20 +23,14 @@ type clusterView struct {
 	// what clients are told until there is another, as in Redis.
 	master *partition.TopologyNode
 	// lost is for how long clients have been told of no leader.
-	lost time.Duration
+	lost     time.Duration
+	electing time.Duration // how long an election may take
 }
 
-// lastLeader is what clients are told of when there is no leader.
-type lastLeader struct {
-	id   atomic.Pointer[string] // of the last LeaderChanged
-	lost atomic.Int64           // when there was none first, ns since the server's start; 0 while there is one
-}
-
-// view returns the present topology; it must not be called without
-// replication.
+// view returns the present topology.
 func (s *Server) view() *clusterView {
-	v := &clusterView{Topology: s.repl.Topology()}
-	last := s.lastLeader.id.Load()
+	v := &clusterView{Topology: s.part.Topology(), electing: s.electing}
+	last := s.part.LastLeader()
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		if n.ID == v.Self {
@@ -46,18 +39,14 @@ func (s *Server) view() *clusterView {
 		if n.Leader {
 			v.leader = n
 		}
-		if last != nil && n.ID == *last {
+		if n.ID == last {
 			v.master = n
 		}
 	}
-	if v.leader == nil {
-		now := int64(time.Since(s.started))
-		s.lastLeader.lost.CompareAndSwap(0, now)
-		v.lost = time.Duration(now - s.lastLeader.lost.Load())
-	} else {
-		s.lastLeader.lost.Store(0)
+	if v.leader != nil {
 		v.master = v.leader
 	}
+	v.lost = s.part.Leaderless(v.leader != nil)
 	return v
 }
 
@@ -110,7 +99,7 @@ func (v *clusterView) standIn() {
 		return
 	}
 	_, alive := v.voters()
-	if v.leader == nil && alive >= v.quorum() && v.lost < electing || !v.master.Addressed() {
+	if v.leader == nil && alive >= v.quorum() && v.lost < v.electing || !v.master.Addressed() {
 		v.master = v.self
 	}
 }
@@ -176,12 +165,9 @@ func (m *masterNames) each(fn func(name string)) {
 // switchMaster is the channel on which Sentinel announces a new master.
 const switchMaster = "+switch-master"
 
-// LeaderChanged tells that the cluster's leader is another one: it is announced
-// to the subscribers of +switch-master, commands are forwarded to it, and it is
-// the last one known from now on. old may be empty.
-func (s *Server) LeaderChanged(old, leader partition.TopologyNode) {
-	s.lastLeader.id.Store(&leader.ID)
-	s.lastLeader.lost.Store(0)
+// announceMaster tells the subscribers of +switch-master of another leader. old
+// may be empty.
+func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 	s.forward.leaderChanged()
 	s.forwardSlow.leaderChanged()
 	if !leader.Addressed() {

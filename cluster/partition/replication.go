@@ -5,14 +5,14 @@ import (
 	"net"
 )
 
-// Replication connects a server to the cluster node that it is part of. A
-// server without one decides everything itself. Methods are called by any
+// Replication connects a partition to the node of a cluster that it is on. Methods are called by any
 // goroutine and, except for DialLeader, must not block.
 type Replication interface {
-	// Role is what this node may do now; it is read once per batch.
+	// Role is what this node may do now; it is read once per batch. A node
+	// whose engine is sealed does not decide.
 	Role() Role
 	// Ticket is the commit that covers everything decided by now, for
-	// Server.Release.
+	// Partition.Release.
 	Ticket() uint64
 	// Await asks for that commit soon, since a reply waits for it. It is
 	// called at most once a batch.

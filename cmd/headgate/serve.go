@@ -153,7 +153,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	if node == nil {
 		ready()
-	} else if err := node.Start(front); err != nil {
+	} else if err := node.Start(front.Partition()); err != nil {
 		// After the ports: until there is a leader, clients are told so.
 		failed <- err
 	} else {

@@ -1,0 +1,41 @@
+package partition
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// lastLeader is the last leader that was known.
+type lastLeader struct {
+	id   atomic.Pointer[string]
+	lost atomic.Int64 // when there was none first, ns since the partition's begin; 0 while there is one
+}
+
+// LeaderChanged tells that another node leads: commands go to it from now on,
+// and it is the last one known. old may be empty.
+func (p *Partition) LeaderChanged(old, leader TopologyNode) {
+	p.lastLeader.id.Store(&leader.ID)
+	p.lastLeader.lost.Store(0)
+	p.Front.LeaderChanged(old, leader)
+}
+
+// LastLeader returns the id of the leader that was known last, empty if none
+// was.
+func (p *Partition) LastLeader() string {
+	if id := p.lastLeader.id.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+// Leaderless returns for how long no leader has been seen. known tells whether
+// one is seen now; the time counts from the first look without.
+func (p *Partition) Leaderless(known bool) time.Duration {
+	if known {
+		p.lastLeader.lost.Store(0)
+		return 0
+	}
+	now := int64(time.Since(p.begun))
+	p.lastLeader.lost.CompareAndSwap(0, now)
+	return time.Duration(now - p.lastLeader.lost.Load())
+}

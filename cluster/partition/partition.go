@@ -1,0 +1,104 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// Front is the server as a partition sees it. Only AwaitBatches may block.
+type Front interface {
+	// Recheck has the held replies looked at again: tickets are complete, or
+	// some were held for pace for long enough.
+	Recheck()
+	// AwaitBatches returns when every batch of commands that had begun has
+	// ended, its jobs on workers too, and what it waits for has been asked for
+	// by Await. It returns ctx's error when that takes too long.
+	AwaitBatches(ctx context.Context) error
+	// Deposed tells that this node decides no more.
+	Deposed()
+	// LeaderChanged tells of another leader. old is the one before; where
+	// clients reach either may be unknown.
+	LeaderChanged(old, leader TopologyNode)
+}
+
+// Config configures a Partition. Engine and Front are required.
+type Config struct {
+	// Engine decides while this node leads.
+	Engine *engine.Engine
+	// Replication is this node's part in the cluster; nil is a node on its
+	// own, which always leads.
+	Replication Replication
+	Front       Front
+}
+
+// Partition is a range of hash slots as this node sees it: who decides for it
+// and, while this node does, which replies may leave.
+//
+// All methods may be called by any goroutine. None that is called for a batch
+// of commands takes a lock.
+type Partition struct {
+	Replication
+	Front
+	engine *engine.Engine
+	alone  bool
+	begun  time.Time
+
+	// mu guards storing completed.
+	mu        sync.Mutex
+	completed atomic.Pointer[Completed]
+
+	lastLeader lastLeader
+}
+
+// New returns a partition.
+func New(cfg Config) *Partition {
+	p := &Partition{Replication: cfg.Replication, Front: cfg.Front, engine: cfg.Engine, begun: time.Now()}
+	if p.Replication == nil {
+		p.Replication, p.alone = alone{}, true
+	}
+	p.completed.Store(&Completed{})
+	return p
+}
+
+// Alone reports whether this node is on its own, in no cluster.
+func (p *Partition) Alone() bool { return p.alone }
+
+// Engine decides while this node leads.
+func (p *Partition) Engine() *engine.Engine { return p.engine }
+
+// Standing is what a batch of commands goes by.
+type Standing struct {
+	Role    Role
+	Ticket  uint64
+	Durable bool
+}
+
+// Standing returns what a batch that begins now goes by.
+func (p *Partition) Standing() Standing {
+	if p.alone {
+		return Standing{Role: Leading}
+	}
+	return Standing{p.Role(), p.Ticket(), p.Durable()}
+}
+
+var errAlone = errors.New("this node is in no cluster")
+
+// alone is the replication of a node on its own: it always leads, and nothing
+// has to be waited for. Its tickets are 0, which is none.
+type alone struct{}
+
+func (alone) Role() Role                                   { return Leading }
+func (alone) Ticket() uint64                               { return 0 }
+func (alone) Await()                                       {}
+func (alone) Durable() bool                                { return false }
+func (alone) DialLeader(context.Context) (net.Conn, error) { return nil, errAlone }
+func (alone) Topology() Topology {
+	return Topology{Nodes: []TopologyNode{{Leader: true, Voter: true, Alive: true}}}
+}
+func (alone) AwaitReplicas(context.Context, int) int { return 0 }

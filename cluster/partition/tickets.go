@@ -1,0 +1,92 @@
+package partition
+
+import (
+	"errors"
+	"slices"
+)
+
+// TicketLost stands for the ticket of what was decided by a node that leads no
+// more: its commit cannot be awaited.
+const TicketLost = 1<<64 - 1
+
+// TakeTicket returns the ticket of what has been decided by now. The ticket is
+// taken before the look at the seal: one that was read before the seal is among
+// those that a deposed leader fails.
+func (p *Partition) TakeTicket() uint64 {
+	ticket := p.Ticket()
+	if p.engine.Sealed() {
+		return TicketLost
+	}
+	return ticket
+}
+
+// Completed is what is known of completed tickets at some moment. It is
+// immutable.
+type Completed struct {
+	upTo   uint64
+	failed []failure // in order of tickets
+}
+
+// failure is a range of tickets that ended with an error.
+type failure struct {
+	from, to uint64 // from < ticket <= to
+	err      error
+}
+
+// failuresKept bounds the memory of failures. A reply is held within the same
+// batch that took its ticket, so that only a batch which outlasts so many later
+// failures could take a failure for a success.
+const failuresKept = 64
+
+// Has reports whether ticket is complete.
+func (c *Completed) Has(ticket uint64) bool { return ticket <= c.upTo }
+
+// Outcome reports whether ticket is complete, and with what error: that of the
+// latest failure among the tickets from since on.
+func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
+	if ticket > c.upTo {
+		return false, nil
+	}
+	for i := len(c.failed) - 1; i >= 0; i-- {
+		if f := c.failed[i]; ticket > f.from && since <= f.to {
+			return true, f.err
+		}
+	}
+	return true, nil
+}
+
+// Lost reports whether effects under tickets from since to ticket may have been
+// taken back.
+func (c *Completed) Lost(since, ticket uint64) bool {
+	return slices.ContainsFunc(c.failed, func(f failure) bool {
+		return !errors.Is(f.err, ErrUnverified) && ticket > f.from && since <= f.to
+	})
+}
+
+// Completed returns what is known now.
+func (p *Partition) Completed() *Completed { return p.completed.Load() }
+
+// Release completes every ticket up to and including upTo that is not complete
+// yet: the replies that wait for them are sent, or, when err is not nil, each is
+// replaced by err, whose text is a RESP error with its code ("UNCERTAIN …").
+// It does not wait for connections.
+//
+// No release is missed: who holds a reply marks that it waits before it looks at
+// the completed tickets, and Release stores them before Front.Recheck looks for
+// the mark.
+func (p *Partition) Release(upTo uint64, err error) {
+	p.mu.Lock()
+	old := p.completed.Load()
+	if upTo <= old.upTo {
+		p.mu.Unlock()
+		return
+	}
+	next := &Completed{upTo: upTo, failed: old.failed}
+	if err != nil {
+		kept := old.failed[max(0, len(old.failed)-failuresKept+1):]
+		next.failed = append(append([]failure(nil), kept...), failure{old.upTo, upTo, err})
+	}
+	p.completed.Store(next)
+	p.mu.Unlock()
+	p.Recheck()
+}
