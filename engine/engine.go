@@ -27,7 +27,7 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of locks and tables, a power of two; 0 is 256. There
+	// Shards is the number of locks and tables, a power of two; 0 is shard.DefaultShards. There
 	// are fewer where MaxBytes is below shardBytes for each.
 	Shards int
 	// MaxBytes bounds the accounted memory of the table, and of the limits that
@@ -101,7 +101,7 @@ const shardBytes = 256 << 10
 
 // shards returns how many shards to make.
 func (c *Config) shards() int {
-	n := cmp.Or(c.Shards, 256)
+	n := cmp.Or(c.Shards, shard.DefaultShards)
 	if c.MaxBytes > 0 {
 		fit := max(c.MaxBytes/shardBytes, 1)
 		n = int(min(int64(n), 1<<(bits.Len64(uint64(fit))-1)))

@@ -118,10 +118,18 @@ type Config struct {
 	wall func() int64
 }
 
+// Defaults of a Config's fields.
 const (
-	maxLinger       = 20 * time.Millisecond
-	defaultMaxEntry = 256 << 10
-	minMaxEntry     = 1 << 10
+	DefaultSnapshotEntries = 65536
+	DefaultSnapshotBytes   = 256 << 20
+	DefaultStallTimeout    = 10 * time.Second
+	defaultPromoteAfter    = 10 * time.Second
+	defaultMaxEntry        = 256 << 10
+)
+
+const (
+	maxLinger   = 20 * time.Millisecond
+	minMaxEntry = 1 << 10
 
 	// One batch is cut and not committed at a time: what is decided meanwhile waits in memory and makes the next batch
 	// larger. Each batch costs every disk a write and a sync however small it is, and every node its wake-ups, so that more
@@ -174,10 +182,10 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	setDefault(&c.MaxEntry, defaultMaxEntry)
-	setDefault(&c.SnapshotEntries, 65536)
-	setDefault(&c.SnapshotBytes, 256<<20)
-	setDefault(&c.PromoteAfter, 10*time.Second)
-	setDefault(&c.StallTimeout, 10*time.Second)
+	setDefault(&c.SnapshotEntries, DefaultSnapshotEntries)
+	setDefault(&c.SnapshotBytes, DefaultSnapshotBytes)
+	setDefault(&c.PromoteAfter, defaultPromoteAfter)
+	setDefault(&c.StallTimeout, DefaultStallTimeout)
 	if c.MaxEntry < minMaxEntry || c.MaxEntry > maxInflightBytes {
 		return c, fmt.Errorf("max entry %d: want %d to %d bytes", c.MaxEntry, minMaxEntry, maxInflightBytes)
 	}

@@ -58,7 +58,7 @@ func TestManyKeysInOneCommand(t *testing.T) {
 		}
 	}
 	all := strings.Join(keys, " ")
-	r.s.Configure(Runtime{SlowlogThreshold: 1})
+	r.s.Configure(Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 128})
 	r.is("EXISTS "+all, "1000")
 	require.Contains(t, format(r.words("SLOWLOG GET 1")), "[EXISTS k0 k1 ")
 	r.is("DEL "+strings.Join(keys[:1500], " "), "500")

@@ -354,7 +354,7 @@ func (f *fakeSettings) Set(pairs [][2]string) (int, error) {
 }
 
 func TestSlowlog(t *testing.T) {
-	s, addr := startServer(t, Config{})
+	s, addr := startServer(t, Config{Runtime: Runtime{SlowlogThreshold: 10 * time.Millisecond, SlowlogMaxLen: 128}})
 	c := dial(t, addr)
 	c.call("DEBUG SLEEP 0.02")
 	got := c.call("SLOWLOG GET").([]any)
@@ -371,7 +371,7 @@ func TestSlowlog(t *testing.T) {
 	require.Equal(t, "OK", c.call("SLOWLOG RESET"))
 	c.call("DEBUG SLEEP 0.02")
 	require.Equal(t, int64(0), c.call("SLOWLOG LEN"))
-	s.Configure(Runtime{SlowlogThreshold: 1, SlowlogMaxLen: -1})
+	s.Configure(Runtime{SlowlogThreshold: 1})
 	c.call("PING")
 	require.Equal(t, int64(0), c.call("SLOWLOG LEN"))
 	require.NotEmpty(t, c.call("LATENCY HISTOGRAM debug|sleep"))

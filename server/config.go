@@ -13,7 +13,22 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// Config configures a Server. Every zero value means what its comment says.
+// Defaults of a Config's fields. The others have none: their zero value means
+// what its comment says.
+const (
+	DefaultMaxArgs           = 1 << 20
+	DefaultMaxBulk           = 16 << 20
+	DefaultQueryBufferLimit  = 64 << 20
+	DefaultOutputBufferSoft  = 1 << 20
+	DefaultOutputBufferLimit = 256 << 20
+	DefaultMaxHeldReplies    = 4096
+	DefaultForwardTimeout    = 100 * time.Millisecond
+)
+
+// DefaultIOThreads is half of the processors that Go uses, at least 1.
+func DefaultIOThreads() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// Config configures a Server.
 type Config struct {
 	// Logger receives what an operator should know; nil discards it. Nothing
 	// is logged per command.
@@ -23,8 +38,8 @@ type Config struct {
 	// Engine decides, and its clock is read once per batch; required.
 	Engine *engine.Engine
 
-	// IOThreads is how many event loops serve plain TCP; 0 is half of the
-	// processors, at least 1.
+	// IOThreads is how many event loops serve plain TCP; 0 is
+	// DefaultIOThreads.
 	IOThreads int
 	// Workers is how many goroutines run long commands; 0 is 2.
 	Workers int
@@ -33,27 +48,29 @@ type Config struct {
 	Runtime Runtime
 
 	// WriteTimeout closes connections whose peer has taken no output for so
-	// long while some waits; 0 is one minute, negative never does.
+	// long while some waits; 0 never does.
 	WriteTimeout time.Duration
-	// TCPKeepAlive is the interval of TCP's own probes; 0 is 300 s, negative
-	// is none.
+	// TCPKeepAlive is the interval of TCP's own probes; 0 is none.
 	TCPKeepAlive time.Duration
 
-	// MaxArgs is the most arguments of a command; 0 is 1 048 576.
+	// MaxArgs is the most arguments of a command; 0 is DefaultMaxArgs.
 	MaxArgs int
-	// MaxBulk is the longest argument in bytes; 0 is 16 MiB.
+	// MaxBulk is the longest argument in bytes; 0 is DefaultMaxBulk.
 	MaxBulk int
 	// QueryBufferLimit is the most input in bytes that a connection may have
-	// waiting, half a command or a transaction's queue; 0 is 64 MiB.
+	// waiting, half a command or a transaction's queue; 0 is
+	// DefaultQueryBufferLimit.
 	QueryBufferLimit int
 	// OutputBufferSoft is the output in bytes from which on a connection
-	// runs no further commands until its peer has read; 0 is 1 MiB.
+	// runs no further commands until its peer has read; 0 is
+	// DefaultOutputBufferSoft.
 	OutputBufferSoft int
 	// OutputBufferLimit is the output in bytes from which on a connection is
-	// closed: a single huge reply, or messages nobody reads; 0 is 256 MiB.
+	// closed: a single huge reply, or messages nobody reads; 0 is
+	// DefaultOutputBufferLimit.
 	OutputBufferLimit int
 	// MaxHeldReplies is how many replies of a connection may wait for a
-	// commit before it stalls; 0 is 4096.
+	// commit before it stalls; 0 is DefaultMaxHeldReplies.
 	MaxHeldReplies int
 
 	// Replication makes the server part of a cluster; nil is a node on its
@@ -65,10 +82,10 @@ type Config struct {
 	// OnFailure is what answers while no leader does.
 	OnFailure partition.OnFailure
 	// ForwardTimeout is how long a forwarded command may take before
-	// OnFailure applies; 0 is 100 ms.
+	// OnFailure applies; 0 is DefaultForwardTimeout.
 	ForwardTimeout time.Duration
 	// HandoverHold is how long commands wait for the next leader of a
-	// planned handover; 0 is 2 s.
+	// planned handover; with 0 they do not.
 	HandoverHold time.Duration
 
 	// Settings answers CONFIG GET and SET; nil knows no parameter.
@@ -130,12 +147,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Settings == nil {
 		c.Settings = noSettings{}
 	}
-	c.WriteTimeout = cmp.Or(c.WriteTimeout, time.Minute)
-	c.TCPKeepAlive = cmp.Or(c.TCPKeepAlive, 300*time.Second)
-	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, 100*time.Millisecond)
-	c.HandoverHold = cmp.Or(c.HandoverHold, 2*time.Second)
-	if c.ForwardTimeout < 0 || c.HandoverHold < 0 {
-		return c, errors.New("forward timeout or handover hold is negative")
+	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, DefaultForwardTimeout)
+	if min(c.WriteTimeout, c.TCPKeepAlive, c.ForwardTimeout, c.HandoverHold) < 0 {
+		return c, errors.New("a timeout is negative")
 	}
 	for _, f := range []struct {
 		name  string
@@ -143,14 +157,14 @@ func (c Config) withDefaults() (Config, error) {
 		zero  int
 		max   int
 	}{
-		{"IOThreads", &c.IOThreads, max(1, runtime.NumCPU()/2), 128},
+		{"IOThreads", &c.IOThreads, DefaultIOThreads(), 128},
 		{"Workers", &c.Workers, 2, 1024},
-		{"MaxArgs", &c.MaxArgs, 1 << 20, 1 << 24},
-		{"MaxBulk", &c.MaxBulk, 16 << 20, 512 << 20},
-		{"QueryBufferLimit", &c.QueryBufferLimit, 64 << 20, 1 << 30},
-		{"OutputBufferSoft", &c.OutputBufferSoft, 1 << 20, 1 << 30},
-		{"OutputBufferLimit", &c.OutputBufferLimit, 256 << 20, 1 << 40},
-		{"MaxHeldReplies", &c.MaxHeldReplies, 4096, 1 << 24},
+		{"MaxArgs", &c.MaxArgs, DefaultMaxArgs, 1 << 24},
+		{"MaxBulk", &c.MaxBulk, DefaultMaxBulk, 512 << 20},
+		{"QueryBufferLimit", &c.QueryBufferLimit, DefaultQueryBufferLimit, 1 << 30},
+		{"OutputBufferSoft", &c.OutputBufferSoft, DefaultOutputBufferSoft, 1 << 30},
+		{"OutputBufferLimit", &c.OutputBufferLimit, DefaultOutputBufferLimit, 1 << 40},
+		{"MaxHeldReplies", &c.MaxHeldReplies, DefaultMaxHeldReplies, 1 << 24},
 	} {
 		if *f.value == 0 {
 			*f.value = f.zero

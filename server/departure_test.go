@@ -78,6 +78,15 @@ func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	require.True(t, inMulti.gone)
 }
 
+// With a hold of 0 commands do not wait for the next leader.
+func TestHandoverHoldOfNothing(t *testing.T) {
+	n := startNode(t, partition.Handover, Config{ForwardTimeout: 50 * time.Millisecond})
+	c := dial(t, n.addr)
+	start := time.Now()
+	require.Error(t, c.call("INCREX a").(error))
+	require.Less(t, time.Since(start), time.Second)
+}
+
 // With redirect moved, a client whose command comes during a handover is not
 // sent to the node that it asks.
 func TestHandoverHoldsClientsThatAreSentOn(t *testing.T) {

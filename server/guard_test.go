@@ -57,7 +57,7 @@ func TestGuessingPasswordsIsSlow(t *testing.T) {
 }
 
 func TestPasswordsAreNotShown(t *testing.T) {
-	_, addr := startServer(t, Config{Settings: newFakeSettings(), Runtime: Runtime{SlowlogThreshold: 1}})
+	_, addr := startServer(t, Config{Settings: newFakeSettings(), Runtime: Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 128}})
 	watcher, c := dial(t, addr), dial(t, addr)
 	watcher.do("MONITOR", "+OK\r\n")
 	c.call("HELLO 2 SETNAME me AUTH default hunter2")

@@ -243,7 +243,7 @@ func (s *Server) admit(local bool) (refusal string) {
 		s.stats.counts[countRejectedClients].Add(1)
 		return refusedDenied
 	}
-	if s.clients.Add(1) > int64(r.MaxClients) {
+	if n := s.clients.Add(1); r.MaxClients > 0 && n > int64(r.MaxClients) {
 		s.leave()
 		s.stats.counts[countRejectedClients].Add(1)
 		return refusedFull

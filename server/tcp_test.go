@@ -66,7 +66,7 @@ func TestHugePipeline(t *testing.T) {
 // limit are full, and costs no more memory; another is served meanwhile.
 func TestClientThatNeverReads(t *testing.T) {
 	const soft, size = 64 << 10, 10_000
-	s, addr := startServer(t, Config{OutputBufferSoft: soft, WriteTimeout: -1})
+	s, addr := startServer(t, Config{OutputBufferSoft: soft})
 	deaf := dial(t, addr)
 	ask := []byte(strings.Repeat("test.big 10000\r\n", 100))
 	var err error

@@ -26,7 +26,8 @@ var (
 )
 
 const (
-	defaultShards = 256
+	// DefaultShards is how many shards a table has that is not told.
+	DefaultShards = 256
 	// maxShards keeps a scan cursor, (shard, 31-bit tag), below 2^53, the
 	// largest integer that clients with floating-point numbers read exactly.
 	maxShards = 1 << 16
@@ -34,7 +35,8 @@ const (
 
 // Config configures a Table. The zero value is usable.
 type Config struct {
-	// Shards is rounded up to a power of two; 0 means 256, at most 65536.
+	// Shards is rounded up to a power of two; 0 means
+	// DefaultShards, at most 65536.
 	Shards int
 	// MaxBytes limits the accounted memory; 0 means no limit. It is checked
 	// when a segment, a chunk or a large record must be allocated.
@@ -70,7 +72,7 @@ type Table struct {
 func New(c Config) *Table {
 	n := c.Shards
 	if n <= 0 {
-		n = defaultShards
+		n = DefaultShards
 	}
 	n = min(1<<bits.Len(uint(n-1)), maxShards)
 	t := &Table{

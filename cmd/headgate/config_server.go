@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
@@ -16,8 +14,8 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		Version:           buildVersion(),
 		IOThreads:         c.IOThreads,
 		Runtime:           runtimeConfig(c),
-		WriteTimeout:      orNever(c.WriteTimeout),
-		TCPKeepAlive:      orNever(c.TCPKeepalive),
+		WriteTimeout:      c.WriteTimeout,
+		TCPKeepAlive:      c.TCPKeepalive,
 		MaxArgs:           c.MaxArgs,
 		MaxBulk:           int(c.ProtoMaxBulkLen),
 		QueryBufferLimit:  int(c.ClientQueryBufferLimit),
@@ -51,25 +49,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		MaxClients:       c.MaxClients,
 		ClientMemory:     c.MaxMemoryClients,
 		Timeout:          c.Timeout,
-		SlowlogThreshold: slowlogThreshold(c.SlowlogLogSlowerThan),
+		SlowlogThreshold: c.SlowlogLogSlowerThan,
 		SlowlogMaxLen:    c.SlowlogMaxLen,
 	}
-}
-
-// orNever turns the parameters' 0 for "never" into server.Config's -1, where 0
-// is the default.
-func orNever(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
-
-// slowlogThreshold turns the parameter's 0 for "every command", which Redis has
-// too, into the shortest duration, where server.Runtime's 0 is the default.
-func slowlogThreshold(d time.Duration) time.Duration {
-	if d == 0 {
-		return time.Nanosecond
-	}
-	return d
 }

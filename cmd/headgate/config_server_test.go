@@ -20,7 +20,7 @@ func TestRuntimeConfig(t *testing.T) {
 		SlowlogThreshold: -time.Microsecond, SlowlogMaxLen: 5,
 	}
 	require.Equal(t, want, runtimeConfig(&c))
-	c.SlowlogLogSlowerThan, want.SlowlogThreshold = 0, 1
+	c.SlowlogLogSlowerThan, want.SlowlogThreshold = 0, 0
 	require.Equal(t, want, runtimeConfig(&c), "every command")
 	c.TLSCA, c.TLSAuthClients, want.Protected = "ca.pem", config.AuthRequired, false
 	require.Equal(t, want, runtimeConfig(&c), "clients are known by their certificates")

@@ -2,12 +2,14 @@ package config
 
 import (
 	"math"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/shard"
 )
 
 // Param is one row of the table of parameters.
@@ -134,27 +136,27 @@ var Params = []Param{
 		Value: func(c *Config) Value { return duration{&c.WriteTimeout, time.Second, 0, 24 * time.Hour} },
 	},
 	{
-		Name: "proto-max-bulk-len", Section: limits, Default: "16mb",
+		Name: "proto-max-bulk-len", Section: limits, Default: formatSize(server.DefaultMaxBulk),
 		Doc:   "Length of one argument.",
 		Value: func(c *Config) Value { return size{p: &c.ProtoMaxBulkLen, least: 64 * kib, most: 512 * mib} },
 	},
 	{
-		Name: "max-args", Section: limits, Default: "1048576",
+		Name: "max-args", Section: limits, Default: strconv.Itoa(server.DefaultMaxArgs),
 		Doc:   "Arguments of one command.",
 		Value: func(c *Config) Value { return integer{&c.MaxArgs, 64, 1 << 24} },
 	},
 	{
-		Name: "client-query-buffer-limit", Section: limits, Default: "64mb",
+		Name: "client-query-buffer-limit", Section: limits, Default: formatSize(server.DefaultQueryBufferLimit),
 		Doc:   "Input of one connection that waits to run; one that sends more is closed.",
 		Value: func(c *Config) Value { return size{p: &c.ClientQueryBufferLimit, least: mib, most: gib} },
 	},
 	{
-		Name: "client-output-buffer-soft-limit", Section: limits, Default: "1mb",
+		Name: "client-output-buffer-soft-limit", Section: limits, Default: formatSize(server.DefaultOutputBufferSoft),
 		Doc:   "Unread replies from which on a connection runs nothing until its peer has read.",
 		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferSoftLimit, least: 64 * kib, most: gib} },
 	},
 	{
-		Name: "client-output-buffer-limit", Section: limits, Default: "256mb",
+		Name: "client-output-buffer-limit", Section: limits, Default: formatSize(server.DefaultOutputBufferLimit),
 		Doc:   "Unread replies from which on a connection is closed.",
 		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: 64 * gib} },
 	},
@@ -166,7 +168,7 @@ var Params = []Param{
 		},
 	},
 	{
-		Name: "max-held-replies", Section: limits, Default: "4096",
+		Name: "max-held-replies", Section: limits, Default: strconv.Itoa(server.DefaultMaxHeldReplies),
 		Doc:   "Replies of one connection that may wait for a commit before its input waits too.",
 		Value: func(c *Config) Value { return integer{&c.MaxHeldReplies, 1, 1 << 20} },
 	},
@@ -186,7 +188,7 @@ var Params = []Param{
 		},
 	},
 	{
-		Name: "shards", Section: store, Default: "256", Alike: true,
+		Name: "shards", Section: store, Default: strconv.Itoa(shard.DefaultShards), Alike: true,
 		Doc:   "Parts of the table with a lock each; rounded up to a power of two.",
 		Value: func(c *Config) Value { return integer{&c.Shards, 1, 1 << 16} },
 	},
@@ -268,7 +270,7 @@ var Params = []Param{
 		Value: func(c *Config) Value { return duration{&c.MaxUnacked, time.Millisecond, 0, time.Minute} },
 	},
 	{
-		Name: "forward-timeout", Section: cluster, Default: "100ms",
+		Name: "forward-timeout", Section: cluster, Default: server.DefaultForwardTimeout.String(),
 		Doc: "Longest time that a forwarded command may take before the failure policy answers. With on-failure open and local, checks of limits wait for as long as the leader usually takes, at least 12 ms.",
 		Value: func(c *Config) Value {
 			return duration{&c.ForwardTimeout, time.Millisecond, time.Millisecond, time.Minute}
@@ -287,7 +289,7 @@ var Params = []Param{
 		},
 	},
 	{
-		Name: "stall-timeout", Section: cluster, Default: "10s",
+		Name: "stall-timeout", Section: cluster, Default: raftlog.DefaultStallTimeout.String(),
 		Doc: "Time that a write of the log may take before the node stops, and a leader may commit nothing before it hands over.",
 		Value: func(c *Config) Value {
 			return duration{&c.StallTimeout, time.Millisecond, time.Second, 10 * time.Minute}
@@ -299,12 +301,12 @@ var Params = []Param{
 		Value: func(c *Config) Value { return yesNo{&c.NoFsync} },
 	},
 	{
-		Name: "snapshot-log-size", Section: cluster, Default: "256mb",
+		Name: "snapshot-log-size", Section: cluster, Default: formatSize(raftlog.DefaultSnapshotBytes),
 		Doc:   "Log written before the next snapshot.",
 		Value: func(c *Config) Value { return size{p: &c.SnapshotLogSize, least: mib, most: 64 * gib} },
 	},
 	{
-		Name: "snapshot-log-entries", Section: cluster, Default: "65536",
+		Name: "snapshot-log-entries", Section: cluster, Default: strconv.Itoa(raftlog.DefaultSnapshotEntries),
 		Doc:   "Log entries before the next snapshot, looked at every two to four minutes.",
 		Value: func(c *Config) Value { return integer{&c.SnapshotLogEntries, 128, 1 << 24} },
 	},
@@ -330,7 +332,7 @@ var Params = []Param{
 	},
 
 	{
-		Name: "io-threads", Section: operations, Default: strconv.Itoa(max(1, runtime.GOMAXPROCS(0)/2)),
+		Name: "io-threads", Section: operations, Default: strconv.Itoa(server.DefaultIOThreads()),
 		Doc:   "Event loops; the default is half of the cores.",
 		Value: func(c *Config) Value { return integer{&c.IOThreads, 1, 128} },
 	},
