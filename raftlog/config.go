@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -143,7 +144,7 @@ const (
 	snapshotInterval = 120 * time.Second
 
 	// tickInterval is how long the cluster clock in the log may stand still on an idle leader.
-	tickInterval = time.Second
+	tickInterval = clock.Beat
 )
 
 // withDefaults returns c with its zero values replaced, or an error that names the wrong field.

@@ -11,7 +11,8 @@
 //   - Recover rewrites the membership after a majority is lost for good.
 //
 // Its rooms: peer is the port on which nodes reach each other, member says who
-// belongs to a group, wal and stable are the files.
+// belongs to a group, clock what a node knows of the cluster's clock, wal and
+// stable are the files.
 //
 // # Concurrency
 //

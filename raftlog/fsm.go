@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
 // fsm is what Raft sees of the machine. It decides which entries count, assembles batches from their parts, and puts
@@ -47,7 +48,7 @@ type fsm struct {
 	last    atomic.Uint64 // last entry that the machine has, of those that reach the fsm
 	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
 	clock   atomic.Int64  // cursor.clock
-	bound   atomic.Pointer[clockBound]
+	bound   atomic.Pointer[clock.Bound]
 	level   atomic.Uint32 // cursor.level
 
 	membership atomic.Uint64 // index of the last committed membership
@@ -162,7 +163,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	c.clock = max(c.clock, h.clock)
 	f.clock.Store(c.clock)
 	if at, ok := f.arrived(l.Index); ok {
-		f.bound.Store(f.bound.Load().seen(c.term, c.clock, at))
+		f.bound.Store(f.bound.Load().Heard(c.term, c.clock, at))
 	}
 	c.parts = append(c.parts, payload)
 	if !h.last() {
@@ -238,8 +239,8 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	}
 	f.served = term
 	clock := f.cursor.clock
-	if b := f.bound.Load(); b != nil && !b.saved {
-		clock = max(clock, b.now(f.now()))
+	if b := f.bound.Load(); b != nil && !b.Saved() {
+		clock = max(clock, b.At(f.now()))
 	} else {
 		clock = max(clock, f.resumed())
 	}
@@ -335,5 +336,5 @@ func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	if b == nil {
 		return 0, 0, false
 	}
-	return max(f.clock.Load(), b.now(f.now())), b.term, true
+	return max(f.clock.Load(), b.At(f.now())), b.Term(), true
 }

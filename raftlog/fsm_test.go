@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -123,7 +124,7 @@ func TestServingSkipsItsOwnEntries(t *testing.T) {
 	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, `{"x":"1"}`))
 	at += int64(2 * time.Millisecond)
 	require.True(t, f.lead(2, always))
-	require.Equal(t, int64(5000+2*time.Millisecond-2*time.Millisecond/clockDrift), m.base, "the clock goes on from the last header")
+	require.Equal(t, int64(5000+2*time.Millisecond-2*time.Millisecond/clock.MaxDrift), m.base, "the clock goes on from the last header")
 	require.NoError(t, m.set("y", "1"))
 	f.progress.mark()
 	b, ok := f.cut(1000, false)
@@ -283,7 +284,7 @@ func TestTheClockGoesOnOverAnOutage(t *testing.T) {
 	at += int64(outage)
 	apply(2, sent+int64(time.Millisecond))
 	require.True(t, f.lead(2, always))
-	require.Equal(t, sent+int64(outage-outage/clockDrift), m.base)
+	require.Equal(t, sent+int64(outage-outage/clock.MaxDrift), m.base)
 }
 
 // A leader's clock lags behind the one before it. Whoever follows both goes on from the later one's, or the cluster's
@@ -301,5 +302,5 @@ func TestTheClockIsTheLastLeaders(t *testing.T) {
 	apply(2, 2, "c", sent+1)
 	at += int64(time.Millisecond)
 	require.True(t, f.lead(3, always))
-	require.Equal(t, sent+1+int64(time.Millisecond-time.Millisecond/clockDrift), m.base)
+	require.Equal(t, sent+1+int64(time.Millisecond-time.Millisecond/clock.MaxDrift), m.base)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -21,7 +22,7 @@ type Group struct {
 	cfg      Config
 	fsm      *fsm
 	progress *progress
-	clocks   *clockFile
+	clocks   *clock.File
 	keeper   clockKeeper
 	turn     turn // held to propose, and while leadership is handed over
 	verifier *verifier
@@ -82,12 +83,9 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	if err := makeDir(cfg.dir()); err != nil {
 		return nil, fmt.Errorf("create group directory: %w", err)
 	}
-	clocks, err := openClockFile(cfg.dir(), cfg.Logger)
+	clocks, err := clock.Open(cfg.dir(), cfg.wall, cfg.Logger)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.wall != nil {
-		clocks.wall = cfg.wall
 	}
 	g := &Group{
 		cfg:       cfg,
@@ -100,8 +98,8 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	}
 	g.SetMeta(cfg.Meta)
 	g.fsm = newFSM(&cfg, m, g.progress, g.resumed)
-	g.fsm.bound.Store(clocks.bound())
-	saved, _ := clocks.last()
+	g.fsm.bound.Store(clocks.Bound())
+	saved, _ := clocks.Last()
 	g.keeper.unset.Store(saved.Unset)
 	g.fsm.fatal, g.fsm.observe, g.fsm.retune = g.halt, g.leaderChanged, g.retune
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -173,7 +171,7 @@ func (g *Group) start() (err error) {
 	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {
 		return errors.New("a nonvoter that holds nothing needs the addresses of a cluster to join")
 	}
-	g.fsm.arrived, g.fsm.restored = in.log.came.of, in.log.newestSnapshot
+	g.fsm.arrived, g.fsm.restored = in.log.arrivals.Of, in.log.newestSnapshot
 	g.fsm.last.Store(0)
 	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers.asked); err != nil {
 		return err

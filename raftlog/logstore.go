@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
 // logStore stands between Raft and its log. It
@@ -24,11 +25,11 @@ import (
 //   - declares itself monotonic, so that an installed snapshot replaces the whole log. Raft would keep the old tail,
 //     uncommitted entries included, and a later leader could send those to others (#697).
 type logStore struct {
-	inner raft.LogStore
-	fatal func(error)
-	raft  atomic.Pointer[raft.Raft] // that stores here, nil before it runs
-	own   ownSync
-	came  arrivals
+	inner    raft.LogStore
+	fatal    func(error)
+	raft     atomic.Pointer[raft.Raft] // that stores here, nil before it runs
+	own      ownSync
+	arrivals clock.Arrivals
 
 	storing atomic.Int64 // start of the write in progress on the monotonic clock of this file, 0 = none
 	bytes   atomic.Int64 // payload bytes stored since the last snapshot
@@ -81,7 +82,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	begin := monotonic()
 	s.storing.Store(begin)
 	if r := s.raft.Load(); r != nil {
-		s.came.note(logs, r.CurrentTerm(), boottime.Now())
+		s.arrivals.Note(logs, r.CurrentTerm(), boottime.Now())
 	}
 	var n int64
 	for _, l := range logs {

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -42,8 +43,8 @@ type Status struct {
 
 	// ClockUnset: the cluster clock went on from its last value because nobody could tell how long the cluster was down.
 	// It is behind until an operator sets it.
-	ClockUnset  bool        `json:"clock_unset"`
-	ClockReport ClockReport `json:"clock_report"`
+	ClockUnset  bool         `json:"clock_unset"`
+	ClockReport clock.Report `json:"clock_report"`
 
 	Progress     Progress      `json:"progress"`
 	Batches      uint64        `json:"batches"` // cut by this node, without clock ticks
@@ -111,7 +112,7 @@ func (g *Group) Status() Status {
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		SinceSnapshot: in.log.bytes.Load(),
-		Wall:          g.clocks.wall(),
+		Wall:          g.clocks.Wall(),
 		Progress:      g.Progress(),
 		Batches:       p.batches.Load(), Ticks: p.ticks.Load(), Entries: p.parts.Load(), PayloadBytes: p.payload.Load(),
 		LastBatch: p.lastBytes.Load(),
@@ -162,7 +163,7 @@ func (g *Group) members(s *Status) []Member {
 		} else if k := p.known[srv.ID]; k != nil {
 			m.Up = k.up && time.Since(k.seen) < 3*pollInterval
 			m.Seen, m.Applied, m.Meta, m.Supports = k.seen, k.status.AppliedIndex, k.status.Meta, k.status.Supports
-			m.RTT, m.Skew = k.rtt, time.Duration(k.wall+boottime.Now()-g.clocks.wall())
+			m.RTT, m.Skew = k.rtt, time.Duration(k.wall+boottime.Now()-g.clocks.Wall())
 			m.Lag, m.LagTime = k.lag, k.lagTime
 			m.Lost, m.HeldTerm, m.HeldIndex = k.lost, k.heldTerm, k.heldIndex
 		}

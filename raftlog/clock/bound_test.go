@@ -1,4 +1,4 @@
-package raftlog
+package clock
 
 import (
 	"math/rand/v2"
@@ -25,13 +25,13 @@ func TestTheBoundSinksWithTheLeadersClock(t *testing.T) {
 		"fast, for a day":       {24 * time.Hour, -1500, 50 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var b *clockBound
+			var b *Bound
 			leader := func(at time.Duration) int64 { return int64(at) - ppm(at, c.slow) }
 			for at := time.Duration(0); at < c.term; at += time.Second {
-				b = b.seen(1, leader(at), int64(at)) // an entry that has not travelled at all
+				b = b.Heard(1, leader(at), int64(at)) // an entry that has not travelled at all
 			}
 			over := c.term + 500*time.Millisecond
-			next := b.now(int64(over))
+			next := b.At(int64(over))
 			require.LessOrEqual(t, next, leader(over))
 			require.GreaterOrEqual(t, next, leader(over)-int64(c.bound))
 		})
@@ -42,20 +42,20 @@ func TestTheBoundSinksWithTheLeadersClock(t *testing.T) {
 // clocks drift apart in two windows.
 func TestTheBoundFollowsAWildClock(t *testing.T) {
 	const slow = 83_333 // ppm, chrony's maxslewrate
-	var b *clockBound
+	var b *Bound
 	leader := func(at time.Duration) int64 { return int64(at) - ppm(at, slow) }
 	over := time.Hour
 	for at := time.Duration(0); at <= over; at += time.Second {
-		b = b.seen(1, leader(at), int64(at))
+		b = b.Heard(1, leader(at), int64(at))
 	}
-	require.LessOrEqual(t, b.now(int64(over)), leader(over)+ppm(2*clockBeats*time.Second, slow))
+	require.LessOrEqual(t, b.At(int64(over)), leader(over)+ppm(2*windowBeats*time.Second, slow))
 }
 
 // simulated is one node: its own clock, in the time of its boot, and what it knows of the leader's.
 type simulated struct {
 	rate  int64 // ppm that its clock is fast
 	start int64
-	bound *clockBound
+	bound *Bound
 	clock int64 // highest seen
 }
 
@@ -66,7 +66,7 @@ type sight struct{ sent, came time.Duration }
 
 // Machines' clocks run up to 500 ppm wrong either way, a leader slews by 500 more, entries travel for as long as they
 // like and come out of turn, leaders change, and some lead without being heard at all. A node that takes over goes on by
-// no more than the clock of the last leader that was heard, unless nobody has kept it for longer than clockSilence; and it
+// no more than the clock of the last leader that was heard, unless nobody has kept it for longer than silence; and it
 // is behind that by no more than the way of its last entry, and 3500 ppm of the time since.
 func TestTheClockNeverJumpsForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,7 +104,7 @@ func TestTheClockNeverJumpsForward(t *testing.T) {
 						way = time.Duration(ways.Int64N(int64(slowest)))
 					}
 					n.clock = max(n.clock, clock(real))
-					n.bound = n.bound.seen(term, n.clock, n.at(real+way))
+					n.bound = n.bound.Heard(term, n.clock, n.at(real+way))
 					last[i] = sight{real, real + way}
 				}
 				real += gap
@@ -112,10 +112,10 @@ func TestTheClockNeverJumpsForward(t *testing.T) {
 			real += slowest + time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "outage"))
 			leader = rapid.IntRange(0, len(nodes)-1).Draw(t, "next")
 			n, l := nodes[leader], last[leader]
-			base = max(n.clock, n.bound.now(n.at(real)))
+			base = max(n.clock, n.bound.At(n.at(real)))
 
 			const rounding = 10 // ns
-			unkept := max(0, real-l.sent-time.Duration(clockSilence))
+			unkept := max(0, real-l.sent-time.Duration(silence))
 			ahead := base - heard(real)
 			require.LessOrEqual(t, ahead, rounding+ppm(unkept, 1600), "term %d jumps forward", term)
 			behind := int64(l.came-l.sent) + ppm(real-l.sent, 3600)

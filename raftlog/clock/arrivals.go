@@ -1,4 +1,4 @@
-package raftlog
+package clock
 
 import (
 	"sync"
@@ -9,10 +9,10 @@ import (
 // arrivalsKept is how many writes back an arrival is known. Raft applies entries a few writes later.
 const arrivalsKept = 256
 
-// arrivals remembers when the last entries were written that were new then, of the term in progress: an entry's clock was
+// Arrivals remembers when the last entries were written that were new then, of the term in progress: an entry's clock was
 // the leader's before it arrived. The tail of an older term, which a new leader hands on, tells nothing about the time, nor
 // does what was in the log when the node started.
-type arrivals struct {
+type Arrivals struct {
 	// mu guards what follows.
 	mu   sync.Mutex
 	ring [arrivalsKept]arrival
@@ -25,8 +25,8 @@ type arrival struct {
 	at          int64 // in the time of this boot; 0 if they were not new
 }
 
-// note is called with entries about to be written, in the given term.
-func (a *arrivals) note(logs []*raft.Log, term uint64, now int64) {
+// Note is called with entries about to be written, in the given term.
+func (a *Arrivals) Note(logs []*raft.Log, term uint64, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := 0; i < len(logs); {
@@ -43,8 +43,8 @@ func (a *arrivals) note(logs []*raft.Log, term uint64, now int64) {
 	}
 }
 
-// of returns when the entry arrived; ok is false if it was not new, or that is not known any more.
-func (a *arrivals) of(index uint64) (at int64, ok bool) {
+// Of returns when the entry arrived; ok is false if it was not new, or that is not known any more.
+func (a *Arrivals) Of(index uint64) (at int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for back := 1; back <= min(a.n, arrivalsKept); back++ {
