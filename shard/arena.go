@@ -64,6 +64,7 @@ type arena struct {
 	drain     uint32   // chunk being drained, 0 for none
 	drainPos  uint32   // unit at which draining goes on
 	nextClass uint8    // where compaction looks next
+	lastClass uint8    // that a record was taken from last
 	class     [numClasses]class
 }
 
@@ -126,6 +127,7 @@ func (a *arena) alloc(class int) (ref uint32, ok bool) {
 	}
 	ci.live++
 	cl.live++
+	a.lastClass = uint8(class)
 	if !ci.hasRoom() {
 		a.unlink(n)
 	}

@@ -29,8 +29,8 @@ func (s *Shard) prefetchSlot(hash uint64) {
 	}
 }
 
-// prefetchRecord asks for the record of the first slot that fits the hash. The
-// lock must be held.
+// prefetchRecord asks for the record of the first slot that fits the hash, or, if
+// there is none, for the one that an Insert would take. The lock must be held.
 func (s *Shard) prefetchRecord(hash uint64) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -39,11 +39,30 @@ func (s *Shard) prefetchRecord(hash uint64) {
 	tag := uint32(hash>>32) | dirtyBit
 	for i := home(tag); g.slots[i].ref != 0; i = next(i) {
 		if sl := &g.slots[i]; sl.tag|dirtyBit == tag {
-			if sl.ref&largeRef == 0 {
-				c := s.arena.chunks[sl.ref>>unitBits]
-				prefetch(unsafe.Pointer(&c[sl.ref&unitMask*unit]))
-			}
+			s.arena.prefetch(sl.ref)
 			return
 		}
+	}
+	s.arena.prefetchRoom()
+}
+
+// prefetch asks for a record.
+func (a *arena) prefetch(ref uint32) {
+	if ref&largeRef == 0 {
+		c := a.chunks[ref>>unitBits]
+		prefetch(unsafe.Pointer(&c[ref&unitMask*unit]))
+	}
+}
+
+// prefetchRoom asks for the record that alloc would take next, if it is of the
+// same class as the last: most keys of a table are alike.
+func (a *arena) prefetchRoom() {
+	if n := a.class[a.lastClass].head; n != 0 {
+		ci := &a.info[n]
+		at := ci.free
+		if at == noUnit {
+			at = ci.bump
+		}
+		a.prefetch(n<<unitBits | uint32(at))
 	}
 }

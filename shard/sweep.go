@@ -37,6 +37,11 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 // reap removes the expired entries of g. Removing a slot moves later ones back
 // to it at most, so going on from the same index misses none.
 func (s *Shard) reap(g *segment, now int64) {
+	for i := range g.slots {
+		if sl := &g.slots[i]; sl.ref != 0 && now > sl.deadline {
+			s.arena.prefetch(sl.ref) // each is a cache miss, which may overlap
+		}
+	}
 	n := uint64(0)
 	for i := 0; i < segmentSlots; {
 		if sl := &g.slots[i]; sl.ref != 0 && now > sl.deadline {
