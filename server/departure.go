@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+)
 
 // # Connections that are to go
 //
@@ -10,7 +14,7 @@ import "time"
 // on as ever until nothing is owed to its client, takes what has arrived
 // meanwhile, and closes when there is nothing more. What its client sends at
 // that very moment is not executed, and its client cannot know that: no word of
-// the protocol says good-bye. Other nodes do know it: see errClosing.
+// the protocol says good-bye. Other nodes do know it: see partition.TextClosing.
 
 // ending is how a connection comes to its end.
 type ending uint8
@@ -31,10 +35,6 @@ const (
 	// that it may send in one or two writes.
 	lastLooks = 16
 )
-
-// errClosing is the last word on a stream of another node, which thus knows
-// that no command without reply has been executed.
-const errClosing = "CLOSING this node stops"
 
 // depart lets the connection close as soon as e allows it. It must be settled
 // afterwards.
@@ -60,7 +60,7 @@ func (c *conn) departs() bool {
 func (c *conn) leave() {
 	c.ending = closes
 	if c.relayed {
-		c.error(errClosing)
+		c.error(partition.TextClosing)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestStoppingLeaderTakesLeaveOfNodes(t *testing.T) {
 	stream := dial(t, leader.forward)
 	stream.do("PING", "+PONG\r\n")
 	require.NoError(t, leader.Shutdown(context.Background()))
-	stream.expect("-" + errClosing + "\r\n")
+	stream.expect("-" + partition.TextClosing + "\r\n")
 	stream.expectClosed()
 }
 
@@ -191,7 +191,7 @@ func TestFramesGoOnAfterALeave(t *testing.T) {
 		io.WriteString(nc, "+OK\r\n")
 		read("BYINT\r\n$1\r\n3\r\n")
 		follower.follow(next.forward)
-		io.WriteString(nc, "*2\r\n:7\r\n:1\r\n-"+errNotLeader+"\r\n-"+errClosing+"\r\n")
+		io.WriteString(nc, "*2\r\n:7\r\n:1\r\n-"+partition.TextNotLeader+"\r\n-"+partition.TextClosing+"\r\n")
 	}()
 	c := dial(t, follower.addr)
 	c.send("INCREX k BYINT 1\r\nINCREX k BYINT 2\r\nINCREX k BYINT 3\r\n")
@@ -222,7 +222,7 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 			})
 		}
 		var clients []*client
-		for range 3 * forwardStreams {
+		for range 3 * partition.Streams {
 			c := dial(t, follower.addr)
 			c.send("RL.LIMIT k 1000 1h ALGORITHM fixed\r\n")
 			clients = append(clients, c)

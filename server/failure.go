@@ -23,13 +23,13 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 		// Never forwarded twice; the node that forwarded it may try another.
 		c.takeTx(cmd)
 		if l.role == partition.Handover {
-			c.error(errHandover)
+			c.error(partition.TextHandover)
 			return
 		}
-		c.error(errNotLeader)
+		c.error(partition.TextNotLeader)
 	case c.srv.cfg.Redirect == RedirectMoved && !c.awaitsLeader():
 		c.redirect(cmd, args)
-	case l.role == partition.Orphaned && !c.srv.forward.handingOver():
+	case l.role == partition.Orphaned && !c.srv.part.HandingOver():
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.flags&flagOwnConn != 0:
 		c.error("ERR " + cmd.upper + " needs a connection to the leader: this node forwards single commands and transactions")
@@ -131,9 +131,9 @@ func moved(cmd *command, args [][]byte, addr string) string {
 // executed it; down is the error otherwise.
 func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.srv.cfg.OnFailure != partition.FailClosed && tx == nil && cmd.opens():
+	case c.srv.part.OnFailure() != partition.FailClosed && tx == nil && cmd.opens():
 		c.passDegraded(cmd, args, sent)
-	case c.srv.cfg.OnFailure != partition.FailClosed && tx != nil && tx.opens():
+	case c.srv.part.OnFailure() != partition.FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {

@@ -1,59 +1,31 @@
 package server
 
 import (
-	"time"
+	"strings"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 )
 
-// frame is a run of one connection's commands on their way to the leader. It
-// is built on the connection's thread by relay, sent when the batch ends
-// (sendFrame), belongs to the forwarder until that posts it back, and is taken
-// by takeFrame. A connection has at most one and executes nothing meanwhile
-// (stallLeader): a command that is not for the leader waits behind the frame,
-// so that replies keep the order of commands.
+// frame is a run of the connection's commands on their way to the leader. It is
+// built on the connection's thread, sent when the batch ends (sendFrame), belongs
+// to the partition until that posts it back, and is taken by takeFrame. A
+// connection has at most one and executes nothing meanwhile (stallLeader): a
+// command that is not for the leader waits behind the frame, so that replies keep
+// the order of commands.
 type frame struct {
-	c     *conn
-	resp3 bool
-	slow  bool // its commands are not fast ones
-	// prompt: the failure policy can answer all of its commands.
-	prompt bool
-	buf    []byte
-	items  []item
-
-	started time.Time
-	retry   time.Time // until then it is sent again if it was not executed
-	answer  time.Time // until then its replies are waited for
-	// handover: it waits for the next leader, up to HandoverHold, rather than
-	// have another answer.
-	handover bool
-
-	// Set by the forwarder.
-	out     []byte // replies
-	replied int    // items that have their reply
-	end     frameEnd
+	partition.Frame
+	items   []item
+	sent    bool
+	refused bool // too many frames wait
 }
 
 // item is a command of a frame.
 type item struct {
-	cmd        *command
-	start, end int          // in frame.buf
-	drop       int          // replies that precede the one to pass on
-	mute       bool         // its reply is not wanted (CLIENT REPLY)
-	tx         *transaction // of an EXEC
-	reply      int          // where its reply ends in frame.out
+	cmd  *command
+	mute bool         // its reply is not wanted (CLIENT REPLY)
+	tx   *transaction // of an EXEC
 }
-
-// frameEnd is what became of the items of a frame without reply.
-type frameEnd uint8
-
-const (
-	frameAnswered  frameEnd = iota // there are none
-	frameUnwritten                 // certainly not executed
-	frameRefused                   // the same: the forwarder has too much to do
-	frameUncertain                 // sent, and not answered
-	frameOurs                      // not sent: this node leads now
-)
 
 // Bounds of a frame: what keeps the leader busy for well under a millisecond.
 const (
@@ -77,7 +49,7 @@ func (cmd *command) isSlow() bool { return cmd.flags&flagFast == 0 }
 // by themselves, slow commands not with fast ones.
 func (c *conn) joins(cmd *command, args [][]byte) bool {
 	return cmd != nil && cmd.accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.flags&(flagExec|flagOwnConn) == 0 && c.mode&modeReplySkip == 0 && cmd.isSlow() == c.frame.slow
+		cmd.flags&(flagExec|flagOwnConn) == 0 && c.mode&modeReplySkip == 0 && cmd.isSlow() == c.frame.Slow
 }
 
 // addToFrame appends a command, or the whole transaction of an EXEC, to the
@@ -85,26 +57,28 @@ func (c *conn) joins(cmd *command, args [][]byte) bool {
 func (c *conn) addToFrame(cmd *command, args [][]byte) {
 	f := c.frame
 	if f == nil {
-		f = &frame{c: c, resp3: c.resp3, prompt: true}
+		f = &frame{Frame: partition.Frame{RESP3: c.resp3, Prompt: true}}
+		f.Done = func() { c.frameDone(f) }
 		c.frame = f
 	}
-	f.prompt = f.prompt && c.mayBePrompt(cmd, args)
-	it := item{cmd: cmd, start: len(f.buf), mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
+	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
+	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
 	if cmd.flags&flagExec != 0 {
-		it.tx, it.drop = c.tx, len(c.tx.queue)+1
-		f.buf = resp.AppendCommand(f.buf, [][]byte{[]byte("MULTI")})
+		it.tx = c.tx
+		f.Begin(len(it.tx.queue) + 1)
+		f.Append([][]byte{[]byte("MULTI")})
 		for _, q := range it.tx.queue {
-			f.slow = f.slow || q.cmd.isSlow()
-			f.buf = resp.AppendCommand(f.buf, q.args)
+			f.Slow = f.Slow || q.cmd.isSlow()
+			f.Append(q.args)
 		}
 		c.endTransaction()
 	} else {
-		f.slow = cmd.isSlow()
+		f.Begin(0)
+		f.Slow = cmd.isSlow()
 	}
-	f.buf = resp.AppendCommand(f.buf, args)
-	it.end = len(f.buf)
+	f.Append(args)
 	f.items = append(f.items, it)
-	if len(f.items) >= frameCommands || len(f.buf) >= frameBytes || it.tx != nil || c.mode&modeReplySkip != 0 {
+	if len(f.items) >= frameCommands || f.Size() >= frameBytes || it.tx != nil || c.mode&modeReplySkip != 0 {
 		c.stall |= stallLeader
 	}
 }
@@ -112,19 +86,42 @@ func (c *conn) addToFrame(cmd *command, args [][]byte) {
 // sendFrame hands the frame that the batch has built to the forwarder.
 func (c *conn) sendFrame() {
 	f := c.frame
-	if f == nil || !f.started.IsZero() {
+	if f == nil || f.sent {
 		return
 	}
-	f.started = time.Now()
+	f.sent = true
 	c.stall |= stallLeader
-	forward := c.srv.forward
-	if f.slow {
-		forward = c.srv.forwardSlow
-	}
-	if !forward.submit(f) {
-		f.end = frameRefused
+	if !c.srv.part.Forward(&f.Frame) {
+		f.refused = true
 		c.post(func() { c.takeFrame(f) })
 	}
+}
+
+// frameDone hands a frame that the leader has answered, or has not, back to the
+// connection's thread.
+func (c *conn) frameDone(f *frame) {
+	if f.End() == partition.Answered {
+		c.srv.stats.counts[countForwarded].Add(uint64(len(f.items)))
+	}
+	c.post(func() { c.takeFrame(f) })
+}
+
+// mayBePrompt reports whether the failure policy has an answer for a command
+// that the leader is late to answer: a check of a limit that asks for no
+// commit, gives nothing back and forces nothing.
+func (c *conn) mayBePrompt(cmd *command, args [][]byte) bool {
+	if c.srv.part.OnFailure() == partition.FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.part.Durable() {
+		return false
+	}
+	for _, a := range args[1:] {
+		switch {
+		case len(a) > 1 && a[0] == '-',
+			len(a) == len("SYNC") && strings.EqualFold(string(a), "SYNC"),
+			len(a) == len("FORCE") && strings.EqualFold(string(a), "FORCE"):
+			return false
+		}
+	}
+	return true
 }
 
 func (c *conn) endFrame() {
@@ -137,24 +134,20 @@ func (c *conn) endFrame() {
 // this node itself, answer the rest.
 func (c *conn) takeFrame(f *frame) {
 	c.endFrame()
-	begin := 0
-	for i := range f.items[:f.replied] {
-		it := &f.items[i]
-		c.frameReply(it, func() { c.w.B = append(c.w.B, f.out[begin:it.reply]...) })
-		begin = it.reply
+	for i := range f.items[:f.Replied()] {
+		c.frameReply(&f.items[i], func() { c.w.B = append(c.w.B, f.Reply(i)...) })
 	}
-	rest := f.items[f.replied:]
-	if len(rest) > 0 && f.end == frameOurs {
-		c.takeBack(f, rest)
+	if f.Replied() < len(f.items) && f.End() == partition.Ours {
+		c.takeBack(f)
 		return
 	}
 	down := errLeaderSilent
-	if f.end == frameRefused {
+	if f.refused {
 		down = errBusy
 	}
-	for i := range rest {
-		it := &rest[i]
-		c.frameReply(it, func() { c.giveUp(it.cmd, f.args(it), it.tx, f.end == frameUncertain, down) })
+	for i := f.Replied(); i < len(f.items); i++ {
+		it := &f.items[i]
+		c.frameReply(it, func() { c.giveUp(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
 	}
 }
 
@@ -174,26 +167,19 @@ func (c *conn) frameReply(it *item, write func()) {
 	}
 }
 
-// args parses an item's command; of a transaction, its MULTI.
-func (f *frame) args(it *item) [][]byte {
-	var p resp.Parser
-	// Never fails: the bytes are AppendCommand's.
-	args, _, _ := p.Next(f.buf[it.start:it.end], &resp.Limits{MaxArgs: len(f.buf), MaxBulk: len(f.buf)}, nil)
-	return args
-}
-
 // takeBack puts commands that were not sent in front of the connection's
 // input, where they came from: this node decides now.
-func (c *conn) takeBack(f *frame, items []item) {
+func (c *conn) takeBack(f *frame) {
 	var in []byte
-	if it := &items[0]; it.tx != nil {
-		c.tx = it.tx
+	first := &f.items[f.Replied()]
+	if first.tx != nil {
+		c.tx = first.tx
 		c.mode |= modeMulti
 		in = resp.AppendCommand(nil, [][]byte{[]byte("EXEC")})
 	} else {
-		in = append(in, f.buf[it.start:]...)
+		in = append(in, f.From(f.Replied())...)
 	}
-	if items[0].mute && c.mode&modeReplyOff == 0 {
+	if first.mute && c.mode&modeReplyOff == 0 {
 		c.mode |= modeReplySkip
 	}
 	if c.deferred != nil {

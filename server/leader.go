@@ -36,8 +36,6 @@ import (
 
 // Errors of a cluster: the command has certainly not been executed.
 const (
-	errNotLeader    = "TRYAGAIN not the leader"
-	errHandover     = "TRYAGAIN the next leader is not there yet"
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
 	errBusy         = "BUSY too many commands wait for the leader, try again later"

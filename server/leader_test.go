@@ -298,7 +298,7 @@ func TestRolesThatDoNotDecide(t *testing.T) {
 		want := refused + "+PONG\r\n" + refused
 		switch role {
 		case partition.Handover:
-			want = strings.ReplaceAll(want, errNotLeader, errHandover)
+			want = strings.ReplaceAll(want, partition.TextNotLeader, partition.TextHandover)
 		case partition.Stalled:
 			want = "-" + errStalled + "\r\n+PONG\r\n-" + errStalled + "\r\n"
 		}

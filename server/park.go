@@ -47,8 +47,8 @@ func (c *conn) finish(start int, reply bool) {
 		c.segments[last].size += len(b)
 	} else {
 		until := int64(0)
-		if lenient && c.srv.cfg.OnFailure != partition.FailClosed {
-			until = l.now + int64(pacedFor)
+		if lenient && c.srv.part.OnFailure() != partition.FailClosed {
+			until = l.now + int64(partition.PacedFor)
 		}
 		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, until})
 	}

@@ -1,11 +1,15 @@
 package server
 
-import "net"
+import (
+	"net"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+)
 
 // relayedIdle is how long a stream of another node stays without traffic, and
 // without a command under way: twice what the other node keeps it idle. A node
 // that is gone without a word leaves its streams behind.
-const relayedIdle = 2 * forwardIdle
+const relayedIdle = 2 * partition.StreamIdle
 
 // ServeForwarded accepts streams of other nodes, on which they send commands of
 // their clients, until Shutdown, and then returns ErrClosed. ln must let in

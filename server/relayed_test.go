@@ -118,7 +118,7 @@ func TestIdleStreamsEnd(t *testing.T) {
 	require.True(t, m.expired(last+int64(relayedIdle)+1, 0))
 	m.stall = stallWorker
 	require.False(t, m.expired(last+int64(time.Hour), 0))
-	require.Greater(t, relayedIdle, forwardIdle)
+	require.Greater(t, relayedIdle, partition.StreamIdle)
 }
 
 // Streams take no place of a client's.

@@ -23,19 +23,17 @@ var ErrClosed = errors.New("server closed")
 // Server is the Redis-protocol front: connections, commands, replies. Make one
 // with New, give it listeners with Serve, and end it with Shutdown.
 type Server struct {
-	cfg         Config
-	log         *slog.Logger
-	engine      *engine.Engine
-	part        *partition.Partition
-	forward     *forwarder // nil for a node on its own, as the next
-	forwardSlow *forwarder
-	local       *localPolicy  // nil unless on-failure is local
-	empty       *engine.Empty // nil unless on-failure is open
-	table       *table
-	fromNodes   *table // what of it other nodes may send
-	workers     *workers
-	runID       string
-	started     time.Time
+	cfg       Config
+	log       *slog.Logger
+	engine    *engine.Engine
+	part      *partition.Partition
+	local     *localPolicy  // nil unless on-failure is local
+	empty     *engine.Empty // nil unless on-failure is open
+	table     *table
+	fromNodes *table // what of it other nodes may send
+	workers   *workers
+	runID     string
+	started   time.Time
 
 	loops    []*loop
 	nextLoop atomic.Uint64
@@ -108,7 +106,11 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		streams:   make(map[*stream]bool),
 		end:       make(chan struct{}),
 	}
-	s.part = partition.New(partition.Config{Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s}})
+	s.part = partition.New(partition.Config{
+		Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s},
+		Logger: cfg.Logger, OnFailure: cfg.OnFailure, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
+		MostReply: cfg.OutputBufferLimit,
+	})
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
@@ -118,8 +120,6 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
 	if !s.part.Alone() {
-		s.forward = newForwarder(s, forwardStreams, cfg.ForwardTimeout)
-		s.forwardSlow = newForwarder(s, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 		switch cfg.OnFailure {
 		case partition.FailLocal:
 			s.local = newLocalPolicy(s)
@@ -400,10 +400,7 @@ func (s *Server) finish(ctx context.Context) error {
 	if s.local != nil {
 		s.local.wg.Wait()
 	}
-	if s.forward != nil {
-		s.forward.close()
-		s.forwardSlow.close()
-	}
+	s.part.Close()
 	return err
 }
 

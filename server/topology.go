@@ -168,8 +168,6 @@ const switchMaster = "+switch-master"
 // announceMaster tells the subscribers of +switch-master of another leader. old
 // may be empty.
 func (s *Server) announceMaster(old, leader partition.TopologyNode) {
-	s.forward.leaderChanged()
-	s.forwardSlow.leaderChanged()
 	if !leader.Addressed() {
 		return
 	}

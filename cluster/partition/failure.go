@@ -29,3 +29,15 @@ const (
 	// FailClosed.
 	FailLocal
 )
+
+// Answers of a node that has executed nothing of what another one forwarded, as
+// RESP errors.
+const (
+	// TextNotLeader: another node may lead.
+	TextNotLeader = "TRYAGAIN not the leader"
+	// TextHandover: another node is about to lead.
+	TextHandover = "TRYAGAIN the next leader is not there yet"
+	// TextClosing is the last word on a stream: no command without reply has
+	// been executed.
+	TextClosing = "CLOSING this node stops"
+)

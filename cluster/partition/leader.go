@@ -16,6 +16,10 @@ type lastLeader struct {
 func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.lastLeader.id.Store(&leader.ID)
 	p.lastLeader.lost.Store(0)
+	if !p.alone {
+		p.fast.leaderChanged()
+		p.slow.leaderChanged()
+	}
 	p.Front.LeaderChanged(old, leader)
 }
 

@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -35,16 +36,31 @@ type Config struct {
 	// own, which always leads.
 	Replication Replication
 	Front       Front
+	// Logger receives what an operator should know.
+	Logger *slog.Logger
+
+	// OnFailure is what answers while no leader does.
+	OnFailure OnFailure
+	// ForwardTimeout is how long a forwarded command may take before OnFailure
+	// applies.
+	ForwardTimeout time.Duration
+	// HandoverHold is how long commands wait for the next leader of a planned
+	// handover.
+	HandoverHold time.Duration
+	// MostReply is the longest reply of the leader that is passed on, in bytes.
+	MostReply int
 }
 
 // Partition is a range of hash slots as this node sees it: who decides for it
-// and, while this node does, which replies may leave.
+// and, while this node does, which replies may leave; while another does, it
+// takes commands there.
 //
 // All methods may be called by any goroutine. None that is called for a batch
 // of commands takes a lock.
 type Partition struct {
 	Replication
 	Front
+	cfg    Config
 	engine *engine.Engine
 	alone  bool
 	begun  time.Time
@@ -54,17 +70,47 @@ type Partition struct {
 	completed atomic.Pointer[Completed]
 
 	lastLeader lastLeader
+	fast, slow *forwarder // nil for a node on its own
 }
 
 // New returns a partition.
 func New(cfg Config) *Partition {
-	p := &Partition{Replication: cfg.Replication, Front: cfg.Front, engine: cfg.Engine, begun: time.Now()}
+	p := &Partition{Replication: cfg.Replication, Front: cfg.Front, cfg: cfg, engine: cfg.Engine, begun: time.Now()}
 	if p.Replication == nil {
 		p.Replication, p.alone = alone{}, true
+	} else {
+		p.fast = newForwarder(p, Streams, cfg.ForwardTimeout)
+		p.slow = newForwarder(p, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 	}
 	p.completed.Store(&Completed{})
 	return p
 }
+
+// Close ends the partition's goroutines; what they wait for is unknown. Nobody
+// may call Forward any more.
+func (p *Partition) Close() {
+	if !p.alone {
+		p.fast.close()
+		p.slow.close()
+	}
+}
+
+// Forward sends a frame to the leader, and calls its Done when that has answered
+// or does not. It returns false, and Done is not called, when too many frames
+// wait.
+func (p *Partition) Forward(fr *Frame) bool {
+	fr.started = time.Now()
+	if fr.Slow {
+		return p.slow.submit(fr)
+	}
+	return p.fast.submit(fr)
+}
+
+// HandingOver reports whether commands are to wait for the next leader.
+func (p *Partition) HandingOver() bool { return p.fast.handingOver() }
+
+// OnFailure is what answers while no leader does.
+func (p *Partition) OnFailure() OnFailure { return p.cfg.OnFailure }
 
 // Alone reports whether this node is on its own, in no cluster.
 func (p *Partition) Alone() bool { return p.alone }

@@ -47,7 +47,7 @@ func lateLeader(t *testing.T, delay time.Duration) string {
 
 const oneOfThree = "*6\r\n:1\r\n:3\r\n:2\r\n:0\r\n:1200000\r\n:0\r\n" // of RL.LIMIT k 9 1h, on a share
 
-// A leader that falls silent shows within promptAnswer, whatever ForwardTimeout
+// A leader that falls silent shows within its usual time, whatever ForwardTimeout
 // is, to calls that the failure policy can answer; to others after that.
 func TestChecksDoNotWaitForASilentLeader(t *testing.T) {
 	n := startNode(t, partition.Following, Config{OnFailure: partition.FailLocal, ForwardTimeout: time.Second})
@@ -60,7 +60,7 @@ func TestChecksDoNotWaitForASilentLeader(t *testing.T) {
 
 	for _, command := range []string{"RL.LIMIT k 9 1h SYNC", "RL.LIMIT l 9 1h COST -1", "RL.LIMIT m 9 1h FORCE", "DEL k"} {
 		n.follow(lateLeader(t, 100*time.Millisecond))
-		n.Server.forward.leaderChanged()
+		n.part.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 		start = time.Now()
 		c.do(command, ":7\r\n")
 		require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond, command)
@@ -97,36 +97,6 @@ func TestNodesLearnHowFarTheLeaderIs(t *testing.T) {
 	})
 }
 
-func TestAnswerTimes(t *testing.T) {
-	const ms = time.Millisecond
-	var a answerTimes
-	require.Equal(t, promptAnswer, a.wait(100*ms))
-	require.Equal(t, 5*ms, a.wait(5*ms), "the bound wins")
-	for range 100 {
-		a.add(ms, true)
-	}
-	require.Equal(t, promptAnswer, a.wait(100*ms))
-	a.add(15*ms, true)
-	require.Equal(t, promptAnswer, a.wait(100*ms), "late for once")
-	a.miss()
-	require.LessOrEqual(t, a.wait(100*ms), 15*ms, "and within what callers expect")
-	a.forgive()
-	for range 100 {
-		a.add(40*ms, true)
-	}
-	require.InDelta(t, 80*ms, a.wait(time.Second), float64(5*ms))
-	a.miss()
-	require.InDelta(t, 100*ms, a.wait(time.Second), float64(5*ms))
-	a.add(40*ms, false)
-	require.InDelta(t, 100*ms, a.wait(time.Second), float64(5*ms), "a greeting is no answer")
-	for range 100 {
-		a.miss()
-	}
-	require.Equal(t, time.Second, a.wait(time.Second))
-	a.forgive()
-	require.InDelta(t, 80*ms, a.wait(time.Second), float64(5*ms))
-}
-
 // Under open and local a reply that is held for pace leaves before its caller
 // has gone; one that has to be durable does not, and with closed none does.
 func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
@@ -137,7 +107,7 @@ func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 		s.part.Recheck()
 		m.lane.runPosts()
 		require.Empty(t, m.take())
-		time.Sleep(pacedFor)
+		time.Sleep(partition.PacedFor)
 		s.part.Recheck()
 		m.lane.runPosts()
 		if policy == partition.FailClosed {

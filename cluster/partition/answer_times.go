@@ -1,20 +1,17 @@
-package server
+package partition
 
 import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // # How long a forwarded command waits
 //
 // ForwardTimeout bounds every wait for the leader. Calls that the failure
-// policy can answer as well (frame.prompt) wait for as long as the leader
+// policy can answer as well (Frame.Prompt) wait for as long as the leader
 // usually takes, with room to spare, and no longer: a leader that has fallen
 // silent shows after some milliseconds instead of after ForwardTimeout, and the
 // calls after the first are answered at once (forwarder.suspect). The price is
@@ -25,15 +22,15 @@ import (
 
 const (
 	// promptAnswer is the shortest wait: above what a busy leader's loop or
-	// its collector takes, and pacedFor, and below the 20 ms in which callers
+	// its collector takes, and PacedFor, and below the 20 ms in which callers
 	// expect an answer.
 	promptAnswer = 12 * time.Millisecond
 	// nearby is the mean below which a leader that takes long is late rather than
 	// far away.
 	nearby = promptAnswer / 3
-	// pacedFor is how long a reply waits for pace when the failure policy is
-	// open or local: see segment.until.
-	pacedFor = 8 * time.Millisecond
+	// PacedFor is how long a reply waits for pace where the failure policy has
+	// answers: none is to wait for long, the node's own least of all.
+	PacedFor = 8 * time.Millisecond
 )
 
 // answerTimes estimates how long the leader takes to answer, as TCP estimates
@@ -96,57 +93,39 @@ func (t *answerTimes) wait(most time.Duration) time.Duration {
 	return min(d, most)
 }
 
-// mayBePrompt reports whether the failure policy has an answer for a command
-// that the leader is late to answer: a check of a limit that asks for no
-// commit, gives nothing back and forces nothing.
-func (c *conn) mayBePrompt(cmd *command, args [][]byte) bool {
-	if c.srv.cfg.OnFailure == partition.FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.part.Durable() {
-		return false
-	}
-	for _, a := range args[1:] {
-		switch {
-		case len(a) > 1 && a[0] == '-',
-			len(a) == len("SYNC") && strings.EqualFold(string(a), "SYNC"),
-			len(a) == len("FORCE") && strings.EqualFold(string(a), "FORCE"):
-			return false
-		}
-	}
-	return true
-}
-
 // wait is how long a frame waits for its answer.
-func (f *forwarder) wait(fr *frame) time.Duration {
-	if fr.prompt {
-		return f.answers.wait(f.srv.cfg.ForwardTimeout)
+func (f *forwarder) wait(fr *Frame) time.Duration {
+	if fr.Prompt {
+		return f.answers.wait(f.part.cfg.ForwardTimeout)
 	}
 	return f.timeout
 }
 
 // retryFor is how long a frame is sent again if it was not executed.
-func (f *forwarder) retryFor(fr *frame) time.Duration {
-	return min(f.wait(fr), f.srv.cfg.ForwardTimeout)
+func (f *forwarder) retryFor(fr *Frame) time.Duration {
+	return min(f.wait(fr), f.part.cfg.ForwardTimeout)
 }
 
 // gone reports whether the leader is so silent that a frame need not be sent.
 // Frames that are not prompt leave it ForwardTimeout, as from the first that
 // was not answered.
-func (f *forwarder) gone(fr *frame) bool {
+func (f *forwarder) gone(fr *Frame) bool {
 	return f.silent.Load() == f.epoch.Load()+1 &&
-		(fr.prompt || time.Since(f.begun) >= time.Duration(f.silentFrom.Load())+f.srv.cfg.ForwardTimeout)
+		(fr.Prompt || time.Since(f.begun) >= time.Duration(f.silentFrom.Load())+f.part.cfg.ForwardTimeout)
 }
 
 // suspect notes that the leader of an epoch has not answered a frame. If the
 // failure policy has an answer, frames then end unsent, at once instead of each
 // after a timeout of its own, until the leader greets a new stream or there is
 // another. A leader that was not just late is gone for every frame.
-func (f *forwarder) suspect(epoch uint64, fr *frame, err error) {
-	if f.srv.cfg.OnFailure == partition.FailClosed {
+func (f *forwarder) suspect(epoch uint64, fr *Frame, err error) {
+	if f.part.cfg.OnFailure == FailClosed {
 		return
 	}
 	late := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 	from := fr.started.Sub(f.begun)
 	if !late {
-		from = -f.srv.cfg.ForwardTimeout
+		from = -f.part.cfg.ForwardTimeout
 	}
 	old := f.silent.Load()
 	if old == epoch+1 {
@@ -170,7 +149,7 @@ func (f *forwarder) probe(epoch uint64) {
 	defer f.silent.CompareAndSwap(epoch+1, 0)
 	for c := (carrier{f: f}); f.epoch.Load() == epoch && f.ctx.Err() == nil; {
 		start := time.Now()
-		err := c.connect(start.Add(f.srv.cfg.ForwardTimeout))
+		err := c.connect(start.Add(f.part.cfg.ForwardTimeout))
 		c.drop()
 		if err == nil {
 			f.answers.add(time.Since(start), false)

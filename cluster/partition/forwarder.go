@@ -1,4 +1,4 @@
-package server
+package partition
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/headgate-io/headgate/cluster/partition"
 )
 
 // forwarder carries frames to the leader over a bounded pool of streams. Each
@@ -19,13 +17,13 @@ import (
 // refused as no leader, is sent again until its deadline. Once bytes were
 // written, a reply that does not come leaves its command uncertain.
 //
-// A server has two: slow commands, such as KEYS or WAIT, would keep the streams
+// A partition has two: slow commands, such as KEYS or WAIT, would keep the streams
 // from the others.
 type forwarder struct {
-	srv     *Server
+	part    *Partition
 	streams int           // at most so many
 	timeout time.Duration // of a frame
-	frames  chan *frame
+	frames  chan *Frame
 	// ctx ends with close.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -43,22 +41,22 @@ type forwarder struct {
 	noted atomic.Int64
 
 	mu      sync.Mutex
-	carrier int // goroutines; guarded by mu
+	running int // goroutines; guarded by mu
 	idle    int // those that wait for a frame; guarded by mu
 	wg      sync.WaitGroup
 }
 
 const (
-	// forwardStreams and slowStreams bound the streams to the leader, each of
-	// which is a connection there.
-	forwardStreams = 32
-	slowStreams    = 8
-	// forwardQueue bounds the frames that wait for a stream, and handoverQueue
+	// Streams and slowStreams bound the streams to the leader, each of which is
+	// a connection there.
+	Streams     = 32
+	slowStreams = 8
+	// FrameQueue bounds the frames that wait for a stream, and HandoverQueue
 	// those that wait for the next leader too. A connection has at most one.
-	forwardQueue  = 1024
-	handoverQueue = 16 << 10
-	// forwardIdle is how long a stream is kept without frames.
-	forwardIdle = 30 * time.Second
+	FrameQueue    = 1024
+	HandoverQueue = 16 << 10
+	// StreamIdle is how long a stream is kept without frames.
+	StreamIdle = 30 * time.Second
 	// forwardRetry is the pause before another attempt, and handoverRetry that
 	// before another one to reach a leader that hands over: it may have failed
 	// to do so.
@@ -71,19 +69,19 @@ const (
 	slowTimeout = 10 * time.Second
 )
 
-func newForwarder(s *Server, streams int, timeout time.Duration) *forwarder {
-	f := &forwarder{srv: s, streams: streams, timeout: timeout, frames: make(chan *frame, handoverQueue), begun: time.Now()}
+func newForwarder(p *Partition, streams int, timeout time.Duration) *forwarder {
+	f := &forwarder{part: p, streams: streams, timeout: timeout, frames: make(chan *Frame, HandoverQueue), begun: time.Now()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
 // submit queues a frame, or returns false when too many wait.
-func (f *forwarder) submit(fr *frame) bool {
+func (f *forwarder) submit(fr *Frame) bool {
 	fr.retry = fr.started.Add(f.retryFor(fr))
 	fr.answer = fr.started.Add(f.wait(fr))
 	if fr.handover = f.handingOver(); fr.handover {
-		fr.hold(f.srv.cfg.HandoverHold)
-	} else if len(f.frames) >= forwardQueue {
+		fr.awaitNext(f.part.cfg.HandoverHold)
+	} else if len(f.frames) >= FrameQueue {
 		return false
 	}
 	select {
@@ -93,8 +91,8 @@ func (f *forwarder) submit(fr *frame) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.frames) > f.idle && f.carrier < f.streams {
-		f.carrier++
+	if len(f.frames) > f.idle && f.running < f.streams {
+		f.running++
 		f.wg.Go(f.carry)
 	}
 	return true
@@ -109,28 +107,28 @@ func (f *forwarder) noteHandover() {
 // leadership is being handed over, and for handoverAfter, in which streams to
 // the next leader are made and it is busy with what has waited.
 func (f *forwarder) handingOver() bool {
-	switch f.srv.part.Role() {
-	case partition.Handover:
+	switch f.part.Role() {
+	case Handover:
 		f.noteHandover()
 		return true
-	case partition.Following, partition.Orphaned:
+	case Following, Orphaned:
 		noted := f.noted.Load()
-		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(handoverAfter, f.srv.cfg.HandoverHold)
+		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(handoverAfter, f.part.cfg.HandoverHold)
 	}
 	return false
 }
 
 // outlast lets a frame that was sent before a handover was noticed wait for its
 // replies for as long as one that came then: the leader is about to answer.
-func (f *forwarder) outlast(fr *frame) {
+func (f *forwarder) outlast(fr *Frame) {
 	if !fr.handover && f.handingOver() {
-		fr.hold(f.srv.cfg.HandoverHold)
+		fr.awaitNext(f.part.cfg.HandoverHold)
 		fr.answer = fr.retry
 	}
 }
 
-// hold lets a frame wait for the next leader.
-func (fr *frame) hold(d time.Duration) {
+// awaitNext lets a frame wait for the next leader.
+func (fr *Frame) awaitNext(d time.Duration) {
 	fr.handover = true
 	if until := fr.started.Add(d); until.After(fr.retry) {
 		fr.retry = until
@@ -154,15 +152,15 @@ func (f *forwarder) close() {
 func (f *forwarder) carry() {
 	c := &carrier{f: f}
 	defer c.drop()
-	timer := time.NewTimer(forwardIdle)
+	timer := time.NewTimer(StreamIdle)
 	defer timer.Stop()
 	for {
 		f.mu.Lock()
 		f.idle++
 		f.mu.Unlock()
-		var fr *frame
+		var fr *Frame
 		stop := false
-		timer.Reset(forwardIdle)
+		timer.Reset(StreamIdle)
 		select {
 		case fr = <-f.frames:
 		case err := <-c.broken():
@@ -180,7 +178,7 @@ func (f *forwarder) carry() {
 			stop = false
 		}
 		if stop {
-			f.carrier--
+			f.running--
 		}
 		f.mu.Unlock()
 		if stop {
@@ -188,7 +186,7 @@ func (f *forwarder) carry() {
 		}
 		if fr != nil {
 			c.deliver(fr)
-			fr.c.post(func() { fr.c.takeFrame(fr) })
+			fr.Done()
 		}
 	}
 }
@@ -200,35 +198,35 @@ type carrier struct {
 }
 
 // deliver gets a frame answered, as far as that can be before its deadline.
-func (c *carrier) deliver(fr *frame) {
-	s := c.f.srv
+func (c *carrier) deliver(fr *Frame) {
+	p := c.f.part
 	var asked time.Time // when a leader that hands over was asked last
 	for {
-		role := s.part.Role()
+		role := p.Role()
 		switch {
 		case role.Decides():
-			fr.end = frameOurs
+			fr.end = Ours
 			return
-		case role == partition.Handover && !fr.handover:
+		case role == Handover && !fr.handover:
 			c.f.noteHandover()
-			fr.hold(s.cfg.HandoverHold)
-		case role == partition.Following && !fr.handover && c.f.noted.Load() > int64(fr.started.Sub(c.f.begun)):
-			fr.hold(s.cfg.HandoverHold)
-		case role == partition.Stalled, !fr.handover && (role == partition.Orphaned || c.f.gone(fr)):
-			fr.end = frameUnwritten
+			fr.awaitNext(p.cfg.HandoverHold)
+		case role == Following && !fr.handover && c.f.noted.Load() > int64(fr.started.Sub(c.f.begun)):
+			fr.awaitNext(p.cfg.HandoverHold)
+		case role == Stalled, !fr.handover && (role == Orphaned || c.f.gone(fr)):
+			fr.end = Unwritten
 			return
 		}
 		now := time.Now()
 		switch {
 		case !now.Before(fr.retry):
-			fr.end = frameUnwritten
+			fr.end = Unwritten
 			return
-		case role != partition.Handover:
+		case role != Handover:
 			asked = time.Time{}
 		case asked.IsZero():
 			asked = now
 		}
-		if role != partition.Handover || now.Sub(asked) >= handoverRetry {
+		if role != Handover || now.Sub(asked) >= handoverRetry {
 			asked = now
 			if c.attempt(fr, role) {
 				return
@@ -237,7 +235,7 @@ func (c *carrier) deliver(fr *frame) {
 		select {
 		case <-time.After(forwardRetry):
 		case <-c.f.ctx.Done():
-			fr.end = frameUnwritten
+			fr.end = Unwritten
 			return
 		}
 	}
@@ -245,38 +243,37 @@ func (c *carrier) deliver(fr *frame) {
 
 // attempt sends a frame. It returns false if nothing of what has no reply yet
 // was executed.
-func (c *carrier) attempt(fr *frame, role partition.Role) (done bool) {
-	s := c.f.srv
+func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
+	p := c.f.part
 	begun := time.Now()
 	epoch := c.f.epoch.Load()
 	if err := c.connect(fr.retry); err != nil {
-		if role == partition.Following && !fr.handover {
+		if role == Following && !fr.handover {
 			c.f.suspect(epoch, fr, err)
 		}
 		return false
 	}
 	if fr.handover {
-		fr.answer = begun.Add(max(c.f.timeout, s.cfg.HandoverHold))
+		fr.answer = begun.Add(max(c.f.timeout, p.cfg.HandoverHold))
 	}
-	sent, err := c.stream.exchange(fr, s.cfg.OutputBufferLimit, c.f.outlast)
+	sent, err := c.stream.exchange(fr, p.cfg.MostReply, c.f.outlast)
 	switch {
 	case err == nil:
-		s.stats.counts[countForwarded].Add(uint64(len(fr.items)))
-		if fr.prompt {
+		if fr.Prompt {
 			c.f.answers.add(time.Since(begun), true)
 		}
-		fr.end = frameAnswered
+		fr.end = Answered
 		return true
 	case errors.Is(err, errHandingOver):
 		c.f.noteHandover()
-		fr.hold(s.cfg.HandoverHold)
+		fr.awaitNext(p.cfg.HandoverHold)
 		return false // the stream is as good as before
 	case sent && !errors.Is(err, errRefusedByPeer):
 		c.lost(err)
-		if !fr.slow {
+		if !fr.Slow {
 			c.f.suspect(epoch, fr, err)
 		}
-		fr.end = frameUncertain
+		fr.end = Unknown
 		return true
 	}
 	c.lost(err)
@@ -295,7 +292,7 @@ func (c *carrier) connect(deadline time.Time) error {
 	epoch := c.f.epoch.Load()
 	ctx, cancel := context.WithDeadline(c.f.ctx, deadline)
 	defer cancel()
-	nc, err := c.f.srv.part.DialLeader(ctx)
+	nc, err := c.f.part.DialLeader(ctx)
 	if err != nil {
 		return err
 	}
@@ -320,7 +317,7 @@ func (c *carrier) broken() <-chan error {
 
 // lost closes a stream that is of no further use.
 func (c *carrier) lost(err error) {
-	c.f.srv.log.Debug("stream to the leader", "error", err)
+	c.f.part.cfg.Logger.Debug("stream to the leader", "error", err)
 	c.drop()
 }
 

@@ -1,4 +1,4 @@
-package server
+package partition
 
 import (
 	"bufio"
@@ -15,9 +15,9 @@ import (
 // These errors tell that the other side has executed none of the commands
 // without reply: it is not the leader, it is about to be or to cease, it stops.
 var (
-	errRefusedByPeer = errors.New(errNotLeader)
-	errHandingOver   = fmt.Errorf("%w: %s", errRefusedByPeer, errHandover)
-	errPeerCloses    = fmt.Errorf("%w: %s", errRefusedByPeer, errClosing)
+	errRefusedByPeer = errors.New(TextNotLeader)
+	errHandingOver   = fmt.Errorf("%w: %s", errRefusedByPeer, TextHandover)
+	errPeerCloses    = fmt.Errorf("%w: %s", errRefusedByPeer, TextClosing)
 )
 
 // leaderStream is a connection to the leader, as a client of its server. A
@@ -108,17 +108,17 @@ func (s *leaderStream) close() {
 // tells whether anything may have reached the leader.
 // errHandingOver leaves the stream as it was. longer may put off the end of the
 // wait when that is reached.
-func (s *leaderStream) exchange(fr *frame, most int, longer func(*frame)) (sent bool, err error) {
+func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent bool, err error) {
 	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
-	greeting := s.resp3 != fr.resp3
+	greeting := s.resp3 != fr.RESP3
 	if greeting {
-		s.buf = append(s.buf, hello(fr.resp3)...)
-		s.resp3 = fr.resp3
+		s.buf = append(s.buf, hello(fr.RESP3)...)
+		s.resp3 = fr.RESP3
 	}
 	s.buf = append(s.buf, fr.buf[fr.items[fr.replied].start:]...)
 	n, err := s.nc.Write(s.buf)
-	if cap(s.buf) > bufferKept {
+	if cap(s.buf) > streamBuffer {
 		s.buf = nil
 	}
 	if err != nil && n == 0 {
@@ -144,7 +144,7 @@ func (s *leaderStream) exchange(fr *frame, most int, longer func(*frame)) (sent 
 }
 
 // await waits for the first bytes of fr's replies.
-func (s *leaderStream) await(fr *frame, longer func(*frame)) error {
+func (s *leaderStream) await(fr *Frame, longer func(*Frame)) error {
 	late := time.NewTimer(time.Until(fr.answer))
 	defer late.Stop()
 	select {
@@ -158,16 +158,19 @@ func (s *leaderStream) await(fr *frame, longer func(*frame)) error {
 	}
 }
 
+// streamBuffer is the largest scratch buffer worth keeping on a stream.
+const streamBuffer = 128 << 10
+
 // Beginnings of replies to commands that were not executed.
 const (
 	tryAgain = "-TRYAGAIN "
-	lastWord = "-" + errClosing
+	lastWord = "-" + TextClosing
 )
 
 // replies reads the replies of fr's remaining items. If none from some item on
 // was executed, it tells so with errRefusedByPeer, and fr is as if they had not
 // been sent.
-func (s *leaderStream) replies(fr *frame, most int) error {
+func (s *leaderStream) replies(fr *Frame, most int) error {
 	refused := -1 // the first of a run of refusals up to the last reply
 	for i := fr.replied; i < len(fr.items); i++ {
 		it := &fr.items[i]
@@ -200,24 +203,10 @@ func (s *leaderStream) replies(fr *frame, most int) error {
 		return nil
 	}
 	last := fr.out[fr.replyStart(len(fr.items)-1):]
-	handover := bytes.HasPrefix(last, []byte("-"+errHandover))
+	handover := bytes.HasPrefix(last, []byte("-"+TextHandover))
 	fr.unsend(refused)
 	if handover {
 		return errHandingOver
 	}
 	return errRefusedByPeer
-}
-
-// unsend makes the items from i on as if they had not been sent.
-func (fr *frame) unsend(i int) {
-	fr.replied = i
-	fr.out = fr.out[:fr.replyStart(i)]
-}
-
-// replyStart is where the reply of item i begins.
-func (fr *frame) replyStart(i int) int {
-	if i == 0 {
-		return 0
-	}
-	return fr.items[i-1].reply
 }

@@ -1,0 +1,102 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// Frame is a run of commands on their way to the leader. It knows no connection:
+// its owner fills it, hands it to Partition.Forward, and leaves it alone until
+// Done is called. Each of its items has one reply.
+type Frame struct {
+	// RESP3 is the protocol of the replies.
+	RESP3 bool
+	// Slow tells that its commands may take, or wait, long.
+	Slow bool
+	// Prompt tells that the failure policy can answer all of its commands.
+	Prompt bool
+	// Done is called once, by any goroutine, when End is known.
+	Done func()
+
+	buf   []byte
+	items []frameItem
+
+	started time.Time
+	retry   time.Time // until then it is sent again if it was not executed
+	answer  time.Time // until then its replies are waited for
+	// handover: it waits for the next leader, up to HandoverHold, rather than
+	// have another answer.
+	handover bool
+
+	out     []byte // replies
+	replied int    // items that have their reply
+	end     End
+}
+
+// frameItem is one command, or one transaction.
+type frameItem struct {
+	start int // in buf
+	drop  int // replies that precede the one to pass on
+	reply int // where its reply ends in out
+}
+
+// End is what became of the items of a frame that have no reply.
+type End uint8
+
+const (
+	// Answered: there are none.
+	Answered End = iota
+	// Unwritten: they were certainly not executed.
+	Unwritten
+	// Unknown: they were sent, and not answered.
+	Unknown
+	// Ours: they were not sent, as this node leads now.
+	Ours
+)
+
+// Begin begins an item of which the leader sends drop replies before the one
+// that counts.
+func (fr *Frame) Begin(drop int) {
+	fr.items = append(fr.items, frameItem{start: len(fr.buf), drop: drop})
+}
+
+// Append appends a command to the item that was begun last.
+func (fr *Frame) Append(args [][]byte) { fr.buf = resp.AppendCommand(fr.buf, args) }
+
+// Size is how many bytes its commands have.
+func (fr *Frame) Size() int { return len(fr.buf) }
+
+// End is what became of the items without reply.
+func (fr *Frame) End() End { return fr.end }
+
+// Replied is how many items, from the first on, have a reply.
+func (fr *Frame) Replied() int { return fr.replied }
+
+// Reply is the reply of item i.
+func (fr *Frame) Reply(i int) []byte { return fr.out[fr.replyStart(i):fr.items[i].reply] }
+
+// From is the commands of item i and of those behind it, as they were appended.
+func (fr *Frame) From(i int) []byte { return fr.buf[fr.items[i].start:] }
+
+// Args parses the first command of item i.
+func (fr *Frame) Args(i int) [][]byte {
+	var p resp.Parser
+	// Never fails: the bytes are AppendCommand's.
+	args, _, _ := p.Next(fr.From(i), &resp.Limits{MaxArgs: len(fr.buf), MaxBulk: len(fr.buf)}, nil)
+	return args
+}
+
+// unsend makes the items from i on as if they had not been sent.
+func (fr *Frame) unsend(i int) {
+	fr.replied = i
+	fr.out = fr.out[:fr.replyStart(i)]
+}
+
+// replyStart is where the reply of item i begins.
+func (fr *Frame) replyStart(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return fr.items[i-1].reply
+}
