@@ -2,12 +2,74 @@ package resp
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 )
 
-// ErrReplyTooLong is returned by AppendReply for a reply above its bound.
+// ErrReplyTooLong is returned for a reply above its bound.
 var ErrReplyTooLong = errors.New("reply is too long")
+
+// MalformedReply is an error for what is not a reply of either protocol, with
+// the line at fault.
+type MalformedReply string
+
+func (e MalformedReply) Error() string { return fmt.Sprintf("malformed reply %q", string(e)) }
+
+// follows tells from the first line of a reply, its end included, what comes
+// after it: bytes of its own, and replies that it is made of. It is an error
+// if there are more than most.
+func follows(line []byte, most int) (body, nested int, err error) {
+	malformed := func() (int, int, error) { return 0, 0, MalformedReply(line[:min(len(line), 32)]) }
+	if len(line) < 3 || line[len(line)-2] != '\r' {
+		return malformed()
+	}
+	switch line[0] {
+	case '+', '-', ':', ',', '#', '_', '(':
+		return 0, 0, nil
+	}
+	size, ok := ParseInt(line[1 : len(line)-2])
+	if !ok || size < -1 || size > int64(most) {
+		return malformed()
+	}
+	n := max(int(size), 0)
+	switch line[0] {
+	case '$', '=', '!':
+		if size < 0 { // null in RESP2
+			return 0, 0, nil
+		}
+		return n + len("\r\n"), 0, nil
+	case '*', '~', '>':
+		return 0, n, nil
+	case '%':
+		return 0, 2 * n, nil
+	case '|': // attributes precede the reply itself
+		return 0, 2*n + 1, nil
+	}
+	return malformed()
+}
+
+// ReplyLen is the length of the reply at the start of b, with everything that
+// is nested in it; 0 when b ends before it does. No part of it may be above
+// most.
+func ReplyLen(b []byte, most int) (int, error) {
+	n := 0
+	for left := 1; left > 0; left-- {
+		end := bytes.IndexByte(b[n:], '\n') + 1
+		if end == 0 {
+			return 0, nil
+		}
+		body, nested, err := follows(b[n:n+end], most)
+		if err != nil {
+			return 0, err
+		}
+		left += nested
+		if n += end + body; n > len(b) {
+			return 0, nil
+		}
+	}
+	return n, nil
+}
 
 // AppendReply reads one reply of either protocol, with everything that is
 // nested in it, and appends its bytes to dst, which must not grow beyond most.
@@ -27,36 +89,13 @@ func AppendReply(dst []byte, r *bufio.Reader, most int) ([]byte, error) {
 				return dst, err
 			}
 		}
-		line := dst[start:]
-		if len(line) < 3 || line[len(line)-2] != '\r' {
-			return dst, fmt.Errorf("malformed reply %q", line[:min(len(line), 32)])
+		body, nested, err := follows(dst[start:], most)
+		if err != nil {
+			return dst, err
 		}
-		switch line[0] {
-		case '+', '-', ':', ',', '#', '_', '(':
-			continue
-		}
-		n, ok := ParseInt(line[1 : len(line)-2])
-		if !ok || n < -1 || n > int64(most) {
-			return dst, fmt.Errorf("malformed reply %q", line[:min(len(line), 32)])
-		}
-		n = max(n, 0)
-		switch line[0] {
-		case '$', '=', '!':
-			if line[1] == '-' {
-				continue
-			}
-			var err error
-			if dst, err = appendBody(dst, r, int(n)+len("\r\n"), most); err != nil {
-				return dst, err
-			}
-		case '*', '~', '>':
-			left += int(n)
-		case '%':
-			left += 2 * int(n)
-		case '|': // attributes precede the reply itself
-			left += 2*int(n) + 1
-		default:
-			return dst, fmt.Errorf("unknown reply type %q", line[0])
+		left += nested
+		if dst, err = appendBody(dst, r, body, most); err != nil {
+			return dst, err
 		}
 	}
 	return dst, nil
@@ -82,11 +121,12 @@ func appendBody(dst []byte, r *bufio.Reader, n, most int) ([]byte, error) {
 }
 
 // AppendCommand appends a command as clients send it.
-func AppendCommand(dst []byte, args [][]byte) []byte {
+func AppendCommand[S ~string | ~[]byte](dst []byte, args []S) []byte {
 	w := Writer{B: dst}
 	w.Array(len(args))
 	for _, a := range args {
-		w.Bulk(a)
+		w.header('$', len(a))
+		w.B = append(append(w.B, a...), '\r', '\n')
 	}
 	return w.B
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,56 +132,34 @@ func (c *client) call(cmd string) any {
 	return c.reply()
 }
 
+// reply reads a reply: maps and sets are lists, nulls are nil.
 func (c *client) reply() any {
 	c.t.Helper()
-	line, err := c.r.ReadString('\n')
+	r, err := resp.ReadReply(c.r, 64<<20)
 	require.NoError(c.t, err)
-	kind, text := line[0], strings.TrimSuffix(line[1:], "\r\n")
-	size := func() int {
-		n, err := strconv.Atoi(text)
-		require.NoError(c.t, err, line)
-		return n
-	}
-	list := func(n int) any {
-		if n < 0 {
-			return nil
-		}
-		out := make([]any, n)
-		for i := range out {
-			out[i] = c.reply()
-		}
-		return out
-	}
-	switch kind {
-	case '+':
-		return text
+	return plain(&r)
+}
+
+func plain(r *resp.Reply) any {
+	switch r.Type {
 	case '-':
-		return errors.New(text)
+		return errors.New(r.Str)
 	case ':':
-		return int64(size())
+		return r.Int
 	case '_':
 		return nil
 	case '#':
-		return text == "t"
-	case '$', '=':
-		n := size()
-		if n < 0 {
-			return nil
-		}
-		b := make([]byte, n+2)
-		_, err := io.ReadFull(c.r, b)
-		require.NoError(c.t, err)
-		if kind == '=' {
-			return string(b[4:n])
-		}
-		return string(b[:n])
-	case '*', '~', '>':
-		return list(size())
-	case '%':
-		return list(2 * size())
+		return r.Str == "t"
+	case '=':
+		return r.Str[len("txt:"):]
+	case '+', '$':
+		return r.Str
 	}
-	c.t.Fatalf("unknown reply %q", line)
-	return nil
+	list := make([]any, len(r.Elems))
+	for i := range list {
+		list[i] = plain(&r.Elems[i])
+	}
+	return list
 }
 
 // pair returns what follows key in a flat map.

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	headgate "github.com/headgate-io/headgate/cluster"
-	"github.com/headgate-io/headgate/faults/resp"
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/internal/respclient"
 	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"
 )
@@ -354,7 +354,7 @@ func (c *Cluster) Digests() ([]Digest, error) {
 		if n.retired {
 			continue
 		}
-		r, err := resp.Do(n.Addr, 10*time.Second, args...)
+		r, err := respclient.Do(n.Addr, 10*time.Second, args...)
 		if err != nil {
 			return nil, fmt.Errorf("digest of %s: %w", n.Name, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -98,7 +98,7 @@ func (p *Process) Await() error {
 		if !p.Running() {
 			return fmt.Errorf("%s ended at its start, see %s", p.Name, p.log)
 		}
-		if r, err := resp.Do(p.Addr, time.Second, "PING"); err == nil || r.Error() != "" {
+		if r, err := respclient.Do(p.Addr, time.Second, "PING"); err == nil || r.Error() != "" {
 			return nil
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // Between is how many commands that add nothing stand between the two of a Pair: so much time there is to see half of it.
@@ -15,15 +16,15 @@ const Between = 60
 // Encode appends the command of a call, or the commands of its transaction.
 func Encode(b []byte, c *history.Call, key, other history.Key) []byte {
 	if c.Kind == history.Pair {
-		b = resp.Append(b, "MULTI")
-		b = resp.Append(b, "INCREX", key.Name, "BYINT", number(c.Cost))
+		b = respclient.Append(b, "MULTI")
+		b = respclient.Append(b, "INCREX", key.Name, "BYINT", number(c.Cost))
 		for range Between {
-			b = resp.Append(b, "INCREX", key.Name, "BYINT", "0")
+			b = respclient.Append(b, "INCREX", key.Name, "BYINT", "0")
 		}
-		b = resp.Append(b, "INCREX", other.Name, "BYINT", number(c.Cost))
-		return resp.Append(b, "EXEC")
+		b = respclient.Append(b, "INCREX", other.Name, "BYINT", number(c.Cost))
+		return respclient.Append(b, "EXEC")
 	}
-	return resp.Append(b, Arguments(c, key, other)...)
+	return respclient.Append(b, Arguments(c, key, other)...)
 }
 
 // resets are the commands that forget a key.

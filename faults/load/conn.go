@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 const (
@@ -137,7 +137,7 @@ func (c *conn) connect() *link {
 		return nil
 	}
 	l = &link{Conn: nc}
-	if _, err := nc.Write(resp.Append(nil, "HELLO", "3")); err != nil { // a new socket's buffer takes it at once
+	if _, err := nc.Write(respclient.Append(nil, "HELLO", "3")); err != nil { // a new socket's buffer takes it at once
 		nc.Close()
 		return nil
 	}
@@ -151,7 +151,7 @@ func (c *conn) connect() *link {
 // receive reads the answers of one connection until it ends; what is then under way stays unknown.
 func (c *conn) receive(l *link) {
 	r := bufio.NewReaderSize(l, 32<<10)
-	hello, err := resp.Read(r)
+	hello, err := respclient.Read(r)
 	if err == nil && hello.Error() == "" {
 		for c.answer(l, r) {
 		}
@@ -170,10 +170,10 @@ func (c *conn) receive(l *link) {
 
 // answer reads one answer and records its call.
 func (c *conn) answer(l *link, r *bufio.Reader) bool {
-	reply, err := resp.Read(r)
+	reply, err := respclient.Read(r)
 	for range c.precede(l) {
 		if err == nil {
-			reply, err = resp.Read(r)
+			reply, err = respclient.Read(r)
 		}
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/faults/history"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 // server answers the n-th command of all connections with reply(n); "" closes the connection.
@@ -32,7 +32,7 @@ func server(t *testing.T, reply func(n int64) string) string {
 			go func() {
 				defer c.Close()
 				for r := bufio.NewReader(c); ; {
-					cmd, err := resp.Read(r)
+					cmd, err := respclient.Read(r)
 					if err != nil {
 						return
 					}
@@ -128,7 +128,7 @@ func TestEncode(t *testing.T) {
 	slot := history.Key{Name: "s", Algorithm: history.Slots, Period: time.Second}
 	f := func(want string, c history.Call, key, other history.Key) {
 		t.Helper()
-		require.Equal(t, string(resp.Append(nil, strings.Fields(want)...)), string(Encode(nil, &c, key, other)))
+		require.Equal(t, string(respclient.Append(nil, strings.Fields(want)...)), string(Encode(nil, &c, key, other)))
 	}
 	f("RL.LIMIT a 5 3600000ms ALGORITHM fixed COST -2 ALIGN first", history.Call{Limit: 5, Cost: -2}, a, a)
 	f("RL.LIMIT b 5 1500ms ALGORITHM token COST 1", history.Call{Limit: 5, Cost: 1}, b, a)
@@ -158,7 +158,7 @@ func TestEncode(t *testing.T) {
 	var want []byte
 	lines := append([]string{"MULTI", "INCREX a BYINT 1"}, slices.Repeat([]string{"INCREX a BYINT 0"}, Between)...)
 	for _, line := range append(lines, "INCREX b BYINT 1", "EXEC") {
-		want = resp.Append(want, strings.Fields(line)...)
+		want = respclient.Append(want, strings.Fields(line)...)
 	}
 	require.Equal(t, string(want), string(pair))
 	f("RL.RELEASE s 7", history.Call{Kind: history.Release, Other: 7}, slot, a)
@@ -183,7 +183,7 @@ func TestKeyspaceReplacesKeys(t *testing.T) {
 func TestClassify(t *testing.T) {
 	f := func(command string, c history.Call, reply string, outcome history.Outcome, cost, remaining int32) {
 		t.Helper()
-		r, err := resp.Read(bufio.NewReader(strings.NewReader(reply)))
+		r, err := respclient.Read(bufio.NewReader(strings.NewReader(reply)))
 		require.NoError(t, err)
 		key := history.Key{Command: command}
 		if command == "ATMOST" {

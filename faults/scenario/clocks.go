@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 // machineDrift is how wrong the nodes' clocks run, in parts per million: as much as Linux's NTP discipline corrects.
@@ -190,7 +190,7 @@ func (m *metronome) start(r *Run) error {
 	if err != nil {
 		return err
 	}
-	if _, err := resp.Do(n.Addr, patience, append(metronomeCommand, "3600", "SYNC")...); err != nil {
+	if _, err := respclient.Do(n.Addr, patience, append(metronomeCommand, "3600", "SYNC")...); err != nil {
 		return err
 	}
 	m.epoch = time.Now()
@@ -205,7 +205,7 @@ func (m *metronome) run(r *Run, stop chan struct{}) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		sent := time.Since(m.epoch)
-		reply, err := resp.Do(r.cluster.Nodes[i%3].Addr, patience, append(metronomeCommand, "3600")...)
+		reply, err := respclient.Do(r.cluster.Nodes[i%3].Addr, patience, append(metronomeCommand, "3600")...)
 		got := time.Since(m.epoch)
 		if err != nil || len(reply.Elems) < 4 || reply.Elems[0].Int != 0 {
 			continue

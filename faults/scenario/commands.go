@@ -11,7 +11,8 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // commands flushes all keys, and then kills leaders, under a load of every command that changes state. What a counter
@@ -200,7 +201,7 @@ func (p *pairReader) read(one, two string) (int64, int64, error) {
 	var reply resp.Reply
 	var err error
 	for range load.Between + 4 {
-		if reply, err = resp.Read(p.in); err != nil {
+		if reply, err = respclient.Read(p.in); err != nil {
 			return 0, 0, err
 		}
 	}

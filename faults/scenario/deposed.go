@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/resp"
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 // disputed are keys that a leader without followers changes in vain. Each has a limit of 100.
@@ -156,14 +156,14 @@ func claimAll(addr, prefix string) (acknowledged int, err error) {
 		for _, m := range k.claims {
 			n++
 			if m.reset {
-				out = resp.Append(out, "RL.RESET", prefix+k.name)
+				out = respclient.Append(out, "RL.RESET", prefix+k.name)
 				continue
 			}
 			limit := int64(disputedLimit)
 			if m.limit > 0 {
 				limit = m.limit
 			}
-			out = resp.Append(out, disputedCommand(prefix+k.name, limit, m.cost)...)
+			out = respclient.Append(out, disputedCommand(prefix+k.name, limit, m.cost)...)
 		}
 	}
 	if _, err := c.Write(out); err != nil {
@@ -171,7 +171,7 @@ func claimAll(addr, prefix string) (acknowledged int, err error) {
 	}
 	in := bufio.NewReader(c)
 	for range n {
-		reply, err := resp.Read(in)
+		reply, err := respclient.Read(in)
 		if err != nil {
 			return acknowledged, nil // it was killed, or is too slow
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 const (
@@ -85,7 +85,7 @@ func (r *Run) full(n *cluster.Node) error {
 
 // info reads a number from a node's INFO.
 func info(n *cluster.Node, section, field string) (int64, error) {
-	reply, err := resp.Do(n.Addr, patience, "INFO", section)
+	reply, err := respclient.Do(n.Addr, patience, "INFO", section)
 	if err != nil {
 		return 0, err
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
+	"github.com/headgate-io/headgate/resp"
 )
 
 const (
@@ -74,7 +75,7 @@ func (r *Run) start(cfg cluster.Config, args ...string) error {
 func (r *Run) awaitRole(n *cluster.Node, roles ...string) error {
 	role := ""
 	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		reply, err := resp.Do(n.Addr, time.Second, "INFO", "replication")
+		reply, err := respclient.Do(n.Addr, time.Second, "INFO", "replication")
 		if err != nil {
 			return fmt.Errorf("role of %s: %w", n.Name, err)
 		}
@@ -249,7 +250,7 @@ func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
 	var reply resp.Reply
 	var err error
 	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if reply, err = resp.Do(n.Addr, patience, args...); err == nil {
+		if reply, err = respclient.Do(n.Addr, patience, args...); err == nil {
 			return reply, nil
 		}
 	}
@@ -261,7 +262,7 @@ func (r *Run) once(n *cluster.Node, args ...string) (resp.Reply, error) {
 	var reply resp.Reply
 	var err error
 	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		reply, err = resp.Do(n.Addr, patience, args...)
+		reply, err = respclient.Do(n.Addr, patience, args...)
 		if err == nil || !strings.HasPrefix(reply.Error(), "CLUSTERDOWN") && !strings.HasPrefix(reply.Error(), "TRYAGAIN") {
 			break
 		}

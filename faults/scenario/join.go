@@ -12,7 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 const (
@@ -125,14 +125,14 @@ func preload(addr string, i, n int) (int, error) {
 	for ; i < n; i += bulkBatch {
 		out = out[:0]
 		for j := i; j < i+bulkBatch; j++ {
-			out = resp.Append(out, "RL.LIMIT", "bulk:"+strconv.Itoa(j), "10", "1d", "ALGORITHM", "fixed", "ALIGN", "first")
+			out = respclient.Append(out, "RL.LIMIT", "bulk:"+strconv.Itoa(j), "10", "1d", "ALGORITHM", "fixed", "ALIGN", "first")
 		}
 		c.SetDeadline(time.Now().Add(recovery))
 		if _, err := c.Write(out); err != nil {
 			return i, err
 		}
 		for range bulkBatch {
-			reply, err := resp.Read(in)
+			reply, err := respclient.Read(in)
 			if err == nil && reply.Error() != "" {
 				err = errors.New(reply.Error())
 			}

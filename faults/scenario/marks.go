@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 const (
@@ -107,10 +107,10 @@ func (m *marks) use(nc net.Conn) {
 		n := len(m.reigns) - 1
 		m.mu.Unlock()
 		nc.SetDeadline(time.Now().Add(patience))
-		if _, err := nc.Write(resp.Append(nil, "INCREX", markKey(n), "BYINT", "1")); err != nil {
+		if _, err := nc.Write(respclient.Append(nil, "INCREX", markKey(n), "BYINT", "1")); err != nil {
 			return
 		}
-		reply, err := resp.Read(in)
+		reply, err := respclient.Read(in)
 		if err != nil || reply.Error() != "" || len(reply.Elems) != 2 {
 			return
 		}

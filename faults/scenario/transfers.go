@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 const (
@@ -86,7 +86,7 @@ func chain(cost int) []string {
 
 // open makes the first deposits, durably in any mode.
 func open(n *cluster.Node) error {
-	r, err := resp.Do(n.Addr, patience, append(chain(deposit), "SYNC")...)
+	r, err := respclient.Do(n.Addr, patience, append(chain(deposit), "SYNC")...)
 	if err == nil && r.Elems[0].Int == 0 {
 		err = fmt.Errorf("deposits denied: %v", r)
 	}
@@ -111,7 +111,7 @@ func (a *audit) run(r *Run, stop chan struct{}) {
 }
 
 func (a *audit) once(n *cluster.Node) error {
-	reply, err := resp.Do(n.Addr, patience, chain(0)...)
+	reply, err := respclient.Do(n.Addr, patience, chain(0)...)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/resp"
+	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 // The audit must see a unit that was taken from one account and not given to another.
@@ -24,7 +24,7 @@ func TestAuditSeesATornTransfer(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if _, err := resp.Read(bufio.NewReader(c)); err == nil {
+			if _, err := respclient.Read(bufio.NewReader(c)); err == nil {
 				reply := fmt.Sprintf("*7\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n:0\r\n*%d\r\n", accounts)
 				for i := range accounts {
 					left := deposit

@@ -75,7 +75,7 @@ func auth(ctx context.Context, conn net.Conn, password string) error {
 			return fmt.Errorf("read the reply to AUTH: %w", err)
 		}
 		buf = append(buf, chunk[:n]...)
-		rep, used, err := scanReply(buf, 0)
+		rep, used, err := scanReply(buf)
 		switch {
 		case err != nil:
 			return fmt.Errorf("authenticate: %w", err)
@@ -125,7 +125,7 @@ func (c *client) next() (rep reply, ok bool, err error) {
 	if c.r == c.w {
 		return reply{}, false, nil
 	}
-	rep, n, err := scanReply(c.in[c.r:c.w], 0)
+	rep, n, err := scanReply(c.in[c.r:c.w])
 	c.r += n
 	return rep, n > 0, err
 }

@@ -358,16 +358,24 @@ func TestScanReply(t *testing.T) {
 		{in: "*2\r\n:1\r\n"},
 		{in: ":12\r"},
 		{in: "", n: 0},
-		{in: "%1\r\n", err: true},
+		{in: "%1\r\n"},
+		{in: "?1\r\n", err: true},
 		{in: "\n", err: true},
 		{in: ":x\r\n", err: true},
 		{in: "*-2\r\n", err: true},
-		{in: strings.Repeat("*1\r\n", maxDepth+2), err: true},
+		{in: strings.Repeat("*1\r\n", 1<<20)},
 	} {
-		rep, n, err := scanReply([]byte(tc.in), 0)
+		rep, n, err := scanReply([]byte(tc.in))
 		require.Equal(t, tc.err, err != nil, "%q", tc.in)
 		require.Equal(t, tc.n, n, "%q", tc.in)
 		require.Equal(t, tc.first, rep.first, "%q", tc.in)
+	}
+}
+
+func BenchmarkScanReply(b *testing.B) {
+	in := []byte("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n")
+	for b.Loop() {
+		_, _, _ = scanReply(in)
 	}
 }
 
@@ -376,7 +384,7 @@ func FuzzScanReply(f *testing.F) {
 	f.Add([]byte("-ERR x\r\n"))
 	f.Add([]byte("$9223372036854775807\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, n, err := scanReply(b, 0)
+		_, n, err := scanReply(b)
 		require.True(t, n >= 0 && n <= len(b))
 		require.True(t, err == nil || n == 0)
 	})

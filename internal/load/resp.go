@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/headgate-io/headgate/resp"
 )
 
 // Placeholder is replaced, wherever it occurs in an argument of the command
@@ -61,14 +62,11 @@ func (t *template) append(dst []byte, n uint64) []byte {
 	return dst
 }
 
-// Limits of a reply. They stop a server that is not one from making the
-// generator buffer without bound.
-const (
-	maxReply = 64 << 20 // bytes
-	maxDepth = 8        // nested arrays
-)
+// maxReply bounds a reply in bytes. It stops a server that is not one from
+// making the generator buffer without bound.
+const maxReply = 64 << 20
 
-var errProtocol = errors.New("not a RESP2 reply")
+var errProtocol = errors.New("not a RESP reply")
 
 // reply is what the generator looks at in a server's answer.
 type reply struct {
@@ -82,53 +80,24 @@ type reply struct {
 
 // scanReply reads one reply from the start of b and returns its length, which
 // is 0 when b ends before the reply does.
-func scanReply(b []byte, depth int) (reply, int, error) {
-	end := bytes.IndexByte(b, '\n')
-	if end < 0 {
-		return reply{}, 0, nil
-	}
-	if end < 2 || b[end-1] != '\r' || depth > maxDepth {
-		return reply{}, 0, errProtocol
-	}
-	line, n := b[1:end-1], end+1
-	switch b[0] {
-	case '+':
-		return reply{}, n, nil
-	case '-':
-		return reply{failure: line}, n, nil
-	case ':':
-		v, err := strconv.ParseInt(string(line), 10, 64)
+func scanReply(b []byte) (out reply, n int, err error) {
+	if n, err = resp.ReplyLen(b, maxReply); n == 0 || err != nil {
 		if err != nil {
+			err = fmt.Errorf("%w: %w", errProtocol, err)
+		}
+		return reply{}, 0, err
+	}
+	b = b[:n]
+	if b[0] == '-' {
+		out.failure = b[1 : n-2]
+	}
+	if b[0] == '*' {
+		b = b[bytes.IndexByte(b, '\n')+1:]
+	}
+	if len(b) > 0 && b[0] == ':' {
+		if out.first, out.integer = resp.ParseInt(b[1 : bytes.IndexByte(b, '\n')-1]); !out.integer {
 			return reply{}, 0, errProtocol
 		}
-		return reply{first: v, integer: true}, n, nil
-	case '$', '*':
-	default:
-		return reply{}, 0, errProtocol
-	}
-	size, err := strconv.Atoi(string(line))
-	if err != nil || size < -1 || size > maxReply {
-		return reply{}, 0, errProtocol
-	}
-	if b[0] == '$' {
-		if size >= 0 {
-			n += size + 2
-		}
-		if n > len(b) {
-			return reply{}, 0, nil
-		}
-		return reply{}, n, nil
-	}
-	var out reply
-	for i := range size {
-		element, used, err := scanReply(b[n:], depth+1)
-		if err != nil || used == 0 {
-			return reply{}, 0, err
-		}
-		if i == 0 {
-			out.first, out.integer = element.first, element.integer
-		}
-		n += used
 	}
 	return out, n, nil
 }
