@@ -57,8 +57,17 @@ func (s *Shard) growUndo(n int) {
 	s.table.account.add(int64(cap(s.undo) - room))
 }
 
-// Undo is what the dirty keys of a shard were before they became dirty.
-type Undo struct{ buf []byte }
+// Undo is what the dirty keys of a shard were before they became dirty, and
+// what the shard held if it was detached in that round: all that follows is to
+// be undone up to there first, then that attached, and then its own Undo.
+type Undo struct {
+	buf    []byte
+	before *Contents
+}
+
+// Contents returns what the shard held before its first Detach of the round, or
+// nil. The records of the Undo are those since the last Detach.
+func (u Undo) Contents() *Contents { return u.before }
 
 // Walk calls fn for each undo record, newest first. present is false for a key
 // that did not exist; then only the key of im is set. A key that was deleted and
@@ -90,9 +99,9 @@ const cutAhead = 32
 // that does not exist now: e is no entry then. A key is given once, except
 // that one which does not exist may be given again. fn may be nil.
 func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
-	u := Undo{s.undo}
+	u := s.Pending()
 	s.table.account.add(-int64(cap(s.undo)))
-	s.undo, s.undoRoom = nil, min(len(s.undo), maxUndoRoom)
+	s.undo, s.undoRoom, s.before = nil, min(len(s.undo), maxUndoRoom), nil
 	type key struct {
 		hash  uint64
 		bytes []byte
@@ -130,8 +139,8 @@ func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 func (s *Shard) SetJournal(on bool) { s.journal = on }
 
 // Dirty tells whether something has changed since the last Cut.
-func (s *Shard) Dirty() bool { return len(s.undo) > 0 }
+func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.before != nil }
 
 // Pending returns the undo records of the round that has not been cut, valid
 // until the next change.
-func (s *Shard) Pending() Undo { return Undo{s.undo} }
+func (s *Shard) Pending() Undo { return Undo{s.undo, s.before} }

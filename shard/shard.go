@@ -30,11 +30,12 @@ type Shard struct {
 	journal     bool
 	undo        []byte // see dirty.go
 	undoRoom    int    // that a new undo gets: what the last round has taken
+	before      *Contents // of the round's first Detach
 	_           [shardPad]byte
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 24
+const shardPad = 16
 
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
@@ -224,38 +225,5 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		}
 		_, i := s.victim(g, now)
 		s.evictSlot(g, i, now)
-	}
-}
-
-// reset empties the shard. It detaches the contents in one short hold and then
-// releases the metas segment by segment, so that no hold grows with the shard.
-func (s *Shard) reset() {
-	s.Lock()
-	dir, old := s.dir.Swap(noDirectory), s.arena
-	s.table.account.add(-int64(s.segments)*segmentSize - int64(len(dir.segments))*dirEntry - old.accounted())
-	s.segments = 0
-	s.arena = arena{}
-	s.arena.init(&s.table.account)
-	s.keys.Store(0)
-	s.keyBytes, s.recordBytes = 0, 0
-	s.Unlock()
-
-	if s.table.release == nil {
-		return
-	}
-	var last *segment
-	for n := range dir.segments {
-		g := dir.at(n)
-		if g == last {
-			continue
-		}
-		last = g
-		s.Lock()
-		for i := range g.slots {
-			if ref := g.slots[i].ref; ref != 0 {
-				s.table.release(binary.LittleEndian.Uint32(old.record(ref)))
-			}
-		}
-		s.Unlock()
 	}
 }

@@ -45,8 +45,9 @@ type Config struct {
 	// lowest Pressure, false makes Insert, Put and Resize return ErrFull.
 	Evict bool
 	// Release, if set, is called under the shard's lock when a record stops
-	// carrying meta: expired, evicted, deleted, replaced by Put, dropped by
-	// Reset. SetMeta does not call it. It must not call into the table.
+	// carrying meta: expired, evicted, deleted, replaced by Put. SetMeta does
+	// not call it. Contents.Release calls it without a lock. It must not call
+	// into the table.
 	Release func(meta uint32)
 	// Pressure, if set, tells how much an entry matters: 0 for full quota, up
 	// to MaxUint32 for exhausted. It is called under the shard's lock while
@@ -170,11 +171,38 @@ func (t *Table) Stats() Stats {
 	return st
 }
 
-// Reset removes every key. Each shard is emptied at once; the shards follow
-// one after the other. No journal may be on: it would not know of it.
-func (t *Table) Reset() {
+// Lock takes the locks of all shards, for a moment.
+func (t *Table) Lock() {
 	for i := range t.shards {
-		t.shards[i].reset()
+		t.shards[i].Lock()
+	}
+}
+
+// Unlock gives back what Lock has taken.
+func (t *Table) Unlock() {
+	for i := range t.shards {
+		t.shards[i].Unlock()
+	}
+}
+
+// Detach empties all shards, whose locks must be held, and returns what they
+// held as far as no journal keeps it: see Shard.Detach.
+func (t *Table) Detach() (unkept []*Contents) {
+	for i := range t.shards {
+		if c := t.shards[i].Detach(); c != nil {
+			unkept = append(unkept, c)
+		}
+	}
+	return unkept
+}
+
+// Reset removes every key, of all shards at once.
+func (t *Table) Reset() {
+	t.Lock()
+	unkept := t.Detach()
+	t.Unlock()
+	for _, c := range unkept {
+		c.Release()
 	}
 }
 

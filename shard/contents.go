@@ -1,0 +1,67 @@
+package shard
+
+import "encoding/binary"
+
+// Contents is what a shard held before Detach. Its memory is not accounted.
+type Contents struct {
+	held Shard // of no table's shards; its lock is not used
+}
+
+// Detach empties the shard at once, however many keys it holds. With the
+// journal on, what it held before the first Detach of a round is kept with the
+// round's undo records: see Undo.Contents. What nobody keeps is returned, and
+// Release has to be called for it; else nil. The lock must be held.
+func (s *Shard) Detach() (unkept *Contents) {
+	c := &Contents{}
+	h := &c.held
+	h.table, h.segments, h.keyBytes, h.recordBytes, h.undo = s.table, s.segments, s.keyBytes, s.recordBytes, s.undo
+	h.dir.Store(s.dir.Swap(noDirectory))
+	h.keys.Store(s.keys.Swap(0))
+	h.arena = s.arena
+	s.table.account.add(-c.accounted())
+	s.segments, s.keyBytes, s.recordBytes, s.undo = 0, 0, 0, nil
+	s.arena = arena{}
+	s.arena.init(&s.table.account)
+	if s.journal && s.before == nil {
+		s.before = c
+		return nil
+	}
+	h.undo = nil
+	return c
+}
+
+// Attach makes c what the shard holds, in place of what it does, which is
+// returned as by Detach. c becomes a part of the shard. The lock must be held,
+// nothing be dirty and the journal be off.
+func (s *Shard) Attach(c *Contents) (unkept *Contents) {
+	unkept = s.Detach()
+	h := &c.held
+	s.segments, s.keyBytes, s.recordBytes, s.undo = h.segments, h.keyBytes, h.recordBytes, h.undo
+	s.dir.Store(h.dir.Load())
+	s.keys.Store(h.keys.Load())
+	s.arena = h.arena
+	s.table.account.add(c.accounted())
+	return unkept
+}
+
+// accounted is what the contents cost as a part of a shard.
+func (c *Contents) accounted() int64 {
+	h := &c.held
+	return int64(h.segments)*segmentSize + int64(len(h.dir.Load().segments))*dirEntry + int64(cap(h.undo)) + h.arena.accounted()
+}
+
+// Each calls fn with every entry, expired ones too.
+func (c *Contents) Each(fn func(Entry)) { c.held.Each(fn) }
+
+// Undo returns the records of the round in which the contents were detached,
+// up to then. Attach makes them pending.
+func (c *Contents) Undo() Undo { return c.held.Pending() }
+
+// Release gives the metas of the contents back, and the memory to the garbage
+// collector. It takes time in proportion to the keys, and no lock.
+func (c *Contents) Release() {
+	if release := c.held.table.release; release != nil {
+		c.Each(func(e Entry) { release(binary.LittleEndian.Uint32(e.rec)) })
+	}
+	*c = Contents{}
+}
