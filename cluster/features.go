@@ -19,6 +19,7 @@ var levels = []struct {
 	state engine.Formats
 }{
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 3}}, // 1
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 4}}, // 2: a flush is one record
 }
 
 // features are the levels as the log has to know them.

@@ -83,7 +83,7 @@ func (r *Replica) look() error {
 	a.reader.recycle()
 	for n := 0; n < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more(); n = len(a.ahead) {
 		in := &a.ahead[:n+1][n]
-		ok, err := a.reader.next(&in.effect, r.intern, r.e.system.apply)
+		ok, err := a.reader.next(&in.effect, (*incomings)(r))
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,20 @@ func (r *Replica) look() error {
 	return nil
 }
 
-// intern adds a limit to the dictionary of the payload being applied.
-func (r *Replica) intern(l Limit) {
+// incomings is a Replica as the sink of what it applies.
+type incomings Replica
+
+// addLimit interns a limit of the payload being applied.
+func (r *incomings) addLimit(l Limit) {
 	r.applier.dict = append(r.applier.dict, r.e.limits.acquireReplicated(l))
+}
+
+func (r *incomings) setSystem(k systemKey, value []byte) { r.e.system.apply(k, value) }
+
+// flush forgets all keys.
+func (r *incomings) flush() {
+	r.e.table.Lock()
+	unkept := r.e.table.Detach()
+	r.e.table.Unlock()
+	r.discarded.add(unkept...)
 }

@@ -46,7 +46,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	before := e.Digest(e.Now())
 	require.Equal(t, keys, before.Keys)
 
-	require.NoError(t, e.Flush())
+	require.NoError(t, s.Flush())
 	require.Zero(t, e.Len())
 	parts, dirty := r.Cut(2, 1<<30)
 	require.True(t, dirty, "deletions replicate")
@@ -59,6 +59,6 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 
 	r.Depose(1)
 	require.Equal(t, before.Sum, e.Digest(e.Now()).Sum)
-	require.ErrorIs(t, e.Flush(), ErrSealed)
+	require.ErrorIs(t, s.Flush(), ErrSealed)
 	require.Equal(t, keys, e.Len(), "a sealed table keeps its keys")
 }

@@ -13,7 +13,8 @@ import (
 // know would make its table differ from the log.
 const (
 	effectsOldest = 3 // that this build reads
-	effectsNewest = 3 // that it reads, and writes where it is permitted
+	effectsFlush  = 4 // the first that has recordFlush
+	effectsNewest = 4 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -33,7 +34,8 @@ func (f Formats) Check() error {
 }
 
 // Records of a payload, after the version byte. The low two bits of a record's
-// first byte are its kind; integers are varints unless said otherwise.
+// first byte are its kind, of recordLimit and recordDelete all bits; integers are
+// varints unless said otherwise.
 //
 //	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst
 //	              the next number of this payload's dictionary, from 0
@@ -42,6 +44,8 @@ func (f Formats) Check() error {
 //	recordPutOf   dictionary number, then as recordPut
 //	recordDelete  key
 //	recordSystem  a system record, or its absence: see appendSystem
+//	recordFlush   all keys that there were before are gone; the first of its
+//	              payload
 //
 // The upper six bits of a put's first byte are the number of state words;
 // manyWords stands for that many and as many more as the varint after it says.
@@ -60,6 +64,7 @@ const (
 	recordPutOf
 	recordDelete
 	recordSystem = recordDelete | 1<<kindBits
+	recordFlush  = recordDelete | 2<<kindBits
 
 	kindBits  = 2
 	kindMask  = 1<<kindBits - 1
@@ -111,6 +116,13 @@ func (enc *encoder) remove(key []byte) {
 	}
 }
 
+// removeAll adds that all keys of a shard are gone, which it had when it was
+// detached or at the cut before.
+func (enc *encoder) removeAll(old *shard.Contents) {
+	old.Each(func(ent shard.Entry) { enc.remove(ent.Key()) })
+	old.Undo().Walk(func(im shard.Image, _ bool) { enc.remove(im.Key) })
+}
+
 // system adds a system record; nil is that it is gone.
 func (enc *encoder) system(k systemKey, value []byte) {
 	start := enc.begin()
@@ -118,6 +130,17 @@ func (enc *encoder) system(k systemKey, value []byte) {
 		enc.begin()
 		enc.buf = appendSystem(append(enc.buf, recordSystem), k, value)
 	}
+}
+
+// flush adds that no key is left, before anything else. false is that the format
+// has no such record.
+func (enc *encoder) flush() bool {
+	if enc.formats.Effects < effectsFlush {
+		return false
+	}
+	enc.begin()
+	enc.buf = append(enc.buf, recordFlush)
+	return true
 }
 
 // begin makes sure that there is a payload, and returns its length.
@@ -220,11 +243,20 @@ type effect struct {
 	limit int         // number in the dictionary; -1 for an absent key
 }
 
+// sink takes what is in a payload beside the states of keys.
+type sink interface {
+	addLimit(Limit) // to the dictionary of the payload
+	setSystem(systemKey, []byte)
+	flush()
+}
+
 // effects reads a payload. Its buffers serve one payload after the other.
 type effects struct {
-	d     decoder
-	known int // limits in the dictionary
-	limit int // of the put before, -1 for none
+	d       decoder
+	version byte
+	begun   bool // a record has been read
+	known   int  // limits in the dictionary
+	limit   int  // of the put before, -1 for none
 	// The record before, as the next one refers to it.
 	key      []byte
 	deadline int64
@@ -243,7 +275,7 @@ func (r *effects) open(payload []byte) error {
 	case v < effectsOldest:
 		return fmt.Errorf("%w: version %d, this node knows %d to %d; it is from before the first release, wipe this node's data", ErrEffects, v, effectsOldest, effectsNewest)
 	}
-	*r = effects{d: decoder{b: payload[1:]}, limit: -1, key: r.key[:0], arena: r.arena[:0]}
+	*r = effects{d: decoder{b: payload[1:]}, version: payload[0], limit: -1, key: r.key[:0], arena: r.arena[:0]}
 	return nil
 }
 
@@ -253,10 +285,12 @@ func (r *effects) more() bool { return len(r.d.b) > 0 }
 // recycle makes the keys and states of the effects read so far invalid.
 func (r *effects) recycle() { r.arena = r.arena[:0] }
 
-// next reads the next record. For a new limit of the dictionary it calls limit,
-// for a system record system, and returns false.
-func (r *effects) next(e *effect, limit func(Limit), system func(systemKey, []byte)) (ok bool, err error) {
+// next reads the next record. What is no key's state goes to out; ok is false
+// then.
+func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	head := r.d.byte()
+	first := !r.begun
+	r.begun = true
 	switch kind := head & kindMask; kind {
 	case recordLimit:
 		l := Limit{Algorithm: Algorithm(r.d.byte()), Rounding: Rounding(r.d.byte()), Align: Align(r.d.byte())}
@@ -268,15 +302,22 @@ func (r *effects) next(e *effect, limit func(Limit), system func(systemKey, []by
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
 		r.known++
-		limit(l)
+		out.addLimit(l)
 		return false, nil
 	case recordDelete:
-		if head == recordSystem {
+		switch {
+		case head == recordSystem:
 			k, value := readSystem(&r.d)
 			if r.d.bad {
 				return false, fmt.Errorf("%w: bad system record", ErrEffects)
 			}
-			system(k, value)
+			out.setSystem(k, value)
+			return false, nil
+		case head == recordFlush && r.version >= effectsFlush:
+			if !first {
+				return false, fmt.Errorf("%w: flush in the middle", ErrEffects)
+			}
+			out.flush()
 			return false, nil
 		}
 		*e = effect{limit: -1}

@@ -21,21 +21,37 @@ type readEffect struct {
 	state    string
 }
 
+// readOut keeps what is no key's state in a payload.
+type readOut struct {
+	dict    []Limit
+	flushes int
+}
+
+func (o *readOut) addLimit(l Limit)            { o.dict = append(o.dict, l) }
+func (o *readOut) setSystem(systemKey, []byte) {}
+func (o *readOut) flush()                      { o.flushes++ }
+
 // readEffects reads one payload.
 func readEffects(t *testing.T, payload []byte) (list []readEffect) {
+	list, _ = readPayload(t, payload)
+	return list
+}
+
+// readPayload reads one payload, and how often it flushes.
+func readPayload(t *testing.T, payload []byte) (list []readEffect, flushes int) {
 	var r effects
-	var dict []Limit
+	var out readOut
 	require.NoError(t, r.open(payload))
 	for r.more() {
 		var ef effect
-		ok, err := r.next(&ef, func(l Limit) { dict = append(dict, l) }, func(systemKey, []byte) {})
+		ok, err := r.next(&ef, &out)
 		require.NoError(t, err)
 		if !ok {
 			continue
 		}
 		one := readEffect{key: string(ef.image.Key)}
 		if ef.limit >= 0 {
-			one.present, one.limit = true, dict[ef.limit]
+			one.present, one.limit = true, out.dict[ef.limit]
 			one.deadline, one.state = ef.image.Deadline, string(ef.image.State)
 		}
 		list = append(list, one)
@@ -43,7 +59,7 @@ func readEffects(t *testing.T, payload []byte) (list []readEffect) {
 			r.recycle()
 		}
 	}
-	return list
+	return list, out.flushes
 }
 
 // randomKey has long and short, shared and unshared parts.
@@ -135,8 +151,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 4, this node knows 3 to 3; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 3; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 5, this node knows 3 to 4; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 4; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -145,6 +161,9 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad limit", effectsOldest, recordLimit, 0, 0, 0)                 // cut short
 	f("limit:", effectsOldest, recordLimit, 0, 0, 0, 0, 0, 0)           // none
 	f("bad deletion", effectsOldest, recordDelete, longLen, 0xff, 0xff) // length cut short
+	f("flush in the middle", effectsFlush, recordDelete, 0, recordFlush)
+	f("bad deletion", effectsFlush-1, recordFlush, 0)          // before there were any
+	f("bad deletion", effectsNewest, recordDelete|3<<kindBits) // of no kind
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1)
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large

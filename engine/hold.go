@@ -8,9 +8,10 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// held is the set of shards a session keeps locked between Hold and Unhold.
+// held is what a session keeps between Hold, or Join, and Unhold.
 type held struct {
-	active bool
+	active bool // shards are locked
+	joined bool // the gate is held
 	shards []int
 	gate   *xsync.RToken
 }
@@ -32,27 +33,35 @@ func (s *Session) Hold(keys [][]byte) {
 	for _, i := range h.shards {
 		s.e.table.Shard(i).Lock()
 	}
-	h.active = true
+	h.active, h.joined = true, true
+}
+
+// Join begins a step like Hold's that is not isolated, and may touch any key and
+// the whole table: until Unhold all that the session does is in one cut.
+func (s *Session) Join() {
+	s.held.shards = s.held.shards[:0]
+	s.held.gate = s.enterGate()
+	s.held.joined = true
 }
 
 // enterGate begins an operation on several keys, which no cut may tear;
 // leaveGate ends it.
 func (s *Session) enterGate() *xsync.RToken {
-	if s.e.replica == nil {
+	if s.e.replica == nil || s.held.joined {
 		return nil
 	}
 	return s.e.replica.gate.RLock()
 }
 
 func (s *Session) leaveGate(t *xsync.RToken) {
-	if s.e.replica != nil { // t may be nil: see xsync.RBMutex.RLock
+	if s.e.replica != nil && !s.held.joined { // t may be nil: see xsync.RBMutex.RLock
 		s.e.replica.gate.RUnlock(t)
 	}
 }
 
-// Unhold ends Hold.
+// Unhold ends Hold or Join.
 func (s *Session) Unhold() {
-	s.held.active = false
+	s.held.active, s.held.joined = false, false
 	for _, i := range s.held.shards {
 		s.e.table.Shard(i).Unlock()
 	}

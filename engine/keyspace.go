@@ -142,64 +142,6 @@ func (e *Engine) Random(now int64, rnd func() uint64) (key []byte, ok bool) {
 // it lets go of the shard's lock.
 const boundedHold = 256
 
-// Flush forgets every key. It takes the shards one after the other. On a
-// replicated engine it deletes key by key, so that the deletions replicate like
-// any others, and can be taken back: keys that come meanwhile may stay, and
-// ErrSealed, when leadership is lost on the way, leaves it unknown which are
-// gone.
-func (e *Engine) Flush() error {
-	if e.replica == nil {
-		e.table.Reset()
-		return nil
-	}
-	var keys []byte // one after the other, their ends in ends
-	var ends []int
-	for cursor := uint64(0); ; {
-		keys, ends = keys[:0], ends[:0]
-		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
-			keys = append(keys, ent.Key()...)
-			ends = append(ends, len(keys))
-		})
-		if err := e.deleteAll(keys, ends); err != nil {
-			return err
-		}
-		if cursor == 0 {
-			return nil
-		}
-	}
-}
-
-// deleteAll deletes keys, which mostly follow one another in a shard: as long
-// as they do, its lock is kept.
-func (e *Engine) deleteAll(keys []byte, ends []int) error {
-	var sh *shard.Shard
-	defer func() {
-		if sh != nil {
-			sh.Unlock()
-		}
-	}()
-	begin := 0
-	for _, end := range ends {
-		key := keys[begin:end]
-		begin = end
-		hash := e.table.Hash(key)
-		if at := e.table.At(hash); at != sh {
-			if sh != nil {
-				sh.Unlock()
-			}
-			sh = at
-			sh.Lock()
-			if e.sealed.Load() {
-				return ErrSealed
-			}
-		}
-		if ent, ok := sh.Find(hash, key); ok {
-			sh.Delete(ent)
-		}
-	}
-	return nil
-}
-
 // Len returns the number of keys, expired ones that have not been reaped
 // included, as in Redis.
 func (e *Engine) Len() int { return e.table.Len() }

@@ -46,6 +46,16 @@ type Replica struct {
 
 	applier applier
 
+	// flushed tells that the table has been flushed since the last cut. It is
+	// set with the gate and all shards held, read with the gate to itself.
+	flushed bool
+
+	discarded discarded
+
+	// undone is how many shards a Depose under way has taken back. It changes,
+	// and counts for a shard, with that shard's lock held.
+	undone atomic.Int64
+
 	// mu guards inflight, which only the log's calls change, against readers
 	// beside them: Persist of a snapshot, and limitsInUndo.
 	mu sync.Mutex
@@ -117,10 +127,15 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 	// takes the next ticket.
 	r.open.Add(1)
 	c := &cut{seq: seq}
+	whole := r.flushed && enc.flush()
+	r.flushed = false
 	for i := range r.e.table.Shards() {
 		sh := r.e.table.Shard(i)
 		sh.Lock()
 		if sh.Dirty() {
+			if old := sh.Pending().Contents(); old != nil && !whole {
+				enc.removeAll(old)
+			}
 			undo := sh.Cut(func(key []byte, ent shard.Entry, present bool) {
 				if present {
 					enc.put(ent.Image())
@@ -153,6 +168,11 @@ func (r *Replica) Committed(seq uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.inflight) > 0 && r.inflight[0].seq <= seq {
+		for _, u := range r.inflight[0].undo {
+			if c := u.undo.Contents(); c != nil {
+				r.discarded.add(c)
+			}
+		}
 		r.inflight[0] = nil
 		r.inflight = r.inflight[1:]
 	}
@@ -167,6 +187,7 @@ func (r *Replica) Depose(uint64) {
 	// the gate; taking both lets it finish.
 	r.gate.Lock()
 	ticket := r.open.Add(1) - 1
+	r.flushed = false
 	r.gate.Unlock()
 
 	e.limits.collecting.Lock()
@@ -187,11 +208,13 @@ func (r *Replica) Depose(uint64) {
 		for j := len(undos) - 1; j >= 0; j-- {
 			r.takeBack(sh, undos[j], now)
 		}
+		r.undone.Store(int64(i + 1))
 		sh.Unlock()
 	}
 	e.system.takeBack(r.systemUndos())
 	r.mu.Lock()
 	r.inflight = nil
+	r.undone.Store(0)
 	r.mu.Unlock()
 	e.limits.collecting.Unlock()
 	r.hooks.Deposed(ticket)
@@ -210,6 +233,10 @@ func (r *Replica) systemUndos() []systemUndo {
 // takeBack restores what the keys of one round were before it. The shard's
 // lock must be held, its journal off.
 func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
+	if c := u.Contents(); c != nil {
+		r.discarded.add(sh.Attach(c))
+		u = sh.Cut(nil)
+	}
 	u.Walk(func(im shard.Image, present bool) {
 		if err := r.replace(sh, r.e.table.Hash(im.Key), im, present, now); err != nil {
 			// Nothing bounds a sealed table, and every image was a valid entry.
@@ -247,19 +274,25 @@ func (r *Replica) limitsInUndo() map[uint32]bool {
 			kept[im.Meta] = true
 		}
 	}
+	walk := func(u shard.Undo) {
+		u.Walk(keep)
+		if c := u.Contents(); c != nil { // its entries hold references
+			c.Undo().Walk(keep)
+		}
+	}
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)
 	r.mu.Lock()
 	for _, c := range r.inflight {
 		for _, u := range c.undo {
-			u.undo.Walk(keep)
+			walk(u.undo)
 		}
 	}
 	r.mu.Unlock()
 	for i := range r.e.table.Shards() {
 		sh := r.e.table.Shard(i)
 		sh.Lock()
-		sh.Pending().Walk(keep)
+		walk(sh.Pending())
 		sh.Unlock()
 	}
 	return kept

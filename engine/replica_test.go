@@ -69,6 +69,10 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 		return Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
 	}
 	switch rnd.IntN(16) {
+	case 13:
+		if rnd.IntN(8) == 0 {
+			_ = n.s.Flush()
+		}
 	case 12:
 		charges := []Charge{{key(), limit(), 1}, {key(), limit(), 2}}
 		_, _ = n.s.ChargeOnce(now, fmt.Sprint("n", rnd.IntN(2)), now-rnd.Int64N(2*second), charges)
@@ -110,6 +114,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start
+		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%2)})
 		leader.r.Lead(1, now)
 		var seq uint64
 		var pending [][][]byte
@@ -331,6 +336,7 @@ func FuzzDecodeEffects(f *testing.F) {
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
 	enc.remove([]byte("gone"))
 	f.Add(enc.finish()[0])
+	f.Add([]byte{effectsFlush, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		n := newNode(t, Config{Shards: 1})
 		_ = n.r.apply(payload, start)

@@ -107,7 +107,9 @@ func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
 	sh.Lock()
 	defer sh.Unlock()
 
-	// The oldest record of a key, walked last, is its committed state.
+	// The oldest record of a key, walked last, is its committed state; what
+	// came after a flush that is not committed is none.
+	each := sh.Each
 	before := make(map[string]*shard.Image)
 	keep := func(im shard.Image, present bool) {
 		before[string(im.Key)] = nil
@@ -115,15 +117,25 @@ func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
 			before[string(im.Key)] = &im
 		}
 	}
-	sh.Pending().Walk(keep)
-	for j := len(r.inflight) - 1; j >= 0; j-- {
-		for _, u := range r.inflight[j].undo {
-			if u.shard == i {
-				u.undo.Walk(keep)
+	back := func(u shard.Undo) {
+		u.Walk(keep)
+		if c := u.Contents(); c != nil {
+			clear(before)
+			each = c.Each
+			c.Undo().Walk(keep)
+		}
+	}
+	if int(r.undone.Load()) <= i {
+		back(sh.Pending())
+		for j := len(r.inflight) - 1; j >= 0; j-- {
+			for _, u := range r.inflight[j].undo {
+				if u.shard == i {
+					back(u.undo)
+				}
 			}
 		}
 	}
-	sh.Each(func(ent shard.Entry) {
+	each(func(ent shard.Entry) {
 		if _, dirty := before[string(ent.Key())]; !dirty && !ent.Expired(now) {
 			enc.put(ent.Image())
 		}

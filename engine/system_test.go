@@ -14,7 +14,7 @@ import (
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
 	harms := map[string]func(t *testing.T, n *node){
-		"flush": func(t *testing.T, n *node) { require.NoError(t, n.e.Flush()) },
+		"flush": func(t *testing.T, n *node) { require.NoError(t, n.s.Flush()) },
 		"eviction": func(t *testing.T, n *node) {
 			n.e.SetMemory(256<<10, true)
 			for i := range 20_000 {

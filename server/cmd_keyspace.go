@@ -428,9 +428,13 @@ func cmdFlush(c *conn, args [][]byte) {
 		c.error(errOptions.Error())
 		return
 	}
-	e := c.srv.engine
+	s := c.sess
 	c.block(func(w *resp.Writer) {
-		if e.Flush() != nil {
+		if !c.inExec {
+			s = c.srv.engine.NewSession()
+			defer s.Close()
+		}
+		if s.Flush() != nil {
 			c.srv.uncertain(w)
 			return
 		}

@@ -108,8 +108,10 @@ func cmdExec(c *conn, _ [][]byte) {
 	}
 	if tx.isolable() {
 		c.sess.Hold(tx.keys(watched))
-		defer c.sess.Unhold()
+	} else {
+		c.sess.Join()
 	}
+	defer c.sess.Unhold()
 	for _, w := range watched {
 		if stateOf(c.sess, c.now(), []byte(w.key)) != w.state {
 			c.w.NullArray()

@@ -43,10 +43,11 @@ func FuzzCommands(f *testing.F) {
 	} {
 		f.Add(true, hostile)
 	}
+	flusher := e.NewSession()
 	f.Fuzz(func(t *testing.T, resp3 bool, script string) {
 		runtime.LockOSThread() // threadTime
 		defer runtime.UnlockOSThread()
-		e.Flush()
+		flusher.Flush()
 		now := rigStart
 		set(now)
 		m := newMachine(s)

@@ -28,8 +28,8 @@ type Shard struct {
 	rng         uint64
 	pin         uint32 // ref that eviction and compaction leave alone, 0 for none
 	journal     bool
-	undo        []byte // see dirty.go
-	undoRoom    int    // that a new undo gets: what the last round has taken
+	undo        []byte    // see dirty.go
+	undoRoom    int       // that a new undo gets: what the last round has taken
 	before      *Contents // of the round's first Detach
 	_           [shardPad]byte
 }

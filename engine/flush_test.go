@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// withFlush is what a replica writes that may write recordFlush.
+var withFlush = Formats{Effects: effectsFlush}
+
+// fill charges keys 0..n-1 one unit each.
+func (n *node) fill(t *testing.T, keys int) {
+	for i := range keys {
+		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
+	}
+}
+
+func TestAFlushIsOneRecord(t *testing.T) {
+	for _, shards := range []int{1, 256} {
+		leader, follower := newNode(t, Config{Shards: shards}), newNode(t, Config{Shards: 4})
+		leader.r.Permit(withFlush)
+		leader.r.Lead(1, start)
+		leader.fill(t, 3000)
+		require.NoError(t, follower.r.Apply(leader.cut(1), start))
+		require.NoError(t, leader.s.Flush())
+		require.Zero(t, leader.e.Len())
+		parts := leader.cut(2)
+		require.Equal(t, [][]byte{{effectsFlush, recordFlush}}, parts)
+		require.NoError(t, follower.r.Apply(parts, start))
+		require.Zero(t, follower.e.Len())
+		require.Nil(t, leader.cut(3), "once")
+	}
+}
+
+// A cluster with members that do not know the record gets a deletion a key, of
+// keys that have just come or gone too.
+func TestAFlushIsDeletionsForOlderMembers(t *testing.T) {
+	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
+	leader.r.Lead(1, start)
+	leader.fill(t, 300)
+	require.NoError(t, follower.r.Apply(leader.cut(1), start))
+	leader.s.Delete(start, []byte("k7"))
+	leader.s.Delete(start, []byte("k8"))
+	decide(t, leader.s, start, "k8", perMinute(Token, 100), 1, Options{})
+	require.NoError(t, leader.s.Flush())
+	decide(t, leader.s, start, "k9", perMinute(Token, 100), 1, Options{})
+	require.NoError(t, leader.s.Flush())
+	decide(t, leader.s, start, "k10", perMinute(Token, 100), 1, Options{})
+	for _, part := range leader.cut(2) {
+		_, flushes := readPayload(t, part)
+		require.Zero(t, flushes)
+		require.NoError(t, follower.r.Apply([][]byte{part}, start))
+	}
+	require.Equal(t, 1, follower.e.Len())
+	require.Equal(t, leader.table(start), follower.table(start))
+}
+
+// What a session decides in one step with a flush is in one cut with it: the cut
+// waits for the step's end.
+func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
+	n := newNode(t, Config{Shards: 4})
+	n.r.Permit(withFlush)
+	n.r.Lead(1, start)
+	l := perMinute(Fixed, 100)
+	decide(t, n.s, start, "before", l, 1, Options{})
+	n.s.Join()
+	decide(t, n.s, start, "a", l, 1, Options{})
+	require.NoError(t, n.s.Flush())
+	decide(t, n.s, start, "b", l, 1, Options{})
+	cut := make(chan [][]byte, 1)
+	go func() { cut <- n.cut(1) }()
+	select {
+	case <-cut:
+		t.Fatal("cut in the middle of a step")
+	case <-time.After(50 * time.Millisecond):
+	}
+	segs := chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("d"), l, 1})
+	_, err := n.s.DecideAll(start, segs, &Options{}, make([]Decision, 2))
+	require.NoError(t, err)
+	n.s.Unhold()
+	parts := <-cut
+	require.Len(t, parts, 1)
+	effects, flushes := readPayload(t, parts[0])
+	require.Equal(t, 1, flushes)
+	keys := make(map[string]bool)
+	for _, ef := range effects {
+		require.True(t, ef.present)
+		keys[ef.key] = true
+	}
+	require.Equal(t, map[string]bool{"b": true, "c": true, "d": true}, keys)
+}
+
+// A flush that is not committed is taken back with what was decided before and
+// after it, and is in no snapshot, not even while that goes on.
+func TestAFlushIsUndone(t *testing.T) {
+	for name, flushes := range map[string]func(n *node){
+		"dirty":     func(n *node) { require.NoError(t, n.s.Flush()) },
+		"in flight": func(n *node) { require.NoError(t, n.s.Flush()); n.cut(3) },
+		"twice":     func(n *node) { require.NoError(t, n.s.Flush()); n.fill(t, 50); require.NoError(t, n.s.Flush()) },
+		"both": func(n *node) {
+			require.NoError(t, n.s.Flush())
+			n.fill(t, 50)
+			n.cut(3)
+			n.fill(t, 60)
+			require.NoError(t, n.s.Flush())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
+			n.r.Permit(withFlush)
+			n.r.Lead(1, start)
+			n.e.clock.Set(start)
+			n.fill(t, 200) // of which some are not touched again
+			n.cut(1)
+			n.r.Committed(1)
+			before, bytesBefore := n.table(start), n.e.Stats().Bytes
+			n.fill(t, 110)
+			n.cut(2)
+			n.fill(t, 120)
+			flushes(n)
+			n.fill(t, 30)
+
+			var snap bytes.Buffer
+			require.NoError(t, n.r.Snapshot().Persist(&snap))
+			require.NoError(t, restored.r.Restore(&snap, start))
+			require.Equal(t, before, restored.table(start), "snapshot")
+
+			const held = 2
+			n.e.table.Shard(held).Lock()
+			deposed := n.deposing(t)
+			require.NoError(t, restored.r.Restore(bytes.NewReader([]byte{0}), start))
+			persist := func(i int) {
+				for _, chunk := range n.r.committed(i, withFlush, start) {
+					require.NoError(t, restored.r.apply(chunk, start))
+				}
+			}
+			for i := range held {
+				persist(i)
+			}
+			n.e.table.Shard(held).Unlock()
+			<-deposed
+			for i := held; i < n.e.table.Shards(); i++ {
+				persist(i)
+			}
+			require.Equal(t, before, restored.table(start), "snapshot while deposing")
+			require.Equal(t, before, n.table(start))
+			require.Less(t, n.e.Stats().Bytes, 2*bytesBefore, "accounted once")
+			n.r.Lead(2, start)
+			n.fill(t, 130)
+			require.NotNil(t, n.cut(1), "and goes on")
+			require.Equal(t, 130, n.e.Len())
+		})
+	}
+}
+
+// The limits of flushed keys are forgotten once the flush is committed, and not
+// before.
+func TestAFlushGivesLimitsBack(t *testing.T) {
+	n, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
+	n.r.Permit(withFlush)
+	n.r.Lead(1, start)
+	const keys = 5000
+	for i := range int64(keys) {
+		decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, Options{})
+	}
+	require.NoError(t, follower.r.Apply(n.cut(1), start))
+	n.r.Committed(1)
+	decide(t, n.s, start, "k7", numbered(keys), 1, Options{Force: true})
+	require.NoError(t, n.s.Flush())
+	parts := n.cut(2)
+	n.e.collectLimits()
+	n.e.collectLimits()
+	require.Equal(t, keys+1, n.e.limits.len())
+	n.r.Committed(2)
+	require.NoError(t, follower.r.Apply(parts, start))
+	for _, n := range []*node{n, follower} {
+		require.Eventually(t, func() bool {
+			n.e.collectLimits()
+			return n.e.limits.len() <= ruleCacheSize+1
+		}, 10*time.Second, time.Millisecond)
+	}
+}
