@@ -13,7 +13,7 @@ type Reply struct {
 }
 
 // maxDepth bounds how deep a Reply is.
-const maxDepth = 8
+const maxDepth = 16
 
 // ReadReply reads one reply of up to most bytes. Attributes are left out.
 func ReadReply(r *bufio.Reader, most int) (Reply, error) {
