@@ -150,9 +150,9 @@ func TestAFlushIsUndone(t *testing.T) {
 			require.Equal(t, before, n.table(start))
 			require.Less(t, n.e.Stats().Bytes, 2*bytesBefore, "accounted once")
 			n.r.Lead(2, start)
-			n.fill(t, 130)
+			n.fill(t, 230)
 			require.NotNil(t, n.cut(1), "and goes on")
-			require.Equal(t, 130, n.e.Len())
+			require.Equal(t, 230, n.e.Len())
 		})
 	}
 }
