@@ -3,16 +3,13 @@ package raftlog
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/raftlog/member"
 )
-
-// errTwice explains why a node is not taken in.
-var errTwice = errors.New("two nodes cannot have one id")
 
 // join takes in a node that asks for it, or for which an operator asks. It may be known already, with its address changed,
 // or its data lost. It must answer at its address, and its data must not be another cluster's.
@@ -27,7 +24,7 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		if m.Addr == g.cfg.Advertise {
 			return nil
 		}
-		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, errTwice)
+		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, member.ErrTwice)
 	}
 	// A node that is taken in can read what is written from now on: the level stands still meanwhile.
 	if !g.admission.acquire(ctx) {
@@ -41,7 +38,7 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if err := g.admits(&now); err != nil {
 		return err
 	}
-	if g.cur.Load().id.foreign(now.ClusterID) {
+	if g.cur.Load().id.Foreign(now.ClusterID) {
 		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
 	}
 	servers, index := g.configuration()
@@ -50,7 +47,7 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if known && string(s.Address) != m.Addr {
 		old, err := g.statusAt(ctx, memberArgs{ID: m.ID, Addr: string(s.Address)})
 		if err == nil && old.DataID != now.DataID {
-			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, errTwice)
+			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, member.ErrTwice)
 		}
 	}
 	if now.ClusterID == "" {
@@ -73,11 +70,14 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	return g.addNonvoter(ctx, id, m.Addr)
 }
 
+// inviteTimeout bounds the wait for the answer of a node that is taken in.
+const inviteTimeout = 2 * time.Second
+
 // invite tells a node that holds nothing which cluster it is about to be part of. Before that it hears no leader.
 func (g *Group) invite(ctx context.Context, m memberArgs) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
 	defer cancel()
-	if err := g.Call(ctx, m.Addr, opAdopt, adoptArgs{m.ID, g.cur.Load().id.clusterID()}, nil); err != nil {
+	if err := g.Call(ctx, m.Addr, opAdopt, adoptArgs{m.ID, g.cur.Load().id.Cluster()}, nil); err != nil {
 		return fmt.Errorf("take %s in: %w", m.ID, err)
 	}
 	return nil
@@ -98,8 +98,8 @@ func (g *Group) adopted(raw json.RawMessage) error {
 	if args.ID != g.cfg.NodeID || args.Cluster == "" || len(args.Cluster) > member.MaxRandomID {
 		return fmt.Errorf("this is %s, not %s, to be taken into cluster %q", g.cfg.NodeID, args.ID, args.Cluster)
 	}
-	err := g.cur.Load().id.adopt(args.Cluster)
-	g.stir()
+	err := g.cur.Load().id.Adopt(args.Cluster)
+	g.convener.Wake()
 	return err
 }
 

@@ -271,7 +271,7 @@ func (g *Group) execute(ctx context.Context, req request) (any, error) {
 		}
 		return g.snapshots.ask(ctx, g, args.Run)
 	case opFound:
-		return g.heard(req.Args)
+		return g.greeted(req.Args)
 	case opAdopt:
 		return nil, g.adopted(req.Args)
 	case opJoin:

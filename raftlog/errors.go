@@ -47,7 +47,7 @@ var (
 	ErrLevel = errors.New("feature level of the cluster is too high")
 
 	// ErrCorrupt is returned when a log entry or a snapshot header cannot be decoded.
-	ErrCorrupt = errors.New("corrupt data")
+	ErrCorrupt = member.ErrCorrupt
 
 	// ErrGap is returned when the log does not continue the newest readable snapshot.
 	ErrGap = errors.New("log does not continue the newest snapshot")
@@ -56,7 +56,7 @@ var (
 	ErrLocked = errors.New("data directory is in use by another process")
 
 	// ErrOtherNode is returned when a data directory belongs to a node of another id.
-	ErrOtherNode = errors.New("data directory of another node")
+	ErrOtherNode = member.ErrOtherNode
 
 	// ErrSetBack is reported to Config.Fatal when a peer remembers that this node held more than it does: its data directory is
 	// an older copy, or its disk has lost what it had acknowledged.

@@ -417,10 +417,11 @@ func TestFlappingLinks(t *testing.T) {
 func TestPipelineDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	var trans [2]transport
+	id := testIdentity(t, "b", "cluster")
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, inCluster(&identity{}), asked())
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, id, asked())
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}
@@ -429,7 +430,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 			rpc.Respond(&raft.AppendEntriesResponse{Success: false}, nil)
 		}
 	}()
-	p, err := trans[0].AppendEntriesPipeline("b", trans[1].LocalAddr())
+	p, err := trans[0].AppendEntriesPipeline(id.Server(), trans[1].LocalAddr())
 	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
 // Formats are the versions in which nodes write at a feature level.
@@ -55,16 +56,16 @@ func levelError(level, supported uint32) error {
 }
 
 // checkLevel returns an error if the node has seen a level that its build cannot read.
-func checkLevel(stable raft.StableStore, supported uint32) error {
-	seen, err := seenLevel(stable)
+func checkLevel(values raft.StableStore, supported uint32) error {
+	seen, err := seenLevel(values)
 	if err == nil && seen > supported {
 		err = levelError(seen, supported)
 	}
 	return err
 }
 
-func seenLevel(stable raft.StableStore) (uint32, error) {
-	v, err := getString(stable, levelKey)
+func seenLevel(values raft.StableStore) (uint32, error) {
+	v, err := stable.Text(values, levelKey)
 	if err != nil || v == "" {
 		return 0, err
 	}
@@ -76,12 +77,15 @@ func seenLevel(stable raft.StableStore) (uint32, error) {
 }
 
 // noteLevel remembers that the node has seen a level, so that a build which cannot read it does not even start.
-func noteLevel(stable raft.StableStore, level uint32) error {
-	seen, err := seenLevel(stable)
+func noteLevel(values raft.StableStore, level uint32) error {
+	seen, err := seenLevel(values)
 	if err != nil || seen >= level {
 		return err
 	}
-	return setString(stable, levelKey, strconv.FormatUint(uint64(level), 10))
+	if err := stable.SetText(values, levelKey, strconv.FormatUint(uint64(level), 10)); err != nil {
+		return fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return nil
 }
 
 // raise raises the level as far as all members can read, if this node serves. It holds the admission of nodes meanwhile.

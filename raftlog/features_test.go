@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
 // levels are the features of a build with n levels.
@@ -118,7 +121,7 @@ func TestAnOlderBuildIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrLevel)
 		require.ErrorContains(t, err, "it is 2, and this build supports levels up to 1; upgrade this node")
 	}
-	require.ErrorIs(t, Recover(old.cfg, newMapMachine(), []Peer{{old.cfg.NodeID, old.addr}}), ErrLevel)
+	require.ErrorIs(t, Recover(old.cfg, newMapMachine(), []member.Voter{{ID: old.cfg.NodeID, Addr: old.addr}}), ErrLevel)
 
 	late := c.reserve()
 	late.cfg.Join = []string{leader.addr}
@@ -150,7 +153,7 @@ func TestTheLevelIsPartOfASnapshot(t *testing.T) {
 	leader.crash()
 	store, err := OpenStore(leader.cfg.dir(), true)
 	require.NoError(t, err)
-	require.NoError(t, setString(store.Stable, levelKey, ""))
+	require.NoError(t, stable.SetText(store.Stable, levelKey, ""))
 	require.NoError(t, store.Close())
 	leader.cfg.Features = nil
 	require.ErrorIs(t, leader.open(), ErrLevel)

@@ -30,8 +30,7 @@ type Group struct {
 	control  net.Listener
 	meta     atomic.Pointer[map[string]string]
 	leaderCh chan struct{} // capacity 1: the known leader may have changed
-	decided  chan struct{} // capacity 1: a founding has been decided
-	roll     roll
+	convener *member.Convener
 
 	snapshots snapshotRuns
 
@@ -59,7 +58,7 @@ type instance struct {
 	store *Store
 	log   *logStore
 	snaps *snapshotStore
-	id    *identity
+	id    *member.Identity
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
@@ -94,7 +93,6 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		turn:      make(turn, 1),
 		admission: make(turn, 1),
 		leaderCh:  make(chan struct{}, 1),
-		decided:   make(chan struct{}, 1),
 	}
 	g.SetMeta(cfg.Meta)
 	g.fsm = newFSM(&cfg, m, g.progress, g.resumed)
@@ -105,6 +103,9 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.verifier = newVerifier(g.verifyOnce)
 	g.peers = newPeers(g)
+	g.convener = member.NewConvener(member.ConvenerConfig{
+		NodeID: cfg.NodeID, Addr: cfg.Advertise, Join: cfg.Join, Expect: cfg.BootstrapExpect, Logger: cfg.Logger,
+	}, convenerNode{g})
 	if err := g.start(); err != nil {
 		g.cancel()
 		return nil, err
@@ -114,7 +115,7 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		g.stopInstance(g.cur.Load())
 		return nil, err
 	}
-	for _, run := range []func(context.Context){g.propose, g.verifier.run, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.found} {
+	for _, run := range []func(context.Context){g.propose, g.verifier.run, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.convene} {
 		g.wg.Go(func() { run(g.ctx) })
 	}
 	g.mu.Lock()
@@ -161,11 +162,11 @@ func (g *Group) start() (err error) {
 	if err = reconcile(in.snaps, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
 		return err
 	}
-	holds, err := holdsState(in.log, in.store.Stable, in.snaps)
+	holds, err := member.HoldsState(in.log, in.store.Stable, in.snaps)
 	if err != nil {
 		return err
 	}
-	if in.id, err = openIdentity(in.store.Stable, g.cfg.NodeID, holds, g.cfg.Logger); err != nil {
+	if in.id, err = member.Open(in.store.Stable, g.cfg.NodeID, holds, g.cfg.Logger); err != nil {
 		return err
 	}
 	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {
@@ -176,7 +177,7 @@ func (g *Group) start() (err error) {
 	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers.asked); err != nil {
 		return err
 	}
-	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.server()), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.Server()), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
@@ -330,6 +331,13 @@ func within(ctx context.Context, f func() error) error {
 		return ctx.Err()
 	}
 }
+
+// ClusterID returns the id of the node's cluster, empty as long as it is part of
+// none.
+func (g *Group) ClusterID() string { return g.cur.Load().id.Cluster() }
+
+// Admit returns ErrOtherCluster unless the node's cluster has the given id.
+func (g *Group) Admit(cluster string) error { return g.cur.Load().id.Same(cluster) }
 
 // SetMeta replaces Config.Meta; the peers learn of it when they ask next, within about a second. The map is the group's from
 // here on.

@@ -13,19 +13,18 @@ import (
 
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
-func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *identity {
-	i, err := openIdentity(s, node, holds, slog.New(slog.DiscardHandler))
+// testIdentity returns the identity of a new node in a cluster.
+func testIdentity(t *testing.T, node, cluster string) *member.Identity {
+	s, err := OpenStore(t.TempDir(), true)
 	require.NoError(t, err)
-	return i
-}
-
-// inCluster makes i that of a node which is in a cluster.
-func inCluster(i *identity) *identity {
-	cluster := "cluster"
-	i.cluster.Store(&cluster)
-	return i
+	t.Cleanup(func() { s.Close() })
+	id, err := member.Open(s.Stable, node, false, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.NoError(t, id.Adopt(cluster))
+	return id
 }
 
 // asked is closed, as after the first round of questions to the peers.
@@ -35,99 +34,9 @@ func asked() <-chan struct{} {
 	return c
 }
 
-// values returns a values store.
-func values(t *testing.T) raft.StableStore {
-	s, err := OpenStore(t.TempDir(), true)
-	require.NoError(t, err)
-	t.Cleanup(func() { s.Close() })
-	return s.Stable
-}
-
-// A node takes its cluster's id from the leader that takes it in, once, and hears nobody before.
-func TestIdentityComesWithTheCluster(t *testing.T) {
-	var from net.TCPAddr
-	s := values(t)
-	joiner := testIdentity(t, s, "b", false)
-	require.ErrorIs(t, joiner.meet("first", joiner.data, &from), ErrOtherCluster, "whoever connects")
-	require.ErrorIs(t, joiner.meet("", joiner.data, &from), ErrOtherCluster)
-	require.Empty(t, joiner.clusterID())
-	require.False(t, joiner.foreign("first"))
-	require.NoError(t, joiner.adopt("first"))
-	require.NoError(t, joiner.meet("first", joiner.data, &from))
-	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
-	require.ErrorIs(t, joiner.meet("first", "what it has lost", &from), member.ErrOtherData)
-	require.ErrorIs(t, joiner.adopt("another"), ErrOtherCluster)
-	require.NoError(t, joiner.adopt("first"), "again")
-	require.True(t, joiner.foreign("another"))
-	_, free := joiner.free()
-	require.False(t, free, "it founds no other")
-
-	joiner = testIdentity(t, s, "b", true)
-	require.ErrorIs(t, joiner.meet("another", joiner.data, &from), ErrOtherCluster)
-	require.NoError(t, joiner.meet("first", joiner.data, &from))
-	require.ErrorIs(t, joiner.adopt("another"), ErrOtherCluster)
-	joiner = testIdentity(t, s, "b", false)
-	require.Empty(t, joiner.clusterID(), "it was stopped before it got anything")
-	require.NoError(t, joiner.adopt("another"))
-
-	_, err := openIdentity(s, "c", true, slog.New(slog.DiscardHandler))
-	require.ErrorIs(t, err, ErrOtherNode)
-}
-
-// What a founder has accepted it knows after a crash, and it goes nowhere else before that is decided.
-func TestPledgeIsKept(t *testing.T) {
-	s := values(t)
-	a := testIdentity(t, s, "a", false)
-	token, free := a.free()
-	require.True(t, free)
-	f := founding{ID: "first", Proposer: "b", Founders: []founder{{"a", "h:1", a.data, token}, {"b", "h:2", "b's", "b's"}, {"c", "h:3", "c's", "c's"}}}
-	stages, err := a.hear(word{f, "c", nil}, 3)
-	require.NoError(t, err)
-	require.Equal(t, []stage{released, unknown, unknown}, stages, "not from the proposer")
-	f.Founders[0].Token, _ = a.free()
-	stages, err = a.hear(word{f, "b", nil}, 3)
-	require.NoError(t, err)
-	require.Equal(t, []stage{accepted, accepted, unknown}, stages)
-
-	a = testIdentity(t, s, "a", false)
-	bound, at, _ := a.bound()
-	require.Equal(t, f, *bound)
-	require.Equal(t, accepted, at)
-	require.ErrorContains(t, a.adopt("another"), "undecided")
-	require.NoError(t, a.adopt("first"))
-	_, at, _ = testIdentity(t, s, "a", false).bound()
-	require.Equal(t, founded, at, "its leader knows")
-
-	require.NoError(t, setString(s, pledgeKey, "{\"founding\":{}}"))
-	_, err = openIdentity(s, "a", false, slog.New(slog.DiscardHandler))
-	require.ErrorIs(t, err, ErrCorrupt)
-}
-
-func TestRecoveredVotersAgree(t *testing.T) {
-	var ids []string
-	voters := []Peer{{"a", "h:1"}, {"b", "h:2"}}
-	for _, node := range []string{"a", "b"} {
-		s := values(t)
-		testIdentity(t, s, node, false)
-		require.NoError(t, setString(s, clusterKey, "old"))
-		require.NoError(t, recoverIdentity(s, node, voters[:1]), "a mistake, repeated right")
-		require.NoError(t, recoverIdentity(s, node, []Peer{voters[1], voters[0]}))
-		ids = append(ids, testIdentity(t, s, node, true).clusterID())
-		require.ErrorIs(t, recoverIdentity(s, "c", voters), ErrOtherNode)
-
-		require.NoError(t, recoverIdentity(s, node, voters))
-		require.NotEqual(t, ids[0], testIdentity(t, s, node, true).clusterID(), "a later recovery makes another cluster")
-	}
-	require.Equal(t, ids[0], ids[1])
-	require.NotEqual(t, "old", ids[0])
-}
-
 // A connection of Raft is judged by the cluster and the data that its handshake tells, once the peers have been asked.
 func TestWhatRaftHears(t *testing.T) {
-	s := values(t)
-	require.NoError(t, setString(s, clusterKey, "old"))
-	require.NoError(t, setString(s, dataKey, "data"))
-	id := testIdentity(t, s, "a", true)
+	id := testIdentity(t, "a", "old")
 	m := testMux(t)
 	asked := make(chan struct{})
 	trans, err := newTransport(&Config{Mux: m, Logger: slog.New(slog.DiscardHandler)}, nil, id, asked)
@@ -139,30 +48,24 @@ func TestWhatRaftHears(t *testing.T) {
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	for _, c := range []net.Conn{dial("old", "data"), dial("new", "data")} {
+	for _, c := range []net.Conn{dial("old", id.Data()), dial("new", id.Data())} {
 		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		_, err = c.Read(make([]byte, 1))
 		require.ErrorContains(t, err, "timeout", "it waits")
 	}
 	close(asked)
-	for cluster, data := range map[string]string{"new": "data", "": "data", "old": "lost"} {
+	for cluster, data := range map[string]string{"new": id.Data(), "": id.Data(), "old": "lost"} {
 		closed(t, dial(cluster, data))
 	}
 	closed(t, dial("old", ""))
-	c := dial("old", "data")
+	c := dial("old", id.Data())
 	c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	_, err = c.Read(make([]byte, 1))
 	require.ErrorContains(t, err, "timeout", "it is heard")
-
-	require.NoError(t, id.same("old"))
-	for _, other := range []string{"new", ""} {
-		require.ErrorIs(t, id.same(other), ErrOtherCluster)
-	}
-	require.ErrorIs(t, testIdentity(t, values(t), "a", false).same(""), ErrOtherCluster, "of no cluster yet")
 }
 
 // server is the member that the running node is.
-func (n *testNode) server() raft.ServerID { return n.g.cur.Load().id.server() }
+func (n *testNode) server() raft.ServerID { return n.g.cur.Load().id.Server() }
 
 // alone starts a node that founds a cluster of its own, and stops it.
 func (c *testCluster) alone() *testNode {
@@ -192,7 +95,7 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	stranger.cfg.Join, stranger.cfg.BootstrapExpect = []string{l.addr}, 0
 	stranger.start()
 	waitFor(t, "it leads itself again", stranger.m.leading)
-	time.Sleep(2 * foundInterval)
+	time.Sleep(2 * member.AttemptInterval)
 	require.Len(t, l.g.Members(), 1)
 
 	// Nor does Raft hear it when somebody has made it a member nevertheless.
@@ -248,7 +151,7 @@ func TestOldNodesAreNotHeardAfterARecovery(t *testing.T) {
 		n.crash()
 	}
 	survivor, old := c.nodes[0], c.nodes[1:]
-	require.NoError(t, Recover(survivor.cfg, newMapMachine(), []Peer{{survivor.cfg.NodeID, survivor.addr}}))
+	require.NoError(t, Recover(survivor.cfg, newMapMachine(), []member.Voter{{ID: survivor.cfg.NodeID, Addr: survivor.addr}}))
 	survivor.start()
 	waitFor(t, "the survivor leads", survivor.m.leading)
 	survivor.set("b", "1")
@@ -276,8 +179,8 @@ func TestTwoNodesOfOneID(t *testing.T) {
 		impostor.cfg.NodeID = victim.cfg.NodeID
 		impostor.cfg.Join = []string{l.addr, f.addr}
 		impostor.start()
-		require.ErrorContains(t, l.g.Call(testContext(t), f.addr, opJoin, memberArgs{ID: victim.cfg.NodeID, Addr: impostor.addr}, nil), errTwice.Error())
-		time.Sleep(2 * foundInterval)
+		require.ErrorContains(t, l.g.Call(testContext(t), f.addr, opJoin, memberArgs{ID: victim.cfg.NodeID, Addr: impostor.addr}, nil), member.ErrTwice.Error())
+		time.Sleep(2 * member.AttemptInterval)
 		for _, m := range l.g.Members() {
 			require.NotEqual(t, impostor.addr, m.Addr)
 			require.True(t, m.Voter)
@@ -303,8 +206,8 @@ func TestAnInterruptedFoundingBeginsAgain(t *testing.T) {
 	require.NoError(t, os.MkdirAll(n.cfg.dir(), 0o755))
 	s, err := OpenStore(n.cfg.dir(), true)
 	require.NoError(t, err)
-	require.NoError(t, setString(s.Stable, clusterKey, "from the first attempt"))
-	require.NoError(t, s.Stable.SetUint64(currentTermKey, 1)) // and then the first entry would have come
+	require.NoError(t, stable.SetText(s.Stable, []byte("headgate-cluster-id"), "from the first attempt"))
+	require.NoError(t, s.Stable.SetUint64([]byte("CurrentTerm"), 1)) // and then the first entry would have come
 	require.NoError(t, s.Close())
 	n.start()
 	n.set("a", "1")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/stretchr/testify/require"
 )
 
@@ -257,8 +258,8 @@ func TestRecover(t *testing.T) {
 	for _, o := range c.nodes {
 		o.crash()
 	}
-	alone := []Peer{{ID: n.cfg.NodeID, Addr: n.addr}}
-	require.ErrorIs(t, Recover(n.cfg, newMapMachine(), []Peer{{ID: "other", Addr: "x:1"}}), ErrUnknownMember)
+	alone := []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}}
+	require.ErrorIs(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: "other", Addr: "x:1"}}), ErrUnknownMember)
 	require.NoError(t, Recover(n.cfg, newMapMachine(), alone))
 	n.start()
 	require.Same(t, n, c.leader())
@@ -279,12 +280,12 @@ func TestRecoverNeedsData(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.reserve()
-	require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []Peer{{ID: n.cfg.NodeID, Addr: n.addr}}), "no node has run with data directory "+n.cfg.DataDir)
+	require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}}), "no node has run with data directory "+n.cfg.DataDir)
 	require.NoDirExists(t, n.cfg.DataDir)
 	require.NoError(t, makeDir(n.cfg.dir()))
-	require.Error(t, Recover(n.cfg, newMapMachine(), []Peer{{ID: n.cfg.NodeID, Addr: n.addr}}))
-	for _, twice := range []Peer{{n.cfg.NodeID, "elsewhere:1"}, {"another", n.addr}} {
-		require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []Peer{{n.cfg.NodeID, n.addr}, twice}), "another one's too")
+	require.Error(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}}))
+	for _, twice := range []member.Voter{{ID: n.cfg.NodeID, Addr: "elsewhere:1"}, {ID: "another", Addr: n.addr}} {
+		require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}, twice}), "another one's too")
 	}
 }
 

@@ -119,15 +119,15 @@ func (p *peers) poll(ctx context.Context) {
 	// A peer that lags, alone, may not know yet that this node has been taken in.
 	gone := p.without > max(p.with, p.g.membershipIndex())
 	if gone && !p.gone.Load() {
-		p.g.cfg.Logger.Error(errRemoved.Error())
+		p.g.cfg.Logger.Error(member.ErrRemoved.Error())
 	}
 	p.gone.Store(gone)
 	id := p.g.cur.Load().id
-	in := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id.server() })
+	in := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id.Server() })
 	p.member = p.member || in
 	// A node that catches up is not in the memberships of old that it gets first.
 	if p.member || gone {
-		if err := id.noteRemoved(gone || !in); err != nil {
+		if err := id.NoteRemoved(gone || !in); err != nil {
 			p.g.cfg.Logger.Error("remember the removal of this node", "error", err)
 		}
 	}
@@ -157,7 +157,7 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 		p.known[srv.ID] = k
 	}
 	k.up = err == nil && s.NodeID == id
-	if k.up && p.g.cur.Load().id.foreign(s.ClusterID) {
+	if k.up && p.g.cur.Load().id.Foreign(s.ClusterID) {
 		k.up = false
 		if !k.foreign {
 			p.g.cfg.Logger.Error("member holds data of another cluster; wipe its data directory", "member", id, "addr", addr)
@@ -193,10 +193,10 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 // and that its data is an older copy of what it had.
 func (p *peers) learn(s *Status) {
 	in := p.g.cur.Load()
-	if in.id.clusterID() == "" || s.ClusterID != in.id.clusterID() {
+	if in.id.Cluster() == "" || s.ClusterID != in.id.Cluster() {
 		return
 	}
-	i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == in.id.node && m.DataID == in.id.data })
+	i := slices.IndexFunc(s.Members, func(m Member) bool { return m.ID == in.id.Node() && m.DataID == in.id.Data() })
 	p.mu.Lock()
 	if i < 0 {
 		p.without = max(p.without, s.MembershipIndex)
@@ -218,7 +218,7 @@ func (p *peers) learn(s *Status) {
 func (g *Group) removed() bool {
 	servers, _ := g.configuration()
 	in := g.cur.Load()
-	return g.peers.gone.Load() || len(servers) > 0 && !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == in.id.server() })
+	return g.peers.gone.Load() || len(servers) > 0 && !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == in.id.Server() })
 }
 
 // promote gives a vote to every nonvoter that wants one and has kept up for long enough, and takes it from members that

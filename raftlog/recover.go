@@ -12,29 +12,23 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Peer names a voter for Recover.
-type Peer struct {
-	ID   string `json:"id"`
-	Addr string `json:"addr"`
-}
-
 // Recover rewrites the membership of a node whose cluster has lost its majority for good. Everything in the node's log
 // counts as committed, because nobody is left who could tell: afterwards it holds a snapshot of that state, an empty log,
 // and the given voters. The group must not be open. The machine is used up: open the group with a new one.
 //
 // To go on with one survivor, recover it with itself as the only voter, and join the others with their data wiped. A node of
 // the old cluster, unrecovered, is not heard by the new one.
-func Recover(cfg Config, m Machine, voters []Peer) (err error) {
+func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return fmt.Errorf("raftlog: %w", err)
 	}
 	for i, p := range voters {
-		if slices.ContainsFunc(voters[:i], func(q Peer) bool { return q.ID == p.ID || q.Addr == p.Addr }) {
+		if slices.ContainsFunc(voters[:i], func(q member.Voter) bool { return q.ID == p.ID || q.Addr == p.Addr }) {
 			return fmt.Errorf("recover: voter %s at %s: its id or its address is another one's too", p.ID, p.Addr)
 		}
 	}
-	if !slices.ContainsFunc(voters, func(p Peer) bool { return p.ID == cfg.NodeID }) {
+	if !slices.ContainsFunc(voters, func(p member.Voter) bool { return p.ID == cfg.NodeID }) {
 		return fmt.Errorf("recover: %w: this node, %s, is not among the voters", ErrUnknownMember, cfg.NodeID)
 	}
 	if _, err := os.Stat(cfg.dir()); errors.Is(err, fs.ErrNotExist) {
@@ -61,20 +55,12 @@ func Recover(cfg Config, m Machine, voters []Peer) (err error) {
 	f.noteLevel = func(level uint32) error { return noteLevel(store.Stable, level) }
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
 	// The id first: with the old one and the new voters the node could mix with its old cluster.
-	if err := recoverIdentity(store.Stable, cfg.NodeID, voters); err != nil {
-		return err
-	}
-	cluster, err := getString(store.Stable, clusterKey)
+	conf, err := member.Recover(store.Stable, cfg.NodeID, voters)
 	if err != nil {
 		return err
 	}
-	var conf raft.Configuration
-	for _, p := range voters {
-		id := member.ServerID(p.ID, recoveredData(cluster, p.ID))
-		conf.Servers = append(conf.Servers, raft.Server{Suffrage: raft.Voter, ID: id, Address: raft.ServerAddress(p.Addr)})
-	}
-	self := member.ServerID(cfg.NodeID, recoveredData(cluster, cfg.NodeID))
-	if err := raft.RecoverCluster(cfg.raftConfig(self), gate{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
+	self, _ := findServer(conf.Servers, cfg.NodeID)
+	if err := raft.RecoverCluster(cfg.raftConfig(self.ID), gate{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

@@ -22,9 +22,6 @@ type Removal struct {
 	Pending string `json:"pending,omitempty"`
 }
 
-// errRemoved is what a removed node says of itself.
-var errRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
-
 // forcedTimeout bounds the wait for the commit of a removal for which there is no majority.
 const forcedTimeout = 2 * time.Second
 

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/member"
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
 // A removal that leaves voters of which too few answer would be the last change for which there is a majority.
@@ -174,7 +176,7 @@ func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 	_, err := l.g.Remove(testContext(t), gone.cfg.NodeID, false)
 	require.NoError(t, err)
 	waitFor(t, "it knows, and its data", func() bool {
-		mark, err := getString(gone.g.cur.Load().id.stable, []byte("headgate-removed"))
+		mark, err := stable.Text(gone.g.cur.Load().store.Stable, []byte("headgate-removed"))
 		return err == nil && mark != "" && gone.g.Status().Removed
 	})
 	for range 2 {
@@ -182,14 +184,14 @@ func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 		said := gone.logs()
 		gone.start()
 		waitFor(t, "it says so", func() bool { return strings.Contains(said.String(), "removed from the cluster; stop it, or wipe") })
-		time.Sleep(3 * foundInterval)
+		time.Sleep(3 * member.AttemptInterval)
 		require.Len(t, l.g.Members(), 2)
 		require.True(t, gone.g.Status().Removed)
 	}
 	require.NoError(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: gone.cfg.NodeID, Addr: gone.addr}, nil), "by hand")
 	waitFor(t, "it is a member again", gone.voter)
 	waitFor(t, "its data knows", func() bool {
-		mark, err := getString(gone.g.cur.Load().id.stable, []byte("headgate-removed"))
+		mark, err := stable.Text(gone.g.cur.Load().store.Stable, []byte("headgate-removed"))
 		return err == nil && mark == ""
 	})
 	require.False(t, gone.g.Status().Removed)

@@ -90,7 +90,7 @@ func (g *Group) askClocks(ctx context.Context, stillLeader func() bool) (reports
 				actx, cancel := context.WithTimeout(ctx, pollTimeout)
 				defer cancel()
 				st, err := g.Caller().Status(actx, string(s.Address))
-				if err == nil && member.ServerID(st.NodeID, st.DataID) == s.ID && !g.cur.Load().id.foreign(st.ClusterID) {
+				if err == nil && member.ServerID(st.NodeID, st.DataID) == s.ID && !g.cur.Load().id.Foreign(st.ClusterID) {
 					answers[i], answeredAt[i] = &st.ClockReport, g.fsm.now()
 				}
 			})

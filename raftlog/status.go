@@ -108,7 +108,7 @@ func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, p := in.raft, g.progress
 	s := Status{
-		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.data, ClusterID: in.id.clusterID(), Founding: in.id.founding(),
+		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.Data(), ClusterID: in.id.Cluster(), Founding: in.id.Founding(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		SinceSnapshot: in.log.bytes.Load(),

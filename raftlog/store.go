@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/stable"
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
@@ -74,8 +75,7 @@ func openFiles(dir string, noSync bool) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open term and vote: %w", err)
 	}
-	_, err = values.Get(dataKey)
-	fresh := errors.Is(err, stable.ErrNotFound)
+	fresh := !member.HasIdentity(values)
 	log, err := wal.Open(wal.Options{Dir: dir, Stable: values, NoSync: noSync})
 	if errors.Is(err, wal.ErrCorrupt) || errors.Is(err, wal.ErrVersion) {
 		err = fmt.Errorf("%w: %w; "+wipe, ErrCorrupt, err)

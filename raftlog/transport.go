@@ -132,7 +132,7 @@ func (p *pipeline) Close() error {
 type streams struct {
 	*peer.Listener
 	addr     advertised
-	identity *identity
+	identity *member.Identity
 }
 
 var _ raft.StreamLayer = streams{}
@@ -142,7 +142,7 @@ func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	addr, data, _ := strings.Cut(string(target), "=")
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return s.Listener.Dial(ctx, s.identity.clusterID(), data, addr)
+	return s.Listener.Dial(ctx, s.identity.Cluster(), data, addr)
 }
 
 // Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
@@ -156,11 +156,11 @@ func (a advertised) String() string { return string(a) }
 
 // hears is what Raft takes connections by: nobody before asked is closed, which is when the peers have been asked what they
 // know of this node, and then whoever means its cluster and data.
-func hears(id *identity, asked <-chan struct{}) peer.Admit {
+func hears(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {
 		case <-asked:
-			return id.meet(p.Cluster, p.Data, from)
+			return id.Meet(p.Cluster, p.Data, from)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(peer.HandshakeTimeout):
@@ -169,7 +169,7 @@ func hears(id *identity, asked <-chan struct{}) peer.Admit {
 	}
 }
 
-func newTransport(c *Config, own *ownSync, id *identity, asked <-chan struct{}) (transport, error) {
+func newTransport(c *Config, own *ownSync, id *member.Identity, asked <-chan struct{}) (transport, error) {
 	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, hears(id, asked))
 	if err != nil {
 		return transport{}, err

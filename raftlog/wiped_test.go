@@ -96,11 +96,11 @@ func TestRestartedLeaderKnowsTheDataOfVoters(t *testing.T) {
 func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 	t.Parallel()
 	var trans [2]transport
+	id := testIdentity(t, "b", "cluster")
 	for i := range trans {
 		m := testMux(t)
-		id := inCluster(&identity{node: "b", data: "new", log: slog.New(slog.DiscardHandler)})
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: id.log}, &ownSync{}, id, asked())
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, id, asked())
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}
@@ -152,7 +152,7 @@ func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 			return from.TimeoutNow(id, to, &raft.TimeoutNowRequest{}, &raft.TimeoutNowResponse{})
 		},
 	} {
-		require.NoError(t, request(member.ServerID("b", "new")), name)
+		require.NoError(t, request(id.Server()), name)
 		require.Error(t, request(member.ServerID("b", "lost")), name)
 	}
 }
@@ -220,14 +220,12 @@ func TestMembershipOfAnOlderFormat(t *testing.T) {
 
 // What peers remember of a node is asked before it hears anybody: an older copy of its data must not vote meanwhile.
 func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
-	id := &identity{node: "a", data: "data", log: slog.New(slog.DiscardHandler)}
-	own := "cluster"
-	id.cluster.Store(&own)
+	id := testIdentity(t, "a", "cluster")
 	asked := make(chan struct{})
 	m := testMux(t)
 	l, err := m.Listen(peer.KindRaft, 0, hears(id, asked))
 	require.NoError(t, err)
-	c, err := m.Dial(t.Context(), peer.Purpose{Kind: peer.KindRaft, Cluster: own, Data: "data"}, m.Addr().String())
+	c, err := m.Dial(t.Context(), peer.Purpose{Kind: peer.KindRaft, Cluster: id.Cluster(), Data: id.Data()}, m.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = io.WriteString(c, "vote")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
-	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -41,7 +40,7 @@ func recoverCommand() *cobra.Command {
 			if addr == "" {
 				addr = c.PeerListen
 			}
-			peers, err := parseVoters(voters, raftlog.Peer{ID: c.Node(), Addr: addr})
+			peers, err := parseVoters(voters, member.Voter{ID: c.Node(), Addr: addr})
 			if err != nil {
 				return err
 			}
@@ -63,9 +62,9 @@ func recoverCommand() *cobra.Command {
 
 // parseVoters reads the values of --voter; none means self. They may not give
 // self another address than the configuration does.
-func parseVoters(voters []string, self raftlog.Peer) (peers []raftlog.Peer, err error) {
+func parseVoters(voters []string, self member.Voter) (peers []member.Voter, err error) {
 	if len(voters) == 0 {
-		return []raftlog.Peer{self}, nil
+		return []member.Voter{self}, nil
 	}
 	for _, v := range voters {
 		id, addr, ok := strings.Cut(v, "=")
@@ -78,7 +77,7 @@ func parseVoters(voters []string, self raftlog.Peer) (peers []raftlog.Peer, err 
 		if id == self.ID && addr != self.Addr {
 			return nil, fmt.Errorf("--voter %s: this node is at %s, by its peer-listen or peer-advertise", v, self.Addr)
 		}
-		peers = append(peers, raftlog.Peer{ID: id, Addr: addr})
+		peers = append(peers, member.Voter{ID: id, Addr: addr})
 	}
 	return peers, nil
 }

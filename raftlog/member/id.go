@@ -15,10 +15,23 @@ const MaxNodeID = 64
 // read from a peer, in bytes.
 const MaxRandomID = 64
 
+// Why a node is not heard, or not taken in, and why data is not.
 var (
 	// ErrOtherCluster is returned to a node whose data belongs to another
 	// cluster. It has to be wiped before it can join.
 	ErrOtherCluster = errors.New("data of another cluster")
+
+	// ErrOtherNode is returned when data belongs to a node of another id.
+	ErrOtherNode = errors.New("data directory of another node")
+
+	// ErrCorrupt is returned for data that cannot be read.
+	ErrCorrupt = errors.New("corrupt data")
+
+	// ErrTwice explains why a node is not taken in.
+	ErrTwice = errors.New("two nodes cannot have one id")
+
+	// ErrRemoved is what a removed node says of itself.
+	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
 
 	// ErrOtherData is why a node is not heard that looks for data which is lost.
 	ErrOtherData = errors.New("other data than the one looked for")

@@ -1,4 +1,4 @@
-package raftlog
+package member
 
 import (
 	"cmp"
@@ -37,10 +37,10 @@ func founders(own presence, answered []presence, silent int) (set []founder, bef
 		all++
 		switch {
 		case p.ID == own.ID:
-			why = append(why, fmt.Errorf("%s waits at %s and at %s: %w", p.ID, own.Addr, p.Addr, errTwice))
+			why = append(why, fmt.Errorf("%s waits at %s and at %s: %w", p.ID, own.Addr, p.Addr, ErrTwice))
 			stop = true
 		case slices.ContainsFunc(waiting, func(o presence) bool { return o.ID == p.ID }):
-			why = append(why, fmt.Errorf("%s waits at two addresses, one of them %s: %w", p.ID, p.Addr, errTwice))
+			why = append(why, fmt.Errorf("%s waits at two addresses, one of them %s: %w", p.ID, p.Addr, ErrTwice))
 			stop = true
 		case p.Cluster != "":
 			stop = true // to be joined

@@ -1,4 +1,4 @@
-package raftlog
+package member
 
 import (
 	"crypto/rand"
@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
 // loadPledge reads what a node has promised about the founding of its cluster.
-func loadPledge(stable raft.StableStore, data string) (pledge, error) {
+func loadPledge(s raft.StableStore, data string) (pledge, error) {
 	var p pledge
-	raw, err := getString(stable, pledgeKey)
+	raw, err := stable.Text(s, pledgeKey)
 	if err != nil || raw == "" {
 		return p, err
 	}
@@ -23,7 +25,7 @@ func loadPledge(stable raft.StableStore, data string) (pledge, error) {
 	case p.Founding == nil:
 		return p, nil
 	case p.Founding.check() != nil || p.Stage <= unknown || p.Stage > founded:
-		return p, fmt.Errorf("%w: %s: %s; "+wipe, ErrCorrupt, pledgeKey, raw)
+		return p, fmt.Errorf("%w: %s: %s; wipe this node's data and join again", ErrCorrupt, pledgeKey, raw)
 	case p.Founding.founder(data) < 0:
 		return pledge{}, nil // it was recovered since, and is another member now
 	}
@@ -32,13 +34,13 @@ func loadPledge(stable raft.StableStore, data string) (pledge, error) {
 
 // keep makes next the node's pledge. What binds or releases it is on disk
 // before anybody hears of it. mu must be held.
-func (i *identity) keep(next pledge) error {
+func (i *Identity) keep(next pledge) error {
 	if next.Founding != i.pledge.Founding || next.Stage != i.pledge.Stage {
 		raw, err := json.Marshal(next)
 		if err != nil {
 			return err
 		}
-		if err := setString(i.stable, pledgeKey, string(raw)); err != nil {
+		if err := stable.SetText(i.store, pledgeKey, string(raw)); err != nil {
 			return err
 		}
 	}
@@ -47,7 +49,7 @@ func (i *identity) keep(next pledge) error {
 }
 
 // propose makes the node the first to accept a founding.
-func (i *identity) propose(f founding) error {
+func (i *Identity) propose(f founding) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func (i *identity) propose(f founding) error {
 }
 
 // abandon votes against the founding that the node is bound to.
-func (i *identity) abandon() error {
+func (i *Identity) abandon() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.keep(i.pledge.abandon(rand.Text()))
@@ -65,7 +67,7 @@ func (i *identity) abandon() error {
 
 // hear takes note of what another node says about a founding and returns what
 // this one does; see pledge.hear.
-func (i *identity) hear(w word, size int) ([]stage, error) {
+func (i *Identity) hear(w word, size int) ([]stage, error) {
 	if err := w.Founding.check(); err != nil {
 		return nil, err
 	}
@@ -76,16 +78,16 @@ func (i *identity) hear(w word, size int) ([]stage, error) {
 		return nil, err
 	}
 	if f := i.pledge.Founding; f != nil && f.ID == w.Founding.ID && f.Proposer == w.From {
-		i.said = time.Now()
+		i.proposerHeard = time.Now()
 	}
 	return stages, nil
 }
 
-// adopt makes the node part of a cluster whose leader takes it in.
-func (i *identity) adopt(cluster string) error {
+// Adopt makes the node part of a cluster whose leader takes it in.
+func (i *Identity) Adopt(cluster string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if own := i.clusterID(); own != "" {
+	if own := i.Cluster(); own != "" {
 		if own != cluster {
 			return ErrOtherCluster
 		}
@@ -96,7 +98,7 @@ func (i *identity) adopt(cluster string) error {
 		return err
 	}
 	if next.Founding == nil {
-		if err := setString(i.stable, clusterKey, cluster); err != nil {
+		if err := stable.SetText(i.store, clusterKey, cluster); err != nil {
 			return err
 		}
 		i.cluster.Store(&cluster)
@@ -107,17 +109,17 @@ func (i *identity) adopt(cluster string) error {
 // bound returns the founding that the node has accepted, how far it is, and when
 // its proposer was last heard. It returns nil for none, and once the node is
 // part of the cluster.
-func (i *identity) bound() (*founding, stage, time.Time) {
+func (i *Identity) bound() (*founding, stage, time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.clusterID() != "" {
+	if i.Cluster() != "" {
 		return nil, unknown, time.Time{}
 	}
-	return i.pledge.Founding, i.pledge.Stage, i.said
+	return i.pledge.Founding, i.pledge.Stage, i.proposerHeard
 }
 
 // say returns what the node says about a founding that it is bound to.
-func (i *identity) say(f *founding) []stage {
+func (i *Identity) say(f *founding) []stage {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.pledge.Founding != f {
@@ -127,15 +129,15 @@ func (i *identity) say(f *founding) []stage {
 }
 
 // free reports whether the node may found a cluster, and returns its token.
-func (i *identity) free() (token string, ok bool) {
+func (i *Identity) free() (token string, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.pledge.token, i.pledge.free()
 }
 
-// founding returns the id of the cluster whose founding the node has accepted,
+// Founding returns the id of the cluster whose founding the node has accepted,
 // or ever had a part in.
-func (i *identity) founding() string {
+func (i *Identity) Founding() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.pledge.Founding == nil {
@@ -145,7 +147,7 @@ func (i *identity) founding() string {
 }
 
 // waitsFor tells whom the decision of the founding waits for.
-func (i *identity) waitsFor() string {
+func (i *Identity) waitsFor() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.pledge.Founding == nil {
@@ -157,8 +159,8 @@ func (i *identity) waitsFor() string {
 // enter makes the node part of the cluster that it has founded: bootstrap puts
 // the founders into Raft's log. The id is on disk before there is a log, and
 // heard by other nodes after.
-func (i *identity) enter(f *founding, bootstrap func() error) error {
-	if err := setString(i.stable, clusterKey, f.ID); err != nil {
+func (i *Identity) enter(f *founding, bootstrap func() error) error {
+	if err := stable.SetText(i.store, clusterKey, f.ID); err != nil {
 		return err
 	}
 	if err := bootstrap(); err != nil {

@@ -1,5 +1,5 @@
 //go:build race
 
-package raftlog
+package member
 
 func init() { underRace = true }

@@ -1,11 +1,9 @@
-package raftlog
+package member
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/headgate-io/headgate/raftlog/member"
 )
 
 // A founding is decided by its founders, all of them, in two votes. It is
@@ -32,8 +30,8 @@ import (
 // is heard, and any of them can tell the others. Only as long as so many are
 // silent that the rest cannot know the outcome do they have to be waited for.
 //
-// This file does no input or output; found.go does, and the model in
-// founding_model_test.go runs these functions through all interleavings.
+// This file does no input or output; Convener and Identity do, and the model in
+// founding_test.go runs these functions through all interleavings.
 
 // stage is how far a founder is in a founding. A later one replaces an earlier
 // one.
@@ -85,14 +83,14 @@ const maxAddr = 253 + len(":65535")
 
 // check returns an error for what no node proposes.
 func (f *founding) check() error {
-	if f.ID == "" || len(f.ID) > member.MaxRandomID || f.proposer() < 0 || len(f.Founders) > maxFounders {
+	if f.ID == "" || len(f.ID) > MaxRandomID || f.proposer() < 0 || len(f.Founders) > maxFounders {
 		return errors.New("malformed founding")
 	}
 	for i, o := range f.Founders {
-		if err := member.CheckNodeID(o.ID); err != nil {
+		if err := CheckNodeID(o.ID); err != nil {
 			return err
 		}
-		if o.Data == "" || o.Token == "" || len(o.Data)+len(o.Token) > 2*member.MaxRandomID || len(o.Addr) > maxAddr || i > 0 && f.Founders[i-1].ID >= o.ID || f.founder(o.Data) != i {
+		if o.Data == "" || o.Token == "" || len(o.Data)+len(o.Token) > 2*MaxRandomID || len(o.Addr) > maxAddr || i > 0 && f.Founders[i-1].ID >= o.ID || f.founder(o.Data) != i {
 			return errors.New("malformed founding")
 		}
 	}

@@ -1,0 +1,201 @@
+package member
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+// network connects the nodes of a test by calls, in the time of a bubble.
+type network struct {
+	t      *testing.T
+	expect int
+
+	mu sync.Mutex
+	up map[string]*testNode // by address, which is the id
+}
+
+// testNode is a node that waits for a cluster, and what Raft has been told.
+type testNode struct {
+	net       *network
+	id        *Identity
+	store     raft.StableStore
+	convener  *Convener
+	log       bytes.Buffer // read when the bubble is idle
+	bootstrap raft.Configuration
+	stop      context.CancelFunc
+}
+
+var _ Node = (*testNode)(nil)
+
+// node makes a node, not running.
+func (n *network) node(id string, join ...string) *testNode {
+	node := &testNode{net: n, store: values(n.t)}
+	logger := slog.New(slog.NewTextHandler(&node.log, nil))
+	var err error
+	node.id, err = Open(node.store, id, false, logger)
+	require.NoError(n.t, err)
+	node.convener = NewConvener(ConvenerConfig{NodeID: id, Addr: id, Join: join, Expect: n.expect, Logger: logger}, node)
+	return node
+}
+
+// run lets others reach a node, which begins to look for a cluster.
+func (n *network) run(node *testNode) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.up[node.id.Node()] = node
+	ctx, stop := context.WithCancel(n.t.Context())
+	node.stop = stop
+	go node.convener.Run(ctx)
+}
+
+// crash ends a node.
+func (n *network) crash(node *testNode) {
+	node.stop()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.up, node.id.Node())
+}
+
+func (n *testNode) Identity() *Identity { return n.id }
+
+func (n *testNode) Settled() bool { return len(n.bootstrap.Servers) > 0 }
+
+func (n *testNode) Greet(_ context.Context, addr string, g Greeting) (Answer, error) {
+	n.net.mu.Lock()
+	to := n.net.up[addr]
+	n.net.mu.Unlock()
+	if to == nil {
+		return Answer{}, errors.New("connection refused")
+	}
+	return to.convener.Answer(g)
+}
+
+func (n *testNode) Join(context.Context, string) error { return errors.New("no leader yet") }
+
+func (n *testNode) Bootstrap(_ context.Context, members raft.Configuration) error {
+	n.bootstrap = members
+	return nil
+}
+
+// says fails the test unless a node has logged all of what.
+func (n *testNode) says(what ...string) {
+	n.net.t.Helper()
+	synctest.Wait()
+	for _, w := range what {
+		require.Contains(n.net.t, n.log.String(), w)
+	}
+}
+
+// foundingOf is a founding by n0, n1 and n2, of which n is here.
+func foundingOf(proposer string, n *testNode) founding {
+	token, _ := n.id.free()
+	f := founding{ID: "x", Proposer: proposer}
+	for i := range 3 {
+		id := fmt.Sprintf("n%d", i)
+		o := founder{id, id, "data of " + id, "t"}
+		if id == n.id.Node() {
+			o.Data, o.Token = n.id.Data(), token
+		}
+		f.Founders = append(f.Founders, o)
+	}
+	return f
+}
+
+var four = []string{"n0", "n1", "n2", "n3"}
+
+// inBubble runs f with a network whose nodes expect to be three founders.
+func inBubble(t *testing.T, f func(t *testing.T, n *network)) {
+	synctest.Test(t, func(t *testing.T) {
+		f(t, &network{t: t, expect: 3, up: make(map[string]*testNode)})
+	})
+}
+
+func TestThreeFoundACluster(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *network) {
+		var nodes []*testNode
+		for _, id := range four[:3] {
+			n := net.node(id, four[:3]...)
+			nodes = append(nodes, n)
+			net.run(n)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		for _, n := range nodes {
+			require.Len(t, n.bootstrap.Servers, 3)
+			require.Equal(t, nodes[0].bootstrap, n.bootstrap)
+			require.NotEmpty(t, n.id.Cluster())
+			require.Equal(t, nodes[0].id.Cluster(), n.id.Cluster())
+		}
+	})
+}
+
+// A founder that has answered, and dies before it accepts, is given up, and the
+// others found the cluster without it. So is a proposer that dies when it has
+// been accepted by some.
+func TestFounderThatDoesNotAnswer(t *testing.T) {
+	for _, proposer := range []string{"n0", "n1"} {
+		t.Run(proposer, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, net *network) {
+				n := net.node("n1", four...)
+				f := foundingOf(proposer, n)
+				if proposer == "n1" {
+					require.NoError(t, n.id.propose(f))
+				} else {
+					_, err := n.id.hear(word{f, "n0", nil}, 3)
+					require.NoError(t, err)
+				}
+				require.Equal(t, "x", n.id.Founding())
+				net.run(n)
+				// n2 has other data than the founding says, so that it cannot tell.
+				net.run(net.node("n2", four...))
+				net.run(net.node("n3", four...))
+				_, s, _ := n.id.bound()
+				require.Equal(t, accepted, s)
+				time.Sleep(founderPatience + time.Second)
+				synctest.Wait()
+				_, s, _ = n.id.bound()
+				require.Equal(t, abandoned, s, "it votes")
+				require.Equal(t, "x", n.id.Founding(), "one vote of three ends nothing")
+			})
+		})
+	}
+}
+
+// Nodes that wait name those they wait for, and why.
+func TestWaitingFoundersSayWhy(t *testing.T) {
+	t.Run("too few, one of them dead", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			dead, n := net.node("n0", four[:3]...), net.node("n1", four[:3]...)
+			net.run(dead)
+			net.run(n)
+			time.Sleep(time.Second) // they know of each other
+			net.crash(dead)
+			time.Sleep(2 * waitingInterval)
+			n.says("1 of 3 founders are up: n1", "n0 (n0) was last heard", "n2 has never answered")
+		})
+	})
+	t.Run("undecided", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			n := net.node("n2", four[:3]...)
+			net.run(n)
+			f := foundingOf("n0", n)
+			_, err := n.convener.Answer(Greeting{presence{founder: f.Founders[0]}, &word{f, "n0", nil}})
+			require.NoError(t, err)
+			time.Sleep(waitingInterval)
+			n.says("is undecided", "proposed by n0", "to be heard [n0 (n0) n1")
+			again, err := Open(n.store, "n2", false, slog.New(slog.DiscardHandler))
+			require.NoError(t, err)
+			require.Equal(t, "x", again.Founding(), "it has promised that")
+		})
+	})
+}

@@ -1,0 +1,170 @@
+package member
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/stable"
+)
+
+// Where the stable store keeps whose data it is part of.
+var (
+	dataKey    = []byte("headgate-data-id")
+	nodeKey    = []byte("headgate-node-id")
+	clusterKey = []byte("headgate-cluster-id")
+	pledgeKey  = []byte("headgate-founding")
+	beforeKey  = []byte("headgate-cluster-id-before-recovery")
+	removedKey = []byte("headgate-removed")
+)
+
+// foreignInterval is the least time between two messages about nodes of other clusters.
+const foreignInterval = 10 * time.Second
+
+// Identity tells whose data a directory holds. A member of the cluster is a node with its data: see ServerID. Raft knows its
+// peers by their addresses and compares logs by index and term alone: two logs that grew apart look the same to it where they
+// have the same length. So the handshake of every connection of Raft tells the id of the cluster, which is random, and that of
+// the data which it is meant for, and nodes of different clusters do not hear each other. The cluster's comes with the
+// founding, or from the leader that takes the node in, and anew with a recovery; before it has one, a node hears nobody.
+type Identity struct {
+	node  string
+	data  string // random, made with the directory: a node that comes back with another one has lost its data
+	store raft.StableStore
+	log   *slog.Logger
+
+	cluster atomic.Pointer[string] // nil before there is one; written with mu held
+	removed atomic.Bool            // the cluster has removed the node, which does not ask to be taken in again
+
+	// mu guards what follows.
+	mu            sync.Mutex
+	pledge        pledge
+	proposerHeard time.Time // of the founding; when that was, last
+	reported      time.Time // when it was logged last why a node is not heard
+}
+
+// Open reads the identity of a node's data; holds reports whether there is any.
+func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Identity, error) {
+	owner, err := stable.TextOr(s, nodeKey, node)
+	if err != nil {
+		return nil, err
+	}
+	if owner != node {
+		return nil, fmt.Errorf("%w: it belongs to node %s, not to %s", ErrOtherNode, owner, node)
+	}
+	i := &Identity{node: node, store: s, log: log}
+	if i.data, err = stable.TextOr(s, dataKey, rand.Text()); err != nil {
+		return nil, err
+	}
+	if holds { // else it is left of a start in a cluster that came to nothing
+		cluster, err := stable.Text(s, clusterKey)
+		if err != nil {
+			return nil, err
+		}
+		i.cluster.Store(&cluster)
+	}
+	stored, err := loadPledge(s, i.data)
+	if err != nil {
+		return nil, err
+	}
+	i.pledge = newPledge(stored, i.data, holds, rand.Text())
+	removed, err := stable.Text(s, removedKey)
+	if err != nil {
+		return nil, err
+	}
+	i.removed.Store(removed != "")
+	if before, err := stable.Text(s, beforeKey); err != nil || before == "" {
+		return i, err
+	}
+	return i, stable.SetText(s, beforeKey, "")
+}
+
+// HasIdentity reports whether a node has ever been opened with s.
+func HasIdentity(s raft.StableStore) bool {
+	_, err := s.Get(dataKey)
+	return !errors.Is(err, stable.ErrNotFound)
+}
+
+// Node is the node's id.
+func (i *Identity) Node() string { return i.node }
+
+// Data is the id of the node's data: random, and made with the directory.
+func (i *Identity) Data() string { return i.data }
+
+// Removed reports whether the cluster has removed the node, which then does not
+// ask to be taken in again.
+func (i *Identity) Removed() bool { return i.removed.Load() }
+
+// Cluster returns the cluster's id, empty if there is none yet.
+func (i *Identity) Cluster() string {
+	if c := i.cluster.Load(); c != nil {
+		return *c
+	}
+	return ""
+}
+
+// Server is the member that this node is, if the cluster has taken it in.
+func (i *Identity) Server() raft.ServerID { return ServerID(i.node, i.data) }
+
+// Meet decides whether to hear a node of the given cluster, that has connected to reach the given data. What is meant for
+// other data is not heard: whoever asks does not know yet that it is lost, and counts on what it held.
+func (i *Identity) Meet(cluster, data string, from net.Addr) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch own := i.Cluster(); {
+	case own == "":
+		return ErrOtherCluster // it will hear of it, if it is to be
+	case cluster != own:
+		i.report(slog.LevelError, "a node of another cluster connects; one of the two has to be wiped, or to be given other addresses", from)
+		return ErrOtherCluster
+	case data != i.data:
+		i.report(slog.LevelWarn, "a node looks for data that this one has lost; it is heard when a leader has taken this one in with what it has", from)
+		return ErrOtherData
+	}
+	return nil
+}
+
+// NoteRemoved remembers, across restarts, whether the cluster has removed the node.
+func (i *Identity) NoteRemoved(removed bool) error {
+	if i.removed.Load() == removed {
+		return nil
+	}
+	value := ""
+	if removed {
+		value = "1"
+	}
+	if err := stable.SetText(i.store, removedKey, value); err != nil {
+		return err
+	}
+	i.removed.Store(removed)
+	return nil
+}
+
+// report logs why a node is not heard, once in a while. It must be called with mu held.
+func (i *Identity) report(level slog.Level, why string, from net.Addr) {
+	if now := time.Now(); now.Sub(i.reported) >= foreignInterval {
+		i.reported = now
+		i.log.Log(context.Background(), level, why, "remote", from)
+	}
+}
+
+// Same returns ErrOtherCluster unless the node is part of the given cluster.
+func (i *Identity) Same(cluster string) error {
+	if cluster == "" || cluster != i.Cluster() {
+		return ErrOtherCluster
+	}
+	return nil
+}
+
+// Foreign reports whether a node with data of the given cluster belongs elsewhere.
+func (i *Identity) Foreign(cluster string) bool {
+	own := i.Cluster()
+	return cluster != "" && own != "" && cluster != own
+}

@@ -1,0 +1,123 @@
+package member
+
+import (
+	"log/slog"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/raftlog/stable"
+)
+
+func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *Identity {
+	i, err := Open(s, node, holds, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return i
+}
+
+// values returns a values store.
+func values(t *testing.T) raft.StableStore {
+	s, _, err := stable.Open(filepath.Join(t.TempDir(), "stable"), true)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A node takes its cluster's id from the leader that takes it in, once, and hears nobody before.
+func TestIdentityComesWithTheCluster(t *testing.T) {
+	var from net.TCPAddr
+	s := values(t)
+	joiner := testIdentity(t, s, "b", false)
+	require.ErrorIs(t, joiner.Meet("first", joiner.Data(), &from), ErrOtherCluster, "whoever connects")
+	require.ErrorIs(t, joiner.Meet("", joiner.Data(), &from), ErrOtherCluster)
+	require.Empty(t, joiner.Cluster())
+	require.False(t, joiner.Foreign("first"))
+	require.NoError(t, joiner.Adopt("first"))
+	require.NoError(t, joiner.Meet("first", joiner.Data(), &from))
+	require.ErrorIs(t, joiner.Meet("another", joiner.Data(), &from), ErrOtherCluster)
+	require.ErrorIs(t, joiner.Meet("first", "what it has lost", &from), ErrOtherData)
+	require.ErrorIs(t, joiner.Adopt("another"), ErrOtherCluster)
+	require.NoError(t, joiner.Adopt("first"), "again")
+	require.True(t, joiner.Foreign("another"))
+	_, free := joiner.free()
+	require.False(t, free, "it founds no other")
+
+	joiner = testIdentity(t, s, "b", true)
+	require.ErrorIs(t, joiner.Meet("another", joiner.Data(), &from), ErrOtherCluster)
+	require.NoError(t, joiner.Meet("first", joiner.Data(), &from))
+	require.ErrorIs(t, joiner.Adopt("another"), ErrOtherCluster)
+	joiner = testIdentity(t, s, "b", false)
+	require.Empty(t, joiner.Cluster(), "it was stopped before it got anything")
+	require.NoError(t, joiner.Adopt("another"))
+
+	_, err := Open(s, "c", true, slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, ErrOtherNode)
+}
+
+// What a founder has accepted it knows after a crash, and it goes nowhere else before that is decided.
+func TestPledgeIsKept(t *testing.T) {
+	s := values(t)
+	a := testIdentity(t, s, "a", false)
+	token, free := a.free()
+	require.True(t, free)
+	f := founding{ID: "first", Proposer: "b", Founders: []founder{{"a", "h:1", a.Data(), token}, {"b", "h:2", "b's", "b's"}, {"c", "h:3", "c's", "c's"}}}
+	stages, err := a.hear(word{f, "c", nil}, 3)
+	require.NoError(t, err)
+	require.Equal(t, []stage{released, unknown, unknown}, stages, "not from the proposer")
+	f.Founders[0].Token, _ = a.free()
+	stages, err = a.hear(word{f, "b", nil}, 3)
+	require.NoError(t, err)
+	require.Equal(t, []stage{accepted, accepted, unknown}, stages)
+
+	a = testIdentity(t, s, "a", false)
+	bound, at, _ := a.bound()
+	require.Equal(t, f, *bound)
+	require.Equal(t, accepted, at)
+	require.ErrorContains(t, a.Adopt("another"), "undecided")
+	require.NoError(t, a.Adopt("first"))
+	_, at, _ = testIdentity(t, s, "a", false).bound()
+	require.Equal(t, founded, at, "its leader knows")
+
+	require.NoError(t, stable.SetText(s, pledgeKey, "{\"founding\":{}}"))
+	_, err = Open(s, "a", false, slog.New(slog.DiscardHandler))
+	require.ErrorIs(t, err, ErrCorrupt)
+}
+
+// recovered makes s the data of a node after a recovery.
+func recovered(s raft.StableStore, node string, voters []Voter) error {
+	_, err := Recover(s, node, voters)
+	return err
+}
+
+func TestRecoveredVotersAgree(t *testing.T) {
+	var ids []string
+	voters := []Voter{{"a", "h:1"}, {"b", "h:2"}}
+	for _, node := range []string{"a", "b"} {
+		s := values(t)
+		testIdentity(t, s, node, false)
+		require.NoError(t, stable.SetText(s, clusterKey, "old"))
+		require.NoError(t, recovered(s, node, voters[:1]), "a mistake, repeated right")
+		require.NoError(t, recovered(s, node, []Voter{voters[1], voters[0]}))
+		ids = append(ids, testIdentity(t, s, node, true).Cluster())
+		require.ErrorIs(t, recovered(s, "c", voters), ErrOtherNode)
+
+		require.NoError(t, recovered(s, node, voters))
+		require.NotEqual(t, ids[0], testIdentity(t, s, node, true).Cluster(), "a later recovery makes another cluster")
+	}
+	require.Equal(t, ids[0], ids[1])
+	require.NotEqual(t, "old", ids[0])
+}
+
+// What another node forwards is executed for a node of the same cluster.
+func TestSameCluster(t *testing.T) {
+	id := testIdentity(t, values(t), "a", false)
+	require.ErrorIs(t, id.Same(""), ErrOtherCluster, "of no cluster yet")
+	require.NoError(t, id.Adopt("old"))
+	require.NoError(t, id.Same("old"))
+	for _, other := range []string{"new", ""} {
+		require.ErrorIs(t, id.Same(other), ErrOtherCluster)
+	}
+}
