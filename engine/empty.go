@@ -20,8 +20,15 @@ func NewEmpty(e *Engine) *Empty {
 	return &Empty{e: empty, session: empty.NewSession()}
 }
 
-// Decide is Session.DecideAll on full limits.
-func (m *Empty) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+// Decide is Session.Decide on a full limit.
+func (m *Empty) Decide(now int64, key []byte, l Limit, cost int64, o *Options) (Decision, error) {
+	var out [1]Decision
+	_, err := m.DecideAll(now, []Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
+	return out[0], err
+}
+
+// DecideAll is Session.DecideAll on full limits.
+func (m *Empty) DecideAll(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.e.tidyLimits() // nobody runs the engine

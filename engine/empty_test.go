@@ -13,7 +13,7 @@ func TestEmptyRemembersNothing(t *testing.T) {
 	for i := range int64(4 * collectAt) {
 		l := perMinute(Token, 10+i)
 		for range 2 {
-			_, err := m.Decide(start, []Segment{{[]byte("k"), l, 10}}, &Options{}, out)
+			_, err := m.DecideAll(start, []Segment{{[]byte("k"), l, 10}}, &Options{}, out)
 			require.NoError(t, err)
 			require.True(t, out[0].OK)
 			require.Equal(t, i, out[0].Remaining)
@@ -37,7 +37,7 @@ func TestUnusedLimitsAreForgottenWithoutALeader(t *testing.T) {
 	out := make([]Decision, 1)
 	for i := range int64(6 * collectAt) {
 		segs := []Segment{{[]byte("k"), Limit{Limit: 9 + i, Period: minute}, 1}}
-		_, err := empty.Decide(start, segs, &Options{}, out)
+		_, err := empty.DecideAll(start, segs, &Options{}, out)
 		require.NoError(t, err)
 		_, err = locals[0].Decide(start, segs, &Options{Peek: true}, out)
 		require.NoError(t, err)

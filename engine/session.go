@@ -32,6 +32,9 @@ func (e *Engine) NewSession() *Session {
 	return &Session{e: e, top: e.tops.sampler()}
 }
 
+// Engine returns the engine that the session works on.
+func (s *Session) Engine() *Engine { return s.e }
+
 // Close gives back what the session holds.
 func (s *Session) Close() {
 	for i, it := range s.rules {

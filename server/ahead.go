@@ -61,7 +61,7 @@ func (l *lane) firstKey(args [][]byte) []byte {
 	if len(args) < 2 {
 		return nil
 	}
-	if cmd := l.find(args); cmd != nil && cmd.keys.first == 1 {
+	if cmd := l.find(args); cmd != nil && cmd.Keys.First == 1 {
 		return args[1]
 	}
 	return nil

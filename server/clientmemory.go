@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 const (
@@ -91,7 +93,7 @@ func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 	}
 	slices.SortFunc(all, func(a, b *conn) int {
 		x, y := a.meta.Load().noEvict, b.meta.Load().noEvict
-		return cmp.Or(cmp.Compare(truth(x), truth(y)), cmp.Compare(weight[b], weight[a]))
+		return cmp.Or(cmp.Compare(command.Truth(x), command.Truth(y)), cmp.Compare(weight[b], weight[a]))
 	})
 	for _, c := range all {
 		if freed > excess {

@@ -1,31 +1,32 @@
 package server
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // aclCommands answer for the one user there is. Users of one's own are not
 // supported, and say so.
-func aclCommands() []command {
-	const flags = flagLoading | flagStale | flagNoScript
-	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, flags: flags | extra, group: "server", complexity: "O(1)",
-			summary: summary, syntax: syntax, handler: handler,
+func aclCommands() []command.Spec {
+	const flags = command.Loading | command.Stale | command.NoScript
+	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags | extra, Group: "server", Complexity: "O(1)",
+			Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	return []command{{
-		name: "acl", arity: -2, group: "server", complexity: "Depends on subcommand.",
-		summary: "A container for Access List Control commands.",
-		subs: []command{
-			sub("whoami", 2, 0, "", "Returns the authenticated username of the current connection.", cmdACLWhoAmI),
-			sub("users", 2, flagAdmin, "", "Lists all ACL users.", cmdACLUsers),
-			sub("list", 2, flagAdmin, "", "Dumps the effective rules in ACL file format.", cmdACLList),
-			sub("getuser", 3, flagAdmin, "username", "Lists the ACL rules of a user.", cmdACLGetUser),
-			sub("cat", -2, 0, "[category]", "Lists the ACL categories, or the commands inside a category.", cmdACLCat),
-			sub("setuser", -3, flagAdmin, "username [rule [rule ...]]", "Refused: there is one user, default.", cmdACLUnsupported),
-			sub("deluser", -3, flagAdmin, "username [username ...]", "Refused: there is one user, default.", cmdACLUnsupported),
+	return []command.Spec{{
+		Name: "acl", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
+		Summary: "A container for Access List Control commands.",
+		Subs: []command.Spec{
+			sub("whoami", 2, 0, "", "Returns the authenticated username of the current connection.", onConn(cmdACLWhoAmI)),
+			sub("users", 2, command.Admin, "", "Lists all ACL users.", onConn(cmdACLUsers)),
+			sub("list", 2, command.Admin, "", "Dumps the effective rules in ACL file format.", onConn(cmdACLList)),
+			sub("getuser", 3, command.Admin, "username", "Lists the ACL rules of a user.", onConn(cmdACLGetUser)),
+			sub("cat", -2, 0, "[category]", "Lists the ACL categories, or the commands inside a category.", onConn(cmdACLCat)),
+			sub("setuser", -3, command.Admin, "username [rule [rule ...]]", "Refused: there is one user, default.", onConn(cmdACLUnsupported)),
+			sub("deluser", -3, command.Admin, "username [username ...]", "Refused: there is one user, default.", onConn(cmdACLUnsupported)),
 		},
 	}}
 }
@@ -72,21 +73,22 @@ func cmdACLGetUser(c *conn, args [][]byte) {
 
 func cmdACLCat(c *conn, args [][]byte) {
 	if len(args) == 2 {
-		c.w.Array(len(categoryNames))
-		for _, n := range categoryNames {
+		names := command.CategoryNames()
+		c.w.Array(len(names))
+		for _, n := range names {
 			c.w.BulkString(n)
 		}
 		return
 	}
-	i := slices.Index(categoryNames, strings.ToLower(string(clip(args[2], 64))))
-	if i < 0 || len(args) > 3 {
-		c.error("ERR Unknown category '" + string(clip(args[2], 128)) + "'")
+	category := command.CategoryNamed(strings.ToLower(string(command.Clip(args[2], 64))))
+	if category == 0 || len(args) > 3 {
+		c.error("ERR Unknown category '" + string(command.Clip(args[2], 128)) + "'")
 		return
 	}
 	var names []string
-	c.srv.table.each(func(cmd *command) {
-		if cmd.categories&(1<<i) != 0 {
-			names = append(names, cmd.full)
+	c.srv.table.Each(func(cmd *command.Spec) {
+		if cmd.Categories&category != 0 {
+			names = append(names, cmd.Full)
 		}
 	})
 	c.w.Array(len(names))

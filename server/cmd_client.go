@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
@@ -36,36 +37,36 @@ func (c *conn) setMeta(change func(*clientMeta)) {
 	c.meta.Store(&m)
 }
 
-func clientCommands() []command {
-	const flags = flagLoading | flagStale | flagNoScript | flagUnpaused | flagNoTable | flagOwnConn
-	sub := func(name string, arity int, extra flag, syntax, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, flags: flags | extra, categories: catConnection, group: "connection",
-			complexity: "O(1)", summary: summary, syntax: syntax, handler: handler,
+func clientCommands() []command.Spec {
+	const flags = command.Loading | command.Stale | command.NoScript | command.Unpaused | command.NoTable | command.OwnConn
+	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags | extra, Categories: command.CatConnection, Group: "connection",
+			Complexity: "O(1)", Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
 	onOff := "<ON | OFF>"
-	return []command{{
-		name: "client", arity: -2, categories: catConnection, group: "connection",
-		complexity: "Depends on subcommand.", summary: "A container for client connection commands.",
-		subs: []command{
-			sub("setinfo", 4, 0, "<LIB-NAME libname | LIB-VER libver>", "Sets information specific to the client or connection.", cmdClientSetInfo),
-			sub("setname", 3, 0, "connection-name", "Sets the connection name.", cmdClientSetName),
-			sub("getname", 2, 0, "", "Returns the name of the connection.", cmdClientGetName),
-			sub("id", 2, 0, "", "Returns the unique client ID of the connection.", cmdClientID),
-			sub("info", 2, 0, "", "Returns information about the connection.", cmdClientInfo),
-			sub("list", -2, flagAdmin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", cmdClientList),
-			sub("kill", -3, flagAdmin, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", cmdClientKill),
-			sub("no-evict", 3, flagAdmin, onOff, "Closes this client last when maxmemory-clients is reached.", cmdClientNoEvict),
-			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", cmdClientNoTouch),
+	return []command.Spec{{
+		Name: "client", Arity: -2, Categories: command.CatConnection, Group: "connection",
+		Complexity: "Depends on subcommand.", Summary: "A container for client connection commands.",
+		Subs: []command.Spec{
+			sub("setinfo", 4, 0, "<LIB-NAME libname | LIB-VER libver>", "Sets information specific to the client or connection.", onConn(cmdClientSetInfo)),
+			sub("setname", 3, 0, "connection-name", "Sets the connection name.", onConn(cmdClientSetName)),
+			sub("getname", 2, 0, "", "Returns the name of the connection.", onConn(cmdClientGetName)),
+			sub("id", 2, 0, "", "Returns the unique client ID of the connection.", onConn(cmdClientID)),
+			sub("info", 2, 0, "", "Returns information about the connection.", onConn(cmdClientInfo)),
+			sub("list", -2, command.Admin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", onConn(cmdClientList)),
+			sub("kill", -3, command.Admin, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", onConn(cmdClientKill)),
+			sub("no-evict", 3, command.Admin, onOff, "Closes this client last when maxmemory-clients is reached.", onConn(cmdClientNoEvict)),
+			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", onConn(cmdClientNoTouch)),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-				"Accepted for compatibility: there are no cacheable values and no invalidations.", cmdClientTracking),
-			sub("caching", 3, 0, "<YES | NO>", "Accepted for compatibility, see CLIENT TRACKING.", cmdClientCaching),
-			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", cmdClientTrackingInfo),
-			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", cmdClientGetRedir),
-			sub("pause", -3, flagAdmin, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", cmdClientPause),
-			sub("unpause", 2, flagAdmin, "", "Resumes processing commands from paused clients.", cmdClientUnpause),
-			sub("reply", 3, 0, "<ON | OFF | SKIP>", "Instructs the server whether to reply to commands.", cmdClientReply),
+				"Accepted for compatibility: there are no cacheable values and no invalidations.", onConn(cmdClientTracking)),
+			sub("caching", 3, 0, "<YES | NO>", "Accepted for compatibility, see CLIENT TRACKING.", onConn(cmdClientCaching)),
+			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", onConn(cmdClientTrackingInfo)),
+			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", onConn(cmdClientGetRedir)),
+			sub("pause", -3, command.Admin, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", onConn(cmdClientPause)),
+			sub("unpause", 2, command.Admin, "", "Resumes processing commands from paused clients.", onConn(cmdClientUnpause)),
+			sub("reply", 3, 0, "<ON | OFF | SKIP>", "Instructs the server whether to reply to commands.", onConn(cmdClientReply)),
 		},
 	}}
 }
@@ -90,9 +91,9 @@ func validClientInfo(b []byte) bool {
 
 func cmdClientSetInfo(c *conn, args [][]byte) {
 	value := args[3]
-	isName := equalFold(args[2], "lib-name")
-	if !isName && !equalFold(args[2], "lib-ver") {
-		c.error("ERR Unrecognized option '" + string(clip(args[2], 128)) + "'")
+	isName := command.EqualFold(args[2], "lib-name")
+	if !isName && !command.EqualFold(args[2], "lib-ver") {
+		c.error("ERR Unrecognized option '" + string(command.Clip(args[2], 128)) + "'")
 		return
 	}
 	if !validClientInfo(value) {
@@ -139,7 +140,7 @@ func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 	flags := c.flagLetters(m)
 	name := "NULL"
 	if cmd := c.lastCmd.Load(); cmd != nil {
-		name = cmd.full
+		name = cmd.Full
 	}
 	proto, multi := 2, -1
 	if m.resp3 {
@@ -198,12 +199,12 @@ func cmdClientList(c *conn, args [][]byte) {
 	case len(args)-3 > maxNames:
 		c.error(errNames)
 		return
-	case len(args) == 4 && equalFold(args[2], "type"):
+	case len(args) == 4 && command.EqualFold(args[2], "type"):
 		if !filter.setType(args[3]) {
-			c.error("ERR Unknown client type '" + string(clip(args[3], 128)) + "'")
+			c.error("ERR Unknown client type '" + string(command.Clip(args[3], 128)) + "'")
 			return
 		}
-	case len(args) > 3 && equalFold(args[2], "id"):
+	case len(args) > 3 && command.EqualFold(args[2], "id"):
 		for _, a := range args[3:] {
 			id, ok := resp.ParseInt(a)
 			if !ok || id < 1 {
@@ -247,7 +248,7 @@ func (f *clientFilter) addID(id uint64) {
 }
 
 func (f *clientFilter) setType(b []byte) bool {
-	kind := strings.ToLower(string(clip(b, 16)))
+	kind := strings.ToLower(string(command.Clip(b, 16)))
 	switch kind {
 	case "normal", "pubsub":
 		f.kind = kind
@@ -317,33 +318,33 @@ func cmdClientKill(c *conn, args [][]byte) {
 // is none.
 func (f *clientFilter) parse(c *conn, option, value []byte) string {
 	switch {
-	case equalFold(option, "id"):
+	case command.EqualFold(option, "id"):
 		id, ok := resp.ParseInt(value)
 		if !ok || id < 1 {
 			return "ERR client-id should be greater than 0"
 		}
 		f.addID(uint64(id))
-	case equalFold(option, "type"):
+	case command.EqualFold(option, "type"):
 		if !f.setType(value) {
-			return "ERR Unknown client type '" + string(clip(value, 128)) + "'"
+			return "ERR Unknown client type '" + string(command.Clip(value, 128)) + "'"
 		}
-	case equalFold(option, "addr"):
+	case command.EqualFold(option, "addr"):
 		f.addr = string(value)
-	case equalFold(option, "laddr"):
+	case command.EqualFold(option, "laddr"):
 		f.laddr = string(value)
-	case equalFold(option, "user"):
+	case command.EqualFold(option, "user"):
 		if string(value) != "default" {
-			return "ERR No such user '" + string(clip(value, 128)) + "'"
+			return "ERR No such user '" + string(command.Clip(value, 128)) + "'"
 		}
-	case equalFold(option, "maxage"):
+	case command.EqualFold(option, "maxage"):
 		age, ok := resp.ParseInt(value)
 		if !ok || age <= 0 || age > int64(1<<32) {
 			return "ERR maxage is not an integer or out of range"
 		}
 		f.maxAge = age
-	case equalFold(option, "skipme") && equalFold(value, "yes"):
+	case command.EqualFold(option, "skipme") && command.EqualFold(value, "yes"):
 		f.skip = c
-	case equalFold(option, "skipme") && equalFold(value, "no"):
+	case command.EqualFold(option, "skipme") && command.EqualFold(value, "no"):
 		f.skip = nil
 	default:
 		return errSyntax
@@ -372,9 +373,9 @@ func (c *conn) killMatching(f *clientFilter) int {
 // onOff parses ON or OFF, or replies an error.
 func (c *conn) onOff(b []byte) (on, ok bool) {
 	switch {
-	case equalFold(b, "on"):
+	case command.EqualFold(b, "on"):
 		return true, true
-	case equalFold(b, "off"):
+	case command.EqualFold(b, "off"):
 		return false, true
 	}
 	c.error(errSyntax)
@@ -419,22 +420,22 @@ func (c *conn) parseTracking(args [][]byte) (t tracking, ok bool) {
 	for i := 0; i < len(args); i++ {
 		more := i+1 < len(args)
 		switch {
-		case equalFold(args[i], "bcast"):
+		case command.EqualFold(args[i], "bcast"):
 			t.bcast = true
-		case equalFold(args[i], "optin"):
+		case command.EqualFold(args[i], "optin"):
 			t.optin = true
-		case equalFold(args[i], "optout"):
+		case command.EqualFold(args[i], "optout"):
 			t.optout = true
-		case equalFold(args[i], "noloop"):
+		case command.EqualFold(args[i], "noloop"):
 			t.noloop = true
-		case equalFold(args[i], "prefix") && more:
+		case command.EqualFold(args[i], "prefix") && more:
 			i++
 			if len(t.prefixes) == maxPrefixes || len(args[i]) > maxClientInfo {
 				c.error("ERR at most 64 prefixes of at most 1024 bytes")
 				return t, false
 			}
 			t.prefixes = append(t.prefixes, string(args[i]))
-		case equalFold(args[i], "redirect") && more:
+		case command.EqualFold(args[i], "redirect") && more:
 			i++
 			id, ok := resp.ParseInt(args[i])
 			switch {
@@ -469,11 +470,11 @@ func (c *conn) parseTracking(args [][]byte) (t tracking, ok bool) {
 
 func cmdClientCaching(c *conn, args [][]byte) {
 	t := c.meta.Load().tracking
-	yes := equalFold(args[2], "yes")
+	yes := command.EqualFold(args[2], "yes")
 	switch {
 	case !t.optin && !t.optout:
 		c.error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
-	case !yes && !equalFold(args[2], "no"):
+	case !yes && !command.EqualFold(args[2], "no"):
 		c.error(errSyntax)
 	case yes && !t.optin:
 		c.error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
@@ -535,8 +536,8 @@ func cmdClientPause(c *conn, args [][]byte) {
 	}
 	writeOnly := false
 	if len(args) > 3 {
-		writeOnly = equalFold(args[3], "write")
-		if len(args) > 4 || !writeOnly && !equalFold(args[3], "all") {
+		writeOnly = command.EqualFold(args[3], "write")
+		if len(args) > 4 || !writeOnly && !command.EqualFold(args[3], "all") {
 			c.error(errSyntax)
 			return
 		}
@@ -555,12 +556,12 @@ func cmdClientUnpause(c *conn, _ [][]byte) {
 
 func cmdClientReply(c *conn, args [][]byte) {
 	switch {
-	case equalFold(args[2], "on"):
+	case command.EqualFold(args[2], "on"):
 		c.mode &^= modeReplyOff | modeReplySkip | modeSkipNext
 		c.w.OK()
-	case equalFold(args[2], "off"):
+	case command.EqualFold(args[2], "off"):
 		c.mode |= modeReplyOff
-	case equalFold(args[2], "skip"):
+	case command.EqualFold(args[2], "skip"):
 		if c.mode&modeReplyOff == 0 {
 			c.mode |= modeSkipNext
 		}

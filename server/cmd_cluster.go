@@ -7,32 +7,33 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // clusterCommands tell clients of Redis Cluster where the leader is.
-func clusterCommands() []command {
-	const flags = flagLoading | flagStale
-	sub := func(name string, arity int, syntax, complexity, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, flags: flags, group: "cluster", complexity: complexity,
-			summary: summary, syntax: syntax, handler: handler,
+func clusterCommands() []command.Spec {
+	const flags = command.Loading | command.Stale
+	sub := func(name string, arity int, syntax, complexity, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags, Group: "cluster", Complexity: complexity,
+			Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	long := func(cmd command) command {
-		cmd.flags |= flagLong | flagNoMulti
+	long := func(cmd command.Spec) command.Spec {
+		cmd.Flags |= command.Long | command.NoMulti
 		return cmd
 	}
 	const perNode = "O(N), N the number of nodes"
-	connection := func(name, summary string) command {
-		return command{
-			name: name, arity: 1, flags: flags | flagFast, categories: catConnection, group: "cluster",
-			complexity: "O(1)", summary: summary, handler: func(c *conn, _ [][]byte) { c.w.OK() },
+	connection := func(name, summary string) command.Spec {
+		return command.Spec{
+			Name: name, Arity: 1, Flags: flags | command.Fast, Categories: command.CatConnection, Group: "cluster",
+			Complexity: "O(1)", Summary: summary, Handler: onConn(func(c *conn, _ [][]byte) { c.w.OK() }),
 		}
 	}
-	return []command{{
-		name: "cluster", arity: -2, group: "cluster", complexity: "Depends on subcommand.",
-		summary: "A container for Redis Cluster commands.",
-		subs: []command{
+	return []command.Spec{{
+		Name: "cluster", Arity: -2, Group: "cluster", Complexity: "Depends on subcommand.",
+		Summary: "A container for Redis Cluster commands.",
+		Subs: []command.Spec{
 			sub("info", 2, "", perNode, "Returns information about the state of the cluster.", inCluster(clusterInfo)),
 			sub("myid", 2, "", "O(1)", "Returns the ID of the node.", inCluster(clusterMyID)),
 			sub("myshardid", 2, "", "O(1)", "Returns the shard ID of the node: there is one shard.", inCluster(clusterMyShardID)),
@@ -54,8 +55,8 @@ func clusterCommands() []command {
 }
 
 // inCluster returns a handler that needs a cluster.
-func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]byte) {
-	return func(c *conn, args [][]byte) {
+func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
+	return onConn(func(c *conn, args [][]byte) {
 		if c.srv.part.Alone() {
 			c.error("ERR This instance has cluster support disabled")
 			return
@@ -63,7 +64,7 @@ func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]
 		v := c.srv.view()
 		v.standIn()
 		fn(c, v, args)
-	}
+	})
 }
 
 // busPort is what clients see as the port of the cluster bus, by Redis's rule.
@@ -157,7 +158,7 @@ func clusterReplicas(c *conn, v *clusterView, args [][]byte) {
 		}
 		return
 	}
-	c.error("ERR Unknown node " + string(clip(args[2], errorClip)))
+	c.error("ERR Unknown node " + string(command.Clip(args[2], command.ErrorClip)))
 }
 
 // clusterSlotMap replies one range, its master first. Replicas that do not

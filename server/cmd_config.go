@@ -6,27 +6,28 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-func configCommands() []command {
-	const flags = flagAdmin | flagLoading | flagStale | flagNoScript
-	sub := func(name string, arity int, complexity, syntax, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, flags: flags, group: "server",
-			complexity: complexity, summary: summary, syntax: syntax, handler: handler,
+func configCommands() []command.Spec {
+	const flags = command.Admin | command.Loading | command.Stale | command.NoScript
+	sub := func(name string, arity int, complexity, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags, Group: "server",
+			Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	set := sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", cmdConfigSet)
-	set.secrets = configSecrets
-	return []command{{
-		name: "config", arity: -2, group: "server", complexity: "Depends on subcommand.",
-		summary: "A container for server configuration commands.",
-		subs: []command{
-			sub("get", -3, "O(N), N the number of parameters", "parameter [parameter ...]", "Returns the effective values of configuration parameters.", cmdConfigGet),
+	set := sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", onCall(cmdConfigSet))
+	set.Secrets = configSecrets
+	return []command.Spec{{
+		Name: "config", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
+		Summary: "A container for server configuration commands.",
+		Subs: []command.Spec{
+			sub("get", -3, "O(N), N the number of parameters", "parameter [parameter ...]", "Returns the effective values of configuration parameters.", onConn(cmdConfigGet)),
 			set,
-			sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", cmdConfigResetStat),
-			sub("rewrite", 2, "O(1)", "", "Refused: the configuration file is the operator's.", cmdConfigRewrite),
+			sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", onConn(cmdConfigResetStat)),
+			sub("rewrite", 2, "O(1)", "", "Refused: the configuration file is the operator's.", onConn(cmdConfigRewrite)),
 		},
 	}}
 }
@@ -74,9 +75,10 @@ func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern) 
 }
 
 // cmdConfigSet sets all parameters or none.
-func cmdConfigSet(c *conn, args [][]byte) {
+func cmdConfigSet(c *conn, call *command.Call) {
+	args := call.Args
 	if len(args)%2 != 0 {
-		c.error(wrongArity(c.lane.counted))
+		c.error(command.WrongArity(call.Spec))
 		return
 	}
 	var pairs [][2]string
@@ -89,7 +91,7 @@ func cmdConfigSet(c *conn, args [][]byte) {
 		c.w.OK()
 		return
 	}
-	name := string(clip(args[2+2*failed], 128))
+	name := string(command.Clip(args[2+2*failed], 128))
 	if _, known := settings.Get(pairs[failed][0]); known {
 		c.error("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
 		return
@@ -100,7 +102,7 @@ func cmdConfigSet(c *conn, args [][]byte) {
 // configSecrets finds the passwords of CONFIG SET.
 func configSecrets(args [][]byte, at []int) []int {
 	for i := 2; i+1 < len(args); i += 2 {
-		if equalFold(args[i], "requirepass") {
+		if command.EqualFold(args[i], "requirepass") {
 			at = append(at, i+1)
 		}
 	}

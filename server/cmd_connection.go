@@ -2,60 +2,62 @@ package server
 
 import (
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // redisVersion is the version of Redis whose protocol and commands clients may
 // expect. Many choose what they send by it.
 const redisVersion = "7.2.0"
 
-func connectionCommands() []command {
-	const always = flagLoading | flagStale | flagFast | flagNoTable
-	const own = always | flagNoScript | flagOwnConn
-	return []command{
+func connectionCommands() []command.Spec {
+	const always = command.Loading | command.Stale | command.Fast | command.NoTable
+	const own = always | command.NoScript | command.OwnConn
+	return []command.Spec{
 		{
-			name: "ping", arity: -1, flags: always | flagSubscribed | flagForwarded, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Returns the server's liveliness response.", syntax: "[message]", handler: cmdPing,
+			Name: "ping", Arity: -1, Flags: always | command.Subscribed | command.Forwarded, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Returns the server's liveliness response.", Syntax: "[message]", Handler: onCall(cmdPing),
 		},
 		{
-			name: "echo", arity: 2, flags: always | flagForwarded, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Returns the given string.", syntax: "message", handler: cmdEcho,
+			Name: "echo", Arity: 2, Flags: always | command.Forwarded, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Returns the given string.", Syntax: "message", Handler: onConn(cmdEcho),
 		},
 		{
-			name: "hello", arity: -1, flags: own | flagNoAuth | flagForwarded, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Handshakes with the server.",
-			syntax:  "[protover [AUTH username password] [SETNAME clientname]]", handler: cmdHello,
-			secrets: helloSecrets,
+			Name: "hello", Arity: -1, Flags: own | command.NoAuth | command.Forwarded, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Handshakes with the server.",
+			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]", Handler: onConn(cmdHello),
+			Secrets: helloSecrets,
 		},
 		{
-			name: "auth", arity: -2, flags: own | flagNoAuth | flagSkipMonitor, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Authenticates the connection.", syntax: "[username] password", handler: cmdAuth,
+			Name: "auth", Arity: -2, Flags: own | command.NoAuth | command.SkipMonitor, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Authenticates the connection.", Syntax: "[username] password", Handler: onConn(cmdAuth),
 		},
 		{
-			name: "select", arity: 2, flags: always | flagOwnConn, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Changes the selected database; there is only 0.", syntax: "index", handler: cmdSelect,
+			Name: "select", Arity: 2, Flags: always | command.OwnConn, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Changes the selected database; there is only 0.", Syntax: "index", Handler: onConn(cmdSelect),
 		},
 		{
-			name: "quit", arity: -1, flags: own | flagNoAuth | flagSubscribed | flagImmediate, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Closes the connection.", handler: cmdQuit,
+			Name: "quit", Arity: -1, Flags: own | command.NoAuth | command.Subscribed | command.Immediate, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Closes the connection.", Handler: onConn(cmdQuit),
 		},
 		{
-			name: "reset", arity: 1, flags: own | flagNoAuth | flagSubscribed | flagImmediate, categories: catConnection,
-			group: "connection", complexity: "O(1)",
-			summary: "Resets the connection.", handler: cmdReset,
+			Name: "reset", Arity: 1, Flags: own | command.NoAuth | command.Subscribed | command.Immediate, Categories: command.CatConnection,
+			Group: "connection", Complexity: "O(1)",
+			Summary: "Resets the connection.", Handler: onConn(cmdReset),
 		},
 	}
 }
 
-func cmdPing(c *conn, args [][]byte) {
+func cmdPing(c *conn, call *command.Call) {
+	args := call.Args
 	switch {
 	case len(args) > 2:
-		c.error(wrongArity(c.lane.counted))
+		c.error(command.WrongArity(call.Spec))
 	case c.mode&modeSubscribed != 0:
 		c.w.Array(2)
 		c.w.BulkString("pong")
@@ -177,10 +179,10 @@ func cmdHello(c *conn, args [][]byte) {
 	for i := 2; i < len(args); {
 		left := len(args) - i - 1
 		switch {
-		case equalFold(args[i], "auth") && left >= 2:
+		case command.EqualFold(args[i], "auth") && left >= 2:
 			user, pass = args[i+1], args[i+2]
 			i += 3
-		case equalFold(args[i], "setname") && left >= 1:
+		case command.EqualFold(args[i], "setname") && left >= 1:
 			name = args[i+1]
 			if !validClientInfo(name) {
 				c.error("ERR Client names cannot contain spaces, newlines or special characters.")
@@ -188,7 +190,7 @@ func cmdHello(c *conn, args [][]byte) {
 			}
 			i += 2
 		default:
-			c.error("ERR Syntax error in HELLO option '" + string(clip(args[i], 128)) + "'")
+			c.error("ERR Syntax error in HELLO option '" + string(command.Clip(args[i], 128)) + "'")
 			return
 		}
 	}
@@ -215,7 +217,7 @@ func cmdHello(c *conn, args [][]byte) {
 // helloSecrets finds the password of HELLO.
 func helloSecrets(args [][]byte, at []int) []int {
 	for i := 2; i < len(args); i++ {
-		if equalFold(args[i], "auth") && i+2 < len(args) {
+		if command.EqualFold(args[i], "auth") && i+2 < len(args) {
 			i += 2
 			at = append(at, i)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // infoSections are INFO's sections in Redis's order. Those that are not
@@ -44,7 +45,7 @@ func (w *infoWriter) field(name string, value any) { fmt.Fprintf(w, "%s:%v\r\n",
 func cmdInfo(c *conn, args [][]byte) {
 	want := make(map[string]bool)
 	for _, a := range args[1:] {
-		want[strings.ToLower(string(clip(a, 64)))] = true
+		want[strings.ToLower(string(command.Clip(a, 64)))] = true
 	}
 	if len(want) == 0 {
 		want["default"] = true
@@ -197,21 +198,21 @@ func (s *Server) infoCPU(w *infoWriter) {
 // infoCommands extrapolates the time of a command from the calls of it that
 // were timed.
 func (s *Server) infoCommands(w *infoWriter) {
-	s.eachCalled(func(cmd *command, n callCounts) {
-		h := &s.stats.durations[cmd.index]
+	s.eachCalled(func(cmd *command.Spec, n callCounts) {
+		h := &s.stats.durations[cmd.Index]
 		mean := 0.0
 		if n := h.count.Load(); n > 0 {
 			mean = float64(h.sum.Load()) / float64(n) / 1e3
 		}
-		w.field("cmdstat_"+cmd.full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+		w.field("cmdstat_"+cmd.Full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			n.calls, int64(mean*float64(n.calls)), mean, n.refused, n.failed))
 	})
 }
 
 func (s *Server) infoLatency(w *infoWriter) {
-	s.eachCalled(func(cmd *command, _ callCounts) {
-		if h := &s.stats.durations[cmd.index]; h.count.Load() > 0 {
-			w.field("latency_percentiles_usec_"+cmd.full,
+	s.eachCalled(func(cmd *command.Spec, _ callCounts) {
+		if h := &s.stats.durations[cmd.Index]; h.count.Load() > 0 {
+			w.field("latency_percentiles_usec_"+cmd.Full,
 				"p50="+h.percentile(0.5)+",p99="+h.percentile(0.99)+",p99.9="+h.percentile(0.999))
 		}
 	})
@@ -222,16 +223,16 @@ func (s *Server) infoLatency(w *infoWriter) {
 type callCounts struct{ calls, refused, failed uint64 }
 
 // eachCalled calls fn with every command that clients have sent, by name.
-func (s *Server) eachCalled(fn func(cmd *command, n callCounts)) {
-	var list []*command
-	s.table.each(func(cmd *command) { list = append(list, cmd) })
-	slices.SortFunc(list, func(a, b *command) int { return cmp.Compare(a.full, b.full) })
+func (s *Server) eachCalled(fn func(cmd *command.Spec, n callCounts)) {
+	var list []*command.Spec
+	s.table.Each(func(cmd *command.Spec) { list = append(list, cmd) })
+	slices.SortFunc(list, func(a, b *command.Spec) int { return cmp.Compare(a.Full, b.Full) })
 	for _, cmd := range list {
 		var n callCounts
 		for _, c := range s.stats.stripes {
-			n.calls += c.calls[cmd.index].Load()
-			n.refused += c.refused[cmd.index].Load()
-			n.failed += c.failed[cmd.index].Load()
+			n.calls += c.calls[cmd.Index].Load()
+			n.refused += c.refused[cmd.Index].Load()
+			n.failed += c.failed[cmd.Index].Load()
 		}
 		if n != (callCounts{}) {
 			fn(cmd, n)
@@ -240,7 +241,7 @@ func (s *Server) eachCalled(fn func(cmd *command, n callCounts)) {
 }
 
 func (s *Server) infoCluster(w *infoWriter) {
-	w.field("cluster_enabled", truth(s.redisMode() == "cluster"))
+	w.field("cluster_enabled", command.Truth(s.redisMode() == "cluster"))
 }
 
 // redisMode is standalone where any node answers plain clients.
@@ -251,7 +252,7 @@ func (s *Server) redisMode() string {
 	return "standalone"
 }
 
-// infoKeyspace says expires=keys: a state that matters no more goes by itself.
+// infoKeyspace says expires=Keys: a state that matters no more goes by itself.
 func (s *Server) infoKeyspace(w *infoWriter) {
 	if n := s.engine.Len(); n > 0 {
 		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", n, n))

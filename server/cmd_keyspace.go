@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -10,70 +9,77 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/glob"
 )
 
 // keyspaceCommands are Redis's commands on keys, whatever state they hold.
-func keyspaceCommands() []command {
-	one := keySpec{first: 1, last: 1, step: 1}
-	many := keySpec{first: 1, last: -1, step: 1}
-	read := flagReadonly | flagFast
-	write := flagWrite | flagFast
+func keyspaceCommands() []command.Spec {
+	one := command.Keys{First: 1, Last: 1, Step: 1}
+	many := command.Keys{First: 1, Last: -1, Step: 1}
+	read := command.Readonly | command.Fast
+	write := command.Write | command.Fast
 	const group = "generic"
 	const expireSyntax = " [NX | XX | GT | LT]"
-	return []command{
+	return []command.Spec{
 		objectCommand(),
 		memoryCommand(),
-		{name: "del", arity: -2, flags: write | flagLong, keys: many, categories: catKeyspace, group: group,
-			complexity: "O(N), N the number of keys", summary: "Deletes keys: their limits are full again.",
-			syntax: "key [key ...]", handler: cmdDel},
-		{name: "unlink", arity: -2, flags: write | flagLong, keys: many, categories: catKeyspace, group: group,
-			complexity: "O(N), N the number of keys", summary: "Deletes keys, as DEL.",
-			syntax: "key [key ...]", handler: cmdDel},
-		{name: "exists", arity: -2, flags: read | flagLong, keys: many, categories: catKeyspace, group: group,
-			complexity: "O(N), N the number of keys", summary: "Counts the keys that exist.",
-			syntax: "key [key ...]", handler: cmdExists},
-		{name: "touch", arity: -2, flags: read | flagLong, keys: many, categories: catKeyspace, group: group,
-			complexity: "O(N), N the number of keys", summary: "Counts the keys that exist; states have no access time.",
-			syntax: "key [key ...]", handler: cmdExists},
-		{name: "type", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Tells what a key holds: an algorithm's state, slots, or string for a counter.",
-			syntax: "key", handler: cmdType},
-		{name: "ttl", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Returns the seconds until a key expires.", syntax: "key", handler: cmdTTL},
-		{name: "pttl", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Returns the milliseconds until a key expires.", syntax: "key", handler: cmdPTTL},
-		{name: "expiretime", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Returns the Unix time in seconds at which a key expires.", syntax: "key", handler: cmdExpireTime},
-		{name: "pexpiretime", arity: 2, flags: read, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Returns the Unix time in milliseconds at which a key expires.", syntax: "key", handler: cmdPExpireTime},
-		{name: "expire", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Sets the TTL of a counter in seconds; other keys expire by themselves.",
-			syntax: "key seconds" + expireSyntax, handler: expireCommand(time.Second, false)},
-		{name: "pexpire", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Sets the TTL of a counter in milliseconds; other keys expire by themselves.",
-			syntax: "key milliseconds" + expireSyntax, handler: expireCommand(time.Millisecond, false)},
-		{name: "expireat", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Sets the expiry of a counter to a Unix time in seconds.",
-			syntax: "key unix-time-seconds" + expireSyntax, handler: expireCommand(time.Second, true)},
-		{name: "pexpireat", arity: -3, flags: write, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Sets the expiry of a counter to a Unix time in milliseconds.",
-			syntax: "key unix-time-milliseconds" + expireSyntax, handler: expireCommand(time.Millisecond, true)},
-		{name: "persist", arity: 2, flags: write, keys: one, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Removes the TTL of a counter.", syntax: "key", handler: cmdPersist},
-		{name: "scan", arity: -2, flags: flagReadonly | flagLong, categories: catKeyspace, group: group,
-			complexity: "O(1) a call, O(N) for a whole iteration", summary: "Iterates over the keys.",
-			syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", handler: cmdScan},
-		{name: "keys", arity: 2, flags: flagReadonly | flagLong, categories: catKeyspace | catDangerous, group: group,
-			complexity: "O(N)", summary: "Returns the keys that match a pattern.", syntax: "pattern", handler: cmdKeys},
-		{name: "randomkey", arity: 1, flags: flagReadonly, categories: catKeyspace, group: group,
-			complexity: "O(1)", summary: "Returns a random key.", handler: cmdRandomKey},
-		{name: "dbsize", arity: 1, flags: read, categories: catKeyspace, group: "server",
-			complexity: "O(S), S the number of shards", summary: "Returns the number of keys.", handler: cmdDBSize},
-		{name: "flushdb", arity: -1, flags: flagWrite | flagLong, categories: catKeyspace | catDangerous, group: "server",
-			complexity: "O(N)", summary: "Deletes every key.", syntax: "[ASYNC | SYNC]", handler: cmdFlush},
-		{name: "flushall", arity: -1, flags: flagWrite | flagLong, categories: catKeyspace | catDangerous, group: "server",
-			complexity: "O(N)", summary: "Deletes every key.", syntax: "[ASYNC | SYNC]", handler: cmdFlush},
+		{Name: "del", Arity: -2, Flags: write | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(N), N the number of keys", Summary: "Deletes keys: their limits are full again.",
+			Syntax: "key [key ...]", Handler: onConn(cmdDel)},
+		{Name: "unlink", Arity: -2, Flags: write | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(N), N the number of keys", Summary: "Deletes keys, as DEL.",
+			Syntax: "key [key ...]", Handler: onConn(cmdDel)},
+		{Name: "rl.reset", Arity: -2, Flags: command.Write | command.Fast | command.Long,
+			Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatLimiter,
+			Group: "limiter", Complexity: "O(N), N the number of keys",
+			Summary: "Forgets the state of keys: their limits are full again.",
+			Syntax:  "key [key ...]",
+			Handler: onConn(cmdDel)},
+		{Name: "exists", Arity: -2, Flags: read | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(N), N the number of keys", Summary: "Counts the keys that exist.",
+			Syntax: "key [key ...]", Handler: onConn(cmdExists)},
+		{Name: "touch", Arity: -2, Flags: read | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(N), N the number of keys", Summary: "Counts the keys that exist; states have no access time.",
+			Syntax: "key [key ...]", Handler: onConn(cmdExists)},
+		{Name: "type", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Tells what a key holds: an algorithm's state, slots, or string for a counter.",
+			Syntax: "key", Handler: onConn(cmdType)},
+		{Name: "ttl", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Returns the seconds until a key expires.", Syntax: "key", Handler: onConn(cmdTTL)},
+		{Name: "pttl", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Returns the milliseconds until a key expires.", Syntax: "key", Handler: onConn(cmdPTTL)},
+		{Name: "expiretime", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Returns the Unix time in seconds at which a key expires.", Syntax: "key", Handler: onConn(cmdExpireTime)},
+		{Name: "pexpiretime", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Returns the Unix time in milliseconds at which a key expires.", Syntax: "key", Handler: onConn(cmdPExpireTime)},
+		{Name: "expire", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Sets the TTL of a counter in seconds; other keys expire by themselves.",
+			Syntax: "key seconds" + expireSyntax, Handler: onCall(expireCommand(time.Second, false))},
+		{Name: "pexpire", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Sets the TTL of a counter in milliseconds; other keys expire by themselves.",
+			Syntax: "key milliseconds" + expireSyntax, Handler: onCall(expireCommand(time.Millisecond, false))},
+		{Name: "expireat", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Sets the expiry of a counter to a Unix time in seconds.",
+			Syntax: "key unix-time-seconds" + expireSyntax, Handler: onCall(expireCommand(time.Second, true))},
+		{Name: "pexpireat", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Sets the expiry of a counter to a Unix time in milliseconds.",
+			Syntax: "key unix-time-milliseconds" + expireSyntax, Handler: onCall(expireCommand(time.Millisecond, true))},
+		{Name: "persist", Arity: 2, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Removes the TTL of a counter.", Syntax: "key", Handler: onConn(cmdPersist)},
+		{Name: "scan", Arity: -2, Flags: command.Readonly | command.Long, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1) a call, O(N) for a whole iteration", Summary: "Iterates over the keys.",
+			Syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", Handler: onConn(cmdScan)},
+		{Name: "keys", Arity: 2, Flags: command.Readonly | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: group,
+			Complexity: "O(N)", Summary: "Returns the keys that match a pattern.", Syntax: "pattern", Handler: onConn(cmdKeys)},
+		{Name: "randomkey", Arity: 1, Flags: command.Readonly, Categories: command.CatKeyspace, Group: group,
+			Complexity: "O(1)", Summary: "Returns a random key.", Handler: onConn(cmdRandomKey)},
+		{Name: "dbsize", Arity: 1, Flags: read, Categories: command.CatKeyspace, Group: "server",
+			Complexity: "O(S), S the number of shards", Summary: "Returns the number of keys.", Handler: onConn(cmdDBSize)},
+		{Name: "flushdb", Arity: -1, Flags: command.Write | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
+			Complexity: "O(N)", Summary: "Deletes every key.", Syntax: "[ASYNC | SYNC]", Handler: onConn(cmdFlush)},
+		{Name: "flushall", Arity: -1, Flags: command.Write | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
+			Complexity: "O(N)", Summary: "Deletes every key.", Syntax: "[ASYNC | SYNC]", Handler: onConn(cmdFlush)},
 	}
 }
 
@@ -91,7 +97,7 @@ func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, ke
 	keys, now := args[1:], c.now()
 	count := func(s *engine.Session, keys [][]byte) (n int64) {
 		for _, key := range keys {
-			n += truth(fn(s, now, key))
+			n += command.Truth(fn(s, now, key))
 		}
 		return n
 	}
@@ -99,9 +105,9 @@ func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, ke
 		c.w.Int(count(c.sess, keys))
 		return
 	}
-	keys = cloneArgs(keys)
+	keys = command.CloneArgs(keys)
 	c.jobArgs = clipArgs(args) // a fast command's are not kept otherwise
-	c.blockKeeping(argsSize(keys), func(w *resp.Writer) {
+	c.blockKeeping(command.ArgsSize(keys), func(w *resp.Writer) {
 		s := c.srv.engine.NewSession()
 		defer s.Close()
 		n := count(s, keys)
@@ -113,28 +119,16 @@ func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, ke
 	})
 }
 
-// typeName is what TYPE and SCAN call a kind of state.
-func typeName(a engine.Algorithm) string {
-	if a == engine.Counter {
-		return "string"
-	}
-	return a.String()
-}
-
 func cmdType(c *conn, args [][]byte) {
 	if a, ok := c.sess.Kind(c.now(), args[1]); ok {
-		c.w.Simple(typeName(a))
+		c.w.Simple(command.TypeName(a))
 		return
 	}
 	c.w.Simple("none")
 }
 
-// The answers of the TTL family to a missing key and to one that never
-// expires.
-const (
-	ttlMissing    = -2
-	ttlPersistent = -1
-)
+// ttlMissing is the TTL of a key that does not exist.
+const ttlMissing = -2
 
 // replyDeadline replies when a key expires, converted by fn.
 func (c *conn) replyDeadline(key []byte, fn func(at int64) int64) {
@@ -143,7 +137,7 @@ func (c *conn) replyDeadline(key []byte, fn func(at int64) int64) {
 	case !ok:
 		c.w.Int(ttlMissing)
 	case persistent:
-		c.w.Int(ttlPersistent)
+		c.w.Int(command.TTLPersistent)
 	default:
 		c.w.Int(fn(at))
 	}
@@ -151,24 +145,25 @@ func (c *conn) replyDeadline(key []byte, fn func(at int64) int64) {
 
 // cmdTTL rounds to the nearest second, as Redis does.
 func cmdTTL(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], func(at int64) int64 { return (ceilMillis(at-c.now()) + 500) / 1000 })
+	c.replyDeadline(args[1], func(at int64) int64 { return (command.CeilMillis(at-c.now()) + 500) / 1000 })
 }
 
 func cmdPTTL(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], func(at int64) int64 { return ceilMillis(at - c.now()) })
+	c.replyDeadline(args[1], func(at int64) int64 { return command.CeilMillis(at - c.now()) })
 }
 
 func cmdExpireTime(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], func(at int64) int64 { return (ceilMillis(at) + 500) / 1000 })
+	c.replyDeadline(args[1], func(at int64) int64 { return (command.CeilMillis(at) + 500) / 1000 })
 }
 
 func cmdPExpireTime(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], ceilMillis)
+	c.replyDeadline(args[1], command.CeilMillis)
 }
 
 // expireCommand returns the handler of one of the four EXPIREs.
-func expireCommand(unit time.Duration, absolute bool) func(c *conn, args [][]byte) {
-	return func(c *conn, args [][]byte) {
+func expireCommand(unit time.Duration, absolute bool) func(c *conn, call *command.Call) {
+	return func(c *conn, call *command.Call) {
+		args := call.Args
 		cond, err := parseExpireCondition(args[3:])
 		if err != nil {
 			c.error(err.Error())
@@ -176,52 +171,35 @@ func expireCommand(unit time.Duration, absolute bool) func(c *conn, args [][]byt
 		}
 		n, ok := resp.ParseInt(args[2])
 		if !ok {
-			c.error(errNotInteger.Error())
+			c.error(command.ErrNotInteger.Error())
 			return
 		}
 		base := c.now()
 		if absolute {
 			base = 0
 		}
-		at, ok := addSpan(base, n, unit)
+		at, ok := command.AddSpan(base, n, unit)
 		if !ok {
-			c.error(errInvalidExpire(c.lane.counted.name).Error())
+			c.error(command.ErrInvalidExpire(call.Spec.Name).Error())
 			return
 		}
-		c.w.Int(truth(c.sess.Expire(c.now(), args[1], at, cond)))
+		c.w.Int(command.Truth(c.sess.Expire(c.now(), args[1], at, cond)))
 	}
-}
-
-func errInvalidExpire(command string) error {
-	return errors.New("ERR invalid expire time in '" + command + "' command")
-}
-
-// addSpan returns base + n*unit, which must stay below the year 2262 and, so
-// that a counter with a TTL is not taken for one without, below the largest
-// int64. Times long past all mean the same.
-func addSpan(base, n int64, unit time.Duration) (int64, bool) {
-	if n > (math.MaxInt64-1-base)/int64(unit) {
-		return 0, false
-	}
-	if n < -base/int64(unit) {
-		return 0, true
-	}
-	return base + n*int64(unit), true
 }
 
 func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error) {
 	for _, a := range args {
 		switch {
-		case equalFold(a, "nx"):
+		case command.EqualFold(a, "nx"):
 			cond |= engine.ExpireNX
-		case equalFold(a, "xx"):
+		case command.EqualFold(a, "xx"):
 			cond |= engine.ExpireXX
-		case equalFold(a, "gt"):
+		case command.EqualFold(a, "gt"):
 			cond |= engine.ExpireGT
-		case equalFold(a, "lt"):
+		case command.EqualFold(a, "lt"):
 			cond |= engine.ExpireLT
 		default:
-			return 0, errors.New("ERR Unsupported option " + string(clip(a, errorClip)))
+			return 0, errors.New("ERR Unsupported option " + string(command.Clip(a, command.ErrorClip)))
 		}
 	}
 	if cond&engine.ExpireNX != 0 && cond != engine.ExpireNX {
@@ -234,7 +212,7 @@ func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error
 }
 
 func cmdPersist(c *conn, args [][]byte) {
-	c.w.Int(truth(c.sess.Persist(c.now(), args[1])))
+	c.w.Int(command.Truth(c.sess.Persist(c.now(), args[1])))
 }
 
 const (
@@ -271,26 +249,26 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 	s.cursor = uint64(cursor)
 	for args = args[1:]; len(args) > 0; args = args[2:] {
 		if len(args) < 2 {
-			return s, errOptions
+			return s, command.ErrSyntax
 		}
 		switch {
-		case equalFold(args[0], "match"):
+		case command.EqualFold(args[0], "match"):
 			if s.pattern, err = glob.Compile(string(args[1])); err != nil {
-				return s, errEngine(err)
+				return s, command.EngineError(err)
 			}
-		case equalFold(args[0], "count"):
+		case command.EqualFold(args[0], "count"):
 			n, ok := resp.ParseInt(args[1])
 			if !ok {
-				return s, errNotInteger
+				return s, command.ErrNotInteger
 			}
 			if n < 1 {
-				return s, errOptions
+				return s, command.ErrSyntax
 			}
 			s.count = int(min(n, scanMost))
-		case equalFold(args[0], "type"):
+		case command.EqualFold(args[0], "type"):
 			s.kind = string(args[1])
 		default:
-			return s, errOptions
+			return s, command.ErrSyntax
 		}
 	}
 	return s, nil
@@ -307,7 +285,7 @@ func (s *scanCall) run(e *engine.Engine, now int64, most int, w *resp.Writer) {
 		seen := 0
 		cursor = e.Scan(now, cursor, min(left, scanBatch), func(key []byte, kind engine.Algorithm) {
 			seen++
-			if s.kind == "" || strings.EqualFold(s.kind, typeName(kind)) {
+			if s.kind == "" || strings.EqualFold(s.kind, command.TypeName(kind)) {
 				batch = append(batch, string(key))
 			}
 		})
@@ -406,7 +384,7 @@ const (
 func (c *conn) pattern(b []byte) (*glob.Pattern, bool) {
 	p, err := glob.Compile(string(b))
 	if err != nil {
-		c.error(errEngine(err).Error())
+		c.error(command.EngineError(err).Error())
 		return nil, false
 	}
 	return p, true
@@ -424,8 +402,8 @@ func cmdRandomKey(c *conn, _ [][]byte) {
 func cmdDBSize(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.engine.Len())) }
 
 func cmdFlush(c *conn, args [][]byte) {
-	if len(args) > 2 || len(args) == 2 && !equalFold(args[1], "async") && !equalFold(args[1], "sync") {
-		c.error(errOptions.Error())
+	if len(args) > 2 || len(args) == 2 && !command.EqualFold(args[1], "async") && !command.EqualFold(args[1], "sync") {
+		c.error(command.ErrSyntax.Error())
 		return
 	}
 	s := c.sess

@@ -5,34 +5,35 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // latencyCommands are SLOWLOG and LATENCY.
-func latencyCommands() []command {
-	const flags = flagAdmin | flagLoading | flagStale | flagNoScript
-	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, flags: flags, group: "server",
-			complexity: "O(N), N the number of entries returned", summary: summary, syntax: syntax, handler: handler,
+func latencyCommands() []command.Spec {
+	const flags = command.Admin | command.Loading | command.Stale | command.NoScript
+	sub := func(name string, arity int, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags, Group: "server",
+			Complexity: "O(N), N the number of entries returned", Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	return []command{{
-		name: "slowlog", arity: -2, group: "server", complexity: "Depends on subcommand.",
-		summary: "A container for slow log commands.",
-		subs: []command{
-			sub("get", -2, "[count]", "Returns the slow log's latest entries: 10, or count, or with -1 all.", cmdSlowlogGet),
-			sub("len", 2, "", "Returns the number of entries in the slow log.", cmdSlowlogLen),
-			sub("reset", 2, "", "Clears all entries from the slow log.", cmdSlowlogReset),
+	return []command.Spec{{
+		Name: "slowlog", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
+		Summary: "A container for slow log commands.",
+		Subs: []command.Spec{
+			sub("get", -2, "[count]", "Returns the slow log's latest entries: 10, or count, or with -1 all.", onConn(cmdSlowlogGet)),
+			sub("len", 2, "", "Returns the number of entries in the slow log.", onConn(cmdSlowlogLen)),
+			sub("reset", 2, "", "Clears all entries from the slow log.", onConn(cmdSlowlogReset)),
 		},
 	}, {
-		name: "latency", arity: -2, group: "server", complexity: "Depends on subcommand.",
-		summary: "A container for latency diagnostics commands.",
-		subs: []command{
-			sub("latest", 2, "", "Returns the latest latency samples for all events: none are recorded.", cmdLatencyNone),
-			sub("history", 3, "event", "Returns timestamp-latency samples for an event: none are recorded.", cmdLatencyNone),
-			sub("reset", -2, "[event [event ...]]", "Resets the latency data, histograms included.", cmdLatencyReset),
-			sub("doctor", 2, "", "Returns a human-readable latency analysis report.", cmdLatencyDoctor),
-			sub("histogram", -2, "[command [command ...]]", "Returns the cumulative distribution of latencies of commands.", cmdLatencyHistogram),
+		Name: "latency", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
+		Summary: "A container for latency diagnostics commands.",
+		Subs: []command.Spec{
+			sub("latest", 2, "", "Returns the latest latency samples for all events: none are recorded.", onConn(cmdLatencyNone)),
+			sub("history", 3, "event", "Returns timestamp-latency samples for an event: none are recorded.", onConn(cmdLatencyNone)),
+			sub("reset", -2, "[event [event ...]]", "Resets the latency data, histograms included.", onConn(cmdLatencyReset)),
+			sub("doctor", 2, "", "Returns a human-readable latency analysis report.", onConn(cmdLatencyDoctor)),
+			sub("histogram", -2, "[command [command ...]]", "Returns the cumulative distribution of latencies of commands.", onConn(cmdLatencyHistogram)),
 		},
 	}}
 }
@@ -93,17 +94,17 @@ func cmdLatencyReset(c *conn, args [][]byte) {
 }
 
 func cmdLatencyDoctor(c *conn, _ [][]byte) {
-	var worst *command
+	var worst *command.Spec
 	var mean time.Duration
-	c.srv.table.each(func(cmd *command) {
-		h := &c.srv.stats.durations[cmd.index]
+	c.srv.table.Each(func(cmd *command.Spec) {
+		h := &c.srv.stats.durations[cmd.Index]
 		if n := h.count.Load(); n > 0 && time.Duration(h.sum.Load()/n) > mean {
 			worst, mean = cmd, time.Duration(h.sum.Load()/n)
 		}
 	})
 	text := "No command has been timed yet."
 	if worst != nil {
-		text = "The slowest command on average is " + worst.full + ", with " + mean.String() +
+		text = "The slowest command on average is " + worst.Full + ", with " + mean.String() +
 			". See LATENCY HISTOGRAM for all commands and SLOWLOG GET for single calls above " +
 			c.srv.runtime.Load().SlowlogThreshold.String() + "."
 	}
@@ -114,34 +115,34 @@ func cmdLatencyDoctor(c *conn, _ [][]byte) {
 // many of them took at most so many microseconds. Of fast commands about one
 // batch in sixty-four is timed.
 func cmdLatencyHistogram(c *conn, args [][]byte) {
-	var list []*command
+	var list []*command.Spec
 	if len(args) == 2 {
-		c.srv.table.each(func(cmd *command) { list = append(list, cmd) })
+		c.srv.table.Each(func(cmd *command.Spec) { list = append(list, cmd) })
 	}
 	if len(args)-2 > maxNames {
 		c.error(errNames)
 		return
 	}
 	for _, a := range args[2:] {
-		cmd := c.srv.table.byFullName(a)
+		cmd := c.srv.table.ByFullName(a)
 		if cmd == nil {
 			continue
 		}
 		list = append(list, cmd)
-		for i := range cmd.subs {
-			list = append(list, &cmd.subs[i])
+		for i := range cmd.Subs {
+			list = append(list, &cmd.Subs[i])
 		}
 	}
 	timed := list[:0]
 	for _, cmd := range list {
-		if c.srv.stats.durations[cmd.index].count.Load() > 0 {
+		if c.srv.stats.durations[cmd.Index].count.Load() > 0 {
 			timed = append(timed, cmd)
 		}
 	}
 	c.w.Map(len(timed))
 	for _, cmd := range timed {
-		c.w.BulkString(cmd.full)
-		c.srv.stats.durations[cmd.index].write(c.w)
+		c.w.BulkString(cmd.Full)
+		c.srv.stats.durations[cmd.Index].write(c.w)
 	}
 }
 

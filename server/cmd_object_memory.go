@@ -6,24 +6,25 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // objectCommand is OBJECT: what tools ask about the inside of a key.
-func objectCommand() command {
-	sub := func(name, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: 3, flags: flagReadonly, keys: keySpec{first: 2, last: 2, step: 1}, categories: catKeyspace,
-			group: "generic", complexity: "O(1)", summary: summary, syntax: "key", handler: handler,
+func objectCommand() command.Spec {
+	sub := func(name, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: 3, Flags: command.Readonly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Categories: command.CatKeyspace,
+			Group: "generic", Complexity: "O(1)", Summary: summary, Syntax: "key", Handler: handler,
 		}
 	}
-	return command{
-		name: "object", arity: -2, flags: flagReadonly, group: "generic",
-		complexity: "Depends on subcommand.", summary: "A container for object introspection commands.",
-		subs: []command{
-			sub("encoding", "Returns int for an integer counter, embstr for a fraction, raw for a limit's state.", cmdObjectEncoding),
-			sub("refcount", "Returns 1 for a key that exists.", cmdObjectRefCount),
-			sub("idletime", "Refused: keys have no access time.", cmdObjectIdleTime),
-			sub("freq", "Refused: keys have no access frequency.", cmdObjectFreq),
+	return command.Spec{
+		Name: "object", Arity: -2, Flags: command.Readonly, Group: "generic",
+		Complexity: "Depends on subcommand.", Summary: "A container for object introspection commands.",
+		Subs: []command.Spec{
+			sub("encoding", "Returns int for an integer counter, embstr for a fraction, raw for a limit's state.", onConn(cmdObjectEncoding)),
+			sub("refcount", "Returns 1 for a key that exists.", onConn(cmdObjectRefCount)),
+			sub("idletime", "Refused: keys have no access time.", onConn(cmdObjectIdleTime)),
+			sub("freq", "Refused: keys have no access frequency.", onConn(cmdObjectFreq)),
 		},
 	}
 }
@@ -67,25 +68,25 @@ func (c *conn) replyIfExists(key []byte, reply func()) {
 }
 
 // memoryCommand is MEMORY: what keys cost.
-func memoryCommand() command {
-	sub := func(name string, arity int, syntax, complexity, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, group: "server", complexity: complexity,
-			summary: summary, syntax: syntax, handler: handler,
+func memoryCommand() command.Spec {
+	sub := func(name string, arity int, syntax, complexity, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Group: "server", Complexity: complexity,
+			Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	usage := sub("usage", -3, "key [SAMPLES count]", "O(1)", "Returns the accounted bytes of a key.", cmdMemoryUsage)
-	usage.flags, usage.keys = flagReadonly, keySpec{first: 2, last: 2, step: 1}
-	usage.categories = catKeyspace
-	purge := sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", cmdMemoryPurge)
-	purge.flags |= flagNoMulti
-	return command{
-		name: "memory", arity: -2, flags: flagReadonly, group: "server",
-		complexity: "Depends on subcommand.", summary: "A container for memory diagnostics commands.",
-		subs: []command{
+	usage := sub("usage", -3, "key [SAMPLES count]", "O(1)", "Returns the accounted bytes of a key.", onConn(cmdMemoryUsage))
+	usage.Flags, usage.Keys = command.Readonly, command.Keys{First: 2, Last: 2, Step: 1}
+	usage.Categories = command.CatKeyspace
+	purge := sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", onConn(cmdMemoryPurge))
+	purge.Flags |= command.NoMulti
+	return command.Spec{
+		Name: "memory", Arity: -2, Flags: command.Readonly, Group: "server",
+		Complexity: "Depends on subcommand.", Summary: "A container for memory diagnostics commands.",
+		Subs: []command.Spec{
 			usage,
-			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", cmdMemoryStats),
-			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", cmdMemoryDoctor),
+			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", onConn(cmdMemoryStats)),
+			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", onConn(cmdMemoryDoctor)),
 			purge,
 		},
 	}
@@ -96,7 +97,7 @@ func memoryCommand() command {
 func cmdMemoryUsage(c *conn, args [][]byte) {
 	switch options := args[3:]; {
 	case len(options) == 0:
-	case len(options) != 2 || !equalFold(options[0], "samples"):
+	case len(options) != 2 || !command.EqualFold(options[0], "samples"):
 		c.error(errSyntax)
 		return
 	default:
@@ -121,18 +122,18 @@ func cmdMemoryUsage(c *conn, args [][]byte) {
 // them, and then what the table is made of.
 func cmdMemoryStats(c *conn, _ [][]byte) {
 	st := c.srv.engine.Stats()
-	p := newPairs(c.w)
-	p.int("total.allocated", st.Bytes)
-	p.int("keys.count", int64(st.Keys))
-	p.int("keys.bytes-per-key", st.Bytes/max(int64(st.Keys), 1))
-	p.int("dataset.bytes", st.RecordBytes)
-	p.int("dataset.keys.bytes", st.KeyBytes)
-	p.int("table.segments", int64(st.Segments))
-	p.int("table.chunks", int64(st.Chunks))
-	p.int("table.large-records", int64(st.Large))
-	p.int("limits.count", int64(st.Limits))
-	p.int("maxmemory", st.MaxBytes)
-	p.flush()
+	p := command.NewPairs(c.w)
+	p.Int("total.allocated", st.Bytes)
+	p.Int("keys.count", int64(st.Keys))
+	p.Int("keys.bytes-per-key", st.Bytes/max(int64(st.Keys), 1))
+	p.Int("dataset.bytes", st.RecordBytes)
+	p.Int("dataset.keys.bytes", st.KeyBytes)
+	p.Int("table.segments", int64(st.Segments))
+	p.Int("table.chunks", int64(st.Chunks))
+	p.Int("table.large-records", int64(st.Large))
+	p.Int("limits.count", int64(st.Limits))
+	p.Int("maxmemory", st.MaxBytes)
+	p.Flush()
 }
 
 func cmdMemoryDoctor(c *conn, _ [][]byte) { c.w.Verbatim("txt", diagnoseMemory(c.srv.engine.Stats())) }

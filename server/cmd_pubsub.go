@@ -4,53 +4,54 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-func pubsubCommands() []command {
-	const flags = flagPubSub | flagLoading | flagStale | flagNoTable
+func pubsubCommands() []command.Spec {
+	const flags = command.PubSub | command.Loading | command.Stale | command.NoTable
 	const group = "pubsub"
-	return []command{
+	return []command.Spec{
 		{
-			name: "subscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
-			complexity: "O(N), N the number of channels", summary: "Listens for messages published to channels.",
-			syntax: "channel [channel ...]", handler: cmdSubscribe,
+			Name: "subscribe", Arity: -2, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Complexity: "O(N), N the number of channels", Summary: "Listens for messages published to channels.",
+			Syntax: "channel [channel ...]", Handler: onConn(cmdSubscribe),
 		},
 		{
-			name: "psubscribe", arity: -2, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
-			complexity: "O(N), N the number of patterns", summary: "Listens for messages published to channels that match one or more patterns.",
-			syntax: "pattern [pattern ...]", handler: cmdPSubscribe,
+			Name: "psubscribe", Arity: -2, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Complexity: "O(N), N the number of patterns", Summary: "Listens for messages published to channels that match one or more patterns.",
+			Syntax: "pattern [pattern ...]", Handler: onConn(cmdPSubscribe),
 		},
 		{
-			name: "unsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
-			complexity: "O(N), N the number of channels", summary: "Stops listening to messages posted to channels.",
-			syntax: "[channel ...]", handler: cmdUnsubscribe,
+			Name: "unsubscribe", Arity: -1, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Complexity: "O(N), N the number of channels", Summary: "Stops listening to messages posted to channels.",
+			Syntax: "[channel ...]", Handler: onConn(cmdUnsubscribe),
 		},
 		{
-			name: "punsubscribe", arity: -1, flags: flags | flagNoScript | flagNoMulti | flagSubscribed, group: group,
-			complexity: "O(N), N the number of patterns", summary: "Stops listening to messages published to channels that match one or more patterns.",
-			syntax: "[pattern ...]", handler: cmdPUnsubscribe,
+			Name: "punsubscribe", Arity: -1, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Complexity: "O(N), N the number of patterns", Summary: "Stops listening to messages published to channels that match one or more patterns.",
+			Syntax: "[pattern ...]", Handler: onConn(cmdPUnsubscribe),
 		},
 		{
-			name: "publish", arity: 3, flags: flags | flagFast | flagLong | flagForwarded, group: group,
-			complexity: "O(N+M), N the subscribers of the channel and M the patterns", summary: "Posts a message to a channel.",
-			syntax: "channel message", handler: cmdPublish,
+			Name: "publish", Arity: 3, Flags: flags | command.Fast | command.Long | command.Forwarded, Group: group,
+			Complexity: "O(N+M), N the subscribers of the channel and M the patterns", Summary: "Posts a message to a channel.",
+			Syntax: "channel message", Handler: onConn(cmdPublish),
 		},
 		{
-			name: "pubsub", arity: -2, group: group, complexity: "Depends on subcommand.",
-			summary: "A container for Pub/Sub commands.",
-			subs: []command{
+			Name: "pubsub", Arity: -2, Group: group, Complexity: "Depends on subcommand.",
+			Summary: "A container for Pub/Sub commands.",
+			Subs: []command.Spec{
 				{
-					name: "channels", arity: -2, flags: flags, group: group, complexity: "O(N), N the number of active channels",
-					summary: "Returns the active channels.", syntax: "[pattern]", handler: cmdPubSubChannels,
+					Name: "channels", Arity: -2, Flags: flags, Group: group, Complexity: "O(N), N the number of active channels",
+					Summary: "Returns the active channels.", Syntax: "[pattern]", Handler: onConn(cmdPubSubChannels),
 				},
 				{
-					name: "numsub", arity: -2, flags: flags, group: group, complexity: "O(N), N the number of requested channels",
-					summary: "Returns a count of subscribers to channels, without those to patterns.", syntax: "[channel ...]", handler: cmdPubSubNumSub,
+					Name: "numsub", Arity: -2, Flags: flags, Group: group, Complexity: "O(N), N the number of requested channels",
+					Summary: "Returns a count of subscribers to channels, without those to patterns.", Syntax: "[channel ...]", Handler: onCall(cmdPubSubNumSub),
 				},
 				{
-					name: "numpat", arity: 2, flags: flags, group: group, complexity: "O(1)",
-					summary: "Returns a count of unique pattern subscriptions.", handler: cmdPubSubNumPat,
+					Name: "numpat", Arity: 2, Flags: flags, Group: group, Complexity: "O(1)",
+					Summary: "Returns a count of unique pattern subscriptions.", Handler: onConn(cmdPubSubNumPat),
 				},
 			},
 		},
@@ -209,7 +210,7 @@ func cmdPubSubChannels(c *conn, args [][]byte) {
 			return
 		}
 	default:
-		c.error(wrongArity(c.lane.counted))
+		c.error(command.WrongArity(c.lane.call.Spec))
 		return
 	}
 	h := &c.srv.pubsub
@@ -222,7 +223,8 @@ func cmdPubSubChannels(c *conn, args [][]byte) {
 	})
 }
 
-func cmdPubSubNumSub(c *conn, args [][]byte) {
+func cmdPubSubNumSub(c *conn, call *command.Call) {
+	args := call.Args
 	if len(args)-2 > maxNames {
 		c.error(errNames)
 		return

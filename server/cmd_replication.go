@@ -7,23 +7,24 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // replicationCommands tell and wait for the state of replication.
-func replicationCommands() []command {
-	return []command{
+func replicationCommands() []command.Spec {
+	return []command.Spec{
 		{
-			name: "role", arity: 1, flags: flagLoading | flagStale | flagFast | flagNoScript, categories: catAdmin | catDangerous,
-			group: "server", complexity: "O(N), N the number of nodes", summary: "Returns the replication role.", handler: cmdRole,
+			Name: "role", Arity: 1, Flags: command.Loading | command.Stale | command.Fast | command.NoScript, Categories: command.CatAdmin | command.CatDangerous,
+			Group: "server", Complexity: "O(N), N the number of nodes", Summary: "Returns the replication role.", Handler: onConn(cmdRole),
 		},
 		{
-			name: "wait", arity: 3, flags: flagWait | flagLeader, categories: catBlocking | catConnection, group: "generic", complexity: "O(1)",
-			summary: "Waits until other nodes have everything decided so far and returns how many: 0 on a single node.",
-			syntax:  "numreplicas timeout", handler: cmdWait,
+			Name: "wait", Arity: 3, Flags: command.Wait | command.Leader, Categories: command.CatBlocking | command.CatConnection, Group: "generic", Complexity: "O(1)",
+			Summary: "Waits until other nodes have everything decided so far and returns how many: 0 on a single node.",
+			Syntax:  "numreplicas timeout", Handler: onConn(cmdWait),
 		},
 		{
-			name: "waitaof", arity: 4, categories: catBlocking | catConnection, group: "generic", complexity: "O(1)",
-			summary: "Refused: nodes have a Raft log and no append-only file.", syntax: "numlocal numreplicas timeout", handler: cmdWaitAOF,
+			Name: "waitaof", Arity: 4, Categories: command.CatBlocking | command.CatConnection, Group: "generic", Complexity: "O(1)",
+			Summary: "Refused: nodes have a Raft log and no append-only file.", Syntax: "numlocal numreplicas timeout", Handler: onConn(cmdWaitAOF),
 		},
 	}
 }
@@ -128,7 +129,7 @@ func (s *Server) infoReplication(w *infoWriter) {
 		w.field("master_host", host)
 		w.field("master_port", port)
 		w.field("master_link_status", link)
-		w.field("master_sync_in_progress", truth(role == partition.Starting))
+		w.field("master_sync_in_progress", command.Truth(role == partition.Starting))
 		w.field("slave_read_only", 1)
 		w.field("slave_priority", 100)
 		w.field("connected_slaves", 0)

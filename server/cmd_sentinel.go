@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // masterName is what the cluster is called in SENTINEL MASTERS. It answers to any
@@ -15,18 +16,18 @@ const masterName = "headgate"
 
 // sentinelCommands let clients of Redis Sentinel ask any node for the leader:
 // every node is a sentinel of the one master there is.
-func sentinelCommands() []command {
-	const flags = flagLoading | flagStale
-	sub := func(name string, arity int, syntax, summary string, handler func(*conn, [][]byte)) command {
-		return command{
-			name: name, arity: arity, flags: flags, group: "sentinel",
-			complexity: "O(N), N the number of nodes", summary: summary, syntax: syntax, handler: handler,
+func sentinelCommands() []command.Spec {
+	const flags = command.Loading | command.Stale
+	sub := func(name string, arity int, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags, Group: "sentinel",
+			Complexity: "O(N), N the number of nodes", Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	return []command{{
-		name: "sentinel", arity: -2, group: "sentinel", complexity: "Depends on subcommand.",
-		summary: "A container for Redis Sentinel commands.",
-		subs: []command{
+	return []command.Spec{{
+		Name: "sentinel", Arity: -2, Group: "sentinel", Complexity: "Depends on subcommand.",
+		Summary: "A container for Redis Sentinel commands.",
+		Subs: []command.Spec{
 			sub("get-master-addr-by-name", 3, "master-name", "Returns the host and port of the leader, whatever the name.", asSentinel(sentinelAddr)),
 			sub("masters", 2, "", "Returns the state of the leader.", asSentinel(sentinelMasters)),
 			sub("master", 3, "master-name", "Returns the state of the leader.", asSentinel(sentinelMaster)),
@@ -41,14 +42,14 @@ func sentinelCommands() []command {
 
 // asSentinel returns a handler that needs a cluster, and remembers the master's
 // name that it is asked for.
-func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][]byte) {
-	return func(c *conn, args [][]byte) {
+func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
+	return onConn(func(c *conn, args [][]byte) {
 		if c.srv.part.Alone() {
 			c.error("ERR this server is not part of a cluster: it has no sentinels")
 			return
 		}
 		if len(args) > 2 {
-			c.srv.masters.add(string(clip(args[2], errorClip)))
+			c.srv.masters.add(string(command.Clip(args[2], command.ErrorClip)))
 		}
 		v := c.srv.view()
 		if v.master != nil && !v.master.Addressed() {
@@ -56,7 +57,7 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) func(*conn, [][
 			v.master = nil
 		}
 		fn(c, v, args)
-	}
+	})
 }
 
 // yield is how much later than the other nodes the leader says that it leads.

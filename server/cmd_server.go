@@ -8,39 +8,40 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
-func serverCommands() []command {
-	const flags = flagLoading | flagStale
-	return []command{
+func serverCommands() []command.Spec {
+	const flags = command.Loading | command.Stale
+	return []command.Spec{
 		{
-			name: "time", arity: 1, flags: flags | flagFast | flagForwarded, group: "server", complexity: "O(1)",
-			summary: "Returns the server time, the one that limits are decided by.", handler: cmdTime,
+			Name: "time", Arity: 1, Flags: flags | command.Fast | command.Forwarded, Group: "server", Complexity: "O(1)",
+			Summary: "Returns the server time, the one that limits are decided by.", Handler: onConn(cmdTime),
 		},
 		{
-			name: "info", arity: -1, flags: flags, categories: catDangerous, group: "server", complexity: "O(1)",
-			summary: "Returns information and statistics about the server.", syntax: "[section [section ...]]", handler: cmdInfo,
+			Name: "info", Arity: -1, Flags: flags, Categories: command.CatDangerous, Group: "server", Complexity: "O(1)",
+			Summary: "Returns information and statistics about the server.", Syntax: "[section [section ...]]", Handler: onConn(cmdInfo),
 		},
 		{
-			name: "monitor", arity: 1, flags: flags | flagAdmin | flagNoScript | flagNoMulti | flagSkipMonitor, group: "server",
-			complexity: "O(1)", summary: "Listens for all requests received by the server in real-time.", handler: cmdMonitor,
+			Name: "monitor", Arity: 1, Flags: flags | command.Admin | command.NoScript | command.NoMulti | command.SkipMonitor, Group: "server",
+			Complexity: "O(1)", Summary: "Listens for all requests received by the server in real-time.", Handler: onConn(cmdMonitor),
 		},
 		{
-			name: "shutdown", arity: -1, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server",
-			complexity: "O(1)", summary: "Stops the server: what it has received is answered first.",
-			syntax: "[NOSAVE | SAVE] [NOW] [FORCE]", handler: cmdShutdown,
+			Name: "shutdown", Arity: -1, Flags: flags | command.Admin | command.NoScript | command.NoMulti, Group: "server",
+			Complexity: "O(1)", Summary: "Stops the server: what it has received is answered first.",
+			Syntax: "[NOSAVE | SAVE] [NOW] [FORCE]", Handler: onConn(cmdShutdown),
 		},
 		{
-			name: "debug", arity: -2, flags: flags | flagAdmin | flagNoScript, group: "server",
-			complexity: "Depends on subcommand.", summary: "A container for debugging commands.",
-			subs: []command{{
-				name: "digest", arity: -2, flags: flags | flagAdmin | flagNoScript | flagNoMulti | flagLong, group: "server",
-				complexity: "O(N), N the number of keys",
-				summary:    "Returns a hash over this node's keys with their limits and states, to compare nodes by.",
-				syntax:     "[AT unix-time-nanoseconds]", handler: cmdDebugDigest,
+			Name: "debug", Arity: -2, Flags: flags | command.Admin | command.NoScript, Group: "server",
+			Complexity: "Depends on subcommand.", Summary: "A container for debugging commands.",
+			Subs: []command.Spec{{
+				Name: "digest", Arity: -2, Flags: flags | command.Admin | command.NoScript | command.NoMulti | command.Long, Group: "server",
+				Complexity: "O(N), N the number of keys",
+				Summary:    "Returns a hash over this node's keys with their limits and states, to compare nodes by.",
+				Syntax:     "[AT unix-time-nanoseconds]", Handler: onConn(cmdDebugDigest),
 			}, {
-				name: "sleep", arity: 3, flags: flags | flagAdmin | flagNoScript | flagNoMulti, group: "server", complexity: "O(1)",
-				summary: "Holds up this connection, and no other, for some seconds.", syntax: "seconds", handler: cmdDebugSleep,
+				Name: "sleep", Arity: 3, Flags: flags | command.Admin | command.NoScript | command.NoMulti, Group: "server", Complexity: "O(1)",
+				Summary: "Holds up this connection, and no other, for some seconds.", Syntax: "seconds", Handler: onCall(cmdDebugSleep),
 			}},
 		},
 	}
@@ -67,8 +68,8 @@ func cmdMonitor(c *conn, _ [][]byte) {
 func cmdShutdown(c *conn, args [][]byte) {
 	for _, a := range args[1:] {
 		switch {
-		case equalFold(a, "nosave"), equalFold(a, "save"), equalFold(a, "now"), equalFold(a, "force"):
-		case equalFold(a, "abort"):
+		case command.EqualFold(a, "nosave"), command.EqualFold(a, "save"), command.EqualFold(a, "now"), command.EqualFold(a, "force"):
+		case command.EqualFold(a, "abort"):
 			c.error("ERR No shutdown in progress.")
 			return
 		default:
@@ -89,13 +90,14 @@ func cmdShutdown(c *conn, args [][]byte) {
 const maxSleep = time.Minute
 
 // cmdDebugSleep shows up in the slow log, which it is a way to try out.
-func cmdDebugSleep(c *conn, args [][]byte) {
-	seconds, err := strconv.ParseFloat(string(clip(args[2], 32)), 64)
+func cmdDebugSleep(c *conn, call *command.Call) {
+	args := call.Args
+	seconds, err := strconv.ParseFloat(string(command.Clip(args[2], 32)), 64)
 	if err != nil || math.IsNaN(seconds) || seconds < 0 || seconds > maxSleep.Seconds() {
 		c.error("ERR seconds must be a number from 0 to 60")
 		return
 	}
-	s, cmd, logged := c.srv, c.lane.counted, clipArgs(args)
+	s, cmd, logged := c.srv, call.Spec, clipArgs(args)
 	c.blockAside(func(ctx context.Context, w *resp.Writer) {
 		begin := time.Now()
 		select {
@@ -113,7 +115,7 @@ func cmdDebugSleep(c *conn, args [][]byte) {
 func cmdDebugDigest(c *conn, args [][]byte) {
 	e, now := c.srv.engine, c.now()
 	if options := args[2:]; len(options) > 0 {
-		at, ok := int64(0), len(options) == 2 && equalFold(options[0], "at")
+		at, ok := int64(0), len(options) == 2 && command.EqualFold(options[0], "at")
 		if ok {
 			at, ok = resp.ParseInt(options[1])
 		}
@@ -125,10 +127,10 @@ func cmdDebugDigest(c *conn, args [][]byte) {
 	}
 	c.block(func(w *resp.Writer) {
 		d := e.Digest(now)
-		p := newPairs(w)
-		p.str("digest", hex.EncodeToString(d.Sum[:]))
-		p.int("keys", int64(d.Keys))
-		p.int("clock", now)
-		p.flush()
+		p := command.NewPairs(w)
+		p.Str("digest", hex.EncodeToString(d.Sum[:]))
+		p.Int("keys", int64(d.Keys))
+		p.Int("clock", now)
+		p.Flush()
 	})
 }

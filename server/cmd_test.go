@@ -229,21 +229,21 @@ func TestCommandDocs(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	c.call("HELLO 3")
-	n := len(s.table.list)
+	n := len(s.table.List())
 	require.Equal(t, int64(n), c.call("COMMAND COUNT"))
 	require.Len(t, c.call("COMMAND"), n)
 	require.Len(t, c.call("COMMAND LIST"), n)
 	docs := c.call("COMMAND DOCS").([]any)
 	require.Len(t, docs, 2*n)
-	for _, cmd := range s.table.list {
-		if strings.HasPrefix(cmd.name, "test.") {
+	for _, cmd := range s.table.List() {
+		if strings.HasPrefix(cmd.Name, "test.") {
 			continue
 		}
-		d := pair(t, docs, cmd.name)
+		d := pair(t, docs, cmd.Name)
 		for _, field := range []string{"summary", "since", "group", "complexity"} {
-			require.NotEmpty(t, pair(t, d, field), "%s: %s", cmd.full, field)
+			require.NotEmpty(t, pair(t, d, field), "%s: %s", cmd.Full, field)
 		}
-		require.NotZero(t, cmd.categories, cmd.full)
+		require.NotZero(t, cmd.Categories, cmd.Full)
 	}
 	echo := pair(t, c.call("COMMAND DOCS echo"), "echo")
 	require.Equal(t, []any{[]any{"name", "message", "type", "string", "display_text", "message"}}, pair(t, echo, "arguments"))
@@ -260,29 +260,6 @@ func TestCommandDocs(t *testing.T) {
 	require.EqualError(t, c.call("COMMAND GETKEYS PING").(error), "ERR The command has no key arguments")
 	require.Contains(t, c.call("COMMAND LIST FILTERBY PATTERN rl.*"), "rl.limit")
 	require.Contains(t, c.call("COMMAND LIST FILTERBY ACLCAT pubsub"), "publish")
-}
-
-func TestSyntax(t *testing.T) {
-	key := argument{name: "key", kind: "key"}
-	f := func(syntax string, want ...argument) {
-		t.Helper()
-		got, err := parseSyntax(syntax)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	f("key", key)
-	f("key [key ...]", argument{name: "key", kind: "key", multiple: true})
-	f("[message]", argument{name: "message", kind: "string", optional: true})
-	f("[channel ...]", argument{name: "channel", kind: "string", optional: true, multiple: true})
-	f("[COUNT count]", argument{name: "count", kind: "integer", token: "COUNT", optional: true})
-	f("<ON | OFF>", argument{name: "on", kind: "oneof", args: []argument{
-		{name: "on", kind: "pure-token", token: "ON"}, {name: "off", kind: "pure-token", token: "OFF"}}})
-	f("parameter value [parameter value ...]", argument{name: "parameter", kind: "block", multiple: true, args: []argument{
-		{name: "parameter", kind: "string"}, {name: "value", kind: "string"}}})
-	for _, bad := range []string{"[a", "a]", "<a]", "[]", "a | b"} {
-		_, err := parseSyntax(bad)
-		require.Error(t, err, bad)
-	}
 }
 
 func TestConfig(t *testing.T) {

@@ -1,31 +1,35 @@
 package server
 
-import "time"
+import (
+	"time"
 
-func transactionCommands() []command {
-	const flags = flagLoading | flagStale | flagNoScript
-	return []command{
+	"github.com/headgate-io/headgate/server/command"
+)
+
+func transactionCommands() []command.Spec {
+	const flags = command.Loading | command.Stale | command.NoScript
+	return []command.Spec{
 		{
-			name: "multi", arity: 1, flags: flags | flagFast | flagImmediate | flagForwarded, categories: catTransaction, group: "transactions",
-			complexity: "O(1)", summary: "Starts a transaction.", handler: cmdMulti,
+			Name: "multi", Arity: 1, Flags: flags | command.Fast | command.Immediate | command.Forwarded, Categories: command.CatTransaction, Group: "transactions",
+			Complexity: "O(1)", Summary: "Starts a transaction.", Handler: onConn(cmdMulti),
 		},
 		{
-			name: "exec", arity: 1, flags: flags | flagImmediate | flagSkipMonitor | flagExec | flagLeader, categories: catTransaction, group: "transactions",
-			complexity: "Depends on the commands in the transaction.",
-			summary:    "Executes all commands in a transaction.", handler: cmdExec,
+			Name: "exec", Arity: 1, Flags: flags | command.Immediate | command.SkipMonitor | command.Exec | command.Leader, Categories: command.CatTransaction, Group: "transactions",
+			Complexity: "Depends on the commands in the transaction.",
+			Summary:    "Executes all commands in a transaction.", Handler: onConn(cmdExec),
 		},
 		{
-			name: "discard", arity: 1, flags: flags | flagFast | flagImmediate | flagForwarded, categories: catTransaction, group: "transactions",
-			complexity: "O(N), N the number of queued commands", summary: "Discards a transaction.", handler: cmdDiscard,
+			Name: "discard", Arity: 1, Flags: flags | command.Fast | command.Immediate | command.Forwarded, Categories: command.CatTransaction, Group: "transactions",
+			Complexity: "O(N), N the number of queued commands", Summary: "Discards a transaction.", Handler: onConn(cmdDiscard),
 		},
 		{
-			name: "watch", arity: -2, flags: flags | flagFast | flagImmediate | flagOwnConn, keys: keySpec{first: 1, last: -1, step: 1},
-			categories: catTransaction, group: "transactions", complexity: "O(1) for every key",
-			summary: "Monitors changes to keys to determine the execution of a transaction.", syntax: "key [key ...]", handler: cmdWatch,
+			Name: "watch", Arity: -2, Flags: flags | command.Fast | command.Immediate | command.OwnConn, Keys: command.Keys{First: 1, Last: -1, Step: 1},
+			Categories: command.CatTransaction, Group: "transactions", Complexity: "O(1) for every key",
+			Summary: "Monitors changes to keys to determine the execution of a transaction.", Syntax: "key [key ...]", Handler: onConn(cmdWatch),
 		},
 		{
-			name: "unwatch", arity: 1, flags: flags | flagFast | flagForwarded, categories: catTransaction, group: "transactions",
-			complexity: "O(1)", summary: "Forgets about watched keys of a transaction.", handler: cmdUnwatch,
+			Name: "unwatch", Arity: 1, Flags: flags | command.Fast | command.Forwarded, Categories: command.CatTransaction, Group: "transactions",
+			Complexity: "O(1)", Summary: "Forgets about watched keys of a transaction.", Handler: onConn(cmdUnwatch),
 		},
 	}
 }
@@ -96,6 +100,7 @@ func cmdUnwatch(c *conn, _ [][]byte) {
 // cmdExec runs the queue as one atomic, isolated step: the shards of all its
 // keys, and of the watched ones, stay locked meanwhile.
 func cmdExec(c *conn, _ [][]byte) {
+	call, queued := &c.lane.call, &c.lane.queued
 	tx, watched := c.tx, c.watched.keys
 	if tx == nil {
 		c.error("ERR EXEC without MULTI")
@@ -122,14 +127,15 @@ func cmdExec(c *conn, _ [][]byte) {
 	began := time.Now()
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
-		if c.killed && q.cmd.flags&flagWrite == 0 {
+		if c.killed && q.cmd.Flags&command.Write == 0 {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		if q.cmd.mayTakeLong() && time.Since(began) > execTime {
+		if mayTakeLong(q.cmd) && time.Since(began) > execTime {
 			c.refuse(errExecTime)
 		} else {
-			c.call(q.cmd, q.args)
+			c.call(queued, q.cmd, q.args)
+			call.Commit.Join(queued.Commit)
 		}
 		if len(c.w.B) > start && c.w.B[start] == '-' {
 			c.lane.countError(q.cmd)
@@ -141,8 +147,8 @@ func cmdExec(c *conn, _ [][]byte) {
 
 // mayTakeLong reports whether a transaction leaves the command out when it has
 // taken too long already. What writes always runs.
-func (cmd *command) mayTakeLong() bool {
-	return cmd.flags&flagWrite == 0 && (cmd.flags&flagFast == 0 || cmd.flags&flagLong != 0)
+func mayTakeLong(cmd *command.Spec) bool {
+	return cmd.Flags&command.Write == 0 && (cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0)
 }
 
 const (

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 func TestMulti(t *testing.T) {
@@ -69,10 +71,10 @@ func TestMulti(t *testing.T) {
 func TestExecKeepsOthersOut(t *testing.T) {
 	for _, other := range []string{"INCREX k", "RL.LIMIT w 10 60", "DEL k w", "RL.LIMIT free 10 60 AND w 10 60", "WATCH k"} {
 		s, m := testMachine(t, Config{}, new(committer))
-		echo := s.table.byName["echo"]
-		plain := echo.handler
+		echo := s.table.Find([][]byte{[]byte("echo")})
+		plain := echo.Handler
 		done := make(chan struct{})
-		echo.handler = func(c *conn, args [][]byte) {
+		echo.Handler = func(call *command.Call) {
 			another := newMachine(s)
 			go func() { another.feed(other + "\r\n"); close(done) }()
 			select {
@@ -80,7 +82,7 @@ func TestExecKeepsOthersOut(t *testing.T) {
 				t.Errorf("%s came in between", other)
 			case <-time.After(20 * time.Millisecond):
 			}
-			plain(c, args)
+			plain(call)
 		}
 		m.feed("WATCH w\r\nMULTI\r\nINCREX k\r\nECHO x\r\nINCREX k\r\nEXEC\r\n")
 		<-done

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // conn is a connection as a state machine: bytes in, commands, bytes out. It
@@ -45,8 +46,8 @@ import (
 //
 // A handler writes one reply into c.w. It leaves with the batch, unless
 //
-//   - the handler called hold(ticket): the effect is decided but not yet
-//     committed. The reply goes to c.held as part of a segment with that
+//   - the call waits for a commit (command.Commit): the effect is decided but
+//     not yet committed. The reply goes to c.held as part of a segment with that
 //     ticket. The connection is then *parked*: it goes on parsing and deciding,
 //     and since replies leave in command order, every later reply queues behind
 //     (with its own ticket, or with ticket 0: it waits for its predecessors and
@@ -106,9 +107,6 @@ type conn struct {
 	pending int // output bytes that wait for the socket
 
 	// Held replies.
-	lenient     bool   // its reply is sent even if the commit fails
-	ticket      uint64 // of the command being executed, set by hold
-	since       uint64 // the ticket when its batch began, set by commit; 0: the same
 	held        []byte
 	segments    []segment
 	heldReplies int
@@ -127,7 +125,7 @@ type conn struct {
 	fd         int
 	created    int64 // Unix ns of the wall clock
 	meta       atomic.Pointer[clientMeta]
-	lastCmd    atomic.Pointer[command]
+	lastCmd    atomic.Pointer[command.Spec]
 	lastActive atomic.Int64 // lane.now of its last batch
 	pushed     atomic.Int64 // bytes of messages posted and not yet taken
 	memory     atomic.Int64 // what clientMemory has accounted
@@ -281,7 +279,7 @@ func (c *conn) run(buf []byte) int {
 			c.srv.stats.counts[countProtocolErrors].Add(1)
 			start := len(l.w.B)
 			c.error("ERR " + err.Error())
-			c.finish(start, true)
+			c.finish(start, command.Commit{})
 			c.ending = closes
 			break
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // execute runs one command: the hot path. A plain command costs one lookup,
@@ -15,32 +16,46 @@ import (
 func (c *conn) execute(args [][]byte) {
 	l := c.lane
 	cmd := l.find(args)
+	call := &l.call
 	start := len(l.w.B)
-	if (c.mode|l.mode) != 0 || cmd == nil || cmd.flags&flagFast == 0 || !cmd.accepts(len(args)) {
+	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&command.Fast == 0 || !cmd.Accepts(len(args)) {
 		c.carefully(cmd, args)
 	} else {
 		l.count(cmd)
-		cmd.handler(c, args)
-		if c.sess.Refused() || c.ticket == partition.TicketLost {
-			c.overtaken(cmd, args, start)
+		c.handle(call, cmd, args)
+		l.countDecisions(call)
+		if call.Sync != command.SyncDefault {
+			l.durability(call)
+		}
+		if c.sess.Refused() || call.Commit.Ticket == partition.TicketLost {
+			c.overtaken(call, start)
 		}
 	}
 	if len(l.w.B) > start && l.w.B[start] == '-' {
 		l.countError(cmd)
 	}
-	if c.ticket != 0 || len(c.segments) != 0 {
-		c.finish(start, true)
+	if call.Commit.Ticket != 0 || len(c.segments) != 0 {
+		c.finish(start, call.Commit)
 	}
+}
+
+// handle runs a command's handler as call.
+func (c *conn) handle(call *command.Call, cmd *command.Spec, args [][]byte) {
+	call.Spec, call.Args, call.Host = cmd, args, c
+	call.Outcome = command.Outcome{}
+	cmd.Handler(call)
 }
 
 // carefully runs a command that execute has no short way for. The order of the
 // checks is Redis's.
-func (c *conn) carefully(cmd *command, args [][]byte) {
+func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	m := c.mode | l.mode
 	start := len(l.w.B)
+	call := &l.call
+	call.Outcome = command.Outcome{}
 	if c.frame != nil && !c.joins(cmd, args) {
-		c.deferred = cloneArgs(args)
+		c.deferred = command.CloneArgs(args)
 		c.stall |= stallLeader
 		return
 	}
@@ -51,25 +66,25 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 		return
 	case cmd == nil:
 		c.refuse(c.notFound(args))
-	case !cmd.accepts(len(args)):
-		c.refuse(wrongArity(cmd))
-	case m&modeNoAuth != 0 && cmd.flags&flagNoAuth == 0:
+	case !cmd.Accepts(len(args)):
+		c.refuse(command.WrongArity(cmd))
+	case m&modeNoAuth != 0 && cmd.Flags&command.NoAuth == 0:
 		c.refuse("NOAUTH Authentication required.")
-	case m&modeSubscribed != 0 && cmd.flags&flagSubscribed == 0:
-		c.refuse("ERR Can't execute '" + cmd.full + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	case m&modeSubscribed != 0 && cmd.Flags&command.Subscribed == 0:
+		c.refuse("ERR Can't execute '" + cmd.Full + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	case m&modePaused != 0 && c.mustPause(cmd):
-		c.deferred = cloneArgs(args)
+		c.deferred = command.CloneArgs(args)
 		c.stall |= stallPause
 		return
 	case m&modeElsewhere != 0 && c.refers(cmd, args):
-	case m&modeMulti != 0 && cmd.flags&flagImmediate == 0:
+	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
 	case m&modeElsewhere != 0 && c.needsLeader(cmd):
 		c.relay(cmd, args)
 	default:
-		c.call(cmd, args)
-		if c.sess.Refused() || c.ticket == partition.TicketLost {
-			c.overtaken(cmd, args, start)
+		c.call(call, cmd, args)
+		if c.sess.Refused() || call.Commit.Ticket == partition.TicketLost {
+			c.overtaken(call, start)
 		}
 	}
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
@@ -80,9 +95,9 @@ func (c *conn) carefully(cmd *command, args [][]byte) {
 // notFound is the error for args that are no command of this connection's.
 func (c *conn) notFound(args [][]byte) string {
 	if c.relayed {
-		return fmt.Sprintf("NOPERM '%s' is not accepted from another node", clip(args[0], 128))
+		return fmt.Sprintf("NOPERM '%s' is not accepted from another node", command.Clip(args[0], 128))
 	}
-	return c.srv.table.notFound(args)
+	return c.srv.table.NotFound(args)
 }
 
 // refuse replies an error to a command that is not run; within MULTI it spoils
@@ -98,38 +113,37 @@ func (c *conn) refuse(msg string) {
 
 // call runs a command that has passed every check, and times it when it is not
 // a fast one, or this batch is sampled, or the slow log asks for all.
-func (c *conn) call(cmd *command, args [][]byte) {
+func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
-	if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
-		c.srv.watchers.feed(c, cmd.public(args))
+	if l.mode&modeMonitors != 0 && cmd.Flags&command.SkipMonitor == 0 {
+		c.srv.watchers.feed(c, cmd.Public(args))
 	}
 	sampled := l.mode & modeSample
 	l.mode &^= modeSample
-	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.flags&flagFast != 0 {
-		cmd.handler(c, args)
+	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Fast != 0 {
+		c.handle(call, cmd, args)
 	} else {
 		begin := time.Now()
-		cmd.handler(c, args)
+		c.handle(call, cmd, args)
 		if c.stall&stallWorker != 0 {
 			c.jobArgs = clipArgs(args)
 		} else {
 			c.srv.record(c, cmd, args, time.Since(begin))
 		}
 	}
-	switch {
-	case !l.commits(cmd):
-	case c.stall&stallWorker != 0:
+	l.countDecisions(call)
+	if c.stall&stallWorker == 0 {
+		l.durability(call)
+	} else if l.commits(call) {
 		c.jobSince, c.jobCommits = l.since, true
-	default:
-		c.commit(l.srv.part.Durable())
 	}
 }
 
 // securityRisk reports whether a command's name is one that a browser, made to
 // post to this port, would send first.
 func securityRisk(name []byte) bool {
-	return equalFold(name, "post") || equalFold(name, "host:")
+	return command.EqualFold(name, "post") || command.EqualFold(name, "host:")
 }
 
 // withholdReply drops what a command replied from start on, as CLIENT REPLY
@@ -155,9 +169,9 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		return
 	}
 	w := &resp.Writer{RESP3: c.resp3}
-	cmd := c.lane.counted
+	cmd := c.lane.call.Spec
 	decides := c.decides(cmd)
-	accepted := c.srv.workers.submit(cmd.flags&flagLong != 0, decides, func() {
+	accepted := c.srv.workers.submit(cmd.Flags&command.Long != 0, decides, func() {
 		begin := time.Now()
 		job(w)
 		took := time.Since(begin)
@@ -185,6 +199,15 @@ func (c *conn) block(job func(w *resp.Writer)) {
 }
 
 const errWorkersBusy = "BUSY too many long-running commands are waiting, try again later"
+
+// Block implements command.Host.
+func (c *conn) Block(_ *command.Call, keep int, job func(w *resp.Writer)) {
+	if keep > 0 {
+		c.blockKeeping(keep, job)
+	} else {
+		c.block(job)
+	}
+}
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
 // All that wait hold on to no more than client-query-buffer-limit, as one client
@@ -234,56 +257,16 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 func (c *conn) unblock(reply []byte, ticket uint64) {
 	start := len(c.w.B)
 	c.stall &^= stallWorker
+	var commit command.Commit
 	if c.jobSince != 0 {
-		reply = c.jobReply(reply, c.jobSince, ticket, c.jobCommits)
+		reply, commit = c.jobReply(reply, c.jobSince, ticket, c.jobCommits)
 		c.jobSince, c.jobCommits = 0, false
 	}
 	if !c.muteJob {
 		c.w.B = append(c.w.B, reply...)
 	}
 	c.muteJob = false
-	if c.ticket != 0 || len(c.segments) != 0 {
-		c.finish(start, true)
+	if commit.Ticket != 0 || len(c.segments) != 0 {
+		c.finish(start, commit)
 	}
-}
-
-// argOverhead is what an argument takes beside its bytes.
-const argOverhead = 24
-
-// argsSize is how many bytes arguments take.
-func argsSize(args [][]byte) int {
-	size := argOverhead * len(args)
-	for _, a := range args {
-		size += len(a)
-	}
-	return size
-}
-
-// cloneArgs copies arguments out of the input buffer, in one allocation for
-// the bytes.
-func cloneArgs(args [][]byte) [][]byte {
-	buf := make([]byte, 0, argsSize(args)-argOverhead*len(args))
-	out := make([][]byte, len(args))
-	for i, a := range args {
-		buf = append(buf, a...)
-		out[i] = buf[len(buf)-len(a) : len(buf) : len(buf)]
-	}
-	return out
-}
-
-// equalFold reports whether b is the ASCII word s, which is in lower case, in
-// any case.
-func equalFold(b []byte, s string) bool {
-	if len(b) != len(s) {
-		return false
-	}
-	for i, x := range b {
-		if x-'A' <= 'Z'-'A' {
-			x += 'a' - 'A'
-		}
-		if x != s[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -6,14 +6,15 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // relay answers a command that only the leader may execute, on a node that is
 // not the leader.
-func (c *conn) relay(cmd *command, args [][]byte) {
+func (c *conn) relay(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	switch {
-	case cmd.flags&flagExec != 0 && len(c.watched.keys) > 0:
+	case cmd.Flags&command.Exec != 0 && len(c.watched.keys) > 0:
 		// Its condition can neither be checked here nor sent along.
 		c.endTransaction()
 		c.w.NullArray()
@@ -31,16 +32,16 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 		c.redirect(cmd, args)
 	case l.role == partition.Orphaned && !c.srv.part.HandingOver():
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
-	case cmd.flags&flagOwnConn != 0:
-		c.error("ERR " + cmd.upper + " needs a connection to the leader: this node forwards single commands and transactions")
-	case cmd.flags&flagExec != 0 && c.tx.unforwardable() != "":
+	case cmd.Flags&command.OwnConn != 0:
+		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node forwards single commands and transactions")
+	case cmd.Flags&command.Exec != 0 && c.tx.unforwardable() != "":
 		name := c.tx.unforwardable()
 		c.endTransaction()
 		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute " + name + " for clients of another node")
 	default:
 		l.count(cmd)
-		if l.mode&modeMonitors != 0 && cmd.flags&flagSkipMonitor == 0 {
-			c.srv.watchers.feed(c, cmd.public(args))
+		if l.mode&modeMonitors != 0 && cmd.Flags&command.SkipMonitor == 0 {
+			c.srv.watchers.feed(c, cmd.Public(args))
 		}
 		c.addToFrame(cmd, args)
 	}
@@ -48,8 +49,8 @@ func (c *conn) relay(cmd *command, args [][]byte) {
 
 // takeTx ends the transaction of an EXEC and returns it; of another command it
 // returns nil.
-func (c *conn) takeTx(cmd *command) *transaction {
-	if cmd.flags&flagExec == 0 {
+func (c *conn) takeTx(cmd *command.Spec) *transaction {
+	if cmd.Flags&command.Exec == 0 {
 		return nil
 	}
 	tx := c.tx
@@ -61,8 +62,8 @@ func (c *conn) takeTx(cmd *command) *transaction {
 // which on the leader would be another; empty if there is none.
 func (tx *transaction) unforwardable() string {
 	for _, q := range tx.queue {
-		if q.cmd.flags&flagForwarded == 0 || q.cmd.flags&flagOwnConn != 0 {
-			return q.cmd.full
+		if q.cmd.Flags&command.Forwarded == 0 || q.cmd.Flags&command.OwnConn != 0 {
+			return q.cmd.Full
 		}
 	}
 	return ""
@@ -71,8 +72,8 @@ func (tx *transaction) unforwardable() string {
 // refers refuses a command with keys inside MULTI as it does outside, when
 // clients are sent to the leader: as in Redis Cluster, so that they learn of it
 // before EXEC.
-func (c *conn) refers(cmd *command, args [][]byte) bool {
-	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.hasKeys() ||
+func (c *conn) refers(cmd *command.Spec, args [][]byte) bool {
+	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.HasKeys() ||
 		c.lane.role == partition.Stalled || c.awaitsLeader() {
 		return false
 	}
@@ -91,36 +92,36 @@ func (c *conn) awaitsLeader() bool {
 }
 
 // redirect answers as a replica of Redis Cluster.
-func (c *conn) redirect(cmd *command, args [][]byte) {
+func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 	addr, ok := c.srv.leaderAddr()
 	switch {
 	case !ok:
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
-	case cmd.flags&flagExec != 0:
+	case cmd.Flags&command.Exec != 0:
 		// The leader changed after commands were queued.
 		tx := c.takeTx(cmd)
 		for _, q := range tx.queue {
-			if q.cmd.hasKeys() {
+			if q.cmd.HasKeys() {
 				c.error(moved(q.cmd, q.args, addr))
 				return
 			}
 		}
 		c.error("READONLY You can't write against a read only replica.")
-	case cmd.hasKeys():
+	case cmd.HasKeys():
 		c.error(moved(cmd, args, addr))
-	case cmd.flags&flagWait != 0:
+	case cmd.Flags&command.Wait != 0:
 		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
-	case cmd.flags&flagWrite != 0:
+	case cmd.Flags&command.Write != 0:
 		c.error("READONLY You can't write against a read only replica.")
 	default:
-		c.call(cmd, args)
+		c.call(&c.lane.call, cmd, args)
 	}
 }
 
 // moved is the error that sends a client to the leader.
-func moved(cmd *command, args [][]byte, addr string) string {
+func moved(cmd *command.Spec, args [][]byte, addr string) string {
 	slot := 0
-	if at := cmd.keys.positions(args, nil); len(at) > 0 {
+	if at := cmd.Keys.Positions(args, nil); len(at) > 0 {
 		slot = int(keySlot(args[at[0]]))
 	}
 	return "MOVED " + strconv.Itoa(slot) + " " + addr
@@ -129,18 +130,18 @@ func moved(cmd *command, args [][]byte, addr string) string {
 // giveUp answers a command that no leader has answered, as the failure policy
 // says; tx is the transaction of an EXEC. sent tells that the leader may have
 // executed it; down is the error otherwise.
-func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, down string) {
+func (c *conn) giveUp(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.srv.part.OnFailure() != partition.FailClosed && tx == nil && cmd.opens():
+	case c.srv.part.OnFailure() != partition.FailClosed && tx == nil && opens(cmd):
 		c.passDegraded(cmd, args, sent)
 	case c.srv.part.OnFailure() != partition.FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {
-			if q.cmd.opens() {
+			if opens(q.cmd) {
 				c.passDegraded(q.cmd, q.args, sent)
 			} else {
-				c.call(q.cmd, q.args)
+				c.call(&c.lane.queued, q.cmd, q.args)
 			}
 		}
 		c.inExec = false
@@ -154,13 +155,13 @@ func (c *conn) giveUp(cmd *command, args [][]byte, tx *transaction, sent bool, d
 
 // opens reports whether on-failure open or local answers a command: those that
 // ask a limit.
-func (cmd *command) opens() bool { return cmd.flags&flagLimit != 0 }
+func opens(cmd *command.Spec) bool { return cmd.Flags&command.Limit != 0 }
 
 // opens reports whether on-failure open or local answers the transaction: limits, and
 // what this node answers by itself.
 func (tx *transaction) opens() bool {
 	for _, q := range tx.queue {
-		if q.cmd.flags&flagLeader != 0 && !q.cmd.opens() {
+		if q.cmd.Flags&command.Leader != 0 && !opens(q.cmd) {
 			return false
 		}
 	}
@@ -168,25 +169,19 @@ func (tx *transaction) opens() bool {
 }
 
 // passDegraded lets the handler of a limit's command answer without the
-// leader: see askDegraded and limitError.
-func (c *conn) passDegraded(cmd *command, args [][]byte, sent bool) {
+// leader. Where a share has no answer, a command that was sent may have been
+// executed.
+func (c *conn) passDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
-	if l.counted != cmd {
-		l.flushCount()
-		l.counted = cmd
-	}
+	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
-	l.degraded, l.sent = true, sent
-	cmd.handler(c, args)
-	l.degraded, l.sent = false, false
-}
-
-// limitError answers an error of the engine to a command of a limit. Where a
-// share has no answer, a command that was sent may have been executed.
-func (c *conn) limitError(err error) {
-	if c.lane.sent && errors.Is(err, engine.ErrNotLocal) {
+	call, start := &l.call, len(c.w.B)
+	call.Limits, call.Degraded = c.srv.degraded, true
+	c.handle(call, cmd, args)
+	call.Limits, call.Degraded = l.sess, false
+	if sent && errors.Is(call.Err, engine.ErrNotLocal) {
+		c.w.B = c.w.B[:start]
 		c.srv.uncertain(c.w)
-		return
 	}
-	c.error(errEngine(err).Error())
+	call.Outcome = command.Outcome{}
 }

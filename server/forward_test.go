@@ -13,6 +13,8 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // node is a server of a fake cluster.
@@ -424,7 +426,7 @@ func TestUnansweredAndNotSharedIsUncertain(t *testing.T) {
 	c := dial(t, n.addr)
 	c.do("RL.LIMIT k 9 1h COST -1", uncertain)
 	n.become(partition.Orphaned)
-	c.do("RL.LIMIT k 9 1h COST -1", "-"+errNotShared+"\r\n")
+	c.do("RL.LIMIT k 9 1h COST -1", "-"+command.EngineError(engine.ErrNotLocal).Error()+"\r\n")
 }
 
 // One command waits for a leader that is silent; those after it do not, until it

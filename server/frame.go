@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // frame is a run of the connection's commands on their way to the leader. It is
@@ -22,7 +23,7 @@ type frame struct {
 
 // item is a command of a frame.
 type item struct {
-	cmd  *command
+	cmd  *command.Spec
 	mute bool         // its reply is not wanted (CLIENT REPLY)
 	tx   *transaction // of an EXEC
 }
@@ -34,27 +35,27 @@ const (
 )
 
 // needsLeader reports whether only the leader may execute cmd now.
-func (c *conn) needsLeader(cmd *command) bool {
-	if cmd.flags&flagLeader == 0 || cmd.flags&flagPeers != 0 && !c.relayed {
+func (c *conn) needsLeader(cmd *command.Spec) bool {
+	if cmd.Flags&command.Leader == 0 || cmd.Flags&command.Peers != 0 && !c.relayed {
 		return false // what is for nodes only is refused here, not forwarded
 	}
-	return cmd.flags&flagExec == 0 || c.tx != nil && !c.tx.spoiled && (c.tx.leader || len(c.watched.keys) > 0)
+	return cmd.Flags&command.Exec == 0 || c.tx != nil && !c.tx.spoiled && (c.tx.leader || len(c.watched.keys) > 0)
 }
 
 // isSlow reports whether a command may take, or wait, long.
-func (cmd *command) isSlow() bool { return cmd.flags&flagFast == 0 }
+func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
 // joins reports whether a command may follow those of the connection's frame.
 // A transaction's EXEC, and a command whose reply alone is not wanted, travel
 // by themselves, slow commands not with fast ones.
-func (c *conn) joins(cmd *command, args [][]byte) bool {
-	return cmd != nil && cmd.accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.flags&(flagExec|flagOwnConn) == 0 && c.mode&modeReplySkip == 0 && cmd.isSlow() == c.frame.Slow
+func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
+	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
+		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && isSlow(cmd) == c.frame.Slow
 }
 
 // addToFrame appends a command, or the whole transaction of an EXEC, to the
 // connection's frame.
-func (c *conn) addToFrame(cmd *command, args [][]byte) {
+func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	f := c.frame
 	if f == nil {
 		f = &frame{Frame: partition.Frame{RESP3: c.resp3, Prompt: true}}
@@ -63,18 +64,18 @@ func (c *conn) addToFrame(cmd *command, args [][]byte) {
 	}
 	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
 	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
-	if cmd.flags&flagExec != 0 {
+	if cmd.Flags&command.Exec != 0 {
 		it.tx = c.tx
 		f.Begin(len(it.tx.queue) + 1)
 		f.Append([][]byte{[]byte("MULTI")})
 		for _, q := range it.tx.queue {
-			f.Slow = f.Slow || q.cmd.isSlow()
+			f.Slow = f.Slow || isSlow(q.cmd)
 			f.Append(q.args)
 		}
 		c.endTransaction()
 	} else {
 		f.Begin(0)
-		f.Slow = cmd.isSlow()
+		f.Slow = isSlow(cmd)
 	}
 	f.Append(args)
 	f.items = append(f.items, it)
@@ -109,8 +110,8 @@ func (c *conn) frameDone(f *frame) {
 // mayBePrompt reports whether the failure policy has an answer for a command
 // that the leader is late to answer: a check of a limit that asks for no
 // commit, gives nothing back and forces nothing.
-func (c *conn) mayBePrompt(cmd *command, args [][]byte) bool {
-	if c.srv.part.OnFailure() == partition.FailClosed || cmd.flags&flagLimit == 0 || cmd.name == "rl.acquire" || c.srv.part.Durable() {
+func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
+	if c.srv.part.OnFailure() == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.srv.part.Durable() {
 		return false
 	}
 	for _, a := range args[1:] {
@@ -162,8 +163,8 @@ func (c *conn) frameReply(it *item, write func()) {
 	if len(c.w.B) > start && c.w.B[start] == '-' {
 		c.lane.countError(it.cmd)
 	}
-	if c.ticket != 0 || len(c.segments) != 0 {
-		c.finish(start, true)
+	if len(c.segments) != 0 {
+		c.finish(start, command.Commit{})
 	}
 }
 

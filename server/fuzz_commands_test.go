@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // FuzzCommands feeds scripts to a connection without a socket: no panic, and
@@ -75,20 +77,20 @@ func FuzzCommands(f *testing.F) {
 
 // fuzzedCommands returns the full names of the commands that reply once, at
 // once, and to themselves only.
-func fuzzedCommands(t *table) (names []string) {
-	t.each(func(cmd *command) {
+func fuzzedCommands(t *command.Table) (names []string) {
+	t.Each(func(cmd *command.Spec) {
 		switch {
-		case strings.HasPrefix(cmd.full, "test."), strings.HasSuffix(cmd.full, "subscribe"):
-		case slices.Contains([]string{"monitor", "client|reply", "client|pause", "debug|sleep"}, cmd.full):
+		case strings.HasPrefix(cmd.Full, "test."), strings.HasSuffix(cmd.Full, "subscribe"):
+		case slices.Contains([]string{"monitor", "client|reply", "client|pause", "debug|sleep"}, cmd.Full):
 		default:
-			names = append(names, cmd.full)
+			names = append(names, cmd.Full)
 		}
 	})
 	return names
 }
 
 // fuzzedArgs returns the command that a line stands for, nil for none.
-func fuzzedArgs(t *table, names []string, line string) []string {
+func fuzzedArgs(t *command.Table, names []string, line string) []string {
 	args := strings.Split(line, " ")
 	if args[0] == "" {
 		return nil
@@ -98,12 +100,12 @@ func fuzzedArgs(t *table, names []string, line string) []string {
 	for i, a := range args {
 		words[i] = []byte(a)
 	}
-	switch cmd := t.find(words); {
+	switch cmd := t.Find(words); {
 	case args[0][0] == '?':
 		return args
 	case cmd != nil:
-		full = cmd.full
-	case lookup(t.byName, words[0]) != nil: // an unknown subcommand
+		full = cmd.Full
+	case t.Find(words[:1]) != nil: // an unknown subcommand
 		return args
 	default:
 		h := fnv.New32()

@@ -13,7 +13,7 @@ import (
 // A loop, a stream or a worker that does not come back shows, and a stop leaves
 // it behind.
 func TestWhatHangsShowsAndDoesNotHoldTheStop(t *testing.T) {
-	s, err := newServer(Config{Engine: engine.New(engine.Config{}), IOThreads: 1}, append(commandLists(), testCommands(nil)))
+	s, err := newServer(Config{Engine: engine.New(engine.Config{}), IOThreads: 1}, testCommands(nil))
 	require.NoError(t, err)
 	addr := serveOn(t, s)
 	c := dial(t, addr)

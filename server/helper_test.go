@@ -17,34 +17,35 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // patience is how long a test waits for what should come at once.
 const patience = 10 * time.Second
 
 // testCommands are commands that only tests have.
-func testCommands(next func() uint64) []command {
-	return []command{
-		{name: "test.hold", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
-			c.w.Bulk(args[1])
-			c.hold(next())
+func testCommands(next func() uint64) []command.Spec {
+	return []command.Spec{
+		{Name: "test.hold", Arity: 2, Flags: command.Fast, Handler: func(call *command.Call) {
+			call.W.Bulk(call.Args[1])
+			call.Commit.Ticket = next()
 		}},
-		{name: "test.work", arity: 2, handler: func(c *conn, args [][]byte) {
+		{Name: "test.work", Arity: 2, Handler: onConn(func(c *conn, args [][]byte) {
 			text := string(args[1])
 			c.block(func(w *resp.Writer) {
 				time.Sleep(time.Millisecond)
 				w.BulkString(text)
 			})
-		}},
-		{name: "test.hang", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
+		})},
+		{Name: "test.hang", Arity: 2, Flags: command.Fast, Handler: onConn(func(c *conn, args [][]byte) {
 			d, _ := time.ParseDuration(string(args[1]))
 			time.Sleep(d)
 			c.w.OK()
-		}},
-		{name: "test.big", arity: 2, flags: flagFast, handler: func(c *conn, args [][]byte) {
+		})},
+		{Name: "test.big", Arity: 2, Flags: command.Fast, Handler: onConn(func(c *conn, args [][]byte) {
 			n, _ := resp.ParseInt(args[1])
 			c.w.BulkString(strings.Repeat("x", int(n)))
-		}},
+		})},
 	}
 }
 
@@ -60,7 +61,7 @@ func newTestServer(t testing.TB, cfg Config, next func() uint64) *Server {
 	if cfg.Engine == nil {
 		cfg.Engine = engine.New(engine.Config{})
 	}
-	s, err := newServer(cfg, append(commandLists(), testCommands(next)))
+	s, err := newServer(cfg, testCommands(next))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // lane is one driver thread's share of the server: what the connections of an
@@ -15,7 +16,7 @@ import (
 // batch of commands runs. Except for post it belongs to that thread.
 type lane struct {
 	srv      *Server
-	table    *table // the server's, or what of it a node may send
+	table    *command.Table // the server's, or what of it a node may send
 	sess     *engine.Session
 	w        resp.Writer // the output of the connection being served
 	args     [][]byte    // scratch of the parser
@@ -28,25 +29,23 @@ type lane struct {
 	// The last command found, since pipelines repeat themselves: a
 	// comparison of a few bytes instead of a hash.
 	lastName []byte
-	lastCmd  *command
-	counted  *command // the command that runs, or ran last
-	run      uint64   // calls of it in a row that are not in counters yet
-	passed   uint64   // limits' decisions among them
+	lastCmd  *command.Spec
+	counted  *command.Spec // whose calls are added up
+	run      uint64        // calls of it in a row that are not in counters yet
+	passed   uint64        // limits' decisions among them
 	denied   uint64
 	errors   uint64
-	refused  bool      // the error being written is of a command that is not run
-	limit    limitCall // scratch of RL.LIMIT
+	refused  bool // the error being written is of a command that is not run
+
+	call   command.Call // what is being executed
+	queued command.Call // what of a transaction is, while call is its EXEC
 
 	// In a cluster; see leader.go.
 	role  partition.Role // at the beginning of the batch
 	since uint64         // the ticket then
-	async bool           // the running call says ASYNC
 	await bool           // a reply of this batch waits for its commit
 	asked bool           // Await has been called since the driver looked last
 	turn  atomic.Uint64  // odd within a batch, and never the same in two
-	// degraded lets limits answer without the leader, to which the command was
-	// sent if sent is true: see passDegraded.
-	degraded, sent bool
 
 	spare  [][]byte // buffers for kept input and held replies
 	parked []*conn  // connections with held replies
@@ -89,6 +88,9 @@ const (
 
 func (s *Server) newLane(wake func()) *lane {
 	l := &lane{srv: s, table: s.table, sess: s.engine.NewSession(), wake: wake, counters: s.stripe()}
+	for _, call := range []*command.Call{&l.call, &l.queued} {
+		call.Sess, call.Limits, call.W = l.sess, l.sess, &l.w
+	}
 	s.lanesMu.Lock()
 	s.lanes[l] = struct{}{}
 	s.lanesMu.Unlock()
@@ -129,6 +131,7 @@ func (l *lane) begin() {
 	// After the role: a node that begins to lead sets its clock first, far
 	// forward if nobody has kept the time.
 	l.now = l.srv.engine.Now()
+	l.call.Now, l.queued.Now = l.now, l.now
 }
 
 // end closes a batch: what was counted becomes visible.
@@ -149,12 +152,12 @@ func (l *lane) end() {
 }
 
 // find is table.find with a memory of one name.
-func (l *lane) find(args [][]byte) *command {
+func (l *lane) find(args [][]byte) *command.Spec {
 	if l.lastCmd != nil && string(args[0]) == string(l.lastName) {
 		return l.lastCmd
 	}
-	cmd := l.table.find(args)
-	if cmd != nil && cmd.bySub == nil && !cmd.sub {
+	cmd := l.table.Find(args)
+	if cmd != nil && cmd.Alone() {
 		l.lastCmd = cmd
 		l.lastName = append(l.lastName[:0], args[0]...)
 	}
@@ -163,50 +166,52 @@ func (l *lane) find(args [][]byte) *command {
 
 // count counts a call. Calls of one command in a row are added up and reach
 // the shared counters together.
-func (l *lane) count(cmd *command) {
+func (l *lane) count(cmd *command.Spec) {
+	l.turnTo(cmd)
+	l.run++
+}
+
+// turnTo makes cmd the one that is counted.
+func (l *lane) turnTo(cmd *command.Spec) {
 	if cmd != l.counted {
 		l.flushCount()
 		l.counted = cmd
 	}
-	l.run++
 }
 
 func (l *lane) flushCount() {
 	if l.run > 0 {
-		l.counters.calls[l.counted.index].Add(l.run)
+		l.counters.calls[l.counted.Index].Add(l.run)
 		l.counters.commands.Add(l.run)
 		l.run = 0
 	}
 	if l.passed > 0 {
-		l.counters.passed[l.counted.index].Add(l.passed)
+		l.counters.passed[l.counted.Index].Add(l.passed)
 		l.passed = 0
 	}
 	if l.denied > 0 {
-		l.counters.denied[l.counted.index].Add(l.denied)
+		l.counters.denied[l.counted.Index].Add(l.denied)
 		l.denied = 0
 	}
 }
 
-// decided counts the outcome of a limit's decision by the running command.
-func (c *conn) decided(ok bool) {
-	if ok {
-		c.lane.passed++
-	} else {
-		c.lane.denied++
-	}
+// countDecisions counts what a call of the command counted last has decided.
+func (l *lane) countDecisions(call *command.Call) {
+	l.passed += uint64(call.Passed)
+	l.denied += uint64(call.Denied)
 }
 
 // countError counts an error reply. cmd is nil if there is no such command.
-func (l *lane) countError(cmd *command) {
+func (l *lane) countError(cmd *command.Spec) {
 	l.errors++
 	refused := l.refused
 	l.refused = false
 	switch {
 	case cmd == nil:
 	case refused:
-		l.counters.refused[cmd.index].Add(1)
+		l.counters.refused[cmd.Index].Add(1)
 	default:
-		l.counters.failed[cmd.index].Add(1)
+		l.counters.failed[cmd.Index].Add(1)
 	}
 }
 

@@ -7,17 +7,18 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // # Commands that only the leader may decide
 //
-// A command that reads or writes keys has flagLeader. On a node on its own it
+// A command that reads or writes keys has command.Leader. On a node on its own it
 // just runs. In a cluster each batch begins with one look at the node's role:
 //
 //   - Leading, replies not durable: nothing differs from a node on its own.
 //   - Holding, or durable replies (modeHolding, modeDurable): each such command
-//     is followed by commit, which holds its reply until everything decided so
-//     far is committed, denials and peeks included: what they tell may rest on
+//     is followed by durability, which holds its reply until everything decided
+//     so far is committed, denials and peeks included: what they tell may rest on
 //     an effect that could still be lost. A reply that is not durable is held
 //     for pace only, and sent even if its commit fails.
 //   - Any other role (modeElsewhere): relay sends the command to the leader, or
@@ -26,7 +27,7 @@ import (
 // # Leadership lost within a batch
 //
 // The engine seals itself before it takes anything back, and a session that
-// meets the seal executes nothing and says so (Session.Refused). commit takes
+// meets the seal executes nothing and says so (Session.Refused). durability takes
 // its ticket first and then looks at the seal: a ticket read before the seal is
 // among those that the deposed leader fails. A node that loses its leadership
 // and wins it again in between is found by the failure it left behind: a
@@ -40,13 +41,12 @@ const (
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
 	errBusy         = "BUSY too many commands wait for the leader, try again later"
 	errStalled      = "CLUSTERDOWN the followers are too far behind"
-	errNotShared    = "CLUSTERDOWN no leader answers, and this is not decided without one"
 )
 
 // beginDeciding looks at who decides in this batch.
 func (l *lane) beginDeciding() {
 	now := l.srv.part.Standing()
-	l.role, l.since, l.async = now.Role, now.Ticket, false
+	l.role, l.since = now.Role, now.Ticket
 	switch {
 	case !now.Role.Decides():
 		l.mode |= modeElsewhere
@@ -59,47 +59,39 @@ func (l *lane) beginDeciding() {
 
 // decides reports whether this node decides the running command for the whole
 // cluster.
-func (c *conn) decides(cmd *command) bool { return cmd.flags&flagLeader != 0 && c.lane.role.Decides() }
+func (c *conn) decides(cmd *command.Spec) bool {
+	return cmd.Flags&command.Leader != 0 && c.lane.role.Decides()
+}
 
-// commits reports whether the reply of the command that has just run waits for
-// its commit.
-func (l *lane) commits(cmd *command) bool {
-	if l.mode&(modeHolding|modeDurable) == 0 || cmd.flags&flagLeader == 0 {
+// commits reports whether the reply of a call waits for its commit.
+func (l *lane) commits(call *command.Call) bool {
+	switch {
+	case call.Sync == command.SyncCommit:
+		return true
+	case l.mode&(modeHolding|modeDurable) == 0 || call.Spec.Flags&command.Leader == 0:
 		return false
 	}
-	async := l.async
-	l.async = false
-	return l.mode&modeHolding != 0 || !async
+	return l.mode&modeHolding != 0 || call.Sync != command.SyncNone
 }
 
-// durability applies a call's SYNC or ASYNC.
-func (c *conn) durability(m syncMode) {
-	switch m {
-	case syncCommit:
-		c.commit(true)
-	case syncNone:
-		c.lane.async = true
-	}
-}
-
-// commit makes the reply of the running command wait until everything decided
-// so far is committed; if that fails, a strict reply becomes an error.
-func (c *conn) commit(strict bool) {
-	l := c.lane
-	ticket := l.srv.part.TakeTicket()
-	if ticket == partition.TicketLost {
-		c.ticket = ticket
+// durability makes the reply of a call wait, if it has to, until everything
+// decided so far is committed; if that fails, a strict reply becomes an error.
+func (l *lane) durability(call *command.Call) {
+	if !l.commits(call) {
 		return
 	}
-	c.since = l.since
-	// Of several calls in a transaction one that is strict decides.
-	c.lenient = !strict && (c.lenient || c.ticket == 0)
-	c.hold(ticket)
+	strict := call.Sync == command.SyncCommit || l.srv.part.Durable()
+	ticket := l.srv.part.TakeTicket()
+	if ticket == partition.TicketLost {
+		call.Commit.Ticket = ticket
+		return
+	}
+	call.Commit.Join(command.Commit{Ticket: ticket, Since: l.since, Lenient: !strict})
 	l.await = true
 }
 
-// jobTicket is the ticket of a job that has decided and ends now. A handover waits for it, whether a client
-// does or not: what becomes of the job is known before the table is sealed.
+// jobTicket is the ticket of a job that has decided and ends now. A handover
+// waits for it, whether a client does or not: what becomes of the job is known before the table is sealed.
 func (s *Server) jobTicket() uint64 {
 	ticket := s.part.TakeTicket()
 	if ticket != partition.TicketLost {
@@ -112,20 +104,19 @@ func (s *Server) jobTicket() uint64 {
 // ticket, for a command of a batch that began under the ticket since. It waits
 // for its commit if commits is set; otherwise it is good unless what it tells
 // of is known to be lost.
-func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) []byte {
+func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) ([]byte, command.Commit) {
 	s := c.srv
 	completed := s.part.Completed()
 	switch {
 	case ticket != partition.TicketLost && commits:
-		c.since, c.lenient = since, !s.part.Durable()
-		c.hold(ticket)
+		return reply, command.Commit{Ticket: ticket, Since: since, Lenient: !s.part.Durable()}
 	case ticket != partition.TicketLost && !completed.Lost(since, ticket) && (completed.Has(ticket) || !s.engine.Sealed()):
 	case !bytes.HasPrefix(reply, []byte("-")):
 		var w resp.Writer
 		s.uncertain(&w)
 		reply = w.B
 	}
-	return reply
+	return reply, command.Commit{}
 }
 
 // batchPoll is how often awaitBatches looks: batches take microseconds.
@@ -164,18 +155,19 @@ func poll(ctx context.Context, done func() bool) error {
 // overtaken replaces what a command has written since start after the engine
 // was sealed under it, and lets the rest of the batch find a node that does not
 // decide.
-func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
+func (c *conn) overtaken(call *command.Call, start int) {
 	l := c.lane
-	refused := c.ticket != partition.TicketLost
+	cmd, args := call.Spec, call.Args
+	refused := call.Commit.Ticket != partition.TicketLost
 	l.w.B = l.w.B[:start]
-	c.ticket = 0
+	call.Commit = command.Commit{}
 	l.mode = l.mode&^(modeHolding|modeDurable) | modeElsewhere
 	if l.role = l.srv.part.Role(); l.role.Decides() {
 		// Deposed and elected again within a batch.
 		l.role = partition.Following
 	}
 	switch {
-	case cmd.flags&flagExec != 0, cmd.flags&flagWrite != 0 && (!refused || cmd.keys.many(args)):
+	case cmd.Flags&command.Exec != 0, cmd.Flags&command.Write != 0 && (!refused || cmd.Keys.Many(args)):
 		c.srv.uncertain(c.w)
 	default:
 		c.relay(cmd, args)
@@ -186,10 +178,4 @@ func (c *conn) overtaken(cmd *command, args [][]byte, start int) {
 func (s *Server) uncertain(w *resp.Writer) {
 	s.stats.counts[countUncertain].Add(1)
 	w.Error(partition.ErrUncertain.Error())
-}
-
-// many reports whether a command executes key by key, so that it may have
-// executed in part. A chain is all or nothing.
-func (k keySpec) many(args [][]byte) bool {
-	return k.find == nil && k.last != k.first && len(args) > k.first+1
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // fakeCluster is a Replication whose state a test sets.
@@ -281,7 +282,7 @@ func TestCommitUnderASealIsUncertain(t *testing.T) {
 	m.relayed = true
 	// Between a decision and its ticket.
 	m.lane.begin()
-	s.table.byName["ping"].flags |= flagWrite | flagLeader
+	s.table.Find([][]byte{[]byte("ping")}).Flags |= command.Write | command.Leader
 	replica.Depose(1)
 	m.input([]byte("PING\r\n"))
 	m.settle()
@@ -327,23 +328,23 @@ func TestDeposedClosesAfterWhatIsOwed(t *testing.T) {
 
 // Commands about keys are the leader's; what a node can say by itself, it says.
 func TestWhoAnswers(t *testing.T) {
-	tab, err := newTable(commandLists()...)
+	tab, err := command.NewTable(new(Server).commandLists()...)
 	require.NoError(t, err)
 	leader := []string{"rl.limit", "cl.throttle", "rl.throttle", "throttle", "gcra", "rl.reset", "rl.explain", "rl.acquire", "rl.release",
 		"rl.extend", "increx", "del", "unlink", "exists", "touch", "type", "ttl", "pttl", "expiretime", "pexpiretime", "expire", "pexpire",
 		"expireat", "pexpireat", "persist", "scan", "keys", "randomkey", "dbsize", "flushdb", "flushall", "watch", "exec", "wait",
 		"object|encoding", "object|refcount", "object|idletime", "object|freq", "memory|usage"}
 	for _, name := range leader {
-		require.NotZero(t, tab.byFullName([]byte(name)).flags&flagLeader, name)
+		require.NotZero(t, tab.ByFullName([]byte(name)).Flags&command.Leader, name)
 	}
 	local := []string{"ping", "echo", "hello", "auth", "select", "quit", "reset", "client|list", "command", "config|get", "info", "time", "role",
 		"multi", "discard", "unwatch", "subscribe", "publish", "slowlog|get", "latency|doctor", "memory|stats", "monitor", "shutdown", "acl|whoami",
 		"debug|digest", "cluster|slots", "sentinel|masters", "readonly", "rl.top", "rl.stats"}
 	for _, name := range local {
-		require.Zero(t, tab.byFullName([]byte(name)).flags&flagLeader, name)
+		require.Zero(t, tab.ByFullName([]byte(name)).Flags&command.Leader, name)
 	}
-	tab.each(func(cmd *command) {
-		require.True(t, !cmd.hasKeys() || cmd.flags&flagLeader != 0, cmd.full)
+	tab.Each(func(cmd *command.Spec) {
+		require.True(t, !cmd.HasKeys() || cmd.Flags&command.Leader != 0, cmd.Full)
 	})
 	_, c := nodeOfThree(t, "n1", partition.Leading)
 	tips := func(name string) any { return c.call("COMMAND INFO " + name).([]any)[0].([]any)[7] }

@@ -241,39 +241,6 @@ func TestChainOptions(t *testing.T) {
 	require.Equal(t, "[AND and x]", format(r.words("COMMAND GETKEYS RL.LIMIT AND 1 1 COST 5 AND and 1 1 PEEK AND x 1 1")))
 }
 
-// Whatever the parser accepts, the key specification finds its keys: EXEC locks
-// by the one what the handler touches by the other.
-func TestChainKeysAreFound(t *testing.T) {
-	words := []string{"AND", "and", "1", "5", "1s", "COST", "BURST", "PEEK", "FORCE", "ALGORITHM", "fixed", "ALIGN", "first", "WAIT", "DEBT", "SYNC", "k"}
-	accepted := 0
-	rapid.Check(t, func(t *rapid.T) {
-		args := [][]byte{[]byte("RL.LIMIT"), []byte("k"), []byte("1"), []byte("1")}
-		for range rapid.IntRange(0, 4).Draw(t, "parts") {
-			if rapid.Bool().Draw(t, "segment") {
-				args = append(args, []byte("AND"), []byte(rapid.SampledFrom(words).Draw(t, "key")), []byte("1"), []byte("1"))
-				continue
-			}
-			for _, w := range rapid.SliceOfN(rapid.SampledFrom(words), 1, 2).Draw(t, "options") {
-				args = append(args, []byte(w))
-			}
-		}
-		var call limitCall
-		if call.parse(args[1:]) != nil {
-			return
-		}
-		accepted++
-		var want, got []string
-		for _, seg := range call.segs {
-			want = append(want, string(seg.Key))
-		}
-		for _, i := range limitKeys(args, nil) {
-			got = append(got, string(args[i]))
-		}
-		require.Equal(t, want, got, "%q", args)
-	})
-	require.Positive(t, accepted)
-}
-
 func TestChainLength(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	chain := func(n int) string {
@@ -296,7 +263,7 @@ func TestLimitForgetsItsInput(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	for _, line := range []string{"RL.LIMIT a 1 1 AND b 1 1", "RL.LIMIT a 1 1 AND b 1 x"} {
 		r.words(line)
-		for _, seg := range r.lane.limit.segs[:cap(r.lane.limit.segs)] {
+		for _, seg := range r.lane.call.Chain.Segs[:cap(r.lane.call.Chain.Segs)] {
 			require.Nil(t, seg.Key, line)
 		}
 	}

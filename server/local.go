@@ -3,7 +3,6 @@ package server
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // # on-failure local
@@ -61,8 +61,20 @@ func newLocalPolicy(s *Server) *localPolicy {
 	return &localPolicy{srv: s, decisions: engine.NewLocal(s.engine), session: s.engine.NewSession()}
 }
 
-// decide answers a limit, or a chain, on this node's share.
-func (p *localPolicy) decide(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+// Decide implements command.Limiter on this node's share.
+func (p *localPolicy) Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error) {
+	var out [1]engine.Decision
+	_, err := p.DecideAll(now, []engine.Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
+	return out[0], err
+}
+
+// Acquire implements command.Limiter: leases have no shares.
+func (p *localPolicy) Acquire(int64, []byte, int64, int64, []byte, int64) (d engine.Decision, lease string, err error) {
+	return d, "", engine.ErrNotLocal
+}
+
+// DecideAll implements command.Limiter.
+func (p *localPolicy) DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
 	if err := p.enter(); err != nil {
 		return 0, err
 	}
@@ -258,7 +270,7 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 // parseCharges reads the charges of RL.CHARGE.
 func parseCharges(args [][]byte) ([]engine.Charge, error) {
 	if len(args)%chargeFields != 0 {
-		return nil, errors.New(errSyntax)
+		return nil, command.ErrSyntax
 	}
 	var charges []engine.Charge
 	for ; len(args) > 0; args = args[chargeFields:] {
@@ -266,13 +278,13 @@ func parseCharges(args [][]byte) ([]engine.Charge, error) {
 		for i := range n {
 			var ok bool
 			if n[i], ok = resp.ParseInt(args[1+i]); !ok || n[i] < 0 || i < 3 && n[i] > 255 {
-				return nil, errors.New(errNotAnInt)
+				return nil, command.ErrNotInteger
 			}
 		}
 		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2]),
 			Limit: n[3], Period: n[4], Burst: n[5]}
 		if err := l.Validate(); err != nil {
-			return nil, errEngine(err)
+			return nil, command.EngineError(err)
 		}
 		charges = append(charges, engine.Charge{Key: args[0], Limit: l, Units: n[6]})
 	}
@@ -280,13 +292,13 @@ func parseCharges(args [][]byte) ([]engine.Charge, error) {
 }
 
 // localCommands are what nodes tell each other after a time without leader.
-func localCommands() []command {
-	return []command{{
-		name: "rl.charge", arity: -11, flags: flagWrite | flagAdmin | flagLeader | flagPeers | flagNoMulti | flagSkipMonitor, categories: catLimiter,
-		group: "limiter", complexity: "O(N), N the number of charges",
-		summary: "Between nodes: charges once what a node admitted while it had no leader.",
-		syntax:  "node number key algorithm rounding align limit period burst units [charge ...]",
-		handler: cmdCharge,
+func localCommands() []command.Spec {
+	return []command.Spec{{
+		Name: "rl.charge", Arity: -11, Flags: command.Write | command.Admin | command.Leader | command.Peers | command.NoMulti | command.SkipMonitor, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(N), N the number of charges",
+		Summary: "Between nodes: charges once what a node admitted while it had no leader.",
+		Syntax:  "node number key algorithm rounding align limit period burst units [charge ...]",
+		Handler: onConn(cmdCharge),
 	}}
 }
 
@@ -297,15 +309,15 @@ func cmdCharge(c *conn, args [][]byte) {
 		c.error("NOPERM RL.CHARGE is for the nodes of a cluster")
 		return
 	}
-	number, err := parseInteger(args[2])
-	if err != nil {
-		c.error(err.Error())
+	number, ok := resp.ParseInt(args[2])
+	if !ok {
+		c.error(command.ErrNotInteger.Error())
 		return
 	}
 	charges, err := parseCharges(args[chargeHead:])
 	if err == nil {
 		if err = c.srv.chargeOnce(c.sess, c.now(), string(args[1]), number, charges); err != nil {
-			err = errEngine(err)
+			err = command.EngineError(err)
 		}
 	}
 	if err != nil {
@@ -313,14 +325,5 @@ func cmdCharge(c *conn, args [][]byte) {
 		return
 	}
 	c.w.OK()
-	c.commit(true)
-}
-
-// askDegraded answers a limit or a chain without its leader: as the policy
-// says, on this node's share or as if every limit were full.
-func (c *conn) askDegraded(segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
-	if c.srv.local != nil {
-		return c.srv.local.decide(c.now(), segs, o, out)
-	}
-	return c.srv.empty.Decide(c.now(), segs, o, out)
+	c.lane.call.Sync = command.SyncCommit
 }

@@ -1,6 +1,9 @@
 package server
 
-import "github.com/headgate-io/headgate/cluster/partition"
+import (
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/command"
+)
 
 // segment is a run of consecutive held replies that wait for the same ticket.
 type segment struct {
@@ -17,30 +20,20 @@ type segment struct {
 	until int64
 }
 
-// hold makes the reply of the command being executed wait for ticket, the
-// sequence number of a commit. Tickets are above 0. Of several calls in one
-// command (a transaction) the highest ticket counts, which covers the others.
-func (c *conn) hold(ticket uint64) {
-	c.ticket = max(c.ticket, ticket)
-}
+// finish takes the bytes written since start as one reply, and holds them if
+// they must wait for their commit or for replies before them.
+func (c *conn) finish(start int, commit command.Commit) { c.holdBack(start, 1, commit) }
 
-// finish takes the bytes written since start as one reply (or, with reply
-// false, as an out-of-band message), and holds them if they must wait for their
-// ticket or for replies before them.
-func (c *conn) finish(start int, reply bool) {
+// holdBack is finish for a number of replies: 0 for an out-of-band message.
+func (c *conn) holdBack(start, replies int, commit command.Commit) {
 	l := c.lane
-	ticket, since, lenient := c.ticket, c.since, c.lenient
-	c.ticket, c.since, c.lenient = 0, 0, false
+	ticket, since, lenient := commit.Ticket, commit.Since, commit.Lenient
 	if since == 0 {
 		since = ticket
 	}
 	b := l.w.B[start:]
 	if len(b) == 0 || ticket == 0 && len(c.segments) == 0 {
 		return
-	}
-	replies := 0
-	if reply {
-		replies = 1
 	}
 	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since && c.segments[last].lenient == lenient {
 		c.segments[last].replies += replies

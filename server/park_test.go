@@ -201,7 +201,7 @@ func TestEveryCommandHasItsReply(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := new(committer)
 		s, err := newServer(Config{Engine: eng, IOThreads: 1, MaxHeldReplies: rapid.IntRange(1, 8).Draw(rt, "bound")},
-			append(commandLists(), testCommands(c.next)))
+			testCommands(c.next))
 		require.NoError(rt, err)
 		defer s.Shutdown(t.Context())
 		m := newMachine(s)

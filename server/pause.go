@@ -3,6 +3,8 @@ package server
 import (
 	"sync"
 	"time"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // pauses is the state of CLIENT PAUSE: clients' commands wait until it ends.
@@ -62,8 +64,8 @@ func (p *pauses) leave(c *conn) {
 
 // mustPause reports whether cmd has to wait now, and notes that c waits. CLIENT
 // never does, so that UNPAUSE works, nor HELP.
-func (c *conn) mustPause(cmd *command) bool {
-	if cmd.flags&flagUnpaused != 0 {
+func (c *conn) mustPause(cmd *command.Spec) bool {
+	if cmd.Flags&command.Unpaused != 0 {
 		return false
 	}
 	p := &c.srv.pauses
@@ -72,7 +74,7 @@ func (c *conn) mustPause(cmd *command) bool {
 	if p.timer == nil {
 		return false
 	}
-	must := !p.writeOnly || cmd.flags&flagWrite != 0 || c.tx != nil && c.tx.writes && cmd.flags&flagExec != 0
+	must := !p.writeOnly || cmd.Flags&command.Write != 0 || c.tx != nil && c.tx.writes && cmd.Flags&command.Exec != 0
 	if must {
 		if p.waiting == nil {
 			p.waiting = make(map[*conn]struct{})

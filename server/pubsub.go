@@ -7,6 +7,8 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/glob"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // hub connects publishers and subscribers. A message is posted to each
@@ -231,7 +233,7 @@ func (c *conn) push(size int, write func(w *resp.Writer)) {
 		c.pushed.Add(int64(-size))
 		start := len(c.w.B)
 		write(c.w)
-		c.finish(start, false)
+		c.holdBack(start, 0, command.Commit{})
 	})
 }
 

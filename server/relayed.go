@@ -17,7 +17,7 @@ const relayedIdle = 2 * partition.StreamIdle
 // count against maxclients. Their buffers are bounded as a client's, and they
 // are closed after relayedIdle whatever the timeout of clients is.
 //
-// A stream takes what nodes forward and nothing else (flagForwarded). A command
+// A stream takes what nodes forward and nothing else (command.Forwarded). A command
 // that comes on it is not forwarded again: a node that is not the leader answers
 // TRYAGAIN.
 func (s *Server) ServeForwarded(ln net.Listener) error {

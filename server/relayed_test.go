@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // Another node sends what it forwards for its clients, and HELLO for itself.
@@ -43,22 +44,22 @@ func TestStreamsTakeWhatNodesForward(t *testing.T) {
 // The commands that a node accepts from another one for its clients are those
 // that it forwards, and those that clients put between them.
 func TestForwardedCommands(t *testing.T) {
-	tab, err := newTable(commandLists()...)
+	tab, err := command.NewTable(new(Server).commandLists()...)
 	require.NoError(t, err)
-	accepted := tab.forwarded()
+	accepted := tab.Forwarded()
 	var beside []string
-	tab.each(func(cmd *command) {
-		full := accepted.byFullName([]byte(cmd.full))
-		forwards := cmd.flags&flagLeader != 0 && cmd.flags&flagOwnConn == 0
+	tab.Each(func(cmd *command.Spec) {
+		full := accepted.ByFullName([]byte(cmd.Full))
+		forwards := cmd.Flags&command.Leader != 0 && cmd.Flags&command.OwnConn == 0
 		if forwards {
-			require.NotNil(t, full, cmd.full)
-			require.Equal(t, cmd.index, full.index, "it is counted as the same")
+			require.NotNil(t, full, cmd.Full)
+			require.Equal(t, cmd.Index, full.Index, "it is counted as the same")
 		}
 		if full != nil && !forwards {
-			beside = append(beside, cmd.full)
+			beside = append(beside, cmd.Full)
 		}
-		if cmd.flags&flagAdmin != 0 && cmd.flags&flagPeers == 0 {
-			require.Nil(t, full, cmd.full)
+		if cmd.Flags&command.Admin != 0 && cmd.Flags&command.Peers == 0 {
+			require.Nil(t, full, cmd.Full)
 		}
 	})
 	slices.Sort(beside)

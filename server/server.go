@@ -15,6 +15,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -23,14 +24,16 @@ var ErrClosed = errors.New("server closed")
 // Server is the Redis-protocol front: connections, commands, replies. Make one
 // with New, give it listeners with Serve, and end it with Shutdown.
 type Server struct {
-	cfg       Config
-	log       *slog.Logger
-	engine    *engine.Engine
-	part      *partition.Partition
-	local     *localPolicy  // nil unless on-failure is local
-	empty     *engine.Empty // nil unless on-failure is open
-	table     *table
-	fromNodes *table // what of it other nodes may send
+	cfg    Config
+	log    *slog.Logger
+	engine *engine.Engine
+	part   *partition.Partition
+	local  *localPolicy // nil unless on-failure is local
+	// degraded decides limits while no leader does; nil unless on-failure is
+	// local or open.
+	degraded  command.Limiter
+	table     *command.Table
+	fromNodes *command.Table // what of it other nodes may send
 	workers   *workers
 	runID     string
 	started   time.Time
@@ -77,16 +80,13 @@ type Server struct {
 
 // New returns a server that has its loops and workers running and no listener
 // yet. Shutdown must be called to end them.
-func New(cfg Config) (*Server, error) { return newServer(cfg, commandLists()) }
+func New(cfg Config) (*Server, error) { return newServer(cfg, nil) }
 
-func newServer(cfg Config, commands [][]command) (*Server, error) {
+// newServer is New with more commands.
+func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("server config: %w", err)
-	}
-	t, err := newTable(commands...)
-	if err != nil {
-		return nil, err
 	}
 	id := make([]byte, 20)
 	_, _ = rand.Read(id) // never fails
@@ -94,8 +94,6 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		cfg:       cfg,
 		log:       cfg.Logger,
 		engine:    cfg.Engine,
-		table:     t,
-		fromNodes: t.forwarded(),
 		runID:     hex.EncodeToString(id),
 		started:   time.Now(),
 		electing:  electing,
@@ -111,10 +109,14 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		Logger: cfg.Logger, OnFailure: cfg.OnFailure, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
 		MostReply: cfg.OutputBufferLimit,
 	})
+	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
+		return nil, err
+	}
+	s.fromNodes = s.table.Forwarded()
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
-	s.stats.init(t, cfg.IOThreads+streamStripes)
+	s.stats.init(s.table, cfg.IOThreads+streamStripes)
 	s.pubsub.init()
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
@@ -123,8 +125,9 @@ func newServer(cfg Config, commands [][]command) (*Server, error) {
 		switch cfg.OnFailure {
 		case partition.FailLocal:
 			s.local = newLocalPolicy(s)
+			s.degraded = s.local
 		case partition.FailOpen:
-			s.empty = engine.NewEmpty(s.engine)
+			s.degraded = engine.NewEmpty(s.engine)
 		}
 	}
 	if err := s.startLoops(); err != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // Bounds of a slow log entry, as in Redis.
@@ -38,12 +40,12 @@ type slowEntry struct {
 }
 
 // observe adds a command if it took long enough.
-func (sl *slowlog) observe(c *conn, cmd *command, args [][]byte, took time.Duration) {
+func (sl *slowlog) observe(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	t := c.srv.runtime.Load().SlowlogThreshold
-	if t < 0 || took < t || cmd.flags&flagSkipMonitor != 0 {
+	if t < 0 || took < t || cmd.Flags&command.SkipMonitor != 0 {
 		return
 	}
-	e := slowEntry{at: time.Now(), took: took, args: clipArgs(cmd.public(args)), addr: c.addr, name: c.meta.Load().name}
+	e := slowEntry{at: time.Now(), took: took, args: clipArgs(cmd.Public(args)), addr: c.addr, name: c.meta.Load().name}
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	e.id = sl.nextID

@@ -19,7 +19,7 @@ func TestSlowlogKeepsTheNewest(t *testing.T) {
 	}
 	add := func(n int) {
 		for range n {
-			s.slow.observe(&m.conn, s.table.find([][]byte{[]byte("ping")}), [][]byte{[]byte("ping")}, time.Second)
+			s.slow.observe(&m.conn, s.table.Find([][]byte{[]byte("ping")}), [][]byte{[]byte("ping")}, time.Second)
 		}
 	}
 	s.slow.reset()
@@ -46,7 +46,7 @@ func TestSlowlogKeepsTheNewest(t *testing.T) {
 func TestLongSlowlogCostsNoMore(t *testing.T) {
 	const entries = 1 << 15
 	s, m := testMachine(t, Config{Runtime: Runtime{SlowlogThreshold: 1, SlowlogMaxLen: entries}}, new(committer))
-	cmd, args := s.table.find([][]byte{[]byte("ping")}), [][]byte{[]byte("ping")}
+	cmd, args := s.table.Find([][]byte{[]byte("ping")}), [][]byte{[]byte("ping")}
 	for range entries {
 		s.slow.observe(&m.conn, cmd, args, time.Second)
 	}

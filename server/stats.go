@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // Stats are counts since the start (or CONFIG RESETSTAT), and states.
@@ -81,17 +83,17 @@ type serverStats struct {
 	counts     [counts]atomic.Uint64
 }
 
-func (st *serverStats) init(t *table, stripes int) {
+func (st *serverStats) init(t *command.Table, stripes int) {
 	for range stripes {
 		st.stripes = append(st.stripes, &counters{
-			calls:   make([]atomic.Uint64, t.count),
-			refused: make([]atomic.Uint64, t.count),
-			failed:  make([]atomic.Uint64, t.count),
-			passed:  make([]atomic.Uint64, t.count),
-			denied:  make([]atomic.Uint64, t.count),
+			calls:   make([]atomic.Uint64, t.Count()),
+			refused: make([]atomic.Uint64, t.Count()),
+			failed:  make([]atomic.Uint64, t.Count()),
+			passed:  make([]atomic.Uint64, t.Count()),
+			denied:  make([]atomic.Uint64, t.Count()),
 		})
 	}
-	st.durations = make([]histogram, t.count)
+	st.durations = make([]histogram, t.Count())
 }
 
 // stripe returns the counters of a new lane.
@@ -148,11 +150,11 @@ type Decisions struct {
 // Decisions returns the outcomes by command, of the commands that have any.
 func (s *Server) Decisions() []Decisions {
 	var out []Decisions
-	s.table.each(func(cmd *command) {
-		d := Decisions{Command: cmd.full}
+	s.table.Each(func(cmd *command.Spec) {
+		d := Decisions{Command: cmd.Full}
 		for _, c := range s.stats.stripes {
-			d.Allowed += c.passed[cmd.index].Load()
-			d.Denied += c.denied[cmd.index].Load()
+			d.Allowed += c.passed[cmd.Index].Load()
+			d.Denied += c.denied[cmd.Index].Load()
 		}
 		if d.Allowed+d.Denied > 0 {
 			out = append(out, d)
@@ -233,10 +235,10 @@ func (h *histogram) reset() {
 }
 
 // record notes how long a command took.
-func (s *Server) record(c *conn, cmd *command, args [][]byte, took time.Duration) {
-	s.stats.durations[cmd.index].add(took)
+func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
+	s.stats.durations[cmd.Index].add(took)
 	s.slow.observe(c, cmd, args, took)
 	if s.cfg.Observe != nil {
-		s.cfg.Observe(cmd.full, took)
+		s.cfg.Observe(cmd.Full, took)
 	}
 }

@@ -5,18 +5,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // What the server itself acts on is of these commands, and of no others.
 func TestCommandsWithPrivateFlags(t *testing.T) {
-	tab, err := newTable(commandLists()...)
+	tab, err := command.NewTable(new(Server).commandLists()...)
 	require.NoError(t, err)
-	f := func(flag flag, want string) {
+	f := func(flag command.Flag, want string) {
 		t.Helper()
 		var got []string
-		tab.each(func(cmd *command) {
-			if cmd.flags&flag != 0 {
-				got = append(got, cmd.full)
+		tab.Each(func(cmd *command.Spec) {
+			if cmd.Flags&flag != 0 {
+				got = append(got, cmd.Full)
 			}
 		})
 		require.ElementsMatch(t, strings.Fields(want), got)
@@ -26,17 +28,17 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	const client = " client|setinfo client|setname client|getname client|id client|info client|list client|kill client|no-evict" +
 		" client|no-touch client|tracking client|caching client|trackinginfo client|getredir client|pause client|unpause client|reply"
 	const own = "hello auth select quit reset" + client
-	f(flagExec, "exec")
-	f(flagWait, "wait")
-	f(flagLimit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire")
-	f(flagUnpaused, client+help)
-	f(flagOwnConn, own+" watch")
-	f(flagNoTable, own+help+" ping echo subscribe psubscribe unsubscribe punsubscribe publish"+
+	f(command.Exec, "exec")
+	f(command.Wait, "wait")
+	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire")
+	f(command.Unpaused, client+help)
+	f(command.OwnConn, own+" watch")
+	f(command.NoTable, own+help+" ping echo subscribe psubscribe unsubscribe punsubscribe publish"+
 		" pubsub|channels pubsub|numsub pubsub|numpat")
-	f(flagImmediate, "multi exec discard watch quit reset")
-	f(flagSubscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
-	f(flagPeers, "rl.charge")
-	f(flagLong, "del unlink exists touch rl.reset scan keys flushdb flushall publish cluster|countkeysinslot cluster|getkeysinslot debug|digest")
+	f(command.Immediate, "multi exec discard watch quit reset")
+	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
+	f(command.Peers, "rl.charge")
+	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish cluster|countkeysinslot cluster|getkeysinslot debug|digest")
 }
 
 // HELP says of each subcommand what COMMAND DOCS does.
@@ -44,18 +46,18 @@ func TestHelp(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	containers := 0
-	for _, cmd := range s.table.list {
-		if len(cmd.subs) == 0 {
+	for _, cmd := range s.table.List() {
+		if len(cmd.Subs) == 0 {
 			continue
 		}
 		containers++
-		help := c.call(cmd.name + " help").([]any)
-		require.Equal(t, cmd.upper+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", help[0])
+		help := c.call(cmd.Name + " help").([]any)
+		require.Equal(t, cmd.Upper+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", help[0])
 		require.Equal(t, []any{"HELP", "    Returns helpful text about the different subcommands."}, help[len(help)-2:])
-		for _, sub := range cmd.subs {
-			require.Contains(t, help, strings.TrimSpace(sub.upper+" "+sub.syntax))
-			require.Contains(t, help, "    "+sub.summary)
-			require.NotEmpty(t, sub.summary, sub.full)
+		for _, sub := range cmd.Subs {
+			require.Contains(t, help, strings.TrimSpace(sub.Upper+" "+sub.Syntax))
+			require.Contains(t, help, "    "+sub.Summary)
+			require.NotEmpty(t, sub.Summary, sub.Full)
 		}
 	}
 	require.Equal(t, 12, containers)

@@ -1,6 +1,9 @@
 package server
 
-import "github.com/headgate-io/headgate/engine"
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/command"
+)
 
 // transaction is what MULTI has queued so far.
 type transaction struct {
@@ -13,7 +16,7 @@ type transaction struct {
 
 // queued is a command that waits for EXEC.
 type queued struct {
-	cmd  *command
+	cmd  *command.Spec
 	args [][]byte
 }
 
@@ -25,12 +28,12 @@ const queuedOverhead = 64
 const maxQueued = 32768
 
 // enqueue queues a command for EXEC.
-func (c *conn) enqueue(cmd *command, args [][]byte) {
+func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	if len(c.tx.queue) == maxQueued {
 		c.refuse("ERR at most 32768 commands in a transaction")
 		return
 	}
-	if cmd.flags&flagNoMulti != 0 {
+	if cmd.Flags&command.NoMulti != 0 {
 		c.refuse("ERR Command not allowed inside a transaction")
 		return
 	}
@@ -44,9 +47,9 @@ func (c *conn) enqueue(cmd *command, args [][]byte) {
 		c.kill()
 		return
 	}
-	tx.writes = tx.writes || cmd.flags&flagWrite != 0
-	tx.leader = tx.leader || cmd.flags&flagLeader != 0
-	tx.queue = append(tx.queue, queued{cmd, cloneArgs(args)})
+	tx.writes = tx.writes || cmd.Flags&command.Write != 0
+	tx.leader = tx.leader || cmd.Flags&command.Leader != 0
+	tx.queue = append(tx.queue, queued{cmd, command.CloneArgs(args)})
 	c.w.Simple("QUEUED")
 }
 
@@ -93,7 +96,7 @@ func stateOf(s *engine.Session, now int64, key []byte) watchedState {
 // for them: a transaction with such a command is carried out command by command.
 func (tx *transaction) isolable() bool {
 	for _, q := range tx.queue {
-		if !q.cmd.hasKeys() && q.cmd.flags&flagNoTable == 0 {
+		if !q.cmd.HasKeys() && q.cmd.Flags&command.NoTable == 0 {
 			return false
 		}
 	}
@@ -105,7 +108,7 @@ func (tx *transaction) keys(watched []watch) [][]byte {
 	var keys [][]byte
 	var at []int
 	for _, q := range tx.queue {
-		at = q.cmd.keys.positions(q.args, at[:0])
+		at = q.cmd.Keys.Positions(q.args, at[:0])
 		for _, i := range at {
 			keys = append(keys, q.args[i])
 		}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // workers runs what would take too long on a driver thread: a fixed number of
@@ -65,7 +67,7 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 // submit queues job, or returns false when too many wait. long tells that it may
 // take seconds, decides that it decides for a cluster.
 func (p *workers) submit(long, decides bool, job func()) bool {
-	n := truth(decides)
+	n := command.Truth(decides)
 	p.deciding.Add(n)
 	jobs := p.brief
 	if long {

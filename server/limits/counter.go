@@ -1,4 +1,4 @@
-package server
+package limits
 
 import (
 	"errors"
@@ -6,37 +6,38 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // counterCommands are counters with bounds and a time to live.
-func counterCommands() []command {
-	return []command{{
-		name: "increx", arity: -2, flags: flagWrite | flagDenyOOM | flagFast,
-		keys: keySpec{first: 1, last: 1, step: 1}, categories: catString,
-		group: "string", complexity: "O(1)",
-		summary: "Increments a counter within bounds and sets its expiry, as INCREX of Redis 8.8 and Valkey 9.2.",
-		syntax: "key [BYFLOAT increment | BYINT increment] [LBOUND lower] [UBOUND upper] [SATURATE] " +
+func counterCommands() []command.Spec {
+	return []command.Spec{{
+		Name: "increx", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatString,
+		Group: "string", Complexity: "O(1)",
+		Summary: "Increments a counter within bounds and sets its expiry, as INCREX of Redis 8.8 and Valkey 9.2.",
+		Syntax: "key [BYFLOAT increment | BYINT increment] [LBOUND lower] [UBOUND upper] [SATURATE] " +
 			"[EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]",
-		handler: cmdIncrEx,
+		Handler: incrEx,
 	}}
 }
 
-// cmdIncrEx replies [value, applied]: integers, or with BYFLOAT doubles, which
+// incrEx replies [value, applied]: integers, or with BYFLOAT doubles, which
 // in RESP2 are strings.
-func cmdIncrEx(c *conn, args [][]byte) {
-	o, err := parseIncrEx(args[2:], c.now())
+func incrEx(call *command.Call) {
+	o, err := parseIncrEx(call.Args[2:], call.Now)
 	if err != nil {
-		c.error(err.Error())
+		call.Error(err.Error())
 		return
 	}
-	value, applied, err := c.sess.IncrEx(c.now(), args[1], &o)
+	value, applied, err := call.Sess.IncrEx(call.Now, call.Args[1], &o)
 	if err != nil {
-		c.limitError(err)
+		call.Fail(err)
 		return
 	}
-	c.w.Array(2)
-	writeNumber(c.w, value, o.Float)
-	writeNumber(c.w, applied, o.Float)
+	call.W.Array(2)
+	writeNumber(call.W, value, o.Float)
+	writeNumber(call.W, applied, o.Float)
 }
 
 // writeNumber writes a counter's number. A double keeps all its digits, more
@@ -72,7 +73,7 @@ func parseIncrEx(args [][]byte, now int64) (o engine.IncrOptions, err error) {
 	}
 	o = engine.IncrOptions{Float: a.float, By: engine.Integer(1), Saturate: a.saturate, Persist: a.persist, OnlyNew: a.enx}
 	if a.enx && a.expiry == nil {
-		return o, errEngine(engine.ErrOnlyNew)
+		return o, command.EngineError(engine.ErrOnlyNew)
 	}
 	for _, n := range []struct {
 		text []byte
@@ -104,32 +105,32 @@ func scanIncrEx(args [][]byte) (a incrExArgs, err error) {
 	for ; len(args) > 0; args = args[1:] {
 		name := args[0]
 		switch {
-		case equalFold(name, "saturate") && !a.saturate:
+		case command.EqualFold(name, "saturate") && !a.saturate:
 			a.saturate = true
 			continue
-		case equalFold(name, "enx") && !a.enx && !a.persist:
+		case command.EqualFold(name, "enx") && !a.enx && !a.persist:
 			a.enx = true
 			continue
-		case equalFold(name, "persist") && !a.persist && !a.enx && a.expiry == nil:
+		case command.EqualFold(name, "persist") && !a.persist && !a.enx && a.expiry == nil:
 			a.persist = true
 			continue
 		case len(args) < 2:
-			return a, errOptions
+			return a, command.ErrSyntax
 		}
 		args = args[1:]
 		switch value := args[0]; {
-		case equalFold(name, "byint") && a.by == nil:
+		case command.EqualFold(name, "byint") && a.by == nil:
 			a.by = value
-		case equalFold(name, "byfloat") && a.by == nil:
+		case command.EqualFold(name, "byfloat") && a.by == nil:
 			a.by, a.float = value, true
-		case equalFold(name, "lbound") && a.lower == nil:
+		case command.EqualFold(name, "lbound") && a.lower == nil:
 			a.lower = value
-		case equalFold(name, "ubound") && a.upper == nil:
+		case command.EqualFold(name, "ubound") && a.upper == nil:
 			a.upper = value
 		case a.expiry == nil && !a.persist && isExpiry(name):
 			a.expiry, a.when = name, value
 		default:
-			return a, errOptions
+			return a, command.ErrSyntax
 		}
 	}
 	return a, nil
@@ -151,14 +152,14 @@ func parseNumber(b []byte, name string, float bool) (engine.Number, error) {
 }
 
 func isExpiry(name []byte) bool {
-	return equalFold(name, "ex") || equalFold(name, "px") || equalFold(name, "exat") || equalFold(name, "pxat")
+	return command.EqualFold(name, "ex") || command.EqualFold(name, "px") || command.EqualFold(name, "exat") || command.EqualFold(name, "pxat")
 }
 
 // setExpiry parses the time of EX, PX, EXAT or PXAT.
 func (a *incrExArgs) setExpiry(o *engine.IncrOptions, now int64) error {
 	n, ok := resp.ParseInt(a.when)
 	if !ok {
-		return errNotInteger
+		return command.ErrNotInteger
 	}
 	unit := time.Second
 	if a.expiry[0]|0x20 == 'p' {
@@ -169,9 +170,9 @@ func (a *incrExArgs) setExpiry(o *engine.IncrOptions, now int64) error {
 	if relative {
 		base = now
 	}
-	at, ok := addSpan(base, n, unit)
+	at, ok := command.AddSpan(base, n, unit)
 	if !ok || n <= 0 {
-		return errInvalidExpire("increx")
+		return command.ErrInvalidExpire("increx")
 	}
 	if relative {
 		o.TTL = at - now

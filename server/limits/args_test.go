@@ -1,4 +1,4 @@
-package server
+package limits
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 func TestParsePeriod(t *testing.T) {
@@ -43,10 +45,10 @@ func TestFormatPeriodRoundTrip(t *testing.T) {
 }
 
 func TestCeilUnitsKeepsNever(t *testing.T) {
-	require.Equal(t, int64(-1), ceilMillis(-1))
-	require.Equal(t, int64(0), ceilMillis(0))
-	require.Equal(t, int64(1), ceilMillis(1))
-	require.Equal(t, int64(1), ceilMillis(1e6))
-	require.Equal(t, int64(2), ceilMillis(1e6+1))
-	require.Equal(t, int64(9223372036855), ceilMillis(1<<63-1))
+	require.Equal(t, int64(-1), command.CeilMillis(-1))
+	require.Equal(t, int64(0), command.CeilMillis(0))
+	require.Equal(t, int64(1), command.CeilMillis(1))
+	require.Equal(t, int64(1), command.CeilMillis(1e6))
+	require.Equal(t, int64(2), command.CeilMillis(1e6+1))
+	require.Equal(t, int64(9223372036855), command.CeilMillis(1<<63-1))
 }

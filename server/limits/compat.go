@@ -1,4 +1,4 @@
-package server
+package limits
 
 import (
 	"errors"
@@ -8,37 +8,38 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // compatCommands are limiter commands of other servers, exact in values, order
 // and rounding.
-func compatCommands() []command {
-	key := keySpec{first: 1, last: 1, step: 1}
-	limit := flagWrite | flagDenyOOM | flagFast | flagLimit
-	return []command{{
-		name: "cl.throttle", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", complexity: "O(1)",
-		summary: "Checks a token bucket as redis-cell does.",
-		syntax:  "key max-burst count period [quantity]",
-		handler: cmdCellThrottle,
+func compatCommands() []command.Spec {
+	key := command.Keys{First: 1, Last: 1, Step: 1}
+	limit := command.Write | command.DenyOOM | command.Fast | command.Limit
+	return []command.Spec{{
+		Name: "cl.throttle", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1)",
+		Summary: "Checks a token bucket as redis-cell does.",
+		Syntax:  "key max-burst count period [quantity]",
+		Handler: throttleCell,
 	}, {
-		name: "rl.throttle", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", complexity: "O(1)",
-		summary: "Checks a token bucket as redis-cell does; the same as CL.THROTTLE.",
-		syntax:  "key max-burst count period [quantity]",
-		handler: cmdCellThrottle,
+		Name: "rl.throttle", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1)",
+		Summary: "Checks a token bucket as redis-cell does; the same as CL.THROTTLE.",
+		Syntax:  "key max-burst count period [quantity]",
+		Handler: throttleCell,
 	}, {
-		name: "throttle", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", complexity: "O(1)",
-		summary: "Checks a token bucket as throttlecrab does.",
-		syntax:  "key max-burst count period [quantity]",
-		handler: cmdCrabThrottle,
+		Name: "throttle", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1)",
+		Summary: "Checks a token bucket as throttlecrab does.",
+		Syntax:  "key max-burst count period [quantity]",
+		Handler: throttleCrab,
 	}, {
-		name: "gcra", arity: -5, flags: limit, keys: key, categories: catLimiter,
-		group: "limiter", complexity: "O(1)",
-		summary: "Checks a token bucket as the GCRA command of Redis does.",
-		syntax:  "key max-burst tokens-per-period period [<TOKENS count | NUM_REQUESTS count>]",
-		handler: cmdGCRA,
+		Name: "gcra", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1)",
+		Summary: "Checks a token bucket as the GCRA command of Redis does.",
+		Syntax:  "key max-burst tokens-per-period period [<TOKENS count | NUM_REQUESTS count>]",
+		Handler: gcra,
 	}}
 }
 
@@ -80,26 +81,26 @@ func (b bucketArgs) limit(capacity int64) engine.Limit {
 	}
 }
 
-// cmdCellThrottle is CL.THROTTLE as redis-cell 0.5.0 answers it: [limited,
+// throttleCell is CL.THROTTLE as redis-cell 0.5.0 answers it: [limited,
 // limit, remaining, retry_after, reset_after], times in seconds.
-func cmdCellThrottle(c *conn, args [][]byte) {
-	if len(args) > bucketMaxArgs {
-		c.error(wrongArity(c.lane.counted))
+func throttleCell(call *command.Call) {
+	if len(call.Args) > bucketMaxArgs {
+		call.Error(command.WrongArity(call.Spec))
 		return
 	}
-	b, err := parseBucketArgs(args[2:])
+	b, err := parseBucketArgs(call.Args[2:])
 	if err == nil && (b.burst < 0 || b.burst == math.MaxInt64) {
 		err = errors.New("ERR max_burst must be between 0 and 9223372036854775806")
 	}
 	if err != nil {
-		c.error(err.Error())
+		call.Error(err.Error())
 		return
 	}
-	d, ok := c.decide(args[1], b.limit(b.burst+1), b.quantity)
+	d, ok := decide(call, call.Args[1], b.limit(b.burst+1), b.quantity)
 	if !ok {
 		return
 	}
-	writeCell(c.w, &d, cellSeconds)
+	writeCell(call.W, &d, cellSeconds)
 }
 
 // writeCell writes the reply that CL.THROTTLE and GCRA share.
@@ -126,15 +127,15 @@ func cellSeconds(ns int64) int64 {
 	return (ns/int64(time.Millisecond) + 999) / 1000
 }
 
-// cmdCrabThrottle is THROTTLE as throttlecrab documents it: [allowed, limit,
+// throttleCrab is THROTTLE as throttlecrab documents it: [allowed, limit,
 // remaining, reset_after, retry_after], times in whole seconds rounded down.
 // Its limit is max_burst itself, and unlike throttlecrab's it is kept.
-func cmdCrabThrottle(c *conn, args [][]byte) {
-	if len(args) > bucketMaxArgs {
-		c.error(wrongArity(c.lane.counted))
+func throttleCrab(call *command.Call) {
+	if len(call.Args) > bucketMaxArgs {
+		call.Error(command.WrongArity(call.Spec))
 		return
 	}
-	b, err := parseBucketArgs(args[2:])
+	b, err := parseBucketArgs(call.Args[2:])
 	switch {
 	case err != nil:
 	case b.burst < 1:
@@ -143,10 +144,10 @@ func cmdCrabThrottle(c *conn, args [][]byte) {
 		err = errors.New("ERR quantity must not be negative")
 	}
 	if err != nil {
-		c.error(err.Error())
+		call.Error(err.Error())
 		return
 	}
-	d, ok := c.decide(args[1], b.limit(b.burst), b.quantity)
+	d, ok := decide(call, call.Args[1], b.limit(b.burst), b.quantity)
 	if !ok {
 		return
 	}
@@ -154,31 +155,31 @@ func cmdCrabThrottle(c *conn, args [][]byte) {
 	if retry != engine.Never {
 		retry /= int64(time.Second)
 	}
-	c.w.Array(5)
-	c.w.Int(truth(d.OK))
-	c.w.Int(d.Limit)
-	c.w.Int(d.Remaining)
-	c.w.Int(d.ResetAfter / int64(time.Second))
-	c.w.Int(retry)
+	call.W.Array(5)
+	call.W.Int(command.Truth(d.OK))
+	call.W.Int(d.Limit)
+	call.W.Int(d.Remaining)
+	call.W.Int(d.ResetAfter / int64(time.Second))
+	call.W.Int(retry)
 }
 
-// cmdGCRA is GCRA of Redis 8.8-M03: the reply of CL.THROTTLE, seconds rounded
+// gcra is GCRA of Redis 8.8-M03: the reply of CL.THROTTLE, seconds rounded
 // up.
-func cmdGCRA(c *conn, args [][]byte) {
-	if len(args) > 7 {
-		c.error(wrongArity(c.lane.counted))
+func gcra(call *command.Call) {
+	if len(call.Args) > 7 {
+		call.Error(command.WrongArity(call.Spec))
 		return
 	}
-	l, tokens, err := parseGCRA(args[2:])
+	l, tokens, err := parseGCRA(call.Args[2:])
 	if err != nil {
-		c.error(err.Error())
+		call.Error(err.Error())
 		return
 	}
-	d, ok := c.decide(args[1], l, tokens)
+	d, ok := decide(call, call.Args[1], l, tokens)
 	if !ok {
 		return
 	}
-	writeCell(c.w, &d, func(ns int64) int64 { return ceilUnits(ns, time.Second) })
+	writeCell(call.W, &d, func(ns int64) int64 { return command.CeilUnits(ns, time.Second) })
 }
 
 // parseGCRA reads the arguments behind the key. Its errors are those of Redis.
@@ -221,8 +222,8 @@ func parseGCRATokens(args [][]byte) (int64, error) {
 	switch {
 	case len(args) == 0:
 		return 1, nil
-	case !equalFold(args[0], "tokens") && !equalFold(args[0], "num_requests"):
-		return 0, errOptions
+	case !command.EqualFold(args[0], "tokens") && !command.EqualFold(args[0], "num_requests"):
+		return 0, command.ErrSyntax
 	case len(args) == 1:
 		return 0, errors.New("ERR Missing TOKENS value")
 	}
@@ -234,7 +235,7 @@ func parseAtLeastOne(b []byte) (int64, error) {
 	n, ok := resp.ParseInt(b)
 	switch {
 	case !ok:
-		return 0, errNotInteger
+		return 0, command.ErrNotInteger
 	case n < 1:
 		return 0, errors.New("ERR value is out of range, value must between 1 and 9223372036854775807")
 	}
@@ -263,19 +264,13 @@ func parseFloat(b []byte) (float64, error) {
 
 // decide checks one limit and counts the outcome. On an error it has replied,
 // and ok is false.
-func (c *conn) decide(key []byte, l engine.Limit, cost int64) (d engine.Decision, ok bool) {
-	var err error
-	if c.lane.degraded {
-		out := c.lane.limit.out[:1]
-		_, err = c.askDegraded([]engine.Segment{{Key: key, Limit: l, Cost: cost}}, &noOptions, out)
-		d = out[0]
-	} else if d, err = c.sess.Decide(c.now(), key, l, cost, &noOptions); err == nil {
-		c.decided(d.OK)
-	}
+func decide(call *command.Call, key []byte, l engine.Limit, cost int64) (d engine.Decision, ok bool) {
+	d, err := call.Limits.Decide(call.Now, key, l, cost, &noOptions)
 	if err != nil {
-		c.limitError(err)
+		call.Fail(err)
 		return d, false
 	}
+	call.Decided(d.OK)
 	return d, true
 }
 

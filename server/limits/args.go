@@ -1,4 +1,4 @@
-package server
+package limits
 
 import (
 	"errors"
@@ -8,34 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of arguments. Texts carry their RESP prefix, as clients see them.
-var (
-	errOptions    = errors.New(errSyntax)
-	errNotInteger = errors.New(errNotAnInt)
-	//lint:ignore ST1005 the text that every Redis client knows
-	errOutOfMemory = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
-	errNotFloat    = errors.New("ERR value is not a valid float")
-)
-
-// errEngine gives an error of the engine its RESP prefix, and Redis's text
-// where Redis has one.
-func errEngine(err error) error {
-	switch {
-	case errors.Is(err, engine.ErrWrongType):
-		return errors.New("WRONGTYPE " + err.Error())
-	case errors.Is(err, engine.ErrFull):
-		return errOutOfMemory
-	case errors.Is(err, engine.ErrNotLocal):
-		return errors.New(errNotShared)
-	case errors.Is(err, engine.ErrKeyTooLong):
-		return errors.New("ERR key is longer than 64 KiB")
-	}
-	return errors.New("ERR " + err.Error())
-}
+// errNotFloat carries its RESP prefix, as clients see it.
+var errNotFloat = errors.New("ERR value is not a valid float")
 
 const maxSeconds = math.MaxInt64 / int64(time.Second)
 
@@ -47,7 +25,7 @@ func parseInteger(b []byte) (int64, error) {
 	}
 	n, err := strconv.ParseInt(string(b), 10, 64)
 	if err != nil {
-		return 0, errNotInteger
+		return 0, command.ErrNotInteger
 	}
 	return n, nil
 }
@@ -99,11 +77,8 @@ var periodUnits = map[string]int64{
 	"w":  7 * 24 * int64(time.Hour),
 }
 
-// errorClip is how many bytes an error message repeats of an argument.
-const errorClip = 64
-
 func periodError(b []byte) error {
-	return fmt.Errorf("ERR period '%s' is not a positive number of seconds or a duration such as 500ms, 1m or 1d", clip(b, errorClip))
+	return fmt.Errorf("ERR period '%s' is not a positive number of seconds or a duration such as 500ms, 1m or 1d", command.Clip(b, command.ErrorClip))
 }
 
 func positive(b []byte, ns int64) (int64, error) {

@@ -1,0 +1,110 @@
+package command
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+)
+
+// Handler runs a command: it writes exactly one reply to call.W.
+type Handler func(call *Call)
+
+// Call is one command being executed. Who executes it fills it in, runs
+// Spec.Handler and looks at the Outcome; one Call serves one call after another
+// without an allocation.
+type Call struct {
+	Spec *Spec
+	// Args are views that die with the handler's return. The first is the
+	// command's name as the client wrote it, of a container the second is the
+	// subcommand's. Their number fits the arity.
+	Args [][]byte
+	W    *resp.Writer
+	Now  int64 // engine time, Unix ns: a handler reads no clock
+	Sess *engine.Session
+	// Limits decides limits: the session, or what the failure policy has
+	// while no leader decides. The reply tells so if Degraded is set.
+	Limits   Limiter
+	Degraded bool
+	Host     Host
+	// Chain is room for a call of limits.
+	Chain Chain
+	// InExec: the call is part of a transaction, whose thread waits for it.
+	InExec bool
+
+	Outcome
+}
+
+// Error replies an error; msg begins with its code.
+func (c *Call) Error(msg string) { c.W.Error(msg) }
+
+// Fail replies an error of the engine.
+func (c *Call) Fail(err error) {
+	c.Err = err
+	c.W.Error(EngineError(err).Error())
+}
+
+// Decided counts the outcome of a limit's decision.
+func (c *Call) Decided(ok bool) {
+	if ok {
+		c.Passed++
+	} else {
+		c.Denied++
+	}
+}
+
+// Outcome is what a call leaves behind beside its reply.
+type Outcome struct {
+	// Err is the engine's error that the reply tells, if it tells one.
+	Err error
+	// Passed and Denied count the decisions of limits.
+	Passed, Denied uint32
+	// Sync is what the call asks for itself.
+	Sync SyncMode
+	// Commit is what the reply waits for.
+	Commit Commit
+}
+
+// SyncMode is the SYNC or ASYNC of a call: whether its reply waits until its
+// effect is on a majority of nodes. A node of its own has none to wait for, and
+// takes both without effect.
+type SyncMode uint8
+
+// The modes; the default is the partition's durability.
+const (
+	SyncDefault SyncMode = iota
+	SyncCommit
+	SyncNone
+)
+
+// Commit is the commit that a reply waits for: none if Ticket is 0.
+type Commit struct {
+	Ticket uint64
+	// Since is the earliest ticket whose failure concerns the reply, at most
+	// Ticket.
+	Since uint64
+	// Lenient: the reply is sent even if the commit fails.
+	Lenient bool
+}
+
+// Join makes the reply wait for other too, as that of a transaction does for
+// each of its commands: the latest ticket covers the others, and one that is
+// strict makes all of them strict.
+func (c *Commit) Join(other Commit) {
+	switch {
+	case other.Ticket == 0:
+	case c.Ticket == 0:
+		*c = other
+	default:
+		c.Ticket = max(c.Ticket, other.Ticket)
+		c.Since = min(c.Since, other.Since)
+		c.Lenient = c.Lenient && other.Lenient
+	}
+}
+
+// Host is who executes a call: a connection, or a caller within the process.
+type Host interface {
+	// Block runs job on a worker, for a call that may take more than 100 µs:
+	// the reply is what job writes. job must not touch the call or its
+	// arguments (copy them); keep is how many bytes of them it holds on to. In a
+	// transaction it runs at once.
+	Block(call *Call, keep int, job func(w *resp.Writer))
+}

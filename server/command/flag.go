@@ -1,0 +1,109 @@
+package command
+
+import "slices"
+
+// Flag is a property of a command that the server or its clients act on.
+type Flag uint32
+
+// Flags of commands: those up to SkipMonitor are told to clients, the others
+// are the server's.
+const (
+	Write       Flag = 1 << iota // may change a key
+	Readonly                     // reads keys and changes none
+	DenyOOM                      // may need memory for a new key
+	Admin                        // for operators
+	PubSub                       // of the publish/subscribe family
+	NoScript                     // not from scripts
+	Loading                      // answered while state is being loaded
+	Stale                        // answered without a leader
+	Fast                         // O(1) or O(log n): not timed one by one
+	NoAuth                       // allowed before authentication
+	NoMulti                      // not allowed inside MULTI
+	SkipMonitor                  // not shown by MONITOR
+
+	Immediate  // runs inside MULTI instead of being queued
+	Subscribed // allowed while a RESP2 connection is subscribed
+	Unpaused   // does not wait for the end of CLIENT PAUSE
+	NoTable    // needs no lock of a shard: may run in an EXEC that holds some
+	Exec       // EXEC
+	Wait       // WAIT
+	Limit      // asks a limit: the failure policy may answer
+	OwnConn    // acts on its connection: not forwarded, where it would act on another
+	Local      // each node of a cluster answers for itself, though it is about keys
+	Peers      // only nodes of the cluster may send it
+	Long       // may take seconds: reads a whole table, or any number of keys
+	Leader     // only the leader answers: set for everything else about keys
+	Forwarded  // other nodes may send it for their clients: set for what has Leader and not OwnConn
+)
+
+// flagNames are the flags that clients are told, in Redis's words.
+var flagNames = []struct {
+	flag Flag
+	name string
+}{
+	{Write, "write"}, {Readonly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"},
+	{PubSub, "pubsub"}, {NoScript, "noscript"}, {Loading, "loading"}, {Stale, "stale"},
+	{SkipMonitor, "skip_monitor"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoMulti, "no_multi"},
+}
+
+// Category is a set of ACL categories. Those that follow from flags (read,
+// write, admin, dangerous, pubsub, fast, slow) are added by the table.
+type Category uint32
+
+// Categories, in the order of categoryNames.
+const (
+	CatKeyspace Category = 1 << iota
+	CatRead
+	CatWrite
+	CatString
+	CatPubSub
+	CatAdmin
+	CatFast
+	CatSlow
+	CatBlocking
+	CatDangerous
+	CatConnection
+	CatTransaction
+	CatLimiter
+)
+
+// categoryNames are in the order of the bits.
+var categoryNames = []string{
+	"keyspace", "read", "write", "string", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
+	"connection", "transaction", "limiter",
+}
+
+// impliedCategories are the categories that follow from flags, as in Redis.
+func impliedCategories(f Flag) Category {
+	var c Category
+	if f&Write != 0 {
+		c |= CatWrite
+	}
+	if f&Readonly != 0 {
+		c |= CatRead
+	}
+	if f&Admin != 0 {
+		c |= CatAdmin | CatDangerous
+	}
+	if f&PubSub != 0 {
+		c |= CatPubSub
+	}
+	if f&Fast != 0 {
+		c |= CatFast
+	} else {
+		c |= CatSlow
+	}
+	return c
+}
+
+// CategoryNamed returns the set of the category called name, in lower case; 0 if
+// there is none.
+func CategoryNamed(name string) Category {
+	if i := slices.Index(categoryNames, name); i >= 0 {
+		return 1 << i
+	}
+	return 0
+}
+
+// CategoryNames are the names of all categories.
+func CategoryNames() []string { return categoryNames }

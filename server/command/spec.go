@@ -1,0 +1,126 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// Spec describes one command or subcommand.
+type Spec struct {
+	Name string // lower case
+	// Arity is the number of arguments, the name (and the subcommand's)
+	// included; -n means at least n.
+	Arity      int
+	Flags      Flag
+	Keys       Keys
+	Categories Category
+
+	// For COMMAND DOCS. Syntax is what follows the name, in the notation of
+	// redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
+	Group, Complexity, Summary, Syntax string
+
+	// Handler runs the command; of a container, the container's name alone,
+	// and nil if that is an error (its arity then is -2). The first argument
+	// of a container names one of Subs, to which NewTable adds HELP.
+	Handler Handler
+	Subs    []Spec
+
+	// Secrets appends to at the positions of arguments that MONITOR and
+	// SLOWLOG must not show. It is nil if there are none.
+	Secrets func(args [][]byte, at []int) []int
+
+	// Set by NewTable.
+	sub   bool   // of a container
+	Full  string // "client|setname"
+	Upper string // "CLIENT", for error texts
+	Index int    // position in counters
+	docs  []argument
+	bySub map[string]*Spec
+}
+
+// Public returns arguments as MONITOR and SLOWLOG may show them.
+func (cmd *Spec) Public(args [][]byte) [][]byte {
+	if cmd.Secrets == nil {
+		return args
+	}
+	shown := slices.Clone(args)
+	for _, i := range cmd.Secrets(args, nil) {
+		shown[i] = []byte("(redacted)")
+	}
+	return shown
+}
+
+// HasKeys reports whether any argument can be a key.
+func (cmd *Spec) HasKeys() bool { return cmd.Keys.First != 0 || cmd.Keys.Find != nil }
+
+// Accepts reports whether n arguments fit the arity.
+func (cmd *Spec) Accepts(n int) bool {
+	if cmd.Arity < 0 {
+		return n >= -cmd.Arity
+	}
+	return n == cmd.Arity
+}
+
+// Keys says which arguments are keys. The zero value means none.
+type Keys struct {
+	// First and Last are positions, the name being 0; a negative
+	// Last
+	// counts from the end (-1 is the last argument). Step is the distance
+	// between keys.
+	First, Last, Step int
+	// Find replaces them when positions depend on the arguments: it appends
+	// the positions of the keys to at.
+	Find func(args [][]byte, at []int) []int
+}
+
+// Positions appends the positions of the keys of args to at.
+func (k Keys) Positions(args [][]byte, at []int) []int {
+	if k.Find != nil {
+		return k.Find(args, at)
+	}
+	if k.First == 0 {
+		return at
+	}
+	last := k.Last
+	if last < 0 {
+		last += len(args)
+	}
+	for i := k.First; i <= last && i < len(args); i += k.Step {
+		at = append(at, i)
+	}
+	return at
+}
+
+// Many reports whether a command executes key by key, so that it may have
+// executed in part. A chain is all or nothing.
+func (k Keys) Many(args [][]byte) bool {
+	return k.Find == nil && k.Last != k.First && len(args) > k.First+1
+}
+
+// help returns the HELP subcommand of a container.
+func (cmd *Spec) help() Spec {
+	return Spec{
+		Name: "help", Arity: 2, Flags: Loading | Stale | Unpaused | NoTable, Categories: cmd.Categories,
+		Group: cmd.Group, Complexity: "O(1)", Summary: "Returns helpful text about the different subcommands.",
+		Handler: func(c *Call) { cmd.writeHelp(c.W) },
+	}
+}
+
+// writeHelp replies a container's subcommands, each line a status as in Redis.
+func (cmd *Spec) writeHelp(w *resp.Writer) {
+	const indent = "    "
+	lines := []string{cmd.Upper + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
+	if cmd.Handler != nil {
+		lines = append(lines, "(no subcommand)", indent+cmd.Summary)
+	}
+	for i := range cmd.Subs {
+		sub := &cmd.Subs[i]
+		lines = append(lines, strings.TrimSpace(sub.Upper+" "+sub.Syntax), indent+sub.Summary)
+	}
+	w.Array(len(lines))
+	for _, l := range lines {
+		w.Simple(l)
+	}
+}

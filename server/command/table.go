@@ -1,0 +1,169 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxName is longer than every command's name, so that a longer word is
+// unknown without looking.
+const maxName = 32
+
+// Table finds commands by name. It is immutable.
+type Table struct {
+	byName map[string]*Spec
+	list   []*Spec // in order of registration, containers without their subcommands
+	count  int     // of indexes, subcommands included
+}
+
+func NewTable(lists ...[]Spec) (*Table, error) {
+	t := &Table{byName: make(map[string]*Spec)}
+	for _, list := range lists {
+		for i := range list {
+			cmd := &list[i]
+			if err := t.add(cmd, nil); err != nil {
+				return nil, err
+			}
+			t.list = append(t.list, cmd)
+		}
+	}
+	return t, nil
+}
+
+// Forwarded returns the part of the table that other nodes may send: what a
+// follower forwards, and nothing that each node answers for itself, such as
+// CONFIG, SHUTDOWN or CLIENT KILL.
+func (t *Table) Forwarded() *Table {
+	f := &Table{byName: make(map[string]*Spec), count: t.count}
+	for _, cmd := range t.list {
+		if cmd.bySub != nil {
+			part := *cmd
+			part.bySub = make(map[string]*Spec)
+			for name, sub := range cmd.bySub {
+				if sub.Flags&Forwarded != 0 {
+					part.bySub[name] = sub
+				}
+			}
+			cmd = &part
+		}
+		if cmd.Flags&Forwarded != 0 || len(cmd.bySub) > 0 {
+			f.byName[cmd.Name] = cmd
+			f.list = append(f.list, cmd)
+		}
+	}
+	return f
+}
+
+// Each calls fn with every command and subcommand.
+func (t *Table) Each(fn func(*Spec)) {
+	for _, cmd := range t.list {
+		fn(cmd)
+		for i := range cmd.Subs {
+			fn(&cmd.Subs[i])
+		}
+	}
+}
+
+// add completes cmd and its subcommands.
+func (t *Table) add(cmd, parent *Spec) error {
+	names := t.byName
+	cmd.Full = cmd.Name
+	if parent != nil {
+		names = parent.bySub
+		cmd.sub = true
+		cmd.Full = parent.Name + "|" + cmd.Name
+	}
+	cmd.Upper = strings.ToUpper(cmd.Name)
+	if len(cmd.Name) > maxName || cmd.Name != strings.ToLower(cmd.Name) || names[cmd.Name] != nil {
+		return fmt.Errorf("command %q: name is too long, not lower case, or taken", cmd.Full)
+	}
+	if cmd.Handler == nil && len(cmd.Subs) == 0 {
+		return fmt.Errorf("command %q: needs a handler or subcommands", cmd.Full)
+	}
+	names[cmd.Name] = cmd
+	cmd.Index = t.count
+	t.count++
+	if len(cmd.Subs) > 0 {
+		cmd.Subs = append(cmd.Subs, cmd.help())
+		cmd.bySub = make(map[string]*Spec, len(cmd.Subs))
+	}
+	cmd.Categories |= impliedCategories(cmd.Flags)
+	if cmd.Flags&Local == 0 && (cmd.HasKeys() || cmd.Flags&(Write|Readonly) != 0) {
+		cmd.Flags |= Leader
+	}
+	if cmd.Flags&Leader != 0 && cmd.Flags&OwnConn == 0 {
+		cmd.Flags |= Forwarded
+	}
+	var err error
+	if cmd.docs, err = parseSyntax(cmd.Syntax); err != nil {
+		return fmt.Errorf("command %q: syntax: %w", cmd.Full, err)
+	}
+	for i := range cmd.Subs {
+		if err := t.add(&cmd.Subs[i], cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookup finds a name in any case, without allocating.
+func lookup(names map[string]*Spec, name []byte) *Spec {
+	var lower [maxName]byte
+	if len(name) > maxName {
+		return nil
+	}
+	for i, b := range name {
+		if b-'A' <= 'Z'-'A' {
+			b += 'a' - 'A'
+		}
+		lower[i] = b
+	}
+	return names[string(lower[:len(name)])]
+}
+
+// Find returns the command of args, its subcommand if it is a container, and
+// nil when there is none; NotFound says why.
+func (t *Table) Find(args [][]byte) *Spec {
+	cmd := lookup(t.byName, args[0])
+	if cmd == nil || cmd.bySub == nil || len(args) < 2 {
+		return cmd
+	}
+	return lookup(cmd.bySub, args[1])
+}
+
+// NotFound is the error for args that Find knows nothing about, in Redis's
+// words.
+func (t *Table) NotFound(args [][]byte) string {
+	if cmd := lookup(t.byName, args[0]); cmd != nil {
+		return fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", Clip(args[1], 128), cmd.Upper)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "ERR unknown command '%s', with args beginning with: ", Clip(args[0], 128))
+	const most = 128
+	quoted := 0
+	for _, a := range args[1:] {
+		if quoted >= most {
+			break
+		}
+		a = Clip(a, most-quoted)
+		fmt.Fprintf(&b, "'%s' ", a)
+		quoted += len(a) + 3
+	}
+	return b.String()
+}
+
+// wrongArity is the error for a number of arguments that cmd does not take.
+func WrongArity(cmd *Spec) string {
+	return "ERR wrong number of arguments for '" + cmd.Full + "' command"
+}
+
+// List returns the commands in order of registration, containers without their
+// subcommands. The caller must not change it.
+func (t *Table) List() []*Spec { return t.list }
+
+// Count is how many indexes commands and subcommands have.
+func (t *Table) Count() int { return t.count }
+
+// Alone reports whether a call's first argument names the command whatever
+// follows.
+func (cmd *Spec) Alone() bool { return cmd.bySub == nil && !cmd.sub }

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits"
+)
+
+// commandLists are the commands of the server, a list per file.
+func (s *Server) commandLists() [][]command.Spec {
+	return [][]command.Spec{
+		connectionCommands(),
+		clientCommands(),
+		commandCommands(),
+		transactionCommands(),
+		pubsubCommands(),
+		serverCommands(),
+		configCommands(),
+		aclCommands(),
+		latencyCommands(),
+		keyspaceCommands(),
+		limits.Commands(s.totals),
+		replicationCommands(),
+		clusterCommands(),
+		sentinelCommands(),
+		localCommands(),
+	}
+}
+
+// onConn makes the handler of a command about its connection.
+func onConn(fn func(c *conn, args [][]byte)) command.Handler {
+	return func(call *command.Call) { fn(call.Host.(*conn), call.Args) }
+}
+
+// onCall is onConn for one that asks its call for more than arguments.
+func onCall(fn func(c *conn, call *command.Call)) command.Handler {
+	return func(call *command.Call) { fn(call.Host.(*conn), call) }
+}
+
+// totals is what RL.STATS tells of the server.
+func (s *Server) totals() limits.Totals {
+	passed, denied := s.stats.decisions()
+	return limits.Totals{Allowed: passed, Denied: denied, Degraded: s.stats.counts[countDegraded].Load()}
+}

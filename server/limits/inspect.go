@@ -1,0 +1,211 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// inspectCommands tell an operator what limits hold and who meets them.
+func inspectCommands(totals func() Totals) []command.Spec {
+	return []command.Spec{{
+		Name: "rl.explain", Arity: 2, Flags: command.Readonly | command.Fast,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log or leases of a key",
+		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns.",
+		Syntax:  "key",
+		Handler: explain,
+	}, {
+		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
+		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
+		Syntax:  "[ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
+		Handler: top,
+	}, {
+		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(S), S the number of shards",
+		Summary: "Tells how many calls passed and were denied, and what the table holds.",
+		Handler: stats(totals),
+	}}
+}
+
+func explain(call *command.Call) {
+	x, ok := call.Sess.Explain(call.Now, call.Args[1])
+	if !ok {
+		call.W.Null()
+		return
+	}
+	p := command.NewPairs(call.W)
+	p.Str("type", command.TypeName(x.Limit.Algorithm))
+	switch x.Limit.Algorithm {
+	case engine.Counter:
+		p.Str("value", x.Value.String())
+	case engine.Slots:
+		p.Int("limit", x.Limit.Limit)
+		p.Int("leases", int64(x.Entries))
+	default:
+		explainLimit(p, x.Limit)
+		explainState(p, &x)
+	}
+	if x.Limit.Algorithm != engine.Counter {
+		p.Int("capacity", x.Capacity)
+		p.Int("used", x.Used)
+		p.Int("remaining", x.Remaining)
+		p.Int("next_unit_ms", command.CeilMillis(x.NextAfter))
+		p.Int("full_ms", command.CeilMillis(x.ResetAfter))
+	}
+	p.Int("expires_ms", expiresMillis(&x))
+	p.Int("bytes", int64(x.Bytes))
+	p.Flush()
+}
+
+// expiresMillis is -1 for a counter without TTL, as in PTTL.
+func expiresMillis(x *engine.Explanation) int64 {
+	if x.ExpiresAfter == 0 && x.Limit.Algorithm == engine.Counter {
+		return command.TTLPersistent
+	}
+	return command.CeilMillis(x.ExpiresAfter)
+}
+
+func explainLimit(p *command.Pairs, l engine.Limit) {
+	p.Int("limit", l.Limit)
+	p.Str("period", formatPeriod(l.Period))
+	if l.Burst > 0 {
+		p.Int("burst", l.Burst)
+	}
+	switch {
+	case l.Align == engine.First:
+		p.Str("align", "first")
+	case l.Algorithm == engine.Fixed || l.Algorithm == engine.Sliding:
+		p.Str("align", "epoch")
+	}
+	switch l.Rounding {
+	case engine.Nanosecond:
+		p.Str("rounding", "ns")
+	case engine.Microsecond:
+		p.Str("rounding", "us")
+	}
+}
+
+func explainState(p *command.Pairs, x *engine.Explanation) {
+	switch x.Limit.Algorithm {
+	case engine.Token, engine.Leaky:
+		p.Int("tat_ns", x.TAT)
+		p.Int("tat_fraction", int64(x.TATFrac))
+	case engine.Fixed:
+		p.Int("window_start_ms", x.WindowStart/1e6)
+		p.Int("current", x.Current)
+	case engine.Sliding:
+		p.Int("window_start_ms", x.WindowStart/1e6)
+		p.Int("current", x.Current)
+		p.Int("previous", x.Previous)
+	case engine.Log:
+		p.Int("entries", int64(x.Entries))
+	}
+}
+
+// formatPeriod writes a period so that it can be given as an argument again.
+func formatPeriod(ns int64) string {
+	for _, u := range []struct {
+		ns   int64
+		name string
+	}{{86400e9, "d"}, {3600e9, "h"}, {60e9, "m"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}} {
+		if ns%u.ns == 0 {
+			return fmt.Sprintf("%d%s", ns/u.ns, u.name)
+		}
+	}
+	return fmt.Sprintf("%dns", ns)
+}
+
+// top replies [[key, count, error], …], first the most frequent: the true
+// count is at most error below count.
+func top(call *command.Call) {
+	t, err := parseTop(call.Args[1:])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	e := call.Sess.Engine()
+	call.Host.Block(call, 0, func(w *resp.Writer) {
+		ranked := e.Top(t.ranking, t.count)
+		if t.reset {
+			e.ResetTop()
+		}
+		w.Array(len(ranked))
+		for _, k := range ranked {
+			w.Array(3)
+			w.Bulk(k.Key)
+			w.Int(int64(k.Count))
+			w.Int(int64(k.Error))
+		}
+	})
+}
+
+// topDefault is how many keys RL.TOP lists without COUNT.
+const topDefault = 10
+
+type topArgs struct {
+	ranking engine.Ranking
+	count   int
+	reset   bool
+}
+
+func parseTop(args [][]byte) (t topArgs, err error) {
+	t = topArgs{ranking: engine.TopDenied, count: topDefault}
+	ranked := false
+	for ; len(args) > 0; args = args[1:] {
+		ranking, isRanking := parseRanking(args[0])
+		switch {
+		case isRanking && !ranked:
+			t.ranking, ranked = ranking, true
+		case command.EqualFold(args[0], "reset"):
+			t.reset = true
+		case command.EqualFold(args[0], "count") && len(args) > 1:
+			n, ok := resp.ParseInt(args[1])
+			if !ok || n < 1 {
+				return t, errors.New("ERR COUNT must be at least 1")
+			}
+			t.count = int(min(n, engine.MaxTopK))
+			args = args[1:]
+		default:
+			return t, command.ErrSyntax
+		}
+	}
+	return t, nil
+}
+
+func parseRanking(b []byte) (engine.Ranking, bool) {
+	switch {
+	case command.EqualFold(b, "allowed"):
+		return engine.TopAllowed, true
+	case command.EqualFold(b, "denied"):
+		return engine.TopDenied, true
+	case command.EqualFold(b, "hot"):
+		return engine.TopHot, true
+	}
+	return 0, false
+}
+
+// Totals are counts of decisions since the start or CONFIG RESETSTAT.
+type Totals struct{ Allowed, Denied, Degraded uint64 }
+
+// stats returns the handler of RL.STATS, which replies totals of this server.
+func stats(totals func() Totals) command.Handler {
+	return func(call *command.Call) {
+		n, st := totals(), call.Sess.Engine().Stats()
+		p := command.NewPairs(call.W)
+		p.Int("allowed", int64(n.Allowed))
+		p.Int("denied", int64(n.Denied))
+		p.Int("degraded", int64(n.Degraded))
+		p.Int("keys", int64(st.Keys))
+		p.Int("limits", int64(st.Limits))
+		p.Int("memory_bytes", st.Bytes)
+		p.Int("memory_max_bytes", st.MaxBytes)
+		p.Int("expired", int64(st.Expired))
+		p.Int("evicted", int64(st.Evicted))
+		p.Flush()
+	}
+}

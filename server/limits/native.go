@@ -1,0 +1,258 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// nativeCommands are the limits of Headgate's own: every algorithm, chains,
+// and what an operator asks about them.
+func nativeCommands() []command.Spec {
+	return []command.Spec{{
+		// Redis would add movablekeys, for the keys of a chain. redis-py then asks
+		// COMMAND GETKEYS before every call, of one node for ever, even if that
+		// has died, and refuses keys of different slots; all slots are in one
+		// shard, so the first key tells enough.
+		Name: "rl.limit", Arity: -4, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: limitKeys}, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(N), N the number of limits",
+		Summary: "Checks one limit, or several as one atomic step, and charges them if all pass.",
+		Syntax: "key limit period [ALGORITHM <token | leaky | fixed | sliding | log>] [BURST units] [ALIGN <epoch | first>] [COST units] " +
+			"[PEEK | FORCE | ATMOST] [WAIT milliseconds] [DEBT units] [SYNC | ASYNC] [AND key limit period [options ...]]",
+		Handler: limit,
+	}}
+}
+
+// limitKeys finds the keys of a chain: the first argument, and what follows
+// each AND.
+func limitKeys(args [][]byte, at []int) []int {
+	at = append(at, 1)
+	for i := 4; i < len(args); i++ {
+		if command.EqualFold(args[i], "and") && i+1 < len(args) {
+			at = append(at, i+1)
+			i += 3
+		}
+	}
+	return at
+}
+
+func limit(call *command.Call) {
+	chain := &call.Chain
+	defer chain.Forget()
+	p := limitParser{chain: chain}
+	if err := p.parse(call.Args[1:]); err != nil {
+		call.Error(err.Error())
+		return
+	}
+	n := len(chain.Segs)
+	binding := 0
+	var err error
+	if n == 1 {
+		seg := &chain.Segs[0]
+		chain.Out[0], err = call.Limits.Decide(call.Now, seg.Key, seg.Limit, seg.Cost, &chain.Opts)
+	} else {
+		binding, err = call.Limits.DecideAll(call.Now, chain.Segs, &chain.Opts, chain.Out[:])
+	}
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	d := &chain.Out[binding]
+	call.Decided(d.OK)
+	call.Sync = p.sync
+	fields, delay := decisionFields, d.Delay
+	if n > 1 {
+		fields++
+		if d.OK {
+			delay = longestDelay(chain.Out[:n])
+		}
+	}
+	openDecision(call, fields)
+	writeDecision(call.W, d, delay, chain.Opts.AtMost)
+	if n > 1 {
+		field(call.W, "limits")
+		call.W.Array(n)
+		for i := range n {
+			openFields(call.W, decisionFields)
+			writeDecision(call.W, &chain.Out[i], chain.Out[i].Delay, chain.Opts.AtMost)
+		}
+	}
+	closeDecision(call)
+}
+
+const decisionFields = 6
+
+// longestDelay returns the longest of the delays that a chain's limits ask for.
+func longestDelay(limits []engine.Decision) (ns int64) {
+	for i := range limits {
+		ns = max(ns, limits[i].Delay)
+	}
+	return ns
+}
+
+// writeDecision writes the fields of one decision, with the delay in ns in the
+// place of its own; with ATMOST, allowed is the amount granted.
+func writeDecision(w *resp.Writer, d *engine.Decision, delay int64, atMost bool) {
+	allowed := command.Truth(d.OK)
+	if atMost {
+		allowed = d.Allowed
+	}
+	intField(w, "allowed", allowed)
+	intField(w, "limit", d.Limit)
+	intField(w, "remaining", d.Remaining)
+	intField(w, "retry_after_ms", command.CeilMillis(d.RetryAfter))
+	intField(w, "reset_after_ms", command.CeilMillis(d.ResetAfter))
+	intField(w, "delay_ms", command.CeilMillis(delay))
+}
+
+// Errors of options that contradict each other.
+var (
+	errExclusive = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
+	errSync      = errors.New("ERR SYNC and ASYNC exclude each other")
+
+	errAtMostCost = errors.New("ERR ATMOST needs a COST of at least 1")
+)
+
+// limitParser parses an RL.LIMIT into a chain.
+type limitParser struct {
+	chain *command.Chain
+	sync  command.SyncMode
+}
+
+// parse reads the arguments of RL.LIMIT, without the command's name, into the
+// chain, reusing its segments.
+//
+//	key limit period [ALGORITHM a] [BURST n] [ALIGN epoch|first] [COST n]
+//	[PEEK|FORCE|ATMOST] [WAIT ms] [DEBT n] [SYNC|ASYNC] [AND key limit period …]
+func (p *limitParser) parse(args [][]byte) error {
+	p.chain.Segs = p.chain.Segs[:0]
+	p.chain.Opts = engine.Options{}
+	for {
+		if len(args) < 3 {
+			return command.ErrSyntax
+		}
+		rest, err := p.parseSegment(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			return p.check()
+		}
+		args = rest[1:] // what stopped it is AND
+	}
+}
+
+// check refuses combinations that contradict each other.
+func (p *limitParser) check() error {
+	o := &p.chain.Opts
+	if o.Peek && o.Force || o.Peek && o.AtMost || o.Force && o.AtMost {
+		return errExclusive
+	}
+	if o.AtMost && slices.ContainsFunc(p.chain.Segs, func(s engine.Segment) bool { return s.Cost < 1 }) {
+		return errAtMostCost
+	}
+	return nil
+}
+
+// parseSegment reads one key with its limit and the options up to AND or the
+// end.
+func (p *limitParser) parseSegment(args [][]byte) (rest [][]byte, err error) {
+	if len(p.chain.Segs) == engine.MaxSegments {
+		return nil, command.EngineError(engine.ErrTooManySegments)
+	}
+	seg := engine.Segment{Key: args[0], Cost: 1}
+	if seg.Limit.Limit, err = parseInteger(args[1]); err != nil {
+		return nil, err
+	}
+	if seg.Limit.Period, err = parsePeriod(args[2]); err != nil {
+		return nil, err
+	}
+	args = args[3:]
+	for len(args) > 0 && !command.EqualFold(args[0], "and") {
+		n, err := p.parseOption(&seg, args)
+		if err != nil {
+			return nil, err
+		}
+		args = args[n:]
+	}
+	p.chain.Segs = append(p.chain.Segs, seg)
+	return args, nil
+}
+
+// parseOption reads one option and returns how many arguments it took.
+func (p *limitParser) parseOption(seg *engine.Segment, args [][]byte) (int, error) {
+	o := &p.chain.Opts
+	switch name := args[0]; {
+	case command.EqualFold(name, "peek"):
+		o.Peek = true
+		return 1, nil
+	case command.EqualFold(name, "force"):
+		o.Force = true
+		return 1, nil
+	case command.EqualFold(name, "atmost"):
+		o.AtMost = true
+		return 1, nil
+	case command.EqualFold(name, "sync"):
+		return 1, p.setSync(command.SyncCommit)
+	case command.EqualFold(name, "async"):
+		return 1, p.setSync(command.SyncNone)
+	}
+	if len(args) < 2 {
+		return 0, command.ErrSyntax
+	}
+	var err error
+	switch name, value := args[0], args[1]; {
+	case command.EqualFold(name, "cost"):
+		seg.Cost, err = parseInteger(value)
+	case command.EqualFold(name, "burst"):
+		seg.Limit.Burst, err = parseInteger(value)
+		if err == nil && seg.Limit.Burst < 1 {
+			err = errors.New("ERR BURST must be at least 1")
+		}
+	case command.EqualFold(name, "algorithm"):
+		a, ok := engine.ParseAlgorithm(string(value))
+		if !ok {
+			return 0, fmt.Errorf("ERR unknown algorithm '%s', use token, leaky, fixed, sliding or log", command.Clip(value, command.ErrorClip))
+		}
+		seg.Limit.Algorithm = a
+	case command.EqualFold(name, "align"):
+		switch {
+		case command.EqualFold(value, "first"):
+			seg.Limit.Align = engine.First
+		case command.EqualFold(value, "epoch"):
+			seg.Limit.Align = engine.Epoch
+		default:
+			return 0, fmt.Errorf("ERR unknown alignment '%s', use epoch or first", command.Clip(value, command.ErrorClip))
+		}
+	case command.EqualFold(name, "wait"):
+		var ms int64
+		if ms, err = parseInteger(value); err == nil && (ms < 0 || ms > math.MaxInt64/int64(time.Millisecond)) {
+			err = errors.New("ERR WAIT must be a number of milliseconds, 0 or more")
+		}
+		if o.Wait = ms * int64(time.Millisecond); ms == 0 {
+			o.Wait = engine.NoWait
+		}
+	case command.EqualFold(name, "debt"):
+		if o.Debt, err = parseInteger(value); err == nil && o.Debt < 0 {
+			err = errors.New("ERR DEBT must be 0 or more")
+		}
+	default:
+		return 0, fmt.Errorf("ERR syntax error, unknown option '%s'", command.Clip(name, command.ErrorClip))
+	}
+	return 2, err
+}
+
+func (p *limitParser) setSync(m command.SyncMode) error {
+	if p.sync != command.SyncDefault && p.sync != m {
+		return errSync
+	}
+	p.sync = m
+	return nil
+}

@@ -1,0 +1,116 @@
+package limits
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// slotsCommands bound how many calls run at once.
+func slotsCommands() []command.Spec {
+	key := command.Keys{First: 1, Last: 1, Step: 1}
+	return []command.Spec{{
+		Name: "rl.acquire", Arity: -4, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
+		Summary: "Takes or renews a lease of a concurrency limit; it frees itself after its ttl.",
+		Syntax:  "key limit ttl [ID id] [COST units]",
+		Handler: acquire,
+	}, {
+		Name: "rl.release", Arity: 3, Flags: command.Write | command.Fast, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
+		Summary: "Ends a lease.",
+		Syntax:  "key id",
+		Handler: release,
+	}, {
+		Name: "rl.extend", Arity: 4, Flags: command.Write | command.Fast, Keys: key, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
+		Summary: "Gives a lease a new ttl from now.",
+		Syntax:  "key id ttl",
+		Handler: extend,
+	}}
+}
+
+// acquire replies [allowed, limit, remaining, retry_after_ms, lease, ttl_ms].
+func acquire(call *command.Call) {
+	a, err := parseAcquire(call.Args[2:])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	d, lease, err := call.Limits.Acquire(call.Now, call.Args[1], a.limit, a.ttl, a.id, a.cost)
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	call.Decided(d.OK)
+	openDecision(call, 6)
+	intField(call.W, "allowed", command.Truth(d.OK))
+	intField(call.W, "limit", d.Limit)
+	intField(call.W, "remaining", d.Remaining)
+	intField(call.W, "retry_after_ms", command.CeilMillis(d.RetryAfter))
+	field(call.W, "lease")
+	if d.OK {
+		call.W.BulkString(lease)
+		intField(call.W, "ttl_ms", command.CeilMillis(a.ttl))
+	} else {
+		call.W.Null()
+		intField(call.W, "ttl_ms", 0)
+	}
+	closeDecision(call)
+}
+
+// acquireArgs are the arguments of RL.ACQUIRE behind the key.
+type acquireArgs struct {
+	limit, ttl, cost int64
+	id               []byte // empty asks for a generated one
+}
+
+func parseAcquire(args [][]byte) (a acquireArgs, err error) {
+	a.cost = 1
+	if a.limit, err = parseInteger(args[0]); err != nil {
+		return a, err
+	}
+	if a.ttl, err = parsePeriod(args[1]); err != nil {
+		return a, err
+	}
+	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
+		if len(rest) < 2 {
+			return a, command.ErrSyntax
+		}
+		switch value := rest[1]; {
+		case command.EqualFold(rest[0], "id"):
+			if a.id = value; len(value) == 0 {
+				return a, command.EngineError(engine.ErrLeaseID)
+			}
+		case command.EqualFold(rest[0], "cost"):
+			if a.cost, err = parseInteger(value); err != nil {
+				return a, err
+			}
+		default:
+			return a, command.ErrSyntax
+		}
+	}
+	return a, nil
+}
+
+func release(call *command.Call) {
+	held, err := call.Sess.Release(call.Now, call.Args[1], call.Args[2])
+	replyHeld(call, held, err)
+}
+
+func extend(call *command.Call) {
+	ttl, err := parsePeriod(call.Args[3])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	held, err := call.Sess.Extend(call.Now, call.Args[1], call.Args[2], ttl)
+	replyHeld(call, held, err)
+}
+
+func replyHeld(call *command.Call, held bool, err error) {
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	call.W.Int(command.Truth(held))
+}
