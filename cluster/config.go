@@ -92,11 +92,11 @@ type Front interface {
 const (
 	// pace is the least time between two batches that no client waits for: of
 	// calls on one key in that time one state travels. A batch costs the three
-	// nodes processor time however small it is. With 2 ms between batches, and the
-	// log in bbolt, that was over a millisecond, and a decision on one of a
+	// nodes processor time however small it is. With 2 ms between batches, and
+	// the log in bbolt, that was over a millisecond, and a decision on one of a
 	// million keys took the three 3.8 µs instead of 2.6; with the log of today
-	// it has not been measured. A lost leader loses what it has decided
-	// within a pace and a commit.
+	// it has not been measured. A lost leader loses what it has decided within
+	// a pace and a commit.
 	pace = 20 * time.Millisecond
 	// paceShare of MaxUnacked is the most that a pace may be.
 	paceShare = 8

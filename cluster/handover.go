@@ -24,8 +24,9 @@ const announceTimeout = 200 * time.Millisecond
 
 // Handover gives leadership to node to, or to the one most caught up when to is
 // empty: the peers hear of it, no further command is decided, what has been
-// decided is committed and the replies that waited for that leave, then the next
-// leader is made. When it fails the node leads on. Without leadership, or another voter to take it, nothing is done.
+// decided is committed and the replies that waited for that leave, then the
+// next leader is made. When it fails the node leads on. Without leadership, or
+// another voter to take it, nothing is done.
 func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
@@ -156,7 +157,8 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	defer n.mu.Unlock()
 	s := &n.situation
 	// It may have led for so short a time that this node does not know it yet,
-	// or have been followed already: then nothing changes as long as that leads.
+	// or have been followed already: then nothing changes as long as that
+	// leads.
 	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverHold)
 	if args.Cancel {
 		s.handoverUntil = time.Time{}

@@ -9,8 +9,8 @@ import (
 )
 
 // Recover makes voters the whole cluster of a node whose cluster has lost its
-// majority for good, from what dataDir holds: see raftlog.Recover. addr is where
-// the others reach the node.
+// majority for good, from what dataDir holds: see raftlog.Recover. addr is
+// where the others reach the node.
 func Recover(nodeID, dataDir, addr string, voters []member.Voter, log *slog.Logger) error {
 	e := engine.New(engine.Config{})
 	m := &machine{ // it never leads

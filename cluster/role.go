@@ -70,11 +70,11 @@ func (n *Node) publishRole() {
 }
 
 // Role implements partition.Replication. Two things are known before the
-// situation is: the engine is sealed before anything is taken back, and a leader
-// whose own pulse has stopped, as that of a process that was paused or starved,
-// may have been replaced meanwhile: it is stalled until it has asked. After a
-// suspension of the whole machine, which Go's clock does not see, that begins
-// with the next pulse, linger or idleLinger later.
+// situation is: the engine is sealed before anything is taken back, and a
+// leader whose own pulse has stopped, as that of a process that was paused or
+// starved, may have been replaced meanwhile: it is stalled until it has asked.
+// After a suspension of the whole machine, which Go's clock does not see, that
+// begins with the next pulse, linger or idleLinger later.
 func (n *Node) Role() partition.Role {
 	r := partition.Role(n.role.Load())
 	switch {

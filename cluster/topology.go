@@ -202,7 +202,8 @@ func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	}
 	have := voters / 2
 	has := make([]bool, len(others))
-	// An error is the end of ctx, and the number of replicas by then is the answer.
+	// An error is the end of ctx, and the number of replicas by then is the
+	// answer.
 	_ = n.poll(ctx, askInterval, func() bool {
 		if have < min(replicas, len(others)) {
 			have = max(have, n.ask(ctx, others, has, s.CommitIndex))

@@ -11,8 +11,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// join takes in a node that asks for it, or for which an operator asks. It may be known already, with its address changed,
-// or its data lost. It must answer at its address, and its data must not be another cluster's.
+// join takes in a node that asks for it, or for which an operator asks. It may
+// be known already, with its address changed, or its data lost. It must answer
+// at its address, and its data must not be another cluster's.
 func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
@@ -26,7 +27,8 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		}
 		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, member.ErrTwice)
 	}
-	// A node that is taken in can read what is written from now on: the level stands still meanwhile.
+	// A node that is taken in can read what is written from now on: the level
+	// stands still meanwhile.
 	if !g.admission.acquire(ctx) {
 		return ctx.Err()
 	}
@@ -73,7 +75,8 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 // inviteTimeout bounds the wait for the answer of a node that is taken in.
 const inviteTimeout = 2 * time.Second
 
-// invite tells a node that holds nothing which cluster it is about to be part of. Before that it hears no leader.
+// invite tells a node that holds nothing which cluster it is about to be part
+// of. Before that it hears no leader.
 func (g *Group) invite(ctx context.Context, m memberArgs) error {
 	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
 	defer cancel()
@@ -83,13 +86,15 @@ func (g *Group) invite(ctx context.Context, m memberArgs) error {
 	return nil
 }
 
-// adoptArgs are the arguments of the operation by which a leader takes a node into its cluster.
+// adoptArgs are the arguments of the operation by which a leader takes a node
+// into its cluster.
 type adoptArgs struct {
 	ID      string `json:"id"` // of the node
 	Cluster string `json:"cluster"`
 }
 
-// adopted makes this node, which holds nothing, part of the cluster whose leader takes it in.
+// adopted makes this node, which holds nothing, part of the cluster whose
+// leader takes it in.
 func (g *Group) adopted(raw json.RawMessage) error {
 	var args adoptArgs
 	if err := json.Unmarshal(raw, &args); err != nil {
@@ -117,9 +122,10 @@ func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 	return s, nil
 }
 
-// readmit makes a node that has lost its data begin again, as a nonvoter at addr. The member that it was goes first: whatever
-// it has voted and acknowledged, the node does not know. A leader that fails in between leaves a node that asks to join. Must
-// be called with admission held.
+// readmit makes a node that has lost its data begin again, as a nonvoter at
+// addr. The member that it was goes first: whatever it has voted and
+// acknowledged, the node does not know. A leader that fails in between leaves a
+// node that asks to join. Must be called with admission held.
 func (g *Group) readmit(ctx context.Context, was raft.Server, id raft.ServerID, addr string) error {
 	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", member.NodeOf(id))
 	servers, index := g.configuration()

@@ -8,8 +8,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BenchmarkCommit is one decision after the other, each waited for, on three nodes with fsync; BenchmarkCommit/bare is
-// raft.Apply of an entry of the same size on the same group.
+// BenchmarkCommit is one decision after the other, each waited for, on three
+// nodes with fsync; BenchmarkCommit/bare is raft.Apply of an entry of the same
+// size on the same group.
 func BenchmarkCommit(b *testing.B) {
 	c := newCluster(b, 3, func(_ int, c *Config) { c.NoSync = false })
 	l := c.leader()

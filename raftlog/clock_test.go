@@ -41,8 +41,9 @@ func TestClockAfterReplay(t *testing.T) {
 	require.Less(t, m.base, int64(time.Second), "live: no jump")
 }
 
-// A leader's clock goes on where it was, but for the way of its last entry: an entry counts from when it arrived, and on an
-// idle cluster it is applied tens of milliseconds later.
+// A leader's clock goes on where it was, but for the way of its last entry: an
+// entry counts from when it arrived, and on an idle cluster it is applied tens
+// of milliseconds later.
 func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -70,7 +71,8 @@ func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 	require.GreaterOrEqual(t, lost[0], -time.Millisecond, "nor does it jump forward")
 }
 
-// A node whose wall clock is set sees at once that it is not the others' clocks that are wrong, or that they are not any more.
+// A node whose wall clock is set sees at once that it is not the others' clocks
+// that are wrong, or that they are not any more.
 func TestSkewIsOfTheClocksAsTheyAre(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

@@ -23,7 +23,8 @@ import (
 // testTimeouts are short enough for tests and long enough for a busy machine.
 var testTimeouts = Timeouts{Heartbeat: 600 * time.Millisecond, Election: 600 * time.Millisecond, Lease: 500 * time.Millisecond}
 
-// TestMain lets more tests run at once than there are processors: they mostly wait for timeouts.
+// TestMain lets more tests run at once than there are processors: they mostly
+// wait for timeouts.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.parallel").Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
@@ -39,7 +40,8 @@ const patience = 30 * time.Second
 // testSecret is what the nodes of a testCluster share.
 func testSecret() [][]byte { return [][]byte{[]byte("of the nodes of a test")} }
 
-// testCluster runs nodes in this process. Every ordered pair has a proxy: what one node dials to another goes through it.
+// testCluster runs nodes in this process. Every ordered pair has a proxy: what
+// one node dials to another goes through it.
 type testCluster struct {
 	t     testing.TB
 	nodes []*testNode
@@ -66,7 +68,8 @@ type testNode struct {
 	secrets peer.Secrets // testSecret unless a test sets another
 }
 
-// newCluster starts size nodes that found a cluster together; configure may change each node's configuration.
+// newCluster starts size nodes that found a cluster together; configure may
+// change each node's configuration.
 func newCluster(t testing.TB, size int, configure func(n int, c *Config)) *testCluster {
 	c := &testCluster{t: t, links: map[[2]int]*linkfault.Proxy{}, via: map[string]string{}, log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("RAFTLOG_TEST_LOG") != "" {
@@ -94,7 +97,8 @@ func newCluster(t testing.TB, size int, configure func(n int, c *Config)) *testC
 
 // reserve makes a node with an address, not started.
 func (c *testCluster) reserve() *testNode {
-	// An IP of its own, so that nothing else takes the port while the node is down.
+	// An IP of its own, so that nothing else takes the port while the node is
+	// down.
 	ip := os.Getpid()<<8 + int(nodeIPs.Add(1))
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+ip>>16%254, ip>>8%256, 1+ip%254))
 	require.NoError(c.t, err)
@@ -227,7 +231,8 @@ func (n *testNode) write(prefix string, count int) {
 	}
 }
 
-// set decides and waits for the commit. On a busy machine leadership may have moved: the node gets it back first.
+// set decides and waits for the commit. On a busy machine leadership may have
+// moved: the node gets it back first.
 func (n *testNode) set(kv ...string) {
 	n.c.t.Helper()
 	for done := false; !done; {
@@ -267,8 +272,8 @@ func (n *testNode) committed() {
 	}
 }
 
-// converge waits until all running nodes but the given ones hold the same table, equal to their applied prefix, and returns
-// it.
+// converge waits until all running nodes but the given ones hold the same
+// table, equal to their applied prefix, and returns it.
 func (c *testCluster) converge(not ...*testNode) map[string]string {
 	c.t.Helper()
 	c.leader(not...).committed()

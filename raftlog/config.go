@@ -24,89 +24,106 @@ type Timeouts struct {
 	Lease     time.Duration // silence of a majority after which a leader steps down
 }
 
-// Heartbeats wait behind a follower's disk writes (see DESIGN.md), so the timeouts must stay well above a slow fsync.
+// Heartbeats wait behind a follower's disk writes (see DESIGN.md), so the
+// timeouts must stay well above a slow fsync.
 var (
-	// Fast is for machines in one data center with decent disks: a new leader about 1.0 s (p90 1.3 s) after a crash.
+	// Fast is for machines in one data center with decent disks: a new leader
+	// about 1.0 s (p90 1.3 s) after a crash.
 	Fast = Timeouts{Heartbeat: 500 * time.Millisecond, Election: 500 * time.Millisecond, Lease: 250 * time.Millisecond}
 
-	// Slow is for slow disks and long distances: a new leader about 2.0 s (p90 2.5 s) after a crash.
+	// Slow is for slow disks and long distances: a new leader about 2.0 s (p90
+	// 2.5 s) after a crash.
 	Slow = Timeouts{Heartbeat: time.Second, Election: time.Second, Lease: 500 * time.Millisecond}
 )
 
 // Handler answers a control request of a peer: see Config.Handlers.
 type Handler func(ctx context.Context, args json.RawMessage) (any, error)
 
-// Config configures a Group. NodeID, DataDir, Mux and Fatal are required; Recover needs the first two only.
+// Config configures a Group. NodeID, DataDir, Mux and Fatal are required;
+// Recover needs the first two only.
 type Config struct {
 	// GroupID tells the groups of a process apart, on the wire and on disk.
 	GroupID uint32
 
-	// NodeID names this node for ever: at most 64 bytes. A node that lost its data may come back under its name; its
-	// old vote is then withdrawn first.
+	// NodeID names this node for ever: at most 64 bytes. A node that lost its
+	// data may come back under its name; its old vote is then withdrawn first.
 	NodeID string
 
-	// DataDir holds the group's files, in a directory of its own named after the group.
+	// DataDir holds the group's files, in a directory of its own named after
+	// the group.
 	DataDir string
 
-	// Mux carries the peer connections. It is the caller's to close, after the group.
+	// Mux carries the peer connections. It is the caller's to close, after the
+	// group.
 	Mux *peer.Mux
 
-	// Advertise is the address under which peers reach this node; the mux's own when empty.
+	// Advertise is the address under which peers reach this node; the mux's own
+	// when empty.
 	Advertise string
 
-	// BootstrapExpect is how many voters found a new cluster; 0 means 1 without Join, and "never found one" with Join.
-	// It is ignored once the node has state, so the same value serves first start, restart and growth.
+	// BootstrapExpect is how many voters found a new cluster; 0 means 1 without
+	// Join, and "never found one" with Join. It is ignored once the node has
+	// state, so the same value serves first start, restart and growth.
 	BootstrapExpect int
 
 	// Join lists peers' addresses; the node's own may be among them.
 	Join []string
 
-	// Nonvoter makes the node a spare: it follows, but is not promoted to voter by itself.
+	// Nonvoter makes the node a spare: it follows, but is not promoted to voter
+	// by itself.
 	Nonvoter bool
 
-	// Features are the feature levels that this build can read and write, the first being level 1: what each permits. A
-	// level that a release has had never changes. One level with the oldest formats when empty.
+	// Features are the feature levels that this build can read and write, the
+	// first being level 1: what each permits. A level that a release has had
+	// never changes. One level with the oldest formats when empty.
 	Features []Formats
 
-	// Meta is what this node tells its peers about itself, such as the addresses it serves clients on: see Member.
-	// Group.SetMeta replaces it.
+	// Meta is what this node tells its peers about itself, such as the
+	// addresses it serves clients on: see Member. Group.SetMeta replaces it.
 	Meta map[string]string
 
 	// Timeouts is Fast when zero.
 	Timeouts Timeouts
 
-	// Linger is the least time between two cuts: 0 cuts as soon as Raft has accepted the batch before. At most 20 ms.
-	// A cut that somebody waits for (Flush) does not linger.
+	// Linger is the least time between two cuts: 0 cuts as soon as Raft has
+	// accepted the batch before. At most 20 ms. A cut that somebody waits for
+	// (Flush) does not linger.
 	Linger time.Duration
 
 	// MaxEntry bounds one log entry, header included; 256 KiB when 0.
 	MaxEntry int
 
-	// NoSync leaves log writes to the operating system: they survive a crash of the process, not of the machine. After
-	// a power loss the node must be wiped and joined again.
+	// NoSync leaves log writes to the operating system: they survive a crash of
+	// the process, not of the machine. After a power loss the node must be
+	// wiped and joined again.
 	NoSync bool
 
-	// SnapshotEntries and SnapshotBytes are how much log is written before the next snapshot: 65536 entries (looked at
-	// every two to four minutes) or 256 MiB (looked at every second) when 0.
+	// SnapshotEntries and SnapshotBytes are how much log is written before the
+	// next snapshot: 65536 entries (looked at every two to four minutes) or 256
+	// MiB (looked at every second) when 0.
 	SnapshotEntries uint64
 	SnapshotBytes   int64
 
-	// PromoteAfter is how long a joined node must have kept up before it gets a vote; 10 s when 0.
+	// PromoteAfter is how long a joined node must have kept up before it gets a
+	// vote; 10 s when 0.
 	PromoteAfter time.Duration
 
-	// StallTimeout is the age of a serving leader's oldest uncommitted batch at which it hands leadership over, or, if it
-	// cannot, stops, and how long any node's log write may take before it stops; 10 s when 0.
+	// StallTimeout is the age of a serving leader's oldest uncommitted batch at
+	// which it hands leadership over, or, if it cannot, stops, and how long any
+	// node's log write may take before it stops; 10 s when 0.
 	StallTimeout time.Duration
 
-	// OnLeader is called after the known leader has changed; id and addr are empty while none is known. Calls are
-	// serial. It may call the group.
+	// OnLeader is called after the known leader has changed; id and addr are
+	// empty while none is known. Calls are serial. It may call the group.
 	OnLeader func(id, addr string)
 
-	// Handlers answer control requests, by name, in place of the group if it knows them too: see Group.Call.
+	// Handlers answer control requests, by name, in place of the group if it
+	// knows them too: see Group.Call.
 	Handlers map[string]Handler
 
-	// Fatal is called once, on a goroutine of its own, when the node cannot go on. The group has then deposed itself,
-	// applies nothing more, and no longer takes part in the cluster: exit, or Close it and Open it again.
+	// Fatal is called once, on a goroutine of its own, when the node cannot go
+	// on. The group has then deposed itself, applies nothing more, and no
+	// longer takes part in the cluster: exit, or Close it and Open it again.
 	Fatal func(error)
 
 	// Logger is slog.Default when nil.
@@ -132,22 +149,26 @@ const (
 	maxLinger   = 20 * time.Millisecond
 	minMaxEntry = 1 << 10
 
-	// One batch is cut and not committed at a time: what is decided meanwhile waits in memory and makes the next batch
-	// larger. Each batch costs every disk a write and a sync however small it is, and every node its wake-ups, so that more
-	// in flight means smaller batches and more of both: two gave 0.6 to 1.0 of the rate of sync decisions (three nodes on
-	// one disk, 50 connections, pipeline 16).
+	// One batch is cut and not committed at a time: what is decided meanwhile
+	// waits in memory and makes the next batch larger. Each batch costs every
+	// disk a write and a sync however small it is, and every node its wake-ups,
+	// so that more in flight means smaller batches and more of both: two gave
+	// 0.6 to 1.0 of the rate of sync decisions (three nodes on one disk, 50
+	// connections, pipeline 16).
 	maxInflightBatches = 1
 	maxInflightBytes   = 8 << 20
 
-	// snapshotInterval is how often Raft looks whether the log has the entries for a snapshot: it waits between one and
-	// two.
+	// snapshotInterval is how often Raft looks whether the log has the entries
+	// for a snapshot: it waits between one and two.
 	snapshotInterval = 120 * time.Second
 
-	// tickInterval is how long the cluster clock in the log may stand still on an idle leader.
+	// tickInterval is how long the cluster clock in the log may stand still on
+	// an idle leader.
 	tickInterval = clock.Beat
 )
 
-// withDefaults returns c with its zero values replaced, or an error that names the wrong field.
+// withDefaults returns c with its zero values replaced, or an error that names
+// the wrong field.
 func (c Config) withDefaults() (Config, error) {
 	if err := member.CheckNodeID(c.NodeID); err != nil {
 		return c, err
@@ -217,7 +238,8 @@ func HasRun(dataDir string, group uint32) bool {
 	return err == nil
 }
 
-// raftConfig returns Raft's own configuration. The reasons for its numbers are in DESIGN.md.
+// raftConfig returns Raft's own configuration. The reasons for its numbers are
+// in DESIGN.md.
 func (c *Config) raftConfig(self raft.ServerID) *raft.Config {
 	rc := raft.DefaultConfig()
 	rc.LocalID = self

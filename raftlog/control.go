@@ -14,15 +14,17 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// A control connection carries requests and answers in turn, each a JSON object after its length in 4 bytes. Fields that a
-// side does not know are left out of account.
+// A control connection carries requests and answers in turn, each a JSON object
+// after its length in 4 bytes. Fields that a side does not know are left out of
+// account.
 const (
 	maxFrame = 1 << 20
 
 	// controlIdle is how long a control connection may stay without a request.
 	controlIdle = 30 * time.Second
 
-	// controlTimeout bounds the execution of a request; a transfer or a membership change waits for a commit.
+	// controlTimeout bounds the execution of a request; a transfer or a
+	// membership change waits for a commit.
 	controlTimeout = 10 * time.Second
 )
 
@@ -43,7 +45,8 @@ type response struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-// The group's own operations. Those in leaderOps are passed on, once, when asked of a follower.
+// The group's own operations. Those in leaderOps are passed on, once, when
+// asked of a follower.
 const (
 	opStatus   = "status"
 	opFound    = "found"
@@ -54,7 +57,8 @@ const (
 	opPromote  = "promote"
 )
 
-// OpTransfer is the request to hand leadership over; its argument is {"id": the next leader's, empty for any}.
+// OpTransfer is the request to hand leadership over; its argument is {"id": the
+// next leader's, empty for any}.
 const OpTransfer = "transfer"
 
 var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true}
@@ -76,15 +80,16 @@ type snapshotArgs struct {
 	Run int64 `json:"run,omitempty"` // 0 starts one, or is about the one that is being written
 }
 
-// Caller sends control requests to nodes of a group, also from a process that is not part of it. The zero Group id is a
-// group like any other.
+// Caller sends control requests to nodes of a group, also from a process that
+// is not part of it. The zero Group id is a group like any other.
 type Caller struct {
 	// Dial opens a control connection, for example with Dialer.Open.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Call asks the node at addr to execute op and decodes its result, unless result is nil. Errors of the far side come
-// back as text, ErrNotLeader, ErrQuorum, ErrSilent and ErrUnknownOp as themselves.
+// Call asks the node at addr to execute op and decodes its result, unless
+// result is nil. Errors of the far side come back as text, ErrNotLeader,
+// ErrQuorum, ErrSilent and ErrUnknownOp as themselves.
 func (c Caller) Call(ctx context.Context, addr, op string, args, result any) error {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -155,7 +160,8 @@ func (c Caller) Status(ctx context.Context, addr string) (Status, error) {
 	return s, c.Call(ctx, addr, opStatus, nil, &s)
 }
 
-// Remove asks any node of the cluster to take a member out, as Group.Remove does; it passes the request to the leader.
+// Remove asks any node of the cluster to take a member out, as Group.Remove
+// does; it passes the request to the leader.
 func (c Caller) Remove(ctx context.Context, addr, id string, force bool) (done Removal, err error) {
 	return done, c.Call(ctx, addr, opRemove, removeArgs{id, force}, &done)
 }
@@ -165,18 +171,22 @@ func (c Caller) Promote(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, opPromote, memberArgs{ID: id}, nil)
 }
 
-// Transfer asks any node of the cluster that member id should lead; an empty id leaves the choice to the leader.
+// Transfer asks any node of the cluster that member id should lead; an empty id
+// leaves the choice to the leader.
 func (c Caller) Transfer(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, OpTransfer, memberArgs{ID: id}, nil)
 }
 
-// Join asks the cluster that the node at addr belongs to, to take in node id, reachable at nodeAddr.
+// Join asks the cluster that the node at addr belongs to, to take in node id,
+// reachable at nodeAddr.
 func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
 	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
 }
 
-// Snapshot asks the node at addr to start a snapshot, if run is 0 and none is being written, or else how that one stands. It
-// returns after some seconds at most, whether the snapshot is done or not: ask again with its SnapshotRun.Run.
+// Snapshot asks the node at addr to start a snapshot, if run is 0 and none is
+// being written, or else how that one stands. It returns after some seconds at
+// most, whether the snapshot is done or not: ask again with its
+// SnapshotRun.Run.
 func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s SnapshotRun, err error) {
 	return s, c.Call(ctx, addr, opSnapshot, snapshotArgs{run}, &s)
 }
@@ -188,12 +198,14 @@ func (g *Group) Caller() Caller {
 	}}
 }
 
-// Call executes op on the node at addr: one of the group's own, or one of Config.Handlers there.
+// Call executes op on the node at addr: one of the group's own, or one of
+// Config.Handlers there.
 func (g *Group) Call(ctx context.Context, addr, op string, args, result any) error {
 	return g.Caller().Call(ctx, addr, op, args, result)
 }
 
-// serveControl answers control connections until ctx ends. Close closes them along with the listener.
+// serveControl answers control connections until ctx ends. Close closes them
+// along with the listener.
 func (g *Group) serveControl(ctx context.Context) {
 	for {
 		c, err := g.control.Accept()

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// A node that does not know an operation says so, in a way that the caller can tell from a failure, also when the request
-// was passed on.
+// A node that does not know an operation says so, in a way that the caller can
+// tell from a failure, also when the request was passed on.
 func TestUnknownOperation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

@@ -25,7 +25,8 @@ var _ member.Node = convenerNode{}
 // Identity implements member.Node.
 func (n convenerNode) Identity() *member.Identity { return n.g.cur.Load().id }
 
-// Settled implements member.Node: it reports whether the node is a member under the address it advertises, or has nobody to ask.
+// Settled implements member.Node: it reports whether the node is a member under
+// the address it advertises, or has nobody to ask.
 func (n convenerNode) Settled() bool {
 	servers, _ := n.g.configuration()
 	s, ok := findServer(servers, n.g.cfg.NodeID)
@@ -72,8 +73,9 @@ func (g *Group) greeted(raw json.RawMessage) (a member.Answer, err error) {
 	return g.convener.Answer(args)
 }
 
-// lookAtPeers reports, until each has answered, which addresses of Config.Join are those of another cluster: a node that was
-// started alone before it was told of its peers has founded its own, and does not join theirs.
+// lookAtPeers reports, until each has answered, which addresses of Config.Join
+// are those of another cluster: a node that was started alone before it was
+// told of its peers has founded its own, and does not join theirs.
 func (g *Group) lookAtPeers(ctx context.Context) {
 	t := time.NewTicker(strangerInterval)
 	defer t.Stop()

@@ -1,13 +1,19 @@
-// Package raftlog replicates batches of bytes between the nodes of a cluster, with hashicorp/raft.
+// Package raftlog replicates batches of bytes between the nodes of a cluster,
+// with hashicorp/raft.
 //
-// It serves a state machine that decides first and replicates effects: the leader changes its state in memory at once, and
-// the group's proposer cuts what has changed into one log entry after another, each as soon as Raft has accepted the one
-// before. The package knows bytes; what they mean is the Machine's.
+// It serves a state machine that decides first and replicates effects: the
+// leader changes its state in memory at once, and the group's proposer cuts
+// what has changed into one log entry after another, each as soon as Raft has
+// accepted the one before. The package knows bytes; what they mean is the
+// Machine's.
 //
 // The types:
-//   - Group is one node's part in one Raft group: Open, Close, Wake, Verify, Transfer, membership, Status.
-//   - Machine is the replicated state, with the calls that the group makes of it.
-//   - Caller sends control requests to a node, from within the cluster or from a command line.
+//   - Group is one node's part in one Raft group: Open, Close, Wake, Verify,
+//     Transfer, membership, Status.
+//   - Machine is the replicated state, with the calls that the group makes of
+//     it.
+//   - Caller sends control requests to a node, from within the cluster or from
+//     a command line.
 //   - Recover rewrites the membership after a majority is lost for good.
 //
 // Its rooms: peer is the port on which nodes reach each other, member says who
@@ -16,12 +22,14 @@
 //
 // # Concurrency
 //
-// All methods of Group and Caller may be called concurrently. The group calls its Machine under one mutex, so that
-// Lead, Depose, Apply, Committed, Cut, Snapshot and Restore happen in one order; the machine must not call back.
+// All methods of Group and Caller may be called concurrently. The group calls
+// its Machine under one mutex, so that Lead, Depose, Apply, Committed, Cut,
+// Snapshot and Restore happen in one order; the machine must not call back.
 //
 // # Caveats
 //
-// Whatever is decided and not yet committed is lost when the leader crashes. A node whose log cannot be written stops
-// taking part and calls Config.Fatal; it does not limp along. Goroutines that wait for a Raft future which never returns
-// are left behind, a handful per shutdown at most.
+// Whatever is decided and not yet committed is lost when the leader crashes. A
+// node whose log cannot be written stops taking part and calls Config.Fatal; it
+// does not limp along. Goroutines that wait for a Raft future which never
+// returns are left behind, a handful per shutdown at most.
 package raftlog

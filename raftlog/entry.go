@@ -7,14 +7,16 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// The first byte of every log entry is a version: see Formats. A node that meets one which it does not know stops: skipping
-// an entry would make its state differ from its peers' without anybody noticing.
+// The first byte of every log entry is a version: see Formats. A node that
+// meets one which it does not know stops: skipping an entry would make its
+// state differ from its peers' without anybody noticing.
 const (
 	entryOldest = 2 // that this build reads
 	entryNewest = 2 // that it reads, and writes where the level permits it
 )
 
-// maxHeader bounds the encoded header: version, six uvarints, a node id with its length, the clock.
+// maxHeader bounds the encoded header: version, six uvarints, a node id with
+// its length, the clock.
 const maxHeader = 1 + 6*binary.MaxVarintLen64 + binary.MaxVarintLen64 + member.MaxNodeID + 8
 
 // header precedes the payload of an entry.
@@ -51,7 +53,8 @@ func encodeEntry(version byte, h header, payload []byte) []byte {
 	return append(h.append(make([]byte, 0, maxHeader+len(payload)), version), payload...)
 }
 
-// decodeEntry splits an entry. The payload aliases b. Errors wrap ErrVersion or ErrCorrupt.
+// decodeEntry splits an entry. The payload aliases b. Errors wrap ErrVersion or
+// ErrCorrupt.
 func decodeEntry(b []byte) (header, []byte, error) {
 	d := decoder{b: b}
 	if v := d.byte(); d.err == nil && (v < entryOldest || v > entryNewest) {
@@ -75,7 +78,8 @@ func decodeEntry(b []byte) (header, []byte, error) {
 	return h, d.b, nil
 }
 
-// decoder reads the primitive values of entries and snapshot headers; the first error sticks.
+// decoder reads the primitive values of entries and snapshot headers; the first
+// error sticks.
 type decoder struct {
 	b   []byte
 	err error
@@ -127,7 +131,8 @@ func (d *decoder) int64() int64 {
 	return int64(v)
 }
 
-// bytes reads a length-prefixed string of at most max bytes, aliasing the input.
+// bytes reads a length-prefixed string of at most max bytes, aliasing the
+// input.
 func (d *decoder) bytes(max uint64) []byte {
 	n := d.uvarintMax(max)
 	if uint64(len(d.b)) < n {

@@ -9,10 +9,12 @@ import (
 
 // These errors are returned by calls on a Group.
 var (
-	// ErrNotLeader is returned when the call needs the serving leader and this node is not it. Nothing was executed.
+	// ErrNotLeader is returned when the call needs the serving leader and this
+	// node is not it. Nothing was executed.
 	ErrNotLeader = errors.New("not the leader")
 
-	// ErrNoAnswer is returned by a Caller when what it has reached at an address does not answer as a node does.
+	// ErrNoAnswer is returned by a Caller when what it has reached at an
+	// address does not answer as a node does.
 	ErrNoAnswer = errors.New("no answer")
 
 	// ErrClosed is returned once Close has begun.
@@ -21,59 +23,73 @@ var (
 	// ErrUnknownMember is returned when a node id is not part of the cluster.
 	ErrUnknownMember = errors.New("unknown member")
 
-	// ErrOtherCluster is returned to a node whose data belongs to another cluster. It has to be wiped before it can join.
+	// ErrOtherCluster is returned to a node whose data belongs to another
+	// cluster. It has to be wiped before it can join.
 	ErrOtherCluster = member.ErrOtherCluster
 
-	// ErrQuorum is returned by Remove when the voters that it leaves do not answer in sufficient number.
+	// ErrQuorum is returned by Remove when the voters that it leaves do not
+	// answer in sufficient number.
 	ErrQuorum = errors.New("the removal would lose the majority")
 
-	// ErrSilent is returned by a join when the node that is to be taken in does not answer at its address.
+	// ErrSilent is returned by a join when the node that is to be taken in does
+	// not answer at its address.
 	ErrSilent = errors.New("the node does not answer")
 
-	// ErrUnknownOp is returned by a Caller when the node does not know the operation: it is of another version.
+	// ErrUnknownOp is returned by a Caller when the node does not know the
+	// operation: it is of another version.
 	ErrUnknownOp = errors.New("unknown operation")
 
-	// ErrNoTarget is returned by Transfer when no other voter is reachable and caught up.
+	// ErrNoTarget is returned by Transfer when no other voter is reachable and
+	// caught up.
 	ErrNoTarget = errors.New("no reachable voter to transfer leadership to")
 )
 
-// These errors are returned while a data directory is opened, or stop a running node through Config.Fatal.
+// These errors are returned while a data directory is opened, or stop a running
+// node through Config.Fatal.
 var (
-	// ErrVersion is returned when a log entry or a snapshot was written by a version this build does not know.
+	// ErrVersion is returned when a log entry or a snapshot was written by a
+	// version this build does not know.
 	ErrVersion = errors.New("unknown format version")
 
-	// ErrLevel is returned when the cluster's feature level is above what this build supports, and to a node of such a build
-	// that wants to join.
+	// ErrLevel is returned when the cluster's feature level is above what this
+	// build supports, and to a node of such a build that wants to join.
 	ErrLevel = errors.New("feature level of the cluster is too high")
 
-	// ErrCorrupt is returned when a log entry or a snapshot header cannot be decoded.
+	// ErrCorrupt is returned when a log entry or a snapshot header cannot be
+	// decoded.
 	ErrCorrupt = member.ErrCorrupt
 
-	// ErrGap is returned when the log does not continue the newest readable snapshot.
+	// ErrGap is returned when the log does not continue the newest readable
+	// snapshot.
 	ErrGap = errors.New("log does not continue the newest snapshot")
 
 	// ErrLocked is returned when another process holds the data directory.
 	ErrLocked = errors.New("data directory is in use by another process")
 
-	// ErrOtherNode is returned when a data directory belongs to a node of another id.
+	// ErrOtherNode is returned when a data directory belongs to a node of
+	// another id.
 	ErrOtherNode = member.ErrOtherNode
 
-	// ErrSetBack is reported to Config.Fatal when a peer remembers that this node held more than it does: its data directory is
-	// an older copy, or its disk has lost what it had acknowledged.
+	// ErrSetBack is reported to Config.Fatal when a peer remembers that this
+	// node held more than it does: its data directory is an older copy, or its
+	// disk has lost what it had acknowledged.
 	ErrSetBack = errors.New("data directory is older than what this node has acknowledged")
 
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = errors.New("log cannot be written")
 
-	// ErrStalled is reported to Config.Fatal when a log write hangs, or when a leader's oldest batch stays uncommitted and
-	// leadership cannot be handed over.
+	// ErrStalled is reported to Config.Fatal when a log write hangs, or when a
+	// leader's oldest batch stays uncommitted and leadership cannot be handed
+	// over.
 	ErrStalled = errors.New("replication is stalled")
 
-	// ErrInvariant is reported to Config.Fatal when the replicated log contradicts what Raft guarantees.
+	// ErrInvariant is reported to Config.Fatal when the replicated log
+	// contradicts what Raft guarantees.
 	ErrInvariant = errors.New("replication invariant violated")
 )
 
-// formatError says that a build, which knows the versions from oldest to newest, cannot read what has another one.
+// formatError says that a build, which knows the versions from oldest to
+// newest, cannot read what has another one.
 func formatError(what string, got, oldest, newest byte) error {
 	advice := "upgrade this node"
 	if got < oldest {

@@ -72,8 +72,8 @@ func (f *faultyLog) before(logs []*raft.Log) error {
 	return nil
 }
 
-// faultyCluster starts three nodes whose logs can fail, configured by configure unless it is nil, and returns their leader
-// after its first entry.
+// faultyCluster starts three nodes whose logs can fail, configured by configure
+// unless it is nil, and returns their leader after its first entry.
 func faultyCluster(t *testing.T, configure func(*Config)) (c *testCluster, l *testNode, disks []*faultyLog) {
 	disks = make([]*faultyLog, 3)
 	c = newCluster(t, len(disks), func(n int, cfg *Config) {
@@ -168,7 +168,8 @@ func TestTornBatch(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
 }
 
-// What a follower wrote last is torn by a power loss: it is gone, the rest is not, and the leader sends it again.
+// What a follower wrote last is torn by a power loss: it is gone, the rest is
+// not, and the leader sends it again.
 func TestTornLog(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -190,7 +191,8 @@ func TestTornLog(t *testing.T) {
 	require.Len(t, c.converge(), 26)
 }
 
-// lastSegment returns the content and the path of a stopped node's newest log file.
+// lastSegment returns the content and the path of a stopped node's newest log
+// file.
 func lastSegment(t *testing.T, n *testNode) (b []byte, path string) {
 	found, err := filepath.Glob(filepath.Join(n.cfg.dir(), "log-*"))
 	require.NoError(t, err)
@@ -201,7 +203,8 @@ func lastSegment(t *testing.T, n *testNode) (b []byte, path string) {
 	return b, path
 }
 
-// A store that is damaged, or of which a part is missing, is an error that names a file, and no panic.
+// A store that is damaged, or of which a part is missing, is an error that
+// names a file, and no panic.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
 	stable := func(n *testNode) string { return filepath.Join(n.cfg.dir(), stableFile) }
@@ -342,7 +345,8 @@ func TestUnknownVersionsStopTheNode(t *testing.T) {
 	})
 }
 
-// Terms do not run away while a node is cut off: pre-vote works with the wrapped transport.
+// Terms do not run away while a node is cut off: pre-vote works with the
+// wrapped transport.
 func TestPreVote(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -413,7 +417,8 @@ func TestFlappingLinks(t *testing.T) {
 	require.NotZero(t, deposed, "no leader was ever deposed")
 }
 
-// Answers that Raft no longer reads must not block the pipeline: see transport.AppendEntriesPipeline.
+// Answers that Raft no longer reads must not block the pipeline: see
+// transport.AppendEntriesPipeline.
 func TestPipelineDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	var trans [2]transport

@@ -20,13 +20,16 @@ type Formats struct {
 	Snapshot byte // of snapshots, without what is the machine's
 }
 
-// A cluster has a feature level, which says what its nodes may write. It is part of the log, where an entry raises it, and
-// of every snapshot. It is never lowered. The leader raises it by itself when every member, voters and nonvoters, has just
-// answered that its build can read the next one: so a node never meets what it cannot read, whoever leads, and a member that
-// is down holds the level back. A node whose build cannot read the level neither starts on the cluster's data nor is taken
-// in.
+// A cluster has a feature level, which says what its nodes may write. It is
+// part of the log, where an entry raises it, and of every snapshot. It is never
+// lowered. The leader raises it by itself when every member, voters and
+// nonvoters, has just answered that its build can read the next one: so a node
+// never meets what it cannot read, whoever leads, and a member that is down
+// holds the level back. A node whose build cannot read the level neither starts
+// on the cluster's data nor is taken in.
 //
-// Levels are numbered from 1, with which every cluster begins. Config.Features lists those of a build.
+// Levels are numbered from 1, with which every cluster begins. Config.Features
+// lists those of a build.
 
 // firstLevel is the level of a new cluster.
 const firstLevel = 1
@@ -34,10 +37,12 @@ const firstLevel = 1
 // firstFormats are those of a build that is told nothing of levels.
 var firstFormats = []Formats{{Entry: entryOldest, Snapshot: snapshotOldest}}
 
-// levelKey is where the stable store keeps the highest level that the node has seen.
+// levelKey is where the stable store keeps the highest level that the node has
+// seen.
 var levelKey = []byte("headgate-feature-level")
 
-// checkFeatures returns an error unless a build can read what it is told to write.
+// checkFeatures returns an error unless a build can read what it is told to
+// write.
 func checkFeatures(features []Formats) error {
 	for i, f := range features {
 		if f.Entry < entryOldest || f.Entry > entryNewest || f.Snapshot < snapshotOldest || f.Snapshot > snapshotNewest {
@@ -55,7 +60,8 @@ func levelError(level, supported uint32) error {
 	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node", ErrLevel, level, supported)
 }
 
-// checkLevel returns an error if the node has seen a level that its build cannot read.
+// checkLevel returns an error if the node has seen a level that its build
+// cannot read.
 func checkLevel(values raft.StableStore, supported uint32) error {
 	seen, err := seenLevel(values)
 	if err == nil && seen > supported {
@@ -76,7 +82,8 @@ func seenLevel(values raft.StableStore) (uint32, error) {
 	return uint32(level), nil
 }
 
-// noteLevel remembers that the node has seen a level, so that a build which cannot read it does not even start.
+// noteLevel remembers that the node has seen a level, so that a build which
+// cannot read it does not even start.
 func noteLevel(values raft.StableStore, level uint32) error {
 	seen, err := seenLevel(values)
 	if err != nil || seen >= level {
@@ -88,7 +95,8 @@ func noteLevel(values raft.StableStore, level uint32) error {
 	return nil
 }
 
-// raise raises the level as far as all members can read, if this node serves. It holds the admission of nodes meanwhile.
+// raise raises the level as far as all members can read, if this node serves.
+// It holds the admission of nodes meanwhile.
 func (g *Group) raise(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
@@ -113,7 +121,8 @@ func (g *Group) raise(ctx context.Context) {
 	g.fsm.raise(goal)
 }
 
-// readable is the highest level that all members can read; 0 if one of them is down, or not there with its data.
+// readable is the highest level that all members can read; 0 if one of them is
+// down, or not there with its data.
 func (s *Status) readable() uint32 {
 	least := s.Supports
 	for i := range s.Members {
@@ -126,8 +135,8 @@ func (s *Status) readable() uint32 {
 	return least
 }
 
-// askSupported asks all members for the highest level that they can read, and returns the least of them; 0 unless all have
-// answered.
+// askSupported asks all members for the highest level that they can read, and
+// returns the least of them; 0 unless all have answered.
 func (g *Group) askSupported(ctx context.Context) uint32 {
 	servers, _ := g.configuration()
 	answers := make([]uint32, len(servers))
@@ -160,8 +169,8 @@ func (p *peers) supports(id raft.ServerID) uint32 {
 	return 0
 }
 
-// admits returns an error for a node whose build cannot read what this cluster writes, or is about to. The caller holds the
-// admission.
+// admits returns an error for a node whose build cannot read what this cluster
+// writes, or is about to. The caller holds the admission.
 func (g *Group) admits(s *Status) error {
 	if level := g.fsm.promised(); s.Supports < level {
 		return fmt.Errorf("%w: it is %d, and %s supports levels up to %d; upgrade that node", ErrLevel, level, s.NodeID, s.Supports)
@@ -190,7 +199,8 @@ func (s *Status) setFeatures(level, supports uint32) {
 	}
 }
 
-// HeldBack says why the feature level is not the newest one that some member could read.
+// HeldBack says why the feature level is not the newest one that some member
+// could read.
 type HeldBack struct {
 	ID  string `json:"id"`
 	Why string `json:"why"`
@@ -201,7 +211,8 @@ func (h HeldBack) String() string { return h.ID + " " + h.Why }
 
 // The fsm's part: which level is reached follows from the log.
 
-// raise proposes a level with the next batch, and those after it until one is committed, while this node serves.
+// raise proposes a level with the next batch, and those after it until one is
+// committed, while this node serves.
 func (f *fsm) raise(level uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,14 +223,16 @@ func (f *fsm) raise(level uint32) {
 	f.progress.ring()
 }
 
-// promised is the level that the cluster has, or that this leader may have proposed.
+// promised is the level that the cluster has, or that this leader may have
+// proposed.
 func (f *fsm) promised() uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return max(f.cursor.level, f.wanted)
 }
 
-// nextLevel is the level that the next batch carries, and whether that raises the cluster's. Must be called with mu held.
+// nextLevel is the level that the next batch carries, and whether that raises
+// the cluster's. Must be called with mu held.
 func (f *fsm) nextLevel() (level uint32, raises bool) {
 	return max(f.cursor.level, f.wanted), f.wanted > f.cursor.level
 }
@@ -227,7 +240,8 @@ func (f *fsm) nextLevel() (level uint32, raises bool) {
 // formats are what the level reached permits. Must be called with mu held.
 func (f *fsm) formats() Formats { return f.features[f.cursor.level-1] }
 
-// reach takes a level over that an entry, or a snapshot, has. Must be called with mu held.
+// reach takes a level over that an entry, or a snapshot, has. Must be called
+// with mu held.
 func (f *fsm) reach(level uint32) error {
 	if supported := uint32(len(f.features)); level > supported {
 		return levelError(level, supported)

@@ -70,8 +70,9 @@ func (c *testCluster) remains(level uint32, heldBack ...string) {
 	}
 }
 
-// An upgrade node by node, with elections that nobody has planned: nothing is written that somebody cannot read, so nobody
-// stops, and the level rises when the last member has been upgraded, a nonvoter.
+// An upgrade node by node, with elections that nobody has planned: nothing is
+// written that somebody cannot read, so nobody stops, and the level rises when
+// the last member has been upgraded, a nonvoter.
 func TestTheLevelRisesWhenTheLastMemberCanReadIt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -105,8 +106,9 @@ func TestTheLevelRisesWhenTheLastMemberCanReadIt(t *testing.T) {
 	require.Len(t, c.converge(), 12)
 }
 
-// Neither a node that goes back to an older build, nor one of an older build that is new, can be part of a cluster whose
-// level it cannot read: it does not start, and is not taken in.
+// Neither a node that goes back to an older build, nor one of an older build
+// that is new, can be part of a cluster whose level it cannot read: it does not
+// start, and is not taken in.
 func TestAnOlderBuildIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.Features = levels(2) })

@@ -111,8 +111,8 @@ func TestFirstFounderIsLate(t *testing.T) {
 	})
 }
 
-// A node that has announced itself, and died, holds nobody up, at whatever point
-// of the founding it died; when it comes back it joins.
+// A node that has announced itself, and died, holds nobody up, at whatever
+// point of the founding it died; when it comes back it joins.
 func TestDeadFounder(t *testing.T) {
 	rounds(t, 8, func(t *testing.T, round int) {
 		c := newFounders(t, 4)

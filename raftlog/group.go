@@ -17,7 +17,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Group is one node's part in one Raft group. All methods may be called concurrently.
+// Group is one node's part in one Raft group. All methods may be called
+// concurrently.
 type Group struct {
 	cfg      Config
 	fsm      *fsm
@@ -34,8 +35,8 @@ type Group struct {
 
 	snapshots snapshotRuns
 
-	// admission is held while a node is taken in, which can take two changes, and while the feature level is raised to what all
-	// members can read.
+	// admission is held while a node is taken in, which can take two changes,
+	// and while the feature level is raised to what all members can read.
 	admission turn
 
 	cur    atomic.Pointer[instance]
@@ -66,11 +67,14 @@ type instance struct {
 	ended  raft.Future // written by ending
 }
 
-// shutdownTimeout bounds the wait for Raft's goroutines and for the log, which may hang in a disk write.
+// shutdownTimeout bounds the wait for Raft's goroutines and for the log, which
+// may hang in a disk write.
 const shutdownTimeout = 5 * time.Second
 
-// Open opens or creates the group's data and starts to take part in the cluster. The machine must be empty: it gets the
-// newest snapshot, and later what the log holds beyond it. The group founds or joins its cluster in the background.
+// Open opens or creates the group's data and starts to take part in the
+// cluster. The machine must be empty: it gets the newest snapshot, and later
+// what the log holds beyond it. The group founds or joins its cluster in the
+// background.
 func Open(cfg Config, m Machine) (*Group, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -198,8 +202,8 @@ func (g *Group) start() (err error) {
 	return nil
 }
 
-// stopInstance ends one life of Raft. Connections go first: Raft waits for RPCs in progress, and a stalled snapshot
-// transfer has no deadline of its own.
+// stopInstance ends one life of Raft. Connections go first: Raft waits for RPCs
+// in progress, and a stalled snapshot transfer has no deadline of its own.
 func (g *Group) stopInstance(in *instance) {
 	if in == nil {
 		return
@@ -234,15 +238,17 @@ func (g *Group) stopInstance(in *instance) {
 	}
 }
 
-// shutdown ends Raft. Every call returns the same future: of Raft's own only the first waits for its end.
+// shutdown ends Raft. Every call returns the same future: of Raft's own only
+// the first waits for its end.
 func (in *instance) shutdown() raft.Future {
 	in.ending.Do(func() { in.ended = in.raft.Shutdown() })
 	return in.ended
 }
 
-// conflict is called when an installed snapshot contradicts the log: the entries beyond it were never committed. Raft
-// deletes them on disk but goes on believing in them, and would reject every append and fetch the snapshot again, for
-// ever (hashicorp/raft #697). A new instance starts from the disk.
+// conflict is called when an installed snapshot contradicts the log: the
+// entries beyond it were never committed. Raft deletes them on disk but goes on
+// believing in them, and would reject every append and fetch the snapshot
+// again, for ever (hashicorp/raft #697). A new instance starts from the disk.
 func (g *Group) conflict() {
 	g.cfg.Logger.Warn("snapshot of the leader contradicts the log; restarting raft from the snapshot")
 	go func() {
@@ -259,7 +265,8 @@ func (g *Group) conflict() {
 	}()
 }
 
-// halt takes the node out of the cluster and reports why. It does not block; only the first call counts.
+// halt takes the node out of the cluster and reports why. It does not block;
+// only the first call counts.
 func (g *Group) halt(err error) {
 	if !g.halted.CompareAndSwap(nil, &err) {
 		return
@@ -284,8 +291,9 @@ func (g *Group) halt(err error) {
 	}()
 }
 
-// Close leaves the cluster for now. A serving leader first waits, within ctx, until everything dirty is committed, and
-// hands leadership over. The mux stays open.
+// Close leaves the cluster for now. A serving leader first waits, within ctx,
+// until everything dirty is committed, and hands leadership over. The mux stays
+// open.
 func (g *Group) Close(ctx context.Context) error {
 	if g.closing.Swap(true) {
 		return ErrClosed
@@ -314,13 +322,15 @@ func (g *Group) shutdown() {
 
 func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }
 
-// await calls f and waits for the future it returns. The call may block until Raft's main loop is free, and the future may
-// never return at all (hashicorp/raft #498): the goroutine is then left behind.
+// await calls f and waits for the future it returns. The call may block until
+// Raft's main loop is free, and the future may never return at all
+// (hashicorp/raft #498): the goroutine is then left behind.
 func await[F raft.Future](ctx context.Context, f func() F) error {
 	return within(ctx, func() error { return f().Error() })
 }
 
-// within returns what f returns, or an error when ctx is done first; f, which may never return, is then left behind.
+// within returns what f returns, or an error when ctx is done first; f, which
+// may never return, is then left behind.
 func within(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -332,22 +342,23 @@ func within(ctx context.Context, f func() error) error {
 	}
 }
 
-// ClusterID returns the id of the node's cluster, empty as long as it is part of
-// none.
+// ClusterID returns the id of the node's cluster, empty as long as it is part
+// of none.
 func (g *Group) ClusterID() string { return g.cur.Load().id.Cluster() }
 
 // Admit returns ErrOtherCluster unless the node's cluster has the given id.
 func (g *Group) Admit(cluster string) error { return g.cur.Load().id.Same(cluster) }
 
-// SetMeta replaces Config.Meta; the peers learn of it when they ask next, within about a second. The map is the group's from
-// here on.
+// SetMeta replaces Config.Meta; the peers learn of it when they ask next,
+// within about a second. The map is the group's from here on.
 func (g *Group) SetMeta(meta map[string]string) { g.meta.Store(&meta) }
 
-// Wake tells the proposer that something has become dirty. It is cheap: one atomic load, but for the first call after a
-// cut.
+// Wake tells the proposer that something has become dirty. It is cheap: one
+// atomic load, but for the first call after a cut.
 func (g *Group) Wake() { g.progress.mark() }
 
-// Flush is Wake for somebody who waits for the commit: the next cut does not linger.
+// Flush is Wake for somebody who waits for the commit: the next cut does not
+// linger.
 func (g *Group) Flush() {
 	g.progress.mark()
 	if g.cfg.Linger > 0 && !g.progress.flush.Swap(true) {
@@ -361,14 +372,15 @@ func (g *Group) Serving() (term uint64, ok bool) {
 	return term, term != 0
 }
 
-// Leader returns the node Raft believes to lead, empty when none is known. It may not serve yet.
+// Leader returns the node Raft believes to lead, empty when none is known. It
+// may not serve yet.
 func (g *Group) Leader() (id, addr string) {
 	a, i := g.raft().LeaderWithID()
 	return member.NodeOf(i), string(a)
 }
 
-// Unacked returns the age of the oldest effect of the serving leader that is not committed; 0 when all are, and on
-// other nodes.
+// Unacked returns the age of the oldest effect of the serving leader that is
+// not committed; 0 when all are, and on other nodes.
 func (g *Group) Unacked() time.Duration {
 	if g.fsm.serving.Load() == 0 {
 		return 0
@@ -400,7 +412,8 @@ func (g *Group) Progress() Progress {
 	}
 }
 
-// Snapshot takes a snapshot now. It is no error if there is nothing new to snapshot.
+// Snapshot takes a snapshot now. It is no error if there is nothing new to
+// snapshot.
 func (g *Group) Snapshot(ctx context.Context) error {
 	err := await(ctx, g.raft().Snapshot)
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {

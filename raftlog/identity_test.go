@@ -34,7 +34,8 @@ func asked() <-chan struct{} {
 	return c
 }
 
-// A connection of Raft is judged by the cluster and the data that its handshake tells, once the peers have been asked.
+// A connection of Raft is judged by the cluster and the data that its handshake
+// tells, once the peers have been asked.
 func TestWhatRaftHears(t *testing.T) {
 	id := testIdentity(t, "a", "old")
 	m := testMux(t)
@@ -81,8 +82,8 @@ func (c *testCluster) alone() *testNode {
 	return n
 }
 
-// Raft compares logs by index and term alone, so a node that holds another cluster's would be taken in and acknowledge
-// entries that it has not.
+// Raft compares logs by index and term alone, so a node that holds another
+// cluster's would be taken in and acknowledge entries that it has not.
 func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -121,8 +122,8 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
 }
 
-// A node that was started alone has made a secret of its own: it cannot even ask what cluster those are of that it is to
-// join, goes on alone, and says so.
+// A node that was started alone has made a secret of its own: it cannot even
+// ask what cluster those are of that it is to join, goes on alone, and says so.
 func TestNodeThatIsRefusedByThoseItIsToJoinSaysSo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -141,7 +142,8 @@ func TestNodeThatIsRefusedByThoseItIsToJoinSaysSo(t *testing.T) {
 	})
 }
 
-// A node that nobody recovered comes back to find its cluster gone on without it, as another one.
+// A node that nobody recovered comes back to find its cluster gone on without
+// it, as another one.
 func TestOldNodesAreNotHeardAfterARecovery(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -166,7 +168,8 @@ func TestOldNodesAreNotHeardAfterARecovery(t *testing.T) {
 	require.Len(t, survivor.g.Members(), 1)
 }
 
-// A node id belongs to one node: a second one with it does not take the first one's place.
+// A node id belongs to one node: a second one with it does not take the first
+// one's place.
 func TestTwoNodesOfOneID(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)

@@ -12,22 +12,25 @@ import (
 )
 
 const (
-	// barrierTries: when so many barriers in a row fail on a node that still leads, it hands leadership over instead of
-	// staying leader in name only.
+	// barrierTries: when so many barriers in a row fail on a node that still
+	// leads, it hands leadership over instead of staying leader in name only.
 	barrierTries = 3
 
-	// resumeInterval is how often a leader whose handover failed asks Raft whether it accepts entries again.
+	// resumeInterval is how often a leader whose handover failed asks Raft
+	// whether it accepts entries again.
 	resumeInterval = 50 * time.Millisecond
 
-	// lookInterval is how often poll looks. Commands of clients wait for a handover.
+	// lookInterval is how often poll looks. Commands of clients wait for a
+	// handover.
 	lookInterval = 500 * time.Microsecond
 
-	// enqueueTimeout bounds the wait for Raft's main loop to take a request; the caller's context usually ends earlier.
+	// enqueueTimeout bounds the wait for Raft's main loop to take a request;
+	// the caller's context usually ends earlier.
 	enqueueTimeout = 10 * time.Second
 )
 
-// leadership follows Raft's leader channel for one instance. The channel keeps only the latest change, so two "true" in
-// a row mean lost and regained.
+// leadership follows Raft's leader channel for one instance. The channel keeps
+// only the latest change, so two "true" in a row mean lost and regained.
 func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.Observation) {
 	g.leaderChanged() // a leader can have found this node before anybody watched
 	for {
@@ -46,8 +49,8 @@ func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.O
 	}
 }
 
-// takeOver serves once everything committed before this term has been applied. Raft announces leadership before even
-// its first entry of the term is stored.
+// takeOver serves once everything committed before this term has been applied.
+// Raft announces leadership before even its first entry of the term is stored.
 func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 	term := r.CurrentTerm()
 	stillLeader := func() bool {
@@ -84,7 +87,8 @@ func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 	}
 }
 
-// Barrier returns once everything committed so far, in whatever term, has been applied here. Leader only.
+// Barrier returns once everything committed so far, in whatever term, has been
+// applied here. Leader only.
 func (g *Group) Barrier(ctx context.Context) error {
 	return notLeader(await(ctx, func() raft.Future { return g.raft().Barrier(enqueueTimeout) }))
 }
@@ -100,11 +104,13 @@ func notLeader(err error) error {
 	return err
 }
 
-// Successor is a voter that leadership may be handed to: it answered a moment ago.
+// Successor is a voter that leadership may be handed to: it answered a moment
+// ago.
 type Successor struct{ server raft.Server }
 
-// Successor asks the given voter, or the most caught-up reachable one when id is empty, whether it is there to lead. It
-// is asked before decisions begin to wait for the handover.
+// Successor asks the given voter, or the most caught-up reachable one when id
+// is empty, whether it is there to lead. It is asked before decisions begin to
+// wait for the handover.
 func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
 	target, err := g.peers.transferTarget(ctx, id)
 	return Successor{target}, err
@@ -122,8 +128,10 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 	return g.TransferTo(ctx, next)
 }
 
-// TransferTo hands leadership over. It first waits until everything dirty has been committed. Decisions made meanwhile
-// are cut only if the transfer fails; when it succeeds they are undone by Depose, so the caller should hold them back.
+// TransferTo hands leadership over. It first waits until everything dirty has
+// been committed. Decisions made meanwhile are cut only if the transfer fails;
+// when it succeeds they are undone by Depose, so the caller should hold them
+// back.
 func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	term, ok := g.Serving()
 	if !ok {
@@ -156,8 +164,9 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	return fmt.Errorf("transfer leadership to %s: %w", member.NodeOf(target.ID), err)
 }
 
-// resume gives back the turn after a failed transfer. Raft goes on rejecting entries for a while; only when it takes a
-// barrier again may the proposer go on, because a batch that vanished would leave a gap.
+// resume gives back the turn after a failed transfer. Raft goes on rejecting
+// entries for a while; only when it takes a barrier again may the proposer go
+// on, because a batch that vanished would leave a gap.
 func (g *Group) resume(term uint64) {
 	defer g.turn.release()
 	for g.fsm.serving.Load() == term && g.ctx.Err() == nil {

@@ -15,15 +15,18 @@ import (
 )
 
 // logStore stands between Raft and its log. It
-//   - reports the first failed write through fatal. Raft's leader would step down and win again, for as long as the disk
-//     fails (hashicorp/raft #614), and a follower whose write fails after a truncation stays stuck;
-//   - tells how long the write in progress has taken: a leader whose disk hangs goes on sending heartbeats, so nobody
-//     else ever takes over (#503);
-//   - lets the disk write a leader's batches while they are on their way to the followers (ownSync);
+//   - reports the first failed write through fatal. Raft's leader would step
+//     down and win again, for as long as the disk fails (hashicorp/raft #614),
+//     and a follower whose write fails after a truncation stays stuck;
+//   - tells how long the write in progress has taken: a leader whose disk hangs
+//     goes on sending heartbeats, so nobody else ever takes over (#503);
+//   - lets the disk write a leader's batches while they are on their way to the
+//     followers (ownSync);
 //   - counts bytes, for the snapshot trigger and for the trailing logs;
 //   - notes when entries arrive, for the cluster clock;
-//   - declares itself monotonic, so that an installed snapshot replaces the whole log. Raft would keep the old tail,
-//     uncommitted entries included, and a later leader could send those to others (#697).
+//   - declares itself monotonic, so that an installed snapshot replaces the
+//     whole log. Raft would keep the old tail, uncommitted entries included,
+//     and a later leader could send those to others (#697).
 type logStore struct {
 	inner    raft.LogStore
 	fatal    func(error)
@@ -37,7 +40,8 @@ type logStore struct {
 	last    atomic.Int64 // duration of the last write, ns
 	mean    atomic.Int64 // moving average over about 16 writes, ns
 
-	// mu guards snapIndex and snapTerm, of the newest snapshot finished in this process.
+	// mu guards snapIndex and snapTerm, of the newest snapshot finished in this
+	// process.
 	mu                  sync.Mutex
 	snapIndex, snapTerm uint64
 }
@@ -50,7 +54,8 @@ var (
 // started anchors the monotonic times kept in atomics.
 var started = time.Now()
 
-// monotonic returns nanoseconds since an arbitrary point in this process; never 0.
+// monotonic returns nanoseconds since an arbitrary point in this process; never
+// 0.
 func monotonic() int64 { return int64(time.Since(started)) + 1 }
 
 func (s *logStore) IsMonotonic() bool           { return true }
@@ -74,7 +79,8 @@ func since(at int64) time.Duration {
 	return time.Duration(monotonic() - at)
 }
 
-// StoreLogs implements raft.LogStore. It returns once the entries are synced, or, for a leader's batches, written.
+// StoreLogs implements raft.LogStore. It returns once the entries are synced,
+// or, for a leader's batches, written.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	if err := s.own.await(math.MaxUint64); err != nil {
 		return err
@@ -99,7 +105,8 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// maySyncLater reports whether all these entries are batches which this node proposes as the leader.
+// maySyncLater reports whether all these entries are batches which this node
+// proposes as the leader.
 func (s *logStore) maySyncLater(logs []*raft.Log) bool {
 	for _, l := range logs {
 		if l.Type != raft.LogCommand {
@@ -126,9 +133,10 @@ func (s *logStore) stored(err error, begin int64, entries int, n int64) error {
 	return nil
 }
 
-// DeleteRange removes a prefix (compaction), a suffix (a conflict with the leader's log), or everything (an installed
-// snapshot). In the last case entries after the snapshot's are kept if the log agrees with the snapshot (Raft's figure
-// 13, rule 6): this node has acknowledged them.
+// DeleteRange removes a prefix (compaction), a suffix (a conflict with the
+// leader's log), or everything (an installed snapshot). In the last case
+// entries after the snapshot's are kept if the log agrees with the snapshot
+// (Raft's figure 13, rule 6): this node has acknowledged them.
 func (s *logStore) DeleteRange(min, max uint64) error {
 	s.mu.Lock()
 	index, term := s.snapIndex, s.snapTerm
@@ -147,8 +155,9 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 	return nil
 }
 
-// snapshotDone records a finished snapshot. It reports whether the log contradicts it: the log then belongs to a
-// history that was never committed, and Raft's memory of it must be dropped by a restart.
+// snapshotDone records a finished snapshot. It reports whether the log
+// contradicts it: the log then belongs to a history that was never committed,
+// and Raft's memory of it must be dropped by a restart.
 func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
 	if index > s.snapIndex { // else one of this node's own, overtaken by an installed one
@@ -160,14 +169,16 @@ func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	return contradicts(s.inner, index, term)
 }
 
-// newestSnapshot returns the index of the newest snapshot finished in this process, 0 for none.
+// newestSnapshot returns the index of the newest snapshot finished in this
+// process, 0 for none.
 func (s *logStore) newestSnapshot() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapIndex
 }
 
-// contradicts reports whether the log reaches index with an entry there that is not of the given term.
+// contradicts reports whether the log reaches index with an entry there that is
+// not of the given term.
 func contradicts(logs raft.LogStore, index, term uint64) (bool, error) {
 	first, err := logs.FirstIndex()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// mapMachine is a Machine over a map. It decides first and replicates effects, as the engine does, and keeps beside its
-// table a shadow that only committed batches change: the applied log prefix.
+// mapMachine is a Machine over a map. It decides first and replicates effects,
+// as the engine does, and keeps beside its table a shadow that only committed
+// batches change: the applied log prefix.
 type mapMachine struct {
 	wake func()
 

@@ -10,8 +10,10 @@ import (
 const (
 	maintainInterval = 250 * time.Millisecond
 
-	// Log kept behind a snapshot, so that a follower that was away for a moment needs no snapshot: about trailingBytes
-	// worth of entries of the size seen lately. A fixed number of large entries would exceed SnapshotBytes by itself.
+	// Log kept behind a snapshot, so that a follower that was away for a moment
+	// needs no snapshot: about trailingBytes worth of entries of the size seen
+	// lately. A fixed number of large entries would exceed SnapshotBytes by
+	// itself.
 	trailingBytes = 64 << 20
 	minTrailing   = 128
 	maxTrailing   = 8192
@@ -52,9 +54,10 @@ func (g *Group) maintain(ctx context.Context) {
 	}
 }
 
-// watch ends the part of a node whose log write hangs, leader or not, and hands over, or ends, a leadership that commits
-// nothing although its followers answer. A leader without followers loses its lease long before; but one whose own disk
-// hangs goes on sending heartbeats (hashicorp/raft #503).
+// watch ends the part of a node whose log write hangs, leader or not, and hands
+// over, or ends, a leadership that commits nothing although its followers
+// answer. A leader without followers loses its lease long before; but one whose
+// own disk hangs goes on sending heartbeats (hashicorp/raft #503).
 func (g *Group) watch(ctx context.Context) {
 	writing := g.cur.Load().log.stalled()
 	slow := fmt.Sprintf("a log write has taken %v", writing.Round(time.Millisecond))
@@ -79,7 +82,8 @@ func (g *Group) watch(ctx context.Context) {
 	}
 }
 
-// forceTransfer hands leadership over without waiting for anything to be committed.
+// forceTransfer hands leadership over without waiting for anything to be
+// committed.
 func (g *Group) forceTransfer(ctx context.Context) error {
 	term, ok := g.Serving()
 	if !ok {
@@ -91,7 +95,8 @@ func (g *Group) forceTransfer(ctx context.Context) error {
 	return g.poll(ctx, func() bool { return g.fsm.serving.Load() != term })
 }
 
-// retune sets how much log the next snapshot leaves. Raft calls it on the FSM's goroutine before a snapshot.
+// retune sets how much log the next snapshot leaves. Raft calls it on the FSM's
+// goroutine before a snapshot.
 func (g *Group) retune() {
 	in := g.cur.Load()
 	entries, bytes := in.log.entries.Load(), in.log.bytes.Load()
@@ -105,9 +110,10 @@ func (g *Group) retune() {
 	}
 }
 
-// reconcile checks, before Raft starts, that log and snapshots make one history, and repairs what a crash in the middle
-// of installing a snapshot leaves: a log whose entries were never committed. fresh tells that log, term and vote have just
-// been created.
+// reconcile checks, before Raft starts, that log and snapshots make one
+// history, and repairs what a crash in the middle of installing a snapshot
+// leaves: a log whose entries were never committed. fresh tells that log, term
+// and vote have just been created.
 func reconcile(snaps *snapshotStore, logs *logStore, fresh bool, group uint32, log *slog.Logger) error {
 	first, err := logs.FirstIndex()
 	if err != nil {
@@ -138,7 +144,8 @@ func reconcile(snaps *snapshotStore, logs *logStore, fresh bool, group uint32, l
 		_, _, err = readSnapshotHeader(rc, group)
 		rc.Close()
 		if err != nil {
-			// Raft would go back to an older snapshot, behind entries already removed from the log.
+			// Raft would go back to an older snapshot, behind entries already
+			// removed from the log.
 			return fmt.Errorf("snapshot %s: %w", m.ID, err)
 		}
 		if first > m.Index+1 {

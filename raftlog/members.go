@@ -10,7 +10,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// checkServers refuses a membership that does not tell which data a member has: builds before serverID wrote such.
+// checkServers refuses a membership that does not tell which data a member has:
+// builds before serverID wrote such.
 func checkServers(servers []raft.Server) error {
 	for _, s := range servers {
 		if member.DataOf(s.ID) == "" {
@@ -20,8 +21,9 @@ func checkServers(servers []raft.Server) error {
 	return nil
 }
 
-// configuration returns the latest membership, and the index of the latest committed one, for a change that must not
-// overtake another. The slice is a copy: what Raft returns is its own.
+// configuration returns the latest membership, and the index of the latest
+// committed one, for a change that must not overtake another. The slice is a
+// copy: what Raft returns is its own.
 func (g *Group) configuration() (servers []raft.Server, committed uint64) {
 	f := g.raft().GetConfiguration() // answered from memory, never blocks
 	if f.Error() != nil {
@@ -54,8 +56,9 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 	return notLeader(await(ctx, func() raft.IndexFuture { return f(r) }))
 }
 
-// addNonvoter makes a node follow. Unless it is configured as a nonvoter, it gets a vote once it has kept up for
-// Config.PromoteAfter: raft's AddVoter counts a new voter at once, and an empty one would hold up every commit.
+// addNonvoter makes a node follow. Unless it is configured as a nonvoter, it
+// gets a vote once it has kept up for Config.PromoteAfter: raft's AddVoter
+// counts a new voter at once, and an empty one would hold up every commit.
 func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) error {
 	servers, index := g.configuration()
 	for _, s := range servers {

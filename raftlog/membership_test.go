@@ -56,7 +56,8 @@ func TestSnapshotsAndRestart(t *testing.T) {
 	}
 }
 
-// A node with nothing joins by snapshot, follows, and is given a vote when it has caught up.
+// A node with nothing joins by snapshot, follows, and is given a vote when it
+// has caught up.
 func TestJoinBySnapshotAndPromote(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -107,7 +108,8 @@ func TestJoinBySnapshotAndPromote(t *testing.T) {
 	require.Len(t, c.leader().g.Members(), 4)
 }
 
-// A voter that comes back without its data gets its vote back only after it has caught up.
+// A voter that comes back without its data gets its vote back only after it has
+// caught up.
 func TestVoterWithoutItsData(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.PromoteAfter = 1500 * time.Millisecond })
@@ -194,7 +196,8 @@ func TestFailedTransfer(t *testing.T) {
 	to.start()
 	c.converge()
 
-	// The target answers, and falls silent. Raft refuses entries until it has given up on it, and the group waits for that.
+	// The target answers, and falls silent. Raft refuses entries until it has
+	// given up on it, and the group waits for that.
 	term, _ := l.g.Serving()
 	require.True(t, l.g.turn.acquire(t.Context()))
 	c.isolate(to, linkfault.Hold)
@@ -312,8 +315,9 @@ func TestGroupsShareAListener(t *testing.T) {
 	require.ErrorIs(t, err, ErrLocked)
 }
 
-// A deposed leader whose uncommitted tail reaches beyond the new leader's snapshot (hashicorp/raft #697): with Raft alone it
-// would fetch that snapshot for ever.
+// A deposed leader whose uncommitted tail reaches beyond the new leader's
+// snapshot (hashicorp/raft #697): with Raft alone it would fetch that snapshot
+// for ever.
 func TestSnapshotContradictsTail(t *testing.T) {
 	t.Parallel()
 	for range 5 {
@@ -344,7 +348,8 @@ func snapshotContradictsTail(t *testing.T) bool {
 		return false // deposed before it had written enough
 	}
 
-	// A snapshot at an index within that tail, so slow that the log behind it is gone when it is done.
+	// A snapshot at an index within that tail, so slow that the log behind it
+	// is gone when it is done.
 	next := c.leader(old)
 	next.set("b0", "0")
 	gate := make(chan struct{})
@@ -375,8 +380,9 @@ func snapshotContradictsTail(t *testing.T) bool {
 	return true
 }
 
-// A deposed leader's tail that ends before the new leader's snapshot goes with it: were it kept, this node could later send
-// entries to others that were never committed.
+// A deposed leader's tail that ends before the new leader's snapshot goes with
+// it: were it kept, this node could later send entries to others that were
+// never committed.
 func TestSnapshotReplacesTail(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -406,7 +412,8 @@ func TestSnapshotReplacesTail(t *testing.T) {
 	require.Greater(t, first, index)
 }
 
-// What a crash in the middle of installing a snapshot leaves is put right before Raft starts.
+// What a crash in the middle of installing a snapshot leaves is put right
+// before Raft starts.
 func TestReconcile(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	check := func(t *testing.T, snapIndex, snapTerm uint64, entries []raft.Log) ([]uint64, error) {
@@ -459,7 +466,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// A snapshot installed over a log that agrees with it keeps the acknowledged entries beyond.
+// A snapshot installed over a log that agrees with it keeps the acknowledged
+// entries beyond.
 func TestDeleteRangeKeepsAcknowledgedEntries(t *testing.T) {
 	mem := raft.NewInmemStore()
 	for i := uint64(1); i <= 9; i++ {
@@ -484,8 +492,8 @@ func TestDeleteRangeKeepsAcknowledgedEntries(t *testing.T) {
 	require.Zero(t, last)
 }
 
-// A node that is started again hears of its leader within microseconds, before it watches for changes: nobody would tell it
-// later.
+// A node that is started again hears of its leader within microseconds, before
+// it watches for changes: nobody would tell it later.
 func TestLeaderKnownBeforeItIsWatchedFor(t *testing.T) {
 	t.Parallel()
 	l := newCluster(t, 1, nil).leader()
@@ -496,7 +504,8 @@ func TestLeaderKnownBeforeItIsWatchedFor(t *testing.T) {
 	require.Len(t, g.leaderCh, 1)
 }
 
-// A snapshot of this node's own that ends while an installed one takes the log's place does not bring the old log back.
+// A snapshot of this node's own that ends while an installed one takes the
+// log's place does not bring the old log back.
 func TestOwnSnapshotDuringAnInstall(t *testing.T) {
 	s, err := OpenStore(t.TempDir(), true)
 	require.NoError(t, err)

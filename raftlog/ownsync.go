@@ -8,20 +8,25 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ownSync lets a leader sync its log while its followers receive and sync the same entries (Ongaro's thesis, 10.2.1).
-// Raft's leader syncs first, sends then, and counts itself among those that have an entry as soon as StoreLogs returns.
-// So StoreLogs returns as soon as a batch is written, and until it is synced
+// ownSync lets a leader sync its log while its followers receive and sync the
+// same entries (Ongaro's thesis, 10.2.1). Raft's leader syncs first, sends
+// then, and counts itself among those that have an entry as soon as StoreLogs
+// returns. So StoreLogs returns as soon as a batch is written, and until it is
+// synced
 //
 //   - the entry is not applied here, nor its commit told to anybody (gate);
-//   - no follower hears that it is committed (transport), and applies it: were the leader to lose it in a power failure,
-//     a majority could go on without it;
-//   - this node acknowledges it to no later leader: whoever obeys one, or votes, writes the term or the vote first, and
-//     that waits (stableStore);
+//   - no follower hears that it is committed (transport), and applies it: were
+//     the leader to lose it in a power failure, a majority could go on without
+//     it;
+//   - this node acknowledges it to no later leader: whoever obeys one, or
+//     votes, writes the term or the vote first, and that waits (stableStore);
 //   - nothing else is written to the log (logStore).
 //
-// Committed thus means on this disk and on those of enough followers, as it does without.
+// Committed thus means on this disk and on those of enough followers, as it
+// does without.
 type ownSync struct {
-	// first is the first entry whose sync has not ended, 0 for none. It stays after a failed one.
+	// first is the first entry whose sync has not ended, 0 for none. It stays
+	// after a failed one.
 	first atomic.Uint64
 
 	// mu guards the fields below.
@@ -36,7 +41,8 @@ type unsyncedWriter interface {
 	Sync() error
 }
 
-// begin runs sync, of the entries from first on, in the background. The one before must have ended.
+// begin runs sync, of the entries from first on, in the background. The one
+// before must have ended.
 func (o *ownSync) begin(first uint64, sync func() error) {
 	done := make(chan struct{})
 	o.mu.Lock()
@@ -44,8 +50,8 @@ func (o *ownSync) begin(first uint64, sync func() error) {
 	o.mu.Unlock()
 	o.first.Store(first)
 	go func() {
-		// The senders to the followers go first: they are about to become runnable on this processor, which the sync
-		// would keep.
+		// The senders to the followers go first: they are about to become
+		// runnable on this processor, which the sync would keep.
 		runtime.Gosched()
 		err := sync()
 		o.mu.Lock()
@@ -83,7 +89,8 @@ func (o *ownSync) capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesReq
 	return &c
 }
 
-// gate holds committed entries back from the fsm until this node has synced them.
+// gate holds committed entries back from the fsm until this node has synced
+// them.
 type gate struct {
 	*fsm
 	own *ownSync
@@ -103,7 +110,8 @@ func (g gate) ApplyBatch(logs []*raft.Log) []any {
 	return g.fsm.ApplyBatch(logs)
 }
 
-// pass waits until the entries up to index are synced. If they cannot be, the fsm takes no more.
+// pass waits until the entries up to index are synced. If they cannot be, the
+// fsm takes no more.
 func (g gate) pass(index uint64) {
 	if err := g.own.await(index); err != nil {
 		g.fsm.stop(err)

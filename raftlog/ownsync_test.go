@@ -11,10 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// held is how long something is watched that must not happen: several times what it takes when nothing holds it.
+// held is how long something is watched that must not happen: several times
+// what it takes when nothing holds it.
 const held = 300 * time.Millisecond
 
-// What followers have synced and the leader has not is committed for nobody; then it is for everybody.
+// What followers have synced and the leader has not is committed for nobody;
+// then it is for everybody.
 func TestNothingIsCommittedBeforeTheLeadersOwnSync(t *testing.T) {
 	t.Parallel()
 	c, l, disks := faultyCluster(t, func(cfg *Config) { cfg.StallTimeout = time.Minute })
@@ -41,8 +43,8 @@ func TestNothingIsCommittedBeforeTheLeadersOwnSync(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
 }
 
-// A leader that cannot sync what its followers have is out at once; the next one decides what becomes of it, the same for
-// all.
+// A leader that cannot sync what its followers have is out at once; the next
+// one decides what becomes of it, the same for all.
 func TestFailedOwnSyncStopsLeader(t *testing.T) {
 	t.Parallel()
 	c, l, disks := faultyCluster(t, nil)
@@ -60,7 +62,8 @@ func TestFailedOwnSyncStopsLeader(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "c": "1"}, table)
 }
 
-// The watchdog sees a sync of its own that hangs, also when the leadership has ended meanwhile, and the node can be closed.
+// The watchdog sees a sync of its own that hangs, also when the leadership has
+// ended meanwhile, and the node can be closed.
 func TestHangingOwnSyncStopsLeader(t *testing.T) {
 	for name, alone := range map[string]bool{"leading": false, "deposed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +102,8 @@ func TestOwnSync(t *testing.T) {
 	require.Same(t, args, own.capped(args))
 }
 
-// A node that has not synced all it has written obeys no later leader, and votes for nobody.
+// A node that has not synced all it has written obeys no later leader, and
+// votes for nobody.
 func TestTermsAndVotesWaitForTheLog(t *testing.T) {
 	log := &logStore{}
 	stable := raft.NewInmemStore()

@@ -23,12 +23,13 @@ const (
 	pollTimeout  = 500 * time.Millisecond // for one answer
 )
 
-// PromoteLag is how many entries behind the leader a node may be and still count as caught up: about a second's worth
-// of full batches.
+// PromoteLag is how many entries behind the leader a node may be and still
+// count as caught up: about a second's worth of full batches.
 const PromoteLag = 256
 
-// peers knows what every member last said about itself. Each node asks all others, so that a new leader knows at once
-// who has caught up, and a node without a leader still knows where its peers serve clients.
+// peers knows what every member last said about itself. Each node asks all
+// others, so that a new leader knows at once who has caught up, and a node
+// without a leader still knows where its peers serve clients.
 type peers struct {
 	g *Group
 
@@ -39,7 +40,8 @@ type peers struct {
 	mu    sync.Mutex
 	known map[raft.ServerID]*peerState
 
-	// The index of the newest membership that a peer has told with this node in it, and of the newest without it.
+	// The index of the newest membership that a peer has told with this node in
+	// it, and of the newest without it.
 	with, without uint64
 
 	member bool // this process has seen the node in a membership of its log
@@ -58,8 +60,8 @@ type peerState struct {
 	foreign bool      // it answered with data of another cluster
 	lost    bool      // it answered with other data than the member's
 
-	// The highest term, and the last entry that it has applied, of all its answers with the member's data. Both stay on its
-	// disk.
+	// The highest term, and the last entry that it has applied, of all its
+	// answers with the member's data. Both stay on its disk.
 	heldTerm, heldIndex uint64
 }
 
@@ -116,7 +118,8 @@ func (p *peers) poll(ctx context.Context) {
 	servers, _ = p.g.configuration() // one may have been removed meanwhile
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A peer that lags, alone, may not know yet that this node has been taken in.
+	// A peer that lags, alone, may not know yet that this node has been taken
+	// in.
 	gone := p.without > max(p.with, p.g.membershipIndex())
 	if gone && !p.gone.Load() {
 		p.g.cfg.Logger.Error(member.ErrRemoved.Error())
@@ -125,7 +128,8 @@ func (p *peers) poll(ctx context.Context) {
 	id := p.g.cur.Load().id
 	in := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id.Server() })
 	p.member = p.member || in
-	// A node that catches up is not in the memberships of old that it gets first.
+	// A node that catches up is not in the memberships of old that it gets
+	// first.
 	if p.member || gone {
 		if err := id.NoteRemoved(gone || !in); err != nil {
 			p.g.cfg.Logger.Error("remember the removal of this node", "error", err)
@@ -136,7 +140,8 @@ func (p *peers) poll(ctx context.Context) {
 	})
 }
 
-// ask updates what is known of one member and reports whether it answered, with the data that it is counted on for.
+// ask updates what is known of one member and reports whether it answered, with
+// the data that it is counted on for.
 func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	id, addr := member.NodeOf(srv.ID), string(srv.Address)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
@@ -189,8 +194,9 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	return true
 }
 
-// learn finds out from a peer's answer what this node cannot know by itself: that it has been removed while it heard nobody,
-// and that its data is an older copy of what it had.
+// learn finds out from a peer's answer what this node cannot know by itself:
+// that it has been removed while it heard nobody, and that its data is an older
+// copy of what it had.
 func (p *peers) learn(s *Status) {
 	in := p.g.cur.Load()
 	if in.id.Cluster() == "" || s.ClusterID != in.id.Cluster() {
@@ -221,8 +227,8 @@ func (g *Group) removed() bool {
 	return g.peers.gone.Load() || len(servers) > 0 && !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == in.id.Server() })
 }
 
-// promote gives a vote to every nonvoter that wants one and has kept up for long enough, and takes it from members that
-// lost their data.
+// promote gives a vote to every nonvoter that wants one and has kept up for
+// long enough, and takes it from members that lost their data.
 func (p *peers) promote(ctx context.Context) {
 	if _, ok := p.g.Serving(); !ok {
 		return
@@ -270,8 +276,9 @@ func (p *peers) promote(ctx context.Context) {
 	}
 }
 
-// transferTarget chooses who is to lead: the given member, or the most caught-up voter. It must answer now: Raft offers
-// leadership to a dead node as readily, and accepts nothing until that has timed out.
+// transferTarget chooses who is to lead: the given member, or the most
+// caught-up voter. It must answer now: Raft offers leadership to a dead node as
+// readily, and accepts nothing until that has timed out.
 func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, error) {
 	servers, _ := p.g.configuration()
 	if id != "" {

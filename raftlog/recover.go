@@ -12,12 +12,15 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Recover rewrites the membership of a node whose cluster has lost its majority for good. Everything in the node's log
-// counts as committed, because nobody is left who could tell: afterwards it holds a snapshot of that state, an empty log,
-// and the given voters. The group must not be open. The machine is used up: open the group with a new one.
+// Recover rewrites the membership of a node whose cluster has lost its majority
+// for good. Everything in the node's log counts as committed, because nobody is
+// left who could tell: afterwards it holds a snapshot of that state, an empty
+// log, and the given voters. The group must not be open. The machine is used
+// up: open the group with a new one.
 //
-// To go on with one survivor, recover it with itself as the only voter, and join the others with their data wiped. A node of
-// the old cluster, unrecovered, is not heard by the new one.
+// To go on with one survivor, recover it with itself as the only voter, and
+// join the others with their data wiped. A node of the old cluster,
+// unrecovered, is not heard by the new one.
 func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -54,7 +57,8 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
 	f.noteLevel = func(level uint32) error { return noteLevel(store.Stable, level) }
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
-	// The id first: with the old one and the new voters the node could mix with its old cluster.
+	// The id first: with the old one and the new voters the node could mix with
+	// its old cluster.
 	conf, err := member.Recover(store.Stable, cfg.NodeID, voters)
 	if err != nil {
 		return err

@@ -17,18 +17,21 @@ import (
 
 // Removal is how a removal has ended.
 type Removal struct {
-	// Pending tells, after a forced removal that a majority of the remaining voters has not confirmed, what it waits for.
-	// Until then nothing is decided. Empty otherwise.
+	// Pending tells, after a forced removal that a majority of the remaining
+	// voters has not confirmed, what it waits for. Until then nothing is
+	// decided. Empty otherwise.
 	Pending string `json:"pending,omitempty"`
 }
 
-// forcedTimeout bounds the wait for the commit of a removal for which there is no majority.
+// forcedTimeout bounds the wait for the commit of a removal for which there is
+// no majority.
 const forcedTimeout = 2 * time.Second
 
-// Remove takes a member out of the cluster. The removed node goes on running, follows nobody, and never stands for
-// election: it may be replaying an old removal, and must not act on it. The error is ErrQuorum if not enough of the voters
-// that remain answer now; with force they are not asked for. A leader hands leadership over before it goes, and the next one
-// removes it.
+// Remove takes a member out of the cluster. The removed node goes on running,
+// follows nobody, and never stands for election: it may be replaying an old
+// removal, and must not act on it. The error is ErrQuorum if not enough of the
+// voters that remain answer now; with force they are not asked for. A leader
+// hands leadership over before it goes, and the next one removes it.
 func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal, err error) {
 	term, ok := g.Serving()
 	if !ok {
@@ -59,7 +62,8 @@ func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal
 	return done, err
 }
 
-// quorumWithout returns an ErrQuorum if the voters that a removal leaves could not decide anything now.
+// quorumWithout returns an ErrQuorum if the voters that a removal leaves could
+// not decide anything now.
 func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone raft.Server) error {
 	if gone.Suffrage != raft.Voter {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
-// A removal that leaves voters of which too few answer would be the last change for which there is a majority.
+// A removal that leaves voters of which too few answer would be the last change
+// for which there is a majority.
 func TestRemovalThatLosesTheMajority(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -67,7 +68,8 @@ func TestForcedRemoval(t *testing.T) {
 	waitFor(t, "the removed one knows", func() bool { return up.g.Status().Removed })
 }
 
-// A leader hands over before it is removed, so that nobody waits for an election.
+// A leader hands over before it is removed, so that nobody waits for an
+// election.
 func TestLeaderIsRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -119,7 +121,8 @@ func anyServing(c *testCluster, not *testNode) (*testNode, bool) {
 	return nil, false
 }
 
-// A member that is removed is forgotten; if it was cut off then, it learns of it when it hears others again.
+// A member that is removed is forgotten; if it was cut off then, it learns of
+// it when it hears others again.
 func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -162,7 +165,8 @@ func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
 	require.False(t, gone.g.Status().Removed)
 }
 
-// A node that is removed stays so when it starts again with its data and its join, until an operator takes it in.
+// A node that is removed stays so when it starts again with its data and its
+// join, until an operator takes it in.
 func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -197,7 +201,8 @@ func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 	require.False(t, gone.g.Status().Removed)
 }
 
-// A peer that lags may not know yet that a node has been taken in: the newest membership that was told counts.
+// A peer that lags may not know yet that a node has been taken in: the newest
+// membership that was told counts.
 func TestRemovalIsNotBelievedOfAPeerThatLags(t *testing.T) {
 	t.Parallel()
 	l := newCluster(t, 1, nil).leader()
@@ -219,7 +224,8 @@ func TestRemovalIsNotBelievedOfAPeerThatLags(t *testing.T) {
 	require.False(t, tell(now+3, true), "taken in, which is not committed yet")
 }
 
-// A change that was decided on a membership which has changed meanwhile is refused.
+// A change that was decided on a membership which has changed meanwhile is
+// refused.
 func TestChangesDoNotOvertakeEachOther(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

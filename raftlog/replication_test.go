@@ -40,7 +40,8 @@ func TestFailover(t *testing.T) {
 	require.Len(t, c.converge(), 40)
 }
 
-// A leader cut off with effects nobody else has seen undoes them, and leads again without them.
+// A leader cut off with effects nobody else has seen undoes them, and leads
+// again without them.
 func TestDeposedLeaderUndoes(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]linkfault.Faults{"connections cut": {Cut: true}, "packets lost": linkfault.Hold} {
@@ -116,7 +117,8 @@ func TestIdleLeaderTicks(t *testing.T) {
 	}
 }
 
-// Without faults in the way nothing is lost when every node is restarted in turn.
+// Without faults in the way nothing is lost when every node is restarted in
+// turn.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -134,7 +136,8 @@ func TestRollingRestart(t *testing.T) {
 	require.Less(t, now-time.Now().UnixNano(), int64(time.Second), "the clock has not run ahead")
 }
 
-// What waits for the machine is not applied yet, and a status does not wait for it.
+// What waits for the machine is not applied yet, and a status does not wait for
+// it.
 func TestAppliedIsWhatTheMachineHas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)

@@ -26,7 +26,8 @@ func (g *Group) clockReport() clock.Report {
 	return r
 }
 
-// resumption says what the cluster clock was when nobody could be asked that has led since, so that a leader may go on.
+// resumption says what the cluster clock was when nobody could be asked that
+// has led since, so that a leader may go on.
 type resumption struct {
 	clock, at int64 // at the time of this boot
 	known     bool  // else it is the last value that the log has
@@ -36,14 +37,17 @@ type resumption struct {
 type clockKeeper struct {
 	resumed atomic.Pointer[resumption] // by this node, when it was elected last
 
-	// unset: the clock went on from its last value, because nobody could tell how much time had passed, and is behind wall
-	// time since. Followers take it from the leader, and all save it with the clock: a restart of all processes sets no clock.
+	// unset: the clock went on from its last value, because nobody could tell
+	// how much time had passed, and is behind wall time since. Followers take
+	// it from the leader, and all save it with the clock: a restart of all
+	// processes sets no clock.
 	unset atomic.Bool
 }
 
-// resumeClock has the fsm know what the clock is before it leads, in a term that this node is about to serve. A node that
-// has heard a leader since it started knows; any other asks the voters, until a majority of them, itself included, has
-// answered, or clockPatience is over.
+// resumeClock has the fsm know what the clock is before it leads, in a term
+// that this node is about to serve. A node that has heard a leader since it
+// started knows; any other asks the voters, until a majority of them, itself
+// included, has answered, or clockPatience is over.
 func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	g.keeper.resumed.Store(nil)
 	last := g.fsm.clock.Load()
@@ -68,7 +72,8 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 		"clock", time.Unix(0, clock), "wall", time.Unix(0, g.clocks.Wall()), "voters", voters, "answers", len(reports))
 }
 
-// askClocks returns the reports of the voters, this node's own among them, and how many voters there are.
+// askClocks returns the reports of the voters, this node's own among them, and
+// how many voters there are.
 func (g *Group) askClocks(ctx context.Context, stillLeader func() bool) (reports []clock.Report, voters int) {
 	for {
 		var others []raft.Server
@@ -123,7 +128,8 @@ func (g *Group) resumed() int64 {
 	return r.clock + g.fsm.now() - r.at
 }
 
-// saveResumed saves the clock that this node is about to serve a term with, if it has not kept it.
+// saveResumed saves the clock that this node is about to serve a term with, if
+// it has not kept it.
 func (g *Group) saveResumed(term uint64) {
 	if g.keeper.resumed.Load() == nil {
 		return
@@ -155,8 +161,10 @@ func (g *Group) saveClock() {
 	}
 }
 
-// keptClock returns the cluster clock as this node keeps it, and the term of the leader by whose clock it goes: exact on the
-// serving leader, elsewhere a lower bound. ok is false on a node that has heard of none since its machine was booted.
+// keptClock returns the cluster clock as this node keeps it, and the term of
+// the leader by whose clock it goes: exact on the serving leader, elsewhere a
+// lower bound. ok is false on a node that has heard of none since its machine
+// was booted.
 func (g *Group) keptClock() (clock int64, term uint64, ok bool) {
 	if term, ok := g.Serving(); ok {
 		return g.fsm.machine.Now(), term, true

@@ -13,7 +13,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
-// rebooted makes a node's saved clock one of an earlier boot of its machine, at which its wall clock was slow by so much.
+// rebooted makes a node's saved clock one of an earlier boot of its machine, at
+// which its wall clock was slow by so much.
 func (n *testNode) rebooted(slow time.Duration) {
 	n.saved(func(s *clock.Saved) {
 		s.BootID = "an earlier boot"
@@ -34,7 +35,8 @@ func (n *testNode) saved(change func(*clock.Saved)) {
 	require.NoError(t, os.WriteFile(path, b, 0o644))
 }
 
-// stopped runs a cluster for a moment, stops all its nodes, and returns what its clock was then, by the test's own.
+// stopped runs a cluster for a moment, stops all its nodes, and returns what
+// its clock was then, by the test's own.
 func stopped(t *testing.T, size int) (c *testCluster, ahead time.Duration) {
 	c = newCluster(t, size, nil)
 	c.leader().set("a", "1")
@@ -53,12 +55,14 @@ func stopped(t *testing.T, size int) (c *testCluster, ahead time.Duration) {
 	return c, ahead
 }
 
-// aheadOfWall is how far the cluster clock is ahead of the wall clock, on the leader.
+// aheadOfWall is how far the cluster clock is ahead of the wall clock, on the
+// leader.
 func (n *testNode) aheadOfWall() time.Duration {
 	return time.Duration(n.m.Now() - time.Now().UnixNano())
 }
 
-// A restart of all processes costs the clock a millisecond, whatever has been done to the wall clocks meanwhile.
+// A restart of all processes costs the clock a millisecond, whatever has been
+// done to the wall clocks meanwhile.
 func TestRestartGoesByTheTimeSinceBoot(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 3} {
@@ -77,8 +81,9 @@ func TestRestartGoesByTheTimeSinceBoot(t *testing.T) {
 	}
 }
 
-// After a reboot of all machines the wall clocks of those count that agree, also with one of three dead, and not the
-// leader's that has been put right by an hour.
+// After a reboot of all machines the wall clocks of those count that agree,
+// also with one of three dead, and not the leader's that has been put right by
+// an hour.
 func TestRebootGoesByWhatAMajoritySaved(t *testing.T) {
 	t.Parallel()
 	for name, up := range map[string][]int{"all": {0, 1, 2}, "one dead": {1, 2}} {
@@ -106,7 +111,8 @@ func TestRebootGoesByWhatAMajoritySaved(t *testing.T) {
 	}
 }
 
-// Where nobody can tell an hour of rest from an hour's repair, no limit refills, and the operator is asked.
+// Where nobody can tell an hour of rest from an hour's repair, no limit
+// refills, and the operator is asked.
 func TestRebootWithoutAgreementAsksForSetClock(t *testing.T) {
 	t.Parallel()
 	for name, up := range map[string][]int{"two of three": {0, 1}, "the only node": {0}} {
@@ -156,12 +162,14 @@ func TestRebootWithoutAgreementAsksForSetClock(t *testing.T) {
 	}
 }
 
-// aheadLocked is how far the clock is ahead of wall time. Must be called with mu held.
+// aheadLocked is how far the clock is ahead of wall time. Must be called with
+// mu held.
 func (m *mapMachine) aheadLocked() time.Duration {
 	return time.Duration(m.base + int64(time.Since(m.since)) - time.Now().UnixNano())
 }
 
-// A node that has heard nobody since it was started goes on by what the others keep, not by its own clocks.
+// A node that has heard nobody since it was started goes on by what the others
+// keep, not by its own clocks.
 func TestARestartedNodeAsks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -194,7 +202,8 @@ func TestARestartedNodeAsks(t *testing.T) {
 	}
 }
 
-// A node that is killed as soon as it has begun to serve has saved the clock by then.
+// A node that is killed as soon as it has begun to serve has saved the clock by
+// then.
 func TestTheClockIsSavedBeforeItServes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

@@ -13,10 +13,12 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// raftLogger lets Raft log through slog. Raft's own levels are one step too loud for a server's log: the routine of
-// elections and pipelines is Info, and a peer that is down is an Error several times a second. So Info becomes Debug and
-// Error becomes Warn; what matters to an operator the group reports itself. A warning about the same peer is logged once in
-// logdedup.Interval, with the number of those left out in between.
+// raftLogger lets Raft log through slog. Raft's own levels are one step too
+// loud for a server's log: the routine of elections and pipelines is Info, and
+// a peer that is down is an Error several times a second. So Info becomes Debug
+// and Error becomes Warn; what matters to an operator the group reports itself.
+// A warning about the same peer is logged once in logdedup.Interval, with the
+// number of those left out in between.
 type raftLogger struct {
 	l       *slog.Logger
 	name    string

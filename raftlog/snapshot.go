@@ -10,22 +10,26 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A snapshot file is: magic, version, uvarint length of the header, the header, the machine's bytes. Raft's own file
-// store adds a checksum over all of it, and syncs file and directory.
+// A snapshot file is: magic, version, uvarint length of the header, the header,
+// the machine's bytes. Raft's own file store adds a checksum over all of it,
+// and syncs file and directory.
 const (
 	snapshotMagic = "HGS"
 
 	snapshotOldest = 2 // version that this build reads
 	snapshotNewest = 2 // that it reads, and writes where the level permits it
 
-	// snapshotBuffer: Raft's file store writes through 4 KiB, which is a system call per 4 KiB.
+	// snapshotBuffer: Raft's file store writes through 4 KiB, which is a system
+	// call per 4 KiB.
 	snapshotBuffer = 256 << 10
 
-	// maxSnapshotHeader bounds what a damaged length can make a node allocate: the header carries the committed parts of
-	// one batch whose last part is not committed yet.
+	// maxSnapshotHeader bounds what a damaged length can make a node allocate:
+	// the header carries the committed parts of one batch whose last part is
+	// not committed yet.
 	maxSnapshotHeader = 1 << 30
 
-	// snapshotsKept: the newest, and one to fall back on if its checksum is wrong.
+	// snapshotsKept: the newest, and one to fall back on if its checksum is
+	// wrong.
 	snapshotsKept = 2
 )
 

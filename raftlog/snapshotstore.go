@@ -18,15 +18,19 @@ const (
 	snapshotsDir  = "snapshots" // Raft's name
 	unfinishedEnd = ".tmp"      // Raft's too
 
-	// sealFile is the file of a snapshot's directory that holds the checksum of what Raft says about it, which has none:
-	// an index that is wrong in one digit would skip entries of the log.
+	// sealFile is the file of a snapshot's directory that holds the checksum of
+	// what Raft says about it, which has none: an index that is wrong in one
+	// digit would skip entries of the log.
 	sealFile = "seal"
 )
 
 // snapshotStore stands between Raft and its snapshots. It
-//   - tells the log about every snapshot that is finished, own and installed ones alike;
-//   - seals what Raft writes about each, and leaves out those that are not what was sealed;
-//   - syncs what Raft leaves out: the names of the files of a snapshot, and of the directory of them all.
+//   - tells the log about every snapshot that is finished, own and installed
+//     ones alike;
+//   - seals what Raft writes about each, and leaves out those that are not what
+//     was sealed;
+//   - syncs what Raft leaves out: the names of the files of a snapshot, and of
+//     the directory of them all.
 type snapshotStore struct {
 	raft.SnapshotStore
 	dir      string // of all snapshots
@@ -38,8 +42,9 @@ type snapshotStore struct {
 	membership atomic.Uint64 // index of the membership in the newest snapshot
 }
 
-// openSnapshots opens or creates the snapshots in a group's directory, which nobody else may have open, and removes what a
-// crash in the middle of one has left.
+// openSnapshots opens or creates the snapshots in a group's directory, which
+// nobody else may have open, and removes what a crash in the middle of one has
+// left.
 func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore, error) {
 	dir := filepath.Join(cfg.dir(), snapshotsDir)
 	unfinished, err := filepath.Glob(filepath.Join(dir, "*"+unfinishedEnd))
@@ -53,7 +58,8 @@ func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore,
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	// The names that this shows may not be on the disk yet: the log is about to rely on them.
+	// The names that this shows may not be on the disk yet: the log is about to
+	// rely on them.
 	if err := errors.Join(syncDir(dir), syncDir(cfg.dir())); err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
@@ -89,7 +95,8 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	return good, nil
 }
 
-// damaged returns the highest index of a snapshot that is there and not among the good ones, 0 if there is none.
+// damaged returns the highest index of a snapshot that is there and not among
+// the good ones, 0 if there is none.
 func (s *snapshotStore) damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -143,7 +150,8 @@ func (s *snapshotSink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close implements raft.SnapshotSink. Raft closes a sink more than once, and after Cancel.
+// Close implements raft.SnapshotSink. Raft closes a sink more than once, and
+// after Cancel.
 func (s *snapshotSink) Close() error {
 	if s.closed {
 		return s.SnapshotSink.Close()
@@ -171,7 +179,8 @@ func (s *snapshotSink) Cancel() error {
 	return s.SnapshotSink.Cancel()
 }
 
-// seal writes the seal into the unfinished snapshot, and makes the names of its files durable: Raft's are there already.
+// seal writes the seal into the unfinished snapshot, and makes the names of its
+// files durable: Raft's are there already.
 func (s *snapshotSink) seal() error {
 	dir := filepath.Join(s.store.dir, s.meta.ID+unfinishedEnd)
 	f, err := os.OpenFile(filepath.Join(dir, sealFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

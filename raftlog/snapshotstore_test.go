@@ -56,7 +56,8 @@ func (r *snapshotRig) file(index, name string) string {
 	return found[0]
 }
 
-// start opens the snapshots as a start does, and returns the newest that Raft gets to see.
+// start opens the snapshots as a start does, and returns the newest that Raft
+// gets to see.
 func (r *snapshotRig) start() (newest uint64, err error) {
 	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
 	if err != nil {
@@ -86,8 +87,9 @@ func (r *snapshotRig) start() (newest uint64, err error) {
 	return 0, nil
 }
 
-// Damage anywhere in the files of a snapshot, what Raft says about it included, is noticed: the one before is used with the
-// log behind it, or the node does not start.
+// Damage anywhere in the files of a snapshot, what Raft says about it included,
+// is noticed: the one before is used with the log behind it, or the node does
+// not start.
 func TestDamagedSnapshot(t *testing.T) {
 	for _, name := range []string{"state.bin", "meta.json", sealFile} {
 		r := newSnapshotRig(t)
@@ -107,12 +109,14 @@ func TestDamagedSnapshot(t *testing.T) {
 				fallen++
 			}
 		}
-		// What Raft does not use, the old list of peers and white space, may differ.
+		// What Raft does not use, the old list of peers and white space, may
+		// differ.
 		require.Greater(t, fallen, len(whole)*2/3, name)
 	}
 }
 
-// Where the log does not reach over a damaged snapshot, what it held is lost: the node does not start.
+// Where the log does not reach over a damaged snapshot, what it held is lost:
+// the node does not start.
 func TestDamagedSnapshotWithoutLog(t *testing.T) {
 	for _, name := range []string{"state.bin", "meta.json", sealFile} {
 		for _, log := range [][2]uint64{{1, 0}, {8, 15}, {15, 25}, {21, 25}} {
@@ -131,8 +135,9 @@ func TestDamagedSnapshotWithoutLog(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// The names of all files of a snapshot are on the disk before it is there under its own name: after a power loss it would be
-// one that is damaged. When that fails there is no snapshot.
+// The names of all files of a snapshot are on the disk before it is there under
+// its own name: after a power loss it would be one that is damaged. When that
+// fails there is no snapshot.
 func TestSnapshotIsSyncedBeforeItIsThere(t *testing.T) {
 	r := newSnapshotRig(t)
 	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})

@@ -41,8 +41,9 @@ type Status struct {
 	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
 	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
 
-	// ClockUnset: the cluster clock went on from its last value because nobody could tell how long the cluster was down.
-	// It is behind until an operator sets it.
+	// ClockUnset: the cluster clock went on from its last value because nobody
+	// could tell how long the cluster was down. It is behind until an operator
+	// sets it.
 	ClockUnset  bool         `json:"clock_unset"`
 	ClockReport clock.Report `json:"clock_report"`
 
@@ -85,13 +86,16 @@ type Member struct {
 
 	Supports uint32 `json:"supports"` // levels 1 to Supports are its build's; 0 until it has answered
 
-	// The highest term and entry with which it has been seen to be by this node, since that was started.
+	// The highest term and entry with which it has been seen to be by this
+	// node, since that was started.
 	HeldTerm  uint64 `json:"held_term"`
 	HeldIndex uint64 `json:"held_index"`
 }
 
-// applied returns the last entry that the machine has. Raft's AppliedIndex is ahead of it by what waits in the fsm's queue,
-// thousands of entries during a replay; but entries that do not reach the fsm count as soon as Raft has passed them.
+// applied returns the last entry that the machine has. Raft's AppliedIndex is
+// ahead of it by what waits in the fsm's queue, thousands of entries during a
+// replay; but entries that do not reach the fsm count as soon as Raft has
+// passed them.
 func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {
@@ -135,7 +139,8 @@ func (g *Group) Status() Status {
 	return s
 }
 
-// snapshotTime reads the time out of a snapshot's id, which ends in unix milliseconds.
+// snapshotTime reads the time out of a snapshot's id, which ends in unix
+// milliseconds.
 func snapshotTime(m *raft.SnapshotMeta) time.Time {
 	ms, err := strconv.ParseInt(m.ID[strings.LastIndexByte(m.ID, '-')+1:], 10, 64)
 	if err != nil {

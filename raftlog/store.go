@@ -25,10 +25,12 @@ const (
 	// oldFile held term and vote, and at first the log too, in older formats.
 	oldFile = "raft.db"
 
-	// logCacheEntries keeps recent entries in memory, so that followers are served without reading the disk.
+	// logCacheEntries keeps recent entries in memory, so that followers are
+	// served without reading the disk.
 	logCacheEntries = 512
 
-	// lockTimeout bounds the wait for another process's lock, which may be about to end.
+	// lockTimeout bounds the wait for another process's lock, which may be
+	// about to end.
 	lockTimeout = time.Second
 
 	// wipe is what to do with a store that cannot be repaired.
@@ -47,8 +49,9 @@ type Store struct {
 // Close closes the store's files and releases its lock.
 func (s *Store) Close() error { return s.close() }
 
-// OpenStore opens or creates the store in dir, which must exist, and locks it. The error is ErrLocked if another process
-// has it open, and ErrCorrupt if it is damaged, incomplete, or of an older format.
+// OpenStore opens or creates the store in dir, which must exist, and locks it.
+// The error is ErrLocked if another process has it open, and ErrCorrupt if it
+// is damaged, incomplete, or of an older format.
 func OpenStore(dir string, noSync bool) (*Store, error) {
 	lock, err := lockDir(dir)
 	if err != nil {
@@ -87,7 +90,8 @@ func openFiles(dir string, noSync bool) (*Store, error) {
 	return &Store{Log: log, Stable: values, close: closeAll, fresh: fresh}, nil
 }
 
-// lockDir locks a store's directory. The system releases the lock when the process ends.
+// lockDir locks a store's directory. The system releases the lock when the
+// process ends.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -109,16 +113,16 @@ func lockDir(dir string) (*os.File, error) {
 // errHeld is returned by tryLock when another process holds the lock.
 var errHeld = errors.New("lock is held")
 
-// damaged turns a panic into an error: Raft panics on what it cannot read. An operator needs the file's name, not a stack
-// trace.
+// damaged turns a panic into an error: Raft panics on what it cannot read. An
+// operator needs the file's name, not a stack trace.
 func damaged(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)
 	}
 }
 
-// makeDir creates the group's directory, and makes its name and those of all directories above it durable, unless it has been
-// used before.
+// makeDir creates the group's directory, and makes its name and those of all
+// directories above it durable, unless it has been used before.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -150,8 +154,9 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// stableStore holds term and vote. Raft panics when they cannot be written; here the node stops with a message. Nor is a new
-// term or a vote written before the log is synced: see ownSync.
+// stableStore holds term and vote. Raft panics when they cannot be written;
+// here the node stops with a message. Nor is a new term or a vote written
+// before the log is synced: see ownSync.
 type stableStore struct {
 	raft.StableStore
 	log   *logStore

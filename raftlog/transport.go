@@ -14,19 +14,23 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Raft's own starting numbers for its connections: two appends in flight per follower (more hurt the tail latency,
-// hashicorp/raft #541), three pooled connections, 10 s for an answer (scaled by Raft for snapshots).
+// Raft's own starting numbers for its connections: two appends in flight per
+// follower (more hurt the tail latency, hashicorp/raft #541), three pooled
+// connections, 10 s for an answer (scaled by Raft for snapshots).
 const (
 	raftPool     = 3
 	raftInFlight = 2
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport with four changes: a request reaches the member that it is for, and not another one
-// that is found at its address since (reach); pipelines do not deadlock, nothing is told to be committed
-// before this node has synced it (ownSync), and heartbeats take no short cut. With the short cut, heartbeats change the
-// current term on the connection's goroutine while the main loop may be storing entries for the old one (hashicorp/raft #695,
-// open). A transport may ignore SetHeartbeatHandler; heartbeats then go through the main loop like everything else.
+// transport is Raft's network transport with four changes: a request reaches
+// the member that it is for, and not another one that is found at its address
+// since (reach); pipelines do not deadlock, nothing is told to be committed
+// before this node has synced it (ownSync), and heartbeats take no short cut.
+// With the short cut, heartbeats change the current term on the connection's
+// goroutine while the main loop may be storing entries for the old one
+// (hashicorp/raft #695, open). A transport may ignore SetHeartbeatHandler;
+// heartbeats then go through the main loop like everything else.
 type transport struct {
 	*raft.NetworkTransport
 	own *ownSync
@@ -66,15 +70,18 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 	return t.NetworkTransport.TimeoutNow(id, reach(id, target), args, resp)
 }
 
-// reach is the address of a member with the id of its data, which Dial tells it. Raft keeps its connections by this.
+// reach is the address of a member with the id of its data, which Dial tells
+// it. Raft keeps its connections by this.
 func reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	return target + "=" + raft.ServerAddress(member.DataOf(id))
 }
 
-// AppendEntriesPipeline implements raft.Transport. Raft's pipeline can deadlock: when a follower rejects an append, Raft
-// stops reading answers, but may still send, and send and answer then wait for each other for ever. The follower gets
-// heartbeats and no entries until the leader changes (hashicorp/raft #612), and Shutdown hangs. So answers are always
-// taken off the pipeline here.
+// AppendEntriesPipeline implements raft.Transport. Raft's pipeline can
+// deadlock: when a follower rejects an append, Raft stops reading answers, but
+// may still send, and send and answer then wait for each other for ever. The
+// follower gets heartbeats and no entries until the leader changes
+// (hashicorp/raft #612), and Shutdown hangs. So answers are always taken off
+// the pipeline here.
 func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
 	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, reach(id, target))
 	if err != nil {
@@ -85,8 +92,9 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	return p, nil
 }
 
-// pipelineAnswers is how many answers may wait for Raft. With every answer that it leaves behind, Raft chooses at random
-// between one more send and the end of the pipeline.
+// pipelineAnswers is how many answers may wait for Raft. With every answer that
+// it leaves behind, Raft chooses at random between one more send and the end of
+// the pipeline.
 const pipelineAnswers = 128
 
 // pipeline moves answers from Raft's pipeline into a buffer.
@@ -127,8 +135,9 @@ func (p *pipeline) Close() error {
 	return p.AppendPipeline.Close()
 }
 
-// streams is Raft's view of the mux. Dialled connections are tracked along with accepted ones, so that closing the
-// listener ends every RPC of the group at once.
+// streams is Raft's view of the mux. Dialled connections are tracked along with
+// accepted ones, so that closing the listener ends every RPC of the group at
+// once.
 type streams struct {
 	*peer.Listener
 	addr     advertised
@@ -145,7 +154,8 @@ func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	return s.Listener.Dial(ctx, s.identity.Cluster(), data, addr)
 }
 
-// Addr implements net.Listener with the address that peers use, which Raft sends along as its own.
+// Addr implements net.Listener with the address that peers use, which Raft
+// sends along as its own.
 func (s streams) Addr() net.Addr { return s.addr }
 
 // advertised is a net.Addr of a configured address, a name perhaps.
@@ -154,8 +164,9 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// hears is what Raft takes connections by: nobody before asked is closed, which is when the peers have been asked what they
-// know of this node, and then whoever means its cluster and data.
+// hears is what Raft takes connections by: nobody before asked is closed, which
+// is when the peers have been asked what they know of this node, and then
+// whoever means its cluster and data.
 func hears(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// verifier shares one check between all who ask before it starts: Raft sends a round of heartbeats for each VerifyLeader.
+// verifier shares one check between all who ask before it starts: Raft sends a
+// round of heartbeats for each VerifyLeader.
 type verifier struct {
 	check func(context.Context) error
 	ring  chan struct{} // capacity 1
@@ -65,8 +66,8 @@ func (v *verifier) join(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// Verify confirms with a majority that this node still leads the term it serves. All callers that arrive before a round
-// of heartbeats starts share it.
+// Verify confirms with a majority that this node still leads the term it
+// serves. All callers that arrive before a round of heartbeats starts share it.
 func (g *Group) Verify(ctx context.Context) error { return g.verifier.join(ctx, g.ctx.Done()) }
 
 func (g *Group) verifyOnce(ctx context.Context) error {

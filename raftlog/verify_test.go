@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All who ask while a round runs share the next one; nobody is answered by a round that began before the question.
+// All who ask while a round runs share the next one; nobody is answered by a
+// round that began before the question.
 func TestVerifyRoundsAreShared(t *testing.T) {
 	var rounds atomic.Int32
 	gate := make(chan struct{})

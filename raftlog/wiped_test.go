@@ -38,8 +38,9 @@ func (c *testCluster) nobodyLeads() {
 	}
 }
 
-// A voter that has lost its data has no vote: with a follower that lags it could otherwise elect a leader that has not what
-// the two of the three that are gone had committed.
+// A voter that has lost its data has no vote: with a follower that lags it
+// could otherwise elect a leader that has not what the two of the three that
+// are gone had committed.
 func TestWipedVoterDoesNotVote(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -72,7 +73,8 @@ func (n *testNode) voter() bool {
 	return false
 }
 
-// Nor does it vote for a leader that has been restarted, and remembers nothing but its log.
+// Nor does it vote for a leader that has been restarted, and remembers nothing
+// but its log.
 func TestRestartedLeaderKnowsTheDataOfVoters(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -92,7 +94,8 @@ func TestRestartedLeaderKnowsTheDataOfVoters(t *testing.T) {
 	require.Equal(t, "1", c.converge()["charge"])
 }
 
-// A member is a node with its data: what is meant for data that is lost reaches nobody.
+// A member is a node with its data: what is meant for data that is lost reaches
+// nobody.
 func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 	t.Parallel()
 	var trans [2]transport
@@ -157,7 +160,8 @@ func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 	}
 }
 
-// A node whose data directory has been set back to an older copy stops as soon as somebody who knows more answers.
+// A node whose data directory has been set back to an older copy stops as soon
+// as somebody who knows more answers.
 func TestDataSetBackIsFoundOut(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -198,7 +202,8 @@ func TestDataSetBackIsFoundOut(t *testing.T) {
 	require.Equal(t, 21, len(c.converge()))
 }
 
-// Builds that knew members by their node ids alone wrote memberships in which a wiped node has its vote.
+// Builds that knew members by their node ids alone wrote memberships in which a
+// wiped node has its vote.
 func TestMembershipOfAnOlderFormat(t *testing.T) {
 	t.Parallel()
 	n := newCluster(t, 1, nil).leader()
@@ -218,7 +223,8 @@ func TestMembershipOfAnOlderFormat(t *testing.T) {
 	require.ErrorContains(t, err, "n0")
 }
 
-// What peers remember of a node is asked before it hears anybody: an older copy of its data must not vote meanwhile.
+// What peers remember of a node is asked before it hears anybody: an older copy
+// of its data must not vote meanwhile.
 func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
 	id := testIdentity(t, "a", "cluster")
 	asked := make(chan struct{})

@@ -1,8 +1,8 @@
-// Package linkfault breaks network links on purpose: a TCP proxy that forwards connections to one target and can cut,
-// hold or delay them, per direction.
+// Package linkfault breaks network links on purpose: a TCP proxy that forwards
+// connections to one target and can cut, hold or delay them, per direction.
 //
-// Tests put a proxy on every link they want to break, in one process or between real ones: one for each that dials and each
-// that is dialled.
+// Tests put a proxy on every link they want to break, in one process or between
+// real ones: one for each that dials and each that is dialled.
 package linkfault
 
 import (
@@ -13,8 +13,9 @@ import (
 
 // Flow is what happens to the bytes of one direction.
 type Flow struct {
-	// Hold keeps bytes back while the connection stays open, as a network does that loses packets. They arrive when the
-	// hold ends, unless the connection has gone by then.
+	// Hold keeps bytes back while the connection stays open, as a network does
+	// that loses packets. They arrive when the hold ends, unless the connection
+	// has gone by then.
 	Hold bool
 
 	// Delay is added to the way of every byte; it does not limit throughput.
@@ -58,7 +59,8 @@ func (p *pipe) close() {
 	}
 }
 
-// New listens on the given address (port 0 picks one) and forwards to target, which need not listen yet.
+// New listens on the given address (port 0 picks one) and forwards to target,
+// which need not listen yet.
 func New(listen, target string) (*Proxy, error) {
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -130,8 +132,9 @@ func (p *Proxy) add(c *pipe) bool {
 	return true
 }
 
-// forward dials the target and copies both directions until either ends. A connection whose client gave up while the link
-// was held never reaches the target, as one whose first packets were lost.
+// forward dials the target and copies both directions until either ends. A
+// connection whose client gave up while the link was held never reaches the
+// target, as one whose first packets were lost.
 func (p *Proxy) forward(c *pipe) {
 	requests := p.read(c.client)
 	defer requests.drain()
@@ -240,7 +243,8 @@ func (p *Proxy) delay(c *pipe, flow func(Faults) Flow) time.Duration {
 	return flow(p.faults).Delay
 }
 
-// pass waits while the direction is held, and tells whether it was. ok is false when the connection is to end.
+// pass waits while the direction is held, and tells whether it was. ok is false
+// when the connection is to end.
 func (p *Proxy) pass(c *pipe, flow func(Faults) Flow) (held, ok bool) {
 	for ; ; held = true {
 		p.mu.Lock()

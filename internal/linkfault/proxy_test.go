@@ -98,7 +98,8 @@ func TestDelay(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 80*time.Millisecond)
 }
 
-// Of the connections begun while the link was held, those still wanted reach the target, and only they.
+// Of the connections begun while the link was held, those still wanted reach
+// the target, and only they.
 func TestClientsThatGaveUp(t *testing.T) {
 	target, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

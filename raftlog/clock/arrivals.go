@@ -6,12 +6,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// arrivalsKept is how many writes back an arrival is known. Raft applies entries a few writes later.
+// arrivalsKept is how many writes back an arrival is known. Raft applies
+// entries a few writes later.
 const arrivalsKept = 256
 
-// Arrivals remembers when the last entries were written that were new then, of the term in progress: an entry's clock was
-// the leader's before it arrived. The tail of an older term, which a new leader hands on, tells nothing about the time, nor
-// does what was in the log when the node started.
+// Arrivals remembers when the last entries were written that were new then, of
+// the term in progress: an entry's clock was the leader's before it arrived.
+// The tail of an older term, which a new leader hands on, tells nothing about
+// the time, nor does what was in the log when the node started.
 type Arrivals struct {
 	// mu guards what follows.
 	mu   sync.Mutex
@@ -43,7 +45,8 @@ func (a *Arrivals) Note(logs []*raft.Log, term uint64, now int64) {
 	}
 }
 
-// Of returns when the entry arrived; ok is false if it was not new, or that is not known any more.
+// Of returns when the entry arrived; ok is false if it was not new, or that is
+// not known any more.
 func (a *Arrivals) Of(index uint64) (at int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -3,33 +3,40 @@ package clock
 import "time"
 
 const (
-	// MaxDrift is how much slower than a node counts time its leader's cluster clock runs at most, as a divisor: 1/500 is
-	// 2000 ppm. Linux's NTP discipline corrects a machine's frequency by up to 500 ppm, on either side, and the leader
-	// slews the cluster clock by up to 500 more.
+	// MaxDrift is how much slower than a node counts time its leader's cluster
+	// clock runs at most, as a divisor: 1/500 is 2000 ppm. Linux's NTP
+	// discipline corrects a machine's frequency by up to 500 ppm, on either
+	// side, and the leader slews the cluster clock by up to 500 more.
 	MaxDrift = 500
 
-	// Beat is the least time between two entries of a window, and the most that an
-	// idle leader lets pass between two entries.
+	// Beat is the least time between two entries of a window, and the most that
+	// an idle leader lets pass between two entries.
 	Beat = time.Second
 
-	// windowBeats is how many entries, a second or more apart, make a window: the best of the last two is what counts.
+	// windowBeats is how many entries, a second or more apart, make a window:
+	// the best of the last two is what counts.
 	windowBeats = 4
 
-	// silence is how long after a leader's last entry the time counts in full: nobody keeps a clock any more that
-	// could be behind.
+	// silence is how long after a leader's last entry the time counts in full:
+	// nobody keeps a clock any more that could be behind.
 	silence = int64(10 * time.Second)
 )
 
-// Bound is a lower bound of the clock of the term's leader, in the time of this node's boot. It is immutable.
+// Bound is a lower bound of the clock of the term's leader, in the time of this
+// node's boot. It is immutable.
 //
-// Each entry tells that the leader's clock was at least so much when it came. The best of them is kept, and sinks: by the
-// most that the leader's clock can have run slower than this node's since. Without that a bound that was once close would
-// stay, and a leader that takes over from it would make the cluster's clock jump forward by what the two have drifted
-// apart in the whole term, which grants quota. It is not always the last entry's: what a leader had sent before it died may
-// come after an outage, and tells less than what came before. Where a clock drifts by more than MaxDrift allows, the
-// bound follows within two windows all the same.
+// Each entry tells that the leader's clock was at least so much when it came.
+// The best of them is kept, and sinks: by the most that the leader's clock can
+// have run slower than this node's since. Without that a bound that was once
+// close would stay, and a leader that takes over from it would make the
+// cluster's clock jump forward by what the two have drifted apart in the whole
+// term, which grants quota. It is not always the last entry's: what a leader
+// had sent before it died may come after an outage, and tells less than what
+// came before. Where a clock drifts by more than MaxDrift allows, the bound
+// follows within two windows all the same.
 //
-// A bound of an earlier leader's clock does not count, however close: the next leader's clock lags behind it.
+// A bound of an earlier leader's clock does not count, however close: the next
+// leader's clock lags behind it.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one
@@ -40,7 +47,8 @@ type Bound struct {
 	saved bool     // see Saved
 }
 
-// sighting says that the leader's clock was at least clock when this node's was at.
+// sighting says that the leader's clock was at least clock when this node's was
+// at.
 type sighting struct{ clock, at int64 }
 
 // At is the bound at a time of this node's boot.
@@ -59,8 +67,8 @@ func (b *Bound) Term() uint64 { return b.term }
 // nothing has been heard since.
 func (b *Bound) Saved() bool { return b.saved }
 
-// Heard returns the bound after an entry of a term, with that clock, has come at
-// a time. b may be nil.
+// Heard returns the bound after an entry of a term, with that clock, has come
+// at a time. b may be nil.
 func (b *Bound) Heard(term uint64, clock, at int64) *Bound {
 	s := sighting{clock, at}
 	if b == nil || b.saved || term != b.term {

@@ -9,10 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ppm is how far d is off after it by a clock that is wrong by so many parts in a million.
+// ppm is how far d is off after it by a clock that is wrong by so many parts in
+// a million.
 func ppm(d time.Duration, parts int64) int64 { return int64(d) * parts / 1_000_000 }
 
-// A leader's clock may run slower than a follower's for ever: the follower that takes over gains none of it.
+// A leader's clock may run slower than a follower's for ever: the follower that
+// takes over gains none of it.
 func TestTheBoundSinksWithTheLeadersClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		term  time.Duration
@@ -38,8 +40,9 @@ func TestTheBoundSinksWithTheLeadersClock(t *testing.T) {
 	}
 }
 
-// Where a clock is slewed by more than any bound allows for, as chrony may do, what a change of leader can gain is what the
-// clocks drift apart in two windows.
+// Where a clock is slewed by more than any bound allows for, as chrony may do,
+// what a change of leader can gain is what the clocks drift apart in two
+// windows.
 func TestTheBoundFollowsAWildClock(t *testing.T) {
 	const slow = 83_333 // ppm, chrony's maxslewrate
 	var b *Bound
@@ -51,7 +54,8 @@ func TestTheBoundFollowsAWildClock(t *testing.T) {
 	require.LessOrEqual(t, b.At(int64(over)), leader(over)+ppm(2*windowBeats*time.Second, slow))
 }
 
-// simulated is one node: its own clock, in the time of its boot, and what it knows of the leader's.
+// simulated is one node: its own clock, in the time of its boot, and what it
+// knows of the leader's.
 type simulated struct {
 	rate  int64 // ppm that its clock is fast
 	start int64
@@ -64,10 +68,12 @@ func (n *simulated) at(real time.Duration) int64 { return n.start + int64(real) 
 // sight is an entry as a node hears it.
 type sight struct{ sent, came time.Duration }
 
-// Machines' clocks run up to 500 ppm wrong either way, a leader slews by 500 more, entries travel for as long as they
-// like and come out of turn, leaders change, and some lead without being heard at all. A node that takes over goes on by
-// no more than the clock of the last leader that was heard, unless nobody has kept it for longer than silence; and it
-// is behind that by no more than the way of its last entry, and 3500 ppm of the time since.
+// Machines' clocks run up to 500 ppm wrong either way, a leader slews by 500
+// more, entries travel for as long as they like and come out of turn, leaders
+// change, and some lead without being heard at all. A node that takes over goes
+// on by no more than the clock of the last leader that was heard, unless nobody
+// has kept it for longer than silence; and it is behind that by no more than
+// the way of its last entry, and 3500 ppm of the time since.
 func TestTheClockNeverJumpsForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := make([]*simulated, 3)

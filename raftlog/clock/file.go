@@ -12,9 +12,10 @@ import (
 	"github.com/headgate-io/headgate/internal/boottime"
 )
 
-// File remembers, across restarts, what the cluster clock was at a moment of this node's other clocks. After a
-// restart of the process alone the time since boot tells how much of it has passed; after one of the machine there is
-// only the wall clock, and what others have saved: see Resume.
+// File remembers, across restarts, what the cluster clock was at a moment of
+// this node's other clocks. After a restart of the process alone the time since
+// boot tells how much of it has passed; after one of the machine there is only
+// the wall clock, and what others have saved: see Resume.
 //
 // The file is not synced: losing it costs this node its word.
 type File struct {
@@ -37,7 +38,8 @@ type Saved struct {
 	Boot   int64  `json:"boot_ns"` // since the boot of that id
 	BootID string `json:"boot_id"`
 
-	// Unset: nobody could tell how long the cluster was down, and an operator is to set its clock.
+	// Unset: nobody could tell how long the cluster was down, and an operator
+	// is to set its clock.
 	Unset bool `json:"unset,omitempty"`
 }
 
@@ -50,7 +52,8 @@ const FileName = "clock.json"
 const (
 	format = 2
 
-	// slack is the change of a difference between the clocks that is worth a write.
+	// slack is the change of a difference between the clocks that is worth a
+	// write.
 	slack = int64(time.Millisecond)
 )
 
@@ -90,8 +93,9 @@ func (c *File) Last() (s Saved, ok bool) {
 	return c.saved, c.known
 }
 
-// Bound returns what the cluster clock is at least, if that was saved in this boot of the machine, else nil. Nobody has
-// been heard since: how slow the clock ran that it was can no longer matter.
+// Bound returns what the cluster clock is at least, if that was saved in this
+// boot of the machine, else nil. Nobody has been heard since: how slow the
+// clock ran that it was can no longer matter.
 func (c *File) Bound() *Bound {
 	s, ok := c.Last()
 	if !ok || c.bootID == "" || s.BootID != c.bootID || s.Boot > c.boot() {
@@ -101,7 +105,8 @@ func (c *File) Bound() *Bound {
 	return &Bound{term: s.Term, best: at, next: at, heard: s.Boot - silence, saved: true}
 }
 
-// Save remembers that the cluster clock, kept by the leader of a term, is at the given time now, and whether it is unset.
+// Save remembers that the cluster clock, kept by the leader of a term, is at
+// the given time now, and whether it is unset.
 func (c *File) Save(clock int64, term uint64, unset bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,7 +35,8 @@ func (r *rig) pass(d, repair time.Duration) {
 	r.wall += int64(d + repair)
 }
 
-// The time since boot counts, to the millisecond, whatever happens to the wall clock.
+// The time since boot counts, to the millisecond, whatever happens to the wall
+// clock.
 func TestClockFileOfThisBoot(t *testing.T) {
 	r := newRig(t)
 	require.Nil(t, r.open().Bound(), "without a file")

@@ -2,20 +2,22 @@ package clock
 
 import "time"
 
-// Agreement is how near to each other clocks must be to agree, in ns. It is also
-// what a leader slews.
+// Agreement is how near to each other clocks must be to agree, in ns. It is
+// also what a leader slews.
 const Agreement = int64(time.Second)
 
-// Report is what a node knows of the cluster clock, for a new leader that has not kept it. Times are in unix ns.
+// Report is what a node knows of the cluster clock, for a new leader that has
+// not kept it. Times are in unix ns.
 type Report struct {
-	// Kept: the node has heard a leader since its machine was booted. Now is then what the cluster clock is at least,
-	// by the clock of the leader of Term.
+	// Kept: the node has heard a leader since its machine was booted. Now is
+	// then what the cluster clock is at least, by the clock of the leader of
+	// Term.
 	Kept bool   `json:"kept"`
 	Term uint64 `json:"term,omitempty"`
 	Now  int64  `json:"now,omitempty"`
 
-	// Saved: the node has saved the clock, when its wall clock was SavedWall and the cluster clock ahead of it by Offset.
-	// Wall is its wall clock now.
+	// Saved: the node has saved the clock, when its wall clock was SavedWall
+	// and the cluster clock ahead of it by Offset. Wall is its wall clock now.
 	Saved     bool  `json:"saved"`
 	Offset    int64 `json:"offset,omitempty"`
 	SavedWall int64 `json:"saved_wall,omitempty"`
@@ -29,18 +31,24 @@ func (r Report) Later(d int64) Report {
 	return r
 }
 
-// Resume finds out what the cluster clock is, from what the voters that answered know of it, and the last value in the
-// log.
+// Resume finds out what the cluster clock is, from what the voters that
+// answered know of it, and the last value in the log.
 //
-//   - If one of them has kept it, by the clock of the latest leader that anybody has heard, and if there are several by the
-//     one that knows most: what each tells is a lower bound.
-//   - Else all that answered have been booted since, and an hour without power looks like an hour by which a wall clock was
-//     put right. Wall time counts only by the word of a majority of all voters: those whose wall clocks were as far from
-//     the cluster clock when they saved it, within Agreement, and would still have it at the same time now. So wall
-//     clocks that were right have it, and one that was not, or has been set since, has no say. Of them the earliest counts.
-//   - The only voter there is has nobody to agree with but itself: its wall clock counts if the cluster clock was within
-//     Agreement of it, and so had been slewed to it.
-//   - No clock that was set back, behind what it was when it was saved or behind the log, counts.
+//   - If one of them has kept it, by the clock of the latest leader that
+//     anybody has heard, and if there are several by the one that knows most:
+//     what each tells is a lower bound.
+//   - Else all that answered have been booted since, and an hour without power
+//     looks like an hour by which a wall clock was put right. Wall time counts
+//     only by the word of a majority of all voters: those whose wall clocks
+//     were as far from the cluster clock when they saved it, within Agreement,
+//     and would still have it at the same time now. So wall clocks that were
+//     right have it, and one that was not, or has been set since, has no say.
+//     Of them the earliest counts.
+//   - The only voter there is has nobody to agree with but itself: its wall
+//     clock counts if the cluster clock was within Agreement of it, and so had
+//     been slewed to it.
+//   - No clock that was set back, behind what it was when it was saved or
+//     behind the log, counts.
 func Resume(reports []Report, voters int, last int64) (clock int64, known bool) {
 	var kept *Report
 	for i := range reports {

@@ -15,7 +15,8 @@ func TestResume(t *testing.T) {
 		now  = last + hour // what an hour later is
 		none = last        // the clock goes on from its last value
 	)
-	// saved is a node whose wall clock was slow when it saved, and is now slow by as much or something else.
+	// saved is a node whose wall clock was slow when it saved, and is now slow
+	// by as much or something else.
 	saved := func(slow, slowNow int64) Report {
 		return Report{Saved: true, Offset: slow, SavedWall: last - slow, Wall: now - slowNow}
 	}
@@ -68,8 +69,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// As long as a majority of the voters have wall clocks that were right and still are, those of the others, however wrong,
-// and whoever answers, the clock is wrong by no more than wall clocks may differ, or not known at all.
+// As long as a majority of the voters have wall clocks that were right and
+// still are, those of the others, however wrong, and whoever answers, the clock
+// is wrong by no more than wall clocks may differ, or not known at all.
 func TestResumeTrustsNoMinority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const last = int64(1_000_000 * time.Second)

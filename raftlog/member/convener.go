@@ -25,19 +25,22 @@ const (
 	// cluster yet.
 	waitingInterval = 10 * time.Second
 
-	// takeoverAfter is how long a node waits for each one of a lower id to propose a founding, before it does.
+	// takeoverAfter is how long a node waits for each one of a lower id to
+	// propose a founding, before it does.
 	takeoverAfter = 2 * time.Second
 
-	// proposerSilent is how long a founder does not hear of the proposer before it asks the others.
+	// proposerSilent is how long a founder does not hear of the proposer before
+	// it asks the others.
 	proposerSilent = 1500 * time.Millisecond
 
-	// The proposer votes to abandon a founding that not all have accepted for that long; the others leave it some time.
+	// The proposer votes to abandon a founding that not all have accepted for
+	// that long; the others leave it some time.
 	proposerPatience = 3 * time.Second
 	founderPatience  = 6 * time.Second
 )
 
-// Greeting is how nodes that wait for a cluster present themselves to others, and
-// talk about its founding.
+// Greeting is how nodes that wait for a cluster present themselves to others,
+// and talk about its founding.
 type Greeting struct {
 	From presence `json:"from"`
 	Word *word    `json:"word,omitempty"`
@@ -77,10 +80,10 @@ type ConvenerConfig struct {
 	Logger *slog.Logger
 }
 
-// Convener makes a node part of a cluster: it joins the one its peers belong to;
-// or, when there is none, founds one with them. The same configuration serves
-// first start, restart and growth, because joining comes first and a node with
-// data founds nothing.
+// Convener makes a node part of a cluster: it joins the one its peers belong
+// to; or, when there is none, founds one with them. The same configuration
+// serves first start, restart and growth, because joining comes first and a
+// node with data founds nothing.
 type Convener struct {
 	cfg  ConvenerConfig
 	node Node
@@ -146,8 +149,9 @@ func (c *Convener) presence() presence {
 	return p
 }
 
-// ask presents the node to all others it knows an address of, and returns those that have answered, at the address that
-// they advertise, how many of Config.Join have not, and why.
+// ask presents the node to all others it knows an address of, and returns those
+// that have answered, at the address that they advertise, how many of
+// Config.Join have not, and why.
 func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, failed []error) {
 	addrs := c.roll.recent(time.Now())
 	if f, _, _ := c.node.Identity().bound(); f != nil {
@@ -199,7 +203,8 @@ func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, fa
 	return answered, silent, failed
 }
 
-// tryJoin asks each node that is in a cluster to be taken in, and tells whether one has. Without any it returns no error.
+// tryJoin asks each node that is in a cluster to be taken in, and tells whether
+// one has. Without any it returns no error.
 func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined bool, failed []error) {
 	id := c.node.Identity()
 	if id.Removed() {
@@ -228,7 +233,8 @@ func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined boo
 	return false, failed
 }
 
-// step brings a founding forward, the one that the node is bound to, or one that it proposes. It returns what is in the way.
+// step brings a founding forward, the one that the node is bound to, or one
+// that it proposes. It returns what is in the way.
 func (c *Convener) step(ctx context.Context, answered []presence, silent int) (failed []error) {
 	id := c.node.Identity()
 	_, free := id.free()
@@ -268,7 +274,8 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 	return failed
 }
 
-// foundsNone tells what a node lacks that may found no cluster, and has none to join.
+// foundsNone tells what a node lacks that may found no cluster, and has none to
+// join.
 func foundsNone(answered []presence) (why []error) {
 	for _, p := range answered {
 		if p.Cluster == "" {
@@ -278,7 +285,8 @@ func foundsNone(answered []presence) (why []error) {
 	return append(why, errors.New("bootstrap-expect is 0, so that this node founds none: start the cluster that it is to join, or give all founders the same bootstrap-expect"))
 }
 
-// propose proposes a founding, if enough nodes wait for one and none of a lower id does it.
+// propose proposes a founding, if enough nodes wait for one and none of a lower
+// id does it.
 func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 	own, id := c.presence(), c.node.Identity()
 	set, before, failed := founders(own, answered, silent)
@@ -300,7 +308,8 @@ func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 	return nil
 }
 
-// exchange tells the other founders what this node knows, and hears what they do, until that changes nothing.
+// exchange tells the other founders what this node knows, and hears what they
+// do, until that changes nothing.
 func (c *Convener) exchange(ctx context.Context, f *founding) (failed []error) {
 	id := c.node.Identity()
 	for before := unknown; ; {
@@ -343,8 +352,8 @@ func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greet
 	return err
 }
 
-// Answer answers a node that presents itself, and may have something to say about
-// a founding.
+// Answer answers a node that presents itself, and may have something to say
+// about a founding.
 func (c *Convener) Answer(args Greeting) (Answer, error) {
 	if err := CheckNodeID(args.From.ID); err != nil {
 		return Answer{}, err
@@ -371,8 +380,9 @@ func (c *Convener) Wake() {
 	}
 }
 
-// enter makes the node part of the cluster that has been founded. Every founder puts the same configuration at the beginning
-// of its log, so that it takes no particular one to begin.
+// enter makes the node part of the cluster that has been founded. Every founder
+// puts the same configuration at the beginning of its log, so that it takes no
+// particular one to begin.
 func (c *Convener) enter(ctx context.Context) error {
 	id := c.node.Identity()
 	f, s, _ := id.bound()

@@ -156,7 +156,8 @@ func TestFounderThatDoesNotAnswer(t *testing.T) {
 				}
 				require.Equal(t, "x", n.id.Founding())
 				net.run(n)
-				// n2 has other data than the founding says, so that it cannot tell.
+				// n2 has other data than the founding says, so that it cannot
+				// tell.
 				net.run(net.node("n2", four...))
 				net.run(net.node("n3", four...))
 				_, s, _ := n.id.bound()

@@ -24,8 +24,8 @@ func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) 
 // founders returns the nodes that own should found a cluster with, own among
 // them, of those that wait and have just answered; and how many waiting nodes
 // with lower ids should propose that before. Without enough, or if there is a
-// cluster, it returns nil. why tells what is in the way. silent is the number of
-// addresses that have not answered.
+// cluster, it returns nil. why tells what is in the way. silent is the number
+// of addresses that have not answered.
 //
 // A founding needs more than half of all nodes there may be: of two such halves
 // each has a node of the other, and a node is bound to one founding.

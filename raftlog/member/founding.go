@@ -26,8 +26,8 @@ import (
 // A node is bound to one founding at a time, what binds it is on disk before it
 // is told, and a founding without all of its founders never takes place. So two
 // that share a founder never take place both. It needs no particular node: what
-// the founders have said stays true for ever, in whatever order and how often it
-// is heard, and any of them can tell the others. Only as long as so many are
+// the founders have said stays true for ever, in whatever order and how often
+// it is heard, and any of them can tell the others. Only as long as so many are
 // silent that the rest cannot know the outcome do they have to be waited for.
 //
 // This file does no input or output; Convener and Identity do, and the model in
@@ -77,8 +77,8 @@ func (f *founding) proposer() int {
 	return slices.IndexFunc(f.Founders, func(o founder) bool { return o.ID == f.Proposer })
 }
 
-// maxAddr is the length of the longest address of a founder: that of a name, and
-// a port.
+// maxAddr is the length of the longest address of a founder: that of a name,
+// and a port.
 const maxAddr = 253 + len(":65535")
 
 // check returns an error for what no node proposes.
@@ -159,8 +159,8 @@ func (p pledge) propose(f founding, fresh string) pledge {
 
 // hear takes note of what another node says, and returns what this one has to
 // say about the same founding: nil if it is no founder. Only the proposer's own
-// word, shown this node's token, makes it accept. size is the number of founders
-// it expects.
+// word, shown this node's token, makes it accept. size is the number of
+// founders it expects.
 func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
 	me := w.Founding.founder(p.data)
 	if me < 0 {

@@ -18,9 +18,9 @@ import (
 // set of all that has been said: any part of it may arrive anywhere, in any
 // order, any number of times, or never. That covers every loss, delay and
 // repetition. For the same reason nodes forget after each step what they have
-// heard of others: it may arrive again. A node that is down is one that does not
-// act; its death is seen when it starts again, with what it had on disk and a
-// token that nobody knows.
+// heard of others: it may arrive again. A node that is down is one that does
+// not act; its death is seen when it starts again, with what it had on disk and
+// a token that nobody knows.
 type world struct {
 	expect int
 	nodes  []modelNode
@@ -52,8 +52,8 @@ func (w *world) clone() *world {
 	return c
 }
 
-// key is the same for states that nothing can tell apart. With more than two nodes,
-// it is also the same for those that differ in the nodes' names alone.
+// key is the same for states that nothing can tell apart. With more than two
+// nodes, it is also the same for those that differ in the nodes' names alone.
 func (w *world) key() string {
 	over := make([]bool, len(w.made))
 	for i := range w.made {

@@ -33,7 +33,8 @@ var (
 	// ErrRemoved is what a removed node says of itself.
 	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
 
-	// ErrOtherData is why a node is not heard that looks for data which is lost.
+	// ErrOtherData is why a node is not heard that looks for data which is
+	// lost.
 	ErrOtherData = errors.New("other data than the one looked for")
 )
 
@@ -48,9 +49,9 @@ func CheckNodeID(id string) error {
 
 // ServerID is what Raft calls a member: the node's id and that of its data. A
 // node that has lost its data is another member, which nobody has listed: it
-// gets no request that is meant for the one before, does not stand for election,
-// and is granted no vote, until a leader has taken it in. So what the lost data
-// has acknowledged or voted counts for nobody else.
+// gets no request that is meant for the one before, does not stand for
+// election, and is granted no vote, until a leader has taken it in. So what the
+// lost data has acknowledged or voted counts for nobody else.
 func ServerID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
 
 // NodeOf returns the node's id in a member's.

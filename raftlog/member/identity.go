@@ -26,14 +26,19 @@ var (
 	removedKey = []byte("headgate-removed")
 )
 
-// foreignInterval is the least time between two messages about nodes of other clusters.
+// foreignInterval is the least time between two messages about nodes of other
+// clusters.
 const foreignInterval = 10 * time.Second
 
-// Identity tells whose data a directory holds. A member of the cluster is a node with its data: see ServerID. Raft knows its
-// peers by their addresses and compares logs by index and term alone: two logs that grew apart look the same to it where they
-// have the same length. So the handshake of every connection of Raft tells the id of the cluster, which is random, and that of
-// the data which it is meant for, and nodes of different clusters do not hear each other. The cluster's comes with the
-// founding, or from the leader that takes the node in, and anew with a recovery; before it has one, a node hears nobody.
+// Identity tells whose data a directory holds. A member of the cluster is a
+// node with its data: see ServerID. Raft knows its peers by their addresses and
+// compares logs by index and term alone: two logs that grew apart look the same
+// to it where they have the same length. So the handshake of every connection
+// of Raft tells the id of the cluster, which is random, and that of the data
+// which it is meant for, and nodes of different clusters do not hear each
+// other. The cluster's comes with the founding, or from the leader that takes
+// the node in, and anew with a recovery; before it has one, a node hears
+// nobody.
 type Identity struct {
 	node  string
 	data  string // random, made with the directory: a node that comes back with another one has lost its data
@@ -113,8 +118,9 @@ func (i *Identity) Cluster() string {
 // Server is the member that this node is, if the cluster has taken it in.
 func (i *Identity) Server() raft.ServerID { return ServerID(i.node, i.data) }
 
-// Meet decides whether to hear a node of the given cluster, that has connected to reach the given data. What is meant for
-// other data is not heard: whoever asks does not know yet that it is lost, and counts on what it held.
+// Meet decides whether to hear a node of the given cluster, that has connected
+// to reach the given data. What is meant for other data is not heard: whoever
+// asks does not know yet that it is lost, and counts on what it held.
 func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -131,7 +137,8 @@ func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	return nil
 }
 
-// NoteRemoved remembers, across restarts, whether the cluster has removed the node.
+// NoteRemoved remembers, across restarts, whether the cluster has removed the
+// node.
 func (i *Identity) NoteRemoved(removed bool) error {
 	if i.removed.Load() == removed {
 		return nil
@@ -147,7 +154,8 @@ func (i *Identity) NoteRemoved(removed bool) error {
 	return nil
 }
 
-// report logs why a node is not heard, once in a while. It must be called with mu held.
+// report logs why a node is not heard, once in a while. It must be called with
+// mu held.
 func (i *Identity) report(level slog.Level, why string, from net.Addr) {
 	if now := time.Now(); now.Sub(i.reported) >= foreignInterval {
 		i.reported = now
@@ -163,7 +171,8 @@ func (i *Identity) Same(cluster string) error {
 	return nil
 }
 
-// Foreign reports whether a node with data of the given cluster belongs elsewhere.
+// Foreign reports whether a node with data of the given cluster belongs
+// elsewhere.
 func (i *Identity) Foreign(cluster string) bool {
 	own := i.Cluster()
 	return cluster != "" && own != "" && cluster != own

@@ -26,7 +26,8 @@ func values(t *testing.T) raft.StableStore {
 	return s
 }
 
-// A node takes its cluster's id from the leader that takes it in, once, and hears nobody before.
+// A node takes its cluster's id from the leader that takes it in, once, and
+// hears nobody before.
 func TestIdentityComesWithTheCluster(t *testing.T) {
 	var from net.TCPAddr
 	s := values(t)
@@ -57,7 +58,8 @@ func TestIdentityComesWithTheCluster(t *testing.T) {
 	require.ErrorIs(t, err, ErrOtherNode)
 }
 
-// What a founder has accepted it knows after a crash, and it goes nowhere else before that is decided.
+// What a founder has accepted it knows after a crash, and it goes nowhere else
+// before that is decided.
 func TestPledgeIsKept(t *testing.T) {
 	s := values(t)
 	a := testIdentity(t, s, "a", false)

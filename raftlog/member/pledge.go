@@ -106,9 +106,9 @@ func (i *Identity) Adopt(cluster string) error {
 	return i.keep(next)
 }
 
-// bound returns the founding that the node has accepted, how far it is, and when
-// its proposer was last heard. It returns nil for none, and once the node is
-// part of the cluster.
+// bound returns the founding that the node has accepted, how far it is, and
+// when its proposer was last heard. It returns nil for none, and once the node
+// is part of the cluster.
 func (i *Identity) bound() (*founding, stage, time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// roll remembers the addresses of nodes that wait, or have waited, for a cluster.
+// roll remembers the addresses of nodes that wait, or have waited, for a
+// cluster.
 type roll struct {
 	// mu guards known.
 	mu    sync.Mutex
@@ -23,8 +24,8 @@ type heardOf struct {
 // rollRecent is how long a node that is not heard any more is asked for.
 const rollRecent = 30 * time.Second
 
-// note notes that a node has been heard, under each of the addresses. The one that was not heard for the longest time makes
-// room when there are too many.
+// note notes that a node has been heard, under each of the addresses. The one
+// that was not heard for the longest time makes room when there are too many.
 func (r *roll) note(id string, addrs ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,10 @@ var (
 	lastVoteKey    = []byte("LastVoteTerm")
 )
 
-// HoldsState reports whether a node has anything to lose: a log, a snapshot, a term it has voted in. A founding that was
-// interrupted between its two writes, the first term and the first entry, is taken back: nothing else leaves that term alone.
+// HoldsState reports whether a node has anything to lose: a log, a snapshot, a
+// term it has voted in. A founding that was interrupted between its two writes,
+// the first term and the first entry, is taken back: nothing else leaves that
+// term alone.
 func HoldsState(log raft.LogStore, values raft.StableStore, snaps raft.SnapshotStore) (bool, error) {
 	holds, err := raft.HasExistingState(log, values, snaps)
 	if err != nil || !holds {

@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// DialFunc opens a connection to a peer, with TLS if the peers' listeners have it.
+// DialFunc opens a connection to a peer, with TLS if the peers' listeners have
+// it.
 type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
 
-// Secrets returns the secrets that a node shares with its peers: it connects with the first and accepts all, so that they
-// can be replaced one node after the other. It is asked at each connection, by any goroutine. None means that nothing is
-// proved; a node with and one without do not hear each other.
+// Secrets returns the secrets that a node shares with its peers: it connects
+// with the first and accepts all, so that they can be replaced one node after
+// the other. It is asked at each connection, by any goroutine. None means that
+// nothing is proved; a node with and one without do not hear each other.
 type Secrets func() [][]byte
 
 // Purpose is what a peer connection is for.
@@ -19,8 +21,8 @@ type Purpose struct {
 	Kind  Kind
 	Group uint32
 
-	// Cluster is the id of the dialler's cluster, and Data that of the data which it means to reach, for kinds whose
-	// listener asks for them.
+	// Cluster is the id of the dialler's cluster, and Data that of the data
+	// which it means to reach, for kinds whose listener asks for them.
 	Cluster, Data string
 }
 
@@ -33,7 +35,8 @@ type Dialer struct {
 	NodeID string
 }
 
-// Open opens a connection to the mux of the node at addr. It waits for a round trip, and HandshakeTimeout at most.
+// Open opens a connection to the mux of the node at addr. It waits for a round
+// trip, and HandshakeTimeout at most.
 func (d Dialer) Open(ctx context.Context, p Purpose, addr string) (net.Conn, error) {
 	c, err := d.Dial(ctx, addr)
 	if err != nil {

@@ -2,10 +2,10 @@
 // all kinds of connections, Raft's and others, of all groups of a process.
 //
 // The types:
-//   - Mux listens on the port, and passes each connection to the Listener of its
-//     kind and group.
-//   - Dialer opens connections to other nodes' muxes, also for a process that is
-//     no node. Purpose says what a connection is for.
+//   - Mux listens on the port, and passes each connection to the Listener of
+//     its kind and group.
+//   - Dialer opens connections to other nodes' muxes, also for a process that
+//     is no node. Purpose says what a connection is for.
 //   - Secrets are what both ends prove to know in the handshake that every
 //     connection begins with (handshake.go), unless they are of mutual TLS.
 //

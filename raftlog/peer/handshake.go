@@ -20,12 +20,13 @@ import (
 //	dialler:  proof    and at once what the connection is for
 //
 // Each side proves that it has a secret of the other's by an HMAC-SHA256 over
-// the hello and the answer, both of which hold a fresh nonce, and over its role,
-// so that nothing that was recorded can be used again or be sent back. The hint
-// is an HMAC over the hello: it tells the acceptor which of its secrets the
-// dialler goes by, and keeps it from proving anything to a stranger, who could
-// try passwords on the proof. Without a secret on either side (the connections
-// are of mutual TLS, or there is nothing to guard) there is no proof.
+// the hello and the answer, both of which hold a fresh nonce, and over its
+// role, so that nothing that was recorded can be used again or be sent back.
+// The hint is an HMAC over the hello: it tells the acceptor which of its
+// secrets the dialler goes by, and keeps it from proving anything to a
+// stranger, who could try passwords on the proof. Without a secret on either
+// side (the connections are of mutual TLS, or there is nothing to guard) there
+// is no proof.
 //
 // The versions are the lowest and the highest protocol that a side speaks; the
 // highest that both do is what follows the handshake. The layout of hello and
@@ -196,14 +197,15 @@ var (
 	// them has any.
 	ErrSecret = errors.New("peer secret")
 
-	// ErrVersion is returned when the two have no version of the peer protocol in
-	// common.
+	// ErrVersion is returned when the two have no version of the peer protocol
+	// in common.
 	ErrVersion = errors.New("no common version of the peer protocol")
 
 	// ErrNotServed is returned when nobody listens for the kind and group.
 	ErrNotServed = errors.New("the node does not serve this, or not yet")
 
-	// ErrTooMany is returned when the listener has as many connections as it may.
+	// ErrTooMany is returned when the listener has as many connections as it
+	// may.
 	ErrTooMany = errors.New("the node has too many connections")
 )
 

@@ -87,7 +87,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// What somebody has recorded opens no second connection, to the same node or back to the one that dialled.
+// What somebody has recorded opens no second connection, to the same node or
+// back to the one that dialled.
 func TestRecordedHandshakesAreRefused(t *testing.T) {
 	us := party{ownVersions, secretsOf("a secret of this test")}
 	wire, _, dialled, accepted := shake(us, us)
@@ -167,7 +168,8 @@ func TestVersionIsNegotiated(t *testing.T) {
 	}
 }
 
-// A hello of a later version may be longer; what is added is proved with the rest.
+// A hello of a later version may be longer; what is added is proved with the
+// rest.
 func TestHelloMayGrow(t *testing.T) {
 	us := party{ownVersions, secretsOf("a secret of this test")}
 	h, err := newHello(ownVersions, Purpose{KindRaft, 1, "c", ""}, "n1", nil)
@@ -191,7 +193,8 @@ func TestHelloMayGrow(t *testing.T) {
 	require.NoError(t, <-accepted)
 }
 
-// A peer of another build is refused by name on both sides of a real connection.
+// A peer of another build is refused by name on both sides of a real
+// connection.
 func TestPeersOfOtherVersions(t *testing.T) {
 	m := testMux(t)
 	l, err := m.Listen(KindForward, 0, nil)
@@ -250,8 +253,8 @@ type pair struct {
 	io.Writer
 }
 
-// However a hello is cut or spelled, it is read the same, or refused; nobody gets in without the secret; and nothing that
-// is not the hello's is read.
+// However a hello is cut or spelled, it is read the same, or refused; nobody
+// gets in without the secret; and nothing that is not the hello's is read.
 func FuzzHello(f *testing.F) {
 	for _, secret := range [][]byte{nil, []byte("a secret of this test")} {
 		h, err := newHello(ownVersions, Purpose{KindControl, 9, "cluster", "d"}, "n1", secret)
@@ -281,7 +284,8 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// An answer, whatever it is, makes a dialler with a secret go on only if it is proved.
+// An answer, whatever it is, makes a dialler with a secret go on only if it is
+// proved.
 func FuzzAnswer(f *testing.F) {
 	f.Add(append(append([]byte(handshakeMagic), 0, 3, 3, 3), make([]byte, nonceSize+proofSize)...))
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n"))

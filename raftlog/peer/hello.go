@@ -22,12 +22,13 @@ type hello struct {
 	raw      []byte // as it was sent
 }
 
-// helloEnd makes servers that wait for a line or for the end of a header, of Redis or of HTTP, answer what is no request to
-// them: then the dialler need not wait to learn where it has ended up.
+// helloEnd makes servers that wait for a line or for the end of a header, of
+// Redis or of HTTP, answer what is no request to them: then the dialler need
+// not wait to learn where it has ended up.
 const helloEnd = "\r\n\r\n"
 
-// newHello returns a hello with a fresh nonce, signed with secret unless that is
-// nil.
+// newHello returns a hello with a fresh nonce, signed with secret unless that
+// is nil.
 func newHello(v versions, p Purpose, node string, secret []byte) (*hello, error) {
 	if len(node) > member.MaxNodeID || len(p.Cluster) > member.MaxRandomID || len(p.Data) > member.MaxRandomID {
 		return nil, errors.New("node, cluster or data id is too long")
@@ -73,8 +74,8 @@ func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 // errNotPeer is returned for what does not begin as a peer connection does.
 var errNotPeer = errors.New("not a peer connection")
 
-// readHello reads a hello and not a byte more. If there is a head, it comes with
-// the versions even when the rest makes no sense in the reader's.
+// readHello reads a hello and not a byte more. If there is a head, it comes
+// with the versions even when the rest makes no sense in the reader's.
 func readHello(r io.Reader) (*hello, error) {
 	var head [helloHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -125,7 +126,8 @@ func (h *hello) parse(body []byte) error {
 // route is where the connection belongs.
 func (h *hello) route() route { return route{h.Kind, h.Group} }
 
-// peer names the other end of c for its bounds: the node, or the host of a tool.
+// peer names the other end of c for its bounds: the node, or the host of a
+// tool.
 func (h *hello) peer(c net.Conn) string {
 	if h.node != "" {
 		return h.node

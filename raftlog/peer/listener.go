@@ -8,17 +8,19 @@ import (
 )
 
 const (
-	// maxPerPeer bounds the connections of a kind that one node, or the tools of one host, have open. A node has some 43
-	// streams with commands at most, three pooled connections of Raft and about as many in use. Beyond that the oldest is
-	// closed: a node whose link breaks again and again leaves connections behind that only TCP's probes end.
+	// maxPerPeer bounds the connections of a kind that one node, or the tools
+	// of one host, have open. A node has some 43 streams with commands at most,
+	// three pooled connections of Raft and about as many in use. Beyond that
+	// the oldest is closed: a node whose link breaks again and again leaves
+	// connections behind that only TCP's probes end.
 	maxPerPeer = 64
 
 	// maxPerKind bounds those of all together. Beyond that none is accepted.
 	maxPerKind = 64 * maxPerPeer
 )
 
-// Admit judges a connection whose other end has proved itself, by what it says that it is for; an error closes it. ctx ends
-// with the listener.
+// Admit judges a connection whose other end has proved itself, by what it says
+// that it is for; an error closes it. ctx ends with the listener.
 type Admit func(ctx context.Context, p Purpose, from net.Addr) error
 
 // Listener is the net.Listener of one kind and group. Its connections, accepted
@@ -45,7 +47,8 @@ func (l *Listener) full() bool {
 	return len(l.conns) >= maxPerKind
 }
 
-// deliver queues an accepted connection of a peer; its error says why c has to be closed.
+// deliver queues an accepted connection of a peer; its error says why c has to
+// be closed.
 func (l *Listener) deliver(c net.Conn, peer string) error {
 	t := l.track(c)
 	if t == nil {
@@ -78,7 +81,8 @@ func (l *Listener) Dial(ctx context.Context, cluster, data, addr string) (net.Co
 	return t, nil
 }
 
-// track registers c to be closed with the listener. It returns nil, with c closed, when the listener is closed already.
+// track registers c to be closed with the listener. It returns nil, with c
+// closed, when the listener is closed already.
 func (l *Listener) track(c net.Conn) *trackedConn {
 	t := &trackedConn{Conn: c, l: l}
 	l.mu.Lock()
@@ -91,7 +95,8 @@ func (l *Listener) track(c net.Conn) *trackedConn {
 	return t
 }
 
-// assign counts t among the connections of a peer and returns the one that has to make room for it, if any.
+// assign counts t among the connections of a peer and returns the one that has
+// to make room for it, if any.
 func (l *Listener) assign(t *trackedConn, peer string) (oldest *trackedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +142,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.mux.Addr() }
 
-// Close implements net.Listener: it gives the route back and closes the listener's connections.
+// Close implements net.Listener: it gives the route back and closes the
+// listener's connections.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {

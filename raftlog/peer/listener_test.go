@@ -31,7 +31,8 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-// Connections that say nothing, however many, leave room for a node that knows the secret, and do not fill the log.
+// Connections that say nothing, however many, leave room for a node that knows
+// the secret, and do not fill the log.
 func TestFloodOfSilentConnections(t *testing.T) {
 	out := new(lines)
 	m := testMuxOf(t, MuxConfig{Secrets: testSecret, NodeID: "n1", Logger: slog.New(slog.NewTextHandler(out, nil))})
@@ -56,7 +57,8 @@ func TestFloodOfSilentConnections(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "too many silent peer connections"))
 }
 
-// Wrong connections are refused and told of now and then, from however many addresses they come.
+// Wrong connections are refused and told of now and then, from however many
+// addresses they come.
 func TestFloodOfWrongConnections(t *testing.T) {
 	out := new(lines)
 	m := testMuxOf(t, MuxConfig{Secrets: testSecret, Logger: slog.New(slog.NewTextHandler(out, nil))})
@@ -88,7 +90,8 @@ func TestFloodOfWrongConnections(t *testing.T) {
 	require.Equal(t, maxRefusalLines, strings.Count(out.String(), "refuse peer connection"), out.String())
 }
 
-// A node that has left connections behind gets new ones, at the cost of the oldest; others keep theirs.
+// A node that has left connections behind gets new ones, at the cost of the
+// oldest; others keep theirs.
 func TestConnectionsOfAPeerAreBounded(t *testing.T) {
 	m := testMuxOf(t, MuxConfig{Secrets: testSecret})
 	l, err := m.Listen(KindForward, 0, nil)

@@ -37,31 +37,35 @@ func (k Kind) String() string {
 }
 
 const (
-	// HandshakeTimeout bounds the handshake, and the one of TLS if the connections have it.
+	// HandshakeTimeout bounds the handshake, and the one of TLS if the
+	// connections have it.
 	HandshakeTimeout = 5 * time.Second
 
-	// maxStrangers bounds the connections that have not yet proved what they are, so that a flood of them cannot take
-	// all descriptors. The oldest gives way to a new one: a node needs a round trip.
+	// maxStrangers bounds the connections that have not yet proved what they
+	// are, so that a flood of them cannot take all descriptors. The oldest
+	// gives way to a new one: a node needs a round trip.
 	maxStrangers = 256
 
-	// maxRefusalLines bounds the log lines about refused connections within logdedup.Interval, from however many addresses
-	// they come.
+	// maxRefusalLines bounds the log lines about refused connections within
+	// logdedup.Interval, from however many addresses they come.
 	maxRefusalLines = 16
 
-	// acceptBacklog is how many connections of one kind may wait to be accepted before further ones are refused.
+	// acceptBacklog is how many connections of one kind may wait to be accepted
+	// before further ones are refused.
 	acceptBacklog = 64
 )
 
 // MuxConfig configures a Mux.
 type MuxConfig struct {
-	// Listener receives the peers' connections, of TLS if they are secured. The mux closes it.
+	// Listener receives the peers' connections, of TLS if they are secured. The
+	// mux closes it.
 	Listener net.Listener
 
 	// Dial is plain TCP when nil.
 	Dial DialFunc
 
-	// Secrets are what both ends of a connection prove to know; nil when the connections are of mutual TLS, or there is
-	// nothing to guard.
+	// Secrets are what both ends of a connection prove to know; nil when the
+	// connections are of mutual TLS, or there is nothing to guard.
 	Secrets Secrets
 
 	// NodeID is this node's, for the other end's log lines and bounds.
@@ -71,8 +75,8 @@ type MuxConfig struct {
 	Logger *slog.Logger
 }
 
-// Mux shares one listener between the kinds of peer connections and the groups of a process: the handshake of a
-// connection says where it belongs.
+// Mux shares one listener between the kinds of peer connections and the groups
+// of a process: the handshake of a connection says where it belongs.
 type Mux struct {
 	cfg     MuxConfig
 	refused logdedup.Filter // by host
@@ -108,7 +112,8 @@ func NewMux(cfg MuxConfig) *Mux {
 // Addr returns the listener's address.
 func (m *Mux) Addr() net.Addr { return m.cfg.Listener.Addr() }
 
-// Close stops accepting and closes every listener of the mux with its connections.
+// Close stops accepting and closes every listener of the mux with its
+// connections.
 func (m *Mux) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -132,8 +137,9 @@ func (m *Mux) Close() error {
 	return err
 }
 
-// Listen returns the listener for one kind and group. Closing it closes the connections it handed out, because a stalled
-// snapshot transfer has no other end. One listener at a time may exist for a kind and group. admit may be nil.
+// Listen returns the listener for one kind and group. Closing it closes the
+// connections it handed out, because a stalled snapshot transfer has no other
+// end. One listener at a time may exist for a kind and group. admit may be nil.
 func (m *Mux) Listen(kind Kind, group uint32, admit Admit) (*Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +166,8 @@ func (m *Mux) Dial(ctx context.Context, p Purpose, addr string) (net.Conn, error
 	return Dialer{Dial: m.cfg.Dial, Secrets: m.cfg.Secrets, NodeID: m.cfg.NodeID}.Open(ctx, p, addr)
 }
 
-// accept takes connections until the listener is closed. Errors such as a lack of descriptors pass: it backs off.
+// accept takes connections until the listener is closed. Errors such as a lack
+// of descriptors pass: it backs off.
 func (m *Mux) accept() {
 	defer m.wg.Done()
 	const minDelay, maxDelay = 5 * time.Millisecond, time.Second

@@ -20,7 +20,8 @@ func testSecret() [][]byte { return [][]byte{[]byte("of the nodes of a test")} }
 
 func testMux(t *testing.T) *Mux { return testMuxOf(t, MuxConfig{}) }
 
-// testMuxOf returns a mux that listens, of a configuration that need not be complete.
+// testMuxOf returns a mux that listens, of a configuration that need not be
+// complete.
 func testMuxOf(t *testing.T, c MuxConfig) *Mux {
 	var err error
 	c.Listener, err = net.Listen("tcp", "127.0.0.1:0")
@@ -127,7 +128,8 @@ func TestMuxRefuses(t *testing.T) {
 	}
 }
 
-// Closing a listener ends its connections, accepted or not, and frees the route.
+// Closing a listener ends its connections, accepted or not, and frees the
+// route.
 func TestMuxListenerClose(t *testing.T) {
 	m := testMux(t)
 	l, err := m.Listen(KindForward, 0, nil)

@@ -31,7 +31,8 @@ var (
 	// ErrVersion is returned when a file is of another format.
 	ErrVersion = errors.New("values of another format")
 
-	// ErrNotFound is returned for a key that has no value. Its text is part of Raft's contract.
+	// ErrNotFound is returned for a key that has no value. Its text is part of
+	// Raft's contract.
 	ErrNotFound = errors.New("not found")
 
 	errClosed = errors.New("store of values is closed")
@@ -42,7 +43,8 @@ var (
 	le         = binary.LittleEndian
 )
 
-// Store is a raft.StableStore. After a failed write it refuses all further ones: nobody knows what is on the disk.
+// Store is a raft.StableStore. After a failed write it refuses all further
+// ones: nobody knows what is on the disk.
 type Store struct {
 	file *os.File
 	sync func(*os.File) error
@@ -56,8 +58,9 @@ type Store struct {
 
 var _ raft.StableStore = (*Store)(nil)
 
-// Open opens or creates the file at path; fresh tells that there was none. The caller sees to it that nobody else has it
-// open. With noSync writing is left to the operating system.
+// Open opens or creates the file at path; fresh tells that there was none. The
+// caller sees to it that nobody else has it open. With noSync writing is left
+// to the operating system.
 func Open(path string, noSync bool) (s *Store, fresh bool, err error) {
 	sync := (*os.File).Sync
 	if noSync {
@@ -84,7 +87,8 @@ func open(path string, sync func(*os.File) error) (s *Store, fresh bool, err err
 	return s, fresh, nil
 }
 
-// create makes a file without values. It has its name when it is whole and synced.
+// create makes a file without values. It has its name when it is whole and
+// synced.
 func create(path string, sync func(*os.File) error) (f *os.File, err error) {
 	f, err = os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -195,7 +199,8 @@ func decode(b []byte) (sequence uint64, values map[string][]byte, err error) {
 	return sequence, values, nil
 }
 
-// Set implements raft.StableStore. All keys and values together have room in 64 KiB.
+// Set implements raft.StableStore. All keys and values together have room in 64
+// KiB.
 func (s *Store) Set(key, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +220,8 @@ func (s *Store) Set(key, value []byte) error {
 	return nil
 }
 
-// Get implements raft.StableStore. The error is ErrNotFound if there is no value.
+// Get implements raft.StableStore. The error is ErrNotFound if there is no
+// value.
 func (s *Store) Get(key []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +237,8 @@ func (s *Store) SetUint64(key []byte, value uint64) error {
 	return s.Set(key, le.AppendUint64(nil, value))
 }
 
-// GetUint64 implements raft.StableStore. The error is ErrNotFound if there is no value.
+// GetUint64 implements raft.StableStore. The error is ErrNotFound if there is
+// no value.
 func (s *Store) GetUint64(key []byte) (uint64, error) {
 	v, err := s.Get(key)
 	if err != nil {

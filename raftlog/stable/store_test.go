@@ -53,7 +53,8 @@ func TestRoundTrip(t *testing.T) {
 	require.Error(t, s.Set([]byte("a"), nil))
 }
 
-// Any damage of one slot is repaired and costs nothing; what cannot be repaired is an error.
+// Any damage of one slot is repaired and costs nothing; what cannot be repaired
+// is an error.
 func TestDamage(t *testing.T) {
 	s, path := newStore(t)
 	for term := range uint64(5) {
@@ -119,7 +120,8 @@ func TestVersion(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersion)
 }
 
-// A power loss at any moment leaves the values of the last change that was acknowledged, or of the one in progress.
+// A power loss at any moment leaves the values of the last change that was
+// acknowledged, or of the one in progress.
 func TestPowerLoss(t *testing.T) {
 	const sector = 512
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -183,8 +185,9 @@ func TestPowerLoss(t *testing.T) {
 
 func paddingOf(n uint64) string { return fmt.Sprint(n, string(bytes.Repeat([]byte{byte(n)}, 2000))) }
 
-// After a failed sync nobody knows what is on the disk: nothing more is written, and the next process writes both slots
-// again before it believes them.
+// After a failed sync nobody knows what is on the disk: nothing more is
+// written, and the next process writes both slots again before it believes
+// them.
 func TestFailedSync(t *testing.T) {
 	s, path := newStore(t)
 	require.NoError(t, s.SetUint64([]byte("term"), 1))
@@ -219,7 +222,8 @@ func TestFailedSync(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// FuzzOpen opens a file of arbitrary content: values that can be changed, or an error.
+// FuzzOpen opens a file of arbitrary content: values that can be changed, or an
+// error.
 func FuzzOpen(f *testing.F) {
 	b, err := encode(7, map[string][]byte{"term": {1, 0, 0, 0, 0, 0, 0, 0}, "vote": []byte("n1")})
 	require.NoError(f, err)

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In a log that was closed in peace nothing is taken for a write that broke off: one flipped bit in the last frame, many
-// damaged frames, zeros instead of any number of frames.
+// In a log that was closed in peace nothing is taken for a write that broke
+// off: one flipped bit in the last frame, many damaged frames, zeros instead of
+// any number of frames.
 func TestDamageAfterAClose(t *testing.T) {
 	r := newRig(t)
 	r.fill(t, 1, 100, 100)
@@ -69,8 +70,8 @@ func TestDamageAfterAClose(t *testing.T) {
 	require.ErrorIs(t, r.open(), ErrCorrupt, "more than what was closed")
 }
 
-// Without a close, a tail that reads as zeros cannot be told from one that was never written; but it is no longer than what
-// lies behind the last mark.
+// Without a close, a tail that reads as zeros cannot be told from one that was
+// never written; but it is no longer than what lies behind the last mark.
 func TestMarkBoundsALostTail(t *testing.T) {
 	r := newRig(t)
 	r.log.opts.SegmentSize = 1 << 20
@@ -116,7 +117,8 @@ func TestOpeningBoundsALostTail(t *testing.T) {
 	require.ErrorIs(t, r.open(), ErrCorrupt)
 }
 
-// Whatever entries hold, a sector of a frame is not all zeros: only a write that broke off leaves such sectors.
+// Whatever entries hold, a sector of a frame is not all zeros: only a write
+// that broke off leaves such sectors.
 func TestNoSectorOfZeros(t *testing.T) {
 	r := newRig(t)
 	for i := range uint64(50) {
@@ -130,7 +132,8 @@ func TestNoSectorOfZeros(t *testing.T) {
 	}
 }
 
-// FuzzDamage damages a log that was closed in peace: it is what it was, or refused, and never shorter.
+// FuzzDamage damages a log that was closed in peace: it is what it was, or
+// refused, and never shorter.
 func FuzzDamage(f *testing.F) {
 	const entries = 150
 	dir := f.TempDir()

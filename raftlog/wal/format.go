@@ -55,7 +55,8 @@ func (h segmentHeader) append(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// readSegmentHeader decodes a header whose checksum is right; ok is false for any other. A version is not judged.
+// readSegmentHeader decodes a header whose checksum is right; ok is false for
+// any other. A version is not judged.
 func readSegmentHeader(b []byte) (h segmentHeader, v byte, ok bool) {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic || le.Uint32(b[32:]) != crc32.Checksum(b[:32], castagnoli) {
 		return segmentHeader{}, 0, false
@@ -63,8 +64,9 @@ func readSegmentHeader(b []byte) (h segmentHeader, v byte, ok bool) {
 	return segmentHeader{number: le.Uint64(b[8:]), nonce: le.Uint64(b[16:]), previous: le.Uint64(b[24:])}, b[len(magic)], true
 }
 
-// pad is what a segment's frames are XORed with: random bytes, from its nonce, that repeat with every sector. Whatever an
-// entry holds, no sector of a frame is all zeros.
+// pad is what a segment's frames are XORed with: random bytes, from its nonce,
+// that repeat with every sector. Whatever an entry holds, no sector of a frame
+// is all zeros.
 type pad [sector]byte
 
 func newPad(nonce uint64) *pad {
@@ -79,7 +81,8 @@ func newPad(nonce uint64) *pad {
 	return &p
 }
 
-// mask puts the pad on b, which begins at a position of the file, or takes it off.
+// mask puts the pad on b, which begins at a position of the file, or takes it
+// off.
 func (p *pad) mask(b []byte, at int64) {
 	for len(b) > 0 {
 		n := subtle.XORBytes(b, b, p[at%sector:])
@@ -93,7 +96,8 @@ func putMark(b *[markSize]byte, end int64, nonce uint64) {
 	le.PutUint32(b[:], seededSum(b[4:], nonce))
 }
 
-// readMark returns the end that a mark tells, or framesAt if there is none that can be read.
+// readMark returns the end that a mark tells, or framesAt if there is none that
+// can be read.
 func readMark(b []byte, nonce uint64) int64 {
 	if end := int64(le.Uint64(b[8:])); end > framesAt && le.Uint32(b) == seededSum(b[4:markSize], nonce) {
 		return end
@@ -155,7 +159,8 @@ func appendEntry(b []byte, l *raft.Log) []byte {
 	return b
 }
 
-// entrySize returns the length of the entry at the start of b, or 0 if there is no whole one.
+// entrySize returns the length of the entry at the start of b, or 0 if there is
+// no whole one.
 func entrySize(b []byte) int {
 	if len(b) < entryHeaderSize {
 		return 0
@@ -167,7 +172,8 @@ func entrySize(b []byte) int {
 	return n
 }
 
-// readEntry decodes an entry that fills b, but for its index. The log refers to b. ok is false if b is damaged.
+// readEntry decodes an entry that fills b, but for its index. The log refers to
+// b. ok is false if b is damaged.
 func readEntry(b []byte, l *raft.Log) (ok bool) {
 	if len(b) == 0 || entrySize(b) != len(b) {
 		return false

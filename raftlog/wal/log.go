@@ -13,14 +13,15 @@ const (
 	// chunk is how much is filled with zeros ahead of the frames at a time.
 	chunk = 1 << 20
 
-	// defaultSegmentSize is how long a segment may become, unless a single append is longer.
+	// defaultSegmentSize is how long a segment may become, unless a single
+	// append is longer.
 	defaultSegmentSize = 64 << 20
 
 	// bufferKept is the largest buffer kept from one append to the next.
 	bufferKept = 4 << 20
 
-	// markEvery is how many frames are written from one mark of the synced end to the next. A mark is one more block for
-	// the sync that follows.
+	// markEvery is how many frames are written from one mark of the synced end
+	// to the next. A mark is one more block for the sync that follows.
 	markEvery = 64
 )
 
@@ -37,11 +38,13 @@ func corrupt(path string, at int64, what string) error {
 
 // Options configure a Log.
 type Options struct {
-	// Dir holds the segments, and nothing else whose name begins with "log-". It must exist.
+	// Dir holds the segments, and nothing else whose name begins with "log-".
+	// It must exist.
 	Dir string
 
-	// Stable remembers the last segment and where its frames end, as of the last opening or, after a close, exactly. So
-	// what is lost is missed. It is used until Close has returned.
+	// Stable remembers the last segment and where its frames end, as of the
+	// last opening or, after a close, exactly. So what is lost is missed. It is
+	// used until Close has returned.
 	Stable raft.StableStore
 
 	// NoSync leaves writing to the operating system.
@@ -55,13 +58,15 @@ type Options struct {
 	syncDir func(string) error
 }
 
-// Log is a raft.LogStore. After a failed write it refuses all further ones: nobody knows what is on the disk.
+// Log is a raft.LogStore. After a failed write it refuses all further ones:
+// nobody knows what is on the disk.
 type Log struct {
 	opts    Options
 	sync    func(*os.File) error
 	syncDir func(string) error
 
-	// write serialises Write, Sync and DeleteRange; it guards what follows up to failed.
+	// write serialises Write, Sync and DeleteRange; it guards what follows up
+	// to failed.
 	write    sync.Mutex
 	buf      []byte
 	unsynced bool // the last frame is not synced
@@ -104,8 +109,9 @@ func (l *Log) LastIndex() (uint64, error) {
 	return l.next - 1, nil
 }
 
-// GetLog implements raft.LogStore. The error is raft.ErrLogNotFound for an index outside the log, and ErrCorrupt for an
-// entry that is not what was written.
+// GetLog implements raft.LogStore. The error is raft.ErrLogNotFound for an
+// index outside the log, and ErrCorrupt for an entry that is not what was
+// written.
 func (l *Log) GetLog(index uint64, out *raft.Log) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -135,11 +141,13 @@ func (l *Log) GetLog(index uint64, out *raft.Log) error {
 // StoreLog implements raft.LogStore.
 func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
 
-// StoreLogs implements raft.LogStore. The entries must follow each other and the last one stored.
+// StoreLogs implements raft.LogStore. The entries must follow each other and
+// the last one stored.
 func (l *Log) StoreLogs(logs []*raft.Log) error { return l.store(logs, true) }
 
-// Write is StoreLogs without the sync: the entries may be read, and survive a crash of the process. They survive one of the
-// machine once Sync, or the next append or deletion, which syncs first, has returned without an error.
+// Write is StoreLogs without the sync: the entries may be read, and survive a
+// crash of the process. They survive one of the machine once Sync, or the next
+// append or deletion, which syncs first, has returned without an error.
 func (l *Log) Write(logs []*raft.Log) error { return l.store(logs, false) }
 
 // Sync makes what Write has written durable. Appends and deletions wait for it.
@@ -218,8 +226,9 @@ func (l *Log) stored(s *segment, first uint64, positions []position) {
 	l.next += uint64(len(positions))
 }
 
-// append writes a frame, whose header is still missing from b, and returns where it begins. The frame before is synced by
-// then: only the last one can be incomplete after a crash. Must be called with write held.
+// append writes a frame, whose header is still missing from b, and returns
+// where it begins. The frame before is synced by then: only the last one can be
+// incomplete after a crash. Must be called with write held.
 func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if err := l.syncLast(); err != nil {
 		return 0, err
@@ -256,7 +265,8 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
-// mark writes down that the frames up to now are synced. It takes part in the next sync. Must be called with write held.
+// mark writes down that the frames up to now are synced. It takes part in the
+// next sync. Must be called with write held.
 func (l *Log) mark(s *segment) error {
 	var b [markSize]byte
 	putMark(&b, s.end, s.header.nonce)
@@ -283,8 +293,8 @@ func (l *Log) rotate() (*segment, error) {
 	return s, nil
 }
 
-// DeleteRange implements raft.LogStore. The range must reach the beginning or the end of the log. What it removed does not
-// come back after a crash.
+// DeleteRange implements raft.LogStore. The range must reach the beginning or
+// the end of the log. What it removed does not come back after a crash.
 func (l *Log) DeleteRange(low, high uint64) error {
 	if err := l.cut(low, high); err != nil {
 		return err
@@ -324,7 +334,8 @@ func (l *Log) cut(low, high uint64) error {
 	return nil
 }
 
-// bound reduces the log to the entries from first up to, and without, next. Must be called with mu held.
+// bound reduces the log to the entries from first up to, and without, next.
+// Must be called with mu held.
 func (l *Log) bound(first, next uint64) {
 	if l.first == l.next {
 		return
@@ -343,8 +354,8 @@ func (l *Log) bound(first, next uint64) {
 	}
 }
 
-// removeUnused removes the segments before the first that holds an entry of the log. Each removal is made durable before
-// the next, so that no gap can appear.
+// removeUnused removes the segments before the first that holds an entry of the
+// log. Each removal is made durable before the next, so that no gap can appear.
 func (l *Log) removeUnused() error {
 	l.remove.Lock()
 	defer l.remove.Unlock()
@@ -362,7 +373,8 @@ func (l *Log) removeUnused() error {
 	}
 }
 
-// dropUnused closes the first segment and takes it off the list, if it holds no entry of the log; else it returns nil.
+// dropUnused closes the first segment and takes it off the list, if it holds no
+// entry of the log; else it returns nil.
 func (l *Log) dropUnused() (*segment, error) {
 	l.write.Lock()
 	defer l.write.Unlock()
@@ -376,7 +388,8 @@ func (l *Log) dropUnused() (*segment, error) {
 	return s, s.file.Close()
 }
 
-// Close closes the files. It waits for the write in progress, syncs the last one, and writes down that the log ends there.
+// Close closes the files. It waits for the write in progress, syncs the last
+// one, and writes down that the log ends there.
 func (l *Log) Close() error {
 	l.write.Lock()
 	defer l.write.Unlock()

@@ -115,7 +115,8 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, [2]uint64{1, 12}, [2]uint64{first, last})
 }
 
-// Random operations and reopenings have the results that Raft's own store in memory has.
+// Random operations and reopenings have the results that Raft's own store in
+// memory has.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -176,7 +177,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// remove is DeleteRange of the store in memory, which forgets that it is empty only when asked for more than it has.
+// remove is DeleteRange of the store in memory, which forgets that it is empty
+// only when asked for more than it has.
 func remove(t require.TestingT, s *raft.InmemStore, from, to uint64) {
 	require.NoError(t, s.DeleteRange(from, to))
 	if last, _ := s.LastIndex(); last == 0 {
@@ -187,8 +189,8 @@ func remove(t require.TestingT, s *raft.InmemStore, from, to uint64) {
 	}
 }
 
-// A write that a power loss has broken off anywhere leaves the log as it was before it: of its sectors some are there, and
-// the others are still zeros.
+// A write that a power loss has broken off anywhere leaves the log as it was
+// before it: of its sectors some are there, and the others are still zeros.
 func TestTornTail(t *testing.T) {
 	for _, size := range []int{10, 480, 1200} {
 		r := newRig(t)
@@ -223,7 +225,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// Damage is an error that names the file, up to the last byte of the last frame, also after a crash.
+// Damage is an error that names the file, up to the last byte of the last
+// frame, also after a crash.
 func TestDamage(t *testing.T) {
 	for _, size := range []int{10, 20 << 10} { // one segment, several
 		r := newRig(t)
@@ -261,7 +264,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A file that is shorter than what was written to it is an error, wherever it ends.
+// A file that is shorter than what was written to it is an error, wherever it
+// ends.
 func TestTruncatedFile(t *testing.T) {
 	r := newRig(t)
 	r.fill(t, 1, 20, 20<<10)
@@ -319,7 +323,8 @@ func TestFilesAreRemoved(t *testing.T) {
 	require.Equal(t, [2]uint64{91, 100}, [2]uint64{first, last})
 }
 
-// At most one frame is unsynced, whatever comes after it, or a crash could leave a bad frame with a good one behind it.
+// At most one frame is unsynced, whatever comes after it, or a crash could
+// leave a bad frame with a good one behind it.
 func TestWriteLeavesOneFrameUnsynced(t *testing.T) {
 	r := newRig(t)
 	written, synced := uint64(0), uint64(0) // entries; written follows the call that writes
@@ -417,7 +422,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// A process killed while it appends has lost nothing that it reported, and what it left is a log.
+// A process killed while it appends has lost nothing that it reported, and what
+// it left is a log.
 func TestKill(t *testing.T) {
 	if dir := os.Getenv("WAL_TEST_APPEND"); dir != "" {
 		l, err := Open(Options{Dir: dir, Stable: &one{path: filepath.Join(dir, "stable")}, SegmentSize: 256 << 10})
@@ -482,7 +488,8 @@ func (o *one) Get([]byte) ([]byte, error) {
 	return b, err
 }
 
-// FuzzOpen opens a segment of arbitrary content: a log that can be read and written, or an error.
+// FuzzOpen opens a segment of arbitrary content: a log that can be read and
+// written, or an error.
 func FuzzOpen(f *testing.F) {
 	dir := f.TempDir()
 	l, err := Open(Options{Dir: dir, Stable: raft.NewInmemStore(), NoSync: true})

@@ -22,8 +22,9 @@ type logEnd struct {
 	closed bool   // nothing follows
 }
 
-// remember makes a segment the last one, whose frames go on from where they end now, or, closed, do not. Nothing is written
-// to a segment before it is remembered.
+// remember makes a segment the last one, whose frames go on from where they end
+// now, or, closed, do not. Nothing is written to a segment before it is
+// remembered.
 func (l *Log) remember(s *segment, closed bool) error {
 	b := le.AppendUint64(le.AppendUint64(nil, s.header.number), uint64(s.end))
 	if closed {
@@ -46,7 +47,8 @@ func remembered(s raft.StableStore) (e logEnd, err error) {
 	return logEnd{le.Uint64(b), int64(le.Uint64(b[8:])), len(b) > 16}, nil
 }
 
-// Open opens or creates a log and verifies all of it. The caller sees to it that nobody else has it open.
+// Open opens or creates a log and verifies all of it. The caller sees to it
+// that nobody else has it open.
 func Open(opts Options) (*Log, error) {
 	if opts.SegmentSize == 0 {
 		opts.SegmentSize = defaultSegmentSize
@@ -200,9 +202,11 @@ func (l *Log) load(number uint64, known logEnd) error {
 	return l.remember(s, false)
 }
 
-// settle makes the last segment durable as it was read, with zeros behind its frames: what a killed process had written and
-// not synced counts from now on. That can be the last frame only. It is written again first, because after a failed sync
-// the system may hold what was written for clean, show it, and never write it.
+// settle makes the last segment durable as it was read, with zeros behind its
+// frames: what a killed process had written and not synced counts from now on.
+// That can be the last frame only. It is written again first, because after a
+// failed sync the system may hold what was written for clean, show it, and
+// never write it.
 func (l *Log) settle(s *segment, lastFrame int64) error {
 	b := make([]byte, s.end-lastFrame)
 	if _, err := s.file.ReadAt(b, lastFrame); err != nil {

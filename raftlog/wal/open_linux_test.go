@@ -18,7 +18,8 @@ func written(t *testing.T) (n int64) {
 	return n
 }
 
-// The last frame is written again at open: its sync may have failed, and then the system shows what the disk has not.
+// The last frame is written again at open: its sync may have failed, and then
+// the system shows what the disk has not.
 func TestOpenWritesTheLastFrameAgain(t *testing.T) {
 	const size = 300 << 10
 	r := newRig(t)

@@ -71,8 +71,8 @@ func (d *disk) syncDir(string) error {
 	return nil
 }
 
-// cut leaves in another directory what a power loss now may leave: of what is not synced any sectors, any new size of a
-// file, any names that came or went.
+// cut leaves in another directory what a power loss now may leave: of what is
+// not synced any sectors, any new size of a file, any names that came or went.
 func (d *disk) cut(rnd *rand.Rand, to string) {
 	now := names(d.t, d.dir)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(now, d.names...)))) {
@@ -116,8 +116,8 @@ func contentOf(t testing.TB, l *Log) content {
 	return c
 }
 
-// A power loss at any moment, while a log is written, cut short, continued in a further file or opened, costs nothing that
-// was synced, and the log opens.
+// A power loss at any moment, while a log is written, cut short, continued in a
+// further file or opened, costs nothing that was synced, and the log opens.
 func TestPowerLoss(t *testing.T) {
 	const rounds, steps = 5, 50
 	cuts := 0

@@ -13,7 +13,8 @@ import (
 // position is where an entry is in its file.
 type position struct{ off, size uint32 }
 
-// segment is one file. Its positions are those of consecutive entries from index base on.
+// segment is one file. Its positions are those of consecutive entries from
+// index base on.
 type segment struct {
 	file    *os.File
 	path    string
@@ -33,7 +34,8 @@ func fileName(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("log-%016x", number))
 }
 
-// createSegment makes an empty segment durable. A file of the name, left by a crash in the middle of this, is replaced.
+// createSegment makes an empty segment durable. A file of the name, left by a
+// crash in the middle of this, is replaced.
 func (l *Log) createSegment(number, previous uint64) (s *segment, err error) {
 	path := fileName(l.opts.Dir, number)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -64,7 +66,8 @@ func newSegment(f *os.File, path string, h segmentHeader, size int64) *segment {
 	return &segment{file: f, path: path, header: h, pad: newPad(h.nonce), end: framesAt, room: size}
 }
 
-// reserve makes room for n more bytes of frames, and for the header of a frame behind them: zeros, synced.
+// reserve makes room for n more bytes of frames, and for the header of a frame
+// behind them: zeros, synced.
 func (s *segment) reserve(n int64, sync func(*os.File) error) error {
 	need := s.end + n + frameHeaderSize
 	if need <= s.room {
@@ -94,7 +97,8 @@ func writeZeros(f *os.File, from, to int64) error {
 
 var zeros [chunk]byte
 
-// openSegment reads the header of a segment, of any if number is 0. fresh is true, and the segment nil, when its creation was not finished.
+// openSegment reads the header of a segment, of any if number is 0. fresh is
+// true, and the segment nil, when its creation was not finished.
 func openSegment(path string, number uint64) (s *segment, fresh bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -126,8 +130,9 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 	return newSegment(f, path, h, info.Size()), false, nil
 }
 
-// scan reads the frames, verifies them and hands each to use with where its payload begins. torn reports that a write
-// broke off behind the last frame; anything else that is no frame there is an error.
+// scan reads the frames, verifies them and hands each to use with where its
+// payload begins. torn reports that a write broke off behind the last frame;
+// anything else that is no frame there is an error.
 func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn bool, err error) {
 	data := make([]byte, s.room)
 	if _, err := s.file.ReadAt(data, 0); err != nil {
@@ -178,8 +183,8 @@ func (s *segment) frameAt(data []byte, at int64) (f frame, ok bool) {
 	return readFrame(b[:], s.header.nonce)
 }
 
-// judge tells what follows the last whole frame: nothing; one write that broke off (torn), of which whole sectors are still
-// zeros; or damage.
+// judge tells what follows the last whole frame: nothing; one write that broke
+// off (torn), of which whole sectors are still zeros; or damage.
 func (s *segment) judge(data []byte) (torn bool, err error) {
 	if allZero(data[s.end:]) {
 		return false, nil
@@ -195,7 +200,8 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 	next := min(s.end/sector*sector+sector, s.room) // a file that was cut short ends anywhere
 	f, ok := s.frameAt(data, s.end)
 	if !ok {
-		// Its header was not written, in whole or from the next sector on, so that its length is not known.
+		// Its header was not written, in whole or from the next sector on, so
+		// that its length is not known.
 		if allZero(data[s.end:next]) || s.end+frameHeaderSize > next && allZero(data[next:min(next+sector, s.room)]) {
 			return true, nil
 		}

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// syncData makes the content of f durable. Its times, which every write changes, need not be.
+// syncData makes the content of f durable. Its times, which every write
+// changes, need not be.
 func syncData(f *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(f.Fd()))
