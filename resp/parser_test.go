@@ -223,15 +223,43 @@ func TestParseInt(t *testing.T) {
 	}
 }
 
+// BenchmarkParser compares what a connection does with a batch, and with a long
+// command that arrives in pieces, with redcon's reader: see DESIGN.md.
 func BenchmarkParser(b *testing.B) {
-	stream := bytes.Repeat([]byte("*6\r\n$11\r\nCL.THROTTLE\r\n$16\r\nkey:000000000001\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n$1\r\n1\r\n"), 16)
+	batch := bytes.Repeat([]byte("*6\r\n$11\r\nCL.THROTTLE\r\n$16\r\nkey:000000000001\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n$1\r\n1\r\n"), 16)
+	long := []byte("*10001\r\n$3\r\nDEL\r\n" + strings.Repeat("$16\r\nkey:000000000001\r\n", 10_000))
+	const piece = 16 << 10
 	scratch := make([][]byte, 0, 8)
-	var p Parser
-	b.ReportAllocs()
-	for b.Loop() {
-		for rest := stream; len(rest) > 0; {
-			_, n, _ := p.Next(rest, &full, scratch)
-			rest = rest[n:]
-		}
+	ours := func(p *Parser, buf []byte) int {
+		_, n, _ := p.Next(buf, &full, scratch)
+		return n
+	}
+	redcons := func(_ *Parser, buf []byte) int {
+		_, _, _, left, _ := redcon.ReadNextCommand(buf, scratch)
+		return len(buf) - len(left)
+	}
+	for _, reader := range []struct {
+		name string
+		next func(*Parser, []byte) int
+	}{{"own", ours}, {"redcon", redcons}} {
+		b.Run("batch/"+reader.name, func(b *testing.B) {
+			var p Parser
+			b.ReportAllocs()
+			for b.Loop() {
+				for rest := batch; len(rest) > 0; {
+					rest = rest[reader.next(&p, rest):]
+				}
+			}
+		})
+		b.Run("pieces/"+reader.name, func(b *testing.B) {
+			var p Parser
+			b.ReportAllocs()
+			for b.Loop() {
+				for end, n := 0, 0; n == 0; {
+					end = min(end+piece, len(long))
+					n = reader.next(&p, long[:end])
+				}
+			}
+		})
 	}
 }
