@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // nodes of a replicated cluster.
@@ -34,17 +34,12 @@ type node struct {
 // cluster, and waits for a leader. Their data is below dir/name.
 func startCluster(dir, name, bin string, flags ...string) (*cluster, error) {
 	c := &cluster{bin: bin, dir: filepath.Join(dir, name)}
-	addrs, err := subprocess.Addrs("127.0.0.1", 3*nodes)
+	planned, err := hgtest.Nodes(c.dir, nodes, flags...)
 	if err != nil {
 		return nil, err
 	}
-	clients, web, peers := addrs[:nodes], addrs[nodes:2*nodes], addrs[2*nodes:]
-	for i := range c.nodes {
-		n := &node{id: "n" + strconv.Itoa(i+1), addr: clients[i]}
-		n.args = append([]string{"serve", "--node-id", n.id, "--data-dir", filepath.Join(c.dir, n.id),
-			"--listen", n.addr, "--http-listen", web[i], "--peer-listen", peers[i],
-			"--bootstrap-expect", strconv.Itoa(nodes), "--join", strings.Join(peers, ",")}, flags...)
-		c.nodes[i] = n
+	for i, n := range planned {
+		c.nodes[i] = &node{id: n.ID, addr: n.Addr, args: n.Args}
 	}
 	for _, n := range c.nodes {
 		if err := c.start(n); err != nil {

@@ -4,7 +4,7 @@
 #	clients/run.sh LANGUAGE...      go node python hiredis java rust
 #
 # A suite finds its servers in its environment. Go and hiredis start their own,
-# with the same package (clients/go/hgtest); for the others it is clients/go/withservers
+# with the same package (internal/hgtest); for the others it is clients/go/withservers
 # that starts three, on free ports of the loopback interface, and stops them:
 #
 #	HGTEST_BIN        the server's executable, for tests that start, kill and restart their own

@@ -2,20 +2,20 @@ package docs_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // pages are those with sessions on a server on its own.
@@ -24,50 +24,37 @@ var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations
 // clusterPage is the one with sessions on three nodes.
 const clusterPage = "clustering.md"
 
-// binDir is where the server is built.
-var binDir string
-
 func TestMain(m *testing.M) {
-	var err error
-	if binDir, err = os.MkdirTemp("", "headgate-docs-"); err != nil {
-		panic(err)
-	}
 	code := m.Run()
-	_ = os.RemoveAll(binDir)
+	hgtest.Clean()
 	os.Exit(code)
 }
 
-// binary builds the server, once.
-var binary = sync.OnceValues(func() (string, error) { return subprocess.Build(binDir) })
-
-// build returns the path of the server.
-func build(t *testing.T) string {
+// start runs a server on ports of its own, and returns that of clients.
+func start(t *testing.T) string {
 	t.Helper()
-	bin, err := binary()
+	s, err := hgtest.Start(hgtest.Config{})
 	require.NoError(t, err)
-	return bin
+	t.Cleanup(func() { _ = s.Stop() }) // an error if a session has shut it down
+	return port(t, s.Addr)
 }
 
-// ports are where a server listens.
-type ports struct{ port, http string }
-
-// start runs the server on ports of its own.
-func start(t *testing.T, bin string, args ...string) ports {
+// startCluster runs the three nodes of a cluster, as make cluster does.
+func startCluster(t *testing.T) []*hgtest.Server {
 	t.Helper()
-	cmd := subprocess.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, args...)...)
-	var log subprocess.Log
-	cmd.Stderr = &log
-	p, err := subprocess.Start(cmd)
+	c, err := hgtest.StartCluster("--on-failure", "default",
+		// So that nothing is degraded on a machine that is busy with other tests.
+		"--raft-profile", "slow", "--max-unacked", "10s", "--forward-timeout", "10s")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = p.Stop(20 * time.Second) }) // an error if a session has shut it down
-	listening := regexp.MustCompile(`msg=listening listen=127\.0\.0\.1:(\d+) http=127\.0\.0\.1:(\d+)`)
-	var m []string
-	require.Eventually(t, func() bool {
-		m = listening.FindStringSubmatch(log.String())
-		return m != nil || !p.Running()
-	}, 20*time.Second, 5*time.Millisecond)
-	require.NotNil(t, m, "server ended before it listened: %s", &log)
-	return ports{m[1], m[2]}
+	t.Cleanup(func() { _ = c.Stop() }) // as above
+	return c.Nodes
+}
+
+func port(t *testing.T, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	return port
 }
 
 func findCLI(t *testing.T) {
@@ -104,15 +91,14 @@ func cli(t *testing.T, port string, args []string, input string) []string {
 // empty key space, and compares the replies.
 func TestSessions(t *testing.T) {
 	findCLI(t)
-	bin := build(t)
 	for _, page := range pages {
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			runSessions(t, page, map[string]string{"7379": start(t, bin).port})
+			runSessions(t, page, map[string]string{"7379": start(t)})
 		})
 	}
 	t.Run(clusterPage, func(t *testing.T) {
-		nodes := startCluster(t, bin)
-		runSessions(t, clusterPage, map[string]string{"7379": nodes[0].port, "7389": nodes[1].port, "7399": nodes[2].port})
+		nodes := startCluster(t)
+		runSessions(t, clusterPage, map[string]string{"7379": port(t, nodes[0].Addr), "7389": port(t, nodes[1].Addr), "7399": port(t, nodes[2].Addr)})
 	})
 }
 
@@ -184,7 +170,7 @@ var conversations = []string{
 // command.
 func TestCommandsPage(t *testing.T) {
 	findCLI(t)
-	port := start(t, build(t)).port
+	port := start(t)
 	have := withoutContainers(cli(t, port, []string{"--raw", "COMMAND", "LIST", "FILTERBY", "PATTERN", "*"}, ""))
 	slices.Sort(have)
 

@@ -73,14 +73,14 @@ func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func TestMetrics(t *testing.T) {
 	findCLI(t)
 	body := ""
-	nodes := startCluster(t, build(t))
+	nodes := startCluster(t)
 	// Of a decision the leader tells, whoever was asked for it.
 	for i := 0; !strings.Contains(body, "headgate_decisions_total"); i++ {
 		require.Less(t, i, 10*len(nodes), "nobody decides")
 		s := nodes[i%len(nodes)]
-		cli(t, s.port, []string{"RL.LIMIT", "key", "1", "1"}, "")
-		cli(t, s.port, []string{"INFO"}, "") // timed in any case
-		resp, err := http.Get("http://127.0.0.1:" + s.http + "/metrics")
+		cli(t, port(t, s.Addr), []string{"RL.LIMIT", "key", "1", "1"}, "")
+		cli(t, port(t, s.Addr), []string{"INFO"}, "") // timed in any case
+		resp, err := http.Get("http://" + s.HTTP + "/metrics")
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/clients/go/hgtest"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // timeout bounds what a test waits for.

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/clients/go/hgtest"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 const (

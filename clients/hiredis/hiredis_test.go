@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/clients/go/hgtest"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 var servers *hgtest.Trio

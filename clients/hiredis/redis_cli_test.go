@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/clients/go/hgtest"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // TestCLI is a first session, as the README shows one.

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/certstest"
-	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -37,15 +37,12 @@ type testCluster struct {
 // newCluster prepares n nodes, with the same flags for each start.
 func newCluster(t *testing.T, n int, args ...string) *testCluster {
 	t.Helper()
-	addrs, err := subprocess.Addrs("127.0.0.1", 2*n)
+	planned, err := hgtest.Nodes(t.TempDir(), n, args...)
 	require.NoError(t, err)
-	c := &testCluster{peers: addrs[:n]}
-	clients := addrs[n:]
-	for i := range n {
-		c.nodes = append(c.nodes, &testNode{id: fmt.Sprintf("n%d", i+1), args: append([]string{
-			"--node-id", fmt.Sprintf("n%d", i+1), "--data-dir", t.TempDir(), "--listen", clients[i],
-			"--peer-listen", c.peers[i], "--bootstrap-expect", strconv.Itoa(n), "--join", strings.Join(c.peers, ","),
-		}, args...)})
+	c := &testCluster{}
+	for _, p := range planned {
+		c.peers = append(c.peers, p.Peer)
+		c.nodes = append(c.nodes, &testNode{id: p.ID, args: p.Args[1:]})
 	}
 	return c
 }

@@ -21,7 +21,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/headgate-io/headgate/clients/go/hgtest"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 func main() {

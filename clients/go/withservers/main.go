@@ -20,7 +20,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/headgate-io/headgate/clients/go/hgtest"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 func main() {

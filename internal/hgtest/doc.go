@@ -1,5 +1,4 @@
-// Package hgtest starts real Headgate servers for the tests of client
-// libraries.
+// Package hgtest starts real Headgate servers for tests and benchmarks.
 //
 // A Server is a process of its own on a free loopback port, so that tests reach
 // it as an application does, and may kill it and start it again. Trio starts the

@@ -29,19 +29,25 @@ type Config struct {
 // Server is a running headgate process.
 type Server struct {
 	Addr string // host:port of the Redis protocol; the same after Restart
+	HTTP string // host:port of /metrics; the same after Restart
 
 	config Config
+	args   []string // of headgate
 	run    *subprocess.Process
 	log    *subprocess.Log // of run
 }
 
 // Start starts a server and waits until it serves.
 func Start(c Config) (*Server, error) {
-	addrs, err := subprocess.Addrs("127.0.0.1", 1)
+	addrs, err := subprocess.Addrs("127.0.0.1", 2)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, Addr: addrs[0]}
+	s := &Server{config: c, Addr: addrs[0], HTTP: addrs[1]}
+	s.args = append([]string{"serve", "--listen", s.Addr, "--http-listen", s.HTTP}, c.Args...)
+	if c.Cert != nil {
+		s.args = append(s.args, "--tls-cert", c.Cert.CertFile, "--tls-key", c.Cert.KeyFile)
+	}
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -53,13 +59,7 @@ func (s *Server) start() error {
 	if err != nil {
 		return err
 	}
-	args := []string{
-		"serve", "--listen", s.Addr, "--http-listen", "127.0.0.1:0", "--log-format", "json",
-	}
-	if s.config.Cert != nil {
-		args = append(args, "--tls-cert", s.config.Cert.CertFile, "--tls-key", s.config.Cert.KeyFile)
-	}
-	cmd := subprocess.Command(bin, append(args, s.config.Args...)...)
+	cmd := subprocess.Command(bin, s.args...)
 	if s.config.Password != "" {
 		cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS="+s.config.Password)
 	}
@@ -69,7 +69,7 @@ func (s *Server) start() error {
 		return err
 	}
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if strings.Contains(s.log.String(), `"msg":"listening"`) {
+		if strings.Contains(s.log.String(), "msg=listening") {
 			return nil
 		}
 		if !s.run.Running() {

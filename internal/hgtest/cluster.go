@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // clusterNodes is the least number of nodes that survive the loss of one.
@@ -23,8 +20,8 @@ const clusterNodes = 3
 // others follow it. It takes one or two seconds.
 const settleTimeout = 30 * time.Second
 
-// Cluster is three servers that replicate. Their failure policy is closed: what
-// they answer, their leader has decided.
+// Cluster is three servers that replicate. Their failure policy is closed,
+// unless they are told otherwise: what they answer, their leader has decided.
 type Cluster struct {
 	Nodes []*Server
 
@@ -43,17 +40,13 @@ func StartCluster(args ...string) (*Cluster, error) {
 	if c.dir, err = os.MkdirTemp(parent, "cluster"); err != nil {
 		return nil, err
 	}
-	peers, err := subprocess.Addrs("127.0.0.1", clusterNodes)
+	nodes, err := Nodes(c.dir, clusterNodes, append([]string{"--on-failure", "closed"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	for i, peer := range peers {
-		id := "n" + strconv.Itoa(i+1)
-		s, err := Start(Config{Args: append([]string{
-			"--node-id", id, "--data-dir", filepath.Join(c.dir, id), "--peer-listen", peer, "--bootstrap-expect", strconv.Itoa(clusterNodes),
-			"--join", strings.Join(peers, ","), "--on-failure", "closed",
-		}, args...)})
-		if err != nil {
+	for _, n := range nodes {
+		s := &Server{Addr: n.Addr, HTTP: n.HTTP, args: n.Args}
+		if err := s.start(); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
 		c.Nodes = append(c.Nodes, s)

@@ -1,0 +1,44 @@
+package hgtest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
+)
+
+// Node is one of the nodes of a cluster, before it is started.
+type Node struct {
+	ID   string // n1, n2 …
+	Addr string // of the Redis protocol, host:port as the two below
+	HTTP string
+	Peer string
+	Args []string // of headgate
+}
+
+// Nodes plans n nodes that found a cluster on free ports, each with its data in
+// a directory of its own below dir, which is made. args are further arguments of
+// headgate serve, for all of them.
+func Nodes(dir string, n int, args ...string) ([]Node, error) {
+	addrs, err := subprocess.Addrs("127.0.0.1", 3*n)
+	if err != nil {
+		return nil, err
+	}
+	peers := addrs[2*n:]
+	nodes := make([]Node, n)
+	for i := range nodes {
+		node := Node{ID: "n" + strconv.Itoa(i+1), Addr: addrs[i], HTTP: addrs[n+i], Peer: peers[i]}
+		data := filepath.Join(dir, node.ID)
+		if err := os.MkdirAll(data, 0o755); err != nil {
+			return nil, err
+		}
+		node.Args = append([]string{
+			"serve", "--node-id", node.ID, "--data-dir", data, "--listen", node.Addr, "--peer-listen", node.Peer,
+			"--bootstrap-expect", strconv.Itoa(n), "--join", strings.Join(peers, ","), "--http-listen", node.HTTP,
+		}, args...)
+		nodes[i] = node
+	}
+	return nodes, nil
+}
