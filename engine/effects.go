@@ -13,7 +13,7 @@ import (
 // know would make its table differ from the log.
 const (
 	effectsOldest = 3 // that this build reads
-	effectsFlush  = 4 // the first that has recordFlush
+	effectsFlush  = 4 // the first that has recordFlush and kind.encode
 	effectsNewest = 4 // that it reads, and writes where it is permitted
 )
 
@@ -49,6 +49,8 @@ func (f Formats) Check() error {
 //
 // The upper six bits of a put's first byte are the number of state words;
 // manyWords stands for that many and as many more as the varint after it says.
+// A state of more than smallState words is written by its kind, if that has an
+// encode.
 //
 // A key is what it shares with the key of the record before, and the rest. The
 // lengths of both are the halves of a byte; longLen in a half stands for that
@@ -66,11 +68,12 @@ const (
 	recordSystem = recordDelete | 1<<kindBits
 	recordFlush  = recordDelete | 2<<kindBits
 
-	kindBits  = 2
-	kindMask  = 1<<kindBits - 1
-	manyWords = 0xff >> kindBits
-	lenBits   = 4
-	longLen   = 1<<lenBits - 1
+	kindBits   = 2
+	kindMask   = 1<<kindBits - 1
+	manyWords  = 0xff >> kindBits
+	lenBits    = 4
+	smallState = 2
+	longLen    = 1<<lenBits - 1
 )
 
 // ErrEffects is returned for a payload that this version cannot read.
@@ -187,10 +190,20 @@ func (enc *encoder) appendPut(im shard.Image) {
 	b = enc.appendKey(b, im.Key)
 	b = binary.AppendVarint(b, im.Deadline-enc.deadline)
 	enc.deadline = im.Deadline
-	for w := im.State; len(w) > 0; w = w[8:] {
+	enc.buf = enc.appendState(b, im.State)
+}
+
+// appendState adds a state under the limit of enc.meta.
+func (enc *encoder) appendState(b, state []byte) []byte {
+	if len(state) > 8*smallState && enc.formats.Effects >= effectsFlush {
+		if encode := enc.limits.get(enc.meta).limit.Algorithm.kind().encode; encode != nil {
+			return encode(b, state)
+		}
+	}
+	for w := state; len(w) > 0; w = w[8:] {
 		b = binary.AppendUvarint(b, binary.LittleEndian.Uint64(w))
 	}
-	enc.buf = b
+	return b
 }
 
 func (enc *encoder) appendDelete(key []byte) {
@@ -254,9 +267,9 @@ type sink interface {
 type effects struct {
 	d       decoder
 	version byte
-	begun   bool // a record has been read
-	known   int  // limits in the dictionary
-	limit   int  // of the put before, -1 for none
+	begun   bool        // a record has been read
+	known   []Algorithm // of the dictionary
+	limit   int         // of the put before, -1 for none
 	// The record before, as the next one refers to it.
 	key      []byte
 	deadline int64
@@ -275,7 +288,7 @@ func (r *effects) open(payload []byte) error {
 	case v < effectsOldest:
 		return fmt.Errorf("%w: version %d, this node knows %d to %d; it is from before the first release, wipe this node's data", ErrEffects, v, effectsOldest, effectsNewest)
 	}
-	*r = effects{d: decoder{b: payload[1:]}, version: payload[0], limit: -1, key: r.key[:0], arena: r.arena[:0]}
+	*r = effects{d: decoder{b: payload[1:]}, version: payload[0], limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
 	return nil
 }
 
@@ -301,7 +314,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		if err := l.Validate(); err != nil {
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
-		r.known++
+		r.known = append(r.known, l.Algorithm)
 		out.addLimit(l)
 		return false, nil
 	case recordDelete:
@@ -337,16 +350,30 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		r.deadline += r.d.varint()
 		e.image.Deadline = r.deadline
 		at := len(r.arena)
-		for range words {
-			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+		if r.d.bad || r.limit < 0 || r.limit >= len(r.known) {
+			return false, fmt.Errorf("%w: bad state", ErrEffects)
+		}
+		r.readState(int(words))
+		if r.d.bad {
+			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
 		e.image.State = r.arena[at:len(r.arena):len(r.arena)]
 		e.limit = r.limit
-		if r.d.bad || r.limit < 0 || r.limit >= r.known {
-			return false, fmt.Errorf("%w: bad state", ErrEffects)
-		}
 	}
 	return true, nil
+}
+
+// readState reads a state under r.limit into the arena.
+func (r *effects) readState(words int) {
+	if words > smallState && r.version >= effectsFlush {
+		if decode := r.known[r.limit].kind().decode; decode != nil {
+			r.arena = decode(r.arena, words, &r.d)
+			return
+		}
+	}
+	for range words {
+		r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+	}
 }
 
 // readKey reads a key into the arena.

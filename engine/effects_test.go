@@ -76,7 +76,7 @@ func randomKey(rnd *rand.Rand) []byte {
 
 func TestEffectsAreReadAsWritten(t *testing.T) {
 	deadlines := []int64{0, 1, start, start + minute, math.MaxInt64, math.MinInt64, -1}
-	wordCounts := []int{0, 1, 1, 1, 2, manyWords - 1, manyWords, manyWords + 1, 300}
+	wordCounts := []int{0, 1, 1, 1, 2, 3, 10, manyWords - 1, manyWords, manyWords + 1, 300}
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
@@ -87,7 +87,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 			ids[i] = it.id
 		}
 		most := 64 + rnd.IntN(4000)
-		enc := newEncoder(limits, firstFormats, most, rnd.IntN(2*most))
+		enc := newEncoder(limits, Formats{Effects: effectsOldest + byte(seed%2)}, most, rnd.IntN(2*most))
 		var want, got []readEffect
 		for range rnd.IntN(200) {
 			key := randomKey(rnd)
@@ -140,6 +140,26 @@ func TestAnEffectIsSmall(t *testing.T) {
 		enc.put(shard.Image{Key: fmt.Appendf(nil, "key:%012d", rnd.IntN(1_000_000)), Meta: it.id, Deadline: start + rnd.Int64N(24*60*minute), State: make([]byte, 8)})
 	}
 	require.Less(t, len(enc.finish()[0]), 17*n)
+}
+
+// A full log travels in less than half of what its words would take.
+func TestALogIsSmall(t *testing.T) {
+	n := newNode(t, Config{Shards: 1})
+	n.r.Permit(withFlush)
+	n.r.Lead(1, start)
+	const entries = 1000
+	now := start
+	for range entries {
+		now += minute / entries
+		decide(t, n.s, now, "k", perMinute(Log, entries), 1, Options{})
+	}
+	parts, ok := n.r.Cut(1, 1<<20)
+	require.True(t, ok)
+	require.Len(t, parts, 1)
+	require.Less(t, len(parts[0]), 5*entries+300)
+	follower := newNode(t, Config{})
+	require.NoError(t, follower.r.Apply(parts, now))
+	require.Equal(t, n.table(now), follower.table(now))
 }
 
 func TestUnreadableEffects(t *testing.T) {

@@ -21,6 +21,12 @@ type kind struct {
 	// that is larger than it needs to be would be misread.
 	sized bool
 
+	// encode appends a state of more than smallState words to an effect, in
+	// fewer bytes than a varint a word; decode reads what it has written, and
+	// appends the state to b. Nil: a varint a word.
+	encode func(b, state []byte) []byte
+	decode func(b []byte, words int, d *decoder) []byte
+
 	// fits refuses limits that the engine's configuration has no room for.
 	fits func(e *Engine, l Limit) error
 	// adopt carries a state written under old over to r. Nil: it means the same
@@ -64,6 +70,7 @@ var kinds = [...]kind{
 	},
 	Log: {
 		name: "log", decides: true, units: true, period: true, fits: fitsLog,
+		encode: encodePairs, decode: decodePairs,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
 	},
 	Slots: {

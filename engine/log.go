@@ -267,3 +267,35 @@ func (r *rule) logApply(buf []byte, now, granted int64) {
 	b.setWord(at+1, granted)
 	b.setSpan(head, count+1)
 }
+
+// encodePairs appends a ring in its effect's form: each timestamp as the
+// difference to the one in the place before, the rest as it is. All places are
+// written, whether in use or not, so that a state is the same on every node.
+func encodePairs(b, state []byte) []byte {
+	ring := logRing(state)
+	last := int64(0)
+	for i := range len(state) / 8 {
+		v := ring.word(i)
+		if i >= logHeader && i%2 == 0 {
+			b = binary.AppendVarint(b, v-last)
+			last = v
+		} else {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
+	}
+	return b
+}
+
+// decodePairs reads what encodePairs has written, and appends the state to b.
+func decodePairs(b []byte, words int, d *decoder) []byte {
+	last := int64(0)
+	for i := range words {
+		if i >= logHeader && i%2 == 0 {
+			last += d.varint()
+			b = binary.LittleEndian.AppendUint64(b, uint64(last))
+		} else {
+			b = binary.LittleEndian.AppendUint64(b, d.uvarint())
+		}
+	}
+	return b
+}

@@ -96,3 +96,45 @@ func BenchmarkApply(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCutLog cuts one key that has a full sliding log of a thousand
+// entries, so many hits after the cut before. It reports the bytes of a cut and
+// those of a hit.
+func BenchmarkCutLog(b *testing.B) {
+	for version := byte(effectsOldest); version <= effectsNewest; version++ {
+		for _, hits := range []int{1, 20, 1000} {
+			b.Run(fmt.Sprintf("version=%d/hits=%d", version, hits), func(b *testing.B) {
+				r, s := benchLeader(b, nil)
+				r.Permit(Formats{Effects: version})
+				// A thousand hits a second, of which a thousand count.
+				l := Limit{Algorithm: Log, Limit: 1000, Period: second}
+				rnd := rand.New(rand.NewPCG(1, 1))
+				now, seq, cuts, size := start, uint64(1), 0, 0
+				hit := func() {
+					now += second/1000 + rnd.Int64N(second/2000) - second/4000
+					if _, err := s.Decide(now, []byte("key"), l, 1, &Options{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for range 2000 {
+					hit()
+				}
+				r.Cut(seq, benchMaxEntry)
+				for b.Loop() {
+					for range hits {
+						hit()
+					}
+					seq++
+					parts, _ := r.Cut(seq, benchMaxEntry)
+					r.Committed(seq)
+					cuts++
+					for _, p := range parts {
+						size += len(p)
+					}
+				}
+				b.ReportMetric(float64(size)/float64(cuts), "B/cut")
+				b.ReportMetric(float64(size)/float64(cuts*hits), "B/hit")
+			})
+		}
+	}
+}

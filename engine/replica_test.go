@@ -336,6 +336,12 @@ func FuzzDecodeEffects(f *testing.F) {
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
 	enc.remove([]byte("gone"))
 	f.Add(enc.finish()[0])
+	enc.formats = withFlush
+	list, err := enc.limits.acquire(perMinute(Log, 5))
+	require.NoError(f, err)
+	enc.put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
+	enc.flush()
+	f.Add(enc.finish()[1])
 	f.Add([]byte{effectsFlush, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		n := newNode(t, Config{Shards: 1})
