@@ -8,6 +8,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/keyspace"
 )
 
 // clusterCommands tell clients of Redis Cluster where the leader is.
@@ -240,7 +241,7 @@ func (c *conn) parseSlot(b []byte) (slot uint16, ok bool) {
 func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bool) {
 	more := true
 	for cursor := uint64(0); more; {
-		cursor = e.Scan(now, cursor, scanInline, func(key []byte, _ engine.Algorithm) {
+		cursor = e.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ engine.Algorithm) {
 			if more && keySlot(key) == slot {
 				more = fn(key)
 			}
@@ -274,7 +275,7 @@ func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
 		c.error("ERR Invalid number of keys")
 		return
 	}
-	most = min(most, scanMost)
+	most = min(most, keyspace.ScanMost)
 	e, now, longest := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit
 	c.block(func(w *resp.Writer) {
 		size := 0
@@ -282,14 +283,14 @@ func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
 		if most > 0 {
 			eachInSlot(e, now, slot, func(key []byte) bool {
 				keys = append(keys, string(key))
-				size += len(key) + keyOverhead
+				size += len(key) + keyspace.KeyOverhead
 				return int64(len(keys)) < most && size < longest
 			})
 		}
 		if size >= longest {
-			w.Error(errManyKeys)
+			w.Error(keyspace.ErrManyKeys)
 			return
 		}
-		writeKeys(w, keys)
+		keyspace.WriteKeys(w, keys)
 	})
 }

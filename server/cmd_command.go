@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 func commandCommands() []command.Spec {
@@ -150,4 +151,14 @@ func cmdCommandGetKeys(c *conn, args [][]byte) {
 	for _, i := range at {
 		c.w.Bulk(args[i])
 	}
+}
+
+// pattern compiles a pattern, or replies an error.
+func (c *conn) pattern(b []byte) (*glob.Pattern, bool) {
+	p, err := glob.Compile(string(b))
+	if err != nil {
+		c.error(command.EngineError(err).Error())
+		return nil, false
+	}
+	return p, true
 }

@@ -131,8 +131,8 @@ func cmdExec(c *conn, _ [][]byte) {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		if mayTakeLong(q.cmd) && time.Since(began) > execTime {
-			c.refuse(errExecTime)
+		if mayTakeLong(q.cmd) && time.Since(began) > command.ExecTime {
+			c.refuse(command.ErrExecTime)
 		} else {
 			c.call(queued, q.cmd, q.args)
 			call.Commit.Join(queued.Commit)
@@ -150,14 +150,6 @@ func cmdExec(c *conn, _ [][]byte) {
 func mayTakeLong(cmd *command.Spec) bool {
 	return cmd.Flags&command.Write == 0 && (cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0)
 }
-
-const (
-	// execTime is how long a transaction goes on running commands that may take
-	// long: its thread has other connections.
-	execTime = 10 * time.Millisecond
-
-	errExecTime = "BUSY the transaction takes too long for another command that may take long"
-)
 
 // boundOutput closes the connection, and drops what it has written, when that is
 // more than client-output-buffer-limit.

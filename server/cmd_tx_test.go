@@ -118,8 +118,8 @@ func TestTransactionsAreShort(t *testing.T) {
 	replies := c.call("EXEC").([]any)
 	require.Less(t, time.Since(began), time.Second)
 	require.Len(t, replies, calls+1)
-	require.EqualError(t, replies[0].(error), errExecTime)
-	require.EqualError(t, replies[calls-1].(error), errExecTime)
+	require.EqualError(t, replies[0].(error), command.ErrExecTime)
+	require.EqualError(t, replies[calls-1].(error), command.ErrExecTime)
 	require.Equal(t, []any{int64(1), int64(1)}, replies[calls], "what writes runs")
 }
 

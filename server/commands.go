@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/keyspace"
 	"github.com/headgate-io/headgate/server/limits"
 )
 
@@ -17,7 +18,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		configCommands(),
 		aclCommands(),
 		latencyCommands(),
-		keyspaceCommands(),
+		keyspace.Commands(),
 		limits.Commands(s.totals),
 		replicationCommands(),
 		clusterCommands(),

@@ -11,9 +11,11 @@
 // Inside, a connection (conn) is a state machine without sockets: bytes in,
 // commands, bytes out. Plain TCP on Linux is driven by event loops (loop),
 // everything else by two goroutines for each connection (stream). What the
-// connections of one driver thread share while they run is a lane. Commands are
-// plain slices in the files cmd_*.go, those of limits in limits_*.go, RL.CHARGE
-// in local.go; table.go says how to add one.
+// connections of one driver thread share while they run is a lane, its
+// command.Call among it. Commands about connections, the process and the cluster
+// are plain slices in the files cmd_*.go; those about keys and limits know no
+// connection and live in server/keyspace and server/limits. Package
+// server/command says how to add one.
 //
 // # Concurrency
 //

@@ -201,13 +201,20 @@ func (c *conn) block(job func(w *resp.Writer)) {
 const errWorkersBusy = "BUSY too many long-running commands are waiting, try again later"
 
 // Block implements command.Host.
-func (c *conn) Block(_ *command.Call, keep int, job func(w *resp.Writer)) {
+func (c *conn) Block(call *command.Call, keep int, job func(w *resp.Writer)) {
+	c.jobArgs = clipArgs(call.Args)
 	if keep > 0 {
 		c.blockKeeping(keep, job)
 	} else {
 		c.block(job)
 	}
 }
+
+// Uncertain implements command.Host.
+func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
+
+// MostReply implements command.Host.
+func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
 // All that wait hold on to no more than client-query-buffer-limit, as one client

@@ -91,6 +91,7 @@ func (s *Server) newLane(wake func()) *lane {
 	for _, call := range []*command.Call{&l.call, &l.queued} {
 		call.Sess, call.Limits, call.W = l.sess, l.sess, &l.w
 	}
+	l.queued.InExec = true
 	s.lanesMu.Lock()
 	s.lanes[l] = struct{}{}
 	s.lanesMu.Unlock()

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"time"
+
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -107,4 +109,16 @@ type Host interface {
 	// arguments (copy them); keep is how many bytes of them it holds on to. In a
 	// transaction it runs at once.
 	Block(call *Call, keep int, job func(w *resp.Writer))
+	// Uncertain replies that nobody knows whether the command was executed.
+	Uncertain(w *resp.Writer)
+	// MostReply is how many bytes a reply may have.
+	MostReply() int
 }
+
+const (
+	// ExecTime is how long a transaction goes on running commands that may take
+	// long: its thread has other connections.
+	ExecTime = 10 * time.Millisecond
+
+	ErrExecTime = "BUSY the transaction takes too long for another command that may take long"
+)

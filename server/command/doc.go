@@ -1,4 +1,42 @@
 // Package command says what a command is: its [Spec], the [Table] that finds it
 // by name and tells clients about it, and the [Call] of it that a [Handler]
-// runs. It knows no connection; a call's [Host] executes it.
+// runs. It knows no connection; a call's [Host] executes it, and its [Limiter]
+// decides limits.
+//
+// # How to add a command
+//
+// Write a file with a function that returns the commands as a plain slice, in
+// the room that they belong to (server/limits, server/keyspace; server for what
+// is about connections and the process), and add that function to the room's
+// Commands or to Server.commandLists:
+//
+//	func limitCommands() []command.Spec {
+//		return []command.Spec{{
+//			Name: "cl.throttle", Arity: -5,
+//			Flags: command.Write | command.DenyOOM | command.Fast | command.Limit,
+//			Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatLimiter,
+//			Group: "limiter", Complexity: "O(1)",
+//			Summary: "…", Syntax: "key max-burst count period [quantity]",
+//			Handler: throttle,
+//		}}
+//	}
+//
+//	func throttle(call *command.Call) {
+//		d, err := call.Limits.Decide(call.Now, call.Args[1], limit, cost, &options)
+//		if err != nil {
+//			call.Fail(err)
+//			return
+//		}
+//		call.Decided(d.OK)
+//		call.W.Array(5)
+//		call.W.Int(…)
+//	}
+//
+// The table has already checked the arity. A handler writes exactly one reply
+// to call.W. All arguments are views that die with the handler's return. It runs
+// on the thread of a loop, so it must take well under 100 µs; what may take
+// longer copies its arguments and calls call.Host.Block, whose job must not
+// touch the call. A reply that must be committed whatever the durability says so
+// in call.Sync. A command about its connection is a func(*conn, args) of package
+// server, wrapped in onConn.
 package command

@@ -1,4 +1,4 @@
-package server
+package keyspace
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-// keyspaceCommands are Redis's commands on keys, whatever state they hold.
-func keyspaceCommands() []command.Spec {
+// Commands are Redis's commands on keys, whatever state they hold.
+func Commands() []command.Spec {
 	one := command.Keys{First: 1, Last: 1, Step: 1}
 	many := command.Keys{First: 1, Last: -1, Step: 1}
 	read := command.Readonly | command.Fast
@@ -26,66 +26,66 @@ func keyspaceCommands() []command.Spec {
 		memoryCommand(),
 		{Name: "del", Arity: -2, Flags: write | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the number of keys", Summary: "Deletes keys: their limits are full again.",
-			Syntax: "key [key ...]", Handler: onConn(cmdDel)},
+			Syntax: "key [key ...]", Handler: del},
 		{Name: "unlink", Arity: -2, Flags: write | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the number of keys", Summary: "Deletes keys, as DEL.",
-			Syntax: "key [key ...]", Handler: onConn(cmdDel)},
+			Syntax: "key [key ...]", Handler: del},
 		{Name: "rl.reset", Arity: -2, Flags: command.Write | command.Fast | command.Long,
 			Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatLimiter,
 			Group: "limiter", Complexity: "O(N), N the number of keys",
 			Summary: "Forgets the state of keys: their limits are full again.",
 			Syntax:  "key [key ...]",
-			Handler: onConn(cmdDel)},
+			Handler: del},
 		{Name: "exists", Arity: -2, Flags: read | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the number of keys", Summary: "Counts the keys that exist.",
-			Syntax: "key [key ...]", Handler: onConn(cmdExists)},
+			Syntax: "key [key ...]", Handler: exists},
 		{Name: "touch", Arity: -2, Flags: read | command.Long, Keys: many, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the number of keys", Summary: "Counts the keys that exist; states have no access time.",
-			Syntax: "key [key ...]", Handler: onConn(cmdExists)},
+			Syntax: "key [key ...]", Handler: exists},
 		{Name: "type", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1)", Summary: "Tells what a key holds: an algorithm's state, slots, or string for a counter.",
-			Syntax: "key", Handler: onConn(cmdType)},
+			Syntax: "key", Handler: typeOf},
 		{Name: "ttl", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Returns the seconds until a key expires.", Syntax: "key", Handler: onConn(cmdTTL)},
+			Complexity: "O(1)", Summary: "Returns the seconds until a key expires.", Syntax: "key", Handler: ttl},
 		{Name: "pttl", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Returns the milliseconds until a key expires.", Syntax: "key", Handler: onConn(cmdPTTL)},
+			Complexity: "O(1)", Summary: "Returns the milliseconds until a key expires.", Syntax: "key", Handler: pttl},
 		{Name: "expiretime", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Returns the Unix time in seconds at which a key expires.", Syntax: "key", Handler: onConn(cmdExpireTime)},
+			Complexity: "O(1)", Summary: "Returns the Unix time in seconds at which a key expires.", Syntax: "key", Handler: expireTime},
 		{Name: "pexpiretime", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Returns the Unix time in milliseconds at which a key expires.", Syntax: "key", Handler: onConn(cmdPExpireTime)},
+			Complexity: "O(1)", Summary: "Returns the Unix time in milliseconds at which a key expires.", Syntax: "key", Handler: pexpireTime},
 		{Name: "expire", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1)", Summary: "Sets the TTL of a counter in seconds; other keys expire by themselves.",
-			Syntax: "key seconds" + expireSyntax, Handler: onCall(expireCommand(time.Second, false))},
+			Syntax: "key seconds" + expireSyntax, Handler: expireCommand(time.Second, false)},
 		{Name: "pexpire", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1)", Summary: "Sets the TTL of a counter in milliseconds; other keys expire by themselves.",
-			Syntax: "key milliseconds" + expireSyntax, Handler: onCall(expireCommand(time.Millisecond, false))},
+			Syntax: "key milliseconds" + expireSyntax, Handler: expireCommand(time.Millisecond, false)},
 		{Name: "expireat", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1)", Summary: "Sets the expiry of a counter to a Unix time in seconds.",
-			Syntax: "key unix-time-seconds" + expireSyntax, Handler: onCall(expireCommand(time.Second, true))},
+			Syntax: "key unix-time-seconds" + expireSyntax, Handler: expireCommand(time.Second, true)},
 		{Name: "pexpireat", Arity: -3, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1)", Summary: "Sets the expiry of a counter to a Unix time in milliseconds.",
-			Syntax: "key unix-time-milliseconds" + expireSyntax, Handler: onCall(expireCommand(time.Millisecond, true))},
+			Syntax: "key unix-time-milliseconds" + expireSyntax, Handler: expireCommand(time.Millisecond, true)},
 		{Name: "persist", Arity: 2, Flags: write, Keys: one, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Removes the TTL of a counter.", Syntax: "key", Handler: onConn(cmdPersist)},
+			Complexity: "O(1)", Summary: "Removes the TTL of a counter.", Syntax: "key", Handler: persist},
 		{Name: "scan", Arity: -2, Flags: command.Readonly | command.Long, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1) a call, O(N) for a whole iteration", Summary: "Iterates over the keys.",
-			Syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", Handler: onConn(cmdScan)},
+			Syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]", Handler: scan},
 		{Name: "keys", Arity: 2, Flags: command.Readonly | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: group,
-			Complexity: "O(N)", Summary: "Returns the keys that match a pattern.", Syntax: "pattern", Handler: onConn(cmdKeys)},
+			Complexity: "O(N)", Summary: "Returns the keys that match a pattern.", Syntax: "pattern", Handler: keys},
 		{Name: "randomkey", Arity: 1, Flags: command.Readonly, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Returns a random key.", Handler: onConn(cmdRandomKey)},
+			Complexity: "O(1)", Summary: "Returns a random key.", Handler: randomKey},
 		{Name: "dbsize", Arity: 1, Flags: read, Categories: command.CatKeyspace, Group: "server",
-			Complexity: "O(S), S the number of shards", Summary: "Returns the number of keys.", Handler: onConn(cmdDBSize)},
+			Complexity: "O(S), S the number of shards", Summary: "Returns the number of keys.", Handler: dbSize},
 		{Name: "flushdb", Arity: -1, Flags: command.Write | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
-			Complexity: "O(N)", Summary: "Deletes every key.", Syntax: "[ASYNC | SYNC]", Handler: onConn(cmdFlush)},
+			Complexity: "O(N)", Summary: "Deletes every key.", Syntax: "[ASYNC | SYNC]", Handler: flush},
 		{Name: "flushall", Arity: -1, Flags: command.Write | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
-			Complexity: "O(N)", Summary: "Deletes every key.", Syntax: "[ASYNC | SYNC]", Handler: onConn(cmdFlush)},
+			Complexity: "O(N)", Summary: "Deletes every key.", Syntax: "[ASYNC | SYNC]", Handler: flush},
 	}
 }
 
-func cmdDel(c *conn, args [][]byte) { c.countKeys(args, (*engine.Session).Delete) }
+func del(call *command.Call) { countKeys(call, (*engine.Session).Delete) }
 
-func cmdExists(c *conn, args [][]byte) { c.countKeys(args, (*engine.Session).Exists) }
+func exists(call *command.Call) { countKeys(call, (*engine.Session).Exists) }
 
 // keysInline is how many keys a loop handles itself, at about 100 ns each.
 const keysInline = 1000
@@ -93,97 +93,97 @@ const keysInline = 1000
 // countKeys replies of how many of a command's keys fn says true. More than
 // keysInline go to a worker, with a session of its own: in EXEC, whose session
 // holds the locks, they stay.
-func (c *conn) countKeys(args [][]byte, fn func(s *engine.Session, now int64, key []byte) bool) {
-	keys, now := args[1:], c.now()
+func countKeys(call *command.Call, fn func(s *engine.Session, now int64, key []byte) bool) {
+	keys, now := call.Args[1:], call.Now
 	count := func(s *engine.Session, keys [][]byte) (n int64) {
 		for _, key := range keys {
 			n += command.Truth(fn(s, now, key))
 		}
 		return n
 	}
-	if len(keys) <= keysInline || c.inExec {
-		c.w.Int(count(c.sess, keys))
+	if len(keys) <= keysInline || call.InExec {
+		call.W.Int(count(call.Sess, keys))
 		return
 	}
 	keys = command.CloneArgs(keys)
-	c.jobArgs = clipArgs(args) // a fast command's are not kept otherwise
-	c.blockKeeping(command.ArgsSize(keys), func(w *resp.Writer) {
-		s := c.srv.engine.NewSession()
+	e, host := call.Sess.Engine(), call.Host
+	host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
+		s := e.NewSession()
 		defer s.Close()
 		n := count(s, keys)
 		if s.Refused() {
-			c.srv.uncertain(w)
+			host.Uncertain(w)
 			return
 		}
 		w.Int(n)
 	})
 }
 
-func cmdType(c *conn, args [][]byte) {
-	if a, ok := c.sess.Kind(c.now(), args[1]); ok {
-		c.w.Simple(command.TypeName(a))
+func typeOf(call *command.Call) {
+	if a, ok := call.Sess.Kind(call.Now, call.Args[1]); ok {
+		call.W.Simple(command.TypeName(a))
 		return
 	}
-	c.w.Simple("none")
+	call.W.Simple("none")
 }
 
 // ttlMissing is the TTL of a key that does not exist.
 const ttlMissing = -2
 
 // replyDeadline replies when a key expires, converted by fn.
-func (c *conn) replyDeadline(key []byte, fn func(at int64) int64) {
-	at, persistent, ok := c.sess.Deadline(c.now(), key)
+func replyDeadline(call *command.Call, fn func(at int64) int64) {
+	at, persistent, ok := call.Sess.Deadline(call.Now, call.Args[1])
 	switch {
 	case !ok:
-		c.w.Int(ttlMissing)
+		call.W.Int(ttlMissing)
 	case persistent:
-		c.w.Int(command.TTLPersistent)
+		call.W.Int(command.TTLPersistent)
 	default:
-		c.w.Int(fn(at))
+		call.W.Int(fn(at))
 	}
 }
 
-// cmdTTL rounds to the nearest second, as Redis does.
-func cmdTTL(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], func(at int64) int64 { return (command.CeilMillis(at-c.now()) + 500) / 1000 })
+// ttl rounds to the nearest second, as Redis does.
+func ttl(call *command.Call) {
+	replyDeadline(call, func(at int64) int64 { return (command.CeilMillis(at-call.Now) + 500) / 1000 })
 }
 
-func cmdPTTL(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], func(at int64) int64 { return command.CeilMillis(at - c.now()) })
+func pttl(call *command.Call) {
+	replyDeadline(call, func(at int64) int64 { return command.CeilMillis(at - call.Now) })
 }
 
-func cmdExpireTime(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], func(at int64) int64 { return (command.CeilMillis(at) + 500) / 1000 })
+func expireTime(call *command.Call) {
+	replyDeadline(call, func(at int64) int64 { return (command.CeilMillis(at) + 500) / 1000 })
 }
 
-func cmdPExpireTime(c *conn, args [][]byte) {
-	c.replyDeadline(args[1], command.CeilMillis)
+func pexpireTime(call *command.Call) {
+	replyDeadline(call, command.CeilMillis)
 }
 
 // expireCommand returns the handler of one of the four EXPIREs.
-func expireCommand(unit time.Duration, absolute bool) func(c *conn, call *command.Call) {
-	return func(c *conn, call *command.Call) {
+func expireCommand(unit time.Duration, absolute bool) command.Handler {
+	return func(call *command.Call) {
 		args := call.Args
 		cond, err := parseExpireCondition(args[3:])
 		if err != nil {
-			c.error(err.Error())
+			call.Error(err.Error())
 			return
 		}
 		n, ok := resp.ParseInt(args[2])
 		if !ok {
-			c.error(command.ErrNotInteger.Error())
+			call.Error(command.ErrNotInteger.Error())
 			return
 		}
-		base := c.now()
+		base := call.Now
 		if absolute {
 			base = 0
 		}
 		at, ok := command.AddSpan(base, n, unit)
 		if !ok {
-			c.error(command.ErrInvalidExpire(call.Spec.Name).Error())
+			call.Error(command.ErrInvalidExpire(call.Spec.Name).Error())
 			return
 		}
-		c.w.Int(command.Truth(c.sess.Expire(c.now(), args[1], at, cond)))
+		call.W.Int(command.Truth(call.Sess.Expire(call.Now, args[1], at, cond)))
 	}
 }
 
@@ -211,24 +211,24 @@ func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error
 	return cond, nil
 }
 
-func cmdPersist(c *conn, args [][]byte) {
-	c.w.Int(command.Truth(c.sess.Persist(c.now(), args[1])))
+func persist(call *command.Call) {
+	call.W.Int(command.Truth(call.Sess.Persist(call.Now, call.Args[1])))
 }
 
 const (
 	// scanDefault is Redis's COUNT.
 	scanDefault = 10
-	// scanInline is how many keys a loop collects itself; a larger COUNT, or a
+	// ScanInline is how many keys a loop collects itself; a larger COUNT, or a
 	// pattern that is not light, goes to a worker. A key costs about 100 ns.
-	scanInline = 256
+	ScanInline = 256
 	// scanBatch is how many keys are copied before they are matched, and
 	// scanSteps the steps of matching, and bytes of keys, after which a call
 	// ends.
 	scanBatch       = 16
 	scanSteps       = 4 << 20
 	scanStepsInline = 256 << 10
-	// scanMost bounds the reply of one call, whatever COUNT says.
-	scanMost = 100_000
+	// ScanMost bounds the reply of one call, whatever COUNT says.
+	ScanMost = 100_000
 )
 
 // scanCall is a parsed SCAN.
@@ -264,7 +264,7 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 			if n < 1 {
 				return s, command.ErrSyntax
 			}
-			s.count = int(min(n, scanMost))
+			s.count = int(min(n, ScanMost))
 		case command.EqualFold(args[0], "type"):
 			s.kind = string(args[1])
 		default:
@@ -306,114 +306,107 @@ func (s *scanCall) run(e *engine.Engine, now int64, most int, w *resp.Writer) {
 	}
 	w.Array(2)
 	w.Bulk(strconv.AppendUint(nil, cursor, 10))
-	writeKeys(w, keys)
+	WriteKeys(w, keys)
 }
 
-func writeKeys(w *resp.Writer, keys []string) {
+// WriteKeys replies a list of keys.
+func WriteKeys(w *resp.Writer, keys []string) {
 	w.Array(len(keys))
 	for _, k := range keys {
 		w.BulkString(k)
 	}
 }
 
-func cmdScan(c *conn, args [][]byte) {
-	s, err := parseScan(args[1:])
+func scan(call *command.Call) {
+	s, err := parseScan(call.Args[1:])
 	if err != nil {
-		c.error(err.Error())
+		call.Error(err.Error())
 		return
 	}
-	e, now := c.srv.engine, c.now()
-	if c.inExec {
-		s.count = min(s.count, scanInline)
-		s.run(e, now, scanStepsInline, c.w)
+	e, now := call.Sess.Engine(), call.Now
+	if call.InExec {
+		s.count = min(s.count, ScanInline)
+		s.run(e, now, scanStepsInline, call.W)
 		return
 	}
-	if s.count <= scanInline && (s.pattern == nil || s.pattern.Light()) {
-		s.run(e, now, scanStepsInline, c.w)
+	if s.count <= ScanInline && (s.pattern == nil || s.pattern.Light()) {
+		s.run(e, now, scanStepsInline, call.W)
 		return
 	}
-	c.block(func(w *resp.Writer) { s.run(e, now, scanSteps, w) })
+	call.Host.Block(call, 0, func(w *resp.Writer) { s.run(e, now, scanSteps, w) })
 }
 
-// cmdKeys replies every matching key. A client is closed for a larger reply than
+// keys replies every matching key. A client is closed for a larger reply than
 // its output buffer's limit, so more keys than that are not collected. In a
-// transaction, which holds up its thread, it gives up after execTime.
-func cmdKeys(c *conn, args [][]byte) {
-	e, now, most, inExec := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit, c.inExec
-	pattern, ok := c.pattern(args[1])
-	if !ok {
+// transaction, which holds up its thread, it gives up after command.ExecTime.
+func keys(call *command.Call) {
+	e, now, most, inExec := call.Sess.Engine(), call.Now, call.Host.MostReply(), call.InExec
+	pattern, err := glob.Compile(string(call.Args[1]))
+	if err != nil {
+		call.Error(command.EngineError(err).Error())
 		return
 	}
-	c.block(func(w *resp.Writer) {
+	call.Host.Block(call, 0, func(w *resp.Writer) {
 		var keys, batch []string
 		size, began := 0, time.Now()
 		for cursor := uint64(0); ; {
-			if inExec && time.Since(began) > execTime {
-				w.Error(errExecTime)
+			if inExec && time.Since(began) > command.ExecTime {
+				w.Error(command.ErrExecTime)
 				return
 			}
 			batch = batch[:0]
-			cursor = e.Scan(now, cursor, scanInline, func(key []byte, _ engine.Algorithm) {
+			cursor = e.Scan(now, cursor, ScanInline, func(key []byte, _ engine.Algorithm) {
 				batch = append(batch, string(key))
 			})
 			for _, key := range batch {
 				if pattern.Match(key) {
 					keys = append(keys, key)
-					size += len(key) + keyOverhead
+					size += len(key) + KeyOverhead
 				}
 			}
 			if size >= most {
-				w.Error(errManyKeys)
+				w.Error(ErrManyKeys)
 				return
 			}
 			if cursor == 0 {
 				break
 			}
 		}
-		writeKeys(w, keys)
+		WriteKeys(w, keys)
 	})
 }
 
 const (
-	// keyOverhead is what a key takes in a reply beside its bytes.
-	keyOverhead = 16
-	errManyKeys = "ERR the keys that match are more than client-output-buffer-limit, use SCAN"
+	// KeyOverhead is what a key takes in a reply beside its bytes.
+	KeyOverhead = 16
+	ErrManyKeys = "ERR the keys that match are more than client-output-buffer-limit, use SCAN"
 )
 
-// pattern compiles a pattern, or replies an error.
-func (c *conn) pattern(b []byte) (*glob.Pattern, bool) {
-	p, err := glob.Compile(string(b))
-	if err != nil {
-		c.error(command.EngineError(err).Error())
-		return nil, false
-	}
-	return p, true
-}
-
-func cmdRandomKey(c *conn, _ [][]byte) {
-	key, ok := c.srv.engine.Random(c.now(), rand.Uint64)
+func randomKey(call *command.Call) {
+	key, ok := call.Sess.Engine().Random(call.Now, rand.Uint64)
 	if !ok {
-		c.w.Null()
+		call.W.Null()
 		return
 	}
-	c.w.Bulk(key)
+	call.W.Bulk(key)
 }
 
-func cmdDBSize(c *conn, _ [][]byte) { c.w.Int(int64(c.srv.engine.Len())) }
+func dbSize(call *command.Call) { call.W.Int(int64(call.Sess.Engine().Len())) }
 
-func cmdFlush(c *conn, args [][]byte) {
+func flush(call *command.Call) {
+	args := call.Args
 	if len(args) > 2 || len(args) == 2 && !command.EqualFold(args[1], "async") && !command.EqualFold(args[1], "sync") {
-		c.error(command.ErrSyntax.Error())
+		call.Error(command.ErrSyntax.Error())
 		return
 	}
-	s := c.sess
-	c.block(func(w *resp.Writer) {
-		if !c.inExec {
-			s = c.srv.engine.NewSession()
+	s, host, inExec := call.Sess, call.Host, call.InExec
+	host.Block(call, 0, func(w *resp.Writer) {
+		if !inExec {
+			s = s.Engine().NewSession()
 			defer s.Close()
 		}
 		if s.Flush() != nil {
-			c.srv.uncertain(w)
+			host.Uncertain(w)
 			return
 		}
 		w.OK()

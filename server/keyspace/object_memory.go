@@ -1,4 +1,4 @@
-package server
+package keyspace
 
 import (
 	"fmt"
@@ -21,49 +21,49 @@ func objectCommand() command.Spec {
 		Name: "object", Arity: -2, Flags: command.Readonly, Group: "generic",
 		Complexity: "Depends on subcommand.", Summary: "A container for object introspection commands.",
 		Subs: []command.Spec{
-			sub("encoding", "Returns int for an integer counter, embstr for a fraction, raw for a limit's state.", onConn(cmdObjectEncoding)),
-			sub("refcount", "Returns 1 for a key that exists.", onConn(cmdObjectRefCount)),
-			sub("idletime", "Refused: keys have no access time.", onConn(cmdObjectIdleTime)),
-			sub("freq", "Refused: keys have no access frequency.", onConn(cmdObjectFreq)),
+			sub("encoding", "Returns int for an integer counter, embstr for a fraction, raw for a limit's state.", objectEncoding),
+			sub("refcount", "Returns 1 for a key that exists.", objectRefCount),
+			sub("idletime", "Refused: keys have no access time.", objectIdleTime),
+			sub("freq", "Refused: keys have no access frequency.", objectFreq),
 		},
 	}
 }
 
-func cmdObjectEncoding(c *conn, args [][]byte) {
-	x, ok := c.sess.Explain(c.now(), args[2])
+func objectEncoding(call *command.Call) {
+	x, ok := call.Sess.Explain(call.Now, call.Args[2])
 	_, integer := x.Value.Int64()
 	switch {
 	case !ok:
-		c.w.Null()
+		call.W.Null()
 	case x.Limit.Algorithm != engine.Counter:
-		c.w.BulkString("raw")
+		call.W.BulkString("raw")
 	case integer:
-		c.w.BulkString("int")
+		call.W.BulkString("int")
 	default:
-		c.w.BulkString("embstr")
+		call.W.BulkString("embstr")
 	}
 }
 
-func cmdObjectRefCount(c *conn, args [][]byte) {
-	c.replyIfExists(args[2], func() { c.w.Int(1) })
+func objectRefCount(call *command.Call) {
+	replyIfExists(call, func() { call.W.Int(1) })
 }
 
-// cmdObjectIdleTime and cmdObjectFreq refuse as Redis does under the policies
+// objectIdleTime and objectFreq refuse as Redis does under the policies
 // that do not track what they ask for.
-func cmdObjectIdleTime(c *conn, args [][]byte) {
-	c.replyIfExists(args[2], func() { c.error("ERR idle time is not tracked: keys expire by their state") })
+func objectIdleTime(call *command.Call) {
+	replyIfExists(call, func() { call.Error("ERR idle time is not tracked: keys expire by their state") })
 }
 
-func cmdObjectFreq(c *conn, args [][]byte) {
-	c.replyIfExists(args[2], func() { c.error("ERR access frequency is not tracked, see RL.TOP for the busiest keys") })
+func objectFreq(call *command.Call) {
+	replyIfExists(call, func() { call.Error("ERR access frequency is not tracked, see RL.TOP for the busiest keys") })
 }
 
 // replyIfExists calls reply for a key that exists and replies null otherwise.
-func (c *conn) replyIfExists(key []byte, reply func()) {
-	if c.sess.Exists(c.now(), key) {
+func replyIfExists(call *command.Call, reply func()) {
+	if call.Sess.Exists(call.Now, call.Args[2]) {
 		reply()
 	} else {
-		c.w.Null()
+		call.W.Null()
 	}
 }
 
@@ -75,54 +75,54 @@ func memoryCommand() command.Spec {
 			Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
-	usage := sub("usage", -3, "key [SAMPLES count]", "O(1)", "Returns the accounted bytes of a key.", onConn(cmdMemoryUsage))
+	usage := sub("usage", -3, "key [SAMPLES count]", "O(1)", "Returns the accounted bytes of a key.", memoryUsage)
 	usage.Flags, usage.Keys = command.Readonly, command.Keys{First: 2, Last: 2, Step: 1}
 	usage.Categories = command.CatKeyspace
-	purge := sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", onConn(cmdMemoryPurge))
+	purge := sub("purge", 2, "", "O(N), N the bytes of the heap", "Gives unused memory back to the operating system.", memoryPurge)
 	purge.Flags |= command.NoMulti
 	return command.Spec{
 		Name: "memory", Arity: -2, Flags: command.Readonly, Group: "server",
 		Complexity: "Depends on subcommand.", Summary: "A container for memory diagnostics commands.",
 		Subs: []command.Spec{
 			usage,
-			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", onConn(cmdMemoryStats)),
-			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", onConn(cmdMemoryDoctor)),
+			sub("stats", 2, "", "O(S), S the number of shards", "Returns details about memory usage.", memoryStats),
+			sub("doctor", 2, "", "O(S), S the number of shards", "Reports about memory problems.", memoryDoctor),
 			purge,
 		},
 	}
 }
 
-// cmdMemoryUsage takes SAMPLES, as Redis does, and needs none: a state is
+// memoryUsage takes SAMPLES, as Redis does, and needs none: a state is
 // accounted as a whole.
-func cmdMemoryUsage(c *conn, args [][]byte) {
-	switch options := args[3:]; {
+func memoryUsage(call *command.Call) {
+	switch options := call.Args[3:]; {
 	case len(options) == 0:
 	case len(options) != 2 || !command.EqualFold(options[0], "samples"):
-		c.error(errSyntax)
+		call.Error(command.ErrSyntax.Error())
 		return
 	default:
 		n, ok := resp.ParseInt(options[1])
 		if !ok {
-			c.error(errNotAnInt)
+			call.Error(command.ErrNotInteger.Error())
 			return
 		}
 		if n < 0 {
-			c.error(errSyntax)
+			call.Error(command.ErrSyntax.Error())
 			return
 		}
 	}
-	if bytes, ok := c.sess.Footprint(c.now(), args[2]); ok {
-		c.w.Int(int64(bytes))
+	if bytes, ok := call.Sess.Footprint(call.Now, call.Args[2]); ok {
+		call.W.Int(int64(bytes))
 	} else {
-		c.w.Null()
+		call.W.Null()
 	}
 }
 
-// cmdMemoryStats replies Redis's fields as far as there is something behind
+// memoryStats replies Redis's fields as far as there is something behind
 // them, and then what the table is made of.
-func cmdMemoryStats(c *conn, _ [][]byte) {
-	st := c.srv.engine.Stats()
-	p := command.NewPairs(c.w)
+func memoryStats(call *command.Call) {
+	st := call.Sess.Engine().Stats()
+	p := command.NewPairs(call.W)
 	p.Int("total.allocated", st.Bytes)
 	p.Int("keys.count", int64(st.Keys))
 	p.Int("keys.bytes-per-key", st.Bytes/max(int64(st.Keys), 1))
@@ -136,7 +136,9 @@ func cmdMemoryStats(c *conn, _ [][]byte) {
 	p.Flush()
 }
 
-func cmdMemoryDoctor(c *conn, _ [][]byte) { c.w.Verbatim("txt", diagnoseMemory(c.srv.engine.Stats())) }
+func memoryDoctor(call *command.Call) {
+	call.W.Verbatim("txt", diagnoseMemory(call.Sess.Engine().Stats()))
+}
 
 // diagnoseMemory tells the most serious problem there is.
 func diagnoseMemory(st engine.Stats) string {
@@ -157,8 +159,8 @@ func diagnoseMemory(st engine.Stats) string {
 	return fmt.Sprintf("No problem found: keys take %d%% of maxmemory and none was evicted.", used)
 }
 
-func cmdMemoryPurge(c *conn, _ [][]byte) {
-	c.block(func(w *resp.Writer) {
+func memoryPurge(call *command.Call) {
+	call.Host.Block(call, 0, func(w *resp.Writer) {
 		debug.FreeOSMemory()
 		w.OK()
 	})
