@@ -149,23 +149,20 @@ func cmdLatencyHistogram(c *conn, args [][]byte) {
 // write replies a histogram: the buckets up to the last that is not empty,
 // cumulative.
 func (h *histogram) write(w *resp.Writer) {
-	var cumulative [len(h.buckets)]uint64
-	last, total := 0, uint64(0)
-	for i := range h.buckets {
-		if n := h.buckets[i].Load(); n > 0 {
-			total += n
-			last = i
-		}
-		cumulative[i] = total
-	}
+	upTo := h.cumulative()
+	total := upTo[len(upTo)-1]
 	w.Map(2)
 	w.BulkString("calls")
 	w.Int(int64(total))
 	w.BulkString("histogram_usec")
-	w.Map(last + 1)
-	for i := range last + 1 {
+	shown := 1
+	for shown < len(upTo) && upTo[shown-1] < total {
+		shown++
+	}
+	w.Map(shown)
+	for i := range shown {
 		w.Int(1 << i)
-		w.Int(int64(cumulative[i]))
+		w.Int(int64(upTo[i]))
 	}
 }
 

@@ -95,10 +95,6 @@ type Config struct {
 	// Stop is called by SHUTDOWN, on a goroutine of its own; nil refuses the
 	// command.
 	Stop func()
-	// Observe, if not nil, is given the duration of commands: of all that
-	// are not fast, and of about one in sixty-four of the others. It must
-	// not block.
-	Observe func(command string, took time.Duration)
 }
 
 // Settings are the parameters of CONFIG GET and SET. Their owner gives those

@@ -206,24 +206,34 @@ func (st *serverStats) resetDurations() int {
 	return reset
 }
 
+// durationBuckets is how many buckets a histogram has: the last holds what
+// takes over 18 minutes.
+const durationBuckets = 32
+
 // histogram counts durations in buckets of powers of two microseconds, as
 // LATENCY HISTOGRAM shows them.
 type histogram struct {
 	count   atomic.Uint64
 	sum     atomic.Uint64 // ns
-	buckets [32]atomic.Uint64
+	buckets [durationBuckets]atomic.Uint64
 }
 
 func (h *histogram) add(d time.Duration) {
-	us := uint64(d / time.Microsecond)
 	h.count.Add(1)
 	h.sum.Add(uint64(d))
 	// Bucket i holds up to 2^i µs.
-	i := 0
-	if us > 1 {
-		i = bits.Len64(us - 1)
-	}
+	i := bits.Len64(uint64(max(d-1, 0) / time.Microsecond))
 	h.buckets[min(i, len(h.buckets)-1)].Add(1)
+}
+
+// cumulative returns how many durations are in each bucket and those below it.
+func (h *histogram) cumulative() (upTo [durationBuckets]uint64) {
+	var total uint64
+	for i := range h.buckets {
+		total += h.buckets[i].Load()
+		upTo[i] = total
+	}
+	return upTo
 }
 
 func (h *histogram) reset() {
@@ -238,7 +248,28 @@ func (h *histogram) reset() {
 func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	s.stats.durations[cmd.Index].add(took)
 	s.slow.observe(c, cmd, args, took)
-	if s.cfg.Observe != nil {
-		s.cfg.Observe(cmd.Full, took)
-	}
+}
+
+// Durations are those of a command: of every call if it is not fast, else of the
+// first of about one batch in sixty-four. LATENCY RESET and CONFIG RESETSTAT
+// empty them.
+type Durations struct {
+	Command string
+	Count   uint64
+	Sum     time.Duration
+	// UpTo[i] is how many took at most 2^i µs.
+	UpTo []uint64
+}
+
+// Durations returns those of the commands that have been timed.
+func (s *Server) Durations() []Durations {
+	var out []Durations
+	s.table.Each(func(cmd *command.Spec) {
+		h := &s.stats.durations[cmd.Index]
+		upTo := h.cumulative()
+		if n := upTo[len(upTo)-1]; n > 0 {
+			out = append(out, Durations{cmd.Full, n, time.Duration(h.sum.Load()), upTo[:]})
+		}
+	})
+	return out
 }

@@ -53,8 +53,22 @@ func (s *source) Metrics() []hghttp.Metric {
 		}
 		metrics = append(metrics, decisions("allowed", d.Allowed), decisions("denied", d.Denied))
 	}
+	for _, d := range s.front.Durations() {
+		metrics = append(metrics, durationMetric(&d))
+	}
 	if s.node != nil {
 		metrics = append(metrics, replicationMetrics(s.node, &clients)...)
 	}
 	return metrics
+}
+
+// durationMetric has the buckets from 1 µs, about the time of a check, to 1 s in
+// steps of four.
+func durationMetric(d *server.Durations) hghttp.Metric {
+	buckets := make(map[float64]uint64)
+	for i := 0; i <= 20; i += 2 {
+		buckets[float64(int64(1)<<i)/1e6] = d.UpTo[i]
+	}
+	return hghttp.Histogram("headgate_command_duration_seconds", "Time to execute a command, of a sample of the commands.",
+		d.Count, d.Sum.Seconds(), buckets).With("command", d.Command)
 }

@@ -91,12 +91,17 @@ func TestMetrics(t *testing.T) {
 	front.Configure(server.Runtime{Timeout: time.Millisecond})
 	clients(0)
 
-	values := make(map[string]float64)
+	values, durations := make(map[string]float64), uint64(0)
 	for _, m := range (&source{front: front, engine: e}).Metrics() {
+		if m.Buckets != nil {
+			durations += m.Count
+			continue
+		}
 		name := strings.TrimPrefix(strings.TrimSuffix(m.Name+fmt.Sprint(m.Labels), "map[]"), "headgate_")
 		require.NotContains(t, values, name)
 		values[name] = m.Value
 	}
+	require.LessOrEqual(t, durations, uint64(values["commands_total"]))
 	require.Greater(t, values["input_bytes_total"], 100e6)
 	require.Greater(t, values["output_bytes_total"], 1e3)
 	require.Less(t, values["output_bytes_total"], 100e6)

@@ -102,14 +102,12 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	go func() { defer close(engineDone); decisions.Run(engineCtx) }()
 
 	store := config.NewStore(c)
-	latency := hghttp.NewLatency()
 	stop, shutdown := context.WithCancel(ctx) // done by SHUTDOWN as well
 	defer shutdown()
 	frontConfig := serverConfig(&c, node)
 	frontConfig.Logger = log
 	frontConfig.Engine = decisions
 	frontConfig.Settings = store
-	frontConfig.Observe = latency.Observe
 	frontConfig.Stop = shutdown
 	front, err := server.New(frontConfig)
 	if err != nil {
@@ -127,7 +125,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
 	webConfig := hghttp.Config{
-		Source: &source{front, decisions, node}, Latency: latency, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
+		Source: &source{front, decisions, node}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit

@@ -3,7 +3,6 @@ package http
 import (
 	"maps"
 	"runtime"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -16,13 +15,18 @@ type Source interface {
 	Metrics() []Metric
 }
 
-// Metric is one number of a reading. All metrics of a name have the same help
-// text, kind and names of labels.
+// Metric is one number of a reading, or a distribution. All metrics of a name
+// have the same help text, kind and names of labels.
 type Metric struct {
 	Name, Help string
 	Counter    bool // of what has happened since the start; otherwise of the moment
 	Labels     map[string]string
 	Value      float64
+
+	// Count and Buckets are those of a distribution whose sum is Value: how many
+	// values there are, and how many of them are at most so much.
+	Count   uint64
+	Buckets map[float64]uint64
 }
 
 type number interface {
@@ -39,30 +43,17 @@ func Gauge[N number](name, help string, value N) Metric {
 	return Metric{Name: name, Help: help, Value: float64(value)}
 }
 
+// Histogram returns the distribution of values with a sum.
+func Histogram(name, help string, count uint64, sum float64, buckets map[float64]uint64) Metric {
+	return Metric{Name: name, Help: help, Value: sum, Count: count, Buckets: buckets}
+}
+
 // With returns m with one label more.
 func (m Metric) With(label, value string) Metric {
 	labels := map[string]string{label: value}
 	maps.Copy(labels, m.Labels)
 	m.Labels = labels
 	return m
-}
-
-// Latency is a histogram of the time that commands take, by command.
-type Latency struct{ vec *prometheus.HistogramVec }
-
-// NewLatency returns an empty histogram with buckets from 1 µs, about the time
-// of a check, to 1 s in steps of four.
-func NewLatency() *Latency {
-	return &Latency{prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "headgate_command_duration_seconds",
-		Help:    "Time to execute a command, of a sample of the commands.",
-		Buckets: prometheus.ExponentialBuckets(1e-6, 4, 11),
-	}, []string{"command"})}
-}
-
-// Observe adds one command. Clients must not be able to make up its name.
-func (l *Latency) Observe(command string, took time.Duration) {
-	l.vec.WithLabelValues(command).Observe(took.Seconds())
 }
 
 // newRegistry returns a registry with the metrics of the Source and those of
@@ -74,7 +65,7 @@ func newRegistry(config Config) *prometheus.Registry {
 	})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{config.Source}, config.Latency.vec, build,
+	registry.MustRegister(collector{config.Source}, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
@@ -89,10 +80,14 @@ func (collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, m := range c.source.Metrics() {
-		kind := prometheus.GaugeValue
-		if m.Counter {
-			kind = prometheus.CounterValue
+		desc := prometheus.NewDesc(m.Name, m.Help, nil, m.Labels)
+		switch {
+		case m.Buckets != nil:
+			out <- prometheus.MustNewConstHistogram(desc, m.Count, m.Value, m.Buckets)
+		case m.Counter:
+			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, m.Value)
+		default:
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, m.Value)
 		}
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(m.Name, m.Help, nil, m.Labels), kind, m.Value)
 	}
 }

@@ -34,8 +34,6 @@ const (
 type Config struct {
 	// Source provides the metrics.
 	Source Source
-	// Latency is shown among them.
-	Latency *Latency
 	// Version is the version shown by headgate_build_info.
 	Version string
 	// Logger gets the errors of connections.

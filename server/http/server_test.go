@@ -27,9 +27,6 @@ func start(t *testing.T, c hghttp.Config) (*hghttp.Server, string) {
 	if c.Source == nil {
 		c.Source = source{}
 	}
-	if c.Latency == nil {
-		c.Latency = hghttp.NewLatency()
-	}
 	c.Logger = slog.New(slog.DiscardHandler)
 	s := hghttp.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,12 +119,11 @@ func TestMetrics(t *testing.T) {
 	reading := source{
 		decisions.With("outcome", "allowed"), denied,
 		hghttp.Gauge("headgate_connections", "Clients connected.", 12),
+		hghttp.Histogram("headgate_command_duration_seconds", "Time to execute a command.", 2, 2.003e-3,
+			map[float64]uint64{1e-6: 0, 4e-6: 1}).With("command", "ping"),
 		hghttp.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", -0.5),
 	}
-	latency := hghttp.NewLatency()
-	latency.Observe("ping", 3*time.Microsecond)
-	latency.Observe("ping", 2*time.Millisecond)
-	_, url := start(t, hghttp.Config{Source: reading, Version: "v1.2.3", Latency: latency})
+	_, url := start(t, hghttp.Config{Source: reading, Version: "v1.2.3"})
 	status, body := get(t, url+"/metrics")
 	require.Equal(t, 200, status)
 	for _, line := range []string{
