@@ -23,7 +23,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),
-		localCommands(),
+		chargeCommands(),
 	}
 }
 

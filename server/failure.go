@@ -176,7 +176,7 @@ func (c *conn) passDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
 	call, start := &l.call, len(c.w.B)
-	call.Limits, call.Degraded = c.srv.degraded, true
+	call.Limits, call.Degraded = c.srv.part.Degraded(), true
 	c.handle(call, cmd, args)
 	call.Limits, call.Degraded = l.sess, false
 	if sent && errors.Is(call.Err, engine.ErrNotLocal) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
-	"github.com/headgate-io/headgate/engine"
 )
 
 // threeVoters is a topology in which this node is n2.
@@ -50,17 +48,13 @@ func TestLocalLeavesTheRestToTheLeader(t *testing.T) {
 	}
 }
 
-func TestOnlyAVoterThatHasReplayedItsLogDecidesLocally(t *testing.T) {
+func TestANodeWithoutAVoteHasNoShare(t *testing.T) {
 	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
 	f.topology.Self = "spare"
-	s, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
+	_, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 	m.feed("RL.LIMIT k 9 1h\r\n")
 	require.Regexp(t, "^-CLUSTERDOWN ", m.take())
-	f.set(func(f *fakeCluster) { f.topology.Self = "n1"; f.role = partition.Starting })
-	require.ErrorIs(t, s.local.enter(), engine.ErrNotLocal)
-	f.become(partition.Orphaned)
-	require.NoError(t, s.local.enter())
 }
 
 // What was admitted without a leader is charged at the next one, once, though
@@ -88,7 +82,7 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 		return x.Used
 	}
 	require.Eventually(t, func() bool { return used() > 0 }, 10*time.Second, 10*time.Millisecond)
-	time.Sleep(5 * localHeal)
+	time.Sleep(500 * time.Millisecond)
 	require.Equal(t, int64(3), used())
 }
 
@@ -127,33 +121,6 @@ func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
 	})
 }
 
-// deposedOnce loses the lead and regains it between two looks at the ticket.
-type deposedOnce struct {
-	*fakeCluster
-	depose func()
-}
-
-func (d *deposedOnce) Ticket() uint64 {
-	defer d.depose()
-	return d.fakeCluster.Ticket()
-}
-
-// A charge that the leader itself has undone is not taken for committed.
-func TestTheLeaderItselfIsChargedWhenThatIsCommitted(t *testing.T) {
-	d := &deposedOnce{fakeCluster: newFakeCluster(partition.Leading)}
-	s, _ := testMachine(t, Config{Replication: d}, new(committer))
-	p := newLocalPolicy(s)
-	defer p.session.Close()
-	p.number = 1
-	p.pending = []engine.Charge{{Key: []byte("k"), Limit: engine.Limit{Limit: 9, Period: 1e9}, Units: 3}}
-	d.depose = sync.OnceFunc(func() {
-		s.part.Release(d.ticket.Add(1)-1, partition.ErrUncertain)
-		s.part.Release(d.ticket.Load(), nil)
-	})
-	require.ErrorIs(t, p.charge(partition.Leading), partition.ErrUncertain)
-	require.NoError(t, p.charge(partition.Leading))
-}
-
 func TestChargesComeFromNodesOnly(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
 	_, m := replicatedMachine(t, f, Config{})
@@ -165,20 +132,8 @@ func TestChargesComeFromNodesOnly(t *testing.T) {
 	require.Zero(t, f.dials.Load())
 }
 
-func TestChargeCommandReadsBack(t *testing.T) {
-	charges := []engine.Charge{
-		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
-		{Key: []byte(""), Limit: engine.Limit{Algorithm: engine.Fixed, Align: engine.First, Limit: 5, Period: 1e9}, Units: 9},
-	}
-	got, err := parseCharges(chargeCommand("n1", 4, charges)[3:])
-	require.NoError(t, err)
-	require.Equal(t, charges, got)
-	_, err = parseCharges([][]byte{[]byte("k"), []byte("99"), nil, nil, nil, nil, nil, nil})
-	require.Error(t, err)
-}
-
-// flakyDial connects to a leader; the first two connections end before an
-// answer has come back.
+// flakyDial connects to a leader; the first two connections end after the
+// greeting, before an answer has come back.
 func flakyDial(addr string) func(context.Context) (net.Conn, error) {
 	var dials atomic.Int64
 	return func(ctx context.Context) (net.Conn, error) {
@@ -186,14 +141,21 @@ func flakyDial(addr string) func(context.Context) (net.Conn, error) {
 		if err != nil || dials.Add(1) > 2 {
 			return nc, err
 		}
-		return &deafConn{nc}, nil
+		return &deafConn{Conn: nc}, nil
 	}
 }
 
-// deafConn sends, and hears nothing.
-type deafConn struct{ net.Conn }
+// deafConn sends, and hears nothing but the first reply.
+type deafConn struct {
+	net.Conn
+	heard bool
+}
 
-func (c *deafConn) Read([]byte) (int, error) {
+func (c *deafConn) Read(b []byte) (int, error) {
+	if !c.heard {
+		c.heard = true
+		return c.Conn.Read(b)
+	}
 	time.Sleep(20 * time.Millisecond)
 	return 0, io.EOF
 }

@@ -24,14 +24,10 @@ var ErrClosed = errors.New("server closed")
 // Server is the Redis-protocol front: connections, commands, replies. Make one
 // with New, give it listeners with Serve, and end it with Shutdown.
 type Server struct {
-	cfg    Config
-	log    *slog.Logger
-	engine *engine.Engine
-	part   *partition.Partition
-	local  *localPolicy // nil unless on-failure is local
-	// degraded decides limits while no leader does; nil unless on-failure is
-	// local or open.
-	degraded  command.Limiter
+	cfg       Config
+	log       *slog.Logger
+	engine    *engine.Engine
+	part      *partition.Partition
 	table     *command.Table
 	fromNodes *command.Table // what of it other nodes may send
 	workers   *workers
@@ -107,7 +103,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.part = partition.New(partition.Config{
 		Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s},
 		Logger: cfg.Logger, OnFailure: cfg.OnFailure, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
-		MostReply: cfg.OutputBufferLimit,
+		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
@@ -121,21 +117,10 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
-	if !s.part.Alone() {
-		switch cfg.OnFailure {
-		case partition.FailLocal:
-			s.local = newLocalPolicy(s)
-			s.degraded = s.local
-		case partition.FailOpen:
-			s.degraded = engine.NewEmpty(s.engine)
-		}
-	}
 	if err := s.startLoops(); err != nil {
+		s.part.Close()
 		s.workers.close(s.ending)
 		return nil, err
-	}
-	if s.local != nil {
-		s.local.start()
 	}
 	go s.beat.run(s)
 	go s.memory.run(s)
@@ -400,9 +385,6 @@ func (s *Server) finish(ctx context.Context) error {
 		<-done
 	}
 	s.workers.close(ctx)
-	if s.local != nil {
-		s.local.wg.Wait()
-	}
 	s.part.Close()
 	return err
 }

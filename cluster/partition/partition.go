@@ -49,6 +49,8 @@ type Config struct {
 	HandoverHold time.Duration
 	// MostReply is the longest reply of the leader that is passed on, in bytes.
 	MostReply int
+	// MaxArgs is the most arguments that the leader takes in one command.
+	MaxArgs int
 }
 
 // Partition is a range of hash slots as this node sees it: who decides for it
@@ -71,6 +73,8 @@ type Partition struct {
 
 	lastLeader lastLeader
 	fast, slow *forwarder // nil for a node on its own
+	degraded   Limiter    // nil if on-failure is closed
+	healer     *healer    // nil unless on-failure is local
 }
 
 // New returns a partition.
@@ -83,12 +87,24 @@ func New(cfg Config) *Partition {
 		p.slow = newForwarder(p, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 	}
 	p.completed.Store(&Completed{})
+	switch {
+	case p.alone:
+	case cfg.OnFailure == FailOpen:
+		p.degraded = engine.NewEmpty(cfg.Engine)
+	case cfg.OnFailure == FailLocal:
+		s := newShare(p)
+		p.degraded, p.healer = s, newHealer(p, s)
+		p.healer.start()
+	}
 	return p
 }
 
 // Close ends the partition's goroutines; what they wait for is unknown. Nobody
 // may call Forward any more.
 func (p *Partition) Close() {
+	if p.healer != nil {
+		p.healer.stop()
+	}
 	if !p.alone {
 		p.fast.close()
 		p.slow.close()
@@ -108,6 +124,10 @@ func (p *Partition) Forward(fr *Frame) bool {
 
 // HandingOver reports whether commands are to wait for the next leader.
 func (p *Partition) HandingOver() bool { return p.fast.handingOver() }
+
+// Degraded decides limits while no leader does, as the failure policy says; nil
+// where that refuses.
+func (p *Partition) Degraded() Limiter { return p.degraded }
 
 // OnFailure is what answers while no leader does.
 func (p *Partition) OnFailure() OnFailure { return p.cfg.OnFailure }

@@ -1,0 +1,69 @@
+package partition
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+)
+
+// chargeHead is how many arguments RL.CHARGE begins with: itself, node, number.
+// chargeFields is how many describe one charge: key, algorithm, rounding, align,
+// limit, period in ns, burst, units.
+const (
+	chargeHead   = 3
+	chargeFields = 8
+)
+
+var errCharge = errors.New("charges are malformed")
+
+// chargeCommand is RL.CHARGE node number charge [charge ...].
+func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte {
+	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(nil, number, 10)}
+	for _, c := range charges {
+		args = append(args, c.Key)
+		for _, n := range [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align),
+			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units} {
+			args = append(args, strconv.AppendInt(nil, n, 10))
+		}
+	}
+	return args
+}
+
+// ParseCharges reads the arguments of RL.CHARGE, its name first. The keys are
+// views of the arguments. Errors are those of engine.Limit's Validate too.
+func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Charge, err error) {
+	if len(args) < chargeHead || len(args[chargeHead:])%chargeFields != 0 {
+		return "", 0, nil, errCharge
+	}
+	number, ok := resp.ParseInt(args[2])
+	if !ok {
+		return "", 0, nil, errCharge
+	}
+	for rest := args[chargeHead:]; len(rest) > 0; rest = rest[chargeFields:] {
+		var n [chargeFields - 1]int64
+		for i := range n {
+			if n[i], ok = resp.ParseInt(rest[1+i]); !ok || n[i] < 0 || i < 3 && n[i] > 255 {
+				return "", 0, nil, errCharge
+			}
+		}
+		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2]),
+			Limit: n[3], Period: n[4], Burst: n[5]}
+		if err := l.Validate(); err != nil {
+			return "", 0, nil, err
+		}
+		charges = append(charges, engine.Charge{Key: rest[0], Limit: l, Units: n[6]})
+	}
+	return string(args[1]), number, charges, nil
+}
+
+// ChargeOnce charges with sess what node admitted without a leader, and logs
+// what of it is lost.
+func (p *Partition) ChargeOnce(sess *engine.Session, now int64, node string, number int64, charges []engine.Charge) error {
+	lost, err := sess.ChargeOnce(now, node, number, charges)
+	if lost > 0 {
+		p.cfg.Logger.Warn("not everything admitted without a leader could be charged", "node", node, "charges", len(charges), "lost", lost)
+	}
+	return err
+}

@@ -1,0 +1,36 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+func TestChargeCommandReadsBack(t *testing.T) {
+	charges := []engine.Charge{
+		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
+		{Key: []byte(""), Limit: engine.Limit{Algorithm: engine.Fixed, Align: engine.First, Limit: 5, Period: 1e9}, Units: 9},
+	}
+	node, number, got, err := ParseCharges(chargeCommand("n1", 4, charges))
+	require.NoError(t, err)
+	require.Equal(t, "n1", node)
+	require.EqualValues(t, 4, number)
+	require.Equal(t, charges, got)
+	for _, args := range [][]string{
+		{"RL.CHARGE", "n1"},
+		{"RL.CHARGE", "n1", "x"},
+		{"RL.CHARGE", "n1", "1", "k"},
+		{"RL.CHARGE", "n1", "1", "k", "99", "", "", "", "", "", ""},
+		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "-1", "1", "1", "1"},
+		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "9", "0", "9", "1"},
+	} {
+		var raw [][]byte
+		for _, a := range args {
+			raw = append(raw, []byte(a))
+		}
+		_, _, _, err := ParseCharges(raw)
+		require.Error(t, err, args)
+	}
+}

@@ -1,0 +1,178 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+const (
+	// healEvery is the pause between two looks for something to charge.
+	healEvery = 100 * time.Millisecond
+	// chargeBatch bounds the keys of one batch.
+	chargeBatch = 256
+	// chargeBytes bounds the bytes of its keys, but for the last. With that, and
+	// its limits, a batch is below the least QueryBufferLimit that the leader may
+	// have.
+	chargeBytes = 64 << 10
+	// chargeTimeout bounds the wait for a commit when this node itself leads.
+	chargeTimeout = 2 * time.Second
+	// chargePoll is how often that commit is looked for.
+	chargePoll = 5 * time.Millisecond
+)
+
+// healer charges at the leader what was admitted on this node's share while
+// there was none. Charges travel in numbered batches, each as a frame of one
+// RL.CHARGE; a batch whose answer does not come is sent again under its number,
+// which the leader charges once.
+type healer struct {
+	part    *Partition
+	share   *share
+	ctx     context.Context // ends with stop
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	session *engine.Session
+
+	// The goroutine's own.
+	pending []engine.Charge
+	number  int64
+}
+
+func newHealer(p *Partition, s *share) *healer {
+	h := &healer{part: p, share: s, session: p.engine.NewSession()}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+// start heals until stop.
+func (h *healer) start() {
+	h.wg.Go(func() {
+		tick := time.NewTicker(healEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-h.ctx.Done():
+				return
+			case <-tick.C:
+				h.heal()
+			}
+		}
+	})
+}
+
+func (h *healer) stop() {
+	h.cancel()
+	h.wg.Wait()
+	h.session.Close()
+}
+
+// heal charges what there is to charge, if there is a leader.
+func (h *healer) heal() {
+	for h.ctx.Err() == nil {
+		role := h.part.Role()
+		if !role.Decides() && role != Following {
+			return
+		}
+		if h.pending == nil {
+			h.pending = h.take()
+			if h.pending == nil {
+				h.share.leave()
+				return
+			}
+			// The cluster's clock never goes back, not even over a restart.
+			h.number = max(h.number+1, h.part.engine.Now())
+		}
+		if err := h.charge(role); err != nil {
+			h.part.cfg.Logger.Debug("charge what was admitted without a leader", "error", err)
+			return
+		}
+		h.pending = nil
+	}
+}
+
+// take returns the charges of one batch, nil if there are none.
+func (h *healer) take() (batch []engine.Charge) {
+	most := min(chargeBatch, (h.part.cfg.MaxArgs-chargeHead)/chargeFields)
+	for size := 0; len(batch) < most && size < chargeBytes; {
+		next := h.share.local.Take(1)
+		if len(next) == 0 {
+			break
+		}
+		batch = append(batch, next[0])
+		size += len(next[0].Key)
+	}
+	return batch
+}
+
+// charge charges the pending batch, and returns nil only when that is committed.
+func (h *healer) charge(role Role) error {
+	if role.Decides() {
+		return h.chargeHere()
+	}
+	return h.chargeLeader()
+}
+
+// chargeHere charges the batch on this node, which leads.
+func (h *healer) chargeHere() error {
+	p := h.part
+	// Deposed and elected again in the middle, this node has undone the charge.
+	since := p.Ticket()
+	if err := p.ChargeOnce(h.session, p.engine.Now(), p.Topology().Self, h.number, h.pending); err != nil {
+		return err
+	}
+	ticket := p.TakeTicket()
+	if ticket == TicketLost {
+		return engine.ErrSealed
+	}
+	p.Await()
+	ctx, cancel := context.WithTimeout(h.ctx, chargeTimeout)
+	defer cancel()
+	poll := time.NewTicker(chargePoll)
+	defer poll.Stop()
+	for {
+		if complete, err := p.Completed().Outcome(since, ticket); complete {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll.C:
+		}
+	}
+}
+
+var (
+	errChargeWaits   = errors.New("too many commands wait for the leader")
+	errChargeUnknown = errors.New("the leader has not answered")
+	errChargeUnsent  = errors.New("no leader was reached")
+)
+
+// chargeLeader sends the batch to the leader, which answers when it is
+// committed.
+func (h *healer) chargeLeader() error {
+	done := make(chan struct{})
+	fr := &Frame{Slow: true, Done: func() { close(done) }}
+	fr.Begin(0)
+	fr.Append(chargeCommand(h.part.Topology().Self, h.number, h.pending))
+	if !h.part.Forward(fr) {
+		return errChargeWaits
+	}
+	select {
+	case <-done: // at the latest after slowTimeout and HandoverHold
+	case <-h.ctx.Done():
+		return h.ctx.Err()
+	}
+	switch {
+	case fr.End() == Unknown:
+		return errChargeUnknown
+	case fr.Replied() == 0:
+		return errChargeUnsent
+	case string(fr.Reply(0)) != "+OK\r\n":
+		return fmt.Errorf("leader answered %q", fr.Reply(0))
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package partition
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// Limiter decides limits, as engine.Session does.
+type Limiter interface {
+	Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error)
+	DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error)
+	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error)
+}
+
+// share decides on this node's share of the limits while no leader answers. A
+// gap begins with the first such decision and is over when a leader has been
+// charged everything that was admitted and nobody has asked for gapQuiet.
+type share struct {
+	part  *Partition
+	log   *slog.Logger
+	local *engine.Local
+
+	// mu guards the fields below.
+	mu    sync.Mutex
+	gap   bool
+	asked time.Time // last
+}
+
+// gapQuiet is how long after the last decision shares are taken anew.
+const gapQuiet = time.Second
+
+var _ Limiter = (*share)(nil)
+
+func newShare(p *Partition) *share {
+	return &share{part: p, log: p.cfg.Logger, local: engine.NewLocal(p.engine)}
+}
+
+// Decide implements Limiter.
+func (s *share) Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error) {
+	var out [1]engine.Decision
+	_, err := s.DecideAll(now, []engine.Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
+	return out[0], err
+}
+
+// DecideAll implements Limiter.
+func (s *share) DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	return s.local.Decide(now, segs, o, out)
+}
+
+// Acquire implements Limiter: leases have no shares.
+func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d engine.Decision, lease string, err error) {
+	return d, "", engine.ErrNotLocal
+}
+
+// enter begins a gap unless there is one. Only a voter that has replayed its
+// log has a share.
+func (s *share) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = time.Now()
+	if s.gap {
+		return nil
+	}
+	if s.part.Role() == Starting {
+		return engine.ErrNotLocal
+	}
+	top := s.part.Topology()
+	var voters []string
+	for _, n := range top.Nodes {
+		if n.Voter {
+			voters = append(voters, n.ID)
+		}
+	}
+	slices.Sort(voters)
+	rank, voter := slices.BinarySearch(voters, top.Self)
+	if !voter {
+		return engine.ErrNotLocal
+	}
+	s.local.Begin(len(voters), rank)
+	s.gap = true
+	s.log.Warn("no leader answers: deciding on this node's share", "share", fmt.Sprintf("1/%d", len(voters)))
+	return nil
+}
+
+// leave ends a gap that has been quiet.
+func (s *share) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gap && time.Since(s.asked) > gapQuiet {
+		s.gap = false
+		s.log.Info("a leader decides again, and has been charged what was admitted meanwhile", "admitted", s.local.Admitted())
+	}
+}

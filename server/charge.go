@@ -1,0 +1,36 @@
+package server
+
+import (
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// chargeCommands are what nodes tell each other after a time without leader.
+func chargeCommands() []command.Spec {
+	return []command.Spec{{
+		Name: "rl.charge", Arity: -11, Flags: command.Write | command.Admin | command.Leader | command.Peers | command.NoMulti | command.SkipMonitor, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(N), N the number of charges",
+		Summary: "Between nodes: charges once what a node admitted while it had no leader.",
+		Syntax:  "node number key algorithm rounding align limit period burst units [charge ...]",
+		Handler: onConn(cmdCharge),
+	}}
+}
+
+// cmdCharge answers when the charges are committed, whatever the durability:
+// the node that sent them then forgets them.
+func cmdCharge(c *conn, args [][]byte) {
+	if !c.relayed {
+		c.error("NOPERM RL.CHARGE is for the nodes of a cluster")
+		return
+	}
+	node, number, charges, err := partition.ParseCharges(args)
+	if err == nil {
+		err = c.srv.part.ChargeOnce(c.sess, c.now(), node, number, charges)
+	}
+	if err != nil {
+		c.error(command.EngineError(err).Error())
+		return
+	}
+	c.w.OK()
+	c.lane.call.Sync = command.SyncCommit
+}
