@@ -31,10 +31,10 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 	if r.Old == r.New {
 		return fmt.Errorf("the new node needs an id of its own; a node %s that has lost its data is taken in when it is started", r.Old)
 	}
-	said := ""
+	lastStep := ""
 	tell := func(step string) {
-		if step != said {
-			said = step
+		if step != lastStep {
+			lastStep = step
 			r.Tell(step)
 		}
 	}
@@ -65,7 +65,7 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (last: %s)", context.Cause(ctx), said)
+			return fmt.Errorf("%w (last: %s)", context.Cause(ctx), lastStep)
 		case <-t.C:
 		}
 	}

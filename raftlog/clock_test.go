@@ -46,10 +46,7 @@ func TestClockAfterReplay(t *testing.T) {
 // of milliseconds later.
 func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
+	c, l := newTrio(t)
 	behind := func(n *testNode) time.Duration {
 		least := time.Hour // an interruption between the two readings makes it larger
 		for range 10 {

@@ -95,6 +95,29 @@ func newCluster(t testing.TB, size int, configure func(n int, c *Config)) *testC
 	return c
 }
 
+// newTrio starts three nodes and has them agree on a first key, a=1.
+func newTrio(t testing.TB) (c *testCluster, leader *testNode) {
+	c = newCluster(t, 3, nil)
+	leader = c.leader()
+	leader.set("a", "1")
+	c.converge()
+	return c, leader
+}
+
+// other returns one of the other two of the first three nodes, the first or the
+// second.
+func (n *testNode) other(i int) *testNode { return n.c.nodes[(n.n+i)%3] }
+
+// sees returns what the node says of another member, zero if it is none.
+func (n *testNode) sees(o *testNode) Member {
+	for _, m := range n.g.Members() {
+		if m.ID == o.cfg.NodeID {
+			return m
+		}
+	}
+	return Member{}
+}
+
 // reserve makes a node with an address, not started.
 func (c *testCluster) reserve() *testNode {
 	// An IP of its own, so that nothing else takes the port while the node is

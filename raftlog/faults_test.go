@@ -114,7 +114,7 @@ func TestDiskErrorStopsLeader(t *testing.T) {
 func TestDiskErrorStopsFollower(t *testing.T) {
 	t.Parallel()
 	c, l, disks := faultyCluster(t, nil)
-	f := c.nodes[(l.n+1)%3]
+	f := l.other(1)
 	disks[f.n].fail.Store(true)
 	l.set("c", "1")
 	waitFor(t, "fatal", func() bool { return f.fatal.Load() != nil })
@@ -155,7 +155,7 @@ func TestTornBatch(t *testing.T) {
 		kv = append(kv, fmt.Sprintf("torn-%03d", i), fmt.Sprintf("%050d", i))
 	}
 	require.NoError(t, l.m.set(kv...))
-	other := c.nodes[(l.n+1)%3]
+	other := l.other(1)
 	last := other.g.Status().AppliedIndex
 	waitFor(t, "some parts are committed", func() bool { return other.g.Status().AppliedIndex >= last+3 })
 	require.NoError(t, other.g.Snapshot(testContext(t)), "with an incomplete batch")
@@ -176,7 +176,7 @@ func TestTornLog(t *testing.T) {
 	l := c.leader()
 	l.write("k", 20)
 	c.converge()
-	f := c.nodes[(l.n+1)%3]
+	f := l.other(1)
 	values, err := os.ReadFile(filepath.Join(f.cfg.dir(), stableFile))
 	require.NoError(t, err)
 	l.set("x", strings.Repeat("x", 3000)) // several sectors
@@ -314,7 +314,7 @@ func TestUnknownVersionsStopTheNode(t *testing.T) {
 	t.Run("payload", func(t *testing.T) {
 		c := newCluster(t, 3, nil)
 		l := c.leader()
-		f := c.nodes[(l.n+1)%3]
+		f := l.other(1)
 		f.m.mu.Lock()
 		f.m.failWith = errors.New("payload version 7 is unknown")
 		f.m.mu.Unlock()
@@ -351,7 +351,7 @@ func TestPreVote(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
-	f := c.nodes[(l.n+1)%3]
+	f := l.other(1)
 	term := l.g.Status().Term
 	c.isolate(f, linkfault.Faults{Cut: true})
 	time.Sleep(5 * testTimeouts.Election)

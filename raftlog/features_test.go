@@ -115,7 +115,7 @@ func TestAnOlderBuildIsRefused(t *testing.T) {
 	c.reach(2)
 	leader := c.leader()
 	leader.write("k", 3)
-	old := c.nodes[(leader.n+1)%3]
+	old := leader.other(1)
 	for range 2 {
 		old.crash()
 		old.cfg.Features = nil

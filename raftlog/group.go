@@ -20,24 +20,24 @@ import (
 // Group is one node's part in one Raft group. All methods may be called
 // concurrently.
 type Group struct {
-	cfg      Config
-	fsm      *fsm
-	progress *progress
-	clocks   *clock.File
-	keeper   clockKeeper
-	turn     turn // held to propose, and while leadership is handed over
-	verifier *verifier
-	peers    *peers
-	control  net.Listener
-	meta     atomic.Pointer[map[string]string]
-	leaderCh chan struct{} // capacity 1: the known leader may have changed
-	convener *member.Convener
+	cfg       Config
+	fsm       *fsm
+	progress  *progress
+	clocks    *clock.File
+	keeper    clockKeeper
+	proposing ctxMutex // held to propose, and while leadership is handed over
+	verifier  *verifier
+	peers     *peers
+	control   net.Listener
+	meta      atomic.Pointer[map[string]string]
+	leaderCh  chan struct{} // capacity 1: the known leader may have changed
+	convener  *member.Convener
 
 	snapshots snapshotRuns
 
 	// admission is held while a node is taken in, which can take two changes,
 	// and while the feature level is raised to what all members can read.
-	admission turn
+	admission ctxMutex
 
 	cur    atomic.Pointer[instance]
 	ctx    context.Context
@@ -94,8 +94,8 @@ func Open(cfg Config, m Machine) (*Group, error) {
 		cfg:       cfg,
 		progress:  newProgress(),
 		clocks:    clocks,
-		turn:      make(turn, 1),
-		admission: make(turn, 1),
+		proposing: make(ctxMutex, 1),
+		admission: make(ctxMutex, 1),
 		leaderCh:  make(chan struct{}, 1),
 	}
 	g.SetMeta(cfg.Meta)
@@ -181,7 +181,7 @@ func (g *Group) start() (err error) {
 	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers.asked); err != nil {
 		return err
 	}
-	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.Server()), gate{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.Server()), syncedFSM{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}

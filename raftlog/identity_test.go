@@ -172,11 +172,8 @@ func TestOldNodesAreNotHeardAfterARecovery(t *testing.T) {
 // one's place.
 func TestTwoNodesOfOneID(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	f := c.nodes[(l.n+1)%3]
+	c, l := newTrio(t)
+	f := l.other(1)
 	for _, victim := range []*testNode{l, f} {
 		impostor := c.reserve()
 		impostor.cfg.NodeID = victim.cfg.NodeID

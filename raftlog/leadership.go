@@ -87,12 +87,6 @@ func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 	}
 }
 
-// Barrier returns once everything committed so far, in whatever term, has been
-// applied here. Leader only.
-func (g *Group) Barrier(ctx context.Context) error {
-	return notLeader(await(ctx, func() raft.Future { return g.raft().Barrier(enqueueTimeout) }))
-}
-
 // notLeader turns Raft's ways of saying so into ErrNotLeader.
 func notLeader(err error) error {
 	switch {
@@ -142,7 +136,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		return fmt.Errorf("commit what is dirty: %w", err)
 	}
 	// From here on nothing is proposed: Raft would reject it without a trace.
-	if !g.turn.acquire(ctx) {
+	if !g.proposing.acquire(ctx) {
 		return ctx.Err()
 	}
 	r := g.raft() // of the term: a restart deposes first
@@ -157,18 +151,18 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		err = g.poll(ctx, func() bool { return g.fsm.serving.Load() != term })
 	}
 	if err == nil {
-		g.turn.release()
+		g.proposing.release()
 		return nil
 	}
 	g.wg.Go(func() { g.resume(term) })
 	return fmt.Errorf("transfer leadership to %s: %w", member.NodeOf(target.ID), err)
 }
 
-// resume gives back the turn after a failed transfer. Raft goes on rejecting
+// resume gives proposing back after a failed transfer. Raft goes on rejecting
 // entries for a while; only when it takes a barrier again may the proposer go
 // on, because a batch that vanished would leave a gap.
 func (g *Group) resume(term uint64) {
-	defer g.turn.release()
+	defer g.proposing.release()
 	for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(g.ctx, time.Second)
 		err := await(ctx, func() raft.Future { return g.raft().Barrier(time.Second) })

@@ -67,16 +67,9 @@ func TestJoinBySnapshotAndPromote(t *testing.T) {
 	require.NoError(t, l.g.Snapshot(testContext(t)))
 
 	n := c.reserve()
-	n.cfg.Join = []string{c.nodes[(l.n+1)%3].addr} // a follower passes it on
+	n.cfg.Join = []string{l.other(1).addr} // a follower passes it on
 	n.start()
-	waitFor(t, "promotion", func() bool {
-		for _, m := range l.g.Members() {
-			if m.ID == n.cfg.NodeID {
-				return m.Voter
-			}
-		}
-		return false
-	})
+	waitFor(t, "promotion", func() bool { return l.sees(n).Voter })
 	require.Equal(t, 1, n.m.restores)
 	require.Len(t, c.converge(), minTrailing+100)
 
@@ -99,7 +92,7 @@ func TestJoinBySnapshotAndPromote(t *testing.T) {
 
 	// Removed, it neither votes nor disturbs.
 	waitFor(t, "removal through any node", func() bool {
-		_, err := l.g.Caller().Remove(testContext(t), c.nodes[(l.n+1)%3].addr, n.cfg.NodeID, false)
+		_, err := l.g.Caller().Remove(testContext(t), l.other(1).addr, n.cfg.NodeID, false)
 		return err == nil || len(c.leader().g.Members()) == 4
 	})
 	time.Sleep(4 * testTimeouts.Election)
@@ -115,26 +108,12 @@ func TestVoterWithoutItsData(t *testing.T) {
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.PromoteAfter = 1500 * time.Millisecond })
 	l := c.leader()
 	l.write("k", 20)
-	f := c.nodes[(l.n+1)%3]
-	waitFor(t, "the leader has seen its data", func() bool {
-		for _, m := range l.g.Members() {
-			if m.ID == f.cfg.NodeID {
-				return m.Up
-			}
-		}
-		return false
-	})
+	f := l.other(1)
+	waitFor(t, "the leader has seen its data", func() bool { return l.sees(f).Up })
 	f.crash()
 	require.NoError(t, os.RemoveAll(f.cfg.DataDir))
 	f.start()
-	voter := func() bool {
-		for _, m := range l.g.Members() {
-			if m.ID == f.cfg.NodeID {
-				return m.Voter
-			}
-		}
-		return false
-	}
+	voter := func() bool { return l.sees(f).Voter }
 	waitFor(t, "vote withdrawn", func() bool { return !voter() })
 	waitFor(t, "vote given back", voter)
 	require.Len(t, c.converge(), 20)
@@ -145,7 +124,7 @@ func TestNodeMovesToAnotherAddress(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	l.set("a", "1")
-	f := c.nodes[(l.n+1)%3]
+	f := l.other(1)
 	f.crash()
 	moved := c.reserve()
 	moved.cfg.NodeID, moved.cfg.DataDir, moved.cfg.Join = f.cfg.NodeID, f.cfg.DataDir, f.cfg.Join
@@ -168,7 +147,7 @@ func TestTransfer(t *testing.T) {
 	l := c.leader()
 	l.write("k", 10)
 	c.converge()
-	to := c.nodes[(l.n+2)%3]
+	to := l.other(2)
 	require.ErrorIs(t, l.g.Transfer(testContext(t), "nobody"), ErrUnknownMember)
 	require.ErrorIs(t, to.g.Transfer(testContext(t), ""), ErrNotLeader)
 	l.lead()
@@ -177,7 +156,7 @@ func TestTransfer(t *testing.T) {
 	require.Same(t, to, c.leader())
 	to.set("x", "1")
 	// Through a node that is not the leader.
-	require.NoError(t, l.g.Caller().Transfer(testContext(t), c.nodes[(l.n+1)%3].addr, l.cfg.NodeID))
+	require.NoError(t, l.g.Caller().Transfer(testContext(t), l.other(1).addr, l.cfg.NodeID))
 	require.Same(t, l, c.leader())
 	require.Len(t, c.converge(), 11)
 }
@@ -190,7 +169,7 @@ func TestFailedTransfer(t *testing.T) {
 	c := newCluster(t, 3, func(_ int, c *Config) { c.Timeouts = patient })
 	l := c.leader()
 	l.set("a", "1")
-	to := c.nodes[(l.n+1)%3]
+	to := l.other(1)
 	to.crash()
 	require.ErrorIs(t, l.g.Transfer(testContext(t), to.cfg.NodeID), ErrNoTarget)
 	to.start()
@@ -199,11 +178,11 @@ func TestFailedTransfer(t *testing.T) {
 	// The target answers, and falls silent. Raft refuses entries until it has
 	// given up on it, and the group waits for that.
 	term, _ := l.g.Serving()
-	require.True(t, l.g.turn.acquire(t.Context()))
+	require.True(t, l.g.proposing.acquire(t.Context()))
 	c.isolate(to, linkfault.Hold)
 	f := l.g.raft().LeadershipTransferToServer(to.server(), raft.ServerAddress(to.addr))
 	require.Error(t, f.Error())
-	require.ErrorIs(t, l.g.Barrier(testContext(t)), raft.ErrLeadershipTransferInProgress)
+	require.ErrorIs(t, l.g.raft().Barrier(time.Second).Error(), raft.ErrLeadershipTransferInProgress)
 	go l.g.resume(term)
 	require.NoError(t, l.m.set("b", "1"))
 	time.Sleep(100 * time.Millisecond)
@@ -257,7 +236,7 @@ func TestRecover(t *testing.T) {
 	l := c.leader()
 	l.write("k", 30)
 	want := c.converge()
-	n := c.nodes[(l.n+1)%3]
+	n := l.other(1)
 	for _, o := range c.nodes {
 		o.crash()
 	}
@@ -269,7 +248,7 @@ func TestRecover(t *testing.T) {
 	require.Equal(t, want, c.converge())
 	n.set("after", "1")
 
-	fresh := c.nodes[(l.n+2)%3]
+	fresh := l.other(2)
 	require.NoError(t, os.RemoveAll(fresh.cfg.DataDir))
 	fresh.start()
 	waitFor(t, "a wiped node joins again", func() bool {
@@ -385,10 +364,7 @@ func snapshotContradictsTail(t *testing.T) bool {
 // never committed.
 func TestSnapshotReplacesTail(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	old := c.leader()
-	old.set("a", "1")
-	c.converge()
+	c, old := newTrio(t)
 	c.isolate(old, linkfault.Faults{Cut: true})
 	require.NoError(t, old.m.set("tail", "1"))
 	waitFor(t, "deposed", func() bool { return !old.m.leading() })

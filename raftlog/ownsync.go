@@ -14,7 +14,8 @@ import (
 // returns. So StoreLogs returns as soon as a batch is written, and until it is
 // synced
 //
-//   - the entry is not applied here, nor its commit told to anybody (gate);
+//   - the entry is not applied here, nor its commit told to anybody
+//     (syncedFSM);
 //   - no follower hears that it is committed (transport), and applies it: were
 //     the leader to lose it in a power failure, a majority could go on without
 //     it;
@@ -89,31 +90,31 @@ func (o *ownSync) capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesReq
 	return &c
 }
 
-// gate holds committed entries back from the fsm until this node has synced
-// them.
-type gate struct {
+// syncedFSM holds committed entries back from the fsm until this node has
+// synced them.
+type syncedFSM struct {
 	*fsm
 	own *ownSync
 }
 
-var _ raft.BatchingFSM = gate{}
+var _ raft.BatchingFSM = syncedFSM{}
 
 // Apply implements raft.FSM.
-func (g gate) Apply(l *raft.Log) any {
-	g.pass(l.Index)
-	return g.fsm.Apply(l)
+func (s syncedFSM) Apply(l *raft.Log) any {
+	s.pass(l.Index)
+	return s.fsm.Apply(l)
 }
 
 // ApplyBatch implements raft.BatchingFSM.
-func (g gate) ApplyBatch(logs []*raft.Log) []any {
-	g.pass(logs[len(logs)-1].Index)
-	return g.fsm.ApplyBatch(logs)
+func (s syncedFSM) ApplyBatch(logs []*raft.Log) []any {
+	s.pass(logs[len(logs)-1].Index)
+	return s.fsm.ApplyBatch(logs)
 }
 
 // pass waits until the entries up to index are synced. If they cannot be, the
 // fsm takes no more.
-func (g gate) pass(index uint64) {
-	if err := g.own.await(index); err != nil {
-		g.fsm.stop(err)
+func (s syncedFSM) pass(index uint64) {
+	if err := s.own.await(index); err != nil {
+		s.fsm.stop(err)
 	}
 }

@@ -127,7 +127,7 @@ func TestTermsAndVotesWaitForTheLog(t *testing.T) {
 // The fsm takes nothing more when what it waits for cannot be synced.
 func TestGateShutsAfterAFailedSync(t *testing.T) {
 	f, m, _ := testFSM("a")
-	g := gate{f, &ownSync{}}
+	g := syncedFSM{f, &ownSync{}}
 	g.own.begin(1, func() error { return errInjected })
 	g.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{"x":"1"}`))
 	require.Empty(t, m.snapshotTable())

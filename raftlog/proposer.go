@@ -142,7 +142,7 @@ func (p *progress) unacked() time.Duration {
 
 // propose runs the proposer until ctx ends. Raft's futures are not used: they may never return (hashicorp/raft #498,
 // #145). A commit is learnt from the FSM; a rejection means that leadership is lost, which is learnt from Raft's leader
-// channel or from a later leader's entry; a leadership transfer, during which Raft rejects too, holds the turn.
+// channel or from a later leader's entry; a leadership transfer, during which Raft rejects too, holds g.proposing.
 func (g *Group) propose(ctx context.Context) {
 	timer := time.NewTimer(tickInterval)
 	defer timer.Stop()
@@ -176,10 +176,10 @@ func (g *Group) propose(ctx context.Context) {
 
 // proposeOne cuts one batch and hands its parts to Raft. It reports whether there was one.
 func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
-	if !g.turn.acquire(ctx) {
+	if !g.proposing.acquire(ctx) {
 		return false
 	}
-	defer g.turn.release()
+	defer g.proposing.release()
 	b, ok := g.fsm.cut(g.cfg.MaxEntry-maxHeader, tick)
 	if !ok {
 		return false
@@ -196,17 +196,3 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 	}
 	return true
 }
-
-// turn is a mutex whose holder may be waited for with a context.
-type turn chan struct{}
-
-func (t turn) acquire(ctx context.Context) bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (t turn) release() { <-t }

@@ -64,7 +64,7 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 		return err
 	}
 	self, _ := findServer(conf.Servers, cfg.NodeID)
-	if err := raft.RecoverCluster(cfg.raftConfig(self.ID), gate{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
+	if err := raft.RecoverCluster(cfg.raftConfig(self.ID), syncedFSM{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

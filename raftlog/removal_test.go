@@ -17,11 +17,8 @@ import (
 // for which there is a majority.
 func TestRemovalThatLosesTheMajority(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	down, up := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	c, l := newTrio(t)
+	down, up := l.other(1), l.other(2)
 	down.crash()
 	for _, id := range []string{up.cfg.NodeID, l.cfg.NodeID} {
 		_, err := l.g.Remove(testContext(t), id, false)
@@ -51,11 +48,8 @@ func TestRemovalThatLosesTheMajority(t *testing.T) {
 // By force it is done all the same, and what it waits for is told.
 func TestForcedRemoval(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	down, up := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	c, l := newTrio(t)
+	down, up := l.other(1), l.other(2)
 	down.crash()
 	done, err := l.g.Remove(testContext(t), up.cfg.NodeID, true)
 	require.NoError(t, err)
@@ -72,17 +66,12 @@ func TestForcedRemoval(t *testing.T) {
 // election.
 func TestLeaderIsRemoved(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	old := c.leader()
-	old.set("a", "1")
-	c.converge()
-	for _, n := range c.nodes {
-		waitFor(t, "it knows its peers", func() bool { return !n.g.peers.strangers() })
-	}
+	c, old := newTrio(t)
+	c.met()
 	removed := make(chan error, 1)
 	go func() {
 		// Through a node that passes it on.
-		_, err := old.g.Caller().Remove(testContext(t), c.nodes[(old.n+1)%3].addr, old.cfg.NodeID, false)
+		_, err := old.g.Caller().Remove(testContext(t), old.other(1).addr, old.cfg.NodeID, false)
 		removed <- err
 	}()
 	var since time.Time
@@ -110,6 +99,14 @@ func TestLeaderIsRemoved(t *testing.T) {
 	waitFor(t, "it knows", func() bool { return old.g.Status().Removed })
 }
 
+// met waits until all nodes have heard of each other.
+func (c *testCluster) met() {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		waitFor(c.t, n.cfg.NodeID+" knows its peers", func() bool { return !n.g.peers.strangers() })
+	}
+}
+
 func anyServing(c *testCluster, not *testNode) (*testNode, bool) {
 	for _, n := range c.nodes {
 		if n != not && n.running() {
@@ -125,14 +122,9 @@ func anyServing(c *testCluster, not *testNode) (*testNode, bool) {
 // it when it hears others again.
 func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	gone := c.nodes[(l.n+1)%3]
-	for _, n := range c.nodes {
-		waitFor(t, "it knows its peers", func() bool { return !n.g.peers.strangers() })
-	}
+	c, l := newTrio(t)
+	gone := l.other(1)
+	c.met()
 	c.isolate(gone, linkfault.Faults{Cut: true})
 	_, err := l.g.Remove(testContext(t), gone.cfg.NodeID, false)
 	require.NoError(t, err)
@@ -169,14 +161,9 @@ func TestRemovedMemberIsForgottenAndTold(t *testing.T) {
 // join, until an operator takes it in.
 func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	gone := c.nodes[(l.n+1)%3]
-	for _, n := range c.nodes {
-		waitFor(t, "it knows its peers", func() bool { return !n.g.peers.strangers() })
-	}
+	c, l := newTrio(t)
+	gone := l.other(1)
+	c.met()
 	_, err := l.g.Remove(testContext(t), gone.cfg.NodeID, false)
 	require.NoError(t, err)
 	waitFor(t, "it knows, and its data", func() bool {
@@ -185,9 +172,9 @@ func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 	})
 	for range 2 {
 		gone.crash()
-		said := gone.logs()
+		out := gone.logs()
 		gone.start()
-		waitFor(t, "it says so", func() bool { return strings.Contains(said.String(), "removed from the cluster; stop it, or wipe") })
+		waitFor(t, "it says so", func() bool { return strings.Contains(out.String(), "removed from the cluster; stop it, or wipe") })
 		time.Sleep(3 * member.AttemptInterval)
 		require.Len(t, l.g.Members(), 2)
 		require.True(t, gone.g.Status().Removed)
@@ -236,7 +223,7 @@ func TestChangesDoNotOvertakeEachOther(t *testing.T) {
 	n.cfg.Join = []string{l.addr}
 	n.start()
 	waitFor(t, "it is a voter", n.voter)
-	require.NoError(t, l.g.Barrier(testContext(t)))
+	l.set("b", "1") // the membership is committed before it, and applied
 	err := l.g.change(testContext(t), func(r *raft.Raft) raft.IndexFuture {
 		return r.DemoteVoter(n.server(), index, enqueueTimeout)
 	})

@@ -140,11 +140,8 @@ func TestRollingRestart(t *testing.T) {
 // it.
 func TestAppliedIsWhatTheMachineHas(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	f := c.nodes[(l.n+1)%3]
+	c, l := newTrio(t)
+	f := l.other(1)
 	waitFor(t, "all is applied, what the machine does not see included", func() bool {
 		return f.g.Status().AppliedIndex == f.g.raft().AppliedIndex()
 	})

@@ -172,17 +172,14 @@ func (m *mapMachine) aheadLocked() time.Duration {
 // keep, not by its own clocks.
 func TestARestartedNodeAsks(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
+	c, l := newTrio(t)
 	l.m.mu.Lock()
 	l.m.base += int64(time.Hour) // as by set-clock, an hour ahead of what any node has saved
 	l.m.mu.Unlock()
 	l.set("b", "2")
 	c.converge()
 	before := l.aheadOfWall()
-	f := c.nodes[(l.n+1)%3]
+	f := l.other(1)
 	file, err := clock.Open(t.TempDir(), nil, c.log)
 	require.NoError(t, err)
 	require.NoError(t, file.Save(l.m.Now()-int64(2*time.Hour), 1, false))

@@ -61,7 +61,7 @@ func TestVerify(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	require.NoError(t, l.g.Verify(testContext(t)))
-	require.ErrorIs(t, c.nodes[(l.n+1)%3].g.Verify(testContext(t)), ErrNotLeader)
+	require.ErrorIs(t, l.other(1).g.Verify(testContext(t)), ErrNotLeader)
 	c.isolate(l, linkfault.Hold)
 	time.Sleep(testTimeouts.Lease / 10) // for what was on its way
 	// Its lease has not ended, so it believes to lead.

@@ -47,7 +47,7 @@ func TestWipedVoterDoesNotVote(t *testing.T) {
 	l := c.leader()
 	l.set("before", "1")
 	c.converge()
-	lagging, wiped := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	lagging, wiped := l.other(1), l.other(2)
 	c.isolate(lagging, linkfault.Faults{Cut: true})
 	l.set("charge", "1")
 	l.crash()
@@ -57,20 +57,22 @@ func TestWipedVoterDoesNotVote(t *testing.T) {
 	require.Empty(t, wiped.m.snapshotTable())
 
 	l.start()
-	for _, n := range c.nodes {
-		waitFor(t, "all are voters again", n.voter)
-	}
+	c.allVote()
 	require.Equal(t, "1", c.converge()["charge"])
 }
 
 // voter reports whether the leader counts the node, with the data that it has.
 func (n *testNode) voter() bool {
-	for _, m := range n.c.leader().g.Members() {
-		if m.ID == n.cfg.NodeID {
-			return m.Voter && m.Up
-		}
+	m := n.c.leader().sees(n)
+	return m.Voter && m.Up
+}
+
+// allVote waits until all nodes are voters.
+func (c *testCluster) allVote() {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		waitFor(c.t, n.cfg.NodeID+" is a voter", n.voter)
 	}
-	return false
 }
 
 // Nor does it vote for a leader that has been restarted, and remembers nothing
@@ -81,16 +83,14 @@ func TestRestartedLeaderKnowsTheDataOfVoters(t *testing.T) {
 	l := c.leader()
 	l.set("charge", "1")
 	c.converge()
-	away, wiped := c.nodes[(l.n+1)%3], c.nodes[(l.n+2)%3]
+	away, wiped := l.other(1), l.other(2)
 	l.crash()
 	c.isolate(away, linkfault.Faults{Cut: true})
 	wiped.wipe()
 	l.start()
 	c.nobodyLeads()
 	c.heal()
-	for _, n := range c.nodes {
-		waitFor(t, "all are voters", n.voter)
-	}
+	c.allVote()
 	require.Equal(t, "1", c.converge()["charge"])
 }
 
@@ -164,11 +164,8 @@ func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 // as somebody who knows more answers.
 func TestDataSetBackIsFoundOut(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
-	l := c.leader()
-	l.set("a", "1")
-	c.converge()
-	f := c.nodes[(l.n+1)%3]
+	c, l := newTrio(t)
+	f := l.other(1)
 	f.crash()
 	backup := filepath.Join(t.TempDir(), "backup")
 	require.NoError(t, os.CopyFS(backup, os.DirFS(f.cfg.DataDir)))
@@ -177,12 +174,8 @@ func TestDataSetBackIsFoundOut(t *testing.T) {
 	c.converge()
 	held := f.g.Status()
 	waitFor(t, "the leader has seen it", func() bool {
-		for _, m := range l.g.Members() {
-			if m.ID == f.cfg.NodeID {
-				return m.HeldIndex >= held.AppliedIndex && m.HeldTerm >= held.Term
-			}
-		}
-		return false
+		m := l.sees(f)
+		return m.HeldIndex >= held.AppliedIndex && m.HeldTerm >= held.Term
 	})
 
 	f.crash()
