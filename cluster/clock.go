@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -46,7 +47,7 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 	// Of the batches that may have been cut before, the one being cut is the
 	// last. An idle leader cuts one a second.
 	before := n.group.Progress().Proposed + 1
-	err := n.poll(ctx, linger, func() bool {
+	err := poll.Until(ctx, linger, func() bool {
 		now, _ := n.group.Serving()
 		return now != term || n.group.Progress().Committed > before
 	})

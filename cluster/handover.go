@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -64,7 +65,7 @@ func (n *Node) handover(ctx context.Context, next raftlog.Successor, announced <
 		return err
 	}
 	// Denials and peeks wait for more than commits.
-	if err := n.poll(ctx, flushPoll, n.releases.settled); err != nil {
+	if err := poll.Until(ctx, flushPoll, n.releases.settled); err != nil {
 		return err
 	}
 	<-announced // at the latest after announceTimeout

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -237,7 +238,7 @@ func (n *Node) doubt(ctx context.Context) {
 	}
 	n.situation.doubtful = true
 	n.wg.Go(func() {
-		_ = n.poll(ctx, linger, func() bool {
+		_ = poll.Until(ctx, linger, func() bool {
 			asked, cancel := context.WithTimeout(ctx, replyTimeout)
 			defer cancel()
 			err := n.group.Verify(asked)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -144,7 +145,7 @@ func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 func (n *Node) flush(ctx context.Context) error {
 	ticket := n.replica.Ticket()
 	n.group.Flush()
-	return n.poll(ctx, flushPoll, func() bool {
+	return poll.Until(ctx, flushPoll, func() bool {
 		_, serving := n.group.Serving()
 		return !serving || n.releases.done.Load() >= ticket
 	})
@@ -152,19 +153,6 @@ func (n *Node) flush(ctx context.Context) error {
 
 // flushPoll is how often flush looks: in a handover, clients wait for it.
 const flushPoll = 200 * time.Microsecond
-
-func (n *Node) poll(ctx context.Context, every time.Duration, done func() bool) error {
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
-		}
-	}
-	return nil
-}
 
 // deciding reports whether this node leads, and so has been started.
 func (n *Node) deciding() bool {
@@ -204,7 +192,7 @@ func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	has := make([]bool, len(others))
 	// An error is the end of ctx, and the number of replicas by then is the
 	// answer.
-	_ = n.poll(ctx, askInterval, func() bool {
+	_ = poll.Until(ctx, askInterval, func() bool {
 		if have < min(replicas, len(others)) {
 			have = max(have, n.ask(ctx, others, has, s.CommitIndex))
 		}

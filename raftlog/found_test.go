@@ -1,17 +1,16 @@
 package raftlog
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
@@ -154,27 +153,9 @@ func TestFoundersStartAgain(t *testing.T) {
 	})
 }
 
-// logged is a handler's output that may be read while it is written.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // logs makes a node write what it logs.
-func (n *testNode) logs() *logged {
-	var l logged
+func (n *testNode) logs() *logbuf.Buffer {
+	var l logbuf.Buffer
 	n.cfg.Logger = slog.New(slog.NewTextHandler(&l, nil))
 	return &l
 }
@@ -182,7 +163,7 @@ func (n *testNode) logs() *logged {
 // Nodes that wait name those they wait for, and why.
 func TestWaitingFoundersSayWhy(t *testing.T) {
 	t.Parallel()
-	says := func(t *testing.T, l *logged, what ...string) {
+	says := func(t *testing.T, l *logbuf.Buffer, what ...string) {
 		waitFor(t, strings.Join(what, ", "), func() bool {
 			for _, w := range what {
 				if !strings.Contains(l.String(), w) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -133,23 +134,11 @@ func (s *Server) awaitBatches(ctx context.Context) error {
 		}
 	})
 	for l, turn := range under {
-		if err := poll(ctx, func() bool { return l.turn.Load() != turn }); err != nil {
+		if err := poll.Until(ctx, batchPoll, func() bool { return l.turn.Load() != turn }); err != nil {
 			return err
 		}
 	}
-	return poll(ctx, func() bool { return s.workers.deciding.Load() == 0 })
-}
-
-// poll waits until done.
-func poll(ctx context.Context, done func() bool) error {
-	for !done() {
-		select {
-		case <-time.After(batchPoll):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return poll.Until(ctx, batchPoll, func() bool { return s.workers.deciding.Load() == 0 })
 }
 
 // overtaken replaces what a command has written since start after the engine

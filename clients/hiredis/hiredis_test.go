@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,21 +87,3 @@ var keys atomic.Int64
 func newKey() string { return fmt.Sprintf("hiredis:%d:%d", os.Getpid(), keys.Add(1)) }
 
 func lines(text ...string) string { return strings.Join(text, "\n") + "\n" }
-
-// safeBuffer is a buffer that a program writes while a test reads it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer // guarded by mu
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}

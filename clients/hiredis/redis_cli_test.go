@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/hgtest"
+	"github.com/headgate-io/headgate/internal/logbuf"
 )
 
 // TestCLI is a first session, as the README shows one.
@@ -211,7 +212,7 @@ func TestCLIReconnect(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TERM=dumb")
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
-	var out safeBuffer
+	var out logbuf.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
 	// The command that finds the connection broken fails, as with Redis, and

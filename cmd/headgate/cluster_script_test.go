@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -30,7 +31,7 @@ func TestClusterScriptStopsItsNodes(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o755))
 	}
-	var out subprocess.Log
+	var out logbuf.Buffer
 	cmd := subprocess.Command(path)
 	cmd.Env = append(cmd.Env, "TMPDIR="+root)
 	cmd.Stdout = &out

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -64,7 +65,7 @@ func fails(t *testing.T, cmd *exec.Cmd) string {
 // process is a run of the program.
 type process struct {
 	*subprocess.Process
-	stderr subprocess.Log
+	stderr logbuf.Buffer
 	// Addresses of a server, from its log.
 	redis, secure, http string
 }

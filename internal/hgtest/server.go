@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -34,7 +35,7 @@ type Server struct {
 	config Config
 	args   []string // of headgate
 	run    *subprocess.Process
-	log    *subprocess.Log // of run
+	log    *logbuf.Buffer // of run
 }
 
 // Start starts a server and waits until it serves.
@@ -63,7 +64,7 @@ func (s *Server) start() error {
 	if s.config.Password != "" {
 		cmd.Env = append(cmd.Env, "HEADGATE_REQUIREPASS="+s.config.Password)
 	}
-	s.log = new(subprocess.Log)
+	s.log = new(logbuf.Buffer)
 	cmd.Stderr = s.log
 	if s.run, err = subprocess.Start(cmd); err != nil {
 		return err

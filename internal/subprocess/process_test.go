@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -28,7 +29,7 @@ func TestCommandLeavesOutParameters(t *testing.T) {
 // shell starts a script and waits until it prints "ready".
 func shell(t *testing.T, script string) *subprocess.Process {
 	t.Helper()
-	var log subprocess.Log
+	var log logbuf.Buffer
 	cmd := subprocess.Command("sh", "-c", script)
 	cmd.Stdout = &log
 	p, err := subprocess.Start(cmd)

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"net"
@@ -11,30 +10,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/logbuf"
 )
-
-// lines is an slog output that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // Connections that say nothing, however many, leave room for a node that knows
 // the secret, and do not fill the log.
 func TestFloodOfSilentConnections(t *testing.T) {
-	out := new(lines)
+	out := new(logbuf.Buffer)
 	m := testMuxOf(t, MuxConfig{Secrets: testSecret, NodeID: "n1", Logger: slog.New(slog.NewTextHandler(out, nil))})
 	l, err := m.Listen(KindControl, 0, nil)
 	require.NoError(t, err)
@@ -60,7 +43,7 @@ func TestFloodOfSilentConnections(t *testing.T) {
 // Wrong connections are refused and told of now and then, from however many
 // addresses they come.
 func TestFloodOfWrongConnections(t *testing.T) {
-	out := new(lines)
+	out := new(logbuf.Buffer)
 	m := testMuxOf(t, MuxConfig{Secrets: testSecret, Logger: slog.New(slog.NewTextHandler(out, nil))})
 	_, err := m.Listen(KindForward, 0, nil)
 	require.NoError(t, err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/logbuf"
 )
 
 // patience is how long a test waits for what takes milliseconds: a loaded
@@ -162,7 +164,7 @@ func TestMuxCloseWithSilentConnection(t *testing.T) {
 func TestMuxLogsRefusedPeerOnce(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	out := new(lines)
+	out := new(logbuf.Buffer)
 	m := NewMux(MuxConfig{Listener: ln, Logger: slog.New(slog.NewTextHandler(out, nil))})
 	for range 5 {
 		c, err := net.Dial("tcp", ln.Addr().String())

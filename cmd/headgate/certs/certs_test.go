@@ -1,7 +1,6 @@
 package certs_test
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,38 +15,21 @@ import (
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/internal/certstest"
+	"github.com/headgate-io/headgate/internal/logbuf"
 )
-
-// log is an slog output that can be read while it is written.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // fixture is a TLS echo server over files in a temporary directory.
 type fixture struct {
 	*certstest.Authority
 	files    certs.Files
 	reloader *certs.Reloader
-	log      *log
+	log      *logbuf.Buffer
 	address  string
 }
 
 func start(t *testing.T, clientAuth tls.ClientAuthType) *fixture {
 	dir := t.TempDir()
-	f := &fixture{Authority: certstest.New(), log: new(log), files: certs.Files{Parameters: "tls",
+	f := &fixture{Authority: certstest.New(), log: new(logbuf.Buffer), files: certs.Files{Parameters: "tls",
 		Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ClientAuth: clientAuth,
 	}}
 	if clientAuth != tls.NoClientCert {

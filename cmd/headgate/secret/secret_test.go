@@ -6,32 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/secret"
+	"github.com/headgate-io/headgate/internal/logbuf"
 )
-
-// log is an slog output that can be read while it is written.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
 
 // write makes a file with the given text that only its owner may read.
 func write(t *testing.T, name, text string) {
@@ -98,7 +80,7 @@ func TestFilesThatOthersMayRead(t *testing.T) {
 }
 
 func TestChangedFilesAreReadAgain(t *testing.T) {
-	name, out := filepath.Join(t.TempDir(), "secret"), new(log)
+	name, out := filepath.Join(t.TempDir(), "secret"), new(logbuf.Buffer)
 	write(t, name, first)
 	f, err := secret.Open(name, slog.New(slog.NewTextHandler(out, nil)))
 	require.NoError(t, err)
