@@ -12,8 +12,9 @@ type Explanation struct {
 	// NextAfter is when one more unit than Remaining will be there, ResetAfter
 	// when all will be; 0 for what is there already.
 	NextAfter, ResetAfter int64
-	// ExpiresAfter is when the key is forgotten; 0 for a counter without TTL.
+	// ExpiresAfter is when the key is forgotten, unless it is Persistent.
 	ExpiresAfter int64
+	Persistent   bool
 	// Bytes is the accounted memory of the key.
 	Bytes int
 
@@ -29,19 +30,39 @@ type Explanation struct {
 	Entries int
 	// Value is a counter's.
 	Value Number
+
+	// Quota tells that units are taken from the key: Used and what follows it
+	// mean something.
+	Quota bool
+	// Facts are the raw state for people to read, Encoding is what OBJECT
+	// ENCODING calls it.
+	Facts    []Fact
+	Encoding string
 }
+
+// Fact is a number of a key's state, or a text if Text is not empty.
+type Fact struct {
+	Name string
+	Int  int64
+	Text string
+}
+
+// fact adds a number.
+func (x *Explanation) fact(name string, v int64) { x.Facts = append(x.Facts, Fact{Name: name, Int: v}) }
 
 // Explain describes the state of key; ok is false when there is none.
 func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool) {
 	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) {
 		it := s.e.limits.get(ent.Meta())
-		x = Explanation{Limit: it.limit, Bytes: ent.Size()}
-		if at := ent.Deadline(); at != noExpiry {
+		x = Explanation{Limit: it.limit, Bytes: ent.Size(), Encoding: "raw"}
+		if at := ent.Deadline(); at == noExpiry {
+			x.Persistent = true
+		} else {
 			x.ExpiresAfter = at - now
 		}
 		k := it.limit.Algorithm.kind()
 		k.describe(&x, &it.rule, ent, now)
-		if k.ask != nil {
+		if x.Quota = k.ask != nil; x.Quota {
 			x.forecast(it.burst, func(cost int64) Decision { return k.ask(s, it, ent, now, cost) })
 		}
 	})
@@ -77,6 +98,8 @@ func askSlots(_ *Session, it *interned, ent shard.Entry, now, cost int64) Decisi
 func describeBucket(x *Explanation, r *rule, ent shard.Entry, now int64) {
 	st := load(ent).bucket()
 	x.TAT, x.TATFrac = st.TAT, st.Frac
+	x.fact("tat_ns", x.TAT)
+	x.fact("tat_fraction", int64(x.TATFrac))
 	used := st.used(now)
 	x.Used = int64(used.cover(r.num, r.den))
 	if free := r.free(used); free > 0 {
@@ -89,12 +112,17 @@ func describeFixed(x *Explanation, r *rule, ent shard.Entry, now int64) {
 	w := r.fixedAt(r.counts(load(ent)), now)
 	x.WindowStart, x.Current, x.Previous = w.Start, w.Cur, w.Prev
 	x.Used = w.Cur
+	x.fact("window_start_ms", x.WindowStart/1e6)
+	x.fact("current", x.Current)
 }
 
 func describeSliding(x *Explanation, r *rule, ent shard.Entry, now int64) {
 	w := r.slidingAt(r.counts(load(ent)), now)
 	x.WindowStart, x.Current, x.Previous = w.Start, w.Cur, w.Prev
 	x.Used = r.weigh(w, now)
+	x.fact("window_start_ms", x.WindowStart/1e6)
+	x.fact("current", x.Current)
+	x.fact("previous", x.Previous)
 }
 
 func describeLog(x *Explanation, r *rule, ent shard.Entry, now int64) {
@@ -102,14 +130,21 @@ func describeLog(x *Explanation, r *rule, ent shard.Entry, now int64) {
 	expired, used := b.live(now, r.period)
 	_, count := b.span()
 	x.Entries, x.Used = count-expired, used
+	x.fact("entries", int64(x.Entries))
 }
 
 func describeSlots(x *Explanation, _ *rule, ent shard.Entry, now int64) {
 	b := leaseList(ent.State())
 	expired, used := b.live(now)
 	x.Entries, x.Used = b.count()-expired, used
+	x.fact("leases", int64(x.Entries))
 }
 
 func describeCounter(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
 	x.Value = loadNumber(ent.State())
+	x.Encoding = "embstr"
+	if _, integer := x.Value.Int64(); integer {
+		x.Encoding = "int"
+	}
+	x.Facts = append(x.Facts, Fact{Name: "value", Text: x.Value.String()})
 }

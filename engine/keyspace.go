@@ -63,7 +63,7 @@ const (
 func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) bool {
 	set := false
 	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent) != Counter || !cond.allows(ent.Deadline(), at) {
+		if !s.kind(ent).kind().expires || !cond.allows(ent.Deadline(), at) {
 			return
 		}
 		set = true
@@ -93,7 +93,7 @@ func (c ExpireCondition) allows(current, at int64) bool {
 func (s *Session) Persist(now int64, key []byte) bool {
 	set := false
 	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent) == Counter && ent.Deadline() != noExpiry {
+		if s.kind(ent).kind().expires && ent.Deadline() != noExpiry {
 			sh.Touch(ent)
 			ent.SetDeadline(noExpiry)
 			set = true

@@ -9,8 +9,9 @@ import "github.com/headgate-io/headgate/shard"
 // A function that a kind has no use for is nil. r is the rule that the entry
 // was last written under, unless said otherwise; now is not clamped.
 type kind struct {
-	// name is what users call it.
-	name string
+	// name is what users call it, and redis what TYPE and SCAN do, if that is
+	// another name.
+	name, redis string
 	// decides marks the algorithms of RL.LIMIT. A limit of theirs of 0 units is
 	// blocked.
 	decides bool
@@ -20,6 +21,8 @@ type kind struct {
 	// sized marks a state whose number of words says how to read it: a record
 	// that is larger than it needs to be would be misread.
 	sized bool
+	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
+	expires bool
 
 	// encode appends a state of more than smallState words to an effect, in
 	// fewer bytes than a varint a word; decode reads what it has written, and
@@ -37,7 +40,7 @@ type kind struct {
 	compact func(r *rule, words []byte, now int64)
 	// pressure is how much of its quota a key has used: see Engine.pressure.
 	pressure func(r *rule, ent shard.Entry, now int64) uint32
-	// describe fills in the raw state and what is in use.
+	// describe fills in the raw state, as facts too, and what is in use.
 	describe func(x *Explanation, r *rule, ent shard.Entry, now int64)
 	// ask answers a call for cost units without taking them. Nil: nothing is
 	// taken from this kind, so that it has no quota to tell about.
@@ -78,7 +81,7 @@ var kinds = [...]kind{
 		compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
 	},
 	Counter: {
-		name: "counter", sized: true,
+		name: "counter", redis: "string", sized: true, expires: true,
 		pressure: numberPressure, describe: describeCounter,
 	},
 }

@@ -18,6 +18,8 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		// Eviction and RL.EXPLAIN meet every kind.
 		require.NotNil(t, k.pressure, k.name)
 		require.NotNil(t, k.describe, k.name)
+		require.Equal(t, k.encode == nil, k.decode == nil, k.name)
+		require.NotEmpty(t, a.Type())
 		named, ok := ParseAlgorithm(k.name)
 		require.Equal(t, k.decides, ok, k.name)
 		if k.decides {

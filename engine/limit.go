@@ -1,6 +1,9 @@
 package engine
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Algorithm names the rule of a limit and the kind of state its keys hold.
 type Algorithm uint8
@@ -33,6 +36,19 @@ func ParseAlgorithm(s string) (Algorithm, bool) {
 
 // String returns the lower-case name.
 func (a Algorithm) String() string { return a.kind().name }
+
+// Type is what TYPE and SCAN call a key that holds a's state.
+func (a Algorithm) Type() string {
+	k := a.kind()
+	return cmp.Or(k.redis, k.name)
+}
+
+// Has tells which parts the limits of a have: a number of units, a period, and
+// windows that align.
+func (a Algorithm) Has() (units, period, aligns bool) {
+	k := a.kind()
+	return k.units, k.period, k.aligns
+}
 
 // Rounding says how a token or leaky limit rounds the time of one unit,
 // period/limit.

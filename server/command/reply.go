@@ -3,7 +3,6 @@ package command
 import (
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -62,14 +61,6 @@ func CeilUnits(ns int64, unit time.Duration) int64 {
 // CeilMillis is CeilUnits for milliseconds, so that waiting as long as told is
 // enough.
 func CeilMillis(ns int64) int64 { return CeilUnits(ns, time.Millisecond) }
-
-// TypeName is what TYPE and SCAN call a kind of state.
-func TypeName(a engine.Algorithm) string {
-	if a == engine.Counter {
-		return "string"
-	}
-	return a.String()
-}
 
 // TTLPersistent is the TTL of a key that never expires.
 const TTLPersistent = -1

@@ -121,7 +121,7 @@ func countKeys(call *command.Call, fn func(s *engine.Session, now int64, key []b
 
 func typeOf(call *command.Call) {
 	if a, ok := call.Sess.Kind(call.Now, call.Args[1]); ok {
-		call.W.Simple(command.TypeName(a))
+		call.W.Simple(a.Type())
 		return
 	}
 	call.W.Simple("none")
@@ -285,7 +285,7 @@ func (s *scanCall) run(e *engine.Engine, now int64, most int, w *resp.Writer) {
 		seen := 0
 		cursor = e.Scan(now, cursor, min(left, scanBatch), func(key []byte, kind engine.Algorithm) {
 			seen++
-			if s.kind == "" || strings.EqualFold(s.kind, command.TypeName(kind)) {
+			if s.kind == "" || strings.EqualFold(s.kind, kind.Type()) {
 				batch = append(batch, string(key))
 			}
 		})

@@ -30,17 +30,10 @@ func objectCommand() command.Spec {
 }
 
 func objectEncoding(call *command.Call) {
-	x, ok := call.Sess.Explain(call.Now, call.Args[2])
-	_, integer := x.Value.Int64()
-	switch {
-	case !ok:
+	if x, ok := call.Sess.Explain(call.Now, call.Args[2]); ok {
+		call.W.BulkString(x.Encoding)
+	} else {
 		call.W.Null()
-	case x.Limit.Algorithm != engine.Counter:
-		call.W.BulkString("raw")
-	case integer:
-		call.W.BulkString("int")
-	default:
-		call.W.BulkString("embstr")
 	}
 }
 

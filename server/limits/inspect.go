@@ -39,47 +39,46 @@ func explain(call *command.Call) {
 		return
 	}
 	p := command.NewPairs(call.W)
-	p.Str("type", command.TypeName(x.Limit.Algorithm))
-	switch x.Limit.Algorithm {
-	case engine.Counter:
-		p.Str("value", x.Value.String())
-	case engine.Slots:
-		p.Int("limit", x.Limit.Limit)
-		p.Int("leases", int64(x.Entries))
-	default:
-		explainLimit(p, x.Limit)
-		explainState(p, &x)
+	p.Str("type", x.Limit.Algorithm.Type())
+	explainLimit(p, x.Limit)
+	for _, f := range x.Facts {
+		if f.Text != "" {
+			p.Str(f.Name, f.Text)
+		} else {
+			p.Int(f.Name, f.Int)
+		}
 	}
-	if x.Limit.Algorithm != engine.Counter {
+	if x.Quota {
 		p.Int("capacity", x.Capacity)
 		p.Int("used", x.Used)
 		p.Int("remaining", x.Remaining)
 		p.Int("next_unit_ms", command.CeilMillis(x.NextAfter))
 		p.Int("full_ms", command.CeilMillis(x.ResetAfter))
 	}
-	p.Int("expires_ms", expiresMillis(&x))
+	expires := int64(command.TTLPersistent)
+	if !x.Persistent {
+		expires = command.CeilMillis(x.ExpiresAfter)
+	}
+	p.Int("expires_ms", expires)
 	p.Int("bytes", int64(x.Bytes))
 	p.Flush()
 }
 
-// expiresMillis is -1 for a counter without TTL, as in PTTL.
-func expiresMillis(x *engine.Explanation) int64 {
-	if x.ExpiresAfter == 0 && x.Limit.Algorithm == engine.Counter {
-		return command.TTLPersistent
-	}
-	return command.CeilMillis(x.ExpiresAfter)
-}
-
 func explainLimit(p *command.Pairs, l engine.Limit) {
-	p.Int("limit", l.Limit)
-	p.Str("period", formatPeriod(l.Period))
+	units, period, aligns := l.Algorithm.Has()
+	if units {
+		p.Int("limit", l.Limit)
+	}
+	if period {
+		p.Str("period", formatPeriod(l.Period))
+	}
 	if l.Burst > 0 {
 		p.Int("burst", l.Burst)
 	}
 	switch {
 	case l.Align == engine.First:
 		p.Str("align", "first")
-	case l.Algorithm == engine.Fixed || l.Algorithm == engine.Sliding:
+	case aligns:
 		p.Str("align", "epoch")
 	}
 	switch l.Rounding {
@@ -87,23 +86,6 @@ func explainLimit(p *command.Pairs, l engine.Limit) {
 		p.Str("rounding", "ns")
 	case engine.Microsecond:
 		p.Str("rounding", "us")
-	}
-}
-
-func explainState(p *command.Pairs, x *engine.Explanation) {
-	switch x.Limit.Algorithm {
-	case engine.Token, engine.Leaky:
-		p.Int("tat_ns", x.TAT)
-		p.Int("tat_fraction", int64(x.TATFrac))
-	case engine.Fixed:
-		p.Int("window_start_ms", x.WindowStart/1e6)
-		p.Int("current", x.Current)
-	case engine.Sliding:
-		p.Int("window_start_ms", x.WindowStart/1e6)
-		p.Int("current", x.Current)
-		p.Int("previous", x.Previous)
-	case engine.Log:
-		p.Int("entries", int64(x.Entries))
 	}
 }
 
