@@ -44,12 +44,10 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 	moved := clock.Step()
 	now := time.Unix(0, clock.Now())
 	n.log.Warn("cluster clock set by an operator", "moved", moved.String())
-	// Of the batches that may have been cut before, the one being cut is the
-	// last. An idle leader cuts one a second.
-	before := n.group.Progress().Proposed + 1
-	err := poll.Until(ctx, linger, func() bool {
-		now, _ := n.group.Serving()
-		return now != term || n.group.Progress().Committed > before
+	// Every batch carries the clock; an idle leader cuts one a second.
+	err := poll.Until(ctx, pulseInterval, func() bool {
+		serving, _ := n.group.Serving()
+		return serving != term || n.group.Clock() >= now.UnixNano()
 	})
 	if err == nil {
 		if now, _ := n.group.Serving(); now != term {

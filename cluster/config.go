@@ -101,13 +101,13 @@ const (
 	// paceShare of MaxUnacked is the most that a pace may be.
 	paceShare = 8
 
-	// linger is how often a leader looks for effects and at the age of the
-	// oldest. See Node.pulse.
-	linger = 2 * time.Millisecond
+	// pulseInterval is how often a leader looks for effects and at the age of
+	// the oldest. See Node.pulse.
+	pulseInterval = 2 * time.Millisecond
 
-	// idleLinger replaces linger when idleBeats of them have found nothing.
-	idleLinger = 5 * time.Millisecond
-	idleBeats  = 50
+	// idleInterval replaces it when idleBeats have found nothing.
+	idleInterval = 5 * time.Millisecond
+	idleBeats    = 50
 
 	// leastSleep is the shortest suspension of the machine that counts as a
 	// pause, in ns: well above what a reading can be off.

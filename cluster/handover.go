@@ -33,7 +33,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 		return nil
 	}
 	// Before commands begin to wait: what is dirty is on its way by then.
-	n.group.Flush()
+	n.ledger.Flush()
 	next, err := n.group.Successor(ctx, to)
 	if err != nil {
 		return fmt.Errorf("hand leadership over: %w", err)
@@ -65,7 +65,7 @@ func (n *Node) handover(ctx context.Context, next raftlog.Successor, announced <
 		return err
 	}
 	// Denials and peeks wait for more than commits.
-	if err := poll.Until(ctx, flushPoll, n.releases.settled); err != nil {
+	if err := poll.Until(ctx, flushPoll, n.ledger.Released); err != nil {
 		return err
 	}
 	<-announced // at the latest after announceTimeout

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/boottime"
 	"github.com/headgate-io/headgate/internal/poll"
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -23,14 +24,14 @@ type Node struct {
 	log       *slog.Logger
 	engine    *engine.Engine
 	replica   *engine.Replica
-	releases  *releases
+	ledger    *ledger.Ledger
 	mux       *peer.Mux
 	forwarded net.Listener
 
-	// Set by Start.
+	// Set by Start before anything that uses them runs.
 	front  Front
 	group  *raftlog.Group
-	opened chan struct{} // closed when group is set
+	opened chan struct{} // closed when group has started
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -72,8 +73,11 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	}
 	n.settings.Store(&cfg.Settings)
 	n.topology.Store(&partition.Topology{Self: cfg.NodeID})
-	n.releases = newReleases(func(upTo uint64, err error) { n.front.Release(upTo, err) })
-	n.replica = e.Replicate(engine.Hooks{Led: n.led, Deposed: n.deposed})
+	n.ledger = ledger.New(ledger.Hooks{
+		Release: func(upTo uint64, err error) { n.front.Release(upTo, err) },
+		Deposed: n.deposed,
+	})
+	n.replica = e.Replicate(n.ledger)
 	n.mux = peer.NewMux(peer.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Secrets: cfg.Secrets, NodeID: cfg.NodeID, Logger: cfg.Logger})
 	var err error
 	if n.forwarded, err = n.mux.Listen(peer.KindForward, group, n.admit); err != nil {
@@ -98,25 +102,28 @@ func (n *Node) admit(_ context.Context, p peer.Purpose, _ net.Addr) error {
 }
 
 // Start opens the log and takes part in the cluster.
-func (n *Node) Start(front Front) error {
+func (n *Node) Start(front Front) (err error) {
 	n.front = front
 	c := &n.cfg
-	g, err := raftlog.Open(raftlog.Config{
+	n.group, err = raftlog.New(raftlog.Config{
 		GroupID: group, NodeID: c.NodeID, DataDir: c.DataDir, Mux: n.mux, Advertise: c.PeerAddr,
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
 		Features: features(),
 		Meta:     n.meta(""),
-		Timeouts: c.Timeouts, StallTimeout: c.StallTimeout, Linger: min(pace, c.MaxUnacked/paceShare),
+		Timeouts: c.Timeouts, StallTimeout: c.StallTimeout, Ledger: n.ledger, Pace: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,
 		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, raftlog.OpTransfer: n.transfer},
 		Fatal:    c.Fatal,
 		Logger:   c.Logger,
-	}, &machine{n.engine, n.replica, n.releases})
+	}, &machine{n.engine, n.replica, n.led})
 	if err != nil {
 		return err
 	}
-	n.group = g
+	// From here on this node may lead, and the server call what it calls then.
+	if err := n.group.Start(); err != nil {
+		return err
+	}
 	close(n.opened)
 	var ctx context.Context
 	ctx, n.stop = context.WithCancel(context.Background())
@@ -130,11 +137,13 @@ func (n *Node) Start(front Front) error {
 // the cluster for now.
 func (n *Node) Close(ctx context.Context) error {
 	var err error
-	if n.group != nil {
+	select {
+	case <-n.opened:
 		err = n.flush(ctx)
 		if e := n.group.Close(ctx); err == nil {
 			err = e
 		}
+	default:
 	}
 	n.stop()
 	n.wg.Wait()
@@ -149,13 +158,10 @@ func (n *Node) Close(ctx context.Context) error {
 func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
 
 // Ticket implements partition.Replication.
-func (n *Node) Ticket() uint64 { return n.replica.Ticket() }
+func (n *Node) Ticket() uint64 { return n.ledger.Open() }
 
 // Await implements partition.Replication.
-func (n *Node) Await() {
-	n.releases.awaited.Store(true)
-	n.group.Flush()
-}
+func (n *Node) Await() { n.ledger.Await() }
 
 // Durable implements partition.Replication.
 func (n *Node) Durable() bool { return n.cfg.Durable }
@@ -188,7 +194,7 @@ func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
 //
 // The decision path only marks keys: anything more, such as a word that all
 // threads write, would cost every decision something for the sake of an idle
-// leader. So the leader looks, every linger: a cut that finds nothing takes
+// leader. So the leader looks, every pulseInterval: a cut that finds nothing takes
 // 256 locks that nobody wants. On an idle leader of a cluster of three, which
 // takes 2.2 % of a core without, looking every 20 ms adds 0.5 %, every 5 ms
 // 1.5 %, every 2 ms 2.5 %.
@@ -219,10 +225,10 @@ func (n *Node) pulse(ctx context.Context) {
 			}
 		}
 		next := n.beat()
-		if b := n.releases.batches.Load(); b != batches {
+		if b := n.ledger.Totals().Batches; b != batches {
 			batches, idle = b, 0
 		} else if idle++; idle > idleBeats {
-			next = max(next, idleLinger)
+			next = max(next, idleInterval)
 		}
 		t.Reset(next)
 	}
@@ -238,7 +244,7 @@ func (n *Node) doubt(ctx context.Context) {
 	}
 	n.situation.doubtful = true
 	n.wg.Go(func() {
-		_ = poll.Until(ctx, linger, func() bool {
+		_ = poll.Until(ctx, pulseInterval, func() bool {
 			asked, cancel := context.WithTimeout(ctx, replyTimeout)
 			defer cancel()
 			err := n.group.Verify(asked)
@@ -261,7 +267,7 @@ func (n *Node) beat() time.Duration {
 		n.publishRole()
 		return startInterval
 	}
-	n.group.Wake()
+	n.ledger.Mark()
 	age := n.group.Unacked()
 	n.mu.Lock()
 	n.situation.unacked = age
@@ -271,9 +277,9 @@ func (n *Node) beat() time.Duration {
 		n.front.Recheck()
 	}
 	if age > replyTimeout {
-		n.front.Release(n.replica.Ticket(), partition.ErrUncertain)
+		n.front.Release(n.ledger.Open(), partition.ErrUncertain)
 	}
-	return linger
+	return pulseInterval
 }
 
 // verify runs rounds of heartbeats for denials and peeks.
@@ -282,10 +288,14 @@ func (n *Node) verify(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.releases.ring:
+		case <-n.ledger.Rounds():
 		}
-		if upTo := n.releases.round(); upTo > 0 {
-			n.releases.verify(upTo, n.group.Verify(ctx))
+		if upTo := n.ledger.Round(); upTo > 0 {
+			err := n.group.Verify(ctx)
+			if err != nil {
+				err = partition.ErrUnverified
+			}
+			n.ledger.Verified(upTo, err)
 		}
 	}
 }

@@ -330,3 +330,26 @@ func TestSetClock(t *testing.T) {
 	require.ErrorContains(t, err, errClockBackward.Error())
 	require.Equal(t, r.wall+int64(time.Hour), r.engine.Now())
 }
+
+func TestTheDeposedFailWhatIsNotCommitted(t *testing.T) {
+	f := &front{}
+	n := &Node{front: f, changed: make(chan struct{}, 1)}
+	n.situation.serving = true
+	n.deposed(7)
+	require.EqualValues(t, 7, f.failed)
+	require.Equal(t, 1, f.deposed)
+	require.False(t, n.deciding())
+}
+
+func TestRoundsThatFailAreTold(t *testing.T) {
+	t.Parallel()
+	r := leading(t, open(t, 1))
+	require.NoError(t, r.Close(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.verify(ctx)
+	denial := r.Ticket()
+	r.Await()
+	r.ledger.Empty(r.ledger.Begin())
+	require.Eventually(t, func() bool { return r.front.read().failed >= denial }, waitLimit, waitTick)
+}

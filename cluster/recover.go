@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
@@ -14,9 +15,8 @@ import (
 func Recover(nodeID, dataDir, addr string, voters []member.Voter, log *slog.Logger) error {
 	e := engine.New(engine.Config{})
 	m := &machine{ // it never leads
-		engine:   e,
-		replica:  e.Replicate(engine.Hooks{}),
-		releases: newReleases(func(uint64, error) {}),
+		engine:  e,
+		replica: e.Replicate(ledger.New(ledger.Hooks{})),
 	}
 	return raftlog.Recover(raftlog.Config{
 		GroupID: group, NodeID: nodeID, DataDir: dataDir, Advertise: addr, Join: []string{addr}, Features: features(), Logger: log,

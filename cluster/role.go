@@ -70,11 +70,11 @@ func (n *Node) publishRole() {
 }
 
 // Role implements partition.Replication. Two things are known before the
-// situation is: the engine is sealed before anything is taken back, and a
-// leader whose own pulse has stopped, as that of a process that was paused or
-// starved, may have been replaced meanwhile: it is stalled until it has asked.
-// After a suspension of the whole machine, which Go's clock does not see, that
-// begins with the next pulse, linger or idleLinger later.
+// situation is: the engine is sealed before anything is taken back, and a leader
+// whose own pulse has stopped, as that of a process that was paused or starved,
+// may have been replaced meanwhile: it is stalled until it has asked. After a
+// suspension of the whole machine, which Go's clock does not see, that begins
+// with the next pulse, pulseInterval or idleInterval later.
 func (n *Node) Role() partition.Role {
 	r := partition.Role(n.role.Load())
 	switch {
@@ -92,7 +92,7 @@ func (n *Node) sinceBeat() time.Duration {
 	return time.Since(n.started) - time.Duration(n.beaten.Load())
 }
 
-// led is called by the replica, under the log's mutex.
+// led is called by the machine, under the log's mutex.
 func (n *Node) led() {
 	n.beaten.Store(int64(time.Since(n.started)))
 	n.mu.Lock()
@@ -106,13 +106,13 @@ func (n *Node) led() {
 	ring(n.changed)
 }
 
-// deposed is called by the replica, under the log's mutex.
-func (n *Node) deposed(ticket uint64) {
+// deposed is called by the ledger, under the log's mutex.
+func (n *Node) deposed(upTo uint64) {
 	n.mu.Lock()
 	n.situation.serving = false
 	n.publishRole()
 	n.mu.Unlock()
-	n.releases.deposed(ticket)
+	n.front.Release(upTo, partition.ErrUncertain)
 	n.front.Deposed()
 	ring(n.changed)
 }

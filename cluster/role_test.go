@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
 )
 
 func TestRole(t *testing.T) {
@@ -66,13 +67,13 @@ func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
 // The engine knows first that this node leads no more.
 func TestASealedEngineDoesNotLead(t *testing.T) {
 	e := engine.New(engine.Config{})
-	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	for _, role := range []partition.Role{partition.Leading, partition.Holding} {
 		n := &Node{cfg: Config{MaxUnacked: time.Hour}, engine: e, started: time.Now()}
 		n.role.Store(uint32(role))
 		require.Equal(t, partition.Following, n.Role())
-		replica.Lead(1, e.Now())
+		replica.Lead(e.Now())
 		require.Equal(t, role, n.Role())
-		replica.Depose(1)
+		replica.Depose()
 	}
 }

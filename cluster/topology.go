@@ -143,11 +143,11 @@ func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 
 // flush waits until everything decided by now is committed, if this node leads.
 func (n *Node) flush(ctx context.Context) error {
-	ticket := n.replica.Ticket()
-	n.group.Flush()
+	seq := n.ledger.Open()
+	n.ledger.Flush()
 	return poll.Until(ctx, flushPoll, func() bool {
 		_, serving := n.group.Serving()
-		return !serving || n.releases.done.Load() >= ticket
+		return !serving || n.ledger.Settled() >= seq
 	})
 }
 

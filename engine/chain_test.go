@@ -298,7 +298,7 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 // first shard holds none behind it.
 func TestShardsAreLockedInOrder(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	l := perMinute(Fixed, 10)
 	first, last := n.keyOf(0), n.keyOf(3)
 	for name, both := range map[string]func(){

@@ -22,16 +22,16 @@ func (n *node) keyOf(i int) []byte {
 
 // cutting begins a cut in another goroutine, which waits before shard i until
 // resume, and returns once it is under way.
-func (n *node) cutting(t *testing.T, seq uint64, i int) (resume func() [][]byte) {
+func (n *node) cutting(t *testing.T, i int) (resume func() [][]byte) {
 	sh := n.e.table.Shard(i)
 	sh.Lock()
-	ticket := n.r.Ticket()
+	seq := n.l.Open()
 	parts := make(chan [][]byte, 1)
-	go func() { parts <- n.cut(seq) }()
-	// Its ticket is the first thing that it takes. Without that, or if it is
+	go func() { parts <- n.cut() }()
+	// Its number is the first thing that it takes. Without that, or if it is
 	// slow to get to shard i, the test finds less, but nothing that is not so.
 	deadline := time.Now().Add(time.Second)
-	for n.r.Ticket() == ticket && time.Now().Before(deadline) {
+	for n.l.Open() == seq && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(5 * time.Millisecond)
@@ -63,9 +63,9 @@ func TestACutTearsNoStep(t *testing.T) {
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, Config{Shards: 4})
-			n.r.Lead(1, start)
+			n.r.Lead(start)
 			a, b := n.keyOf(0), n.keyOf(3)
-			resume := n.cutting(t, 1, 1)
+			resume := n.cutting(t, 1)
 			done := make(chan error, 1)
 			go func() { done <- step(n.s, a, b) }()
 			time.Sleep(20 * time.Millisecond)
@@ -78,7 +78,7 @@ func TestACutTearsNoStep(t *testing.T) {
 			require.NoError(t, <-done)
 			require.Equal(t, torn[string(a)], torn[string(b)], "%v", torn)
 			whole := make(map[string]bool)
-			for _, part := range n.cut(2) {
+			for _, part := range n.cut() {
 				for _, ef := range readEffects(t, part) {
 					whole[ef.key] = true
 				}
@@ -92,14 +92,14 @@ func TestACutTearsNoStep(t *testing.T) {
 // covered by the next ticket.
 func TestTicketsCoverWhatIsDecidedDuringACut(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	decide(t, n.s, start, string(n.keyOf(0)), perMinute(Fixed, 9), 1, Options{})
-	taken := n.r.Ticket()
-	resume := n.cutting(t, 1, 1)
+	taken := n.l.Open()
+	resume := n.cutting(t, 1)
 	decide(t, n.s, start, string(n.keyOf(0)), perMinute(Fixed, 9), 1, Options{})
-	require.Greater(t, n.r.Ticket(), taken)
+	require.Greater(t, n.l.Open(), taken)
 	require.NotNil(t, resume())
-	require.NotNil(t, n.cut(2))
+	require.NotNil(t, n.cut())
 }
 
 func TestSealedTablesRefuseEverything(t *testing.T) {
@@ -124,7 +124,7 @@ func TestSealedTablesRefuseEverything(t *testing.T) {
 
 func TestTheClusterClockIsFollowed(t *testing.T) {
 	for name, follow := range map[string]func(n *node, clock int64) error{
-		"lead":    func(n *node, clock int64) error { n.r.Lead(1, clock); return nil },
+		"lead":    func(n *node, clock int64) error { n.r.Lead(clock); return nil },
 		"apply":   func(n *node, clock int64) error { return n.r.Apply(nil, clock) },
 		"restore": func(n *node, clock int64) error { return n.r.Restore(bytes.NewReader([]byte{0}), clock) },
 	} {
@@ -143,13 +143,13 @@ func TestTheClusterClockIsFollowed(t *testing.T) {
 
 func TestDamagedSnapshots(t *testing.T) {
 	n := newNode(t, Config{})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	n.e.clock.Set(start)
 	for i := range 40 {
 		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
 	}
-	n.cut(1)
-	n.r.Committed(1)
+	n.cut()
+	n.l.Commit()
 	var snap bytes.Buffer
 	require.NoError(t, n.r.Snapshot().Persist(&snap))
 	whole := snap.Bytes()

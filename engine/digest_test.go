@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/ledger"
 )
 
 func TestDigestComparesTables(t *testing.T) {
@@ -32,23 +34,24 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	const keys = 3000
 	limit := Limit{Algorithm: Token, Limit: 10, Period: int64(time.Hour)}
 	e := New(Config{Shards: 4})
-	r := e.Replicate(Hooks{Led: func() {}, Deposed: func(uint64) {}})
-	r.Lead(1, e.Now())
+	l := ledger.New(ledger.Hooks{})
+	r := e.Replicate(l)
+	r.Lead(e.Now())
 	s := e.NewSession()
 	defer s.Close()
 	for i := range keys {
 		_, err := s.Decide(e.Now(), fmt.Appendf(nil, "k%d", i), limit, 1, &Options{})
 		require.NoError(t, err)
 	}
-	_, dirty := r.Cut(1, 1<<20)
+	_, dirty := r.Cut(1 << 20)
 	require.True(t, dirty)
-	r.Committed(1)
+	l.Commit()
 	before := e.Digest(e.Now())
 	require.Equal(t, keys, before.Keys)
 
 	require.NoError(t, s.Flush())
 	require.Zero(t, e.Len())
-	parts, dirty := r.Cut(2, 1<<30)
+	parts, dirty := r.Cut(1 << 30)
 	require.True(t, dirty, "deletions replicate")
 	require.Len(t, parts, 1)
 	effects := readEffects(t, parts[0])
@@ -57,7 +60,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 		require.False(t, ef.present)
 	}
 
-	r.Depose(1)
+	r.Depose()
 	require.Equal(t, before.Sum, e.Digest(e.Now()).Sum)
 	require.ErrorIs(t, s.Flush(), ErrSealed)
 	require.Equal(t, keys, e.Len(), "a sealed table keeps its keys")

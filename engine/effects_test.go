@@ -146,14 +146,14 @@ func TestAnEffectIsSmall(t *testing.T) {
 func TestALogIsSmall(t *testing.T) {
 	n := newNode(t, Config{Shards: 1})
 	n.r.Permit(withFlush)
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	const entries = 1000
 	now := start
 	for range entries {
 		now += minute / entries
 		decide(t, n.s, now, "k", perMinute(Log, entries), 1, Options{})
 	}
-	parts, ok := n.r.Cut(1, 1<<20)
+	parts, ok := n.r.Cut(1 << 20)
 	require.True(t, ok)
 	require.Len(t, parts, 1)
 	require.Less(t, len(parts[0]), 5*entries+300)
@@ -197,13 +197,13 @@ func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 	n := newNode(t, Config{Shards: 1})
 	for _, version := range []byte{effectsNewest, effectsNewest + 1} {
 		n.r.Permit(Formats{Effects: version})
-		n.r.Lead(1, start)
+		n.r.Lead(start)
 		decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{Force: true})
 		chargeOnce(t, n.s, "n0", int64(version), nil)
-		parts := n.cut(1)
+		parts := n.cut()
 		require.Equal(t, version, parts[0][0])
-		n.r.Committed(1)
-		n.r.Depose(1)
+		n.l.Commit()
+		n.depose()
 		var snap bytes.Buffer
 		require.NoError(t, n.r.Snapshot().Persist(&snap))
 		for i := 0; snap.Bytes()[i] != 0; i += 1 + int(snap.Bytes()[i]) {

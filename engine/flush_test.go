@@ -23,16 +23,16 @@ func TestAFlushIsOneRecord(t *testing.T) {
 	for _, shards := range []int{1, 256} {
 		leader, follower := newNode(t, Config{Shards: shards}), newNode(t, Config{Shards: 4})
 		leader.r.Permit(withFlush)
-		leader.r.Lead(1, start)
+		leader.r.Lead(start)
 		leader.fill(t, 3000)
-		require.NoError(t, follower.r.Apply(leader.cut(1), start))
+		require.NoError(t, follower.r.Apply(leader.cut(), start))
 		require.NoError(t, leader.s.Flush())
 		require.Zero(t, leader.e.Len())
-		parts := leader.cut(2)
+		parts := leader.cut()
 		require.Equal(t, [][]byte{{effectsFlush, recordFlush}}, parts)
 		require.NoError(t, follower.r.Apply(parts, start))
 		require.Zero(t, follower.e.Len())
-		require.Nil(t, leader.cut(3), "once")
+		require.Nil(t, leader.cut(), "once")
 	}
 }
 
@@ -40,9 +40,9 @@ func TestAFlushIsOneRecord(t *testing.T) {
 // keys that have just come or gone too.
 func TestAFlushIsDeletionsForOlderMembers(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
-	leader.r.Lead(1, start)
+	leader.r.Lead(start)
 	leader.fill(t, 300)
-	require.NoError(t, follower.r.Apply(leader.cut(1), start))
+	require.NoError(t, follower.r.Apply(leader.cut(), start))
 	leader.s.Delete(start, []byte("k7"))
 	leader.s.Delete(start, []byte("k8"))
 	decide(t, leader.s, start, "k8", perMinute(Token, 100), 1, Options{})
@@ -50,7 +50,7 @@ func TestAFlushIsDeletionsForOlderMembers(t *testing.T) {
 	decide(t, leader.s, start, "k9", perMinute(Token, 100), 1, Options{})
 	require.NoError(t, leader.s.Flush())
 	decide(t, leader.s, start, "k10", perMinute(Token, 100), 1, Options{})
-	for _, part := range leader.cut(2) {
+	for _, part := range leader.cut() {
 		_, flushes := readPayload(t, part)
 		require.Zero(t, flushes)
 		require.NoError(t, follower.r.Apply([][]byte{part}, start))
@@ -64,7 +64,7 @@ func TestAFlushIsDeletionsForOlderMembers(t *testing.T) {
 func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
 	n.r.Permit(withFlush)
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	l := perMinute(Fixed, 100)
 	decide(t, n.s, start, "before", l, 1, Options{})
 	n.s.Join()
@@ -72,7 +72,7 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	require.NoError(t, n.s.Flush())
 	decide(t, n.s, start, "b", l, 1, Options{})
 	cut := make(chan [][]byte, 1)
-	go func() { cut <- n.cut(1) }()
+	go func() { cut <- n.cut() }()
 	select {
 	case <-cut:
 		t.Fatal("cut in the middle of a step")
@@ -99,12 +99,12 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 func TestAFlushIsUndone(t *testing.T) {
 	for name, flushes := range map[string]func(n *node){
 		"dirty":     func(n *node) { require.NoError(t, n.s.Flush()) },
-		"in flight": func(n *node) { require.NoError(t, n.s.Flush()); n.cut(3) },
+		"in flight": func(n *node) { require.NoError(t, n.s.Flush()); n.cut() },
 		"twice":     func(n *node) { require.NoError(t, n.s.Flush()); n.fill(t, 50); require.NoError(t, n.s.Flush()) },
 		"both": func(n *node) {
 			require.NoError(t, n.s.Flush())
 			n.fill(t, 50)
-			n.cut(3)
+			n.cut()
 			n.fill(t, 60)
 			require.NoError(t, n.s.Flush())
 		},
@@ -112,7 +112,7 @@ func TestAFlushIsUndone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
 			n.r.Permit(withFlush)
-			n.r.Lead(1, start)
+			n.r.Lead(start)
 			n.e.clock.Set(start)
 			n.fill(t, 200) // of which some are not touched again
 			// Many go before the flush and come back behind it, which moves the
@@ -121,15 +121,15 @@ func TestAFlushIsUndone(t *testing.T) {
 			for i := range gone {
 				decide(t, n.s, start, fmt.Sprint("gone", i), perMinute(Fixed, 100), 1, Options{})
 			}
-			n.cut(1)
-			n.r.Committed(1)
+			n.cut()
+			n.l.Commit()
 			before, bytesBefore := n.table(start), n.e.Stats().Bytes
 			n.fill(t, 110)
 			for i := range gone {
 				require.True(t, n.s.Delete(start, fmt.Appendf(nil, "gone%d", i)))
 			}
 			n.reap(start)
-			n.cut(2)
+			n.cut()
 			n.fill(t, 120)
 			flushes(n)
 			n.fill(t, 30)
@@ -160,9 +160,9 @@ func TestAFlushIsUndone(t *testing.T) {
 			require.Equal(t, before, restored.table(start), "snapshot while deposing")
 			require.Equal(t, before, n.table(start))
 			require.Less(t, n.e.Stats().Bytes, 2*bytesBefore, "accounted once")
-			n.r.Lead(2, start)
+			n.r.Lead(start)
 			n.fill(t, 230)
-			require.NotNil(t, n.cut(1), "and goes on")
+			require.NotNil(t, n.cut(), "and goes on")
 			require.Equal(t, gone+230, n.e.Len())
 		})
 	}
@@ -173,20 +173,20 @@ func TestAFlushIsUndone(t *testing.T) {
 func TestAFlushGivesLimitsBack(t *testing.T) {
 	n, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
 	n.r.Permit(withFlush)
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	const keys = 5000
 	for i := range int64(keys) {
 		decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, Options{})
 	}
-	require.NoError(t, follower.r.Apply(n.cut(1), start))
-	n.r.Committed(1)
+	require.NoError(t, follower.r.Apply(n.cut(), start))
+	n.l.Commit()
 	decide(t, n.s, start, "k7", numbered(keys), 1, Options{Force: true})
 	require.NoError(t, n.s.Flush())
-	parts := n.cut(2)
+	parts := n.cut()
 	n.e.collectLimits()
 	n.e.collectLimits()
 	require.Equal(t, keys+1, n.e.limits.len())
-	n.r.Committed(2)
+	n.l.Commit()
 	require.NoError(t, follower.r.Apply(parts, start))
 	for _, n := range []*node{n, follower} {
 		require.Eventually(t, func() bool {

@@ -41,21 +41,18 @@ func TestApplyFindsRoomForEveryLimit(t *testing.T) {
 	const bound, keys = 8 * collectAt, 5 * collectAt
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
 	boundLimits(bound, leader, follower)
-	leader.r.Lead(1, start)
-	seq := uint64(0)
+	leader.r.Lead(start)
 	for i := range int64(6 * bound) {
 		decide(t, leader.s, start, fmt.Sprint("k", i%keys), numbered(i), 1, Options{Force: true})
 		if i%100 != 0 {
 			continue
 		}
-		seq++
-		require.NoError(t, follower.r.Apply(leader.cut(seq), start))
-		leader.r.Committed(seq)
+		require.NoError(t, follower.r.Apply(leader.cut(), start))
+		leader.l.Commit()
 		leader.e.tidyLimits()
 		require.LessOrEqual(t, follower.e.limits.len(), bound+bound/4+100)
 	}
-	seq++
-	require.NoError(t, follower.r.Apply(leader.cut(seq), start))
+	require.NoError(t, follower.r.Apply(leader.cut(), start))
 	require.Equal(t, leader.table(start), follower.table(start))
 }
 
@@ -63,7 +60,7 @@ func TestApplyGoesBeyondTheLimitsOfSessions(t *testing.T) {
 	const bound = 2 * collectAt
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
 	boundLimits(bound, leader, follower)
-	leader.r.Lead(1, start)
+	leader.r.Lead(start)
 	// Connections of a node that decided once still know its limits.
 	refused := func(i int64) error {
 		s := follower.e.NewSession()
@@ -78,7 +75,7 @@ func TestApplyGoesBeyondTheLimitsOfSessions(t *testing.T) {
 	for i := range int64(bound) {
 		decide(t, leader.s, start, fmt.Sprint("k", i), numbered(bound+i), 1, Options{})
 	}
-	require.NoError(t, follower.r.Apply(leader.cut(1), start))
+	require.NoError(t, follower.r.Apply(leader.cut(), start))
 	require.Equal(t, leader.table(start), follower.table(start))
 	require.ErrorIs(t, refused(3*bound), ErrTooManyLimits)
 	require.ErrorIs(t, refused(bound), ErrSealed, "a limit that is known needs no room")
@@ -89,12 +86,12 @@ func TestCollectingBeginsBeforeTheBound(t *testing.T) {
 	const bound, keys = 8 * collectAt, 5 * collectAt
 	n := newNode(t, Config{})
 	boundLimits(bound, n)
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	for i := range int64(6 * bound) {
 		decide(t, n.s, start, fmt.Sprint("k", i%keys), numbered(i), 1, Options{Force: true})
 		if i%700 == 0 {
-			n.cut(uint64(i))
-			n.r.Committed(uint64(i))
+			n.cut()
+			n.l.Commit()
 			n.e.tidyLimits()
 		}
 	}

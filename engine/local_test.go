@@ -12,13 +12,13 @@ func cutOff(t *testing.T, n int, l Limit, key string, used int64) ([]*node, []*L
 	nodes, locals := make([]*node, n), make([]*Local, n)
 	for i := range nodes {
 		nodes[i] = newNode(t, Config{})
-		nodes[i].r.Lead(1, start)
+		nodes[i].r.Lead(start)
 		if used > 0 {
 			decide(t, nodes[i].s, start, key, l, used, Options{})
 		}
-		nodes[i].cut(1)
-		nodes[i].r.Committed(1)
-		nodes[i].r.Depose(1)
+		nodes[i].cut()
+		nodes[i].l.Commit()
+		nodes[i].depose()
 		locals[i] = NewLocal(nodes[i].e)
 		locals[i].Begin(n, i)
 	}
@@ -101,7 +101,7 @@ func TestHealingChargesOnce(t *testing.T) {
 	l := perMinute(Fixed, 300)
 	_, locals := cutOff(t, 3, l, "k", 0)
 	leader := newNode(t, Config{})
-	leader.r.Lead(2, start)
+	leader.r.Lead(start)
 	for i, local := range locals {
 		require.Equal(t, int64(100), admit(local, start, "k", l))
 		charges := local.Take(10)
@@ -125,9 +125,9 @@ func TestChargeOnceAfterASeal(t *testing.T) {
 	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
 	_, err := n.s.ChargeOnce(start, "n0", 7, charges)
 	require.ErrorIs(t, err, ErrSealed)
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	chargeOnce(t, n.s, "n0", 7, charges)
-	n.r.Depose(1)
+	n.depose()
 	_, err = n.s.ChargeOnce(start, "n0", 8, charges)
 	require.ErrorIs(t, err, ErrSealed)
 	require.True(t, n.s.Refused())

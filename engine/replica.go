@@ -2,11 +2,11 @@ package engine
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v3"
 
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -18,6 +18,8 @@ var ErrSealed = errors.New("this node does not decide now")
 // effects: sessions change the table at once and mark keys dirty; Cut collects
 // the current state of every dirty key as one batch for the log; elsewhere
 // Apply replaces those keys. What is cut and not yet committed can be undone.
+// The ledger keeps what that takes; its package comment tells the way of a
+// decision from here to the reply.
 //
 // A new replica is sealed: sessions refuse to decide. Lead opens the table,
 // Depose seals it again and takes back what is not committed, so that on every
@@ -25,15 +27,12 @@ var ErrSealed = errors.New("this node does not decide now")
 //
 // Its exported methods down to Restore are called by the log, one at a time.
 type Replica struct {
-	e     *Engine
-	hooks Hooks
+	e      *Engine
+	ledger *ledger.Ledger
 
 	// gate is held shared by operations on several keys and exclusively by
 	// Cut, so that no cut tears them. Single-key decisions never touch it.
 	gate *xsync.RBMutex
-
-	// open is the ticket of the batch that the next Cut will take.
-	open atomic.Uint64
 
 	// epoch counts the calls of Restore.
 	epoch atomic.Uint64
@@ -52,31 +51,33 @@ type Replica struct {
 
 	discarded discarded
 
-	// undone is how many shards a Depose under way has taken back. It changes,
-	// and counts for a shard, with that shard's lock held.
+	// undone is how many shards the last Depose has taken back; 0 from Lead on.
+	// It changes, and counts for a shard, with that shard's lock held.
 	undone atomic.Int64
-
-	// mu guards inflight, which only the log's calls change, against readers
-	// beside them: Persist of a snapshot, and limitsInUndo.
-	mu sync.Mutex
-	// inflight are the batches cut and not committed, oldest first.
-	inflight []*cut
 }
 
-// Hooks are what a Replica tells the front. They must not block.
-type Hooks struct {
-	// Led and Deposed report that sessions may decide from now on, and that
-	// they may not; of tickets up to ticket that are not committed the
-	// outcome is unknown.
-	Led     func()
-	Deposed func(ticket uint64)
-}
-
-// cut is one batch in flight.
-type cut struct {
-	seq    uint64
-	undo   []shardUndo
+// undo is what a flight takes to be taken back.
+type undo struct {
+	r      *Replica
+	shards []shardUndo
 	system systemUndo
+}
+
+// undoOf returns the undo of a flight; that of a tick is empty.
+func undoOf(f *ledger.Flight) *undo {
+	if u, ok := f.Undo.(*undo); ok {
+		return u
+	}
+	return &undo{}
+}
+
+// Committed implements ledger.Undo.
+func (u *undo) Committed() {
+	for _, s := range u.shards {
+		if c := s.undo.Contents(); c != nil {
+			u.r.discarded.add(c)
+		}
+	}
 }
 
 // shardUndo is what one shard's dirty keys were before the batch.
@@ -85,18 +86,14 @@ type shardUndo struct {
 	undo  shard.Undo
 }
 
-// Replicate makes e a replica; it must be called before the first session.
-func (e *Engine) Replicate(h Hooks) *Replica {
-	r := &Replica{e: e, hooks: h, gate: xsync.NewRBMutex(), formats: firstFormats}
-	r.open.Store(1)
+// Replicate makes e a replica that accounts for its cuts in l; it must be called
+// before the first session.
+func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
+	r := &Replica{e: e, ledger: l, gate: xsync.NewRBMutex(), formats: firstFormats}
 	e.replica = r
 	e.seal(true)
 	return r
 }
-
-// Ticket returns the ticket under which an effect that has been decided by now
-// will be committed, or an earlier one.
-func (r *Replica) Ticket() uint64 { return r.open.Load() }
 
 // Permit says what the replica may write from here on, in payloads and in
 // snapshots begun later: what Formats.Check accepts.
@@ -104,9 +101,10 @@ func (r *Replica) Permit(f Formats) { r.formats = f }
 
 // Lead opens the table for decisions; clock is the cluster clock to go on
 // from.
-func (r *Replica) Lead(_ uint64, clock int64) {
+func (r *Replica) Lead(clock int64) {
 	e := r.e
 	e.clock.Set(clock)
+	r.undone.Store(0)
 	for i := range e.table.Shards() {
 		sh := e.table.Shard(i)
 		sh.Lock()
@@ -115,18 +113,19 @@ func (r *Replica) Lead(_ uint64, clock int64) {
 	}
 	e.system.setJournal(true)
 	e.seal(false)
-	r.hooks.Led()
 }
 
 // Cut encodes the current state of every dirty key and system record, as one
-// atomic step with respect to operations on several keys. ok is false when nothing is dirty.
-func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
+// atomic step with respect to operations on several keys, and puts it into the
+// ledger. ok is false when nothing is dirty.
+func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	enc := newEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
 	r.gate.Lock()
+	defer r.gate.Unlock()
 	// Whoever decides from here on may miss the capture of its shard, and
-	// takes the next ticket.
-	r.open.Add(1)
-	c := &cut{seq: seq}
+	// reads the next number.
+	cut := r.ledger.Begin()
+	u := &undo{r: r}
 	whole := r.flushed && enc.flush()
 	r.flushed = false
 	for i := range r.e.table.Shards() {
@@ -136,26 +135,25 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 			if old := sh.Pending().Contents(); old != nil && !whole {
 				enc.removeAll(old)
 			}
-			undo := sh.Cut(func(key []byte, ent shard.Entry, present bool) {
+			before := sh.Cut(func(key []byte, ent shard.Entry, present bool) {
 				if present {
 					enc.put(ent.Image())
 				} else {
 					enc.remove(key)
 				}
 			})
-			c.undo = append(c.undo, shardUndo{i, undo})
+			u.shards = append(u.shards, shardUndo{i, before})
 		}
 		sh.Unlock()
 	}
-	defer r.gate.Unlock()
-	c.system = r.e.system.cut(enc.system)
-	if len(c.undo) == 0 && len(c.system) == 0 {
+	u.system = r.e.system.cut(enc.system)
+	if len(u.shards) == 0 && len(u.system) == 0 {
+		r.ledger.Empty(cut)
 		return nil, false
 	}
-	r.mu.Lock()
-	r.inflight = append(r.inflight, c)
-	r.mu.Unlock()
 	parts = enc.finish()
+	// Inside the gate: no snapshot may miss what has left the shards.
+	r.ledger.Add(cut, u, parts)
 	r.size = 0
 	for _, p := range parts {
 		r.size += len(p)
@@ -163,42 +161,31 @@ func (r *Replica) Cut(seq uint64, max int) (parts [][]byte, ok bool) {
 	return parts, true
 }
 
-// Committed forgets how to undo the batches up to seq.
-func (r *Replica) Committed(seq uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for len(r.inflight) > 0 && r.inflight[0].seq <= seq {
-		for _, u := range r.inflight[0].undo {
-			if c := u.undo.Contents(); c != nil {
-				r.discarded.add(c)
-			}
-		}
-		r.inflight[0] = nil
-		r.inflight = r.inflight[1:]
-	}
-}
-
 // Depose seals the table and takes back every effect that is not committed,
-// newest first.
-func (r *Replica) Depose(uint64) {
+// newest first. The ledger keeps the flights meanwhile: a snapshot that is being
+// written takes back those of shards that are not undone.
+func (r *Replica) Depose() {
 	e := r.e
 	e.seal(true)
 	// A session that was past its look at the seal holds its shard's lock or
 	// the gate; taking both lets it finish.
 	r.gate.Lock()
-	ticket := r.open.Add(1) - 1
 	r.flushed = false
 	r.gate.Unlock()
 
 	e.limits.collecting.Lock()
-	// Only this goroutine changes inflight. It keeps the batches until the last
-	// shard is undone: a snapshot that is being written takes them back too.
+	defer e.limits.collecting.Unlock()
 	batches := make([][]shard.Undo, e.table.Shards())
-	for _, c := range r.inflight {
-		for _, u := range c.undo {
-			batches[u.shard] = append(batches[u.shard], u.undo)
+	var system []systemUndo
+	r.ledger.Flights(func(flights []ledger.Flight) {
+		for i := range flights {
+			u := undoOf(&flights[i])
+			system = append(system, u.system)
+			for _, s := range u.shards {
+				batches[s.shard] = append(batches[s.shard], s.undo)
+			}
 		}
-	}
+	})
 	now := e.clock.Now()
 	for i := range batches {
 		sh := e.table.Shard(i)
@@ -211,23 +198,7 @@ func (r *Replica) Depose(uint64) {
 		r.undone.Store(int64(i + 1))
 		sh.Unlock()
 	}
-	e.system.takeBack(r.systemUndos())
-	r.mu.Lock()
-	r.inflight = nil
-	r.undone.Store(0)
-	r.mu.Unlock()
-	e.limits.collecting.Unlock()
-	r.hooks.Deposed(ticket)
-}
-
-// systemUndos returns what the system records of the batches in flight were
-// before each, the oldest first. mu must be held, or the call be the log's.
-func (r *Replica) systemUndos() []systemUndo {
-	undos := make([]systemUndo, len(r.inflight))
-	for i, c := range r.inflight {
-		undos[i] = c.system
-	}
-	return undos
+	e.system.takeBack(system)
 }
 
 // takeBack restores what the keys of one round were before it. The shard's
@@ -282,13 +253,15 @@ func (r *Replica) limitsInUndo() map[uint32]bool {
 	}
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)
-	r.mu.Lock()
-	for _, c := range r.inflight {
-		for _, u := range c.undo {
-			walk(u.undo)
+	r.ledger.Flights(func(flights []ledger.Flight) {
+		for i := range flights {
+			for _, u := range undoOf(&flights[i]).shards {
+				if int(r.undone.Load()) <= u.shard {
+					walk(u.undo)
+				}
+			}
 		}
-	}
-	r.mu.Unlock()
+	})
 	for i := range r.e.table.Shards() {
 		sh := r.e.table.Shard(i)
 		sh.Lock()

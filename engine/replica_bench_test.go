@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/headgate-io/headgate/ledger"
 )
 
 // benchBatch is how many keys a batch of the replication benchmarks has: what
@@ -13,14 +15,15 @@ const benchBatch = 5000
 // benchLeader is a leader whose table holds keys, nothing of it dirty.
 func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
 	e := New(Config{})
-	r := e.Replicate(Hooks{Led: func() {}, Deposed: func(uint64) {}})
-	r.Lead(1, start)
+	l := ledger.New(ledger.Hooks{})
+	r := e.Replicate(l)
+	r.Lead(start)
 	s := e.NewSession()
 	for _, k := range keys {
 		benchDirty(b, s, k, start)
 	}
-	r.Cut(1, benchMaxEntry)
-	r.Committed(1)
+	r.Cut(benchMaxEntry)
+	l.Commit()
 	return r, s
 }
 
@@ -44,7 +47,7 @@ func BenchmarkCut(b *testing.B) {
 			keys := benchKeys(n)
 			r, s := benchLeader(b, keys)
 			rnd := rand.New(rand.NewPCG(1, 1))
-			seq, effects, size := uint64(1), 0, 0
+			effects, size := 0, 0
 			now := start
 			b.ReportAllocs()
 			for b.Loop() {
@@ -54,9 +57,8 @@ func BenchmarkCut(b *testing.B) {
 					benchDirty(b, s, keys[rnd.IntN(n)], now)
 				}
 				b.StartTimer()
-				seq++
-				parts, _ := r.Cut(seq, benchMaxEntry)
-				r.Committed(seq)
+				parts, _ := r.Cut(benchMaxEntry)
+				r.ledger.Commit()
 				effects += benchBatch
 				for _, p := range parts {
 					size += len(p)
@@ -75,14 +77,14 @@ func BenchmarkApply(b *testing.B) {
 			keys := benchKeys(n)
 			leader, s := benchLeader(b, keys)
 			follower, _ := benchLeader(b, keys)
-			follower.Depose(1)
+			follower.Depose()
 			rnd := rand.New(rand.NewPCG(1, 1))
 			batches := make([][][]byte, 100)
 			for i := range batches {
 				for range benchBatch {
 					benchDirty(b, s, keys[rnd.IntN(n)], start)
 				}
-				batches[i], _ = leader.Cut(uint64(i+2), benchMaxEntry)
+				batches[i], _ = leader.Cut(benchMaxEntry)
 			}
 			b.ReportAllocs()
 			i := 0
@@ -109,7 +111,7 @@ func BenchmarkCutLog(b *testing.B) {
 				// A thousand hits a second, of which a thousand count.
 				l := Limit{Algorithm: Log, Limit: 1000, Period: second}
 				rnd := rand.New(rand.NewPCG(1, 1))
-				now, seq, cuts, size := start, uint64(1), 0, 0
+				now, cuts, size := start, 0, 0
 				hit := func() {
 					now += second/1000 + rnd.Int64N(second/2000) - second/4000
 					if _, err := s.Decide(now, []byte("key"), l, 1, &Options{}); err != nil {
@@ -119,14 +121,14 @@ func BenchmarkCutLog(b *testing.B) {
 				for range 2000 {
 					hit()
 				}
-				r.Cut(seq, benchMaxEntry)
+				r.Cut(benchMaxEntry)
+				r.ledger.Commit()
 				for b.Loop() {
 					for range hits {
 						hit()
 					}
-					seq++
-					parts, _ := r.Cut(seq, benchMaxEntry)
-					r.Committed(seq)
+					parts, _ := r.Cut(benchMaxEntry)
+					r.ledger.Commit()
 					cuts++
 					for _, p := range parts {
 						size += len(p)

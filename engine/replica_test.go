@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // node is an engine with its replica and what the hooks have said.
 type node struct {
 	e       *Engine
+	l       *ledger.Ledger
 	r       *Replica
 	s       *Session
 	deposed uint64
@@ -23,10 +25,8 @@ type node struct {
 
 func newNode(t *testing.T, c Config) *node {
 	n := &node{e: New(c)}
-	n.r = n.e.Replicate(Hooks{
-		Led:     func() {},
-		Deposed: func(ticket uint64) { n.deposed = ticket },
-	})
+	n.l = ledger.New(ledger.Hooks{Deposed: func(upTo uint64) { n.deposed = upTo }})
+	n.r = n.e.Replicate(n.l)
 	n.s = n.e.NewSession()
 	t.Cleanup(n.s.Close)
 	return n
@@ -100,9 +100,15 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 }
 
-// cutAll cuts and returns a batch, or nil.
-func (n *node) cut(seq uint64) [][]byte {
-	parts, ok := n.r.Cut(seq, 512)
+// depose ends a term, as the log does.
+func (n *node) depose() {
+	n.r.Depose()
+	n.l.Depose()
+}
+
+// cut cuts and returns a batch, or nil.
+func (n *node) cut() [][]byte {
+	parts, ok := n.r.Cut(512)
 	if !ok {
 		return nil
 	}
@@ -115,22 +121,20 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start
 		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%2)})
-		leader.r.Lead(1, now)
-		var seq uint64
+		leader.r.Lead(now)
 		var pending [][][]byte
 		commit := func(n int) {
 			for range n {
 				require.NoError(t, follower.r.Apply(pending[0], now))
 				pending = pending[1:]
-				leader.r.Committed(seq - uint64(len(pending)))
+				require.True(t, leader.l.Commit())
 			}
 		}
 		for range 400 {
 			now += rnd.Int64N(3 * second)
 			leader.act(rnd, now)
 			if rnd.IntN(5) == 0 {
-				if parts := leader.cut(seq + 1); parts != nil {
-					seq++
+				if parts := leader.cut(); parts != nil {
 					pending = append(pending, parts)
 				}
 			}
@@ -153,7 +157,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		require.Equal(t, decide(), restored.table(now+second), "snapshot, seed %d", seed)
 
 		if seed%2 == 0 {
-			leader.r.Depose(1)
+			leader.depose()
 			require.Equal(t, decide(), leader.table(now+second), "deposed, seed %d", seed)
 			_, err := leader.s.Decide(now, []byte("k"), perMinute(Token, 5), 1, &Options{})
 			require.ErrorIs(t, err, ErrSealed)
@@ -165,8 +169,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 				require.NoError(t, leader.r.Apply(parts, now))
 			}
 		} else {
-			if parts := leader.cut(seq + 1); parts != nil {
-				seq++
+			if parts := leader.cut(); parts != nil {
 				pending = append(pending, parts)
 			}
 			commit(len(pending))
@@ -177,28 +180,28 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 
 func TestTicketsCoverWhatWasDecidedBefore(t *testing.T) {
 	n := newNode(t, Config{})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{})
-	ticket := n.r.Ticket()
-	require.NotNil(t, n.cut(1))
-	later := n.r.Ticket()
+	ticket := n.l.Open()
+	require.NotNil(t, n.cut())
+	later := n.l.Open()
 	require.Greater(t, later, ticket)
-	require.Nil(t, n.cut(2), "nothing is dirty")
-	require.Greater(t, n.r.Ticket(), later, "denials and peeks take a ticket too")
-	n.r.Committed(1)
-	ticket = n.r.Ticket()
-	n.r.Depose(1)
+	require.Nil(t, n.cut(), "nothing is dirty")
+	require.Greater(t, n.l.Open(), later, "denials and peeks take a ticket too")
+	n.l.Commit()
+	ticket = n.l.Open()
+	n.depose()
 	require.Equal(t, ticket, n.deposed)
-	require.Greater(t, n.r.Ticket(), ticket)
+	require.Greater(t, n.l.Open(), ticket)
 }
 
 func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 	n := newNode(t, Config{})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	before := Limit{Limit: 77, Period: minute}
 	decide(t, n.s, start, "k", before, 7, Options{})
-	n.cut(1)
-	n.r.Committed(1)
+	n.cut()
+	n.l.Commit()
 	decide(t, n.s, start, "k", Limit{Limit: 78, Period: minute}, 1, Options{})
 	for i := range int64(4 * collectAt) {
 		decide(t, n.s, start, "other", Limit{Limit: 1000 + i, Period: minute}, 0, Options{})
@@ -206,8 +209,8 @@ func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 			n.e.collectLimits()
 		}
 	}
-	n.r.Depose(1)
-	n.r.Lead(2, start)
+	n.depose()
+	n.r.Lead(start)
 	x, ok := n.s.Explain(start, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, before, x.Limit)
@@ -218,7 +221,7 @@ func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 // The shard that the caller has locked, and those after it, wait for unlock.
 func (n *node) deposing(t *testing.T) (deposed <-chan struct{}) {
 	done := make(chan struct{})
-	go func() { n.r.Depose(1); close(done) }()
+	go func() { n.depose(); close(done) }()
 	require.Eventually(t, func() bool {
 		if n.e.limits.collecting.TryLock() {
 			n.e.limits.collecting.Unlock()
@@ -231,7 +234,7 @@ func (n *node) deposing(t *testing.T) (deposed <-chan struct{}) {
 
 func TestSnapshotWhileDeposing(t *testing.T) {
 	n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	n.e.clock.Set(start)
 	charge := func(cost int64) {
 		for i := range 40 {
@@ -239,11 +242,11 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 		}
 	}
 	charge(1)
-	n.cut(1)
-	n.r.Committed(1)
+	n.cut()
+	n.l.Commit()
 	committed := n.table(start)
 	charge(50)
-	n.cut(2)
+	n.cut()
 
 	const held = 1
 	n.e.table.Shard(held).Lock()
@@ -268,13 +271,13 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 
 func TestSnapshotWhileRestoring(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	for i := range 40 {
 		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
 	}
-	n.cut(1)
-	n.r.Committed(1)
-	n.r.Depose(1)
+	n.cut()
+	n.l.Commit()
+	n.depose()
 	var installed bytes.Buffer
 	require.NoError(t, n.r.Snapshot().Persist(&installed))
 
@@ -297,18 +300,18 @@ func TestSnapshotWhileRestoring(t *testing.T) {
 func TestCollectingWhileDeposing(t *testing.T) {
 	for range 8 {
 		n := newNode(t, Config{Shards: 16})
-		n.r.Lead(1, start)
+		n.r.Lead(start)
 		const keys = 1000
 		for i := range int64(keys) {
 			decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, Options{})
 		}
-		n.cut(1)
-		n.r.Committed(1)
+		n.cut()
+		n.l.Commit()
 		before := n.table(start)
 		for i := range int64(keys) {
 			decide(t, n.s, start, fmt.Sprint("k", i), numbered(keys), 1, Options{Force: true})
 		}
-		n.cut(2)
+		n.cut()
 		n.e.table.Shard(0).Lock()
 		deposed := n.deposing(t)
 		collected := make(chan struct{})
@@ -354,8 +357,8 @@ func TestOnlyATableThatDecidesIsBounded(t *testing.T) {
 	require.Zero(t, n.e.Stats().MaxBytes)
 	n.e.SetMemory(2<<20, true)
 	require.Zero(t, n.e.Stats().MaxBytes, "a follower never evicts")
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	require.Equal(t, int64(2<<20), n.e.Stats().MaxBytes)
-	n.r.Depose(1)
+	n.depose()
 	require.Zero(t, n.e.Stats().MaxBytes)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -87,9 +88,13 @@ func (r *Replica) committedSystem(f Formats) [][]byte {
 	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
 	token := r.gate.RLock() // as in committed
 	defer r.gate.RUnlock(token)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.e.system.committed(r.systemUndos(), enc.system)
+	r.ledger.Flights(func(flights []ledger.Flight) {
+		undos := make([]systemUndo, len(flights))
+		for i := range flights {
+			undos[i] = undoOf(&flights[i]).system
+		}
+		r.e.system.committed(undos, enc.system)
+	})
 	return enc.finish()
 }
 
@@ -98,11 +103,15 @@ func (r *Replica) committedSystem(f Formats) [][]byte {
 func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
 	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
 	// No Cut may be between taking a shard's undo records and putting them
-	// among those in flight.
+	// into the ledger, and no flight may be committed in between.
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.ledger.Flights(func(flights []ledger.Flight) { r.unchanged(i, flights, enc, now) })
+	return enc.finish()
+}
+
+// unchanged encodes shard i as it was before the flights and what is dirty.
+func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now int64) {
 	sh := r.e.table.Shard(i)
 	sh.Lock()
 	defer sh.Unlock()
@@ -127,8 +136,8 @@ func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
 	}
 	if int(r.undone.Load()) <= i {
 		back(sh.Pending())
-		for j := len(r.inflight) - 1; j >= 0; j-- {
-			for _, u := range r.inflight[j].undo {
+		for j := len(flights) - 1; j >= 0; j-- {
+			for _, u := range undoOf(&flights[j]).shards {
 				if u.shard == i {
 					back(u.undo)
 				}
@@ -145,7 +154,6 @@ func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
 			enc.put(*im)
 		}
 	}
-	return enc.finish()
 }
 
 // Restore replaces the table by a snapshot. clock is the cluster clock of the

@@ -26,7 +26,7 @@ func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 	for name, harm := range harms {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, Config{Shards: 1})
-			n.r.Lead(1, start)
+			n.r.Lead(start)
 			chargeOnce(t, n.s, "n0", 7, charges)
 			require.Equal(t, 1, n.e.Len(), "the key that was charged")
 			harm(t, n)
@@ -39,16 +39,16 @@ func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 
 func TestDigestCoversSystemRecords(t *testing.T) {
 	a, b := newNode(t, Config{}), newNode(t, Config{})
-	a.r.Lead(1, start)
+	a.r.Lead(start)
 	empty := a.e.Digest(start)
 	chargeOnce(t, a.s, "n0", 7, nil)
 	require.NotEqual(t, empty.Sum, a.e.Digest(start).Sum)
 	require.Zero(t, a.e.Digest(start).Keys)
-	require.NoError(t, b.r.Apply(a.cut(1), start))
+	require.NoError(t, b.r.Apply(a.cut(), start))
 	require.Equal(t, a.e.Digest(start), b.e.Digest(start))
 	chargeOnce(t, a.s, "n0", 8, nil)
 	require.NotEqual(t, b.e.Digest(start).Sum, a.e.Digest(start).Sum)
-	a.r.Depose(1)
+	a.depose()
 	require.Equal(t, empty.Sum, a.e.Digest(start).Sum, "nothing was committed")
 }
 
@@ -57,22 +57,22 @@ func TestDigestCoversSystemRecords(t *testing.T) {
 func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
 	n := newNode(t, Config{})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	chargeOnce(t, n.s, "n0", 6, charges)
-	n.cut(1)
-	n.r.Committed(1)
+	n.cut()
+	n.l.Commit()
 	chargeOnce(t, n.s, "n0", 7, charges)
-	n.cut(2)
+	n.cut()
 	chargeOnce(t, n.s, "n0", 8, charges)
 	var snap bytes.Buffer
 	require.NoError(t, n.r.Snapshot().Persist(&snap))
-	n.r.Depose(1)
+	n.depose()
 	restored := newNode(t, Config{})
 	restored.e.system.apply(systemKey{systemCharged, "other"}, charged{1, start}.encode())
 	require.NoError(t, restored.r.Restore(&snap, start))
 	require.Equal(t, n.table(start), restored.table(start))
 	for _, n := range []*node{n, restored} {
-		n.r.Lead(2, start)
+		n.r.Lead(start)
 		chargeOnce(t, n.s, "n0", 6, charges)
 		chargeOnce(t, n.s, "n0", 7, charges)
 		x, _ := n.s.Explain(start, []byte("k"))
@@ -84,7 +84,7 @@ func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 // forgotten.
 func TestChargedNodesAreBounded(t *testing.T) {
 	n := newNode(t, Config{})
-	n.r.Lead(1, start)
+	n.r.Lead(start)
 	now := start
 	for i := range 3 * chargedNodes {
 		_, err := n.s.ChargeOnce(now, fmt.Sprint("n", i), 1, nil)

@@ -33,11 +33,3 @@ func BenchmarkCommit(b *testing.B) {
 		}
 	})
 }
-
-// BenchmarkWake is the cost of replication on the decision path.
-func BenchmarkWake(b *testing.B) {
-	g := &Group{progress: newProgress()}
-	for range b.N {
-		g.Wake()
-	}
-}

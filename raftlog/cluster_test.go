@@ -172,17 +172,24 @@ func (n *testNode) open() error {
 	n.fatal.Store(nil)
 	n.cfg.Fatal = func(err error) { n.fatal.Store(&err) }
 	n.m = newMapMachine()
-	g, err := Open(n.cfg, n.m)
+	n.cfg.Ledger = n.m.ledger
+	g, err := start(n.cfg, n.m)
 	if err != nil {
 		n.mux.Close()
 		return err
 	}
 	n.g = g
-	n.m.mu.Lock()
-	n.m.wake = g.Wake
-	n.m.mu.Unlock()
 	n.c.t.Cleanup(n.crash)
 	return nil
+}
+
+// start makes a group and starts it.
+func start(cfg Config, m *mapMachine) (*Group, error) {
+	g, err := New(cfg, m)
+	if err == nil {
+		err = g.Start()
+	}
+	return g, err
 }
 
 // crash stops the node without handing over.
@@ -263,7 +270,7 @@ func (n *testNode) set(kv ...string) {
 		if n.m.set(kv...) != nil {
 			continue
 		}
-		n.g.Flush()
+		n.m.ledger.Flush()
 		n.committed()
 		n.m.mu.Lock()
 		done = n.m.shadow[kv[0]] == kv[1]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
@@ -85,10 +86,14 @@ type Config struct {
 	// Timeouts is Fast when zero.
 	Timeouts Timeouts
 
-	// Linger is the least time between two cuts: 0 cuts as soon as Raft has
+	// Ledger is shared with the machine. It may be nil for one that is never
+	// cut, as in Recover.
+	Ledger *ledger.Ledger
+
+	// Pace is the least time between two cuts: 0 cuts as soon as Raft has
 	// accepted the batch before. At most 20 ms. A cut that somebody waits for
-	// (Flush) does not linger.
-	Linger time.Duration
+	// (Ledger.Flush) goes ahead of it.
+	Pace time.Duration
 
 	// MaxEntry bounds one log entry, header included; 256 KiB when 0.
 	MaxEntry int
@@ -146,7 +151,7 @@ const (
 )
 
 const (
-	maxLinger   = 20 * time.Millisecond
+	maxPace     = 20 * time.Millisecond
 	minMaxEntry = 1 << 10
 
 	// One batch is cut and not committed at a time: what is decided meanwhile
@@ -191,8 +196,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.BootstrapExpect > 0 && c.Nonvoter {
 		return c, errors.New("a nonvoter cannot found a cluster")
 	}
-	if c.Linger < 0 || c.Linger > maxLinger {
-		return c, fmt.Errorf("linger %v: want 0 to %v", c.Linger, maxLinger)
+	if c.Pace < 0 || c.Pace > maxPace {
+		return c, fmt.Errorf("pace %v: want 0 to %v", c.Pace, maxPace)
+	}
+	if c.Ledger == nil {
+		c.Ledger = ledger.New(ledger.Hooks{})
 	}
 	if c.Timeouts == (Timeouts{}) {
 		c.Timeouts = Fast

@@ -8,12 +8,12 @@
 // Machine's.
 //
 // The types:
-//   - Group is one node's part in one Raft group: Open, Close, Wake, Verify,
+//   - Group is one node's part in one Raft group: New, Start, Close, Verify,
 //     Transfer, membership, Status.
 //   - Machine is the replicated state, with the calls that the group makes of
 //     it.
-//   - Caller sends control requests to a node, from within the cluster or from
-//     a command line.
+//   - Caller sends control requests to a node, from within the cluster or
+//     from a command line.
 //   - Recover rewrites the membership after a majority is lost for good.
 //
 // Its rooms: peer is the port on which nodes reach each other, member says who
@@ -23,8 +23,8 @@
 // # Concurrency
 //
 // All methods of Group and Caller may be called concurrently. The group calls
-// its Machine under one mutex, so that Lead, Depose, Apply, Committed, Cut,
-// Snapshot and Restore happen in one order; the machine must not call back.
+// its Machine under one mutex, so that Lead, Depose, Apply, Cut, Snapshot and
+// Restore happen in one order; the machine must not call back.
 //
 // # Caveats
 //

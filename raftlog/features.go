@@ -220,7 +220,7 @@ func (f *fsm) raise(level uint32) {
 		return
 	}
 	f.wanted = level
-	f.progress.ring()
+	f.ledger.Ring()
 }
 
 // promised is the level that the cluster has, or that this leader may have

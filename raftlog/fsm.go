@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
@@ -27,8 +28,8 @@ type fsm struct {
 	group    uint32
 	node     string
 	log      *slog.Logger
-	fatal    func(error)  // does not block and may be called with mu held
-	progress *progress    // of the serving leader
+	fatal    func(error) // does not block and may be called with mu held
+	ledger   *ledger.Ledger
 	observe  func()       // told after a change of serving; does not block, called with mu held
 	retune   func()       // called before a snapshot
 	resumed  func() int64 // the clock to go on from where no leader has been heard since the start
@@ -72,9 +73,9 @@ type cursor struct {
 	level uint32   // of the cluster's features: see Config.Features
 }
 
-func newFSM(c *Config, m Machine, p *progress, resumed func() int64) *fsm {
+func newFSM(c *Config, m Machine, resumed func() int64) *fsm {
 	f := &fsm{
-		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, progress: p, resumed: resumed, now: boottime.Now,
+		machine: m, group: c.GroupID, node: c.NodeID, log: c.Logger, ledger: c.Ledger, resumed: resumed, now: boottime.Now,
 		arrived:  func(uint64) (at int64, ok bool) { return 0, false },
 		restored: func() uint64 { return 0 },
 		features: c.Features, noteLevel: func(uint32) error { return nil },
@@ -182,8 +183,9 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 		f.log.Info("the cluster has another feature level", "level", h.level)
 	}
 	if serving {
-		f.machine.Committed(h.seq)
-		f.progress.commit(h.seq)
+		if !f.ledger.Commit() {
+			f.fail(fmt.Errorf("%w: own batch %d committed that is not in flight", ErrInvariant, h.seq))
+		}
 		return
 	}
 	if err := f.machine.Apply(b); err != nil {
@@ -209,14 +211,13 @@ func (f *fsm) fail(err error) {
 
 // depose tells the machine to stop deciding, if it serves. Must be called with mu held.
 func (f *fsm) depose() {
-	term := f.serving.Load()
-	if term == 0 {
+	if f.serving.Load() == 0 {
 		return
 	}
 	f.serving.Store(0)
 	f.wanted = 0
-	f.machine.Depose(term)
-	f.progress.reset()
+	f.machine.Depose()
+	f.ledger.Depose()
 	f.observe()
 }
 
@@ -244,12 +245,21 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	} else {
 		clock = max(clock, f.resumed())
 	}
-	f.progress.reset()
+	f.ledger.Lead()
 	f.serving.Store(term)
-	f.machine.Lead(term, clock)
+	f.machine.Lead(clock)
 	f.observe()
-	f.progress.ring() // a batch at once, empty perhaps: followers must not go on by an earlier leader's clock
+	f.ledger.Ring() // a batch at once, empty perhaps: followers must not go on by an earlier leader's clock
 	return true
+}
+
+// ownBatch is a batch that this node has cut, to be proposed.
+type ownBatch struct {
+	term, seq uint64
+	clock     int64
+	level     uint32 // that it raises the cluster to, or has already
+	version   byte   // of its entries
+	parts     [][]byte
 }
 
 // cut takes the next batch from the serving machine. tick asks for an empty batch when nothing is dirty; the first one of a
@@ -258,25 +268,29 @@ func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	term := f.serving.Load()
-	if term == 0 || f.progress.full() {
+	flights, bytes := f.ledger.InFlight()
+	if term == 0 || full(flights, bytes) {
 		return ownBatch{}, false
 	}
 	level, raises := f.nextLevel()
-	seq, born := f.progress.open()
-	parts, dirty := f.machine.Cut(seq, max)
+	// All that count in a term are the serving leader's own.
+	seq := uint64(flights) + 1
+	if f.cursor.term == term {
+		seq += f.cursor.seq
+	}
+	parts, dirty := f.machine.Cut(max)
 	if !dirty {
 		if !tick && seq > 1 && !raises {
 			return ownBatch{}, false
 		}
-		parts, born = [][]byte{nil}, monotonic()
+		parts = [][]byte{nil}
+		f.ledger.Tick()
 	}
-	b = ownBatch{term: term, seq: seq, clock: f.machine.Now(), level: level, version: f.formats().Entry, parts: parts, born: born}
-	for _, p := range parts {
-		b.bytes += len(p)
-	}
-	f.progress.cut(b)
-	return b, true
+	return ownBatch{term: term, seq: seq, clock: f.machine.Now(), level: level, version: f.formats().Entry, parts: parts}, true
 }
+
+// full reports whether no further batch may be cut.
+func full(flights, bytes int) bool { return flights >= maxInflightBatches || bytes >= maxInflightBytes }
 
 // Snapshot implements raft.FSM.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {

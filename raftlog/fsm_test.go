@@ -22,8 +22,8 @@ import (
 func testFSM(node string) (*fsm, *mapMachine, *error) {
 	var fatal error
 	m := newMapMachine()
-	c := &Config{NodeID: node, Features: []Formats{firstFormats[0], firstFormats[0], firstFormats[0]}, Logger: slog.New(slog.DiscardHandler)}
-	f := newFSM(c, m, newProgress(), func() int64 { return 1000 })
+	c := &Config{NodeID: node, Ledger: m.ledger, Features: []Formats{firstFormats[0], firstFormats[0], firstFormats[0]}, Logger: slog.New(slog.DiscardHandler)}
+	f := newFSM(c, m, func() int64 { return 1000 })
 	f.fatal = func(err error) { fatal = err }
 	f.observe, f.retune = func() {}, func() {}
 	f.arrived = func(uint64) (int64, bool) { return f.now(), true }
@@ -128,7 +128,7 @@ func TestServingSkipsItsOwnEntries(t *testing.T) {
 	require.True(t, f.lead(2, always))
 	require.Equal(t, int64(5000+2*time.Millisecond-2*time.Millisecond/clock.MaxDrift), m.base, "the clock goes on from the last header")
 	require.NoError(t, m.set("y", "1"))
-	f.progress.mark()
+	f.ledger.Mark()
 	b, ok := f.cut(1000, false)
 	require.True(t, ok)
 	require.Equal(t, uint64(1), b.seq)
@@ -137,7 +137,7 @@ func TestServingSkipsItsOwnEntries(t *testing.T) {
 	require.NoError(t, *fatal)
 	require.Equal(t, 1, m.applies, "only the entry of the term before")
 	require.Equal(t, map[string]string{"x": "1", "y": "1"}, m.shadow)
-	require.Zero(t, f.progress.unacked())
+	require.Zero(t, f.ledger.Unacked())
 
 	// Cut, then deposed by a later leader's entry that overtakes Raft's notice;
 	// the old entry was committed all the same.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
@@ -22,7 +23,7 @@ import (
 type Group struct {
 	cfg       Config
 	fsm       *fsm
-	progress  *progress
+	ledger    *ledger.Ledger
 	clocks    *clock.File
 	keeper    clockKeeper
 	proposing ctxMutex // held to propose, and while leadership is handed over
@@ -71,11 +72,9 @@ type instance struct {
 // may hang in a disk write.
 const shutdownTimeout = 5 * time.Second
 
-// Open opens or creates the group's data and starts to take part in the
-// cluster. The machine must be empty: it gets the newest snapshot, and later
-// what the log holds beyond it. The group founds or joins its cluster in the
-// background.
-func Open(cfg Config, m Machine) (*Group, error) {
+// New prepares a group, which makes its directory but does nothing else before
+// Start. The machine must be empty.
+func New(cfg Config, m Machine) (*Group, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("raftlog: %w", err)
@@ -92,14 +91,14 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	}
 	g := &Group{
 		cfg:       cfg,
-		progress:  newProgress(),
+		ledger:    cfg.Ledger,
 		clocks:    clocks,
 		proposing: make(ctxMutex, 1),
 		admission: make(ctxMutex, 1),
 		leaderCh:  make(chan struct{}, 1),
 	}
 	g.SetMeta(cfg.Meta)
-	g.fsm = newFSM(&cfg, m, g.progress, g.resumed)
+	g.fsm = newFSM(&cfg, m, g.resumed)
 	g.fsm.bound.Store(clocks.Bound())
 	saved, _ := clocks.Last()
 	g.keeper.unset.Store(saved.Unset)
@@ -110,14 +109,21 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	g.convener = member.NewConvener(member.ConvenerConfig{
 		NodeID: cfg.NodeID, Addr: cfg.Advertise, Join: cfg.Join, Expect: cfg.BootstrapExpect, Logger: cfg.Logger,
 	}, convenerNode{g})
+	return g, nil
+}
+
+// Start opens or creates the group's data and starts to take part in the cluster: the machine gets the newest snapshot, and
+// later what the log holds beyond it, and may lead before Start returns. The group founds or joins its cluster in the
+// background. After an error there is nothing to close.
+func (g *Group) Start() (err error) {
 	if err := g.start(); err != nil {
 		g.cancel()
-		return nil, err
+		return err
 	}
-	if g.control, err = cfg.Mux.Listen(peer.KindControl, cfg.GroupID, nil); err != nil {
+	if g.control, err = g.cfg.Mux.Listen(peer.KindControl, g.cfg.GroupID, nil); err != nil {
 		g.cancel()
 		g.stopInstance(g.cur.Load())
-		return nil, err
+		return err
 	}
 	for _, run := range []func(context.Context){g.propose, g.verifier.run, g.maintain, g.notifyLeader, g.peers.run, g.serveControl, g.convene} {
 		g.wg.Go(func() { run(g.ctx) })
@@ -127,9 +133,9 @@ func Open(cfg Config, m Machine) (*Group, error) {
 	g.mu.Unlock()
 	if p := g.halted.Load(); p != nil { // between start and here
 		g.Close(context.Background())
-		return nil, *p
+		return *p
 	}
-	return g, nil
+	return nil
 }
 
 // start opens the stores and runs Raft on them.
@@ -353,19 +359,6 @@ func (g *Group) Admit(cluster string) error { return g.cur.Load().id.Same(cluste
 // within about a second. The map is the group's from here on.
 func (g *Group) SetMeta(meta map[string]string) { g.meta.Store(&meta) }
 
-// Wake tells the proposer that something has become dirty. It is cheap: one
-// atomic load, but for the first call after a cut.
-func (g *Group) Wake() { g.progress.mark() }
-
-// Flush is Wake for somebody who waits for the commit: the next cut does not
-// linger.
-func (g *Group) Flush() {
-	g.progress.mark()
-	if g.cfg.Linger > 0 && !g.progress.flush.Swap(true) {
-		g.progress.ring()
-	}
-}
-
 // Serving returns the term this node decides in. ok is false when it does not.
 func (g *Group) Serving() (term uint64, ok bool) {
 	term = g.fsm.serving.Load()
@@ -379,22 +372,24 @@ func (g *Group) Leader() (id, addr string) {
 	return member.NodeOf(i), string(a)
 }
 
+// Clock returns the cluster clock of the last entry applied, in unix ns.
+func (g *Group) Clock() int64 { return g.fsm.clock.Load() }
+
 // Unacked returns the age of the oldest effect of the serving leader that is
 // not committed; 0 when all are, and on other nodes.
 func (g *Group) Unacked() time.Duration {
 	if g.fsm.serving.Load() == 0 {
 		return 0
 	}
-	return g.progress.unacked()
+	return g.ledger.Unacked()
 }
 
-// Progress is where the serving leader's batches stand.
+// Progress is where the serving leader's cuts stand, as numbers of the ledger.
 type Progress struct {
-	Open      uint64 // the batch now filling
-	Proposed  uint64 // the last batch cut
-	Committed uint64 // the last batch committed
-	Dirty     bool   // effects wait for the next cut
-	Unacked   time.Duration
+	Open    uint64 // that the next cut takes
+	Settled uint64 // the last one under which nothing is uncommitted
+	Dirty   bool   // effects wait for the next cut
+	Unacked time.Duration
 }
 
 // Progress reads the progress of the serving leader; zero on other nodes.
@@ -402,14 +397,8 @@ func (g *Group) Progress() Progress {
 	if g.fsm.serving.Load() == 0 {
 		return Progress{}
 	}
-	p := g.progress
-	return Progress{
-		Committed: p.doneSeq.Load(),
-		Proposed:  p.lastSeq.Load(),
-		Open:      p.openSeq.Load(),
-		Dirty:     p.dirtyAt.Load() != 0,
-		Unacked:   p.unacked(),
-	}
+	l := g.ledger
+	return Progress{Open: l.Open(), Settled: l.Settled(), Dirty: l.Dirty(), Unacked: l.Unacked()}
 }
 
 // Snapshot takes a snapshot now. It is no error if there is nothing new to

@@ -76,7 +76,7 @@ func (c *testCluster) alone() *testNode {
 	waitFor(c.t, "it leads itself", n.m.leading)
 	for i := range 30 {
 		require.NoError(c.t, n.m.set("alone", string(rune('a'+i%26))))
-		n.g.Flush()
+		n.m.ledger.Flush()
 		n.committed()
 	}
 	return n

@@ -141,7 +141,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	}
 	r := g.raft() // of the term: a restart deposes first
 	g.cfg.Logger.Info("handing leadership over", "to", member.NodeOf(target.ID), "term", term)
-	err := g.poll(ctx, func() bool { return g.progress.oldest.Load() == 0 || g.fsm.serving.Load() != term })
+	err := g.poll(ctx, func() bool { return !g.ledger.Flying() || g.fsm.serving.Load() != term })
 	if err == nil {
 		err = await(ctx, func() raft.Future {
 			return r.LeadershipTransferToServer(target.ID, target.Address)
@@ -176,11 +176,9 @@ func (g *Group) resume(term uint64) {
 
 // drain waits until what is dirty or in flight now is committed.
 func (g *Group) drain(ctx context.Context, term uint64) error {
-	g.Flush()
-	goal := g.progress.openSeq.Load()
-	err := g.poll(ctx, func() bool {
-		return g.progress.unacked() == 0 || g.progress.doneSeq.Load() >= goal || g.fsm.serving.Load() != term
-	})
+	goal := g.ledger.Open()
+	g.ledger.Flush()
+	err := g.poll(ctx, func() bool { return g.ledger.Settled() >= goal || g.fsm.serving.Load() != term })
 	if err == nil && g.fsm.serving.Load() != term {
 		return ErrNotLeader
 	}

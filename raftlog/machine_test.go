@@ -11,13 +11,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate-io/headgate/ledger"
 )
 
 // mapMachine is a Machine over a map. It decides first and replicates effects,
 // as the engine does, and keeps beside its table a shadow that only committed
 // batches change: the applied log prefix.
 type mapMachine struct {
-	wake func()
+	ledger *ledger.Ledger
 
 	busy atomic.Bool // a call of the group is in progress
 
@@ -25,12 +27,11 @@ type mapMachine struct {
 	table    map[string]string
 	shadow   map[string]string
 	dirty    map[string]*string // previous values of the keys of the batch that fills
-	inflight []mapBatch
-	term     uint64 // being served, 0 = none
+	leads    bool
 	index    uint64 // of the last batch applied
 	base     int64  // clock at Lead
 	since    time.Time
-	history  []string // calls of interest
+	deposed  int
 	applies  int
 	restores int
 	level    uint32 // permitted
@@ -39,16 +40,27 @@ type mapMachine struct {
 	persist  chan struct{} // Snapshot.Persist receives from it twice, at its beginning and before it writes, unless nil
 }
 
-type mapBatch struct {
-	seq    uint64
-	before map[string]*string
-	after  map[string]*string
+// mapUndo is what a batch has changed.
+type mapUndo struct {
+	m             *mapMachine
+	before, after map[string]*string
+}
+
+// Committed implements ledger.Undo.
+func (u *mapUndo) Committed() {
+	defer u.m.enter()()
+	for k, v := range u.after {
+		put(u.m.shadow, k, v)
+	}
 }
 
 var errNotLeading = errors.New("not leading")
 
 func newMapMachine() *mapMachine {
-	return &mapMachine{table: map[string]string{}, shadow: map[string]string{}, dirty: map[string]*string{}, wake: func() {}}
+	return &mapMachine{
+		table: map[string]string{}, shadow: map[string]string{}, dirty: map[string]*string{},
+		ledger: ledger.New(ledger.Hooks{}),
+	}
 }
 
 // enter checks that the group makes one call at a time.
@@ -67,7 +79,7 @@ func (m *mapMachine) enter() func() {
 func (m *mapMachine) set(kv ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.term == 0 {
+	if !m.leads {
 		return errNotLeading
 	}
 	for i := 0; i < len(kv); i += 2 {
@@ -76,7 +88,7 @@ func (m *mapMachine) set(kv ...string) error {
 		}
 		put(m.table, kv[i], &kv[i+1])
 	}
-	m.wake()
+	m.ledger.Mark()
 	return nil
 }
 
@@ -104,7 +116,7 @@ func (m *mapMachine) snapshotTable() map[string]string {
 func (m *mapMachine) leading() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.term != 0
+	return m.leads
 }
 
 func (m *mapMachine) Permit(level uint32) {
@@ -120,7 +132,7 @@ func (m *mapMachine) Apply(b Batch) error {
 	if m.failWith != nil {
 		return m.failWith
 	}
-	if m.term != 0 {
+	if m.leads {
 		panic("Apply while serving")
 	}
 	if b.Index <= m.index {
@@ -151,37 +163,30 @@ func byteStrings(p [][]byte) []string {
 	return s
 }
 
-func (m *mapMachine) Committed(seq uint64) {
+func (m *mapMachine) Lead(clock int64) {
 	defer m.enter()()
-	for len(m.inflight) > 0 && m.inflight[0].seq <= seq {
-		for k, v := range m.inflight[0].after {
-			put(m.shadow, k, v)
-		}
-		m.inflight = m.inflight[1:]
-	}
-}
-
-func (m *mapMachine) Lead(term uint64, clock int64) {
-	defer m.enter()()
-	if m.term != 0 {
+	if m.leads {
 		panic("Lead while serving")
 	}
-	m.term, m.base, m.since = term, clock, time.Now()
-	m.history = append(m.history, fmt.Sprintf("lead %d", term))
+	m.leads, m.base, m.since = true, clock, time.Now()
 }
 
-func (m *mapMachine) Depose(term uint64) {
+func (m *mapMachine) Depose() {
 	defer m.enter()()
-	if m.term != term {
-		panic(fmt.Sprintf("Depose of %d while serving %d", term, m.term))
+	if !m.leads {
+		panic("Depose while not serving")
 	}
-	m.term = 0
+	m.leads = false
 	undo(m.table, m.dirty)
-	for _, b := range slices.Backward(m.inflight) {
-		undo(m.table, b.before)
-	}
-	m.dirty, m.inflight = map[string]*string{}, nil
-	m.history = append(m.history, fmt.Sprintf("depose %d", term))
+	m.ledger.Flights(func(flights []ledger.Flight) {
+		for _, f := range slices.Backward(flights) {
+			if u, ok := f.Undo.(*mapUndo); ok {
+				undo(m.table, u.before)
+			}
+		}
+	})
+	m.dirty = map[string]*string{}
+	m.deposed++
 	if !maps.Equal(m.table, m.shadow) {
 		panic("after Depose the table is not the applied prefix")
 	}
@@ -193,12 +198,14 @@ func undo(t map[string]string, before map[string]*string) {
 	}
 }
 
-func (m *mapMachine) Cut(seq uint64, max int) ([][]byte, bool) {
+func (m *mapMachine) Cut(max int) ([][]byte, bool) {
 	defer m.enter()()
-	if m.term == 0 {
+	if !m.leads {
 		panic("Cut while not serving")
 	}
+	cut := m.ledger.Begin()
 	if len(m.dirty) == 0 {
+		m.ledger.Empty(cut)
 		return nil, false
 	}
 	after := make(map[string]*string)
@@ -209,9 +216,10 @@ func (m *mapMachine) Cut(seq uint64, max int) ([][]byte, bool) {
 	if err != nil {
 		panic(err)
 	}
-	m.inflight = append(m.inflight, mapBatch{seq, m.dirty, after})
+	parts := slices.Collect(slices.Chunk(raw, max))
+	m.ledger.Add(cut, &mapUndo{m, m.dirty, after}, parts)
 	m.dirty = map[string]*string{}
-	return slices.Collect(slices.Chunk(raw, max)), true
+	return parts, true
 }
 
 func (m *mapMachine) Now() int64 {

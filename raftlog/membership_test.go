@@ -278,19 +278,17 @@ func TestGroupsShareAListener(t *testing.T) {
 	cfg := n.cfg
 	cfg.GroupID = 7
 	m := newMapMachine()
-	g, err := Open(cfg, m)
+	cfg.Ledger = m.ledger
+	g, err := start(cfg, m)
 	require.NoError(t, err)
 	defer g.Close(t.Context())
-	m.mu.Lock()
-	m.wake = g.Wake
-	m.mu.Unlock()
 	waitFor(t, "the second group serves", m.leading)
 	n.set("a", "1")
 	require.NoError(t, m.set("b", "1"))
 	waitFor(t, "commit", func() bool { return g.Unacked() == 0 })
 	require.Equal(t, map[string]string{"a": "1"}, n.m.snapshotTable())
 	require.Equal(t, map[string]string{"b": "1"}, m.snapshotTable())
-	_, err = Open(cfg, newMapMachine())
+	_, err = start(cfg, newMapMachine())
 	require.ErrorIs(t, err, ErrLocked)
 }
 

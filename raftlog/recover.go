@@ -53,7 +53,7 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	if err := reconcile(snaps, logs, store.fresh, cfg.GroupID, cfg.Logger); err != nil {
 		return err
 	}
-	f := newFSM(&cfg, m, newProgress(), func() int64 { return 0 })
+	f := newFSM(&cfg, m, func() int64 { return 0 })
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
 	f.noteLevel = func(level uint32) error { return noteLevel(store.Stable, level) }
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses

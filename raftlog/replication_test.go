@@ -173,3 +173,23 @@ func TestAppliedIsWhatTheMachineHas(t *testing.T) {
 	f.start()
 	waitFor(t, "after a snapshot", func() bool { return f.g.Status().AppliedIndex >= l.g.Status().CommitIndex })
 }
+
+// Whoever has a group has it before it leads: what its machine then wakes may
+// use it.
+func TestAGroupMayLeadBeforeStartReturns(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	n := c.leader()
+	cfg, m := n.cfg, newMapMachine()
+	cfg.GroupID, cfg.Ledger = 7, m.ledger
+	g, err := New(cfg, m)
+	require.NoError(t, err)
+	g.mu.Lock() // Start ends with it
+	started := make(chan error)
+	go func() { started <- g.Start() }()
+	waitFor(t, "it serves", m.leading)
+	require.NoError(t, g.Verify(testContext(t)))
+	g.mu.Unlock()
+	require.NoError(t, <-started)
+	require.NoError(t, g.Close(testContext(t)))
+}

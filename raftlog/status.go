@@ -110,7 +110,7 @@ func (g *Group) applied(in *instance) uint64 {
 // Status reads the node's state. It blocks neither on Raft nor on the machine.
 func (g *Group) Status() Status {
 	in := g.cur.Load()
-	r, p := in.raft, g.progress
+	r, sums := in.raft, g.ledger.Totals()
 	s := Status{
 		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.Data(), ClusterID: in.id.Cluster(), Founding: in.id.Founding(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
@@ -118,8 +118,7 @@ func (g *Group) Status() Status {
 		SinceSnapshot: in.log.bytes.Load(),
 		Wall:          g.clocks.Wall(),
 		Progress:      g.Progress(),
-		Batches:       p.batches.Load(), Ticks: p.ticks.Load(), Entries: p.parts.Load(), PayloadBytes: p.payload.Load(),
-		LastBatch: p.lastBytes.Load(),
+		Batches:       sums.Batches, Ticks: sums.Ticks, Entries: sums.Parts, PayloadBytes: sums.Bytes, LastBatch: sums.LastBatch,
 		WriteLast: time.Duration(in.log.last.Load()), WriteMean: time.Duration(in.log.mean.Load()),
 	}
 	_, s.Serving = g.Serving()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
-
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -277,13 +277,13 @@ func TestWatchingTransactionsAreNotForwarded(t *testing.T) {
 // A node that meets its seal in mid-batch keeps what is watched.
 func TestWatchSurvivesASeal(t *testing.T) {
 	e := engine.New(engine.Config{})
-	replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
-	replica.Lead(1, e.Now())
+	replica := e.Replicate(ledger.New(ledger.Hooks{}))
+	replica.Lead(e.Now())
 	f := newFakeCluster(partition.Leading)
 	_, m := replicatedMachine(t, f, Config{Engine: e, Redirect: RedirectMoved})
 	m.feed("WATCH k\r\n")
 	m.lane.begin()
-	replica.Depose(1)
+	replica.Depose()
 	m.input([]byte("TTL k\r\nMULTI\r\nINCREX k\r\nEXEC\r\n"))
 	m.settle()
 	m.lane.end()

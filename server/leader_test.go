@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -257,7 +258,7 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 		{"PING", "+PONG\r\n"},
 	} {
 		e := engine.New(engine.Config{})
-		e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+		e.Replicate(ledger.New(ledger.Hooks{}))
 		f := newFakeCluster(partition.Leading)
 		_, m := replicatedMachine(t, f, Config{Engine: e})
 		m.relayed = true
@@ -273,8 +274,8 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 
 func TestCommitUnderASealIsUncertain(t *testing.T) {
 	r := engine.New(engine.Config{})
-	replica := r.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
-	replica.Lead(1, r.Now())
+	replica := r.Replicate(ledger.New(ledger.Hooks{}))
+	replica.Lead(r.Now())
 	f := newFakeCluster(partition.Leading)
 	f.durable = true
 	s := newTestServer(t, Config{Engine: r, Replication: f}, func() uint64 { return 1 })
@@ -283,7 +284,7 @@ func TestCommitUnderASealIsUncertain(t *testing.T) {
 	// Between a decision and its ticket.
 	m.lane.begin()
 	s.table.Find([][]byte{[]byte("ping")}).Flags |= command.Write | command.Leader
-	replica.Depose(1)
+	replica.Depose()
 	m.input([]byte("PING\r\n"))
 	m.settle()
 	m.lane.end()
@@ -444,18 +445,18 @@ func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		for _, again := range []bool{false, true} {
 			e := engine.New(engine.Config{})
-			replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
-			replica.Lead(1, e.Now())
+			replica := e.Replicate(ledger.New(ledger.Hooks{}))
+			replica.Lead(e.Now())
 			f := newFakeCluster(partition.Leading)
 			f.durable = durable
 			s, m := replicatedMachine(t, f, Config{Engine: e})
 			m.feed("FLUSHALL\r\n")
 			require.NoError(t, s.part.AwaitBatches(t.Context()))
-			replica.Depose(1)
+			replica.Depose()
 			s.part.Release(1, partition.ErrUncertain)
 			f.ticket.Store(2)
 			if again {
-				replica.Lead(2, e.Now())
+				replica.Lead(e.Now())
 			}
 			m.lane.runPosts()
 			s.part.Release(2, nil)
@@ -496,8 +497,8 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		for _, command := range []string{"FLUSHALL", "KEYS *"} {
 			e := engine.New(engine.Config{})
-			replica := e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
-			replica.Lead(1, e.Now())
+			replica := e.Replicate(ledger.New(ledger.Hooks{}))
+			replica.Lead(e.Now())
 			f := newFakeCluster(partition.Leading)
 			f.durable = durable
 			s, m := replicatedMachine(t, f, Config{Engine: e})
@@ -506,7 +507,7 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 			require.NoError(t, s.part.AwaitBatches(t.Context()))
 			require.Greater(t, f.awaits.Load(), awaits, "the handover waits for it")
 			s.part.Release(1, nil)
-			replica.Depose(1)
+			replica.Depose()
 			s.part.Release(2, partition.ErrUncertain)
 			f.ticket.Store(3)
 			m.lane.runPosts()

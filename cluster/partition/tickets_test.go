@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
 )
 
 // quietFront counts what a partition tells it.
@@ -97,6 +98,6 @@ func TestFailuresAreBounded(t *testing.T) {
 
 func TestASealedEngineTakesNoTickets(t *testing.T) {
 	e := engine.New(engine.Config{})
-	e.Replicate(engine.Hooks{Led: func() {}, Deposed: func(uint64) {}})
+	e.Replicate(ledger.New(ledger.Hooks{}))
 	require.Equal(t, uint64(TicketLost), New(Config{Engine: e, Front: new(quietFront)}).TakeTicket())
 }

@@ -1,0 +1,248 @@
+package ledger
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Ledger accounts for one machine's cuts. All methods may be called
+// concurrently; those that move a cut along (Lead, Begin, Add, Empty, Tick,
+// Commit, Depose) are called by the log, one at a time.
+type Ledger struct {
+	hooks Hooks
+
+	// open is the number that the next cut takes.
+	open atomic.Uint64
+	// settled is the last number under which nothing is uncommitted.
+	settled atomic.Uint64
+
+	// What was asked for since the last cut began: dirtyAt is when the first
+	// effect was marked, 0 for none; flush, that the cut shall not wait for its
+	// pace; awaited, that replies are parked under its number.
+	dirtyAt atomic.Int64
+	flush   atomic.Bool
+	awaited atomic.Bool
+
+	// oldest is when the first effect of the oldest flight was marked, 0 for no
+	// flight.
+	oldest atomic.Int64
+
+	due    chan struct{} // capacity 1: the proposer's bell
+	rounds chan struct{} // capacity 1: the bell of whoever runs rounds
+
+	// mu guards the fields below.
+	mu        sync.Mutex
+	flights   []Flight // oldest first
+	cut       uint64   // the last number that a cut took
+	committed uint64   // of the last flight committed
+	clean     []clean  // cuts that found nothing and that replies wait for
+	verified  uint64   // a round has begun after this cut, and succeeded
+	totals    Totals
+}
+
+// Hooks are told what becomes of numbers. They are called without a lock of the
+// ledger, and must not block.
+type Hooks struct {
+	// Release completes every number up to upTo that is not complete yet.
+	// Err is nil, or what Verified was told.
+	Release func(upTo uint64, err error)
+	// Deposed ends a term: of everything up to upTo that is not complete the
+	// outcome is unknown.
+	Deposed func(upTo uint64)
+}
+
+// Flight is a batch that is cut and not committed.
+type Flight struct {
+	Seq  uint64
+	Undo Undo // nil for a tick
+
+	bytes int
+	born  int64 // when its first effect was marked
+	// covers is the last number under which nothing was dirty beyond Seq.
+	covers uint64
+}
+
+// Undo is what takes a flight back, which the machine knows how to do.
+type Undo interface {
+	// Committed tells that it never will be needed.
+	Committed()
+}
+
+// clean is a cut that found nothing. after is the flight before it, 0 for none.
+type clean struct{ seq, after uint64 }
+
+// Totals are sums since New.
+type Totals struct {
+	Batches   uint64 // with effects
+	Ticks     uint64 // without
+	Parts     uint64 // of the batches
+	Bytes     uint64 // of the parts
+	LastBatch int64  // bytes
+}
+
+// New returns a ledger whose first number is 1. Hooks that are nil are told
+// nothing.
+func New(h Hooks) *Ledger {
+	if h.Release == nil {
+		h.Release = func(uint64, error) {}
+	}
+	if h.Deposed == nil {
+		h.Deposed = func(uint64) {}
+	}
+	l := &Ledger{hooks: h, due: make(chan struct{}, 1), rounds: make(chan struct{}, 1)}
+	l.open.Store(1)
+	return l
+}
+
+// Lead begins a term. Marks made while nobody led are forgotten.
+func (l *Ledger) Lead() { l.dirtyAt.Store(0) }
+
+// Cut is a cut that has begun.
+type Cut struct {
+	Seq     uint64
+	born    int64
+	awaited bool
+}
+
+// Begin begins a cut. The caller looks at what is dirty afterwards, and then
+// calls Add or Empty.
+func (l *Ledger) Begin() Cut {
+	c := Cut{awaited: l.awaited.Swap(false)}
+	l.flush.Store(false)
+	if c.born = l.dirtyAt.Swap(0); c.born == 0 {
+		c.born = monotonic()
+	}
+	c.Seq = l.open.Add(1) - 1
+	return c
+}
+
+// Add makes what a cut has found a flight, in the given parts. undo is kept
+// until it is committed or the term ends.
+func (l *Ledger) Add(c Cut, undo Undo, parts [][]byte) {
+	bytes := 0
+	for _, p := range parts {
+		bytes += len(p)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = c.Seq
+	l.fly(Flight{Seq: c.Seq, Undo: undo, bytes: bytes, born: c.born, covers: c.Seq})
+	l.totals.Batches++
+	l.totals.Parts += uint64(len(parts))
+	l.totals.Bytes += uint64(bytes)
+	l.totals.LastBatch = int64(bytes)
+}
+
+// Empty ends a cut that has found nothing.
+func (l *Ledger) Empty(c Cut) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = c.Seq
+	after := uint64(0)
+	if last := len(l.flights) - 1; last >= 0 {
+		l.flights[last].covers = c.Seq
+		after = l.flights[last].Seq
+	} else {
+		l.settled.Store(c.Seq)
+	}
+	if c.awaited {
+		l.clean = append(l.clean, clean{c.Seq, after})
+		ring(l.rounds)
+	}
+}
+
+// Tick makes the last cut, which has found nothing, a flight all the same.
+func (l *Ledger) Tick() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fly(Flight{Seq: l.cut, born: monotonic(), covers: l.cut})
+	l.totals.Ticks++
+}
+
+// fly must be called with mu held.
+func (l *Ledger) fly(f Flight) {
+	l.flights = append(l.flights, f)
+	l.oldest.Store(l.flights[0].born)
+}
+
+// Commit forgets the oldest flight, which is committed, and releases what waited
+// for it. It returns false if there is none.
+func (l *Ledger) Commit() bool {
+	l.mu.Lock()
+	if len(l.flights) == 0 {
+		l.mu.Unlock()
+		return false
+	}
+	f := l.flights[0]
+	l.flights[0] = Flight{} // its undo is garbage now
+	l.flights = l.flights[1:]
+	l.committed = f.Seq
+	l.settled.Store(f.covers)
+	oldest := int64(0)
+	if len(l.flights) > 0 {
+		oldest = l.flights[0].born
+	}
+	l.oldest.Store(oldest)
+	upTo := max(f.Seq, l.ready())
+	l.mu.Unlock()
+	if f.Undo != nil {
+		f.Undo.Committed()
+	}
+	l.hooks.Release(upTo, nil)
+	if l.dirtyAt.Load() != 0 {
+		l.Ring()
+	}
+	return true
+}
+
+// Depose ends a term. The machine is sealed by then, and has taken back the
+// flights: a number that was read before the seal is among those that end here.
+func (l *Ledger) Depose() {
+	upTo := l.open.Add(1) - 1
+	l.mu.Lock()
+	l.flights, l.clean = nil, nil
+	l.oldest.Store(0)
+	l.dirtyAt.Store(0)
+	l.settled.Store(upTo)
+	l.mu.Unlock()
+	l.hooks.Deposed(upTo)
+}
+
+// Flights calls fn with the flights, the oldest first. None is added, committed
+// or forgotten meanwhile, and fn must not keep them.
+func (l *Ledger) Flights(fn func([]Flight)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fn(l.flights)
+}
+
+// InFlight returns how many flights there are, and how many bytes they have.
+func (l *Ledger) InFlight() (flights, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.flights {
+		bytes += f.bytes
+	}
+	return len(l.flights), bytes
+}
+
+// Totals returns the sums since New.
+func (l *Ledger) Totals() Totals {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.totals
+}
+
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// started anchors the times kept in atomics.
+var started = time.Now()
+
+// monotonic returns nanoseconds since some point in this process; never 0.
+func monotonic() int64 { return int64(time.Since(started)) + 1 }

@@ -1,0 +1,239 @@
+package ledger
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// reply is one that waits, with what must have happened before it may leave.
+type reply struct {
+	seq uint64
+	// batch is the last batch with effects that the reply rests on, 0 for none
+	// in flight; of a write it has its own.
+	batch uint64
+	at    int // when it was decided
+	err   error
+	out   bool
+}
+
+var errRound = errors.New("no majority has answered")
+
+// A model of the machine and the log: numbers, batches and rounds of
+// heartbeats, in any order that the log allows.
+func TestRepliesLeaveInTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var replies []*reply
+		var flights []uint64
+		committed := uint64(0)
+		now := 0
+		// proof is the last moment at which this node is known to have led.
+		proof := 0
+		begun := map[uint64]int{} // when a batch was handed to the followers
+		dirty := false
+
+		release := func(upTo uint64, err error) {
+			for _, p := range replies {
+				if p.out || p.seq > upTo {
+					continue
+				}
+				p.out, p.err = true, err
+				if err == nil {
+					require.LessOrEqual(t, p.batch, committed, "a reply left before the effects that it rests on were committed")
+					require.Less(t, p.at, proof, "a reply left although another node may have led when it was decided")
+				}
+			}
+		}
+		uncertain := errors.New("uncertain")
+		l := New(Hooks{Release: release, Deposed: func(upTo uint64) { release(upTo, uncertain) }})
+		cut := func(tick bool) {
+			c := l.Begin()
+			if !dirty {
+				l.Empty(c)
+				if !tick {
+					return
+				}
+				l.Tick()
+			} else {
+				l.Add(c, nil, [][]byte{{1}})
+			}
+			dirty = false
+			begun[c.Seq] = now
+			flights = append(flights, c.Seq)
+		}
+		commit := func() {
+			committed = flights[0]
+			flights = flights[1:]
+			proof = max(proof, begun[committed])
+			require.True(t, l.Commit())
+		}
+		verify := func(err error) {
+			upTo := l.Round()
+			if upTo == 0 {
+				return
+			}
+			if err == nil {
+				proof = now
+			}
+			now++
+			l.Verified(upTo, err)
+		}
+		decide := func(wrote bool) {
+			p := &reply{seq: l.Open(), at: now}
+			if len(flights) > 0 {
+				p.batch = flights[len(flights)-1]
+			}
+			if dirty = dirty || wrote; dirty {
+				p.batch = p.seq
+			}
+			replies = append(replies, p)
+			l.Await()
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"":      func(*rapid.T) { now++ },
+			"write": func(*rapid.T) { decide(true) },
+			"read":  func(*rapid.T) { decide(false) },
+			"cut":   func(*rapid.T) { cut(false) },
+			"tick":  func(*rapid.T) { cut(true) },
+			"commit": func(t *rapid.T) {
+				if len(flights) > 0 {
+					commit()
+				} else {
+					require.False(t, l.Commit(), "nothing is in flight")
+				}
+			},
+			"verify": func(*rapid.T) { verify(nil) },
+			"fail":   func(*rapid.T) { verify(errRound) },
+			"depose": func(*rapid.T) {
+				l.Depose()
+				flights, dirty = nil, false
+				clear(begun)
+				for _, p := range replies {
+					require.True(t, p.out, "a reply waits for a term that has ended")
+				}
+				require.Zero(t, l.Unacked())
+				l.Lead()
+			},
+		})
+		// Nothing is forgotten.
+		cut(false)
+		for len(flights) > 0 {
+			commit()
+		}
+		now++
+		verify(nil)
+		for _, p := range replies {
+			require.True(t, p.out, "a reply waits for ever")
+		}
+		require.Equal(t, l.Open()-1, l.Settled())
+		require.True(t, l.Released())
+	})
+}
+
+// A denial of a term waits for that term's batch, not for one of the term
+// before.
+func TestDenialsOfTheNextTerm(t *testing.T) {
+	released := uint64(0)
+	l := New(Hooks{
+		Release: func(upTo uint64, _ error) { released = upTo },
+		Deposed: func(upTo uint64) { released = upTo },
+	})
+	batch := func() { l.Add(l.Begin(), nil, nil) }
+	batch()
+	l.Commit()
+	l.Depose()
+	require.EqualValues(t, 2, released)
+	batch() // in flight
+	l.Await()
+	l.Empty(l.Begin()) // rests on it
+	upTo := l.Round()
+	require.EqualValues(t, 4, upTo)
+	l.Verified(upTo, nil)
+	require.EqualValues(t, 2, released)
+	l.Commit()
+	require.EqualValues(t, 4, released)
+}
+
+// rung takes one ring of a bell.
+func rung(bell <-chan struct{}) bool {
+	select {
+	case <-bell:
+		return true
+	default:
+		return false
+	}
+}
+
+// The proposer is rung for once a cut, again when somebody waits, and not
+// while it could not cut anyway.
+func TestTheBellRingsForTheProposer(t *testing.T) {
+	l := New(Hooks{})
+	l.Mark()
+	require.True(t, rung(l.Due()))
+	l.Mark()
+	require.False(t, rung(l.Due()), "marked already")
+	l.Await()
+	require.True(t, rung(l.Due()), "ahead of its pace")
+	require.True(t, l.Flushing())
+	c := l.Begin()
+	require.False(t, l.Flushing())
+	l.Mark() // behind the cut
+	rung(l.Due())
+	l.Add(c, nil, nil)
+	require.True(t, l.Dirty())
+	l.Flush()
+	require.False(t, rung(l.Due()), "there is a flight")
+	l.Commit()
+	require.True(t, rung(l.Due()), "what was marked meanwhile")
+	l.Depose()
+	l.Mark() // by somebody who has not heard of it
+	l.Lead()
+	require.Zero(t, l.Unacked(), "nothing of the new term is dirty")
+}
+
+// What is decided before the number is read is in the cut of that number or an
+// earlier one, whoever cuts meanwhile.
+func TestNumbersCoverWhatWasDecidedBefore(t *testing.T) {
+	l := New(Hooks{})
+	var mu sync.Mutex
+	dirty := false
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			c := l.Begin()
+			mu.Lock()
+			dirty = false
+			mu.Unlock()
+			l.Empty(c)
+		}
+	})
+	for range 1000 {
+		mu.Lock()
+		dirty = true
+		mu.Unlock()
+		seq := l.Open()
+		for l.Settled() < seq {
+		}
+		mu.Lock()
+		require.False(t, dirty)
+		mu.Unlock()
+	}
+	close(stop)
+	wg.Wait()
+}
+
+func BenchmarkMark(b *testing.B) {
+	l := New(Hooks{})
+	for b.Loop() {
+		l.Mark()
+	}
+}
