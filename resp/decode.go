@@ -21,6 +21,12 @@ func ReadReply(r *bufio.Reader, most int) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	return DecodeReply(b)
+}
+
+// DecodeReply returns the reply that b is, whole and nothing else. Attributes
+// are left out.
+func DecodeReply(b []byte) (Reply, error) {
 	d := decoder{b}
 	return d.reply(0)
 }

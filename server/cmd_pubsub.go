@@ -13,22 +13,22 @@ func pubsubCommands() []command.Spec {
 	const group = "pubsub"
 	return []command.Spec{
 		{
-			Name: "subscribe", Arity: -2, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Name: "subscribe", Arity: -2, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed | command.NeedsConn, Group: group,
 			Complexity: "O(N), N the number of channels", Summary: "Listens for messages published to channels.",
 			Syntax: "channel [channel ...]", Handler: onConn(cmdSubscribe),
 		},
 		{
-			Name: "psubscribe", Arity: -2, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Name: "psubscribe", Arity: -2, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed | command.NeedsConn, Group: group,
 			Complexity: "O(N), N the number of patterns", Summary: "Listens for messages published to channels that match one or more patterns.",
 			Syntax: "pattern [pattern ...]", Handler: onConn(cmdPSubscribe),
 		},
 		{
-			Name: "unsubscribe", Arity: -1, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Name: "unsubscribe", Arity: -1, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed | command.NeedsConn, Group: group,
 			Complexity: "O(N), N the number of channels", Summary: "Stops listening to messages posted to channels.",
 			Syntax: "[channel ...]", Handler: onConn(cmdUnsubscribe),
 		},
 		{
-			Name: "punsubscribe", Arity: -1, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed, Group: group,
+			Name: "punsubscribe", Arity: -1, Flags: flags | command.NoScript | command.NoMulti | command.Subscribed | command.NeedsConn, Group: group,
 			Complexity: "O(N), N the number of patterns", Summary: "Stops listening to messages published to channels that match one or more patterns.",
 			Syntax: "[pattern ...]", Handler: onConn(cmdPUnsubscribe),
 		},

@@ -7,7 +7,7 @@ import (
 )
 
 func transactionCommands() []command.Spec {
-	const flags = command.Loading | command.Stale | command.NoScript
+	const flags = command.Loading | command.Stale | command.NoScript | command.NeedsConn
 	return []command.Spec{
 		{
 			Name: "multi", Arity: 1, Flags: flags | command.Fast | command.Immediate | command.Forwarded, Categories: command.CatTransaction, Group: "transactions",

@@ -119,7 +119,7 @@ type conn struct {
 	monitoring bool
 
 	// Identity; meta and the activity are read by CLIENT LIST on any thread.
-	id         uint64
+	id         uint64 // 0 for a Caller's line
 	addr       string
 	laddr      string
 	fd         int

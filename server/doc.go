@@ -5,6 +5,7 @@
 // [Server.ServeStreams] accept connections, [Server.Configure] changes a
 // [Runtime] configuration, [Server.Shutdown] ends it in good order,
 // [Server.Stats] and [Server.Decisions] say what it has done.
+// [Server.Caller] runs commands without a socket, for other fronts.
 // [Server.Partition] is the seam of replication: it says who decides, and
 // completes the commits that replies wait for.
 //

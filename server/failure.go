@@ -28,7 +28,7 @@ func (c *conn) relay(cmd *command.Spec, args [][]byte) {
 			return
 		}
 		c.error(partition.TextNotLeader)
-	case c.srv.cfg.Redirect == RedirectMoved && !c.awaitsLeader():
+	case c.redirects() && !c.awaitsLeader():
 		c.redirect(cmd, args)
 	case l.role == partition.Orphaned && !c.srv.part.HandingOver():
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
@@ -73,7 +73,7 @@ func (tx *transaction) unforwardable() string {
 // clients are sent to the leader: as in Redis Cluster, so that they learn of it
 // before EXEC.
 func (c *conn) refers(cmd *command.Spec, args [][]byte) bool {
-	if c.tx == nil || c.relayed || c.srv.cfg.Redirect != RedirectMoved || !cmd.HasKeys() ||
+	if c.tx == nil || c.relayed || !c.redirects() || !cmd.HasKeys() ||
 		c.lane.role == partition.Stalled || c.awaitsLeader() {
 		return false
 	}
@@ -90,6 +90,10 @@ func (c *conn) refers(cmd *command.Spec, args [][]byte) bool {
 func (c *conn) awaitsLeader() bool {
 	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view().leads()
 }
+
+// redirects reports whether the client is told where the leader is. A Caller's
+// commands are always forwarded.
+func (c *conn) redirects() bool { return c.srv.cfg.Redirect == RedirectMoved && c.id != 0 }
 
 // redirect answers as a replica of Redis Cluster.
 func (c *conn) redirect(cmd *command.Spec, args [][]byte) {

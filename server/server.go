@@ -30,6 +30,8 @@ type Server struct {
 	part      *partition.Partition
 	table     *command.Table
 	fromNodes *command.Table // what of it other nodes may send
+	limitSpec *command.Spec  // RL.LIMIT
+	caller    Caller
 	workers   *workers
 	runID     string
 	started   time.Time
@@ -109,6 +111,8 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		return nil, err
 	}
 	s.fromNodes = s.table.Forwarded()
+	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
+	s.caller.srv = s
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
@@ -278,17 +282,22 @@ func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 // initConn prepares a new connection; its driver has admitted it. fd is -1 for
 // one without a descriptor of its own. From here on others see it.
 func (s *Server) initConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
-	c.srv, c.lane, c.drv, c.sess, c.w = s, l, d, l.sess, &l.w
+	s.bindConn(c, l, d, fd, addr, laddr)
 	c.id = s.nextID.Add(1)
+	s.connsMu.Lock()
+	s.conns[c.id] = c
+	s.connsMu.Unlock()
+}
+
+// bindConn is initConn for a connection that others do not see.
+func (s *Server) bindConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
+	c.srv, c.lane, c.drv, c.sess, c.w = s, l, d, l.sess, &l.w
 	c.addr, c.laddr = addr, laddr
 	c.created = time.Now().UnixNano()
 	c.meta.Store(&clientMeta{})
 	c.lastActive.Store(s.engine.Now())
 	c.fd = fd
 	c.resetSession()
-	s.connsMu.Lock()
-	s.conns[c.id] = c
-	s.connsMu.Unlock()
 }
 
 // forget removes a closed connection.
@@ -383,6 +392,9 @@ func (s *Server) finish(ctx context.Context) error {
 		s.eachStream((*stream).abort)
 		s.killLoops()
 		<-done
+	}
+	if e := s.caller.close(ctx); err == nil {
+		err = e
 	}
 	s.workers.close(ctx)
 	s.part.Close()

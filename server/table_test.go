@@ -33,6 +33,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire")
 	f(command.Unpaused, client+help)
 	f(command.OwnConn, own+" watch")
+	f(command.NeedsConn, own+" watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge")
 	f(command.NoTable, own+help+" ping echo subscribe psubscribe unsubscribe punsubscribe publish"+
 		" pubsub|channels pubsub|numsub pubsub|numpat")
 	f(command.Immediate, "multi exec discard watch quit reset")

@@ -33,6 +33,7 @@ const (
 	Peers      // only nodes of the cluster may send it
 	Long       // may take seconds: reads a whole table, or any number of keys
 	Leader     // only the leader answers: set for everything else about keys
+	NeedsConn  // acts on its connection, or makes no sense without one: set for what has OwnConn or Peers
 	Forwarded  // other nodes may send it for their clients: set for what has Leader and not OwnConn
 )
 

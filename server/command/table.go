@@ -91,6 +91,9 @@ func (t *Table) add(cmd, parent *Spec) error {
 	if cmd.Flags&Local == 0 && (cmd.HasKeys() || cmd.Flags&(Write|Readonly) != 0) {
 		cmd.Flags |= Leader
 	}
+	if cmd.Flags&(OwnConn|Peers) != 0 {
+		cmd.Flags |= NeedsConn
+	}
 	if cmd.Flags&Leader != 0 && cmd.Flags&OwnConn == 0 {
 		cmd.Flags |= Forwarded
 	}

@@ -118,6 +118,9 @@ var (
 	errSync      = errors.New("ERR SYNC and ASYNC exclude each other")
 
 	errAtMostCost = errors.New("ERR ATMOST needs a COST of at least 1")
+	errNoLimit    = errors.New("ERR a call needs at least one limit")
+	errRounding   = errors.New("ERR a limit of RL.LIMIT is exact")
+	errBurst      = errors.New("ERR BURST must be at least 1")
 )
 
 // limitParser parses an RL.LIMIT into a chain.
@@ -152,10 +155,34 @@ func (p *limitParser) parse(args [][]byte) error {
 // check refuses combinations that contradict each other.
 func (p *limitParser) check() error {
 	o := &p.chain.Opts
+	return checkOptions(p.chain.Segs, o)
+}
+
+// Check refuses limits and options that RL.LIMIT has no words for, or that
+// contradict each other. Errors begin with their code.
+func Check(segs []engine.Segment, o *engine.Options) error {
+	switch {
+	case len(segs) == 0:
+		return errNoLimit
+	case len(segs) > engine.MaxSegments:
+		return command.EngineError(engine.ErrTooManySegments)
+	}
+	for i := range segs {
+		switch l := &segs[i].Limit; {
+		case l.Rounding != engine.Exact:
+			return errRounding
+		case l.Burst < 0:
+			return errBurst
+		}
+	}
+	return checkOptions(segs, o)
+}
+
+func checkOptions(segs []engine.Segment, o *engine.Options) error {
 	if o.Peek && o.Force || o.Peek && o.AtMost || o.Force && o.AtMost {
 		return errExclusive
 	}
-	if o.AtMost && slices.ContainsFunc(p.chain.Segs, func(s engine.Segment) bool { return s.Cost < 1 }) {
+	if o.AtMost && slices.ContainsFunc(segs, func(s engine.Segment) bool { return s.Cost < 1 }) {
 		return errAtMostCost
 	}
 	return nil
@@ -214,7 +241,7 @@ func (p *limitParser) parseOption(seg *engine.Segment, args [][]byte) (int, erro
 	case command.EqualFold(name, "burst"):
 		seg.Limit.Burst, err = parseInteger(value)
 		if err == nil && seg.Limit.Burst < 1 {
-			err = errors.New("ERR BURST must be at least 1")
+			err = errBurst
 		}
 	case command.EqualFold(name, "algorithm"):
 		a, ok := engine.ParseAlgorithm(string(value))

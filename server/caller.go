@@ -1,0 +1,222 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// Caller runs commands without a socket, for other fronts and for scripts: the
+// same table, modes, durability, forwarding and failure policy as for a client.
+// Get one from [Server.Caller].
+//
+// # How it works
+//
+// A call borrows a line: a connection whose driver is the goroutine that calls,
+// with a lane of its own. What would make a client wait - a commit, the leader, a
+// worker, CLIENT PAUSE - makes the goroutine wait for the posts that end it.
+// Lines are made when they are needed, at most maxLines, and kept until Shutdown.
+//
+// All methods may be called by any goroutine.
+type Caller struct {
+	srv *Server
+
+	// mu guards the fields below.
+	mu     sync.Mutex
+	free   []*line
+	made   int
+	closed bool
+	// gone is closed when the server ends and no line is borrowed.
+	gone chan struct{}
+}
+
+// maxLines bounds the calls at a time.
+const maxLines = 1024
+
+// Errors of a call that has not been executed.
+var (
+	// ErrBusy tells that too many calls are under way.
+	ErrBusy = errors.New("too many calls at a time")
+	// ErrNeedsConnection tells that a command acts on its connection, such as
+	// MULTI or SUBSCRIBE, and a Caller has none.
+	ErrNeedsConnection = errors.New("the command needs a connection")
+)
+
+// ReplyError is an error reply as a client would get it; it begins with its
+// code.
+type ReplyError string
+
+func (e ReplyError) Error() string { return string(e) }
+
+// Caller returns the server's Caller.
+func (s *Server) Caller() *Caller { return &s.caller }
+
+// Do runs a command and returns its reply, in RESP3. args are not kept. Its
+// error is ErrClosed, ErrBusy, ErrNeedsConnection, or that of ctx: then the
+// command may have been executed, or may still be. What the command itself
+// answers is in the reply, errors too.
+func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
+	if len(args) == 0 {
+		return resp.Reply{}, errors.New("no command")
+	}
+	if cmd := c.srv.table.Find(args); cmd != nil && cmd.Flags&command.NeedsConn != 0 {
+		return resp.Reply{}, ErrNeedsConnection
+	}
+	if err := ctx.Err(); err != nil {
+		return resp.Reply{}, err
+	}
+	ln, err := c.borrow()
+	if err != nil {
+		return resp.Reply{}, err
+	}
+	return c.run(ctx, ln, args)
+}
+
+// run is Do on a line, which it gives back.
+func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, error) {
+	ln.start(args)
+	if err := ln.wait(ctx.Done()); err != nil {
+		go func() { // its reply is nobody's
+			_ = ln.wait(nil)
+			c.giveBack(ln)
+		}()
+		return resp.Reply{}, ctx.Err()
+	}
+	defer c.giveBack(ln)
+	if ln.killed {
+		return resp.Reply{}, ReplyError("ERR the reply is more than client-output-buffer-limit")
+	}
+	return resp.DecodeReply(ln.out)
+}
+
+// borrow returns a line for one call.
+func (c *Caller) borrow() (*line, error) {
+	c.mu.Lock()
+	if n := len(c.free); n > 0 && !c.closed {
+		ln := c.free[n-1]
+		c.free = c.free[:n-1]
+		c.mu.Unlock()
+		return ln, nil
+	}
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, ErrClosed
+	case c.made == maxLines:
+		return nil, ErrBusy
+	}
+	c.made++
+	return c.srv.newLine(), nil
+}
+
+// giveBack takes a line whose call is over.
+func (c *Caller) giveBack(ln *line) {
+	c.mu.Lock()
+	if !c.closed && ln.ending != closes {
+		c.free = append(c.free, ln)
+		c.mu.Unlock()
+		return
+	}
+	defer c.mu.Unlock()
+	ln.lane.close()
+	if c.made--; c.closed && c.made == 0 {
+		close(c.gone)
+	}
+}
+
+// close refuses further calls and waits for those under way, until ctx is done.
+func (c *Caller) close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed, c.gone = true, make(chan struct{})
+	for _, ln := range c.free {
+		ln.lane.close()
+	}
+	c.made -= len(c.free)
+	c.free = nil
+	if c.made == 0 {
+		close(c.gone)
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// line is a connection without a socket: it belongs to the goroutine that has
+// borrowed it, which is its driver thread.
+type line struct {
+	conn
+	out   []byte        // the reply
+	woken chan struct{} // capacity 1: something has been posted
+}
+
+func (s *Server) newLine() *line {
+	ln := &line{woken: make(chan struct{}, 1)}
+	l := s.newLane(func() {
+		select {
+		case ln.woken <- struct{}{}:
+		default:
+		}
+	})
+	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
+	ln.authenticated() // within the process nobody asks for a password
+	ln.resp3 = true
+	return ln
+}
+
+// start runs a command, as far as that goes without waiting.
+func (ln *line) start(args [][]byte) {
+	ln.out = ln.out[:0]
+	if cap(ln.out) > bufferKept {
+		ln.out = nil
+	}
+	ln.lane.begin()
+	ln.w.RESP3 = true
+	ln.execute(args)
+	ln.sendFrame()
+	ln.unrun = ln.stall != 0
+	ln.settle()
+	ln.lane.end()
+}
+
+// settle implements driver.
+func (ln *line) settle() {
+	for {
+		ln.unhold()
+		ln.out = append(ln.out, ln.lane.takeOutput()...)
+		ln.queued(0)
+		if ln.killed || !ln.runnable() {
+			return
+		}
+		ln.resume()
+	}
+}
+
+// over reports whether the call has its whole reply.
+func (ln *line) over() bool {
+	return ln.stall == 0 && len(ln.segments) == 0 && ln.frame == nil && ln.deferred == nil && ln.inOff == len(ln.in)
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// wait runs what is posted until the call is over, or interrupt is ready.
+func (ln *line) wait(interrupt <-chan struct{}) error {
+	for !ln.over() {
+		select {
+		case <-ln.woken:
+			ln.lane.runPosts()
+		case <-interrupt:
+			if ln.cancel != nil {
+				ln.cancel()
+			}
+			return errInterrupted
+		}
+	}
+	return nil
+}

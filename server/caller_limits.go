@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits"
+)
+
+// LimitCall asks one limit, or several as one atomic step: RL.LIMIT as values.
+type LimitCall struct {
+	// Segs are the limits, from 1 to engine.MaxSegments. Their Rounding is
+	// engine.Exact.
+	Segs []engine.Segment
+	Opts engine.Options
+	Sync command.SyncMode
+}
+
+// LimitAnswer tells how a LimitCall was decided.
+type LimitAnswer struct {
+	// Binding is the position of the limit that decided.
+	Binding int
+	// Degraded: no leader has answered; the failure policy has.
+	Degraded bool
+}
+
+// Decide is RL.LIMIT on values. out takes the decision on each limit and must
+// have room for all. Answered by another node, or after a wait for a commit,
+// times are whole milliseconds, rounded up, and of a Decision that is not of an
+// AtMost call, Allowed is 1 or 0.
+//
+// Its error is one of Do's, or a ReplyError. On a node that leads, without
+// waiting for commits, it allocates nothing.
+func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []engine.Decision) (LimitAnswer, error) {
+	if err := limits.Check(q.Segs, &q.Opts); err != nil {
+		return LimitAnswer{}, ReplyError(err.Error())
+	}
+	if err := ctx.Err(); err != nil {
+		return LimitAnswer{}, err
+	}
+	ln, err := c.borrow()
+	if err != nil {
+		return LimitAnswer{}, err
+	}
+	if binding, ok, err := ln.decide(q, out); ok {
+		c.giveBack(ln)
+		if err != nil {
+			return LimitAnswer{}, ReplyError(command.EngineError(err).Error())
+		}
+		return LimitAnswer{Binding: binding}, nil
+	}
+	reply, err := c.run(ctx, ln, limits.AppendLimit(nil, q.Segs, &q.Opts, q.Sync))
+	if err != nil {
+		return LimitAnswer{}, err
+	}
+	if text := reply.Error(); text != "" {
+		return LimitAnswer{}, ReplyError(text)
+	}
+	return readDecisions(&reply, out[:len(q.Segs)]), nil
+}
+
+// decide decides at once, where a plain client's command would have taken the
+// short way too; otherwise nothing has happened, and ok is false.
+func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok bool, err error) {
+	l := ln.lane
+	l.begin()
+	defer l.end()
+	if l.mode&^modeSample != 0 || q.Sync == command.SyncCommit {
+		return 0, false, nil
+	}
+	call := &l.call
+	if len(q.Segs) == 1 {
+		seg := &q.Segs[0]
+		out[0], err = call.Limits.Decide(l.now, seg.Key, seg.Limit, seg.Cost, &q.Opts)
+	} else {
+		binding, err = call.Limits.DecideAll(l.now, q.Segs, &q.Opts, out)
+	}
+	if ln.sess.Refused() {
+		return 0, false, nil
+	}
+	l.count(ln.srv.limitSpec)
+	if err != nil {
+		l.countError(ln.srv.limitSpec)
+		return 0, true, err
+	}
+	if out[binding].OK {
+		l.passed++
+	} else {
+		l.denied++
+	}
+	return binding, true, nil
+}
+
+// readDecisions reads the reply of RL.LIMIT in RESP3.
+func readDecisions(r *resp.Reply, out []engine.Decision) LimitAnswer {
+	a := LimitAnswer{Degraded: r.Field("degraded") != nil}
+	if len(out) == 1 {
+		out[0] = readDecision(r)
+		return a
+	}
+	list := r.Field("limits")
+	for i := range out {
+		out[i] = readDecision(&list.Elems[i])
+	}
+	bound := readDecision(r)
+	a.Binding = max(slices.IndexFunc(out, func(d engine.Decision) bool {
+		d.Delay = bound.Delay // of the chain it is the longest
+		return d == bound
+	}), 0)
+	return a
+}
+
+func readDecision(r *resp.Reply) engine.Decision {
+	number := func(name string) int64 { return r.Field(name).Int }
+	ns := func(name string) int64 {
+		if ms := number(name); ms != engine.Never {
+			return ms * int64(time.Millisecond)
+		}
+		return engine.Never
+	}
+	d := engine.Decision{
+		Allowed: number("allowed"), Limit: number("limit"), Remaining: number("remaining"),
+		RetryAfter: ns("retry_after_ms"), ResetAfter: ns("reset_after_ms"), Delay: ns("delay_ms"),
+	}
+	d.OK = d.Allowed > 0
+	return d
+}

@@ -1,0 +1,296 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// do runs a command written as a line.
+func (c *Caller) line(ctx context.Context, line string) (resp.Reply, error) {
+	var args [][]byte
+	for _, w := range strings.Fields(line) {
+		args = append(args, []byte(w))
+	}
+	return c.Do(ctx, args...)
+}
+
+// says runs a command and returns its reply as text: a status, a string, a
+// number or an error.
+func says(t *testing.T, c *Caller, line string) string {
+	t.Helper()
+	r, err := c.line(t.Context(), line)
+	require.NoError(t, err, line)
+	switch {
+	case r.Error() != "":
+		return "-" + r.Error()
+	case r.Type == ':':
+		return fmt.Sprint(r.Int)
+	}
+	return r.Str
+}
+
+// perMinute is a call of one limit of n a minute.
+func perMinute(key string, n int64) *LimitCall {
+	return &LimitCall{Segs: []engine.Segment{{Key: []byte(key), Limit: engine.Limit{Limit: n, Period: int64(time.Minute)}, Cost: 1}}}
+}
+
+func TestCallerOnItsOwn(t *testing.T) {
+	s := newTestServer(t, Config{Runtime: Runtime{RequirePass: "secret"}}, nil)
+	c := s.Caller()
+	require.Equal(t, "PONG", says(t, c, "PING"))
+	require.Equal(t, "-ERR unknown command 'nosuch', with args beginning with: 'a' ", says(t, c, "nosuch a"))
+	require.Equal(t, "-ERR wrong number of arguments for 'ttl' command", says(t, c, "TTL"))
+	r, err := c.line(t.Context(), "RL.LIMIT k 10 60")
+	require.NoError(t, err)
+	require.Equal(t, int64(9), r.Field("remaining").Int)
+	require.Equal(t, "1", says(t, c, "EXISTS k"))
+	require.Equal(t, "w", says(t, c, "test.work w"), "a worker's")
+	var out [1]engine.Decision
+	a, err := c.Decide(t.Context(), perMinute("k", 10), out[:])
+	require.NoError(t, err)
+	require.Equal(t, LimitAnswer{}, a)
+	require.Equal(t, int64(8), out[0].Remaining)
+	passed, denied := s.stats.decisions()
+	require.Equal(t, []uint64{2, 0}, []uint64{passed, denied})
+	require.Empty(t, s.connections(), "no client")
+
+	wrong := perMinute("k", 10)
+	wrong.Segs[0].Limit.Algorithm = engine.Fixed
+	_, err = c.Decide(t.Context(), wrong, out[:])
+	require.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
+	require.ErrorAs(t, err, new(ReplyError))
+	_, err = c.Decide(t.Context(), &LimitCall{}, nil)
+	require.EqualError(t, err, "ERR a call needs at least one limit")
+}
+
+func TestCallerRefusesCommandsAboutConnections(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	for _, line := range []string{"MULTI", "EXEC", "DISCARD", "WATCH k", "UNWATCH", "SUBSCRIBE a", "PSUBSCRIBE a", "UNSUBSCRIBE", "PUNSUBSCRIBE",
+		"MONITOR", "HELLO 3", "AUTH x", "SELECT 0", "QUIT", "RESET", "CLIENT REPLY OFF", "CLIENT ID", "SHUTDOWN", "RL.CHARGE n 1 k 1 1 1 1 1 1 1"} {
+		_, err := s.Caller().line(t.Context(), line)
+		require.ErrorIs(t, err, ErrNeedsConnection, line)
+	}
+	require.Equal(t, "PONG", says(t, s.Caller(), "PING"))
+}
+
+func TestCallerAllocatesNothing(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	q, out, ctx := perMinute("k", 1e6), make([]engine.Decision, 1), t.Context()
+	call := func() {
+		if _, err := s.Caller().Decide(ctx, q, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1000 {
+		call()
+	}
+	require.Zero(t, testing.AllocsPerRun(200, call))
+}
+
+func TestCallerFromManyGoroutines(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			var out [1]engine.Decision
+			for range 200 {
+				_, err := s.Caller().Decide(t.Context(), perMinute("k", 2*16*200), out[:])
+				require.NoError(t, err)
+				_, err = s.Caller().line(t.Context(), "CL.THROTTLE cell 6399 6400 60")
+				require.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
+	r, err := s.Caller().line(t.Context(), "RL.LIMIT k 6400 60 PEEK COST 0")
+	require.NoError(t, err)
+	require.LessOrEqual(t, r.Field("remaining").Int, int64(3200+100))
+}
+
+// A reply waits for its commit, and tells when that fails.
+func TestCallerWaitsForCommits(t *testing.T) {
+	for _, durable := range []bool{true, false} {
+		n := startNode(t, partition.Leading, Config{})
+		q := perMinute("k", 10)
+		if durable {
+			n.set(func(f *fakeCluster) { f.durable = true })
+		} else {
+			q.Sync = command.SyncCommit
+		}
+		for _, failure := range []error{nil, partition.ErrUncertain} {
+			done := make(chan error, 1)
+			ticket := n.ticket.Add(1)
+			go func() {
+				var out [1]engine.Decision
+				_, err := n.Caller().Decide(t.Context(), q, out[:])
+				done <- err
+			}()
+			select {
+			case err := <-done:
+				t.Fatalf("answered before its commit: %v", err)
+			case <-time.After(20 * time.Millisecond):
+			}
+			n.part.Release(ticket, failure)
+			if err := <-done; failure != nil {
+				require.EqualError(t, err, failure.Error())
+			} else {
+				require.NoError(t, err)
+			}
+		}
+	}
+}
+
+// A node that holds its replies for pace answers a Caller when they may leave.
+func TestCallerWhileHolding(t *testing.T) {
+	n := startNode(t, partition.Holding, Config{})
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.Caller().line(t.Context(), "CL.THROTTLE k 1 1 1")
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("answered before its commit: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	n.part.Release(n.ticket.Load(), nil)
+	require.NoError(t, <-done)
+}
+
+// On a follower commands and chains go to the leader, wherever clients are sent.
+func TestCallerForwards(t *testing.T) {
+	for _, redirect := range []Redirect{RedirectForward, RedirectMoved} {
+		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect})
+		c := follower.Caller()
+		q := &LimitCall{Segs: []engine.Segment{
+			{Key: []byte("a"), Limit: engine.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: engine.Fixed}, Cost: 1},
+			{Key: []byte("b"), Limit: engine.Limit{Limit: 2, Period: int64(time.Hour), Algorithm: engine.Fixed}, Cost: 1},
+		}}
+		var out [2]engine.Decision
+		for i := range int64(3) {
+			a, err := c.Decide(t.Context(), q, out[:])
+			require.NoError(t, err)
+			require.Equal(t, LimitAnswer{Binding: 1}, a)
+			require.Equal(t, i < 2, out[1].OK)
+			require.Equal(t, max(1-i, 0), out[1].Remaining)
+		}
+		require.Equal(t, "2", says(t, leader.Caller(), "EXISTS a b"))
+		require.Equal(t, "2", says(t, c, "DEL a b"))
+		require.Equal(t, "0", says(t, leader.Caller(), "EXISTS a b"))
+	}
+}
+
+// Without a leader the failure policy answers, in both forms.
+func TestCallerWithoutLeader(t *testing.T) {
+	for policy, want := range map[partition.OnFailure]string{
+		partition.FailClosed: "CLUSTERDOWN no leader is known", partition.FailOpen: "", partition.FailLocal: "",
+	} {
+		n := startNode(t, partition.Orphaned, Config{OnFailure: policy})
+		n.set(func(f *fakeCluster) { f.topology = threeNodes("n1") })
+		var out [1]engine.Decision
+		a, err := n.Caller().Decide(t.Context(), perMinute("k", 9), out[:])
+		if want != "" {
+			require.EqualError(t, err, want)
+		} else {
+			require.NoError(t, err)
+			require.True(t, a.Degraded)
+			require.True(t, out[0].OK)
+		}
+		require.Equal(t, "-CLUSTERDOWN no leader is known", says(t, n.Caller(), "EXISTS k"))
+	}
+}
+
+// Who does not want to wait any longer does not, and what he left behind is in
+// nobody's way.
+func TestCallerIsCancelled(t *testing.T) {
+	n := startNode(t, partition.Leading, Config{})
+	n.set(func(f *fakeCluster) { f.durable = true })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := n.Caller().line(ctx, "CL.THROTTLE k 1 1 1")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = n.Caller().line(ctx, "PING")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "not begun")
+	n.part.Release(n.ticket.Load(), nil)
+	eventually(t, "the line is back", func() bool {
+		c := n.Caller()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.free) == c.made
+	})
+	require.Equal(t, "PONG", says(t, n.Caller(), "PING"))
+}
+
+func TestCallsAreBounded(t *testing.T) {
+	n := startNode(t, partition.Leading, Config{})
+	n.set(func(f *fakeCluster) { f.durable = true })
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range maxLines {
+		all.Go(func() { _, _ = n.Caller().line(ctx, "CL.THROTTLE k 1 1 1") })
+	}
+	eventually(t, "all wait", func() bool { return n.Stats().Held == maxLines })
+	_, err := n.Caller().line(t.Context(), "PING")
+	require.ErrorIs(t, err, ErrBusy)
+	cancel()
+	all.Wait()
+	n.part.Release(n.ticket.Load(), nil)
+}
+
+func TestCallerEndsWithItsServer(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	slow := make(chan error, 1)
+	go func() {
+		_, err := s.Caller().line(context.Background(), "test.work w")
+		slow <- err
+	}()
+	eventually(t, "it runs", func() bool {
+		c := s.Caller()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.made == 1
+	})
+	require.NoError(t, s.Shutdown(t.Context()))
+	require.NoError(t, <-slow, "what was under way is finished")
+	_, err := s.Caller().line(t.Context(), "PING")
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func BenchmarkCaller(b *testing.B) {
+	e := engine.New(engine.Config{})
+	s := newTestServer(b, Config{Engine: e}, nil)
+	q, out, ctx := perMinute("user:123", 1e9), make([]engine.Decision, 1), b.Context()
+	b.Run("engine", func(b *testing.B) {
+		sess := e.NewSession()
+		defer sess.Close()
+		seg := &q.Segs[0]
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = sess.Decide(e.Now(), seg.Key, seg.Limit, 1, &q.Opts)
+		}
+	})
+	b.Run("decide", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = s.Caller().Decide(ctx, q, out)
+		}
+	})
+	b.Run("do", func(b *testing.B) {
+		args := [][]byte{[]byte("CL.THROTTLE"), []byte("user:1"), []byte("15"), []byte("30"), []byte("60")}
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = s.Caller().Do(ctx, args...)
+		}
+	})
+}
