@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -158,66 +157,6 @@ func (n *testNode) logs() *logbuf.Buffer {
 	var l logbuf.Buffer
 	n.cfg.Logger = slog.New(slog.NewTextHandler(&l, nil))
 	return &l
-}
-
-// Nodes that wait name those they wait for, and why.
-func TestWaitingFoundersSayWhy(t *testing.T) {
-	t.Parallel()
-	says := func(t *testing.T, l *logbuf.Buffer, what ...string) {
-		waitFor(t, strings.Join(what, ", "), func() bool {
-			for _, w := range what {
-				if !strings.Contains(l.String(), w) {
-					return false
-				}
-			}
-			return true
-		})
-	}
-	t.Run("different numbers", func(t *testing.T) {
-		t.Parallel()
-		c := newFounders(t, 3)
-		l := c.nodes[1].logs()
-		c.nodes[0].cfg.BootstrapExpect = 2
-		for _, n := range c.nodes {
-			n.start()
-		}
-		says(t, l, "bootstrap-expect is 2 on n0", "and 3 on this node")
-	})
-	t.Run("two of one id", func(t *testing.T) {
-		t.Parallel()
-		c := newFounders(t, 3)
-		l := c.nodes[1].logs()
-		c.nodes[2].cfg.NodeID = "n0"
-		for _, n := range c.nodes {
-			n.start()
-		}
-		says(t, l, "n0 waits at two addresses", member.ErrTwice.Error())
-		for _, n := range c.nodes {
-			require.Empty(t, n.g.Status().ClusterID)
-		}
-	})
-	t.Run("fewer than half", func(t *testing.T) {
-		t.Parallel()
-		c := newFounders(t, 6)
-		l := c.nodes[0].logs()
-		for _, n := range c.nodes {
-			n.start()
-		}
-		says(t, l, "bootstrap-expect 3 is not more than half of the 6 nodes")
-		for _, n := range c.nodes {
-			require.Empty(t, n.g.Status().ClusterID)
-		}
-	})
-	t.Run("none may found", func(t *testing.T) {
-		t.Parallel()
-		c := newFounders(t, 2)
-		l := c.nodes[0].logs()
-		for _, n := range c.nodes {
-			n.cfg.BootstrapExpect = 0
-			n.start()
-		}
-		says(t, l, "n1 ("+c.nodes[1].addr+") is in no cluster either", "bootstrap-expect is 0")
-	})
 }
 
 // A node that holds nothing is not taken for one of the cluster that happens to

@@ -21,12 +21,13 @@ type network struct {
 	expect int
 
 	mu sync.Mutex
-	up map[string]*testNode // by address, which is the id
+	up map[string]*testNode // by address
 }
 
 // testNode is a node that waits for a cluster, and what Raft has been told.
 type testNode struct {
 	net       *network
+	addr      string
 	id        *Identity
 	store     raft.StableStore
 	convener  *Convener
@@ -37,22 +38,36 @@ type testNode struct {
 
 var _ Node = (*testNode)(nil)
 
-// node makes a node, not running.
+// node makes a node, not running, whose address is its id.
 func (n *network) node(id string, join ...string) *testNode {
-	node := &testNode{net: n, store: values(n.t)}
+	return n.nodeAt(id, id, n.expect, join...)
+}
+
+// nodeAt makes a node, not running, that expects a number of founders.
+func (n *network) nodeAt(addr, id string, expect int, join ...string) *testNode {
+	node := &testNode{net: n, addr: addr, store: values(n.t)}
 	logger := slog.New(slog.NewTextHandler(&node.log, nil))
 	var err error
 	node.id, err = Open(node.store, id, false, logger)
 	require.NoError(n.t, err)
-	node.convener = NewConvener(ConvenerConfig{NodeID: id, Addr: id, Join: join, Expect: n.expect, Logger: logger}, node)
+	node.convener = NewConvener(ConvenerConfig{NodeID: id, Addr: addr, Join: join, Expect: expect, Logger: logger}, node)
 	return node
+}
+
+// runAll runs nodes for as long as it takes them to say why they wait.
+func (n *network) runAll(nodes ...*testNode) {
+	for _, node := range nodes {
+		n.run(node)
+	}
+	time.Sleep(2 * waitingInterval)
+	synctest.Wait()
 }
 
 // run lets others reach a node, which begins to look for a cluster.
 func (n *network) run(node *testNode) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.up[node.id.Node()] = node
+	n.up[node.addr] = node
 	ctx, stop := context.WithCancel(n.t.Context())
 	node.stop = stop
 	go node.convener.Run(ctx)
@@ -63,7 +78,7 @@ func (n *network) crash(node *testNode) {
 	node.stop()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.up, node.id.Node())
+	delete(n.up, node.addr)
 }
 
 func (n *testNode) Identity() *Identity { return n.id }
@@ -183,6 +198,44 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			net.crash(dead)
 			time.Sleep(2 * waitingInterval)
 			n.says("1 of 3 founders are up: n1", "n0 (n0) was last heard", "n2 has never answered")
+		})
+	})
+	t.Run("different numbers", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			other, n := net.nodeAt("n0", "n0", 2, four[:3]...), net.node("n1", four[:3]...)
+			net.runAll(other, n, net.node("n2", four[:3]...))
+			n.says("bootstrap-expect is 2 on n0", "and 3 on this node")
+		})
+	})
+	t.Run("two of one id", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			nodes := []*testNode{net.node("n0", four[:3]...), net.node("n1", four[:3]...), net.nodeAt("n2", "n0", 3, four[:3]...)}
+			net.runAll(nodes...)
+			nodes[1].says("n0 waits at two addresses", ErrTwice.Error())
+			for _, n := range nodes {
+				require.Empty(t, n.id.Cluster())
+			}
+		})
+	})
+	t.Run("fewer than half", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			var nodes []*testNode
+			six := append(four[:4:4], "n4", "n5")
+			for _, id := range six {
+				nodes = append(nodes, net.node(id, six...))
+			}
+			net.runAll(nodes...)
+			nodes[0].says("bootstrap-expect 3 is not more than half of the 6 nodes")
+			for _, n := range nodes {
+				require.Empty(t, n.id.Cluster())
+			}
+		})
+	})
+	t.Run("none may found", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			n := net.nodeAt("n0", "n0", 0, four[:2]...)
+			net.runAll(n, net.nodeAt("n1", "n1", 0, four[:2]...))
+			n.says("n1 (n1) is in no cluster either", "bootstrap-expect is 0")
 		})
 	})
 	t.Run("undecided", func(t *testing.T) {
