@@ -62,9 +62,10 @@ type Config struct {
 	// when empty.
 	Advertise string
 
-	// BootstrapExpect is how many voters found a new cluster; 0 means 1 without
-	// Join, and "never found one" with Join. It is ignored once the node has
-	// state, so the same value serves first start, restart and growth.
+	// BootstrapExpect is how many voters found a new cluster. 0 means 1 if Join
+	// is empty; with Join it means that this node never founds one. It is
+	// ignored once the node has state, so the same value serves first start,
+	// restart and growth.
 	BootstrapExpect int
 
 	// Join lists peers' addresses; the node's own may be among them.

@@ -15,8 +15,7 @@ import (
 )
 
 // A control connection carries requests and answers in turn, each a JSON object
-// after its length in 4 bytes. Fields that a side does not know are left out of
-// account.
+// after its length in 4 bytes. Fields that a side does not know are ignored.
 const (
 	maxFrame = 1 << 20
 
@@ -183,10 +182,10 @@ func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
 	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
 }
 
-// Snapshot asks the node at addr to start a snapshot, if run is 0 and none is
-// being written, or else how that one stands. It returns after some seconds at
-// most, whether the snapshot is done or not: ask again with its
-// SnapshotRun.Run.
+// Snapshot starts a snapshot on the node at addr, if run is 0 and none is being
+// written, and returns its state, else that of the one being written. It
+// returns after some seconds at most, whether the snapshot is done or not: ask
+// again with its SnapshotRun.Run.
 func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s SnapshotRun, err error) {
 	return s, c.Call(ctx, addr, opSnapshot, snapshotArgs{run}, &s)
 }

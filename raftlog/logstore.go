@@ -160,7 +160,7 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 // and Raft's memory of it must be dropped by a restart.
 func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
-	if index > s.snapIndex { // else one of this node's own, overtaken by an installed one
+	if index > s.snapIndex { // else a snapshot of this node's own is done after a newer one was installed
 		s.snapIndex, s.snapTerm = index, term
 	}
 	s.mu.Unlock()

@@ -9,10 +9,10 @@ import "io"
 // any time. The machine must not call the group back from any of them. It
 // shares Config.Ledger with the group, which tells there what is committed.
 type Machine interface {
-	// Permit says which feature level the cluster has reached: what the machine
-	// may write from here on, in Cut and in snapshots, and what others may. It
-	// is called before everything else, with the level of a new cluster, and
-	// never with one that Config.Features does not have.
+	// Permit says which feature level the cluster has reached, and thereby what
+	// every machine may write from here on, in Cut and in snapshots. It is
+	// called before everything else, with the level of a new cluster, and never
+	// with one that Config.Features does not have.
 	Permit(level uint32)
 
 	// Apply applies a committed batch by replacement. Batches arrive in log

@@ -27,9 +27,9 @@ const (
 // count as caught up: about a second's worth of full batches.
 const PromoteLag = 256
 
-// peers knows what every member last said about itself. Each node asks all
-// others, so that a new leader knows at once who has caught up, and a node
-// without a leader still knows where its peers serve clients.
+// peers holds what every member has answered last. Each node asks all others,
+// so that a new leader knows at once who has caught up, and a node without a
+// leader still knows where its peers serve clients.
 type peers struct {
 	g *Group
 

@@ -45,7 +45,7 @@ func TestRemovalThatLosesTheMajority(t *testing.T) {
 	l.set("d", "1")
 }
 
-// By force it is done all the same, and what it waits for is told.
+// A forced removal is carried out all the same, and says what it waits for.
 func TestForcedRemoval(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)

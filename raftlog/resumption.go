@@ -26,8 +26,8 @@ func (g *Group) clockReport() clock.Report {
 	return r
 }
 
-// resumption says what the cluster clock was when nobody could be asked that
-// has led since, so that a leader may go on.
+// resumption is what a leader goes on from that has heard no other since it
+// started: the cluster clock at a moment, by what the voters know of it.
 type resumption struct {
 	clock, at int64 // at the time of this boot
 	known     bool  // else it is the last value that the log has

@@ -14,7 +14,7 @@ import (
 // how it stands.
 const snapshotPatience = 2 * time.Second
 
-// SnapshotRun is how a snapshot stands that was asked for.
+// SnapshotRun is the state of a snapshot that was asked for.
 type SnapshotRun struct {
 	Run     int64         `json:"run"` // names it to the node that writes it, until that is started again
 	Done    bool          `json:"done"`

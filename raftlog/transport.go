@@ -164,10 +164,10 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// hears is what Raft takes connections by: nobody before asked is closed, which
-// is when the peers have been asked what they know of this node, and then
-// whoever means its cluster and data.
-func hears(id *member.Identity, asked <-chan struct{}) peer.Admit {
+// admitMembers judges Raft's connections. Nobody is heard until asked is
+// closed, which is when the peers have been asked what they know of this node;
+// then whoever looks for its cluster and its data is.
+func admitMembers(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {
 		case <-asked:
@@ -181,7 +181,7 @@ func hears(id *member.Identity, asked <-chan struct{}) peer.Admit {
 }
 
 func newTransport(c *Config, own *ownSync, id *member.Identity, asked <-chan struct{}) (transport, error) {
-	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, hears(id, asked))
+	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, admitMembers(id, asked))
 	if err != nil {
 		return transport{}, err
 	}

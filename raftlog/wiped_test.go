@@ -222,7 +222,7 @@ func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
 	id := testIdentity(t, "a", "cluster")
 	asked := make(chan struct{})
 	m := testMux(t)
-	l, err := m.Listen(peer.KindRaft, 0, hears(id, asked))
+	l, err := m.Listen(peer.KindRaft, 0, admitMembers(id, asked))
 	require.NoError(t, err)
 	c, err := m.Dial(t.Context(), peer.Purpose{Kind: peer.KindRaft, Cluster: id.Cluster(), Data: id.Data()}, m.Addr().String())
 	require.NoError(t, err)

@@ -10,10 +10,10 @@ import (
 // entries a few writes later.
 const arrivalsKept = 256
 
-// Arrivals remembers when the last entries were written that were new then, of
-// the term in progress: an entry's clock was the leader's before it arrived.
-// The tail of an older term, which a new leader hands on, tells nothing about
-// the time, nor does what was in the log when the node started.
+// Arrivals remembers when the last new entries were written, those of the term
+// in progress. An entry's clock is what the leader's was before the entry
+// arrived. The tail of an older term, which a new leader hands on, tells
+// nothing about the time, nor does what was in the log when the node started.
 type Arrivals struct {
 	// mu guards what follows.
 	mu   sync.Mutex

@@ -3,10 +3,10 @@ package clock
 import "time"
 
 const (
-	// MaxDrift is how much slower than a node counts time its leader's cluster
-	// clock runs at most, as a divisor: 1/500 is 2000 ppm. Linux's NTP
-	// discipline corrects a machine's frequency by up to 500 ppm, on either
-	// side, and the leader slews the cluster clock by up to 500 more.
+	// MaxDrift bounds how much slower the leader's cluster clock runs than this
+	// node counts time, as a divisor: 1/500 is 2000 ppm. Linux's NTP discipline
+	// corrects a machine's frequency by up to 500 ppm, on either side, and the
+	// leader slews the cluster clock by up to 500 more.
 	MaxDrift = 500
 
 	// Beat is the least time between two entries of a window, and the most that
@@ -17,8 +17,9 @@ const (
 	// the best of the last two is what counts.
 	windowBeats = 4
 
-	// silence is how long after a leader's last entry the time counts in full:
-	// nobody keeps a clock any more that could be behind.
+	// silence is how long after a leader's last entry the bound goes on
+	// sinking: after that nobody keeps a clock any more that it could be ahead
+	// of.
 	silence = int64(10 * time.Second)
 )
 

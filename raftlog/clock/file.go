@@ -17,7 +17,8 @@ import (
 // boot tells how much of it has passed; after one of the machine there is only
 // the wall clock, and what others have saved: see Resume.
 //
-// The file is not synced: losing it costs this node its word.
+// The file is not synced: a node that has lost it has no say in what the clock
+// is.
 type File struct {
 	path       string
 	wall, boot func() int64
@@ -52,8 +53,8 @@ const FileName = "clock.json"
 const (
 	format = 2
 
-	// slack is the change of a difference between the clocks that is worth a
-	// write.
+	// slack is by how much the difference of two clocks has to change to be
+	// written again.
 	slack = int64(time.Millisecond)
 )
 
@@ -93,9 +94,9 @@ func (c *File) Last() (s Saved, ok bool) {
 	return c.saved, c.known
 }
 
-// Bound returns what the cluster clock is at least, if that was saved in this
-// boot of the machine, else nil. Nobody has been heard since: how slow the
-// clock ran that it was can no longer matter.
+// Bound returns a lower bound of the cluster clock if it was saved in this boot
+// of the machine, else nil. No leader has been heard since the start, so that
+// the bound does not sink.
 func (c *File) Bound() *Bound {
 	s, ok := c.Last()
 	if !ok || c.bootID == "" || s.BootID != c.bootID || s.Boot > c.boot() {

@@ -33,8 +33,8 @@ const (
 	// it asks the others.
 	proposerSilent = 1500 * time.Millisecond
 
-	// The proposer votes to abandon a founding that not all have accepted for
-	// that long; the others leave it some time.
+	// How long the proposer, and the others, wait for all to accept before they
+	// vote to abandon: the others leave it some time.
 	proposerPatience = 3 * time.Second
 	founderPatience  = 6 * time.Second
 )

@@ -119,8 +119,8 @@ func (i *Identity) Cluster() string {
 func (i *Identity) Server() raft.ServerID { return ServerID(i.node, i.data) }
 
 // Meet decides whether to hear a node of the given cluster, that has connected
-// to reach the given data. What is meant for other data is not heard: whoever
-// asks does not know yet that it is lost, and counts on what it held.
+// to reach the given data. Who looks for other data is not heard: it does not
+// know yet that this is lost, and counts on what it held.
 func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

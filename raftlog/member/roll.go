@@ -21,7 +21,7 @@ type heardOf struct {
 	at time.Time
 }
 
-// rollRecent is how long a node that is not heard any more is asked for.
+// rollRecent is how long a node is still asked after it was heard last.
 const rollRecent = 30 * time.Second
 
 // note notes that a node has been heard, under each of the addresses. The one

@@ -31,8 +31,7 @@ import (
 // The versions are the lowest and the highest protocol that a side speaks; the
 // highest that both do is what follows the handshake. The layout of hello and
 // answer is the same in all versions, but that a hello may grow at its end.
-// What a side does not know there, it leaves out of account, and proves it all
-// the same.
+// What a side does not know there it ignores, and includes in its proof.
 const (
 	handshakeMagic = "HGP\xff"
 

@@ -22,9 +22,9 @@ type hello struct {
 	raw      []byte // as it was sent
 }
 
-// helloEnd makes servers that wait for a line or for the end of a header, of
-// Redis or of HTTP, answer what is no request to them: then the dialler need
-// not wait to learn where it has ended up.
+// helloEnd ends a line of Redis and a header of HTTP. A server of another
+// protocol, which takes the hello for a bad request, thus answers at once, and
+// the dialler learns where it has ended up.
 const helloEnd = "\r\n\r\n"
 
 // newHello returns a hello with a fresh nonce, signed with secret unless that
