@@ -86,10 +86,6 @@ func (b *bench) flood(ctx context.Context, dir string, row *evictionRow) error {
 	if row.Evicted, err = strconv.ParseUint(stats["evicted_keys"], 10, 64); err != nil {
 		return fmt.Errorf("INFO stats: evicted_keys: %w", err)
 	}
-	size, err := p.cli("DBSIZE")
-	if err != nil {
-		return err
-	}
-	row.Capacity, err = strconv.ParseUint(size, 10, 64)
+	row.Capacity, err = p.keys()
 	return err
 }

@@ -158,7 +158,7 @@ func (b *bench) locate(ctx context.Context) error {
 			}
 		}
 	}
-	for _, program := range []string{b.bin.redisServer, "redis-benchmark", "redis-cli"} {
+	for _, program := range []string{b.bin.redisServer, "redis-benchmark"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("%w (Debian: apt install redis-server redis-tools)", err)
 		}

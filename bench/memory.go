@@ -132,12 +132,8 @@ func (b *bench) measureFill(ctx context.Context, row *memoryRow, start func() (*
 	if err := fillKeys(ctx, p, command, row.Keys, fillPipeline); err != nil {
 		return err
 	}
-	size, err := p.cli("DBSIZE")
-	if err != nil {
-		return err
-	}
-	if n, err := strconv.ParseUint(size, 10, 64); err != nil || n != row.Keys {
-		return fmt.Errorf("DBSIZE is %q after %d keys", size, row.Keys)
+	if n, err := p.keys(); err != nil || n != row.Keys {
+		return fmt.Errorf("DBSIZE is %d after %d keys: %w", n, row.Keys, err)
 	}
 	usedAfter, rssAfter, err := p.memory()
 	if err != nil {

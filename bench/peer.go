@@ -3,11 +3,13 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/headgate-io/headgate/internal/respclient"
 	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/resp"
 )
 
 var (
@@ -131,35 +133,42 @@ func throttleArgs(command string, less int) func(string, quota) []string {
 // loadScript makes EVALSHA of a script the peer's check; speed computes the
 // script's second argument.
 func (p *peer) loadScript(script string, speed func(quota) string) error {
-	sha, err := p.cli("SCRIPT", "LOAD", script)
+	sha, err := p.ask("SCRIPT", "LOAD", script)
 	if err != nil {
 		return err
 	}
 	p.check = func(key string, q quota) []string {
-		return []string{"EVALSHA", sha, "1", key, strconv.Itoa(q.capacity), speed(q), "1"}
+		return []string{"EVALSHA", sha.Str, "1", key, strconv.Itoa(q.capacity), speed(q), "1"}
 	}
 	return nil
 }
 
-// cli runs one command through redis-cli and returns its raw reply.
-func (p *process) cli(args ...string) (string, error) {
-	_, port, _ := strings.Cut(p.addr, ":")
-	out, err := exec.Command("redis-cli", append([]string{"-e", "-h", "127.0.0.1", "-p", port}, args...)...).CombinedOutput()
-	reply := strings.TrimSpace(string(out))
+// ask runs one command.
+func (p *process) ask(args ...string) (resp.Reply, error) {
+	r, err := respclient.Do(p.addr, askTimeout, args...)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w: %s", p.name, args[0], err, lastLines(reply, 1))
+		return r, fmt.Errorf("%s: %s: %w", p.name, args[0], err)
 	}
-	return reply, nil
+	return r, nil
+}
+
+// askTimeout bounds one command, that of a script's compilation among them.
+const askTimeout = 10 * time.Second
+
+// keys is how many keys the server has.
+func (p *process) keys() (uint64, error) {
+	r, err := p.ask("DBSIZE")
+	return uint64(r.Int), err
 }
 
 // info returns the fields of a section of INFO.
 func (p *process) info(section string) (map[string]string, error) {
-	text, err := p.cli("INFO", section)
+	text, err := p.ask("INFO", section)
 	if err != nil {
 		return nil, err
 	}
 	fields := make(map[string]string)
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(text.Str) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[name] = value
 		}

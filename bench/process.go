@@ -2,13 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/headgate-io/headgate/internal/respclient"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -57,7 +56,7 @@ func startProcess(dir, name, addr, program string, args ...string) (*process, er
 func (p *process) waitReady(timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	for {
-		err := ping(p.addr)
+		_, err := respclient.Do(p.addr, time.Second, "PING")
 		if err == nil {
 			return nil
 		}
@@ -69,28 +68,6 @@ func (p *process) waitReady(timeout time.Duration) error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-func ping(addr string) error {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
-		return err
-	}
-	reply := make([]byte, len("+PONG\r\n"))
-	if _, err := io.ReadFull(conn, reply); err != nil {
-		return err
-	}
-	if !bytes.Equal(reply, []byte("+PONG\r\n")) {
-		return fmt.Errorf("PING answered %q", reply)
-	}
-	return nil
 }
 
 // stop ends the process: politely, and after 5 s by force.

@@ -48,7 +48,7 @@ func TestChecksCatchLostBudgets(t *testing.T)   { scene(t, "switchover", scenari
 
 // TestFaults is the short form of make test-faults.
 func TestFaults(t *testing.T) {
-	if raceEnabled {
+	if subprocess.Race() { // its own races show in the scenarios without a cluster, which take less of a slow machine
 		t.Skip("the nodes are processes of their own, which are not built with the race detector")
 	}
 	for _, c := range []struct {

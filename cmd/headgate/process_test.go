@@ -34,7 +34,11 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if binary, err = subprocess.Build(dir, append(raceFlags, "-ldflags", "-X main.version=v0.0.0-test")...); err != nil {
+	args := []string{"-ldflags", "-X main.version=v0.0.0-test"}
+	if subprocess.Race() { // the program under test as the tests themselves
+		args = append(args, "-race")
+	}
+	if binary, err = subprocess.Build(dir, args...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -73,17 +73,6 @@ func (r *Run) warmUp() {
 	}
 }
 
-// killAndRestart kills a node, and starts it again when the others have a leader.
-func (r *Run) killAndRestart(n *cluster.Node) error {
-	if err := r.kill(n); err != nil {
-		return err
-	}
-	if _, err := r.leader(n); err != nil {
-		return err
-	}
-	return r.restart(n)
-}
-
 // stopAndRestart does so in order.
 func (r *Run) stopAndRestart(n *cluster.Node) error {
 	if err := r.stopNode(n); err != nil {

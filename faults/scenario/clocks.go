@@ -139,10 +139,7 @@ func (r *Run) slowTerm(set []*cluster.Clock, m *metronome) error {
 	r.note("%s leads for long, its clock %d ppm slow and slewed down", n.Name, machineDrift)
 	time.Sleep(longTerm)
 	m.changes++
-	if err := r.kill(n); err != nil {
-		return err
-	}
-	if _, err := r.leader(n); err != nil {
+	if _, err := r.killAndElect(n); err != nil {
 		return err
 	}
 	set[n.Index].Set(was)

@@ -33,10 +33,7 @@ func tornLog(r *Run) error {
 }
 
 func (r *Run) tearLeader(n *cluster.Node) error {
-	if err := r.kill(n); err != nil {
-		return err
-	}
-	if _, err := r.leader(n); err != nil {
+	if _, err := r.killAndElect(n); err != nil {
 		return err
 	}
 	r.note("tear the last write of %s's log", n.Name)

@@ -119,6 +119,35 @@ func (r *Run) kill(n *cluster.Node) error {
 	return nil
 }
 
+// killAndElect kills a node, and returns which of the others leads next.
+func (r *Run) killAndElect(n *cluster.Node) (*cluster.Node, error) {
+	if err := r.kill(n); err != nil {
+		return nil, err
+	}
+	next, err := r.leader(n)
+	if err == nil {
+		r.note("%s leads", next.Name)
+	}
+	return next, err
+}
+
+// killAndRestart kills a node, and starts it again when another one leads.
+func (r *Run) killAndRestart(n *cluster.Node) error {
+	if _, err := r.killAndElect(n); err != nil {
+		return err
+	}
+	return r.restart(n)
+}
+
+// killLeader kills the leader, and starts it again when another one leads.
+func (r *Run) killLeader() error {
+	n, err := r.leader()
+	if err != nil {
+		return err
+	}
+	return r.killAndRestart(n)
+}
+
 // restart starts a node again and waits until the cluster has settled with it.
 func (r *Run) restart(n *cluster.Node) error {
 	r.note("start %s", n.Name)

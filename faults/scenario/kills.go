@@ -28,22 +28,7 @@ func (r *Run) killLeaders(keys *load.Keyspace, plan func(*load.Keyspace) func(in
 		return err
 	}
 	l := r.offer(keys, 3, r.dial, plan(keys))
-	err := r.rounds(func() error {
-		n, err := r.leader()
-		if err != nil {
-			return err
-		}
-		if err := r.kill(n); err != nil {
-			return err
-		}
-		next, err := r.leader(n)
-		if err != nil {
-			return err
-		}
-		r.note("%s leads", next.Name)
-		return r.restart(n)
-	})
-	return r.finish(l, keys, err)
+	return r.finish(l, keys, r.rounds(r.killLeader))
 }
 
 // rounds lets some time pass, compares the tables and does f, as often as was asked for.

@@ -26,19 +26,7 @@ func slots(r *Run) error {
 		Node: func(conn int) int { return conn % 3 }, Dial: r.dial, Next: h.next, Answered: h.answered, Timeout: patience,
 		Encode: func(b []byte, c *history.Call) []byte { return load.Encode(b, c, keys.Key(c.Key), history.Key{}) },
 	})
-	err := r.rounds(func() error {
-		n, err := r.leader()
-		if err != nil {
-			return err
-		}
-		if err := r.kill(n); err != nil {
-			return err
-		}
-		if _, err := r.leader(n); err != nil {
-			return err
-		}
-		return r.restart(n)
-	})
+	err := r.rounds(r.killLeader)
 	err = r.finish(l, keys, err)
 	r.add(oracle.Leases(&r.history, r.bound()))
 	return err

@@ -44,19 +44,7 @@ func transfers(r *Run) error {
 	var audits audit
 	var wg sync.WaitGroup
 	wg.Go(func() { audits.run(r, stop) })
-	err = r.rounds(func() error {
-		n, err := r.leader()
-		if err != nil {
-			return err
-		}
-		if err := r.kill(n); err != nil {
-			return err
-		}
-		if _, err := r.leader(n); err != nil {
-			return err
-		}
-		return r.restart(n)
-	})
+	err = r.rounds(r.killLeader)
 	close(stop)
 	wg.Wait()
 	if err := r.finish(l, keys, err); err != nil {

@@ -49,11 +49,11 @@ func (r *Run) upgradeTo(bin string) error {
 	steps := []func() error{
 		func() error { return r.replace(first, bin) },
 		func() error { return r.leads(first) },
-		func() error { return r.killRestart(first) }, // a newer leader; an older one follows
+		func() error { return r.killAndRestart(first) }, // a newer leader; an older one follows
 		func() error { return r.leads(first) },
 		func() error { return r.replace(second, bin) },
 		func() error { return r.leads(last) },
-		func() error { return r.killRestart(last) }, // the older leader; a newer one follows
+		func() error { return r.killAndRestart(last) }, // the older leader; a newer one follows
 		func() error { return r.killLeader() },
 		func() error { return r.unchanged(last, before) },
 		func() error { return r.replace(last, bin) },
@@ -103,25 +103,6 @@ func (r *Run) leads(n *cluster.Node) error {
 	}
 	r.note("%s is to lead", n.Name)
 	return r.transfer(n)
-}
-
-// killRestart kills a node and starts it again when another one leads.
-func (r *Run) killRestart(n *cluster.Node) error {
-	if err := r.kill(n); err != nil {
-		return err
-	}
-	if _, err := r.leader(n); err != nil {
-		return err
-	}
-	return r.restart(n)
-}
-
-func (r *Run) killLeader() error {
-	l, err := r.leader()
-	if err != nil {
-		return err
-	}
-	return r.killRestart(l)
 }
 
 // allRun checks that no node has ended by itself.

@@ -36,14 +36,10 @@ func wiped(r *Run) error {
 		if leader == follower { // an election that nobody has asked for
 			return nil
 		}
-		if err := r.kill(leader); err != nil {
-			return err
-		}
-		next, err := r.leader(leader)
+		next, err := r.killAndElect(leader)
 		if err != nil {
 			return err
 		}
-		r.note("%s leads", next.Name)
 		if err := r.restart(leader); err != nil || next == follower {
 			return err
 		}

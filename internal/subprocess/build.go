@@ -4,8 +4,15 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 )
+
+// Race reports whether this program was built with the race detector.
+func Race() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
 
 // Build builds headgate, from the source tree that the working directory is in,
 // into dir and returns the executable's path. args are further arguments of go
