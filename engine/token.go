@@ -76,7 +76,7 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (n
 		inc = times(uint64(cost), r.num, r.den)
 	}
 	charged := used.add(inc)
-	if o.Wait != 0 && r.limit.Algorithm == Leaky {
+	if o.Wait != 0 && r.decides == Leaky {
 		// Every call of a queue waits: the first unit must start in time.
 		reach = shorter(reach, inc.add(span{ns: uint64(max(o.Wait, 0))}))
 	}
@@ -99,7 +99,7 @@ func (r *rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (n
 	d.OK, d.Allowed = true, cost
 	d.Remaining = r.free(charged)
 	d.ResetAfter = charged.ceil()
-	if r.limit.Algorithm == Leaky {
+	if r.decides == Leaky {
 		d.Delay = used.ceil()
 	} else if o.Wait > 0 && !o.Force {
 		d.Delay = charged.sub(room).ceil()
@@ -119,7 +119,7 @@ func (r *rule) extended(o *Options) (room, reach span) {
 	if o.Debt > 0 {
 		room = shorter(times(uint64(r.burst)+uint64(o.Debt), r.num, r.den), most)
 	}
-	if r.limit.Algorithm == Leaky {
+	if r.decides == Leaky {
 		return room, room
 	}
 	return room, shorter(room.add(span{ns: uint64(max(o.Wait, 0))}), most)
@@ -133,7 +133,7 @@ func (r *rule) tokenRefund(st tokenState, used span, now, cost int64, o *Options
 	if cost < 0 {
 		// -cost as a uint64 is right for the smallest int64 too.
 		left = used.sub(times(uint64(-cost), r.num, r.den))
-	} else if r.limit.Algorithm == Leaky {
+	} else if r.decides == Leaky {
 		d.Delay = used.ceil()
 	}
 	d.Remaining = r.free(left)

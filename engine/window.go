@@ -239,7 +239,7 @@ func (r *rule) windowFromDeadline(deadline, prev, cur int64) windowState {
 
 // counts is st as the state of a fixed or sliding limit, written under r.
 func (r *rule) counts(st state) windowState {
-	if r.limit.Algorithm == Sliding {
+	if r.decides == Sliding {
 		return r.windowFromDeadline(st.deadline, int64(st.first), int64(st.second))
 	}
 	return r.windowFromDeadline(st.deadline, 0, int64(st.first))
@@ -247,14 +247,14 @@ func (r *rule) counts(st state) windowState {
 
 // stored is a fixed or sliding limit's st as a record has it.
 func (r *rule) stored(st windowState) state {
-	if r.limit.Algorithm == Sliding {
+	if r.decides == Sliding {
 		return state{r.windowDeadline(st), uint64(st.Prev), uint64(st.Cur)}
 	}
 	return state{deadline: r.windowDeadline(st), first: uint64(st.Cur)}
 }
 
 func (r *rule) windowLife() int64 {
-	if r.limit.Algorithm == Sliding {
+	if r.decides == Sliding {
 		return 2 * r.period
 	}
 	return r.period
@@ -268,7 +268,7 @@ func (r *rule) windowLife() int64 {
 func (r *rule) adoptWindow(st windowState, old *rule, now int64) windowState {
 	now = clampInstant(now)
 	used := int64(0)
-	if old.limit.Algorithm == Sliding {
+	if old.decides == Sliding {
 		st = old.slidingAt(st, now)
 		used = min(old.weigh(st, now), maxCount)
 	} else {
