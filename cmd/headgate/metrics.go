@@ -4,7 +4,7 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
-	hghttp "github.com/headgate-io/headgate/server/http"
+	"github.com/headgate-io/headgate/server/web"
 )
 
 // source reads the metrics from the parts of the process.
@@ -14,42 +14,42 @@ type source struct {
 	node   *cluster.Node // nil without replication
 }
 
-var _ hghttp.Source = (*source)(nil)
+var _ web.Source = (*source)(nil)
 
-// Metrics implements hghttp.Source.
-func (s *source) Metrics() []hghttp.Metric {
+// Metrics implements web.Source.
+func (s *source) Metrics() []web.Metric {
 	clients, keys := s.front.Stats(), s.engine.Stats()
-	closed := func(limit string, n uint64) hghttp.Metric {
-		return hghttp.Counter("headgate_connections_closed_total", "Connections closed for a limit that they crossed.", n).With("limit", limit)
+	closed := func(limit string, n uint64) web.Metric {
+		return web.Counter("headgate_connections_closed_total", "Connections closed for a limit that they crossed.", n).With("limit", limit)
 	}
-	metrics := []hghttp.Metric{
-		hghttp.Counter("headgate_commands_total", "Commands executed.", clients.Commands),
-		hghttp.Counter("headgate_rejected_commands_total", "Commands refused without being executed: unknown, wrong number of arguments, not allowed.", clients.RejectedCommands),
-		hghttp.Counter("headgate_error_replies_total", "Replies that were errors.", clients.ErrorReplies),
-		hghttp.Gauge("headgate_connections", "Clients connected.", clients.Clients),
-		hghttp.Counter("headgate_connections_accepted_total", "Connections accepted, those refused at once included.", clients.Received),
-		hghttp.Counter("headgate_connections_rejected_total", "Connections refused at once: maxclients, protected mode.", clients.Rejected),
+	metrics := []web.Metric{
+		web.Counter("headgate_commands_total", "Commands executed.", clients.Commands),
+		web.Counter("headgate_rejected_commands_total", "Commands refused without being executed: unknown, wrong number of arguments, not allowed.", clients.RejectedCommands),
+		web.Counter("headgate_error_replies_total", "Replies that were errors.", clients.ErrorReplies),
+		web.Gauge("headgate_connections", "Clients connected.", clients.Clients),
+		web.Counter("headgate_connections_accepted_total", "Connections accepted, those refused at once included.", clients.Received),
+		web.Counter("headgate_connections_rejected_total", "Connections refused at once: maxclients, protected mode.", clients.Rejected),
 		closed("query_buffer", clients.QueryBufferKills),
 		closed("clients_memory", clients.MemoryKills),
 		closed("output_buffer", clients.OutputKills),
 		closed("timeout", clients.TimeoutKills),
-		hghttp.Counter("headgate_auth_failures_total", "Wrong passwords.", clients.AuthFailures),
-		hghttp.Counter("headgate_protocol_errors_total", "Connections closed for input that is no command.", clients.ProtocolErrors),
-		hghttp.Counter("headgate_accept_errors_total", "Failures to accept a connection.", clients.AcceptErrors),
-		hghttp.Counter("headgate_tls_handshake_errors_total", "TLS handshakes of clients that failed.", clients.HandshakeErrors),
-		hghttp.Counter("headgate_input_bytes_total", "Bytes read from clients.", clients.BytesIn),
-		hghttp.Counter("headgate_output_bytes_total", "Bytes written to clients.", clients.BytesOut),
-		hghttp.Gauge("headgate_clients_memory_bytes", "Buffers of all connections, bounded by maxmemory-clients.", clients.ClientMemory),
-		hghttp.Gauge("headgate_keys", "Keys in the table, expired ones included until they are swept.", keys.Keys),
-		hghttp.Gauge("headgate_memory_bytes", "Accounted memory of the keys.", keys.Bytes),
-		hghttp.Gauge("headgate_memory_limit_bytes", "maxmemory; 0 is no limit.", keys.MaxBytes),
-		hghttp.Counter("headgate_evicted_keys_total", "Live keys dropped for maxmemory.", keys.Evicted),
-		hghttp.Counter("headgate_expired_keys_total", "Keys dropped after they had ceased to matter.", keys.Expired),
-		hghttp.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
+		web.Counter("headgate_auth_failures_total", "Wrong passwords.", clients.AuthFailures),
+		web.Counter("headgate_protocol_errors_total", "Connections closed for input that is no command.", clients.ProtocolErrors),
+		web.Counter("headgate_accept_errors_total", "Failures to accept a connection.", clients.AcceptErrors),
+		web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes of clients that failed.", clients.HandshakeErrors),
+		web.Counter("headgate_input_bytes_total", "Bytes read from clients.", clients.BytesIn),
+		web.Counter("headgate_output_bytes_total", "Bytes written to clients.", clients.BytesOut),
+		web.Gauge("headgate_clients_memory_bytes", "Buffers of all connections, bounded by maxmemory-clients.", clients.ClientMemory),
+		web.Gauge("headgate_keys", "Keys in the table, expired ones included until they are swept.", keys.Keys),
+		web.Gauge("headgate_memory_bytes", "Accounted memory of the keys.", keys.Bytes),
+		web.Gauge("headgate_memory_limit_bytes", "maxmemory; 0 is no limit.", keys.MaxBytes),
+		web.Counter("headgate_evicted_keys_total", "Live keys dropped for maxmemory.", keys.Evicted),
+		web.Counter("headgate_expired_keys_total", "Keys dropped after they had ceased to matter.", keys.Expired),
+		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
 	}
 	for _, d := range s.front.Decisions() {
-		decisions := func(outcome string, n uint64) hghttp.Metric {
-			return hghttp.Counter("headgate_decisions_total", "Decisions of the limiter.", n).With("command", d.Command).With("outcome", outcome)
+		decisions := func(outcome string, n uint64) web.Metric {
+			return web.Counter("headgate_decisions_total", "Decisions of the limiter.", n).With("command", d.Command).With("outcome", outcome)
 		}
 		metrics = append(metrics, decisions("allowed", d.Allowed), decisions("denied", d.Denied))
 	}
@@ -64,11 +64,11 @@ func (s *source) Metrics() []hghttp.Metric {
 
 // durationMetric has the buckets from 1 µs, about the time of a check, to 1 s in
 // steps of four.
-func durationMetric(d *server.Durations) hghttp.Metric {
+func durationMetric(d *server.Durations) web.Metric {
 	buckets := make(map[float64]uint64)
 	for i := 0; i <= 20; i += 2 {
 		buckets[float64(int64(1)<<i)/1e6] = d.UpTo[i]
 	}
-	return hghttp.Histogram("headgate_command_duration_seconds", "Time to execute a command, of a sample of the commands.",
+	return web.Histogram("headgate_command_duration_seconds", "Time to execute a command, of a sample of the commands.",
 		d.Count, d.Sum.Seconds(), buckets).With("command", d.Command)
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/server"
-	hghttp "github.com/headgate-io/headgate/server/http"
+	"github.com/headgate-io/headgate/server/web"
 )
 
 // parts are what has to be stopped in order.
 type parts struct {
 	front *server.Server
 	node  *cluster.Node // nil without replication
-	web   *hghttp.Server
+	web   *web.Server
 	// stopEngine ends what the engine does in the background, and waits.
 	stopEngine func()
 	log        *slog.Logger

@@ -8,42 +8,42 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
-	hghttp "github.com/headgate-io/headgate/server/http"
+	"github.com/headgate-io/headgate/server/web"
 )
 
 // replicationMetrics reads the metrics of a node.
-func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric {
+func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	s := n.Status()
 	snapshotAge := -1.0
 	if !s.SnapshotTime.IsZero() {
 		snapshotAge = max(0, time.Since(s.SnapshotTime).Seconds())
 	}
-	metrics := []hghttp.Metric{
-		hghttp.Gauge("headgate_replication_leader", "1 if this node decides.", bit(s.Serving)),
-		hghttp.Gauge("headgate_replication_leader_known", "1 if some node is known to lead.", bit(s.LeaderID != "")),
-		hghttp.Gauge("headgate_replication_term", "Raft's term.", s.Term),
-		hghttp.Gauge("headgate_replication_commit_index", "Last log entry known to be committed.", s.CommitIndex),
-		hghttp.Gauge("headgate_replication_applied_index", "Last log entry applied.", s.AppliedIndex),
-		hghttp.Gauge("headgate_replication_last_index", "Last log entry.", s.LastIndex),
-		hghttp.Gauge("headgate_replication_unacked_seconds", "Age of the oldest effect that is not committed, on the leader.", s.Progress.Unacked.Seconds()),
-		hghttp.Gauge("headgate_replication_max_unacked_seconds", "Age of an effect at which the failure policy answers: the loss window of async.", n.MaxUnacked().Seconds()),
-		hghttp.Counter("headgate_replication_batches_total", "Batches of effects cut by this node.", s.Batches),
-		hghttp.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
-		hghttp.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
-		hghttp.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
-		hghttp.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: left over from a lost leadership.", s.Dropped),
-		hghttp.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
-		hghttp.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
-		hghttp.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
-		hghttp.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
-		hghttp.Gauge("headgate_replication_feature_level", "What the nodes of the cluster may write.", uint64(s.Level)),
-		hghttp.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
-		hghttp.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
-		hghttp.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because nobody could tell how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
-		hghttp.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
-		hghttp.Counter("headgate_replication_degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", clients.Degraded),
-		hghttp.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
-		hghttp.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
+	metrics := []web.Metric{
+		web.Gauge("headgate_replication_leader", "1 if this node decides.", bit(s.Serving)),
+		web.Gauge("headgate_replication_leader_known", "1 if some node is known to lead.", bit(s.LeaderID != "")),
+		web.Gauge("headgate_replication_term", "Raft's term.", s.Term),
+		web.Gauge("headgate_replication_commit_index", "Last log entry known to be committed.", s.CommitIndex),
+		web.Gauge("headgate_replication_applied_index", "Last log entry applied.", s.AppliedIndex),
+		web.Gauge("headgate_replication_last_index", "Last log entry.", s.LastIndex),
+		web.Gauge("headgate_replication_unacked_seconds", "Age of the oldest effect that is not committed, on the leader.", s.Progress.Unacked.Seconds()),
+		web.Gauge("headgate_replication_max_unacked_seconds", "Age of an effect at which the failure policy answers: the loss window of async.", n.MaxUnacked().Seconds()),
+		web.Counter("headgate_replication_batches_total", "Batches of effects cut by this node.", s.Batches),
+		web.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
+		web.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
+		web.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
+		web.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: left over from a lost leadership.", s.Dropped),
+		web.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
+		web.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
+		web.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
+		web.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
+		web.Gauge("headgate_replication_feature_level", "What the nodes of the cluster may write.", uint64(s.Level)),
+		web.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
+		web.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
+		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because nobody could tell how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
+		web.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
+		web.Counter("headgate_replication_degraded_total", "Calls of limits that the failure policy answered, for want of a leader.", clients.Degraded),
+		web.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
+		web.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
 	}
 	differing := make(map[string]bool)
 	for _, d := range cluster.Differences(&s) {
@@ -51,12 +51,12 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric 
 	}
 	for _, parameter := range n.Settings() {
 		metrics = append(metrics,
-			hghttp.Gauge("headgate_replication_settings_differ", "1 if nodes have different values of the parameter.", bit(differing[parameter.Name])).With("parameter", parameter.Name))
+			web.Gauge("headgate_replication_settings_differ", "1 if nodes have different values of the parameter.", bit(differing[parameter.Name])).With("parameter", parameter.Name))
 	}
 	now := n.Role().String()
 	for _, role := range cluster.Roles() {
 		metrics = append(metrics,
-			hghttp.Gauge("headgate_replication_role", "1 for what this node may do now, 0 for the other roles.", bit(role == now)).With("role", role))
+			web.Gauge("headgate_replication_role", "1 for what this node may do now, 0 for the other roles.", bit(role == now)).With("role", role))
 	}
 	for i := range s.Members {
 		if !s.Members[i].Self {
@@ -67,15 +67,15 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []hghttp.Metric 
 }
 
 // peerMetrics are those of another node as this one sees it.
-func peerMetrics(m *raftlog.Member) []hghttp.Metric {
-	metrics := []hghttp.Metric{
-		hghttp.Gauge("headgate_peer_up", "1 if the node answered within the last seconds.", bit(m.Up)),
-		hghttp.Gauge("headgate_peer_voter", "1 if the node has a vote.", bit(m.Voter)),
-		hghttp.Gauge("headgate_peer_lag_entries", "Log entries that the node is behind this node's commit index.", m.Lag),
-		hghttp.Gauge("headgate_peer_lag_seconds", "The same in time.", m.LagTime.Seconds()),
-		hghttp.Gauge("headgate_peer_rtt_seconds", "Round trip of the last question to the node.", m.RTT.Seconds()),
-		hghttp.Gauge("headgate_peer_feature_level_supported", "The highest feature level that the node can read; 0 before it has answered.", uint64(m.Supports)),
-		hghttp.Gauge("headgate_peer_clock_skew_seconds", "The node's wall clock minus this node's.", m.Skew.Seconds()),
+func peerMetrics(m *raftlog.Member) []web.Metric {
+	metrics := []web.Metric{
+		web.Gauge("headgate_peer_up", "1 if the node answered within the last seconds.", bit(m.Up)),
+		web.Gauge("headgate_peer_voter", "1 if the node has a vote.", bit(m.Voter)),
+		web.Gauge("headgate_peer_lag_entries", "Log entries that the node is behind this node's commit index.", m.Lag),
+		web.Gauge("headgate_peer_lag_seconds", "The same in time.", m.LagTime.Seconds()),
+		web.Gauge("headgate_peer_rtt_seconds", "Round trip of the last question to the node.", m.RTT.Seconds()),
+		web.Gauge("headgate_peer_feature_level_supported", "The highest feature level that the node can read; 0 before it has answered.", uint64(m.Supports)),
+		web.Gauge("headgate_peer_clock_skew_seconds", "The node's wall clock minus this node's.", m.Skew.Seconds()),
 	}
 	for i := range metrics {
 		metrics[i] = metrics[i].With("node", m.ID)

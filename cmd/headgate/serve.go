@@ -16,7 +16,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
-	hghttp "github.com/headgate-io/headgate/server/http"
+	"github.com/headgate-io/headgate/server/web"
 )
 
 func serveCommand() *cobra.Command {
@@ -124,19 +124,19 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
-	webConfig := hghttp.Config{
+	webConfig := web.Config{
 		Source: &source{front, decisions, node}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit
 	}
-	web := hghttp.New(webConfig)
+	webFront := web.New(webConfig)
 	run := func(l net.Listener, serve func(net.Listener) error) {
 		if l != nil {
 			go func() { failed <- serve(l) }()
 		}
 	}
-	run(ports.http, web.Serve)
+	run(ports.http, webFront.Serve)
 	run(ports.plain, front.Serve)
 	run(ports.unix, front.Serve)
 	run(ports.secure, front.ServeStreams)
@@ -146,7 +146,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// With the addresses: ports may have been chosen by the system.
 	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", c.MaxMemory)...)
 	ready := func() {
-		web.SetReady(true)
+		webFront.SetReady(true)
 		log.Info("ready")
 	}
 	if node == nil {
@@ -175,6 +175,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	release()
-	all := parts{front, node, web, func() { stopEngine(); <-engineDone }, log}
+	all := parts{front, node, webFront, func() { stopEngine(); <-engineDone }, log}
 	return errors.Join(err, all.stop(store.Current().ShutdownTimeout))
 }

@@ -1,4 +1,4 @@
-// Package http is the HTTP front of the server: /metrics for Prometheus,
+// Package web is the HTTP front of the server: /metrics for Prometheus,
 // /healthz and /readyz for orchestrators, Go's profiles when asked for.
 //
 // [New] makes a [Server] from a [Config], [Server.Serve] answers on a listener,
@@ -9,4 +9,4 @@
 // # Concurrency
 //
 // All methods are safe for concurrent use.
-package http
+package web

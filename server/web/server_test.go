@@ -1,4 +1,4 @@
-package http_test
+package web_test
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	hghttp "github.com/headgate-io/headgate/server/http"
+	"github.com/headgate-io/headgate/server/web"
 )
 
 // source is a Source with one reading.
-type source []hghttp.Metric
+type source []web.Metric
 
-func (s source) Metrics() []hghttp.Metric { return s }
+func (s source) Metrics() []web.Metric { return s }
 
 // start serves c on a port of its own and returns the base URL.
-func start(t *testing.T, c hghttp.Config) (*hghttp.Server, string) {
+func start(t *testing.T, c web.Config) (*web.Server, string) {
 	if c.Source == nil {
 		c.Source = source{}
 	}
 	c.Logger = slog.New(slog.DiscardHandler)
-	s := hghttp.New(c)
+	s := web.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	done := make(chan error, 1)
@@ -52,7 +52,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 func TestUnfitIsNotReady(t *testing.T) {
 	var unfit error
-	s, url := start(t, hghttp.Config{Fit: func() error { return unfit }})
+	s, url := start(t, web.Config{Fit: func() error { return unfit }})
 	ask := func(want int, text string) {
 		t.Helper()
 		status, body := get(t, url+"/readyz")
@@ -70,7 +70,7 @@ func TestUnfitIsNotReady(t *testing.T) {
 
 func TestStuckIsNotHealthy(t *testing.T) {
 	busy := time.Duration(0)
-	s, url := start(t, hghttp.Config{Busy: func() time.Duration { return busy }})
+	s, url := start(t, web.Config{Busy: func() time.Duration { return busy }})
 	s.SetReady(true)
 	ask := func(path string, want int) {
 		t.Helper()
@@ -91,7 +91,7 @@ func TestStuckIsNotHealthy(t *testing.T) {
 }
 
 func TestHealthAndReadiness(t *testing.T) {
-	s, url := start(t, hghttp.Config{})
+	s, url := start(t, web.Config{})
 	ask := func(path string, want int) {
 		t.Helper()
 		status, _ := get(t, url+path)
@@ -113,17 +113,17 @@ func TestHealthAndReadiness(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	decisions := hghttp.Counter("headgate_decisions_total", "Decisions of the limiter.", uint64(7)).With("command", "cl.throttle")
+	decisions := web.Counter("headgate_decisions_total", "Decisions of the limiter.", uint64(7)).With("command", "cl.throttle")
 	denied := decisions.With("outcome", "denied")
 	denied.Value = 3
 	reading := source{
 		decisions.With("outcome", "allowed"), denied,
-		hghttp.Gauge("headgate_connections", "Clients connected.", 12),
-		hghttp.Histogram("headgate_command_duration_seconds", "Time to execute a command.", 2, 2.003e-3,
+		web.Gauge("headgate_connections", "Clients connected.", 12),
+		web.Histogram("headgate_command_duration_seconds", "Time to execute a command.", 2, 2.003e-3,
 			map[float64]uint64{1e-6: 0, 4e-6: 1}).With("command", "ping"),
-		hghttp.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", -0.5),
+		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", -0.5),
 	}
-	_, url := start(t, hghttp.Config{Source: reading, Version: "v1.2.3"})
+	_, url := start(t, web.Config{Source: reading, Version: "v1.2.3"})
 	status, body := get(t, url+"/metrics")
 	require.Equal(t, 200, status)
 	for _, line := range []string{
@@ -146,8 +146,8 @@ func TestMetrics(t *testing.T) {
 
 // Two servers in a process share nothing.
 func TestRegistriesAreSeparate(t *testing.T) {
-	_, a := start(t, hghttp.Config{Source: source{hghttp.Gauge("headgate_keys", "Keys.", 1)}})
-	_, b := start(t, hghttp.Config{Source: source{hghttp.Gauge("headgate_keys", "Keys.", 2)}})
+	_, a := start(t, web.Config{Source: source{web.Gauge("headgate_keys", "Keys.", 1)}})
+	_, b := start(t, web.Config{Source: source{web.Gauge("headgate_keys", "Keys.", 2)}})
 	_, body := get(t, a+"/metrics")
 	require.Contains(t, body, "headgate_keys 1\n")
 	_, body = get(t, b+"/metrics")
@@ -155,10 +155,10 @@ func TestRegistriesAreSeparate(t *testing.T) {
 }
 
 func TestPprofOnlyWhenAskedFor(t *testing.T) {
-	_, url := start(t, hghttp.Config{})
+	_, url := start(t, web.Config{})
 	status, _ := get(t, url+"/debug/pprof/")
 	require.Equal(t, 404, status)
-	_, url = start(t, hghttp.Config{Pprof: true})
+	_, url = start(t, web.Config{Pprof: true})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		status, body := get(t, url+path)
 		require.Equal(t, 200, status, path)
@@ -167,7 +167,7 @@ func TestPprofOnlyWhenAskedFor(t *testing.T) {
 }
 
 func TestHeadersAreBounded(t *testing.T) {
-	_, url := start(t, hghttp.Config{})
+	_, url := start(t, web.Config{})
 	request, err := http.NewRequest("GET", url+"/healthz", nil)
 	require.NoError(t, err)
 	request.Header.Set("X", strings.Repeat("x", 64<<10))
@@ -179,7 +179,7 @@ func TestHeadersAreBounded(t *testing.T) {
 
 // Clients that send nothing do not keep a stop waiting past its deadline.
 func TestShutdownCutsOff(t *testing.T) {
-	s, url := start(t, hghttp.Config{})
+	s, url := start(t, web.Config{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
 	defer conn.Close()
@@ -206,7 +206,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		"half a header": "GET /healthz HTTP/1.1\r\nHost:",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, url := start(t, hghttp.Config{})
+			_, url := start(t, web.Config{})
 			first, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			require.NoError(t, err)
 			defer first.Close()
