@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/headgate-io/headgate/raftlog/peer"
-	"github.com/stretchr/testify/require"
 )
 
 // testTimeouts are short enough for tests and long enough for a busy machine.

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // faultyLog is a log on a disk that can fail or hang.

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // held is how long something is watched that must not happen: several times

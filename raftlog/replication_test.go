@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 func TestReplicatesBatches(t *testing.T) {

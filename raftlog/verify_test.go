@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // All who ask while a round runs share the next one; nobody is answered by a

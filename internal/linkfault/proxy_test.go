@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/linkfault"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
 // echo answers every line with itself.
