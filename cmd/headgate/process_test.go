@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // binary is the program under test, built once.
@@ -164,12 +165,8 @@ func newClient(t *testing.T, conn net.Conn) *client {
 // do sends a command and returns the first line of its reply.
 func (c *client) do(args ...string) string {
 	c.t.Helper()
-	_, err := fmt.Fprintf(c, "*%d\r\n", len(args))
+	_, err := c.Write(resp.AppendCommand(nil, args))
 	require.NoError(c.t, err)
-	for _, a := range args {
-		_, err := fmt.Fprintf(c, "$%d\r\n%s\r\n", len(a), a)
-		require.NoError(c.t, err)
-	}
 	line, err := c.line()
 	require.NoError(c.t, err)
 	return line
