@@ -19,7 +19,7 @@ type ahead struct {
 // It does so only after authentication, which changes the limits of parsing.
 func (c *conn) runAhead(buf []byte) int {
 	l := c.lane
-	if !c.sess.Cold() || c.mode&modeNoAuth != 0 {
+	if !c.lane.sess.Cold() || c.mode&modeNoAuth != 0 {
 		return 0
 	}
 	args, a := l.args[:0], &l.ahead
@@ -44,7 +44,7 @@ func (c *conn) runAhead(buf []byte) int {
 	if count < 2 {
 		return 0
 	}
-	c.sess.Warm(a.keys)
+	c.lane.sess.Warm(a.keys)
 	from := 0
 	for i := range count {
 		end := a.ends[i]

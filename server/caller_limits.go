@@ -69,7 +69,7 @@ func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok boo
 	l := ln.lane
 	l.begin()
 	defer l.end()
-	if l.mode&^modeSample != 0 || q.Sync == command.SyncCommit {
+	if l.mode&^modeSample != 0 || len(l.portions) > 1 || q.Sync == command.SyncCommit {
 		return 0, false, nil
 	}
 	call := &l.call
@@ -79,7 +79,7 @@ func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok boo
 	} else {
 		binding, err = call.Limits.DecideAll(l.now, q.Segs, &q.Opts, out)
 	}
-	if ln.sess.Refused() {
+	if call.Sess.Refused() {
 		return 0, false, nil
 	}
 	l.count(ln.srv.limitSpec)

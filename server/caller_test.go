@@ -141,7 +141,7 @@ func TestCallerWaitsForCommits(t *testing.T) {
 				t.Fatalf("answered before its commit: %v", err)
 			case <-time.After(20 * time.Millisecond):
 			}
-			n.part.Release(ticket, failure)
+			n.Partition().Release(ticket, failure)
 			if err := <-done; failure != nil {
 				require.EqualError(t, err, failure.Error())
 			} else {
@@ -164,7 +164,7 @@ func TestCallerWhileHolding(t *testing.T) {
 		t.Fatalf("answered before its commit: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	n.part.Release(n.ticket.Load(), nil)
+	n.Partition().Release(n.ticket.Load(), nil)
 	require.NoError(t, <-done)
 }
 
@@ -222,7 +222,7 @@ func TestCallerIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = n.Caller().line(ctx, "PING")
 	require.ErrorIs(t, err, context.DeadlineExceeded, "not begun")
-	n.part.Release(n.ticket.Load(), nil)
+	n.Partition().Release(n.ticket.Load(), nil)
 	eventually(t, "the line is back", func() bool {
 		c := n.Caller()
 		c.mu.Lock()
@@ -245,7 +245,7 @@ func TestCallsAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, ErrBusy)
 	cancel()
 	all.Wait()
-	n.part.Release(n.ticket.Load(), nil)
+	n.Partition().Release(n.ticket.Load(), nil)
 }
 
 func TestCallerEndsWithItsServer(t *testing.T) {

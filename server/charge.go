@@ -25,7 +25,7 @@ func cmdCharge(c *conn, args [][]byte) {
 	}
 	node, number, charges, err := partition.ParseCharges(args)
 	if err == nil {
-		err = c.srv.part.ChargeOnce(c.sess, c.now(), node, number, charges)
+		err = c.lane.part.ChargeOnce(c.lane.sess, c.now(), node, number, charges)
 	}
 	if err != nil {
 		c.error(command.EngineError(err).Error())

@@ -29,7 +29,7 @@ func threeNodes(self string) partition.Topology {
 func nodeOfThree(t *testing.T, self string, role partition.Role) (*node, *client) {
 	n := startNode(t, role, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes(self) })
-	n.part.LeaderChanged(partition.TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
+	n.Partition().LeaderChanged(partition.TopologyNode{}, n.fakeCluster.Topology().Nodes[0])
 	return n, dial(t, n.addr)
 }
 
@@ -284,8 +284,8 @@ func TestGoRedisClusterClient(t *testing.T) {
 		}))
 
 		here(t, 1, a, b)
-		a.part.Release(1, nil)
-		a.part.Deposed()
+		a.Partition().Release(1, nil)
+		a.Partition().Deposed()
 		counted(t, func() (any, error) { return rdb.Do(ctx, "INCREX", "k").Result() })
 		require.Equal(t, 1, b.engine.Len())
 	}
@@ -306,9 +306,9 @@ func TestGoRedisFailoverClient(t *testing.T) {
 	old := a.Topology()
 	here(t, 1, a, b)
 	for _, n := range []*node{a, b} {
-		n.part.LeaderChanged(old.Nodes[0], old.Nodes[1])
+		n.Partition().LeaderChanged(old.Nodes[0], old.Nodes[1])
 	}
-	a.part.Deposed()
+	a.Partition().Deposed()
 	counted(t, func() (any, error) { return rdb.Do(ctx, "INCREX", "k").Result() })
 	eventually(t, "it talks to the new leader itself", func() bool {
 		before := a.Stats().Forwarded
@@ -324,7 +324,7 @@ func TestLeaderChangeIsAnnouncedByName(t *testing.T) {
 	sub.reply()
 	c.call("SENTINEL get-master-addr-by-name mymaster")
 	top := threeNodes("n2")
-	n.part.LeaderChanged(top.Nodes[0], top.Nodes[1])
+	n.Partition().LeaderChanged(top.Nodes[0], top.Nodes[1])
 	got := map[string]bool{}
 	for range 2 {
 		got[sub.reply().([]any)[2].(string)] = true

@@ -58,7 +58,7 @@ func clusterCommands() []command.Spec {
 // inCluster returns a handler that needs a cluster.
 func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
-		if c.srv.part.Alone() {
+		if c.srv.Partition().Alone() {
 			c.error("ERR This instance has cluster support disabled")
 			return
 		}

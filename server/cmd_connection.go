@@ -243,7 +243,7 @@ func (c *conn) writeHello() {
 	w.BulkString("mode")
 	w.BulkString(c.srv.redisMode())
 	w.BulkString("role")
-	if c.srv.part.Role().Decides() {
+	if c.srv.Partition().Role().Decides() {
 		w.BulkString("master")
 	} else {
 		w.BulkString("replica")

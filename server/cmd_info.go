@@ -246,7 +246,7 @@ func (s *Server) infoCluster(w *infoWriter) {
 
 // redisMode is standalone where any node answers plain clients.
 func (s *Server) redisMode() string {
-	if !s.part.Alone() && s.cfg.Redirect == RedirectMoved {
+	if !s.Partition().Alone() && s.cfg.Redirect == RedirectMoved {
 		return "cluster"
 	}
 	return "standalone"

@@ -79,7 +79,7 @@ func cmdWait(c *conn, args [][]byte) {
 		}
 		values[i] = n
 	}
-	part := c.srv.part
+	part := c.srv.Partition()
 	n := int(min(values[0], 1<<20))
 	timeout := time.Duration(values[1]) * time.Millisecond
 	c.blockAside(func(ctx context.Context, w *resp.Writer) {
@@ -99,7 +99,7 @@ func cmdWaitAOF(c *conn, _ [][]byte) {
 // infoReplication tells a node's part in its cluster in Redis's words, and then
 // in its own.
 func (s *Server) infoReplication(w *infoWriter) {
-	if s.part.Alone() {
+	if s.Partition().Alone() {
 		w.field("role", "master")
 		w.field("connected_slaves", 0)
 		w.field("master_replid", s.runID)
@@ -107,7 +107,7 @@ func (s *Server) infoReplication(w *infoWriter) {
 		return
 	}
 	v := s.view()
-	role := s.part.Role()
+	role := s.Partition().Role()
 	replicas := v.replicas(true)
 	if v.leads() {
 		w.field("role", "master")

@@ -44,7 +44,7 @@ func sentinelCommands() []command.Spec {
 // name that it is asked for.
 func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
-		if c.srv.part.Alone() {
+		if c.srv.Partition().Alone() {
 			c.error("ERR this server is not part of a cluster: it has no sentinels")
 			return
 		}

@@ -80,7 +80,7 @@ func cmdWatch(c *conn, args [][]byte) {
 		return
 	}
 	for _, key := range args[1:] {
-		watched.keys = append(watched.keys, watch{string(key), stateOf(c.sess, c.now(), key)})
+		watched.keys = append(watched.keys, watch{string(key), stateOf(c.lane.sess, c.now(), key)})
 	}
 	c.w.OK()
 }
@@ -112,13 +112,13 @@ func cmdExec(c *conn, _ [][]byte) {
 		return
 	}
 	if tx.isolable() {
-		c.sess.Hold(tx.keys(watched))
+		c.lane.sess.Hold(tx.keys(watched))
 	} else {
-		c.sess.Join()
+		c.lane.sess.Join()
 	}
-	defer c.sess.Unhold()
+	defer c.lane.sess.Unhold()
 	for _, w := range watched {
-		if stateOf(c.sess, c.now(), []byte(w.key)) != w.state {
+		if stateOf(c.lane.sess, c.now(), []byte(w.key)) != w.state {
 			c.w.NullArray()
 			return
 		}

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -76,8 +75,7 @@ type conn struct {
 	srv  *Server
 	lane *lane
 	drv  driver
-	sess *engine.Session // the lane's
-	w    *resp.Writer    // &lane.w
+	w    *resp.Writer // &lane.w
 
 	// Input.
 	parser   resp.Parser
@@ -88,7 +86,8 @@ type conn struct {
 	unrun    bool     // it, or input, was kept because of a stall, not for being half a command
 
 	jobArgs    [][]byte // of the command that runs on a worker, for the slow log
-	jobSince   uint64   // lane.since of its batch, if it decides; else 0
+	jobPortion uint8    // of the lane, that it is about
+	jobSince   uint64   // the portion's since of its batch, if it decides; else 0
 	jobCommits bool     // its reply waits for its commit
 	muteJob    bool     // its reply is not wanted (CLIENT REPLY)
 
@@ -160,6 +159,7 @@ const (
 	modeReplyOff                    // CLIENT REPLY OFF
 	modeReplySkip                   // CLIENT REPLY SKIP: this command's reply
 	modeSkipNext                    // CLIENT REPLY SKIP: the next command's reply
+	modeFramed                      // commands before this one are in a frame
 
 	modeMonitors // somebody watches with MONITOR
 	modePaused   // CLIENT PAUSE is on
@@ -169,6 +169,7 @@ const (
 	modeElsewhere // this node does not decide: see leader.go
 	modeHolding   // every reply about keys waits for its commit
 	modeDurable   // so do those that did not say ASYNC
+	modeCrossing  // the command's keys are of several partitions
 )
 
 // now returns the engine's time of this batch in Unix nanoseconds.

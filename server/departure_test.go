@@ -30,9 +30,9 @@ func TestDeposedLeaderKeepsItsClients(t *testing.T) {
 
 	n.become(partition.Handover)
 	c.send("INCREX k\r\nPING\r\nMULTI\r\nINCREX k\r\nEXEC\r\nINCR")
-	n.part.Deposed()
+	n.Partition().Deposed()
 	n.follow(next.forward)
-	n.part.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
+	n.Partition().LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 	c.expect("*2\r\n:1\r\n:1\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:2\r\n:1\r\n")
 	c.send("EX k\r\n")
 	c.expect("*2\r\n:3\r\n:1\r\n")
@@ -58,7 +58,7 @@ func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	quiet.feed("PING\r\n")
 	inMulti.take()
 	quiet.take()
-	s.part.Deposed()
+	s.Partition().Deposed()
 	all := []*machine{m, half, inMulti, quiet}
 	eventually(t, "work ends", func() bool {
 		for _, m := range all {

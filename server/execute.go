@@ -16,6 +16,9 @@ import (
 func (c *conn) execute(args [][]byte) {
 	l := c.lane
 	cmd := l.find(args)
+	if len(l.portions) > 1 {
+		c.route(cmd, args)
+	}
 	call := &l.call
 	start := len(l.w.B)
 	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&command.Fast == 0 || !cmd.Accepts(len(args)) {
@@ -27,7 +30,7 @@ func (c *conn) execute(args [][]byte) {
 		if call.Sync != command.SyncDefault {
 			l.durability(call)
 		}
-		if c.sess.Refused() || call.Commit.Ticket == partition.TicketLost {
+		if call.Sess.Refused() || call.Commit.Ticket == partition.TicketLost {
 			c.overtaken(call, start)
 		}
 	}
@@ -76,6 +79,8 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.deferred = command.CloneArgs(args)
 		c.stall |= stallPause
 		return
+	case m&modeCrossing != 0:
+		c.refuse(errCrossing)
 	case m&modeElsewhere != 0 && c.refers(cmd, args):
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
@@ -83,7 +88,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.relay(cmd, args)
 	default:
 		c.call(call, cmd, args)
-		if c.sess.Refused() || call.Commit.Ticket == partition.TicketLost {
+		if call.Sess.Refused() || call.Commit.Ticket == partition.TicketLost {
 			c.overtaken(call, start)
 		}
 	}
@@ -171,13 +176,14 @@ func (c *conn) block(job func(w *resp.Writer)) {
 	w := &resp.Writer{RESP3: c.resp3}
 	cmd := c.lane.call.Spec
 	decides := c.decides(cmd)
+	part := c.lane.part
 	accepted := c.srv.workers.submit(cmd.Flags&command.Long != 0, decides, func() {
 		begin := time.Now()
 		job(w)
 		took := time.Since(begin)
 		ticket := uint64(0)
 		if decides {
-			ticket = c.srv.jobTicket()
+			ticket = jobTicket(part)
 		}
 		c.post(func() {
 			c.srv.record(c, cmd, c.jobArgs, took)
@@ -193,6 +199,7 @@ func (c *conn) block(job func(w *resp.Writer)) {
 		return
 	}
 	c.stall |= stallWorker
+	c.jobPortion = c.lane.at
 	if decides {
 		c.jobSince = c.lane.since
 	}
@@ -245,7 +252,7 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 		return
 	}
 	w := &resp.Writer{RESP3: c.resp3}
-	c.cancel = cancel
+	c.cancel, c.jobPortion = cancel, c.lane.at
 	c.stall |= stallWorker
 	go func() {
 		defer cancel()
@@ -264,6 +271,7 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 func (c *conn) unblock(reply []byte, ticket uint64) {
 	start := len(c.w.B)
 	c.stall &^= stallWorker
+	c.lane.enter(c.jobPortion)
 	var commit command.Commit
 	if c.jobSince != 0 {
 		reply, commit = c.jobReply(reply, c.jobSince, ticket, c.jobCommits)

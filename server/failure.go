@@ -30,7 +30,7 @@ func (c *conn) relay(cmd *command.Spec, args [][]byte) {
 		c.error(partition.TextNotLeader)
 	case c.redirects() && !c.awaitsLeader():
 		c.redirect(cmd, args)
-	case l.role == partition.Orphaned && !c.srv.part.HandingOver():
+	case l.role == partition.Orphaned && !c.lane.part.HandingOver():
 		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.OwnConn != 0:
 		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node forwards single commands and transactions")
@@ -136,9 +136,9 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 // executed it; down is the error otherwise.
 func (c *conn) giveUp(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.srv.part.OnFailure() != partition.FailClosed && tx == nil && opens(cmd):
+	case c.lane.part.OnFailure() != partition.FailClosed && tx == nil && opens(cmd):
 		c.passDegraded(cmd, args, sent)
-	case c.srv.part.OnFailure() != partition.FailClosed && tx != nil && tx.opens():
+	case c.lane.part.OnFailure() != partition.FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {
@@ -180,7 +180,7 @@ func (c *conn) passDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
 	call, start := &l.call, len(c.w.B)
-	call.Limits, call.Degraded = c.srv.part.Degraded(), true
+	call.Limits, call.Degraded = c.lane.part.Degraded(), true
 	c.handle(call, cmd, args)
 	call.Limits, call.Degraded = l.sess, false
 	if sent && errors.Is(call.Err, engine.ErrNotLocal) {

@@ -193,7 +193,7 @@ func TestForwardedRepliesHeldOnTheLeader(t *testing.T) {
 	c := dial(t, follower.addr)
 	c.send("INCREX a\r\n")
 	eventually(t, "the leader holds the reply", func() bool { return leader.Server.Stats().Held == 1 })
-	leader.part.Release(1, nil)
+	leader.Partition().Release(1, nil)
 	c.expect("*2\r\n:1\r\n:1\r\n")
 }
 
@@ -223,7 +223,7 @@ func TestFramesFollowTheLeader(t *testing.T) {
 	c := dial(t, follower.addr)
 	c.do("INCREX a BYINT 5", "*2\r\n:5\r\n:5\r\n")
 	follower.follow(second.forward)
-	follower.part.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
+	follower.Partition().LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
 	require.Equal(t, 1, first.engine.Len())
 }
@@ -354,7 +354,7 @@ func TestForwardingIsBounded(t *testing.T) {
 	accepted := 0
 	// Each stream takes a frame when its goroutine runs, and leaves room.
 	eventually(t, "queue and streams are busy", func() bool {
-		for n.part.Forward(waiting()) {
+		for n.Partition().Forward(waiting()) {
 			accepted++
 			require.LessOrEqual(t, accepted, partition.FrameQueue+partition.Streams)
 		}
@@ -368,7 +368,7 @@ func TestForwardingIsBounded(t *testing.T) {
 
 	// Every client may have to wait for a handover.
 	n.become(partition.Handover)
-	for n.part.Forward(waiting()) {
+	for n.Partition().Forward(waiting()) {
 		accepted++
 	}
 	require.Equal(t, partition.HandoverQueue+partition.Streams, accepted)
@@ -507,7 +507,7 @@ func TestWaitAsksTheCluster(t *testing.T) {
 	c.expect("+OK\r\n+QUEUED\r\n*1\r\n:2\r\n")
 	c.send("WAIT 3 0\r\nPING\r\n")
 	eventually(t, "it waits", func() bool { return n.Stats().Commands >= 6 })
-	n.part.Deposed()
+	n.Partition().Deposed()
 	c.expect(":2\r\n+PONG\r\n")
 	c.expectClosed()
 

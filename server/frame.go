@@ -16,6 +16,7 @@ import (
 // the order of commands.
 type frame struct {
 	partition.Frame
+	portion uint8 // of the lane, whose leader it is for
 	items   []item
 	sent    bool
 	refused bool // too many frames wait
@@ -47,10 +48,11 @@ func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
 // joins reports whether a command may follow those of the connection's frame.
 // A transaction's EXEC, and a command whose reply alone is not wanted, travel
-// by themselves, slow commands not with fast ones.
+// by themselves, slow commands not with fast ones, and each frame goes to one
+// leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && isSlow(cmd) == c.frame.Slow
+		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && isSlow(cmd) == c.frame.Slow && c.lane.at == c.frame.portion
 }
 
 // addToFrame appends a command, or the whole transaction of an EXEC, to the
@@ -58,9 +60,10 @@ func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	f := c.frame
 	if f == nil {
-		f = &frame{Frame: partition.Frame{RESP3: c.resp3, Prompt: true}}
+		f = &frame{portion: c.lane.at, Frame: partition.Frame{RESP3: c.resp3, Prompt: true}}
 		f.Done = func() { c.frameDone(f) }
 		c.frame = f
+		c.mode |= modeFramed
 	}
 	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
 	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
@@ -92,7 +95,7 @@ func (c *conn) sendFrame() {
 	}
 	f.sent = true
 	c.stall |= stallLeader
-	if !c.srv.part.Forward(&f.Frame) {
+	if !c.lane.portions[f.portion].part.Forward(&f.Frame) {
 		f.refused = true
 		c.post(func() { c.takeFrame(f) })
 	}
@@ -111,7 +114,7 @@ func (c *conn) frameDone(f *frame) {
 // that the leader is late to answer: a check of a limit that asks for no
 // commit, gives nothing back and forces nothing.
 func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
-	if c.srv.part.OnFailure() == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.srv.part.Durable() {
+	if c.lane.part.OnFailure() == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.lane.part.Durable() {
 		return false
 	}
 	for _, a := range args[1:] {
@@ -127,6 +130,7 @@ func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
 
 func (c *conn) endFrame() {
 	c.frame = nil
+	c.mode &^= modeFramed
 	c.stall &^= stallLeader
 	c.unrun = c.unrun || len(c.in) > c.inOff || c.deferred != nil
 }
@@ -135,6 +139,7 @@ func (c *conn) endFrame() {
 // this node itself, answer the rest.
 func (c *conn) takeFrame(f *frame) {
 	c.endFrame()
+	c.lane.enter(f.portion)
 	for i := range f.items[:f.Replied()] {
 		c.frameReply(&f.items[i], func() { c.w.B = append(c.w.B, f.Reply(i)...) })
 	}

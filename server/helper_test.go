@@ -218,7 +218,7 @@ func (c *committer) run(t testing.TB, s *Server, every time.Duration, outcome fu
 				if outcome != nil {
 					err = outcome()
 				}
-				s.part.Release(c.ticket.Load(), err)
+				s.Partition().Release(c.ticket.Load(), err)
 			}
 		}
 	})

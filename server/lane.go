@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/headgate-io/headgate/cluster/partition"
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -17,12 +15,10 @@ import (
 type lane struct {
 	srv      *Server
 	table    *command.Table // the server's, or what of it a node may send
-	sess     *engine.Session
-	w        resp.Writer // the output of the connection being served
-	args     [][]byte    // scratch of the parser
-	ahead    ahead       // scratch of runAhead
-	now      int64       // engine time of this batch, Unix ns
-	mode     mode        // what the server adds to each connection's mode
+	w        resp.Writer    // the output of the connection being served
+	args     [][]byte       // scratch of the parser
+	ahead    ahead          // scratch of runAhead
+	mode     mode           // what the server adds to each connection's mode
 	batches  uint32
 	counters *counters
 
@@ -40,12 +36,12 @@ type lane struct {
 	call   command.Call // what is being executed
 	queued command.Call // what of a transaction is, while call is its EXEC
 
-	// In a cluster; see leader.go.
-	role  partition.Role // at the beginning of the batch
-	since uint64         // the ticket then
-	await bool           // a reply of this batch waits for its commit
-	asked bool           // Await has been called since the driver looked last
-	turn  atomic.Uint64  // odd within a batch, and never the same in two
+	// Who decides; see leader.go and route.go.
+	portions []portion
+	*portion               // the one that commands run on
+	at       uint8         // its number
+	asked    bool          // Await has been called since the driver looked last
+	turn     atomic.Uint64 // odd within a batch, and never the same in two
 
 	spare  [][]byte // buffers for kept input and held replies
 	parked []*conn  // connections with held replies
@@ -87,10 +83,9 @@ const (
 )
 
 func (s *Server) newLane(wake func()) *lane {
-	l := &lane{srv: s, table: s.table, sess: s.engine.NewSession(), wake: wake, counters: s.stripe()}
-	for _, call := range []*command.Call{&l.call, &l.queued} {
-		call.Sess, call.Limits, call.W = l.sess, l.sess, &l.w
-	}
+	l := &lane{srv: s, table: s.table, portions: s.newPortions(), wake: wake, counters: s.stripe()}
+	l.call.W, l.queued.W = &l.w, &l.w
+	l.enter(0)
 	l.queued.InExec = true
 	s.lanesMu.Lock()
 	s.lanes[l] = struct{}{}
@@ -105,7 +100,9 @@ func (l *lane) close() {
 	l.closed = true
 	l.posts = nil
 	l.mu.Unlock()
-	l.sess.Close()
+	for i := range l.portions {
+		l.portions[i].sess.Close()
+	}
 	l.srv.lanesMu.Lock()
 	delete(l.srv.lanes, l)
 	l.srv.lanesMu.Unlock()
@@ -120,7 +117,8 @@ func (s *Server) eachLane(fn func(*lane)) {
 	}
 }
 
-// begin opens a batch: the one clock read, and the server's modes.
+// begin opens a batch: the one clock read of each partition, and the server's
+// modes.
 func (l *lane) begin() {
 	l.mode = mode(l.srv.mode.Load())
 	l.batches++
@@ -128,11 +126,10 @@ func (l *lane) begin() {
 		l.mode |= modeSample
 	}
 	l.turn.Store(uint64(l.batches)<<1 | 1)
-	l.beginDeciding()
-	// After the role: a node that begins to lead sets its clock first, far
-	// forward if nobody has kept the time.
-	l.now = l.srv.engine.Now()
-	l.call.Now, l.queued.Now = l.now, l.now
+	for i := range l.portions {
+		l.portions[i].begin()
+	}
+	l.enter(0)
 }
 
 // end closes a batch: what was counted becomes visible.
@@ -145,9 +142,11 @@ func (l *lane) end() {
 	if cap(l.args) > argsKept {
 		l.args = nil
 	}
-	if l.await {
-		l.await, l.asked = false, true
-		l.srv.part.Await()
+	for i := range l.portions {
+		if p := &l.portions[i]; p.await {
+			p.await, l.asked = false, true
+			p.part.Await()
+		}
 	}
 	l.turn.Store(uint64(l.batches) << 1)
 }

@@ -44,20 +44,6 @@ const (
 	errStalled      = "CLUSTERDOWN the followers are too far behind"
 )
 
-// beginDeciding looks at who decides in this batch.
-func (l *lane) beginDeciding() {
-	now := l.srv.part.Standing()
-	l.role, l.since = now.Role, now.Ticket
-	switch {
-	case !now.Role.Decides():
-		l.mode |= modeElsewhere
-	case now.Role == partition.Holding:
-		l.mode |= modeHolding
-	case now.Durable:
-		l.mode |= modeDurable
-	}
-}
-
 // decides reports whether this node decides the running command for the whole
 // cluster.
 func (c *conn) decides(cmd *command.Spec) bool {
@@ -81,8 +67,8 @@ func (l *lane) durability(call *command.Call) {
 	if !l.commits(call) {
 		return
 	}
-	strict := call.Sync == command.SyncCommit || l.srv.part.Durable()
-	ticket := l.srv.part.TakeTicket()
+	strict := call.Sync == command.SyncCommit || l.part.Durable()
+	ticket := l.part.TakeTicket()
 	if ticket == partition.TicketLost {
 		call.Commit.Ticket = ticket
 		return
@@ -92,11 +78,12 @@ func (l *lane) durability(call *command.Call) {
 }
 
 // jobTicket is the ticket of a job that has decided and ends now. A handover
-// waits for it, whether a client does or not: what becomes of the job is known before the table is sealed.
-func (s *Server) jobTicket() uint64 {
-	ticket := s.part.TakeTicket()
+// waits for it, whether a client does or not: what becomes of the job is known
+// before the table is sealed.
+func jobTicket(p *partition.Partition) uint64 {
+	ticket := p.TakeTicket()
 	if ticket != partition.TicketLost {
-		s.part.Await()
+		p.Await()
 	}
 	return ticket
 }
@@ -106,15 +93,15 @@ func (s *Server) jobTicket() uint64 {
 // for its commit if commits is set; otherwise it is good unless what it tells
 // of is known to be lost.
 func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) ([]byte, command.Commit) {
-	s := c.srv
-	completed := s.part.Completed()
+	p := c.lane.part
+	completed := p.Completed()
 	switch {
 	case ticket != partition.TicketLost && commits:
-		return reply, command.Commit{Ticket: ticket, Since: since, Lenient: !s.part.Durable()}
-	case ticket != partition.TicketLost && !completed.Lost(since, ticket) && (completed.Has(ticket) || !s.engine.Sealed()):
+		return reply, command.Commit{Ticket: ticket, Since: since, Lenient: !p.Durable()}
+	case ticket != partition.TicketLost && !completed.Lost(since, ticket) && (completed.Has(ticket) || !p.Engine().Sealed()):
 	case !bytes.HasPrefix(reply, []byte("-")):
 		var w resp.Writer
-		s.uncertain(&w)
+		c.srv.uncertain(&w)
 		reply = w.B
 	}
 	return reply, command.Commit{}
@@ -150,11 +137,8 @@ func (c *conn) overtaken(call *command.Call, start int) {
 	refused := call.Commit.Ticket != partition.TicketLost
 	l.w.B = l.w.B[:start]
 	call.Commit = command.Commit{}
-	l.mode = l.mode&^(modeHolding|modeDurable) | modeElsewhere
-	if l.role = l.srv.part.Role(); l.role.Decides() {
-		// Deposed and elected again within a batch.
-		l.role = partition.Following
-	}
+	l.lose()
+	l.enter(l.at)
 	switch {
 	case cmd.Flags&command.Exec != 0, cmd.Flags&command.Write != 0 && (!refused || cmd.Keys.Many(args)):
 		c.srv.uncertain(c.w)

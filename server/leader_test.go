@@ -173,7 +173,7 @@ func TestRepliesAboutKeysWaitForTheirCommit(t *testing.T) {
 		require.Equal(t, tc.held, out == "", tc.name)
 		require.Equal(t, tc.held, f.awaits.Load() == 1, tc.name)
 		if tc.held {
-			s.part.Release(1, nil)
+			s.Partition().Release(1, nil)
 			m.lane.runPosts()
 			require.NotEmpty(t, m.take(), tc.name)
 		}
@@ -190,10 +190,10 @@ func TestAwaitIsAskedOncePerBatch(t *testing.T) {
 	f.ticket.Store(2)
 	m.feed("RL.LIMIT a 100 60\r\nPING\r\n")
 	require.EqualValues(t, 2, f.awaits.Load())
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	m.lane.runPosts()
 	require.Equal(t, 50, strings.Count(m.take(), "*6\r\n"))
-	s.part.Release(2, nil)
+	s.Partition().Release(2, nil)
 	m.lane.runPosts()
 	require.True(t, strings.HasSuffix(m.take(), "+PONG\r\n"))
 }
@@ -205,7 +205,7 @@ func TestTransactionWaitsOnce(t *testing.T) {
 	m.feed("MULTI\r\nINCREX a\r\nINCREX b\r\nEXEC\r\n")
 	require.Equal(t, "+OK\r\n+QUEUED\r\n+QUEUED\r\n", m.take())
 	require.Equal(t, 1, m.heldReplies)
-	s.part.Release(1, partition.ErrUncertain)
+	s.Partition().Release(1, partition.ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 }
@@ -218,7 +218,7 @@ func TestWorkersRepliesWaitToo(t *testing.T) {
 	eventually(t, "the job is done", func() bool { m.lane.runPosts(); return m.stall == 0 })
 	require.Empty(t, m.take())
 	require.Equal(t, 1, m.heldReplies)
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	m.lane.runPosts()
 	require.Equal(t, "+OK\r\n", m.take())
 }
@@ -231,12 +231,12 @@ func TestFailureBeforeTheTicketIsFound(t *testing.T) {
 	m.lane.begin()
 	m.input([]byte("RL.LIMIT a 10 60\r\n")) // decided under ticket 1
 	m.lane.takeOutput()
-	s.part.Release(1, partition.ErrUncertain) // deposed
-	f.ticket.Store(2)                         // and elected again
+	s.Partition().Release(1, partition.ErrUncertain) // deposed
+	f.ticket.Store(2)                                // and elected again
 	m.input([]byte("RL.LIMIT a 10 60 SYNC\r\n"))
 	m.settle()
 	m.lane.end()
-	s.part.Release(2, nil)
+	s.Partition().Release(2, nil)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 }
@@ -316,11 +316,11 @@ func TestDeposedClosesAfterWhatIsOwed(t *testing.T) {
 	relayed.relayed = true
 	m.feed("RL.LIMIT a 10 60\r\n")
 	f.become(partition.Following)
-	s.part.Deposed()
+	s.Partition().Deposed()
 	m.lane.runPosts()
 	relayed.lane.runPosts()
 	require.False(t, m.gone)
-	s.part.Release(1, partition.ErrUncertain)
+	s.Partition().Release(1, partition.ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
 	require.True(t, m.gone)
@@ -360,7 +360,7 @@ func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 	require.Empty(t, m.take())
-	s.part.Release(f.ticket.Load(), partition.ErrUncertain)
+	s.Partition().Release(f.ticket.Load(), partition.ErrUncertain)
 	m.lane.runPosts()
 	replies := m.take()
 	require.True(t, strings.HasPrefix(replies, "*6\r\n:1\r\n:10\r\n:9\r\n"), replies)
@@ -373,14 +373,14 @@ func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
 	f := newFakeCluster(partition.Holding)
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
-	s.part.Recheck()
+	s.Partition().Recheck()
 	m.lane.runPosts()
 	require.Empty(t, m.take(), "it does not stall")
 	f.become(partition.Stalled)
-	s.part.Recheck()
+	s.Partition().Recheck()
 	m.lane.runPosts()
 	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:9\r\n"))
-	s.part.Release(f.ticket.Load(), nil)
+	s.Partition().Release(f.ticket.Load(), nil)
 	m.lane.runPosts()
 	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:8\r\n"), "one that has to be durable waits")
 }
@@ -389,12 +389,12 @@ func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
 func TestAwaitBatches(t *testing.T) {
 	s, _ := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
 	l, other := s.newLane(func() {}), s.newLane(func() {})
-	require.NoError(t, s.part.AwaitBatches(t.Context()), "no batch is under way")
+	require.NoError(t, s.Partition().AwaitBatches(t.Context()), "no batch is under way")
 
 	for _, again := range []bool{false, true} {
 		l.begin()
 		done := make(chan error, 1)
-		go func() { done <- s.part.AwaitBatches(t.Context()) }()
+		go func() { done <- s.Partition().AwaitBatches(t.Context()) }()
 		select {
 		case <-done:
 			t.Fatal("a batch is under way")
@@ -413,7 +413,7 @@ func TestAwaitBatches(t *testing.T) {
 	l.begin()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, s.part.AwaitBatches(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, s.Partition().AwaitBatches(ctx), context.DeadlineExceeded)
 	l.end()
 }
 
@@ -426,14 +426,14 @@ func TestAwaitBatchesWaitsForJobs(t *testing.T) {
 	free := make(chan struct{})
 	require.True(t, s.workers.submit(true, false, func() { <-free }))
 	other.feed("INFO\r\n")
-	require.NoError(t, s.part.AwaitBatches(t.Context()), "no job decides")
+	require.NoError(t, s.Partition().AwaitBatches(t.Context()), "no job decides")
 
 	m.feed("FLUSHALL\r\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, s.part.AwaitBatches(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, s.Partition().AwaitBatches(ctx), context.DeadlineExceeded)
 	close(free)
-	require.NoError(t, s.part.AwaitBatches(t.Context()))
+	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 	require.Zero(t, s.engine.Len())
 	m.lane.runPosts()
 	require.Equal(t, "+OK\r\n", m.take())
@@ -451,15 +451,15 @@ func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
 			f.durable = durable
 			s, m := replicatedMachine(t, f, Config{Engine: e})
 			m.feed("FLUSHALL\r\n")
-			require.NoError(t, s.part.AwaitBatches(t.Context()))
+			require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 			replica.Depose()
-			s.part.Release(1, partition.ErrUncertain)
+			s.Partition().Release(1, partition.ErrUncertain)
 			f.ticket.Store(2)
 			if again {
 				replica.Lead(e.Now())
 			}
 			m.lane.runPosts()
-			s.part.Release(2, nil)
+			s.Partition().Release(2, nil)
 			m.lane.runPosts()
 			require.Equal(t, uncertain, m.take(), "durable %t, elected again %t", durable, again)
 		}
@@ -504,11 +504,11 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 			s, m := replicatedMachine(t, f, Config{Engine: e})
 			awaits := f.awaits.Load()
 			m.feed(command + "\r\n")
-			require.NoError(t, s.part.AwaitBatches(t.Context()))
+			require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 			require.Greater(t, f.awaits.Load(), awaits, "the handover waits for it")
-			s.part.Release(1, nil)
+			s.Partition().Release(1, nil)
 			replica.Depose()
-			s.part.Release(2, partition.ErrUncertain)
+			s.Partition().Release(2, partition.ErrUncertain)
 			f.ticket.Store(3)
 			m.lane.runPosts()
 			require.Contains(t, []string{"+OK\r\n", "*0\r\n"}, m.take(), "durable %t", durable)
@@ -522,8 +522,8 @@ func TestUnverifiedJobsAreNotLost(t *testing.T) {
 		f.durable = durable
 		s, m := replicatedMachine(t, f, Config{})
 		m.feed("KEYS *\r\n")
-		require.NoError(t, s.part.AwaitBatches(t.Context()))
-		s.part.Release(1, partition.ErrUnverified)
+		require.NoError(t, s.Partition().AwaitBatches(t.Context()))
+		s.Partition().Release(1, partition.ErrUnverified)
 		f.ticket.Store(2)
 		m.lane.runPosts()
 		if durable {

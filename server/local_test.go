@@ -77,7 +77,7 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 	defer sess.Close()
 	used := func() int64 {
 		// Its commits are this test's to make.
-		leader.part.Release(leading.ticket.Add(1)-1, nil)
+		leader.Partition().Release(leading.ticket.Add(1)-1, nil)
 		x, _ := sess.Explain(leader.engine.Now(), []byte("k"))
 		return x.Used
 	}
@@ -116,7 +116,7 @@ func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
 	}
 	(&node{Server: s, fakeCluster: f}).follow(ln.Addr().String())
 	eventually(t, "all are charged", func() bool {
-		leader.part.Release(leading.ticket.Add(1)-1, nil) // its commits are this test's to make
+		leader.Partition().Release(leading.ticket.Add(1)-1, nil) // its commits are this test's to make
 		return leader.engine.Len() == keys
 	})
 }

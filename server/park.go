@@ -14,6 +14,7 @@ type segment struct {
 	// lenient replies are sent whatever becomes of their commit: they were
 	// held back for pace only, and async promises no more.
 	lenient bool
+	portion uint8 // of the lane, whose ticket it is
 	// until is when a lenient reply is sent though its commit is open, in
 	// engine time; 0 is not before the node stalls. Where the failure policy
 	// has answers, none is to wait for long: the node's own least of all.
@@ -35,15 +36,15 @@ func (c *conn) holdBack(start, replies int, commit command.Commit) {
 	if len(b) == 0 || ticket == 0 && len(c.segments) == 0 {
 		return
 	}
-	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since && c.segments[last].lenient == lenient {
+	if last := len(c.segments) - 1; last >= 0 && c.segments[last].ticket == ticket && c.segments[last].since == since && c.segments[last].lenient == lenient && c.segments[last].portion == l.at {
 		c.segments[last].replies += replies
 		c.segments[last].size += len(b)
 	} else {
 		until := int64(0)
-		if lenient && c.srv.part.OnFailure() != partition.FailClosed {
+		if lenient && l.part.OnFailure() != partition.FailClosed {
 			until = l.now + int64(partition.PacedFor)
 		}
-		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, until})
+		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, l.at, until})
 	}
 	if c.held == nil {
 		c.held = l.buffer()
@@ -68,12 +69,12 @@ func (c *conn) unhold() {
 		return
 	}
 	l := c.lane
-	completed := c.srv.part.Completed()
 	l.w.RESP3 = c.resp3
 	done, off := 0, 0
 	for _, s := range c.segments {
-		complete, err := completed.Outcome(s.since, s.ticket)
-		if !complete && !(s.lenient && (s.until != 0 && l.now >= s.until || c.srv.part.Role() == partition.Stalled)) {
+		p := &l.portions[s.portion]
+		complete, err := p.part.Completed().Outcome(s.since, s.ticket)
+		if !complete && !(s.lenient && (s.until != 0 && p.now >= s.until || p.part.Role() == partition.Stalled)) {
 			break
 		}
 		if err == nil || s.lenient {

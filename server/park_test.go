@@ -79,11 +79,11 @@ func TestHeldRepliesKeepTheirPlace(t *testing.T) {
 	m.feed("PING\r\ntest.hold a\r\nPING\r\ntest.hold b\r\nECHO c\r\n")
 	require.Equal(t, "+PONG\r\n", m.take(), "what comes before the first held reply leaves")
 	require.Equal(t, 4, m.heldReplies)
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	require.Empty(t, m.take(), "only the driver's thread touches the connection")
 	m.lane.runPosts()
 	require.Equal(t, bulk("a")+"+PONG\r\n", m.take())
-	s.part.Release(2, nil)
+	s.Partition().Release(2, nil)
 	m.lane.runPosts()
 	require.Equal(t, bulk("b")+bulk("c"), m.take())
 	require.Zero(t, m.heldReplies)
@@ -97,8 +97,8 @@ func TestFailedTicketsReplaceTheirReplies(t *testing.T) {
 	c := new(committer)
 	s, m := testMachine(t, Config{}, c)
 	m.feed("test.hold a\r\nPING\r\ntest.hold b\r\ntest.hold c\r\n")
-	s.part.Release(2, errors.New("UNCERTAIN the decision may have been taken"))
-	s.part.Release(3, nil)
+	s.Partition().Release(2, errors.New("UNCERTAIN the decision may have been taken"))
+	s.Partition().Release(3, nil)
 	m.lane.runPosts()
 	const uncertain = "-UNCERTAIN the decision may have been taken\r\n"
 	require.Equal(t, uncertain+"+PONG\r\n"+uncertain+bulk("c"), m.take())
@@ -109,10 +109,10 @@ func TestFailedTicketsReplaceTheirReplies(t *testing.T) {
 func TestReleaseBeforeHold(t *testing.T) {
 	c := new(committer)
 	s, m := testMachine(t, Config{}, c)
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	m.feed("test.hold a\r\n")
 	require.Equal(t, bulk("a"), m.take())
-	s.part.Release(2, errors.New("UNCERTAIN late"))
+	s.Partition().Release(2, errors.New("UNCERTAIN late"))
 	m.feed("test.hold b\r\n")
 	require.Equal(t, "-UNCERTAIN late\r\n", m.take())
 }
@@ -121,8 +121,8 @@ func TestReleaseBeforeHold(t *testing.T) {
 func TestReleasesDoNotGoBack(t *testing.T) {
 	c := new(committer)
 	s, m := testMachine(t, Config{}, c)
-	s.part.Release(3, nil)
-	s.part.Release(2, errors.New("UNCERTAIN late"))
+	s.Partition().Release(3, nil)
+	s.Partition().Release(2, errors.New("UNCERTAIN late"))
 	m.feed("test.hold a\r\ntest.hold b\r\ntest.hold c\r\n")
 	require.Equal(t, bulk("a")+bulk("b")+bulk("c"), m.take())
 }
@@ -140,7 +140,7 @@ func TestHeldRepliesAreBounded(t *testing.T) {
 	for round := range 4 {
 		require.Equal(t, min(10, 35-10*round), m.heldReplies)
 		require.Equal(t, round < 3, m.stall == stallHeld, "reading stops at the bound")
-		s.part.Release(c.ticket.Load(), nil)
+		s.Partition().Release(c.ticket.Load(), nil)
 		m.lane.runPosts()
 		got.WriteString(m.take())
 	}
@@ -159,7 +159,7 @@ func TestQuitAndEndOfInputWaitForHeldReplies(t *testing.T) {
 		m.feed("test.hold a\r\n")
 		end(m)
 		require.False(t, m.gone)
-		s.part.Release(1, nil)
+		s.Partition().Release(1, nil)
 		m.lane.runPosts()
 		require.True(t, m.gone)
 		require.True(t, strings.HasPrefix(m.take(), bulk("a")))
@@ -173,7 +173,7 @@ func TestKilledWhileParked(t *testing.T) {
 	m.lane.post(&m.conn, m.kill)
 	m.lane.runPosts()
 	require.True(t, m.gone)
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	time.Sleep(5 * time.Millisecond) // for the job, which finds nobody
 	m.lane.runPosts()
 	require.Empty(t, m.take())
@@ -189,7 +189,7 @@ func TestMessagesQueueBehindHeldReplies(t *testing.T) {
 	s.pubsub.publish("news", []byte("x"))
 	m.lane.runPosts()
 	require.Empty(t, m.take())
-	s.part.Release(1, errors.New("UNCERTAIN lost"))
+	s.Partition().Release(1, errors.New("UNCERTAIN lost"))
 	m.lane.runPosts()
 	require.Equal(t, "-UNCERTAIN lost\r\n>3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n", m.take(), "a message is nobody's reply")
 }
@@ -222,12 +222,12 @@ func TestEveryCommandHasItsReply(t *testing.T) {
 			m.feed(rest[:n])
 			rest = rest[n:]
 			if rapid.Bool().Draw(rt, "release") {
-				s.part.Release(c.ticket.Load(), nil)
+				s.Partition().Release(c.ticket.Load(), nil)
 			}
 			m.lane.runPosts()
 		}
 		for deadline := time.Now().Add(patience); m.out.Len() < want.Len() && time.Now().Before(deadline); {
-			s.part.Release(c.ticket.Load(), nil)
+			s.Partition().Release(c.ticket.Load(), nil)
 			m.lane.runPosts()
 		}
 		require.Equal(rt, want.String(), m.out.String())
@@ -314,10 +314,10 @@ func TestTransactionIsHeldAsOneReply(t *testing.T) {
 	s, m := testMachine(t, Config{}, c)
 	m.feed("MULTI\r\ntest.hold a\r\ntest.hold b\r\nEXEC\r\n")
 	require.Equal(t, "+OK\r\n+QUEUED\r\n+QUEUED\r\n", m.take())
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	m.lane.runPosts()
 	require.Empty(t, m.take(), "waits for the highest ticket")
-	s.part.Release(2, errors.New("UNCERTAIN lost"))
+	s.Partition().Release(2, errors.New("UNCERTAIN lost"))
 	m.lane.runPosts()
 	require.Equal(t, "-UNCERTAIN lost\r\n", m.take())
 }

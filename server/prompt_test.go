@@ -60,7 +60,7 @@ func TestChecksDoNotWaitForASilentLeader(t *testing.T) {
 
 	for _, command := range []string{"RL.LIMIT k 9 1h SYNC", "RL.LIMIT l 9 1h COST -1", "RL.LIMIT m 9 1h FORCE", "DEL k"} {
 		n.follow(lateLeader(t, 100*time.Millisecond))
-		n.part.LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
+		n.Partition().LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
 		start = time.Now()
 		c.do(command, ":7\r\n")
 		require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond, command)
@@ -104,11 +104,11 @@ func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 		f := newFakeCluster(partition.Holding)
 		s, m := replicatedMachine(t, f, Config{OnFailure: policy})
 		m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
-		s.part.Recheck()
+		s.Partition().Recheck()
 		m.lane.runPosts()
 		require.Empty(t, m.take())
 		time.Sleep(partition.PacedFor)
-		s.part.Recheck()
+		s.Partition().Recheck()
 		m.lane.runPosts()
 		if policy == partition.FailClosed {
 			require.Empty(t, m.take())

@@ -27,7 +27,7 @@ type Server struct {
 	cfg       Config
 	log       *slog.Logger
 	engine    *engine.Engine
-	part      *partition.Partition
+	parts     []*partition.Partition // by their slots
 	table     *command.Table
 	fromNodes *command.Table // what of it other nodes may send
 	limitSpec *command.Spec  // RL.LIMIT
@@ -102,11 +102,12 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		streams:   make(map[*stream]bool),
 		end:       make(chan struct{}),
 	}
-	s.part = partition.New(partition.Config{
+	s.parts = []*partition.Partition{partition.New(partition.Config{
+		Slots:  partition.Slots{Last: clusterSlots - 1},
 		Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s},
 		Logger: cfg.Logger, OnFailure: cfg.OnFailure, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
-	})
+	})}
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
 	if err := s.startLoops(); err != nil {
-		s.part.Close()
+		s.closePartitions()
 		s.workers.close(s.ending)
 		return nil, err
 	}
@@ -132,8 +133,14 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 }
 
 // Partition returns what decides for the server's keys, for the cluster's node
-// to tell what becomes of it.
-func (s *Server) Partition() *partition.Partition { return s.part }
+// to tell what becomes of it. It is the first, and there is one today.
+func (s *Server) Partition() *partition.Partition { return s.parts[0] }
+
+func (s *Server) closePartitions() {
+	for _, p := range s.parts {
+		p.Close()
+	}
+}
 
 // Serve accepts plain connections from ln until Shutdown, and then returns
 // ErrClosed. TCP on Linux is served by the event loops, everything else by
@@ -291,7 +298,7 @@ func (s *Server) initConn(c *conn, l *lane, d driver, fd int, addr, laddr string
 
 // bindConn is initConn for a connection that others do not see.
 func (s *Server) bindConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
-	c.srv, c.lane, c.drv, c.sess, c.w = s, l, d, l.sess, &l.w
+	c.srv, c.lane, c.drv, c.w = s, l, d, &l.w
 	c.addr, c.laddr = addr, laddr
 	c.created = time.Now().UnixNano()
 	c.meta.Store(&clientMeta{})
@@ -397,7 +404,7 @@ func (s *Server) finish(ctx context.Context) error {
 		err = e
 	}
 	s.workers.close(ctx)
-	s.part.Close()
+	s.closePartitions()
 	return err
 }
 

@@ -328,7 +328,7 @@ func TestShutdownFinishesWhatIsInFlight(t *testing.T) {
 	idle.expectClosed()
 	_, err := net.Dial("tcp", addr)
 	require.Error(t, err, "no new connections")
-	s.part.Release(1, nil)
+	s.Partition().Release(1, nil)
 	held.expect(bulk("a") + bulk("b"))
 	held.expectClosed()
 	require.NoError(t, <-done)

@@ -29,8 +29,8 @@ type clusterView struct {
 
 // view returns the present topology.
 func (s *Server) view() *clusterView {
-	v := &clusterView{Topology: s.part.Topology(), electing: s.electing}
-	last := s.part.LastLeader()
+	v := &clusterView{Topology: s.Partition().Topology(), electing: s.electing}
+	last := s.Partition().LastLeader()
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		if n.ID == v.Self {
@@ -46,7 +46,7 @@ func (s *Server) view() *clusterView {
 	if v.leader != nil {
 		v.master = v.leader
 	}
-	v.lost = s.part.Leaderless(v.leader != nil)
+	v.lost = s.Partition().Leaderless(v.leader != nil)
 	return v
 }
 

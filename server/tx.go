@@ -12,6 +12,7 @@ type transaction struct {
 	spoiled bool // a command was refused: EXEC aborts
 	writes  bool
 	leader  bool // some command is the leader's to answer
+	bound   binding
 }
 
 // queued is a command that waits for EXEC.
@@ -55,8 +56,9 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 
 // watches are the keys of WATCH.
 type watches struct {
-	keys []watch
-	size int // about what they take, in bytes
+	keys  []watch
+	size  int // about what they take, in bytes
+	bound binding
 }
 
 // watch is a key of WATCH, and its state then.

@@ -30,6 +30,8 @@ type Front interface {
 
 // Config configures a Partition. Engine and Front are required.
 type Config struct {
+	// Slots are the hash slots that it decides for.
+	Slots Slots
 	// Engine decides while this node leads.
 	Engine *engine.Engine
 	// Replication is this node's part in the cluster; nil is a node on its
@@ -52,6 +54,12 @@ type Config struct {
 	// MaxArgs is the most arguments that the leader takes in one command.
 	MaxArgs int
 }
+
+// Slots is a range of hash slots, of the 16384 of Redis Cluster.
+type Slots struct{ First, Last uint16 }
+
+// Has reports whether slot is one of them.
+func (s Slots) Has(slot uint16) bool { return s.First <= slot && slot <= s.Last }
 
 // Partition is a range of hash slots as this node sees it: who decides for it
 // and, while this node does, which replies may leave; while another does, it
@@ -134,6 +142,9 @@ func (p *Partition) OnFailure() OnFailure { return p.cfg.OnFailure }
 
 // Alone reports whether this node is on its own, in no cluster.
 func (p *Partition) Alone() bool { return p.alone }
+
+// Slots are the hash slots that it decides for.
+func (p *Partition) Slots() Slots { return p.cfg.Slots }
 
 // Engine decides while this node leads.
 func (p *Partition) Engine() *engine.Engine { return p.engine }

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// portion is what a lane has of a partition: a session of its engine, and what
+// the lane has read of it at the beginning of the batch.
+type portion struct {
+	part  *partition.Partition
+	sess  *engine.Session
+	role  partition.Role
+	since uint64 // the ticket then
+	now   int64  // engine time, Unix ns
+	mode  mode   // of deciding
+	await bool   // a reply of this batch waits for its commit
+}
+
+// deciding are the modes that follow from a partition.
+const deciding = modeElsewhere | modeHolding | modeDurable | modeCrossing
+
+// newPortions returns a portion of each partition of the server.
+func (s *Server) newPortions() []portion {
+	all := make([]portion, len(s.parts))
+	for i, p := range s.parts {
+		all[i] = portion{part: p, sess: p.Engine().NewSession()}
+	}
+	return all
+}
+
+// begin looks at who decides in this batch.
+func (p *portion) begin() {
+	now := p.part.Standing()
+	p.role, p.since = now.Role, now.Ticket
+	p.mode = 0
+	switch {
+	case !now.Role.Decides():
+		p.mode = modeElsewhere
+	case now.Role == partition.Holding:
+		p.mode = modeHolding
+	case now.Durable:
+		p.mode = modeDurable
+	}
+	// After the role: a node that begins to lead sets its clock first, far
+	// forward if nobody has kept the time.
+	p.now = p.part.Engine().Now()
+}
+
+// lose makes the portion one of a node that does not decide, until the batch
+// ends.
+func (p *portion) lose() {
+	p.mode = modeElsewhere
+	if p.role = p.part.Role(); p.role.Decides() {
+		// Deposed and elected again within a batch.
+		p.role = partition.Following
+	}
+}
+
+// enter makes a portion the one that commands run on.
+func (l *lane) enter(i uint8) {
+	p := &l.portions[i]
+	l.portion, l.at = p, i
+	l.mode = l.mode&^deciding | p.mode
+	for _, call := range [...]*command.Call{&l.call, &l.queued} {
+		call.Sess, call.Limits, call.Now = p.sess, p.sess, p.now
+	}
+}
+
+// # Routes
+//
+// A command's partition is that of its keys; one without keys is the first
+// partition's. As in Redis Cluster, a command, a transaction and what it watches
+// are of one partition. Handlers do not know of it: they have the session and the
+// time of the portion that the lane has entered. What outlasts its command, such
+// as a held reply, a frame or a job, keeps the number of its portion.
+//
+// A server with one partition asks for no slot: execute compares a length.
+
+const errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
+
+// route enters the portion of a command, or, if there is not one, sets
+// modeCrossing.
+func (c *conn) route(cmd *command.Spec, args [][]byte) {
+	l := c.lane
+	at, crossing := uint8(0), false
+	if cmd != nil && cmd.Accepts(len(args)) {
+		at, crossing = c.portionOf(cmd, args)
+	}
+	l.enter(at)
+	if crossing {
+		l.mode |= modeCrossing
+	}
+}
+
+func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint8, crossing bool) {
+	bound := &c.watched.bound
+	if c.tx != nil {
+		bound = &c.tx.bound
+		if !bound.set {
+			*bound = c.watched.bound
+		}
+	}
+	if cmd.Flags&command.Exec != 0 {
+		return bound.at, false
+	}
+	keys := cmd.Keys.Positions(args, nil)
+	if len(keys) == 0 {
+		return 0, false
+	}
+	at = c.srv.portionOf(args[keys[0]])
+	for _, k := range keys[1:] {
+		if c.srv.portionOf(args[k]) != at {
+			return at, true
+		}
+	}
+	if c.tx == nil && cmd.Flags&command.OwnConn == 0 {
+		return at, false
+	}
+	if bound.set {
+		return at, at != bound.at
+	}
+	*bound = binding{at, true}
+	return at, false
+}
+
+// binding is the portion that a transaction is bound to, once it is.
+type binding struct {
+	at  uint8
+	set bool
+}
+
+// portionOf returns the number of the partition that has the slot of a key.
+func (s *Server) portionOf(key []byte) uint8 {
+	slot := keySlot(key)
+	for i, p := range s.parts {
+		if p.Slots().Has(slot) {
+			return uint8(i)
+		}
+	}
+	return 0
+}
