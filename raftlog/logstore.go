@@ -34,7 +34,7 @@ type logStore struct {
 	own      ownSync
 	arrivals clock.Arrivals
 
-	storing atomic.Int64 // start of the write in progress on the monotonic clock of this file, 0 = none
+	storing atomic.Int64 // start of the write in progress (monotonic), 0 = none
 	bytes   atomic.Int64 // payload bytes stored since the last snapshot
 	entries atomic.Int64 // entries stored since the last snapshot
 	last    atomic.Int64 // duration of the last write, ns
@@ -160,7 +160,8 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 // and Raft's memory of it must be dropped by a restart.
 func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
-	if index > s.snapIndex { // else a snapshot of this node's own is done after a newer one was installed
+	// A snapshot of this node's own may be done after a newer one was installed.
+	if index > s.snapIndex {
 		s.snapIndex, s.snapTerm = index, term
 	}
 	s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	pollInterval = time.Second            // between two looks at the peers, give or take a fifth: not all nodes at once
+	pollInterval = time.Second            // between two questions to the peers, give or take a fifth
 	meetInterval = 100 * time.Millisecond // as long as one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 )

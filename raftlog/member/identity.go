@@ -41,12 +41,12 @@ const foreignInterval = 10 * time.Second
 // nobody.
 type Identity struct {
 	node  string
-	data  string // random, made with the directory: a node that comes back with another one has lost its data
+	data  string // see Data
 	store raft.StableStore
 	log   *slog.Logger
 
 	cluster atomic.Pointer[string] // nil before there is one; written with mu held
-	removed atomic.Bool            // the cluster has removed the node, which does not ask to be taken in again
+	removed atomic.Bool            // see Removed
 
 	// mu guards what follows.
 	mu            sync.Mutex
@@ -100,7 +100,8 @@ func HasIdentity(s raft.StableStore) bool {
 // Node is the node's id.
 func (i *Identity) Node() string { return i.node }
 
-// Data is the id of the node's data: random, and made with the directory.
+// Data is the id of the node's data: random, and made with the directory. A node
+// that comes back with another one has lost its data.
 func (i *Identity) Data() string { return i.data }
 
 // Removed reports whether the cluster has removed the node, which then does not
