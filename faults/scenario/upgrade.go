@@ -41,6 +41,9 @@ func (r *Run) upgradeTo(bin string) error {
 	if err != nil {
 		return err
 	}
+	if err := r.raised(); err != nil { // as far as the older release goes
+		return err
+	}
 	first, second, last := r.cluster.Nodes[(leader.Index+1)%3], r.cluster.Nodes[(leader.Index+2)%3], leader
 	before, err := r.formats(second)
 	if err != nil {
