@@ -14,15 +14,21 @@ import (
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
-// fsm is what Raft sees of the machine. It decides which entries count, assembles batches from their parts, and puts
-// everything that happens to the machine into one order.
+// fsm is what Raft sees of the machine. It decides which entries count,
+// assembles batches from their parts, and puts everything that happens to the
+// machine into one order.
 //
-// Which entries count follows from the log alone, so that every node and every replay agrees:
+// Which entries count follows from the log alone, so that every node and every
+// replay agrees:
 //
-//  1. An entry counts only if the term in its header is the term Raft stored it in. A leader that lost and regained
-//     leadership in between may have had a batch on its way; what it decided then rests on a state that no longer is.
-//  2. Within a term, parts and batches count only in unbroken order, from batch 1 part 0 on.
-//  3. A batch counts when its last part does. A later term's first entry drops an incomplete one.
+//  1. An entry counts only if the term in its header is the term Raft stored it
+//     in. A leader that lost and regained leadership in between may have had a
+//     batch on its way; what it decided then rests on a state that no longer
+//     is.
+//  2. Within a term, parts and batches count only in unbroken order, from batch
+//     1 part 0 on.
+//  3. A batch counts when its last part does. A later term's first entry drops
+//     an incomplete one.
 type fsm struct {
 	machine  Machine
 	group    uint32
@@ -36,11 +42,12 @@ type fsm struct {
 	now      func() int64 // boottime.Now
 	features []Formats
 
-	// noteLevel remembers a level that the node has seen, before it acts on it. Called with mu held.
+	// noteLevel remembers a level that the node has seen, before it acts on it.
+	// Called with mu held.
 	noteLevel func(level uint32) error
 
-	// arrived tells when an entry came that was new then, and restored which entry a snapshot that is being restored ends
-	// with.
+	// arrived tells when an entry came that was new then, and restored which
+	// entry a snapshot that is being restored ends with.
 	arrived  func(index uint64) (at int64, ok bool)
 	restored func() (index uint64)
 
@@ -54,17 +61,20 @@ type fsm struct {
 
 	membership atomic.Uint64 // index of the last committed membership
 
-	// mu serialises every call of the machine except Now; it guards what follows.
+	// mu serialises every call of the machine except Now; it guards what
+	// follows.
 	mu     sync.Mutex
 	served uint64 // highest term ever served: a term is served once
 	failed error  // the machine is not to be touched any more
 	wanted uint32 // level that this node, serving, proposes; 0 = none
 
-	// cursor is the position in the stream of batches. It is part of a snapshot.
+	// cursor is the position in the stream of batches. It is part of a
+	// snapshot.
 	cursor cursor
 }
 
-// cursor says which batch is expected next and holds the parts of an incomplete one.
+// cursor says which batch is expected next and holds the parts of an incomplete
+// one.
 type cursor struct {
 	term  uint64
 	seq   uint64   // last complete batch of the term
@@ -96,8 +106,9 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return nil
 }
 
-// ApplyBatch implements raft.BatchingFSM. It also receives configuration entries, which lets Raft advance the index a
-// snapshot may be taken at on an otherwise idle cluster.
+// ApplyBatch implements raft.BatchingFSM. It also receives configuration
+// entries, which lets Raft advance the index a snapshot may be taken at on an
+// otherwise idle cluster.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +220,8 @@ func (f *fsm) fail(err error) {
 	f.fatal(err)
 }
 
-// depose tells the machine to stop deciding, if it serves. Must be called with mu held.
+// depose tells the machine to stop deciding, if it serves. Must be called with
+// mu held.
 func (f *fsm) depose() {
 	if f.serving.Load() == 0 {
 		return
@@ -231,7 +243,8 @@ func (f *fsm) stop(err error) {
 	}
 }
 
-// lead starts to serve a term once stillLeader, asked with the order of events fixed, confirms it.
+// lead starts to serve a term once stillLeader, asked with the order of events
+// fixed, confirms it.
 func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,8 +275,9 @@ type ownBatch struct {
 	parts     [][]byte
 }
 
-// cut takes the next batch from the serving machine. tick asks for an empty batch when nothing is dirty; the first one of a
-// term is due in any case. ok is false when there is nothing to propose, or nobody to propose it.
+// cut takes the next batch from the serving machine. tick asks for an empty
+// batch when nothing is dirty; the first one of a term is due in any case. ok
+// is false when there is nothing to propose, or nobody to propose it.
 func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -307,7 +321,8 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return &snapshot{state: s, header: snapshotHeader{f.group, f.cursor}.append(nil, f.formats().Snapshot)}, nil
 }
 
-// Restore implements raft.FSM. A restore that fails half-way leaves nothing that could be applied to.
+// Restore implements raft.FSM. A restore that fails half-way leaves nothing
+// that could be applied to.
 func (f *fsm) Restore(rc io.ReadCloser) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -343,8 +358,9 @@ func (f *fsm) restoredTo(index uint64) {
 	}
 }
 
-// clockNow returns a lower bound of the cluster clock, and the term of the leader by whose clock it goes. ok is false before
-// an entry has been applied that was new when it came, unless it was saved in this boot of the machine.
+// clockNow returns a lower bound of the cluster clock, and the term of the
+// leader by whose clock it goes. ok is false before an entry has been applied
+// that was new when it came, unless it was saved in this boot of the machine.
 func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	b := f.bound.Load()
 	if b == nil {

@@ -112,9 +112,10 @@ func New(cfg Config, m Machine) (*Group, error) {
 	return g, nil
 }
 
-// Start opens or creates the group's data and starts to take part in the cluster: the machine gets the newest snapshot, and
-// later what the log holds beyond it, and may lead before Start returns. The group founds or joins its cluster in the
-// background. After an error there is nothing to close.
+// Start opens or creates the group's data and starts to take part in the
+// cluster: the machine gets the newest snapshot, and later what the log holds
+// beyond it, and may lead before Start returns. The group founds or joins its
+// cluster in the background. After an error there is nothing to close.
 func (g *Group) Start() (err error) {
 	if err := g.start(); err != nil {
 		g.cancel()

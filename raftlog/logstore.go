@@ -160,7 +160,8 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 // and Raft's memory of it must be dropped by a restart.
 func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
-	// A snapshot of this node's own may be done after a newer one was installed.
+	// A snapshot of this node's own may be done after a newer one was
+	// installed.
 	if index > s.snapIndex {
 		s.snapIndex, s.snapTerm = index, term
 	}

@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// propose runs the proposer until ctx ends. Raft's futures are not used: they may never return (hashicorp/raft #498,
-// #145). A commit is learnt from the FSM; a rejection means that leadership is lost, which is learnt from Raft's leader
-// channel or from a later leader's entry; a leadership transfer, during which Raft rejects too, holds g.proposing.
+// propose runs the proposer until ctx ends. Raft's futures are not used: they
+// may never return (hashicorp/raft #498, #145). A commit is learnt from the
+// FSM; a rejection means that leadership is lost, which is learnt from Raft's
+// leader channel or from a later leader's entry; a leadership transfer, during
+// which Raft rejects too, holds g.proposing.
 func (g *Group) propose(ctx context.Context) {
 	timer := time.NewTimer(tickInterval)
 	defer timer.Stop()
@@ -39,7 +41,8 @@ func (g *Group) propose(ctx context.Context) {
 	}
 }
 
-// proposeOne cuts one batch and hands its parts to Raft. It reports whether there was one.
+// proposeOne cuts one batch and hands its parts to Raft. It reports whether
+// there was one.
 func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 	if !g.proposing.acquire(ctx) {
 		return false
@@ -55,8 +58,10 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 			return true // deposed: the machine has undone the batch
 		}
 		h.part = uint64(i)
-		// Without a timeout Apply returns once Raft's main loop has taken the entry, so entries are stored in the
-		// order of these calls. While Raft syncs the entry before, this waits and the next batch fills by itself.
+		// Without a timeout Apply returns once Raft's main loop has taken the
+		// entry, so entries are stored in the order of these calls. While Raft
+		// syncs the entry before, this waits and the next batch fills by
+		// itself.
 		g.raft().Apply(encodeEntry(b.version, h, p), 0)
 	}
 	return true

@@ -54,8 +54,8 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	if b := g.fsm.bound.Load(); b != nil && !b.Saved() {
 		return
 	}
-	// Without a batch in the log the cluster is new, and its clock begins as this
-	// node's wall clock.
+	// Without a batch in the log the cluster is new, and its clock begins as
+	// this node's wall clock.
 	if last == 0 {
 		g.keeper.resumed.Store(&resumption{g.clocks.Wall(), g.fsm.now(), true})
 		return

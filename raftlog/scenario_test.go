@@ -22,8 +22,8 @@ import (
 
 // The scripts in testdata are histories of three nodes, a, b and c, without
 // Raft, network or time: what Raft would do is said by commands. Expectations
-// are rewritten by go test ./raftlog -run TestScenarios -rewrite; testdata/README.md
-// explains the commands.
+// are rewritten by go test ./raftlog -run TestScenarios -rewrite;
+// testdata/README.md explains the commands.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := newSim(t)

@@ -100,8 +100,8 @@ func HasIdentity(s raft.StableStore) bool {
 // Node is the node's id.
 func (i *Identity) Node() string { return i.node }
 
-// Data is the id of the node's data: random, and made with the directory. A node
-// that comes back with another one has lost its data.
+// Data is the id of the node's data: random, and made with the directory. A
+// node that comes back with another one has lost its data.
 func (i *Identity) Data() string { return i.data }
 
 // Removed reports whether the cluster has removed the node, which then does not
