@@ -190,7 +190,11 @@ func (enc *encoder) appendPut(im shard.Image) {
 	b = enc.appendKey(b, im.Key)
 	b = binary.AppendVarint(b, im.Deadline-enc.deadline)
 	enc.deadline = im.Deadline
-	enc.buf = enc.appendState(b, im.State)
+	if len(im.State) != 8 { // most have one word
+		enc.buf = enc.appendState(b, im.State)
+		return
+	}
+	enc.buf = binary.AppendUvarint(b, binary.LittleEndian.Uint64(im.State))
 }
 
 // appendState adds a state under the limit of enc.meta.
@@ -353,7 +357,11 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		if r.d.bad || r.limit < 0 || r.limit >= len(r.known) {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
-		r.readState(int(words))
+		if words == 1 { // most of them
+			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+		} else {
+			r.readState(int(words))
+		}
 		if r.d.bad {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
