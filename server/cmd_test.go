@@ -437,8 +437,8 @@ func TestProtectedMode(t *testing.T) {
 	require.Empty(t, s.admit(false))
 	s.leave()
 	s.leave()
-	require.False(t, localPeer(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}))
-	require.True(t, localPeer(&net.UnixAddr{}))
+	require.False(t, loopback(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}))
+	require.True(t, loopback(&net.UnixAddr{}))
 }
 
 // Whatever the pattern, nobody waits for it: over four keys of 64 KiB one SCAN

@@ -81,11 +81,11 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		return
 	case m&modeCrossing != 0:
 		c.refuse(errCrossing)
-	case m&modeElsewhere != 0 && c.refers(cmd, args):
+	case m&modeElsewhere != 0 && c.refersToLeader(cmd, args):
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
 	case m&modeElsewhere != 0 && c.needsLeader(cmd):
-		c.relay(cmd, args)
+		c.answerElsewhere(cmd, args)
 	default:
 		c.call(call, cmd, args)
 		if call.Sess.Refused() || call.Commit.Ticket == partition.TicketLost {

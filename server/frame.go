@@ -153,7 +153,7 @@ func (c *conn) takeFrame(f *frame) {
 	}
 	for i := f.Replied(); i < len(f.items); i++ {
 		it := &f.items[i]
-		c.frameReply(it, func() { c.giveUp(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
+		c.frameReply(it, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
 	}
 }
 

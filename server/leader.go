@@ -22,8 +22,8 @@ import (
 //     so far is committed, denials and peeks included: what they tell may rest on
 //     an effect that could still be lost. A reply that is not durable is held
 //     for pace only, and sent even if its commit fails.
-//   - Any other role (modeElsewhere): relay sends the command to the leader, or
-//     says where it is, or lets the failure policy answer.
+//   - Any other role (modeElsewhere): answerElsewhere sends it to the leader,
+//     or says where that is, or lets the failure policy answer.
 //
 // # Leadership lost within a batch
 //
@@ -33,8 +33,8 @@ import (
 // among those that the deposed leader fails. A node that loses its leadership
 // and wins it again in between is found by the failure it left behind: a
 // segment remembers the ticket of its batch's beginning, and a failure anywhere
-// from there to its own ticket fails it (partition.Completed.Outcome). A job on a worker
-// may outlast its batch: it takes its ticket when it ends.
+// from there to its own ticket fails it (partition.Completed.Outcome). A job on a
+// worker may outlast its batch: it takes its ticket when it ends.
 
 // Errors of a cluster: the command has certainly not been executed.
 const (
@@ -143,7 +143,7 @@ func (c *conn) overtaken(call *command.Call, start int) {
 	case cmd.Flags&command.Exec != 0, cmd.Flags&command.Write != 0 && (!refused || cmd.Keys.Many(args)):
 		c.srv.uncertain(c.w)
 	default:
-		c.relay(cmd, args)
+		c.answerElsewhere(cmd, args)
 	}
 }
 

@@ -202,7 +202,7 @@ func (s *Server) acceptEach(ln net.Listener, use func(net.Conn)) error {
 // acceptStreams accepts connections for goroutines.
 func (s *Server) acceptStreams(ln net.Listener) error {
 	return s.acceptEach(ln, func(nc net.Conn) {
-		if refusal := s.admit(localPeer(nc.RemoteAddr())); refusal != "" {
+		if refusal := s.admit(loopback(nc.RemoteAddr())); refusal != "" {
 			go refuseStream(nc, refusal)
 			return
 		}
@@ -218,7 +218,7 @@ func refuseStream(nc net.Conn, refusal string) {
 	nc.Close()
 }
 
-func localPeer(a net.Addr) bool {
+func loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// relay answers a command that only the leader may execute, on a node that is
+// answerElsewhere answers a command that only the leader may execute, on a node that is
 // not the leader.
-func (c *conn) relay(cmd *command.Spec, args [][]byte) {
+func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	switch {
 	case cmd.Flags&command.Exec != 0 && len(c.watched.keys) > 0:
@@ -19,7 +19,7 @@ func (c *conn) relay(cmd *command.Spec, args [][]byte) {
 		c.endTransaction()
 		c.w.NullArray()
 	case l.role == partition.Stalled:
-		c.giveUp(cmd, args, c.takeTx(cmd), false, errStalled)
+		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errStalled)
 	case c.relayed:
 		// Never forwarded twice; the node that forwarded it may try another.
 		c.takeTx(cmd)
@@ -31,7 +31,7 @@ func (c *conn) relay(cmd *command.Spec, args [][]byte) {
 	case c.redirects() && !c.awaitsLeader():
 		c.redirect(cmd, args)
 	case l.role == partition.Orphaned && !c.lane.part.HandingOver():
-		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
+		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.OwnConn != 0:
 		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node forwards single commands and transactions")
 	case cmd.Flags&command.Exec != 0 && c.tx.unforwardable() != "":
@@ -69,10 +69,10 @@ func (tx *transaction) unforwardable() string {
 	return ""
 }
 
-// refers refuses a command with keys inside MULTI as it does outside, when
+// refersToLeader refuses a command with keys inside MULTI as it does outside, when
 // clients are sent to the leader: as in Redis Cluster, so that they learn of it
 // before EXEC.
-func (c *conn) refers(cmd *command.Spec, args [][]byte) bool {
+func (c *conn) refersToLeader(cmd *command.Spec, args [][]byte) bool {
 	if c.tx == nil || c.relayed || !c.redirects() || !cmd.HasKeys() ||
 		c.lane.role == partition.Stalled || c.awaitsLeader() {
 		return false
@@ -100,7 +100,7 @@ func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 	addr, ok := c.srv.leaderAddr()
 	switch {
 	case !ok:
-		c.giveUp(cmd, args, c.takeTx(cmd), false, errNoLeader)
+		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.Exec != 0:
 		// The leader changed after commands were queued.
 		tx := c.takeTx(cmd)
@@ -131,19 +131,19 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 	return "MOVED " + strconv.Itoa(slot) + " " + addr
 }
 
-// giveUp answers a command that no leader has answered, as the failure policy
+// answerUndecided answers a command that no leader has answered, as the failure policy
 // says; tx is the transaction of an EXEC. sent tells that the leader may have
 // executed it; down is the error otherwise.
-func (c *conn) giveUp(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
+func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
 	case c.lane.part.OnFailure() != partition.FailClosed && tx == nil && opens(cmd):
-		c.passDegraded(cmd, args, sent)
+		c.answerDegraded(cmd, args, sent)
 	case c.lane.part.OnFailure() != partition.FailClosed && tx != nil && tx.opens():
 		c.inExec = true
 		c.w.Array(len(tx.queue))
 		for _, q := range tx.queue {
 			if opens(q.cmd) {
-				c.passDegraded(q.cmd, q.args, sent)
+				c.answerDegraded(q.cmd, q.args, sent)
 			} else {
 				c.call(&c.lane.queued, q.cmd, q.args)
 			}
@@ -172,10 +172,10 @@ func (tx *transaction) opens() bool {
 	return true
 }
 
-// passDegraded lets the handler of a limit's command answer without the
+// answerDegraded lets the handler of a limit's command answer without the
 // leader. Where a share has no answer, a command that was sent may have been
 // executed.
-func (c *conn) passDegraded(cmd *command.Spec, args [][]byte, sent bool) {
+func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
