@@ -98,9 +98,9 @@ func (s *Session) withLease(now int64, key, id []byte, fn func(*shard.Shard, sha
 	if err != nil {
 		return false, err
 	}
-	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent) != Slots {
-			err = ErrWrongType
+	wrong := false
+	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+		if wrong = s.kind(ent) != Slots; wrong {
 			return
 		}
 		if held = slotsHold(ent.State(), now, lid); held {
@@ -108,5 +108,8 @@ func (s *Session) withLease(now int64, key, id []byte, fn func(*shard.Shard, sha
 			fn(sh, ent, lid)
 		}
 	})
+	if wrong {
+		return false, ErrWrongType
+	}
 	return held, err
 }

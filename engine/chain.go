@@ -138,7 +138,6 @@ func (c *chain) forget(n int) {
 // decideHeld decides and charges with all shards locked.
 func (s *Session) decideHeld(now int64, segs []Segment, o *Options, out []Decision) error {
 	if s.e.sealed.Load() {
-		s.refused = true
 		return ErrSealed
 	}
 	ok, err := s.planAll(now, segs, 0, o, out)

@@ -194,7 +194,7 @@ func TestChainErrorsChangeNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooManySegments)
 	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("b"), l, 2}), &Options{AtMost: true}, out)
 	require.ErrorIs(t, err, ErrAtMostCosts)
-	require.False(t, s.Exists(start, []byte("a")))
+	require.False(t, is(s.Exists(start, []byte("a"))))
 }
 
 func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
@@ -274,7 +274,7 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	}
 	require.True(t, full, "the bound holds")
 	// Room for one of them.
-	require.True(t, s.Delete(start, fmt.Appendf(nil, "fill:%08d", filled/2)))
+	require.True(t, is(s.Delete(start, fmt.Appendf(nil, "fill:%08d", filled/2))))
 	keys := e.Len()
 	born, long := []byte("born:00000000"), make([]byte, 4000)
 	other := perMinute(Sliding, 7)
@@ -286,7 +286,7 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 		_, err := s.DecideAll(start, segs, &Options{}, make([]Decision, 3))
 		require.ErrorIs(t, err, ErrFull)
 		require.Equal(t, int64(4), decide(t, s, start, "first", l, 0, Options{}).Remaining)
-		require.False(t, s.Exists(start, born), "created for a chain that failed")
+		require.False(t, is(s.Exists(start, born)), "created for a chain that failed")
 		require.Equal(t, keys, e.Len())
 	}
 	require.True(t, decide(t, s, start, string(born), l, 1, Options{}).OK, "there is room for it")

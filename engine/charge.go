@@ -36,7 +36,7 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	defer s.leaveGate(gate)
 	// Depose seals first and waits for the gate then: what an engine that is
 	// not sealed here does behind this line is undone.
-	if s.refused = s.e.sealed.Load(); s.refused {
+	if s.e.sealed.Load() {
 		return 0, ErrSealed
 	}
 	// The number first: what fails after it is lost, not charged twice.

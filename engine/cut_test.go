@@ -115,10 +115,10 @@ func TestSealedTablesRefuseEverything(t *testing.T) {
 	require.ErrorIs(t, err, ErrSealed)
 	_, err = n.s.ChargeOnce(start, "n1", 1, []Charge{{key, l, 1}})
 	require.ErrorIs(t, err, ErrSealed)
-	require.True(t, n.s.Refused())
-	require.False(t, n.s.Refused(), "once told")
-	require.False(t, n.s.Delete(start, key))
-	require.True(t, n.s.Refused())
+	_, err = n.s.Delete(start, key)
+	require.ErrorIs(t, err, ErrSealed)
+	_, _, err = n.s.Explain(start, key)
+	require.ErrorIs(t, err, ErrSealed)
 	require.Zero(t, n.e.Len())
 }
 

@@ -33,8 +33,7 @@
 //
 // New starts no goroutine: without Run nothing expired is reaped and the clock
 // does not follow wall time, but decisions are right. A sealed engine decides
-// nothing: calls answer ErrSealed, and those that return no error answer as if
-// there were no key and set what Session.Refused returns. A key holds one kind
+// nothing: a session's calls answer ErrSealed. A key holds one kind
 // of state; a call of another kind gets ErrWrongType until it has expired or is
 // deleted. A Session caches limits and has to be closed.
 //

@@ -51,8 +51,8 @@ type Fact struct {
 func (x *Explanation) fact(name string, v int64) { x.Facts = append(x.Facts, Fact{Name: name, Int: v}) }
 
 // Explain describes the state of key; ok is false when there is none.
-func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool) {
-	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) {
+func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err error) {
+	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) {
 		it := s.e.limits.get(ent.Meta())
 		x = Explanation{Limit: it.limit, Bytes: ent.Size(), Encoding: "raw"}
 		if at := ent.Deadline(); at == noExpiry {
@@ -66,7 +66,7 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool) {
 			x.forecast(it.burst, func(cost int64) Decision { return k.ask(s, it, ent, now, cost) })
 		}
 	})
-	return x, ok
+	return x, ok, err
 }
 
 // forecast fills in what calls would meet, from the decisions themselves.

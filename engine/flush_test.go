@@ -126,7 +126,7 @@ func TestAFlushIsUndone(t *testing.T) {
 			before, bytesBefore := n.table(start), n.e.Stats().Bytes
 			n.fill(t, 110)
 			for i := range gone {
-				require.True(t, n.s.Delete(start, fmt.Appendf(nil, "gone%d", i)))
+				require.True(t, is(n.s.Delete(start, fmt.Appendf(nil, "gone%d", i))))
 			}
 			n.reap(start)
 			n.cut()

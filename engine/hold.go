@@ -77,21 +77,9 @@ func (s *Session) lock(i int) (sh *shard.Shard, ok bool) {
 	}
 	if s.e.sealed.Load() {
 		s.unlock(sh)
-		s.refused = true
 		return nil, false
 	}
 	return sh, true
-}
-
-// Refused tells whether, since the last call of Refused, an operation found
-// the engine sealed and did nothing: results without an error, such as those
-// of Exists, mean nothing then.
-func (s *Session) Refused() bool {
-	if !s.refused {
-		return false
-	}
-	s.refused = false
-	return true
 }
 
 // Sealed tells whether sessions refuse to decide, as they do on a node that

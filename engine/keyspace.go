@@ -10,39 +10,39 @@ import (
 const noExpiry = math.MaxInt64
 
 // visit runs fn on the live entry of key, with its shard locked, and tells
-// whether there was one. On a sealed engine there is none: see Refused.
-func (s *Session) visit(now int64, key []byte, fn func(sh *shard.Shard, ent shard.Entry)) bool {
+// whether there was one.
+func (s *Session) visit(now int64, key []byte, fn func(sh *shard.Shard, ent shard.Entry)) (bool, error) {
 	hash := s.e.table.Hash(key)
 	sh, ok := s.lock(s.e.table.Index(hash))
 	if !ok {
-		return false
+		return false, ErrSealed
 	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
 	if !ok || ent.Expired(now) {
-		return false
+		return false, nil
 	}
 	fn(sh, ent)
-	return true
+	return true, nil
 }
 
 // Exists tells whether key holds a state that still matters.
-func (s *Session) Exists(now int64, key []byte) bool {
+func (s *Session) Exists(now int64, key []byte) (bool, error) {
 	return s.visit(now, key, func(*shard.Shard, shard.Entry) {})
 }
 
 // Delete forgets the state of key (DEL, RL.RESET): its next call finds a full
 // quota. It tells whether there was one.
-func (s *Session) Delete(now int64, key []byte) bool {
+func (s *Session) Delete(now int64, key []byte) (bool, error) {
 	return s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) { sh.Delete(ent) })
 }
 
 // Deadline returns the engine time in ns at which key expires by itself. ok is
 // false when there is no such key; persistent is true for a counter without
 // TTL.
-func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool) {
-	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { at = ent.Deadline() })
-	return at, ok && at == noExpiry, ok
+func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool, err error) {
+	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { at = ent.Deadline() })
+	return at, ok && at == noExpiry, ok, err
 }
 
 // ExpireCondition is the NX, XX, GT or LT of EXPIRE.
@@ -60,9 +60,8 @@ const (
 // whether it did. The expiry of a limiter's key follows from its state, so
 // there, as for a missing key, Expire changes nothing and answers false.
 // A time that has passed deletes the counter.
-func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) bool {
-	set := false
-	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) (set bool, err error) {
+	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if !s.kind(ent).kind().expires || !cond.allows(ent.Deadline(), at) {
 			return
 		}
@@ -74,7 +73,7 @@ func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) 
 		sh.Touch(ent)
 		ent.SetDeadline(at)
 	})
-	return set
+	return set, err
 }
 
 // allows applies NX, XX, GT and LT; as in Redis no TTL counts as infinite.
@@ -90,28 +89,27 @@ func (c ExpireCondition) allows(current, at int64) bool {
 }
 
 // Persist removes the TTL of a counter and tells whether it had one.
-func (s *Session) Persist(now int64, key []byte) bool {
-	set := false
-	s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
+	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if s.kind(ent).kind().expires && ent.Deadline() != noExpiry {
 			sh.Touch(ent)
 			ent.SetDeadline(noExpiry)
 			set = true
 		}
 	})
-	return set
+	return set, err
 }
 
 // Kind returns the algorithm whose state key holds.
-func (s *Session) Kind(now int64, key []byte) (a Algorithm, ok bool) {
-	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { a = s.kind(ent) })
-	return a, ok
+func (s *Session) Kind(now int64, key []byte) (a Algorithm, ok bool, err error) {
+	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { a = s.kind(ent) })
+	return a, ok, err
 }
 
 // Footprint returns the accounted bytes of key: its slot and its record.
-func (s *Session) Footprint(now int64, key []byte) (bytes int, ok bool) {
-	ok = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { bytes = ent.Size() })
-	return bytes, ok
+func (s *Session) Footprint(now int64, key []byte) (bytes int, ok bool, err error) {
+	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { bytes = ent.Size() })
+	return bytes, ok, err
 }
 
 func (s *Session) kind(ent shard.Entry) Algorithm {

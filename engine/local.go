@@ -141,7 +141,7 @@ func (l *Local) share(now int64, seg Segment) (Segment, error) {
 	if err != nil {
 		return Segment{}, err
 	}
-	if !l.session.Exists(now, seg.Key) {
+	if known, _ := l.session.Exists(now, seg.Key); !known { // its own engine is never sealed
 		left, err := l.left(now, seg)
 		if err != nil {
 			return Segment{}, err

@@ -161,8 +161,8 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 			require.Equal(t, decide(), leader.table(now+second), "deposed, seed %d", seed)
 			_, err := leader.s.Decide(now, []byte("k"), perMinute(Token, 5), 1, &Options{})
 			require.ErrorIs(t, err, ErrSealed)
-			require.False(t, leader.s.Exists(now, []byte("key:1")))
-			require.True(t, leader.s.Refused())
+			_, err = leader.s.Exists(now, []byte("key:1"))
+			require.ErrorIs(t, err, ErrSealed)
 			// What was in flight may still have made it.
 			for _, parts := range pending {
 				require.NoError(t, follower.r.Apply(parts, now))
@@ -211,7 +211,7 @@ func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 	}
 	n.depose()
 	n.r.Lead(start)
-	x, ok := n.s.Explain(start, []byte("k"))
+	x, ok, _ := n.s.Explain(start, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, before, x.Limit)
 	require.Equal(t, int64(7), x.Used)

@@ -19,9 +19,7 @@ type Session struct {
 	last   *interned // what rule returned last, or nil
 	held   held
 	hashes []uint64 // scratch of Warm
-	// refused is set when an operation met a sealed engine.
-	refused bool
-	top     sampler
+	top    sampler
 	// chain is the scratch space of DecideAll, made for its first call: most
 	// of thousands of sessions never need it.
 	chain *chain

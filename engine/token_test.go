@@ -412,7 +412,7 @@ func TestTokenAtItsDeadline(t *testing.T) {
 	s := newTestSession(t, Config{})
 	third := Limit{Limit: 3, Period: sec, Burst: 1}
 	decide(t, s, start, "k", third, 1, Options{})
-	at, _, ok := s.Deadline(start, []byte("k"))
+	at, _, ok, _ := s.Deadline(start, []byte("k"))
 	require.True(t, ok)
 	d := decide(t, s, at, "k", third, 1, Options{})
 	require.False(t, d.OK)

@@ -159,11 +159,11 @@ func TestSlidingRefundIsForgottenWithItsWindow(t *testing.T) {
 	decide(t, s, start+minute+10*second, "k", l, 5, Options{})
 	d := decide(t, s, start+minute+20*second, "k", l, -6, Options{})
 	require.Equal(t, Decision{OK: true, Allowed: -6, Limit: 100, Remaining: 60, ResetAfter: 40 * second}, d)
-	deadline, _, ok := s.Deadline(start+minute+20*second, []byte("k"))
+	deadline, _, ok, _ := s.Deadline(start+minute+20*second, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, start+2*minute, deadline)
 	require.Equal(t, int64(70), decide(t, s, start+minute+30*second, "k", l, 0, Options{}).Remaining)
-	_, _, ok = s.Deadline(start+2*minute+1, []byte("k"))
+	_, _, ok, _ = s.Deadline(start+2*minute+1, []byte("k"))
 	require.False(t, ok)
 }
 

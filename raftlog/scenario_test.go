@@ -385,7 +385,7 @@ func (s *sim) tables() {
 func (s *sim) table(from *engine.Session) string {
 	text := ""
 	for _, key := range s.keys {
-		if x, ok := from.Explain(simStart, []byte(key)); ok {
+		if x, ok, _ := from.Explain(simStart, []byte(key)); ok {
 			text += fmt.Sprintf(" %s=%d", key, x.Used)
 		}
 	}

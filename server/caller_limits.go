@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -79,7 +80,7 @@ func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok boo
 	} else {
 		binding, err = call.Limits.DecideAll(l.now, q.Segs, &q.Opts, out)
 	}
-	if call.Sess.Refused() {
+	if errors.Is(err, engine.ErrSealed) {
 		return 0, false, nil
 	}
 	l.count(ln.srv.limitSpec)

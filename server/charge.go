@@ -12,25 +12,25 @@ func chargeCommands() []command.Spec {
 		Group: "limiter", Complexity: "O(N), N the number of charges",
 		Summary: "Between nodes: charges once what a node admitted while it had no leader.",
 		Syntax:  "node number key algorithm rounding align limit period burst units [charge ...]",
-		Handler: onConn(cmdCharge),
+		Handler: onCall(cmdCharge),
 	}}
 }
 
 // cmdCharge answers when the charges are committed, whatever the durability:
 // the node that sent them then forgets them.
-func cmdCharge(c *conn, args [][]byte) {
+func cmdCharge(c *conn, call *command.Call) {
 	if !c.relayed {
 		c.error("NOPERM RL.CHARGE is for the nodes of a cluster")
 		return
 	}
-	node, number, charges, err := partition.ParseCharges(args)
+	node, number, charges, err := partition.ParseCharges(call.Args)
 	if err == nil {
 		err = c.lane.part.ChargeOnce(c.lane.sess, c.now(), node, number, charges)
 	}
 	if err != nil {
-		c.error(command.EngineError(err).Error())
+		call.Fail(err)
 		return
 	}
 	c.w.OK()
-	c.lane.call.Sync = command.SyncCommit
+	call.Sync = command.SyncCommit
 }

@@ -80,7 +80,12 @@ func cmdWatch(c *conn, args [][]byte) {
 		return
 	}
 	for _, key := range args[1:] {
-		watched.keys = append(watched.keys, watch{string(key), stateOf(c.lane.sess, c.now(), key)})
+		state, err := stateOf(c.lane.sess, c.now(), key)
+		if err != nil {
+			c.lane.call.Fail(err)
+			return
+		}
+		watched.keys = append(watched.keys, watch{string(key), state})
 	}
 	c.w.OK()
 }
@@ -118,7 +123,12 @@ func cmdExec(c *conn, _ [][]byte) {
 	}
 	defer c.lane.sess.Unhold()
 	for _, w := range watched {
-		if stateOf(c.lane.sess, c.now(), []byte(w.key)) != w.state {
+		state, err := stateOf(c.lane.sess, c.now(), []byte(w.key))
+		if err != nil {
+			call.Fail(err)
+			return
+		}
+		if state != w.state {
 			c.w.NullArray()
 			return
 		}
@@ -136,6 +146,9 @@ func cmdExec(c *conn, _ [][]byte) {
 		} else {
 			c.call(queued, q.cmd, q.args)
 			call.Commit.Join(queued.Commit)
+			if queued.Refused() {
+				call.Err = queued.Err
+			}
 		}
 		if len(c.w.B) > start && c.w.B[start] == '-' {
 			c.lane.countError(q.cmd)

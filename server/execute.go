@@ -30,7 +30,7 @@ func (c *conn) execute(args [][]byte) {
 		if call.Sync != command.SyncDefault {
 			l.durability(call)
 		}
-		if call.Sess.Refused() || call.Commit.Ticket == partition.TicketLost {
+		if call.Refused() || call.Commit.Ticket == partition.TicketLost {
 			c.overtaken(call, start)
 		}
 	}
@@ -88,7 +88,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.answerElsewhere(cmd, args)
 	default:
 		c.call(call, cmd, args)
-		if call.Sess.Refused() || call.Commit.Ticket == partition.TicketLost {
+		if call.Refused() || call.Commit.Ticket == partition.TicketLost {
 			c.overtaken(call, start)
 		}
 	}

@@ -41,7 +41,9 @@ func repliesOfAll(t *testing.T, records bool) map[string]string {
 		_, err := sess.Decide(rigStart, charges[0].Key, charges[0].Limit, 1, &engine.Options{})
 		require.NoError(t, err)
 	}
-	require.True(t, sess.Delete(rigStart, charges[0].Key))
+	deleted, err := sess.Delete(rigStart, charges[0].Key)
+	require.NoError(t, err)
+	require.True(t, deleted)
 	e.ResetTop()
 	replies := make(map[string]string)
 	var names []string
@@ -72,7 +74,9 @@ func repliesOfAll(t *testing.T, records bool) map[string]string {
 		require.NoError(t, sess.Flush())
 		if records {
 			charge()
-			require.False(t, sess.Exists(rigStart, charges[0].Key), "%s: charged again", full)
+			exists, err := sess.Exists(rigStart, charges[0].Key)
+			require.NoError(t, err)
+			require.False(t, exists, "%s: charged again", full)
 		}
 	}
 	return replies

@@ -28,7 +28,7 @@ import (
 // # Leadership lost within a batch
 //
 // The engine seals itself before it takes anything back, and a session that
-// meets the seal executes nothing and says so (Session.Refused). durability takes
+// meets the seal executes nothing and says so (ErrSealed). durability takes
 // its ticket first and then looks at the seal: a ticket read before the seal is
 // among those that the deposed leader fails. A node that loses its leadership
 // and wins it again in between is found by the failure it left behind: a

@@ -255,6 +255,14 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 		{"DEL a b", uncertain},
 		{"RL.ACQUIRE a 10 60", refused},
 		{"INCREX a", refused},
+		{"TYPE a", refused},
+		{"EXPIRE a 5", refused},
+		{"PERSIST a", refused},
+		{"OBJECT ENCODING a", refused},
+		{"OBJECT REFCOUNT a", refused},
+		{"MEMORY USAGE a", refused},
+		{"RL.EXPLAIN a", refused},
+		{"RL.RELEASE a x", refused},
 		{"PING", "+PONG\r\n"},
 	} {
 		e := engine.New(engine.Config{})

@@ -78,7 +78,7 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 	used := func() int64 {
 		// Its commits are this test's to make.
 		leader.Partition().Release(leading.ticket.Add(1)-1, nil)
-		x, _ := sess.Explain(leader.engine.Now(), []byte("k"))
+		x, _, _ := sess.Explain(leader.engine.Now(), []byte("k"))
 		return x.Used
 	}
 	require.Eventually(t, func() bool { return used() > 0 }, 10*time.Second, 10*time.Millisecond)

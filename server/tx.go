@@ -84,13 +84,13 @@ type watchedState struct {
 }
 
 // stateOf returns the state of key as of now.
-func stateOf(s *engine.Session, now int64, key []byte) watchedState {
-	x, ok := s.Explain(now, key)
-	if !ok {
-		return watchedState{}
+func stateOf(s *engine.Session, now int64, key []byte) (watchedState, error) {
+	x, ok, err := s.Explain(now, key)
+	if !ok || err != nil {
+		return watchedState{}, err
 	}
-	deadline, _, _ := s.Deadline(now, key)
-	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.Value, deadline}
+	deadline, _, _, err := s.Deadline(now, key)
+	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.Value, deadline}, err
 }
 
 // isolable reports whether the shards of the transaction's keys may be locked

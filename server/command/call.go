@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
@@ -43,6 +44,9 @@ func (c *Call) Fail(err error) {
 	c.Err = err
 	c.W.Error(EngineError(err).Error())
 }
+
+// Refused reports whether the engine was sealed under the call.
+func (c *Call) Refused() bool { return c.Err != nil && errors.Is(c.Err, engine.ErrSealed) }
 
 // Decided counts the outcome of a limit's decision.
 func (c *Call) Decided(ok bool) {

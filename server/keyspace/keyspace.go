@@ -93,16 +93,24 @@ const keysInline = 1000
 // countKeys replies of how many of a command's keys fn says true. More than
 // keysInline go to a worker, with a session of its own: in EXEC, whose session
 // holds the locks, they stay.
-func countKeys(call *command.Call, fn func(s *engine.Session, now int64, key []byte) bool) {
+func countKeys(call *command.Call, fn func(s *engine.Session, now int64, key []byte) (bool, error)) {
 	keys, now := call.Args[1:], call.Now
-	count := func(s *engine.Session, keys [][]byte) (n int64) {
+	count := func(s *engine.Session, keys [][]byte) (n int64, err error) {
 		for _, key := range keys {
-			n += command.Truth(fn(s, now, key))
+			is, err := fn(s, now, key)
+			if err != nil {
+				return 0, err
+			}
+			n += command.Truth(is)
 		}
-		return n
+		return n, nil
 	}
 	if len(keys) <= keysInline || call.InExec {
-		call.W.Int(count(call.Sess, keys))
+		if n, err := count(call.Sess, keys); err != nil {
+			call.Fail(err)
+		} else {
+			call.W.Int(n)
+		}
 		return
 	}
 	keys = command.CloneArgs(keys)
@@ -110,8 +118,8 @@ func countKeys(call *command.Call, fn func(s *engine.Session, now int64, key []b
 	host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
 		s := e.NewSession()
 		defer s.Close()
-		n := count(s, keys)
-		if s.Refused() {
+		n, err := count(s, keys)
+		if err != nil {
 			host.Uncertain(w)
 			return
 		}
@@ -120,7 +128,12 @@ func countKeys(call *command.Call, fn func(s *engine.Session, now int64, key []b
 }
 
 func typeOf(call *command.Call) {
-	if a, ok := call.Sess.Kind(call.Now, call.Args[1]); ok {
+	a, ok, err := call.Sess.Kind(call.Now, call.Args[1])
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	if ok {
 		call.W.Simple(a.Type())
 		return
 	}
@@ -132,8 +145,10 @@ const ttlMissing = -2
 
 // replyDeadline replies when a key expires, converted by fn.
 func replyDeadline(call *command.Call, fn func(at int64) int64) {
-	at, persistent, ok := call.Sess.Deadline(call.Now, call.Args[1])
+	at, persistent, ok, err := call.Sess.Deadline(call.Now, call.Args[1])
 	switch {
+	case err != nil:
+		call.Fail(err)
 	case !ok:
 		call.W.Int(ttlMissing)
 	case persistent:
@@ -183,7 +198,8 @@ func expireCommand(unit time.Duration, absolute bool) command.Handler {
 			call.Error(command.ErrInvalidExpire(call.Spec.Name).Error())
 			return
 		}
-		call.W.Int(command.Truth(call.Sess.Expire(call.Now, args[1], at, cond)))
+		is, err := call.Sess.Expire(call.Now, args[1], at, cond)
+		replyTruth(call, is, err)
 	}
 }
 
@@ -212,7 +228,17 @@ func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error
 }
 
 func persist(call *command.Call) {
-	call.W.Int(command.Truth(call.Sess.Persist(call.Now, call.Args[1])))
+	is, err := call.Sess.Persist(call.Now, call.Args[1])
+	replyTruth(call, is, err)
+}
+
+// replyTruth replies 1 for true and 0 for false.
+func replyTruth(call *command.Call, is bool, err error) {
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	call.W.Int(command.Truth(is))
 }
 
 const (

@@ -30,11 +30,8 @@ func objectCommand() command.Spec {
 }
 
 func objectEncoding(call *command.Call) {
-	if x, ok := call.Sess.Explain(call.Now, call.Args[2]); ok {
-		call.W.BulkString(x.Encoding)
-	} else {
-		call.W.Null()
-	}
+	x, ok, err := call.Sess.Explain(call.Now, call.Args[2])
+	replyIf(call, ok, err, func() { call.W.BulkString(x.Encoding) })
 }
 
 func objectRefCount(call *command.Call) {
@@ -53,9 +50,18 @@ func objectFreq(call *command.Call) {
 
 // replyIfExists calls reply for a key that exists and replies null otherwise.
 func replyIfExists(call *command.Call, reply func()) {
-	if call.Sess.Exists(call.Now, call.Args[2]) {
+	ok, err := call.Sess.Exists(call.Now, call.Args[2])
+	replyIf(call, ok, err, reply)
+}
+
+// replyIf calls reply if ok, and replies err or else null otherwise.
+func replyIf(call *command.Call, ok bool, err error, reply func()) {
+	switch {
+	case err != nil:
+		call.Fail(err)
+	case ok:
 		reply()
-	} else {
+	default:
 		call.W.Null()
 	}
 }
@@ -104,11 +110,8 @@ func memoryUsage(call *command.Call) {
 			return
 		}
 	}
-	if bytes, ok := call.Sess.Footprint(call.Now, call.Args[2]); ok {
-		call.W.Int(int64(bytes))
-	} else {
-		call.W.Null()
-	}
+	bytes, ok, err := call.Sess.Footprint(call.Now, call.Args[2])
+	replyIf(call, ok, err, func() { call.W.Int(int64(bytes)) })
 }
 
 // memoryStats replies Redis's fields as far as there is something behind

@@ -33,7 +33,11 @@ func inspectCommands(totals func() Totals) []command.Spec {
 }
 
 func explain(call *command.Call) {
-	x, ok := call.Sess.Explain(call.Now, call.Args[1])
+	x, ok, err := call.Sess.Explain(call.Now, call.Args[1])
+	if err != nil {
+		call.Fail(err)
+		return
+	}
 	if !ok {
 		call.W.Null()
 		return
