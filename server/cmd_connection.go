@@ -16,12 +16,12 @@ func connectionCommands() []command.Spec {
 		{
 			Name: "ping", Arity: -1, Flags: always | command.Subscribed | command.Forwarded, Categories: command.CatConnection,
 			Group: "connection", Complexity: "O(1)",
-			Summary: "Returns the server's liveliness response.", Syntax: "[message]", Handler: onCall(cmdPing),
+			Summary: "Returns the server's liveliness response.", Syntax: "[message]", Handler: ping,
 		},
 		{
 			Name: "echo", Arity: 2, Flags: always | command.Forwarded, Categories: command.CatConnection,
 			Group: "connection", Complexity: "O(1)",
-			Summary: "Returns the given string.", Syntax: "message", Handler: onConn(cmdEcho),
+			Summary: "Returns the given string.", Syntax: "message", Handler: echo,
 		},
 		{
 			Name: "hello", Arity: -1, Flags: own | command.NoAuth | command.Forwarded, Categories: command.CatConnection,
@@ -53,27 +53,28 @@ func connectionCommands() []command.Spec {
 	}
 }
 
-func cmdPing(c *conn, call *command.Call) {
-	args := call.Args
+// ping and echo are called so often that they go without onConn.
+func ping(call *command.Call) {
+	w, args := call.W, call.Args
 	switch {
 	case len(args) > 2:
-		c.error(command.WrongArity(call.Spec))
-	case c.mode&modeSubscribed != 0:
-		c.w.Array(2)
-		c.w.BulkString("pong")
+		call.Error(command.WrongArity(call.Spec))
+	case call.Host.(*conn).mode&modeSubscribed != 0:
+		w.Array(2)
+		w.BulkString("pong")
 		if len(args) == 2 {
-			c.w.Bulk(args[1])
+			w.Bulk(args[1])
 		} else {
-			c.w.BulkString("")
+			w.BulkString("")
 		}
 	case len(args) == 2:
-		c.w.Bulk(args[1])
+		w.Bulk(args[1])
 	default:
-		c.w.B = append(c.w.B, "+PONG\r\n"...)
+		w.B = append(w.B, "+PONG\r\n"...)
 	}
 }
 
-func cmdEcho(c *conn, args [][]byte) { c.w.Bulk(args[1]) }
+func echo(call *command.Call) { call.W.Bulk(call.Args[1]) }
 
 func cmdSelect(c *conn, args [][]byte) {
 	n, ok := resp.ParseInt(args[1])
