@@ -59,6 +59,20 @@ func TestAFlushIsDeletionsForOlderMembers(t *testing.T) {
 	require.Equal(t, leader.table(start), follower.table(start))
 }
 
+// A flush of an empty table has nothing to tell members that know of keys only:
+// no flight waits for an entry that nobody sends.
+func TestAFlushOfNothingIsNoFlight(t *testing.T) {
+	n := newNode(t, Config{Shards: 4})
+	n.r.Lead(start)
+	require.NoError(t, n.s.Flush())
+	seq := n.l.Open()
+	require.Empty(t, n.cut())
+	require.False(t, n.l.Flying())
+	require.Equal(t, seq, n.l.Settled())
+	decide(t, n.s, start, "k", perMinute(Token, 100), 1, Options{})
+	require.NotEmpty(t, n.cut())
+}
+
 // What a session decides in one step with a flush is in one cut with it: the cut
 // waits for the step's end.
 func TestAFlushIsInOneCutWithItsStep(t *testing.T) {

@@ -147,11 +147,15 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 		sh.Unlock()
 	}
 	u.system = r.e.system.cut(enc.system)
-	if len(u.shards) == 0 && len(u.system) == 0 {
+	parts = enc.finish()
+	if len(parts) == 0 {
+		// A flush that found no key, and is not a record of its own, leaves
+		// empty contents to give up and nothing to send: a flight without an
+		// entry would never be committed.
 		r.ledger.Empty(cut)
+		u.Committed()
 		return nil, false
 	}
-	parts = enc.finish()
 	// Inside the gate: no snapshot may miss what has left the shards.
 	r.ledger.Add(cut, u, parts)
 	r.size = 0
