@@ -64,7 +64,7 @@ func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 		lost = append(lost, behind(l)-before)
 	}
 	slices.Sort(lost)
-	require.Less(t, lost[2], 8*time.Millisecond)
+	require.Less(t, lost[2], 25*time.Millisecond, "an entry that counts from when it is applied costs some 60 ms")
 	require.GreaterOrEqual(t, lost[0], -time.Millisecond, "nor does it jump forward")
 }
 

@@ -101,14 +101,23 @@ func TestClusterWhileElecting(t *testing.T) {
 	require.Equal(t, []any{"10.0.0.1", "7379"}, c.call("SENTINEL get-master-addr-by-name x"))
 	require.Equal(t, []any{"slave", "10.0.0.1", int64(7379), "connect", int64(0)}, c.call("ROLE"))
 
-	n.electing = 0
+	n.electFor(0)
 	require.Contains(t, c.call("CLUSTER NODES"), "7379@17379 master,fail - ", "nobody is being elected")
 
 	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = true })
 	require.Contains(t, c.call("CLUSTER NODES"), "7399@17399 master - ")
-	n.electing = electing
+	n.electFor(electing)
 	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = false })
 	require.Contains(t, c.call("CLUSTER NODES"), "myself,master - ", "another election")
+}
+
+// electFor sets how long an election may take, on the threads that read it.
+func (n *node) electFor(d time.Duration) {
+	for _, c := range n.connections() {
+		done := make(chan struct{})
+		c.post(func() { n.electing = d; close(done) })
+		<-done
+	}
 }
 
 // A node whose address is not known yet is not told to clients: they would dial
