@@ -70,7 +70,7 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 	switch rnd.IntN(16) {
 	case 13:
-		if rnd.IntN(8) == 0 {
+		if rnd.IntN(60) == 0 { // seldom: it leaves little to compare
 			_ = n.s.Flush()
 		}
 	case 12:
@@ -116,7 +116,7 @@ func (n *node) cut() [][]byte {
 }
 
 func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start

@@ -175,6 +175,9 @@ func TestInvariantsStopTheNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, m, fatal := testFSM("a")
 			require.True(t, f.lead(2, always))
+			require.NoError(t, m.set("k", "1"))
+			_, ok := f.cut(1000, false) // what the entry could be taken for
+			require.True(t, ok)
 			f.Apply(l)
 			require.ErrorIs(t, *fatal, ErrInvariant)
 			require.False(t, m.leading())
