@@ -219,13 +219,13 @@ var All = []Scenario{
 	{
 		Name: "transfers", Modes: both, Rounds: 6, Kinds: 2, Rate: 2000, run: transfers,
 		Doc: "Move units between keys with chains (+1 AND -1) under leader kills: the sum is the same at every moment.",
-		Live: Live{Async: within(0.24, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
+		Live: Live{Async: within(0.28, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
 			Why: "As leader-kills."},
 	},
 	{
 		Name: "slots", Modes: both, Rounds: 4, Kinds: 2, Rate: 1000, run: slots,
 		Doc: "Acquire and release concurrency slots under leader kills: no key has more leases out than its limit.",
-		Live: Live{Async: within(0.24, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
+		Live: Live{Async: within(0.28, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
 			Why: "As leader-kills."},
 	},
 	{
