@@ -101,8 +101,12 @@ func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 		}
 		n++
 		freed += weight[c]
-		c.post(c.kill)
+		c.post(func() {
+			if !c.killed { // nor by the look before, which it has not followed yet
+				s.stats.counts[countMemoryKills].Add(1)
+				c.kill()
+			}
+		})
 	}
-	s.stats.counts[countMemoryKills].Add(uint64(n))
 	return n, freed
 }
