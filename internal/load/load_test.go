@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/redistest"
 )
 
 // fakeServer speaks enough RESP to be loaded: it answers each command with
@@ -497,26 +498,7 @@ func TestProgressOnATerminal(t *testing.T) {
 // TestRedis loads a real server, so that the fake one cannot share a
 // misunderstanding with the generator.
 func TestRedis(t *testing.T) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal("redis-server is not installed; make deps installs it")
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := ln.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	ln.Close()
-	server := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--requirepass", "sesame", "--dir", t.TempDir())
-	require.NoError(t, server.Start())
-	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	}, 5*time.Second, 20*time.Millisecond)
-
+	addr := redistest.Start(t, "--requirepass", "sesame")
 	for _, rate := range []float64{0, 5000} {
 		cfg := config(addr)
 		cfg.Command, cfg.Password, cfg.Rate, cfg.Pipeline = []string{"PING"}, "sesame", rate, 4

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cmd/headgate/keycopy"
+)
+
+// copyInterval is how often a copy tells how far it is.
+const copyInterval = time.Second
+
+func copyCommand() *cobra.Command {
+	var from, to string
+	var cfg keycopy.Config
+	cmd := &cobra.Command{
+		Use:   "copy --from URL",
+		Short: "Copy live keys from a Redis server to Headgate",
+		Long: `Copy the live keys of one database of a Redis server, with their times to live,
+to a database of Headgate: strings, hashes, sorted sets, sets and lists.
+
+Keys of other types, and values above Headgate's bounds, are counted and left
+where they are. A key that changes while it is copied may arrive as it was before
+or after: stop its writers first, or copy again with --replace.`,
+		Example: `  headgate copy --from redis://127.0.0.1:6379 --match 'rl:*'
+  headgate copy --from rediss://user:secret@redis.example.com:6380/1 --to redis://127.0.0.1:7379/1 --replace`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runCopy(cmd.Context(), cfg, from, to, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&from, "from", "", "`URL` of the source: redis://[user:password@]host:port[/database], or rediss:// for TLS")
+	flags.StringVar(&to, "to", "redis://127.0.0.1:7379", "`URL` of the target")
+	flags.StringVar(&cfg.Match, "match", "", "copy only keys that match this `pattern`, as of SCAN")
+	flags.BoolVar(&cfg.Replace, "replace", false, "overwrite keys that the target has; else they are kept")
+	if err := cmd.MarkFlagRequired("from"); err != nil {
+		panic(err)
+	}
+	return cmd
+}
+
+// runCopy copies, and tells on stderr how far it is and on stdout what came of it.
+func runCopy(ctx context.Context, cfg keycopy.Config, from, to string, stdout, stderr io.Writer) error {
+	source, err := copyClient(from)
+	if err != nil {
+		return fmt.Errorf("from: %w", err)
+	}
+	defer source.Close()
+	target, err := copyClient(to)
+	if err != nil {
+		return fmt.Errorf("to: %w", err)
+	}
+	defer target.Close()
+	for name, c := range map[string]*redis.Client{"source": source, "target": target} {
+		if err := c.Ping(ctx).Err(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	cfg.From, cfg.To = source, target
+	told := time.Now()
+	cfg.Progress = func(t keycopy.Totals) {
+		if time.Since(told) >= copyInterval {
+			told = time.Now()
+			fmt.Fprintf(stderr, "%d keys seen, %d copied\n", t.Seen(), t.Copied)
+		}
+	}
+	t, err := keycopy.Copy(ctx, cfg)
+	fmt.Fprintf(stdout, "copied %d, kept %d that the target has, %d had gone, %d are of a type and %d of a size that the target does not hold, %d failed\n",
+		t.Copied, t.Kept, t.Gone, t.Unsupported, t.TooLarge, t.Failed)
+	switch {
+	case err != nil:
+		return err
+	case t.Failed > 0:
+		return fmt.Errorf("%d keys failed, the first: %w", t.Failed, t.FirstError)
+	}
+	return nil
+}
+
+// copyClient returns a client for a URL.
+func copyClient(url string) (*redis.Client, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	o.Protocol = 2 // HGETALL in the order of the server
+	o.MaxRetries = -1
+	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute
+	return redis.NewClient(o), nil
+}

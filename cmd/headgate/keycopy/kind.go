@@ -1,0 +1,173 @@
+package keycopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// item is a key on its way.
+type item struct {
+	key     string
+	kind    *kind
+	size    int64         // elements, or 16 bytes of a string
+	value   redis.Cmder   // the reply that has the value
+	ttl     time.Duration // as it was read; 0 for none
+	expired bool          // on the way
+}
+
+// kind is how the values of a type travel.
+type kind struct {
+	// size asks for the number of elements, or of a string's bytes; most is
+	// the largest that the target has room for.
+	size func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd
+	most int64
+	read func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder
+	// write calls do with each command that makes the value.
+	write func(it *item, do func(args ...any))
+}
+
+// kinds are the types that travel, by the name that TYPE replies.
+var kinds = map[string]*kind{
+	"string": {
+		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.StrLen(ctx, key) },
+		most: MaxBytes,
+		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.Get(ctx, key) },
+		write: func(it *item, do func(args ...any)) {
+			do("SET", it.key, it.value.(*redis.StringCmd).Val())
+		},
+	},
+	"hash": {
+		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.HLen(ctx, key) },
+		most: MaxElements,
+		// In the order of the source, which a map would lose.
+		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.Do(ctx, "HGETALL", key) },
+		write: func(it *item, do func(args ...any)) {
+			for part := range chunks(pairs(it.value.(*redis.Cmd).Val()), 2*chunk) {
+				do(append([]any{"HSET", it.key}, part...)...)
+			}
+		},
+	},
+	"zset": {
+		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.ZCard(ctx, key) },
+		most: MaxElements,
+		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder {
+			return p.ZRangeWithScores(ctx, key, 0, -1)
+		},
+		write: func(it *item, do func(args ...any)) {
+			for part := range chunks(it.value.(*redis.ZSliceCmd).Val(), chunk) {
+				args := []any{"ZADD", it.key}
+				for _, z := range part {
+					args = append(args, z.Score, z.Member)
+				}
+				do(args...)
+			}
+		},
+	},
+	"set": {
+		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.SCard(ctx, key) },
+		most: MaxElements,
+		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.SMembers(ctx, key) },
+		write: func(it *item, do func(args ...any)) {
+			for part := range chunks(values(it.value), chunk) {
+				do(append([]any{"SADD", it.key}, part...)...)
+			}
+		},
+	},
+	"list": {
+		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.LLen(ctx, key) },
+		most: MaxElements,
+		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.LRange(ctx, key, 0, -1) },
+		write: func(it *item, do func(args ...any)) {
+			for part := range chunks(values(it.value), chunk) {
+				do(append([]any{"RPUSH", it.key}, part...)...)
+			}
+		},
+	},
+}
+
+// describe finds the types of keys and leaves out what the target cannot hold.
+func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]item, error) {
+	types := make([]*redis.StatusCmd, len(keys))
+	if _, err := cfg.From.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			types[i] = p.Type(ctx, key)
+		}
+		return nil
+	}); err != nil && len(keys) > 0 {
+		return nil, fmt.Errorf("ask for the types of keys: %w", err)
+	}
+	var items []item
+	for i, key := range keys {
+		switch name := types[i].Val(); {
+		case name == "none":
+			t.Gone++
+		case kinds[name] == nil:
+			t.Unsupported++
+		default:
+			items = append(items, item{key: key, kind: kinds[name]})
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	sizes := make([]*redis.IntCmd, len(items))
+	if _, err := cfg.From.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range items {
+			sizes[i] = items[i].kind.size(ctx, p, items[i].key)
+		}
+		return nil
+	}); err != nil && !changed(err) {
+		return nil, fmt.Errorf("ask for the sizes of keys: %w", err)
+	}
+	left := items[:0]
+	for i, it := range items {
+		if sizes[i].Val() > it.kind.most {
+			t.TooLarge++
+			continue
+		}
+		if it.size = sizes[i].Val(); it.kind.most == MaxBytes {
+			it.size /= 16
+		}
+		left = append(left, it)
+	}
+	return left, nil
+}
+
+// read reads values and times to live, each key's in one step.
+func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, error) {
+	ttls := make([]*redis.DurationCmd, len(items))
+	// One transaction a page: a value and its time to live belong together.
+	if _, err := cfg.From.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range items {
+			items[i].value = items[i].kind.read(ctx, p, items[i].key)
+			ttls[i] = p.PTTL(ctx, items[i].key)
+		}
+		return nil
+	}); err != nil && !changed(err) {
+		return nil, fmt.Errorf("read from the source: %w", err)
+	}
+	left := items[:0]
+	for i, it := range items {
+		// -2 is the answer for a key that is not there, whose value may have
+		// been read as an empty one.
+		if it.value.Err() != nil || ttls[i].Val() == -2 {
+			t.Gone++
+			continue
+		}
+		if ttl := ttls[i].Val(); ttl > 0 {
+			it.ttl = ttl
+		}
+		left = append(left, it)
+	}
+	return left, nil
+}
+
+// changed reports an answer that tells that a key is gone, or of another type by
+// now.
+func changed(err error) bool {
+	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
+}
