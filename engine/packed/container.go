@@ -1,0 +1,243 @@
+package packed
+
+import "sync"
+
+// container is a hash, set or sorted set in a buffer, in one of two forms.
+//
+// Small, up to 63 entries: a byte with the kind in its upper two bits and the
+// number of entries below, then the records in order. Finding is walking.
+//
+// Large: see table.go.
+//
+// What follows the contents is room: there need not be any, and its bytes do
+// not matter.
+type container struct {
+	b    Buffer
+	v    []byte // b's bytes as of the last change
+	kind Kind
+	// reserved keeps room from being given back: see reserve.
+	reserved bool
+}
+
+const (
+	smallShift = 6
+	maxSmall   = 1<<smallShift - 1
+	// minLarge is where a large form becomes a small one again: so far below
+	// maxSmall that a size that swings does not turn it over and over.
+	minLarge = maxSmall / 2
+
+	// maxContents bounds the bytes of all records: AppendWire puts a byte and a
+	// count of at most three bytes before them.
+	maxContents = MaxBytes - 1 - maxLengthSize
+)
+
+func open(b Buffer, kind Kind) container { return container{b: b, v: b.Bytes(), kind: kind} }
+
+// small tells whether the value is in the small form, as an absent one is.
+func (c *container) small() bool { return len(c.v) == 0 || c.v[0]>>smallShift != 0 }
+
+func (c *container) len() int {
+	if !c.small() {
+		return c.get(atCount)
+	}
+	if len(c.v) == 0 {
+		return 0
+	}
+	return int(c.v[0] & maxSmall)
+}
+
+// found is where an entry is. slot and ref are those of the index of a large
+// form; at is the record's offset.
+type found struct{ at, slot, ref int }
+
+// find looks for key. Of a small form f.at is the end of the contents where
+// there is no such entry.
+func (c *container) find(key []byte) (f found, ok bool) {
+	if !c.small() {
+		return c.lookup(key)
+	}
+	at := 1
+	for range c.len() {
+		k, end := keyAt(c.v, c.kind, at)
+		if string(k) == string(key) {
+			return found{at: at}, true
+		}
+		if c.kind == HashKind {
+			n, next := length(c.v, end)
+			end = next + n
+		}
+		at = end
+	}
+	return found{at: at}, false
+}
+
+// skip returns the offset of record n of a small form; for n = len the end of
+// its contents.
+func (c *container) skip(n int) int {
+	at := 1
+	for range n {
+		at = recordEnd(c.v, c.kind, at)
+	}
+	return at
+}
+
+// each visits the records in order until visit returns false.
+func (c *container) each(visit func(at int) bool) {
+	if !c.small() {
+		c.eachLarge(visit)
+		return
+	}
+	at := 1
+	for range c.len() {
+		if !visit(at) {
+			return
+		}
+		at = recordEnd(c.v, c.kind, at)
+	}
+}
+
+// add appends an entry, whose key is not there, to a hash or set. end is where
+// the contents of a small form end.
+func (c *container) add(e *entry, end int) error {
+	size := e.size(c.kind)
+	if err := c.grow(1, size, 0, end); err != nil {
+		return err
+	}
+	if c.small() {
+		if err := c.reshape(end, 0, size, end); err != nil {
+			return err
+		}
+		e.put(c.v, c.kind, end)
+		c.setSmall(c.len() + 1)
+		return nil
+	}
+	c.v = c.b.Edit()
+	place := c.get(atLast)
+	c.setOrder(place, c.refOf(c.pushRecord(e, size)))
+	c.set(atLast, place+1)
+	c.set(atCount, c.get(atCount)+1)
+	c.link(e.key, place)
+	return nil
+}
+
+// grow makes room for entries more: for size bytes of records, where freed
+// bytes are no longer needed. It turns a small form that would have too many
+// into a large one; else reshape makes the room in a small form, whose contents
+// end at end.
+func (c *container) grow(entries, size, freed, end int) error {
+	n := c.len() + entries
+	switch {
+	case n > MaxEntries:
+		return ErrTooManyEntries
+	case !c.small():
+		return c.room(entries, size, freed)
+	case size > maxContents || end-1+size-freed > maxContents:
+		return ErrTooLarge
+	case n > maxSmall:
+		return c.rebuild(n, end-1+size)
+	}
+	return nil
+}
+
+// setSmall writes the first byte of a small form.
+func (c *container) setSmall(n int) { c.v[0] = byte(c.kind)<<smallShift | byte(n) }
+
+// reshape makes the del bytes at offset at of a small form, whose contents end
+// at end, into ins bytes. On an error nothing has changed; there is none for
+// contents that do not grow.
+func (c *container) reshape(at, del, ins, end int) error {
+	created := len(c.v) == 0
+	need := end - del + ins
+	if err := c.extend(need); err != nil {
+		return err
+	}
+	c.v = c.b.Edit()
+	if created {
+		c.setSmall(0)
+	}
+	copy(c.v[at+ins:need], c.v[at+del:end])
+	c.trim(need)
+	return nil
+}
+
+// extend makes the value at least n bytes long.
+func (c *container) extend(n int) error {
+	if n <= len(c.v) {
+		return nil
+	}
+	v, err := c.b.Splice(len(c.v), 0, n-len(c.v))
+	if err != nil {
+		return err
+	}
+	c.v = v
+	return nil
+}
+
+// trim gives whole words beyond n bytes back. Where the buffer cannot, they
+// stay as room.
+func (c *container) trim(n int) {
+	if (len(c.v)+7)/8 <= (n+7)/8 || c.reserved {
+		return
+	}
+	if v, err := c.b.Splice(n, len(c.v)-n, 0); err == nil {
+		c.v = v
+	}
+}
+
+// reserve makes room as grow does, so that adding cannot fail, and keeps it
+// until settle. A value that was absent is an empty one then.
+func (c *container) reserve(entries, size, freed int) error {
+	if size == 0 {
+		return nil
+	}
+	end := 0
+	if c.small() {
+		end = c.skip(c.len())
+	}
+	if err := c.grow(entries, size, freed, end); err != nil {
+		return err
+	}
+	if c.small() {
+		created := len(c.v) == 0
+		if err := c.extend(end + size - freed); err != nil {
+			return err
+		}
+		if created {
+			c.v = c.b.Edit()
+			c.setSmall(0)
+		}
+	}
+	c.reserved = true
+	return nil
+}
+
+// settle ends reserve and gives back what it made too much.
+func (c *container) settle() {
+	c.reserved = false
+	if len(c.v) == 0 {
+		return
+	}
+	if c.small() {
+		c.trim(c.skip(c.len()))
+		return
+	}
+	c.shrink()
+}
+
+// scratch is where contents are while a value is written anew.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// appendRecords appends all records in order to dst.
+func (c *container) appendRecords(dst []byte) []byte {
+	if c.small() {
+		if len(c.v) == 0 {
+			return dst
+		}
+		return append(dst, c.v[1:c.skip(c.len())]...)
+	}
+	c.eachLarge(func(at int) bool {
+		dst = append(dst, c.v[at:recordEnd(c.v, c.kind, at)]...)
+		return true
+	})
+	return dst
+}

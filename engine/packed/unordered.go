@@ -1,0 +1,72 @@
+package packed
+
+import "math/bits"
+
+// What hashes and sets have in common, whose order is that of adding.
+
+// remove removes the entry of a key and tells whether it was there.
+func (c *container) remove(key []byte) bool {
+	f, ok := c.find(key)
+	if !ok {
+		return false
+	}
+	if c.small() {
+		c.removeSmall(f.at)
+		return true
+	}
+	c.v = c.b.Edit()
+	c.unlink(f.slot)
+	c.freeRecord(f.at)
+	c.setOrder(f.ref, -1)
+	last := c.get(atLast)
+	for last > 0 && c.order(last-1) == 0 {
+		last--
+	}
+	c.set(atLast, last)
+	c.set(atCount, c.get(atCount)-1)
+	c.shrink()
+	return true
+}
+
+// removeSmall removes the record at offset at from a small form.
+func (c *container) removeSmall(at int) {
+	n, end := c.len(), c.skip(c.len())
+	// What becomes shorter cannot fail.
+	_ = c.reshape(at, recordEnd(c.v, c.kind, at)-at, 0, end)
+	c.setSmall(n - 1)
+}
+
+// random returns the offset of one record. At least 3/16 of the places are in
+// use: see shrink.
+func (c *container) random(next func() uint64) int {
+	if c.small() {
+		return c.skip(below(c.len(), next))
+	}
+	for last := c.get(atLast); ; {
+		if r := c.order(below(last, next)); r != 0 {
+			return c.record(r - 1)
+		}
+	}
+}
+
+// sample visits n records, each set of n with the same probability: one is
+// taken with the probability of those still needed among those still to come.
+func (c *container) sample(n int, next func() uint64, visit func(at int) bool) {
+	left := c.len()
+	c.each(func(at int) bool {
+		if below(left, next) < n {
+			if !visit(at) {
+				return false
+			}
+			n--
+		}
+		left--
+		return n > 0
+	})
+}
+
+// below returns a number from 0 up to, not including, n.
+func below(n int, next func() uint64) int {
+	hi, _ := bits.Mul64(next(), uint64(n))
+	return int(hi)
+}
