@@ -135,7 +135,7 @@ var All = []Scenario{
 	{
 		Name: "deposed", Modes: both, Rounds: 4, Rate: 2000, run: deposed,
 		Doc: "Cut the leader off while it is given charges, refunds, resets and another limit, which never commit: the next leader knows nothing of them, no unit is given twice, and the old one has forgotten them when it leads again.",
-		Live: Live{Async: within(0.24, 0.04, 0.07, 1.6, 0.1), Sync: within(0.36, 0.03, 0.06, 2.6, 2.2),
+		Live: Live{Async: within(0.24, 0.04, 0.07, 1.6, 0.1), Sync: within(0.36, 0.04, 0.06, 2.6, 2.2),
 			Why: "As partition-leader."},
 	},
 	{
@@ -159,7 +159,7 @@ var All = []Scenario{
 	{
 		Name: "slow-links", Modes: both, Rounds: 2, Rate: 2000, run: slowLinks,
 		Doc: "Delay everything between the nodes by 20 ms each way.",
-		Live: Live{Async: within(0.01, 0.01, 0.42, 0.3, 0.1), Sync: within(0.01, 0.25, 0.5, 0.6, 0.3),
+		Live: Live{Async: within(0.01, 0.01, 0.42, 0.3, 0.1), Sync: within(0.01, 0.32, 0.5, 0.6, 0.3),
 			Why: "Two thirds of the calls are forwarded, over 40 ms there and back; in sync their commits take as long again, often more than `forward-timeout`."},
 	},
 	{
@@ -231,13 +231,13 @@ var All = []Scenario{
 	{
 		Name: "local", Modes: []string{Async}, Rounds: 6, Kinds: 3, Rate: 1200, run: local,
 		Doc: "With on-failure local: cut all nodes from each other, kill two of three, cut one off from the others, in turn: none admits more than its share, and once healed, also when that is interrupted, what was admitted is charged once.",
-		Live: Live{Async: within(0.15, 0.03, 0.02, 12, 10),
+		Live: Live{Async: within(0.15, 0.03, 0.02, 14, 13),
 			Why: "Gaps are made to last; limits of 2 that another node has, and exhausted shares that only a leader may judge, are refused in them."},
 	},
 	{
 		Name: "open-as-local", Modes: []string{Async}, Rounds: 1, Rate: 1200, Broken: []string{"shares", "charged"}, run: openAsLocal,
 		Doc: "The same with on-failure open, judged by the rules of local: what is admitted beyond the shares, and never charged, must be seen.",
-		Live: Live{Async: within(0.15, 0.03, 0.02, 12, 10),
+		Live: Live{Async: within(0.15, 0.03, 0.02, 14, 13),
 			Why: "As local."},
 	},
 	{
