@@ -45,6 +45,9 @@ func (c *container) before(b bound) (rank, at int) {
 		}
 		return rank, at
 	}
+	if n == 0 {
+		return 0, 0 // the first member that a large form was reserved for
+	}
 	// Most sets grow at their end.
 	if b.follows(c.v, c.ranked(n-1)) {
 		return n, 0

@@ -2,6 +2,7 @@ package packed
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -274,4 +275,24 @@ func TestSortedSetToItsBounds(t *testing.T) {
 		}
 	}
 	t.Fatal("no bound")
+}
+
+// TestReservedSortedSetTakesItsFirstMember reserves a large form before there is
+// anything in it.
+func TestReservedSortedSetTakesItsFirstMember(t *testing.T) {
+	const n = 2 * maxSmall
+	b := &memory{}
+	z := NewSortedSet(b)
+	require.NoError(t, z.Reserve(n, 8*n))
+	for i := range n {
+		added, err := z.Put(fmt.Appendf(nil, "m%d", i), float64(-i))
+		require.NoError(t, err)
+		require.True(t, added)
+	}
+	z.Settle()
+	require.Equal(t, n, z.Len())
+	require.NoError(t, Check(SortedSetKind, b.Bytes()))
+	first, score := z.At(0)
+	require.Equal(t, fmt.Sprintf("m%d", n-1), string(first))
+	require.Equal(t, float64(1-n), score)
 }
