@@ -311,8 +311,12 @@ func (v Number) words() int {
 	if v.f == nil {
 		return 1
 	}
-	return 1 + (len(v.String())+7)/8
+	return textWords(len(v.String()))
 }
+
+// textWords is how many words a text of n bytes takes: two at least, since one
+// is an integer.
+func textWords(n int) int { return max(2, 1+(n+7)/8) }
 
 // store writes v's state to buf, which has words words.
 func (v Number) store(buf []byte) {

@@ -55,7 +55,7 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err er
 	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) {
 		it := s.e.limits.get(ent.Meta())
 		x = Explanation{Limit: it.limit, Bytes: ent.Size(), Encoding: "raw"}
-		if at := ent.Deadline(); at == noExpiry {
+		if at := ent.Deadline(); at == NoExpiry {
 			x.Persistent = true
 		} else {
 			x.ExpiresAfter = at - now
@@ -138,6 +138,10 @@ func describeSlots(x *Explanation, _ *rule, ent shard.Entry, now int64) {
 	expired, used := b.live(now)
 	x.Entries, x.Used = b.count()-expired, used
 	x.fact("leases", int64(x.Entries))
+}
+
+func describeValue(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+	x.fact("bytes", int64(valueLen(ent)))
 }
 
 func describeCounter(x *Explanation, _ *rule, ent shard.Entry, _ int64) {

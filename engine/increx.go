@@ -27,7 +27,7 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	p := plan{it: it, hash: hash, key: key}
 	p.ent, p.found = sh.Find(hash, key)
 	p.live = p.found && !p.ent.Expired(now)
-	deadline := int64(noExpiry)
+	deadline := int64(NoExpiry)
 	var current Number
 	if p.live {
 		if s.kind(p.ent) != Counter {
@@ -65,11 +65,11 @@ func (s *Session) store(p *plan, sh *shard.Shard, v Number, deadline, now int64)
 func (o *IncrOptions) deadline(now, current int64) (int64, error) {
 	switch {
 	case o.Persist:
-		return noExpiry, nil
-	case o.OnlyNew && current != noExpiry, o.TTL == 0 && o.Deadline == 0:
+		return NoExpiry, nil
+	case o.OnlyNew && current != NoExpiry, o.TTL == 0 && o.Deadline == 0:
 		return current, nil
 	case o.TTL > 0:
-		if o.TTL >= noExpiry-now {
+		if o.TTL >= NoExpiry-now {
 			return 0, ErrOverflow
 		}
 		return now + o.TTL, nil

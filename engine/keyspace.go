@@ -1,13 +1,8 @@
 package engine
 
 import (
-	"math"
-
 	"github.com/headgate-io/headgate/shard"
 )
-
-// noExpiry is the deadline of a counter without TTL.
-const noExpiry = math.MaxInt64
 
 // visit runs fn on the live entry of key, with its shard locked, and tells
 // whether there was one.
@@ -42,7 +37,7 @@ func (s *Session) Delete(now int64, key []byte) (bool, error) {
 // TTL.
 func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool, err error) {
 	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { at = ent.Deadline() })
-	return at, ok && at == noExpiry, ok, err
+	return at, ok && at == NoExpiry, ok, err
 }
 
 // ExpireCondition is the NX, XX, GT or LT of EXPIRE.
@@ -79,8 +74,8 @@ func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) 
 // allows applies NX, XX, GT and LT; as in Redis no TTL counts as infinite.
 func (c ExpireCondition) allows(current, at int64) bool {
 	switch {
-	case c&ExpireNX != 0 && current != noExpiry,
-		c&ExpireXX != 0 && current == noExpiry,
+	case c&ExpireNX != 0 && current != NoExpiry,
+		c&ExpireXX != 0 && current == NoExpiry,
 		c&ExpireGT != 0 && at <= current,
 		c&ExpireLT != 0 && at >= current:
 		return false
@@ -91,9 +86,9 @@ func (c ExpireCondition) allows(current, at int64) bool {
 // Persist removes the TTL of a counter and tells whether it had one.
 func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
 	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent).kind().expires && ent.Deadline() != noExpiry {
+		if s.kind(ent).kind().expires && ent.Deadline() != NoExpiry {
 			sh.Touch(ent)
-			ent.SetDeadline(noExpiry)
+			ent.SetDeadline(NoExpiry)
 			set = true
 		}
 	})

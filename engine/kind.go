@@ -82,8 +82,12 @@ var kinds = [...]kind{
 	},
 	Counter: {
 		name: "counter", redis: "string", sized: true, expires: true,
-		pressure: numberPressure, describe: describeCounter,
+		pressure: valuePressure, describe: describeCounter,
 	},
+	Hash:      {name: "hash", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
+	Set:       {name: "set", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
+	SortedSet: {name: "zset", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
+	List:      {name: "list", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
 }
 
 // unknown is the row of blocked, and of what is no algorithm.

@@ -8,8 +8,10 @@ import (
 // Algorithm names the rule of a limit and the kind of state its keys hold.
 type Algorithm uint8
 
-// The zero value is Token, the default algorithm. Slots and Counter are kinds
-// of state that have commands of their own: RL.ACQUIRE and INCREX.
+// The zero value is Token, the default algorithm. Slots and what follows are
+// kinds of state that have commands of their own: RL.ACQUIRE, those of strings,
+// INCREX among them, hashes, sets, sorted sets and lists. Numbers are in
+// effects: they stay for ever.
 const (
 	Token Algorithm = iota
 	Leaky
@@ -17,7 +19,11 @@ const (
 	Sliding
 	Log
 	Slots
-	Counter
+	Counter // a string of Redis: an integer, or any text
+	Hash
+	Set
+	SortedSet
+	List
 
 	// blocked is how a limit of 0 units decides. No state has it.
 	blocked

@@ -7,9 +7,10 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// counterPressure is that of an INCREX counter, which knows no quota: evicting
-// it is as bad as evicting a half used limit.
-const counterPressure = math.MaxUint32 / 2
+// halfUsed is the pressure of a key that knows no quota: evicting it is as bad
+// as evicting a half used limit, so that it goes when no replenished one is
+// left.
+const halfUsed = math.MaxUint32 / 2
 
 // pressure tells how much of its quota a key has used, from 0 for a full quota
 // to MaxUint32 for an exhausted one: what eviction orders keys by. Forgetting a
@@ -38,8 +39,8 @@ func listPressure(r *rule, ent shard.Entry, _ int64) uint32 {
 	return share(ent.Word(1), uint64(r.burst))
 }
 
-// numberPressure is that of a counter.
-func numberPressure(*rule, shard.Entry, int64) uint32 { return counterPressure }
+// valuePressure is that of a counter and of the other data types.
+func valuePressure(*rule, shard.Entry, int64) uint32 { return halfUsed }
 
 // share returns used/whole in 2^-32, at most MaxUint32.
 func share(used, whole uint64) uint32 {

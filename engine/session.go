@@ -19,6 +19,7 @@ type Session struct {
 	last   *interned // what rule returned last, or nil
 	held   held
 	hashes []uint64 // scratch of Warm
+	value  Value    // of Open
 	top    sampler
 	// chain is the scratch space of DecideAll, made for its first call: most
 	// of thousands of sessions never need it.

@@ -1,0 +1,334 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// NoExpiry is the deadline of a key without a time to live.
+const NoExpiry = math.MaxInt64
+
+// MaxValueLen is how many bytes the encoded value of a key may have.
+const MaxValueLen = 1 << 20
+
+// ErrValueTooLarge is returned for a value above MaxValueLen. Nothing is
+// changed then.
+var ErrValueTooLarge = errors.New("value is longer than 1048576 bytes")
+
+// Value is a visit to the value of one key: from Session.Open to Close the
+// key's shard is locked. It is part of its session, which can visit one key at
+// a time and must be asked nothing else meanwhile.
+//
+// The value of a Counter, which Redis calls a string, is its text; an integer
+// in its shortest form is kept as a number, whoever has written it. The values
+// of other kinds are bytes that mean nothing here.
+type Value struct {
+	s       *Session
+	sh      *shard.Shard
+	p       plan
+	now     int64
+	n       int      // length of the value
+	integer bool     // a counter that is kept as a number
+	spliced bool     // a counter whose text may have become an integer
+	text    [20]byte // of an integer
+}
+
+// Open begins a visit to the value of key: its shard is locked until Close, but
+// for a session that holds it already. kind is what the caller works on, a
+// Counter, Hash, Set, SortedSet or List. It allocates nothing. now is in ns.
+// Errors: ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed,
+// ErrNotHeld; nothing is locked then.
+func (s *Session) Open(now int64, key []byte, kind Algorithm) (*Value, error) {
+	if len(key) > shard.MaxKeyLen {
+		return nil, ErrKeyTooLong
+	}
+	it, err := s.rule(Limit{Algorithm: kind})
+	if err != nil {
+		return nil, err
+	}
+	hash := s.e.table.Hash(key)
+	sh, ok := s.lock(s.e.table.Index(hash))
+	if !ok {
+		return nil, ErrSealed
+	}
+	v := &s.value
+	v.s, v.sh, v.now = s, sh, sh.Advance(now)
+	v.p = plan{it: it, hash: hash, key: key}
+	v.p.ent, v.p.found = sh.Find(hash, key)
+	v.p.live = v.p.found && !v.p.ent.Expired(v.now)
+	if v.p.live && s.kind(v.p.ent) != kind {
+		s.unlock(sh)
+		return nil, ErrWrongType
+	}
+	v.measure()
+	return v, nil
+}
+
+// measure reads the length of what is in the table.
+func (v *Value) measure() {
+	v.n, v.integer, v.spliced = 0, false, false
+	if !v.p.live {
+		return
+	}
+	state := v.p.ent.State()
+	switch {
+	case v.kind() != Counter:
+		v.n = valueLen(v.p.ent)
+	case len(state) == 8:
+		v.integer = true
+	default:
+		v.n = int(binary.LittleEndian.Uint64(state))
+	}
+}
+
+func (v *Value) kind() Algorithm { return v.p.it.limit.Algorithm }
+
+// Exists tells whether the key has a value.
+func (v *Value) Exists() bool { return v.p.live }
+
+// Now returns the time of the visit, in ns: that of Open or, if that is a
+// little later, of an earlier visit to the shard.
+func (v *Value) Now() int64 { return v.now }
+
+// Len returns the length of the value in bytes, 0 for an absent one.
+func (v *Value) Len() int { return len(v.Bytes()) }
+
+// Bytes returns the value in the table, nil for an absent one. It may only be
+// read, and not after the next Splice, Set, Delete or Close.
+func (v *Value) Bytes() []byte {
+	switch {
+	case !v.p.live:
+		return nil
+	case v.integer:
+		return strconv.AppendInt(v.text[:0], int64(v.p.ent.Word(0)), 10)
+	}
+	return v.stored()
+}
+
+// A value's state is its bytes, zeros up to a whole number of words, and in the
+// last byte how many bytes that one and the zeros are, 1 to 8. A counter's is
+// described in counter.go.
+
+// valueLen returns the length of the value of an entry that is no counter.
+func valueLen(ent shard.Entry) int {
+	state := ent.State()
+	return len(state) - int(state[len(state)-1])
+}
+
+// stored returns the bytes of the value in its record.
+func (v *Value) stored() []byte {
+	at := v.offset()
+	return v.p.ent.State()[at : at+v.n : at+v.n]
+}
+
+// offset is where the bytes begin in the state.
+func (v *Value) offset() int {
+	if v.kind() == Counter {
+		return 8
+	}
+	return 0
+}
+
+// wordsOf is how many words a value of n bytes takes.
+func (v *Value) wordsOf(n int) int {
+	if v.kind() == Counter {
+		return textWords(n)
+	}
+	return n/8 + 1
+}
+
+// seal ends the record of a value of n bytes.
+func (v *Value) seal(n int) {
+	v.n = n
+	state := v.p.ent.State()
+	if v.kind() == Counter {
+		binary.LittleEndian.PutUint64(state, uint64(n))
+		clear(state[8+n:])
+		return
+	}
+	clear(state[n:])
+	state[len(state)-1] = byte(len(state) - n)
+}
+
+// Edit returns the value to be changed in place; its length stays. It is nil
+// for an absent value, and valid as long as Bytes. It marks the key as changed.
+func (v *Value) Edit() []byte {
+	if !v.p.live {
+		return nil
+	}
+	if v.integer {
+		b, err := v.Splice(0, 0, 0)
+		if err != nil {
+			return nil
+		}
+		return b
+	}
+	v.sh.Touch(v.p.ent)
+	v.spliced = true
+	return v.stored()
+}
+
+// Set makes value the value of the key, which it creates if need be, and leaves
+// its deadline alone. value must not be a part of Bytes. Errors: ErrFull,
+// ErrValueTooLarge; nothing has changed then.
+func (v *Value) Set(value []byte) error {
+	if len(value) > MaxValueLen {
+		return ErrValueTooLarge
+	}
+	if v.kind() == Counter {
+		if n, ok := parseInteger(value); ok {
+			return v.setInteger(n)
+		}
+	}
+	if err := v.place(v.wordsOf(len(value))); err != nil {
+		return err
+	}
+	copy(v.p.ent.State()[v.offset():], value)
+	v.integer = false
+	v.seal(len(value))
+	return nil
+}
+
+// setInteger makes n the value of a counter.
+func (v *Value) setInteger(n int64) error {
+	if err := v.place(1); err != nil {
+		return err
+	}
+	v.p.ent.SetWord(0, uint64(n))
+	v.n, v.integer, v.spliced = 0, true, false
+	return nil
+}
+
+// place makes the record of the value one of so many words, and creates it if
+// need be.
+func (v *Value) place(words int) error {
+	if err := v.s.place(&v.p, v.sh, words, v.Deadline(), v.now); err != nil {
+		return err
+	}
+	v.p.live = true
+	return nil
+}
+
+// Splice makes del bytes from at on, which must be there, into ins bytes,
+// creates the key if it is absent, and returns the whole value. The ins bytes
+// are undefined and to be written by the caller. What follows them is moved,
+// within the record if its size class allows. Errors: ErrFull,
+// ErrValueTooLarge; nothing has changed then.
+func (v *Value) Splice(at, del, ins int) ([]byte, error) {
+	if v.integer {
+		if err := v.spell(); err != nil {
+			return nil, err
+		}
+	}
+	n := v.n - del + ins
+	if n > MaxValueLen {
+		return nil, ErrValueTooLarge
+	}
+	if v.p.live && ins < del {
+		v.sh.Touch(v.p.ent)
+		b := v.stored()
+		copy(b[at+ins:], b[at+del:])
+	}
+	old := v.n
+	if err := v.place(v.wordsOf(n)); err != nil {
+		return nil, err
+	}
+	if ins > del {
+		b := v.p.ent.State()[v.offset():]
+		copy(b[at+ins:n], b[at+del:old])
+	}
+	v.seal(n)
+	v.spliced = true
+	return v.stored(), nil
+}
+
+// spell makes a counter kept as a number one that is kept as text.
+func (v *Value) spell() error {
+	var buf [20]byte
+	text := strconv.AppendInt(buf[:0], int64(v.p.ent.Word(0)), 10)
+	if err := v.place(textWords(len(text))); err != nil {
+		return err
+	}
+	copy(v.p.ent.State()[8:], text)
+	v.integer = false
+	v.seal(len(text))
+	return nil
+}
+
+// Deadline returns when the key expires, in ns of the engine's time, or
+// NoExpiry; of an absent key NoExpiry, which is what it is created with.
+func (v *Value) Deadline() int64 {
+	if !v.p.live {
+		return NoExpiry
+	}
+	return v.p.ent.Deadline()
+}
+
+// SetDeadline sets when the key expires, in ns of the engine's time, or
+// NoExpiry. A time that has passed deletes the key. Of an absent key it does
+// nothing.
+func (v *Value) SetDeadline(at int64) {
+	switch {
+	case !v.p.live:
+	case at <= v.now:
+		v.Delete()
+	default:
+		v.sh.Touch(v.p.ent)
+		v.p.ent.SetDeadline(at)
+	}
+}
+
+// Delete removes the key. The visit goes on, with an absent value.
+func (v *Value) Delete() {
+	if v.p.found {
+		v.sh.Delete(v.p.ent)
+	}
+	v.p.ent, v.p.found, v.p.live = shard.Entry{}, false, false
+	v.measure()
+}
+
+// Close ends the visit.
+func (v *Value) Close() {
+	if v.spliced && v.kind() == Counter && v.p.live {
+		if n, ok := parseInteger(v.stored()); ok {
+			// A smaller record; one that cannot be had changes nothing.
+			_ = v.setInteger(n)
+		}
+	}
+	sh := v.sh
+	v.sh, v.p = nil, plan{}
+	v.s.unlock(sh)
+}
+
+// parseInteger reads an int64 that is written as it would be printed.
+func parseInteger(text []byte) (n int64, ok bool) {
+	if len(text) == 0 || len(text) > 20 {
+		return 0, false
+	}
+	digits := text
+	negative := text[0] == '-'
+	if negative {
+		digits = text[1:]
+	}
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && (len(digits) > 1 || negative) {
+		return 0, false
+	}
+	u := uint64(0)
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		u = u*10 + uint64(c-'0')
+	}
+	switch {
+	case !negative && u <= math.MaxInt64:
+		return int64(u), true
+	case negative && u <= -math.MinInt64:
+		return -int64(u), true
+	}
+	return 0, false
+}
