@@ -13,7 +13,7 @@ import (
 //
 // Errors: those of Decide, ErrLeaseID, ErrLeaseTTL, ErrLeaseCost, ErrSlotsFull.
 func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d Decision, lease string, err error) {
-	it, err := s.rule(Limit{Algorithm: Slots, Limit: n})
+	it, err := s.rule(Limit{Algorithm: Slots, Limit: n, DB: s.db})
 	if err != nil {
 		return Decision{}, "", err
 	}
@@ -26,10 +26,10 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 	} else {
 		lease = string(id)
 	}
-	hash := s.e.table.Hash(key)
-	sh, ok := s.lock(s.e.table.Index(hash))
-	if !ok {
-		return Decision{}, "", ErrSealed
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return Decision{}, "", err
 	}
 	now = sh.Advance(now)
 	d, err = s.acquireHeld(sh, hash, key, it, now, ttl, lid, cost)
@@ -99,7 +99,7 @@ func (s *Session) withLease(now int64, key, id []byte, fn func(*shard.Shard, sha
 		return false, err
 	}
 	wrong := false
-	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if wrong = s.kind(ent) != Slots; wrong {
 			return
 		}

@@ -63,11 +63,8 @@ func (r *Replica) apply(payload []byte, now int64) error {
 		for i := range a.ahead {
 			in := &a.ahead[i]
 			in.sh.Lock()
-			err := r.replace(in.sh, a.hashes[i], in.image, in.limit >= 0, now)
+			r.e.restore(in.sh, a.hashes[i], in.image, in.limit >= 0, now)
 			in.sh.Unlock()
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -93,7 +90,7 @@ func (r *Replica) look() error {
 		if in.limit >= 0 {
 			in.image.Meta = a.dict[in.limit].id
 		}
-		hash := r.e.table.Hash(in.image.Key)
+		hash := r.e.hash(in.image.Space, in.image.Key)
 		in.sh = r.e.table.At(hash)
 		a.ahead, a.hashes = a.ahead[:n+1], append(a.hashes, hash)
 	}

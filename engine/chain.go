@@ -61,6 +61,11 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decisio
 	slices.Sort(order)
 	order = slices.Compact(order)
 	if s.held.active {
+		for i := range segs {
+			if err := s.enter(c.plans[i].hash, segs[i].Key); err != nil {
+				return 0, err
+			}
+		}
 		err = s.decideHeld(s.advance(order, now), segs, o, out)
 	} else {
 		gate := s.enterGate()
@@ -101,7 +106,9 @@ func (s *Session) prepare(segs []Segment, o *Options) error {
 		if len(segs[i].Key) > shard.MaxKeyLen {
 			return ErrKeyTooLong
 		}
-		it, err := s.rule(segs[i].Limit)
+		l := segs[i].Limit
+		l.DB = s.db
+		it, err := s.rule(l)
 		if err != nil {
 			return err
 		}
@@ -109,7 +116,7 @@ func (s *Session) prepare(segs []Segment, o *Options) error {
 		it.refs.Add(1)
 		c.items[i] = it
 		p := &c.plans[i]
-		p.hash = s.e.table.Hash(segs[i].Key)
+		p.hash = s.hash(segs[i].Key)
 		c.shards[i] = s.e.table.Index(p.hash)
 		for j := range i {
 			if c.plans[j].hash == p.hash && bytes.Equal(segs[j].Key, segs[i].Key) {
@@ -258,7 +265,7 @@ func (s *Session) reserve(p *plan, now int64) error {
 	if _, err := sh.Insert(p.hash, p.key, p.it.id, p.words, p.next.deadline, now); err != nil {
 		return err
 	}
-	p.it.refs.Add(1)
+	p.it.refer(sh)
 	return nil
 }
 

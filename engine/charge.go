@@ -22,7 +22,7 @@ type Charge struct {
 }
 
 // ChargeOnce charges a batch that node was admitted while it had no leader,
-// unless a batch of that number or a later one has been charged before. The
+// in the databases that its limits name, unless a batch of that number or a later one has been charged before. The
 // charges are forced: what was admitted is a fact. They and the number, a
 // system record, travel in one cut, so that a retry after any failure finds
 // either both or neither. Charges that cannot be made, since a key holds another
@@ -43,7 +43,9 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	if !s.e.system.charge(now, node, number) {
 		return 0, nil
 	}
+	defer s.Use(s.db)
 	for _, c := range charges {
+		s.Use(c.Limit.DB)
 		_, err := s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
 		if errors.Is(err, ErrSealed) {
 			return 0, err

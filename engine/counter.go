@@ -329,16 +329,16 @@ func (v Number) store(buf []byte) {
 	clear(buf[8+copy(buf[8:], s):])
 }
 
-// loadNumber reads the state that store wrote.
-func loadNumber(buf []byte) Number {
+// loadNumber reads the state that store or storeText wrote; ok is false for a
+// text that is no number.
+func loadNumber(buf []byte) (v Number, ok bool) {
 	n := binary.LittleEndian.Uint64(buf)
 	if len(buf) == 8 {
-		return Number{n: int64(n)}
+		return Number{n: int64(n)}, true
 	}
-	text := string(buf[8 : 8+n])
-	f, _, err := big.ParseFloat(text, 10, 64, big.ToNearestEven)
+	v, err := ParseFloat(buf[8 : 8+n])
 	if err != nil {
-		return Number{}
+		return Number{}, false
 	}
-	return Number{f: f, text: text}
+	return v, true
 }

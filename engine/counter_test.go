@@ -192,7 +192,9 @@ func TestNumberRoundTrip(t *testing.T) {
 			buf[i] = 0xff
 		}
 		v.store(buf)
-		require.Equal(t, v.String(), loadNumber(buf).String())
+		read, ok := loadNumber(buf)
+		require.True(t, ok)
+		require.Equal(t, v.String(), read.String())
 	}
 }
 

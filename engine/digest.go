@@ -35,11 +35,15 @@ func (e *Engine) Digest(now int64) Digest {
 			if ent.Expired(now) {
 				return
 			}
-			buf = appendLimit(buf[:0], e.limits.get(ent.Meta()).limit)
+			l := e.limits.get(ent.Meta()).limit
+			buf = appendLimit(buf[:0], l)
 			buf = binary.AppendVarint(buf, ent.Deadline())
 			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
 			buf = append(buf, ent.Key()...)
 			buf = append(buf, ent.State()...)
+			if l.DB != 0 { // no state ends in a part of a word
+				buf = append(buf, l.DB)
+			}
 			add(sha256.Sum256(buf))
 			d.Keys++
 		})

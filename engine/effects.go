@@ -14,7 +14,8 @@ import (
 const (
 	effectsOldest = 3 // that this build reads
 	effectsFlush  = 4 // the first that has recordFlush and kind.encode
-	effectsNewest = 4 // that it reads, and writes where it is permitted
+	effectsData   = 5 // the first that has databases and the data types
+	effectsNewest = 5 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -43,11 +44,13 @@ func (f Formats) Check() error {
 //	              deadline, words
 //	recordPutOf   dictionary number, then as recordPut
 //	recordDelete  key
+//	recordDeleteIn, from there on one for each database: key
 //	recordSystem  a system record, or its absence: see appendSystem
 //	recordFlush   all keys that there were before are gone; the first of its
 //	              payload
 //
-// The upper six bits of a put's first byte are the number of state words;
+// The database of a key is that of its limit: the upper six bits of a limit's
+// first byte. The upper six bits of a put's first byte are the number of state words;
 // manyWords stands for that many and as many more as the varint after it says.
 // A state of more than smallState words is written by its kind, if that has an
 // encode.
@@ -67,6 +70,9 @@ const (
 	recordDelete
 	recordSystem = recordDelete | 1<<kindBits
 	recordFlush  = recordDelete | 2<<kindBits
+	// recordDeleteIn has the database, which is not 0, in the lower four of its
+	// upper six bits.
+	recordDeleteIn = recordDelete | Databases<<kindBits
 
 	kindBits   = 2
 	kindMask   = 1<<kindBits - 1
@@ -111,19 +117,19 @@ func (enc *encoder) put(im shard.Image) {
 }
 
 // remove adds that a key is gone.
-func (enc *encoder) remove(key []byte) {
+func (enc *encoder) remove(db uint8, key []byte) {
 	start := enc.begin()
-	if enc.appendDelete(key); enc.full(start) {
+	if enc.appendDelete(db, key); enc.full(start) {
 		enc.begin()
-		enc.appendDelete(key)
+		enc.appendDelete(db, key)
 	}
 }
 
 // removeAll adds that all keys of a shard are gone, which it had when it was
 // detached or at the cut before.
 func (enc *encoder) removeAll(old *shard.Contents) {
-	old.Each(func(ent shard.Entry) { enc.remove(ent.Key()) })
-	old.Undo().Walk(func(im shard.Image, _ bool) { enc.remove(im.Key) })
+	old.Each(func(ent shard.Entry) { enc.remove(enc.limits.get(ent.Meta()).limit.DB, ent.Key()) })
+	old.Undo().Walk(func(im shard.Image, _ bool) { enc.remove(im.Space, im.Key) })
 }
 
 // system adds a system record; nil is that it is gone.
@@ -173,7 +179,8 @@ func (enc *encoder) appendPut(im shard.Image) {
 		kind = recordPutOf
 		var known bool
 		if n, known = enc.dict[im.Meta]; !known {
-			b = appendLimit(append(b, recordLimit), enc.limits.get(im.Meta).limit)
+			l := enc.limits.get(im.Meta).limit
+			b = appendLimit(append(b, recordLimit|l.DB<<kindBits), l)
 			n = uint64(len(enc.dict))
 			enc.dict[im.Meta] = n
 		}
@@ -199,9 +206,9 @@ func (enc *encoder) appendPut(im shard.Image) {
 
 // appendState adds a state under the limit of enc.meta.
 func (enc *encoder) appendState(b, state []byte) []byte {
-	if len(state) > 8*smallState && enc.formats.Effects >= effectsFlush {
-		if encode := enc.limits.get(enc.meta).limit.Algorithm.kind().encode; encode != nil {
-			return encode(b, state)
+	if len(state) > 8*smallState {
+		if k := enc.limits.get(enc.meta).limit.Algorithm.kind(); k.encodes(enc.formats.Effects) {
+			return k.encode(b, state)
 		}
 	}
 	for w := state; len(w) > 0; w = w[8:] {
@@ -210,8 +217,12 @@ func (enc *encoder) appendState(b, state []byte) []byte {
 	return b
 }
 
-func (enc *encoder) appendDelete(key []byte) {
-	enc.buf = enc.appendKey(append(enc.buf, recordDelete), key)
+func (enc *encoder) appendDelete(db uint8, key []byte) {
+	head := byte(recordDelete)
+	if db != 0 {
+		head = recordDeleteIn | db<<kindBits
+	}
+	enc.buf = enc.appendKey(append(enc.buf, head), key)
 }
 
 func (enc *encoder) appendKey(b, key []byte) []byte {
@@ -247,6 +258,7 @@ func (enc *encoder) finish() [][]byte {
 	return enc.parts
 }
 
+// appendLimit appends a limit but for its database.
 func appendLimit(b []byte, l Limit) []byte {
 	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
 	b = binary.AppendVarint(b, l.Limit)
@@ -256,8 +268,14 @@ func appendLimit(b []byte, l Limit) []byte {
 
 // effect is one record of a payload: the state of a key, or its absence.
 type effect struct {
-	image shard.Image // Meta is not set
+	image shard.Image // Meta is not set, Space is
 	limit int         // number in the dictionary; -1 for an absent key
+}
+
+// dictionaryLimit is what reading a payload needs of a limit of its dictionary.
+type dictionaryLimit struct {
+	kind Algorithm
+	db   uint8
 }
 
 // sink takes what is in a payload beside the states of keys.
@@ -271,9 +289,9 @@ type sink interface {
 type effects struct {
 	d       decoder
 	version byte
-	begun   bool        // a record has been read
-	known   []Algorithm // of the dictionary
-	limit   int         // of the put before, -1 for none
+	begun   bool // a record has been read
+	known   []dictionaryLimit
+	limit   int // of the put before, -1 for none
 	// The record before, as the next one refers to it.
 	key      []byte
 	deadline int64
@@ -312,13 +330,14 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	case recordLimit:
 		l := Limit{Algorithm: Algorithm(r.d.byte()), Rounding: Rounding(r.d.byte()), Align: Align(r.d.byte())}
 		l.Limit, l.Period, l.Burst = r.d.varint(), r.d.varint(), r.d.varint()
-		if r.d.bad || head != recordLimit {
+		l.DB = head >> kindBits
+		if r.d.bad || r.version < effectsData && l.needs() >= effectsData {
 			return false, fmt.Errorf("%w: bad limit", ErrEffects)
 		}
 		if err := l.Validate(); err != nil {
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
-		r.known = append(r.known, l.Algorithm)
+		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB})
 		out.addLimit(l)
 		return false, nil
 	case recordDelete:
@@ -338,6 +357,10 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, nil
 		}
 		*e = effect{limit: -1}
+		if n := head >> kindBits; n > Databases && n < 2*Databases && r.version >= effectsData {
+			e.image.Space = n - Databases
+			head = recordDelete
+		}
 		e.image.Key = r.readKey()
 		if r.d.bad || head != recordDelete {
 			return false, fmt.Errorf("%w: bad deletion", ErrEffects)
@@ -366,16 +389,16 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
 		e.image.State = r.arena[at:len(r.arena):len(r.arena)]
-		e.limit = r.limit
+		e.limit, e.image.Space = r.limit, r.known[r.limit].db
 	}
 	return true, nil
 }
 
 // readState reads a state under r.limit into the arena.
 func (r *effects) readState(words int) {
-	if words > smallState && r.version >= effectsFlush {
-		if decode := r.known[r.limit].kind().decode; decode != nil {
-			r.arena = decode(r.arena, words, &r.d)
+	if words > smallState {
+		if k := r.known[r.limit].kind.kind(); k.encodes(r.version) {
+			r.arena = k.decode(r.arena, words, &r.d)
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 // readEffect is an effect as its reader would apply it.
 type readEffect struct {
 	key      string
+	db       uint8
 	present  bool
 	limit    Limit
 	deadline int64
@@ -49,7 +50,7 @@ func readPayload(t *testing.T, payload []byte) (list []readEffect, flushes int) 
 		if !ok {
 			continue
 		}
-		one := readEffect{key: string(ef.image.Key)}
+		one := readEffect{key: string(ef.image.Key), db: ef.image.Space}
 		if ef.limit >= 0 {
 			one.present, one.limit = true, out.dict[ef.limit]
 			one.deadline, one.state = ef.image.Deadline, string(ef.image.State)
@@ -80,20 +81,28 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
+		version := effectsOldest + byte(seed%3)
+		db := func() uint8 {
+			if version < effectsData {
+				return 0
+			}
+			return uint8(rnd.IntN(Databases))
+		}
 		ids := make([]uint32, 1+rnd.IntN(5))
 		for i := range ids {
-			it, err := limits.acquire(Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute})
+			it, err := limits.acquire(Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute})
 			require.NoError(t, err)
 			ids[i] = it.id
 		}
 		most := 64 + rnd.IntN(4000)
-		enc := newEncoder(limits, Formats{Effects: effectsOldest + byte(seed%2)}, most, rnd.IntN(2*most))
+		enc := newEncoder(limits, Formats{Effects: version}, most, rnd.IntN(2*most))
 		var want, got []readEffect
 		for range rnd.IntN(200) {
 			key := randomKey(rnd)
 			if rnd.IntN(4) == 0 {
-				enc.remove(key)
-				want = append(want, readEffect{key: string(key)})
+				of := db()
+				enc.remove(of, key)
+				want = append(want, readEffect{key: string(key), db: of})
 				continue
 			}
 			im := shard.Image{Key: key, Meta: ids[rnd.IntN(len(ids))], Deadline: deadlines[rnd.IntN(len(deadlines))] + rnd.Int64N(3)}
@@ -104,7 +113,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 				}
 			}
 			enc.put(im)
-			want = append(want, readEffect{string(key), true, limits.get(im.Meta).limit, im.Deadline, string(im.State)})
+			want = append(want, readEffect{string(key), limits.get(im.Meta).limit.DB, true, limits.get(im.Meta).limit, im.Deadline, string(im.State)})
 		}
 		for _, p := range enc.finish() {
 			list := readEffects(t, p)
@@ -171,8 +180,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 5, this node knows 3 to 4; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 4; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 6, this node knows 3 to 5; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 5; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -184,6 +193,12 @@ func TestUnreadableEffects(t *testing.T) {
 	f("flush in the middle", effectsFlush, recordDelete, 0, recordFlush)
 	f("bad deletion", effectsFlush-1, recordFlush, 0)          // before there were any
 	f("bad deletion", effectsNewest, recordDelete|3<<kindBits) // of no kind
+	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
+	f("bad deletion", effectsData-1, recordDeleteIn|1<<kindBits, 0)
+	f("bad limit", effectsData-1, recordLimit|1<<kindBits, 0, 0, 0, 2, 2, 0)
+	f("bad limit", effectsData-1, recordLimit, byte(Hash), 0, 0, 0, 0, 0)
+	f("limit:", effectsNewest, recordLimit|Databases<<kindBits, 0, 0, 0, 2, 2, 0)
+	f("limit:", effectsNewest, recordLimit, byte(blocked), 0, 0, 2, 2, 0)
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1)
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large

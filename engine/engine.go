@@ -66,6 +66,9 @@ type Engine struct {
 	// lock held: a session refuses to decide while it is true.
 	replica *Replica
 	sealed  atomic.Bool
+
+	// permitted is the version of effects up to which sessions may need them.
+	permitted atomic.Uint32
 }
 
 // New returns an engine. Run must be called for expired keys to be reaped and
@@ -73,6 +76,7 @@ type Engine struct {
 func New(c Config) *Engine {
 	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
 		maxBytes: c.MaxBytes, evict: c.Evict}
+	e.permitted.Store(effectsNewest)
 	if e.clock == nil {
 		e.clock = NewClock()
 	}
@@ -87,7 +91,7 @@ func New(c Config) *Engine {
 		Shards:   c.shards(),
 		MaxBytes: c.MaxBytes,
 		Evict:    c.Evict,
-		Release:  e.limits.release,
+		Release:  e.limits.gone,
 		Pressure: e.pressure,
 	})
 	e.limits.charge = e.table.Charge
@@ -108,6 +112,9 @@ func (c *Config) shards() int {
 	}
 	return n
 }
+
+// permits tells whether what a version of effects has can be replicated.
+func (e *Engine) permits(version byte) bool { return e.permitted.Load() >= uint32(version) }
 
 // Now returns the engine's time in Unix nanoseconds.
 func (e *Engine) Now() int64 { return e.clock.Now() }

@@ -28,6 +28,10 @@ var (
 	// leases on one key. Nothing is written.
 	ErrSlotsFull = errors.New("key holds the maximum of 4096 leases")
 
+	// ErrNotYet is returned for databases other than 0, data types and texts in
+	// a cluster that has nodes of an older version, which could not read them.
+	ErrNotYet = errors.New("not before every node of the cluster is upgraded")
+
 	// ErrFull is returned when the table has reached its memory bound and
 	// nothing may be evicted for a new key.
 	ErrFull = shard.ErrFull
@@ -58,6 +62,7 @@ var (
 // These errors are returned by Limit.Validate.
 var (
 	errAlgorithm      = errors.New("unknown algorithm")
+	errDatabase       = errors.New("DB index is out of range")
 	errLimit          = errors.New("limit must be 0 or more")
 	errLimitTooLarge  = errors.New("limit is too large")
 	errPeriod         = errors.New("period must be positive and at most 100 years")
@@ -69,7 +74,7 @@ var (
 	errCapacity       = errors.New("burst must refill within 100 years at this rate")
 )
 
-// These errors can be returned by IncrEx. The texts are those of Redis.
+// These errors can be returned by IncrEx and Incr. The texts are those of Redis.
 var (
 	// ErrNotInteger is returned when a counter is to grow by an integer and
 	// its value is a fraction or above an int64.
@@ -90,6 +95,10 @@ var (
 	// ErrIncrOverflow is returned when saturating would change a counter by
 	// more than an int64 holds.
 	ErrIncrOverflow = errors.New("applied increment would overflow")
+
+	// ErrIncrDecrOverflow is returned when an increment would take a counter
+	// beyond an int64.
+	ErrIncrDecrOverflow = errors.New("increment or decrement would overflow")
 
 	// ErrIncrInfinity is returned when saturating would change a counter by
 	// more than a long double holds, or make it infinite.

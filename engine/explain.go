@@ -28,8 +28,8 @@ type Explanation struct {
 	Current, Previous int64
 	// Entries is how many pairs a log or leases a concurrency limit holds.
 	Entries int
-	// Value is a counter's.
-	Value Number
+	// State is a hash of the stored state: another one is another state.
+	State uint64
 
 	// Quota tells that units are taken from the key: Used and what follows it
 	// mean something.
@@ -52,9 +52,9 @@ func (x *Explanation) fact(name string, v int64) { x.Facts = append(x.Facts, Fac
 
 // Explain describes the state of key; ok is false when there is none.
 func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err error) {
-	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) {
+	ok, err = s.visit(now, key, func(ent shard.Entry) {
 		it := s.e.limits.get(ent.Meta())
-		x = Explanation{Limit: it.limit, Bytes: ent.Size(), Encoding: "raw"}
+		x = Explanation{Limit: it.limit, Bytes: ent.Size(), State: s.e.table.Hash(ent.State()), Encoding: "raw"}
 		if at := ent.Deadline(); at == NoExpiry {
 			x.Persistent = true
 		} else {
@@ -144,11 +144,20 @@ func describeValue(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
 	x.fact("bytes", int64(valueLen(ent)))
 }
 
+const (
+	// embstrMax is how long a string is that Redis keeps beside its key.
+	embstrMax = 44
+	// factMax is how much of a string is told.
+	factMax = 128
+)
+
 func describeCounter(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
-	x.Value = loadNumber(ent.State())
-	x.Encoding = "embstr"
-	if _, integer := x.Value.Int64(); integer {
+	text := appendText(nil, ent)
+	switch {
+	case ent.Words() == 1:
 		x.Encoding = "int"
+	case len(text) <= embstrMax:
+		x.Encoding = "embstr"
 	}
-	x.Facts = append(x.Facts, Fact{Name: "value", Text: x.Value.String()})
+	x.Facts = append(x.Facts, Fact{Name: "value", Text: string(text[:min(len(text), factMax)])})
 }

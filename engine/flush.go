@@ -6,30 +6,120 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Flush forgets every key, of all shards at one instant, and no system record.
-// It replicates as one record, in one cut with what the session decides in the
-// same step. On a sealed engine it answers ErrSealed and changes nothing.
+// Flush forgets every key of all databases, of all shards at one instant, and
+// no system record. It replicates as one record, in one cut with what the
+// session decides in the same step. Errors: ErrSealed, ErrNotHeld in a step that
+// does not hold the whole table, ErrUndoFull; nothing has changed then.
 func (s *Session) Flush() error {
+	_, err := s.flush(func() bool { return true })
+	return err
+}
+
+// FlushDatabase forgets every key of the session's database. If no other has
+// any, it is Flush. Else it walks over the table, some keys at a hold of a
+// shard: keys that come meanwhile may stay or go. Errors are those of Flush.
+func (s *Session) FlushDatabase() error {
+	alone := func() bool { return s.e.DatabaseLen(s.db) == s.e.Len() }
+	if done, err := s.flush(alone); done || err != nil {
+		return err
+	}
+	for i := range s.e.table.Shards() {
+		if err := s.flushShard(i, func(ent shard.Entry) bool {
+			return s.e.limits.get(ent.Meta()).limit.DB == s.db
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush empties all shards if that is what the caller wants, which it is asked
+// with all of them locked, and tells whether it did.
+func (s *Session) flush(wanted func() bool) (done bool, err error) {
+	if s.held.active {
+		return s.flushHeld(wanted)
+	}
 	e := s.e
 	gate := s.enterGate()
 	e.table.Lock()
 	sealed := e.sealed.Load()
 	var unkept []*shard.Contents
-	if !sealed {
-		unkept = e.table.Detach()
-		if e.replica != nil {
-			e.replica.flushed = true
-		}
+	if done = !sealed && wanted(); done {
+		unkept = s.detach()
 	}
 	e.table.Unlock()
 	s.leaveGate(gate)
 	if sealed {
-		return ErrSealed
+		return false, ErrSealed
 	}
 	for _, c := range unkept {
 		c.Release()
 	}
-	return nil
+	return done, nil
+}
+
+// detach empties all shards, which must be locked. What is returned is to be
+// released.
+func (s *Session) detach() (unkept []*shard.Contents) {
+	unkept = s.e.table.Detach()
+	if s.e.replica != nil {
+		s.e.replica.flushed = true
+	}
+	return unkept
+}
+
+// flushHeld is flush in a step that holds the whole table. One that may be
+// rolled back deletes key by key, as far as its undo has room.
+func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
+	switch {
+	case !s.held.whole:
+		return false, ErrNotHeld
+	case s.e.sealed.Load():
+		return false, ErrSealed
+	case !wanted():
+		return false, nil
+	case !s.held.undo.on:
+		for _, c := range s.detach() {
+			c.Release()
+		}
+		return true, nil
+	}
+	for i := range s.e.table.Shards() {
+		if err := s.flushShard(i, func(shard.Entry) bool { return true }); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// flushShard deletes the entries of a shard that are wanted, some at a hold of
+// its lock.
+func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
+	sh := s.e.table.Shard(i)
+	remove := func(ent shard.Entry) bool {
+		if err != nil || !wanted(ent) {
+			return false
+		}
+		if s.held.undo.on {
+			db := s.e.limits.get(ent.Meta()).limit.DB
+			err = s.save(s.e.hash(db, ent.Key()), ent.Key())
+		}
+		return err == nil
+	}
+	for cursor, done := uint32(0), false; !done && err == nil; {
+		if !s.held.active {
+			sh.Lock()
+		}
+		if s.e.sealed.Load() {
+			err = ErrSealed
+		} else {
+			cursor, done = sh.Remove(cursor, remove)
+		}
+		if !s.held.active {
+			sh.Unlock()
+		}
+	}
+	return err
 }
 
 // discarded are contents of shards that nobody will need again. Their limits'

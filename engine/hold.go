@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/puzpuzpuz/xsync/v3"
@@ -8,19 +9,25 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
+// ErrNotHeld is returned to a session that holds keys for an operation on what
+// is not among them: another key, or the whole table. Nothing has changed.
+var ErrNotHeld = errors.New("the key is not held by this step")
+
 // held is what a session keeps between Hold, or Join, and Unhold.
 type held struct {
 	active bool // shards are locked
+	whole  bool // all of them
 	joined bool // the gate is held
 	shards []int
 	gate   *xsync.RToken
+	undo   stepUndo
 }
 
 // Hold locks the shards of all keys until Unhold, so that the commands in
-// between are one atomic, isolated step (EXEC). Shards are locked in index
-// order, as everywhere, so holders cannot deadlock. While it holds, a session
-// may only touch the keys it named; operations on the whole table would wait
-// for themselves.
+// between are one atomic, isolated step (EXEC, a script). Shards are locked in
+// index order, as everywhere, so holders cannot deadlock. What the session is
+// asked meanwhile for a key that is not in these shards, or for the whole table,
+// it answers with ErrNotHeld. The keys may be of any database.
 func (s *Session) Hold(keys [][]byte) {
 	h := &s.held
 	h.shards = h.shards[:0]
@@ -34,6 +41,16 @@ func (s *Session) Hold(keys [][]byte) {
 		s.e.table.Shard(i).Lock()
 	}
 	h.active, h.joined = true, true
+}
+
+// HoldAll is Hold of every key there is or may be: it stops all decisions until
+// Unhold.
+func (s *Session) HoldAll() {
+	h := &s.held
+	h.shards = h.shards[:0]
+	h.gate = s.enterGate()
+	s.e.table.Lock()
+	h.active, h.whole, h.joined = true, true, true
 }
 
 // Join begins a step like Hold's that is not isolated, and may touch any key and
@@ -59,27 +76,75 @@ func (s *Session) leaveGate(t *xsync.RToken) {
 	}
 }
 
-// Unhold ends Hold or Join.
+// Unhold ends Hold, HoldAll or Join, and keeps what an undo could still take
+// back: see BeginUndo.
 func (s *Session) Unhold() {
-	s.held.active, s.held.joined = false, false
-	for _, i := range s.held.shards {
+	h := &s.held
+	if h.undo.on {
+		s.KeepAll()
+	}
+	if h.whole {
+		s.e.table.Unlock()
+	}
+	for _, i := range h.shards {
 		s.e.table.Shard(i).Unlock()
 	}
-	s.leaveGate(s.held.gate)
+	h.active, h.whole, h.joined = false, false, false
+	s.leaveGate(h.gate)
 }
 
-// lock locks shard i unless the session already holds it, and returns it. ok
-// is false on a node that does not decide now; the shard is not locked then.
-func (s *Session) lock(i int) (sh *shard.Shard, ok bool) {
-	sh = s.e.table.Shard(i)
+// lock locks the shard of key, which hash is of, for an operation that may
+// change the key, unless the session already holds it. Errors: ErrSealed on a
+// node that does not decide now, ErrNotHeld, ErrUndoFull; the shard is not
+// locked then.
+func (s *Session) lock(hash uint64, key []byte) (*shard.Shard, error) {
+	sh := s.e.table.At(hash)
 	if !s.held.active {
 		sh.Lock()
+	} else if err := s.enter(hash, key); err != nil {
+		return nil, err
 	}
+	return s.unsealed(sh)
+}
+
+// look is lock for an operation that changes nothing.
+func (s *Session) look(hash uint64) (*shard.Shard, error) {
+	sh := s.e.table.At(hash)
+	if !s.held.active {
+		sh.Lock()
+	} else if !s.holds(hash) {
+		return nil, ErrNotHeld
+	}
+	return s.unsealed(sh)
+}
+
+// unsealed returns a locked shard, unless the node does not decide now.
+func (s *Session) unsealed(sh *shard.Shard) (*shard.Shard, error) {
 	if s.e.sealed.Load() {
 		s.unlock(sh)
-		return nil, false
+		return nil, ErrSealed
 	}
-	return sh, true
+	return sh, nil
+}
+
+// holds tells whether the shard of a hash is among those that are held.
+func (s *Session) holds(hash uint64) bool {
+	if s.held.whole {
+		return true
+	}
+	_, found := slices.BinarySearch(s.held.shards, s.e.table.Index(hash))
+	return found
+}
+
+// enter begins a change of a key within Hold.
+func (s *Session) enter(hash uint64, key []byte) error {
+	if !s.holds(hash) {
+		return ErrNotHeld
+	}
+	if s.held.undo.on {
+		return s.save(hash, key)
+	}
+	return nil
 }
 
 // Sealed tells whether sessions refuse to decide, as they do on a node that

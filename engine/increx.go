@@ -12,14 +12,14 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	if err := o.Validate(); err != nil {
 		return Number{}, Number{}, err
 	}
-	it, err := s.rule(Limit{Algorithm: Counter})
+	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
 	if err != nil {
 		return Number{}, Number{}, err
 	}
-	hash := s.e.table.Hash(key)
-	sh, ok := s.lock(s.e.table.Index(hash))
-	if !ok {
-		return Number{}, Number{}, ErrSealed
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return Number{}, Number{}, err
 	}
 	defer s.unlock(sh)
 
@@ -30,10 +30,16 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	deadline := int64(NoExpiry)
 	var current Number
 	if p.live {
+		var ok bool
 		if s.kind(p.ent) != Counter {
 			return Number{}, Number{}, ErrWrongType
 		}
-		current, deadline = loadNumber(p.ent.State()), p.ent.Deadline()
+		if current, ok = loadNumber(p.ent.State()); !ok && o.Float {
+			return Number{}, Number{}, ErrNotFloat
+		} else if !ok {
+			return Number{}, Number{}, ErrNotInteger
+		}
+		deadline = p.ent.Deadline()
 	}
 	value, applied, write, err := current.incr(o)
 	if err != nil || !write {

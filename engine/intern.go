@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/headgate-io/headgate/shard"
 )
 
 // ErrTooManyLimits is returned to a call with a new limit when maxInterned
@@ -35,6 +37,13 @@ type interned struct {
 	refs atomic.Int64
 	// asked, guarded by interner.mu, is set by acquire and cleared by idle.
 	asked bool
+}
+
+// refer takes the reference of a record that has come into the table. The
+// shard's lock must be held.
+func (it *interned) refer(sh *shard.Shard) {
+	it.refs.Add(1)
+	sh.CountSpace(it.limit.DB, 1)
 }
 
 // internedChunk holds the limits of internChunk ids.
@@ -200,8 +209,16 @@ func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 	in.pace()
 }
 
-// release gives back a reference held by a record.
+// release gives back a reference held by a record that goes on under another
+// limit.
 func (in *interner) release(id uint32) { in.get(id).refs.Add(-1) }
+
+// gone gives back the reference of a record that has left the table.
+func (in *interner) gone(sh *shard.Shard, id uint32) {
+	it := in.get(id)
+	it.refs.Add(-1)
+	sh.CountSpace(it.limit.DB, -1)
+}
 
 // len returns the number of interned limits.
 func (in *interner) len() int {

@@ -5,12 +5,28 @@ import (
 )
 
 // visit runs fn on the live entry of key, with its shard locked, and tells
-// whether there was one.
-func (s *Session) visit(now int64, key []byte, fn func(sh *shard.Shard, ent shard.Entry)) (bool, error) {
-	hash := s.e.table.Hash(key)
-	sh, ok := s.lock(s.e.table.Index(hash))
-	if !ok {
-		return false, ErrSealed
+// whether there was one. fn must not change it.
+func (s *Session) visit(now int64, key []byte, fn func(ent shard.Entry)) (bool, error) {
+	hash := s.hash(key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return false, err
+	}
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return false, nil
+	}
+	fn(ent)
+	return true, nil
+}
+
+// change is visit for a fn that may change the entry.
+func (s *Session) change(now int64, key []byte, fn func(sh *shard.Shard, ent shard.Entry)) (bool, error) {
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return false, err
 	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
@@ -23,20 +39,20 @@ func (s *Session) visit(now int64, key []byte, fn func(sh *shard.Shard, ent shar
 
 // Exists tells whether key holds a state that still matters.
 func (s *Session) Exists(now int64, key []byte) (bool, error) {
-	return s.visit(now, key, func(*shard.Shard, shard.Entry) {})
+	return s.visit(now, key, func(shard.Entry) {})
 }
 
 // Delete forgets the state of key (DEL, RL.RESET): its next call finds a full
 // quota. It tells whether there was one.
 func (s *Session) Delete(now int64, key []byte) (bool, error) {
-	return s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) { sh.Delete(ent) })
+	return s.change(now, key, func(sh *shard.Shard, ent shard.Entry) { sh.Delete(ent) })
 }
 
 // Deadline returns the engine time in ns at which key expires by itself. ok is
 // false when there is no such key; persistent is true for a counter without
 // TTL.
 func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool, err error) {
-	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { at = ent.Deadline() })
+	ok, err = s.visit(now, key, func(ent shard.Entry) { at = ent.Deadline() })
 	return at, ok && at == NoExpiry, ok, err
 }
 
@@ -56,7 +72,7 @@ const (
 // there, as for a missing key, Expire changes nothing and answers false.
 // A time that has passed deletes the counter.
 func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) (set bool, err error) {
-	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if !s.kind(ent).kind().expires || !cond.allows(ent.Deadline(), at) {
 			return
 		}
@@ -85,7 +101,7 @@ func (c ExpireCondition) allows(current, at int64) bool {
 
 // Persist removes the TTL of a counter and tells whether it had one.
 func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
-	_, err = s.visit(now, key, func(sh *shard.Shard, ent shard.Entry) {
+	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if s.kind(ent).kind().expires && ent.Deadline() != NoExpiry {
 			sh.Touch(ent)
 			ent.SetDeadline(NoExpiry)
@@ -97,13 +113,13 @@ func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
 
 // Kind returns the algorithm whose state key holds.
 func (s *Session) Kind(now int64, key []byte) (a Algorithm, ok bool, err error) {
-	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { a = s.kind(ent) })
+	ok, err = s.visit(now, key, func(ent shard.Entry) { a = s.kind(ent) })
 	return a, ok, err
 }
 
 // Footprint returns the accounted bytes of key: its slot and its record.
 func (s *Session) Footprint(now int64, key []byte) (bytes int, ok bool, err error) {
-	ok, err = s.visit(now, key, func(_ *shard.Shard, ent shard.Entry) { bytes = ent.Size() })
+	ok, err = s.visit(now, key, func(ent shard.Entry) { bytes = ent.Size() })
 	return bytes, ok, err
 }
 
@@ -111,21 +127,55 @@ func (s *Session) kind(ent shard.Entry) Algorithm {
 	return s.e.limits.get(ent.Meta()).limit.Algorithm
 }
 
-// Scan calls fn with live keys from cursor on, about count of them, and
-// returns the cursor to go on from, 0 at the end. Cursors stay below 2^53. A
-// key that is there from the first call to the last is passed to fn at least
-// once. key is valid during fn only; fn must not call the engine.
+// Scan calls fn with live keys of the session's database from cursor on, about
+// count of them, and returns the cursor to go on from, 0 at the end. Cursors
+// stay below 2^53. A key that is there from the first call to the last is
+// passed to fn at least once. A call may pass none and not be the last: it looks
+// at some keys of other databases too. key is valid during fn only; fn must not
+// call the engine. In a step that holds some keys, but not the whole table, it
+// is ErrNotHeld.
+func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind Algorithm)) (next uint64, err error) {
+	if s.held.active && !s.held.whole {
+		return 0, ErrNotHeld
+	}
+	return s.e.scan(now, cursor, count, s.db, s.held.whole, fn), nil
+}
+
+// Scan is Session.Scan in database 0, on a sealed engine too.
 func (e *Engine) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind Algorithm)) (next uint64) {
-	return e.table.Scan(cursor, count, func(ent shard.Entry) {
-		if !ent.Expired(now) {
-			fn(ent.Key(), e.limits.get(ent.Meta()).limit.Algorithm)
+	return e.scan(now, cursor, count, 0, false, fn)
+}
+
+func (e *Engine) scan(now int64, cursor uint64, count int, db uint8, held bool, fn func(key []byte, kind Algorithm)) (next uint64) {
+	return e.table.ScanIf(cursor, count, held, func(ent shard.Entry) bool {
+		l := &e.limits.get(ent.Meta()).limit
+		if l.DB != db || ent.Expired(now) {
+			return false
 		}
+		fn(ent.Key(), l.Algorithm)
+		return true
 	})
 }
 
-// Random returns a copy of some live key.
+// Random returns a copy of some live key of the session's database. Errors:
+// ErrNotHeld, as for Scan.
+func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err error) {
+	if s.held.active && !s.held.whole {
+		return nil, false, ErrNotHeld
+	}
+	key, ok = s.e.random(now, rnd, s.db, s.held.whole)
+	return key, ok, nil
+}
+
+// Random returns a copy of some live key of database 0.
 func (e *Engine) Random(now int64, rnd func() uint64) (key []byte, ok bool) {
-	ok = e.table.Random(rnd, now, func(ent shard.Entry) {
+	return e.random(now, rnd, 0, false)
+}
+
+func (e *Engine) random(now int64, rnd func() uint64, db uint8, held bool) (key []byte, ok bool) {
+	ok = e.table.RandomIf(rnd, now, held, func(ent shard.Entry) bool {
+		return e.limits.get(ent.Meta()).limit.DB == db
+	}, func(ent shard.Entry) {
 		key = append([]byte(nil), ent.Key()...)
 	})
 	return key, ok
@@ -135,6 +185,9 @@ func (e *Engine) Random(now int64, rnd func() uint64) (key []byte, ok bool) {
 // it lets go of the shard's lock.
 const boundedHold = 256
 
-// Len returns the number of keys, expired ones that have not been reaped
-// included, as in Redis.
+// Len returns the number of keys of all databases, expired ones that have not
+// been reaped included, as in Redis.
 func (e *Engine) Len() int { return e.table.Len() }
+
+// DatabaseLen returns the number of keys of a database, as Len does.
+func (e *Engine) DatabaseLen(db uint8) int { return e.table.SpaceLen(db) }

@@ -21,6 +21,8 @@ type kind struct {
 	// sized marks a state whose number of words says how to read it: a record
 	// that is larger than it needs to be would be misread.
 	sized bool
+	// since is the first version of effects that has the kind; 0 is any.
+	since byte
 	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
 	expires bool
 
@@ -29,6 +31,8 @@ type kind struct {
 	// appends the state to b. Nil: a varint a word.
 	encode func(b, state []byte) []byte
 	decode func(b []byte, words int, d *decoder) []byte
+	// encoded is the first version of effects that has encode.
+	encoded byte
 
 	// fits refuses limits that the engine's configuration has no room for.
 	fits func(e *Engine, l Limit) error
@@ -73,7 +77,7 @@ var kinds = [...]kind{
 	},
 	Log: {
 		name: "log", decides: true, units: true, period: true, fits: fitsLog,
-		encode: encodePairs, decode: decodePairs,
+		encode: encodePairs, decode: decodePairs, encoded: effectsFlush,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
 	},
 	Slots: {
@@ -82,12 +86,29 @@ var kinds = [...]kind{
 	},
 	Counter: {
 		name: "counter", redis: "string", sized: true, expires: true,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
 		pressure: valuePressure, describe: describeCounter,
 	},
-	Hash:      {name: "hash", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
-	Set:       {name: "set", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
-	SortedSet: {name: "zset", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
-	List:      {name: "list", sized: true, expires: true, pressure: valuePressure, describe: describeValue},
+	Hash: {
+		name: "hash", sized: true, expires: true, since: effectsData,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
+		pressure: valuePressure, describe: describeValue,
+	},
+	Set: {
+		name: "set", sized: true, expires: true, since: effectsData,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
+		pressure: valuePressure, describe: describeValue,
+	},
+	SortedSet: {
+		name: "zset", sized: true, expires: true, since: effectsData,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
+		pressure: valuePressure, describe: describeValue,
+	},
+	List: {
+		name: "list", sized: true, expires: true, since: effectsData,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
+		pressure: valuePressure, describe: describeValue,
+	},
 }
 
 // unknown is the row of blocked, and of what is no algorithm.
@@ -99,6 +120,17 @@ func (a Algorithm) kind() *kind {
 		return &kinds[a]
 	}
 	return &unknown
+}
+
+// encodes tells whether effects of a version have states in k's own encoding.
+func (k *kind) encodes(version byte) bool { return k.encode != nil && version >= k.encoded }
+
+// encodeBytes writes a state that is bytes: as they are.
+func encodeBytes(b, state []byte) []byte { return append(b, state...) }
+
+// decodeBytes reads what encodeBytes has written.
+func decodeBytes(b []byte, words int, d *decoder) []byte {
+	return append(b, d.bytes(uint64(8*words))...)
 }
 
 // state is a deadline and the first two words of a record: all of the state of

@@ -88,6 +88,9 @@ type Limit struct {
 	Algorithm Algorithm
 	Rounding  Rounding
 	Align     Align
+	// DB is the database of the keys that are under the limit. A session sets
+	// it to its own.
+	DB uint8
 	// Limit is the number of units per period; of a concurrency limit, the
 	// units that may be held at once. 0 denies every call, whatever it costs
 	// and its options say, and no wait ends that; state is left alone.
@@ -115,6 +118,8 @@ func (l Limit) Validate() error {
 	switch {
 	case k == &unknown:
 		return errAlgorithm
+	case l.DB >= Databases:
+		return errDatabase
 	case !k.units:
 		return nil
 	case l.Limit < 0:
@@ -143,6 +148,14 @@ func (l Limit) Validate() error {
 		return errCapacity
 	}
 	return nil
+}
+
+// needs is the first version of effects that has the limit.
+func (l Limit) needs() byte {
+	if l.DB != 0 {
+		return effectsData
+	}
+	return l.Algorithm.kind().since
 }
 
 // interval returns the time of one unit of a token or leaky limit as the

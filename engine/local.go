@@ -78,7 +78,7 @@ func (l *Local) Begin(voters, rank int) {
 }
 
 // Decide is Session.DecideAll, or with one segment Session.Decide, on this
-// node's shares. The limits in the decisions are the shares'. Errors are theirs
+// node's shares, in the database that the limits name, which must be the same. The limits in the decisions are the shares'. Errors are theirs
 // and ErrNotLocal, also in place of ErrFull.
 func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	l.mu.Lock()
@@ -100,6 +100,7 @@ func (l *Local) decide(now int64, segs []Segment, o *Options, out []Decision) (b
 	}
 	l.scratch = l.scratch[:0]
 	for _, seg := range segs {
+		l.session.Use(seg.Limit.DB)
 		if seg.Cost < 0 {
 			return 0, ErrNotLocal
 		}
@@ -161,7 +162,7 @@ func (l *Local) left(now int64, seg Segment) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	hash := l.e.table.Hash(seg.Key)
+	hash := l.e.hash(seg.Limit.DB, seg.Key)
 	sh := l.e.table.At(hash)
 	sh.Lock()
 	defer sh.Unlock()

@@ -91,13 +91,17 @@ type shardUndo struct {
 func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
 	r := &Replica{e: e, ledger: l, gate: xsync.NewRBMutex(), formats: firstFormats}
 	e.replica = r
+	e.permitted.Store(uint32(firstFormats.Effects))
 	e.seal(true)
 	return r
 }
 
 // Permit says what the replica may write from here on, in payloads and in
-// snapshots begun later: what Formats.Check accepts.
-func (r *Replica) Permit(f Formats) { r.formats = f }
+// snapshots begun later, and so what sessions may decide: what Formats.Check accepts.
+func (r *Replica) Permit(f Formats) {
+	r.formats = f
+	r.e.permitted.Store(uint32(f.Effects))
+}
 
 // Lead opens the table for decisions; clock is the cluster clock to go on
 // from.
@@ -135,11 +139,11 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 			if old := sh.Pending().Contents(); old != nil && !whole {
 				enc.removeAll(old)
 			}
-			before := sh.Cut(func(key []byte, ent shard.Entry, present bool) {
+			before := sh.Cut(func(db uint8, key []byte, ent shard.Entry, present bool) {
 				if present {
 					enc.put(ent.Image())
 				} else {
-					enc.remove(key)
+					enc.remove(db, key)
 				}
 			})
 			u.shards = append(u.shards, shardUndo{i, before})
@@ -213,32 +217,29 @@ func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
 		u = sh.Cut(nil)
 	}
 	u.Walk(func(im shard.Image, present bool) {
-		if err := r.replace(sh, r.e.table.Hash(im.Key), im, present, now); err != nil {
-			// Nothing bounds a sealed table, and every image was a valid entry.
-			panic("engine: undo: " + err.Error())
-		}
+		r.e.restore(sh, r.e.hash(im.Space, im.Key), im, present, now)
 	})
 }
 
-// replace makes the entry of im.Key what im says, or absent. hash must be the
-// key's, and the shard's lock held. im.Meta is an interned limit's id; the
-// entry takes a reference of its own.
-func (r *Replica) replace(sh *shard.Shard, hash uint64, im shard.Image, present bool, now int64) error {
+// hash returns the hash of a key of a database.
+func (e *Engine) hash(db uint8, key []byte) uint64 {
+	return e.table.Hash(key) ^ shard.SpaceMask(db)
+}
+
+// restore makes the entry of im.Key what im says, or absent, whatever the limit
+// of memory. hash must be the key's, and the shard's lock held. im.Meta is an
+// interned limit's id; the entry takes a reference of its own.
+func (e *Engine) restore(sh *shard.Shard, hash uint64, im shard.Image, present bool, now int64) {
 	if !present {
 		if ent, ok := sh.Find(hash, im.Key); ok {
 			sh.Delete(ent)
 		}
-		return nil
+		return
 	}
-	// The entry's reference is taken before Put gives up the one of the entry
-	// that it replaces.
-	it := r.e.limits.get(im.Meta)
-	it.refs.Add(1)
-	err := sh.Put(hash, im, now)
-	if err != nil {
-		it.refs.Add(-1)
-	}
-	return err
+	// The entry's reference is taken before Restore gives up the one of the
+	// entry that it replaces.
+	e.limits.get(im.Meta).refer(sh)
+	sh.Restore(hash, im, now)
 }
 
 // limitsInUndo returns the ids of the limits that undo records name.

@@ -40,7 +40,12 @@ func (n *node) table(now int64) map[string]string {
 		sh.Lock()
 		sh.Each(func(ent shard.Entry) {
 			if !ent.Expired(now) {
-				out[string(ent.Key())] = fmt.Sprintf("%+v until %d: %x", n.e.limits.get(ent.Meta()).limit, ent.Deadline(), ent.State())
+				l := n.e.limits.get(ent.Meta()).limit
+				name := string(ent.Key())
+				if l.DB != 0 {
+					name = fmt.Sprintf("%d/%s", l.DB, name)
+				}
+				out[name] = fmt.Sprintf("%+v until %d: %x", l, ent.Deadline(), ent.State())
 			}
 		})
 		sh.Unlock()
@@ -68,7 +73,23 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	limit := func() Limit {
 		return Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
 	}
-	switch rnd.IntN(16) {
+	n.s.Use([]uint8{0, 0, 1, Databases - 1}[rnd.IntN(4)])
+	defer n.s.Use(0)
+	switch rnd.IntN(23) {
+	case 16, 17:
+		_, _ = n.s.Set(now, key(), randomValue(rnd), &SetOptions{Deadline: []int64{0, now + minute}[rnd.IntN(2)], KeepTTL: rnd.IntN(2) == 0})
+	case 18:
+		_, _ = n.s.Incr(now, key(), rnd.Int64N(100)-50)
+	case 19, 20:
+		editValue(n.s, rnd, now, key())
+	case 21:
+		_, _ = n.s.transfer(now, key(), key(), uint8(rnd.IntN(2)), rnd.IntN(2) == 0, rnd.IntN(2) == 0)
+	case 22:
+		if rnd.IntN(10) == 0 {
+			_ = n.s.FlushDatabase()
+			return
+		}
+		n.step(rnd, now)
 	case 13:
 		if rnd.IntN(60) == 0 { // seldom: it leaves little to compare
 			_ = n.s.Flush()
@@ -100,6 +121,91 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 }
 
+// step makes some operations in one step, and may take them back.
+func (n *node) step(rnd *rand.Rand, now int64) {
+	whole := rnd.IntN(4) == 0
+	keys := [][]byte{[]byte("key:1"), []byte("key:2"), []byte("key:3")}
+	if whole {
+		n.s.HoldAll()
+	} else {
+		n.s.Hold(keys)
+	}
+	defer n.s.Unhold()
+	if rnd.IntN(3) > 0 {
+		n.s.BeginUndo(rnd.IntN(4 << 10))
+	}
+	for range rnd.IntN(12) {
+		key := keys[rnd.IntN(len(keys))]
+		switch rnd.IntN(6) {
+		case 0:
+			_, _ = n.s.Set(now, key, randomValue(rnd), &SetOptions{})
+		case 1:
+			_, _ = n.s.Delete(now, key)
+		case 2:
+			editValue(n.s, rnd, now, key)
+		case 3:
+			_, _ = n.s.Decide(now, key, perMinute(Token, 5), 1, &Options{})
+		case 4:
+			_, _ = n.s.Rename(now, key, keys[0], uint8(rnd.IntN(2)), true)
+		case 5:
+			if rnd.IntN(9) == 0 {
+				_ = n.s.Flush()
+			}
+		}
+	}
+	if n.s.held.undo.on && rnd.IntN(2) == 0 {
+		n.s.Rollback(now)
+	}
+}
+
+// randomValue is a text or an integer, most of them short.
+func randomValue(rnd *rand.Rand) []byte {
+	switch rnd.IntN(40) {
+	case 0:
+		return bytes.Repeat([]byte{byte(rnd.Uint32())}, rnd.IntN(300_000))
+	case 1, 2, 3:
+		return bytes.Repeat([]byte{byte(rnd.Uint32())}, rnd.IntN(5000))
+	}
+	if rnd.IntN(2) == 0 {
+		return fmt.Append(nil, rnd.Int64N(1000))
+	}
+	return bytes.Repeat([]byte("v"), rnd.IntN(40))
+}
+
+// editValue makes one visit to a value, in some kind.
+func editValue(s *Session, rnd *rand.Rand, now int64, key []byte) {
+	v, err := s.Open(now, key, []Algorithm{Counter, Hash, Set, SortedSet, List}[rnd.IntN(5)])
+	if err != nil {
+		return
+	}
+	defer v.Close()
+	for range 1 + rnd.IntN(3) {
+		size := v.Len()
+		switch rnd.IntN(6) {
+		case 0:
+			_ = v.Set(randomValue(rnd))
+		case 1, 2:
+			at := rnd.IntN(size + 1)
+			del := rnd.IntN(size - at + 1)
+			if b, err := v.Splice(at, del, len(randomValue(rnd))); err == nil {
+				for i := at; i < len(b)-(size-at-del); i++ {
+					b[i] = 'n'
+				}
+			}
+		case 3:
+			if b := v.Edit(); len(b) > 0 {
+				b[rnd.IntN(len(b))] ^= 1
+			}
+		case 4:
+			v.SetDeadline(now + minute*rnd.Int64N(3))
+		case 5:
+			if rnd.IntN(3) == 0 {
+				v.Delete()
+			}
+		}
+	}
+}
+
 // depose ends a term, as the log does.
 func (n *node) depose() {
 	n.r.Depose()
@@ -120,7 +226,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start
-		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%2)})
+		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%3)})
 		leader.r.Lead(now)
 		var pending [][][]byte
 		commit := func(n int) {
@@ -337,7 +443,7 @@ func FuzzDecodeEffects(f *testing.F) {
 	it, err := enc.limits.acquire(perMinute(Sliding, 5))
 	require.NoError(f, err)
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
-	enc.remove([]byte("gone"))
+	enc.remove(0, []byte("gone"))
 	f.Add(enc.finish()[0])
 	enc.formats = withFlush
 	list, err := enc.limits.acquire(perMinute(Log, 5))

@@ -18,6 +18,8 @@ type Session struct {
 	rules  [ruleCacheSize]*interned
 	last   *interned // what rule returned last, or nil
 	held   held
+	db     uint8    // see Use
+	space  uint64   // shard.SpaceMask of db
 	hashes []uint64 // scratch of Warm
 	value  Value    // of Open
 	top    sampler
@@ -30,6 +32,20 @@ type Session struct {
 func (e *Engine) NewSession() *Session {
 	return &Session{e: e, top: e.tops.sampler()}
 }
+
+// Databases is how many databases a table has: keys apart, numbered from 0.
+const Databases = shard.Spaces
+
+// Use makes db, below Databases, the one that the session works on from here
+// on. A session begins with database 0. It may hold keys, but must not be in a
+// visit: see Open.
+func (s *Session) Use(db uint8) { s.db, s.space = db, shard.SpaceMask(db) }
+
+// Database returns the one that the session works on.
+func (s *Session) Database() uint8 { return s.db }
+
+// hash returns the hash of key in the session's database.
+func (s *Session) hash(key []byte) uint64 { return s.e.table.Hash(key) ^ s.space }
 
 // Engine returns the engine that the session works on.
 func (s *Session) Engine() *Engine { return s.e }
@@ -59,6 +75,9 @@ func (s *Session) rule(l Limit) (*interned, error) {
 	if err := s.e.validate(l); err != nil {
 		return nil, err
 	}
+	if !s.e.permits(l.needs()) {
+		return nil, ErrNotYet
+	}
 	it, err := s.e.limits.acquire(l)
 	if err != nil {
 		return nil, err
@@ -73,11 +92,11 @@ func (s *Session) rule(l Limit) (*interned, error) {
 // cacheIndex spreads limits over the session cache; any function does.
 func (l Limit) cacheIndex() uint64 {
 	h := uint64(l.Limit)*0x9e3779b97f4a7c15 ^ uint64(l.Period)*0xc2b2ae3d27d4eb4f ^
-		uint64(l.Burst)*0x165667b19e3779f9 ^ uint64(l.Algorithm)<<40
+		uint64(l.Burst)*0x165667b19e3779f9 ^ uint64(l.Algorithm)<<40 ^ uint64(l.DB)<<48
 	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
 }
 
-// Decide checks cost units of key against l at engine time now (ns) and, when
+// Decide checks cost units of key, in the session's database whatever l.DB is, against l at engine time now (ns) and, when
 // the call passes and is not a peek, charges them: one visit to one shard. Of
 // calls on one key, none decides at an earlier time than the one before it: see
 // shard.Shard.Advance.
@@ -85,6 +104,7 @@ func (l Limit) cacheIndex() uint64 {
 // ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
 // ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
 func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options) (Decision, error) {
+	l.DB = s.db
 	it, err := s.rule(l)
 	if err != nil {
 		return Decision{}, err
@@ -92,10 +112,10 @@ func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options)
 	if len(key) > shard.MaxKeyLen {
 		return Decision{}, ErrKeyTooLong
 	}
-	hash := s.e.table.Hash(key)
-	sh, ok := s.lock(s.e.table.Index(hash))
-	if !ok {
-		return Decision{}, ErrSealed
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return Decision{}, err
 	}
 	now = sh.Advance(now)
 	var p plan
@@ -274,7 +294,7 @@ func (s *Session) place(p *plan, sh *shard.Shard, words int, deadline, now int64
 		if err != nil {
 			return err
 		}
-		p.it.refs.Add(1)
+		p.it.refer(sh)
 		p.ent, p.found = ent, true
 		return nil
 	}

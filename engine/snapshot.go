@@ -19,8 +19,9 @@ const (
 	// snapshotChunk is about how large a chunk is.
 	snapshotChunk = 256 << 10
 	// snapshotMost bounds what is read as one chunk: the largest single
-	// record is below 400 KiB.
-	snapshotMost = 1 << 20
+	// record, a value of MaxValueLen under the longest key, is below 1.2 MiB;
+	// a state of that length in varints would be below 1.4 MiB.
+	snapshotMost = 2 << 20
 )
 
 // errRestored is returned by Persist when Restore has replaced the table since
@@ -119,17 +120,20 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 	// The oldest record of a key, walked last, is its committed state; what
 	// came after a flush that is not committed is none.
 	each := sh.Each
-	before := make(map[string]*shard.Image)
+	var before [Databases]map[string]*shard.Image
 	keep := func(im shard.Image, present bool) {
-		before[string(im.Key)] = nil
+		if before[im.Space] == nil {
+			before[im.Space] = make(map[string]*shard.Image)
+		}
+		before[im.Space][string(im.Key)] = nil
 		if present {
-			before[string(im.Key)] = &im
+			before[im.Space][string(im.Key)] = &im
 		}
 	}
 	back := func(u shard.Undo) {
 		u.Walk(keep)
 		if c := u.Contents(); c != nil {
-			clear(before)
+			clear(before[:])
 			each = c.Each
 			c.Undo().Walk(keep)
 		}
@@ -145,13 +149,16 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 		}
 	}
 	each(func(ent shard.Entry) {
-		if _, dirty := before[string(ent.Key())]; !dirty && !ent.Expired(now) {
+		db := r.e.limits.get(ent.Meta()).limit.DB
+		if _, dirty := before[db][string(ent.Key())]; !dirty && !ent.Expired(now) {
 			enc.put(ent.Image())
 		}
 	})
-	for _, im := range before {
-		if im != nil && im.Deadline >= now {
-			enc.put(*im)
+	for _, keys := range before {
+		for _, im := range keys {
+			if im != nil && im.Deadline >= now {
+				enc.put(*im)
+			}
 		}
 	}
 }

@@ -41,19 +41,22 @@ type Value struct {
 // for a session that holds it already. kind is what the caller works on, a
 // Counter, Hash, Set, SortedSet or List. It allocates nothing. now is in ns.
 // Errors: ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed,
-// ErrNotHeld; nothing is locked then.
+// ErrNotHeld, ErrUndoFull; nothing is locked then.
 func (s *Session) Open(now int64, key []byte, kind Algorithm) (*Value, error) {
 	if len(key) > shard.MaxKeyLen {
 		return nil, ErrKeyTooLong
 	}
-	it, err := s.rule(Limit{Algorithm: kind})
+	it, err := s.rule(Limit{Algorithm: kind, DB: s.db})
 	if err != nil {
 		return nil, err
 	}
-	hash := s.e.table.Hash(key)
-	sh, ok := s.lock(s.e.table.Index(hash))
-	if !ok {
-		return nil, ErrSealed
+	hash := s.hash(key)
+	if s.held.undo.full() {
+		return nil, ErrUndoFull
+	}
+	sh, err := s.look(hash)
+	if err != nil {
+		return nil, err
 	}
 	v := &s.value
 	v.s, v.sh, v.now = s, sh, sh.Advance(now)
@@ -167,7 +170,7 @@ func (v *Value) Edit() []byte {
 		}
 		return b
 	}
-	v.sh.Touch(v.p.ent)
+	v.touch()
 	v.spliced = true
 	return v.stored()
 }
@@ -183,6 +186,9 @@ func (v *Value) Set(value []byte) error {
 		if n, ok := parseInteger(value); ok {
 			return v.setInteger(n)
 		}
+	}
+	if !v.s.e.permits(effectsData) {
+		return ErrNotYet
 	}
 	if err := v.place(v.wordsOf(len(value))); err != nil {
 		return err
@@ -206,6 +212,7 @@ func (v *Value) setInteger(n int64) error {
 // place makes the record of the value one of so many words, and creates it if
 // need be.
 func (v *Value) place(words int) error {
+	v.save()
 	if err := v.s.place(&v.p, v.sh, words, v.Deadline(), v.now); err != nil {
 		return err
 	}
@@ -219,6 +226,9 @@ func (v *Value) place(words int) error {
 // within the record if its size class allows. Errors: ErrFull,
 // ErrValueTooLarge; nothing has changed then.
 func (v *Value) Splice(at, del, ins int) ([]byte, error) {
+	if !v.s.e.permits(effectsData) {
+		return nil, ErrNotYet
+	}
 	if v.integer {
 		if err := v.spell(); err != nil {
 			return nil, err
@@ -229,7 +239,7 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 		return nil, ErrValueTooLarge
 	}
 	if v.p.live && ins < del {
-		v.sh.Touch(v.p.ent)
+		v.touch()
 		b := v.stored()
 		copy(b[at+ins:], b[at+del:])
 	}
@@ -244,6 +254,20 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 	v.seal(n)
 	v.spliced = true
 	return v.stored(), nil
+}
+
+// touch marks the record as changed.
+func (v *Value) touch() {
+	v.save()
+	v.sh.Touch(v.p.ent)
+}
+
+// save remembers what the key was, for Session.Rollback. Open has seen that
+// there is room.
+func (v *Value) save() {
+	if v.s.held.undo.on {
+		_ = v.s.save(v.p.hash, v.p.key)
+	}
 }
 
 // spell makes a counter kept as a number one that is kept as text.
@@ -277,7 +301,7 @@ func (v *Value) SetDeadline(at int64) {
 	case at <= v.now:
 		v.Delete()
 	default:
-		v.sh.Touch(v.p.ent)
+		v.touch()
 		v.p.ent.SetDeadline(at)
 	}
 }
@@ -285,6 +309,7 @@ func (v *Value) SetDeadline(at int64) {
 // Delete removes the key. The visit goes on, with an absent value.
 func (v *Value) Delete() {
 	if v.p.found {
+		v.save()
 		v.sh.Delete(v.p.ent)
 	}
 	v.p.ent, v.p.found, v.p.live = shard.Entry{}, false, false

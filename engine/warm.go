@@ -13,7 +13,7 @@ func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
 func (s *Session) Warm(keys [][]byte) {
 	s.hashes = s.hashes[:0]
 	for _, k := range keys {
-		s.hashes = append(s.hashes, s.e.table.Hash(k))
+		s.hashes = append(s.hashes, s.hash(k))
 	}
 	s.e.table.Prefetch(s.hashes)
 }

@@ -84,8 +84,10 @@ func (p *peers) run(ctx context.Context) {
 				close(p.asked)
 			}
 			p.promote(ctx)
-			p.g.raise(ctx)
 		}
+		// At every turn: a cluster whose members have just met, or one node
+		// that has just been founded, waits for no poll.
+		p.g.raise(ctx)
 		select {
 		case <-ctx.Done():
 			return

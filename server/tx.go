@@ -79,7 +79,7 @@ type watchedState struct {
 	current  int64
 	previous int64
 	entries  int
-	value    engine.Number
+	state    uint64
 	deadline int64
 }
 
@@ -90,7 +90,7 @@ func stateOf(s *engine.Session, now int64, key []byte) (watchedState, error) {
 		return watchedState{}, err
 	}
 	deadline, _, _, err := s.Deadline(now, key)
-	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.Value, deadline}, err
+	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.State, deadline}, err
 }
 
 // isolable reports whether the shards of the transaction's keys may be locked

@@ -82,8 +82,8 @@ func (a *arena) record(ref uint32) []byte {
 }
 
 // format sets the lens of an allocated record and returns its bytes.
-func (a *arena) format(ref, lens uint32) []byte {
-	size := recordSize(lens)
+func (a *arena) format(ref uint32, key, words int) []byte {
+	size := recordSize(key, words)
 	var rec []byte
 	if ref&largeRef != 0 {
 		rec = a.large[ref&^largeRef][:size]
@@ -92,7 +92,7 @@ func (a *arena) format(ref, lens uint32) []byte {
 		at := int(ref & unitMask * unit)
 		rec = a.chunks[ref>>unitBits][at : at+size]
 	}
-	binary.LittleEndian.PutUint32(rec[4:], lens)
+	binary.LittleEndian.PutUint32(rec[4:], packLens(key, words))
 	return rec
 }
 

@@ -67,12 +67,12 @@ func checkShard(t require.TestingT, s *Shard) int64 {
 			refs[sl.ref] = true
 			e := s.entry(g, i)
 			h := s.table.Hash(e.Key())
-			require.Equal(t, uint32(h>>32)|dirtyBit, sl.tag|dirtyBit, "tag of the key")
+			require.Equal(t, uint32(h>>32)|dirtyBit|spaceBits, sl.tag|dirtyBit|spaceBits, "tag of the key")
 			require.Same(t, s, s.table.At(h))
 			keyBytes += len(e.Key())
 			recordBytes += len(e.rec)
 			if sl.tag&dirtyBit != 0 {
-				dirty[string(e.Key())] = true
+				dirty[spaceKey(e.space(s.table), e.Key())] = true
 			}
 		}
 		require.EqualValues(t, g.count, n, "count of a segment")
@@ -84,12 +84,18 @@ func checkShard(t require.TestingT, s *Shard) int64 {
 	require.EqualValues(t, recordBytes, s.recordBytes)
 	require.Zero(t, s.pin)
 
-	s.Pending().Walk(func(im Image, _ bool) { delete(dirty, string(im.Key)) })
+	s.Pending().Walk(func(im Image, _ bool) { delete(dirty, spaceKey(im.Space, im.Key)) })
 	require.Empty(t, dirty, "dirty entries without an undo record")
 
 	checkArena(t, &s.arena, refs)
 	return int64(segments*segmentSize+len(d.segments)*dirEntry+cap(s.undo)) + s.arena.accounted()
 }
+
+// space is the key space of an entry.
+func (e Entry) space(tab *Table) uint8 { return tab.SpaceOf(uint64(e.slot.tag)<<32, e.Key()) }
+
+// spaceKey names a key of a space.
+func spaceKey(space uint8, key []byte) string { return string(rune(space)) + string(key) }
 
 // bit64 is the directory's length when g is the last segment, whose end is 2^32.
 func bit64(d *directory, g *segment) uint64 {
@@ -162,7 +168,7 @@ func checkArena(t require.TestingT, a *arena, refs map[uint32]bool) {
 func TestCheckNoticesDamage(t *testing.T) {
 	damage := map[string]func(s *Shard){
 		"count":   func(s *Shard) { s.dir.Load().at(0).count++ },
-		"tag":     func(s *Shard) { s.dir.Load().at(0).slots[slotInUse(s)].tag ^= 1 << 4 },
+		"tag":     func(s *Shard) { s.dir.Load().at(0).slots[slotInUse(s)].tag ^= 1 << 6 },
 		"keys":    func(s *Shard) { s.keys.Add(1) },
 		"live":    func(s *Shard) { s.arena.info[1].live-- },
 		"account": func(s *Shard) { s.table.account.add(1) },

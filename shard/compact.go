@@ -120,8 +120,7 @@ func (s *Shard) drainStep() {
 // The record's key leads to the slot that refers to it.
 func (s *Shard) move(ref uint32, class int) {
 	rec := s.arena.record(ref)
-	key, _ := unpackLens(binary.LittleEndian.Uint32(rec[4:]))
-	tag := uint32(s.table.Hash(rec[len(rec)-key:]) >> 32)
+	tag := uint32(s.table.Hash(rec[len(rec)-keyLen(rec):]) >> 32)
 	g := s.segmentOf(tag)
 	sl := &g.slots[g.find(tag, ref)]
 	to, _ := s.arena.alloc(class)

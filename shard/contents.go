@@ -17,6 +17,9 @@ func (s *Shard) Detach() (unkept *Contents) {
 	h.table, h.segments, h.keyBytes, h.recordBytes, h.undo = s.table, s.segments, s.keyBytes, s.recordBytes, s.undo
 	h.dir.Store(s.dir.Swap(noDirectory))
 	h.keys.Store(s.keys.Swap(0))
+	for i := range s.spaces {
+		h.spaces[i].Store(s.spaces[i].Swap(0))
+	}
 	h.arena = s.arena
 	s.table.account.add(-c.accounted())
 	s.segments, s.keyBytes, s.recordBytes, s.undo = 0, 0, 0, nil
@@ -39,6 +42,9 @@ func (s *Shard) Attach(c *Contents) (unkept *Contents) {
 	s.segments, s.keyBytes, s.recordBytes, s.undo = h.segments, h.keyBytes, h.recordBytes, h.undo
 	s.dir.Store(h.dir.Load())
 	s.keys.Store(h.keys.Load())
+	for i := range s.spaces {
+		s.spaces[i].Store(h.spaces[i].Load())
+	}
 	s.arena = h.arena
 	s.table.account.add(c.accounted())
 	return unkept
@@ -61,7 +67,7 @@ func (c *Contents) Undo() Undo { return c.held.Pending() }
 // collector. It takes time in proportion to the keys, and no lock.
 func (c *Contents) Release() {
 	if release := c.held.table.release; release != nil {
-		c.Each(func(e Entry) { release(binary.LittleEndian.Uint32(e.rec)) })
+		c.Each(func(e Entry) { release(&c.held, binary.LittleEndian.Uint32(e.rec)) })
 	}
 	*c = Contents{}
 }

@@ -8,7 +8,7 @@ import (
 
 func TestContentsAreAttachedAgain(t *testing.T) {
 	held := 0
-	tab := New(Config{Shards: 1, Release: func(uint32) { held-- }})
+	tab := New(Config{Shards: 1, Release: func(*Shard, uint32) { held-- }})
 	s := tab.Shard(0)
 	fill(t, tab, 1000)
 	held = 1000

@@ -78,7 +78,11 @@ func (s *Shard) split(g *segment) bool {
 	if double {
 		cost += int64(len(d.segments)) * dirEntry
 	}
-	if g.depth >= maxDepth || !s.table.account.take(cost, 0) {
+	slack := int64(0)
+	if s.unbounded {
+		slack = beyond
+	}
+	if g.depth >= maxDepth || !s.table.account.take(cost, slack) {
 		return false
 	}
 	if double {

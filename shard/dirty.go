@@ -6,8 +6,8 @@ import (
 )
 
 // The undo buffer of a shard is a sequence of records, each an encoded entry,
-// one byte that tells whether the key was present, and the length of both in 4
-// bytes. The length comes last because undo records are read newest first.
+// one byte, and the length of both in 4 bytes. The byte's lowest bit tells
+// whether the key was present, its spaceBits are those of the key's tag. The length comes last because undo records are read newest first.
 const undoTrailer = 1 + 4
 
 // maxUndoRoom bounds the room that a new undo buffer gets at once, so that one
@@ -31,17 +31,17 @@ func (s *Shard) touch(e Entry) {
 	}
 	e.slot.tag |= dirtyBit
 	s.growUndo(imageHeader + len(e.rec) + undoTrailer)
-	s.undo = appendTrailer(e.AppendTo(s.undo), len(s.undo), 1)
+	s.undo = appendTrailer(e.AppendTo(s.undo), len(s.undo), 1|byte(e.slot.tag)&spaceBits)
 }
 
-// logAbsent keeps that key was absent.
-func (s *Shard) logAbsent(key []byte) {
+// logAbsent keeps that a key was absent.
+func (s *Shard) logAbsent(key []byte, tag uint32) {
 	s.growUndo(imageHeader + len(key) + undoTrailer)
-	s.undo = appendTrailer(Image{Key: key}.AppendTo(s.undo), len(s.undo), 0)
+	s.undo = appendTrailer(Image{Key: key}.AppendTo(s.undo), len(s.undo), byte(tag)&spaceBits)
 }
 
-func appendTrailer(b []byte, start int, present byte) []byte {
-	b = append(b, present)
+func appendTrailer(b []byte, start int, flag byte) []byte {
+	b = append(b, flag)
 	return binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
 }
 
@@ -63,6 +63,7 @@ func (s *Shard) growUndo(n int) {
 type Undo struct {
 	buf    []byte
 	before *Contents
+	table  *Table
 }
 
 // Contents returns what the shard held before its first Detach of the round, or
@@ -70,35 +71,35 @@ type Undo struct {
 func (u Undo) Contents() *Contents { return u.before }
 
 // Walk calls fn for each undo record, newest first. present is false for a key
-// that did not exist; then only the key of im is set. A key that was deleted and
+// that did not exist; then only key and space of im are set. A key that was deleted and
 // inserted again has more than one record: whoever restores all of them in this
 // order ends with the oldest, the state at the Cut before.
 func (u Undo) Walk(fn func(im Image, present bool)) {
 	for b := u.buf; len(b) > 0; {
 		var im Image
-		var present bool
-		im, present, b = lastUndo(b)
-		fn(im, present)
+		var flag byte
+		im, flag, b = lastUndo(b)
+		im.Space = u.table.SpaceOf(u.table.hashAs(im.Key, flag), im.Key)
+		fn(im, flag&1 != 0)
 	}
 }
 
 // lastUndo decodes the newest of some undo records and returns those before it.
-func lastUndo(b []byte) (im Image, present bool, rest []byte) {
-	trailer := len(b) - 4
-	start := trailer - int(binary.LittleEndian.Uint32(b[trailer:]))
-	im, flag := decodeEntry(b[start:trailer])
-	return im, flag[0] == 1, b[:start]
+func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
+	end := len(b) - undoTrailer
+	start := len(b) - 4 - int(binary.LittleEndian.Uint32(b[end+1:]))
+	return decodeEntry(b[start:end]), b[end], b[:start]
 }
 
 // cutAhead is how many keys Cut asks for before it looks them up, so that their
 // cache misses overlap.
 const cutAhead = 32
 
-// Cut ends a round of dirty marks: it calls fn with each dirty key, clears the
+// Cut ends a round of dirty marks: it calls fn with each dirty key and its space, clears the
 // marks and returns the undo records of the round. present is false for a key
 // that does not exist now: e is no entry then. A key is given once, except
 // that one which does not exist may be given again. fn may be nil.
-func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
+func (s *Shard) Cut(fn func(space uint8, key []byte, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.add(-int64(cap(s.undo)))
 	s.undo, s.undoRoom, s.before = nil, min(len(s.undo), maxUndoRoom), nil
@@ -111,8 +112,9 @@ func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 		n := 0
 		for ; n < cutAhead && len(b) > 0; n++ {
 			var im Image
-			im, _, b = lastUndo(b)
-			ahead[n] = key{s.table.Hash(im.Key), im.Key}
+			var flag byte
+			im, flag, b = lastUndo(b)
+			ahead[n] = key{s.table.hashAs(im.Key, flag), im.Key}
 			s.prefetchSlot(ahead[n].hash)
 		}
 		for _, k := range ahead[:n] {
@@ -127,7 +129,7 @@ func (s *Shard) Cut(fn func(key []byte, e Entry, present bool)) Undo {
 				e.slot.tag &^= dirtyBit
 			}
 			if fn != nil {
-				fn(k.bytes, e, ok)
+				fn(s.table.SpaceOf(k.hash, k.bytes), k.bytes, e, ok)
 			}
 		}
 	}
@@ -143,4 +145,4 @@ func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.before != nil }
 
 // Pending returns the undo records of the round that has not been cut, valid
 // until the next change.
-func (s *Shard) Pending() Undo { return Undo{s.undo, s.before} }
+func (s *Shard) Pending() Undo { return Undo{s.undo, s.before, s.table} }

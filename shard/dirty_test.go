@@ -46,7 +46,7 @@ func (j journal) cut() (dirty, undone map[string]int) {
 	j.s.Lock()
 	defer j.s.Unlock()
 	dirty, undone = map[string]int{}, map[string]int{}
-	u := j.s.Cut(func(key []byte, e Entry, present bool) {
+	u := j.s.Cut(func(_ uint8, key []byte, e Entry, present bool) {
 		dirty[string(key)] = -1
 		if present {
 			dirty[string(key)] = int(e.Word(0))
@@ -172,5 +172,5 @@ func TestWithoutJournal(t *testing.T) {
 	defer s.Unlock()
 	e, _ := s.Find(tab.Hash(key16(1)), key16(1))
 	s.Touch(e)
-	require.Empty(t, s.Cut(func([]byte, Entry, bool) { t.Fatal("no marks") }))
+	require.Empty(t, s.Cut(func(uint8, []byte, Entry, bool) { t.Fatal("no marks") }).buf)
 }

@@ -5,28 +5,30 @@ import "encoding/binary"
 // A record, in the arena, is little-endian:
 //
 //	offset 0  meta   uint32
-//	offset 4  lens   uint32: key length in the low 17 bits, words above
+//	offset 4  lens   uint32: key length in the low 17 bits, words above, at
+//	                 most mostLens
 //	offset 8  state  8 bytes a word
 //	…         key
 //
 // The state precedes the key so that words are 8-byte aligned whatever the
-// key's length.
+// key's length. A record's slice is as long as the record: its number of words
+// follows from that, and lens has it for the records of chunks, which are far
+// below mostLens.
 const (
 	recordHeader = 8
 	keyLenBits   = 17
 	keyLenMask   = 1<<keyLenBits - 1
+	mostLens     = 1<<(32-keyLenBits) - 1
 )
 
-func packLens(key, words int) uint32 { return uint32(words)<<keyLenBits | uint32(key) }
-
-func unpackLens(lens uint32) (key, words int) {
-	return int(lens & keyLenMask), int(lens >> keyLenBits)
+func packLens(key, words int) uint32 {
+	return uint32(min(words, mostLens))<<keyLenBits | uint32(key)
 }
 
-func recordSize(lens uint32) int {
-	key, words := unpackLens(lens)
-	return recordHeader + 8*words + key
-}
+func recordSize(key, words int) int { return recordHeader + 8*words + key }
+
+// keyLen returns the length of the key of a record.
+func keyLen(rec []byte) int { return int(binary.LittleEndian.Uint32(rec[4:]) & keyLenMask) }
 
 // Entry is a handle to one key of a shard. It is valid until the next Insert,
 // Put, Resize, Delete or Sweep on the shard, or Unlock. The zero Entry is no
@@ -37,7 +39,7 @@ type Entry struct {
 }
 
 // Key returns the key's bytes in the table: not to be changed or kept.
-func (e Entry) Key() []byte { return e.rec[recordHeader+8*e.Words():] }
+func (e Entry) Key() []byte { return e.rec[len(e.rec)-keyLen(e.rec):] }
 
 // Meta returns the word that the caller attached to the record.
 func (e Entry) Meta() uint32 { return binary.LittleEndian.Uint32(e.rec) }
@@ -55,7 +57,7 @@ func (e Entry) SetDeadline(deadline int64) { e.slot.deadline = deadline }
 func (e Entry) Expired(now int64) bool { return now > e.slot.deadline }
 
 // Words returns the number of state words.
-func (e Entry) Words() int { return int(binary.LittleEndian.Uint32(e.rec[4:]) >> keyLenBits) }
+func (e Entry) Words() int { return (len(e.rec) - recordHeader - keyLen(e.rec)) / 8 }
 
 // Word returns state word i, 0 <= i < Words(); beyond that it panics or
 // returns bytes of the key.
@@ -71,7 +73,7 @@ func (e Entry) SetWord(i int, v uint64) {
 // State returns the state's bytes in the table, 8 a word, little-endian; the
 // caller may change them.
 func (e Entry) State() []byte {
-	n := recordHeader + 8*e.Words()
+	n := len(e.rec) - keyLen(e.rec)
 	return e.rec[recordHeader:n:n]
 }
 

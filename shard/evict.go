@@ -38,11 +38,28 @@ func (s *Shard) alloc(size int, now int64) (uint32, error) {
 	if ref, ok := s.arena.alloc(class); ok {
 		return ref, nil
 	}
+	if s.unbounded {
+		return s.allocBeyond(size), nil
+	}
 	if !s.arena.grow(class, 0) && !s.makeRoom(class, now) {
 		return 0, ErrFull
 	}
 	ref, _ := s.arena.alloc(class)
 	return ref, nil
+}
+
+// allocBeyond is alloc without a limit, and evicts nothing.
+func (s *Shard) allocBeyond(size int) uint32 {
+	if size > maxSmall {
+		ref, _ := s.arena.allocLarge(size, beyond)
+		return ref
+	}
+	class := classes.of(size)
+	if !s.arena.hasRoom(class) {
+		s.arena.grow(class, beyond)
+	}
+	ref, _ := s.arena.alloc(class)
+	return ref
 }
 
 // makeRoom evicts until class has a free record. Victims are taken whatever
@@ -74,6 +91,9 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 // allocLarge is alloc for records above maxSmall, in the same order: any
 // entries, the slack, large entries, and beyond the limit when none is left.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
+	if s.unbounded {
+		return s.allocBeyond(size), nil
+	}
 	if ref, ok := s.arena.allocLarge(size, 0); ok {
 		return ref, nil
 	}

@@ -8,6 +8,7 @@ type Image struct {
 	Meta     uint32
 	Deadline int64
 	State    []byte // 8 bytes a word, little-endian
+	Space    uint8  // of the key; set by Undo.Walk, no part of the encoding
 }
 
 // The encoding of an entry is little-endian: deadline int64, then the record
@@ -36,22 +37,20 @@ func (im Image) AppendTo(dst []byte) []byte {
 	return append(dst, im.Key...)
 }
 
-// decodeEntry decodes the entry at the start of b and returns what follows it.
-// Key and State of the image are parts of b.
-func decodeEntry(b []byte) (im Image, rest []byte) {
-	key, words := unpackLens(binary.LittleEndian.Uint32(b[12:]))
-	state := imageHeader + 8*words
-	end := state + key
+// decodeEntry decodes the entry that b is. Key and State of the image are parts
+// of b.
+func decodeEntry(b []byte) Image {
+	state := len(b) - keyLen(b[8:])
 	return Image{
-		Key:      b[state:end:end],
+		Key:      b[state:len(b):len(b)],
 		Meta:     binary.LittleEndian.Uint32(b[8:]),
 		Deadline: int64(binary.LittleEndian.Uint64(b)),
 		State:    b[imageHeader:state:state],
-	}, b[end:]
+	}
 }
 
 // Put makes the entry of im.Key equal to im, whether it exists or not. hash
-// must be Table.Hash(im.Key). Put takes over the caller's hold on im.Meta:
+// must be as for Find. Put takes over the caller's hold on im.Meta:
 // Config.Release is called for the meta that it replaces, also when that is the
 // same. It may evict other entries, and fails as Insert and Resize do; then
 // nothing has changed.
@@ -69,10 +68,21 @@ func (s *Shard) Put(hash uint64, im Image, now int64) error {
 		return err
 	}
 	if ok && s.table.release != nil {
-		s.table.release(e.Meta())
+		s.table.release(s, e.Meta())
 	}
 	e.SetMeta(im.Meta)
 	e.SetDeadline(im.Deadline)
 	copy(e.State(), im.State)
 	return nil
+}
+
+// Restore is Put without a limit of memory, and without evictions: it does not
+// fail.
+func (s *Shard) Restore(hash uint64, im Image, now int64) {
+	s.unbounded = true
+	err := s.Put(hash, im, now)
+	s.unbounded = false
+	if err != nil {
+		panic("shard: restore: " + err.Error()) // not an image of an entry
+	}
 }

@@ -32,7 +32,10 @@ type model struct {
 
 func newModel(c Config, journal bool) *model {
 	m := &model{keys: map[string]modelEntry{}, base: map[string]modelEntry{}, evict: c.Evict, journal: journal, now: 1000}
-	c.Release = func(uint32) { m.held-- }
+	c.Release = func(s *Shard, meta uint32) {
+		m.held--
+		s.CountSpace(uint8(meta>>16), -1)
+	}
 	c.Pressure = func(e Entry, _ int64) uint32 { return e.Meta() << 16 }
 	m.table = New(c)
 	if journal {
@@ -41,9 +44,12 @@ func newModel(c Config, journal bool) *model {
 	return m
 }
 
-// key makes keys of several sizes out of few numbers, so that they meet again.
+// modelKey makes keys of several sizes out of few numbers, so that they meet
+// again, and in three spaces. The first byte is the space.
 func modelKey(n int) []byte {
-	k := binary.LittleEndian.AppendUint32(nil, uint32(n))
+	k := []byte{[]byte{0, 1, Spaces - 1}[n%3]}
+	n /= 3
+	k = binary.LittleEndian.AppendUint32(k, uint32(n))
 	switch n % 16 {
 	case 0:
 		k = append(k, make([]byte, 60)...)
@@ -61,15 +67,22 @@ var drawKey = rapid.Map(rapid.IntRange(0, 3000), modelKey)
 
 // with runs f with the lock of key's shard held.
 func (m *model) with(key []byte, f func(s *Shard, h uint64)) {
-	h := m.table.Hash(key)
+	h := m.table.Hash(key[1:]) ^ SpaceMask(key[0])
 	s := m.table.At(h)
 	s.Lock()
 	defer s.Unlock()
 	f(s, h)
 }
 
-func (m *model) insert(t *rapid.T, key []byte, meta uint32, words int, deadline int64) {
-	m.with(key, func(s *Shard, h uint64) {
+// keyOf returns what modelKey made an entry's key of.
+func (m *model) keyOf(e Entry) string {
+	return string(append([]byte{e.space(m.table)}, e.Key()...))
+}
+
+func (m *model) insert(t *rapid.T, id []byte, meta uint32, words int, deadline int64) {
+	m.with(id, func(s *Shard, h uint64) {
+		key := id[1:]
+		meta |= uint32(id[0]) << 16
 		_, there := s.Find(h, key)
 		if there {
 			return
@@ -77,7 +90,7 @@ func (m *model) insert(t *rapid.T, key []byte, meta uint32, words int, deadline 
 		e, err := s.Insert(h, key, meta, words, deadline, m.now)
 		if err != nil {
 			require.ErrorIs(t, err, ErrFull)
-			delete(m.keys, string(key))
+			delete(m.keys, string(id))
 			return
 		}
 		require.Equal(t, make([]byte, 8*words), e.State())
@@ -85,13 +98,14 @@ func (m *model) insert(t *rapid.T, key []byte, meta uint32, words int, deadline 
 			e.SetWord(i, uint64(meta)+uint64(i)<<32)
 		}
 		m.held++
-		m.keys[string(key)] = modelEntry{meta, deadline, bytes.Clone(e.State())}
+		s.CountSpace(id[0], 1)
+		m.keys[string(id)] = modelEntry{meta, deadline, bytes.Clone(e.State())}
 	})
 }
 
 // agree checks e against the model.
 func (m *model) agree(t require.TestingT, e Entry) {
-	want, ok := m.keys[string(e.Key())]
+	want, ok := m.keys[m.keyOf(e)]
 	require.True(t, ok, "a key the model has not: %x", e.Key()[:4])
 	require.Equal(t, want.meta, e.Meta())
 	require.Equal(t, want.deadline, e.Deadline())
@@ -102,15 +116,20 @@ func (m *model) check(rt *rapid.T) {
 	t := quiet{rt}
 	checkTable(t, m.table)
 	seen := map[string]bool{}
+	var spaces [Spaces]int
 	for c, first := uint64(0), true; first || c != 0; first = false {
 		c = m.table.Scan(c, 100, func(e Entry) {
 			m.agree(t, e)
-			require.False(t, seen[string(e.Key())], "given twice in a table at rest")
-			seen[string(e.Key())] = true
+			require.False(t, seen[m.keyOf(e)], "given twice in a table at rest")
+			seen[m.keyOf(e)] = true
+			spaces[e.space(m.table)]++
 		})
 		require.Less(t, c, uint64(1)<<53)
 	}
 	require.Equal(t, m.table.Len(), len(seen))
+	for i, n := range spaces {
+		require.Equal(t, n, m.table.SpaceLen(uint8(i)), "keys of space %d", i)
+	}
 	require.Equal(t, len(seen)+m.kept(), m.held, "metas held")
 	for k, v := range m.keys {
 		if !seen[k] {
@@ -140,30 +159,38 @@ func (m *model) cut(t *rapid.T) {
 		s := m.table.Shard(i)
 		s.Lock()
 		given := map[string]bool{}
-		u := s.Cut(func(key []byte, e Entry, present bool) {
+		u := s.Cut(func(space uint8, key []byte, e Entry, present bool) {
 			if present {
-				require.False(t, given[string(key)])
-				given[string(key)] = true
+				require.Equal(t, space, e.space(m.table))
+				require.False(t, given[m.keyOf(e)])
+				given[m.keyOf(e)] = true
 				m.agree(t, e)
 			}
 		})
-		require.Empty(t, s.Cut(nil))
+		again := s.Cut(nil)
+		require.Empty(t, again.buf)
+		require.Nil(t, again.before)
 		s.Unlock()
 		undo := func(im Image, present bool) {
+			id := string(append([]byte{im.Space}, im.Key...))
 			if present {
-				undone[string(im.Key)] = modelEntry{im.Meta, im.Deadline, bytes.Clone(im.State)}
+				undone[id] = modelEntry{im.Meta, im.Deadline, bytes.Clone(im.State)}
 			} else {
-				delete(undone, string(im.Key))
+				delete(undone, id)
 			}
 		}
 		u.Walk(undo)
 		if c := u.Contents(); c != nil {
 			for k := range undone {
-				if m.table.Index(m.table.Hash([]byte(k))) == i {
+				if m.table.Index(m.table.Hash([]byte(k)[1:])) == i {
 					delete(undone, k)
 				}
 			}
-			c.Each(func(e Entry) { undo(e.Image(), true) })
+			c.Each(func(e Entry) {
+				im := e.Image()
+				im.Space = e.space(m.table)
+				undo(im, true)
+			})
 			c.Undo().Walk(undo)
 			c.Release()
 		}
@@ -191,7 +218,8 @@ func (m *model) cut(t *rapid.T) {
 func (m *model) run(t *rapid.T) {
 	steps := 0
 	drawMeta := rapid.Uint32Range(0, math.MaxUint16)
-	drawWords := rapid.OneOf(rapid.IntRange(0, 4), rapid.IntRange(0, 100), rapid.IntRange(500, 700))
+	drawWords := rapid.OneOf(rapid.IntRange(0, 4), rapid.IntRange(0, 100), rapid.IntRange(500, 700),
+		rapid.IntRange(0, 4), rapid.IntRange(0, 100), rapid.SampledFrom([]int{mostLens - 1, mostLens, mostLens + 1, MaxWords}))
 	drawLife := rapid.Int64Range(0, 2000)
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(t *rapid.T) {
@@ -214,7 +242,7 @@ func (m *model) run(t *rapid.T) {
 		"find": func(t *rapid.T) {
 			key := drawKey.Draw(t, "key")
 			m.with(key, func(s *Shard, h uint64) {
-				e, ok := s.Find(h, key)
+				e, ok := s.Find(h, key[1:])
 				if want, there := m.keys[string(key)]; !ok {
 					require.True(t, !there || m.evict || want.deadline < m.now)
 					return
@@ -226,13 +254,13 @@ func (m *model) run(t *rapid.T) {
 			key := drawKey.Draw(t, "key")
 			v := rapid.Uint64().Draw(t, "v")
 			m.with(key, func(s *Shard, h uint64) {
-				e, ok := s.Find(h, key)
+				e, ok := s.Find(h, key[1:])
 				if !ok || e.Words() == 0 {
 					return
 				}
 				s.Touch(e)
 				e.SetWord(e.Words()-1, v)
-				e.SetMeta(uint32(v))
+				e.SetMeta(uint32(key[0])<<16 | uint32(uint16(v)))
 				e.SetDeadline(m.now + int64(v%2000))
 				require.Equal(t, v, e.Word(e.Words()-1))
 				m.keys[string(key)] = modelEntry{e.Meta(), e.Deadline(), bytes.Clone(e.State())}
@@ -242,13 +270,14 @@ func (m *model) run(t *rapid.T) {
 			key := drawKey.Draw(t, "key")
 			words := drawWords.Draw(t, "words")
 			m.with(key, func(s *Shard, h uint64) {
-				e, ok := s.Find(h, key)
+				e, ok := s.Find(h, key[1:])
 				if !ok {
 					return
 				}
 				want := m.keys[string(key)]
 				got, err := s.Resize(e, h, words, m.now)
 				if err != nil {
+					require.Greater(t, words, e.Words())
 					require.ErrorIs(t, err, ErrFull)
 					m.agree(t, got)
 					return
@@ -264,7 +293,7 @@ func (m *model) run(t *rapid.T) {
 		},
 		"put": func(t *rapid.T) {
 			key := drawKey.Draw(t, "key")
-			im := Image{Key: key, Meta: drawMeta.Draw(t, "meta"), Deadline: m.now + drawLife.Draw(t, "life")}
+			im := Image{Key: key[1:], Meta: uint32(key[0])<<16 | drawMeta.Draw(t, "meta"), Deadline: m.now + drawLife.Draw(t, "life")}
 			im.State = bytes.Repeat([]byte{7}, 8*drawWords.Draw(t, "words"))
 			m.with(key, func(s *Shard, h uint64) {
 				if err := s.Put(h, im, m.now); err != nil {
@@ -272,6 +301,7 @@ func (m *model) run(t *rapid.T) {
 					return
 				}
 				m.held++
+				s.CountSpace(key[0], 1)
 				m.keys[string(key)] = modelEntry{im.Meta, im.Deadline, im.State}
 			})
 		},
@@ -282,9 +312,9 @@ func (m *model) run(t *rapid.T) {
 			for i := range n {
 				key := modelKey(from + i*step)
 				m.with(key, func(s *Shard, h uint64) {
-					if e, ok := s.Find(h, key); ok {
+					if e, ok := s.Find(h, key[1:]); ok {
 						s.Delete(e)
-						_, ok = s.Find(h, key)
+						_, ok = s.Find(h, key[1:])
 						require.False(t, ok)
 					}
 					delete(m.keys, string(key))

@@ -11,6 +11,9 @@ const (
 	// scanVisits is how many segments a Scan visits beyond one for each entry
 	// asked for: a call over an empty stretch ends too, as in Redis.
 	scanVisits = 256
+	// scanLooks is how many entries a ScanIf looks at that wants fewer: some
+	// 100 µs, of a table that is out of the caches.
+	scanLooks = 1024
 )
 
 // Scan calls fn for about count entries from cursor on and returns the cursor
@@ -24,17 +27,35 @@ const (
 // fn is called under the lock of the entry's shard. It may change the entry,
 // but must not call into the table.
 func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
+	return t.ScanIf(cursor, count, false, func(e Entry) bool {
+		fn(e)
+		return true
+	})
+}
+
+// ScanIf is Scan for a caller that wants some of the entries, those that fn
+// returns true for: count is of these. It looks at some more than count, and
+// ends a call then. held says that the caller has the locks of all shards.
+func (t *Table) ScanIf(cursor uint64, count int, held bool, fn func(Entry) bool) (next uint64) {
 	if count <= 0 {
 		count = defaultCount
 	}
 	shard, pos := cursor>>tagBits, uint32(cursor&tagMask)
-	given := 0
+	given, looks := 0, 0
 	for visits := 0; shard < uint64(len(t.shards)); visits++ {
-		if given >= count || visits >= count+scanVisits {
+		if given >= count || visits >= count+scanVisits || looks >= max(count, scanLooks) {
 			return shard<<tagBits | uint64(pos)
 		}
-		n, end := t.shards[shard].scan(pos, count-given, fn)
-		given += n
+		s := &t.shards[shard]
+		if !held {
+			s.Lock()
+		}
+		found, looked, end := s.scan(pos, count-given, fn)
+		if !held {
+			s.Unlock()
+		}
+		given += found
+		looks += looked
 		if pos = end & tagMask; end > tagMask {
 			shard++
 		}
@@ -43,13 +64,12 @@ func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
 }
 
 // scan gives at least count entries of the segment at pos, or as many as there
-// are from pos on, and returns their number and the position after them:
-// 1<<tagBits at the end of the shard.
-func (s *Shard) scan(pos uint32, count int, fn func(Entry)) (given int, end uint32) {
-	s.Lock()
-	defer s.Unlock()
+// are from pos on, and returns their number, that of those that it has looked
+// at, and the position after them: 1<<tagBits at the end of the shard. The lock
+// must be held.
+func (s *Shard) scan(pos uint32, count int, fn func(Entry) bool) (given, looked int, end uint32) {
 	if s.dir.Load() == noDirectory {
-		return 0, 1 << tagBits
+		return 0, 0, 1 << tagBits
 	}
 	g := s.segmentOf(pos << 1)
 	// Tag above, slot index below: in the order of tags when sorted.
@@ -65,12 +85,13 @@ func (s *Shard) scan(pos uint32, count int, fn func(Entry)) (given int, end uint
 	for i, o := range order[:n] {
 		tag := uint32(o >> 8)
 		if given >= count && tag != uint32(order[i-1]>>8) {
-			return given, tag
+			return given, i, tag
 		}
-		fn(s.entry(g, int(o&0xff)))
-		given++
+		if fn(s.entry(g, int(o&0xff))) {
+			given++
+		}
 	}
-	return given, uint32(g.end() >> 1)
+	return given, n, uint32(g.end() >> 1)
 }
 
 const (
@@ -86,6 +107,12 @@ const (
 // its share of the hashes, an entry of it. It reports false when there is none,
 // or when nearly all of a large table has expired and is not swept yet.
 func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
+	return t.RandomIf(rnd, now, false, func(Entry) bool { return true }, fn)
+}
+
+// RandomIf is Random among the entries that want returns true for. held says
+// that the caller has the locks of all shards.
+func (t *Table) RandomIf(rnd func() uint64, now int64, held bool, want func(Entry) bool, fn func(Entry)) bool {
 	for range randomTries {
 		n := int64(t.Len())
 		if n == 0 {
@@ -99,7 +126,15 @@ func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 			}
 			i++
 		}
-		if t.shards[i].pick(rnd(), now, fn) {
+		s := &t.shards[i]
+		if !held {
+			s.Lock()
+		}
+		picked := s.pick(rnd(), now, want, fn)
+		if !held {
+			s.Unlock()
+		}
+		if picked {
 			return true
 		}
 	}
@@ -107,12 +142,19 @@ func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 	cursor := (rnd() & t.mask) << tagBits
 	for range randomScan {
 		s, pos := &t.shards[cursor>>tagBits], uint32(cursor&tagMask)
-		_, end := s.scan(pos, segmentSlots, func(e Entry) {
-			if !found && !e.Expired(now) {
+		if !held {
+			s.Lock()
+		}
+		_, _, end := s.scan(pos, segmentSlots, func(e Entry) bool {
+			if !found && !e.Expired(now) && want(e) {
 				found = true
 				fn(e)
 			}
+			return true
 		})
+		if !held {
+			s.Unlock()
+		}
 		if found {
 			return true
 		}
@@ -121,11 +163,9 @@ func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 	return false
 }
 
-// pick calls fn for one of the entries of a random segment that have not
-// expired, all of them equally likely.
-func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
-	s.Lock()
-	defer s.Unlock()
+// pick calls fn for one of the wanted entries of a random segment that have not
+// expired, all of them equally likely. The lock must be held.
+func (s *Shard) pick(r uint64, now int64, want func(Entry) bool, fn func(Entry)) bool {
 	d := s.dir.Load()
 	if d == noDirectory {
 		return false
@@ -134,7 +174,7 @@ func (s *Shard) pick(r uint64, now int64, fn func(Entry)) bool {
 	var live [segmentSlots]uint8
 	n := 0
 	for i := range g.slots {
-		if sl := &g.slots[i]; sl.ref != 0 && now <= sl.deadline {
+		if sl := &g.slots[i]; sl.ref != 0 && now <= sl.deadline && want(s.entry(g, i)) {
 			live[n] = uint8(i)
 			n++
 		}

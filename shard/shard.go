@@ -28,14 +28,16 @@ type Shard struct {
 	rng         uint64
 	pin         uint32 // ref that eviction and compaction leave alone, 0 for none
 	journal     bool
-	undo        []byte    // see dirty.go
-	undoRoom    int       // that a new undo gets: what the last round has taken
-	before      *Contents // of the round's first Detach
+	undo        []byte               // see dirty.go
+	undoRoom    int                  // that a new undo gets: what the last round has taken
+	before      *Contents            // of the round's first Detach
+	unbounded   bool                 // see Restore
+	spaces      [Spaces]atomic.Int32 // keys of each but 0; written as keys is
 	_           [shardPad]byte
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 16
+const shardPad = 72
 
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
@@ -60,7 +62,7 @@ func (s *Shard) Advance(now int64) int64 {
 }
 
 // Find returns the entry of key, also when it has expired. hash must be
-// Table.Hash(key).
+// Table.Hash(key), in another space than 0 with its SpaceMask.
 func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -86,7 +88,7 @@ func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 }
 
 // Insert adds key, which must be absent, with its state zeroed. hash must be
-// Table.Hash(key). It may evict other entries and fails with ErrFull,
+// as for Find. It may evict other entries and fails with ErrFull,
 // ErrKeyTooLong or ErrTooManyWords.
 func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline, now int64) (Entry, error) {
 	if len(key) > MaxKeyLen {
@@ -99,17 +101,16 @@ func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline
 	if err := s.makeSlot(tag, now); err != nil {
 		return Entry{}, err
 	}
-	lens := packLens(len(key), words)
-	ref, err := s.alloc(recordSize(lens), now)
+	ref, err := s.alloc(recordSize(len(key), words), now)
 	if err != nil {
 		return Entry{}, err
 	}
-	rec := s.arena.format(ref, lens)
+	rec := s.arena.format(ref, len(key), words)
 	binary.LittleEndian.PutUint32(rec, meta)
 	clear(rec[recordHeader : recordHeader+8*words])
 	copy(rec[recordHeader+8*words:], key)
 	if s.journal {
-		s.logAbsent(key)
+		s.logAbsent(key, tag)
 		tag |= dirtyBit
 	}
 	sl := s.segmentOf(tag).add(slot{deadline: deadline, ref: ref, tag: tag})
@@ -119,7 +120,9 @@ func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline
 
 // Resize changes the number of state words of e, keeps those that both sizes
 // have and zeroes new ones. It may evict other entries. On error (ErrFull,
-// ErrTooManyWords) the returned entry is e, unchanged and valid.
+// ErrTooManyWords) the returned entry is e, unchanged and valid. Fewer words
+// are always had: what they take beyond the limit, a chunk at most, is less
+// than what a table passes it by anyway.
 func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error) {
 	if words < 0 || words > MaxWords {
 		return e, ErrTooManyWords
@@ -130,14 +133,16 @@ func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error
 	}
 	s.Touch(e)
 	key := e.Key()
-	lens := packLens(len(key), words)
-	size := recordSize(lens)
+	size := recordSize(len(key), words)
 	oldRef := e.slot.ref
 	ref := oldRef
 	if !s.arena.fits(ref, size) {
 		s.pin = oldRef
 		newRef, err := s.alloc(size, now)
 		s.pin = 0
+		if err != nil && words < old {
+			newRef, err = s.allocBeyond(size), nil
+		}
 		// Evictions may have moved the slot, not the pinned record.
 		g := s.segmentOf(uint32(hash >> 32))
 		e.slot = &g.slots[g.find(uint32(hash>>32), oldRef)]
@@ -148,7 +153,7 @@ func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error
 	}
 	s.count(-1, e.rec)
 	keep := recordHeader + 8*min(old, words)
-	rec := s.arena.format(ref, lens)
+	rec := s.arena.format(ref, len(key), words)
 	// In place, the key moves before the words it may overlap are zeroed.
 	copy(rec[recordHeader+8*words:], key)
 	if words > old {
@@ -177,7 +182,7 @@ func (s *Shard) drop(g *segment, i int) {
 	ref := g.slots[i].ref
 	rec := s.arena.record(ref)
 	if s.table.release != nil {
-		s.table.release(binary.LittleEndian.Uint32(rec))
+		s.table.release(s, binary.LittleEndian.Uint32(rec))
 	}
 	s.count(-1, rec)
 	s.arena.free(ref)
@@ -186,9 +191,8 @@ func (s *Shard) drop(g *segment, i int) {
 
 // count adds a record to the shard's statistics, or with n = -1 removes it.
 func (s *Shard) count(n int64, rec []byte) {
-	key, _ := unpackLens(binary.LittleEndian.Uint32(rec[4:]))
 	s.keys.Add(n)
-	s.keyBytes += n * int64(key)
+	s.keyBytes += n * int64(keyLen(rec))
 	s.recordBytes += n * int64(len(rec))
 }
 
@@ -205,6 +209,9 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		// is nothing in the shard to evict for it.
 		slack := int64(0)
 		if s.table.evict.Load() {
+			slack = beyond
+		}
+		if s.unbounded {
 			slack = beyond
 		}
 		if !s.table.account.take(segmentSize+dirEntry, slack) {

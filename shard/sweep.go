@@ -67,3 +67,36 @@ func (s *Shard) shed(g *segment, now int64) {
 		s.evictSlot(g, i, now)
 	}
 }
+
+// removeBytes is how much of records one Remove deletes at most, but for the
+// last one: each is copied for the journal.
+const removeBytes = 64 << 10
+
+// Remove deletes the entries of the segment at cursor for which fn returns true,
+// those of removeBytes at a time, and returns where to go on; done is true when
+// that was the last. cursor 0 begins. The lock must be held; fn must not call
+// into the table. An entry that is there all the time is passed to fn.
+func (s *Shard) Remove(cursor uint32, fn func(Entry) bool) (next uint32, done bool) {
+	if s.dir.Load() == noDirectory {
+		return 0, true
+	}
+	g := s.segmentOf(cursor)
+	bytes := 0
+	for i := 0; i < segmentSlots; {
+		if g.slots[i].ref != 0 {
+			e := s.entry(g, i)
+			if bytes >= removeBytes {
+				return cursor, false
+			}
+			if fn(e) {
+				bytes += len(e.rec)
+				s.Touch(e)
+				s.drop(g, i)
+				continue
+			}
+		}
+		i++
+	}
+	end := g.end()
+	return uint32(end), end > 1<<32-1
+}

@@ -10,8 +10,8 @@ import (
 
 // Bounds of what an entry holds.
 const (
-	MaxKeyLen = 64 << 10 // bytes, inclusive
-	MaxWords  = 1<<15 - 1
+	MaxKeyLen = 64 << 10  // bytes, inclusive
+	MaxWords  = 1<<17 + 1 // 1 MiB, and a word or two that say how long it is
 )
 
 // These errors are returned when an entry is inserted, put or resized.
@@ -46,9 +46,9 @@ type Config struct {
 	Evict bool
 	// Release, if set, is called under the shard's lock when a record stops
 	// carrying meta: expired, evicted, deleted, replaced by Put. SetMeta does
-	// not call it. Contents.Release calls it without a lock. It must not call
-	// into the table.
-	Release func(meta uint32)
+	// not call it. Contents.Release calls it without a lock, for a shard of no
+	// table. It must not call into the table, but may CountSpace of the shard.
+	Release func(s *Shard, meta uint32)
 	// Pressure, if set, tells how much an entry matters: 0 for full quota, up
 	// to MaxUint32 for exhausted. It is called under the shard's lock while
 	// eviction samples and must not call into the table. Nil means that the
@@ -63,7 +63,7 @@ type Table struct {
 	shards   []Shard
 	account  account
 	evict    atomic.Bool
-	release  func(meta uint32)
+	release  func(s *Shard, meta uint32)
 	pressure func(e Entry, now int64) uint32
 	evicted  atomic.Uint64
 	expired  atomic.Uint64
@@ -101,8 +101,8 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	t.account.max.Store(max(maxBytes, 0))
 }
 
-// Hash returns the keyed hash of key. Every hash given to a Shard must come
-// from the Hash of its own table.
+// Hash returns the keyed hash of key in space 0. Every hash given to a Shard
+// must come from the Hash of its own table.
 func (t *Table) Hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) }
 
 // Index returns the index of the shard that holds keys of this hash.

@@ -10,10 +10,12 @@ import (
 
 // chargeHead is how many arguments RL.CHARGE begins with: itself, node, number.
 // chargeFields is how many describe one charge: key, algorithm, rounding, align,
-// limit, period in ns, burst, units.
+// limit, period in ns, burst, units. The number of the align has the database
+// from bit chargeDB on.
 const (
 	chargeHead   = 3
 	chargeFields = 8
+	chargeDB     = 4
 )
 
 var errCharge = errors.New("charges are malformed")
@@ -23,7 +25,7 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(nil, number, 10)}
 	for _, c := range charges {
 		args = append(args, c.Key)
-		for _, n := range [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align),
+		for _, n := range [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
 			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units} {
 			args = append(args, strconv.AppendInt(nil, n, 10))
 		}
@@ -48,8 +50,8 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 				return "", 0, nil, errCharge
 			}
 		}
-		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2]),
-			Limit: n[3], Period: n[4], Burst: n[5]}
+		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2] & (1<<chargeDB - 1)),
+			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[4], Burst: n[5]}
 		if err := l.Validate(); err != nil {
 			return "", 0, nil, err
 		}

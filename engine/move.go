@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// ErrNoKey is returned for a key that must exist and does not.
+var ErrNoKey = errors.New("no such key")
+
+// Copy makes the key to, of database db, what from of the session's database
+// is, whatever its kind, with its time to live. Without replace it does nothing
+// if to exists, and answers false. Errors: ErrNoKey if there is no from,
+// ErrKeyTooLong, ErrFull, ErrNotYet, ErrSealed, ErrNotHeld, ErrUndoFull; nothing
+// has changed then.
+func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
+	return s.transfer(now, from, to, db, replace, false)
+}
+
+// Rename is Copy, and the end of from. A key that is renamed to itself stays.
+func (s *Session) Rename(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
+	return s.transfer(now, from, to, db, replace, true)
+}
+
+func (s *Session) transfer(now int64, from, to []byte, db uint8, replace, remove bool) (done bool, err error) {
+	if len(from) > shard.MaxKeyLen || len(to) > shard.MaxKeyLen {
+		return false, ErrKeyTooLong
+	}
+	hashes := [2]uint64{s.hash(from), s.e.hash(db, to)}
+	if s.held.active {
+		if !s.holds(hashes[0]) {
+			return false, ErrNotHeld
+		}
+		if remove {
+			if err := s.enter(hashes[0], from); err != nil {
+				return false, err
+			}
+		}
+		if err := s.enter(hashes[1], to); err != nil {
+			return false, err
+		}
+		return s.transferHeld(now, hashes, from, to, db, replace, remove)
+	}
+	first, second := s.e.table.Index(hashes[0]), s.e.table.Index(hashes[1])
+	if first > second {
+		first, second = second, first
+	}
+	gate := s.enterGate()
+	defer s.leaveGate(gate)
+	s.e.table.Shard(first).Lock()
+	defer s.e.table.Shard(first).Unlock()
+	if second != first {
+		s.e.table.Shard(second).Lock()
+		defer s.e.table.Shard(second).Unlock()
+	}
+	return s.transferHeld(now, hashes, from, to, db, replace, remove)
+}
+
+// transferHeld is transfer with the shards of both keys locked.
+func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db uint8, replace, remove bool) (done bool, err error) {
+	if s.e.sealed.Load() {
+		return false, ErrSealed
+	}
+	source, target := s.e.table.At(hashes[0]), s.e.table.At(hashes[1])
+	now = target.Advance(source.Advance(now))
+	ent, ok := source.Find(hashes[0], from)
+	if !ok || ent.Expired(now) {
+		return false, ErrNoKey
+	}
+	there, ok := target.Find(hashes[1], to)
+	if ok && !there.Expired(now) && !replace {
+		return false, nil
+	}
+	if hashes[0] == hashes[1] && string(from) == string(to) {
+		return true, nil
+	}
+	l := s.e.limits.get(ent.Meta()).limit
+	l.DB = db
+	if !s.e.permits(l.needs()) {
+		return false, ErrNotYet
+	}
+	it, err := s.e.limits.acquire(l)
+	if err != nil {
+		return false, err
+	}
+	defer it.refs.Add(-1)
+	// Making room may move or evict the source.
+	im := ent.Image()
+	im.Key, im.Meta, im.State = to, it.id, append([]byte(nil), im.State...)
+	it.refer(target)
+	if err := target.Put(hashes[1], im, now); err != nil {
+		s.e.limits.gone(target, it.id)
+		return false, err
+	}
+	if ent, ok := source.Find(hashes[0], from); ok && remove {
+		source.Delete(ent)
+	}
+	return true, nil
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// The fast paths of strings: one visit, no closure, no allocation. All else
+// that works on a string does so by Session.Open with Counter.
+
+// Get appends the string of key to dst; ok is false when there is none. Errors:
+// ErrWrongType, ErrSealed, ErrNotHeld.
+func (s *Session) Get(now int64, key, dst []byte) (value []byte, ok bool, err error) {
+	hash := s.hash(key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return dst, false, err
+	}
+	ent, found := sh.Find(hash, key)
+	if ok = found && !ent.Expired(now); ok {
+		if s.kind(ent) == Counter {
+			dst = appendText(dst, ent)
+		} else {
+			ok, err = false, ErrWrongType
+		}
+	}
+	s.unlock(sh)
+	return dst, ok, err
+}
+
+// appendText appends the string of a counter.
+func appendText(dst []byte, ent shard.Entry) []byte {
+	state := ent.State()
+	n := binary.LittleEndian.Uint64(state)
+	if len(state) == 8 {
+		return strconv.AppendInt(dst, int64(n), 10)
+	}
+	return append(dst, state[8:8+n]...)
+}
+
+// SetOptions are those of SET. The zero value sets in any case, without a time
+// to live.
+type SetOptions struct {
+	// Deadline is when the key expires, in ns of the engine's time; 0 is never.
+	// One that has passed deletes the key.
+	Deadline int64
+	// KeepTTL leaves the deadline of a key that exists (KEEPTTL).
+	KeepTTL bool
+	// OnlyNew sets only a key that does not exist (NX), OnlyOld only one that
+	// does (XX).
+	OnlyNew, OnlyOld bool
+}
+
+// Set makes value the string of key, which may have held a value of any data
+// type, and tells whether it did: not against OnlyNew and OnlyOld. Errors:
+// ErrWrongType for a key that holds the state of a limit or leases,
+// ErrValueTooLarge, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotHeld; nothing has
+// changed then.
+func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, err error) {
+	if len(key) > shard.MaxKeyLen {
+		return false, ErrKeyTooLong
+	}
+	if len(value) > MaxValueLen {
+		return false, ErrValueTooLarge
+	}
+	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	if err != nil {
+		return false, err
+	}
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return false, err
+	}
+	set, err = s.setHeld(sh, hash, key, it, sh.Advance(now), value, o)
+	s.unlock(sh)
+	return set, err
+}
+
+// setHeld is Set with the key's shard locked.
+func (s *Session) setHeld(sh *shard.Shard, hash uint64, key []byte, it *interned, now int64, value []byte, o *SetOptions) (set bool, err error) {
+	p := plan{it: it, hash: hash, key: key}
+	p.ent, p.found = sh.Find(hash, key)
+	p.live = p.found && !p.ent.Expired(now)
+	if p.live && !s.kind(p.ent).kind().expires {
+		return false, ErrWrongType
+	}
+	if p.live && o.OnlyNew || !p.live && o.OnlyOld {
+		return false, nil
+	}
+	deadline := int64(NoExpiry)
+	switch {
+	case o.KeepTTL && p.live:
+		deadline = p.ent.Deadline()
+	case o.Deadline != 0 && o.Deadline <= now:
+		if p.found {
+			sh.Delete(p.ent)
+		}
+		return true, nil
+	case o.Deadline != 0:
+		deadline = o.Deadline
+	}
+	n, integer := parseInteger(value)
+	words := 1
+	if !integer {
+		if !s.e.permits(effectsData) {
+			return false, ErrNotYet
+		}
+		words = textWords(len(value))
+	}
+	if err := s.place(&p, sh, words, deadline, now); err != nil {
+		return false, err
+	}
+	if integer {
+		p.ent.SetWord(0, uint64(n))
+	} else {
+		storeText(p.ent.State(), value)
+	}
+	return true, nil
+}
+
+// storeText writes a text to the state of a counter, which has textWords words.
+func storeText(state, text []byte) {
+	binary.LittleEndian.PutUint64(state, uint64(len(text)))
+	clear(state[8+copy(state[8:], text):])
+}
+
+// Incr adds by to the integer that key holds, 0 if there is none, and returns
+// the sum. The time to live stays. Errors: ErrNotInteger, ErrIncrDecrOverflow,
+// ErrWrongType, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotHeld; nothing has
+// changed then.
+func (s *Session) Incr(now int64, key []byte, by int64) (sum int64, err error) {
+	if len(key) > shard.MaxKeyLen {
+		return 0, ErrKeyTooLong
+	}
+	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	if err != nil {
+		return 0, err
+	}
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return 0, err
+	}
+	sum, err = s.incrHeld(sh, hash, key, it, sh.Advance(now), by)
+	s.unlock(sh)
+	return sum, err
+}
+
+// incrHeld is Incr with the key's shard locked.
+func (s *Session) incrHeld(sh *shard.Shard, hash uint64, key []byte, it *interned, now, by int64) (sum int64, err error) {
+	ent, found := sh.Find(hash, key)
+	if found && !ent.Expired(now) {
+		if ent.Meta() != it.id {
+			return 0, ErrWrongType
+		}
+		if ent.Words() != 1 {
+			return 0, ErrNotInteger
+		}
+		sum, fits := addInt64(int64(ent.Word(0)), by)
+		if !fits {
+			return 0, ErrIncrDecrOverflow
+		}
+		sh.Touch(ent)
+		ent.SetWord(0, uint64(sum))
+		return sum, nil
+	}
+	p := plan{it: it, hash: hash, key: key, ent: ent, found: found}
+	if err := s.place(&p, sh, 1, NoExpiry, now); err != nil {
+		return 0, err
+	}
+	p.ent.SetWord(0, uint64(by))
+	return by, nil
+}

@@ -1,0 +1,59 @@
+package shard
+
+// A table has several key spaces, which are its owner's databases: equal keys
+// of two spaces are two keys. A record does not say which space it is in; its
+// hash does: that of a key in space n is Hash with SpaceMask(n) turned over.
+// These are the lowest bits of the tag, which choose neither the shard nor the
+// segment, so that equal keys of all spaces are in one segment, next to each
+// other, and never have equal tags: Find compares nothing more, and space 0
+// costs nothing.
+
+// Spaces is how many key spaces a table has, numbered from 0.
+const Spaces = 16
+
+const (
+	spaceShift = 33 // the tag is hash>>32, its lowest bit the dirty mark
+	spaceBits  = (Spaces - 1) << 1
+)
+
+// SpaceMask returns what a key's Hash is to be XORed with in a space.
+func SpaceMask(space uint8) uint64 { return uint64(space) << spaceShift }
+
+// SpaceOf returns the space that the hash of a key is of.
+func (t *Table) SpaceOf(hash uint64, key []byte) uint8 {
+	return uint8((hash^t.Hash(key))>>spaceShift) % Spaces
+}
+
+// hashAs returns the hash of a key whose tag has these spaceBits.
+func (t *Table) hashAs(key []byte, bits byte) uint64 {
+	return t.Hash(key)&^(spaceBits<<32) | uint64(bits&spaceBits)<<32
+}
+
+// CountSpace adds to the number of keys of a space: the owner knows when a
+// record of one comes, and by Config.Release when it goes. Space 0 is what the
+// others leave of all keys.
+func (s *Shard) CountSpace(space uint8, n int32) {
+	if space != 0 {
+		s.spaces[space].Add(n)
+	}
+}
+
+// SpaceLen returns the number of keys of a space, as Len does.
+func (t *Table) SpaceLen(space uint8) int {
+	if space != 0 {
+		return t.counted(space)
+	}
+	n := t.Len()
+	for other := uint8(1); other < Spaces; other++ {
+		n -= t.counted(other)
+	}
+	return max(n, 0)
+}
+
+func (t *Table) counted(space uint8) int {
+	n := 0
+	for i := range t.shards {
+		n += int(t.shards[i].spaces[space].Load())
+	}
+	return n
+}
