@@ -67,27 +67,31 @@ func (c *container) before(b bound) (rank, at int) {
 // ranked returns the offset of the record of a rank.
 func (c *container) ranked(rank int) int {
 	if c.small() {
-		return c.skip(rank)
+		return c.skip(1, rank)
 	}
 	return c.record(c.order(c.get(atFirst)+rank) - 1)
 }
 
-// insert adds a member that is not there. end is where the contents of a small
-// form end.
-func (c *container) insert(e *entry, end int) error {
+// insert adds a member that is not there: f is what find has returned.
+func (c *container) insert(e *entry, f found) error {
 	size := e.size(SortedSetKind)
-	if err := c.grow(1, size, 0, end); err != nil {
+	if err := c.grow(1, size, 0, f.at); err != nil {
 		return err
 	}
-	rank, at := c.before(bound{score: e.score, member: e.key})
+	b := bound{score: e.score, member: e.key}
 	if c.small() {
-		if err := c.reshape(at, 0, size, end); err != nil {
+		at := f.at
+		if f.last > 0 && !b.follows(c.v, f.last) {
+			_, at = c.before(b)
+		}
+		if err := c.reshape(at, 0, size, f.at); err != nil {
 			return err
 		}
 		e.put(c.v, SortedSetKind, at)
 		c.setSmall(c.len() + 1)
 		return nil
 	}
+	rank, _ := c.before(b)
 	c.v = c.b.Edit()
 	ref := c.refOf(c.pushRecord(e, size))
 	c.insertPlace(rank, ref)
@@ -147,9 +151,10 @@ func (c *container) removeRanks(from, to int) {
 		c.setSmall(0)
 		c.trim(1)
 	case c.small():
-		at, end := c.skip(from), c.skip(n)
-		del := c.skip(to) - at
-		_ = c.reshape(at, del, 0, end) // what becomes shorter cannot fail
+		at := c.skip(1, from)
+		next := c.skip(at, to-from)
+		// What becomes shorter cannot fail.
+		_ = c.reshape(at, next-at, 0, c.skip(next, n-to))
 		c.setSmall(n - (to - from))
 	default:
 		c.v = c.b.Edit()
