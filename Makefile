@@ -6,7 +6,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients test-clients test-faults
+.PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients test-clients test-dropin test-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ clients: build # the client libraries that need no more than Go, Node and Python
 
 test-clients: build ## every client library, Java and Rust included
 	clients/run.sh go node python hiredis java rust
+
+test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate; needs ports 6379 and 7379 free
+	$(GO) run ./clients/dropin $(DROPINFLAGS)
 
 test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md
 	$(GO) run ./faults -all -doc docs/reliability.md $(FAULTSFLAGS)

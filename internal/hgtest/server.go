@@ -22,6 +22,7 @@ const (
 // Config says what kind of server to start. The zero value is plain TCP
 // without a password.
 type Config struct {
+	Addr     string       // host:port of the Redis protocol; a free one of the loopback interface, if empty
 	Password string       // requirepass, if not empty
 	Cert     *Certificate // TLS instead of plain TCP, if set
 	Args     []string     // further arguments of headgate serve
@@ -43,6 +44,9 @@ func Start(c Config) (*Server, error) {
 	addrs, err := subprocess.Addrs("127.0.0.1", 2)
 	if err != nil {
 		return nil, err
+	}
+	if c.Addr != "" {
+		addrs[0] = c.Addr
 	}
 	s := &Server{config: c, Addr: addrs[0], HTTP: addrs[1]}
 	s.args = append([]string{"serve", "--listen", s.Addr, "--http-listen", s.HTTP}, c.Args...)
