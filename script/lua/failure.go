@@ -1,0 +1,92 @@
+package lua
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// raise raises an error at a line of the script; at none if line is 0, which is
+// where a Go function did what failed.
+func (t *Thread) raise(line int, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if line != 0 {
+		message = t.position(line) + message
+	}
+	t.Throw(String(message))
+}
+
+// chunkName is the name of all scripts in error messages.
+const chunkName = "user_script"
+
+// chunkShift is where a line has the number of its text: 0 for the script,
+// others for what loadstring compiled.
+const chunkShift = 32
+
+// position is a line as it begins error messages.
+func (t *Thread) position(line int) string {
+	name := chunkName
+	if i := line >> chunkShift; i > 0 {
+		name = t.run.chunks[i-1]
+	}
+	return fmt.Sprintf("%s:%d: ", name, shownLine(line))
+}
+
+// shownLine is the number of a line within its text.
+func shownLine(line int) int { return line & (1<<chunkShift - 1) }
+
+// describe names an expression as Lua's errors do: "local 'x' ", or nothing for
+// a value without a name.
+func describe(e expression) string {
+	kind, name := "", ""
+	switch e := e.(type) {
+	case *localExpr:
+		kind, name = "local", e.v.name
+	case *upvalueExpr:
+		kind, name = "upvalue", e.name
+	case *globalExpr:
+		kind, name = "global", e.name
+	case *indexExpr:
+		kind, name = "field", "?"
+		if s, ok := e.key.(*stringExpr); ok {
+			name = cString(s.value)
+		}
+	case *parenExpr:
+		return describe(e.inner)
+	case *callExpr:
+		return ""
+	case *methodName:
+		kind, name = "method", e.name
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s '%s' ", kind, name)
+}
+
+// methodName stands for the function of object:name(…) in errors.
+type methodName struct{ name string }
+
+// typeError raises "attempt to index local 'x' (a nil value)".
+func (t *Thread) typeError(line int, operation string, e expression, v Value) {
+	if d := describe(e); d != "" {
+		t.raise(line, "attempt to %s %s(a %s value)", operation, d, v.Kind())
+	}
+	t.raise(line, "attempt to %s a %s value", operation, v.Kind())
+}
+
+// orderError raises "attempt to compare number with nil".
+func (t *Thread) orderError(a, b Value, line int) {
+	if a.Kind() == b.Kind() {
+		t.raise(line, "attempt to compare two %s values", a.Kind())
+	}
+	t.raise(line, "attempt to compare %s with %s", a.Kind(), b.Kind())
+}
+
+// address is what tostring gives for values that have only an identity.
+func (v Value) address() string {
+	return fmt.Sprintf("%s: 0x%x", v.Kind(), uintptr(v.ref))
+}
+
+// internalError describes a panic that should not be.
+func internalError(r any) error {
+	return fmt.Errorf("internal error in a script: %v\n%s", r, debug.Stack())
+}

@@ -1,0 +1,70 @@
+package lua
+
+// GoFunction is a library function. args are its arguments, valid until it
+// returns (copy what it keeps); it may overwrite them.
+//
+// It returns its one result, or t.Return(…) for none or several. It charges
+// what it does: t.Step(n) for n units of work (about 10 ns each, one per 16
+// bytes looked at or copied), t.Alloc(n) for n bytes before it makes them. It
+// raises an error with t.Throw, t.Errorf, t.ArgError or a Check function;
+// these do not return. It calls a Lua value with t.Call. It must keep no state
+// of its own: what belongs to a run is in a Local.
+type GoFunction func(t *Thread, args []Value) Value
+
+// Function is a Lua closure or a Go function.
+type Function struct {
+	native GoFunction // nil for a Lua closure
+	proto  *proto
+	cells  []*cell // the captured variables of a Lua closure
+	// wrapped is the coroutine that the function of coroutine.wrap resumes.
+	wrapped *coroutine
+	mark    uint32 // as in Table
+}
+
+// NewFunction makes a function value of f.
+func NewFunction(f GoFunction) *Function { return &Function{native: f} }
+
+// cell is a local variable that a closure captured.
+type cell struct {
+	v    Value
+	mark uint32
+}
+
+// Local is a place for state that a library needs during a run, such as the
+// settings of cjson: t.Local(l) is nil at the beginning of each run.
+type Local int
+
+var locals Local
+
+// NewLocal makes one, at the start of the program.
+func NewLocal() Local {
+	locals++
+	return locals - 1
+}
+
+// Local points to what l holds in this run; coroutines share it.
+func (t *Thread) Local(l Local) *any {
+	r := t.run
+	for len(r.locals) <= int(l) {
+		r.locals = append(r.locals, nil)
+	}
+	return &r.locals[l]
+}
+
+// Entry is a name and a value in a library table or among the globals.
+type Entry struct {
+	Name  string
+	Value Value
+}
+
+// Func is an Entry for a Go function.
+func Func(name string, f GoFunction) Entry { return Entry{name, NewFunction(f).Value()} }
+
+// NewLibrary makes a table of entries.
+func NewLibrary(entries ...Entry) *Table {
+	t := NewTable(0, len(entries))
+	for _, e := range entries {
+		t.insert(String(e.Name), e.Value)
+	}
+	return t
+}

@@ -1,0 +1,81 @@
+package lua
+
+func basePCall(t *Thread, args []Value) Value {
+	t.CheckAny(args, 0)
+	v, thrown := t.protect(args[0], args[1:])
+	if thrown != nil {
+		return t.Return(False, thrown.Value)
+	}
+	return t.prepend(True, v)
+}
+
+func baseXPCall(t *Thread, args []Value) Value {
+	for len(args) < 2 {
+		t.CheckAny(args, 1)
+	}
+	handler := args[1]
+	v, thrown := t.protect(args[0], nil)
+	if thrown == nil {
+		return t.prepend(True, v)
+	}
+	if handler.Function() == nil {
+		return t.Return(False, thrown.Value)
+	}
+	v, failed := t.protect(handler, []Value{thrown.Value})
+	if failed != nil {
+		return t.Return(False, failed.Value)
+	}
+	return t.prepend(False, v)
+}
+
+// prepend gives first and the results behind v.
+func (t *Thread) prepend(first, v Value) Value {
+	if v.ref != resultsMark.ref {
+		return t.Return(first, v)
+	}
+	t.results = append(t.results, Nil)
+	copy(t.results[1:], t.results)
+	t.results[0] = first
+	return resultsMark
+}
+
+// catchSteps is what catching an error takes.
+const catchSteps = 200
+
+// protect calls f and catches an error that it raises. Aborts go on.
+func (t *Thread) protect(f Value, args []Value) (v Value, thrown *Error) {
+	frame, s, top, depth, levels := t.frame, t.site, t.top, t.depth, t.levels
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		e, ok := r.(*Error)
+		if !ok {
+			panic(r)
+		}
+		t.frame, t.site, t.top, t.depth, t.levels = frame, s, top, depth, levels
+		t.Step(catchSteps)
+		thrown = e
+	}()
+	return t.invoke(f, args), nil
+}
+
+// finish ends Run: it makes an error of what a panic carries. A panic that is
+// neither an error of the script nor an abort is a defect of ours: the script
+// ends, the server does not.
+func (t *Thread) finish(results *[]Value, err *error) {
+	r := recover()
+	t.stopCoroutines()
+	switch r := r.(type) {
+	case nil:
+		return
+	case *Error:
+		*err = r
+	case *Abort:
+		*err = r
+	default:
+		*err = &Abort{internalError(r)}
+	}
+	*results = nil
+}

@@ -1,0 +1,257 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Limits bound one run.
+type Limits struct {
+	// Steps is the number of instructions (about 10 ns each) that the run may
+	// take; then it ends with ErrSteps.
+	Steps int64
+	// Memory is the number of bytes that the script may hold at a time; then
+	// it ends with ErrMemory. At most 512 MiB.
+	Memory int64
+	// Look, if not nil, is asked every LookEvery steps or so whether to go on.
+	// An error ends the run with an Abort of that error.
+	Look func() error
+}
+
+// LookEvery is how many steps a run takes before it asks Limits.Look again.
+const LookEvery = 4096
+
+// maxMemory keeps the array part of a table within its sizes.
+const maxMemory = 512 << 20
+
+// These errors are in the *Abort of a run that exceeded its bounds.
+var (
+	ErrSteps  = errors.New("script took too many steps")
+	ErrMemory = errors.New("script took too much memory")
+)
+
+// Abort is the error of a run that was ended from outside: scripts cannot
+// catch it.
+type Abort struct{ Err error }
+
+func (a *Abort) Error() string { return a.Err.Error() }
+
+// Unwrap gives ErrSteps, ErrMemory or the error of Limits.Look.
+func (a *Abort) Unwrap() error { return a.Err }
+
+// Error is what a script raised and did not catch: a string with its position
+// in front, or whatever error() or Throw got.
+type Error struct{ Value Value }
+
+func (e *Error) Error() string {
+	if e.Value.IsString() {
+		return e.Value.Text()
+	}
+	if e.Value.IsNumber() {
+		return string(AppendNumber(nil, e.Value.Number()))
+	}
+	return fmt.Sprintf("(error object is a %s value)", e.Value.Kind())
+}
+
+// Thread runs scripts, one at a time: Reset, SetGlobal as needed, Run.
+type Thread struct {
+	// Host is whatever the caller of Run wants its Go functions to find; Reset
+	// clears it.
+	Host any
+	// Random is the state of math.random; Reset sets it to 0x330E.
+	Random uint64
+
+	env   *Environment
+	run   *run
+	steps int64 // until the next look
+	room  int64 // bytes until the next count of what the script holds
+
+	// stack has the registers of the frames. When it grows, the frames get
+	// registers in the new one; who reads a register after a call takes it
+	// from its frame anew.
+	stack   []Value
+	top     int     // end of the running frame's registers
+	highest int     // the highest top since the stack was clean
+	results []Value // of the last function that returned none or several
+	frame   *frame  // of the running Lua function
+	bottom  frame   // below all others
+	site    *site   // of the call of the running Go function
+	depth   int     // weight of the Lua calls under way
+	levels  int     // calls from Go into Lua under way
+	tail    tailCall
+	routine *coroutine // that the thread runs, nil for the main one
+}
+
+// run is what the coroutines of a run share.
+type run struct {
+	limits  Limits
+	taken   int64    // steps up to the last look
+	slice   int64    // steps between the last look and the next
+	chunks  []string // the names of what loadstring compiled
+	locals  []any
+	globals []Value // the values of the environment's variables
+	live    []*coroutine
+	epoch   uint32
+	main    *Thread
+}
+
+// NewThread makes a thread for scripts compiled in env.
+func NewThread(env *Environment) *Thread {
+	t := &Thread{env: env, run: &run{}, stack: make([]Value, 256)}
+	t.run.main = t
+	t.bottom.t = t
+	t.frame = &t.bottom
+	t.site = &goSite
+	return t
+}
+
+// Reset begins a run: nothing of the last one is left.
+func (t *Thread) Reset(limits Limits) {
+	r := t.run
+	limits.Memory = min(limits.Memory, maxMemory)
+	r.limits, r.taken = limits, 0
+	clear(r.locals)
+	r.chunks = nil
+	if len(r.globals) != len(t.env.variables) {
+		r.globals = make([]Value, len(t.env.variables))
+	}
+	clear(r.globals)
+	t.Host, t.Random = nil, 0x330E
+	t.room = limits.Memory
+	r.slice = min(limits.Steps, LookEvery)
+	t.steps = r.slice
+	t.clean()
+}
+
+// clean takes away what the last run left on the stack.
+func (t *Thread) clean() {
+	for f := t.bottom.next; f != nil && f.fn != nil; f = f.next {
+		f.regs, f.fn, f.varargs, f.ret = nil, nil, nil, Nil
+	}
+	if len(t.stack) > keptStack {
+		t.stack = make([]Value, 256)
+	} else {
+		clear(t.stack[:min(t.highest, len(t.stack))])
+	}
+	clear(t.results[:cap(t.results)])
+	if cap(t.results) > 1024 {
+		t.results = nil
+	}
+	t.top, t.highest, t.depth, t.levels = 0, 0, 0, 0
+	t.frame, t.site, t.tail = &t.bottom, &goSite, tailCall{}
+}
+
+// keptStack is the number of registers that a thread keeps for the next run.
+const keptStack = 8192
+
+// SetGlobal gives a variable that the environment declared its value for this
+// run.
+func (t *Thread) SetGlobal(v Variable, value Value) { t.run.globals[v] = value }
+
+// Run runs a script. Its results are valid until the next Reset. The error is
+// an *Error that the script raised or an *Abort.
+func (t *Thread) Run(p *Proto) (results []Value, err error) {
+	defer t.finish(&results, &err)
+	f := &Function{proto: p.main}
+	v := t.callLua(f, t.top, 0, &goSite)
+	return t.list(v), nil
+}
+
+// Steps is how many steps the run has taken.
+func (t *Thread) Steps() int64 { return t.run.taken + t.run.slice - t.steps }
+
+// Step charges n steps.
+func (t *Thread) Step(n int) {
+	t.steps -= int64(n)
+	if t.steps < 0 {
+		t.look()
+	}
+}
+
+// look is where the steps until the next look are used up.
+func (t *Thread) look() {
+	r := t.run
+	r.taken += r.slice - t.steps
+	r.slice, t.steps = 0, 0
+	left := r.limits.Steps - r.taken
+	if left <= 0 {
+		panic(&Abort{ErrSteps})
+	}
+	if r.limits.Look != nil {
+		if err := r.limits.Look(); err != nil {
+			panic(&Abort{err})
+		}
+	}
+	r.slice = min(left, LookEvery)
+	t.steps = r.slice
+}
+
+// Alloc charges n bytes before they are taken.
+func (t *Thread) Alloc(n int) {
+	t.room -= int64(n)
+	if t.room < 0 {
+		t.count(int64(n))
+	}
+}
+
+// Throw raises an error of any value.
+func (t *Thread) Throw(v Value) { panic(&Error{v}) }
+
+// Line is the line of the script from which the running Go function was called,
+// 0 if another Go function called it.
+func (t *Thread) Line() int { return shownLine(t.site.line) }
+
+// where is the position of the caller on a level: 1 is who called the running
+// Go function, 2 who called that one. It is empty for Go functions.
+func (t *Thread) where(level int) string {
+	s := t.site
+	for f := t.frame; level > 1; level-- {
+		if f == nil || f.fn == nil {
+			return ""
+		}
+		s, f = f.site, f.prev
+	}
+	if s == nil || s.line == 0 {
+		return ""
+	}
+	return t.position(s.line)
+}
+
+// Return gives back none or several results from a Go function.
+func (t *Thread) Return(values ...Value) Value {
+	t.results = append(t.results[:0], values...)
+	return resultsMark
+}
+
+// Call calls a value from a Go function and gives its results, which are valid
+// until the next call.
+func (t *Thread) Call(f Value, args ...Value) []Value {
+	return t.list(t.invoke(f, args))
+}
+
+// Call1 is Call for the first result alone, nil if there is none.
+func (t *Thread) Call1(f Value, args ...Value) Value {
+	return t.single(t.invoke(f, args))
+}
+
+// list gives the results behind v.
+func (t *Thread) list(v Value) []Value {
+	if v.ref != resultsMark.ref {
+		t.results = append(t.results[:0], v)
+	}
+	return t.results
+}
+
+// single is the first of the results behind v.
+func (t *Thread) single(v Value) Value {
+	if v.ref == resultsMark.ref {
+		if len(t.results) == 0 {
+			return Nil
+		}
+		return t.results[0]
+	}
+	return v
+}
+
+// Abort ends the run with an *Abort of err, which the script cannot catch.
+func (t *Thread) Abort(err error) { panic(&Abort{err}) }

@@ -1,0 +1,207 @@
+package lua
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Kind is the type of a Value as Lua sees it.
+type Kind uint8
+
+const (
+	KindNil Kind = iota
+	KindBoolean
+	KindNumber
+	KindString
+	KindTable
+	KindFunction
+	KindUserdata
+	KindCoroutine
+	// kindResults marks what Thread.Return gives back: the results are in the
+	// thread. Scripts never see it.
+	kindResults
+)
+
+var kindNames = [...]string{"nil", "boolean", "number", "string", "table", "function", "userdata", "thread", "results"}
+
+// String gives the name that Lua's type() gives.
+func (k Kind) String() string { return kindNames[k] }
+
+// Value is any Lua value: 16 bytes, nothing boxed. The zero Value is nil.
+//
+// Without a ref it is nil (bits 0), false (1), true (2), or a number whose
+// IEEE 754 bits are stored inverted: nil, false and true are thus NaNs that no
+// computation makes. With a ref the kind is in the top byte of bits; a string
+// has its bytes at ref and its length in the bits below.
+type Value struct {
+	ref  unsafe.Pointer
+	bits uint64
+}
+
+const (
+	bitsFalse = 1
+	bitsTrue  = 2
+
+	kindShift = 56
+	sizeMask  = 1<<kindShift - 1
+)
+
+// Nil, False and True are the constants of the language.
+var (
+	Nil   = Value{}
+	False = Value{bits: bitsFalse}
+	True  = Value{bits: bitsTrue}
+)
+
+// Boolean is the Value of b.
+func Boolean(b bool) Value {
+	if b {
+		return True
+	}
+	return False
+}
+
+// Number is the Value of f. A float that was made from bytes of somebody else
+// (struct.unpack, cmsgpack) goes through Canonical first.
+func Number(f float64) Value { return Value{bits: ^math.Float64bits(f)} }
+
+// Canonical is f, or the usual NaN instead of one with other bits.
+func Canonical(f float64) float64 {
+	if f != f {
+		return math.Float64frombits(0x7FF8000000000000 | math.Float64bits(f)&(1<<63))
+	}
+	return f
+}
+
+// Int is the Value of n.
+func Int(n int) Value { return Number(float64(n)) }
+
+// emptyString gives the empty string a ref.
+var emptyString [1]byte
+
+// String is the Value of s, whose bytes it refers to; nothing is charged. Use
+// Thread.String and its like for what a script makes.
+func String(s string) Value {
+	p := unsafe.Pointer(unsafe.StringData(s))
+	if len(s) == 0 {
+		p = unsafe.Pointer(&emptyString)
+	}
+	return Value{ref: p, bits: uint64(KindString)<<kindShift | uint64(len(s))}
+}
+
+// Kind is the type of v.
+func (v Value) Kind() Kind {
+	if v.ref != nil {
+		return Kind(v.bits >> kindShift)
+	}
+	if v.bits > bitsTrue {
+		return KindNumber
+	}
+	if v.bits == 0 {
+		return KindNil
+	}
+	return KindBoolean
+}
+
+// IsNil tells whether v is nil.
+func (v Value) IsNil() bool { return v == Value{} }
+
+// Truth tells whether v counts as true: anything but nil and false.
+func (v Value) Truth() bool { return v.ref != nil || v.bits > bitsFalse }
+
+// IsNumber tells whether v is a number; strings that look like one are not.
+func (v Value) IsNumber() bool { return v.ref == nil && v.bits > bitsTrue }
+
+// Number is the number in v, which must be one (see IsNumber).
+func (v Value) Number() float64 { return math.Float64frombits(^v.bits) }
+
+// IsString tells whether v is a string; numbers are not.
+func (v Value) IsString() bool { return v.bits>>kindShift == uint64(KindString) && v.ref != nil }
+
+// Text is the bytes of the string v, which must be one (see IsString). They
+// are shared with v, binary, never changed.
+func (v Value) Text() string { return unsafe.String((*byte)(v.ref), int(v.bits&sizeMask)) }
+
+// Table is the table in v, or nil if v is no table.
+func (v Value) Table() *Table {
+	if v.ref != nil && v.bits == uint64(KindTable)<<kindShift {
+		return (*Table)(v.ref)
+	}
+	return nil
+}
+
+// Function is the function in v, or nil if v is no function.
+func (v Value) Function() *Function {
+	if v.ref != nil && v.bits == uint64(KindFunction)<<kindShift {
+		return (*Function)(v.ref)
+	}
+	return nil
+}
+
+// Userdata is the userdata in v, or nil if v is none.
+func (v Value) Userdata() *Userdata {
+	if v.ref != nil && v.bits == uint64(KindUserdata)<<kindShift {
+		return (*Userdata)(v.ref)
+	}
+	return nil
+}
+
+// coroutine is the coroutine in v, or nil if v is none.
+func (v Value) coroutine() *coroutine {
+	if v.ref != nil && v.bits == uint64(KindCoroutine)<<kindShift {
+		return (*coroutine)(v.ref)
+	}
+	return nil
+}
+
+// Value is the Value of the table.
+func (t *Table) Value() Value {
+	return Value{ref: unsafe.Pointer(t), bits: uint64(KindTable) << kindShift}
+}
+
+// Value is the Value of the function.
+func (f *Function) Value() Value {
+	return Value{ref: unsafe.Pointer(f), bits: uint64(KindFunction) << kindShift}
+}
+
+// Userdata is an opaque value of the host, such as cjson.null. Address is what
+// tostring shows behind "userdata: ".
+type Userdata struct {
+	Address string
+	meta    *Table
+}
+
+// Value is the Value of the userdata.
+func (u *Userdata) Value() Value {
+	return Value{ref: unsafe.Pointer(u), bits: uint64(KindUserdata) << kindShift}
+}
+
+func (c *coroutine) value() Value {
+	return Value{ref: unsafe.Pointer(c), bits: uint64(KindCoroutine) << kindShift}
+}
+
+// RawEqual compares without metamethods: numbers by value, strings by bytes,
+// the rest by identity.
+func RawEqual(a, b Value) bool {
+	if a == b {
+		return a.ref != nil || a.bits <= bitsTrue || a.Number() == a.Number()
+	}
+	if a.ref == nil {
+		return a.IsNumber() && b.IsNumber() && a.Number() == b.Number()
+	}
+	// Strings are equal only with the same kind and length.
+	return a.bits == b.bits && b.ref != nil && a.bits>>kindShift == uint64(KindString) && a.Text() == b.Text()
+}
+
+// bytes are the 256 strings of one byte.
+var bytes = func() (s [256]byte) {
+	for i := range s {
+		s[i] = byte(i)
+	}
+	return s
+}()
+
+// Byte is the string of the one byte b; it costs no memory.
+func Byte(b byte) Value {
+	return Value{ref: unsafe.Pointer(&bytes[b]), bits: uint64(KindString)<<kindShift | 1}
+}
