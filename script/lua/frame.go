@@ -25,8 +25,11 @@ type site struct {
 // goSite is the site of calls by Go functions.
 var goSite = site{}
 
+// resultsRef is the ref of resultsMark and of no other value.
+var resultsRef [1]byte
+
 // resultsMark says that the results are in Thread.results.
-var resultsMark = Value{ref: unsafe.Pointer(&emptyString), bits: uint64(kindResults) << kindShift}
+var resultsMark = Value{ref: unsafe.Pointer(&resultsRef), bits: uint64(kindResults) << kindShift}
 
 // tailCall is a call that takes the place of the function that makes it.
 type tailCall struct {
