@@ -127,13 +127,26 @@ func (s *Session) unsealed(sh *shard.Shard) (*shard.Shard, error) {
 	return sh, nil
 }
 
-// holds tells whether the shard of a hash is among those that are held.
+// holds tells whether the shard of a hash is among those that are held, or can
+// be at once.
 func (s *Session) holds(hash uint64) bool {
 	if s.held.whole {
 		return true
 	}
-	_, found := slices.BinarySearch(s.held.shards, s.e.table.Index(hash))
-	return found
+	i := s.e.table.Index(hash)
+	at, found := slices.BinarySearch(s.held.shards, i)
+	return found || s.reach(i, at)
+}
+
+// reach holds one shard more, which belongs at place at, for a step that can be
+// taken back, if nobody else has it: it does not wait, so nobody can wait for
+// each other.
+func (s *Session) reach(i, at int) bool {
+	if !s.held.undo.on || !s.e.table.Shard(i).TryLock() {
+		return false
+	}
+	s.held.shards = slices.Insert(s.held.shards, at, i)
+	return true
 }
 
 // enter begins a change of a key within Hold.

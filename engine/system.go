@@ -5,21 +5,27 @@ import (
 	"encoding/binary"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // systemKind says what a system record is about. Kinds are part of the
 // encoding of effects.
 type systemKind byte
 
-// systemCharged is the last batch that a node was charged; the record's name is
-// the node's id.
-const systemCharged systemKind = 1
+const (
+	// systemCharged is the last batch that a node was charged; the record's
+	// name is the node's id.
+	systemCharged systemKind = 1
+	// systemScript is the text of a script behind a byte that tells whether it
+	// was loaded; the record's name is its SHA1 in hex. See script.go.
+	systemScript systemKind = 2
+)
 
 const (
 	// systemMaxName and systemMaxValue bound the name and the value of a
 	// record, in bytes.
 	systemMaxName  = 255
-	systemMaxValue = 64 << 10
+	systemMaxValue = 1 + MaxScriptLen
 )
 
 // ErrSystemName is returned for a system record whose name is too long.
@@ -47,6 +53,11 @@ type system struct {
 	// one that did not exist; it is kept while journal is set.
 	before  systemUndo
 	journal bool
+	// scripts and scriptBytes count the records of scripts and their bytes.
+	scripts, scriptBytes int
+
+	// gone counts the scripts' records that have gone, the resets included.
+	gone atomic.Uint64
 }
 
 // systemUndo is what some system records were; nil for one that did not exist.
@@ -65,6 +76,9 @@ func (s *system) put(k systemKey, value []byte) {
 
 // replace is put without a trace. mu must be held.
 func (s *system) replace(k systemKey, value []byte) {
+	if k.kind == systemScript {
+		s.countScript(s.records[k], value)
+	}
 	if value == nil {
 		delete(s.records, k)
 		return
@@ -147,6 +161,8 @@ func (s *system) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.records)
+	s.scripts, s.scriptBytes = 0, 0
+	s.gone.Add(1)
 }
 
 // digest calls add with the hash of each record.
@@ -180,7 +196,10 @@ func readSystem(d *decoder) (k systemKey, value []byte) {
 		value = append([]byte{}, d.bytes(n-1)...)
 	}
 	// A kind that this version does not know may mean anything.
-	if k.kind != systemCharged {
+	switch {
+	case k.kind == systemCharged:
+	case k.kind == systemScript && (value == nil || len(value) > 0):
+	default:
 		d.fail()
 	}
 	return k, value

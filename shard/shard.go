@@ -42,6 +42,9 @@ const shardPad = 72
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
 
+// TryLock takes the shard's lock if nobody has it, and tells whether it has.
+func (s *Shard) TryLock() bool { return s.mu.TryLock() }
+
 // Unlock gives the shard's lock back; every Entry of the shard is invalid then.
 func (s *Shard) Unlock() { s.mu.Unlock() }
 

@@ -67,31 +67,27 @@ func (c *container) before(b bound) (rank, at int) {
 // ranked returns the offset of the record of a rank.
 func (c *container) ranked(rank int) int {
 	if c.small() {
-		return c.skip(1, rank)
+		return c.skip(rank)
 	}
 	return c.record(c.order(c.get(atFirst)+rank) - 1)
 }
 
-// insert adds a member that is not there: f is what find has returned.
-func (c *container) insert(e *entry, f found) error {
+// insert adds a member that is not there. end is where the contents of a small
+// form end.
+func (c *container) insert(e *entry, end int) error {
 	size := e.size(SortedSetKind)
-	if err := c.grow(1, size, 0, f.at); err != nil {
+	if err := c.grow(1, size, 0, end); err != nil {
 		return err
 	}
-	b := bound{score: e.score, member: e.key}
+	rank, at := c.before(bound{score: e.score, member: e.key})
 	if c.small() {
-		at := f.at
-		if f.last > 0 && !b.follows(c.v, f.last) {
-			_, at = c.before(b)
-		}
-		if err := c.reshape(at, 0, size, f.at); err != nil {
+		if err := c.reshape(at, 0, size, end); err != nil {
 			return err
 		}
 		e.put(c.v, SortedSetKind, at)
 		c.setSmall(c.len() + 1)
 		return nil
 	}
-	rank, _ := c.before(b)
 	c.v = c.b.Edit()
 	ref := c.refOf(c.pushRecord(e, size))
 	c.insertPlace(rank, ref)
@@ -151,10 +147,9 @@ func (c *container) removeRanks(from, to int) {
 		c.setSmall(0)
 		c.trim(1)
 	case c.small():
-		at := c.skip(1, from)
-		next := c.skip(at, to-from)
-		// What becomes shorter cannot fail.
-		_ = c.reshape(at, next-at, 0, c.skip(next, n-to))
+		at, end := c.skip(from), c.skip(n)
+		del := c.skip(to) - at
+		_ = c.reshape(at, del, 0, end) // what becomes shorter cannot fail
 		c.setSmall(n - (to - from))
 	default:
 		c.v = c.b.Edit()

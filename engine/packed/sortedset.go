@@ -43,7 +43,7 @@ func (z *SortedSet) Put(member []byte, score float64) (added bool, err error) {
 	e := entry{key: member, score: score}
 	f, ok := z.c.find(member)
 	if !ok {
-		err = z.c.insert(&e, f)
+		err = z.c.insert(&e, f.at)
 		return err == nil, err
 	}
 	if old := scoreAt(z.c.v, f.at); old != score {
@@ -70,7 +70,7 @@ func (z *SortedSet) Remove(member []byte) bool {
 		return false
 	}
 	if z.c.small() {
-		z.c.removeSmall(f)
+		z.c.removeSmall(f.at)
 		return true
 	}
 	rank, _ := z.c.before(bound{score: scoreAt(z.c.v, f.at), member: member})

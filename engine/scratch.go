@@ -1,0 +1,163 @@
+package engine
+
+import "bytes"
+
+// Scratch is a small table of copies for a step that takes long, such as a slow
+// script: it locks nothing while it works. Bring copies the keys that the step
+// is about to touch, a session of the Scratch's own works on them, and Commit
+// stores what has become of them, in one atomic step, unless somebody has
+// changed a key meanwhile that was brought. It is for one goroutine at a time.
+type Scratch struct {
+	own  *Engine
+	s    *Session
+	keys []broughtKey
+	at   map[string]struct{} // keys, by database and key
+	room int64               // that copies may still take
+	now  []byte              // for words
+}
+
+// broughtKey is a key that was copied, and what it was then.
+type broughtKey struct {
+	db  uint8
+	key []byte
+	was keyState
+}
+
+// keyState is what a key is; the zero value is an absent one.
+type keyState struct {
+	found    bool
+	limit    Limit
+	deadline int64
+	words    []byte
+}
+
+func (k keyState) equal(other keyState) bool {
+	return k.found == other.found && k.limit == other.limit && k.deadline == other.deadline && bytes.Equal(k.words, other.words)
+}
+
+// scratchRoom is the memory that the copies of a Scratch may take.
+const scratchRoom = 64 << 20
+
+// NewScratch returns a Scratch for keys of e.
+func (e *Engine) NewScratch() *Scratch {
+	own := New(Config{Shards: 1, MaxBytes: scratchRoom, LogMaxEntries: e.logMaxEntries, TopK: 1, Clock: e.clock})
+	return &Scratch{own: own, s: own.NewSession(), at: make(map[string]struct{}), room: scratchRoom}
+}
+
+// Session is the session that works on the copies.
+func (c *Scratch) Session() *Session { return c.s }
+
+// Bring copies keys of the database of main, as they are now; those that were
+// brought stay what they have become. Errors: ErrSealed, ErrFull for copies that
+// take too much memory.
+func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
+	for _, key := range keys {
+		name := string(append([]byte{main.db}, key...))
+		if _, known := c.at[name]; known {
+			continue
+		}
+		was, err := main.state(nil, key)
+		if err != nil {
+			return err
+		}
+		if c.room -= int64(len(key) + len(was.words)); c.room < 0 {
+			return ErrFull
+		}
+		c.s.Use(main.db)
+		if err := c.s.setState(now, key, was); err != nil {
+			return err
+		}
+		c.at[name] = struct{}{}
+		c.keys = append(c.keys, broughtKey{main.db, []byte(name[1:]), was})
+	}
+	c.s.Use(main.db)
+	return nil
+}
+
+// Commit stores the copies that have changed. It returns false, and has stored
+// nothing, if a key that was brought is not any more what it was. Errors:
+// ErrSealed, ErrFull; nothing is stored then either.
+func (c *Scratch) Commit(main *Session, now int64) (bool, error) {
+	held := make([][]byte, len(c.keys))
+	for i := range c.keys {
+		held[i] = c.keys[i].key
+	}
+	main.Hold(held)
+	defer main.Unhold()
+	defer main.Use(main.db)
+	for _, k := range c.keys {
+		main.Use(k.db)
+		is, err := main.state(c.now[:0], k.key)
+		if err != nil {
+			return false, err
+		}
+		if c.now = is.words; !is.equal(k.was) {
+			return false, nil
+		}
+	}
+	main.BeginUndo(2 * scratchRoom)
+	for _, k := range c.keys {
+		main.Use(k.db)
+		c.s.Use(k.db)
+		is, err := c.s.state(c.now[:0], k.key)
+		if c.now = is.words; err == nil && !is.equal(k.was) {
+			err = main.setState(now, k.key, is)
+		}
+		if err != nil {
+			main.Rollback(now)
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Reset forgets all copies.
+func (c *Scratch) Reset() {
+	for _, k := range c.keys {
+		c.s.Use(k.db)
+		_, _ = c.s.Delete(0, k.key)
+	}
+	c.s.Use(0)
+	c.keys, c.now, c.room = nil, nil, scratchRoom
+	clear(c.at)
+}
+
+// state returns what a key is; its words are appended to b.
+func (s *Session) state(b []byte, key []byte) (keyState, error) {
+	hash := s.hash(key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return keyState{words: b}, err
+	}
+	defer s.unlock(sh)
+	ent, found := sh.Find(hash, key)
+	if !found {
+		return keyState{words: b}, nil
+	}
+	return keyState{true, s.e.limits.get(ent.Meta()).limit, ent.Deadline(), append(b, ent.State()...)}, nil
+}
+
+// setState makes a key what state has returned. On an error it is what it was.
+func (s *Session) setState(now int64, key []byte, k keyState) error {
+	if !k.found {
+		_, err := s.Delete(now, key)
+		return err
+	}
+	it, err := s.rule(k.limit)
+	if err != nil {
+		return err
+	}
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return err
+	}
+	defer s.unlock(sh)
+	p := plan{it: it, hash: hash, key: key}
+	p.ent, p.found = sh.Find(hash, key)
+	if err := s.place(&p, sh, len(k.words)/8, k.deadline, now); err != nil {
+		return err
+	}
+	copy(p.ent.State(), k.words)
+	return nil
+}

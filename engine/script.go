@@ -1,0 +1,136 @@
+package engine
+
+import "errors"
+
+// Bounds of the scripts' records.
+const (
+	// MaxScriptLen is the longest text of a script, in bytes.
+	MaxScriptLen = 512 << 10
+	// MaxScripts and MaxScriptBytes are how many texts there are at most, and
+	// how long they are together.
+	MaxScripts     = 10_000
+	MaxScriptBytes = 64 << 20
+)
+
+// ErrScriptsFull is returned for the text of a script that does not fit beside
+// the others.
+var ErrScriptsFull = errors.New("too many scripts are loaded: SCRIPT FLUSH makes room")
+
+// Script is the text of a script that clients have sent, as it is kept for the
+// node that leads next.
+type Script struct {
+	Body string
+	// Loaded tells that a client asked to keep it; others make room.
+	Loaded bool
+}
+
+// PutScript keeps the text of a script under its SHA1 in lower-case hex, in the
+// replicated state: a node that leads later knows it. Errors: ErrSealed,
+// ErrScriptsFull. On an engine without replication it does nothing.
+func (s *Session) PutScript(sha string, sc Script) error {
+	if !s.e.ScriptsKept() {
+		return nil
+	}
+	gate := s.enterGate()
+	defer s.leaveGate(gate)
+	if s.e.sealed.Load() {
+		return ErrSealed
+	}
+	value := make([]byte, 1, 1+len(sc.Body))
+	if sc.Loaded {
+		value[0] = 1
+	}
+	return s.e.system.putScript(sha, append(value, sc.Body...))
+}
+
+// DropScripts forgets texts by their SHA1, all if none is named. Errors:
+// ErrSealed.
+func (s *Session) DropScripts(shas ...string) error {
+	if s.e.replica == nil {
+		return nil
+	}
+	gate := s.enterGate()
+	defer s.leaveGate(gate)
+	if s.e.sealed.Load() {
+		return ErrSealed
+	}
+	s.e.system.dropScripts(shas)
+	return nil
+}
+
+// Script returns the text that is kept under a SHA1 in lower-case hex.
+func (e *Engine) Script(sha string) (Script, bool) {
+	s := &e.system
+	s.mu.Lock()
+	value := s.records[systemKey{systemScript, sha}]
+	s.mu.Unlock()
+	if value == nil {
+		return Script{}, false
+	}
+	return Script{string(value[1:]), value[0] == 1}, true
+}
+
+// Scripts calls fn with the SHA1 of each text that is kept, and whether it was
+// loaded. fn must not call the engine.
+func (e *Engine) Scripts(fn func(sha string, loaded bool)) {
+	s := &e.system
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, value := range s.records {
+		if k.kind == systemScript {
+			fn(k.name, value[0] == 1)
+		}
+	}
+}
+
+// ScriptsKept reports whether texts are kept here at all: there is a replica,
+// and its cluster can read them.
+func (e *Engine) ScriptsKept() bool { return e.replica != nil && e.permitted.Load() >= effectsData }
+
+// ScriptsGone changes whenever a text may be gone: dropped, or taken back.
+func (e *Engine) ScriptsGone() uint64 { return e.system.gone.Load() }
+
+// putScript puts the record of a script, if it fits.
+func (s *system) putScript(sha string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := systemKey{systemScript, sha}
+	old, known := s.records[k]
+	if !known && s.scripts == MaxScripts || s.scriptBytes-len(old)+len(value) > MaxScriptBytes {
+		return ErrScriptsFull
+	}
+	s.put(k, value)
+	return nil
+}
+
+func (s *system) dropScripts(shas []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(shas) == 0 {
+		for k := range s.records {
+			if k.kind == systemScript {
+				s.put(k, nil)
+			}
+		}
+	}
+	for _, sha := range shas {
+		if k := (systemKey{systemScript, sha}); s.records[k] != nil {
+			s.put(k, nil)
+		}
+	}
+}
+
+// countScript keeps count of what a change of a script's record makes of them.
+// mu must be held.
+func (s *system) countScript(old, value []byte) {
+	if old != nil {
+		s.scripts--
+		s.scriptBytes -= len(old)
+	}
+	if value != nil {
+		s.scripts++
+		s.scriptBytes += len(value)
+	} else {
+		s.gone.Add(1)
+	}
+}

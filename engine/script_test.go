@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scriptNode returns a leader whose cluster can read scripts.
+func scriptNode(t *testing.T) *node {
+	n := newNode(t, Config{})
+	n.r.Permit(Formats{Effects: effectsNewest})
+	n.r.Lead(start)
+	return n
+}
+
+// The texts of scripts are on every node, and in snapshots.
+func TestScriptsReplicate(t *testing.T) {
+	n, follower, late := scriptNode(t), newNode(t, Config{}), newNode(t, Config{})
+	sc := Script{Body: "return 1", Loaded: true}
+	require.NoError(t, n.s.PutScript("sha", sc))
+	require.NoError(t, n.s.PutScript("gone", Script{Body: "x"}))
+	require.NoError(t, follower.r.Apply(n.cut(), start))
+	got, ok := follower.e.Script("sha")
+	require.True(t, ok)
+	require.Equal(t, sc, got)
+	gone := follower.e.ScriptsGone()
+	require.NoError(t, n.s.DropScripts("gone", "unknown"))
+	require.NoError(t, follower.r.Apply(n.cut(), start))
+	_, ok = follower.e.Script("gone")
+	require.False(t, ok)
+	require.NotEqual(t, gone, follower.e.ScriptsGone(), "who has compiled it looks again")
+	require.Equal(t, n.e.Digest(start), follower.e.Digest(start))
+
+	n.l.Commit()
+	n.l.Commit()
+	var snap bytes.Buffer
+	require.NoError(t, n.r.Snapshot().Persist(&snap))
+	require.NoError(t, late.r.Restore(&snap, start))
+	got, ok = late.e.Script("sha")
+	require.True(t, ok)
+	require.Equal(t, sc, got)
+	require.NoError(t, n.s.DropScripts())
+	require.NoError(t, follower.r.Apply(n.cut(), start))
+	_, ok = follower.e.Script("sha")
+	require.False(t, ok)
+}
+
+// A leader that is deposed has neither got nor lost what was not committed.
+func TestDeposeTakesBackScripts(t *testing.T) {
+	n := scriptNode(t)
+	require.NoError(t, n.s.PutScript("kept", Script{Body: "x"}))
+	n.cut()
+	n.l.Commit()
+	require.NoError(t, n.s.PutScript("new", Script{Body: "y"}))
+	require.NoError(t, n.s.DropScripts("kept"))
+	gone := n.e.ScriptsGone()
+	n.depose()
+	_, ok := n.e.Script("kept")
+	require.True(t, ok)
+	_, ok = n.e.Script("new")
+	require.False(t, ok)
+	require.NotEqual(t, gone, n.e.ScriptsGone())
+	require.ErrorIs(t, n.s.PutScript("late", Script{Body: "x"}), ErrSealed)
+	require.ErrorIs(t, n.s.DropScripts("kept"), ErrSealed)
+}
+
+// Scripts have a bound in number and in bytes.
+func TestScriptRecordsAreBounded(t *testing.T) {
+	n := scriptNode(t)
+	for i := range MaxScripts {
+		require.NoError(t, n.s.PutScript(fmt.Sprint(i), Script{Body: "x"}))
+	}
+	require.ErrorIs(t, n.s.PutScript("more", Script{Body: "x"}), ErrScriptsFull)
+	require.NoError(t, n.s.PutScript("0", Script{Body: "y"}), "one that is there")
+	require.NoError(t, n.s.DropScripts())
+	large := Script{Body: strings.Repeat("x", MaxScriptLen)}
+	for i := range MaxScriptBytes / (MaxScriptLen + 1) {
+		require.NoError(t, n.s.PutScript(fmt.Sprint(i), large))
+	}
+	require.ErrorIs(t, n.s.PutScript("more", large), ErrScriptsFull)
+	count := 0
+	n.e.Scripts(func(string, bool) { count++ })
+	require.Equal(t, MaxScriptBytes/(MaxScriptLen+1), count)
+}
+
+// Nothing is kept that a member of the cluster could not read, or that nobody
+// else gets.
+func TestScriptsWaitForTheLevel(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Permit(Formats{Effects: effectsData - 1})
+	n.r.Lead(start)
+	require.NoError(t, n.s.PutScript("sha", Script{Body: "x"}))
+	_, ok := n.e.Script("sha")
+	require.False(t, ok)
+	alone := New(Config{})
+	require.NoError(t, alone.NewSession().PutScript("sha", Script{Body: "x"}))
+	require.False(t, alone.ScriptsKept())
+}
