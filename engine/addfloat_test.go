@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNumberAdd(t *testing.T) {
+	f := func(a, b, want string) {
+		t.Helper()
+		v, err := ParseFloat([]byte(a))
+		require.NoError(t, err)
+		by, err := ParseFloat([]byte(b))
+		require.NoError(t, err)
+		sum, err := v.Add(by)
+		if want == "" {
+			require.ErrorIs(t, err, ErrNotFinite)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, sum.String())
+	}
+	f("10.5", "0.1", "10.6")
+	f("5000", "200", "5200")
+	f("0.1", "0.2", "0.3")
+	f("1e17", "0.5", "100000000000000000.5")
+	f("3", "-3", "0")
+	f("inf", "1", "")
+	f("1", "-inf", "")
+	f("inf", "-inf", "")
+	f("1.1e4932", "1.1e4932", "")
+	f("-1.1e4932", "-1.1e4932", "")
+}

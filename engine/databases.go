@@ -1,0 +1,55 @@
+package engine
+
+import "github.com/headgate-io/headgate/shard"
+
+// DatabaseStats is what INFO tells of a database.
+type DatabaseStats struct {
+	// Keys is the number of keys, expired ones that have not been reaped
+	// included.
+	Keys int
+	// Expires is how many of them expire, and TTL the mean time, in ns, until
+	// they do. In a table of more than sampledKeys keys both are estimates.
+	Expires int
+	TTL     int64
+}
+
+// sampledKeys is how many keys DatabaseStats looks at, at 0.1 µs each.
+const sampledKeys = 10_000
+
+// DatabaseStats returns what there is in each database. It takes up to a
+// millisecond.
+func (e *Engine) DatabaseStats(now int64) (all [Databases]DatabaseStats) {
+	var seen, expires [Databases]int
+	var ttl [Databases]float64
+	looked := 0
+	for cursor := uint64(0); looked < sampledKeys; {
+		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
+			looked++
+			db := e.limits.get(ent.Meta()).limit.DB
+			seen[db]++
+			if at := ent.Deadline(); at != NoExpiry {
+				expires[db]++
+				ttl[db] += float64(max(at-now, 0))
+			}
+		})
+		if cursor == 0 {
+			break
+		}
+	}
+	for db := range all {
+		st := &all[db]
+		st.Keys = e.DatabaseLen(uint8(db))
+		if expires[db] > 0 {
+			st.Expires = int(float64(expires[db]) / float64(seen[db]) * float64(st.Keys))
+			st.TTL = int64(ttl[db] / float64(expires[db]))
+		}
+	}
+	return all
+}
+
+// HasDatabases tells whether there are databases other than 0: not until every
+// node of a cluster can read what is in them.
+func (e *Engine) HasDatabases() bool {
+	l := Limit{DB: 1}
+	return e.permits(l.needs())
+}
