@@ -12,7 +12,7 @@ import (
 // session is one fenced block of a page that shows redis-cli at work. Its
 // lines are of three kinds:
 //
-//	127.0.0.1:7379> COMMAND …     typed into redis-cli
+//	127.0.0.1:7379> COMMAND …     typed into redis-cli; [2] behind the port is its database
 //	$ redis-cli -p 7379 …         typed into a shell; alone, what follows is typed into it
 //	anything else                 the reply, as redis-cli prints it
 //
@@ -38,7 +38,7 @@ type step struct {
 }
 
 var (
-	cliPrompt   = regexp.MustCompile(`^127\.0\.0\.1:(\d+)> `)
+	cliPrompt   = regexp.MustCompile(`^127\.0\.0\.1:(\d+)(?:\[\d+\])?> `)
 	shellPrompt = regexp.MustCompile(`^\$ redis-cli -p (\d+)`)
 )
 

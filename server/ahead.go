@@ -44,7 +44,9 @@ func (c *conn) runAhead(buf []byte) int {
 	if count < 2 {
 		return 0
 	}
-	c.lane.sess.Warm(a.keys)
+	l.use(c.db)
+	l.sess.Warm(a.keys)
+	l.use(0)
 	from := 0
 	for i := range count {
 		end := a.ends[i]

@@ -237,11 +237,15 @@ func (c *conn) parseSlot(b []byte) (slot uint16, ok bool) {
 	return uint16(n), true
 }
 
-// eachInSlot calls fn with this node's keys of a slot until it returns false.
+// eachInSlot calls fn with this node's keys of a slot, in database 0, until it
+// returns false.
 func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bool) {
+	sess := e.NewSession()
+	defer sess.Close()
 	more := true
 	for cursor := uint64(0); more; {
-		cursor = e.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ engine.Algorithm) {
+		// Its only error is of a session that holds keys.
+		cursor, _ = sess.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ engine.Algorithm) {
 			if more && keySlot(key) == slot {
 				more = fn(key)
 			}

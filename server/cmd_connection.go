@@ -36,9 +36,9 @@ func connectionCommands() []command.Spec {
 			Summary: "Authenticates the connection.", Syntax: "[username] password", Handler: onConn(cmdAuth),
 		},
 		{
-			Name: "select", Arity: 2, Flags: always | command.OwnConn, Categories: command.CatConnection,
+			Name: "select", Arity: 2, Flags: always | command.NeedsConn | command.Forwarded | command.Select, Categories: command.CatConnection,
 			Group: "connection", Complexity: "O(1)",
-			Summary: "Changes the selected database; there is only 0.", Syntax: "index", Handler: onConn(cmdSelect),
+			Summary: "Changes the selected database, one of 0 to 15.", Syntax: "index", Handler: onConn(cmdSelect),
 		},
 		{
 			Name: "quit", Arity: -1, Flags: own | command.NoAuth | command.Subscribed | command.Immediate, Categories: command.CatConnection,
@@ -76,18 +76,6 @@ func ping(call *command.Call) {
 
 func echo(call *command.Call) { call.W.Bulk(call.Args[1]) }
 
-func cmdSelect(c *conn, args [][]byte) {
-	n, ok := resp.ParseInt(args[1])
-	switch {
-	case !ok:
-		c.error(errNotAnInt)
-	case n != 0:
-		c.error("ERR DB index is out of range")
-	default:
-		c.w.OK()
-	}
-}
-
 func cmdQuit(c *conn, _ [][]byte) {
 	c.w.OK()
 	c.ending = closes
@@ -106,7 +94,8 @@ func cmdReset(c *conn, _ [][]byte) {
 func (c *conn) resetSession() {
 	c.tx, c.watched = nil, watches{}
 	c.resp3 = false
-	c.mode = 0
+	c.mode, c.db = 0, 0
+	c.setTracking(tracking{})
 	m := *c.meta.Load()
 	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
 	if c.relayed || c.srv.password() == "" {

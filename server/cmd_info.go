@@ -252,10 +252,13 @@ func (s *Server) redisMode() string {
 	return "standalone"
 }
 
-// infoKeyspace says expires=Keys: a state that matters no more goes by itself.
+// infoKeyspace tells of the databases that have keys. A limit's state expires
+// too, when it matters no more.
 func (s *Server) infoKeyspace(w *infoWriter) {
-	if n := s.engine.Len(); n > 0 {
-		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", n, n))
+	for db, st := range s.engine.DatabaseStats(s.engine.Now()) {
+		if st.Keys > 0 {
+			w.field(fmt.Sprintf("db%d", db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", st.Keys, st.Expires, st.TTL/int64(time.Millisecond)))
+		}
 	}
 }
 

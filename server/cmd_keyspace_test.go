@@ -113,12 +113,13 @@ func TestExpireOnCounters(t *testing.T) {
 		{0, "EXISTS n", "0"},
 	})
 	for line, want := range map[string]string{
-		"EXPIRE n x":                      "value is not an integer or out of range",
-		"EXPIRE n x FOO":                  "Unsupported option FOO",
-		"EXPIRE n 1 NX XX":                "NX and XX, GT or LT options at the same time are not compatible",
-		"EXPIRE n 1 GT LT":                "GT and LT options at the same time are not compatible",
-		"EXPIRE n 9223372036854775807":    "invalid expire time in 'expire' command",
-		"PEXPIREAT n 9223372036854775807": "invalid expire time in 'pexpireat' command",
+		"EXPIRE n x":                     "value is not an integer or out of range",
+		"EXPIRE n x FOO":                 "Unsupported option FOO",
+		"EXPIRE n 1 NX XX":               "NX and XX, GT or LT options at the same time are not compatible",
+		"EXPIRE n 1 GT LT":               "GT and LT options at the same time are not compatible",
+		"EXPIRE n 9223372036854775807":   "invalid expire time in 'expire' command",
+		"PEXPIRE n 9223372036854775807":  "invalid expire time in 'pexpire' command",
+		"EXPIREAT n 9223372036854775807": "invalid expire time in 'expireat' command",
 	} {
 		r.is(line, "-ERR "+want)
 	}

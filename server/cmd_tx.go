@@ -85,7 +85,7 @@ func cmdWatch(c *conn, args [][]byte) {
 			c.lane.call.Fail(err)
 			return
 		}
-		watched.keys = append(watched.keys, watch{string(key), state})
+		watched.keys = append(watched.keys, watch{string(key), c.db, state})
 	}
 	c.w.OK()
 }
@@ -123,6 +123,7 @@ func cmdExec(c *conn, _ [][]byte) {
 	}
 	defer c.lane.sess.Unhold()
 	for _, w := range watched {
+		c.lane.use(w.db)
 		state, err := stateOf(c.lane.sess, c.now(), []byte(w.key))
 		if err != nil {
 			call.Fail(err)
@@ -133,6 +134,7 @@ func cmdExec(c *conn, _ [][]byte) {
 			return
 		}
 	}
+	c.lane.use(c.db)
 	c.inExec = true
 	began := time.Now()
 	c.w.Array(len(tx.queue))

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/data"
 	"github.com/headgate-io/headgate/server/keyspace"
 	"github.com/headgate-io/headgate/server/limits"
 )
@@ -19,6 +20,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		aclCommands(),
 		latencyCommands(),
 		keyspace.Commands(),
+		data.Commands(),
 		limits.Commands(s.totals),
 		replicationCommands(),
 		clusterCommands(),

@@ -97,6 +97,7 @@ type conn struct {
 	// What is going on.
 	stall   stall
 	mode    mode
+	db      uint8 // the database that its commands are about
 	resp3   bool
 	inExec  bool
 	eof     bool // the peer sends no more
@@ -110,6 +111,10 @@ type conn struct {
 	segments    []segment
 	heldReplies int
 	parkedAt    int // position in lane.parked, from 1; 0 is none
+
+	caching    bool     // CLIENT CACHING has said something of the next command
+	jobRead    []string // keys that the job on a worker reads: see invalidate
+	jobTracked bool
 
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT, if there is one
@@ -150,7 +155,7 @@ const (
 
 // mode is a set of reasons why a command needs more than a call of its
 // handler. The server's own (MONITOR, …) are in lane.mode.
-type mode uint16
+type mode uint32
 
 const (
 	modeNoAuth     mode = 1 << iota // requirepass, and no password yet
@@ -160,6 +165,8 @@ const (
 	modeReplySkip                   // CLIENT REPLY SKIP: this command's reply
 	modeSkipNext                    // CLIENT REPLY SKIP: the next command's reply
 	modeFramed                      // commands before this one are in a frame
+	modeDatabase                    // its database is not 0
+	modeTracking                    // CLIENT TRACKING ON
 
 	modeMonitors // somebody watches with MONITOR
 	modePaused   // CLIENT PAUSE is on
@@ -365,6 +372,7 @@ func (c *conn) release() {
 	c.lane.unpark(c)
 	c.srv.pubsub.leave(c)
 	c.srv.stopMonitor(c)
+	c.setTracking(tracking{})
 	if c.stall&stallPause != 0 {
 		c.srv.pauses.leave(c)
 	}

@@ -14,8 +14,8 @@
 // everything else by two goroutines for each connection (stream). What the
 // connections of one driver thread share while they run is a lane, its
 // command.Call among it. Commands about connections, the process and the cluster
-// are plain slices in the files cmd_*.go; those about keys and limits know no
-// connection and live in server/keyspace and server/limits. Package
+// are plain slices in the files cmd_*.go; those about keys, values and limits know no
+// connection and live in server/keyspace, server/data and server/limits. Package
 // server/command says how to add one.
 //
 // # Concurrency
@@ -25,7 +25,7 @@
 //
 // # Caveats
 //
-// Databases other than 0, ACL users, keyspace notifications and client-side
-// caching do not exist; the commands around them are answered as clients need
+// ACL users and keyspace notifications do not exist, and nothing that a client
+// reads may be cached by it; the commands around them are answered as clients need
 // them to be.
 package server

@@ -181,6 +181,9 @@ func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	c.srv.stats.counts[countDegraded].Add(1)
 	call, start := &l.call, len(c.w.B)
 	call.Limits, call.Degraded = c.lane.part.Degraded(), true
+	if db := l.db; db != 0 {
+		call.Limits = ofDatabase{call.Limits, db}
+	}
 	c.handle(call, cmd, args)
 	call.Limits, call.Degraded = l.sess, false
 	if sent && errors.Is(call.Err, engine.ErrNotLocal) {

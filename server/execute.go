@@ -22,7 +22,9 @@ func (c *conn) execute(args [][]byte) {
 	call := &l.call
 	start := len(l.w.B)
 	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&command.Fast == 0 || !cmd.Accepts(len(args)) {
+		l.use(c.db)
 		c.carefully(cmd, args)
+		l.use(0)
 	} else {
 		l.count(cmd)
 		c.handle(call, cmd, args)
@@ -92,6 +94,9 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 			c.overtaken(call, start)
 		}
 	}
+	if m&modeTracking != 0 {
+		c.endCaching(cmd)
+	}
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
 		c.withholdReply(start)
 	}
@@ -138,6 +143,9 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 		}
 	}
 	l.countDecisions(call)
+	if (c.mode|l.mode)&modeTracking != 0 {
+		c.hasRead(cmd, args)
+	}
 	if c.stall&stallWorker == 0 {
 		l.durability(call)
 	} else if l.commits(call) {
@@ -281,6 +289,8 @@ func (c *conn) unblock(reply []byte, ticket uint64) {
 		c.w.B = append(c.w.B, reply...)
 	}
 	c.muteJob = false
+	c.invalidate(c.jobRead, c.jobTracked)
+	c.jobRead = nil
 	if commit.Ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, commit)
 	}

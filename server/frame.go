@@ -27,6 +27,8 @@ type item struct {
 	cmd  *command.Spec
 	mute bool         // its reply is not wanted (CLIENT REPLY)
 	tx   *transaction // of an EXEC
+
+	tracked bool // what it reads is tracked for the connection
 }
 
 // Bounds of a frame: what keeps the leader busy for well under a millisecond.
@@ -60,19 +62,20 @@ func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	f := c.frame
 	if f == nil {
-		f = &frame{portion: c.lane.at, Frame: partition.Frame{RESP3: c.resp3, Prompt: true}}
+		f = &frame{portion: c.lane.at, Frame: partition.Frame{RESP3: c.resp3, DB: c.db, Prompt: true}}
 		f.Done = func() { c.frameDone(f) }
 		c.frame = f
 		c.mode |= modeFramed
 	}
 	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
-	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0}
+	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0, tracked: c.tracks()}
 	if cmd.Flags&command.Exec != 0 {
 		it.tx = c.tx
 		f.Begin(len(it.tx.queue) + 1)
 		f.Append([][]byte{[]byte("MULTI")})
 		for _, q := range it.tx.queue {
 			f.Slow = f.Slow || isSlow(q.cmd)
+			f.Selects = f.Selects || q.cmd.Flags&command.Select != 0
 			f.Append(q.args)
 		}
 		c.endTransaction()
@@ -141,7 +144,9 @@ func (c *conn) takeFrame(f *frame) {
 	c.endFrame()
 	c.lane.enter(f.portion)
 	for i := range f.items[:f.Replied()] {
-		c.frameReply(&f.items[i], func() { c.w.B = append(c.w.B, f.Reply(i)...) })
+		it := &f.items[i]
+		c.frameReply(it, func() { c.w.B = append(c.w.B, f.Reply(i)...) })
+		c.followFrame(f, i)
 	}
 	if f.Replied() < len(f.items) && f.End() == partition.Ours {
 		c.takeBack(f)
@@ -151,9 +156,29 @@ func (c *conn) takeFrame(f *frame) {
 	if f.refused {
 		down = errBusy
 	}
+	c.lane.use(c.db)
+	defer c.lane.use(0)
 	for i := f.Replied(); i < len(f.items); i++ {
 		it := &f.items[i]
 		c.frameReply(it, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
+	}
+}
+
+// followFrame does on the connection what item i of a frame, which has its reply,
+// has done on the leader's.
+func (c *conn) followFrame(f *frame, i int) {
+	it := &f.items[i]
+	if it.tx != nil && f.Selects && f.Reply(i)[0] == '*' {
+		c.enterDatabase(it.tx.selects(c))
+	}
+	switch {
+	case (c.mode|c.lane.mode)&modeTracking == 0:
+	case it.tx == nil:
+		c.invalidate(readKeys(it.cmd, f.Args(i)), it.tracked)
+	default:
+		for _, q := range it.tx.queue {
+			c.invalidate(readKeys(q.cmd, q.args), it.tracked)
+		}
 	}
 }
 

@@ -127,7 +127,8 @@ func TestALeaderAnswersEveryBatch(t *testing.T) {
 
 func TestAsyncLeaderDoesNotAllocate(t *testing.T) {
 	_, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
-	for _, command := range []string{"CL.THROTTLE a 15 30 60\r\n", "RL.LIMIT a 10 60 ASYNC\r\n", "RL.LIMIT a 10 60 AND b 10 60\r\n"} {
+	for _, command := range []string{"CL.THROTTLE a 15 30 60\r\n", "RL.LIMIT a 10 60 ASYNC\r\n", "RL.LIMIT a 10 60 AND b 10 60\r\n",
+		"INCR n\r\n", "DECRBY n 7\r\n", "GET n\r\n", "SET s hello\r\n", "SET s hello EX 10 XX\r\n", "GET s\r\n", "STRLEN s\r\n", "EXPIRE n 100\r\n", "TTL n\r\n", "EXISTS n\r\n", "DEL m\r\n", "MGET n s\r\n"} {
 		in := []byte(strings.Repeat(command, 16))
 		run := func() {
 			m.lane.begin()

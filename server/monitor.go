@@ -55,7 +55,9 @@ func (m *monitors) feed(c *conn, args [][]byte) {
 		b = append(b, '0')
 	}
 	b = append(b, micro...)
-	b = append(b, " [0 "...)
+	b = append(b, " ["...)
+	b = strconv.AppendUint(b, uint64(c.db), 10)
+	b = append(b, ' ')
 	b = append(b, c.addr...)
 	b = append(b, ']')
 	for _, a := range args {

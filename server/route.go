@@ -15,6 +15,7 @@ type portion struct {
 	since uint64 // the ticket then
 	now   int64  // engine time, Unix ns
 	mode  mode   // of deciding
+	db    uint8  // that sess works in: 0 between commands
 	await bool   // a reply of this batch waits for its commit
 }
 

@@ -40,8 +40,9 @@ type Server struct {
 	nextLoop atomic.Uint64
 
 	// What Configure and commands change while commands run.
-	mode    atomic.Uint32 // bits of mode that apply to every connection
-	runtime atomic.Pointer[Runtime]
+	broadcasts broadcasts
+	mode       atomic.Uint32 // bits of mode that apply to every connection
+	runtime    atomic.Pointer[Runtime]
 
 	limits   resp.Limits // after authentication
 	stats    serverStats
@@ -315,6 +316,13 @@ func (s *Server) forget(c *conn) {
 	if !c.relayed {
 		s.leave()
 	}
+}
+
+// connection returns the connection of an id, nil if there is none.
+func (s *Server) connection(id uint64) *conn {
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	return s.conns[id]
 }
 
 // connections returns the connections, in no order.

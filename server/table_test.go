@@ -27,19 +27,20 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 		" memory|help cluster|help sentinel|help"
 	const client = " client|setinfo client|setname client|getname client|id client|info client|list client|kill client|no-evict" +
 		" client|no-touch client|tracking client|caching client|trackinginfo client|getredir client|pause client|unpause client|reply"
-	const own = "hello auth select quit reset" + client
+	const own = "hello auth quit reset" + client
 	f(command.Exec, "exec")
 	f(command.Wait, "wait")
 	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire")
 	f(command.Unpaused, client+help)
 	f(command.OwnConn, own+" watch")
-	f(command.NeedsConn, own+" watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge")
-	f(command.NoTable, own+help+" ping echo subscribe psubscribe unsubscribe punsubscribe publish"+
+	f(command.Select, "select")
+	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge")
+	f(command.NoTable, own+help+" select ping echo subscribe psubscribe unsubscribe punsubscribe publish"+
 		" pubsub|channels pubsub|numsub pubsub|numpat")
 	f(command.Immediate, "multi exec discard watch quit reset")
 	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
 	f(command.Peers, "rl.charge")
-	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish cluster|countkeysinslot cluster|getkeysinslot debug|digest")
+	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish mget mset msetnx cluster|countkeysinslot cluster|getkeysinslot debug|digest")
 }
 
 // HELP says of each subcommand what COMMAND DOCS does.

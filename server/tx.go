@@ -64,6 +64,7 @@ type watches struct {
 // watch is a key of WATCH, and its state then.
 type watch struct {
 	key   string
+	db    uint8
 	state watchedState
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -188,6 +189,22 @@ func TestRueidisTracking(t *testing.T) {
 	at := endpoints()["auth"]
 	_, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{at.addr}, Password: "wrong"})
 	require.ErrorContains(t, err, "WRONGPASS")
+}
+
+// TestRueidisCache checks that what rueidis caches on its side, for an hour if
+// nobody says otherwise, is never stale.
+func TestRueidisCache(t *testing.T) {
+	c, other := newRueidis(t, plain(), false), newRueidis(t, plain(), false)
+	ctx, key := t.Context(), newKey()
+	for i := range 50 {
+		want := strconv.Itoa(i)
+		require.NoError(t, other.Do(ctx, other.B().Set().Key(key).Value(want).Build()).Error())
+		// What invalidates the last value comes right behind its reply.
+		require.Eventually(t, func() bool {
+			got, err := c.DoCache(ctx, c.B().Get().Key(key).Cache(), time.Hour).ToString()
+			return err == nil && got == want
+		}, timeout, time.Millisecond)
+	}
 }
 
 func ptr[T any](v T) *T { return &v }

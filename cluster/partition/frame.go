@@ -12,6 +12,10 @@ import (
 type Frame struct {
 	// RESP3 is the protocol of the replies.
 	RESP3 bool
+	// DB is the database that its commands are about.
+	DB uint8
+	// Selects tells that they may leave another database selected.
+	Selects bool
 	// Slow tells that its commands may take, or wait, long.
 	Slow bool
 	// Prompt tells that the failure policy can answer all of its commands.

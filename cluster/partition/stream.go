@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type leaderStream struct {
 	r     *bufio.Reader
 	epoch uint64
 	resp3 bool
+	db    uint8       // the database selected on it, or anyDB
 	buf   []byte      // scratch
 	stop  func() bool // lets the forwarder's end not close the stream any more
 
@@ -111,11 +113,7 @@ func (s *leaderStream) close() {
 func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent bool, err error) {
 	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
-	greeting := s.resp3 != fr.RESP3
-	if greeting {
-		s.buf = append(s.buf, hello(fr.RESP3)...)
-		s.resp3 = fr.RESP3
-	}
+	preface := s.turnTo(fr)
 	s.buf = append(s.buf, fr.buf[fr.items[fr.replied].start:]...)
 	n, err := s.nc.Write(s.buf)
 	if cap(s.buf) > streamBuffer {
@@ -128,12 +126,15 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent 
 	if err := s.await(fr, longer); err != nil {
 		return true, fmt.Errorf("read: %w", err)
 	}
-	if greeting {
+	for range preface {
 		switch reply, err := resp.AppendReply(nil, s.r, 4<<10); {
 		case err != nil:
 			return true, fmt.Errorf("read: %w", err)
 		case bytes.HasPrefix(reply, []byte(lastWord)):
 			return true, errPeerCloses
+		case reply[0] == '-':
+			// What follows it was executed, but elsewhere than it should.
+			return true, fmt.Errorf("turn to a frame: %s", bytes.TrimSpace(reply))
 		}
 	}
 	err = s.replies(fr, most)
@@ -141,6 +142,28 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent 
 		s.rest()
 	}
 	return true, err
+}
+
+// anyDB stands for a stream's database that nobody knows.
+const anyDB = 255
+
+// turnTo makes the stream speak the protocol of fr, about its database, and
+// returns how many commands do that.
+func (s *leaderStream) turnTo(fr *Frame) (preface int) {
+	if s.resp3 != fr.RESP3 {
+		s.buf = append(s.buf, hello(fr.RESP3)...)
+		s.resp3 = fr.RESP3
+		preface++
+	}
+	if s.db != fr.DB {
+		s.buf = resp.AppendCommand(s.buf, [][]byte{[]byte("SELECT"), strconv.AppendUint(nil, uint64(fr.DB), 10)})
+		preface++
+	}
+	s.db = fr.DB
+	if fr.Selects {
+		s.db = anyDB
+	}
+	return preface
 }
 
 // await waits for the first bytes of fr's replies.

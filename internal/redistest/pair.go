@@ -55,9 +55,18 @@ func (p *Pair) Same(lines ...string) {
 		args := Words(p.T, line)
 		want, got := p.redis.do(p.T, args), p.ours.do(p.T, args)
 		if want != got {
-			p.T.Errorf("%s\nredis-server says %q\nthis server says %q", line, want, got)
+			p.T.Errorf("%s\nredis-server says %s\nthis server says %s", shown(line), shown(want), shown(got))
 		}
 	}
+}
+
+// shown is a text as a failure shows it.
+func shown(s string) string {
+	const most = 400
+	if len(s) > most {
+		return fmt.Sprintf("%q and %d bytes more", s[:most], len(s)-most)
+	}
+	return fmt.Sprintf("%q", s)
 }
 
 // Near runs a command that replies an integer on both, and demands integers

@@ -49,14 +49,19 @@ func EqualFold(b []byte, s string) bool {
 // Clip returns at most n bytes of b, for an error's text.
 func Clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
 
-// AddSpan returns base + n*unit, which must stay below the year 2262 and, so
-// that a counter with a TTL is not taken for one without, below the largest
-// int64. Times long past all mean the same.
+// AddSpan returns base + n*unit, where unit is a second or a millisecond. It is
+// false where the milliseconds since 1970 are more than an int64 holds, which
+// Redis refuses. Times after the year 2262, which nanoseconds have no number for,
+// are the last one, below the largest int64: a key that expires is not taken for
+// one that never does. Times long past all mean the same.
 func AddSpan(base, n int64, unit time.Duration) (int64, bool) {
-	if n > (math.MaxInt64-1-base)/int64(unit) {
+	scale := int64(unit / time.Millisecond)
+	switch {
+	case n > (math.MaxInt64-base/int64(time.Millisecond))/scale, n < math.MinInt64/scale:
 		return 0, false
-	}
-	if n < -base/int64(unit) {
+	case n > (math.MaxInt64-1-base)/int64(unit):
+		return math.MaxInt64 - 1, true
+	case n < -base/int64(unit):
 		return 0, true
 	}
 	return base + n*int64(unit), true

@@ -45,6 +45,14 @@ func (c *Call) Fail(err error) {
 	c.W.Error(EngineError(err).Error())
 }
 
+// NewSession returns a session in the call's database, for a job of Host.Block:
+// whoever gets it closes it.
+func (c *Call) NewSession() *engine.Session {
+	s := c.Sess.Engine().NewSession()
+	s.Use(c.Sess.Database())
+	return s
+}
+
 // Refused reports whether the engine was sealed under the call.
 func (c *Call) Refused() bool { return c.Err != nil && errors.Is(c.Err, engine.ErrSealed) }
 
@@ -117,6 +125,8 @@ type Host interface {
 	Uncertain(w *resp.Writer)
 	// MostReply is how many bytes a reply may have.
 	MostReply() int
+	// Databases is how many databases the client may use.
+	Databases() int
 }
 
 const (

@@ -30,6 +30,7 @@ const (
 	Limit      // asks a limit: the failure policy may answer
 	OwnConn    // acts on its connection: not forwarded, where it would act on another
 	Local      // each node of a cluster answers for itself, though it is about keys
+	Select     // SELECT
 	Peers      // only nodes of the cluster may send it
 	Long       // may take seconds: reads a whole table, or any number of keys
 	Leader     // only the leader answers: set for everything else about keys

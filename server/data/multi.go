@@ -1,0 +1,180 @@
+package data
+
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// manyStringCommands are about the strings of several keys.
+func manyStringCommands() []command.Spec {
+	pairs := command.Keys{First: 1, Last: -1, Step: 2}
+	return []command.Spec{
+		{
+			Name: "mget", Arity: -2, Flags: readFlags | command.Long, Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatString,
+			Group: "string", Complexity: "O(N), N the number of keys", Summary: "Returns the string values of keys; null for those that hold none.",
+			Syntax: "key [key ...]", Handler: mGet,
+		},
+		{
+			Name: "mset", Arity: -3, Flags: writeFlags | command.Long, Keys: pairs, Categories: command.CatString,
+			Group: "string", Complexity: "O(N), N the number of keys", Summary: "Sets the string values of keys in one step.",
+			Syntax: "key value [key value ...]", Handler: mSet,
+		},
+		{
+			Name: "msetnx", Arity: -3, Flags: writeFlags | command.Long, Keys: pairs, Categories: command.CatString,
+			Group: "string", Complexity: "O(N), N the number of keys", Summary: "Sets the string values of keys in one step, if none of them exists.",
+			Syntax: "key value [key value ...]", Handler: mSetNX,
+		},
+	}
+}
+
+const (
+	// keysInline is how many keys a loop visits for one command, at 0.1 to 0.2
+	// µs each, and bytesInline how many bytes of values it copies.
+	keysInline  = 500
+	bytesInline = 256 << 10
+)
+
+// mGet replies values. Of a call of very many keys a worker collects them, one
+// after another, each as it is then.
+func mGet(call *command.Call) {
+	keys := call.Args[1:]
+	if len(keys) > keysInline && !call.InExec {
+		mGetAside(call)
+		return
+	}
+	if err := collect(call.Sess, call.Now, keys, call.W, call.Host.MostReply()); err != nil {
+		call.Fail(err)
+	}
+}
+
+func mGetAside(call *command.Call) {
+	keys, now, s, most := command.CloneArgs(call.Args[1:]), call.Now, call.NewSession(), call.Host.MostReply()
+	call.Host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
+		defer s.Close()
+		if err := collect(s, now, keys, w, most); err != nil {
+			jobFail(w, err)
+		}
+	})
+}
+
+// collect replies the strings of keys, of at most most bytes. On error it has
+// written nothing.
+func collect(s *engine.Session, now int64, keys [][]byte, w *resp.Writer, most int) error {
+	start := len(w.B)
+	w.Array(len(keys))
+	for _, key := range keys {
+		v, err := s.Open(now, key, engine.Counter)
+		switch {
+		case errors.Is(err, engine.ErrWrongType):
+			w.Null()
+			continue
+		case err != nil:
+			w.B = w.B[:start]
+			return err
+		}
+		writeString(w, v)
+		v.Close()
+		if len(w.B)-start > most {
+			w.B = w.B[:start]
+			return errLargeReply
+		}
+	}
+	return nil
+}
+
+var errLargeReply = errors.New("the values are more than client-output-buffer-limit")
+
+// jobFail replies the error of a job that has changed nothing.
+func jobFail(w *resp.Writer, err error) { w.Error(command.EngineError(err).Error()) }
+
+func mSet(call *command.Call) { setPairs(call, false) }
+
+func mSetNX(call *command.Call) { setPairs(call, true) }
+
+// setPairs is MSET, or with onlyNew MSETNX.
+func setPairs(call *command.Call, onlyNew bool) {
+	pairs := call.Args[1:]
+	if len(pairs)%2 != 0 {
+		call.Error(command.WrongArity(call.Spec))
+		return
+	}
+	if !call.InExec && (len(pairs) > 2*keysInline || command.ArgsSize(pairs) > bytesInline) {
+		setPairsAside(call, onlyNew)
+		return
+	}
+	if !call.InExec { // else they are held already
+		call.Sess.Hold(everySecond(pairs))
+	}
+	done, err := storePairs(call.Sess, call.Now, pairs, onlyNew)
+	if !call.InExec {
+		call.Sess.Unhold()
+	}
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	replyPairs(call.W, onlyNew, done)
+}
+
+func setPairsAside(call *command.Call, onlyNew bool) {
+	pairs, now, s, host := command.CloneArgs(call.Args[1:]), call.Now, call.NewSession(), call.Host
+	host.Block(call, command.ArgsSize(pairs), func(w *resp.Writer) {
+		defer s.Close()
+		s.Hold(everySecond(pairs))
+		done, err := storePairs(s, now, pairs, onlyNew)
+		s.Unhold()
+		switch {
+		case errors.Is(err, engine.ErrSealed):
+			host.Uncertain(w)
+		case err != nil:
+			jobFail(w, err)
+		default:
+			replyPairs(w, onlyNew, done)
+		}
+	})
+}
+
+func replyPairs(w *resp.Writer, onlyNew, done bool) {
+	if onlyNew {
+		w.Int(command.Truth(done))
+	} else {
+		w.OK()
+	}
+}
+
+// storePairs sets keys to values; with onlyNew, if none of the keys exists. The
+// keys must be held. What can be found wrong is found before anything is set;
+// without memory for a key the ones before it are set.
+func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (done bool, err error) {
+	for i := 0; i < len(pairs); i += 2 {
+		kind, ok, err := s.Kind(now, pairs[i])
+		switch {
+		case err != nil:
+			return false, err
+		case ok && onlyNew:
+			return false, nil
+		case ok && kind < engine.Counter: // a limit's, or leases
+			return false, engine.ErrWrongType
+		case len(pairs[i+1]) > engine.MaxValueLen:
+			return false, engine.ErrValueTooLarge
+		}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if _, err := s.Set(now, pairs[i], pairs[i+1], &engine.SetOptions{}); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// everySecond returns the keys of pairs.
+func everySecond(pairs [][]byte) [][]byte {
+	keys := make([][]byte, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		keys = append(keys, pairs[i])
+	}
+	return keys
+}

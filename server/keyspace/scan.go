@@ -1,0 +1,205 @@
+package keyspace
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/glob"
+)
+
+const (
+	// scanDefault is Redis's COUNT.
+	scanDefault = 10
+	// ScanInline is how many keys a loop collects itself; a larger COUNT, or a
+	// pattern that is not light, goes to a worker. A key costs about 100 ns.
+	ScanInline = 256
+	// scanBatch is how many keys are copied before they are matched, and
+	// scanSteps the steps of matching, and bytes of keys, after which a call
+	// ends.
+	scanBatch       = 16
+	scanSteps       = 4 << 20
+	scanStepsInline = 256 << 10
+	// ScanMost bounds the reply of one call, whatever COUNT says.
+	ScanMost = 100_000
+)
+
+// scanCall is a parsed SCAN.
+type scanCall struct {
+	cursor  uint64
+	count   int
+	pattern *glob.Pattern // nil is any
+	kind    string        // "" is any
+}
+
+// Errors begin with their code.
+func parseScan(args [][]byte) (s scanCall, err error) {
+	s.count = scanDefault
+	cursor, ok := resp.ParseInt(args[0])
+	if !ok || cursor < 0 {
+		return s, errors.New("ERR invalid cursor")
+	}
+	s.cursor = uint64(cursor)
+	for args = args[1:]; len(args) > 0; args = args[2:] {
+		if len(args) < 2 {
+			return s, command.ErrSyntax
+		}
+		switch {
+		case command.EqualFold(args[0], "match"):
+			if s.pattern, err = glob.Compile(string(args[1])); err != nil {
+				return s, command.EngineError(err)
+			}
+		case command.EqualFold(args[0], "count"):
+			n, ok := resp.ParseInt(args[1])
+			if !ok {
+				return s, command.ErrNotInteger
+			}
+			if n < 1 {
+				return s, command.ErrSyntax
+			}
+			s.count = int(min(n, ScanMost))
+		case command.EqualFold(args[0], "type"):
+			s.kind = string(args[1])
+		default:
+			return s, command.ErrSyntax
+		}
+	}
+	return s, nil
+}
+
+// run collects the keys of one call. It ends early, with a cursor to go on
+// with, when it has taken as many steps as most. Keys are copied under the lock of
+// their shard and matched outside of it. An error of the engine is replied, and
+// returned.
+func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer) error {
+	var keys, batch []string
+	cursor := s.cursor
+	for left, steps := s.count, 0; left > 0 && steps < most; {
+		batch = batch[:0]
+		seen := 0
+		var err error
+		cursor, err = sess.Scan(now, cursor, min(left, scanBatch), func(key []byte, kind engine.Algorithm) {
+			seen++
+			if s.kind == "" || strings.EqualFold(s.kind, kind.Type()) {
+				batch = append(batch, string(key))
+			}
+		})
+		if err != nil {
+			w.Error(command.EngineError(err).Error())
+			return err
+		}
+		for _, key := range batch {
+			steps += len(key)
+			if s.pattern != nil {
+				steps += s.pattern.Steps(len(key))
+			}
+			if s.pattern == nil || s.pattern.Match(key) {
+				keys = append(keys, key)
+			}
+		}
+		if cursor == 0 {
+			break
+		}
+		// An empty stretch costs a visit too.
+		left -= max(seen, 1)
+	}
+	w.Array(2)
+	w.Bulk(strconv.AppendUint(nil, cursor, 10))
+	WriteKeys(w, keys)
+	return nil
+}
+
+// WriteKeys replies a list of keys.
+func WriteKeys(w *resp.Writer, keys []string) {
+	w.Array(len(keys))
+	for _, k := range keys {
+		w.BulkString(k)
+	}
+}
+
+func scan(call *command.Call) {
+	s, err := parseScan(call.Args[1:])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	if call.InExec {
+		s.count = min(s.count, ScanInline)
+	}
+	if call.InExec || s.count <= ScanInline && (s.pattern == nil || s.pattern.Light()) {
+		call.Err = s.run(call.Sess, call.Now, scanStepsInline, call.W)
+		return
+	}
+	sess, now := call.NewSession(), call.Now
+	call.Host.Block(call, 0, func(w *resp.Writer) {
+		defer sess.Close()
+		_ = s.run(sess, now, scanSteps, w) // replied
+	})
+}
+
+// keys replies every matching key. A client is closed for a larger reply than
+// its output buffer's limit, so more keys than that are not collected. In a
+// transaction, which holds up its thread, it gives up after command.ExecTime.
+func keys(call *command.Call) {
+	sess, now, most, inExec := call.Sess, call.Now, call.Host.MostReply(), call.InExec
+	pattern, err := glob.Compile(string(call.Args[1]))
+	if err != nil {
+		call.Error(command.EngineError(err).Error())
+		return
+	}
+	if !inExec {
+		sess = call.NewSession()
+	}
+	call.Host.Block(call, 0, func(w *resp.Writer) {
+		if !inExec {
+			defer sess.Close()
+		}
+		var keys, batch []string
+		size, began := 0, time.Now()
+		for cursor := uint64(0); ; {
+			if inExec && time.Since(began) > command.ExecTime {
+				w.Error(command.ErrExecTime)
+				return
+			}
+			batch = batch[:0]
+			var err error
+			cursor, err = sess.Scan(now, cursor, ScanInline, func(key []byte, _ engine.Algorithm) {
+				batch = append(batch, string(key))
+			})
+			if err != nil {
+				w.Error(command.EngineError(err).Error())
+				return
+			}
+			for _, key := range batch {
+				if pattern.Match(key) {
+					keys = append(keys, key)
+					size += len(key) + KeyOverhead
+				}
+			}
+			if size >= most {
+				w.Error(ErrManyKeys)
+				return
+			}
+			if cursor == 0 {
+				break
+			}
+		}
+		WriteKeys(w, keys)
+	})
+}
+
+const (
+	// KeyOverhead is what a key takes in a reply beside its bytes.
+	KeyOverhead = 16
+	ErrManyKeys = "ERR the keys that match are more than client-output-buffer-limit, use SCAN"
+)
+
+func randomKey(call *command.Call) {
+	key, ok, err := call.Sess.Random(call.Now, rand.Uint64)
+	replyIf(call, ok, err, func() { call.W.Bulk(key) })
+}
