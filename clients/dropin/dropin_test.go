@@ -30,7 +30,7 @@ func TestReadJUnit(t *testing.T) {
 <testcase classname="a" name="four"><skipped type="pytest.skip"/></testcase>
 </testsuite></testsuites>`))
 	require.NoError(t, err)
-	require.Equal(t, result{passed: []string{"TestWindow test_one"}, failed: []string{"two & a half", "three"}, skipped: []string{"a four"}}, res)
+	require.Equal(t, result{passed: []string{"tests.test_strategy.TestWindow test_one"}, failed: []string{"two & a half", "three"}, skipped: []string{"a four"}}, res)
 
 	_, err = readJUnit([]byte("<testsuites></testsuites>"))
 	require.ErrorContains(t, err, "no test was run", "a suite that selects nothing has not passed")

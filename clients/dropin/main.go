@@ -71,7 +71,7 @@ func run(args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	w := &workshop{dir: *cache, out: out}
+	w := &workshop{dir: *cache}
 	for i := range chosen {
 		if err := chosen[i].fetch(w, &chosen[i]); err != nil {
 			return fmt.Errorf("install %s: %w", chosen[i].library, err)

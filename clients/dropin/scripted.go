@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // rooms are what the suites in other languages need: which packages are
@@ -171,5 +170,5 @@ func caseName(e xml.StartElement) string {
 	if class == "" || class == "test" {
 		return name
 	}
-	return class[strings.LastIndexByte(class, '.')+1:] + " " + name
+	return class + " " + name
 }

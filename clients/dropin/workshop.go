@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +14,6 @@ import (
 // workshop is the directory that libraries are installed and run in.
 type workshop struct {
 	dir string
-	out io.Writer // for what installs and fails
 
 	installed map[string]bool // in this run
 }
@@ -36,14 +35,18 @@ func (w *workshop) install(dir, program string, args ...string) error {
 }
 
 // test runs a command that tests, and returns what it prints to its standard
-// output. That tests fail is no error.
+// output; the rest goes to the file stderr. That tests fail is no error.
 func (w *workshop) test(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GO111MODULE=on"), env...)
-	cmd.Stderr = w.out
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
+	if err := os.WriteFile(filepath.Join(w.dir, "stderr"), stderr.Bytes(), 0o644); err != nil {
+		return out, err
+	}
 	if ctx.Err() != nil {
 		return out, fmt.Errorf("%s has not ended within %v", program, suiteTimeout)
 	}

@@ -8,6 +8,11 @@ for another are skipped.
 import pytest
 
 
+def pytest_addoption(parser):
+    # Their settings keep the containers alive by it.
+    parser.addoption("-K", action="store_true", dest="keepalive")
+
+
 class Services:
     def start(self, *names):
         for name in names:
