@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -40,8 +41,12 @@ func (e *Engine) Digest(now int64) Digest {
 			buf = binary.AppendVarint(buf, ent.Deadline())
 			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
 			buf = append(buf, ent.Key()...)
-			buf = append(buf, ent.State()...)
-			if l.DB != 0 { // no state ends in a part of a word
+			if l.Algorithm.kind().packed != 0 {
+				buf = packed.AppendWire(buf, collection(ent.State()))
+			} else {
+				buf = append(buf, ent.State()...)
+			}
+			if l.DB != 0 { // a state says where it ends, or is whole words
 				buf = append(buf, l.DB)
 			}
 			add(sha256.Sum256(buf))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -274,8 +275,9 @@ type effect struct {
 
 // dictionaryLimit is what reading a payload needs of a limit of its dictionary.
 type dictionaryLimit struct {
-	kind Algorithm
-	db   uint8
+	kind   Algorithm
+	db     uint8
+	packed packed.Kind // of the kind
 }
 
 // sink takes what is in a payload beside the states of keys.
@@ -337,7 +339,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		if err := l.Validate(); err != nil {
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
-		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB})
+		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB, l.Algorithm.kind().packed})
 		out.addLimit(l)
 		return false, nil
 	case recordDelete:
@@ -382,6 +384,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		}
 		if words == 1 { // most of them
 			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+			r.check(r.arena[at:])
 		} else {
 			r.readState(int(words))
 		}
@@ -402,8 +405,17 @@ func (r *effects) readState(words int) {
 			return
 		}
 	}
+	at := len(r.arena)
 	for range words {
 		r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+	}
+	r.check(r.arena[at:])
+}
+
+// check refuses a state under r.limit that a value cannot be read from.
+func (r *effects) check(state []byte) {
+	if k := r.known[r.limit].packed; k != 0 && !checkCollection(k, state) {
+		r.d.fail()
 	}
 }
 

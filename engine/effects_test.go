@@ -130,7 +130,7 @@ func TestTheLargestEffectFitsAChunk(t *testing.T) {
 	it, err := limits.acquire(perMinute(Log, 5))
 	require.NoError(t, err)
 	enc := newEncoder(limits, firstFormats, 1<<10, 0)
-	im := shard.Image{Key: make([]byte, shard.MaxKeyLen), Meta: it.id, Deadline: math.MinInt64, State: bytes.Repeat([]byte{0xff}, 8*shard.MaxWords)}
+	im := shard.Image{Key: make([]byte, shard.MaxKeyLen), Meta: it.id, Deadline: math.MinInt64, State: bytes.Repeat([]byte{0xff}, 8*textWords(MaxValueLen))}
 	enc.put(im)
 	parts := enc.finish()
 	require.Len(t, parts, 1)

@@ -140,10 +140,6 @@ func describeSlots(x *Explanation, _ *rule, ent shard.Entry, now int64) {
 	x.fact("leases", int64(x.Entries))
 }
 
-func describeValue(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
-	x.fact("bytes", int64(valueLen(ent)))
-}
-
 const (
 	// embstrMax is how long a string is that Redis keeps beside its key.
 	embstrMax = 44

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/shard"
+import (
+	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/shard"
+)
 
 // kind is what one kind of state has of its own; all else in this package
 // treats states alike. Cuts, snapshots, undo and digests take deadline and
@@ -25,6 +28,9 @@ type kind struct {
 	since byte
 	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
 	expires bool
+	// packed is what the value is to engine/packed; 0 for a kind whose state is
+	// the same on all nodes.
+	packed packed.Kind
 
 	// encode appends a state of more than smallState words to an effect, in
 	// fewer bytes than a varint a word; decode reads what it has written, and
@@ -90,24 +96,24 @@ var kinds = [...]kind{
 		pressure: valuePressure, describe: describeCounter,
 	},
 	Hash: {
-		name: "hash", sized: true, expires: true, since: effectsData,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
-		pressure: valuePressure, describe: describeValue,
+		name: "hash", sized: true, expires: true, since: effectsData, packed: packed.HashKind,
+		encode: encodeCollection, decode: decodeCollection(packed.HashKind), encoded: effectsData,
+		pressure: valuePressure, describe: describeCollection,
 	},
 	Set: {
-		name: "set", sized: true, expires: true, since: effectsData,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
-		pressure: valuePressure, describe: describeValue,
+		name: "set", sized: true, expires: true, since: effectsData, packed: packed.SetKind,
+		encode: encodeCollection, decode: decodeCollection(packed.SetKind), encoded: effectsData,
+		pressure: valuePressure, describe: describeCollection,
 	},
 	SortedSet: {
-		name: "zset", sized: true, expires: true, since: effectsData,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
-		pressure: valuePressure, describe: describeValue,
+		name: "zset", sized: true, expires: true, since: effectsData, packed: packed.SortedSetKind,
+		encode: encodeCollection, decode: decodeCollection(packed.SortedSetKind), encoded: effectsData,
+		pressure: valuePressure, describe: describeCollection,
 	},
 	List: {
-		name: "list", sized: true, expires: true, since: effectsData,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
-		pressure: valuePressure, describe: describeValue,
+		name: "list", sized: true, expires: true, since: effectsData, packed: packed.ListKind,
+		encode: encodeCollection, decode: decodeCollection(packed.ListKind), encoded: effectsData,
+		pressure: valuePressure, describe: describeCollection,
 	},
 }
 

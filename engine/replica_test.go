@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -45,7 +46,11 @@ func (n *node) table(now int64) map[string]string {
 				if l.DB != 0 {
 					name = fmt.Sprintf("%d/%s", l.DB, name)
 				}
-				out[name] = fmt.Sprintf("%+v until %d: %x", l, ent.Deadline(), ent.State())
+				state := ent.State()
+				if l.Algorithm.kind().packed != 0 {
+					state = packed.AppendWire(nil, collection(state))
+				}
+				out[name] = fmt.Sprintf("%+v until %d: %x", l, ent.Deadline(), state)
 			}
 		})
 		sh.Unlock()
@@ -174,8 +179,14 @@ func randomValue(rnd *rand.Rand) []byte {
 
 // editValue makes one visit to a value, in some kind.
 func editValue(s *Session, rnd *rand.Rand, now int64, key []byte) {
-	v, err := s.Open(now, key, []Algorithm{Counter, Hash, Set, SortedSet, List}[rnd.IntN(5)])
+	kind := []Algorithm{Counter, Hash, Set, SortedSet, List}[rnd.IntN(5)]
+	v, err := s.Open(now, key, kind)
 	if err != nil {
+		return
+	}
+	if kind != Counter {
+		editCollection(v, rnd, kind)
+		v.Close()
 		return
 	}
 	defer v.Close()

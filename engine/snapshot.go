@@ -19,7 +19,8 @@ const (
 	// snapshotChunk is about how large a chunk is.
 	snapshotChunk = 256 << 10
 	// snapshotMost bounds what is read as one chunk: the largest single
-	// record, a value of MaxValueLen under the longest key, is below 1.2 MiB;
+	// record, a string of MaxValueLen or the wire form of a collection, under
+	// the longest key, is below 1.2 MiB;
 	// a state of that length in varints would be below 1.4 MiB.
 	snapshotMost = 2 << 20
 )

@@ -6,17 +6,19 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // NoExpiry is the deadline of a key without a time to live.
 const NoExpiry = math.MaxInt64
 
-// MaxValueLen is how many bytes the encoded value of a key may have.
+// MaxValueLen is how many bytes a string may have. Other values have bounds of
+// their own: see engine/packed.
 const MaxValueLen = 1 << 20
 
-// ErrValueTooLarge is returned for a value above MaxValueLen. Nothing is
-// changed then.
+// ErrValueTooLarge is returned for a value above MaxValueLen, or that of its
+// kind. Nothing is changed then.
 var ErrValueTooLarge = errors.New("value is longer than 1048576 bytes")
 
 // Value is a visit to the value of one key: from Session.Open to Close the
@@ -80,12 +82,20 @@ func (v *Value) measure() {
 	state := v.p.ent.State()
 	switch {
 	case v.kind() != Counter:
-		v.n = valueLen(v.p.ent)
+		v.n = len(collection(v.p.ent.State()))
 	case len(state) == 8:
 		v.integer = true
 	default:
 		v.n = int(binary.LittleEndian.Uint64(state))
 	}
+}
+
+// most is how long the value may be.
+func (v *Value) most() int {
+	if v.kind() == Counter {
+		return MaxValueLen
+	}
+	return packed.MaxValue
 }
 
 func (v *Value) kind() Algorithm { return v.p.it.limit.Algorithm }
@@ -115,12 +125,6 @@ func (v *Value) Bytes() []byte {
 // A value's state is its bytes, zeros up to a whole number of words, and in the
 // last byte how many bytes that one and the zeros are, 1 to 8. A counter's is
 // described in counter.go.
-
-// valueLen returns the length of the value of an entry that is no counter.
-func valueLen(ent shard.Entry) int {
-	state := ent.State()
-	return len(state) - int(state[len(state)-1])
-}
 
 // stored returns the bytes of the value in its record.
 func (v *Value) stored() []byte {
@@ -179,7 +183,7 @@ func (v *Value) Edit() []byte {
 // its deadline alone. value must not be a part of Bytes. Errors: ErrFull,
 // ErrValueTooLarge; nothing has changed then.
 func (v *Value) Set(value []byte) error {
-	if len(value) > MaxValueLen {
+	if len(value) > v.most() {
 		return ErrValueTooLarge
 	}
 	if v.kind() == Counter {
@@ -235,7 +239,7 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 		}
 	}
 	n := v.n - del + ins
-	if n > MaxValueLen {
+	if n > v.most() {
 		return nil, ErrValueTooLarge
 	}
 	if v.p.live && ins < del {

@@ -11,7 +11,7 @@ import (
 // Bounds of what an entry holds.
 const (
 	MaxKeyLen = 64 << 10  // bytes, inclusive
-	MaxWords  = 1<<17 + 1 // 1 MiB, and a word or two that say how long it is
+	MaxWords  = 3<<17 + 1 // 3 MiB, and a word or two that say how long it is
 )
 
 // These errors are returned when an entry is inserted, put or resized.

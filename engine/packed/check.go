@@ -5,7 +5,7 @@ import "encoding/binary"
 // Check returns ErrDamaged unless value is one of kind, written in this
 // process, that a view can work on. It takes linear time.
 func Check(kind Kind, value []byte) error {
-	if len(value) == 0 || len(value) > MaxValue || kindOf(value) != kind {
+	if len(value) == 0 || len(value) > MaxValue || kindOf(value) != kind || kind < HashKind || kind > ListKind {
 		return ErrDamaged
 	}
 	c := container{v: value, kind: kind}
@@ -15,7 +15,7 @@ func Check(kind Kind, value []byte) error {
 		ok = checkList(value)
 	case c.small():
 		ok = checkSmall(&c)
-	case kind < ListKind:
+	default:
 		ok = checkLarge(&c)
 	}
 	if !ok {

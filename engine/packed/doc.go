@@ -40,7 +40,7 @@ const (
 	MaxBytes = 1 << 20
 	// MaxValue bounds the value itself, with its index and room for changes. A
 	// buffer that does not take as much has fewer entries.
-	MaxValue = 5 << 19
+	MaxValue = 3 << 20
 )
 
 // These errors are returned when an entry cannot be added; nothing has changed.

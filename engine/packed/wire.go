@@ -56,7 +56,7 @@ func appendLength(dst []byte, n int) []byte {
 // it gives no room for more. wire may come from anywhere: what AppendWire does
 // not write is ErrDamaged, in linear time. dst and wire must not overlap.
 func FromWire(dst []byte, kind Kind, wire []byte) ([]byte, error) {
-	if len(wire) == 0 || len(wire) > MaxBytes {
+	if len(wire) == 0 || len(wire) > MaxBytes || kind < HashKind || kind > ListKind {
 		return dst, ErrDamaged
 	}
 	if kind < ListKind && Kind(wire[0]>>smallShift) == kind {

@@ -119,6 +119,7 @@ func TestFromWireRefuses(t *testing.T) {
 		"a large form, of few":  {SetKind, "\x0a\x01\x01a"},
 		"an endless length":     {SetKind, set(1) + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
 		"elements beyond count": {ListKind, "\x0c\x01\x01a\x01b"},
+		"no kind":               {0, "\x01\x01a"},
 	} {
 		_, err := FromWire(nil, c.kind, []byte(c.wire))
 		require.ErrorIs(t, err, ErrDamaged, why)

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/shard"
+)
+
+// Hashes, sets, sorted sets and lists. Their values have room and an index that
+// are this node's own: see engine/packed. What nodes send, keep and compare is
+// their wire form.
+
+// collection returns the value in a state of a kind with packed.
+func collection(state []byte) []byte { return state[:len(state)-int(state[len(state)-1])] }
+
+// encodeCollection writes the value of a state in its wire form, with the
+// length before it.
+func encodeCollection(b, state []byte) []byte {
+	at := len(b)
+	b = packed.AppendWire(append(b, 0), collection(state))
+	n := len(b) - at - 1
+	if n >= 0x80 { // the length has more than the one byte left for it
+		var buf [binary.MaxVarintLen64]byte
+		size := binary.PutUvarint(buf[:], uint64(n))
+		b = append(b, buf[1:size]...)
+		copy(b[at+size:], b[at+1:at+1+n])
+	}
+	binary.PutUvarint(b[at:], uint64(n))
+	return b
+}
+
+// decodeCollection reads what encodeCollection has written. The state is this
+// node's: the number of words is that of the writer's.
+func decodeCollection(kind packed.Kind) func(b []byte, words int, d *decoder) []byte {
+	return func(b []byte, _ int, d *decoder) []byte {
+		wire := d.bytes(d.uvarintMax(packed.MaxBytes))
+		at := len(b)
+		b, err := packed.FromWire(b, kind, wire)
+		if err != nil {
+			d.fail()
+			return b
+		}
+		pad := 8 - (len(b)-at)%8
+		for range pad - 1 {
+			b = append(b, 0)
+		}
+		return append(b, byte(pad))
+	}
+}
+
+// checkCollection tells whether a state, which may be anything, has a value
+// that can be worked on.
+func checkCollection(kind packed.Kind, state []byte) bool {
+	if len(state) == 0 {
+		return false
+	}
+	pad := int(state[len(state)-1])
+	return pad >= 1 && pad <= 8 && packed.Check(kind, collection(state)) == nil
+}
+
+func describeCollection(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+	value := collection(ent.State())
+	x.Entries = packed.Len(value)
+	x.fact("entries", int64(x.Entries))
+	x.fact("bytes", int64(len(value)))
+	x.Encoding = packed.Encoding(value)
+}

@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// editCollection makes changes to a hash, set, sorted set or list that has been
+// opened, sometimes such that it becomes large, and removes what is empty.
+func editCollection(v *Value, rnd *rand.Rand, kind Algorithm) {
+	few := 1 + rnd.IntN(3)
+	if rnd.IntN(30) == 0 {
+		few = 300
+	}
+	for range few {
+		e := fmt.Appendf(nil, "entry %d", rnd.IntN(200))
+		remove := rnd.IntN(3) == 0
+		switch kind {
+		case Hash:
+			h := packed.NewHash(v)
+			if remove {
+				h.Remove(e)
+			} else {
+				_, _ = h.Set(e, bytes.Repeat([]byte("v"), rnd.IntN(30)))
+			}
+		case Set:
+			s := packed.NewSet(v)
+			if remove {
+				s.Remove(e)
+			} else {
+				_, _ = s.Add(e)
+			}
+		case SortedSet:
+			z := packed.NewSortedSet(v)
+			if remove {
+				z.RemoveRange(0, rnd.IntN(z.Len()+1))
+			} else {
+				_, _ = z.Put(e, float64(rnd.IntN(50)))
+			}
+		case List:
+			l := packed.NewList(v)
+			if remove {
+				l.RemoveRange(0, rnd.IntN(l.Len()+1))
+			} else {
+				_ = l.PushFront([][]byte{e})
+			}
+		}
+	}
+	if v.Exists() && packed.Len(v.Bytes()) == 0 {
+		v.Delete()
+	}
+	switch rnd.IntN(12) {
+	case 0:
+		v.SetDeadline(v.Now() + minute*rnd.Int64N(3))
+	case 1:
+		v.Delete()
+	}
+}
+
+func collections() []Algorithm { return []Algorithm{Hash, Set, SortedSet, List} }
+
+// The leader's values have room, garbage and an index that grew; a follower's
+// have neither. Their tables are equal, and the follower goes on with its own.
+func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(11, seed))
+		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+		leader.r.Permit(Formats{Effects: effectsNewest})
+		follower.r.Permit(Formats{Effects: effectsNewest})
+		now := start
+		leader.r.Lead(now)
+		for round := range 60 {
+			now += rnd.Int64N(second)
+			for range 20 {
+				kind := collections()[rnd.IntN(4)]
+				v, err := leader.s.Open(now, fmt.Appendf(nil, "%v:%d", kind, rnd.IntN(3)), kind)
+				require.NoError(t, err)
+				editCollection(v, rnd, kind)
+				v.Close()
+			}
+			if parts := leader.cut(); parts != nil {
+				require.NoError(t, follower.r.Apply(parts, now))
+				require.True(t, leader.l.Commit())
+			}
+			require.Equal(t, leader.e.Digest(now), follower.e.Digest(now))
+			if round%20 == 19 { // they change places
+				leader.depose()
+				leader, follower = follower, leader
+				leader.r.Lead(now)
+			}
+		}
+		require.NotZero(t, leader.e.Digest(now).Keys)
+	}
+}
+
+// A value as large as there may be travels, is undone and is in a snapshot.
+func TestTheLargestCollection(t *testing.T) {
+	leader, follower := newNode(t, Config{}), newNode(t, Config{})
+	leader.r.Permit(Formats{Effects: effectsNewest})
+	leader.r.Lead(start)
+	key := []byte("largest")
+	v, err := leader.s.Open(start, key, SortedSet)
+	require.NoError(t, err)
+	z := packed.NewSortedSet(v)
+	for i := range packed.MaxEntries {
+		_, err := z.Put(fmt.Appendf(nil, "%05x", i*31%packed.MaxEntries), float64(i))
+		require.NoError(t, err)
+	}
+	_, err = z.Put([]byte("more"), 0)
+	require.ErrorIs(t, err, packed.ErrTooManyEntries)
+	v.Close()
+	require.NoError(t, follower.r.Apply(leader.cut(), start))
+	require.True(t, leader.l.Commit())
+	full := leader.e.Digest(start)
+	require.Equal(t, full, follower.e.Digest(start))
+
+	var snap bytes.Buffer
+	require.NoError(t, leader.r.Snapshot().Persist(&snap))
+	restored := newNode(t, Config{})
+	require.NoError(t, restored.r.Restore(&snap, start))
+	require.Equal(t, full, restored.e.Digest(start))
+
+	v, err = leader.s.Open(start, key, SortedSet)
+	require.NoError(t, err)
+	z = packed.NewSortedSet(v)
+	z.RemoveRange(100, z.Len())
+	v.Close()
+	require.NotEqual(t, full, leader.e.Digest(start))
+	leader.depose()
+	require.Equal(t, full, leader.e.Digest(start))
+}
+
+// What is no value of its kind is refused where it is read, also where it is
+// too short to have an encoding of its own.
+func TestADamagedCollectionIsRefused(t *testing.T) {
+	for _, kind := range collections() {
+		for _, n := range []int{1, 2, 100} {
+			leader := newNode(t, Config{})
+			leader.r.Permit(Formats{Effects: effectsNewest})
+			leader.r.Lead(start)
+			v, err := leader.s.Open(start, []byte("k"), kind)
+			require.NoError(t, err)
+			for i := range n {
+				e := fmt.Append(nil, i)
+				switch kind {
+				case Hash:
+					h := packed.NewHash(v)
+					_, err = h.Set(e, e)
+				case Set:
+					s := packed.NewSet(v)
+					_, err = s.Add(e)
+				case SortedSet:
+					z := packed.NewSortedSet(v)
+					_, err = z.Put(e, float64(i))
+				case List:
+					l := packed.NewList(v)
+					err = l.PushBack([][]byte{e})
+				}
+				require.NoError(t, err)
+			}
+			v.Close()
+			parts := leader.cut()
+			require.Len(t, parts, 1)
+			for i := range parts[0] {
+				for _, flip := range []byte{1, 0x40, 0xff} {
+					bad := bytes.Clone(parts[0])
+					bad[i] ^= flip
+					follower := newNode(t, Config{Shards: 1})
+					if follower.r.Apply([][]byte{bad}, start) != nil {
+						continue
+					}
+					follower.e.Digest(start) // what was read can be worked on
+					follower.r.Permit(Formats{Effects: effectsNewest})
+					follower.r.Lead(start)
+					for _, kind := range collections() {
+						if v, err := follower.s.Open(start, []byte("k"), kind); err == nil {
+							editCollection(v, rand.New(rand.NewPCG(1, uint64(i))), kind)
+							v.Close()
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Bytes a key: what a limiter's libraries keep.
+func TestBytesACollectionTakes(t *testing.T) {
+	const n = 20_000
+	for _, c := range []struct {
+		name string
+		kind Algorithm
+		most int64
+		put  func(b packed.Buffer) error
+	}{
+		{"hash of a token bucket", Hash, 100, func(b packed.Buffer) error {
+			h := packed.NewHash(b)
+			_, err := h.SetAll([][]byte{[]byte("tokens"), []byte("9.5"), []byte("last"), []byte("1700000000.123")})
+			return err
+		}},
+		{"log of 50", SortedSet, 50*37*5/4 + 100, func(b packed.Buffer) error {
+			z := packed.NewSortedSet(b)
+			for i := range 50 {
+				if _, err := z.Put(fmt.Appendf(nil, "1700000000.%06d:%010d", i, i), float64(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		e := New(Config{Shards: 4}) // what a chunk begun costs is shared by many
+		s := e.NewSession()
+		for i := range n {
+			v, err := s.Open(start, fmt.Appendf(nil, "rl:user:%08d", i), c.kind)
+			require.NoError(t, err)
+			require.NoError(t, c.put(v))
+			v.Close()
+		}
+		each := e.Stats().Bytes / n
+		t.Logf("%s: %d bytes a key", c.name, each)
+		require.LessOrEqual(t, each, c.most, c.name)
+		s.Close()
+	}
+}
