@@ -178,3 +178,32 @@ func TestScanMeetsWhatStays(t *testing.T) {
 		}
 	}
 }
+
+// Scan meets all, also what collisions have displaced over the table's end:
+// among so many full tables that is in some.
+func TestScanMeetsAll(t *testing.T) {
+	for i := range 100 {
+		s := NewSet(&memory{})
+		for j := range 96 {
+			_, err := s.Add(text(i*96+j, 4))
+			require.NoError(t, err)
+		}
+		seen := map[string]int{}
+		cursor := s.Scan(0, 7, func(m []byte) { seen[string(m)]++ })
+		for cursor != 0 {
+			cursor = s.Scan(cursor, 7, func(m []byte) { seen[string(m)]++ })
+		}
+		require.Len(t, seen, 96)
+		for m, n := range seen {
+			require.Equal(t, 1, n, m)
+		}
+		require.Zero(t, s.Scan(1<<32, 7, func([]byte) { t.Fatal("beyond all hashes") }))
+	}
+	h, z := NewHash(&memory{}), NewSortedSet(&memory{})
+	_, err := h.Set([]byte("f"), []byte("v"))
+	require.NoError(t, err)
+	_, err = z.Put([]byte("m"), 3)
+	require.NoError(t, err)
+	require.Zero(t, h.Scan(0, 1, func(f, v []byte) { require.Equal(t, "fv", string(f)+string(v)) }))
+	require.Zero(t, z.Scan(0, 1, func(m []byte, score float64) { require.Equal(t, 3.0, score) }))
+}
