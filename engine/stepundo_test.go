@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAStepIsTakenBack(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(11, seed))
+		n := newNode(t, Config{Shards: 4, MaxBytes: int64(seed%2) * (1 << 20)})
+		n.r.Permit(Formats{Effects: effectsNewest})
+		n.r.Lead(start)
+		for range 200 {
+			n.act(rnd, start)
+		}
+		n.cut()
+		n.l.Commit()
+		follower := newNode(t, Config{})
+		before := n.table(start)
+		var keys [][]byte
+		for i := range 20 {
+			keys = append(keys, fmt.Appendf(nil, "key:%d", i))
+		}
+		if seed%3 == 0 {
+			n.s.HoldAll()
+		} else {
+			n.s.Hold(keys)
+		}
+		n.s.BeginUndo(4 << 20)
+		for range 100 {
+			n.s.Use(uint8(rnd.IntN(2)))
+			key := keys[rnd.IntN(len(keys))]
+			switch rnd.IntN(9) {
+			case 0:
+				_, _ = n.s.Set(start, key, randomValue(rnd), &SetOptions{})
+			case 1:
+				_, _ = n.s.Delete(start, key)
+			case 2, 3:
+				editValue(n.s, rnd, start, key)
+			case 4:
+				_, _ = n.s.Decide(start, key, perMinute(Token, 5), 1, &Options{})
+			case 5:
+				_, _ = n.s.transfer(start, key, keys[rnd.IntN(len(keys))], uint8(rnd.IntN(2)), true, rnd.IntN(2) == 0)
+			case 6:
+				_, _, _ = n.s.IncrEx(start, key, &IncrOptions{By: Integer(1)})
+			case 7:
+				segs := []Segment{{keys[0], perMinute(Fixed, 9), 1}, {keys[1], perMinute(Fixed, 9), 1}}
+				_, _ = n.s.DecideAll(start, segs, &Options{}, make([]Decision, 2))
+			case 8:
+				_, _, _ = n.s.Acquire(start, key, 5, minute, []byte("id"), 1)
+				if seed%3 == 0 && rnd.IntN(30) == 0 {
+					require.NoError(t, n.s.Flush())
+				}
+			}
+		}
+		n.s.Rollback(start)
+		n.s.Unhold()
+		n.s.Use(0)
+		require.Equal(t, before, n.table(start), "seed %d", seed)
+		counted := 0
+		for db := range uint8(Databases) {
+			counted += n.e.DatabaseLen(db)
+		}
+		require.Equal(t, n.e.Len(), counted)
+
+		// What has been taken back replicates as what it was.
+		follower.r.Permit(Formats{Effects: effectsNewest})
+		var snap bytes.Buffer
+		require.NoError(t, n.r.Snapshot().Persist(&snap))
+		require.NoError(t, follower.r.Restore(&snap, start))
+		if parts := n.cut(); parts != nil {
+			require.NoError(t, follower.r.Apply(parts, start))
+		}
+		require.Equal(t, before, follower.table(start), "seed %d", seed)
+		n.depose()
+		require.Equal(t, before, n.table(start), "deposed, seed %d", seed)
+	}
+}
+
+// The limits of keys that a step deletes are still there when it is taken back.
+func TestLimitsOutliveAStep(t *testing.T) {
+	e := New(Config{})
+	s, other := e.NewSession(), e.NewSession()
+	other.Use(1)
+	decide(t, other, start, "k", Limit{Limit: 77, Period: minute}, 7, Options{})
+	other.Close()
+	s.Use(1)
+	s.Hold([][]byte{[]byte("k")})
+	s.BeginUndo(1 << 20)
+	require.False(t, s.Changed())
+	_, err := s.Delete(start, []byte("k"))
+	require.NoError(t, err)
+	require.True(t, s.Changed())
+	for range 3 {
+		e.collectLimits()
+	}
+	s.Rollback(start)
+	s.Unhold()
+	require.EqualValues(t, 70, decide(t, s, start, "k", Limit{Limit: 77, Period: minute}, 0, Options{}).Remaining)
+	_, err = s.Delete(start, []byte("k"))
+	require.NoError(t, err)
+	s.Close()
+	for range 3 {
+		e.collectLimits()
+	}
+	require.Zero(t, e.limits.len(), "and no longer than that")
+}
+
+func TestAStepHasABound(t *testing.T) {
+	s := New(Config{}).NewSession()
+	set(t, s, "large", string(make([]byte, 3000)))
+	s.HoldAll()
+	defer s.Unhold()
+	s.BeginUndo(1000)
+	v := open(t, s, "large", Counter)
+	v.Delete()
+	v.Close()
+	_, err := s.Set(start, []byte("k"), []byte("v"), &SetOptions{})
+	require.ErrorIs(t, err, ErrUndoFull)
+	_, err = s.Open(start, []byte("k"), Hash)
+	require.ErrorIs(t, err, ErrUndoFull)
+	_, err = s.Decide(start, []byte("k"), perMinute(Token, 5), 1, &Options{})
+	require.ErrorIs(t, err, ErrUndoFull)
+	_, err = s.Set(start, []byte("large"), []byte("again"), &SetOptions{})
+	require.NoError(t, err, "what has been kept may change again")
+	require.Equal(t, "none", get(t, s, "k"), "reading needs no undo")
+	s.Rollback(start)
+	require.Equal(t, string(make([]byte, 3000)), get(t, s, "large"))
+}
+
+// Outside of what is held nothing is reached: no deadlock, no race.
+func TestAStepReachesNothingElse(t *testing.T) {
+	s := New(Config{}).NewSession()
+	key := []byte("held")
+	// Another shard.
+	var other []byte
+	for i := 0; other == nil; i++ {
+		k := fmt.Append(nil, "k", i)
+		if s.e.table.Index(s.e.table.Hash(k)) != s.e.table.Index(s.e.table.Hash(key)) {
+			other = k
+		}
+	}
+	set(t, s, "held", "1")
+	s.Hold([][]byte{key})
+	limit := perMinute(Token, 5)
+	out := make([]Decision, 2)
+	calls := map[string]func() error{
+		"Get":    func() error { _, _, err := s.Get(start, other, nil); return err },
+		"Set":    func() error { _, err := s.Set(start, other, key, &SetOptions{}); return err },
+		"Incr":   func() error { _, err := s.Incr(start, other, 1); return err },
+		"IncrEx": func() error { _, _, err := s.IncrEx(start, other, &IncrOptions{By: Integer(1)}); return err },
+		"Open":   func() error { _, err := s.Open(start, other, Hash); return err },
+		"Decide": func() error { _, err := s.Decide(start, other, limit, 1, &Options{}); return err },
+		"DecideAll": func() error {
+			_, err := s.DecideAll(start, []Segment{{key, limit, 1}, {other, limit, 1}}, &Options{}, out)
+			return err
+		},
+		"Acquire": func() error { _, _, err := s.Acquire(start, other, 1, minute, nil, 1); return err },
+		"Delete":  func() error { _, err := s.Delete(start, other); return err },
+		"Exists":  func() error { _, err := s.Exists(start, other); return err },
+		"Explain": func() error { _, _, err := s.Explain(start, other); return err },
+		"Rename":  func() error { _, err := s.Rename(start, key, other, 0, true); return err },
+		"Copy":    func() error { _, err := s.Copy(start, other, key, 0, true); return err },
+		"Flush":   func() error { return s.Flush() },
+		"FlushDB": func() error { return s.FlushDatabase() },
+		"Scan":    func() error { _, err := s.Scan(start, 0, 1, func([]byte, Algorithm) {}); return err },
+		"Random":  func() error { _, _, err := s.Random(start, rand.Uint64); return err },
+	}
+	for name, call := range calls {
+		require.ErrorIs(t, call(), ErrNotHeld, name)
+	}
+	s.Unhold()
+	require.Equal(t, 1, s.e.Len())
+	s.HoldAll()
+	for name, call := range calls {
+		err := call()
+		if name == "Open" {
+			if err == nil {
+				s.value.Close()
+			}
+			continue
+		}
+		require.NotErrorIs(t, err, ErrNotHeld, name)
+	}
+	s.Unhold()
+}
+
+func TestKeysAreCopiedAndRenamed(t *testing.T) {
+	e := New(Config{})
+	s := e.NewSession()
+	a, b := []byte("a"), []byte("b")
+	_, err := s.Rename(start, a, b, 0, true)
+	require.ErrorIs(t, err, ErrNoKey)
+	decide(t, s, start, "a", perMinute(Token, 10), 3, Options{})
+	done, err := s.Copy(start, a, b, 4, false)
+	require.NoError(t, err)
+	require.True(t, done)
+	set(t, s, "b", "text")
+	done, err = s.Rename(start, a, b, 0, false)
+	require.NoError(t, err)
+	require.False(t, done)
+	require.Equal(t, "text", get(t, s, "b"))
+	done, err = s.Rename(start, a, b, 0, true)
+	require.NoError(t, err)
+	require.True(t, done)
+	require.Equal(t, 1, e.DatabaseLen(0))
+	require.Equal(t, 1, e.DatabaseLen(4))
+	require.EqualValues(t, 7, decide(t, s, start, "b", perMinute(Token, 10), 0, Options{}).Remaining)
+	done, err = s.Rename(start, b, b, 0, true)
+	require.NoError(t, err)
+	require.True(t, done, "to itself")
+	s.Use(4)
+	require.EqualValues(t, 7, decide(t, s, start, "b", perMinute(Token, 10), 0, Options{}).Remaining)
+	set(t, s, "large", string(make([]byte, 500_000)))
+	_, err = s.Expire(start, []byte("large"), start+minute, 0)
+	require.NoError(t, err)
+	done, err = s.Rename(start, []byte("large"), b, 1, true)
+	require.NoError(t, err)
+	require.True(t, done)
+	s.Use(1)
+	require.Len(t, get(t, s, "b"), 500_000)
+	at, _, _, err := s.Deadline(start, b)
+	require.NoError(t, err)
+	require.EqualValues(t, start+minute, at)
+	_, err = s.Copy(start+minute+1, b, a, 1, true)
+	require.ErrorIs(t, err, ErrNoKey, "expired")
+}
