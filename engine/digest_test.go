@@ -65,3 +65,16 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	require.ErrorIs(t, s.Flush(), ErrSealed)
 	require.Equal(t, keys, e.Len(), "a sealed table keeps its keys")
 }
+
+func TestADigestKnowsDatabases(t *testing.T) {
+	sums := make(map[[32]byte]bool)
+	for db := range uint8(Databases) {
+		s := New(Config{}).NewSession()
+		s.Use(db)
+		set(t, s, "k", "v")
+		d := s.e.Digest(start)
+		require.Equal(t, 1, d.Keys)
+		require.False(t, sums[d.Sum], "database %d", db)
+		sums[d.Sum] = true
+	}
+}

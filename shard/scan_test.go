@@ -203,3 +203,24 @@ func TestSweepPassWhileSegmentsSplitAndMerge(t *testing.T) {
 	require.Equal(t, next-5000, tab.Len())
 	checkTable(t, tab)
 }
+
+func TestAScanForFewOfManyEnds(t *testing.T) {
+	tab := New(Config{Shards: 1})
+	fill(t, tab, 20_000)
+	seen, wanted, calls := 0, 0, 0
+	for c, first := uint64(0), true; first || c != 0; first = false {
+		before := seen
+		c = tab.ScanIf(c, 10, false, func(e Entry) bool {
+			seen++
+			if e.Key()[len(e.Key())-1]%100 == 0 {
+				wanted++
+				return true
+			}
+			return false
+		})
+		require.LessOrEqual(t, seen-before, scanLooks+segmentSlots)
+		calls++
+	}
+	require.Equal(t, 20_000, seen)
+	require.Greater(t, calls, 20_000/(scanLooks+segmentSlots))
+}
