@@ -14,15 +14,16 @@ const ruleCacheSize = 64
 // A session caches interned limits, so that a decision touches no structure
 // shared between threads but the one shard of its key.
 type Session struct {
+	// What every decision reads comes first, in as few cache lines as it takes.
 	e      *Engine
-	rules  [ruleCacheSize]*interned
 	last   *interned // what rule returned last, or nil
+	space  uint64    // shard.SpaceMask of db
+	db     uint8     // see Use
+	top    sampler
 	held   held
-	db     uint8    // see Use
-	space  uint64   // shard.SpaceMask of db
+	rules  [ruleCacheSize]*interned
 	hashes []uint64 // scratch of Warm
 	value  Value    // of Open
-	top    sampler
 	// chain is the scratch space of DecideAll, made for its first call: most
 	// of thousands of sessions never need it.
 	chain *chain

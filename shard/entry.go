@@ -57,7 +57,7 @@ func (e Entry) SetDeadline(deadline int64) { e.slot.deadline = deadline }
 func (e Entry) Expired(now int64) bool { return now > e.slot.deadline }
 
 // Words returns the number of state words.
-func (e Entry) Words() int { return (len(e.rec) - recordHeader - keyLen(e.rec)) / 8 }
+func (e Entry) Words() int { return (len(e.rec) - recordHeader - keyLen(e.rec)) >> 3 }
 
 // Word returns state word i, 0 <= i < Words(); beyond that it panics or
 // returns bytes of the key.
