@@ -11,25 +11,6 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// set makes value the string of key.
-func set(t *testing.T, s *Session, key, value string) {
-	t.Helper()
-	done, err := s.Set(start, []byte(key), []byte(value), &SetOptions{})
-	require.NoError(t, err)
-	require.True(t, done)
-}
-
-// get returns the string of key, "none" if there is none.
-func get(t *testing.T, s *Session, key string) string {
-	t.Helper()
-	value, ok, err := s.Get(start, []byte(key), nil)
-	require.NoError(t, err)
-	if !ok {
-		return "none"
-	}
-	return string(value)
-}
-
 // keysOf returns how many keys a scan of the session's database passes.
 func keysOf(t *testing.T, s *Session) (n int) {
 	t.Helper()
@@ -45,14 +26,14 @@ func TestDatabasesAreApart(t *testing.T) {
 	s := New(Config{}).NewSession()
 	for db := range uint8(Databases) {
 		s.Use(db)
-		require.Equal(t, "none", get(t, s, "k"))
+		require.Equal(t, "(none)", text(t, s, "k"))
 		set(t, s, "k", fmt.Sprint("in ", db))
 		d := decide(t, s, start, "limit", perMinute(Token, 5), 1+int64(db%2), Options{})
 		require.Equal(t, 4-int64(db%2), d.Remaining)
 	}
 	for db := range uint8(Databases) {
 		s.Use(db)
-		require.Equal(t, fmt.Sprint("in ", db), get(t, s, "k"))
+		require.Equal(t, fmt.Sprint("in ", db), text(t, s, "k"))
 		require.Equal(t, 2, s.Engine().DatabaseLen(db))
 		require.Equal(t, 2, keysOf(t, s))
 		key, ok, err := s.Random(start, rand.Uint64)

@@ -128,9 +128,9 @@ func TestAStepHasABound(t *testing.T) {
 	require.ErrorIs(t, err, ErrUndoFull)
 	_, err = s.Set(start, []byte("large"), []byte("again"), &SetOptions{})
 	require.NoError(t, err, "what has been kept may change again")
-	require.Equal(t, "none", get(t, s, "k"), "reading needs no undo")
+	require.Equal(t, "(none)", text(t, s, "k"), "reading needs no undo")
 	s.Rollback(start)
-	require.Equal(t, string(make([]byte, 3000)), get(t, s, "large"))
+	require.Equal(t, string(make([]byte, 3000)), text(t, s, "large"))
 }
 
 // Outside of what is held nothing is reached: no deadlock, no race.
@@ -204,7 +204,7 @@ func TestKeysAreCopiedAndRenamed(t *testing.T) {
 	done, err = s.Rename(start, a, b, 0, false)
 	require.NoError(t, err)
 	require.False(t, done)
-	require.Equal(t, "text", get(t, s, "b"))
+	require.Equal(t, "text", text(t, s, "b"))
 	done, err = s.Rename(start, a, b, 0, true)
 	require.NoError(t, err)
 	require.True(t, done)
@@ -223,7 +223,7 @@ func TestKeysAreCopiedAndRenamed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, done)
 	s.Use(1)
-	require.Len(t, get(t, s, "b"), 500_000)
+	require.Len(t, text(t, s, "b"), 500_000)
 	at, _, _, err := s.Deadline(start, b)
 	require.NoError(t, err)
 	require.EqualValues(t, start+minute, at)

@@ -173,24 +173,24 @@ func TestAVisitAllocatesNothing(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	s := New(Config{}).NewSession()
-	for _, text := range []string{"", "0", "-0", "00", "+1", "-1", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1.5", "a", "12345678", "123456789abcdefg", " 1", "1 "} {
-		set(t, s, "k", text)
-		require.Equal(t, text, get(t, s, "k"))
+	for _, written := range []string{"", "0", "-0", "00", "+1", "-1", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1.5", "a", "12345678", "123456789abcdefg", " 1", "1 "} {
+		set(t, s, "k", written)
+		require.Equal(t, written, text(t, s, "k"))
 		x, ok, err := s.Explain(start, []byte("k"))
 		require.NoError(t, err)
 		require.True(t, ok)
-		n, integer := parseInteger([]byte(text))
-		require.Equal(t, integer, x.Encoding == "int", text)
+		n, integer := parseInteger([]byte(written))
+		require.Equal(t, integer, x.Encoding == "int", written)
 		sum, err := s.Incr(start, []byte("k"), -1)
 		switch {
 		case !integer:
-			require.ErrorIs(t, err, ErrNotInteger, text)
-		case text == "-9223372036854775808":
+			require.ErrorIs(t, err, ErrNotInteger, written)
+		case written == "-9223372036854775808":
 			require.ErrorIs(t, err, ErrIncrDecrOverflow)
 		default:
 			require.NoError(t, err)
 			require.Equal(t, n-1, sum)
-			require.Equal(t, fmt.Sprint(n-1), get(t, s, "k"))
+			require.Equal(t, fmt.Sprint(n-1), text(t, s, "k"))
 		}
 	}
 	set(t, s, "k", "abc")
@@ -198,7 +198,7 @@ func TestStrings(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotInteger)
 	_, _, err = s.IncrEx(start, []byte("k"), &IncrOptions{Float: true, By: Integer(1)})
 	require.ErrorIs(t, err, ErrNotFloat)
-	require.Equal(t, "abc", get(t, s, "k"))
+	require.Equal(t, "abc", text(t, s, "k"))
 	sum, err := s.Incr(start, []byte("new"), 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, sum)
@@ -223,7 +223,7 @@ func TestSetObeysItsOptions(t *testing.T) {
 	f(false, SetOptions{OnlyOld: true}, "a")
 	f(true, SetOptions{OnlyNew: true, Deadline: start + minute}, "b")
 	f(false, SetOptions{OnlyNew: true}, "c")
-	require.Equal(t, "b", get(t, s, "k"))
+	require.Equal(t, "b", text(t, s, "k"))
 	require.EqualValues(t, start+minute, deadline())
 	f(true, SetOptions{OnlyOld: true, KeepTTL: true}, "12")
 	require.EqualValues(t, start+minute, deadline())
@@ -236,7 +236,7 @@ func TestSetObeysItsOptions(t *testing.T) {
 	require.NoError(t, v.Set([]byte("hash")))
 	v.Close()
 	f(true, SetOptions{}, "over a hash")
-	require.Equal(t, "over a hash", get(t, s, "k"))
+	require.Equal(t, "over a hash", text(t, s, "k"))
 	decide(t, s, start, "limit", perMinute(Token, 5), 1, Options{})
 	_, err := s.Set(start, []byte("limit"), []byte("v"), &SetOptions{})
 	require.ErrorIs(t, err, ErrWrongType)
