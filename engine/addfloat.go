@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"math/big"
+	"strings"
 )
 
 // ErrNotFinite is returned by Number.Add for a sum that is no number, or none
@@ -20,4 +21,19 @@ func (v Number) Add(by Number) (Number, error) {
 		return Number{}, ErrNotFinite
 	}
 	return sum.written(), nil
+}
+
+// ParseLongDouble is ParseFloat that reads hexadecimal numbers too, such as 0x10
+// and -0x1.8p3, as strtold does and INCRBYFLOAT with it.
+func ParseLongDouble(s []byte) (Number, error) {
+	text := string(s)
+	digits := strings.TrimLeft(text, "+-")
+	if len(s) >= maxNumberLen || len(text)-len(digits) > 1 || len(digits) < 2 || digits[0] != '0' || digits[1]|0x20 != 'x' || strings.Contains(digits, "_") {
+		return ParseFloat(s)
+	}
+	f, _, err := big.ParseFloat(text, 0, 64, big.ToNearestEven)
+	if err != nil {
+		return Number{}, ErrNotFloat
+	}
+	return Number{f: f}.representable()
 }

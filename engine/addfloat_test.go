@@ -9,9 +9,9 @@ import (
 func TestNumberAdd(t *testing.T) {
 	f := func(a, b, want string) {
 		t.Helper()
-		v, err := ParseFloat([]byte(a))
+		v, err := ParseLongDouble([]byte(a))
 		require.NoError(t, err)
-		by, err := ParseFloat([]byte(b))
+		by, err := ParseLongDouble([]byte(b))
 		require.NoError(t, err)
 		sum, err := v.Add(by)
 		if want == "" {
@@ -26,9 +26,14 @@ func TestNumberAdd(t *testing.T) {
 	f("0.1", "0.2", "0.3")
 	f("1e17", "0.5", "100000000000000000.5")
 	f("3", "-3", "0")
+	f("0x10", "-0X.8p1", "15")
 	f("inf", "1", "")
 	f("1", "-inf", "")
 	f("inf", "-inf", "")
 	f("1.1e4932", "1.1e4932", "")
 	f("-1.1e4932", "-1.1e4932", "")
+	for _, bad := range []string{"0x", "0x_1", "--0x1", "0x1p99999999999", "0x1p16384", "0x1p-20000", "0b1", "0o7", "0xg", "x1", ""} {
+		_, err := ParseLongDouble([]byte(bad))
+		require.ErrorIs(t, err, ErrNotFloat, bad)
+	}
 }

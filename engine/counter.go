@@ -73,9 +73,14 @@ func ParseFloat(s []byte) (Number, error) {
 	if err != nil {
 		return Number{}, ErrNotFloat
 	}
-	v := Number{f: f}
-	if v.beyond() || f.Sign() != 0 && new(big.Float).Abs(f).Cmp(halfSmallest) <= 0 {
-		return Number{}, ErrNotFloat // strtold calls it a range error
+	return Number{f: f}.representable()
+}
+
+// representable returns v if a long double has a value for it: strtold calls
+// anything else a range error.
+func (v Number) representable() (Number, error) {
+	if v.beyond() || v.f.Sign() != 0 && new(big.Float).Abs(v.f).Cmp(halfSmallest) <= 0 {
+		return Number{}, ErrNotFloat
 	}
 	return v, nil
 }

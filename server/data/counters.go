@@ -67,12 +67,12 @@ func incrByFloat(call *command.Call) {
 	sum := engine.Integer(0)
 	var err error
 	if v.Exists() {
-		if sum, err = engine.ParseFloat(v.Bytes()); err != nil {
+		if sum, err = engine.ParseLongDouble(v.Bytes()); err != nil {
 			call.Fail(err)
 			return
 		}
 	}
-	by, err := engine.ParseFloat(call.Args[2])
+	by, err := engine.ParseLongDouble(call.Args[2])
 	if err == nil {
 		sum, err = sum.Add(by)
 	}
