@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -106,6 +107,35 @@ func (w *Writer) Bool(v bool) {
 	default:
 		w.B = append(w.B, ":0\r\n"...)
 	}
+}
+
+// Double writes a floating-point number with 17 significant digits, as Redis
+// 7.0 does: in RESP2 a bulk string.
+func (w *Writer) Double(f float64) {
+	if w.RESP3 {
+		w.B = append(w.B, ',')
+		w.B = AppendDouble(w.B, f)
+		w.B = append(w.B, '\r', '\n')
+		return
+	}
+	var text [32]byte
+	w.Bulk(AppendDouble(text[:0], f))
+}
+
+// AppendDouble appends the text of f to b, in the form of C's %.17g: inf, -inf
+// and -0 included.
+func AppendDouble(b []byte, f float64) []byte {
+	const exact = 1 << 52 // below, each integer is one text in either form
+	if n := int64(f); -exact < f && f < exact && float64(n) == f && (n != 0 || !math.Signbit(f)) {
+		return strconv.AppendInt(b, n, 10)
+	}
+	if math.IsInf(f, 0) {
+		if f < 0 {
+			b = append(b, '-')
+		}
+		return append(b, "inf"...)
+	}
+	return strconv.AppendFloat(b, f, 'g', 17, 64)
 }
 
 // Verbatim writes a text for people, of a format such as txt (three letters):

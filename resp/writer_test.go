@@ -56,3 +56,29 @@ func BenchmarkFiveIntegers(b *testing.B) {
 		w.Int(2)
 	}
 }
+
+func TestWriterDouble(t *testing.T) {
+	f := func(f float64, want string) {
+		t.Helper()
+		two, three := Writer{}, Writer{RESP3: true}
+		two.Double(f)
+		three.Double(f)
+		require.Equal(t, "$"+strconv.Itoa(len(want))+"\r\n"+want+"\r\n", string(two.B))
+		require.Equal(t, ","+want+"\r\n", string(three.B))
+	}
+	f(0, "0")
+	f(math.Copysign(0, -1), "-0")
+	f(1, "1")
+	f(-42, "-42")
+	f(1.5, "1.5")
+	f(0.1, "0.10000000000000001")
+	f(1e15, "1000000000000000")
+	f(1<<52, "4503599627370496")
+	f(1e16, "10000000000000000")
+	f(1e17, "1e+17")
+	f(1e-5, "1.0000000000000001e-05")
+	f(5e-324, "4.9406564584124654e-324")
+	f(math.MaxFloat64, "1.7976931348623157e+308")
+	f(math.Inf(1), "inf")
+	f(math.Inf(-1), "-inf")
+}

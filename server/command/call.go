@@ -32,6 +32,9 @@ type Call struct {
 	Chain Chain
 	// InExec: the call is part of a transaction, whose thread waits for it.
 	InExec bool
+	// OnWorker: the call has been put off to a worker, where it may take long,
+	// and must not call Host.Block.
+	OnWorker bool
 
 	Outcome
 }

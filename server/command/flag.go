@@ -57,6 +57,10 @@ const (
 	CatKeyspace Category = 1 << iota
 	CatRead
 	CatWrite
+	CatSet
+	CatSortedSet
+	CatList
+	CatHash
 	CatString
 	CatPubSub
 	CatAdmin
@@ -71,7 +75,7 @@ const (
 
 // categoryNames are in the order of the bits.
 var categoryNames = []string{
-	"keyspace", "read", "write", "string", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
+	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
 	"connection", "transaction", "limiter",
 }
 

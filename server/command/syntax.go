@@ -21,7 +21,7 @@ type argument struct {
 
 // argumentKinds are the types of arguments by their name; others are strings.
 var argumentKinds = map[string]string{
-	"key": "key", "newkey": "key", "pattern": "pattern",
+	"key": "key", "newkey": "key", "source": "key", "destination": "key", "pattern": "pattern",
 	"count": "integer", "cursor": "integer", "seconds": "integer", "milliseconds": "integer", "ms": "integer",
 	"n": "integer", "limit": "integer", "cost": "integer", "index": "integer", "protover": "integer",
 	"max-burst": "integer", "quantity": "integer", "timeout": "integer", "client-id": "integer",

@@ -1,7 +1,10 @@
 // Package data has Redis's commands on data types, each a handler of a
-// [command.Call] that visits keys through its session: strings (strings.go, with
-// their options in expiry.go), counters (counters.go) and several strings at
-// once (multi.go). Commands on keys, whatever they hold, are in package keyspace.
+// [command.Call] that visits keys through its session. Strings are in strings.go,
+// with their options in expiry.go, counters in counters.go, and several strings
+// at once in multi.go. Hashes, sets, sorted sets and lists have the files that
+// begin like them; what they share is in visit.go, scan.go (HSCAN, SSCAN,
+// ZSCAN), sample.go (random entries) and score.go. Commands on keys, whatever
+// they hold, are in package keyspace.
 //
 // Replies, options and error texts are those of Redis 7.0.
 package data
@@ -14,5 +17,11 @@ import (
 
 // Commands are the commands on data types.
 func Commands() []command.Spec {
-	return slices.Concat(stringCommands(), manyStringCommands(), counterCommands())
+	return slices.Concat(
+		stringCommands(), manyStringCommands(), counterCommands(),
+		hashCommands(),
+		setCommands(), setAlgebraCommands(),
+		sortedSetCommands(), sortedSetRangeCommands(),
+		listCommands(), listMoveCommands(), listPositionCommands(),
+	)
 }

@@ -1,0 +1,338 @@
+package data
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// Errors of lists. Texts carry their RESP prefix, as clients see them.
+var (
+	errNoKey = errors.New("ERR no such key")
+	errIndex = errors.New("ERR index out of range")
+)
+
+const (
+	ofElements = "O(N), N the number of elements in the call"
+	// What is behind an index is found from the nearer end.
+	byWalking = "O(N), N the number of elements up to the nearer end of the list"
+	allOfList = "O(N), N the number of elements of the list"
+)
+
+// walked is how many times longer the elements of a reply take than those that
+// are only walked over or compared: see long.
+const walked = 8
+
+// listCommand completes the Spec of a command about the list of one key.
+func listCommand(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
+	return command.Spec{
+		Name: name, Arity: arity, Flags: flags, Keys: oneKey, Categories: command.CatList,
+		Group: "list", Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
+	}
+}
+
+func listCommands() []command.Spec {
+	const change = command.Write | command.DenyOOM
+	return []command.Spec{
+		listCommand("lpush", -3, writeFlags, ofElements, "key element [element ...]",
+			"Prepends one or more elements to a list. Creates the key if it doesn't exist.", ofMany(push(true, false))),
+		listCommand("rpush", -3, writeFlags, ofElements, "key element [element ...]",
+			"Appends one or more elements to a list. Creates the key if it doesn't exist.", ofMany(push(false, false))),
+		listCommand("lpushx", -3, writeFlags, ofElements, "key element [element ...]",
+			"Prepends one or more elements to a list only when the list exists.", ofMany(push(true, true))),
+		listCommand("rpushx", -3, writeFlags, ofElements, "key element [element ...]",
+			"Appends one or more elements to a list only when the list exists.", ofMany(push(false, true))),
+		listCommand("lpop", -2, command.Write|command.Fast, "O(N), N the number of elements returned", "key [count]",
+			"Returns the first elements in a list after removing them. Deletes the list with its last element.", pop(true)),
+		listCommand("rpop", -2, command.Write|command.Fast, "O(N), N the number of elements returned", "key [count]",
+			"Returns the last elements in a list after removing them. Deletes the list with its last element.", pop(false)),
+		listCommand("llen", 2, readFlags, "O(1)", "key", "Returns the length of a list.", llen),
+		listCommand("lindex", 3, command.Readonly, byWalking, "key index", "Returns an element from a list by its index.", lindex),
+		listCommand("lrange", 4, command.Readonly, byWalking, "key start stop", "Returns a range of elements from a list.", lrange),
+		listCommand("ltrim", 4, command.Write, allOfList, "key start stop",
+			"Removes elements from both ends of a list. Deletes the list with its last element.", ltrim),
+		listCommand("lset", 4, change, byWalking, "key index element", "Sets the value of an element in a list by its index.", lset),
+		listCommand("lrem", 4, command.Write, allOfList, "key count element",
+			"Removes elements from a list. Deletes the list with its last element.", lrem),
+		listCommand("linsert", 5, change, allOfList, "key <BEFORE | AFTER> pivot element",
+			"Inserts an element before or after another element in a list.", linsert),
+	}
+}
+
+// push returns the handler of LPUSH, RPUSH, or with exists LPUSHX and RPUSHX.
+func push(front, exists bool) command.Handler {
+	return func(call *command.Call) {
+		v := visit(call, call.Args[1], engine.List)
+		if v == nil {
+			return
+		}
+		defer v.Close()
+		if exists && !v.Exists() {
+			call.W.Int(0)
+			return
+		}
+		l := packed.NewList(v)
+		var err error
+		if front {
+			err = l.PushFront(call.Args[2:])
+		} else {
+			err = l.PushBack(call.Args[2:])
+		}
+		if err != nil {
+			call.Fail(err)
+			return
+		}
+		call.W.Int(int64(l.Len()))
+	}
+}
+
+// pop returns the handler of LPOP, or of RPOP.
+func pop(front bool) command.Handler {
+	return func(call *command.Call) {
+		counted := len(call.Args) == 3
+		count := int64(1)
+		if len(call.Args) > 3 {
+			call.Error(command.WrongArity(call.Spec))
+			return
+		}
+		if counted {
+			var err error
+			if count, err = parsePositive(call.Args[2]); err != nil {
+				call.Error(err.Error())
+				return
+			}
+		}
+		v := visit(call, call.Args[1], engine.List)
+		if v == nil {
+			return
+		}
+		l := packed.NewList(v)
+		n := int(min(count, int64(l.Len())))
+		if long(call, n) {
+			v.Close()
+			leave(call)
+			return
+		}
+		defer v.Close()
+		switch {
+		case !v.Exists() && counted:
+			call.W.NullArray()
+			return
+		case !v.Exists():
+			call.W.Null()
+			return
+		case counted:
+			call.W.Array(n)
+		}
+		from, to := 0, n
+		elements := l.Range(from, to)
+		if !front {
+			from, to = l.Len()-n, l.Len()
+			elements = l.Backward(from, to)
+		}
+		for _, e := range elements {
+			call.W.Bulk(e)
+		}
+		removeElements(v, &l, from, to)
+	}
+}
+
+// removeElements removes a range of the list that v holds, and the list with its
+// last element.
+func removeElements(v *engine.Value, l *packed.List, from, to int) {
+	switch {
+	case from == to:
+	case to-from == l.Len():
+		v.Delete()
+	default:
+		l.RemoveRange(from, to)
+	}
+}
+
+func llen(call *command.Call) {
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	l := packed.NewList(v)
+	call.W.Int(int64(l.Len()))
+	v.Close()
+}
+
+// parseIndex reads the index of an element of a list of n; ok is false for one
+// that is not there.
+func parseIndex(b []byte, n int) (index int, ok bool, err error) {
+	i, err := parseInt(b)
+	if err != nil {
+		return 0, false, err
+	}
+	if i < 0 {
+		i += int64(n)
+	}
+	return int(i), i >= 0 && i < int64(n), nil
+}
+
+func lindex(call *command.Call) {
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	defer v.Close()
+	if !v.Exists() {
+		call.W.Null()
+		return
+	}
+	l := packed.NewList(v)
+	switch i, ok, err := parseIndex(call.Args[2], l.Len()); {
+	case err != nil:
+		call.Error(err.Error())
+	case ok:
+		call.W.Bulk(l.At(i))
+	default:
+		call.W.Null()
+	}
+}
+
+func lrange(call *command.Call) {
+	first, last, err := parseRanks(call.Args[2], call.Args[3])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	l := packed.NewList(v)
+	from, to := ranks(first, last, l.Len())
+	if long(call, to-from) {
+		v.Close()
+		leave(call)
+		return
+	}
+	call.W.Array(to - from)
+	for _, e := range l.Range(from, to) {
+		call.W.Bulk(e)
+	}
+	v.Close()
+}
+
+func ltrim(call *command.Call) {
+	first, last, err := parseRanks(call.Args[2], call.Args[3])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	defer v.Close()
+	l := packed.NewList(v)
+	from, to := ranks(first, last, l.Len())
+	if from == to {
+		from, to = 0, 0
+	}
+	removeElements(v, &l, to, l.Len())
+	if v.Exists() {
+		removeElements(v, &l, 0, from)
+	}
+	call.W.OK()
+}
+
+func lset(call *command.Call) {
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	defer v.Close()
+	if !v.Exists() {
+		call.Error(errNoKey.Error())
+		return
+	}
+	l := packed.NewList(v)
+	i, ok, err := parseIndex(call.Args[2], l.Len())
+	switch {
+	case err != nil:
+		call.Error(err.Error())
+		return
+	case !ok:
+		call.Error(errIndex.Error())
+		return
+	}
+	if err := l.Set(i, call.Args[3]); err != nil {
+		call.Fail(err)
+		return
+	}
+	call.W.OK()
+}
+
+func lrem(call *command.Call) {
+	count, err := parseInt(call.Args[2])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	l := packed.NewList(v)
+	if long(call, l.Len()/walked) {
+		v.Close()
+		leave(call)
+		return
+	}
+	defer v.Close()
+	most := int64(l.Len())
+	n := l.RemoveEqual(call.Args[3], int(max(-most, min(count, most))))
+	if n > 0 && l.Len() == 0 {
+		v.Delete()
+	}
+	call.W.Int(int64(n))
+}
+
+func linsert(call *command.Call) {
+	after := command.EqualFold(call.Args[2], "after")
+	if !after && !command.EqualFold(call.Args[2], "before") {
+		call.Error(command.ErrSyntax.Error())
+		return
+	}
+	v := visit(call, call.Args[1], engine.List)
+	if v == nil {
+		return
+	}
+	l := packed.NewList(v)
+	if long(call, l.Len()/walked) {
+		v.Close()
+		leave(call)
+		return
+	}
+	defer v.Close()
+	if !v.Exists() {
+		call.W.Int(0)
+		return
+	}
+	index := -1
+	for i, e := range l.Range(0, l.Len()) {
+		if bytes.Equal(e, call.Args[3]) {
+			index = i
+			break
+		}
+	}
+	if index < 0 {
+		call.W.Int(-1)
+		return
+	}
+	if after {
+		index++
+	}
+	if err := l.Insert(index, call.Args[4]); err != nil {
+		call.Fail(err)
+		return
+	}
+	call.W.Int(int64(l.Len()))
+}

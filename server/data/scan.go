@@ -1,0 +1,114 @@
+package data
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/glob"
+)
+
+// HSCAN, SSCAN and ZSCAN answer a whole collection at once, as Redis does with
+// one that is small: what a value may have fits a reply, and one that is read in
+// a single step misses nothing and repeats nothing, on whatever node. The cursor
+// of the reply is 0, and that of the call means nothing.
+
+// scanSteps is how many steps of matching, of a few nanoseconds each, a loop
+// takes for one command.
+const scanSteps = 32 << 10
+
+var errCursor = errors.New("ERR invalid cursor")
+
+// scanCall is a call of HSCAN, SSCAN or ZSCAN that is being answered.
+type scanCall struct {
+	pattern *glob.Pattern // nil is any
+	w       resp.Writer   // the elements, whose number is known at the end
+	n       int
+}
+
+// matches reports whether the entry called name is asked for.
+func (s *scanCall) matches(name []byte) bool {
+	return s.pattern == nil || s.pattern.Match(string(name))
+}
+
+// add adds an element to the reply.
+func (s *scanCall) add(b []byte) {
+	s.w.Bulk(b)
+	s.n++
+}
+
+// scanner returns the handler of a command that scans a kind of collection with
+// collect, which adds to s what matches.
+func scanner(kind engine.Algorithm, collect func(s *scanCall, b packed.Buffer)) command.Handler {
+	return func(call *command.Call) {
+		if !isCursor(call.Args[2]) {
+			call.Error(errCursor.Error())
+			return
+		}
+		r, ok := read(call, call.Args[1], kind)
+		if !ok {
+			return
+		}
+		defer r.close()
+		var s scanCall
+		if packed.Len(r.Bytes()) > 0 {
+			// As in Redis, nobody looks at the options for an absent key.
+			if err := s.parse(call.Args[3:]); err != nil {
+				call.Error(err.Error())
+				return
+			}
+			if s.pattern != nil && !call.InExec && !call.OnWorker && s.pattern.Steps(len(r.Bytes())) > scanSteps {
+				r.close()
+				leave(call)
+				return
+			}
+			collect(&s, r)
+		}
+		call.W.Array(2)
+		call.W.BulkString("0")
+		call.W.Array(s.n)
+		call.W.B = append(call.W.B, s.w.B...)
+	}
+}
+
+// isCursor reports whether b is a number that C's strtoul reads whole.
+func isCursor(b []byte) bool {
+	if len(b) == 0 {
+		return true // of an empty text it makes 0
+	}
+	if b[0] == '-' || b[0] == '+' {
+		b = b[1:]
+	}
+	_, err := strconv.ParseUint(string(b), 10, 64)
+	return err == nil
+}
+
+func (s *scanCall) parse(args [][]byte) error {
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) < 2 {
+			return command.ErrSyntax
+		}
+		switch {
+		case command.EqualFold(args[0], "match"):
+			pattern, err := glob.Compile(string(args[1]))
+			if err != nil {
+				return command.EngineError(err)
+			}
+			s.pattern = pattern
+		case command.EqualFold(args[0], "count"):
+			n, err := parseInt(args[1])
+			if err != nil {
+				return err
+			}
+			if n < 1 {
+				return command.ErrSyntax
+			}
+		default:
+			return command.ErrSyntax
+		}
+	}
+	return nil
+}

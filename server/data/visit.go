@@ -1,0 +1,141 @@
+package data
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// inlineEntries is how many entries of a collection, or arguments of a command,
+// a loop handles itself, at 20 to 100 ns each. What has more goes to a worker.
+const inlineEntries = 1000
+
+// visit begins a visit to the collection that a key holds, or replies an error
+// and returns nil.
+func visit(call *command.Call, key []byte, kind engine.Algorithm) *engine.Value {
+	v, err := call.Sess.Open(call.Now, key, kind)
+	if err != nil {
+		call.Fail(err)
+		return nil
+	}
+	return v
+}
+
+// hold is a command's hold on its keys.
+type hold struct{ s *engine.Session }
+
+// holdKeys isolates a command of several visits. In a transaction, whose keys are
+// held already, it does nothing.
+func holdKeys(call *command.Call, keys [][]byte) hold {
+	if call.InExec {
+		return hold{}
+	}
+	call.Sess.Hold(keys)
+	return hold{call.Sess}
+}
+
+func (h hold) end() {
+	if h.s != nil {
+		h.s.Unhold()
+	}
+}
+
+// long reports whether call, which is to handle so many entries, must leave its
+// loop for a worker: see leave.
+func long(call *command.Call, entries int) bool {
+	return entries > inlineEntries && !call.InExec && !call.OnWorker
+}
+
+// moving is how many entries of work it is to add or remove as many members of a
+// sorted set of size bytes, each of which moves up to half of its order.
+func moving(members, size int) int { return members * (1 + size>>14) }
+
+// leave runs a call's handler again, on a worker and with a session of its own.
+// Until then the handler must have changed and replied nothing.
+func leave(call *command.Call) {
+	spec, args, now, host := call.Spec, command.CloneArgs(call.Args), call.Now, call.Host
+	s := call.NewSession()
+	host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
+		defer s.Close()
+		inner := command.Call{Spec: spec, Args: args, W: w, Now: now, Sess: s, Host: host, OnWorker: true}
+		start := len(w.B)
+		spec.Handler(&inner)
+		if inner.Refused() {
+			w.B = w.B[:start]
+			host.Uncertain(w)
+		}
+	})
+}
+
+// ofMany is the handler of a command that has any number of entries as
+// arguments.
+func ofMany(handler command.Handler) command.Handler {
+	return func(call *command.Call) {
+		if long(call, len(call.Args)) {
+			leave(call)
+			return
+		}
+		handler(call)
+	}
+}
+
+// reading is a visit that changes nothing.
+type reading struct {
+	packed.Buffer
+	v *engine.Value // nil if it has ended
+}
+
+// read begins a visit that goes through all of a collection; or it replies an
+// error, or puts the call off to a worker, and ok is false. The worker reads a
+// copy, which holds nobody up.
+func read(call *command.Call, key []byte, kind engine.Algorithm) (r reading, ok bool) {
+	v := visit(call, key, kind)
+	if v == nil {
+		return reading{}, false
+	}
+	if long(call, packed.Len(v.Bytes())) {
+		v.Close()
+		leave(call)
+		return reading{}, false
+	}
+	if call.OnWorker {
+		r.Buffer = newScratch(v.Bytes())
+		v.Close()
+		return r, true
+	}
+	return reading{v, v}, true
+}
+
+// close ends the visit, if it has not ended.
+func (r *reading) close() {
+	if r.v != nil {
+		r.v.Close()
+		r.v = nil
+	}
+}
+
+// scratch is a packed.Buffer outside of the table: a copy of a value, to be
+// changed in several steps and then set in one.
+type scratch struct{ b []byte }
+
+func newScratch(value []byte) *scratch { return &scratch{append([]byte(nil), value...)} }
+
+func (s *scratch) Bytes() []byte { return s.b }
+
+func (s *scratch) Edit() []byte { return s.b }
+
+func (s *scratch) Splice(at, del, ins int) ([]byte, error) {
+	tail := s.b[at+del:]
+	n := len(s.b) - del + ins
+	b := s.b
+	if n <= cap(b) {
+		b = b[:n]
+	} else {
+		b = make([]byte, n, n+n/4)
+		copy(b, s.b[:at])
+	}
+	copy(b[at+ins:], tail)
+	s.b = b
+	return b, nil
+}
