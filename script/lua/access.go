@@ -47,6 +47,9 @@ func (c *compiler) index(e *indexExpr) operand {
 		o.eval = func(fr *frame) Value {
 			v := get(fr)
 			k := computed(fr)
+			if isLong(k) {
+				fr.t.Step(len(k.Text()) / 64)
+			}
 			if table := v.Table(); table != nil {
 				if r := table.Get(k); !r.IsNil() || table.meta == nil {
 					return r
@@ -85,15 +88,25 @@ func (c *compiler) table(e *tableExpr) eval {
 		fields = fields[:n-1]
 	}
 	at := c.take(1)
+	list := c.take(min(len(fields), flushSize))
 	var steps []tableStep
 	for _, f := range fields {
 		if f.key != nil {
 			hash++
-			steps = append(steps, c.keyedStep(at, f, e.line))
+			steps = append(steps, c.keyedStep(f, e.line))
 			continue
 		}
-		array++
-		steps = append(steps, listStep(at, array, c.value(f.value)))
+		get, slot := c.value(f.value), list+array%flushSize
+		steps = append(steps, func(fr *frame, _ *Table) {
+			v := get(fr)
+			fr.regs[slot] = v
+		})
+		if array++; array%flushSize == 0 {
+			steps = append(steps, flush(list, array-flushSize, flushSize))
+		}
+	}
+	if n := array % flushSize; n > 0 {
+		steps = append(steps, flush(list, array-n, n))
 	}
 	if len(fields) < len(e.fields) {
 		last = c.multi(e.fields[len(fields)].value)
@@ -102,28 +115,32 @@ func (c *compiler) table(e *tableExpr) eval {
 	sizeArray, sizeHash := roundSize(array), roundSize(hash)
 	return func(fr *frame) Value {
 		table := fr.t.NewTable(sizeArray, sizeHash)
-		fr.regs[at] = table.Value()
+		v := table.Value()
+		fr.regs[at] = v
 		for _, step := range steps {
 			step(fr, table)
 		}
 		if last != nil {
 			fr.t.appendResults(table, array, last(fr))
 		}
-		return table.Value()
+		return v
 	}
 }
 
-// tableStep stores an element of a constructor.
+// flushSize is how many list elements are stored at a time.
+const flushSize = 50
+
+// tableStep computes or stores elements of a constructor.
 type tableStep func(fr *frame, table *Table)
 
-func listStep(at, i int, get eval) tableStep {
+// flush stores n list elements from registers behind the first from ones.
+func flush(list, from, n int) tableStep {
 	return func(fr *frame, table *Table) {
-		v := get(fr)
-		table.SetInt(fr.t, i, v)
+		copy(table.array[from:from+n], fr.regs[list:list+n])
 	}
 }
 
-func (c *compiler) keyedStep(at int, f field, line int) tableStep {
+func (c *compiler) keyedStep(f field, line int) tableStep {
 	free := c.take(1)
 	k := c.operand(f.key)
 	v := c.operand(f.value)

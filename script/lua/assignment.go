@@ -193,7 +193,7 @@ func (c *compiler) assignOne(s *assignStmt) exec {
 // assign is setIndex with the common case first: a key that a table without
 // metatable has.
 func (t *Thread) assign(object, key, value Value, line int, e expression) {
-	if table := object.Table(); table != nil && table.meta == nil && !table.frozen {
+	if table := object.Table(); table != nil && table.meta == nil && !table.frozen && !isLong(key) {
 		if p := table.slot(key); p != nil {
 			*p = value
 			return

@@ -61,7 +61,7 @@ func baseAssert(t *Thread, args []Value) Value {
 	if t.CheckAny(args, 0).Truth() {
 		return t.Return(args...)
 	}
-	t.raise(0, "%s", t.OptString(args, 1, "assertion failed!"))
+	t.Errorf("%s", t.OptString(args, 1, "assertion failed!"))
 	return Nil
 }
 
@@ -70,7 +70,7 @@ func baseCollectGarbage(t *Thread, args []Value) Value {
 	case "count":
 		return Number(float64(t.run.limits.Memory-t.room) / 1024)
 	case "step":
-		return True
+		return False
 	case "collect", "stop", "restart", "setpause", "setstepmul":
 		return Int(0)
 	default:
@@ -130,7 +130,7 @@ func baseSetMetatable(t *Thread, args []Value) Value {
 
 func baseNext(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
-	k, v, ok := table.Next(Arg(args, 1))
+	k, v, ok := t.Next(table, Arg(args, 1))
 	if !ok {
 		t.raise(0, "invalid key to 'next'")
 	}
@@ -194,6 +194,9 @@ func baseToString(t *Thread, args []Value) Value {
 	v := t.CheckAny(args, 0)
 	if v.IsString() {
 		return v
+	}
+	if h := t.metamethod(v, "__tostring"); !h.IsNil() {
+		return t.Call1(h, v)
 	}
 	return String(t.ToString(v))
 }
@@ -261,13 +264,17 @@ func baseLoad(t *Thread, args []Value) Value {
 	name := t.OptString(args, 1, "=(load)")
 	var b strings.Builder
 	for {
-		piece := t.Call1(f)
+		v, thrown := t.protect(f, nil)
+		if thrown != nil {
+			return t.Return(Nil, thrown.Value)
+		}
+		piece := t.single(v)
 		if piece.IsNil() || piece.IsString() && piece.Text() == "" {
 			return t.load(b.String(), name)
 		}
 		s, ok := t.ToText(piece)
 		if !ok {
-			t.Errorf("reader function must return a string")
+			return t.Return(Nil, String(t.where(1)+"reader function must return a string"))
 		}
 		t.Alloc(2 * len(s))
 		t.Step(1 + len(s)/16)
@@ -296,7 +303,7 @@ func (t *Thread) load(text, name string) Value {
 
 // chunkID is the name of a text in error messages.
 func chunkID(name string) string {
-	const size = 60
+	const size = 80
 	name = cString(name)
 	switch {
 	case strings.HasPrefix(name, "="):

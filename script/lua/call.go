@@ -103,6 +103,7 @@ func (t *Thread) push(fr *frame, at int, v Value) int {
 		return 1
 	}
 	n := len(t.results)
+	t.steps -= int64(n >> copiedShift)
 	t.reserve(fr.base + at + n)
 	copy(t.stack[fr.base+at:], t.results)
 	t.highest = max(t.highest, fr.base+at+n)
@@ -257,6 +258,7 @@ func (c *compiler) returns(s *returnStmt) exec {
 	return func(fr *frame) signal {
 		n := args(fr)
 		t := fr.t
+		t.steps -= int64(n >> copiedShift)
 		t.results = append(t.results[:0], t.stack[fr.base+at:fr.base+at+n]...)
 		fr.ret = resultsMark
 		return sigReturn

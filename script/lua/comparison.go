@@ -132,6 +132,8 @@ func (c *compiler) comparison(e *binaryExpr) (test, bool) {
 func againstConstant(e *binaryExpr, a eval, k Value) test {
 	line := e.line
 	switch {
+	case isLong(k):
+		return nil
 	case e.op == opEqual && !k.IsString():
 		return func(fr *frame) bool { return RawEqual(a(fr), k) }
 	case e.op == opNotEqual && !k.IsString():

@@ -102,10 +102,7 @@ func coroutineStatus(t *Thread, args []Value) Value {
 
 func coroutineYield(t *Thread, args []Value) Value {
 	c := t.routine
-	if c == nil {
-		t.raise(0, "attempt to yield from outside a coroutine")
-	}
-	if t.levels != c.levels+1 {
+	if c == nil || t.levels != c.levels+1 {
 		t.raise(0, "attempt to yield across metamethod/C-call boundary")
 	}
 	t.Step(switchSteps)
@@ -119,9 +116,9 @@ func coroutineYield(t *Thread, args []Value) Value {
 // resume runs c until it yields or ends.
 func (t *Thread) resume(c *coroutine, args []Value) ([]Value, *Error) {
 	if c.status != "suspended" {
-		return nil, &Error{String("cannot resume " + map[bool]string{true: "dead", false: "non-suspended"}[c.status == "dead"] + " coroutine")}
+		return nil, &Error{String("cannot resume " + c.status + " coroutine")}
 	}
-	if t.levels+1 > maxGoLevels {
+	if t.levels+1 >= maxGoLevels {
 		return nil, &Error{String("C stack overflow")}
 	}
 	t.Step(switchSteps)

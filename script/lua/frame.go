@@ -12,6 +12,7 @@ type frame struct {
 	ret        Value // what the function returns, with sigReturn
 	base       int   // where regs begins on the stack
 	site       *site // of the call
+	tail       bool  // the function took the place of the one called there
 	prev, next *frame
 }
 
@@ -48,7 +49,7 @@ const (
 // callLua runs a Lua closure with the n arguments at stack[base:]. What it
 // gives back stands for the results as with a GoFunction.
 func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
-	caller, top := t.frame, t.top
+	caller, top, tail := t.frame, t.top, false
 	nf := caller.next
 	if nf == nil {
 		nf = &frame{t: t, prev: caller}
@@ -64,7 +65,7 @@ func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
 			t.overflow(p.weight, s)
 		}
 		t.prepare(nf, f, base, n)
-		nf.site = s
+		nf.site, nf.tail = s, tail
 		t.frame = nf
 		sig := p.body(nf)
 		t.depth -= p.weight
@@ -77,7 +78,7 @@ func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
 			t.results = t.results[:0]
 			return resultsMark
 		}
-		f, n, s = t.tail.fn, t.tail.n, &goSite
+		f, n, tail = t.tail.fn, t.tail.n, true
 		copy(t.stack[base:], t.stack[t.tail.base:t.tail.base+n])
 	}
 }
@@ -86,6 +87,7 @@ func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
 func (t *Thread) prepare(nf *frame, f *Function, base, n int) {
 	p := f.proto
 	if p.dots {
+		t.steps -= int64(n >> copiedShift)
 		t.reserve(base + 2*n)
 		nf.varargs = nil
 		if n > p.params {
@@ -174,7 +176,7 @@ func (t *Thread) invoke(f Value, args []Value) Value { return t.invokeAt(&goSite
 
 // invokeAt calls a value from Go on behalf of a place in the script.
 func (t *Thread) invokeAt(at *site, f Value, args []Value) Value {
-	if t.levels++; t.levels > maxGoLevels {
+	if t.levels++; t.levels >= maxGoLevels {
 		t.levels--
 		t.raise(at.line, "C stack overflow")
 	}
@@ -183,8 +185,14 @@ func (t *Thread) invokeAt(at *site, f Value, args []Value) Value {
 	copy(t.stack[base:], args)
 	t.top = base + len(args)
 	t.highest = max(t.highest, t.top)
+	if at == &goSite {
+		t.callers = append(t.callers, s)
+	}
 	t.site = at
 	v := t.callAny(f, base, len(args), at, nil)
+	if at == &goSite {
+		t.callers = t.callers[:len(t.callers)-1]
+	}
 	t.top, t.site = base, s
 	t.levels--
 	return v

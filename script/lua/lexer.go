@@ -1,6 +1,9 @@
 package lua
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // lexer splits the text of a script into tokens, as Lua 5.1 does: its words,
 // its errors, its line numbers.
@@ -51,14 +54,29 @@ func (lx *lexer) fail(message, near string) {
 // failHere is an error at the current token.
 func (lx *lexer) failHere(message string) { lx.fail(message, lx.shown(lx.kind)) }
 
-// shown is a token in an error message; names, strings and numbers show their
-// text.
+// shown is a token in an error message; names and numbers show their text,
+// strings what they stand for between their delimiters.
 func (lx *lexer) shown(k token) string {
-	if k == tokName || k == tokString || k == tokNumber {
-		return cString(lx.text[lx.start:min(lx.at, len(lx.text))])
+	switch k {
+	case tokName, tokNumber:
+		return lx.raw()
+	case tokString:
+		if lx.text[lx.start] != '[' {
+			quote := lx.text[lx.start : lx.start+1]
+			return cString(quote + lx.value + quote)
+		}
+		n := 1
+		for lx.text[lx.start+n] == '=' {
+			n++
+		}
+		open := lx.text[lx.start : lx.start+n+1]
+		return cString(open + lx.value + strings.ReplaceAll(open, "[", "]"))
 	}
 	return k.String()
 }
+
+// raw is the text of the current token as far as it has been read.
+func (lx *lexer) raw() string { return cString(lx.text[lx.start:lx.at]) }
 
 // cString ends s at its first NUL, as C's formatting does.
 func cString(s string) string {
@@ -125,7 +143,7 @@ func (lx *lexer) scan() token {
 				return tokString
 			}
 			if level > 0 {
-				lx.fail("invalid long string delimiter", lx.shown(tokString))
+				lx.fail("invalid long string delimiter", lx.raw())
 			}
 			return '['
 		case '=':
@@ -211,7 +229,7 @@ func (lx *lexer) numeral() {
 	}
 	f, ok := ParseNumber(lx.text[lx.start:lx.at])
 	if !ok {
-		lx.fail("malformed number", lx.shown(tokNumber))
+		lx.fail("malformed number", lx.raw())
 	}
 	lx.number = f
 }
@@ -293,7 +311,10 @@ func (lx *lexer) quoted(quote byte) {
 		case c == endOfText:
 			lx.fail("unfinished string", tokEOF.String())
 		case c == '\n' || c == '\r':
-			lx.fail("unfinished string", lx.shown(tokString))
+			if plain {
+				b = []byte(lx.text[from:lx.at])
+			}
+			lx.fail("unfinished string", cString(string(quote)+string(b)))
 		case c == int(quote):
 			if plain {
 				lx.value = lx.text[from:lx.at]
@@ -347,7 +368,7 @@ func (lx *lexer) escape(b []byte) []byte {
 				lx.at++
 			}
 			if n > 255 {
-				lx.fail("escape sequence too large", lx.shown(tokString))
+				lx.fail("escape sequence too large", cString(lx.text[lx.start:lx.start+1]+string(b)))
 			}
 			return append(b, byte(n))
 		}

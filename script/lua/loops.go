@@ -170,15 +170,12 @@ func (c *compiler) genericFor(s *genericForStmt) exec {
 }
 
 // iterate calls a loop's iterator and puts n results into registers; it tells
-// whether the loop goes on. next and the iterator of ipairs are called without
-// a call.
+// whether the loop goes on. next is not called but done here.
 func (t *Thread) iterate(fr *frame, hidden, call, n int, where *site) bool {
 	regs := fr.regs
 	f := regs[hidden]
 	if table := regs[hidden+1].Table(); table != nil && f.ref == nextFunction.ref {
-		i, ok := table.turn(regs[hidden+2])
-		if ok {
-			k, v, _ := table.after(i)
+		if k, v, ok := t.Next(table, regs[hidden+2]); ok {
 			regs[hidden+2], regs[call] = k, k
 			if n > 1 {
 				regs[call+1] = v

@@ -60,6 +60,9 @@ func (t *Thread) at(line int, f Value, args ...Value) Value {
 func (t *Thread) SetIndex(object, key, value Value) { t.setIndex(object, key, value, 0, nil) }
 
 func (t *Thread) setIndex(object, key, value Value, line int, e expression) {
+	if isLong(key) {
+		t.Step(len(key.Text()) / 64)
+	}
 	for range maxMetaChain {
 		var handler Value
 		if table := object.Table(); table != nil {
@@ -100,6 +103,9 @@ func (t *Thread) rawSet(table *Table, key, value Value, line int) {
 func (t *Thread) Equal(a, b Value) bool { return t.equal(a, b, 0) }
 
 func (t *Thread) equal(a, b Value, line int) bool {
+	if isLong(a) && a.bits == b.bits {
+		t.Step(len(a.Text()) / 64)
+	}
 	if RawEqual(a, b) {
 		return true
 	}
@@ -112,6 +118,11 @@ func (t *Thread) equal(a, b Value, line int) bool {
 		return false
 	}
 	return t.at(line, h, a, b).Truth()
+}
+
+// isLong tells whether v is a string for which a comparison is charged.
+func isLong(v Value) bool {
+	return v.bits-(uint64(KindString)<<kindShift|1024) <= sizeMask-1024 && v.ref != nil
 }
 
 // Less is a < b with metamethods.
@@ -174,14 +185,12 @@ func (t *Thread) compareText(a, b Value) int {
 	return 0
 }
 
-// ToString is tostring(v), with __tostring.
+// ToString is tostring(v), with __tostring if that gives a string.
 func (t *Thread) ToString(v Value) string {
 	if h := t.metamethod(v, "__tostring"); !h.IsNil() {
-		r := t.Call1(h, v)
-		if !r.IsString() {
-			t.Errorf("'tostring' must return a string to 'print'")
+		if r := t.Call1(h, v); r.IsString() {
+			return r.Text()
 		}
-		return r.Text()
 	}
 	switch v.Kind() {
 	case KindNil:

@@ -83,6 +83,7 @@ func (c *compiler) multi(e expression) eval {
 	}
 	return func(fr *frame) Value {
 		t := fr.t
+		t.steps -= int64(len(fr.varargs) >> copiedShift)
 		t.results = append(t.results[:0], fr.varargs...)
 		return resultsMark
 	}

@@ -1,12 +1,24 @@
 package lua
 
+// basePCall is Redis's pcall: of an error that is a table it gives the field err
+// if that is a string, otherwise the table and the field.
 func basePCall(t *Thread, args []Value) Value {
-	t.CheckAny(args, 0)
+	if len(args) == 0 {
+		return t.Return(False, String("attempt to call a boolean value"))
+	}
 	v, thrown := t.protect(args[0], args[1:])
-	if thrown != nil {
+	if thrown == nil {
+		return t.prepend(True, v)
+	}
+	table := thrown.Value.Table()
+	if table == nil {
 		return t.Return(False, thrown.Value)
 	}
-	return t.prepend(True, v)
+	message := t.Index(thrown.Value, String("err"))
+	if message.IsString() || message.IsNumber() {
+		return t.Return(False, message)
+	}
+	return t.Return(False, thrown.Value, message)
 }
 
 func baseXPCall(t *Thread, args []Value) Value {
@@ -18,14 +30,11 @@ func baseXPCall(t *Thread, args []Value) Value {
 	if thrown == nil {
 		return t.prepend(True, v)
 	}
-	if handler.Function() == nil {
-		return t.Return(False, thrown.Value)
-	}
 	v, failed := t.protect(handler, []Value{thrown.Value})
 	if failed != nil {
-		return t.Return(False, failed.Value)
+		return t.Return(False, String("error in error handling"))
 	}
-	return t.prepend(False, v)
+	return t.Return(False, t.single(v))
 }
 
 // prepend gives first and the results behind v.
@@ -33,6 +42,7 @@ func (t *Thread) prepend(first, v Value) Value {
 	if v.ref != resultsMark.ref {
 		return t.Return(first, v)
 	}
+	t.steps -= int64(len(t.results) >> copiedShift)
 	t.results = append(t.results, Nil)
 	copy(t.results[1:], t.results)
 	t.results[0] = first
@@ -44,7 +54,7 @@ const catchSteps = 200
 
 // protect calls f and catches an error that it raises. Aborts go on.
 func (t *Thread) protect(f Value, args []Value) (v Value, thrown *Error) {
-	frame, s, top, depth, levels := t.frame, t.site, t.top, t.depth, t.levels
+	frame, s, top, depth, levels, callers := t.frame, t.site, t.top, t.depth, t.levels, len(t.callers)
 	defer func() {
 		r := recover()
 		if r == nil {
@@ -55,6 +65,7 @@ func (t *Thread) protect(f Value, args []Value) (v Value, thrown *Error) {
 			panic(r)
 		}
 		t.frame, t.site, t.top, t.depth, t.levels = frame, s, top, depth, levels
+		t.callers = t.callers[:callers]
 		t.Step(catchSteps)
 		thrown = e
 	}()

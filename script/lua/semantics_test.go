@@ -127,6 +127,16 @@ return pcall(pcall)
 return pcall(5)
 return pcall(nil)
 return pcall(pcall, error, 'x')
+return pcall(function() error({err='e'}) end)
+return pcall(function() error({err=5}) end)
+return pcall(function() error({err={}}) end)
+return pcall(pcall, error, {err='e'})
+return pcall(error, 'x', 3), pcall(pcall, error, 'x', 3)
+local function f() error('x', 3) end ¶ return pcall(f)
+local function f() error('x', 2) end ¶ local t = setmetatable({}, {__index = f}) ¶ return t.x
+local function f() error('x', 3) end ¶ local function g() return f() end ¶ return pcall(g)
+return (string.gsub('abc', '.', function() error('in', 2) end))
+return (string.gsub('abc', '.', function() error('in') end))
 return xpcall(function() error('x') end, function(m) return 'handled ' .. m end)
 return xpcall(function() return 1, 2 end, function() end)
 return xpcall(function() error('x') end, function(m) error('again') end)
@@ -256,7 +266,7 @@ return pcall(math.floor, 'x')
 return (function() return math.floor('x') end)()
 local function f() return math.floor('x') end return pcall(f)
 return ('x'):bad()
-return tostring(setmetatable({}, {__index = tostring}).x)
+return type(tostring(setmetatable({}, {__index = tostring}).x))
 local function f() return f() + 1 end
 local function f() return 1 + f() end return pcall(f)
 local function f() return f() end local n = 0 local function g() n = n + 1 if n > 50000 then return n end return g() end return g()
@@ -305,7 +315,7 @@ return loadstring('error("e")', '=chunk')()
 return loadstring('a very long line of source text that goes beyond the limit of the name of a chunk')
 return load(function() return nil end)
 local n = 0 return load(function() n = n + 1 return ({'return ', '1', '+1'})[n] end)()
-return load(function() return 5 end)
+local n = 0 return load(function() n = n + 1 return n < 3 and 5 or nil end)
 return load(function() return {} end)
 return load('x')
 return collectgarbage('collect'), collectgarbage('step'), type(collectgarbage('count')), type(gcinfo())
@@ -323,6 +333,16 @@ return [[abc
 return 'abc
 return 'abc¶'
 return '\300'
+return 'ab\65\300'
+return 'a\65b¶'
+f 'a\65' 'b' c
+f [==[a]==] [[b]] c
+return load(function() error('x') end)
+return load(function() error({}) end)
+return [=
+return [=a
+x = 'a\
+b\
 return '\25a'
 return 3x
 return 0x

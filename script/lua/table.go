@@ -421,6 +421,22 @@ func (t *Table) Next(key Value) (next, value Value, ok bool) {
 	return next, value, true
 }
 
+// Next is table.Next, charged for what it passes over.
+func (th *Thread) Next(table *Table, key Value) (next, value Value, ok bool) {
+	i, ok := table.turn(key)
+	if !ok {
+		return Nil, Nil, false
+	}
+	next, value, at := table.after(i)
+	if at == 0 {
+		at = len(table.array) + len(table.nodes)
+	}
+	if at-i > 8 {
+		th.Step((at - i) / 8)
+	}
+	return next, value, true
+}
+
 // turn is the number of key in the order of traversal, counted from one.
 func (t *Table) turn(key Value) (int, bool) {
 	if key.IsNil() {

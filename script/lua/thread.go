@@ -76,6 +76,7 @@ type Thread struct {
 	frame   *frame  // of the running Lua function
 	bottom  frame   // below all others
 	site    *site   // of the call of the running Go function
+	callers []*site // of the calls of the Go functions that called into Lua
 	depth   int     // weight of the Lua calls under way
 	levels  int     // calls from Go into Lua under way
 	tail    tailCall
@@ -137,7 +138,8 @@ func (t *Thread) clean() {
 	if cap(t.results) > 1024 {
 		t.results = nil
 	}
-	t.top, t.highest, t.depth, t.levels = 0, 0, 0, 0
+	t.top, t.highest, t.depth, t.levels = 0, 0, 0, 1
+	t.callers = t.callers[:0]
 	t.frame, t.site, t.tail = &t.bottom, &goSite, tailCall{}
 }
 
@@ -186,8 +188,10 @@ func (t *Thread) look() {
 	t.steps = r.slice
 }
 
-// Alloc charges n bytes before they are taken.
+// Alloc charges n bytes before they are taken, and a step for each 64 of them,
+// which is about the time that it takes to make and collect them.
 func (t *Thread) Alloc(n int) {
+	t.steps -= int64(n >> 6)
 	t.room -= int64(n)
 	if t.room < 0 {
 		t.count(int64(n))
@@ -202,16 +206,27 @@ func (t *Thread) Throw(v Value) { panic(&Error{v}) }
 func (t *Thread) Line() int { return shownLine(t.site.line) }
 
 // where is the position of the caller on a level: 1 is who called the running
-// Go function, 2 who called that one. It is empty for Go functions.
+// Go function, 2 who called that one. It is empty for Go functions and where a
+// tail call has taken the caller's place.
 func (t *Thread) where(level int) string {
-	s := t.site
-	for f := t.frame; level > 1; level-- {
-		if f == nil || f.fn == nil {
+	s, f, callers := t.site, t.frame, len(t.callers)
+	for tail := false; level > 1; level-- {
+		switch {
+		case tail:
+			tail = false
+		case s.line == 0 && callers == 0:
+			return ""
+		case s.line == 0:
+			callers--
+			s = t.callers[callers]
+		default:
+			s, tail, f = f.site, f.tail, f.prev
+		}
+		if tail && level == 2 {
 			return ""
 		}
-		s, f = f.site, f.prev
 	}
-	if s == nil || s.line == 0 {
+	if s.line == 0 {
 		return ""
 	}
 	return t.position(s.line)
@@ -219,9 +234,14 @@ func (t *Thread) where(level int) string {
 
 // Return gives back none or several results from a Go function.
 func (t *Thread) Return(values ...Value) Value {
+	t.steps -= int64(len(values) >> copiedShift)
 	t.results = append(t.results[:0], values...)
 	return resultsMark
 }
+
+// copiedShift makes steps of a number of values that are copied. They are taken
+// without a look: that comes with the next call or turn of a loop.
+const copiedShift = 2
 
 // Call calls a value from a Go function and gives its results, which are valid
 // until the next call.
