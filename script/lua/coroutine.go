@@ -138,9 +138,9 @@ func (t *Thread) resume(c *coroutine, args []Value) ([]Value, *Error) {
 		c.t.levels = t.levels
 	}
 	c.levels, c.status = t.levels, "running"
-	c.t.steps, c.t.room, c.t.Random = t.steps, t.room, t.Random
+	c.t.steps, c.t.room = t.steps, t.room
 	_, alive := c.next()
-	t.steps, t.room, t.Random = c.t.steps, c.t.room, c.t.Random
+	t.steps, t.room = c.t.steps, c.t.room
 	if t.routine != nil {
 		t.routine.status = "running"
 	}

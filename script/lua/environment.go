@@ -1,11 +1,15 @@
 package lua
 
+import "sync/atomic"
+
 // Environment is what scripts find among their globals: libraries, which are
 // readonly, and variables whose values each run sets (KEYS, ARGV).
 type Environment struct {
 	globals   *Table
 	variables map[string]Variable
 	strings   *Table // the metatable of strings
+	// random is the state of math.random for runs that do not seed it.
+	random atomic.Uint64
 }
 
 // Variable is a global that differs from run to run; see Thread.SetGlobal.

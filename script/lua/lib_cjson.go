@@ -111,7 +111,7 @@ func (t *Thread) optChoice(args []Value, i, current int, options []string) int {
 	case True:
 		return 1
 	}
-	name := t.CheckString(args, i)
+	name := cString(t.CheckString(args, i))
 	for n, option := range options {
 		if name == option {
 			return n

@@ -54,7 +54,7 @@ func (e *jsonEncoder) append(v Value, depth int) {
 func (e *jsonEncoder) table(table *Table, depth int) {
 	n := e.arrayLength(table)
 	if depth > e.encodeMaxDepth || e.slots+3 > maxResults {
-		e.t.Errorf("Cannot serialise, excessive depth (%d)", depth)
+		e.t.Errorf("Cannot serialise, excessive nesting (%d)", depth)
 	}
 	if n > 0 {
 		e.slots++

@@ -160,37 +160,35 @@ func msgpackUnpack(t *Thread, args []Value) Value {
 }
 
 func msgpackUnpackOne(t *Thread, args []Value) Value {
-	t.CheckString(args, 0)
-	return t.msgpackAll(args, 1, t.optInt32(args, 1, 0))
+	return t.msgpackAll(args, 1, t.OptInt(args, 1, 0))
 }
 
 func msgpackUnpackLimit(t *Thread, args []Value) Value {
-	t.CheckString(args, 0)
-	limit := t.checkInt32(args, 1)
-	return t.msgpackAll(args, limit, t.optInt32(args, 2, 0))
+	limit := t.CheckInt(args, 1)
+	return t.msgpackAll(args, limit, t.OptInt(args, 2, 0))
 }
 
 // msgpackAll decodes up to limit values from the offset on and gives the offset
 // behind them, -1 for the end, before them; with neither limit nor offset it
 // gives all values alone.
-func (t *Thread) msgpackAll(args []Value, limit, offset int) Value {
+func (t *Thread) msgpackAll(args []Value, limit, offset int64) Value {
 	data := t.CheckString(args, 0)
 	if offset < 0 || limit < 0 {
-		t.Errorf("Invalid request to unpack with offset of %d and limit of %d.", offset, len(data))
+		t.Errorf("Invalid request to unpack with offset of %d and limit of %d.", int32(offset), len(data))
 	}
-	if offset > len(data) {
-		t.Errorf("Start offset %d greater than input length %d.", offset, len(data))
+	if offset > int64(len(data)) {
+		t.Errorf("Start offset %d greater than input length %d.", int32(offset), len(data))
 	}
 	all := limit == 0 && offset == 0
 	if all {
 		limit = math.MaxInt32
 	}
 	list := t.NewTable(0, 0)
-	d := msgpackDecoder{t: t, data: data, at: offset, pinned: t.NewTable(2, 0)}
+	d := msgpackDecoder{t: t, data: data, at: int(offset), pinned: t.NewTable(2, 0)}
 	d.pinned.array[0], d.pinned.array[1] = args[0], list.Value()
 	args[0] = d.pinned.Value()
 	n := 0
-	for d.at < len(data) && n < limit {
+	for d.at < len(data) && int64(n) < limit {
 		n++
 		d.slots = n
 		d.read(func(v Value) { list.SetInt(t, n, v) })
@@ -279,14 +277,13 @@ func (d *msgpackDecoder) coded(code byte, put func(Value)) {
 		put(False)
 	case 0xC3:
 		put(True)
-	case 0xC4, 0xC5, 0xC6:
-		put(d.text(int(d.number(1 << (code - 0xC4)))))
 	case 0xCA:
 		put(Number(Canonical(float64(math.Float32frombits(uint32(d.number(4)))))))
 	case 0xCB:
 		put(Number(Canonical(math.Float64frombits(d.number(8)))))
 	case 0xCC, 0xCD, 0xCE, 0xCF:
-		put(Number(float64(d.number(1 << (code - 0xCC)))))
+		// The largest become negative, as they do in Redis.
+		put(Number(float64(int64(d.number(1 << (code - 0xCC))))))
 	case 0xD0:
 		put(Int(int(int8(d.number(1)))))
 	case 0xD1:
@@ -320,7 +317,7 @@ func (d *msgpackDecoder) array(n int, put func(Value)) {
 
 // table reads n keys with their values.
 func (d *msgpackDecoder) table(n int, put func(Value)) {
-	d.room(3, "in function mp_decode_to_lua_hash")
+	d.room(1, "in function mp_decode_to_lua_hash")
 	table := d.t.NewTable(0, 0)
 	put(table.Value())
 	d.slots++
@@ -333,8 +330,21 @@ func (d *msgpackDecoder) table(n int, put func(Value)) {
 			}
 		})
 		d.slots++
-		d.read(func(v Value) { table.Set(d.t, key, v) })
+		d.read(func(v Value) {
+			d.checkKey(key)
+			table.Set(d.t, key, v)
+		})
 		d.slots--
 	}
 	d.slots--
+}
+
+// checkKey raises an error if a table takes no such key.
+func (d *msgpackDecoder) checkKey(key Value) {
+	switch {
+	case key.IsNil():
+		d.t.Throw(String("table index is nil"))
+	case key.IsNumber() && key.Number() != key.Number():
+		d.t.Throw(String("table index is NaN"))
+	}
 }

@@ -5,9 +5,9 @@ import "math"
 // mathLibrary is the table math, with Redis's random and randomseed.
 func mathLibrary() *Table {
 	return NewLibrary(
-		Func("abs", unary(math.Abs)),
-		Func("acos", unary(math.Acos)),
-		Func("asin", unary(math.Asin)),
+		Func("abs", mathAbs),
+		Func("acos", unsigned(math.Acos)),
+		Func("asin", unsigned(math.Asin)),
 		Func("atan", unary(math.Atan)),
 		Func("atan2", binary(math.Atan2)),
 		Func("ceil", unary(math.Ceil)),
@@ -16,16 +16,16 @@ func mathLibrary() *Table {
 		Func("deg", unary(func(x float64) float64 { return x / degree })),
 		Func("exp", unary(exponential)),
 		Func("floor", unary(math.Floor)),
-		Func("fmod", binary(modulo)),
+		Func("fmod", binary(math.Mod)),
 		Func("frexp", mathFrexp),
 		Func("ldexp", mathLdexp),
 		Func("log", unary(logarithm)),
-		Func("log10", unary(logarithm10)),
+		Func("log10", unsigned(logarithm10)),
 		Func("max", mathMax),
 		Func("min", mathMin),
-		Func("mod", binary(modulo)),
+		Func("mod", binary(math.Mod)),
 		Func("modf", mathModf),
-		Func("pow", binary(Power)),
+		Func("pow", mathPow),
 		Func("rad", unary(func(x float64) float64 { return x * degree })),
 		Func("random", mathRandom),
 		Func("randomseed", mathRandomseed),
@@ -41,36 +41,59 @@ func mathLibrary() *Table {
 
 const degree = math.Pi / 180
 
-// unary makes a function of a number.
+// unary makes a function of a number. What is no number stays what it is, with
+// its sign; f is not asked.
 func unary(f func(x float64) float64) GoFunction {
 	return func(t *Thread, args []Value) Value {
-		return Number(withSign(f(t.CheckNumber(args, 0)), Arg(args, 0)))
+		x := t.CheckNumber(args, 0)
+		if x != x {
+			return Number(x)
+		}
+		if x = f(x); x != x {
+			x = invalid()
+		}
+		return Number(x)
 	}
+}
+
+// unsigned is unary for those functions of the C library whose invalid
+// operations give a NaN without a sign.
+func unsigned(f func(x float64) float64) GoFunction {
+	g := unary(f)
+	return func(t *Thread, args []Value) Value {
+		v := g(t, args)
+		if f := v.Number(); f != f {
+			if x := t.CheckNumber(args, 0); x == x {
+				return Number(math.Abs(f))
+			}
+		}
+		return v
+	}
+}
+
+// checkNumbers gives two numbers, and looks at the second first, as C does.
+func (t *Thread) checkNumbers(args []Value) (x, y float64) {
+	y = t.CheckNumber(args, 1)
+	return t.CheckNumber(args, 0), y
 }
 
 // binary makes a function of two numbers.
 func binary(f func(x, y float64) float64) GoFunction {
 	return func(t *Thread, args []Value) Value {
-		x, y := t.CheckNumber(args, 0), t.CheckNumber(args, 1)
-		f := f(x, y)
-		if f != f && x == x && y == y {
-			f = invalid()
+		x, y := t.checkNumbers(args)
+		if x != x || y != y {
+			return Number(x + y)
 		}
-		return Number(f)
+		if x = f(x, y); x != x {
+			x = invalid()
+		}
+		return Number(x)
 	}
 }
 
-// withSign is f, or the processor's NaN if f is a NaN and what it came from is
-// none.
-func withSign(f float64, from Value) float64 {
-	if f == f {
-		return f
-	}
-	if x, _ := ToNumber(from); x != x {
-		return x
-	}
-	return invalid()
-}
+func mathAbs(t *Thread, args []Value) Value { return Number(math.Abs(t.CheckNumber(args, 0))) }
+
+func mathPow(t *Thread, args []Value) Value { return Number(Power(t.checkNumbers(args))) }
 
 var zero float64
 
@@ -78,17 +101,14 @@ var zero float64
 // processor; scripts see it.
 func invalid() float64 { return zero / zero }
 
-// modulo is C's fmod.
-func modulo(x, y float64) float64 { return math.Mod(x, y) }
-
 func mathFrexp(t *Thread, args []Value) Value {
 	fraction, exponent := math.Frexp(t.CheckNumber(args, 0))
 	return t.Return(Number(fraction), Int(exponent))
 }
 
 func mathLdexp(t *Thread, args []Value) Value {
-	x := t.CheckNumber(args, 0)
-	return Number(math.Ldexp(x, t.checkInt32(args, 1)))
+	exponent := t.checkInt32(args, 1)
+	return Number(math.Ldexp(t.CheckNumber(args, 0), exponent))
 }
 
 func mathModf(t *Thread, args []Value) Value {
@@ -123,12 +143,33 @@ func mathMin(t *Thread, args []Value) Value {
 	return Number(smallest)
 }
 
-// random steps the generator of 48 bits that Redis gives scripts (that of
-// drand48) and gives a number in [0, 1).
+// firstRandom is the state of a generator that nobody has seeded.
+const firstRandom = 0x1234ABCD330E
+
+// seeded has the state of the generator of a run that called randomseed.
+var seeded = NewLocal()
+
+// random gives a number in [0, 1) of the generator of 48 bits that Redis gives
+// scripts (that of drand48). As in Redis its sequence goes on from script to
+// script, so that scripts get different numbers; but a seed is the run's own.
 func (t *Thread) random() float64 {
-	t.Random = (t.Random*0x5DEECE66D + 0xB) & (1<<48 - 1)
-	return float64(t.Random>>17%math.MaxInt32) / math.MaxInt32
+	var state uint64
+	if own, ok := (*t.Local(seeded)).(*uint64); ok {
+		*own = nextRandom(*own)
+		state = *own
+	} else {
+		for shared := &t.env.random; ; {
+			old := shared.Load()
+			state = nextRandom(old)
+			if shared.CompareAndSwap(old, state) {
+				break
+			}
+		}
+	}
+	return float64(state>>17%math.MaxInt32) / math.MaxInt32
 }
+
+func nextRandom(state uint64) uint64 { return (state*0x5DEECE66D + 0xB) & (1<<48 - 1) }
 
 func mathRandom(t *Thread, args []Value) Value {
 	r := t.random()
@@ -154,6 +195,7 @@ func mathRandom(t *Thread, args []Value) Value {
 }
 
 func mathRandomseed(t *Thread, args []Value) Value {
-	t.Random = uint64(uint32(t.checkInt32(args, 0)))<<16 | 0x330E
+	state := uint64(uint32(t.checkInt32(args, 0)))<<16 | 0x330E
+	*t.Local(seeded) = &state
 	return t.Return()
 }

@@ -18,7 +18,7 @@ func stringLibrary() *Table {
 		Func("dump", stringDump),
 		Func("find", stringFind),
 		Func("format", stringFormat),
-		Func("gfind", stringGfind),
+		Func("gfind", stringGmatch), // its older name
 		Func("gmatch", stringGmatch),
 		Func("gsub", stringGsub),
 		Func("len", stringLen),
@@ -169,11 +169,6 @@ func stringReverse(t *Thread, args []Value) Value {
 func stringDump(t *Thread, args []Value) Value {
 	t.CheckFunction(args, 0)
 	t.Errorf("unable to dump given function")
-	return Nil
-}
-
-func stringGfind(t *Thread, args []Value) Value {
-	t.Errorf("'string.gfind' was renamed to 'string.gmatch'")
 	return Nil
 }
 

@@ -22,10 +22,12 @@ func stringFormat(t *Thread, args []Value) Value {
 			format = format[1:]
 			continue
 		}
+		if arg++; arg >= len(args) {
+			t.ArgError(arg, "no value")
+		}
 		d, n := t.parseDirective(format)
 		format = format[n:]
 		t.Step(4)
-		arg++
 		out.convert(&d, args, arg)
 	}
 	out.text(format)

@@ -107,6 +107,7 @@ func (l *layout) control(option byte) {
 
 func structPack(t *Thread, args []Value) Value {
 	l := t.newLayout(t.CheckString(args, 0))
+	args = append(args[:len(args):len(args)], Nil) // errors call a missing value nil
 	out := buffer{t: t}
 	arg := 1
 	at := 0

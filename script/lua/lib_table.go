@@ -100,19 +100,28 @@ func tableMaxn(t *Thread, args []Value) Value {
 	return Number(largest)
 }
 
+// place is table[i] = v. The error for a readonly table has no position, since
+// it is not the script's own assignment.
+func (t *Thread) place(table *Table, i int, v Value) {
+	if table.frozen {
+		t.Throw(String("Attempt to modify a readonly table"))
+	}
+	table.SetInt(t, i, v)
+}
+
 func tableInsert(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
 	end := table.Length() + 1
 	switch len(args) {
 	case 2:
-		table.SetInt(t, end, args[1])
+		t.place(table, end, args[1])
 	case 3:
 		at := t.checkInt32(args, 1)
 		for i := max(end, at); i > at; i-- {
 			t.Step(1)
-			table.SetInt(t, i, table.Int(i-1))
+			t.place(table, i, table.Int(i-1))
 		}
-		table.SetInt(t, at, args[2])
+		t.place(table, at, args[2])
 	default:
 		t.Errorf("wrong number of arguments to 'insert'")
 	}
@@ -129,9 +138,9 @@ func tableRemove(t *Thread, args []Value) Value {
 	v := table.Int(at)
 	for ; at < end; at++ {
 		t.Step(1)
-		table.SetInt(t, at, table.Int(at+1))
+		t.place(table, at, table.Int(at+1))
 	}
-	table.SetInt(t, end, Nil)
+	t.place(table, end, Nil)
 	return v
 }
 
@@ -164,8 +173,8 @@ func (s *sorter) before(a, b Value) bool {
 }
 
 func (s *sorter) swap(i, j int, atI, atJ Value) {
-	s.table.SetInt(s.t, i, atJ)
-	s.table.SetInt(s.t, j, atI)
+	s.t.place(s.table, i, atJ)
+	s.t.place(s.table, j, atI)
 }
 
 // sort sorts the elements from low to high: the smaller part by a call of

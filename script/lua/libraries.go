@@ -9,6 +9,7 @@ func (e *Environment) openLibraries() {
 	freezeAll(e.strings)
 	e.Set("table", tableLibrary().Value())
 	e.Set("math", mathLibrary().Value())
+	e.random.Store(firstRandom)
 	e.Set("cjson", cjsonLibrary().Value())
 	e.Set("struct", structLibrary().Value())
 	e.Set("bit", bitLibrary().Value())

@@ -114,7 +114,7 @@ func (c *counter) all() {
 }
 
 func (c *counter) function(f *Function) {
-	if f == nil || f.mark == c.epoch || f.proto == nil && f.wrapped == nil {
+	if f == nil || f.mark == c.epoch || f.proto == nil && f.wrapped == nil && f.cells == nil {
 		return
 	}
 	f.mark = c.epoch

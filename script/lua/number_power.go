@@ -153,12 +153,23 @@ func Power(x, y float64) float64 {
 	}
 	magnitude := math.Abs(x)
 	switch {
-	case x != x || y != y || x == 0 || y == 0 || magnitude == 1 || math.IsInf(x, 0) || math.IsInf(y, 0):
-		return math.Pow(x, y)
-	case x < 0 && y != math.Trunc(y):
+	case y != y && x != 1:
+		return x + y
+	case x != x && math.Abs(math.Mod(y, 2)) == 1:
+		return magnitude // the C library takes the sign away
+	case x != x && y != 0:
+		return x
+	case x < 0 && x > math.Inf(-1) && y != math.Trunc(y):
 		return invalid()
+	case x == 0 || y == 0 || magnitude == 1 || math.IsInf(x, 0) || math.IsInf(y, 0):
+		return math.Pow(x, y)
 	case y == 1:
 		return x
+	case y == 0.5 && x > 0:
+		return math.Sqrt(x)
+	}
+	if p, exact := integerPower(x, y); exact {
+		return p
 	}
 	sign := 1.0
 	if x < 0 && math.Mod(y, 2) != 0 {
@@ -176,4 +187,19 @@ func Power(x, y float64) float64 {
 	p = sum(p.hi, p.lo+float64(l.lo*y))
 	e, k := p.exp()
 	return sign * e.scaled(k)
+}
+
+// integerPower is x^y for integers whose power is one that a float64 holds; ok
+// is false for others.
+func integerPower(x, y float64) (p float64, ok bool) {
+	if y < 0 || y > 64 || y != math.Trunc(y) || x != math.Trunc(x) {
+		return 0, false
+	}
+	p = 1
+	for ; y > 0; y-- {
+		if p *= x; p >= 1<<53 || p <= -1<<53 {
+			return 0, false
+		}
+	}
+	return p, true
 }

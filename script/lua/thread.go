@@ -58,8 +58,6 @@ type Thread struct {
 	// Host is whatever the caller of Run wants its Go functions to find; Reset
 	// clears it.
 	Host any
-	// Random is the state of math.random; Reset sets it to 0x330E.
-	Random uint64
 
 	env   *Environment
 	run   *run
@@ -117,7 +115,7 @@ func (t *Thread) Reset(limits Limits) {
 		r.globals = make([]Value, len(t.env.variables))
 	}
 	clear(r.globals)
-	t.Host, t.Random = nil, 0x330E
+	t.Host = nil
 	t.room = limits.Memory
 	r.slice = min(limits.Steps, LookEvery)
 	t.steps = r.slice
