@@ -284,7 +284,7 @@ func TestRandomMessagePack(t *testing.T) {
 			data.WriteByte(pick(r, byte(r.IntN(256)), byte(r.IntN(256)), 0x91, 0x81, 0x92, 0xA1, 0, 1, 0xCA, 0xCF, 0xD3))
 		}
 		unpack := pick(r, "cmsgpack.unpack", "cmsgpack.unpack_one") + "(" + quote(data.String()) + ")"
-		if r.IntN(3) == 0 {
+		if r.IntN(3) == 0 && strings.IndexByte(data.String(), 0xCA) < 0 && strings.IndexByte(data.String(), 0xCB) < 0 { // a NaN does not keep all its bits
 			return "cmsgpack.pack(" + unpack + ")"
 		}
 		return unpack

@@ -330,21 +330,19 @@ func (d *msgpackDecoder) table(n int, put func(Value)) {
 			}
 		})
 		d.slots++
+		isNaN := key.IsNumber() && key.Number() != key.Number()
 		d.read(func(v Value) {
-			d.checkKey(key)
-			table.Set(d.t, key, v)
+			if !key.IsNil() && !isNaN {
+				table.Set(d.t, key, v)
+			}
 		})
+		switch {
+		case key.IsNil():
+			d.t.Throw(String("table index is nil"))
+		case isNaN:
+			d.t.Throw(String("table index is NaN"))
+		}
 		d.slots--
 	}
 	d.slots--
-}
-
-// checkKey raises an error if a table takes no such key.
-func (d *msgpackDecoder) checkKey(key Value) {
-	switch {
-	case key.IsNil():
-		d.t.Throw(String("table index is nil"))
-	case key.IsNumber() && key.Number() != key.Number():
-		d.t.Throw(String("table index is NaN"))
-	}
 }
