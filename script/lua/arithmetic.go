@@ -21,12 +21,20 @@ func arith(op operator, a, b float64) float64 {
 	return Power(a, b)
 }
 
+// arith is the function arith where a script runs: it charges what takes long.
+func (t *Thread) arith(op operator, a, b float64) float64 {
+	if op == opPow {
+		t.Step(powerSteps)
+	}
+	return arith(op, a, b)
+}
+
 // arithmetic is the operation of e on values that are not both numbers.
 func (t *Thread) arithmetic(e *binaryExpr, a, b Value) Value {
 	x, okX := ToNumber(a)
 	y, okY := ToNumber(b)
 	if okX && okY {
-		return Number(arith(e.op, x, y))
+		return Number(t.arith(e.op, x, y))
 	}
 	h := t.metamethod(a, eventNames[e.op])
 	if h.IsNil() {
@@ -114,7 +122,7 @@ func withConstant(e *binaryExpr, left eval, constant Value) eval {
 	return func(fr *frame) Value {
 		a := left(fr)
 		if a.IsNumber() {
-			return Number(arith(op, a.Number(), n))
+			return Number(fr.t.arith(op, a.Number(), n))
 		}
 		return fr.t.arithmetic(e, a, constant)
 	}
@@ -144,7 +152,7 @@ func ofLocals(e *binaryExpr, left, right int) eval {
 	return func(fr *frame) Value {
 		a, b := fr.regs[left], fr.regs[right]
 		if a.IsNumber() && b.IsNumber() {
-			return Number(arith(op, a.Number(), b.Number()))
+			return Number(fr.t.arith(op, a.Number(), b.Number()))
 		}
 		return fr.t.arithmetic(e, a, b)
 	}
@@ -176,7 +184,7 @@ func ofAny(e *binaryExpr, left, right eval) eval {
 		a := left(fr)
 		b := right(fr)
 		if a.IsNumber() && b.IsNumber() {
-			return Number(arith(op, a.Number(), b.Number()))
+			return Number(fr.t.arith(op, a.Number(), b.Number()))
 		}
 		return fr.t.arithmetic(e, a, b)
 	}

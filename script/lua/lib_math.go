@@ -14,13 +14,13 @@ func mathLibrary() *Table {
 		Func("cos", unary(math.Cos)),
 		Func("cosh", unary(math.Cosh)),
 		Func("deg", unary(func(x float64) float64 { return x / degree })),
-		Func("exp", unary(exponential)),
+		Func("exp", charged(logarithmSteps, unary(exponential))),
 		Func("floor", unary(math.Floor)),
 		Func("fmod", binary(math.Mod)),
 		Func("frexp", mathFrexp),
 		Func("ldexp", mathLdexp),
-		Func("log", unary(logarithm)),
-		Func("log10", unsigned(logarithm10)),
+		Func("log", charged(logarithmSteps, unary(logarithm))),
+		Func("log10", charged(logarithmSteps, unsigned(logarithm10))),
 		Func("max", mathMax),
 		Func("min", mathMin),
 		Func("mod", binary(math.Mod)),
@@ -49,10 +49,19 @@ func unary(f func(x float64) float64) GoFunction {
 		if x != x {
 			return Number(x)
 		}
+		t.Step(4)
 		if x = f(x); x != x {
 			x = invalid()
 		}
 		return Number(x)
+	}
+}
+
+// charged is f where it takes so many steps more.
+func charged(steps int, f GoFunction) GoFunction {
+	return func(t *Thread, args []Value) Value {
+		t.Step(steps)
+		return f(t, args)
 	}
 }
 
@@ -93,7 +102,10 @@ func binary(f func(x, y float64) float64) GoFunction {
 
 func mathAbs(t *Thread, args []Value) Value { return Number(math.Abs(t.CheckNumber(args, 0))) }
 
-func mathPow(t *Thread, args []Value) Value { return Number(Power(t.checkNumbers(args))) }
+func mathPow(t *Thread, args []Value) Value {
+	t.Step(powerSteps)
+	return Number(Power(t.checkNumbers(args)))
+}
 
 var zero float64
 

@@ -184,6 +184,7 @@ func hasSpecials(pattern string) bool {
 func stringFind(t *Thread, args []Value) Value {
 	s, pattern := t.CheckString(args, 0), t.CheckString(args, 1)
 	from := t.searchFrom(args, s)
+	t.Step(len(pattern) / 16)
 	if !Arg(args, 3).Truth() && hasSpecials(pattern) {
 		return t.search(s, pattern, from, true)
 	}

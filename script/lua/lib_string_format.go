@@ -15,6 +15,7 @@ func stringFormat(t *Thread, args []Value) Value {
 		if i < 0 {
 			break
 		}
+		t.Step(1 + i/16)
 		out.text(format[:i])
 		format = format[i+1:]
 		if strings.HasPrefix(format, "%") {

@@ -30,6 +30,7 @@ type layout struct {
 }
 
 func (t *Thread) newLayout(format string) layout {
+	t.Step(len(format) / 64)
 	if i := strings.IndexByte(format, 0); i >= 0 {
 		format = format[:i]
 	}

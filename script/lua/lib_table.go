@@ -118,7 +118,7 @@ func tableInsert(t *Thread, args []Value) Value {
 	case 3:
 		at := t.checkInt32(args, 1)
 		for i := max(end, at); i > at; i-- {
-			t.Step(1)
+			t.Step(4)
 			t.place(table, i, table.Int(i-1))
 		}
 		t.place(table, at, args[2])
@@ -137,7 +137,7 @@ func tableRemove(t *Thread, args []Value) Value {
 	}
 	v := table.Int(at)
 	for ; at < end; at++ {
-		t.Step(1)
+		t.Step(2)
 		t.place(table, at, table.Int(at+1))
 	}
 	t.place(table, end, Nil)

@@ -6,6 +6,12 @@ import "math"
 // that Redis is linked with does in all but rare cases. Go's own are up to a
 // unit in the last place off, which a floor behind math.log10(1000) shows.
 
+// These are the steps that the functions take.
+const (
+	powerSteps     = 150
+	logarithmSteps = 60
+)
+
 // pair is a number as the sum of two floats, the second below the rounding
 // error of the first: about 105 bits.
 type pair struct{ hi, lo float64 }

@@ -35,6 +35,7 @@ type matcher struct {
 
 // newMatcher prepares pattern, of which nothing counts behind a zero byte.
 func newMatcher(t *Thread, subject, pattern string) matcher {
+	t.Step(len(pattern) / 64)
 	if i := strings.IndexByte(pattern, 0); i >= 0 {
 		pattern = pattern[:i]
 	}
