@@ -2,7 +2,6 @@ package lua_test
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,7 +94,7 @@ func TestLibraries(t *testing.T) {
 				body = "return " + line
 			}
 			if line != "" && !o.compare(shown(body)) {
-				t.Log(fmt.Sprintf("%s:%d", name, n))
+				t.Logf("%s:%d", name, n)
 			}
 		}
 		require.NoError(t, f.Close())
