@@ -195,3 +195,29 @@ func BenchmarkWire(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFill makes a sorted set of members in random order.
+func BenchmarkFill(b *testing.B) {
+	for _, n := range sizes[2:] {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 1))
+			members := make([][]byte, n)
+			for i := range members {
+				members[i] = text(i, 0)
+			}
+			for range b.N {
+				z := NewSortedSet(&room{})
+				if err := z.Reserve(n, 4*n); err != nil {
+					b.Fatal(err)
+				}
+				for _, m := range members {
+					if _, err := z.Put(m, r.Float64()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				z.Settle()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/member")
+		})
+	}
+}

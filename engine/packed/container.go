@@ -17,6 +17,10 @@ type container struct {
 	kind Kind
 	// reserved keeps room from being given back: see reserve.
 	reserved bool
+	// bulk lets places of a sorted set be out of order until settle: the last
+	// loose of them. See insertBulk.
+	bulk  bool
+	loose int
 }
 
 const (
@@ -46,35 +50,39 @@ func (c *container) len() int {
 	return int(c.v[0] & maxSmall)
 }
 
-// found is where an entry is. slot and ref are those of the index of a large
-// form; at is the record's offset.
-type found struct{ at, slot, ref int }
+// found is where an entry is. at is its record's offset. slot and ref are those
+// of the index of a large form. In a small one ref is the entry's number, and
+// last the offset of the record before.
+type found struct{ at, slot, ref, last int }
 
-// find looks for key. Of a small form f.at is the end of the contents where
-// there is no such entry.
+// find looks for key. Where there is no such entry in a small form, f is what
+// it would be of an entry at the end.
 func (c *container) find(key []byte) (f found, ok bool) {
 	if !c.small() {
 		return c.lookup(key)
 	}
-	at := 1
-	for range c.len() {
-		k, end := keyAt(c.v, c.kind, at)
+	n := c.len()
+	f.at = 1
+	for f.ref = 0; f.ref < n; f.ref++ {
+		k, end := keyAt(c.v, c.kind, f.at)
 		if string(k) == string(key) {
-			return found{at: at}, true
+			return f, true
 		}
 		if c.kind == HashKind {
 			n, next := length(c.v, end)
 			end = next + n
 		}
-		at = end
+		f.at, f.last = end, f.at
 	}
-	return found{at: at}, false
+	return f, false
 }
 
-// skip returns the offset of record n of a small form; for n = len the end of
-// its contents.
-func (c *container) skip(n int) int {
-	at := 1
+// end returns where the contents of a small form end.
+func (c *container) end() int { return c.skip(1, c.len()) }
+
+// skip returns the offset of the nth record from the one at offset at on, in a
+// small form.
+func (c *container) skip(at, n int) int {
 	for range n {
 		at = recordEnd(c.v, c.kind, at)
 	}
@@ -173,10 +181,11 @@ func (c *container) extend(n int) error {
 	return nil
 }
 
-// trim gives whole words beyond n bytes back. Where the buffer cannot, they
-// stay as room.
+// trim gives whole words beyond n bytes back, if they are an eighth or more: a
+// size that swings would go back and forth. Where the buffer cannot take them
+// they stay as room.
 func (c *container) trim(n int) {
-	if (len(c.v)+7)/8 <= (n+7)/8 || c.reserved {
+	if (len(c.v)+7)/8 <= (n+7)/8 || len(c.v)-n < n/8 || c.reserved {
 		return
 	}
 	if v, err := c.b.Splice(n, len(c.v)-n, 0); err == nil {
@@ -192,7 +201,7 @@ func (c *container) reserve(entries, size, freed int) error {
 	}
 	end := 0
 	if c.small() {
-		end = c.skip(c.len())
+		end = c.end()
 	}
 	if err := c.grow(entries, size, freed, end); err != nil {
 		return err
@@ -208,17 +217,21 @@ func (c *container) reserve(entries, size, freed int) error {
 		}
 	}
 	c.reserved = true
+	c.bulk = c.kind == SortedSetKind && entries >= minBulk
 	return nil
 }
 
 // settle ends reserve and gives back what it made too much.
 func (c *container) settle() {
-	c.reserved = false
+	c.reserved, c.bulk = false, false
+	if c.loose > 0 {
+		c.mergeLoose()
+	}
 	if len(c.v) == 0 {
 		return
 	}
 	if c.small() {
-		c.trim(c.skip(c.len()))
+		c.trim(c.end())
 		return
 	}
 	c.shrink()
@@ -233,7 +246,7 @@ func (c *container) appendRecords(dst []byte) []byte {
 		if len(c.v) == 0 {
 			return dst
 		}
-		return append(dst, c.v[1:c.skip(c.len())]...)
+		return append(dst, c.v[1:c.end()]...)
 	}
 	c.eachLarge(func(at int) bool {
 		dst = append(dst, c.v[at:recordEnd(c.v, c.kind, at)]...)

@@ -45,7 +45,7 @@ func (h *Hash) Set(field, value []byte) (added bool, err error) {
 func (c *container) replace(f found, e *entry) error {
 	size, old := e.size(HashKind), recordEnd(c.v, HashKind, f.at)-f.at
 	if c.small() {
-		end := c.skip(c.len())
+		end := c.skip(f.at, c.len()-f.ref)
 		if err := c.grow(0, size, old, end); err != nil {
 			return err
 		}

@@ -67,7 +67,7 @@ func runHash(t testing.TB, s script, b *memory, universe, each int) {
 			require.Equal(t, m.set(string(f), string(v)), added)
 		case op < 150:
 			var pairs [][]byte
-			for range s.byte() % 12 {
+			for range s.several(12) {
 				pairs = append(pairs, text(s.number(universe), 0), text(s.byte(), s.size()))
 			}
 			do := func() error {
@@ -91,7 +91,7 @@ func runHash(t testing.TB, s script, b *memory, universe, each int) {
 		case op < 230:
 			require.Equal(t, m.remove(string(f)), h.Remove(f))
 		case op < 240:
-			for range s.byte() % 100 {
+			for range s.byte() % 200 {
 				if len(m.fields) > 0 {
 					f := m.fields[s.number(len(m.fields))]
 					require.True(t, h.Remove([]byte(f)))

@@ -76,6 +76,16 @@ func (s *script) byte() int {
 
 func (s *script) number(n int) int { return (s.byte() | s.byte()<<8 | s.byte()<<16) % n }
 
+// several returns a number below n, now and then one of which a small form
+// becomes a large one.
+func (s *script) several(n int) int {
+	b := s.byte()
+	if b > 250 {
+		return 4 * b % 300
+	}
+	return b % n
+}
+
 // text returns n bytes or so, of which the first few tell i.
 func text(i, n int) []byte {
 	b := []byte{byte('a' + i%26)}

@@ -1,6 +1,10 @@
 package packed
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
 
 // What a sorted set does by rank: see sortedset.go. Its places are in order,
 // without holes.
@@ -45,6 +49,7 @@ func (c *container) before(b bound) (rank, at int) {
 		}
 		return rank, at
 	}
+	n -= c.loose
 	if n == 0 {
 		return 0, 0 // the first member that a large form was reserved for
 	}
@@ -67,26 +72,35 @@ func (c *container) before(b bound) (rank, at int) {
 // ranked returns the offset of the record of a rank.
 func (c *container) ranked(rank int) int {
 	if c.small() {
-		return c.skip(rank)
+		return c.skip(1, rank)
 	}
 	return c.record(c.order(c.get(atFirst)+rank) - 1)
 }
 
-// insert adds a member that is not there. end is where the contents of a small
-// form end.
-func (c *container) insert(e *entry, end int) error {
+// insert adds a member that is not there: f is what find has returned.
+func (c *container) insert(e *entry, f found) error {
 	size := e.size(SortedSetKind)
-	if err := c.grow(1, size, 0, end); err != nil {
+	if err := c.grow(1, size, 0, f.at); err != nil {
 		return err
 	}
-	rank, at := c.before(bound{score: e.score, member: e.key})
+	b := bound{score: e.score, member: e.key}
 	if c.small() {
-		if err := c.reshape(at, 0, size, end); err != nil {
+		at := f.at
+		if f.last > 0 && !b.follows(c.v, f.last) {
+			_, at = c.before(b)
+		}
+		if err := c.reshape(at, 0, size, f.at); err != nil {
 			return err
 		}
 		e.put(c.v, SortedSetKind, at)
 		c.setSmall(c.len() + 1)
 		return nil
+	}
+	rank := 0
+	if c.bulk {
+		rank = c.bulkRank(b)
+	} else {
+		rank, _ = c.before(b)
 	}
 	c.v = c.b.Edit()
 	ref := c.refOf(c.pushRecord(e, size))
@@ -128,6 +142,10 @@ func (c *container) move(f found, old float64, e *entry) {
 	}
 	from, _ := c.before(bound{score: old, member: e.key})
 	first := c.get(atFirst)
+	if c.loose > 0 && (from == c.len()-c.loose || c.order(first+from)-1 != f.ref) {
+		putScore(c.v, f.at, e.score) // it is a loose one
+		return
+	}
 	if rank > from {
 		rank-- // it precedes its new place itself
 		c.moveOrder(first+from, first+from+1, first+rank+1)
@@ -147,9 +165,10 @@ func (c *container) removeRanks(from, to int) {
 		c.setSmall(0)
 		c.trim(1)
 	case c.small():
-		at, end := c.skip(from), c.skip(n)
-		del := c.skip(to) - at
-		_ = c.reshape(at, del, 0, end) // what becomes shorter cannot fail
+		at := c.skip(1, from)
+		next := c.skip(at, to-from)
+		// What becomes shorter cannot fail.
+		_ = c.reshape(at, next-at, 0, c.skip(next, n-to))
 		c.setSmall(n - (to - from))
 	default:
 		c.v = c.b.Edit()
@@ -179,4 +198,48 @@ func (c *container) removePlaces(from, to int) {
 		c.moveOrder(first+from, first+to, last)
 		c.set(atLast, last-(to-from))
 	}
+}
+
+// minBulk is from how many members on putting them in order at once takes less
+// than moving the places behind each, whatever the set's size.
+const minBulk = 1024
+
+// bulkRank returns the last rank for a member that is to be inserted, and counts
+// it as loose unless it belongs there.
+func (c *container) bulkRank(b bound) int {
+	n := c.len()
+	if c.loose > 0 || n > 0 && !b.follows(c.v, c.ranked(n-1)) {
+		c.loose++
+	}
+	return n
+}
+
+// mergeLoose puts the loose places in order.
+func (c *container) mergeLoose() {
+	first, n := c.get(atFirst), c.len()
+	refs := make([]int, c.loose)
+	for i := range refs {
+		refs[i] = c.order(first+n-c.loose+i) - 1
+	}
+	slices.SortFunc(refs, func(a, b int) int {
+		x, y := c.record(a), c.record(b)
+		xKey, _ := keyAt(c.v, SortedSetKind, x)
+		yKey, _ := keyAt(c.v, SortedSetKind, y)
+		return cmp.Or(cmp.Compare(scoreAt(c.v, x), scoreAt(c.v, y)), bytes.Compare(xKey, yKey))
+	})
+	c.v = c.b.Edit()
+	// From the end: what is still to be placed is before it.
+	for place, rank := first+n-1, n-c.loose-1; len(refs) > 0; place-- {
+		at := c.record(refs[len(refs)-1])
+		key, _ := keyAt(c.v, SortedSetKind, at)
+		b := bound{score: scoreAt(c.v, at), member: key}
+		if rank >= 0 && !b.follows(c.v, c.ranked(rank)) {
+			c.setOrder(place, c.order(first+rank)-1)
+			rank--
+		} else {
+			c.setOrder(place, refs[len(refs)-1])
+			refs = refs[:len(refs)-1]
+		}
+	}
+	c.loose = 0
 }

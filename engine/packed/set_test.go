@@ -40,7 +40,7 @@ func runSet(t testing.TB, s script, b *memory, universe, each int) {
 			}
 		case op < 140:
 			var members [][]byte
-			for range s.byte() % 20 {
+			for range s.several(20) {
 				members = append(members, text(s.number(universe), s.size()))
 			}
 			do := func() error {
@@ -67,7 +67,7 @@ func runSet(t testing.TB, s script, b *memory, universe, each int) {
 				model = slices.Delete(model, i, i+1)
 			}
 		case op < 230:
-			for range s.byte() % 16 {
+			for range s.several(30) {
 				if set.Len() == 0 {
 					break
 				}

@@ -43,7 +43,7 @@ func (z *SortedSet) Put(member []byte, score float64) (added bool, err error) {
 	e := entry{key: member, score: score}
 	f, ok := z.c.find(member)
 	if !ok {
-		err = z.c.insert(&e, f.at)
+		err = z.c.insert(&e, f)
 		return err == nil, err
 	}
 	if old := scoreAt(z.c.v, f.at); old != score {
@@ -54,13 +54,16 @@ func (z *SortedSet) Put(member []byte, score float64) (added bool, err error) {
 
 // Reserve makes room for members more, which have size bytes together, so that
 // as many calls of Put return no error but ErrNaN, until Settle. It lets a
-// command with many members do all or nothing. An absent value is an empty one
-// afterwards.
+// command with many members do all or nothing, and put them in order at once:
+// in between, only Len, Score and Put may be called. An absent value is an
+// empty one afterwards.
 func (z *SortedSet) Reserve(members, size int) error {
-	return z.c.reserve(members, size+members*(scoreSize+maxLengthSize), 0)
+	// Their lengths take a byte each, and one more for each 2^7 and 2^14 bytes.
+	return z.c.reserve(members, size+members*(scoreSize+1)+size>>7+size>>14, 0)
 }
 
-// Settle gives back what Reserve made too much.
+// Settle puts in order what has been put since Reserve, and gives back what
+// that made too much. It has to be called before the buffer is let go.
 func (z *SortedSet) Settle() { z.c.settle() }
 
 // Remove removes member and tells whether it was there.
@@ -70,7 +73,7 @@ func (z *SortedSet) Remove(member []byte) bool {
 		return false
 	}
 	if z.c.small() {
-		z.c.removeSmall(f.at)
+		z.c.removeSmall(f)
 		return true
 	}
 	rank, _ := z.c.before(bound{score: scoreAt(z.c.v, f.at), member: member})

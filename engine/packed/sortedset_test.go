@@ -95,7 +95,11 @@ func runZset(t testing.TB, s script, b *memory, universe, each int) {
 			require.NoError(t, err)
 			require.Equal(t, m.put(string(member), score), added)
 		case op < 160:
-			n := s.byte() % 20
+			if s.byte()%4 == 0 {
+				z.RemoveRange(0, z.Len())
+				m = nil
+			}
+			n := s.several(20)
 			var members [][]byte
 			size := 0
 			for range n {
@@ -127,6 +131,8 @@ func runZset(t testing.TB, s script, b *memory, universe, each int) {
 			to := min(s.byte()%32, len(m))
 			if op%4 == 1 {
 				from, to = len(m)-to, len(m)
+			} else if op%4 == 3 {
+				from, to = 0, len(m)
 			} else if op%4 == 2 && len(m) > 0 {
 				from = s.number(len(m))
 				to = from + s.number(len(m)-from+1)
@@ -295,4 +301,46 @@ func TestReservedSortedSetTakesItsFirstMember(t *testing.T) {
 	first, score := z.At(0)
 	require.Equal(t, fmt.Sprintf("m%d", n-1), string(first))
 	require.Equal(t, float64(1-n), score)
+}
+
+// Members that are put in order at once are in the order in which each by
+// itself would be: new ones, such as were there, and such as come twice.
+func TestManyMembersAtOnce(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		b, want := newMemory(seed), map[string]float64{}
+		put := func(z *SortedSet) {
+			member, score := text(r.IntN(6000), r.IntN(20)), float64(r.IntN(500))
+			_, there := want[string(member)]
+			added, err := z.Put(member, score)
+			require.NoError(t, err)
+			require.Equal(t, !there, added)
+			want[string(member)] = score
+			got, ok := z.Score(member)
+			require.True(t, ok)
+			require.Equal(t, score, got)
+		}
+		z := NewSortedSet(b)
+		for range []int{0, 10, 500, 3000}[seed%4] {
+			put(&z)
+		}
+		n := minBulk + r.IntN(2000)
+		require.NoError(t, z.Reserve(n, 20*n))
+		b.fail = true
+		for range n {
+			put(&z)
+		}
+		z.Settle()
+		b.fail = false
+		var m zsetModel
+		for member, score := range want {
+			m = append(m, scored{member, score})
+		}
+		slices.SortFunc(m, scored.compare)
+		checkZset(t, b, m)
+		z = NewSortedSet(b)
+		for range 50 {
+			put(&z)
+		}
+	}
 }

@@ -153,13 +153,12 @@ func (c *container) room(entries, size, freed int) error {
 	}
 	for c.get(atEnd)+size > c.capacity() {
 		end := c.get(atEnd)
-		dead := end - c.get(atLive)
 		switch {
-		case 4*dead < end:
-			return c.extend(c.heap() + end + size + slack(end))
-		case c.kind == SortedSetKind && 2*c.get(atStart) >= dead:
+		case 8*c.get(atStart) >= end && end > 0: // of a sorted set
 			c.v = c.b.Edit()
 			c.slideHeap()
+		case 4*(end-c.get(atLive)) < end || end == 0:
+			return c.extend(c.heap() + end + size + slack(end))
 		default:
 			return c.rebuild(n, c.get(atLive)+size)
 		}
@@ -167,14 +166,9 @@ func (c *container) room(entries, size, freed int) error {
 	return nil
 }
 
-// slack is the room that a heap of n bytes gets when it grows, so that it does
-// so seldom. A large one gets less: it bounds the value.
-func slack(n int) int {
-	if n <= 64<<10 {
-		return n / 4
-	}
-	return n / 8
-}
+// slack is the room that n bytes get when they grow, so that they do so seldom:
+// each is moved some eight times for that.
+func slack(n int) int { return n / 8 }
 
 // slideOrder moves a sorted set's places to the beginning.
 func (c *container) slideOrder() {

@@ -11,7 +11,7 @@ func (c *container) remove(key []byte) bool {
 		return false
 	}
 	if c.small() {
-		c.removeSmall(f.at)
+		c.removeSmall(f)
 		return true
 	}
 	c.v = c.b.Edit()
@@ -28,11 +28,12 @@ func (c *container) remove(key []byte) bool {
 	return true
 }
 
-// removeSmall removes the record at offset at from a small form.
-func (c *container) removeSmall(at int) {
-	n, end := c.len(), c.skip(c.len())
+// removeSmall removes an entry from a small form.
+func (c *container) removeSmall(f found) {
+	n := c.len()
+	next := recordEnd(c.v, c.kind, f.at)
 	// What becomes shorter cannot fail.
-	_ = c.reshape(at, recordEnd(c.v, c.kind, at)-at, 0, end)
+	_ = c.reshape(f.at, next-f.at, 0, c.skip(next, n-f.ref-1))
 	c.setSmall(n - 1)
 }
 
@@ -40,7 +41,7 @@ func (c *container) removeSmall(at int) {
 // use: see shrink.
 func (c *container) random(next func() uint64) int {
 	if c.small() {
-		return c.skip(below(c.len(), next))
+		return c.skip(1, below(c.len(), next))
 	}
 	for last := c.get(atLast); ; {
 		if r := c.order(below(last, next)); r != 0 {

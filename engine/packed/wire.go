@@ -115,15 +115,18 @@ func checkRecords(kind Kind, n int, records []byte) bool {
 
 // distinct tells whether no two of at most maxSmall records have one key.
 func distinct(kind Kind, n int, records []byte) bool {
-	var keys [maxSmall][]byte
+	// Where they are, by hash; 0 is none, so offsets count from 1.
+	var slots [2 * (maxSmall + 1)]int
 	at := 0
-	for i := range n {
-		keys[i], _ = keyAt(records, kind, at)
-		for _, other := range keys[:i] {
-			if string(other) == string(keys[i]) {
+	for range n {
+		key, _ := keyAt(records, kind, at)
+		i := hash(key) % uint32(len(slots))
+		for ; slots[i] != 0; i = (i + 1) % uint32(len(slots)) {
+			if other, _ := keyAt(records, kind, slots[i]-1); string(other) == string(key) {
 				return false
 			}
 		}
+		slots[i] = at + 1
 		at = recordEnd(records, kind, at)
 	}
 	return true
