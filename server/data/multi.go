@@ -30,34 +30,17 @@ func manyStringCommands() []command.Spec {
 	}
 }
 
-const (
-	// keysInline is how many keys a loop visits for one command, at 0.1 to 0.2
-	// µs each, and bytesInline how many bytes of values it copies.
-	keysInline  = 500
-	bytesInline = 256 << 10
-)
-
 // mGet replies values. Of a call of very many keys a worker collects them, one
 // after another, each as it is then.
 func mGet(call *command.Call) {
 	keys := call.Args[1:]
-	if len(keys) > keysInline && !call.InExec {
-		mGetAside(call)
+	if long(call, len(keys)) {
+		leave(call)
 		return
 	}
 	if err := collect(call.Sess, call.Now, keys, call.W, call.Host.MostReply()); err != nil {
 		call.Fail(err)
 	}
-}
-
-func mGetAside(call *command.Call) {
-	keys, now, s, most := command.CloneArgs(call.Args[1:]), call.Now, call.NewSession(), call.Host.MostReply()
-	call.Host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
-		defer s.Close()
-		if err := collect(s, now, keys, w, most); err != nil {
-			jobFail(w, err)
-		}
-	})
 }
 
 // collect replies the strings of keys, of at most most bytes. On error it has
@@ -87,12 +70,12 @@ func collect(s *engine.Session, now int64, keys [][]byte, w *resp.Writer, most i
 
 var errLargeReply = errors.New("the values are more than client-output-buffer-limit")
 
-// jobFail replies the error of a job that has changed nothing.
-func jobFail(w *resp.Writer, err error) { w.Error(command.EngineError(err).Error()) }
-
 func mSet(call *command.Call) { setPairs(call, false) }
 
 func mSetNX(call *command.Call) { setPairs(call, true) }
+
+// bytesOfEntry is how many bytes a loop copies in the time of an entry.
+const bytesOfEntry = 256
 
 // setPairs is MSET, or with onlyNew MSETNX.
 func setPairs(call *command.Call, onlyNew bool) {
@@ -101,47 +84,20 @@ func setPairs(call *command.Call, onlyNew bool) {
 		call.Error(command.WrongArity(call.Spec))
 		return
 	}
-	if !call.InExec && (len(pairs) > 2*keysInline || command.ArgsSize(pairs) > bytesInline) {
-		setPairsAside(call, onlyNew)
+	if long(call, len(pairs)+command.ArgsSize(pairs)/bytesOfEntry) {
+		leave(call)
 		return
 	}
-	if !call.InExec { // else they are held already
-		call.Sess.Hold(everySecond(pairs))
-	}
+	hold := holdKeys(call, everySecond(pairs))
 	done, err := storePairs(call.Sess, call.Now, pairs, onlyNew)
-	if !call.InExec {
-		call.Sess.Unhold()
-	}
-	if err != nil {
+	hold.end()
+	switch {
+	case err != nil:
 		call.Fail(err)
-		return
-	}
-	replyPairs(call.W, onlyNew, done)
-}
-
-func setPairsAside(call *command.Call, onlyNew bool) {
-	pairs, now, s, host := command.CloneArgs(call.Args[1:]), call.Now, call.NewSession(), call.Host
-	host.Block(call, command.ArgsSize(pairs), func(w *resp.Writer) {
-		defer s.Close()
-		s.Hold(everySecond(pairs))
-		done, err := storePairs(s, now, pairs, onlyNew)
-		s.Unhold()
-		switch {
-		case errors.Is(err, engine.ErrSealed):
-			host.Uncertain(w)
-		case err != nil:
-			jobFail(w, err)
-		default:
-			replyPairs(w, onlyNew, done)
-		}
-	})
-}
-
-func replyPairs(w *resp.Writer, onlyNew, done bool) {
-	if onlyNew {
-		w.Int(command.Truth(done))
-	} else {
-		w.OK()
+	case onlyNew:
+		call.W.Int(command.Truth(done))
+	default:
+		call.W.OK()
 	}
 }
 

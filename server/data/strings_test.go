@@ -139,3 +139,49 @@ func TestSeveralStrings(t *testing.T) {
 			"MULTI", "MSET"+set.String(), "MSETNX x 1 y 2", "EXEC", "MGET"+get.String(), "UNLINK"+get.String())
 	})
 }
+
+// What holds another type is overwritten by SET and its like, and WRONGTYPE to
+// all else.
+func TestStringsOverOtherTypes(t *testing.T) {
+	create := map[string]string{"h": "HSET h f v", "s": "SADD s a b", "i": "SADD i 1 2", "z": "ZADD z 1 a", "l": "RPUSH l a b"}
+	inBoth(t, func(p *redistest.Pair) {
+		for key, line := range create {
+			p.Same("DEL "+key, line)
+			for _, command := range []string{"GET %s", "INCR %s", "DECRBY %s 2", "INCRBYFLOAT %s 1", "INCRBYFLOAT %s x", "APPEND %s x", "STRLEN %s", "GETRANGE %s 0 1", "SETRANGE %s 0 x", "SETRANGE %s 0 \"\"", "GETSET %s x", "GETDEL %s", "GETEX %s", "GETEX %s EX 0",
+				"SET %s x GET", "SET %s x NX GET", "SET %s x XX GET EX 0", "SET %s x NX", "SETNX %s x", "MSETNX %s 1 new 2", "MGET %s none", "TYPE %s", "OBJECT ENCODING %s", "EXISTS %s", "TTL %s"} {
+				p.Same(fmt.Sprintf(command, key))
+			}
+			p.Same("EXISTS new", "EXPIRE "+key+" 100", "TTL "+key, "EXPIRE "+key+" 200 GT", "PERSIST "+key, "TTL "+key, "EXPIRE "+key+" 100",
+				"COPY "+key+" c", "TYPE c", "TTL c", "OBJECT ENCODING c", "RENAME c d", "TYPE d", "MOVE d 3", "EXISTS d", "SELECT 3", "TYPE d", "TTL d", "DEL d", "SELECT 0", "SCAN 0 TYPE string", "DBSIZE",
+				"SET "+key+" v KEEPTTL", "TYPE "+key, "TTL "+key, "DEL "+key, line, "SET "+key+" v XX", "TYPE "+key, "TTL "+key, "DEL "+key, line, "SETEX "+key+" 100 v", "GET "+key, "DEL "+key, line, "MSET x 1 "+key+" 2", "GET "+key,
+				"DEL "+key+" x", line, "WATCH "+key, "MULTI", "SET "+key+" v", "EXEC", "GET "+key, "DEL "+key)
+		}
+	})
+}
+
+// The state of a limit is no value, and is not overwritten by one.
+func TestStringsOverLimits(t *testing.T) {
+	p := newPair(t)
+	for key, line := range map[string]string{"t": "RL.LIMIT t 10 1h", "f": "RL.LIMIT f 10 1h ALGORITHM fixed", "a": "RL.ACQUIRE a 2 60"} {
+		p.Ours(line)
+		for _, command := range []string{"GET %s", "SET %s v", "SET %s v XX", "SETEX %s 10 v", "GETSET %s v", "INCR %s", "APPEND %s v", "MSET other 1 %s 2", "GETDEL %s", "SETNX %s v"} {
+			require.Contains(t, p.Ours(fmt.Sprintf(command, key)), "-WRONGTYPE ", command)
+		}
+		require.Equal(t, ":0\r\n", p.Ours("MSETNX other 1 "+key+" 2"), "it exists")
+		require.Equal(t, ":0\r\n", p.Ours("EXISTS other"))
+		require.Equal(t, ":1\r\n", p.Ours("DEL "+key))
+	}
+}
+
+func TestValuesHaveABound(t *testing.T) {
+	p := newPair(t)
+	long := strings.Repeat("x", engine.MaxValueLen)
+	require.Equal(t, "+OK\r\n", p.Ours("SET k "+long))
+	const tooLong = "-ERR value is longer than 1048576 bytes\r\n"
+	for _, line := range []string{"SET k " + long + "y", "SET k " + long + "y GET", "APPEND k y", "SETRANGE k 1048576 y", "SETRANGE k 9223372036854775807 y", "SETRANGE new 1048576 y", "MSET a 1 b " + long + "y", "MSETNX a 1 b " + long + "y", "GETSET k " + long + "y", "SETEX k 10 " + long + "y"} {
+		require.Equal(t, tooLong, p.Ours(line), line[:10])
+	}
+	require.Equal(t, ":1\r\n", p.Ours("EXISTS k a b new"))
+	require.Equal(t, ":1048576\r\n", p.Ours("STRLEN k"))
+	require.Equal(t, ":1048576\r\n", p.Ours("SETRANGE k 1048575 z"))
+}
