@@ -39,6 +39,13 @@ var Documented = []Difference{
 		same:     sameShape,
 	},
 	{
+		Commands: []string{"ZADD", "ZINCRBY", "ZSCORE", "ZMSCORE", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZPOPMIN", "ZPOPMAX", "ZSCAN"},
+		Reason:   "Redis keeps the sign of a score of -0, which equals 0, in a sorted set that is not small.",
+		same: func(_ []string, oracle, subject []byte, _ bool) bool {
+			return bytes.Equal(unsignedZero(oracle), unsignedZero(subject))
+		},
+	},
+	{
 		Commands: []string{"DBSIZE"},
 		Reason:   "A key whose life is over is counted until the server finds it.",
 		same: func(_ []string, oracle, subject []byte, waited bool) bool {
@@ -100,6 +107,12 @@ func within(most int64) func([]string, []byte, []byte, bool) bool {
 		b, ok2 := integer(subject)
 		return ok && ok2 && a > 0 && b > 0 && max(a-b, b-a) <= most
 	}
+}
+
+// unsignedZero returns a reply with 0 for each -0.
+func unsignedZero(reply []byte) []byte {
+	reply = bytes.ReplaceAll(reply, []byte("$2\r\n-0\r\n"), []byte("$1\r\n0\r\n"))
+	return bytes.ReplaceAll(reply, []byte(",-0\r\n"), []byte(",0\r\n"))
 }
 
 func sameUnordered(_ []string, oracle, subject []byte, _ bool) bool {

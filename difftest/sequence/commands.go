@@ -86,7 +86,7 @@ var hashCommands = templates(`
 	3 HVALS {h}
 	3 HEXISTS {h} {member}
 	2 HSTRLEN {h} {member}
-	1 HRANDFIELD {h} [ {count} [ WITHVALUES ] ]
+	1 HRANDFIELD {h} [ {sample} [ WITHVALUES ] ]
 `)
 
 var setCommands = templates(`
@@ -104,7 +104,7 @@ var setCommands = templates(`
 	2 SUNIONSTORE {set} ( {set} )+
 	2 SDIFFSTORE {set} ( {set} )+
 	1 SINTERCARD 2 {set} {set} [ LIMIT {count} ]
-	1 SRANDMEMBER {set} [ {count} ]
+	1 SRANDMEMBER {set} [ {sample} ]
 `)
 
 var sortedSetCommands = templates(`
@@ -131,7 +131,7 @@ var sortedSetCommands = templates(`
 	1 ZUNIONSTORE {z} 2 {z} {z} [ AGGREGATE ( SUM | MIN | MAX ) ]
 	1 ZINTERSTORE {z} 2 {z} {z} [ AGGREGATE ( SUM | MIN | MAX ) ]
 	1 ZDIFFSTORE {z} 2 {z} {z}
-	1 ZRANDMEMBER {z} [ {count} [ WITHSCORES ] ]
+	1 ZRANDMEMBER {z} [ {sample} [ WITHSCORES ] ]
 `)
 
 // Ranges of members say something only where all scores are equal, so they have

@@ -19,7 +19,7 @@ func init() {
 
 		"value": (*Generator).value, "int": (*Generator).integer, "float": (*Generator).float,
 		"member": (*Generator).member, "score": (*Generator).score,
-		"index": (*Generator).index, "count": (*Generator).count, "offset": (*Generator).offset,
+		"index": (*Generator).index, "count": (*Generator).count, "sample": (*Generator).sample, "offset": (*Generator).offset,
 		"min": (*Generator).bound, "max": (*Generator).bound, "lex": (*Generator).lexical,
 		"pattern": (*Generator).pattern, "bit": func(g *Generator) string { return g.pick("0", "1", "1", "2", "a") },
 		"db": func(g *Generator) string { return strconv.Itoa(g.rng.IntN(3)) },
@@ -184,6 +184,15 @@ func (g *Generator) count() string {
 		return strconv.Itoa(-g.rng.IntN(4))
 	}
 	return strconv.Itoa(g.rng.IntN(6))
+}
+
+// sample is a count of random elements. One far below zero asks for as many,
+// which may repeat: redis-server would write for minutes.
+func (g *Generator) sample() string {
+	if g.rng.IntN(30) == 0 {
+		return g.odd()
+	}
+	return strconv.Itoa(g.rng.IntN(12) - 4)
 }
 
 // offset is a position in a string: small, since a value grows up to it.

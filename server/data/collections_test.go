@@ -176,6 +176,9 @@ func TestBoundsOfCollections(t *testing.T) {
 	p.Ours(`FLUSHALL`)
 	const most = 65536
 	for name, grow := range map[string]func(i int) string{
+		"HSET k":  func(i int) string { return fmt.Sprintf(" %d 1", i) },
+		"SADD k":  func(i int) string { return fmt.Sprintf(" %d", i) },
+		"ZADD k":  func(i int) string { return fmt.Sprintf(" 1 %d", i) },
 		"RPUSH k": func(i int) string { return fmt.Sprintf(" %d", i%10) },
 	} {
 		var line strings.Builder
@@ -185,6 +188,9 @@ func TestBoundsOfCollections(t *testing.T) {
 		}
 		require.Equal(t, fmt.Sprintf(":%d\r\n", most), p.Ours(line.String()), name)
 		require.Equal(t, "-ERR value has too many elements\r\n", p.Ours(name+grow(most)), name)
+		if name == "ZADD k" {
+			require.Equal(t, ":0\r\n", p.Ours(`ZADD k 2 1 3 2`), "what is there can change")
+		}
 		p.Ours(`DEL k`)
 	}
 }

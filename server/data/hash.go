@@ -215,7 +215,7 @@ func hincrby(call *command.Call) {
 }
 
 func hincrbyfloat(call *command.Call) {
-	by, err := engine.ParseFloat(call.Args[3])
+	by, err := engine.ParseLongDouble(call.Args[3])
 	if err != nil {
 		call.Error(errNotFloat.Error())
 		return
@@ -232,7 +232,7 @@ func hincrbyfloat(call *command.Call) {
 	h := packed.NewHash(v)
 	n := engine.Integer(0)
 	if value, ok := h.Get(call.Args[2]); ok {
-		if n, err = engine.ParseFloat(value); err != nil {
+		if n, err = engine.ParseLongDouble(value); err != nil {
 			call.Error(errHashNotFloat.Error())
 			return
 		}
