@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// What a key of the data types costs, with its share of segments and chunks: 6250
+// keys a shard, as in a table of 1.6 million with 256 shards.
+func TestBytesPerKeyOfDataTypes(t *testing.T) {
+	const n = 100_000
+	perKey := func(name string, most float64, fill func(s *Session, key []byte)) {
+		e := New(Config{Shards: 16})
+		s := e.NewSession()
+		defer s.Close()
+		for i := range n {
+			fill(s, fmt.Appendf(nil, "key:%012d", i))
+		}
+		got := float64(e.Stats().Bytes) / n
+		t.Logf("%s: %.1f bytes", name, got)
+		require.LessOrEqual(t, got, most, name)
+	}
+	perKey("counter with a TTL", 64, func(s *Session, key []byte) {
+		_, err := s.Incr(start, key, 1)
+		require.NoError(t, err)
+		set, err := s.Expire(start, key, start+minute, 0)
+		require.NoError(t, err)
+		require.True(t, set)
+	})
+	perKey("token bucket in a hash of two fields", 110, func(s *Session, key []byte) {
+		v, err := s.Open(start, key, Hash)
+		require.NoError(t, err)
+		h := packed.NewHash(v)
+		_, err = h.Set([]byte("tokens"), []byte("9.5"))
+		require.NoError(t, err)
+		_, err = h.Set([]byte("last_refill"), []byte("1700000000.123"))
+		require.NoError(t, err)
+		v.SetDeadline(start + minute)
+		v.Close()
+	})
+	perKey("string of 17 bytes", 80, func(s *Session, key []byte) {
+		_, err := s.Set(start, key, []byte("280123456.1234567"), &SetOptions{Deadline: start + minute})
+		require.NoError(t, err)
+	})
+}
