@@ -209,3 +209,28 @@ func TestBytesPerKey(t *testing.T) {
 	t.Logf("%.1f bytes a key", perKey)
 	require.LessOrEqual(t, perKey, 64.0)
 }
+
+func TestASmallerRecordIsNeverRefused(t *testing.T) {
+	tab := New(Config{Shards: 1, MaxBytes: 300 << 10})
+	s := tab.Shard(0)
+	s.Lock()
+	defer s.Unlock()
+	n := 0
+	for ; ; n++ {
+		if _, err := s.Insert(tab.Hash(key16(n)), key16(n), 0, 400, 0, 0); err != nil {
+			require.ErrorIs(t, err, ErrFull)
+			break
+		}
+	}
+	for i := range n {
+		h := tab.Hash(key16(i))
+		e, ok := s.Find(h, key16(i))
+		require.True(t, ok)
+		e.SetWord(0, uint64(i))
+		// Each to a size class of its own.
+		e, err := s.Resize(e, h, 1+i*5%390, 0)
+		require.NoError(t, err)
+		require.EqualValues(t, i, e.Word(0))
+	}
+	require.Less(t, tab.Bytes(), int64(300<<10+numClasses*chunkCost))
+}
