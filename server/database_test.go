@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
 )
 
 // Limits, leases and counters are apart too.
@@ -145,4 +146,20 @@ func TestSharesOfDatabases(t *testing.T) {
 		c.call("SELECT 2")
 		return zero == int64(8) && remaining() == int64(6)
 	})
+}
+
+// Until every node of a cluster can read what is in other databases there are
+// none: an older leader would take for database 0 what a follower forwards.
+func TestDatabasesWaitForTheFeatureLevel(t *testing.T) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(new(ledger.Ledger))
+	_, m := replicatedMachine(t, newFakeCluster(partition.Following), Config{Engine: e})
+	for _, line := range []string{"SELECT 0", "SELECT 1", "SELECT 16"} {
+		m.feed(line + "\r\n")
+	}
+	require.Equal(t, "+OK\r\n-ERR not before every node of the cluster is upgraded\r\n-ERR DB index is out of range\r\n", m.take())
+	replica.Permit(engine.Formats{Effects: 5})
+	m.feed("SELECT 1\r\n")
+	require.Equal(t, "+OK\r\n", m.take())
+	require.EqualValues(t, 1, m.db)
 }
