@@ -50,6 +50,7 @@ type compiler struct {
 	registers int
 	level     int // of the nesting of closures
 	deepest   int
+	zero      Value // the first constant zero of the function
 }
 
 // nestUnit is how many nested closures weigh as much as a call does: together

@@ -17,6 +17,18 @@ func constant(v Value) operand {
 	return operand{func(*frame) Value { return v }, true, v, -1, true}
 }
 
+// number is a constant number. All zeros of a function have the sign of the
+// first, since Lua 5.1 finds it again among the function's constants.
+func (c *compiler) number(f float64) Value {
+	if f != 0 {
+		return Number(f)
+	}
+	if c.zero.IsNil() {
+		c.zero = Number(f)
+	}
+	return c.zero
+}
+
 // operand compiles an expression that gives one value.
 func (c *compiler) operand(e expression) operand {
 	c.enter()
@@ -27,7 +39,7 @@ func (c *compiler) operand(e expression) operand {
 	case *boolExpr:
 		return constant(Boolean(e.value))
 	case *numberExpr:
-		return constant(Number(e.value))
+		return constant(c.number(e.value))
 	case *stringExpr:
 		return constant(String(e.value))
 	case *localExpr:

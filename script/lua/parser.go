@@ -11,7 +11,7 @@ func parse(text, chunk string, number int) (main *function, err error) {
 		if r := recover(); r != nil {
 			e, ok := r.(*SyntaxError)
 			if !ok {
-				panic(r)
+				panic(r) // a defect of ours
 			}
 			err = e
 		}
@@ -173,15 +173,17 @@ func (p *parser) forStatement(line int) statement {
 	p.next()
 	name := p.identifier()
 	p.openBlock()
-	defer p.closeBlock()
+	var s statement
 	switch p.kind {
 	case '=':
-		return p.numericFor(name, line)
+		s = p.numericFor(name, line)
 	case ',', tokIn:
-		return p.genericFor(name, line)
+		s = p.genericFor(name, line)
+	default:
+		p.failHere("'=' or 'in' expected")
 	}
-	p.failHere("'=' or 'in' expected")
-	return nil
+	p.closeBlock()
+	return s
 }
 
 func (p *parser) numericFor(name string, line int) statement {

@@ -127,6 +127,10 @@ return pcall(pcall)
 return pcall(5)
 return pcall(nil)
 return pcall(pcall, error, 'x')
+return tostring(-0), tostring(0), tostring(-0)
+local a = 0 return tostring(-0), tostring(0)
+local a = -0 local f = function() return 0 end return tostring(0), tostring(f()), ({[0]=1})[-0], 0 - 0, -0 + 0
+local a = 0 for i = -0, 0 do return i end
 return pcall(function() error({err='e'}) end)
 return pcall(function() error({err=5}) end)
 return pcall(function() error({err={}}) end)
