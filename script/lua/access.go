@@ -2,13 +2,8 @@ package lua
 
 // index compiles object[key].
 func (c *compiler) index(e *indexExpr) operand {
-	at := c.free
-	object := c.operand(e.object)
-	c.take(1)
-	key := c.operand(e.key)
-	c.give(at)
-	get := c.parked(object, key)
-	c.give(at)
+	object, key := c.pair(e.object, e.key)
+	get := object.eval
 	if v, ok := c.known(object, key); ok {
 		return constant(v)
 	}

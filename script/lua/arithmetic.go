@@ -62,21 +62,15 @@ func (c *compiler) binary(e *binaryExpr) operand {
 		test, calm := c.comparison(e)
 		return operand{eval: func(fr *frame) Value { return Boolean(test(fr)) }, slot: -1, calm: calm}
 	}
-	at := c.free
-	left := c.operand(e.left)
-	c.take(1)
-	right := c.operand(e.right)
-	c.give(at)
-	first := c.parked(left, right)
-	c.give(at)
+	left, right := c.pair(e.left, e.right)
 	o := operand{slot: -1, calm: left.calm && right.calm}
 	switch {
 	case right.constant && right.value.IsNumber():
-		o.eval = withConstant(e, first, right.value)
+		o.eval = withConstant(e, left.eval, right.value)
 	case left.slot >= 0 && right.slot >= 0:
 		o.eval = ofLocals(e, left.slot, right.slot)
 	default:
-		o.eval = ofAny(e, first, right.eval)
+		o.eval = ofAny(e, left.eval, right.eval)
 	}
 	return o
 }

@@ -108,6 +108,20 @@ func (c *compiler) assignment(s *assignStmt) exec {
 				return sigNone
 			})
 			line := s.line
+			lateObject, lateKey := isOpen(e.object) && !assigns(s.targets[i:], e.object), isOpen(e.key) && !assigns(s.targets[i:], e.key)
+			if lateObject || lateKey {
+				stores[i] = func(fr *frame, v Value) {
+					o, k := fr.regs[slot], fr.regs[slot+1]
+					if lateObject {
+						o = object(fr)
+					}
+					if lateKey {
+						k = key(fr)
+					}
+					fr.t.setIndex(o, k, v, line, e.object)
+				}
+				continue
+			}
 			stores[i] = func(fr *frame, v Value) {
 				fr.t.setIndex(fr.regs[slot], fr.regs[slot+1], v, line, e.object)
 			}
@@ -180,14 +194,34 @@ func (c *compiler) assignOne(s *assignStmt) exec {
 			return sigNone
 		}
 	}
+	lateObject, lateKey := isOpen(e.object), isOpen(e.key)
 	return func(fr *frame) signal {
 		o := getObject(fr)
 		fr.regs[slot] = o
 		k := getKey(fr)
 		fr.regs[slot+1] = k
-		fr.t.assign(o, k, get(fr), line, e.object)
+		v := get(fr)
+		if lateObject {
+			o = getObject(fr)
+		}
+		if lateKey {
+			k = getKey(fr)
+		}
+		fr.t.assign(o, k, v, line, e.object)
 		return sigNone
 	}
+}
+
+// assigns tells whether an open local is among targets that follow a use of it.
+// Lua then uses the value that it had before (see isOpen).
+func assigns(targets []expression, e expression) bool {
+	v := bare(e).(*localExpr).v
+	for _, target := range targets {
+		if l, ok := target.(*localExpr); ok && l.v == v {
+			return true
+		}
+	}
+	return false
 }
 
 // assign is setIndex with the common case first: a key that a table without

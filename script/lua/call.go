@@ -44,7 +44,7 @@ func calleeName(e expression) string {
 	case *parenExpr:
 		return calleeName(e.inner)
 	case *indexExpr:
-		if s, ok := e.key.(*stringExpr); ok {
+		if s, ok := bare(e.key).(*stringExpr); ok {
 			return cString(s.value)
 		}
 	}

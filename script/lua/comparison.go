@@ -65,13 +65,8 @@ func (c *compiler) logical(e *binaryExpr) operand {
 // comparison compiles ==, ~=, <, <=, > and >=. a > b is b < a, but a is
 // computed first.
 func (c *compiler) comparison(e *binaryExpr) (test, bool) {
-	at := c.free
-	left := c.operand(e.left)
-	c.take(1)
-	right := c.operand(e.right)
-	c.give(at)
-	a, b, line := c.parked(left, right), right.eval, e.line
-	c.give(at)
+	left, right := c.pair(e.left, e.right)
+	a, b, line := left.eval, right.eval, e.line
 	calm := left.calm && right.calm
 	if right.constant {
 		if t := againstConstant(e, a, right.value); t != nil {

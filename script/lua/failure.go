@@ -47,19 +47,28 @@ func describe(e expression) string {
 		kind, name = "global", e.name
 	case *indexExpr:
 		kind, name = "field", "?"
-		if s, ok := e.key.(*stringExpr); ok {
+		if s, ok := bare(e.key).(*stringExpr); ok {
 			name = cString(s.value)
 		}
 	case *parenExpr:
 		return describe(e.inner)
-	case *callExpr:
-		return ""
 	case *methodName:
 		kind, name = "method", e.name
 	default:
 		return ""
 	}
 	return fmt.Sprintf("%s '%s' ", kind, name)
+}
+
+// bare is an expression without parentheses around it.
+func bare(e expression) expression {
+	for {
+		p, ok := e.(*parenExpr)
+		if !ok {
+			return e
+		}
+		e = p.inner
+	}
 }
 
 // methodName stands for the function of object:name(…) in errors.

@@ -142,7 +142,7 @@ func (c *compiler) genericFor(s *genericForStmt) exec {
 	// The iterator is called with copies of state and control.
 	call := c.take(2 + n)
 	c.give(call)
-	where := &site{line: s.line}
+	where := &site{line: s.line, name: "(for generator)"}
 	return func(fr *frame) signal {
 		fill(fr)
 		copy(fr.regs[hidden:hidden+3], fr.regs[at:at+3])

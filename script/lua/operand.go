@@ -138,20 +138,43 @@ func (c *compiler) global(e *globalExpr) operand {
 	}, slot: -1, calm: true}
 }
 
-// parked keeps the value of left in a register while right is computed, if
+// isOpen tells whether an expression is a local that a closure captured. Lua
+// 5.1 computes with its register: when what comes after it in an operation
+// changes the variable, the operation has the new value.
+func isOpen(e expression) bool {
+	l, ok := bare(e).(*localExpr)
+	return ok && l.v.captured
+}
+
+// pair compiles the two operands of an operation, to be computed in this
+// order. The left one is kept in a register while the right one is computed, if
 // that may take memory: what a script holds is counted by what its registers
-// reach. The register is the compiler's to give back.
-func (c *compiler) parked(left, right operand) eval {
-	if right.calm || left.constant || left.slot >= 0 {
-		return left.eval
-	}
+// reach.
+func (c *compiler) pair(x, y expression) (left, right operand) {
+	left = c.operand(x)
 	at := c.take(1)
+	right = c.operand(y)
+	c.give(at)
+	if right.calm || left.constant || left.slot >= 0 {
+		return left, right
+	}
 	get := left.eval
-	return func(fr *frame) Value {
+	if isOpen(x) {
+		first := right.eval
+		left.eval = func(fr *frame) Value {
+			v := first(fr)
+			fr.regs[at] = v
+			return get(fr)
+		}
+		right.eval = func(fr *frame) Value { return fr.regs[at] }
+		return left, right
+	}
+	left.eval = func(fr *frame) Value {
 		v := get(fr)
 		fr.regs[at] = v
 		return v
 	}
+	return left, right
 }
 
 // closure compiles a function expression.

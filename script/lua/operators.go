@@ -94,8 +94,12 @@ func (p *parser) unary(op operator) expression {
 }
 
 // fold computes an operation of two constants, unless Lua 5.1 leaves it to the
-// run: a division by zero, or a result that is not a number.
+// run: a division by zero, or a result that is not a number. Of and and or
+// behind a constant it leaves the right side.
 func fold(e *binaryExpr) expression {
+	if isTrue, known := constantTruth(e.left); known && (e.op == opAnd && isTrue || e.op == opOr && !isTrue) {
+		return &parenExpr{e.right}
+	}
 	a, ok := e.left.(*numberExpr)
 	if !ok {
 		return e
@@ -108,6 +112,19 @@ func fold(e *binaryExpr) expression {
 		return &numberExpr{r}
 	}
 	return e
+}
+
+// constantTruth is the truth of a constant.
+func constantTruth(e expression) (isTrue, known bool) {
+	switch e := e.(type) {
+	case *nilExpr:
+		return false, true
+	case *boolExpr:
+		return e.value, true
+	case *numberExpr, *stringExpr:
+		return true, true
+	}
+	return false, false
 }
 
 func (p *parser) simple() expression {

@@ -107,7 +107,7 @@ func (p *program) statement() {
 	case 9:
 		p.loop(fmt.Sprintf("for i = %s do", p.pick("1, 3", "3, 1, -1", "1, 2, 0.5", "a, 4", "1, #c", "-1, 1")), "i")
 	case 10:
-		p.loop(fmt.Sprintf("for k, v in %s do", p.pick("pairs(c)", "ipairs(c)", "pairs({x = 1, y = 2, 3, 4})", "next, c", p.name())), "k", "v")
+		p.loop(fmt.Sprintf("for k, v in %s do", p.pick("pairs(c)", "ipairs(c)", "pairs({x = 1, y = 2, 3, 4})", "next, c")), "k", "v")
 	case 11:
 		w("do")
 		p.block(2)

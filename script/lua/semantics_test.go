@@ -127,6 +127,22 @@ return pcall(pcall)
 return pcall(5)
 return pcall(nil)
 return pcall(pcall, error, 'x')
+local c = {} return (false or c) + 1
+local c = {} return (1 and c) .. ''
+local function f() return 1, 2 end return true and f()
+local c = {} local function f() c = 1 return 5 end c, c.k = 1, f() return c
+local b = 1 local function f() b = 10 return 1 end return b + f()
+local b = 1 local function f() b = 10 return 1 end return b .. f(), b
+local b = 1 local function f() b = 10 return 1 end return (b) < f(), b
+local b = 1 local function f() b = 10 return 1 end return 1 + b + f()
+local b = {1} local function f() b = {10} return 1 end return b[f()]
+local b = {1} local c = b local function f() b = {10} return 1 end b.x = f() return b.x, c.x
+local b = {1} local c = b local function f() b = {10} return 1, 2 end b.x, c.y = f() return b.x, c.x, c.y
+local b = {1} local c = b local function f() b = {10} return 1, 2 end b.x, b = f() return b, c.x
+local k, t = 'a', {} local function f() k = 'b' return 1 end t[k] = f() return t.a, t.b
+local k, t = 'a', {} local function f() k = 'b' return 1, 2 end t[k], t.z = f() return t.a, t.b
+local b = 1 local function f() b = 10 return 1 end local function g() return b + f() end return g()
+for i = 1, 3 do local f = function() i = i + 5 return i end return i + f() end
 return tostring(-0), tostring(0), tostring(-0)
 local a = 0 return tostring(-0), tostring(0)
 local a = -0 local f = function() return 0 end return tostring(0), tostring(f()), ({[0]=1})[-0], 0 - 0, -0 + 0
