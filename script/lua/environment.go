@@ -34,6 +34,9 @@ func (e *Environment) Set(name string, v Value) {
 
 // Variable declares a global that each run sets.
 func (e *Environment) Variable(name string) Variable {
+	if v, ok := e.variables[name]; ok {
+		return v
+	}
 	v := Variable(len(e.variables))
 	e.variables[name] = v
 	return v

@@ -40,14 +40,20 @@ const (
 // Thread.NewTable.
 func NewTable(array, hash int) *Table {
 	t := new(Table)
-	t.init(array, hash)
+	if array > 0 {
+		t.array = make([]Value, array)
+	}
+	t.makeNodes(hash)
 	return t
 }
 
 // NewTable makes a table for the script and charges it.
 func (th *Thread) NewTable(array, hash int) *Table {
 	th.Alloc(tableBytes + array*valueBytes + 2*hash*nodeBytes)
-	return NewTable(array, hash)
+	t := th.pool.table()
+	t.array = th.pool.values(array)
+	t.makeNodes(hash)
+	return t
 }
 
 // ListSize is the size of the array part after the elements 1 to n were
@@ -57,13 +63,6 @@ func ListSize(n int) int {
 		return 0
 	}
 	return 1 << bits.Len(uint(n-1))
-}
-
-func (t *Table) init(array, hash int) {
-	if array > 0 {
-		t.array = make([]Value, array)
-	}
-	t.makeNodes(hash)
 }
 
 func (t *Table) makeNodes(n int) {

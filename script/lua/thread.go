@@ -79,6 +79,8 @@ type Thread struct {
 	levels  int     // calls from Go into Lua under way
 	tail    tailCall
 	routine *coroutine // that the thread runs, nil for the main one
+	entry   Function   // the script
+	pool    pool
 }
 
 // run is what the coroutines of a run share.
@@ -104,7 +106,8 @@ func NewThread(env *Environment) *Thread {
 	return t
 }
 
-// Reset begins a run: nothing of the last one is left.
+// Reset begins a run: nothing of the last one is left. Values of the last one
+// must not be used any more.
 func (t *Thread) Reset(limits Limits) {
 	r := t.run
 	limits.Memory = min(limits.Memory, maxMemory)
@@ -122,8 +125,9 @@ func (t *Thread) Reset(limits Limits) {
 	t.clean()
 }
 
-// clean takes away what the last run left on the stack.
+// clean takes away what the last run left on the stack and in the pool.
 func (t *Thread) clean() {
+	t.pool.clean()
 	for f := t.bottom.next; f != nil && f.fn != nil; f = f.next {
 		f.regs, f.fn, f.varargs, f.ret = nil, nil, nil, Nil
 	}
@@ -152,8 +156,8 @@ func (t *Thread) SetGlobal(v Variable, value Value) { t.run.globals[v] = value }
 // an *Error that the script raised or an *Abort.
 func (t *Thread) Run(p *Proto) (results []Value, err error) {
 	defer t.finish(&results, &err)
-	f := &Function{proto: p.main}
-	v := t.callLua(f, t.top, 0, &goSite)
+	t.entry = Function{proto: p.main}
+	v := t.callLua(&t.entry, t.top, 0, &goSite)
 	return t.list(v), nil
 }
 

@@ -1,0 +1,47 @@
+package lua
+
+// pool has the first tables of a run and their array parts. A limiter makes a
+// few small ones (KEYS, ARGV, replies, its result): from the second run on they
+// take no memory of Go's.
+type pool struct {
+	tables []Table
+	array  []Value
+	used   int // of tables
+	taken  int // of array
+}
+
+const (
+	pooledTables = 16
+	pooledValues = 96
+)
+
+// table gives an empty table.
+func (p *pool) table() *Table {
+	if p.used == len(p.tables) {
+		if p.used > 0 {
+			return new(Table)
+		}
+		p.tables, p.array = make([]Table, pooledTables), make([]Value, pooledValues)
+	}
+	p.used++
+	return &p.tables[p.used-1]
+}
+
+// values gives an array part of n places.
+func (p *pool) values(n int) []Value {
+	if n == 0 {
+		return nil
+	}
+	if n > len(p.array)-p.taken {
+		return make([]Value, n)
+	}
+	p.taken += n
+	return p.array[p.taken-n : p.taken : p.taken]
+}
+
+// clean makes the pool anew, when nobody has its tables any more.
+func (p *pool) clean() {
+	clear(p.tables[:p.used])
+	clear(p.array[:p.taken])
+	p.used, p.taken = 0, 0
+}

@@ -1,0 +1,104 @@
+package lua
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestNothingLeaks runs scripts that try to leave something behind, each
+// followed by one that looks for it.
+func TestNothingLeaks(t *testing.T) {
+	env := newEnvironment()
+	keys := env.Variable("KEYS")
+	th := NewThread(env)
+	run := func(text string, with Value) string {
+		p, err := env.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		th.Reset(Limits{Steps: 1e6, Memory: 1 << 20})
+		if !with.IsNil() {
+			th.SetGlobal(keys, with)
+		}
+		results, err := th.Run(p)
+		if err != nil {
+			return err.Error()
+		}
+		return th.ToString(results[0])
+	}
+	for _, c := range []struct{ leave, look, want string }{
+		{`return KEYS`, `return tostring(KEYS)`, "nil"},
+		{`return pcall(rawset, _G, 'x', 1)`, `return tostring(rawget(_G, 'x'))`, "nil"},
+		{`return pcall(function() string.x = 1 end)`, `return tostring(string.x)`, "nil"},
+		{`return pcall(function() getmetatable('').__index = {x = 1} end)`, `return tostring(('').x)`, "nil"},
+		{`return pcall(function() getmetatable(_G).__index = function() return 1 end end)`, `return tostring(pcall(function() return nothing end))`, "false"},
+		{`return cjson.encode_keep_buffer(false) or cjson.decode_max_depth(1)`, `return #cjson.decode('[[[1]]]')`, "1"},
+		{`local c = coroutine.wrap(function() coroutine.yield() end) c() return 1`, `return tostring(coroutine.running())`, "nil"},
+		{`local a = {1, 2, 3} local b = 'held' error(a)`, `local a, b return tostring(a) .. tostring(b)`, "nilnil"},
+		{`return unpack({1, 2, 3})`, `local function f() end return select('#', f())`, "0"},
+		{`local function f() return f() + 1 end return f()`, `return 'well'`, "well"},
+	} {
+		run(c.leave, String("key"))
+		if got := run(c.look, Nil); got != c.want {
+			t.Errorf("after %s\n%s gives %s, want %s", c.leave, c.look, got, c.want)
+		}
+	}
+}
+
+// TestGarbageIsFree lets a script take far more than it may hold, a little at a
+// time.
+func TestGarbageIsFree(t *testing.T) {
+	for _, text := range []string{
+		`for i = 1, 1e5 do local s = 'garbage number ' .. i end`,
+		`for i = 1, 1e5 do local t = {i, {}} end`,
+		`for i = 1, 1e5 do local f = function() return i end end`,
+		`local s = '' for i = 1, 2000 do s = s .. 'xxxxxxxxxxxxxxxxxxxx' end return #s`,
+		`local t = {} for i = 1, 1e5 do t[i % 100] = {i} end`,
+	} {
+		env := newEnvironment()
+		p, err := env.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := NewThread(env)
+		th.Reset(Limits{Steps: 1e8, Memory: 1 << 20})
+		if _, err := th.Run(p); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestLookEndsARun ends endless scripts from outside, under pcall and in
+// coroutines too.
+func TestLookEndsARun(t *testing.T) {
+	killed := errors.New("killed")
+	for _, text := range []string{
+		`pcall(function() while true do end end)`,
+		`while true do end`,
+		`while true do pcall(function() while true do end end) end`,
+		`coroutine.wrap(function() while true do end end)()`,
+		`local function f() pcall(f) f() end f()`,
+		`xpcall(function() while true do end end, function() while true do end end)`,
+		`table.sort({1, 2, 3}, function() while true do end end)`,
+	} {
+		env := newEnvironment()
+		p, err := env.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := NewThread(env)
+		looks := 0
+		th.Reset(Limits{Steps: 1 << 60, Memory: 1 << 20, Look: func() error {
+			if looks++; looks == 5 {
+				return killed
+			}
+			return nil
+		}})
+		if _, err := th.Run(p); !errors.Is(err, killed) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if steps := th.Steps(); steps > 10*LookEvery {
+			t.Errorf("%s: %d steps until the end", text, steps)
+		}
+	}
+}
