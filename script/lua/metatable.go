@@ -66,17 +66,17 @@ func (t *Thread) setIndex(object, key, value Value, line int, e expression) {
 	for range maxMetaChain {
 		var handler Value
 		if table := object.Table(); table != nil {
-			if table.meta == nil || table.frozen {
-				t.rawSet(table, key, value, line)
-				return
+			// Lua makes a place for the key even if a handler then gets it.
+			if why := table.refusal(key); why != "" {
+				t.raise(line, "%s", why)
 			}
-			p := table.slot(key)
-			if p != nil && !p.IsNil() {
+			p := table.place(t, key)
+			if !p.IsNil() || table.meta == nil {
 				*p = value
 				return
 			}
 			if handler = table.meta.Text("__newindex"); handler.IsNil() {
-				t.rawSet(table, key, value, line)
+				*p = value
 				return
 			}
 		} else if handler = t.metamethod(object, "__newindex"); handler.IsNil() {

@@ -15,7 +15,6 @@ import (
 type program struct {
 	r         *rand.Rand
 	b         strings.Builder
-	scopes    []int // the number of names in each open block
 	names     []string
 	functions int // that the current place may call
 	dots      bool
@@ -286,11 +285,17 @@ func comparePrograms(t *testing.T, seed uint64, n int) {
 	}
 }
 
-// TestRandomPrograms compares programs with Redis; PROGRAMS says how many.
+// TestRandomPrograms compares programs with Redis. PROGRAMS says how many, SEED
+// which.
 func TestRandomPrograms(t *testing.T) {
-	n, err := strconv.Atoi(os.Getenv("PROGRAMS"))
+	comparePrograms(t, environment("SEED", 1), int(environment("PROGRAMS", 2000)))
+}
+
+// environment is a number in the environment, or d.
+func environment(name string, d uint64) uint64 {
+	n, err := strconv.ParseUint(os.Getenv(name), 10, 32)
 	if err != nil {
-		n = 2000
+		return d
 	}
-	comparePrograms(t, 1, n)
+	return n
 }

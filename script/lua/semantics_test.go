@@ -127,6 +127,9 @@ return pcall(pcall)
 return pcall(5)
 return pcall(nil)
 return pcall(pcall, error, 'x')
+local t = setmetatable({}, {__newindex = function() return 1 end}) t[t.x] = 1
+local t = setmetatable({}, {__newindex = function() return 1 end}) t[0/0] = 1
+local t = setmetatable({}, {__newindex = function() end}) t.x = 1 t.y = 2 rawset(t, 'z', 3) return next(t), next(t, 'x')
 local c = {} return (false or c) + 1
 local c = {} return (1 and c) .. ''
 local function f() return 1, 2 end return true and f()

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"sync"
 	"testing"
 )
 
@@ -101,4 +102,43 @@ func TestLookEndsARun(t *testing.T) {
 			t.Errorf("%s: %d steps until the end", text, steps)
 		}
 	}
+}
+
+// TestThreadsShareScripts runs the same scripts on threads side by side; the
+// race detector looks on.
+func TestThreadsShareScripts(t *testing.T) {
+	env := newEnvironment()
+	var protos []*Proto
+	for _, s := range speedScripts[4:] {
+		p, err := env.Compile(s.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		protos = append(protos, p)
+	}
+	p, err := env.Compile(`
+local t = setmetatable({}, {__index = string})
+local c = coroutine.wrap(function(a) while true do a = coroutine.yield(a .. 'x') end end)
+for i = 1, 50 do t[i] = c(i) .. cjson.encode({i}) .. ('%d'):format(i) end
+return loadstring('return #...')(t)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	protos = append(protos, p)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			th := NewThread(env)
+			for range 50 {
+				for _, p := range protos {
+					th.Reset(Limits{Steps: 1e6, Memory: 1 << 20})
+					if _, err := th.Run(p); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
 }
