@@ -128,8 +128,12 @@ func (t *Thread) Reset(limits Limits) {
 // clean takes away what the last run left on the stack and in the pool.
 func (t *Thread) clean() {
 	t.pool.clean()
+	n := 0
 	for f := t.bottom.next; f != nil && f.fn != nil; f = f.next {
 		f.regs, f.fn, f.varargs, f.ret = nil, nil, nil, Nil
+		if n++; n == keptFrames {
+			f.next = nil
+		}
 	}
 	if len(t.stack) > keptStack {
 		t.stack = make([]Value, 256)
@@ -145,8 +149,12 @@ func (t *Thread) clean() {
 	t.frame, t.site, t.tail = &t.bottom, &goSite, tailCall{}
 }
 
-// keptStack is the number of registers that a thread keeps for the next run.
-const keptStack = 8192
+// keptStack and keptFrames are the registers and frames that a thread keeps for
+// the next run.
+const (
+	keptStack  = 8192
+	keptFrames = 256
+)
 
 // SetGlobal gives a variable that the environment declared its value for this
 // run.

@@ -46,6 +46,31 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
+// TestThreadStaysSmall looks at what a thread keeps after a deep recursion.
+func TestThreadStaysSmall(t *testing.T) {
+	env := newEnvironment()
+	p, err := env.Compile(`local function f(n) if n == 0 then return 0 end return 1 + f(n - 1) end return f(16000)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := NewThread(env)
+	for range 2 {
+		th.Reset(Limits{Steps: 1e6, Memory: 32 << 20})
+		results, err := th.Run(p)
+		if err != nil || results[0].Number() != 16000 {
+			t.Fatal(results, err)
+		}
+	}
+	th.Reset(Limits{Steps: 1e6, Memory: 1 << 20})
+	frames := 0
+	for f := th.bottom.next; f != nil; f = f.next {
+		frames++
+	}
+	if frames > keptFrames || len(th.stack) > keptStack {
+		t.Errorf("%d frames and %d registers are left", frames, len(th.stack))
+	}
+}
+
 // TestGarbageIsFree lets a script take far more than it may hold, a little at a
 // time.
 func TestGarbageIsFree(t *testing.T) {
