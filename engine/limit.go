@@ -49,6 +49,10 @@ func (a Algorithm) Type() string {
 	return cmp.Or(k.redis, k.name)
 }
 
+// IsData reports whether a is one of Redis's data types, whose values users set,
+// and not the state of a limit or leases.
+func (a Algorithm) IsData() bool { return a.kind().expires }
+
 // Has tells which parts the limits of a have: a number of units, a period, and
 // windows that align.
 func (a Algorithm) Has() (units, period, aligns bool) {

@@ -76,3 +76,12 @@ func TestRounding(t *testing.T) {
 		require.Equal(t, span{ns: us * 1000}, compile(Limit{Rounding: Microsecond, Limit: 1, Period: period}).unit, period)
 	}
 }
+
+func TestIsData(t *testing.T) {
+	for _, a := range []Algorithm{Counter, Hash, Set, SortedSet, List} {
+		require.True(t, a.IsData(), a.Type())
+	}
+	for _, a := range []Algorithm{Token, Leaky, Fixed, Sliding, Log, Slots} {
+		require.False(t, a.IsData(), a.Type())
+	}
+}

@@ -276,3 +276,31 @@ func randomCommand(rnd *rand.Rand) string {
 		"TYPE "+pick(h, s, z, l), "EXISTS "+pick(h, s, z, l), "TTL "+pick(h, s, z, l), "EXPIRE "+pick(h, s, z, l)+" 100", "PERSIST "+pick(h, s, z, l),
 	)
 }
+
+func TestTransactionsOfCollections(t *testing.T) {
+	inBoth(t, func(p *redistest.Pair) {
+		p.Same(`HSET h a 1`, `SADD s a`, `ZADD z 1 a`, `RPUSH l a`)
+		for _, change := range []string{`HSET h a 2`, `HINCRBY h a 1`, `SADD s b`, `SREM s a`, `ZADD z 2 a`, `ZREMRANGEBYSCORE z 2 2`, `LSET l 0 b`, `RPOPLPUSH l l2`, `SMOVE s s2 b`} {
+			for _, key := range []string{"h", "s", "z", "l"} {
+				p.Same(`WATCH `+key, `HGET h none`, `SCARD s`, `MULTI`, `PING`, `EXEC`, `WATCH `+key, change, `MULTI`, `ECHO "`+key+" "+change+`"`, `EXEC`,
+					`DEL h s z l s2 l2`, `HSET h a 1`, `SADD s a`, `ZADD z 1 a`, `RPUSH l a`)
+			}
+		}
+		p.Same(`MULTI`, `HSET h b 2`, `ZADD z 5 x`, `SMOVE s s2 a`, `LMOVE l l2 LEFT LEFT`, `SINTER s s2`, `SUNIONSTORE s3 s s2`, `HGETALL h`, `HGET s2 a`, `EXEC`, `SMEMBERS s3`)
+	})
+}
+
+// TestLimitsAreNoCollections demands that no command on data touches the state
+// of a limit.
+func TestLimitsAreNoCollections(t *testing.T) {
+	p := newPair(t)
+	p.Ours(`RL.LIMIT k 10 60`)
+	p.Ours(`SADD s a`)
+	p.Ours(`RPUSH l a`)
+	for _, line := range []string{`HSET k a 1`, `SADD k a`, `ZADD k 1 a`, `RPUSH k a`, `HGETALL k`, `SMOVE s k a`, `RPOPLPUSH l k`, `SUNIONSTORE k s`, `SINTERSTORE k none`, `ZREMRANGEBYSCORE k 0 1`} {
+		require.Equal(t, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", p.Ours(line), line)
+	}
+	require.Equal(t, "+token\r\n", p.Ours(`TYPE k`))
+	require.Equal(t, ":1\r\n", p.Ours(`SCARD s`))
+	require.Equal(t, ":1\r\n", p.Ours(`LLEN l`))
+}

@@ -145,7 +145,7 @@ func hashReader(fields, values bool) command.Handler {
 		if !ok {
 			return
 		}
-		h := packed.NewHash(r)
+		h := packed.NewHash(r.Buffer)
 		if fields && values {
 			call.W.Map(h.Len())
 		} else {
@@ -322,7 +322,7 @@ func hrandfield(call *command.Call) {
 		return
 	}
 	defer r.close()
-	h := packed.NewHash(r)
+	h := packed.NewHash(r.Buffer)
 	write := func(w *resp.Writer, field, value []byte) {
 		w.Bulk(field)
 		if s.pairs {

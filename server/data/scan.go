@@ -65,7 +65,7 @@ func scanner(kind engine.Algorithm, collect func(s *scanCall, b packed.Buffer)) 
 				leave(call)
 				return
 			}
-			collect(&s, r)
+			collect(&s, r.Buffer)
 		}
 		call.W.Array(2)
 		call.W.BulkString("0")

@@ -86,7 +86,7 @@ func smembers(call *command.Call) {
 	if !ok {
 		return
 	}
-	s := packed.NewSet(r)
+	s := packed.NewSet(r.Buffer)
 	call.W.Set(s.Len())
 	for member := range s.All() {
 		call.W.Bulk(member)
@@ -235,7 +235,7 @@ func srandmember(call *command.Call) {
 		return
 	}
 	defer r.close()
-	s := packed.NewSet(r)
+	s := packed.NewSet(r.Buffer)
 	if p.repeats && s.Len() > 0 {
 		p.repeat(call, func(w *resp.Writer) { w.Bulk(s.Random(rand.Uint64)) })
 		return

@@ -20,22 +20,26 @@ var (
 // algebraMost bounds the members of all sets that one command puts together.
 const algebraMost = 1 << 20
 
-// setAlgebraCommands read several sets in one step.
+// setAlgebraCommands put several sets together in one step.
 func setAlgebraCommands() []command.Spec {
-	of := func(name, summary string, combine combination) command.Spec {
-		c := setCommand(name, -2, command.Readonly, "O(N), N the number of members of all sets", "key [key ...]", summary, combine.handle)
-		c.Keys = command.Keys{First: 1, Last: -1, Step: 1}
-		return c
+	const ofAll = "O(N), N the number of members of all sets"
+	var list []command.Spec
+	for _, of := range []struct {
+		name, what string
+		combine    combination
+	}{{"sinter", "intersect", intersect}, {"sunion", "union", union}, {"sdiff", "difference", subtract}} {
+		read := setCommand(of.name, -2, command.Readonly, ofAll, "key [key ...]",
+			"Returns the "+of.what+" of multiple sets.", of.combine.reply)
+		store := setCommand(of.name+"store", -3, command.Write|command.DenyOOM, ofAll, "destination key [key ...]",
+			"Stores the "+of.what+" of multiple sets in a key.", of.combine.store)
+		read.Keys = command.Keys{First: 1, Last: -1, Step: 1}
+		store.Keys = read.Keys
+		list = append(list, read, store)
 	}
-	card := setCommand("sintercard", -3, command.Readonly, "O(N), N the number of members of all sets", "numkeys key [key ...] [LIMIT limit]",
+	card := setCommand("sintercard", -3, command.Readonly, ofAll, "numkeys key [key ...] [LIMIT limit]",
 		"Returns the number of members of the intersect of multiple sets.", sintercard)
 	card.Keys = command.Keys{Find: numKeys}
-	return []command.Spec{
-		of("sinter", "Returns the intersect of multiple sets.", intersect),
-		of("sunion", "Returns the union of multiple sets.", union),
-		of("sdiff", "Returns the difference of multiple sets.", subtract),
-		card,
-	}
+	return append(list, card)
 }
 
 // numKeys finds the keys of a command that tells their number first.
@@ -54,38 +58,82 @@ func numKeys(args [][]byte, at []int) []int {
 // be held. ok is false after an error has been replied.
 type combination func(call *command.Call, keys [][]byte) (members [][]byte, ok bool)
 
-func (combine combination) handle(call *command.Call) {
-	if members, ok := combine.run(call, call.Args[1:]); ok {
+func (combine combination) reply(call *command.Call) {
+	combine.run(call, call.Args[1:], call.Args[1:], func(members [][]byte) {
 		call.W.Set(len(members))
 		for _, m := range members {
 			call.W.Bulk(m)
 		}
-	}
+	})
 }
 
-// run combines the sets of keys. ok is false when the call has been replied to,
-// or has been put off.
-func (combine combination) run(call *command.Call, keys [][]byte) (members [][]byte, ok bool) {
+func (combine combination) store(call *command.Call) {
+	combine.run(call, call.Args[2:], call.Args[1:], func(members [][]byte) { storeSet(call, call.Args[1], members) })
+}
+
+// run combines the sets of keys and calls use with the members, unless it has
+// replied an error or has put the call off. Meanwhile held, which are all keys
+// of the call, are held.
+func (combine combination) run(call *command.Call, keys, held [][]byte, use func(members [][]byte)) {
 	if long(call, len(keys)) {
 		leave(call)
-		return nil, false
+		return
 	}
-	held := holdKeys(call, keys)
+	h := holdKeys(call, held)
 	total, ok := countMembers(call, keys)
 	if ok && long(call, total) {
-		held.end()
+		h.end()
 		leave(call)
-		return nil, false
+		return
 	}
-	defer held.end()
+	defer h.end()
 	if !ok {
-		return nil, false
+		return
 	}
 	if total > algebraMost {
 		call.Error(errManyMembers.Error())
-		return nil, false
+		return
 	}
-	return combine(call, keys)
+	if members, ok := combine(call, keys); ok {
+		use(members)
+	}
+}
+
+// storeSet makes members the set of key, which is held and may have held a value
+// of any data type, and replies how many they are. Without members there is no
+// key afterwards.
+func storeSet(call *command.Call, key []byte, members [][]byte) {
+	kind, exists, err := call.Sess.Kind(call.Now, key)
+	if err == nil && exists && !kind.IsData() {
+		err = engine.ErrWrongType
+	}
+	b := &scratch{}
+	if err == nil {
+		s := packed.NewSet(b)
+		_, err = s.AddAll(members)
+	}
+	if err == nil && exists && (kind != engine.Set || len(members) == 0) {
+		_, err = call.Sess.Delete(call.Now, key)
+	}
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	if len(members) > 0 {
+		v := visit(call, key, engine.Set)
+		if v == nil {
+			return
+		}
+		if err = v.Set(b.Bytes()); err == nil {
+			v.SetDeadline(engine.NoExpiry)
+		}
+		v.Close()
+	}
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	call.W.Int(int64(len(members)))
 }
 
 // countMembers returns how many members the sets of keys have together. It looks
@@ -205,11 +253,11 @@ func sintercard(call *command.Call) {
 			return
 		}
 	}
-	if members, ok := combination(intersect).run(call, keys); ok {
+	combination(intersect).run(call, keys, keys, func(members [][]byte) {
 		count := int64(len(members))
 		if limit > 0 {
 			count = min(count, limit)
 		}
 		call.W.Int(count)
-	}
+	})
 }

@@ -27,6 +27,9 @@ func TestSetAlgebra(t *testing.T) {
 			`SUNION a`, `SUNION a b c`, `SUNION none a`, `SUNION none`, `SUNION a a`,
 			`SDIFF a`, `SDIFF a b`, `SDIFF a b c`, `SDIFF c a`, `SDIFF none a`, `SDIFF a none`, `SDIFF a a`)
 		p.Same(
+			`SINTERSTORE d a b`, `SCARD d`, `EXPIRE d 100`, `SUNIONSTORE d a b`, `SCARD d`, `TTL d`, `SDIFFSTORE d a b`, `SCARD d`, `SDIFFSTORE a a b`, `SCARD a`, `SUNIONSTORE a a b`, `SCARD a`,
+			`SINTERSTORE d a none`, `EXISTS d`, `SINTERSTORE none2 none a`, `RPUSH other v`, `SUNIONSTORE other a`, `TYPE other`, `SCARD other`, `RPUSH other2 v`, `SINTERSTORE other2 none`, `EXISTS other2`, `SET text v`, `SDIFFSTORE text a c`, `TYPE text`, `SCARD text`,
+			`SINTERSTORE d str`, `SUNIONSTORE d a str`, `SDIFFSTORE d none str`, `SINTERSTORE d`, `SUNIONSTORE`, `SDIFFSTORE a`, `SADD a 1 2 x`, `SREM a 5`,
 			`SINTER a str`, `SINTER none str`, `SINTER none none2 str`, `SUNION a str`, `SUNION none str`, `SDIFF a str`, `SDIFF none str`, `SINTER`, `SUNION`, `SDIFF`,
 			`SINTERCARD 1 a`, `SINTERCARD 2 a b`, `SINTERCARD 2 a b LIMIT 1`, `SINTERCARD 2 a b LIMIT 0`, `SINTERCARD 2 a b LIMIT 100`, `SINTERCARD 2 a none`, `SINTERCARD 2 a b limit 1 LIMIT 2`,
 			`SINTERCARD 0 a`, `SINTERCARD -1 a`, `SINTERCARD x a`, `SINTERCARD 3 a b`, `SINTERCARD 1 a b`, `SINTERCARD 2 a b LIMIT`, `SINTERCARD 2 a b LIMIT -1`, `SINTERCARD 2 a b LIMIT x`, `SINTERCARD 2 a b BAD 1`, `SINTERCARD 1`, `SINTERCARD`, `SINTERCARD 2 a str`, `SINTERCARD 2 none str`,

@@ -231,7 +231,7 @@ func zrandmember(call *command.Call) {
 		return
 	}
 	defer r.close()
-	z := packed.NewSortedSet(r)
+	z := packed.NewSortedSet(r.Buffer)
 	write := func(w *resp.Writer, rank int) {
 		member, score := z.At(rank)
 		w.Bulk(member)

@@ -85,7 +85,7 @@ func TestLongCommandsLeaveTheLoop(t *testing.T) {
 	}
 	for _, line := range []string{
 		"HGETALL h", "HKEYS h", "HVALS h", "HSCAN h 0", "HRANDFIELD h 2", "HRANDFIELD h -1001", "HMGET h" + entries("f#", n), "HDEL h" + entries("f#", n),
-		"SMEMBERS s", "SSCAN s 0", "SRANDMEMBER s 2", "SRANDMEMBER s -1001", "SPOP s 2", "SINTER s none", "SUNION s", "SDIFF s", "SINTERCARD 1 s", "SMISMEMBER s" + entries("#", n), "SREM s" + entries("#", n),
+		"SMEMBERS s", "SSCAN s 0", "SRANDMEMBER s 2", "SRANDMEMBER s -1001", "SPOP s 2", "SINTER s none", "SUNION s", "SDIFF s", "SINTERCARD 1 s", "SUNIONSTORE d s", "SMISMEMBER s" + entries("#", n), "SREM s" + entries("#", n),
 		"ZRANGE z 0 -1", "ZREVRANGE z 0 -1", "ZRANGEBYSCORE z -inf inf", "ZRANGEBYLEX z - +", "ZSCAN z 0", "ZRANDMEMBER z 2", "ZPOPMIN z 2000", "ZPOPMAX z 2000", "ZREMRANGEBYSCORE z -inf inf", "ZREMRANGEBYRANK z 0 -1", "ZREM z" + entries("m#", n), "ZMSCORE z" + entries("m#", n),
 		"LRANGE l 0 -1", "LPOP l 1001", "RPOP l 1001", "LREM l 0 x", "LINSERT l BEFORE x y", "LPOS l x", "LPUSH l" + entries("#", n),
 	} {
