@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/redistest"
+)
+
+// A Redis server's keys arrive at a server of ours, which then answers as Redis
+// did.
+func TestCopyCommand(t *testing.T) {
+	ctx := t.Context()
+	from := redistest.Start(t)
+	to := start(t)
+	open := func(addr string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: addr, DB: 1, Protocol: 2})
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	source, target := open(from), open(to.redis)
+	require.NoError(t, source.Set(ctx, "rl:counter", 41, time.Hour).Err())
+	require.NoError(t, source.Set(ctx, "rl:text", "a\x00\r\n", 0).Err())
+	require.NoError(t, source.HSet(ctx, "rl:hash", "tokens", "9.5", "last", "1700000000.25").Err())
+	require.NoError(t, source.ZAdd(ctx, "rl:zset", redis.Z{Score: 1.5, Member: "a"}, redis.Z{Score: 1, Member: "b"}).Err())
+	require.NoError(t, source.SAdd(ctx, "rl:set", "a", "b").Err())
+	require.NoError(t, source.RPush(ctx, "rl:list", "a", "b", "a").Err())
+	require.NoError(t, source.PFAdd(ctx, "other", "a").Err())
+	require.NoError(t, source.XAdd(ctx, &redis.XAddArgs{Stream: "rl:stream", Values: []string{"a", "b"}}).Err())
+
+	url := func(addr string) string { return fmt.Sprintf("redis://%s/1", addr) }
+	var stdout, stderr bytes.Buffer
+	require.NoError(t, run(context.Background(), []string{"copy", "--from", url(from), "--to", url(to.redis), "--match", "rl:*"}, &stdout, &stderr))
+	require.Equal(t, "copied 6, kept 0 that the target has, 0 had gone, 1 are of a type and 0 of a size that the target does not hold, 0 failed\n", stdout.String())
+	for _, read := range [][]any{
+		{"INCR", "rl:counter"}, {"GET", "rl:text"}, {"HGETALL", "rl:hash"}, {"ZRANGE", "rl:zset", 0, -1, "WITHSCORES"},
+		{"SMISMEMBER", "rl:set", "a", "b"}, {"LRANGE", "rl:list", 0, -1}, {"TTL", "rl:text"},
+	} {
+		require.Equal(t, source.Do(ctx, read...).Val(), target.Do(ctx, read...).Val(), read)
+	}
+	left := target.TTL(ctx, "rl:counter").Val()
+	require.Greater(t, left, 59*time.Minute)
+	require.LessOrEqual(t, left, time.Hour)
+
+	for _, args := range [][]string{{"copy"}, {"copy", "--from", "localhost"}, {"copy", "--from", "redis://127.0.0.1:1"}, {"copy", "--from", url(from), "--to", "redis://127.0.0.1:1"}} {
+		require.Error(t, run(context.Background(), args, &stdout, &stderr), args)
+	}
+}
