@@ -138,23 +138,14 @@ func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, 
 	if s.held.active && !s.held.whole {
 		return 0, ErrNotHeld
 	}
-	return s.e.scan(now, cursor, count, s.db, s.held.whole, fn), nil
-}
-
-// Scan is Session.Scan in database 0, on a sealed engine too.
-func (e *Engine) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind Algorithm)) (next uint64) {
-	return e.scan(now, cursor, count, 0, false, fn)
-}
-
-func (e *Engine) scan(now int64, cursor uint64, count int, db uint8, held bool, fn func(key []byte, kind Algorithm)) (next uint64) {
-	return e.table.ScanIf(cursor, count, held, func(ent shard.Entry) bool {
-		l := &e.limits.get(ent.Meta()).limit
-		if l.DB != db || ent.Expired(now) {
+	return s.e.table.ScanIf(cursor, count, s.held.whole, func(ent shard.Entry) bool {
+		l := &s.e.limits.get(ent.Meta()).limit
+		if l.DB != s.db || ent.Expired(now) {
 			return false
 		}
 		fn(ent.Key(), l.Algorithm)
 		return true
-	})
+	}), nil
 }
 
 // Random returns a copy of some live key of the session's database. Errors:
@@ -163,22 +154,12 @@ func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err
 	if s.held.active && !s.held.whole {
 		return nil, false, ErrNotHeld
 	}
-	key, ok = s.e.random(now, rnd, s.db, s.held.whole)
-	return key, ok, nil
-}
-
-// Random returns a copy of some live key of database 0.
-func (e *Engine) Random(now int64, rnd func() uint64) (key []byte, ok bool) {
-	return e.random(now, rnd, 0, false)
-}
-
-func (e *Engine) random(now int64, rnd func() uint64, db uint8, held bool) (key []byte, ok bool) {
-	ok = e.table.RandomIf(rnd, now, held, func(ent shard.Entry) bool {
-		return e.limits.get(ent.Meta()).limit.DB == db
+	ok = s.e.table.RandomIf(rnd, now, s.held.whole, func(ent shard.Entry) bool {
+		return s.e.limits.get(ent.Meta()).limit.DB == s.db
 	}, func(ent shard.Entry) {
 		key = append([]byte(nil), ent.Key()...)
 	})
-	return key, ok
+	return key, ok, nil
 }
 
 // boundedHold is how many keys of a shard a walk over the table looks at before

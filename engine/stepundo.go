@@ -45,10 +45,6 @@ func (s *Session) BeginUndo(most int) {
 	u.on, u.most = true, most
 }
 
-// Changed tells whether the session has changed a key, or been about to, since
-// BeginUndo.
-func (s *Session) Changed() bool { return len(s.held.undo.saved) > 0 }
-
 // Rollback makes every key what it was at BeginUndo, whatever the limit of
 // memory. What was evicted for room, and was not changed by the session itself,
 // stays away, as with any eviction.
