@@ -345,7 +345,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	case recordDelete:
 		switch {
 		case head == recordSystem:
-			k, value := readSystem(&r.d)
+			k, value := readSystem(&r.d, r.version)
 			if r.d.bad {
 				return false, fmt.Errorf("%w: bad system record", ErrEffects)
 			}

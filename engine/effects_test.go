@@ -203,6 +203,8 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript)+1, 0, 0)                  // of no kind
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                    // no text
 	require.Zero(t, n.e.Len())
 }
 
