@@ -206,3 +206,51 @@ func TestDeepPatterns(t *testing.T) {
 	require.ErrorContains(t, err, "pattern too complex")
 	require.False(t, strings.Contains(err.Error(), "stack"))
 }
+
+// run runs a script that its bounds may end, and gives the steps it took.
+func run(t *testing.T, limits lua.Limits, script string) (int64, error) {
+	t.Helper()
+	env := lua.NewEnvironment()
+	thread := lua.NewThread(env)
+	p, err := env.Compile(script)
+	require.NoError(t, err)
+	thread.Reset(limits)
+	_, err = thread.Run(p)
+	return thread.Steps(), err
+}
+
+// TestLibrariesChargeMemory ends scripts that hold more than they may, in
+// strings, in tables under way and behind iterators.
+func TestLibrariesChargeMemory(t *testing.T) {
+	limits := lua.Limits{Steps: 1e9, Memory: 32 << 20}
+	for _, script := range []string{
+		`return string.rep("x", 1e8)`,
+		`return (("x"):rep(1e4):gsub("x", ("y"):rep(1e4)))`,
+		`local t = {} for i = 1, 20 do t[i] = (("x"):rep(4e6) .. i):gmatch("a") end return t`,
+		`local t = {} for i = 1, 20 do t[i] = ("x"):rep(4e6):upper() end`,
+		`return cjson.decode("[" .. ("[1],"):rep(1e6) .. "1]")`,
+		`return cmsgpack.unpack(("\221\0\15\66\64" .. ("\145\1"):rep(1e6)))`,
+		`local s = ("\1"):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end return cjson.encode(t)`,
+	} {
+		steps, err := run(t, limits, script)
+		require.ErrorIs(t, err, lua.ErrMemory, script)
+		require.Less(t, steps, int64(100e6), script)
+	}
+}
+
+// TestLibrariesChargeSteps looks at what calls cost that look at much.
+func TestLibrariesChargeSteps(t *testing.T) {
+	for script, least := range map[string]int64{
+		`return (("a"):rep(1000)):find(".-b")`:                              100_000,
+		`return (("a"):rep(25)):find("a*a*a*a*a*b")`:                        10_000,
+		`return string.rep("x", 1e6)`:                                       50_000,
+		`return ("x"):rep(1e6):find("y", 1, true)`:                          100_000,
+		`return table.maxn({cjson.decode("[" .. ("1,"):rep(1e4) .. "1]")})`: 10_000,
+		`for i = 1, 1000 do math.pow(1.5, 1.7) end`:                         100_000,
+		`local t = {} for i = 1, 1000 do table.insert(t, 1, i) end`:         500_000,
+	} {
+		steps, err := run(t, lua.Limits{Steps: 1e9, Memory: 64 << 20}, script)
+		require.NoError(t, err, script)
+		require.Greater(t, steps, least, script)
+	}
+}
