@@ -28,9 +28,10 @@ func TestReadJUnit(t *testing.T) {
 <testcase classname="test" name="two &amp; a half"><failure type="x">text</failure></testcase>
 <testcase name="three"><error message="no server">text</error></testcase>
 <testcase classname="a" name="four"><skipped type="pytest.skip"/></testcase>
+<testcase name="five"/><testcase name="five"/>
 </testsuite></testsuites>`))
 	require.NoError(t, err)
-	require.Equal(t, result{passed: []string{"tests.test_strategy.TestWindow test_one"}, failed: []string{"two & a half", "three"}, skipped: []string{"a four"}}, res)
+	require.Equal(t, result{passed: []string{"tests.test_strategy.TestWindow test_one", "five", "five (2)"}, failed: []string{"two & a half", "three"}, skipped: []string{"a four"}}, res)
 
 	_, err = readJUnit([]byte("<testsuites></testsuites>"))
 	require.ErrorContains(t, err, "no test was run", "a suite that selects nothing has not passed")

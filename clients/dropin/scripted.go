@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -121,6 +122,7 @@ func readJUnit(text []byte) (result, error) {
 	var res result
 	var name string
 	var failed, skipped bool
+	seen := map[string]int{}
 	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -134,6 +136,9 @@ func readJUnit(text []byte) (result, error) {
 			switch t.Name.Local {
 			case "testcase":
 				name, failed, skipped = caseName(t), false, false
+				if seen[name]++; seen[name] > 1 { // of another group of tests
+					name = fmt.Sprintf("%s (%d)", name, seen[name])
+				}
 			case "failure", "error":
 				failed = true
 			case "skipped":

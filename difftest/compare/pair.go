@@ -123,7 +123,7 @@ type run struct {
 	steps  []sequence.Step
 	conns  [2][sequence.Conns]*conn
 	queued [sequence.Conns][][]string // commands of a transaction
-	waited bool
+	waited bool                       // for keys to expire, or written such as have
 }
 
 // Run executes a sequence on both servers and returns the first difference, or
@@ -203,7 +203,9 @@ func (r *run) batch(at, end int) (*Failure, error) {
 	now := time.Now()
 	var commands [][]string
 	for i := at; i < end; i++ {
-		commands = append(commands, r.steps[i].Resolve(now))
+		args := r.steps[i].Resolve(now)
+		r.waited = r.waited || slices.ContainsFunc(args, func(a string) bool { return strings.EqualFold(a, "EXAT") || strings.EqualFold(a, "PXAT") })
+		commands = append(commands, args)
 	}
 	if err := oracle.send(commands...); err != nil {
 		return nil, fmt.Errorf("oracle: %w", err)

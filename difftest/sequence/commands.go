@@ -190,7 +190,7 @@ var composed = []string{"MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "SCAN", "H
 
 // Groups returns the names of the groups of commands.
 func Groups() []string {
-	names := []string{"tx", "scan", "scripts"}
+	names := []string{"tx", "watch", "scan", "scripts"}
 	for i := range groups {
 		names = append(names, groups[i].name)
 	}

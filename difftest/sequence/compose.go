@@ -19,7 +19,7 @@ func (g *Generator) transaction() {
 		}
 		g.send("MULTI")
 	default:
-		if g.rng.IntN(2) == 0 && g.has("WATCH") {
+		if g.watch && g.rng.IntN(2) == 0 {
 			g.send("WATCH", g.anyKey(), g.anyKey())
 		}
 		g.queueing[g.conn] = true

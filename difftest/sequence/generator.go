@@ -24,6 +24,7 @@ type Generator struct {
 	groups []group
 	total  int // of their weights
 	tx     bool
+	watch  bool
 	scan   bool
 	script bool
 
@@ -65,6 +66,7 @@ func newGenerator(seed uint64, o Options) *Generator {
 		g.has = func(string) bool { return true }
 	}
 	chosen := func(name string) bool { return len(o.Groups) == 0 || slices.Contains(o.Groups, name) }
+	g.watch = chosen("watch") && g.has("WATCH")
 	g.tx, g.scan, g.script = chosen("tx") && g.has("MULTI"), chosen("scan"), chosen("scripts") && g.has("EVAL")
 	for i := range groups {
 		if !chosen(groups[i].name) {
@@ -167,7 +169,7 @@ func (g *Generator) spoil(args []string) []string {
 func spoilable(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PEXPIRE", "PSETEX", "SET", "GETEX", "EXPIRE", "SETEX", // an odd number is a life too short, or one at the wrong place
-		"HELLO", "FLUSHDB", "ZADD", "ZREM":
+		"HELLO", "FLUSHDB", "ZADD", "ZREM", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER":
 		return false
 	}
 	return true
