@@ -116,10 +116,10 @@ func coroutineYield(t *Thread, args []Value) Value {
 // resume runs c until it yields or ends.
 func (t *Thread) resume(c *coroutine, args []Value) ([]Value, *Error) {
 	if c.status != "suspended" {
-		return nil, &Error{String("cannot resume " + c.status + " coroutine")}
+		return nil, &Error{Value: String("cannot resume " + c.status + " coroutine")}
 	}
 	if t.levels+1 >= maxGoLevels {
-		return nil, &Error{String("C stack overflow")}
+		return nil, &Error{Value: String("C stack overflow")}
 	}
 	t.Step(switchSteps)
 	c.transfer = append([]Value(nil), args...)

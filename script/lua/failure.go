@@ -9,10 +9,10 @@ import (
 // where a Go function did what failed.
 func (t *Thread) raise(line int, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
-	if line != 0 {
-		message = t.position(line) + message
+	if line == 0 {
+		t.Throw(String(message))
 	}
-	t.Throw(String(message))
+	panic(&Error{String(t.position(line) + message), shownLine(line)})
 }
 
 // chunkName is the name of all scripts in error messages.

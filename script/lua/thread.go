@@ -41,7 +41,11 @@ func (a *Abort) Unwrap() error { return a.Err }
 
 // Error is what a script raised and did not catch: a string with its position
 // in front, or whatever error() or Throw got.
-type Error struct{ Value Value }
+type Error struct {
+	Value Value
+	// Line is the line of the script that was running, 0 if none was.
+	Line int
+}
 
 func (e *Error) Error() string {
 	if e.Value.IsString() {
@@ -209,7 +213,7 @@ func (t *Thread) Alloc(n int) {
 }
 
 // Throw raises an error of any value.
-func (t *Thread) Throw(v Value) { panic(&Error{v}) }
+func (t *Thread) Throw(v Value) { panic(&Error{v, shownLine(t.site.line)}) }
 
 // Line is the line of the script from which the running Go function was called,
 // 0 if another Go function called it.
