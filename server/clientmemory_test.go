@@ -94,7 +94,7 @@ func TestArgumentsOfWaitingJobsAreBounded(t *testing.T) {
 	const bound = 1 << 20
 	s, addr := startServer(t, Config{QueryBufferLimit: bound, MaxBulk: 64 << 10, Workers: 1})
 	free := make(chan struct{})
-	require.True(t, s.workers.submit(true, false, func() { <-free }))
+	require.True(t, s.workers.submit(workLong, false, func() { <-free }))
 	del := "DEL" + strings.Repeat(" k", 10_000) + "\r\n" // 250 KB
 	waiting, busy := 0, dial(t, addr)
 	var clients []*client

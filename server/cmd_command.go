@@ -143,7 +143,7 @@ func cmdCommandGetKeys(c *conn, args [][]byte) {
 		return
 	}
 	at := cmd.Keys.Positions(args, nil)
-	if len(at) == 0 {
+	if len(at) == 0 && cmd.Flags&command.Script == 0 {
 		c.error("ERR The command has no key arguments")
 		return
 	}

@@ -501,8 +501,8 @@ func TestPatternsAndChannelsAreBounded(t *testing.T) {
 func TestLongJobsKeepNoBriefOnesWaiting(t *testing.T) {
 	p := newWorkers(1)
 	release, done := make(chan struct{}), make(chan struct{})
-	require.True(t, p.submit(true, false, func() { <-release }))
-	require.True(t, p.submit(false, false, func() { close(done) }))
+	require.True(t, p.submit(workLong, false, func() { <-release }))
+	require.True(t, p.submit(workBrief, false, func() { close(done) }))
 	<-done
 	close(release)
 	p.close(context.Background())

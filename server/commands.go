@@ -14,6 +14,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		clientCommands(),
 		commandCommands(),
 		transactionCommands(),
+		s.scriptCommands(),
 		pubsubCommands(),
 		serverCommands(),
 		configCommands(),

@@ -185,7 +185,7 @@ func (c *conn) block(job func(w *resp.Writer)) {
 	cmd := c.lane.call.Spec
 	decides := c.decides(cmd)
 	part := c.lane.part
-	accepted := c.srv.workers.submit(cmd.Flags&command.Long != 0, decides, func() {
+	accepted := c.srv.workers.submit(workKind(cmd), decides, func() {
 		begin := time.Now()
 		job(w)
 		took := time.Since(begin)

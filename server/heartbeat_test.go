@@ -44,8 +44,8 @@ func TestBusyLoopsAreNotStuck(t *testing.T) {
 func TestJobsAreCounted(t *testing.T) {
 	p := newWorkers(1)
 	free := make(chan struct{})
-	require.True(t, p.submit(false, false, func() { <-free }))
-	require.True(t, p.submit(true, false, func() { <-free }))
+	require.True(t, p.submit(workBrief, false, func() { <-free }))
+	require.True(t, p.submit(workLong, false, func() { <-free }))
 	eventually(t, "the job to begin", func() bool { return p.began[0].Load() != 0 && p.began[1].Load() != 0 })
 	require.InDelta(t, time.Hour, p.busy(time.Now().Add(time.Hour)), float64(time.Minute))
 	p.began[0].Store(0)

@@ -433,7 +433,7 @@ func TestAwaitBatchesWaitsForJobs(t *testing.T) {
 	m.feed("INCREX k\r\n")
 	m.take()
 	free := make(chan struct{})
-	require.True(t, s.workers.submit(true, false, func() { <-free }))
+	require.True(t, s.workers.submit(workLong, false, func() { <-free }))
 	other.feed("INFO\r\n")
 	require.NoError(t, s.Partition().AwaitBatches(t.Context()), "no job decides")
 

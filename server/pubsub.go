@@ -237,6 +237,18 @@ func (c *conn) push(size int, write func(w *resp.Writer)) {
 	})
 }
 
+// receivers is how many would get a message on a channel.
+func (h *hub) receivers(channel string) (n int) {
+	for _, t := range h.reached(channel) {
+		if t.pattern == nil || t.pattern.Match(channel) {
+			h.mu.RLock()
+			n += len(t.subscribers)
+			h.mu.RUnlock()
+		}
+	}
+	return n
+}
+
 // names returns the channels with subscribers that match pattern; nil matches
 // all.
 func (h *hub) names(pattern *glob.Pattern) []string {

@@ -22,6 +22,8 @@ type Runtime struct {
 	SlowlogThreshold time.Duration
 	// SlowlogMaxLen is how many entries the slow log keeps; with 0 it is off.
 	SlowlogMaxLen int
+	// ScriptTime is how long a script may compute; 0 is 5 s.
+	ScriptTime time.Duration
 }
 
 // Configure puts r into force. Connections that are authenticated stay so, and

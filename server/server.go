@@ -31,10 +31,13 @@ type Server struct {
 	table     *command.Table
 	fromNodes *command.Table // what of it other nodes may send
 	limitSpec *command.Spec  // RL.LIMIT
-	caller    Caller
-	workers   *workers
-	runID     string
-	started   time.Time
+	// publishSpec is PUBLISH, which waits for the end of a script.
+	publishSpec *command.Spec
+	caller      Caller
+	workers     *workers
+	scripts     scripts
+	runID       string
+	started     time.Time
 
 	loops    []*loop
 	nextLoop atomic.Uint64
@@ -114,7 +117,9 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	s.fromNodes = s.table.Forwarded()
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
+	s.publishSpec = s.table.ByFullName([]byte("publish"))
 	s.caller.srv = s
+	s.scripts.init(noStore{})
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
@@ -412,6 +417,7 @@ func (s *Server) finish(ctx context.Context) error {
 		err = e
 	}
 	s.workers.close(ctx)
+	s.scripts.close()
 	s.closePartitions()
 	return err
 }

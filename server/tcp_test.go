@@ -376,7 +376,7 @@ func TestShutdownIsBoundedByWhatHasNotBegun(t *testing.T) {
 		s := newTestServer(t, Config{Workers: 1}, nil)
 		var ran atomic.Int64
 		for range 50 {
-			require.True(t, s.workers.submit(false, false, func() {
+			require.True(t, s.workers.submit(workBrief, false, func() {
 				time.Sleep(50 * time.Millisecond)
 				ran.Add(1)
 			}))

@@ -10,19 +10,38 @@ import (
 )
 
 // workers runs what would take too long on a driver thread: a fixed number of
-// goroutines and a bounded queue, for jobs of milliseconds and for those that
-// may take seconds apart, so that INFO does not wait for KEYS. A connection has
-// at most one job at a time.
+// goroutines and a bounded queue, for jobs of milliseconds, for those that may
+// take seconds, and for scripts apart, so that INFO does not wait for KEYS, nor
+// KEYS for a script. A connection has at most one job at a time.
 type workers struct {
-	brief, long chan func()
-	wg          sync.WaitGroup
+	kinds [workKinds]chan func()
+	wg    sync.WaitGroup
 	// began has when the job of each goroutine began, Unix ns, or 0: first the
-	// brief kind's, then the long one's.
+	// brief kind's, then those of the others.
 	began []atomic.Int64
 	// kept is how many bytes of commands the jobs that have not ended hold on to.
 	kept atomic.Int64
 	// deciding counts the jobs that decide for a cluster and have not ended.
 	deciding atomic.Int64
+}
+
+// The kinds of jobs.
+const (
+	workBrief = iota
+	workLong
+	workScript
+	workKinds // how many there are
+)
+
+// workKind is the kind of a command's job.
+func workKind(cmd *command.Spec) int {
+	switch {
+	case cmd.Flags&command.Script != 0:
+		return workScript
+	case cmd.Flags&command.Long != 0:
+		return workLong
+	}
+	return workBrief
 }
 
 // workerQueue bounds the jobs of a kind that wait; above it a command is
@@ -31,10 +50,13 @@ const workerQueue = 1024
 
 // newWorkers returns n goroutines for each kind of jobs.
 func newWorkers(n int) *workers {
-	p := &workers{brief: make(chan func(), workerQueue), long: make(chan func(), workerQueue), began: make([]atomic.Int64, 2*n)}
-	for i := range n {
-		p.wg.Go(func() { work(p.brief, &p.began[i]) })
-		p.wg.Go(func() { work(p.long, &p.began[n+i]) })
+	p := &workers{began: make([]atomic.Int64, workKinds*n)}
+	for kind := range p.kinds {
+		jobs := make(chan func(), workerQueue)
+		p.kinds[kind] = jobs
+		for i := range n {
+			p.wg.Go(func() { work(jobs, &p.began[kind*n+i]) })
+		}
 	}
 	return p
 }
@@ -56,7 +78,7 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 			continue
 		}
 		took := time.Duration(now.UnixNano() - began)
-		if i >= len(p.began)/2 {
+		if i >= len(p.began)/workKinds {
 			took -= longJob
 		}
 		longest = max(longest, took)
@@ -64,17 +86,13 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// submit queues job, or returns false when too many wait. long tells that it may
-// take seconds, decides that it decides for a cluster.
-func (p *workers) submit(long, decides bool, job func()) bool {
+// submit queues job, or returns false when too many of its kind wait. decides
+// tells that it decides for a cluster.
+func (p *workers) submit(kind int, decides bool, job func()) bool {
 	n := command.Truth(decides)
 	p.deciding.Add(n)
-	jobs := p.brief
-	if long {
-		jobs = p.long
-	}
 	select {
-	case jobs <- func() { job(); p.deciding.Add(-n) }:
+	case p.kinds[kind] <- func() { job(); p.deciding.Add(-n) }:
 		return true
 	default:
 		p.deciding.Add(-n)
@@ -99,12 +117,13 @@ func (p *workers) letGo(size int) { p.kept.Add(-int64(size)) }
 // close runs what is queued, drops what still waits when ctx is done, and ends
 // the goroutines once their jobs have. Nobody may submit any more.
 func (p *workers) close(ctx context.Context) {
-	close(p.brief)
-	close(p.long)
+	for _, jobs := range p.kinds {
+		close(jobs)
+	}
 	stop := context.AfterFunc(ctx, func() {
-		for range p.brief {
-		}
-		for range p.long {
+		for _, jobs := range p.kinds {
+			for range jobs {
+			}
 		}
 	})
 	defer stop()

@@ -49,6 +49,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		MaxClients:       c.MaxClients,
 		ClientMemory:     c.MaxMemoryClients,
 		Timeout:          c.Timeout,
+		ScriptTime:       c.LuaTimeLimit,
 		SlowlogThreshold: c.SlowlogLogSlowerThan,
 		SlowlogMaxLen:    c.SlowlogMaxLen,
 	}

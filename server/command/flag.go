@@ -35,6 +35,7 @@ const (
 	Long       // may take seconds: reads a whole table, or any number of keys
 	Leader     // only the leader answers: set for everything else about keys
 	NeedsConn  // acts on its connection, or makes no sense without one: set for what has OwnConn or Peers
+	Script     // runs a script: slow ones have workers of their own
 	Forwarded  // other nodes may send it for their clients: set for what has Leader and not OwnConn
 )
 
@@ -71,12 +72,13 @@ const (
 	CatConnection
 	CatTransaction
 	CatLimiter
+	CatScripting
 )
 
 // categoryNames are in the order of the bits.
 var categoryNames = []string{
 	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
-	"connection", "transaction", "limiter",
+	"connection", "transaction", "limiter", "scripting",
 }
 
 // impliedCategories are the categories that follow from flags, as in Redis.

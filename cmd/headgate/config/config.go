@@ -75,6 +75,7 @@ type Config struct {
 
 	LogLevel             string
 	LogFormat            string
+	LuaTimeLimit         time.Duration
 	SlowlogLogSlowerThan time.Duration
 	SlowlogMaxLen        int
 	Pprof                bool

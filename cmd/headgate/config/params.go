@@ -352,6 +352,13 @@ var Params = []Param{
 		Value: func(c *Config) Value { return enum{&c.LogFormat, []string{FormatText, FormatJSON}} },
 	},
 	{
+		Name: "lua-time-limit", Section: operations, Default: "5s", Mutable: true,
+		Doc: "Time that a script may take; then it ends with an error, and has changed nothing.",
+		Value: func(c *Config) Value {
+			return duration{&c.LuaTimeLimit, time.Millisecond, time.Millisecond, time.Minute}
+		},
+	},
+	{
 		Name: "slowlog-log-slower-than", Section: operations, Default: "10ms", Mutable: true,
 		Doc:   "Commands that take longer go to the SLOWLOG; -1 turns it off.",
 		Value: func(c *Config) Value { return duration{&c.SlowlogLogSlowerThan, time.Microsecond, -1000, time.Hour} },

@@ -1,0 +1,32 @@
+package script
+
+import (
+	"strings"
+
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// failure makes the table of an error, whose field err is a code and a text.
+// msg is a text, which gets the code ERR, or begins with '-', a code and a
+// space.
+func failure(t *lua.Thread, msg string) *lua.Table {
+	code := "ERR"
+	if text, ok := strings.CutPrefix(msg, "-"); ok {
+		msg = text
+		if before, after, found := strings.Cut(text, " "); found {
+			code, msg = before, after
+		}
+	}
+	msg = strings.Trim(msg, "\r\n")
+	t.Alloc(len(code) + len(msg))
+	e := t.NewTable(0, 1)
+	e.SetText(t, "err", lua.String(code+" "+msg))
+	return e
+}
+
+// replied is failure for what a command has replied, or is refused with.
+func replied(t *lua.Thread, msg string) *lua.Table {
+	e := failure(t, msg)
+	e.SetText(t, "ignore_error_stats_update", lua.True)
+	return e
+}

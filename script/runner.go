@@ -1,0 +1,147 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// Caller runs what a script asks for.
+type Caller interface {
+	// Call runs a command and returns its reply, in RESP3 if that is set, which
+	// is valid until the next call. The arguments are views, not to be changed
+	// and not to be kept. An error that is no Refusal ends the script: Run
+	// returns it.
+	Call(args [][]byte, resp3 bool) (reply []byte, err error)
+	// Known reports whether there is such a command.
+	Known(args [][]byte) bool
+	// Log takes a line of redis.log.
+	Log(level int, line string)
+}
+
+// Refusal is the text of an error that redis.call raises for a command that is
+// not run, without or with its code: see failure.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Environment is what scripts find among their globals. All Runners may share
+// one.
+type Environment struct {
+	lua        *lua.Environment
+	keys, argv lua.Variable
+}
+
+// NewEnvironment returns an environment in which redis.REDIS_VERSION is version,
+// such as 7.2.0.
+func NewEnvironment(version string) *Environment {
+	e := &Environment{lua: lua.NewEnvironment()}
+	e.lua.Set("redis", redisLibrary(version).Value())
+	e.keys, e.argv = e.lua.Variable("KEYS"), e.lua.Variable("ARGV")
+	return e
+}
+
+// Runner runs scripts, one at a time, and is used again.
+type Runner struct {
+	env    *Environment
+	thread *lua.Thread
+	caller Caller
+
+	resp3   bool     // redis.setresp(3)
+	args    [][]byte // of redis.call
+	numbers []byte   // those of args that are numbers
+}
+
+// NewRunner returns a Runner for scripts of env.
+func NewRunner(env *Environment, caller Caller) *Runner {
+	return &Runner{env: env, thread: lua.NewThread(env.lua), caller: caller}
+}
+
+// Limits bound a run; see lua.Limits.
+type Limits = lua.Limits
+
+// Run runs a script with the keys and the other arguments of its call, and
+// writes its reply, an error of the script included, to w, of at most most
+// bytes beyond what is there. An error is one of the Caller's, of the limits, or
+// ErrReplyTooLong: then w is as it was.
+func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limits, most int) error {
+	t := r.thread
+	t.Reset(limits)
+	t.Host = r
+	r.resp3 = false
+	start := len(w.B)
+	results, err := r.protected(s, keys, argv)
+	var raised *lua.Error
+	switch {
+	case err == nil:
+		out := resultWriter{w: w, booleans: r.resp3, most: start + most}
+		out.value(lua.Arg(results, 0), 0)
+		if out.full() {
+			w.B = w.B[:start]
+			return ErrReplyTooLong
+		}
+		return nil
+	case errors.As(err, &raised):
+		w.Error(errorText(s, raised))
+		return nil
+	}
+	var ended *lua.Abort
+	if errors.As(err, &ended) {
+		return ended.Err
+	}
+	return err
+}
+
+// ErrReplyTooLong is returned for a script whose reply is too long.
+var ErrReplyTooLong = errors.New("the reply of the script is longer than client-output-buffer-limit")
+
+// protected sets KEYS and ARGV, for which there may be no memory, and runs s.
+func (r *Runner) protected(s *Script, keys, argv [][]byte) (results []lua.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			ended, ok := p.(*lua.Abort)
+			if !ok {
+				panic(p)
+			}
+			err = ended
+		}
+	}()
+	t := r.thread
+	t.SetGlobal(r.env.keys, list(t, keys))
+	t.SetGlobal(r.env.argv, list(t, argv))
+	return t.Run(s.proto)
+}
+
+// list is a table of strings.
+func list(t *lua.Thread, args [][]byte) lua.Value {
+	l := t.NewTable(lua.ListSize(len(args)), 0)
+	for i, a := range args {
+		l.SetInt(t, i+1, t.String(a))
+	}
+	return l.Value()
+}
+
+// errorText is the reply for an error that a script did not catch.
+func errorText(s *Script, e *lua.Error) string {
+	msg := ""
+	if t := e.Value.Table(); t != nil {
+		if v := t.Text("err"); v.IsString() {
+			msg = v.Text()
+		}
+	} else if v := e.Value; v.IsNil() || v == lua.True || v == lua.False {
+		msg = "ERR " + map[lua.Value]string{lua.Nil: "nil", lua.True: "true", lua.False: "false"}[v]
+	} else {
+		msg = "ERR " + e.Error()
+	}
+	return located(msg, s, e.Line)
+}
+
+// located adds to an error where it happened, in Redis's words.
+func located(msg string, s *Script, line int) string {
+	if line <= 0 {
+		return msg
+	}
+	return fmt.Sprintf("%s script: %s, on %s:%d.", msg, s.SHA, chunkName, line)
+}

@@ -1,0 +1,62 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Flags are what a script says of itself in its first line, as
+// "#!lua flags=no-writes,allow-oom".
+type Flags uint8
+
+// The flags of Redis 7. Declared is set for any script with such a line: one
+// without it says nothing, and each of its calls is looked at by itself.
+const (
+	NoWrites Flags = 1 << iota
+	AllowOOM
+	AllowStale
+	NoCluster
+	AllowCrossSlotKeys
+	Declared
+)
+
+var flagNames = map[string]Flags{
+	"no-writes": NoWrites, "allow-oom": AllowOOM, "allow-stale": AllowStale,
+	"no-cluster": NoCluster, "allow-cross-slot-keys": AllowCrossSlotKeys,
+}
+
+// shebang reads the first line of a script, if it is one for flags, and returns
+// what is left to compile: the rest with its line break, so that lines keep
+// their numbers. Errors are in Redis's words.
+func shebang(body string) (Flags, string, error) {
+	if !strings.HasPrefix(body, "#!") {
+		return 0, body, nil
+	}
+	end := strings.IndexByte(body, '\n')
+	if end < 0 {
+		return 0, "", errors.New("Invalid script shebang") //lint:ignore ST1005 Redis's words
+	}
+	words := strings.Fields(body[:end])
+	if words[0] != "#!lua" {
+		return 0, "", fmt.Errorf("Unexpected engine in script shebang: %s", words[0]) //lint:ignore ST1005 Redis's words
+	}
+	flags := Declared
+	for _, w := range words[1:] {
+		list, ok := strings.CutPrefix(w, "flags=")
+		if !ok {
+			return 0, "", fmt.Errorf("Unknown lua shebang option: %s", w) //lint:ignore ST1005 Redis's words
+		}
+		if list == "" {
+			continue
+		}
+		for name := range strings.SplitSeq(list, ",") {
+			f, ok := flagNames[name]
+			if !ok {
+				return 0, "", fmt.Errorf("Unexpected flag in script shebang: %s", name) //lint:ignore ST1005 Redis's words
+			}
+			flags |= f
+		}
+	}
+	return flags, body[end:], nil
+}

@@ -1,0 +1,147 @@
+package script
+
+import (
+	"strings"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// maxResultDepth bounds how deep a result's tables are, as Redis does.
+const maxResultDepth = 7995
+
+// resultWriter writes a script's result as a reply, as Redis does:
+//
+//	number             integer, truncated toward zero
+//	string             bulk string
+//	false, nil, other  null
+//	true               1; after redis.setresp(3) both booleans are such
+//	table with         of these fields the first that has the right type:
+//	  err, ok          error, status
+//	  double           double
+//	  map, set         map, set: their keys are the members of a set
+//	  big_number       big number
+//	  verbatim_string  verbatim string, of its fields format and string
+//	other table        array, up to the first nil
+//
+// What RESP2 has no type for is written as its nearest.
+type resultWriter struct {
+	w *resp.Writer
+	// booleans: the script has asked for RESP3.
+	booleans bool
+	// most is how long w.B may become; then the rest is left out.
+	most int
+}
+
+// full tells that the reply is too long.
+func (r *resultWriter) full() bool { return len(r.w.B) > r.most }
+
+func (r *resultWriter) value(v lua.Value, depth int) {
+	switch {
+	case v.IsNumber():
+		r.w.Int(lua.Integer(v.Number()))
+	case v.IsString():
+		r.w.BulkString(v.Text())
+	case v.Kind() == lua.KindBoolean && r.booleans:
+		r.w.Bool(v.Truth())
+	case v == lua.True:
+		r.w.Int(1)
+	case v.Table() == nil:
+		r.w.Null()
+	case depth >= maxResultDepth:
+		r.w.Error("ERR reached lua stack limit")
+	default:
+		r.table(v.Table(), depth)
+	}
+}
+
+func (r *resultWriter) table(t *lua.Table, depth int) {
+	if v := t.Text("err"); v.IsString() {
+		r.w.Error(oneLine(v.Text()))
+		return
+	}
+	if v := t.Text("ok"); v.IsString() {
+		r.w.Simple(oneLine(v.Text()))
+		return
+	}
+	if v := t.Text("double"); v.IsNumber() {
+		r.w.Double(v.Number())
+		return
+	}
+	if m := t.Text("map").Table(); m != nil {
+		r.w.Map(count(m))
+		r.members(m, true, depth)
+		return
+	}
+	if m := t.Text("set").Table(); m != nil {
+		r.w.Set(count(m))
+		r.members(m, false, depth)
+		return
+	}
+	if v := t.Text("big_number"); v.IsString() {
+		r.bigNumber(oneLine(v.Text()))
+		return
+	}
+	if m := t.Text("verbatim_string").Table(); m != nil {
+		format, text := m.Text("format"), m.Text("string")
+		if format.IsString() && text.IsString() {
+			r.w.Verbatim(threeLetters(format.Text()), text.Text())
+			return
+		}
+	}
+	r.array(t, depth)
+}
+
+// array writes the elements up to the first nil.
+func (r *resultWriter) array(t *lua.Table, depth int) {
+	n := 0
+	for !t.Int(n + 1).IsNil() {
+		n++
+	}
+	r.w.Array(n)
+	for i := 1; i <= n && !r.full(); i++ {
+		r.value(t.Int(i), depth+1)
+	}
+}
+
+func (r *resultWriter) members(t *lua.Table, values bool, depth int) {
+	for key, v, _ := t.Next(lua.Nil); !key.IsNil() && !r.full(); key, v, _ = t.Next(key) {
+		r.value(key, depth+1)
+		if values {
+			r.value(v, depth+1)
+		}
+	}
+}
+
+func count(t *lua.Table) (n int) {
+	for key, _, _ := t.Next(lua.Nil); !key.IsNil(); key, _, _ = t.Next(key) {
+		n++
+	}
+	return n
+}
+
+func (r *resultWriter) bigNumber(digits string) {
+	if !r.w.RESP3 {
+		r.w.BulkString(digits)
+		return
+	}
+	r.w.B = append(r.w.B, '(')
+	r.w.B = append(r.w.B, digits...)
+	r.w.B = append(r.w.B, '\r', '\n')
+}
+
+// oneLine puts spaces in place of line breaks.
+func oneLine(s string) string {
+	if !strings.ContainsAny(s, "\r\n") {
+		return s
+	}
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
+}
+
+// threeLetters cuts or fills the name of a format.
+func threeLetters(format string) string {
+	if len(format) >= 3 {
+		return format[:3]
+	}
+	return format + "   "[len(format):]
+}

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+func (s *Server) scriptCommands() []command.Spec {
+	const (
+		group      = "scripting"
+		complexity = "Depends on the script that is executed."
+		write      = command.Write | command.NoScript | command.Script
+		read       = command.Readonly | command.NoScript | command.Script
+		bodySyntax = "script numkeys [key ...] [arg ...]"
+		shaSyntax  = "sha1 numkeys [key ...] [arg ...]"
+	)
+	keys := command.Keys{Find: scriptKeys}
+	eval := func(name string, flags command.Flag, summary, syntax string, bySHA bool) command.Spec {
+		return command.Spec{
+			Name: name, Arity: -3, Flags: flags, Keys: keys, Categories: command.CatScripting,
+			Group: group, Complexity: complexity, Summary: summary, Syntax: syntax,
+			Handler: func(call *command.Call) { s.eval(call, bySHA) },
+		}
+	}
+	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags | command.NoScript | command.NoTable, Categories: command.CatScripting,
+			Group: group, Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
+		}
+	}
+	return []command.Spec{
+		eval("eval", write, "Executes a Lua script.", bodySyntax, false),
+		eval("eval_ro", read, "Executes a Lua script that writes nothing.", bodySyntax, false),
+		eval("evalsha", write, "Executes a Lua script by its SHA1.", shaSyntax, true),
+		eval("evalsha_ro", read, "Executes a Lua script that writes nothing by its SHA1.", shaSyntax, true),
+		{
+			Name: "script", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatScripting, Group: group,
+			Complexity: "Depends on subcommand.", Summary: "A container for commands about scripts.",
+			Subs: []command.Spec{
+				sub("load", 3, command.Write, "O(N), N the length of the script", "script",
+					"Loads a script, which then stays until SCRIPT FLUSH.", s.scriptLoad),
+				sub("exists", -3, command.Readonly, "O(N), N the number of scripts", "sha1 [sha1 ...]",
+					"Tells which scripts EVALSHA knows.", s.scriptExists),
+				sub("flush", -2, command.Write, "O(N), N the number of scripts", "[ASYNC | SYNC]",
+					"Forgets all scripts.", s.scriptFlush),
+				sub("kill", 2, command.Leader, "O(1)", "",
+					"Ends the scripts that have left their loop. They have changed nothing.", s.scriptKill),
+				sub("debug", 3, 0, "O(1)", "<YES | SYNC | NO>", "Refused: there is no debugger.", scriptDebug),
+			},
+		},
+	}
+}
+
+// scriptKeys finds the keys of EVAL and its like.
+func scriptKeys(args [][]byte, at []int) []int {
+	if len(args) < 3 {
+		return at
+	}
+	n, ok := resp.ParseInt(args[2])
+	if !ok || n < 0 || n > int64(len(args)-3) {
+		return at
+	}
+	for i := range int(n) {
+		at = append(at, 3+i)
+	}
+	return at
+}
+
+// Errors of EVAL and SCRIPT, in Redis's words where it has them.
+const (
+	// shaLength is how long a SHA1 is in hex.
+	shaLength = 40
+
+	errNoScript      = "NOSCRIPT No matching script. Please use EVAL."
+	errManyKeys      = "ERR Number of keys can't be greater than number of args"
+	errNegativeKeys  = "ERR Number of keys can't be negative"
+	errNotBusy       = "NOTBUSY No scripts in execution right now."
+	errFlushOption   = "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
+	errDebug         = "ERR SCRIPT DEBUG is not supported"
+	errReadOnlyEval  = "ERR Can not execute a script with write flag using *_ro command."
+	errReadOnlyWrite = "Write commands are not allowed from read-only scripts."
+)
+
+// findScript returns the script that the first argument names, or a reply.
+func (s *Server) findScript(call *command.Call, bySHA bool) (sc *script.Script, refusal string) {
+	if bySHA {
+		if sc = s.scripts.cache.BySHA(call.Args[1]); sc == nil {
+			return nil, errNoScript
+		}
+		return sc, ""
+	}
+	if sc = s.scripts.cache.ByBody(call.Args[1]); sc != nil {
+		return sc, ""
+	}
+	return s.loadScript(call, call.Args[1], false)
+}
+
+// loadScript compiles a script's text and keeps it, or returns a reply.
+func (s *Server) loadScript(call *command.Call, body []byte, keep bool) (*script.Script, string) {
+	sc, err := s.scripts.cache.Load(body, keep)
+	if err != nil {
+		return nil, "ERR " + err.Error()
+	}
+	return sc, ""
+}
+
+// eval is EVAL and its like.
+func (s *Server) eval(call *command.Call, bySHA bool) {
+	if bySHA && len(call.Args[1]) != shaLength {
+		call.Error(errNoScript)
+		return
+	}
+	n, ok := resp.ParseInt(call.Args[2])
+	switch {
+	case !ok:
+		call.Error(errNotAnInt)
+		return
+	case n > int64(len(call.Args)-3):
+		call.Error(errManyKeys)
+		return
+	case n < 0:
+		call.Error(errNegativeKeys)
+		return
+	}
+	sc, refusal := s.findScript(call, bySHA)
+	if refusal != "" {
+		call.Error(refusal)
+		return
+	}
+	readonly := call.Spec.Flags&command.Write == 0
+	if readonly && sc.Flags&(script.Declared|script.NoWrites) == script.Declared {
+		call.Error(errReadOnlyEval)
+		return
+	}
+	r := s.scriptRun()
+	defer s.scripts.give(r)
+	r.script, r.keys, r.argv = sc, call.Args[3:3+n], call.Args[3+n:]
+	r.readonly = readonly || sc.Flags&script.NoWrites != 0
+	r.sess, r.now = call.Sess, call.Now
+	defer r.forget()
+	var err error
+	if call.InExec {
+		err = r.inTransaction(call.W)
+	} else {
+		var moves bool
+		if moves, err = r.onLoop(call.W); moves {
+			s.evalAside(call, r)
+			return
+		}
+	}
+	call.Outcome = r.outcome
+	if err != nil {
+		call.Err = err
+		r.fail(call.W, err)
+	}
+}
+
+// evalAside runs on a worker what has been taken back on a loop.
+func (s *Server) evalAside(call *command.Call, r *scriptRun) {
+	args := command.CloneArgs(call.Args)
+	sc, n, readonly, grip := r.script, len(r.keys), r.readonly, gripCopies
+	if r.grip == gripWhole {
+		grip = gripWhole
+	}
+	db, e := r.sess.Database(), r.sess.Engine()
+	call.Host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
+		r := s.scriptRun()
+		defer s.scripts.give(r)
+		s.scripts.begin(r)
+		defer s.scripts.end(r)
+		r.sess = e.NewSession()
+		defer r.sess.Close()
+		r.sess.Use(db)
+		r.script, r.keys, r.argv, r.readonly, r.grip = sc, args[3:3+n], args[3+n:], readonly, grip
+		r.now = e.Now()
+		defer r.forget()
+		if err := r.onWorker(w); err != nil {
+			r.fail(w, err)
+		}
+	})
+}
+
+func (s *Server) scriptLoad(call *command.Call) {
+	sc, refusal := s.loadScript(call, call.Args[2], true)
+	if refusal != "" {
+		call.Error(refusal)
+		return
+	}
+	call.W.BulkString(sc.SHA)
+}
+
+func (s *Server) scriptExists(call *command.Call) {
+	call.W.Array(len(call.Args) - 2)
+	for _, sha := range call.Args[2:] {
+		call.W.Int(command.Truth(s.scripts.cache.BySHA(sha) != nil))
+	}
+}
+
+func (s *Server) scriptFlush(call *command.Call) {
+	args := call.Args[2:]
+	if len(args) > 1 || len(args) == 1 && !command.EqualFold(args[0], "sync") && !command.EqualFold(args[0], "async") {
+		call.Error(errFlushOption)
+		return
+	}
+	s.scripts.cache.Flush()
+	call.W.OK()
+}
+
+func (s *Server) scriptKill(call *command.Call) {
+	if !s.scripts.kill() {
+		call.Error(errNotBusy)
+		return
+	}
+	call.W.OK()
+}
+
+func scriptDebug(call *command.Call) { call.Error(errDebug) }

@@ -1,0 +1,186 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// quickScripts bounds scripts to a time that a test has.
+var quickScripts = Config{Runtime: Runtime{ScriptTime: 300 * time.Millisecond}}
+
+// Units move between two keys by scripts and transactions on several
+// connections: none is lost or made.
+func TestScriptsAreAtomic(t *testing.T) {
+	_, addr := startServer(t, quickScripts)
+	const units, movers, moves = 1000, 4, 300
+	c := dial(t, addr)
+	c.do("SET a 1000", "+OK\r\n")
+	c.do("SET b 0", "+OK\r\n")
+	const declared = `EVAL "local n = tonumber(redis.call('get', KEYS[1])) if n < 1 then return 0 end redis.call('decr', KEYS[1]) redis.call('incr', KEYS[2]) return 1" 2 %s %s`
+	const undeclared = `EVAL "local n = tonumber(redis.call('get', ARGV[1])) if n < 1 then return 0 end redis.call('decr', ARGV[1]) redis.call('incr', ARGV[2]) return 1" 0 %s %s`
+	const broken = `EVAL "redis.call('decr', KEYS[1]) redis.call('incr', KEYS[2]) while true do end" 2 %s %s`
+	var wg sync.WaitGroup
+	for i := range movers {
+		wg.Go(func() {
+			c := dial(t, addr)
+			script, from, to := declared, "a", "b"
+			if i%2 == 1 {
+				from, to = to, from
+			}
+			if i >= movers/2 {
+				script = undeclared
+			}
+			for range moves {
+				_, isErr := c.call(fmt.Sprintf(script, from, to)).(error)
+				require.False(t, isErr)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		c := dial(t, addr)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			sum := c.call(`EVAL "return redis.call('get', 'a') + redis.call('get', 'b')" 0`)
+			require.Equal(t, int64(units), sum)
+		}
+	})
+	err, isErr := c.call(fmt.Sprintf(broken, "a", "b")).(error)
+	require.True(t, isErr)
+	require.Contains(t, err.Error(), "Script killed")
+	wg.Wait()
+	close(stop)
+	looks.Wait()
+	require.Equal(t, int64(units), c.call(`EVAL "return redis.call('get', 'a') + redis.call('get', 'b')" 2 a b`))
+}
+
+// A script that is ended has changed nothing; one that fails keeps what it has
+// written.
+func TestEndedScriptChangesNothing(t *testing.T) {
+	_, addr := startServer(t, quickScripts)
+	c := dial(t, addr)
+	c.do("SET kept before", "+OK\r\n")
+	const writes = "redis.call('set', 'kept', 'after') redis.call('set', 'made', 1) redis.call('expire', 'made', 100) redis.call('del', 'kept') redis.call('set', 'kept', 'again') "
+	f := func(rest, want string) {
+		t.Helper()
+		for _, keys := range []string{"2 kept made", "0"} {
+			err, isErr := c.call(`EVAL "` + writes + rest + `" ` + keys).(error)
+			require.True(t, isErr, rest)
+			require.Contains(t, err.Error(), want)
+			require.Equal(t, "before", c.call("GET kept"))
+			require.Equal(t, int64(0), c.call("EXISTS made"))
+		}
+	}
+	f("while true do end", "Script killed")
+	f("local t = {} while true do t[#t+1] = string.rep('x', 1e6) .. #t end", "not enough memory")
+	f("return string.rep('x', 2^30)", "not enough memory")
+	err, isErr := c.call(`EVAL "` + writes + `error('boom')" 2 kept made`).(error)
+	require.True(t, isErr)
+	require.Contains(t, err.Error(), "boom")
+	require.Equal(t, "again", c.call("GET kept"))
+	require.Equal(t, "1", c.call("GET made"))
+}
+
+// An endless loop ends by SCRIPT KILL, and others go on meanwhile.
+func TestScriptKill(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	c.send("EVAL \"while true do end\" 0\r\n")
+	eventually(t, "the script to leave its loop", func() bool { return s.scripts.count() == 1 })
+	for range 100 {
+		other.do("INCREX other", "*2\r\n:")
+		_, _ = other.r.ReadString('\n')
+		_, _ = other.r.ReadString('\n')
+	}
+	require.Equal(t, int64(1), other.call(`EVAL "return 1" 0`))
+	require.Equal(t, "OK", other.call("SCRIPT KILL"))
+	err, isErr := c.reply().(error)
+	require.True(t, isErr)
+	require.True(t, strings.HasPrefix(err.Error(), "ERR Script killed by user with SCRIPT KILL."), err)
+	err, isErr = other.call("SCRIPT KILL").(error)
+	require.True(t, isErr)
+	require.Equal(t, "NOTBUSY No scripts in execution right now.", err.Error())
+}
+
+// What a script may do to a server: each ends in bounded time, and the server
+// answers others meanwhile.
+func TestHostileScripts(t *testing.T) {
+	_, addr := startServer(t, quickScripts)
+	c := dial(t, addr)
+	for _, body := range []string{
+		"local s = 'x' while true do s = s .. s end",
+		"return string.rep(string.rep('x', 1e6), 1e6)",
+		"local function f() return f() + 1 end return f()",
+		"local t = {} for i = 1, 1e9 do t[i] = i end",
+		"local t = {} for i = 1, 1e9 do t['k'..i] = i end",
+		"return string.find(string.rep('a', 1e5), string.rep('a*', 50) .. 'b')",
+		"return string.gsub(string.rep('x', 1e6), 'x', string.rep('y', 1e6))",
+		"local t = {} t[1] = t return t",
+		"local t = {} for i = 1, 1e5 do t = {t} end return t",
+		"local s = string.rep('x', 1e6) local t = {} for i = 1, 1e4 do t[i] = s end return t",
+		"return cjson.decode(string.rep('[', 1e5) .. string.rep(']', 1e5))",
+		"local t = {} for i = 1, 1e5 do t = {t} end return cjson.encode(t)",
+		"while true do pcall(error) end", "while true do pcall(redis.call) end", "while true do redis.pcall('nosuch') end",
+		"return table.concat({}, string.rep('x', 1e6), 1, 1e9)",
+		"return unpack({}, 1, 1e8)", "return string.format('%99999d', 1)", "return string.char(unpack({}, 1, 1e6))",
+		"local co co = coroutine.wrap(function() while true do coroutine.yield() end end) while true do co() end",
+		"setmetatable(string, {})", "getmetatable('').__index.rep = nil", "return loadstring('while true do end')()",
+	} {
+		began := time.Now()
+		c.send("*3\r\n$4\r\nEVAL\r\n$" + fmt.Sprint(len(body)) + "\r\n" + body + "\r\n$1\r\n0\r\n")
+		_, err := resp.AppendReply(nil, c.r, 128<<20)
+		require.NoError(t, err, body)
+		require.Less(t, time.Since(began), 3*time.Second, body)
+		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	}
+	require.Equal(t, "PONG", c.call("PING"))
+}
+
+// Many scripts make room for each other; those that were loaded stay, up to the
+// bound.
+func TestScriptsAreBounded(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	sha := c.call(`SCRIPT LOAD "return 'kept'"`).(string)
+	for i := range 12_000 {
+		require.Equal(t, int64(i), c.call(fmt.Sprintf(`EVAL "return %d" 0`, i)))
+	}
+	require.LessOrEqual(t, s.scripts.cache.Len(), 10_000)
+	require.Equal(t, "kept", c.call("EVALSHA "+sha+" 0"))
+	require.Equal(t, int64(11_999), c.call(`EVAL "return 11999" 0`))
+}
+
+// A Caller runs scripts too.
+func TestCallerRunsScripts(t *testing.T) {
+	s, _ := startServer(t, Config{})
+	reply, err := s.Caller().Do(context.Background(), []byte("EVAL"), []byte("return {KEYS[1], redis.call('incr', KEYS[1])}"), []byte("1"), []byte("k"))
+	require.NoError(t, err)
+	require.Equal(t, []any{"k", int64(1)}, plain(&reply))
+}
+
+// MONITOR shows what a script runs.
+func TestMonitorShowsScripts(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	watcher, c := dial(t, addr), dial(t, addr)
+	watcher.do("MONITOR", "+OK\r\n")
+	c.call(`EVAL "return redis.call('ttl', KEYS[1])" 1 k`)
+	line, err := watcher.r.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, `"EVAL"`)
+	line, err = watcher.r.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, ` [0 lua] "ttl" "k"`)
+}

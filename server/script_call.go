@@ -1,0 +1,102 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// Call implements script.Caller: redis.call.
+func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
+	s := r.srv
+	cmd := s.table.Find(args)
+	switch {
+	case cmd == nil:
+		return nil, script.Refusal("Unknown Redis command called from script")
+	case !cmd.Accepts(len(args)):
+		return nil, script.Refusal("Wrong number of args calling Redis command from script")
+	case cmd.Flags&(command.NoScript|command.Peers) != 0:
+		return nil, script.Refusal("This Redis command is not allowed from script")
+	case cmd.Flags&command.Write != 0 && r.readonly:
+		return nil, script.Refusal(errReadOnlyWrite)
+	}
+	if cmd.Flags&command.Leader != 0 {
+		switch {
+		case r.grip == gripCopies:
+			if err := r.bring(cmd, args); err != nil {
+				return nil, err
+			}
+		case r.grip != gripExec && r.held.IsZero():
+			r.lock()
+		}
+	}
+	if s.mode.Load()&uint32(modeMonitors) != 0 && cmd.Flags&command.SkipMonitor == 0 {
+		s.watchers.feed(&r.aside.conn, cmd.Public(args))
+	}
+	w := r.aside.w
+	w.B, w.RESP3, r.aside.resp3 = w.B[:0], resp3, resp3
+	call := &r.call
+	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
+	if cmd == s.publishSpec {
+		r.publish(args)
+	} else {
+		cmd.Handler(call)
+	}
+	if cmd.Flags&command.Select != 0 {
+		r.sess.Use(r.aside.db)
+		call.Sess.Use(r.aside.db)
+	}
+	r.count(cmd, call, len(w.B) > 0 && w.B[0] == '-')
+	if err := call.Err; err != nil {
+		switch {
+		case errors.Is(err, engine.ErrNotHeld):
+			r.need(cmd, args)
+			return nil, err
+		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
+			return nil, err
+		}
+	}
+	return w.B, nil
+}
+
+// publish replies who would get a message, and keeps it for the script's end.
+func (r *scriptRun) publish(args [][]byte) {
+	switch {
+	case len(args[1]) > maxChannel:
+		r.aside.error(errChannel)
+		return
+	case len(r.messages) == maxMessages:
+		r.aside.error("ERR at most 1024 messages from one script")
+		return
+	}
+	channel := string(args[1])
+	r.messages = append(r.messages, message{channel, append([]byte(nil), args[2]...)})
+	r.aside.w.Int(int64(r.srv.pubsub.receivers(channel)))
+}
+
+// count counts a command that the script has called.
+func (r *scriptRun) count(cmd *command.Spec, call *command.Call, failed bool) {
+	n := r.aside.lane.counters
+	n.calls[cmd.Index].Add(1)
+	n.commands.Add(1)
+	if failed {
+		n.failed[cmd.Index].Add(1)
+	}
+	if call.Passed|call.Denied != 0 {
+		n.passed[cmd.Index].Add(uint64(call.Passed))
+		n.denied[cmd.Index].Add(uint64(call.Denied))
+	}
+	r.outcome.Commit.Join(call.Commit)
+	r.outcome.Sync = max(r.outcome.Sync, call.Sync)
+}
+
+// Known implements script.Caller.
+func (r *scriptRun) Known(args [][]byte) bool { return r.srv.table.Find(args) != nil }
+
+// Log implements script.Caller.
+func (r *scriptRun) Log(level int, line string) {
+	r.srv.log.Debug("script", "level", level, "line", line, slog.String("sha1", r.script.SHA))
+}

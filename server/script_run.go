@@ -1,0 +1,337 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/script/lua"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # How a script runs
+//
+// A script is one atomic step. It runs on the loop of its client, with nothing
+// locked until it calls its first command; then the shards of its declared keys
+// are held (engine.Session.Hold) until it ends. What it writes goes to the table
+// at once, and the session remembers what was there before: so a script can be
+// taken back, and run again, as long as nobody has seen anything of it. It is
+// run again with a further key when it touches one that is not held.
+//
+// What takes more than a loop has for it is taken back, and runs on a worker on
+// copies of the keys that it touches (engine.Scratch), with nothing locked. In
+// the end the copies are stored in one step, if nobody has changed a key
+// meanwhile; else it runs again, a few times. One that is quick enough may then
+// hold its keys, for holdTime at most. So does one that looks at the whole table,
+// of which there is no copy: it holds the whole table.
+//
+// Within EXEC the transaction holds the keys of all its commands, and nothing
+// can be run again: a script that is taken back there answers an error.
+//
+// A script that exceeds its bounds, or is killed, is taken back and ends with an
+// error. An error of the script itself keeps what it has written, as in Redis.
+const (
+	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
+	loopSteps  = 10_000
+	loopTime   = 200 * time.Microsecond
+	loopMemory = 4 << 20
+	loopUndo   = 1 << 20
+	// These are what it may take on a worker.
+	slowSteps  = 1 << 40
+	slowMemory = 64 << 20
+	slowUndo   = 64 << 20
+	slowTime   = 5 * time.Second // where lua-time-limit says nothing
+	// holdTime is how long a worker may hold locks.
+	holdTime = 10 * time.Millisecond
+	// rounds is how often a script is run again on a loop with further keys, and
+	// tries how often on a worker because its keys have changed.
+	rounds = 8
+	tries  = 4
+	// maxMessages is how many messages a script may publish.
+	maxMessages = 1024
+)
+
+// grip is how a script has its keys for itself.
+type grip uint8
+
+const (
+	gripKeys   grip = iota // it holds them, from its first command on
+	gripExec               // an EXEC holds them
+	gripCopies             // it works on copies
+	gripWhole              // it holds the whole table, from its first command on
+)
+
+// bounds are what a script may take.
+type bounds struct {
+	steps, memory int64
+	undo          int
+	time          time.Duration
+}
+
+var (
+	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime}
+	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime}
+	slowBounds = bounds{slowSteps, slowMemory, slowUndo, slowTime}
+)
+
+// message is one that a script publishes, at its end.
+type message struct {
+	channel string
+	text    []byte
+}
+
+// scriptRun runs one script at a time. It is the Caller of its Runner: it runs
+// the commands that the script calls.
+type scriptRun struct {
+	srv    *Server
+	runner *script.Runner
+	// aside is a connection that nobody is at: the host of commands that are
+	// called, whose replies its lane takes.
+	aside   *line
+	call    command.Call    // of redis.call
+	at      []int           // scratch: positions of keys
+	named   [][]byte        // scratch: keys
+	scratch *engine.Scratch // nil until it is needed
+
+	// What is run.
+	script   *script.Script
+	keys     [][]byte // KEYS
+	argv     [][]byte
+	readonly bool
+	sess     *engine.Session // of the table
+	db       uint8
+	now      int64
+
+	// How.
+	grip   grip
+	bounds bounds
+	hold   [][]byte // for gripKeys: the declared keys, and those found out
+	killed atomic.Bool
+
+	// Of the attempt.
+	began    time.Time
+	held     time.Time // since when locks are held; 0 is not
+	messages []message // that it has published
+	outcome  command.Outcome
+}
+
+func (s *Server) newScriptRun() *scriptRun {
+	r := &scriptRun{srv: s, aside: s.newLine()}
+	r.runner = script.NewRunner(s.scripts.env, r)
+	r.aside.addr, r.aside.inExec = "lua", true
+	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
+	return r
+}
+
+func (r *scriptRun) close() { r.aside.lane.close() }
+
+// onLoop runs the script on its client's thread. moves tells that it has been
+// taken back, and is to run on a worker.
+func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
+	r.grip, r.bounds = gripKeys, loopBounds
+	r.begin()
+	for range rounds {
+		if err = r.attempt(w); !errors.Is(err, engine.ErrNotHeld) || r.grip == gripWhole {
+			break
+		}
+	}
+	return errors.Is(err, lua.ErrSteps) || errors.Is(err, lua.ErrMemory) || errors.Is(err, engine.ErrUndoFull) ||
+		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotHeld), err
+}
+
+// inTransaction runs the script within EXEC.
+func (r *scriptRun) inTransaction(w *resp.Writer) error {
+	r.grip, r.bounds = gripExec, execBounds
+	r.begin()
+	return r.attempt(w)
+}
+
+// onWorker runs the script where it may take its time.
+func (r *scriptRun) onWorker(w *resp.Writer) error {
+	r.bounds = slowBounds
+	if t := r.srv.runtime.Load().ScriptTime; t > 0 {
+		r.bounds.time = t
+	}
+	r.begin()
+	took := time.Duration(0)
+	for try := 0; try < tries && r.grip == gripCopies; try++ {
+		began := time.Now()
+		err := r.attempt(w)
+		if !errors.Is(err, errOvertaken) && (!errors.Is(err, engine.ErrNotHeld) || r.grip == gripCopies) {
+			return err
+		}
+		took = time.Since(began)
+	}
+	if r.grip == gripCopies && took > holdTime/2 {
+		return errOvertaken
+	}
+	if r.grip == gripCopies {
+		r.grip = gripKeys
+	}
+	for range rounds {
+		if err := r.attempt(w); !errors.Is(err, engine.ErrNotHeld) {
+			return err
+		}
+	}
+	return errOvertaken
+}
+
+func (r *scriptRun) begin() {
+	r.began = time.Now()
+	r.hold, r.db = append(r.hold[:0], r.keys...), r.sess.Database()
+}
+
+// attempt runs the script once and writes its reply to w. On an error nothing
+// has changed, and nothing is written.
+func (r *scriptRun) attempt(w *resp.Writer) error {
+	r.outcome = command.Outcome{}
+	r.held, r.messages = time.Time{}, r.messages[:0]
+	start := len(w.B)
+	r.call.Sess, r.call.Now = r.sess, r.now
+	switch r.grip {
+	case gripCopies:
+		if r.scratch == nil {
+			r.scratch = r.sess.Engine().NewScratch()
+		}
+		r.call.Sess = r.scratch.Session()
+		r.call.Sess.Use(r.db)
+	case gripExec:
+		r.sess.BeginUndo(r.bounds.undo)
+	}
+	r.call.Limits = r.call.Sess
+	r.aside.lane.now = r.now
+	r.aside.enterDatabase(r.db)
+	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.look}
+	err := r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
+	r.sess.Use(r.db)
+	err = r.letGo(err)
+	if err != nil {
+		w.B = w.B[:start]
+		return err
+	}
+	for _, m := range r.messages {
+		r.srv.pubsub.publish(m.channel, m.text)
+	}
+	return nil
+}
+
+// letGo ends an attempt: what it has written is stored, or taken back if it has
+// ended with err.
+func (r *scriptRun) letGo(err error) error {
+	switch {
+	case r.call.Sess != r.sess: // copies
+		if err == nil {
+			var stored bool
+			if stored, err = r.scratch.Commit(r.sess, r.now); err == nil && !stored {
+				err = errOvertaken
+			}
+		}
+		r.scratch.Reset()
+		return err
+	case r.grip != gripExec && r.held.IsZero():
+		return err
+	case err != nil:
+		r.sess.Rollback(r.now)
+	}
+	if r.grip == gripExec {
+		r.sess.KeepAll()
+	} else {
+		r.sess.Unhold()
+	}
+	return err
+}
+
+// lock holds the keys, at the first command that is about any.
+func (r *scriptRun) lock() {
+	if r.grip == gripWhole {
+		r.sess.HoldAll()
+	} else {
+		r.sess.Hold(r.hold)
+	}
+	r.sess.BeginUndo(r.bounds.undo)
+	r.held = time.Now()
+}
+
+// need notes what a command touches that was not held.
+func (r *scriptRun) need(cmd *command.Spec, args [][]byte) {
+	r.at = cmd.Keys.Positions(args, r.at[:0])
+	if len(r.at) == 0 && r.grip != gripExec {
+		r.grip = gripWhole
+	}
+	for _, i := range r.at {
+		r.hold = append(r.hold, append([]byte(nil), args[i]...))
+	}
+}
+
+// bring copies the keys of a command.
+func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
+	r.at, r.named = cmd.Keys.Positions(args, r.at[:0]), r.named[:0]
+	for _, i := range r.at {
+		r.named = append(r.named, args[i])
+	}
+	if len(r.at) == 0 && cmd.Flags&command.NoTable == 0 {
+		r.grip = gripWhole
+		return engine.ErrNotHeld
+	}
+	return r.scratch.Bring(r.sess, r.now, r.named...)
+}
+
+// look is asked now and then whether the script may go on.
+func (r *scriptRun) look() error {
+	now := time.Now()
+	took := now.Sub(r.began)
+	switch {
+	case r.killed.Load(), r.srv.ending.Err() != nil:
+		return errScriptKilled
+	case took > r.bounds.time && r.bounds.time == loopTime:
+		return errScriptSlow
+	case took > r.bounds.time:
+		return fmt.Errorf("Script killed: it took more than %d ms.", r.bounds.time.Milliseconds()) //lint:ignore ST1005 in Redis's manner
+	case !r.held.IsZero() && now.Sub(r.held) > holdTime:
+		return fmt.Errorf("Script killed: it held its keys for more than %d ms.", holdTime.Milliseconds()) //lint:ignore ST1005 in Redis's manner
+	}
+	return nil
+}
+
+// forget lets go of what belongs to the call.
+func (r *scriptRun) forget() {
+	r.script, r.sess, r.keys, r.argv = nil, nil, nil, nil
+	clear(r.hold)
+	clear(r.named[:cap(r.named)])
+	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
+	if cap(r.aside.w.B) > outputKept {
+		r.aside.w.B = nil
+	}
+}
+
+// fail replies why a script was ended.
+func (r *scriptRun) fail(w *resp.Writer, err error) {
+	switch {
+	case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrFull):
+		w.Error(command.EngineError(err).Error())
+	case errors.Is(err, lua.ErrMemory):
+		w.Error(r.located("ERR not enough memory"))
+	case errors.Is(err, engine.ErrNotHeld):
+		w.Error(r.located("BUSY the script touches what the transaction does not hold"))
+	case errors.Is(err, errOvertaken):
+		w.Error(r.located("BUSY others keep changing the keys of the script while it runs"))
+	default:
+		w.Error(r.located("ERR " + err.Error()))
+	}
+}
+
+// located adds the script to an error.
+func (r *scriptRun) located(msg string) string {
+	return msg + " script: " + r.script.SHA + ", on @user_script."
+}
+
+// Errors that end an attempt.
+var (
+	errScriptKilled = errors.New("Script killed by user with SCRIPT KILL.") //lint:ignore ST1005 Redis's words
+	errScriptSlow   = errors.New("the script takes too long for its loop")
+	errOvertaken    = errors.New("a key has changed while the script ran")
+)

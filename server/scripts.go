@@ -1,0 +1,98 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/headgate-io/headgate/script"
+)
+
+// scripts is what the server has of Lua: the scripts that clients have sent,
+// and what runs them.
+type scripts struct {
+	cache *script.Cache
+	env   *script.Environment
+
+	// mu guards the fields below.
+	mu   sync.Mutex
+	idle []*scriptRun
+	// slow are the runs on workers.
+	slow map[*scriptRun]struct{}
+}
+
+// idleRuns is how many runs are kept for the next scripts: loops and workers
+// are about as many.
+const idleRuns = 16
+
+func (s *scripts) init(store script.Store) {
+	s.env = script.NewEnvironment(redisVersion)
+	s.cache = script.NewCache(s.env, store)
+	s.slow = make(map[*scriptRun]struct{})
+}
+
+// run borrows a run; give takes it back.
+func (s *Server) scriptRun() *scriptRun {
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	if n := len(s.scripts.idle); n > 0 {
+		r := s.scripts.idle[n-1]
+		s.scripts.idle = s.scripts.idle[:n-1]
+		return r
+	}
+	return s.newScriptRun()
+}
+
+func (s *scripts) give(r *scriptRun) {
+	s.mu.Lock()
+	if len(s.idle) < idleRuns {
+		s.idle = append(s.idle, r)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	r.close()
+}
+
+// close ends what runs scripts, once nothing does any more.
+func (s *scripts) close() {
+	for _, r := range s.idle {
+		r.close()
+	}
+	s.idle = nil
+}
+
+// begin notes that a run is on a worker, end that it is not any more.
+func (s *scripts) begin(r *scriptRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.killed.Store(false)
+	s.slow[r] = struct{}{}
+}
+
+func (s *scripts) end(r *scriptRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.slow, r)
+}
+
+// kill ends the scripts on workers and reports whether there are any.
+func (s *scripts) kill() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.slow {
+		r.killed.Store(true)
+	}
+	return len(s.slow) > 0
+}
+
+// count is how many scripts are on workers.
+func (s *scripts) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.slow)
+}
+
+// noStore is the store of a node on its own: its cache has all that there is.
+type noStore struct{}
+
+func (noStore) Generation() uint64         { return 0 }
+func (noStore) Text(string) (string, bool) { return "", false }
