@@ -53,6 +53,9 @@ func (s *Session) HoldAll() {
 	h.active, h.whole, h.joined = true, true, true
 }
 
+// HoldsKeys tells whether the session holds some keys, and not the whole table.
+func (s *Session) HoldsKeys() bool { return s.held.active && !s.held.whole }
+
 // Join begins a step like Hold's that is not isolated, and may touch any key and
 // the whole table: until Unhold all that the session does is in one cut.
 func (s *Session) Join() {

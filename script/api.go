@@ -181,7 +181,8 @@ const errArguments = "Lua redis lib command arguments must be strings or integer
 // call is redis.call, and redis.pcall, which does not raise.
 func (r *Runner) call(args []lua.Value, raises bool) lua.Value {
 	t := r.thread
-	v, failed := lua.Nil, true
+	var v lua.Value
+	failed := true
 	switch {
 	case len(args) == 0:
 		v = failure(t, "Please specify at least one argument for this redis lib call").Value()

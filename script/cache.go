@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,9 +44,12 @@ type Script struct {
 	loaded atomic.Bool
 	// used is the round of the Cache in which the script was found last.
 	used atomic.Uint64
-	// stored is the generation of the Store in which its text was there.
+	// stored is the generation of the Store in which its text was there, or
+	// neverStored.
 	stored atomic.Uint64
 }
+
+const neverStored = math.MaxUint64
 
 // size is what the script counts for in the Cache.
 func (s *Script) size() int { return bytesOfByte*len(s.Body) + scriptOverhead }
@@ -78,10 +82,14 @@ type Cache struct {
 // Store keeps the texts of scripts where they outlive the process: a cluster's
 // replicated state.
 type Store interface {
+	// Kept reports whether texts are kept at all; if not, the Cache has all
+	// that there are.
+	Kept() bool
 	// Generation changes whenever a text may be gone.
 	Generation() uint64
-	// Text returns the text of a SHA1 (lower-case hex).
-	Text(sha string) (body string, ok bool)
+	// Text returns the text of a SHA1 (lower-case hex), and whether it came with
+	// SCRIPT LOAD.
+	Text(sha string) (body string, loaded, ok bool)
 }
 
 // NewCache returns an empty cache of scripts that run in env. Texts that it does
@@ -117,15 +125,17 @@ func (c *Cache) BySHA(sha []byte) *Script {
 	if s = c.current(s); s != nil {
 		return s
 	}
-	body, ok := c.store.Text(string(lower[:]))
+	if !c.store.Kept() {
+		return nil
+	}
+	gen := c.store.Generation()
+	body, loaded, ok := c.store.Text(string(lower[:]))
 	if !ok {
 		return nil
 	}
-	s, err := c.Load([]byte(body), false)
-	if err != nil {
-		return nil
+	if s, _, _ = c.Load([]byte(body), loaded); s != nil {
+		s.stored.Store(gen)
 	}
-	s.stored.Store(c.store.Generation())
 	return s
 }
 
@@ -135,8 +145,8 @@ func (c *Cache) current(s *Script) *Script {
 	if s == nil {
 		return nil
 	}
-	if gen := c.store.Generation(); s.stored.Load() != gen {
-		if _, ok := c.store.Text(s.SHA); !ok {
+	if gen := c.store.Generation(); s.stored.Load() != gen && c.store.Kept() {
+		if _, _, ok := c.store.Text(s.SHA); !ok {
 			return nil
 		}
 		s.stored.Store(gen)
@@ -148,16 +158,15 @@ func (c *Cache) current(s *Script) *Script {
 }
 
 // Load compiles a text, unless it is there already, and adds it. keep is for
-// SCRIPT LOAD: it is not dropped to make room. Errors are ErrFull, ErrTooLarge,
-// or in Redis's words.
-func (c *Cache) Load(body []byte, keep bool) (*Script, error) {
+// SCRIPT LOAD: it is not dropped to make room. dropped are the SHA1s of those
+// that have made room. Errors are ErrFull, ErrTooLarge, or in Redis's words.
+func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err error) {
 	c.mu.RLock()
-	s := c.byBody[string(body)]
+	s = c.byBody[string(body)]
 	c.mu.RUnlock()
 	if s == nil {
-		var err error
 		if s, err = c.compile(string(body)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	return c.add(s, keep)
@@ -173,23 +182,25 @@ func (c *Cache) compile(body string) (*Script, error) {
 	}
 	proto, err := c.env.lua.Compile(code)
 	if err != nil {
-		return nil, errors.New("Error compiling script (new function): " + err.Error()) //lint:ignore ST1005 Redis's words
+		return nil, errors.New("Error compiling script (new function): " + err.Error())
 	}
-	return &Script{Body: body, SHA: Digest([]byte(body)), Flags: flags, proto: proto}, nil
+	s := &Script{Body: body, SHA: Digest([]byte(body)), Flags: flags, proto: proto}
+	s.stored.Store(neverStored)
+	return s, nil
 }
 
 // chunkName is what errors call a script.
 const chunkName = "@user_script"
 
 // add puts s into the maps, or returns the one that is there.
-func (c *Cache) add(s *Script, keep bool) (*Script, error) {
+func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.byBody[s.Body]; old != nil {
 		s = old
 	} else {
-		if err := c.makeRoom(s.size()); err != nil {
-			return nil, err
+		if dropped, err = c.makeRoom(s.size()); err != nil {
+			return nil, dropped, err
 		}
 		c.byBody[s.Body], c.bySHA[s.SHA] = s, s
 		c.bytes += s.size()
@@ -198,14 +209,14 @@ func (c *Cache) add(s *Script, keep bool) (*Script, error) {
 	if keep {
 		s.loaded.Store(true)
 	}
-	return s, nil
+	return s, dropped, nil
 }
 
 // makeRoom drops scripts, a sixteenth of the bound at least, if one of size
 // bytes does not fit. mu must be held.
-func (c *Cache) makeRoom(size int) error {
+func (c *Cache) makeRoom(size int) (dropped []string, err error) {
 	if len(c.byBody) < maxScripts && c.bytes+size <= maxBytes {
-		return nil
+		return nil, nil
 	}
 	var old []*Script
 	for _, s := range c.byBody {
@@ -219,11 +230,12 @@ func (c *Cache) makeRoom(size int) error {
 			break
 		}
 		c.remove(s)
+		dropped = append(dropped, s.SHA)
 	}
 	if len(c.byBody) == maxScripts || c.bytes+size > maxBytes {
-		return ErrFull
+		return dropped, ErrFull
 	}
-	return nil
+	return dropped, nil
 }
 
 // remove forgets s. mu must be held.
@@ -231,6 +243,16 @@ func (c *Cache) remove(s *Script) {
 	delete(c.byBody, s.Body)
 	delete(c.bySHA, s.SHA)
 	c.bytes -= s.size()
+}
+
+// Loaded reports whether a client has asked to keep the script.
+func (s *Script) Loaded() bool { return s.loaded.Load() }
+
+// Has reports whether the script of a SHA1 in lower-case hex is compiled.
+func (c *Cache) Has(sha string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.bySHA[sha] != nil
 }
 
 // Flush forgets all scripts.

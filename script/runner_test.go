@@ -32,8 +32,9 @@ func (c caller) Log(int, string) {}
 // noStore is the store of a node on its own.
 type noStore struct{}
 
-func (noStore) Generation() uint64         { return 0 }
-func (noStore) Text(string) (string, bool) { return "", false }
+func (noStore) Kept() bool                       { return false }
+func (noStore) Generation() uint64               { return 0 }
+func (noStore) Text(string) (string, bool, bool) { return "", false, false }
 
 var anyLimits = script.Limits{Steps: math.MaxInt64, Memory: 64 << 20}
 
@@ -41,7 +42,7 @@ var anyLimits = script.Limits{Steps: math.MaxInt64, Memory: 64 << 20}
 func run(t *testing.T, c caller, resp3 bool, body string, argv ...string) string {
 	t.Helper()
 	env := script.NewEnvironment("7.0.15")
-	s, err := script.NewCache(env, noStore{}).Load([]byte(body), false)
+	s, _, err := script.NewCache(env, noStore{}).Load([]byte(body), false)
 	require.NoError(t, err, body)
 	w := resp.Writer{RESP3: resp3}
 	args := make([][]byte, len(argv))
@@ -113,7 +114,7 @@ func TestReplies(t *testing.T) {
 func TestResultIsBounded(t *testing.T) {
 	env := script.NewEnvironment("7.0.15")
 	cache := script.NewCache(env, noStore{})
-	s, err := cache.Load([]byte("local s = string.rep('x', 1000) local t = {} for i = 1, 1000 do t[i] = s end return t"), false)
+	s, _, err := cache.Load([]byte("local s = string.rep('x', 1000) local t = {} for i = 1, 1000 do t[i] = s end return t"), false)
 	require.NoError(t, err)
 	w := resp.Writer{B: []byte("before")}
 	require.ErrorIs(t, script.NewRunner(env, caller{}).Run(s, nil, nil, &w, anyLimits, 10_000), script.ErrReplyTooLong)
@@ -125,10 +126,10 @@ func TestResultIsBounded(t *testing.T) {
 func TestCacheMakesRoom(t *testing.T) {
 	cache := script.NewCache(script.NewEnvironment("7.0.15"), noStore{})
 	body := func(i int) []byte { return fmt.Appendf(nil, "return %d", i) }
-	_, err := cache.Load(body(-1), true)
+	_, _, err := cache.Load(body(-1), true)
 	require.NoError(t, err)
 	for i := range 20_000 {
-		_, err := cache.Load(body(i), false)
+		_, _, err := cache.Load(body(i), false)
 		require.NoError(t, err)
 		require.NotNil(t, cache.ByBody(body(0)))
 	}
@@ -140,12 +141,12 @@ func TestCacheMakesRoom(t *testing.T) {
 	require.Zero(t, cache.Len())
 	require.Zero(t, cache.Bytes())
 	for i := range 10_000 {
-		_, err := cache.Load(body(i), true)
+		_, _, err := cache.Load(body(i), true)
 		require.NoError(t, err)
 	}
-	_, err = cache.Load(body(10_000), false)
+	_, _, err = cache.Load(body(10_000), false)
 	require.ErrorIs(t, err, script.ErrFull)
 	cache.Flush()
-	_, err = cache.Load([]byte("return '"+strings.Repeat("x", script.MaxBody)+"'"), false)
+	_, _, err = cache.Load([]byte("return '"+strings.Repeat("x", script.MaxBody)+"'"), false)
 	require.ErrorIs(t, err, script.ErrTooLarge)
 }

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"errors"
+
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/server/command"
@@ -82,27 +85,25 @@ const (
 	errReadOnlyWrite = "Write commands are not allowed from read-only scripts."
 )
 
-// findScript returns the script that the first argument names, or a reply.
-func (s *Server) findScript(call *command.Call, bySHA bool) (sc *script.Script, refusal string) {
+// findScript returns the script that the first argument names, or nil.
+func (s *Server) findScript(call *command.Call, bySHA bool) *script.Script {
 	if bySHA {
-		if sc = s.scripts.cache.BySHA(call.Args[1]); sc == nil {
-			return nil, errNoScript
-		}
-		return sc, ""
+		return s.scripts.cache.BySHA(call.Args[1])
 	}
-	if sc = s.scripts.cache.ByBody(call.Args[1]); sc != nil {
-		return sc, ""
-	}
-	return s.loadScript(call, call.Args[1], false)
+	return s.scripts.cache.ByBody(call.Args[1])
 }
 
-// loadScript compiles a script's text and keeps it, or returns a reply.
-func (s *Server) loadScript(call *command.Call, body []byte, keep bool) (*script.Script, string) {
-	sc, err := s.scripts.cache.Load(body, keep)
-	if err != nil {
-		return nil, "ERR " + err.Error()
+// compileInline is how long a script may be that is compiled on a loop, in
+// bytes: some 100 µs.
+const compileInline = 4 << 10
+
+// scriptError replies why a script was not loaded.
+func scriptError(w *resp.Writer, err error) {
+	if errors.Is(err, engine.ErrSealed) {
+		w.Error(command.EngineError(err).Error())
+		return
 	}
-	return sc, ""
+	w.Error("ERR " + err.Error())
 }
 
 // eval is EVAL and its like.
@@ -123,20 +124,28 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 		call.Error(errNegativeKeys)
 		return
 	}
-	sc, refusal := s.findScript(call, bySHA)
-	if refusal != "" {
-		call.Error(refusal)
+	sc := s.findScript(call, bySHA)
+	switch {
+	case sc == nil && bySHA:
+		call.Error(errNoScript)
 		return
-	}
-	readonly := call.Spec.Flags&command.Write == 0
-	if readonly && sc.Flags&(script.Declared|script.NoWrites) == script.Declared {
-		call.Error(errReadOnlyEval)
+	case sc == nil && len(call.Args[1]) > compileInline && !call.InExec:
+		s.evalAside(call, nil, int(n), gripCopies)
 		return
+	case sc == nil:
+		var err error
+		if sc, err = s.scripts.load(call.Sess, call.Args[1], false); err != nil {
+			call.Err = err
+			scriptError(call.W, err)
+			return
+		}
 	}
 	r := s.scriptRun()
 	defer s.scripts.give(r)
-	r.script, r.keys, r.argv = sc, call.Args[3:3+n], call.Args[3+n:]
-	r.readonly = readonly || sc.Flags&script.NoWrites != 0
+	if !r.accept(sc, call.Spec, call.W) {
+		return
+	}
+	r.keys, r.argv = call.Args[3:3+n], call.Args[3+n:]
 	r.sess, r.now = call.Sess, call.Now
 	defer r.forget()
 	var err error
@@ -145,7 +154,11 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	} else {
 		var moves bool
 		if moves, err = r.onLoop(call.W); moves {
-			s.evalAside(call, r)
+			grip := gripCopies
+			if r.grip == gripWhole {
+				grip = gripWhole
+			}
+			s.evalAside(call, sc, int(n), grip)
 			return
 		}
 	}
@@ -156,23 +169,43 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	}
 }
 
-// evalAside runs on a worker what has been taken back on a loop.
-func (s *Server) evalAside(call *command.Call, r *scriptRun) {
-	args := command.CloneArgs(call.Args)
-	sc, n, readonly, grip := r.script, len(r.keys), r.readonly, gripCopies
-	if r.grip == gripWhole {
-		grip = gripWhole
+// accept makes sc what r runs, unless the command is for scripts that write
+// nothing, and this one says that it may.
+func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool {
+	readonly := cmd.Flags&command.Write == 0
+	if readonly && sc.Flags&(script.Declared|script.NoWrites) == script.Declared {
+		w.Error(errReadOnlyEval)
+		return false
 	}
-	db, e := r.sess.Database(), r.sess.Engine()
+	r.script, r.readonly = sc, readonly || sc.Flags&script.NoWrites != 0
+	return true
+}
+
+// evalAside runs on a worker what takes too long on a loop: a script that has
+// been taken back there, or, if sc is nil, one that is to be compiled first. n
+// is the number of keys.
+func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip) {
+	args := command.CloneArgs(call.Args)
+	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	call.Host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
 		r := s.scriptRun()
 		defer s.scripts.give(r)
 		s.scripts.begin(r)
 		defer s.scripts.end(r)
-		r.sess = e.NewSession()
-		defer r.sess.Close()
-		r.sess.Use(db)
-		r.script, r.keys, r.argv, r.readonly, r.grip = sc, args[3:3+n], args[3+n:], readonly, grip
+		sess := e.NewSession()
+		defer sess.Close()
+		sess.Use(db)
+		if sc == nil {
+			var err error
+			if sc, err = s.scripts.load(sess, args[1], false); err != nil {
+				scriptError(w, err)
+				return
+			}
+		}
+		if !r.accept(sc, cmd, w) {
+			return
+		}
+		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
 		r.now = e.Now()
 		defer r.forget()
 		if err := r.onWorker(w); err != nil {
@@ -182,12 +215,26 @@ func (s *Server) evalAside(call *command.Call, r *scriptRun) {
 }
 
 func (s *Server) scriptLoad(call *command.Call) {
-	sc, refusal := s.loadScript(call, call.Args[2], true)
-	if refusal != "" {
-		call.Error(refusal)
+	body := call.Args[2]
+	load := func(sess *engine.Session, body []byte, w *resp.Writer) error {
+		sc, err := s.scripts.load(sess, body, true)
+		if err != nil {
+			scriptError(w, err)
+			return err
+		}
+		w.BulkString(sc.SHA)
+		return nil
+	}
+	if len(body) <= compileInline || call.InExec {
+		call.Err = load(call.Sess, body, call.W)
 		return
 	}
-	call.W.BulkString(sc.SHA)
+	body, e := append([]byte(nil), body...), call.Sess.Engine()
+	call.Host.Block(call, len(body), func(w *resp.Writer) {
+		sess := e.NewSession()
+		defer sess.Close()
+		_ = load(sess, body, w)
+	})
 }
 
 func (s *Server) scriptExists(call *command.Call) {
@@ -201,6 +248,10 @@ func (s *Server) scriptFlush(call *command.Call) {
 	args := call.Args[2:]
 	if len(args) > 1 || len(args) == 1 && !command.EqualFold(args[0], "sync") && !command.EqualFold(args[0], "async") {
 		call.Error(errFlushOption)
+		return
+	}
+	if err := call.Sess.DropScripts(); err != nil {
+		call.Fail(err)
 		return
 	}
 	s.scripts.cache.Flush()

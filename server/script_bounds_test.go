@@ -70,8 +70,9 @@ func TestScriptsAreAtomic(t *testing.T) {
 // A script that is ended has changed nothing; one that fails keeps what it has
 // written.
 func TestEndedScriptChangesNothing(t *testing.T) {
-	_, addr := startServer(t, quickScripts)
+	_, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: 2 * time.Second}})
 	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
 	c.do("SET kept before", "+OK\r\n")
 	const writes = "redis.call('set', 'kept', 'after') redis.call('set', 'made', 1) redis.call('expire', 'made', 100) redis.call('del', 'kept') redis.call('set', 'kept', 'again') "
 	f := func(rest, want string) {
@@ -85,7 +86,7 @@ func TestEndedScriptChangesNothing(t *testing.T) {
 		}
 	}
 	f("while true do end", "Script killed")
-	f("local t = {} while true do t[#t+1] = string.rep('x', 1e6) .. #t end", "not enough memory")
+	f("local t = {} while true do t[#t+1] = string.rep('x', 1e7) .. #t end", "not enough memory")
 	f("return string.rep('x', 2^30)", "not enough memory")
 	err, isErr := c.call(`EVAL "` + writes + `error('boom')" 2 kept made`).(error)
 	require.True(t, isErr)

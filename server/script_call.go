@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 
@@ -24,13 +25,8 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, script.Refusal(errReadOnlyWrite)
 	}
 	if cmd.Flags&command.Leader != 0 {
-		switch {
-		case r.grip == gripCopies:
-			if err := r.bring(cmd, args); err != nil {
-				return nil, err
-			}
-		case r.grip != gripExec && r.held.IsZero():
-			r.lock()
+		if err := r.take(cmd, args); err != nil {
+			return nil, err
 		}
 	}
 	if s.mode.Load()&uint32(modeMonitors) != 0 && cmd.Flags&command.SkipMonitor == 0 {
@@ -58,6 +54,9 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
 			return nil, err
 		}
+	}
+	if bytes.HasPrefix(w.B, []byte("-UNCERTAIN ")) { // a flush that is too large to be taken back
+		return nil, engine.ErrUndoFull
 	}
 	return w.B, nil
 }

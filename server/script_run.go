@@ -245,6 +245,24 @@ func (r *scriptRun) letGo(err error) error {
 	return err
 }
 
+// take gets what a command is about, before it runs.
+func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
+	table := !cmd.HasKeys() && cmd.Flags&command.NoTable == 0
+	switch {
+	case r.grip == gripExec && table && r.sess.HoldsKeys():
+		return engine.ErrNotHeld
+	case r.grip == gripExec:
+	case table && r.grip != gripWhole:
+		r.grip = gripWhole
+		return engine.ErrNotHeld
+	case r.grip == gripCopies:
+		return r.bring(cmd, args)
+	case r.held.IsZero():
+		r.lock()
+	}
+	return nil
+}
+
 // lock holds the keys, at the first command that is about any.
 func (r *scriptRun) lock() {
 	if r.grip == gripWhole {
@@ -259,9 +277,6 @@ func (r *scriptRun) lock() {
 // need notes what a command touches that was not held.
 func (r *scriptRun) need(cmd *command.Spec, args [][]byte) {
 	r.at = cmd.Keys.Positions(args, r.at[:0])
-	if len(r.at) == 0 && r.grip != gripExec {
-		r.grip = gripWhole
-	}
 	for _, i := range r.at {
 		r.hold = append(r.hold, append([]byte(nil), args[i]...))
 	}
@@ -272,10 +287,6 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 	r.at, r.named = cmd.Keys.Positions(args, r.at[:0]), r.named[:0]
 	for _, i := range r.at {
 		r.named = append(r.named, args[i])
-	}
-	if len(r.at) == 0 && cmd.Flags&command.NoTable == 0 {
-		r.grip = gripWhole
-		return engine.ErrNotHeld
 	}
 	return r.scratch.Bring(r.sess, r.now, r.named...)
 }
@@ -290,9 +301,11 @@ func (r *scriptRun) look() error {
 	case took > r.bounds.time && r.bounds.time == loopTime:
 		return errScriptSlow
 	case took > r.bounds.time:
-		return fmt.Errorf("Script killed: it took more than %d ms.", r.bounds.time.Milliseconds()) //lint:ignore ST1005 in Redis's manner
+		//lint:ignore ST1005 in the manner of Redis
+		return fmt.Errorf("Script killed: it took more than %d ms.", r.bounds.time.Milliseconds())
 	case !r.held.IsZero() && now.Sub(r.held) > holdTime:
-		return fmt.Errorf("Script killed: it held its keys for more than %d ms.", holdTime.Milliseconds()) //lint:ignore ST1005 in Redis's manner
+		//lint:ignore ST1005 in the manner of Redis
+		return fmt.Errorf("Script killed: it held its keys for more than %d ms.", holdTime.Milliseconds())
 	}
 	return nil
 }
@@ -315,6 +328,8 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 		w.Error(command.EngineError(err).Error())
 	case errors.Is(err, lua.ErrMemory):
 		w.Error(r.located("ERR not enough memory"))
+	case errors.Is(err, engine.ErrUndoFull):
+		w.Error(r.located("ERR the script changes too much in one step"))
 	case errors.Is(err, engine.ErrNotHeld):
 		w.Error(r.located("BUSY the script touches what the transaction does not hold"))
 	case errors.Is(err, errOvertaken):

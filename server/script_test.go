@@ -83,5 +83,41 @@ func TestScriptArguments(t *testing.T) {
 		`EVAL "return ARGV[1]" 0 again`, "EVALSHA 098e0f0d1448c0a81dafe820f66d460eb09263da 0 hi", "SCRIPT FLUSH ASYNC")
 }
 
+// Scripts in a transaction, with keys that they have declared and others, and in
+// other databases; what SELECT does in a script ends with it.
+func TestScriptsInTransactions(t *testing.T) {
+	p := bothScripts(t)
+	p.Same("MULTI", "SET a 1", `EVAL "return redis.call('incr', KEYS[1])" 1 a`, `EVAL "return redis.call('incrby', 'b', ARGV[1])" 0 5`,
+		`EVAL "redis.call('set', KEYS[1], 'x') return redis.call('incr', KEYS[1])" 1 c`, "GET a", "EXEC", "GET b", "GET c",
+		"MULTI", "FLUSHALL", `EVAL "return {redis.call('dbsize'), redis.call('incr', 'a')}" 1 b`, "EXEC", "GET a",
+		"SELECT 3", `EVAL "redis.call('set', KEYS[1], 'three') redis.call('select', 4) redis.call('set', KEYS[1], 'four') return redis.call('get', KEYS[1])" 1 k`,
+		"GET k", "DBSIZE", "SELECT 4", "GET k", "MULTI", `EVAL "redis.call('select', 5) return redis.call('set', 'k', 'five')" 0`, "GET k", "EXEC", "SELECT 5", "GET k")
+}
+
+// What a script does to data is what its commands do by themselves.
+func TestScriptsOnData(t *testing.T) {
+	p := bothScripts(t)
+	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
+		p.Redis(hello)
+		p.Ours(hello)
+		for _, setup := range []string{"", "redis.setresp(3) "} {
+			for _, body := range []string{
+				"redis.call('set', KEYS[1], ARGV[1], 'EX', 100) return {redis.call('get', KEYS[1]), redis.call('ttl', KEYS[1])}",
+				"redis.call('del', KEYS[1]) redis.call('hset', KEYS[1], 'a', 1, 'b', 2.5) return redis.call('hgetall', KEYS[1])",
+				"return redis.call('hmget', KEYS[1], 'a', 'none', 'b')", "return redis.call('hincrby', KEYS[1], 'a', 3)", "return redis.call('incr', KEYS[1])",
+				"redis.call('del', KEYS[1]) redis.call('zadd', KEYS[1], 1, 'x', 2.5, 'y') return redis.call('zrange', KEYS[1], 0, -1, 'withscores')",
+				"return redis.call('zscore', KEYS[1], 'y')", "return redis.call('zremrangebyscore', KEYS[1], '-inf', 1)", "return redis.call('zcard', KEYS[1])",
+				"redis.call('del', KEYS[1]) redis.call('rpush', KEYS[1], 'a', 'b', 'c') return redis.call('lrange', KEYS[1], 0, -1)",
+				"redis.call('del', KEYS[1]) redis.call('sadd', KEYS[1], 'm') return redis.call('smembers', KEYS[1])",
+				"return redis.call('type', KEYS[1]).ok", "return redis.pcall('get', KEYS[1])", "return redis.call('get', KEYS[1])",
+				"redis.call('del', KEYS[1], 'other') return redis.call('set', 'other', 1, 'NX')", "return redis.call('set', 'other', 1, 'NX')", "return redis.call('keys', 'oth*')", "return redis.call('dbsize')",
+				"return redis.call('scan', 0)", "return redis.call('flushall')", "return redis.call('randomkey')",
+			} {
+				p.Same("EVAL " + quote(setup+body) + " 1 key value")
+			}
+		}
+	}
+}
+
 // quote makes a word of redistest.
 func quote(s string) string { return strconv.Quote(s) }

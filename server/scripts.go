@@ -1,8 +1,10 @@
 package server
 
 import (
+	"errors"
 	"sync"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/script"
 )
 
@@ -91,8 +93,45 @@ func (s *scripts) count() int {
 	return len(s.slow)
 }
 
-// noStore is the store of a node on its own: its cache has all that there is.
-type noStore struct{}
+// scriptStore is where the texts of scripts outlive this node: records of the
+// engine, which replicate.
+type scriptStore struct{ e *engine.Engine }
 
-func (noStore) Generation() uint64         { return 0 }
-func (noStore) Text(string) (string, bool) { return "", false }
+func (t scriptStore) Kept() bool         { return t.e.ScriptsKept() }
+func (t scriptStore) Generation() uint64 { return t.e.ScriptsGone() }
+
+func (t scriptStore) Text(sha string) (body string, loaded, ok bool) {
+	sc, ok := t.e.Script(sha)
+	return sc.Body, sc.Loaded, ok
+}
+
+// load compiles a text and keeps it, here and on the other nodes. sess is of a
+// node that decides.
+func (s *scripts) load(sess *engine.Session, body []byte, keep bool) (*script.Script, error) {
+	sc, dropped, err := s.cache.Load(body, keep)
+	if len(dropped) > 0 {
+		err = errors.Join(err, sess.DropScripts(dropped...))
+	}
+	if err != nil {
+		return nil, err
+	}
+	text := engine.Script{Body: sc.Body, Loaded: sc.Loaded()}
+	if err = sess.PutScript(sc.SHA, text); errors.Is(err, engine.ErrScriptsFull) {
+		if err = sess.DropScripts(s.strangers(sess.Engine())...); err == nil {
+			err = sess.PutScript(sc.SHA, text)
+		}
+	}
+	return sc, err
+}
+
+// strangers are texts that other leaders have taken, and nobody has used since
+// this one leads: as many as are dropped at once, with one that is none.
+func (s *scripts) strangers(e *engine.Engine) []string {
+	shas := []string{""}
+	e.Scripts(func(sha string, loaded bool) {
+		if !loaded && len(shas) <= engine.MaxScripts/16 && !s.cache.Has(sha) {
+			shas = append(shas, sha)
+		}
+	})
+	return shas
+}
