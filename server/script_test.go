@@ -51,7 +51,7 @@ func TestScriptErrors(t *testing.T) {
 	p := bothScripts(t)
 	for _, body := range []string{
 		"error('boom')", "error('boom', 0)", "error('boom', 2)", "error({err='MY boom'})", "error()", "error(nil)", "error(12)", "error(true)",
-		"\n\nerror('third')", "local function f() error('in f') end\nf()", "return nosuch", "nosuch = 1", "return nosuch.field", "local x = nil; return x.y", "return 1 + {}", "return #nil", "return {} .. 'x'", "return 1 < 'x'",
+		"\n\nerror('third')", "return {string.gsub('abc', 'a', error)}", "local function f() error('in f') end\nf()", "return nosuch", "nosuch = 1", "return nosuch.field", "local x = nil; return x.y", "return 1 + {}", "return #nil", "return {} .. 'x'", "return 1 < 'x'",
 		"return redis.call()", "return redis.pcall()", "return redis.call({})", "return redis.call('get', {})", "return redis.call('get', true)", "return redis.call(nil)", "return redis.call('nosuch')", "return redis.pcall('nosuch')",
 		"return redis.call('ttl')", "return redis.pcall('ttl').err", "return redis.call('multi')", "return redis.call('eval','return 1','0')", "return redis.call('script','flush')", "return redis.call('subscribe','x')", "return redis.call('auth','x')", "return redis.call('watch','x')", "return redis.call('client','id')", "return redis.call('config','get','x')", "return redis.call('config')", "return redis.call('nosuch','sub')", "return redis.call('client','nosuch')",
 		"return pcall(redis.call,'nosuch')", "local ok, e = pcall(redis.call,'nosuch') return e", "local ok, e = pcall(error,'x') return e", "local ok, e = pcall(function() error('x') end) return e", "local ok, e = pcall(redis.call,'nosuch') error(e)",
