@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +166,20 @@ func TestScriptsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, s.scripts.cache.Len(), 10_000)
 	require.Equal(t, "kept", c.call("EVALSHA "+sha+" 0"))
 	require.Equal(t, int64(11_999), c.call(`EVAL "return 11999" 0`))
+}
+
+// Commands that take long count as what they take: a script of such commands
+// leaves its loop after a few.
+func TestScriptOfSlowCommandsLeavesItsLoop(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.Equal(t, int64(60_000), c.call(`EVAL "for i = 1, 600 do local t = {} for j = 1, 100 do t[j] = i .. ':' .. j end redis.call('rpush', KEYS[1], unpack(t)) end return redis.call('llen', KEYS[1])" 1 list`))
+	lrem := s.table.ByFullName([]byte("lrem"))
+	calls := func() uint64 {
+		return s.stats.sum(func(n *counters) *atomic.Uint64 { return &n.calls[lrem.Index] })
+	}
+	require.Equal(t, int64(0), c.call(`EVAL "local n = 0 for i = 1, 300 do n = n + redis.call('lrem', KEYS[1], 0, 'none') end return n" 1 list`))
+	require.Less(t, calls(), uint64(300+100), "on the loop and on the worker")
 }
 
 // A Caller runs scripts too.

@@ -55,6 +55,11 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if cmd.Flags&command.Fast == 0 {
+		if err := r.look(); err != nil {
+			return nil, err
+		}
+	}
 	if bytes.HasPrefix(w.B, []byte("-UNCERTAIN ")) { // a flush that is too large to be taken back
 		return nil, engine.ErrUndoFull
 	}
