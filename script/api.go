@@ -248,5 +248,8 @@ func appendArgument(b []byte, f float64) []byte {
 	if n := int64(f); float64(n) == f && -exact < n && n < exact && (n != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(b, n, 10)
 	}
+	if f != f {
+		return lua.AppendNumber(b, f) // "nan", or "-nan" with the sign that it has
+	}
 	return resp.AppendDouble(b, f)
 }
