@@ -30,7 +30,7 @@ func checkList(v []byte) bool {
 	}
 	l := List{v: v}
 	at, end := l.bounds()
-	if l.Len() > MaxEntries || at < listHeader || at > end || end > len(v) || end-at > maxContents {
+	if l.Len() > MaxElements || at < listHeader || at > end || end > len(v) || end-at > maxContents {
 		return false
 	}
 	for range l.Len() {

@@ -34,8 +34,10 @@ import "errors"
 
 // Bounds of a value. Those on adding are checked by the views.
 const (
-	// MaxEntries is how many fields, members or elements a value has at most.
-	MaxEntries = 65_536
+	// MaxEntries is how many fields or members a value has at most, and
+	// MaxElements how many elements a list has, which needs no index of them.
+	MaxEntries  = 65_536
+	MaxElements = 262_144
 	// MaxBytes bounds the contents: the length of what AppendWire writes.
 	MaxBytes = 1 << 20
 	// MaxValue bounds the value itself, with its index and room for changes. A
@@ -45,7 +47,8 @@ const (
 
 // These errors are returned when an entry cannot be added; nothing has changed.
 var (
-	// ErrTooManyEntries is returned for an entry beyond MaxEntries.
+	// ErrTooManyEntries is returned for an entry beyond MaxEntries,
+	// or an element beyond MaxElements.
 	ErrTooManyEntries = errors.New("value has too many elements")
 	// ErrTooLarge is returned for contents of more than MaxBytes.
 	ErrTooLarge = errors.New("value is too large")

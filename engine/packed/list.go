@@ -151,7 +151,7 @@ func (l *List) PushBack(elements [][]byte) error {
 
 // fits returns the size of elements, or why they cannot be added.
 func (l *List) fits(elements [][]byte) (size int, err error) {
-	if l.Len()+len(elements) > MaxEntries {
+	if l.Len()+len(elements) > MaxElements {
 		return 0, ErrTooManyEntries
 	}
 	for _, e := range elements {
@@ -164,7 +164,7 @@ func (l *List) fits(elements [][]byte) (size int, err error) {
 
 // Insert puts element before that of index, 0 <= index <= Len().
 func (l *List) Insert(index int, element []byte) error {
-	if l.Len() == MaxEntries {
+	if l.Len() == MaxElements {
 		return ErrTooManyEntries
 	}
 	at, err := l.replace(l.offset(index), 0, elementSize(len(element)))

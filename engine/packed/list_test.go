@@ -154,9 +154,9 @@ func FuzzList(f *testing.F) {
 func TestListToItsBounds(t *testing.T) {
 	b := &memory{}
 	l := NewList(b)
-	many := make([][]byte, MaxEntries)
+	many := make([][]byte, MaxElements)
 	for i := range many {
-		many[i] = text(i, 0)
+		many[i] = []byte{byte(i)}
 	}
 	require.ErrorIs(t, l.PushBack(append(many, nil)), ErrTooManyEntries)
 	require.Nil(t, b.v)
@@ -166,9 +166,9 @@ func TestListToItsBounds(t *testing.T) {
 	require.ErrorIs(t, l.Insert(5, nil), ErrTooManyEntries)
 	require.ErrorIs(t, l.Set(5, make([]byte, MaxBytes)), ErrTooLarge)
 	require.Equal(t, before, b.v)
-	require.Equal(t, string(many[0]), string(l.At(MaxEntries-1)))
+	require.Equal(t, string(many[0]), string(l.At(MaxElements-1)))
 	checkValue(t, ListKind, b.v)
-	l.RemoveRange(10, MaxEntries)
+	l.RemoveRange(10, MaxElements)
 	require.ErrorIs(t, l.PushBack([][]byte{make([]byte, MaxBytes)}), ErrTooLarge)
 	require.ErrorIs(t, l.PushFront([][]byte{make([]byte, MaxBytes/2), make([]byte, MaxBytes/2)}), ErrTooLarge)
 	require.NoError(t, l.PushFront([][]byte{make([]byte, MaxBytes/2)}))

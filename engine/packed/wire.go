@@ -67,13 +67,13 @@ func FromWire(dst []byte, kind Kind, wire []byte) ([]byte, error) {
 		return append(dst, wire...), nil
 	}
 	n, at, ok := checkedLength(wire, 1)
-	if !ok || wire[0] != wireLarge|byte(kind) || n > MaxEntries {
+	if !ok || wire[0] != wireLarge|byte(kind) {
 		return dst, ErrDamaged
 	}
-	if kind == ListKind {
+	if kind == ListKind && n <= MaxElements {
 		return listFromWire(dst, n, wire[at:])
 	}
-	if n <= maxSmall || !checkRecords(kind, n, wire[at:]) {
+	if n <= maxSmall || n > MaxEntries || kind == ListKind || !checkRecords(kind, n, wire[at:]) {
 		return dst, ErrDamaged
 	}
 	k := slotBitsFor(n)

@@ -25,8 +25,8 @@ type Totals struct {
 	Copied int // as they were at the source
 	Gone   int // expired or deleted between their listing and their reading
 	Kept   int // were at the target already
-	// Unsupported and TooLarge cannot be held by the target: their type, more
-	// than MaxElements elements, or more than MaxBytes.
+	// Unsupported and TooLarge cannot be held by the target: their type, or
+	// more than Headgate's bounds (engine/packed).
 	Unsupported, TooLarge int
 	Failed                int   // the target answered an error
 	FirstError            error // of the failed ones
@@ -38,10 +38,6 @@ func (t Totals) Seen() int {
 }
 
 const (
-	// MaxElements and MaxBytes bound a value, as Headgate bounds it.
-	MaxElements = 65536
-	MaxBytes    = 1 << 20
-
 	// page is how many keys are listed, read and written at a time.
 	page = 256
 	// batch is how many elements, or 16 bytes of strings, are in memory at a

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/internal/redistest"
 )
 
@@ -37,7 +38,7 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, from.SAdd(ctx, "rl:set", "a", "b", binary).Err())
 	require.NoError(t, from.RPush(ctx, "rl:list", "b", "a", binary, "a").Err())
 	require.NoError(t, from.XAdd(ctx, &redis.XAddArgs{Stream: "rl:stream", Values: []string{"a", "b"}}).Err())
-	require.NoError(t, from.Set(ctx, "rl:large", strings.Repeat("x", MaxBytes+1), 0).Err())
+	require.NoError(t, from.Set(ctx, "rl:large", strings.Repeat("x", packed.MaxBytes+1), 0).Err())
 	require.NoError(t, from.Set(ctx, "rl:kept", "source", 0).Err())
 	require.NoError(t, to.Set(ctx, "rl:kept", "target", 0).Err())
 	require.NoError(t, from.Set(ctx, "other", "1", 0).Err())

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headgate-io/headgate/engine/packed"
 )
 
 // item is a key on its way.
@@ -34,7 +36,7 @@ type kind struct {
 var kinds = map[string]*kind{
 	"string": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.StrLen(ctx, key) },
-		most: MaxBytes,
+		most: packed.MaxBytes,
 		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.Get(ctx, key) },
 		write: func(it *item, do func(args ...any)) {
 			do("SET", it.key, it.value.(*redis.StringCmd).Val())
@@ -42,7 +44,7 @@ var kinds = map[string]*kind{
 	},
 	"hash": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.HLen(ctx, key) },
-		most: MaxElements,
+		most: packed.MaxEntries,
 		// In the order of the source, which a map would lose.
 		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.Do(ctx, "HGETALL", key) },
 		write: func(it *item, do func(args ...any)) {
@@ -53,7 +55,7 @@ var kinds = map[string]*kind{
 	},
 	"zset": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.ZCard(ctx, key) },
-		most: MaxElements,
+		most: packed.MaxEntries,
 		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder {
 			return p.ZRangeWithScores(ctx, key, 0, -1)
 		},
@@ -69,7 +71,7 @@ var kinds = map[string]*kind{
 	},
 	"set": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.SCard(ctx, key) },
-		most: MaxElements,
+		most: packed.MaxEntries,
 		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.SMembers(ctx, key) },
 		write: func(it *item, do func(args ...any)) {
 			for part := range chunks(values(it.value), chunk) {
@@ -79,7 +81,7 @@ var kinds = map[string]*kind{
 	},
 	"list": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.LLen(ctx, key) },
-		most: MaxElements,
+		most: packed.MaxElements,
 		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.LRange(ctx, key, 0, -1) },
 		write: func(it *item, do func(args ...any)) {
 			for part := range chunks(values(it.value), chunk) {
@@ -129,7 +131,7 @@ func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]it
 			t.TooLarge++
 			continue
 		}
-		if it.size = sizes[i].Val(); it.kind.most == MaxBytes {
+		if it.size = sizes[i].Val(); it.kind.most == packed.MaxBytes {
 			it.size /= 16
 		}
 		left = append(left, it)
