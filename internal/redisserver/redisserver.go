@@ -61,7 +61,8 @@ func Start(addr string, args ...string) (*Server, error) {
 		if !s.run.Running() {
 			break
 		}
-		if _, err := respclient.Do(addr, time.Second, "PING"); err == nil {
+		// With a password the answer is an error.
+		if r, err := respclient.Do(addr, time.Second, "PING"); err == nil || r.Error() != "" {
 			return s, nil
 		}
 	}
