@@ -26,7 +26,18 @@ func (p *Report) OK() bool {
 	if broken := p.run.Scenario.Broken; broken != nil {
 		return slices.ContainsFunc(p.run.findings, func(f oracle.Finding) bool { return !f.OK && slices.Contains(broken, f.Check) })
 	}
-	return !slices.ContainsFunc(p.run.findings, func(f oracle.Finding) bool { return !f.OK })
+	return len(p.Failed()) == 0
+}
+
+// Failed returns the names of the checks that did not pass.
+func (p *Report) Failed() []string {
+	var names []string
+	for _, f := range p.run.findings {
+		if !f.OK {
+			names = append(names, f.Check)
+		}
+	}
+	return names
 }
 
 // Dir is where the run's files are.
