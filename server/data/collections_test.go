@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/internal/redistest"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -174,13 +175,16 @@ func TestBoundsOfCollections(t *testing.T) {
 	require.Equal(t, ":1\r\n", p.Ours(`SCARD from`))
 
 	p.Ours(`FLUSHALL`)
-	const most = 65536
 	for name, grow := range map[string]func(i int) string{
 		"HSET k":  func(i int) string { return fmt.Sprintf(" %d 1", i) },
 		"SADD k":  func(i int) string { return fmt.Sprintf(" %d", i) },
 		"ZADD k":  func(i int) string { return fmt.Sprintf(" 1 %d", i) },
 		"RPUSH k": func(i int) string { return fmt.Sprintf(" %d", i%10) },
 	} {
+		most := packed.MaxEntries
+		if name == "RPUSH k" {
+			most = packed.MaxElements
+		}
 		var line strings.Builder
 		line.WriteString(name)
 		for i := range most {
