@@ -51,6 +51,7 @@ func (c *Scratch) Session() *Session { return c.s }
 // brought stay what they have become. Errors: ErrSealed, ErrFull for copies that
 // take too much memory.
 func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
+	c.own.permitted.Store(main.e.permitted.Load())
 	for _, key := range keys {
 		name := string(append([]byte{main.db}, key...))
 		if _, known := c.at[name]; known {

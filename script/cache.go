@@ -206,6 +206,10 @@ func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string, err erro
 		c.bytes += s.size()
 		s.used.Store(c.round.Add(1))
 	}
+	if !keep {
+		// Another node may have been given it by SCRIPT LOAD.
+		_, keep, _ = c.store.Text(s.SHA)
+	}
 	if keep {
 		s.loaded.Store(true)
 	}

@@ -72,21 +72,27 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 	t.Host = r
 	r.resp3 = false
 	start := len(w.B)
-	results, err := r.protected(s, keys, argv)
+	err := protected(func() error {
+		results, err := r.run(s, keys, argv)
+		if err != nil {
+			return err
+		}
+		out := resultWriter{w: w, t: t, booleans: r.resp3, most: start + most}
+		out.value(lua.Arg(results, 0), 0)
+		if out.full() {
+			return ErrReplyTooLong
+		}
+		return nil
+	})
 	var raised *lua.Error
 	switch {
 	case err == nil:
-		out := resultWriter{w: w, booleans: r.resp3, most: start + most}
-		out.value(lua.Arg(results, 0), 0)
-		if out.full() {
-			w.B = w.B[:start]
-			return ErrReplyTooLong
-		}
 		return nil
 	case errors.As(err, &raised):
 		w.Error(errorText(s, raised))
 		return nil
 	}
+	w.B = w.B[:start]
 	var ended *lua.Abort
 	if errors.As(err, &ended) {
 		return ended.Err
@@ -97,8 +103,8 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 // ErrReplyTooLong is returned for a script whose reply is too long.
 var ErrReplyTooLong = errors.New("the reply of the script is longer than client-output-buffer-limit")
 
-// protected sets KEYS and ARGV, for which there may be no memory, and runs s.
-func (r *Runner) protected(s *Script, keys, argv [][]byte) (results []lua.Value, err error) {
+// protected runs what may exceed the limits of the run outside of a script.
+func protected(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			ended, ok := p.(*lua.Abort)
@@ -108,6 +114,11 @@ func (r *Runner) protected(s *Script, keys, argv [][]byte) (results []lua.Value,
 			err = ended
 		}
 	}()
+	return fn()
+}
+
+// run sets KEYS and ARGV, for which there may be no memory, and runs s.
+func (r *Runner) run(s *Script, keys, argv [][]byte) ([]lua.Value, error) {
 	t := r.thread
 	t.SetGlobal(r.env.keys, list(t, keys))
 	t.SetGlobal(r.env.argv, list(t, argv))

@@ -25,8 +25,12 @@ const maxResultDepth = 7995
 //	other table        array, up to the first nil
 //
 // What RESP2 has no type for is written as its nearest.
+//
+// Writing is charged as running is: a small table may hold itself in many
+// places.
 type resultWriter struct {
 	w *resp.Writer
+	t *lua.Thread
 	// booleans: the script has asked for RESP3.
 	booleans bool
 	// most is how long w.B may become; then the rest is left out.
@@ -37,10 +41,12 @@ type resultWriter struct {
 func (r *resultWriter) full() bool { return len(r.w.B) > r.most }
 
 func (r *resultWriter) value(v lua.Value, depth int) {
+	r.t.Step(1)
 	switch {
 	case v.IsNumber():
 		r.w.Int(lua.Integer(v.Number()))
 	case v.IsString():
+		r.t.Step(len(v.Text()) >> 6)
 		r.w.BulkString(v.Text())
 	case v.Kind() == lua.KindBoolean && r.booleans:
 		r.w.Bool(v.Truth())
@@ -69,12 +75,12 @@ func (r *resultWriter) table(t *lua.Table, depth int) {
 		return
 	}
 	if m := t.Text("map").Table(); m != nil {
-		r.w.Map(count(m))
+		r.w.Map(r.count(m))
 		r.members(m, true, depth)
 		return
 	}
 	if m := t.Text("set").Table(); m != nil {
-		r.w.Set(count(m))
+		r.w.Set(r.count(m))
 		r.members(m, false, depth)
 		return
 	}
@@ -96,6 +102,7 @@ func (r *resultWriter) table(t *lua.Table, depth int) {
 func (r *resultWriter) array(t *lua.Table, depth int) {
 	n := 0
 	for !t.Int(n + 1).IsNil() {
+		r.t.Step(1)
 		n++
 	}
 	r.w.Array(n)
@@ -105,7 +112,7 @@ func (r *resultWriter) array(t *lua.Table, depth int) {
 }
 
 func (r *resultWriter) members(t *lua.Table, values bool, depth int) {
-	for key, v, _ := t.Next(lua.Nil); !key.IsNil() && !r.full(); key, v, _ = t.Next(key) {
+	for key, v, _ := r.t.Next(t, lua.Nil); !key.IsNil() && !r.full(); key, v, _ = r.t.Next(t, key) {
 		r.value(key, depth+1)
 		if values {
 			r.value(v, depth+1)
@@ -113,8 +120,8 @@ func (r *resultWriter) members(t *lua.Table, values bool, depth int) {
 	}
 }
 
-func count(t *lua.Table) (n int) {
-	for key, _, _ := t.Next(lua.Nil); !key.IsNil(); key, _, _ = t.Next(key) {
+func (r *resultWriter) count(t *lua.Table) (n int) {
+	for key, _, _ := r.t.Next(t, lua.Nil); !key.IsNil(); key, _, _ = r.t.Next(t, key) {
 		n++
 	}
 	return n

@@ -232,3 +232,60 @@ func BenchmarkEvalSHA(b *testing.B) {
 		}
 	})
 }
+
+// What looks at the whole table by itself must not be run by who holds a part of
+// it.
+func TestScriptsDoNotWaitForThemselves(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+	for _, about := range []string{"'info'", "'memory', 'stats'", "'memory', 'doctor'", "'rl.stats'"} {
+		require.NotContains(t, fmt.Sprint(c.call(`EVAL "return #redis.call(`+about+`)" 0`)), "ERR", about)
+		for _, first := range []string{"'get', 'k'", "'keys', '*'"} {
+			err, isErr := c.call(`EVAL "redis.call(` + first + `) return #redis.call(` + about + `)" 0`).(error)
+			require.True(t, isErr, about)
+			require.ErrorContains(t, err, "not allowed after commands about keys", about)
+		}
+		c.do("MULTI", "+OK\r\n")
+		c.do("SET k 1", "+QUEUED\r\n")
+		c.do(`EVAL "return #redis.call(`+about+`)" 0`, "+QUEUED\r\n")
+		require.Contains(t, fmt.Sprint(c.call("EXEC")), "not allowed after commands about keys", about)
+	}
+	c.do("PING", "+PONG\r\n")
+}
+
+// A slow script, too, moves and copies to another database.
+func TestSlowScriptsReachOtherDatabases(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+	const slow = "local x = 0 for i = 1, 200000 do x = x + i end "
+	c.do("SET a mine", "+OK\r\n")
+	require.Equal(t, int64(1), c.call(`EVAL "`+slow+`return redis.call('copy', KEYS[1], KEYS[2], 'DB', 4)" 2 a b`))
+	require.Equal(t, int64(1), c.call(`EVAL "`+slow+`return redis.call('move', KEYS[1], 3)" 1 a`))
+	require.Equal(t, int64(0), c.call("EXISTS a"))
+	c.do("SELECT 3", "+OK\r\n")
+	require.Equal(t, "mine", c.call("GET a"))
+	c.do("SELECT 4", "+OK\r\n")
+	require.Equal(t, "mine", c.call("GET b"))
+}
+
+// A small table may be a large reply: writing it is charged, and leaves the loop.
+func TestResultsAreCharged(t *testing.T) {
+	_, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: time.Second}})
+	c, other := dial(t, addr), dial(t, addr)
+	for _, conn := range []*client{c, other} {
+		require.NoError(t, conn.SetDeadline(time.Now().Add(3*patience)))
+	}
+	const empties = "local m = {} for i = 1, 500 do m[-i] = i end for i = 1, 500 do m[-i] = nil end m = {map=m} " +
+		"for d = 1, 7 do local o = {} for i = 1, 30 do o[i] = m end m = o end return m"
+	c.send("EVAL \"" + empties + "\" 0\r\n")
+	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; {
+		asked := time.Now()
+		other.do("PING", "+PONG\r\n")
+		require.Less(t, time.Since(asked), 300*time.Millisecond)
+	}
+	err, isErr := c.reply().(error)
+	require.True(t, isErr)
+	require.ErrorContains(t, err, "took more than 1000 ms")
+}

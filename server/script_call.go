@@ -28,6 +28,9 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		if err := r.take(cmd, args); err != nil {
 			return nil, err
 		}
+	} else if !cmd.HasKeys() && cmd.Flags&command.NoTable == 0 && r.locks() {
+		// INFO and its like lock the table themselves.
+		return nil, script.Refusal("This Redis command is not allowed after commands about keys from script")
 	}
 	if s.mode.Load()&uint32(modeMonitors) != 0 && cmd.Flags&command.SkipMonitor == 0 {
 		s.watchers.feed(&r.aside.conn, cmd.Public(args))

@@ -255,12 +255,21 @@ func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
 	case table && r.grip != gripWhole:
 		r.grip = gripWhole
 		return engine.ErrNotHeld
+	case r.grip == gripCopies && cmd.Flags&command.Databases != 0:
+		// Copies are of one database: it has to hold its keys.
+		r.grip = gripKeys
+		return engine.ErrNotHeld
 	case r.grip == gripCopies:
 		return r.bring(cmd, args)
 	case r.held.IsZero():
 		r.lock()
 	}
 	return nil
+}
+
+// locks reports whether locks of the table are held.
+func (r *scriptRun) locks() bool {
+	return !r.held.IsZero() || r.grip == gripExec && r.sess.HoldsKeys()
 }
 
 // lock holds the keys, at the first command that is about any.
@@ -324,7 +333,9 @@ func (r *scriptRun) forget() {
 // fail replies why a script was ended.
 func (r *scriptRun) fail(w *resp.Writer, err error) {
 	switch {
-	case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrFull):
+	case errors.Is(err, engine.ErrSealed): // its node has been deposed
+		r.srv.uncertain(w)
+	case errors.Is(err, engine.ErrFull):
 		w.Error(command.EngineError(err).Error())
 	case errors.Is(err, lua.ErrMemory):
 		w.Error(r.located("ERR not enough memory"))

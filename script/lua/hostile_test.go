@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // hostile are scripts that try to take time, memory or stack without end.
@@ -86,6 +88,9 @@ var hostile = map[string]string{
 
 // TestHostileScripts runs each with 30 ms worth of steps and 32 MiB.
 func TestHostileScripts(t *testing.T) {
+	if subprocess.Race() {
+		t.Skip("the ceilings are of time, and the race detector makes a switch between coroutines cost a hundred times as much")
+	}
 	env := newEnvironment()
 	th := NewThread(env)
 	for _, name := range slices.Sorted(maps.Keys(hostile)) {

@@ -36,6 +36,7 @@ const (
 	Leader     // only the leader answers: set for everything else about keys
 	NeedsConn  // acts on its connection, or makes no sense without one: set for what has OwnConn or Peers
 	Script     // runs a script: slow ones have workers of their own
+	Databases  // may touch another database than its connection's
 	Forwarded  // other nodes may send it for their clients: set for what has Leader and not OwnConn
 )
 

@@ -12,16 +12,16 @@ func moveCommands() []command.Spec {
 	const group = "generic"
 	two := command.Keys{First: 1, Last: 2, Step: 1}
 	return []command.Spec{
-		{Name: "rename", Arity: 3, Flags: command.Write | command.Fast, Keys: two, Categories: command.CatKeyspace, Group: group,
+		{Name: "rename", Arity: 3, Flags: command.Write, Keys: two, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the length of the value", Summary: "Renames a key and overwrites the destination.",
 			Syntax: "key newkey", Handler: rename},
 		{Name: "renamenx", Arity: 3, Flags: command.Write | command.Fast, Keys: two, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the length of the value", Summary: "Renames a key only when the target key name doesn't exist.",
 			Syntax: "key newkey", Handler: renameNX},
-		{Name: "copy", Arity: -3, Flags: command.Write | command.DenyOOM | command.Fast, Keys: two, Categories: command.CatKeyspace, Group: group,
+		{Name: "copy", Arity: -3, Flags: command.Write | command.DenyOOM | command.Databases, Keys: two, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the length of the value", Summary: "Copies the value of a key to a new key.",
 			Syntax: "source destination [DB destination-db] [REPLACE]", Handler: copyKey},
-		{Name: "move", Arity: 3, Flags: command.Write | command.Fast, Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatKeyspace, Group: group,
+		{Name: "move", Arity: 3, Flags: command.Write | command.Fast | command.Databases, Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the length of the value", Summary: "Moves a key to another database.",
 			Syntax: "key db", Handler: move},
 		{Name: "swapdb", Arity: 3, Flags: command.Write | command.Fast, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
