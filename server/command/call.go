@@ -68,6 +68,23 @@ func (c *Call) Decided(ok bool) {
 	}
 }
 
+// heldTogether is how many keys a command on several holds at a time: more would
+// hold up too much of the table.
+const heldTogether = 64
+
+// Together runs fn, which visits some keys one by one, as one step that nobody
+// sees half of, if they are not too many. In a transaction, which has its own way
+// to hold them, it just runs fn.
+func (c *Call) Together(keys [][]byte, fn func()) {
+	if c.InExec || c.OnWorker || len(keys) < 2 || len(keys) > heldTogether {
+		fn()
+		return
+	}
+	c.Sess.Hold(keys)
+	defer c.Sess.Unhold()
+	fn()
+}
+
 // Outcome is what a call leaves behind beside its reply.
 type Outcome struct {
 	// Err is the engine's error that the reply tells, if it tells one.

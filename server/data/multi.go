@@ -30,15 +30,17 @@ func manyStringCommands() []command.Spec {
 	}
 }
 
-// mGet replies values. Of a call of very many keys a worker collects them, one
-// after another, each as it is then.
+// mGet replies values, of some keys as of one instant. Of a call of very many a
+// worker collects them, one after another, each as it is then.
 func mGet(call *command.Call) {
 	keys := call.Args[1:]
 	if long(call, len(keys)) {
 		leave(call)
 		return
 	}
-	if err := collect(call.Sess, call.Now, keys, call.W, call.Host.MostReply()); err != nil {
+	var err error
+	call.Together(keys, func() { err = collect(call.Sess, call.Now, keys, call.W, call.Host.MostReply()) })
+	if err != nil {
 		call.Fail(err)
 	}
 }

@@ -112,7 +112,9 @@ func countKeys(call *command.Call, fn ofKey) {
 		countAside(call, fn)
 		return
 	}
-	n, err := count(call.Sess, call.Now, keys, fn)
+	var n int64
+	var err error
+	call.Together(keys, func() { n, err = count(call.Sess, call.Now, keys, fn) })
 	if err != nil {
 		call.Fail(err)
 		return
