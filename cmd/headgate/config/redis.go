@@ -20,7 +20,7 @@ var aliases = []alias{
 	{"bind", func(c *Config) string { host, _ := split(c.PlainListen(), c.SecureListen()); return host }},
 	{"cluster-enabled", clusterEnabled},
 	{"daemonize", always("no")},
-	{"databases", always("1")},
+	{"databases", always("16")},
 	{"dir", func(c *Config) string { return c.DataDir }},
 	{"latency-monitor-threshold", always("0")},
 	{"logfile", always("")},

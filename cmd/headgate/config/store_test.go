@@ -15,7 +15,7 @@ func TestGetAnswersInRedisUnits(t *testing.T) {
 	for name, want := range map[string]string{
 		"maxmemory": "67108864", "maxclients": "10000", "timeout": "0", "tcp-keepalive": "300",
 		"slowlog-log-slower-than": "10000", "proto-max-bulk-len": "16777216",
-		"save": "", "appendonly": "no", "databases": "1", "port": "7379", "bind": "127.0.0.1", "tls-port": "0",
+		"save": "", "appendonly": "no", "databases": "16", "port": "7379", "bind": "127.0.0.1", "tls-port": "0",
 		"requirepass": "", "protected-mode": "yes", "loglevel": "notice",
 	} {
 		got, ok := s.Get(name)

@@ -130,7 +130,7 @@ func (cfg *Config) absent(ctx context.Context, items []item, t *Totals) ([]item,
 // write writes the items, whose times to live were read no earlier than at read.
 func (cfg *Config) write(ctx context.Context, items []item, read time.Time, t *Totals) error {
 	results := make([][]*redis.Cmd, len(items))
-	late := time.Since(read)
+	late := time.Since(read).Milliseconds()
 	_, err := cfg.To.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range items {
 			it := &items[i]
@@ -144,7 +144,7 @@ func (cfg *Config) write(ctx context.Context, items []item, read time.Time, t *T
 			do("DEL", it.key)
 			it.kind.write(it, do)
 			if it.ttl > 0 {
-				do("PEXPIRE", it.key, (it.ttl - late).Milliseconds())
+				do("PEXPIRE", it.key, it.ttl-late)
 			}
 			do("EXEC")
 		}

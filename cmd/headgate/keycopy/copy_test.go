@@ -35,6 +35,8 @@ func TestCopy(t *testing.T) {
 		scores = append(scores, redis.Z{Score: float64(i) / 3, Member: fmt.Sprint("m", i)})
 	}
 	require.NoError(t, from.ZAdd(ctx, "rl:zset", scores...).Err())
+	const ages = int64(30_000_000_000_000) // ms, more than a time.Duration has
+	require.NoError(t, from.Do(ctx, "SET", "rl:ages", 1, "PX", ages).Err())
 	require.NoError(t, from.SAdd(ctx, "rl:set", "a", "b", binary).Err())
 	require.NoError(t, from.RPush(ctx, "rl:list", "b", "a", binary, "a").Err())
 	require.NoError(t, from.XAdd(ctx, &redis.XAddArgs{Stream: "rl:stream", Values: []string{"a", "b"}}).Err())
@@ -47,7 +49,7 @@ func TestCopy(t *testing.T) {
 	cfg := Config{From: from, To: to, Match: "rl:*", Progress: func(t Totals) { told = t }}
 	got, err := Copy(ctx, cfg)
 	require.NoError(t, err)
-	require.Equal(t, Totals{Copied: 6, Kept: 1, Unsupported: 1, TooLarge: 1}, got)
+	require.Equal(t, Totals{Copied: 7, Kept: 1, Unsupported: 1, TooLarge: 1}, got)
 	require.Equal(t, got, told)
 	for _, read := range [][]any{
 		{"GET", "rl:string"}, {"GET", "rl:" + binary}, {"HGETALL", "rl:hash"}, {"ZRANGE", "rl:zset", 0, -1, "WITHSCORES"},
@@ -61,8 +63,11 @@ func TestCopy(t *testing.T) {
 		require.Greater(t, left, ttl-30*time.Second)
 	}
 	require.EqualValues(t, -1, to.PTTL(ctx, "rl:zset").Val())
+	left, err := to.Do(ctx, "PTTL", "rl:ages").Int64()
+	require.NoError(t, err)
+	require.InDelta(t, ages, left, 30_000)
 	require.Equal(t, "target", to.Get(ctx, "rl:kept").Val())
-	require.EqualValues(t, 7, to.DBSize(ctx).Val())
+	require.EqualValues(t, 8, to.DBSize(ctx).Val())
 
 	cfg.Replace, cfg.Match = true, "rl:kept"
 	got, err = Copy(ctx, cfg)

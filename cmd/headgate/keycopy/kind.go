@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,10 +14,10 @@ import (
 type item struct {
 	key     string
 	kind    *kind
-	size    int64         // elements, or 16 bytes of a string
-	value   redis.Cmder   // the reply that has the value
-	ttl     time.Duration // as it was read; 0 for none
-	expired bool          // on the way
+	size    int64       // elements, or 16 bytes of a string
+	value   redis.Cmder // the reply that has the value
+	ttl     int64       // as it was read, in ms; 0 for none
+	expired bool        // on the way
 }
 
 // kind is how the values of a type travel.
@@ -141,12 +140,12 @@ func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]it
 
 // read reads values and times to live, each key's in one step.
 func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, error) {
-	ttls := make([]*redis.DurationCmd, len(items))
+	ttls := make([]*redis.Cmd, len(items)) // a time.Duration has not room for all
 	// One transaction a page: a value and its time to live belong together.
 	if _, err := cfg.From.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range items {
 			items[i].value = items[i].kind.read(ctx, p, items[i].key)
-			ttls[i] = p.PTTL(ctx, items[i].key)
+			ttls[i] = p.Do(ctx, "PTTL", items[i].key)
 		}
 		return nil
 	}); err != nil && !changed(err) {
@@ -156,13 +155,12 @@ func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, e
 	for i, it := range items {
 		// -2 is the answer for a key that is not there, whose value may have
 		// been read as an empty one.
-		if it.value.Err() != nil || ttls[i].Val() == -2 {
+		ttl, _ := ttls[i].Int64()
+		if it.value.Err() != nil || ttl == -2 {
 			t.Gone++
 			continue
 		}
-		if ttl := ttls[i].Val(); ttl > 0 {
-			it.ttl = ttl
-		}
+		it.ttl = max(ttl, 0)
 		left = append(left, it)
 	}
 	return left, nil
