@@ -276,7 +276,16 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	// Room for one of them.
 	require.True(t, is(s.Delete(start, fmt.Appendf(nil, "fill:%08d", filled/2))))
 	keys := e.Len()
-	born, long := []byte("born:00000000"), make([]byte, 4000)
+	// One whose segment need not be split for it, which takes memory too.
+	var born []byte
+	for i := 0; ; i++ {
+		born = fmt.Appendf(nil, "born:%08d", i)
+		if _, err := s.Decide(start, born, l, 1, &Options{}); err == nil {
+			break
+		}
+	}
+	require.True(t, is(s.Delete(start, born)))
+	long := make([]byte, 4000)
 	other := perMinute(Sliding, 7)
 	for _, segs := range [][]Segment{
 		chainOf(Segment{[]byte("first"), l, 1}, Segment{long, l, 1}),
