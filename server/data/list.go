@@ -270,20 +270,29 @@ func lset(call *command.Call) {
 	call.W.OK()
 }
 
+// walk begins a visit to the list of a call that looks at its elements one by
+// one. v is nil if an error has been replied, or a worker has the call.
+func walk(call *command.Call) (v *engine.Value, l packed.List) {
+	if v = visit(call, call.Args[1], engine.List); v == nil {
+		return nil, l
+	}
+	l = packed.NewList(v)
+	if long(call, l.Len()/walked) {
+		v.Close()
+		leave(call)
+		return nil, l
+	}
+	return v, l
+}
+
 func lrem(call *command.Call) {
 	count, err := parseInt(call.Args[2])
 	if err != nil {
 		call.Error(err.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.List)
+	v, l := walk(call)
 	if v == nil {
-		return
-	}
-	l := packed.NewList(v)
-	if long(call, l.Len()/walked) {
-		v.Close()
-		leave(call)
 		return
 	}
 	defer v.Close()
@@ -301,14 +310,8 @@ func linsert(call *command.Call) {
 		call.Error(command.ErrSyntax.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.List)
+	v, l := walk(call)
 	if v == nil {
-		return
-	}
-	l := packed.NewList(v)
-	if long(call, l.Len()/walked) {
-		v.Close()
-		leave(call)
 		return
 	}
 	defer v.Close()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -103,14 +102,8 @@ func lpos(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.List)
+	v, l := walk(call)
 	if v == nil {
-		return
-	}
-	l := packed.NewList(v)
-	if long(call, l.Len()/walked) {
-		v.Close()
-		leave(call)
 		return
 	}
 	found := p.find(&l, call.Args[2])
