@@ -289,3 +289,14 @@ func TestResultsAreCharged(t *testing.T) {
 	require.True(t, isErr)
 	require.ErrorContains(t, err, "took more than 1000 ms")
 }
+
+// Copies have a bound of their own: who passes it changes nothing.
+func TestSlowScriptThatChangesTooMuch(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+	err, isErr := c.call(`EVAL "local s = string.rep('x', 1000000) for i = 1, 80 do redis.call('set', 'k' .. i, s) end" 0`).(error)
+	require.True(t, isErr)
+	require.ErrorContains(t, err, "changes too much in one step")
+	require.Equal(t, int64(0), c.call("DBSIZE"))
+}

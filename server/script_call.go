@@ -56,6 +56,8 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
 			return nil, err
+		case errors.Is(err, engine.ErrFull) && call.Sess != r.sess: // of copies, not of the table
+			return nil, engine.ErrUndoFull
 		}
 	}
 	if cmd.Flags&command.Fast == 0 {
