@@ -169,6 +169,11 @@ func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err e
 			return nil, nil, err
 		}
 	}
+	if !keep {
+		// Another node may have been given it by SCRIPT LOAD. The Store is asked
+		// without mu, which it may wait for.
+		_, keep, _ = c.store.Text(s.SHA)
+	}
 	return c.add(s, keep)
 }
 
@@ -205,10 +210,6 @@ func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string, err erro
 		c.byBody[s.Body], c.bySHA[s.SHA] = s, s
 		c.bytes += s.size()
 		s.used.Store(c.round.Add(1))
-	}
-	if !keep {
-		// Another node may have been given it by SCRIPT LOAD.
-		_, keep, _ = c.store.Text(s.SHA)
 	}
 	if keep {
 		s.loaded.Store(true)

@@ -152,3 +152,31 @@ func TestCacheMakesRoom(t *testing.T) {
 	_, _, err = cache.Load([]byte("return '"+strings.Repeat("x", script.MaxBody)+"'"), false)
 	require.ErrorIs(t, err, script.ErrTooLarge)
 }
+
+// oneText is a store that another node has given a text by SCRIPT LOAD. It may
+// look into the cache while it is asked, as the server's does.
+type oneText struct {
+	text  string
+	cache *script.Cache
+}
+
+func (o *oneText) Kept() bool         { return true }
+func (o *oneText) Generation() uint64 { return 1 }
+
+func (o *oneText) Text(sha string) (string, bool, bool) {
+	o.cache.Has(sha)
+	is := sha == script.Digest([]byte(o.text))
+	return o.text, is, is
+}
+
+// What was loaded on another node stays loaded when this one is sent its text.
+func TestLoadedElsewhereStaysLoaded(t *testing.T) {
+	store := &oneText{text: "return 1"}
+	store.cache = script.NewCache(script.NewEnvironment("7.0.15"), store)
+	s, _, err := store.cache.Load([]byte("return 1"), false)
+	require.NoError(t, err)
+	require.True(t, s.Loaded())
+	s, _, err = store.cache.Load([]byte("return 2"), false)
+	require.NoError(t, err)
+	require.False(t, s.Loaded())
+}
