@@ -2,13 +2,15 @@ package resp
 
 import "bytes"
 
-// inline parses a line of words, as typed into a terminal.
+// inline parses a line of words, as typed into a terminal. A line longer than
+// MaxInline is an error however it arrives: in one piece (which Redis takes) or
+// in several.
 func (p *Parser) inline(buf []byte, args [][]byte) ([][]byte, int, error) {
 	nl := bytes.IndexByte(buf, '\n')
+	if nl > MaxInline || nl < 0 && len(buf) > MaxInline {
+		return args, 0, ErrInlineTooLong
+	}
 	if nl < 0 {
-		if len(buf) > MaxInline {
-			return args, 0, ErrInlineTooLong
-		}
 		return args, 0, nil
 	}
 	line := buf[:nl]

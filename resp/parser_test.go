@@ -98,6 +98,7 @@ func TestParserErrors(t *testing.T) {
 	f(&full, "*"+long, "Protocol error: too big mbulk count string")
 	f(&full, "*1\r\n$"+long, "Protocol error: too big bulk count string")
 	f(&full, long, "Protocol error: too big inline request")
+	f(&full, long+"\r\n", "Protocol error: too big inline request")
 	f(&full, "set \"a\r\n", "Protocol error: unbalanced quotes in request")
 	f(&full, "set 'a'b\r\n", "Protocol error: unbalanced quotes in request")
 }

@@ -41,7 +41,7 @@ func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	for _, held := range []string{
 		"*2\r\n$4\r\nECHO\r\n$400000\r\n" + strings.Repeat("x", 100_000),
-		"MULTI\r\nECHO " + strings.Repeat("x", 100_000) + "\r\n",
+		"MULTI\r\n" + encode("ECHO", strings.Repeat("x", 100_000)),
 		fmt.Sprintf("WATCH a%0*d\r\n", 60_000, 1),
 		"SUBSCRIBE" + strings.Repeat(" a", 1) + strings.Repeat(" channel-of-some-length", 1) + "\r\n" + "SUBSCRIBE" + manyChannels(200) + "\r\n",
 	} {
@@ -52,7 +52,7 @@ func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 		eventually(t, "it to be given back: "+held[:9], func() bool { return s.memory.total.Load() == 0 })
 	}
 	c := dial(t, addr)
-	c.send("MULTI\r\nECHO " + strings.Repeat("x", 100_000) + "\r\n")
+	c.send("MULTI\r\n" + encode("ECHO", strings.Repeat("x", 100_000)))
 	eventually(t, "the transaction", func() bool { return s.memory.total.Load() > 20_000 })
 	c.send("DISCARD\r\n")
 	eventually(t, "the transaction to be gone", func() bool { return s.memory.total.Load() < memoryStep })
@@ -136,7 +136,7 @@ func TestArgumentsOfHalfACommandAreAccounted(t *testing.T) {
 func TestNoBoundClosesNobody(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
-	c.send("MULTI\r\nECHO " + strings.Repeat("x", 100_000) + "\r\n")
+	c.send("MULTI\r\n" + encode("ECHO", strings.Repeat("x", 100_000)))
 	eventually(t, "the transaction", func() bool { return s.memory.total.Load() > 20_000 })
 	n, _ := s.memory.relieve(s)
 	require.Zero(t, n)

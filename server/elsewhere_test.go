@@ -64,10 +64,11 @@ func TestFailOpenAnswersAsFullLimits(t *testing.T) {
 	} {
 		leader.feed("RL.RESET a b\r\n")
 		leader.take()
-		leader.feed(command + "\r\n")
+		sent := encode(strings.Fields(command)...)
+		leader.feed(sent)
 		want := leader.take()
 		for range 2 {
-			alone.feed(command + "\r\n")
+			alone.feed(sent)
 			require.Equal(t, want, alone.take(), command)
 		}
 	}

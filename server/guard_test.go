@@ -86,14 +86,16 @@ func TestWatchIsBoundedInBytes(t *testing.T) {
 	c := dial(t, addr)
 	key := strings.Repeat("k", 100<<10)
 	for i := range 10 {
-		require.Equal(t, "OK", c.call(fmt.Sprintf("WATCH %d%s", i, key)))
+		c.send(encode("WATCH", fmt.Sprint(i, key)))
+		require.Equal(t, "OK", c.reply())
 	}
-	c.send("WATCH x" + key + "\r\n")
+	c.send(encode("WATCH", "x"+key))
 	c.expectClosed()
 	require.EqualValues(t, 1, s.Stats().QueryBufferKills)
 	c = dial(t, addr)
 	for range 30 {
-		require.Equal(t, "OK", c.call("WATCH "+key))
+		c.send(encode("WATCH", key))
+		require.Equal(t, "OK", c.reply())
 		require.Equal(t, "OK", c.call("UNWATCH"))
 	}
 }
