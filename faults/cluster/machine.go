@@ -9,12 +9,17 @@ import (
 	"time"
 )
 
-// Machine watches what the run's own processes do not see: how much of the processors others had, and how long the
-// runner itself was not run.
+// Machine watches what the run's own processes do not see: how much of the processors others had, how long the runner
+// itself was not run, and when the machine stood still.
 type Machine struct {
-	pids func() []int
-	stop chan struct{}
-	wg   sync.WaitGroup
+	pids  func() []int
+	stop  chan struct{}
+	wg    sync.WaitGroup
+	watch *watch // nil if this machine lets nobody watch
+
+	// Standstills are known after Stop, by time and apart from each other.
+	Standstills []Standstill
+	blind       error // why nothing is known of standstills
 
 	from, to usage
 	begun    time.Time
@@ -34,6 +39,7 @@ const (
 // WatchMachine begins to watch; pids are the processes that run now, besides this one.
 func WatchMachine(pids func() []int) *Machine {
 	m := &Machine{pids: pids, stop: make(chan struct{}), begun: time.Now()}
+	m.watch, m.blind = startWatch()
 	m.from = m.read()
 	m.wg.Go(m.run)
 	return m
@@ -59,6 +65,9 @@ func (m *Machine) Stop() {
 	close(m.stop)
 	m.wg.Wait()
 	m.to, m.length = m.read(), time.Since(m.begun)
+	if m.watch != nil {
+		m.Standstills, m.blind = m.watch.stop()
+	}
 }
 
 // Foreign is the share of all processors that was neither idle nor the run's own.
@@ -74,19 +83,29 @@ func (m *Machine) Foreign() float64 {
 func (m *Machine) Stalled() float64 { return m.stalled.Seconds() / max(m.length.Seconds(), 1e-9) }
 
 func (m *Machine) String() string {
-	return fmt.Sprintf("%.0f %% of the processors went to others, the runner was kept waiting for %.1f %% of the time", 100*m.Foreign(), 100*m.Stalled())
+	still := fmt.Sprintf("nobody watched whether it stood still (%v)", m.blind)
+	if m.blind == nil {
+		var sum, longest time.Duration
+		for _, s := range m.Standstills {
+			sum += s.To.Sub(s.From)
+			longest = max(longest, s.To.Sub(s.From))
+		}
+		still = fmt.Sprintf("it stood still %d times, for %v in all and %v at most", len(m.Standstills), sum.Round(time.Millisecond), longest.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%.0f %% of the processors went to others, the runner was kept waiting for %.1f %% of the time; %s", 100*m.Foreign(), 100*m.Stalled(), still)
 }
 
-// read adds up the times of /proc. What interrupts take is nobody's: most of it is the run's own network.
+// read adds up the times of /proc. What interrupts take is nobody's: most of it is the run's own network. Niced processes
+// give way, so what they take counts as idle.
 func (m *Machine) read() (u usage) {
 	stat, _ := os.ReadFile("/proc/stat")
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	for i, f := range bytes.Fields(line) {
 		n, _ := strconv.ParseInt(string(f), 10, 64)
 		switch i {
-		case 1, 2, 3, 8: // user, nice, system, steal
+		case 1, 3, 8: // user, system, steal
 			u.all += n
-		case 4, 5: // idle, iowait
+		case 2, 4, 5: // nice, idle, iowait
 			u.all += n
 			u.idle += n
 		}

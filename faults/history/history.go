@@ -59,7 +59,7 @@ const Forever = math.MaxInt64
 // Call is one call. Times are ns of the client's monotonic clock since the start of the run.
 type Call struct {
 	Due   int64 // when the plan wanted it sent
-	Late  int64 // how much later the machine ran the load that was asleep until then
+	Late  int64 // how much later the machine ran the load that was asleep until then, and how long it stood still (see StoodStill)
 	Start int64 // when it was sent
 	End   int64 // when its outcome was known, or the client gave up
 	Key   uint32
@@ -76,8 +76,8 @@ type Call struct {
 	Local bool
 }
 
-// Latency is the time to the answer from when the call was due, or from when the machine ran the load. Time in which the load
-// was held up by a server, so that it could not send, counts.
+// Latency is the time to the answer from when the call was due, or from when the machine ran the load, without that in which
+// the machine stood still. Time in which the load was held up by a server, so that it could not send, counts.
 func (c *Call) Latency() time.Duration { return time.Duration(c.End - c.Due - c.Late) }
 
 // Algorithm is a limit's rule, by its name in RL.LIMIT.
@@ -183,6 +183,17 @@ func (h *History) Count() (n [4]int) {
 		n[h.Calls[i].Outcome]++
 	}
 	return n
+}
+
+// StoodStill adds the time from one to another, in which the machine ran nobody, to what calls in flight were late for its
+// sake.
+func (h *History) StoodStill(from, to int64) {
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		if both := min(c.End, to) - max(c.Due+c.Late, from); both > 0 {
+			c.Late += both
+		}
+	}
 }
 
 // Recorder collects the calls of one goroutine.

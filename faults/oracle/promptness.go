@@ -61,7 +61,7 @@ func Promptness(h *history.History, outages []Outage, within time.Duration, goal
 		}
 		return latencies[min(len(latencies)-1, int(q*float64(len(latencies))))].Round(10 * time.Microsecond)
 	}
-	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped or new nodes left out; %d offered more than %v late by a machine that did not run the load); p50 %v, p99 %v, p99.9 %v, max %v",
+	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped or new nodes left out; %d that the machine made more than %v late); p50 %v, p99 %v, p99.9 %v, max %v",
 		100*share, offered, within, failed, local, skipped, stalled, within/4, at(.5), at(.99), at(.999), at(1))
 	if share < goal {
 		f.violate("below the goal of %.3f %%", 100*goal)

@@ -194,6 +194,9 @@ func (r *Run) unplanned() error {
 // judge runs the checks that every history is put to.
 func (r *Run) judge() {
 	r.machine.Stop()
+	for _, s := range r.machine.Standstills {
+		r.history.StoodStill(int64(s.From.Sub(r.epoch)), int64(s.To.Sub(r.epoch)))
+	}
 	if r.cluster != nil && !r.wrongClock {
 		if err := r.unplanned(); err != nil {
 			r.expect(false, "logs", "%v", err)

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Standstill is a time in which a processor of this machine did not even run a thread of the highest priority: a virtual
+// machine whose host did something else. Nothing that runs on the machine can do anything about it.
+type Standstill struct{ From, To time.Time }
+
+const (
+	// standstillEnv makes a process a watch for standstills in place of what its program does.
+	standstillEnv = "FAULTS_WATCH_STANDSTILLS"
+
+	standstillEvery = time.Millisecond
+	standstillFrom  = 5 * time.Millisecond
+)
+
+// A watch is a process of its own: a goroutine of the runner waits for the runner's scheduler, too.
+func init() {
+	if os.Getenv(standstillEnv) == "" {
+		return
+	}
+	if err := reportStandstills(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// reportStandstills writes a line when it watches all processors, and then each standstill of one as a line of two times of
+// CLOCK_MONOTONIC, in ns, until the standard input ends.
+func reportStandstills() error {
+	n := runtime.NumCPU()
+	runtime.GOMAXPROCS(n + 2)
+	debug.SetGCPercent(-1)
+	failed := make(chan error, n)
+	var ready sync.WaitGroup
+	ready.Add(n)
+	for cpu := range n {
+		go func() { failed <- watchProcessor(cpu, ready.Done) }()
+	}
+	go func() { ready.Wait(); fmt.Println("watching", n) }()
+	ended := make(chan struct{})
+	go func() { io.Copy(io.Discard, os.Stdin); close(ended) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ended:
+		return nil
+	}
+}
+
+func watchProcessor(cpu int, ready func()) error {
+	runtime.LockOSThread()
+	var only unix.CPUSet
+	only.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &only); err != nil {
+		return fmt.Errorf("watch processor %d: %w", cpu, err)
+	}
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 99}, 0); err != nil {
+		return fmt.Errorf("highest priority: %w", err)
+	}
+	ready()
+	for {
+		due := monotonic() + int64(standstillEvery)
+		at := unix.NsecToTimespec(due)
+		for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil) == unix.EINTR {
+		}
+		if now := monotonic(); now-due >= int64(standstillFrom) {
+			if _, err := fmt.Fprintln(os.Stdout, due, now); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func monotonic() int64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano()
+}
+
+// watch is a running watch for standstills.
+type watch struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr strings.Builder
+	lines  chan []Standstill
+}
+
+// startWatch begins to watch.
+func startWatch() (*watch, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{cmd: exec.Command(self), lines: make(chan []Standstill, 1)}
+	w.cmd.Env = append(os.Environ(), standstillEnv+"=1")
+	w.cmd.Stderr = &w.stderr
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	zero := time.Now().Add(-time.Duration(monotonic()))
+	if err := w.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	watching := lines.Scan()
+	go func() {
+		var all []Standstill
+		for lines.Scan() {
+			var from, to int64
+			if _, err := fmt.Sscan(lines.Text(), &from, &to); err == nil {
+				all = append(all, Standstill{zero.Add(time.Duration(from)), zero.Add(time.Duration(to))})
+			}
+		}
+		w.lines <- all
+	}()
+	if !watching {
+		_, err := w.stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+// stop ends the watch and returns what it saw, by time and apart from each other.
+func (w *watch) stop() ([]Standstill, error) {
+	w.stdin.Close()
+	all := <-w.lines
+	if err := w.cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(w.stderr.String()))
+	}
+	return apart(all), nil
+}
+
+// apart joins standstills that overlap: several processors stood still at once.
+func apart(all []Standstill) []Standstill {
+	slices.SortFunc(all, func(a, b Standstill) int { return cmp.Compare(a.From.Sub(b.From), 0) })
+	var out []Standstill
+	for _, s := range all {
+		if n := len(out); n > 0 && !s.From.After(out[n-1].To) {
+			if s.To.After(out[n-1].To) {
+				out[n-1].To = s.To
+			}
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
