@@ -31,6 +31,7 @@ type situation struct {
 	doubtful           bool          // while it does: it was paused, and has not heard from a majority since
 	caughtUp           bool          // the start-up replay is done
 	leaving            bool          // this node is handing its leadership over
+	ousted             bool          // this node has been deposed, and Raft has not said since who leads
 
 	// A leader has announced its stop: commands wait for the next one.
 	handoverFrom  string
@@ -49,7 +50,7 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 		return partition.Holding
 	case s.serving:
 		return partition.Leading
-	case s.leader == self:
+	case s.leader == self && !s.ousted:
 		// Elected: it serves when the log of its predecessors is applied, or
 		// loses its lease.
 		return partition.Handover
@@ -57,7 +58,7 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 		return partition.Handover
 	case !s.caughtUp:
 		return partition.Starting
-	case s.leader != "":
+	case s.leader != "" && s.leader != self:
 		return partition.Following
 	}
 	return partition.Orphaned
@@ -97,7 +98,7 @@ func (n *Node) led() {
 	n.beaten.Store(int64(time.Since(n.started)))
 	n.mu.Lock()
 	s := &n.situation
-	s.serving, s.unacked, s.doubtful = true, 0, false
+	s.serving, s.unacked, s.doubtful, s.ousted = true, 0, false, false
 	s.handoverUntil = time.Time{}
 	n.finishStart()
 	n.publishRole()
@@ -109,7 +110,9 @@ func (n *Node) led() {
 // deposed is called by the ledger, under the log's mutex.
 func (n *Node) deposed(upTo uint64) {
 	n.mu.Lock()
-	n.situation.serving = false
+	// Who waits for a next leader waits for long: a leader without followers
+	// has none to hand over to.
+	n.situation.serving, n.situation.ousted = false, true
 	n.publishRole()
 	n.mu.Unlock()
 	n.front.Release(upTo, partition.ErrUncertain)
@@ -129,7 +132,7 @@ func (n *Node) finishStart() {
 func (n *Node) leaderChanged(id, addr string) {
 	n.mu.Lock()
 	s := &n.situation
-	s.leader, s.leaderAddr = id, addr
+	s.leader, s.leaderAddr, s.ousted = id, addr, false
 	if id != "" && id != s.handoverFrom {
 		s.handoverUntil = time.Time{}
 	}

@@ -26,6 +26,8 @@ func TestRole(t *testing.T) {
 		{"following", situation{leader: "n2", caughtUp: true}, partition.Following},
 		{"leader lost", situation{caughtUp: true}, partition.Orphaned},
 		{"elected", situation{leader: "self", caughtUp: true}, partition.Handover},
+		{"deposed, and Raft has not said so", situation{leader: "self", ousted: true, caughtUp: true}, partition.Orphaned},
+		{"deposed in a handover", situation{leader: "self", ousted: true, handoverFrom: "self", handoverUntil: later, caughtUp: true}, partition.Handover},
 		{"serving", situation{leader: "self", serving: true, caughtUp: true}, partition.Leading},
 		{"serving before Raft says so", situation{serving: true, caughtUp: true}, partition.Leading},
 		{"half of the limit", situation{serving: true, unacked: limit / 2}, partition.Leading},
@@ -44,6 +46,34 @@ func TestRole(t *testing.T) {
 	}
 	require.Equal(t, []string{"starting", "leading", "holding", "stalled", "following", "orphaned", "handover"}, Roles())
 }
+
+// A leader that has lost its followers hands over to nobody, also before Raft
+// says that it leads no more: a single command that saw a handover then had all
+// that came in the next second wait for handover-hold.
+func TestADeposedLeaderHandsOverToNobody(t *testing.T) {
+	n := &Node{
+		cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, engine: engine.New(engine.Config{}), started: time.Now(), log: slog.New(slog.DiscardHandler),
+		front: silentFront{}, caughtUp: make(chan struct{}), changed: make(chan struct{}, 1), paced: make(chan struct{}, 1),
+	}
+	n.leaderChanged("self", "")
+	n.led()
+	n.deposed(0)
+	require.Equal(t, partition.Orphaned, n.Role())
+	n.leaderChanged("", "")
+	require.Equal(t, partition.Orphaned, n.Role())
+	n.leaderChanged("self", "")
+	require.Equal(t, partition.Handover, n.Role(), "elected again")
+	n.led()
+	n.deposed(0)
+	n.leaderChanged("n2", "")
+	require.Equal(t, partition.Following, n.Role())
+}
+
+// silentFront has no connections.
+type silentFront struct{ Front }
+
+func (silentFront) Release(uint64, error) {}
+func (silentFront) Deposed()              {}
 
 // A leader that hands over before this node knows that it leads is waited for
 // all the same.
