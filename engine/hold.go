@@ -56,6 +56,9 @@ func (s *Session) HoldAll() {
 // HoldsKeys tells whether the session holds some keys, and not the whole table.
 func (s *Session) HoldsKeys() bool { return s.held.active && !s.held.whole }
 
+// Holds tells whether the session holds keys, be it some or the whole table.
+func (s *Session) Holds() bool { return s.held.active }
+
 // Join begins a step like Hold's that is not isolated, and may touch any key and
 // the whole table: until Unhold all that the session does is in one cut.
 func (s *Session) Join() {

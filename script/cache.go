@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate-io/headgate/script/lua"
+	"github.com/headgate-io/headgate/script/native"
 )
 
 // Bounds of a Cache. Redis has none, and many a client makes a script of each
@@ -38,6 +39,9 @@ type Script struct {
 	// SHA is the SHA1 of Body in lower-case hex: its name.
 	SHA   string
 	Flags Flags
+	// Native is what runs in place of the text where it can, nil for a text that
+	// is not known.
+	Native *native.Script
 
 	proto *lua.Proto
 	// loaded tells that a client asked to keep it; others make room.
@@ -190,6 +194,9 @@ func (c *Cache) compile(body string) (*Script, error) {
 		return nil, errors.New("Error compiling script (new function): " + err.Error())
 	}
 	s := &Script{Body: body, SHA: Digest([]byte(body)), Flags: flags, proto: proto}
+	if flags == 0 {
+		s.Native = native.Find(s.SHA, proto.Fingerprint())
+	}
 	s.stored.Store(neverStored)
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/script/native"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -124,7 +125,13 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 		call.Error(errNegativeKeys)
 		return
 	}
-	sc := s.findScript(call, bySHA)
+	known, sc := s.findNative(call, bySHA)
+	if known != nil {
+		if s.evalNative(call, known, int(n)) {
+			return
+		}
+		sc = s.findScript(call, bySHA)
+	}
 	switch {
 	case sc == nil && bySHA:
 		call.Error(errNoScript)
@@ -240,7 +247,7 @@ func (s *Server) scriptLoad(call *command.Call) {
 func (s *Server) scriptExists(call *command.Call) {
 	call.W.Array(len(call.Args) - 2)
 	for _, sha := range call.Args[2:] {
-		call.W.Int(command.Truth(s.scripts.cache.BySHA(sha) != nil))
+		call.W.Int(command.Truth(native.BySHA(sha) != nil || s.scripts.cache.BySHA(sha) != nil))
 	}
 }
 

@@ -18,7 +18,10 @@ const (
 )
 
 // Proto is a compiled script. It is immutable.
-type Proto struct{ main *proto }
+type Proto struct {
+	main        *proto
+	fingerprint Fingerprint
+}
 
 // proto is a compiled function.
 type proto struct {
@@ -39,7 +42,7 @@ func (e *Environment) Compile(text string) (*Proto, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proto{compileFunction(e, main)}, nil
+	return &Proto{compileFunction(e, main), fingerprintOf(text, main)}, nil
 }
 
 // compiler turns the tree of one function into closures.

@@ -1,0 +1,304 @@
+package lua
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"strconv"
+)
+
+// Fingerprint names what a script does, whatever it looks like: texts that
+// differ in comments, white space, the names of local variables, parentheses that
+// change nothing, the way a constant is written, or the case of a command in
+// redis.call have the same one. Everything else is in it: a hash of the tree,
+// with the names of globals and fields, the constants, and local variables by
+// number. The zero value is that of a script that has none.
+type Fingerprint [16]byte
+
+// maxPrinted is how long a text may be that has a fingerprint. Scripts of
+// limiters have some hundred bytes.
+const maxPrinted = 16 << 10
+
+// Fingerprint returns that of the script.
+func (p *Proto) Fingerprint() Fingerprint { return p.fingerprint }
+
+// String is the fingerprint in hex.
+func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
+
+func fingerprintOf(text string, main *function) (f Fingerprint) {
+	if len(text) > maxPrinted {
+		return f
+	}
+	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int)}
+	p.function(main)
+	sum := sha256.Sum256(p.buf)
+	copy(f[:], sum[:])
+	return f
+}
+
+// printer writes a tree as bytes from which it could be read again: each node is
+// a byte that tells its kind, and what it has; lists and texts begin with their
+// length.
+type printer struct {
+	buf    []byte
+	locals map[*local]int // numbered as they are declared
+}
+
+// Kinds of nodes. They are hashed: a new one goes to the end.
+const (
+	markNone byte = iota
+	markNil
+	markTrue
+	markFalse
+	markNumber
+	markString
+	markDots
+	markLocal
+	markUpvalue
+	markGlobal
+	markIndex
+	markCall
+	markParen
+	markBinary
+	markUnary
+	markTable
+	markFunction
+	markLocalStmt
+	markLocalFunction
+	markAssign
+	markCallStmt
+	markDo
+	markWhile
+	markRepeat
+	markIf
+	markNumericFor
+	markGenericFor
+	markReturn
+	markBreak
+)
+
+func (p *printer) mark(m byte) { p.buf = append(p.buf, m) }
+
+func (p *printer) count(n int) { p.buf = append(strconv.AppendInt(p.buf, int64(n), 10), ':') }
+
+func (p *printer) text(s string) {
+	p.count(len(s))
+	p.buf = append(p.buf, s...)
+}
+
+// declare numbers a local variable, and use writes its number.
+func (p *printer) declare(v *local) {
+	p.locals[v] = len(p.locals)
+	p.use(v)
+}
+
+func (p *printer) declareAll(vars []*local) {
+	p.count(len(vars))
+	for _, v := range vars {
+		p.declare(v)
+	}
+}
+
+func (p *printer) use(v *local) { p.count(p.locals[v]) }
+
+// function writes a body, and at its end what it captures.
+func (p *printer) function(f *function) {
+	p.mark(markFunction)
+	p.declareAll(f.params)
+	switch {
+	case f.dots:
+		p.mark(markDots)
+	default:
+		p.mark(markNone)
+	}
+	if f.arg != nil {
+		p.declare(f.arg)
+	}
+	p.block(f.body)
+	p.count(len(f.upvalues))
+	for _, u := range f.upvalues {
+		if u.local != nil {
+			p.mark(markLocal)
+			p.use(u.local)
+		} else {
+			p.mark(markUpvalue)
+			p.count(u.index)
+		}
+	}
+}
+
+func (p *printer) block(list []statement) {
+	p.count(len(list))
+	for _, s := range list {
+		p.statement(s)
+	}
+}
+
+func (p *printer) statement(s statement) {
+	switch s := s.(type) {
+	case *localStmt:
+		p.mark(markLocalStmt)
+		p.expressions(s.values)
+		p.declareAll(s.vars)
+	case *localFunctionStmt:
+		p.mark(markLocalFunction)
+		p.declare(s.v)
+		p.function(s.body)
+	case *assignStmt:
+		p.mark(markAssign)
+		p.expressions(s.targets)
+		p.expressions(s.values)
+	case *callStmt:
+		p.mark(markCallStmt)
+		p.call(s.call)
+	case *doStmt:
+		p.mark(markDo)
+		p.block(s.body)
+	case *whileStmt:
+		p.mark(markWhile)
+		p.expression(s.condition)
+		p.block(s.body)
+	case *repeatStmt:
+		p.mark(markRepeat)
+		p.block(s.body)
+		p.expression(s.condition)
+	case *ifStmt:
+		p.mark(markIf)
+		p.expressions(s.conditions)
+		p.count(len(s.blocks))
+		for _, b := range s.blocks {
+			p.block(b)
+		}
+	case *numericForStmt:
+		p.mark(markNumericFor)
+		p.expression(s.start)
+		p.expression(s.stop)
+		p.expression(s.step)
+		p.declare(s.v)
+		p.block(s.body)
+	case *genericForStmt:
+		p.mark(markGenericFor)
+		p.expressions(s.values)
+		p.declareAll(s.vars)
+		p.block(s.body)
+	case *returnStmt:
+		p.mark(markReturn)
+		p.expressions(s.values)
+	case *breakStmt:
+		p.mark(markBreak)
+	default:
+		panic("script/lua: a statement without a fingerprint")
+	}
+}
+
+func (p *printer) expressions(list []expression) {
+	p.count(len(list))
+	for _, e := range list {
+		p.expression(e)
+	}
+}
+
+func (p *printer) expression(e expression) {
+	switch e := e.(type) {
+	case nil:
+		p.mark(markNone)
+	case *nilExpr:
+		p.mark(markNil)
+	case *boolExpr:
+		if e.value {
+			p.mark(markTrue)
+		} else {
+			p.mark(markFalse)
+		}
+	case *numberExpr:
+		p.mark(markNumber)
+		p.buf = append(strconv.AppendUint(p.buf, math.Float64bits(e.value), 16), ':')
+	case *stringExpr:
+		p.mark(markString)
+		p.text(e.value)
+	case *dotsExpr:
+		p.mark(markDots)
+	case *localExpr:
+		p.mark(markLocal)
+		p.use(e.v)
+	case *upvalueExpr:
+		p.mark(markUpvalue)
+		p.count(e.index)
+	case *globalExpr:
+		p.mark(markGlobal)
+		p.text(e.name)
+	case *indexExpr:
+		p.mark(markIndex)
+		p.expression(e.object)
+		p.expression(e.key)
+	case *callExpr:
+		p.call(e)
+	case *parenExpr:
+		// Parentheses mean something around what may be several values.
+		switch e.inner.(type) {
+		case *callExpr, *dotsExpr:
+			p.mark(markParen)
+		}
+		p.expression(e.inner)
+	case *binaryExpr:
+		p.mark(markBinary)
+		p.mark(byte(e.op))
+		p.expression(e.left)
+		p.expression(e.right)
+	case *unaryExpr:
+		p.mark(markUnary)
+		p.mark(byte(e.op))
+		p.expression(e.inner)
+	case *tableExpr:
+		p.mark(markTable)
+		p.count(len(e.fields))
+		for _, f := range e.fields {
+			p.expression(f.key)
+			p.expression(f.value)
+		}
+	case *functionExpr:
+		p.function(e.body)
+	default:
+		panic("script/lua: an expression without a fingerprint")
+	}
+}
+
+func (p *printer) call(e *callExpr) {
+	p.mark(markCall)
+	p.expression(e.function)
+	p.text(e.method)
+	p.count(len(e.args))
+	for i, a := range e.args {
+		if s, ok := a.(*stringExpr); ok && i == 0 && callsCommand(e.function) {
+			p.mark(markString)
+			p.text(lowered(s.value))
+			continue
+		}
+		p.expression(a)
+	}
+}
+
+// callsCommand tells whether a function is redis.call or redis.pcall.
+func callsCommand(function expression) bool {
+	at, ok := function.(*indexExpr)
+	if !ok {
+		return false
+	}
+	library, ok := at.object.(*globalExpr)
+	if !ok || library.name != "redis" {
+		return false
+	}
+	name, ok := at.key.(*stringExpr)
+	return ok && (name.value == "call" || name.value == "pcall")
+}
+
+// lowered is s with the letters A to Z in lower case.
+func lowered(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c-'A' <= 'Z'-'A' {
+			b[i] += 'a' - 'A'
+		}
+	}
+	return string(b)
+}

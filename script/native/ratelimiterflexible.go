@@ -1,0 +1,52 @@
+package native
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// flexibleScripts are those of rate-limiter-flexible: a counter that expires,
+// and is replied with its time to live in ms.
+var flexibleScripts = []Script{{
+	Library: "rate-limiter-flexible", Instead: "INCREX key BYINT points EX seconds ENX",
+	SHAs:         []string{"a1de965f42e177aa339706bd580f049065eca79a"},
+	Fingerprints: []string{"3ac1335c3ad88b703b9edc56048fcf8e"},
+	run:          flexibleIncrement,
+}}
+
+// flexibleIncrement adds points to a counter, which lives for some seconds from
+// its first one on. A counter that never expires does from then on.
+func flexibleIncrement(c *Call) bool {
+	if !c.has(1, 2) {
+		return false
+	}
+	points, ok := integer(c.Args[0])
+	if !ok {
+		return false
+	}
+	n, ok := integer(c.Args[1])
+	if !ok {
+		return false
+	}
+	at, ok := c.after(n, time.Second)
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	consumed, err := v.Add(points)
+	if err != nil {
+		return c.failed(err)
+	}
+	if v.Deadline() == engine.NoExpiry {
+		v.SetDeadline(at)
+	}
+	c.W.Array(2)
+	c.W.Int(consumed)
+	c.W.Int(c.pttl(v))
+	return true
+}

@@ -1,0 +1,381 @@
+package native
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// redisRateScripts are those of go-redis/redis_rate: a GCRA whose state is the
+// text of one number, the time in seconds since 2017 at which all is free again.
+//
+// The Lua counts in floats, whose steps have been 60 ns since July 2025: of 10
+// a second it says 8 are left where 9 are. Here times are whole picoseconds, so
+// that what a call grants and says is what its arguments mean. The text has 12
+// decimals, which the Lua reads as well; a text of the Lua's is taken as it is.
+//
+// Increments are rounded down and the burst up, each by less than a picosecond:
+// nobody is refused what is due, and what is granted too early is below one
+// millionth at a million calls a second.
+var redisRateScripts = []Script{
+	{
+		Library: "redis_rate allowN", Instead: redisRateInstead,
+		SHAs:         []string{"f52a5b566060d79fd321d695df55bc918339c4aa"},
+		Fingerprints: []string{"712d6f921b63febccceef440e9c6e9d7"},
+		run:          func(c *Call) bool { return c.allowN(gcra{}) },
+	},
+	{
+		Library: "redis_rate v9.1.0 allowN", Instead: redisRateInstead,
+		SHAs:         []string{"b51fcf1fec2622e401ecd1495ba719a525362891"},
+		Fingerprints: []string{"a7d1a87b17d5237869023722663dddb3"},
+		run:          func(c *Call) bool { return c.allowN(gcra{stores: true}) },
+	},
+	{
+		Library: "redis_rate v9.0 allowN", Instead: redisRateInstead,
+		SHAs:         []string{"ed56c8a55853f0875fb1b3ec6a5f0d599ae50fb7"},
+		Fingerprints: []string{"8aa9a7e4faf255c3c72f3ef8b8c3654d"},
+		run:          func(c *Call) bool { return c.allowN(gcra{stores: true, rounds: true}) },
+	},
+	{
+		Library: "redis_rate v8 gcra", Instead: redisRateInstead,
+		SHAs:         []string{"c63c96596849c7e5dd745dda1f81821c2f36a85d"},
+		Fingerprints: []string{"23c8c973607f30dbb241c432dc3caaea"},
+		run:          func(c *Call) bool { return c.allowN(gcra{stores: true, rounds: true, limited: true}) },
+	},
+	{
+		Library:      "redis_rate allowAtMost",
+		SHAs:         []string{"054143318f521948424aa25df61d7f7ba835a9d7"},
+		Fingerprints: []string{"bebdedce0d47b8423545a42bdcbd8102"},
+		run:          func(c *Call) bool { return c.allowAtMost(gcra{}) },
+	},
+	{
+		Library:      "redis_rate v9.1.0 allowAtMost",
+		SHAs:         []string{"a6aad3b47e739a75dad60abfc23778c5cf863397"},
+		Fingerprints: []string{"a36a603c0a15967c42cee48930dc566b"},
+		run:          func(c *Call) bool { return c.allowAtMost(gcra{stores: true}) },
+	},
+	{
+		Library:      "redis_rate v9.0 allowAtMost",
+		SHAs:         []string{"879df209aa81c6045299275bd92eddc98dc3ba7d"},
+		Fingerprints: []string{"be63d2cb0f385271f07e965038ebd959"},
+		run:          func(c *Call) bool { return c.allowAtMost(gcra{stores: true, rounds: true}) },
+	},
+}
+
+const redisRateInstead = "CL.THROTTLE key burst-1 rate period cost"
+
+// gcra is how the versions of redis_rate differ.
+type gcra struct {
+	stores  bool // also where nothing is used
+	rounds  bool // what remains to the nearest whole
+	limited bool // the reply begins with 1 for a refusal, not with what is granted
+}
+
+const (
+	// picoMicro and picoSecond are a microsecond and a second, in ps.
+	picoMicro  int64 = 1e6
+	picoSecond int64 = 1e12
+	// redisRateEpoch is 2017-01-01, in s.
+	redisRateEpoch = 1483228800
+	// maxPico bounds all spans: some 26 days, so that sums of a few stay within
+	// an int64. What is longer is left to the Lua.
+	maxPico int64 = 1 << 61
+)
+
+// emission is what the arguments of a call say, in ps.
+type emission struct {
+	rate, period int64
+	burst        int64 // the time of a whole burst
+	cost         int64 // in units
+}
+
+// emission reads burst, rate, period and cost.
+func (c *Call) emission() (e emission, ok bool) {
+	if !c.has(1, 4) {
+		return e, false
+	}
+	burst, ok1 := whole(c.Args[0])
+	rate, ok2 := whole(c.Args[1])
+	period, ok3 := picoseconds(c.Args[2])
+	cost, ok4 := whole(c.Args[3])
+	if !ok1 || !ok2 || !ok3 || !ok4 || burst < 0 || rate <= 0 || period <= 0 || cost < 0 {
+		return e, false
+	}
+	e = emission{rate: rate, period: period, cost: cost}
+	e.burst, ok = muldiv(period, burst, rate, true)
+	return e, ok
+}
+
+// muldiv is a*b/c, rounded down or up; ok is false above maxPico. None is
+// negative, c is positive.
+func muldiv(a, b, c int64, up bool) (q int64, ok bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return 0, false
+	}
+	quotient, rest := bits.Div64(hi, lo, uint64(c))
+	if up && rest > 0 {
+		quotient++
+	}
+	return int64(quotient), quotient <= uint64(maxPico)
+}
+
+// picoseconds reads seconds with at most 12 decimals, up to maxPico.
+func picoseconds(text []byte) (n int64, ok bool) {
+	s, frac, ok := seconds(text)
+	if !ok || s >= maxPico/picoSecond {
+		return 0, false
+	}
+	return s*picoSecond + frac, true
+}
+
+// seconds reads a number of seconds with at most 12 decimals as seconds and
+// picoseconds.
+func seconds(text []byte) (s, frac int64, ok bool) {
+	i := 0
+	for ; i < len(text) && text[i] != '.'; i++ {
+		d := int64(text[i]) - '0'
+		if d < 0 || d > 9 || i == 12 {
+			return 0, 0, false
+		}
+		s = s*10 + d
+	}
+	if i == 0 {
+		return 0, 0, false
+	}
+	if i == len(text) {
+		return s, 0, true
+	}
+	decimals := text[i+1:]
+	if len(decimals) == 0 || len(decimals) > 12 {
+		return 0, 0, false
+	}
+	for _, c := range decimals {
+		d := int64(c) - '0'
+		if d < 0 || d > 9 {
+			return 0, 0, false
+		}
+		frac = frac*10 + d
+	}
+	for range 12 - len(decimals) {
+		frac *= 10
+	}
+	return s, frac, true
+}
+
+// instant is a time since 2017.
+type instant struct{ s, pico int64 }
+
+// clock is what the script makes of TIME: the call's time in µs.
+func (c *Call) clock() instant {
+	us := c.Now / 1000
+	return instant{us/1e6 - redisRateEpoch, us % 1e6 * picoMicro}
+}
+
+// until is the time from now to a stored instant, in ps; ok is false if that is
+// too far away, or no such text. An instant that has passed is 0 if past is
+// false, and else how far it is away.
+func (now instant) until(v *engine.Value, past bool) (pico int64, ok bool) {
+	if !v.Exists() {
+		return 0, true
+	}
+	s, frac, ok := seconds(v.Bytes())
+	switch {
+	case !ok:
+		return 0, false
+	case s < now.s && !past:
+		return 0, true
+	case s < now.s-maxPico/picoSecond || s > now.s+maxPico/picoSecond:
+		return 0, false
+	}
+	pico = (s-now.s)*picoSecond + frac - now.pico
+	if pico < 0 && !past {
+		pico = 0
+	}
+	return pico, pico <= maxPico
+}
+
+// keep stores the instant that is pico after now, which expires once it has
+// passed, by the second.
+func (c *Call) keep(v *engine.Value, now instant, pico int64) bool {
+	at := instant{now.s, now.pico + pico%picoSecond}
+	at.s += pico/picoSecond + at.pico/picoSecond
+	at.pico %= picoSecond
+	text := c.text[:0]
+	text = appendDigits(text, at.s, 1)
+	text = append(text, '.')
+	text = appendDigits(text, at.pico, 12)
+	if err := v.Set(text); err != nil {
+		return c.failed(err)
+	}
+	v.SetDeadline(c.Now + (pico+picoSecond-1)/picoSecond*int64(time.Second))
+	return true
+}
+
+// allowN grants all of the cost or nothing.
+func (c *Call) allowN(style gcra) bool {
+	e, ok := c.emission()
+	if !ok {
+		return false
+	}
+	increment, ok := muldiv(e.period, e.cost, e.rate, false)
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	now := c.clock()
+	stored, ok := now.until(v, style.limited)
+	if !ok {
+		return false
+	}
+	busy := max(stored, 0)
+	after := busy + increment
+	left := e.burst - after
+	remaining, ok := e.units(left, style.rounds)
+	switch {
+	case !ok:
+		return false
+	case remaining < 0:
+		if style.limited {
+			c.rated(1, 0, -left, stored)
+		} else {
+			c.rated(0, 0, -left, busy)
+		}
+		return true
+	}
+	if !c.keepUsed(v, now, after, style) {
+		return false
+	}
+	granted := e.cost
+	if style.limited {
+		granted = 0
+	}
+	c.rated(granted, remaining, -1, after)
+	return true
+}
+
+// keepUsed stores the instant if it is in the future. Where it is not, versions
+// that store it all the same have an error to raise.
+func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bool {
+	if pico > 0 {
+		return c.keep(v, now, pico)
+	}
+	return !style.stores
+}
+
+// allowAtMost grants what is left, at most the cost.
+func (c *Call) allowAtMost(style gcra) bool {
+	e, ok := c.emission()
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	now := c.clock()
+	busy, ok := now.until(v, false)
+	if !ok {
+		return false
+	}
+	left := e.burst - busy
+	remaining, ok := e.units(left, style.rounds)
+	if !ok || style.rounds && remaining < 0 {
+		return false
+	}
+	if remaining < 1 {
+		one, ok := muldiv(e.period, 1, e.rate, true)
+		if !ok {
+			return false
+		}
+		c.rated(0, 0, one-left, busy)
+		return true
+	}
+	granted, increment := e.cost, int64(0)
+	if remaining < e.cost {
+		granted = remaining
+		// What is left of the last unit goes too.
+		increment = left
+		if style.rounds {
+			increment, ok = muldiv(e.period, granted, e.rate, false)
+		}
+		remaining = 0
+	} else {
+		increment, ok = muldiv(e.period, granted, e.rate, false)
+		remaining -= granted
+	}
+	if !ok || !c.keepUsed(v, now, busy+increment, style) {
+		return false
+	}
+	c.rated(granted, remaining, -1, busy+increment)
+	return true
+}
+
+// units is how many units a time is worth: negative if any of it is missing,
+// else rounded down, or to the nearest.
+func (e *emission) units(pico int64, nearest bool) (n int64, ok bool) {
+	if nearest {
+		// floor(x + 1/2), which is not negative from -1/2 on.
+		half, _ := muldiv(e.period, 1, 2*e.rate, true)
+		pico += half
+	}
+	if pico < 0 {
+		return -1, true
+	}
+	return muldiv(pico, e.rate, e.period, false)
+}
+
+// rated writes the reply: two integers, and two times as texts of seconds.
+// retry is -1 where nothing was refused.
+func (c *Call) rated(first, remaining, retry, reset int64) {
+	c.W.Array(4)
+	c.W.Int(first)
+	c.W.Int(remaining)
+	if retry == -1 {
+		c.W.BulkString("-1")
+	} else {
+		bulkSeconds(c.W, retry)
+	}
+	bulkSeconds(c.W, reset)
+}
+
+// bulkSeconds writes a time in ps as Lua's tostring does in seconds: with 14
+// significant digits.
+func bulkSeconds(w *resp.Writer, pico int64) {
+	var room [32]byte
+	text := room[:0]
+	if pico < 100*picoSecond && (pico >= picoSecond/10_000 || pico == 0) {
+		// No more than 14 digits: exact.
+		text = appendDigits(text, pico/picoSecond, 1)
+		if frac := pico % picoSecond; frac > 0 {
+			text = appendDigits(append(text, '.'), frac, 12)
+			for text[len(text)-1] == '0' {
+				text = text[:len(text)-1]
+			}
+		}
+	} else {
+		text = lua.AppendNumber(text, float64(pico)/float64(picoSecond))
+	}
+	w.Bulk(text)
+}
+
+// appendDigits appends n, not negative, with so many digits at least.
+func appendDigits(b []byte, n int64, digits int) []byte {
+	var room [20]byte
+	i := len(room)
+	for n > 0 || digits > 0 {
+		i--
+		digits--
+		room[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return append(b, room[i:]...)
+}

@@ -1,0 +1,116 @@
+package native
+
+import (
+	"encoding/hex"
+	"errors"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// Script is a script of a well-known library that runs as Go.
+type Script struct {
+	// Library is where it comes from and what it does there, such as
+	// "redis_rate allowN".
+	Library string
+	// Instead is the command of Headgate that says the same, empty if there is
+	// none.
+	Instead string
+	// SHAs are the SHA1s in lower-case hex of the texts that libraries send.
+	SHAs []string
+	// Fingerprints are those of the texts, in hex: see lua.Fingerprint.
+	Fingerprints []string
+	// Reads tells that the script changes nothing.
+	Reads bool
+	// Index is its place in All.
+	Index int
+
+	run func(c *Call) bool
+}
+
+// families are the known scripts, one list for a library.
+var families = [][]Script{
+	laravelScripts,
+	flexibleScripts,
+	redisRateScripts,
+}
+
+var (
+	bySHA         = map[string]*Script{}
+	byFingerprint = map[lua.Fingerprint]*Script{}
+)
+
+func init() {
+	for i, s := range All() {
+		s.Index = i
+		s.register()
+	}
+}
+
+func (s *Script) register() {
+	for _, sha := range s.SHAs {
+		bySHA[sha] = s
+	}
+	for _, text := range s.Fingerprints {
+		var f lua.Fingerprint
+		if n, err := hex.Decode(f[:], []byte(text)); err != nil || n != len(f) {
+			panic("script/native: fingerprint " + text)
+		}
+		byFingerprint[f] = s
+	}
+}
+
+// All are the known scripts in the order of their libraries.
+func All() []*Script {
+	var all []*Script
+	for _, family := range families {
+		for i := range family {
+			all = append(all, &family[i])
+		}
+	}
+	return all
+}
+
+// shaLength is how long a SHA1 is in hex.
+const shaLength = 40
+
+// BySHA returns the known script of a SHA1 in hex, in any case, or nil.
+func BySHA(sha []byte) *Script {
+	if s := bySHA[string(sha)]; s != nil || len(sha) != shaLength {
+		return s
+	}
+	var lower [shaLength]byte
+	for i, b := range sha {
+		if b-'A' <= 'Z'-'A' {
+			b += 'a' - 'A'
+		}
+		lower[i] = b
+	}
+	return bySHA[string(lower[:])]
+}
+
+// Find returns the known script of a SHA1 in lower-case hex or a fingerprint, or
+// nil.
+func Find(sha string, f lua.Fingerprint) *Script {
+	if s := bySHA[sha]; s != nil {
+		return s
+	}
+	return byFingerprint[f]
+}
+
+// Run runs the script and reports whether it has: if not, nothing has changed,
+// nothing is written, and Call.Err may say why. What a session has been refused
+// because its node does not decide now is engine.ErrSealed there.
+func (s *Script) Run(c *Call) bool {
+	c.Err = nil
+	start := len(c.W.B)
+	if s.run(c) {
+		return true
+	}
+	c.W.B = c.W.B[:start]
+	return false
+}
+
+// Sealed reports whether the call was refused because its node does not decide
+// now.
+func (c *Call) Sealed() bool { return errors.Is(c.Err, engine.ErrSealed) }
