@@ -9,10 +9,11 @@ import (
 
 // Fingerprint names what a script does, whatever it looks like: texts that
 // differ in comments, white space, the names of local variables, parentheses that
-// change nothing, the way a constant is written, or the case of a command in
-// redis.call have the same one. Everything else is in it: a hash of the tree,
-// with the names of globals and fields, the constants, and local variables by
-// number. The zero value is that of a script that has none.
+// change nothing, the way a constant is written, the case of a command in
+// redis.call, or in whether an argument of the call has a local variable of its
+// own (see plain.go) have the same one. Everything else is in it: a hash of the
+// tree, with the names of globals and fields, the constants, and local variables
+// by number. The zero value is that of a script that has none.
 type Fingerprint [16]byte
 
 // maxPrinted is how long a text may be that has a fingerprint. Scripts of
@@ -29,7 +30,7 @@ func fingerprintOf(text string, main *function) (f Fingerprint) {
 	if len(text) > maxPrinted {
 		return f
 	}
-	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int)}
+	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int), plain: plainOf(main)}
 	p.function(main)
 	sum := sha256.Sum256(p.buf)
 	copy(f[:], sum[:])
@@ -42,6 +43,7 @@ func fingerprintOf(text string, main *function) (f Fingerprint) {
 type printer struct {
 	buf    []byte
 	locals map[*local]int // numbered as they are declared
+	plain  plain
 }
 
 // Kinds of nodes. They are hashed: a new one goes to the end.
@@ -128,9 +130,17 @@ func (p *printer) function(f *function) {
 }
 
 func (p *printer) block(list []statement) {
-	p.count(len(list))
+	n := len(list)
 	for _, s := range list {
-		p.statement(s)
+		if p.plain.names(s) {
+			n--
+		}
+	}
+	p.count(n)
+	for _, s := range list {
+		if !p.plain.names(s) {
+			p.statement(s)
+		}
 	}
 }
 
@@ -219,6 +229,10 @@ func (p *printer) expression(e expression) {
 	case *dotsExpr:
 		p.mark(markDots)
 	case *localExpr:
+		if meant := p.plain.values[e.v]; meant != nil {
+			p.expression(meant)
+			break
+		}
 		p.mark(markLocal)
 		p.use(e.v)
 	case *upvalueExpr:
@@ -264,6 +278,9 @@ func (p *printer) expression(e expression) {
 }
 
 func (p *printer) call(e *callExpr) {
+	if inner := integerReply(e); inner != nil {
+		e = inner
+	}
 	p.mark(markCall)
 	p.expression(e.function)
 	p.text(e.method)
@@ -276,29 +293,4 @@ func (p *printer) call(e *callExpr) {
 		}
 		p.expression(a)
 	}
-}
-
-// callsCommand tells whether a function is redis.call or redis.pcall.
-func callsCommand(function expression) bool {
-	at, ok := function.(*indexExpr)
-	if !ok {
-		return false
-	}
-	library, ok := at.object.(*globalExpr)
-	if !ok || library.name != "redis" {
-		return false
-	}
-	name, ok := at.key.(*stringExpr)
-	return ok && (name.value == "call" || name.value == "pcall")
-}
-
-// lowered is s with the letters A to Z in lower case.
-func lowered(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c-'A' <= 'Z'-'A' {
-			b[i] += 'a' - 'A'
-		}
-	}
-	return string(b)
 }

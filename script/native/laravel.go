@@ -30,7 +30,7 @@ var laravelScripts = []Script{
 	{
 		Library: "laravel throttle", Instead: "CL.THROTTLE key max-1 max decay",
 		SHAs:         []string{"29cc07bd431ccbf64637e5dcb60484560fdfa2da"},
-		Fingerprints: []string{"5f6d6c83b4b7ab575eaab5c45015b941"},
+		Fingerprints: []string{"cc964e1ba976d8a6c9344f327ffd0d01"},
 		run:          laravelThrottle,
 	},
 	{
