@@ -23,6 +23,16 @@ const maxPrinted = 16 << 10
 // Fingerprint returns that of the script.
 func (p *Proto) Fingerprint() Fingerprint { return p.fingerprint }
 
+// FingerprintOf returns the fingerprint of a text that need not be compiled. An
+// error is a *SyntaxError.
+func FingerprintOf(text string) (Fingerprint, error) {
+	main, err := parse(text, chunkName, 0)
+	if err != nil {
+		return Fingerprint{}, err
+	}
+	return fingerprintOf(text, main), nil
+}
+
 // String is the fingerprint in hex.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 

@@ -44,7 +44,7 @@ func (r *rig) run(sha string, keys, args string) string {
 	return strings.TrimSpace(strings.ReplaceAll(string(r.w.B), "\r\n", " "))
 }
 
-// words are split at spaces; '' is an empty one.
+// words are split at spaces; ” is an empty one.
 func words(text string) (list [][]byte) {
 	for _, w := range strings.Fields(text) {
 		list = append(list, []byte(strings.ReplaceAll(w, "''", "")))

@@ -20,6 +20,9 @@ type Script struct {
 	SHAs []string
 	// Fingerprints are those of the texts, in hex: see lua.Fingerprint.
 	Fingerprints []string
+	// Forms are texts of our own that name, by their fingerprints, scripts which
+	// many have written.
+	Forms []string
 	// Reads tells that the script changes nothing.
 	Reads bool
 	// Index is its place in All.
@@ -33,6 +36,7 @@ var families = [][]Script{
 	laravelScripts,
 	flexibleScripts,
 	redisRateScripts,
+	counterScripts(),
 }
 
 var (
@@ -55,6 +59,13 @@ func (s *Script) register() {
 		var f lua.Fingerprint
 		if n, err := hex.Decode(f[:], []byte(text)); err != nil || n != len(f) {
 			panic("script/native: fingerprint " + text)
+		}
+		byFingerprint[f] = s
+	}
+	for _, text := range s.Forms {
+		f, err := lua.FingerprintOf(text)
+		if err != nil {
+			panic("script/native: " + err.Error())
 		}
 		byFingerprint[f] = s
 	}
