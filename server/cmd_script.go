@@ -146,6 +146,9 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 			scriptError(call.W, err)
 			return
 		}
+		if sc.Native != nil && s.evalNative(call, sc.Native, int(n)) {
+			return
+		}
 	}
 	r := s.scriptRun()
 	defer s.scripts.give(r)

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// Known scripts: one sets a key that does not exist, one takes the first of
+	// some keys that is free, one reads a window.
+	shaOfAdd     = "a08c9c69b7c07ae2485190873b90d128a23e502d"
+	shaOfFunnel  = "420ca604de4310d8301943a71390ee669720d640"
+	shaOfTooMany = "1c5d436d6863e949247f4fa66fa1e32b7fa18da9"
+
+	// textOfCount is known by its fingerprint.
+	textOfCount = "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n"
+)
+
+// interpreted reports whether any script has called INCR since the last time it
+// was asked.
+func (c *client) interpreted() bool {
+	c.t.Helper()
+	stats, ok := c.call("INFO commandstats").(string)
+	require.True(c.t, ok)
+	c.do("CONFIG RESETSTAT", "+OK\r\n")
+	return strings.Contains(stats, "cmdstat_incr:")
+}
+
+// A known script is answered though nobody has sent it, and still is after SCRIPT
+// FLUSH.
+func TestKnownScriptNeedNotBeLoaded(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	for range 2 {
+		c.do("SCRIPT EXISTS "+shaOfAdd+" "+strings.ToUpper(shaOfAdd)+" ffffffffffffffffffffffffffffffffffffffff", "*3\r\n:1\r\n:1\r\n:0\r\n")
+		c.call("DEL k")
+		c.do("EVALSHA "+shaOfAdd+" 1 k v 60", "+OK\r\n")
+		c.do("EVALSHA "+strings.ToUpper(shaOfAdd)+" 1 k v 60", "$-1\r\n")
+		c.do("TTL k", ":60\r\n")
+		c.do("SCRIPT FLUSH", "+OK\r\n")
+	}
+	c.call("HELLO 3")
+	c.do("EVALSHA "+shaOfAdd+" 1 k v 60", "_\r\n")
+}
+
+// A script is known by what it does, and runs as Go: its commands are not called.
+func TestKnownScriptByFingerprint(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.do("EVAL "+quote(textOfCount)+" 1 k 60", ":1\r\n")
+	sha := c.call("SCRIPT LOAD " + quote("-- a copy of it\nlocal x = redis.call( 'incr' , KEYS[1] );\nif x == 1 then redis.call('expire', KEYS[1], ARGV[1]) end return x")).(string)
+	c.do("EVALSHA "+sha+" 1 k 60", ":2\r\n")
+	require.False(t, c.interpreted())
+	c.do("EVAL "+quote("local _ = 0 "+textOfCount)+" 1 k 60", ":3\r\n")
+	require.True(t, c.interpreted(), "another script")
+	c.do("EVAL "+quote("#!lua\n"+textOfCount)+" 1 k 60", ":4\r\n")
+	require.True(t, c.interpreted(), "one with flags")
+}
+
+// What a known script does not do exactly its text does, and where there is none,
+// nothing happens.
+func TestKnownScriptDeclines(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.do("EVALSHA "+shaOfAdd+" 1 k v 0", "-NOSCRIPT No matching script. Please use EVAL.\r\n")
+	c.do("EVALSHA "+shaOfAdd+" 0", "-NOSCRIPT No matching script. Please use EVAL.\r\n")
+	c.do("EXISTS k", ":0\r\n")
+	c.do("EVALSHA "+shaOfAdd+" 2 k", "-ERR Number of keys can't be greater than number of args\r\n")
+	c.do("EVALSHA "+shaOfAdd+" x k", "-ERR value is not an integer or out of range\r\n")
+
+	c.do("HSET hash f v", ":1\r\n")
+	err := c.call("EVAL " + quote(textOfCount) + " 1 hash 60").(error)
+	require.ErrorContains(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value script: ")
+	c.do("EVAL "+quote(textOfCount)+" 1 k 0", ":1\r\n")
+	c.do("EXISTS k", ":0\r\n")
+	err = c.call("EVAL " + quote(textOfCount) + " 1 k x").(error)
+	require.ErrorContains(t, err, "value is not an integer or out of range script: ")
+	c.do("GET k", "$1\r\n1\r\n")
+}
+
+// In a transaction, with one key and with several.
+func TestKnownScriptsInTransactions(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.do("MULTI", "+OK\r\n")
+	for _, cmd := range []string{"EVALSHA " + shaOfAdd + " 1 a x 60", "EVALSHA " + shaOfFunnel + " 2 a b name 60 me", "EVALSHA " + shaOfFunnel + " 2 a b name 60 me", "GET b", "EVALSHA " + shaOfFunnel + " 1 hash n 0 me"} {
+		c.do(cmd, "+QUEUED\r\n")
+	}
+	c.do("EXEC", "*5\r\n+OK\r\n$5\r\nname2\r\n$-1\r\n$2\r\nme\r\n-NOSCRIPT No matching script. Please use EVAL.\r\n")
+	c.do("EVALSHA "+shaOfFunnel+" 3 a b c name 60 me", "$5\r\nname3\r\n")
+}
+
+// A script that only reads may be called as such, one that writes may not.
+func TestKnownScriptsReadOnly(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.do("EVALSHA_RO "+shaOfTooMany+" 1 k 10.5 10 5 3", "*2\r\n:0\r\n:15\r\n")
+	c.do("EVALSHA_RO "+shaOfAdd+" 1 k v 60", "-NOSCRIPT No matching script. Please use EVAL.\r\n")
+	err := c.call("EVAL_RO " + quote(textOfCount) + " 1 k 60").(error)
+	require.ErrorContains(t, err, "Write commands are not allowed from read-only scripts.")
+	c.do("EXISTS k", ":0\r\n")
+}
+
+// MONITOR shows what a script calls.
+func TestKnownScriptsAreWatched(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c, watcher := dial(t, addr), dial(t, addr)
+	watcher.do("MONITOR", "+OK\r\n")
+	c.do("EVAL "+quote(textOfCount)+" 1 k 60", ":1\r\n")
+	var seen []string
+	for len(seen) < 3 {
+		seen = append(seen, watcher.reply().(string))
+	}
+	require.Contains(t, seen[1], `lua] "INCR" "k"`)
+	require.Contains(t, seen[2], `lua] "EXPIRE" "k" "60"`)
+	require.True(t, c.interpreted())
+}
+
+// A known script in one database leaves the others alone.
+func TestKnownScriptsInDatabases(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.do("EVALSHA "+shaOfFunnel+" 2 a b name 60 me", "$5\r\nname1\r\n")
+	c.do("SELECT 3", "+OK\r\n")
+	c.do("EVALSHA "+shaOfAdd+" 1 a x 60", "+OK\r\n")
+	c.do("EVALSHA "+shaOfFunnel+" 2 a b name 60 me", "$5\r\nname2\r\n")
+	c.do("GET a", "$1\r\nx\r\n")
+	c.do("SELECT 0", "+OK\r\n")
+	c.do("GET a", "$2\r\nme\r\n")
+	c.do("EXISTS b", ":0\r\n")
+}
