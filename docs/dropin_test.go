@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/respclient"
+	"github.com/headgate-io/headgate/script/native"
 )
 
 // The marks around the table of commands.
@@ -58,15 +59,60 @@ func TestDropInCommands(t *testing.T) {
 	}
 	require.Empty(t, byGroup, "groups that the page has no row for")
 
+	checkTable(t, commandsBegin, commandsEnd, table.String())
+}
+
+// checkTable compares what the page has between two marks with a table, or
+// writes it there.
+func checkTable(t *testing.T, begin, end, table string) {
+	t.Helper()
 	text, err := os.ReadFile(dropInPage)
 	require.NoError(t, err)
-	before, rest, ok := strings.Cut(string(text), commandsBegin)
-	_, after, ok2 := strings.Cut(rest, commandsEnd)
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
 	require.True(t, ok && ok2, "marks")
-	want := before + commandsBegin + "\n" + table.String() + "\n" + commandsEnd + after
+	want := before + begin + "\n" + table + "\n" + end + after
 	if *update {
 		require.NoError(t, os.WriteFile(dropInPage, []byte(want), 0o644))
 		return
 	}
 	require.Equal(t, want, string(text), "go test ./docs -run DropIn -update writes the table")
+}
+
+// The marks around the table of known scripts.
+const (
+	scriptsBegin = "<!-- scripts: written by go test ./docs -run DropIn -update -->\n"
+	scriptsEnd   = "<!-- end of scripts -->\n"
+)
+
+// TestDropInScripts compares the known scripts that drop-in.md lists with those
+// that there are.
+func TestDropInScripts(t *testing.T) {
+	var names []string
+	byName := map[string][]string{}
+	instead := map[string]string{}
+	for _, s := range native.All() {
+		if _, known := byName[s.Library]; !known {
+			names = append(names, s.Library)
+		}
+		shas := byName[s.Library]
+		for _, sha := range s.SHAs {
+			shas = append(shas, "`"+sha[:8]+"`")
+		}
+		byName[s.Library], instead[s.Library] = shas, s.Instead
+	}
+	var table strings.Builder
+	table.WriteString("| script | SHA1 begins with | Headgate's own call |\n|---|---|---|\n")
+	for _, name := range names {
+		call := instead[name]
+		if call != "" {
+			call = "`" + call + "`"
+		}
+		shas := strings.Join(byName[name], " ")
+		if shas == "" {
+			shas = "any"
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", name, shas, call)
+	}
+	checkTable(t, scriptsBegin, scriptsEnd, table.String())
 }
