@@ -15,7 +15,7 @@ func serverCommands() []command.Spec {
 	const flags = command.Loading | command.Stale
 	return []command.Spec{
 		{
-			Name: "time", Arity: 1, Flags: flags | command.Fast | command.Forwarded, Group: "server", Complexity: "O(1)",
+			Name: "time", Arity: 1, Flags: flags | command.Fast | command.Forwarded | command.NoTable, Group: "server", Complexity: "O(1)",
 			Summary: "Returns the server time, the one that limits are decided by.", Handler: onConn(cmdTime),
 		},
 		{

@@ -87,7 +87,9 @@ func TestScriptArguments(t *testing.T) {
 // other databases; what SELECT does in a script ends with it.
 func TestScriptsInTransactions(t *testing.T) {
 	p := bothScripts(t)
-	p.Same("MULTI", "SET a 1", `EVAL "return redis.call('incr', KEYS[1])" 1 a`, `EVAL "return redis.call('incrby', 'b', ARGV[1])" 0 5`,
+	p.Same(`EVAL "redis.call('get', KEYS[1]) return #redis.call('time')" 1 a`,
+		"MULTI", `EVAL "redis.call('get', KEYS[1]) return #redis.call('time')" 1 a`, `EVAL "return {#redis.call('time'), redis.call('get', KEYS[1])}" 1 a`, "EXEC",
+		"MULTI", "SET a 1", `EVAL "return redis.call('incr', KEYS[1])" 1 a`, `EVAL "return redis.call('incrby', 'b', ARGV[1])" 0 5`,
 		`EVAL "redis.call('set', KEYS[1], 'x') return redis.call('incr', KEYS[1])" 1 c`, "GET a", "EXEC", "GET b", "GET c",
 		"MULTI", "FLUSHALL", `EVAL "return {redis.call('dbsize'), redis.call('incr', 'a')}" 1 b`, "EXEC", "GET a",
 		"SELECT 3", `EVAL "redis.call('set', KEYS[1], 'three') redis.call('select', 4) redis.call('set', KEYS[1], 'four') return redis.call('get', KEYS[1])" 1 k`,
