@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs the programs that tests start and that are missing: redis-server and
-# redis-cli (compared with and driven), Node and Python (client libraries).
+# redis-cli (compared with and driven), libfaketime
+# (its clock stands still while it is compared), Node and Python (client libraries).
 set -euo pipefail
 
 missing=()
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing+=(redis-server)
+compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
 command -v npm >/dev/null || missing+=(npm)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 [ ${#missing[@]} -eq 0 ] && exit 0

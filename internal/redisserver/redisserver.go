@@ -32,7 +32,10 @@ type Server struct {
 // Start starts a server on addr, or on a free port of the loopback interface if
 // that is empty, and waits until it answers. args are further arguments of
 // redis-server. It is an error if somebody listens on addr already.
-func Start(addr string, args ...string) (*Server, error) {
+func Start(addr string, args ...string) (*Server, error) { return start(addr, nil, args) }
+
+// start is Start with further variables of its environment.
+func start(addr string, env, args []string) (*Server, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errors.New("redis-server is not installed; make deps installs it")
@@ -54,6 +57,7 @@ func Start(addr string, args ...string) (*Server, error) {
 	}
 	cmd := subprocess.Command(program, append([]string{"--bind", host, "--port", port, "--save", "", "--appendonly", "no"}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, s.log, s.log
+	cmd.Env = append(cmd.Env, env...)
 	if s.run, err = subprocess.Start(cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("redis-server: %w", err), os.RemoveAll(s.dir))
 	}
