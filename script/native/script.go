@@ -37,6 +37,13 @@ var families = [][]Script{
 	flexibleScripts,
 	redisRateScripts,
 	counterScripts(),
+	rateLimitRedisScripts,
+	fastifyScripts,
+	nestLabScripts,
+	ululeScripts,
+	bucket4jScripts,
+	springGatewayScripts,
+	limitsScripts,
 }
 
 var (

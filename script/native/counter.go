@@ -1,0 +1,93 @@
+package native
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+)
+
+// What scripts about counters have in common.
+
+// add adds n to the counter of a visit, as INCRBY does, where Lua has exact
+// numbers for it.
+func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
+	if v.Exists() {
+		if have, ok := v.Integer(); !ok || !exact(have) {
+			return 0, false
+		}
+	}
+	sum, err := v.Add(n)
+	if err != nil {
+		return 0, c.failed(err)
+	}
+	return sum, true
+}
+
+// exact tells whether an integer, and one that a call makes of it, is itself as
+// a float64.
+func exact(n int64) bool { return -maxExact/4 < n && n < maxExact/4 }
+
+// start makes n the value of a visit's counter, which ends at a time.
+func (c *Call) start(v *engine.Value, n, at int64) bool {
+	if err := v.SetInteger(n); err != nil {
+		return c.failed(err)
+	}
+	v.SetDeadline(at)
+	return true
+}
+
+// peek replies a counter and its time to live in ms, and nulls nothing: both are
+// 0 for an absent one. With floor, so is the time of one that does not expire.
+func (c *Call) peek(floor bool) bool {
+	if !c.has(1, 0) {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	n, left := int64(0), int64(0)
+	if v.Exists() {
+		var ok bool
+		if n, ok = v.Integer(); !ok || !exact(n) {
+			return false
+		}
+		if left = c.pttl(v); floor {
+			left = max(left, 0)
+		}
+	}
+	c.pair(n, left)
+	return true
+}
+
+// pair replies two integers.
+func (c *Call) pair(a, b int64) {
+	c.W.Array(2)
+	c.W.Int(a)
+	c.W.Int(b)
+}
+
+// window reads an argument that is the length of a window in ms, and returns
+// when one that begins now ends.
+func (c *Call) window(arg []byte) (ms, at int64, ok bool) {
+	if ms, ok = whole(arg); !ok {
+		return 0, 0, false
+	}
+	at, ok = c.after(ms, time.Millisecond)
+	return ms, at, ok
+}
+
+// appendPassed writes a number as redis.call passes it; ok is false for one that
+// is not finite.
+func appendPassed(b []byte, f float64) (_ []byte, ok bool) {
+	if n := int64(f); float64(n) == f && exact(n) && (n != 0 || !math.Signbit(f)) {
+		return strconv.AppendInt(b, n, 10), true
+	}
+	return resp.AppendDouble(b, f), finite(f)
+}
+
+func finite(f float64) bool { return f-f == 0 }

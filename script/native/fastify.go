@@ -1,0 +1,129 @@
+package native
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// fastifyScripts are those of @fastify/rate-limit: a counter of a window, which
+// may begin anew, or double, with each call that is refused.
+var fastifyScripts = []Script{
+	{
+		Library: "@fastify/rate-limit 8", Instead: countsOneWindow,
+		SHAs:         []string{"3f481dd9e75a7c63c2facb091af19e1ab17f2cc7"},
+		Fingerprints: []string{"42a81d612a94d734a28dbf659ebec864"},
+		run:          func(c *Call) bool { return c.has(1, 4) && c.fastifyCount(fastify{bans: true}, c.Args[3], nil) },
+	},
+	{
+		Library: "@fastify/rate-limit 10.0", Instead: countsOneWindow,
+		SHAs:         []string{"f80d0c65a05e27559602a2b43fbe989df31fc5f6"},
+		Fingerprints: []string{"e1bdae158c09b0e77456006abbe22402"},
+		run:          func(c *Call) bool { return c.has(1, 3) && c.fastifyCount(fastify{}, c.Args[2], nil) },
+	},
+	{
+		Library: "@fastify/rate-limit 10.2", Instead: countsOneWindow,
+		SHAs:         []string{"b72d57bf75a045b8d6f72ca5b553e356583723f0"},
+		Fingerprints: []string{"3663b30bdbc2a9b966ea8ebab1a2908e"},
+		run:          func(c *Call) bool { return c.has(1, 4) && c.fastifyCount(fastify{}, c.Args[2], c.Args[3]) },
+	},
+	{
+		Library: "@fastify/rate-limit", Instead: countsOneWindow,
+		SHAs:         []string{"b8a19d47785922bb04e7a9fdb49e90d89be1b8af"},
+		Fingerprints: []string{"891dab7f31d8db627c2dfc2510006d23"},
+		run:          func(c *Call) bool { return c.has(1, 4) && c.fastifyCount(fastify{byCount: true}, c.Args[2], c.Args[3]) },
+	},
+	{
+		Library:      "@fastify/rate-limit read",
+		SHAs:         []string{"4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc"},
+		Fingerprints: []string{"11162ead2b59b313aa0c3e9efaec59f0"},
+		Reads:        true, run: func(c *Call) bool { return c.peek(true) },
+	},
+}
+
+// fastify is in what versions differ.
+type fastify struct {
+	// bans: the third argument is by how many calls too many one is banned.
+	bans bool
+	// byCount: a window begins with the count of 1, not with a counter that does
+	// not expire.
+	byCount bool
+}
+
+// fastifyCount counts a call. The first arguments are the length of the window
+// in ms and the limit.
+func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
+	ms, at, ok := c.window(c.Args[0])
+	if !ok {
+		return false
+	}
+	limit, ok := whole(c.Args[1])
+	if !ok {
+		return false
+	}
+	ban := int64(-1)
+	if version.bans {
+		if ban, ok = whole(c.Args[2]); !ok {
+			return false
+		}
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	n, ok := v.Integer()
+	if v.Exists() && !ok {
+		return false
+	}
+	next := n + 1
+	begins := v.Deadline() == engine.NoExpiry
+	if version.byCount {
+		begins = next == 1
+	}
+	over := next > limit
+	switch {
+	case begins, over && string(again) == "true":
+	case over && string(doubles) == "true":
+		if ms = doubled(ms, next-limit-1); ms < 0 {
+			return false
+		}
+		if at, ok = c.after(ms, time.Millisecond); !ok {
+			return false
+		}
+	default:
+		at = 0
+	}
+	count, ok := c.add(v, 1)
+	if !ok {
+		return false
+	}
+	if at != 0 {
+		v.SetDeadline(at)
+	} else {
+		ms = c.pttl(v)
+	}
+	if !version.bans {
+		c.pair(count, ms)
+		return true
+	}
+	c.W.Array(3)
+	c.W.Int(count)
+	c.W.Int(ms)
+	if ban != -1 && count-limit > ban {
+		c.W.Int(1)
+	} else {
+		c.W.Null()
+	}
+	return true
+}
+
+// doubled is n so often doubled, and -1 where that is too much for a time to
+// live.
+func doubled(n, times int64) int64 {
+	if int64(bits.Len64(uint64(n)))+times > int64(bits.Len64(maxSpan)) {
+		return -1
+	}
+	return n << times
+}

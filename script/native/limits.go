@@ -1,0 +1,385 @@
+package native
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// limitsScripts are those of limits, which Flask-Limiter and slowapi use.
+var limitsScripts = []Script{
+	{
+		Library: "limits fixed window", Instead: "INCREX key BYINT amount EX seconds ENX",
+		SHAs:         []string{"628bd136a573a06b346879695681af12ccef300f"},
+		Fingerprints: []string{"21c945da9d24955b2a82a668101f49fd"},
+		run:          limitsFixed,
+	},
+	{
+		Library: "limits moving window acquire 5", Instead: movingInstead,
+		SHAs:         []string{"741eab638ba93ed71020bb821c45c022d0fa02c4"},
+		Fingerprints: []string{"6714d241d8bbb69bb94e1218ba557905"},
+		run:          limitsMoving,
+	},
+	{
+		Library: "limits moving window acquire 3", Instead: movingInstead,
+		SHAs:         []string{"19c9778cd6391e2ee9f90aa518bf56256d15b4ae"},
+		Fingerprints: []string{"22e68ca65b6867c4c0b45fc6eb5234d1"},
+		run:          limitsMoving,
+	},
+	{
+		Library: "limits moving window read 5", Instead: movingInstead + " PEEK",
+		SHAs:         []string{"ad795214f59fe26d6fdec07973836dd16586f5ec"},
+		Fingerprints: []string{"f502c165f8bed1fa31111973cc307de3"},
+		Reads:        true, run: limitsMovingSearch,
+	},
+	{
+		Library: "limits moving window read 4", Instead: movingInstead + " PEEK",
+		SHAs:         []string{"f2ef2962263bbe72f66f5bbd0da234e74d880068"},
+		Fingerprints: []string{"480ee19038c5be7695c5ba6be657d7c7"},
+		Reads:        true, run: limitsMovingWalk,
+	},
+	{
+		Library: "limits sliding window acquire", Instead: slidingInstead,
+		SHAs:         []string{"e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7"},
+		Fingerprints: []string{"7c248c9eda03cbc07ef1282e5f619134"},
+		run:          limitsSliding,
+	},
+	{
+		Library: "limits sliding window read", Instead: slidingInstead + " PEEK",
+		SHAs:         []string{"e7a0a27d4101baabb124af209bb0245197a359a1"},
+		Fingerprints: []string{"b4a7b91cd6018014383eb1add610cdb7"},
+		run:          limitsSlidingRead,
+	},
+}
+
+const (
+	movingInstead  = "RL.LIMIT key limit seconds ALGORITHM log"
+	slidingInstead = "RL.LIMIT key limit seconds ALGORITHM sliding"
+)
+
+// limitsFixed adds to a counter, which lives for some seconds from its first
+// addition on.
+func limitsFixed(c *Call) bool {
+	if !c.has(1, 2) {
+		return false
+	}
+	seconds, ok1 := integer(c.Args[0])
+	amount, ok2 := whole(c.Args[1])
+	if !ok1 || !ok2 {
+		return false
+	}
+	at, ok := c.after(seconds, time.Second)
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	sum, ok := c.add(v, amount)
+	if !ok {
+		return false
+	}
+	if sum == amount {
+		v.SetDeadline(at)
+	}
+	c.W.Int(sum)
+	return true
+}
+
+// maxMoments is how many units a call may take that is handled here.
+const maxMoments = 256
+
+// limitsMoving notes the time of the call, once for each unit, in a list with
+// the latest first, if the window has room for them.
+func limitsMoving(c *Call) bool {
+	if !c.has(1, 4) {
+		return false
+	}
+	now, ok1 := number(c.Args[0])
+	limit, ok2 := whole(c.Args[1])
+	seconds, ok3 := whole(c.Args[2])
+	amount, ok4 := whole(c.Args[3])
+	if !ok1 || !ok2 || !ok3 || !ok4 || amount < 1 || amount > maxMoments || limit < 1 || limit > packed.MaxElements {
+		return false
+	}
+	at, ok := c.after(seconds, time.Second)
+	if !ok {
+		return false
+	}
+	if amount > limit {
+		c.W.Null()
+		return true
+	}
+	text, ok := appendPassed(c.text[:0], now)
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.List)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	l := packed.NewList(v)
+	if i := int(limit - amount); i < l.Len() {
+		oldest, ok := number(l.At(i))
+		if !ok {
+			return false
+		}
+		if oldest >= now-float64(seconds) {
+			c.W.Null()
+			return true
+		}
+	}
+	c.fields = c.fields[:0]
+	for range amount {
+		c.fields = append(c.fields, text)
+	}
+	if err := l.PushFront(c.fields); err != nil {
+		return c.failed(err)
+	}
+	if n := l.Len(); n > int(limit) {
+		l.RemoveRange(int(limit), n)
+	}
+	v.SetDeadline(at)
+	c.W.Int(1)
+	return true
+}
+
+// limitsMovingSearch tells the oldest moment of the window, and how many there
+// are. The first argument is where the window begins, the second the limit.
+func limitsMovingSearch(c *Call) bool {
+	return c.limitsMovingRead(func(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
+		for low, high := 0, most-1; low <= high; {
+			mid := (low + high) / 2
+			moment, there := 0.0, mid < l.Len()
+			if there {
+				// What is no number is as if it was not there.
+				moment, there = number(l.At(mid))
+			}
+			if there && moment >= begin {
+				oldest, n, low = moment, mid+1, mid+1
+			} else {
+				high = mid - 1
+			}
+		}
+		return oldest, n, true
+	})
+}
+
+// limitsMovingWalk is limitsMovingSearch by going through the list.
+func limitsMovingWalk(c *Call) bool {
+	return c.limitsMovingRead(func(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
+		for _, e := range l.Range(0, min(most+1, l.Len())) {
+			moment, ok := number(e)
+			if !ok {
+				return 0, 0, false
+			}
+			if moment < begin {
+				break
+			}
+			if n == 0 || moment < oldest {
+				oldest = moment
+			}
+			n++
+		}
+		return oldest, n, true
+	})
+}
+
+// limitsMovingRead replies what count finds.
+func (c *Call) limitsMovingRead(count func(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool)) bool {
+	if !c.has(1, 2) {
+		return false
+	}
+	begin, ok1 := number(c.Args[0])
+	limit, ok2 := whole(c.Args[1])
+	if !ok1 || !ok2 || !finite(begin) || limit < 0 || limit > packed.MaxElements {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.List)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	l := packed.NewList(v)
+	oldest, n, ok := count(&l, begin, int(limit))
+	switch {
+	case !ok:
+		return false
+	case n == 0:
+		c.W.Null()
+	default:
+		c.W.Array(2)
+		c.W.Bulk(lua.AppendNumber(c.text[:0], oldest))
+		c.W.Int(int64(n))
+	}
+	return true
+}
+
+// The sliding window has a counter of this window, which lives for two, and that
+// of the one before, which is the former one renamed: what is left of their
+// lives is the clock.
+
+// slidingWindow is both counters at a call.
+type slidingWindow struct {
+	length        int64 // ms
+	previous      int64
+	previousLeft  int64 // ms
+	current, left int64
+	exists        bool // there is a counter of this window
+}
+
+// limitsSliding takes units if both counters, the former one in proportion to
+// what of it is still in the window, have room for them.
+func limitsSliding(c *Call) bool {
+	if !c.has(2, 3) {
+		return false
+	}
+	limit, ok1 := whole(c.Args[0])
+	length, ok2 := c.slidingLength(c.Args[1])
+	amount, ok3 := whole(c.Args[2])
+	if !ok1 || !ok2 || !ok3 || bytes.Equal(c.Keys[0], c.Keys[1]) {
+		return false
+	}
+	if amount > limit {
+		c.W.Null()
+		return true
+	}
+	return c.hold() && c.release(c.slidingTake(&slidingWindow{length: length}, limit, amount))
+}
+
+// slidingLength reads the length of a window in s, and returns it in ms.
+func (c *Call) slidingLength(arg []byte) (ms int64, ok bool) {
+	seconds, ok := whole(arg)
+	if !ok || seconds <= 0 || seconds > maxSpan/2000 {
+		return 0, false
+	}
+	return seconds * 1000, true
+}
+
+func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
+	v := c.open(c.Keys[1], engine.Counter)
+	if v == nil {
+		return false
+	}
+	count, whole := v.Integer()
+	w.exists, w.left = v.Exists(), c.pttl(v)
+	v.Close()
+	if w.exists && (!whole || !exact(count)) {
+		return false
+	}
+	if w.left > 0 && w.left < w.length {
+		w.previous, w.previousLeft = count, w.left
+		if !c.slide(w) {
+			return false
+		}
+	} else {
+		w.current = count
+		if v = c.open(c.Keys[0], engine.Counter); v == nil {
+			return false
+		}
+		w.previous, whole = v.Integer()
+		there, left := v.Exists(), c.pttl(v)
+		v.Close()
+		if there && (!whole || !exact(w.previous)) {
+			return false
+		}
+		w.previousLeft = max(left, 0)
+	}
+	product := float64(w.previous) * float64(w.previousLeft)
+	weighted := math.Floor(product/float64(w.length)) + float64(w.current)
+	if weighted+float64(amount) > float64(limit) {
+		c.W.Null()
+		return true
+	}
+	if v = c.open(c.Keys[1], engine.Counter); v == nil {
+		return false
+	}
+	defer v.Close()
+	if w.exists {
+		if _, ok := c.add(v, amount); !ok {
+			return false
+		}
+	} else if !c.start(v, amount, c.Now+2*w.length*int64(time.Millisecond)) {
+		return false
+	}
+	c.W.Int(1)
+	return true
+}
+
+// slide makes the counter of this window, whose time is over, that of the one
+// before, and begins another at 0.
+func (c *Call) slide(w *slidingWindow) bool {
+	if _, err := c.Sess.Rename(c.Now, c.Keys[1], c.Keys[0], c.Sess.Database(), true); err != nil {
+		return c.failed(err)
+	}
+	v := c.open(c.Keys[1], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	w.left += w.length
+	return c.start(v, 0, c.Now+w.left*int64(time.Millisecond))
+}
+
+// limitsSlidingRead tells the text of both counters and what is left of their
+// lives, once the windows have moved on.
+func limitsSlidingRead(c *Call) bool {
+	if !c.has(2, 1) {
+		return false
+	}
+	length, ok := c.slidingLength(c.Args[0])
+	if !ok || bytes.Equal(c.Keys[0], c.Keys[1]) {
+		return false
+	}
+	return c.hold() && c.release(c.slidingRead(&slidingWindow{length: length}))
+}
+
+func (c *Call) slidingRead(w *slidingWindow) bool {
+	start := len(c.W.B)
+	c.W.Array(4)
+	if _, ok := c.slidingCounter(c.Keys[0]); !ok {
+		return false
+	}
+	left, ok := c.slidingCounter(c.Keys[1])
+	if !ok || left <= 0 || left >= w.length {
+		return ok
+	}
+	w.left = left
+	if !c.slide(w) {
+		return false
+	}
+	c.W.B = c.W.B[:start]
+	c.W.Array(4)
+	if _, ok = c.slidingCounter(c.Keys[0]); !ok {
+		return false
+	}
+	c.W.Bulk(strconv.AppendInt(c.text[:0], 0, 10))
+	c.W.Int(w.left)
+	return true
+}
+
+// slidingCounter replies a counter, whatever its text, and what is left of its
+// life, which it returns.
+func (c *Call) slidingCounter(key []byte) (left int64, ok bool) {
+	v := c.open(key, engine.Counter)
+	if v == nil {
+		return 0, false
+	}
+	defer v.Close()
+	if v.Exists() {
+		c.W.Bulk(v.Bytes())
+	} else {
+		c.W.Null()
+	}
+	left = c.pttl(v)
+	c.W.Int(left)
+	return left, true
+}

@@ -1,0 +1,97 @@
+package native
+
+import (
+	"github.com/headgate-io/headgate/engine"
+)
+
+// nestLabScripts are those of @nest-lab/throttler-storage-redis and of
+// nestjs-throttler-storage-redis: a counter of a window, and a key that blocks
+// once the counter is above its limit.
+var nestLabScripts = []Script{{
+	Library: "@nest-lab/throttler-storage-redis", Instead: countsOneWindow,
+	SHAs:         []string{"f1e0da9c495676ab6904eb80db1f2811d5347f58"},
+	Fingerprints: []string{"7d8b5a05fdab14a009245f123bf02df5"},
+	run:          nestLabIncrement,
+}}
+
+// nestLabIncrement counts a call; with the end of a block counting begins at 1.
+func nestLabIncrement(c *Call) bool {
+	if !c.has(2, 4) {
+		return false
+	}
+	var n nestLab
+	var ok1, ok2, ok3 bool
+	n.ms, n.at, ok1 = c.window(c.Args[1])
+	n.limit, ok2 = whole(c.Args[2])
+	n.blockMs, n.blockAt, ok3 = c.window(c.Args[3])
+	if !ok1 || !ok2 || !ok3 || !c.hold() {
+		return false
+	}
+	return c.release(c.nestLabCount(&n))
+}
+
+// nestLab are the arguments of nestLabIncrement: the lengths in ms of the window
+// and of a block, and when those that begin now end.
+type nestLab struct{ ms, at, limit, blockMs, blockAt int64 }
+
+func (c *Call) nestLabCount(n *nestLab) bool {
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	hits, ok := c.add(v, 1)
+	left := c.pttl(v)
+	if ok && left <= 0 {
+		v.SetDeadline(n.at)
+		left = n.ms
+	}
+	v.Close()
+	if !ok {
+		return false
+	}
+	blocked, blockLeft, ok := c.nestLabBlock(n, hits)
+	if !ok {
+		return false
+	}
+	if blocked && blockLeft <= 0 {
+		if v = c.open(c.Keys[0], engine.Counter); v == nil {
+			return false
+		}
+		ok = c.start(v, 1, n.at)
+		v.Close()
+		if !ok {
+			return false
+		}
+		hits, left, blocked = 1, n.ms, false
+	}
+	c.W.Array(4)
+	c.W.Int(hits)
+	c.W.Int(left)
+	if blocked {
+		c.W.Int(1)
+	} else {
+		c.W.Int(0)
+	}
+	c.W.Int(blockLeft)
+	return true
+}
+
+// nestLabBlock returns whether there is a block, or begins now, and how much of
+// it is left in ms. It ends one that would not end by itself.
+func (c *Call) nestLabBlock(n *nestLab, hits int64) (blocked bool, left int64, ok bool) {
+	v := c.open(c.Keys[1], engine.Counter)
+	if v == nil {
+		return false, 0, false
+	}
+	defer v.Close()
+	switch {
+	case v.Exists():
+		if left = c.pttl(v); left <= 0 {
+			v.Delete()
+		}
+		return true, left, true
+	case hits > n.limit:
+		return true, n.blockMs, c.start(v, 1, n.blockAt)
+	}
+	return false, 0, true
+}

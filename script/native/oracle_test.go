@@ -1,0 +1,205 @@
+package native_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/redistest"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server"
+)
+
+// The servers of a oracle. All get the same calls of a script: redis-server and
+// known in its own text, interpreted in one that no server knows, and mixed in
+// the one or the other, as clients of two versions of a library would.
+const (
+	redis = iota
+	known
+	interpreted
+	mixed
+	servers
+)
+
+var serverNames = [servers]string{"redis-server", "known", "interpreted", "mixed"}
+
+// unknown makes of a script's text one that does the same and is no known
+// script. Lines keep their numbers.
+func unknown(text string) string { return "local _ = 0 " + text }
+
+// oracle is a redis-server and servers of ours on one clock, which stands until it
+// is moved: their replies can be the same to the byte, times to live included.
+type oracle struct {
+	t     testing.TB
+	now   time.Time
+	set   [servers]func(now time.Time)
+	peers [servers]*peer
+}
+
+// newOracle returns a oracle whose clock stands at a whole millisecond.
+func newOracle(t testing.TB) *oracle {
+	r := &oracle{t: t, now: time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)}
+	for i := range r.peers {
+		var addr string
+		if i == redis {
+			addr, r.set[i] = redistest.StartStopped(t, r.now)
+		} else {
+			addr, r.set[i] = serve(t, r.now)
+		}
+		nc, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		t.Cleanup(func() { nc.Close() })
+		r.peers[i] = &peer{nc, bufio.NewReader(nc)}
+	}
+	return r
+}
+
+// serve starts a server whose clock stands.
+func serve(t testing.TB, now time.Time) (addr string, set func(now time.Time)) {
+	clock, setNano := engine.NewManualClock(now.UnixNano())
+	s, err := server.New(server.Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 1})
+	require.NoError(t, err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil && !errors.Is(err, server.ErrClosed) {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		<-done
+	})
+	return ln.Addr().String(), func(now time.Time) { setNano(now.UnixNano()) }
+}
+
+// move moves all clocks on.
+func (r *oracle) move(by time.Duration) {
+	r.now = r.now.Add(by)
+	for _, set := range r.set {
+		set(r.now)
+	}
+}
+
+// do sends commands to a server and returns the bytes of each reply.
+func (r *oracle) do(server int, commands ...[]string) []string {
+	r.t.Helper()
+	return r.peers[server].do(r.t, commands)
+}
+
+// all sends commands to all servers, and demands the same replies, which it
+// returns.
+func (r *oracle) all(commands ...[]string) []string {
+	r.t.Helper()
+	want := r.do(redis, commands...)
+	for i := known; i < servers; i++ {
+		for n, got := range r.do(i, commands...) {
+			if got != want[n] {
+				r.t.Errorf("%q: redis-server replies %q, %s %q", commands[n], want[n], serverNames[i], got)
+			}
+		}
+	}
+	return want
+}
+
+// peer is a connection to a server.
+type peer struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+const (
+	patience = 20 * time.Second // that a reply may take
+	maxReply = 16 << 20         // bytes of a reply
+)
+
+func (p *peer) do(t testing.TB, commands [][]string) (replies []string) {
+	t.Helper()
+	var b []byte
+	for _, c := range commands {
+		b = resp.AppendCommand(b, c)
+	}
+	require.NoError(t, p.SetDeadline(time.Now().Add(patience)))
+	_, err := p.Write(b)
+	require.NoError(t, err)
+	for _, c := range commands {
+		reply, err := resp.AppendReply(nil, p.r, maxReply)
+		require.NoError(t, err, "%q", c)
+		replies = append(replies, string(reply))
+	}
+	return replies
+}
+
+// text is a script as a server gets it.
+type text struct{ body, sha string }
+
+func newText(body string) text { return text{body, script.Digest([]byte(body))} }
+
+// texts are a script as each of the servers may get it: the last one of a row is
+// also what mixed may get.
+type texts struct{ own, unknown text }
+
+func newTexts(body string) texts { return texts{newText(body), newText(unknown(body))} }
+
+// of returns the text for a server; other is for mixed.
+func (x *texts) of(server int, other bool) *text {
+	if server == interpreted || server == mixed && other {
+		return &x.unknown
+	}
+	return &x.own
+}
+
+// plain is a reply in which errors name the script alike, and what is far is
+// equally far.
+func (x *texts) plain(reply string) string {
+	return far.ReplaceAllString(strings.ReplaceAll(reply, x.unknown.sha, x.own.sha), ":far\r\n")
+}
+
+// far are times to live in ms that end after 2262, where ours end.
+var far = regexp.MustCompile(`:(7[4-9]|[89]\d|\d{3})\d{11,}\r\n`)
+
+// load makes all servers know the script.
+func (r *oracle) load(x *texts) {
+	for i := range r.peers {
+		for _, tx := range []*text{x.of(i, false), x.of(i, true)} {
+			require.Equal(r.t, fmt.Sprintf("$40\r\n%s\r\n", tx.sha), r.do(i, []string{"SCRIPT", "LOAD", tx.body})[0])
+		}
+	}
+}
+
+// stored is what keys hold: type, time to live and value of each.
+func (r *oracle) stored(server int, keys []string) string {
+	var ask [][]string
+	for _, k := range keys {
+		ask = append(ask, []string{"TYPE", k}, []string{"PTTL", k})
+	}
+	replies := r.do(server, ask...)
+	var read [][]string
+	for i, k := range keys {
+		switch replies[2*i] {
+		case "+string\r\n":
+			read = append(read, []string{"GET", k})
+		case "+hash\r\n":
+			read = append(read, []string{"HGETALL", k})
+		case "+list\r\n":
+			read = append(read, []string{"LRANGE", k, "0", "-1"})
+		case "+zset\r\n":
+			read = append(read, []string{"ZRANGE", k, "0", "-1", "WITHSCORES"})
+		}
+	}
+	if len(read) > 0 {
+		replies = append(replies, r.do(server, read...)...)
+	}
+	return far.ReplaceAllString(strings.Join(replies, " "), ":far\r\n")
+}

@@ -1,0 +1,142 @@
+package native
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+const bucketInstead = "CL.THROTTLE key max_burst count period"
+
+// springGatewayScripts are those of Spring Cloud Gateway: a token bucket whose
+// state is two keys, the tokens and the second in which it was filled last.
+var springGatewayScripts = []Script{
+	{
+		Library: "Spring Cloud Gateway 2", Instead: bucketInstead,
+		SHAs:         []string{"eec77786d43c65f7fd568900b5d2b63b692318dc"},
+		Fingerprints: []string{"de52d87cd675c64e98646529ed7aac05"},
+		run:          func(c *Call) bool { return c.springGateway(springVersion{clients: true, always: true}) },
+	},
+	{
+		Library: "Spring Cloud Gateway 3.0", Instead: bucketInstead,
+		SHAs:         []string{"9d491aea731237273f4274f9ed9660b432b23791"},
+		Fingerprints: []string{"685b908fb78e8c362c6e4176f3ebb213"},
+		run:          func(c *Call) bool { return c.springGateway(springVersion{clients: true}) },
+	},
+	{
+		Library: "Spring Cloud Gateway 3.1", Instead: bucketInstead,
+		SHAs:         []string{"76a566c51f92d8f643d16e0ef0101663d5380dba"},
+		Fingerprints: []string{"53db06b40182642da28337945bc6aa6f"},
+		run:          func(c *Call) bool { return c.springGateway(springVersion{servers: true}) },
+	},
+	{
+		Library: "Spring Cloud Gateway 4", Instead: bucketInstead,
+		SHAs:         []string{"775635cca91092477cbcee85fd800accb6adc4b2"},
+		Fingerprints: []string{"dc95a9f37512af44ee925590f46f48e7"},
+		run:          func(c *Call) bool { return c.springGateway(springVersion{clients: true, servers: true}) },
+	},
+	{
+		Library: "Spring Cloud Gateway", Instead: bucketInstead,
+		SHAs:         []string{"0ad5736ed1c04aae6ec194376c784b89b8c08a7a"},
+		Fingerprints: []string{"fb140a890e6ac1b68a8e7526361b657c"},
+		run:          func(c *Call) bool { return c.springGateway(springVersion{clients: true, servers: true}) },
+	},
+}
+
+// springVersion is in what versions differ: whose time they go by, where it is
+// both the client's if it sends one; and whether they store a bucket that is
+// full again in less than half a second.
+type springVersion struct{ clients, servers, always bool }
+
+// springGateway takes tokens from a bucket if they are there.
+func (c *Call) springGateway(version springVersion) bool {
+	if !c.has(2, 4) {
+		return false
+	}
+	rate, ok1 := number(c.Args[0])
+	capacity, ok2 := number(c.Args[1])
+	requested, ok3 := number(c.Args[3])
+	now, sent := 0.0, false
+	if version.clients {
+		now, sent = number(c.Args[2])
+	}
+	if !sent {
+		now = float64(c.Now / int64(time.Second))
+	}
+	if !ok1 || !ok2 || !ok3 || !sent && !version.servers || !finite(capacity/rate) || !finite(requested) || !finite(now) {
+		return false
+	}
+	b := springBucket{rate: rate, capacity: capacity, now: now}
+	// Of what lives half a second at most nothing is stored.
+	if life := math.Floor(capacity / rate * 2); life > 0 || version.always {
+		if life > maxSpan {
+			return false
+		}
+		var ok bool
+		if b.at, ok = c.after(int64(life), time.Second); !ok {
+			return false
+		}
+	}
+	return c.hold() && c.release(c.springTake(&b, requested))
+}
+
+// springBucket is a bucket at a call.
+type springBucket struct {
+	rate, capacity, now float64
+	at                  int64 // until when it is stored; 0 is not at all
+}
+
+func (c *Call) springTake(b *springBucket, requested float64) bool {
+	tokens, ok1 := c.springNumber(c.Keys[0], b.capacity)
+	filled, ok2 := c.springNumber(c.Keys[1], 0)
+	if !ok1 || !ok2 {
+		return false
+	}
+	// The conversion keeps a processor from adding to a product that has not
+	// been rounded.
+	tokens = min(b.capacity, tokens+float64(max(0, b.now-filled)*b.rate))
+	allowed := tokens >= requested
+	if allowed {
+		tokens -= requested
+	}
+	if !exact(int64(tokens)) {
+		return false
+	}
+	if b.at != 0 && !(c.springStore(c.Keys[0], tokens, b.at) && c.springStore(c.Keys[1], b.now, b.at)) {
+		return false
+	}
+	if allowed {
+		c.pair(1, int64(tokens))
+	} else {
+		c.pair(0, int64(tokens))
+	}
+	return true
+}
+
+// springNumber reads the number of a key; what is absent or none is missing.
+func (c *Call) springNumber(key []byte, missing float64) (f float64, ok bool) {
+	v := c.open(key, engine.Counter)
+	if v == nil {
+		return 0, false
+	}
+	defer v.Close()
+	if n, ok := v.Integer(); ok && exact(n) {
+		return float64(n), true
+	}
+	if f, ok = number(v.Bytes()); !ok {
+		return missing, true
+	}
+	return f, finite(f)
+}
+
+func (c *Call) springStore(key []byte, f float64, at int64) bool {
+	text, ok := appendPassed(c.text[:0], f)
+	if !ok {
+		return false
+	}
+	if _, err := c.Sess.Set(c.Now, key, text, &engine.SetOptions{Deadline: at}); err != nil {
+		return c.failed(err)
+	}
+	return true
+}

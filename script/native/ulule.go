@@ -1,0 +1,59 @@
+package native
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// ululeScripts are those of ulule/limiter: a counter of a window.
+var ululeScripts = []Script{
+	{
+		Library: "ulule/limiter increment", Instead: "INCREX key BYINT count PX milliseconds ENX",
+		SHAs:         []string{"f74233f556d3f99c50b61169cf8aa8d5deb63fb2"},
+		Fingerprints: []string{"993030496c10d577771d702bdf3212bd"},
+		run:          ululeIncrement,
+	},
+	{
+		Library:      "ulule/limiter peek",
+		SHAs:         []string{"566f5c6a17e5fddb9a10bf389f754edd0d899c61"},
+		Fingerprints: []string{"cebbadbeca8fee99b0e0a0425a9a72a4"},
+		Reads:        true, run: func(c *Call) bool { return c.peek(false) },
+	},
+}
+
+// ululeIncrement adds to a counter, which lives for some ms from its first
+// addition on.
+func ululeIncrement(c *Call) bool {
+	if !c.has(1, 2) {
+		return false
+	}
+	count, ok1 := whole(c.Args[0])
+	ms, ok2 := whole(c.Args[1])
+	if !ok1 || !ok2 {
+		return false
+	}
+	at := int64(0)
+	if ms > 0 {
+		var ok bool
+		if at, ok = c.after(ms, time.Millisecond); !ok {
+			return false
+		}
+	}
+	v := c.open(c.Keys[0], engine.Counter)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	sum, ok := c.add(v, count)
+	switch {
+	case !ok:
+		return false
+	case sum != count:
+		ms = c.pttl(v)
+	case at != 0:
+		v.SetDeadline(at)
+	}
+	c.pair(sum, ms)
+	return true
+}
