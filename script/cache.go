@@ -99,6 +99,7 @@ type Store interface {
 // NewCache returns an empty cache of scripts that run in env. Texts that it does
 // not know are asked of store.
 func NewCache(env *Environment, store Store) *Cache {
+	native.Prepare()
 	return &Cache{env: env, store: store, byBody: make(map[string]*Script), bySHA: make(map[string]*Script)}
 }
 
@@ -195,7 +196,7 @@ func (c *Cache) compile(body string) (*Script, error) {
 	}
 	s := &Script{Body: body, SHA: Digest([]byte(body)), Flags: flags, proto: proto}
 	if flags == 0 {
-		s.Native = native.Find(s.SHA, proto.Fingerprint())
+		s.Native = native.Find(s.SHA, proto.Fingerprint(), body)
 	}
 	s.stored.Store(neverStored)
 	return s, nil

@@ -23,14 +23,24 @@ const maxPrinted = 16 << 10
 // Fingerprint returns that of the script.
 func (p *Proto) Fingerprint() Fingerprint { return p.fingerprint }
 
-// FingerprintOf returns the fingerprint of a text that need not be compiled. An
-// error is a *SyntaxError.
-func FingerprintOf(text string) (Fingerprint, error) {
+// Constant is a number or a string of a text.
+type Constant struct {
+	Number float64
+	Text   string
+	IsText bool
+}
+
+// ShapeOf returns the fingerprint of a text in which the constants are left open,
+// but for the names of fields and commands, and what they are in their order. An
+// error is a *SyntaxError. A long text has no shape.
+func ShapeOf(text string) (shape Fingerprint, constants []Constant, err error) {
 	main, err := parse(text, chunkName, 0)
-	if err != nil {
-		return Fingerprint{}, err
+	if err != nil || len(text) > maxPrinted {
+		return shape, nil, err
 	}
-	return fingerprintOf(text, main), nil
+	constants = []Constant{}
+	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int), plain: plainOf(main), open: &constants}
+	return p.print(main), constants, nil
 }
 
 // String is the fingerprint in hex.
@@ -41,10 +51,7 @@ func fingerprintOf(text string, main *function) (f Fingerprint) {
 		return f
 	}
 	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int), plain: plainOf(main)}
-	p.function(main)
-	sum := sha256.Sum256(p.buf)
-	copy(f[:], sum[:])
-	return f
+	return p.print(main)
 }
 
 // printer writes a tree as bytes from which it could be read again: each node is
@@ -54,6 +61,15 @@ type printer struct {
 	buf    []byte
 	locals map[*local]int // numbered as they are declared
 	plain  plain
+	// open, unless it is nil, takes the constants, which are left open.
+	open *[]Constant
+}
+
+func (p *printer) print(main *function) (f Fingerprint) {
+	p.function(main)
+	sum := sha256.Sum256(p.buf)
+	copy(f[:], sum[:])
+	return f
 }
 
 // Kinds of nodes. They are hashed: a new one goes to the end.
@@ -87,6 +103,7 @@ const (
 	markGenericFor
 	markReturn
 	markBreak
+	markOpen
 )
 
 func (p *printer) mark(m byte) { p.buf = append(p.buf, m) }
@@ -231,11 +248,15 @@ func (p *printer) expression(e expression) {
 			p.mark(markFalse)
 		}
 	case *numberExpr:
+		if p.leaveOpen(Constant{Number: e.value}) {
+			break
+		}
 		p.mark(markNumber)
 		p.buf = append(strconv.AppendUint(p.buf, math.Float64bits(e.value), 16), ':')
 	case *stringExpr:
-		p.mark(markString)
-		p.text(e.value)
+		if !p.leaveOpen(Constant{Text: e.value, IsText: true}) {
+			p.name(e.value)
+		}
 	case *dotsExpr:
 		p.mark(markDots)
 	case *localExpr:
@@ -254,7 +275,11 @@ func (p *printer) expression(e expression) {
 	case *indexExpr:
 		p.mark(markIndex)
 		p.expression(e.object)
-		p.expression(e.key)
+		if key, ok := e.key.(*stringExpr); ok {
+			p.name(key.value)
+		} else {
+			p.expression(e.key)
+		}
 	case *callExpr:
 		p.call(e)
 	case *parenExpr:
@@ -287,6 +312,22 @@ func (p *printer) expression(e expression) {
 	}
 }
 
+// leaveOpen leaves a constant open, if they are to be.
+func (p *printer) leaveOpen(c Constant) bool {
+	if p.open == nil {
+		return false
+	}
+	p.mark(markOpen)
+	*p.open = append(*p.open, c)
+	return true
+}
+
+// name writes a string that is never left open.
+func (p *printer) name(s string) {
+	p.mark(markString)
+	p.text(s)
+}
+
 func (p *printer) call(e *callExpr) {
 	if inner := integerReply(e); inner != nil {
 		e = inner
@@ -297,8 +338,7 @@ func (p *printer) call(e *callExpr) {
 	p.count(len(e.args))
 	for i, a := range e.args {
 		if s, ok := a.(*stringExpr); ok && i == 0 && callsCommand(e.function) {
-			p.mark(markString)
-			p.text(lowered(s.value))
+			p.name(lowered(s.value))
 			continue
 		}
 		p.expression(a)

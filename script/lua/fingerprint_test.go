@@ -73,3 +73,27 @@ func TestFingerprintIsBounded(t *testing.T) {
 	require.Zero(t, printOf(t, text))
 	require.NotZero(t, printOf(t, "return 1"))
 }
+
+// A shape leaves constants open, and tells them in their order.
+func TestShapes(t *testing.T) {
+	shape, constants, err := ShapeOf("local k = KEYS[1] redis.call('SET', k, 'x', ARGV[2] * 10) return math.floor(3)")
+	require.NoError(t, err)
+	require.Equal(t, []Constant{{Number: 1}, {Text: "x", IsText: true}, {Number: 2}, {Number: 10}, {Number: 3}}, constants)
+	same, constants, err := ShapeOf("redis.call('set', KEYS[7], 5, ARGV['a'] * '2') return math.floor('')")
+	require.NoError(t, err)
+	require.NotEqual(t, shape, same, "a field by name")
+	require.Len(t, constants, 4)
+	same, _, err = ShapeOf("redis.call('set', KEYS[7], 5, ARGV[0] * '2') return math.floor('')")
+	require.NoError(t, err)
+	require.Equal(t, shape, same)
+	for _, other := range []string{
+		"redis.call('get', KEYS[1], 'x', ARGV[2] * 10) return math.floor(3)", "redis.call('set', KEYS[1], 'x', ARGV[2] * 10) return math.ceil(3)",
+		"redis.call('set', KEYS[1], 'x', ARGV[2] + 10) return math.floor(3)", "redis.call('set', KEYS[1], ARGV[2] * 10, 'x') return math.floor(3)",
+	} {
+		f, _, err := ShapeOf(other)
+		require.NoError(t, err)
+		require.NotEqual(t, shape, f, other)
+	}
+	_, _, err = ShapeOf("return return")
+	require.Error(t, err)
+}

@@ -1,21 +1,25 @@
 package native
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
 )
 
-// counting is a script that counts calls in windows: INCR, and EXPIRE at the
-// first one. Articles and home-made limiters have it in many forms, which differ
-// in the order of their arguments and in what they reply.
+// countingScripts count calls in windows: INCR, and EXPIRE at the first one.
+var countingScripts = []Script{
+	{Library: "INCR and EXPIRE at the first", Instead: "INCREX key EX seconds ENX", forms: countingForms("expire", time.Second)},
+	{Library: "INCR and PEXPIRE at the first", Instead: "INCREX key PX milliseconds ENX", forms: countingForms("pexpire", time.Millisecond)},
+}
+
+// counting is how they differ.
 type counting struct {
-	ttl   int           // which argument is the length of a window
-	unit  time.Duration // of it
-	limit int           // which argument is the limit, -1 for none
-	reply countReply
+	window int // which argument is the length of a window, -1 for a constant
+	length int64
+	unit   time.Duration // of it
+	limit  int           // which argument is the limit, -1 for none
+	reply  countReply
 }
 
 // countReply is what a counting script replies.
@@ -30,90 +34,80 @@ const (
 	replyCountPTTL            // the count and the TTL in ms
 )
 
-// replyForms are how scripts write each reply, after they have counted; $limit
-// stands for the limit. Names of locals do not count, nor does how a command is
-// spelt.
-var replyForms = map[countReply][]string{
+// countReplies are how scripts write each reply, after they have counted. Names
+// of locals do not count, nor does how a command is spelt.
+var countReplies = [...][]string{
 	replyNothing: {""},
 	replyCount:   {"return c", "return tonumber(c)"},
 	replyAllowed: {
-		"if c > $limit then return 0 end return 1", "if c > $limit then return 0 else return 1 end",
-		"if c <= $limit then return 1 end return 0", "if c <= $limit then return 1 else return 0 end",
-		"if tonumber(c) > $limit then return 0 end return 1", "if tonumber(c) > $limit then return 0 else return 1 end",
-		"return c <= $limit and 1 or 0", "return c > $limit and 0 or 1",
+		"if c > LIMIT then return 0 end return 1", "if c > LIMIT then return 0 else return 1 end",
+		"if c <= LIMIT then return 1 end return 0", "if c <= LIMIT then return 1 else return 0 end",
+		"if tonumber(c) > LIMIT then return 0 end return 1", "if tonumber(c) > LIMIT then return 0 else return 1 end",
+		"return c <= LIMIT and 1 or 0", "return c > LIMIT and 0 or 1",
 	},
 	replyLimited: {
-		"if c > $limit then return 1 end return 0", "if c > $limit then return 1 else return 0 end",
-		"if c <= $limit then return 0 end return 1", "if c <= $limit then return 0 else return 1 end",
-		"return c > $limit and 1 or 0",
+		"if c > LIMIT then return 1 end return 0", "if c > LIMIT then return 1 else return 0 end",
+		"if c <= LIMIT then return 0 end return 1", "if c <= LIMIT then return 0 else return 1 end",
+		"return c > LIMIT and 1 or 0",
 	},
 	replyCountTTL:  {"return {c, redis.call('ttl', KEYS[1])}", "local t = redis.call('ttl', KEYS[1]) return {c, t}"},
 	replyCountPTTL: {"return {c, redis.call('pttl', KEYS[1])}", "local t = redis.call('pttl', KEYS[1]) return {c, t}"},
 }
 
-// counterScripts are all forms of counting.
-func counterScripts() (list []Script) {
-	for reply := replyNothing; reply <= replyCountPTTL; reply++ {
-		orders := [][2]int{{0, -1}, {1, -1}}
-		if reply == replyAllowed || reply == replyLimited {
-			orders = [][2]int{{0, 1}, {1, 0}}
-		}
-		for _, order := range orders {
-			for _, unit := range [...]time.Duration{time.Second, time.Millisecond} {
-				k := counting{ttl: order[0], limit: order[1], unit: unit, reply: reply}
-				list = append(list, Script{
-					Library: "INCR and " + strings.ToUpper(k.command()) + " at the first", Instead: k.instead(),
-					Forms: k.forms(), run: k.run,
-				})
+// countingForms are the texts of a script that sets a time to live by a command.
+func countingForms(command string, unit time.Duration) func() []form {
+	return func() (list []form) {
+		for reply, texts := range countReplies {
+			k := counting{unit: unit, reply: countReply(reply)}
+			for _, count := range [...]string{"c", "tonumber(c)"} {
+				for _, window := range [...]string{"WINDOW", "tonumber(WINDOW)", "LENGTH"} {
+					counts := "local c = redis.call('incr', KEYS[1]) if " + count + " == 1 then redis.call('" + command + "', KEYS[1], " + window + ") end "
+					for _, text := range texts {
+						list = append(list, form{text: spelt(counts + text), bind: k.bind})
+					}
+				}
 			}
 		}
+		return list
 	}
-	return list
 }
 
-// command is what gives the counter its time to live.
-func (k counting) command() string {
-	if k.unit == time.Second {
-		return "expire"
-	}
-	return "pexpire"
-}
+// spelt is a text with the parameters of forms in place of their names.
+func spelt(text string) string { return spelling.Replace(text) }
 
-func (k counting) instead() string {
-	if k.unit == time.Second {
-		return "INCREX key EX seconds ENX"
-	}
-	return "INCREX key PX milliseconds ENX"
-}
+var spelling = strings.NewReplacer(
+	"LIMIT", "tonumber(ARGV[9001])", "WINDOW", "ARGV[9002]", "LENGTH", "9008",
+)
 
-// forms are the texts of k.
-func (k counting) forms() (list []string) {
-	ttl := "ARGV[" + strconv.Itoa(k.ttl+1) + "]"
-	limit := "tonumber(ARGV[" + strconv.Itoa(k.limit+1) + "])"
-	for _, count := range [...]string{"c", "tonumber(c)"} {
-		for _, ttl := range [...]string{ttl, "tonumber(" + ttl + ")"} {
-			counts := "local c = redis.call('incr', KEYS[1]) if " + count + " == 1 then redis.call('" + k.command() + "', KEYS[1], " + ttl + ") end "
-			for _, reply := range replyForms[k.reply] {
-				list = append(list, counts+strings.ReplaceAll(reply, "$limit", limit))
-			}
+func (k counting) bind(p *params) func(c *Call) bool {
+	k.window, k.limit = p.arg(argWindow), p.arg(argLimit)
+	if p.has(argWindow) && k.window < 0 || p.has(argLimit) && k.limit < 0 {
+		return nil
+	}
+	if n, ok := p.number(constTTL); ok {
+		if k.length = int64(n); n != float64(k.length) {
+			return nil
 		}
+	} else if p.has(constTTL) {
+		return nil
 	}
-	return list
+	return k.run
 }
 
 func (k counting) run(c *Call) bool {
-	if !c.has(1, max(k.ttl, k.limit)+1) {
+	if !c.has(1, max(k.window, k.limit)+1) {
 		return false
 	}
-	n, ok := whole(c.Args[k.ttl])
-	if !ok {
-		return false
+	n, limit, ok := k.length, int64(0), true
+	if k.window >= 0 {
+		if n, ok = whole(c.Args[k.window]); !ok {
+			return false
+		}
 	}
 	at, ok := c.after(n, k.unit)
 	if !ok {
 		return false
 	}
-	limit := int64(0)
 	if k.limit >= 0 {
 		if limit, ok = whole(c.Args[k.limit]); !ok {
 			return false

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,7 @@ import (
 // runText runs the known script that a text is.
 func (r *rig) runText(text, keys, args string) string {
 	r.t.Helper()
-	f, err := lua.FingerprintOf(text)
-	require.NoError(r.t, err)
-	known := Find("", f)
+	known := Find("", lua.Fingerprint{}, text)
 	require.NotNil(r.t, known, text)
 	r.w.B = r.w.B[:0]
 	r.call = Call{Keys: words(keys), Args: words(args), Now: r.now, Sess: r.sess, W: &r.w}
@@ -50,6 +49,8 @@ func TestCountersAreRecognised(t *testing.T) {
 	require.EqualValues(t, 500, r.left("b"))
 	require.Equal(t, "*2 :1 :7", r.runText("local count = redis.call('incr', KEYS[1]); if count == 1 then redis.call('expire', KEYS[1], ARGV[2]) end; return {count, redis.call('TTL', KEYS[1])}", "c", "x 7"))
 	require.Equal(t, "*2 :4 :500", r.runText("local count = redis.call('incr', KEYS[1]) if count == 1 then redis.call('expire', KEYS[1], ARGV[1]) end local left = redis.call('pttl', KEYS[1]) return {count, left}", "b", "9"))
+	require.Equal(t, ":1", r.runText("local c = redis.call('INCR', KEYS[1]) if c == 1 then redis.call('EXPIRE', KEYS[1], 60) end if c > tonumber(ARGV[1]) then return 0 end return 1", "minute", "5"))
+	require.EqualValues(t, 60_000, r.left("minute"))
 	r.set("forever", "5", 0)
 	require.Equal(t, "*2 :6 :-1", r.runText("local count = redis.call('incr', KEYS[1]) if count == 1 then redis.call('expire', KEYS[1], ARGV[1]) end local left = redis.call('pttl', KEYS[1]) return {count, left}", "forever", "9"))
 	r.set("zero", "0", 0)
@@ -73,18 +74,44 @@ func TestCountersDecline(t *testing.T) {
 	}
 }
 
+// What is almost a form is none.
+func TestFormsAreExact(t *testing.T) {
+	for _, text := range []string{
+		"local c = redis.call('incr', KEYS[1]) if c == 2 then redis.call('expire', KEYS[1], ARGV[1]) end return c",
+		"local c = redis.call('incr', KEYS[2]) if c == 1 then redis.call('expire', KEYS[2], ARGV[1]) end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[2], ARGV[1]) end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV[1]) end if c > tonumber(ARGV[2]) then return 0 end return 2",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], '60') end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], 1.5) end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV[99]) end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV['x']) end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('persist', KEYS[1]) end return c",
+		"return 1", "return return",
+	} {
+		require.Nil(t, Find("", lua.Fingerprint{}, text), text)
+	}
+}
+
+// No two forms are alike: what one does would be done for the other.
+func TestFormsAreDistinct(t *testing.T) {
+	Prepare()
+	seen := map[string]string{}
+	for shape, list := range byShape {
+		for _, f := range list {
+			key := fmt.Sprint(shape, f.constants)
+			require.Empty(t, seen[key], "%s is %s", f.text, seen[key])
+			seen[key] = f.text
+		}
+	}
+	t.Logf("%d forms of %d shapes", len(seen), len(byShape))
+}
+
 // No two scripts share a text: what one does would be done for another.
 func TestFingerprintsAreDistinct(t *testing.T) {
 	owners := map[lua.Fingerprint]*Script{}
 	shas := map[string]*Script{}
 	for i, s := range All() {
 		require.Equal(t, i, s.Index)
-		for _, text := range s.Forms {
-			f, err := lua.FingerprintOf(text)
-			require.NoError(t, err)
-			require.Contains(t, []*Script{nil, s}, owners[f], "%s: %s", s.Library, text)
-			owners[f] = s
-		}
 		for _, text := range s.Fingerprints {
 			var f lua.Fingerprint
 			require.Len(t, text, 2*len(f))

@@ -20,15 +20,17 @@ type Script struct {
 	SHAs []string
 	// Fingerprints are those of the texts, in hex: see lua.Fingerprint.
 	Fingerprints []string
-	// Forms are texts of our own that name, by their fingerprints, scripts which
-	// many have written.
-	Forms []string
 	// Reads tells that the script changes nothing.
 	Reads bool
+	// Counts tells that all it does is to count: it adds to integers, which may
+	// begin with it, and sets times to live.
+	Counts bool
 	// Index is its place in All.
 	Index int
 
-	run func(c *Call) bool
+	// run runs it. A script that is known by its forms has those in its place.
+	run   func(c *Call) bool
+	forms func() []form
 }
 
 // families are the known scripts, one list for a library.
@@ -36,7 +38,6 @@ var families = [][]Script{
 	laravelScripts,
 	flexibleScripts,
 	redisRateScripts,
-	counterScripts(),
 	rateLimitRedisScripts,
 	fastifyScripts,
 	nestLabScripts,
@@ -44,6 +45,7 @@ var families = [][]Script{
 	bucket4jScripts,
 	springGatewayScripts,
 	limitsScripts,
+	countingScripts,
 }
 
 var (
@@ -66,13 +68,6 @@ func (s *Script) register() {
 		var f lua.Fingerprint
 		if n, err := hex.Decode(f[:], []byte(text)); err != nil || n != len(f) {
 			panic("script/native: fingerprint " + text)
-		}
-		byFingerprint[f] = s
-	}
-	for _, text := range s.Forms {
-		f, err := lua.FingerprintOf(text)
-		if err != nil {
-			panic("script/native: " + err.Error())
 		}
 		byFingerprint[f] = s
 	}
@@ -107,13 +102,16 @@ func BySHA(sha []byte) *Script {
 	return bySHA[string(lower[:])]
 }
 
-// Find returns the known script of a SHA1 in lower-case hex or a fingerprint, or
-// nil.
-func Find(sha string, f lua.Fingerprint) *Script {
+// Find returns the known script of a text, or nil. print is its fingerprint, sha
+// its SHA1 in lower-case hex.
+func Find(sha string, print lua.Fingerprint, text string) *Script {
 	if s := bySHA[sha]; s != nil {
 		return s
 	}
-	return byFingerprint[f]
+	if s := byFingerprint[print]; s != nil {
+		return s
+	}
+	return byForm(text)
 }
 
 // Run runs the script and reports whether it has: if not, nothing has changed,

@@ -1,0 +1,156 @@
+package native
+
+import (
+	"sync"
+
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// A form is a text of our own that stands for the many that differ from it in
+// constants only: in the order of arguments, names of fields, times. Scripts that
+// people write by themselves, after articles that all say the same, are known by
+// these.
+//
+// A constant of the text that is one of the parameters is left open: see param.
+// All others must be the same.
+type form struct {
+	script *Script // Library, Instead, Index
+	text   string
+	// bind returns what runs in place of a text of the form, or nil where the
+	// parameters are none that it is made for.
+	bind func(p *params) func(c *Call) bool
+}
+
+// The parameters of forms: numbers that stand for a constant of the script.
+// Those up to argMember are which argument it is that has them.
+const (
+	argLimit = 9001 + iota
+	argWindow
+	argNow
+	argRate
+	argCost
+	argMember
+	constFrom // the least score
+	constTTL
+	constScale
+	constField
+	constOther
+	constYes
+	constNo
+	firstParam = argLimit
+	params0    = constNo + 1
+)
+
+// params are the constants of a script in place of the parameters of its form.
+type params struct {
+	set    [params0 - firstParam]bool
+	values [params0 - firstParam]lua.Constant
+}
+
+// arg is which argument is a parameter, from 0, or -1 for none.
+func (p *params) arg(param int) int {
+	c := p.values[param-firstParam]
+	if !p.set[param-firstParam] || c.IsText || c.Number < 1 || c.Number > maxArgument || c.Number != float64(int(c.Number)) {
+		return -1
+	}
+	return int(c.Number) - 1
+}
+
+// maxArgument is up to which an argument is looked for: limiters have a few.
+const maxArgument = 16
+
+// has tells whether the form has a parameter, and number and text its value; ok
+// is false for one of the other type.
+func (p *params) has(param int) bool { return p.set[param-firstParam] }
+
+func (p *params) number(param int) (n float64, ok bool) {
+	c := p.values[param-firstParam]
+	return c.Number, p.has(param) && !c.IsText
+}
+
+func (p *params) text(param int) (s string, ok bool) {
+	c := p.values[param-firstParam]
+	return c.Text, p.has(param) && c.IsText
+}
+
+// shaped is a form with the constants of its text.
+type shaped struct {
+	form
+	constants []lua.Constant
+}
+
+// match gives the parameters of the form in a script of its shape, which has as
+// many constants.
+func (s *shaped) match(constants []lua.Constant) (p params, ok bool) {
+	for i, want := range s.constants {
+		at := int(want.Number) - firstParam
+		switch {
+		case want.IsText || at < 0 || at >= len(p.set):
+			if constants[i] != want {
+				return p, false
+			}
+		case !p.set[at]:
+			p.set[at], p.values[at] = true, constants[i]
+		case p.values[at] != constants[i]:
+			return p, false
+		}
+	}
+	return p, true
+}
+
+// byShape has the forms. They are some hundred: Prepare makes it, so that only
+// what runs scripts takes the time.
+var byShape map[lua.Fingerprint][]shaped
+
+// Prepare makes scripts known that many have written by themselves. It takes some
+// milliseconds the first time.
+var Prepare = sync.OnceFunc(func() {
+	byShape = make(map[lua.Fingerprint][]shaped)
+	for _, family := range families {
+		for i := range family {
+			if family[i].forms == nil {
+				continue
+			}
+			for _, f := range family[i].forms() {
+				f.script = &family[i]
+				learn(f)
+			}
+		}
+	}
+})
+
+func learn(f form) {
+	shape, constants, err := lua.ShapeOf(f.text)
+	if err != nil {
+		panic("script/native: " + f.text + ": " + err.Error())
+	}
+	byShape[shape] = append(byShape[shape], shaped{f, constants})
+}
+
+// maxForm is how long a text may be, in bytes, that is compared with the forms.
+const maxForm = 4 << 10
+
+// byForm returns the known script that a text is a form of, or nil.
+func byForm(text string) *Script {
+	Prepare()
+	if len(text) > maxForm {
+		return nil
+	}
+	shape, constants, err := lua.ShapeOf(text)
+	if err != nil {
+		return nil
+	}
+	list := byShape[shape]
+	for i := range list {
+		p, ok := list[i].match(constants)
+		if !ok {
+			continue
+		}
+		if run := list[i].bind(&p); run != nil {
+			s := *list[i].script
+			s.run = run
+			return &s
+		}
+	}
+	return nil
+}
