@@ -9,8 +9,8 @@ import (
 
 // countingScripts count calls in windows: INCR, and EXPIRE at the first one.
 var countingScripts = []Script{
-	{Library: "INCR and EXPIRE at the first", Instead: "INCREX key EX seconds ENX", forms: countingForms("expire", time.Second)},
-	{Library: "INCR and PEXPIRE at the first", Instead: "INCREX key PX milliseconds ENX", forms: countingForms("pexpire", time.Millisecond)},
+	{Library: "INCR and EXPIRE at the first", Instead: "INCREX key EX seconds ENX", Counts: true, forms: countingForms("expire", time.Second)},
+	{Library: "INCR and PEXPIRE at the first", Instead: "INCREX key PX milliseconds ENX", Counts: true, forms: countingForms("pexpire", time.Millisecond)},
 }
 
 // counting is how they differ.

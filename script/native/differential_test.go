@@ -311,7 +311,7 @@ func TestPublished(t *testing.T) {
 		body := shelf.text(t, s.sha)
 		proto, err := lua.NewEnvironment().Compile("-- a copy\n" + body)
 		require.NoError(t, err)
-		require.Equal(t, native.BySHA([]byte(s.sha)), native.Find("", proto.Fingerprint()), "a copy, whose fingerprint is %s", proto.Fingerprint())
+		require.Equal(t, native.BySHA([]byte(s.sha)), native.Find("", proto.Fingerprint(), ""), "a copy, whose fingerprint is %s", proto.Fingerprint())
 		return body
 	}, *stepsOfEach, seed)
 }

@@ -22,3 +22,15 @@ func (s *Script) CountRuns() *Runs {
 
 // Also makes s known by a further SHA1. No server may run yet.
 func (s *Script) Also(sha string) { bySHA[sha] = s }
+
+// FormTexts are the texts of all forms, by the Library of their script.
+func FormTexts() map[string][]string {
+	Prepare()
+	texts := map[string][]string{}
+	for _, list := range byShape {
+		for _, f := range list {
+			texts[f.script.Library] = append(texts[f.script.Library], f.text)
+		}
+	}
+	return texts
+}

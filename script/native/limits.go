@@ -16,6 +16,7 @@ var limitsScripts = []Script{
 	{
 		Library: "limits fixed window", Instead: "INCREX key BYINT amount EX seconds ENX",
 		SHAs:         []string{"628bd136a573a06b346879695681af12ccef300f"},
+		Counts:       true,
 		Fingerprints: []string{"21c945da9d24955b2a82a668101f49fd"},
 		run:          limitsFixed,
 	},

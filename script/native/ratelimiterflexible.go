@@ -10,6 +10,7 @@ import (
 // and is replied with its time to live in ms.
 var flexibleScripts = []Script{{
 	Library: "rate-limiter-flexible", Instead: "INCREX key BYINT points EX seconds ENX",
+	Counts:       true,
 	SHAs:         []string{"a1de965f42e177aa339706bd580f049065eca79a"},
 	Fingerprints: []string{"3ac1335c3ad88b703b9edc56048fcf8e"},
 	run:          flexibleIncrement,

@@ -10,6 +10,7 @@ var rateLimitRedisScripts = []Script{
 	{
 		Library: "rate-limit-redis increment 3", Instead: countsOneWindow,
 		SHAs:         []string{"3f424a504987d231baa2e19159bb5def8ad32f87"},
+		Counts:       true,
 		Fingerprints: []string{"22d0efa829e5679fd3a9a3dbbdae9e9f"},
 		run:          rateLimitIncrement,
 	},
@@ -36,6 +37,7 @@ var rateLimitRedisScripts = []Script{
 	{
 		Library:      "rate-limit-redis get",
 		SHAs:         []string{"6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a"},
+		Counts:       true,
 		Fingerprints: []string{"97c6f835bbf3a40aa80fd71ad7543ccf"},
 		Reads:        true, run: rateLimitGet,
 	},

@@ -7,7 +7,7 @@ import (
 )
 
 // subjects are the known scripts and how they are called.
-var subjects = slices.Concat(rateLimitRedis, fastify, nestLab, ulule, bucket4j, springGateway, limits)
+var subjects = slices.Concat(rateLimitRedis, fastify, nestLab, ulule, bucket4j, springGateway, limits, laravel, flexible)
 
 // milliseconds is the length of a window.
 func milliseconds(g *gen) string { return g.pick("1", "100", "1000", "1000", "2500", "60000") }

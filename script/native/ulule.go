@@ -11,12 +11,14 @@ var ululeScripts = []Script{
 	{
 		Library: "ulule/limiter increment", Instead: "INCREX key BYINT count PX milliseconds ENX",
 		SHAs:         []string{"f74233f556d3f99c50b61169cf8aa8d5deb63fb2"},
+		Counts:       true,
 		Fingerprints: []string{"993030496c10d577771d702bdf3212bd"},
 		run:          ululeIncrement,
 	},
 	{
 		Library:      "ulule/limiter peek",
 		SHAs:         []string{"566f5c6a17e5fddb9a10bf389f754edd0d899c61"},
+		Counts:       true,
 		Fingerprints: []string{"cebbadbeca8fee99b0e0a0425a9a72a4"},
 		Reads:        true, run: func(c *Call) bool { return c.peek(false) },
 	},
