@@ -60,6 +60,7 @@ test-clients: build ## every client library, Java and Rust included
 
 test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate; needs ports 6379 and 7379 free
 	$(GO) run ./clients/dropin $(DROPINFLAGS)
+	$(GO) test ./script/native -run TestPublished -published -count=1
 
 test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md
 	$(GO) run ./faults -all -doc docs/reliability.md $(FAULTSFLAGS)

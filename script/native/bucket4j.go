@@ -23,13 +23,13 @@ var bucket4jScripts = []Script{
 		run:          func(c *Call) bool { return c.has(1, 1) && c.create(nil) },
 	},
 	{
-		Library: "Bucket4j compare and swap with expiry", Instead: "CL.THROTTLE key max_burst count period",
+		Library: "Bucket4j compare and swap with expiry", Instead: bucketInstead,
 		SHAs:         []string{"535b2fd00a12a23393fe15cf99599ecc51cd3007"},
 		Fingerprints: []string{"4306b0b5fc193f0d7d819c5d51c2c3ff"},
 		run:          func(c *Call) bool { return c.has(1, 3) && c.compareAndSwap(c.Args[2]) },
 	},
 	{
-		Library: "Bucket4j compare and swap", Instead: "CL.THROTTLE key max_burst count period",
+		Library: "Bucket4j compare and swap", Instead: bucketInstead,
 		SHAs:         []string{"9450de540565d89de15092a716555821601f128b"},
 		Fingerprints: []string{"fd335e650d1b318712ce79f4ef2cf5fb"},
 		run:          func(c *Call) bool { return c.has(1, 2) && c.compareAndSwap(nil) },

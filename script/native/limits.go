@@ -36,13 +36,13 @@ var limitsScripts = []Script{
 		Library: "limits moving window read 5", Instead: movingInstead + " PEEK",
 		SHAs:         []string{"ad795214f59fe26d6fdec07973836dd16586f5ec"},
 		Fingerprints: []string{"f502c165f8bed1fa31111973cc307de3"},
-		Reads:        true, run: limitsMovingSearch,
+		Reads:        true, run: func(c *Call) bool { return c.limitsMovingRead(true) },
 	},
 	{
 		Library: "limits moving window read 4", Instead: movingInstead + " PEEK",
 		SHAs:         []string{"f2ef2962263bbe72f66f5bbd0da234e74d880068"},
 		Fingerprints: []string{"480ee19038c5be7695c5ba6be657d7c7"},
-		Reads:        true, run: limitsMovingWalk,
+		Reads:        true, run: func(c *Call) bool { return c.limitsMovingRead(false) },
 	},
 	{
 		Library: "limits sliding window acquire", Instead: slidingInstead,
@@ -59,8 +59,8 @@ var limitsScripts = []Script{
 }
 
 const (
-	movingInstead  = "RL.LIMIT key limit seconds ALGORITHM log"
-	slidingInstead = "RL.LIMIT key limit seconds ALGORITHM sliding"
+	movingInstead  = "RL.LIMIT key limit period ALGORITHM log"
+	slidingInstead = "RL.LIMIT key limit period ALGORITHM sliding"
 )
 
 // limitsFixed adds to a counter, which lives for some seconds from its first
@@ -153,49 +153,10 @@ func limitsMoving(c *Call) bool {
 	return true
 }
 
-// limitsMovingSearch tells the oldest moment of the window, and how many there
-// are. The first argument is where the window begins, the second the limit.
-func limitsMovingSearch(c *Call) bool {
-	return c.limitsMovingRead(func(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
-		for low, high := 0, most-1; low <= high; {
-			mid := (low + high) / 2
-			moment, there := 0.0, mid < l.Len()
-			if there {
-				// What is no number is as if it was not there.
-				moment, there = number(l.At(mid))
-			}
-			if there && moment >= begin {
-				oldest, n, low = moment, mid+1, mid+1
-			} else {
-				high = mid - 1
-			}
-		}
-		return oldest, n, true
-	})
-}
-
-// limitsMovingWalk is limitsMovingSearch by going through the list.
-func limitsMovingWalk(c *Call) bool {
-	return c.limitsMovingRead(func(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
-		for _, e := range l.Range(0, min(most+1, l.Len())) {
-			moment, ok := number(e)
-			if !ok {
-				return 0, 0, false
-			}
-			if moment < begin {
-				break
-			}
-			if n == 0 || moment < oldest {
-				oldest = moment
-			}
-			n++
-		}
-		return oldest, n, true
-	})
-}
-
-// limitsMovingRead replies what count finds.
-func (c *Call) limitsMovingRead(count func(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool)) bool {
+// limitsMovingRead tells the oldest moment of the window, and how many there
+// are, which it finds by halving, or by going through the list. The first
+// argument is where the window begins, the second the limit.
+func (c *Call) limitsMovingRead(halves bool) bool {
 	if !c.has(1, 2) {
 		return false
 	}
@@ -210,7 +171,14 @@ func (c *Call) limitsMovingRead(count func(l *packed.List, begin float64, most i
 	}
 	defer v.Close()
 	l := packed.NewList(v)
-	oldest, n, ok := count(&l, begin, int(limit))
+	var oldest float64
+	var n int
+	ok := true
+	if halves {
+		oldest, n = searchMoments(&l, begin, int(limit))
+	} else {
+		oldest, n, ok = walkMoments(&l, begin, int(limit))
+	}
 	switch {
 	case !ok:
 		return false
@@ -222,6 +190,42 @@ func (c *Call) limitsMovingRead(count func(l *packed.List, begin float64, most i
 		c.W.Int(int64(n))
 	}
 	return true
+}
+
+// searchMoments takes what is no number for absent.
+func searchMoments(l *packed.List, begin float64, most int) (oldest float64, n int) {
+	for low, high := 0, most-1; low <= high; {
+		mid := (low + high) / 2
+		moment, there := 0.0, mid < l.Len()
+		if there {
+			moment, there = number(l.At(mid))
+		}
+		if there && moment >= begin {
+			oldest, n, low = moment, mid+1, mid+1
+		} else {
+			high = mid - 1
+		}
+	}
+	return oldest, n
+}
+
+// walkMoments is not ok with what is no number. It looks at one moment more than
+// the limit.
+func walkMoments(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
+	for _, e := range l.Range(0, min(most+1, l.Len())) {
+		moment, ok := number(e)
+		if !ok {
+			return 0, 0, false
+		}
+		if moment < begin {
+			break
+		}
+		if n == 0 || moment < oldest {
+			oldest = moment
+		}
+		n++
+	}
+	return oldest, n, true
 }
 
 // The sliding window has a counter of this window, which lives for two, and that

@@ -30,7 +30,7 @@ import (
 
 var (
 	publishedToo = flag.Bool("published", false, "fetch the packages of libraries and compare the scripts in them")
-	stepsOfEach  = flag.Int("steps", 3000, "random steps for each script")
+	stepsOfEach  = flag.Int("steps", 1000, "random steps for each script")
 )
 
 // source is a file of a published package that has scripts in it.

@@ -2,7 +2,7 @@ package native
 
 import "github.com/headgate-io/headgate/engine"
 
-const countsOneWindow = "INCREX key EX seconds ENX"
+const countsOneWindow = "INCREX key PX milliseconds ENX"
 
 // rateLimitRedisScripts are those of rate-limit-redis, the store of
 // express-rate-limit: a counter of a window.

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-const bucketInstead = "CL.THROTTLE key max_burst count period"
+const bucketInstead = "CL.THROTTLE key burst-1 rate period cost"
 
 // springGatewayScripts are those of Spring Cloud Gateway: a token bucket whose
 // state is two keys, the tokens and the second in which it was filled last.
