@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,11 +164,22 @@ func (x *texts) of(server int, other bool) *text {
 // plain is a reply in which errors name the script alike, and what is far is
 // equally far.
 func (x *texts) plain(reply string) string {
-	return far.ReplaceAllString(strings.ReplaceAll(reply, x.unknown.sha, x.own.sha), ":far\r\n")
+	return near(strings.ReplaceAll(reply, x.unknown.sha, x.own.sha))
 }
 
-// far are times to live in ms that end after 2262, where ours end.
-var far = regexp.MustCompile(`:(7[4-9]|[89]\d|\d{3})\d{11,}\r\n`)
+// number is an integer in a reply.
+var number = regexp.MustCompile(`:\d{13,16}\r\n`)
+
+// near makes all times to live in ms that end after 2262, where ours end, the
+// same. Counters are larger.
+func near(reply string) string {
+	return number.ReplaceAllStringFunc(reply, func(n string) string {
+		if ms, err := strconv.ParseInt(n[1:len(n)-2], 10, 64); err == nil && ms > 74e11 && ms < 1<<53 {
+			return ":far\r\n"
+		}
+		return n
+	})
+}
 
 // load makes all servers know the script.
 func (r *oracle) load(x *texts) {
@@ -201,5 +213,5 @@ func (r *oracle) stored(server int, keys []string) string {
 	if len(read) > 0 {
 		replies = append(replies, r.do(server, read...)...)
 	}
-	return far.ReplaceAllString(strings.Join(replies, " "), ":far\r\n")
+	return near(strings.Join(replies, " "))
 }
