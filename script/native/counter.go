@@ -14,6 +14,9 @@ import (
 // add adds n to the counter of a visit, as INCRBY does, where Lua has exact
 // numbers for it.
 func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
+	if !exact(n) {
+		return 0, false
+	}
 	if v.Exists() {
 		if have, ok := v.Integer(); !ok || !exact(have) {
 			return 0, false

@@ -118,12 +118,9 @@ func (k counting) run(c *Call) bool {
 		return false
 	}
 	defer v.Close()
-	if n, ok := v.Integer(); v.Exists() && (!ok || n >= maxExact || n <= -maxExact) {
-		return false // Lua has no number for it
-	}
-	count, err := v.Add(1)
-	if err != nil {
-		return c.failed(err)
+	count, ok := c.add(v, 1)
+	if !ok {
+		return false
 	}
 	if count == 1 {
 		v.SetDeadline(at)

@@ -39,9 +39,9 @@ func flexibleIncrement(c *Call) bool {
 		return false
 	}
 	defer v.Close()
-	consumed, err := v.Add(points)
-	if err != nil {
-		return c.failed(err)
+	consumed, ok := c.add(v, points)
+	if !ok {
+		return false
 	}
 	if v.Deadline() == engine.NoExpiry {
 		v.SetDeadline(at)
