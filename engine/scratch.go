@@ -47,6 +47,10 @@ func (e *Engine) NewScratch() *Scratch {
 // Session is the session that works on the copies.
 func (c *Scratch) Session() *Session { return c.s }
 
+// Bytes is the memory that the copies take, what has been brought twice: as it
+// was, and as it is.
+func (c *Scratch) Bytes() int64 { return c.own.table.Bytes() + scratchRoom - c.room }
+
 // Bring copies keys of the database of main, as they are now; those that were
 // brought stay what they have become. Errors: ErrSealed, ErrFull for copies that
 // take too much memory.

@@ -198,6 +198,8 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	call.Host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
+		turn := s.workers.turns.take()
+		defer turn.end()
 		r := s.scriptRun()
 		defer s.scripts.give(r)
 		s.scripts.begin(r)
@@ -216,7 +218,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 			return
 		}
 		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
-		r.now = e.Now()
+		r.turn, r.now = turn, e.Now()
 		defer r.forget()
 		if err := r.onWorker(w); err != nil {
 			r.fail(w, err)

@@ -29,6 +29,9 @@ import (
 // hold its keys, for holdTime at most. So does one that looks at the whole table,
 // of which there is no copy: it holds the whole table.
 //
+// On a worker it takes turns with the other slow ones: where it is asked whether
+// it may go on, and locks nothing, it lets those go first that have had less.
+//
 // Within EXEC the transaction holds the keys of all its commands, and nothing
 // can be run again: a script that is taken back there answers an error.
 //
@@ -36,8 +39,11 @@ import (
 // error. An error of the script itself keeps what it has written, as in Redis.
 const (
 	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
+	// Some steps take twenty times as long as others: so it looks at the time
+	// now and then.
 	loopSteps  = 10_000
 	loopTime   = 200 * time.Microsecond
+	loopLook   = 512
 	loopMemory = 4 << 20
 	loopUndo   = 1 << 20
 	// These are what it may take on a worker.
@@ -70,12 +76,13 @@ type bounds struct {
 	steps, memory int64
 	undo          int
 	time          time.Duration
+	every         int64 // steps between two looks; 0 is lua.LookEvery
 }
 
 var (
-	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime}
-	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime}
-	slowBounds = bounds{slowSteps, slowMemory, slowUndo, slowTime}
+	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
+	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime, 0}
+	slowBounds = bounds{slowSteps, smallStep, slowUndo, slowTime, 0}
 )
 
 // message is one that a script publishes, at its end.
@@ -109,6 +116,7 @@ type scriptRun struct {
 	// How.
 	grip   grip
 	bounds bounds
+	turn   *turn    // of a worker; nil on a loop
 	hold   [][]byte // for gripKeys: the declared keys, and those found out
 	killed atomic.Bool
 
@@ -159,12 +167,12 @@ func (r *scriptRun) onWorker(w *resp.Writer) error {
 	r.begin()
 	took := time.Duration(0)
 	for try := 0; try < tries && r.grip == gripCopies; try++ {
-		began := time.Now()
+		began := r.took()
 		err := r.attempt(w)
 		if !errors.Is(err, errOvertaken) && (!errors.Is(err, engine.ErrNotHeld) || r.grip == gripCopies) {
 			return err
 		}
-		took = time.Since(began)
+		took = r.took() - began
 	}
 	if r.grip == gripCopies && took > holdTime/2 {
 		return errOvertaken
@@ -178,6 +186,15 @@ func (r *scriptRun) onWorker(w *resp.Writer) error {
 		}
 	}
 	return errOvertaken
+}
+
+// took is how long the script has run, all attempts together, and without the
+// time in which it was not its turn.
+func (r *scriptRun) took() time.Duration {
+	if r.turn != nil {
+		return r.turn.ran(time.Now())
+	}
+	return time.Since(r.began)
 }
 
 func (r *scriptRun) begin() {
@@ -205,7 +222,10 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 	r.call.Limits = r.call.Sess
 	r.aside.lane.now = r.now
 	r.aside.enterDatabase(r.db)
-	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.look}
+	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.look, Every: r.bounds.every}
+	if r.turn != nil {
+		limits.More, limits.MostMemory = r.grow, slowMemory
+	}
 	err := r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
 	r.sess.Use(r.db)
 	err = r.letGo(err)
@@ -297,16 +317,35 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 	for _, i := range r.at {
 		r.named = append(r.named, args[i])
 	}
-	return r.scratch.Bring(r.sess, r.now, r.named...)
+	if err := r.scratch.Bring(r.sess, r.now, r.named...); err != nil {
+		return err
+	}
+	if r.scratch.Bytes() > smallStep {
+		return r.grow()
+	}
+	return nil
+}
+
+// grow asks for more memory than every slow script may have.
+func (r *scriptRun) grow() error {
+	if !r.held.IsZero() {
+		return nil // others wait for its keys, and it ends soon
+	}
+	return r.turn.grow()
 }
 
 // look is asked now and then whether the script may go on.
 func (r *scriptRun) look() error {
-	now := time.Now()
-	took := now.Sub(r.began)
-	switch {
-	case r.killed.Load(), r.srv.ending.Err() != nil:
+	if r.killed.Load() || r.srv.ending.Err() != nil {
 		return errScriptKilled
+	}
+	if r.turn != nil && r.held.IsZero() {
+		if err := r.turn.yield(); err != nil {
+			return err
+		}
+	}
+	now, took := time.Now(), r.took()
+	switch {
 	case took > r.bounds.time && r.bounds.time == loopTime:
 		return errScriptSlow
 	case took > r.bounds.time:
@@ -321,7 +360,7 @@ func (r *scriptRun) look() error {
 
 // forget lets go of what belongs to the call.
 func (r *scriptRun) forget() {
-	r.script, r.sess, r.keys, r.argv = nil, nil, nil, nil
+	r.script, r.sess, r.keys, r.argv, r.turn = nil, nil, nil, nil, nil
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
@@ -343,6 +382,8 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 		w.Error(r.located("ERR the script changes too much in one step"))
 	case errors.Is(err, engine.ErrNotHeld):
 		w.Error(r.located("BUSY the script touches what the transaction does not hold"))
+	case errors.Is(err, errCrowded):
+		w.Error(r.located("BUSY " + err.Error()))
 	case errors.Is(err, errOvertaken):
 		w.Error(r.located("BUSY others keep changing the keys of the script while it runs"))
 	default:

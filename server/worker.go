@@ -10,11 +10,12 @@ import (
 )
 
 // workers runs what would take too long on a driver thread: a fixed number of
-// goroutines and a bounded queue, for jobs of milliseconds, for those that may
-// take seconds, and for scripts apart, so that INFO does not wait for KEYS, nor
-// KEYS for a script. A connection has at most one job at a time.
+// goroutines and a bounded queue, for jobs of milliseconds and for those that may
+// take seconds apart, so that INFO does not wait for KEYS. Scripts and
+// transactions take turns. A connection has at most one job at a time.
 type workers struct {
-	kinds [workKinds]chan func()
+	kinds [workQueues]chan func()
+	turns *turns
 	wg    sync.WaitGroup
 	// began has when the job of each goroutine began, Unix ns, or 0: first the
 	// brief kind's, then those of the others.
@@ -29,15 +30,16 @@ type workers struct {
 const (
 	workBrief = iota
 	workLong
-	workScript
-	workKinds // how many there are
+	workQueues // how many there are that queue
+
+	workTurns = workQueues // steps that take turns
 )
 
 // workKind is the kind of a command's job.
 func workKind(cmd *command.Spec) int {
 	switch {
-	case cmd.Flags&command.Script != 0:
-		return workScript
+	case cmd.Flags&(command.Script|command.Exec) != 0:
+		return workTurns
 	case cmd.Flags&command.Long != 0:
 		return workLong
 	}
@@ -48,9 +50,10 @@ func workKind(cmd *command.Spec) int {
 // refused rather than put off without end.
 const workerQueue = 1024
 
-// newWorkers returns n goroutines for each kind of jobs.
+// newWorkers returns n goroutines for each kind of jobs, and places for as many
+// steps that take turns.
 func newWorkers(n int) *workers {
-	p := &workers{began: make([]atomic.Int64, workKinds*n)}
+	p := &workers{began: make([]atomic.Int64, workQueues*n), turns: newTurns(n)}
 	for kind := range p.kinds {
 		jobs := make(chan func(), workerQueue)
 		p.kinds[kind] = jobs
@@ -78,12 +81,12 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 			continue
 		}
 		took := time.Duration(now.UnixNano() - began)
-		if i >= len(p.began)/workKinds {
+		if i >= len(p.began)/workQueues {
 			took -= longJob
 		}
 		longest = max(longest, took)
 	}
-	return longest
+	return max(longest, p.turns.busy(now)-longJob)
 }
 
 // submit queues job, or returns false when too many of its kind wait. decides
@@ -91,20 +94,33 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 func (p *workers) submit(kind int, decides bool, job func()) bool {
 	n := command.Truth(decides)
 	p.deciding.Add(n)
-	select {
-	case p.kinds[kind] <- func() { job(); p.deciding.Add(-n) }:
-		return true
-	default:
-		p.deciding.Add(-n)
-		return false
+	counted := func() { job(); p.deciding.Add(-n) }
+	accepted := false
+	if kind == workTurns {
+		accepted = p.turns.submit(counted)
+	} else {
+		select {
+		case p.kinds[kind] <- counted:
+			accepted = true
+		default:
+		}
 	}
+	if !accepted {
+		p.deciding.Add(-n)
+	}
+	return accepted
 }
 
+// keptAlways is a size of a command that a job always may hold on to: the number
+// of jobs bounds how much that is, and nobody's large commands are in the way.
+const keptAlways = 8 << 10
+
 // keep notes that a job holds on to size bytes of its command, or returns false
-// when all of them would hold on to more than most. One always may.
+// when all of them would hold on to more than most. One always may, and so may
+// small ones.
 func (p *workers) keep(size, most int) bool {
 	total := p.kept.Add(int64(size))
-	if total > int64(most) && total > int64(size) {
+	if size > keptAlways && total > int64(most) && total > int64(size) {
 		p.letGo(size)
 		return false
 	}
@@ -127,5 +143,6 @@ func (p *workers) close(ctx context.Context) {
 		}
 	})
 	defer stop()
+	p.turns.close(ctx)
 	p.wg.Wait()
 }

@@ -44,6 +44,9 @@ const (
 	maxDepth = 16380
 	// maxGoLevels is how deep Go functions can: LUAI_MAXCCALLS.
 	maxGoLevels = 200
+	// frameBytes is what a call of weight 1 takes beside its registers: mostly
+	// Go's stack.
+	frameBytes = 2 << 10
 )
 
 // callLua runs a Lua closure with the n arguments at stack[base:]. What it
@@ -52,6 +55,7 @@ func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
 	caller, top, tail := t.frame, t.top, false
 	nf := caller.next
 	if nf == nil {
+		t.Alloc(f.proto.weight * frameBytes)
 		nf = &frame{t: t, prev: caller}
 		caller.next = nf
 	}

@@ -32,7 +32,22 @@ func (t *Thread) count(n int64) {
 	t.room = r.limits.Memory - c.bytes - n
 	// With little room left the next count would come at once.
 	if t.room < r.limits.Memory/16 {
+		t.more()
+	}
+}
+
+// more asks for more memory than the script may hold, if it may get what it
+// lacks.
+func (t *Thread) more() {
+	l := &t.run.limits
+	t.room += l.MostMemory - l.Memory
+	if l.More == nil || t.room < l.MostMemory/16 {
 		panic(&Abort{ErrMemory})
+	}
+	ask := l.More
+	l.Memory, l.More = l.MostMemory, nil
+	if err := ask(); err != nil {
+		panic(&Abort{err})
 	}
 }
 
@@ -152,6 +167,7 @@ func (c *counter) thread(t *Thread) {
 	c.values(t.stack[:t.top])
 	c.values(t.results)
 	for f := t.frame; f != nil && f != &t.bottom; f = f.prev {
+		c.bytes += int64(f.fn.proto.weight * frameBytes)
 		c.values(f.regs)
 		c.values(f.varargs)
 		c.function(f.fn)

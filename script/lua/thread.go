@@ -13,12 +13,19 @@ type Limits struct {
 	// Memory is the number of bytes that the script may hold at a time; then
 	// it ends with ErrMemory. At most 512 MiB.
 	Memory int64
-	// Look, if not nil, is asked every LookEvery steps or so whether to go on.
-	// An error ends the run with an Abort of that error.
-	Look func() error
+	// More, if not nil, is asked once, when the script is about to hold more
+	// than Memory: without an error it may hold MostMemory from then on. An
+	// error ends the run with an Abort of that error.
+	More       func() error
+	MostMemory int64
+	// Look, if not nil, is asked every Every steps or so whether to go on; 0 is
+	// LookEvery. An error ends the run with an Abort of that error.
+	Look  func() error
+	Every int64
 }
 
-// LookEvery is how many steps a run takes before it asks Limits.Look again.
+// LookEvery is how many steps a run takes before it asks Limits.Look again,
+// unless Limits say otherwise.
 const LookEvery = 4096
 
 // maxMemory keeps the array part of a table within its sizes.
@@ -115,6 +122,10 @@ func NewThread(env *Environment) *Thread {
 func (t *Thread) Reset(limits Limits) {
 	r := t.run
 	limits.Memory = min(limits.Memory, maxMemory)
+	limits.MostMemory = min(limits.MostMemory, maxMemory)
+	if limits.Every == 0 {
+		limits.Every = LookEvery
+	}
 	r.limits, r.taken = limits, 0
 	clear(r.locals)
 	r.chunks = nil
@@ -124,7 +135,7 @@ func (t *Thread) Reset(limits Limits) {
 	clear(r.globals)
 	t.Host = nil
 	t.room = limits.Memory
-	r.slice = min(limits.Steps, LookEvery)
+	r.slice = min(limits.Steps, limits.Every)
 	t.steps = r.slice
 	t.clean()
 }
@@ -198,7 +209,7 @@ func (t *Thread) look() {
 			panic(&Abort{err})
 		}
 	}
-	r.slice = min(left, LookEvery)
+	r.slice = min(left, r.limits.Every)
 	t.steps = r.slice
 }
 

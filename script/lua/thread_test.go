@@ -55,7 +55,7 @@ func TestThreadStaysSmall(t *testing.T) {
 	}
 	th := NewThread(env)
 	for range 2 {
-		th.Reset(Limits{Steps: 1e6, Memory: 32 << 20})
+		th.Reset(Limits{Steps: 1e6, Memory: 64 << 20})
 		results, err := th.Run(p)
 		if err != nil || results[0].Number() != 16000 {
 			t.Fatal(results, err)

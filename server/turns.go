@@ -1,0 +1,338 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// turns has steps that take long, such as slow scripts, share a few places to
+// run at. Whoever has run for the shortest time goes first: what is new begins
+// at once, whatever else there is, and what takes long gets on in turn. So an
+// endless script holds up nobody but by its share of the processors.
+//
+// The steps that are under way at a time are bounded, and those of them that
+// have taken much memory, too. When more want to be, the one that has run
+// longest is ended, provided it has run for a while; else they wait, and those
+// that have run longest go on first, to get out of the way.
+type turns struct {
+	jobs sync.WaitGroup
+	// queue are the jobs that wait until one of those under way ends.
+	queue chan func()
+
+	// mu guards the fields below, and those of every turn but its channel.
+	mu       sync.Mutex
+	admitted int     // jobs that have a goroutine
+	free     int     // places that nobody has
+	under    []*turn // those that have begun and not ended
+	ready    []*turn // those of them that wait for a place
+	big      int     // places for much memory that nobody has
+	hungry   []*turn // those that wait for one of these
+	ending   int     // those that are being ended for others
+}
+
+const (
+	// maxTurns bounds the steps under way, and so what they hold together: each
+	// has up to smallStep of memory, and maxBig of them much more.
+	maxTurns = 64
+	maxBig   = 4
+	// smallStep is the memory, in bytes, that a step has without asking.
+	smallStep = 4 << 20
+	// turnSlice is how far a step may be ahead of one that waits.
+	turnSlice = time.Millisecond
+	// crowdedTime is how long a step has run that is ended when others do not
+	// fit beside it.
+	crowdedTime = 100 * time.Millisecond
+)
+
+// errCrowded ends a step that others have no room beside.
+var errCrowded = errors.New("too many slow scripts and transactions run at a time, and this one has taken longest")
+
+// turn is a step's part in turns. Its methods are for the step's goroutine.
+type turn struct {
+	of    *turns
+	took  time.Duration // while it had a place, until since
+	since time.Time     // since when it has one; zero is not
+	seen  time.Time     // when it has asked last
+	large bool          // it has a place for much memory
+	ended bool          // it is to end
+	wake  chan struct{} // capacity 1
+}
+
+func newTurns(places int) *turns {
+	return &turns{free: places, big: maxBig, queue: make(chan func(), workerQueue)}
+}
+
+// submit runs job on a goroutine of its own, now or when there is room, or
+// returns false if too many wait. job calls take.
+func (t *turns) submit(job func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.admitted < maxTurns {
+		t.admitted++
+		t.jobs.Go(func() {
+			for job != nil {
+				job()
+				job = t.next()
+			}
+		})
+		return true
+	}
+	select {
+	case t.queue <- job:
+		t.makeRoom(t.under)
+		return true
+	default:
+		return false
+	}
+}
+
+// next is the job that goes on with the goroutine of one that has ended, or nil.
+func (t *turns) next() func() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case job := <-t.queue:
+		return job
+	default:
+		t.admitted--
+		return nil
+	}
+}
+
+// take begins a step: it waits for a place.
+func (t *turns) take() *turn {
+	x := &turn{of: t, wake: make(chan struct{}, 1)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.under = append(t.under, x)
+	x.wait()
+	return x
+}
+
+// end ends a step, which has a place or has been told to end.
+func (x *turn) end() {
+	t := x.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.under = without(t.under, x)
+	if x.ended {
+		t.ending--
+	}
+	if x.large {
+		t.passBig()
+	}
+	if !x.since.IsZero() {
+		t.pass()
+	}
+}
+
+// yield lets another step go on that has had less than this one, and returns
+// when it is this one's turn. The error is errCrowded.
+func (x *turn) yield() error {
+	t := x.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	x.seen = now
+	own := x.took + now.Sub(x.since)
+	if !x.ended && own >= crowdedTime && (len(t.queue) > t.ending || x.large && len(t.hungry) > t.ending) {
+		x.ended = true
+		t.ending++
+	}
+	if next := t.first(); !x.ended && next != nil && next.took+turnSlice <= own && !t.goesOn(next) {
+		x.leave(now)
+		x.wait()
+	}
+	return x.verdict()
+}
+
+// grow asks for much memory, once: until there is a place for that, others go
+// on. The error is errCrowded.
+func (x *turn) grow() error {
+	t := x.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case x.large || x.ended:
+	case t.big > 0:
+		t.big--
+		x.large = true
+	default:
+		x.leave(time.Now())
+		t.hungry = append(t.hungry, x)
+		var large []*turn
+		for _, other := range t.under {
+			if other.large {
+				large = append(large, other)
+			}
+		}
+		t.makeRoom(large)
+		x.sleep()
+	}
+	return x.verdict()
+}
+
+// ran is how long the step has had a place.
+func (x *turn) ran(now time.Time) time.Duration {
+	if x.since.IsZero() {
+		return x.took
+	}
+	return x.took + now.Sub(x.since)
+}
+
+// verdict tells whether the step may go on. mu must be held.
+func (x *turn) verdict() error {
+	if x.ended {
+		return errCrowded
+	}
+	return nil
+}
+
+// leave gives up the step's place. mu must be held.
+func (x *turn) leave(now time.Time) {
+	x.took += now.Sub(x.since)
+	x.since = time.Time{}
+	x.of.pass()
+}
+
+// wait waits for a place, or to be ended. mu must be held; it is not meanwhile.
+func (x *turn) wait() {
+	t := x.of
+	if t.free > 0 {
+		t.free--
+		x.enter()
+		return
+	}
+	t.ready = append(t.ready, x)
+	x.sleep()
+}
+
+func (x *turn) sleep() {
+	x.of.mu.Unlock()
+	<-x.wake
+	x.of.mu.Lock()
+}
+
+// enter has the step begin to run. mu must be held.
+func (x *turn) enter() {
+	x.since = time.Now()
+	x.seen = x.since
+}
+
+// first is who gets the next place, or nil. mu must be held.
+func (t *turns) first() *turn {
+	var first *turn
+	for _, x := range t.ready {
+		if first == nil || t.before(x, first) {
+			first = x
+		}
+	}
+	return first
+}
+
+// before tells whether a gets a place before b does. mu must be held.
+func (t *turns) before(a, b *turn) bool {
+	if t.goesOn(a) && t.goesOn(b) {
+		return a.took > b.took
+	}
+	return a.took < b.took
+}
+
+// goesOn tells whether x is one of those, no new ones, of which the longest goes
+// first because jobs wait. mu must be held.
+func (t *turns) goesOn(x *turn) bool { return len(t.queue) > 0 && x.took >= turnSlice }
+
+// pass gives a place to the next. mu must be held.
+func (t *turns) pass() {
+	x := t.first()
+	if x == nil {
+		t.free++
+		return
+	}
+	t.ready = without(t.ready, x)
+	x.enter()
+	x.wake <- struct{}{}
+}
+
+// passBig gives a place for much memory to who has waited longest. mu must be
+// held.
+func (t *turns) passBig() {
+	if len(t.hungry) == 0 {
+		t.big++
+		return
+	}
+	x := t.hungry[0]
+	t.hungry = without(t.hungry, x)
+	x.large = true
+	if t.free > 0 {
+		t.free--
+		x.enter()
+		x.wake <- struct{}{}
+		return
+	}
+	t.ready = append(t.ready, x)
+}
+
+// makeRoom ends the one of all that has run longest, if that is long. mu must be
+// held.
+func (t *turns) makeRoom(all []*turn) {
+	var longest *turn
+	now := time.Now()
+	took := crowdedTime
+	for _, x := range all {
+		if own := x.ran(now); !x.ended && own >= took {
+			longest, took = x, own
+		}
+	}
+	if longest == nil {
+		return
+	}
+	longest.ended = true
+	t.ending++
+	if longest.since.IsZero() { // it waits: it ends now
+		t.ready, t.hungry = without(t.ready, longest), without(t.hungry, longest)
+		longest.wake <- struct{}{}
+	}
+}
+
+// busy returns how long the step has not asked that has not for longest.
+func (t *turns) busy(now time.Time) (longest time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.under {
+		if !x.since.IsZero() {
+			longest = max(longest, now.Sub(x.seen))
+		}
+	}
+	return longest
+}
+
+// close waits for all jobs, and drops what still waits when ctx is done. Nobody
+// may submit any more.
+func (t *turns) close(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() {
+		for {
+			select {
+			case <-t.queue:
+			default:
+				return
+			}
+		}
+	})
+	defer stop()
+	t.jobs.Wait()
+}
+
+// without returns list without x.
+func without(list []*turn, x *turn) []*turn {
+	for i, other := range list {
+		if other == x {
+			copy(list[i:], list[i+1:])
+			list[len(list)-1] = nil
+			return list[:len(list)-1]
+		}
+	}
+	return list
+}
