@@ -70,15 +70,23 @@ func (e *Engine) Script(sha string) (Script, bool) {
 	return Script{string(value[1:]), value[0] == 1}, true
 }
 
+// HasScript reports whether a text is kept under a SHA1 in lower-case hex.
+func (e *Engine) HasScript(sha string) bool {
+	s := &e.system
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[systemKey{systemScript, sha}] != nil
+}
+
 // Scripts calls fn with the SHA1 of each text that is kept, and whether it was
-// loaded. fn must not call the engine.
-func (e *Engine) Scripts(fn func(sha string, loaded bool)) {
+// loaded, in no order, until fn returns false. fn must not call the engine.
+func (e *Engine) Scripts(fn func(sha string, loaded bool) bool) {
 	s := &e.system
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, value := range s.records {
-		if k.kind == systemScript {
-			fn(k.name, value[0] == 1)
+		if k.kind == systemScript && !fn(k.name, value[0] == 1) {
+			return
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestScriptRecordsAreBounded(t *testing.T) {
 	}
 	require.ErrorIs(t, n.s.PutScript("more", large), ErrScriptsFull)
 	count := 0
-	n.e.Scripts(func(string, bool) { count++ })
+	n.e.Scripts(func(string, bool) bool { count++; return true })
 	require.Equal(t, MaxScriptBytes/(MaxScriptLen+1), count)
 }
 

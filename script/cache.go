@@ -1,12 +1,11 @@
 package script
 
 import (
-	"cmp"
+	"container/list"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,24 +13,11 @@ import (
 	"github.com/headgate-io/headgate/script/native"
 )
 
-// Bounds of a Cache. Redis has none, and many a client makes a script of each
-// value that it sends.
-const (
-	maxScripts = 10_000
-	maxBytes   = 64 << 20
-	// MaxBody is the longest text of a script, in bytes.
-	MaxBody = 512 << 10
-	// scriptOverhead is what a script takes beside eight times its text:
-	// the text, and the closures made of it.
-	scriptOverhead = 1 << 10
-	bytesOfByte    = 8
-)
+// MaxBody is the longest text of a script, in bytes.
+const MaxBody = 512 << 10
 
-// Errors of a Cache.
-var (
-	ErrFull     = errors.New("too many scripts are loaded: SCRIPT FLUSH makes room")
-	ErrTooLarge = errors.New("a script is longer than 512 KiB")
-)
+// ErrTooLarge is returned for a text that is too long.
+var ErrTooLarge = errors.New("a script is longer than 512 KiB")
 
 // Script is a text that has been compiled.
 type Script struct {
@@ -44,19 +30,26 @@ type Script struct {
 	Native *native.Script
 
 	proto *lua.Proto
-	// loaded tells that a client asked to keep it; others make room.
-	loaded atomic.Bool
-	// used is the round of the Cache in which the script was found last.
-	used atomic.Uint64
+
+	// shelf is where the Cache has it, place where on it; guarded by Cache.mu.
+	shelf *shelf
+	place *list.Element
+	// used tells that it has been found since its shelf looked.
+	used atomic.Bool
 	// stored is the generation of the Store in which its text was there, or
 	// neverStored.
 	stored atomic.Uint64
+	// unkept tells that its text came when the Store kept none.
+	unkept atomic.Bool
 }
 
 const neverStored = math.MaxUint64
 
-// size is what the script counts for in the Cache.
-func (s *Script) size() int { return bytesOfByte*len(s.Body) + scriptOverhead }
+// scriptOverhead is what a script takes beside its text and what was compiled.
+const scriptOverhead = 1 << 10
+
+// Size is about what the script takes, in bytes: no less.
+func (s *Script) Size() int { return len(s.Body) + s.proto.Size() + scriptOverhead }
 
 // Digest is the SHA1 of text in lower-case hex.
 func Digest(text []byte) string {
@@ -67,20 +60,20 @@ func Digest(text []byte) string {
 // digestLength is how long a Digest is.
 const digestLength = 2 * sha1.Size
 
-// Cache finds scripts by text and by SHA1. It holds at most 10,000 scripts and
-// 64 MiB: those that came with EVAL make room, the least recently used first,
-// those that came with SCRIPT LOAD stay, until no more fit.
+// Cache finds scripts by text and by SHA1. Those that came with EVAL and those
+// that came with SCRIPT LOAD have a shelf each, of 5000 scripts and 32 MiB, so
+// that neither drives out the other. On a full shelf the least recently used
+// make room: no client can shut others out, whatever it sends.
 type Cache struct {
 	env   *Environment
 	store Store
-	// round counts the scripts that were added: the clock of used.
-	round atomic.Uint64
 
 	// mu guards the fields below.
 	mu     sync.RWMutex
 	byBody map[string]*Script
 	bySHA  map[string]*Script
-	bytes  int
+	// evaluated came with EVAL, loaded with SCRIPT LOAD.
+	evaluated, loaded shelf
 }
 
 // Store keeps the texts of scripts where they outlive the process: a cluster's
@@ -91,6 +84,8 @@ type Store interface {
 	Kept() bool
 	// Generation changes whenever a text may be gone.
 	Generation() uint64
+	// Holds reports whether there is the text of a SHA1 (lower-case hex).
+	Holds(sha string) bool
 	// Text returns the text of a SHA1 (lower-case hex), and whether it came with
 	// SCRIPT LOAD.
 	Text(sha string) (body string, loaded, ok bool)
@@ -112,36 +107,54 @@ func (c *Cache) ByBody(body []byte) *Script {
 }
 
 // BySHA returns the script of a SHA1 in hex, in any case, or nil if there is
-// none. A text that only the Store knows is compiled.
-func (c *Cache) BySHA(sha []byte) *Script {
-	if len(sha) != digestLength {
-		return nil
-	}
+// none. A text that only the Store knows is compiled, unless it is longer than
+// most bytes: then long is true.
+func (c *Cache) BySHA(sha []byte, most int) (s *Script, long bool) {
 	var lower [digestLength]byte
+	if !lowerSHA(&lower, sha) {
+		return nil, false
+	}
+	c.mu.RLock()
+	s = c.bySHA[string(lower[:])]
+	c.mu.RUnlock()
+	if s = c.current(s); s != nil || !c.store.Kept() {
+		return s, false
+	}
+	gen := c.store.Generation()
+	body, loaded, ok := c.store.Text(string(lower[:]))
+	if !ok || len(body) > most {
+		return nil, ok
+	}
+	if s, _, _ = c.Load([]byte(body), loaded); s != nil {
+		s.stored.Store(gen)
+	}
+	return s, false
+}
+
+// Knows reports whether there is the script of a SHA1 in hex, in any case.
+func (c *Cache) Knows(sha []byte) bool {
+	var lower [digestLength]byte
+	if !lowerSHA(&lower, sha) {
+		return false
+	}
+	c.mu.RLock()
+	s := c.bySHA[string(lower[:])]
+	c.mu.RUnlock()
+	return c.current(s) != nil || c.store.Kept() && c.store.Holds(string(lower[:]))
+}
+
+// lowerSHA writes sha in lower case, and returns false if it is none.
+func lowerSHA(lower *[digestLength]byte, sha []byte) bool {
+	if len(sha) != digestLength {
+		return false
+	}
 	for i, b := range sha {
 		if b-'A' <= 'Z'-'A' {
 			b += 'a' - 'A'
 		}
 		lower[i] = b
 	}
-	c.mu.RLock()
-	s := c.bySHA[string(lower[:])]
-	c.mu.RUnlock()
-	if s = c.current(s); s != nil {
-		return s
-	}
-	if !c.store.Kept() {
-		return nil
-	}
-	gen := c.store.Generation()
-	body, loaded, ok := c.store.Text(string(lower[:]))
-	if !ok {
-		return nil
-	}
-	if s, _, _ = c.Load([]byte(body), loaded); s != nil {
-		s.stored.Store(gen)
-	}
-	return s
+	return true
 }
 
 // current returns s if its text is in the Store, and nil if it is gone: another
@@ -150,21 +163,27 @@ func (c *Cache) current(s *Script) *Script {
 	if s == nil {
 		return nil
 	}
-	if gen := c.store.Generation(); s.stored.Load() != gen && c.store.Kept() {
-		if _, _, ok := c.store.Text(s.SHA); !ok {
+	if gen := c.store.Generation(); s.stored.Load() != gen && c.store.Kept() && !s.unkept.Load() {
+		if !c.store.Holds(s.SHA) {
 			return nil
 		}
 		s.stored.Store(gen)
 	}
-	if now := c.round.Load(); s.used.Load() != now {
-		s.used.Store(now)
+	if !s.used.Load() {
+		s.used.Store(true)
 	}
 	return s
 }
 
+// Owed reports whether the Store has to be given the text: it came when the
+// Store kept none, and now it does. It is told once.
+func (c *Cache) Owed(s *Script) bool {
+	return s.unkept.Load() && c.store.Kept() && s.unkept.CompareAndSwap(true, false)
+}
+
 // Load compiles a text, unless it is there already, and adds it. keep is for
-// SCRIPT LOAD: it is not dropped to make room. dropped are the SHA1s of those
-// that have made room. Errors are ErrFull, ErrTooLarge, or in Redis's words.
+// SCRIPT LOAD. dropped are the SHA1s of those that have made room. Errors are
+// ErrTooLarge, or in Redis's words.
 func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err error) {
 	c.mu.RLock()
 	s = c.byBody[string(body)]
@@ -179,7 +198,8 @@ func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err e
 		// without mu, which it may wait for.
 		_, keep, _ = c.store.Text(s.SHA)
 	}
-	return c.add(s, keep)
+	s, dropped = c.add(s, keep)
+	return s, dropped, nil
 }
 
 func (c *Cache) compile(body string) (*Script, error) {
@@ -199,67 +219,44 @@ func (c *Cache) compile(body string) (*Script, error) {
 		s.Native = native.Find(s.SHA, proto.Fingerprint(), body)
 	}
 	s.stored.Store(neverStored)
+	s.unkept.Store(!c.store.Kept())
 	return s, nil
 }
 
 // chunkName is what errors call a script.
 const chunkName = "@user_script"
 
-// add puts s into the maps, or returns the one that is there.
-func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string, err error) {
+// add puts s where it belongs, or returns the one that is there.
+func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	on := &c.evaluated
+	if keep {
+		on = &c.loaded
+	}
 	if old := c.byBody[s.Body]; old != nil {
 		s = old
-	} else {
-		if dropped, err = c.makeRoom(s.size()); err != nil {
-			return nil, dropped, err
+		if !keep || s.shelf == on {
+			return s, nil
 		}
-		c.byBody[s.Body], c.bySHA[s.SHA] = s, s
-		c.bytes += s.size()
-		s.used.Store(c.round.Add(1))
+		s.shelf.take(s)
 	}
-	if keep {
-		s.loaded.Store(true)
+	for _, gone := range on.makeRoom(s.Size()) {
+		delete(c.byBody, gone.Body)
+		delete(c.bySHA, gone.SHA)
+		dropped = append(dropped, gone.SHA)
 	}
-	return s, dropped, nil
-}
-
-// makeRoom drops scripts, a sixteenth of the bound at least, if one of size
-// bytes does not fit. mu must be held.
-func (c *Cache) makeRoom(size int) (dropped []string, err error) {
-	if len(c.byBody) < maxScripts && c.bytes+size <= maxBytes {
-		return nil, nil
-	}
-	var old []*Script
-	for _, s := range c.byBody {
-		if !s.loaded.Load() {
-			old = append(old, s)
-		}
-	}
-	slices.SortFunc(old, func(a, b *Script) int { return cmp.Compare(a.used.Load(), b.used.Load()) })
-	for _, s := range old {
-		if len(c.byBody) <= maxScripts-maxScripts/16 && c.bytes+size <= maxBytes-maxBytes/16 {
-			break
-		}
-		c.remove(s)
-		dropped = append(dropped, s.SHA)
-	}
-	if len(c.byBody) == maxScripts || c.bytes+size > maxBytes {
-		return dropped, ErrFull
-	}
-	return dropped, nil
-}
-
-// remove forgets s. mu must be held.
-func (c *Cache) remove(s *Script) {
-	delete(c.byBody, s.Body)
-	delete(c.bySHA, s.SHA)
-	c.bytes -= s.size()
+	c.byBody[s.Body], c.bySHA[s.SHA] = s, s
+	on.put(s)
+	return s, dropped
 }
 
 // Loaded reports whether a client has asked to keep the script.
-func (s *Script) Loaded() bool { return s.loaded.Load() }
+func (c *Cache) Loaded(s *Script) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return s.shelf == &c.loaded
+}
 
 // Has reports whether the script of a SHA1 in lower-case hex is compiled.
 func (c *Cache) Has(sha string) bool {
@@ -274,7 +271,7 @@ func (c *Cache) Flush() {
 	defer c.mu.Unlock()
 	clear(c.byBody)
 	clear(c.bySHA)
-	c.bytes = 0
+	c.evaluated, c.loaded = shelf{}, shelf{}
 }
 
 // Len is how many scripts there are, and Bytes what they count for.
@@ -287,5 +284,5 @@ func (c *Cache) Len() int {
 func (c *Cache) Bytes() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.bytes
+	return c.evaluated.bytes + c.loaded.bytes
 }

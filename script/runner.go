@@ -120,13 +120,13 @@ func protected(fn func() error) (err error) {
 // run sets KEYS and ARGV, for which there may be no memory, and runs s.
 func (r *Runner) run(s *Script, keys, argv [][]byte) ([]lua.Value, error) {
 	t := r.thread
-	t.SetGlobal(r.env.keys, list(t, keys))
-	t.SetGlobal(r.env.argv, list(t, argv))
+	t.SetGlobal(r.env.keys, listOf(t, keys))
+	t.SetGlobal(r.env.argv, listOf(t, argv))
 	return t.Run(s.proto)
 }
 
-// list is a table of strings.
-func list(t *lua.Thread, args [][]byte) lua.Value {
+// listOf is a table of strings.
+func listOf(t *lua.Thread, args [][]byte) lua.Value {
 	l := t.NewTable(lua.ListSize(len(args)), 0)
 	for i, a := range args {
 		l.SetInt(t, i+1, t.String(a))

@@ -3,7 +3,6 @@ package script_test
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +33,7 @@ type noStore struct{}
 
 func (noStore) Kept() bool                       { return false }
 func (noStore) Generation() uint64               { return 0 }
+func (noStore) Holds(string) bool                { return false }
 func (noStore) Text(string) (string, bool, bool) { return "", false, false }
 
 var anyLimits = script.Limits{Steps: math.MaxInt64, Memory: 64 << 20}
@@ -122,61 +122,4 @@ func TestResultIsBounded(t *testing.T) {
 	require.ErrorIs(t, script.NewRunner(env, caller{}).Run(s, nil, nil, &w, anyLimits, 10_000), script.ErrReplyTooLong)
 	require.Equal(t, "before", string(w.B))
 	require.Contains(t, run(t, nil, false, "local t = {} t[1] = t return t"), "reached lua stack limit")
-}
-
-// The cache drops what has not been used for longest, and never what was loaded.
-func TestCacheMakesRoom(t *testing.T) {
-	cache := script.NewCache(script.NewEnvironment("7.0.15"), noStore{})
-	body := func(i int) []byte { return fmt.Appendf(nil, "return %d", i) }
-	_, _, err := cache.Load(body(-1), true)
-	require.NoError(t, err)
-	for i := range 20_000 {
-		_, _, err := cache.Load(body(i), false)
-		require.NoError(t, err)
-		require.NotNil(t, cache.ByBody(body(0)))
-	}
-	require.LessOrEqual(t, cache.Len(), 10_000)
-	require.NotNil(t, cache.ByBody(body(-1)))
-	require.NotNil(t, cache.ByBody(body(0)), "used all along")
-	require.Nil(t, cache.ByBody(body(1)))
-	cache.Flush()
-	require.Zero(t, cache.Len())
-	require.Zero(t, cache.Bytes())
-	for i := range 10_000 {
-		_, _, err := cache.Load(body(i), true)
-		require.NoError(t, err)
-	}
-	_, _, err = cache.Load(body(10_000), false)
-	require.ErrorIs(t, err, script.ErrFull)
-	cache.Flush()
-	_, _, err = cache.Load([]byte("return '"+strings.Repeat("x", script.MaxBody)+"'"), false)
-	require.ErrorIs(t, err, script.ErrTooLarge)
-}
-
-// oneText is a store that another node has given a text by SCRIPT LOAD. It may
-// look into the cache while it is asked, as the server's does.
-type oneText struct {
-	text  string
-	cache *script.Cache
-}
-
-func (o *oneText) Kept() bool         { return true }
-func (o *oneText) Generation() uint64 { return 1 }
-
-func (o *oneText) Text(sha string) (string, bool, bool) {
-	o.cache.Has(sha)
-	is := sha == script.Digest([]byte(o.text))
-	return o.text, is, is
-}
-
-// What was loaded on another node stays loaded when this one is sent its text.
-func TestLoadedElsewhereStaysLoaded(t *testing.T) {
-	store := &oneText{text: "return 1"}
-	store.cache = script.NewCache(script.NewEnvironment("7.0.15"), store)
-	s, _, err := store.cache.Load([]byte("return 1"), false)
-	require.NoError(t, err)
-	require.True(t, s.Loaded())
-	s, _, err = store.cache.Load([]byte("return 2"), false)
-	require.NoError(t, err)
-	require.False(t, s.Loaded())
 }

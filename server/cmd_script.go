@@ -86,12 +86,18 @@ const (
 	errReadOnlyWrite = "Write commands are not allowed from read-only scripts."
 )
 
-// findScript returns the script that the first argument names, or nil.
-func (s *Server) findScript(call *command.Call, bySHA bool) *script.Script {
-	if bySHA {
-		return s.scripts.cache.BySHA(call.Args[1])
+// findScript returns the script that the first argument names, or nil. long
+// tells that it is to be compiled where that may take its time.
+func (s *Server) findScript(call *command.Call, bySHA bool) (sc *script.Script, long bool) {
+	most := compileInline
+	if call.InExec {
+		most = script.MaxBody
 	}
-	return s.scripts.cache.ByBody(call.Args[1])
+	if bySHA {
+		return s.scripts.cache.BySHA(call.Args[1], most)
+	}
+	sc = s.scripts.cache.ByBody(call.Args[1])
+	return sc, sc == nil && len(call.Args[1]) > most
 }
 
 // compileInline is how long a script may be that is compiled on a loop, in
@@ -125,19 +131,24 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 		call.Error(errNegativeKeys)
 		return
 	}
-	known, sc := s.findNative(call, bySHA)
+	known, sc, long := s.findNative(call, bySHA)
+	if err := s.scripts.pay(call.Sess, sc); err != nil {
+		call.Err = err
+		scriptError(call.W, err)
+		return
+	}
 	if known != nil {
 		if s.evalNative(call, known, int(n)) {
 			return
 		}
-		sc = s.findScript(call, bySHA)
+		sc, long = s.findScript(call, bySHA)
 	}
 	switch {
+	case long:
+		s.evalAside(call, nil, int(n), gripCopies, bySHA)
+		return
 	case sc == nil && bySHA:
 		call.Error(errNoScript)
-		return
-	case sc == nil && len(call.Args[1]) > compileInline && !call.InExec:
-		s.evalAside(call, nil, int(n), gripCopies)
 		return
 	case sc == nil:
 		var err error
@@ -168,7 +179,7 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 			if r.grip == gripWhole {
 				grip = gripWhole
 			}
-			s.evalAside(call, sc, int(n), grip)
+			s.evalAside(call, sc, int(n), grip, bySHA)
 			return
 		}
 	}
@@ -194,7 +205,7 @@ func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer)
 // evalAside runs on a worker what takes too long on a loop: a script that has
 // been taken back there, or, if sc is nil, one that is to be compiled first. n
 // is the number of keys.
-func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip) {
+func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	call.Host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
@@ -209,8 +220,12 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 		sess.Use(db)
 		if sc == nil {
 			var err error
-			if sc, err = s.scripts.load(sess, args[1], false); err != nil {
+			if sc, err = s.compileAside(sess, args[1], bySHA); err != nil {
 				scriptError(w, err)
+				return
+			}
+			if sc == nil {
+				w.Error(errNoScript)
 				return
 			}
 		}
@@ -224,6 +239,16 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 			r.fail(w, err)
 		}
 	})
+}
+
+// compileAside compiles what EVAL brings, or what EVALSHA names, nil if that is
+// not known any more.
+func (s *Server) compileAside(sess *engine.Session, name []byte, bySHA bool) (*script.Script, error) {
+	if bySHA {
+		sc, _ := s.scripts.cache.BySHA(name, script.MaxBody)
+		return sc, nil
+	}
+	return s.scripts.load(sess, name, false)
 }
 
 func (s *Server) scriptLoad(call *command.Call) {
@@ -252,7 +277,7 @@ func (s *Server) scriptLoad(call *command.Call) {
 func (s *Server) scriptExists(call *command.Call) {
 	call.W.Array(len(call.Args) - 2)
 	for _, sha := range call.Args[2:] {
-		call.W.Int(command.Truth(native.BySHA(sha) != nil || s.scripts.cache.BySHA(sha) != nil))
+		call.W.Int(command.Truth(native.BySHA(sha) != nil || s.scripts.cache.Knows(sha)))
 	}
 }
 

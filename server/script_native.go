@@ -14,16 +14,16 @@ var nativeCalls = sync.Pool{New: func() any { return new(native.Call) }}
 // findNative returns the known script that the first argument names, if there is
 // one, and what findScript does if not. One that is known by its SHA1 need not
 // have been sent.
-func (s *Server) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script) {
+func (s *Server) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script, long bool) {
 	if bySHA {
 		if known = native.BySHA(call.Args[1]); known != nil {
-			return known, nil
+			return known, nil, false
 		}
 	}
-	if sc = s.findScript(call, bySHA); sc != nil {
+	if sc, long = s.findScript(call, bySHA); sc != nil {
 		known = sc.Native
 	}
-	return known, sc
+	return known, sc, long
 }
 
 // evalNative runs a known script, of which the first n arguments are keys, and

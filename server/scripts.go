@@ -97,8 +97,9 @@ func (s *scripts) count() int {
 // engine, which replicate.
 type scriptStore struct{ e *engine.Engine }
 
-func (t scriptStore) Kept() bool         { return t.e.ScriptsKept() }
-func (t scriptStore) Generation() uint64 { return t.e.ScriptsGone() }
+func (t scriptStore) Kept() bool            { return t.e.ScriptsKept() }
+func (t scriptStore) Generation() uint64    { return t.e.ScriptsGone() }
+func (t scriptStore) Holds(sha string) bool { return t.e.HasScript(sha) }
 
 func (t scriptStore) Text(sha string) (body string, loaded, ok bool) {
 	sc, ok := t.e.Script(sha)
@@ -115,23 +116,59 @@ func (s *scripts) load(sess *engine.Session, body []byte, keep bool) (*script.Sc
 	if err != nil {
 		return nil, err
 	}
-	text := engine.Script{Body: sc.Body, Loaded: sc.Loaded()}
-	if err = sess.PutScript(sc.SHA, text); errors.Is(err, engine.ErrScriptsFull) {
-		if err = sess.DropScripts(s.strangers(sess.Engine())...); err == nil {
+	return sc, s.keep(sess, sc)
+}
+
+// keep has the text of a script kept on the other nodes.
+func (s *scripts) keep(sess *engine.Session, sc *script.Script) error {
+	text := engine.Script{Body: sc.Body, Loaded: s.cache.Loaded(sc)}
+	err := sess.PutScript(sc.SHA, text)
+	for errors.Is(err, engine.ErrScriptsFull) {
+		gone := s.strangers(sess.Engine())
+		if len(gone) == 0 {
+			break
+		}
+		if err = sess.DropScripts(gone...); err == nil {
 			err = sess.PutScript(sc.SHA, text)
 		}
 	}
-	return sc, err
+	return err
 }
 
+// pay gives a script to the other nodes that came when they could not read it.
+func (s *scripts) pay(sess *engine.Session, sc *script.Script) error {
+	if sc == nil || !s.cache.Owed(sc) {
+		return nil
+	}
+	return s.keep(sess, sc)
+}
+
+const (
+	// strangersGone is how many texts of others make room at once, and
+	// strangersSeen how many are looked at for them.
+	strangersGone = 64
+	strangersSeen = 1024
+)
+
 // strangers are texts that other leaders have taken, and nobody has used since
-// this one leads: as many as are dropped at once, with one that is none.
+// this one leads: some of them, of those that came with SCRIPT LOAD only if none
+// of the others is found. What is on the shelves here leaves room for them.
 func (s *scripts) strangers(e *engine.Engine) []string {
-	shas := []string{""}
-	e.Scripts(func(sha string, loaded bool) {
-		if !loaded && len(shas) <= engine.MaxScripts/16 && !s.cache.Has(sha) {
-			shas = append(shas, sha)
+	var evaluated, loaded []string
+	seen := 0
+	e.Scripts(func(sha string, isLoaded bool) bool {
+		seen++
+		switch {
+		case s.cache.Has(sha):
+		case !isLoaded:
+			evaluated = append(evaluated, sha)
+		case len(loaded) < strangersGone:
+			loaded = append(loaded, sha)
 		}
+		return len(evaluated) < strangersGone && (seen < strangersSeen || len(evaluated)+len(loaded) == 0)
 	})
-	return shas
+	if len(evaluated) > 0 {
+		return evaluated
+	}
+	return loaded
 }

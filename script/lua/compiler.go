@@ -20,8 +20,17 @@ const (
 // Proto is a compiled script. It is immutable.
 type Proto struct {
 	main        *proto
+	size        int
 	fingerprint Fingerprint
 }
+
+// Size is about the memory that the script takes beside its text, in bytes: no
+// less, and seldom more than three times as much.
+func (p *Proto) Size() int { return p.size }
+
+// compiledToken is the most memory that closures take for a token of the text,
+// in bytes: a call of two tokens such as f() has the most.
+const compiledToken = 64
 
 // proto is a compiled function.
 type proto struct {
@@ -42,7 +51,9 @@ func (e *Environment) Compile(text string) (*Proto, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Proto{compileFunction(e, main), fingerprintOf(text, main)}, nil
+	// What escapes in strings stand for is apart from the text.
+	size := compiledToken*main.tokens + len(text)
+	return &Proto{compileFunction(e, main), size, fingerprintOf(text, main)}, nil
 }
 
 // compiler turns the tree of one function into closures.

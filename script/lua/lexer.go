@@ -17,6 +17,7 @@ type lexer struct {
 	value    string  // of a name or string
 	number   float64 // of a number
 	start    int     // where the token begins in text
+	tokens   int     // how many the parser has taken
 
 	ahead struct {
 		ok     bool
@@ -91,6 +92,7 @@ func cString(s string) string {
 // next takes the next token.
 func (lx *lexer) next() {
 	lx.lastLine = lx.line
+	lx.tokens++
 	if lx.ahead.ok {
 		lx.kind, lx.value, lx.number, lx.start = lx.ahead.kind, lx.ahead.value, lx.ahead.number, lx.ahead.start
 		lx.ahead.ok = false

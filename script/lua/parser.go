@@ -22,6 +22,7 @@ func parse(text, chunk string, number int) (main *function, err error) {
 	p.openBlock()
 	main.body = p.statements()
 	p.check(tokEOF)
+	main.tokens = p.tokens
 	return main, nil
 }
 

@@ -135,6 +135,7 @@ type function struct {
 	body     []statement
 	upvalues []upvalue
 	slots    int // places for locals and temporaries
+	tokens   int // of the text, for the main function
 
 	active []*local
 	blocks []int // the number of active locals where each block began

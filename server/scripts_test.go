@@ -1,0 +1,201 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
+	"github.com/headgate-io/headgate/script"
+)
+
+// resident is the memory of the process, in bytes, or of Go's heap where that is
+// not known.
+func resident(t *testing.T) int64 {
+	t.Helper()
+	runtime.GC()
+	if f, err := os.Open("/proc/self/status"); err == nil {
+		defer f.Close()
+		for in := bufio.NewScanner(f); in.Scan(); {
+			if kb, ok := strings.CutPrefix(in.Text(), "VmRSS:"); ok {
+				n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(kb, "kB")), 10, 64)
+				require.NoError(t, err)
+				return n << 10
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A hundred thousand scripts of one client, by EVAL and by SCRIPT LOAD, take
+// bounded memory, and another client's scripts go on: new ones, and those that
+// it has loaded and uses.
+func TestManyDistinctScripts(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	const all, batch = 100_000, 500
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(10*patience)))
+	other := dial(t, addr)
+	const body = "return redis.call('incr', KEYS[1])"
+	sha := other.call(`SCRIPT LOAD "` + body + `"`).(string)
+	require.Equal(t, int64(0), other.call(`EVAL "return #KEYS" 0`))
+	before := resident(t)
+	for _, command := range []string{"SCRIPT LOAD", "EVAL"} {
+		longest := time.Duration(0)
+		for i := 0; i < all; i += batch {
+			var lines strings.Builder
+			for n := i; n < i+batch; n++ {
+				fmt.Fprintf(&lines, `%s "local a, b = %d, tonumber(ARGV[1] or 7) if a > b then return a + b * 2 end return b"`, command, n)
+				if command == "EVAL" {
+					lines.WriteString(" 0")
+				}
+				lines.WriteString("\r\n")
+			}
+			c.send(lines.String())
+			began := time.Now()
+			_, isErr := other.call("EVALSHA " + sha + " 1 k").(error)
+			require.False(t, isErr, "it is in use")
+			require.Equal(t, int64(i), other.call(fmt.Sprintf(`EVAL "local other = true return %d" 0`, i)))
+			longest = max(longest, time.Since(began))
+			for range batch {
+				_, isErr := c.reply().(error)
+				require.False(t, isErr)
+			}
+		}
+		require.Less(t, longest, 2*time.Second)
+		require.Less(t, resident(t)-before, int64(256<<20))
+	}
+	require.LessOrEqual(t, s.scripts.cache.Len(), 10_000)
+	require.LessOrEqual(t, s.scripts.cache.Bytes(), 64<<20)
+	require.Equal(t, []any{int64(1)}, other.call("SCRIPT EXISTS "+sha))
+}
+
+// leaderOfScripts is a node that leads a cluster in which every node can read
+// scripts if kept.
+func leaderOfScripts(t *testing.T, kept bool) (*engine.Engine, *engine.Replica, *Server, *machine) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(ledger.New(ledger.Hooks{}))
+	if kept {
+		replica.Permit(engine.Formats{Effects: 5})
+	}
+	replica.Lead(e.Now())
+	s, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{Engine: e})
+	return e, replica, s, m
+}
+
+// reply runs a command and returns its reply once its commit is told.
+func replyOf(s *Server, m *machine, line string) string {
+	m.feed(line + "\r\n")
+	for m.stall&stallWorker != 0 {
+		m.lane.runPosts()
+		runtime.Gosched()
+	}
+	s.Partition().Release(1, nil)
+	m.lane.runPosts()
+	return m.take()
+}
+
+// A leader that has been left a full table of texts takes new ones all the same:
+// what nobody has used since it leads makes room, what came with EVAL first.
+func TestScriptsOfEarlierLeadersMakeRoom(t *testing.T) {
+	for _, loaded := range []bool{false, true} {
+		e, _, s, m := leaderOfScripts(t, true)
+		sess := e.NewSession()
+		const body = "return 'used'"
+		sha := script.Digest([]byte(body))
+		require.NoError(t, sess.PutScript(sha, engine.Script{Body: body, Loaded: true}))
+		for i := 1; i < engine.MaxScripts; i++ {
+			text := fmt.Sprintf("return %d", i)
+			require.NoError(t, sess.PutScript(script.Digest([]byte(text)), engine.Script{Body: text, Loaded: loaded || i%2 == 0}))
+		}
+		require.Equal(t, "$4\r\nused\r\n", replyOf(s, m, "EVALSHA "+sha+" 0"))
+		for i := range 200 {
+			text := fmt.Sprintf("return %d + 0", i)
+			require.Equal(t, fmt.Sprintf(":%d\r\n", i), replyOf(s, m, `EVAL "`+text+`" 0`), "loaded: %t", loaded)
+			require.True(t, e.HasScript(script.Digest([]byte(text))))
+			text += " "
+			require.Equal(t, "$40\r\n"+script.Digest([]byte(text))+"\r\n", replyOf(s, m, `SCRIPT LOAD "`+text+`"`))
+			require.True(t, e.HasScript(script.Digest([]byte(text))))
+		}
+		require.Equal(t, ":0\r\n", replyOf(s, m, `EVAL "return 0 + 0" 0`))
+		require.True(t, e.HasScript(sha))
+		if !loaded {
+			gone := 0
+			for i := 2; i < engine.MaxScripts; i += 2 {
+				if !e.HasScript(script.Digest(fmt.Appendf(nil, "return %d", i))) {
+					gone++
+				}
+			}
+			require.Zero(t, gone, "came with SCRIPT LOAD")
+		}
+	}
+}
+
+// What clients have loaded before every node could read it is there afterwards,
+// and on the other nodes from its next use on.
+func TestScriptsOutliveTheRaiseOfTheLevel(t *testing.T) {
+	e, replica, s, m := leaderOfScripts(t, false)
+	sha := script.Digest([]byte("return 7"))
+	require.Equal(t, "$40\r\n"+sha+"\r\n", replyOf(s, m, `SCRIPT LOAD "return 7"`))
+	require.Equal(t, ":8\r\n", replyOf(s, m, `EVAL "return 8" 0`))
+	require.False(t, e.HasScript(sha))
+	replica.Permit(engine.Formats{Effects: 5})
+	require.Equal(t, "*1\r\n:1\r\n", replyOf(s, m, "SCRIPT EXISTS "+sha))
+	require.Equal(t, ":7\r\n", replyOf(s, m, "EVALSHA "+sha+" 0"))
+	kept, ok := e.Script(sha)
+	require.True(t, ok)
+	require.Equal(t, engine.Script{Body: "return 7", Loaded: true}, kept)
+	require.Equal(t, ":8\r\n", replyOf(s, m, "EVALSHA "+script.Digest([]byte("return 8"))+" 0"))
+	require.Equal(t, "+OK\r\n", replyOf(s, m, "SCRIPT FLUSH"))
+	require.Contains(t, replyOf(s, m, "EVALSHA "+sha+" 0"), "NOSCRIPT")
+}
+
+// A slow script whose node is deposed before its commit is known is uncertain,
+// as any job is.
+func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		e := engine.New(engine.Config{})
+		replica := e.Replicate(ledger.New(ledger.Hooks{}))
+		replica.Permit(engine.Formats{Effects: 5})
+		replica.Lead(e.Now())
+		f := newFakeCluster(partition.Leading)
+		f.durable = durable
+		s, m := replicatedMachine(t, f, Config{Engine: e})
+		m.feed(`EVAL "local n = 0 for i = 1, 200000 do n = n + 1 end redis.call('set', KEYS[1], n) return n" 1 k` + "\r\n")
+		require.NotZero(t, m.stall&stallWorker)
+		require.NoError(t, s.Partition().AwaitBatches(t.Context()))
+		require.Equal(t, 1, e.Len())
+		replica.Depose()
+		s.Partition().Release(1, partition.ErrUncertain)
+		f.ticket.Store(2)
+		m.lane.runPosts()
+		s.Partition().Release(2, nil)
+		m.lane.runPosts()
+		require.Equal(t, uncertain, m.take(), "durable %t", durable)
+		require.Zero(t, e.Len())
+	}
+}
+
+// One that is sealed under it before it stores anything is as well.
+func TestSlowScriptOnANodeThatFollows(t *testing.T) {
+	e, replica, s, m := leaderOfScripts(t, true)
+	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while redis.call('get', KEYS[1]) do end" 1 k` + "\r\n")
+	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
+	replica.Depose()
+	require.True(t, s.scripts.kill())
+	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
+	m.lane.runPosts()
+	require.Contains(t, m.take(), "Script killed by user")
+	require.Zero(t, e.Len())
+}
