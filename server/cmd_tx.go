@@ -1,8 +1,10 @@
 package server
 
 import (
+	"errors"
 	"time"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -103,9 +105,9 @@ func cmdUnwatch(c *conn, _ [][]byte) {
 }
 
 // cmdExec runs the queue as one atomic, isolated step: the shards of all its
-// keys, and of the watched ones, stay locked meanwhile.
+// keys, and of the watched ones, stay locked meanwhile. What takes too long for
+// that is taken back, and runs on a worker.
 func cmdExec(c *conn, _ [][]byte) {
-	call, queued := &c.lane.call, &c.lane.queued
 	tx, watched := c.tx, c.watched.keys
 	if tx == nil {
 		c.error("ERR EXEC without MULTI")
@@ -116,37 +118,74 @@ func cmdExec(c *conn, _ [][]byte) {
 		c.error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	if tx.isolable() {
-		c.lane.sess.Hold(tx.keys(watched))
-	} else {
-		c.lane.sess.Join()
+	if c.execInPlace(tx, watched) {
+		c.execAside(tx, watched)
 	}
-	defer c.lane.sess.Unhold()
+}
+
+// execInPlace runs a transaction on its loop. moves tells that it takes too long
+// for that, and has changed and replied nothing.
+func (c *conn) execInPlace(tx *transaction, watched []watch) (moves bool) {
+	l := c.lane
+	movable := false
+	if tx.isolable() {
+		l.sess.Hold(tx.keys(watched))
+		if movable = tx.heavy && !tx.fixed && (c.mode|l.mode)&modeTracking == 0; movable {
+			l.sess.BeginUndo(execUndo)
+		}
+	} else {
+		l.sess.Join()
+	}
+	defer l.sess.Unhold()
 	for _, w := range watched {
-		c.lane.use(w.db)
-		state, err := stateOf(c.lane.sess, c.now(), []byte(w.key))
+		l.use(w.db)
+		state, err := stateOf(l.sess, c.now(), []byte(w.key))
 		if err != nil {
-			call.Fail(err)
-			return
+			l.call.Fail(err)
+			return false
 		}
 		if state != w.state {
 			c.w.NullArray()
-			return
+			return false
 		}
 	}
-	c.lane.use(c.db)
-	c.inExec = true
-	began := time.Now()
+	l.use(c.db)
+	start := len(c.w.B)
+	c.inExec, l.queued.Movable = true, movable
+	moves = c.runQueue(tx)
+	c.inExec, l.queued.Movable = false, false
+	if moves {
+		c.w.B = c.w.B[:min(start, len(c.w.B))]
+		l.call.Outcome = command.Outcome{}
+		l.sess.Rollback(c.now())
+	}
+	return moves
+}
+
+// execUndo is how much an EXEC on a loop remembers to be taken back, in bytes.
+const execUndo = 1 << 20
+
+// runQueue runs the commands of a transaction, up to where it has to move.
+func (c *conn) runQueue(tx *transaction) (moves bool) {
+	call, queued := &c.lane.call, &c.lane.queued
+	movable, began := queued.Movable, time.Now()
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		if mayTakeLong(q.cmd) && time.Since(began) > command.ExecTime {
+		late := mayTakeLong(q.cmd) && time.Since(began) > command.ExecTime
+		switch {
+		case late && movable:
+			return true
+		case late && (q.cmd.Flags&command.Write == 0 || time.Since(began) > execWrites):
 			c.refuse(command.ErrExecTime)
-		} else {
+		default:
 			c.call(queued, q.cmd, q.args)
+			if movable && (queued.Moves || errors.Is(queued.Err, engine.ErrUndoFull)) {
+				return true
+			}
 			call.Commit.Join(queued.Commit)
 			if queued.Refused() {
 				call.Err = queued.Err
@@ -157,13 +196,17 @@ func cmdExec(c *conn, _ [][]byte) {
 		}
 		c.boundOutput()
 	}
-	c.inExec = false
+	return false
 }
 
-// mayTakeLong reports whether a transaction leaves the command out when it has
-// taken too long already. What writes always runs.
+// execWrites is how long a transaction that can not move goes on running
+// commands that write and may take long; the others it leaves out sooner.
+const execWrites = 100 * time.Millisecond
+
+// mayTakeLong reports whether a transaction that has taken too long already
+// does without the command, or moves.
 func mayTakeLong(cmd *command.Spec) bool {
-	return cmd.Flags&command.Write == 0 && (cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0)
+	return cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
 }
 
 // boundOutput closes the connection, and drops what it has written, when that is

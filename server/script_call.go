@@ -44,6 +44,9 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	} else {
 		cmd.Handler(call)
 	}
+	if call.Moves {
+		return nil, errScriptSlow
+	}
 	if cmd.Flags&command.Select != 0 {
 		r.sess.Use(r.aside.db)
 		call.Sess.Use(r.aside.db)

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -106,7 +107,8 @@ type scriptRun struct {
 
 	// What is run.
 	script   *script.Script
-	keys     [][]byte // KEYS
+	queue    *queueRun // in place of the script
+	keys     [][]byte  // KEYS
 	argv     [][]byte
 	readonly bool
 	sess     *engine.Session // of the table
@@ -219,14 +221,10 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 	case gripExec:
 		r.sess.BeginUndo(r.bounds.undo)
 	}
-	r.call.Limits = r.call.Sess
+	r.call.Limits, r.call.Movable = r.call.Sess, r.bounds.time == loopTime
 	r.aside.lane.now = r.now
 	r.aside.enterDatabase(r.db)
-	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.look, Every: r.bounds.every}
-	if r.turn != nil {
-		limits.More, limits.MostMemory = r.grow, slowMemory
-	}
-	err := r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
+	err := r.run(w)
 	r.sess.Use(r.db)
 	err = r.letGo(err)
 	if err != nil {
@@ -237,6 +235,18 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		r.srv.pubsub.publish(m.channel, m.text)
 	}
 	return nil
+}
+
+// run runs what is to be run.
+func (r *scriptRun) run(w *resp.Writer) error {
+	if r.queue != nil {
+		return r.runQueue(w, r.srv.cfg.OutputBufferLimit)
+	}
+	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.look, Every: r.bounds.every}
+	if r.turn != nil {
+		limits.More, limits.MostMemory = r.grow, slowMemory
+	}
+	return r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
 }
 
 // letGo ends an attempt: what it has written is stored, or taken back if it has
@@ -360,7 +370,7 @@ func (r *scriptRun) look() error {
 
 // forget lets go of what belongs to the call.
 func (r *scriptRun) forget() {
-	r.script, r.sess, r.keys, r.argv, r.turn = nil, nil, nil, nil, nil
+	r.script, r.queue, r.sess, r.keys, r.argv, r.turn = nil, nil, nil, nil, nil, nil
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
@@ -369,7 +379,7 @@ func (r *scriptRun) forget() {
 	}
 }
 
-// fail replies why a script was ended.
+// fail replies why a script, or a transaction, was ended.
 func (r *scriptRun) fail(w *resp.Writer, err error) {
 	switch {
 	case errors.Is(err, engine.ErrSealed): // its node has been deposed
@@ -377,23 +387,27 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 	case errors.Is(err, engine.ErrFull):
 		w.Error(command.EngineError(err).Error())
 	case errors.Is(err, lua.ErrMemory):
-		w.Error(r.located("ERR not enough memory"))
+		r.failWith(w, "ERR", "not enough memory")
 	case errors.Is(err, engine.ErrUndoFull):
-		w.Error(r.located("ERR the script changes too much in one step"))
+		r.failWith(w, "ERR", "it changes too much in one step")
 	case errors.Is(err, engine.ErrNotHeld):
-		w.Error(r.located("BUSY the script touches what the transaction does not hold"))
-	case errors.Is(err, errCrowded):
-		w.Error(r.located("BUSY " + err.Error()))
+		r.failWith(w, "BUSY", "it touches what the transaction does not hold")
 	case errors.Is(err, errOvertaken):
-		w.Error(r.located("BUSY others keep changing the keys of the script while it runs"))
+		r.failWith(w, "BUSY", "others keep changing its keys while it runs")
+	case errors.Is(err, errCrowded):
+		r.failWith(w, "BUSY", err.Error())
 	default:
-		w.Error(r.located("ERR " + err.Error()))
+		r.failWith(w, "ERR", err.Error())
 	}
 }
 
-// located adds the script to an error.
-func (r *scriptRun) located(msg string) string {
-	return msg + " script: " + r.script.SHA + ", on @user_script."
+// failWith replies an error and what it is of.
+func (r *scriptRun) failWith(w *resp.Writer, code, why string) {
+	if r.queue != nil {
+		w.Error("EXECABORT Transaction discarded: " + strings.TrimPrefix(why, "Script killed: "))
+		return
+	}
+	w.Error(code + " " + why + " script: " + r.script.SHA + ", on @user_script.")
 }
 
 // Errors that end an attempt.

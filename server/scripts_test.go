@@ -47,6 +47,7 @@ func TestManyDistinctScripts(t *testing.T) {
 	c := dial(t, addr)
 	require.NoError(t, c.SetDeadline(time.Now().Add(10*patience)))
 	other := dial(t, addr)
+	require.NoError(t, other.SetDeadline(time.Now().Add(10*patience)))
 	const body = "return redis.call('incr', KEYS[1])"
 	sha := other.call(`SCRIPT LOAD "` + body + `"`).(string)
 	require.Equal(t, int64(0), other.call(`EVAL "return #KEYS" 0`))

@@ -12,6 +12,8 @@ type transaction struct {
 	spoiled bool // a command was refused: EXEC aborts
 	writes  bool
 	leader  bool // some command is the leader's to answer
+	heavy   bool // some command may take longer than a loop has
+	fixed   bool // some command can not be run on copies of its keys
 	bound   binding
 }
 
@@ -50,9 +52,15 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	}
 	tx.writes = tx.writes || cmd.Flags&command.Write != 0
 	tx.leader = tx.leader || cmd.Flags&command.Leader != 0
+	tx.heavy = tx.heavy || cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
+	tx.fixed = tx.fixed || cmd.Flags&onlyInPlace != 0
 	tx.queue = append(tx.queue, queued{cmd, command.CloneArgs(args)})
 	c.w.Simple("QUEUED")
 }
+
+// onlyInPlace are the flags of commands that a transaction runs on its loop
+// only: they act on more than keys of one database, or need the connection.
+const onlyInPlace = command.NoScript | command.Script | command.Select | command.Databases | command.Limit | command.NeedsConn
 
 // watches are the keys of WATCH.
 type watches struct {

@@ -32,6 +32,10 @@ type Call struct {
 	Chain Chain
 	// InExec: the call is part of a transaction, whose thread waits for it.
 	InExec bool
+	// Movable: the call is part of a step that can be taken back and run where
+	// it may take its time. A handler that has more to do than a loop should
+	// sets Moves, replies nothing, and leaves the rest to that.
+	Movable bool
 	// OnWorker: the call has been put off to a worker, where it may take long,
 	// and must not call Host.Block.
 	OnWorker bool
@@ -89,6 +93,8 @@ func (c *Call) Together(keys [][]byte, fn func()) {
 type Outcome struct {
 	// Err is the engine's error that the reply tells, if it tells one.
 	Err error
+	// Moves: see Call.Movable.
+	Moves bool
 	// Passed and Denied count the decisions of limits.
 	Passed, Denied uint32
 	// Sync is what the call asks for itself.

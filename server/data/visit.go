@@ -44,7 +44,7 @@ func (h hold) end() {
 // long reports whether call, which is to handle so many entries, must leave its
 // loop for a worker: see leave.
 func long(call *command.Call, entries int) bool {
-	return entries > inlineEntries && !call.InExec && !call.OnWorker
+	return entries > inlineEntries && (!call.InExec || call.Movable) && !call.OnWorker
 }
 
 // moving is how many entries of work it is to add or remove as many members of a
@@ -52,8 +52,13 @@ func long(call *command.Call, entries int) bool {
 func moving(members, size int) int { return members * (1 + size>>14) }
 
 // leave runs a call's handler again, on a worker and with a session of its own.
-// Until then the handler must have changed and replied nothing.
+// Until then the handler must have changed and replied nothing. Of a step that
+// can move it is the step that runs again.
 func leave(call *command.Call) {
+	if call.InExec {
+		call.Moves = true
+		return
+	}
 	spec, args, now, host := call.Spec, command.CloneArgs(call.Args), call.Now, call.Host
 	s := call.NewSession()
 	host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
