@@ -18,6 +18,7 @@ type held struct {
 	active bool // shards are locked
 	whole  bool // all of them
 	joined bool // the gate is held
+	inside bool // by a Join that Hold came after
 	shards []int
 	gate   *xsync.RToken
 	undo   stepUndo
@@ -36,11 +37,11 @@ func (s *Session) Hold(keys [][]byte) {
 	}
 	slices.Sort(h.shards)
 	h.shards = slices.Compact(h.shards)
-	h.gate = s.enterGate()
+	s.join()
 	for _, i := range h.shards {
 		s.e.table.Shard(i).Lock()
 	}
-	h.active, h.joined = true, true
+	h.active = true
 }
 
 // HoldAll is Hold of every key there is or may be: it stops all decisions until
@@ -48,9 +49,9 @@ func (s *Session) Hold(keys [][]byte) {
 func (s *Session) HoldAll() {
 	h := &s.held
 	h.shards = h.shards[:0]
-	h.gate = s.enterGate()
+	s.join()
 	s.e.table.Lock()
-	h.active, h.whole, h.joined = true, true, true
+	h.active, h.whole = true, true
 }
 
 // HoldsKeys tells whether the session holds some keys, and not the whole table.
@@ -60,11 +61,20 @@ func (s *Session) HoldsKeys() bool { return s.held.active && !s.held.whole }
 func (s *Session) Holds() bool { return s.held.active }
 
 // Join begins a step like Hold's that is not isolated, and may touch any key and
-// the whole table: until Unhold all that the session does is in one cut.
+// the whole table: until Unhold all that the session does is in one cut. A Hold
+// within it, up to its own Unhold, is isolated.
 func (s *Session) Join() {
 	s.held.shards = s.held.shards[:0]
-	s.held.gate = s.enterGate()
-	s.held.joined = true
+	s.join()
+}
+
+// join holds the gate, unless a Join does.
+func (s *Session) join() {
+	h := &s.held
+	if h.inside = h.joined; !h.joined {
+		h.gate = s.enterGate()
+		h.joined = true
+	}
 }
 
 // enterGate begins an operation on several keys, which no cut may tear;
@@ -95,7 +105,12 @@ func (s *Session) Unhold() {
 	for _, i := range h.shards {
 		s.e.table.Shard(i).Unlock()
 	}
-	h.active, h.whole, h.joined = false, false, false
+	h.active, h.whole, h.shards = false, false, h.shards[:0]
+	if h.inside { // the Join goes on
+		h.inside = false
+		return
+	}
+	h.joined = false
 	s.leaveGate(h.gate)
 }
 

@@ -300,3 +300,37 @@ func TestSlowScriptThatChangesTooMuch(t *testing.T) {
 	require.ErrorContains(t, err, "changes too much in one step")
 	require.Equal(t, int64(0), c.call("DBSIZE"))
 }
+
+// A script that is ended has changed nothing in a transaction either, with keys
+// held and with a command on the whole table.
+func TestEndedScriptInATransactionChangesNothing(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+	for _, table := range []bool{false, true} {
+		for _, script := range []string{
+			`EVAL "redis.call('set', KEYS[1], 'after') while true do end" 1 kept`,
+			`EVAL "redis.call('set', 'kept', 'after') redis.call('del', 'k') while true do end" 0`,
+			`EVAL "redis.call('set', KEYS[1], 'after') redis.call('flushall') while true do end" 1 kept`,
+		} {
+			c.do("SET kept before", "+OK\r\n")
+			c.do("SET k v", "+OK\r\n")
+			c.do("MULTI", "+OK\r\n")
+			c.do("SET other 1", "+QUEUED\r\n")
+			if table {
+				c.do("DBSIZE", "+QUEUED\r\n")
+			}
+			c.do(script, "+QUEUED\r\n")
+			c.do("INCR other", "+QUEUED\r\n")
+			replies := c.call("EXEC").([]any)
+			require.Error(t, replies[len(replies)-2].(error), script)
+			require.Equal(t, int64(2), replies[len(replies)-1])
+			require.Equal(t, []any{"before", "v", "2"}, c.call("MGET kept k other"), "%s, whole table: %t", script, table)
+		}
+	}
+	c.do("MULTI", "+OK\r\n")
+	c.do("FLUSHALL", "+QUEUED\r\n")
+	c.do(`EVAL "redis.call('set', 'a', 1) redis.call('set', 'b', 2) return redis.call('dbsize')" 0`, "+QUEUED\r\n")
+	c.do("DBSIZE", "+QUEUED\r\n")
+	require.Equal(t, []any{"OK", int64(2), int64(2)}, c.call("EXEC"))
+}

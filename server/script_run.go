@@ -153,11 +153,27 @@ func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
 		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotHeld), err
 }
 
-// inTransaction runs the script within EXEC.
+// inTransaction runs the script within EXEC. A transaction on the whole table
+// holds nothing: there it holds its keys itself.
 func (r *scriptRun) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
-	return r.attempt(w)
+	if r.sess.HoldsKeys() {
+		return r.attempt(w)
+	}
+	r.grip = gripKeys
+	return r.attempts(w)
+}
+
+// attempts runs the script, and again each time with what it has turned out to
+// touch.
+func (r *scriptRun) attempts(w *resp.Writer) error {
+	for range rounds {
+		if err := r.attempt(w); !errors.Is(err, engine.ErrNotHeld) {
+			return err
+		}
+	}
+	return errOvertaken
 }
 
 // onWorker runs the script where it may take its time.
@@ -182,12 +198,7 @@ func (r *scriptRun) onWorker(w *resp.Writer) error {
 	if r.grip == gripCopies {
 		r.grip = gripKeys
 	}
-	for range rounds {
-		if err := r.attempt(w); !errors.Is(err, engine.ErrNotHeld) {
-			return err
-		}
-	}
-	return errOvertaken
+	return r.attempts(w)
 }
 
 // took is how long the script has run, all attempts together, and without the
