@@ -158,6 +158,9 @@ func TestDatabasesWaitForTheFeatureLevel(t *testing.T) {
 		m.feed(line + "\r\n")
 	}
 	require.Equal(t, "+OK\r\n-ERR not before every node of the cluster is upgraded\r\n-ERR DB index is out of range\r\n", m.take())
+	m.feed("MULTI\r\nSELECT 0\r\nSELECT 1\r\nPING\r\nEXEC\r\n")
+	require.Equal(t, "+OK\r\n+QUEUED\r\n-ERR not before every node of the cluster is upgraded\r\n+QUEUED\r\n"+
+		"-EXECABORT Transaction discarded because of previous errors.\r\n", m.take(), "nothing runs in another database than was asked for")
 	replica.Permit(engine.Formats{Effects: 5})
 	m.feed("SELECT 1\r\n")
 	require.Equal(t, "+OK\r\n", m.take())

@@ -105,10 +105,12 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 // notFound is the error for args that are no command of this connection's.
 func (c *conn) notFound(args [][]byte) string {
 	if c.relayed {
-		return fmt.Sprintf("NOPERM '%s' is not accepted from another node", command.Clip(args[0], 128))
+		return fmt.Sprintf("NOPERM '%s' %s", command.Clip(args[0], 128), errNotForwarded)
 	}
 	return c.srv.table.NotFound(args)
 }
+
+const errNotForwarded = "is not accepted from another node"
 
 // refuse replies an error to a command that is not run; within MULTI it spoils
 // the transaction.

@@ -616,3 +616,26 @@ func TestForwardingUnderLoad(t *testing.T) {
 	require.LessOrEqual(t, sum, int64(answered+open))
 	require.Positive(t, answered)
 }
+
+// A leader of an older version does not know what a newer node forwards: clients
+// are told so.
+func TestLeaderOfAnOlderVersion(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	var older []command.Spec
+	for _, list := range leader.commandLists() {
+		for _, cmd := range list {
+			if cmd.Name != "eval" {
+				older = append(older, cmd)
+			}
+		}
+	}
+	table, err := command.NewTable(older)
+	require.NoError(t, err)
+	leader.fromNodes = table.Forwarded()
+	c := dial(t, follower.addr)
+	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
+	c.do(`EVAL "return 1" 0`, "-ERR not before every node of the cluster is upgraded\r\n")
+	c.do("MULTI", "+OK\r\n")
+	c.do(`EVAL "return 1" 0`, "+QUEUED\r\n")
+	require.ErrorContains(t, c.call("EXEC").(error), "EXECABORT")
+}

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -145,7 +147,7 @@ func (c *conn) takeFrame(f *frame) {
 	c.lane.enter(f.portion)
 	for i := range f.items[:f.Replied()] {
 		it := &f.items[i]
-		c.frameReply(it, func() { c.w.B = append(c.w.B, f.Reply(i)...) })
+		c.frameReply(it, func() { c.w.B = append(c.w.B, fromLeader(f.Reply(i))...) })
 		c.followFrame(f, i)
 	}
 	if f.Replied() < len(f.items) && f.End() == partition.Ours {
@@ -162,6 +164,15 @@ func (c *conn) takeFrame(f *frame) {
 		it := &f.items[i]
 		c.frameReply(it, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
 	}
+}
+
+// fromLeader is a leader's reply for a client. A leader of an older version does
+// not know every command that this node forwards.
+func fromLeader(reply []byte) []byte {
+	if bytes.HasPrefix(reply, []byte("-NOPERM '")) && bytes.HasSuffix(reply, []byte("' "+errNotForwarded+"\r\n")) {
+		return []byte("-" + command.EngineError(engine.ErrNotYet).Error() + "\r\n")
+	}
+	return reply
 }
 
 // followFrame does on the connection what item i of a frame, which has its reply,
