@@ -23,6 +23,9 @@ func (s *Session) FlushDatabase() error {
 	if done, err := s.flush(alone); done || err != nil {
 		return err
 	}
+	if s.tooManyToUndo() {
+		return ErrUndoFull
+	}
 	for i := range s.e.table.Shards() {
 		if err := s.flushShard(i, func(ent shard.Entry) bool {
 			return s.e.limits.get(ent.Meta()).limit.DB == s.db
@@ -83,6 +86,8 @@ func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 			c.Release()
 		}
 		return true, nil
+	case s.tooManyToUndo():
+		return false, ErrUndoFull
 	}
 	for i := range s.e.table.Shards() {
 		if err := s.flushShard(i, func(shard.Entry) bool { return true }); err != nil {
@@ -91,6 +96,12 @@ func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	}
 	return true, nil
 }
+
+// undoneKeys is how many keys a flush that may be rolled back goes through: it
+// holds the table meanwhile, and takes a microsecond or two a key, there and back.
+const undoneKeys = 10_000
+
+func (s *Session) tooManyToUndo() bool { return s.held.undo.on && s.e.Len() > undoneKeys }
 
 // flushShard deletes the entries of a shard that are wanted, some at a hold of
 // its lock.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,4 +44,29 @@ func TestHoldWithinJoin(t *testing.T) {
 	require.NotEmpty(t, <-cut)
 	require.NoError(t, increment("last"))
 	require.NotEmpty(t, n.cut())
+}
+
+// A flush that may be rolled back holds the table for a bounded time: it is
+// refused before it begins.
+func TestFlushToBeUndoneIsBounded(t *testing.T) {
+	e := New(Config{})
+	s := e.NewSession()
+	defer s.Close()
+	for _, flush := range []func() error{s.Flush, s.FlushDatabase} {
+		for keys, want := range map[int]error{undoneKeys: nil, undoneKeys + 1: ErrUndoFull} {
+			for i := range keys {
+				s.Use(uint8(i & 1))
+				_, err := s.Incr(start, strconv.AppendInt([]byte("k"), int64(i), 10), 1)
+				require.NoError(t, err)
+			}
+			s.HoldAll()
+			s.BeginUndo(64 << 20)
+			require.ErrorIs(t, flush(), want)
+			require.Equal(t, want != nil, len(s.held.undo.saved) == 0)
+			s.Rollback(start)
+			s.Unhold()
+			require.Equal(t, keys, e.Len())
+			require.NoError(t, s.Flush())
+		}
+	}
 }
