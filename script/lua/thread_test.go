@@ -167,3 +167,57 @@ return loadstring('return #...')(t)`)
 	}
 	group.Wait()
 }
+
+// TestLooksAndMore asks how often a run asks whether to go on, and that it asks
+// once for more memory, when it needs it.
+func TestLooksAndMore(t *testing.T) {
+	env := newEnvironment()
+	p, err := env.Compile(`local t = {} for i = 1, 20000 do t[i] = 'a long string beside ' .. i end return #t`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := NewThread(env)
+	looks, asked := 0, 0
+	refuse := errors.New("no more")
+	f := func(limits Limits, want error) {
+		t.Helper()
+		looks, asked = 0, 0
+		limits.Steps, limits.Look = 1e6, func() error { looks++; return nil }
+		th.Reset(limits)
+		if _, err := th.Run(p); !errors.Is(err, want) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+	}
+	more := func() error { asked++; return nil }
+	f(Limits{Memory: 64 << 20, Every: 256, More: more}, nil)
+	if least := int(th.Steps() / 256 / 2); looks < least || asked != 0 {
+		t.Errorf("%d looks, at least %d, and asked %d times for more", looks, least, asked)
+	}
+	f(Limits{Memory: 1 << 20}, ErrMemory)
+	f(Limits{Memory: 1 << 20, MostMemory: 64 << 20}, ErrMemory)
+	f(Limits{Memory: 1 << 20, MostMemory: 64 << 20, More: more}, nil)
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	f(Limits{Memory: 64 << 10, MostMemory: 256 << 10, More: more}, ErrMemory)
+	f(Limits{Memory: 1 << 20, MostMemory: 64 << 20, More: func() error { return refuse }}, refuse)
+}
+
+// TestSuspendedRecursionIsCounted: what deep calls take of Go's stack counts for
+// the memory, in coroutines too.
+func TestSuspendedRecursionIsCounted(t *testing.T) {
+	env := newEnvironment()
+	p, err := env.Compile(`
+		local function deep(n) if n == 0 then coroutine.yield() else deep(n - 1) end return 1 end
+		local all = {}
+		for i = 1, 100 do all[i] = coroutine.wrap(function() deep(5000) end) all[i]() end
+		return #all`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := NewThread(env)
+	th.Reset(Limits{Steps: 1e8, Memory: 64 << 20})
+	if _, err := th.Run(p); !errors.Is(err, ErrMemory) {
+		t.Fatal(err)
+	}
+}
