@@ -96,22 +96,29 @@ func (r *oracle) move(by time.Duration) {
 // do sends commands to a server and returns the bytes of each reply.
 func (r *oracle) do(server int, commands ...[]string) []string {
 	r.t.Helper()
-	return r.peers[server].do(r.t, commands)
+	r.peers[server].send(r.t, commands)
+	return r.peers[server].receive(r.t, commands)
 }
 
-// all sends commands to all servers, and demands the same replies, which it
-// returns.
-func (r *oracle) all(commands ...[]string) []string {
+// each sends each server its commands, and returns the replies of each: they
+// work side by side.
+func (r *oracle) each(to [servers][][]string) (replies [servers][]string) {
 	r.t.Helper()
-	want := r.do(redis, commands...)
-	for i := known; i < servers; i++ {
-		for n, got := range r.do(i, commands...) {
-			if got != want[n] {
-				r.t.Errorf("%q: redis-server replies %q, %s %q", commands[n], want[n], serverNames[i], got)
-			}
-		}
+	for i, p := range r.peers {
+		p.send(r.t, to[i])
 	}
-	return want
+	for i, p := range r.peers {
+		replies[i] = p.receive(r.t, to[i])
+	}
+	return replies
+}
+
+// toAll is the same commands for each server.
+func toAll(commands ...[]string) (to [servers][][]string) {
+	for i := range to {
+		to[i] = commands
+	}
+	return to
 }
 
 // peer is a connection to a server.
@@ -125,7 +132,7 @@ const (
 	maxReply = 16 << 20         // bytes of a reply
 )
 
-func (p *peer) do(t testing.TB, commands [][]string) (replies []string) {
+func (p *peer) send(t testing.TB, commands [][]string) {
 	t.Helper()
 	var b []byte
 	for _, c := range commands {
@@ -134,6 +141,10 @@ func (p *peer) do(t testing.TB, commands [][]string) (replies []string) {
 	require.NoError(t, p.SetDeadline(time.Now().Add(patience)))
 	_, err := p.Write(b)
 	require.NoError(t, err)
+}
+
+func (p *peer) receive(t testing.TB, commands [][]string) (replies []string) {
+	t.Helper()
 	for _, c := range commands {
 		reply, err := resp.AppendReply(nil, p.r, maxReply)
 		require.NoError(t, err, "%q", c)
@@ -190,28 +201,26 @@ func (r *oracle) load(x *texts) {
 	}
 }
 
-// stored is what keys hold: type, time to live and value of each.
-func (r *oracle) stored(server int, keys []string) string {
+// stored is what keys hold in each server: type, time to live and value of each.
+func (r *oracle) stored(keys []string) (states [servers]string) {
 	var ask [][]string
 	for _, k := range keys {
 		ask = append(ask, []string{"TYPE", k}, []string{"PTTL", k})
 	}
-	replies := r.do(server, ask...)
-	var read [][]string
-	for i, k := range keys {
-		switch replies[2*i] {
-		case "+string\r\n":
-			read = append(read, []string{"GET", k})
-		case "+hash\r\n":
-			read = append(read, []string{"HGETALL", k})
-		case "+list\r\n":
-			read = append(read, []string{"LRANGE", k, "0", "-1"})
-		case "+zset\r\n":
-			read = append(read, []string{"ZRANGE", k, "0", "-1", "WITHSCORES"})
+	replies := r.each(toAll(ask...))
+	var read [servers][][]string
+	for s := range read {
+		for i, k := range keys {
+			if values := map[string][]string{
+				"+string\r\n": {"GET", k}, "+hash\r\n": {"HGETALL", k}, "+list\r\n": {"LRANGE", k, "0", "-1"},
+				"+zset\r\n": {"ZRANGE", k, "0", "-1", "WITHSCORES"}, "+set\r\n": {"SMEMBERS", k},
+			}; values[replies[s][2*i]] != nil {
+				read[s] = append(read[s], values[replies[s][2*i]])
+			}
 		}
 	}
-	if len(read) > 0 {
-		replies = append(replies, r.do(server, read...)...)
+	for s, values := range r.each(read) {
+		states[s] = near(strings.Join(append(replies[s], values...), " "))
 	}
-	return near(strings.Join(replies, " "))
+	return states
 }

@@ -54,6 +54,10 @@ var sources = []source{
 	{npm, "@fastify/rate-limit", "11.2.0", "package/store/RedisStore.js"},
 	{npm, "@nest-lab/throttler-storage-redis", "1.2.0", "package/src/throttler-storage-redis.service.js"},
 	{npm, "rate-limiter-flexible", "11.4.0", "package/lib/RateLimiterRedis.js"},
+	{debian, "php-illuminate-cache", "8.83.26", "usr/share/php/Illuminate/Cache/RedisStore.php"},
+	{debian, "php-illuminate-cache", "8.83.26", "usr/share/php/Illuminate/Cache/LuaScripts.php"},
+	{debian, "php-illuminate-redis", "8.83.26", "usr/share/php/Illuminate/Redis/Limiters/DurationLimiter.php"},
+	{debian, "php-illuminate-redis", "8.83.26", "usr/share/php/Illuminate/Redis/Limiters/ConcurrencyLimiter.php"},
 	{golang, "github.com/ulule/limiter/v3", "v3.11.2", "drivers/store/redis/store.go"},
 	{golang, "github.com/go-redis/redis_rate/v10", "v10.0.1", "lua.go"},
 	{pypi, "limits", "5.8.0", "limits/resources/redis/lua_scripts/incr_expire.lua"},
@@ -148,6 +152,24 @@ func maven(dir, name, version string) (string, error) {
 	return file, os.Rename(file+".part", file)
 }
 
+// debian returns a directory. The version is the one that the system's release
+// has.
+func debian(dir, name, _ string) (string, error) {
+	tree := filepath.Join(dir, name)
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	if _, err := output(dir, "apt-get", "download", "-q", name); err != nil {
+		return "", err
+	}
+	packages, err := filepath.Glob(filepath.Join(dir, name+"_*.deb"))
+	if err != nil || len(packages) == 0 {
+		return "", fmt.Errorf("apt-get has put no %s into %s: %w", name, dir, err)
+	}
+	_, err = output(dir, "dpkg-deb", "-x", packages[0], tree)
+	return tree, err
+}
+
 // golang returns a directory.
 func golang(dir, name, version string) (string, error) {
 	out, err := output(dir, "go", "mod", "download", "-json", name+"@"+version)
@@ -207,6 +229,8 @@ func scriptsIn(file string, content []byte) []string {
 		return stringsOfGo(content)
 	case ".class":
 		return stringsOfClass(content)
+	case ".php":
+		return stringsOfPHP(string(content))
 	}
 	return stringsOfJS(string(content))
 }
@@ -228,10 +252,12 @@ func stringsOfGo(content []byte) (found []string) {
 	return found
 }
 
-// Indents at which JavaScript libraries cut their templates.
+// What strings look like, and the indents that JavaScript libraries cut off.
 var (
 	indent     = regexp.MustCompile(`(?m)^\s+`)
 	template   = regexp.MustCompile("(?s)`[^`]*`")
+	quoted     = regexp.MustCompile(`"[^"\n]*"`)
+	nowdoc     = regexp.MustCompile("(?s)<<<'LUA'\n(.*?)\nLUA;")
 	apostrophe = regexp.MustCompile(`(?s)'(\\.|[^'\\])*'|"(\\.|[^"\\])*"`)
 )
 
@@ -239,12 +265,23 @@ var (
 // they are and without what libraries cut off.
 func stringsOfJS(content string) (found []string) {
 	for _, s := range template.FindAllString(content, -1) {
-		s = s[1 : len(s)-1]
+		s = strings.ReplaceAll(s[1:len(s)-1], "\\\n", "")
 		found = append(found, s, strings.TrimSpace(s), strings.TrimSpace(indent.ReplaceAllString(s, "")))
 	}
 	for _, s := range apostrophe.FindAllString(content, -1) {
 		s = strings.NewReplacer("\\\n", "", `\'`, "'", `\"`, `"`).Replace(s[1 : len(s)-1])
 		found = append(found, s)
+	}
+	return found
+}
+
+// stringsOfPHP returns the strings of a PHP file that may be scripts.
+func stringsOfPHP(content string) (found []string) {
+	for _, m := range nowdoc.FindAllStringSubmatch(content, -1) {
+		found = append(found, m[1])
+	}
+	for _, s := range quoted.FindAllString(content, -1) {
+		found = append(found, s[1:len(s)-1])
 	}
 	return found
 }
