@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
@@ -143,9 +144,20 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 		}
 		sc, long = s.findScript(call, bySHA)
 	}
+	began := time.Now()
+	s.evalText(call, sc, int(n), bySHA, long)
+	if c, ok := call.Host.(*conn); ok {
+		c.lane.took = time.Since(began)
+	}
+}
+
+// evalText runs what is interpreted: sc, or, if that is nil, the text of the
+// call, which is compiled first, on a worker if it is long. n is the number of
+// keys.
+func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
 	switch {
 	case long:
-		s.evalAside(call, nil, int(n), gripCopies, bySHA)
+		s.evalAside(call, nil, n, gripCopies, bySHA)
 		return
 	case sc == nil && bySHA:
 		call.Error(errNoScript)
@@ -157,7 +169,7 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 			scriptError(call.W, err)
 			return
 		}
-		if sc.Native != nil && s.evalNative(call, sc.Native, int(n)) {
+		if sc.Native != nil && s.evalNative(call, sc.Native, n) {
 			return
 		}
 	}
@@ -179,7 +191,7 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 			if r.grip == gripWhole {
 				grip = gripWhole
 			}
-			s.evalAside(call, sc, int(n), grip, bySHA)
+			s.evalAside(call, sc, n, grip, bySHA)
 			return
 		}
 	}

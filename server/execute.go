@@ -124,7 +124,8 @@ func (c *conn) refuse(msg string) {
 }
 
 // call runs a command that has passed every check, and times it when it is not
-// a fast one, or this batch is sampled, or the slow log asks for all.
+// a fast one, or this batch is sampled, or the slow log asks for all. A script
+// that runs as Go is as a fast one.
 func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
@@ -135,6 +136,14 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l.mode &^= modeSample
 	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Fast != 0 {
 		c.handle(call, cmd, args)
+	} else if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Script != 0 {
+		l.took = 0
+		c.handle(call, cmd, args)
+		if c.stall&stallWorker != 0 {
+			c.jobArgs = clipArgs(args)
+		} else if l.took > 0 {
+			c.srv.record(c, cmd, args, l.took)
+		}
 	} else {
 		begin := time.Now()
 		c.handle(call, cmd, args)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -116,6 +117,35 @@ func TestKnownScriptsAreWatched(t *testing.T) {
 	require.Contains(t, seen[1], `lua] "INCR" "k"`)
 	require.Contains(t, seen[2], `lua] "EXPIRE" "k" "60"`)
 	require.True(t, c.interpreted())
+}
+
+// An interpreted script is timed as any command that may take long, a known one
+// now and then, as fast commands are.
+func TestKnownScriptsAreTimedAsFastCommands(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	timed := func(name string) uint64 {
+		for _, d := range s.Durations() {
+			if d.Command == name {
+				return d.Count
+			}
+		}
+		return 0
+	}
+	c.do("SET k v", "+OK\r\n")
+	for range 256 {
+		c.do("EVALSHA "+shaOfAdd+" 1 k v 60", "$-1\r\n")
+	}
+	require.Less(t, timed("evalsha"), uint64(100))
+	for range 10 {
+		c.do("EVAL "+quote("return 1")+" 0", ":1\r\n")
+	}
+	require.Equal(t, uint64(10), timed("eval"))
+
+	_, addr = startServer(t, Config{Runtime: Runtime{SlowlogThreshold: 0, SlowlogMaxLen: 4}})
+	c = dial(t, addr)
+	c.do("EVALSHA "+shaOfAdd+" 1 k v 60", "+OK\r\n")
+	require.Contains(t, fmt.Sprint(c.call("SLOWLOG GET")), shaOfAdd, "the slow log asks for all")
 }
 
 // A known script in one database leaves the others alone.
