@@ -102,7 +102,8 @@ type Key struct {
 	Limit     int32 // what calls state unless they change it
 	Period    time.Duration
 
-	// Command asks for the limit; RL.LIMIT if empty. CL.THROTTLE, THROTTLE and GCRA are Token, INCREX is Fixed.
+	// Command asks for the limit; RL.LIMIT if empty. CL.THROTTLE, THROTTLE and GCRA are Token, INCREX is Fixed. Package load
+	// has further ones: commands that count, which are Fixed, and scripts.
 	Command string
 
 	// Extra is how many units more than there are calls may take: with the option Debt as DEBT, with Wait as a WAIT of
@@ -126,6 +127,7 @@ const (
 	Debt
 	Wait
 	AtMost // calls get what is there, up to their cost
+	Slow   // the key's script takes longer than a server's loop has for one
 )
 
 // Refill is how long the key needs to regain one unit; for Fixed, all units come back after it, for Log each by itself.

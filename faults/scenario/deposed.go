@@ -41,9 +41,12 @@ func deposed(r *Run) error {
 		return err
 	}
 	keys := free(r.Rate)
-	l := r.offer(keys, 3, r.dial, everything(keys))
+	l, err := r.offerData(keys, 3, r.dial, everything(keys))
+	if err != nil {
+		return err
+	}
 	acknowledged := 0
-	err := r.rounds(func() error {
+	err = r.rounds(func() error {
 		n, err := r.depose()
 		acknowledged += n
 		return err
