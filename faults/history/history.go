@@ -72,6 +72,9 @@ type Call struct {
 	Outcome   Outcome
 	Node      uint8 // the node that the client was connected to
 
+	// Slow: the script was to take longer than a server's loop has for one.
+	Slow bool
+
 	// Local: a node answered by its failure policy, without the leader.
 	Local bool
 }
@@ -127,7 +130,6 @@ const (
 	Debt
 	Wait
 	AtMost // calls get what is there, up to their cost
-	Slow   // the key's script takes longer than a server's loop has for one
 )
 
 // Refill is how long the key needs to regain one unit; for Fixed, all units come back after it, for Log each by itself.

@@ -30,7 +30,6 @@ func TestDataDecides(t *testing.T) {
 	addr := dataServer(t)
 	keys := []history.Key{
 		{Command: "EVALSHA window", Algorithm: history.Fixed},
-		{Command: "EVALSHA window", Algorithm: history.Fixed, Option: history.Slow},
 		{Command: "EVALSHA bucket", Algorithm: history.Token},
 		{Command: "EVALSHA log", Algorithm: history.Log},
 		{Command: "EVALSHA list", Algorithm: history.Log},
@@ -48,6 +47,7 @@ func TestDataDecides(t *testing.T) {
 		look, one := history.Call{Limit: 3}, history.Call{Limit: 3, Cost: 1}
 		forget := history.Call{Kind: history.Reset, Other: uint32(i)}
 		calls := []history.Call{look, one, one, look, one, one, forget, look, one}
+		calls[1].Slow = true
 		require.NoError(t, Ask(addr, Config{Epoch: time.Now(), Timeout: 5 * time.Second, Key: func(*history.Call) history.Key { return k }}, calls))
 		var got []result
 		for _, c := range calls {
@@ -116,6 +116,7 @@ func TestEncodeData(t *testing.T) {
 	f("ZADD ZCARD", history.Call{Cost: 1, Due: 35}, "MULTI", "ZADD k 1 z", "ZCARD k", "EXEC")
 	f("HINCRBY", history.Call{Kind: history.Reset}, "EXPIRE k 0")
 	f("HINCRBY", history.Call{Kind: history.Reset, Other: 1}, "DEL k")
+	f("EVALSHA log", history.Call{Limit: 5, Cost: 1, Due: 36, Slow: true}, "EVALSHA "+scripts["log"].sha+" 1 k 5 2000 1 10 20000")
 	f("EVALSHA log", history.Call{Limit: 5, Cost: 2, Due: 36}, "EVALSHA "+scripts["log"].sha+" 1 k 5 2000 2 10 0")
 }
 

@@ -63,7 +63,7 @@ func scriptArguments(c *history.Call, key, other history.Key) []string {
 		args = append(args, other.Name)
 	}
 	spin := int32(0)
-	if key.Option == history.Slow {
+	if c.Slow {
 		spin = turns
 	}
 	period := strings.TrimSuffix(millis(key.Period), "ms")

@@ -27,7 +27,6 @@ var dataKinds = []history.Key{
 	{Algorithm: history.Fixed, Command: "SADD SCARD"},
 	{Algorithm: history.Fixed, Command: "EVALSHA window"},
 	{Algorithm: history.Fixed, Command: "EVALSHA window", Period: 2 * time.Second},
-	{Algorithm: history.Fixed, Command: "EVALSHA window", Option: history.Slow},
 	{Algorithm: history.Token, Command: "EVALSHA bucket"},
 	{Algorithm: history.Token, Command: "EVALSHA bucket", Period: 4 * time.Second},
 	{Algorithm: history.Log, Command: "EVALSHA log"},
@@ -40,16 +39,20 @@ var dataKinds = []history.Key{
 }
 
 const (
-	// dataShare is the share of the calls that are about data.
+	// dataShare is the share of the calls that are about data, and dataRate the most of them in a second: a call of a
+	// script, and the replication of a long value, cost a few of others.
 	dataShare = 0.2
+	dataRate  = 400
+	// slowOneIn is how many calls there are of scripts that can be slow for one that is: the others of its connection wait.
+	slowOneIn = 16
 	// ofDataKind is how many places each of dataKinds has.
 	ofDataKind = 2
 
 	// pairs are keys that are changed only together with the next one, by transactions and by scripts; they come after those
 	// of dataKinds.
 	pairs = 16
-	// pairShare is the share of the calls that are about pairs, and pairRate the most of them in a second: a transaction of
-	// them has many commands.
+	// pairShare is the share of the calls that are about pairs, and pairRate the most of them in a second where audits are
+	// often, a quarter of it elsewhere: a transaction of them has many commands.
 	pairShare = 0.08
 	pairRate  = 240
 )
@@ -59,13 +62,17 @@ type data struct {
 	keys  *load.Keyspace
 	first int // place of dataKinds
 	pairs int // first place of the pairs
-	share float64
+
+	share, pairShare float64 // of the calls
 }
 
 // addData adds them to a keyspace that is offered so many calls per second.
-func addData(keys *load.Keyspace, rate float64) *data {
-	d := &data{keys: keys, share: min(pairShare, pairRate/rate)}
-	perKey := rate * dataShare / float64(len(dataKinds)*ofDataKind) * keys.Life.Seconds()
+func addData(keys *load.Keyspace, rate float64, often bool) *data {
+	d := &data{keys: keys, share: min(dataShare, dataRate/rate), pairShare: min(pairShare, pairRate/4/rate)}
+	if often {
+		d.pairShare = min(pairShare, pairRate/rate)
+	}
+	perKey := rate * d.share / float64(len(dataKinds)*ofDataKind) * keys.Life.Seconds()
 	d.first = keys.Add(len(dataKinds)*ofDataKind, func(place, generation int) history.Key {
 		k := dataKinds[place%len(dataKinds)]
 		k.Name = fmt.Sprintf("%s:%d:%d", strings.ReplaceAll(strings.ToLower(k.Command), " ", "-"), place, generation)
@@ -73,11 +80,8 @@ func addData(keys *load.Keyspace, rate float64) *data {
 	})
 	d.pairs = keys.Add(pairs, func(place, generation int) history.Key {
 		k := history.Key{Name: fmt.Sprintf("pair%d:%d", place, generation), Algorithm: history.Fixed, Free: true, Period: never}
-		switch place / 2 % 4 {
-		case 1:
+		if place/2%2 == 1 {
 			k.Command = "EVALSHA pair"
-		case 3:
-			k.Command, k.Option = "EVALSHA pair", history.Slow
 		}
 		return k
 	})
@@ -102,9 +106,9 @@ func sized(k history.Key, perKey float64) history.Key {
 func (d *data) mix(next plan) plan {
 	return func(conn int, rnd *rand.Rand, due time.Duration) history.Call {
 		switch n := rnd.Float64(); {
-		case n < dataShare:
+		case n < d.share:
 			return d.call(rnd, due)
-		case n < dataShare+d.share:
+		case n < d.share+d.pairShare:
 			return d.pair(rnd, due)
 		}
 		return next(conn, rnd, due)
@@ -129,6 +133,7 @@ func (d *data) call(rnd *rand.Rand, due time.Duration) history.Call {
 	case script && k.Free && n < 55:
 		c.Limit *= 2
 	}
+	c.Slow = k.Command == "EVALSHA window" && rnd.IntN(slowOneIn) == 0
 	return c
 }
 
@@ -139,7 +144,9 @@ func (d *data) pair(rnd *rand.Rand, due time.Duration) history.Call {
 	if rnd.IntN(2) == 0 {
 		n = rnd.IntN(2)
 	}
-	return d.pairCall(n, due)
+	c := d.pairCall(n, due)
+	c.Slow = rnd.IntN(slowOneIn) == 0 // a transaction is as it is
+	return c
 }
 
 func (d *data) pairCall(n int, due time.Duration) history.Call {
@@ -162,7 +169,7 @@ func (r *Run) offerData(keys *load.Keyspace, nodes int, dial func(int) string, n
 	}
 	// What it answers to a script whose keys others keep changing, which has changed nothing.
 	r.codesToo = append(r.codesToo, "BUSY")
-	r.data = addData(keys, r.Rate)
+	r.data = addData(keys, r.Rate, r.auditOften)
 	l := r.offer(keys, nodes, dial, r.data.mix(next))
 	r.audits = startPairAudit(r, nodes, dial)
 	return l, nil

@@ -23,7 +23,7 @@ func TestDataIsMixedIn(t *testing.T) {
 	const rate, n = 1000, 100_000
 	keys := limits(rate)
 	before := keys.Places
-	d := addData(keys, rate)
+	d := addData(keys, rate, true)
 	next := d.mix(chargeAndPeek(keys))
 	rnd := rand.New(rand.NewPCG(1, 2))
 	commands := make(map[string]int)
