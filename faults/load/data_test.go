@@ -116,7 +116,7 @@ func TestEncodeData(t *testing.T) {
 	f("ZADD ZCARD", history.Call{Cost: 1, Due: 35}, "MULTI", "ZADD k 1 z", "ZCARD k", "EXEC")
 	f("HINCRBY", history.Call{Kind: history.Reset}, "EXPIRE k 0")
 	f("HINCRBY", history.Call{Kind: history.Reset, Other: 1}, "DEL k")
-	f("EVALSHA log", history.Call{Limit: 5, Cost: 1, Due: 36, Slow: true}, "EVALSHA "+scripts["log"].sha+" 1 k 5 2000 1 10 20000")
+	f("EVALSHA log", history.Call{Limit: 5, Cost: 1, Due: 36, Slow: true}, "EVALSHA "+scripts["log"].sha+" 1 k 5 2000 1 10 300000")
 	f("EVALSHA log", history.Call{Limit: 5, Cost: 2, Due: 36}, "EVALSHA "+scripts["log"].sha+" 1 k 5 2000 2 10 0")
 }
 

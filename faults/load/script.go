@@ -18,8 +18,8 @@ var scriptFiles embed.FS
 // scripted begins the names of the scripts in history.Key.
 const scripted = "EVALSHA "
 
-// turns is more than a script may do on a server's loop.
-const turns = 20_000
+// turns is more than a script may do on a server's loop: it takes a few milliseconds.
+const turns = 300_000
 
 // script is a text and its name in EVALSHA.
 type script struct{ text, sha string }

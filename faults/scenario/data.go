@@ -45,6 +45,9 @@ const (
 	dataRate  = 400
 	// slowOneIn is how many calls there are of scripts that can be slow for one that is: the others of its connection wait.
 	slowOneIn = 16
+	// hotPlace is a place of the window script, the first one, that one call in hotOneIn is about: so often that something
+	// comes between the read and the write of a slow one.
+	hotPlace, hotOneIn = 10, 8
 	// ofDataKind is how many places each of dataKinds has.
 	ofDataKind = 2
 
@@ -76,6 +79,9 @@ func addData(keys *load.Keyspace, rate float64, often bool) *data {
 	d.first = keys.Add(len(dataKinds)*ofDataKind, func(place, generation int) history.Key {
 		k := dataKinds[place%len(dataKinds)]
 		k.Name = fmt.Sprintf("%s:%d:%d", strings.ReplaceAll(strings.ToLower(k.Command), " ", "-"), place, generation)
+		if place == hotPlace {
+			return sized(k, rate*d.share/hotOneIn*keys.Life.Seconds())
+		}
 		return sized(k, perKey)
 	})
 	d.pairs = keys.Add(pairs, func(place, generation int) history.Key {
@@ -117,7 +123,11 @@ func (d *data) mix(next plan) plan {
 
 // call plans a call on a key of dataKinds.
 func (d *data) call(rnd *rand.Rand, due time.Duration) history.Call {
-	c := history.Call{Key: d.keys.At(d.first+rnd.IntN(len(dataKinds)*ofDataKind), due), Cost: 1}
+	place := rnd.IntN(len(dataKinds) * ofDataKind)
+	if rnd.IntN(hotOneIn) == 0 {
+		place = hotPlace
+	}
+	c := history.Call{Key: d.keys.At(d.first+place, due), Cost: 1}
 	k := d.keys.Key(c.Key)
 	c.Limit = k.Limit
 	script := strings.HasPrefix(k.Command, "EVALSHA")

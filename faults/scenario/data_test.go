@@ -25,6 +25,8 @@ func TestDataIsMixedIn(t *testing.T) {
 	before := keys.Places
 	d := addData(keys, rate, true)
 	next := d.mix(chargeAndPeek(keys))
+	require.Equal(t, "EVALSHA window", dataKinds[hotPlace].Command)
+	require.Zero(t, dataKinds[hotPlace].Period)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	commands := make(map[string]int)
 	of := make(map[bool]int)
