@@ -41,12 +41,9 @@ func deposed(r *Run) error {
 		return err
 	}
 	keys := free(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, everything(keys))
-	if err != nil {
-		return err
-	}
+	l := r.offer(keys, 3, r.dial, everything(keys))
 	acknowledged := 0
-	err = r.rounds(func() error {
+	err := r.rounds(func() error {
 		n, err := r.depose()
 		acknowledged += n
 		return err

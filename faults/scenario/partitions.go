@@ -72,11 +72,8 @@ func (r *Run) links(harm func(leader, a, b *cluster.Node) (string, bool)) error 
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
-	if err != nil {
-		return err
-	}
-	err = r.rounds(func() error {
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	err := r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err
