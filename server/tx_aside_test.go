@@ -24,7 +24,7 @@ func manyMembers(t *testing.T, c *client, key string, n int) {
 
 // A transaction of heavy writes leaves its loop, and is one step all the same.
 func TestHeavyTransactionsLeaveTheirLoop(t *testing.T) {
-	s, addr := startServer(t, Config{IOThreads: 1})
+	s, addr := startServer(t, Config{IOThreads: 1, Runtime: Runtime{ScriptTime: time.Minute}})
 	c, other := dial(t, addr), dial(t, addr)
 	for _, conn := range []*client{c, other} {
 		require.NoError(t, conn.SetDeadline(time.Now().Add(6*patience)))
