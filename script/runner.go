@@ -72,18 +72,7 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 	t.Host = r
 	r.resp3 = false
 	start := len(w.B)
-	err := protected(func() error {
-		results, err := r.run(s, keys, argv)
-		if err != nil {
-			return err
-		}
-		out := resultWriter{w: w, t: t, booleans: r.resp3, most: start + most}
-		out.value(lua.Arg(results, 0), 0)
-		if out.full() {
-			return ErrReplyTooLong
-		}
-		return nil
-	})
+	err := r.reply(s, keys, argv, w, start+most)
 	var raised *lua.Error
 	switch {
 	case err == nil:
@@ -103,8 +92,9 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 // ErrReplyTooLong is returned for a script whose reply is too long.
 var ErrReplyTooLong = errors.New("the reply of the script is longer than client-output-buffer-limit")
 
-// protected runs what may exceed the limits of the run outside of a script.
-func protected(fn func() error) (err error) {
+// reply runs s and writes its result, up to most bytes in all. Making KEYS and
+// ARGV, and writing the result, may exceed the limits of the run too.
+func (r *Runner) reply(s *Script, keys, argv [][]byte, w *resp.Writer, most int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			ended, ok := p.(*lua.Abort)
@@ -114,7 +104,16 @@ func protected(fn func() error) (err error) {
 			err = ended
 		}
 	}()
-	return fn()
+	results, err := r.run(s, keys, argv)
+	if err != nil {
+		return err
+	}
+	out := resultWriter{w: w, t: r.thread, booleans: r.resp3, most: most}
+	out.value(lua.Arg(results, 0), 0)
+	if out.full() {
+		return ErrReplyTooLong
+	}
+	return nil
 }
 
 // run sets KEYS and ARGV, for which there may be no memory, and runs s.

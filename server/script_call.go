@@ -13,7 +13,7 @@ import (
 // Call implements script.Caller: redis.call.
 func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	s := r.srv
-	cmd := s.table.Find(args)
+	cmd := r.find(args)
 	switch {
 	case cmd == nil:
 		return nil, script.Refusal("Unknown Redis command called from script")
@@ -72,6 +72,23 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, engine.ErrUndoFull
 	}
 	return w.B, nil
+}
+
+// find is the table's Find, with a memory of some names.
+func (r *scriptRun) find(args [][]byte) *command.Spec {
+	name := args[0]
+	if len(name) == 0 {
+		return nil
+	}
+	at := &r.names[(len(name)*7+int(name[0])+int(name[len(name)-1])*3)%len(r.names)]
+	if at.cmd != nil && at.name == string(name) {
+		return at.cmd
+	}
+	cmd := r.srv.table.Find(args)
+	if cmd != nil && cmd.Alone() {
+		at.name, at.cmd = string(name), cmd
+	}
+	return cmd
 }
 
 // publish replies who would get a message, and keeps it for the script's end.

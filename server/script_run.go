@@ -92,16 +92,24 @@ type message struct {
 	text    []byte
 }
 
+// calledName is a name as a script wrote it, and its command.
+type calledName struct {
+	name string
+	cmd  *command.Spec
+}
+
 // scriptRun runs one script at a time. It is the Caller of its Runner: it runs
 // the commands that the script calls.
 type scriptRun struct {
 	srv    *Server
 	runner *script.Runner
+	looks  func() error // look, for the runner
 	// aside is a connection that nobody is at: the host of commands that are
 	// called, whose replies its lane takes.
 	aside   *line
 	call    command.Call    // of redis.call
 	at      []int           // scratch: positions of keys
+	names   [32]calledName  // of commands that have been called
 	named   [][]byte        // scratch: keys
 	scratch *engine.Scratch // nil until it is needed
 
@@ -131,7 +139,7 @@ type scriptRun struct {
 
 func (s *Server) newScriptRun() *scriptRun {
 	r := &scriptRun{srv: s, aside: s.newLine()}
-	r.runner = script.NewRunner(s.scripts.env, r)
+	r.runner, r.looks = script.NewRunner(s.scripts.env, r), r.look
 	r.aside.addr, r.aside.inExec = "lua", true
 	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
 	return r
@@ -253,7 +261,7 @@ func (r *scriptRun) run(w *resp.Writer) error {
 	if r.queue != nil {
 		return r.runQueue(w, r.srv.cfg.OutputBufferLimit)
 	}
-	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.look, Every: r.bounds.every}
+	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.looks, Every: r.bounds.every}
 	if r.turn != nil {
 		limits.More, limits.MostMemory = r.grow, slowMemory
 	}
@@ -321,7 +329,9 @@ func (r *scriptRun) lock() {
 		r.sess.Hold(r.hold)
 	}
 	r.sess.BeginUndo(r.bounds.undo)
-	r.held = time.Now()
+	if r.held = r.began; r.turn != nil {
+		r.held = time.Now()
+	}
 }
 
 // need notes what a command touches that was not held.
@@ -365,7 +375,11 @@ func (r *scriptRun) look() error {
 			return err
 		}
 	}
-	now, took := time.Now(), r.took()
+	now := time.Now()
+	took := now.Sub(r.began)
+	if r.turn != nil {
+		took = r.turn.ran(now)
+	}
 	switch {
 	case took > r.bounds.time && r.bounds.time == loopTime:
 		return errScriptSlow

@@ -161,7 +161,7 @@ func (t *Thread) appendResults(table *Table, n int, v Value) {
 	list := t.list(v)
 	if size := n + len(list); size > len(table.array) {
 		t.Alloc((size - len(table.array)) * valueBytes)
-		array := make([]Value, size)
+		array := t.pool.values(size)
 		copy(array, table.array)
 		table.array = array
 	}

@@ -155,7 +155,7 @@ func (t *Thread) ToText(v Value) (string, bool) {
 		var buf [32]byte
 		b := AppendNumber(buf[:0], v.Number())
 		t.Alloc(len(b) + stringOverhead)
-		return string(b), true
+		return t.pool.text(b), true
 	}
 	return "", false
 }
@@ -169,7 +169,7 @@ func (t *Thread) String(b []byte) Value {
 		return Byte(b[0])
 	}
 	t.Alloc(len(b) + stringOverhead)
-	return String(string(b))
+	return String(t.pool.text(b))
 }
 
 // Substring is s[from:to] as a value. It is a copy unless it is most of s, so

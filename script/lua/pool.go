@@ -1,11 +1,14 @@
 package lua
 
-// pool has the first tables of a run and their array parts. A limiter makes a
-// few small ones (KEYS, ARGV, replies, its result): from the second run on they
-// take no memory of Go's.
+import "unsafe"
+
+// pool has the first tables of a run, their array parts, and its first short
+// strings. A limiter makes a few small ones (KEYS, ARGV, replies, its result):
+// from the second run on they take no memory of Go's.
 type pool struct {
 	tables []Table
 	array  []Value
+	bytes  []byte
 	used   int // of tables
 	taken  int // of array
 }
@@ -13,7 +16,23 @@ type pool struct {
 const (
 	pooledTables = 16
 	pooledValues = 96
+	pooledBytes  = 2048
+	// pooledText is the longest string that is pooled.
+	pooledText = 128
 )
+
+// text gives a string of b.
+func (p *pool) text(b []byte) string {
+	if p.bytes == nil {
+		p.bytes = make([]byte, 0, pooledBytes)
+	}
+	n := len(p.bytes)
+	if len(b) == 0 || len(b) > pooledText || len(b) > pooledBytes-n {
+		return string(b)
+	}
+	p.bytes = append(p.bytes, b...)
+	return unsafe.String(&p.bytes[n], len(b))
+}
 
 // table gives an empty table.
 func (p *pool) table() *Table {
@@ -43,5 +62,5 @@ func (p *pool) values(n int) []Value {
 func (p *pool) clean() {
 	clear(p.tables[:p.used])
 	clear(p.array[:p.taken])
-	p.used, p.taken = 0, 0
+	p.bytes, p.used, p.taken = p.bytes[:0], 0, 0
 }
