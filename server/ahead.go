@@ -1,5 +1,7 @@
 package server
 
+import "github.com/headgate-io/headgate/server/command"
+
 // lookahead is how many commands of a pipeline are parsed before the first of
 // them runs. Sixteen cache misses at a time are about what a core can have
 // outstanding.
@@ -34,9 +36,7 @@ func (c *conn) runAhead(buf []byte) int {
 		at += used
 		a.ends[count].arg, a.ends[count].byte = len(args), at
 		count++
-		if key := l.firstKey(args[from:]); key != nil {
-			a.keys = append(a.keys, key)
-		}
+		a.keys = l.firstKeys(a.keys, args[from:])
 	}
 	if cap(args) > cap(l.args) {
 		l.args = args
@@ -58,13 +58,19 @@ func (c *conn) runAhead(buf []byte) int {
 	return at
 }
 
-// firstKey returns the first key of a command, nil for none.
-func (l *lane) firstKey(args [][]byte) []byte {
+// firstKeys appends the first key of a command, or the first two of a script, if
+// it has any.
+func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	if len(args) < 2 {
-		return nil
+		return keys
 	}
-	if cmd := l.find(args); cmd != nil && cmd.Keys.First == 1 {
-		return args[1]
+	switch cmd := l.find(args); {
+	case cmd == nil:
+	case cmd.Keys.First == 1:
+		keys = append(keys, args[1])
+	case cmd.Flags&command.Script != 0 && len(args) > 3:
+		// What is no key is asked for in vain.
+		keys = append(keys, args[3:min(len(args), 5)]...)
 	}
-	return nil
+	return keys
 }

@@ -96,7 +96,34 @@ func number(arg []byte) (f float64, ok bool) {
 	if n, ok := whole(arg); ok {
 		return float64(n), true
 	}
+	if f, ok := decimal(arg); ok {
+		return f, true
+	}
 	return lua.ParseNumber(string(arg))
+}
+
+// decimal reads digits with a point among them, such as a time in seconds. Both
+// the digits as an integer and the power of ten are exact, so their quotient is
+// rounded once, as it is to be; ok is false where they would not be.
+func decimal(arg []byte) (f float64, ok bool) {
+	const mostDigits = 16 // so that the digits are far below 2^63
+	digits, power, point := int64(0), 1.0, false
+	if len(arg) == 0 || len(arg) > mostDigits+1 {
+		return 0, false
+	}
+	for i, b := range arg {
+		switch {
+		case b == '.' && !point && i > 0 && i < len(arg)-1:
+			point = true
+		case b < '0' || b > '9':
+			return 0, false
+		default:
+			if digits = 10*digits + int64(b-'0'); point {
+				power *= 10
+			}
+		}
+	}
+	return float64(digits) / power, digits < maxExact
 }
 
 // maxSpan is the longest time to live in ms that is not left to the commands:

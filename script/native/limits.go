@@ -118,10 +118,6 @@ func limitsMoving(c *Call) bool {
 		c.W.Null()
 		return true
 	}
-	text, ok := appendPassed(c.text[:0], now)
-	if !ok {
-		return false
-	}
 	v := c.open(c.Keys[0], engine.List)
 	if v == nil {
 		return false
@@ -137,6 +133,10 @@ func limitsMoving(c *Call) bool {
 			c.W.Null()
 			return true
 		}
+	}
+	text, ok := appendPassed(c.text[:0], now)
+	if !ok {
+		return false
 	}
 	c.fields = c.fields[:0]
 	for range amount {
