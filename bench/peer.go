@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	//go:embed scripts/tokenbucket.lua
+	//go:embed tokenbucket.lua
 	tokenBucketLua string
-	//go:embed scripts/gcra.lua
+	//go:embed gcra.lua
 	gcraLua string
 )
 

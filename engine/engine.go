@@ -67,6 +67,9 @@ type Engine struct {
 	replica *Replica
 	sealed  atomic.Bool
 
+	// reign counts how often the engine has begun to decide for a cluster.
+	reign atomic.Uint64
+
 	// permitted is the version of effects up to which sessions may need them.
 	permitted atomic.Uint32
 }
@@ -214,7 +217,7 @@ func (e *Engine) collectLimits() {
 // with, and whether there is probably more to reap.
 func (e *Engine) sweep(i int) (next int, busy bool) {
 	begin := time.Now()
-	now := e.passed()
+	now := e.Now()
 	for {
 		keys := e.table.Len()
 		for cursor := e.table.Sweep(i, 0, now); cursor != 0; {
@@ -226,17 +229,6 @@ func (e *Engine) sweep(i int) (next int, busy bool) {
 			return i, busy
 		}
 	}
-}
-
-// passed is the time by which what has expired may go without a trace. Of a
-// replica that is the clock of the last batch that is committed and here: with a
-// later one a node would lack what another one, whose clock is behind, makes a
-// delta from.
-func (e *Engine) passed() int64 {
-	if e.replica == nil {
-		return e.Now()
-	}
-	return min(e.Now(), e.table.Passed())
 }
 
 // Stats describe what an engine holds.

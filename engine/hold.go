@@ -15,10 +15,11 @@ var ErrNotHeld = errors.New("the key is not held by this step")
 
 // held is what a session keeps between Hold, or Join, and Unhold.
 type held struct {
-	active bool // shards are locked
-	whole  bool // all of them
-	joined bool // the gate is held
-	inside bool // by a Join that Hold came after
+	active bool     // shards are locked
+	whole  bool     // all of them
+	joined bool     // the gate is held
+	inside bool     // by a Join that Hold came after
+	hashes []uint64 // of the keys that Hold names
 	shards []int
 	gate   *xsync.RToken
 	undo   stepUndo
@@ -28,12 +29,15 @@ type held struct {
 // between are one atomic, isolated step (EXEC, a script). Shards are locked in
 // index order, as everywhere, so holders cannot deadlock. What the session is
 // asked meanwhile for a key that is not in these shards, or for the whole table,
-// it answers with ErrNotHeld. The keys may be of any database.
+// it answers with ErrNotHeld. The keys may be of any database. What needs memory
+// meanwhile does not evict them.
 func (s *Session) Hold(keys [][]byte) {
 	h := &s.held
-	h.shards = h.shards[:0]
+	h.hashes, h.shards = h.hashes[:0], h.shards[:0]
 	for _, k := range keys {
-		h.shards = append(h.shards, s.e.table.Index(s.e.table.Hash(k)))
+		hash := s.e.table.Hash(k)
+		h.hashes = append(h.hashes, hash)
+		h.shards = append(h.shards, s.e.table.Index(hash))
 	}
 	slices.Sort(h.shards)
 	h.shards = slices.Compact(h.shards)
@@ -42,20 +46,35 @@ func (s *Session) Hold(keys [][]byte) {
 		s.e.table.Shard(i).Lock()
 	}
 	h.active = true
+	s.keep()
 }
 
 // HoldAll is Hold of every key there is or may be: it stops all decisions until
-// Unhold.
-func (s *Session) HoldAll() {
+// Unhold. What needs memory meanwhile does not evict the keys named.
+func (s *Session) HoldAll(keys [][]byte) {
 	h := &s.held
-	h.shards = h.shards[:0]
+	h.hashes, h.shards = h.hashes[:0], h.shards[:0]
+	for _, k := range keys {
+		h.hashes = append(h.hashes, s.e.table.Hash(k))
+	}
 	s.join()
 	s.e.table.Lock()
 	h.active, h.whole = true, true
+	s.keep()
+}
+
+// keep has eviction leave the keys of h.hashes alone.
+func (s *Session) keep() {
+	for _, hash := range s.held.hashes {
+		s.e.table.At(hash).Keep(hash)
+	}
 }
 
 // HoldsKeys tells whether the session holds some keys, and not the whole table.
 func (s *Session) HoldsKeys() bool { return s.held.active && !s.held.whole }
+
+// HoldsAll tells whether the session holds the whole table.
+func (s *Session) HoldsAll() bool { return s.held.whole }
 
 // Holds tells whether the session holds keys, be it some or the whole table.
 func (s *Session) Holds() bool { return s.held.active }
@@ -100,9 +119,13 @@ func (s *Session) Unhold() {
 		s.KeepAll()
 	}
 	if h.whole {
+		for i := range s.e.table.Shards() {
+			s.e.table.Shard(i).LetGo()
+		}
 		s.e.table.Unlock()
 	}
 	for _, i := range h.shards {
+		s.e.table.Shard(i).LetGo()
 		s.e.table.Shard(i).Unlock()
 	}
 	h.active, h.whole, h.shards = false, false, h.shards[:0]

@@ -21,7 +21,7 @@ func TestHoldWithinJoin(t *testing.T) {
 	require.NoError(t, increment("first"))
 	for _, all := range []bool{false, true} {
 		if all {
-			n.s.HoldAll()
+			n.s.HoldAll(nil)
 		} else {
 			n.s.Hold([][]byte{[]byte("held")})
 		}
@@ -59,7 +59,7 @@ func TestFlushToBeUndoneIsBounded(t *testing.T) {
 				_, err := s.Incr(start, strconv.AppendInt([]byte("k"), int64(i), 10), 1)
 				require.NoError(t, err)
 			}
-			s.HoldAll()
+			s.HoldAll(nil)
 			s.BeginUndo(64 << 20)
 			require.ErrorIs(t, flush(), want)
 			require.Equal(t, want != nil, len(s.held.undo.saved) == 0)

@@ -39,9 +39,6 @@ type kind struct {
 	decode func(b []byte, words int, d *decoder) []byte
 	// encoded is the first version of effects that has encode.
 	encoded byte
-	// large marks a state that can be large and is not packed: deltas take it in
-	// pieces of evenPiece bytes.
-	large bool
 
 	// fits refuses limits that the engine's configuration has no room for.
 	fits func(e *Engine, l Limit) error
@@ -86,16 +83,16 @@ var kinds = [...]kind{
 	},
 	Log: {
 		name: "log", decides: true, units: true, period: true, fits: fitsLog,
-		encode: encodePairs, decode: decodePairs, encoded: effectsFlush, large: true,
+		encode: encodePairs, decode: decodePairs, encoded: effectsFlush,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
 	},
 	Slots: {
 		name: "slots", units: true,
-		large: true, compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
+		compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
 	},
 	Counter: {
 		name: "counter", redis: "string", sized: true, expires: true,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData, large: true,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
 		pressure: valuePressure, describe: describeCounter,
 	},
 	Hash: {

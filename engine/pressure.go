@@ -7,17 +7,28 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// halfUsed is the pressure of a key that knows no quota: evicting it is as bad
-// as evicting a half used limit, so that it goes when no replenished one is
-// left.
-const halfUsed = math.MaxUint32 / 2
+// A key that knows no quota, a counter or another data type, is a guest of the
+// limits. While data takes up to half of the memory, evicting a key of it is as
+// bad as evicting a half used limit: it goes when no replenished one is left.
+// Beyond that it is as bad as a limit of which an eighth is used: who fills the
+// table with data pushes out data, not the limits that count.
+const (
+	halfUsed   = math.MaxUint32 / 2
+	eighthUsed = math.MaxUint32 / 8
+)
 
 // pressure tells how much of its quota a key has used, from 0 for a full quota
 // to MaxUint32 for an exhausted one: what eviction orders keys by. Forgetting a
-// key gives its caller back exactly this share.
-func (e *Engine) pressure(ent shard.Entry, now int64) uint32 {
+// key gives its caller back exactly this share. For crowded and alone see
+// shard.Config.
+func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	r := &e.limits.get(ent.Meta()).rule
-	return r.limit.Algorithm.kind().pressure(r, ent, now)
+	k := r.limit.Algorithm.kind()
+	alone = k.pressure(r, ent, now)
+	if k.expires {
+		return eighthUsed, alone
+	}
+	return alone, alone
 }
 
 func bucketPressure(r *rule, ent shard.Entry, now int64) uint32 {

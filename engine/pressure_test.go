@@ -14,7 +14,7 @@ import (
 func pressureOf(t *testing.T, s *Session, now int64, key string) uint32 {
 	t.Helper()
 	var p uint32
-	require.True(t, is(s.visit(now, []byte(key), func(ent shard.Entry) { p = s.e.pressure(ent, now) })))
+	require.True(t, is(s.visit(now, []byte(key), func(ent shard.Entry) { _, p = s.e.pressure(ent, now) })))
 	return p
 }
 

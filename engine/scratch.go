@@ -18,9 +18,10 @@ type Scratch struct {
 
 // broughtKey is a key that was copied, and what it was then.
 type broughtKey struct {
-	db  uint8
-	key []byte
-	was keyState
+	db   uint8
+	key  []byte
+	was  keyState
+	copy Watch
 }
 
 // keyState is what a key is; the zero value is an absent one.
@@ -72,24 +73,36 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 		if err := c.s.setState(now, key, was); err != nil {
 			return err
 		}
+		watched, err := c.s.Watch(now, key)
+		if err != nil {
+			return err
+		}
 		c.at[name] = struct{}{}
-		c.keys = append(c.keys, broughtKey{main.db, []byte(name[1:]), was})
+		c.keys = append(c.keys, broughtKey{main.db, []byte(name[1:]), was, watched})
 	}
 	c.s.Use(main.db)
 	return nil
 }
 
 // Commit stores the copies that have changed. It returns false, and has stored
-// nothing, if a key that was brought is not any more what it was. Errors:
-// ErrSealed, ErrFull; nothing is stored then either.
-func (c *Scratch) Commit(main *Session, now int64) (bool, error) {
-	held := make([][]byte, len(c.keys))
+// nothing, if a key that was brought is not any more what it was, or one that is
+// watched has changed. Errors: ErrSealed, ErrFull; nothing is stored then either.
+func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error) {
+	held := make([][]byte, 0, len(c.keys)+len(watched))
 	for i := range c.keys {
-		held[i] = c.keys[i].key
+		held = append(held, c.keys[i].key)
+	}
+	for i := range watched {
+		held = append(held, watched[i].Key())
 	}
 	main.Hold(held)
 	defer main.Unhold()
 	defer main.Use(main.db)
+	for i := range watched {
+		if same, err := main.Unchanged(now, &watched[i]); err != nil || !same {
+			return false, err
+		}
+	}
 	for _, k := range c.keys {
 		main.Use(k.db)
 		is, err := main.state(c.now[:0], k.key)
@@ -105,8 +118,12 @@ func (c *Scratch) Commit(main *Session, now int64) (bool, error) {
 		main.Use(k.db)
 		c.s.Use(k.db)
 		is, err := c.s.state(c.now[:0], k.key)
-		if c.now = is.words; err == nil && !is.equal(k.was) {
+		switch c.now = is.words; {
+		case err != nil:
+		case !is.equal(k.was):
 			err = main.setState(now, k.key, is)
+		case k.copy.on.Changes() != k.copy.changes:
+			err = main.changed(k.key)
 		}
 		if err != nil {
 			main.Rollback(now)
@@ -118,7 +135,9 @@ func (c *Scratch) Commit(main *Session, now int64) (bool, error) {
 
 // Reset forgets all copies.
 func (c *Scratch) Reset() {
-	for _, k := range c.keys {
+	for i := range c.keys {
+		k := &c.keys[i]
+		k.copy.End()
 		c.s.Use(k.db)
 		_, _ = c.s.Delete(0, k.key)
 	}
@@ -140,6 +159,18 @@ func (s *Session) state(b []byte, key []byte) (keyState, error) {
 		return keyState{words: b}, nil
 	}
 	return keyState{true, s.e.limits.get(ent.Meta()).limit, ent.Deadline(), append(b, ent.State()...)}, nil
+}
+
+// changed tells those who watch a key of a write that has left it as it is.
+func (s *Session) changed(key []byte) error {
+	hash := s.hash(key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return err
+	}
+	defer s.unlock(sh)
+	sh.Changed(hash, key)
+	return nil
 }
 
 // setState makes a key what state has returned. On an error it is what it was.

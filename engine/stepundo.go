@@ -90,7 +90,9 @@ func (s *Session) save(hash uint64, key []byte) error {
 	if u.full() {
 		return ErrUndoFull
 	}
-	ent, found := s.e.table.At(hash).Find(hash, key)
+	sh := s.e.table.At(hash)
+	sh.Keep(hash)
+	ent, found := sh.Find(hash, key)
 	k := savedKey{hash: hash, key: len(u.buf)}
 	u.buf = append(u.buf, key...)
 	k.state = len(u.buf)

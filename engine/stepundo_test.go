@@ -27,7 +27,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 			keys = append(keys, fmt.Appendf(nil, "key:%d", i))
 		}
 		if seed%3 == 0 {
-			n.s.HoldAll()
+			n.s.HoldAll(nil)
 		} else {
 			n.s.Hold(keys)
 		}
@@ -112,7 +112,7 @@ func TestLimitsOutliveAStep(t *testing.T) {
 func TestAStepHasABound(t *testing.T) {
 	s := New(Config{}).NewSession()
 	set(t, s, "large", string(make([]byte, 3000)))
-	s.HoldAll()
+	s.HoldAll(nil)
 	defer s.Unhold()
 	s.BeginUndo(1000)
 	v := open(t, s, "large", Counter)
@@ -174,7 +174,7 @@ func TestAStepReachesNothingElse(t *testing.T) {
 	}
 	s.Unhold()
 	require.Equal(t, 1, s.e.Len())
-	s.HoldAll()
+	s.HoldAll(nil)
 	for name, call := range calls {
 		err := call()
 		if name == "Open" {

@@ -260,6 +260,13 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 	return v.stored(), nil
 }
 
+// Changed tells those who watch the key of a write that leaves it as it is.
+func (v *Value) Changed() {
+	if v.p.live {
+		v.sh.Changed(v.p.hash, v.p.key)
+	}
+}
+
 // touch marks the record as changed.
 func (v *Value) touch() {
 	v.save()

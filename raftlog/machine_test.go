@@ -222,8 +222,6 @@ func (m *mapMachine) Cut(max int) ([][]byte, bool) {
 	return parts, true
 }
 
-func (m *mapMachine) Committed(int64) {}
-
 func (m *mapMachine) Now() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -92,7 +92,8 @@ func cmdReset(c *conn, _ [][]byte) {
 // resetSession puts the connection into the state of a new one, its name
 // included and its id excepted.
 func (c *conn) resetSession() {
-	c.tx, c.watched = nil, watches{}
+	c.tx = nil
+	c.watched.end()
 	c.resp3 = false
 	c.mode, c.db = 0, 0
 	c.setTracking(tracking{})

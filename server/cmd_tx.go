@@ -30,7 +30,7 @@ func transactionCommands() []command.Spec {
 			Summary: "Monitors changes to keys to determine the execution of a transaction.", Syntax: "key [key ...]", Handler: onConn(cmdWatch),
 		},
 		{
-			Name: "unwatch", Arity: 1, Flags: flags | command.Fast | command.Forwarded, Categories: command.CatTransaction, Group: "transactions",
+			Name: "unwatch", Arity: 1, Flags: flags | command.Fast | command.Forwarded | command.NoTable, Categories: command.CatTransaction, Group: "transactions",
 			Complexity: "O(1)", Summary: "Forgets about watched keys of a transaction.", Handler: onConn(cmdUnwatch),
 		},
 	}
@@ -49,7 +49,12 @@ func cmdMulti(c *conn, _ [][]byte) {
 
 // endTransaction leaves MULTI and forgets what is watched.
 func (c *conn) endTransaction() {
-	c.tx, c.watched = nil, watches{}
+	c.watched.end()
+	c.leaveMulti()
+}
+
+func (c *conn) leaveMulti() {
+	c.tx = nil
 	c.mode &^= modeMulti
 	c.setMeta(func(m *clientMeta) { m.multi = false })
 }
@@ -73,26 +78,28 @@ func cmdWatch(c *conn, args [][]byte) {
 		c.error("ERR at most 1024 watched keys on one connection")
 		return
 	}
+	size := watched.size
 	for _, key := range args[1:] {
-		watched.size += watchOverhead + len(key)
+		size += watchOverhead + len(key)
 	}
-	if watched.size > c.srv.cfg.QueryBufferLimit {
+	if size > c.srv.cfg.QueryBufferLimit {
 		c.srv.stats.counts[countQueryBufferKills].Add(1)
 		c.kill()
 		return
 	}
 	for _, key := range args[1:] {
-		state, err := stateOf(c.lane.sess, c.now(), key)
+		w, err := c.lane.sess.Watch(c.now(), key)
 		if err != nil {
 			c.lane.call.Fail(err)
 			return
 		}
-		watched.keys = append(watched.keys, watch{string(key), c.db, state})
+		watched.keys = append(watched.keys, w)
 	}
+	watched.size = size
 	c.w.OK()
 }
 
-// maxWatched bounds the keys of WATCH, whose states are read one after another,
+// maxWatched bounds the keys of WATCH, which are looked at one after another,
 // and again by EXEC.
 const maxWatched = 1024
 
@@ -100,7 +107,7 @@ const maxWatched = 1024
 const watchOverhead = 256
 
 func cmdUnwatch(c *conn, _ [][]byte) {
-	c.watched = watches{}
+	c.watched.end()
 	c.w.OK()
 }
 
@@ -108,48 +115,51 @@ func cmdUnwatch(c *conn, _ [][]byte) {
 // keys, and of the watched ones, stay locked meanwhile. What takes too long for
 // that is taken back, and runs on a worker.
 func cmdExec(c *conn, _ [][]byte) {
-	tx, watched := c.tx, c.watched.keys
+	tx, watched := c.tx, c.watched
 	if tx == nil {
 		c.error("ERR EXEC without MULTI")
 		return
 	}
-	c.endTransaction()
-	if tx.spoiled {
+	c.watched = watches{}
+	c.leaveMulti()
+	switch {
+	case tx.spoiled:
 		c.error("EXECABORT Transaction discarded because of previous errors.")
+	case c.execInPlace(tx, watched.keys):
+		c.execAside(tx, watched)
 		return
 	}
-	if c.execInPlace(tx, watched) {
-		c.execAside(tx, watched)
-	}
+	watched.end()
 }
 
 // execInPlace runs a transaction on its loop. moves tells that it takes too long
 // for that, and has changed and replied nothing.
-func (c *conn) execInPlace(tx *transaction, watched []watch) (moves bool) {
+func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool) {
 	l := c.lane
 	movable := false
-	if tx.isolable() {
+	switch {
+	case tx.isolable():
 		l.sess.Hold(tx.keys(watched))
 		if movable = tx.heavy && !tx.fixed && (c.mode|l.mode)&modeTracking == 0; movable {
 			l.sess.BeginUndo(execUndo)
 		}
-	} else {
+	case len(watched) > 0:
+		l.sess.HoldAll(tx.keys(watched))
+	default:
 		l.sess.Join()
 	}
 	defer l.sess.Unhold()
-	for _, w := range watched {
-		l.use(w.db)
-		state, err := stateOf(l.sess, c.now(), []byte(w.key))
+	for i := range watched {
+		same, err := l.sess.Unchanged(c.now(), &watched[i])
 		if err != nil {
 			l.call.Fail(err)
 			return false
 		}
-		if state != w.state {
+		if !same {
 			c.w.NullArray()
 			return false
 		}
 	}
-	l.use(c.db)
 	start := len(c.w.B)
 	c.inExec, l.queued.Movable = true, movable
 	moves = c.runQueue(tx)
@@ -158,9 +168,14 @@ func (c *conn) execInPlace(tx *transaction, watched []watch) (moves bool) {
 		c.w.B = c.w.B[:min(start, len(c.w.B))]
 		l.call.Outcome = command.Outcome{}
 		l.sess.Rollback(c.now())
+		l.sess.Renew(watched)
 	}
 	return moves
 }
+
+// errTableRead answers a command that locks the table itself, in a transaction
+// that has locked it.
+const errTableRead = "ERR this command is not executed in a transaction that watches keys"
 
 // execUndo is how much an EXEC on a loop remembers to be taken back, in bytes.
 const execUndo = 1 << 20
@@ -168,7 +183,7 @@ const execUndo = 1 << 20
 // runQueue runs the commands of a transaction, up to where it has to move.
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
-	movable, began := queued.Movable, time.Now()
+	movable, whole, began := queued.Movable, c.lane.sess.HoldsAll(), time.Now()
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
@@ -179,8 +194,10 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		switch {
 		case late && movable:
 			return true
-		case late && (q.cmd.Flags&command.Write == 0 || time.Since(began) > execWrites):
+		case late && (q.cmd.Flags&command.Write == 0 || whole || time.Since(began) > execWrites):
 			c.refuse(command.ErrExecTime)
+		case whole && aboutTable(q.cmd) && q.cmd.Flags&command.Leader == 0:
+			c.refuse(errTableRead)
 		default:
 			c.call(queued, q.cmd, q.args)
 			if movable && (queued.Moves || errors.Is(queued.Err, engine.ErrUndoFull)) {

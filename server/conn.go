@@ -365,6 +365,7 @@ func (c *conn) release() {
 	c.closed = true
 	c.lane.recycle(c.in)
 	c.in, c.held, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
+	c.watched.end()
 	c.weigh()
 	if c.cancel != nil {
 		c.cancel()

@@ -166,7 +166,7 @@ func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
 func (r *scriptRun) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
-	if r.sess.HoldsKeys() {
+	if r.sess.Holds() {
 		return r.attempt(w)
 	}
 	r.grip = gripKeys
@@ -275,7 +275,7 @@ func (r *scriptRun) letGo(err error) error {
 	case r.call.Sess != r.sess: // copies
 		if err == nil {
 			var stored bool
-			if stored, err = r.scratch.Commit(r.sess, r.now); err == nil && !stored {
+			if stored, err = r.scratch.Commit(r.sess, r.now, r.watched()); err == nil && !stored {
 				err = errOvertaken
 			}
 		}
@@ -285,6 +285,7 @@ func (r *scriptRun) letGo(err error) error {
 		return err
 	case err != nil:
 		r.sess.Rollback(r.now)
+		r.sess.Renew(r.watched())
 	}
 	if r.grip == gripExec {
 		r.sess.KeepAll()
@@ -318,13 +319,13 @@ func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
 
 // locks reports whether locks of the table are held.
 func (r *scriptRun) locks() bool {
-	return !r.held.IsZero() || r.grip == gripExec && r.sess.HoldsKeys()
+	return !r.held.IsZero() || r.grip == gripExec && r.sess.Holds()
 }
 
 // lock holds the keys, at the first command that is about any.
 func (r *scriptRun) lock() {
 	if r.grip == gripWhole {
-		r.sess.HoldAll()
+		r.sess.HoldAll(r.hold)
 	} else {
 		r.sess.Hold(r.hold)
 	}

@@ -35,7 +35,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.OwnConn, own+" watch")
 	f(command.Select, "select")
 	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge")
-	f(command.NoTable, own+help+" select time ping echo subscribe psubscribe unsubscribe punsubscribe publish"+
+	f(command.NoTable, own+help+" select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe publish"+
 		" pubsub|channels pubsub|numsub pubsub|numpat script|load script|exists script|flush script|kill script|debug")
 	f(command.Script, "eval eval_ro evalsha evalsha_ro")
 	f(command.Immediate, "multi exec discard watch quit reset")

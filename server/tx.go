@@ -71,58 +71,37 @@ const onlyInPlace = command.NoScript | command.Script | command.Select | command
 
 // watches are the keys of WATCH.
 type watches struct {
-	keys  []watch
+	keys  []engine.Watch
 	size  int // about what they take, in bytes
 	bound binding
 }
 
-// watch is a key of WATCH, and its state then.
-type watch struct {
-	key   string
-	db    uint8
-	state watchedState
-}
-
-// watchedState is what EXEC compares: the stored state of a key, as far as it
-// tells one state from another. A window that has ended meanwhile counts as a
-// change, as an expired key does in Redis.
-type watchedState struct {
-	exists   bool
-	limit    engine.Limit
-	tat      int64
-	frac     uint32
-	window   int64
-	current  int64
-	previous int64
-	entries  int
-	state    uint64
-	deadline int64
-}
-
-// stateOf returns the state of key as of now.
-func stateOf(s *engine.Session, now int64, key []byte) (watchedState, error) {
-	x, ok, err := s.Explain(now, key)
-	if !ok || err != nil {
-		return watchedState{}, err
+// end ends the watches. The lane's session must not hold keys.
+func (w *watches) end() {
+	for i := range w.keys {
+		w.keys[i].End()
 	}
-	deadline, _, _, err := s.Deadline(now, key)
-	return watchedState{true, x.Limit, x.TAT, x.TATFrac, x.WindowStart, x.Current, x.Previous, x.Entries, x.State, deadline}, err
+	*w = watches{}
 }
 
 // isolable reports whether the shards of the transaction's keys may be locked
 // while it runs. A command on the whole table (FLUSHALL, DBSIZE, …) would wait
-// for them: a transaction with such a command is carried out command by command.
+// for them: a transaction with such a command holds the whole table if it
+// watches keys, and else is carried out command by command.
 func (tx *transaction) isolable() bool {
 	for _, q := range tx.queue {
-		if !q.cmd.HasKeys() && q.cmd.Flags&command.NoTable == 0 {
+		if aboutTable(q.cmd) {
 			return false
 		}
 	}
 	return true
 }
 
+// aboutTable reports whether a command may be about the whole table.
+func aboutTable(cmd *command.Spec) bool { return !cmd.HasKeys() && cmd.Flags&command.NoTable == 0 }
+
 // keys returns the keys of all queued commands and of watched.
-func (tx *transaction) keys(watched []watch) [][]byte {
+func (tx *transaction) keys(watched []engine.Watch) [][]byte {
 	var keys [][]byte
 	var at []int
 	for _, q := range tx.queue {
@@ -131,8 +110,8 @@ func (tx *transaction) keys(watched []watch) [][]byte {
 			keys = append(keys, q.args[i])
 		}
 	}
-	for _, w := range watched {
-		keys = append(keys, []byte(w.key))
+	for i := range watched {
+		keys = append(keys, watched[i].Key())
 	}
 	return keys
 }

@@ -3,15 +3,18 @@ package server
 import (
 	"errors"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
 
 // execAside runs a transaction on a worker, as a slow script: on copies of its
 // keys, which are stored at the end in one step.
-func (c *conn) execAside(tx *transaction, watched []watch) {
+// What is watched ends with it.
+func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e, db := c.srv, c.lane.sess.Engine(), c.db
-	run := &queueRun{tx: tx, watched: watched, resp3: c.resp3}
+	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
 	c.blockKeeping(tx.size, func(w *resp.Writer) {
+		defer watched.end()
 		turn := s.workers.turns.take()
 		defer turn.end()
 		r := s.scriptRun()
@@ -21,26 +24,29 @@ func (c *conn) execAside(tx *transaction, watched []watch) {
 		sess := e.NewSession()
 		defer sess.Close()
 		sess.Use(db)
-		r.queue, r.sess, r.keys, r.grip = run, sess, tx.keys(watched), gripCopies
+		r.queue, r.sess, r.keys, r.grip = run, sess, tx.keys(watched.keys), gripCopies
 		r.turn, r.now, r.readonly = turn, e.Now(), false
 		defer r.forget()
 		if err := r.onWorker(w); err != nil {
 			r.fail(w, err)
 		}
 	})
+	if c.stall&stallWorker == 0 { // refused
+		watched.end()
+	}
 }
 
 // queueRun is a transaction that a scriptRun runs in place of a script.
 type queueRun struct {
 	tx      *transaction
-	watched []watch
+	watched []engine.Watch
 	resp3   bool
 }
 
 // runQueue runs the commands of a transaction and writes its reply, of at most
 // most bytes.
 func (r *scriptRun) runQueue(w *resp.Writer, most int) error {
-	changed, err := r.changed(r.queue.watched)
+	changed, err := r.changed()
 	if err != nil {
 		return err
 	}
@@ -66,30 +72,26 @@ func (r *scriptRun) runQueue(w *resp.Writer, most int) error {
 	return nil
 }
 
-// changed tells whether a watched key is not what it was. If not, nobody changes
-// it until the end of the attempt: else it runs again.
-func (r *scriptRun) changed(watched []watch) (bool, error) {
-	defer r.sess.Use(r.db)
+// changed tells whether a watched key has changed. If not, nobody changes it
+// until the end of the attempt: else it runs again.
+func (r *scriptRun) changed() (bool, error) {
 	if r.grip != gripCopies && r.held.IsZero() {
 		r.lock()
 	}
-	for _, w := range watched {
-		r.sess.Use(w.db)
-		key := []byte(w.key)
-		if r.grip == gripCopies {
-			if err := r.scratch.Bring(r.sess, r.now, key); err != nil {
-				return false, err
-			}
-		}
-		state, err := stateOf(r.sess, r.now, key)
-		if err != nil {
-			return false, err
-		}
-		if state != w.state {
-			return true, nil
+	for i := range r.queue.watched {
+		if same, err := r.sess.Unchanged(r.now, &r.queue.watched[i]); err != nil || !same {
+			return true, err
 		}
 	}
 	return false, nil
+}
+
+// watched returns what the transaction watches, if it is one.
+func (r *scriptRun) watched() []engine.Watch {
+	if r.queue == nil {
+		return nil
+	}
+	return r.queue.watched
 }
 
 // errLongReply ends a transaction whose reply is too long.

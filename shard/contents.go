@@ -23,7 +23,7 @@ func (s *Shard) Detach() (unkept *Contents) {
 	s.segments, s.keyBytes, s.recordBytes, s.undo = 0, 0, 0, nil
 	s.arena = arena{}
 	s.arena.init(&s.table.account)
-	if s.journal && s.before == nil {
+	if s.hooks&hookJournal != 0 && s.before == nil {
 		s.before = c
 		return nil
 	}

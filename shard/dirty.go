@@ -20,15 +20,46 @@ const maxUndoRoom = 4 << 10
 // themselves; SetMeta, SetDeadline, SetWord and State do not. The expiry of an
 // entry is no change: nothing is lost by an entry that had ceased to matter.
 func (s *Shard) Touch(e Entry) {
-	if s.journal {
+	if hook(e.slot.tag)&s.hooks != s.hooks {
 		s.touch(e)
 	}
 }
 
+// touch tells what Touch has found to be told of a change.
 func (s *Shard) touch(e Entry) {
-	if e.slot.tag&dirtyBit != 0 {
-		return
+	if s.hooks != hookJournal {
+		s.changed(e.slot.tag, e.Key())
+		if hook(e.slot.tag)&s.hooks&hookJournal == s.hooks&hookJournal {
+			return
+		}
 	}
+	s.log(e)
+}
+
+// appear is touch for a new key, and returns the tag for its slot.
+func (s *Shard) appear(key []byte, tag uint32) uint32 {
+	if s.hooks != hookJournal {
+		s.changed(tag, key)
+		if s.hooks&hookJournal == 0 {
+			return tag
+		}
+	}
+	s.logAbsent(key, tag)
+	return tag | dirtyBit
+}
+
+// depart is Touch for an entry that is about to be removed. For who watches its
+// key that is no change if it has expired.
+func (s *Shard) depart(e Entry) {
+	if !e.Expired(s.time) {
+		s.Touch(e)
+	} else if s.hooks&hookJournal&^hook(e.slot.tag) != 0 {
+		s.log(e)
+	}
+}
+
+// log keeps what an entry is, and marks it dirty.
+func (s *Shard) log(e Entry) {
 	e.slot.tag |= dirtyBit
 	s.growUndo(imageHeader + len(e.rec) + undoTrailer)
 	s.undo = appendTrailer(e.AppendTo(s.undo), len(s.undo), 1|byte(e.slot.tag)&spaceBits)
@@ -95,20 +126,17 @@ func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
 // cache misses overlap.
 const cutAhead = 32
 
-// Cut ends a round of dirty marks: it calls fn for each dirty key, clears the
-// marks and returns the undo records of the round. was has the key and its space.
-// present is false for a key that does not exist now: e is no entry then. If
-// both present and existed are true, all of was is what e was at the Cut before.
-// A key is given once, except that one which does not exist may be given again.
-// fn may be nil.
-func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
+// Cut ends a round of dirty marks: it calls fn with each dirty key and its space, clears the
+// marks and returns the undo records of the round. present is false for a key
+// that does not exist now: e is no entry then. A key is given once, except
+// that one which does not exist may be given again. fn may be nil.
+func (s *Shard) Cut(fn func(space uint8, key []byte, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.add(-int64(cap(s.undo)))
 	s.undo, s.undoRoom, s.before = nil, min(len(s.undo), maxUndoRoom), nil
 	type key struct {
-		hash    uint64
-		was     Image
-		existed bool
+		hash  uint64
+		bytes []byte
 	}
 	var ahead [cutAhead]key
 	for b := u.buf; len(b) > 0; {
@@ -117,15 +145,14 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 			var im Image
 			var flag byte
 			im, flag, b = lastUndo(b)
-			ahead[n] = key{s.table.hashAs(im.Key, flag), im, flag&1 != 0}
+			ahead[n] = key{s.table.hashAs(im.Key, flag), im.Key}
 			s.prefetchSlot(ahead[n].hash)
 		}
 		for _, k := range ahead[:n] {
 			s.prefetchRecord(k.hash)
 		}
-		for i := range ahead[:n] {
-			k := &ahead[i]
-			e, ok := s.Find(k.hash, k.was.Key)
+		for _, k := range ahead[:n] {
+			e, ok := s.Find(k.hash, k.bytes)
 			if ok && e.slot.tag&dirtyBit == 0 {
 				continue // an earlier record of the same key
 			}
@@ -133,10 +160,7 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 				e.slot.tag &^= dirtyBit
 			}
 			if fn != nil {
-				// What was inserted in this round, in place of what was there
-				// before, has a record of its absence, the newest of the key.
-				k.was.Space = s.table.SpaceOf(k.hash, k.was.Key)
-				fn(k.was, k.existed, e, ok)
+				fn(s.table.SpaceOf(k.hash, k.bytes), k.bytes, e, ok)
 			}
 		}
 	}
@@ -145,7 +169,12 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 
 // SetJournal switches dirty marks on or off. Nothing may be dirty when they
 // are switched off.
-func (s *Shard) SetJournal(on bool) { s.journal = on }
+func (s *Shard) SetJournal(on bool) {
+	s.hooks &^= hookJournal
+	if on {
+		s.hooks |= hookJournal
+	}
+}
 
 // Dirty tells whether something has changed since the last Cut.
 func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.before != nil }

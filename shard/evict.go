@@ -10,6 +10,8 @@ const (
 	// keys must leave less than one in 128 replenished before it can evict an
 	// exhausted one.
 	sampleRounds = 8
+	// sampleMost bounds how many entries that must stay are passed over.
+	sampleMost = segmentSlots
 	// maxVictims bounds the evictions that one allocation makes.
 	maxVictims = 64
 	// slackShift: with eviction on, memory may pass the limit by 1/64 while
@@ -79,11 +81,15 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 	if s.arena.grow(class, s.slack()) {
 		return true
 	}
-	if g, i := s.victimOf(class, now); g != nil {
+	g, i, kept := s.victimOf(class, now)
+	switch {
+	case g != nil:
 		s.evictSlot(g, i, now)
 		if s.arena.hasRoom(class) {
 			return true
 		}
+	case kept:
+		return false
 	}
 	return s.arena.grow(class, beyond)
 }
@@ -110,7 +116,10 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 		if ref, ok := s.arena.allocLarge(size, s.slack()); ok {
 			return ref, nil
 		}
-		g, i := s.victimOf(numClasses, now)
+		g, i, kept := s.victimOf(numClasses, now)
+		if g == nil && kept {
+			return 0, ErrFull
+		}
 		if g == nil {
 			ref, _ := s.arena.allocLarge(size, beyond)
 			return ref, nil
@@ -122,39 +131,86 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 
 func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
 
-// choice is the best victim seen so far.
+// choice is a victim, if there is a segment.
 type choice struct {
 	segment  *segment
 	index    int
 	weight   uint64
+	crowded  uint64 // the weight of a guest where they crowd
 	deadline int64
 }
 
-// consider takes slot i of g when it is a better victim, and reports whether
-// no better one need be looked for: it has expired. Of entries under the same
-// pressure, such as those that are all exhausted, the one that matters for the
-// shortest time is the better victim.
-func (s *Shard) consider(c *choice, g *segment, i int, now int64) bool {
-	e := s.entry(g, i)
-	weight := uint64(0)
-	switch {
-	case e.Expired(now):
-		*c = choice{segment: g, index: i}
-		return true
-	case s.table.pressure != nil:
-		weight = uint64(s.table.pressure(e, now))
-	default:
-		weight = uint64(e.Deadline()) - uint64(now)
+// consider makes d the choice if it is the better victim. Of entries under the
+// same pressure, such as those that are all exhausted, the one that matters for
+// the shortest time is.
+func (c *choice) consider(d choice) {
+	if c.segment == nil || d.weight < c.weight || d.weight == c.weight && d.deadline < c.deadline {
+		*c = d
 	}
-	if c.segment == nil || weight < c.weight || weight == c.weight && e.Deadline() < c.deadline {
-		*c = choice{g, i, weight, e.Deadline()}
+}
+
+// crowd tells how many bytes of what eviction has looked at lately are guests',
+// and how many are not: see Config.Pressure. One sample of 16 would often be
+// wrong where they are about equal.
+type crowd struct {
+	guests, hosts int
+	rounds        int
+}
+
+// crowdRounds is how many rounds of sampling it takes for what was seen before
+// them to count half.
+const crowdRounds = 64
+
+// turn ends a round of sampling.
+func (c *crowd) turn() {
+	if c.rounds++; c.rounds == crowdRounds {
+		*c = crowd{guests: c.guests / 2, hosts: c.hosts / 2}
+	}
+}
+
+// sample is the best victims of what has been looked at, guests apart.
+type sample struct{ hosts, guests choice }
+
+// look adds slot i of g to a sample, and reports whether no more need be looked
+// at: it has expired.
+func (s *Shard) look(p *sample, g *segment, i int, now int64) (done bool) {
+	e := s.entry(g, i)
+	c := choice{segment: g, index: i, weight: uint64(e.Deadline()) - uint64(now), deadline: e.Deadline()}
+	if e.Expired(now) {
+		p.hosts, p.guests = choice{segment: g, index: i}, choice{}
+		return true
+	}
+	guest := false
+	if s.table.pressure != nil {
+		crowded, alone := s.table.pressure(e, now)
+		c.weight, c.crowded, guest = uint64(alone), uint64(crowded), crowded < alone
+	}
+	if guest {
+		s.crowd.guests += e.Size()
+		p.guests.consider(c)
+	} else {
+		s.crowd.hosts += e.Size()
+		p.hosts.consider(c)
 	}
 	return false
+}
+
+// best returns the best victim of a sample.
+func (s *Shard) best(p *sample) choice {
+	best, guest := p.hosts, p.guests
+	if s.crowd.guests > s.crowd.hosts {
+		guest.weight = guest.crowded
+	}
+	if guest.segment != nil {
+		best.consider(guest)
+	}
+	return best
 }
 
 // victim samples for the entry to evict, in the segment given or, with nil, in
 // the shard. It returns a nil segment when it finds no entry.
 func (s *Shard) victim(in *segment, now int64) (*segment, int) {
+	var p sample
 	var best choice
 	for range sampleRounds {
 		g := in
@@ -167,14 +223,16 @@ func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 		}
 		i := int(s.random() % segmentSlots)
 		for n, seen := 0, 0; n < segmentSlots && seen < sampleSize; n++ {
-			if ref := g.slots[i].ref; ref != 0 && ref != s.pin {
+			if sl := &g.slots[i]; sl.ref != 0 && sl.ref != s.pin && !s.keeps(sl.tag) {
 				seen++
-				if s.consider(&best, g, i, now) {
-					return best.segment, best.index
+				if s.look(&p, g, i, now) {
+					return g, i
 				}
 			}
 			i = next(i)
 		}
+		s.crowd.turn()
+		best = s.best(&p)
 		if best.segment != nil && (s.table.pressure == nil || best.weight < math.MaxUint32/2) {
 			break
 		}
@@ -183,10 +241,11 @@ func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 }
 
 // victimOf samples for the entry to evict among those whose record is of a
-// class, or large for numClasses.
-func (s *Shard) victimOf(class int, now int64) (*segment, int) {
-	var best choice
-	seen := 0
+// class, or large for numClasses. If it finds none, kept tells whether that is
+// since Keep names those that it has seen.
+func (s *Shard) victimOf(class int, now int64) (in *segment, index int, kept bool) {
+	var p sample
+	seen, passed := 0, 0
 	look := func(ref uint32) bool {
 		if ref == s.pin {
 			return false
@@ -194,12 +253,17 @@ func (s *Shard) victimOf(class int, now int64) (*segment, int) {
 		rec := s.arena.record(ref)
 		e := Entry{rec: rec}
 		tag := uint32(s.table.Hash(e.Key()) >> 32)
+		if s.keeps(tag) {
+			passed++
+			return passed == sampleMost
+		}
 		g := s.segmentOf(tag)
 		seen++
-		return s.consider(&best, g, g.find(tag, ref), now) || seen == sampleSize
+		return s.look(&p, g, g.find(tag, ref), now) || seen == sampleSize
 	}
 	s.arena.each(class, s.random(), look)
-	return best.segment, best.index
+	best := s.best(&p)
+	return best.segment, best.index, passed > 0
 }
 
 // evictSlot removes slot i of g for memory and returns the class of its record,
@@ -213,10 +277,8 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	if e.Expired(now) {
 		s.table.expired.Add(1)
 	} else {
-		s.table.evicted.Add(1)
-	}
-	if !e.Expired(min(now, s.table.Passed())) {
 		s.Touch(e)
+		s.table.evicted.Add(1)
 	}
 	s.drop(g, i)
 	return class

@@ -8,7 +8,7 @@ import (
 )
 
 // byMeta is a Pressure that tests set through the meta.
-func byMeta(e Entry, _ int64) uint32 { return e.Meta() }
+func byMeta(e Entry, _ int64) (crowded, alone uint32) { return e.Meta(), e.Meta() }
 
 func insert(t *Table, key []byte, meta uint32, words int, deadline, now int64) error {
 	h := t.Hash(key)

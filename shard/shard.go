@@ -27,17 +27,32 @@ type Shard struct {
 	recordBytes int64
 	rng         uint64
 	pin         uint32 // ref that eviction and compaction leave alone, 0 for none
-	journal     bool
+	unbounded   bool   // see Restore
+	hooks       hook
 	undo        []byte               // see dirty.go
 	undoRoom    int                  // that a new undo gets: what the last round has taken
 	before      *Contents            // of the round's first Detach
-	unbounded   bool                 // see Restore
+	watches     map[uint32]*Watch    // by tag, see watch.go
+	kept        kept                 // see keep.go
+	crowd       crowd                // see evict.go
 	spaces      [Spaces]atomic.Int32 // keys of each but 0; written as keys is
 	_           [shardPad]byte
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 72
+const shardPad = 8
+
+// hook is a set of what a change of an entry has to tell, beside itself. Touch
+// tests all of them by one branch.
+type hook uint64
+
+const (
+	// hookJournal is the bit of a slot's dirty mark: what is marked has been
+	// told.
+	hookJournal hook = dirtyBit
+	// hookWatch is no bit of a tag: it has to be told every time.
+	hookWatch hook = 1 << 32
+)
 
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
@@ -112,9 +127,8 @@ func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline
 	binary.LittleEndian.PutUint32(rec, meta)
 	clear(rec[recordHeader : recordHeader+8*words])
 	copy(rec[recordHeader+8*words:], key)
-	if s.journal {
-		s.logAbsent(key, tag)
-		tag |= dirtyBit
+	if s.hooks != 0 {
+		tag = s.appear(key, tag)
 	}
 	sl := s.segmentOf(tag).add(slot{deadline: deadline, ref: ref, tag: tag})
 	s.count(1, rec)
@@ -175,7 +189,7 @@ func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error
 
 // Delete removes e and gives its memory back.
 func (s *Shard) Delete(e Entry) {
-	s.Touch(e)
+	s.depart(e)
 	g := s.segmentOf(e.slot.tag)
 	s.drop(g, g.index(e.slot))
 }
@@ -233,7 +247,10 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		if !s.table.evict.Load() {
 			return ErrFull
 		}
-		_, i := s.victim(g, now)
+		in, i := s.victim(g, now)
+		if in == nil {
+			return ErrFull // the step at work keeps them all
+		}
 		s.evictSlot(g, i, now)
 	}
 }

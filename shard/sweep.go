@@ -90,7 +90,7 @@ func (s *Shard) Remove(cursor uint32, fn func(Entry) bool) (next uint32, done bo
 			}
 			if fn(e) {
 				bytes += len(e.rec)
-				s.Touch(e)
+				s.depart(e)
 				s.drop(g, i)
 				continue
 			}

@@ -50,10 +50,13 @@ type Config struct {
 	// table. It must not call into the table, but may CountSpace of the shard.
 	Release func(s *Shard, meta uint32)
 	// Pressure, if set, tells how much an entry matters: 0 for full quota, up
-	// to MaxUint32 for exhausted. It is called under the shard's lock while
-	// eviction samples and must not call into the table. Nil means that the
-	// entry with the earliest deadline goes first.
-	Pressure func(e Entry, now int64) uint32
+	// to MaxUint32 for exhausted. For most entries crowded and alone are the
+	// same. For others, the guests, crowded is less, and counts while guests
+	// take more than half of the bytes that eviction looks at. Pressure is
+	// called under the shard's lock while eviction samples and must not call
+	// into the table. Nil means that the entry with the earliest deadline goes
+	// first.
+	Pressure func(e Entry, now int64) (crowded, alone uint32)
 }
 
 // Table is a set of shards. It is safe for concurrent use.
@@ -64,10 +67,9 @@ type Table struct {
 	account  account
 	evict    atomic.Bool
 	release  func(s *Shard, meta uint32)
-	pressure func(e Entry, now int64) uint32
+	pressure func(e Entry, now int64) (crowded, alone uint32)
 	evicted  atomic.Uint64
 	expired  atomic.Uint64
-	passed   atomic.Int64 // see Pass
 }
 
 // New returns an empty table.
@@ -101,13 +103,6 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	t.evict.Store(evict)
 	t.account.max.Store(max(maxBytes, 0))
 }
-
-// Pass tells the table of a time, in ns, that has passed for everybody who has
-// a copy of it: an eviction of what has expired by then needs no dirty mark.
-func (t *Table) Pass(now int64) { t.passed.Store(now) }
-
-// Passed returns the time that Pass was last told, 0 before.
-func (t *Table) Passed() int64 { return t.passed.Load() }
 
 // Hash returns the keyed hash of key in space 0. Every hash given to a Shard
 // must come from the Hash of its own table.

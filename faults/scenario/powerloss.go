@@ -47,10 +47,7 @@ func powerLoss(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
-	if err != nil {
-		return err
-	}
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
 	round := 0
 	err = r.rounds(func() error {
 		leader, err := r.leader()

@@ -19,21 +19,12 @@ func standalone(r *Run, kills int) error {
 	}
 	defer s.Close()
 	keys := limits(r.Rate)
-	dial := func(int) string {
+	load := r.offer(keys, len(s.Servers), func(int) string {
 		if p := s.Leader(); p != nil {
 			return p.Addr
 		}
 		return ""
-	}
-	var load offered
-	if kills == 0 {
-		load, err = r.offerData(keys, 1, dial, chargeAndPeek(keys))
-	} else {
-		load = r.offer(keys, len(s.Servers), dial, chargeAndPeek(keys)) // no server knows another one's scripts
-	}
-	if err != nil {
-		return err
-	}
+	}, chargeAndPeek(keys))
 	for range kills {
 		r.wait(3 * time.Second)
 		p := s.Leader()
@@ -43,10 +34,7 @@ func standalone(r *Run, kills int) error {
 		}
 	}
 	r.wait(3 * time.Second)
-	return r.end(load, keys, func() error {
-		if r.data == nil {
-			return nil
-		}
-		return r.readData(s.Leader().Addr)
-	})
+	r.stop(load, keys)
+	r.judge()
+	return nil
 }

@@ -32,10 +32,7 @@ func upgrade(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
-	if err != nil {
-		return err
-	}
+	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
 	return r.finish(l, keys, r.upgradeTo(bin))
 }
 

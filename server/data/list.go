@@ -239,6 +239,7 @@ func ltrim(call *command.Call) {
 	removeElements(v, &l, to, l.Len())
 	if v.Exists() {
 		removeElements(v, &l, 0, from)
+		v.Changed() // in Redis it has been written, however short it was
 	}
 	call.W.OK()
 }

@@ -1,0 +1,79 @@
+package engine
+
+import "github.com/headgate-io/headgate/shard"
+
+// Watch is a key that is watched from Session.Watch to End, and what it was
+// then. See shard.Watch for what counts as a change.
+type Watch struct {
+	e       *Engine
+	hash    uint64
+	on      *shard.Watch
+	changes uint64 // that on had counted
+	reign   uint64 // of the engine
+	live    bool   // the key existed, and had not expired
+}
+
+// Watch begins to watch a key of the session's database. Errors: ErrSealed,
+// ErrNotHeld; nothing is watched then.
+func (s *Session) Watch(now int64, key []byte) (Watch, error) {
+	hash := s.hash(key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return Watch{}, err
+	}
+	defer s.unlock(sh)
+	on := sh.Watch(hash, key)
+	return Watch{s.e, hash, on, on.Changes(), s.e.reign.Load(), live(sh, hash, key, sh.Advance(now))}, nil
+}
+
+// Unchanged tells whether nobody has written to the key of w since it is
+// watched: not even what it was before, nor itself. A key that has expired since
+// has changed; one that had expired before, and is removed, has not. It has too
+// if this node has begun to lead in between: what others wrote meanwhile was
+// counted nowhere. Errors: ErrSealed, ErrNotHeld.
+func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
+	sh, err := s.look(w.hash)
+	if err != nil {
+		return false, err
+	}
+	defer s.unlock(sh)
+	return w.on.Changes() == w.changes && s.e.reign.Load() == w.reign &&
+		(!w.live || live(sh, w.hash, w.on.Key(), sh.Advance(now))), nil
+}
+
+// Renew has what was written to the keys of some watches until now count no
+// more. It is for a session that holds them, has found them unchanged, and has
+// taken back what it wrote since.
+func (s *Session) Renew(watched []Watch) {
+	for i := range watched {
+		watched[i].changes = watched[i].on.Changes()
+	}
+}
+
+// Key returns the key, which is not to be changed.
+func (w *Watch) Key() []byte { return w.on.Key() }
+
+// End ends the watch. No session of the caller's may hold keys.
+func (w *Watch) End() {
+	sh := w.e.table.At(w.hash)
+	sh.Lock()
+	sh.Unwatch(w.on)
+	sh.Unlock()
+}
+
+// live tells whether a key exists and has not expired.
+func live(sh *shard.Shard, hash uint64, key []byte, now int64) bool {
+	ent, found := sh.Find(hash, key)
+	return found && !ent.Expired(now)
+}
+
+// Watches returns how many keys are watched. It locks each shard for a moment.
+func (e *Engine) Watches() (n int) {
+	for i := range e.table.Shards() {
+		sh := e.table.Shard(i)
+		sh.Lock()
+		n += sh.Watches()
+		sh.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,51 @@
+package shard
+
+import "slices"
+
+// keptFew is how many tags are looked through in turn before a set of them is
+// made: most steps hold a key or two.
+const keptFew = 16
+
+// kept are the tags of the keys that eviction leaves alone. A set is made once
+// an eviction asks for more than keptFew.
+type kept struct {
+	tags []uint32
+	set  map[uint32]struct{}
+}
+
+// Keep has eviction leave the key of a hash alone, in all spaces and whether it
+// exists or not, until LetGo: it belongs to a step that holds the lock. What
+// needs room then, and finds nothing else to evict, fails with ErrFull.
+func (s *Shard) Keep(hash uint64) {
+	tag := uint32(hash>>32) | dirtyBit | spaceBits
+	if s.kept.set != nil {
+		s.kept.set[tag] = struct{}{}
+		return
+	}
+	s.kept.tags = append(s.kept.tags, tag)
+}
+
+// LetGo ends what Keep has begun.
+func (s *Shard) LetGo() {
+	if cap(s.kept.tags) > keptFew {
+		s.kept = kept{}
+	}
+	s.kept.tags = s.kept.tags[:0]
+}
+
+// keeps tells whether eviction has to leave an entry with this tag alone.
+func (s *Shard) keeps(tag uint32) bool {
+	k := &s.kept
+	tag |= dirtyBit | spaceBits
+	if k.set == nil && len(k.tags) <= keptFew {
+		return slices.Contains(k.tags, tag)
+	}
+	if k.set == nil {
+		k.set = make(map[uint32]struct{}, len(k.tags))
+		for _, t := range k.tags {
+			k.set[t] = struct{}{}
+		}
+	}
+	_, kept := k.set[tag]
+	return kept
+}

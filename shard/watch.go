@@ -1,0 +1,100 @@
+package shard
+
+import "bytes"
+
+// A shard counts the changes of the keys that somebody watches. While it has
+// such keys each change of any entry costs a lookup of its tag; without, nothing:
+// see hook.
+
+// Watch counts the changes of one key while it is held. It is the same for all
+// who watch the key. Its fields are guarded by the lock of the key's shard.
+type Watch struct {
+	key     []byte
+	tag     uint32
+	holders int
+	changes uint64
+	next    *Watch // of the same tag
+}
+
+// Watch begins to count the changes of a key, whether it exists or not, or joins
+// those who do. hash must be as for Find. Unwatch must be called in the end. A
+// change is all that Touch is called for, and a key that comes, is deleted or
+// evicted: also one that leaves the key as it was. Detach, and the end of an
+// entry that has expired, are none; who watches asks Find.
+func (s *Shard) Watch(hash uint64, key []byte) *Watch {
+	tag := uint32(hash>>32) | dirtyBit
+	w := s.watch(tag, key)
+	if w == nil {
+		if s.watches == nil {
+			s.watches = make(map[uint32]*Watch)
+		}
+		w = &Watch{key: bytes.Clone(key), tag: tag, next: s.watches[tag]}
+		s.watches[tag] = w
+		s.hooks |= hookWatch
+	}
+	w.holders++
+	return w
+}
+
+// Unwatch ends one Watch.
+func (s *Shard) Unwatch(w *Watch) {
+	if w.holders--; w.holders > 0 {
+		return
+	}
+	first := s.watches[w.tag]
+	at := &first
+	for *at != w {
+		at = &(*at).next
+	}
+	*at = w.next
+	if first != nil {
+		s.watches[w.tag] = first
+		return
+	}
+	if delete(s.watches, w.tag); len(s.watches) == 0 {
+		s.watches = nil // a map keeps the room that it once had
+		s.hooks &^= hookWatch
+	}
+}
+
+// Changes returns how often the key has changed since somebody began to watch
+// it. The lock of its shard must be held.
+func (w *Watch) Changes() uint64 { return w.changes }
+
+// Key returns the key, which is not to be changed. It needs no lock.
+func (w *Watch) Key() []byte { return w.key }
+
+// Changed counts a change of a key for those who watch it, and for nobody else:
+// what was written left it as it was. hash must be as for Find.
+func (s *Shard) Changed(hash uint64, key []byte) {
+	if s.hooks&hookWatch != 0 {
+		s.changed(uint32(hash>>32), key)
+	}
+}
+
+// changed counts a change of a key, if it is watched.
+func (s *Shard) changed(tag uint32, key []byte) {
+	if w := s.watch(tag|dirtyBit, key); w != nil {
+		w.changes++
+	}
+}
+
+// watch returns the Watch of a key, or nil. Equal keys of two spaces have
+// different tags.
+func (s *Shard) watch(tag uint32, key []byte) *Watch {
+	w := s.watches[tag]
+	for w != nil && !bytes.Equal(w.key, key) {
+		w = w.next
+	}
+	return w
+}
+
+// Watches returns how many keys of the shard are watched.
+func (s *Shard) Watches() (n int) {
+	for _, w := range s.watches {
+		for ; w != nil; w = w.next {
+			n++
+		}
+	}
+	return n
+}
