@@ -185,7 +185,7 @@ var groups = []struct {
 }
 
 // composed are the commands of steps that are not made from a template.
-var composed = []string{"MULTI", "EXEC", "DISCARD", "WATCH", "RESET", "SCAN", "HSCAN", "SSCAN", "ZSCAN", "SPOP",
+var composed = []string{"MULTI", "EXEC", "DISCARD", "WATCH", "FLUSHALL", "RESET", "SCAN", "HSCAN", "SSCAN", "ZSCAN", "SPOP",
 	"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT"}
 
 // Groups returns the names of the groups of commands.

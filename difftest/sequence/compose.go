@@ -19,12 +19,41 @@ func (g *Generator) transaction() {
 		}
 		g.send("MULTI")
 	default:
-		if g.watch && g.rng.IntN(2) == 0 {
-			g.send("WATCH", g.anyKey(), g.anyKey())
-		}
 		g.queueing[g.conn] = true
 		g.send("MULTI")
 	}
+}
+
+// guarded appends a transaction that watches keys: a command or two that may
+// change them come from this connection and from others in between, as the
+// clients of a limiter come that read, reckon and write.
+func (g *Generator) guarded() {
+	own := g.conn
+	keys := []string{g.anyKey(), g.anyKey(), g.anyKey()}
+	g.send(append([]string{"WATCH"}, keys[:1+g.rng.IntN(3)]...)...)
+	for range g.rng.IntN(3) {
+		g.conn = g.rng.IntN(Conns)
+		switch {
+		case g.queueing[g.conn] || len(g.groups) == 0:
+		case g.script && g.rng.IntN(5) == 0:
+			g.eval()
+		case g.has("FLUSHALL") && g.rng.IntN(20) == 0:
+			g.send("FLUSHALL")
+		default:
+			g.command()
+		}
+	}
+	g.conn = own
+	if g.rng.IntN(8) == 0 {
+		g.send(g.pick("UNWATCH", "DISCARD", "MULTI"))
+	}
+	g.queueing[own] = true
+	g.send("MULTI")
+	for range g.rng.IntN(3) {
+		g.command()
+	}
+	g.queueing[own] = false
+	g.send("EXEC")
 }
 
 // iterate appends a scan from its beginning to its end, or a command whose

@@ -66,7 +66,7 @@ func newGenerator(seed uint64, o Options) *Generator {
 		g.has = func(string) bool { return true }
 	}
 	chosen := func(name string) bool { return len(o.Groups) == 0 || slices.Contains(o.Groups, name) }
-	g.watch = chosen("watch") && g.has("WATCH")
+	g.watch = chosen("watch") && g.has("WATCH") && g.has("MULTI")
 	g.tx, g.scan, g.script = chosen("tx") && g.has("MULTI"), chosen("scan"), chosen("scripts") && g.has("EVAL")
 	for i := range groups {
 		if !chosen(groups[i].name) {
@@ -97,6 +97,8 @@ func (g *Generator) step() {
 		g.transaction()
 	case g.tx && g.queueing[g.conn] && n < 20:
 		g.transaction()
+	case g.watch && n >= 94 && !g.queueing[g.conn]:
+		g.guarded()
 	case g.scan && n < 6 && !g.queueing[g.conn]:
 		g.iterate()
 	case g.script && n < 20:
