@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +39,72 @@ func TestReadJUnit(t *testing.T) {
 
 	_, err = readJUnit([]byte("<testsuites></testsuites>"))
 	require.ErrorContains(t, err, "no test was run", "a suite that selects nothing has not passed")
+}
+
+func TestReadTAP(t *testing.T) {
+	res, err := readTAP([]byte(`TAP version 13
+# first
+ok 1 - it counts
+    not ok 1 - a part of the next
+not ok 2 - it denies: at once
+  ---
+  message: no
+  ...
+ok 3 - elsewhere # SKIP no server
+ok it ends
+1..4
+`))
+	require.NoError(t, err)
+	require.Equal(t, result{passed: []string{"it counts", "it ends"}, failed: []string{"it denies: at once"}, skipped: []string{"elsewhere"}}, res)
+
+	_, err = readTAP([]byte("sh: ruby: not found\n"))
+	require.ErrorContains(t, err, "no test was run")
+}
+
+// What a machine does not have is told, and neither passed nor failed.
+func TestNotRun(t *testing.T) {
+	s := suite{library: "one", what: "its own", needs: []need{{"sh", []string{"sh", "-c", "true"}}, {"libnothing", []string{"sh", "-c", "exit 1"}}, {"gone", []string{"no-such-program"}}}}
+	require.Equal(t, "libnothing, gone", s.missing())
+	r := row{suite: &s, why: "needs " + s.missing()}
+	var out strings.Builder
+	require.NoError(t, r.run(&workshop{dir: t.TempDir(), log: io.Discard}, &out))
+	require.Contains(t, out.String(), "not run: needs libnothing, gone")
+	require.Contains(t, table([]row{r}), "| its own | not run: needs libnothing, gone | |\n")
+	require.False(t, r.worse())
+}
+
+// A suite that cannot be installed is an error of the run, and the others are
+// run all the same.
+func TestNotInstalled(t *testing.T) {
+	broken := suite{library: "broken", version: "1", fetch: func(*workshop, *suite) error { return errors.New("no network") }}
+	defer func(before []suite) { suites = before }(suites)
+	suites = []suite{broken, {library: "fine", version: "1", fetch: func(*workshop, *suite) error { return nil },
+		run: func(context.Context, *workshop, *suite, target) (result, error) {
+			return result{passed: []string{"a"}}, nil
+		}}}
+	defer func(before []*server) { servers = before }(servers)
+	nothing := func(string) (func() error, error) { return func() error { return nil }, nil }
+	servers = []*server{{name: "Redis", start: nothing}, {name: "Headgate", start: nothing}}
+	var out strings.Builder
+	require.ErrorContains(t, run([]string{"-cache", t.TempDir()}, &out), "install broken: no network")
+	require.Contains(t, out.String(), "| broken | 1 |  | not run: could not be installed | |\n")
+	require.Contains(t, out.String(), "| fine | 1 |  | 1 of 1 | 1 of 1 |\n")
+}
+
+// Each suite names what its way of running needs.
+func TestSuites(t *testing.T) {
+	for _, s := range suites {
+		require.NotEmpty(t, s.what, s.library)
+		require.True(t, s.version != "" || len(s.needs) > 0, "%s: no version", s.library)
+		if s.room != "" {
+			_, err := rooms.ReadDir(s.room)
+			require.NoError(t, err, s.library)
+		}
+		if contract := s.room != "" && s.what == contractOfOurs; contract {
+			_, err := rooms.Open(s.room + "/" + s.tests[0])
+			require.NoError(t, err, s.library)
+		}
+	}
 }
 
 // Headgate may pass what Redis fails, but not the other way round.

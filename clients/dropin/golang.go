@@ -41,16 +41,16 @@ func fetchGo(w *workshop, s *suite) error {
 	return os.WriteFile(done, nil, 0o644)
 }
 
-func runGo(ctx context.Context, w *workshop, s *suite, addr string) (result, error) {
+func runGo(ctx context.Context, w *workshop, s *suite, t target) (result, error) {
 	dir, err := w.goRoom(s)
 	if err != nil {
 		return result{}, err
 	}
-	host, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(t.addr)
 	if err != nil {
 		return result{}, err
 	}
-	env := []string{"REDIS_URI=redis://" + addr + "/0", "REDIS_HOST=" + host, "REDIS_PORT=" + port}
+	env := []string{"REDIS_URI=redis://" + t.addr + "/0", "REDIS_HOST=" + host, "REDIS_PORT=" + port}
 	args := []string{"test", "-json", "-count=1"}
 	if len(s.tests) > 0 {
 		args = append(args, "-run", strings.Join(s.tests, "|"))

@@ -9,9 +9,11 @@
 // carries the library's own tests, those are run, unchanged. Where it does not,
 // it is a contract of ours through the library.
 //
-// Some suites insist on port 6379 of this machine, or on 7379: it must be free.
+// Some suites insist on port 6379 of this machine, or on another: it must be
+// free. Those whose interpreter or libraries are packages of the system are run
+// where these are installed. What was not run is told, and has not passed.
 // The exit status is 1 if something that passes against Redis fails against
-// Headgate, and 2 if nothing could be run.
+// Headgate, and 2 if a suite could not be installed or run.
 package main
 
 import (
@@ -23,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headgate-io/headgate/internal/hgtest"
 )
@@ -33,14 +36,14 @@ var errFailed = errors.New("what passes against Redis failed")
 func main() {
 	err := run(os.Args[1:], os.Stdout)
 	hgtest.Clean()
-	switch {
-	case err == nil:
-	case errors.Is(err, errFailed):
-		os.Exit(1)
-	default:
-		fmt.Fprintln(os.Stderr, "dropin:", err)
-		os.Exit(2)
+	if err == nil {
+		return
 	}
+	fmt.Fprintln(os.Stderr, "dropin:", err)
+	if errors.Is(err, errFailed) {
+		os.Exit(1)
+	}
+	os.Exit(2)
 }
 
 func run(args []string, out io.Writer) error {
@@ -67,43 +70,60 @@ func run(args []string, out io.Writer) error {
 	}
 	if *list {
 		for i := range chosen {
-			fmt.Fprintf(out, "%-24s %-10s %s\n", chosen[i].library, chosen[i].version, chosen[i].what)
+			fmt.Fprintf(out, "%-24s %-10s %s\n", chosen[i].library, chosen[i].versionHere(), chosen[i].what)
 		}
 		return nil
 	}
-	w := &workshop{dir: *cache}
+	w, err := openWorkshop(*cache)
+	if err != nil {
+		return err
+	}
+	rows := make([]row, len(chosen))
+	var failures []error
 	for i := range chosen {
-		if err := chosen[i].fetch(w, &chosen[i]); err != nil {
-			return fmt.Errorf("install %s: %w", chosen[i].library, err)
+		s := &chosen[i]
+		rows[i].suite = s
+		if what := s.missing(); what != "" {
+			rows[i].why = "needs " + what
+		} else if err := s.fetch(w, s); err != nil {
+			rows[i].why = "could not be installed"
+			failures = append(failures, fmt.Errorf("install %s: %w", s.library, err))
 		}
 	}
 	if *fetch {
-		return nil
+		return errors.Join(failures...)
 	}
-	var rows []row
-	failed := false
-	for i := range chosen {
-		r := row{suite: &chosen[i]}
-		for _, server := range servers {
-			fmt.Fprintf(out, "== %s %s, against %s\n", r.library, r.version, server.name)
-			res, err := r.against(w, server)
-			if err != nil {
-				return fmt.Errorf("%s, against %s: %w", r.library, server.name, err)
-			}
-			fmt.Fprintf(out, "%v\n", res)
-			r.results = append(r.results, res)
+	for i := range rows {
+		if err := rows[i].run(w, out); err != nil {
+			failures = append(failures, err)
 		}
-		failed = failed || r.worse()
-		rows = append(rows, r)
 	}
 	fmt.Fprint(out, "\n", table(rows))
 	if *doc != "" {
-		if err := publish(*doc, rows); err != nil {
-			return err
-		}
+		failures = append(failures, publish(*doc, rows))
 	}
-	if failed {
-		return errFailed
+	if slices.ContainsFunc(rows, func(r row) bool { return r.worse() }) {
+		failures = append(failures, fmt.Errorf("%w; %s has the details", errFailed, filepath.Join(w.dir, "log")))
+	}
+	return errors.Join(failures...)
+}
+
+// run runs a suite against each of the servers, unless it cannot be.
+func (r *row) run(w *workshop, out io.Writer) error {
+	if r.why != "" {
+		fmt.Fprintf(out, "== %s: not run: %s\n", r.library, r.why)
+		return nil
+	}
+	for _, sv := range servers {
+		fmt.Fprintf(out, "== %s %s, against %s\n", r.library, r.versionHere(), sv.name)
+		from := time.Now()
+		res, err := r.against(w, sv)
+		if err != nil {
+			r.why = "could not be run"
+			return fmt.Errorf("%s, against %s: %w", r.library, sv.name, err)
+		}
+		fmt.Fprintf(out, "%v, %v\n", res, time.Since(from).Round(100*time.Millisecond))
+		r.results = append(r.results, res)
 	}
 	return nil
 }

@@ -3,65 +3,89 @@ package main
 import (
 	"bytes"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
+
+// rooms are what the suites in other languages need: which packages are
+// installed, and the contracts.
+//
+//go:embed node mocha python java ruby php
+var rooms embed.FS
 
 // workshop is the directory that libraries are installed and run in.
 type workshop struct {
 	dir string
+	log io.Writer // takes what tests say beside their results
 
 	installed map[string]bool // in this run
+}
+
+// openWorkshop makes the directory, and a new file log in it.
+func openWorkshop(dir string) (*workshop, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	return &workshop{dir: dir, log: log, installed: map[string]bool{}}, nil
 }
 
 // fetchTimeout bounds one command that installs.
 const fetchTimeout = 10 * time.Minute
 
-// install runs a command in a directory of the workshop, which is made.
+// install runs a command in a directory of the workshop.
 func (w *workshop) install(dir, program string, args ...string) error {
+	_, err := w.output(dir, program, args...)
+	return err
+}
+
+// output runs a command in a directory of the workshop and returns what it
+// prints to its standard output.
+func (w *workshop) output(dir, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GO111MODULE=on")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %q: %w\n%s", program, args, err, out)
-	}
-	return nil
-}
-
-// test runs a command that tests, and returns what it prints to its standard
-// output; the rest goes to the file stderr. That tests fail is no error.
-func (w *workshop) test(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GO111MODULE=on"), env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
-	if err := os.WriteFile(filepath.Join(w.dir, "stderr"), stderr.Bytes(), 0o644); err != nil {
-		return out, err
-	}
-	if ctx.Err() != nil {
-		return out, fmt.Errorf("%s has not ended within %v", program, suiteTimeout)
-	}
-	if err != nil && !errors.As(err, new(*exec.ExitError)) {
-		return out, err
+	if err != nil {
+		return out, fmt.Errorf("%s %q: %w\n%s%s", program, args, err, out, stderr.Bytes())
 	}
 	return out, nil
 }
 
-// done notes that what is named has been installed in this run.
-func (w *workshop) done(name string) {
-	if w.installed == nil {
-		w.installed = map[string]bool{}
+// test runs a command that tests, and returns what it prints to its standard
+// output; the rest goes to the log. That tests fail is no error.
+func (w *workshop) test(ctx context.Context, dir string, env []string, program string, args ...string) ([]byte, error) {
+	fmt.Fprintf(w.log, "\n== %s %q\n", program, args)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GO111MODULE=on"), env...)
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, w.log), w.log
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return stdout.Bytes(), fmt.Errorf("%s has not ended within %v", program, suiteTimeout)
 	}
-	w.installed[name] = true
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		return stdout.Bytes(), err
+	}
+	return stdout.Bytes(), nil
 }
 
 // path returns a directory of the workshop, which is made.
@@ -73,24 +97,34 @@ func (w *workshop) path(parts ...string) (string, error) {
 // lay writes the files of a room of this package into a directory of the
 // workshop, once in a run, and reports whether one of them was new.
 func (w *workshop) lay(room, dir string) (changed bool, err error) {
-	entries, err := rooms.ReadDir(room)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
-		content, err := rooms.ReadFile(room + "/" + e.Name())
+	err = fs.WalkDir(rooms, room, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return false, err
+			return err
 		}
-		target := filepath.Join(dir, e.Name())
-		old, err := os.ReadFile(target)
-		if err == nil && string(old) == string(content) {
-			continue
+		target := filepath.Join(dir, strings.TrimPrefix(name, room))
+		if e.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		content, err := rooms.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if old, err := os.ReadFile(target); err == nil && bytes.Equal(old, content) {
+			return nil
 		}
 		changed = true
-		if err := os.WriteFile(target, content, 0o644); err != nil {
-			return false, err
-		}
+		return os.WriteFile(target, content, 0o644)
+	})
+	return changed, err
+}
+
+// environment tells tests of the server, in the words that each of them reads.
+func environment(addr string) []string {
+	host, port, _ := net.SplitHostPort(addr) // an address of ours
+	return []string{
+		"DROPIN_HOST=" + host, "DROPIN_PORT=" + port,
+		"REDIS=redis://" + addr,                    // pyrate-limiter
+		"REDIS_HOST=" + host, "REDIS_PORT=" + port, // bottleneck
+		"WALRUS_REDIS_HOST=" + host, "WALRUS_REDIS_PORT=" + port,
 	}
-	return changed, nil
 }

@@ -60,7 +60,7 @@ func Start(c Config) (*Server, error) {
 }
 
 func (s *Server) start() error {
-	bin, err := binary()
+	bin, err := Binary()
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,9 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// binary returns the path of the server's executable: $HGTEST_BIN, else one
+// Binary returns the path of the server's executable: $HGTEST_BIN, else one
 // built from this tree, once for each process.
-var binary = sync.OnceValues(func() (string, error) {
+var Binary = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv("HGTEST_BIN"); bin != "" {
 		return bin, nil
 	}

@@ -1,8 +1,8 @@
-"""Stands in for the containers that the tests of limits start.
+"""Stands in for the containers that tests of limits and Flask-Limiter start.
 
 Their fixture docker_services starts servers by name; the only one there is
-runs already, on the port that the tests expect of redis-basic. Tests that ask
-for another are skipped.
+runs already, on the port that the tests expect of it. Tests that ask for
+another are skipped.
 """
 
 import pytest
@@ -16,7 +16,7 @@ def pytest_addoption(parser):
 class Services:
     def start(self, *names):
         for name in names:
-            if name != "redis-basic":
+            if name not in ("redis-basic", "redis"):
                 pytest.skip(f"no service {name} here")
 
     def wait_for_service(self, name, *_, **__):

@@ -19,7 +19,11 @@ func table(rows []row) string {
 	var b strings.Builder
 	b.WriteString("| library | version | tests | Redis | Headgate |\n|---|---|---|---|---|\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s |", r.library, strings.TrimPrefix(r.version, "v"), r.what)
+		fmt.Fprintf(&b, "| %s | %s | %s |", r.library, r.versionHere(), r.what)
+		if r.why != "" {
+			fmt.Fprintf(&b, " not run: %s | |\n", r.why)
+			continue
+		}
 		all := r.tests()
 		for _, res := range r.results {
 			cell := fmt.Sprintf("%d of %d", len(res.passed), all)
