@@ -308,7 +308,7 @@ func (s *Server) scriptFlush(call *command.Call) {
 }
 
 func (s *Server) scriptKill(call *command.Call) {
-	if !s.scripts.kill() {
+	if !s.scripts.endAll(errScriptKilled) {
 		call.Error(errNotBusy)
 		return
 	}

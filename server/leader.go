@@ -125,8 +125,21 @@ func (s *Server) awaitBatches(ctx context.Context) error {
 			return err
 		}
 	}
-	return poll.Until(ctx, batchPoll, func() bool { return s.workers.deciding.Load() == 0 })
+	end := time.Now().Add(scriptGrace)
+	return poll.Until(ctx, batchPoll, func() bool {
+		if s.workers.deciding.Load() == 0 {
+			return true
+		}
+		if time.Now().After(end) {
+			s.scripts.endAll(errHandedOver)
+		}
+		return false
+	})
 }
+
+// scriptGrace is how long a handover waits for slow scripts and transactions,
+// which have changed nothing before they end. Then they end with TRYAGAIN.
+const scriptGrace = 100 * time.Millisecond
 
 // overtaken replaces what a command has written since start after the engine
 // was sealed under it, and lets the rest of the batch find a node that does not

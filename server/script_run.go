@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/script"
@@ -126,9 +127,9 @@ type scriptRun struct {
 	// How.
 	grip   grip
 	bounds bounds
-	turn   *turn    // of a worker; nil on a loop
-	hold   [][]byte // for gripKeys: the declared keys, and those found out
-	killed atomic.Bool
+	turn   *turn                 // of a worker; nil on a loop
+	hold   [][]byte              // for gripKeys: the declared keys, and those found out
+	ended  atomic.Pointer[error] // what it is to end with, from outside
 
 	// Of the attempt.
 	began    time.Time
@@ -368,7 +369,10 @@ func (r *scriptRun) grow() error {
 
 // look is asked now and then whether the script may go on.
 func (r *scriptRun) look() error {
-	if r.killed.Load() || r.srv.ending.Err() != nil {
+	if err := r.ended.Load(); err != nil {
+		return *err
+	}
+	if r.srv.ending.Err() != nil {
 		return errScriptKilled
 	}
 	if r.turn != nil && r.held.IsZero() {
@@ -408,6 +412,8 @@ func (r *scriptRun) forget() {
 // fail replies why a script, or a transaction, was ended.
 func (r *scriptRun) fail(w *resp.Writer, err error) {
 	switch {
+	case errors.Is(err, errHandedOver): // it has changed nothing
+		w.Error(partition.TextHandover)
 	case errors.Is(err, engine.ErrSealed): // its node has been deposed
 		r.srv.uncertain(w)
 	case errors.Is(err, engine.ErrFull):
@@ -439,6 +445,7 @@ func (r *scriptRun) failWith(w *resp.Writer, code, why string) {
 // Errors that end an attempt.
 var (
 	errScriptKilled = errors.New("Script killed by user with SCRIPT KILL.") //lint:ignore ST1005 Redis's words
+	errHandedOver   = errors.New("the leader hands over")
 	errScriptSlow   = errors.New("the script takes too long for its loop")
 	errOvertaken    = errors.New("a key has changed while the script ran")
 )

@@ -66,7 +66,7 @@ func (s *scripts) close() {
 func (s *scripts) begin(r *scriptRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.killed.Store(false)
+	r.ended.Store(nil)
 	s.slow[r] = struct{}{}
 }
 
@@ -76,12 +76,13 @@ func (s *scripts) end(r *scriptRun) {
 	delete(s.slow, r)
 }
 
-// kill ends the scripts on workers and reports whether there are any.
-func (s *scripts) kill() bool {
+// endAll ends the scripts on workers with an error, and reports whether there are
+// any.
+func (s *scripts) endAll(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.slow {
-		r.killed.Store(true)
+		r.ended.Store(&err)
 	}
 	return len(s.slow) > 0
 }

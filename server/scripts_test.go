@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,9 +195,43 @@ func TestSlowScriptOnANodeThatFollows(t *testing.T) {
 	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while redis.call('get', KEYS[1]) do end" 1 k` + "\r\n")
 	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
 	replica.Depose()
-	require.True(t, s.scripts.kill())
+	require.True(t, s.scripts.endAll(errScriptKilled))
 	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 	m.lane.runPosts()
 	require.Contains(t, m.take(), "Script killed by user")
 	require.Zero(t, e.Len())
+}
+
+// A handover does not wait for endless scripts: they end, and have changed
+// nothing.
+func TestHandoverEndsSlowScripts(t *testing.T) {
+	e, _, s, m := leaderOfScripts(t, true)
+	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while true do end" 1 k` + "\r\n")
+	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
+	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
+	m.lane.runPosts()
+	require.Equal(t, "-"+partition.TextHandover+"\r\n", m.take())
+	require.Zero(t, e.Len())
+}
+
+// Commands that copy a value count as what they take: a script of such commands
+// leaves its loop after a few.
+func TestScriptOfCopiesLeavesItsLoop(t *testing.T) {
+	s, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: time.Minute}})
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(6*patience)))
+	c.do("SETRANGE a 1000000 x", ":1000001\r\n")
+	const calls = 400
+	for name, body := range map[string]string{
+		"copy":   fmt.Sprintf("for i = 1, %d do redis.call('copy', KEYS[1], KEYS[2], 'REPLACE') end", calls),
+		"rename": fmt.Sprintf("for i = 1, %d do redis.call('rename', KEYS[1 + (i - 1) %% 2], KEYS[1 + i %% 2]) end", calls),
+	} {
+		spec := s.table.ByFullName([]byte(name))
+		if err, isErr := c.call(`EVAL "` + body + `" 2 a b`).(error); isErr {
+			require.Equal(t, "copy", name)
+			require.ErrorContains(t, err, "held its keys", "a slow script copies with its keys held")
+		}
+		sum := s.stats.sum(func(n *counters) *atomic.Uint64 { return &n.calls[spec.Index] })
+		require.Less(t, sum, uint64(calls+calls/2), "on the loop and on the worker: %s", name)
+	}
 }
