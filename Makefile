@@ -49,7 +49,7 @@ lint: ## gofmt, go vet, staticcheck
 fmt: ## format the Go sources
 	gofmt -l -w .
 
-bench: ## measure against Redis and other peers, 30 minutes (BENCHFLAGS=-brief: 13); rewrites bench/results
+bench: ## measure against Redis and other peers, 30 minutes (BENCHFLAGS=-brief: 14); rewrites bench/results
 	$(GO) run ./bench $(BENCHFLAGS)
 
 clients: build # the client libraries that need no more than Go, Node and Python

@@ -1,10 +1,10 @@
 // Command bench measures Headgate beside its peers on one machine in one run:
-// redis-server with a Lua token bucket, INCR and PING, and redis-cell and
-// throttlecrab where they are given. It starts and stops every server itself,
+// redis-server with a Lua token bucket, INCR and PING, with what limiters send
+// to Redis, and redis-cell and throttlecrab where they are given. It starts and stops every server itself,
 // on free ports of the loopback interface, and needs Linux.
 //
 //	go run ./bench          all rows, about half an hour; rewrites bench/results
-//	go run ./bench -brief   all rows in shorter runs, about 13 minutes; the same
+//	go run ./bench -brief   all rows in shorter runs, about 14 minutes; the same
 //	go run ./bench -quick   a guard against regressions, about two minutes
 package main
 
@@ -121,7 +121,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -208,6 +208,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"replication", func() (err error) { rep.Replication, err = b.measureReplication(ctx, dir); return err }},
 		{"failover", func() (err error) { rep.Failover, err = b.measureFailover(ctx, dir); return err }},
 		{"decision", func() (err error) { rep.Decisions, err = b.measureDecisions(ctx); return err }},
+		{"dropin", func() (err error) { rep.DropIn, err = b.measureDropIn(ctx, dir); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},
 		{"trace", func() (err error) { rep.Trace, err = b.replayTrace(ctx); return err }},

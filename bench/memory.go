@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,12 +25,18 @@ type memoryRow struct {
 	// filled, in seconds, of its last 256; 0 for peers.
 	Pause float64 `json:"gc_pause_seconds,omitempty"`
 	token bool
+	// floor and goal are promised bytes per key; 0 if none are.
+	floor, goal float64
 }
 
 func (m *memoryRow) perKey() float64 { return float64(m.Accounted) / float64(m.Keys) }
 
-// targets are promised for token state; the other rows are for information.
+// targets are promised for token state, and for what limiters of Redis keep;
+// the other rows are for information.
 func (m *memoryRow) targets() []target {
+	if m.floor > 0 {
+		return []target{{Name: "accounted bytes per key: " + m.Label, Value: m.perKey(), Unit: " B", Floor: m.floor, Goal: m.goal, AtMost: true}}
+	}
 	if !m.token {
 		return nil
 	}
@@ -54,7 +62,23 @@ func states() []struct{ name, command string } {
 		{"sliding", "RL.LIMIT " + key + " 100 86400 ALGORITHM sliding"},
 		{"log, one entry", "RL.LIMIT " + key + " 100 86400 ALGORITHM log"},
 		{"concurrency, one lease", "RL.ACQUIRE " + key + " 10 86400"},
-		{"counter", "INCREX " + key + " BYINT 1 UBOUND 100 EX 86400"},
+	}
+}
+
+// values are what limiters of Redis keep, and promised bytes per key: a counter
+// with a time to live, and the hash of two fields of tokenbucket.lua, whose
+// SHA1 is given.
+func values(bucketSHA string) []struct {
+	name, command string
+	floor, goal   float64
+} {
+	const key = "key:" + load.Placeholder
+	return []struct {
+		name, command string
+		floor, goal   float64
+	}{
+		{"counter with a time to live", "SET " + key + " 1 EX 86400", 64, 56},
+		{"token bucket of a script, a hash of two fields", "EVALSHA " + bucketSHA + " 1 " + key + " 100 0.001 1", 160, 110},
 	}
 }
 
@@ -80,6 +104,19 @@ func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, er
 	for _, s := range states() {
 		row := &memoryRow{Label: "Headgate " + s.name, Keys: uint64(b.keys), token: s.name == "token"}
 		if err := add(row, ours(s.command)); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range values(scriptSHA1(tokenBucketLua)) {
+		row := &memoryRow{Label: "Headgate " + v.name, Keys: uint64(b.keys), floor: v.floor, goal: v.goal}
+		start := func() (*process, []string, error) {
+			p, err := startHeadgate(dir, b.bin.headgate)
+			if err == nil {
+				_, err = p.ask("SCRIPT", "LOAD", tokenBucketLua)
+			}
+			return p, strings.Fields(v.command), err
+		}
+		if err := add(row, start); err != nil {
 			return nil, err
 		}
 	}
@@ -157,4 +194,10 @@ func (p *process) memory() (used, rss int64, err error) {
 	}
 	rss, err = p.rss()
 	return used, rss, err
+}
+
+// scriptSHA1 is the name of a script in EVALSHA.
+func scriptSHA1(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	//go:embed tokenbucket.lua
+	//go:embed scripts/tokenbucket.lua
 	tokenBucketLua string
-	//go:embed gcra.lua
+	//go:embed scripts/gcra.lua
 	gcraLua string
 )
 

@@ -30,6 +30,7 @@ type report struct {
 	Replication *replicationReport `json:"replication,omitempty"`
 	Failover    *failoverRow       `json:"failover,omitempty"`
 	Decisions   []decision         `json:"decisions,omitempty"`
+	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`
 	Eviction    []*evictionRow     `json:"eviction,omitempty"`
 	Trace       *traceRow          `json:"trace,omitempty"`
@@ -82,6 +83,9 @@ func (r *report) markdown() string {
 	}
 	if r.Failover != nil {
 		r.Failover.write(line)
+	}
+	if r.DropIn != nil {
+		r.DropIn.write(line)
 	}
 	if len(r.Memory) > 0 {
 		line("\n## Memory, 16-byte keys\n\n| | keys | accounted B/key | resident B/key | whole process MB | longest GC pause ms |\n|---|---|---|---|---|---|")

@@ -70,6 +70,9 @@ func (r *report) targets() []target {
 	for _, d := range r.Decisions {
 		list = append(list, d.target())
 	}
+	if r.DropIn != nil {
+		list = append(list, r.DropIn.targets()...)
+	}
 	for _, m := range r.Memory {
 		list = append(list, m.targets()...)
 	}

@@ -29,7 +29,9 @@ func (m *machine) Depose() { m.replica.Depose() }
 
 func (m *machine) Cut(max int) ([][]byte, bool) { return m.replica.Cut(max) }
 
-func (m *machine) Now() int64 { return m.engine.Now() }
+func (m *machine) Now() int64 { return m.replica.Now() }
+
+func (m *machine) Committed(clock int64) { m.replica.Committed(clock) }
 
 func (m *machine) Restore(r io.Reader, clock int64) error { return m.replica.Restore(r, clock) }
 

@@ -3,14 +3,17 @@ package engine
 import "github.com/headgate-io/headgate/shard"
 
 // Apply replaces the keys of a committed batch. clock is the cluster clock at
-// its cut; what has expired by it is still applied, and reaped in its time.
+// its cut; what has expired by it is still applied, and reaped in its time. An
+// error is ErrEffects, or ErrBase.
 func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 	r.e.clock.Set(clock)
+	r.give(clock)
 	for _, p := range payloads {
 		if err := r.apply(p, clock); err != nil {
 			return err
 		}
 	}
+	r.e.table.Pass(clock)
 	return nil
 }
 
@@ -28,6 +31,7 @@ type applier struct {
 	dict   []*interned // of the payload
 	ahead  []incoming
 	hashes []uint64 // of the keys of ahead
+	rebaser
 }
 
 // incoming is an effect about to be applied.
@@ -62,6 +66,12 @@ func (r *Replica) apply(payload []byte, now int64) error {
 		}
 		for i := range a.ahead {
 			in := &a.ahead[i]
+			if in.changed {
+				if err := r.change(in, a.hashes[i], now); err != nil {
+					return err
+				}
+				continue
+			}
 			in.sh.Lock()
 			r.e.restore(in.sh, a.hashes[i], in.image, in.limit >= 0, now)
 			in.sh.Unlock()
@@ -106,6 +116,8 @@ func (r *incomings) addLimit(l Limit) {
 }
 
 func (r *incomings) setSystem(k systemKey, value []byte) { r.e.system.apply(k, value) }
+
+func (r *incomings) included(clock int64) { r.snapshotEnd = clock }
 
 // flush forgets all keys.
 func (r *incomings) flush() {

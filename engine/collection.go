@@ -35,18 +35,27 @@ func encodeCollection(b, state []byte) []byte {
 func decodeCollection(kind packed.Kind) func(b []byte, words int, d *decoder) []byte {
 	return func(b []byte, _ int, d *decoder) []byte {
 		wire := d.bytes(d.uvarintMax(packed.MaxBytes))
-		at := len(b)
-		b, err := packed.FromWire(b, kind, wire)
-		if err != nil {
+		b, ok := appendCollection(b, kind, wire)
+		if !ok {
 			d.fail()
-			return b
 		}
-		pad := 8 - (len(b)-at)%8
-		for range pad - 1 {
-			b = append(b, 0)
-		}
-		return append(b, byte(pad))
+		return b
 	}
+}
+
+// appendCollection appends the state of a value in its wire form, which may be
+// anything: ok is false for what it is no value of.
+func appendCollection(b []byte, kind packed.Kind, wire []byte) (state []byte, ok bool) {
+	at := len(b)
+	b, err := packed.FromWire(b, kind, wire)
+	if err != nil {
+		return b, false
+	}
+	pad := 8 - (len(b)-at)%8
+	for range pad - 1 {
+		b = append(b, 0)
+	}
+	return append(b, byte(pad)), true
 }
 
 // checkCollection tells whether a state, which may be anything, has a value

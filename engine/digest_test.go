@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 )
 
@@ -76,5 +77,40 @@ func TestADigestKnowsDatabases(t *testing.T) {
 		require.Equal(t, 1, d.Keys)
 		require.False(t, sums[d.Sum], "database %d", db)
 		sums[d.Sum] = true
+	}
+}
+
+// One entry, score, element or byte more or less is another table, whatever
+// holds it.
+func TestADigestKnowsEveryType(t *testing.T) {
+	contents := map[Algorithm]func(v *Value) error{
+		Counter:   func(v *Value) error { return v.Set([]byte("text")) },
+		Hash:      func(v *Value) error { h := packed.NewHash(v); _, err := h.Set([]byte("f"), []byte("v")); return err },
+		Set:       func(v *Value) error { s := packed.NewSet(v); _, err := s.Add([]byte("m")); return err },
+		SortedSet: func(v *Value) error { z := packed.NewSortedSet(v); _, err := z.Put([]byte("m"), 1); return err },
+		List:      func(v *Value) error { l := packed.NewList(v); return l.PushBack([][]byte{[]byte("e")}) },
+	}
+	changed := map[Algorithm]func(v *Value) error{
+		Counter:   func(v *Value) error { return v.Set([]byte("texu")) },
+		Hash:      func(v *Value) error { h := packed.NewHash(v); _, err := h.Set([]byte("f"), []byte("w")); return err },
+		Set:       func(v *Value) error { s := packed.NewSet(v); _, err := s.Add([]byte("n")); return err },
+		SortedSet: func(v *Value) error { z := packed.NewSortedSet(v); _, err := z.Put([]byte("m"), 2); return err },
+		List:      func(v *Value) error { l := packed.NewList(v); return l.PushBack([][]byte{[]byte("e")}) },
+	}
+	for kind, fill := range contents {
+		digest := func(steps ...func(v *Value) error) Digest {
+			s := New(Config{}).NewSession()
+			for _, step := range steps {
+				v, err := s.Open(start, []byte("k"), kind)
+				require.NoError(t, err)
+				require.NoError(t, step(v))
+				v.Close()
+			}
+			d := s.e.Digest(start)
+			require.Equal(t, 1, d.Keys)
+			return d
+		}
+		require.Equal(t, digest(fill), digest(fill), "%v", kind)
+		require.NotEqual(t, digest(fill), digest(fill, changed[kind]), "%v", kind)
 	}
 }

@@ -16,7 +16,8 @@ const (
 	effectsOldest = 3 // that this build reads
 	effectsFlush  = 4 // the first that has recordFlush and kind.encode
 	effectsData   = 5 // the first that has databases and the data types
-	effectsNewest = 5 // that it reads, and writes where it is permitted
+	effectsDelta  = 6 // the first that has recordDelta and recordIncluded
+	effectsNewest = 6 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -49,6 +50,11 @@ func (f Formats) Check() error {
 //	recordSystem  a system record, or its absence: see appendSystem
 //	recordFlush   all keys that there were before are gone; the first of its
 //	              payload
+//	recordDelta   what follows is a put with a delta in place of its words: base
+//	              (baseSize bytes), length, difference (see differ)
+//	recordIncluded
+//	              of a snapshot, at its end: up to which clock batches may be
+//	              in it that are behind its index
 //
 // The database of a key is that of its limit: the upper six bits of a limit's
 // first byte. The upper six bits of a put's first byte are the number of state words;
@@ -69,8 +75,10 @@ const (
 	recordPut
 	recordPutOf
 	recordDelete
-	recordSystem = recordDelete | 1<<kindBits
-	recordFlush  = recordDelete | 2<<kindBits
+	recordSystem   = recordDelete | 1<<kindBits
+	recordFlush    = recordDelete | 2<<kindBits
+	recordDelta    = recordDelete | 3<<kindBits
+	recordIncluded = recordDelete | 4<<kindBits
 	// recordDeleteIn has the database, which is not 0, in the lower four of its
 	// upper six bits.
 	recordDeleteIn = recordDelete | Databases<<kindBits
@@ -109,11 +117,14 @@ func newEncoder(limits *interner, f Formats, max, expect int) *encoder {
 }
 
 // put adds the full state of an entry.
-func (enc *encoder) put(im shard.Image) {
+func (enc *encoder) put(im shard.Image) { enc.add(im, nil) }
+
+// add adds the state of an entry, as the delta if there is one.
+func (enc *encoder) add(im shard.Image, d *delta) {
 	start := enc.begin()
-	if enc.appendPut(im); enc.full(start) {
+	if enc.appendPut(im, d); enc.full(start) {
 		enc.begin()
-		enc.appendPut(im)
+		enc.appendPut(im, d)
 	}
 }
 
@@ -140,6 +151,12 @@ func (enc *encoder) system(k systemKey, value []byte) {
 		enc.begin()
 		enc.buf = appendSystem(append(enc.buf, recordSystem), k, value)
 	}
+}
+
+// included adds up to which clock batches may be in a snapshot.
+func (enc *encoder) included(clock int64) {
+	enc.begin()
+	enc.buf = binary.AppendVarint(append(enc.buf, recordIncluded), clock)
 }
 
 // flush adds that no key is left, before anything else. false is that the format
@@ -172,7 +189,7 @@ func (enc *encoder) full(start int) bool {
 	return true
 }
 
-func (enc *encoder) appendPut(im shard.Image) {
+func (enc *encoder) appendPut(im shard.Image, d *delta) {
 	b := enc.buf
 	kind := byte(recordPut)
 	n := uint64(0)
@@ -187,6 +204,9 @@ func (enc *encoder) appendPut(im shard.Image) {
 		}
 		enc.meta, enc.started = im.Meta, true
 	}
+	if d != nil {
+		b = append(b, recordDelta)
+	}
 	words := len(im.State) / 8
 	b = append(b, kind|byte(min(words, manyWords))<<kindBits)
 	if words >= manyWords {
@@ -198,6 +218,11 @@ func (enc *encoder) appendPut(im shard.Image) {
 	b = enc.appendKey(b, im.Key)
 	b = binary.AppendVarint(b, im.Deadline-enc.deadline)
 	enc.deadline = im.Deadline
+	if d != nil {
+		b = binary.AppendUvarint(append(b, d.base...), uint64(len(d.difference)))
+		enc.buf = append(b, d.difference...)
+		return
+	}
 	if len(im.State) != 8 { // most have one word
 		enc.buf = enc.appendState(b, im.State)
 		return
@@ -271,6 +296,10 @@ func appendLimit(b []byte, l Limit) []byte {
 type effect struct {
 	image shard.Image // Meta is not set, Space is
 	limit int         // number in the dictionary; -1 for an absent key
+	// changed tells that delta stands for the state, which the key itself makes
+	// of it.
+	changed bool
+	delta   delta
 }
 
 // dictionaryLimit is what reading a payload needs of a limit of its dictionary.
@@ -285,6 +314,7 @@ type sink interface {
 	addLimit(Limit) // to the dictionary of the payload
 	setSystem(systemKey, []byte)
 	flush()
+	included(clock int64)
 }
 
 // effects reads a payload. Its buffers serve one payload after the other.
@@ -328,6 +358,12 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	head := r.d.byte()
 	first := !r.begun
 	r.begun = true
+	e.changed = head == recordDelta && r.version >= effectsDelta
+	if e.changed {
+		if head = r.d.byte(); head&kindMask != recordPut && head&kindMask != recordPutOf {
+			return false, fmt.Errorf("%w: bad delta", ErrEffects)
+		}
+	}
 	switch kind := head & kindMask; kind {
 	case recordLimit:
 		l := Limit{Algorithm: Algorithm(r.d.byte()), Rounding: Rounding(r.d.byte()), Align: Align(r.d.byte())}
@@ -357,6 +393,13 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			}
 			out.flush()
 			return false, nil
+		case head == recordIncluded && r.version >= effectsDelta:
+			clock := r.d.varint()
+			if r.d.bad {
+				return false, fmt.Errorf("%w: bad end", ErrEffects)
+			}
+			out.included(clock)
+			return false, nil
 		}
 		*e = effect{limit: -1}
 		if n := head >> kindBits; n > Databases && n < 2*Databases && r.version >= effectsData {
@@ -382,6 +425,14 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		if r.d.bad || r.limit < 0 || r.limit >= len(r.known) {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
+		e.limit, e.image.Space = r.limit, r.known[r.limit].db
+		if e.changed {
+			e.delta = delta{base: r.d.bytes(baseSize), difference: r.d.bytes(r.d.uvarintMax(mostDelta))}
+			if r.d.bad {
+				return false, fmt.Errorf("%w: bad delta", ErrEffects)
+			}
+			return true, nil
+		}
 		if words == 1 { // most of them
 			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
 			r.check(r.arena[at:])
@@ -392,7 +443,6 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
 		e.image.State = r.arena[at:len(r.arena):len(r.arena)]
-		e.limit, e.image.Space = r.limit, r.known[r.limit].db
 	}
 	return true, nil
 }
@@ -437,62 +487,4 @@ func (r *effects) readKey() []byte {
 	at := len(r.arena)
 	r.arena = append(r.arena, r.key...)
 	return r.arena[at:len(r.arena):len(r.arena)]
-}
-
-// decoder reads a payload; after the first fault it returns zeros.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) fail() { d.b, d.bad = nil, true }
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.fail()
-		return 0
-	}
-	v := d.b[0]
-	d.b = d.b[1:]
-	return v
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// uvarintMax reads an integer of at most max.
-func (d *decoder) uvarintMax(max uint64) uint64 {
-	v := d.uvarint()
-	if v > max {
-		d.fail()
-		return 0
-	}
-	return v
-}
-
-func (d *decoder) bytes(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.fail()
-		return nil
-	}
-	v := d.b[:n:n]
-	d.b = d.b[n:]
-	return v
 }

@@ -31,6 +31,7 @@ type readOut struct {
 func (o *readOut) addLimit(l Limit)            { o.dict = append(o.dict, l) }
 func (o *readOut) setSystem(systemKey, []byte) {}
 func (o *readOut) flush()                      { o.flushes++ }
+func (o *readOut) included(int64)              {}
 
 // readEffects reads one payload.
 func readEffects(t *testing.T, payload []byte) (list []readEffect) {
@@ -81,7 +82,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
-		version := effectsOldest + byte(seed%3)
+		version := effectsOldest + byte(seed%4)
 		db := func() uint8 {
 			if version < effectsData {
 				return 0
@@ -180,8 +181,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 6, this node knows 3 to 5; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 5; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 7, this node knows 3 to 6; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 6; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -192,7 +193,7 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad deletion", effectsOldest, recordDelete, longLen, 0xff, 0xff) // length cut short
 	f("flush in the middle", effectsFlush, recordDelete, 0, recordFlush)
 	f("bad deletion", effectsFlush-1, recordFlush, 0)          // before there were any
-	f("bad deletion", effectsNewest, recordDelete|3<<kindBits) // of no kind
+	f("bad deletion", effectsNewest, recordDelete|5<<kindBits) // of no kind
 	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
 	f("bad deletion", effectsData-1, recordDeleteIn|1<<kindBits, 0)
 	f("bad limit", effectsData-1, recordLimit|1<<kindBits, 0, 0, 0, 2, 2, 0)

@@ -217,7 +217,7 @@ func (e *Engine) collectLimits() {
 // with, and whether there is probably more to reap.
 func (e *Engine) sweep(i int) (next int, busy bool) {
 	begin := time.Now()
-	now := e.Now()
+	now := e.passed()
 	for {
 		keys := e.table.Len()
 		for cursor := e.table.Sweep(i, 0, now); cursor != 0; {
@@ -229,6 +229,17 @@ func (e *Engine) sweep(i int) (next int, busy bool) {
 			return i, busy
 		}
 	}
+}
+
+// passed is the time by which what has expired may go without a trace. Of a
+// replica that is the clock of the last batch that is committed and here: with a
+// later one a node would lack what another one, whose clock is behind, makes a
+// delta from.
+func (e *Engine) passed() int64 {
+	if e.replica == nil {
+		return e.Now()
+	}
+	return min(e.Now(), e.table.Passed())
 }
 
 // Stats describe what an engine holds.

@@ -39,6 +39,9 @@ type kind struct {
 	decode func(b []byte, words int, d *decoder) []byte
 	// encoded is the first version of effects that has encode.
 	encoded byte
+	// large marks a state that can be large and is not packed: deltas take it in
+	// pieces of evenPiece bytes.
+	large bool
 
 	// fits refuses limits that the engine's configuration has no room for.
 	fits func(e *Engine, l Limit) error
@@ -83,16 +86,16 @@ var kinds = [...]kind{
 	},
 	Log: {
 		name: "log", decides: true, units: true, period: true, fits: fitsLog,
-		encode: encodePairs, decode: decodePairs, encoded: effectsFlush,
+		encode: encodePairs, decode: decodePairs, encoded: effectsFlush, large: true,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
 	},
 	Slots: {
 		name: "slots", units: true,
-		compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
+		large: true, compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
 	},
 	Counter: {
 		name: "counter", redis: "string", sized: true, expires: true,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsData, large: true,
 		pressure: valuePressure, describe: describeCounter,
 	},
 	Hash: {

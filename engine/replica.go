@@ -44,6 +44,14 @@ type Replica struct {
 	formats Formats
 
 	applier applier
+	changer changer
+
+	// given is no earlier than the clock of any batch so far.
+	given atomic.Int64
+
+	// snapshotEnd is up to which clock deltas may be in the snapshot that was
+	// restored: they find what they or a later effect have made.
+	snapshotEnd int64
 
 	// flushed tells that the table has been flushed since the last cut. It is
 	// set with the gate and all shards held, read with the gate to itself.
@@ -108,6 +116,7 @@ func (r *Replica) Permit(f Formats) {
 func (r *Replica) Lead(clock int64) {
 	e := r.e
 	e.clock.Set(clock)
+	r.give(clock)
 	r.undone.Store(0)
 	for i := range e.table.Shards() {
 		sh := e.table.Shard(i)
@@ -140,11 +149,14 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 			if old := sh.Pending().Contents(); old != nil && !whole {
 				enc.removeAll(old)
 			}
-			before := sh.Cut(func(db uint8, key []byte, ent shard.Entry, present bool) {
-				if present {
+			before := sh.Cut(func(was shard.Image, existed bool, ent shard.Entry, present bool) {
+				switch {
+				case !present:
+					enc.remove(was.Space, was.Key)
+				case existed && len(was.State) >= leastDelta:
+					r.cutChange(enc, was, ent.Image())
+				default:
 					enc.put(ent.Image())
-				} else {
-					enc.remove(db, key)
 				}
 			})
 			u.shards = append(u.shards, shardUndo{i, before})
@@ -163,12 +175,24 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	}
 	// Inside the gate: no snapshot may miss what has left the shards.
 	r.ledger.Add(cut, u, parts)
+	r.changer.differ.tidy()
 	r.size = 0
 	for _, p := range parts {
 		r.size += len(p)
 	}
 	return parts, true
 }
+
+// Now returns the engine's time, for a batch that is being made of the last cut.
+func (r *Replica) Now() int64 {
+	now := r.e.Now()
+	r.give(now)
+	return now
+}
+
+// Committed tells that the last batch which this node has cut and which is
+// committed, as a whole, has this clock.
+func (r *Replica) Committed(clock int64) { r.e.table.Pass(clock) }
 
 // Depose seals the table and takes back every effect that is not committed,
 // newest first. The ledger keeps the flights meanwhile: a snapshot that is being

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/headgate-io/headgate/ledger"
 )
@@ -136,6 +137,56 @@ func BenchmarkCutLog(b *testing.B) {
 				}
 				b.ReportMetric(float64(size)/float64(cuts), "B/cut")
 				b.ReportMetric(float64(size)/float64(cuts*hits), "B/hit")
+			})
+		}
+	}
+}
+
+// BenchmarkCutLogSet cuts a sliding log of a thousand entries in a sorted set,
+// so many hits after the cut before, and applies it elsewhere. It reports the
+// bytes of a cut, and how many times those of the changes they are: the members
+// that came, with their scores.
+func BenchmarkCutLogSet(b *testing.B) {
+	for _, version := range []byte{effectsData, effectsDelta} {
+		for _, hits := range []int{1, 5, 20, 200, 1000} {
+			b.Run(fmt.Sprintf("version=%d/hits=%d", version, hits), func(b *testing.B) {
+				leader, s := benchLeader(b, nil)
+				follower, _ := benchLeader(b, nil)
+				follower.Depose()
+				leader.Permit(Formats{Effects: version})
+				at, size, cuts := 0, 0, 0
+				var applying time.Duration
+				hit := func(n int) { logSet(b, s, at, at+n); at += n }
+				apply := func(parts [][]byte) {
+					leader.ledger.Commit()
+					for _, p := range parts {
+						size += len(p)
+					}
+					begin := time.Now()
+					if err := follower.Apply(parts, start); err != nil {
+						b.Fatal(err)
+					}
+					applying += time.Since(begin)
+					cuts++
+				}
+				hit(1000)
+				parts, _ := leader.Cut(benchMaxEntry)
+				apply(parts)
+				size, cuts, applying = 0, 0, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					b.StopTimer()
+					hit(hits)
+					b.StartTimer()
+					parts, _ := leader.Cut(benchMaxEntry)
+					b.StopTimer()
+					apply(parts)
+					b.StartTimer()
+				}
+				change := float64(len(logMember(0)) + 8)
+				b.ReportMetric(float64(size)/float64(cuts), "B/cut")
+				b.ReportMetric(float64(size)/float64(cuts*hits)/change, "x-changes")
+				b.ReportMetric(float64(applying.Nanoseconds())/float64(cuts), "ns/apply")
 			})
 		}
 	}

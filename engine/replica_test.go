@@ -237,30 +237,36 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start
-		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%3)})
+		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%4)})
 		leader.r.Lead(now)
-		var pending [][][]byte
+		var pending []cutEntry
+		cut := func() {
+			leader.e.clock.Set(now)
+			if parts := leader.cut(); parts != nil {
+				pending = append(pending, cutEntry{parts, leader.r.Now()})
+			}
+		}
 		commit := func(n int) {
 			for range n {
-				require.NoError(t, follower.r.Apply(pending[0], now))
+				clock := pending[0].clock
+				require.NoError(t, follower.r.Apply(pending[0].parts, clock))
 				pending = pending[1:]
 				require.True(t, leader.l.Commit())
+				leader.r.Committed(clock)
 			}
 		}
 		for range 400 {
 			now += rnd.Int64N(3 * second)
 			leader.act(rnd, now)
 			if rnd.IntN(5) == 0 {
-				if parts := leader.cut(); parts != nil {
-					pending = append(pending, parts)
-				}
+				cut()
 			}
 			if len(pending) > 0 && rnd.IntN(6) == 0 {
 				commit(1 + rnd.IntN(len(pending)))
 			}
 			if rnd.IntN(40) == 0 {
-				leader.reap(now)
-				follower.reap(now)
+				leader.reap(leader.e.passed())
+				follower.reap(follower.e.passed())
 			}
 		}
 
@@ -281,14 +287,12 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 			_, err = leader.s.Exists(now, []byte("key:1"))
 			require.ErrorIs(t, err, ErrSealed)
 			// What was in flight may still have made it.
-			for _, parts := range pending {
-				require.NoError(t, follower.r.Apply(parts, now))
-				require.NoError(t, leader.r.Apply(parts, now))
+			for _, late := range pending {
+				require.NoError(t, follower.r.Apply(late.parts, late.clock))
+				require.NoError(t, leader.r.Apply(late.parts, late.clock))
 			}
 		} else {
-			if parts := leader.cut(); parts != nil {
-				pending = append(pending, parts)
-			}
+			cut()
 			commit(len(pending))
 		}
 		require.Equal(t, decide(), leader.table(now+second), "seed %d", seed)
@@ -462,6 +466,10 @@ func FuzzDecodeEffects(f *testing.F) {
 	enc.put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
 	enc.flush()
 	f.Add(enc.finish()[1])
+	enc.formats.Effects = effectsNewest
+	enc.add(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)}, &delta{make([]byte, baseSize), []byte{80, 0, 80, 0}})
+	enc.included(start)
+	f.Add(enc.finish()[2])
 	f.Add([]byte{effectsFlush, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		n := newNode(t, Config{Shards: 1})

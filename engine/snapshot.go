@@ -29,6 +29,10 @@ const (
 // the snapshot was begun: shards of both would be no state at all.
 var errRestored = errors.New("another snapshot was restored meanwhile")
 
+// errFormats is returned by Persist when deltas are permitted that were not when
+// the snapshot was begun.
+var errFormats = errors.New("the formats have changed meanwhile")
+
 // Snapshot writes the committed state of a replica's table.
 type Snapshot struct {
 	r       *Replica
@@ -44,39 +48,71 @@ func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load(), r.f
 // Persist writes the snapshot to w, holding one shard at a time. It pauses for
 // as long as each shard took, so that it never takes more than half of a
 // processor or of the disk from decisions. It fails if the table is replaced
-// meanwhile.
+// meanwhile, or deltas come to be permitted.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
-	now := s.r.e.clock.Now()
-	write := func(chunks [][]byte) error {
-		// Restore raises the epoch before it touches anything.
-		if s.r.epoch.Load() != s.epoch {
-			return fmt.Errorf("write snapshot: %w", errRestored)
-		}
+	begin := time.Now()
+	err := s.each(func(chunks [][]byte) error {
 		for _, chunk := range chunks {
 			if err := writeChunk(bw, chunk); err != nil {
-				return fmt.Errorf("write snapshot: %w", err)
+				return err
 			}
 		}
-		return nil
-	}
-	if err := write(s.r.committedSystem(s.formats)); err != nil {
-		return err
-	}
-	for i := range s.r.e.table.Shards() {
-		begin := time.Now()
-		if err := write(s.r.committed(i, s.formats, now)); err != nil {
-			return err
-		}
 		time.Sleep(time.Since(begin))
+		begin = time.Now()
+		return nil
+	})
+	if err == nil {
+		err = writeChunk(bw, nil)
 	}
-	if err := writeChunk(bw, nil); err != nil {
+	if err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return bw.Flush()
 }
 
-func writeChunk(w *bufio.Writer, chunk []byte) error {
+// each calls fn with the chunks of the snapshot, a shard's at a time.
+func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
+	now := s.r.e.passed()
+	// Restore raises the epoch before it touches anything.
+	write := func(chunks [][]byte) error {
+		if s.r.epoch.Load() != s.epoch {
+			return errRestored
+		}
+		return fn(chunks)
+	}
+	if err := write(s.r.committedSystem(s.formats)); err != nil {
+		return err
+	}
+	for i := range s.r.e.table.Shards() {
+		if err := write(s.r.committed(i, s.formats, now)); err != nil {
+			return err
+		}
+	}
+	end, err := s.end()
+	if err != nil {
+		return err
+	}
+	return write(end)
+}
+
+// end returns the chunk that tells up to which clock batches are in the
+// snapshot, if its formats have it.
+func (s *Snapshot) end() (chunks [][]byte, err error) {
+	switch {
+	case s.formats.Effects >= effectsDelta:
+		enc := newEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
+		enc.included(s.r.given.Load())
+		return enc.finish(), nil
+	case s.r.e.permits(effectsDelta):
+		// Deltas may be in it by now, and a node that replays them would not
+		// know.
+		return nil, errFormats
+	}
+	return nil, nil
+}
+
+func writeChunk(w io.Writer, chunk []byte) error {
 	var length [binary.MaxVarintLen64]byte
 	if _, err := w.Write(length[:binary.PutUvarint(length[:], uint64(len(chunk)))]); err != nil {
 		return err
@@ -169,8 +205,13 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 func (r *Replica) Restore(src io.Reader, clock int64) error {
 	r.epoch.Add(1)
 	r.e.table.Reset()
+	// The clock of a batch whose first parts are before the snapshot has not
+	// passed until it is whole.
+	r.e.table.Pass(0)
 	r.e.system.reset()
 	r.e.clock.Set(clock)
+	r.snapshotEnd = 0
+	defer func() { r.give(r.snapshotEnd) }() // for its own snapshots
 	br := bufio.NewReaderSize(src, snapshotChunk)
 	for {
 		n, err := binary.ReadUvarint(br)

@@ -196,7 +196,9 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	if serving {
 		if !f.ledger.Commit() {
 			f.fail(fmt.Errorf("%w: own batch %d committed that is not in flight", ErrInvariant, h.seq))
+			return
 		}
+		f.machine.Committed(c.clock)
 		return
 	}
 	if err := f.machine.Apply(b); err != nil {

@@ -4,9 +4,9 @@ import "io"
 
 // Machine is the replicated state.
 //
-// Permit, Apply, Lead, Depose, Cut, Snapshot and Restore are called one at a
-// time, in exactly the order in which they take effect; Now may be called at
-// any time. The machine must not call the group back from any of them. It
+// Permit, Apply, Committed, Lead, Depose, Cut, Snapshot and Restore are called
+// one at a time, in exactly the order in which they take effect; Now may be
+// called at any time. The machine must not call the group back from any of them. It
 // shares Config.Ledger with the group, which tells there what is committed.
 type Machine interface {
 	// Permit says which feature level the cluster has reached, and thereby what
@@ -22,6 +22,11 @@ type Machine interface {
 	// unknown payload version) stops the node: nothing is applied any more and
 	// Config.Fatal is called with it.
 	Apply(b Batch) error
+
+	// Committed tells that the oldest batch in flight, which this node cut in
+	// the term that it serves, is committed, effects or none. clock is that of
+	// the batch, as Apply would be given it.
+	Committed(clock int64)
 
 	// Lead starts deciding: everything committed before this term has been
 	// applied. clock is the cluster clock (unix ns) to continue from: the last
@@ -39,7 +44,8 @@ type Machine interface {
 	// belong to the group from here on.
 	Cut(max int) (parts [][]byte, ok bool)
 
-	// Now returns the cluster clock in unix ns, for the header of an entry.
+	// Now returns the cluster clock in unix ns, for the header of an entry that
+	// is made of the last cut.
 	Now() int64
 
 	// Snapshot captures the committed state. It must return at once; writing

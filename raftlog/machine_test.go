@@ -222,6 +222,8 @@ func (m *mapMachine) Cut(max int) ([][]byte, bool) {
 	return parts, true
 }
 
+func (m *mapMachine) Committed(int64) {}
+
 func (m *mapMachine) Now() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 )
 
@@ -59,6 +60,7 @@ type simNode struct {
 	cutOff  bool
 	since   uint64 // ticket of the beginning of the batch of commands; 0 for none
 	round   uint64 // numbers that the round under way verifies
+	grown   bool   // a set has been added to since the last cut
 	taken   raft.FSMSnapshot
 	takenAt int // of sim.log
 	parked  []parked
@@ -72,6 +74,9 @@ type parked struct {
 }
 
 const simStart = 1_800_000_000_000_000_000
+
+// simFormats are those of a cluster that sends deltas.
+var simFormats = engine.Formats{Effects: 6}
 
 // simLimit has no time in it: a window of an hour that does not pass.
 var simLimit = engine.Limit{Algorithm: engine.Fixed, Limit: 10, Period: 3_600_000_000_000}
@@ -92,6 +97,7 @@ func newSimNode(name string) *simNode {
 		Deposed: func(upTo uint64) { n.part.Release(upTo, partition.ErrUncertain) },
 	})
 	n.replica = n.engine.Replicate(n.ledger)
+	n.replica.Permit(simFormats)
 	n.part = partition.New(partition.Config{
 		Engine: n.engine, Replication: simReplication{ledger: n.ledger}, Front: simFront{}, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -112,7 +118,8 @@ func (m simMachine) Apply(b Batch) error                { return m.n.replica.App
 func (m simMachine) Lead(clock int64)                   { m.n.replica.Lead(clock) }
 func (m simMachine) Depose()                            { m.n.replica.Depose() }
 func (m simMachine) Cut(max int) ([][]byte, bool)       { return m.n.replica.Cut(max) }
-func (m simMachine) Now() int64                         { return m.n.engine.Now() }
+func (m simMachine) Committed(clock int64)              { m.n.replica.Committed(clock) }
+func (m simMachine) Now() int64                         { return m.n.replica.Now() }
 func (m simMachine) Restore(r io.Reader, c int64) error { return m.n.replica.Restore(r, c) }
 func (m simMachine) Snapshot() (Snapshot, error)        { return simSnapshot{m.n.replica.Snapshot()}, nil }
 
@@ -160,6 +167,8 @@ func (s *sim) run(d *datadriven.TestData) string {
 		s.decide(n, args[0], int64(number(s.t, args[1])), &engine.Options{})
 	case "refund":
 		s.decide(n, args[0], -int64(number(s.t, args[1])), &engine.Options{})
+	case "add":
+		s.add(n, args[0], int(number(s.t, args[1])))
 	case "peek":
 		s.decide(n, args[0], 1, &engine.Options{Peek: true})
 	case "cut":
@@ -257,6 +266,39 @@ func (s *sim) decide(n *simNode, key string, cost int64, o *engine.Options) {
 	s.printf("%s: %s, %d left; parked under %d", p.name, verdict, d.Remaining, p.ticket)
 }
 
+// simLarge is less than a set of simMembers takes, and more than some of them.
+const (
+	simLarge   = 1000
+	simMembers = 100
+)
+
+// add adds members to a set, and removes the oldest beyond simMembers.
+func (s *sim) add(n *simNode, key string, members int) {
+	if !slices.Contains(s.keys, key) {
+		s.keys = append(s.keys, key)
+		slices.Sort(s.keys)
+	}
+	v, err := n.session.Open(simStart, []byte(key), engine.SortedSet)
+	if errors.Is(err, engine.ErrSealed) {
+		s.printf("%s does not decide", n.name)
+		return
+	}
+	require.NoError(s.t, err)
+	defer v.Close()
+	z := packed.NewSortedSet(v)
+	last := 0.0
+	if z.Len() > 0 {
+		_, last = z.At(z.Len() - 1)
+	}
+	for range members {
+		last++
+		_, err := z.Put(fmt.Appendf(nil, "a member that has the number %v", last), last)
+		require.NoError(s.t, err)
+	}
+	z.RemoveRange(0, max(z.Len()-simMembers, 0))
+	n.grown = true
+}
+
 // cut gives Raft the next batch.
 func (s *sim) cut(n *simNode, tick bool) {
 	seq := n.ledger.Open()
@@ -280,9 +322,15 @@ func (s *sim) cut(n *simNode, tick bool) {
 	}
 	n.sent = append(n.sent, batch)
 	what := "effects"
-	if bytes == 0 {
+	switch {
+	case bytes == 0:
 		what = "no effects"
+	case n.grown && bytes < simLarge:
+		what = "a delta"
+	case n.grown:
+		what = "a whole set"
 	}
+	n.grown = false
 	s.printf("number %d is batch %d of term %d, with %s", seq, b.seq, b.term, what)
 }
 
@@ -371,6 +419,7 @@ func (s *sim) tables() {
 		var b bytes.Buffer
 		require.NoError(s.t, n.replica.Snapshot().Persist(&b))
 		require.NoError(s.t, r.Restore(&b, simStart))
+		r.Permit(simFormats)
 		r.Lead(simStart)
 		committed := e.NewSession()
 		s.out.WriteString(n.name + ": committed" + s.table(committed))
@@ -382,10 +431,26 @@ func (s *sim) tables() {
 	}
 }
 
+// set shows the first and the last member of a set.
+func (s *sim) set(from *engine.Session, key string) string {
+	v, err := from.Open(simStart, []byte(key), engine.SortedSet)
+	require.NoError(s.t, err)
+	defer v.Close()
+	z := packed.NewSortedSet(v)
+	_, first := z.At(0)
+	_, last := z.At(z.Len() - 1)
+	require.Equal(s.t, z.Len(), int(last-first)+1)
+	return fmt.Sprintf(" %s=%v…%v", key, first, last)
+}
+
 func (s *sim) table(from *engine.Session) string {
 	text := ""
 	for _, key := range s.keys {
-		if x, ok, _ := from.Explain(simStart, []byte(key)); ok {
+		x, ok, _ := from.Explain(simStart, []byte(key))
+		switch {
+		case ok && x.Limit.Algorithm == engine.SortedSet:
+			text += s.set(from, key)
+		case ok:
 			text += fmt.Sprintf(" %s=%d", key, x.Used)
 		}
 	}

@@ -126,17 +126,20 @@ func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
 // cache misses overlap.
 const cutAhead = 32
 
-// Cut ends a round of dirty marks: it calls fn with each dirty key and its space, clears the
-// marks and returns the undo records of the round. present is false for a key
-// that does not exist now: e is no entry then. A key is given once, except
-// that one which does not exist may be given again. fn may be nil.
-func (s *Shard) Cut(fn func(space uint8, key []byte, e Entry, present bool)) Undo {
+// Cut ends a round of dirty marks: it calls fn for each dirty key, clears the
+// marks and returns the undo records of the round. was has the key and its space.
+// present is false for a key that does not exist now: e is no entry then. If
+// both present and existed are true, all of was is what e was at the Cut before.
+// A key is given once, except that one which does not exist may be given again.
+// fn may be nil.
+func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.add(-int64(cap(s.undo)))
 	s.undo, s.undoRoom, s.before = nil, min(len(s.undo), maxUndoRoom), nil
 	type key struct {
-		hash  uint64
-		bytes []byte
+		hash    uint64
+		was     Image
+		existed bool
 	}
 	var ahead [cutAhead]key
 	for b := u.buf; len(b) > 0; {
@@ -145,14 +148,15 @@ func (s *Shard) Cut(fn func(space uint8, key []byte, e Entry, present bool)) Und
 			var im Image
 			var flag byte
 			im, flag, b = lastUndo(b)
-			ahead[n] = key{s.table.hashAs(im.Key, flag), im.Key}
+			ahead[n] = key{s.table.hashAs(im.Key, flag), im, flag&1 != 0}
 			s.prefetchSlot(ahead[n].hash)
 		}
 		for _, k := range ahead[:n] {
 			s.prefetchRecord(k.hash)
 		}
-		for _, k := range ahead[:n] {
-			e, ok := s.Find(k.hash, k.bytes)
+		for i := range ahead[:n] {
+			k := &ahead[i]
+			e, ok := s.Find(k.hash, k.was.Key)
 			if ok && e.slot.tag&dirtyBit == 0 {
 				continue // an earlier record of the same key
 			}
@@ -160,7 +164,10 @@ func (s *Shard) Cut(fn func(space uint8, key []byte, e Entry, present bool)) Und
 				e.slot.tag &^= dirtyBit
 			}
 			if fn != nil {
-				fn(s.table.SpaceOf(k.hash, k.bytes), k.bytes, e, ok)
+				// What was inserted in this round, in place of what was there
+				// before, has a record of its absence, the newest of the key.
+				k.was.Space = s.table.SpaceOf(k.hash, k.was.Key)
+				fn(k.was, k.existed, e, ok)
 			}
 		}
 	}

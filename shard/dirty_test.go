@@ -46,10 +46,10 @@ func (j journal) cut() (dirty, undone map[string]int) {
 	j.s.Lock()
 	defer j.s.Unlock()
 	dirty, undone = map[string]int{}, map[string]int{}
-	u := j.s.Cut(func(_ uint8, key []byte, e Entry, present bool) {
-		dirty[string(key)] = -1
+	u := j.s.Cut(func(was Image, _ bool, e Entry, present bool) {
+		dirty[string(was.Key)] = -1
 		if present {
-			dirty[string(key)] = int(e.Word(0))
+			dirty[string(was.Key)] = int(e.Word(0))
 		}
 	})
 	u.Walk(func(im Image, present bool) {
@@ -172,5 +172,27 @@ func TestWithoutJournal(t *testing.T) {
 	defer s.Unlock()
 	e, _ := s.Find(tab.Hash(key16(1)), key16(1))
 	s.Touch(e)
-	require.Empty(t, s.Cut(func(uint8, []byte, Entry, bool) { t.Fatal("no marks") }).buf)
+	require.Empty(t, s.Cut(func(Image, bool, Entry, bool) { t.Fatal("no marks") }).buf)
+}
+
+// The eviction of what has expired is a change as long as somebody who has a
+// copy of the table may still find it alive.
+func TestJournalKeepsEvictionsOfWhatHasJustExpired(t *testing.T) {
+	for passed, keeps := range map[int64]bool{0: true, 5: true, 6: false} {
+		j := newJournal(t)
+		const keys = 2000
+		for i := range keys {
+			put(t, j.table, key16(i), 1, 5)
+		}
+		j.cut()
+		j.table.Pass(passed)
+		j.table.SetLimit(j.table.Bytes()/2, true)
+		j.s.Lock()
+		for range 100 {
+			require.True(t, j.s.evictAny(6))
+		}
+		j.s.Unlock()
+		dirty, _ := j.cut()
+		require.Equal(t, keeps, len(dirty) == 100, "%d are dirty where %d has passed", len(dirty), passed)
+	}
 }

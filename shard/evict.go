@@ -277,8 +277,10 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	if e.Expired(now) {
 		s.table.expired.Add(1)
 	} else {
-		s.Touch(e)
 		s.table.evicted.Add(1)
+	}
+	if !e.Expired(min(now, s.table.Passed())) {
+		s.depart(e)
 	}
 	s.drop(g, i)
 	return class

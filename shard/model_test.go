@@ -159,9 +159,13 @@ func (m *model) cut(t *rapid.T) {
 		s := m.table.Shard(i)
 		s.Lock()
 		given := map[string]bool{}
-		u := s.Cut(func(space uint8, key []byte, e Entry, present bool) {
+		u := s.Cut(func(was Image, existed bool, e Entry, present bool) {
+			if base, ok := m.base[string(append([]byte{was.Space}, was.Key...))]; present && existed {
+				require.True(t, ok, "a state at the cut before that was none")
+				require.Equal(t, base, modelEntry{was.Meta, was.Deadline, bytes.Clone(was.State)})
+			}
 			if present {
-				require.Equal(t, space, e.space(m.table))
+				require.Equal(t, was.Space, e.space(m.table))
 				require.False(t, given[m.keyOf(e)])
 				given[m.keyOf(e)] = true
 				m.agree(t, e)

@@ -70,6 +70,7 @@ type Table struct {
 	pressure func(e Entry, now int64) (crowded, alone uint32)
 	evicted  atomic.Uint64
 	expired  atomic.Uint64
+	passed   atomic.Int64 // see Pass
 }
 
 // New returns an empty table.
@@ -103,6 +104,13 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	t.evict.Store(evict)
 	t.account.max.Store(max(maxBytes, 0))
 }
+
+// Pass tells the table of a time, in ns, that has passed for everybody who has
+// a copy of it: an eviction of what has expired by then needs no dirty mark.
+func (t *Table) Pass(now int64) { t.passed.Store(now) }
+
+// Passed returns the time that Pass was last told, 0 before.
+func (t *Table) Passed() int64 { return t.passed.Load() }
 
 // Hash returns the keyed hash of key in space 0. Every hash given to a Shard
 // must come from the Hash of its own table.

@@ -72,6 +72,9 @@ type Call struct {
 	Outcome   Outcome
 	Node      uint8 // the node that the client was connected to
 
+	// Slow: the script was to take longer than a server's loop has for one.
+	Slow bool
+
 	// Local: a node answered by its failure policy, without the leader.
 	Local bool
 }
@@ -102,7 +105,8 @@ type Key struct {
 	Limit     int32 // what calls state unless they change it
 	Period    time.Duration
 
-	// Command asks for the limit; RL.LIMIT if empty. CL.THROTTLE, THROTTLE and GCRA are Token, INCREX is Fixed.
+	// Command asks for the limit; RL.LIMIT if empty. CL.THROTTLE, THROTTLE and GCRA are Token, INCREX is Fixed. Package load
+	// has further ones: commands that count, which are Fixed, and scripts.
 	Command string
 
 	// Extra is how many units more than there are calls may take: with the option Debt as DEBT, with Wait as a WAIT of

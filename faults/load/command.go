@@ -15,7 +15,13 @@ const Between = 60
 
 // Encode appends the command of a call, or the commands of its transaction.
 func Encode(b []byte, c *history.Call, key, other history.Key) []byte {
-	if c.Kind == history.Pair {
+	if commands := counting(c, key); commands != nil {
+		for _, args := range commands {
+			b = respclient.Append(b, args...)
+		}
+		return b
+	}
+	if c.Kind == history.Pair && !isScript(key) {
 		b = respclient.Append(b, "MULTI")
 		b = respclient.Append(b, "INCREX", key.Name, "BYINT", number(c.Cost))
 		for range Between {
@@ -27,18 +33,40 @@ func Encode(b []byte, c *history.Call, key, other history.Key) []byte {
 	return respclient.Append(b, Arguments(c, key, other)...)
 }
 
-// resets are the commands that forget a key.
-var resets = [...]string{"RL.RESET", "DEL", "UNLINK"}
+// Preceding is how many replies precede that of a call: those of a transaction's other commands.
+func Preceding(c *history.Call, key history.Key) int {
+	if commands := counting(c, key); commands != nil {
+		return len(commands) - 1
+	}
+	if c.Kind == history.Pair && !isScript(key) {
+		return Between + 3
+	}
+	return 0
+}
+
+// resets are the commands that forget a key, and valueResets those for a value of Redis's types.
+var (
+	resets      = [...][]string{{"RL.RESET"}, {"DEL"}, {"UNLINK"}}
+	valueResets = [...][]string{{"EXPIRE", "0"}, {"DEL"}, {"UNLINK"}}
+)
 
 // Arguments is the command of a call that is one command; key describes its key, and other its second one.
 func Arguments(c *history.Call, key, other history.Key) []string {
 	switch c.Kind {
 	case history.Reset:
-		return []string{resets[int(c.Other)%len(resets)], key.Name}
+		forms := resets
+		if isCounting(key) || isScript(key) {
+			forms = valueResets
+		}
+		form := forms[int(c.Other)%len(forms)]
+		return append([]string{form[0], key.Name}, form[1:]...)
 	case history.Acquire:
 		return []string{"RL.ACQUIRE", key.Name, number(c.Limit), millis(key.Period), "ID", number(int32(c.Other))}
 	case history.Release:
 		return []string{"RL.RELEASE", key.Name, number(int32(c.Other))}
+	}
+	if isScript(key) {
+		return scriptArguments(c, key, other)
 	}
 	switch key.Command {
 	case "CL.THROTTLE":
@@ -82,7 +110,7 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 // refusals are the codes of errors that say that a command was certainly not executed.
-var refusals = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "LOADING": true, "MOVED": true, "OOM": true}
+var refusals = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "LOADING": true, "MOVED": true, "OOM": true, "BUSY": true}
 
 // classify fills in what a reply says of its call. key need not be described if it is asked for by RL.LIMIT without
 // options. It returns the code of an error reply, or "".
@@ -95,6 +123,9 @@ func classify(c *history.Call, r *resp.Reply, key history.Key) string {
 			c.Outcome = history.Refused
 		}
 		return code
+	}
+	if c.Kind == history.Limit && isCounting(key) {
+		return compare(c, r, key)
 	}
 	allowed, remaining := int64(0), int64(0)
 	switch {

@@ -199,14 +199,14 @@ func (c *conn) answer(l *link, r *bufio.Reader) bool {
 	return true
 }
 
-// precede returns how many replies precede that of the next call: those of a transaction's other commands.
+// precede returns how many replies precede that of the next call.
 func (c *conn) precede(l *link) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(l.pending) > 0 && l.pending[0].Kind == history.Pair {
-		return Between + 3
+	if len(l.pending) == 0 {
+		return 0
 	}
-	return 0
+	return Preceding(&l.pending[0], c.key(&l.pending[0]))
 }
 
 // key describes the key of a call.

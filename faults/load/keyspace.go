@@ -13,6 +13,22 @@ type Keyspace struct {
 	Places int
 	Life   time.Duration
 	Spec   func(place, generation int) history.Key
+
+	added int // places that Pick leaves out: the last ones
+}
+
+// Add gives the keyspace further places, which Pick leaves out and spec describes. It returns the first of them.
+func (k *Keyspace) Add(places int, spec func(place, generation int) history.Key) (first int) {
+	first, before := k.Places, k.Spec
+	k.Places += places
+	k.added += places
+	k.Spec = func(place, generation int) history.Key {
+		if place >= first {
+			return spec(place-first, generation)
+		}
+		return before(place, generation)
+	}
+	return first
 }
 
 // At returns the key in a place at a time of the run.
@@ -21,9 +37,9 @@ func (k *Keyspace) At(place int, at time.Duration) uint32 {
 	return uint32(int((at+shift)/k.Life)*k.Places + place)
 }
 
-// Pick returns a random place's key.
+// Pick returns the key of a random place, of those that were not added.
 func (k *Keyspace) Pick(rnd *rand.Rand, at time.Duration) uint32 {
-	return k.At(rnd.IntN(k.Places), at)
+	return k.At(rnd.IntN(k.Places-k.added), at)
 }
 
 // Key describes a key.

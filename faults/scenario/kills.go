@@ -23,11 +23,14 @@ func asyncAsSync(r *Run) error {
 	return r.killLeaders(limits(r.Rate), chargeAndPeek, "--durability", Async)
 }
 
-func (r *Run) killLeaders(keys *load.Keyspace, plan func(*load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call, args ...string) error {
+func (r *Run) killLeaders(keys *load.Keyspace, calls func(*load.Keyspace) plan, args ...string) error {
 	if err := r.start(cluster.Config{}, args...); err != nil {
 		return err
 	}
-	l := r.offer(keys, 3, r.dial, plan(keys))
+	l, err := r.offerData(keys, 3, r.dial, calls(keys))
+	if err != nil {
+		return err
+	}
 	return r.finish(l, keys, r.rounds(r.killLeader))
 }
 
@@ -49,11 +52,33 @@ func (r *Run) rounds(f func() error) error {
 
 // finish ends a load, compares the tables and judges the history; err is what has gone wrong so far.
 func (r *Run) finish(l offered, keys *load.Keyspace, err error) error {
+	return r.end(l, keys, func() error {
+		if err == nil {
+			err = r.settle()
+		}
+		if err != nil || r.data == nil {
+			return err
+		}
+		n, err := r.leader()
+		if err != nil {
+			return err
+		}
+		return r.readData(n.Addr)
+	})
+}
+
+// end ends a load, has what is left of it looked at, and judges the history.
+func (r *Run) end(l offered, keys *load.Keyspace, look func() error) error {
+	r.audits.stop()
 	r.stop(l, keys)
-	if err == nil {
-		err = r.settle()
+	if r.flushed.End > 0 {
+		r.forgetFlushed()
 	}
+	err := look()
 	r.judge()
+	if a := r.audits; a != nil {
+		r.expect(a.wrong == 0 && a.done > 0, "transactions", "%d audits of two keys, %d of half of a transaction or a script; %s", a.done, a.wrong, a.text)
+	}
 	return err
 }
 
@@ -64,8 +89,11 @@ func allKilled(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error { return r.killAll(10*time.Second, func() {}) })
+	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
+	err = r.rounds(func() error { return r.killAll(10*time.Second, func() {}) })
 	return r.finish(l, keys, err)
 }
 

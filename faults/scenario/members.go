@@ -16,10 +16,13 @@ func members(r *Run) error {
 	}
 	g := &group{r: r, slots: append([]*cluster.Node(nil), r.cluster.Nodes...)}
 	keys := limits(r.Rate)
-	l := r.offer(keys, len(g.slots), func(slot int) string { return g.slots[slot].Addr }, chargeAndPeek(keys))
+	l, err := r.offerData(keys, len(g.slots), func(slot int) string { return g.slots[slot].Addr }, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	kinds := []func() error{g.removeFollower, g.removeLeader, g.replaceDead}
 	round := 0
-	err := r.rounds(func() error {
+	err = r.rounds(func() error {
 		round++
 		return kinds[(round-1)%len(kinds)]()
 	})

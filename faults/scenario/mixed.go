@@ -35,49 +35,25 @@ var kinds = []history.Key{
 	{Algorithm: history.Fixed, Free: true},
 }
 
-const (
-	// pairs are keys that only transactions change, each with the next one; they come after those of kinds.
-	pairs = 16
-	// ofKind is how many places each kind has.
-	ofKind = 8
-)
+// ofKind is how many places each kind has.
+const ofKind = 8
 
 // mixed is the keyspace of every kind of limit.
 func mixed(rate float64) *load.Keyspace {
 	const life = 8 * time.Second
-	places := len(kinds)*ofKind + pairs
+	places := len(kinds) * ofKind
 	perKey := rate / float64(places) * life.Seconds()
 	return &load.Keyspace{Places: places, Life: life, Spec: func(place, generation int) history.Key {
-		if n := place - len(kinds)*ofKind; n >= 0 {
-			return history.Key{Name: fmt.Sprintf("pair%d:%d", n, generation), Algorithm: history.Fixed, Free: true, Period: never}
-		}
 		k := kinds[place%len(kinds)]
 		k.Name = fmt.Sprintf("m%d:%d", place, generation)
-		k.Limit = int32(max(4, perKey*0.7))
-		switch {
-		case k.Period > 0:
-			k.Limit = max(2, k.Limit/4)
-		case k.Algorithm == history.Token || k.Algorithm == history.Leaky:
-			k.Period = never * time.Duration(k.Limit)
-		default:
-			k.Period = never
-		}
-		return k
+		return sized(k, perKey)
 	}}
 }
 
 // mixedCalls plans calls of every command on them.
-func mixedCalls(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call {
+func mixedCalls(keys *load.Keyspace) plan {
 	return func(_ int, rnd *rand.Rand, due time.Duration) history.Call {
-		place := rnd.IntN(keys.Places)
-		if first := len(kinds) * ofKind; place >= first {
-			if place = first + (place-first)/2*2; rnd.IntN(2) == 0 {
-				place = first // more of one, so that its audits have something to see
-			}
-			id := keys.At(place, due)
-			return history.Call{Kind: history.Pair, Key: id, Other: id + 1, Cost: 1}
-		}
-		c := history.Call{Key: keys.At(place, due), Cost: 1 + max(0, rnd.Int32N(6)-3)}
+		c := history.Call{Key: keys.Pick(rnd, due), Cost: 1 + max(0, rnd.Int32N(6)-3)}
 		k := keys.Key(c.Key)
 		c.Limit = k.Limit
 		switch n := rnd.IntN(100); {

@@ -47,7 +47,10 @@ func powerLoss(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	round := 0
 	err = r.rounds(func() error {
 		leader, err := r.leader()

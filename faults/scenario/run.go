@@ -53,6 +53,8 @@ type Run struct {
 	history history.History
 	codes   map[string]int // of error replies
 
+	auditOften bool // the data's pairs are what the run is about
+
 	codesToo []string // that are expected in this scenario, besides those that always are
 
 	// mu guards what follows.
@@ -71,6 +73,9 @@ type Run struct {
 	machine   *cluster.Machine
 	marks     *marks
 	load      *load.Load      // that offer has started last
+	data      *data           // in the load; may be nil
+	audits    *pairAudit      // of the data; nil without
+	flushed   history.Call    // of all keys, under load; zero if there was none
 	compared  int             // times that the nodes' tables were compared under way
 	lossTimes []time.Duration // of killed leaders: see marks
 	live      oracle.Liveness

@@ -70,7 +70,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "commands", Modes: both, Rounds: 6, Rate: 3000, run: commands,
-		Doc: "The same with every command that changes state, all algorithms, `DEBT`, `WAIT`, `ATMOST`, `INCREX`, `CL.THROTTLE`, `THROTTLE`, `GCRA`, `DEL`, `EXEC`, and a `FLUSHALL` under load: exact where a counter models it, within its bound elsewhere, and nobody ever sees half a transaction.",
+		Doc: "The same with every command that changes state, all algorithms, `DEBT`, `WAIT`, `ATMOST`, `INCREX`, `CL.THROTTLE`, `THROTTLE`, `GCRA`, `DEL`, `EXEC`, commands on Redis's types, scripts, and a `FLUSHALL` under load: exact where a counter models it, within its bound elsewhere, and nobody ever sees half a transaction or half of what a script does.",
 		Live: Live{Async: within(0.28, 0.006, 0.05, 2.5, 1.6), Sync: within(0.3, 0.02, 0.08, 2.5, 1.6),
 			Why: "As leader-kills; the flush holds replies up."},
 	},

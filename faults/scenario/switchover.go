@@ -19,12 +19,21 @@ func standalone(r *Run, kills int) error {
 	}
 	defer s.Close()
 	keys := limits(r.Rate)
-	load := r.offer(keys, len(s.Servers), func(int) string {
+	dial := func(int) string {
 		if p := s.Leader(); p != nil {
 			return p.Addr
 		}
 		return ""
-	}, chargeAndPeek(keys))
+	}
+	var load offered
+	if kills == 0 {
+		load, err = r.offerData(keys, 1, dial, chargeAndPeek(keys))
+	} else {
+		load = r.offer(keys, len(s.Servers), dial, chargeAndPeek(keys)) // no server knows another one's scripts
+	}
+	if err != nil {
+		return err
+	}
 	for range kills {
 		r.wait(3 * time.Second)
 		p := s.Leader()
@@ -34,7 +43,10 @@ func standalone(r *Run, kills int) error {
 		}
 	}
 	r.wait(3 * time.Second)
-	r.stop(load, keys)
-	r.judge()
-	return nil
+	return r.end(load, keys, func() error {
+		if r.data == nil {
+			return nil
+		}
+		return r.readData(s.Leader().Addr)
+	})
 }

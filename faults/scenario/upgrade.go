@@ -32,7 +32,10 @@ func upgrade(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	return r.finish(l, keys, r.upgradeTo(bin))
 }
 

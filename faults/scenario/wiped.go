@@ -11,8 +11,11 @@ func wiped(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error {
+	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
+	err = r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err

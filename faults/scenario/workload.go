@@ -21,6 +21,9 @@ const (
 	never = 24 * time.Hour
 )
 
+// plan plans the next call of a connection: see load.Config.Next.
+type plan = func(conn int, rnd *rand.Rand, due time.Duration) history.Call
+
 // limits is the workload of most scenarios: single limits of all kinds, each key offered about twice what it has, so that
 // at any time some keys are fresh, some half used and some exhausted.
 func limits(rate float64) *load.Keyspace {
@@ -73,7 +76,7 @@ func evictable(rate float64) *load.Keyspace {
 }
 
 // chargeAndPeek plans calls on the keys of a keyspace: charges of 1 to 3, and a few peeks.
-func chargeAndPeek(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call {
+func chargeAndPeek(keys *load.Keyspace) plan {
 	return func(_ int, rnd *rand.Rand, due time.Duration) history.Call {
 		c := history.Call{Key: keys.Pick(rnd, due), Cost: 1}
 		switch n := rnd.IntN(100); {
@@ -90,7 +93,7 @@ func chargeAndPeek(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) his
 }
 
 // everything plans charges, refunds, resets and calls with another limit.
-func everything(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) history.Call {
+func everything(keys *load.Keyspace) plan {
 	charge := chargeAndPeek(keys)
 	return func(conn int, rnd *rand.Rand, due time.Duration) history.Call {
 		c := charge(conn, rnd, due)
@@ -107,7 +110,7 @@ func everything(keys *load.Keyspace) func(int, *rand.Rand, time.Duration) histor
 }
 
 // offer starts a load of calls on the keys; dial tells where a node is.
-func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next func(int, *rand.Rand, time.Duration) history.Call) *load.Load {
+func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next plan) *load.Load {
 	r.note("%.0f calls/s over %d connections", r.Rate, conns)
 	r.load = load.Start(load.Config{
 		Rate: r.Rate, Conns: conns, Seed: r.Seed, Epoch: r.epoch, First: time.Since(r.epoch),

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// Placeholders of a stream's commands, each as wide as the 12 digits that take
+// its place.
+const (
+	streamKey  = "__rand_int__" // a random number below keys
+	streamTime = "__time_now__" // counts the steps
+	streamPast = "__time_old__" // so many steps ago
+)
+
+// streamEpoch is the first time of a stream: times have 12 digits.
+const streamEpoch = 500_000_000_000
+
+// stream is a closed loop that takes one step after the other, each of one or
+// several commands about one random key, at pipeline 16: redis-benchmark sends
+// one command only.
+type stream struct {
+	p        *process
+	commands []streamCommand
+	keys     uint64
+	past     int64        // steps between streamPast and streamTime
+	steps    atomic.Int64 // so far, over all runs
+}
+
+// streamCommand is a command in RESP with the places of its placeholders.
+type streamCommand struct {
+	raw   []byte
+	holes []hole
+}
+
+type hole struct {
+	at   int
+	kind string // the placeholder
+}
+
+func newStream(p *process, commands [][]string, keys uint64, past int64) *stream {
+	s := &stream{p: p, keys: keys, past: past}
+	for _, args := range commands {
+		c := streamCommand{raw: resp.AppendCommand(nil, args)}
+		for _, kind := range []string{streamKey, streamTime, streamPast} {
+			for at := 0; ; at += len(kind) {
+				i := bytes.Index(c.raw[at:], []byte(kind))
+				if i < 0 {
+					break
+				}
+				at += i
+				c.holes = append(c.holes, hole{at, kind})
+			}
+		}
+		s.commands = append(s.commands, c)
+	}
+	return s
+}
+
+// cost is what a run of a stream measured.
+type cost struct {
+	Rate float64 `json:"per_second"`
+	// CPU is the server's processor time per command, all threads.
+	CPU time.Duration `json:"server_cpu_ns"`
+}
+
+// run sends commands for the time d. The first error reply ends it.
+func (s *stream) run(ctx context.Context, d time.Duration) (cost, error) {
+	before, err := s.p.cpu()
+	if err != nil {
+		return cost{}, err
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var replies atomic.Int64
+	failures := make(chan error, clients)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			n, err := s.connection(ctx, uint64(i))
+			replies.Add(n)
+			if err != nil {
+				failures <- err
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begin)
+	select {
+	case err := <-failures:
+		return cost{}, fmt.Errorf("%s: %w", s.p.name, err)
+	default:
+	}
+	after, err := s.p.cpu()
+	n := max(replies.Load(), 1)
+	return cost{Rate: float64(n) / took.Seconds(), CPU: (after - before) / time.Duration(n)}, err
+}
+
+// streamPipeline is how many commands a connection writes at once.
+const streamPipeline = 16
+
+// connection sends until ctx ends, and returns how many replies came.
+func (s *stream) connection(ctx context.Context, seed uint64) (replies int64, err error) {
+	nc, err := net.Dial("tcp", s.p.addr)
+	if err != nil {
+		return 0, err
+	}
+	defer nc.Close()
+	rnd := rand.New(rand.NewPCG(uint64(s.steps.Load()), seed))
+	in := replyCounter{nc: nc, buf: make([]byte, 16<<10)}
+	var out []byte
+	var key, now uint64
+	for next := 0; ctx.Err() == nil; {
+		out = out[:0]
+		for range streamPipeline {
+			if next == 0 {
+				key, now = rnd.Uint64N(s.keys), streamEpoch+uint64(s.steps.Add(1))
+			}
+			out = s.append(out, &s.commands[next], key, now)
+			next = (next + 1) % len(s.commands)
+		}
+		if err := nc.SetDeadline(time.Now().Add(askTimeout)); err != nil {
+			return replies, err
+		}
+		if _, err := nc.Write(out); err != nil {
+			return replies, err
+		}
+		if err := in.take(streamPipeline); err != nil {
+			return replies, err
+		}
+		replies += streamPipeline
+	}
+	return replies, nil
+}
+
+func (s *stream) append(dst []byte, c *streamCommand, key, now uint64) []byte {
+	start := len(dst)
+	dst = append(dst, c.raw...)
+	for _, h := range c.holes {
+		n := key
+		switch h.kind {
+		case streamTime:
+			n = now
+		case streamPast:
+			n = now - uint64(s.past)
+		}
+		digits := dst[start+h.at : start+h.at+len(h.kind)]
+		for i := len(digits) - 1; i >= 0; i-- {
+			digits[i] = byte('0' + n%10)
+			n /= 10
+		}
+	}
+	return dst
+}
+
+// replyCounter reads replies without looking into them.
+type replyCounter struct {
+	nc   net.Conn
+	buf  []byte
+	r, w int // what is unread is buf[r:w]
+}
+
+// take reads n replies; one that is an error is an error.
+func (c *replyCounter) take(n int) error {
+	for n > 0 {
+		size, err := resp.ReplyLen(c.buf[c.r:c.w], len(c.buf))
+		if err != nil {
+			return err
+		}
+		if size > 0 {
+			if c.buf[c.r] == '-' {
+				return fmt.Errorf("error reply %q", c.buf[c.r:c.r+size])
+			}
+			c.r += size
+			n--
+			continue
+		}
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+		if c.w == len(c.buf) {
+			c.buf = append(c.buf, make([]byte, len(c.buf))...)
+		}
+		got, err := c.nc.Read(c.buf[c.w:])
+		if err != nil {
+			return err
+		}
+		c.w += got
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// logSet makes hits on a sorted set that is a sliding log of 1000, as libraries
+// do: what is old goes, one member comes, the time to live begins anew.
+func logSet(t require.TestingT, s *Session, from, to int) {
+	for i := from; i < to; i++ {
+		now := start + int64(i)*second/1000
+		v, err := s.Open(now, []byte("log"), SortedSet)
+		require.NoError(t, err)
+		z := packed.NewSortedSet(v)
+		z.RemoveRange(0, z.Below(float64(i-1000), true))
+		_, err = z.Put(logMember(i), float64(i))
+		require.NoError(t, err)
+		v.SetDeadline(now + minute)
+		v.Close()
+	}
+}
+
+func logMember(i int) []byte { return strconv.AppendInt(nil, int64(1_700_000_000_000_000+i), 10) }
+
+// pair returns a leader with a full log, nothing of it dirty, and a follower.
+func pair(t *testing.T, effects byte) (leader, follower *node) {
+	leader, follower = newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	leader.r.Permit(Formats{Effects: effects})
+	leader.r.Lead(start)
+	logSet(t, leader.s, 0, 1000)
+	send(t, leader, follower)
+	return leader, follower
+}
+
+// send cuts and commits a batch.
+func send(t *testing.T, leader *node, followers ...*node) (deltas, size int) {
+	parts, ok := leader.r.Cut(1 << 20)
+	require.True(t, ok)
+	clock := leader.r.Now()
+	for _, p := range parts {
+		deltas += countDeltas(t, p)
+		size += len(p)
+	}
+	require.True(t, leader.l.Commit())
+	leader.r.Committed(clock)
+	for _, f := range followers {
+		require.NoError(t, f.r.Apply(parts, clock))
+		require.Equal(t, leader.table(start), f.table(start))
+	}
+	return deltas, size
+}
+
+// What travels of a log in a sorted set is at most three times what has changed
+// in it, however many hits a cut has, but for ten bytes.
+func TestALogInASortedSetTravelsAsItsChanges(t *testing.T) {
+	change := len(logMember(0)) + 8 // member and score
+	leader, follower := pair(t, effectsNewest)
+	for i, hits := 1000, 1; hits <= 250; hits *= 2 {
+		logSet(t, leader.s, i, i+hits)
+		i += hits
+		deltas, size := send(t, leader, follower)
+		require.Equal(t, 1, deltas)
+		t.Logf("%d hits: %.2f times the bytes of the changes", hits, float64(size)/float64(hits*change))
+		require.LessOrEqual(t, size, 3*hits*change+10, "%d hits", hits)
+	}
+}
+
+// Nodes of an older level get whole states.
+func TestDeltasWaitForTheirLevel(t *testing.T) {
+	leader, follower := pair(t, effectsDelta-1)
+	logSet(t, leader.s, 1000, 1001)
+	deltas, size := send(t, leader, follower)
+	require.Zero(t, deltas)
+	require.Greater(t, size, 20_000)
+	leader.r.Permit(Formats{Effects: effectsDelta})
+	logSet(t, leader.s, 1001, 1002)
+	deltas, _ = send(t, leader, follower)
+	require.Equal(t, 1, deltas)
+}
+
+// What is much changed, has become of another kind, or was not there, travels
+// whole.
+func TestWholeStates(t *testing.T) {
+	leader, follower := pair(t, effectsNewest)
+	whole := func(deltas, size int) {
+		t.Helper()
+		require.Zero(t, deltas)
+	}
+	logSet(t, leader.s, 1000, 1500)
+	whole(send(t, leader, follower))
+	_, err := leader.s.Delete(start, []byte("log"))
+	require.NoError(t, err)
+	logSet(t, leader.s, 1500, 1700)
+	whole(send(t, leader, follower))
+	_, err = leader.s.Set(start, []byte("text"), bytes.Repeat([]byte("t"), 5000), &SetOptions{})
+	require.NoError(t, err)
+	whole(send(t, leader, follower))
+	_, err = leader.s.Copy(start, []byte("text"), []byte("log"), 0, true)
+	require.NoError(t, err)
+	whole(send(t, leader, follower))
+	_, err = leader.s.Set(start, []byte("text"), bytes.Repeat([]byte("t"), 5001), &SetOptions{})
+	require.NoError(t, err)
+	deltas, size := send(t, leader, follower)
+	require.Equal(t, 1, deltas)
+	require.Less(t, size, 200)
+}
+
+// A node whose state is not the one that a delta is from stops, changes nothing,
+// and says which key it is.
+func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
+	leader, follower := pair(t, effectsNewest)
+	logSet(t, leader.s, 1000, 1001)
+	parts, ok := leader.r.Cut(1 << 20)
+	require.True(t, ok)
+	f := func(n *node) {
+		t.Helper()
+		before := n.table(start)
+		err := n.r.Apply(parts, start)
+		require.ErrorIs(t, err, ErrBase)
+		require.ErrorContains(t, err, `key "log" of database 0`)
+		require.Equal(t, before, n.table(start))
+	}
+	f(newNode(t, Config{}))
+	number := newNode(t, Config{}) // of another kind
+	number.r.Lead(start)
+	_, err := number.s.Incr(start, []byte("log"), -1)
+	require.NoError(t, err)
+	send(t, number)
+	number.depose()
+	f(number)
+	require.NoError(t, follower.r.Apply(parts, start))
+	f(follower) // which has it already
+	other, _ := pair(t, effectsNewest)
+	logSet(t, other.s, 1000, 1002)
+	other.depose()
+	logSet(t, leader.s, 1001, 1002)
+	parts, _ = leader.r.Cut(1 << 20)
+	f(other)
+}
+
+// A snapshot of a batch of which the log has the first parts has its clock. What
+// expires by it is still what that batch has deltas from.
+func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
+	clock, set := NewManualClock(start)
+	leader := newNode(t, Config{Clock: clock})
+	leader.r.Permit(Formats{Effects: effectsNewest})
+	leader.r.Lead(start)
+	logSet(t, leader.s, 0, 1000)
+	deadline := start + second + minute
+	send(t, leader)
+	var snap bytes.Buffer
+	require.NoError(t, leader.r.Snapshot().Persist(&snap))
+	logSet(t, leader.s, 1000, 1010) // before the deadline
+	parts, ok := leader.r.Cut(1 << 20)
+	require.True(t, ok)
+	require.Equal(t, 1, countDeltas(t, parts[0]))
+	set(deadline + second) // and behind it the clock is read
+	after := leader.r.Now()
+	require.Greater(t, after, deadline)
+
+	restored := newNode(t, Config{})
+	restored.r.Permit(Formats{Effects: effectsNewest})
+	require.NoError(t, restored.r.Restore(bytes.NewReader(snap.Bytes()), after))
+	restored.reap(restored.e.passed())
+	require.NoError(t, restored.r.Apply(parts, after))
+	require.Equal(t, leader.table(start), restored.table(start))
+
+	// Others may have forgotten it, for all that a new leader knows.
+	other := newNode(t, Config{})
+	other.r.Permit(Formats{Effects: effectsNewest})
+	require.NoError(t, other.r.Restore(bytes.NewReader(snap.Bytes()), after))
+	other.r.Lead(after)
+	logSet(t, other.s, 1000, 1001)
+	deltas, _ := send(t, other)
+	require.Zero(t, deltas)
+}
+
+// A snapshot cannot tell in an older format that deltas may be in it.
+func TestNoSnapshotAcrossTheLevelOfDeltas(t *testing.T) {
+	n, _ := pair(t, effectsDelta-1)
+	old := n.r.Snapshot()
+	n.r.Permit(Formats{Effects: effectsDelta})
+	require.ErrorIs(t, old.Persist(&bytes.Buffer{}), errFormats)
+	require.NoError(t, n.r.Snapshot().Persist(&bytes.Buffer{}))
+}
+
+// What every kind has of large states can be sent in part: keys of a kind are
+// changed, and all travel as deltas.
+func TestDeltasOfEveryKind(t *testing.T) {
+	leader, follower := newNode(t, Config{}), newNode(t, Config{})
+	leader.r.Permit(Formats{Effects: effectsNewest})
+	leader.r.Lead(start)
+	hit := func(kind Algorithm, i int) {
+		key := fmt.Append(nil, kind)
+		member := fmt.Appendf(nil, "a member with the number %d", i)
+		switch kind {
+		case Log:
+			decide(t, leader.s, start+int64(i), string(key), perMinute(Log, 900), 1, Options{})
+			return
+		case Slots:
+			_, _, err := leader.s.Acquire(start, key, 900, minute, member, 1)
+			require.NoError(t, err)
+			return
+		}
+		v, err := leader.s.Open(start, key, kind)
+		require.NoError(t, err)
+		defer v.Close()
+		switch kind {
+		case Hash:
+			h := packed.NewHash(v)
+			_, err = h.Set(member, member)
+		case Set:
+			s := packed.NewSet(v)
+			_, err = s.Add(member)
+		case SortedSet:
+			z := packed.NewSortedSet(v)
+			_, err = z.Put(member, float64(i))
+		case List:
+			l := packed.NewList(v)
+			err = l.PushFront([][]byte{member})
+		case Counter:
+			n := v.Len()
+			var b []byte
+			b, err = v.Splice(n, 0, len(member))
+			copy(b[n:], member)
+		}
+		require.NoError(t, err)
+	}
+	for kind := range Algorithm(len(kinds)) {
+		k := kind.kind()
+		if k.packed == 0 && !k.large {
+			continue
+		}
+		for i := range 600 {
+			hit(kind, i)
+		}
+		_, whole := send(t, leader, follower)
+		hit(kind, 600)
+		deltas, size := send(t, leader, follower)
+		require.Equal(t, 1, deltas, k.name)
+		require.Less(t, size, 160, "%s of %d bytes", k.name, whole)
+	}
+}

@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// The difference of a state to an older one says how its bytes come of those of
+// the older one, from front to back:
+//
+//	length of the new state
+//	old bytes to pass over, old bytes to copy, new bytes to write, these;
+//	again, until the new state has its length
+//
+// Lengths are varints. What is copied has the same order in both, so a reader
+// goes through both once.
+//
+// A differ finds one between states that are divided into pieces: the records of
+// a collection, the entries of a log, of a text so many bytes each. Most pieces
+// of a large state stay as they are, in their order; one that has come or
+// changed is written. It takes time in proportion to the states.
+type differ struct {
+	old, new        []byte
+	oldMarks, marks []uint32 // where the pieces begin, and where the last ends
+
+	// The index of old pieces, made when it is needed: heads has the first of
+	// each hash, next the one behind each, from piece indexed on; -1 for none.
+	seed    maphash.Seed
+	heads   []int32
+	next    []int32
+	indexed int
+
+	out   []byte
+	at    int // of old, behind what out and the step use
+	step  step
+	start int // of the difference in out
+}
+
+// step is what is not in out yet.
+type step struct{ skip, copied, from, fresh int }
+
+const (
+	// sureRun is how many pieces have to stay together for what is before them
+	// to be passed over: a single one may recur by chance.
+	sureRun = 3
+	// nearby is how many pieces further on the next one is looked for without
+	// an index: as many as a cut's hits may have removed.
+	nearby = 64
+	// fewTries bounds how many equal pieces are looked at for a run.
+	fewTries = 4
+	// evenPiece is how long the pieces of a state without records are: an entry
+	// of a log, half a lease.
+	evenPiece = 16
+	// stepBytes is about what the lengths of a step take.
+	stepBytes = 6
+	// keptPieces is for how many pieces a differ keeps its memory, some 24
+	// bytes each, and their states'.
+	keptPieces = 16 << 10
+)
+
+// between appends to dst the difference from d.old to d.new, whose pieces have
+// been marked; ok is false if it has more bytes than most.
+func (d *differ) between(dst []byte, most int) (difference []byte, ok bool) {
+	d.start = len(dst)
+	d.out = binary.AppendUvarint(dst, uint64(len(d.new)))
+	d.at, d.step, d.heads = 0, step{}, d.heads[:0]
+	i, j, olds, news := 0, 0, len(d.oldMarks)-1, len(d.marks)-1
+	for olds > 0 && news > 0 && d.same(olds-1, news-1) {
+		olds, news = olds-1, news-1
+	}
+	for j < news {
+		if i < olds && d.same(i, j) {
+			d.keep(int(d.oldMarks[i]), int(d.oldMarks[i+1]))
+			i, j = i+1, j+1
+			continue
+		}
+		if p := d.find(i, j, olds, news); p > i {
+			i = p
+			continue
+		}
+		d.write(int(d.marks[j]), int(d.marks[j+1]))
+		j++
+		if len(d.out)-d.start+d.step.fresh+stepBytes > most {
+			return d.out, false
+		}
+	}
+	if rest := len(d.new) - int(d.marks[news]); rest > 0 { // the end that stays
+		d.keep(len(d.old)-rest, len(d.old))
+	}
+	d.flush()
+	return d.out, len(d.out)-d.start <= most
+}
+
+// same tells whether an old piece is a new one.
+func (d *differ) same(i, j int) bool {
+	return bytes.Equal(d.old[d.oldMarks[i]:d.oldMarks[i+1]], d.new[d.marks[j]:d.marks[j+1]])
+}
+
+// run tells whether enough pieces from i and from j on are the same.
+func (d *differ) run(i, j, olds, news int) bool {
+	for n := range sureRun {
+		switch {
+		case j+n == news:
+			return n > 0
+		case i+n >= olds || !d.same(i+n, j+n):
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the old piece that goes on like the new ones from j on, which the
+// old one at i does not; 0 for none.
+func (d *differ) find(i, j, olds, news int) int {
+	if i >= olds {
+		return 0
+	}
+	if len(d.heads) == 0 {
+		for p := i + 1; p < min(i+nearby, olds); p++ {
+			if d.run(p, j, olds, news) {
+				return p
+			}
+		}
+		if d.run(i+1, j+1, olds, news) || d.run(i, j+1, olds, news) {
+			return 0 // one is new, or has changed
+		}
+		d.index(i, olds)
+	}
+	head := &d.heads[d.bucket(d.new[d.marks[j]:d.marks[j+1]])]
+	for *head >= 0 && int(*head) <= i {
+		*head = d.next[int(*head)-d.indexed]
+	}
+	p := *head
+	for n := 0; n < fewTries && p >= 0; n++ {
+		if d.run(int(p), j, olds, news) {
+			return int(p)
+		}
+		p = d.next[int(p)-d.indexed]
+	}
+	return 0
+}
+
+// index makes the index of the old pieces from one to another.
+func (d *differ) index(from, to int) {
+	n := 2 << bits.Len(uint(to-from))
+	if cap(d.heads) < n {
+		d.heads = make([]int32, n)
+	}
+	if cap(d.next) < to-from {
+		d.next = make([]int32, to-from)
+	}
+	if d.seed == (maphash.Seed{}) {
+		d.seed = maphash.MakeSeed()
+	}
+	d.heads, d.next, d.indexed = d.heads[:n], d.next[:to-from], from
+	for b := range d.heads {
+		d.heads[b] = -1
+	}
+	for i := to - 1; i >= from; i-- {
+		b := d.bucket(d.old[d.oldMarks[i]:d.oldMarks[i+1]])
+		d.next[i-from], d.heads[b] = d.heads[b], int32(i)
+	}
+}
+
+func (d *differ) bucket(piece []byte) int {
+	return int(maphash.Bytes(d.seed, piece) & uint64(len(d.heads)-1))
+}
+
+// keep adds that old bytes are next.
+func (d *differ) keep(from, to int) {
+	if s := &d.step; s.fresh > 0 || s.copied > 0 && from != d.at {
+		d.flush()
+	}
+	d.step.skip += from - d.at
+	d.step.copied += to - from
+	d.at = to
+}
+
+// write adds that new bytes are next.
+func (d *differ) write(from, to int) {
+	if d.step.fresh == 0 {
+		d.step.from = from
+	}
+	d.step.fresh += to - from
+}
+
+// flush ends a step.
+func (d *differ) flush() {
+	s := d.step
+	d.step = step{}
+	if s.copied+s.fresh == 0 {
+		return
+	}
+	for _, n := range [...]int{s.skip, s.copied, s.fresh} {
+		d.out = binary.AppendUvarint(d.out, uint64(n))
+	}
+	d.out = append(d.out, d.new[s.from:s.from+s.fresh]...)
+}
+
+// tidy gives memory back that only a very large state needs.
+func (d *differ) tidy() {
+	if cap(d.heads)+cap(d.marks)+cap(d.oldMarks) > 4*keptPieces || cap(d.old)+cap(d.new) > 64*keptPieces {
+		*d = differ{}
+	}
+}
+
+// mark finds the pieces of both states, which are of kind k.
+func (d *differ) mark(k *kind) {
+	pieces := func(marks []uint32, state []byte) []uint32 {
+		if k.packed != 0 {
+			return packed.AppendMarks(marks, state)
+		}
+		for at := 0; at < len(state); at += evenPiece {
+			marks = append(marks, uint32(at))
+		}
+		return append(marks, uint32(len(state)))
+	}
+	d.oldMarks, d.marks = pieces(d.oldMarks[:0], d.old), pieces(d.marks[:0], d.new)
+}
+
+// appendChanged appends to dst what a difference makes of old, at most so many
+// bytes. ok is false for what is no difference to old.
+func appendChanged(dst, old, difference []byte, most int) (changed []byte, ok bool) {
+	d := decoder{b: difference}
+	n := int(d.uvarintMax(uint64(most)))
+	end := len(dst) + n
+	for len(dst) < end && !d.bad {
+		skip, copied, fresh := d.uvarintMax(uint64(len(old))), d.uvarintMax(uint64(len(old))), d.uvarint()
+		if d.bad || skip+copied > uint64(len(old)) || copied+fresh == 0 || copied > uint64(end-len(dst)) || fresh > uint64(end-len(dst))-copied {
+			return dst, false
+		}
+		old = old[skip:]
+		dst = append(dst, old[:copied]...)
+		old = old[copied:]
+		dst = append(dst, d.bytes(fresh)...)
+	}
+	return dst, !d.bad && len(d.b) == 0
+}

@@ -1,0 +1,220 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/history"
+	"github.com/headgate-io/headgate/faults/load"
+)
+
+// dataKinds are limits that are kept in values of Redis's types: by commands that count, and by scripts. They are judged as
+// any other limit of their algorithm is.
+var dataKinds = []history.Key{
+	{Algorithm: history.Fixed, Command: "INCR"},
+	{Algorithm: history.Fixed, Command: "INCRBY EXPIRE"},
+	{Algorithm: history.Fixed, Command: "INCR PEXPIRE", Period: 2 * time.Second},
+	{Algorithm: history.Fixed, Command: "APPEND"},
+	{Algorithm: history.Fixed, Command: "HINCRBY"},
+	{Algorithm: history.Fixed, Command: "HSET HLEN"},
+	{Algorithm: history.Fixed, Command: "ZINCRBY"},
+	{Algorithm: history.Fixed, Command: "ZADD ZCARD"},
+	{Algorithm: history.Fixed, Command: "RPUSH"},
+	{Algorithm: history.Fixed, Command: "SADD SCARD"},
+	{Algorithm: history.Fixed, Command: "EVALSHA window"},
+	{Algorithm: history.Fixed, Command: "EVALSHA window", Period: 2 * time.Second},
+	{Algorithm: history.Token, Command: "EVALSHA bucket"},
+	{Algorithm: history.Token, Command: "EVALSHA bucket", Period: 4 * time.Second},
+	{Algorithm: history.Log, Command: "EVALSHA log"},
+	{Algorithm: history.Log, Command: "EVALSHA log", Period: 2 * time.Second},
+	{Algorithm: history.Log, Command: "EVALSHA list", Period: 2 * time.Second},
+	{Algorithm: history.Fixed, Command: "INCR", Free: true},
+	{Algorithm: history.Fixed, Command: "HINCRBY", Free: true},
+	{Algorithm: history.Fixed, Command: "ZADD ZCARD", Free: true},
+	{Algorithm: history.Fixed, Command: "EVALSHA window", Free: true},
+}
+
+const (
+	// dataShare is the share of the calls that are about data, and dataRate the most of them in a second: a call of a
+	// script, and the replication of a long value, cost a few of others.
+	dataShare = 0.2
+	dataRate  = 400
+	// slowOneIn is how many calls there are of scripts that can be slow for one that is: the others of its connection wait.
+	slowOneIn = 16
+	// hotPlace is a place of the window script, the first one, that one call in hotOneIn is about: so often that something
+	// comes between the read and the write of a slow one.
+	hotPlace, hotOneIn = 10, 8
+	// ofDataKind is how many places each of dataKinds has.
+	ofDataKind = 2
+
+	// pairs are keys that are changed only together with the next one, by transactions and by scripts; they come after those
+	// of dataKinds.
+	pairs = 16
+	// pairShare is the share of the calls that are about pairs, and pairRate the most of them in a second where audits are
+	// often, a quarter of it elsewhere: a transaction of them has many commands.
+	pairShare = 0.08
+	pairRate  = 240
+)
+
+// data are keys with values of Redis's types in a keyspace.
+type data struct {
+	keys  *load.Keyspace
+	first int // place of dataKinds
+	pairs int // first place of the pairs
+
+	share, pairShare float64 // of the calls
+}
+
+// addData adds them to a keyspace that is offered so many calls per second.
+func addData(keys *load.Keyspace, rate float64, often bool) *data {
+	d := &data{keys: keys, share: min(dataShare, dataRate/rate), pairShare: min(pairShare, pairRate/4/rate)}
+	if often {
+		d.pairShare = min(pairShare, pairRate/rate)
+	}
+	perKey := rate * d.share / float64(len(dataKinds)*ofDataKind) * keys.Life.Seconds()
+	d.first = keys.Add(len(dataKinds)*ofDataKind, func(place, generation int) history.Key {
+		k := dataKinds[place%len(dataKinds)]
+		k.Name = fmt.Sprintf("%s:%d:%d", strings.ReplaceAll(strings.ToLower(k.Command), " ", "-"), place, generation)
+		if place == hotPlace {
+			return sized(k, rate*d.share/hotOneIn*keys.Life.Seconds())
+		}
+		return sized(k, perKey)
+	})
+	d.pairs = keys.Add(pairs, func(place, generation int) history.Key {
+		k := history.Key{Name: fmt.Sprintf("pair%d:%d", place, generation), Algorithm: history.Fixed, Free: true, Period: never}
+		if place/2%2 == 1 {
+			k.Command = "EVALSHA pair"
+		}
+		return k
+	})
+	return d
+}
+
+// sized gives a kind of key a limit that is used up by about half of the calls that it gets.
+func sized(k history.Key, perKey float64) history.Key {
+	k.Limit = int32(max(4, perKey*0.7))
+	switch {
+	case k.Period > 0:
+		k.Limit = max(2, k.Limit/4)
+	case k.Algorithm == history.Token || k.Algorithm == history.Leaky:
+		k.Period = never * time.Duration(k.Limit)
+	default:
+		k.Period = never
+	}
+	return k
+}
+
+// mix plans calls on the data besides those that next plans on the other keys.
+func (d *data) mix(next plan) plan {
+	return func(conn int, rnd *rand.Rand, due time.Duration) history.Call {
+		switch n := rnd.Float64(); {
+		case n < d.share:
+			return d.call(rnd, due)
+		case n < d.share+d.pairShare:
+			return d.pair(rnd, due)
+		}
+		return next(conn, rnd, due)
+	}
+}
+
+// call plans a call on a key of dataKinds.
+func (d *data) call(rnd *rand.Rand, due time.Duration) history.Call {
+	place := rnd.IntN(len(dataKinds) * ofDataKind)
+	if rnd.IntN(hotOneIn) == 0 {
+		place = hotPlace
+	}
+	c := history.Call{Key: d.keys.At(d.first+place, due), Cost: 1}
+	k := d.keys.Key(c.Key)
+	c.Limit = k.Limit
+	script := strings.HasPrefix(k.Command, "EVALSHA")
+	switch n := rnd.IntN(100); {
+	case n < 10:
+		c.Cost = 0
+	case k.Free && n < 14:
+		c.Kind, c.Cost, c.Limit, c.Other = history.Reset, 0, 0, rnd.Uint32N(3)
+	case script && n < 30:
+		c.Cost = 2
+	case script && k.Free && n < 45:
+		c.Cost = -1 - rnd.Int32N(2)
+	case script && k.Free && n < 55:
+		c.Limit *= 2
+	}
+	c.Slow = k.Command == "EVALSHA window" && rnd.IntN(slowOneIn) == 0
+	return c
+}
+
+// pair plans a step that changes two keys; half of them are about the first two pairs, so that audits of those have
+// something to see.
+func (d *data) pair(rnd *rand.Rand, due time.Duration) history.Call {
+	n := rnd.IntN(pairs / 2)
+	if rnd.IntN(2) == 0 {
+		n = rnd.IntN(2)
+	}
+	c := d.pairCall(n, due)
+	c.Slow = rnd.IntN(slowOneIn) == 0 // a transaction is as it is
+	return c
+}
+
+func (d *data) pairCall(n int, due time.Duration) history.Call {
+	id := d.keys.At(d.pairs+2*n, due)
+	return history.Call{Kind: history.Pair, Key: id, Other: id + 1, Cost: 1}
+}
+
+// offerData is offer with data in the load, whose pairs are audited until finish.
+func (r *Run) offerData(keys *load.Keyspace, nodes int, dial func(int) string, next plan) (*load.Load, error) {
+	if r.cluster != nil {
+		if err := r.raised(); err != nil { // before that there is no data but counters
+			return nil, err
+		}
+	}
+	first := &cluster.Node{Process: &cluster.Process{Name: "the first node", Addr: dial(0)}}
+	for _, text := range load.Scripts() {
+		if _, err := r.do(first, "SCRIPT", "LOAD", text); err != nil {
+			return nil, err
+		}
+	}
+	// What it answers to a script whose keys others keep changing, which has changed nothing.
+	r.codesToo = append(r.codesToo, "BUSY")
+	r.data = addData(keys, r.Rate, r.auditOften)
+	l := r.offer(keys, nodes, dial, r.data.mix(next))
+	r.audits = startPairAudit(r, nodes, dial)
+	return l, nil
+}
+
+// readData looks at what is left of the data in the end; addr is the leader's.
+func (r *Run) readData(addr string) error {
+	return errors.Join(r.audits.last(addr), r.readBack(addr))
+}
+
+// readBack reads the data once more when nothing is offered any longer, as calls of the history: what was acknowledged must
+// be there.
+func (r *Run) readBack(addr string) error {
+	read := make(map[uint32]bool)
+	var calls []history.Call
+	for i := range r.history.Calls {
+		c := &r.history.Calls[i]
+		if place := int(c.Key) % r.data.keys.Places; place < r.data.first || place >= r.data.pairs || read[c.Key] {
+			continue
+		}
+		read[c.Key] = true
+		if k := &r.history.Keys[c.Key]; k.Static(r.history.Length) {
+			calls = append(calls, history.Call{Key: c.Key, Limit: k.Limit})
+		}
+	}
+	if err := load.Ask(addr, load.Config{Epoch: r.epoch, Timeout: patience, Key: r.key}, calls); err != nil {
+		return fmt.Errorf("read the data back: %w", err)
+	}
+	var rec history.Recorder
+	for _, c := range calls {
+		rec.Add(c)
+	}
+	r.history.Merge(&rec)
+	return nil
+}
+
+// key describes the key of a call in the history.
+func (r *Run) key(c *history.Call) history.Key { return r.history.Keys[c.Key] }
