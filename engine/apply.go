@@ -13,6 +13,7 @@ func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 			return err
 		}
 	}
+	r.applier.tidy()
 	r.e.table.Pass(clock)
 	return nil
 }

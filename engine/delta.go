@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
@@ -36,6 +37,7 @@ type delta struct {
 
 // appendWire appends a state as it is on all nodes.
 func (k *kind) appendWire(b, state []byte) []byte {
+	b = slices.Grow(b, len(state)) // no wire form is longer
 	if k.packed != 0 {
 		return packed.AppendWire(b, collection(state))
 	}
@@ -68,10 +70,20 @@ func appendBase(b []byte, a Algorithm, wire []byte) []byte {
 	return append(b, h.Sum(sum[:0])[:baseSize]...)
 }
 
-// changer finds deltas.
+// changer finds deltas. Its memory, some 10 MB for the largest states, is kept
+// as long as each cut has a use for it.
 type changer struct {
 	differ differ
 	delta  delta
+	used   bool // since the last call of tidy
+}
+
+// tidy ends a cut.
+func (c *changer) tidy() {
+	if !c.used {
+		*c = changer{}
+	}
+	c.used = false
 }
 
 // between returns the delta from one entry's state to another's, valid until the
@@ -83,6 +95,7 @@ func (c *changer) between(limits *interner, was, im *shard.Image) *delta {
 		return nil
 	}
 	d := &c.differ
+	c.used = true
 	d.old, d.new = k.appendWire(d.old[:0], was.State), k.appendWire(d.new[:0], im.State)
 	d.mark(k)
 	var ok bool
@@ -115,10 +128,20 @@ func (r *Replica) give(clock int64) {
 	}
 }
 
-// rebaser makes states of deltas. Its buffers are kept up to rebaserRoom.
-type rebaser struct{ old, new, base, state []byte }
+// rebaser makes states of deltas. Its memory, some 6 MB for the largest states,
+// is kept as long as each batch has a use for it.
+type rebaser struct {
+	old, new, base, state []byte
+	used                  bool // since the last call of tidy
+}
 
-const rebaserRoom = 256 << 10
+// tidy ends a batch.
+func (w *rebaser) tidy() {
+	if !w.used {
+		*w = rebaser{}
+	}
+	w.used = false
+}
 
 // errOtherBase is that the state of a key is not the one that a delta is from.
 var errOtherBase = errors.New("the base is another")
@@ -132,9 +155,7 @@ func (r *Replica) rebase(in *incoming, hash uint64) error {
 		return errOtherBase
 	}
 	w, k := &r.applier.rebaser, a.kind()
-	if cap(w.old)+cap(w.new)+cap(w.state) > rebaserRoom {
-		*w = rebaser{}
-	}
+	w.used = true
 	w.old = k.appendWire(w.old[:0], ent.State())
 	if w.base = appendBase(w.base[:0], a, w.old); string(w.base) != string(in.delta.base) {
 		return errOtherBase

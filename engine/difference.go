@@ -57,9 +57,6 @@ const (
 	evenPiece = 16
 	// stepBytes is about what the lengths of a step take.
 	stepBytes = 6
-	// keptPieces is for how many pieces a differ keeps its memory, some 24
-	// bytes each, and their states'.
-	keptPieces = 16 << 10
 )
 
 // between appends to dst the difference from d.old to d.new, whose pieces have
@@ -199,13 +196,6 @@ func (d *differ) flush() {
 		d.out = binary.AppendUvarint(d.out, uint64(n))
 	}
 	d.out = append(d.out, d.new[s.from:s.from+s.fresh]...)
-}
-
-// tidy gives memory back that only a very large state needs.
-func (d *differ) tidy() {
-	if cap(d.heads)+cap(d.marks)+cap(d.oldMarks) > 4*keptPieces || cap(d.old)+cap(d.new) > 64*keptPieces {
-		*d = differ{}
-	}
 }
 
 // mark finds the pieces of both states, which are of kind k.

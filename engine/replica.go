@@ -175,7 +175,7 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	}
 	// Inside the gate: no snapshot may miss what has left the shards.
 	r.ledger.Add(cut, u, parts)
-	r.changer.differ.tidy()
+	r.changer.tidy()
 	r.size = 0
 	for _, p := range parts {
 		r.size += len(p)
