@@ -26,31 +26,31 @@ var bucket4jScripts = []Script{
 		Library: "Bucket4j compare and swap with expiry", Instead: bucketInstead,
 		SHAs:         []string{"535b2fd00a12a23393fe15cf99599ecc51cd3007"},
 		Fingerprints: []string{"4306b0b5fc193f0d7d819c5d51c2c3ff"},
-		run:          func(c *Call) bool { return c.has(1, 3) && c.compareAndSwap(c.Args[2]) },
+		run:          func(c *Call) bool { return c.has(1, 3) && c.compareAndSwap(c.Args[2], time.Millisecond, true) },
 	},
 	{
 		Library: "Bucket4j compare and swap", Instead: bucketInstead,
 		SHAs:         []string{"9450de540565d89de15092a716555821601f128b"},
 		Fingerprints: []string{"fd335e650d1b318712ce79f4ef2cf5fb"},
-		run:          func(c *Call) bool { return c.has(1, 2) && c.compareAndSwap(nil) },
+		run:          func(c *Call) bool { return c.has(1, 2) && c.compareAndSwap(nil, 0, true) },
 	},
 }
 
-// lifetime is the deadline of a time to live in ms; nil is none.
-func (c *Call) lifetime(arg []byte) (at int64, ok bool) {
+// lifetime is the deadline of a time to live; nil is none.
+func (c *Call) lifetime(arg []byte, unit time.Duration) (at int64, ok bool) {
 	if arg == nil {
 		return engine.NoExpiry, true
 	}
-	ms, ok := integer(arg)
+	n, ok := integer(arg)
 	if !ok {
 		return 0, false
 	}
-	return c.after(ms, time.Millisecond)
+	return c.after(n, unit)
 }
 
 // create stores the first argument where there is no key.
 func (c *Call) create(expiry []byte) bool {
-	at, ok := c.lifetime(expiry)
+	at, ok := c.lifetime(expiry, time.Millisecond)
 	if !ok {
 		return false
 	}
@@ -66,9 +66,10 @@ func (c *Call) create(expiry []byte) bool {
 	return true
 }
 
-// compareAndSwap stores the second argument in place of the first.
-func (c *Call) compareAndSwap(expiry []byte) bool {
-	at, ok := c.lifetime(expiry)
+// compareAndSwap stores the second argument in place of the first. gone tells
+// that it replies 0 for a key that is gone.
+func (c *Call) compareAndSwap(expiry []byte, unit time.Duration, gone bool) bool {
+	at, ok := c.lifetime(expiry, unit)
 	if !ok {
 		return false
 	}
@@ -77,6 +78,9 @@ func (c *Call) compareAndSwap(expiry []byte) bool {
 		return false
 	}
 	defer v.Close()
+	if !v.Exists() && !gone {
+		return false
+	}
 	if !v.Exists() || !bytes.Equal(v.Bytes(), c.Args[0]) {
 		c.truth(false)
 		return true

@@ -124,7 +124,11 @@ func limitsMoving(c *Call) bool {
 	}
 	defer v.Close()
 	l := packed.NewList(v)
-	if i := int(limit - amount); i < l.Len() {
+	n := l.Len()
+	if n-int(limit) > maxMoved || min(int(limit-amount), n-int(limit-amount)) > maxMoved {
+		return false
+	}
+	if i := int(limit - amount); i < n {
 		oldest, ok := number(l.At(i))
 		if !ok {
 			return false
@@ -145,7 +149,7 @@ func limitsMoving(c *Call) bool {
 	if err := l.PushFront(c.fields); err != nil {
 		return c.failed(err)
 	}
-	if n := l.Len(); n > int(limit) {
+	if n = l.Len(); n > int(limit) {
 		l.RemoveRange(int(limit), n)
 	}
 	v.SetDeadline(at)
@@ -171,6 +175,9 @@ func (c *Call) limitsMovingRead(halves bool) bool {
 	}
 	defer v.Close()
 	l := packed.NewList(v)
+	if l.Len() > maxMoved {
+		return false
+	}
 	var oldest float64
 	var n int
 	ok := true

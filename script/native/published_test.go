@@ -60,6 +60,13 @@ var sources = []source{
 	{debian, "php-illuminate-redis", "8.83.26", "usr/share/php/Illuminate/Redis/Limiters/ConcurrencyLimiter.php"},
 	{golang, "github.com/ulule/limiter/v3", "v3.11.2", "drivers/store/redis/store.go"},
 	{golang, "github.com/go-redis/redis_rate/v10", "v10.0.1", "lua.go"},
+	{golang, "github.com/throttled/throttled/v2", "v2.15.0", "store/redigostore/redigostore.go"},
+	{npm, "async-ratelimiter", "1.5.2", "package/src/index.js"},
+	{npm, "async-ratelimiter", "1.6.10", "package/src/index.js"},
+	{pypi, "fastapi-limiter", "0.1.6", "fastapi_limiter/__init__.py"},
+	{pypi, "django-redis", "5.4.0", "django_redis/client/default.py"},
+	{pypi, "pyrate-limiter", "4.4.0", "pyrate_limiter/buckets/redis_bucket.py"},
+	{pypi, "pyrate-limiter", "3.9.0", "pyrate_limiter/buckets/redis_bucket.py"},
 	{pypi, "limits", "5.8.0", "limits/resources/redis/lua_scripts/incr_expire.lua"},
 	{pypi, "limits", "5.8.0", "limits/resources/redis/lua_scripts/acquire_moving_window.lua"},
 	{pypi, "limits", "4.8.0", "limits/resources/redis/lua_scripts/acquire_moving_window.lua"},
@@ -130,7 +137,7 @@ func npm(dir, name, version string) (string, error) {
 }
 
 func pypi(dir, name, version string) (string, error) {
-	file := filepath.Join(dir, name+"-"+version+"-py3-none-any.whl")
+	file := filepath.Join(dir, strings.ReplaceAll(name, "-", "_")+"-"+version+"-py3-none-any.whl")
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}
@@ -221,7 +228,7 @@ func unpack(archive, file string) ([]byte, error) {
 
 // scriptsIn returns what may be the texts of scripts in a file: all of one in
 // Lua, the strings of another.
-func scriptsIn(file string, content []byte) []string {
+func scriptsIn(file string, content []byte) (found []string) {
 	switch path.Ext(file) {
 	case ".lua":
 		return []string{string(content)}
@@ -229,6 +236,11 @@ func scriptsIn(file string, content []byte) []string {
 		return stringsOfGo(content)
 	case ".class":
 		return stringsOfClass(content)
+	case ".py":
+		for _, m := range tripled.FindAllStringSubmatch(string(content), -1) {
+			found = append(found, m[1])
+		}
+		return found
 	case ".php":
 		return stringsOfPHP(string(content))
 	}
@@ -257,6 +269,7 @@ var (
 	indent     = regexp.MustCompile(`(?m)^\s+`)
 	template   = regexp.MustCompile("(?s)`[^`]*`")
 	quoted     = regexp.MustCompile(`"[^"\n]*"`)
+	tripled    = regexp.MustCompile(`(?s)"""(.*?)"""`)
 	nowdoc     = regexp.MustCompile("(?s)<<<'LUA'\n(.*?)\nLUA;")
 	apostrophe = regexp.MustCompile(`(?s)'(\\.|[^'\\])*'|"(\\.|[^"\\])*"`)
 )

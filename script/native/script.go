@@ -45,6 +45,11 @@ var families = [][]Script{
 	bucket4jScripts,
 	springGatewayScripts,
 	limitsScripts,
+	throttledScripts,
+	fastAPIScripts,
+	djangoScripts,
+	asyncScripts,
+	pyrateScripts,
 	countingScripts,
 }
 

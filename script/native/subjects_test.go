@@ -7,7 +7,8 @@ import (
 )
 
 // subjects are the known scripts and how they are called.
-var subjects = slices.Concat(rateLimitRedis, fastify, nestLab, ulule, bucket4j, springGateway, limits, laravel, flexible)
+var subjects = slices.Concat(rateLimitRedis, fastify, nestLab, ulule, bucket4j, springGateway, limits, laravel, flexible,
+	throttledStore, fastAPI, django, asyncRateLimiter, pyrate)
 
 // milliseconds is the length of a window.
 func milliseconds(g *gen) string { return g.pick("1", "100", "1000", "1000", "2500", "60000") }

@@ -1,0 +1,109 @@
+package native
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// asyncScripts are those of async-ratelimiter, which koa-ratelimit uses: a sorted
+// set of the moments of calls, in µs of the caller's time.
+var asyncScripts = []Script{
+	{
+		Library: "async-ratelimiter 1.5", Instead: movingInstead,
+		SHAs:         []string{"51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b"},
+		Fingerprints: []string{"41934e1a444c12744650a521eaf8953c"},
+		run:          func(c *Call) bool { return c.has(1, 3) && c.asyncTake(false) },
+	},
+	{
+		Library: "async-ratelimiter", Instead: movingInstead,
+		SHAs:         []string{"ad00ff6f099013f2aea94ed48c220cbf616c6a07"},
+		Fingerprints: []string{"a43fd3558a613325d6fc98a8c9535b8c"},
+		run:          func(c *Call) bool { return c.has(1, 4) && c.asyncTake(string(c.Args[3]) == "1") },
+	},
+}
+
+// maxMoved is how many members or elements a call may walk over or remove that
+// is handled here: a loop has no time for more.
+const maxMoved = 2048
+
+// asyncTake notes the time of a call, unless it only peeks, if there are fewer
+// than the limit.
+func (c *Call) asyncTake(peek bool) bool {
+	now, ok1 := whole(c.Args[0])
+	length, ok2 := whole(c.Args[1])
+	limit, ok3 := whole(c.Args[2])
+	if !ok1 || !ok2 || !ok3 || length > now {
+		return false
+	}
+	at, ok := c.after(length, time.Millisecond)
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.SortedSet)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	z := packed.NewSortedSet(v)
+	from, to := 0, 0
+	if v.Exists() {
+		from, to = z.Below(0, false), z.Below(float64(now-length), true)
+	}
+	if to-from > maxMoved || to < from {
+		return false
+	}
+	count, oldest := int64(z.Len()-(to-from)), float64(now)
+	if count > 0 {
+		first := to
+		if from > 0 {
+			first = 0
+		}
+		member, _ := z.At(first)
+		if oldest, ok = number(member); !ok || !finite(oldest) {
+			return false
+		}
+	}
+	reset := math.Floor((oldest + float64(length)) / 1000)
+	if !exact(int64(reset)) {
+		return false
+	}
+	remaining := limit - count
+	// What is noted goes first, since it may fail: it is behind what is removed.
+	if remaining > 0 && !peek && !c.note(&z, now, from, to) {
+		return false
+	}
+	switch {
+	case from == to:
+	case to-from == z.Len():
+		v.Delete()
+	default:
+		z.RemoveRange(from, to)
+	}
+	if remaining > 0 && !peek {
+		v.SetDeadline(at)
+	}
+	c.W.Array(3)
+	c.W.Int(max(remaining, 0))
+	c.W.Int(int64(reset))
+	c.W.Int(limit)
+	return true
+}
+
+// note adds a moment to a sorted set of which a range of ranks before it is to
+// be removed.
+func (c *Call) note(z *packed.SortedSet, now int64, from, to int) bool {
+	member := strconv.AppendInt(c.text[:0], now, 10)
+	if from != to {
+		if score, ok := z.Score(member); ok && score != float64(now) {
+			return false // it might be in the range
+		}
+	}
+	if _, err := z.Put(member, float64(now)); err != nil {
+		return c.failed(err)
+	}
+	return true
+}

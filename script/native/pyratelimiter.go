@@ -1,0 +1,88 @@
+package native
+
+import (
+	"strconv"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// pyrateScripts are those of pyrate-limiter: a sorted set of the calls of some
+// time, looked at for several limits.
+var pyrateScripts = []Script{
+	{
+		Library: "pyrate-limiter put 4.4", Instead: movingInstead,
+		SHAs:         []string{"be8167afc95f25615961866ad639b736828f12b5"},
+		Fingerprints: []string{"0891857390fd3daf49183af32d7bcb8c"},
+		run:          pyratePut,
+	},
+	{
+		Library: "pyrate-limiter put 3.2", Instead: movingInstead,
+		SHAs:         []string{"12a3befaf96dc1cd0dc2c2af0160972b6981b685"},
+		Fingerprints: []string{"f5cada88b0d7a0226ea8d97c3bf76aaf"},
+		run:          pyratePut,
+	},
+}
+
+// pyrateName is how long the name of an item may be, in bytes.
+const pyrateName = 64 - 20
+
+// pyratePut notes units of an item if all limits have room for them; if not, it
+// tells which has not.
+func pyratePut(c *Call) bool {
+	if !c.has(1, 4) {
+		return false
+	}
+	now, ok1 := whole(c.Args[0])
+	units, ok2 := whole(c.Args[1])
+	name := c.Args[2]
+	rates, ok3 := whole(c.Args[3])
+	limits := c.Args[4:]
+	if !ok1 || !ok2 || !ok3 || units < 0 || units > maxMoments || len(name) > pyrateName || rates < 0 || rates > int64(len(limits)/2) {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.SortedSet)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	z := packed.NewSortedSet(v)
+	for i := range rates {
+		length, ok1 := whole(limits[2*i])
+		limit, ok2 := whole(limits[2*i+1])
+		if !ok1 || !ok2 {
+			return false
+		}
+		count := 0
+		if v.Exists() {
+			count = max(0, z.Below(float64(now), true)-z.Below(float64(now-length), false))
+		}
+		if limit-int64(count) < units {
+			c.W.Int(i)
+			return true
+		}
+	}
+	if units > 0 && !c.putItems(&z, name, float64(now), units) {
+		return false
+	}
+	c.W.Int(-1)
+	return true
+}
+
+// putItems adds as many members as there are units.
+func (c *Call) putItems(z *packed.SortedSet, name []byte, score float64, units int64) bool {
+	if units > 1 {
+		if err := z.Reserve(int(units), int(units)*(len(name)+len("256"))); err != nil {
+			return c.failed(err)
+		}
+		defer z.Settle()
+	}
+	member := append(c.text[:0], name...)
+	for i := range units {
+		member = strconv.AppendInt(member[:len(name)], i+1, 10)
+		if _, err := z.Put(member, score); err != nil {
+			return c.failed(err)
+		}
+	}
+	return true
+}

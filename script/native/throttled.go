@@ -1,0 +1,13 @@
+package native
+
+import "time"
+
+// throttledScripts are those of throttled: the client decides, by a GCRA, and
+// stores its time if it is still the one that it has read. For a key that is
+// gone the Lua has an error.
+var throttledScripts = []Script{{
+	Library: "throttled compare and swap", Instead: bucketInstead,
+	SHAs:         []string{"ebd682e30de074a6919bde872b507734c7c3ebe5"},
+	Fingerprints: []string{"053e66cdb8552a3ff82256ad8fe9cfbb"},
+	run:          func(c *Call) bool { return c.has(1, 3) && c.compareAndSwap(c.Args[2], time.Second, false) },
+}}
