@@ -63,6 +63,8 @@ type printer struct {
 	plain  plain
 	// open, unless it is nil, takes the constants, which are left open.
 	open *[]Constant
+	// alone: the call that follows is a statement.
+	alone bool
 }
 
 func (p *printer) print(main *function) (f Fingerprint) {
@@ -187,6 +189,7 @@ func (p *printer) statement(s statement) {
 		p.expressions(s.values)
 	case *callStmt:
 		p.mark(markCallStmt)
+		p.alone = true
 		p.call(s.call)
 	case *doStmt:
 		p.mark(markDo)
@@ -328,17 +331,29 @@ func (p *printer) name(s string) {
 	p.text(s)
 }
 
+// command is a command's name. In a shape HMSET is the HSET that it is where
+// nobody asks for its reply.
+func (p *printer) command(name string, alone bool) string {
+	name = lowered(name)
+	if p.open != nil && alone && name == "hmset" {
+		return "hset"
+	}
+	return name
+}
+
 func (p *printer) call(e *callExpr) {
 	if inner := integerReply(e); inner != nil {
 		e = inner
 	}
+	alone := p.alone
+	p.alone = false
 	p.mark(markCall)
 	p.expression(e.function)
 	p.text(e.method)
 	p.count(len(e.args))
 	for i, a := range e.args {
 		if s, ok := a.(*stringExpr); ok && i == 0 && callsCommand(e.function) {
-			p.name(lowered(s.value))
+			p.name(p.command(s.value, alone))
 			continue
 		}
 		p.expression(a)

@@ -94,6 +94,16 @@ func TestShapes(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, shape, f, other)
 	}
+	hset, _, err := ShapeOf("redis.call('hset', 'k', 'f', 1)")
+	require.NoError(t, err)
+	hmset, _, err := ShapeOf("redis.call('HMSET', 'k', 'f', 1)")
+	require.NoError(t, err)
+	require.Equal(t, hset, hmset)
+	hmset, _, err = ShapeOf("return redis.call('HMSET', 'k', 'f', 1)")
+	require.NoError(t, err)
+	hset, _, err = ShapeOf("return redis.call('hset', 'k', 'f', 1)")
+	require.NoError(t, err)
+	require.NotEqual(t, hset, hmset, "they reply differently")
 	_, _, err = ShapeOf("return return")
 	require.Error(t, err)
 }

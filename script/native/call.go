@@ -126,6 +126,26 @@ func decimal(arg []byte) (f float64, ok bool) {
 	return float64(digits) / power, digits < maxExact
 }
 
+// plainNumber reads an argument that is a number in plain decimals, for Lua and for
+// commands alike.
+func plainNumber(arg []byte) (f float64, ok bool) {
+	if n, ok := whole(arg); ok {
+		return float64(n), true
+	}
+	if f, ok := decimal(arg); ok {
+		return f, true
+	}
+	if len(arg) == 0 || len(arg) > 24 || arg[0] == '.' || arg[len(arg)-1] == '.' {
+		return 0, false
+	}
+	for _, c := range arg {
+		if c != '.' && (c < '0' || c > '9') {
+			return 0, false
+		}
+	}
+	return lua.ParseNumber(string(arg))
+}
+
 // maxSpan is the longest time to live in ms that is not left to the commands:
 // some 158 years.
 const maxSpan = 5e12

@@ -8,7 +8,13 @@ type Runs struct{ Asked, Done atomic.Int64 }
 // CountRuns counts from here on what happens to a known script. No server may
 // run yet.
 func (s *Script) CountRuns() *Runs {
-	n, run := new(Runs), s.run
+	n := new(Runs)
+	s.count(n)
+	return n
+}
+
+func (s *Script) count(n *Runs) {
+	run := s.run
 	s.run = func(c *Call) bool {
 		n.Asked.Add(1)
 		done := run(c)
@@ -17,7 +23,6 @@ func (s *Script) CountRuns() *Runs {
 		}
 		return done
 	}
-	return n
 }
 
 // Also makes s known by a further SHA1. No server may run yet.
@@ -33,4 +38,24 @@ func FormTexts() map[string][]string {
 		}
 	}
 	return texts
+}
+
+// CountForms counts from here on what happens to scripts that are known by their
+// forms. No server may run yet.
+func CountForms() *Runs {
+	Prepare()
+	n := new(Runs)
+	for _, list := range byShape {
+		for i := range list {
+			bind := list[i].bind
+			list[i].bind = func(p *params) func(c *Call) bool {
+				s := Script{run: bind(p)}
+				if s.run != nil {
+					s.count(n)
+				}
+				return s.run
+			}
+		}
+	}
+	return n
 }

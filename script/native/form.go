@@ -1,6 +1,7 @@
 package native
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/headgate-io/headgate/script/lua"
@@ -66,6 +67,13 @@ func (p *params) has(param int) bool { return p.set[param-firstParam] }
 func (p *params) number(param int) (n float64, ok bool) {
 	c := p.values[param-firstParam]
 	return c.Number, p.has(param) && !c.IsText
+}
+
+// whole gives a parameter that is an integer.
+func (p *params) whole(param int, to *int64) bool {
+	n, ok := p.number(param)
+	*to = int64(n)
+	return ok && float64(*to) == n && *to < maxExact && *to > -maxExact
 }
 
 func (p *params) text(param int) (s string, ok bool) {
@@ -153,4 +161,38 @@ func byForm(text string) *Script {
 		}
 	}
 	return nil
+}
+
+// choice is a word of a text, and what may be in its place: or several, and as
+// many, with | between them.
+type choice[T any] struct {
+	word    string
+	options []option[T]
+}
+
+// option is a text, and what it means to the script, if anything.
+type option[T any] struct {
+	text string
+	with func(*T)
+}
+
+// expand calls yield with each text that choices make of one, the first of them
+// first, and with what it means.
+func expand[T any](text string, meaning T, choices []choice[T], yield func(text string, meaning T)) {
+	if len(choices) == 0 {
+		yield(text, meaning)
+		return
+	}
+	c := choices[0]
+	for _, o := range c.options {
+		m := meaning
+		if o.with != nil {
+			o.with(&m)
+		}
+		chosen, by := text, strings.Split(o.text, "|")
+		for i, word := range strings.Split(c.word, "|") {
+			chosen = strings.ReplaceAll(chosen, word, by[i])
+		}
+		expand(chosen, m, choices[1:], yield)
+	}
 }

@@ -51,6 +51,8 @@ var families = [][]Script{
 	asyncScripts,
 	pyrateScripts,
 	countingScripts,
+	slidingLogScripts,
+	tokenBucketScripts,
 }
 
 var (

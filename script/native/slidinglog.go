@@ -1,0 +1,183 @@
+package native
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// slidingLogScripts keep the times of the calls that passed in a sorted set.
+var slidingLogScripts = []Script{{
+	Library: "ZREMRANGEBYSCORE, ZCARD and ZADD", Instead: "RL.LIMIT key limit window ALGORITHM log", forms: slidingLogForms,
+}}
+
+// slidingLog is how they differ.
+type slidingLog struct {
+	now, window, limit int // which arguments they are
+	// member is the one that has the member, -1 where the time is.
+	member  int
+	raw     bool // the time is the argument itself, not the number that it is
+	below   bool // also times before 0 are removed
+	ttl     span
+	yes, no verdict
+}
+
+// verdict is what the reply is to a call that passes, or does not: a number, or
+// with left whether it passes and how many are left.
+type verdict struct {
+	n    int64
+	left bool
+}
+
+func (d *verdict) reply(c *Call, passed bool, left int64) {
+	if !d.left {
+		c.W.Int(d.n)
+		return
+	}
+	c.W.Array(2)
+	c.W.Int(truth(passed))
+	c.W.Int(left)
+}
+
+// span is a time to live: that of the window, or a constant, in some unit.
+type span struct {
+	unit   time.Duration
+	length int64 // 0 where it is the window
+	scale  int64 // what the window is divided by, rounded up
+}
+
+// slidingLogForms are their texts.
+func slidingLogForms() (list []form) {
+	seconds := func(s *slidingLog) { s.ttl.unit = time.Second }
+	milliseconds := func(s *slidingLog) { s.ttl.unit = time.Millisecond }
+	const add, counted = "redis.call('zadd', KEYS[1], TIME, WHAT) KEEP", "local n = redis.call('zcard', KEYS[1]) "
+	expand("FIRST "+counted+"BODY", slidingLog{}, []choice[slidingLog]{
+		{"FIRST", []option[slidingLog]{
+			{"redis.call('zremrangebyscore', KEYS[1], 9007, TIME - SPAN)", nil},
+			{"local start = TIME - SPAN redis.call('zremrangebyscore', KEYS[1], 9007, start)", nil},
+		}},
+		{"BODY", []option[slidingLog]{
+			{"if n < LIMIT then " + add + " PASSES end FAILS", nil},
+			{"if n < LIMIT then " + add + " PASSES else FAILS end", nil},
+			{"if n >= LIMIT then FAILS end " + add + " PASSES", nil},
+		}},
+		{"KEEP", []option[slidingLog]{
+			{"redis.call('expire', KEYS[1], SPAN)", seconds},
+			{"redis.call('pexpire', KEYS[1], SPAN)", milliseconds},
+			{"redis.call('expire', KEYS[1], math.ceil(SPAN / 9009))", seconds},
+			{"redis.call('expire', KEYS[1], 9008)", seconds},
+			{"redis.call('pexpire', KEYS[1], 9008)", milliseconds},
+		}},
+		{"PASSES|FAILS", []option[slidingLog]{
+			{"return 9012|return 9013", nil},
+			{"return {1, LIMIT - n - 1}|return {0, 0}", func(s *slidingLog) { s.yes.left, s.no.left = true, true }},
+		}},
+		{"WHAT", []option[slidingLog]{{"TIME", nil}, {"ARGV[9006]", nil}}},
+		{"TIME|SPAN", []option[slidingLog]{
+			{"tonumber(ARGV[9003])|tonumber(ARGV[9002])", nil},
+			{"ARGV[9003]|ARGV[9002]", func(s *slidingLog) { s.raw = true }},
+		}},
+	}, func(text string, s slidingLog) {
+		list = append(list, form{text: spelt(text), bind: s.bind})
+	})
+	return list
+}
+
+func (s slidingLog) bind(p *params) func(c *Call) bool {
+	s.now, s.window, s.limit, s.member = p.arg(argNow), p.arg(argWindow), p.arg(argLimit), p.arg(argMember)
+	if s.now < 0 || s.window < 0 || s.limit < 0 || p.has(argMember) && s.member < 0 {
+		return nil
+	}
+	if from, ok := p.text(constFrom); ok {
+		if s.below = from == "-inf"; !s.below && from != "0" {
+			return nil
+		}
+	} else if from, ok := p.number(constFrom); !ok || from != 0 {
+		return nil
+	}
+	for _, c := range [...]struct {
+		param int
+		to    *int64
+	}{{constTTL, &s.ttl.length}, {constScale, &s.ttl.scale}, {constYes, &s.yes.n}, {constNo, &s.no.n}} {
+		if p.has(c.param) && !p.whole(c.param, c.to) {
+			return nil
+		}
+	}
+	if p.has(constTTL) && s.ttl.length <= 0 || p.has(constScale) && s.ttl.scale <= 0 {
+		return nil
+	}
+	return s.run
+}
+
+// deadline is when a key expires that is given the time to live now.
+func (s *span) deadline(c *Call, window float64) (at int64, ok bool) {
+	n := s.length
+	if n == 0 {
+		if s.scale > 0 {
+			window = math.Ceil(window / float64(s.scale))
+		}
+		if n = int64(window); float64(n) != window {
+			return 0, false
+		}
+	}
+	return c.after(n, s.unit)
+}
+
+// maxForgotten is how many members may be removed in a call that is not left to
+// the Lua, which leaves the loop for more.
+const maxForgotten = 1000
+
+func (s slidingLog) run(c *Call) bool {
+	if !c.has(1, max(s.now, s.window, s.limit, s.member)+1) {
+		return false
+	}
+	now, ok1 := plainNumber(c.Args[s.now])
+	window, ok2 := plainNumber(c.Args[s.window])
+	limit, ok3 := whole(c.Args[s.limit])
+	at, ok4 := s.ttl.deadline(c, window)
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return false
+	}
+	member := c.Args[s.now]
+	if s.member >= 0 {
+		member = c.Args[s.member]
+	} else if !s.raw {
+		if member, ok1 = appendPassed(c.text[:0], now); !ok1 {
+			return false
+		}
+	}
+	v := c.open(c.Keys[0], engine.SortedSet)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	z := packed.NewSortedSet(v)
+	from := 0
+	if !s.below {
+		from = z.Below(0, false)
+	}
+	to := max(z.Below(now-window, true), from)
+	n := int64(z.Len() - (to - from))
+	if to-from > maxForgotten {
+		return false
+	}
+	if to > from {
+		z.RemoveRange(from, to)
+	}
+	if n >= limit {
+		if v.Exists() && n == 0 {
+			v.Delete()
+		}
+		s.no.reply(c, false, 0)
+		return true
+	}
+	// Where there is no room the Lua runs, which begins by removing the same.
+	if _, err := z.Put(member, now+0); err != nil {
+		return c.failed(err)
+	}
+	v.SetDeadline(at)
+	s.yes.reply(c, true, limit-n-1)
+	return true
+}

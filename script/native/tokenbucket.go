@@ -1,0 +1,198 @@
+package native
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/packed"
+)
+
+// tokenBucketScripts keep a bucket in two fields of a hash: the tokens that were
+// in it, and when.
+var tokenBucketScripts = []Script{{
+	Library: "token bucket in HMGET and HSET", Instead: "CL.THROTTLE key capacity-1 rate 1 cost", forms: tokenBucketForms,
+}}
+
+// tokenBucket is how they differ.
+type tokenBucket struct {
+	capacity, rate, now int // which arguments they are
+	cost                int // -1 where it is one token
+	tokens, at          []byte
+	// together: a bucket that has tokens and no time is none that the script can
+	// work with.
+	together bool
+	forward  bool  // time that runs backwards counts as none
+	scale    int64 // what elapsed time is divided by, 0 for nothing
+	early    bool  // and that before it is looked at
+	ttl      int64 // in s, 0 where it is how long the bucket takes to fill
+	times    int64 // so often
+	denied   bool  // the state is stored too when a call is denied
+	left     bool  // the reply also tells how many tokens are left
+}
+
+// tokenBucketForms are their texts.
+func tokenBucketForms() (list []form) {
+	const keep = "redis.call('hset', KEYS[1], 9010, t, 9011, NOW) redis.call('expire', KEYS[1], TTL)"
+	denied := func(b *tokenBucket) { b.denied = true }
+	deniedLeft := func(b *tokenBucket) { b.denied, b.left = true, true }
+	expand("local d = redis.call('hmget', KEYS[1], 9010, 9011) INIT local e = ELAPSED t = math.min(CAPACITY, t + e * RATE) TAKE", tokenBucket{}, []choice[tokenBucket]{
+		{"INIT", []option[tokenBucket]{
+			{"local t = tonumber(d[1]) or CAPACITY local s = tonumber(d[2]) or NOW", nil},
+			{"local t = tonumber(d[1]) local s = tonumber(d[2]) if t == nil then t = CAPACITY s = NOW end", func(b *tokenBucket) { b.together = true }},
+			{"local t = tonumber(d[1]) local s = tonumber(d[2]) if t == nil then t = CAPACITY end if s == nil then s = NOW end", nil},
+		}},
+		{"ELAPSED", []option[tokenBucket]{
+			{"NOW - s", nil},
+			{"math.max(0, NOW - s)", func(b *tokenBucket) { b.forward = true }},
+			{"(NOW - s) / 9009", nil},
+			{"math.max(0, NOW - s) / 9009", func(b *tokenBucket) { b.forward = true }},
+			{"math.max(0, (NOW - s) / 9009)", func(b *tokenBucket) { b.forward, b.early = true, true }},
+		}},
+		{"TAKE", []option[tokenBucket]{
+			{"local o = 0 if t >= COST then t = t - COST o = 1 end " + keep + " return o", denied},
+			{"local o = 0 if t >= COST then t = t - COST o = 1 end " + keep + " return {o, t}", deniedLeft},
+			{"local o = 0 if t >= COST then t = t - COST o = 1 end " + keep + " return {o, math.floor(t)}", deniedLeft},
+			{"if t >= COST then t = t - COST " + keep + " return 1 end return 0", nil},
+			{"if t >= COST then t = t - COST " + keep + " return 1 else return 0 end", nil},
+			{"if t < COST then return 0 end t = t - COST " + keep + " return 1", nil},
+		}},
+		{"TTL", []option[tokenBucket]{
+			{"9008", nil},
+			{"math.ceil(CAPACITY / RATE)", func(b *tokenBucket) { b.times = 1 }},
+			{"math.ceil(CAPACITY / RATE) * 9008", func(b *tokenBucket) { b.times = -1 }},
+		}},
+		{"COST", []option[tokenBucket]{{"1", nil}, {"tonumber(ARGV[9005])", nil}}},
+		{"CAPACITY", []option[tokenBucket]{{"tonumber(ARGV[9001])", nil}}},
+		{"RATE", []option[tokenBucket]{{"tonumber(ARGV[9004])", nil}}},
+		{"NOW", []option[tokenBucket]{{"tonumber(ARGV[9003])", nil}}},
+	}, func(text string, b tokenBucket) {
+		list = append(list, form{text: text, bind: b.bind})
+	})
+	return list
+}
+
+func (b tokenBucket) bind(p *params) func(c *Call) bool {
+	b.capacity, b.rate, b.now, b.cost = p.arg(argLimit), p.arg(argRate), p.arg(argNow), p.arg(argCost)
+	tokens, ok1 := p.text(constField)
+	at, ok2 := p.text(constOther)
+	if b.capacity < 0 || b.rate < 0 || b.now < 0 || p.has(argCost) && b.cost < 0 || !ok1 || !ok2 || tokens == at {
+		return nil
+	}
+	b.tokens, b.at = []byte(tokens), []byte(at)
+	if p.has(constScale) && (!p.whole(constScale, &b.scale) || b.scale <= 0) {
+		return nil
+	}
+	if p.has(constTTL) && (!p.whole(constTTL, &b.ttl) || b.ttl <= 0) {
+		return nil
+	}
+	if b.times < 0 {
+		b.times, b.ttl = b.ttl, 0
+	}
+	return b.run
+}
+
+// bucketArguments are those of a call.
+type bucketArguments struct{ capacity, rate, now, cost float64 }
+
+func (b *tokenBucket) arguments(c *Call) (a bucketArguments, ok bool) {
+	if !c.has(1, max(b.capacity, b.rate, b.now, b.cost)+1) {
+		return a, false
+	}
+	var ok1, ok2, ok3 bool
+	ok4 := true
+	a.capacity, ok1 = plainNumber(c.Args[b.capacity])
+	a.rate, ok2 = plainNumber(c.Args[b.rate])
+	a.now, ok3 = plainNumber(c.Args[b.now])
+	a.cost = 1
+	if b.cost >= 0 {
+		a.cost, ok4 = plainNumber(c.Args[b.cost])
+	}
+	return a, ok1 && ok2 && ok3 && ok4 && a.rate > 0
+}
+
+// deadline is when a bucket that is stored now expires.
+func (b *tokenBucket) deadline(c *Call, a *bucketArguments) (at int64, ok bool) {
+	n := b.ttl
+	if n == 0 {
+		full := math.Ceil(a.capacity/a.rate) * float64(b.times)
+		if n = int64(full); float64(n) != full {
+			return 0, false
+		}
+	}
+	return c.after(n, time.Second)
+}
+
+// fill is what is in the bucket at the time of a call; ok is false for one that
+// is none.
+func (b *tokenBucket) fill(h *packed.Hash, a *bucketArguments) (tokens float64, ok bool) {
+	tokens, since := a.capacity, a.now
+	stored, found := h.Get(b.tokens)
+	if found {
+		if tokens, ok = plainNumber(stored); !ok {
+			return 0, false
+		}
+	}
+	// Without tokens a time means nothing to scripts that begin both together.
+	if at, foundTime := h.Get(b.at); foundTime && (found || !b.together) {
+		if since, ok = plainNumber(at); !ok {
+			return 0, false
+		}
+	} else if found && !foundTime && b.together {
+		return 0, false
+	}
+	elapsed := a.now - since
+	if b.early {
+		elapsed /= float64(b.scale)
+	}
+	if b.forward && elapsed < 0 {
+		elapsed = 0
+	}
+	if b.scale > 0 && !b.early {
+		elapsed /= float64(b.scale)
+	}
+	return min(a.capacity, tokens+float64(elapsed*a.rate)), true
+}
+
+func (b tokenBucket) run(c *Call) bool {
+	a, ok := b.arguments(c)
+	if !ok {
+		return false
+	}
+	expires, ok := b.deadline(c, &a)
+	if !ok {
+		return false
+	}
+	v := c.open(c.Keys[0], engine.Hash)
+	if v == nil {
+		return false
+	}
+	defer v.Close()
+	h := packed.NewHash(v)
+	tokens, ok := b.fill(&h, &a)
+	if !ok || tokens < 0 {
+		return false
+	}
+	passed := tokens >= a.cost
+	if passed {
+		tokens -= a.cost
+	}
+	if passed || b.denied {
+		text, ok1 := appendPassed(c.text[:0], tokens)
+		at, ok2 := appendPassed(text[len(text):], a.now)
+		if !ok1 || !ok2 {
+			return false
+		}
+		c.fields = append(c.fields[:0], b.tokens, text, b.at, at)
+		if _, err := h.SetAll(c.fields); err != nil {
+			return c.failed(err)
+		}
+		v.SetDeadline(expires)
+	}
+	if b.left {
+		c.pair(truth(passed), int64(tokens))
+	} else {
+		c.W.Int(truth(passed))
+	}
+	return true
+}
