@@ -179,13 +179,14 @@ func (x *texts) plain(reply string) string {
 }
 
 // number is an integer in a reply.
-var number = regexp.MustCompile(`:\d{13,16}\r\n`)
+var number = regexp.MustCompile(`:\d{13,18}\r\n`)
 
 // near makes all times to live in ms that end after 2262, where ours end, the
-// same. Counters are larger.
+// same. Counters are between those and what is left of 10^14 s, the longest among
+// the odd arguments.
 func near(reply string) string {
 	return number.ReplaceAllStringFunc(reply, func(n string) string {
-		if ms, err := strconv.ParseInt(n[1:len(n)-2], 10, 64); err == nil && ms > 74e11 && ms < 1<<53 {
+		if ms, err := strconv.ParseInt(n[1:len(n)-2], 10, 64); err == nil && ms > 74e11 && ms < 1<<53 || ms > 9e16 && ms <= 1e17 {
 			return ":far\r\n"
 		}
 		return n
