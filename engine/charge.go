@@ -19,6 +19,9 @@ type Charge struct {
 	Key   []byte
 	Limit Limit
 	Units int64
+	// Initial is what a counter that the leader does not have begins with, and
+	// Deadline is when it expires, engine time in ns. Both are 0 for a limit.
+	Initial, Deadline int64
 }
 
 // ChargeOnce charges a batch that node was admitted while it had no leader,
@@ -46,7 +49,12 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	defer s.Use(s.db)
 	for _, c := range charges {
 		s.Use(c.Limit.DB)
-		_, err := s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
+		var err error
+		if c.Limit.Algorithm == Counter {
+			err = s.chargeCounter(now, &c)
+		} else {
+			_, err = s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
+		}
 		if errors.Is(err, ErrSealed) {
 			return 0, err
 		}

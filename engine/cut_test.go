@@ -56,7 +56,7 @@ func TestACutTearsNoStep(t *testing.T) {
 			return errB
 		},
 		"charge": func(s *Session, a, b []byte) error {
-			_, err := s.ChargeOnce(start, "n1", 7, []Charge{{a, l, 1}, {b, l, 1}})
+			_, err := s.ChargeOnce(start, "n1", 7, []Charge{{Key: a, Limit: l, Units: 1}, {Key: b, Limit: l, Units: 1}})
 			return err
 		},
 	}
@@ -113,7 +113,7 @@ func TestSealedTablesRefuseEverything(t *testing.T) {
 	require.ErrorIs(t, err, ErrSealed)
 	_, _, err = n.s.IncrEx(start, key, &IncrOptions{By: Integer(1)})
 	require.ErrorIs(t, err, ErrSealed)
-	_, err = n.s.ChargeOnce(start, "n1", 1, []Charge{{key, l, 1}})
+	_, err = n.s.ChargeOnce(start, "n1", 1, []Charge{{Key: key, Limit: l, Units: 1}})
 	require.ErrorIs(t, err, ErrSealed)
 	_, err = n.s.Delete(start, key)
 	require.ErrorIs(t, err, ErrSealed)

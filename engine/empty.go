@@ -12,12 +12,13 @@ type Empty struct {
 	mu      sync.Mutex
 	e       *Engine
 	session *Session
+	of      *Engine
 }
 
 // NewEmpty returns decisions within the bounds of e, which it does not touch.
 func NewEmpty(e *Engine) *Empty {
 	empty := New(Config{Shards: 1, LogMaxEntries: e.logMaxEntries, TopK: 1})
-	return &Empty{e: empty, session: empty.NewSession()}
+	return &Empty{e: empty, session: empty.NewSession(), of: e}
 }
 
 // Decide is Session.Decide on a full limit.

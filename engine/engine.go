@@ -72,6 +72,9 @@ type Engine struct {
 
 	// permitted is the version of effects up to which sessions may need them.
 	permitted atomic.Uint32
+
+	// endlessAt is where EndlessCounters goes on.
+	endlessAt atomic.Uint64
 }
 
 // New returns an engine. Run must be called for expired keys to be reaped and

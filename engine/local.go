@@ -46,6 +46,7 @@ type Local struct {
 	spent    map[spender]*spending
 	order    []*spending // of spent, oldest first
 	admitted uint64
+	copied   map[spender]struct{} // counters on the overlay: see Count
 }
 
 // spender is one limit of a key.
@@ -57,7 +58,9 @@ type spender struct {
 // spending is what was admitted locally.
 type spending struct {
 	spender
-	units int64
+	units    int64
+
+	initial, deadline int64 // of a counter
 }
 
 // NewLocal returns the local decisions of e's node. Begin must be called
@@ -75,6 +78,7 @@ func (l *Local) Begin(voters, rank int) {
 	l.voters, l.rank = int64(max(voters, 1)), int64(rank)
 	l.overlay = New(Config{Shards: 16, MaxBytes: localBytes, LogMaxEntries: l.e.logMaxEntries, TopK: 1})
 	l.session = l.overlay.NewSession()
+	l.copied = make(map[spender]struct{})
 }
 
 // Decide is Session.DecideAll, or with one segment Session.Decide, on this
@@ -225,13 +229,18 @@ func (l *Local) note(seg Segment, units int64) {
 	if units <= 0 {
 		return
 	}
-	s := l.spent[spender{string(seg.Key), seg.Limit}]
+	l.spending(spender{string(seg.Key), seg.Limit}).units += units
+}
+
+// spending returns what there is to charge to a limit of a key. mu must be held.
+func (l *Local) spending(name spender) *spending {
+	s := l.spent[name]
 	if s == nil {
-		s = &spending{spender: spender{string(seg.Key), seg.Limit}}
-		l.spent[s.spender] = s
+		s = &spending{spender: name}
+		l.spent[name] = s
 		l.order = append(l.order, s)
 	}
-	s.units += units
+	return s
 }
 
 // Take removes the consumption of up to n limits of keys and returns it, to be
@@ -242,7 +251,7 @@ func (l *Local) Take(n int) []Charge {
 	n = min(n, len(l.order))
 	charges := make([]Charge, n)
 	for i, s := range l.order[:n] {
-		charges[i] = Charge{[]byte(s.key), s.limit, s.units}
+		charges[i] = Charge{[]byte(s.key), s.limit, s.units, s.initial, s.deadline}
 		delete(l.spent, s.spender)
 	}
 	clear(l.order[:n])

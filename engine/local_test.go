@@ -115,14 +115,14 @@ func TestHealingChargesOnce(t *testing.T) {
 	x, ok, _ := leader.s.Explain(start, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, int64(300), x.Used)
-	chargeOnce(t, leader.s, "n0", 8, []Charge{{[]byte("k"), l, 5}})
+	chargeOnce(t, leader.s, "n0", 8, []Charge{{Key: []byte("k"), Limit: l, Units: 5}})
 	x, _, _ = leader.s.Explain(start, []byte("k"))
 	require.Equal(t, int64(305), x.Used, "what was admitted is a fact, beyond the limit too")
 }
 
 func TestChargeOnceAfterASeal(t *testing.T) {
 	n := newNode(t, Config{})
-	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
+	charges := []Charge{{Key: []byte("k"), Limit: perMinute(Fixed, 300), Units: 5}}
 	_, err := n.s.ChargeOnce(start, "n0", 7, charges)
 	require.ErrorIs(t, err, ErrSealed)
 	n.r.Lead(start)
@@ -148,10 +148,10 @@ func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
 		full++
 	}
 	lost, err := s.ChargeOnce(start, "n0", 2, []Charge{
-		{large(full), l, 5},
-		{[]byte("k"), l, maxCount},
-		{[]byte("k"), perMinute(Token, 300), 5},
-		{[]byte("k"), l, 5},
+		{Key: large(full), Limit: l, Units: 5},
+		{Key: []byte("k"), Limit: l, Units: maxCount},
+		{Key: []byte("k"), Limit: perMinute(Token, 300), Units: 5},
+		{Key: []byte("k"), Limit: l, Units: 5},
 	})
 	require.NoError(t, err)
 	require.Equal(t, 3, lost)
@@ -185,7 +185,7 @@ func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, out[0].OK)
 	}
-	require.Equal(t, []Charge{{[]byte("k"), l, 20}, {[]byte("k"), other, 20}}, locals[0].Take(100))
+	require.Equal(t, []Charge{{Key: []byte("k"), Limit: l, Units: 20}, {Key: []byte("k"), Limit: other, Units: 20}}, locals[0].Take(100))
 }
 
 // What is to be charged is bounded: beyond that a key is not decided, unless its

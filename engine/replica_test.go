@@ -100,7 +100,7 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 			_ = n.s.Flush()
 		}
 	case 12:
-		charges := []Charge{{key(), limit(), 1}, {key(), limit(), 2}}
+		charges := []Charge{{Key: key(), Limit: limit(), Units: 1}, {Key: key(), Limit: limit(), Units: 2}}
 		_, _ = n.s.ChargeOnce(now, fmt.Sprint("n", rnd.IntN(2)), now-rnd.Int64N(2*second), charges)
 	case 0:
 		n.s.Delete(now, key())

@@ -12,7 +12,7 @@ import (
 // What nodes have been charged is no key: nobody sees, flushes, deletes or
 // evicts it, and a batch that is repeated is charged once whatever users do.
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
-	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
+	charges := []Charge{{Key: []byte("k"), Limit: perMinute(Fixed, 300), Units: 5}}
 	harms := map[string]func(t *testing.T, n *node){
 		"flush": func(t *testing.T, n *node) { require.NoError(t, n.s.Flush()) },
 		"eviction": func(t *testing.T, n *node) {
@@ -55,7 +55,7 @@ func TestDigestCoversSystemRecords(t *testing.T) {
 // A leader that is deposed has not charged what was not committed: the next one
 // charges it.
 func TestDeposeTakesBackChargedNumbers(t *testing.T) {
-	charges := []Charge{{[]byte("k"), perMinute(Fixed, 300), 5}}
+	charges := []Charge{{Key: []byte("k"), Limit: perMinute(Fixed, 300), Units: 5}}
 	n := newNode(t, Config{})
 	n.r.Lead(start)
 	chargeOnce(t, n.s, "n0", 6, charges)

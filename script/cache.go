@@ -28,6 +28,8 @@ type Script struct {
 	// Native is what runs in place of the text where it can, nil for a text that
 	// is not known.
 	Native *native.Script
+	// Runs counts its runs.
+	Runs Runs
 
 	proto *lua.Proto
 
@@ -74,6 +76,7 @@ type Cache struct {
 	bySHA  map[string]*Script
 	// evaluated came with EVAL, loaded with SCRIPT LOAD.
 	evaluated, loaded shelf
+	gone              RunTotals // of scripts that are not there any more
 }
 
 // Store keeps the texts of scripts where they outlive the process: a cluster's
@@ -244,6 +247,7 @@ func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string) {
 	for _, gone := range on.makeRoom(s.Size()) {
 		delete(c.byBody, gone.Body)
 		delete(c.bySHA, gone.SHA)
+		c.gone.Add(gone.Runs.Totals())
 		dropped = append(dropped, gone.SHA)
 	}
 	c.byBody[s.Body], c.bySHA[s.SHA] = s, s
@@ -269,6 +273,9 @@ func (c *Cache) Has(sha string) bool {
 func (c *Cache) Flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, s := range c.bySHA {
+		c.gone.Add(s.Runs.Totals())
+	}
 	clear(c.byBody)
 	clear(c.bySHA)
 	c.evaluated, c.loaded = shelf{}, shelf{}

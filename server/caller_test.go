@@ -77,7 +77,7 @@ func TestCallerOnItsOwn(t *testing.T) {
 func TestCallerRefusesCommandsAboutConnections(t *testing.T) {
 	s := newTestServer(t, Config{}, nil)
 	for _, line := range []string{"MULTI", "EXEC", "DISCARD", "WATCH k", "UNWATCH", "SUBSCRIBE a", "PSUBSCRIBE a", "UNSUBSCRIBE", "PUNSUBSCRIBE",
-		"MONITOR", "HELLO 3", "AUTH x", "SELECT 0", "QUIT", "RESET", "CLIENT REPLY OFF", "CLIENT ID", "SHUTDOWN", "RL.CHARGE n 1 k 1 1 1 1 1 1 1"} {
+		"MONITOR", "HELLO 3", "AUTH x", "SELECT 0", "QUIT", "RESET", "CLIENT REPLY OFF", "CLIENT ID", "SHUTDOWN", "RL.CHARGE n 1 k 1 1 1 1 1 1 1 1 1"} {
 		_, err := s.Caller().line(t.Context(), line)
 		require.ErrorIs(t, err, ErrNeedsConnection, line)
 	}
@@ -207,7 +207,7 @@ func TestCallerWithoutLeader(t *testing.T) {
 			require.True(t, a.Degraded)
 			require.True(t, out[0].OK)
 		}
-		require.Equal(t, "-CLUSTERDOWN no leader is known", says(t, n.Caller(), "EXISTS k"))
+		require.Equal(t, "-CLUSTERDOWN no leader is known", says(t, n.Caller(), "TYPE k"))
 	}
 }
 

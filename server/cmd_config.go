@@ -111,6 +111,7 @@ func configSecrets(args [][]byte, at []int) []int {
 
 func cmdConfigResetStat(c *conn, _ [][]byte) {
 	c.srv.stats.reset()
+	c.srv.scripts.resetRuns()
 	c.w.OK()
 }
 

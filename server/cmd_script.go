@@ -182,6 +182,7 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 	r.sess, r.now = call.Sess, call.Now
 	defer r.forget()
 	var err error
+	start := len(call.W.B)
 	if call.InExec {
 		err = r.inTransaction(call.W)
 	} else {
@@ -191,11 +192,13 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 			if r.grip == gripWhole {
 				grip = gripWhole
 			}
+			sc.Runs.Moved()
 			s.evalAside(call, sc, n, grip, bySHA)
 			return
 		}
 	}
 	call.Outcome = r.outcome
+	r.tally(call.W.B[start:], err, false)
 	if err != nil {
 		call.Err = err
 		r.fail(call.W, err)
@@ -247,7 +250,9 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
 		r.turn, r.now = turn, e.Now()
 		defer r.forget()
-		if err := r.onWorker(w); err != nil {
+		err := r.onWorker(w)
+		r.tally(w.B, err, true)
+		if err != nil {
 			r.fail(w, err)
 		}
 	})

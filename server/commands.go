@@ -15,6 +15,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		commandCommands(),
 		transactionCommands(),
 		s.scriptCommands(),
+		s.scriptRunCommands(),
 		pubsubCommands(),
 		serverCommands(),
 		configCommands(),

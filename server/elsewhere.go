@@ -1,11 +1,9 @@
 package server
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/headgate-io/headgate/cluster/partition"
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -136,59 +134,11 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 // executed it; down is the error otherwise.
 func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.lane.part.OnFailure() != partition.FailClosed && tx == nil && opens(cmd):
-		c.answerDegraded(cmd, args, sent)
-	case c.lane.part.OnFailure() != partition.FailClosed && tx != nil && tx.opens():
-		c.inExec = true
-		c.w.Array(len(tx.queue))
-		for _, q := range tx.queue {
-			if opens(q.cmd) {
-				c.answerDegraded(q.cmd, q.args, sent)
-			} else {
-				c.call(&c.lane.queued, q.cmd, q.args)
-			}
-		}
-		c.inExec = false
+	case c.lane.part.OnFailure() != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent):
 	case sent:
 		c.srv.uncertain(c.w)
 	default:
 		c.srv.stats.counts[countUndecided].Add(1)
 		c.error(down)
 	}
-}
-
-// opens reports whether on-failure open or local answers a command: those that
-// ask a limit.
-func opens(cmd *command.Spec) bool { return cmd.Flags&command.Limit != 0 }
-
-// opens reports whether on-failure open or local answers the transaction: limits, and
-// what this node answers by itself.
-func (tx *transaction) opens() bool {
-	for _, q := range tx.queue {
-		if q.cmd.Flags&command.Leader != 0 && !opens(q.cmd) {
-			return false
-		}
-	}
-	return true
-}
-
-// answerDegraded lets the handler of a limit's command answer without the
-// leader. Where a share has no answer, a command that was sent may have been
-// executed.
-func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, sent bool) {
-	l := c.lane
-	l.turnTo(cmd)
-	c.srv.stats.counts[countDegraded].Add(1)
-	call, start := &l.call, len(c.w.B)
-	call.Limits, call.Degraded = c.lane.part.Degraded(), true
-	if db := l.db; db != 0 {
-		call.Limits = ofDatabase{call.Limits, db}
-	}
-	c.handle(call, cmd, args)
-	call.Limits, call.Degraded = l.sess, false
-	if sent && errors.Is(call.Err, engine.ErrNotLocal) {
-		c.w.B = c.w.B[:start]
-		c.srv.uncertain(c.w)
-	}
-	call.Outcome = command.Outcome{}
 }

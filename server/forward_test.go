@@ -361,7 +361,7 @@ func TestForwardingIsBounded(t *testing.T) {
 		return accepted == partition.FrameQueue+partition.Streams
 	})
 	client := dial(t, n.addr)
-	client.send("TTL a\r\nRL.LIMIT a 10 60\r\nPING\r\nMULTI\r\nTTL a\r\nEXEC\r\n")
+	client.send("TYPE a\r\nRL.LIMIT a 10 60\r\nPING\r\nMULTI\r\nTYPE a\r\nEXEC\r\n")
 	client.expect("-" + errBusy + "\r\n*6\r\n:1\r\n:10\r\n:9\r\n:0\r\n:6000\r\n:0\r\n+PONG\r\n+OK\r\n+QUEUED\r\n-" + errBusy + "\r\n")
 	require.EqualValues(t, 1, n.Stats().Degraded)
 	require.EqualValues(t, 2, n.Stats().Undecided)
@@ -382,7 +382,7 @@ func TestFailOpen(t *testing.T) {
 	c.do("RL.LIMIT k 10 60 COST 3", "*6\r\n:1\r\n:10\r\n:7\r\n:0\r\n:18000\r\n:0\r\n")
 	c.do("RL.LIMIT k 10 60 ATMOST COST 3", "*6\r\n:3\r\n:10\r\n:7\r\n:0\r\n:18000\r\n:0\r\n")
 	c.do("RL.LIMIT k ten 60", "-ERR value is not an integer or out of range\r\n")
-	c.do("INCREX k", "-"+errNoLeader+"\r\n")
+	c.do("INCRBYFLOAT k 1", "-"+errNoLeader+"\r\n")
 	c.do("DEL k", "-"+errNoLeader+"\r\n")
 	c.do("MULTI", "+OK\r\n")
 	c.do("CL.THROTTLE k 15 30 60", "+QUEUED\r\n")

@@ -124,18 +124,18 @@ func TestWholeTableInTransactions(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	r.words("RL.LIMIT old 1 60")
 	for _, line := range []string{
-		"MULTI", "RL.LIMIT k 1 60", "DBSIZE", "KEYS k", "SCAN 0 COUNT 1000 MATCH k", "RL.TOP HOT", "RL.STATS", "MEMORY STATS", "MEMORY USAGE k",
+		"MULTI", "RL.LIMIT k 1 60", "DBSIZE", "KEYS k", "SCAN 0 COUNT 1000 MATCH k", "RL.TOP HOT", "RL.STATS", "RL.SCRIPTS", "MEMORY STATS", "MEMORY USAGE k",
 		"OBJECT ENCODING k", "FLUSHALL", "DBSIZE", "RANDOMKEY", "RL.LIMIT k 1 60", "RL.EXPLAIN k", "RL.LIMIT k 1 60",
 	} {
 		r.words(line)
 	}
 	got := r.words("EXEC").([]any)
-	require.Len(t, got, 15)
+	require.Len(t, got, 16)
 	require.Equal(t, "[1 1 0 0 60000 0]", format(got[0]))
 	require.Equal(t, "2", format(got[1]))
 	require.Equal(t, "[k]", format(got[2]))
 	require.Equal(t, "[0 [k]]", format(got[3]))
-	require.Equal(t, "OK 0 nil", strings.Trim(format(got[9:12]), "[]"))
-	require.Equal(t, "[1 1 0 0 60000 0]", format(got[12]))
-	require.Equal(t, "[0 1 0 60000 60000 0]", format(got[14]))
+	require.Equal(t, "OK 0 nil", strings.Trim(format(got[10:13]), "[]"))
+	require.Equal(t, "[1 1 0 0 60000 0]", format(got[13]))
+	require.Equal(t, "[0 1 0 60000 60000 0]", format(got[15]))
 }

@@ -42,7 +42,7 @@ func TestLocalLeavesTheRestToTheLeader(t *testing.T) {
 	f.topology = threeVoters
 	_, m := replicatedMachine(t, f, Config{OnFailure: partition.FailLocal})
 	for _, command := range []string{"RL.LIMIT k 9 1h COST -1", "RL.LIMIT k 9 1h FORCE",
-		"RL.LIMIT k 9 1h COST 4", "RL.LIMIT k 9 1h AND l 9 1h COST 4", "RL.ACQUIRE k 2 10", "INCREX c", "DEL k", "RL.RESET k"} {
+		"RL.LIMIT k 9 1h COST 4", "RL.LIMIT k 9 1h AND l 9 1h COST 4", "RL.ACQUIRE k 2 10", "INCRBYFLOAT c 1", "DEL k", "RL.RESET k"} {
 		m.feed(command + "\r\n")
 		require.Regexp(t, "^-CLUSTERDOWN ", m.take(), command)
 	}
@@ -124,10 +124,10 @@ func testBatchesOfCharges(t *testing.T, low Config, keys, length int) {
 func TestChargesComeFromNodesOnly(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
 	_, m := replicatedMachine(t, f, Config{})
-	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
+	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3 0 0\r\n")
 	require.Regexp(t, "^-NOPERM ", m.take())
 	f.become(partition.Following)
-	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3\r\n")
+	m.feed("RL.CHARGE n1 1 k 0 0 0 9 1000000000 9 3 0 0\r\n")
 	require.Regexp(t, "^-NOPERM ", m.take(), "not forwarded either")
 	require.Zero(t, f.dials.Load())
 }

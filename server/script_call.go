@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/script"
@@ -24,7 +25,11 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	case cmd.Flags&command.Write != 0 && r.readonly:
 		return nil, script.Refusal(errReadOnlyWrite)
 	}
-	if cmd.Flags&command.Leader != 0 {
+	if r.grip == gripCounters {
+		if !r.counts(cmd, args) {
+			return nil, engine.ErrNotLocal
+		}
+	} else if cmd.Flags&command.Leader != 0 {
 		if err := r.take(cmd, args); err != nil {
 			return nil, err
 		}
@@ -39,9 +44,14 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	w.B, w.RESP3, r.aside.resp3 = w.B[:0], resp3, resp3
 	call := &r.call
 	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
-	if cmd == s.publishSpec {
+	switch {
+	case cmd == s.publishSpec:
 		r.publish(args)
-	} else {
+	case r.grip == gripCounters && setsValue(cmd):
+		if err := r.step.Set(args[1], onlyNew(cmd, args), func() { cmd.Handler(call) }); err != nil {
+			return nil, err
+		}
+	default:
 		cmd.Handler(call)
 	}
 	if call.Moves {
@@ -59,7 +69,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
 			return nil, err
-		case errors.Is(err, engine.ErrFull) && call.Sess != r.sess: // of copies, not of the table
+		case errors.Is(err, engine.ErrFull) && (call.Sess != r.sess || r.grip == gripCounters): // of copies, not of the table
 			return nil, engine.ErrUndoFull
 		}
 	}
@@ -89,6 +99,21 @@ func (r *scriptRun) find(args [][]byte) *command.Spec {
 		at.name, at.cmd = string(name), cmd
 	}
 	return cmd
+}
+
+// counts reports whether a command may run in a step about counters: it is about
+// such, of the declared keys, or about none.
+func (r *scriptRun) counts(cmd *command.Spec, args [][]byte) bool {
+	if cmd.Flags&command.Leader == 0 {
+		return cmd.Flags&command.Select == 0
+	}
+	r.at = cmd.Keys.Positions(args, r.at[:0])
+	for _, i := range r.at {
+		if !slices.ContainsFunc(r.keys, func(k []byte) bool { return bytes.Equal(k, args[i]) }) {
+			return false
+		}
+	}
+	return cmd.Flags&command.Counter != 0
 }
 
 // publish replies who would get a message, and keeps it for the script's end.

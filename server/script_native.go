@@ -2,14 +2,26 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/script/native"
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// nativeCalls are the calls of known scripts that are not in use.
-var nativeCalls = sync.Pool{New: func() any { return new(native.Call) }}
+// nativeCall is a call of a known script; stripe is of its counts.
+type nativeCall struct {
+	native.Call
+	stripe uint8
+}
+
+// nativeCalls are those that are not in use, and nativeCallsMade how many have
+// been made.
+var (
+	nativeCalls     = sync.Pool{New: func() any { return &nativeCall{stripe: uint8(nativeCallsMade.Add(1))} }}
+	nativeCallsMade atomic.Uint32
+)
 
 // findNative returns the known script that the first argument names, if there is
 // one, and what findScript does if not. One that is known by its SHA1 need not
@@ -35,17 +47,37 @@ func (s *Server) evalNative(call *command.Call, known *native.Script, n int) boo
 	if call.Spec.Flags&command.Write == 0 && !known.Reads || s.mode.Load()&uint32(modeMonitors) != 0 {
 		return false
 	}
-	c := nativeCalls.Get().(*native.Call)
-	*c = native.Call{
+	c := nativeCalls.Get().(*nativeCall)
+	c.Call = native.Call{
 		Keys: call.Args[3 : 3+n], Args: call.Args[3+n:], Now: call.Now,
 		Sess: call.Sess, W: call.W, InExec: call.InExec,
 	}
-	done := known.Run(c)
+	done := c.run(known, &s.scripts.known[known.Index])
 	if !done && c.Sealed() {
 		call.Fail(c.Err)
 		done = true
 	}
-	*c = native.Call{}
+	c.Call = native.Call{}
 	nativeCalls.Put(c)
 	return done
+}
+
+// run runs a known script, and counts the run if it is one.
+func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
+	var began time.Time
+	if runs.Due(c.stripe, true) {
+		began = time.Now()
+	}
+	start := len(c.W.B)
+	if !known.Run(&c.Call) {
+		return false
+	}
+	if !began.IsZero() {
+		runs.Time(c.stripe, time.Since(began))
+	}
+	runs.Count(c.stripe, true)
+	if len(c.W.B) > start && c.W.B[start] == '-' {
+		runs.Failed()
+	}
+	return true
 }

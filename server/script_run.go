@@ -67,10 +67,11 @@ const (
 type grip uint8
 
 const (
-	gripKeys   grip = iota // it holds them, from its first command on
-	gripExec               // an EXEC holds them
-	gripCopies             // it works on copies
-	gripWhole              // it holds the whole table, from its first command on
+	gripKeys     grip = iota // it holds them, from its first command on
+	gripExec                 // an EXEC holds them
+	gripCopies               // it works on copies
+	gripWhole                // it holds the whole table, from its first command on
+	gripCounters             // a step about counters holds them, without a leader
 )
 
 // bounds are what a script may take.
@@ -126,6 +127,7 @@ type scriptRun struct {
 
 	// How.
 	grip   grip
+	step   *engine.CountStep // for gripCounters
 	bounds bounds
 	turn   *turn                 // of a worker; nil on a loop
 	hold   [][]byte              // for gripKeys: the declared keys, and those found out
@@ -136,10 +138,12 @@ type scriptRun struct {
 	held     time.Time // since when locks are held; 0 is not
 	messages []message // that it has published
 	outcome  command.Outcome
+
+	stripe uint8 // of counts
 }
 
 func (s *Server) newScriptRun() *scriptRun {
-	r := &scriptRun{srv: s, aside: s.newLine()}
+	r := &scriptRun{srv: s, aside: s.newLine(), stripe: uint8(s.scripts.made.Add(1))}
 	r.runner, r.looks = script.NewRunner(s.scripts.env, r), r.look
 	r.aside.addr, r.aside.inExec = "lua", true
 	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
@@ -183,6 +187,14 @@ func (r *scriptRun) attempts(w *resp.Writer) error {
 		}
 	}
 	return errOvertaken
+}
+
+// counting runs the script in a step about counters: see degraded.go. On an
+// error it was none.
+func (r *scriptRun) counting(step *engine.CountStep, w *resp.Writer) error {
+	r.grip, r.step, r.bounds = gripCounters, step, loopBounds
+	r.begin()
+	return r.attempt(w)
 }
 
 // onWorker runs the script where it may take its time.
@@ -400,12 +412,29 @@ func (r *scriptRun) look() error {
 
 // forget lets go of what belongs to the call.
 func (r *scriptRun) forget() {
-	r.script, r.queue, r.sess, r.keys, r.argv, r.turn = nil, nil, nil, nil, nil, nil
+	r.script, r.queue, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
 	if cap(r.aside.w.B) > outputKept {
 		r.aside.w.B = nil
+	}
+}
+
+// tally counts a run that has ended with a reply or with err. One that was slow
+// is timed, of the others some.
+func (r *scriptRun) tally(reply []byte, err error, slow bool) {
+	runs := &r.script.Runs
+	if slow || runs.Due(r.stripe, false) {
+		runs.Time(r.stripe, time.Since(r.began))
+	}
+	runs.Count(r.stripe, false)
+	switch {
+	case errors.Is(err, engine.ErrSealed): // its node has been deposed
+	case err != nil:
+		runs.Ended()
+	case len(reply) > 0 && reply[0] == '-':
+		runs.Failed()
 	}
 }
 

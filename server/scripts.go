@@ -3,9 +3,11 @@ package server
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/script/native"
 )
 
 // scripts is what the server has of Lua: the scripts that clients have sent,
@@ -13,6 +15,8 @@ import (
 type scripts struct {
 	cache *script.Cache
 	env   *script.Environment
+	made  atomic.Uint32 // runs
+	known []script.Runs // native ones, by native.Script's Index
 
 	// mu guards the fields below.
 	mu   sync.Mutex
@@ -29,6 +33,7 @@ func (s *scripts) init(store script.Store) {
 	s.env = script.NewEnvironment(redisVersion)
 	s.cache = script.NewCache(s.env, store)
 	s.slow = make(map[*scriptRun]struct{})
+	s.known = make([]script.Runs, len(native.All()))
 }
 
 // run borrows a run; give takes it back.

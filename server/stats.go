@@ -29,7 +29,7 @@ type Stats struct {
 	TimeoutKills     uint64 // clients closed for idleness or refusing output
 	Held             int    // connections that hold replies for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
-	Degraded         uint64 // calls of limits that the failure policy answered
+	Degraded         uint64 // calls of limits and about counters that the failure policy answered
 	Undecided        uint64 // commands refused for want of a leader
 	Uncertain        uint64 // commands answered UNCERTAIN
 }

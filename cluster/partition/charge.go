@@ -10,12 +10,14 @@ import (
 
 // chargeHead is how many arguments RL.CHARGE begins with: itself, node, number.
 // chargeFields is how many describe one charge: key, algorithm, rounding, align,
-// limit, period in ns, burst, units. The number of the align has the database
-// from bit chargeDB on.
+// limit, period in ns, burst, units, initial value, deadline in ns. The number of
+// the align has the database from bit chargeDB on. Only a counter has a deadline,
+// and units and a value that may be negative.
 const (
 	chargeHead   = 3
-	chargeFields = 8
+	chargeFields = 10
 	chargeDB     = 4
+	chargeUnits  = 6 // the place of the units behind the key
 )
 
 var errCharge = errors.New("charges are malformed")
@@ -26,7 +28,7 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 	for _, c := range charges {
 		args = append(args, c.Key)
 		for _, n := range [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
-			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units} {
+			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline} {
 			args = append(args, strconv.AppendInt(nil, n, 10))
 		}
 	}
@@ -46,7 +48,7 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 	for rest := args[chargeHead:]; len(rest) > 0; rest = rest[chargeFields:] {
 		var n [chargeFields - 1]int64
 		for i := range n {
-			if n[i], ok = resp.ParseInt(rest[1+i]); !ok || n[i] < 0 || i < 3 && n[i] > 255 {
+			if n[i], ok = resp.ParseInt(rest[1+i]); !ok || n[i] < 0 && (i != chargeUnits && i != chargeUnits+1 || n[0] != int64(engine.Counter)) || i < 3 && n[i] > 255 {
 				return "", 0, nil, errCharge
 			}
 		}
@@ -55,7 +57,7 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 		if err := l.Validate(); err != nil {
 			return "", 0, nil, err
 		}
-		charges = append(charges, engine.Charge{Key: rest[0], Limit: l, Units: n[6]})
+		charges = append(charges, engine.Charge{Key: rest[0], Limit: l, Units: n[chargeUnits], Initial: n[chargeUnits+1], Deadline: n[chargeUnits+2]})
 	}
 	return string(args[1]), number, charges, nil
 }

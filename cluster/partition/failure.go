@@ -22,11 +22,12 @@ const (
 	// and UNCERTAIN to the rest.
 	FailClosed OnFailure = iota
 	// FailOpen answers every call of a limit as if the limit were full, flagged
-	// as degraded; other commands get the answers of FailClosed.
+	// as degraded, and counts as if counters were absent; other commands get the
+	// answers of FailClosed.
 	FailOpen
 	// FailLocal decides limits on this node's share of them, flagged as
-	// degraded. Refunds, leases, counters and everything else get the answers of
-	// FailClosed.
+	// degraded, and counts on this node's copies of counters. Refunds, leases and
+	// everything else get the answers of FailClosed.
 	FailLocal
 )
 

@@ -10,11 +10,12 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// Limiter decides limits, as engine.Session does.
+// Limiter decides limits, as engine.Session does, and counts, as engine.Local does.
 type Limiter interface {
 	Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error)
 	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error)
+	Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error
 }
 
 // share decides on this node's share of the limits while no leader answers. A
@@ -58,6 +59,15 @@ func (s *share) DecideAll(now int64, segs []engine.Segment, o *engine.Options, o
 // Acquire implements Limiter: leases have no shares.
 func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d engine.Decision, lease string, err error) {
 	return d, "", engine.ErrNotLocal
+}
+
+// Count implements Limiter: a counter has no share, and counts on this node's
+// copy of it.
+func (s *share) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	return s.local.Count(now, db, keys, fn)
 }
 
 // enter begins a gap unless there is one. Only a voter that has replayed its

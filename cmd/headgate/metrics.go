@@ -47,6 +47,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Counter("headgate_expired_keys_total", "Keys dropped after they had ceased to matter.", keys.Expired),
 		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
 	}
+	metrics = append(metrics, s.scriptMetrics()...)
 	for _, d := range s.front.Decisions() {
 		decisions := func(outcome string, n uint64) web.Metric {
 			return web.Counter("headgate_decisions_total", "Decisions of the limiter.", n).With("command", d.Command).With("outcome", outcome)
@@ -60,6 +61,20 @@ func (s *source) Metrics() []web.Metric {
 		metrics = append(metrics, replicationMetrics(s.node, &clients)...)
 	}
 	return metrics
+}
+
+func (s *source) scriptMetrics() []web.Metric {
+	runs, known := s.front.ScriptRuns()
+	ran := func(by string, n uint64) web.Metric {
+		return web.Counter("headgate_script_runs_total", "Runs of scripts: of well-known ones as Go, and of the others in Lua.", n).With("by", by)
+	}
+	return []web.Metric{
+		web.Gauge("headgate_scripts", "Scripts that are known.", known),
+		ran("native", runs.Native),
+		ran("lua", runs.Interpreted),
+		web.Counter("headgate_script_moves_total", "Runs that took more than a loop has for them, and went on on a worker.", runs.Moved),
+		web.Counter("headgate_script_ends_total", "Runs that were ended at their bounds or by SCRIPT KILL, and have changed nothing.", runs.Ended),
+	}
 }
 
 // durationMetric has the buckets from 1 µs, about the time of a check, to 1 s in

@@ -58,7 +58,7 @@ func TestMetrics(t *testing.T) {
 	closed(4, plain, echo(15<<20))
 	front.Configure(server.Runtime{MaxClients: 6, ClientMemory: 1 << 20})
 	closed(10, plain, echo(15 << 20)[:8<<20])
-	front.Configure(server.Runtime{MaxClients: 6})
+	front.Configure(server.Runtime{MaxClients: 6, ScriptTime: 50 * time.Millisecond})
 
 	c := dial(t, "tcp", plain.Addr().String())
 	for i := range 8 {
@@ -79,6 +79,20 @@ func TestMetrics(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+	for range 11 {
+		require.Equal(t, ":1", c.do("EVAL", "return 1", "0"))
+	}
+	for range 12 { // rate-limiter-flexible
+		require.Equal(t, "*2", c.do("EVALSHA", "a1de965f42e177aa339706bd580f049065eca79a", "1", "flexible", "1", "60"))
+		for range 2 {
+			_, err := c.line()
+			require.NoError(t, err)
+		}
+	}
+	for range 2 {
+		require.Contains(t, c.do("EVAL", "while true do end", "0"), "-ERR Script killed")
+	}
+	require.Equal(t, ":1", c.do("EVAL", "for i = 1, 1e5 do end return 1", "0"))
 	for range 5 {
 		dial(t, "tcp", plain.Addr().String())
 	}
@@ -114,9 +128,10 @@ func TestMetrics(t *testing.T) {
 		"tls_handshake_errors_total": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
 		"connections_closed_totalmap[limit:output_buffer]": 4, "connections_closed_totalmap[limit:timeout]": 6,
 		"connections_accepted_total": 1 + 2 + 3 + 4 + 10 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0,
-		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9, "commands_total": 3 + 4 + 2*8 + 5,
+		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9 + 2, "commands_total": 3 + 4 + 2*8 + 5 + 11 + 12 + 3,
 		"decisions_totalmap[command:cl.throttle outcome:allowed]": 2, "decisions_totalmap[command:cl.throttle outcome:denied]": 3,
 		"connections_closed_totalmap[limit:clients_memory]": 10, "clients_memory_bytes": 0,
-		"keys": 9, "memory_limit_bytes": 64 << 20, "evicted_keys_total": 0, "expired_keys_total": 0,
+		"keys": 10, "memory_limit_bytes": 64 << 20, "evicted_keys_total": 0, "expired_keys_total": 0,
+		"scripts": 3, "script_runs_totalmap[by:lua]": 14, "script_runs_totalmap[by:native]": 12, "script_moves_total": 3, "script_ends_total": 2,
 	}, values)
 }

@@ -28,6 +28,7 @@ const (
 	Exec       // EXEC
 	Wait       // WAIT
 	Limit      // asks a limit: the failure policy may answer
+	Counter    // is about counters, and deletes none: the failure policy may answer
 	OwnConn    // acts on its connection: not forwarded, where it would act on another
 	Local      // each node of a cluster answers for itself, though it is about keys
 	Select     // SELECT

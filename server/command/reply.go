@@ -31,6 +31,15 @@ func (p *Pairs) Int(name string, v int64) {
 	p.b.Int(v)
 }
 
+// List adds a name and an array, whose n elements are to be written to what it
+// returns.
+func (p *Pairs) List(name string, n int) *resp.Writer {
+	p.n++
+	p.b.BulkString(name)
+	p.b.Array(n)
+	return &p.b
+}
+
 // Flush writes the reply.
 func (p *Pairs) Flush() {
 	p.w.Map(p.n)

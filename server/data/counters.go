@@ -10,10 +10,10 @@ import (
 
 func counterCommands() []command.Spec {
 	list := []command.Spec{
-		stringCommand("incr", 2, writeFlags, "key", "Increments the integer value of a key by one. Uses 0 as initial value if the key doesn't exist.", incr),
-		stringCommand("decr", 2, writeFlags, "key", "Decrements the integer value of a key by one. Uses 0 as initial value if the key doesn't exist.", decr),
-		stringCommand("incrby", 3, writeFlags, "key increment", "Increments the integer value of a key by a number. Uses 0 as initial value if the key doesn't exist.", incrBy),
-		stringCommand("decrby", 3, writeFlags, "key decrement", "Decrements a number from the integer value of a key. Uses 0 as initial value if the key doesn't exist.", decrBy),
+		stringCommand("incr", 2, writeFlags|command.Counter, "key", "Increments the integer value of a key by one. Uses 0 as initial value if the key doesn't exist.", incr),
+		stringCommand("decr", 2, writeFlags|command.Counter, "key", "Decrements the integer value of a key by one. Uses 0 as initial value if the key doesn't exist.", decr),
+		stringCommand("incrby", 3, writeFlags|command.Counter, "key increment", "Increments the integer value of a key by a number. Uses 0 as initial value if the key doesn't exist.", incrBy),
+		stringCommand("decrby", 3, writeFlags|command.Counter, "key decrement", "Decrements a number from the integer value of a key. Uses 0 as initial value if the key doesn't exist.", decrBy),
 		stringCommand("incrbyfloat", 3, writeFlags, "key increment", "Increments the floating point value of a key by a number. Uses 0 as initial value if the key doesn't exist.", incrByFloat),
 	}
 	for i := range list {

@@ -13,7 +13,7 @@ func manyStringCommands() []command.Spec {
 	pairs := command.Keys{First: 1, Last: -1, Step: 2}
 	return []command.Spec{
 		{
-			Name: "mget", Arity: -2, Flags: readFlags | command.Long, Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatString,
+			Name: "mget", Arity: -2, Flags: readFlags | command.Long | command.Counter, Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatString,
 			Group: "string", Complexity: "O(N), N the number of keys", Summary: "Returns the string values of keys; null for those that hold none.",
 			Syntax: "key [key ...]", Handler: mGet,
 		},

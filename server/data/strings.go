@@ -25,12 +25,12 @@ func stringCommand(name string, arity int, flags command.Flag, syntax, summary s
 
 func stringCommands() []command.Spec {
 	return []command.Spec{
-		stringCommand("get", 2, readFlags, "key", "Returns the string value of a key.", get),
-		stringCommand("set", -3, writeFlags, "key value [NX | XX] [GET] ["+expirySyntax+" | KEEPTTL]",
+		stringCommand("get", 2, readFlags|command.Counter, "key", "Returns the string value of a key.", get),
+		stringCommand("set", -3, writeFlags|command.Counter, "key value [NX | XX] [GET] ["+expirySyntax+" | KEEPTTL]",
 			"Sets the string value of a key, ignoring its type. The key is created if it doesn't exist.", set),
-		stringCommand("setex", 4, writeFlags, "key seconds value", "Sets the string value and expiration time of a key.", setFor("ex")),
-		stringCommand("psetex", 4, writeFlags, "key milliseconds value", "Sets both string value and expiration time in milliseconds of a key.", setFor("px")),
-		stringCommand("setnx", 3, writeFlags, "key value", "Sets the string value of a key only when the key doesn't exist.", setNX),
+		stringCommand("setex", 4, writeFlags|command.Counter, "key seconds value", "Sets the string value and expiration time of a key.", setFor("ex")),
+		stringCommand("psetex", 4, writeFlags|command.Counter, "key milliseconds value", "Sets both string value and expiration time in milliseconds of a key.", setFor("px")),
+		stringCommand("setnx", 3, writeFlags|command.Counter, "key value", "Sets the string value of a key only when the key doesn't exist.", setNX),
 		stringCommand("getset", 3, writeFlags, "key value", "Returns the previous string value of a key after setting it to a new value.", getSet),
 		stringCommand("getdel", 2, command.Write|command.Fast, "key", "Returns the string value of a key after deleting the key.", getDel),
 		stringCommand("getex", -2, command.Write|command.Fast, "key ["+expirySyntax+" | PERSIST]",

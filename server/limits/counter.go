@@ -12,7 +12,7 @@ import (
 // counterCommands are counters with bounds and a time to live.
 func counterCommands() []command.Spec {
 	return []command.Spec{{
-		Name: "increx", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast,
+		Name: "increx", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Counter,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatString,
 		Group: "string", Complexity: "O(1)",
 		Summary: "Increments a counter within bounds and sets its expiry, as INCREX of Redis 8.8 and Valkey 9.2.",

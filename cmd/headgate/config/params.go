@@ -259,7 +259,7 @@ var Params = []Param{
 	},
 	{
 		Name: "on-failure", Section: cluster, Default: FailureDefault, Alike: true,
-		Doc: "Without a leader, calls of limits are answered as if every limit were full, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local). The default is local with durability async, closed with sync.",
+		Doc: "Without a leader, calls of limits are answered as if every limit were full, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local); counters count as if they were absent, not at all, or on this node's copy. The default is local with durability async, closed with sync.",
 		Value: func(c *Config) Value {
 			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed, FailureLocal}}
 		},

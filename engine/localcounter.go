@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+)
+
+// localTogether is how many keys one call of Local.Count may be about.
+const localTogether = 64
+
+// counted is a counter as it is at some time. The zero value is an absent one.
+type counted struct {
+	live            bool
+	value, deadline int64
+}
+
+// CountStep is a step about counters of a database: see Local.Count. Session
+// holds the keys of the step. It must touch no other, and delete none.
+type CountStep struct {
+	Session *Session
+
+	e       *Engine
+	now     int64
+	db      uint8
+	keys    [][]byte
+	was, is []counted
+	initial []int64
+}
+
+// Set runs set, a command that gives a key a value, such as SET. One that is
+// there is not to be replaced: set does not run then, unless it says so itself
+// (NX), and the error is ErrNotLocal. A value is no increment: when there is a
+// leader again, what that has for the key stays.
+func (c *CountStep) Set(key []byte, onlyNew bool, set func()) error {
+	i := slices.IndexFunc(c.keys, func(k []byte) bool { return bytes.Equal(k, key) })
+	if live, err := c.Session.Exists(c.now, key); err != nil || live {
+		if i < 0 || err != nil || !onlyNew {
+			return ErrNotLocal
+		}
+		set()
+		return nil
+	}
+	set()
+	v, err := c.Session.Open(c.now, key, Counter)
+	if i < 0 || err != nil {
+		return ErrNotLocal
+	}
+	defer v.Close()
+	if n, integer := parseInteger(v.Bytes()); integer {
+		c.initial[i] = n
+	}
+	return nil
+}
+
+// run runs a step on a session of e and reports whether its keys were counters
+// before and are now.
+func (c *CountStep) run(fn func(*CountStep) error) (ok bool) {
+	c.keys = slices.CompactFunc(slices.SortedFunc(slices.Values(c.keys), bytes.Compare), bytes.Equal)
+	n := len(c.keys)
+	c.was, c.is, c.initial = make([]counted, n), make([]counted, n), make([]int64, n)
+	for i, key := range c.keys {
+		c.was[i], _ = counterOf(c.e, c.now, c.db, key)
+	}
+	before := slices.Clone(c.was)
+	err := c.holding(fn)
+	ok = !errors.Is(err, ErrNotLocal) && !errors.Is(err, ErrFull)
+	for i, key := range c.keys {
+		var counter bool
+		c.is[i], counter = counterOf(c.e, c.now, c.db, key)
+		ok = ok && counter && (c.is[i].live || !before[i].live)
+	}
+	if !ok {
+		for i, key := range c.keys {
+			_ = c.Session.setState(c.now, key, before[i].state(c.db)) // no more than it was
+		}
+	}
+	return ok
+}
+
+func (c *CountStep) holding(fn func(*CountStep) error) error {
+	c.Session.Hold(c.keys)
+	defer c.Session.Unhold()
+	return fn(c)
+}
+
+// Count runs a step about counters, such as INCR and EXPIRE, on this node's
+// copies of keys of a database: each is copied from the replicated table at its
+// first use. By how much they have grown, and when they expire, is remembered:
+// see Take.
+//
+// A counter states no limit that could be shared. So N nodes cut off from each
+// other admit together at most N times what a limit over such a counter allows.
+//
+// On an error, which is ErrNotLocal, nothing has changed: for keys that hold
+// something else than an integer, before or after the step, that are too many,
+// or that there is no room for, and whenever fn returns ErrNotLocal or ErrFull.
+func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.overlay == nil || len(keys) > localTogether {
+		return ErrNotLocal
+	}
+	l.overlay.tidyLimits() // nobody runs the engine
+	l.session.Use(db)
+	for _, key := range keys {
+		if l.copy(now, key) != nil {
+			return ErrNotLocal
+		}
+	}
+	step := CountStep{Session: l.session, e: l.overlay, now: now, db: db, keys: keys}
+	if !step.run(fn) {
+		return ErrNotLocal
+	}
+	for i, key := range step.keys {
+		l.count(spender{string(key), counterIn(db)}, step.was[i], step.is[i], step.initial[i])
+	}
+	return nil
+}
+
+// counterIn is the rule of the counters of a database.
+func counterIn(db uint8) Limit { return Limit{Algorithm: Counter, DB: db} }
+
+// counterOf reads a counter of an engine, sealed as it may be; ok is false for
+// what is none.
+func counterOf(e *Engine, now int64, db uint8, key []byte) (c counted, ok bool) {
+	hash := e.hash(db, key)
+	sh := e.table.At(hash)
+	sh.Lock()
+	defer sh.Unlock()
+	now = sh.Advance(now)
+	ent, found := sh.Find(hash, key)
+	switch {
+	case !found || ent.Expired(now):
+		return counted{}, true
+	case e.limits.get(ent.Meta()).limit.Algorithm != Counter || ent.Words() != 1:
+		return counted{}, false
+	}
+	return counted{true, int64(ent.Word(0)), ent.Deadline()}, true
+}
+
+// state is what makes a key this counter.
+func (c counted) state(db uint8) keyState {
+	if !c.live {
+		return keyState{}
+	}
+	return keyState{true, counterIn(db), c.deadline, binary.LittleEndian.AppendUint64(nil, uint64(c.value))}
+}
+
+// copy brings a counter of the session's database onto the overlay at its first
+// use. mu must be held.
+func (l *Local) copy(now int64, key []byte) error {
+	db := l.session.db
+	name := spender{string(key), counterIn(db)}
+	if l.spent[name] == nil && len(l.order) >= localKeys {
+		return ErrNotLocal
+	}
+	if _, known := l.copied[name]; known {
+		return nil
+	}
+	if share, ok := counterOf(l.overlay, now, db, key); !ok || share.live || len(l.copied) >= localKeys {
+		return ErrNotLocal
+	}
+	c, ok := counterOf(l.e, now, db, key)
+	if !ok {
+		return ErrNotLocal
+	}
+	if err := l.session.setState(now, key, c.state(db)); err != nil {
+		return err
+	}
+	l.copied[name] = struct{}{}
+	return nil
+}
+
+// count remembers what became of a counter, which was given an initial value if
+// it was absent. mu must be held.
+func (l *Local) count(name spender, was, is counted, initial int64) {
+	if was == is {
+		return
+	}
+	l.admitted++
+	s := l.spending(name)
+	if !was.live {
+		s.units, s.initial = 0, initial // what there was to charge is over
+		was.value = initial
+	}
+	if units, fits := addInt64(s.units, is.value-was.value); fits {
+		s.units = units
+	}
+	s.deadline = is.deadline
+}
+
+// chargeCounter adds to a counter what a node has counted without a leader, if
+// that is not over. It makes one that is absent, and lets it expire at the later
+// of two times: it may count for too long, and never too little.
+func (s *Session) chargeCounter(now int64, c *Charge) error {
+	if c.Deadline <= now {
+		return nil
+	}
+	v, err := s.Open(now, c.Key, Counter)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	n := c.Initial
+	switch {
+	case !v.Exists() && c.Units == 0 && c.Initial == 0:
+		return nil
+	case v.Exists():
+		var ok bool
+		if n, ok = parseInteger(v.Bytes()); !ok {
+			return ErrNotInteger
+		}
+	}
+	sum, fits := addInt64(n, c.Units)
+	if !fits {
+		return ErrIncrDecrOverflow
+	}
+	deadline := c.Deadline
+	if v.Exists() {
+		deadline = laterExpiry(v.Deadline(), c.Deadline)
+	}
+	if err := v.setInteger(sum); err != nil {
+		return err
+	}
+	v.SetDeadline(deadline)
+	return nil
+}
+
+// laterExpiry returns the later of two deadlines, of which one that is none does
+// not count.
+func laterExpiry(a, b int64) int64 {
+	switch {
+	case a == NoExpiry:
+		return b
+	case b == NoExpiry:
+		return a
+	}
+	return max(a, b)
+}
+
+// Count runs a step about counters, such as INCR and EXPIRE, as if their keys
+// were absent, and forgets what it did. Its errors are those of Local.Count.
+func (m *Empty) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(keys) > localTogether {
+		return ErrNotLocal
+	}
+	for _, key := range keys {
+		if _, ok := counterOf(m.of, now, db, key); !ok {
+			return ErrNotLocal
+		}
+	}
+	m.e.tidyLimits()
+	m.session.Use(db)
+	step := CountStep{Session: m.session, e: m.e, now: now, db: db, keys: keys}
+	if !step.run(fn) {
+		return ErrNotLocal
+	}
+	for _, key := range keys {
+		_, _ = m.session.Delete(now, key)
+	}
+	return nil
+}

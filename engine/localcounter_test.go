@@ -1,0 +1,160 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counting is a node without a leader that knows a counter of 7 with 60 s to
+// live.
+func counting(t *testing.T) (*node, *Local) {
+	n := newNode(t, Config{})
+	n.r.Lead(start)
+	_, err := n.s.Incr(start, []byte("n"), 7)
+	require.NoError(t, err)
+	_, err = n.s.Expire(start, []byte("n"), start+minute, 0)
+	require.NoError(t, err)
+	n.cut()
+	n.l.Commit()
+	n.depose()
+	l := NewLocal(n.e)
+	l.Begin(3, 0)
+	return n, l
+}
+
+// grow adds to a counter without a leader.
+func grow(t *testing.T, l *Local, now int64, key string, by int64) (sum int64) {
+	t.Helper()
+	require.NoError(t, l.Count(now, 0, [][]byte{[]byte(key)}, func(step *CountStep) (err error) {
+		sum, err = step.Session.Incr(now, []byte(key), by)
+		return err
+	}))
+	return sum
+}
+
+func TestCountingLeavesTheReplicatedTableAlone(t *testing.T) {
+	n, l := counting(t)
+	before := n.table(start)
+	require.EqualValues(t, 8, grow(t, l, start, "n", 1))
+	require.EqualValues(t, 3, grow(t, l, start, "new", 3))
+	require.Equal(t, before, n.table(start))
+	require.EqualValues(t, 2, l.Admitted())
+}
+
+// A counter that has expired begins anew, and what was counted before is not
+// charged.
+func TestCountingEndsWithTheTimeToLive(t *testing.T) {
+	_, l := counting(t)
+	require.EqualValues(t, 9, grow(t, l, start, "n", 2))
+	require.EqualValues(t, 4, grow(t, l, start+minute+1, "n", 4))
+	require.Equal(t, []Charge{{Key: []byte("n"), Limit: Limit{Algorithm: Counter}, Units: 4, Deadline: NoExpiry}}, l.Take(9))
+	require.EqualValues(t, 5, grow(t, l, start+minute+1, "n", 1))
+	require.EqualValues(t, 1, l.Take(9)[0].Units, "each unit once")
+	l.Begin(3, 0)
+	require.EqualValues(t, 8, grow(t, l, start, "n", 1), "a gap begins with what is replicated")
+}
+
+// A step that does what it must not, or more than there is room for, has
+// changed nothing.
+func TestCountingIsTakenBack(t *testing.T) {
+	_, l := counting(t)
+	for i, fn := range []func(step *CountStep) error{
+		func(*CountStep) error { return ErrNotLocal },
+		func(*CountStep) error { return ErrFull },
+		func(step *CountStep) error { _, err := step.Session.Delete(start, []byte("n")); return err },
+		func(step *CountStep) error { _, err := step.Session.Expire(start, []byte("n"), start-1, 0); return err },
+		func(step *CountStep) error {
+			_, err := step.Session.Set(start, []byte("n"), []byte("text"), &SetOptions{})
+			return err
+		},
+		func(step *CountStep) error {
+			return step.Set([]byte("n"), false, func() { panic("runs") })
+		},
+		func(step *CountStep) error { return step.Set([]byte("stranger"), false, func() {}) },
+	} {
+		err := l.Count(start, 0, [][]byte{[]byte("n"), []byte("m"), []byte("n")}, func(step *CountStep) error {
+			for range 2 {
+				_, err := step.Session.Incr(start, []byte("n"), 5)
+				require.NoError(t, err)
+			}
+			_, err := step.Session.Incr(start, []byte("m"), 5)
+			require.NoError(t, err)
+			return fn(step)
+		})
+		require.ErrorIs(t, err, ErrNotLocal, i)
+	}
+	require.Empty(t, l.Take(9))
+	require.EqualValues(t, 7, grow(t, l, start, "n", 0))
+	require.Zero(t, grow(t, l, start, "m", 0))
+	var many [][]byte
+	for i := range localTogether + 1 {
+		many = append(many, fmt.Append(nil, i))
+	}
+	require.ErrorIs(t, l.Count(start, 0, many, func(*CountStep) error { panic("runs") }), ErrNotLocal)
+	require.ErrorIs(t, NewLocal(l.e).Count(start, 0, many[:1], func(*CountStep) error { panic("runs") }), ErrNotLocal, "no gap has begun")
+}
+
+// Charges to a counter add up with what the leader has, whatever became of it.
+func TestChargesToCounters(t *testing.T) {
+	const later = start + minute
+	in := Limit{Algorithm: Counter}
+	for _, tc := range []struct {
+		name          string
+		value, expiry int64 // the leader's; none without an expiry
+		charge        Charge
+		want, expires int64
+	}{
+		{"absent", 0, 0, Charge{Units: 3, Deadline: later}, 3, later},
+		{"absent, with an initial value", 0, 0, Charge{Units: 3, Initial: 10, Deadline: later}, 13, later},
+		{"absent, nothing to add", 0, 0, Charge{Deadline: later}, 0, 0},
+		{"absent, over", 0, 0, Charge{Units: 3, Deadline: start}, 0, 0},
+		{"there", 5, later, Charge{Units: 3, Initial: 10, Deadline: later}, 8, later},
+		{"less", 5, later, Charge{Units: -3, Deadline: later}, 2, later},
+		{"there for longer", 5, later + 9, Charge{Units: 3, Deadline: later}, 8, later + 9},
+		{"there for less", 5, later - 9, Charge{Units: 3, Deadline: later}, 8, later},
+		{"there for ever", 5, NoExpiry, Charge{Units: 3, Deadline: later}, 8, later},
+		{"counted for ever", 5, later, Charge{Units: 3, Deadline: NoExpiry}, 8, later},
+		{"there, over", 5, later, Charge{Units: 3, Deadline: start - 1}, 5, later},
+		{"only its expiry", 5, NoExpiry, Charge{Deadline: later}, 5, later},
+	} {
+		n := newNode(t, Config{})
+		n.r.Lead(start)
+		key := []byte("k")
+		if tc.expiry != 0 {
+			_, err := n.s.Incr(start, key, tc.value)
+			require.NoError(t, err)
+			_, err = n.s.Expire(start, key, tc.expiry, 0)
+			require.NoError(t, err)
+		}
+		tc.charge.Key, tc.charge.Limit = key, in
+		for range 2 {
+			chargeOnce(t, n.s, "n1", 7, []Charge{tc.charge})
+		}
+		got, live := counterOf(n.e, start, 0, key)
+		require.True(t, live, tc.name)
+		require.Equal(t, counted{tc.expires != 0, tc.want, tc.expires}, got, tc.name)
+	}
+}
+
+// What is no integer any more, or has no room for more, cannot be charged.
+func TestChargesToCountersThatAreLost(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Lead(start)
+	n.r.Permit(Formats{Effects: effectsNewest})
+	for key, value := range map[string]string{"text": "abc", "large": "9223372036854775807"} {
+		_, err := n.s.Set(start, []byte(key), []byte(value), &SetOptions{})
+		require.NoError(t, err)
+	}
+	decide(t, n.s, start, "limit", perMinute(Token, 5), 1, Options{})
+	var charges []Charge
+	for _, key := range []string{"text", "large", "limit", "good"} {
+		charges = append(charges, Charge{Key: []byte(key), Limit: Limit{Algorithm: Counter}, Units: 3, Deadline: NoExpiry})
+	}
+	lost, err := n.s.ChargeOnce(start, "n1", 7, charges)
+	require.NoError(t, err)
+	require.Equal(t, 3, lost)
+	good, _ := counterOf(n.e, start, 0, []byte("good"))
+	require.EqualValues(t, 3, good.value)
+}

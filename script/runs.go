@@ -1,0 +1,189 @@
+package script
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// Runs counts the runs of a script on this node. A run costs one addition to a
+// counter that no other loop writes; one in Sampled is timed. Methods may be
+// called by any goroutine.
+type Runs struct {
+	stripes [runStripes]runStripe
+	// What follows is rare.
+	moved, failed, ended atomic.Uint64
+	longest              atomic.Int64 // ns
+}
+
+// runStripes is how many sets of counters there are: enough that loops seldom
+// meet.
+const runStripes = 4
+
+// runStripe fills a cache line.
+type runStripe struct {
+	native, interpreted atomic.Uint64
+	timed, took         atomic.Uint64 // took is in ns
+	_                   [32]byte
+}
+
+// Sampled is of how many runs on a loop one is timed, the first to begin with: it
+// costs two readings of the clock.
+const Sampled = 16
+
+func (s *runStripe) runs(native bool) *atomic.Uint64 {
+	if native {
+		return &s.native
+	}
+	return &s.interpreted
+}
+
+// Due reports whether the next run is to be timed. stripe is the caller's own
+// number, which spreads callers over counters; native tells that no Lua runs.
+func (r *Runs) Due(stripe uint8, native bool) bool {
+	return r.stripes[stripe%runStripes].runs(native).Load()%Sampled == 0
+}
+
+// Count counts a run that has ended.
+func (r *Runs) Count(stripe uint8, native bool) {
+	r.stripes[stripe%runStripes].runs(native).Add(1)
+}
+
+// Time adds the time of a run to the sample.
+func (r *Runs) Time(stripe uint8, took time.Duration) {
+	s := &r.stripes[stripe%runStripes]
+	s.timed.Add(1)
+	s.took.Add(uint64(max(took, 0)))
+	for old := r.longest.Load(); int64(took) > old && !r.longest.CompareAndSwap(old, int64(took)); {
+		old = r.longest.Load()
+	}
+}
+
+// Moved counts a run that took more than a loop has for it, and was run again
+// on a worker.
+func (r *Runs) Moved() { r.moved.Add(1) }
+
+// Failed counts a run whose reply is an error of the script's own; what it had
+// written stays.
+func (r *Runs) Failed() { r.failed.Add(1) }
+
+// Ended counts a run that was ended, at its bounds or by SCRIPT KILL, and has
+// changed nothing.
+func (r *Runs) Ended() { r.ended.Add(1) }
+
+// RunTotals are the counts of one script, or of several.
+type RunTotals struct {
+	Native, Interpreted  uint64 // runs
+	Moved, Failed, Ended uint64 // of these
+	Timed                uint64 // how many were timed
+	Took, Longest        time.Duration
+}
+
+// Runs is how many there were.
+func (t *RunTotals) Runs() uint64 { return t.Native + t.Interpreted }
+
+// Mean is the mean time of those that were timed; 0 if none was.
+func (t *RunTotals) Mean() time.Duration {
+	if t.Timed == 0 {
+		return 0
+	}
+	return t.Took / time.Duration(t.Timed)
+}
+
+// Add adds the counts of others.
+func (t *RunTotals) Add(o RunTotals) {
+	t.Native += o.Native
+	t.Interpreted += o.Interpreted
+	t.Moved += o.Moved
+	t.Failed += o.Failed
+	t.Ended += o.Ended
+	t.Timed += o.Timed
+	t.Took += o.Took
+	t.Longest = max(t.Longest, o.Longest)
+}
+
+// Totals returns the counts.
+func (r *Runs) Totals() RunTotals {
+	t := RunTotals{Moved: r.moved.Load(), Failed: r.failed.Load(), Ended: r.ended.Load(), Longest: time.Duration(r.longest.Load())}
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		t.Native += s.native.Load()
+		t.Interpreted += s.interpreted.Load()
+		t.Timed += s.timed.Load()
+		t.Took += time.Duration(s.took.Load())
+	}
+	return t
+}
+
+// Reset sets the counts to zero.
+func (r *Runs) Reset() {
+	for _, n := range [...]*atomic.Uint64{&r.moved, &r.failed, &r.ended} {
+		n.Store(0)
+	}
+	r.longest.Store(0)
+	for i := range r.stripes {
+		s := &r.stripes[i]
+		for _, n := range [...]*atomic.Uint64{&s.native, &s.interpreted, &s.timed, &s.took} {
+			n.Store(0)
+		}
+	}
+}
+
+// Scripts returns those that are known, in no order.
+func (c *Cache) Scripts() []*Script {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	all := make([]*Script, 0, len(c.bySHA))
+	for _, s := range c.bySHA {
+		all = append(all, s)
+	}
+	return all
+}
+
+// Runs returns the counts of all scripts together, those that have made room or
+// were flushed included.
+func (c *Cache) Runs() RunTotals {
+	c.mu.RLock()
+	total := c.gone
+	c.mu.RUnlock()
+	for _, s := range c.Scripts() {
+		total.Add(s.Runs.Totals())
+	}
+	return total
+}
+
+// ResetRuns sets all counts to zero.
+func (c *Cache) ResetRuns() {
+	c.mu.Lock()
+	c.gone = RunTotals{}
+	c.mu.Unlock()
+	for _, s := range c.Scripts() {
+		s.Runs.Reset()
+	}
+}
+
+const (
+	// maxTitle is how long a title may be, in bytes.
+	maxTitle = 60
+	// titleWithin is how much of a script is looked at for its title.
+	titleWithin = 4 << 10
+)
+
+// Title is how the script begins: its first line that says something, without
+// what cannot be shown.
+func (s *Script) Title() string {
+	for line := range strings.Lines(s.Body[:min(len(s.Body), titleWithin)]) {
+		line = strings.Join(strings.FieldsFunc(line, func(r rune) bool {
+			return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar
+		}), " ")
+		switch {
+		case line == "", strings.HasPrefix(line, "--"), strings.HasPrefix(line, "#!"):
+		case len(line) > maxTitle:
+			return strings.ToValidUTF8(line[:maxTitle-len("…")], "") + "…"
+		default:
+			return line
+		}
+	}
+	return ""
+}

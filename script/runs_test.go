@@ -1,0 +1,76 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nowhere keeps no texts.
+type nowhere struct{}
+
+func (nowhere) Kept() bool                       { return false }
+func (nowhere) Generation() uint64               { return 0 }
+func (nowhere) Holds(string) bool                { return false }
+func (nowhere) Text(string) (string, bool, bool) { return "", false, false }
+
+// What has run is counted by script, and of all together also when a script is
+// not known any more.
+func TestRuns(t *testing.T) {
+	c := NewCache(NewEnvironment("7.2.0"), nowhere{})
+	load := func(body string) *Script {
+		s, _, err := c.Load([]byte(body), false)
+		require.NoError(t, err)
+		return s
+	}
+	a, b := load("return 1"), load("return 2")
+	require.True(t, a.Runs.Due(0, true), "the first one is timed")
+	for i := range uint8(10) {
+		a.Runs.Count(i, i%2 == 0)
+	}
+	require.False(t, a.Runs.Due(0, true))
+	require.True(t, a.Runs.Due(0, false))
+	a.Runs.Time(0, 3*time.Microsecond)
+	a.Runs.Time(1, time.Microsecond)
+	b.Runs.Count(0, false)
+	b.Runs.Moved()
+	b.Runs.Failed()
+	b.Runs.Ended()
+	b.Runs.Time(7, time.Millisecond)
+
+	want := RunTotals{Native: 5, Interpreted: 5, Timed: 2, Took: 4 * time.Microsecond, Longest: 3 * time.Microsecond}
+	got := a.Runs.Totals()
+	require.Equal(t, want, got)
+	require.EqualValues(t, 10, got.Runs())
+	require.Equal(t, 2*time.Microsecond, got.Mean())
+	all := RunTotals{Native: 5, Interpreted: 6, Moved: 1, Failed: 1, Ended: 1, Timed: 3, Took: 1004 * time.Microsecond, Longest: time.Millisecond}
+	require.Equal(t, all, c.Runs())
+	c.Flush()
+	require.Equal(t, all, c.Runs(), "of scripts that are not known any more")
+	load("return 3").Runs.Count(0, true)
+	for i := range 2 * shelfScripts {
+		load(fmt.Sprintf("return %d", i))
+	}
+	all.Native++
+	require.Equal(t, all, c.Runs(), "of scripts that have made room")
+	c.ResetRuns()
+	require.Zero(t, c.Runs())
+}
+
+func TestTitle(t *testing.T) {
+	long := strings.Repeat("é", 40)
+	for body, want := range map[string]string{
+		"":         "",
+		"return 1": "return 1",
+		"#!lua flags=no-writes\n\n-- a comment\n\tlocal  x =\t1\r\nreturn x": "local x = 1",
+		"\x00\x1b[31mreturn\xff 1\u202e":                                     "[31mreturn 1",
+		long:                                                                 strings.Repeat("é", 28) + "…",
+		strings.Repeat("\n", 1<<20) + "return 1":                             "",
+	} {
+		require.Equal(t, want, (&Script{Body: body}).Title(), "%q", body)
+		require.LessOrEqual(t, len(want), maxTitle)
+	}
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/script/native"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+const (
+	// scriptsDefault is how many scripts RL.SCRIPTS lists without COUNT, and
+	// scriptsMost how many with it.
+	scriptsDefault = 10
+	scriptsMost    = 1000
+	// endlessLook is how many keys RL.SCRIPTS looks at for counters that never
+	// expire, some milliseconds of a worker's time, and endlessMost how many of
+	// them it names.
+	endlessLook = 100_000
+	endlessMost = 10
+)
+
+func (s *Server) scriptRunCommands() []command.Spec {
+	return []command.Spec{{
+		Name: "rl.scripts", Arity: -1, Flags: command.Readonly | command.Local | command.NoScript, Categories: command.CatLimiter | command.CatScripting,
+		Group: "limiter", Complexity: "O(N log N), N the number of known scripts, and O(K), K the number of keys looked at, at most 100000",
+		Summary: "Tells which scripts clients have sent, how they ran, what says the same in Headgate's own commands, and which counters never expire.",
+		Syntax:  "[COUNT count]", Handler: s.scriptRuns,
+	}}
+}
+
+// scriptRuns is a script and what became of it: one that clients have sent, or
+// one that is known (or both, where a known one ran as Lua).
+type scriptRuns struct {
+	sent  *script.Script
+	known *native.Script
+	script.RunTotals
+}
+
+func (r *scriptRuns) sha() string {
+	if r.sent != nil {
+		return r.sent.SHA
+	}
+	return ""
+}
+
+// runs returns what became of all scripts together, those that are not sent any
+// more included.
+func (s *scripts) runs() script.RunTotals {
+	total := s.cache.Runs()
+	for i := range s.known {
+		total.Add(s.known[i].Totals())
+	}
+	return total
+}
+
+func (s *scripts) resetRuns() {
+	s.cache.ResetRuns()
+	for i := range s.known {
+		s.known[i].Reset()
+	}
+}
+
+// mostRun returns the scripts that ran most, at most most of those that ran at
+// all. A known script is one, whatever its texts.
+func (s *scripts) mostRun(most int) []scriptRuns {
+	var all []scriptRuns
+	known := make([]scriptRuns, len(s.known))
+	for i, k := range native.All() {
+		known[i] = scriptRuns{nil, k, s.known[i].Totals()}
+	}
+	for _, sc := range s.cache.Scripts() {
+		switch t := sc.Runs.Totals(); {
+		case sc.Native != nil:
+			k := &known[sc.Native.Index]
+			k.sent = sc
+			k.Add(t)
+		case t.Runs() > 0:
+			all = append(all, scriptRuns{sc, nil, t})
+		}
+	}
+	for i := range known {
+		if known[i].Runs() > 0 {
+			all = append(all, known[i])
+		}
+	}
+	slices.SortStableFunc(all, func(a, b scriptRuns) int {
+		return cmp.Or(cmp.Compare(b.Runs(), a.Runs()), cmp.Compare(a.sha(), b.sha()))
+	})
+	return all[:min(len(all), most)]
+}
+
+func (s *Server) scriptRuns(call *command.Call) {
+	most, err := parseScriptRuns(call.Args[1:])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	e := call.Sess.Engine()
+	call.Host.Block(call, 0, func(w *resp.Writer) {
+		total := s.scripts.runs()
+		list := s.scripts.mostRun(most)
+		endless := e.EndlessCounters(endlessLook, endlessMost)
+		p := command.NewPairs(w)
+		p.Int("known", int64(s.scripts.cache.Len()))
+		writeRuns(p, &total)
+		scripts := p.List("scripts", len(list))
+		for i := range list {
+			list[i].write(scripts)
+		}
+		p.Int("keys_looked_at", int64(endless.Keys))
+		p.Int("counters", int64(endless.Counters))
+		p.Int("counters_without_ttl", int64(endless.Found))
+		writeEndless(p.List("without_ttl", len(endless.Sample)), endless.Sample)
+		p.Flush()
+	})
+}
+
+func parseScriptRuns(args [][]byte) (most int, err error) {
+	most = scriptsDefault
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) < 2 || !command.EqualFold(args[0], "count") {
+			return 0, command.ErrSyntax
+		}
+		n, ok := resp.ParseInt(args[1])
+		if !ok || n < 1 {
+			return 0, errors.New("ERR COUNT must be at least 1")
+		}
+		most = int(min(n, scriptsMost))
+	}
+	return most, nil
+}
+
+// write replies one script.
+func (r *scriptRuns) write(w *resp.Writer) {
+	p := command.NewPairs(w)
+	if r.sent != nil {
+		p.Str("sha1", r.sent.SHA)
+		p.Str("text", r.sent.Title())
+	}
+	if r.known != nil {
+		p.Str("library", r.known.Library)
+		if r.known.Instead != "" {
+			p.Str("instead", r.known.Instead)
+		}
+	}
+	writeRuns(p, &r.RunTotals)
+	p.Flush()
+}
+
+// writeRuns replies counts; times are of the runs that were timed.
+func writeRuns(p *command.Pairs, t *script.RunTotals) {
+	p.Int("runs", int64(t.Runs()))
+	p.Int("native", int64(t.Native))
+	p.Int("interpreted", int64(t.Interpreted))
+	p.Int("moved", int64(t.Moved))
+	p.Int("errors", int64(t.Failed))
+	p.Int("ended", int64(t.Ended))
+	p.Int("mean_ns", int64(t.Mean()))
+	p.Int("max_ns", int64(t.Longest))
+	p.Int("total_ms", int64(time.Duration(float64(t.Mean())*float64(t.Runs()))/time.Millisecond))
+}
+
+// writeEndless replies [[database, key, value], …].
+func writeEndless(w *resp.Writer, sample []engine.EndlessCounter) {
+	for _, k := range sample {
+		w.Array(3)
+		w.Int(int64(k.DB))
+		w.Bulk(k.Key)
+		w.Int(k.Value)
+	}
+}
+
+// ScriptRuns returns how scripts ran on this node, those that are not known any
+// more included, and how many are known.
+func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
+	return s.scripts.runs(), s.scripts.cache.Len()
+}

@@ -1,0 +1,231 @@
+package server
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # Without a leader
+//
+// With on-failure open and local a node answers by itself what asks a limit, and
+// what counts: INCR and EXPIRE and their like, transactions of these, and scripts
+// that call nothing else. A limit is decided by Call.Limits, which then is not the
+// session. Counters work on a session of another engine, which has copies of them
+// or nothing (engine.Local, engine.Empty): the commands' own handlers run there.
+
+// answerDegraded lets the failure policy answer, and reports whether it has: tx
+// is the transaction of an EXEC.
+func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction, sent bool) bool {
+	switch {
+	case tx != nil && tx.limits():
+		c.inExec = true
+		c.w.Array(len(tx.queue))
+		for _, q := range tx.queue {
+			if q.cmd.Flags&command.Limit != 0 {
+				c.decideDegraded(q.cmd, q.args, sent)
+			} else {
+				c.call(&c.lane.queued, q.cmd, q.args)
+			}
+		}
+		c.inExec = false
+	case tx != nil && tx.counts():
+		c.inExec = true
+		c.countDegraded(tx.keys(nil), sent, func(step *engine.CountStep) error {
+			c.w.Array(len(tx.queue))
+			for _, q := range tx.queue {
+				if q.cmd.Flags&command.Counter == 0 {
+					c.call(&c.lane.queued, q.cmd, q.args)
+				} else if err := c.count(step, q.cmd, q.args); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		c.inExec = false
+	case tx != nil:
+		return false
+	case cmd.Flags&command.Limit != 0:
+		c.decideDegraded(cmd, args, sent)
+	case cmd.Flags&command.Counter != 0:
+		c.countDegraded(keysOf(cmd, args), sent, func(step *engine.CountStep) error { return c.count(step, cmd, args) })
+	case cmd.Flags&command.Script != 0:
+		c.countDegraded(keysOf(cmd, args), sent, func(step *engine.CountStep) error { return c.countScript(step, cmd, args) })
+	default:
+		return false
+	}
+	return true
+}
+
+// limits reports whether all commands of the transaction that are for the leader
+// ask limits.
+func (tx *transaction) limits() bool { return tx.only(command.Limit) }
+
+// counts reports whether they all count, in one database.
+func (tx *transaction) counts() bool {
+	for _, q := range tx.queue {
+		if q.cmd.Flags&command.Select != 0 {
+			return false
+		}
+	}
+	return tx.only(command.Counter)
+}
+
+// only reports whether all commands that are for the leader have a flag.
+func (tx *transaction) only(flag command.Flag) bool {
+	for _, q := range tx.queue {
+		if q.cmd.Flags&command.Leader != 0 && q.cmd.Flags&flag == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// keysOf returns the keys of a command.
+func keysOf(cmd *command.Spec, args [][]byte) [][]byte {
+	var keys [][]byte
+	for _, i := range cmd.Keys.Positions(args, nil) {
+		keys = append(keys, args[i])
+	}
+	return keys
+}
+
+// decideDegraded lets the handler of a limit's command answer without the
+// leader. Where a share has no answer, a command that was sent may have been
+// executed.
+func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
+	l := c.lane
+	l.turnTo(cmd)
+	c.srv.stats.counts[countDegraded].Add(1)
+	call, start := &l.call, len(c.w.B)
+	call.Limits, call.Degraded = c.lane.part.Degraded(), true
+	if db := l.db; db != 0 {
+		call.Limits = ofDatabase{call.Limits, db}
+	}
+	c.handle(call, cmd, args)
+	call.Limits, call.Degraded = l.sess, false
+	if sent && errors.Is(call.Err, engine.ErrNotLocal) {
+		c.w.B = c.w.B[:start]
+		c.srv.uncertain(c.w)
+	}
+	call.Outcome = command.Outcome{}
+}
+
+// countDegraded runs a step about counters, which writes its reply, without the
+// leader. Where the node has no answer, a command that was sent may have been
+// executed.
+func (c *conn) countDegraded(keys [][]byte, sent bool, fn func(step *engine.CountStep) error) {
+	l, start := c.lane, len(c.w.B)
+	c.srv.stats.counts[countDegraded].Add(1)
+	err := l.part.Degraded().Count(l.now, l.db, keys, fn)
+	l.call.Outcome = command.Outcome{}
+	if err == nil {
+		return
+	}
+	c.w.B = c.w.B[:start]
+	if sent {
+		c.srv.uncertain(c.w)
+		return
+	}
+	c.error(command.EngineError(err).Error())
+}
+
+// count runs one command of a step about counters. On an error the step ends.
+func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
+	l := c.lane
+	l.turnTo(cmd)
+	call := &l.call
+	call.Sess, call.Limits, call.InExec = step.Session, step.Session, true
+	defer func() { call.Sess, call.Limits, call.InExec = l.sess, l.sess, false }()
+	run := func() { c.handle(call, cmd, args) }
+	if !setsValue(cmd) {
+		run()
+	} else if err := step.Set(args[1], onlyNew(cmd, args), run); err != nil {
+		return err
+	}
+	if errors.Is(call.Err, engine.ErrFull) {
+		return call.Err
+	}
+	return nil
+}
+
+// countScript runs a script that is to be nothing but a step about counters. On
+// an error it was more, or took more than a loop has for it.
+func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
+	s, l := c.srv, c.lane
+	l.turnTo(cmd)
+	call := &l.call
+	call.Spec, call.Args, call.Host = cmd, args, c
+	n, ok := resp.ParseInt(args[2])
+	if !ok || n < 0 || n > int64(len(args)-3) {
+		return engine.ErrNotLocal
+	}
+	bySHA := strings.HasPrefix(cmd.Name, "evalsha")
+	known, _, _ := s.findNative(call, bySHA)
+	if known != nil && known.Counts {
+		call.Sess, call.InExec = step.Session, true
+		done := s.evalNative(call, known, int(n))
+		call.Sess, call.InExec = l.sess, false
+		if done {
+			return nil
+		}
+	}
+	sc, long := s.findScript(call, bySHA)
+	switch {
+	case long:
+		return engine.ErrNotLocal
+	case sc == nil && known != nil && bySHA:
+		return engine.ErrNotLocal
+	case sc == nil && bySHA:
+		c.error(errNoScript)
+		return nil
+	case sc == nil:
+		// Here alone: to keep it for others is the leader's.
+		var err error
+		if sc, _, err = s.scripts.cache.Load(args[1], false); err != nil {
+			scriptError(c.w, err)
+			return nil
+		}
+	}
+	r := s.scriptRun()
+	defer s.scripts.give(r)
+	if !r.accept(sc, cmd, c.w) {
+		return nil
+	}
+	r.keys, r.argv = args[3:3+n], args[3+n:]
+	r.sess, r.now = step.Session, l.now
+	defer r.forget()
+	start := len(c.w.B)
+	err := r.counting(step, c.w)
+	if err != nil {
+		return engine.ErrNotLocal
+	}
+	r.tally(c.w.B[start:], nil, false)
+	return nil
+}
+
+// setsValue reports whether a command gives its first argument a value, whatever
+// that had before.
+func setsValue(cmd *command.Spec) bool {
+	switch cmd.Name {
+	case "set", "setnx", "setex", "psetex":
+		return true
+	}
+	return false
+}
+
+// onlyNew reports whether such a command leaves a value that is there.
+func onlyNew(cmd *command.Spec, args [][]byte) bool {
+	if cmd.Name != "set" {
+		return cmd.Name == "setnx"
+	}
+	for _, a := range args[min(len(args), 3):] {
+		if command.EqualFold(a, "nx") {
+			return true
+		}
+	}
+	return false
+}
