@@ -63,7 +63,7 @@ func cmdCommandInfo(c *conn, args [][]byte) {
 			if cmd != nil {
 				cmd.WriteInfo(w)
 			} else {
-				w.NullArray()
+				w.Null()
 			}
 		}
 	})

@@ -31,6 +31,8 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Exec, "exec")
 	f(command.Wait, "wait")
 	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire")
+	f(command.Counter, "incr decr incrby decrby increx get mget exists set setnx setex psetex"+
+		" ttl pttl expiretime pexpiretime expire pexpire expireat pexpireat")
 	f(command.Unpaused, client+help)
 	f(command.OwnConn, own+" watch")
 	f(command.Select, "select")
@@ -42,6 +44,16 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
 	f(command.Peers, "rl.charge")
 	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish mget mset msetnx cluster|countkeysinslot cluster|getkeysinslot debug|digest")
+}
+
+// A name that is no command is null in the reply of COMMAND INFO, as in Redis.
+func TestCommandInfoOfUnknownNames(t *testing.T) {
+	p := bothScripts(t)
+	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
+		p.Redis(hello)
+		p.Ours(hello)
+		p.Same("COMMAND INFO nosuch client|nosuch")
+	}
 }
 
 // HELP says of each subcommand what COMMAND DOCS does.

@@ -274,6 +274,9 @@ func TestConfigSetReachesTheServer(t *testing.T) {
 	require.True(t, strings.HasPrefix(dial(t, "tcp", p.redis).do("PING"), "-NOAUTH"))
 	require.Equal(t, "-ERR CONFIG SET failed (possibly related to argument 'shards') - can't set immutable config",
 		c.do("CONFIG", "SET", "shards", "8"))
+	require.Equal(t, [2]string{"notify-keyspace-events", ""}, c.config("notify-keyspace-events"))
+	require.Equal(t, "+OK", c.do("CONFIG", "SET", "notify-keyspace-events", ""))
+	require.Contains(t, c.do("CONFIG", "SET", "notify-keyspace-events", "KEA"), "-ERR CONFIG SET failed")
 	require.Equal(t, "-ERR Unknown option or number of arguments for CONFIG SET - 'nonsense'", c.do("CONFIG", "SET", "nonsense", "8"))
 
 	require.Equal(t, "+OK", c.do("CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "2"))
