@@ -74,3 +74,16 @@ func TestTitle(t *testing.T) {
 		require.LessOrEqual(t, len(want), maxTitle)
 	}
 }
+
+// What counting costs a run that is not timed.
+func BenchmarkRuns(b *testing.B) {
+	var r Runs
+	r.Count(1, true)
+	timed := 0
+	for b.Loop() {
+		if r.Due(0, true) {
+			timed++
+		}
+		r.Count(0, true)
+	}
+}

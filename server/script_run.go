@@ -426,7 +426,7 @@ func (r *scriptRun) forget() {
 func (r *scriptRun) tally(reply []byte, err error, slow bool) {
 	runs := &r.script.Runs
 	if slow || runs.Due(r.stripe, false) {
-		runs.Time(r.stripe, time.Since(r.began))
+		runs.Time(r.stripe, r.took())
 	}
 	runs.Count(r.stripe, false)
 	switch {
