@@ -58,7 +58,7 @@ type spender struct {
 // spending is what was admitted locally.
 type spending struct {
 	spender
-	units    int64
+	units int64
 
 	initial, deadline int64 // of a counter
 }

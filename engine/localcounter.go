@@ -193,7 +193,9 @@ func (l *Local) count(name spender, was, is counted, initial int64) {
 
 // chargeCounter adds to a counter what a node has counted without a leader, if
 // that is not over. It makes one that is absent, and lets it expire at the later
-// of two times: it may count for too long, and never too little.
+// of two times: it may count for too long, and never too little. One that would
+// never expire is not made: its EXPIRE may have come to the leader first, in vain,
+// and then it would deny its client for good.
 func (s *Session) chargeCounter(now int64, c *Charge) error {
 	if c.Deadline <= now {
 		return nil
@@ -205,7 +207,7 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 	defer v.Close()
 	n := c.Initial
 	switch {
-	case !v.Exists() && c.Units == 0 && c.Initial == 0:
+	case !v.Exists() && (c.Units == 0 && c.Initial == 0 || c.Deadline == NoExpiry):
 		return nil
 	case v.Exists():
 		var ok bool

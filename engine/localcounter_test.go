@@ -109,6 +109,7 @@ func TestChargesToCounters(t *testing.T) {
 		{"absent", 0, 0, Charge{Units: 3, Deadline: later}, 3, later},
 		{"absent, with an initial value", 0, 0, Charge{Units: 3, Initial: 10, Deadline: later}, 13, later},
 		{"absent, nothing to add", 0, 0, Charge{Deadline: later}, 0, 0},
+		{"absent, for ever", 0, 0, Charge{Units: 3, Deadline: NoExpiry}, 0, 0},
 		{"absent, over", 0, 0, Charge{Units: 3, Deadline: start}, 0, 0},
 		{"there", 5, later, Charge{Units: 3, Initial: 10, Deadline: later}, 8, later},
 		{"less", 5, later, Charge{Units: -3, Deadline: later}, 2, later},
@@ -150,7 +151,7 @@ func TestChargesToCountersThatAreLost(t *testing.T) {
 	decide(t, n.s, start, "limit", perMinute(Token, 5), 1, Options{})
 	var charges []Charge
 	for _, key := range []string{"text", "large", "limit", "good"} {
-		charges = append(charges, Charge{Key: []byte(key), Limit: Limit{Algorithm: Counter}, Units: 3, Deadline: NoExpiry})
+		charges = append(charges, Charge{Key: []byte(key), Limit: Limit{Algorithm: Counter}, Units: 3, Deadline: start + minute})
 	}
 	lost, err := n.s.ChargeOnce(start, "n1", 7, charges)
 	require.NoError(t, err)

@@ -117,14 +117,9 @@ func (c *conn) frameDone(f *frame) {
 
 // mayBePrompt reports whether the failure policy has an answer for a command
 // that the leader is late to answer: a check of a limit that asks for no
-// commit, gives nothing back and forces nothing, or an increment. What reads a
-// key, or gives it a value, is more often about something else than a counter,
-// for which that has none.
+// commit, gives nothing back and forces nothing.
 func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
-	if c.lane.part.OnFailure() == partition.FailClosed || c.lane.part.Durable() || cmd.Name == "rl.acquire" {
-		return false
-	}
-	if cmd.Flags&command.Limit == 0 && (cmd.Flags&(command.Counter|command.Write) != command.Counter|command.Write || setsValue(cmd)) {
+	if c.lane.part.OnFailure() == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.lane.part.Durable() {
 		return false
 	}
 	for _, a := range args[1:] {

@@ -54,11 +54,13 @@ func TestCountersWithoutALeader(t *testing.T) {
 	say("+OK", "MULTI")
 	say("+QUEUED", "INCR", "n")
 	say("+QUEUED", "INCR", "tx")
-	say("*2", "EXEC")
-	rest(":12", ":1")
+	say("+QUEUED", "EXPIRE", "tx", "700")
+	say("*3", "EXEC")
+	rest(":12", ":1", ":1")
+	say(":1", "INCR", "endless")
 	say("*2", "EVALSHA", "a1de965f42e177aa339706bd580f049065eca79a", "1", "flexible", "2", "600")
 	rest(":2", ":600000")
-	say(":6", "EVAL", "redis.call('incrby', KEYS[1], 5) return redis.call('incr', KEYS[1])", "1", "home-made")
+	say(":6", "EVAL", "redis.call('incrby', KEYS[1], 5) redis.call('pexpire', KEYS[1], 800000) return redis.call('incr', KEYS[1])", "1", "home-made")
 	require.Regexp(t, "^-CLUSTERDOWN ", a.do("DEL", "n"))
 	require.Regexp(t, "^-CLUSTERDOWN ", a.do("SET", "n", "0"))
 
@@ -80,9 +82,9 @@ func TestCountersWithoutALeader(t *testing.T) {
 			}
 			got = append(got, line)
 		}
-		return append(got, c.do("TTL", "n")[:2], c.do("TTL", "new")[:2], c.do("TTL", "flexible")[:2], c.do("TTL", "tx"))
+		return append(got, c.do("TTL", "n")[:2], c.do("TTL", "new")[:2], c.do("TTL", "flexible")[:2], c.do("TTL", "tx")[:2], c.do("EXISTS", "endless"))
 	}
-	want := []string{"12", "3", "1", "2", "6", ":9", ":4", ":5", ":-1"}
+	want := []string{"12", "3", "1", "2", "6", ":9", ":4", ":5", ":6", ":0"}
 	require.Eventually(t, func() bool { return values()[0] == "12" }, waitLimit, 20*time.Millisecond)
 	time.Sleep(time.Second)
 	require.Equal(t, want, values(), "once")
