@@ -228,6 +228,25 @@ func TestFramesFollowTheLeader(t *testing.T) {
 	require.Equal(t, 1, first.engine.Len())
 }
 
+// A slow command that a former leader does not answer does not keep what follows
+// from the next one.
+func TestSlowFramesDoNotOutlastTheirLeader(t *testing.T) {
+	former, follower := pairOfNodes(t, Config{}, Config{ForwardTimeout: 100 * time.Millisecond})
+	former.set(func(f *fakeCluster) {
+		f.replicas = func(ctx context.Context, _ int) int { <-ctx.Done(); return 0 }
+	})
+	c := dial(t, follower.addr)
+	c.send("WAIT 1 0\r\nINCREX a\r\n")
+	eventually(t, "it is sent", func() bool { return former.Stats().Commands > 0 })
+	next := startNode(t, partition.Leading, Config{})
+	follower.follow(next.forward)
+	start := time.Now()
+	follower.Partition().LeaderChanged(partition.TopologyNode{}, partition.TopologyNode{})
+	c.expect(uncertain + "*2\r\n:1\r\n:1\r\n")
+	require.Less(t, time.Since(start), 5*time.Second)
+	require.Equal(t, 1, next.engine.Len())
+}
+
 // What was not sent is executed here once this node leads.
 func TestFramesOfANewLeader(t *testing.T) {
 	n := startNode(t, partition.Handover, patient)

@@ -41,8 +41,9 @@ type forwarder struct {
 	noted atomic.Int64
 
 	mu      sync.Mutex
-	running int // goroutines; guarded by mu
-	idle    int // those that wait for a frame; guarded by mu
+	running int                        // goroutines; guarded by mu
+	idle    int                        // those that wait for a frame; guarded by mu
+	asking  map[*leaderStream]struct{} // that wait for slow replies; guarded by mu
 	wg      sync.WaitGroup
 }
 
@@ -67,10 +68,14 @@ const (
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
+	// formerWait is how long a slow command is still waited for when another
+	// leader is known, unless ForwardTimeout is longer: a former leader that can
+	// be heard answers at once when it is deposed.
+	formerWait = 500 * time.Millisecond
 )
 
 func newForwarder(p *Partition, streams int, timeout time.Duration) *forwarder {
-	f := &forwarder{part: p, streams: streams, timeout: timeout, frames: make(chan *Frame, HandoverQueue), begun: time.Now()}
+	f := &forwarder{part: p, streams: streams, timeout: timeout, frames: make(chan *Frame, HandoverQueue), begun: time.Now(), asking: make(map[*leaderStream]struct{})}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
@@ -135,10 +140,40 @@ func (fr *Frame) awaitNext(d time.Duration) {
 	}
 }
 
-// leaderChanged lets no frame use a stream to a former leader.
+// leaderChanged lets no frame use a stream to a former leader, and waits for
+// what is slow and was sent to it for formerWait at most.
 func (f *forwarder) leaderChanged() {
 	f.epoch.Add(1)
 	f.answers.forgive()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.asking {
+		s.curtail(f.lastAnswer())
+	}
+}
+
+// lastAnswer is when the last answer of a former leader to a slow frame may come.
+func (f *forwarder) lastAnswer() time.Time {
+	return time.Now().Add(max(f.part.cfg.ForwardTimeout, formerWait))
+}
+
+// exchange has a frame sent and answered on a stream.
+func (f *forwarder) exchange(s *leaderStream, fr *Frame) (sent bool, err error) {
+	if !fr.Slow {
+		return s.exchange(fr, f.part.cfg.MostReply, f.outlast)
+	}
+	f.mu.Lock()
+	f.asking[s] = struct{}{}
+	if s.epoch != f.epoch.Load() { // the leader has changed since the look at the stream
+		s.curtail(f.lastAnswer())
+	}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.asking, s)
+		f.mu.Unlock()
+	}()
+	return s.exchange(fr, f.part.cfg.MostReply, f.outlast)
 }
 
 // close ends the goroutines; what they wait for is uncertain. Nobody may submit
@@ -256,7 +291,7 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	if fr.handover {
 		fr.answer = begun.Add(max(c.f.timeout, p.cfg.HandoverHold))
 	}
-	sent, err := c.stream.exchange(fr, p.cfg.MostReply, c.f.outlast)
+	sent, err := c.f.exchange(c.stream, fr)
 	switch {
 	case err == nil:
 		if fr.Prompt {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
@@ -37,6 +38,30 @@ type leaderStream struct {
 	// watcher then leaves the reader alone until resume.
 	readable chan error
 	resume   chan struct{}
+
+	// mu guards curtailed: when its replies are waited for no longer, whatever
+	// a frame says; 0 is never.
+	mu        sync.Mutex
+	curtailed time.Time
+}
+
+// curtail ends the wait for replies at a time, for good: the stream is of no use
+// afterwards.
+func (s *leaderStream) curtail(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.curtailed = until
+	_ = s.nc.SetReadDeadline(until)
+}
+
+// readUntil sets until when the replies of a frame are waited for.
+func (s *leaderStream) readUntil(t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.curtailed.IsZero() && s.curtailed.Before(t) {
+		t = s.curtailed
+	}
+	_ = s.nc.SetReadDeadline(t)
 }
 
 // newLeaderStream greets the server at the other end. On error it has closed
@@ -172,11 +197,11 @@ func (s *leaderStream) await(fr *Frame, longer func(*Frame)) error {
 	defer late.Stop()
 	select {
 	case err := <-s.readable:
-		_ = s.nc.SetReadDeadline(fr.answer)
+		s.readUntil(fr.answer)
 		return err
 	case <-late.C:
 		longer(fr)
-		_ = s.nc.SetReadDeadline(fr.answer)
+		s.readUntil(fr.answer)
 		return <-s.readable
 	}
 }
