@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -71,4 +72,21 @@ func TestDropInTargets(t *testing.T) {
 
 func TestShape(t *testing.T) {
 	require.Equal(t, "*:$", shape(&resp.Reply{Type: '*', Elems: []resp.Reply{{Type: ':', Int: 1}, {Type: '$', Str: "x"}}}))
+}
+
+// Every row is answered alike by Headgate, which knows the scripts that it is
+// called by.
+func TestDropInRowsOnHeadgate(t *testing.T) {
+	bin, err := subprocess.Build(t.TempDir())
+	require.NoError(t, err)
+	ours, err := startHeadgate(t.TempDir(), bin)
+	require.NoError(t, err)
+	t.Cleanup(ours.stop)
+	theirs, err := startRedis(t.TempDir(), "redis", "redis-server")
+	require.NoError(t, err)
+	t.Cleanup(theirs.stop)
+	for _, spec := range dropinSpecs() {
+		_, err := spec.prepare(ours, theirs)
+		require.NoError(t, err, spec.name)
+	}
 }
