@@ -67,6 +67,21 @@ func (r *Run) finish(l offered, keys *load.Keyspace, err error) error {
 	})
 }
 
+// differs is what a node says, and ends with, whose table is not what the log makes of it.
+const differs = "table differs from the log"
+
+// tableFaults adds a finding for each node that has said so.
+func (r *Run) tableFaults() {
+	if r.cluster == nil {
+		return
+	}
+	for _, n := range r.cluster.Nodes {
+		if said, err := n.Logged(0, differs); said || err != nil {
+			r.expect(false, "tables", "%s said that its %s: %v, %v", n.Name, differs, said, err)
+		}
+	}
+}
+
 // end ends a load, has what is left of it looked at, and judges the history.
 func (r *Run) end(l offered, keys *load.Keyspace, look func() error) error {
 	r.audits.stop()
@@ -75,6 +90,7 @@ func (r *Run) end(l offered, keys *load.Keyspace, look func() error) error {
 		r.forgetFlushed()
 	}
 	err := look()
+	r.tableFaults()
 	r.judge()
 	if a := r.audits; a != nil {
 		r.expect(a.wrong == 0 && a.done > 0, "transactions", "%d audits of two keys, %d of half of a transaction or a script; %s", a.done, a.wrong, a.text)
