@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -44,11 +45,14 @@ func phpFile(pkg, file string) need {
 	return need{pkg, []string{"php", "-r", "require '" + file + "';"}}
 }
 
+// commit is the version of a module that is a commit between releases.
+var commit = regexp.MustCompile(`^v[0-9.]+-0\.(\d{4})(\d{2})(\d{2})\d{6}-[0-9a-f]{12}$`)
+
 // versionHere is the version that is run. That of a library which is a package
 // of Debian, the last of its needs, is the installed one's.
 func (s *suite) versionHere() string {
 	if s.version != "" || len(s.needs) == 0 {
-		return strings.TrimPrefix(s.version, "v")
+		return strings.TrimPrefix(commit.ReplaceAllString(s.version, "of $1-$2-$3"), "v")
 	}
 	pkg := s.needs[len(s.needs)-1].name
 	out, err := exec.Command("dpkg-query", "--show", "--showformat=${source:Upstream-Version}", pkg).Output()

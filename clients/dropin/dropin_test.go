@@ -118,15 +118,51 @@ func TestWorse(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
-	require.NoError(t, os.WriteFile(path, []byte("before\n"+resultsBegin+"old\n"+resultsEnd+"after\n"), 0o644))
-	rows := []row{{suite: &suite{library: "one", version: "v1.2", what: "its own"}, results: []result{
+	defer func(before []suite) { suites = before }(suites)
+	suites = []suite{{library: "one", version: "v1.2", what: "its own"}, {library: "two", version: "3", what: "ours"}, {library: "three", version: "4", what: "ours"}}
+	old := "| two | 3 | ours | 4 of 4 | 4 of 4 |\n| three | 3.9 | ours | 5 of 5 | 5 of 5 |\n| gone | 1 | ours | 6 of 6 | 6 of 6 |\n| one | 1.2 | its own | 7 of 7 | 7 of 7 |\n"
+	require.NoError(t, os.WriteFile(path, []byte("before\n"+resultsBegin+old+resultsEnd+"after\n"), 0o644))
+	rows := []row{{suite: &suites[0], results: []result{
 		{passed: []string{"a"}, failed: []string{"b"}}, {passed: []string{"a", "b"}},
 	}}}
 	require.NoError(t, publish(path, rows))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "| one | 1.2 | its own | **1 of 2** | 2 of 2 |\n")
+	require.Contains(t, string(text), "|\n| one | 1.2 | its own | **1 of 2** | 2 of 2 |\n| two | 3 | ours | 4 of 4 | 4 of 4 |\n\n", "what was not run stays, but not of another version")
 	require.Regexp(t, `(?s)^before\n.*redis-server \d.*after\n$`, string(text))
-	require.NotContains(t, string(text), "old")
+	require.NotRegexp(t, "three|gone", string(text))
 	require.NoError(t, publish(path, rows), "once more")
+	again, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(again))
+}
+
+// Where a suite has some tries, a test has passed that passes once.
+func TestTries(t *testing.T) {
+	runs := 0
+	s := suite{tries: 3, run: func(context.Context, *workshop, *suite, target) (result, error) {
+		runs++
+		return []result{
+			{passed: []string{"a"}, failed: []string{"b", "c"}},
+			{passed: []string{"b"}, failed: []string{"a", "c"}},
+			{passed: []string{"a", "b"}, failed: []string{"c"}, skipped: []string{"d"}},
+		}[runs-1], nil
+	}}
+	sv := &server{name: "Redis", start: func(string) (func() error, error) { return func() error { return nil }, nil }}
+	res, err := s.against(nil, sv)
+	require.NoError(t, err)
+	require.Equal(t, result{passed: []string{"a", "b"}, failed: []string{"c"}, skipped: []string{"d"}}, res)
+	require.Equal(t, 3, runs)
+
+	runs, s.tries = 0, 0
+	res, err = s.against(nil, sv)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b", "c"}, res.failed, "one try")
+}
+
+func TestVersionHere(t *testing.T) {
+	f := func(version, want string) { require.Equal(t, want, (&suite{version: version}).versionHere()) }
+	f("v1.2.3", "1.2.3")
+	f("4.0", "4.0")
+	f("v1.4.1-0.20260122083618-3fb702589d36", "of 2026-01-22")
 }

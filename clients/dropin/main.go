@@ -54,7 +54,7 @@ func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("dropin", flag.ContinueOnError)
 	only := flags.String("only", "", "run the suites of these `libraries`, separated by commas")
 	cache := flags.String("cache", filepath.Join(home, "headgate-dropin"), "`directory` for what the registries send")
-	doc := flags.String("doc", "", "put the table into this Markdown `file`, between its marks")
+	doc := flags.String("doc", "", "put the results into the table in this Markdown `file`, between its marks")
 	fetch := flags.Bool("fetch", false, "install the libraries and run nothing")
 	list := flags.Bool("list", false, "list the suites")
 	if err := flags.Parse(args); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,37 +15,69 @@ const (
 	resultsEnd   = "<!-- end of suites -->\n"
 )
 
+const tableHead = "| library | version | tests | Redis | Headgate |\n|---|---|---|---|---|\n"
+
 // table returns the results in Markdown: how many tests passed, of how many.
 func table(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| library | version | tests | Redis | Headgate |\n|---|---|---|---|---|\n")
-	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s |", r.library, r.versionHere(), r.what)
-		if r.why != "" {
-			fmt.Fprintf(&b, " not run: %s | |\n", r.why)
-			continue
-		}
-		all := r.tests()
-		for _, res := range r.results {
-			cell := fmt.Sprintf("%d of %d", len(res.passed), all)
-			if len(res.passed) < all {
-				cell = "**" + cell + "**"
-			}
-			fmt.Fprintf(&b, " %s |", cell)
-		}
-		b.WriteByte('\n')
+	b.WriteString(tableHead)
+	for i := range rows {
+		b.WriteString(rows[i].line())
 	}
 	return b.String()
 }
 
-// publish replaces the results in a Markdown file.
+// line is a suite's line of the table.
+func (r *row) line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | %s | %s |", r.library, r.versionHere(), r.what)
+	if r.why != "" {
+		fmt.Fprintf(&b, " not run: %s | |\n", r.why)
+		return b.String()
+	}
+	all := r.tests()
+	for _, res := range r.results {
+		cell := fmt.Sprintf("%d of %d", len(res.passed), all)
+		if len(res.passed) < all {
+			cell = "**" + cell + "**"
+		}
+		fmt.Fprintf(&b, " %s |", cell)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// update returns the lines of a table in the order of the suites: of those that
+// were run the new ones, of others what the table said of this version.
+func update(old string, rows []row) string {
+	var b strings.Builder
+	b.WriteString(tableHead)
+	for i := range suites {
+		r := row{suite: &suites[i]}
+		same := func(o row) bool { return o.library == r.library && o.what == r.what }
+		if at := slices.IndexFunc(rows, same); at >= 0 {
+			b.WriteString(rows[at].line())
+			continue
+		}
+		begin := fmt.Sprintf("| %s | %s | %s |", r.library, r.versionHere(), r.what)
+		for line := range strings.Lines(old) {
+			if strings.HasPrefix(line, begin) {
+				b.WriteString(line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// publish puts the results into a Markdown file, in the place of what it says
+// of the same suites.
 func publish(path string, rows []row) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	before, rest, ok := strings.Cut(string(text), resultsBegin)
-	_, after, ok2 := strings.Cut(rest, resultsEnd)
+	old, after, ok2 := strings.Cut(rest, resultsEnd)
 	if !ok || !ok2 {
 		return fmt.Errorf("%s: no %s", path, strings.TrimSpace(resultsBegin))
 	}
@@ -55,5 +88,5 @@ func publish(path string, rows []row) error {
 	_, version, _ := strings.Cut(string(redis), "v=")
 	version, _, _ = strings.Cut(version, " ")
 	when := fmt.Sprintf("%s, redis-server %s.", time.Now().UTC().Format(time.DateOnly), version)
-	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+"\n\n"+table(rows)+"\n"+resultsEnd+after), 0o644)
+	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+"\n\n"+update(old, rows)+"\n"+resultsEnd+after), 0o644)
 }
