@@ -70,6 +70,14 @@ var suites = []suite{
 		fetch: fetchPython, run: runPython, tests: []string{"pyrate_limiter-4.5.1", "-p", "no:flaky", "-m", "redis or asyncredis", "tests"},
 	},
 	{
+		library: "throttled-py", version: "3.5.0", what: "its own: limiters and stores, a server for its fake",
+		fetch: fetchPython, run: runPython, plugin: "throttled_redis", tries: 2, tests: []string{
+			// Those at once are thousands of calls each.
+			"throttled_py-3.5.0", "-p", "no:benchmark", "-W", "ignore", "-k", "redis and not concurrent",
+			"tests/rate_limiter", "tests/store", "tests/asyncio/rate_limiter", "tests/asyncio/store",
+		},
+	},
+	{
 		library: "walrus", version: "0.9.8", what: "its own: rate_limit, counter, cache",
 		fetch: fetchPython, run: runPython, tests: []string{
 			"walrus-0.9.8", "walrus/tests/rate_limit.py", "walrus/tests/counter.py", "walrus/tests/cache.py",
