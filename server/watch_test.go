@@ -28,7 +28,7 @@ func TestEveryWriteToAWatchedKeyCounts(t *testing.T) {
 	}
 	for _, change := range []string{
 		"SET k other|SET k v", "SET k v", "INCR n|DECR n", "INCRBY n 0", "DEL k|SET k v", "EXPIRE k 100", "EXPIRE k 100|PERSIST k", "FLUSHALL|SET k v", "FLUSHDB",
-		"RENAME k x|RENAME x k", "HSET h f 1", "HSET h f 2|HSET h f 1", "LTRIM l 0 -1", "LSET l 0 a", "SADD s b|SREM s b", "ZADD z 2 a|ZADD z 1 a", "APPEND k x|SET k v", "GETDEL k|SET k v",
+		"RENAME k x|RENAME x k", "HSET h f 1", "HSET h f 2|HSET h f 1", "LTRIM l 0 -1", "LMOVE l l LEFT LEFT", "RPOPLPUSH l l", "LSET l 0 a", "SADD s b|SREM s b", "ZADD z 2 a|ZADD z 1 a", "APPEND k x|SET k v", "GETDEL k|SET k v",
 		`EVAL "redis.call('set',KEYS[1],'x') redis.call('set',KEYS[1],'v')" 1 k`, `EVAL "for i=1,30000 do end redis.call('set',KEYS[1],'x') redis.call('set',KEYS[1],'v')" 1 k`,
 		"RL.LIMIT lim 10 60|DEL lim", "MULTI|SET k x|SET k v|EXEC", "COPY k x|COPY x k REPLACE",
 	} {

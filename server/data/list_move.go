@@ -97,6 +97,7 @@ func rotate(call *command.Call, v *engine.Value, fromFront, toFront bool) {
 			return
 		}
 	}
+	v.Changed() // also where the element has not moved
 	call.W.Bulk(element)
 }
 
