@@ -20,13 +20,16 @@ const maxUndoRoom = 4 << 10
 // themselves; SetMeta, SetDeadline, SetWord and State do not. The expiry of an
 // entry is no change: nothing is lost by an entry that had ceased to matter.
 func (s *Shard) Touch(e Entry) {
-	if hook(e.slot.tag)&s.hooks != s.hooks {
+	if s.hooks != 0 {
 		s.touch(e)
 	}
 }
 
 // touch tells what Touch has found to be told of a change.
 func (s *Shard) touch(e Entry) {
+	if hook(e.slot.tag)&s.hooks == s.hooks {
+		return
+	}
 	if s.hooks != hookJournal {
 		s.changed(e.slot.tag, e.Key())
 		if hook(e.slot.tag)&s.hooks&hookJournal == s.hooks&hookJournal {
