@@ -32,7 +32,11 @@ func endless(t *testing.T, all *turns, n int, stop *atomic.Bool) ([]*turn, chan 
 	}
 	list := make([]*turn, n)
 	for i := range list {
-		list[i] = <-steps
+		select {
+		case list[i] = <-steps:
+		case <-time.After(patience):
+			t.Fatal("there is no room")
+		}
 	}
 	return list, errs
 }
