@@ -405,9 +405,22 @@ func (g *Group) Progress() Progress {
 // Snapshot takes a snapshot now. It is no error if there is nothing new to
 // snapshot.
 func (g *Group) Snapshot(ctx context.Context) error {
-	err := await(ctx, g.raft().Snapshot)
+	err := g.writeSnapshot(ctx)
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}
 	return err
+}
+
+// writeSnapshot has Raft write a snapshot, and once more if the feature level
+// has risen meanwhile: a machine need not end in new formats what it has begun
+// in old ones.
+func (g *Group) writeSnapshot(ctx context.Context) error {
+	for {
+		level := g.fsm.level.Load()
+		err := await(ctx, g.raft().Snapshot)
+		if err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot) || g.fsm.level.Load() == level {
+			return err
+		}
+	}
 }

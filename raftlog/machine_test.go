@@ -38,6 +38,7 @@ type mapMachine struct {
 	failWith error
 	hang     chan struct{} // Apply waits for it, unless nil
 	persist  chan struct{} // Snapshot.Persist receives from it twice, at its beginning and before it writes, unless nil
+	refuse   func() error  // asked by Snapshot.Persist, unless nil
 }
 
 // mapUndo is what a batch has changed.
@@ -232,7 +233,7 @@ func (m *mapMachine) Now() int64 {
 
 func (m *mapMachine) Snapshot() (Snapshot, error) {
 	defer m.enter()()
-	return mapSnapshot{maps.Clone(m.shadow), m.persist}, nil
+	return mapSnapshot{maps.Clone(m.shadow), m.persist, m.refuse}, nil
 }
 
 func (m *mapMachine) Restore(r io.Reader, clock int64) error {
@@ -250,9 +251,15 @@ func (m *mapMachine) Restore(r io.Reader, clock int64) error {
 type mapSnapshot struct {
 	table map[string]string
 	gate  chan struct{}
+	err   func() error
 }
 
 func (s mapSnapshot) Persist(w io.Writer) error {
+	if s.err != nil {
+		if err := s.err(); err != nil {
+			return err
+		}
+	}
 	if s.gate != nil {
 		<-s.gate
 		<-s.gate

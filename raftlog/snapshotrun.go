@@ -70,7 +70,7 @@ func (s *snapshotRuns) ask(ctx context.Context, g *Group, run int64) (SnapshotRu
 }
 
 func (s *snapshotRuns) write(g *Group) {
-	err := await(g.ctx, g.raft().Snapshot)
+	err := g.writeSnapshot(g.ctx)
 	index := g.Status().SnapshotIndex
 	s.mu.Lock()
 	defer s.mu.Unlock()

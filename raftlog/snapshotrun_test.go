@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,4 +46,31 @@ func TestSnapshotRun(t *testing.T) {
 	s, err := l.g.Caller().Snapshot(testContext(t), empty.addr, 0)
 	require.NoError(t, err)
 	require.True(t, s.Done && s.Nothing)
+}
+
+// A snapshot that ends in an error since the feature level has risen while it
+// was written is written again, and any other is not.
+func TestSnapshotIsWrittenAgainWhenTheLevelRises(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	l := c.leader()
+	l.set("a", "1")
+	begun, rises := 0, true
+	l.m.mu.Lock()
+	l.m.refuse = func() error {
+		if begun++; begun > 1 && rises {
+			return nil
+		}
+		if rises {
+			l.g.fsm.level.Add(1)
+		}
+		return errors.New("in old formats")
+	}
+	l.m.mu.Unlock()
+	require.NoError(t, l.g.Snapshot(testContext(t)))
+	require.Equal(t, 2, begun)
+	l.set("a", "2")
+	rises = false
+	require.ErrorContains(t, l.g.Snapshot(testContext(t)), "in old formats")
+	require.Equal(t, 3, begun)
 }
