@@ -270,6 +270,7 @@ func (s *Server) compileAside(sess *engine.Session, name []byte, bySHA bool) (*s
 
 func (s *Server) scriptLoad(call *command.Call) {
 	body := call.Args[2]
+	call.Sync = command.SyncCommit // who was answered need never send the text again
 	load := func(sess *engine.Session, body []byte, w *resp.Writer) error {
 		sc, err := s.scripts.load(sess, body, true)
 		if err != nil {

@@ -125,6 +125,8 @@ func cmdExec(c *conn, _ [][]byte) {
 	switch {
 	case tx.spoiled:
 		c.error("EXECABORT Transaction discarded because of previous errors.")
+	case watched.astray:
+		c.w.NullArray()
 	case c.execInPlace(tx, watched.keys):
 		c.execAside(tx, watched)
 		return

@@ -20,6 +20,7 @@ import (
 // answerDegraded lets the failure policy answer, and reports whether it has: tx
 // is the transaction of an EXEC.
 func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction, sent bool) bool {
+	c.watched.astray = len(c.watched.keys) > 0
 	switch {
 	case tx != nil && tx.limits():
 		c.inExec = true

@@ -23,6 +23,7 @@ func orphan(t *testing.T, policy partition.OnFailure, commands ...string) (*fake
 	for _, c := range commands {
 		m.feed(encode(splitQuoted(c)...))
 		s.Partition().Release(f.ticket.Add(1)-1, nil)
+		m.settle()
 		require.NotContains(t, m.take(), "-", c)
 	}
 	f.become(partition.Orphaned)
@@ -36,6 +37,35 @@ func asked(t *testing.T, m *machine, commandsAndReplies ...string) {
 		m.feed(commandsAndReplies[i] + "\r\n")
 		require.Equal(t, commandsAndReplies[i+1], m.take(), commandsAndReplies[i])
 	}
+}
+
+// What the failure policy has answered is of no table, so an EXEC that rests on
+// it does nothing: a leader that was only late would add the rest later.
+func TestWatchDoesNotRestOnAFailurePolicy(t *testing.T) {
+	f, _, m := orphan(t, partition.FailLocal, "SET k 100")
+	f.become(partition.Leading)
+	asked(t, m, "WATCH k", "+OK\r\n")
+	f.become(partition.Stalled)
+	asked(t, m, "GET k", "$3\r\n100\r\n")
+	f.become(partition.Leading)
+	asked(t, m, "MULTI", "+OK\r\n", "SET k 106", "+QUEUED\r\n", "EXEC", "*-1\r\n", "WATCH k", "+OK\r\n", "MULTI", "+OK\r\n", "SET k 106", "+QUEUED\r\n")
+	m.feed("EXEC\r\n")
+	require.Equal(t, "*1\r\n+OK\r\n", m.take())
+}
+
+// A script that was loaded is there on the next leader: its SHA1 is answered
+// when its text is committed, also where replies do not wait for that.
+func TestScriptLoadWaitsForItsCommit(t *testing.T) {
+	f := newFakeCluster(partition.Leading)
+	f.topology = threeVoters
+	s, m := replicatedMachine(t, f, Config{})
+	m.feed("SET k 1\r\n")
+	require.Equal(t, "+OK\r\n", m.take())
+	m.feed("SCRIPT LOAD \"return 1\"\r\n")
+	require.Empty(t, m.take())
+	s.Partition().Release(f.ticket.Add(1)-1, nil)
+	m.settle()
+	require.Equal(t, "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n", m.take())
 }
 
 // Without a leader counters go on from this node's copies, with the times to

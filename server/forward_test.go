@@ -30,11 +30,16 @@ func startNode(t testing.TB, role partition.Role, cfg Config) *node {
 	cfg.Replication = n.fakeCluster
 	n.Server = newTestServer(t, cfg, func() uint64 { return n.ticket.Load() })
 	n.addr = serveOn(t, n.Server)
+	n.serveNodes(t)
+	return n
+}
+
+// serveNodes has other nodes reach n at a new address.
+func (n *node) serveNodes(t testing.TB) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go n.ServeForwarded(ln)
 	n.forward = ln.Addr().String()
-	return n
 }
 
 // follow makes n find its leader at addr.
@@ -651,6 +656,8 @@ func TestLeaderOfAnOlderVersion(t *testing.T) {
 	table, err := command.NewTable(older)
 	require.NoError(t, err)
 	leader.fromNodes = table.Forwarded()
+	leader.serveNodes(t)
+	follower.follow(leader.forward)
 	c := dial(t, follower.addr)
 	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
 	c.do(`EVAL "return 1" 0`, "-ERR not before every node of the cluster is upgraded\r\n")

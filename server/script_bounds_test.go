@@ -118,6 +118,10 @@ func TestScriptKill(t *testing.T) {
 	err, isErr = other.call("SCRIPT KILL").(error)
 	require.True(t, isErr)
 	require.Equal(t, "NOTBUSY No scripts in execution right now.", err.Error())
+	// Nobody else ends of it, who runs where that script did.
+	for range 20 {
+		require.Equal(t, int64(180300), other.call(`EVAL "local t = 0 for i = 1, 600 do t = t + i end return t" 0`))
+	}
 }
 
 // What a script may do to a server: each ends in bounded time, and the server

@@ -161,3 +161,17 @@ func TestKnownScriptsInDatabases(t *testing.T) {
 	c.do("GET a", "$2\r\nme\r\n")
 	c.do("EXISTS b", ":0\r\n")
 }
+
+// EXPIRE takes whole numbers only, so a sliding log whose window is none is left
+// to its Lua.
+func TestKnownSlidingLogLeavesOddWindowsToLua(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	const text = "redis.call('zremrangebyscore', KEYS[1], 0, ARGV[1] - ARGV[2]) local n = redis.call('zcard', KEYS[1]) " +
+		"if n < tonumber(ARGV[3]) then redis.call('zadd', KEYS[1], ARGV[1], ARGV[1]) redis.call('expire', KEYS[1], ARGV[2]) return 1 end return 0"
+	require.Equal(t, int64(1), c.call(`EVAL "`+text+`" 1 known 100 60 5`))
+	require.Equal(t, int64(60), c.call("TTL known"))
+	for _, window := range []string{"60.0", "060", "6e1"} {
+		require.ErrorContains(t, c.call(`EVAL "`+text+`" 1 odd 100 `+window+" 5").(error), "value is not an integer or out of range", window)
+	}
+}

@@ -71,7 +71,6 @@ func (s *scripts) close() {
 func (s *scripts) begin(r *scriptRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.ended.Store(nil)
 	s.slow[r] = struct{}{}
 }
 
@@ -79,6 +78,7 @@ func (s *scripts) end(r *scriptRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.slow, r)
+	r.ended.Store(nil) // it runs others on loops
 }
 
 // endAll ends the scripts on workers with an error, and reports whether there are

@@ -71,9 +71,12 @@ const onlyInPlace = command.NoScript | command.Script | command.Select | command
 
 // watches are the keys of WATCH.
 type watches struct {
-	keys  []engine.Watch
-	size  int // about what they take, in bytes
-	bound binding
+	keys []engine.Watch
+	size int // about what they take, in bytes
+	// astray: the failure policy has answered meanwhile, of which the table
+	// knows nothing.
+	astray bool
+	bound  binding
 }
 
 // end ends the watches. The lane's session must not hold keys.

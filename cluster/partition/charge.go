@@ -1,7 +1,9 @@
 package partition
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/headgate-io/headgate/engine"
@@ -13,9 +15,14 @@ import (
 // limit, period in ns, burst, units, initial value, deadline in ns. The number of
 // the align has the database from bit chargeDB on. Only a counter has a deadline,
 // and units and a value that may be negative.
+//
+// Nodes of before feature level 4 know no counters, and neither of the last two:
+// charges of limits only travel without them, so that such a node charges them
+// and is charged for. A plus sign before the number tells that they are there.
 const (
 	chargeHead   = 3
 	chargeFields = 10
+	limitFields  = 8 // without a counter's
 	chargeDB     = 4
 	chargeUnits  = 6 // the place of the units behind the key
 )
@@ -24,11 +31,17 @@ var errCharge = errors.New("charges are malformed")
 
 // chargeCommand is RL.CHARGE node number charge [charge ...].
 func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte {
-	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(nil, number, 10)}
+	var counters []byte
+	fields := limitFields
+	if slices.ContainsFunc(charges, func(c engine.Charge) bool { return c.Limit.Algorithm == engine.Counter }) {
+		counters, fields = []byte("+"), chargeFields
+	}
+	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(counters, number, 10)}
 	for _, c := range charges {
 		args = append(args, c.Key)
-		for _, n := range [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
-			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline} {
+		all := [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
+			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline}
+		for _, n := range all[:fields-1] {
 			args = append(args, strconv.AppendInt(nil, n, 10))
 		}
 	}
@@ -38,22 +51,30 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 // ParseCharges reads the arguments of RL.CHARGE, its name first. The keys are
 // views of the arguments. Errors are those of engine.Limit's Validate too.
 func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Charge, err error) {
-	if len(args) < chargeHead || len(args[chargeHead:])%chargeFields != 0 {
+	if len(args) < chargeHead {
 		return "", 0, nil, errCharge
 	}
-	number, ok := resp.ParseInt(args[2])
-	if !ok {
+	digits, counters := bytes.CutPrefix(args[2], []byte("+"))
+	fields := limitFields
+	if counters {
+		fields = chargeFields
+	}
+	number, ok := resp.ParseInt(digits)
+	if !ok || len(args[chargeHead:])%fields != 0 {
 		return "", 0, nil, errCharge
 	}
-	for rest := args[chargeHead:]; len(rest) > 0; rest = rest[chargeFields:] {
+	for rest := args[chargeHead:]; len(rest) > 0; rest = rest[fields:] {
 		var n [chargeFields - 1]int64
-		for i := range n {
+		for i := range n[:fields-1] {
 			if n[i], ok = resp.ParseInt(rest[1+i]); !ok || n[i] < 0 && (i != chargeUnits && i != chargeUnits+1 || n[0] != int64(engine.Counter)) || i < 3 && n[i] > 255 {
 				return "", 0, nil, errCharge
 			}
 		}
 		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2] & (1<<chargeDB - 1)),
 			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[4], Burst: n[5]}
+		if l.Algorithm == engine.Counter && !counters {
+			return "", 0, nil, errCharge
+		}
 		if err := l.Validate(); err != nil {
 			return "", 0, nil, err
 		}

@@ -23,11 +23,15 @@ func TestChargeCommandReadsBack(t *testing.T) {
 		{"RL.CHARGE", "n1"},
 		{"RL.CHARGE", "n1", "x"},
 		{"RL.CHARGE", "n1", "1", "k"},
-		{"RL.CHARGE", "n1", "1", "k", "99", "", "", "", "", "", "", "", ""},
-		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "-1", "1", "1", "1", "0", "0"},
-		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "9", "0", "9", "1", "0", "0"},
-		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "9", "1", "9", "-1", "0", "0"},
-		{"RL.CHARGE", "n1", "1", "k", "6", "0", "0", "0", "0", "0", "1", "0", "-1"},
+		{"RL.CHARGE", "n1", "+1", "k"},
+		{"RL.CHARGE", "n1", "++1"},
+		{"RL.CHARGE", "n1", "1", "k", "6", "0", "0", "0", "0", "0", "1"},
+		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "-1", "1", "1", "1"},
+		{"RL.CHARGE", "n1", "+1", "k", "99", "", "", "", "", "", "", "", ""},
+		{"RL.CHARGE", "n1", "+1", "k", "0", "0", "0", "-1", "1", "1", "1", "0", "0"},
+		{"RL.CHARGE", "n1", "+1", "k", "0", "0", "0", "9", "0", "9", "1", "0", "0"},
+		{"RL.CHARGE", "n1", "+1", "k", "0", "0", "0", "9", "1", "9", "-1", "0", "0"},
+		{"RL.CHARGE", "n1", "+1", "k", "6", "0", "0", "0", "0", "0", "1", "0", "-1"},
 	} {
 		var raw [][]byte
 		for _, a := range args {
@@ -36,4 +40,16 @@ func TestChargeCommandReadsBack(t *testing.T) {
 		_, _, _, err := ParseCharges(raw)
 		require.Error(t, err, args)
 	}
+}
+
+// Charges of limits only are what nodes of before feature level 4 read and send.
+func TestChargesOfLimitsAreReadByOlderNodes(t *testing.T) {
+	args := chargeCommand("n1", 4, []engine.Charge{
+		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
+	})
+	var words []string
+	for _, a := range args {
+		words = append(words, string(a))
+	}
+	require.Equal(t, []string{"RL.CHARGE", "n1", "4", "a", "1", "2", "0", "5", "1000000000", "7", "3"}, words)
 }

@@ -137,6 +137,9 @@ func (s slidingLog) run(c *Call) bool {
 	window, ok2 := plainNumber(c.Args[s.window])
 	limit, ok3 := whole(c.Args[s.limit])
 	at, ok4 := s.ttl.deadline(c, window)
+	if s.raw && s.ttl.length == 0 && s.ttl.scale == 0 {
+		_, ok2 = whole(c.Args[s.window]) // as EXPIRE is handed it
+	}
 	if !ok1 || !ok2 || !ok3 || !ok4 {
 		return false
 	}
