@@ -57,6 +57,9 @@ ok it ends
 	require.NoError(t, err)
 	require.Equal(t, result{passed: []string{"it counts", "it ends"}, failed: []string{"it denies: at once"}, skipped: []string{"elsewhere"}}, res)
 
+	res, err = readTAP([]byte("# " + strings.Repeat("x", 100_000) + "\nnot ok 1 - after a long line\n"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"after a long line"}, res.failed)
 	_, err = readTAP([]byte("sh: ruby: not found\n"))
 	require.ErrorContains(t, err, "no test was run")
 }
