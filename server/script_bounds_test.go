@@ -26,6 +26,7 @@ func TestScriptsAreAtomic(t *testing.T) {
 	_, addr := startServer(t, cfg)
 	const units, movers, moves = 1000, 8, 2000
 	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(6*patience)))
 	c.do("SET a 1000", "+OK\r\n")
 	c.do("SET b 0", "+OK\r\n")
 	const declared = `EVAL "local n = tonumber(redis.call('get', KEYS[1])) if n < 1 then return 0 end redis.call('set', KEYS[1], n - 1) redis.call('set', KEYS[2], redis.call('get', KEYS[2]) + 1) return 1" 2 %s %s`
@@ -35,6 +36,7 @@ func TestScriptsAreAtomic(t *testing.T) {
 	for i := range movers {
 		wg.Go(func() {
 			c := dial(t, addr)
+			require.NoError(t, c.SetDeadline(time.Now().Add(6*patience)))
 			script, from, to := declared, "a", "b"
 			if i%2 == 1 {
 				from, to = to, from
@@ -52,6 +54,7 @@ func TestScriptsAreAtomic(t *testing.T) {
 	var looks sync.WaitGroup
 	looks.Go(func() {
 		c := dial(t, addr)
+		require.NoError(t, c.SetDeadline(time.Now().Add(6*patience)))
 		for {
 			select {
 			case <-stop:

@@ -1,6 +1,9 @@
 package lua
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Environment is what scripts find among their globals: libraries, which are
 // readonly, and variables whose values each run sets (KEYS, ARGV).
@@ -10,6 +13,7 @@ type Environment struct {
 	strings   *Table // the metatable of strings
 	// random is the state of math.random for runs that do not seed it.
 	random atomic.Uint64
+	frozen sync.Once // scripts that are first compile side by side
 }
 
 // Variable is a global that differs from run to run; see Thread.SetGlobal.
@@ -44,10 +48,10 @@ func (e *Environment) Variable(name string) Variable {
 
 // freeze makes the globals readonly.
 func (e *Environment) freeze() {
-	if !e.globals.frozen {
+	e.frozen.Do(func() {
 		e.globals.insert(String("_G"), e.globals.Value())
 		freezeAll(e.globals)
-	}
+	})
 }
 
 // freezeAll makes a table and the tables in it readonly.

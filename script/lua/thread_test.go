@@ -168,6 +168,35 @@ return loadstring('return #...')(t)`)
 	group.Wait()
 }
 
+// TestFirstScriptsCompileSideBySide has several threads compile what is the
+// first script of an environment, which makes its tables readonly; the race
+// detector looks on.
+func TestFirstScriptsCompileSideBySide(t *testing.T) {
+	for range 20 {
+		env := newEnvironment()
+		gate := make(chan struct{})
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				<-gate
+				p, err := env.Compile(`return tostring(_G._G == _G) .. tostring(pcall(rawset, _G, 'x', 1))`)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				th := NewThread(env)
+				th.Reset(Limits{Steps: 1e6, Memory: 1 << 20})
+				results, err := th.Run(p)
+				if err != nil || th.ToString(results[0]) != "truefalse" {
+					t.Error(results, err)
+				}
+			})
+		}
+		close(gate)
+		group.Wait()
+	}
+}
+
 // TestLooksAndMore asks how often a run asks whether to go on, and that it asks
 // once for more memory, when it needs it.
 func TestLooksAndMore(t *testing.T) {
