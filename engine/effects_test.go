@@ -82,7 +82,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
-		version := effectsOldest + byte(seed%4)
+		version := effectsOldest + byte(seed%(1+effectsNewest-effectsOldest))
 		db := func() uint8 {
 			if version < effectsData {
 				return 0
@@ -91,7 +91,11 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 		}
 		ids := make([]uint32, 1+rnd.IntN(5))
 		for i := range ids {
-			it, err := limits.acquire(Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute})
+			l := Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute}
+			if version >= effectsPolicy && rnd.IntN(2) == 0 {
+				l.DB, l.Algorithm, l.Resets, l.Scalings = 0, l.Algorithm.OfPolicy(), uint16(rnd.Uint32()), uint16(rnd.Uint32())
+			}
+			it, err := limits.acquire(l)
 			require.NoError(t, err)
 			ids[i] = it.id
 		}

@@ -46,6 +46,9 @@ type Replica struct {
 	applier applier
 	changer changer
 
+	// applied are records of policies that a batch being applied has changed.
+	applied []PolicyRecord
+
 	// given is no earlier than the clock of any batch so far.
 	given atomic.Int64
 
@@ -69,6 +72,8 @@ type undo struct {
 	r      *Replica
 	shards []shardUndo
 	system systemUndo
+	// policies are what the records of policies that it changed have become.
+	policies []PolicyRecord
 }
 
 // undoOf returns the undo of a flight; that of a tick is empty.
@@ -86,6 +91,7 @@ func (u *undo) Committed() {
 			u.r.discarded.add(c)
 		}
 	}
+	u.r.e.publish(u.policies, false)
 }
 
 // shardUndo is what one shard's dirty keys were before the batch.
@@ -163,7 +169,12 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 		}
 		sh.Unlock()
 	}
-	u.system = r.e.system.cut(enc.system)
+	u.system = r.e.system.cut(func(k systemKey, value []byte) {
+		enc.system(k, value)
+		if k.kind == systemPolicy {
+			u.policies = append(u.policies, PolicyRecord{k.name, value})
+		}
+	})
 	parts = enc.finish()
 	if len(parts) == 0 {
 		// A flush that found no key, and is not a record of its own, leaves

@@ -27,6 +27,7 @@ type Session struct {
 	// chain is the scratch space of DecideAll, made for its first call: most
 	// of thousands of sessions never need it.
 	chain *chain
+	step  *step // of Check, likewise
 }
 
 // NewSession returns a session. Close gives back what it caches.
