@@ -58,6 +58,16 @@ func (e *Engine) Ready(l Limit) (Ready, error) {
 	return Ready{e.limits.acquireReplicated(l)}, nil
 }
 
+// Ready is Engine.Ready for one call: what it returns need not be released.
+func (s *Session) Ready(l Limit) (Ready, error) {
+	l.DB = 0
+	if !l.Algorithm.IsPolicy() {
+		return Ready{}, errAlgorithm
+	}
+	it, err := s.rule(l)
+	return Ready{it}, err
+}
+
 // Release gives back what Ready has taken.
 func (e *Engine) Release(r Ready) { r.it.refs.Add(-1) }
 
@@ -91,6 +101,9 @@ type CheckOptions struct {
 	Peek bool
 	// Denied: something else than a limit denies the call.
 	Denied bool
+	// Anew: a counter that has been charged under a later edit begins anew, in
+	// place of ErrStale: there is no later policy to look up.
+	Anew bool
 }
 
 // Checked is what one limit says.
@@ -186,7 +199,7 @@ func (s *Session) carried(w *weighed, old *interned, now int64) (state, error) {
 	case !was.Algorithm.IsPolicy():
 		w.foreign = true
 	case was.Resets != is.Resets:
-		if int16(was.Resets-is.Resets) > 0 { // a counter, which may begin again
+		if int16(was.Resets-is.Resets) > 0 && !w.anew { // counts may begin again
 			return state{}, ErrStale
 		}
 	case was.Algorithm == is.Algorithm:

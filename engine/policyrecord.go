@@ -141,3 +141,11 @@ func policySize(name string, value []byte) int {
 	}
 	return len(name) + len(value)
 }
+
+// PolicyRecord returns the value of a record of policies as it is now, changes
+// that are not committed included; nil if there is none.
+func (e *Engine) PolicyRecord(name string) []byte {
+	e.system.mu.Lock()
+	defer e.system.mu.Unlock()
+	return e.system.records[systemKey{systemPolicy, name}]
+}

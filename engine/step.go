@@ -29,6 +29,7 @@ type weighed struct {
 	plan
 	st   state // as it is under the limit
 	opts Options
+	anew bool // see CheckOptions
 	// foreign: what lies under the name is live and no counter of a policy.
 	foreign bool
 	// counted is what a log is charged of a call that is denied and counts, 0
@@ -152,7 +153,7 @@ func (st *step) decide(s *Session, now int64, checks []Check, o CheckOptions, ou
 		if c.Mode == Off {
 			continue
 		}
-		w.opts = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt}
+		w.opts, w.anew = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt}, o.Anew
 		err := s.weigh(w, now, c)
 		switch {
 		case err == nil:

@@ -242,6 +242,14 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
+// Author implements command.Host.
+func (c *conn) Author() string {
+	if name := c.meta.Load().name; name != "" {
+		return name + " at " + c.addr
+	}
+	return c.addr
+}
+
 // blockKeeping is block for a job that holds on to size bytes of its command.
 // All that wait hold on to no more than client-query-buffer-limit, as one client
 // may have of them as many as it has connections.

@@ -10,14 +10,14 @@ import (
 )
 
 // inspectCommands tell an operator what limits hold and who meets them.
-func inspectCommands(totals func() Totals) []command.Spec {
+func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 	return []command.Spec{{
-		Name: "rl.explain", Arity: 2, Flags: command.Readonly | command.Fast,
-		Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log or leases of a key",
-		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns.",
-		Syntax:  "key",
-		Handler: explain,
+		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
+		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why.",
+		Syntax:  "<key | POLICY name [attribute value ...]>",
+		Handler: book.explainAny,
 	}, {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
@@ -44,6 +44,7 @@ func explain(call *command.Call) {
 	}
 	p := command.NewPairs(call.W)
 	p.Str("type", x.Limit.Algorithm.Type())
+	explainOwner(p, call.Args[1], x.Limit.Algorithm)
 	explainLimit(p, x.Limit)
 	for _, f := range x.Facts {
 		if f.Text != "" {
