@@ -1,0 +1,186 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Type is what the values of an attribute pass before anything else. It is a
+// set: Lower and Secret may be together.
+type Type uint8
+
+const (
+	// IP is an address; ::ffff: before an IPv4 address is dropped, and it is
+	// printed in its canonical form.
+	IP Type = 1 << iota
+	// Lower is a text in Unicode's lower case.
+	Lower
+	// Secret is printed and kept as an HMAC of its value.
+	Secret
+)
+
+var types = []struct {
+	name string
+	Type
+}{{"ip", IP}, {"lower", Lower}, {"secret", Secret}}
+
+// String returns the words of the grammar, "" for a plain type.
+func (t Type) String() string {
+	var words []string
+	for _, x := range types {
+		if t&x.Type != 0 {
+			words = append(words, x.name)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// reserved are the words that RL.CHECK and its kin take as options.
+var reserved = []string{"async", "cost", "fail", "id", "peek", "sync", "ttl"}
+
+// isWord reports whether s can be the name of an attribute or a limit.
+func isWord(s string) bool {
+	if s == "" || len(s) > MaxWord || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		if b := s[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAttributeName returns an error for what cannot name an attribute.
+func checkAttributeName(s string) error {
+	if slices.Contains(reserved, s) {
+		return fmt.Errorf("%q is an option and cannot name an attribute", s)
+	}
+	if isWord(s) {
+		return nil
+	}
+	if low := strings.ToLower(s); isWord(low) && !slices.Contains(reserved, low) {
+		return fmt.Errorf("%q does not name an attribute, did you mean %q?", s, low)
+	}
+	return fmt.Errorf("%q does not name an attribute: a-z, 0-9 and _, a letter first, %d at most", clip(s), MaxWord)
+}
+
+// attributes maps the names that a policy uses to indexes.
+type attributes struct {
+	names []string
+	types []Type
+	// slots has index+1 of the names, at the first free place from their hash.
+	slots [2 * MaxAttributes]int8
+}
+
+// hashName spreads short names; any function does.
+func hashName(first, last byte, n int) uint {
+	return uint(first)*7 + uint(last)*31 + uint(n)*13
+}
+
+// index returns the index of a name, or NoAttribute.
+func (a *attributes) index(name []byte) int {
+	if len(name) == 0 {
+		return NoAttribute
+	}
+	h := hashName(name[0], name[len(name)-1], len(name))
+	for {
+		i := a.slots[h%uint(len(a.slots))]
+		if i == 0 {
+			return NoAttribute
+		}
+		if a.names[i-1] == string(name) {
+			return int(i - 1)
+		}
+		h++
+	}
+}
+
+// add returns the index of a name, which must not be empty, and makes one where
+// it has none. It is false when there are MaxAttributes.
+func (a *attributes) add(name string, t Type) (int, bool) {
+	if i := a.index([]byte(name)); i >= 0 {
+		return i, true
+	}
+	if len(a.names) == MaxAttributes {
+		return 0, false
+	}
+	a.names, a.types = append(a.names, name), append(a.types, t)
+	h := hashName(name[0], name[len(name)-1], len(name))
+	for a.slots[h%uint(len(a.slots))] != 0 {
+		h++
+	}
+	a.slots[h%uint(len(a.slots))] = int8(len(a.names))
+	return len(a.names) - 1, true
+}
+
+// parseAddr reads an address without a zone. The result keeps nothing of s.
+func parseAddr(s string) (netip.Addr, bool) {
+	if len(s) > 45 || strings.IndexByte(s, '%') >= 0 {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(s)
+	return a.Unmap(), err == nil
+}
+
+// appendLower appends the lower case of a text. Bytes that are no UTF-8 stay.
+func appendLower(dst, s []byte) []byte {
+	for i := 0; i < len(s); {
+		b := s[i]
+		if b < utf8.RuneSelf {
+			if b-'A' <= 'Z'-'A' {
+				b += 'a' - 'A'
+			}
+			dst = append(dst, b)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			dst = append(dst, b)
+		} else {
+			dst = utf8.AppendRune(dst, unicode.ToLower(r))
+		}
+		i += n
+	}
+	return dst
+}
+
+// digestBytes is how many bytes of a hash are printed, in two digits each.
+const digestBytes = 16
+
+// appendDigest appends `~` and the digits of a hash.
+func appendDigest(dst, sum []byte) []byte {
+	return hex.AppendEncode(append(dst, '~'), sum[:digestBytes])
+}
+
+// isDigest reports whether s is what appendDigest writes.
+func isDigest(s []byte) bool {
+	if len(s) != 1+2*digestBytes || s[0] != '~' {
+		return false
+	}
+	for _, b := range s[1:] {
+		if (b < '0' || b > '9') && (b < 'a' || b > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// appendSecret appends the digest of a secret value.
+func (c *Call) appendSecret(dst, value []byte) []byte {
+	if key := c.policy.secret; c.mac == nil || !bytes.Equal(c.secret, key) {
+		c.mac, c.secret = hmac.New(sha256.New, key), key
+	}
+	c.mac.Reset()
+	c.mac.Write(value)
+	return appendDigest(dst, c.mac.Sum(c.sum[:0]))
+}

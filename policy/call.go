@@ -1,0 +1,180 @@
+package policy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"math/bits"
+	"net/netip"
+	"unsafe"
+)
+
+// Errors of the attributes of a call. Their texts carry no prefix.
+var (
+	errTooManyAttributes = fmt.Errorf("at most %d attributes in a call", MaxAttributes)
+	errValueTooLong      = fmt.Errorf("the value of an attribute may have %d bytes at most", MaxValue)
+	errUnits             = errors.New("COST must be 0 or more")
+)
+
+// Call has the attributes of one check after another, and tells which limits
+// apply. It is made once and used again: after its buffers have grown, nothing
+// allocates but errors and Explain.
+type Call struct {
+	// Units is the COST of the call; Begin sets it to 1. With 0, all costs are.
+	Units int64
+	// Applied has the limits that apply, in their order, after a Match that
+	// answered Decide.
+	Applied []Applied
+	// Skipped has bit i set where limit i did not apply since an attribute that
+	// it needs is missing.
+	Skipped uint32
+	// Rule is the index of the entry of `deny` or `allow` that matched.
+	Rule int
+
+	policy  *Policy
+	given   int    // attributes, those that the policy does not know included
+	present uint32 // attributes that have a value
+	twice   uint32 // attributes that were given, also if they are empty
+	absent  int8   // what the limit considered last is without: an attribute
+
+	values  [MaxAttributes][]byte     // after their types
+	addrs   [MaxAttributes]netip.Addr // of attributes of type ip
+	unknown [][]byte                  // names that the policy does not know
+
+	keys    []byte // of Applied, one behind the other
+	scratch []byte // values that their type has changed
+	lookup  []byte // a key of a tier's record
+
+	mac    hash.Hash // of type secret
+	secret []byte    // the key of mac
+	sum    [sha256.Size]byte
+
+	slots [MaxLimits]Applied
+}
+
+// Applied is a limit that applies to a call.
+type Applied struct {
+	Limit *Limit
+	// Numbers are in effect, after tiers, overrides and scale. Their mode is
+	// Enforce, Soft or Shadow, their rate Limited or Blocked.
+	Numbers *Numbers
+	// Cost is in the limit's units.
+	Cost int64
+	// Key is the one of the counter, and Hash its hash by the set's seed.
+	Key  []byte
+	Hash uint64
+	// Missing tells that the call is without an attribute that the limit needs
+	// and that it denies such calls. There is no key then.
+	Missing bool
+	Source  Source
+
+	from   int     // of Key, in the call's keys
+	scaled Numbers // what Numbers points to while a scale is in effect
+}
+
+// NewCall returns a call; Begin makes it one of a policy.
+func NewCall() *Call {
+	return &Call{
+		keys:    make([]byte, 0, 1<<10),
+		scratch: make([]byte, 0, 256),
+	}
+}
+
+// Begin makes c a call of p without attributes.
+func (c *Call) Begin(p *Policy) {
+	c.policy, c.Units, c.Rule = p, 1, 0
+	c.given, c.present, c.twice, c.Skipped = 0, 0, 0, 0
+	c.unknown, c.scratch = c.unknown[:0], c.scratch[:0]
+	c.Applied = c.slots[:0]
+}
+
+// Set gives the call an attribute. Both are kept as views. An empty value is
+// that of an absent attribute. Errors: a name that is none or was given before,
+// more than MaxAttributes, a value above MaxValue or not of the attribute's
+// type.
+func (c *Call) Set(name, value []byte) error { return c.set(name, value, false) }
+
+// SetPrinted is Set, but takes what is printed in place of a secret value, `~`
+// and 32 hex digits, for that value.
+func (c *Call) SetPrinted(name, value []byte) error { return c.set(name, value, true) }
+
+func (c *Call) set(name, value []byte, printed bool) error {
+	if c.given++; c.given > MaxAttributes {
+		return errTooManyAttributes
+	}
+	if len(value) > MaxValue {
+		return errValueTooLong
+	}
+	i := c.policy.attrs.index(name)
+	if i < 0 {
+		return c.setUnknown(name)
+	}
+	bit := uint32(1) << i
+	if c.twice&bit != 0 {
+		return fmt.Errorf("attribute '%s' is given twice", name)
+	}
+	c.twice |= bit
+	if len(value) == 0 {
+		return nil
+	}
+	if t := c.policy.attrs.types[i]; t != 0 {
+		var err error
+		if value, err = c.convert(i, t, value, printed); err != nil {
+			return err
+		}
+	}
+	c.values[i] = value
+	c.present |= bit
+	return nil
+}
+
+// setUnknown checks the name of an attribute that the policy does not know.
+func (c *Call) setUnknown(name []byte) error {
+	if err := checkAttributeName(string(name)); err != nil {
+		return err
+	}
+	for _, u := range c.unknown {
+		if bytes.Equal(u, name) {
+			return fmt.Errorf("attribute '%s' is given twice", name)
+		}
+	}
+	c.unknown = append(c.unknown, name)
+	return nil
+}
+
+// convert returns a value as its type has it.
+func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error) {
+	from := len(c.scratch)
+	if t&IP != 0 {
+		a, ok := parseAddr(unsafe.String(unsafe.SliceData(value), len(value)))
+		if !ok {
+			return nil, fmt.Errorf("attribute '%s' is not an IP address", c.policy.attrs.names[i])
+		}
+		c.addrs[i] = a
+		c.scratch = a.AppendTo(c.scratch)
+		return c.scratch[from:], nil
+	}
+	if printed && t&Secret != 0 && isDigest(value) {
+		return value, nil
+	}
+	if t&Lower != 0 {
+		c.scratch = appendLower(c.scratch, value)
+		value, from = c.scratch[from:], len(c.scratch)
+	}
+	if t&Secret != 0 {
+		c.scratch = c.appendSecret(c.scratch, value)
+		value = c.scratch[from:]
+	}
+	return value, nil
+}
+
+// Unused returns the names of attributes that were given and that the policy
+// does not know. It is good until the next Begin.
+func (c *Call) Unused() [][]byte { return c.unknown }
+
+// attribute returns the name of the lowest attribute of a mask.
+func (p *Policy) attribute(mask uint32) string {
+	return p.attrs.names[bits.TrailingZeros32(mask)]
+}

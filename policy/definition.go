@@ -1,0 +1,135 @@
+package policy
+
+// place is where something stands in its text.
+type place struct {
+	line, column int
+	path         string
+}
+
+// text is a scalar, and where it stands.
+type text struct {
+	s string
+	place
+}
+
+// definition is the checked tree of a policy: all that can be checked without
+// the cluster's attributes and lists has been.
+type definition struct {
+	name       string
+	attributes []attributeDef
+	lists      []*listDef
+	onFailure  Failure
+	durability Durability
+	require    []text
+	deny       []conditionDef
+	allow      []conditionDef
+	limits     []*limitDef
+	overrides  []*overrideDef
+}
+
+type attributeDef struct {
+	name string
+	Type Type
+}
+
+// listDef is a named list of values.
+type listDef struct {
+	name    string
+	entries []text
+}
+
+type limitDef struct {
+	name, id  string
+	place     place
+	by        []byDef
+	rate      *numbersDef // the limit's own; nil with tiers
+	tiers     *tiersDef
+	when      conditionDef
+	algorithm Algorithm
+	align     Align
+	mode      Mode
+	cost      costDef
+	wait      *int64
+	deny      bool // missing: deny
+	status    int
+	countAll  bool
+	debt      int64
+	share     shareRange
+}
+
+// byDef is a part of `by`.
+type byDef struct {
+	place place
+	attrs []string // alternatives
+	// v4 and v6 are the lengths of prefixes, 0 for the defaults.
+	v4, v6 uint8
+}
+
+// costDef is a constant, or the attribute that has the cost.
+type costDef struct {
+	constant  int64
+	attribute string
+	place     place
+}
+
+// numbersDef is what a tier or an override says. What it does not say is nil.
+type numbersDef struct {
+	place place
+	rate  *Rate
+	mode  *Mode
+	cost  *costDef
+}
+
+type tiersDef struct {
+	attribute text
+	tiers     []tierDef // default is the last one
+}
+
+type tierDef struct {
+	name string
+	numbersDef
+}
+
+const defaultTier = "default"
+
+// conditionDef has a clause for each attribute that it asks for.
+type conditionDef []clauseDef
+
+type clauseDef struct {
+	attribute string
+	test      test
+	values    []text
+	list      text // the name of a list, or ""
+	place     place
+}
+
+type overrideDef struct {
+	place  place
+	when   conditionDef
+	limits []overriddenDef
+	until  int64 // 0: for good
+}
+
+type overriddenDef struct {
+	limit string
+	numbersDef
+}
+
+// limit returns the limit of a name, or nil.
+func (d *definition) limit(name string) *limitDef {
+	for _, l := range d.limits {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+// limitNames returns the names of the limits, in order.
+func (d *definition) limitNames() []string {
+	names := make([]string, len(d.limits))
+	for i, l := range d.limits {
+		names[i] = l.name
+	}
+	return names
+}

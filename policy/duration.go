@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// units of durations, the longest first.
+var units = []struct {
+	name string
+	ns   int64
+}{
+	{"w", 7 * 24 * int64(time.Hour)},
+	{"d", 24 * int64(time.Hour)},
+	{"h", int64(time.Hour)},
+	{"m", int64(time.Minute)},
+	{"s", int64(time.Second)},
+	{"ms", int64(time.Millisecond)},
+	{"us", int64(time.Microsecond)},
+	{"ns", 1},
+}
+
+// periodWords are units of periods that are written out.
+var periodWords = map[string]string{
+	"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w",
+}
+
+// calendarWords need a calendar.
+var calendarWords = map[string]string{
+	"month": "30d", "quarter": "90d", "year": "365d", "M": "30d", "mo": "30d", "y": "365d",
+}
+
+func unitNamed(s string) (int64, bool) {
+	if s == "µs" || s == "μs" { // the micro sign, the Greek letter
+		s = "us"
+	}
+	for _, u := range units {
+		if u.name == s {
+			return u.ns, true
+		}
+	}
+	return 0, false
+}
+
+var (
+	errDuration       = errors.New("not a duration such as 500ms, 90s or 1h30m")
+	errFractionOfTime = errors.New("a duration has whole numbers: for 1.5s write 1500ms")
+)
+
+// parsePeriod reads the period of a rate: a duration whose number may be left
+// out, or a unit that is written out. It returns ns.
+func parsePeriod(s string) (int64, error) {
+	if short, ok := periodWords[s]; ok {
+		s = short
+	}
+	if d, ok := calendarWords[s]; ok {
+		return 0, fmt.Errorf("%q needs a calendar, which a later release has: write %s", s, d)
+	}
+	if ns, ok := unitNamed(s); ok {
+		return ns, nil
+	}
+	ns, err := parseDuration(s)
+	if err == nil && ns == 0 {
+		err = errPeriod
+	}
+	return ns, err
+}
+
+// parseDuration reads a sum of whole numbers with units, such as 1h30m, of 0 to
+// 100 years. It returns ns.
+func parseDuration(s string) (int64, error) {
+	total := int64(0)
+	for rest := s; ; {
+		digits := 0
+		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+			digits++
+		}
+		if digits < len(rest) && rest[digits] == '.' {
+			return 0, errFractionOfTime
+		}
+		end := digits
+		for end < len(rest) && rest[end] != '.' && (rest[end] < '0' || rest[end] > '9') {
+			end++
+		}
+		unit := rest[digits:end]
+		switch {
+		case digits == 0 && unit == "":
+			return 0, errDuration
+		case unit == "":
+			return 0, fmt.Errorf("a unit is missing, write %ss", clip(s))
+		}
+		ns, ok := unitNamed(unit)
+		if !ok {
+			return 0, fmt.Errorf("unknown unit %q, use ms s m h d w", clip(unit))
+		}
+		if digits == 0 {
+			return 0, fmt.Errorf("a number is missing before %q", unit)
+		}
+		n, err := strconv.ParseInt(rest[:digits], 10, 64)
+		if err != nil || n > maxPeriod/ns || n*ns > maxPeriod-total {
+			return 0, errPeriod
+		}
+		total += n * ns
+		if rest = rest[end:]; rest == "" {
+			return total, nil
+		}
+	}
+}
+
+// formatDuration writes ns in the longest unit that has them whole.
+func formatDuration(ns int64) string {
+	if ns == 0 {
+		return "0s"
+	}
+	for _, u := range units {
+		if ns%u.ns == 0 {
+			return strconv.FormatInt(ns/u.ns, 10) + u.name
+		}
+	}
+	return "" // not reached: the last unit is 1 ns
+}
+
+// formatPeriod is formatDuration, without the number where that is 1.
+func formatPeriod(ns int64) string {
+	s := formatDuration(ns)
+	if unit, ok := strings.CutPrefix(s, "1"); ok {
+		if _, ok := unitNamed(unit); ok {
+			return unit
+		}
+	}
+	return s
+}

@@ -1,0 +1,157 @@
+package policy
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// overridesEditor makes the overrides of a policy anew.
+type overridesEditor struct {
+	seed   maphash.Seed
+	policy string
+	next   overrides
+	exact  map[string]*valuesEditor[Rate]
+	tiers  map[string]*valuesEditor[string]
+}
+
+// valuesEditor edits a table whose values are shared by many keys.
+type valuesEditor[V comparable] struct {
+	*tableEditor
+	values []V
+	index  map[V]int
+}
+
+func newValuesEditor[V comparable](t *table, seed maphash.Seed, values []V) *valuesEditor[V] {
+	e := &valuesEditor[V]{t.edit(seed), slices.Clip(values), make(map[V]int, len(values))}
+	for i, v := range values {
+		e.index[v] = i
+	}
+	return e
+}
+
+func (e *valuesEditor[V]) setValue(key []byte, v V, until int64) {
+	i, ok := e.index[v]
+	if !ok {
+		i = len(e.values)
+		e.index[v] = i
+		e.values = append(e.values, v)
+	}
+	e.set(key, entryValue{i, until})
+}
+
+// finish returns the table and its values, without those that nobody has when
+// they are more than the others.
+func (e *valuesEditor[V]) finish() (*table, []V) {
+	t := e.table()
+	if t == nil || len(e.values) <= 2*t.count+16 {
+		return t, e.values
+	}
+	fresh := newValuesEditor[V](nil, e.seed, nil)
+	for key, v := range t.all() {
+		fresh.setValue(key, e.values[v.index], v.until)
+	}
+	return fresh.table(), fresh.values
+}
+
+// edited returns the editor of a policy's overrides.
+func (e *Editor) edited(policy string) *overridesEditor {
+	o := e.overrides[policy]
+	if o == nil {
+		o = &overridesEditor{
+			seed: e.old.config.Seed, policy: policy,
+			exact: map[string]*valuesEditor[Rate]{}, tiers: map[string]*valuesEditor[string]{},
+		}
+		if old := e.old.overrides[policy]; old != nil {
+			o.next = *old
+		}
+		e.overrides[policy] = o
+	}
+	return o
+}
+
+// SetOverride puts an override in the place of one of its identity. It does not
+// ask whether the policy has what it names.
+func (e *Editor) SetOverride(o Override) {
+	x := e.edited(o.Policy)
+	switch o.Kind {
+	case OverrideLimit:
+		x.limit(o.Limit).setValue(append(limitPrefix(o.Policy, o.Limit), o.By...), o.Rate, o.Until)
+	case OverrideTier:
+		x.tier(o.by()).setValue([]byte(o.By), o.Tier, o.Until)
+	case OverrideScale:
+		x.next.scale = scale{o.Percent, o.Until}
+	}
+}
+
+// DeleteOverride takes away the override of an identity, and tells whether it
+// was there.
+func (e *Editor) DeleteOverride(o Override) bool {
+	x := e.edited(o.Policy)
+	switch o.Kind {
+	case OverrideLimit:
+		return x.limit(o.Limit).remove(append(limitPrefix(o.Policy, o.Limit), o.By...))
+	case OverrideTier:
+		return x.tier(o.by()).remove([]byte(o.By))
+	}
+	found := x.next.scale.percent != 0
+	x.next.scale = scale{}
+	return found
+}
+
+func (x *overridesEditor) limit(id string) *valuesEditor[Rate] {
+	v := x.exact[id]
+	if v == nil {
+		v = newValuesEditor[Rate](nil, x.seed, nil)
+		if old := x.next.exact[id]; old != nil {
+			v = newValuesEditor(old.table, x.seed, old.rates)
+		}
+		x.exact[id] = v
+	}
+	return v
+}
+
+func (x *overridesEditor) tier(by []string) *valuesEditor[string] {
+	name := strings.Join(by, ",")
+	v := x.tiers[name]
+	if v == nil {
+		v = newValuesEditor[string](nil, x.seed, nil)
+		if old := x.next.tiers[name]; old != nil {
+			v = newValuesEditor(old.table, x.seed, old.tiers)
+		}
+		x.tiers[name] = v
+	}
+	return v
+}
+
+// finish returns the overrides, nil if there are none.
+func (x *overridesEditor) finish() *overrides {
+	o := &overrides{maps.Clone(x.next.exact), maps.Clone(x.next.tiers), x.next.scale}
+	for id, v := range x.exact {
+		if t, rates := v.finish(); t != nil {
+			put(&o.exact, id, &exact{t, rates})
+		} else {
+			delete(o.exact, id)
+		}
+	}
+	for name, v := range x.tiers {
+		if t, tiers := v.finish(); t != nil {
+			put(&o.tiers, name, &tiered{t, strings.Split(name, ","), tiers})
+		} else {
+			delete(o.tiers, name)
+		}
+	}
+	if o.count() == 0 {
+		return nil
+	}
+	return o
+}
+
+// put is an assignment to a map that may not be there yet.
+func put[V any](m *map[string]V, key string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = v
+}

@@ -1,0 +1,195 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Meta is what a policy has that is not in its text.
+type Meta struct {
+	Version uint64
+	// Epochs of its limits, by id: see Revise. They are not copied.
+	Epochs map[string]LimitEpoch
+}
+
+// shared is what policies share: attributes, lists, and those as values.
+type shared struct {
+	attributes map[string]Type
+	record     *Record // of attributes, or nil
+	lists      map[string]*Record
+	values     map[listUse]*values
+}
+
+// listUse is a list as attributes of a type use it.
+type listUse struct {
+	list string
+	t    Type
+}
+
+// Editor makes the next set. What it is told holds as a whole, or not at all.
+type Editor struct {
+	old  *Set
+	next *Set
+	// changed are policies to be compiled; nil in it is one that goes.
+	changed map[string]*pending
+	// overrides are edited for these policies.
+	overrides map[string]*overridesEditor
+	// all policies are to be compiled, and those that use one of these lists.
+	all       bool
+	lists     map[string]bool
+	ownShared bool
+}
+
+type pending struct {
+	rec  *Record
+	meta Meta
+}
+
+// Edit returns an editor. Of two that edit one set only one should be finished.
+func (s *Set) Edit() *Editor {
+	next := *s
+	return &Editor{
+		old: s, next: &next, changed: map[string]*pending{},
+		overrides: map[string]*overridesEditor{}, lists: map[string]bool{},
+	}
+}
+
+// share makes what policies share the editor's own.
+func (e *Editor) share() *shared {
+	if !e.ownShared {
+		e.ownShared = true
+		old := e.next.shared
+		e.next.shared = &shared{old.attributes, old.record, maps.Clone(old.lists), maps.Clone(old.values)}
+	}
+	return e.next.shared
+}
+
+// Set puts a record in the place of one of its name. The Meta is of policies.
+func (e *Editor) Set(r *Record, m Meta) {
+	switch r.Kind {
+	case PolicyRecord:
+		e.changed[r.Name] = &pending{r, m}
+	case AttributesRecord:
+		sh := e.share()
+		sh.record, sh.attributes = r, map[string]Type{}
+		for _, a := range r.attributes {
+			sh.attributes[a.name] = a.Type
+		}
+		e.all = true
+	case ListRecord:
+		e.setList(r.list.name, r)
+	}
+}
+
+// Delete takes a record away, and tells whether it was there. That of a list
+// which is in use makes Finish fail.
+func (e *Editor) Delete(name string) bool {
+	if name == attributesRecord {
+		found := e.next.shared.record != nil
+		sh := e.share()
+		sh.record, sh.attributes, e.all = nil, nil, true
+		return found
+	}
+	if list, ok := strings.CutPrefix(name, listPrefix); ok {
+		found := e.next.shared.lists[list] != nil
+		e.setList(list, nil)
+		return found
+	}
+	pending, edited := e.changed[name]
+	found := e.old.policies[name] != nil
+	if edited {
+		found = pending != nil
+	}
+	e.changed[name] = nil
+	return found
+}
+
+func (e *Editor) setList(name string, r *Record) {
+	sh := e.share()
+	if r == nil {
+		delete(sh.lists, name)
+	} else {
+		sh.lists[name] = r
+	}
+	e.lists[name] = true
+	maps.DeleteFunc(sh.values, func(u listUse, _ *values) bool { return u.list == name })
+}
+
+// Finish returns the next set, or an *Errors of all that is wrong. The editor
+// must not be used again.
+func (e *Editor) Finish(revision uint64) (*Set, error) {
+	next, old := e.next, e.old
+	next.revision = revision
+	e.share() // compiling adds values of lists
+	next.policies = maps.Clone(old.policies)
+	if len(e.overrides) > 0 {
+		next.overrides = maps.Clone(old.overrides)
+		for name, o := range e.overrides {
+			if made := o.finish(); made != nil {
+				next.overrides[name] = made
+			} else {
+				delete(next.overrides, name)
+			}
+			e.again(name)
+		}
+	}
+	for name, p := range old.policies {
+		if !e.all && len(e.lists) == 0 {
+			break
+		}
+		if e.all || slices.ContainsFunc(p.lists, func(l string) bool { return e.lists[l] }) {
+			e.again(name)
+		}
+	}
+	var errs Errors
+	for _, name := range slices.Sorted(maps.Keys(e.changed)) {
+		x := e.changed[name]
+		if x == nil {
+			delete(next.policies, name)
+			continue
+		}
+		p, wrong := compile(x.rec, x.meta, &next.config, next.shared, next.overrides[name])
+		if wrong != nil {
+			for _, w := range wrong.List {
+				errs.add(w)
+			}
+			errs.More += wrong.More
+			continue
+		}
+		next.policies[name] = p
+	}
+	if len(next.policies) > MaxPolicies {
+		errs.add(&Error{Text: fmt.Sprintf("there may be %d policies", MaxPolicies)})
+	}
+	if err := errs.result(); err != nil {
+		return nil, err
+	}
+	if !sameKeys(next.policies, old.policies) {
+		next.names = slices.Sorted(maps.Keys(next.policies))
+	}
+	return next, nil
+}
+
+// again has a policy compiled that is not edited itself.
+func (e *Editor) again(name string) {
+	if _, edited := e.changed[name]; edited {
+		return
+	}
+	if p := e.old.policies[name]; p != nil {
+		e.changed[name] = &pending{p.Record, Meta{p.Version, p.Epochs}}
+	}
+}
+
+func sameKeys[V any](a, b map[string]V) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k := range a {
+		if _, ok := b[k]; !ok {
+			return false
+		}
+	}
+	return true
+}

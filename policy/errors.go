@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error says what is wrong with a text, and where.
+type Error struct {
+	File string
+	// Line and Column count from 1, Column in characters. 0 is no place in the
+	// text.
+	Line, Column int
+	// Path is the way to the value, such as policies.api.limits.user.rate.
+	Path string
+	Text string
+}
+
+// Error returns `file:line:column: path: text`.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Text)
+	return b.String()
+}
+
+// maxErrors is how many errors of a text are kept.
+const maxErrors = 20
+
+// Errors are those of a text, by place, and at least one. A text with errors is
+// refused as a whole.
+type Errors struct {
+	List []*Error
+	// More is how many there are beyond List.
+	More int
+}
+
+// Error returns the first error, and how many there are.
+func (e *Errors) Error() string {
+	s := e.List[0].Error()
+	if n := len(e.List) + e.More - 1; n > 0 {
+		s += fmt.Sprintf(" (and %d more)", n)
+	}
+	return s
+}
+
+// add keeps an error, while there is room.
+func (e *Errors) add(x *Error) {
+	if len(e.List) == maxErrors {
+		e.More++
+		return
+	}
+	e.List = append(e.List, x)
+}
+
+// result returns e as an error, in order, or nil if it has none.
+func (e *Errors) result() error {
+	if len(e.List) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(e.List, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return e
+}
+
+// clip cuts what a text is quoted with in an error.
+func clip(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	for i := most; i > most-4; i-- {
+		if s[i]&0xc0 != 0x80 { // not within a character
+			return s[:i] + "…"
+		}
+	}
+	return s[:most] + "…"
+}
+
+// nearest returns `, did you mean "x"?` for the known word that is nearest to s,
+// or "" if none is near.
+func nearest(s string, known []string) string {
+	if len(s) > 2*MaxName {
+		return ""
+	}
+	best, at := 1+len(s)/3, ""
+	for _, k := range known {
+		if d := distance(s, k, best); d <= best && (at == "" || d < best) {
+			best, at = d, k
+		}
+	}
+	if at == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", at)
+}
+
+// distance returns how many letters have to be put in, taken out, replaced or
+// swapped with their neighbour to make b of a, or more than most.
+func distance(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return most + 1
+	}
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row := rows[0], rows[1], rows[2]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replace := last[j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			row[j] = min(replace, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		rows = [3][]int{last, row, before}
+	}
+	return rows[1][len(b)]
+}

@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Finding is what Explain says about one limit.
+type Finding struct {
+	Limit *Limit
+	Why   Why
+	// Attribute is the absent one of WhyMissing, and of WhyWhen the one that
+	// does not match; Expected is then what `when` asks of it.
+	Attribute, Expected string
+	// Numbers are those in effect, nil where nobody asked for them. Source and
+	// From tell where they are from: From is the tier's name, or `overrides[2]`.
+	Numbers *Numbers
+	Source  Source
+	From    string
+	// Key and Hash are the counter's, if there is one, and Cost is the call's.
+	Key     []byte
+	Hash    uint64
+	Cost    int64
+	Missing bool
+	// Err is set where Match would fail at this limit.
+	Err error
+}
+
+// Explain tells of every limit of the policy whether it applies to the call at a
+// time, and why, whatever deny and allow say. What it returns is good for as
+// long as the set; the keys of Match are not good any more.
+func (c *Call) Explain(now int64) []Finding {
+	p := c.policy
+	c.keys, c.Applied = c.keys[:0], c.slots[:0]
+	findings := make([]Finding, len(p.Limits))
+	for i := range p.Limits {
+		l, f, a := &p.Limits[i], &findings[i], new(Applied)
+		f.Limit = l
+		f.Why, f.Err = c.consider(l, a, now)
+		f.Numbers, f.Source, f.Cost, f.Missing = a.Numbers, a.Source, a.Cost, a.Missing
+		switch f.Why {
+		case WhyWhen:
+			f.Numbers = nil
+			k := l.when.fails(c)
+			f.Attribute = p.attrs.names[k.attr]
+			f.Expected = p.Record.definition.limits[i].when.expected(f.Attribute)
+		case WhyMissing:
+			f.Attribute = p.attrs.names[c.absent]
+		case Applies:
+			if a.Missing {
+				f.Attribute = p.attrs.names[c.absent]
+			} else {
+				f.Key, f.Hash = slices.Clone(a.Key), a.Hash
+			}
+		}
+		if f.Numbers == nil {
+			continue
+		}
+		switch f.Source.Kind {
+		case FromTier, FromTierRecord:
+			f.From = l.tiers.names[f.Source.Index]
+		case FromOverride:
+			f.From = "overrides" + indexed(f.Source.Index)
+		}
+	}
+	return findings
+}
+
+// RuleText returns the entry of deny or allow that the last Match hit, as the
+// grammar has it.
+func (c *Call) RuleText(v Verdict) string {
+	d := c.policy.Record.definition
+	switch v {
+	case Denied:
+		return d.deny[c.Rule].String()
+	case Allowed:
+		return d.allow[c.Rule].String()
+	}
+	return ""
+}
+
+// String returns what was found, in words.
+func (f *Finding) String() string {
+	switch f.Why {
+	case WhyWhen:
+		return fmt.Sprintf("does not apply: %s is not %s", f.Attribute, f.Expected)
+	case WhyMissing:
+		return fmt.Sprintf("does not apply: attribute %s is missing", f.Attribute)
+	case WhyShare:
+		return "does not apply: the caller is not in its share"
+	case WhyUnlimited:
+		return "does not apply: unlimited"
+	case WhyOff:
+		return "does not apply: off"
+	}
+	if f.Missing {
+		return fmt.Sprintf("denies: attribute %s is missing", f.Attribute)
+	}
+	return "applies"
+}

@@ -1,0 +1,148 @@
+package policy
+
+import "go.yaml.in/yaml/v3"
+
+// The grammar: a table for each of its mappings. What the parser reads and
+// says, the reference and the JSON Schema are all from here.
+
+// Words that a later release will have, and those that stand for something that
+// was left out.
+const (
+	laterHold       = "holds come with a later release"
+	laterPenalty    = "penalties come with a later release"
+	laterConcurrent = "limits of concurrent calls come with a later release: use RL.ACQUIRE"
+	laterCalendar   = "calendars come with a later release: `algorithm: fixed` with a rate of a day counts by the day of UTC"
+	laterCredit     = "credits from a second budget are not part of the grammar"
+	laterHome       = "a home for keys is not part of the grammar"
+	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
+)
+
+// fileParts is what a file may have.
+type fileParts struct {
+	attributes []attributeDef
+	given      bool // attributes are
+	lists      []*listDef
+	policies   []*definition
+}
+
+var fileEntries = []entry[fileParts]{
+	{key: "attributes", value: "{name: {type: …}, …}", about: "types of attributes, for all policies", schema: mapOf(attributeSchema),
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.given, f.attributes = true, r.attributes(n) }},
+	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for all policies", schema: mapOf(listOf(textSchema)),
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.lists = r.lists(n) }},
+	{key: "policies", value: "{name: policy, …}", about: "the policies; a name is a-z, 0-9 and . _ / -, of 64 at most", schema: mapOf(refTo("policy")),
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.policies = r.policies(n) }},
+}
+
+var policyEntries = []entry[definition]{
+	{key: "on_failure", value: "open | closed | local", none: "the server's", about: "what is answered while nobody can decide", schema: wordsOf(failures[1:]...),
+		read: func(r *reader, n *yaml.Node, d *definition) { word(r, n, failures[:], &d.onFailure) }},
+	{key: "durability", value: "async | sync", none: "the server's", about: "whether an answer waits until it is replicated; a call may ask for more, not for less", schema: wordsOf(durabilities[1:]...),
+		read: func(r *reader, n *yaml.Node, d *definition) { word(r, n, durabilities[:], &d.durability) }},
+	{key: "require", value: "attribute, or a list of them", about: "a call without one of them is an error, not a decision", schema: oneOrMore(nameSchema),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.require = r.names(n) }},
+	{key: "attributes", value: "{name: {type: …}, …}", about: "types of attributes, for this policy", schema: mapOf(attributeSchema),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.attributes = r.attributes(n) }},
+	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for this policy", schema: mapOf(listOf(textSchema)),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.lists = r.lists(n) }},
+	{key: "deny", value: "[condition, …]", about: "who is denied before anything is counted: status 403, no retry; wins over allow", schema: listOf(refTo("condition")),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.deny = r.conditions(n) }},
+	{key: "allow", value: "[condition, …]", about: "who is admitted without being counted", schema: listOf(refTo("condition")),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.allow = r.conditions(n) }},
+	{key: "limits", value: "{name: limit, …}", about: "the limits, 1 to 16, in the order of replies; all that apply must pass", schema: mapOf(refTo("limit")),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.limits = r.limits(n) }},
+	{key: "overrides", value: "[override, …]", about: "other numbers for some callers; of those that match and name a limit, the first counts", schema: listOf(refTo("override")),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.overrides = r.overrides(n) }},
+	{key: "hold", later: laterHold},
+	{key: "home", later: laterHome},
+	{key: "then", later: laterCredit},
+}
+
+var limitEntries = []entry[limitDef]{
+	{key: "by", value: "attribute | a|b | {ip: {v4: n, v6: n}}, or a list of up to 4", none: "one counter for all", about: "whose counter it is: `a|b` is the first that is present; addresses count by /32 and /64 unless they say otherwise", schema: bySchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.by = r.by(n) }},
+	{key: "rate", value: "amount/period [burst amount] | unlimited | blocked", about: "how much: 100/m, 1000/1h, 5/90s, 100/s burst 200; exactly one of rate and tiers", schema: rateSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.rate = r.rateOnly(n) }},
+	{key: "tiers", value: "{attribute: name, tier: rate, …, default: rate}", about: "a rate, or {rate, mode, cost}, for each value of an attribute; `default` is for callers of no other tier", schema: tiersSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.tiers = r.tiers(n) }},
+	{key: "when", value: "condition", none: "always", about: "for which calls the limit is", schema: refTo("condition"),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.when = r.condition(n) }},
+	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms[:]...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, algorithms[:], &l.algorithm) }},
+	{key: "align", value: "epoch | first", none: "epoch", about: "where windows begin, of fixed and sliding: at multiples of the period since 1970, or at the first call", schema: wordsOf(aligns[:]...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, aligns[:], &l.align) }},
+	{key: "mode", value: "enforce | soft | shadow | off", none: "enforce", about: "soft counts all that passes and tells when it is over; shadow counts as if it were enforced and denies nothing", schema: wordsOf(modes[:]...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, modes[:], &l.mode) }},
+	{key: "cost", value: "number | attribute", none: "1", about: "units of a call: a number, which COST multiplies, or the attribute that has it", schema: costSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.cost = r.cost(n) }},
+	{key: "wait", value: "duration", about: "how long a call may be made to wait, of token and leaky: 1500ms", schema: durationSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.wait = r.wait(n) }},
+	{key: "missing", value: "skip | deny", none: "skip", about: "a call without an attribute of `by` or `cost`: the limit does not apply, or denies", schema: wordsOf(missings...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { wordBool(r, n, missings, &l.deny) }},
+	{key: "status", value: "429 | 503 | 403", none: "429, and 403 for a denial that no wait ends", about: "the HTTP status of a denial", schema: schema{"enum": []int{429, 503, 403}},
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.status = r.status(n) }},
+	{key: "count", value: "admitted | all", none: "admitted", about: "all: calls that are denied, by this limit or another, count too", schema: wordsOf(counts...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { wordBool(r, n, counts, &l.countAll) }},
+	{key: "debt", value: "number", none: "0", about: "how many units below nothing a call may take it", schema: wholeSchema(0),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.debt, _ = r.whole(n, 0, maxUnits) }},
+	{key: "share", value: "10% | 10-100%", none: "100%", about: "for which part of the callers of `by` it is; who is in stays in when it grows", schema: schema{"type": "string", "pattern": `^(\d{1,3}-)?\d{1,3}%$`},
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.share = r.share(n) }},
+	{key: "id", value: "name", none: "the limit's name", about: "what its counters are called, so that a limit can be renamed without losing them", schema: nameSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.id = r.name(n, "an id") }},
+	{key: "penalty", later: laterPenalty},
+	{key: "concurrent", later: laterConcurrent},
+	{key: "ttl", later: laterConcurrent},
+	{key: "calendar", later: laterCalendar},
+	{key: "then", later: laterCredit},
+	{key: "home", later: laterHome},
+}
+
+var (
+	missings = []string{"skip", "deny"}
+	counts   = []string{"admitted", "all"}
+)
+
+var overrideEntries = []entry[overrideDef]{
+	{key: "when", value: "condition", about: "for whom", schema: refTo("condition"),
+		read: func(r *reader, n *yaml.Node, o *overrideDef) { o.when = r.condition(n) }},
+	{key: "limits", value: "{limit: rate, …}", about: "a rate, or {rate, mode, cost}, for each limit that it changes", schema: mapOf(refTo("numbers")),
+		read: func(r *reader, n *yaml.Node, o *overrideDef) { o.limits = r.overridden(n) }},
+	{key: "until", value: "time", none: "for good", about: "when it ends, such as 2026-12-31T23:00:00Z", schema: schema{"type": "string", "format": "date-time"},
+		read: func(r *reader, n *yaml.Node, o *overrideDef) { o.until = r.until(n) }},
+}
+
+var numbersEntries = []entry[numbersDef]{
+	{key: "rate", value: "rate", about: "how much", schema: rateSchema,
+		read: func(r *reader, n *yaml.Node, x *numbersDef) { x.rate = r.rate(n) }},
+	{key: "mode", value: "enforce | soft | shadow | off", none: "the limit's", about: "see limit", schema: wordsOf(modes[:]...),
+		read: func(r *reader, n *yaml.Node, x *numbersDef) { x.mode = new(Mode); word(r, n, modes[:], x.mode) }},
+	{key: "cost", value: "number | attribute", none: "the limit's", about: "see limit", schema: costSchema,
+		read: func(r *reader, n *yaml.Node, x *numbersDef) { c := r.cost(n); x.cost = &c }},
+}
+
+var clauseEntries = []entry[clauseDef]{
+	{key: "not", value: "value, list of values, or {list: name}", about: "is present, and none of these", schema: refTo("values"),
+		read: func(r *reader, n *yaml.Node, c *clauseDef) { c.test = isNone; r.clauseValues(n, c) }},
+	{key: "list", value: "name", about: "is in the list", schema: nameSchema,
+		read: func(r *reader, n *yaml.Node, c *clauseDef) { c.list = r.listName(n) }},
+	{key: "present", value: "true | false", about: "has a value, or has none", schema: schema{"type": "boolean"},
+		read: func(r *reader, n *yaml.Node, c *clauseDef) { r.presence(n, c) }},
+}
+
+// listEntries is what may stand below `not`, beside values.
+var listEntries = []entry[clauseDef]{
+	{key: "list", value: "name", about: "is in the list", schema: nameSchema,
+		read: func(r *reader, n *yaml.Node, c *clauseDef) { c.list = r.listName(n) }},
+}
+
+var attributeEntries = []entry[attributeDef]{
+	{key: "type", value: "ip | lower | secret | [lower, secret]", none: "a plain text", about: "ip: an address; lower: case does not count; secret: only a keyed hash is kept and shown. The attribute named ip has type ip", schema: oneOrMore(wordsOf("ip", "lower", "secret")),
+		read: func(r *reader, n *yaml.Node, a *attributeDef) { a.Type = r.types(n) }},
+}
+
+var prefixEntries = []entry[byDef]{
+	{key: "v4", value: "1 to 32", none: "32", about: "bits of an IPv4 address that count", schema: schema{"type": "integer", "minimum": 1, "maximum": 32},
+		read: func(r *reader, n *yaml.Node, b *byDef) { v, _ := r.whole(n, 1, 32); b.v4 = uint8(v) }},
+	{key: "v6", value: "1 to 128", none: "64", about: "bits of an IPv6 address that count", schema: schema{"type": "integer", "minimum": 1, "maximum": 128},
+		read: func(r *reader, n *yaml.Node, b *byDef) { v, _ := r.whole(n, 1, 128); b.v6 = uint8(v) }},
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"strings"
+)
+
+// maxEscaped is how many bytes of a value are in a key, escapes included. Of a
+// longer one the key has a hash, so that keys stay below 750 bytes.
+const maxEscaped = 128
+
+// escaped marks the bytes of values that are written as %XX: what separates the
+// parts of a key, what SCAN's patterns take for something else, hash tags, and
+// what a terminal does not show. A leading ~ is escaped too: it marks hashes.
+var escaped = func() (t [256]bool) {
+	for b := range 0x21 {
+		t[b] = true
+	}
+	t[0x7f] = true
+	for _, b := range []byte(`%;{}*?[]\`) {
+		t[b] = true
+	}
+	return t
+}()
+
+const hexDigits = "0123456789ABCDEF"
+
+// appendEscaped appends a value as it is in keys.
+func appendEscaped(dst, value []byte) []byte {
+	if len(value) > maxEscaped {
+		return appendHashed(dst, value)
+	}
+	for i, b := range value {
+		if escaped[b] || b == '~' && i == 0 {
+			return appendRest(dst, value, i)
+		}
+	}
+	return append(dst, value...)
+}
+
+// appendRest is appendEscaped for a value of which the byte at i has to be
+// escaped and none before it.
+func appendRest(dst, value []byte, i int) []byte {
+	from := len(dst)
+	dst = append(dst, value[:i]...)
+	for ; i < len(value); i++ {
+		b := value[i]
+		if escaped[b] || b == '~' && i == 0 {
+			dst = append(dst, '%', hexDigits[b>>4], hexDigits[b&15])
+		} else {
+			dst = append(dst, b)
+		}
+	}
+	if len(dst)-from > maxEscaped {
+		return appendHashed(dst[:from], value)
+	}
+	return dst
+}
+
+// appendHashed appends the hash of a value that is too long for a key.
+func appendHashed(dst, value []byte) []byte {
+	sum := sha256.Sum256(value)
+	return appendDigest(dst, sum[:])
+}
+
+// appendPrefix appends the network of an address. A full address has no length.
+func appendPrefix(dst []byte, a netip.Addr, v4, v6 uint8) []byte {
+	bits := v6
+	if a.Is4() {
+		bits = v4
+	}
+	if int(bits) == a.BitLen() {
+		return a.AppendTo(dst)
+	}
+	p, _ := a.Prefix(int(bits))
+	return p.AppendTo(dst)
+}
+
+// appendPart appends `;name=value` for a part of a limit's key. It is false
+// where no alternative is present.
+func (c *Call) appendPart(dst []byte, part *byPart) ([]byte, bool) {
+	for i, attr := range part.attrs {
+		if c.present&(1<<uint(attr)) == 0 {
+			continue
+		}
+		dst = append(dst, part.label[i]...)
+		return c.appendValue(dst, int(attr), part.v4, part.v6), true
+	}
+	return dst, false
+}
+
+// appendValue appends the value of an attribute, which must be present.
+func (c *Call) appendValue(dst []byte, attr int, v4, v6 uint8) []byte {
+	switch t := c.policy.attrs.types[attr]; {
+	case t&IP != 0:
+		return appendPrefix(dst, c.addrs[attr], v4, v6)
+	case t&Secret != 0: // is a digest
+		return append(dst, c.values[attr]...)
+	}
+	return appendEscaped(dst, c.values[attr])
+}
+
+// KeyPrefix returns what the keys of all counters of a policy begin with.
+func KeyPrefix(policy string) string { return "@" + policy + ":" }
+
+// limitPrefix returns what the keys of a limit's counters begin with.
+func limitPrefix(policy, id string) []byte { return []byte(KeyPrefix(policy) + id) }
+
+// Pair is an attribute and a value, as they are in a key.
+type Pair struct {
+	Name string
+	// Value is the value as its type has it: a prefix has its length. Where
+	// Hashed is set, it is what is printed instead of a secret or long value.
+	Value  string
+	Hashed bool
+}
+
+// ParseKey takes the key of a policy's counter apart. It is false for what is
+// no such key: of two keys at most one is built of the same parts.
+func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
+	s := string(key)
+	if !strings.HasPrefix(s, "@") {
+		return "", "", nil, false
+	}
+	head, rest, more := strings.Cut(s[1:], ";")
+	policy, id, found := strings.Cut(head, ":")
+	if !found || !isPolicyName(policy) || !isWord(id) {
+		return "", "", nil, false
+	}
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, ";")
+		name, text, found := strings.Cut(part, "=")
+		if !found || !isWord(name) {
+			return "", "", nil, false
+		}
+		pair := Pair{Name: name}
+		if isDigest([]byte(text)) {
+			pair.Value, pair.Hashed = text, true
+		} else if pair.Value, ok = unescape(text); !ok {
+			return "", "", nil, false
+		}
+		pairs = append(pairs, pair)
+	}
+	return policy, id, pairs, len(pairs) <= MaxBy
+}
+
+// unescape returns the value that appendEscaped has written s for. It is false
+// for what that never writes.
+func unescape(s string) (string, bool) {
+	if s == "" || len(s) > maxEscaped {
+		return "", false
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			if escaped[s[i]] || s[i] == '~' && i == 0 {
+				return "", false
+			}
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		high, low := strings.IndexByte(hexDigits, s[i+1]), strings.IndexByte(hexDigits, s[i+2])
+		if high < 0 || low < 0 {
+			return "", false
+		}
+		v := byte(high<<4 | low)
+		if !escaped[v] && (v != '~' || len(b) > 0) {
+			return "", false
+		}
+		b = append(b, v)
+		i += 2
+	}
+	return string(b), true
+}
+
+// isPolicyName reports whether s can be the name of a policy: a-z, 0-9 and
+// . _ / -, at most MaxName bytes, and none of the records' names.
+func isPolicyName(s string) bool {
+	if s == "" || len(s) > MaxName {
+		return false
+	}
+	for i := range len(s) {
+		if b := s[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && strings.IndexByte("._/-", b) < 0 {
+			return false
+		}
+	}
+	return !reservedRecord(s)
+}
+
+// reservedRecord reports whether s names a record that is no policy, or that a
+// later release may have.
+func reservedRecord(s string) bool {
+	return s == attributesRecord || s == "routes" || s == "lists" || strings.HasPrefix(s, listPrefix)
+}
+
+// Names of records that are no policies.
+const (
+	attributesRecord = "attributes"
+	listPrefix       = "lists/"
+)

@@ -1,0 +1,323 @@
+package policy
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/bits"
+)
+
+// Verdict is what a policy says before any counter is asked.
+type Verdict uint8
+
+const (
+	// Decide leaves it to the limits that apply; there may be none.
+	Decide Verdict = iota
+	// Allowed is a hit of `allow`: no limit applies.
+	Allowed
+	// Denied is a hit of `deny`: status 403, and no wait ends it.
+	Denied
+)
+
+// Why tells why a limit applies or not.
+type Why uint8
+
+const (
+	// Applies: it is in Call.Applied.
+	Applies Why = iota
+	// WhyWhen: its `when` does not match.
+	WhyWhen
+	// WhyMissing: an attribute of its `by` or its cost is absent.
+	WhyMissing
+	// WhyShare: the caller is not among its `share`.
+	WhyShare
+	// WhyUnlimited: its rate is `unlimited`.
+	WhyUnlimited
+	// WhyOff: its mode is `off`.
+	WhyOff
+)
+
+var whys = [...]string{"applies", "when", "missing", "share", "unlimited", "off"}
+
+// String returns a word for w.
+func (w Why) String() string { return whys[w] }
+
+// Source tells where the numbers of a limit are from.
+type Source struct {
+	Kind SourceKind
+	// Index is the place of an override in the text, or of a tier.
+	Index int
+}
+
+// SourceKind is the kind of a Source.
+type SourceKind uint8
+
+const (
+	// FromRate: its `rate`.
+	FromRate SourceKind = iota
+	// FromTier: the tier that the call's attribute names, or `default`.
+	FromTier
+	// FromTierRecord: the tier that RL.OVERRIDE TIER gives the caller.
+	FromTierRecord
+	// FromOverride: an entry of `overrides`.
+	FromOverride
+	// FromRecord: RL.OVERRIDE LIMIT.
+	FromRecord
+)
+
+var sources = [...]string{"rate", "tier", "tier override", "policy override", "limit override"}
+
+// String returns words for k.
+func (k SourceKind) String() string { return sources[k] }
+
+// maxUnits bounds amounts and costs: two of them can be added.
+const maxUnits = math.MaxInt64 / 2
+
+// Match tells what applies to the call at a time. The error is of a call that
+// cannot be decided: without an attribute that the policy requires, or with a
+// cost that is no number or too large.
+func (c *Call) Match(now int64) (Verdict, error) {
+	p := c.policy
+	c.Applied, c.keys, c.Skipped = c.slots[:0], c.keys[:0], 0
+	if p.require != 0 || p.guarded || c.Units < 0 {
+		if v, err := c.admit(); err != nil || v != Decide {
+			return v, err
+		}
+	}
+	for i := range p.Limits {
+		n := len(c.Applied)
+		a := &c.slots[n]
+		why, err := c.consider(&p.Limits[i], a, now)
+		if err != nil {
+			return Decide, err
+		}
+		if why == Applies {
+			c.Applied = c.slots[:n+1]
+		} else if why == WhyMissing {
+			c.Skipped |= 1 << i
+		}
+	}
+	// The buffer may have moved while keys were appended.
+	for i := range c.Applied {
+		if a := &c.Applied[i]; !a.Missing {
+			a.Key = c.keys[a.from : a.from+len(a.Key) : a.from+len(a.Key)]
+		}
+	}
+	return Decide, nil
+}
+
+// admit looks at what comes before the limits.
+func (c *Call) admit() (Verdict, error) {
+	p := c.policy
+	if c.Units < 0 {
+		return Decide, errUnits
+	}
+	if missing := p.require &^ c.present; missing != 0 {
+		return Decide, fmt.Errorf("policy '%s' requires attribute '%s'", p.Name, p.attribute(missing))
+	}
+	for i := range p.deny {
+		if p.deny[i].holds(c) {
+			c.Rule = i
+			return Denied, nil
+		}
+	}
+	for i := range p.allow {
+		if p.allow[i].holds(c) {
+			c.Rule = i
+			return Allowed, nil
+		}
+	}
+	return Decide, nil
+}
+
+// consider fills in a for a limit that applies. Where it does not, nothing of a
+// counts but the source of numbers that say so.
+func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
+	if l.idle != Applies {
+		return l.idle, nil
+	}
+	if l.when != nil && !l.when.holds(c) {
+		return WhyWhen, nil
+	}
+	a.Limit, a.Missing, a.Cost = l, false, 0
+	if l.need&^c.present != 0 {
+		c.absent = int8(bits.TrailingZeros32(l.need &^ c.present))
+		return c.missing(l, a, now), nil
+	}
+	from := len(c.keys)
+	c.keys = append(c.keys, l.prefix...)
+	for i := range l.by {
+		var ok bool
+		if c.keys, ok = c.appendPart(c.keys, &l.by[i]); !ok {
+			c.keys = c.keys[:from]
+			c.absent = l.by[i].attrs[0]
+			return c.missing(l, a, now), nil
+		}
+	}
+	key := c.keys[from:]
+	if l.share.partial() && !l.share.has(key[len(l.prefix):]) {
+		c.keys = c.keys[:from]
+		return WhyShare, nil
+	}
+	a.Key, a.from = key, from
+	a.Hash = maphash.Bytes(l.Policy.seed, key)
+	n := c.numbers(l, a, now)
+	switch {
+	case n.Rate.Kind == Unlimited:
+		c.keys = c.keys[:from]
+		return WhyUnlimited, nil
+	case n.Mode == Off:
+		c.keys = c.keys[:from]
+		return WhyOff, nil
+	}
+	if n.CostBy == NoAttribute && (n.Cost == 1 || c.Units == 0) {
+		a.Cost = c.Units
+		return Applies, nil
+	}
+	why, err := c.cost(n, a)
+	if why == WhyMissing || err != nil {
+		c.keys = c.keys[:from]
+		if err == nil {
+			why = c.missing(l, a, now)
+		}
+	}
+	return why, err
+}
+
+// missing is what becomes of a limit without an attribute that it needs.
+func (c *Call) missing(l *Limit, a *Applied, now int64) Why {
+	if !l.MissingDenies {
+		return WhyMissing
+	}
+	a.Missing, a.Key, a.Hash = true, nil, 0
+	n := c.numbers(l, a, now)
+	switch {
+	case n.Rate.Kind == Unlimited:
+		return WhyUnlimited
+	case n.Mode == Off:
+		return WhyOff
+	}
+	return Applies
+}
+
+// numbers finds the numbers that are in effect, by precedence.
+func (c *Call) numbers(l *Limit, a *Applied, now int64) *Numbers {
+	a.Source = Source{}
+	n := l.numbers
+	if l.varies {
+		n = c.varied(l, a, now)
+	}
+	if s := &l.Policy.scale; s.percent != 0 && s.applies(&n.Rate, now) {
+		a.scaled = *n
+		a.scaled.Handle = nil
+		a.scaled.Rate = s.rate(n.Rate, l.Algorithm)
+		n = &a.scaled
+	}
+	a.Numbers = n
+	return n
+}
+
+// varied is numbers for a limit that has more than one.
+func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
+	if l.exact != nil && !a.Missing {
+		if i := l.exact.find(a.Hash, a.Key, now); i >= 0 && l.exactNumbers[i] != nil {
+			a.Source = Source{Kind: FromRecord}
+			return l.exactNumbers[i]
+		}
+	}
+	for i := range l.chosen {
+		o := &l.chosen[i]
+		if (o.until == 0 || now < o.until) && o.when.holds(c) {
+			a.Source = Source{FromOverride, o.index}
+			return o.numbers
+		}
+	}
+	if l.tiers == nil {
+		return l.numbers
+	}
+	for i := range l.combinations {
+		if t := c.recordedTier(&l.combinations[i], now); t >= 0 {
+			a.Source = Source{FromTierRecord, t}
+			return l.tiers.numbers[t]
+		}
+	}
+	t := l.tiers.index(c)
+	a.Source = Source{FromTier, t}
+	return l.tiers.numbers[t]
+}
+
+// cost computes the cost of a call: a constant times COST, or what an attribute
+// says.
+func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
+	cost := n.Cost
+	if n.CostBy == NoAttribute {
+		high, low := bits.Mul64(uint64(cost), uint64(c.Units))
+		if high != 0 || low > maxUnits {
+			return Applies, fmt.Errorf("COST of limit '%s' is above %d", a.Limit.Name, int64(maxUnits))
+		}
+		a.Cost = int64(low)
+		return Applies, nil
+	}
+	if c.present&(1<<uint(n.CostBy)) == 0 {
+		c.absent = n.CostBy
+		return WhyMissing, nil
+	}
+	cost, ok := parseCost(c.values[n.CostBy])
+	if !ok {
+		return Applies, fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", c.policy.attrs.names[n.CostBy], int64(maxUnits))
+	}
+	if c.Units != 0 {
+		a.Cost = cost
+	}
+	return Applies, nil
+}
+
+// parseCost reads a whole number of 0 or more.
+func parseCost(b []byte) (int64, bool) {
+	if len(b) > 19 {
+		return 0, false
+	}
+	n := int64(0)
+	for _, d := range b {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(d-'0') // 19 digits fit into an uint64, not an int64
+		if n < 0 {
+			return 0, false
+		}
+	}
+	return n, n <= maxUnits
+}
+
+// Keys appends to dst the keys of the counters that are the caller's own: of
+// limits whose `by` is given whole. Those without `by` are everybody's. The
+// keys are views of the call's buffer.
+func (c *Call) Keys(dst [][]byte) [][]byte {
+	c.keys = c.keys[:0]
+	var ends [MaxLimits]int
+	n := 0
+	for i := range c.policy.Limits {
+		l := &c.policy.Limits[i]
+		if len(l.by) == 0 || l.need&^c.present != 0 {
+			continue
+		}
+		from, whole := len(c.keys), true
+		c.keys = append(c.keys, l.prefix...)
+		for j := 0; j < len(l.by) && whole; j++ {
+			c.keys, whole = c.appendPart(c.keys, &l.by[j])
+		}
+		if !whole {
+			c.keys = c.keys[:from]
+			continue
+		}
+		ends[n] = len(c.keys)
+		n++
+	}
+	from := 0
+	for _, end := range ends[:n] {
+		dst = append(dst, c.keys[from:end:end])
+		from = end
+	}
+	return dst
+}

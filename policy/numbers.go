@@ -1,0 +1,99 @@
+package policy
+
+// Algorithm is how a limit counts. The numbers are in records: they stay.
+type Algorithm uint8
+
+// The zero value is Token, the default.
+const (
+	Token Algorithm = iota
+	Leaky
+	Fixed
+	Sliding
+	Log
+)
+
+var algorithms = [...]string{"token", "leaky", "fixed", "sliding", "log"}
+
+// String returns the word of the grammar.
+func (a Algorithm) String() string { return algorithms[a] }
+
+// bucket reports whether a has a rate with a burst, and can wait.
+func (a Algorithm) bucket() bool { return a == Token || a == Leaky }
+
+// aligns reports whether a has windows that begin somewhere.
+func (a Algorithm) aligns() bool { return a == Fixed || a == Sliding }
+
+// Align says where the windows of a fixed or sliding limit start.
+type Align uint8
+
+const (
+	// Epoch starts windows at multiples of the period since 1970.
+	Epoch Align = iota
+	// First starts a window at the first hit after the last one was over.
+	First
+)
+
+var aligns = [...]string{"epoch", "first"}
+
+// String returns the word of the grammar.
+func (a Align) String() string { return aligns[a] }
+
+// Mode is what a limit's verdict means.
+type Mode uint8
+
+const (
+	// Enforce denies.
+	Enforce Mode = iota
+	// Soft counts every call that passed, and tells when it is over.
+	Soft
+	// Shadow counts as if it were enforced, and denies nothing.
+	Shadow
+	// Off does not apply.
+	Off
+)
+
+var modes = [...]string{"enforce", "soft", "shadow", "off"}
+
+// String returns the word of the grammar.
+func (m Mode) String() string { return modes[m] }
+
+// RateKind tells rates that have numbers from the two that have none.
+type RateKind uint8
+
+const (
+	// Limited is a rate with numbers.
+	Limited RateKind = iota
+	// Unlimited does not apply.
+	Unlimited
+	// Blocked denies every cost, and no wait ends that.
+	Blocked
+)
+
+// Rate is amount units per period. Of a rate that is not Limited the numbers
+// are 0.
+type Rate struct {
+	Kind RateKind
+	// Amount is 1 to 2^62-1 units.
+	Amount int64
+	// Period is in ns, at most 100 years.
+	Period int64
+	// Burst is the capacity of a token or leaky bucket, 0 for the amount.
+	Burst int64
+}
+
+// NoAttribute is the index of no attribute.
+const NoAttribute = -1
+
+// Numbers are what tiers and overrides change of a limit. They are shared:
+// limits and overrides of equal numbers may have the same.
+type Numbers struct {
+	Rate Rate
+	Mode Mode
+	// CostBy is the index of the attribute that has the cost, or NoAttribute;
+	// then Cost is the constant.
+	CostBy int8
+	Cost   int64
+	// Handle is the engine's: it may set it before a set is published, and
+	// finds it again in Applied. This package leaves it alone.
+	Handle any
+}

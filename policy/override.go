@@ -1,0 +1,254 @@
+package policy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// OverrideKind tells what an override changes.
+type OverrideKind uint8
+
+// Kinds of overrides. The numbers are in records: they stay.
+const (
+	// OverrideLimit gives one caller another rate.
+	OverrideLimit OverrideKind = iota + 1
+	// OverrideTier gives one caller a tier.
+	OverrideTier
+	// OverrideScale turns all limits of a policy up or down.
+	OverrideScale
+)
+
+// Override is a record that changes the numbers of a policy's limits, for a
+// caller or for all. Policy.LimitOverride and its kin make them. Of one
+// identity, which is ID, a policy has one.
+type Override struct {
+	Policy string
+	Kind   OverrideKind
+	// Limit is the id of the limit, of OverrideLimit.
+	Limit string
+	// By are the caller's attributes as they are in keys: `;name=value` for
+	// each, in the order of the limit's `by`, or of OverrideTier by name.
+	By string
+	// Rate is of OverrideLimit, Tier of OverrideTier, Percent of OverrideScale.
+	Rate    Rate
+	Tier    string
+	Percent int64
+	// Until is when it ends, in Unix ns; 0 is never.
+	Until int64
+}
+
+// Errors of overrides.
+var (
+	errOverrideData = errors.New("the record of an override is damaged")
+	errPercent      = fmt.Errorf("a scale is 1%% to %d%%", MaxPercent)
+	errNobody       = errors.New("an override of a limit or a tier needs attributes: for whom it is")
+)
+
+// ID returns what tells the override from others of the policy.
+func (o *Override) ID() string {
+	switch o.Kind {
+	case OverrideLimit:
+		return "limit:" + o.Limit + o.By
+	case OverrideTier:
+		return "tier:" + o.By
+	}
+	return "scale"
+}
+
+// LimitOverride returns an override of a limit's rate for the caller whose
+// attributes the call has: those of the limit's `by`, and no others. The limit
+// may have any name or id of the policy.
+func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, error) {
+	p := c.policy
+	l := p.limit(limit)
+	if l == nil {
+		return Override{}, fmt.Errorf("policy '%s' has no limit '%s'%s", p.Name, clip(limit), nearest(limit, p.limitNames()))
+	}
+	if err := rate.check(l.Algorithm); err != nil {
+		return Override{}, err
+	}
+	if len(l.by) == 0 {
+		return Override{}, fmt.Errorf("limit '%s' has no `by`: change its rate in the policy, or scale the policy", l.Name)
+	}
+	var by []byte
+	used := uint32(0)
+	for i := range l.by {
+		part := &l.by[i]
+		var ok bool
+		if by, ok = c.appendPart(by, part); !ok {
+			return Override{}, fmt.Errorf("limit '%s' is by '%s', which is missing", l.Name, p.attrs.names[part.attrs[0]])
+		}
+		for _, a := range part.attrs {
+			if c.present&(1<<uint(a)) != 0 {
+				used |= 1 << uint(a)
+				break
+			}
+		}
+	}
+	if err := c.onlyUses(used, "limit '"+l.Name+"'"); err != nil {
+		return Override{}, err
+	}
+	return Override{Policy: p.Name, Kind: OverrideLimit, Limit: l.ID, By: string(by), Rate: rate, Until: until}, nil
+}
+
+// onlyUses returns an error if the call has attributes beside those used.
+func (c *Call) onlyUses(used uint32, what string) error {
+	if extra := c.present &^ used; extra != 0 {
+		return fmt.Errorf("%s is not by '%s'", what, c.policy.attribute(extra))
+	}
+	if len(c.unknown) > 0 {
+		return fmt.Errorf("%s is not by '%s'%s", what, clip(string(c.unknown[0])), nearest(string(c.unknown[0]), c.policy.attrs.names))
+	}
+	return nil
+}
+
+// TierOverride returns an override that gives a tier to the callers who have the
+// call's attributes: in limits whose `by` has all of them.
+func (c *Call) TierOverride(tier string, until int64) (Override, error) {
+	p := c.policy
+	if c.present == 0 {
+		return Override{}, errNobody
+	}
+	if err := c.onlyUses(c.present, "the tier"); err != nil {
+		return Override{}, err
+	}
+	var known []string
+	covered := false
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		if l.tiers == nil || c.present&^l.need != 0 {
+			continue
+		}
+		covered = true
+		if l.tiers.named(tier) >= 0 {
+			known = nil
+			break
+		}
+		known = append(known, l.tiers.names...)
+	}
+	switch {
+	case !covered:
+		return Override{}, fmt.Errorf("policy '%s' has no limit with tiers by these attributes", p.Name)
+	case known != nil:
+		return Override{}, fmt.Errorf("policy '%s' has no tier '%s'%s", p.Name, clip(tier), nearest(tier, known))
+	}
+	names := make([]string, 0, MaxBy)
+	for i, name := range p.attrs.names {
+		if c.present&(1<<uint(i)) != 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var by []byte
+	for _, name := range names {
+		i := p.attrs.index([]byte(name))
+		by = append(append(append(by, ';'), name...), '=')
+		by = c.appendValue(by, i, 32, 64)
+	}
+	return Override{Policy: p.Name, Kind: OverrideTier, Tier: tier, By: string(by), Until: until}, nil
+}
+
+// ScaleOverride returns an override of all limits of a policy: percent of their
+// amounts and bursts, rounded up, but of limits of less than a day.
+func (p *Policy) ScaleOverride(percent, until int64) (Override, error) {
+	if percent < 1 || percent > MaxPercent {
+		return Override{}, errPercent
+	}
+	return Override{Policy: p.Name, Kind: OverrideScale, Percent: percent, Until: until}, nil
+}
+
+func (p *Policy) limitNames() []string {
+	names := make([]string, len(p.Limits))
+	for i := range p.Limits {
+		names[i] = p.Limits[i].Name
+	}
+	return names
+}
+
+// by returns the names of the attributes of an override, in order.
+func (o *Override) by() []string {
+	var names []string
+	for part := range strings.SplitSeq(strings.TrimPrefix(o.By, ";"), ";") {
+		name, _, _ := strings.Cut(part, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Pairs returns the caller's attributes.
+func (o *Override) Pairs() []Pair {
+	if o.By == "" {
+		return nil
+	}
+	_, _, pairs, _ := ParseKey([]byte("@p:l" + o.By))
+	return pairs
+}
+
+// Append appends the override as a record: a version, then its fields.
+func (o *Override) Append(b []byte) []byte {
+	b = append(b, overrideFormat, byte(o.Kind))
+	for _, s := range []string{o.Policy, o.Limit, o.By, o.Tier} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	for _, n := range []int64{int64(o.Rate.Kind), o.Rate.Amount, o.Rate.Period, o.Rate.Burst, o.Percent, o.Until} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return b
+}
+
+const overrideFormat = 1
+
+// DecodeOverride reads what Append has written, and nothing behind it.
+func DecodeOverride(b []byte) (Override, error) {
+	var o Override
+	if len(b) < 2 || b[0] != overrideFormat {
+		return o, errOverrideData
+	}
+	o.Kind = OverrideKind(b[1])
+	b = b[2:]
+	for _, s := range []*string{&o.Policy, &o.Limit, &o.By, &o.Tier} {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || n > uint64(len(b)-k) {
+			return o, errOverrideData
+		}
+		*s = string(b[k : k+int(n)])
+		b = b[k+int(n):]
+	}
+	var kind int64
+	for _, p := range []*int64{&kind, &o.Rate.Amount, &o.Rate.Period, &o.Rate.Burst, &o.Percent, &o.Until} {
+		n, k := binary.Uvarint(b)
+		if k <= 0 || int64(n) < 0 {
+			return o, errOverrideData
+		}
+		*p, b = int64(n), b[k:]
+	}
+	o.Rate.Kind = RateKind(kind)
+	if len(b) != 0 || kind > int64(Blocked) || !o.valid() {
+		return o, errOverrideData
+	}
+	return o, nil
+}
+
+// valid reports whether the override is one that a policy could have made.
+func (o *Override) valid() bool {
+	if !isPolicyName(o.Policy) || o.Until < 0 || len(o.Tier) > MaxName {
+		return false
+	}
+	if o.By != "" && len(o.Pairs()) == 0 {
+		return false
+	}
+	switch o.Kind {
+	case OverrideLimit:
+		limited := o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod
+		return isWord(o.Limit) && o.By != "" && (limited || o.Rate == Rate{Kind: o.Rate.Kind} && o.Rate.Kind != Limited)
+	case OverrideTier:
+		return o.By != "" && o.Tier != ""
+	case OverrideScale:
+		return o.Percent >= 1 && o.Percent <= MaxPercent
+	}
+	return false
+}

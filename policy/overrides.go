@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"hash/maphash"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// overrides are the records of RL.OVERRIDE of one policy. They are kept whether
+// the policy has what they name or not: what it has not sleeps.
+type overrides struct {
+	exact map[string]*exact // by limit id
+	tiers map[string]*tiered
+	scale scale
+}
+
+// exact has the rates of the callers of one limit, by the key of their counter.
+type exact struct {
+	*table
+	rates []Rate
+}
+
+// tiered has the tiers of callers who are named by the same attributes; the key
+// is Override.By.
+type tiered struct {
+	*table
+	by    []string // names, sorted
+	tiers []string
+}
+
+// count returns how many overrides there are.
+func (o *overrides) count() int {
+	n := 0
+	for _, x := range o.exact {
+		n += x.count
+	}
+	for _, x := range o.tiers {
+		n += x.count
+	}
+	if o.scale.percent != 0 {
+		n++
+	}
+	return n
+}
+
+// attach gives a policy what its overrides say.
+func (o *overrides) attach(p *Policy) {
+	p.scale = o.scale
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		if x := o.exact[l.ID]; x != nil && len(l.by) > 0 {
+			l.exact, l.exactNumbers = x.table, make([]*Numbers, len(x.rates))
+			for i := range x.rates {
+				if x.rates[i].check(l.Algorithm) == nil {
+					n := l.own
+					n.Rate = x.rates[i]
+					l.exactNumbers[i] = &n
+				}
+			}
+		}
+		if l.tiers != nil {
+			for _, x := range o.tiers {
+				if comb, ok := l.combination(x); ok {
+					l.combinations = append(l.combinations, comb)
+				}
+			}
+			slices.SortFunc(l.combinations, func(a, b combination) int {
+				if d := len(b.attrs) - len(a.attrs); d != 0 {
+					return d
+				}
+				return strings.Compare(a.name, b.name)
+			})
+		}
+	}
+}
+
+// combination finds the tier that a record gives a caller of a limit.
+type combination struct {
+	name   string
+	attrs  []int8
+	labels [][]byte
+	table  *table
+	tiers  []int // by the table's values: of the limit, -1 for what it has not
+}
+
+// combination returns how a limit finds its callers in x. It is false where the
+// limit's `by` has not all attributes that x goes by.
+func (l *Limit) combination(x *tiered) (combination, bool) {
+	comb := combination{name: strings.Join(x.by, ","), table: x.table}
+	for _, name := range x.by {
+		i := l.Policy.attrs.index([]byte(name))
+		if i < 0 || l.need&(1<<uint(i)) == 0 {
+			return combination{}, false
+		}
+		comb.attrs = append(comb.attrs, int8(i))
+		comb.labels = append(comb.labels, []byte(";"+name+"="))
+	}
+	for _, tier := range x.tiers {
+		comb.tiers = append(comb.tiers, l.tiers.named(tier))
+	}
+	return comb, true
+}
+
+// recordedTier returns the tier that a record gives the caller, or -1.
+func (c *Call) recordedTier(x *combination, now int64) int {
+	c.lookup = c.lookup[:0]
+	for i, attr := range x.attrs {
+		if c.present&(1<<uint(attr)) == 0 {
+			return -1
+		}
+		c.lookup = append(c.lookup, x.labels[i]...)
+		c.lookup = c.appendValue(c.lookup, int(attr), 32, 64)
+	}
+	i := x.table.find(maphash.Bytes(c.policy.seed, c.lookup), c.lookup, now)
+	if i < 0 {
+		return -1
+	}
+	return x.tiers[i]
+}
+
+// Overrides yields the overrides of a policy, in no order.
+func (s *Set) Overrides(policy string) iter.Seq[Override] {
+	return func(yield func(Override) bool) {
+		o := s.overrides[policy]
+		if o == nil {
+			return
+		}
+		for id, x := range o.exact {
+			skip := len(limitPrefix(policy, id))
+			for key, v := range x.all() {
+				if !yield(Override{Policy: policy, Kind: OverrideLimit, Limit: id, By: string(key[skip:]), Rate: x.rates[v.index], Until: v.until}) {
+					return
+				}
+			}
+		}
+		for _, x := range o.tiers {
+			for key, v := range x.all() {
+				if !yield(Override{Policy: policy, Kind: OverrideTier, Tier: x.tiers[v.index], By: string(key), Until: v.until}) {
+					return
+				}
+			}
+		}
+		if o.scale.percent != 0 {
+			yield(Override{Policy: policy, Kind: OverrideScale, Percent: o.scale.percent, Until: o.scale.until})
+		}
+	}
+}
+
+// CountOverrides returns how many overrides a policy has.
+func (s *Set) CountOverrides(policy string) int {
+	if o := s.overrides[policy]; o != nil {
+		return o.count()
+	}
+	return 0
+}
+
+// Overridden returns the names of policies that have overrides, sorted. Some may
+// be of policies that are not there.
+func (s *Set) Overridden() []string { return slices.Sorted(maps.Keys(s.overrides)) }
+
+// Sleeps reports whether an override does nothing since its policy is without
+// its limit or tier, or cannot have its rate.
+func (s *Set) Sleeps(o *Override) bool {
+	p := s.policies[o.Policy]
+	if p == nil {
+		return true
+	}
+	switch o.Kind {
+	case OverrideLimit:
+		for i := range p.Limits {
+			if l := &p.Limits[i]; l.ID == o.Limit {
+				return o.Rate.check(l.Algorithm) != nil || !l.isBy(o.by())
+			}
+		}
+		return true
+	case OverrideTier:
+		by := o.by()
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			if l.tiers == nil || l.tiers.named(o.Tier) < 0 {
+				continue
+			}
+			if _, ok := l.combination(&tiered{by: by}); ok {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// isBy reports whether the parts of a limit's `by` have these names, in order.
+func (l *Limit) isBy(names []string) bool {
+	if len(names) != len(l.by) {
+		return false
+	}
+	for i := range l.by {
+		if !slices.ContainsFunc(l.by[i].attrs, func(a int8) bool { return l.Policy.attrs.names[a] == names[i] }) {
+			return false
+		}
+	}
+	return true
+}

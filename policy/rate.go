@@ -1,0 +1,129 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxPeriod bounds every period and wait, and the time in which a bucket
+// refills: 100 years.
+const maxPeriod = 36525 * int64(24*time.Hour)
+
+// words of rates that have no numbers.
+const (
+	wordUnlimited = "unlimited"
+	wordBlocked   = "blocked"
+)
+
+// Errors of rates.
+var (
+	errRateForm  = errors.New("a rate is amount/period, with `burst amount` behind it if it is one: 100/m, 5/90s, 100/s burst 200; or unlimited, or blocked")
+	errZero      = errors.New("an amount is at least 1: to deny every call write blocked, to admit all of them unlimited")
+	errFraction  = errors.New("an amount is a whole number: for 1.5/s write 3/2s")
+	errAmount    = fmt.Errorf("an amount is a whole number of at most %d", int64(maxUnits))
+	errPeriod    = errors.New("a period is above 0 and at most 100 years")
+	errBurst     = errors.New("burst is of buckets: it goes with algorithm token and leaky")
+	errTooFast   = errors.New("a bucket has at most 1000000000 units a second")
+	errSlowBurst = errors.New("a burst must refill within 100 years")
+)
+
+// ParseRate reads a rate of the grammar: amount/period, `burst amount` behind
+// it, unlimited, or blocked. Whether an algorithm can have it Rate.Check tells.
+func ParseRate(s string) (Rate, error) {
+	switch s {
+	case wordUnlimited:
+		return Rate{Kind: Unlimited}, nil
+	case wordBlocked:
+		return Rate{Kind: Blocked}, nil
+	}
+	words := strings.Fields(s)
+	if len(words) != 1 && (len(words) != 3 || words[1] != "burst") {
+		return Rate{}, errRateForm
+	}
+	amount, period, found := strings.Cut(words[0], "/")
+	if !found || amount == "" || period == "" {
+		return Rate{}, errRateForm
+	}
+	var r Rate
+	var err error
+	if r.Amount, err = parseAmount(amount); err != nil {
+		return Rate{}, err
+	}
+	if r.Period, err = parsePeriod(period); err != nil {
+		return Rate{}, err
+	}
+	if len(words) == 3 {
+		if r.Burst, err = parseAmount(words[2]); err != nil {
+			return Rate{}, err
+		}
+	}
+	return r, nil
+}
+
+// parseAmount reads digits with _ between them.
+func parseAmount(s string) (int64, error) {
+	n := int64(0)
+	for i := range len(s) {
+		switch d := s[i]; {
+		case d == '_' && i > 0 && i < len(s)-1 && s[i-1] != '_':
+			continue
+		case d == '.' && i > 0:
+			return 0, errFraction
+		case d < '0' || d > '9':
+			return 0, errAmount
+		}
+		if n = n*10 + int64(s[i]-'0'); n > maxUnits {
+			return 0, errAmount
+		}
+	}
+	if n == 0 {
+		return 0, errZero
+	}
+	return n, nil
+}
+
+// Check returns why an algorithm cannot have the rate, or nil.
+func (r Rate) Check(a Algorithm) error { return r.check(a) }
+
+func (r *Rate) check(a Algorithm) error {
+	switch {
+	case r.Kind != Limited:
+		return nil
+	case r.Amount > maxUnits || r.Burst > maxUnits:
+		return errAmount
+	case r.Burst != 0 && !a.bucket():
+		return errBurst
+	case !a.bucket():
+		return nil
+	case r.Amount > r.Period:
+		return errTooFast
+	}
+	high, low := bits.Mul64(uint64(cmp.Or(r.Burst, r.Amount)), uint64(r.Period))
+	if high >= uint64(r.Amount) {
+		return errSlowBurst
+	}
+	if q, _ := bits.Div64(high, low, uint64(r.Amount)); q > uint64(maxPeriod) {
+		return errSlowBurst
+	}
+	return nil
+}
+
+// String returns the rate as the grammar has it.
+func (r Rate) String() string {
+	switch r.Kind {
+	case Unlimited:
+		return wordUnlimited
+	case Blocked:
+		return wordBlocked
+	}
+	s := strconv.FormatInt(r.Amount, 10) + "/" + formatPeriod(r.Period)
+	if r.Burst != 0 {
+		s += " burst " + strconv.FormatInt(r.Burst, 10)
+	}
+	return s
+}

@@ -1,0 +1,264 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// attributes reads the types of attributes.
+func (r *reader) attributes(n *yaml.Node) (defs []attributeDef) {
+	r.pairs(n, "a mapping of names to {type: …}", func(key, value *yaml.Node) {
+		a := attributeDef{name: key.Value}
+		if err := checkAttributeName(a.name); err != nil {
+			r.fail(key, "%s", err)
+			return
+		}
+		readMap(r, value, "{type: …}", attributeEntries, &a)
+		if a.name == ipAttribute && a.Type != IP {
+			r.fail(key, "the attribute named ip has type ip")
+		}
+		defs = append(defs, a)
+	})
+	return defs
+}
+
+// ipAttribute is the one that has type ip without being told so.
+const ipAttribute = "ip"
+
+// types reads a type, or a list of types that go together.
+func (r *reader) types(n *yaml.Node) (t Type) {
+	items, _ := r.items(n, "a type")
+	words := make([]string, len(types))
+	for i, x := range types {
+		words[i] = x.name
+	}
+	for _, item := range items {
+		var w uint8
+		before := len(r.errs.List) + r.errs.More
+		if word(r, item, words, &w); len(r.errs.List)+r.errs.More == before {
+			t |= types[w].Type
+		}
+	}
+	if t&IP != 0 && t != IP {
+		r.fail(n, "an attribute of type ip has no other type")
+	}
+	return t
+}
+
+// lists reads named lists.
+func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
+	r.pairs(n, "a mapping of names to lists", func(key, value *yaml.Node) {
+		if !isListName(key.Value) {
+			r.fail(key, "does not name a list: a-z, 0-9, _ and -, a letter first, %d at most", MaxWord)
+			return
+		}
+		defs = append(defs, &listDef{name: key.Value, entries: r.entries(value)})
+	})
+	return defs
+}
+
+// MaxListed is how many entries a list may have.
+const MaxListed = 100_000
+
+// entries reads the values of a list, which may be empty.
+func (r *reader) entries(n *yaml.Node) []text {
+	if n.Kind != yaml.SequenceNode {
+		r.fail(n, "want a list of values%s", found(n))
+		return nil
+	}
+	if len(n.Content) > MaxListed {
+		r.fail(n, "a list may have %d entries", MaxListed)
+		return nil
+	}
+	return r.texts(n.Content)
+}
+
+// texts reads values. Their places have no path of their own.
+func (r *reader) texts(nodes []*yaml.Node) []text {
+	texts := make([]text, 0, len(nodes))
+	for _, item := range nodes {
+		if s, ok := r.scalar(item, "a value"); ok {
+			if len(s) > MaxValue {
+				r.fail(item, "a value may have %d bytes", MaxValue)
+				continue
+			}
+			texts = append(texts, text{s, place{line: item.Line, column: item.Column}})
+		}
+	}
+	return texts
+}
+
+// isListName reports whether s can be the name of a list.
+func isListName(s string) bool {
+	if s == "" || len(s) > MaxWord || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for i := range len(s) {
+		if b := s[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '_' && b != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// listName reads the name of a list that is used.
+func (r *reader) listName(n *yaml.Node) text {
+	s, ok := r.scalar(n, "the name of a list")
+	if ok && !isListName(s) {
+		r.fail(n, "%q does not name a list", clip(s))
+	}
+	return text{s, r.at(n)}
+}
+
+// policies reads the policies of a file.
+func (r *reader) policies(n *yaml.Node) (defs []*definition) {
+	r.pairs(n, "a mapping of names to policies", func(key, value *yaml.Node) {
+		if !isPolicyName(key.Value) {
+			r.fail(key, "%s", policyNameError(key.Value))
+			return
+		}
+		defs = append(defs, r.policy(key.Value, value))
+	})
+	if len(defs) > MaxPolicies {
+		r.fail(n, "there may be %d policies", MaxPolicies)
+	}
+	return defs
+}
+
+func policyNameError(s string) string {
+	if reservedRecord(s) {
+		return "is the name of something else, and cannot be that of a policy"
+	}
+	return "does not name a policy: a-z, 0-9 and . _ / -, 64 at most"
+}
+
+// policy reads what stands under a policy's name.
+func (r *reader) policy(name string, n *yaml.Node) *definition {
+	d := &definition{name: name}
+	readMap(r, n, "a mapping with limits", policyEntries, d)
+	if n.Kind == yaml.MappingNode && !hasKey(n, "limits") {
+		r.fail(n, "limits are missing")
+	}
+	r.checkOverrides(d)
+	return d
+}
+
+// hasKey reports whether a mapping has a key, whatever is there.
+func hasKey(n *yaml.Node, key string) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
+}
+
+// names reads names of attributes.
+func (r *reader) names(n *yaml.Node) []text {
+	items, _ := r.items(n, "names of attributes")
+	names := make([]text, 0, len(items))
+	for _, item := range items {
+		if s := r.attributeName(item); s != "" {
+			names = append(names, text{s, r.at(item)})
+		}
+	}
+	return names
+}
+
+// attributeName reads the name of an attribute, "" after an error.
+func (r *reader) attributeName(n *yaml.Node) string {
+	s, ok := r.scalar(n, "the name of an attribute")
+	if !ok {
+		return ""
+	}
+	if err := checkAttributeName(s); err != nil {
+		r.fail(n, "%s", err)
+		return ""
+	}
+	return s
+}
+
+// name reads the name of something that is in keys.
+func (r *reader) name(n *yaml.Node, what string) string {
+	s, ok := r.scalar(n, what)
+	if ok && !isWord(s) {
+		r.fail(n, "%q does not do for %s: a-z, 0-9 and _, a letter first, %d at most", clip(s), what, MaxWord)
+		return ""
+	}
+	return s
+}
+
+// overrides reads the overrides of a policy.
+func (r *reader) overrides(n *yaml.Node) (defs []*overrideDef) {
+	if n.Kind != yaml.SequenceNode {
+		r.fail(n, "want a list of overrides%s", found(n))
+		return nil
+	}
+	for i, item := range n.Content {
+		r.in(indexed(i), func() {
+			o := &overrideDef{place: r.at(item)}
+			readMap(r, item, "{when: …, limits: …}", overrideEntries, o)
+			if item.Kind == yaml.MappingNode {
+				for _, key := range []string{"when", "limits"} {
+					if !hasKey(item, key) {
+						r.fail(item, "%s is missing", key)
+					}
+				}
+			}
+			defs = append(defs, o)
+		})
+	}
+	return defs
+}
+
+// overridden reads the numbers of an override.
+func (r *reader) overridden(n *yaml.Node) (defs []overriddenDef) {
+	r.pairs(n, "a mapping of limits to rates", func(key, value *yaml.Node) {
+		defs = append(defs, overriddenDef{key.Value, r.numbers(value)})
+	})
+	return defs
+}
+
+// until reads a time.
+func (r *reader) until(n *yaml.Node) int64 {
+	s, ok := r.scalar(n, "a time such as 2026-12-31T23:00:00Z")
+	if !ok {
+		return 0
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		r.fail(n, "%q is not a time such as 2026-12-31T23:00:00Z", clip(s))
+		return 0
+	}
+	return max(t.UnixNano(), 1)
+}
+
+// checkOverrides checks overrides against the limits that they name.
+func (r *reader) checkOverrides(d *definition) {
+	names := d.limitNames()
+	for _, o := range d.overrides {
+		for i := range o.limits {
+			x := &o.limits[i]
+			l := d.limit(x.limit)
+			switch {
+			case l == nil:
+				r.failAt(x.place, "the policy has no limit %q%s", clip(x.limit), nearest(x.limit, names))
+			case x.rate == nil && l.tiers != nil:
+				r.failAt(x.place, "a limit with tiers needs a rate here")
+			case x.rate != nil:
+				if err := x.rate.check(l.algorithm); err != nil {
+					r.failAt(x.place, "%q: %s", x.rate, err)
+				}
+			}
+		}
+	}
+	ids := make([]string, 0, len(d.limits))
+	for _, l := range d.limits {
+		if slices.Contains(ids, l.id) {
+			r.failAt(l.place, "another limit has the id %q", l.id)
+		}
+		ids = append(ids, l.id)
+	}
+}

@@ -1,0 +1,247 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// reader reads the nodes of a text and collects what is wrong with them.
+type reader struct {
+	file string
+	path []string
+	errs Errors
+}
+
+// entry is a key of a mapping of the grammar. Tables of entries are the one
+// source of what the parser reads and says, of the reference and of the JSON
+// Schema.
+type entry[T any] struct {
+	key string
+	// value says what may stand there, none what holds without it ("" for
+	// nothing), about what it does.
+	value, none, about string
+	schema             schema
+	// later is set for a word that is kept for a later release: the error.
+	later string
+	read  func(r *reader, n *yaml.Node, to *T)
+}
+
+// fail keeps an error about a node.
+func (r *reader) fail(n *yaml.Node, format string, args ...any) {
+	r.failAt(r.at(n), format, args...)
+}
+
+func (r *reader) failAt(p place, format string, args ...any) {
+	if len(r.errs.List) == maxErrors {
+		r.errs.More++
+		return
+	}
+	r.errs.add(&Error{File: r.file, Line: p.line, Column: p.column, Path: p.path, Text: fmt.Sprintf(format, args...)})
+}
+
+// at returns the place of a node, at the present path.
+func (r *reader) at(n *yaml.Node) place {
+	return place{n.Line, n.Column, strings.Join(r.path, ".")}
+}
+
+// in runs f with one more step on the path.
+func (r *reader) in(step string, f func()) {
+	r.path = append(r.path, clip(step))
+	f()
+	r.path = r.path[:len(r.path)-1]
+}
+
+// yamlLine is how the parser of YAML begins an error that knows its line.
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// root returns the top node of a text, or nil after an error.
+func (r *reader) root(b []byte) *yaml.Node {
+	b, refused := scan(b)
+	if refused != nil {
+		r.failAt(place{refused.line, refused.column, ""}, "%s", refused.text)
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(b))
+	var doc yaml.Node
+	if err := decoder.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			r.failAt(place{1, 1, ""}, "the text is empty")
+			return nil
+		}
+		s := strings.TrimPrefix(err.Error(), "yaml: ")
+		line := 1
+		if m := yamlLine.FindStringSubmatch(s); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			s = s[len(m[0]):]
+		}
+		r.failAt(place{line, 1, ""}, "not YAML: %s", s)
+		return nil
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		r.failAt(place{1, 1, ""}, "a text is one document")
+		return nil
+	}
+	n := doc.Content[0]
+	if !r.plain(n) {
+		return nil
+	}
+	return n
+}
+
+// plain refuses what scan would, where YAML finds it and scan does not.
+func (r *reader) plain(n *yaml.Node) bool {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		r.fail(n, "aliases are not read, quote a pattern that begins with a star")
+	case n.Anchor != "":
+		r.fail(n, "anchors are not read, write the value again")
+	case n.Style&yaml.TaggedStyle != 0:
+		r.fail(n, "tags are not read")
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		r.fail(n, "block texts are not read, every value is on one line")
+	default:
+		for _, c := range n.Content {
+			if !r.plain(c) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// void reports whether nothing stands where a value should.
+func void(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Style == 0 && (n.Value == "" || n.Value == "null")
+}
+
+// scalar returns the text of a scalar. It is false, after an error, for anything
+// else.
+func (r *reader) scalar(n *yaml.Node, want string) (string, bool) {
+	if n.Kind == yaml.ScalarNode && n.Value != "" {
+		return n.Value, true
+	}
+	r.fail(n, "want %s%s", want, found(n))
+	return "", false
+}
+
+// found says what stands where something else should.
+func found(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return ", not a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return ", not a list"
+	case n.Value == "":
+		return ", not an empty value"
+	}
+	return fmt.Sprintf(", not %q", clip(n.Value))
+}
+
+// pairs calls f for each pair of a mapping, with the key on the path. Double
+// keys, and keys and values that are none, are errors.
+func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, "want %s%s", want, found(n))
+		return
+	}
+	seen := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode || key.Value == "" {
+			r.fail(key, "a key is a word%s", found(key))
+			continue
+		}
+		r.in(key.Value, func() {
+			switch line, twice := seen[key.Value]; {
+			case twice:
+				r.fail(key, "is there twice, first on line %d", line)
+			case void(value):
+				r.fail(key, "has no value")
+			default:
+				f(key, value)
+			}
+		})
+		seen[key.Value] = key.Line
+	}
+}
+
+// readMap reads a mapping by its table.
+func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to *T) {
+	r.pairs(n, want, func(key, value *yaml.Node) {
+		for i := range entries {
+			if e := &entries[i]; e.key == key.Value {
+				if e.later != "" {
+					r.fail(key, "%s", e.later)
+					return
+				}
+				e.read(r, value, to)
+				return
+			}
+		}
+		known := make([]string, 0, len(entries))
+		for i := range entries {
+			if entries[i].later == "" {
+				known = append(known, entries[i].key)
+			}
+		}
+		r.failAt(place{key.Line, key.Column, strings.Join(r.path[:len(r.path)-1], ".")},
+			"unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
+	})
+}
+
+// items returns the items of a list, or a single item as a list of one. It is
+// false, after an error, for a list without items.
+func (r *reader) items(n *yaml.Node, want string) ([]*yaml.Node, bool) {
+	if n.Kind != yaml.SequenceNode {
+		return []*yaml.Node{n}, true
+	}
+	if len(n.Content) == 0 {
+		r.fail(n, "want %s, not an empty list", want)
+		return nil, false
+	}
+	return n.Content, true
+}
+
+// word reads one of some words.
+func word[T ~uint8](r *reader, n *yaml.Node, words []string, to *T) {
+	known := words
+	if words[0] == "" { // the zero value is not to be written
+		known = words[1:]
+	}
+	want := "one of " + strings.Join(known, ", ")
+	s, ok := r.scalar(n, want)
+	if !ok {
+		return
+	}
+	for i, w := range words {
+		if w == s && w != "" {
+			*to = T(i)
+			return
+		}
+	}
+	r.fail(n, "%q: want %s%s", clip(s), want, nearest(s, known))
+}
+
+// whole reads a whole number.
+func (r *reader) whole(n *yaml.Node, least, most int64) (int64, bool) {
+	want := fmt.Sprintf("a whole number from %d to %d", least, most)
+	s, ok := r.scalar(n, want)
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	if err != nil || v < least || v > most {
+		r.fail(n, "%q: want %s", clip(s), want)
+		return 0, false
+	}
+	return v, true
+}

@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference returns the reference of the grammar, in Markdown: a table for each
+// mapping, from the tables that the parser reads by.
+func Reference() string {
+	var b strings.Builder
+	section(&b, "A file", "", fileEntries)
+	section(&b, "A policy", "What stands under its name. `limits` is needed.", policyEntries)
+	section(&b, "A limit", "Exactly one of `rate` and `tiers`.", limitEntries)
+	section(&b, "An override", "`when` and `limits` are needed.", overrideEntries)
+	section(&b, "Numbers", "What a tier, or an override of a limit, may say instead of a rate.", numbersEntries)
+	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)
+	section(&b, "An attribute", "", attributeEntries)
+	section(&b, "A prefix", "Of an attribute of type ip, in `by`.", prefixEntries)
+	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
+	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
+	for _, x := range []struct {
+		what string
+		n    int
+	}{
+		{"policies", MaxPolicies}, {"limits of a policy", MaxLimits}, {"parts of `by`", MaxBy},
+		{"attributes of a policy, and of a call", MaxAttributes}, {"bytes of a value in a call", MaxValue},
+		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed},
+	} {
+		fmt.Fprintf(&b, "| %s | %d |\n", x.what, x.n)
+	}
+	return b.String()
+}
+
+// section writes the table of a mapping.
+func section[T any](b *strings.Builder, title, about string, entries []entry[T]) {
+	fmt.Fprintf(b, "### %s\n\n", title)
+	if about != "" {
+		fmt.Fprintf(b, "%s\n\n", about)
+	}
+	b.WriteString("| key | value | without it | |\n|---|---|---|---|\n")
+	var later []string
+	for i := range entries {
+		e := &entries[i]
+		if e.later != "" {
+			later = append(later, "`"+e.key+"`: "+e.later)
+			continue
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", e.key, code(e.value), e.none, cells(e.about))
+	}
+	b.WriteByte('\n')
+	if len(later) > 0 {
+		fmt.Fprintf(b, "Refused: %s.\n\n", strings.Join(later, "; "))
+	}
+}
+
+// code writes what may stand at a key.
+func code(s string) string { return "`" + cells(s) + "`" }
+
+// cells escapes what would end a cell of a table.
+func cells(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -1,0 +1,285 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Bounds of a text.
+const (
+	// MaxText is the size of a policy's text, in bytes.
+	MaxText = 64 << 10
+	// MaxFile is the size of a file.
+	MaxFile = 16 << 20
+	// maxNesting is how deep brackets may nest, and maxIndent how far to the
+	// right a block may begin: both bound how deep a tree gets.
+	maxNesting = 12
+	maxIndent  = 120
+)
+
+// scanner looks over a text before the parser of YAML does. It refuses what the
+// grammar has no use for and what is made to cost: anchors, aliases, merges,
+// tags, directives, a second document, block texts, depth. It knows YAML's
+// tokens as far as that takes; what is no YAML it leaves to the parser.
+type scanner struct {
+	text []byte
+	// out is the text without comments, in the same places.
+	out  []byte
+	i    int
+	line int // from 0
+	from int // where the line begins
+	// depth is how many brackets are open.
+	depth int
+	// begins is set where a token may begin, and block where only blanks and
+	// block indicators are before it on its line.
+	begins, block bool
+	seen          bool // something of the document
+}
+
+// scanError is what scan refuses, and where.
+type scanError struct {
+	line, column int // from 1
+	text         string
+}
+
+// scan returns the text without its comments, or what is refused.
+func scan(text []byte) ([]byte, *scanError) {
+	s := &scanner{text: bytes.TrimPrefix(text, []byte("\ufeff"))}
+	if i := invalid(s.text); i >= 0 {
+		s.i = i
+		s.place()
+		return nil, s.refuse("a text is UTF-8 without control characters")
+	}
+	s.out = make([]byte, 0, len(s.text))
+	s.begins, s.block = true, true
+	for s.i < len(s.text) {
+		if err := s.step(); err != nil {
+			return nil, err
+		}
+	}
+	return s.out, nil
+}
+
+// invalid returns the place of the first byte that is no UTF-8 or that YAML does
+// not allow, or -1.
+func invalid(b []byte) int {
+	for i := 0; i < len(b); {
+		if x := b[i]; x < utf8.RuneSelf {
+			if x < ' ' && x != '\n' && x != '\r' && x != '\t' || x == 0x7f {
+				return i
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(b[i:])
+		// Line breaks of Unicode would count lines in another way than users.
+		if r == utf8.RuneError && n == 1 || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+// place finds the line of s.i from the beginning.
+func (s *scanner) place() {
+	s.line = bytes.Count(s.text[:s.i], []byte{'\n'})
+	s.from = bytes.LastIndexByte(s.text[:s.i], '\n') + 1
+}
+
+func (s *scanner) column() int { return utf8.RuneCount(s.text[s.from:s.i]) }
+
+func (s *scanner) refuse(format string, args ...any) *scanError {
+	return &scanError{line: s.line + 1, column: s.column() + 1, text: fmt.Sprintf(format, args...)}
+}
+
+// step takes one token, or a part of one.
+func (s *scanner) step() *scanError {
+	switch b := s.text[s.i]; {
+	case b == '\n':
+		s.keep(1)
+		s.line++
+		s.from = s.i
+		s.begins, s.block = true, s.depth == 0
+		return nil
+	case b == ' ', b == '\t', b == '\r':
+		s.keep(1)
+		return nil
+	case b == '#' && s.separated():
+		s.skipLine()
+		return nil
+	case s.begins:
+		return s.begin(b)
+	case s.depth > 0 && (b == ',' || b == '[' || b == ']' || b == '{' || b == '}'):
+		return s.bracket(b)
+	case b == ':' && s.ends(s.i+1):
+		s.keep(1)
+		s.begins, s.block = true, false
+		return nil
+	}
+	s.keep(1) // of a plain text
+	return nil
+}
+
+// begin takes what a token begins with.
+func (s *scanner) begin(b byte) *scanError {
+	if s.block && s.depth == 0 && s.i-s.from > maxIndent {
+		return s.refuse("nested too deep")
+	}
+	switch b {
+	case '&':
+		return s.refuse("anchors are not read, write the value again (or quote a text that begins with &)")
+	case '*':
+		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", clip(string(s.word())))
+	case '!':
+		return s.refuse("tags are not read (quote a text that begins with !)")
+	case '|', '>':
+		return s.refuse("block texts are not read, every value is on one line")
+	case '%':
+		if s.i == s.from {
+			return s.refuse("directives are not read")
+		}
+	case '"', '\'':
+		return s.quoted(b)
+	case '[', ']', '{', '}', ',':
+		return s.bracket(b)
+	case '-', '?', ':':
+		if s.block && b == '-' && s.i == s.from && s.document() {
+			return s.documentStart()
+		}
+		if s.ends(s.i + 1) {
+			s.seen = true
+			s.keep(1)
+			return nil // the next token may begin, and in a block it is deeper
+		}
+	case '.':
+		if s.i == s.from && s.marker("...") {
+			return s.refuse("a text is one document")
+		}
+	case '<':
+		if bytes.HasPrefix(s.text[s.i:], []byte("<<")) && s.keyEnds(s.i+2) {
+			return s.refuse("merges are not read, write the keys again")
+		}
+	}
+	s.seen, s.begins, s.block = true, false, false
+	s.keep(1)
+	return nil
+}
+
+// quoted takes a quoted text, which may have several lines. What it says only
+// the parser reads.
+func (s *scanner) quoted(quote byte) *scanError {
+	s.seen = true
+	s.keep(1)
+	for s.i < len(s.text) {
+		switch b := s.text[s.i]; {
+		case b == '\\' && quote == '"' && s.i+1 < len(s.text) && s.text[s.i+1] != '\n':
+			s.keep(2)
+		case b == quote:
+			s.keep(1)
+			if quote == '\'' && s.i < len(s.text) && s.text[s.i] == quote {
+				s.keep(1)
+				continue
+			}
+			s.begins, s.block = false, false
+			if s.i < len(s.text) && s.text[s.i] == ':' && s.depth > 0 {
+				s.keep(1) // as in JSON, no blank need be behind it
+				s.begins = true
+			}
+			return nil
+		case b == '\n':
+			s.keep(1)
+			s.line++
+			s.from = s.i
+		default:
+			s.keep(1)
+		}
+	}
+	return nil
+}
+
+// bracket takes a bracket or a comma.
+func (s *scanner) bracket(b byte) *scanError {
+	switch b {
+	case '[', '{':
+		if s.depth++; s.depth > maxNesting {
+			return s.refuse("nested too deep")
+		}
+	case ']', '}':
+		s.depth = max(s.depth-1, 0)
+	}
+	s.seen, s.block = true, false
+	s.begins = b != ']' && b != '}'
+	s.keep(1)
+	return nil
+}
+
+// documentStart takes `---`, which may come first.
+func (s *scanner) documentStart() *scanError {
+	if s.seen {
+		return s.refuse("a text is one document")
+	}
+	s.seen = true
+	s.keep(3)
+	s.block = false
+	return nil
+}
+
+// document reports whether the line begins with `---`.
+func (s *scanner) document() bool { return s.marker("---") }
+
+func (s *scanner) marker(m string) bool {
+	return bytes.HasPrefix(s.text[s.i:], []byte(m)) && (s.ends(s.i + len(m)))
+}
+
+// ends reports whether a blank, a line's end or, within brackets, a bracket or
+// comma is at i: then an indicator before it is one, and no part of a text.
+func (s *scanner) ends(i int) bool {
+	if i >= len(s.text) {
+		return true
+	}
+	switch s.text[i] {
+	case ' ', '\t', '\n', '\r':
+		return true
+	case ',', '[', ']', '{', '}':
+		return s.depth > 0
+	}
+	return false
+}
+
+// keyEnds reports whether a colon comes next, behind blanks.
+func (s *scanner) keyEnds(i int) bool {
+	for i < len(s.text) && s.text[i] == ' ' {
+		i++
+	}
+	return i < len(s.text) && s.text[i] == ':'
+}
+
+// separated reports whether a blank or a line's beginning is before s.i.
+func (s *scanner) separated() bool {
+	return s.i == s.from || s.text[s.i-1] == ' ' || s.text[s.i-1] == '\t'
+}
+
+// word returns the rest of a text up to a blank, comma or bracket.
+func (s *scanner) word() []byte {
+	rest := s.text[s.i:]
+	if n := bytes.IndexAny(rest, " \t\r\n,]}"); n >= 0 {
+		rest = rest[:n]
+	}
+	return rest
+}
+
+func (s *scanner) keep(n int) {
+	s.out = append(s.out, s.text[s.i:s.i+n]...)
+	s.i += n
+}
+
+// skipLine leaves out the rest of the line.
+func (s *scanner) skipLine() {
+	if n := bytes.IndexByte(s.text[s.i:], '\n'); n >= 0 {
+		s.i += n
+	} else {
+		s.i = len(s.text)
+	}
+}

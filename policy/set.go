@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"hash/maphash"
+	"iter"
+)
+
+// Set has all policies at one revision, compiled. It is immutable; NewSet makes
+// an empty one and Edit the next.
+type Set struct {
+	config   Config
+	revision uint64
+	policies map[string]*Policy
+	names    []string // sorted
+	shared   *shared
+	// overrides of RL.OVERRIDE, also of policies that are not there.
+	overrides map[string]*overrides
+}
+
+// Config is what a set needs of the node that it is on.
+type Config struct {
+	// Seed is the one of the engine's table, so that Applied.Hash is the hash of
+	// a counter's key in its database 0.
+	Seed maphash.Seed
+	// Secret is the cluster's key, for attributes of type secret. It may be nil
+	// where no policy has one: to compile one is then an error.
+	Secret []byte
+}
+
+// NewSet returns a set without policies, of revision 0.
+func NewSet(c Config) *Set {
+	return &Set{config: c, policies: map[string]*Policy{}, overrides: map[string]*overrides{}, shared: &shared{
+		lists: map[string]*Record{}, values: map[listUse]*values{},
+	}}
+}
+
+// Policy returns the policy of a name, or nil.
+func (s *Set) Policy(name []byte) *Policy { return s.policies[string(name)] }
+
+// Revision returns the number of the change that made the set.
+func (s *Set) Revision() uint64 { return s.revision }
+
+// Names returns the names of the policies, sorted. They must not be changed.
+func (s *Set) Names() []string { return s.names }
+
+// Failure is what a policy answers while nobody can decide.
+type Failure uint8
+
+// The zero value leaves it to the server.
+const (
+	FailServer Failure = iota
+	FailOpen
+	FailClosed
+	FailLocal
+)
+
+var failures = [...]string{"", "open", "closed", "local"}
+
+// String returns the word of the grammar, "" for FailServer.
+func (f Failure) String() string { return failures[f] }
+
+// Durability is what a policy's answers wait for.
+type Durability uint8
+
+// The zero value leaves it to the server.
+const (
+	DurabilityServer Durability = iota
+	Async
+	Sync
+)
+
+var durabilities = [...]string{"", "async", "sync"}
+
+// String returns the word of the grammar, "" for DurabilityServer.
+func (d Durability) String() string { return durabilities[d] }
+
+// Policy is a compiled policy.
+type Policy struct {
+	Name string
+	// Version counts the changes of the policy; replies have it.
+	Version    uint64
+	OnFailure  Failure
+	Durability Durability
+	// Limits are in the order of the text, which is that of replies.
+	Limits []Limit
+
+	// Epochs of the limits, by id, also of limits that are gone.
+	Epochs map[string]LimitEpoch
+	// Record is the checked tree that the policy was compiled from.
+	Record *Record
+
+	attrs   attributes
+	lists   []string     // of all policies, that this one uses
+	seed    maphash.Seed // Config.Seed
+	secret  []byte       // Config.Secret
+	require uint32
+	deny    []condition
+	allow   []condition
+	guarded bool // has deny or allow
+	scale   scale
+}
+
+// AllNumbers yields the numbers of the policy's limits, those of tiers and
+// overrides included. One may come more than once.
+func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
+	return func(yield func(*Limit, *Numbers) bool) {
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			all := [][]*Numbers{{l.numbers}, l.exactNumbers}
+			if l.tiers != nil {
+				all = append(all, l.tiers.numbers)
+			}
+			for _, o := range l.chosen {
+				all = append(all, []*Numbers{o.numbers})
+			}
+			for _, some := range all {
+				for _, n := range some {
+					if n != nil && !yield(l, n) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// fewValues is up to how many exact values are compared one by one.
+const fewValues = 8
+
+// values is a set of values of one type: what stands in a condition, or in a
+// list.
+type values struct {
+	exact    []string            // few of them
+	index    map[string]struct{} // nil, or all of many
+	patterns []pattern
+	networks networks // of type ip
+}
+
+// newValues compiles texts for attributes of a type. The error has the index of
+// the text that it is about.
+func newValues(texts []string, t Type) (v *values, at int, err error) {
+	v = &values{}
+	var prefixes []netip.Prefix
+	for i, s := range texts {
+		switch {
+		case t&IP != 0:
+			p, err := parseNetwork(s)
+			if err != nil {
+				return nil, i, err
+			}
+			prefixes = append(prefixes, p)
+		case t&Secret != 0:
+			if !isDigest([]byte(s)) {
+				return nil, i, fmt.Errorf("%q: a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it", clip(s))
+			}
+			v.exact = append(v.exact, s)
+		default:
+			if t&Lower != 0 {
+				s = string(appendLower(nil, []byte(s)))
+			}
+			if p, ok := parsePattern(s); ok {
+				v.patterns = append(v.patterns, p)
+			} else {
+				v.exact = append(v.exact, p.pieces[0])
+			}
+		}
+	}
+	v.networks = newNetworks(prefixes)
+	if len(v.exact) > fewValues {
+		v.index = make(map[string]struct{}, len(v.exact))
+		for _, s := range v.exact {
+			v.index[s] = struct{}{}
+		}
+		v.exact = nil
+	}
+	return v, 0, nil
+}
+
+// has reports whether the value that the call has of an attribute is one of v.
+func (v *values) has(c *Call, attr int) bool {
+	if !v.networks.empty() {
+		return v.networks.has(c.addrs[attr])
+	}
+	return v.hasText(c.values[attr])
+}
+
+func (v *values) hasText(b []byte) bool {
+	for _, s := range v.exact {
+		if s == string(b) {
+			return true
+		}
+	}
+	if _, ok := v.index[string(b)]; ok {
+		return true
+	}
+	for i := range v.patterns {
+		if v.patterns[i].match(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// pattern is a text with stars, each of which stands for any run of bytes.
+type pattern struct {
+	// pieces are what stands before, between and behind the stars.
+	pieces []string
+}
+
+// parsePattern takes a text apart. It is false for a text without stars, whose
+// one piece is what it stands for.
+func parsePattern(s string) (pattern, bool) {
+	if strings.IndexByte(s, '*') < 0 {
+		return pattern{pieces: []string{s}}, false
+	}
+	var p pattern
+	var piece []byte
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s) && s[i+1] == '*':
+			piece = append(piece, '*')
+			i++
+		case s[i] != '*':
+			piece = append(piece, s[i])
+		case len(p.pieces) == 0 || len(piece) > 0:
+			p.pieces = append(p.pieces, string(piece))
+			piece = piece[:0]
+		}
+	}
+	p.pieces = append(p.pieces, string(piece))
+	return p, len(p.pieces) > 1
+}
+
+// match reports whether all of b matches: the first piece begins it, the last
+// ends it, and each of the others is taken where it is found first.
+func (p *pattern) match(b []byte) bool {
+	first, last := p.pieces[0], p.pieces[len(p.pieces)-1]
+	if len(b) < len(first)+len(last) || string(b[:len(first)]) != first || string(b[len(b)-len(last):]) != last {
+		return false
+	}
+	b = b[len(first) : len(b)-len(last)]
+	for _, piece := range p.pieces[1 : len(p.pieces)-1] {
+		i := indexString(b, piece)
+		if i < 0 {
+			return false
+		}
+		b = b[i+len(piece):]
+	}
+	return true
+}
+
+// indexString is bytes.Index for a string.
+func indexString(b []byte, s string) int {
+	return bytes.Index(b, viewOf(s))
+}
