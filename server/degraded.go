@@ -4,7 +4,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -101,8 +103,17 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
+	by := c.lane.part.DegradedBy(c.onFailure(cmd, args))
+	switch {
+	case by == nil && sent:
+		c.srv.uncertain(c.w)
+		return
+	case by == nil: // a check in a transaction, whose policy says so
+		c.error(errNoLeader)
+		return
+	}
 	call, start := &l.call, len(c.w.B)
-	call.Limits, call.Degraded = c.lane.part.Degraded(), true
+	call.Limits, call.Degraded = by, true
 	if db := l.db; db != 0 {
 		call.Limits = ofDatabase{call.Limits, db}
 	}
@@ -113,6 +124,22 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 		c.srv.uncertain(c.w)
 	}
 	call.Outcome = command.Outcome{}
+}
+
+// onFailure is what answers a command while no leader does: what the node says,
+// or, of a check, the policy or the call.
+func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
+	if cmd.Name == "rl.check" {
+		switch c.srv.policies.OnFailure(args) {
+		case policy.FailOpen:
+			return partition.FailOpen
+		case policy.FailClosed:
+			return partition.FailClosed
+		case policy.FailLocal:
+			return partition.FailLocal
+		}
+	}
+	return c.lane.part.OnFailure()
 }
 
 // countDegraded runs a step about counters, which writes its reply, without the

@@ -343,7 +343,7 @@ func TestPolicyTextsAreRefusedAsAWhole(t *testing.T) {
 	for _, text := range []string{
 		`{limits: {a: {by: user, rate: 5/mn}}}`,
 		`{limits: {a: {by: user, rate: 5/m, algorithm: log, burst: 3}}}`,
-		`{limits: {a: {by: user, rate: 5/m, algorithm: leaky}}}`, // another algorithm of one id
+		`{limits: {a: {by: user, rate: 5/m, algorithm: leaky}}}`,                  // another algorithm of one id
 		`{limits: {a: {by: user, rate: 2000/m, algorithm: log}, b: {rate: 1/s}}}`, // above log-max-entries
 		`{deny: [{ip: {list: nets}}], limits: {a: {rate: 5/m}}}`,
 	} {

@@ -16,7 +16,7 @@ func checkCommands(book *Book) []command.Spec {
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit,
 		Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
-		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC]",
+		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.check,
 	}}
 }
@@ -24,6 +24,7 @@ func checkCommands(book *Book) []command.Spec {
 // Errors of RL.CHECK.
 var (
 	errChanging = errors.New("TRYAGAIN the policy is being changed")
+	errFail     = errors.New("ERR FAIL must be open, closed or local")
 	errLater    = "ERR %s is not supported yet"
 )
 
@@ -61,6 +62,7 @@ type checkArgs struct {
 	units int64
 	peek  bool
 	sync  command.SyncMode
+	fail  policy.Failure
 }
 
 // parse reads what follows the policy's name, from left to right: the word of an
@@ -109,7 +111,20 @@ func (a *checkArgs) option(args [][]byte) (n int, err error) {
 	case command.EqualFold(word, "ttl"):
 		return 0, fmt.Errorf(errLater, "TTL")
 	case command.EqualFold(word, "fail"):
-		return 0, fmt.Errorf(errLater, "FAIL")
+		if len(args) < 2 {
+			return 0, command.ErrSyntax
+		}
+		switch {
+		case command.EqualFold(args[1], "open"):
+			a.fail = policy.FailOpen
+		case command.EqualFold(args[1], "closed"):
+			a.fail = policy.FailClosed
+		case command.EqualFold(args[1], "local"):
+			a.fail = policy.FailLocal
+		default:
+			return 0, errFail
+		}
+		return 2, nil
 	}
 	return 0, nil
 }
@@ -164,6 +179,20 @@ func (b *Book) check(call *command.Call) {
 		a.write(call)
 		return
 	}
+}
+
+// OnFailure is what answers an RL.CHECK while no leader does: what it says itself,
+// or its policy. A policy that this node does not know refuses.
+func (b *Book) OnFailure(args [][]byte) policy.Failure {
+	p := b.Set().Policy(args[1])
+	if p == nil {
+		return policy.FailClosed
+	}
+	var a checkArgs
+	if err := a.parse(args[2:]); err == nil && a.fail != policy.FailServer {
+		return a.fail
+	}
+	return p.OnFailure
 }
 
 // durability is what the reply waits for: what the policy says, or the call, if
