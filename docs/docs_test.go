@@ -211,7 +211,7 @@ func withoutContainers(names []string) []string {
 
 var (
 	heading = regexp.MustCompile(`^### ([A-Z][A-Z.]*)$`)
-	row     = regexp.MustCompile("^\\| `([A-Z_]+)( [A-Z-]+)?[^`]*` \\|")
+	row     = regexp.MustCompile("^\\| `([A-Z_.]+)( [A-Z-]+)?[^`]*` \\|")
 )
 
 // describedCommands returns the commands that a page describes, in the

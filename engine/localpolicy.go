@@ -3,7 +3,8 @@ package engine
 import "errors"
 
 // Check is Session.Check on this node's shares of the limits that are enforced.
-// The others are left out, and nothing is charged by a call that is denied. Errors
+// The others are left out, as if they were full, and nothing is charged by a call
+// that is denied. Errors
 // are those of Session.Check, and ErrNotLocal, also in place of ErrFull.
 func (l *Local) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	l.mu.Lock()
@@ -47,7 +48,9 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 	for i := range checks {
 		c, d := &checks[i], &out[i]
 		limit := c.Limit.Limit()
-		if c.Mode == Enforce && !d.OK && d.RetryAfter == Never && limit.Limit > 0 && c.Cost-max(c.Debt, 0) <= limit.Capacity() {
+		if c.Mode != Enforce {
+			d.OK, d.Limit, d.Remaining = true, limit.Capacity(), limit.Capacity()
+		} else if !d.OK && d.RetryAfter == Never && limit.Limit > 0 && c.Cost-max(c.Debt, 0) <= limit.Capacity() {
 			return Verdict{}, ErrNotLocal
 		}
 	}
