@@ -57,7 +57,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f("limits: [a]", "f:3:11: @.limits: want a mapping of names to limits, not a list")
 	f("limits:", "f:3:3: @.limits: has no value")
 	f("limits: {l: 5/m}", `f:3:15: @.limits.l: want a mapping with a rate, not "5/m"`)
-	f("limit: {l: {rate: 5/m}}", "f:3:3: @: limits are missing", `f:3:3: @: unknown key "limit", did you mean "limits"?`)
+	f("limit: {l: {rate: 5/m}}", `f:3:3: @: unknown key "limit", did you mean "limits"?`, "f:3:3: @: limits are missing")
 	f("limits: {l: {rate: 5/m}}\nzebra: 1", `f:4:3: @: unknown key "zebra", known are on_failure, durability, require, attributes, lists, deny, allow, limits, overrides`)
 	f("limits: {l: {rate: 5/m}}\nlimits: {l: {rate: 5/m}}", "f:4:3: @.limits: is there twice, first on line 3")
 	f("limits: {l: {rate: 5/m}}\non_failure: opne", `f:4:15: @.on_failure: "opne": want one of open, closed, local, did you mean "open"?`)
@@ -88,17 +88,17 @@ func TestRefusalsOfPolicies(t *testing.T) {
 
 	// Of conditions.
 	f("limits: {l: {rate: 5/m}}\ndeny: {a: b}", "f:4:9: @.deny: want a list of conditions, [{ip: 10.0.0.0/8}], not a mapping")
-	f("limits: {l: {rate: 5/m}}\ndeny: [{a: b}, {}]", "f:4:18: @.deny.[1]: a condition asks for at least one attribute")
-	f("limits: {l: {rate: 5/m}}\nallow: [{Ip: b}]", `f:4:12: @.allow.[0].Ip: "Ip" does not name an attribute, did you mean "ip"?`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{ip: b}]", `f:4:16: @.allow.[0].ip: "b" is not an IP address or a CIDR such as 203.0.113.0/24`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{ip: [1.2.3.4, 10.1.0.0/8]}]", `f:4:26: @.allow.[0].ip: "10.1.0.0/8" has bits behind its prefix, did you mean 10.0.0.0/8?`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{ip: 10.0.0.0/33}]", `f:4:16: @.allow.[0].ip: "10.0.0.0/33": a prefix has 0 to 32 bits`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{a: []}]", "f:4:15: @.allow.[0].a: want values, not an empty list")
-	f("limits: {l: {rate: 5/m}}\nallow: [{a: \"\"}]", "f:4:15: @.allow.[0].a: want a value, not an empty value")
-	f("limits: {l: {rate: 5/m}}\nallow: [{a: {nto: b}}]", `f:4:16: @.allow.[0].a: unknown key "nto", did you mean "not"?`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{a: {not: {not: b}}}]", `f:4:22: @.allow.[0].a.not: unknown key "not", known are list`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{a: {not: b, list: c}}]", "f:4:15: @.allow.[0].a: want one of not, list and present")
-	f("limits: {l: {rate: 5/m}}\nallow: [{a: {present: yes}}]", `f:4:25: @.allow.[0].a.present: "yes": want true or false`)
+	f("limits: {l: {rate: 5/m}}\ndeny: [{a: b}, {}]", "f:4:18: @.deny[1]: a condition asks for at least one attribute")
+	f("limits: {l: {rate: 5/m}}\nallow: [{Ip: b}]", `f:4:12: @.allow[0].Ip: "Ip" does not name an attribute, did you mean "ip"?`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{ip: b}]", `f:4:16: @.allow[0].ip: "b" is not an IP address or a CIDR such as 203.0.113.0/24`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{ip: [1.2.3.4, 10.1.0.0/8]}]", `f:4:26: @.allow[0].ip: "10.1.0.0/8" has bits behind its prefix, did you mean 10.0.0.0/8?`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{ip: 10.0.0.0/33}]", `f:4:16: @.allow[0].ip: "10.0.0.0/33": a prefix has 0 to 32 bits`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{a: []}]", "f:4:15: @.allow[0].a: want values, not an empty list")
+	f("limits: {l: {rate: 5/m}}\nallow: [{a: \"\"}]", "f:4:15: @.allow[0].a: want a value, not an empty value")
+	f("limits: {l: {rate: 5/m}}\nallow: [{a: {nto: b}}]", `f:4:16: @.allow[0].a: unknown key "nto", did you mean "not"?`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{a: {not: {not: b}}}]", `f:4:22: @.allow[0].a.not: unknown key "not", known are list`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{a: {not: b, list: c}}]", "f:4:15: @.allow[0].a: want one of not, list and present")
+	f("limits: {l: {rate: 5/m}}\nallow: [{a: {present: yes}}]", `f:4:25: @.allow[0].a.present: "yes": want true or false`)
 	f("attributes: {k: {type: secret}}\nlimits: {l: {rate: 5/m, when: {k: sk-1}}}", "f:4:37: @.limits.l.when.k: \"sk-1\": a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it")
 
 	// Of limits.
@@ -161,12 +161,12 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("tiers: {attribute: tier, default: 1/s burst 5}, algorithm: log", `f:4:43: @.tiers.default: "1/s burst 5": burst is of buckets: it goes with algorithm token and leaky`)
 	limit("tiers: {attribute: ip, default: 1/s}", `f:4:28: @.tiers.attribute: attribute "ip" has type ip, and cannot name a tier`)
 	over := "limits: {user: {rate: 5/m}, t: {tiers: {attribute: a, default: 1/s}}}\noverrides:\n- "
-	f(over+"{when: {a: b}}", "f:5:5: @.overrides.[0]: limits is missing")
-	f(over+"{limits: {user: 1/s}}", "f:5:5: @.overrides.[0]: when is missing")
-	f(over+"{when: {a: b}, limits: {uesr: 1/s}}", `f:5:34: @.overrides.[0].limits.uesr: the policy has no limit "uesr", did you mean "user"?`)
-	f(over+"{when: {a: b}, limits: {t: {mode: soft}}}", "f:5:31: @.overrides.[0].limits.t: a limit with tiers needs a rate here")
-	f(over+"{when: {a: b}, limits: {user: 1/s}, until: tomorrow}", `f:5:47: @.overrides.[0].until: "tomorrow" is not a time such as 2026-12-31T23:00:00Z`)
-	f(over+"{when: {a: b}, limits: {user: {rates: 1/s}}}", `f:5:35: @.overrides.[0].limits.user: unknown key "rates", did you mean "rate"?`)
+	f(over+"{when: {a: b}}", "f:5:5: @.overrides[0]: limits is missing")
+	f(over+"{limits: {user: 1/s}}", "f:5:5: @.overrides[0]: when is missing")
+	f(over+"{when: {a: b}, limits: {uesr: 1/s}}", `f:5:35: @.overrides[0].limits.uesr: the policy has no limit "uesr", did you mean "user"?`)
+	f(over+"{when: {a: b}, limits: {t: {mode: soft}}}", "f:5:32: @.overrides[0].limits.t: a limit with tiers needs a rate here")
+	f(over+"{when: {a: b}, limits: {user: 1/s}, until: tomorrow}", `f:5:48: @.overrides[0].until: "tomorrow" is not a time such as 2026-12-31T23:00:00Z`)
+	f(over+"{when: {a: b}, limits: {user: {rates: 1/s}}}", `f:5:36: @.overrides[0].limits.user: unknown key "rates", did you mean "rate"?`)
 }
 
 func TestRefusalsOfTexts(t *testing.T) {
