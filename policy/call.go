@@ -14,7 +14,7 @@ import (
 // Errors of the attributes of a call. Their texts carry no prefix.
 var (
 	errTooManyAttributes = fmt.Errorf("at most %d attributes in a call", MaxAttributes)
-	errValueTooLong      = fmt.Errorf("the value of an attribute may have %d bytes at most", MaxValue)
+	errValueTooLong      = fmt.Errorf("the value of an attribute has at most %d bytes", MaxValue)
 	errUnits             = errors.New("COST must be 0 or more")
 )
 

@@ -177,14 +177,14 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 	why, err := c.cost(n, a)
 	if why == WhyMissing || err != nil {
 		c.keys = c.keys[:from]
-		if err == nil {
-			why = c.missing(l, a, now)
-		}
+	}
+	if why == WhyMissing && l.MissingDenies {
+		a.Missing, a.Key, a.Hash, why = true, nil, 0, Applies
 	}
 	return why, err
 }
 
-// missing is what becomes of a limit without an attribute that it needs.
+// missing is what becomes of a limit without an attribute that its key needs.
 func (c *Call) missing(l *Limit, a *Applied, now int64) Why {
 	if !l.MissingDenies {
 		return WhyMissing

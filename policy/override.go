@@ -238,7 +238,7 @@ func (o *Override) valid() bool {
 	if !isPolicyName(o.Policy) || o.Until < 0 || len(o.Tier) > MaxName {
 		return false
 	}
-	if o.By != "" && len(o.Pairs()) == 0 {
+	if o.By != "" && (o.By[0] != ';' || len(o.Pairs()) == 0) {
 		return false
 	}
 	switch o.Kind {

@@ -49,7 +49,19 @@ func (r *reader) failAt(p place, format string, args ...any) {
 
 // at returns the place of a node, at the present path.
 func (r *reader) at(n *yaml.Node) place {
-	return place{n.Line, n.Column, strings.Join(r.path, ".")}
+	return place{n.Line, n.Column, joinPath(r.path)}
+}
+
+// joinPath writes the steps of a path, such as limits.user.by[1].
+func joinPath(steps []string) string {
+	var b strings.Builder
+	for i, s := range steps {
+		if i > 0 && s[0] != '[' {
+			b.WriteByte('.')
+		}
+		b.WriteString(s)
+	}
+	return b.String()
 }
 
 // in runs f with one more step on the path.
@@ -193,7 +205,7 @@ func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to
 				known = append(known, entries[i].key)
 			}
 		}
-		r.failAt(place{key.Line, key.Column, strings.Join(r.path[:len(r.path)-1], ".")},
+		r.failAt(place{key.Line, key.Column, joinPath(r.path[:len(r.path)-1])},
 			"unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
 	})
 }

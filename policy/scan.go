@@ -16,6 +16,8 @@ const (
 	// right a block may begin: both bound how deep a tree gets.
 	maxNesting = 12
 	maxIndent  = 120
+	// maxTokens bounds the memory of a file's tree, to about 400 MB.
+	maxTokens = 1 << 21
 )
 
 // scanner looks over a text before the parser of YAML does. It refuses what the
@@ -35,6 +37,7 @@ type scanner struct {
 	// block indicators are before it on its line.
 	begins, block bool
 	seen          bool // something of the document
+	tokens        int
 }
 
 // scanError is what scan refuses, and where.
@@ -57,6 +60,9 @@ func scan(text []byte) ([]byte, *scanError) {
 		if err := s.step(); err != nil {
 			return nil, err
 		}
+		if s.tokens > maxTokens {
+			return nil, s.refuse("too many values for one text")
+		}
 	}
 	return s.out, nil
 }
@@ -66,7 +72,9 @@ func scan(text []byte) ([]byte, *scanError) {
 func invalid(b []byte) int {
 	for i := 0; i < len(b); {
 		if x := b[i]; x < utf8.RuneSelf {
-			if x < ' ' && x != '\n' && x != '\r' && x != '\t' || x == 0x7f {
+			// YAML ends a line at a carriage return, users do not.
+			lone := x == '\r' && (i+1 == len(b) || b[i+1] != '\n')
+			if x < ' ' && x != '\n' && x != '\r' && x != '\t' || x == 0x7f || lone {
 				return i
 			}
 			i++
@@ -114,6 +122,7 @@ func (s *scanner) step() *scanError {
 	case s.depth > 0 && (b == ',' || b == '[' || b == ']' || b == '{' || b == '}'):
 		return s.bracket(b)
 	case b == ':' && s.ends(s.i+1):
+		s.tokens++
 		s.keep(1)
 		s.begins, s.block = true, false
 		return nil
@@ -124,6 +133,7 @@ func (s *scanner) step() *scanError {
 
 // begin takes what a token begins with.
 func (s *scanner) begin(b byte) *scanError {
+	s.tokens++
 	if s.block && s.depth == 0 && s.i-s.from > maxIndent {
 		return s.refuse("nested too deep")
 	}
@@ -201,6 +211,7 @@ func (s *scanner) quoted(quote byte) *scanError {
 
 // bracket takes a bracket or a comma.
 func (s *scanner) bracket(b byte) *scanError {
+	s.tokens++
 	switch b {
 	case '[', '{':
 		if s.depth++; s.depth > maxNesting {

@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCompare(t *testing.T) {
+	f := func(old, new string, want ...string) {
+		t.Helper()
+		lines := []string{}
+		for _, d := range Compare(record(t, "p", old), record(t, "p", new)) {
+			lines = append(lines, d.String())
+		}
+		require.Equal(t, append([]string{}, want...), lines)
+	}
+	const old = "limits: {a: {by: ip, rate: 1/s}, b: {rate: 5/m}}"
+	f(old, old)
+	f(old, "on_failure: open\nlimits: {b: {rate: 300/h}, c: {by: ip, rate: 1/s, id: a}}",
+		"on_failure: nothing -> open",
+		"limits.a: {by: ip, rate: 1/s} -> nothing",
+		"limits.b.rate: 5/m -> 300/h (numbers)",
+		"limits.c: nothing -> {by: ip, rate: 1/s, id: a} (numbers)")
+	f(old, "limits: {a: {by: user, rate: 1/s, mode: soft}, b: {rate: 5/m, algorithm: log}}",
+		"limits.a.by: ip -> user (new counters)",
+		"limits.a.mode: nothing -> soft",
+		"limits.b.algorithm: nothing -> log (another kind of counters)")
+	f(old, "limits: {a: {by: ip, rate: 1/s}, b: {rate: 5/m}}\nattributes: {user: {type: lower}}\ndeny: [{user: x}]\nlists: {l: [a]}\noverrides: [{when: {user: x}, limits: {a: 2/s}}]",
+		"attributes.user: nothing -> {type: lower} (new counters)",
+		"lists.l: nothing -> [a]",
+		"deny[0]: nothing -> {user: x}",
+		"overrides[0]: nothing -> {when: {user: x}, limits: {a: 2/s}} (numbers)")
+
+	require.Equal(t, []Difference{{"limits.a", "", "{rate: 1/s}", NoEffect}}, Compare(nil, record(t, "p", "limits: {a: {rate: 1/s}}")))
+	require.Equal(t, []Difference{{"limits.a", "{rate: 1/s}", "", NoEffect}}, Compare(record(t, "p", "limits: {a: {rate: 1/s}}"), nil))
+	require.Equal(t, []Difference{{"lists/l", "a", "", NoEffect}, {"lists/l", "", "c", NoEffect}},
+		Compare(record(t, "lists/l", "[a, b]"), record(t, "lists/l", "[b, c, c]")))
+	require.Equal(t, []Difference{{"m", "", "{type: lower}", NewKeys}}, Compare(nil, record(t, "attributes", "{m: {type: lower}}")))
+}
+
+func TestRevise(t *testing.T) {
+	const text = "limits: {a: {by: ip, rate: 1/s}, b: {rate: 5/m}, c: {rate: 1/h}}\noverrides: [{when: {user: x}, limits: {c: 2/s}}]"
+	old := record(t, "p", text)
+	f := func(text string, c Change, epochs, want map[string]LimitEpoch) {
+		t.Helper()
+		out, err := Revise(old, epochs, record(t, "p", text), c)
+		require.NoError(t, err)
+		require.Equal(t, want, out)
+	}
+	type m = map[string]LimitEpoch
+	f(text, ChangeReset, nil, m{})
+	f("limits: {a: {by: ip, rate: 2/s}, b: {rate: 300/h, mode: soft}, c: {rate: 1/h}}", ChangeKeep, m{"a": {1, 2}}, m{"a": {1, 2}})
+	f("limits: {a: {by: ip, rate: 2/s}, b: {rate: 5/m, mode: soft}, c: {rate: 1/h}}", ChangeReset, m{"a": {1, 2}}, m{"a": {2, 2}, "c": {1, 0}})
+	f("limits: {a: {by: ip, rate: 2/s}, new: {rate: 5/m}}", ChangeProportional, m{"b": {1, 2}}, m{"a": {0, 1}, "b": {1, 2}})
+	f("limits: {renamed: {by: ip, rate: 2/s, id: a}}", ChangeReset, nil, m{"a": {1, 0}})
+
+	log := record(t, "p", "limits: {a: {by: ip, rate: 1/s, algorithm: log}}")
+	for _, c := range []Change{ChangeKeep, ChangeProportional} {
+		_, err := Revise(old, nil, log, c)
+		require.EqualError(t, err, "limit 'a' counts by token, not log: that takes CHANGE reset, or another id")
+	}
+	f(log.Text(), ChangeReset, nil, m{"a": {1, 0}})
+	out, err := Revise(nil, m{"a": {3, 0}}, log, ChangeKeep)
+	require.NoError(t, err)
+	require.Equal(t, m{"a": {3, 0}}, out, "one that comes back counts on")
+	require.Equal(t, m{"a": {4, 0}, "z": {1, 0}}, ResetAll(log, m{"a": {3, 0}, "z": {1, 0}}))
+
+	many := m{}
+	for i := range 200 {
+		many["l"+formatDuration(int64(i)+1)] = LimitEpoch{Reset: 1}
+	}
+	many["a"] = LimitEpoch{Reset: 9}
+	require.Len(t, ResetAll(log, many), maxEpochs)
+	require.Equal(t, LimitEpoch{Reset: 10}, ResetAll(log, many)["a"])
+	for i, word := range changes {
+		c, ok := ParseChange(word)
+		require.True(t, ok)
+		require.Equal(t, Change(i), c)
+	}
+	_, ok := ParseChange("Keep")
+	require.False(t, ok)
+}

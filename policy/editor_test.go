@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func record(t *testing.T, name, text string) *Record {
+	t.Helper()
+	r, err := ParseRecord(name+".yaml", name, []byte(text))
+	require.NoError(t, err)
+	return r
+}
+
+func TestSetsDoNotChange(t *testing.T) {
+	a := with(t, emptySet(), record(t, "p", "limits: {l: {rate: 1/s}}"), record(t, "q", "limits: {l: {rate: 1/s}}"))
+	e := a.Edit()
+	e.Set(record(t, "p", "limits: {l: {rate: 2/s}}"), Meta{Version: 7})
+	e.Set(record(t, "r", "limits: {l: {rate: 3/s}}"), Meta{})
+	require.True(t, e.Delete("q"))
+	require.False(t, e.Delete("q"))
+	b, err := e.Finish(9)
+	require.NoError(t, err)
+
+	require.Equal(t, []string{"p", "q"}, a.Names())
+	require.Equal(t, []string{"p", "r"}, b.Names())
+	require.Equal(t, []uint64{1, 9}, []uint64{a.Revision(), b.Revision()})
+	require.Equal(t, []string{"@p:l 1/s"}, applied(t, call(t, a, "p"), 0))
+	require.Equal(t, []string{"@p:l 2/s"}, applied(t, call(t, b, "p"), 0))
+	require.Nil(t, b.Policy([]byte("q")))
+	require.Equal(t, uint64(7), b.Policy([]byte("p")).Version)
+	require.Equal(t, b.Policy([]byte("p")), call(t, b, "p").policy)
+}
+
+// What policies share is compiled into them anew when it changes.
+func TestSharedRecordsReachPolicies(t *testing.T) {
+	s := with(t, emptySet(),
+		record(t, "p", "limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}"),
+		record(t, "own", "{attributes: {mail: {}}, lists: {vips: [x]}, limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}}"),
+		record(t, "lists/vips", "[eve]"))
+	f := func(s *Set, policy, user string, want ...string) {
+		t.Helper()
+		require.Equal(t, append([]string{}, want...), applied(t, call(t, s, policy, "mail", "A@x", "user", user), 0))
+	}
+	f(s, "p", "eve", "@p:l;mail=A@x 1/s")
+	f(s, "p", "bob")
+
+	next := with(t, s, record(t, "lists/vips", "[bob]"), record(t, "attributes", "{mail: {type: lower}}"))
+	f(next, "p", "eve")
+	f(next, "p", "bob", "@p:l;mail=a@x 1/s")
+	f(next, "own", "x", "@own:l;mail=A@x 1/s")
+	f(next, "own", "bob")
+	f(s, "p", "eve", "@p:l;mail=A@x 1/s")
+
+	e := next.Edit()
+	require.True(t, e.Delete("attributes"))
+	next, err := e.Finish(5)
+	require.NoError(t, err)
+	f(next, "p", "bob", "@p:l;mail=A@x 1/s")
+
+	// A list in use stays.
+	e = next.Edit()
+	require.True(t, e.Delete("lists/vips"))
+	_, err = e.Finish(6)
+	require.EqualError(t, err, `p.yaml:1:51: limits.l.when.user.list: there is no list "vips"`)
+	e = next.Edit()
+	require.True(t, e.Delete("lists/vips"))
+	require.True(t, e.Delete("p"))
+	_, err = e.Finish(6)
+	require.NoError(t, err)
+
+	// A type that a policy cannot have is refused with the policy's place.
+	e = next.Edit()
+	e.Set(record(t, "attributes", "{user: {type: ip}}"), Meta{})
+	_, err = e.Finish(6)
+	require.ErrorContains(t, err, `"bob" is not an IP address`)
+	require.ErrorContains(t, err, "p.yaml:1:51")
+}
+
+func TestASetHasABoundOfPolicies(t *testing.T) {
+	e := emptySet().Edit()
+	r := record(t, "p", "limits: {l: {rate: 1/s}}")
+	for i := range MaxPolicies + 1 {
+		again := *r
+		again.Name = "p" + formatDuration(int64(i)*7+1)
+		e.Set(&again, Meta{})
+	}
+	_, err := e.Finish(1)
+	require.EqualError(t, err, "there may be 10000 policies")
+}

@@ -1,0 +1,137 @@
+package policy
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysEscapeWhatSeparates(t *testing.T) {
+	f := func(value, want string) {
+		t.Helper()
+		require.Equal(t, want, string(appendEscaped(nil, []byte(value))))
+	}
+	f("eve", "eve")
+	f("a b", "a%20b")
+	f("a;b=c", "a%3Bb=c")
+	f("100%", "100%25")
+	f("{tag}", "%7Btag%7D")
+	f("*?[]\\", "%2A%3F%5B%5D%5C")
+	f("~a~", "%7Ea~")
+	f("\x00\x1f\x7f", "%00%1F%7F")
+	f("é\xff", "é\xff")
+	f(strings.Repeat("a", 128), strings.Repeat("a", 128))
+	require.True(t, isDigest(appendEscaped(nil, []byte(strings.Repeat("a", 129)))))
+	require.True(t, isDigest(appendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
+	require.False(t, isDigest(appendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
+	f("~"+strings.Repeat("0", 32), "%7E"+strings.Repeat("0", 32))
+}
+
+func TestKeysStayBelowABound(t *testing.T) {
+	name, word := strings.Repeat("p", MaxName), func(c string) string { return strings.Repeat(c, MaxWord) }
+	r, err := ParseRecord("", name, []byte("limits: {"+word("l")+": {by: ["+word("a")+", "+word("b")+", "+word("c")+", "+word("d")+"], rate: 1/s}}"))
+	require.NoError(t, err)
+	value := strings.Repeat("v", maxEscaped)
+	c := call(t, with(t, emptySet(), r), name, word("a"), value, word("b"), value, word("c"), value, word("d"), value)
+	applied(t, c, 0)
+	require.Len(t, c.Applied[0].Key, 746)
+}
+
+func TestParseKeyRefusesWhatIsNotBuilt(t *testing.T) {
+	for _, key := range []string{
+		"", "@", "user:1", "@p", "@p:", "@:l", "@P:l", "@p:L", "@p:l;", "@p:l;a", "@p:l;a=", "@p:l;A=b", "@p:l;a=b;",
+		"@p:l;a=%", "@p:l;a=%4", "@p:l;a=%41", "@p:l;a=%3b", "@p:l;a= ", "@p:l;a=~", "@p:l;a=b%7E", "@p:l;a={",
+		"@attributes:l", "@lists/a:l", "@p:l;a=b;a=b;a=b;a=b;a=b", "@p:l;a=" + strings.Repeat("b", 129),
+	} {
+		_, _, _, ok := ParseKey([]byte(key))
+		require.False(t, ok, key)
+	}
+}
+
+// parse(build(x)) = x: two callers never have one counter.
+func FuzzKeys(f *testing.F) {
+	f.Add("acme", "eve", true)
+	f.Add("a;user=b", "~%", false)
+	f.Add(strings.Repeat("a", 200), "~00000000000000000000000000000000", true)
+	s := load(f, "policies: {shop/pay: {limits: {write: {by: [tenant, user|guest], rate: 1/s}}}}")
+	p := s.Policy([]byte("shop/pay"))
+	c := NewCall()
+	f.Fuzz(func(t *testing.T, tenant, user string, known bool) {
+		name := "guest"
+		if known {
+			name = "user"
+		}
+		c.Begin(p)
+		require.NoError(t, c.Set([]byte("tenant"), []byte(tenant[:min(len(tenant), MaxValue)])))
+		require.NoError(t, c.Set([]byte(name), []byte(user[:min(len(user), MaxValue)])))
+		_, err := c.Match(0)
+		require.NoError(t, err)
+		if tenant == "" || user == "" {
+			require.Empty(t, c.Applied)
+			return
+		}
+		key := c.Applied[0].Key
+		policy, id, pairs, ok := ParseKey(key)
+		require.True(t, ok, "%q", key)
+		require.Equal(t, []string{"shop/pay", "write"}, []string{policy, id})
+		require.Len(t, pairs, 2)
+		same(t, pairs[0], "tenant", tenant)
+		same(t, pairs[1], name, user)
+	})
+}
+
+// same requires that a pair of a key is of a name and a value.
+func same(t *testing.T, p Pair, name, value string) {
+	t.Helper()
+	require.Equal(t, name, p.Name)
+	if p.Hashed {
+		require.Greater(t, 3*len(value), maxEscaped)
+		require.Equal(t, string(appendHashed(nil, []byte(value[:min(len(value), MaxValue)]))), p.Value)
+	} else {
+		require.Equal(t, value, p.Value)
+	}
+}
+
+// build(parse(x)) = x: a key is written in one way.
+func FuzzParseKey(f *testing.F) {
+	f.Add([]byte("@shop/pay:write;tenant=acme;user=%7Eeve"))
+	f.Add([]byte("@p:net;ip=2001:db8:1::/48"))
+	f.Add([]byte("@p:l;a=~0123456789abcdef0123456789abcdef"))
+	f.Fuzz(func(t *testing.T, key []byte) {
+		policy, id, pairs, ok := ParseKey(key)
+		if !ok {
+			return
+		}
+		b := limitPrefix(policy, id)
+		for _, p := range pairs {
+			b = append(append(append(b, ';'), p.Name...), '=')
+			if p.Hashed {
+				b = append(b, p.Value...)
+			} else {
+				b = appendEscaped(b, []byte(p.Value))
+			}
+		}
+		require.True(t, bytes.Equal(key, b), "%q %q", key, b)
+	})
+}
+
+func TestKeysOfACaller(t *testing.T) {
+	s := load(t, `
+policies:
+  p:
+    limits:
+      user: {by: user, rate: 1/s, when: {method: POST}}
+      both: {by: [tenant, user|ip], rate: unlimited}
+      all: {rate: 1/s}
+`)
+	f := func(want string, attrs ...string) {
+		t.Helper()
+		require.Equal(t, want, string(bytes.Join(call(t, s, "p", attrs...).Keys(nil), []byte(" "))))
+	}
+	f("")
+	f("@p:user;user=eve", "user", "eve")
+	f("@p:user;user=eve @p:both;tenant=acme;user=eve", "user", "eve", "tenant", "acme")
+	f("@p:both;tenant=acme;ip=10.0.0.1", "ip", "10.0.0.1", "tenant", "acme")
+}

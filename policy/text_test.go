@@ -1,0 +1,216 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// everything says all that the grammar has.
+const everything = `# a comment
+attributes: {email: {type: lower}, key: {type: [lower, secret]}, plain: {}}
+lists:
+  bad-nets: [203.0.113.0/24, "2001:db8:bad::/48"]
+  empty: []
+policies:
+  shop/pay:
+    on_failure: closed
+    durability: sync
+    require: [ip, tenant]
+    attributes: {peer: {type: ip}}
+    lists: {own: [a, "b c", '"', "null", "*x"]}
+    deny: [{ip: {list: bad-nets}}, {user: "bot-*", tenant: {not: {list: own}}}]
+    allow: [{ip: 10.0.0.0/8}, {user: {present: false}}, {user: {present: true}, a: {not: [b, c]}}]
+    limits:
+      ip:    {by: ip, rate: 10/minute, status: 503}
+      net:   {by: [{ip: {v4: 24, v6: 48}}, {peer: {v6: 56}}], rate: 300/m, mode: shadow}
+      user:  {by: user, rate: 5/90s, algorithm: log, count: all}
+      write: {by: [tenant, user|ip], rate: 100/1s burst 200, when: {method: [POST, PUT], route: /v1/pay/*}}
+      tier:  {by: tenant, tiers: {attribute: tier, free: 100/m, pro: 10_000/m burst 2_000, "a b": {rate: 1/s, mode: soft, cost: n}, vip: unlimited, default: blocked}}
+      month: {by: tenant, rate: 500_000/30d, algorithm: fixed, align: first, cost: tokens, missing: deny}
+      queue: {by: tenant, rate: 2/s, algorithm: leaky, wait: 0s, debt: 5, cost: 2, share: 10-90%, id: q}
+      all:   {rate: 50_000/s, mode: off}
+    overrides:
+      - {when: {tenant: acme}, limits: {tier: 5_000/m, month: unlimited, ip: {mode: soft}}, until: 2026-12-31T23:00:00+01:00}
+      - {when: {tenant: "b*"}, limits: {user: {rate: 1/s, cost: 7}}}
+`
+
+const canonical = `on_failure: closed
+durability: sync
+require: [ip, tenant]
+attributes:
+  peer: {type: ip}
+lists:
+  own: [a, "b c", "\"", "null", "*x"]
+deny:
+  - {ip: {list: bad-nets}}
+  - {user: bot-*, tenant: {not: {list: own}}}
+allow:
+  - {ip: 10.0.0.0/8}
+  - {user: {present: false}}
+  - {user: {present: true}, a: {not: [b, c]}}
+limits:
+  ip:
+    by: ip
+    rate: 10/m
+    status: 503
+  net:
+    by: [{ip: {v4: 24, v6: 48}}, {peer: {v6: 56}}]
+    rate: 300/m
+    mode: shadow
+  user:
+    by: user
+    rate: 5/90s
+    algorithm: log
+    count: all
+  write:
+    by: [tenant, user|ip]
+    rate: 100/s burst 200
+    when: {method: [POST, PUT], route: /v1/pay/*}
+  tier:
+    by: tenant
+    tiers: {attribute: tier, free: 100/m, pro: 10000/m burst 2000, "a b": {rate: 1/s, mode: soft, cost: n}, vip: unlimited, default: blocked}
+  month:
+    by: tenant
+    rate: 500000/30d
+    algorithm: fixed
+    align: first
+    cost: tokens
+    missing: deny
+  queue:
+    by: tenant
+    rate: 2/s
+    algorithm: leaky
+    cost: 2
+    wait: 0s
+    debt: 5
+    share: 10-90%
+    id: q
+  all:
+    rate: 50000/s
+    mode: off
+overrides:
+  - when: {tenant: acme}
+    limits:
+      tier: 5000/m
+      month: unlimited
+      ip: {mode: soft}
+    until: 2026-12-31T22:00:00Z
+  - when: {tenant: b*}
+    limits:
+      user: {rate: 1/s, cost: 7}
+`
+
+func TestCanonicalText(t *testing.T) {
+	records, err := ParseFile("", []byte(everything))
+	require.NoError(t, err)
+	texts := map[string]string{}
+	for _, r := range records {
+		texts[r.Name] = r.Text()
+		again, err := ParseRecord("", r.Name, []byte(r.Text()))
+		require.NoError(t, err, r.Text())
+		require.Equal(t, r.Text(), again.Text())
+		require.Empty(t, Compare(r, again))
+		require.Equal(t, r.Kind, again.Kind)
+	}
+	require.Equal(t, map[string]string{
+		"attributes":     "email: {type: lower}\nkey: {type: [lower, secret]}\nplain: {}\n",
+		"lists/bad-nets": "- 203.0.113.0/24\n- \"2001:db8:bad::/48\"\n",
+		"lists/empty":    "[]\n",
+		"shop/pay":       canonical,
+	}, texts)
+	with(t, emptySet(), records...)
+}
+
+// Any text is read or refused, and what is read says the same when its canonical
+// text is read again.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte(canonical))
+	f.Add([]byte(preceding))
+	f.Add([]byte("policies: {p: {limits: {l: {rate: 5/mn}}}}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		records, err := ParseFile("f", text)
+		if err == nil {
+			e := emptySet().Edit()
+			for _, r := range records {
+				e.Set(r, Meta{})
+				reread(t, r)
+			}
+			_, _ = e.Finish(1)
+		}
+		for _, name := range []string{"p", "attributes", "lists/l"} {
+			if r, err := ParseRecord("f", name, text); err == nil {
+				reread(t, r)
+			} else {
+				require.NotEmpty(t, err.Error())
+			}
+		}
+	})
+}
+
+func reread(t *testing.T, r *Record) {
+	text := r.Text()
+	if len(text) > MaxText {
+		return // longer than it was
+	}
+	again, err := ParseRecord("f", r.Name, []byte(text))
+	require.NoError(t, err, text)
+	require.Equal(t, text, again.Text())
+	require.Empty(t, Compare(r, again), text)
+}
+
+// The reference and the schema have every key of the grammar, and the schema
+// takes the texts of the tests.
+func TestReferenceAndSchemaHaveEveryKey(t *testing.T) {
+	reference, schema := Reference(), string(Schema())
+	keys := func(names []string, later []string) {
+		for _, k := range names {
+			require.Contains(t, reference, "| `"+k+"` |")
+			require.Contains(t, schema, `"`+k+`": {`)
+		}
+		for _, k := range later {
+			require.Contains(t, reference, "`"+k+"`: ")
+		}
+	}
+	keys(split(fileEntries))
+	keys(split(policyEntries))
+	keys(split(limitEntries))
+	keys(split(overrideEntries))
+	keys(split(numbersEntries))
+	keys(split(clauseEntries))
+	keys(split(attributeEntries))
+	keys(split(prefixEntries))
+}
+
+func split[T any](entries []entry[T]) (names, later []string) {
+	for i := range entries {
+		if e := &entries[i]; e.later != "" {
+			later = append(later, e.key)
+		} else {
+			names = append(names, e.key)
+		}
+	}
+	return names, later
+}
+
+// The files that docs and editors use are what the grammar's tables say. To
+// write them anew: HEADGATE_WRITE_GRAMMAR=1 go test ./policy -run WrittenGrammar
+func TestWrittenGrammar(t *testing.T) {
+	for name, want := range map[string]string{
+		"policies-reference.md": referenceHead + Reference(),
+		"policies.schema.json":  string(Schema()),
+	} {
+		path := filepath.Join("..", "docs", name)
+		if os.Getenv("HEADGATE_WRITE_GRAMMAR") != "" {
+			require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		}
+		have, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(have), path)
+	}
+}
+
+const referenceHead = "# Grammar of policies\n\n<!-- Written from the tables of policy/grammar.go by a test; do not edit. -->\n\n"
