@@ -185,8 +185,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 7, this node knows 3 to 6; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 6; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 8, this node knows 3 to 7; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 7; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -208,8 +208,12 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript)+1, 0, 0)                  // of no kind
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                    // no text
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy)+1, 0, 0)                  // of no kind
+	f("bad system record", effectsPolicy-1, recordSystem, byte(systemPolicy), 0, 0)                  // before there were any
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                    // no text
+	f("bad limit", effectsPolicy-1, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0, 0)
+	f("bad limit", effectsNewest, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                     // no text
 	require.Zero(t, n.e.Len())
 }
 

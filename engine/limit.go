@@ -141,7 +141,7 @@ func (l Limit) Validate() error {
 	switch {
 	case k == &unknown:
 		return errAlgorithm
-	case l.DB >= Databases:
+	case l.DB >= Databases, k.policy && l.DB != 0:
 		return errDatabase
 	case !k.policy && l.Resets|l.Scalings != 0:
 		return errEpoch

@@ -153,10 +153,10 @@ func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks
 	}
-	if s.step == nil {
-		s.step = new(step)
+	if s.checking == nil {
+		s.checking = new(checking)
 	}
-	st := s.step
+	st := s.checking
 	defer st.forget()
 	if err := st.prepare(s, checks); err != nil {
 		return Verdict{}, err

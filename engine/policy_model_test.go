@@ -271,7 +271,9 @@ func TestCheckAgainstModel(t *testing.T) {
 			if i := rnd.IntN(60); i < n {
 				m.checks[i].Mode = Mode(rnd.IntN(int(Off) + 1))
 			} else if i -= n; i < n { // another kind of key takes the place
-				_, err := s.Set(now, m.key(i), []byte("text"), &SetOptions{})
+				_, err := s.Delete(now, m.key(i))
+				require.NoError(t, err)
+				_, err = s.Set(now, m.key(i), []byte("text"), &SetOptions{})
 				require.NoError(t, err)
 				m.foreign[i], m.states[i] = true, nil
 			}

@@ -158,7 +158,7 @@ func TestPoliciesAreBounded(t *testing.T) {
 	require.ErrorIs(t, put("a", MaxPolicyRecord+1), ErrPoliciesFull)
 	big := make([]byte, MaxPolicyRecord)
 	require.NoError(t, n.s.EditPolicies(func(func(string) []byte) (changes []PolicyRecord, err error) {
-		for i := range MaxPolicyBytes/MaxPolicyRecord - 1 {
+		for i := range MaxPolicyBytes / MaxPolicyRecord {
 			changes = append(changes, PolicyRecord{fmt.Sprint(i), big})
 		}
 		return changes, nil

@@ -115,7 +115,7 @@ func TestPolicyOfTenantsAndAll(t *testing.T) {
 	require.EqualValues(t, 429, c.limits["tenant"].status)
 	require.EqualValues(t, 200, c.limits["global"].status)
 	for i := range 50 {
-		c = r.allows("saas tenant B", "", fmt.Sprintf("tenant=%d global=%d", 99-i, 49-i))
+		c = r.allows("saas tenant B", "global", fmt.Sprintf("tenant=%d global=%d", 99-i, 49-i))
 	}
 	c = r.denies("saas tenant B", "global", 7, "tenant=50 global=0")
 	require.EqualValues(t, 503, c.limits["global"].status)
@@ -235,8 +235,8 @@ func TestCheckArguments(t *testing.T) {
 	require.Equal(t, "missing", c.reason)
 	require.EqualValues(t, 403, c.limits["b"].status)
 	require.EqualValues(t, 4, c.applied)
-	c = r.allows("p user cost email Eve@Example.com agent curl", "c", "") // an attribute's value may be any word
-	_ = c
+	r.allows("p user cost email Eve@Example.com agent curl", "a", "a=4 b=4") // a value may be any word
+	r.allows("p user cost email eve@example.COM", "a", "a=3 b=3")
 }
 
 func TestSoftAndShadowLimitsOfAPolicy(t *testing.T) {
@@ -281,6 +281,8 @@ func TestPolicyCountersAreKeys(t *testing.T) {
 	require.EqualValues(t, 4, pair(t, explained, "remaining"))
 	r.is("DEL "+key, "1")
 	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=7")
+	r.is("SET "+key+" x", "-WRONGTYPE Operation against a key holding the wrong kind of value")
+	r.is("DEL "+key, "1")
 	r.is("SET "+key+" x", "OK")
 	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=6")
 	r.is("TYPE "+key, "policy")

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// step is the scratch space of Session.Check.
-type step struct {
+// checking is the scratch space of Session.Check.
+type checking struct {
 	weighed []weighed
 	// order has, for each limit that applies, the number of its shard above its
 	// position, sorted: see orderBits.
@@ -20,7 +20,7 @@ type step struct {
 	gated bool
 }
 
-// orderBits are the low bits of an element of step.order. The number of a shard
+// orderBits are the low bits of an element of checking.order. The number of a shard
 // has 16.
 const orderBits = 6
 
@@ -40,7 +40,7 @@ type weighed struct {
 
 // prepare hashes the keys of the limits that apply, puts their shards in order
 // and refuses what cannot be a step.
-func (st *step) prepare(s *Session, checks []Check) error {
+func (st *checking) prepare(s *Session, checks []Check) error {
 	if cap(st.weighed) < len(checks) {
 		st.weighed = make([]weighed, len(checks), max(len(checks), 16))
 	}
@@ -82,17 +82,17 @@ func (st *step) prepare(s *Session, checks []Check) error {
 }
 
 // shard returns the number of the shard of element i of the order, at its limit.
-func (st *step) shard(i int) uint32 { return st.order[i] >> orderBits }
-func (st *step) position(i int) int { return int(st.order[i] & (1<<orderBits - 1)) }
-func (st *step) at(i int) *weighed  { return &st.weighed[st.position(i)] }
-func (st *step) opens(i int) bool   { return i == 0 || st.shard(i) != st.shard(i-1) }
+func (st *checking) shard(i int) uint32 { return st.order[i] >> orderBits }
+func (st *checking) position(i int) int { return int(st.order[i] & (1<<orderBits - 1)) }
+func (st *checking) at(i int) *weighed  { return &st.weighed[st.position(i)] }
+func (st *checking) opens(i int) bool   { return i == 0 || st.shard(i) != st.shard(i-1) }
 
 // forget drops the views of the caller's keys.
-func (st *step) forget() { clear(st.weighed) }
+func (st *checking) forget() { clear(st.weighed) }
 
 // lock locks the shards in their order, each once, unless the session holds keys;
 // then these have to be among them.
-func (st *step) lock(s *Session) (locked bool, err error) {
+func (st *checking) lock(s *Session) (locked bool, err error) {
 	if s.held.active {
 		for i := range st.n {
 			w := st.at(i)
@@ -120,7 +120,7 @@ func (st *step) lock(s *Session) (locked bool, err error) {
 	return true, nil
 }
 
-func (st *step) unlock(s *Session) {
+func (st *checking) unlock(s *Session) {
 	for i := range st.n {
 		if st.opens(i) {
 			s.e.table.Shard(int(st.shard(i))).Unlock()
@@ -133,7 +133,7 @@ func (st *step) unlock(s *Session) {
 }
 
 // advance returns the time of the visit: see Session.advance.
-func (st *step) advance(t *shard.Table, now int64) int64 {
+func (st *checking) advance(t *shard.Table, now int64) int64 {
 	for range min(st.n, 2) {
 		for i := range st.n {
 			if st.opens(i) {
@@ -145,7 +145,7 @@ func (st *step) advance(t *shard.Table, now int64) int64 {
 }
 
 // decide decides and charges with all shards locked.
-func (st *step) decide(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
+func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	v := Verdict{OK: !o.Denied, Binding: -1}
 	for i := range checks {
 		c, w := &checks[i], &st.weighed[i]
@@ -263,7 +263,7 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 // commit writes every plan. Room for all is made first, so that a full table
 // fails the call before any limit is charged; a limit that is not enforced, or
 // that counts a denied call, is passed over instead.
-func (st *step) commit(s *Session, now int64, checks []Check, passed bool) error {
+func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
@@ -286,7 +286,7 @@ func (st *step) commit(s *Session, now int64, checks []Check, passed bool) error
 		// earlier Find returned.
 		sh := s.e.table.At(w.hash)
 		w.ent, w.found = sh.Find(w.hash, w.key)
-		if err := s.store(w, sh, now); err != nil {
+		if err := st.store(s, w, sh, now); err != nil {
 			if passed && checks[i].Mode == Enforce {
 				return err
 			}
@@ -297,7 +297,7 @@ func (st *step) commit(s *Session, now int64, checks []Check, passed bool) error
 }
 
 // reserve makes room for what w is to write, without charging anything.
-func (st *step) reserve(s *Session, w *weighed, now int64) error {
+func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 	sh := s.e.table.At(w.hash)
 	w.ent, w.found = sh.Find(w.hash, w.key)
 	if w.found {
@@ -316,7 +316,7 @@ func (st *step) reserve(s *Session, w *weighed, now int64) error {
 }
 
 // unreserve deletes what reserve has created for the limits before n.
-func (st *step) unreserve(s *Session, n int) {
+func (st *checking) unreserve(s *Session, n int) {
 	for i := range n {
 		w := &st.weighed[i]
 		if !w.created {
@@ -331,7 +331,7 @@ func (st *step) unreserve(s *Session, n int) {
 
 // store writes what w has planned. The shard's lock must be held, and w.ent must
 // be what Find returns for the key.
-func (s *Session) store(w *weighed, sh *shard.Shard, now int64) error {
+func (st *checking) store(s *Session, w *weighed, sh *shard.Shard, now int64) error {
 	if w.foreign {
 		s.e.replaced.Add(1)
 	}
