@@ -91,6 +91,10 @@ func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
 		require.ErrorIs(t, err, ErrWrongType)
 		_, err = s.Incr(start, key, 1)
 		require.ErrorIs(t, err, ErrWrongType)
+		_, err = s.Rename(start, key, []byte("k"), 0, true)
+		require.ErrorIs(t, err, ErrWrongType)
+		_, err = s.Copy(start, key, []byte("k"), 1, true)
+		require.ErrorIs(t, err, ErrWrongType)
 		require.Zero(t, s.e.Replaced())
 
 		require.True(t, is(s.Delete(start, key)))

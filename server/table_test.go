@@ -76,7 +76,7 @@ func TestHelp(t *testing.T) {
 			require.NotEmpty(t, sub.Summary, sub.Full)
 		}
 	}
-	require.Equal(t, 13, containers)
+	require.Equal(t, 14, containers)
 	require.Equal(t, []any{"(no subcommand)", "    Returns detailed information about all commands."}, c.call("COMMAND HELP").([]any)[1:3])
 	require.Contains(t, c.call("CONFIG HELP"), "GET parameter [parameter ...]")
 	require.Contains(t, c.call("ACL HELP"), "CAT [category]")
