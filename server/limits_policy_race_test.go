@@ -1,0 +1,100 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dialPatiently is dial for what takes as long as a busy machine needs.
+func dialPatiently(t *testing.T, addr string) *client {
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(20*patience)))
+	return c
+}
+
+// countsVersions is a policy whose limit tells which version it is of.
+func countsVersions(n int) string {
+	return fmt.Sprintf(`{limits: {a: {algorithm: fixed, align: first, rate: %d/day}}}`, firstOfVersions+n)
+}
+
+const firstOfVersions = 1_000_000
+
+// Connections check while a policy is changed: every reply agrees with one
+// version, and what was consumed survives every change.
+func TestChecksAgreeWithOneVersion(t *testing.T) {
+	const connections, changes = 16, 300
+	_, addr := startServer(t, Config{})
+	ops := dialPatiently(t, addr)
+	set := func(n int) {
+		ops.send(encode("RL.POLICY", "SET", "p", countsVersions(n)))
+		require.EqualValues(t, n, ops.reply())
+	}
+	set(1)
+	var done atomic.Bool
+	var checks atomic.Int64
+	var wg sync.WaitGroup
+	for range connections {
+		c := dialPatiently(t, addr)
+		wg.Go(func() {
+			last := int64(0)
+			for !done.Load() {
+				c.send(encode("RL.CHECK", "p"))
+				reply := c.reply().([]any)
+				limit, version := reply[1].(int64), reply[9].(int64)
+				if reply[0] != int64(1) || limit != firstOfVersions+version || version < last {
+					t.Errorf("a reply of no version, or of an earlier one than %d: %v", last, reply)
+					return
+				}
+				last = version
+				checks.Add(1)
+			}
+		})
+	}
+	for n := 2; n <= changes; n++ {
+		set(n)
+		// Who is told of a version finds it in force.
+		ops.send(encode("RL.CHECK", "p", "COST", "0"))
+		require.EqualValues(t, n, ops.reply().([]any)[9])
+	}
+	done.Store(true)
+	wg.Wait()
+	ops.send(encode("RL.CHECK", "p", "COST", "0"))
+	left := ops.reply().([]any)[2].(int64)
+	require.Equal(t, checks.Load(), firstOfVersions+changes-left, "each unit that was consumed")
+}
+
+// Changes that meet follow each other: each has a version of its own.
+func TestChangesRaceForAVersion(t *testing.T) {
+	const connections, changes = 4, 20
+	_, addr := startServer(t, Config{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	versions := make(map[int64]int)
+	for i := range connections {
+		c := dialPatiently(t, addr)
+		wg.Go(func() {
+			for n := range changes {
+				c.send(encode("RL.POLICY", "SET", "p", countsVersions(100*i+n)))
+				version, ok := c.reply().(int64)
+				if !ok {
+					continue // TRYAGAIN: others were quicker, again and again
+				}
+				mu.Lock()
+				versions[version]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for v := range int64(len(versions)) {
+		require.Equal(t, 1, versions[v+1], "version %d", v+1)
+	}
+	c := dial(t, addr)
+	c.send(encode("RL.POLICY", "GET", "p"))
+	require.EqualValues(t, len(versions), pair(t, c.reply(), "version"))
+}
