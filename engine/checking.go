@@ -216,13 +216,10 @@ func (s *Session) settle(w *weighed, now int64, c *Check, passed bool, out *Chec
 		out.Over, out.Decision = true, w.d // w keeps what is charged
 		out.OK, out.Allowed, out.RetryAfter, out.Delay = false, 0, retry, 0
 		return
-	case passed: // a shadow
-		out.Over, w.write = true, false
-	default:
-		w.write = false
-		if w.d.OK {
-			w.err = s.ask(w, now, 0)
-		}
+	case passed: // a shadow, which a denial does not charge
+		out.Over = true
+	case w.d.OK: // the call is denied: it takes nothing
+		w.err = s.ask(w, now, 0)
 	}
 	out.Decision = w.d
 }

@@ -281,6 +281,20 @@ func TestALimitThatIsReleasedMeanwhile(t *testing.T) {
 	require.Zero(t, s.e.limitsInUse(), "each reference is given back")
 }
 
+// The id of a limit that was forgotten may be another's by now, of the same
+// counter: what that holds is carried over, not taken for its own.
+func TestTheIdOfALimitThatWasReleased(t *testing.T) {
+	s := newTestSession(t, Config{})
+	old := of(t, s, "@p:a", perMinute(Token, 60))
+	s.e.Release(old.Limit)
+	s.e.collectLimits()
+	is := of(t, s, "@p:a", perMinute(Token, 6), costs(3))
+	require.Equal(t, old.Limit.it.id, is.Limit.it.id, "the id is taken again")
+	check(t, s, start, is)
+	_, out := check(t, s, start, old)
+	require.EqualValues(t, 56, out[0].Remaining, "three units are consumed, not half a minute")
+}
+
 func TestCheckErrorsChangeNothing(t *testing.T) {
 	s := newTestSession(t, Config{LogMaxEntries: 4})
 	c := of(t, s, "@p:a", perMinute(Token, 5))
