@@ -8,7 +8,6 @@ import (
 	"hash"
 	"math/bits"
 	"net/netip"
-	"unsafe"
 )
 
 // Errors of the attributes of a call. Their texts carry no prefix.
@@ -132,7 +131,7 @@ func (c *Call) set(name, value []byte, printed bool) error {
 
 // setUnknown checks the name of an attribute that the policy does not know.
 func (c *Call) setUnknown(name []byte) error {
-	if err := checkAttributeName(string(name)); err != nil {
+	if err := checkAttributeName(viewText(name)); err != nil {
 		return err
 	}
 	for _, u := range c.unknown {
@@ -148,7 +147,7 @@ func (c *Call) setUnknown(name []byte) error {
 func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error) {
 	from := len(c.scratch)
 	if t&IP != 0 {
-		a, ok := parseAddr(unsafe.String(unsafe.SliceData(value), len(value)))
+		a, ok := parseAddr(viewText(value))
 		if !ok {
 			return nil, fmt.Errorf("attribute '%s' is not an IP address", c.policy.attrs.names[i])
 		}
