@@ -21,7 +21,10 @@ func mapOf(s schema) schema { return schema{"type": "object", "additionalPropert
 
 func wordsOf(words ...string) schema { return schema{"enum": words} }
 
-func wholeSchema(least int) schema { return schema{"type": "integer", "minimum": least} }
+// wholeSchema takes numbers with _ between digits, which are texts to YAML.
+func wholeSchema(least int) schema {
+	return schema{"type": []string{"integer", "string"}, "minimum": least, "pattern": "^[0-9][0-9_]*$"}
+}
 
 var (
 	textSchema     = schema{"type": []string{"string", "number", "boolean"}}
