@@ -29,6 +29,8 @@ func wholeSchema(least int) schema {
 var (
 	textSchema     = schema{"type": []string{"string", "number", "boolean"}}
 	nameSchema     = schema{"type": "string", "pattern": "^[a-z][a-z0-9_]{0,31}$"}
+	listNameSchema = schema{"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,31}$"}
+	listSchema     = schema{"type": "array", "items": textSchema, "maxItems": MaxListed}
 	durationSchema = schema{"type": "string", "pattern": `^(\d+(ns|us|µs|ms|s|m|h|d|w))+$`}
 	rateSchema     = schema{"type": "string", "pattern": `^(unlimited|blocked|[0-9_]+/(second|minute|hour|day|week|((\d*(ns|us|µs|ms|s|m|h|d|w))(\d+(ns|us|µs|ms|s|m|h|d|w))*))( burst [0-9_]+)?)$`}
 	costSchema     = anyOf(wholeSchema(1), nameSchema)
