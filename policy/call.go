@@ -8,7 +8,6 @@ import (
 	"hash"
 	"math/bits"
 	"net/netip"
-	"unsafe"
 )
 
 // Errors of the attributes of a call. Their texts carry no prefix.
@@ -39,7 +38,7 @@ type Call struct {
 	twice   uint32 // attributes that were given, also if they are empty
 	absent  int8   // what the limit considered last is without: an attribute
 
-	values  [MaxAttributes][]byte     // after their types
+	values  [MaxAttributes][]byte     // after their types, but of type ip as given
 	addrs   [MaxAttributes]netip.Addr // of attributes of type ip
 	unknown [][]byte                  // names that the policy does not know
 
@@ -132,7 +131,7 @@ func (c *Call) set(name, value []byte, printed bool) error {
 
 // setUnknown checks the name of an attribute that the policy does not know.
 func (c *Call) setUnknown(name []byte) error {
-	if err := checkAttributeName(string(name)); err != nil {
+	if err := checkAttributeName(viewText(name)); err != nil {
 		return err
 	}
 	for _, u := range c.unknown {
@@ -146,19 +145,18 @@ func (c *Call) setUnknown(name []byte) error {
 
 // convert returns a value as its type has it.
 func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error) {
-	from := len(c.scratch)
 	if t&IP != 0 {
-		a, ok := parseAddr(unsafe.String(unsafe.SliceData(value), len(value)))
+		a, ok := parseAddr(viewText(value))
 		if !ok {
 			return nil, fmt.Errorf("attribute '%s' is not an IP address", c.policy.attrs.names[i])
 		}
 		c.addrs[i] = a
-		c.scratch = a.AppendTo(c.scratch)
-		return c.scratch[from:], nil
+		return value, nil // nobody asks for its text
 	}
 	if printed && t&Secret != 0 && isDigest(value) {
 		return value, nil
 	}
+	from := len(c.scratch)
 	if t&Lower != 0 {
 		c.scratch = appendLower(c.scratch, value)
 		value, from = c.scratch[from:], len(c.scratch)

@@ -52,8 +52,12 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 	return x.p, nil
 }
 
+// fail keeps an error, once: a limit's cost is compiled for each of its tiers.
 func (x *compiler) fail(p place, format string, args ...any) {
-	x.errs.add(&Error{File: x.file, Line: p.line, Column: p.column, Path: p.path, Text: fmt.Sprintf(format, args...)})
+	e := Error{File: x.file, Line: p.line, Column: p.column, Path: p.path, Text: fmt.Sprintf(format, args...)}
+	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == e }) {
+		x.errs.add(&e)
+	}
 }
 
 // attribute returns the index of an attribute; 0 after an error.

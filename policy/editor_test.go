@@ -63,7 +63,7 @@ func TestSharedRecordsReachPolicies(t *testing.T) {
 	e = next.Edit()
 	require.True(t, e.Delete("lists/vips"))
 	_, err = e.Finish(6)
-	require.EqualError(t, err, `p.yaml:1:51: limits.l.when.user.list: there is no list "vips"`)
+	require.EqualError(t, err, `p.yaml:1:55: limits.l.when.user.list: there is no list "vips"`)
 	e = next.Edit()
 	require.True(t, e.Delete("lists/vips"))
 	require.True(t, e.Delete("p"))
@@ -74,8 +74,10 @@ func TestSharedRecordsReachPolicies(t *testing.T) {
 	e = next.Edit()
 	e.Set(record(t, "attributes", "{user: {type: ip}}"), Meta{})
 	_, err = e.Finish(6)
-	require.ErrorContains(t, err, `"bob" is not an IP address`)
-	require.ErrorContains(t, err, "p.yaml:1:51")
+	var errs *Errors
+	require.ErrorAs(t, err, &errs)
+	require.Len(t, errs.List, 2)
+	require.EqualError(t, errs.List[1], `p.yaml:1:55: limits.l.when.user.list: list "vips", entry on line 1: "bob" is not an IP address or a CIDR such as 203.0.113.0/24`)
 }
 
 func TestASetHasABoundOfPolicies(t *testing.T) {

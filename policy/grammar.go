@@ -28,7 +28,7 @@ type fileParts struct {
 var fileEntries = []entry[fileParts]{
 	{key: "attributes", value: "{name: {type: …}, …}", about: "types of attributes, for all policies", schema: mapOf(attributeSchema),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.given, f.attributes = true, r.attributes(n) }},
-	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for all policies", schema: mapOf(listOf(textSchema)),
+	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for all policies", schema: mapOf(listSchema),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.lists = r.lists(n) }},
 	{key: "policies", value: "{name: policy, …}", about: "the policies; a name is a-z, 0-9 and . _ / -, of 64 at most", schema: mapOf(refTo("policy")),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.policies = r.policies(n) }},
@@ -43,7 +43,7 @@ var policyEntries = []entry[definition]{
 		read: func(r *reader, n *yaml.Node, d *definition) { d.require = r.names(n) }},
 	{key: "attributes", value: "{name: {type: …}, …}", about: "types of attributes, for this policy", schema: mapOf(attributeSchema),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.attributes = r.attributes(n) }},
-	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for this policy", schema: mapOf(listOf(textSchema)),
+	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for this policy", schema: mapOf(listSchema),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.lists = r.lists(n) }},
 	{key: "deny", value: "[condition, …]", about: "who is denied before anything is counted: status 403, no retry; wins over allow", schema: listOf(refTo("condition")),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.deny = r.conditions(n) }},
@@ -123,7 +123,7 @@ var numbersEntries = []entry[numbersDef]{
 var clauseEntries = []entry[clauseDef]{
 	{key: "not", value: "value, list of values, or {list: name}", about: "is present, and none of these", schema: refTo("values"),
 		read: func(r *reader, n *yaml.Node, c *clauseDef) { c.test = isNone; r.clauseValues(n, c) }},
-	{key: "list", value: "name", about: "is in the list", schema: nameSchema,
+	{key: "list", value: "name", about: "is in the list", schema: listNameSchema,
 		read: func(r *reader, n *yaml.Node, c *clauseDef) { c.list = r.listName(n) }},
 	{key: "present", value: "true | false", about: "has a value, or has none", schema: schema{"type": "boolean"},
 		read: func(r *reader, n *yaml.Node, c *clauseDef) { r.presence(n, c) }},
@@ -131,7 +131,7 @@ var clauseEntries = []entry[clauseDef]{
 
 // listEntries is what may stand below `not`, beside values.
 var listEntries = []entry[clauseDef]{
-	{key: "list", value: "name", about: "is in the list", schema: nameSchema,
+	{key: "list", value: "name", about: "is in the list", schema: listNameSchema,
 		read: func(r *reader, n *yaml.Node, c *clauseDef) { c.list = r.listName(n) }},
 }
 

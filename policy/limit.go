@@ -92,7 +92,6 @@ type byPart struct {
 	attrs []int8
 	// label is `;name=` of each of them.
 	label [][]byte
-	mask  uint32
 	// v4 and v6 are the lengths of prefixes, for attributes of type ip.
 	v4, v6 uint8
 }

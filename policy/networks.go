@@ -93,3 +93,6 @@ var errBits = errors.New("not a length of a prefix")
 
 // viewOf returns the bytes of a string, which must not be changed.
 func viewOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// viewText returns bytes as a text, which is good while they do not change.
+func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

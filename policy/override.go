@@ -243,12 +243,13 @@ func (o *Override) valid() bool {
 	}
 	switch o.Kind {
 	case OverrideLimit:
-		limited := o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod
-		return isWord(o.Limit) && o.By != "" && (limited || o.Rate == Rate{Kind: o.Rate.Kind} && o.Rate.Kind != Limited)
+		limited := o.Rate.Kind == Limited && o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod
+		return isWord(o.Limit) && o.By != "" && o.Tier == "" && o.Percent == 0 &&
+			(limited || o.Rate == Rate{Kind: o.Rate.Kind} && o.Rate.Kind != Limited)
 	case OverrideTier:
-		return o.By != "" && o.Tier != ""
+		return o.By != "" && o.Tier != "" && o.Limit == "" && o.Rate == Rate{} && o.Percent == 0
 	case OverrideScale:
-		return o.Percent >= 1 && o.Percent <= MaxPercent
+		return o.Percent >= 1 && o.Percent <= MaxPercent && o.By == "" && o.Tier == "" && o.Limit == "" && o.Rate == Rate{}
 	}
 	return false
 }

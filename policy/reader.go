@@ -76,8 +76,8 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
 // root returns the top node of a text, or nil after an error.
 func (r *reader) root(b []byte) *yaml.Node {
-	b, refused := scan(b)
-	if refused != nil {
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // of some editors
+	if refused := scan(b); refused != nil {
 		r.failAt(place{refused.line, refused.column, ""}, "%s", refused.text)
 		return nil
 	}

@@ -238,6 +238,6 @@ func TestAPolicyHasABoundOfAttributes(t *testing.T) {
 	for i := range 33 {
 		fmt.Fprintf(&b, "a%d: x, ", i)
 	}
-	require.Equal(t, []string{"f:1:236: policies.p.limits.l.when.a32: a policy has at most 32 attributes"},
+	require.Equal(t, []string{"f:1:298: policies.p.limits.l.when.a32: a policy has at most 32 attributes"},
 		refused(t, "policies: {p: {limits: {l: {rate: 1/s, when: {"+b.String()+"}}}}}"))
 }

@@ -26,8 +26,6 @@ const (
 // tokens as far as that takes; what is no YAML it leaves to the parser.
 type scanner struct {
 	text []byte
-	// out is the text without comments, in the same places.
-	out  []byte
 	i    int
 	line int // from 0
 	from int // where the line begins
@@ -46,25 +44,24 @@ type scanError struct {
 	text         string
 }
 
-// scan returns the text without its comments, or what is refused.
-func scan(text []byte) ([]byte, *scanError) {
-	s := &scanner{text: bytes.TrimPrefix(text, []byte("\ufeff"))}
+// scan returns what is refused of a text, or nil.
+func scan(text []byte) *scanError {
+	s := &scanner{text: text}
 	if i := invalid(s.text); i >= 0 {
 		s.i = i
 		s.place()
-		return nil, s.refuse("a text is UTF-8 without control characters")
+		return s.refuse("a text is UTF-8 without control characters")
 	}
-	s.out = make([]byte, 0, len(s.text))
 	s.begins, s.block = true, true
 	for s.i < len(s.text) {
 		if err := s.step(); err != nil {
-			return nil, err
+			return err
 		}
 		if s.tokens > maxTokens {
-			return nil, s.refuse("too many values for one text")
+			return s.refuse("too many values for one text")
 		}
 	}
-	return s.out, nil
+	return nil
 }
 
 // invalid returns the place of the first byte that is no UTF-8 or that YAML does
@@ -106,13 +103,13 @@ func (s *scanner) refuse(format string, args ...any) *scanError {
 func (s *scanner) step() *scanError {
 	switch b := s.text[s.i]; {
 	case b == '\n':
-		s.keep(1)
+		s.i++
 		s.line++
 		s.from = s.i
 		s.begins, s.block = true, s.depth == 0
 		return nil
 	case b == ' ', b == '\t', b == '\r':
-		s.keep(1)
+		s.i++
 		return nil
 	case b == '#' && s.separated():
 		s.skipLine()
@@ -123,11 +120,11 @@ func (s *scanner) step() *scanError {
 		return s.bracket(b)
 	case b == ':' && s.ends(s.i+1):
 		s.tokens++
-		s.keep(1)
+		s.i++
 		s.begins, s.block = true, false
 		return nil
 	}
-	s.keep(1) // of a plain text
+	s.i++ // of a plain text
 	return nil
 }
 
@@ -160,7 +157,7 @@ func (s *scanner) begin(b byte) *scanError {
 		}
 		if s.ends(s.i + 1) {
 			s.seen = true
-			s.keep(1)
+			s.i++
 			return nil // the next token may begin, and in a block it is deeper
 		}
 	case '.':
@@ -173,7 +170,7 @@ func (s *scanner) begin(b byte) *scanError {
 		}
 	}
 	s.seen, s.begins, s.block = true, false, false
-	s.keep(1)
+	s.i++
 	return nil
 }
 
@@ -181,29 +178,29 @@ func (s *scanner) begin(b byte) *scanError {
 // the parser reads.
 func (s *scanner) quoted(quote byte) *scanError {
 	s.seen = true
-	s.keep(1)
+	s.i++
 	for s.i < len(s.text) {
 		switch b := s.text[s.i]; {
 		case b == '\\' && quote == '"' && s.i+1 < len(s.text) && s.text[s.i+1] != '\n':
-			s.keep(2)
+			s.i += 2
 		case b == quote:
-			s.keep(1)
+			s.i++
 			if quote == '\'' && s.i < len(s.text) && s.text[s.i] == quote {
-				s.keep(1)
+				s.i++
 				continue
 			}
 			s.begins, s.block = false, false
 			if s.i < len(s.text) && s.text[s.i] == ':' && s.depth > 0 {
-				s.keep(1) // as in JSON, no blank need be behind it
+				s.i++ // as in JSON, no blank need be behind it
 				s.begins = true
 			}
 			return nil
 		case b == '\n':
-			s.keep(1)
+			s.i++
 			s.line++
 			s.from = s.i
 		default:
-			s.keep(1)
+			s.i++
 		}
 	}
 	return nil
@@ -222,7 +219,7 @@ func (s *scanner) bracket(b byte) *scanError {
 	}
 	s.seen, s.block = true, false
 	s.begins = b != ']' && b != '}'
-	s.keep(1)
+	s.i++
 	return nil
 }
 
@@ -232,7 +229,7 @@ func (s *scanner) documentStart() *scanError {
 		return s.refuse("a text is one document")
 	}
 	s.seen = true
-	s.keep(3)
+	s.i += 3
 	s.block = false
 	return nil
 }
@@ -281,12 +278,7 @@ func (s *scanner) word() []byte {
 	return rest
 }
 
-func (s *scanner) keep(n int) {
-	s.out = append(s.out, s.text[s.i:s.i+n]...)
-	s.i += n
-}
-
-// skipLine leaves out the rest of the line.
+// skipLine skips the rest of the line.
 func (s *scanner) skipLine() {
 	if n := bytes.IndexByte(s.text[s.i:], '\n'); n >= 0 {
 		s.i += n

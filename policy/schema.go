@@ -21,11 +21,16 @@ func mapOf(s schema) schema { return schema{"type": "object", "additionalPropert
 
 func wordsOf(words ...string) schema { return schema{"enum": words} }
 
-func wholeSchema(least int) schema { return schema{"type": "integer", "minimum": least} }
+// wholeSchema takes numbers with _ between digits, which are texts to YAML.
+func wholeSchema(least int) schema {
+	return schema{"type": []string{"integer", "string"}, "minimum": least, "pattern": "^[0-9][0-9_]*$"}
+}
 
 var (
 	textSchema     = schema{"type": []string{"string", "number", "boolean"}}
 	nameSchema     = schema{"type": "string", "pattern": "^[a-z][a-z0-9_]{0,31}$"}
+	listNameSchema = schema{"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,31}$"}
+	listSchema     = schema{"type": "array", "items": textSchema, "maxItems": MaxListed}
 	durationSchema = schema{"type": "string", "pattern": `^(\d+(ns|us|µs|ms|s|m|h|d|w))+$`}
 	rateSchema     = schema{"type": "string", "pattern": `^(unlimited|blocked|[0-9_]+/(second|minute|hour|day|week|((\d*(ns|us|µs|ms|s|m|h|d|w))(\d+(ns|us|µs|ms|s|m|h|d|w))*))( burst [0-9_]+)?)$`}
 	costSchema     = anyOf(wholeSchema(1), nameSchema)
