@@ -104,6 +104,34 @@ func TestForwardedPipelineIsOneFrame(t *testing.T) {
 	require.Nil(t, m.in)
 }
 
+// A script begins a frame, which takes the fast commands behind it along: in a
+// cluster that waits for commits each frame takes a round.
+func TestScriptsTakeWhatFollowsAlong(t *testing.T) {
+	_, follower := pairOfNodes(t, Config{}, patient)
+	m := newMachine(follower.Server)
+	var in, want strings.Builder
+	for i := range 30 {
+		if i%5 == 4 {
+			fmt.Fprintf(&in, "EVAL \"return redis.call('incr', KEYS[1])\" 1 k\r\n")
+		} else {
+			fmt.Fprintf(&in, "INCR k\r\n")
+		}
+		fmt.Fprintf(&want, ":%d\r\n", i+1)
+	}
+	m.feed(in.String())
+	frames := []int{len(m.frame.items)}
+	require.False(t, m.frame.Slow)
+	for got := ""; got != want.String(); got += m.take() {
+		under := m.frame
+		eventually(t, "a frame is answered", func() bool { m.lane.runPosts(); return m.frame != under })
+		if m.frame != nil {
+			frames = append(frames, len(m.frame.items))
+			require.True(t, m.frame.Slow)
+		}
+	}
+	require.Equal(t, []int{4, 26}, frames)
+}
+
 // A connection has one frame under way, of bounded size: the rest of its input
 // waits.
 func TestFramesAreBounded(t *testing.T) {
