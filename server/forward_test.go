@@ -280,6 +280,45 @@ func TestSlowFramesDoNotOutlastTheirLeader(t *testing.T) {
 	require.Equal(t, 1, next.engine.Len())
 }
 
+// A slow command that the leader does not answer does not keep what follows
+// waiting when no leader is known for a while; one that is heard again in time
+// may still answer.
+func TestSlowFramesDoNotWaitForNobody(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, Config{ForwardTimeout: 100 * time.Millisecond})
+	answer := make(chan struct{})
+	leader.set(func(f *fakeCluster) {
+		f.replicas = func(ctx context.Context, _ int) int {
+			select {
+			case <-answer:
+				return 1
+			case <-ctx.Done():
+				return 0
+			}
+		}
+	})
+	c := dial(t, follower.addr)
+	c.send("WAIT 1 0\r\nINCREX a\r\n")
+	eventually(t, "it is sent", func() bool { return leader.Stats().Commands > 0 })
+	follower.become(partition.Orphaned)
+	follower.Partition().LeaderLost()
+	follower.become(partition.Following)
+	time.Sleep(time.Second)
+	close(answer)
+	c.expect(":1\r\n*2\r\n:1\r\n:1\r\n")
+
+	leader.set(func(f *fakeCluster) {
+		f.replicas = func(ctx context.Context, _ int) int { <-ctx.Done(); return 0 }
+	})
+	sent := leader.Stats().Commands
+	c.send("WAIT 1 0\r\nINCREX a\r\n")
+	eventually(t, "it is sent", func() bool { return leader.Stats().Commands > sent })
+	start := time.Now()
+	follower.become(partition.Orphaned)
+	follower.Partition().LeaderLost()
+	c.expect(uncertain + "-CLUSTERDOWN no leader is known\r\n")
+	require.Less(t, time.Since(start), 5*time.Second)
+}
+
 // What was not sent is executed here once this node leads.
 func TestFramesOfANewLeader(t *testing.T) {
 	n := startNode(t, partition.Handover, patient)

@@ -23,6 +23,13 @@ func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.Front.LeaderChanged(old, leader)
 }
 
+// LeaderLost tells that no leader is known any more.
+func (p *Partition) LeaderLost() {
+	if !p.alone {
+		p.slow.leaderLost()
+	}
+}
+
 // LastLeader returns the id of the leader that was known last, empty if none
 // was.
 func (p *Partition) LastLeader() string {
