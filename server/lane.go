@@ -35,6 +35,7 @@ type lane struct {
 	refused  bool          // the error being written is of a command that is not run
 	took     time.Duration // of the script that was interpreted last
 
+	known  *nativeCall  // of known scripts, made for the first
 	call   command.Call // what is being executed
 	queued command.Call // what of a transaction is, while call is its EXEC
 
