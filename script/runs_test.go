@@ -87,3 +87,35 @@ func BenchmarkRuns(b *testing.B) {
 		r.Count(0, true)
 	}
 }
+
+// The runs of all scripts are each counted once while scripts make room or are
+// flushed: who looks never finds fewer than before.
+func TestTotalsDoNotFall(t *testing.T) {
+	cache := NewCache(NewEnvironment("7.0.15"), nowhere{})
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			s, _, err := cache.Load(fmt.Appendf(nil, "return %d", i), false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Runs.Count(0, false)
+			cache.Flush()
+		}
+	}()
+	most := uint64(0)
+	for range 100_000 {
+		total := cache.Runs()
+		require.GreaterOrEqual(t, total.Runs(), most)
+		most = total.Runs()
+	}
+	close(stop)
+	<-done
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // resident is the memory of the process, in bytes, or of Go's heap where that is
@@ -234,4 +236,40 @@ func TestScriptOfCopiesLeavesItsLoop(t *testing.T) {
 		sum := s.stats.sum(func(n *counters) *atomic.Uint64 { return &n.calls[spec.Index] })
 		require.Less(t, sum, uint64(calls+calls/2), "on the loop and on the worker: %s", name)
 	}
+}
+
+// Every command, with too few arguments and with too many, has a reply in a
+// script and in a transaction: none needs what only a client's own call has.
+func TestCommandsInScriptsAndTransactions(t *testing.T) {
+	s, m := testMachine(t, Config{Settings: newFakeSettings()}, new(committer))
+	reply := func(args ...string) string {
+		m.feed(encode(args...))
+		for deadline := time.Now().Add(patience); m.stall != 0; m.lane.runPosts() {
+			require.True(t, time.Now().Before(deadline), "%q hangs", args)
+		}
+		return m.take()
+	}
+	s.table.Each(func(cmd *command.Spec) {
+		if strings.HasPrefix(cmd.Full, "test.") {
+			return
+		}
+		for more := range 5 {
+			args := append(strings.Split(cmd.Full, "|"), slices.Repeat([]string{"1"}, more)...)
+			script := reply(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, args...)...)
+			require.NotEmpty(t, script, args)
+			require.NotContains(t, script, "internal error", args)
+			exec := ""
+			if cmd.Flags&(command.NoMulti|command.Immediate) == 0 && cmd.Full != "client|reply" {
+				require.Equal(t, "+OK\r\n", reply("MULTI"))
+				queued := reply(args...)
+				exec = reply("EXEC")
+				require.Equal(t, queued != "+QUEUED\r\n", strings.HasPrefix(exec, "-EXECABORT"), args)
+			}
+			for _, text := range []string{script, exec} {
+				if strings.Contains(text, "wrong number of arguments for") {
+					require.Contains(t, text, "'"+cmd.Full+"'", args)
+				}
+			}
+		}
+	})
 }

@@ -48,5 +48,9 @@ func (p *Partition) Leaderless(known bool) time.Duration {
 	}
 	now := int64(time.Since(p.begun))
 	p.lastLeader.lost.CompareAndSwap(0, now)
-	return time.Duration(now - p.lastLeader.lost.Load())
+	lost := p.lastLeader.lost.Load()
+	if lost == 0 { // another leads since
+		return 0
+	}
+	return time.Duration(now - lost)
 }
