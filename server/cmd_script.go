@@ -223,7 +223,9 @@ func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer)
 func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
-	call.Host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
+	c := call.Host.(*conn)
+	c.jobArgs = clipArgs(args)
+	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) command.SyncMode {
 		turn := s.workers.turns.take()
 		defer turn.end()
 		r := s.scriptRun()
@@ -237,15 +239,15 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 			var err error
 			if sc, err = s.compileAside(sess, args[1], bySHA); err != nil {
 				scriptError(w, err)
-				return
+				return command.SyncDefault
 			}
 			if sc == nil {
 				w.Error(errNoScript)
-				return
+				return command.SyncDefault
 			}
 		}
 		if !r.accept(sc, cmd, w) {
-			return
+			return command.SyncDefault
 		}
 		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
 		r.turn, r.now = turn, e.Now()
@@ -254,7 +256,9 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 		r.tally(w.B, err, true)
 		if err != nil {
 			r.fail(w, err)
+			return command.SyncDefault
 		}
+		return r.outcome.Sync
 	})
 }
 

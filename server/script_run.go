@@ -137,6 +137,7 @@ type scriptRun struct {
 	began    time.Time
 	held     time.Time // since when locks are held; 0 is not
 	messages []message // that it has published
+	asked    bool      // it has called a command about keys
 	outcome  command.Outcome
 
 	stripe uint8 // of counts
@@ -239,7 +240,7 @@ func (r *scriptRun) begin() {
 // attempt runs the script once and writes its reply to w. On an error nothing
 // has changed, and nothing is written.
 func (r *scriptRun) attempt(w *resp.Writer) error {
-	r.outcome = command.Outcome{}
+	r.outcome, r.asked = command.Outcome{}, false
 	r.held, r.messages = time.Time{}, r.messages[:0]
 	start := len(w.B)
 	r.call.Sess, r.call.Now = r.sess, r.now
