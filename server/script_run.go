@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,29 +38,6 @@ import (
 //
 // A script that exceeds its bounds, or is killed, is taken back and ends with an
 // error. An error of the script itself keeps what it has written, as in Redis.
-const (
-	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
-	// Some steps take twenty times as long as others: so it looks at the time
-	// now and then.
-	loopSteps  = 10_000
-	loopTime   = 200 * time.Microsecond
-	loopLook   = 512
-	loopMemory = 4 << 20
-	loopUndo   = 1 << 20
-	// These are what it may take on a worker.
-	slowSteps  = 1 << 40
-	slowMemory = 64 << 20
-	slowUndo   = 64 << 20
-	slowTime   = 5 * time.Second // where lua-time-limit says nothing
-	// holdTime is how long a worker may hold locks.
-	holdTime = 10 * time.Millisecond
-	// rounds is how often a script is run again on a loop with further keys, and
-	// tries how often on a worker because its keys have changed.
-	rounds = 8
-	tries  = 4
-	// maxMessages is how many messages a script may publish.
-	maxMessages = 1024
-)
 
 // grip is how a script has its keys for itself.
 type grip uint8
@@ -72,20 +48,6 @@ const (
 	gripCopies               // it works on copies
 	gripWhole                // it holds the whole table, from its first command on
 	gripCounters             // a step about counters holds them, without a leader
-)
-
-// bounds are what a script may take.
-type bounds struct {
-	steps, memory int64
-	undo          int
-	time          time.Duration
-	every         int64 // steps between two looks; 0 is lua.LookEvery
-}
-
-var (
-	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
-	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime, 0}
-	slowBounds = bounds{slowSteps, smallStep, slowUndo, slowTime, 0}
 )
 
 // message is one that a script publishes, at its end.
@@ -135,9 +97,10 @@ type scriptRun struct {
 
 	// Of the attempt.
 	began    time.Time
-	held     time.Time // since when locks are held; 0 is not
-	messages []message // that it has published
-	asked    bool      // it has called a command about keys
+	held     time.Time     // since when locks are held; 0 is not
+	heldCPU  time.Duration // processor time of the process then, on a worker
+	messages []message     // that it has published
+	asked    bool          // it has called a command about keys
 	outcome  command.Outcome
 
 	stripe uint8 // of counts
@@ -345,7 +308,7 @@ func (r *scriptRun) lock() {
 	}
 	r.sess.BeginUndo(r.bounds.undo)
 	if r.held = r.began; r.turn != nil {
-		r.held = time.Now()
+		r.held, r.heldCPU = time.Now(), processTime()
 	}
 }
 
@@ -368,45 +331,6 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 	}
 	if r.scratch.Bytes() > smallStep {
 		return r.grow()
-	}
-	return nil
-}
-
-// grow asks for more memory than every slow script may have.
-func (r *scriptRun) grow() error {
-	if !r.held.IsZero() {
-		return nil // others wait for its keys, and it ends soon
-	}
-	return r.turn.grow()
-}
-
-// look is asked now and then whether the script may go on.
-func (r *scriptRun) look() error {
-	if err := r.ended.Load(); err != nil {
-		return *err
-	}
-	if r.srv.ending.Err() != nil {
-		return errScriptKilled
-	}
-	if r.turn != nil && r.held.IsZero() {
-		if err := r.turn.yield(); err != nil {
-			return err
-		}
-	}
-	now := time.Now()
-	took := now.Sub(r.began)
-	if r.turn != nil {
-		took = r.turn.ran(now)
-	}
-	switch {
-	case took > r.bounds.time && r.bounds.time == loopTime:
-		return errScriptSlow
-	case took > r.bounds.time:
-		//lint:ignore ST1005 in the manner of Redis
-		return fmt.Errorf("Script killed: it took more than %d ms.", r.bounds.time.Milliseconds())
-	case !r.held.IsZero() && now.Sub(r.held) > holdTime:
-		//lint:ignore ST1005 in the manner of Redis
-		return fmt.Errorf("Script killed: it held its keys for more than %d ms.", holdTime.Milliseconds())
 	}
 	return nil
 }
