@@ -226,6 +226,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	c := call.Host.(*conn)
 	c.jobArgs = clipArgs(args)
 	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) command.SyncMode {
+		defer s.scavenger.ask()
 		turn := s.workers.turns.take()
 		defer turn.end()
 		r := s.scriptRun()

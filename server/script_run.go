@@ -341,10 +341,19 @@ func (r *scriptRun) forget() {
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
-	if cap(r.aside.w.B) > outputKept {
+	clear(r.messages[:cap(r.messages)])
+	r.messages, r.scratch = r.messages[:0], nil
+	if cap(r.aside.w.B) > bufferKept {
 		r.aside.w.B = nil
 	}
+	if cap(r.hold) > keysKept || cap(r.named) > keysKept || cap(r.at) > keysKept || cap(r.messages) > keysKept {
+		r.hold, r.named, r.at, r.messages = nil, nil, nil, nil
+	}
 }
+
+// keysKept is how many keys, and messages, a run has room for that is kept for
+// the next script.
+const keysKept = 256
 
 // tally counts a run that has ended with a reply or with err. One that was slow
 // is timed, of the others some.
