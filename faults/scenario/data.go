@@ -56,7 +56,7 @@ var (
 	// much is for harm that breaks connections to the leader, and audited for a run that is about pairs.
 	much    = amount{rate: 400, pairRate: 60, audit: 10 * time.Millisecond}
 	audited = amount{rate: 400, pairRate: 240, audit: 500 * time.Microsecond} // half of a transaction shows for some microseconds
-	// little is for harm that leaves leaders silent, slow or without followers.
+	// little is for harm that leaves leaders silent, slow or without followers, and that is not about what data are.
 	little = amount{rate: 60, pairRate: 6, audit: 50 * time.Millisecond, apart: true}
 )
 

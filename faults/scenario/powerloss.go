@@ -122,7 +122,10 @@ func ioErrors(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	round := 0
 	err = r.rounds(func() error {
 		leader, err := r.leader()
@@ -204,11 +207,14 @@ func bitRot(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	kinds := []string{"stable", "snapshots/*/*", "log-*"}
 	round := 0
 	var n *cluster.Node // always the same: once its data is wiped it has no vote for a while
-	err := r.rounds(func() error {
+	err = r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err
