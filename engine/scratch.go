@@ -169,7 +169,7 @@ func (s *Session) state(b []byte, key []byte) (keyState, error) {
 // changed tells those who watch a key of a write that has left it as it is.
 func (s *Session) changed(key []byte) error {
 	hash := s.hash(key)
-	sh, err := s.look(hash)
+	sh, err := s.lock(hash, key)
 	if err != nil {
 		return err
 	}

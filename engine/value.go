@@ -263,7 +263,8 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 
 // Changed tells those who watch the key of a write that leaves it as it is.
 func (v *Value) Changed() {
-	if v.p.live {
+	if v.p.live && v.sh.Watched(v.p.hash, v.p.key) != nil {
+		v.save()
 		v.sh.Changed(v.p.hash, v.p.key)
 	}
 }

@@ -262,7 +262,6 @@ func (r *scriptRun) letGo(err error) error {
 		return err
 	case err != nil:
 		r.sess.Rollback(r.now)
-		r.sess.Renew(r.watched())
 	}
 	if r.grip == gripExec {
 		r.sess.KeepAll()
