@@ -80,7 +80,7 @@ func TestAsideHasABound(t *testing.T) {
 	image := func(n int) shard.Image { return shard.Image{Key: []byte("k"), Meta: it.id, State: make([]byte, n)} }
 	require.False(t, a.put(e.limits, shard.Image{}, image(asideFrom-8)))
 	n := 0
-	for a.put(e.limits, shard.Image{}, image(1<<20)) {
+	for n < asideMost>>20 && a.put(e.limits, shard.Image{}, image(1<<20)) {
 		n++
 	}
 	require.Equal(t, asideMost>>20-1, n)
