@@ -146,8 +146,8 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	}
 	began := time.Now()
 	s.evalText(call, sc, int(n), bySHA, long)
-	if c, ok := call.Host.(*conn); ok {
-		c.lane.took = time.Since(began)
+	if c := call.Host.(*conn); !c.lane.timed && c.stall&stallWorker == 0 {
+		s.record(c, call.Spec, call.Args, time.Since(began))
 	}
 }
 

@@ -21,7 +21,7 @@ func (c *conn) execute(args [][]byte) {
 	}
 	call := &l.call
 	start := len(l.w.B)
-	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&command.Fast == 0 || !cmd.Accepts(len(args)) {
+	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&(command.Fast|command.Script) == 0 || !cmd.Accepts(len(args)) {
 		l.use(c.db)
 		c.carefully(cmd, args)
 		l.use(0)
@@ -124,8 +124,8 @@ func (c *conn) refuse(msg string) {
 }
 
 // call runs a command that has passed every check, and times it when it is not
-// a fast one, or this batch is sampled, or the slow log asks for all. A script
-// that runs as Go is as a fast one.
+// a fast one, or this batch is sampled, or the slow log asks for all. A script is
+// as a fast one: eval times those that are interpreted, unless call does.
 func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
@@ -134,19 +134,13 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	}
 	sampled := l.mode & modeSample
 	l.mode &^= modeSample
-	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Fast != 0 {
+	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&(command.Fast|command.Script) != 0 {
 		c.handle(call, cmd, args)
-	} else if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Script != 0 {
-		l.took = 0
-		c.handle(call, cmd, args)
-		if c.stall&stallWorker != 0 {
-			c.jobArgs = clipArgs(args)
-		} else if l.took > 0 {
-			c.srv.record(c, cmd, args, l.took)
-		}
 	} else {
 		begin := time.Now()
+		l.timed = true
 		c.handle(call, cmd, args)
+		l.timed = false
 		if c.stall&stallWorker != 0 {
 			c.jobArgs = clipArgs(args)
 		} else {
