@@ -92,30 +92,31 @@ func BenchmarkRuns(b *testing.B) {
 // flushed: who looks never finds fewer than before.
 func TestTotalsDoNotFall(t *testing.T) {
 	cache := NewCache(NewEnvironment("7.0.15"), nowhere{})
-	stop, done := make(chan struct{}), make(chan struct{})
+	const flushes, scripts = 500, 20
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for i := range flushes * scripts {
 			s, _, err := cache.Load(fmt.Appendf(nil, "return %d", i), false)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			s.Runs.Count(0, false)
-			cache.Flush()
+			if i%scripts == 0 {
+				cache.Flush()
+			}
 		}
 	}()
 	most := uint64(0)
-	for range 10_000 {
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
 		total := cache.Runs()
 		require.GreaterOrEqual(t, total.Runs(), most)
 		most = total.Runs()
 	}
-	close(stop)
-	<-done
 }
