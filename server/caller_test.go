@@ -171,7 +171,7 @@ func TestCallerWhileHolding(t *testing.T) {
 // On a follower commands and chains go to the leader, wherever clients are sent.
 func TestCallerForwards(t *testing.T) {
 	for _, redirect := range []Redirect{RedirectForward, RedirectMoved} {
-		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect})
+		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect, ForwardTimeout: patience})
 		c := follower.Caller()
 		q := &LimitCall{Segs: []engine.Segment{
 			{Key: []byte("a"), Limit: engine.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: engine.Fixed}, Cost: 1},
