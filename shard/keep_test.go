@@ -100,7 +100,7 @@ func TestKeptGrows(t *testing.T) {
 		_, err := s.Insert(tab.Hash(k), k, 0, 1, math.MaxInt64, 0)
 		require.NoError(t, err)
 	}
-	for words := 1; words < 8000; words += 1 + words/3 {
+	for words := 1; words < 25_000; words += 1 + words/3 {
 		for _, k := range [][]byte{one, other} {
 			e, ok := s.Find(tab.Hash(k), k)
 			require.True(t, ok)
