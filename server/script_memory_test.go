@@ -47,6 +47,12 @@ func TestIdleRunsHoldNothing(t *testing.T) {
 	bombs(t, addr, idleRuns+4)
 	eventually(t, "the scripts to end", func() bool { return s.scripts.count() == 0 })
 	require.Less(t, live()-before, int64(16<<20))
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	require.NotEmpty(t, s.scripts.idle)
+	for _, r := range s.scripts.idle {
+		require.Nil(t, r.scratch, "it has room for many small keys")
+	}
 }
 
 // The memory of a burst of scripts goes back to the system soon, whether anything
