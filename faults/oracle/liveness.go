@@ -18,8 +18,8 @@ type LivenessBounds struct {
 	Gap     time.Duration // the median time from a harm to the next decision
 }
 
-// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped are left out;
-// what a failure policy answered is an answer, and no decision by the cluster.
+// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped, and about keys that
+// are Apart, are left out; what a failure policy answered is an answer, and no decision by the cluster.
 type Liveness struct {
 	Calls                  int
 	Refused, Unknown, Late float64
@@ -36,9 +36,11 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	var dues []int64
 	for i := range h.Calls {
 		c := &h.Calls[i]
+		if h.Apart(c) {
+			continue
+		}
 		dues = append(dues, c.Due)
-		decided := c.Outcome == history.Admitted || c.Outcome == history.Denied
-		if decided && !c.Local {
+		if c.Decided() && !c.Local {
 			decisions = append(decisions, c.End)
 		}
 		if Excused(c, outages) {
@@ -48,7 +50,7 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 		switch {
 		case c.Outcome == history.Refused:
 			refused++
-		case !decided:
+		case !c.Decided():
 			unknown++
 		default:
 			answered++

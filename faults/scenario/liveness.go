@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
 )
 
@@ -119,4 +120,24 @@ func (r *Run) pids() (pids []int) {
 		}
 	}
 	return pids
+}
+
+// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster.
+func (r *Run) measureGaps() {
+	for i, at := range r.harms {
+		until := int64(history.Forever)
+		if i+1 < len(r.harms) {
+			until = r.harms[i+1]
+		}
+		first := int64(history.Forever)
+		for j := range r.history.Calls {
+			c := &r.history.Calls[j]
+			if c.Start >= at && c.Start < until && c.End < first && !c.Local && !r.history.Apart(c) && c.Decided() {
+				first = c.End
+			}
+		}
+		if first != history.Forever {
+			r.gaps = append(r.gaps, time.Duration(first-at))
+		}
+	}
 }
