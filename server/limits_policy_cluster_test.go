@@ -111,11 +111,11 @@ func TestChangesOfPoliciesFollowEachOther(t *testing.T) {
 	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {rate: 5/h}}}`)
 	other := newMachine(leader.s)
 	other.feed(encode("RL.POLICY", "SET", "p", "IF", "0", `{limits: {a: {rate: 6/h}}}`))
+	leader.commit(t)
 	for other.stall&stallWorker != 0 {
 		other.lane.runPosts()
 		runtime.Gosched()
 	}
-	leader.commit(t)
 	leader.s.Partition().Release(9, nil)
 	other.lane.runPosts()
 	require.Equal(t, "-VERSION the policy has another version: 1\r\n", other.take())

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -132,10 +133,7 @@ func (b *Book) update() {
 
 // apply takes over changes of records. mu must be held.
 func (b *Book) apply(news []engine.PolicyRecord) {
-	old := b.set.Load()
-	edit := old.Edit()
-	var changed []string
-	all := false
+	var edits []bookEdit
 	for _, r := range news {
 		if r.Value == nil {
 			delete(b.records, r.Name)
@@ -146,62 +144,106 @@ func (b *Book) apply(news []engine.PolicyRecord) {
 			continue
 		}
 		delete(b.broken, r.Name)
+		e := bookEdit{name: r.Name}
 		st, err := decodeStored(r.Value)
-		if err == nil && st.Gone {
-			edit.Delete(r.Name)
-			changed = append(changed, r.Name)
-			continue
-		}
-		var rec *policy.Record
-		if err == nil {
-			rec, err = b.read(r.Name, st.Text)
+		if err == nil && !st.Gone {
+			e.meta = st.meta()
+			e.record, err = b.read(r.Name, st.Text)
 		}
 		if err != nil {
-			b.broken[r.Name] = err
-			b.log.Error("a policy is not understood by this node: it answers errors", "policy", r.Name, "error", err)
-			edit.Delete(r.Name)
-			changed = append(changed, r.Name)
-			continue
+			b.breaks(r.Name, err)
 		}
-		edit.Set(rec, st.meta())
-		all = all || rec.Kind != policy.PolicyRecord
-		changed = append(changed, r.Name)
+		edits = append(edits, e)
 	}
-	next, err := edit.Finish(b.edits + 1)
-	if err != nil {
-		// What is committed was tried before, by a node of this version or by
-		// another one. The set stays as it was: checks of these policies go on
-		// under the version before, and say so.
-		b.log.Error("policies are not understood by this node: they stay as they were", "policies", changed, "error", err)
-		for _, name := range changed {
-			b.broken[name] = err
+	// What policies share comes first.
+	slices.SortStableFunc(edits, func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) })
+	b.edit(edits)
+}
+
+// bookEdit is what a record makes of the set; with a nil record it is gone.
+type bookEdit struct {
+	name   string
+	record *policy.Record
+	meta   policy.Meta
+}
+
+func (e *bookEdit) rank() int {
+	if e.record == nil || e.record.Kind == policy.PolicyRecord {
+		return 1
+	}
+	return 0
+}
+
+// breaks notes a record that this node cannot use.
+func (b *Book) breaks(name string, err error) {
+	b.broken[name] = err
+	b.log.Error("a policy is not understood by this node", "policy", name, "error", err)
+}
+
+// edit makes the next set. What is committed was tried before, so it fits; should
+// an edit be impossible here all the same, the others are made without it. mu must
+// be held.
+func (b *Book) edit(edits []bookEdit) {
+	if len(edits) == 0 {
+		return
+	}
+	old := b.set.Load()
+	editor := old.Edit()
+	for _, e := range edits {
+		if e.record == nil {
+			editor.Delete(e.name)
+		} else {
+			editor.Set(e.record, e.meta)
 		}
+	}
+	next, err := editor.Finish(b.edits + 1)
+	switch {
+	case err != nil && len(edits) == 1:
+		b.breaks(edits[0].name, err)
+		return
+	case err != nil:
+		b.edit(edits[:len(edits)/2])
+		b.edit(edits[len(edits)/2:])
 		return
 	}
 	b.edits++
-	if all {
-		changed = next.Names()
+	b.replace(old, next, edits)
+}
+
+// replace puts a set in the place of the one before. mu must be held.
+func (b *Book) replace(old, next *policy.Set, edits []bookEdit) {
+	names := make([]string, 0, len(edits))
+	for _, e := range edits {
+		names = append(names, e.name)
 	}
-	for _, name := range changed {
-		if p := next.Policy([]byte(name)); p != nil && p != old.Policy([]byte(name)) {
-			if err := b.prepare(p); err != nil {
-				b.broken[name] = err
-				b.log.Error("a policy's limits are not possible on this node", "policy", name, "error", err)
+	if edits[0].rank() == 0 || slices.ContainsFunc(names, func(name string) bool { return old.Policy([]byte(name)) == nil && next.Policy([]byte(name)) == nil }) {
+		names = append(slices.Clone(old.Names()), next.Names()...) // what is shared is of all
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	changed := func(fn func(was, is *policy.Policy)) {
+		for _, name := range names {
+			was, is := old.Policy([]byte(name)), next.Policy([]byte(name))
+			if was != is {
+				fn(was, is)
 			}
 		}
 	}
+	changed(func(_, is *policy.Policy) {
+		if is == nil {
+			return
+		}
+		if err := b.prepare(is); err != nil {
+			b.breaks(is.Name, err)
+		}
+	})
 	b.set.Store(next)
 	// Checks that have read the old set finish with it: see engine.Ready.
-	if all {
-		changed = slices.Concat(changed, old.Names())
-		slices.Sort(changed)
-		changed = slices.Compact(changed)
-	}
-	for _, name := range changed {
-		if p := old.Policy([]byte(name)); p != nil && p != next.Policy([]byte(name)) {
-			b.release(p)
+	changed(func(was, _ *policy.Policy) {
+		if was != nil {
+			b.release(was)
 		}
-	}
+	})
 }
 
 // read returns the checked tree of a text, which has mostly been read already.
@@ -288,6 +330,14 @@ func (b *Book) try(records []*policy.Record, gone []string) error {
 		}
 	}
 	return nil
+}
+
+// revision returns the committed record of the last change, nil for none.
+func (b *Book) revision() []byte {
+	b.Set()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.records[revisionRecord]
 }
 
 // stored returns the committed record of a name.

@@ -40,28 +40,36 @@ var (
 	errNoPolicy = errors.New("NOPOLICY there is no such policy")
 )
 
-// errMoved has a change tried again: somebody was quicker.
+// errMoved has a change tried again: another one is not committed yet.
 var errMoved = errors.New("records have changed meanwhile")
 
-// changeTries bounds how often that is.
-const changeTries = 16
+const (
+	// changePatience is how long a change waits for the commit of the one before
+	// it, and changePoll how often it looks.
+	changePatience = 2 * time.Second
+	changePoll     = time.Millisecond
+)
 
 // commit makes a change: its records are put, and take effect everywhere when
 // they are committed. It returns the versions that the edits lead to. A text that
 // is there already changes nothing.
-func (b *Book) commit(sess *engine.Session, c *change) (versions []uint64, err error) {
-	if err := b.tryAll(c); err != nil {
-		return nil, err
-	}
-	for range changeTries {
-		if versions, err = b.put(sess, c); !errors.Is(err, errMoved) {
-			break
+//
+// A change is tried against what is committed, and put only if nothing else has
+// been since: two that fit to what was there need not fit to each other. So it
+// waits for the one before it, unless waits is false.
+func (b *Book) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
+	for begun := time.Now(); ; time.Sleep(changePoll) {
+		revision := b.revision()
+		if err := b.tryAll(c); err != nil {
+			return nil, err
+		}
+		if versions, err = b.put(sess, c, revision); !errors.Is(err, errMoved) {
+			return versions, err
+		}
+		if !waits || time.Since(begun) > changePatience {
+			return nil, errChanging
 		}
 	}
-	if errors.Is(err, errMoved) {
-		err = errors.New("TRYAGAIN the policies are being changed")
-	}
-	return versions, err
 }
 
 // tryAll tells whether a change could be committed.
@@ -81,11 +89,10 @@ func (b *Book) tryAll(c *change) error {
 	return nil
 }
 
-// put puts the records of a change, if those that it was made from are still
-// there.
-func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err error) {
+// put puts the records of a change, if none has been put since the committed one
+// of before.
+func (b *Book) put(sess *engine.Session, c *change, before []byte) (versions []uint64, err error) {
 	e := sess.Engine()
-	before := e.PolicyRecord(revisionRecord)
 	revision := uint64(0)
 	if before != nil {
 		if revision, err = strconv.ParseUint(string(before), 10, 64); err != nil {
@@ -131,7 +138,7 @@ func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err erro
 		return versions, nil
 	}
 	err = sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
-		if !bytes.Equal(get(revisionRecord), before) { // each change has one of its own
+		if !bytes.Equal(get(revisionRecord), before) { // each change has a revision
 			return nil, errMoved
 		}
 		return puts, nil

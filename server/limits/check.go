@@ -23,7 +23,7 @@ func checkCommands(book *Book) []command.Spec {
 
 // Errors of RL.CHECK.
 var (
-	errChanging = errors.New("TRYAGAIN the policy is being changed")
+	errChanging = errors.New("TRYAGAIN policies are being changed")
 	errFail     = errors.New("ERR FAIL must be open, closed or local")
 	errLater    = "ERR %s is not supported yet"
 )

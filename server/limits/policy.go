@@ -183,7 +183,7 @@ func (b *Book) change(call *command.Call, keep int, dry bool, of func() (*change
 			if dry {
 				err = b.rehearse(sess, c, w)
 			} else {
-				err = b.carryOut(sess, c, w)
+				err = b.carryOut(sess, c, w, !call.InExec)
 			}
 		}
 		switch {
@@ -211,8 +211,8 @@ func (b *Book) change(call *command.Call, keep int, dry bool, of func() (*change
 }
 
 // carryOut makes a change and replies the versions that it has led to.
-func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer) error {
-	versions, err := b.commit(sess, c)
+func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits bool) error {
+	versions, err := b.commit(sess, c, waits)
 	if err != nil {
 		return err
 	}
