@@ -37,7 +37,7 @@ func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction,
 		c.inExec = false
 	case tx != nil && tx.counts():
 		c.inExec = true
-		c.countDegraded(tx.keys(nil), sent, func(step *engine.CountStep) error {
+		c.countDegraded(tx.keys(nil, c.now()), sent, func(step *engine.CountStep) error {
 			c.w.Array(len(tx.queue))
 			for _, q := range tx.queue {
 				if q.cmd.Flags&command.Counter == 0 {

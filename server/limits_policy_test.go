@@ -397,15 +397,43 @@ func TestExplainPolicy(t *testing.T) {
 	r.is("RL.EXPLAIN a b", "-ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...]")
 }
 
-// A transaction has checks among its commands.
+// A transaction has checks among its commands, and is isolated; a script may check
+// too.
 func TestCheckInATransaction(t *testing.T) {
 	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}}}`)
-	for _, line := range []string{"MULTI", "RL.CHECK p user eve", "SET k 1", "RL.CHECK p user eve", "RL.POLICY DEL p"} {
+	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}, all: {rate: 9/m, algorithm: log}}}`)
+	check := r.s.table.Find([][]byte{[]byte("rl.check")})
+	args := func(line string) (args [][]byte) {
+		for _, w := range strings.Fields(line) {
+			args = append(args, []byte(w))
+		}
+		return args
+	}
+	require.False(t, check.AboutTable(), "its keys are held")
+	require.Equal(t, [][]byte{[]byte("@p:a;user=eve"), []byte("@p:all")}, check.Derived(args("RL.CHECK p user eve COST 3"), rigStart))
+	require.Empty(t, check.Derived(args("RL.CHECK q user eve"), rigStart))
+	require.Empty(t, check.Derived(args("RL.CHECK p user"), rigStart))
+	for _, line := range []string{"MULTI", "RL.CHECK p user eve", "SET k 1", "RL.CHECK p user eve"} {
 		r.words(line)
 	}
 	replies := r.words("EXEC").([]any)
-	require.Len(t, replies, 4)
+	require.Len(t, replies, 3)
 	require.EqualValues(t, 3, readChecked(t, replies[2].([]any)).remaining)
+
+	script := func(text string) any { return r.parse(r.raw("EVAL", text, "1", "k")) }
+	require.EqualValues(t, 2, script("return redis.call('rl.check', 'p', 'user', 'eve')[3]"))
+	require.EqualValues(t, 1, script("redis.call('incr', KEYS[1]) return redis.call('rl.check', 'p', 'user', 'eve')[3]"))
+	require.Equal(t, "2", r.words("GET k"))
+	require.EqualValues(t, 4, script("for i = 1, 100000 do end redis.call('get', KEYS[1]) return redis.call('rl.check', 'p', 'user', 'bob')[3]"))
+	r.words("SELECT 3")
+	require.EqualValues(t, 3, script("return redis.call('rl.check', 'p', 'user', 'bob')[3]"), "one budget, whatever the database")
+	r.words("MULTI")
+	r.words("RL.CHECK p user bob")
+	require.EqualValues(t, 2, readChecked(t, r.words("EXEC").([]any)[0].([]any)).remaining)
+
+	for _, line := range []string{"SELECT 0", "MULTI", "RL.POLICY DEL p"} {
+		r.words(line)
+	}
+	require.Len(t, r.words("EXEC"), 1)
 	r.is("RL.CHECK p user eve", "-NOPOLICY there is no policy 'p'")
 }

@@ -13,8 +13,8 @@ import (
 // checkCommands ask policies.
 func checkCommands(book *Book) []command.Spec {
 	return []command.Spec{{
-		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit,
-		Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
+		Derived: book.keys, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
 		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.check,
@@ -38,10 +38,11 @@ func (b *Book) noPolicy(name []byte) string {
 
 // checkMemory is what RL.CHECK uses call after call.
 type checkMemory struct {
-	call   *policy.Call
-	args   checkArgs
-	checks []engine.Check
-	out    []engine.Checked
+	call    *policy.Call
+	verdict policy.Verdict // of call
+	args    checkArgs
+	checks  []engine.Check
+	out     []engine.Checked
 	// at is the position in call.Applied of each check.
 	at []int
 }
@@ -195,6 +196,27 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 	return p.OnFailure
 }
 
+// keys returns the keys of the counters that an RL.CHECK is about, none for one
+// that is an error.
+func (b *Book) keys(args [][]byte, now int64) [][]byte {
+	var m checkMemory
+	p := b.Set().Policy(args[1])
+	if p == nil || m.args.parse(args[2:]) != nil {
+		return nil
+	}
+	m.call = policy.NewCall()
+	if m.match(p, now) != nil {
+		return nil
+	}
+	var keys [][]byte
+	for i := range m.call.Applied {
+		if key := m.call.Applied[i].Key; key != nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // durability is what the reply waits for: what the policy says, or the call, if
 // that is more.
 func durability(p *policy.Policy, asked command.SyncMode) command.SyncMode {
@@ -217,6 +239,9 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrStale):
 		call.Error(errChanging.Error())
+	case errors.Is(err, engine.ErrNotHeld): // the policy has other keys than when they were held
+		call.Err = err
+		call.Error(errChanging.Error())
 	default:
 		call.Fail(err)
 	}
@@ -224,29 +249,37 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 
 // decide decides the call under p. anew is CheckOptions.Anew.
 func (m *checkMemory) decide(call *command.Call, p *policy.Policy, anew bool) (answer, error) {
-	c := m.call
-	c.Begin(p)
-	for i := 0; i < len(m.args.pairs); i += 2 {
-		if err := c.Set(m.args.pairs[i], m.args.pairs[i+1]); err != nil {
-			return answer{}, badCall{err}
-		}
+	if err := m.match(p, call.Now); err != nil {
+		return answer{}, err
 	}
-	c.Units = m.args.units
-	verdict, err := c.Match(call.Now)
-	a := answer{policy: p, ok: verdict != policy.Denied, reason: "ok", binding: -1}
-	switch {
-	case err != nil:
-		return a, badCall{err}
-	case verdict == policy.Denied:
+	a := answer{policy: p, ok: m.verdict != policy.Denied, reason: "ok", binding: -1}
+	switch m.verdict {
+	case policy.Denied:
 		a.reason = "deny"
-	case verdict == policy.Allowed:
+	case policy.Allowed:
 		a.reason = "allow"
 	default:
 		return m.ask(call, a, anew)
 	}
 	// Nothing is counted; but only who decides may say so.
-	_, err = call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
+	_, err := call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
 	return a, err
+}
+
+// match tells what of p applies to the parsed call.
+func (m *checkMemory) match(p *policy.Policy, now int64) (err error) {
+	c := m.call
+	c.Begin(p)
+	for i := 0; i < len(m.args.pairs); i += 2 {
+		if err := c.Set(m.args.pairs[i], m.args.pairs[i+1]); err != nil {
+			return badCall{err}
+		}
+	}
+	c.Units = m.args.units
+	if m.verdict, err = c.Match(now); err != nil {
+		return badCall{err}
+	}
+	return nil
 }
 
 // ask has the limits that apply decided.
