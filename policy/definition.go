@@ -28,13 +28,15 @@ type definition struct {
 }
 
 type attributeDef struct {
-	name string
-	Type Type
+	name  string
+	Type  Type
+	place place
 }
 
 // listDef is a named list of values.
 type listDef struct {
 	name    string
+	place   place
 	entries []text
 }
 

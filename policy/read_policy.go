@@ -10,7 +10,7 @@ import (
 // attributes reads the types of attributes.
 func (r *reader) attributes(n *yaml.Node) (defs []attributeDef) {
 	r.pairs(n, "a mapping of names to {type: …}", func(key, value *yaml.Node) {
-		a := attributeDef{name: key.Value}
+		a := attributeDef{name: key.Value, place: r.at(key)}
 		if err := checkAttributeName(a.name); err != nil {
 			r.fail(key, "%s", err)
 			return
@@ -54,7 +54,7 @@ func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
 			r.fail(key, "does not name a list: a-z, 0-9, _ and -, a letter first, %d at most", MaxWord)
 			return
 		}
-		defs = append(defs, &listDef{name: key.Value, entries: r.entries(value)})
+		defs = append(defs, &listDef{name: key.Value, place: r.at(key), entries: r.entries(value)})
 	})
 	return defs
 }
