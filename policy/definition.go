@@ -16,6 +16,7 @@ type text struct {
 // the cluster's attributes and lists has been.
 type definition struct {
 	name       string
+	weight     int // a bound of the length of its canonical text
 	attributes []attributeDef
 	lists      []*listDef
 	onFailure  Failure
@@ -37,6 +38,7 @@ type attributeDef struct {
 type listDef struct {
 	name    string
 	place   place
+	weight  int // as of a definition
 	entries []text
 }
 

@@ -54,7 +54,7 @@ func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
 			r.fail(key, "does not name a list: a-z, 0-9, _ and -, a letter first, %d at most", MaxWord)
 			return
 		}
-		defs = append(defs, &listDef{name: key.Value, place: r.at(key), entries: r.entries(value)})
+		defs = append(defs, &listDef{name: key.Value, place: r.at(key), weight: weigh(value), entries: r.entries(value)})
 	})
 	return defs
 }
@@ -136,7 +136,7 @@ func policyNameError(s string) string {
 
 // policy reads what stands under a policy's name.
 func (r *reader) policy(name string, n *yaml.Node) *definition {
-	d := &definition{name: name}
+	d := &definition{name: name, weight: weigh(n)}
 	readMap(r, n, "a mapping with limits", policyEntries, d)
 	if n.Kind == yaml.MappingNode && !hasKey(n, "limits") {
 		r.fail(n, "limits are missing")
