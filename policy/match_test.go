@@ -374,5 +374,5 @@ policies:
 	require.InDelta(t, 1000, in["ten"], 150)
 	require.InDelta(t, 5000, in["half"], 250)
 	// The place of a caller is the same on all nodes and in all versions.
-	require.Equal(t, []uint8{20, 94}, []uint8{placeOf([]byte(";user=bob")), placeOf([]byte(";user=eve"))})
+	require.Equal(t, []uint8{20, 94}, []uint8{hundredth([]byte(";user=bob")), hundredth([]byte(";user=eve"))})
 }

@@ -84,7 +84,7 @@ func (r *reader) texts(nodes []*yaml.Node) []text {
 				r.fail(item, "a value may have %d bytes", MaxValue)
 				continue
 			}
-			texts = append(texts, text{s, place{line: item.Line, column: item.Column}})
+			texts = append(texts, text{s, placeOf(item)})
 		}
 	}
 	return texts
@@ -142,6 +142,7 @@ func (r *reader) policy(name string, n *yaml.Node) *definition {
 		r.fail(n, "limits are missing")
 	}
 	r.checkOverrides(d)
+	d.forget()
 	return d
 }
 

@@ -44,12 +44,14 @@ func (r *reader) failAt(p place, format string, args ...any) {
 		r.errs.More++
 		return
 	}
-	r.errs.add(&Error{File: r.file, Line: p.line, Column: p.column, Path: p.path, Text: fmt.Sprintf(format, args...)})
+	r.errs.add(&Error{File: r.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)})
 }
 
 // at returns the place of a node, at the present path.
 func (r *reader) at(n *yaml.Node) place {
-	return place{n.Line, n.Column, joinPath(r.path)}
+	p := placeOf(n)
+	p.path = joinPath(r.path)
+	return p
 }
 
 // joinPath writes the steps of a path, such as limits.user.by[1].
@@ -78,7 +80,7 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 func (r *reader) root(b []byte) *yaml.Node {
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // of some editors
 	if refused := scan(b); refused != nil {
-		r.failAt(place{refused.line, refused.column, ""}, "%s", refused.text)
+		r.failAt(place{int32(refused.line), int32(refused.column), ""}, "%s", refused.text)
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(b))
@@ -94,7 +96,7 @@ func (r *reader) root(b []byte) *yaml.Node {
 			line, _ = strconv.Atoi(m[1])
 			s = s[len(m[0]):]
 		}
-		r.failAt(place{line, 1, ""}, "not YAML: %s", s)
+		r.failAt(place{int32(line), 1, ""}, "not YAML: %s", s)
 		return nil
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
@@ -205,8 +207,9 @@ func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to
 				known = append(known, entries[i].key)
 			}
 		}
-		r.failAt(place{key.Line, key.Column, joinPath(r.path[:len(r.path)-1])},
-			"unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
+		at := placeOf(key)
+		at.path = joinPath(r.path[:len(r.path)-1])
+		r.failAt(at, "unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
 	})
 }
 
