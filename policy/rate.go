@@ -77,6 +77,9 @@ func parseAmount(s string) (int64, error) {
 		case d < '0' || d > '9':
 			return 0, errAmount
 		}
+		if n > maxUnits/10 {
+			return 0, errAmount
+		}
 		if n = n*10 + int64(s[i]-'0'); n > maxUnits {
 			return 0, errAmount
 		}
