@@ -110,7 +110,8 @@ func (r *Rate) check(a Algorithm) error {
 	if high >= uint64(r.Amount) {
 		return errSlowBurst
 	}
-	if q, _ := bits.Div64(high, low, uint64(r.Amount)); q > uint64(maxPeriod) {
+	q, rest := bits.Div64(high, low, uint64(r.Amount))
+	if q > uint64(maxPeriod) || q == uint64(maxPeriod) && rest > 0 {
 		return errSlowBurst
 	}
 	return nil

@@ -45,6 +45,29 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
+// What a bucket may have is what the engine's Limit.Validate says.
+func TestRatesOfBuckets(t *testing.T) {
+	f := func(amount, period, burst int64, want error) {
+		t.Helper()
+		r := Rate{Amount: amount, Period: period, Burst: burst}
+		require.Equal(t, want, r.Check(Token))
+	}
+	f(1, 1, 0, nil)
+	f(2, 1, 0, errTooFast)
+	f(1, maxPeriod, 1, nil)
+	f(1, maxPeriod, 2, errSlowBurst)
+	f(1, 1, maxPeriod, nil)
+	f(1, 1, maxPeriod+1, errSlowBurst)
+	f(3, maxPeriod-1, 3, nil)
+	f(3, maxPeriod, 3, nil)
+	f(3, 11, 860_661_818_181_818_182, errSlowBurst) // by 2/3 of a nanosecond
+	f(2, 3, maxPeriod/3*2, nil)
+	f(1, maxPeriod, maxUnits, errSlowBurst)
+	require.NoError(t, Rate{Kind: Blocked}.Check(Token))
+	require.Equal(t, errBurst, Rate{Amount: 1, Period: 1, Burst: 1}.Check(Fixed))
+	require.NoError(t, Rate{Amount: maxUnits, Period: 1}.Check(Fixed))
+}
+
 // Any amount is read as it is written, or refused.
 func FuzzParseRate(f *testing.F) {
 	f.Add("18446744073709551620")
