@@ -83,13 +83,21 @@ func (r *reader) root(b []byte) *yaml.Node {
 		r.failAt(place{int32(refused.line), int32(refused.column), ""}, "%s", refused.text)
 		return nil
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(b))
 	var doc yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			r.failAt(place{1, 1, ""}, "the text is empty")
-			return nil
+	var second error
+	err := guarded(func() error {
+		decoder := yaml.NewDecoder(bytes.NewReader(b))
+		if err := decoder.Decode(&doc); err != nil {
+			return err
 		}
+		second = decoder.Decode(new(yaml.Node))
+		return nil
+	})
+	switch {
+	case errors.Is(err, io.EOF):
+		r.failAt(place{1, 1, ""}, "the text is empty")
+		return nil
+	case err != nil:
 		s := strings.TrimPrefix(err.Error(), "yaml: ")
 		line := 1
 		if m := yamlLine.FindStringSubmatch(s); m != nil {
@@ -98,8 +106,7 @@ func (r *reader) root(b []byte) *yaml.Node {
 		}
 		r.failAt(place{int32(line), 1, ""}, "not YAML: %s", s)
 		return nil
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+	case !errors.Is(second, io.EOF):
 		r.failAt(place{1, 1, ""}, "a text is one document")
 		return nil
 	}
@@ -108,6 +115,18 @@ func (r *reader) root(b []byte) *yaml.Node {
 		return nil
 	}
 	return n
+}
+
+// guarded runs f and returns a panic of it as an error. Texts come from clients,
+// and the parser of YAML is not ours: what it cannot cope with is a text that is
+// refused, and not the end of a node.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("the parser failed: %v", x)
+		}
+	}()
+	return f()
 }
 
 // plain refuses what scan would, where YAML finds it and scan does not.

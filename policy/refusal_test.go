@@ -257,3 +257,8 @@ func TestCanonicalTextsHaveABound(t *testing.T) {
 	require.Equal(t, []string{"f: lists/l: takes more than 16777216 bytes"},
 		refused(t, "lists: {l: ["+strings.Repeat(long, MaxFile/len(long)-1)+"]}"))
 }
+
+func TestAPanicOfTheParserIsARefusal(t *testing.T) {
+	require.EqualError(t, guarded(func() error { panic("index out of range") }), "the parser failed: index out of range")
+	require.NoError(t, guarded(func() error { return nil }))
+}
