@@ -89,6 +89,9 @@ func hostile() map[string]string {
 // A text of 64 KiB takes at most 50 ms of a processor and 50 MB to load or to
 // refuse.
 func TestHostileTextsAreCheap(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's time and memory are not the product's, and one goroutine reads")
+	}
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(text), MaxText)
@@ -105,15 +108,13 @@ func isCheap(t *testing.T, f func()) {
 	for range 5 { // the least of some: a collection may fall into one
 		d, b := cost(f)
 		took, bytes = min(took, d), min(bytes, b)
-		if took < 50*time.Millisecond || raceEnabled {
+		if took < 50*time.Millisecond {
 			break
 		}
 	}
 	t.Logf("%v, %d KB", took, bytes>>10)
 	require.Less(t, bytes, uint64(50<<20))
-	if !raceEnabled {
-		require.Less(t, took, 50*time.Millisecond)
-	}
+	require.Less(t, took, 50*time.Millisecond)
 }
 
 // loadPolicy reads and compiles a text as a policy, and loadFile as a file.

@@ -89,6 +89,25 @@ func (c *Call) Begin(p *Policy) {
 	c.Applied = c.slots[:0]
 }
 
+// maxScratch is how much room for changed values a call keeps: values may be
+// long, and there are as many calls as sessions.
+const maxScratch = 16 << 10
+
+// End lets go of the policy, of the caller's bytes and of what has become large.
+// It ends what the call has returned; Begin may follow without it.
+func (c *Call) End() {
+	if c.policy == nil {
+		return
+	}
+	clear(c.slots[:len(c.policy.Limits)])
+	clear(c.values[:len(c.policy.attrs.names)])
+	clear(c.unknown[:cap(c.unknown)])
+	c.policy, c.Applied, c.unknown, c.present = nil, nil, c.unknown[:0], 0
+	if cap(c.scratch) > maxScratch {
+		c.scratch = nil
+	}
+}
+
 // Set gives the call an attribute. Both are kept as views. An empty value is
 // that of an absent attribute. Errors: a name that is none or was given before,
 // more than MaxAttributes, a value above MaxValue or not of the attribute's

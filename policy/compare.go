@@ -166,30 +166,46 @@ func (x *comparison) policy(old, new *definition) {
 	x.fields("lists.", listFields(old), listFields(new), none)
 	x.fields("deny", conditionFields(old.deny), conditionFields(new.deny), none)
 	x.fields("allow", conditionFields(old.allow), conditionFields(new.allow), none)
+	x.limits(old, new)
+	x.fields("overrides", overrideFields(old), overrideFields(new), func(string) Effect { return NewNumbers })
+}
+
+// limits compares limits by their ids, and those whose id is new by their names.
+func (x *comparison) limits(old, new *definition) {
+	before := make([]*limitDef, len(new.limits))
+	kept := map[*limitDef]bool{}
+	for i, l := range new.limits {
+		if before[i] = old.limitWithID(l.id); before[i] == nil && new.limitWithID(l.name) == nil {
+			before[i] = old.limit(l.name)
+		}
+		kept[before[i]] = true
+	}
 	for _, l := range old.limits {
-		if new.limit(l.name) == nil {
+		if !kept[l] {
 			x.add("limits."+l.name, l.String(), "", NoEffect)
 		}
 	}
-	for _, l := range new.limits {
-		before := old.limit(l.name)
-		if before == nil {
-			e := NoEffect
-			if old.limitWithID(l.id) != nil {
-				e = NewNumbers // the counters of one that has the id already
-			}
-			x.add("limits."+l.name, "", l.String(), e)
+	for i, l := range new.limits {
+		path, was := "limits."+l.name, before[i]
+		if was == nil {
+			x.add(path, "", l.String(), NoEffect)
 			continue
 		}
-		x.fields("limits."+l.name+".", before.fields(), l.fields(), limitEffect)
+		x.add("limits."+was.name, was.name, l.name, NoEffect)
+		x.add(path+".id", was.id, l.id, NewKeys)
+		x.fields(path+".", was.withoutID(), l.withoutID(), limitEffect)
 	}
-	x.fields("overrides", overrideFields(old), overrideFields(new), func(string) Effect { return NewNumbers })
+}
+
+// withoutID returns the fields of a limit but its id.
+func (l *limitDef) withoutID() []field {
+	return slices.DeleteFunc(l.fields(), func(f field) bool { return f.key == "id" })
 }
 
 // limitEffect is what a change of a limit's key does to its counters.
 func limitEffect(key string) Effect {
 	switch key {
-	case "by", "id":
+	case "by":
 		return NewKeys
 	case "algorithm":
 		return NewKind

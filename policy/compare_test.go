@@ -19,9 +19,17 @@ func TestCompare(t *testing.T) {
 	f(old, old)
 	f(old, "on_failure: open\nlimits: {b: {rate: 300/h}, c: {by: ip, rate: 1/s, id: a}}",
 		"on_failure: nothing -> open",
-		"limits.a: {by: ip, rate: 1/s} -> nothing",
 		"limits.b.rate: 5/m -> 300/h (numbers)",
-		"limits.c: nothing -> {by: ip, rate: 1/s, id: a} (numbers)")
+		"limits.a: a -> c")
+	f(old, "limits: {a: {by: ip, rate: 1/s, id: x}, b: {by: ip, rate: 2/s, id: a}}",
+		"limits.b: {rate: 5/m} -> nothing",
+		"limits.a: nothing -> {by: ip, rate: 1/s, id: x}",
+		"limits.a: a -> b",
+		"limits.b.rate: 1/s -> 2/s (numbers)")
+	f(old, "limits: {a: {by: ip, rate: 1/s, id: x}, b: {rate: 5/m}}", "limits.a.id: a -> x (new counters)")
+	f(old, "limits: {b: {rate: 5/m}, d: {rate: 1/s}}",
+		"limits.a: {by: ip, rate: 1/s} -> nothing",
+		"limits.d: nothing -> {rate: 1/s}")
 	f(old, "limits: {a: {by: user, rate: 1/s, mode: soft}, b: {rate: 5/m, algorithm: log}}",
 		"limits.a.by: ip -> user (new counters)",
 		"limits.a.mode: nothing -> soft",

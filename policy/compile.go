@@ -54,7 +54,7 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 
 // fail keeps an error, once: a limit's cost is compiled for each of its tiers.
 func (x *compiler) fail(p place, format string, args ...any) {
-	e := Error{File: x.file, Line: p.line, Column: p.column, Path: p.path, Text: fmt.Sprintf(format, args...)}
+	e := Error{File: x.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)}
 	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == e }) {
 		x.errs.add(&e)
 	}

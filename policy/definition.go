@@ -1,10 +1,15 @@
 package policy
 
+import "go.yaml.in/yaml/v3"
+
 // place is where something stands in its text.
 type place struct {
-	line, column int
+	line, column int32
 	path         string
 }
+
+// placeOf returns the place of a node, without a path.
+func placeOf(n *yaml.Node) place { return place{line: int32(n.Line), column: int32(n.Column)} }
 
 // text is a scalar, and where it stands.
 type text struct {
@@ -16,6 +21,7 @@ type text struct {
 // the cluster's attributes and lists has been.
 type definition struct {
 	name       string
+	weight     int // a bound of the length of its canonical text
 	attributes []attributeDef
 	lists      []*listDef
 	onFailure  Failure
@@ -28,13 +34,16 @@ type definition struct {
 }
 
 type attributeDef struct {
-	name string
-	Type Type
+	name  string
+	Type  Type
+	place place
 }
 
 // listDef is a named list of values.
 type listDef struct {
 	name    string
+	place   place
+	weight  int // as of a definition
 	entries []text
 }
 
@@ -132,4 +141,20 @@ func (d *definition) limitNames() []string {
 		names[i] = l.name
 	}
 	return names
+}
+
+// forget drops the paths of what has been checked to the end: ten thousand
+// policies would keep some megabytes of them.
+func (d *definition) forget() {
+	for _, l := range d.limits {
+		l.place.path = ""
+		if l.rate != nil {
+			l.rate.place.path = ""
+		}
+		if l.tiers != nil {
+			for i := range l.tiers.tiers {
+				l.tiers.tiers[i].place.path = ""
+			}
+		}
+	}
 }

@@ -4,8 +4,9 @@
 //
 // The types:
 //
-//   - Record is a text that has been read and checked. ParseFile and ParseRecord make
-//     them; an Errors says what is wrong with a text, and where.
+//   - Record is a text that has been read and checked. ParseFile and
+//     ParseRecord make them; an Errors says what is wrong with a text, and
+//     where.
 //   - Set has all policies of a revision, compiled. It is immutable; an Editor
 //     makes the next one.
 //   - Policy and Limit are the compiled forms, Numbers what tiers and overrides

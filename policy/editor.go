@@ -144,8 +144,12 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 		}
 	}
 	var errs Errors
+	renamed := false
 	for _, name := range slices.Sorted(maps.Keys(e.changed)) {
 		x := e.changed[name]
+		if (x == nil) != (old.policies[name] == nil) {
+			renamed = true
+		}
 		if x == nil {
 			delete(next.policies, name)
 			continue
@@ -166,7 +170,7 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	if err := errs.result(); err != nil {
 		return nil, err
 	}
-	if !sameKeys(next.policies, old.policies) {
+	if renamed {
 		next.names = slices.Sorted(maps.Keys(next.policies))
 	}
 	return next, nil
@@ -180,16 +184,4 @@ func (e *Editor) again(name string) {
 	if p := e.old.policies[name]; p != nil {
 		e.changed[name] = &pending{p.Record, Meta{p.Version, p.Epochs}}
 	}
-}
-
-func sameKeys[V any](a, b map[string]V) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k := range a {
-		if _, ok := b[k]; !ok {
-			return false
-		}
-	}
-	return true
 }

@@ -308,6 +308,27 @@ func TestAttributesOfACall(t *testing.T) {
 	require.Equal(t, [][]byte{[]byte("trace"), []byte("span")}, c.Unused())
 }
 
+// A call that has ended holds nothing of its caller, and can begin again.
+func TestEndLetsGo(t *testing.T) {
+	s := load(t, "policies: {p: {attributes: {a: {type: lower}, b: {type: lower}, c: {type: lower}, d: {type: lower}, e: {type: lower}}, limits: {l: {by: a, rate: 1/s, when: {b: {present: true}, c: {present: true}, d: {present: true}, e: {present: true}}}, never: {by: none, rate: 1/s}}}}")
+	c := NewCall()
+	c.End()
+	long := []byte(strings.Repeat("X", MaxValue))
+	for range 2 {
+		c.Begin(s.Policy([]byte("p")))
+		for _, name := range []string{"a", "b", "c", "d", "e", "other"} {
+			require.NoError(t, c.Set([]byte(name), long))
+		}
+		require.Len(t, applied(t, c, 0), 1)
+		c.End()
+		require.Nil(t, c.policy)
+		require.Equal(t, [MaxAttributes][]byte{}, c.values)
+		require.Equal(t, [][]byte{nil}, c.unknown[:1])
+		require.Equal(t, [MaxLimits]Applied{}, c.slots)
+		require.LessOrEqual(t, cap(c.scratch), maxScratch)
+	}
+}
+
 func TestSecretsAreNeverShown(t *testing.T) {
 	file := `
 policies:
@@ -374,5 +395,5 @@ policies:
 	require.InDelta(t, 1000, in["ten"], 150)
 	require.InDelta(t, 5000, in["half"], 250)
 	// The place of a caller is the same on all nodes and in all versions.
-	require.Equal(t, []uint8{20, 94}, []uint8{placeOf([]byte(";user=bob")), placeOf([]byte(";user=eve"))})
+	require.Equal(t, []uint8{20, 94}, []uint8{hundredth([]byte(";user=bob")), hundredth([]byte(";user=eve"))})
 }

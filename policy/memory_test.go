@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// 10,000 policies with 100,000 overrides take no more than they may.
+// 10,000 policies with 100,000 overrides take 57 MB.
 func TestMemoryOfManyPolicies(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's memory is not the product's")
@@ -28,7 +28,7 @@ func TestMemoryOfManyPolicies(t *testing.T) {
 	require.NoError(t, err)
 	all := heap()
 	t.Logf("policies %d bytes each, overrides %d", (loaded-before)/MaxPolicies, (all-loaded)/100_000)
-	require.Less(t, all-before, int64(150<<20))
+	require.Less(t, all-before, int64(75<<20))
 	runtime.KeepAlive(s)
 }
 

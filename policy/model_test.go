@@ -327,6 +327,7 @@ func TestMatchAgainstAModel(t *testing.T) {
 			}
 			c := call(t, s, "p", attrs...)
 			require.Equal(t, m.match(), applied(t, c, m.now), "%s %q %+v at %d", text, attrs, m.overrides, m.now)
+			explained(t, c, m.now)
 		}
 	}
 }
@@ -344,4 +345,23 @@ func randomOverride(r *rand.Rand, c *Call) (Override, error) {
 	}
 	l := &c.policy.Limits[r.IntN(len(c.policy.Limits))]
 	return c.LimitOverride(l.Name, pick(r, Rate{Amount: 3, Period: int64(time.Second)}, Rate{Kind: Unlimited}, Rate{Kind: Blocked}), until)
+}
+
+// explained requires that Explain agrees with Match, in all but deny and allow.
+func explained(t *testing.T, c *Call, now int64) {
+	if v, _ := c.Match(now); v != Decide {
+		return
+	}
+	var matched, found []string
+	for i := range c.Applied {
+		matched = append(matched, c.Applied[i].line())
+	}
+	for _, f := range c.Explain(now) {
+		require.NotEmpty(t, f.String())
+		if f.Why == Applies {
+			a := Applied{Limit: f.Limit, Numbers: f.Numbers, Cost: f.Cost, Key: f.Key, Missing: f.Missing}
+			found = append(found, a.line())
+		}
+	}
+	require.Equal(t, matched, found)
 }

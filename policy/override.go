@@ -59,8 +59,7 @@ func (o *Override) ID() string {
 }
 
 // LimitOverride returns an override of a limit's rate for the caller whose
-// attributes the call has: those of the limit's `by`, and no others. The limit
-// may have any name or id of the policy.
+// attributes the call has: those of the limit's `by`, and no others.
 func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, error) {
 	p := c.policy
 	l := p.limit(limit)

@@ -77,6 +77,9 @@ func parseAmount(s string) (int64, error) {
 		case d < '0' || d > '9':
 			return 0, errAmount
 		}
+		if n > maxUnits/10 {
+			return 0, errAmount
+		}
 		if n = n*10 + int64(s[i]-'0'); n > maxUnits {
 			return 0, errAmount
 		}
@@ -107,7 +110,8 @@ func (r *Rate) check(a Algorithm) error {
 	if high >= uint64(r.Amount) {
 		return errSlowBurst
 	}
-	if q, _ := bits.Div64(high, low, uint64(r.Amount)); q > uint64(maxPeriod) {
+	q, rest := bits.Div64(high, low, uint64(r.Amount))
+	if q > uint64(maxPeriod) || q == uint64(maxPeriod) && rest > 0 {
 		return errSlowBurst
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // attributes reads the types of attributes.
 func (r *reader) attributes(n *yaml.Node) (defs []attributeDef) {
 	r.pairs(n, "a mapping of names to {type: …}", func(key, value *yaml.Node) {
-		a := attributeDef{name: key.Value}
+		a := attributeDef{name: key.Value, place: r.at(key)}
 		if err := checkAttributeName(a.name); err != nil {
 			r.fail(key, "%s", err)
 			return
@@ -54,7 +54,7 @@ func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
 			r.fail(key, "does not name a list: a-z, 0-9, _ and -, a letter first, %d at most", MaxWord)
 			return
 		}
-		defs = append(defs, &listDef{name: key.Value, entries: r.entries(value)})
+		defs = append(defs, &listDef{name: key.Value, place: r.at(key), weight: weigh(value), entries: r.entries(value)})
 	})
 	return defs
 }
@@ -84,7 +84,7 @@ func (r *reader) texts(nodes []*yaml.Node) []text {
 				r.fail(item, "a value may have %d bytes", MaxValue)
 				continue
 			}
-			texts = append(texts, text{s, place{line: item.Line, column: item.Column}})
+			texts = append(texts, text{s, placeOf(item)})
 		}
 	}
 	return texts
@@ -136,12 +136,13 @@ func policyNameError(s string) string {
 
 // policy reads what stands under a policy's name.
 func (r *reader) policy(name string, n *yaml.Node) *definition {
-	d := &definition{name: name}
+	d := &definition{name: name, weight: weigh(n)}
 	readMap(r, n, "a mapping with limits", policyEntries, d)
 	if n.Kind == yaml.MappingNode && !hasKey(n, "limits") {
 		r.fail(n, "limits are missing")
 	}
 	r.checkOverrides(d)
+	d.forget()
 	return d
 }
 

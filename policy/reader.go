@@ -44,12 +44,14 @@ func (r *reader) failAt(p place, format string, args ...any) {
 		r.errs.More++
 		return
 	}
-	r.errs.add(&Error{File: r.file, Line: p.line, Column: p.column, Path: p.path, Text: fmt.Sprintf(format, args...)})
+	r.errs.add(&Error{File: r.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)})
 }
 
 // at returns the place of a node, at the present path.
 func (r *reader) at(n *yaml.Node) place {
-	return place{n.Line, n.Column, joinPath(r.path)}
+	p := placeOf(n)
+	p.path = joinPath(r.path)
+	return p
 }
 
 // joinPath writes the steps of a path, such as limits.user.by[1].
@@ -78,26 +80,33 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 func (r *reader) root(b []byte) *yaml.Node {
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // of some editors
 	if refused := scan(b); refused != nil {
-		r.failAt(place{refused.line, refused.column, ""}, "%s", refused.text)
+		r.failAt(place{int32(refused.line), int32(refused.column), ""}, "%s", refused.text)
 		return nil
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(b))
 	var doc yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			r.failAt(place{1, 1, ""}, "the text is empty")
-			return nil
+	var second error
+	err := guarded(func() error {
+		decoder := yaml.NewDecoder(bytes.NewReader(b))
+		if err := decoder.Decode(&doc); err != nil {
+			return err
 		}
+		second = decoder.Decode(new(yaml.Node))
+		return nil
+	})
+	switch {
+	case errors.Is(err, io.EOF):
+		r.failAt(place{1, 1, ""}, "the text is empty")
+		return nil
+	case err != nil:
 		s := strings.TrimPrefix(err.Error(), "yaml: ")
 		line := 1
 		if m := yamlLine.FindStringSubmatch(s); m != nil {
 			line, _ = strconv.Atoi(m[1])
 			s = s[len(m[0]):]
 		}
-		r.failAt(place{line, 1, ""}, "not YAML: %s", s)
+		r.failAt(place{int32(line), 1, ""}, "not YAML: %s", s)
 		return nil
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+	case !errors.Is(second, io.EOF):
 		r.failAt(place{1, 1, ""}, "a text is one document")
 		return nil
 	}
@@ -106,6 +115,18 @@ func (r *reader) root(b []byte) *yaml.Node {
 		return nil
 	}
 	return n
+}
+
+// guarded runs f and returns a panic of it as an error. Texts come from clients,
+// and the parser of YAML is not ours: what it cannot cope with is a text that is
+// refused, and not the end of a node.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("the parser failed: %v", x)
+		}
+	}()
+	return f()
 }
 
 // plain refuses what scan would, where YAML finds it and scan does not.
@@ -205,8 +226,9 @@ func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to
 				known = append(known, entries[i].key)
 			}
 		}
-		r.failAt(place{key.Line, key.Column, joinPath(r.path[:len(r.path)-1])},
-			"unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
+		at := placeOf(key)
+		at.path = joinPath(r.path[:len(r.path)-1])
+		r.failAt(at, "unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
 	})
 }
 

@@ -49,15 +49,56 @@ func ParseFile(file string, b []byte) ([]*Record, error) {
 	}
 	var records []*Record
 	if parts.given {
-		records = append(records, &Record{Name: attributesRecord, Kind: AttributesRecord, file: file, attributes: parts.attributes})
+		records = append(records, &Record{Name: attributesRecord, Kind: AttributesRecord, attributes: parts.attributes})
 	}
 	for _, l := range parts.lists {
-		records = append(records, &Record{Name: listPrefix + l.name, Kind: ListRecord, file: file, list: l})
+		records = append(records, &Record{Name: listPrefix + l.name, Kind: ListRecord, list: l})
 	}
 	for _, d := range parts.policies {
-		records = append(records, &Record{Name: d.name, file: file, definition: d})
+		records = append(records, &Record{Name: d.name, definition: d})
+	}
+	for _, rec := range records {
+		rec.file = file
+		rec.checkSize(r)
+	}
+	if err := r.errs.result(); err != nil {
+		return nil, err
 	}
 	return records, nil
+}
+
+// most is how long the text of the record may be.
+func (rec *Record) most() int {
+	if rec.Kind == ListRecord {
+		return MaxFile
+	}
+	return MaxText
+}
+
+// checkSize refuses a record whose canonical text is longer than a text may be:
+// it could not be read again.
+func (rec *Record) checkSize(r *reader) {
+	var weight int
+	switch rec.Kind {
+	case AttributesRecord:
+		weight = 100 * len(rec.attributes)
+	case ListRecord:
+		weight = rec.list.weight
+	default:
+		weight = rec.definition.weight
+	}
+	if weight > rec.most() && len(rec.Text()) > rec.most() {
+		r.failAt(place{path: rec.Name}, "takes more than %d bytes", rec.most())
+	}
+}
+
+// weigh returns a bound of the length of a tree's canonical text.
+func weigh(n *yaml.Node) int {
+	w := 40 + 6*len(n.Value)
+	for _, c := range n.Content {
+		w += weigh(c)
+	}
+	return w
 }
 
 // ParseRecord reads one record: what stands under the policy's name in a file,
@@ -67,23 +108,25 @@ func ParseRecord(file, name string, b []byte) (*Record, error) {
 	r := &reader{file: file}
 	rec := &Record{Name: name, file: file}
 	list, isList := strings.CutPrefix(name, listPrefix)
-	most := MaxText
 	switch {
 	case name == attributesRecord:
 		rec.Kind = AttributesRecord
 	case isList && isListName(list):
-		rec.Kind, most = ListRecord, MaxFile
+		rec.Kind = ListRecord
 	case !isPolicyName(name):
 		return nil, &Errors{List: []*Error{{Text: fmt.Sprintf("%q %s", clip(name), policyNameError(name))}}}
 	}
-	if len(b) > most {
-		return nil, tooLong(file, "the text of "+name, most)
+	if len(b) > rec.most() {
+		return nil, tooLong(file, "the text of "+name, rec.most())
 	}
 	n := r.root(b)
 	if n == nil {
 		return nil, r.errs.result()
 	}
 	rec.read(r, n, list)
+	if len(r.errs.List) == 0 {
+		rec.checkSize(r)
+	}
 	if err := r.errs.result(); err != nil {
 		return nil, err
 	}
@@ -95,7 +138,7 @@ func (rec *Record) read(r *reader, n *yaml.Node, list string) {
 	case AttributesRecord:
 		rec.attributes = r.attributes(n)
 	case ListRecord:
-		rec.list = &listDef{name: list, entries: r.entries(n)}
+		rec.list = &listDef{name: list, weight: weigh(n), entries: r.entries(n)}
 	default:
 		rec.definition = r.policy(rec.Name, n)
 	}

@@ -17,6 +17,7 @@ func Reference() string {
 	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)
 	section(&b, "An attribute", "", attributeEntries)
 	section(&b, "A prefix", "Of an attribute of type ip, in `by`.", prefixEntries)
+	b.WriteString("## Rates and bounds\n\n")
 	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
 	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
 	for _, x := range []struct {
@@ -34,7 +35,7 @@ func Reference() string {
 
 // section writes the table of a mapping.
 func section[T any](b *strings.Builder, title, about string, entries []entry[T]) {
-	fmt.Fprintf(b, "### %s\n\n", title)
+	fmt.Fprintf(b, "## %s\n\n", title)
 	if about != "" {
 		fmt.Fprintf(b, "%s\n\n", about)
 	}

@@ -241,3 +241,24 @@ func TestAPolicyHasABoundOfAttributes(t *testing.T) {
 	require.Equal(t, []string{"f:1:298: policies.p.limits.l.when.a32: a policy has at most 32 attributes"},
 		refused(t, "policies: {p: {limits: {l: {rate: 1/s, when: {"+b.String()+"}}}}}"))
 }
+
+// What is read can be read again: a text that is longer in canonical form than a
+// text may be is refused.
+func TestCanonicalTextsHaveABound(t *testing.T) {
+	var tiers, names strings.Builder
+	for i := range 7000 {
+		fmt.Fprintf(&tiers, "t%d: 1000000/s,", i)
+		fmt.Fprintf(&names, "a%d: {}, ", i)
+	}
+	require.Equal(t, []string{"f: p: takes more than 65536 bytes"},
+		refused(t, "policies: {p: {limits: {l: {tiers: {attribute: a,"+tiers.String()+"default: 1/s}}}}}"))
+	require.Equal(t, []string{"f: attributes: takes more than 65536 bytes"}, refused(t, "attributes: {"+names.String()+"}"))
+	long := strings.Repeat("x", 4000) + ","
+	require.Equal(t, []string{"f: lists/l: takes more than 16777216 bytes"},
+		refused(t, "lists: {l: ["+strings.Repeat(long, MaxFile/len(long)-1)+"]}"))
+}
+
+func TestAPanicOfTheParserIsARefusal(t *testing.T) {
+	require.EqualError(t, guarded(func() error { panic("index out of range") }), "the parser failed: index out of range")
+	require.NoError(t, guarded(func() error { return nil }))
+}

@@ -13,14 +13,14 @@ func (r shareRange) partial() bool { return r != everybody }
 // key that `by` makes: two limits of the same `by` agree on who is in, and who
 // is in stays in when the share grows.
 func (r shareRange) has(by []byte) bool {
-	place := placeOf(by)
+	place := hundredth(by)
 	return place >= r.from && place < r.to
 }
 
-// placeOf spreads callers evenly over 0 to 99. It must stay what it is, on all
+// hundredth spreads callers evenly over 0 to 99. It must stay what it is, on all
 // nodes and in all versions: FNV-1a, whose high bits depend on the last bytes
 // too little, and so a last step of MurmurHash3.
-func placeOf(by []byte) uint8 {
+func hundredth(by []byte) uint8 {
 	h := uint64(14695981039346656037)
 	for _, b := range by {
 		h = (h ^ uint64(b)) * 1099511628211

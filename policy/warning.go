@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Warnings returns what the text of a policy says in vain, with its places: an
+// override behind one that always matches first, lists and types of attributes
+// that nothing uses. They are no errors. The order is that of the text.
+func (rec *Record) Warnings() []*Error {
+	if rec.Kind != PolicyRecord {
+		return nil
+	}
+	d := rec.definition
+	var found Errors
+	warn := func(p place, format string, args ...any) {
+		found.List = append(found.List, &Error{File: rec.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)})
+	}
+	for i, o := range d.overrides {
+		for _, x := range o.limits {
+			if j := d.overriddenBefore(i, x.limit); j >= 0 {
+				warn(x.place, "never counts: overrides[%d] matches first, for limit %q", j, x.limit)
+			}
+		}
+	}
+	uses := d.uses()
+	for _, l := range d.lists {
+		if !slices.Contains(uses.lists, l.name) {
+			warn(l.place, "nothing uses the list %q", l.name)
+		}
+	}
+	for _, a := range d.attributes {
+		if !slices.Contains(uses.attributes, a.name) {
+			warn(a.place, "nothing uses the attribute %q", a.name)
+		}
+	}
+	_ = found.result() // puts them in order
+	return found.List
+}
+
+// overriddenBefore returns the first override before the i-th that names a limit
+// and matches whenever the i-th does, or -1.
+func (d *definition) overriddenBefore(i int, limit string) int {
+	last := d.overrides[i]
+	for j, o := range d.overrides[:i] {
+		named := slices.ContainsFunc(o.limits, func(x overriddenDef) bool { return x.limit == limit })
+		outlives := o.until == 0 || last.until != 0 && last.until <= o.until
+		if named && outlives && o.when.covers(last.when) {
+			return j
+		}
+	}
+	return -1
+}
+
+// covers reports whether every call that meets other meets d, as far as texts
+// tell: of two patterns only equal ones do.
+func (d conditionDef) covers(other conditionDef) bool {
+	for i := range d {
+		if !slices.ContainsFunc(other, func(x clauseDef) bool { return d[i].covers(&x) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *clauseDef) covers(other *clauseDef) bool {
+	switch {
+	case c.attribute != other.attribute:
+		return false
+	case c.test == present:
+		return other.test != absent
+	case c.test != other.test || c.list.s != other.list.s:
+		return false
+	case c.test == absent:
+		return true
+	case c.test == isNone:
+		c, other = other, c // who leaves out more covers less
+	}
+	return !slices.ContainsFunc(other.values, func(v text) bool {
+		return !slices.ContainsFunc(c.values, func(w text) bool { return coversText(w.s, v.s) })
+	})
+}
+
+// coversText reports whether a value matches all that another does.
+func coversText(w, v string) bool {
+	if w == v {
+		return true
+	}
+	a, errA := parseNetwork(w)
+	b, errB := parseNetwork(v)
+	if errA == nil && errB == nil {
+		return a.Bits() <= b.Bits() && a.Contains(b.Addr())
+	}
+	p, star := parsePattern(w)
+	return star && strings.IndexByte(v, '*') < 0 && p.match([]byte(v))
+}
+
+// uses are the names of what a policy uses.
+type uses struct{ attributes, lists []string }
+
+func (d *definition) uses() (u uses) {
+	for _, t := range d.require {
+		u.attributes = append(u.attributes, t.s)
+	}
+	u.conditions(d.deny...)
+	u.conditions(d.allow...)
+	for _, l := range d.limits {
+		u.conditions(l.when)
+		for _, part := range l.by {
+			u.attributes = append(u.attributes, part.attrs...)
+		}
+		u.numbers(&numbersDef{cost: &l.cost})
+		if l.tiers != nil {
+			u.attributes = append(u.attributes, l.tiers.attribute.s)
+			for i := range l.tiers.tiers {
+				u.numbers(&l.tiers.tiers[i].numbersDef)
+			}
+		}
+	}
+	for _, o := range d.overrides {
+		u.conditions(o.when)
+		for i := range o.limits {
+			u.numbers(&o.limits[i].numbersDef)
+		}
+	}
+	return u
+}
+
+func (u *uses) conditions(defs ...conditionDef) {
+	for _, d := range defs {
+		for i := range d {
+			u.attributes = append(u.attributes, d[i].attribute)
+			u.lists = append(u.lists, d[i].list.s)
+		}
+	}
+}
+
+func (u *uses) numbers(n *numbersDef) {
+	if n.cost != nil {
+		u.attributes = append(u.attributes, n.cost.attribute)
+	}
+}
