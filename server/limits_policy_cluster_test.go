@@ -80,7 +80,12 @@ func TestPoliciesTakeEffectWhenCommitted(t *testing.T) {
 	require.Contains(t, leader.ask(t, check...), "*13\r\n:1\r\n:5\r\n:3\r\n", "still the version before")
 	leader.commit(t, follower)
 	require.Contains(t, leader.ask(t, check...), "*13\r\n:1\r\n:9\r\n:6\r\n")
-	leader.send("RL.POLICY", "SET", "p", five) // never committed
+	leader.send("RL.OVERRIDE", "SET", "p", "LIMIT", "a", "RATE", "7/h", "user", "bob")
+	require.Contains(t, leader.ask(t, "RL.CHECK", "p", "user", "bob", "PEEK"), "*13\r\n:1\r\n:9\r\n")
+	leader.commit(t, follower)
+	require.Contains(t, leader.ask(t, "RL.CHECK", "p", "user", "bob", "PEEK"), "*13\r\n:1\r\n:7\r\n")
+	leader.send("RL.OVERRIDE", "DEL", "p", "LIMIT", "a", "user", "bob") // never committed
+	leader.send("RL.POLICY", "SET", "p", five)
 	leader.commit0(t)
 
 	// Who has it from a snapshot has it too.
@@ -95,6 +100,7 @@ func TestPoliciesTakeEffectWhenCommitted(t *testing.T) {
 		n.replica.Lead(leader.e.Now())
 		n.f.become(partition.Leading)
 		require.Contains(t, n.ask(t, append(check, "PEEK")...), "*13\r\n:1\r\n:9\r\n")
+		require.Contains(t, n.ask(t, "RL.CHECK", "p", "user", "bob", "PEEK"), "*13\r\n:1\r\n:7\r\n")
 		require.Contains(t, n.ask(t, "RL.POLICY", "GET", "p"), ":2\r\n")
 	}
 }

@@ -59,7 +59,7 @@ const (
 // waits for the one before it, unless waits is false.
 func (b *Book) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
-		revision := b.revision()
+		revision := b.record(revisionRecord)
 		if err := b.tryAll(c); err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -55,6 +54,12 @@ func memory(call *command.Call) *checkMemory {
 		call.Memory = m
 	}
 	return m
+}
+
+// end lets go of the client's input.
+func (m *checkMemory) end() {
+	m.call.End()
+	clear(m.args.pairs)
 }
 
 // checkArgs are the parsed options of RL.CHECK.
@@ -153,6 +158,7 @@ type answer struct {
 // check is RL.CHECK.
 func (b *Book) check(call *command.Call) {
 	m := memory(call)
+	defer m.end()
 	if err := m.args.parse(call.Args[2:]); err != nil {
 		call.Error(err.Error())
 		return
@@ -204,7 +210,7 @@ func (b *Book) keys(args [][]byte, now int64) [][]byte {
 	if p == nil || m.args.parse(args[2:]) != nil {
 		return nil
 	}
-	m.call = policy.NewCall()
+	m.call = policy.NewCall() // not a session's: what it returns outlasts the command
 	if m.match(p, now) != nil {
 		return nil
 	}
@@ -340,85 +346,4 @@ func (m *checkMemory) ask(call *command.Call, a answer, anew bool) (answer, erro
 		}
 	}
 	return a, nil
-}
-
-// none are the values of a call that no enforced limit stands for.
-var none = engine.Decision{Limit: -1, Remaining: -1}
-
-// checkFields is how many fields the reply of RL.CHECK has.
-const checkFields = decisionFields + 7
-
-// write replies the answer.
-func (a *answer) write(call *command.Call) {
-	w := call.W
-	d := none
-	if a.binding >= 0 {
-		d = a.each[a.binding].Decision
-	}
-	if d.OK = a.ok; !d.OK && a.binding < 0 {
-		d.RetryAfter = engine.Never
-	}
-	openDecision(call, checkFields)
-	writeDecision(w, &d, a.delay, false)
-	field(w, "name")
-	if a.binding >= 0 {
-		w.BulkString(a.applied[a.binding].Limit.Name)
-	} else {
-		w.Null()
-	}
-	field(w, "reason")
-	w.BulkString(a.reason)
-	field(w, "hold")
-	w.Null()
-	intField(w, "version", int64(a.policy.Version))
-	intField(w, "applied", int64(len(a.applied)))
-	field(w, "limits")
-	w.Array(len(a.applied))
-	for i := range a.applied {
-		a.writeLimit(w, i)
-	}
-	field(w, "soft")
-	a.writeSoft(w)
-	closeDecision(call)
-}
-
-// writeLimit writes what one limit says: its name, the six values, cost, mode,
-// and the HTTP status that stands for it, 200 where it passes.
-func (a *answer) writeLimit(w *resp.Writer, i int) {
-	l, d := &a.applied[i], &a.each[i].Decision
-	openFields(w, decisionFields+4)
-	field(w, "name")
-	w.BulkString(l.Limit.Name)
-	writeDecision(w, d, d.Delay, false)
-	intField(w, "cost", l.Cost)
-	field(w, "mode")
-	w.BulkString(l.Numbers.Mode.String())
-	status := 200
-	if !d.OK {
-		status = l.Limit.StatusOf(d.RetryAfter == engine.Never)
-	}
-	if l.Missing && l.Limit.Status == 0 {
-		status = 403
-	}
-	intField(w, "status", int64(status))
-}
-
-// writeSoft writes the names of the soft limits that are over.
-func (a *answer) writeSoft(w *resp.Writer) {
-	over := 0
-	for i := range a.applied {
-		if a.soft(i) {
-			over++
-		}
-	}
-	w.Array(over)
-	for i := range a.applied {
-		if a.soft(i) {
-			w.BulkString(a.applied[i].Limit.Name)
-		}
-	}
-}
-
-func (a *answer) soft(i int) bool {
-	return a.each[i].Over && a.applied[i].Numbers.Mode == policy.Soft
 }

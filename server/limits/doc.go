@@ -15,5 +15,5 @@ import (
 // the policies.
 func Commands(totals func() Totals, book *Book) []command.Spec {
 	return slices.Concat(compatCommands(), nativeCommands(), slotsCommands(), counterCommands(), inspectCommands(totals, book),
-		checkCommands(book), policyCommands(book))
+		checkCommands(book), policyCommands(book), overrideCommands(book))
 }

@@ -35,6 +35,7 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 		return
 	}
 	m := memory(call)
+	defer m.end()
 	if err := m.args.parse(args); err != nil {
 		call.Error(err.Error())
 		return

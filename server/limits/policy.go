@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
@@ -55,21 +54,37 @@ func policyCommands(book *Book) []command.Spec {
 func (b *Book) checkText(call *command.Call) {
 	text := append([]byte(nil), call.Args[2]...)
 	call.Host.Block(call, len(text), func(w *resp.Writer) {
-		_, err := policy.ParseFile("", text)
+		records, err := policy.ParseFile("", text)
 		var errs *policy.Errors
 		if err != nil && !errors.As(err, &errs) {
 			w.Error("ERR " + oneLine(err.Error()))
 			return
 		}
-		if errs == nil {
-			w.Array(0)
-			return
+		var lines []string
+		if errs != nil {
+			for _, e := range errs.List {
+				lines = append(lines, e.Error())
+			}
 		}
-		w.Array(len(errs.List))
-		for _, e := range errs.List {
-			w.BulkString(e.Error())
+		for _, rec := range records {
+			lines = append(lines, warnings(rec)...)
+		}
+		w.Array(len(lines))
+		for _, l := range lines {
+			w.BulkString(l)
 		}
 	})
+}
+
+// warnings are what a text says in vain, a text a line.
+func warnings(rec *policy.Record) (lines []string) {
+	if rec == nil {
+		return nil
+	}
+	for _, w := range rec.Warnings() {
+		lines = append(lines, "warning: "+w.Error())
+	}
+	return lines
 }
 
 // oneLine makes a text one that a simple error can have.
@@ -255,55 +270,13 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer) error {
 		for _, d := range policy.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}
+		lines = append(lines, warnings(ed.record)...)
 	}
 	w.Array(len(lines))
 	for _, l := range lines {
 		w.BulkString(l)
 	}
 	return nil
-}
-
-// diff is RL.POLICY DIFF.
-func (b *Book) diff(call *command.Call) {
-	name := string(call.Args[2])
-	var sides [2]stored
-	if len(call.Args) > 5 {
-		call.Error(command.ErrSyntax.Error())
-		return
-	}
-	for i := range sides {
-		if 3+i >= len(call.Args) {
-			sides[i], _ = b.stored(name)
-			continue
-		}
-		version, err := parseInteger(call.Args[3+i])
-		if err != nil {
-			call.Error(err.Error())
-			return
-		}
-		var ok bool
-		if sides[i], ok = b.versionOf(name, uint64(version)); !ok {
-			call.Error(fmt.Sprintf("ERR version %d of %s is not kept", version, name))
-			return
-		}
-	}
-	call.Host.Block(call, 0, func(w *resp.Writer) {
-		old, err := sides[0].parsed(name)
-		if err != nil {
-			w.Error("ERR " + oneLine(err.Error()))
-			return
-		}
-		is, err := sides[1].parsed(name)
-		if err != nil {
-			w.Error("ERR " + oneLine(err.Error()))
-			return
-		}
-		found := policy.Compare(old, is)
-		w.Array(len(found))
-		for i := range found {
-			w.BulkString(found[i].String())
-		}
-	})
 }
 
 // delPolicy is RL.POLICY DEL. It replies the number of the version that says that
@@ -347,134 +320,4 @@ func (b *Book) versionOf(name string, version uint64) (stored, bool) {
 		return st, true
 	}
 	return b.stored(historyRecord(name, version))
-}
-
-// reset is RL.POLICY RESET: it forgets the counters that are a caller's own, and
-// replies how many there were; or all of the policy, and replies the new version.
-func (b *Book) reset(call *command.Call) {
-	pairs := call.Args[3:]
-	name := string(call.Args[2])
-	switch {
-	case len(pairs) == 0:
-		b.change(call, len(name), false, func() (*change, error) {
-			st, ok := b.stored(name)
-			if !ok || st.Gone {
-				return nil, errNoPolicy
-			}
-			return b.setting(name, st.Text, changeArgs{version: int64(st.Version), void: true})
-		})
-		return
-	case len(pairs)%2 != 0:
-		call.Error(fmt.Sprintf("ERR attribute '%s' has no value", command.Clip(pairs[len(pairs)-1], command.ErrorClip)))
-		return
-	}
-	p := b.Set().Policy(call.Args[2])
-	if p == nil {
-		call.Error(b.noPolicy(call.Args[2]))
-		return
-	}
-	m := memory(call)
-	m.call.Begin(p)
-	for i := 0; i < len(pairs); i += 2 {
-		if err := m.call.Set(pairs[i], pairs[i+1]); err != nil {
-			call.Error("ERR " + err.Error())
-			return
-		}
-	}
-	db := call.Sess.Database()
-	call.Sess.Use(0) // where policies count
-	defer call.Sess.Use(db)
-	n := int64(0)
-	for _, key := range m.call.Keys(nil) {
-		there, err := call.Sess.Delete(call.Now, key)
-		if err != nil {
-			call.Fail(err)
-			return
-		}
-		n += command.Truth(there)
-	}
-	call.W.Int(n)
-}
-
-// getPolicy is RL.POLICY GET.
-func (b *Book) getPolicy(call *command.Call) {
-	name := string(call.Args[2])
-	st, ok := b.stored(name)
-	switch args := call.Args[3:]; {
-	case len(args) == 0:
-	case len(args) == 2 && command.EqualFold(args[0], "version"):
-		version, err := parseInteger(args[1])
-		if err != nil {
-			call.Error(err.Error())
-			return
-		}
-		st, ok = b.versionOf(name, uint64(version))
-	default:
-		call.Error(command.ErrSyntax.Error())
-		return
-	}
-	if !ok || st.Gone {
-		call.W.Null()
-		return
-	}
-	p := command.NewPairs(call.W)
-	p.Str("name", name)
-	st.write(p)
-	p.Str("text", st.Text)
-	p.Flush()
-}
-
-// write adds what a record says beside its text.
-func (st *stored) write(p *command.Pairs) {
-	p.Int("version", int64(st.Version))
-	p.Int("revision", int64(st.Revision))
-	p.Str("time", time.UnixMilli(st.At).UTC().Format(time.RFC3339))
-	p.Str("author", st.Author)
-	p.Str("file", st.File)
-}
-
-// listPolicies is RL.POLICY LIST: the name and the version of each policy, of
-// attributes and of lists.
-func (b *Book) listPolicies(call *command.Call) {
-	type line struct {
-		name    string
-		version uint64
-	}
-	var lines []line
-	for _, name := range b.names() {
-		if st, ok := b.stored(name); ok && !st.Gone {
-			lines = append(lines, line{name, st.Version})
-		}
-	}
-	call.W.Array(len(lines))
-	for _, l := range lines {
-		p := command.NewPairs(call.W)
-		p.Str("name", l.name)
-		p.Int("version", int64(l.version))
-		p.Flush()
-	}
-}
-
-// history is RL.POLICY HISTORY.
-func (b *Book) history(call *command.Call) {
-	name := string(call.Args[2])
-	st, ok := b.stored(name)
-	if !ok {
-		call.W.Array(0)
-		return
-	}
-	versions := []stored{st}
-	for v := st.Version; v > 1 && len(versions) <= keptVersions; {
-		v--
-		if st, ok := b.stored(historyRecord(name, v)); ok {
-			versions = append(versions, st)
-		}
-	}
-	call.W.Array(len(versions))
-	for i := range versions {
-		p := command.NewPairs(call.W)
-		versions[i].write(p)
-		p.Int("deleted", command.Truth(versions[i].Gone))
-		p.Flush()
-	}
 }

@@ -2,20 +2,24 @@ package limits
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/headgate-io/headgate/policy"
 )
 
 // Records of policies. One of a policy, of attributes or of a list has its name.
 // Names that begin with internalPrefix, which no policy's does, are of this file:
-// the versions before, and the number of the last change.
+// the versions before, the number of the last change, and overrides.
 const (
 	internalPrefix = "~"
 	revisionRecord = internalPrefix + "revision"
 	historyPrefix  = internalPrefix + "history/"
+	overridePrefix = internalPrefix + "override/"
 
 	// keptVersions is how many versions before the present one are kept.
 	keptVersions = 20
@@ -28,6 +32,16 @@ const (
 func historyRecord(name string, version uint64) string {
 	return fmt.Sprintf("%s%s/%d", historyPrefix, name, version)
 }
+
+// overrideRecord names the record of an override, whose identity may be longer than
+// a name: by 128 bits of its hash.
+func overrideRecord(o *policy.Override) string {
+	sum := sha256.Sum256([]byte(o.ID()))
+	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
+}
+
+// isShared reports whether a record is not of one policy: attributes, or a list.
+func isShared(name string) bool { return name == "attributes" || strings.HasPrefix(name, "lists/") }
 
 // stored is a record of a policy at a version, or of its absence.
 type stored struct {
