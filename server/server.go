@@ -144,6 +144,9 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	return s, nil
 }
 
+// Policies returns how many policies are in force.
+func (s *Server) Policies() int { return s.policies.Count() }
+
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.
 func (s *Server) Partition() *partition.Partition { return s.parts[0] }

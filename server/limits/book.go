@@ -21,6 +21,8 @@ type Book struct {
 	// set is what checks use, unless behind tells that more is committed.
 	set    atomic.Pointer[policy.Set]
 	behind atomic.Bool
+	// older tells that more than overrides is.
+	older atomic.Bool
 
 	// newsMu guards what is committed and not in the set yet.
 	newsMu  sync.Mutex
@@ -67,6 +69,9 @@ func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 		b.news, b.anew = nil, true
 	}
 	b.news = append(b.news, changes...)
+	if anew || slices.ContainsFunc(changes, func(r engine.PolicyRecord) bool { return !strings.HasPrefix(r.Name, overridePrefix) }) {
+		b.older.Store(true)
+	}
 	b.behind.Store(true)
 	if !b.running {
 		b.running = true
@@ -99,6 +104,18 @@ func (b *Book) Set() *policy.Set {
 	return b.set.Load()
 }
 
+// texts returns a set that has the texts that are committed, and perhaps not the
+// last overrides: who sets many of these need not wait for a set with each.
+func (b *Book) texts() *policy.Set {
+	if b.older.Load() {
+		b.update()
+	}
+	return b.set.Load()
+}
+
+// Count returns how many policies there are.
+func (b *Book) Count() int { return len(b.set.Load().Names()) }
+
 // update makes the next set of what is committed.
 func (b *Book) update() {
 	b.mu.Lock()
@@ -113,6 +130,7 @@ func (b *Book) update() {
 	b.newsMu.Lock()
 	if len(b.news) == 0 && !b.anew {
 		b.behind.Store(false)
+		b.older.Store(false)
 	}
 	b.newsMu.Unlock()
 }

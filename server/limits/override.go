@@ -128,16 +128,21 @@ func parseUntil(b []byte) (int64, error) {
 	return t.UnixNano(), nil
 }
 
-// override returns the override that a command is about, of a policy that is there.
-func (b *Book) override(call *command.Call, sets bool) (o policy.Override, err error) {
-	a, err := parseOverride(call.Args[3:], sets)
+// override returns the override that RL.OVERRIDE SET is about.
+func (b *Book) override(call *command.Call) (o policy.Override, err error) {
+	a, err := parseOverride(call.Args[3:], true)
 	if err != nil {
 		return o, err
 	}
-	p := b.Set().Policy(call.Args[2])
+	p := b.texts().Policy(call.Args[2])
 	if p == nil {
 		return o, errors.New(b.noPolicy(call.Args[2]))
 	}
+	return overrideOf(call, p, &a)
+}
+
+// overrideOf returns the override of a policy that arguments say.
+func overrideOf(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	m := memory(call)
 	defer m.end()
 	if err := m.begin(p, a.pairs); err != nil {
@@ -162,8 +167,8 @@ func (b *Book) override(call *command.Call, sets bool) (o policy.Override, err e
 
 // setOverride is RL.OVERRIDE SET.
 func (b *Book) setOverride(call *command.Call) {
-	o, err := b.override(call, true)
-	if err == nil && b.Set().CountOverrides(o.Policy) >= maxOverrides {
+	o, err := b.override(call)
+	if err == nil && b.set.Load().CountOverrides(o.Policy) >= maxOverrides {
 		err = errOverridden
 	}
 	if err != nil {
