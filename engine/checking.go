@@ -260,12 +260,17 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 // commit writes every plan. Room for all is made first, so that a full table
 // fails the call before any limit is charged; a limit that is not enforced, or
 // that counts a denied call, is passed over instead.
+//
+// Mostly each counter is there and keeps its size: then nothing moves, and what
+// weigh has found is still there.
 func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
+	moves := false
 	for i := range st.weighed {
 		w := &st.weighed[i]
-		if !w.write {
+		if !w.write || w.found && w.ent.Words() == w.words {
 			continue
 		}
+		moves = true
 		if err := st.reserve(s, w, now); err != nil {
 			if passed && checks[i].Mode == Enforce {
 				st.unreserve(s, i)
@@ -279,10 +284,10 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 		if !w.write {
 			continue
 		}
-		// Inserting may have moved, or under memory pressure evicted, what an
-		// earlier Find returned.
 		sh := s.e.table.At(w.hash)
-		w.ent, w.found = sh.Find(w.hash, w.key)
+		if moves { // or, under memory pressure, was evicted
+			w.ent, w.found = sh.Find(w.hash, w.key)
+		}
 		if err := st.store(s, w, sh, now); err != nil {
 			if passed && checks[i].Mode == Enforce {
 				return err

@@ -223,6 +223,21 @@ func (b *Book) keys(args [][]byte, now int64) [][]byte {
 	return keys
 }
 
+// fillIn puts what the limits say that were asked into their places, and what those
+// say that demand an attribute which the call has not.
+func (m *checkMemory) fillIn(a *answer, checked []engine.Checked) {
+	clear(a.each)
+	for j, i := range m.at {
+		a.each[i] = checked[j]
+	}
+	for i := range a.applied {
+		if l := &a.applied[i]; l.Missing {
+			a.each[i].Decision = engine.Decision{Limit: engineLimit(l.Limit, l.Numbers).Capacity(), RetryAfter: engine.Never}
+			a.each[i].Over = a.ok
+		}
+	}
+}
+
 // durability is what the reply waits for: what the policy says, or the call, if
 // that is more.
 func durability(p *policy.Policy, asked command.SyncMode) command.SyncMode {
@@ -324,16 +339,10 @@ func (m *checkMemory) ask(call *command.Call, a answer, anew bool) (answer, erro
 	if err != nil {
 		return a, err
 	}
-	a.ok, a.delay, a.each = v.OK, v.Delay, each
-	clear(each)
-	for j, i := range m.at {
-		each[i] = checked[j]
-	}
-	for i := range a.applied {
-		if l := &a.applied[i]; l.Missing {
-			each[i].Decision = engine.Decision{Limit: engineLimit(l.Limit, l.Numbers).Capacity(), RetryAfter: engine.Never}
-			each[i].Over = a.ok
-		}
+	a.ok, a.delay, a.each = v.OK, v.Delay, checked
+	if len(checked) < n {
+		a.each = each
+		m.fillIn(&a, checked)
 	}
 	if v.Binding >= 0 {
 		a.binding = m.at[v.Binding]
@@ -341,7 +350,7 @@ func (m *checkMemory) ask(call *command.Call, a answer, anew bool) (answer, erro
 	if !a.ok {
 		a.reason = "limit"
 		// Of two that no wait ends the first stands for the call.
-		if missing >= 0 && (a.binding < 0 || each[a.binding].RetryAfter != engine.Never || missing < a.binding) {
+		if missing >= 0 && (a.binding < 0 || a.each[a.binding].RetryAfter != engine.Never || missing < a.binding) {
 			a.binding, a.reason = missing, "missing"
 		}
 	}
