@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 // dialPatiently is dial for what takes as long as a busy machine needs.
@@ -97,4 +100,34 @@ func TestChangesRaceForAVersion(t *testing.T) {
 	c := dial(t, addr)
 	c.send(encode("RL.POLICY", "GET", "p"))
 	require.EqualValues(t, len(versions), pair(t, c.reply(), "version"))
+}
+
+// Versions that are gone hold no limits, however many there were.
+func TestPoliciesGiveTheirLimitsBack(t *testing.T) {
+	e := engine.New(engine.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { e.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	_, addr := startServer(t, Config{Engine: e})
+	c := dialPatiently(t, addr)
+	const changes = 3000
+	for n := range changes {
+		args := []string{"RL.POLICY", "SET", "p", countsVersions(n)}
+		if n%10 == 0 {
+			args = []string{"RL.POLICY", "SET", "p", "DRYRUN", countsVersions(n)}
+		}
+		c.send(encode(args...))
+		require.NotNil(t, c.reply())
+		c.send(encode("RL.CHECK", "p"))
+		require.Equal(t, n > 0, len(plainList(c.reply())) > 0)
+	}
+	require.Eventually(t, func() bool { return e.Stats().Limits < changes/2 }, patience, 10*time.Millisecond, "%d limits", e.Stats().Limits)
+}
+
+// plainList is a reply that is a list, empty if it is none.
+func plainList(reply any) []any {
+	list, _ := reply.([]any)
+	return list
 }

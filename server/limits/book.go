@@ -33,29 +33,17 @@ type Book struct {
 	// mu guards what follows, and is held while the set is made.
 	mu      sync.Mutex
 	records map[string][]byte // committed
-	edits   uint64            // of the set, for its revision
 	// broken are policies whose records are not understood here, and why.
 	broken map[string]error
 
-	// readyMu guards ready, the texts that have been read for a change that is
-	// about to be committed, by the name of their record.
-	readyMu sync.Mutex
-	ready   map[string]readText
+	// stagedMu guards staged, the set of a change that is about to be committed.
+	stagedMu sync.Mutex
+	staged   *staged
 }
-
-// readText is a text that has been read.
-type readText struct {
-	text   string
-	record *policy.Record
-}
-
-// maxReady bounds what is kept of texts that were read: changes that never come
-// to be committed leave theirs behind.
-const maxReady = 64
 
 // NewBook returns the policies of e, which follows e's records from here on.
 func NewBook(e *engine.Engine, log *slog.Logger) *Book {
-	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error), ready: make(map[string]readText)}
+	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error)}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	return b
@@ -94,9 +82,9 @@ func (b *Book) follow() {
 }
 
 // Set returns the policies that are committed. It waits for a change that has just
-// been committed to be taken over: about as long as it takes to copy a map, since
-// the node that decides has read its text before, but for one that has just
-// become the leader.
+// been committed to be taken over: hardly ever for longer than it takes to store a
+// pointer, since the node that has made the change has staged the set, but for a
+// node that has just become the leader, and for overrides.
 func (b *Book) Set() *policy.Set {
 	if b.behind.Load() {
 		b.update()
@@ -141,6 +129,15 @@ func (b *Book) record(name string) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.records[name]
+}
+
+// standing returns the set that is committed, and the record of the last change of
+// it, nil for none.
+func (b *Book) standing() (set *policy.Set, revision []byte) {
+	b.Set()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.set.Load(), b.records[revisionRecord]
 }
 
 // stored returns the committed record of a name.

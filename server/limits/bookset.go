@@ -21,6 +21,7 @@ func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
 		clear(b.broken)
 		base = b.empty()
 	}
+	st := b.takeStaged(old, news)
 	var edits []bookEdit
 	for _, r := range news {
 		was := b.records[r.Name]
@@ -30,15 +31,34 @@ func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
 			b.records[r.Name] = r.Value
 		}
 		delete(b.broken, r.Name)
+		if st != nil && !anew {
+			continue
+		}
 		if e, ok := b.editOf(r, was); ok {
 			edits = append(edits, e)
 		}
 	}
+	if st != nil && !anew {
+		b.replace(old, st.next, st.names)
+		return
+	}
+	b.drop(st)
 	// What policies share comes first.
 	slices.SortStableFunc(edits, func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) })
-	if next := b.make(base, edits); next != old {
-		b.replace(old, next, edits, anew)
+	next := b.make(base, edits)
+	if next == old {
+		return
 	}
+	names := affected(old, next, edits, anew)
+	eachChange(old, next, names, func(_, is *policy.Policy) {
+		if is == nil {
+			return
+		}
+		if err := b.prepare(is); err != nil {
+			b.breaks(is.Name, err)
+		}
+	})
+	b.replace(old, next, names)
 }
 
 // empty returns a set without policies.
@@ -94,7 +114,7 @@ func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
 		st, err := decodeStored(r.Value)
 		if err == nil && !st.Gone {
 			e.meta = st.meta()
-			e.record, err = b.read(r.Name, st.Text)
+			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
 		if err != nil { // what it was before must not go on
 			b.breaks(r.Name, err)
@@ -129,7 +149,7 @@ func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
 			editor.Set(e.record, e.meta)
 		}
 	}
-	next, err := editor.Finish(b.edits + 1)
+	next, err := editor.Finish(base.Revision() + 1)
 	switch {
 	case err != nil && len(edits) == 1:
 		b.breaks(edits[0].name, err)
@@ -138,12 +158,11 @@ func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
 		half := len(edits) / 2
 		return b.make(b.make(base, edits[:half]), edits[half:])
 	}
-	b.edits++
 	return next
 }
 
-// replace puts a set in the place of the one before. mu must be held.
-func (b *Book) replace(old, next *policy.Set, edits []bookEdit, all bool) {
+// affected returns the names of the policies that edits may have changed, sorted.
+func affected(old, next *policy.Set, edits []bookEdit, all bool) []string {
 	var names []string
 	for i := range edits {
 		name, shared := edits[i].policy()
@@ -154,52 +173,134 @@ func (b *Book) replace(old, next *policy.Set, edits []bookEdit, all bool) {
 		names = slices.Concat(old.Names(), next.Names())
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	changed := func(fn func(was, is *policy.Policy)) {
-		for _, name := range names {
-			was, is := old.Policy([]byte(name)), next.Policy([]byte(name))
-			if was != is {
-				fn(was, is)
-			}
+	return slices.Compact(names)
+}
+
+// eachChange calls fn with the policies of some names that are not the same in two
+// sets; nil is one that is not there.
+func eachChange(old, next *policy.Set, names []string, fn func(was, is *policy.Policy)) {
+	for _, name := range names {
+		was, is := old.Policy([]byte(name)), next.Policy([]byte(name))
+		if was != is {
+			fn(was, is)
 		}
 	}
-	changed(func(_, is *policy.Policy) {
-		if is == nil {
-			return
-		}
-		if err := b.prepare(is); err != nil {
-			b.breaks(is.Name, err)
-		}
-	})
+}
+
+// replace puts a set in the place of the one before. mu must be held.
+func (b *Book) replace(old, next *policy.Set, names []string) {
 	b.set.Store(next)
 	// Checks that have read the old set finish with it: see engine.Ready.
-	changed(func(was, _ *policy.Policy) {
+	eachChange(old, next, names, func(was, _ *policy.Policy) {
 		if was != nil {
 			b.release(was)
 		}
 	})
 }
 
-// read returns the checked tree of a text, which has mostly been read already.
-func (b *Book) read(name, text string) (*policy.Record, error) {
-	b.readyMu.Lock()
-	r, ok := b.ready[name]
-	delete(b.ready, name)
-	b.readyMu.Unlock()
-	if ok && r.text == text {
-		return r.record, nil
-	}
-	return policy.ParseRecord(name, name, []byte(text))
+// # Staged sets
+//
+// Who makes a change has the next set made and its limits interned before the
+// change is put, so that to take it over, once it is committed, is to store a
+// pointer: checks wait for that and no longer.
+
+// staged is a set that is about to be the next one.
+type staged struct {
+	base, next *policy.Set
+	names      []string // of the policies that differ
+	revision   []byte   // the record of the change
 }
 
-// keepRead keeps the checked tree of a text that is about to be committed.
-func (b *Book) keepRead(name, text string, rec *policy.Record) {
-	b.readyMu.Lock()
-	defer b.readyMu.Unlock()
-	if len(b.ready) >= maxReady {
-		clear(b.ready)
+// build makes the set of a change, and readies its limits. On an error nothing is
+// left.
+func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
+	editor := base.Edit()
+	for _, e := range edits {
+		if e.record == nil {
+			editor.Delete(e.name)
+		} else {
+			editor.Set(e.record, e.meta)
+		}
 	}
-	b.ready[name] = readText{text, rec}
+	next, err := editor.Finish(base.Revision() + 1)
+	if err != nil {
+		return nil, err
+	}
+	st := &staged{base, next, affected(base, next, edits, false), revision}
+	eachChange(base, next, st.names, func(_, is *policy.Policy) {
+		if is != nil {
+			if wrong := b.prepare(is); wrong != nil && err == nil {
+				err = wrong
+			}
+		}
+	})
+	if err != nil {
+		b.drop(st)
+		return nil, err
+	}
+	return st, nil
+}
+
+// drop gives back what a set has that is not to be used, if there is one.
+func (b *Book) drop(st *staged) {
+	if st == nil {
+		return
+	}
+	eachChange(st.base, st.next, st.names, func(_, is *policy.Policy) {
+		if is != nil {
+			b.release(is)
+		}
+	})
+}
+
+// stage keeps a set until its change is committed.
+func (b *Book) stage(st *staged) {
+	b.stagedMu.Lock()
+	before := b.staged
+	b.staged = st
+	b.stagedMu.Unlock()
+	b.drop(before)
+}
+
+// unstage takes back a set whose change was not put.
+func (b *Book) unstage(st *staged) {
+	b.stagedMu.Lock()
+	mine := b.staged == st
+	if mine {
+		b.staged = nil
+	}
+	b.stagedMu.Unlock()
+	if mine {
+		b.drop(st)
+	}
+}
+
+// takeStaged returns the set that was staged for exactly these changes of old, or
+// nil.
+func (b *Book) takeStaged(old *policy.Set, news []engine.PolicyRecord) *staged {
+	b.stagedMu.Lock()
+	st := b.staged
+	b.staged = nil
+	b.stagedMu.Unlock()
+	if st == nil {
+		return nil
+	}
+	// Changes come one at a time; overrides may come with them.
+	fits := st.base == old && len(st.revision) > 0
+	theirs := false
+	for _, r := range news {
+		switch {
+		case r.Name == revisionRecord && len(r.Value) > 0:
+			theirs = &r.Value[0] == &st.revision[0]
+		case strings.HasPrefix(r.Name, overridePrefix):
+			fits = false
+		}
+	}
+	if !fits || !theirs {
+		b.drop(st)
+		return nil
+	}
+	return st
 }
 
 // prepare interns all limits of a policy.
@@ -236,32 +337,4 @@ func engineLimit(l *policy.Limit, n *policy.Numbers) engine.Limit {
 		limit.Limit, limit.Period, limit.Burst = 0, int64(time.Second), 0
 	}
 	return limit
-}
-
-// try tells whether records could be committed: whether they fit to the others,
-// and the engine has room for their limits.
-func (b *Book) try(records []*policy.Record, gone []string) error {
-	edit := b.Set().Edit()
-	for _, rec := range records {
-		edit.Set(rec, policy.Meta{})
-	}
-	for _, name := range gone {
-		edit.Delete(name)
-	}
-	next, err := edit.Finish(0)
-	if err != nil {
-		return err
-	}
-	for _, rec := range records {
-		p := next.Policy([]byte(rec.Name))
-		if p == nil {
-			continue
-		}
-		err := b.prepare(p)
-		b.release(p)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -59,11 +59,7 @@ const (
 // waits for the one before it, unless waits is false.
 func (b *Book) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
-		revision := b.record(revisionRecord)
-		if err := b.tryAll(c); err != nil {
-			return nil, err
-		}
-		if versions, err = b.put(sess, c, revision); !errors.Is(err, errMoved) {
+		if versions, err = b.put(sess, c); !errors.Is(err, errMoved) {
 			return versions, err
 		}
 		if !waits || time.Since(begun) > changePatience {
@@ -72,57 +68,67 @@ func (b *Book) commit(sess *engine.Session, c *change, waits bool) (versions []u
 	}
 }
 
-// tryAll tells whether a change could be committed.
-func (b *Book) tryAll(c *change) error {
-	var records []*policy.Record
-	var gone []string
-	for i := range c.edits {
-		if e := &c.edits[i]; e.record != nil {
-			records = append(records, e.record)
-		} else {
-			gone = append(gone, e.name)
+// put puts the records of a change, if all that was put before is committed, and
+// stages the set that it leads to.
+func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err error) {
+	base, before := b.standing()
+	puts, edits, versions, err := b.recordsOf(sess.Engine(), c, before)
+	if err != nil || len(edits) == 0 {
+		return versions, err
+	}
+	st, err := b.build(base, edits, puts[0].Value)
+	if err != nil {
+		return nil, fmt.Errorf("ERR %w", err)
+	}
+	b.stage(st)
+	err = sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
+		if !bytes.Equal(get(revisionRecord), before) { // each change has a revision
+			return nil, errMoved
 		}
+		return puts, nil
+	})
+	if err != nil {
+		b.unstage(st)
 	}
-	if err := b.try(records, gone); err != nil {
-		return fmt.Errorf("ERR %w", err)
+	if err != nil && !errors.Is(err, errMoved) {
+		return nil, engineError(err)
 	}
-	return nil
+	return versions, err
 }
 
-// put puts the records of a change, if none has been put since the committed one
-// of before.
-func (b *Book) put(sess *engine.Session, c *change, before []byte) (versions []uint64, err error) {
-	e := sess.Engine()
+// recordsOf returns the records that a change puts, the first of them that of its
+// revision, and what it makes of the set; before is the revision before. A text
+// that is there already changes nothing.
+func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
 	if before != nil {
 		if revision, err = strconv.ParseUint(string(before), 10, 64); err != nil {
-			return nil, fmt.Errorf("ERR %w", errStored)
+			return nil, nil, nil, fmt.Errorf("ERR %w", errStored)
 		}
 	}
 	revision++
-	puts := []engine.PolicyRecord{{Name: revisionRecord, Value: strconv.AppendUint(nil, revision, 10)}}
-	changed := false
+	puts = []engine.PolicyRecord{{Name: revisionRecord, Value: strconv.AppendUint(nil, revision, 10)}}
 	for i := range c.edits {
 		ed := &c.edits[i]
 		value := e.PolicyRecord(ed.name)
 		old, err := decodeStored(value)
 		if err != nil {
-			return nil, fmt.Errorf("ERR %w", err)
+			return nil, nil, nil, fmt.Errorf("ERR %w", err)
 		}
 		next, err := b.revise(c, ed, &old, revision)
 		if err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 		if next == nil {
 			versions = append(versions, old.Version)
 			continue
 		}
-		changed = true
 		versions = append(versions, next.Version)
 		encoded := next.encode()
 		if len(encoded) > engine.MaxPolicyRecord {
-			return nil, fmt.Errorf("ERR the text of %s is too long to be kept", ed.name)
+			return nil, nil, nil, fmt.Errorf("ERR the text of %s is too long to be kept", ed.name)
 		}
+		edits = append(edits, bookEdit{name: ed.name, record: ed.record, meta: next.meta()})
 		puts = append(puts, engine.PolicyRecord{Name: ed.name, Value: encoded})
 		if value != nil {
 			puts = append(puts, engine.PolicyRecord{Name: historyRecord(ed.name, old.Version), Value: value})
@@ -130,23 +136,8 @@ func (b *Book) put(sess *engine.Session, c *change, before []byte) (versions []u
 		if old.Version > keptVersions {
 			puts = append(puts, engine.PolicyRecord{Name: historyRecord(ed.name, old.Version-keptVersions)})
 		}
-		if ed.record != nil {
-			b.keepRead(ed.name, *ed.text, ed.record)
-		}
 	}
-	if !changed {
-		return versions, nil
-	}
-	err = sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
-		if !bytes.Equal(get(revisionRecord), before) { // each change has a revision
-			return nil, errMoved
-		}
-		return puts, nil
-	})
-	if err != nil && !errors.Is(err, errMoved) {
-		return nil, engineError(err)
-	}
-	return versions, err
+	return puts, edits, versions, nil
 }
 
 // engineError gives an error of the engine its code; ErrSealed stays what it is.

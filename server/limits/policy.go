@@ -250,18 +250,22 @@ func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits b
 
 // rehearse replies what a change would change, a text a line.
 func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer) error {
-	if err := b.tryAll(c); err != nil {
+	base, before := b.standing()
+	_, edits, _, err := b.recordsOf(sess.Engine(), c, before)
+	if err != nil {
 		return err
 	}
+	st, err := b.build(base, edits, nil)
+	if err != nil {
+		return fmt.Errorf("ERR %w", err)
+	}
+	b.drop(st)
 	var lines []string
 	for i := range c.edits {
 		ed := &c.edits[i]
 		old, err := decodeStored(sess.Engine().PolicyRecord(ed.name))
 		if err != nil {
 			return fmt.Errorf("ERR %w", err)
-		}
-		if _, err := b.revise(c, ed, &old, 0); err != nil {
-			return err
 		}
 		was, err := old.parsed(ed.name)
 		if err != nil {
