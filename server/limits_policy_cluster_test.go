@@ -188,3 +188,28 @@ func TestPoliciesWithoutALeader(t *testing.T) {
 		return bytes.Contains([]byte(m.take()), []byte("*13\r\n:1\r\n:9\r\n:5\r\n"))
 	}, patience, 10*time.Millisecond)
 }
+
+// A change and an override that are committed together, or one between the other's
+// beginning and its commit, both take effect.
+func TestAnOverrideBesideAChange(t *testing.T) {
+	for _, together := range []bool{true, false} {
+		n := newPolicyNode(t, partition.Leading)
+		n.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 5/h}}}`)
+		n.commit(t)
+		n.m.lane.runPosts()
+		other := newMachine(n.s)
+		other.feed(encode("RL.OVERRIDE", "SET", "p", "LIMIT", "a", "RATE", "7/h", "user", "bob"))
+		if !together {
+			_, ok := n.replica.Cut(1 << 20)
+			require.True(t, ok)
+		}
+		n.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 6/h}}}`)
+		if !together {
+			require.True(t, n.l.Commit())
+			require.Contains(t, n.ask(t, "RL.CHECK", "p", "user", "bob", "PEEK"), "*13\r\n:1\r\n:7\r\n")
+		}
+		n.commit(t)
+		require.Contains(t, n.ask(t, "RL.CHECK", "p", "user", "bob", "PEEK"), "*13\r\n:1\r\n:7\r\n", "together %t", together)
+		require.Contains(t, n.ask(t, "RL.CHECK", "p", "user", "eve", "PEEK"), "*13\r\n:1\r\n:6\r\n", "together %t", together)
+	}
+}
