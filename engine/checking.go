@@ -32,6 +32,9 @@ type weighed struct {
 	anew bool // see CheckOptions
 	// foreign: what lies under the name is live and no counter of a policy.
 	foreign bool
+	// ring is a log that keeps its share after an edit, as it is under the limit;
+	// nil where the record has it so.
+	ring []byte
 	// counted is what a log is charged of a call that is denied and counts, 0
 	// where the plan has all.
 	counted int64
@@ -196,7 +199,19 @@ func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
 		}
 	}
 	w.d = Decision{}
-	return s.evaluate(&w.plan, w.st, now, c.Cost, &w.opts)
+	return s.evaluateWeighed(w, now, c.Cost, &w.opts)
+}
+
+// evaluateWeighed runs the algorithm on the state found.
+func (s *Session) evaluateWeighed(w *weighed, now, cost int64, o *Options) (err error) {
+	if w.ring == nil {
+		return s.evaluate(&w.plan, w.st, now, cost, o)
+	}
+	w.write, err = w.it.checkLog(w.ring, now, cost, o, s.e.logMaxEntries, &w.d)
+	if w.write {
+		w.words, w.next.deadline = w.it.logNeed(w.ring, now, w.d.Allowed, s.e.logMaxEntries)
+	}
+	return err
 }
 
 // settle says what becomes of a limit's plan, once it is known whether the call
@@ -229,7 +244,7 @@ func (s *Session) ask(w *weighed, now, cost int64) error {
 	opts := w.opts
 	opts.Peek = true
 	w.d = Decision{}
-	return s.evaluate(&w.plan, w.st, now, cost, &opts)
+	return s.evaluateWeighed(w, now, cost, &opts)
 }
 
 // bind picks what stands for the call.
@@ -342,16 +357,21 @@ func (st *checking) store(s *Session, w *weighed, sh *shard.Shard, now int64) er
 	if !w.found || s.e.limits.get(w.ent.Meta()) != w.it {
 		defer s.claim(w).refs.Add(-1)
 	}
-	if w.counted == 0 {
+	if w.counted == 0 && w.ring == nil {
 		return s.commit(&w.plan, sh, now)
 	}
 	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
 		return err
 	}
-	if !w.live {
-		clear(w.ent.State())
+	log := w.ent.State()
+	if !w.live || w.ring != nil {
+		clear(log[copy(log, w.ring):])
 	}
-	w.it.logCount(w.ent.State(), now, w.counted, w.it.most(w.opts.Debt))
+	if w.counted == 0 {
+		w.it.logApply(log, now, w.d.Allowed)
+	} else {
+		w.it.logCount(log, now, w.counted, w.it.most(w.opts.Debt))
+	}
 	return nil
 }
 

@@ -76,7 +76,10 @@ func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 
 // countLog is countDenied of a log.
 func (s *Session) countLog(w *weighed, now int64, c *Check) (write bool, err error) {
-	r, b, at := &w.it.rule, logRing(w.state()), clampInstant(now)
+	r, b, at := &w.it.rule, logRing(w.ring), clampInstant(now)
+	if w.ring == nil {
+		b = w.state()
+	}
 	expired, used := b.live(at, r.period)
 	newest, live := b.newest(expired, 0)
 	most := r.most(c.Debt)
@@ -156,7 +159,7 @@ func (s *Session) fill(w *weighed, now, cost int64) {
 	opts.Force = w.it.decides == Fixed || w.it.decides == Sliding
 	opts.AtMost = !opts.Force
 	w.d = Decision{}
-	if w.err = s.evaluate(&w.plan, w.st, now, cost, &opts); w.err != nil {
+	if w.err = s.evaluateWeighed(w, now, cost, &opts); w.err != nil {
 		w.write = false
 	}
 }
@@ -166,13 +169,13 @@ func (s *Session) fill(w *weighed, now, cost int64) {
 func (s *Session) overused(w *weighed, now int64) (bool, error) {
 	opts := Options{Peek: true, Debt: min(max(w.opts.Debt, 0), maxCount-1) + 1}
 	w.d = Decision{}
-	err := s.evaluate(&w.plan, w.st, now, 1, &opts)
+	err := s.evaluateWeighed(w, now, 1, &opts)
 	return err == nil && !w.d.OK, err
 }
 
 // scaled returns a state that was written under old as it is under r if it keeps
-// its share of what is used instead of its units, rounded up. A log keeps its
-// units: they are in its entries.
+// its share of what is used instead of its units, rounded up. That of a log is in
+// its entries: see scaledLog.
 func (r *rule) scaled(old *rule, st state, now int64) state {
 	now = clampInstant(now)
 	switch r.decides {
@@ -193,6 +196,28 @@ func (r *rule) scaled(old *rule, st state, now int64) state {
 		return r.stored(w)
 	}
 	return st
+}
+
+// scaledLog is scaled for a log, which old has written: what counts of it, with
+// costs whose sums keep their share. An entry of which nothing is left goes.
+func (r *rule) scaledLog(old *rule, buf []byte, now int64) []byte {
+	b := logRing(buf)
+	expired, _ := b.live(clampInstant(now), r.period)
+	head, count := b.span()
+	ring := logRing(make([]byte, 8*(logHeader+2*(count-expired))))
+	sum, total, pairs := int64(0), int64(0), 0
+	for i := expired; i < count; i++ {
+		at := b.slot(head, i)
+		sum += b.word(at + 1)
+		if next := int64(scale(uint64(sum), uint64(r.burst), uint64(old.burst))); next > total {
+			ring.setWord(logHeader+2*pairs, b.word(at))
+			ring.setWord(logHeader+2*pairs+1, next-total)
+			total, pairs = next, pairs+1
+		}
+	}
+	ring.setSpan(0, pairs)
+	ring.setWord(1, total)
+	return ring[:8*(logHeader+2*pairs)]
 }
 
 // scale returns n*to/of, rounded up, at most maxCount.

@@ -100,7 +100,8 @@ func (l *Local) leftOf(now int64, c *Check) (int64, error) {
 	defer sh.Unlock()
 	st, err := l.look.find(&w, sh, now)
 	if err == nil {
-		err = l.look.evaluate(&w.plan, st, now, 0, &Options{Peek: true})
+		w.st = st
+		err = l.look.evaluateWeighed(&w, now, 0, &Options{Peek: true})
 	}
 	if errors.Is(err, ErrStale) {
 		err = ErrNotLocal

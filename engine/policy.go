@@ -214,6 +214,10 @@ func (s *Session) carried(w *weighed, old *interned, now int64) (state, error) {
 		return st, nil
 	}
 	if was.Scalings != is.Scalings {
+		if it.decides == Log {
+			w.ring = it.scaledLog(&old.rule, w.ent.State(), now)
+			return st, nil
+		}
 		return it.scaled(&old.rule, st, now), nil
 	}
 	if adopt := it.decides.kind().adopt; adopt != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -31,10 +32,50 @@ func (c *modelCounter) under(l Limit, now int64) *modelCounter {
 	}
 	next.window.start, next.window.open, next.window.hits = c.window.start, c.window.open, append(history{}, c.window.hits...)
 	next.token = c.token
+	if c.l.Scalings != l.Scalings {
+		next.scaled(c, now)
+		return next
+	}
 	if c.l != l && plain(l).Algorithm <= Leaky {
 		next.token = newModelBucket(plain(l)).adopt(c.token, newModelBucket(plain(c.l)), now)
 	}
 	return next
+}
+
+// scaled makes c, which has what was consumed under another limit, keep the share of
+// it.
+func (c *modelCounter) scaled(old *modelCounter, now int64) {
+	is, was := plain(c.l), plain(old.l)
+	share := func(n, to, of *big.Int) *big.Int { return ceilDiv(mul(n, to), of) }
+	if c.bucket() {
+		used := positive(sub(add(inFractions(c.token.TAT), bigInt(int64(c.token.Frac))), inFractions(now)))
+		if c.token.TAT < now || used.Sign() == 0 {
+			c.token = tokenState{}
+			return
+		}
+		capacity := func(l Limit) *big.Int {
+			m := newModelBucket(l)
+			return floorDiv(m.time(bigInt(m.burst)), twoTo32)
+		}
+		c.token = tokenState{TAT: now + share(bigInt(modelNs(used)), capacity(is), capacity(was)).Int64()}
+		return
+	}
+	w := &c.window
+	w.roll(now)
+	of := func(n int64) int64 { return share(bigInt(n), bigInt(is.Limit), bigInt(was.Limit)).Int64() }
+	var hits history
+	sum, from := int64(0), int64(0)
+	for _, x := range w.hits {
+		if is.Algorithm == Sliding && from < w.start && x.at >= w.start { // each window by itself
+			sum, from = 0, w.start
+		}
+		before := of(sum)
+		sum += x.cost
+		if n := of(sum) - before; n > 0 {
+			hits = append(hits, hit{x.at, n})
+		}
+	}
+	w.hits = hits
 }
 
 func (c *modelCounter) bucket() bool { return plain(c.l).Algorithm <= Leaky }
@@ -221,6 +262,9 @@ func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	if *l == (Limit{}) || rnd.IntN(4) == 0 {
 		was := *l
 		*l = Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Period: (1 + rnd.Int64N(20)) * second, Resets: was.Resets + 1}
+	}
+	if rnd.IntN(3) == 0 {
+		l.Scalings++
 	}
 	l.Limit, l.Burst = rnd.Int64N(9), 0
 	if rnd.IntN(9) > 0 {

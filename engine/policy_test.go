@@ -237,12 +237,7 @@ func TestEditsOfAPolicysLimit(t *testing.T) {
 		require.EqualValues(t, 8, edit(less, 1))
 		half := perMinute(a, 100)
 		half.Resets, half.Scalings = 1, 1
-		switch a {
-		case Log:
-			require.EqualValues(t, 97, edit(half, 1), "its units are in its entries")
-		default:
-			require.EqualValues(t, 79, edit(half, 1), "the share stays")
-		}
+		require.EqualValues(t, 79, edit(half, 1), "the share stays")
 
 		stale := of(t, s, "@p:a", perMinute(a, 100))
 		_, err := s.Check(start, []Check{stale}, CheckOptions{}, make([]Checked, 1))
