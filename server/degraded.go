@@ -9,6 +9,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits"
 )
 
 // # Without a leader
@@ -126,18 +127,23 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	call.Outcome = command.Outcome{}
 }
 
-// onFailure is what answers a command while no leader does: what the node says,
-// or, of a check, the policy or the call.
+// onFailure is what answers a command while no leader does: what the call says
+// itself, or its policy, or the node.
 func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
-	if cmd.Name == "rl.check" {
-		switch c.srv.policies.OnFailure(args) {
-		case policy.FailOpen:
-			return partition.FailOpen
-		case policy.FailClosed:
-			return partition.FailClosed
-		case policy.FailLocal:
-			return partition.FailLocal
-		}
+	var says policy.Failure
+	switch cmd.Name {
+	case "rl.check":
+		says = c.srv.policies.OnFailure(args)
+	case "rl.limit":
+		says = limits.LimitOnFailure(args)
+	}
+	switch says {
+	case policy.FailOpen:
+		return partition.FailOpen
+	case policy.FailClosed:
+		return partition.FailClosed
+	case policy.FailLocal:
+		return partition.FailLocal
 	}
 	return c.lane.part.OnFailure()
 }

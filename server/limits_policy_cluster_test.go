@@ -176,6 +176,13 @@ func TestPoliciesWithoutALeader(t *testing.T) {
 	}
 	ask("*13\r\n:1\r\n:9\r\n:8\r\n", "closed", "FAIL", "open")
 	ask("*13\r\n:1\r\n:3\r\n:2\r\n", "server", "FAIL", "local")
+	for line, want := range map[string]string{
+		"RL.LIMIT k 9 1h": "-CLUSTERDOWN ", "RL.LIMIT k 9 1h FAIL open": "*6\r\n:1\r\n:9\r\n", "RL.LIMIT k 9 1h fail LOCAL": "*6\r\n:1\r\n:3\r\n",
+		"RL.LIMIT k 9 1h AND l 5 1h FAIL open": "*7\r\n:1\r\n", "RL.LIMIT k 9 1h FAIL closed": "-CLUSTERDOWN ",
+	} {
+		m.feed(line + "\r\n")
+		require.Contains(t, m.take(), want, line)
+	}
 	for _, line := range []string{"MULTI", "RL.CHECK open", "RL.CHECK closed", "EXEC"} {
 		m.feed(line + "\r\n")
 	}

@@ -120,17 +120,8 @@ func (a *checkArgs) option(args [][]byte) (n int, err error) {
 		if len(args) < 2 {
 			return 0, command.ErrSyntax
 		}
-		switch {
-		case command.EqualFold(args[1], "open"):
-			a.fail = policy.FailOpen
-		case command.EqualFold(args[1], "closed"):
-			a.fail = policy.FailClosed
-		case command.EqualFold(args[1], "local"):
-			a.fail = policy.FailLocal
-		default:
-			return 0, errFail
-		}
-		return 2, nil
+		a.fail, err = parseFailure(args[1])
+		return 2, err
 	}
 	return 0, nil
 }
@@ -195,9 +186,11 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 	if p == nil {
 		return policy.FailClosed
 	}
-	var a checkArgs
-	if err := a.parse(args[2:]); err == nil && a.fail != policy.FailServer {
-		return a.fail
+	if mayFail(args[2:]) {
+		var a checkArgs
+		if err := a.parse(args[2:]); err == nil && a.fail != policy.FailServer {
+			return a.fail
+		}
 	}
 	return p.OnFailure
 }
