@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -83,6 +84,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		names := slices.DeleteFunc(fuzzedCommands(s.table), func(name string) bool { return name == "shutdown" })
 		names = append(names, "subscribe", "psubscribe", "unsubscribe", "monitor", "client|pause")
 		stop := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context()) // of calls that wait for a commit
 		var beside, all sync.WaitGroup
 		every := func(d time.Duration, fn func(i int)) {
 			beside.Go(func() {
@@ -106,8 +108,8 @@ func TestEverythingAtOnce(t *testing.T) {
 		every(time.Millisecond, func(i int) { s.Configure(Runtime{SlowlogMaxLen: i % 20, ScriptTime: 50 * time.Millisecond}) })
 		every(100*time.Microsecond, func(i int) {
 			var out [1]engine.Decision
-			_, _ = s.Caller().Decide(t.Context(), perMinute("k", 10), out[:])
-			_, _ = s.Caller().line(t.Context(), []string{"INCR a", "KEYS *", "EVAL return(1) 0"}[i%3])
+			_, _ = s.Caller().Decide(ctx, perMinute("k", 10), out[:])
+			_, _ = s.Caller().line(ctx, []string{"INCR a", "KEYS *", "EVAL return(1) 0"}[i%3])
 		})
 		if clustered {
 			every(time.Millisecond, func(i int) {
@@ -121,6 +123,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		close(stop)
+		cancel()
 		beside.Wait()
 		if clustered {
 			s.Partition().Release(f.ticket.Load(), nil)

@@ -68,10 +68,7 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	slices.Sort(dues)
 	last := int64(-1)
 	for _, at := range decisions {
-		// Time counts from the first call that is due: a load may pause.
-		if i, _ := slices.BinarySearch(dues, last+1); i < len(dues) && dues[i] < at {
-			l.Silence = max(l.Silence, time.Duration(at-dues[i]))
-		}
+		l.Silence = max(l.Silence, silence(dues, last, at))
 		last = at
 	}
 	if len(gaps) > 0 {
@@ -79,6 +76,27 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 		l.Gap = sorted[len(sorted)/2]
 	}
 	return l
+}
+
+// pause is for how long nothing is due where the load has paused.
+const pause = time.Second
+
+// silence is how long there was no decision until at, after the one of last: from
+// the first call on that is due in between, and without pauses of the load. dues
+// are sorted.
+func silence(dues []int64, last, at int64) time.Duration {
+	i, _ := slices.BinarySearch(dues, last+1)
+	end, _ := slices.BinarySearch(dues, at)
+	if i == end {
+		return 0
+	}
+	d := time.Duration(at - dues[i])
+	for i++; i < end; i++ {
+		if gap := time.Duration(dues[i] - dues[i-1]); gap > pause {
+			d -= gap
+		}
+	}
+	return d
 }
 
 // Live checks a run's liveness. slack widens the bounds for a machine that was busy with something else: 1 is none. late

@@ -57,3 +57,14 @@ func TestLiveness(t *testing.T) {
 	require.False(t, Live(l, b, 3, .05).OK)
 	require.True(t, Live(l, b, 3, .09).OK, "the machine kept calls waiting")
 }
+
+// A load that pauses asks nothing meanwhile.
+func TestSilenceIsWithoutPauses(t *testing.T) {
+	calls := []history.Call{call(0, 1, history.Admitted, 0)}
+	for i := int64(10); i <= 1200; i += 10 {
+		calls = append(calls, call(i, i+1, history.Refused, 0))
+	}
+	calls = append(calls, call(9000, 9001, history.Refused, 0), call(9010, 9013, history.Admitted, 0))
+	l := MeasureLiveness(one(fixedKey(9), calls...), nil, time.Second, nil)
+	require.Equal(t, 1203*time.Millisecond, l.Silence, "from 10 ms to 1200 ms, and from 9000 ms to 9013 ms")
+}
