@@ -28,13 +28,18 @@ func countsVersions(n int) string {
 const firstOfVersions = 1_000_000
 
 // Connections check while a policy is changed: every reply agrees with one
-// version, and what was consumed survives every change.
+// version, and what was consumed survives every change that keeps it.
 func TestChecksAgreeWithOneVersion(t *testing.T) {
+	t.Run("keep", func(t *testing.T) { checksAgree(t, "keep") })
+	t.Run("reset", func(t *testing.T) { checksAgree(t, "reset") })
+}
+
+func checksAgree(t *testing.T, change string) {
 	const connections, changes = 16, 300
 	_, addr := startServer(t, Config{})
 	ops := dialPatiently(t, addr)
 	set := func(n int) {
-		ops.send(encode("RL.POLICY", "SET", "p", countsVersions(n)))
+		ops.send(encode("RL.POLICY", "SET", "p", "CHANGE", change, countsVersions(n)))
 		require.EqualValues(t, n, ops.reply())
 	}
 	set(1)
@@ -47,13 +52,13 @@ func TestChecksAgreeWithOneVersion(t *testing.T) {
 			last := int64(0)
 			for !done.Load() {
 				c.send(encode("RL.CHECK", "p"))
-				reply := c.reply().([]any)
-				limit, version := reply[1].(int64), reply[9].(int64)
-				if reply[0] != int64(1) || limit != firstOfVersions+version || version < last {
+				reply := c.reply()
+				list, ok := reply.([]any)
+				if !ok || list[0] != int64(1) || list[1] != firstOfVersions+list[9].(int64) || list[9].(int64) < last {
 					t.Errorf("a reply of no version, or of an earlier one than %d: %v", last, reply)
 					return
 				}
-				last = version
+				last = list[9].(int64)
 				checks.Add(1)
 			}
 		})
@@ -67,8 +72,15 @@ func TestChecksAgreeWithOneVersion(t *testing.T) {
 	done.Store(true)
 	wg.Wait()
 	ops.send(encode("RL.CHECK", "p", "COST", "0"))
-	left := ops.reply().([]any)[2].(int64)
-	require.Equal(t, checks.Load(), firstOfVersions+changes-left, "each unit that was consumed")
+	used := firstOfVersions + changes - ops.reply().([]any)[2].(int64)
+	if change == "keep" {
+		require.Equal(t, checks.Load(), used, "each unit that was consumed")
+		return
+	}
+	require.Less(t, used, checks.Load())
+	set(changes + 1)
+	ops.send(encode("RL.CHECK", "p", "COST", "0"))
+	require.EqualValues(t, firstOfVersions+changes+1, ops.reply().([]any)[2], "all is void")
 }
 
 // Changes that meet follow each other: each has a version of its own.
