@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -426,4 +428,70 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Sessions check with a limit that is replaced all the time, forgotten and its id
+// taken again: nothing that was consumed is lost, and no reference.
+func TestLimitsAreReplacedUnderChecks(t *testing.T) {
+	e := New(Config{Shards: 4})
+	limit := func(n int) Ready {
+		r, err := e.Ready(Limit{Algorithm: PolicyFixed, Align: First, Limit: 1_000_000 + int64(n), Period: 1000 * minute})
+		require.NoError(t, err)
+		return r
+	}
+	var current atomic.Pointer[Ready]
+	first := limit(0)
+	current.Store(&first)
+	const sessions, calls, keys = 4, 5000, 3
+	var checkers, changer sync.WaitGroup
+	for i := range sessions {
+		checkers.Go(func() {
+			s := e.NewSession()
+			defer s.Close()
+			var out [2]Checked
+			for n := range calls {
+				checks := make([]Check, 2)
+				for j := range checks {
+					key := fmt.Appendf(nil, "@p:l%d;user=%d", j, (n+i)%keys)
+					checks[j] = Check{Key: key, Hash: e.table.Hash(key), Limit: *current.Load(), Cost: 1}
+				}
+				if v, err := s.Check(start, checks, CheckOptions{}, out[:]); err != nil || !v.OK {
+					panic(fmt.Sprint(v, err))
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	changer.Go(func() {
+		for n := 1; ; n++ {
+			next := limit(n % 50)
+			e.Release(*current.Swap(&next))
+			e.collectLimits()
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	checkers.Wait()
+	close(done)
+	changer.Wait()
+	s := e.NewSession()
+	defer s.Close()
+	used := int64(0)
+	for j := range 2 {
+		for k := range keys {
+			key := fmt.Appendf(nil, "@p:l%d;user=%d", j, k)
+			x, ok, err := s.Explain(start, key)
+			require.NoError(t, err)
+			require.True(t, ok)
+			used += x.Used
+			require.True(t, is(s.Delete(start, key)))
+		}
+	}
+	require.EqualValues(t, 2*sessions*calls, used)
+	e.Release(*current.Load())
+	e.collectLimits()
+	require.Zero(t, e.limitsInUse())
 }
