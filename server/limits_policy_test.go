@@ -279,6 +279,10 @@ func TestPolicyCountersAreKeys(t *testing.T) {
 	require.Equal(t, "user", pair(t, explained, "name"))
 	require.Equal(t, "token", pair(t, explained, "algorithm"))
 	require.EqualValues(t, 4, pair(t, explained, "remaining"))
+	r.words("RL.LIMIT plain 5 1m")
+	require.Len(t, r.words("RL.TOP ALLOWED"), 2)
+	r.is("RL.TOP POLICY shop/pay ALLOWED", "[["+key+" 1 0]]") // the limit that stood for the call
+	r.is("RL.TOP ALLOWED POLICY shop", "[]")
 	r.is("DEL "+key, "1")
 	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=7")
 	r.is("SET "+key+" x", "-WRONGTYPE Operation against a key holding the wrong kind of value")

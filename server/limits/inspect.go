@@ -1,10 +1,13 @@
 package limits
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -22,7 +25,7 @@ func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
 		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
-		Syntax:  "[ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
+		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		Handler: top,
 	}, {
 		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
@@ -117,7 +120,7 @@ func top(call *command.Call) {
 	}
 	e := call.Sess.Engine()
 	call.Host.Block(call, 0, func(w *resp.Writer) {
-		ranked := e.Top(t.ranking, t.count)
+		ranked := t.ranked(e)
 		if t.reset {
 			e.ResetTop()
 		}
@@ -131,10 +134,21 @@ func top(call *command.Call) {
 	})
 }
 
+// ranked returns the keys that are asked for.
+func (t *topArgs) ranked(e *engine.Engine) []engine.TopKey {
+	if t.policy == "" {
+		return e.Top(t.ranking, t.count)
+	}
+	prefix := []byte(policy.KeyPrefix(t.policy))
+	all := slices.DeleteFunc(e.Top(t.ranking, engine.MaxTopK), func(k engine.TopKey) bool { return !bytes.HasPrefix(k.Key, prefix) })
+	return all[:min(len(all), t.count)]
+}
+
 // topDefault is how many keys RL.TOP lists without COUNT.
 const topDefault = 10
 
 type topArgs struct {
+	policy  string // of whose counters, "" for all keys
 	ranking engine.Ranking
 	count   int
 	reset   bool
@@ -150,6 +164,9 @@ func parseTop(args [][]byte) (t topArgs, err error) {
 			t.ranking, ranked = ranking, true
 		case command.EqualFold(args[0], "reset"):
 			t.reset = true
+		case command.EqualFold(args[0], "policy") && len(args) > 1:
+			t.policy = string(args[1])
+			args = args[1:]
 		case command.EqualFold(args[0], "count") && len(args) > 1:
 			n, ok := resp.ParseInt(args[1])
 			if !ok || n < 1 {
