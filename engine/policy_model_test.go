@@ -42,8 +42,8 @@ func (c *modelCounter) under(l Limit, now int64) *modelCounter {
 	return next
 }
 
-// scaled makes c, which has what was consumed under another limit, keep the share of
-// it.
+// scaled makes c, which has what was consumed under another limit, keep the share
+// of it.
 func (c *modelCounter) scaled(old *modelCounter, now int64) {
 	is, was := plain(c.l), plain(old.l)
 	share := func(n, to, of *big.Int) *big.Int { return ceilDiv(mul(n, to), of) }

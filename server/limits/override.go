@@ -209,7 +209,7 @@ func (b *Book) found(call *command.Call) (o policy.Override, ok bool, err error)
 	set, name := b.Set(), string(call.Args[2])
 	o = policy.Override{Policy: name, Kind: a.kind}
 	if a.kind != policy.OverrideScale {
-		// By the policy, which knows the types of attributes and the id of the limit.
+		// By the policy, which knows attributes' types and the limit's id.
 		if o, err = b.identity(call, set.Policy(call.Args[2]), &a); err != nil {
 			return b.sleeping(set, name, &a, err)
 		}
