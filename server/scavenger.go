@@ -24,6 +24,8 @@ const (
 	// scavengeEvery how long it rests at least.
 	scavengeAfter = time.Second
 	scavengeEvery = 10 * time.Second
+	// scavengeAgain is how often it tries again when that was not enough.
+	scavengeAgain = 2
 )
 
 // ask has it look soon. It does not wait.
@@ -37,6 +39,7 @@ func (g *scavenger) ask() {
 // run gives memory back until the server ends. least is what the process takes
 // when nothing is under way.
 func (g *scavenger) run(s *Server, least uint64) {
+	again := 0
 	for {
 		select {
 		case <-s.end:
@@ -50,8 +53,16 @@ func (g *scavenger) run(s *Server, least uint64) {
 			continue
 		}
 		debug.FreeOSMemory()
-		if now := mapped(); now < least || s.scripts.count() == 0 {
-			least = now
+		switch now := mapped(); {
+		case now < least+scavengeFrom:
+			least, again = min(least, now), 0
+		case again < scavengeAgain: // what is pooled goes with a later collection
+			again++
+			g.ask()
+		case s.scripts.count() == 0: // the table has grown
+			least, again = now, 0
+		default: // those that run will ask at their end
+			again = 0
 		}
 		if !s.rests(scavengeEvery) {
 			return

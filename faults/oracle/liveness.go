@@ -68,7 +68,7 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	slices.Sort(dues)
 	last := int64(-1)
 	for _, at := range decisions {
-		l.Silence = max(l.Silence, silence(dues, last, at))
+		l.Silence = max(l.Silence, Silence(dues, last, at))
 		last = at
 	}
 	if len(gaps) > 0 {
@@ -81,10 +81,10 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 // pause is for how long nothing is due where the load has paused.
 const pause = time.Second
 
-// silence is how long there was no decision until at, after the one of last: from
+// Silence is how long there was no decision until at, after the moment last: from
 // the first call on that is due in between, and without pauses of the load. dues
 // are sorted.
-func silence(dues []int64, last, at int64) time.Duration {
+func Silence(dues []int64, last, at int64) time.Duration {
 	i, _ := slices.BinarySearch(dues, last+1)
 	end, _ := slices.BinarySearch(dues, at)
 	if i == end {

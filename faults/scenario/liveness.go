@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,8 +123,16 @@ func (r *Run) pids() (pids []int) {
 	return pids
 }
 
-// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster.
+// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster,
+// without pauses of the load.
 func (r *Run) measureGaps() {
+	var dues []int64
+	for i := range r.history.Calls {
+		if c := &r.history.Calls[i]; !r.history.Apart(c) {
+			dues = append(dues, c.Due)
+		}
+	}
+	slices.Sort(dues)
 	for i, at := range r.harms {
 		until := int64(history.Forever)
 		if i+1 < len(r.harms) {
@@ -137,7 +146,7 @@ func (r *Run) measureGaps() {
 			}
 		}
 		if first != history.Forever {
-			r.gaps = append(r.gaps, time.Duration(first-at))
+			r.gaps = append(r.gaps, oracle.Silence(dues, at, first))
 		}
 	}
 }
