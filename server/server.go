@@ -147,6 +147,10 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 // Policies returns how many policies are in force.
 func (s *Server) Policies() int { return s.policies.Count() }
 
+// PoliciesDiffer reports whether the policies in force are those of another file
+// than the one that [Server.OfferPolicies] was given last.
+func (s *Server) PoliciesDiffer() bool { return s.policies.FileDiffers() }
+
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.
 func (s *Server) Partition() *partition.Partition { return s.parts[0] }

@@ -39,7 +39,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge")
 	f(command.NoTable, own+help+" select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe publish"+
 		" pubsub|channels pubsub|numsub pubsub|numpat script|load script|exists script|flush script|kill script|debug"+
-		" rl.policy|check rl.policy|set rl.policy|load rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback"+
+		" rl.policy|check rl.policy|set rl.policy|load rl.policy|file rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback"+
 		" rl.override|set rl.override|get rl.override|del rl.override|list")
 	f(command.Script, "eval eval_ro evalsha evalsha_ro")
 	f(command.Immediate, "multi exec discard watch quit reset")

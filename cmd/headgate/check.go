@@ -13,7 +13,7 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check flags, environment and configuration file, and print the result",
-		Long: "check-config resolves the configuration as serve would, loads the TLS files and the secret, starts\n" +
+		Long: "check-config resolves the configuration as serve would, loads the TLS files, the secret and the policies, starts\n" +
 			"nothing, and prints every parameter with the place its value comes from; defaults\n" +
 			"are comments.",
 		Args: cobra.NoArgs,
@@ -23,6 +23,9 @@ func checkCommand() *cobra.Command {
 				return err
 			}
 			if _, err := portFiles(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
+				return err
+			}
+			if _, err := readPolicies(loaded.Policies); err != nil {
 				return err
 			}
 			return loaded.Print(cmd.OutOrStdout())

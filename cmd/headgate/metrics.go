@@ -50,6 +50,7 @@ func (s *source) Metrics() []web.Metric {
 	metrics = append(metrics, s.scriptMetrics()...)
 	metrics = append(metrics,
 		web.Gauge("headgate_policies", "Policies that are in force.", s.front.Policies()),
+		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(s.front.PoliciesDiffer())),
 		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engine.Replaced()))
 	for _, d := range s.front.Decisions() {
 		decisions := func(outcome string, n uint64) web.Metric {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -56,6 +57,10 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// Before the ports, so that unusable files leave no trace.
 	files, err := portFiles(&c, log)
+	if err != nil {
+		return err
+	}
+	policies, err := openPolicies(&c, log)
 	if err != nil {
 		return err
 	}
@@ -122,6 +127,19 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	})
 
+	// The policies of a node on its own before its ports answer: no call may miss
+	// them. Those of a cluster come to it when it has a leader.
+	if node == nil {
+		if err := policies.offer(ctx, front); err != nil {
+			return err
+		}
+	}
+	var offers sync.WaitGroup
+	offering, stopOffering := context.WithCancel(ctx)
+	defer offers.Wait()
+	defer stopOffering()
+	offers.Go(func() { policies.run(offering, front) })
+
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
 	webConfig := web.Config{
@@ -168,6 +186,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		select {
 		case <-hangup:
 			files.reload()
+			policies.reload()
 		case <-stop.Done():
 			waiting = false
 		case err = <-failed:

@@ -36,6 +36,9 @@ type Book struct {
 	// broken are policies whose records are not understood here, and why.
 	broken map[string]error
 
+	// own is the file of this node, nil for none.
+	own atomic.Pointer[ownFile]
+
 	// stagedMu guards staged, the set of a change that is about to be committed.
 	stagedMu sync.Mutex
 	staged   *staged

@@ -30,6 +30,9 @@ func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
 		} else {
 			b.records[r.Name] = r.Value
 		}
+		if r.Name == fileRecord {
+			b.warnOfFile(was, r.Value)
+		}
 		delete(b.broken, r.Name)
 		if st != nil && !anew {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // change is a change of policies, which takes effect as a whole or not at all.
@@ -16,8 +17,11 @@ type change struct {
 	at     int64  // engine time, ns
 	author string // see command.Host
 	edits  []edit
-	// several: it is of a file, and replies all that is in it.
-	several bool
+	// from is the file of a node that it is about; nil for none. Its edits follow
+	// from what nodes have offered before.
+	from *ofFile
+	// reply writes the reply; nil writes the version of the one edit.
+	reply func(w *resp.Writer, versions []uint64)
 }
 
 // edit is what a change makes of one record.
@@ -32,6 +36,8 @@ type edit struct {
 	// counters says what becomes of what was consumed; void, that nothing does.
 	counters policy.Change
 	void     bool
+	// changed tells, once the change is made, that it has a new version.
+	changed bool
 }
 
 // Errors of changes. They carry their code.
@@ -72,9 +78,18 @@ func (b *Book) commit(sess *engine.Session, c *change, waits bool) (versions []u
 // stages the set that it leads to.
 func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err error) {
 	base, before := b.standing()
+	var note []byte
+	if c.from != nil {
+		if note, err = b.offered(sess.Engine(), c); err != nil {
+			return nil, err
+		}
+	}
 	puts, edits, versions, err := b.recordsOf(sess.Engine(), c, before)
-	if err != nil || len(edits) == 0 {
+	if err != nil || len(edits) == 0 && note == nil {
 		return versions, err
+	}
+	if note != nil {
+		puts = append(puts, engine.PolicyRecord{Name: fileRecord, Value: note})
 	}
 	st, err := b.build(base, edits, puts[0].Value)
 	if err != nil {
@@ -119,7 +134,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		if next == nil {
+		if ed.changed = next != nil; !ed.changed {
 			versions = append(versions, old.Version)
 			continue
 		}
@@ -156,6 +171,8 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 		return nil, fmt.Errorf("%w: %d", errVersion, old.present())
 	case ed.text == nil && old.Gone:
 		return nil, errNoPolicy
+	case c.from == nil && !old.Gone && old.File != "" && !ed.voids(old):
+		return nil, fmt.Errorf("%w: %s", errOfFile, old.File)
 	}
 	next := &stored{Version: old.Version + 1, Revision: revision, At: c.at / int64(time.Millisecond), Author: c.author, File: ed.file, Epochs: old.Epochs}
 	if ed.text == nil {
@@ -171,10 +188,10 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 	}
 	next.Text = *ed.text
 	switch {
-	case ed.void:
-		next.Epochs = policy.ResetAll(ed.record, old.Epochs)
+	case ed.voids(old):
+		next.Epochs, next.File = policy.ResetAll(ed.record, old.Epochs), old.File
 		return next, nil
-	case !old.Gone && old.Text == next.Text:
+	case !old.Gone && old.Text == next.Text && (old.File == "") == (next.File == ""):
 		return nil, nil
 	case ed.record.Kind != policy.PolicyRecord || old.Gone:
 		return next, nil
@@ -188,6 +205,9 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 	}
 	return next, nil
 }
+
+// voids reports whether the edit leaves the text, and makes void what was consumed.
+func (ed *edit) voids(old *stored) bool { return ed.void && ed.text != nil && *ed.text == old.Text }
 
 // parsed returns the checked tree of a record, nil for one that says that there is
 // none.

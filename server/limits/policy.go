@@ -31,6 +31,8 @@ func policyCommands(book *Book) []command.Spec {
 				"Makes a text the policy of a name; what it leaves alone goes on counting.", book.setPolicy),
 			sub("load", -3, write, perText, "[CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
 				"Makes a whole file of policies, attributes and lists take effect, as one change.", book.load),
+			sub("file", 5, write, perText, "node path text",
+				"Offers the file of a node, which sends this when it starts and when its file has changed.", book.loadFile),
 			sub("get", -3, read, perText, "name [VERSION version]",
 				"Returns a policy's text, its version, and who made it when.", book.getPolicy),
 			sub("del", -3, write, "O(1)", "name [IF version] [RESET]",
@@ -178,7 +180,8 @@ func (b *Book) load(call *command.Call) {
 		if err != nil {
 			return nil, fmt.Errorf("ERR %w", err)
 		}
-		c := &change{several: true}
+		c := &change{}
+		c.reply = func(w *resp.Writer, versions []uint64) { c.writeVersions(w, versions) }
 		for _, rec := range records {
 			text := rec.Text()
 			c.edits = append(c.edits, edit{name: rec.Name, text: &text, record: rec, version: -1, counters: opts.counters})
@@ -195,6 +198,9 @@ func (b *Book) change(call *command.Call, keep int, dry bool, of func() (*change
 		c, err := of()
 		if err == nil {
 			c.at, c.author = at, author
+			if c.from != nil {
+				c.author = "node " + c.from.node
+			}
 			if dry {
 				err = b.rehearse(sess, c, w)
 			} else {
@@ -232,12 +238,21 @@ func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits b
 		return err
 	}
 	for i := range c.edits {
-		b.log.Info("policy changed", "policy", c.edits[i].name, "version", versions[i], "author", c.author)
+		if ed := &c.edits[i]; ed.changed {
+			b.log.Info("policy changed", "policy", ed.name, "version", versions[i], "author", c.author, "file", ed.file)
+		}
 	}
-	if !c.several {
-		w.Int(int64(versions[0]))
+	if c.reply != nil {
+		c.reply(w, versions)
 		return nil
 	}
+	w.Int(int64(versions[0]))
+	return nil
+}
+
+// writeVersions replies the names of the edits with the versions that they have
+// led to.
+func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 	w.Array(len(versions))
 	for i, v := range versions {
 		p := command.NewPairs(w)
@@ -245,7 +260,6 @@ func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits b
 		p.Int("version", int64(v))
 		p.Flush()
 	}
-	return nil
 }
 
 // rehearse replies what a change would change, a text a line.

@@ -45,6 +45,7 @@ type Config struct {
 	Shards                int
 	LogMaxEntries         int
 	TopK                  int
+	Policies              string
 
 	DataDir            string
 	NodeID             string

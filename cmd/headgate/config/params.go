@@ -202,6 +202,11 @@ var Params = []Param{
 		Doc:   "Keys that each ranking of RL.TOP follows.",
 		Value: func(c *Config) Value { return integer{&c.TopK, 1, engine.MaxTopK} },
 	},
+	{
+		Name: "policies", Section: store, Default: "",
+		Doc:   "File of policies that the node loads when it starts and at SIGHUP, if the text is new.",
+		Value: func(c *Config) Value { return file{text{&c.Policies}} },
+	},
 
 	{
 		Name: "data-dir", Section: cluster, Default: "",

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server"
+)
+
+// policiesFile is the node's file of policies, which it offers to its cluster. One
+// without a path offers nothing.
+type policiesFile struct {
+	path, node string
+	log        *slog.Logger
+	changed    chan struct{} // capacity 1: text is another one
+
+	// mu guards text, which is the latest that could be read and is right.
+	mu   sync.Mutex
+	text []byte
+}
+
+// How long an offer waits that came to nothing, as when there is no leader.
+const (
+	offerDelay     = 200 * time.Millisecond
+	offerDelayMost = 10 * time.Second
+)
+
+// openPolicies reads the file of policies of c, if it has one.
+func openPolicies(c *config.Config, log *slog.Logger) (*policiesFile, error) {
+	text, err := readPolicies(c.Policies)
+	if err != nil {
+		return nil, err
+	}
+	return &policiesFile{path: c.Policies, node: c.Node(), log: log, changed: make(chan struct{}, 1), text: text}, nil
+}
+
+// readPolicies reads a file of policies and checks it; without a path there is
+// nothing to do.
+func readPolicies(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the policies: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, policy.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the policies: %w", err)
+	}
+	if _, err := policy.ParseFile(path, text); err != nil {
+		return nil, fmt.Errorf("policies: %w", err)
+	}
+	return text, nil
+}
+
+// reload reads the file again. One that is wrong leaves all as it is.
+func (p *policiesFile) reload() {
+	if p.path == "" {
+		return
+	}
+	text, err := readPolicies(p.path)
+	if err != nil {
+		p.log.Error("the policies stay as they are", "error", err)
+		return
+	}
+	p.mu.Lock()
+	p.text = text
+	p.mu.Unlock()
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// offer offers the file once.
+func (p *policiesFile) offer(ctx context.Context, front *server.Server) error {
+	if p.path == "" {
+		return nil
+	}
+	p.mu.Lock()
+	text := p.text
+	p.mu.Unlock()
+	f, err := front.OfferPolicies(ctx, p.node, p.path, text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("load the policies of %s: %w", p.path, err)
+	case f.Loaded:
+		p.log.Info("policies loaded", "file", p.path, "changed", f.Changed)
+	case !f.InForce:
+		p.log.Warn("the policies in force are those of another node's file, which is newer than this one's",
+			"file", p.path, "in_force", f.Path, "node", f.Node)
+	}
+	return nil
+}
+
+// run offers the file until it is taken, and again whenever it has changed, until
+// ctx is done.
+func (p *policiesFile) run(ctx context.Context, front *server.Server) {
+	for p.path != "" && ctx.Err() == nil {
+		p.insist(ctx, front)
+		select {
+		case <-p.changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// insist offers the file until that comes to something.
+func (p *policiesFile) insist(ctx context.Context, front *server.Server) {
+	said := ""
+	for delay := offerDelay; ; delay = min(2*delay, offerDelayMost) {
+		err := p.offer(ctx, front)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if s := err.Error(); s != said {
+			said = s
+			p.log.Warn("the policies are not loaded yet", "error", err)
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

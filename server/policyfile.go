@@ -1,0 +1,58 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// PolicyFile tells what became of a node's file of policies.
+type PolicyFile struct {
+	// Loaded: the text is in force by this offer, which has changed Changed
+	// policies, attributes and lists.
+	Loaded  bool
+	Changed int64
+	// InForce: the text is what is in force. Path and Node tell which file is,
+	// and whose.
+	InForce    bool
+	Path, Node string
+}
+
+// OfferPolicies offers a node's file of policies, whose text it is, to the cluster,
+// which loads it if it is new. From then on the server warns when the file of
+// another node takes its place. An error says that the offer came to nothing, or
+// that it is unknown what came of it: it can be repeated.
+func (s *Server) OfferPolicies(ctx context.Context, node, path string, text []byte) (PolicyFile, error) {
+	reply, err := s.caller.Do(ctx, []byte("RL.POLICY"), []byte("FILE"), []byte(node), []byte(path), text)
+	switch {
+	case err != nil:
+		return PolicyFile{}, err
+	case reply.Type == '-':
+		return PolicyFile{}, ReplyError(reply.Str)
+	}
+	s.policies.Own(path, text)
+	return readPolicyFile(reply)
+}
+
+// readPolicyFile reads the reply of RL.POLICY FILE.
+func readPolicyFile(reply resp.Reply) (f PolicyFile, err error) {
+	for i := 0; i+1 < len(reply.Elems); i += 2 {
+		switch value := reply.Elems[i+1]; reply.Elems[i].Str {
+		case "loaded":
+			f.Loaded = value.Int == 1
+		case "in_force":
+			f.InForce = value.Int == 1
+		case "file":
+			f.Path = value.Str
+		case "node":
+			f.Node = value.Str
+		case "changed":
+			f.Changed = value.Int
+		}
+	}
+	if f.Node == "" {
+		return f, fmt.Errorf("read the reply to a file of policies: %v", reply)
+	}
+	return f, nil
+}
