@@ -119,7 +119,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.fromNodes = s.table.Forwarded()
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
 	s.publishSpec = s.table.ByFullName([]byte("publish"))
-	s.caller.srv = s
+	s.caller.srv, s.caller.cut = s, make(chan struct{})
 	s.scripts.init(scriptStore{cfg.Engine})
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
