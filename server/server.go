@@ -53,7 +53,7 @@ type Server struct {
 	logins    loginGuard
 	beat      heartbeat
 	memory    clientMemory
-	scavenger scavenger
+	scavenger *scavenger
 	rate      rate
 	pubsub    hub
 	watchers  monitors
@@ -129,7 +129,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
-	s.scavenger.asked = make(chan struct{}, 1)
+	s.scavenger = newScavenger(s.scripts.count)
 	if err := s.startLoops(); err != nil {
 		s.closePartitions()
 		s.workers.close(s.ending)
@@ -137,7 +137,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	go s.beat.run(s)
 	go s.memory.run(s)
-	go s.scavenger.run(s, mapped())
+	go s.scavenger.run(s.end, mapped())
 	return s, nil
 }
 
