@@ -135,7 +135,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	var offers sync.WaitGroup
-	offering, stopOffering := context.WithCancel(ctx)
+	offering, stopOffering := context.WithCancel(stop)
 	defer offers.Wait()
 	defer stopOffering()
 	offers.Go(func() { policies.run(offering, front) })
