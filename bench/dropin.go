@@ -95,6 +95,9 @@ func dropinSpecs() []dropinSpec {
 	known("@nest-lab/throttler", "nestlab.lua", "f1e0da9c495676ab6904eb80db1f2811d5347f58", "2 nest:"+key+":hits nest:"+key+":blocked default 60000 1000000 60000")
 	known("ulule/limiter", "ulule.lua", "f74233f556d3f99c50b61169cf8aa8d5deb63fb2", "1 limiter:"+key+" 1 60000")
 	known("Laravel cache add", "laraveladd.lua", "a08c9c69b7c07ae2485190873b90d128a23e502d", "1 laravel:"+key+" 1 60")
+	known("Bucket4j create", "bucket4jcreate.lua", "c0569386b0382069581dfaa1a8d241140bc0eeb4", "1 bucket4j:"+key+" state 60000")
+	known("Bucket4j compare and swap", "bucket4jswap.lua", "535b2fd00a12a23393fe15cf99599ecc51cd3007", "1 bucket4j:"+key+" state state 60000") // of those that create has left
+	known("limits, moving window", "limitsmoving.lua", "741eab638ba93ed71020bb821c45c022d0fa02c4", "1 LIMITS:moving:"+key+" "+now+".12345 10 60 1")
 	known("limits, fixed window", "limitsfixed.lua", "628bd136a573a06b346879695681af12ccef300f", "1 LIMITS:"+key+" 60 1")
 	known("Spring Cloud Gateway", "springgateway.lua", "0ad5736ed1c04aae6ec194376c784b89b8c08a7a", "2 gateway:"+key+":tokens gateway:"+key+":timestamp 10 100  1")
 	return specs

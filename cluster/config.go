@@ -87,6 +87,8 @@ type Front interface {
 	// old is the one before, empty for the first; where clients reach it may
 	// be empty too, and is then told by another call.
 	LeaderChanged(old, leader partition.TopologyNode)
+	// LeaderLost tells that no leader is known any more.
+	LeaderLost()
 }
 
 const (

@@ -32,10 +32,13 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
 	}
-	// Before commands begin to wait: what is dirty is on its way by then.
-	n.ledger.Flush()
 	next, err := n.group.Successor(ctx, to)
 	if err != nil {
+		return fmt.Errorf("hand leadership over: %w", err)
+	}
+	// Before commands begin to wait: what they wait for then is the commit of
+	// the last moment only, with none in flight before it.
+	if err := n.flush(ctx); err != nil {
 		return fmt.Errorf("hand leadership over: %w", err)
 	}
 	// At the same time, since commands wait: a peer that has not heard of it

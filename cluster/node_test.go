@@ -30,6 +30,7 @@ type front struct {
 	failed   uint64 // the last ticket released with an error
 	deposed  int
 	leaders  []string
+	lost     int    // leaders that nobody has followed at once
 	batches  func() // what those under way still do, if not nil
 }
 
@@ -66,10 +67,16 @@ func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 	f.leaders = append(f.leaders, leader.ID+" "+leader.Host)
 }
 
+func (f *front) LeaderLost() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost++
+}
+
 func (f *front) read() front {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return front{released: f.released, failed: f.failed, deposed: f.deposed, leaders: f.leaders}
+	return front{lost: f.lost, released: f.released, failed: f.failed, deposed: f.deposed, leaders: f.leaders}
 }
 
 // rig is a node in this process.
@@ -250,6 +257,28 @@ func TestThreeNodes(t *testing.T) {
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
 	_, err = leader.setClock(t.Context(), nil)
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
+}
+
+// A node that hears no leader any more says so, once it knows of none.
+func TestALostLeaderIsTold(t *testing.T) {
+	t.Parallel()
+	rigs := open(t, 3)
+	leader := leading(t, rigs)
+	var follower *rig
+	for _, r := range rigs {
+		if r != leader {
+			follower = r
+		}
+	}
+	require.Eventually(t, func() bool { return len(follower.front.read().leaders) > 0 }, waitLimit, waitTick)
+	before := follower.front.read().lost
+	for _, r := range rigs {
+		if r != follower {
+			require.NoError(t, r.mux.Close())
+		}
+	}
+	require.Eventually(t, func() bool { return follower.front.read().lost > before }, waitLimit, waitTick)
+	require.Eventually(t, func() bool { return follower.Role() == partition.Orphaned }, waitLimit, waitTick)
 }
 
 // A leader whose clients do not wait paces its batches, and one whose client

@@ -23,6 +23,7 @@ func (n *Node) watch(ctx context.Context) {
 	var alarms alarms
 	differing := make(differing)
 	var leader partition.TopologyNode
+	led := false    // a leader is known
 	var goal uint64 // see follow
 	for {
 		select {
@@ -44,6 +45,11 @@ func (n *Node) watch(ctx context.Context) {
 				leader = node
 			}
 		}
+		known := slices.ContainsFunc(t.Nodes, func(n partition.TopologyNode) bool { return n.Leader })
+		if led && !known {
+			n.front.LeaderLost()
+		}
+		led = known
 		goal = n.follow(ctx, &s, goal)
 		if s.Serving {
 			// The next leader would go on from here: each handover costs the

@@ -19,17 +19,19 @@ type Charge struct {
 	Key   []byte
 	Limit Limit
 	Units int64
-	// Initial is what a counter that the leader does not have begins with, and
-	// Deadline is when it expires, engine time in ns. Both are 0 for a limit.
-	Initial, Deadline int64
+	// Initial is what a counter that the leader does not have begins with,
+	// Deadline is when it expires, engine time in ns, and Known when it expired
+	// as the node found it, 0 for one that was not there. All are 0 for a limit.
+	Initial, Deadline, Known int64
 }
 
-// ChargeOnce charges a batch that node was admitted while it had no leader,
-// in the databases that its limits name, unless a batch of that number or a later one has been charged before. The
-// charges are forced: what was admitted is a fact. They and the number, a
-// system record, travel in one cut, so that a retry after any failure finds
-// either both or neither. Charges that cannot be made, since a key holds another
-// kind of state by now or there is no room, are passed over; lost is how many.
+// ChargeOnce charges a batch of what node has admitted while it had no leader,
+// in the databases that its limits name, unless a batch of that number or a
+// later one has been charged before. The charges are forced: what was admitted is
+// a fact. They and the number, a system record, travel in one cut, so that a
+// retry after any failure finds either both or neither. Charges that cannot be
+// made, since a key holds another kind of state by now or there is no room, are
+// passed over; lost is how many.
 // Errors: ErrSealed, ErrSystemName.
 func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
 	if len(node) > systemMaxName {

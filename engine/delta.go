@@ -106,7 +106,15 @@ func (c *changer) between(limits *interner, was, im *shard.Image) *delta {
 	return &c.delta
 }
 
-// change adds the state of an entry that was another at the cut before: as a
+// cutLarge adds a state of leastDelta or more, now or with its shard unlocked. was
+// has no state if the key was absent at the cut before.
+func (r *Replica) cutLarge(enc *encoder, was, im shard.Image) {
+	if !r.aside.put(enc.limits, was, im) {
+		r.cutChange(enc, was, im)
+	}
+}
+
+// cutChange adds the state of an entry that was another at the cut before: as a
 // delta, if the formats have that, every node has what it was, and it is worth
 // it.
 func (r *Replica) cutChange(enc *encoder, was, im shard.Image) {

@@ -27,8 +27,9 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of locks and tables, a power of two; 0 is shard.DefaultShards. There
-	// are fewer where MaxBytes is below shardBytes for each.
+	// Shards is the number of locks and tables, a power of two; 0 is
+	// shard.DefaultShards. There are fewer where MaxBytes is below shardBytes for
+	// each.
 	Shards int
 	// MaxBytes bounds the accounted memory of the table, and of the limits that
 	// its keys are under; 0 is no bound.

@@ -60,7 +60,7 @@ type spending struct {
 	spender
 	units int64
 
-	initial, deadline int64 // of a counter
+	initial, deadline, known int64 // of a counter: see Charge
 }
 
 // NewLocal returns the local decisions of e's node. Begin must be called
@@ -82,8 +82,9 @@ func (l *Local) Begin(voters, rank int) {
 }
 
 // Decide is Session.DecideAll, or with one segment Session.Decide, on this
-// node's shares, in the database that the limits name, which must be the same. The limits in the decisions are the shares'. Errors are theirs
-// and ErrNotLocal, also in place of ErrFull.
+// node's shares, in the database that the limits name, which must be the same.
+// The limits in the decisions are the shares'. Errors are those of Session's
+// methods and ErrNotLocal, also in place of ErrFull.
 func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,7 +252,7 @@ func (l *Local) Take(n int) []Charge {
 	n = min(n, len(l.order))
 	charges := make([]Charge, n)
 	for i, s := range l.order[:n] {
-		charges[i] = Charge{[]byte(s.key), s.limit, s.units, s.initial, s.deadline}
+		charges[i] = Charge{[]byte(s.key), s.limit, s.units, s.initial, s.deadline, s.known}
 		delete(l.spent, s.spender)
 	}
 	clear(l.order[:n])

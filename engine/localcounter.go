@@ -114,7 +114,7 @@ func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) er
 		return ErrNotLocal
 	}
 	for i, key := range step.keys {
-		l.count(spender{string(key), counterIn(db)}, step.was[i], step.is[i], step.initial[i])
+		l.count(now, spender{string(key), counterIn(db)}, step.was[i], step.is[i], step.initial[i])
 	}
 	return nil
 }
@@ -175,27 +175,30 @@ func (l *Local) copy(now int64, key []byte) error {
 
 // count remembers what became of a counter, which was given an initial value if
 // it was absent. mu must be held.
-func (l *Local) count(name spender, was, is counted, initial int64) {
+func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	if was == is {
 		return
 	}
 	l.admitted++
 	s := l.spending(name)
-	if !was.live {
-		s.units, s.initial = 0, initial // what there was to charge is over
+	switch {
+	case !was.live: // what there was to charge is over
+		s.units, s.initial, s.known, s.deadline = 0, initial, 0, is.deadline
 		was.value = initial
+	case s.deadline <= now: // so it is, or there was nothing
+		s.units, s.initial, s.known, s.deadline = 0, 0, was.deadline, is.deadline
+	case is.deadline != was.deadline:
+		s.deadline = is.deadline
 	}
 	if units, fits := addInt64(s.units, is.value-was.value); fits {
 		s.units = units
 	}
-	s.deadline = is.deadline
 }
 
 // chargeCounter adds to a counter what a node has counted without a leader, if
-// that is not over. It makes one that is absent, and lets it expire at the later
-// of two times: it may count for too long, and never too little. One that would
-// never expire is not made: its EXPIRE may have come to the leader first, in vain,
-// and then it would deny its client for good.
+// that is not over. It makes one that is absent, but for one that would never
+// expire: its EXPIRE may have come to the leader first, in vain, and then it would
+// deny its client for good.
 func (s *Session) chargeCounter(now int64, c *Charge) error {
 	if c.Deadline <= now {
 		return nil
@@ -205,7 +208,7 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 		return err
 	}
 	defer v.Close()
-	n := c.Initial
+	n, deadline := c.Initial, c.Deadline
 	switch {
 	case !v.Exists() && (c.Units == 0 && c.Initial == 0 || c.Deadline == NoExpiry):
 		return nil
@@ -214,14 +217,11 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 		if n, ok = parseInteger(v.Bytes()); !ok {
 			return ErrNotInteger
 		}
+		deadline = c.expiry(v.Deadline())
 	}
 	sum, fits := addInt64(n, c.Units)
 	if !fits {
 		return ErrIncrDecrOverflow
-	}
-	deadline := c.Deadline
-	if v.Exists() {
-		deadline = laterExpiry(v.Deadline(), c.Deadline)
 	}
 	if err := v.setInteger(sum); err != nil {
 		return err
@@ -230,16 +230,19 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 	return nil
 }
 
-// laterExpiry returns the later of two deadlines, of which one that is none does
-// not count.
-func laterExpiry(a, b int64) int64 {
+// expiry returns when a counter is to expire that the leader has expire at a
+// time. What the node has left alone is the leader's, and what the leader's users
+// have left alone is the node's. Where both have set a time to live, or made the
+// counter, the later one is: it may count for too long, and never too little. One
+// that the leader's users have made persistent stays so.
+func (c *Charge) expiry(leaders int64) int64 {
 	switch {
-	case a == NoExpiry:
-		return b
-	case b == NoExpiry:
-		return a
+	case c.Deadline == c.Known, c.Deadline == NoExpiry:
+		return leaders
+	case leaders == c.Known:
+		return c.Deadline
 	}
-	return max(a, b)
+	return max(leaders, c.Deadline)
 }
 
 // Count runs a step about counters, such as INCR and EXPIRE, as if their keys

@@ -115,10 +115,19 @@ func TestChargesToCounters(t *testing.T) {
 		{"less", 5, later, Charge{Units: -3, Deadline: later}, 2, later},
 		{"there for longer", 5, later + 9, Charge{Units: 3, Deadline: later}, 8, later + 9},
 		{"there for less", 5, later - 9, Charge{Units: 3, Deadline: later}, 8, later},
-		{"there for ever", 5, NoExpiry, Charge{Units: 3, Deadline: later}, 8, later},
+		{"there for ever, as the node found it", 5, NoExpiry, Charge{Units: 3, Known: NoExpiry, Deadline: later}, 8, later},
+		{"there for ever, which it was not", 5, NoExpiry, Charge{Units: 3, Known: later, Deadline: later}, 8, NoExpiry},
+		{"there for ever, which it was not, nor for so long", 5, NoExpiry, Charge{Units: 3, Known: later, Deadline: later + 9}, 8, NoExpiry},
+		{"made for ever where it was absent", 5, NoExpiry, Charge{Units: 3, Deadline: later}, 8, NoExpiry},
+		{"prolonged", 5, later + 9, Charge{Units: 3, Known: later, Deadline: later}, 8, later + 9},
+		{"shortened", 5, later - 9, Charge{Units: 3, Known: later, Deadline: later}, 8, later - 9},
+		{"prolonged without a leader", 5, later, Charge{Units: 3, Known: later, Deadline: later + 9}, 8, later + 9},
+		{"shortened without a leader", 5, later, Charge{Units: 3, Known: later, Deadline: later - 9}, 8, later - 9},
+		{"set by both", 5, later + 1, Charge{Units: 3, Known: later, Deadline: later + 9}, 8, later + 9},
+		{"given an end", 5, later, Charge{Units: 3, Known: NoExpiry, Deadline: NoExpiry}, 8, later},
 		{"counted for ever", 5, later, Charge{Units: 3, Deadline: NoExpiry}, 8, later},
 		{"there, over", 5, later, Charge{Units: 3, Deadline: start - 1}, 5, later},
-		{"only its expiry", 5, NoExpiry, Charge{Deadline: later}, 5, later},
+		{"only its expiry", 5, NoExpiry, Charge{Known: NoExpiry, Deadline: later}, 5, later},
 	} {
 		n := newNode(t, Config{})
 		n.r.Lead(start)
@@ -137,6 +146,67 @@ func TestChargesToCounters(t *testing.T) {
 		require.True(t, live, tc.name)
 		require.Equal(t, counted{tc.expires != 0, tc.want, tc.expires}, got, tc.name)
 	}
+}
+
+// What the leader's users do to a counter's time to live stays, and what comes to
+// a node without a leader alone comes to be.
+func TestChargesLeaveTheTimeToLive(t *testing.T) {
+	expire := func(t *testing.T, l *Local, at int64) {
+		require.NoError(t, l.Count(start, 0, [][]byte{[]byte("n")}, func(step *CountStep) error {
+			_, err := step.Session.Expire(start, []byte("n"), at, 0)
+			return err
+		}))
+	}
+	persist := func(t *testing.T, n *node) { require.True(t, is(n.s.Persist(start, []byte("n")))) }
+	for name, f := range map[string]struct {
+		without func(t *testing.T, l *Local)
+		leader  func(t *testing.T, n *node)
+		again   func(t *testing.T, l *Local) // in the next gap, before anything is charged
+		value   int64
+		expires int64
+	}{
+		"counted":              {value: 9, expires: start + minute},
+		"made persistent":      {leader: persist, value: 9, expires: NoExpiry},
+		"expires, made to":     {without: func(t *testing.T, l *Local) { expire(t, l, start+9*minute) }, value: 9, expires: start + 9*minute},
+		"expires, persistent":  {without: func(t *testing.T, l *Local) { expire(t, l, start+9*minute) }, leader: persist, value: 9, expires: NoExpiry},
+		"expires, counted too": {without: func(t *testing.T, l *Local) { expire(t, l, start+9*minute) }, again: func(t *testing.T, l *Local) { grow(t, l, start, "n", 1) }, value: 10, expires: start + 9*minute},
+		"set for ever": {leader: func(t *testing.T, n *node) {
+			require.True(t, is(n.s.Set(start, []byte("n"), []byte("1000000"), &SetOptions{})))
+		}, value: 1_000_002, expires: NoExpiry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, l := counting(t)
+			grow(t, l, start, "n", 2)
+			if f.without != nil {
+				f.without(t, l)
+			}
+			n.r.Lead(start)
+			if f.leader != nil {
+				f.leader(t, n)
+			}
+			if f.again != nil {
+				l.Begin(3, 0)
+				f.again(t, l)
+			}
+			chargeOnce(t, n.s, "n1", 7, l.Take(9))
+			got, _ := counterOf(n.e, start, 0, []byte("n"))
+			require.Equal(t, counted{true, f.value, f.expires}, got)
+		})
+	}
+}
+
+// What was counted in a gap, and was over before the next one, is not charged to
+// what the key has become.
+func TestCountingForgetsWhatIsOver(t *testing.T) {
+	n, l := counting(t)
+	grow(t, l, start, "n", 2)
+	n.r.Lead(start)
+	const later = start + minute + 1
+	_, err := n.s.Incr(later, []byte("n"), 1)
+	require.NoError(t, err)
+	l.Begin(3, 0)
+	require.EqualValues(t, 4, grow(t, l, later, "n", 3))
+	require.Equal(t, []Charge{{Key: []byte("n"), Limit: Limit{Algorithm: Counter}, Units: 3, Deadline: NoExpiry, Known: NoExpiry}}, l.Take(9))
 }
 
 // What is no integer any more, or has no room for more, cannot be charged.

@@ -45,6 +45,7 @@ type Replica struct {
 
 	applier applier
 	changer changer
+	aside   aside
 
 	// given is no earlier than the clock of any batch so far.
 	given atomic.Int64
@@ -134,6 +135,16 @@ func (r *Replica) Lead(clock int64) {
 // ledger. ok is false when nothing is dirty.
 func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	enc := newEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
+	if !r.capture(enc) {
+		return nil, false
+	}
+	return r.encode(enc), true
+}
+
+// capture is the atomic step of a cut: what is dirty is encoded, or put aside to
+// be when the gate and the shards are given back. It returns false when nothing
+// is.
+func (r *Replica) capture(enc *encoder) bool {
 	r.gate.Lock()
 	defer r.gate.Unlock()
 	// Whoever decides from here on may miss the capture of its shard, and
@@ -153,8 +164,11 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 				switch {
 				case !present:
 					enc.remove(was.Space, was.Key)
-				case existed && len(was.State) >= leastDelta:
-					r.cutChange(enc, was, ent.Image())
+				case ent.Words() >= leastDelta/8:
+					if !existed {
+						was.State = nil
+					}
+					r.cutLarge(enc, was, ent.Image())
 				default:
 					enc.put(ent.Image())
 				}
@@ -164,23 +178,30 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 		sh.Unlock()
 	}
 	u.system = r.e.system.cut(enc.system)
-	parts = enc.finish()
-	if len(parts) == 0 {
+	if enc.empty() && r.aside.empty() {
 		// A flush that found no key, and is not a record of its own, leaves
 		// empty contents to give up and nothing to send: a flight without an
 		// entry would never be committed.
 		r.ledger.Empty(cut)
 		u.Committed()
-		return nil, false
+		return false
 	}
 	// Inside the gate: no snapshot may miss what has left the shards.
-	r.ledger.Add(cut, u, parts)
+	r.ledger.Add(cut, u)
+	return true
+}
+
+// encode ends a cut: what was put aside is encoded.
+func (r *Replica) encode(enc *encoder) (parts [][]byte) {
+	r.aside.encode(func(was, im shard.Image) { r.cutChange(enc, was, im) })
 	r.changer.tidy()
+	parts = enc.finish()
+	r.ledger.Encoded(parts)
 	r.size = 0
 	for _, p := range parts {
 		r.size += len(p)
 	}
-	return parts, true
+	return parts
 }
 
 // Now returns the engine's time, for a batch that is being made of the last cut.

@@ -1,6 +1,9 @@
 package engine
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+)
 
 // Scratch is a small table of copies for a step that takes long, such as a slow
 // script: it locks nothing while it works. Bring copies the keys that the step
@@ -53,8 +56,8 @@ func (c *Scratch) Session() *Session { return c.s }
 func (c *Scratch) Bytes() int64 { return c.own.table.Bytes() + scratchRoom - c.room }
 
 // Bring copies keys of the database of main, as they are now; those that were
-// brought stay what they have become. Errors: ErrSealed, ErrFull for copies that
-// take too much memory.
+// brought stay what they have become. Errors: ErrSealed, ErrUndoFull for copies
+// that take too much memory.
 func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 	c.own.permitted.Store(main.e.permitted.Load())
 	for _, key := range keys {
@@ -67,10 +70,12 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 			return err
 		}
 		if c.room -= int64(len(key) + len(was.words)); c.room < 0 {
-			return ErrFull
+			return ErrUndoFull
 		}
 		c.s.Use(main.db)
-		if err := c.s.setState(now, key, was); err != nil {
+		if err := c.s.setState(now, key, was); errors.Is(err, ErrFull) {
+			return ErrUndoFull
+		} else if err != nil {
 			return err
 		}
 		watched, err := c.s.Watch(now, key)
@@ -164,7 +169,7 @@ func (s *Session) state(b []byte, key []byte) (keyState, error) {
 // changed tells those who watch a key of a write that has left it as it is.
 func (s *Session) changed(key []byte) error {
 	hash := s.hash(key)
-	sh, err := s.look(hash)
+	sh, err := s.lock(hash, key)
 	if err != nil {
 		return err
 	}

@@ -104,6 +104,25 @@ func TestScratchFindsNoRoom(t *testing.T) {
 	require.Equal(t, "(none)", text(t, s, "b"))
 }
 
+// Copies that take too much memory are not a table that is full.
+func TestScratchHasARoom(t *testing.T) {
+	e := New(Config{})
+	s, c := e.NewSession(), e.NewScratch()
+	value := make([]byte, MaxValueLen)
+	for i := int64(0); ; i++ {
+		require.LessOrEqual(t, i*MaxValueLen, int64(scratchRoom))
+		key := []byte{byte(i)}
+		_, err := s.Set(start, key, value, &SetOptions{})
+		require.NoError(t, err)
+		if err := c.Bring(s, start, key); err != nil {
+			require.ErrorIs(t, err, ErrUndoFull)
+			break
+		}
+	}
+	c.Reset()
+	require.NoError(t, c.Bring(s, start, []byte{0}))
+}
+
 // A step that can be taken back reaches for a further key that nobody has; it
 // does not wait for one that somebody has.
 func TestHoldReachesFurther(t *testing.T) {

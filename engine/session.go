@@ -97,10 +97,10 @@ func (l Limit) cacheIndex() uint64 {
 	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
 }
 
-// Decide checks cost units of key, in the session's database whatever l.DB is, against l at engine time now (ns) and, when
-// the call passes and is not a peek, charges them: one visit to one shard. Of
-// calls on one key, none decides at an earlier time than the one before it: see
-// shard.Shard.Advance.
+// Decide checks cost units of key, in the session's database whatever l.DB is,
+// against l at engine time now (ns) and, when the call passes and is not a peek,
+// charges them: one visit to one shard. Of calls on one key, none decides at an
+// earlier time than the one before it: see shard.Shard.Advance.
 // Cost 0 is a peek, a negative cost a refund. Errors: an invalid limit,
 // ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
 // ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.

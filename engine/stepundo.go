@@ -33,6 +33,8 @@ type savedKey struct {
 	it              *interned // of which it has a reference; nil for an absent key
 	deadline        int64
 	key, state, end int
+	watch           *shard.Watch // nil if nobody watched the key
+	changes         uint64       // that watch had counted
 }
 
 // BeginUndo has the session remember what each key was that it changes from
@@ -46,8 +48,9 @@ func (s *Session) BeginUndo(most int) {
 }
 
 // Rollback makes every key what it was at BeginUndo, whatever the limit of
-// memory. What was evicted for room, and was not changed by the session itself,
-// stays away, as with any eviction.
+// memory, also for who watches it: nobody has seen it otherwise. What was
+// evicted for room, and was not changed by the session itself, stays away, as
+// with any eviction.
 func (s *Session) Rollback(now int64) {
 	u := &s.held.undo
 	for i := range u.saved {
@@ -57,6 +60,9 @@ func (s *Session) Rollback(now int64) {
 			im.Meta = k.it.id
 		}
 		s.e.restore(s.e.table.At(k.hash), k.hash, im, k.it != nil, now)
+		if k.watch != nil {
+			k.watch.TakeBack(k.changes)
+		}
 	}
 	s.KeepAll()
 }
@@ -74,6 +80,7 @@ func (s *Session) KeepAll() {
 		return
 	}
 	clear(u.index)
+	clear(u.saved) // it has pointers
 	*u = stepUndo{saved: u.saved[:0], buf: u.buf[:0], index: u.index}
 }
 
@@ -93,7 +100,10 @@ func (s *Session) save(hash uint64, key []byte) error {
 	sh := s.e.table.At(hash)
 	sh.Keep(hash)
 	ent, found := sh.Find(hash, key)
-	k := savedKey{hash: hash, key: len(u.buf)}
+	k := savedKey{hash: hash, key: len(u.buf), watch: sh.Watched(hash, key)}
+	if k.watch != nil {
+		k.changes = k.watch.Changes()
+	}
 	u.buf = append(u.buf, key...)
 	k.state = len(u.buf)
 	if found {
@@ -124,7 +134,7 @@ func (u *stepUndo) enter(i int) {
 }
 
 // savedBytes is what a saved key takes beside its name and state.
-const savedBytes = 96
+const savedBytes = 112
 
 // full tells whether there is no room for another key.
 func (u *stepUndo) full() bool { return u.on && len(u.buf)+len(u.saved)*savedBytes > u.most }

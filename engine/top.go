@@ -19,8 +19,8 @@ const (
 )
 
 // TopKey is one line of a ranking. Count is how many calls of the ranking's
-// kind the key saw, recent ones weighing more (counts halve every minute); it may be too high
-// by at most Error, never too low by more than sampling noise.
+// kind the key saw, recent ones weighing more (counts halve every minute); it may
+// be too high by at most Error, never too low by more than sampling noise.
 type TopKey struct {
 	Key   []byte
 	Count uint64

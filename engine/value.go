@@ -62,10 +62,11 @@ func (s *Session) Open(now int64, key []byte, kind Algorithm) (*Value, error) {
 	}
 	v := &s.value
 	v.s, v.sh, v.now = s, sh, sh.Advance(now)
-	v.p = plan{it: it, hash: hash, key: key}
+	// Of a plan, which is large, a visit has use for these only.
+	v.p.it, v.p.hash, v.p.key = it, hash, key
 	v.p.ent, v.p.found = sh.Find(hash, key)
 	v.p.live = v.p.found && !v.p.ent.Expired(v.now)
-	if v.p.live && s.kind(v.p.ent) != kind {
+	if v.p.live && v.p.ent.Meta() != it.id && s.kind(v.p.ent) != kind {
 		s.unlock(sh)
 		return nil, ErrWrongType
 	}
@@ -262,7 +263,8 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 
 // Changed tells those who watch the key of a write that leaves it as it is.
 func (v *Value) Changed() {
-	if v.p.live {
+	if v.p.live && v.sh.Watched(v.p.hash, v.p.key) != nil {
+		v.save()
 		v.sh.Changed(v.p.hash, v.p.key)
 	}
 }
@@ -336,7 +338,7 @@ func (v *Value) Close() {
 		}
 	}
 	sh := v.sh
-	v.sh, v.p = nil, plan{}
+	v.sh, v.p.it, v.p.key, v.p.ent = nil, nil, nil, shard.Entry{}
 	v.s.unlock(sh)
 }
 

@@ -41,15 +41,6 @@ func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
 		(!w.live || live(sh, w.hash, w.on.Key(), sh.Advance(now))), nil
 }
 
-// Renew has what was written to the keys of some watches until now count no
-// more. It is for a session that holds them, has found them unchanged, and has
-// taken back what it wrote since.
-func (s *Session) Renew(watched []Watch) {
-	for i := range watched {
-		watched[i].changes = watched[i].on.Changes()
-	}
-}
-
 // Key returns the key, which is not to be changed.
 func (w *Watch) Key() []byte { return w.on.Key() }
 

@@ -212,6 +212,63 @@ func TestWatchAndCopies(t *testing.T) {
 	}
 }
 
+// What a step has taken back has not been, also for who watches its keys; what
+// others have done, and what a step keeps, has.
+func TestWatchAndSteps(t *testing.T) {
+	s := newTestSession(t, Config{})
+	for name, write := range map[string]func(){
+		"changed":                func() { setText(t, s, start, "k", "other", NoExpiry) },
+		"changed again":          func() { setText(t, s, start, "k", "x", NoExpiry); setText(t, s, start, "k", "y", NoExpiry) },
+		"a time to live":         func() { require.True(t, is(s.Expire(start, []byte("k"), start+minute, 0))) },
+		"deleted":                func() { require.True(t, is(s.Delete(start, []byte("k")))) },
+		"deleted and made again": func() { _, _ = s.Delete(start, []byte("k")); setText(t, s, start, "k", "v", NoExpiry) },
+		"renamed":                func() { require.True(t, is(s.Rename(start, []byte("k"), []byte("absent"), 0, true))) },
+		"flushed":                func() { require.NoError(t, s.Flush()) },
+		"expired":                func() { require.True(t, is(s.Expire(start, []byte("k"), start-1, 0))) },
+		"left as it is":          func() { v := open(t, s, "k", Counter); v.Changed(); v.Close() },
+		"read":                   func() { require.Equal(t, "v", text(t, s, "k")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, back := range []bool{true, false} {
+				_, _ = s.Delete(start, []byte("absent"))
+				setText(t, s, start, "k", "v", NoExpiry)
+				before := watch(t, s, start, "k")
+				setText(t, s, start, "k", "v", NoExpiry)
+				w, absent := watch(t, s, start, "k"), watch(t, s, start, "absent")
+				s.HoldAll(nil)
+				s.BeginUndo(1 << 20)
+				write()
+				if back {
+					s.Rollback(start)
+				}
+				s.Unhold()
+				require.Equal(t, back || name == "read", unchanged(t, s, start, w), "taken back %t", back)
+				require.Equal(t, back || name != "renamed", unchanged(t, s, start, absent), "taken back %t", back)
+				require.False(t, unchanged(t, s, start, before), "somebody has written before")
+			}
+		})
+	}
+}
+
+// A step on copies that finds no room has written nothing either.
+func TestWatchAndCopiesWithoutRoom(t *testing.T) {
+	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
+	setText(t, s, start, "a", "v", NoExpiry)
+	setText(t, s, start, "b", "v", NoExpiry)
+	a, b := watch(t, s, start, "a"), watch(t, s, start, "b")
+	c := s.e.NewScratch()
+	require.NoError(t, c.Bring(s, start, []byte("a"), []byte("b"), []byte("c"), []byte("d")))
+	setText(t, c.Session(), start, "a", "other", NoExpiry)
+	setText(t, c.Session(), start, "b", "v", NoExpiry) // which leaves it as it is
+	for _, key := range []string{"c", "d"} {
+		setText(t, c.Session(), start, key, string(make([]byte, 900<<10)), NoExpiry)
+	}
+	_, err := c.Commit(s, start, nil)
+	require.ErrorIs(t, err, ErrFull)
+	require.True(t, unchanged(t, s, start, a))
+	require.True(t, unchanged(t, s, start, b))
+}
+
 // What is watched by nobody costs nothing, and is not kept.
 func TestWatchesEnd(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 2})

@@ -16,8 +16,9 @@
 //     that is parked. The bell Due rings for the log's proposer.
 //  3. Cut. The proposer has the machine take everything dirty as one batch.
 //     Begin gives the cut its number and opens the next one; Add makes what was
-//     found a flight, Empty tells that nothing was. Only an entry of the log
-//     whose time has come is sent without effects: Tick makes it a flight.
+//     found a flight, Encoded tells what is sent of it, Empty that nothing was
+//     found. Only an entry of the log whose time has come is sent without
+//     effects: Tick makes it a flight.
 //  4. Commit. The log has the oldest flight's last part: Commit forgets how to
 //     undo it, and releases what waited for it.
 //  5. Release. Hooks.Release completes every number up to one, and the front
@@ -31,7 +32,8 @@
 //
 //	decide   shard                        (several keys: gate shared, shards)
 //	mark     none: atomics
-//	cut      log { gate exclusive { Begin; each shard in turn; Add or Empty } }
+//	cut      log { gate exclusive { Begin; each shard in turn; Add or Empty };
+//	               large states are encoded; Encoded }
 //	commit   log { ledger }, then Release with the log's alone
 //	depose   log { seal; gate, to let deciders finish; each shard in turn;
 //	               ledger }, then Hooks.Deposed with the log's alone

@@ -7,8 +7,8 @@ import (
 )
 
 // Ledger accounts for one machine's cuts. All methods may be called
-// concurrently; those that move a cut along (Lead, Begin, Add, Empty, Tick,
-// Commit, Depose) are called by the log, one at a time.
+// concurrently; those that move a cut along (Lead, Begin, Add, Encoded, Empty,
+// Tick, Commit, Depose) are called by the log, one at a time.
 type Ledger struct {
 	hooks Hooks
 
@@ -117,17 +117,24 @@ func (l *Ledger) Begin() Cut {
 	return c
 }
 
-// Add makes what a cut has found a flight, in the given parts. undo is kept
-// until it is committed or the term ends.
-func (l *Ledger) Add(c Cut, undo Undo, parts [][]byte) {
+// Add makes what a cut has found a flight. undo is kept until it is committed or
+// the term ends. Encoded is to be called next.
+func (l *Ledger) Add(c Cut, undo Undo) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = c.Seq
+	l.fly(Flight{Seq: c.Seq, Undo: undo, born: c.born, covers: c.Seq})
+}
+
+// Encoded tells of the flight that was added last in which parts it is sent.
+func (l *Ledger) Encoded(parts [][]byte) {
 	bytes := 0
 	for _, p := range parts {
 		bytes += len(p)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = c.Seq
-	l.fly(Flight{Seq: c.Seq, Undo: undo, bytes: bytes, born: c.born, covers: c.Seq})
+	l.flights[len(l.flights)-1].bytes = bytes
 	l.totals.Batches++
 	l.totals.Parts += uint64(len(parts))
 	l.totals.Bytes += uint64(bytes)

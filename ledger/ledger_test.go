@@ -58,7 +58,8 @@ func TestRepliesLeaveInTime(t *testing.T) {
 				}
 				l.Tick()
 			} else {
-				l.Add(c, nil, [][]byte{{1}})
+				l.Add(c, nil)
+				l.Encoded([][]byte{{1}})
 			}
 			dirty = false
 			begun[c.Seq] = now
@@ -141,7 +142,7 @@ func TestDenialsOfTheNextTerm(t *testing.T) {
 		Release: func(upTo uint64, _ error) { released = upTo },
 		Deposed: func(upTo uint64) { released = upTo },
 	})
-	batch := func() { l.Add(l.Begin(), nil, nil) }
+	batch := func() { l.Add(l.Begin(), nil) }
 	batch()
 	l.Commit()
 	l.Depose()
@@ -182,7 +183,7 @@ func TestTheBellRingsForTheProposer(t *testing.T) {
 	require.False(t, l.Flushing())
 	l.Mark() // behind the cut
 	rung(l.Due())
-	l.Add(c, nil, nil)
+	l.Add(c, nil)
 	require.True(t, l.Dirty())
 	l.Flush()
 	require.False(t, rung(l.Due()), "there is a flight")

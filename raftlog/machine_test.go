@@ -218,7 +218,8 @@ func (m *mapMachine) Cut(max int) ([][]byte, bool) {
 		panic(err)
 	}
 	parts := slices.Collect(slices.Chunk(raw, max))
-	m.ledger.Add(cut, &mapUndo{m, m.dirty, after}, parts)
+	m.ledger.Add(cut, &mapUndo{m, m.dirty, after})
+	m.ledger.Encoded(parts)
 	m.dirty = map[string]*string{}
 	return parts, true
 }

@@ -111,7 +111,10 @@ func (p *Parser) Ahead(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 // whole parses a multibulk command that is complete, well-formed and within
 // limits, and returns 0 for every other: resume then finds out what it is.
 func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
-	count, i := number(buf, 1)
+	count, i := short(buf, 1)
+	if i == 0 {
+		count, i = number(buf, 1)
+	}
 	if i == 0 || count > lim.MaxArgs {
 		return args, 0
 	}
@@ -119,7 +122,10 @@ func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 		if i >= len(buf) || buf[i] != '$' {
 			return args, 0
 		}
-		n, body := number(buf, i+1)
+		n, body := short(buf, i+1)
+		if body == 0 {
+			n, body = number(buf, i+1)
+		}
 		if body == 0 || n > lim.MaxBulk || len(buf)-body < n+2 {
 			return args, 0
 		}
@@ -127,6 +133,24 @@ func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 		i = body + n + 2
 	}
 	return args, i
+}
+
+// short is number for one digit or two, as most lengths have; 0 is for all else.
+// It is inlined.
+func short(buf []byte, i int) (n, next int) {
+	if len(buf) < i+4 {
+		return 0, 0
+	}
+	b := buf[i : i+4]
+	tens, ones := int(b[0]-'0'), int(b[1]-'0')
+	switch {
+	case tens > 9:
+	case b[1] == '\r':
+		return tens, i + 3
+	case tens > 0 && ones <= 9 && b[2] == '\r':
+		return 10*tens + ones, i + 4
+	}
+	return 0, 0
 }
 
 // number parses the decimal number at buf[i:] and its CRLF. It returns the
@@ -236,7 +260,7 @@ func header(buf []byte, i int, tooLong, invalid ProtocolError) (n int64, next in
 // ParseInt parses a decimal 64-bit integer as strictly as Redis's string2ll:
 // no plus sign, no leading zeros, no spaces, no overflow.
 func ParseInt(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 20 {
+	if len(b) == 0 {
 		return 0, false
 	}
 	if len(b) == 1 && b[0] == '0' {
@@ -246,13 +270,14 @@ func ParseInt(b []byte) (int64, bool) {
 	if negative {
 		b = b[1:]
 	}
-	if len(b) == 0 || b[0] < '1' || b[0] > '9' {
+	const mostDigits = 19 // which always fit
+	if len(b) == 0 || len(b) > mostDigits || b[0] < '1' || b[0] > '9' {
 		return 0, false
 	}
 	var n uint64
 	for _, c := range b {
 		d := uint64(c - '0')
-		if d > 9 || n > (math.MaxUint64-d)/10 {
+		if d > 9 {
 			return 0, false
 		}
 		n = n*10 + d

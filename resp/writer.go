@@ -2,6 +2,7 @@ package resp
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 
 	"github.com/tidwall/redcon"
@@ -135,7 +136,49 @@ func AppendDouble(b []byte, f float64) []byte {
 		}
 		return append(b, "inf"...)
 	}
+	if f < 0 {
+		b, f = append(b, '-'), -f
+	}
+	if f > 1 && f < exact {
+		return appendFraction(b, f)
+	}
 	return strconv.AppendFloat(b, f, 'g', 17, 64)
+}
+
+// powersOfTen are as many as fit in 64 bits.
+var powersOfTen = func() (p [20]uint64) {
+	p[0] = 1
+	for i := 1; i < len(p); i++ {
+		p[i] = 10 * p[i-1]
+	}
+	return p
+}()
+
+// appendFraction is AppendDouble for 1 < f < 2^52, in integers.
+func appendFraction(b []byte, f float64) []byte {
+	const mantissa = 52
+	word := math.Float64bits(f)
+	shift := mantissa - (int(word>>mantissa) - 1023) // f is significand / 2^shift
+	significand := word&(1<<mantissa-1) | 1<<mantissa
+	whole, rest := significand>>shift, significand&(1<<shift-1)
+	start := len(b)
+	b = strconv.AppendUint(b, whole, 10)
+	unit := powersOfTen[17-(len(b)-start)]
+	hi, lo := bits.Mul64(rest, unit)
+	decimals, below := hi<<(64-shift)|lo>>shift, lo&(1<<shift-1)
+	if half := uint64(1) << (shift - 1); below > half || below == half && decimals&1 == 1 {
+		decimals++
+	}
+	// One before the decimals keeps their zeros, and makes room for the point. They
+	// are not all zeros, nor all nines that become another unit: a float64 has
+	// fewer digits than they.
+	at := len(b)
+	b = strconv.AppendUint(b, unit+decimals, 10)
+	b[at] = '.'
+	for b[len(b)-1] == '0' {
+		b = b[:len(b)-1]
+	}
+	return b
 }
 
 // Verbatim writes a text for people, of a format such as txt (three letters):

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -81,4 +82,41 @@ func TestWriterDouble(t *testing.T) {
 	f(math.MaxFloat64, "1.7976931348623157e+308")
 	f(math.Inf(1), "inf")
 	f(math.Inf(-1), "-inf")
+}
+
+// Numbers that are written in integers have the digits of all others.
+func TestDoubleDigits(t *testing.T) {
+	check := func(f float64) {
+		require.Equal(t, strconv.FormatFloat(f, 'g', 17, 64), string(AppendDouble(nil, f)))
+	}
+	f := func(f float64) {
+		for _, near := range [...]float64{math.Nextafter(f, 0), f, math.Nextafter(f, math.Inf(1))} {
+			if near != math.Trunc(near) { // whole numbers have another form
+				check(near)
+				check(-near)
+			}
+		}
+	}
+	for exponent := range 16 {
+		f(math.Pow10(exponent))
+	}
+	f(1.5)
+	f(1700000000.00390625) // half way between two texts
+	f(1700000000.01171875)
+	f(1<<51 + 0.5)
+	f(1 << 52)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 300_000 {
+		f(rnd.Float64() * float64(uint64(1)<<rnd.IntN(54)))
+		f(float64(rnd.Int64N(1<<40)) / float64(uint64(1)<<rnd.IntN(20))) // few binary digits: ties
+	}
+}
+
+func BenchmarkDouble(b *testing.B) {
+	at := 1700000000.1234567
+	var text [32]byte
+	for b.Loop() {
+		AppendDouble(text[:0], at)
+		at += 0.001
+	}
 }

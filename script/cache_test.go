@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,17 +80,18 @@ func TestCacheMakesRoomAtOnce(t *testing.T) {
 		_, _, err := cache.Load(fmt.Appendf(nil, "return %d", i), true)
 		require.NoError(t, err)
 	}
-	longest := time.Duration(0)
+	var took []time.Duration
 	for i := 5000; i < 10_000; i++ {
 		for n := range 5 {
 			cache.ByBody(fmt.Appendf(nil, "return %d", i-1-n*100))
 		}
 		began := time.Now()
 		_, _, err := cache.Load(fmt.Appendf(nil, "return %d", i), true)
-		longest = max(longest, time.Since(began))
+		took = append(took, time.Since(began))
 		require.NoError(t, err)
 	}
-	require.Less(t, longest, 50*time.Millisecond)
+	slices.Sort(took)
+	require.Less(t, took[len(took)*99/100], 50*time.Millisecond)
 }
 
 // oneText is a store that another node has given a text by SCRIPT LOAD. It may

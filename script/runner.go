@@ -70,6 +70,7 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 	t := r.thread
 	t.Reset(limits)
 	t.Host = r
+	defer r.release()
 	r.resp3 = false
 	start := len(w.B)
 	err := r.reply(s, keys, argv, w, start+most)
@@ -87,6 +88,25 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 		return ended.Err
 	}
 	return err
+}
+
+// argsKept and numbersKept bound what a Runner keeps of the arguments of
+// redis.call for the next run.
+const (
+	argsKept    = 128
+	numbersKept = 4 << 10
+)
+
+// release lets go of what a run has made: a Runner may be idle for long.
+func (r *Runner) release() {
+	r.thread.Release()
+	clear(r.args[:cap(r.args)])
+	if cap(r.args) > argsKept {
+		r.args = nil
+	}
+	if cap(r.numbers) > numbersKept {
+		r.numbers = nil
+	}
 }
 
 // ErrReplyTooLong is returned for a script whose reply is too long.

@@ -3,6 +3,7 @@ package script_test
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -122,4 +123,39 @@ func TestResultIsBounded(t *testing.T) {
 	require.ErrorIs(t, script.NewRunner(env, caller{}).Run(s, nil, nil, &w, anyLimits, 10_000), script.ErrReplyTooLong)
 	require.Equal(t, "before", string(w.B))
 	require.Contains(t, run(t, nil, false, "local t = {} t[1] = t return t"), "reached lua stack limit")
+}
+
+// A Runner that has run holds nothing of it: it may be idle for long.
+func TestRunnerLetsGo(t *testing.T) {
+	env := script.NewEnvironment("7.0.15")
+	cache := script.NewCache(env, noStore{})
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, body := range []string{
+		"local t = {} for i = 1, 30 do t[i] = string.rep('x', 1e6) .. i end return #t",
+		"local t = {} for i = 1, 30 do t[i] = string.rep('x', 1e6) .. i end error(t)",
+		"local t = {} for i = 1, 1e5 do t[i] = {} end return #t",
+		"local t = {} for i = 1, 30 do t[i] = string.rep('x', 1e6) .. i end return redis.call('status', unpack(t)).ok",
+		"local t = {} for i = 1, 7000 do t[i] = string.rep('x', 1e3) .. i end return redis.call('status', unpack(t)).ok",
+		"local t = {} for i = 1, 30 do t[i] = string.rep('x', 1e6) .. i end local f = coroutine.wrap(function() coroutine.yield() end) f() return f",
+		"return #KEYS[1]",
+		"while true do local t = {} for i = 1, 1e9 do t[i] = i end end",
+	} {
+		s, _, err := cache.Load([]byte(body), false)
+		require.NoError(t, err)
+		var runners []*script.Runner
+		before := live()
+		for range 4 {
+			r := script.NewRunner(env, caller{"status": "+fine\r\n"})
+			var w resp.Writer
+			_ = r.Run(s, [][]byte{make([]byte, 10<<20)}, nil, &w, anyLimits, 1<<20)
+			runners = append(runners, r)
+		}
+		require.Less(t, live()-before, int64(4<<20), body)
+		runtime.KeepAlive(runners)
+	}
 }

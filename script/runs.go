@@ -132,22 +132,27 @@ func (r *Runs) Reset() {
 
 // Scripts returns those that are known, in no order.
 func (c *Cache) Scripts() []*Script {
+	all, _ := c.counted()
+	return all
+}
+
+// counted returns the scripts that are known and the counts of those that are
+// not any more, as of one moment: each script is in one of the two.
+func (c *Cache) counted() ([]*Script, RunTotals) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := make([]*Script, 0, len(c.bySHA))
 	for _, s := range c.bySHA {
 		all = append(all, s)
 	}
-	return all
+	return all, c.gone
 }
 
 // Runs returns the counts of all scripts together, those that have made room or
 // were flushed included.
 func (c *Cache) Runs() RunTotals {
-	c.mu.RLock()
-	total := c.gone
-	c.mu.RUnlock()
-	for _, s := range c.Scripts() {
+	all, total := c.counted()
+	for _, s := range all {
 		total.Add(s.Runs.Totals())
 	}
 	return total

@@ -87,3 +87,36 @@ func BenchmarkRuns(b *testing.B) {
 		r.Count(0, true)
 	}
 }
+
+// The runs of all scripts are each counted once while scripts make room or are
+// flushed: who looks never finds fewer than before.
+func TestTotalsDoNotFall(t *testing.T) {
+	cache := NewCache(NewEnvironment("7.0.15"), nowhere{})
+	const flushes, scripts = 500, 20
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range flushes * scripts {
+			s, _, err := cache.Load(fmt.Appendf(nil, "return %d", i), false)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Runs.Count(0, false)
+			if i%scripts == 0 {
+				cache.Flush()
+			}
+		}
+	}()
+	most := uint64(0)
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		total := cache.Runs()
+		require.GreaterOrEqual(t, total.Runs(), most)
+		most = total.Runs()
+	}
+}

@@ -58,8 +58,7 @@ func (c *conn) runAhead(buf []byte) int {
 	return at
 }
 
-// firstKeys appends the first key of a command, or the first two of a script, if
-// it has any.
+// firstKeys appends the first key of a command, or the first two of a script.
 func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	if len(args) < 2 {
 		return keys
@@ -69,6 +68,9 @@ func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	case cmd.Keys.First == 1:
 		keys = append(keys, args[1])
 	case cmd.Flags&command.Script != 0 && len(args) > 3:
+		if n := args[2]; len(n) == 1 && n[0] == '1' {
+			return append(keys, args[3])
+		}
 		// What is no key is asked for in vain.
 		keys = append(keys, args[3:min(len(args), 5)]...)
 	}

@@ -14,7 +14,7 @@ func TestKeysAhead(t *testing.T) {
 	l := s.newLine()
 	defer l.lane.close()
 	for command, want := range map[string]string{
-		"get a": "a", "set a b": "a", "mget a b": "a", "evalsha x 1 a b": "a b", "eval x 2 a b c": "a b", "evalsha x 1 a": "a",
+		"get a": "a", "set a b": "a", "mget a b": "a", "evalsha x 1 a b": "a", "eval x 2 a b c": "a b", "evalsha x 1 a": "a",
 		"evalsha x 0": "", "ping": "", "ping a": "", "nosuch a": "",
 	} {
 		var args [][]byte

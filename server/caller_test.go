@@ -171,7 +171,7 @@ func TestCallerWhileHolding(t *testing.T) {
 // On a follower commands and chains go to the leader, wherever clients are sent.
 func TestCallerForwards(t *testing.T) {
 	for _, redirect := range []Redirect{RedirectForward, RedirectMoved} {
-		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect})
+		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect, ForwardTimeout: patience})
 		c := follower.Caller()
 		q := &LimitCall{Segs: []engine.Segment{
 			{Key: []byte("a"), Limit: engine.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: engine.Fixed}, Cost: 1},
@@ -293,4 +293,49 @@ func BenchmarkCaller(b *testing.B) {
 			_, _ = s.Caller().Do(ctx, args...)
 		}
 	})
+}
+
+// What calls that Shutdown has cut off still ask for is refused, or ends with
+// them: the server is gone by then.
+func TestShutdownCutsCallsOff(t *testing.T) {
+	for range 10 {
+		s := newTestServer(t, Config{}, nil)
+		ctx, cut := context.WithCancel(context.Background())
+		var calls sync.WaitGroup
+		for _, line := range []string{"KEYS *", "INFO", "EVAL return(1) 0", "EVAL while(true)do(redis.call)('get',KEYS[1])end 1 k", "PING"} {
+			calls.Go(func() {
+				for {
+					if _, err := s.Caller().line(ctx, line); err != nil {
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Shutdown(over)
+		cut()
+		calls.Wait()
+	}
+}
+
+func TestJobsOfAClosedServerAreRefused(t *testing.T) {
+	p := newWorkers(1)
+	p.close(context.Background())
+	for _, kind := range []int{workBrief, workLong, workTurns} {
+		require.False(t, p.submit(kind, true, func() {}))
+	}
+	require.Zero(t, p.deciding.Load())
+}
+
+// A run that is given back after the end is not kept.
+func TestRunsOfAClosedServerEnd(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	r, other := s.scriptRun(), s.scriptRun()
+	s.scripts.give(other)
+	require.NoError(t, s.Shutdown(t.Context()))
+	s.scripts.give(r)
+	require.Empty(t, s.scripts.idle)
+	require.Empty(t, s.lanes)
 }

@@ -78,11 +78,7 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 		c.error(errNames)
 		return
 	}
-	for _, a := range args[2:] {
-		if cmd := c.srv.table.ByFullName(a); cmd != nil {
-			list = append(list, cmd)
-		}
-	}
+	list = append(list, c.srv.named(args[2:])...)
 	c.block(func(w *resp.Writer) {
 		w.Map(len(list))
 		for _, cmd := range list {
@@ -90,6 +86,20 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 			cmd.WriteDocs(w)
 		}
 	})
+}
+
+// named returns the commands of some names, each once: a reply that is a map has
+// one entry of it, however often it is named.
+func (s *Server) named(names [][]byte) []*command.Spec {
+	var list []*command.Spec
+	seen := make(map[*command.Spec]bool)
+	for _, name := range names {
+		if cmd := s.table.ByFullName(name); cmd != nil && !seen[cmd] {
+			seen[cmd] = true
+			list = append(list, cmd)
+		}
+	}
+	return list
 }
 
 func cmdCommandList(c *conn, args [][]byte) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -123,14 +124,15 @@ func cmdLatencyHistogram(c *conn, args [][]byte) {
 		c.error(errNames)
 		return
 	}
-	for _, a := range args[2:] {
-		cmd := c.srv.table.ByFullName(a)
-		if cmd == nil {
-			continue
+	add := func(cmd *command.Spec) {
+		if !slices.Contains(list, cmd) {
+			list = append(list, cmd)
 		}
-		list = append(list, cmd)
+	}
+	for _, cmd := range c.srv.named(args[2:]) {
+		add(cmd)
 		for i := range cmd.Subs {
-			list = append(list, &cmd.Subs[i])
+			add(&cmd.Subs[i])
 		}
 	}
 	timed := list[:0]

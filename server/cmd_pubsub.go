@@ -43,7 +43,7 @@ func pubsubCommands() []command.Spec {
 			Subs: []command.Spec{
 				{
 					Name: "channels", Arity: -2, Flags: flags, Group: group, Complexity: "O(N), N the number of active channels",
-					Summary: "Returns the active channels.", Syntax: "[pattern]", Handler: onConn(cmdPubSubChannels),
+					Summary: "Returns the active channels.", Syntax: "[pattern]", Handler: onCall(cmdPubSubChannels),
 				},
 				{
 					Name: "numsub", Arity: -2, Flags: flags, Group: group, Complexity: "O(N), N the number of requested channels",
@@ -200,8 +200,9 @@ func cmdPublish(c *conn, args [][]byte) {
 	c.blockKeeping(len(message), func(w *resp.Writer) { w.Int(int64(h.publish(channel, message))) })
 }
 
-func cmdPubSubChannels(c *conn, args [][]byte) {
+func cmdPubSubChannels(c *conn, call *command.Call) {
 	var pattern *glob.Pattern
+	args := call.Args
 	switch len(args) {
 	case 2:
 	case 3:
@@ -210,7 +211,7 @@ func cmdPubSubChannels(c *conn, args [][]byte) {
 			return
 		}
 	default:
-		c.error(command.WrongArity(c.lane.call.Spec))
+		c.error(command.WrongArity(call.Spec))
 		return
 	}
 	h := &c.srv.pubsub

@@ -146,8 +146,8 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	}
 	began := time.Now()
 	s.evalText(call, sc, int(n), bySHA, long)
-	if c, ok := call.Host.(*conn); ok {
-		c.lane.took = time.Since(began)
+	if c := call.Host.(*conn); !c.lane.timed && c.stall&stallWorker == 0 {
+		s.record(c, call.Spec, call.Args, time.Since(began))
 	}
 }
 
@@ -223,7 +223,10 @@ func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer)
 func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
-	call.Host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
+	c := call.Host.(*conn)
+	c.jobArgs = clipArgs(args)
+	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) command.SyncMode {
+		defer s.scavenger.ask()
 		turn := s.workers.turns.take()
 		defer turn.end()
 		r := s.scriptRun()
@@ -237,15 +240,15 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 			var err error
 			if sc, err = s.compileAside(sess, args[1], bySHA); err != nil {
 				scriptError(w, err)
-				return
+				return command.SyncDefault
 			}
 			if sc == nil {
 				w.Error(errNoScript)
-				return
+				return command.SyncDefault
 			}
 		}
 		if !r.accept(sc, cmd, w) {
-			return
+			return command.SyncDefault
 		}
 		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
 		r.turn, r.now = turn, e.Now()
@@ -254,7 +257,9 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 		r.tally(w.B, err, true)
 		if err != nil {
 			r.fail(w, err)
+			return command.SyncDefault
 		}
+		return r.outcome.Sync
 	})
 }
 

@@ -351,7 +351,9 @@ func TestSlowlog(t *testing.T) {
 	s.Configure(Runtime{SlowlogThreshold: 1})
 	c.call("PING")
 	require.Equal(t, int64(0), c.call("SLOWLOG LEN"))
-	require.NotEmpty(t, c.call("LATENCY HISTOGRAM debug|sleep"))
+	require.Len(t, c.call("LATENCY HISTOGRAM debug|sleep"), 2)
+	require.Len(t, c.call("LATENCY HISTOGRAM debug|sleep debug DEBUG debug|sleep"), 2, "each once, a container with its subcommands")
+	require.Len(t, c.call("COMMAND DOCS ping PING ping"), 2)
 	require.Contains(t, c.call("LATENCY DOCTOR"), "debug|sleep")
 	require.Equal(t, []any{}, c.call("LATENCY LATEST"))
 }

@@ -170,7 +170,6 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 		c.w.B = c.w.B[:min(start, len(c.w.B))]
 		l.call.Outcome = command.Outcome{}
 		l.sess.Rollback(c.now())
-		l.sess.Renew(watched)
 	}
 	return moves
 }

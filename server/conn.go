@@ -89,6 +89,7 @@ type conn struct {
 	jobPortion uint8    // of the lane, that it is about
 	jobSince   uint64   // the portion's since of its batch, if it decides; else 0
 	jobCommits bool     // its reply waits for its commit
+	jobStrict  bool     // and tells if that fails, whatever the durability
 	muteJob    bool     // its reply is not wanted (CLIENT REPLY)
 
 	frame   *frame // commands on their way to the leader

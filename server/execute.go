@@ -21,7 +21,7 @@ func (c *conn) execute(args [][]byte) {
 	}
 	call := &l.call
 	start := len(l.w.B)
-	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&command.Fast == 0 || !cmd.Accepts(len(args)) {
+	if (c.mode|l.mode) != 0 || cmd == nil || cmd.Flags&(command.Fast|command.Script) == 0 || !cmd.Accepts(len(args)) {
 		l.use(c.db)
 		c.carefully(cmd, args)
 		l.use(0)
@@ -124,8 +124,8 @@ func (c *conn) refuse(msg string) {
 }
 
 // call runs a command that has passed every check, and times it when it is not
-// a fast one, or this batch is sampled, or the slow log asks for all. A script
-// that runs as Go is as a fast one.
+// a fast one, or this batch is sampled, or the slow log asks for all. A script is
+// as a fast one: eval times those that are interpreted, unless call does.
 func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
@@ -134,19 +134,13 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	}
 	sampled := l.mode & modeSample
 	l.mode &^= modeSample
-	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Fast != 0 {
+	if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&(command.Fast|command.Script) != 0 {
 		c.handle(call, cmd, args)
-	} else if sampled == 0 && l.mode&modeTimeAll == 0 && cmd.Flags&command.Script != 0 {
-		l.took = 0
-		c.handle(call, cmd, args)
-		if c.stall&stallWorker != 0 {
-			c.jobArgs = clipArgs(args)
-		} else if l.took > 0 {
-			c.srv.record(c, cmd, args, l.took)
-		}
 	} else {
 		begin := time.Now()
+		l.timed = true
 		c.handle(call, cmd, args)
+		l.timed = false
 		if c.stall&stallWorker != 0 {
 			c.jobArgs = clipArgs(args)
 		} else {
@@ -160,7 +154,7 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	if c.stall&stallWorker == 0 {
 		l.durability(call)
 	} else if l.commits(call) {
-		c.jobSince, c.jobCommits = l.since, true
+		c.jobSince, c.jobCommits, c.jobStrict = l.since, true, call.Sync == command.SyncCommit
 	}
 }
 
@@ -187,7 +181,11 @@ func (c *conn) withholdReply(start int) {
 // the reply is what job writes. The connection executes nothing until then;
 // everyone else goes on. job must not touch the connection, its session, or the
 // command's arguments (copy them). Within EXEC it runs at once.
-func (c *conn) block(job func(w *resp.Writer)) {
+func (c *conn) block(job func(w *resp.Writer)) { c.blockKeeping(0, job) }
+
+// blockSync is block for a job that finds out by itself whether its reply is one
+// of a call with SYNC.
+func (c *conn) blockSync(job func(w *resp.Writer) command.SyncMode) {
 	if c.inExec {
 		job(c.w)
 		return
@@ -198,7 +196,7 @@ func (c *conn) block(job func(w *resp.Writer)) {
 	part := c.lane.part
 	accepted := c.srv.workers.submit(workKind(cmd), decides, func() {
 		begin := time.Now()
-		job(w)
+		mode := job(w)
 		took := time.Since(begin)
 		ticket := uint64(0)
 		if decides {
@@ -210,7 +208,7 @@ func (c *conn) block(job func(w *resp.Writer)) {
 			if len(w.B) > 0 && w.B[0] == '-' {
 				c.lane.countError(cmd)
 			}
-			c.unblock(w.B, ticket)
+			c.unblock(w.B, ticket, mode)
 		})
 	})
 	if !accepted {
@@ -229,11 +227,7 @@ const errWorkersBusy = "BUSY too many long-running commands are waiting, try aga
 // Block implements command.Host.
 func (c *conn) Block(call *command.Call, keep int, job func(w *resp.Writer)) {
 	c.jobArgs = clipArgs(call.Args)
-	if keep > 0 {
-		c.blockKeeping(keep, job)
-	} else {
-		c.block(job)
-	}
+	c.blockKeeping(keep, job)
 }
 
 // Uncertain implements command.Host.
@@ -243,17 +237,25 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
-// All that wait hold on to no more than client-query-buffer-limit, as one client
-// may have of them as many as it has connections.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
+	c.blockSyncKeeping(size, func(w *resp.Writer) command.SyncMode {
+		job(w)
+		return command.SyncDefault
+	})
+}
+
+// blockSyncKeeping is blockSync for a job that holds on to size bytes of its
+// command. All that wait hold on to no more than client-query-buffer-limit, as
+// one client may have of them as many as it has connections.
+func (c *conn) blockSyncKeeping(size int, job func(w *resp.Writer) command.SyncMode) {
 	p := c.srv.workers
 	if !p.keep(size, c.srv.cfg.QueryBufferLimit) {
 		c.error(errWorkersBusy)
 		return
 	}
-	c.block(func(w *resp.Writer) {
+	c.blockSync(func(w *resp.Writer) command.SyncMode {
 		defer p.letGo(size)
-		job(w)
+		return job(w)
 	})
 	if !c.inExec && c.stall&stallWorker == 0 { // refused
 		p.letGo(size)
@@ -280,21 +282,24 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 		stop()
 		c.post(func() {
 			c.cancel, c.jobArgs = nil, nil
-			c.unblock(w.B, 0)
+			c.unblock(w.B, 0, command.SyncDefault)
 		})
 	}()
 }
 
 // unblock takes the reply of a worker, whose job ended under ticket if it
-// decided.
-func (c *conn) unblock(reply []byte, ticket uint64) {
+// decided, and is one of a call of that mode.
+func (c *conn) unblock(reply []byte, ticket uint64, mode command.SyncMode) {
 	start := len(c.w.B)
 	c.stall &^= stallWorker
 	c.lane.enter(c.jobPortion)
 	var commit command.Commit
 	if c.jobSince != 0 {
-		reply, commit = c.jobReply(reply, c.jobSince, ticket, c.jobCommits)
-		c.jobSince, c.jobCommits = 0, false
+		if mode == command.SyncCommit {
+			c.jobCommits, c.jobStrict = true, true
+		}
+		reply, commit = c.jobReply(reply, ticket)
+		c.jobSince, c.jobCommits, c.jobStrict = 0, false, false
 	}
 	if !c.muteJob {
 		c.w.B = append(c.w.B, reply...)

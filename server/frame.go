@@ -20,6 +20,7 @@ type frame struct {
 	partition.Frame
 	portion uint8 // of the lane, whose leader it is for
 	items   []item
+	scripts bool // a script begins it
 	sent    bool
 	refused bool // too many frames wait
 }
@@ -52,11 +53,20 @@ func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
 // joins reports whether a command may follow those of the connection's frame.
 // A transaction's EXEC, and a command whose reply alone is not wanted, travel
-// by themselves, slow commands not with fast ones, and each frame goes to one
-// leader.
+// by themselves, and each frame goes to one leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && isSlow(cmd) == c.frame.Slow && c.lane.at == c.frame.portion
+		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion
+}
+
+// takes reports whether a command may be in the frame. No command is to wait for
+// a slow one behind it, but fast ones go along behind a script, which is rarely
+// slow: where replies wait for commits, each frame takes a round.
+func (f *frame) takes(cmd *command.Spec) bool {
+	if f.scripts {
+		return !isSlow(cmd) || cmd.Flags&command.Script != 0
+	}
+	return isSlow(cmd) == f.Slow
 }
 
 // addToFrame appends a command, or the whole transaction of an EXEC, to the
@@ -83,7 +93,8 @@ func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 		c.endTransaction()
 	} else {
 		f.Begin(0)
-		f.Slow = isSlow(cmd)
+		f.scripts = f.scripts || len(f.items) == 0 && cmd.Flags&command.Script != 0
+		f.Slow = f.Slow || isSlow(cmd)
 	}
 	f.Append(args)
 	f.items = append(f.items, it)

@@ -43,11 +43,14 @@ func TestLoginGuard(t *testing.T) {
 func TestGuessingPasswordsIsSlow(t *testing.T) {
 	_, addr := startServer(t, Config{Runtime: Runtime{RequirePass: "secret"}})
 	guesser, other := dial(t, addr), dial(t, addr)
+	require.NoError(t, guesser.SetDeadline(time.Now().Add(3*patience)))
 	begin := time.Now()
 	guesser.send("AUTH a\r\nHELLO 3 AUTH default b\r\nAUTH secret\r\nPING\r\n")
-	require.Equal(t, "OK", other.call("AUTH secret"))
-	require.Equal(t, "PONG", other.call("PING"))
-	require.Less(t, time.Since(begin), loginDelay)
+	mostly(t, 10, loginDelay, func(int) {
+		dial(t, addr).send("AUTH c\r\n")
+		require.Equal(t, "OK", other.call("AUTH secret"))
+		require.Equal(t, "PONG", other.call("PING"))
+	})
 	for range 2 {
 		require.ErrorContains(t, guesser.reply().(error), "WRONGPASS")
 	}

@@ -29,16 +29,20 @@ func TestWhatHangsShowsAndDoesNotHoldTheStop(t *testing.T) {
 	err = s.Shutdown(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "is left behind")
-	require.Less(t, time.Since(begin), abandonAfter+2*time.Second)
+	require.Less(t, time.Since(begin), abandonAfter+patience)
 }
 
 func TestBusyLoopsAreNotStuck(t *testing.T) {
 	s, addr := startServer(t, Config{IOThreads: 1})
 	c := dial(t, addr)
-	for begin := time.Now(); time.Since(begin) < 8*heartbeatInterval; {
+	looks, late := 0, 0
+	for begin := time.Now(); time.Since(begin) < 8*heartbeatInterval; looks++ {
 		c.do("test.hang 5ms", "+OK\r\n")
+		if s.Busy() >= 3*heartbeatInterval {
+			late++
+		}
 	}
-	require.Less(t, s.Busy(), 3*heartbeatInterval)
+	require.LessOrEqual(t, late, looks/2, "of %d", looks)
 }
 
 func TestJobsAreCounted(t *testing.T) {

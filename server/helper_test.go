@@ -192,6 +192,21 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	require.Eventually(t, ok, patience, time.Millisecond, what)
 }
 
+// mostly runs fn n times, and requires that most of these take less than d. On a
+// busy machine some take longer; with a defect all do.
+func mostly(t testing.TB, n int, d time.Duration, fn func(i int)) {
+	t.Helper()
+	late := 0
+	for i := range n {
+		begin := time.Now()
+		fn(i)
+		if time.Since(begin) >= d {
+			late++
+		}
+	}
+	require.Less(t, late, (n+1)/2, "of %d", n)
+}
+
 // committer hands out tickets and completes them every few milliseconds, as
 // replication does.
 type committer struct {

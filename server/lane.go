@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -32,9 +31,10 @@ type lane struct {
 	passed   uint64        // limits' decisions among them
 	denied   uint64
 	errors   uint64
-	refused  bool          // the error being written is of a command that is not run
-	took     time.Duration // of the script that was interpreted last
+	refused  bool // the error being written is of a command that is not run
+	timed    bool // the command being executed is, a transaction whole
 
+	known  *nativeCall  // of known scripts, made for the first
 	call   command.Call // what is being executed
 	queued command.Call // what of a transaction is, while call is its EXEC
 

@@ -89,15 +89,15 @@ func jobTicket(p *partition.Partition) uint64 {
 }
 
 // jobReply is what becomes of the reply of a job that decided and ended under
-// ticket, for a command of a batch that began under the ticket since. It waits
-// for its commit if commits is set; otherwise it is good unless what it tells
+// ticket, for a command of a batch that began under the ticket jobSince. It waits
+// for its commit if jobCommits is set; otherwise it is good unless what it tells
 // of is known to be lost.
-func (c *conn) jobReply(reply []byte, since, ticket uint64, commits bool) ([]byte, command.Commit) {
-	p := c.lane.part
+func (c *conn) jobReply(reply []byte, ticket uint64) ([]byte, command.Commit) {
+	p, since := c.lane.part, c.jobSince
 	completed := p.Completed()
 	switch {
-	case ticket != partition.TicketLost && commits:
-		return reply, command.Commit{Ticket: ticket, Since: since, Lenient: !p.Durable()}
+	case ticket != partition.TicketLost && c.jobCommits:
+		return reply, command.Commit{Ticket: ticket, Since: since, Lenient: !c.jobStrict && !p.Durable()}
 	case ticket != partition.TicketLost && !completed.Lost(since, ticket) && (completed.Has(ticket) || !p.Engine().Sealed()):
 	case !bytes.HasPrefix(reply, []byte("-")):
 		var w resp.Writer

@@ -32,15 +32,27 @@ func (s *Server) pause(d time.Duration, writeOnly bool) {
 	}
 	p.until = until
 	p.writeOnly = writeOnly
-	p.timer = time.AfterFunc(time.Until(until), s.unpause)
+	p.timer = time.AfterFunc(time.Until(until), func() { s.endPause(until) })
 	s.setMode(modePaused, true)
 }
 
-// unpause ends a pause and lets what has waited run.
+// endPause ends the pause that was to last until then. One that has been made
+// longer at that very moment goes on.
+func (s *Server) endPause(until time.Time) {
+	s.endPauseIf(func(p *pauses) bool { return p.until.Equal(until) })
+}
+
+// unpause ends a pause, however long it was to last.
 func (s *Server) unpause() {
+	s.endPauseIf(func(*pauses) bool { return true })
+}
+
+// endPauseIf ends the pause under way, if there is one and ends agrees, which is
+// called with mu held, and lets what has waited run.
+func (s *Server) endPauseIf(ends func(*pauses) bool) {
 	p := &s.pauses
 	p.mu.Lock()
-	if p.timer == nil {
+	if p.timer == nil || !ends(p) {
 		p.mu.Unlock()
 		return
 	}

@@ -107,3 +107,18 @@ func TestUnpauseWakesOnlyWhoWaits(t *testing.T) {
 	m.lane.runPosts()
 	require.Equal(t, "+PONG\r\n", m.take())
 }
+
+// The timer of a pause that has been made longer meanwhile ends nothing.
+func TestClientPauseOutlivesItsFormerEnd(t *testing.T) {
+	s, m := testMachine(t, Config{}, new(committer))
+	former := time.Now().Add(time.Minute)
+	s.pause(time.Minute, false)
+	s.pause(time.Hour, false)
+	s.endPause(former)
+	m.feed("PING\r\n")
+	m.lane.runPosts()
+	require.Empty(t, m.take())
+	s.endPause(s.pauses.until)
+	m.lane.runPosts()
+	require.Equal(t, "+PONG\r\n", m.take())
+}

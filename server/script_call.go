@@ -143,8 +143,19 @@ func (r *scriptRun) count(cmd *command.Spec, call *command.Call, failed bool) {
 		n.passed[cmd.Index].Add(uint64(call.Passed))
 		n.denied[cmd.Index].Add(uint64(call.Denied))
 	}
-	r.outcome.Commit.Join(call.Commit)
-	r.outcome.Sync = max(r.outcome.Sync, call.Sync)
+	if cmd.Flags&command.Leader != 0 {
+		r.waits(call.Sync)
+	}
+}
+
+// waits has the reply of the script wait as the strictest of its commands about
+// keys asks: as SYNC if one of them does, and as ASYNC if all do.
+func (r *scriptRun) waits(mode command.SyncMode) {
+	if !r.asked {
+		r.asked, r.outcome.Sync = true, mode
+		return
+	}
+	r.outcome.Sync = r.outcome.Sync.Strictest(mode)
 }
 
 // Known implements script.Caller.

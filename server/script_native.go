@@ -1,7 +1,6 @@
 package server
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,25 +9,47 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// nativeCall is a call of a known script; stripe is of its counts.
+// nativeCall is what calls of known scripts have of a lane: one runs at a time.
+// What a call has not cleared is the next one's to overwrite.
 type nativeCall struct {
 	native.Call
-	stripe uint8
+	stripe uint8 // of its counts
+	// The script that was named last by its SHA1, since pipelines repeat
+	// themselves: a comparison in place of a hash.
+	sha  [shaLength]byte
+	last *native.Script
 }
 
-// nativeCalls are those that are not in use, and nativeCallsMade how many have
-// been made.
-var (
-	nativeCalls     = sync.Pool{New: func() any { return &nativeCall{stripe: uint8(nativeCallsMade.Add(1))} }}
-	nativeCallsMade atomic.Uint32
-)
+// nativeCallsMade is how many lanes have known scripts to call.
+var nativeCallsMade atomic.Uint32
+
+// nativeCall returns the lane's call of known scripts.
+func (l *lane) nativeCall() *nativeCall {
+	if l.known == nil {
+		l.known = &nativeCall{stripe: uint8(nativeCallsMade.Add(1))}
+	}
+	return l.known
+}
+
+// bySHA is native.BySHA with a memory of one script.
+func (c *nativeCall) bySHA(sha []byte) *native.Script {
+	if c.last != nil && string(sha) == string(c.sha[:]) {
+		return c.last
+	}
+	known := native.BySHA(sha)
+	if known != nil {
+		c.last = known
+		copy(c.sha[:], sha)
+	}
+	return known
+}
 
 // findNative returns the known script that the first argument names, if there is
 // one, and what findScript does if not. One that is known by its SHA1 need not
 // have been sent.
 func (s *Server) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script, long bool) {
 	if bySHA {
-		if known = native.BySHA(call.Args[1]); known != nil {
+		if known = call.Host.(*conn).lane.nativeCall().bySHA(call.Args[1]); known != nil {
 			return known, nil, false
 		}
 	}
@@ -47,18 +68,14 @@ func (s *Server) evalNative(call *command.Call, known *native.Script, n int) boo
 	if call.Spec.Flags&command.Write == 0 && !known.Reads || s.mode.Load()&uint32(modeMonitors) != 0 {
 		return false
 	}
-	c := nativeCalls.Get().(*nativeCall)
-	c.Call = native.Call{
-		Keys: call.Args[3 : 3+n], Args: call.Args[3+n:], Now: call.Now,
-		Sess: call.Sess, W: call.W, InExec: call.InExec,
-	}
+	c := call.Host.(*conn).lane.nativeCall()
+	c.Keys, c.Args = call.Args[3:3+n], call.Args[3+n:]
+	c.Now, c.Sess, c.W, c.InExec = call.Now, call.Sess, call.W, call.InExec
 	done := c.run(known, &s.scripts.known[known.Index])
 	if !done && c.Sealed() {
 		call.Fail(c.Err)
 		done = true
 	}
-	c.Call = native.Call{}
-	nativeCalls.Put(c)
 	return done
 }
 

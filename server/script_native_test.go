@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 const (
@@ -173,5 +176,63 @@ func TestKnownSlidingLogLeavesOddWindowsToLua(t *testing.T) {
 	require.Equal(t, int64(60), c.call("TTL known"))
 	for _, window := range []string{"60.0", "060", "6e1"} {
 		require.ErrorContains(t, c.call(`EVAL "`+text+`" 1 odd 100 `+window+" 5").(error), "value is not an integer or out of range", window)
+	}
+}
+
+// knownCalls are calls of known scripts, which follow one another.
+var knownCalls = map[string][]string{
+	"add":  {"EVALSHA " + shaOfAdd + " 1 add 1 60"},
+	"swap": {"EVALSHA 535b2fd00a12a23393fe15cf99599ecc51cd3007 1 swap state state 60000"},
+	"moving window": {
+		"EVALSHA 741eab638ba93ed71020bb821c45c022d0fa02c4 1 moving 1700000000.1234567 1 60 1",
+		"EVALSHA 741eab638ba93ed71020bb821c45c022d0fa02c4 1 moving 1700000100.1234567 1 60 1",
+		"DEL moving",
+	},
+	"throttle": {"EVALSHA 29cc07bd431ccbf64637e5dcb60484560fdfa2da 1 throttle 1700000000.1234 1700000000 60 1000000"},
+	"two keys": {"EVALSHA 0ad5736ed1c04aae6ec194376c784b89b8c08a7a 2 tokens filled 10 100 1700000000 1"},
+	"in turns": {"EVALSHA " + shaOfAdd + " 1 add 1 60", "EVALSHA 535b2fd00a12a23393fe15cf99599ecc51cd3007 1 swap state state 60000"},
+	"GET":      {"GET swap"}, // to compare with
+}
+
+// knownBatch is a pipeline of 16 calls, of which each has been made before.
+func knownBatch(t testing.TB, calls []string) (m *machine, batch []byte) {
+	s := newTestServer(t, Config{Engine: engine.New(engine.Config{}), Runtime: Runtime{SlowlogThreshold: time.Second}}, func() uint64 { return 1 })
+	m = newMachine(s)
+	m.feed(encode("SET", "swap", "state"))
+	for i := range 16 {
+		batch = append(batch, encode(strings.Fields(calls[i%len(calls)])...)...)
+	}
+	m.feed(string(batch))
+	require.NotContains(t, m.take(), "-NOSCRIPT")
+	return m, batch
+}
+
+// A known script allocates nothing, from the bytes to the reply.
+func TestKnownScriptsInBatchesAllocateNothing(t *testing.T) {
+	for name, calls := range knownCalls {
+		m, batch := knownBatch(t, calls)
+		require.Zero(t, testing.AllocsPerRun(200, func() { m.batch(batch) }), name)
+	}
+}
+
+// batch runs a batch and drops the replies.
+func (m *machine) batch(data []byte) {
+	m.lane.begin()
+	m.input(data)
+	m.lane.takeOutput()
+	m.lane.end()
+}
+
+// BenchmarkKnown is a known script in a pipeline of 16, from the bytes to the
+// replies.
+func BenchmarkKnown(b *testing.B) {
+	for name, calls := range knownCalls {
+		b.Run(strings.ReplaceAll(name, " ", "_"), func(b *testing.B) {
+			m, batch := knownBatch(b, calls)
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += 16 {
+				m.batch(batch)
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,29 +38,6 @@ import (
 //
 // A script that exceeds its bounds, or is killed, is taken back and ends with an
 // error. An error of the script itself keeps what it has written, as in Redis.
-const (
-	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
-	// Some steps take twenty times as long as others: so it looks at the time
-	// now and then.
-	loopSteps  = 10_000
-	loopTime   = 200 * time.Microsecond
-	loopLook   = 512
-	loopMemory = 4 << 20
-	loopUndo   = 1 << 20
-	// These are what it may take on a worker.
-	slowSteps  = 1 << 40
-	slowMemory = 64 << 20
-	slowUndo   = 64 << 20
-	slowTime   = 5 * time.Second // where lua-time-limit says nothing
-	// holdTime is how long a worker may hold locks.
-	holdTime = 10 * time.Millisecond
-	// rounds is how often a script is run again on a loop with further keys, and
-	// tries how often on a worker because its keys have changed.
-	rounds = 8
-	tries  = 4
-	// maxMessages is how many messages a script may publish.
-	maxMessages = 1024
-)
 
 // grip is how a script has its keys for itself.
 type grip uint8
@@ -72,20 +48,6 @@ const (
 	gripCopies               // it works on copies
 	gripWhole                // it holds the whole table, from its first command on
 	gripCounters             // a step about counters holds them, without a leader
-)
-
-// bounds are what a script may take.
-type bounds struct {
-	steps, memory int64
-	undo          int
-	time          time.Duration
-	every         int64 // steps between two looks; 0 is lua.LookEvery
-}
-
-var (
-	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
-	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime, 0}
-	slowBounds = bounds{slowSteps, smallStep, slowUndo, slowTime, 0}
 )
 
 // message is one that a script publishes, at its end.
@@ -135,8 +97,10 @@ type scriptRun struct {
 
 	// Of the attempt.
 	began    time.Time
-	held     time.Time // since when locks are held; 0 is not
-	messages []message // that it has published
+	held     time.Time     // since when locks are held; 0 is not
+	heldCPU  time.Duration // processor time of the process then, on a worker
+	messages []message     // that it has published
+	asked    bool          // it has called a command about keys
 	outcome  command.Outcome
 
 	stripe uint8 // of counts
@@ -239,7 +203,7 @@ func (r *scriptRun) begin() {
 // attempt runs the script once and writes its reply to w. On an error nothing
 // has changed, and nothing is written.
 func (r *scriptRun) attempt(w *resp.Writer) error {
-	r.outcome = command.Outcome{}
+	r.outcome, r.asked = command.Outcome{}, false
 	r.held, r.messages = time.Time{}, r.messages[:0]
 	start := len(w.B)
 	r.call.Sess, r.call.Now = r.sess, r.now
@@ -298,7 +262,6 @@ func (r *scriptRun) letGo(err error) error {
 		return err
 	case err != nil:
 		r.sess.Rollback(r.now)
-		r.sess.Renew(r.watched())
 	}
 	if r.grip == gripExec {
 		r.sess.KeepAll()
@@ -344,7 +307,7 @@ func (r *scriptRun) lock() {
 	}
 	r.sess.BeginUndo(r.bounds.undo)
 	if r.held = r.began; r.turn != nil {
-		r.held = time.Now()
+		r.held, r.heldCPU = time.Now(), processTime()
 	}
 }
 
@@ -371,55 +334,25 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 	return nil
 }
 
-// grow asks for more memory than every slow script may have.
-func (r *scriptRun) grow() error {
-	if !r.held.IsZero() {
-		return nil // others wait for its keys, and it ends soon
-	}
-	return r.turn.grow()
-}
-
-// look is asked now and then whether the script may go on.
-func (r *scriptRun) look() error {
-	if err := r.ended.Load(); err != nil {
-		return *err
-	}
-	if r.srv.ending.Err() != nil {
-		return errScriptKilled
-	}
-	if r.turn != nil && r.held.IsZero() {
-		if err := r.turn.yield(); err != nil {
-			return err
-		}
-	}
-	now := time.Now()
-	took := now.Sub(r.began)
-	if r.turn != nil {
-		took = r.turn.ran(now)
-	}
-	switch {
-	case took > r.bounds.time && r.bounds.time == loopTime:
-		return errScriptSlow
-	case took > r.bounds.time:
-		//lint:ignore ST1005 in the manner of Redis
-		return fmt.Errorf("Script killed: it took more than %d ms.", r.bounds.time.Milliseconds())
-	case !r.held.IsZero() && now.Sub(r.held) > holdTime:
-		//lint:ignore ST1005 in the manner of Redis
-		return fmt.Errorf("Script killed: it held its keys for more than %d ms.", holdTime.Milliseconds())
-	}
-	return nil
-}
-
 // forget lets go of what belongs to the call.
 func (r *scriptRun) forget() {
 	r.script, r.queue, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
-	if cap(r.aside.w.B) > outputKept {
+	clear(r.messages[:cap(r.messages)])
+	r.messages, r.scratch = r.messages[:0], nil
+	if cap(r.aside.w.B) > bufferKept {
 		r.aside.w.B = nil
 	}
+	if cap(r.hold) > keysKept || cap(r.named) > keysKept || cap(r.at) > keysKept || cap(r.messages) > keysKept {
+		r.hold, r.named, r.at, r.messages = nil, nil, nil, nil
+	}
 }
+
+// keysKept is how many keys, and messages, a run has room for that is kept for
+// the next script.
+const keysKept = 256
 
 // tally counts a run that has ended with a reply or with err. One that was slow
 // is timed, of the others some.

@@ -19,8 +19,9 @@ type scripts struct {
 	known []script.Runs // native ones, by native.Script's Index
 
 	// mu guards the fields below.
-	mu   sync.Mutex
-	idle []*scriptRun
+	mu     sync.Mutex
+	idle   []*scriptRun
+	closed bool // no run is kept any more
 	// slow are the runs on workers.
 	slow map[*scriptRun]struct{}
 }
@@ -50,7 +51,7 @@ func (s *Server) scriptRun() *scriptRun {
 
 func (s *scripts) give(r *scriptRun) {
 	s.mu.Lock()
-	if len(s.idle) < idleRuns {
+	if len(s.idle) < idleRuns && !s.closed {
 		s.idle = append(s.idle, r)
 		s.mu.Unlock()
 		return
@@ -59,12 +60,16 @@ func (s *scripts) give(r *scriptRun) {
 	r.close()
 }
 
-// close ends what runs scripts, once nothing does any more.
+// close ends what runs scripts. A Caller that Shutdown has cut off may still run
+// one: that ends when it is given back.
 func (s *scripts) close() {
-	for _, r := range s.idle {
+	s.mu.Lock()
+	idle := s.idle
+	s.idle, s.closed = nil, true
+	s.mu.Unlock()
+	for _, r := range idle {
 		r.close()
 	}
-	s.idle = nil
 }
 
 // begin notes that a run is on a worker, end that it is not any more.

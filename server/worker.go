@@ -17,6 +17,11 @@ type workers struct {
 	kinds [workQueues]chan func()
 	turns *turns
 	wg    sync.WaitGroup
+
+	// mu guards closed, and that nobody submits once it is set.
+	mu     sync.RWMutex
+	closed bool
+
 	// began has when the job of each goroutine began, Unix ns, or 0: first the
 	// brief kind's, then those of the others.
 	began []atomic.Int64
@@ -89,9 +94,14 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 	return max(longest, p.turns.busy(now)-longJob)
 }
 
-// submit queues job, or returns false when too many of its kind wait. decides
-// tells that it decides for a cluster.
+// submit queues job, or returns false when too many of its kind wait, or after
+// close. decides tells that it decides for a cluster.
 func (p *workers) submit(kind int, decides bool, job func()) bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.closed {
+		return false
+	}
 	n := command.Truth(decides)
 	p.deciding.Add(n)
 	counted := func() { job(); p.deciding.Add(-n) }
@@ -131,8 +141,12 @@ func (p *workers) keep(size, most int) bool {
 func (p *workers) letGo(size int) { p.kept.Add(-int64(size)) }
 
 // close runs what is queued, drops what still waits when ctx is done, and ends
-// the goroutines once their jobs have. Nobody may submit any more.
+// the goroutines once their jobs have. Callers that ctx has cut off may still
+// submit: their jobs are refused.
 func (p *workers) close(ctx context.Context) {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	for _, jobs := range p.kinds {
 		close(jobs)
 	}

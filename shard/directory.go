@@ -69,16 +69,15 @@ func (s *Shard) firstSegment() {
 }
 
 // split divides g by the next bit of its tags, doubling the directory when it
-// has too few bits. It reports false when the limit forbids the memory or the
-// depth is at its bound; then nothing has changed.
-func (s *Shard) split(g *segment) bool {
+// has too few bits. It reports false when the limit forbids the memory, also
+// within slack, or the depth is at its bound; then nothing has changed.
+func (s *Shard) split(g *segment, slack int64) bool {
 	cost := int64(segmentSize)
 	d := s.dir.Load()
 	double := g.depth == d.depth()
 	if double {
 		cost += int64(len(d.segments)) * dirEntry
 	}
-	slack := int64(0)
 	if s.unbounded {
 		slack = beyond
 	}

@@ -7,7 +7,8 @@ import (
 
 // The undo buffer of a shard is a sequence of records, each an encoded entry,
 // one byte, and the length of both in 4 bytes. The byte's lowest bit tells
-// whether the key was present, its spaceBits are those of the key's tag. The length comes last because undo records are read newest first.
+// whether the key was present, its spaceBits are those of the key's tag. The
+// length comes last because undo records are read newest first.
 const undoTrailer = 1 + 4
 
 // maxUndoRoom bounds the room that a new undo buffer gets at once, so that one
@@ -105,9 +106,9 @@ type Undo struct {
 func (u Undo) Contents() *Contents { return u.before }
 
 // Walk calls fn for each undo record, newest first. present is false for a key
-// that did not exist; then only key and space of im are set. A key that was deleted and
-// inserted again has more than one record: whoever restores all of them in this
-// order ends with the oldest, the state at the Cut before.
+// that did not exist; then only key and space of im are set. A key that was
+// deleted and inserted again has more than one record: whoever restores all of
+// them in this order ends with the oldest, the state at the Cut before.
 func (u Undo) Walk(fn func(im Image, present bool)) {
 	for b := u.buf; len(b) > 0; {
 		var im Image

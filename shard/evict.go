@@ -12,8 +12,12 @@ const (
 	sampleRounds = 8
 	// sampleMost bounds how many entries that must stay are passed over.
 	sampleMost = segmentSlots
-	// maxVictims bounds the evictions that one allocation makes.
+	// maxVictims bounds the evictions that one allocation makes, in each of the
+	// ways in which it looks for victims.
 	maxVictims = 64
+	// maxDisplaced bounds those of an allocation that finds nothing else to go
+	// in its place: see displace.
+	maxDisplaced = 4096
 	// slackShift: with eviction on, memory may pass the limit by 1/64 while
 	// evictions have not yet freed a whole chunk of the size needed.
 	slackShift = 6
@@ -68,11 +72,13 @@ func (s *Shard) allocBeyond(size int) uint32 {
 // their class; what they free in other classes is compacted into whole chunks,
 // which the limit then allows this class to take. When that has not worked
 // after maxVictims, the class takes the slack, then its own entries; a class
-// that has none in this shard gets one chunk beyond the limit.
+// that has none in this shard gets one chunk beyond the limit. One whose own
+// entries all stay gets it in place of others.
 func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
-		return false
+		return s.arena.grow(class, 0) // see SetLimit
 	}
+	before := s.recordBytes
 	for n := 0; n < maxVictims && s.evictAny(now); n++ {
 		if s.arena.hasRoom(class) || s.arena.grow(class, 0) {
 			return true
@@ -88,14 +94,33 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 		if s.arena.hasRoom(class) {
 			return true
 		}
-	case kept:
+	case kept && !s.displace(before, chunkCost, now):
 		return false
 	}
 	return s.arena.grow(class, beyond)
 }
 
+// displace makes room for n bytes beyond the limit, and reports whether it could:
+// it evicts entries of any class until the shard's records have as many bytes less
+// than before, or the shard has no more than its share of the limit with them. It
+// is for what a step needs beside what it keeps, and for what is larger than all
+// the entries of its kind that go at once. So a shard does not grow beyond its
+// share by that, but for what compaction has not made whole chunks of yet.
+func (s *Shard) displace(before, n, now int64) bool {
+	share := s.table.account.max.Load() / int64(len(s.table.shards))
+	for i := 0; ; i++ {
+		if s.recordBytes <= before-n || s.arena.accounted()+int64(s.segments)*segmentSize <= share-n {
+			return true
+		}
+		if i == maxDisplaced || !s.evictAny(now) {
+			return false
+		}
+	}
+}
+
 // allocLarge is alloc for records above maxSmall, in the same order: any
-// entries, the slack, large entries, and beyond the limit when none is left.
+// entries, the slack, large entries, and beyond the limit when none is left, or
+// in place of others.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {
 		return s.allocBeyond(size), nil
@@ -104,7 +129,14 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 		return ref, nil
 	}
 	if !s.table.evict.Load() {
+		if ref, ok := s.arena.allocLarge(size, 0); ok { // see SetLimit
+			return ref, nil
+		}
 		return 0, ErrFull
+	}
+	before, more := s.recordBytes, int64(size)
+	if s.pin != 0 {
+		more -= int64(len(s.arena.record(s.pin))) // which goes when the new one is there
 	}
 	for n := 0; n < maxVictims && s.evictAny(now); n++ {
 		s.arena.dropSpare()
@@ -118,15 +150,17 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 		}
 		g, i, kept := s.victimOf(numClasses, now)
 		if g == nil && kept {
-			return 0, ErrFull
+			break
 		}
 		if g == nil {
-			ref, _ := s.arena.allocLarge(size, beyond)
-			return ref, nil
+			return s.allocBeyond(size), nil
 		}
 		s.evictSlot(g, i, now)
 	}
-	return 0, ErrFull
+	if !s.displace(before, more, now) {
+		return 0, ErrFull
+	}
+	return s.allocBeyond(size), nil
 }
 
 func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }

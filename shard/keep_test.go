@@ -3,6 +3,8 @@ package shard
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +46,104 @@ func TestKept(t *testing.T) {
 			require.NoError(t, insert(tab, key16(n), 0, words, math.MaxInt64, 0))
 		})
 	}
+}
+
+// What a step needs beside all that it keeps takes the place of what else there
+// is, however much smaller that is, and so does what is larger than all that is
+// looked at first.
+func TestKeptMakesRoom(t *testing.T) {
+	for name, f := range map[string]struct{ others, words, step int }{
+		"large records":           {1, 3000, 4},
+		"records of one class":    {1, 500, 16},
+		"more than a class holds": {40, 1, 1000},
+		"a very large record":     {600, 90_000, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const limit = 1 << 20
+			tab := New(Config{Shards: 1, MaxBytes: limit, Evict: true, Pressure: byMeta})
+			for i := 0; tab.Stats().Evicted < 100; i++ {
+				require.NoError(t, insert(tab, key16(i), 1000, f.others, math.MaxInt64, 0))
+			}
+			s := tab.Shard(0)
+			s.Lock()
+			const first = 1 << 20
+			for n := range f.step {
+				h := tab.Hash(key16(first + n))
+				s.Keep(h)
+				_, err := s.Insert(h, key16(first+n), 0, f.words, math.MaxInt64, 0)
+				require.NoError(t, err, "%d of %d", n, f.step)
+			}
+			for n := range f.step {
+				_, ok := s.Find(tab.Hash(key16(first+n)), key16(first+n))
+				require.True(t, ok)
+			}
+			s.LetGo()
+			s.Unlock()
+			require.LessOrEqual(t, tab.Bytes(), int64(limit+limit>>slackShift+chunkCost*4))
+			checkTable(t, tab)
+		})
+	}
+}
+
+// A record that a step keeps can grow, whatever else it keeps.
+func TestKeptGrows(t *testing.T) {
+	tab := New(Config{Shards: 1, MaxBytes: 1 << 20, Evict: true, Pressure: byMeta})
+	for i := 0; tab.Stats().Evicted < 100; i++ {
+		require.NoError(t, insert(tab, key16(i), 1000, 1, math.MaxInt64, 0))
+	}
+	s := tab.Shard(0)
+	s.Lock()
+	defer s.Unlock()
+	one, other := key16(1<<20), key16(1<<20+1)
+	for _, k := range [][]byte{one, other} {
+		s.Keep(tab.Hash(k))
+		_, err := s.Insert(tab.Hash(k), k, 0, 1, math.MaxInt64, 0)
+		require.NoError(t, err)
+	}
+	for words := 1; words < 25_000; words += 1 + words/3 {
+		for _, k := range [][]byte{one, other} {
+			e, ok := s.Find(tab.Hash(k), k)
+			require.True(t, ok)
+			_, err := s.Resize(e, tab.Hash(k), words, 0)
+			require.NoError(t, err, "%d words", words)
+		}
+	}
+}
+
+// The limit of a table that begins or ceases to evict is never one without
+// eviction in between.
+func TestLimitsChangeTogether(t *testing.T) {
+	tab := New(Config{Shards: 1, MaxBytes: 64 << 10, Evict: true, Pressure: byMeta})
+	var inserts atomic.Int64
+	done, changed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(changed)
+		for {
+			for _, evict := range []bool{false, true} {
+				tab.SetLimit(map[bool]int64{true: 64 << 10}[evict], evict)
+				for before := inserts.Load(); inserts.Load() < before+2; {
+					select {
+					case <-done:
+						return
+					default:
+						runtime.Gosched()
+					}
+				}
+			}
+		}
+	}()
+	for i := range 100_000 {
+		at(tab, 0, string(key16(i%5000)), func(s *Shard, h uint64, key []byte) {
+			if e, ok := s.Find(h, key); ok {
+				s.Delete(e)
+			}
+			_, err := s.Insert(h, key, 0, 1+i%700, math.MaxInt64, 0)
+			require.NoError(t, err)
+			inserts.Add(1)
+		})
+	}
+	close(done)
+	<-changed
 }
 
 // The expired key of a step stays as well: it may be about to write it.

@@ -241,16 +241,20 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		if g.count < splitAt {
 			return nil
 		}
-		if s.split(g) {
+		if s.split(g, 0) {
 			continue
 		}
 		if !s.table.evict.Load() {
+			if s.split(g, 0) { // see SetLimit
+				continue
+			}
 			return ErrFull
 		}
-		in, i := s.victim(g, now)
-		if in == nil {
+		before := s.recordBytes
+		if in, i := s.victim(g, now); in != nil {
+			s.evictSlot(g, i, now)
+		} else if !s.displace(before, segmentSize, now) || !s.split(g, beyond) {
 			return ErrFull // the step at work keeps them all
 		}
-		s.evictSlot(g, i, now)
 	}
 }

@@ -100,9 +100,15 @@ func New(c Config) *Table {
 
 // SetLimit changes MaxBytes and Evict of a live table. A lower limit takes
 // effect as Sweep sheds entries.
+//
+// Eviction is on as long as there is the limit that goes with it: who meets a
+// limit, finds eviction off and tries again meets the limit that goes with that.
 func (t *Table) SetLimit(maxBytes int64, evict bool) {
-	t.evict.Store(evict)
+	if evict {
+		t.evict.Store(true)
+	}
 	t.account.max.Store(max(maxBytes, 0))
+	t.evict.Store(evict)
 }
 
 // Pass tells the table of a time, in ns, that has passed for everybody who has

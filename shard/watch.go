@@ -61,14 +61,28 @@ func (s *Shard) Unwatch(w *Watch) {
 // it. The lock of its shard must be held.
 func (w *Watch) Changes() uint64 { return w.changes }
 
+// TakeBack has the key have changed as often as Changes has returned before:
+// what was changed since is taken back. The lock of its shard must have been
+// held all the time.
+func (w *Watch) TakeBack(changes uint64) { w.changes = changes }
+
+// Watched returns the Watch of a key, or nil if nobody watches it. hash must be
+// as for Find.
+func (s *Shard) Watched(hash uint64, key []byte) *Watch {
+	if s.hooks&hookWatch == 0 {
+		return nil
+	}
+	return s.watch(uint32(hash>>32)|dirtyBit, key)
+}
+
 // Key returns the key, which is not to be changed. It needs no lock.
 func (w *Watch) Key() []byte { return w.key }
 
 // Changed counts a change of a key for those who watch it, and for nobody else:
 // what was written left it as it was. hash must be as for Find.
 func (s *Shard) Changed(hash uint64, key []byte) {
-	if s.hooks&hookWatch != 0 {
-		s.changed(uint32(hash>>32), key)
+	if w := s.Watched(hash, key); w != nil {
+		w.changes++
 	}
 }
 

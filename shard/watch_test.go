@@ -99,6 +99,26 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// What is taken back has not been, and what comes then has.
+func TestWatchTakesBack(t *testing.T) {
+	tab := New(Config{Shards: 1})
+	at(tab, 0, "k", func(s *Shard, h uint64, key []byte) {
+		require.Nil(t, s.Watched(h, key))
+		w := s.Watch(h, key)
+		require.Same(t, w, s.Watched(h, key))
+		require.Nil(t, s.Watched(h, []byte("other")))
+		s.Changed(h, key)
+		before := w.Changes()
+		_, err := s.Insert(h, key, 1, 1, math.MaxInt64, 0)
+		require.NoError(t, err)
+		require.Greater(t, w.Changes(), before)
+		w.TakeBack(before)
+		require.Equal(t, before, w.Changes())
+		s.Changed(h, key)
+		require.Greater(t, w.Changes(), before)
+	})
+}
+
 // Keys of one tag are watched apart.
 func TestWatchesOfOneTag(t *testing.T) {
 	tab := New(Config{Shards: 1})

@@ -113,10 +113,12 @@ func TestSuites(t *testing.T) {
 // Headgate may pass what Redis fails, but not the other way round.
 func TestWorse(t *testing.T) {
 	rowOf := func(redis, headgate []string) *row {
-		return &row{results: []result{{passed: redis}, {passed: headgate}}}
+		return &row{suite: &suite{differ: []string{"[huge]"}}, results: []result{{passed: redis}, {passed: headgate}}}
 	}
 	require.False(t, rowOf([]string{"a"}, []string{"a", "b"}).worse())
 	require.True(t, rowOf([]string{"a", "b"}, []string{"a", "c"}).worse())
+	require.False(t, rowOf([]string{"a", "b[huge]"}, []string{"a"}).worse(), "it is documented")
+	require.True(t, rowOf([]string{"a", "b[huge]"}, nil).worse())
 }
 
 func TestPublish(t *testing.T) {

@@ -13,7 +13,7 @@
 // free. Those whose interpreter or libraries are packages of the system are run
 // where these are installed. What was not run is told, and has not passed.
 // The exit status is 1 if something that passes against Redis fails against
-// Headgate, and 2 if a suite could not be installed or run.
+// Headgate, other than what docs/drop-in.md says of it, and 2 if a suite could not be installed or run.
 package main
 
 import (

@@ -41,6 +41,9 @@ type suite struct {
 	tests []string
 	// plugin is a module of ours that pytest loads.
 	plugin string
+	// differ are parts of the names of tests that fail against Headgate alone, for
+	// what docs/drop-in.md says. They count as failed, and are no surprise.
+	differ []string
 }
 
 // suiteTimeout bounds one run of a suite.
@@ -150,5 +153,8 @@ func (r *row) worse() bool {
 	if r.why != "" {
 		return false
 	}
-	return slices.ContainsFunc(r.results[0].passed, func(name string) bool { return !slices.Contains(r.results[1].passed, name) })
+	return slices.ContainsFunc(r.results[0].passed, func(name string) bool {
+		return !slices.Contains(r.results[1].passed, name) &&
+			!slices.ContainsFunc(r.differ, func(part string) bool { return strings.Contains(name, part) })
+	})
 }

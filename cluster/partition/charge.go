@@ -14,7 +14,8 @@ import (
 // chargeFields is how many describe one charge: key, algorithm, rounding, align,
 // limit, period in ns, burst, units, initial value, deadline in ns. The number of
 // the align has the database from bit chargeDB on. Only a counter has a deadline,
-// and units and a value that may be negative.
+// and units and a value that may be negative; for its period it has when it expired
+// as the node found it.
 //
 // Nodes of before feature level 4 know no counters, and neither of the last two:
 // charges of limits only travel without them, so that such a node charges them
@@ -24,7 +25,8 @@ const (
 	chargeFields = 10
 	limitFields  = 8 // without a counter's
 	chargeDB     = 4
-	chargeUnits  = 6 // the place of the units behind the key
+	chargePeriod = 4 // the places of the period and of the units behind the key
+	chargeUnits  = 6
 )
 
 var errCharge = errors.New("charges are malformed")
@@ -41,6 +43,9 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 		args = append(args, c.Key)
 		all := [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
 			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline}
+		if c.Limit.Algorithm == engine.Counter {
+			all[chargePeriod] = c.Known
+		}
 		for _, n := range all[:fields-1] {
 			args = append(args, strconv.AppendInt(nil, n, 10))
 		}
@@ -70,15 +75,19 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 				return "", 0, nil, errCharge
 			}
 		}
+		known := int64(0)
+		if engine.Algorithm(n[0]) == engine.Counter {
+			known, n[chargePeriod] = n[chargePeriod], 0
+		}
 		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2] & (1<<chargeDB - 1)),
-			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[4], Burst: n[5]}
+			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[chargePeriod], Burst: n[5]}
 		if l.Algorithm == engine.Counter && !counters {
 			return "", 0, nil, errCharge
 		}
 		if err := l.Validate(); err != nil {
 			return "", 0, nil, err
 		}
-		charges = append(charges, engine.Charge{Key: rest[0], Limit: l, Units: n[chargeUnits], Initial: n[chargeUnits+1], Deadline: n[chargeUnits+2]})
+		charges = append(charges, engine.Charge{Key: rest[0], Limit: l, Units: n[chargeUnits], Initial: n[chargeUnits+1], Deadline: n[chargeUnits+2], Known: known})
 	}
 	return string(args[1]), number, charges, nil
 }

@@ -12,7 +12,8 @@ func TestChargeCommandReadsBack(t *testing.T) {
 	charges := []engine.Charge{
 		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
 		{Key: []byte(""), Limit: engine.Limit{Algorithm: engine.Fixed, Align: engine.First, Limit: 5, Period: 1e9}, Units: 9},
-		{Key: []byte("c"), Limit: engine.Limit{Algorithm: engine.Counter, DB: 3}, Units: -2, Initial: -1, Deadline: 1e18},
+		{Key: []byte("c"), Limit: engine.Limit{Algorithm: engine.Counter, DB: 3}, Units: -2, Initial: -1, Deadline: 1e18, Known: engine.NoExpiry},
+		{Key: []byte("d"), Limit: engine.Limit{Algorithm: engine.Counter}, Units: 1, Deadline: 1e18},
 	}
 	node, number, got, err := ParseCharges(chargeCommand("n1", 4, charges))
 	require.NoError(t, err)

@@ -69,8 +69,8 @@ const (
 	// longer.
 	slowTimeout = 10 * time.Second
 	// formerWait is how long a slow command is still waited for when another
-	// leader is known, unless ForwardTimeout is longer: a former leader that can
-	// be heard answers at once when it is deposed.
+	// leader is known, or none, unless ForwardTimeout is longer: a former leader
+	// that can be heard answers at once when it is deposed.
 	formerWait = 500 * time.Millisecond
 )
 
@@ -147,8 +147,28 @@ func (f *forwarder) leaderChanged() {
 	f.answers.forgive()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.curtail(f.lastAnswer())
+}
+
+// leaderLost waits for what is slow no longer if no leader is known for
+// formerWait: what follows on its connections, and what waits for a stream, has
+// an answer without one. A leader that is heard again by then may still answer.
+func (f *forwarder) leaderLost() {
+	epoch := f.epoch.Load()
+	time.AfterFunc(time.Until(f.lastAnswer()), func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.epoch.Load() == epoch && f.part.Role() == Orphaned {
+			f.curtail(time.Now())
+		}
+	})
+}
+
+// curtail ends the wait for slow replies at a time. It must be called with mu
+// held.
+func (f *forwarder) curtail(until time.Time) {
 	for s := range f.asking {
-		s.curtail(f.lastAnswer())
+		s.curtail(until)
 	}
 }
 

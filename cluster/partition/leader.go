@@ -23,6 +23,13 @@ func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.Front.LeaderChanged(old, leader)
 }
 
+// LeaderLost tells that no leader is known any more.
+func (p *Partition) LeaderLost() {
+	if !p.alone {
+		p.slow.leaderLost()
+	}
+}
+
 // LastLeader returns the id of the leader that was known last, empty if none
 // was.
 func (p *Partition) LastLeader() string {
@@ -41,5 +48,9 @@ func (p *Partition) Leaderless(known bool) time.Duration {
 	}
 	now := int64(time.Since(p.begun))
 	p.lastLeader.lost.CompareAndSwap(0, now)
-	return time.Duration(now - p.lastLeader.lost.Load())
+	lost := p.lastLeader.lost.Load()
+	if lost == 0 { // another leads since
+		return 0
+	}
+	return time.Duration(now - lost)
 }

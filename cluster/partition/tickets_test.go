@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -100,4 +101,28 @@ func TestASealedEngineTakesNoTickets(t *testing.T) {
 	e := engine.New(engine.Config{})
 	e.Replicate(ledger.New(ledger.Hooks{}))
 	require.Equal(t, uint64(TicketLost), New(Config{Engine: e, Front: new(quietFront)}).TakeTicket())
+}
+
+// Who looks while another leader is told finds it lost for a moment at most, not
+// since the node began.
+func TestLeaderlessBesideANewLeader(t *testing.T) {
+	p, _ := alonePartition()
+	p.begun = time.Now().Add(-time.Hour)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				p.LeaderChanged(TopologyNode{}, TopologyNode{ID: "n"})
+			}
+		}
+	}()
+	for range 20_000 {
+		require.Less(t, p.Leaderless(false), 30*time.Minute)
+	}
+	close(stop)
+	<-done
 }

@@ -131,6 +131,27 @@ func (l *List) PushFront(elements [][]byte) error {
 	return nil
 }
 
+// PushFrontTo is PushFront to a list that keeps the first most elements then,
+// with len(elements) <= most: those that go make room for those that come.
+func (l *List) PushFrontTo(most int, elements [][]byte) error {
+	n, keep := l.Len(), most-len(elements)
+	if n <= keep {
+		return l.PushFront(elements)
+	}
+	_, end := l.bounds()
+	kept := l.offset(keep)
+	l.v = l.b.Edit()
+	l.set(listEnd, kept)
+	l.set(listCount, keep)
+	if err := l.PushFront(elements); err != nil {
+		l.set(listEnd, end)
+		l.set(listCount, n)
+		return err
+	}
+	l.shrink()
+	return nil
+}
+
 // PushBack puts elements behind the last: all, or none with an error.
 func (l *List) PushBack(elements [][]byte) error {
 	_, end := l.bounds()

@@ -40,6 +40,18 @@ func runList(t testing.TB, s script, b *memory, most, each int) {
 		l := NewList(b)
 		var do func() error
 		switch {
+		case op < 20:
+			to := len(many) + s.number(len(m)+1)
+			do = func() error {
+				err := l.PushFrontTo(to, many)
+				if err == nil {
+					for _, e := range many {
+						m = slices.Insert(m, 0, string(e))
+					}
+					m = m[:min(to, len(m))]
+				}
+				return err
+			}
 		case op < 60:
 			do = func() error {
 				err := l.PushFront(many)

@@ -151,7 +151,7 @@ func (c *Cluster) Add() (*Node, error) {
 func (c *Cluster) reserve() error {
 	i := len(c.Nodes)
 	n := &Node{Index: i, Process: &Process{Name: "n" + strconv.Itoa(i+1), bin: c.cfg.Bin}}
-	n.log = filepath.Join(c.cfg.Dir, n.Name+".log")
+	n.Log = filepath.Join(c.cfg.Dir, n.Name+".log")
 	n.Data = filepath.Join(c.cfg.Dir, n.Name)
 	if c.cfg.Data != nil {
 		n.Data = c.cfg.Data(i)

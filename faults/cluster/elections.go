@@ -27,7 +27,7 @@ func (c *Cluster) Elections() ([]time.Time, error) {
 
 // logLines reads what the process has logged so far.
 func (p *Process) logLines(f func(at time.Time, msg string)) error {
-	log, err := os.Open(p.log)
+	log, err := os.Open(p.Log)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 type Machine struct {
 	pids  func() []int
 	stop  chan struct{}
+	ended sync.Once
 	wg    sync.WaitGroup
 	watch *watch // nil if this machine lets nobody watch
 
@@ -60,14 +61,16 @@ func (m *Machine) run() {
 	}
 }
 
-// Stop ends the watch.
+// Stop ends the watch, with its process; a second time does nothing.
 func (m *Machine) Stop() {
-	close(m.stop)
-	m.wg.Wait()
-	m.to, m.length = m.read(), time.Since(m.begun)
-	if m.watch != nil {
-		m.Standstills, m.blind = m.watch.stop()
-	}
+	m.ended.Do(func() {
+		close(m.stop)
+		m.wg.Wait()
+		m.to, m.length = m.read(), time.Since(m.begun)
+		if m.watch != nil {
+			m.Standstills, m.blind = m.watch.stop()
+		}
+	})
 }
 
 // Foreign is the share of all processors that was neither idle nor the run's own.

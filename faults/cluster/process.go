@@ -24,11 +24,11 @@ const (
 type Process struct {
 	Name string // n1, n2 …
 	Addr string // of the Redis protocol
+	Log  string // file that its log is appended to
 
 	bin  string
 	args []string
 	env  []string // beyond that of the runner
-	log  string   // file that its log is appended to
 
 	paused atomic.Bool
 
@@ -44,7 +44,7 @@ func (p *Process) Start() error {
 	if p.running() {
 		return fmt.Errorf("%s is running", p.Name)
 	}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -96,13 +96,13 @@ func (p *Process) PID() int {
 func (p *Process) Await() error {
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if !p.Running() {
-			return fmt.Errorf("%s ended at its start, see %s", p.Name, p.log)
+			return fmt.Errorf("%s ended at its start, see %s", p.Name, p.Log)
 		}
 		if r, err := respclient.Do(p.Addr, time.Second, "PING"); err == nil || r.Error() != "" {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s does not answer after %v, see %s", p.Name, startTimeout, p.log)
+	return fmt.Errorf("%s does not answer after %v, see %s", p.Name, startTimeout, p.Log)
 }
 
 // Kill ends the process as a crash does, and waits for its end.
@@ -159,7 +159,7 @@ func (p *Process) Install(bin string) { p.bin = bin }
 
 // Logged reports whether a line of the process's log, since a length of it, contains text.
 func (p *Process) Logged(since int64, text string) (bool, error) {
-	log, err := os.ReadFile(p.log)
+	log, err := os.ReadFile(p.Log)
 	if err != nil || int64(len(log)) < since {
 		return false, err
 	}
@@ -168,7 +168,7 @@ func (p *Process) Logged(since int64, text string) (bool, error) {
 
 // LogLength is how much the process has logged, in bytes.
 func (p *Process) LogLength() (int64, error) {
-	info, err := os.Stat(p.log)
+	info, err := os.Stat(p.Log)
 	if err != nil {
 		return 0, err
 	}

@@ -26,7 +26,7 @@ func NewSwitchover(bin, dir string, n int) (s *Switchover, err error) {
 		}
 		name := fmt.Sprintf("n%d", i+1)
 		p := &Process{
-			Name: name, Addr: addrs[0], bin: bin, log: filepath.Join(dir, name+".log"),
+			Name: name, Addr: addrs[0], bin: bin, Log: filepath.Join(dir, name+".log"),
 			args: []string{"serve", "--listen", addrs[0], "--http-listen", addrs[1]},
 		}
 		s.Servers = append(s.Servers, p)

@@ -79,6 +79,9 @@ type Call struct {
 	Local bool
 }
 
+// Decided reports whether the limiter has answered, by a leader or by its failure policy.
+func (c *Call) Decided() bool { return c.Outcome == Admitted || c.Outcome == Denied }
+
 // Latency is the time to the answer from when the call was due, or from when the machine ran the load, without that in which
 // the machine stood still. Time in which the load was held up by a server, so that it could not send, counts.
 func (c *Call) Latency() time.Duration { return time.Duration(c.End - c.Due - c.Late) }
@@ -119,6 +122,9 @@ type Key struct {
 
 	// Unjudged: the limiter may forget the key at any time, so that no check of its limit applies.
 	Unjudged bool
+
+	// Apart: how soon its calls are answered, and how many are not, is left out of what is measured of the others.
+	Apart bool
 }
 
 // Option is an option of RL.LIMIT that all calls of a key have.
@@ -180,6 +186,9 @@ func (h *History) ByKey() [][]Call {
 	}
 	return out
 }
+
+// Apart reports whether a call is about a key that is Apart.
+func (h *History) Apart(c *Call) bool { return h.Keys[c.Key].Apart }
 
 // Count returns the number of calls per outcome.
 func (h *History) Count() (n [4]int) {

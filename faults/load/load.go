@@ -42,21 +42,25 @@ type Config struct {
 
 // Load is a running load.
 type Load struct {
-	cfg    Config
-	conns  []*conn
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	paused atomic.Bool
+	timeout time.Duration // the longest of its parts
+	conns   []*conn
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	paused  atomic.Bool
 }
 
-// Start begins to offer calls.
-func Start(cfg Config) *Load {
+// Start begins to offer calls: as one load, whose parts have their own connections and rates.
+func Start(parts ...Config) *Load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Load{cfg: cfg, cancel: cancel}
-	for i := range cfg.Conns {
-		c := &conn{cfg: &l.cfg, paused: &l.paused, id: i, node: cfg.Node(i), rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(i)))}
-		l.conns = append(l.conns, c)
-		l.wg.Go(func() { c.run(ctx) })
+	l := &Load{cancel: cancel}
+	for p := range parts {
+		cfg := &parts[p]
+		l.timeout = max(l.timeout, cfg.Timeout)
+		for i := range cfg.Conns {
+			c := &conn{cfg: cfg, paused: &l.paused, id: i, node: cfg.Node(i), rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(i)))}
+			l.conns = append(l.conns, c)
+			l.wg.Go(func() { c.run(ctx) })
+		}
 	}
 	return l
 }
@@ -64,7 +68,7 @@ func Start(cfg Config) *Load {
 // Pause drops the calls that become due from now on, and waits for the answers to those under way, at most for the timeout.
 func (l *Load) Pause() {
 	l.paused.Store(true)
-	for deadline := time.Now().Add(l.cfg.Timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(l.timeout); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		idle := true
 		for _, c := range l.conns {
 			idle = idle && c.idle()

@@ -103,6 +103,36 @@ func TestEveryPlannedCallHasAnOutcome(t *testing.T) {
 	}
 }
 
+// The parts of a load are planned, paused and recorded together, each at its own rate.
+func TestPartsOfALoad(t *testing.T) {
+	addr := server(t, func(int64) string { return decision(1, 4) })
+	h := history.History{Keys: []history.Key{{Name: "a"}, {Name: "b"}}}
+	part := func(key uint32, rate float64) Config {
+		return Config{
+			Rate: rate, Conns: 2, Epoch: time.Now(), Timeout: 10 * time.Second,
+			Node: func(int) int { return 0 }, Dial: func(int) string { return addr },
+			Next:   func(int, *rand.Rand, time.Duration) history.Call { return history.Call{Key: key, Cost: 1, Limit: 9} },
+			Encode: func(b []byte, c *history.Call) []byte { return Encode(b, c, h.Keys[c.Key], h.Keys[c.Key]) },
+		}
+	}
+	l := Start(part(0, 500), part(1, 100))
+	time.Sleep(300 * time.Millisecond)
+	l.Pause()
+	for _, c := range l.conns {
+		require.Eventually(t, c.idle, 10*time.Second, time.Millisecond)
+	}
+	l.Resume()
+	time.Sleep(200 * time.Millisecond)
+	require.Empty(t, l.Stop(&h))
+	var of [2]int
+	for _, c := range h.Calls {
+		of[c.Key]++
+	}
+	require.Positive(t, of[1])
+	require.InDelta(t, 5, float64(of[0])/float64(of[1]), 2.5)
+	require.Equal(t, len(h.Calls), h.Count()[history.Admitted])
+}
+
 func TestSilenceIsUnknown(t *testing.T) {
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })

@@ -18,8 +18,8 @@ type LivenessBounds struct {
 	Gap     time.Duration // the median time from a harm to the next decision
 }
 
-// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped are left out;
-// what a failure policy answered is an answer, and no decision by the cluster.
+// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped, and about keys that
+// are Apart, are left out; what a failure policy answered is an answer, and no decision by the cluster.
 type Liveness struct {
 	Calls                  int
 	Refused, Unknown, Late float64
@@ -36,9 +36,11 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	var dues []int64
 	for i := range h.Calls {
 		c := &h.Calls[i]
+		if h.Apart(c) {
+			continue
+		}
 		dues = append(dues, c.Due)
-		decided := c.Outcome == history.Admitted || c.Outcome == history.Denied
-		if decided && !c.Local {
+		if c.Decided() && !c.Local {
 			decisions = append(decisions, c.End)
 		}
 		if Excused(c, outages) {
@@ -48,7 +50,7 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 		switch {
 		case c.Outcome == history.Refused:
 			refused++
-		case !decided:
+		case !c.Decided():
 			unknown++
 		default:
 			answered++
@@ -66,10 +68,7 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 	slices.Sort(dues)
 	last := int64(-1)
 	for _, at := range decisions {
-		// Time counts from the first call that is due: a load may pause.
-		if i, _ := slices.BinarySearch(dues, last+1); i < len(dues) && dues[i] < at {
-			l.Silence = max(l.Silence, time.Duration(at-dues[i]))
-		}
+		l.Silence = max(l.Silence, Silence(dues, last, at))
 		last = at
 	}
 	if len(gaps) > 0 {
@@ -77,6 +76,27 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 		l.Gap = sorted[len(sorted)/2]
 	}
 	return l
+}
+
+// pause is for how long nothing is due where the load has paused.
+const pause = time.Second
+
+// Silence is how long there was no decision until at, after the moment last: from
+// the first call on that is due in between, and without pauses of the load. dues
+// are sorted.
+func Silence(dues []int64, last, at int64) time.Duration {
+	i, _ := slices.BinarySearch(dues, last+1)
+	end, _ := slices.BinarySearch(dues, at)
+	if i == end {
+		return 0
+	}
+	d := time.Duration(at - dues[i])
+	for i++; i < end; i++ {
+		if gap := time.Duration(dues[i] - dues[i-1]); gap > pause {
+			d -= gap
+		}
+	}
+	return d
 }
 
 // Live checks a run's liveness. slack widens the bounds for a machine that was busy with something else: 1 is none. late

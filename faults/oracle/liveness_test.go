@@ -31,6 +31,15 @@ func TestLiveness(t *testing.T) {
 	require.Equal(t, 41*time.Millisecond, l.Silence, "from 400 ms to 441 ms")
 	require.EqualValues(t, 2, l.Gap)
 
+	// What is apart is not measured with the others.
+	h.Keys = append(h.Keys, history.Key{Name: "apart", Apart: true})
+	for i := range int64(50) {
+		h.Calls = append(h.Calls, history.Call{Key: 1, Due: i * ms, Start: i * ms, End: (400 + i) * ms, Outcome: history.Outcome(i % 4)})
+	}
+	require.Equal(t, l, MeasureLiveness(h, []Outage{{Node: 1, From: 790 * ms, To: 905 * ms}}, 20*time.Millisecond, []time.Duration{3, 1, 2}))
+	_, share := Promptness(h, nil, 20*time.Millisecond, 0)
+	require.InDelta(t, .96, share, 1e-9)
+
 	b := LivenessBounds{Refused: .023, Unknown: .012, Late: .012, Silence: 41 * time.Millisecond, Gap: 2}
 	require.True(t, Live(l, b, 1, 0).OK)
 	for _, worse := range []func(*Liveness){
@@ -47,4 +56,15 @@ func TestLiveness(t *testing.T) {
 	l.Late = .1
 	require.False(t, Live(l, b, 3, .05).OK)
 	require.True(t, Live(l, b, 3, .09).OK, "the machine kept calls waiting")
+}
+
+// A load that pauses asks nothing meanwhile.
+func TestSilenceIsWithoutPauses(t *testing.T) {
+	calls := []history.Call{call(0, 1, history.Admitted, 0)}
+	for i := int64(10); i <= 1200; i += 10 {
+		calls = append(calls, call(i, i+1, history.Refused, 0))
+	}
+	calls = append(calls, call(9000, 9001, history.Refused, 0), call(9010, 9013, history.Admitted, 0))
+	l := MeasureLiveness(one(fixedKey(9), calls...), nil, time.Second, nil)
+	require.Equal(t, 1203*time.Millisecond, l.Silence, "from 10 ms to 1200 ms, and from 9000 ms to 9013 ms")
 }

@@ -1,17 +1,22 @@
 package oracle
 
 import (
-	"sort"
+	"math"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/history"
 )
 
 // Loss is a time in which a leader may have decided what was then lost, in ns since the start of the run.
-type Loss struct{ From, To int64 }
+type Loss struct {
+	From, To int64
 
-// AsyncBound returns the bound that asynchronous replication states: for each lost leader and key, as many units as were
-// offered within one interval of maxUnacked, and never more than the key's capacity.
+	// Resumed: the leader had been paused before, and found calls that had waited for it. It has no right to decide them.
+	Resumed bool
+}
+
+// AsyncBound returns the bound that asynchronous replication states: for each lost leader and key, as many units as it may
+// have been asked for within one interval of maxUnacked, and never more than the key's capacity.
 func AsyncBound(losses []Loss, maxUnacked time.Duration) func(key uint32, calls []history.Call) int64 {
 	return func(_ uint32, calls []history.Call) (sum int64) {
 		for _, l := range losses {
@@ -25,28 +30,35 @@ func AsyncBound(losses []Loss, maxUnacked time.Duration) func(key uint32, calls 
 func None(uint32, []history.Call) int64 { return 0 }
 
 // mostOffered is the most that was asked of a key within one interval of the given width inside of l. A call belongs to
-// an interval if it was under way in it, and had not been for longer than another width when it began: a leader that was
-// paused, and finds calls that have waited for seconds, has no right to decide them.
+// an interval if it was under way in it, however long it had been before: a node that had no time for its clients passes on
+// at once what they have sent meanwhile. Of a leader that was paused it must not have been under way for longer than another
+// width when the interval begins.
 func mostOffered(calls []history.Call, l Loss, width int64) (most int64) {
-	first := sort.Search(len(calls), func(i int) bool { return calls[i].Start >= l.From-width })
+	waited := int64(math.MaxInt64)
+	if l.Resumed {
+		waited = width
+	}
 	var in []history.Call
-	for _, c := range calls[first:] {
+	for _, c := range calls {
 		if c.Start > l.To {
 			break
 		}
-		if c.End >= l.From && c.Cost > 0 && c.Outcome != history.Refused {
+		if c.End >= l.From && l.From-c.Start <= waited && c.Cost > 0 && c.Outcome != history.Refused {
 			in = append(in, c)
 		}
 	}
 	// An interval with the most calls may begin where l does, where one of them ends, or as late as one of them still counts.
 	from := []int64{l.From}
 	for i := range in {
-		from = append(from, max(l.From, in[i].End), max(l.From, in[i].Start+width))
+		from = append(from, max(l.From, in[i].End))
+		if l.Resumed {
+			from = append(from, max(l.From, in[i].Start+width))
+		}
 	}
 	for _, at := range from {
 		var sum, limit int64
 		for j := range in {
-			if in[j].End >= at && in[j].Start >= at-width && in[j].Start <= at+width {
+			if in[j].End >= at && at-in[j].Start <= waited && in[j].Start <= at+width {
 				sum += int64(in[j].Cost)
 			}
 			limit = max(limit, int64(in[j].Limit))

@@ -198,11 +198,11 @@ func TestAsyncBound(t *testing.T) {
 		return f.OK
 	}
 	require.False(t, loss(), "10 admitted of 8")
-	require.False(t, loss(Loss{950 * ms, 990 * ms}), "nothing was under way")
-	require.True(t, loss(Loss{750 * ms, 1000 * ms}))
+	require.False(t, loss(Loss{From: 950 * ms, To: 990 * ms}), "nothing was under way")
+	require.True(t, loss(Loss{From: 750 * ms, To: 1000 * ms}))
 	h.Calls = append(h.Calls, call(1900, 1901, a, 0))
-	require.False(t, loss(Loss{750 * ms, 1000 * ms}), "one more than was offered")
-	require.True(t, loss(Loss{750 * ms, 1000 * ms}, Loss{1750 * ms, 2000 * ms}), "two leaders lost")
+	require.False(t, loss(Loss{From: 750 * ms, To: 1000 * ms}), "one more than was offered")
+	require.True(t, loss(Loss{From: 750 * ms, To: 1000 * ms}, Loss{From: 1750 * ms, To: 2000 * ms}), "two leaders lost")
 }
 
 // A leader that goes on after a pause may not decide what has waited meanwhile.
@@ -212,10 +212,31 @@ func TestAsyncBoundOfAPause(t *testing.T) {
 		calls = append(calls, call(1000+200*i, 4000, history.Admitted, 0))
 	}
 	h := one(fixedKey(8), calls...)
-	f, extra := Budgets(h, AsyncBound([]Loss{{750 * ms, 1000 * ms}, {4000 * ms, 4250 * ms}}, 250*time.Millisecond))
+	f, extra := Budgets(h, AsyncBound([]Loss{{From: 750 * ms, To: 1000 * ms}, {From: 4000 * ms, To: 4250 * ms, Resumed: true}}, 250*time.Millisecond))
 	require.False(t, f.OK, f)
 	require.EqualValues(t, 2, extra.Units)
 	require.EqualValues(t, 1, extra.Bound)
+}
+
+// A node that has had no time for its clients passes on all that has waited, and the leader decides it within an interval.
+func TestAsyncBoundOfWhatHasWaited(t *testing.T) {
+	var calls []history.Call
+	for i := range int64(10) {
+		calls = append(calls, call(1000+10*i, 1900, history.Admitted, 0))
+	}
+	for i := range int64(10) {
+		calls = append(calls, call(3000+10*i, 3001+10*i, history.Admitted, 0))
+	}
+	h := one(fixedKey(11), calls...)
+	extra := func(l Loss) int64 {
+		f, extra := Budgets(h, AsyncBound([]Loss{l}, 250*time.Millisecond))
+		require.Equal(t, extra.Bound >= extra.Units, f.OK, f)
+		require.EqualValues(t, 9, extra.Units)
+		return extra.Bound
+	}
+	require.EqualValues(t, 10, extra(Loss{From: 1750 * ms, To: 2000 * ms}))
+	require.Zero(t, extra(Loss{From: 1950 * ms, To: 2200 * ms}), "they had been answered")
+	require.Zero(t, extra(Loss{From: 1750 * ms, To: 2000 * ms, Resumed: true}))
 }
 
 func TestLeases(t *testing.T) {

@@ -8,33 +8,24 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// Outage is a time in which a node was down, or had just begun, by the run's own doing; To is 0 while it lasts.
-type Outage struct {
-	Node     uint8
-	From, To int64
-}
-
-// Excused reports whether a call went to a node in an outage.
-func Excused(c *history.Call, outages []Outage) bool {
-	return slices.ContainsFunc(outages, func(o Outage) bool {
-		return o.Node == c.Node && c.End >= o.From && (o.To == 0 || c.Due <= o.To)
-	})
-}
-
 // Promptness measures the calls that nodes answered within the given time of when they were due, or of when the machine ran
-// the load. Calls to a node that the run itself had stopped are left out. It fails below goal, a share of the calls; a goal of 0 only measures.
+// the load. Calls to a node that the run itself had stopped, and about keys that are Apart, are left out. It fails below goal, a
+// share of the calls; a goal of 0 only measures.
 func Promptness(h *history.History, outages []Outage, within time.Duration, goal float64) (Finding, float64) {
 	f := Finding{Check: "prompt", OK: true}
 	var offered, prompt, local, skipped, failed, stalled int
 	var latencies []time.Duration
 	for i := range h.Calls {
 		c := &h.Calls[i]
+		if h.Apart(c) {
+			continue
+		}
 		if Excused(c, outages) {
 			skipped++
 			continue
 		}
 		offered++
-		if c.Outcome != history.Admitted && c.Outcome != history.Denied {
+		if !c.Decided() {
 			failed++
 			continue
 		}

@@ -103,7 +103,7 @@ func (r *Run) lateAfter() []string {
 	late := make([]int, len(r.history.Events))
 	for i := range r.history.Calls {
 		c := &r.history.Calls[i]
-		if (c.Outcome == history.Admitted || c.Outcome == history.Denied) && c.Latency() <= prompt || oracle.Excused(c, r.outages) {
+		if c.Decided() && c.Latency() <= prompt || oracle.Excused(c, r.outages) {
 			continue
 		}
 		if at, _ := slices.BinarySearchFunc(r.history.Events, c.Due, func(e history.Event, due int64) int { return int(e.At - due) }); at > 0 {

@@ -75,7 +75,7 @@ var skewed build
 // disturbClocks makes each node the leader and steps its clock back and forth.
 func (r *Run) disturbClocks(set []*cluster.Clock, m *metronome) error {
 	for _, n := range r.cluster.Nodes {
-		if err := r.lead(n, m); err != nil {
+		if err := m.lead(r, n); err != nil {
 			return err
 		}
 		c := set[n.Index]
@@ -105,22 +105,10 @@ func (r *Run) disturbClocks(set []*cluster.Clock, m *metronome) error {
 	return nil
 }
 
-// lead makes a node the leader.
-func (r *Run) lead(n *cluster.Node, m *metronome) error {
-	if l := r.cluster.Leader(); l != n {
-		m.changes++
-		if err := r.transfer(n); err != nil {
-			return fmt.Errorf("make %s the leader: %w", n.Name, err)
-		}
-	}
-	_, err := r.leader()
-	return err
-}
-
 // slowTerm has the node whose clock runs slow lead for long, while it slews the cluster clock down as well, and kills it.
 func (r *Run) slowTerm(set []*cluster.Clock, m *metronome) error {
 	n := r.cluster.Nodes[1]
-	if err := r.lead(n, m); err != nil {
+	if err := m.lead(r, n); err != nil {
 		return err
 	}
 	was := set[n.Index].Offset()
@@ -192,6 +180,15 @@ func (m *metronome) start(r *Run) error {
 	}
 	m.epoch = time.Now()
 	return nil
+}
+
+// lead makes a node the leader.
+func (m *metronome) lead(r *Run, n *cluster.Node) error {
+	changed, err := r.lead(n)
+	if changed {
+		m.changes++
+	}
+	return err
 }
 
 func (m *metronome) run(r *Run, stop chan struct{}) {

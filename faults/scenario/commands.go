@@ -14,8 +14,7 @@ func commands(r *Run) error {
 		return err
 	}
 	keys := mixed(r.Rate)
-	r.auditOften = true
-	l, err := r.offerData(keys, 3, r.dial, mixedCalls(keys))
+	l, err := r.offerData(audited, keys, 3, r.dial, mixedCalls(keys))
 	if err != nil {
 		return err
 	}

@@ -38,11 +38,32 @@ var dataKinds = []history.Key{
 	{Algorithm: history.Fixed, Command: "EVALSHA window", Free: true},
 }
 
+// amount is how much of a load is about data.
+type amount struct {
+	// rate is the most calls in a second on keys of dataKinds: one of a script, and the replication of a long value, cost a
+	// few of others. pairRate is that of calls on pairs: a transaction of them has many commands.
+	rate, pairRate float64
+
+	audit time.Duration // from one audit of pairs to the next
+
+	// apart: they have connections of their own, and how soon they are answered is judged apart. A node that waits for a
+	// silent leader waits longer for a script than for a limit, and what a connection sends behind it waits as well; and
+	// scripts and other commands travel to the leader one after the other.
+	apart bool
+}
+
+var (
+	// much is for harm that breaks connections to the leader, and audited for a run that is about pairs.
+	much    = amount{rate: 400, pairRate: 60, audit: 10 * time.Millisecond}
+	audited = amount{rate: 400, pairRate: 240, audit: 500 * time.Microsecond} // half of a transaction shows for some microseconds
+	// little is for harm that leaves leaders silent, slow or without followers, and that is not about what data are.
+	little = amount{rate: 60, pairRate: 6, audit: 50 * time.Millisecond, apart: true}
+)
+
 const (
-	// dataShare is the share of the calls that are about data, and dataRate the most of them in a second: a call of a
-	// script, and the replication of a long value, cost a few of others.
+	// dataShare and pairShare are the most that calls about data and about pairs are of all.
 	dataShare = 0.2
-	dataRate  = 400
+	pairShare = 0.08
 	// slowOneIn is how many calls there are of scripts that can be slow for one that is: the others of its connection wait.
 	slowOneIn = 16
 	// hotPlace is a place of the window script, the first one, that one call in hotOneIn is about: so often that something
@@ -54,10 +75,6 @@ const (
 	// pairs are keys that are changed only together with the next one, by transactions and by scripts; they come after those
 	// of dataKinds.
 	pairs = 16
-	// pairShare is the share of the calls that are about pairs, and pairRate the most of them in a second where audits are
-	// often, a quarter of it elsewhere: a transaction of them has many commands.
-	pairShare = 0.08
-	pairRate  = 240
 )
 
 // data are keys with values of Redis's types in a keyspace.
@@ -66,26 +83,24 @@ type data struct {
 	first int // place of dataKinds
 	pairs int // first place of the pairs
 
-	share, pairShare float64 // of the calls
+	rate, pairRate float64 // calls per second
 }
 
-// addData adds them to a keyspace that is offered so many calls per second.
-func addData(keys *load.Keyspace, rate float64, often bool) *data {
-	d := &data{keys: keys, share: min(dataShare, dataRate/rate), pairShare: min(pairShare, pairRate/4/rate)}
-	if often {
-		d.pairShare = min(pairShare, pairRate/rate)
-	}
-	perKey := rate * d.share / float64(len(dataKinds)*ofDataKind) * keys.Life.Seconds()
+// addData adds an amount of them to a keyspace that is offered so many calls per second.
+func addData(keys *load.Keyspace, rate float64, a amount) *data {
+	d := &data{keys: keys, rate: min(rate*dataShare, a.rate), pairRate: min(rate*pairShare, a.pairRate)}
+	perKey := d.rate / float64(len(dataKinds)*ofDataKind) * keys.Life.Seconds()
 	d.first = keys.Add(len(dataKinds)*ofDataKind, func(place, generation int) history.Key {
 		k := dataKinds[place%len(dataKinds)]
+		k.Apart = a.apart
 		k.Name = fmt.Sprintf("%s:%d:%d", strings.ReplaceAll(strings.ToLower(k.Command), " ", "-"), place, generation)
 		if place == hotPlace {
-			return sized(k, rate*d.share/hotOneIn*keys.Life.Seconds())
+			return sized(k, d.rate/hotOneIn*keys.Life.Seconds())
 		}
 		return sized(k, perKey)
 	})
 	d.pairs = keys.Add(pairs, func(place, generation int) history.Key {
-		k := history.Key{Name: fmt.Sprintf("pair%d:%d", place, generation), Algorithm: history.Fixed, Free: true, Period: never}
+		k := history.Key{Name: fmt.Sprintf("pair%d:%d", place, generation), Algorithm: history.Fixed, Free: true, Period: never, Apart: a.apart}
 		if place/2%2 == 1 {
 			k.Command = "EVALSHA pair"
 		}
@@ -108,17 +123,25 @@ func sized(k history.Key, perKey float64) history.Key {
 	return k
 }
 
-// mix plans calls on the data besides those that next plans on the other keys.
-func (d *data) mix(next plan) plan {
+// mix plans, of so many calls per second, those on the data, and leaves to next the others.
+func (d *data) mix(rate float64, next plan) plan {
 	return func(conn int, rnd *rand.Rand, due time.Duration) history.Call {
-		switch n := rnd.Float64(); {
-		case n < d.share:
+		switch n := rnd.Float64() * rate; {
+		case n < d.rate:
 			return d.call(rnd, due)
-		case n < d.share+d.pairShare:
+		case n < d.rate+d.pairRate:
 			return d.pair(rnd, due)
 		}
 		return next(conn, rnd, due)
 	}
+}
+
+// all plans calls on the data only.
+func (d *data) all(_ int, rnd *rand.Rand, due time.Duration) history.Call {
+	if rnd.Float64()*(d.rate+d.pairRate) < d.pairRate {
+		return d.pair(rnd, due)
+	}
+	return d.call(rnd, due)
 }
 
 // call plans a call on a key of dataKinds.
@@ -164,8 +187,8 @@ func (d *data) pairCall(n int, due time.Duration) history.Call {
 	return history.Call{Kind: history.Pair, Key: id, Other: id + 1, Cost: 1}
 }
 
-// offerData is offer with data in the load, whose pairs are audited until finish.
-func (r *Run) offerData(keys *load.Keyspace, nodes int, dial func(int) string, next plan) (*load.Load, error) {
+// offerData is offer with an amount of data in the load, whose pairs are audited until finish.
+func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int) string, next plan) (*load.Load, error) {
 	if r.cluster != nil {
 		if err := r.raised(); err != nil { // before that there is no data but counters
 			return nil, err
@@ -179,10 +202,34 @@ func (r *Run) offerData(keys *load.Keyspace, nodes int, dial func(int) string, n
 	}
 	// What it answers to a script whose keys others keep changing, which has changed nothing.
 	r.codesToo = append(r.codesToo, "BUSY")
-	r.data = addData(keys, r.Rate, r.auditOften)
-	l := r.offer(keys, nodes, dial, r.data.mix(next))
-	r.audits = startPairAudit(r, nodes, dial)
-	return l, nil
+	r.data = addData(keys, r.Rate, a)
+	r.audits = startPairAudit(r, nodes, dial, a.audit)
+	if !a.apart {
+		return r.offer(keys, nodes, dial, r.data.mix(r.Rate, next)), nil
+	}
+	aside := r.calls(keys, nodes, dial, r.data.all)
+	aside.Rate, aside.Seed = r.data.rate+r.data.pairRate, r.Seed+1
+	return r.offer(keys, nodes, dial, next, aside), nil
+}
+
+// decidedApart is the least share of the calls on data that are apart which must be decided: without answers nothing can be
+// wrong with them.
+const decidedApart = 0.3
+
+// judgeApart looks whether enough of the calls that are apart were decided.
+func (r *Run) judgeApart() {
+	calls, decided := 0, 0
+	for i := range r.history.Calls {
+		if c := &r.history.Calls[i]; r.history.Apart(c) {
+			calls++
+			if c.Decided() {
+				decided++
+			}
+		}
+	}
+	if calls > 0 {
+		r.expect(float64(decided) >= decidedApart*float64(calls), "data", "%d of %d calls on data were decided, on connections of their own", decided, calls)
+	}
 }
 
 // readData looks at what is left of the data in the end; addr is the leader's.

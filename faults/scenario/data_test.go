@@ -23,8 +23,8 @@ func TestDataIsMixedIn(t *testing.T) {
 	const rate, n = 1000, 100_000
 	keys := limits(rate)
 	before := keys.Places
-	d := addData(keys, rate, true)
-	next := d.mix(chargeAndPeek(keys))
+	d := addData(keys, rate, audited)
+	next := d.mix(rate, chargeAndPeek(keys))
 	require.Equal(t, "EVALSHA window", dataKinds[hotPlace].Command)
 	require.Zero(t, dataKinds[hotPlace].Period)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -69,6 +69,54 @@ func TestDataIsMixedIn(t *testing.T) {
 	require.Positive(t, commands["pair EVALSHA pair"])
 }
 
+// Data that are apart are all of their connections' calls, at their own rate, and nobody measures how late they are with the
+// others.
+func TestDataApart(t *testing.T) {
+	const rate, n = 2000, 20_000
+	keys := limits(rate)
+	before := keys.Places
+	d := addData(keys, rate, little)
+	require.Equal(t, little.rate, d.rate)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	pairsOf := 0
+	for i := range n {
+		c := d.all(0, rnd, time.Duration(i)*time.Millisecond)
+		require.GreaterOrEqual(t, int(c.Key)%keys.Places, before)
+		require.True(t, keys.Key(c.Key).Apart)
+		if c.Kind == history.Pair {
+			pairsOf++
+		}
+	}
+	require.InDelta(t, little.pairRate/(little.rate+little.pairRate), float64(pairsOf)/n, 0.01)
+	other := chargeAndPeek(keys)(0, rnd, time.Second)
+	require.False(t, keys.Key(other.Key).Apart)
+	addData(keys, rate, much)
+	require.False(t, keys.Key(uint32(keys.Places-1)).Apart)
+}
+
+// Data that nobody decides show nothing.
+func TestDataApartMustBeDecided(t *testing.T) {
+	f := func(ok bool, decided, open int) {
+		t.Helper()
+		r := &Run{history: history.History{Keys: []history.Key{{}, {Apart: true}}, Calls: make([]history.Call, 100)}}
+		for i := range decided + open {
+			c := history.Call{Key: 1, Outcome: history.Refused}
+			if i < decided {
+				c.Outcome = history.Denied
+			}
+			r.history.Calls = append(r.history.Calls, c)
+		}
+		r.judgeApart()
+		for _, f := range r.findings {
+			require.Equal(t, ok, f.OK, f)
+		}
+		require.Equal(t, decided+open > 0, len(r.findings) > 0)
+	}
+	f(true, 0, 0)
+	f(true, 3, 7)
+	f(false, 29, 71)
+}
+
 // A reader sees both keys as one step has left them, in a transaction as in a script.
 func TestPairReader(t *testing.T) {
 	replies := strings.Repeat("+QUEUED\r\n", load.Between+3) + fmt.Sprintf("*%d\r\n", load.Between+2) +
@@ -110,25 +158,7 @@ func TestPairReader(t *testing.T) {
 func TestLastAuditSeesWhatIsMissing(t *testing.T) {
 	var second atomic.Int64 // what the second key has; the first one has 2
 	second.Store(2)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			in := bufio.NewReader(c)
-			for {
-				if _, err := respclient.Read(in); err != nil {
-					break
-				}
-				fmt.Fprintf(c, "*2\r\n:2\r\n:%d\r\n", second.Load())
-			}
-			c.Close()
-		}
-	}()
+	n := answering(t, func() string { return fmt.Sprintf("*2\r\n:2\r\n:%d\r\n", second.Load()) })
 	call := func(o history.Outcome) history.Call {
 		return history.Call{Kind: history.Pair, Key: 0, Other: 1, Cost: 1, Start: 5, Outcome: o}
 	}
@@ -138,7 +168,7 @@ func TestLastAuditSeesWhatIsMissing(t *testing.T) {
 		r.history = history.History{Keys: []history.Key{{Name: "pair0", Command: "EVALSHA pair"}, {Name: "pair1"}}, Calls: calls}
 		r.flushed.End = flush
 		a := &pairAudit{r: r}
-		require.NoError(t, a.last(ln.Addr().String()))
+		require.NoError(t, a.last(n.Addr))
 		require.Equal(t, wrong, a.wrong, a.text)
 	}
 	yes, unknown := call(history.Admitted), call(history.Unknown)

@@ -16,9 +16,12 @@ func tornLog(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	round := 0
-	err := r.rounds(func() error {
+	err = r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err
@@ -101,8 +104,11 @@ func fullDisk(r *Run) error {
 	}
 	defer r.cluster.Close() // before the disks
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error {
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
+	err = r.rounds(func() error {
 		n, err := r.leader()
 		if err != nil {
 			return err

@@ -1,13 +1,10 @@
 package scenario
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/internal/respclient"
 )
 
 const (
@@ -81,19 +78,4 @@ func (r *Run) full(n *cluster.Node) error {
 		r.expect(evicted > 0, "evicted", "%s, the leader, has evicted %d keys", n.Name, evicted)
 	}
 	return err
-}
-
-// info reads a number from a node's INFO.
-func info(n *cluster.Node, section, field string) (int64, error) {
-	reply, err := respclient.Do(n.Addr, patience, "INFO", section)
-	if err != nil {
-		return 0, err
-	}
-	_, after, ok := strings.Cut(reply.Str, "\r\n"+field+":")
-	text, _, _ := strings.Cut(after, "\r\n")
-	v, err := strconv.ParseInt(text, 10, 64)
-	if !ok || err != nil {
-		return 0, fmt.Errorf("INFO %s of %s: no %s", section, n.Name, field)
-	}
-	return v, nil
 }

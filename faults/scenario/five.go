@@ -13,8 +13,11 @@ func fiveNodes(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, nodes, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error {
+	l, err := r.offerData(little, keys, nodes, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
+	err = r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err

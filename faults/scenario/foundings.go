@@ -21,7 +21,6 @@ const (
 // foundings starts nodes for the first time, at random times, again and again: each time one cluster must result, with all
 // of them.
 func foundings(r *Run) error {
-	defer r.machine.Stop()
 	for i := range r.Rounds {
 		dir := filepath.Join(r.Dir, fmt.Sprintf("founding%d", i+1))
 		if err := os.MkdirAll(dir, 0o755); err != nil {

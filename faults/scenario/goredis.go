@@ -90,7 +90,7 @@ func (r *Run) failovers(which string, kills []death, counts func(k death, node u
 		first := int64(history.Forever)
 		for i := range r.history.Calls {
 			c := &r.history.Calls[i]
-			if c.Start >= k.from && c.End < first && counts(k, c.Node) && (c.Outcome == history.Admitted || c.Outcome == history.Denied) {
+			if c.Start >= k.from && c.End < first && counts(k, c.Node) && c.Decided() {
 				first = c.End
 			}
 		}

@@ -7,16 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
 	"github.com/headgate-io/headgate/internal/respclient"
-	"github.com/headgate-io/headgate/resp"
 )
 
 const (
@@ -168,6 +165,16 @@ func (r *Run) restart(n *cluster.Node) error {
 	return nil
 }
 
+// lead makes a node the leader, and reports whether it was not.
+func (r *Run) lead(n *cluster.Node) (changed bool, err error) {
+	l, err := r.leader()
+	if err != nil || l == n {
+		return false, err
+	}
+	r.note("%s is to lead", n.Name)
+	return true, r.transfer(n)
+}
+
 // transfer hands leadership to a node.
 func (r *Run) transfer(n *cluster.Node) error {
 	ctx, cancel := context.WithTimeout(context.Background(), failover)
@@ -182,132 +189,34 @@ func (r *Run) transfer(n *cluster.Node) error {
 	return err
 }
 
-// settle ends a scenario: nothing is offered any more, all links work, and all nodes must come to have the same table.
-func (r *Run) settle() error {
-	r.marks.close()
-	r.cluster.Heal()
-	if err := r.cluster.AwaitSettled(recovery); err != nil {
+// stopNode stops a node in order, which loses nothing in any mode, and waits for the next leader.
+func (r *Run) stopNode(n *cluster.Node) error {
+	r.note("stop %s", n.Name)
+	at := r.now()
+	r.harmed(at)
+	r.down(n.Index)
+	if err := n.Stop(); err != nil {
 		return err
 	}
-	leader, err := r.leader()
+	_, err := r.leader(n)
+	r.planned = append(r.planned, oracle.Loss{From: at, To: r.now()})
+	return err
+}
+
+// snapshot has a node write a snapshot, and waits for it.
+func (r *Run) snapshot(n *cluster.Node) error {
+	before, err := r.cluster.Status(n)
 	if err != nil {
 		return err
 	}
-	if r.lossTimes, err = r.marks.losses(leader); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), recovery)
+	defer cancel()
+	if err := r.cluster.Snapshot(ctx, n); err != nil {
 		return err
 	}
-	f, err := r.compareTables(15 * time.Second)
-	if err != nil {
-		return err
+	after, err := r.cluster.Status(n)
+	if err == nil && after.SnapshotIndex <= before.SnapshotIndex {
+		err = fmt.Errorf("no snapshot after index %d", before.SnapshotIndex)
 	}
-	r.tables = "equal"
-	if !f.OK {
-		r.tables = "**differ**"
-	}
-	if r.compared > 0 {
-		f.Text += fmt.Sprintf(", and the same on all at %d times under way", r.compared)
-	}
-	r.add(f)
-	return nil
-}
-
-// compareUnderWay has the load pause for a moment and compares what the nodes have made of it so far.
-func (r *Run) compareUnderWay() error {
-	if r.load == nil {
-		return nil
-	}
-	r.load.Pause()
-	r.marks.paused.Store(true)
-	defer r.load.Resume()
-	defer r.marks.paused.Store(false)
-	if err := r.cluster.AwaitSettled(recovery); err != nil {
-		return err
-	}
-	f, err := r.compareTables(10 * time.Second)
-	if err != nil {
-		return err
-	}
-	if !f.OK {
-		f.Check = "under way"
-		r.add(f)
-	}
-	r.compared++
-	return nil
-}
-
-// compareTables compares the tables of all nodes, as of one time of the cluster's clock, until they are the same.
-func (r *Run) compareTables(patience time.Duration) (oracle.Finding, error) {
-	f := oracle.Finding{Check: "tables"}
-	for deadline := time.Now().Add(patience); !f.OK && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		digests, err := r.cluster.Digests()
-		if err != nil {
-			return f, err
-		}
-		f.OK, f.Text = true, fmt.Sprintf("the same %d keys on every node, digest %.16s", digests[0].Keys, digests[0].Sum)
-		for _, d := range digests {
-			if d.Sum != digests[0].Sum {
-				f.OK, f.Text = false, fmt.Sprintf("they differ: %+v", digests)
-			}
-		}
-	}
-	return f, nil
-}
-
-// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster.
-func (r *Run) measureGaps() {
-	for i, at := range r.harms {
-		until := int64(history.Forever)
-		if i+1 < len(r.harms) {
-			until = r.harms[i+1]
-		}
-		first := int64(history.Forever)
-		for j := range r.history.Calls {
-			c := &r.history.Calls[j]
-			if c.Start >= at && c.Start < until && c.End < first && !c.Local && (c.Outcome == history.Admitted || c.Outcome == history.Denied) {
-				first = c.End
-			}
-		}
-		if first != history.Forever {
-			r.gaps = append(r.gaps, time.Duration(first-at))
-		}
-	}
-}
-
-// do executes one command on a node, patiently: right after a failover it may need a second try, so it must be one that
-// changes nothing when it is executed twice.
-func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
-	var reply resp.Reply
-	var err error
-	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if reply, err = respclient.Do(n.Addr, patience, args...); err == nil {
-			return reply, nil
-		}
-	}
-	return reply, fmt.Errorf("%s on %s: %w", strings.Join(args, " "), n.Name, err)
-}
-
-// once executes one command on a node that must not be executed twice: it is sent again only where it certainly was not.
-func (r *Run) once(n *cluster.Node, args ...string) (resp.Reply, error) {
-	var reply resp.Reply
-	var err error
-	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		reply, err = respclient.Do(n.Addr, patience, args...)
-		if err == nil || !strings.HasPrefix(reply.Error(), "CLUSTERDOWN") && !strings.HasPrefix(reply.Error(), "TRYAGAIN") {
-			break
-		}
-	}
-	return reply, err
-}
-
-// used is what a fixed window of a day, from its first use, has consumed, read with a limit above what it can be.
-func (r *Run) used(n *cluster.Node, key string) (int64, error) {
-	const above = 1_000_000
-	reply, err := r.do(n, "RL.LIMIT", key, strconv.Itoa(above), "1d", "ALGORITHM", "fixed", "ALIGN", "first", "COST", "0")
-	if err != nil {
-		return 0, err
-	}
-	if len(reply.Elems) < 3 {
-		return 0, fmt.Errorf("peek at %s: %d elements", key, len(reply.Elems))
-	}
-	return above - reply.Elems[2].Int, nil
+	return err
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
-	"github.com/headgate-io/headgate/faults/oracle"
 )
 
 // leaderKills kills one leader after the other.
@@ -27,75 +26,11 @@ func (r *Run) killLeaders(keys *load.Keyspace, calls func(*load.Keyspace) plan, 
 	if err := r.start(cluster.Config{}, args...); err != nil {
 		return err
 	}
-	l, err := r.offerData(keys, 3, r.dial, calls(keys))
+	l, err := r.offerData(much, keys, 3, r.dial, calls(keys))
 	if err != nil {
 		return err
 	}
 	return r.finish(l, keys, r.rounds(r.killLeader))
-}
-
-// rounds lets some time pass, compares the tables and does f, as often as was asked for.
-func (r *Run) rounds(f func() error) error {
-	for range r.Rounds {
-		r.wait(time.Second)
-		if err := r.compareUnderWay(); err != nil {
-			return err
-		}
-		r.wait(time.Second)
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	r.wait(2 * time.Second)
-	return nil
-}
-
-// finish ends a load, compares the tables and judges the history; err is what has gone wrong so far.
-func (r *Run) finish(l offered, keys *load.Keyspace, err error) error {
-	return r.end(l, keys, func() error {
-		if err == nil {
-			err = r.settle()
-		}
-		if err != nil || r.data == nil {
-			return err
-		}
-		n, err := r.leader()
-		if err != nil {
-			return err
-		}
-		return r.readData(n.Addr)
-	})
-}
-
-// differs is what a node says, and ends with, whose table is not what the log makes of it.
-const differs = "table differs from the log"
-
-// tableFaults adds a finding for each node that has said so.
-func (r *Run) tableFaults() {
-	if r.cluster == nil {
-		return
-	}
-	for _, n := range r.cluster.Nodes {
-		if said, err := n.Logged(0, differs); said || err != nil {
-			r.expect(false, "tables", "%s said that its %s: %v, %v", n.Name, differs, said, err)
-		}
-	}
-}
-
-// end ends a load, has what is left of it looked at, and judges the history.
-func (r *Run) end(l offered, keys *load.Keyspace, look func() error) error {
-	r.audits.stop()
-	r.stop(l, keys)
-	if r.flushed.End > 0 {
-		r.forgetFlushed()
-	}
-	err := look()
-	r.tableFaults()
-	r.judge()
-	if a := r.audits; a != nil {
-		r.expect(a.wrong == 0 && a.done > 0, "transactions", "%d audits of two keys, %d of half of a transaction or a script; %s", a.done, a.wrong, a.text)
-	}
-	return err
 }
 
 // allKilled kills all nodes at once. A bucket that was empty then must have gained, after the restart, what came back in
@@ -105,7 +40,7 @@ func allKilled(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(much, keys, 3, r.dial, chargeAndPeek(keys))
 	if err != nil {
 		return err
 	}
@@ -204,20 +139,6 @@ func rollingRestart(r *Run) error {
 		return err
 	}
 	return r.quotasUsed(limit)
-}
-
-// stopNode stops a node in order, which loses nothing in any mode, and waits for the next leader.
-func (r *Run) stopNode(n *cluster.Node) error {
-	r.note("stop %s", n.Name)
-	at := r.now()
-	r.harmed(at)
-	r.down(n.Index)
-	if err := n.Stop(); err != nil {
-		return err
-	}
-	_, err := r.leader(n)
-	r.planned = append(r.planned, oracle.Loss{From: at, To: r.now()})
-	return err
 }
 
 // quotasUsed checks that the quotas were handed out, all and once.

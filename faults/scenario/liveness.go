@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
 )
 
@@ -119,4 +121,32 @@ func (r *Run) pids() (pids []int) {
 		}
 	}
 	return pids
+}
+
+// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster,
+// without pauses of the load.
+func (r *Run) measureGaps() {
+	var dues []int64
+	for i := range r.history.Calls {
+		if c := &r.history.Calls[i]; !r.history.Apart(c) {
+			dues = append(dues, c.Due)
+		}
+	}
+	slices.Sort(dues)
+	for i, at := range r.harms {
+		until := int64(history.Forever)
+		if i+1 < len(r.harms) {
+			until = r.harms[i+1]
+		}
+		first := int64(history.Forever)
+		for j := range r.history.Calls {
+			c := &r.history.Calls[j]
+			if c.Start >= at && c.Start < until && c.End < first && !c.Local && !r.history.Apart(c) && c.Decided() {
+				first = c.End
+			}
+		}
+		if first != history.Forever {
+			r.gaps = append(r.gaps, oracle.Silence(dues, at, first))
+		}
+	}
 }

@@ -201,15 +201,13 @@ func (g *gaps) use(leader bool, alone ...*cluster.Node) error {
 		gap.Left[uint32(g.first+i)] = int64(s.limit - s.spent)
 	}
 	r.note("%.0f calls/s to %d nodes", r.Rate, len(nodes))
-	l := load.Start(load.Config{
-		Rate: r.Rate, Conns: conns, Seed: r.Seed + uint64(g.first), Epoch: r.epoch, First: time.Since(r.epoch),
-		Node: func(conn int) int { return nodes[conn%len(nodes)].Index }, Dial: r.dial, Timeout: patience,
-		Next: func(_ int, rnd *rand.Rand, _ time.Duration) history.Call {
-			i := rnd.IntN(len(shared))
-			return history.Call{Key: uint32(g.first + i), Cost: 1, Limit: shared[i].limit}
-		},
-		Encode: func(b []byte, c *history.Call) []byte { return load.Encode(b, c, g.keys.Key(c.Key), history.Key{}) },
+	calls := r.calls(g.keys, len(nodes), r.dial, func(_ int, rnd *rand.Rand, _ time.Duration) history.Call {
+		i := rnd.IntN(len(shared))
+		return history.Call{Key: uint32(g.first + i), Cost: 1, Limit: shared[i].limit}
 	})
+	calls.Node = func(conn int) int { return nodes[conn%len(nodes)].Index }
+	calls.Seed += uint64(g.first)
+	l := load.Start(calls)
 	time.Sleep(3 * time.Second)
 	r.stop(l, g.keys)
 	gap.To = r.now()

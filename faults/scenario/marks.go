@@ -26,8 +26,10 @@ const (
 )
 
 // marks measure what a killed leader takes with it. A client counts a key up, one mark after the other, and notes when
-// each was answered. When the leader is killed another key begins; what the old one holds in the end is what survived,
-// and the time from the first answer that did not until the kill is how much was lost.
+// each was sent and answered. When the leader is killed another key begins; what the old one holds in the end is what
+// survived, and the time from the answer to the first mark that did not until the last one was sent is how much was lost.
+// Not until the kill: a leader without followers has stopped deciding some time before, and one that nobody has killed may
+// have gone before that.
 type marks struct {
 	r    *Run
 	stop chan struct{}
@@ -42,9 +44,12 @@ type marks struct {
 
 // reign is the marks of one leader.
 type reign struct {
-	end     int64   // when the leader was killed, in the time of the history
-	answers []int64 // when the mark that made the count i+1 was answered
+	end   int64  // when the leader was killed, in the time of the history
+	marks []mark // that made the count i+1
 }
+
+// mark is when one was sent, and answered.
+type mark struct{ sent, answered int64 }
 
 func startMarks(r *Run) *marks {
 	m := &marks{r: r, stop: make(chan struct{}), reigns: make([]reign, 1)}
@@ -106,6 +111,7 @@ func (m *marks) use(nc net.Conn) {
 		m.mu.Lock()
 		n := len(m.reigns) - 1
 		m.mu.Unlock()
+		sent := m.r.now()
 		nc.SetDeadline(time.Now().Add(patience))
 		if _, err := nc.Write(respclient.Append(nil, "INCREX", markKey(n), "BYINT", "1")); err != nil {
 			return
@@ -114,12 +120,12 @@ func (m *marks) use(nc net.Conn) {
 		if err != nil || reply.Error() != "" || len(reply.Elems) != 2 {
 			return
 		}
-		m.answered(n, reply.Elems[0].Int)
+		m.answered(n, reply.Elems[0].Int, sent)
 	}
 }
 
-// answered notes that a mark made the count.
-func (m *marks) answered(n int, count int64) {
+// answered notes that a mark that was sent at a time made the count.
+func (m *marks) answered(n int, count, sent int64) {
 	now := m.r.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,33 +133,37 @@ func (m *marks) answered(n int, count int64) {
 	if r.end != 0 && now > r.end {
 		return // another leader may have answered
 	}
-	if count <= int64(len(r.answers)) {
-		r.answers = r.answers[:max(count-1, 0)] // a leader was lost otherwise, and the count with it
+	if count <= int64(len(r.marks)) {
+		r.marks = r.marks[:max(count-1, 0)] // a leader was lost otherwise, and the count with it
 	}
-	for int64(len(r.answers)) < count {
-		r.answers = append(r.answers, now) // those between were answered to nobody
+	for int64(len(r.marks)) < count {
+		r.marks = append(r.marks, mark{sent, now}) // those between were answered to nobody
 	}
 }
 
-// losses reads what survived of each reign that ended, and returns how long before its end the first lost mark was
-// answered; 0 is no loss. It must be called when no load runs.
+// lost is the time in which marks were answered of which only so many survived; 0 if all did.
+func (r *reign) lost(survived int64) time.Duration {
+	if survived >= int64(len(r.marks)) {
+		return 0
+	}
+	first, last := r.marks[max(survived, 0)], r.marks[len(r.marks)-1]
+	return max(markEvery, time.Duration(last.sent-first.answered))
+}
+
+// losses reads what survived of each reign that ended, and returns how much was lost of it. It must be called when no load
+// runs.
 func (m *marks) losses(n *cluster.Node) ([]time.Duration, error) {
 	var out []time.Duration
 	for i := range m.reigns[:len(m.reigns)-1] {
 		r := &m.reigns[i]
-		if len(r.answers) == 0 {
+		if len(r.marks) == 0 {
 			continue // the marks had no node
 		}
 		reply, err := m.r.do(n, "INCREX", markKey(i), "BYINT", "0")
 		if err != nil {
 			return nil, err
 		}
-		survived := reply.Elems[0].Int
-		lost := time.Duration(0)
-		if survived < int64(len(r.answers)) {
-			lost = time.Duration(r.end - r.answers[max(survived, 0)])
-		}
-		out = append(out, lost)
+		out = append(out, r.lost(reply.Elems[0].Int))
 	}
 	return out, nil
 }

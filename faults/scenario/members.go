@@ -16,7 +16,7 @@ func members(r *Run) error {
 	}
 	g := &group{r: r, slots: append([]*cluster.Node(nil), r.cluster.Nodes...)}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, len(g.slots), func(slot int) string { return g.slots[slot].Addr }, chargeAndPeek(keys))
+	l, err := r.offerData(much, keys, len(g.slots), func(slot int) string { return g.slots[slot].Addr }, chargeAndPeek(keys))
 	if err != nil {
 		return err
 	}

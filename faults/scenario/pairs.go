@@ -14,13 +14,6 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-const (
-	// auditEvery is the time between two audits: half of a transaction shows for some microseconds.
-	auditEvery = 500 * time.Microsecond
-	// auditSeldom is that of loads which need the processors for themselves.
-	auditSeldom = 10 * time.Millisecond
-)
-
 // pairAudit reads keys that only transactions and scripts change, two at a time, while they do: both must have changed, or
 // neither.
 type pairAudit struct {
@@ -34,12 +27,9 @@ type pairAudit struct {
 	text        string
 }
 
-// startPairAudit begins to audit the pairs of the run's data on nodes that dial tells the addresses of.
-func startPairAudit(r *Run, nodes int, dial func(int) string) *pairAudit {
-	a := &pairAudit{r: r, every: auditSeldom, quit: make(chan struct{})}
-	if r.auditOften {
-		a.every = auditEvery
-	}
+// startPairAudit begins to audit the pairs of the run's data, one every so often, on nodes that dial tells the addresses of.
+func startPairAudit(r *Run, nodes int, dial func(int) string, every time.Duration) *pairAudit {
+	a := &pairAudit{r: r, every: every, quit: make(chan struct{})}
 	a.wg.Go(func() { a.run(nodes, dial) })
 	return a
 }

@@ -72,8 +72,11 @@ func (r *Run) links(harm func(leader, a, b *cluster.Node) (string, bool)) error 
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error {
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
+	err = r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err
@@ -113,8 +116,11 @@ func pause(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
-	err := r.rounds(func() error { return r.pauseLeader(5 * time.Second) })
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
+	err = r.rounds(func() error { return r.pauseLeader(5 * time.Second) })
 	return r.finish(l, keys, err)
 }
 
@@ -141,7 +147,7 @@ func (r *Run) pauseLeader(d time.Duration) error {
 	}
 	r.note("%s goes on", n.Name)
 	r.lose(at-int64(maxUnacked), at)
-	r.lose(on, on+int64(maxUnacked))
+	r.loseResumed(on, on+int64(maxUnacked))
 	if err != nil {
 		return err
 	}

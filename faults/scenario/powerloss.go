@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -47,7 +46,7 @@ func powerLoss(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(much, keys, 3, r.dial, chargeAndPeek(keys))
 	if err != nil {
 		return err
 	}
@@ -59,9 +58,7 @@ func powerLoss(r *Run) error {
 		}
 		// A snapshot that is finished is one for ever.
 		follower := r.cluster.Nodes[(leader.Index+1)%3]
-		ctx, cancel := context.WithTimeout(context.Background(), failover)
-		defer cancel()
-		if err := r.cluster.Snapshot(ctx, follower); err != nil {
+		if err := r.snapshot(follower); err != nil {
 			return err
 		}
 		victims := []*cluster.Node{leader}
@@ -125,7 +122,10 @@ func ioErrors(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	round := 0
 	err = r.rounds(func() error {
 		leader, err := r.leader()
@@ -207,11 +207,14 @@ func bitRot(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(little, keys, 3, r.dial, chargeAndPeek(keys))
+	if err != nil {
+		return err
+	}
 	kinds := []string{"stable", "snapshots/*/*", "log-*"}
 	round := 0
 	var n *cluster.Node // always the same: once its data is wiped it has no vote for a while
-	err := r.rounds(func() error {
+	err = r.rounds(func() error {
 		leader, err := r.leader()
 		if err != nil {
 			return err
@@ -228,9 +231,7 @@ func bitRot(r *Run) error {
 		kind := kinds[round%len(kinds)]
 		round++
 		if strings.HasPrefix(kind, "snapshots") {
-			ctx, cancel := context.WithTimeout(context.Background(), failover)
-			defer cancel()
-			if err := r.cluster.Snapshot(ctx, n); err != nil {
+			if err := r.snapshot(n); err != nil {
 				return err
 			}
 		}

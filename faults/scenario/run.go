@@ -1,5 +1,3 @@
-// Package scenario holds the fault scenarios: each starts real nodes, offers them calls, does harm, and has the oracle
-// judge what the clients saw.
 package scenario
 
 import (
@@ -52,8 +50,6 @@ type Run struct {
 	cluster *cluster.Cluster
 	history history.History
 	codes   map[string]int // of error replies
-
-	auditOften bool // the data's pairs are what the run is about
 
 	codesToo []string // that are expected in this scenario, besides those that always are
 
@@ -124,6 +120,13 @@ func (r *Run) lose(from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.losses = append(r.losses, oracle.Loss{From: from, To: to})
+}
+
+// loseResumed is lose for a leader that goes on after a pause.
+func (r *Run) loseResumed(from, to int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses = append(r.losses, oracle.Loss{From: from, To: to, Resumed: true})
 }
 
 // down and up bracket the time in which the run itself keeps a node from answering.
@@ -215,6 +218,7 @@ func (r *Run) judge() {
 	}
 	r.measureGaps()
 	r.judgeLosses()
+	r.judgeApart()
 	r.live = oracle.MeasureLiveness(&r.history, r.outages, prompt, r.gaps)
 	r.add(oracle.Live(r.live, r.liveness(), r.slack(), r.stalled()))
 	f, r.prompt = oracle.Promptness(&r.history, r.outages, prompt, 0)
@@ -262,6 +266,7 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 		}
 	}()
 	err := s.run(r)
+	r.machine.Stop() // which judge has not done where the scenario has broken off
 	if errors.Is(err, errSkipped) {
 		return &Report{run: r, Skipped: strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")}, nil
 	}

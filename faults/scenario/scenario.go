@@ -134,7 +134,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "deposed", Modes: both, Rounds: 4, Rate: 2000, run: deposed,
-		Doc: "Cut the leader off while it is given charges, refunds, resets and another limit, which never commit: the next leader knows nothing of them, no unit is given twice, and the old one has forgotten them when it leads again.",
+		Doc: "Cut the leader off while it is given charges, refunds, resets and another limit, and changes of values of every type, which never commit: the next leader knows nothing of them, no unit is given twice, and the old one has forgotten them when it leads again.",
 		Live: Live{Async: within(0.24, 0.04, 0.07, 1.6, 0.1), Sync: within(0.36, 0.04, 0.06, 2.6, 2.2),
 			Why: "As partition-leader."},
 	},

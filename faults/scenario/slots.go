@@ -21,11 +21,9 @@ func slots(r *Run) error {
 		return history.Key{Name: fmt.Sprintf("slots%d", place), Algorithm: history.Slots, Limit: 4, Period: 5 * time.Second}
 	}}
 	h := &holders{keys: keys}
-	l := load.Start(load.Config{
-		Rate: r.Rate, Conns: conns, Seed: r.Seed, Epoch: r.epoch, First: time.Since(r.epoch),
-		Node: func(conn int) int { return conn % 3 }, Dial: r.dial, Next: h.next, Answered: h.answered, Timeout: patience,
-		Encode: func(b []byte, c *history.Call) []byte { return load.Encode(b, c, keys.Key(c.Key), history.Key{}) },
-	})
+	calls := r.calls(keys, 3, r.dial, h.next)
+	calls.Answered = h.answered
+	l := load.Start(calls)
 	err := r.rounds(r.killLeader)
 	err = r.finish(l, keys, err)
 	r.add(oracle.Leases(&r.history, r.bound()))

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
-	"github.com/headgate-io/headgate/faults/history"
 )
 
 const (
@@ -165,13 +164,7 @@ func (d *diskTimes) compare(which string, writes int, counts func(node, leader u
 	r := d.r
 	var calm time.Duration
 	for i, p := range d.phases {
-		var ds []time.Duration
-		for j := range r.history.Calls {
-			c := &r.history.Calls[j]
-			if counts(c.Node, p.leader) && c.Due >= p.from && c.Due < p.to && (c.Outcome == history.Admitted || c.Outcome == history.Denied) {
-				ds = append(ds, c.Latency())
-			}
-		}
+		ds := r.latencies(p.phase, func(node uint8) bool { return counts(node, p.leader) })
 		if len(ds) == 0 {
 			r.expect(false, "latency", "%s, %s: no answers", p.name, which)
 			continue

@@ -27,7 +27,7 @@ func standalone(r *Run, kills int) error {
 	}
 	var load offered
 	if kills == 0 {
-		load, err = r.offerData(keys, 1, dial, chargeAndPeek(keys))
+		load, err = r.offerData(much, keys, 1, dial, chargeAndPeek(keys))
 	} else {
 		load = r.offer(keys, len(s.Servers), dial, chargeAndPeek(keys)) // no server knows another one's scripts
 	}

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
@@ -12,12 +11,11 @@ import (
 // later is an executable that knows the next version of all formats.
 var later build
 
-const (
-	// unraised is how long a level that must not rise is looked at: some of the leader's looks at the others.
-	unraised = 3 * time.Second
+// unraised is how long a level that must not rise is looked at: some of the leader's looks at the others.
+const unraised = 3 * time.Second
 
-	tooHigh = "feature level of the cluster is too high"
-)
+// tooHigh is what a node says, and ends with, that cannot read the cluster's feature level.
+var tooHigh = raftlog.ErrLevel.Error()
 
 // upgrade upgrades a cluster node by node to a release that knows newer formats, and kills leaders of both releases on the
 // way. No node may end by itself. The level may rise, and the newer formats be written, only when the last node has been
@@ -32,7 +30,7 @@ func upgrade(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(much, keys, 3, r.dial, chargeAndPeek(keys))
 	if err != nil {
 		return err
 	}
@@ -54,11 +52,11 @@ func (r *Run) upgradeTo(bin string) error {
 	}
 	steps := []func() error{
 		func() error { return r.replace(first, bin) },
-		func() error { return r.leads(first) },
+		func() error { _, err := r.lead(first); return err },
 		func() error { return r.killAndRestart(first) }, // a newer leader; an older one follows
-		func() error { return r.leads(first) },
+		func() error { _, err := r.lead(first); return err },
 		func() error { return r.replace(second, bin) },
-		func() error { return r.leads(last) },
+		func() error { _, err := r.lead(last); return err },
 		func() error { return r.killAndRestart(last) }, // the older leader; a newer one follows
 		func() error { return r.killLeader() },
 		func() error { return r.unchanged(last, before) },
@@ -99,16 +97,6 @@ func (r *Run) replace(n *cluster.Node, bin string) error {
 	r.note("%s gets another executable", n.Name)
 	n.Install(bin)
 	return r.restart(n)
-}
-
-// leads makes a node the leader.
-func (r *Run) leads(n *cluster.Node) error {
-	l, err := r.leader()
-	if err != nil || l == n {
-		return err
-	}
-	r.note("%s is to lead", n.Name)
-	return r.transfer(n)
 }
 
 // allRun checks that no node has ended by itself.
@@ -156,43 +144,6 @@ func (r *Run) unchanged(old *cluster.Node, before cluster.Formats) error {
 	r.wait(unraised)
 	r.heldBackBy(old, "is down")
 	return r.restart(old)
-}
-
-// heldBackBy checks that the leader says that a node holds the level back, and why.
-func (r *Run) heldBackBy(n *cluster.Node, why string) {
-	var s raftlog.Status
-	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		l := r.cluster.Leader()
-		if l == nil {
-			continue
-		}
-		var err error
-		if s, err = r.cluster.Status(l); err != nil || len(s.HeldBack) != 1 {
-			continue
-		}
-		if h := s.HeldBack[0]; s.Level < s.NewestLevel && h.ID == n.Name && len(h.Why) >= len(why) && h.Why[:len(why)] == why {
-			r.expect(true, "version", "level %d of %d: %v", s.Level, s.NewestLevel, h)
-			return
-		}
-	}
-	r.expect(false, "version", "level %d of %d is held back by %v, want by %s, which %s", s.Level, s.NewestLevel, s.HeldBack, n.Name, why)
-}
-
-// raised waits until all nodes have the newest level.
-func (r *Run) raised() error {
-	for deadline := time.Now().Add(failover); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		up := 0
-		for _, n := range r.cluster.Nodes {
-			if s, err := r.cluster.Status(n); err == nil && s.Level == s.NewestLevel && s.Level > 1 && len(s.HeldBack) == 0 {
-				up++
-			}
-		}
-		if up == len(r.cluster.Nodes) {
-			r.note("the level has risen")
-			return nil
-		}
-	}
-	return fmt.Errorf("the level has not risen after %v: %s", failover, r.cluster.Describe())
 }
 
 // downgrade starts a node with the older release, twice, and then as it was.

@@ -11,7 +11,7 @@ func wiped(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
-	l, err := r.offerData(keys, 3, r.dial, chargeAndPeek(keys))
+	l, err := r.offerData(much, keys, 3, r.dial, chargeAndPeek(keys))
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func wiped(r *Run) error {
 		if err := r.restart(leader); err != nil || next == follower {
 			return err
 		}
-		r.note("%s is to lead", follower.Name)
-		return r.transfer(follower)
+		_, err = r.lead(follower)
+		return err
 	})
 	return r.finish(l, keys, err)
 }

@@ -109,18 +109,26 @@ func everything(keys *load.Keyspace) plan {
 	}
 }
 
-// offer starts a load of calls on the keys; dial tells where a node is.
-func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next plan) *load.Load {
+// offer starts a load of calls on the keys; dial tells where a node is. beside are further parts of it.
+func (r *Run) offer(keys *load.Keyspace, nodes int, dial func(int) string, next plan, beside ...load.Config) *load.Load {
 	r.note("%.0f calls/s over %d connections", r.Rate, conns)
-	r.load = load.Start(load.Config{
+	for _, b := range beside {
+		r.note("%.0f calls/s over %d connections beside them", b.Rate, b.Conns)
+	}
+	r.load = load.Start(append(beside, r.calls(keys, nodes, dial, next))...)
+	return r.load
+}
+
+// calls is a load of calls on the keys, from now on.
+func (r *Run) calls(keys *load.Keyspace, nodes int, dial func(int) string, next plan) load.Config {
+	return load.Config{
 		Rate: r.Rate, Conns: conns, Seed: r.Seed, Epoch: r.epoch, First: time.Since(r.epoch),
 		Node: func(conn int) int { return conn % nodes }, Dial: dial, Next: next, Timeout: patience,
 		Key: func(c *history.Call) history.Key { return keys.Key(c.Key) },
 		Encode: func(b []byte, c *history.Call) []byte {
 			return load.Encode(b, c, keys.Key(c.Key), keys.Key(c.Other))
 		},
-	})
-	return r.load
+	}
 }
 
 // wait lets the load run for a random time around d.

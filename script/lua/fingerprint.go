@@ -35,23 +35,29 @@ type Constant struct {
 // error is a *SyntaxError. A long text has no shape.
 func ShapeOf(text string) (shape Fingerprint, constants []Constant, err error) {
 	main, err := parse(text, chunkName, 0)
-	if err != nil || len(text) > maxPrinted {
+	if err != nil {
 		return shape, nil, err
 	}
 	constants = []Constant{}
-	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int), plain: plainOf(main), open: &constants}
-	return p.print(main), constants, nil
+	shape = printed(text, main, &constants)
+	return shape, constants, nil
 }
 
 // String is the fingerprint in hex.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-func fingerprintOf(text string, main *function) (f Fingerprint) {
+func fingerprintOf(text string, main *function) Fingerprint { return printed(text, main, nil) }
+
+// printed returns the fingerprint of a text, or its shape: open is the printer's.
+func printed(text string, main *function, open *[]Constant) (f Fingerprint) {
 	if len(text) > maxPrinted {
 		return f
 	}
-	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int), plain: plainOf(main)}
-	return p.print(main)
+	p := printer{buf: make([]byte, 0, 2*len(text)), locals: make(map[*local]int), plain: plainOf(main), open: open}
+	p.function(main)
+	sum := sha256.Sum256(p.buf)
+	copy(f[:], sum[:])
+	return f
 }
 
 // printer writes a tree as bytes from which it could be read again: each node is
@@ -65,13 +71,6 @@ type printer struct {
 	open *[]Constant
 	// alone: the call that follows is a statement.
 	alone bool
-}
-
-func (p *printer) print(main *function) (f Fingerprint) {
-	p.function(main)
-	sum := sha256.Sum256(p.buf)
-	copy(f[:], sum[:])
-	return f
 }
 
 // Kinds of nodes. They are hashed: a new one goes to the end.

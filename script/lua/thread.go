@@ -92,6 +92,7 @@ type Thread struct {
 	routine *coroutine // that the thread runs, nil for the main one
 	entry   Function   // the script
 	pool    pool
+	used    bool // since Release
 }
 
 // run is what the coroutines of a run share.
@@ -109,7 +110,7 @@ type run struct {
 
 // NewThread makes a thread for scripts compiled in env.
 func NewThread(env *Environment) *Thread {
-	t := &Thread{env: env, run: &run{}, stack: make([]Value, 256)}
+	t := &Thread{env: env, run: &run{}, stack: make([]Value, 256), used: true}
 	t.run.main = t
 	t.bottom.t = t
 	t.frame = &t.bottom
@@ -120,6 +121,8 @@ func NewThread(env *Environment) *Thread {
 // Reset begins a run: nothing of the last one is left. Values of the last one
 // must not be used any more.
 func (t *Thread) Reset(limits Limits) {
+	t.Release()
+	t.used = true
 	r := t.run
 	limits.Memory = min(limits.Memory, maxMemory)
 	limits.MostMemory = min(limits.MostMemory, maxMemory)
@@ -127,16 +130,26 @@ func (t *Thread) Reset(limits Limits) {
 		limits.Every = LookEvery
 	}
 	r.limits, r.taken = limits, 0
-	clear(r.locals)
-	r.chunks = nil
 	if len(r.globals) != len(t.env.variables) {
 		r.globals = make([]Value, len(t.env.variables))
 	}
-	clear(r.globals)
-	t.Host = nil
 	t.room = limits.Memory
 	r.slice = min(limits.Steps, limits.Every)
 	t.steps = r.slice
+}
+
+// Release lets go of all that a run has made, before the next one begins:
+// values of it must not be used any more.
+func (t *Thread) Release() {
+	if !t.used {
+		return
+	}
+	t.used = false
+	r := t.run
+	clear(r.locals)
+	clear(r.globals)
+	r.chunks, r.limits = nil, Limits{}
+	t.Host, t.entry = nil, Function{}
 	t.clean()
 }
 

@@ -2,6 +2,8 @@ package lua
 
 import (
 	"errors"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -162,6 +164,34 @@ return loadstring('return #...')(t)`)
 						return
 					}
 				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestThreadsShareAnyScript runs scripts of every kind on threads side by side,
+// most of them wrong in some way; the race detector looks on.
+func TestThreadsShareAnyScript(t *testing.T) {
+	env := newEnvironment()
+	var protos []*Proto
+	texts := strings.Split(chunks, "\n")
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		texts = append(texts, randomProgram(r))
+	}
+	for _, text := range texts {
+		if p, err := env.Compile(text); err == nil {
+			protos = append(protos, p)
+		}
+	}
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			th := NewThread(env)
+			for n := range protos {
+				th.Reset(Limits{Steps: 1e5, Memory: 4 << 20})
+				_, _ = th.Run(protos[(n+i*i)%len(protos)])
 			}
 		})
 	}

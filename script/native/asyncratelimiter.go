@@ -3,7 +3,6 @@ package native
 import (
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/packed"
@@ -16,13 +15,13 @@ var asyncScripts = []Script{
 		Library: "async-ratelimiter 1.5", Instead: movingInstead,
 		SHAs:         []string{"51d8e63a380bf7a715e9cc96b2fa6ad9e2e8788b"},
 		Fingerprints: []string{"41934e1a444c12744650a521eaf8953c"},
-		run:          func(c *Call) bool { return c.has(1, 3) && c.asyncTake(false) },
+		run:          func(c *Call) bool { return c.asyncTake(false) },
 	},
 	{
 		Library: "async-ratelimiter", Instead: movingInstead,
 		SHAs:         []string{"ad00ff6f099013f2aea94ed48c220cbf616c6a07"},
 		Fingerprints: []string{"a43fd3558a613325d6fc98a8c9535b8c"},
-		run:          func(c *Call) bool { return c.has(1, 4) && c.asyncTake(string(c.Args[3]) == "1") },
+		run:          func(c *Call) bool { return c.asyncTake(string(c.arg(3)) == "1") },
 	},
 }
 
@@ -33,17 +32,11 @@ const maxMoved = 2048
 // asyncTake notes the time of a call, unless it only peeks, if there are fewer
 // than the limit.
 func (c *Call) asyncTake(peek bool) bool {
-	now, ok1 := whole(c.Args[0])
-	length, ok2 := whole(c.Args[1])
-	limit, ok3 := whole(c.Args[2])
-	if !ok1 || !ok2 || !ok3 || length > now {
-		return false
-	}
-	at, ok := c.after(length, time.Millisecond)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.SortedSet)
+	now := c.whole(0)
+	length, at := c.window(1)
+	limit := c.whole(2)
+	c.expect(length <= now)
+	v := c.open(0, engine.SortedSet)
 	if v == nil {
 		return false
 	}
@@ -63,6 +56,7 @@ func (c *Call) asyncTake(peek bool) bool {
 			first = 0
 		}
 		member, _ := z.At(first)
+		var ok bool
 		if oldest, ok = number(member); !ok || !finite(oldest) {
 			return false
 		}

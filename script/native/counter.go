@@ -3,7 +3,6 @@ package native
 import (
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
@@ -29,10 +28,6 @@ func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
 	return sum, true
 }
 
-// exact tells whether an integer, and one that a call makes of it, is itself as
-// a float64.
-func exact(n int64) bool { return -maxExact/4 < n && n < maxExact/4 }
-
 // start makes n the value of a visit's counter, which ends at a time.
 func (c *Call) start(v *engine.Value, n, at int64) bool {
 	if err := v.SetInteger(n); err != nil {
@@ -45,10 +40,7 @@ func (c *Call) start(v *engine.Value, n, at int64) bool {
 // peek replies a counter and its time to live in ms, and nulls nothing: both are
 // 0 for an absent one. With floor, so is the time of one that does not expire.
 func (c *Call) peek(floor bool) bool {
-	if !c.has(1, 0) {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -72,16 +64,6 @@ func (c *Call) pair(a, b int64) {
 	c.W.Array(2)
 	c.W.Int(a)
 	c.W.Int(b)
-}
-
-// window reads an argument that is the length of a window in ms, and returns
-// when one that begins now ends.
-func (c *Call) window(arg []byte) (ms, at int64, ok bool) {
-	if ms, ok = whole(arg); !ok {
-		return 0, 0, false
-	}
-	at, ok = c.after(ms, time.Millisecond)
-	return ms, at, ok
 }
 
 // appendPassed writes a number as redis.call passes it; ok is false for one that

@@ -95,25 +95,15 @@ func (k counting) bind(p *params) func(c *Call) bool {
 }
 
 func (k counting) run(c *Call) bool {
-	if !c.has(1, max(k.window, k.limit)+1) {
-		return false
-	}
-	n, limit, ok := k.length, int64(0), true
+	n, limit := k.length, int64(0)
 	if k.window >= 0 {
-		if n, ok = whole(c.Args[k.window]); !ok {
-			return false
-		}
-	}
-	at, ok := c.after(n, k.unit)
-	if !ok {
-		return false
+		n = c.whole(k.window)
 	}
 	if k.limit >= 0 {
-		if limit, ok = whole(c.Args[k.limit]); !ok {
-			return false
-		}
+		limit = c.whole(k.limit)
 	}
-	v := c.open(c.Keys[0], engine.Counter)
+	at := c.after(n, k.unit)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}

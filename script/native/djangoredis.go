@@ -20,14 +20,8 @@ var djangoScripts = []Script{
 
 // djangoIncrement adds to a counter, with checks only to one that exists.
 func (c *Call) djangoIncrement(checks bool) bool {
-	if !c.has(1, 1) {
-		return false
-	}
-	delta, ok := whole(c.Args[0])
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	delta := c.whole(0)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}

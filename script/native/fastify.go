@@ -15,28 +15,28 @@ var fastifyScripts = []Script{
 		SHAs:         []string{"3f481dd9e75a7c63c2facb091af19e1ab17f2cc7"},
 		Counts:       true,
 		Fingerprints: []string{"42a81d612a94d734a28dbf659ebec864"},
-		run:          func(c *Call) bool { return c.has(1, 4) && c.fastifyCount(fastify{bans: true}, c.Args[3], nil) },
+		run:          func(c *Call) bool { return c.fastifyCount(fastify{bans: true}, c.arg(3), nil) },
 	},
 	{
 		Library: "@fastify/rate-limit 10.0", Instead: countsOneWindow,
 		SHAs:         []string{"f80d0c65a05e27559602a2b43fbe989df31fc5f6"},
 		Counts:       true,
 		Fingerprints: []string{"e1bdae158c09b0e77456006abbe22402"},
-		run:          func(c *Call) bool { return c.has(1, 3) && c.fastifyCount(fastify{}, c.Args[2], nil) },
+		run:          func(c *Call) bool { return c.fastifyCount(fastify{}, c.arg(2), nil) },
 	},
 	{
 		Library: "@fastify/rate-limit 10.2", Instead: countsOneWindow,
 		SHAs:         []string{"b72d57bf75a045b8d6f72ca5b553e356583723f0"},
 		Counts:       true,
 		Fingerprints: []string{"3663b30bdbc2a9b966ea8ebab1a2908e"},
-		run:          func(c *Call) bool { return c.has(1, 4) && c.fastifyCount(fastify{}, c.Args[2], c.Args[3]) },
+		run:          func(c *Call) bool { return c.fastifyCount(fastify{}, c.arg(2), c.arg(3)) },
 	},
 	{
 		Library: "@fastify/rate-limit", Instead: countsOneWindow,
 		SHAs:         []string{"b8a19d47785922bb04e7a9fdb49e90d89be1b8af"},
 		Counts:       true,
 		Fingerprints: []string{"891dab7f31d8db627c2dfc2510006d23"},
-		run:          func(c *Call) bool { return c.has(1, 4) && c.fastifyCount(fastify{byCount: true}, c.Args[2], c.Args[3]) },
+		run:          func(c *Call) bool { return c.fastifyCount(fastify{byCount: true}, c.arg(2), c.arg(3)) },
 	},
 	{
 		Library:      "@fastify/rate-limit read",
@@ -59,21 +59,12 @@ type fastify struct {
 // fastifyCount counts a call. The first arguments are the length of the window
 // in ms and the limit.
 func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
-	ms, at, ok := c.window(c.Args[0])
-	if !ok {
-		return false
-	}
-	limit, ok := whole(c.Args[1])
-	if !ok {
-		return false
-	}
-	ban := int64(-1)
+	ms, at := c.window(0)
+	limit, ban := c.whole(1), int64(-1)
 	if version.bans {
-		if ban, ok = whole(c.Args[2]); !ok {
-			return false
-		}
+		ban = c.whole(2)
 	}
-	v := c.open(c.Keys[0], engine.Counter)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -91,10 +82,8 @@ func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
 	switch {
 	case begins, over && string(again) == "true":
 	case over && string(doubles) == "true":
-		if ms = doubled(ms, next-limit-1); ms < 0 {
-			return false
-		}
-		if at, ok = c.after(ms, time.Millisecond); !ok {
+		ms = doubled(ms, next-limit-1)
+		if at = c.after(ms, time.Millisecond); c.odd {
 			return false
 		}
 	default:

@@ -49,50 +49,31 @@ var laravelScripts = []Script{
 
 // laravelAdd sets a key that does not exist.
 func laravelAdd(c *Call) bool {
-	if !c.has(1, 2) {
+	stored, ok := c.put(c.after(c.integer(1), time.Second))
+	switch {
+	case !ok:
 		return false
-	}
-	n, ok := integer(c.Args[1])
-	if !ok {
-		return false
-	}
-	at, ok := c.after(n, time.Second)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
-	if v == nil {
-		return false
-	}
-	defer v.Close()
-	if v.Exists() {
+	case stored:
+		c.W.OK()
+	default:
 		c.W.Null()
-		return true
 	}
-	if err := v.Set(c.Args[0]); err != nil {
-		return c.failed(err)
-	}
-	v.SetDeadline(at)
-	c.W.OK()
 	return true
 }
 
 // laravelRelease deletes a key that has the value of its owner.
 func laravelRelease(c *Call) bool {
-	if !c.has(1, 1) {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	owner := c.arg(0)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
 	defer v.Close()
-	if !v.Exists() || !bytes.Equal(v.Bytes(), c.Args[0]) {
-		c.W.Int(0)
-		return true
+	own := v.Exists() && bytes.Equal(v.Bytes(), owner)
+	if own {
+		v.Delete()
 	}
-	v.Delete()
-	c.W.Int(1)
+	c.truth(own)
 	return true
 }
 
@@ -104,93 +85,96 @@ var (
 	fieldCount = []byte("count")
 )
 
-// laravelWindow is a window of laravelThrottle at a call.
+// laravelWindow is the window of a key at a call of either script of
+// Redis::throttle. Their arguments are the time, in s with and without fraction,
+// the length of a window in s, and the limit.
 type laravelWindow struct {
-	end   []byte // as it is stored
-	count int64
+	packed.Hash
+	length, most int64
+	next         int64  // when one ends that begins now, in s
+	end          []byte // as it is stored
+	count        int64
 	// within: the call's time is in it. Texts of times are compared as such.
 	within bool
 }
 
+// openWindow begins a visit to the window of a call, or returns nil for a hash
+// that is none.
+func (c *Call) openWindow(w *laravelWindow) *engine.Value {
+	now := c.arg(0)
+	w.next, w.length, w.most = c.whole(1), c.whole(2), c.whole(3)
+	w.next += w.length
+	v := c.open(0, engine.Hash)
+	if v == nil {
+		return nil
+	}
+	w.Hash = packed.NewHash(v)
+	if v.Exists() && !w.read(now) {
+		v.Close()
+		return nil
+	}
+	return v
+}
+
 // read reads the window of a hash that exists; ok is false for a hash that is
 // none.
-func (l *laravelWindow) read(h *packed.Hash, now []byte) (ok bool) {
-	start, ok := h.Get(fieldStart)
+func (w *laravelWindow) read(now []byte) (ok bool) {
+	start, ok := w.Get(fieldStart)
 	if !ok {
 		return false
 	}
 	if bytes.Compare(now, start) < 0 {
 		return true
 	}
-	if l.end, ok = h.Get(fieldEnd); !ok || bytes.Compare(now, l.end) > 0 {
+	if w.end, ok = w.Get(fieldEnd); !ok || bytes.Compare(now, w.end) > 0 {
 		return ok
 	}
-	l.within = true
-	count, ok := h.Get(fieldCount)
+	w.within = true
+	count, ok := w.Get(fieldCount)
 	if !ok {
 		return false
 	}
-	l.count, ok = whole(count)
+	w.count, ok = whole(count)
 	return ok
-}
-
-// laravelArguments are those of both scripts of Redis::throttle: the time, in s
-// with and without fraction, the length of a window in s, and the limit.
-func (c *Call) laravelArguments() (end, decay, most int64, ok bool) {
-	if !c.has(1, 4) {
-		return 0, 0, 0, false
-	}
-	second, ok1 := whole(c.Args[1])
-	decay, ok2 := whole(c.Args[2])
-	most, ok3 := whole(c.Args[3])
-	return second + decay, decay, most, ok1 && ok2 && ok3
 }
 
 // laravelThrottle counts a call in a window of the caller's time.
 func laravelThrottle(c *Call) bool {
-	end, decay, most, ok := c.laravelArguments()
-	if !ok {
-		return false
-	}
-	at, ok := c.after(2*decay, time.Second)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Hash)
+	var w laravelWindow
+	v := c.openWindow(&w)
 	if v == nil {
 		return false
 	}
 	defer v.Close()
-	h := packed.NewHash(v)
-	var window laravelWindow
-	if v.Exists() && !window.read(&h, c.Args[0]) {
-		return false
-	}
-	if !window.within {
-		c.fields = append(c.fields[:0], fieldStart, c.Args[1], fieldEnd, strconv.AppendInt(c.text[:0], end, 10), fieldCount, digitOne)
-		if _, err := h.SetAll(c.fields); err != nil {
+	if !w.within {
+		at := c.after(2*w.length, time.Second)
+		if c.odd {
+			return false
+		}
+		c.fields = append(c.fields[:0], fieldStart, c.Args[1], fieldEnd, strconv.AppendInt(c.text[:0], w.next, 10), fieldCount, digitOne)
+		if _, err := w.SetAll(c.fields); err != nil {
 			return c.failed(err)
 		}
 		v.SetDeadline(at)
 		c.W.Array(3)
 		c.W.Int(1)
-		c.W.Int(end)
-		c.W.Int(most - 1)
+		c.W.Int(w.next)
+		c.W.Int(w.most - 1)
 		return true
 	}
-	count := window.count + 1
-	if _, err := h.Set(fieldCount, strconv.AppendInt(c.text[:0], count, 10)); err != nil {
+	count := w.count + 1
+	if _, err := w.Set(fieldCount, strconv.AppendInt(c.text[:0], count, 10)); err != nil {
 		return c.failed(err)
 	}
-	stored, _ := h.Get(fieldEnd)
+	end, _ := w.Get(fieldEnd)
 	c.W.Array(3)
-	if count <= most {
+	if count <= w.most {
 		c.W.Int(1)
 	} else {
 		c.W.Null()
 	}
-	c.W.Bulk(stored)
-	c.W.Int(most - count)
+	c.W.Bulk(end)
+	c.W.Int(w.most - count)
 	return true
 }
 
@@ -199,28 +183,20 @@ var digitOne = []byte("1")
 // laravelTooMany tells of a window what laravelThrottle would, and counts
 // nothing.
 func laravelTooMany(c *Call) bool {
-	end, _, most, ok := c.laravelArguments()
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Hash)
+	var w laravelWindow
+	v := c.openWindow(&w)
 	if v == nil {
 		return false
 	}
 	defer v.Close()
-	h := packed.NewHash(v)
-	var window laravelWindow
-	if v.Exists() && !window.read(&h, c.Args[0]) {
-		return false
-	}
 	c.W.Array(2)
-	if !window.within {
+	if !w.within {
 		c.W.Int(0)
-		c.W.Int(end)
+		c.W.Int(w.next)
 		return true
 	}
-	c.W.Bulk(window.end)
-	c.W.Int(most - window.count)
+	c.W.Bulk(w.end)
+	c.W.Int(w.most - w.count)
 	return true
 }
 
@@ -229,21 +205,13 @@ const maxFunnel = 64
 
 // laravelFunnel takes the first slot that is free, and tells its name.
 func laravelFunnel(c *Call) bool {
-	if !c.has(1, 3) || len(c.Keys) > maxFunnel {
-		return false
-	}
-	n, ok := integer(c.Args[1])
-	if !ok {
-		return false
-	}
-	at, ok := c.after(n, time.Second)
-	if !ok || !c.hold() {
-		return false
-	}
-	return c.release(c.takeSlot(at))
+	at := c.after(c.integer(1), time.Second)
+	name, owner := c.arg(0), c.arg(2)
+	c.expect(len(c.Keys) <= maxFunnel)
+	return c.hold(1) && c.release(c.takeSlot(name, owner, at))
 }
 
-func (c *Call) takeSlot(at int64) bool {
+func (c *Call) takeSlot(name, owner []byte, at int64) bool {
 	for i, key := range c.Keys {
 		_, taken, err := c.Sess.Get(c.Now, key, c.text[:0])
 		if err != nil {
@@ -252,11 +220,10 @@ func (c *Call) takeSlot(at int64) bool {
 		if taken {
 			continue
 		}
-		if _, err := c.Sess.Set(c.Now, key, c.Args[2], &engine.SetOptions{Deadline: at}); err != nil {
+		if _, err := c.Sess.Set(c.Now, key, owner, &engine.SetOptions{Deadline: at}); err != nil {
 			return c.failed(err)
 		}
-		name := append(c.text[:0], c.Args[0]...)
-		c.W.Bulk(strconv.AppendInt(name, int64(i+1), 10))
+		c.W.Bulk(strconv.AppendInt(append(c.text[:0], name...), int64(i+1), 10))
 		return true
 	}
 	c.W.Null()

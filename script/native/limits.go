@@ -66,19 +66,8 @@ const (
 // limitsFixed adds to a counter, which lives for some seconds from its first
 // addition on.
 func limitsFixed(c *Call) bool {
-	if !c.has(1, 2) {
-		return false
-	}
-	seconds, ok1 := integer(c.Args[0])
-	amount, ok2 := whole(c.Args[1])
-	if !ok1 || !ok2 {
-		return false
-	}
-	at, ok := c.after(seconds, time.Second)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	at, amount := c.after(c.integer(0), time.Second), c.whole(1)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -100,29 +89,18 @@ const maxMoments = 256
 // limitsMoving notes the time of the call, once for each unit, in a list with
 // the latest first, if the window has room for them.
 func limitsMoving(c *Call) bool {
-	if !c.has(1, 4) {
-		return false
-	}
-	now, ok1 := number(c.Args[0])
-	limit, ok2 := whole(c.Args[1])
-	seconds, ok3 := whole(c.Args[2])
-	amount, ok4 := whole(c.Args[3])
-	if !ok1 || !ok2 || !ok3 || !ok4 || amount < 1 || amount > maxMoments || limit < 1 || limit > packed.MaxElements {
-		return false
-	}
-	at, ok := c.after(seconds, time.Second)
-	if !ok {
-		return false
-	}
-	if amount > limit {
-		c.W.Null()
-		return true
-	}
-	v := c.open(c.Keys[0], engine.List)
+	now, limit, seconds, amount := c.number(0), c.whole(1), c.whole(2), c.whole(3)
+	at := c.after(seconds, time.Second)
+	c.expect(amount >= 1 && amount <= maxMoments && limit >= 1 && limit <= packed.MaxElements)
+	v := c.open(0, engine.List)
 	if v == nil {
 		return false
 	}
 	defer v.Close()
+	if amount > limit {
+		c.W.Null()
+		return true
+	}
 	l := packed.NewList(v)
 	n := l.Len()
 	if n-int(limit) > maxMoved || min(int(limit-amount), n-int(limit-amount)) > maxMoved {
@@ -146,11 +124,8 @@ func limitsMoving(c *Call) bool {
 	for range amount {
 		c.fields = append(c.fields, text)
 	}
-	if err := l.PushFront(c.fields); err != nil {
+	if err := l.PushFrontTo(int(limit), c.fields); err != nil {
 		return c.failed(err)
-	}
-	if n = l.Len(); n > int(limit) {
-		l.RemoveRange(int(limit), n)
 	}
 	v.SetDeadline(at)
 	c.W.Int(1)
@@ -161,15 +136,9 @@ func limitsMoving(c *Call) bool {
 // are, which it finds by halving, or by going through the list. The first
 // argument is where the window begins, the second the limit.
 func (c *Call) limitsMovingRead(halves bool) bool {
-	if !c.has(1, 2) {
-		return false
-	}
-	begin, ok1 := number(c.Args[0])
-	limit, ok2 := whole(c.Args[1])
-	if !ok1 || !ok2 || !finite(begin) || limit < 0 || limit > packed.MaxElements {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.List)
+	begin, limit := c.number(0), c.whole(1)
+	c.expect(finite(begin) && limit >= 0 && limit <= packed.MaxElements)
+	v := c.open(0, engine.List)
 	if v == nil {
 		return false
 	}
@@ -251,33 +220,25 @@ type slidingWindow struct {
 // limitsSliding takes units if both counters, the former one in proportion to
 // what of it is still in the window, have room for them.
 func limitsSliding(c *Call) bool {
-	if !c.has(2, 3) {
-		return false
-	}
-	limit, ok1 := whole(c.Args[0])
-	length, ok2 := c.slidingLength(c.Args[1])
-	amount, ok3 := whole(c.Args[2])
-	if !ok1 || !ok2 || !ok3 || bytes.Equal(c.Keys[0], c.Keys[1]) {
-		return false
-	}
+	limit, amount := c.whole(0), c.whole(2)
+	w, ok := c.holdWindows(1)
+	return ok && c.release(c.slidingTake(&w, limit, amount))
+}
+
+// holdWindows holds two counters, for windows whose length in s is an argument.
+func (c *Call) holdWindows(length int) (w slidingWindow, ok bool) {
+	seconds := c.whole(length)
+	c.expect(seconds > 0 && seconds <= maxSpan/2000)
+	c.expect(len(c.Keys) >= 2 && !bytes.Equal(c.Keys[0], c.Keys[1]))
+	return slidingWindow{length: seconds * 1000}, c.hold(2)
+}
+
+func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 	if amount > limit {
 		c.W.Null()
 		return true
 	}
-	return c.hold() && c.release(c.slidingTake(&slidingWindow{length: length}, limit, amount))
-}
-
-// slidingLength reads the length of a window in s, and returns it in ms.
-func (c *Call) slidingLength(arg []byte) (ms int64, ok bool) {
-	seconds, ok := whole(arg)
-	if !ok || seconds <= 0 || seconds > maxSpan/2000 {
-		return 0, false
-	}
-	return seconds * 1000, true
-}
-
-func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
-	v := c.open(c.Keys[1], engine.Counter)
+	v := c.open(1, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -294,7 +255,7 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 		}
 	} else {
 		w.current = count
-		if v = c.open(c.Keys[0], engine.Counter); v == nil {
+		if v = c.open(0, engine.Counter); v == nil {
 			return false
 		}
 		w.previous, whole = v.Integer()
@@ -311,7 +272,7 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 		c.W.Null()
 		return true
 	}
-	if v = c.open(c.Keys[1], engine.Counter); v == nil {
+	if v = c.open(1, engine.Counter); v == nil {
 		return false
 	}
 	defer v.Close()
@@ -332,7 +293,7 @@ func (c *Call) slide(w *slidingWindow) bool {
 	if _, err := c.Sess.Rename(c.Now, c.Keys[1], c.Keys[0], c.Sess.Database(), true); err != nil {
 		return c.failed(err)
 	}
-	v := c.open(c.Keys[1], engine.Counter)
+	v := c.open(1, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -344,23 +305,17 @@ func (c *Call) slide(w *slidingWindow) bool {
 // limitsSlidingRead tells the text of both counters and what is left of their
 // lives, once the windows have moved on.
 func limitsSlidingRead(c *Call) bool {
-	if !c.has(2, 1) {
-		return false
-	}
-	length, ok := c.slidingLength(c.Args[0])
-	if !ok || bytes.Equal(c.Keys[0], c.Keys[1]) {
-		return false
-	}
-	return c.hold() && c.release(c.slidingRead(&slidingWindow{length: length}))
+	w, ok := c.holdWindows(0)
+	return ok && c.release(c.slidingRead(&w))
 }
 
 func (c *Call) slidingRead(w *slidingWindow) bool {
 	start := len(c.W.B)
 	c.W.Array(4)
-	if _, ok := c.slidingCounter(c.Keys[0]); !ok {
+	if _, ok := c.slidingCounter(0); !ok {
 		return false
 	}
-	left, ok := c.slidingCounter(c.Keys[1])
+	left, ok := c.slidingCounter(1)
 	if !ok || left <= 0 || left >= w.length {
 		return ok
 	}
@@ -370,7 +325,7 @@ func (c *Call) slidingRead(w *slidingWindow) bool {
 	}
 	c.W.B = c.W.B[:start]
 	c.W.Array(4)
-	if _, ok = c.slidingCounter(c.Keys[0]); !ok {
+	if _, ok = c.slidingCounter(0); !ok {
 		return false
 	}
 	c.W.Bulk(strconv.AppendInt(c.text[:0], 0, 10))
@@ -380,7 +335,7 @@ func (c *Call) slidingRead(w *slidingWindow) bool {
 
 // slidingCounter replies a counter, whatever its text, and what is left of its
 // life, which it returns.
-func (c *Call) slidingCounter(key []byte) (left int64, ok bool) {
+func (c *Call) slidingCounter(key int) (left int64, ok bool) {
 	v := c.open(key, engine.Counter)
 	if v == nil {
 		return 0, false

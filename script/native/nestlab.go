@@ -16,18 +16,11 @@ var nestLabScripts = []Script{{
 
 // nestLabIncrement counts a call; with the end of a block counting begins at 1.
 func nestLabIncrement(c *Call) bool {
-	if !c.has(2, 4) {
-		return false
-	}
 	var n nestLab
-	var ok1, ok2, ok3 bool
-	n.ms, n.at, ok1 = c.window(c.Args[1])
-	n.limit, ok2 = whole(c.Args[2])
-	n.blockMs, n.blockAt, ok3 = c.window(c.Args[3])
-	if !ok1 || !ok2 || !ok3 || !c.hold() {
-		return false
-	}
-	return c.release(c.nestLabCount(&n))
+	n.ms, n.at = c.window(1)
+	n.limit = c.whole(2)
+	n.blockMs, n.blockAt = c.window(3)
+	return c.hold(2) && c.release(c.nestLabCount(&n))
 }
 
 // nestLab are the arguments of nestLabIncrement: the lengths in ms of the window
@@ -35,7 +28,7 @@ func nestLabIncrement(c *Call) bool {
 type nestLab struct{ ms, at, limit, blockMs, blockAt int64 }
 
 func (c *Call) nestLabCount(n *nestLab) bool {
-	v := c.open(c.Keys[0], engine.Counter)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -54,7 +47,7 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 		return false
 	}
 	if blocked && blockLeft <= 0 {
-		if v = c.open(c.Keys[0], engine.Counter); v == nil {
+		if v = c.open(0, engine.Counter); v == nil {
 			return false
 		}
 		ok = c.start(v, 1, n.at)
@@ -67,11 +60,7 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 	c.W.Array(4)
 	c.W.Int(hits)
 	c.W.Int(left)
-	if blocked {
-		c.W.Int(1)
-	} else {
-		c.W.Int(0)
-	}
+	c.truth(blocked)
 	c.W.Int(blockLeft)
 	return true
 }
@@ -79,7 +68,7 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 // nestLabBlock returns whether there is a block, or begins now, and how much of
 // it is left in ms. It ends one that would not end by itself.
 func (c *Call) nestLabBlock(n *nestLab, hits int64) (blocked bool, left int64, ok bool) {
-	v := c.open(c.Keys[1], engine.Counter)
+	v := c.open(1, engine.Counter)
 	if v == nil {
 		return false, 0, false
 	}

@@ -27,30 +27,26 @@ var pyrateScripts = []Script{
 // pyrateName is how long the name of an item may be, in bytes.
 const pyrateName = 64 - 20
 
+// pyrateLimits is the first argument of the limits, each a length and a number of
+// units.
+const pyrateLimits = 4
+
 // pyratePut notes units of an item if all limits have room for them; if not, it
 // tells which has not.
 func pyratePut(c *Call) bool {
-	if !c.has(1, 4) {
-		return false
-	}
-	now, ok1 := whole(c.Args[0])
-	units, ok2 := whole(c.Args[1])
-	name := c.Args[2]
-	rates, ok3 := whole(c.Args[3])
-	limits := c.Args[4:]
-	if !ok1 || !ok2 || !ok3 || units < 0 || units > maxMoments || len(name) > pyrateName || rates < 0 || rates > int64(len(limits)/2) {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.SortedSet)
+	now, units, name, rates := c.whole(0), c.whole(1), c.arg(2), c.whole(3)
+	c.expect(units >= 0 && units <= maxMoments && len(name) <= pyrateName)
+	c.expect(rates >= 0 && rates <= int64(len(c.Args)-pyrateLimits)/2)
+	v := c.open(0, engine.SortedSet)
 	if v == nil {
 		return false
 	}
 	defer v.Close()
 	z := packed.NewSortedSet(v)
 	for i := range rates {
-		length, ok1 := whole(limits[2*i])
-		limit, ok2 := whole(limits[2*i+1])
-		if !ok1 || !ok2 {
+		at := pyrateLimits + 2*int(i)
+		length, limit := c.whole(at), c.whole(at+1)
+		if c.odd {
 			return false
 		}
 		count := 0

@@ -19,22 +19,9 @@ var flexibleScripts = []Script{{
 // flexibleIncrement adds points to a counter, which lives for some seconds from
 // its first one on. A counter that never expires does from then on.
 func flexibleIncrement(c *Call) bool {
-	if !c.has(1, 2) {
-		return false
-	}
-	points, ok := integer(c.Args[0])
-	if !ok {
-		return false
-	}
-	n, ok := integer(c.Args[1])
-	if !ok {
-		return false
-	}
-	at, ok := c.after(n, time.Second)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	points := c.integer(0)
+	at := c.after(c.integer(1), time.Second)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -46,8 +33,6 @@ func flexibleIncrement(c *Call) bool {
 	if v.Deadline() == engine.NoExpiry {
 		v.SetDeadline(at)
 	}
-	c.W.Array(2)
-	c.W.Int(consumed)
-	c.W.Int(c.pttl(v))
+	c.pair(consumed, c.pttl(v))
 	return true
 }

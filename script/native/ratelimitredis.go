@@ -25,14 +25,14 @@ var rateLimitRedisScripts = []Script{
 		SHAs:         []string{"81dbecea94d2d10514719b20ed51faf711529d9d"},
 		Fingerprints: []string{"b0e40e2993ae2f5caec6eac1cc20b2f2"},
 		run: func(c *Call) bool {
-			return c.has(1, 2) && c.rateLimitCount(c.Args[1], string(c.Args[0]) == "1")
+			return c.rateLimitCount(1, string(c.arg(0)) == "1")
 		},
 	},
 	{
 		Library: "rate-limit-redis increment 6", Instead: countsOneWindow,
 		SHAs:         []string{"895b92e1712734e1b464999be23953485475357b"},
 		Fingerprints: []string{"051bc0ac757fd07b9de51181dcf5b0cc"},
-		run:          func(c *Call) bool { return c.has(1, 1) && c.rateLimitCount(c.Args[0], false) },
+		run:          func(c *Call) bool { return c.rateLimitCount(0, false) },
 	},
 	{
 		Library:      "rate-limit-redis get",
@@ -46,14 +46,9 @@ var rateLimitRedisScripts = []Script{
 // rateLimitIncrement counts a call; a window begins with the first one, with
 // each that asks for it, and where there is none.
 func rateLimitIncrement(c *Call) bool {
-	if !c.has(1, 2) {
-		return false
-	}
-	ms, at, ok := c.window(c.Args[1])
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	reset := string(c.arg(0)) == "1"
+	ms, at := c.window(1)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -63,7 +58,7 @@ func rateLimitIncrement(c *Call) bool {
 		return false
 	}
 	left := c.pttl(v)
-	if left <= 0 || string(c.Args[0]) == "1" {
+	if left <= 0 || reset {
 		v.SetDeadline(at)
 		left = ms
 	}
@@ -72,13 +67,11 @@ func rateLimitIncrement(c *Call) bool {
 }
 
 // rateLimitCount is rateLimitIncrement as later versions have it: where there is
-// no window, counting begins at 1, whatever the key held.
-func (c *Call) rateLimitCount(length []byte, reset bool) bool {
-	ms, at, ok := c.window(length)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+// no window, counting begins at 1, whatever the key held. length is which
+// argument has that of the window.
+func (c *Call) rateLimitCount(length int, reset bool) bool {
+	ms, at := c.window(length)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -105,10 +98,7 @@ func (c *Call) rateLimitCount(length []byte, reset bool) bool {
 
 // rateLimitGet tells the text of the counter, and what is left of its window.
 func rateLimitGet(c *Call) bool {
-	if !c.has(1, 0) {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}

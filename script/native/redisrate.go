@@ -93,20 +93,18 @@ type emission struct {
 }
 
 // emission reads burst, rate, period and cost.
-func (c *Call) emission() (e emission, ok bool) {
-	if !c.has(1, 4) {
-		return e, false
+func (c *Call) emission() (e emission) {
+	burst := c.whole(0)
+	e.rate, e.cost = c.whole(1), c.whole(3)
+	var ok bool
+	e.period, ok = picoseconds(c.arg(2))
+	c.expect(ok && burst >= 0 && e.rate > 0 && e.period > 0 && e.cost >= 0)
+	if c.odd {
+		return emission{}
 	}
-	burst, ok1 := whole(c.Args[0])
-	rate, ok2 := whole(c.Args[1])
-	period, ok3 := picoseconds(c.Args[2])
-	cost, ok4 := whole(c.Args[3])
-	if !ok1 || !ok2 || !ok3 || !ok4 || burst < 0 || rate <= 0 || period <= 0 || cost < 0 {
-		return e, false
-	}
-	e = emission{rate: rate, period: period, cost: cost}
-	e.burst, ok = muldiv(period, burst, rate, true)
-	return e, ok
+	e.burst, ok = muldiv(e.period, burst, e.rate, true)
+	c.expect(ok)
+	return e
 }
 
 // muldiv is a*b/c, rounded down or up; ok is false above maxPico. None is
@@ -217,15 +215,10 @@ func (c *Call) keep(v *engine.Value, now instant, pico int64) bool {
 
 // allowN grants all of the cost or nothing.
 func (c *Call) allowN(style gcra) bool {
-	e, ok := c.emission()
-	if !ok {
-		return false
-	}
+	e := c.emission()
 	increment, ok := muldiv(e.period, e.cost, e.rate, false)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	c.expect(ok)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}
@@ -272,11 +265,8 @@ func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bo
 
 // allowAtMost grants what is left, at most the cost.
 func (c *Call) allowAtMost(style gcra) bool {
-	e, ok := c.emission()
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Counter)
+	e := c.emission()
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}

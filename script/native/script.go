@@ -125,7 +125,7 @@ func Find(sha string, print lua.Fingerprint, text string) *Script {
 // nothing is written, and Call.Err may say why. What a session has been refused
 // because its node does not decide now is engine.ErrSealed there.
 func (s *Script) Run(c *Call) bool {
-	c.Err = nil
+	c.Err, c.odd = nil, false
 	start := len(c.W.B)
 	if s.run(c) {
 		return true

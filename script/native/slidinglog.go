@@ -112,15 +112,14 @@ func (s slidingLog) bind(p *params) func(c *Call) bool {
 }
 
 // deadline is when a key expires that is given the time to live now.
-func (s *span) deadline(c *Call, window float64) (at int64, ok bool) {
+func (s *span) deadline(c *Call, window float64) (at int64) {
 	n := s.length
 	if n == 0 {
 		if s.scale > 0 {
 			window = math.Ceil(window / float64(s.scale))
 		}
-		if n = int64(window); float64(n) != window {
-			return 0, false
-		}
+		n = int64(window)
+		c.expect(float64(n) == window)
 	}
 	return c.after(n, s.unit)
 }
@@ -130,28 +129,20 @@ func (s *span) deadline(c *Call, window float64) (at int64, ok bool) {
 const maxForgotten = 1000
 
 func (s slidingLog) run(c *Call) bool {
-	if !c.has(1, max(s.now, s.window, s.limit, s.member)+1) {
-		return false
-	}
-	now, ok1 := plainNumber(c.Args[s.now])
-	window, ok2 := plainNumber(c.Args[s.window])
-	limit, ok3 := whole(c.Args[s.limit])
-	at, ok4 := s.ttl.deadline(c, window)
+	now, window, limit := c.plainNumber(s.now), c.plainNumber(s.window), c.whole(s.limit)
+	at := s.ttl.deadline(c, window)
 	if s.raw && s.ttl.length == 0 && s.ttl.scale == 0 {
-		_, ok2 = whole(c.Args[s.window]) // as EXPIRE is handed it
+		c.whole(s.window) // as EXPIRE is handed it
 	}
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return false
-	}
-	member := c.Args[s.now]
+	member := c.arg(s.now)
 	if s.member >= 0 {
-		member = c.Args[s.member]
+		member = c.arg(s.member)
 	} else if !s.raw {
-		if member, ok1 = appendPassed(c.text[:0], now); !ok1 {
-			return false
-		}
+		var ok bool
+		member, ok = appendPassed(c.text[:0], now)
+		c.expect(ok)
 	}
-	v := c.open(c.Keys[0], engine.SortedSet)
+	v := c.open(0, engine.SortedSet)
 	if v == nil {
 		return false
 	}

@@ -51,34 +51,22 @@ type springVersion struct{ clients, servers, always bool }
 
 // springGateway takes tokens from a bucket if they are there.
 func (c *Call) springGateway(version springVersion) bool {
-	if !c.has(2, 4) {
-		return false
-	}
-	rate, ok1 := number(c.Args[0])
-	capacity, ok2 := number(c.Args[1])
-	requested, ok3 := number(c.Args[3])
+	rate, capacity, requested := c.number(0), c.number(1), c.number(3)
 	now, sent := 0.0, false
 	if version.clients {
-		now, sent = number(c.Args[2])
+		now, sent = number(c.arg(2))
 	}
 	if !sent {
 		now = float64(c.Now / int64(time.Second))
 	}
-	if !ok1 || !ok2 || !ok3 || !sent && !version.servers || !finite(capacity/rate) || !finite(requested) || !finite(now) {
-		return false
-	}
+	c.expect((sent || version.servers) && finite(capacity/rate) && finite(requested) && finite(now))
 	b := springBucket{rate: rate, capacity: capacity, now: now}
 	// Of what lives half a second at most nothing is stored.
 	if life := math.Floor(capacity / rate * 2); life > 0 || version.always {
-		if life > maxSpan {
-			return false
-		}
-		var ok bool
-		if b.at, ok = c.after(int64(life), time.Second); !ok {
-			return false
-		}
+		c.expect(life <= maxSpan)
+		b.at = c.after(int64(life), time.Second)
 	}
-	return c.hold() && c.release(c.springTake(&b, requested))
+	return c.hold(2) && c.release(c.springTake(&b, requested))
 }
 
 // springBucket is a bucket at a call.
@@ -88,8 +76,8 @@ type springBucket struct {
 }
 
 func (c *Call) springTake(b *springBucket, requested float64) bool {
-	tokens, ok1 := c.springNumber(c.Keys[0], b.capacity)
-	filled, ok2 := c.springNumber(c.Keys[1], 0)
+	tokens, ok1 := c.springNumber(0, b.capacity)
+	filled, ok2 := c.springNumber(1, 0)
 	if !ok1 || !ok2 {
 		return false
 	}
@@ -103,19 +91,15 @@ func (c *Call) springTake(b *springBucket, requested float64) bool {
 	if !exact(int64(tokens)) {
 		return false
 	}
-	if b.at != 0 && !(c.springStore(c.Keys[0], tokens, b.at) && c.springStore(c.Keys[1], b.now, b.at)) {
+	if b.at != 0 && !(c.springStore(0, tokens, b.at) && c.springStore(1, b.now, b.at)) {
 		return false
 	}
-	if allowed {
-		c.pair(1, int64(tokens))
-	} else {
-		c.pair(0, int64(tokens))
-	}
+	c.pair(truth(allowed), int64(tokens))
 	return true
 }
 
 // springNumber reads the number of a key; what is absent or none is missing.
-func (c *Call) springNumber(key []byte, missing float64) (f float64, ok bool) {
+func (c *Call) springNumber(key int, missing float64) (f float64, ok bool) {
 	v := c.open(key, engine.Counter)
 	if v == nil {
 		return 0, false
@@ -130,12 +114,12 @@ func (c *Call) springNumber(key []byte, missing float64) (f float64, ok bool) {
 	return f, finite(f)
 }
 
-func (c *Call) springStore(key []byte, f float64, at int64) bool {
+func (c *Call) springStore(key int, f float64, at int64) bool {
 	text, ok := appendPassed(c.text[:0], f)
 	if !ok {
 		return false
 	}
-	if _, err := c.Sess.Set(c.Now, key, text, &engine.SetOptions{Deadline: at}); err != nil {
+	if _, err := c.Sess.Set(c.Now, c.Keys[key], text, &engine.SetOptions{Deadline: at}); err != nil {
 		return c.failed(err)
 	}
 	return true

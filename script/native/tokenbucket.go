@@ -95,30 +95,22 @@ func (b tokenBucket) bind(p *params) func(c *Call) bool {
 // bucketArguments are those of a call.
 type bucketArguments struct{ capacity, rate, now, cost float64 }
 
-func (b *tokenBucket) arguments(c *Call) (a bucketArguments, ok bool) {
-	if !c.has(1, max(b.capacity, b.rate, b.now, b.cost)+1) {
-		return a, false
-	}
-	var ok1, ok2, ok3 bool
-	ok4 := true
-	a.capacity, ok1 = plainNumber(c.Args[b.capacity])
-	a.rate, ok2 = plainNumber(c.Args[b.rate])
-	a.now, ok3 = plainNumber(c.Args[b.now])
-	a.cost = 1
+func (b *tokenBucket) arguments(c *Call) bucketArguments {
+	a := bucketArguments{capacity: c.plainNumber(b.capacity), rate: c.plainNumber(b.rate), now: c.plainNumber(b.now), cost: 1}
 	if b.cost >= 0 {
-		a.cost, ok4 = plainNumber(c.Args[b.cost])
+		a.cost = c.plainNumber(b.cost)
 	}
-	return a, ok1 && ok2 && ok3 && ok4 && a.rate > 0
+	c.expect(a.rate > 0)
+	return a
 }
 
 // deadline is when a bucket that is stored now expires.
-func (b *tokenBucket) deadline(c *Call, a *bucketArguments) (at int64, ok bool) {
+func (b *tokenBucket) deadline(c *Call, a *bucketArguments) (at int64) {
 	n := b.ttl
 	if n == 0 {
 		full := math.Ceil(a.capacity/a.rate) * float64(b.times)
-		if n = int64(full); float64(n) != full {
-			return 0, false
-		}
+		n = int64(full)
+		c.expect(float64(n) == full)
 	}
 	return c.after(n, time.Second)
 }
@@ -155,15 +147,9 @@ func (b *tokenBucket) fill(h *packed.Hash, a *bucketArguments) (tokens float64, 
 }
 
 func (b tokenBucket) run(c *Call) bool {
-	a, ok := b.arguments(c)
-	if !ok {
-		return false
-	}
-	expires, ok := b.deadline(c, &a)
-	if !ok {
-		return false
-	}
-	v := c.open(c.Keys[0], engine.Hash)
+	a := b.arguments(c)
+	expires := b.deadline(c, &a)
+	v := c.open(0, engine.Hash)
 	if v == nil {
 		return false
 	}

@@ -27,22 +27,11 @@ var ululeScripts = []Script{
 // ululeIncrement adds to a counter, which lives for some ms from its first
 // addition on.
 func ululeIncrement(c *Call) bool {
-	if !c.has(1, 2) {
-		return false
-	}
-	count, ok1 := whole(c.Args[0])
-	ms, ok2 := whole(c.Args[1])
-	if !ok1 || !ok2 {
-		return false
-	}
-	at := int64(0)
+	count, ms, at := c.whole(0), c.whole(1), int64(0)
 	if ms > 0 {
-		var ok bool
-		if at, ok = c.after(ms, time.Millisecond); !ok {
-			return false
-		}
+		at = c.after(ms, time.Millisecond)
 	}
-	v := c.open(c.Keys[0], engine.Counter)
+	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
 	}

@@ -115,6 +115,17 @@ const (
 	SyncNone
 )
 
+// Strictest returns what a reply waits for that tells of a call of each mode.
+func (m SyncMode) Strictest(other SyncMode) SyncMode {
+	switch {
+	case m == SyncCommit || other == SyncCommit:
+		return SyncCommit
+	case m == SyncNone:
+		return other
+	}
+	return m
+}
+
 // Commit is the commit that a reply waits for: none if Ticket is 0.
 type Commit struct {
 	Ticket uint64

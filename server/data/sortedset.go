@@ -11,8 +11,26 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// compactMembers is how many members a sorted set has that is small to Redis.
-const compactMembers = 128
+// compactMembers is how many members a sorted set has that is small to Redis, and
+// compactLen how many bytes each of them.
+const (
+	compactMembers = 128
+	compactLen     = 64
+)
+
+// compact reports whether a sorted set is small to Redis, unless it has not been
+// so since it was made.
+func compact(z *packed.SortedSet) bool {
+	if z.Len() > compactMembers {
+		return false
+	}
+	for member := range z.Range(0, z.Len()) {
+		if len(member) > compactLen {
+			return false
+		}
+	}
+	return true
+}
 
 const logMembers = "O(log N) for each member, N the number of members of the sorted set"
 
@@ -186,6 +204,7 @@ func zpop(highest bool) command.Handler {
 
 var zscan = scanner(engine.SortedSet, func(s *scanCall, b packed.Buffer) {
 	z := packed.NewSortedSet(b)
+	integers := compact(&z)
 	var room [32]byte
 	for member, score := range z.Range(0, z.Len()) {
 		if !s.matches(member) {
@@ -194,8 +213,8 @@ var zscan = scanner(engine.SortedSet, func(s *scanCall, b packed.Buffer) {
 		s.add(member)
 		// Redis keeps the scores of a small sorted set as integers where it can.
 		text := resp.AppendDouble(room[:0], score)
-		if n := int64(score); z.Len() <= compactMembers && math.Abs(score) < 1<<62 && float64(n) == score {
-			text = strconv.AppendInt(room[:0], n, 10)
+		if integers && math.Abs(score) <= 1<<62 && score == math.Trunc(score) {
+			text = strconv.AppendInt(room[:0], int64(score), 10)
 		}
 		s.add(text)
 	}

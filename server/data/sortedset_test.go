@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/headgate-io/headgate/internal/redistest"
@@ -33,6 +34,18 @@ func TestScores(t *testing.T) {
 		}
 		p.Same(`ZRANGE z 0 -1 WITHSCORES`, `ZSCAN z 0`, `ZADD z -0 zero`, `ZADD z 0 zero`, `ZSCORE z zero`, `ZINCRBY z -0 zero`, `ZINCRBY z 0 zero`, `ZADD z CH 0 zero`, `ZADD w -0 a`, `ZADD w XX CH -0 a`, `ZADD w CH -1 a`, `ZADD w CH -0 a`, `ZSCORE w a`,
 			`ZCOUNT z "" 5`, `ZCOUNT z " 1" 5`, `ZCOUNT z "1 " 5`, `ZCOUNT z ( 5`, `ZCOUNT z ((1 5`, `ZCOUNT z "1\x00x" 5`, `ZCOUNT z x 5`, `ZCOUNT z 1 x`, `ZCOUNT z nan 1`, `ZCOUNT z "( 1" 5`, `ZCOUNT z " " 5`)
+	})
+}
+
+// ZSCAN writes scores as integers where Redis keeps them as such: in a set of few
+// members, all of them short.
+func TestScoresOfZScan(t *testing.T) {
+	inBoth(t, func(p *redistest.Pair) {
+		for i, score := range []string{"1e16", "1e17", "-1e17", "4611686018427387904", "-4611686018427387904", "4611686018427388928", "1e18", "1e19", "0.5"} {
+			short, long := fmt.Sprint("short", i), fmt.Sprint("long", i)
+			p.Same(fmt.Sprintf(`ZADD %s %s %s`, short, score, strings.Repeat("m", 64)), `ZSCAN `+short+` 0`)
+			p.Same(fmt.Sprintf(`ZADD %s %s %s`, long, score, strings.Repeat("m", 65)), `ZSCAN `+long+` 0`)
+		}
 	})
 }
 

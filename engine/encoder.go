@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// encoder writes payloads of at most max bytes, as long as no single record is
+// larger. Each payload can be read without the others.
+type encoder struct {
+	limits  *interner
+	formats Formats
+	max     int
+	expect  int // bytes that the payload is expected to have
+	parts   [][]byte
+	buf     []byte
+	dict    map[uint32]uint64
+	// The record before, as the next one refers to it: meta is that of the
+	// last put, if there was one.
+	key      []byte
+	deadline int64
+	meta     uint32
+	started  bool
+}
+
+func newEncoder(limits *interner, f Formats, max, expect int) *encoder {
+	return &encoder{limits: limits, formats: f, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
+}
+
+// put adds the full state of an entry.
+func (enc *encoder) put(im shard.Image) { enc.add(im, nil) }
+
+// add adds the state of an entry, as the delta if there is one.
+func (enc *encoder) add(im shard.Image, d *delta) {
+	start := enc.begin()
+	if enc.appendPut(im, d); enc.full(start) {
+		enc.begin()
+		enc.appendPut(im, d)
+	}
+}
+
+// remove adds that a key is gone.
+func (enc *encoder) remove(db uint8, key []byte) {
+	start := enc.begin()
+	if enc.appendDelete(db, key); enc.full(start) {
+		enc.begin()
+		enc.appendDelete(db, key)
+	}
+}
+
+// removeAll adds that all keys of a shard are gone, which it had when it was
+// detached or at the cut before.
+func (enc *encoder) removeAll(old *shard.Contents) {
+	old.Each(func(ent shard.Entry) { enc.remove(enc.limits.get(ent.Meta()).limit.DB, ent.Key()) })
+	old.Undo().Walk(func(im shard.Image, _ bool) { enc.remove(im.Space, im.Key) })
+}
+
+// system adds a system record; nil is that it is gone.
+func (enc *encoder) system(k systemKey, value []byte) {
+	start := enc.begin()
+	if enc.buf = appendSystem(append(enc.buf, recordSystem), k, value); enc.full(start) {
+		enc.begin()
+		enc.buf = appendSystem(append(enc.buf, recordSystem), k, value)
+	}
+}
+
+// included adds up to which clock batches may be in a snapshot.
+func (enc *encoder) included(clock int64) {
+	enc.begin()
+	enc.buf = binary.AppendVarint(append(enc.buf, recordIncluded), clock)
+}
+
+// flush adds that no key is left, before anything else. false is that the format
+// has no such record.
+func (enc *encoder) flush() bool {
+	if enc.formats.Effects < effectsFlush {
+		return false
+	}
+	enc.begin()
+	enc.buf = append(enc.buf, recordFlush)
+	return true
+}
+
+// begin makes sure that there is a payload, and returns its length.
+func (enc *encoder) begin() int {
+	if len(enc.buf) == 0 {
+		enc.buf = append(make([]byte, 0, enc.expect), enc.formats.Effects)
+	}
+	return len(enc.buf)
+}
+
+// full ends the payload without the record that begins at start, if that has
+// made it too large and is not its only one.
+func (enc *encoder) full(start int) bool {
+	if len(enc.buf) <= enc.max || start == 1 {
+		return false
+	}
+	enc.buf = enc.buf[:start]
+	enc.cut()
+	return true
+}
+
+func (enc *encoder) appendPut(im shard.Image, d *delta) {
+	b := enc.buf
+	kind := byte(recordPut)
+	n := uint64(0)
+	if im.Meta != enc.meta || !enc.started {
+		kind = recordPutOf
+		var known bool
+		if n, known = enc.dict[im.Meta]; !known {
+			l := enc.limits.get(im.Meta).limit
+			b = appendLimit(append(b, recordLimit|l.DB<<kindBits), l)
+			n = uint64(len(enc.dict))
+			enc.dict[im.Meta] = n
+		}
+		enc.meta, enc.started = im.Meta, true
+	}
+	if d != nil {
+		b = append(b, recordDelta)
+	}
+	words := len(im.State) / 8
+	b = append(b, kind|byte(min(words, manyWords))<<kindBits)
+	if words >= manyWords {
+		b = binary.AppendUvarint(b, uint64(words-manyWords))
+	}
+	if kind == recordPutOf {
+		b = binary.AppendUvarint(b, n)
+	}
+	b = enc.appendKey(b, im.Key)
+	b = binary.AppendVarint(b, im.Deadline-enc.deadline)
+	enc.deadline = im.Deadline
+	if d != nil {
+		b = binary.AppendUvarint(append(b, d.base...), uint64(len(d.difference)))
+		enc.buf = append(b, d.difference...)
+		return
+	}
+	if len(im.State) != 8 { // most have one word
+		enc.buf = enc.appendState(b, im.State)
+		return
+	}
+	enc.buf = binary.AppendUvarint(b, binary.LittleEndian.Uint64(im.State))
+}
+
+// appendState adds a state under the limit of enc.meta.
+func (enc *encoder) appendState(b, state []byte) []byte {
+	if len(state) > 8*smallState {
+		if k := enc.limits.get(enc.meta).limit.Algorithm.kind(); k.encodes(enc.formats.Effects) {
+			return k.encode(b, state)
+		}
+	}
+	for w := state; len(w) > 0; w = w[8:] {
+		b = binary.AppendUvarint(b, binary.LittleEndian.Uint64(w))
+	}
+	return b
+}
+
+func (enc *encoder) appendDelete(db uint8, key []byte) {
+	head := byte(recordDelete)
+	if db != 0 {
+		head = recordDeleteIn | db<<kindBits
+	}
+	enc.buf = enc.appendKey(append(enc.buf, head), key)
+}
+
+func (enc *encoder) appendKey(b, key []byte) []byte {
+	shared := 0
+	for shared < len(key) && shared < len(enc.key) && key[shared] == enc.key[shared] {
+		shared++
+	}
+	rest := len(key) - shared
+	b = append(b, byte(min(shared, longLen))<<lenBits|byte(min(rest, longLen)))
+	if shared >= longLen {
+		b = binary.AppendUvarint(b, uint64(shared-longLen))
+	}
+	if rest >= longLen {
+		b = binary.AppendUvarint(b, uint64(rest-longLen))
+	}
+	enc.key = append(enc.key[:shared], key[shared:]...)
+	return append(b, key[shared:]...)
+}
+
+// cut ends the current payload.
+func (enc *encoder) cut() {
+	if len(enc.buf) > 0 {
+		enc.parts = append(enc.parts, enc.buf)
+		enc.buf = nil
+		clear(enc.dict)
+		enc.key, enc.deadline, enc.started = enc.key[:0], 0, false
+	}
+}
+
+// empty tells whether nothing has been added.
+func (enc *encoder) empty() bool { return len(enc.parts) == 0 && len(enc.buf) == 0 }
+
+// finish returns the payloads.
+func (enc *encoder) finish() [][]byte {
+	enc.cut()
+	return enc.parts
+}
+
+// appendLimit appends a limit but for its database.
+func appendLimit(b []byte, l Limit) []byte {
+	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
+	b = binary.AppendVarint(b, l.Limit)
+	b = binary.AppendVarint(b, l.Period)
+	return binary.AppendVarint(b, l.Burst)
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A step finds room at the limit of memory as long as there is anything that it
+// does not keep: whatever the sizes of its values, in whatever shard they fall,
+// on the table or on copies; on a leader too, where what goes is in memory until
+// the commit.
+func TestStepsFindRoom(t *testing.T) {
+	t.Run("alone", func(t *testing.T) { stepsFindRoom(t, New(Config{MaxBytes: 4 << 20, Evict: true})) })
+	t.Run("leader", func(t *testing.T) {
+		n := newNode(t, Config{MaxBytes: 4 << 20, Evict: true})
+		n.r.Permit(Formats{Effects: effectsNewest})
+		n.r.Lead(start)
+		var wg sync.WaitGroup
+		done := make(chan struct{})
+		wg.Go(func() {
+			for tick := time.NewTicker(5 * time.Millisecond); ; {
+				if _, ok := n.r.Cut(1 << 20); ok {
+					n.l.Commit()
+				}
+				select {
+				case <-done:
+					return
+				case <-tick.C:
+				}
+			}
+		})
+		stepsFindRoom(t, n.e)
+		close(done)
+		wg.Wait()
+	})
+}
+
+func stepsFindRoom(t *testing.T, e *Engine) {
+	flood := e.NewSession()
+	for i := 0; e.Stats().Evicted < 5000; i++ {
+		_, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%300), &SetOptions{})
+		require.NoError(t, err)
+	}
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(5, uint64(w)))
+			s, c := e.NewSession(), e.NewScratch()
+			defer s.Close()
+			write := func(s *Session, key []byte) error {
+				_, err := s.Set(start, key, make([]byte, 1+rnd.IntN(40<<10)), &SetOptions{})
+				return err
+			}
+			for i := range 300 {
+				for range 100 { // which leaves few large values
+					if _, err := s.Incr(start, fmt.Append(nil, "n", rnd.IntN(100_000)), 1); err != nil {
+						t.Error(err)
+					}
+				}
+				keys := make([][]byte, 1+rnd.IntN(4))
+				for j := range keys {
+					keys[j] = fmt.Append(nil, "key", rnd.IntN(2000))
+				}
+				if i%4 == 0 {
+					for !scratched(t, s, c, keys, write) {
+					}
+					continue
+				}
+				s.Hold(keys)
+				s.BeginUndo(1 << 20)
+				for n := range 6 {
+					if err := write(s, keys[n%len(keys)]); err != nil {
+						t.Errorf("step %d of %d: %v", i, w, err)
+					}
+				}
+				s.Unhold()
+			}
+		})
+	}
+	wg.Wait()
+	require.Less(t, e.Stats().Bytes, int64(16<<20))
+}
+
+// scratched writes keys on copies, and reports whether they were stored.
+func scratched(t *testing.T, s *Session, c *Scratch, keys [][]byte, write func(s *Session, key []byte) error) bool {
+	defer c.Reset()
+	if err := c.Bring(s, start, keys...); err != nil {
+		t.Error(err)
+		return true
+	}
+	for _, key := range keys {
+		if err := write(c.Session(), key); err != nil {
+			t.Error(err)
+		}
+	}
+	stored, err := c.Commit(s, start, nil)
+	if err != nil {
+		t.Errorf("commit: %v", err)
+	}
+	return stored || err != nil
+}

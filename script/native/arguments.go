@@ -1,0 +1,163 @@
+package native
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script/lua"
+)
+
+// A handler reads its arguments, by number from 0, one after the other. One
+// that is missing, or not written as Lua, commands and Go read it alike, makes
+// the call odd, and open and hold then refuse: nobody has to look before.
+
+// expect makes the call odd unless something is as it should be.
+func (c *Call) expect(is bool) { c.odd = c.odd || !is }
+
+// arg returns an argument as it is.
+func (c *Call) arg(i int) []byte {
+	if i >= len(c.Args) {
+		c.odd = true
+		return nil
+	}
+	return c.Args[i]
+}
+
+// integer reads an argument that the script hands to a command which takes an
+// integer, such as INCRBY.
+func (c *Call) integer(i int) int64 {
+	n, ok := resp.ParseInt(c.arg(i))
+	c.expect(ok)
+	return n
+}
+
+// whole reads an argument that the script makes a number of, or has Lua make one
+// of, and then uses as an integer: see whole.
+func (c *Call) whole(i int) int64 {
+	n, ok := whole(c.arg(i))
+	c.expect(ok)
+	return n
+}
+
+// number reads an argument as tonumber does.
+func (c *Call) number(i int) float64 {
+	f, ok := number(c.arg(i))
+	c.expect(ok)
+	return f
+}
+
+// plainNumber reads an argument that is a number in plain decimals.
+func (c *Call) plainNumber(i int) float64 {
+	f, ok := plainNumber(c.arg(i))
+	c.expect(ok)
+	return f
+}
+
+// window reads an argument that is the length of a window in ms, and returns
+// when one that begins now ends.
+func (c *Call) window(i int) (ms, at int64) {
+	ms = c.whole(i)
+	return ms, c.after(ms, time.Millisecond)
+}
+
+// maxSpan is the longest time to live in ms that is not left to the commands:
+// some 158 years.
+const maxSpan = 5e12
+
+// after returns the deadline that EXPIRE, PEXPIRE and their like give a key. A
+// time that is none, or too long, makes the call odd.
+func (c *Call) after(n int64, unit time.Duration) (at int64) {
+	c.expect(n > 0 && n <= maxSpan/int64(unit/time.Millisecond))
+	return c.Now + n*int64(unit)
+}
+
+// maxExact is up to where each integer is a float64 of its own.
+const maxExact = 1 << 53
+
+// exact tells whether an integer, and one that a call makes of it, is itself as
+// a float64.
+func exact(n int64) bool { return -maxExact/4 < n && n < maxExact/4 }
+
+// whole reads plain digits, exact as a float64 and still so after an addition or
+// two.
+func whole(text []byte) (n int64, ok bool) {
+	n, ok = resp.ParseInt(text)
+	return n, ok && exact(n)
+}
+
+// number reads a text as tonumber does.
+func number(text []byte) (f float64, ok bool) {
+	if n, ok := whole(text); ok {
+		return float64(n), true
+	}
+	if f, ok := decimal(text); ok {
+		return f, true
+	}
+	return lua.ParseNumber(string(text))
+}
+
+// mostDigits is how many digits always fit in 64 bits.
+const mostDigits = 19
+
+// decimal reads digits with a point among them, such as a time in seconds.
+func decimal(text []byte) (f float64, ok bool) {
+	digits, power, point := uint64(0), uint64(1), false
+	if len(text) == 0 || len(text) > mostDigits+1 {
+		return 0, false
+	}
+	for i, b := range text {
+		switch {
+		case b == '.' && !point && i > 0 && i < len(text)-1:
+			point = true
+		case b < '0' || b > '9':
+			return 0, false
+		default:
+			if digits = 10*digits + uint64(b-'0'); point {
+				power *= 10
+			}
+		}
+	}
+	if !point && len(text) > mostDigits {
+		return 0, false
+	}
+	return quotient(digits, power), true
+}
+
+// quotient is a/b to the nearest float64, an even one if two are as near. b is a
+// power of ten.
+func quotient(a, b uint64) float64 {
+	if a < maxExact && b < maxExact {
+		return float64(a) / float64(b) // both are exact, so it is rounded once
+	}
+	// More digits than a float64 has, and a bit that stands for the rest, which
+	// the conversion rounds.
+	up, down := bits.LeadingZeros64(a), bits.LeadingZeros64(b)
+	a, b = a<<up, b<<down
+	q, rest := bits.Div64(a>>1, a<<63, b)
+	if rest != 0 {
+		q |= 1
+	}
+	return float64(q) * math.Float64frombits(uint64(1023+down-up-63)<<52)
+}
+
+// plainNumber reads a text that is a number in plain decimals, for Lua and for
+// commands alike.
+func plainNumber(text []byte) (f float64, ok bool) {
+	if n, ok := whole(text); ok {
+		return float64(n), true
+	}
+	if f, ok := decimal(text); ok {
+		return f, true
+	}
+	if len(text) == 0 || len(text) > 24 || text[0] == '.' || text[len(text)-1] == '.' {
+		return 0, false
+	}
+	for _, c := range text {
+		if c != '.' && (c < '0' || c > '9') {
+			return 0, false
+		}
+	}
+	return lua.ParseNumber(string(text))
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// The bounds of a script; see script_run.go for how it runs.
+const (
+	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
+	// Some steps take twenty times as long as others: so it looks at the time
+	// now and then.
+	loopSteps  = 10_000
+	loopTime   = 200 * time.Microsecond
+	loopLook   = 512
+	loopMemory = 4 << 20
+	loopUndo   = 1 << 20
+	// These are what it may take on a worker.
+	slowSteps  = 1 << 40
+	slowMemory = 64 << 20
+	slowUndo   = 64 << 20
+	slowTime   = 5 * time.Second // where lua-time-limit says nothing
+	// holdTime is how long a worker may hold locks.
+	holdTime = 10 * time.Millisecond
+	// rounds is how often a script is run again on a loop with further keys, and
+	// tries how often on a worker because its keys have changed.
+	rounds = 8
+	tries  = 4
+	// maxMessages is how many messages a script may publish.
+	maxMessages = 1024
+)
+
+// bounds are what a script may take.
+type bounds struct {
+	steps, memory int64
+	undo          int
+	time          time.Duration
+	every         int64 // steps between two looks; 0 is lua.LookEvery
+}
+
+var (
+	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
+	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime, 0}
+	slowBounds = bounds{slowSteps, smallStep, slowUndo, slowTime, 0}
+)
+
+// look is asked now and then whether the script may go on.
+func (r *scriptRun) look() error {
+	if err := r.ended.Load(); err != nil {
+		return *err
+	}
+	if r.srv.ending.Err() != nil {
+		return errScriptKilled
+	}
+	if r.turn != nil && r.held.IsZero() {
+		if err := r.turn.yield(); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	late := now.Sub(r.began) > r.bounds.time
+	if r.turn != nil {
+		late = r.turn.hasRun(r.bounds.time, now)
+	}
+	switch {
+	case late && r.bounds.time == loopTime:
+		return errScriptSlow
+	case late:
+		//lint:ignore ST1005 in the manner of Redis
+		return fmt.Errorf("Script killed: it took more than %d ms.", r.bounds.time.Milliseconds())
+	case r.heldLong(now):
+		//lint:ignore ST1005 in the manner of Redis
+		return fmt.Errorf("Script killed: it held its keys for more than %d ms.", holdTime.Milliseconds())
+	}
+	return nil
+}
+
+// heldLong reports whether a worker has held locks for longer than it may. As in
+// turns, no more counts than what the process has got of the processors.
+func (r *scriptRun) heldLong(now time.Time) bool {
+	if r.held.IsZero() || now.Sub(r.held) <= holdTime {
+		return false
+	}
+	if r.turn == nil {
+		return true
+	}
+	cpu := processTime()
+	return cpu == 0 || cpu-r.heldCPU > holdTime
+}
+
+// grow asks for more memory than every slow script may have.
+func (r *scriptRun) grow() error {
+	if !r.held.IsZero() {
+		return nil // others wait for its keys, and it ends soon
+	}
+	return r.turn.grow()
+}

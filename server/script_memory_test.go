@@ -1,0 +1,82 @@
+package server
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bombs has as many scripts at a time take all the memory that they get, each in
+// its own way, and returns when they have ended.
+func bombs(t *testing.T, addr string, n int) {
+	t.Helper()
+	bodies := []string{
+		"local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 1000) .. i end",
+		"local t = {} for i = 1, 1e9 do t[i] = {i} end",
+		"for i = 1, 50 do redis.call('set', 'k' .. i, string.rep('x', 1e6)) end local t = {} for i = 1, 1e9 do t[i] = i end",
+		"local t = {} for i = 1, 60 do t[i] = string.rep('y', 1e6) .. i end redis.call('publish', 'c', t[1]) return redis.call(unpack(t))",
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		c := dial(t, addr)
+		require.NoError(t, c.SetDeadline(time.Now().Add(12*patience)))
+		all.Go(func() {
+			_, isErr := c.call("EVAL " + quote(bodies[i%len(bodies)]) + " 0").(error)
+			require.True(t, isErr)
+		})
+	}
+	all.Wait()
+}
+
+// What scripts took that are over is held by nobody.
+func TestIdleRunsHoldNothing(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	bombs(t, addr, 4)
+	live := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	eventually(t, "the scripts to end", func() bool { return s.scripts.count() == 0 })
+	before := live()
+	bombs(t, addr, idleRuns+4)
+	eventually(t, "the scripts to end", func() bool { return s.scripts.count() == 0 })
+	require.Less(t, live()-before, int64(16<<20))
+	s.scripts.mu.Lock()
+	defer s.scripts.mu.Unlock()
+	require.NotEmpty(t, s.scripts.idle)
+	for _, r := range s.scripts.idle {
+		require.Nil(t, r.scratch, "it has room for many small keys")
+	}
+}
+
+// The memory of a burst of scripts goes back to the system soon, whether anything
+// runs or not.
+func TestMemoryOfScriptsIsGivenBack(t *testing.T) {
+	debug.FreeOSMemory() // what other tests have left
+	_, addr := startServer(t, Config{})
+	before := mapped()
+	most := uint64(0)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				most = max(most, mapped())
+			}
+		}
+	}()
+	bombs(t, addr, 16)
+	close(stop)
+	<-done
+	require.Greater(t, most, before+2*scavengeFrom, "the test is of no use")
+	require.Eventually(t, func() bool { return mapped() < before+scavengeFrom }, scavengeEvery+3*patience, 10*time.Millisecond)
+}
