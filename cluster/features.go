@@ -22,6 +22,7 @@ var levels = []struct {
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 4}}, // 2: a flush is one record
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 5}}, // 3: databases, texts, hashes, sets, sorted sets, lists
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 6}}, // 4: large states as deltas
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 7}}, // 5: policies
 }
 
 // features are the levels as the log has to know them.

@@ -211,7 +211,7 @@ func withoutContainers(names []string) []string {
 
 var (
 	heading = regexp.MustCompile(`^### ([A-Z][A-Z.]*)$`)
-	row     = regexp.MustCompile("^\\| `([A-Z_]+)( [A-Z-]+)?[^`]*` \\|")
+	row     = regexp.MustCompile("^\\| `([A-Z_.]+)( [A-Z-]+)?[^`]*` \\|")
 )
 
 // describedCommands returns the commands that a page describes, in the
@@ -242,4 +242,4 @@ func describedCommands(page string) []string {
 }
 
 // containers are the commands with subcommands.
-var containers = []string{"acl", "client", "cluster", "command", "config", "debug", "latency", "memory", "object", "pubsub", "script", "sentinel", "slowlog"}
+var containers = []string{"acl", "client", "cluster", "command", "config", "debug", "latency", "memory", "object", "pubsub", "rl.override", "rl.policy", "script", "sentinel", "slowlog"}

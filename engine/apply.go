@@ -15,6 +15,7 @@ func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 	}
 	r.applier.tidy()
 	r.e.table.Pass(clock)
+	r.e.publish(r.takeApplied(), false)
 	return nil
 }
 
@@ -81,6 +82,14 @@ func (r *Replica) apply(payload []byte, now int64) error {
 	return nil
 }
 
+// takeApplied returns the records of policies that have been applied since the
+// last call.
+func (r *Replica) takeApplied() []PolicyRecord {
+	applied := r.applied
+	r.applied = nil
+	return applied
+}
+
 // look reads the next effects of the payload.
 func (r *Replica) look() error {
 	a := &r.applier
@@ -116,7 +125,12 @@ func (r *incomings) addLimit(l Limit) {
 	r.applier.dict = append(r.applier.dict, r.e.limits.acquireReplicated(l))
 }
 
-func (r *incomings) setSystem(k systemKey, value []byte) { r.e.system.apply(k, value) }
+func (r *incomings) setSystem(k systemKey, value []byte) {
+	r.e.system.apply(k, value)
+	if k.kind == systemPolicy {
+		r.applied = append(r.applied, PolicyRecord{k.name, value})
+	}
+}
 
 func (r *incomings) included(clock int64) { r.snapshotEnd = clock }
 

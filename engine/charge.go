@@ -52,9 +52,12 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	for _, c := range charges {
 		s.Use(c.Limit.DB)
 		var err error
-		if c.Limit.Algorithm == Counter {
+		switch {
+		case c.Limit.Algorithm == Counter:
 			err = s.chargeCounter(now, &c)
-		} else {
+		case c.Limit.Algorithm.IsPolicy():
+			err = s.chargePolicy(now, &c)
+		default:
 			_, err = s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
 		}
 		if errors.Is(err, ErrSealed) {

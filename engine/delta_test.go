@@ -204,6 +204,9 @@ func TestDeltasOfEveryKind(t *testing.T) {
 		case Log:
 			decide(t, leader.s, start+int64(i), string(key), perMinute(Log, 900), 1, Options{})
 			return
+		case PolicyLog:
+			check(t, leader.s, start+int64(i), of(t, leader.s, string(key), perMinute(Log, 900)))
+			return
 		case Slots:
 			_, _, err := leader.s.Acquire(start, key, 900, minute, member, 1)
 			require.NoError(t, err)

@@ -7,8 +7,9 @@
 //   - Engine holds the state of every limit, in a table of package shard, and
 //     does its upkeep: see Run.
 //   - Session decides, for one event loop or one goroutine: Decide on a key,
-//     DecideAll on several in one step, Acquire, IncrEx and the commands on
-//     keys. Hold makes several calls one step.
+//     DecideAll on several in one step, Check on the limits of policies,
+//     Acquire, IncrEx and the commands on keys. Hold makes several calls one
+//     step.
 //   - Limit is what a key is checked against, of some Algorithm; Options are
 //     the parts of a call that are not its limit; Decision is the answer.
 //   - Replica replicates an Engine: it cuts, applies and undoes effects, and

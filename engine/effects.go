@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
@@ -17,7 +18,8 @@ const (
 	effectsFlush  = 4 // the first that has recordFlush and kind.encode
 	effectsData   = 5 // the first that has databases and the data types
 	effectsDelta  = 6 // the first that has recordDelta and recordIncluded
-	effectsNewest = 6 // that it reads, and writes where it is permitted
+	effectsPolicy = 7 // the first that has policies' records and counters
+	effectsNewest = 7 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -40,7 +42,8 @@ func (f Formats) Check() error {
 // first byte are its kind, of recordLimit and recordDelete all bits; integers are
 // varints unless said otherwise.
 //
-//	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst
+//	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst;
+//	              of a policy's limit also resets, scalings;
 //	              the next number of this payload's dictionary, from 0
 //	recordPut     the state of a key whose limit is that of the put before: key,
 //	              deadline, words
@@ -171,7 +174,10 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		l := Limit{Algorithm: Algorithm(r.d.byte()), Rounding: Rounding(r.d.byte()), Align: Align(r.d.byte())}
 		l.Limit, l.Period, l.Burst = r.d.varint(), r.d.varint(), r.d.varint()
 		l.DB = head >> kindBits
-		if r.d.bad || r.version < effectsData && l.needs() >= effectsData {
+		if l.Algorithm.IsPolicy() {
+			l.Resets, l.Scalings = uint16(r.d.uvarintMax(math.MaxUint16)), uint16(r.d.uvarintMax(math.MaxUint16))
+		}
+		if r.d.bad || l.needs() > r.version {
 			return false, fmt.Errorf("%w: bad limit", ErrEffects)
 		}
 		if err := l.Validate(); err != nil {

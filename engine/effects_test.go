@@ -82,7 +82,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
-		version := effectsOldest + byte(seed%4)
+		version := effectsOldest + byte(seed%(1+effectsNewest-effectsOldest))
 		db := func() uint8 {
 			if version < effectsData {
 				return 0
@@ -91,7 +91,11 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 		}
 		ids := make([]uint32, 1+rnd.IntN(5))
 		for i := range ids {
-			it, err := limits.acquire(Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute})
+			l := Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute}
+			if version >= effectsPolicy && rnd.IntN(2) == 0 {
+				l.DB, l.Algorithm, l.Resets, l.Scalings = 0, l.Algorithm.OfPolicy(), uint16(rnd.Uint32()), uint16(rnd.Uint32())
+			}
+			it, err := limits.acquire(l)
 			require.NoError(t, err)
 			ids[i] = it.id
 		}
@@ -181,8 +185,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 7, this node knows 3 to 6; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 6; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 8, this node knows 3 to 7; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 7; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -204,8 +208,12 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
 	f("bad system record", effectsOldest, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript)+1, 0, 0)                  // of no kind
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                    // no text
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy)+1, 0, 0)                  // of no kind
+	f("bad system record", effectsPolicy-1, recordSystem, byte(systemPolicy), 0, 0)                  // before there were any
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                    // no text
+	f("bad limit", effectsPolicy-1, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0, 0)
+	f("bad limit", effectsNewest, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                     // no text
 	require.Zero(t, n.e.Len())
 }
 

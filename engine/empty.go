@@ -38,6 +38,14 @@ func (m *Empty) DecideAll(now int64, segs []Segment, o *Options, out []Decision)
 	return m.session.DecideAll(now, segs, &peek, out)
 }
 
+// Check is Session.Check on full limits.
+func (m *Empty) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o.Peek = true // nothing is ever there, under whatever hash
+	return m.session.Check(now, checks, o, out)
+}
+
 // Acquire is Session.Acquire on a key that holds no lease. The one it gives out
 // is not remembered.
 func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d Decision, lease string, err error) {

@@ -204,5 +204,10 @@ func appendLimit(b []byte, l Limit) []byte {
 	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
 	b = binary.AppendVarint(b, l.Limit)
 	b = binary.AppendVarint(b, l.Period)
-	return binary.AppendVarint(b, l.Burst)
+	b = binary.AppendVarint(b, l.Burst)
+	if l.Algorithm.IsPolicy() {
+		b = binary.AppendUvarint(b, uint64(l.Resets))
+		b = binary.AppendUvarint(b, uint64(l.Scalings))
+	}
+	return b
 }

@@ -53,6 +53,7 @@ type Engine struct {
 	table         *shard.Table
 	system        system
 	limits        *interner
+	policies      policies
 	clock         *Clock
 	logMaxEntries int
 	topK          int
@@ -73,6 +74,9 @@ type Engine struct {
 
 	// permitted is the version of effects up to which sessions may need them.
 	permitted atomic.Uint32
+
+	// replaced counts what policies' counters have replaced.
+	replaced atomic.Uint64
 
 	// endlessAt is where EndlessCounters goes on.
 	endlessAt atomic.Uint64

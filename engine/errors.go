@@ -69,6 +69,7 @@ var (
 	errBurst          = errors.New("burst must be at least 1")
 	errBurstAlgorithm = errors.New("burst applies to token and leaky only")
 	errAlignAlgorithm = errors.New("align applies to fixed and sliding only")
+	errEpoch          = errors.New("only limits of policies are reset and scaled")
 	errRounding       = errors.New("rounding applies to token and leaky only")
 	errRate           = errors.New("rate must be at most 1000000000 per second")
 	errCapacity       = errors.New("burst must refill within 100 years at this rate")

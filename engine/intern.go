@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -33,11 +34,16 @@ const (
 type interned struct {
 	rule
 	id uint32
-	// refs counts the records that carry id and the sessions that cache it.
+	// refs counts the records that carry id, and the sessions and policies that
+	// hold it. It is far below 0 once the limit is forgotten.
 	refs atomic.Int64
 	// asked, guarded by interner.mu, is set by acquire and cleared by idle.
 	asked bool
 }
+
+// forgotten is the refs of a limit that is dropped. Who comes with one that was
+// released sees that it must not be used: see Session.claim.
+const forgotten = math.MinInt64 / 2
 
 // refer takes the reference of a record that has come into the table. The
 // shard's lock must be held.
@@ -199,7 +205,7 @@ func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, it := range idle {
-		if !it.asked && it.refs.Load() == 0 && !kept[it.id] {
+		if !it.asked && !kept[it.id] && it.refs.CompareAndSwap(0, forgotten) {
 			delete(in.byLimit, it.limit)
 			in.slot(it.id).Store(nil)
 			in.free = append(in.free, it.id)

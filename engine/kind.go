@@ -18,6 +18,9 @@ type kind struct {
 	// decides marks the algorithms of RL.LIMIT. A limit of theirs of 0 units is
 	// blocked.
 	decides bool
+	// policy marks the counters of policies' limits, which Session.Check charges and
+	// decides by the algorithm of the same place. Their limits may be of 0 units too.
+	policy bool
 	// What its limits have: a number of units, a period, a rate with a burst
 	// and a rounding, windows that align.
 	units, period, rate, aligns bool
@@ -118,7 +121,31 @@ var kinds = [...]kind{
 		encode: encodeCollection, decode: decodeCollection(packed.ListKind), encoded: effectsData,
 		pressure: valuePressure, describe: describeCollection,
 	},
+	PolicyToken: {
+		name: "policy-token", redis: policyType, policy: true, units: true, period: true, rate: true, since: effectsPolicy,
+		adopt: adoptBucket, pressure: bucketPressure, describe: describeBucket, ask: askDecision, split: splitBucket,
+	},
+	PolicyLeaky: {
+		name: "policy-leaky", redis: policyType, policy: true, units: true, period: true, rate: true, since: effectsPolicy,
+		adopt: adoptBucket, pressure: bucketPressure, describe: describeBucket, ask: askDecision, split: splitBucket,
+	},
+	PolicyFixed: {
+		name: "policy-fixed", redis: policyType, policy: true, units: true, period: true, aligns: true, since: effectsPolicy,
+		adopt: adoptCounts, pressure: fixedPressure, describe: describeFixed, ask: askDecision, split: splitUnits,
+	},
+	PolicySliding: {
+		name: "policy-sliding", redis: policyType, policy: true, units: true, period: true, aligns: true, since: effectsPolicy,
+		adopt: adoptCounts, pressure: slidingPressure, describe: describeSliding, ask: askDecision, split: splitUnits,
+	},
+	PolicyLog: {
+		name: "policy-log", redis: policyType, policy: true, units: true, period: true, since: effectsPolicy, fits: fitsLog,
+		encode: encodePairs, decode: decodePairs, encoded: effectsPolicy, large: true,
+		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
+	},
 }
+
+// policyType is what TYPE says of a policy's counter, whatever decides.
+const policyType = "policy"
 
 // unknown is the row of blocked, and of what is no algorithm.
 var unknown = kind{name: "unknown"}

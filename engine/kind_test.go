@@ -20,6 +20,13 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		require.NotNil(t, k.describe, k.name)
 		require.Equal(t, k.encode == nil, k.decode == nil, k.name)
 		require.NotEmpty(t, a.Type())
+		if k.policy {
+			require.Equal(t, policyType, a.Type())
+			require.Equal(t, a, a.Decider().OfPolicy())
+			require.True(t, a.Decider().kind().decides)
+			require.NotNil(t, k.ask, k.name)
+			require.Equal(t, byte(effectsPolicy), k.since)
+		}
 		named, ok := ParseAlgorithm(k.name)
 		require.Equal(t, k.decides, ok, k.name)
 		if k.decides {

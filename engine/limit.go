@@ -25,6 +25,14 @@ const (
 	SortedSet
 	List
 
+	// Counters of limits that policies have, one for each algorithm of RL.LIMIT, in
+	// the same order. Only Session.Check charges them.
+	PolicyToken
+	PolicyLeaky
+	PolicyFixed
+	PolicySliding
+	PolicyLog
+
 	// blocked is how a limit of 0 units decides. No state has it.
 	blocked
 )
@@ -48,6 +56,13 @@ func (a Algorithm) Type() string {
 	k := a.kind()
 	return cmp.Or(k.redis, k.name)
 }
+
+// OfPolicy returns the kind of a policy's counter that a, one of the algorithms
+// of RL.LIMIT, decides.
+func (a Algorithm) OfPolicy() Algorithm { return PolicyToken + a }
+
+// IsPolicy reports whether a is the kind of a policy's counter.
+func (a Algorithm) IsPolicy() bool { return a.kind().policy }
 
 // IsData reports whether a is one of Redis's data types, whose values users set,
 // and not the state of a limit or leases.
@@ -95,6 +110,10 @@ type Limit struct {
 	// DB is the database of the keys that are under the limit. A session sets
 	// it to its own.
 	DB uint8
+	// Resets and Scalings count, of a policy's limit, the edits that made what was
+	// consumed before void, or kept its share instead of its units: see
+	// Session.Check. Other limits have none.
+	Resets, Scalings uint16
 	// Limit is the number of units per period; of a concurrency limit, the
 	// units that may be held at once. 0 denies every call, whatever it costs
 	// and its options say, and no wait ends that; state is left alone.
@@ -122,8 +141,10 @@ func (l Limit) Validate() error {
 	switch {
 	case k == &unknown:
 		return errAlgorithm
-	case l.DB >= Databases:
+	case l.DB >= Databases, k.policy && l.DB != 0:
 		return errDatabase
+	case !k.policy && l.Resets|l.Scalings != 0:
+		return errEpoch
 	case !k.units:
 		return nil
 	case l.Limit < 0:
@@ -156,10 +177,11 @@ func (l Limit) Validate() error {
 
 // needs is the first version of effects that has the limit.
 func (l Limit) needs() byte {
+	since := l.Algorithm.kind().since
 	if l.DB != 0 {
-		return effectsData
+		return max(since, effectsData)
 	}
-	return l.Algorithm.kind().since
+	return since
 }
 
 // interval returns the time of one unit of a token or leaky limit as the
@@ -175,6 +197,15 @@ func (l Limit) interval() (num, den uint64) {
 	}
 	g := gcd(uint64(l.Period), uint64(l.Limit))
 	return uint64(l.Period) / g, uint64(l.Limit) / g
+}
+
+// Decider returns the algorithm by which states of a are decided: of a policy's
+// counter, the one that its kind is named after.
+func (a Algorithm) Decider() Algorithm {
+	if a.kind().policy {
+		return a - PolicyToken
+	}
+	return a
 }
 
 func gcd(a, b uint64) uint64 {
@@ -199,8 +230,8 @@ type rule struct {
 // compile precomputes l, which must be valid.
 func compile(l Limit) rule {
 	k := l.Algorithm.kind()
-	r := rule{limit: l, decides: l.Algorithm, burst: l.Capacity(), period: l.Period}
-	if l.Limit == 0 && k.decides {
+	r := rule{limit: l, decides: l.Algorithm.Decider(), burst: l.Capacity(), period: l.Period}
+	if l.Limit == 0 && (k.decides || k.policy) {
 		r.decides = blocked
 		return r
 	}

@@ -56,7 +56,9 @@ func TestLimitValidate(t *testing.T) {
 		{Limit{Algorithm: Slots, Limit: 0}, nil},
 		{Limit{Algorithm: Slots, Limit: -1}, errLimit},
 		{Limit{Algorithm: Counter}, nil},
-		{Limit{Algorithm: List + 1, Limit: 1, Period: 1}, errAlgorithm},
+		{Limit{Algorithm: PolicyLog + 1, Limit: 1, Period: 1}, errAlgorithm},
+		{Limit{Algorithm: PolicyFixed, DB: 1, Limit: 1, Period: 1}, errDatabase},
+		{Limit{Algorithm: Fixed, Scalings: 1, Limit: 1, Period: 1}, errEpoch},
 		{Limit{Algorithm: List, DB: Databases - 1}, nil},
 		{Limit{Algorithm: Token, DB: Databases, Limit: 1, Period: 1}, errDatabase},
 	} {

@@ -169,6 +169,11 @@ func (r *rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words in
 	if left == 0 {
 		return 0, 0
 	}
+	return logHeader + 2*b.room(expired, left, maxEntries), newest + r.period
+}
+
+// room returns for how many pairs to make room, of which left are to stay.
+func (b logRing) room(expired, left, maxEntries int) int {
 	// What a refund takes is still there when the record is resized.
 	_, count := b.span()
 	most := max(left, count-expired)
@@ -180,7 +185,7 @@ func (r *rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words in
 		// two from being resized at each swing.
 		room = min(room, logPairs(2*most, maxEntries))
 	}
-	return logHeader + 2*room, newest + r.period
+	return room
 }
 
 // logPairs returns the room to make for n pairs.

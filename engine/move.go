@@ -76,6 +76,9 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 		return true, nil
 	}
 	l := s.e.limits.get(ent.Meta()).limit
+	if l.Algorithm.IsPolicy() { // nobody else would charge it, and in another database it is none
+		return false, ErrWrongType
+	}
 	l.DB = db
 	if !s.e.permits(l.needs()) {
 		return false, ErrNotYet

@@ -47,6 +47,9 @@ type Replica struct {
 	changer changer
 	aside   aside
 
+	// applied are records of policies that a batch being applied has changed.
+	applied []PolicyRecord
+
 	// given is no earlier than the clock of any batch so far.
 	given atomic.Int64
 
@@ -70,6 +73,8 @@ type undo struct {
 	r      *Replica
 	shards []shardUndo
 	system systemUndo
+	// policies are what the records of policies that it changed have become.
+	policies []PolicyRecord
 }
 
 // undoOf returns the undo of a flight; that of a tick is empty.
@@ -87,6 +92,7 @@ func (u *undo) Committed() {
 			u.r.discarded.add(c)
 		}
 	}
+	u.r.e.publish(u.policies, false)
 }
 
 // shardUndo is what one shard's dirty keys were before the batch.
@@ -177,7 +183,12 @@ func (r *Replica) capture(enc *encoder) bool {
 		}
 		sh.Unlock()
 	}
-	u.system = r.e.system.cut(enc.system)
+	u.system = r.e.system.cut(func(k systemKey, value []byte) {
+		enc.system(k, value)
+		if k.kind == systemPolicy {
+			u.policies = append(u.policies, PolicyRecord{k.name, value})
+		}
+	})
 	if enc.empty() && r.aside.empty() {
 		// A flush that found no key, and is not a record of its own, leaves
 		// empty contents to give up and nothing to send: a flight without an

@@ -80,7 +80,9 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 	n.s.Use([]uint8{0, 0, 1, Databases - 1}[rnd.IntN(4)])
 	defer n.s.Use(0)
-	switch rnd.IntN(23) {
+	switch rnd.IntN(25) {
+	case 23, 24:
+		n.check(rnd, now)
 	case 16, 17:
 		_, _ = n.s.Set(now, key(), randomValue(rnd), &SetOptions{Deadline: []int64{0, now + minute}[rnd.IntN(2)], KeepTTL: rnd.IntN(2) == 0})
 	case 18:
@@ -163,6 +165,34 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 	}
 }
 
+// check makes a random call on limits of a policy, and edits some.
+func (n *node) check(rnd *rand.Rand, now int64) {
+	if !n.e.PoliciesKept() {
+		return
+	}
+	if rnd.IntN(4) == 0 {
+		_ = n.s.EditPolicies(func(get func(string) []byte) ([]PolicyRecord, error) {
+			name := fmt.Sprint("policy ", rnd.IntN(4))
+			if rnd.IntN(3) == 0 {
+				return []PolicyRecord{{Name: name}}, nil
+			}
+			return []PolicyRecord{{Name: name, Value: append([]byte("x"), get(name)[:min(len(get(name)), 20)]...)}}, nil
+		})
+	}
+	checks := make([]Check, 1+rnd.IntN(4))
+	for i := range checks {
+		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
+		ready, err := n.e.Ready(Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
+			Period: minute * (1 + rnd.Int64N(3)), Resets: uint16(rnd.IntN(2)), Scalings: uint16(rnd.IntN(2))})
+		if err != nil {
+			panic(err)
+		}
+		defer n.e.Release(ready)
+		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0}
+	}
+	_, _ = n.s.Check(now, checks, CheckOptions{}, make([]Checked, len(checks)))
+}
+
 // randomValue is a text or an integer, most of them short.
 func randomValue(rnd *rand.Rand) []byte {
 	switch rnd.IntN(40) {
@@ -237,7 +267,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start
-		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%4)})
+		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%(1+effectsNewest-effectsOldest))})
 		leader.r.Lead(now)
 		var pending []cutEntry
 		cut := func() {

@@ -26,7 +26,8 @@ type Session struct {
 	value  Value    // of Open
 	// chain is the scratch space of DecideAll, made for its first call: most
 	// of thousands of sessions never need it.
-	chain *chain
+	chain    *chain
+	checking *checking // of Check, likewise
 }
 
 // NewSession returns a session. Close gives back what it caches.

@@ -124,6 +124,12 @@ func writeChunk(w io.Writer, chunk []byte) error {
 // committedSystem encodes the committed system records.
 func (r *Replica) committedSystem(f Formats) [][]byte {
 	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
+	r.eachCommitted(enc.system)
+	return enc.finish()
+}
+
+// eachCommitted calls fn with the committed system records.
+func (r *Replica) eachCommitted(fn func(k systemKey, value []byte)) {
 	token := r.gate.RLock() // as in committed
 	defer r.gate.RUnlock(token)
 	r.ledger.Flights(func(flights []ledger.Flight) {
@@ -131,9 +137,8 @@ func (r *Replica) committedSystem(f Formats) [][]byte {
 		for i := range flights {
 			undos[i] = undoOf(&flights[i]).system
 		}
-		r.e.system.committed(undos, enc.system)
+		r.e.system.committed(undos, fn)
 	})
-	return enc.finish()
 }
 
 // committed encodes the committed state of shard i: what is there, with what
@@ -210,7 +215,7 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 	r.e.table.Pass(0)
 	r.e.system.reset()
 	r.e.clock.Set(clock)
-	r.snapshotEnd = 0
+	r.snapshotEnd, r.applied = 0, nil
 	defer func() { r.give(r.snapshotEnd) }() // for its own snapshots
 	br := bufio.NewReaderSize(src, snapshotChunk)
 	for {
@@ -219,6 +224,7 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 			return fmt.Errorf("read snapshot: %w", noEOF(err))
 		}
 		if n == 0 {
+			r.e.publish(r.takeApplied(), true)
 			return nil
 		}
 		if n > snapshotMost {

@@ -19,6 +19,9 @@ const (
 	// systemScript is the text of a script behind a byte that tells whether it
 	// was loaded; the record's name is its SHA1 in hex. See script.go.
 	systemScript systemKind = 2
+	// systemPolicy is a record about policies, which its name tells: see
+	// policyrecord.go.
+	systemPolicy systemKind = 3
 )
 
 const (
@@ -55,6 +58,8 @@ type system struct {
 	journal bool
 	// scripts and scriptBytes count the records of scripts and their bytes.
 	scripts, scriptBytes int
+	// policyBytes is the size of the records of policies.
+	policyBytes int
 
 	// gone counts the scripts' records that have gone, the resets included.
 	gone atomic.Uint64
@@ -76,8 +81,11 @@ func (s *system) put(k systemKey, value []byte) {
 
 // replace is put without a trace. mu must be held.
 func (s *system) replace(k systemKey, value []byte) {
-	if k.kind == systemScript {
+	switch k.kind {
+	case systemScript:
 		s.countScript(s.records[k], value)
+	case systemPolicy:
+		s.policyBytes += policySize(k.name, value) - policySize(k.name, s.records[k])
 	}
 	if value == nil {
 		delete(s.records, k)
@@ -161,7 +169,7 @@ func (s *system) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.records)
-	s.scripts, s.scriptBytes = 0, 0
+	s.scripts, s.scriptBytes, s.policyBytes = 0, 0, 0
 	s.gone.Add(1)
 }
 
@@ -200,6 +208,7 @@ func readSystem(d *decoder, version byte) (k systemKey, value []byte) {
 	switch {
 	case k.kind == systemCharged:
 	case k.kind == systemScript && version >= effectsData && (value == nil || len(value) > 0):
+	case k.kind == systemPolicy && version >= effectsPolicy && (value == nil || len(value) > 0):
 	default:
 		d.fail()
 	}

@@ -141,12 +141,12 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 	movable := false
 	switch {
 	case tx.isolable():
-		l.sess.Hold(tx.keys(watched))
+		l.sess.Hold(tx.keys(watched, c.now()))
 		if movable = tx.heavy && !tx.fixed && (c.mode|l.mode)&modeTracking == 0; movable {
 			l.sess.BeginUndo(execUndo)
 		}
 	case len(watched) > 0:
-		l.sess.HoldAll(tx.keys(watched))
+		l.sess.HoldAll(tx.keys(watched, c.now()))
 	default:
 		l.sess.Join()
 	}
@@ -197,7 +197,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			return true
 		case late && (q.cmd.Flags&command.Write == 0 || whole || time.Since(began) > execWrites):
 			c.refuse(command.ErrExecTime)
-		case whole && aboutTable(q.cmd) && q.cmd.Flags&command.Leader == 0:
+		case whole && q.cmd.AboutTable() && q.cmd.Flags&command.Leader == 0:
 			c.refuse(errTableRead)
 		default:
 			c.call(queued, q.cmd, q.args)

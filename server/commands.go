@@ -23,7 +23,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		latencyCommands(),
 		keyspace.Commands(),
 		data.Commands(),
-		limits.Commands(s.totals),
+		limits.Commands(s.totals, s.policies),
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits"
 )
 
 // # Without a leader
@@ -35,7 +38,7 @@ func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction,
 		c.inExec = false
 	case tx != nil && tx.counts():
 		c.inExec = true
-		c.countDegraded(tx.keys(nil), sent, func(step *engine.CountStep) error {
+		c.countDegraded(tx.keys(nil, c.now()), sent, func(step *engine.CountStep) error {
 			c.w.Array(len(tx.queue))
 			for _, q := range tx.queue {
 				if q.cmd.Flags&command.Counter == 0 {
@@ -101,8 +104,17 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
+	by := c.lane.part.DegradedBy(c.onFailure(cmd, args))
+	switch {
+	case by == nil && sent:
+		c.srv.uncertain(c.w)
+		return
+	case by == nil: // a check in a transaction, whose policy says so
+		c.error(errNoLeader)
+		return
+	}
 	call, start := &l.call, len(c.w.B)
-	call.Limits, call.Degraded = c.lane.part.Degraded(), true
+	call.Limits, call.Degraded = by, true
 	if db := l.db; db != 0 {
 		call.Limits = ofDatabase{call.Limits, db}
 	}
@@ -113,6 +125,27 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 		c.srv.uncertain(c.w)
 	}
 	call.Outcome = command.Outcome{}
+}
+
+// onFailure is what answers a command while no leader does: what the call says
+// itself, or its policy, or the node.
+func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
+	var says policy.Failure
+	switch cmd.Name {
+	case "rl.check":
+		says = c.srv.policies.OnFailure(args)
+	case "rl.limit":
+		says = limits.LimitOnFailure(args)
+	}
+	switch says {
+	case policy.FailOpen:
+		return partition.FailOpen
+	case policy.FailClosed:
+		return partition.FailClosed
+	case policy.FailLocal:
+		return partition.FailLocal
+	}
+	return c.lane.part.OnFailure()
 }
 
 // countDegraded runs a step about counters, which writes its reply, without the

@@ -134,7 +134,7 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 // executed it; down is the error otherwise.
 func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	switch {
-	case c.lane.part.OnFailure() != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent):
+	case c.onFailure(cmd, args) != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent):
 	case sent:
 		c.srv.uncertain(c.w)
 	default:

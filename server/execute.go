@@ -236,6 +236,14 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
+// Author implements command.Host.
+func (c *conn) Author() string {
+	if name := c.meta.Load().name; name != "" {
+		return name + " at " + c.addr
+	}
+	return c.addr
+}
+
 // blockKeeping is block for a job that holds on to size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 	c.blockSyncKeeping(size, func(w *resp.Writer) command.SyncMode {

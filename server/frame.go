@@ -130,7 +130,7 @@ func (c *conn) frameDone(f *frame) {
 // that the leader is late to answer: a check of a limit that asks for no
 // commit, gives nothing back and forces nothing.
 func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
-	if c.lane.part.OnFailure() == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.lane.part.Durable() {
+	if c.onFailure(cmd, args) == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.lane.part.Durable() {
 		return false
 	}
 	for _, a := range args[1:] {

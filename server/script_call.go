@@ -33,7 +33,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		if err := r.take(cmd, args); err != nil {
 			return nil, err
 		}
-	} else if !cmd.HasKeys() && cmd.Flags&command.NoTable == 0 && r.locks() {
+	} else if cmd.AboutTable() && r.locks() {
 		// INFO and its like lock the table themselves.
 		return nil, script.Refusal("This Redis command is not allowed after commands about keys from script")
 	}

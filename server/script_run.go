@@ -273,7 +273,7 @@ func (r *scriptRun) letGo(err error) error {
 
 // take gets what a command is about, before it runs.
 func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
-	table := !cmd.HasKeys() && cmd.Flags&command.NoTable == 0
+	table := cmd.AboutTable()
 	switch {
 	case r.grip == gripExec && table && r.sess.HoldsKeys():
 		return engine.ErrNotHeld
@@ -316,6 +316,9 @@ func (r *scriptRun) need(cmd *command.Spec, args [][]byte) {
 	r.at = cmd.Keys.Positions(args, r.at[:0])
 	for _, i := range r.at {
 		r.hold = append(r.hold, append([]byte(nil), args[i]...))
+	}
+	if cmd.Derived != nil {
+		r.hold = append(r.hold, cmd.Derived(args, r.now)...)
 	}
 }
 

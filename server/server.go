@@ -16,6 +16,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -36,6 +37,7 @@ type Server struct {
 	caller      Caller
 	workers     *workers
 	scripts     scripts
+	policies    *limits.Book
 	runID       string
 	started     time.Time
 
@@ -113,6 +115,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		Logger: cfg.Logger, OnFailure: cfg.OnFailure, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})}
+	s.policies = limits.NewBook(cfg.Engine, cfg.Logger)
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
@@ -140,6 +143,9 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	go s.scavenger.run(s, mapped())
 	return s, nil
 }
+
+// Policies returns how many policies are in force.
+func (s *Server) Policies() int { return s.policies.Count() }
 
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.

@@ -24,13 +24,13 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 		require.ElementsMatch(t, strings.Fields(want), got)
 	}
 	const help = " command|help client|help config|help acl|help slowlog|help latency|help pubsub|help debug|help object|help" +
-		" memory|help cluster|help sentinel|help script|help"
+		" memory|help cluster|help sentinel|help script|help rl.policy|help rl.override|help"
 	const client = " client|setinfo client|setname client|getname client|id client|info client|list client|kill client|no-evict" +
 		" client|no-touch client|tracking client|caching client|trackinginfo client|getredir client|pause client|unpause client|reply"
 	const own = "hello auth quit reset" + client
 	f(command.Exec, "exec")
 	f(command.Wait, "wait")
-	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire")
+	f(command.Limit, "cl.throttle rl.throttle throttle gcra rl.limit rl.acquire rl.check")
 	f(command.Counter, "incr decr incrby decrby increx get mget exists set setnx setex psetex"+
 		" ttl pttl expiretime pexpiretime expire pexpire expireat pexpireat")
 	f(command.Unpaused, client+help)
@@ -38,7 +38,9 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Select, "select")
 	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge")
 	f(command.NoTable, own+help+" select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe publish"+
-		" pubsub|channels pubsub|numsub pubsub|numpat script|load script|exists script|flush script|kill script|debug")
+		" pubsub|channels pubsub|numsub pubsub|numpat script|load script|exists script|flush script|kill script|debug"+
+		" rl.policy|check rl.policy|set rl.policy|load rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback"+
+		" rl.override|set rl.override|get rl.override|del rl.override|list")
 	f(command.Script, "eval eval_ro evalsha evalsha_ro")
 	f(command.Immediate, "multi exec discard watch quit reset")
 	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
@@ -75,7 +77,7 @@ func TestHelp(t *testing.T) {
 			require.NotEmpty(t, sub.Summary, sub.Full)
 		}
 	}
-	require.Equal(t, 13, containers)
+	require.Equal(t, 15, containers)
 	require.Equal(t, []any{"(no subcommand)", "    Returns detailed information about all commands."}, c.call("COMMAND HELP").([]any)[1:3])
 	require.Contains(t, c.call("CONFIG HELP"), "GET parameter [parameter ...]")
 	require.Contains(t, c.call("ACL HELP"), "CAT [category]")

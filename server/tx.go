@@ -93,24 +93,25 @@ func (w *watches) end() {
 // watches keys, and else is carried out command by command.
 func (tx *transaction) isolable() bool {
 	for _, q := range tx.queue {
-		if aboutTable(q.cmd) {
+		if q.cmd.AboutTable() {
 			return false
 		}
 	}
 	return true
 }
 
-// aboutTable reports whether a command may be about the whole table.
-func aboutTable(cmd *command.Spec) bool { return !cmd.HasKeys() && cmd.Flags&command.NoTable == 0 }
-
-// keys returns the keys of all queued commands and of watched.
-func (tx *transaction) keys(watched []engine.Watch) [][]byte {
+// keys returns the keys of all queued commands, as they are at a time, and of
+// watched.
+func (tx *transaction) keys(watched []engine.Watch, now int64) [][]byte {
 	var keys [][]byte
 	var at []int
 	for _, q := range tx.queue {
 		at = q.cmd.Keys.Positions(q.args, at[:0])
 		for _, i := range at {
 			keys = append(keys, q.args[i])
+		}
+		if q.cmd.Derived != nil {
+			keys = append(keys, q.cmd.Derived(q.args, now)...)
 		}
 	}
 	for i := range watched {

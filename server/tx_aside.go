@@ -25,7 +25,7 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 		sess := e.NewSession()
 		defer sess.Close()
 		sess.Use(db)
-		r.queue, r.sess, r.keys, r.grip = run, sess, tx.keys(watched.keys), gripCopies
+		r.queue, r.sess, r.keys, r.grip = run, sess, tx.keys(watched.keys, e.Now()), gripCopies
 		r.turn, r.now, r.readonly = turn, e.Now(), false
 		defer r.forget()
 		if err := r.onWorker(w); err != nil {

@@ -21,6 +21,13 @@ func (t *Table) Prefetch(hashes []uint64) {
 	}
 }
 
+// PrefetchSlot asks the processor for the slot of the key of a hash. It takes no
+// lock.
+func (t *Table) PrefetchSlot(hash uint64) { t.At(hash).prefetchSlot(hash) }
+
+// PrefetchRecord asks the processor for the record of the key of a hash.
+func (s *Shard) PrefetchRecord(hash uint64) { s.prefetchRecord(hash) }
+
 // prefetchSlot asks for the line where the search for a hash begins. It needs
 // no lock: taking one would make the misses of directories wait for one another.
 func (s *Shard) prefetchSlot(hash uint64) {

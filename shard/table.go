@@ -118,6 +118,9 @@ func (t *Table) Pass(now int64) { t.passed.Store(now) }
 // Passed returns the time that Pass was last told, 0 before.
 func (t *Table) Passed() int64 { return t.passed.Load() }
 
+// Seed returns the seed of Hash.
+func (t *Table) Seed() maphash.Seed { return t.seed }
+
 // Hash returns the keyed hash of key in space 0. Every hash given to a Shard
 // must come from the Hash of its own table.
 func (t *Table) Hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) }

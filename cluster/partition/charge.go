@@ -3,6 +3,7 @@ package partition
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 
@@ -15,7 +16,8 @@ import (
 // limit, period in ns, burst, units, initial value, deadline in ns. The number of
 // the align has the database from bit chargeDB on. Only a counter has a deadline,
 // and units and a value that may be negative; for its period it has when it expired
-// as the node found it.
+// as the node found it. A policy's limit has resets and scalings in the places of
+// a counter's initial value and deadline.
 //
 // Nodes of before feature level 4 know no counters, and neither of the last two:
 // charges of limits only travel without them, so that such a node charges them
@@ -35,12 +37,15 @@ var errCharge = errors.New("charges are malformed")
 func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte {
 	var counters []byte
 	fields := limitFields
-	if slices.ContainsFunc(charges, func(c engine.Charge) bool { return c.Limit.Algorithm == engine.Counter }) {
+	if slices.ContainsFunc(charges, func(c engine.Charge) bool { return c.Limit.Algorithm == engine.Counter || c.Limit.Algorithm.IsPolicy() }) {
 		counters, fields = []byte("+"), chargeFields
 	}
 	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(counters, number, 10)}
 	for _, c := range charges {
 		args = append(args, c.Key)
+		if c.Limit.Algorithm.IsPolicy() {
+			c.Initial, c.Deadline = int64(c.Limit.Resets), int64(c.Limit.Scalings)
+		}
 		all := [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
 			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline}
 		if c.Limit.Algorithm == engine.Counter {
@@ -81,8 +86,15 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 		}
 		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2] & (1<<chargeDB - 1)),
 			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[chargePeriod], Burst: n[5]}
-		if l.Algorithm == engine.Counter && !counters {
+		if (l.Algorithm == engine.Counter || l.Algorithm.IsPolicy()) && !counters {
 			return "", 0, nil, errCharge
+		}
+		if l.Algorithm.IsPolicy() {
+			if max(n[chargeUnits+1], n[chargeUnits+2]) > math.MaxUint16 {
+				return "", 0, nil, errCharge
+			}
+			l.Resets, l.Scalings = uint16(n[chargeUnits+1]), uint16(n[chargeUnits+2])
+			n[chargeUnits+1], n[chargeUnits+2] = 0, 0
 		}
 		if err := l.Validate(); err != nil {
 			return "", 0, nil, err

@@ -14,6 +14,7 @@ func TestChargeCommandReadsBack(t *testing.T) {
 		{Key: []byte(""), Limit: engine.Limit{Algorithm: engine.Fixed, Align: engine.First, Limit: 5, Period: 1e9}, Units: 9},
 		{Key: []byte("c"), Limit: engine.Limit{Algorithm: engine.Counter, DB: 3}, Units: -2, Initial: -1, Deadline: 1e18, Known: engine.NoExpiry},
 		{Key: []byte("d"), Limit: engine.Limit{Algorithm: engine.Counter}, Units: 1, Deadline: 1e18},
+		{Key: []byte("@p:a"), Limit: engine.Limit{Algorithm: engine.PolicyFixed, Limit: 5, Period: 1e9, Resets: 65535, Scalings: 2}, Units: 3},
 	}
 	node, number, got, err := ParseCharges(chargeCommand("n1", 4, charges))
 	require.NoError(t, err)
@@ -28,6 +29,7 @@ func TestChargeCommandReadsBack(t *testing.T) {
 		{"RL.CHARGE", "n1", "++1"},
 		{"RL.CHARGE", "n1", "1", "k", "6", "0", "0", "0", "0", "0", "1"},
 		{"RL.CHARGE", "n1", "1", "k", "0", "0", "0", "-1", "1", "1", "1"},
+		{"RL.CHARGE", "n1", "+1", "k", "13", "0", "0", "9", "1000", "0", "1", "65536", "0"},
 		{"RL.CHARGE", "n1", "+1", "k", "99", "", "", "", "", "", "", "", ""},
 		{"RL.CHARGE", "n1", "+1", "k", "0", "0", "0", "-1", "1", "1", "1", "0", "0"},
 		{"RL.CHARGE", "n1", "+1", "k", "0", "0", "0", "9", "0", "9", "1", "0", "0"},

@@ -81,8 +81,13 @@ type Partition struct {
 
 	lastLeader lastLeader
 	fast, slow *forwarder // nil for a node on its own
-	degraded   Limiter    // nil if on-failure is closed
-	healer     *healer    // nil unless on-failure is local
+
+	// degradedMu guards what decides limits while no leader does, which is made
+	// when it is first asked for.
+	degradedMu sync.Mutex
+	open       *engine.Empty
+	local      *share
+	healer     *healer // of local
 }
 
 // New returns a partition.
@@ -95,23 +100,18 @@ func New(cfg Config) *Partition {
 		p.slow = newForwarder(p, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 	}
 	p.completed.Store(&Completed{})
-	switch {
-	case p.alone:
-	case cfg.OnFailure == FailOpen:
-		p.degraded = engine.NewEmpty(cfg.Engine)
-	case cfg.OnFailure == FailLocal:
-		s := newShare(p)
-		p.degraded, p.healer = s, newHealer(p, s)
-		p.healer.start()
-	}
+	p.Degraded() // so that what the failure policy needs is there from the beginning
 	return p
 }
 
 // Close ends the partition's goroutines; what they wait for is unknown. Nobody
 // may call Forward any more.
 func (p *Partition) Close() {
-	if p.healer != nil {
-		p.healer.stop()
+	p.degradedMu.Lock()
+	healer := p.healer
+	p.degradedMu.Unlock()
+	if healer != nil {
+		healer.stop()
 	}
 	if !p.alone {
 		p.fast.close()
@@ -135,7 +135,30 @@ func (p *Partition) HandingOver() bool { return p.fast.handingOver() }
 
 // Degraded decides limits while no leader does, as the failure policy says; nil
 // where that refuses.
-func (p *Partition) Degraded() Limiter { return p.degraded }
+func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure) }
+
+// DegradedBy is Degraded for what another failure policy says. It is not for
+// after Close.
+func (p *Partition) DegradedBy(f OnFailure) Limiter {
+	p.degradedMu.Lock()
+	defer p.degradedMu.Unlock()
+	switch {
+	case p.alone:
+	case f == FailOpen:
+		if p.open == nil {
+			p.open = engine.NewEmpty(p.engine)
+		}
+		return p.open
+	case f == FailLocal:
+		if p.local == nil {
+			p.local = newShare(p)
+			p.healer = newHealer(p, p.local)
+			p.healer.start()
+		}
+		return p.local
+	}
+	return nil
+}
 
 // OnFailure is what answers while no leader does.
 func (p *Partition) OnFailure() OnFailure { return p.cfg.OnFailure }

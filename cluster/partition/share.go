@@ -14,6 +14,7 @@ import (
 type Limiter interface {
 	Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error)
+	Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error)
 	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error)
 	Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error
 }
@@ -59,6 +60,15 @@ func (s *share) DecideAll(now int64, segs []engine.Segment, o *engine.Options, o
 // Acquire implements Limiter: leases have no shares.
 func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d engine.Decision, lease string, err error) {
 	return d, "", engine.ErrNotLocal
+}
+
+// Check implements Limiter: of a policy's limits, those that are enforced have
+// shares.
+func (s *share) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
+	if err := s.enter(); err != nil {
+		return engine.Verdict{}, err
+	}
+	return s.local.Check(now, checks, o, out)
 }
 
 // Count implements Limiter: a counter has no share, and counts on this node's

@@ -48,6 +48,9 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
 	}
 	metrics = append(metrics, s.scriptMetrics()...)
+	metrics = append(metrics,
+		web.Gauge("headgate_policies", "Policies that are in force.", s.front.Policies()),
+		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engine.Replaced()))
 	for _, d := range s.front.Decisions() {
 		decisions := func(outcome string, n uint64) web.Metric {
 			return web.Counter("headgate_decisions_total", "Decisions of the limiter.", n).With("command", d.Command).With("outcome", outcome)

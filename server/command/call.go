@@ -28,8 +28,10 @@ type Call struct {
 	Limits   Limiter
 	Degraded bool
 	Host     Host
-	// Chain is room for a call of limits.
-	Chain Chain
+	// Chain is room for a call of limits, and Memory what handlers keep from one
+	// call to the next so that they need not make it again; nil at first.
+	Chain  Chain
+	Memory any
 	// InExec: the call is part of a transaction, whose thread waits for it.
 	InExec bool
 	// Movable: the call is part of a step that can be taken back and run where
@@ -164,6 +166,9 @@ type Host interface {
 	MostReply() int
 	// Databases is how many databases the client may use.
 	Databases() int
+	// Author says who the client is, for the record of a change: its name, if it
+	// has one, and its address.
+	Author() string
 }
 
 const (

@@ -8,6 +8,7 @@ import "github.com/headgate-io/headgate/engine"
 type Limiter interface {
 	Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error)
+	Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error)
 	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error)
 }
 

@@ -17,6 +17,11 @@ type Spec struct {
 	Keys       Keys
 	Categories Category
 
+	// Derived returns keys of database 0 that the command touches and that are not
+	// among its arguments, as they are now; it is nil if there are none. Who holds
+	// keys for the command holds these too.
+	Derived func(args [][]byte, now int64) [][]byte
+
 	// For COMMAND DOCS. Syntax is what follows the name, in the notation of
 	// redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
 	Group, Complexity, Summary, Syntax string
@@ -54,6 +59,12 @@ func (cmd *Spec) Public(args [][]byte) [][]byte {
 
 // HasKeys reports whether any argument can be a key.
 func (cmd *Spec) HasKeys() bool { return cmd.Keys.First != 0 || cmd.Keys.Find != nil }
+
+// AboutTable reports whether the command may be about the whole table: what keys
+// it touches nobody can say before it runs.
+func (cmd *Spec) AboutTable() bool {
+	return !cmd.HasKeys() && cmd.Derived == nil && cmd.Flags&NoTable == 0
+}
 
 // Accepts reports whether n arguments fit the arity.
 func (cmd *Spec) Accepts(n int) bool {

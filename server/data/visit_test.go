@@ -25,6 +25,7 @@ func (h *workerHost) Uncertain(w *resp.Writer) { w.Error("UNCERTAIN") }
 func (h *workerHost) MostReply() int { return 1 << 20 }
 
 func (h *workerHost) Databases() int { return 16 }
+func (h *workerHost) Author() string { return "" }
 
 // caller runs commands as a loop does.
 type caller struct {

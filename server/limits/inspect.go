@@ -1,28 +1,31 @@
 package limits
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
 // inspectCommands tell an operator what limits hold and who meets them.
-func inspectCommands(totals func() Totals) []command.Spec {
+func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 	return []command.Spec{{
-		Name: "rl.explain", Arity: 2, Flags: command.Readonly | command.Fast,
-		Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log or leases of a key",
-		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns.",
-		Syntax:  "key",
-		Handler: explain,
+		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
+		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why.",
+		Syntax:  "<key | POLICY name [attribute value ...]>",
+		Handler: book.explainAny,
 	}, {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
 		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
-		Syntax:  "[ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
+		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		Handler: top,
 	}, {
 		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
@@ -44,6 +47,7 @@ func explain(call *command.Call) {
 	}
 	p := command.NewPairs(call.W)
 	p.Str("type", x.Limit.Algorithm.Type())
+	explainOwner(p, call.Args[1], x.Limit.Algorithm)
 	explainLimit(p, x.Limit)
 	for _, f := range x.Facts {
 		if f.Text != "" {
@@ -116,7 +120,7 @@ func top(call *command.Call) {
 	}
 	e := call.Sess.Engine()
 	call.Host.Block(call, 0, func(w *resp.Writer) {
-		ranked := e.Top(t.ranking, t.count)
+		ranked := t.ranked(e)
 		if t.reset {
 			e.ResetTop()
 		}
@@ -130,10 +134,21 @@ func top(call *command.Call) {
 	})
 }
 
+// ranked returns the keys that are asked for.
+func (t *topArgs) ranked(e *engine.Engine) []engine.TopKey {
+	if t.policy == "" {
+		return e.Top(t.ranking, t.count)
+	}
+	prefix := []byte(policy.KeyPrefix(t.policy))
+	all := slices.DeleteFunc(e.Top(t.ranking, engine.MaxTopK), func(k engine.TopKey) bool { return !bytes.HasPrefix(k.Key, prefix) })
+	return all[:min(len(all), t.count)]
+}
+
 // topDefault is how many keys RL.TOP lists without COUNT.
 const topDefault = 10
 
 type topArgs struct {
+	policy  string // of whose counters, "" for all keys
 	ranking engine.Ranking
 	count   int
 	reset   bool
@@ -149,6 +164,9 @@ func parseTop(args [][]byte) (t topArgs, err error) {
 			t.ranking, ranked = ranking, true
 		case command.EqualFold(args[0], "reset"):
 			t.reset = true
+		case command.EqualFold(args[0], "policy") && len(args) > 1:
+			t.policy = string(args[1])
+			args = args[1:]
 		case command.EqualFold(args[0], "count") && len(args) > 1:
 			n, ok := resp.ParseInt(args[1])
 			if !ok || n < 1 {

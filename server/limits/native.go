@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -25,7 +26,7 @@ func nativeCommands() []command.Spec {
 		Group: "limiter", Complexity: "O(N), N the number of limits",
 		Summary: "Checks one limit, or several as one atomic step, and charges them if all pass.",
 		Syntax: "key limit period [ALGORITHM <token | leaky | fixed | sliding | log>] [BURST units] [ALIGN <epoch | first>] [COST units] " +
-			"[PEEK | FORCE | ATMOST] [WAIT milliseconds] [DEBT units] [SYNC | ASYNC] [AND key limit period [options ...]]",
+			"[PEEK | FORCE | ATMOST] [WAIT milliseconds] [DEBT units] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [AND key limit period [options ...]]",
 		Handler: limit,
 	}}
 }
@@ -127,13 +128,15 @@ var (
 type limitParser struct {
 	chain *command.Chain
 	sync  command.SyncMode
+	fail  policy.Failure
 }
 
 // parse reads the arguments of RL.LIMIT, without the command's name, into the
 // chain, reusing its segments.
 //
 //	key limit period [ALGORITHM a] [BURST n] [ALIGN epoch|first] [COST n]
-//	[PEEK|FORCE|ATMOST] [WAIT ms] [DEBT n] [SYNC|ASYNC] [AND key limit period …]
+//	[PEEK|FORCE|ATMOST] [WAIT ms] [DEBT n] [SYNC|ASYNC] [FAIL open|closed|local]
+//	[AND key limit period …]
 func (p *limitParser) parse(args [][]byte) error {
 	p.chain.Segs = p.chain.Segs[:0]
 	p.chain.Opts = engine.Options{}
@@ -150,6 +153,39 @@ func (p *limitParser) parse(args [][]byte) error {
 		}
 		args = rest[1:] // what stopped it is AND
 	}
+}
+
+// LimitOnFailure is what answers an RL.LIMIT while no leader does, if it says so
+// itself.
+func LimitOnFailure(args [][]byte) policy.Failure {
+	if !mayFail(args) {
+		return policy.FailServer
+	}
+	var chain command.Chain
+	p := limitParser{chain: &chain}
+	if p.parse(args[1:]) != nil {
+		return policy.FailServer
+	}
+	return p.fail
+}
+
+// mayFail reports whether an argument may be the word FAIL: every command that is
+// forwarded is asked, and hardly any is read for it.
+func mayFail(args [][]byte) bool {
+	return slices.ContainsFunc(args, func(a []byte) bool { return command.EqualFold(a, "fail") })
+}
+
+// parseFailure reads what FAIL says.
+func parseFailure(b []byte) (policy.Failure, error) {
+	switch {
+	case command.EqualFold(b, "open"):
+		return policy.FailOpen, nil
+	case command.EqualFold(b, "closed"):
+		return policy.FailClosed, nil
+	case command.EqualFold(b, "local"):
+		return policy.FailLocal, nil
+	}
+	return policy.FailServer, errFail
 }
 
 // check refuses combinations that contradict each other.
@@ -270,6 +306,8 @@ func (p *limitParser) parseOption(seg *engine.Segment, args [][]byte) (int, erro
 		if o.Debt, err = parseInteger(value); err == nil && o.Debt < 0 {
 			err = errors.New("ERR DEBT must be 0 or more")
 		}
+	case command.EqualFold(name, "fail"):
+		p.fail, err = parseFailure(value)
 	default:
 		return 0, fmt.Errorf("ERR syntax error, unknown option '%s'", command.Clip(name, command.ErrorClip))
 	}

@@ -1,0 +1,385 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/puzpuzpuz/xsync/v3"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// checking is the scratch space of Session.Check.
+type checking struct {
+	weighed []weighed
+	// order has, for each limit that applies, the number of its shard above its
+	// position, sorted: see orderBits.
+	order [MaxChecks]uint32
+	n     int // of order
+	gate  *xsync.RToken
+	gated bool
+}
+
+// orderBits are the low bits of an element of checking.order. The number of a shard
+// has 16.
+const orderBits = 6
+
+// weighed is one limit of a step.
+type weighed struct {
+	plan
+	st   state // as it is under the limit
+	opts Options
+	anew bool // see CheckOptions
+	// foreign: what lies under the name is live and no counter of a policy.
+	foreign bool
+	// ring is a log that keeps its share after an edit, as it is under the limit;
+	// nil where the record has it so.
+	ring []byte
+	// counted is what a log is charged of a call that is denied and counts, 0
+	// where the plan has all.
+	counted int64
+	err     error // that does not fail the call
+}
+
+// prepare hashes the keys of the limits that apply, puts their shards in order
+// and refuses what cannot be a step.
+func (st *checking) prepare(s *Session, checks []Check) error {
+	if cap(st.weighed) < len(checks) {
+		st.weighed = make([]weighed, len(checks), max(len(checks), 16))
+	}
+	st.weighed, st.n = st.weighed[:len(checks)], 0
+	cold := s.Cold()
+	for i := range checks {
+		c := &checks[i]
+		if c.Mode == Off {
+			continue
+		}
+		if len(c.Key) > shard.MaxKeyLen {
+			return ErrKeyTooLong
+		}
+		if uint64(c.Cost) > maxCount {
+			return ErrOverflow
+		}
+		w := &st.weighed[i]
+		w.key, w.hash, w.it = c.Key, c.Hash, c.Limit.it
+		if cold {
+			s.e.table.PrefetchSlot(w.hash)
+		}
+		// Insertion: most steps have a handful.
+		place, at := uint32(s.e.table.Index(w.hash))<<orderBits|uint32(i), st.n
+		for ; at > 0 && st.order[at-1] > place; at-- {
+			st.order[at] = st.order[at-1]
+		}
+		st.order[at] = place
+		st.n++
+	}
+	for i := 1; i < st.n; i++ {
+		for j := i - 1; j >= 0 && st.shard(j) == st.shard(i); j-- {
+			a, b := st.at(i), st.at(j)
+			if a.hash == b.hash && bytes.Equal(a.key, b.key) {
+				return ErrDuplicateKey
+			}
+		}
+	}
+	return nil
+}
+
+// shard returns the number of the shard of element i of the order, at its limit.
+func (st *checking) shard(i int) uint32 { return st.order[i] >> orderBits }
+func (st *checking) position(i int) int { return int(st.order[i] & (1<<orderBits - 1)) }
+func (st *checking) at(i int) *weighed  { return &st.weighed[st.position(i)] }
+func (st *checking) opens(i int) bool   { return i == 0 || st.shard(i) != st.shard(i-1) }
+
+// forget drops the views of the caller's keys.
+func (st *checking) forget() { clear(st.weighed) }
+
+// lock locks the shards in their order, each once, unless the session holds keys;
+// then these have to be among them.
+func (st *checking) lock(s *Session) (locked bool, err error) {
+	if s.held.active {
+		for i := range st.n {
+			w := st.at(i)
+			if err := s.enter(w.hash, w.key); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
+	// A cut cannot tear the effects of one key.
+	if st.gated = st.n > 1; st.gated {
+		st.gate = s.enterGate()
+	}
+	for i := range st.n {
+		if st.opens(i) {
+			s.e.table.Shard(int(st.shard(i))).Lock()
+		}
+	}
+	if s.Cold() {
+		for i := range st.n {
+			w := st.at(i)
+			s.e.table.At(w.hash).PrefetchRecord(w.hash)
+		}
+	}
+	return true, nil
+}
+
+func (st *checking) unlock(s *Session) {
+	for i := range st.n {
+		if st.opens(i) {
+			s.e.table.Shard(int(st.shard(i))).Unlock()
+		}
+	}
+	if st.gated {
+		s.leaveGate(st.gate)
+		st.gate = nil
+	}
+}
+
+// advance returns the time of the visit: see Session.advance.
+func (st *checking) advance(t *shard.Table, now int64) int64 {
+	for range min(st.n, 2) {
+		for i := range st.n {
+			if st.opens(i) {
+				now = t.Shard(int(st.shard(i))).Advance(now)
+			}
+		}
+	}
+	return now
+}
+
+// decide decides and charges with all shards locked.
+func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
+	v := Verdict{OK: !o.Denied, Binding: -1}
+	for i := range checks {
+		c, w := &checks[i], &st.weighed[i]
+		out[i] = Checked{}
+		if c.Mode == Off {
+			continue
+		}
+		w.opts, w.anew = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt}, o.Anew
+		err := s.weigh(w, now, c)
+		switch {
+		case err == nil:
+			v.OK = v.OK && (w.d.OK || c.Mode != Enforce)
+		case c.Mode == Enforce || errors.Is(err, ErrStale):
+			return v, err
+		default:
+			w.err, w.write = err, false
+		}
+	}
+	writes := false
+	for i := range checks {
+		if c := &checks[i]; c.Mode != Off {
+			w := &st.weighed[i]
+			s.settle(w, now, c, v.OK, &out[i])
+			writes = writes || w.write
+		}
+	}
+	if writes && !o.Peek {
+		if err := st.commit(s, now, checks, v.OK); err != nil {
+			return v, err
+		}
+	}
+	for i := range checks {
+		out[i].Err = st.weighed[i].err
+	}
+	v.bind(checks, out)
+	return v, nil
+}
+
+// weigh plans the decision of one limit on the call.
+func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
+	if w.st, err = s.find(w, s.e.table.At(w.hash), now); err != nil {
+		return err
+	}
+	if c.CountAll && c.Cost == 0 {
+		over, err := s.overused(w, now)
+		if over || err != nil {
+			return err
+		}
+	}
+	w.d = Decision{}
+	return s.evaluateWeighed(w, now, c.Cost, &w.opts)
+}
+
+// evaluateWeighed runs the algorithm on the state found.
+func (s *Session) evaluateWeighed(w *weighed, now, cost int64, o *Options) (err error) {
+	if w.ring == nil {
+		return s.evaluate(&w.plan, w.st, now, cost, o)
+	}
+	w.write, err = w.it.checkLog(w.ring, now, cost, o, s.e.logMaxEntries, &w.d)
+	if w.write {
+		w.words, w.next.deadline = w.it.logNeed(w.ring, now, w.d.Allowed, s.e.logMaxEntries)
+	}
+	return err
+}
+
+// settle says what becomes of a limit's plan, once it is known whether the call
+// passes, and what the reply tells of it.
+func (s *Session) settle(w *weighed, now int64, c *Check, passed bool, out *Checked) {
+	all := c.CountAll && c.Cost > 0
+	switch {
+	case w.err != nil:
+		return
+	case passed && w.d.OK:
+	case all:
+		out.Over = passed
+		s.countDenied(w, now, c)
+	case passed && c.Mode == Soft:
+		retry := w.d.RetryAfter
+		s.fill(w, now, c.Cost)
+		out.Over, out.Decision = true, w.d // w keeps what is charged
+		out.OK, out.Allowed, out.RetryAfter, out.Delay = false, 0, retry, 0
+		return
+	case passed: // a shadow, which a denial does not charge
+		out.Over = true
+	case w.d.OK: // the call is denied: it takes nothing
+		w.err = s.ask(w, now, 0)
+	}
+	out.Decision = w.d
+}
+
+// ask plans what the limit holds, or would answer, without a charge.
+func (s *Session) ask(w *weighed, now, cost int64) error {
+	opts := w.opts
+	opts.Peek = true
+	w.d = Decision{}
+	return s.evaluateWeighed(w, now, cost, &opts)
+}
+
+// bind picks what stands for the call.
+func (v *Verdict) bind(checks []Check, out []Checked) {
+	var rooms int64
+	for i := range checks {
+		if checks[i].Mode != Enforce {
+			continue
+		}
+		d := &out[i].Decision
+		if !v.OK {
+			if !d.OK && (v.Binding < 0 || d.bindsMoreThan(&out[v.Binding].Decision)) {
+				v.Binding = i
+			}
+			continue
+		}
+		v.Delay = max(v.Delay, d.Delay)
+		calls := d.Remaining
+		if cost := checks[i].Cost; cost > 1 {
+			calls /= cost
+		}
+		if v.Binding < 0 || calls < rooms {
+			v.Binding, rooms = i, calls
+		}
+	}
+}
+
+// commit writes every plan. Room for all is made first, so that a full table
+// fails the call before any limit is charged; a limit that is not enforced, or
+// that counts a denied call, is passed over instead.
+//
+// Mostly each counter is there and keeps its size: then nothing moves, and what
+// weigh has found is still there.
+func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
+	moves := false
+	for i := range st.weighed {
+		w := &st.weighed[i]
+		if !w.write || w.found && w.ent.Words() == w.words {
+			continue
+		}
+		moves = true
+		if err := st.reserve(s, w, now); err != nil {
+			if passed && checks[i].Mode == Enforce {
+				st.unreserve(s, i)
+				return err
+			}
+			w.err, w.write = err, false
+		}
+	}
+	for i := range st.weighed {
+		w := &st.weighed[i]
+		if !w.write {
+			continue
+		}
+		sh := s.e.table.At(w.hash)
+		if moves { // or, under memory pressure, was evicted
+			w.ent, w.found = sh.Find(w.hash, w.key)
+		}
+		if err := st.store(s, w, sh, now); err != nil {
+			if passed && checks[i].Mode == Enforce {
+				return err
+			}
+			w.err = err
+		}
+	}
+	return nil
+}
+
+// reserve makes room for what w is to write, without charging anything.
+func (st *checking) reserve(s *Session, w *weighed, now int64) error {
+	sh := s.e.table.At(w.hash)
+	w.ent, w.found = sh.Find(w.hash, w.key)
+	if w.found {
+		if w.ent.Words() >= w.words {
+			return nil
+		}
+		return w.resize(sh, w.words, now)
+	}
+	defer s.claim(w).refs.Add(-1)
+	if _, err := sh.Insert(w.hash, w.key, w.it.id, w.words, w.next.deadline, now); err != nil {
+		return err
+	}
+	w.it.refer(sh)
+	w.created = true
+	return nil
+}
+
+// unreserve deletes what reserve has created for the limits before n.
+func (st *checking) unreserve(s *Session, n int) {
+	for i := range n {
+		w := &st.weighed[i]
+		if !w.created {
+			continue
+		}
+		sh := s.e.table.At(w.hash)
+		if ent, ok := sh.Find(w.hash, w.key); ok {
+			sh.Delete(ent)
+		}
+	}
+}
+
+// store writes what w has planned. The shard's lock must be held, and w.ent must
+// be what Find returns for the key.
+func (st *checking) store(s *Session, w *weighed, sh *shard.Shard, now int64) error {
+	if w.foreign {
+		s.e.replaced.Add(1)
+	}
+	// A record that has the limit refers to it; nothing else may, if the policy
+	// has been replaced meanwhile.
+	if !w.found || s.e.limits.get(w.ent.Meta()) != w.it {
+		defer s.claim(w).refs.Add(-1)
+	}
+	if w.counted == 0 && w.ring == nil {
+		return s.commit(&w.plan, sh, now)
+	}
+	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
+		return err
+	}
+	log := w.ent.State()
+	if !w.live || w.ring != nil {
+		clear(log[copy(log, w.ring):])
+	}
+	if w.counted == 0 {
+		w.it.logApply(log, now, w.d.Allowed)
+	} else {
+		w.it.logCount(log, now, w.counted, w.it.most(w.opts.Debt))
+	}
+	return nil
+}
+
+// claim takes a reference to the limit of w, for a record that is about to carry
+// its id. One that has been released and forgotten is interned anew.
+func (s *Session) claim(w *weighed) *interned {
+	if w.it.refs.Add(1) <= 0 {
+		w.it = s.e.limits.acquireReplicated(w.it.limit)
+	}
+	return w.it
+}

@@ -1,0 +1,126 @@
+package engine
+
+import "errors"
+
+// Check is Session.Check on this node's shares of the limits that are enforced.
+// The others are left out, as if they were full, and nothing is charged by a call
+// that is denied. Errors
+// are those of Session.Check, and ErrNotLocal, also in place of ErrFull.
+func (l *Local) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.overlay == nil {
+		return Verdict{}, ErrNotLocal
+	}
+	l.overlay.tidyLimits() // nobody runs the engine
+	v, err := l.check(now, checks, o, out)
+	if errors.Is(err, ErrFull) {
+		err = ErrNotLocal
+	}
+	return v, err
+}
+
+// check is Check with mu held.
+func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
+	l.session.Use(0)
+	shares := make([]Check, len(checks))
+	for i := range checks {
+		c, share := &checks[i], &shares[i]
+		*share = *c
+		if c.Mode != Enforce {
+			share.Mode = Off
+			continue
+		}
+		limit, err := l.policyShare(now, c)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if share.Limit, err = l.overlay.Ready(limit); err != nil {
+			return Verdict{}, err
+		}
+		defer l.overlay.Release(share.Limit)
+		share.Hash, share.CountAll = l.overlay.table.Hash(c.Key), false
+	}
+	v, err := l.session.Check(now, shares, o, out)
+	if err != nil {
+		return Verdict{}, err
+	}
+	for i := range checks {
+		c, d := &checks[i], &out[i]
+		limit := c.Limit.Limit()
+		if c.Mode != Enforce {
+			d.OK, d.Limit, d.Remaining = true, limit.Capacity(), limit.Capacity()
+		} else if !d.OK && d.RetryAfter == Never && limit.Limit > 0 && c.Cost-max(c.Debt, 0) <= limit.Capacity() {
+			return Verdict{}, ErrNotLocal
+		}
+	}
+	if v.OK && !o.Peek {
+		l.admitted++
+		for i := range checks {
+			if c := &checks[i]; c.Mode == Enforce {
+				l.note(Segment{Key: c.Key, Limit: c.Limit.Limit()}, c.Cost)
+			}
+		}
+	}
+	return v, nil
+}
+
+// policyShare returns the limit on the overlay that stands for a policy's, made at
+// the counter's first use. mu must be held.
+func (l *Local) policyShare(now int64, c *Check) (Limit, error) {
+	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
+	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
+		return Limit{}, ErrNotLocal
+	}
+	share, voters, err := l.divide(seg)
+	if err != nil {
+		return Limit{}, err
+	}
+	if known, _ := l.session.Exists(now, c.Key); known { // its own engine is never sealed
+		return share, nil
+	}
+	left, err := l.leftOf(now, c)
+	if err != nil {
+		return Limit{}, err
+	}
+	if used := share.Capacity() - left/voters; used > 0 && share.Limit > 0 {
+		if _, err := l.session.Decide(now, c.Key, share, used, &Options{Force: true}); err != nil {
+			return Limit{}, err
+		}
+	}
+	return share, nil
+}
+
+// leftOf reads what remains of a policy's limit in the replicated table, sealed as
+// it is. A counter of a later edit than this node knows is not decided here.
+func (l *Local) leftOf(now int64, c *Check) (int64, error) {
+	w := weighed{plan: plan{it: c.Limit.it, hash: c.Hash, key: c.Key}}
+	sh := l.e.table.At(c.Hash)
+	sh.Lock()
+	defer sh.Unlock()
+	st, err := l.look.find(&w, sh, now)
+	if err == nil {
+		w.st = st
+		err = l.look.evaluateWeighed(&w, now, 0, &Options{Peek: true})
+	}
+	if errors.Is(err, ErrStale) {
+		err = ErrNotLocal
+	}
+	return w.d.Remaining, err
+}
+
+// chargePolicy charges a policy's counter what was admitted without a leader. An
+// edit that has made void what was consumed before makes it void too: ErrStale.
+func (s *Session) chargePolicy(now int64, c *Charge) error {
+	r, err := s.e.Ready(c.Limit)
+	if err != nil {
+		return err
+	}
+	defer s.e.Release(r)
+	check := [...]Check{{Key: c.Key, Hash: s.e.table.Hash(c.Key), Limit: r, Cost: c.Units, CountAll: true}}
+	var out [1]Checked
+	if _, err = s.Check(now, check[:], CheckOptions{Denied: true}, out[:]); err == nil {
+		err = out[0].Err
+	}
+	return err
+}

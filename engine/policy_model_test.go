@@ -1,0 +1,359 @@
+package engine
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// modelCounter is the counter of a policy's limit by its definition, over the
+// models of the algorithms.
+type modelCounter struct {
+	l      Limit // of a policy, that it was last charged under
+	token  tokenState
+	window modelWindow
+}
+
+// plain is the limit of RL.LIMIT that decides like one of a policy.
+func plain(l Limit) Limit {
+	l.Algorithm, l.Resets, l.Scalings = l.Algorithm.Decider(), 0, 0
+	return l
+}
+
+// under is the counter as it is under a limit, another one perhaps. Edits in this
+// model change amounts, and void what was consumed, but leave periods alone.
+func (c *modelCounter) under(l Limit, now int64) *modelCounter {
+	next := &modelCounter{l: l, window: modelWindow{l: plain(l)}}
+	if c == nil || c.l.Resets != l.Resets || c.l.Algorithm != l.Algorithm || l.Limit == 0 {
+		return next
+	}
+	next.window.start, next.window.open, next.window.hits = c.window.start, c.window.open, append(history{}, c.window.hits...)
+	next.token = c.token
+	if c.l.Scalings != l.Scalings {
+		next.scaled(c, now)
+		return next
+	}
+	if c.l != l && plain(l).Algorithm <= Leaky {
+		next.token = newModelBucket(plain(l)).adopt(c.token, newModelBucket(plain(c.l)), now)
+	}
+	return next
+}
+
+// scaled makes c, which has what was consumed under another limit, keep the share
+// of it.
+func (c *modelCounter) scaled(old *modelCounter, now int64) {
+	is, was := plain(c.l), plain(old.l)
+	share := func(n, to, of *big.Int) *big.Int { return ceilDiv(mul(n, to), of) }
+	if c.bucket() {
+		used := positive(sub(add(inFractions(c.token.TAT), bigInt(int64(c.token.Frac))), inFractions(now)))
+		if c.token.TAT < now || used.Sign() == 0 {
+			c.token = tokenState{}
+			return
+		}
+		capacity := func(l Limit) *big.Int {
+			m := newModelBucket(l)
+			return floorDiv(m.time(bigInt(m.burst)), twoTo32)
+		}
+		c.token = tokenState{TAT: now + share(bigInt(modelNs(used)), capacity(is), capacity(was)).Int64()}
+		return
+	}
+	w := &c.window
+	w.roll(now)
+	of := func(n int64) int64 { return share(bigInt(n), bigInt(is.Limit), bigInt(was.Limit)).Int64() }
+	var hits history
+	sum, from := int64(0), int64(0)
+	for _, x := range w.hits {
+		if is.Algorithm == Sliding && from < w.start && x.at >= w.start { // each window by itself
+			sum, from = 0, w.start
+		}
+		before := of(sum)
+		sum += x.cost
+		if n := of(sum) - before; n > 0 {
+			hits = append(hits, hit{x.at, n})
+		}
+	}
+	w.hits = hits
+}
+
+func (c *modelCounter) bucket() bool { return plain(c.l).Algorithm <= Leaky }
+
+// decide answers one call, and charges it if it passes.
+func (c *modelCounter) decide(now, cost int64, o Options) (d Decision) {
+	if c.l.Limit == 0 {
+		return Decision{RetryAfter: Never}
+	}
+	if c.bucket() {
+		next, d, write, err := newModelBucket(plain(c.l)).token(c.token, now, cost, o)
+		if err != nil {
+			panic(err)
+		}
+		if write {
+			c.token = next
+		}
+		return d
+	}
+	d = c.window.decide(now, cost, o)
+	if !d.OK {
+		d.RetryAfter = c.wait(now, cost, o)
+	}
+	return d
+}
+
+// wait is the first time from now on at which a call passes, by bisection: while
+// nothing is charged, what counts only gets less.
+func (c *modelCounter) wait(now, cost int64, o Options) int64 {
+	o.Peek = true
+	passes := func(wait int64) bool { return c.under(c.l, now).window.decideAt(now+wait, cost, o) }
+	low, high := int64(0), 2*c.l.Period
+	if !passes(high) {
+		return Never
+	}
+	for high-low > 1 {
+		if mid := (low + high) / 2; passes(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+func (m *modelWindow) decideAt(now, cost int64, o Options) bool { return m.decide(now, cost, o).OK }
+
+// count charges a call that is denied, and counts.
+func (c *modelCounter) count(now, cost, debt int64) {
+	l := plain(c.l)
+	if l.Limit == 0 {
+		return
+	}
+	if c.bucket() {
+		m := newModelBucket(l)
+		tat := add(inFractions(c.token.TAT), bigInt(int64(c.token.Frac)))
+		used := positive(sub(tat, inFractions(now)))
+		most := add(m.time(bigInt(m.burst)), inFractions(l.Period))
+		if room := m.time(bigInt(m.burst + debt)); room.Cmp(most) > 0 {
+			most = room
+		}
+		charged := lesser(add(used, m.time(bigInt(cost))), most)
+		if charged.Cmp(used) < 0 {
+			charged = used
+		}
+		c.token = modelState(add(inFractions(now), charged))
+		return
+	}
+	c.window.decide(now, cost, Options{Force: true})
+	if l.Algorithm == Log {
+		for over := c.window.used(now) - l.Limit - debt; over > 0; {
+			first := &c.window.hits[0]
+			n := min(over, first.cost)
+			first.cost -= n
+			over -= n
+			if first.cost == 0 {
+				c.window.hits = c.window.hits[1:]
+			}
+		}
+	}
+}
+
+// modelStep is Session.Check by its definition. counters are the checks' own, nil
+// for an absent one, and become what they are afterwards.
+func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (v Verdict, out []Checked) {
+	out = make([]Checked, len(checks))
+	at := make([]*modelCounter, len(checks))
+	look := func(i int, cost, debt int64) Decision {
+		return at[i].under(at[i].l, now).decide(now, cost, Options{Peek: true, Wait: checks[i].Wait, Debt: debt})
+	}
+	v = Verdict{OK: !o.Denied, Binding: -1}
+	for i, c := range checks {
+		if c.Mode == Off {
+			continue
+		}
+		at[i] = counters[i].under(c.Limit.Limit(), now)
+		d := look(i, c.Cost, c.Debt)
+		if c.CountAll && c.Cost == 0 {
+			overuse := at[i].under(at[i].l, now).decide(now, 1, Options{Peek: true, Debt: c.Debt + 1})
+			if !overuse.OK {
+				d = overuse
+			}
+		}
+		out[i].Decision = d
+		if c.Mode == Enforce && !d.OK {
+			v.OK = false
+		}
+	}
+	for i, c := range checks {
+		if c.Mode == Off {
+			continue
+		}
+		passes := out[i].OK
+		out[i].Over = v.OK && !passes
+		charged := c.Cost > 0
+		switch {
+		case v.OK && passes:
+			at[i].decide(now, c.Cost, Options{Wait: c.Wait, Debt: c.Debt})
+		case c.CountAll && c.Cost > 0:
+			at[i].count(now, c.Cost, c.Debt)
+			charged = at[i].l.Limit > 0
+			if again := look(i, c.Cost, c.Debt); again.OK {
+				out[i].Decision = look(i, 0, c.Debt)
+			} else {
+				out[i].Decision = again
+			}
+		case v.OK && c.Mode == Soft && (plain(at[i].l).Algorithm == Fixed || plain(at[i].l).Algorithm == Sliding) && at[i].l.Limit > 0:
+			retry := out[i].RetryAfter
+			d := at[i].decide(now, c.Cost, Options{Force: true})
+			d.OK, d.Allowed, d.RetryAfter = false, 0, retry
+			out[i].Decision = d
+		case v.OK && c.Mode == Soft:
+			retry := out[i].RetryAfter
+			d := at[i].decide(now, c.Cost, Options{AtMost: true, Debt: c.Debt})
+			charged = d.OK && c.Cost > 0
+			d.OK, d.Allowed, d.RetryAfter, d.Delay = false, 0, retry, 0
+			out[i].Decision = d
+		default:
+			charged = false
+			if passes && !v.OK {
+				out[i].Decision = look(i, 0, c.Debt)
+			}
+		}
+		if charged && !o.Peek {
+			counters[i] = at[i]
+		}
+	}
+	for i, c := range checks {
+		if c.Mode != Enforce {
+			continue
+		}
+		d, room := out[i].Decision, int64(0)
+		if v.OK {
+			v.Delay = max(v.Delay, d.Delay)
+			room = d.Remaining / max(c.Cost, 1)
+		}
+		b := v.Binding
+		switch {
+		case !v.OK && d.OK:
+		case b < 0,
+			v.OK && room < out[b].Remaining/max(checks[b].Cost, 1),
+			!v.OK && d.RetryAfter == Never && out[b].RetryAfter != Never,
+			!v.OK && out[b].RetryAfter != Never && d.RetryAfter > out[b].RetryAfter:
+			v.Binding = i
+		}
+	}
+	return v, out
+}
+
+// modelPolicy is what the test knows of the limits of a policy.
+type modelPolicy struct {
+	s       *Session
+	checks  []Check
+	limits  []Limit
+	foreign []bool
+	states  []*modelCounter
+}
+
+func (m *modelPolicy) key(i int) []byte { return fmt.Appendf(nil, "@p:%d", i) }
+
+// edit gives limit i other numbers, and perhaps makes void what was consumed.
+func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
+	l := &m.limits[i]
+	if *l == (Limit{}) || rnd.IntN(4) == 0 {
+		was := *l
+		*l = Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Period: (1 + rnd.Int64N(20)) * second, Resets: was.Resets + 1}
+	}
+	if rnd.IntN(3) == 0 {
+		l.Scalings++
+	}
+	l.Limit, l.Burst = rnd.Int64N(9), 0
+	if rnd.IntN(9) > 0 {
+		l.Limit++
+	}
+	if l.Limit > 0 && plain(*l).Algorithm <= Leaky && rnd.IntN(2) == 0 {
+		l.Burst = 1 + rnd.Int64N(12)
+	}
+	ready, err := m.s.e.Ready(*l)
+	if err != nil {
+		panic(err)
+	}
+	if m.checks[i].Limit != (Ready{}) {
+		m.s.e.Release(m.checks[i].Limit)
+	}
+	m.checks[i].Limit = ready
+	if rnd.IntN(3) == 0 {
+		m.s.e.collectLimits()
+	}
+}
+
+// Steps over every mixture of algorithms, modes and options answer what the
+// definitions say of each limit, and charge what they say.
+func TestCheckAgainstModel(t *testing.T) {
+	seeds, calls := 40, 500
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
+		rnd := rand.New(rand.NewPCG(7, uint64(seed)))
+		s := New(Config{Shards: 1 << rnd.IntN(4)}).NewSession()
+		const n = 6
+		m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]Limit, n), foreign: make([]bool, n), states: make([]*modelCounter, n)}
+		for i := range n {
+			m.checks[i].Key = m.key(i)
+			m.checks[i].Hash = s.e.table.Hash(m.checks[i].Key)
+			m.edit(rnd, i)
+			m.checks[i].Mode = Mode(rnd.IntN(int(Off) + 1))
+			m.checks[i].CountAll = rnd.IntN(3) == 0
+		}
+		now, replaced := start, uint64(0)
+		out := make([]Checked, n)
+		for call := range calls {
+			now += rnd.Int64N(4 * second)
+			if rnd.IntN(20) == 0 {
+				m.edit(rnd, rnd.IntN(n))
+			}
+			if i := rnd.IntN(60); i < n {
+				m.checks[i].Mode = Mode(rnd.IntN(int(Off) + 1))
+			} else if i -= n; i < n { // another kind of key takes the place
+				_, err := s.Delete(now, m.key(i))
+				require.NoError(t, err)
+				_, err = s.Set(now, m.key(i), []byte("text"), &SetOptions{})
+				require.NoError(t, err)
+				m.foreign[i], m.states[i] = true, nil
+			}
+			o := CheckOptions{Peek: rnd.IntN(8) == 0, Denied: rnd.IntN(8) == 0}
+			var checks []Check
+			var states []*modelCounter
+			var at []int
+			for i := range n {
+				if rnd.IntN(3) == 0 {
+					continue
+				}
+				c := m.checks[i]
+				c.Cost = max(rnd.Int64N(5)-1, 0)
+				if rnd.IntN(3) == 0 {
+					c.Debt = rnd.Int64N(4)
+				}
+				if rnd.IntN(3) == 0 {
+					c.Wait = []int64{NoWait, second, 3 * second}[rnd.IntN(3)]
+				}
+				checks, states, at = append(checks, c), append(states, m.states[i]), append(at, i)
+			}
+			before := append([]*modelCounter(nil), states...)
+			v, err := s.Check(now, checks, o, out)
+			require.NoError(t, err)
+			want, each := modelStep(now, checks, o, states)
+			for j, i := range at {
+				require.Equal(t, each[j], out[j], "seed %d call %d: limit %d %+v of %d, %+v, verdict %+v", seed, call, j, checks[j], len(at), m.limits[i], want)
+				m.states[i] = states[j]
+				if m.foreign[i] && states[j] != before[j] {
+					m.foreign[i] = false
+					replaced++
+				}
+			}
+			require.Equal(t, want, v, "seed %d call %d", seed, call)
+		}
+		require.Equal(t, replaced, s.e.Replaced())
+		s.Close()
+	}
+}

@@ -1,0 +1,497 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ready returns a limit of a policy until the end of the test.
+func ready(t testing.TB, s *Session, l Limit) Ready {
+	t.Helper()
+	l.Algorithm = l.Algorithm.OfPolicy()
+	r, err := s.e.Ready(l)
+	require.NoError(t, err)
+	return r
+}
+
+// of is a check of one unit of a policy's limit.
+func of(t testing.TB, s *Session, key string, l Limit, with ...func(*Check)) Check {
+	c := Check{Key: []byte(key), Hash: s.e.table.Hash([]byte(key)), Limit: ready(t, s, l), Cost: 1}
+	for _, f := range with {
+		f(&c)
+	}
+	return c
+}
+
+func soft(c *Check)     { c.Mode = Soft }
+func shadow(c *Check)   { c.Mode = Shadow }
+func countAll(c *Check) { c.CountAll = true }
+func costs(n int64) func(*Check) {
+	return func(c *Check) { c.Cost = n }
+}
+
+func check(t testing.TB, s *Session, now int64, checks ...Check) (Verdict, []Checked) {
+	t.Helper()
+	out := make([]Checked, len(checks))
+	v, err := s.Check(now, checks, CheckOptions{}, out)
+	require.NoError(t, err)
+	return v, out
+}
+
+func TestCheckTakesAllOrNone(t *testing.T) {
+	s := newTestSession(t, Config{})
+	checks := []Check{
+		of(t, s, "@p:a", perMinute(Token, 10)),
+		of(t, s, "@p:b", perMinute(Fixed, 3)),
+		of(t, s, "@p:c", perMinute(Log, 50), costs(2)),
+	}
+	for i := range int64(3) {
+		v, out := check(t, s, start, checks...)
+		require.True(t, v.OK)
+		require.Equal(t, 1, v.Binding, "it has room for the fewest calls")
+		require.Equal(t, 2-i, out[1].Remaining)
+	}
+	v, out := check(t, s, start, checks...)
+	require.Equal(t, Verdict{Binding: 1}, v)
+	require.Equal(t, minute, out[1].RetryAfter)
+	require.EqualValues(t, 7, out[0].Remaining, "a denied call takes nothing")
+	require.EqualValues(t, 44, out[2].Remaining)
+}
+
+// The binding limit of a call that passed is the one with room for the fewest
+// calls like it, whatever units it counts in.
+func TestBindingCountsInCalls(t *testing.T) {
+	s := newTestSession(t, Config{})
+	v, _ := check(t, s, start, of(t, s, "@p:calls", perMinute(Token, 60)), of(t, s, "@p:tokens", perMinute(Token, 6000), costs(4000)))
+	require.Equal(t, 1, v.Binding)
+	v, _ = check(t, s, start, of(t, s, "@q:a", perMinute(Token, 5)), of(t, s, "@q:b", perMinute(Fixed, 5)))
+	require.Equal(t, 0, v.Binding, "ties to the first")
+	v, _ = check(t, s, start, of(t, s, "@q:c", perMinute(Token, 5), shadow))
+	require.Equal(t, Verdict{OK: true, Binding: -1}, v)
+}
+
+// A policy's counter is a kind of its own.
+func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		key := []byte("@p:all")
+		check(t, s, start, of(t, s, string(key), perMinute(a, 5)))
+		kind, ok, err := s.Kind(start, key)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, "policy", kind.Type())
+		x, ok, err := s.Explain(start, key)
+		require.NoError(t, err)
+		require.True(t, ok && x.Quota)
+		require.EqualValues(t, 4, x.Remaining)
+
+		_, err = s.Decide(start, key, perMinute(a, 5), 1, &Options{})
+		require.ErrorIs(t, err, ErrWrongType)
+		_, err = s.Incr(start, key, 1)
+		require.ErrorIs(t, err, ErrWrongType)
+		_, err = s.Rename(start, key, []byte("k"), 0, true)
+		require.ErrorIs(t, err, ErrWrongType)
+		_, err = s.Copy(start, key, []byte("k"), 1, true)
+		require.ErrorIs(t, err, ErrWrongType)
+		require.Zero(t, s.e.Replaced())
+
+		require.True(t, is(s.Delete(start, key)))
+		_, out := check(t, s, start, of(t, s, string(key), perMinute(a, 5)))
+		require.EqualValues(t, 4, out[0].Remaining)
+	})
+}
+
+// No plain key can block a policy: the first charge replaces it.
+func TestAPlainKeyInTheWayIsReplaced(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		c := of(t, s, "@p:all", perMinute(a, 5))
+		require.NoError(t, errOf(s.Set(start, c.Key, make([]byte, 5000), &SetOptions{})))
+		v, out := check(t, s, start, c, of(t, s, "@p:full", perMinute(a, 1), costs(2)))
+		require.False(t, v.OK)
+		require.EqualValues(t, 5, out[0].Remaining)
+		require.Zero(t, s.e.Replaced(), "a denied call replaces nothing")
+		require.Equal(t, "string", typeOf(t, s, c.Key))
+
+		_, out = check(t, s, start, c)
+		require.EqualValues(t, 4, out[0].Remaining)
+		require.EqualValues(t, 1, s.e.Replaced())
+		require.Equal(t, "policy", typeOf(t, s, c.Key))
+		decideAgain := perMinute(a, 1000)
+		require.NoError(t, errOf(s.Decide(start, []byte("plain"), decideAgain, 3, &Options{})))
+		_, out = check(t, s, start, of(t, s, "plain", decideAgain))
+		require.EqualValues(t, 999, out[0].Remaining, "of a limit it begins anew too")
+		require.EqualValues(t, 2, s.e.Replaced())
+	})
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func typeOf(t *testing.T, s *Session, key []byte) string {
+	kind, ok, err := s.Kind(start, key)
+	require.NoError(t, err)
+	require.True(t, ok)
+	return kind.Type()
+}
+
+// Counters are in database 0, whatever the session works in.
+func TestAPolicyHasOneBudgetInAllDatabases(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:all", perMinute(Token, 5))
+	check(t, s, start, c)
+	s.Use(3)
+	_, out := check(t, s, start, c)
+	require.EqualValues(t, 3, out[0].Remaining)
+	s.Use(0)
+	require.Equal(t, "policy", typeOf(t, s, c.Key))
+}
+
+func TestShadowAndSoft(t *testing.T) {
+	s := newTestSession(t, Config{})
+	checks := []Check{
+		of(t, s, "@p:all", perMinute(Fixed, 4)),
+		of(t, s, "@p:soft", perMinute(Fixed, 2), soft),
+		of(t, s, "@p:bucket", perMinute(Token, 2), soft, costs(2)),
+		of(t, s, "@p:shadow", perMinute(Token, 3), shadow, costs(2)),
+	}
+	for i := range 4 {
+		v, out := check(t, s, start, checks...)
+		require.True(t, v.OK)
+		require.Equal(t, 0, v.Binding)
+		require.Equal(t, []bool{false, i >= 2, i >= 1, i >= 1}, []bool{out[0].Over, out[1].Over, out[2].Over, out[3].Over})
+	}
+	v, out := check(t, s, start, checks...)
+	require.False(t, v.OK)
+	for _, c := range out {
+		require.False(t, c.Over, "the call has not passed")
+	}
+	state := func(i int) Explanation {
+		x, _, err := s.Explain(start, checks[i].Key)
+		require.NoError(t, err)
+		return x
+	}
+	require.EqualValues(t, 4, state(1).Used, "a soft window counts on")
+	require.EqualValues(t, 2, state(2).Used, "a soft bucket stops at its end")
+	require.EqualValues(t, 2, state(3).Used, "a shadow is charged as if it were enforced")
+}
+
+// A limit that counts all is charged by calls that any limit denies.
+func TestCountAll(t *testing.T) {
+	s := newTestSession(t, Config{})
+	limits := []Check{
+		of(t, s, "@p:few", perMinute(Token, 1)),
+		of(t, s, "@p:window", perMinute(Fixed, 3), countAll),
+		of(t, s, "@p:bucket", perMinute(Token, 3), countAll),
+		of(t, s, "@p:log", perMinute(Log, 3), countAll),
+	}
+	for range 3 {
+		check(t, s, start, limits...)
+	}
+	v, out := check(t, s, start, limits[1:]...)
+	require.False(t, v.OK, "two of the three were denied, and counted")
+	require.Equal(t, 0, v.Binding)
+	require.Equal(t, minute, out[0].RetryAfter)
+	require.Equal(t, 40*second, out[1].RetryAfter, "five are used of three: two have to go")
+	require.Equal(t, minute, out[2].RetryAfter, "the newest three count from now on")
+
+	for range 10 {
+		v, out = check(t, s, start, limits[2])
+	}
+	require.Equal(t, minute+20*second, out[0].RetryAfter, "a bucket's debt is a period at most")
+	v, out = check(t, s, start, of(t, s, "@p:bucket", perMinute(Token, 3), countAll, costs(0)))
+	require.False(t, v.OK, "a look too is denied while more than all is used")
+	require.Equal(t, minute, out[0].RetryAfter)
+	v, _ = check(t, s, start+minute, of(t, s, "@p:bucket", perMinute(Token, 3), countAll, costs(0)))
+	require.True(t, v.OK)
+}
+
+// What a call was denied by is told by none of its limits: blocks, lists, and
+// attributes that are missing. Limits that count all count it.
+func TestACallThatIsDeniedAlready(t *testing.T) {
+	s := newTestSession(t, Config{})
+	checks := []Check{of(t, s, "@p:a", perMinute(Token, 5)), of(t, s, "@p:b", perMinute(Fixed, 5), countAll)}
+	out := make([]Checked, 2)
+	v, err := s.Check(start, checks, CheckOptions{Denied: true}, out)
+	require.NoError(t, err)
+	require.Equal(t, Verdict{Binding: -1}, v)
+	require.EqualValues(t, 5, out[0].Remaining)
+	require.EqualValues(t, 4, out[1].Remaining)
+}
+
+func TestEditsOfAPolicysLimit(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		edit := func(l Limit, cost int64) int64 {
+			_, out := check(t, s, start, of(t, s, "@p:a", l, costs(cost)))
+			return out[0].Remaining
+		}
+		require.EqualValues(t, 60, edit(perMinute(a, 100), 40))
+		more := perMinute(a, 1000)
+		require.EqualValues(t, 959, edit(more, 1), "units stay")
+		more.Resets = 1
+		require.EqualValues(t, 999, edit(more, 1), "void")
+		less := perMinute(a, 10)
+		less.Resets = 1
+		require.EqualValues(t, 8, edit(less, 1))
+		half := perMinute(a, 100)
+		half.Resets, half.Scalings = 1, 1
+		require.EqualValues(t, 79, edit(half, 1), "the share stays")
+
+		stale := of(t, s, "@p:a", perMinute(a, 100))
+		_, err := s.Check(start, []Check{stale}, CheckOptions{}, make([]Checked, 1))
+		require.ErrorIs(t, err, ErrStale, "what is void must not come back")
+		other := perMinute((a+1)%(Log+1), 7)
+		other.Resets = 1
+		require.EqualValues(t, 6, edit(other, 1), "another algorithm begins anew")
+	})
+}
+
+// A check that has read a policy just before it was replaced finishes with it,
+// though its limit is forgotten and its id another's.
+func TestALimitThatIsReleasedMeanwhile(t *testing.T) {
+	s := newTestSession(t, Config{})
+	a, b := of(t, s, "@p:a", perMinute(Fixed, 5)), of(t, s, "@p:b", perMinute(Fixed, 9))
+	check(t, s, start, b)
+	s.e.Release(a.Limit)
+	s.e.Release(b.Limit)
+	require.True(t, is(s.Delete(start, b.Key)))
+	s.e.collectLimits()
+	require.Zero(t, s.e.limitsInUse())
+	other := of(t, s, "@p:c", perMinute(Sliding, 3))
+	require.Contains(t, []uint32{a.Limit.it.id, b.Limit.it.id}, other.Limit.it.id, "ids are taken again")
+	check(t, s, start, other)
+	_, out := check(t, s, start, a, b)
+	require.EqualValues(t, 4, out[0].Remaining)
+	require.EqualValues(t, 8, out[1].Remaining)
+	_, out = check(t, s, start, a, b, other)
+	require.Equal(t, []int64{3, 7, 1}, []int64{out[0].Remaining, out[1].Remaining, out[2].Remaining})
+	require.Equal(t, 3, s.e.limitsInUse())
+	for _, c := range []Check{a, b, other} {
+		require.True(t, is(s.Delete(start, c.Key)))
+	}
+	s.e.Release(other.Limit)
+	s.e.collectLimits()
+	require.Zero(t, s.e.limitsInUse(), "each reference is given back")
+}
+
+// The id of a limit that was forgotten may be another's by now, of the same
+// counter: what that holds is carried over, not taken for its own.
+func TestTheIdOfALimitThatWasReleased(t *testing.T) {
+	s := newTestSession(t, Config{})
+	old := of(t, s, "@p:a", perMinute(Token, 60))
+	s.e.Release(old.Limit)
+	s.e.collectLimits()
+	is := of(t, s, "@p:a", perMinute(Token, 6), costs(3))
+	require.Equal(t, old.Limit.it.id, is.Limit.it.id, "the id is taken again")
+	check(t, s, start, is)
+	_, out := check(t, s, start, old)
+	require.EqualValues(t, 56, out[0].Remaining, "three units are consumed, not half a minute")
+}
+
+func TestCheckErrorsChangeNothing(t *testing.T) {
+	s := newTestSession(t, Config{LogMaxEntries: 4})
+	c := of(t, s, "@p:a", perMinute(Token, 5))
+	f := func(want error, checks ...Check) {
+		t.Helper()
+		_, err := s.Check(start, checks, CheckOptions{}, make([]Checked, MaxChecks+1))
+		require.ErrorIs(t, err, want)
+		require.Zero(t, s.e.Len())
+	}
+	f(ErrDuplicateKey, c, of(t, s, "@p:b", perMinute(Fixed, 5)), of(t, s, "@p:a", perMinute(Fixed, 5)))
+	f(ErrTooManyChecks, make([]Check, MaxChecks+1)...)
+	f(ErrOverflow, c, of(t, s, "@p:b", perMinute(Fixed, 5), costs(-1)))
+	f(ErrKeyTooLong, c, of(t, s, string(make([]byte, 65<<10)), perMinute(Fixed, 5)))
+	_, err := s.e.Ready(perMinute(Token, 5))
+	require.Error(t, err, "not a policy's")
+	_, err = s.e.Ready(perMinute(PolicyLog, 5))
+	require.ErrorIs(t, err, ErrLogFull)
+	l := perMinute(Fixed, 5)
+	l.Resets = 1
+	require.Equal(t, errEpoch, l.Validate())
+	s.e.seal(true)
+	f(ErrSealed, c)
+	f(ErrSealed)
+}
+
+// Room for all is made first: a call that finds the table full charges nothing.
+// A limit that is not enforced never fails it.
+func TestCheckThatFindsTheTableFull(t *testing.T) {
+	s := New(Config{MaxBytes: 1 << 20, Shards: 1}).NewSession()
+	defer s.Close()
+	l := perMinute(Token, 5)
+	first := of(t, s, "@p:first", l)
+	check(t, s, start, first)
+	for i := 0; ; i++ {
+		if _, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", i), l, 1, &Options{}); err != nil {
+			require.ErrorIs(t, err, ErrFull)
+			break
+		}
+	}
+	keys := s.e.Len()
+	long := string(make([]byte, 4000))
+	out := make([]Checked, 2)
+	for _, checks := range [][]Check{{first, of(t, s, long, l)}, {of(t, s, long, l), first}} {
+		_, err := s.Check(start, checks, CheckOptions{}, out)
+		require.ErrorIs(t, err, ErrFull)
+		require.Equal(t, keys, s.e.Len())
+	}
+	_, seen := check(t, s, start, of(t, s, "@p:first", l, costs(0)))
+	require.EqualValues(t, 4, seen[0].Remaining)
+	for n, mode := range []func(*Check){soft, shadow} {
+		v, seen := check(t, s, start, first, of(t, s, long, l, mode))
+		require.True(t, v.OK)
+		require.ErrorIs(t, seen[1].Err, ErrFull)
+		require.EqualValues(t, 3-n, seen[0].Remaining)
+	}
+	require.Equal(t, keys, s.e.Len())
+}
+
+// Within a step that can be taken back, a check is too.
+func TestCheckWithinAStep(t *testing.T) {
+	s := newTestSession(t, Config{Shards: 4})
+	a, b := of(t, s, "@p:a", perMinute(Token, 5)), of(t, s, "@p:b", perMinute(Log, 5))
+	check(t, s, start, a)
+	s.Hold([][]byte{a.Key, b.Key})
+	s.BeginUndo(1 << 20)
+	_, out := check(t, s, start, a, b)
+	require.EqualValues(t, 3, out[0].Remaining)
+	s.Rollback(start)
+	s.Unhold()
+	_, out = check(t, s, start, a, b)
+	require.EqualValues(t, 3, out[0].Remaining)
+	require.EqualValues(t, 4, out[1].Remaining)
+	s.Hold(nil)
+	_, err := s.Check(start, []Check{a}, CheckOptions{}, out)
+	require.ErrorIs(t, err, ErrNotHeld)
+	s.Unhold()
+}
+
+func TestCheckAllocatesNothing(t *testing.T) {
+	s := newTestSession(t, Config{})
+	for _, n := range []int{1, 3, 10} {
+		checks := benchChecks(t, s, n, 1)[0]
+		out := make([]Checked, n)
+		now := start
+		require.Zero(t, testing.AllocsPerRun(200, func() {
+			now += second
+			if _, err := s.Check(now, checks, CheckOptions{}, out); err != nil {
+				panic(err)
+			}
+		}), n)
+	}
+}
+
+// benchChecks returns the checks of callers of a policy of n limits.
+func benchChecks(t testing.TB, s *Session, n, callers int) [][]Check {
+	limits := make([]Ready, n)
+	for i := range limits {
+		a := []Algorithm{Token, Token, Fixed, Sliding, Token}[i%5]
+		limits[i] = ready(t, s, perMinute(a, 100_000+int64(i)))
+	}
+	all := make([][]Check, callers)
+	for i := range all {
+		all[i] = make([]Check, n)
+		for j := range all[i] {
+			key := fmt.Appendf(nil, "@api:limit%d;user=%08d", j, i)
+			all[i][j] = Check{Key: key, Hash: s.e.table.Hash(key), Limit: limits[j], Cost: 1}
+		}
+	}
+	return all
+}
+
+// BenchmarkCheck is a check of a policy's limits; one of one limit compares with
+// BenchmarkDecide.
+func BenchmarkCheck(b *testing.B) {
+	for _, n := range []int{1, 3, 10} {
+		b.Run(fmt.Sprintf("limits=%d", n), func(b *testing.B) {
+			s := New(Config{}).NewSession()
+			calls := benchChecks(b, s, n, 20_000/n)
+			out := make([]Checked, n)
+			now := start
+			for _, c := range calls {
+				if _, err := s.Check(now, c, CheckOptions{}, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+			i := uint64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				i = i*6364136223846793005 + 1442695040888963407
+				now += 1000
+				if _, err := s.Check(now, calls[(i>>33)%uint64(len(calls))], CheckOptions{}, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Sessions check with a limit that is replaced all the time, forgotten and its id
+// taken again: nothing that was consumed is lost, and no reference.
+func TestLimitsAreReplacedUnderChecks(t *testing.T) {
+	e := New(Config{Shards: 4})
+	limit := func(n int) Ready {
+		r, err := e.Ready(Limit{Algorithm: PolicyFixed, Align: First, Limit: 1_000_000 + int64(n), Period: 1000 * minute})
+		require.NoError(t, err)
+		return r
+	}
+	var current atomic.Pointer[Ready]
+	first := limit(0)
+	current.Store(&first)
+	const sessions, calls, keys = 4, 5000, 3
+	var checkers, changer sync.WaitGroup
+	for i := range sessions {
+		checkers.Go(func() {
+			s := e.NewSession()
+			defer s.Close()
+			var out [2]Checked
+			for n := range calls {
+				checks := make([]Check, 2)
+				for j := range checks {
+					key := fmt.Appendf(nil, "@p:l%d;user=%d", j, (n+i)%keys)
+					checks[j] = Check{Key: key, Hash: e.table.Hash(key), Limit: *current.Load(), Cost: 1}
+				}
+				if v, err := s.Check(start, checks, CheckOptions{}, out[:]); err != nil || !v.OK {
+					panic(fmt.Sprint(v, err))
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	changer.Go(func() {
+		for n := 1; ; n++ {
+			next := limit(n % 50)
+			e.Release(*current.Swap(&next))
+			e.collectLimits()
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	checkers.Wait()
+	close(done)
+	changer.Wait()
+	s := e.NewSession()
+	defer s.Close()
+	used := int64(0)
+	for j := range 2 {
+		for k := range keys {
+			key := fmt.Appendf(nil, "@p:l%d;user=%d", j, k)
+			x, ok, err := s.Explain(start, key)
+			require.NoError(t, err)
+			require.True(t, ok)
+			used += x.Used
+			require.True(t, is(s.Delete(start, key)))
+		}
+	}
+	require.EqualValues(t, 2*sessions*calls, used)
+	e.Release(*current.Load())
+	e.collectLimits()
+	require.Zero(t, e.limitsInUse())
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+)
+
+// Bounds of the records of policies.
+const (
+	// MaxPolicyRecord is how long the value of one may be, in bytes.
+	MaxPolicyRecord = systemMaxValue
+	// MaxPolicyBytes is how many bytes they may be together, their names
+	// included.
+	MaxPolicyBytes = 256 << 20
+)
+
+// ErrPoliciesFull is returned for records of policies that do not fit beside the
+// others.
+var ErrPoliciesFull = errors.New("policies take too much memory: delete some")
+
+// PolicyRecord is a record about policies: what the engine keeps and replicates of
+// them, without knowing what is in it. A nil value is none.
+type PolicyRecord struct {
+	Name  string // at most 255 bytes
+	Value []byte // never modified
+}
+
+// policies tell what is committed of the records of policies.
+type policies struct {
+	// mu guards what follows, and is held while watch is called: one call at a
+	// time, in the order of the log.
+	mu    sync.Mutex
+	watch func(changes []PolicyRecord, anew bool)
+	// editing makes edit and publication one step where nothing replicates.
+	editing sync.Mutex
+}
+
+// WatchPolicies has fn called with what is committed of the records of policies:
+// at once with all, and then with each change, in the order of the log, on every
+// node. anew tells that there are no others but these. fn must not block, and not
+// call the engine.
+func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
+	e.policies.editing.Lock()
+	defer e.policies.editing.Unlock()
+	e.policies.mu.Lock()
+	defer e.policies.mu.Unlock()
+	e.policies.watch = fn
+	fn(e.committedPolicies(), true)
+}
+
+// committedPolicies returns the records of policies that are committed.
+func (e *Engine) committedPolicies() (all []PolicyRecord) {
+	take := func(k systemKey, value []byte) {
+		if k.kind == systemPolicy {
+			all = append(all, PolicyRecord{k.name, value})
+		}
+	}
+	if e.replica == nil {
+		e.system.committed(nil, take)
+	} else {
+		e.replica.eachCommitted(take)
+	}
+	return all
+}
+
+// publish tells what has been committed.
+func (e *Engine) publish(changes []PolicyRecord, anew bool) {
+	if len(changes) == 0 && !anew {
+		return
+	}
+	e.policies.mu.Lock()
+	defer e.policies.mu.Unlock()
+	if e.policies.watch != nil {
+		e.policies.watch(changes, anew)
+	}
+}
+
+// PoliciesKept reports whether records of policies can be written: alone, or if
+// all of the cluster can read them.
+func (e *Engine) PoliciesKept() bool { return e.permits(effectsPolicy) }
+
+// EditPolicies changes records of policies, as one change. edit is told what
+// records are now, changes that are not committed included, and returns what is to
+// change; it must not call the engine. An error of edit is returned, and changes
+// nothing. Other errors: ErrSealed, ErrNotYet, ErrSystemName, ErrPoliciesFull.
+func (s *Session) EditPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) error {
+	e := s.e
+	if !e.PoliciesKept() {
+		return ErrNotYet
+	}
+	if e.replica == nil {
+		e.policies.editing.Lock()
+		defer e.policies.editing.Unlock()
+	}
+	gate := s.enterGate()
+	defer s.leaveGate(gate)
+	if e.sealed.Load() {
+		return ErrSealed
+	}
+	changes, err := e.system.editPolicies(edit)
+	if err != nil {
+		return err
+	}
+	if e.replica == nil {
+		e.publish(changes, false)
+	}
+	return nil
+}
+
+// editPolicies is Session.EditPolicies without what is around it.
+func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) ([]PolicyRecord, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes, err := edit(func(name string) []byte { return s.records[systemKey{systemPolicy, name}] })
+	if err != nil {
+		return nil, err
+	}
+	size := s.policyBytes
+	for _, c := range changes {
+		if len(c.Name) > systemMaxName {
+			return nil, ErrSystemName
+		}
+		size += policySize(c.Name, c.Value) - policySize(c.Name, s.records[systemKey{systemPolicy, c.Name}])
+		if len(c.Value) > MaxPolicyRecord {
+			return nil, ErrPoliciesFull
+		}
+	}
+	if size > max(MaxPolicyBytes, s.policyBytes) { // what makes it less always passes
+		return nil, ErrPoliciesFull
+	}
+	for _, c := range changes {
+		s.put(systemKey{systemPolicy, c.Name}, c.Value)
+	}
+	return changes, nil
+}
+
+// policySize is what a record takes of MaxPolicyBytes.
+func policySize(name string, value []byte) int {
+	if value == nil {
+		return 0
+	}
+	return len(name) + len(value)
+}
+
+// PolicyRecord returns the value of a record of policies as it is now, changes
+// that are not committed included; nil if there is none.
+func (e *Engine) PolicyRecord(name string) []byte {
+	e.system.mu.Lock()
+	defer e.system.mu.Unlock()
+	return e.system.records[systemKey{systemPolicy, name}]
+}

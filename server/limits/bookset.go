@@ -1,0 +1,340 @@
+package limits
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+)
+
+// apply takes over changes of records; anew tells that there are no others. mu
+// must be held.
+func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
+	old := b.set.Load()
+	base := old
+	if anew {
+		clear(b.records)
+		clear(b.broken)
+		base = b.empty()
+	}
+	st := b.takeStaged(old, news)
+	var edits []bookEdit
+	for _, r := range news {
+		was := b.records[r.Name]
+		if r.Value == nil {
+			delete(b.records, r.Name)
+		} else {
+			b.records[r.Name] = r.Value
+		}
+		delete(b.broken, r.Name)
+		if st != nil && !anew {
+			continue
+		}
+		if e, ok := b.editOf(r, was); ok {
+			edits = append(edits, e)
+		}
+	}
+	if st != nil && !anew {
+		b.replace(old, st.next, st.names)
+		return
+	}
+	b.drop(st)
+	// What policies share comes first.
+	slices.SortStableFunc(edits, func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) })
+	next := b.make(base, edits)
+	if next == old {
+		return
+	}
+	names := affected(old, next, edits, anew)
+	eachChange(old, next, names, func(_, is *policy.Policy) {
+		if is == nil {
+			return
+		}
+		if err := b.prepare(is); err != nil {
+			b.breaks(is.Name, err)
+		}
+	})
+	b.replace(old, next, names)
+}
+
+// empty returns a set without policies.
+func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
+
+// bookEdit is what a record makes of the set: of a policy or what policies share
+// the record, nil if it is gone; or an override, with gone if that is.
+type bookEdit struct {
+	name     string
+	record   *policy.Record
+	meta     policy.Meta
+	override *policy.Override
+	gone     bool
+}
+
+func (e *bookEdit) rank() int {
+	switch {
+	case e.override != nil:
+		return 2
+	case e.record == nil || e.record.Kind == policy.PolicyRecord:
+		return 1
+	}
+	return 0
+}
+
+// policy is the name of the policy that the edit is about; shared tells that it may
+// be about all.
+func (e *bookEdit) policy() (name string, shared bool) {
+	if e.override != nil {
+		return e.override.Policy, false
+	}
+	return e.name, isShared(e.name)
+}
+
+// editOf returns what a record makes of the set; was is what it was before.
+func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
+	e.name = r.Name
+	switch {
+	case strings.HasPrefix(r.Name, overridePrefix):
+		value := r.Value
+		if e.gone = value == nil; e.gone {
+			value = was
+		}
+		o, err := policy.DecodeOverride(value)
+		if err != nil {
+			b.breaks(r.Name, err)
+			return e, false
+		}
+		e.override = &o
+	case strings.HasPrefix(r.Name, internalPrefix):
+		return e, false
+	default:
+		st, err := decodeStored(r.Value)
+		if err == nil && !st.Gone {
+			e.meta = st.meta()
+			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
+		}
+		if err != nil { // what it was before must not go on
+			b.breaks(r.Name, err)
+		}
+	}
+	return e, true
+}
+
+// breaks notes a record that this node cannot use.
+func (b *Book) breaks(name string, err error) {
+	b.broken[name] = err
+	b.log.Error("a policy is not understood by this node", "policy", name, "error", err)
+}
+
+// make returns the set that edits make of another one. What is committed was tried
+// before, so it fits; should an edit be impossible here all the same, the others
+// are made without it. mu must be held.
+func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
+	if len(edits) == 0 {
+		return base
+	}
+	editor := base.Edit()
+	for _, e := range edits {
+		switch {
+		case e.override != nil && e.gone:
+			editor.DeleteOverride(*e.override)
+		case e.override != nil:
+			editor.SetOverride(*e.override)
+		case e.record == nil:
+			editor.Delete(e.name)
+		default:
+			editor.Set(e.record, e.meta)
+		}
+	}
+	next, err := editor.Finish(base.Revision() + 1)
+	switch {
+	case err != nil && len(edits) == 1:
+		b.breaks(edits[0].name, err)
+		return base
+	case err != nil:
+		half := len(edits) / 2
+		return b.make(b.make(base, edits[:half]), edits[half:])
+	}
+	return next
+}
+
+// affected returns the names of the policies that edits may have changed, sorted.
+func affected(old, next *policy.Set, edits []bookEdit, all bool) []string {
+	var names []string
+	for i := range edits {
+		name, shared := edits[i].policy()
+		names = append(names, name)
+		all = all || shared
+	}
+	if all {
+		names = slices.Concat(old.Names(), next.Names())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// eachChange calls fn with the policies of some names that are not the same in two
+// sets; nil is one that is not there.
+func eachChange(old, next *policy.Set, names []string, fn func(was, is *policy.Policy)) {
+	for _, name := range names {
+		was, is := old.Policy([]byte(name)), next.Policy([]byte(name))
+		if was != is {
+			fn(was, is)
+		}
+	}
+}
+
+// replace puts a set in the place of the one before. mu must be held.
+func (b *Book) replace(old, next *policy.Set, names []string) {
+	b.set.Store(next)
+	// Checks that have read the old set finish with it: see engine.Ready.
+	eachChange(old, next, names, func(was, _ *policy.Policy) {
+		if was != nil {
+			b.release(was)
+		}
+	})
+}
+
+// # Staged sets
+//
+// Who makes a change has the next set made and its limits interned before the
+// change is put, so that to take it over, once it is committed, is to store a
+// pointer: checks wait for that and no longer.
+
+// staged is a set that is about to be the next one.
+type staged struct {
+	base, next *policy.Set
+	names      []string // of the policies that differ
+	revision   []byte   // the record of the change
+}
+
+// build makes the set of a change, and readies its limits. On an error nothing is
+// left.
+func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
+	editor := base.Edit()
+	for _, e := range edits {
+		if e.record == nil {
+			editor.Delete(e.name)
+		} else {
+			editor.Set(e.record, e.meta)
+		}
+	}
+	next, err := editor.Finish(base.Revision() + 1)
+	if err != nil {
+		return nil, err
+	}
+	st := &staged{base, next, affected(base, next, edits, false), revision}
+	eachChange(base, next, st.names, func(_, is *policy.Policy) {
+		if is != nil {
+			if wrong := b.prepare(is); wrong != nil && err == nil {
+				err = wrong
+			}
+		}
+	})
+	if err != nil {
+		b.drop(st)
+		return nil, err
+	}
+	return st, nil
+}
+
+// drop gives back what a set has that is not to be used, if there is one.
+func (b *Book) drop(st *staged) {
+	if st == nil {
+		return
+	}
+	eachChange(st.base, st.next, st.names, func(_, is *policy.Policy) {
+		if is != nil {
+			b.release(is)
+		}
+	})
+}
+
+// stage keeps a set until its change is committed.
+func (b *Book) stage(st *staged) {
+	b.stagedMu.Lock()
+	before := b.staged
+	b.staged = st
+	b.stagedMu.Unlock()
+	b.drop(before)
+}
+
+// unstage takes back a set whose change was not put.
+func (b *Book) unstage(st *staged) {
+	b.stagedMu.Lock()
+	mine := b.staged == st
+	if mine {
+		b.staged = nil
+	}
+	b.stagedMu.Unlock()
+	if mine {
+		b.drop(st)
+	}
+}
+
+// takeStaged returns the set that was staged for exactly these changes of old, or
+// nil.
+func (b *Book) takeStaged(old *policy.Set, news []engine.PolicyRecord) *staged {
+	b.stagedMu.Lock()
+	st := b.staged
+	b.staged = nil
+	b.stagedMu.Unlock()
+	if st == nil {
+		return nil
+	}
+	// Changes come one at a time; overrides may come with them.
+	fits := st.base == old && len(st.revision) > 0
+	theirs := false
+	for _, r := range news {
+		switch {
+		case r.Name == revisionRecord && len(r.Value) > 0:
+			theirs = &r.Value[0] == &st.revision[0]
+		case strings.HasPrefix(r.Name, overridePrefix):
+			fits = false
+		}
+	}
+	if !fits || !theirs {
+		b.drop(st)
+		return nil
+	}
+	return st
+}
+
+// prepare interns all limits of a policy.
+func (b *Book) prepare(p *policy.Policy) (err error) {
+	for l, n := range p.AllNumbers() {
+		r, wrong := b.engine.Ready(engineLimit(l, n))
+		if wrong != nil {
+			err = fmt.Errorf("policy %s, limit %s: %w", p.Name, l.Name, wrong)
+			continue
+		}
+		n.Handle = r
+	}
+	return err
+}
+
+// release gives back what prepare has taken.
+func (b *Book) release(p *policy.Policy) {
+	for _, n := range p.AllNumbers() {
+		if r, ok := n.Handle.(engine.Ready); ok {
+			b.engine.Release(r)
+		}
+	}
+}
+
+// engineLimit is a limit of a policy, with some of its numbers, as the engine has
+// it.
+func engineLimit(l *policy.Limit, n *policy.Numbers) engine.Limit {
+	limit := engine.Limit{
+		Algorithm: engine.Algorithm(l.Algorithm).OfPolicy(), Align: engine.Align(l.Align),
+		Limit: n.Rate.Amount, Period: n.Rate.Period, Burst: n.Rate.Burst,
+		Resets: uint16(l.Epoch.Reset), Scalings: uint16(l.Epoch.Proportion),
+	}
+	if n.Rate.Kind != policy.Limited { // blocked: no wait ends that
+		limit.Limit, limit.Period, limit.Burst = 0, int64(time.Second), 0
+	}
+	return limit
+}

@@ -1,0 +1,351 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// checkCommands ask policies.
+func checkCommands(book *Book) []command.Spec {
+	return []command.Spec{{
+		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
+		Derived: book.keys, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
+		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
+		Handler: book.check,
+	}}
+}
+
+// Errors of RL.CHECK.
+var (
+	errChanging = errors.New("TRYAGAIN policies are being changed")
+	errFail     = errors.New("ERR FAIL must be open, closed or local")
+	errLater    = "ERR %s is not supported yet"
+)
+
+// noPolicy is the error for a policy that is not there.
+func (b *Book) noPolicy(name []byte) string {
+	if err := b.trouble(string(name)); err != nil {
+		return "ERR policy '" + string(name) + "' is not understood by this node: " + err.Error()
+	}
+	return fmt.Sprintf("NOPOLICY there is no policy '%s'", command.Clip(name, command.ErrorClip))
+}
+
+// checkMemory is what RL.CHECK uses call after call.
+type checkMemory struct {
+	call    *policy.Call
+	verdict policy.Verdict // of call
+	args    checkArgs
+	checks  []engine.Check
+	out     []engine.Checked
+	// at is the position in call.Applied of each check.
+	at []int
+}
+
+// memory returns the memory of who executes the call.
+func memory(call *command.Call) *checkMemory {
+	m, ok := call.Memory.(*checkMemory)
+	if !ok {
+		m = &checkMemory{call: policy.NewCall()}
+		call.Memory = m
+	}
+	return m
+}
+
+// end lets go of the client's input.
+func (m *checkMemory) end() {
+	m.call.End()
+	clear(m.args.pairs)
+}
+
+// checkArgs are the parsed options of RL.CHECK.
+type checkArgs struct {
+	pairs [][]byte // names and values, in turn
+	units int64
+	peek  bool
+	sync  command.SyncMode
+	fail  policy.Failure
+}
+
+// parse reads what follows the policy's name, from left to right: the word of an
+// option takes its argument, anything else is the name of an attribute, and the
+// argument behind it its value, whatever it is.
+func (a *checkArgs) parse(args [][]byte) error {
+	*a = checkArgs{pairs: a.pairs[:0], units: 1}
+	for len(args) > 0 {
+		n, err := a.option(args)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			args = args[n:]
+			continue
+		}
+		if len(args) < 2 {
+			return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(args[0], command.ErrorClip))
+		}
+		a.pairs = append(a.pairs, args[0], args[1])
+		args = args[2:]
+	}
+	return nil
+}
+
+// option reads one option, and returns how many arguments it took: none if there
+// is no such option.
+func (a *checkArgs) option(args [][]byte) (n int, err error) {
+	word := args[0]
+	switch {
+	case command.EqualFold(word, "cost"):
+		if len(args) < 2 {
+			return 0, command.ErrSyntax
+		}
+		a.units, err = parseInteger(args[1])
+		return 2, err
+	case command.EqualFold(word, "peek"):
+		a.peek = true
+		return 1, nil
+	case command.EqualFold(word, "sync"):
+		return 1, setSync(&a.sync, command.SyncCommit)
+	case command.EqualFold(word, "async"):
+		return 1, setSync(&a.sync, command.SyncNone)
+	case command.EqualFold(word, "id"):
+		return 0, fmt.Errorf(errLater, "ID")
+	case command.EqualFold(word, "ttl"):
+		return 0, fmt.Errorf(errLater, "TTL")
+	case command.EqualFold(word, "fail"):
+		if len(args) < 2 {
+			return 0, command.ErrSyntax
+		}
+		a.fail, err = parseFailure(args[1])
+		return 2, err
+	}
+	return 0, nil
+}
+
+// setSync sets the mode of SYNC or ASYNC, which exclude each other.
+func setSync(mode *command.SyncMode, m command.SyncMode) error {
+	if *mode != command.SyncDefault && *mode != m {
+		return errSync
+	}
+	*mode = m
+	return nil
+}
+
+// answer is a decided check, as RL.CHECK replies it.
+type answer struct {
+	policy  *policy.Policy
+	ok      bool
+	reason  string
+	binding int // position in applied, -1 for none
+	delay   int64
+	applied []policy.Applied
+	each    []engine.Checked // of applied
+}
+
+// check is RL.CHECK.
+func (b *Book) check(call *command.Call) {
+	m := memory(call)
+	defer m.end()
+	if err := m.args.parse(call.Args[2:]); err != nil {
+		call.Error(err.Error())
+		return
+	}
+	set := b.Set()
+	for try := 0; ; try++ {
+		p := set.Policy(call.Args[1])
+		if p == nil {
+			call.Error(b.noPolicy(call.Args[1]))
+			return
+		}
+		a, err := m.decide(call, p, try > 0)
+		if errors.Is(err, engine.ErrStale) && try < 2 {
+			// It was decided under a later version. If that is not here, it is
+			// none any more: the record was taken back.
+			set = b.Set()
+			continue
+		}
+		if err != nil {
+			m.fail(call, err)
+			return
+		}
+		call.Decided(a.ok)
+		call.Sync = durability(p, m.args.sync)
+		a.write(call)
+		return
+	}
+}
+
+// OnFailure is what answers an RL.CHECK while no leader does: what it says itself,
+// or its policy. A policy that this node does not know refuses.
+func (b *Book) OnFailure(args [][]byte) policy.Failure {
+	p := b.Set().Policy(args[1])
+	if p == nil {
+		return policy.FailClosed
+	}
+	if mayFail(args[2:]) {
+		var a checkArgs
+		if err := a.parse(args[2:]); err == nil && a.fail != policy.FailServer {
+			return a.fail
+		}
+	}
+	return p.OnFailure
+}
+
+// keys returns the keys of the counters that an RL.CHECK is about, none for one
+// that is an error.
+func (b *Book) keys(args [][]byte, now int64) [][]byte {
+	var m checkMemory
+	p := b.Set().Policy(args[1])
+	if p == nil || m.args.parse(args[2:]) != nil {
+		return nil
+	}
+	m.call = policy.NewCall() // not a session's: what it returns outlasts the command
+	if m.match(p, now) != nil {
+		return nil
+	}
+	var keys [][]byte
+	for i := range m.call.Applied {
+		if key := m.call.Applied[i].Key; key != nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// fillIn puts what the limits say that were asked into their places, and what those
+// say that demand an attribute which the call has not.
+func (m *checkMemory) fillIn(a *answer, checked []engine.Checked) {
+	clear(a.each)
+	for j, i := range m.at {
+		a.each[i] = checked[j]
+	}
+	for i := range a.applied {
+		if l := &a.applied[i]; l.Missing {
+			a.each[i].Decision = engine.Decision{Limit: engineLimit(l.Limit, l.Numbers).Capacity(), RetryAfter: engine.Never}
+			a.each[i].Over = a.ok
+		}
+	}
+}
+
+// durability is what the reply waits for: what the policy says, or the call, if
+// that is more.
+func durability(p *policy.Policy, asked command.SyncMode) command.SyncMode {
+	switch {
+	case p.Durability == policy.Sync || asked == command.SyncCommit:
+		return command.SyncCommit
+	case p.Durability == policy.Async && asked == command.SyncDefault:
+		return command.SyncNone
+	}
+	return asked
+}
+
+// badCall is an error of the call itself, of its attributes or costs.
+type badCall struct{ error }
+
+func (m *checkMemory) fail(call *command.Call, err error) {
+	var bad badCall
+	switch {
+	case errors.As(err, &bad):
+		call.Error("ERR " + bad.Error())
+	case errors.Is(err, engine.ErrStale):
+		call.Error(errChanging.Error())
+	case errors.Is(err, engine.ErrNotHeld): // the policy has other keys than when they were held
+		call.Err = err
+		call.Error(errChanging.Error())
+	default:
+		call.Fail(err)
+	}
+}
+
+// decide decides the call under p. anew is CheckOptions.Anew.
+func (m *checkMemory) decide(call *command.Call, p *policy.Policy, anew bool) (answer, error) {
+	if err := m.match(p, call.Now); err != nil {
+		return answer{}, err
+	}
+	a := answer{policy: p, ok: m.verdict != policy.Denied, reason: "ok", binding: -1}
+	switch m.verdict {
+	case policy.Denied:
+		a.reason = "deny"
+	case policy.Allowed:
+		a.reason = "allow"
+	default:
+		return m.ask(call, a, anew)
+	}
+	// Nothing is counted; but only who decides may say so.
+	_, err := call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
+	return a, err
+}
+
+// match tells what of p applies to the parsed call.
+func (m *checkMemory) match(p *policy.Policy, now int64) (err error) {
+	c := m.call
+	c.Begin(p)
+	for i := 0; i < len(m.args.pairs); i += 2 {
+		if err := c.Set(m.args.pairs[i], m.args.pairs[i+1]); err != nil {
+			return badCall{err}
+		}
+	}
+	c.Units = m.args.units
+	if m.verdict, err = c.Match(now); err != nil {
+		return badCall{err}
+	}
+	return nil
+}
+
+// ask has the limits that apply decided.
+func (m *checkMemory) ask(call *command.Call, a answer, anew bool) (answer, error) {
+	a.applied = m.call.Applied
+	n := len(a.applied)
+	if cap(m.out) < 2*n {
+		m.out = make([]engine.Checked, 2*policy.MaxLimits)
+	}
+	m.checks, m.at = m.checks[:0], m.at[:0]
+	o := engine.CheckOptions{Peek: m.args.peek, Anew: anew}
+	missing := -1
+	for i := range a.applied {
+		l := &a.applied[i]
+		if l.Missing {
+			if l.Numbers.Mode == policy.Enforce && missing < 0 {
+				missing, o.Denied = i, true
+			}
+			continue
+		}
+		ready, ok := l.Numbers.Handle.(engine.Ready)
+		if !ok { // numbers that a SCALE has made
+			var err error
+			if ready, err = call.Sess.Ready(engineLimit(l.Limit, l.Numbers)); err != nil {
+				return a, err
+			}
+		}
+		m.checks = append(m.checks, engine.Check{
+			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: l.Cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
+			Mode: engine.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll,
+		})
+		m.at = append(m.at, i)
+	}
+	checked, each := m.out[:len(m.checks)], m.out[len(m.checks):len(m.checks)+n]
+	v, err := call.Limits.Check(call.Now, m.checks, o, checked)
+	if err != nil {
+		return a, err
+	}
+	a.ok, a.delay, a.each = v.OK, v.Delay, checked
+	if len(checked) < n {
+		a.each = each
+		m.fillIn(&a, checked)
+	}
+	if v.Binding >= 0 {
+		a.binding = m.at[v.Binding]
+	}
+	if !a.ok {
+		a.reason = "limit"
+		// Of two that no wait ends the first stands for the call.
+		if missing >= 0 && (a.binding < 0 || a.each[a.binding].RetryAfter != engine.Never || missing < a.binding) {
+			a.binding, a.reason = missing, "missing"
+		}
+	}
+	return a, nil
+}

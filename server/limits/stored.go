@@ -1,0 +1,88 @@
+package limits
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+// Records of policies. One of a policy, of attributes or of a list has its name.
+// Names that begin with internalPrefix, which no policy's does, are of this file:
+// the versions before, the number of the last change, and overrides.
+const (
+	internalPrefix = "~"
+	revisionRecord = internalPrefix + "revision"
+	historyPrefix  = internalPrefix + "history/"
+	overridePrefix = internalPrefix + "override/"
+
+	// keptVersions is how many versions before the present one are kept.
+	keptVersions = 20
+	// storedFormat is the version of the encoding: one that a node does not know
+	// it refuses.
+	storedFormat = 1
+)
+
+// historyRecord names the record of an earlier version.
+func historyRecord(name string, version uint64) string {
+	return fmt.Sprintf("%s%s/%d", historyPrefix, name, version)
+}
+
+// overrideRecord names the record of an override, whose identity may be longer than
+// a name: by 128 bits of its hash.
+func overrideRecord(o *policy.Override) string {
+	sum := sha256.Sum256([]byte(o.ID()))
+	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
+}
+
+// isShared reports whether a record is not of one policy: attributes, or a list.
+func isShared(name string) bool { return name == "attributes" || strings.HasPrefix(name, "lists/") }
+
+// stored is a record of a policy at a version, or of its absence.
+type stored struct {
+	Format   int                          `json:"format"`
+	Version  uint64                       `json:"version"`
+	Revision uint64                       `json:"revision"` // of all changes
+	At       int64                        `json:"at"`       // engine time, Unix ms
+	Author   string                       `json:"author,omitempty"`
+	File     string                       `json:"file,omitempty"` // that it was loaded from
+	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may go on
+	Epochs   map[string]policy.LimitEpoch `json:"epochs,omitempty"`
+	Text     string                       `json:"text"`
+}
+
+// meta is what the set needs beside the text.
+func (st *stored) meta() policy.Meta { return policy.Meta{Version: st.Version, Epochs: st.Epochs} }
+
+func (st *stored) encode() []byte {
+	st.Format = storedFormat
+	b, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // of numbers and texts
+	}
+	return b
+}
+
+// errStored is returned for a record that this version cannot read.
+var errStored = errors.New("the record is of another version of Headgate")
+
+// decodeStored reads a record. One that is absent is Gone, and has no version.
+func decodeStored(value []byte) (st stored, err error) {
+	if value == nil {
+		return stored{Gone: true}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&st); err != nil {
+		return stored{}, fmt.Errorf("%w: %w", errStored, err)
+	}
+	if st.Format != storedFormat {
+		return stored{}, fmt.Errorf("%w: format %d, this node knows %d", errStored, st.Format, storedFormat)
+	}
+	return st, nil
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// One caller has other numbers, for a while or for good; nothing that was consumed
+// is lost.
+func TestOverrides(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("p", `{attributes: {email: {type: lower}}, limits: {
+		user: {by: user, rate: 10/m}, mail: {by: email, rate: 3/m},
+		tier: {by: tenant, algorithm: fixed, tiers: {attribute: tier, free: 100/m, pro: 1000/m, default: 100/m}}}}`)
+	r.allows("p user eve COST 4", "user", "user=6")
+	r.is("RL.OVERRIDE SET p LIMIT user RATE 100/m user eve", "OK")
+	r.allows("p user eve", "user", "user=95")
+	r.allows("p user bob", "user", "user=9")
+	r.is("RL.OVERRIDE SET p LIMIT user RATE blocked user eve", "OK")
+	c := r.denies("p user eve", "user", -1, "")
+	require.EqualValues(t, 403, c.limits["user"].status)
+	r.is("RL.OVERRIDE SET p LIMIT user RATE unlimited user eve", "OK")
+	require.Zero(t, r.check("p user eve").applied)
+	r.is("RL.OVERRIDE DEL p LIMIT user user eve", "1")
+	r.is("RL.OVERRIDE DEL p LIMIT user user eve", "0")
+	r.allows("p user eve", "user", "user=4")
+
+	// By attributes as their type has them, and for a while.
+	r.is("RL.OVERRIDE SET p LIMIT mail RATE 30/m UNTIL "+fmt.Sprint(rigStart/1e9+5)+" email EVE@x", "OK")
+	r.allows("p email eve@X", "mail", "mail=29")
+	require.Equal(t, "30/m", pair(t, r.words("RL.OVERRIDE GET p LIMIT mail email Eve@x"), "rate"))
+	r.at(5 * time.Second)
+	r.allows("p email eve@X", "mail", "mail=2")
+	require.EqualValues(t, 1, pair(t, r.words("RL.OVERRIDE GET p LIMIT mail email Eve@x"), "over"))
+
+	// A tier, and the whole policy.
+	r.is("RL.OVERRIDE SET p TIER pro tenant acme", "OK")
+	r.allows("p tenant acme tier free", "tier", "tier=999")
+	r.is("RL.OVERRIDE SET p SCALE 50%", "OK")
+	r.allows("p tenant acme tier free", "tier", "tier=498")
+	r.allows("p user bob", "user", "user=3") // two of five
+	require.Len(t, r.words("RL.OVERRIDE LIST p"), 3)
+	require.Len(t, r.words("RL.OVERRIDE LIST p COUNT 1"), 1)
+	r.is("RL.OVERRIDE DEL p SCALE", "1")
+	r.is("RL.OVERRIDE DEL p TIER tenant acme", "1")
+	r.allows("p tenant acme", "tier", "tier=97")
+	require.Len(t, r.words("RL.OVERRIDE LIST p"), 1)
+
+	// What an edit leaves without its limit sleeps.
+	r.setPolicy("p", `{limits: {user: {by: user, rate: 10/m}}}`)
+	require.EqualValues(t, 1, pair(t, r.words("RL.OVERRIDE LIST p").([]any)[0], "sleeps"))
+	r.is("RL.OVERRIDE DEL p LIMIT mail email eve@x", "1")
+	r.is("RL.OVERRIDE LIST p", "[]")
+
+	for line, want := range map[string]string{
+		"SET q LIMIT user RATE 5/m user eve":             "-NOPOLICY there is no policy 'q'",
+		"SET p LIMIT usr RATE 5/m user eve":              "-ERR policy 'p' has no limit 'usr', did you mean \"user\"?",
+		"SET p LIMIT user RATE 5/m user":                 "-ERR attribute 'user' has no value",
+		"SET p LIMIT user 5/m user eve x":                "-ERR syntax error",
+		"SET p TIER pro user eve":                        "-ERR policy 'p' has no limit with tiers by these attributes",
+		"SET p SCALE 0%":                                 "-ERR a scale is 1% to 1000%",
+		"SET p SCALE many":                               "-ERR SCALE must be a percentage such as 50%",
+		"SET p SCALE 5% user eve":                        "-ERR SCALE is of the whole policy: it has no attributes",
+		"SET p LIMIT user RATE 5/m UNTIL later user eve": "-ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds",
+		"SET p WHAT 5/m x":                               "-ERR syntax error, say LIMIT, TIER or SCALE behind the name",
+		"LIST p COUNT 0":                                 "-ERR COUNT must be at least 1",
+	} {
+		r.is("RL.OVERRIDE "+line, want)
+	}
+	require.Contains(t, format(r.words("RL.OVERRIDE SET p LIMIT user RATE 5/mn user eve")), "unknown unit")
+}

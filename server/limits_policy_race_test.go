@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// dialPatiently is dial for what takes as long as a busy machine needs.
+func dialPatiently(t *testing.T, addr string) *client {
+	c := dial(t, addr)
+	require.NoError(t, c.SetDeadline(time.Now().Add(20*patience)))
+	return c
+}
+
+// countsVersions is a policy whose limit tells which version it is of.
+func countsVersions(n int) string {
+	return fmt.Sprintf(`{limits: {a: {algorithm: fixed, align: first, rate: %d/day}}}`, firstOfVersions+n)
+}
+
+const firstOfVersions = 1_000_000
+
+// Connections check while a policy is changed: every reply agrees with one
+// version, and what was consumed survives every change that keeps it.
+func TestChecksAgreeWithOneVersion(t *testing.T) {
+	t.Run("keep", func(t *testing.T) { checksAgree(t, "keep") })
+	t.Run("reset", func(t *testing.T) { checksAgree(t, "reset") })
+}
+
+func checksAgree(t *testing.T, change string) {
+	const connections, changes = 16, 300
+	_, addr := startServer(t, Config{})
+	ops := dialPatiently(t, addr)
+	set := func(n int) {
+		ops.send(encode("RL.POLICY", "SET", "p", "CHANGE", change, countsVersions(n)))
+		require.EqualValues(t, n, ops.reply())
+	}
+	set(1)
+	var done atomic.Bool
+	var checks atomic.Int64
+	var wg sync.WaitGroup
+	for range connections {
+		c := dialPatiently(t, addr)
+		wg.Go(func() {
+			last := int64(0)
+			for !done.Load() {
+				c.send(encode("RL.CHECK", "p"))
+				reply := c.reply()
+				list, ok := reply.([]any)
+				if !ok || list[0] != int64(1) || list[1] != firstOfVersions+list[9].(int64) || list[9].(int64) < last {
+					t.Errorf("a reply of no version, or of an earlier one than %d: %v", last, reply)
+					return
+				}
+				last = list[9].(int64)
+				checks.Add(1)
+			}
+		})
+	}
+	for n := 2; n <= changes; n++ {
+		set(n)
+		// Who is told of a version finds it in force.
+		ops.send(encode("RL.CHECK", "p", "COST", "0"))
+		require.EqualValues(t, n, ops.reply().([]any)[9])
+	}
+	done.Store(true)
+	wg.Wait()
+	ops.send(encode("RL.CHECK", "p", "COST", "0"))
+	used := firstOfVersions + changes - ops.reply().([]any)[2].(int64)
+	if change == "keep" {
+		require.Equal(t, checks.Load(), used, "each unit that was consumed")
+		return
+	}
+	require.Less(t, used, checks.Load())
+	set(changes + 1)
+	ops.send(encode("RL.CHECK", "p", "COST", "0"))
+	require.EqualValues(t, firstOfVersions+changes+1, ops.reply().([]any)[2], "all is void")
+}
+
+// Changes that meet follow each other: each has a version of its own.
+func TestChangesRaceForAVersion(t *testing.T) {
+	const connections, changes = 4, 20
+	_, addr := startServer(t, Config{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	versions := make(map[int64]int)
+	for i := range connections {
+		c := dialPatiently(t, addr)
+		wg.Go(func() {
+			for n := range changes {
+				c.send(encode("RL.POLICY", "SET", "p", countsVersions(100*i+n)))
+				version, ok := c.reply().(int64)
+				if !ok {
+					continue // TRYAGAIN: others were quicker, again and again
+				}
+				mu.Lock()
+				versions[version]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for v := range int64(len(versions)) {
+		require.Equal(t, 1, versions[v+1], "version %d", v+1)
+	}
+	c := dial(t, addr)
+	c.send(encode("RL.POLICY", "GET", "p"))
+	require.EqualValues(t, len(versions), pair(t, c.reply(), "version"))
+}
+
+// Versions that are gone hold no limits, however many there were.
+func TestPoliciesGiveTheirLimitsBack(t *testing.T) {
+	e := engine.New(engine.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { e.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	_, addr := startServer(t, Config{Engine: e})
+	c := dialPatiently(t, addr)
+	const changes = 3000
+	for n := range changes {
+		args := []string{"RL.POLICY", "SET", "p", countsVersions(n)}
+		if n%10 == 0 {
+			args = []string{"RL.POLICY", "SET", "p", "DRYRUN", countsVersions(n)}
+		}
+		c.send(encode(args...))
+		require.NotNil(t, c.reply())
+		c.send(encode("RL.CHECK", "p"))
+		require.Equal(t, n > 0, len(plainList(c.reply())) > 0)
+	}
+	require.Eventually(t, func() bool { return e.Stats().Limits < changes/2 }, patience, 10*time.Millisecond, "%d limits", e.Stats().Limits)
+}
+
+// plainList is a reply that is a list, empty if it is none.
+func plainList(reply any) []any {
+	list, _ := reply.([]any)
+	return list
+}
