@@ -235,6 +235,13 @@ func (f *fsm) depose() {
 	f.observe()
 }
 
+// settle waits for what is under way: that a term has ended is seen before its
+// machine is deposed.
+func (f *fsm) settle() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+}
+
 // stop deposes the machine; with an error it is not touched afterwards.
 func (f *fsm) stop(err error) {
 	f.mu.Lock()

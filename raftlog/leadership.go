@@ -125,8 +125,9 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 // TransferTo hands leadership over. It first waits until everything dirty has
 // been committed. Decisions made meanwhile are cut only if the transfer fails;
 // when it succeeds they are undone by Depose, so the caller should hold them
-// back.
+// back. If the term has ended, the machine is deposed when TransferTo returns.
 func (g *Group) TransferTo(ctx context.Context, next Successor) error {
+	defer g.fsm.settle()
 	term, ok := g.Serving()
 	if !ok {
 		return ErrNotLeader

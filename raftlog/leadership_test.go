@@ -22,8 +22,11 @@ func TestTransfer(t *testing.T) {
 	require.ErrorIs(t, l.g.Transfer(testContext(t), "nobody"), ErrUnknownMember)
 	require.ErrorIs(t, to.g.Transfer(testContext(t), ""), ErrNotLeader)
 	l.lead()
+	l.m.mu.Lock()
+	l.m.late = 50 * time.Millisecond
+	l.m.mu.Unlock()
 	require.NoError(t, l.g.Transfer(testContext(t), to.cfg.NodeID))
-	require.False(t, l.m.leading())
+	require.False(t, l.m.leading(), "no decision is taken any more when it returns")
 	require.Same(t, to, c.leader())
 	to.set("x", "1")
 	// Through a node that is not the leader.

@@ -34,7 +34,8 @@ type mapMachine struct {
 	deposed  int
 	applies  int
 	restores int
-	level    uint32 // permitted
+	level    uint32        // permitted
+	late     time.Duration // of Depose
 	failWith error
 	hang     chan struct{} // Apply waits for it, unless nil
 	persist  chan struct{} // Snapshot.Persist receives from it twice, at its beginning and before it writes, unless nil
@@ -173,6 +174,10 @@ func (m *mapMachine) Lead(clock int64) {
 }
 
 func (m *mapMachine) Depose() {
+	m.mu.Lock()
+	late := m.late
+	m.mu.Unlock()
+	time.Sleep(late)
 	defer m.enter()()
 	if !m.leads {
 		panic("Depose while not serving")

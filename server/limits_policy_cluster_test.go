@@ -126,6 +126,18 @@ func TestChangesOfPoliciesFollowEachOther(t *testing.T) {
 	other.lane.runPosts()
 	require.Equal(t, "-VERSION the policy has another version: 1\r\n", other.take())
 	require.Contains(t, leader.ask(t, "RL.CHECK", "p"), "*13\r\n:1\r\n:5\r\n")
+
+	// A transaction, which cannot wait, is told to come again.
+	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {rate: 7/h}}}`)
+	other = newMachine(leader.s)
+	for _, args := range [][]string{{"MULTI"}, {"RL.POLICY", "SET", "p", `{limits: {a: {rate: 8/h}}}`}, {"EXEC"}} {
+		other.feed(encode(args...))
+	}
+	leader.commit(t)
+	leader.s.Partition().Release(9, nil)
+	other.lane.runPosts()
+	require.Equal(t, "+OK\r\n+QUEUED\r\n*1\r\n-TRYAGAIN policies are being changed\r\n", other.take())
+	require.Contains(t, leader.ask(t, "RL.CHECK", "p", "PEEK"), "*13\r\n:1\r\n:7\r\n")
 }
 
 // Policies wait until every node can read them.

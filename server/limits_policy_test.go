@@ -56,15 +56,6 @@ func readChecked(t testing.TB, list []any) checked {
 	return c
 }
 
-// remaining tells what is left of the limits that apply.
-func (c checked) left(names ...string) []int64 {
-	var left []int64
-	for _, name := range names {
-		left = append(left, c.limits[name].remaining)
-	}
-	return left
-}
-
 // allows expects a call that passes, the name of its binding limit, and what is
 // left of some limits.
 func (r *rig) allows(line, name string, left string) checked {

@@ -22,7 +22,7 @@ func onDatabase(t *testing.T, addr string, db int) *redis.Client {
 // TestStringsSurviveTheirLeader checks that strings are on every node with their
 // databases and times to live, whichever node they were written through.
 func TestStringsSurviveTheirLeader(t *testing.T) {
-	cluster, err := hgtest.StartCluster("--durability", "sync")
+	cluster, err := hgtest.StartCluster("--durability", "sync", "--forward-timeout", "5s", "--max-unacked", "5s") // a busy machine is late before the kill
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	ctx := t.Context()
