@@ -22,7 +22,7 @@ func policyCommand() *cobra.Command {
 lists; "-" is the standard input. They ask no server. The exit status is 1 if
 something is wrong.`,
 	}
-	cmd.AddCommand(policyCheckCommand(), policyDiffCommand())
+	cmd.AddCommand(policyCheckCommand(), policyDiffCommand(), policyTestCommand())
 	return cmd
 }
 

@@ -32,7 +32,7 @@ takes --change reset, or another id.`,
 				return fmt.Errorf("unknown change %q, use keep, proportional or reset", word)
 			}
 			if args[0] == "-" && args[1] == "-" {
-				return errors.New("only one of the files can be the standard input")
+				return errOneInput
 			}
 			old, err := readPolicies(cmd, args[0])
 			if err != nil {

@@ -68,7 +68,7 @@ policies:
 	require.Empty(t, out)
 	lines := strings.Split(strings.TrimSpace(errs), "\n")
 	require.Len(t, lines, 4, errs)
-	for i, want := range []string{`b\.yaml:5:\d+: policies\.api\.limits\.key\.rate: .*"mn"`, `b\.yaml:6:\d+: .*key`, `b\.yaml:7:\d+: .*limits`, `b\.yaml:9:\d+: .*did you mean "limits"`} {
+	for i, want := range []string{`b\.yaml:5:\d+: policies\.api\.limits\.key\.rate: .*"mn"`, `b\.yaml:6:\d+: .*key`, `b\.yaml:8:\d+: .*limits are missing`, `b\.yaml:9:\d+: .*did you mean "limits"`} {
 		require.Regexp(t, want, lines[i])
 	}
 
@@ -89,7 +89,7 @@ policies:
 	}
 	stdout, _, err := policyRun("")
 	require.NoError(t, err)
-	require.Contains(t, stdout, "check file.yaml")
+	require.Contains(t, stdout, "Tell what is wrong with a file of policies")
 }
 
 // A file is read no further than it may be long.
