@@ -259,7 +259,8 @@ func TestThreeNodes(t *testing.T) {
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
 }
 
-// A node that hears no leader any more says so, once it knows of none.
+// A node that hears no leader any more says so, once it knows of none, and once
+// for each loss.
 func TestALostLeaderIsTold(t *testing.T) {
 	t.Parallel()
 	rigs := open(t, 3)
@@ -279,6 +280,9 @@ func TestALostLeaderIsTold(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return follower.front.read().lost > before }, waitLimit, waitTick)
 	require.Eventually(t, func() bool { return follower.Role() == partition.Orphaned }, waitLimit, waitTick)
+	told := follower.front.read().lost
+	time.Sleep(4 * refreshInterval)
+	require.Equal(t, told, follower.front.read().lost)
 }
 
 // A leader whose clients do not wait paces its batches, and one whose client

@@ -31,6 +31,9 @@ type Caller struct {
 	closed bool
 	// gone is closed when the server ends and no line is borrowed.
 	gone chan struct{}
+
+	// cut is closed when the server ends without waiting for what is under way.
+	cut chan struct{}
 }
 
 // maxLines bounds the calls at a time.
@@ -55,9 +58,10 @@ func (e ReplyError) Error() string { return string(e) }
 func (s *Server) Caller() *Caller { return &s.caller }
 
 // Do runs a command and returns its reply, in RESP3. args are not kept. Its
-// error is ErrClosed, ErrBusy, ErrNeedsConnection, or that of ctx: then the
-// command may have been executed, or may still be. What the command itself
-// answers is in the reply, errors too.
+// error is ErrBusy, ErrNeedsConnection, ErrClosed or that of ctx. With the last
+// two the command may have been executed, or may still be: ErrClosed is also that
+// of a call which Shutdown has cut off. What the command itself answers is in the
+// reply, errors too.
 func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	if len(args) == 0 {
 		return resp.Reply{}, errors.New("no command")
@@ -78,10 +82,14 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 // run is Do on a line, which it gives back.
 func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, error) {
 	ln.start(args)
-	if err := ln.wait(ctx.Done()); err != nil {
+	switch err := ln.wait(ctx.Done()); {
+	case errors.Is(err, ErrClosed): // the line ends with the server
+		return resp.Reply{}, err
+	case err != nil:
 		go func() { // its reply is nobody's
-			_ = ln.wait(nil)
-			c.giveBack(ln)
+			if ln.wait(nil) == nil {
+				c.giveBack(ln)
+			}
 		}()
 		return resp.Reply{}, ctx.Err()
 	}
@@ -127,7 +135,8 @@ func (c *Caller) giveBack(ln *line) {
 	}
 }
 
-// close refuses further calls and waits for those under way, until ctx is done.
+// close refuses further calls and waits for those under way, until ctx is done:
+// then it ends them.
 func (c *Caller) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed, c.gone = true, make(chan struct{})
@@ -144,6 +153,7 @@ func (c *Caller) close(ctx context.Context) error {
 	case <-c.gone:
 		return nil
 	case <-ctx.Done():
+		close(c.cut)
 		return ctx.Err()
 	}
 }
@@ -205,18 +215,27 @@ func (ln *line) over() bool {
 
 var errInterrupted = errors.New("interrupted")
 
-// wait runs what is posted until the call is over, or interrupt is ready.
+// wait runs what is posted until the call is over. Its error is errInterrupted
+// when interrupt is ready, and ErrClosed when the server waits no longer.
 func (ln *line) wait(interrupt <-chan struct{}) error {
 	for !ln.over() {
 		select {
 		case <-ln.woken:
 			ln.lane.runPosts()
 		case <-interrupt:
-			if ln.cancel != nil {
-				ln.cancel()
-			}
+			ln.giveUp()
 			return errInterrupted
+		case <-ln.srv.caller.cut:
+			ln.giveUp()
+			return ErrClosed
 		}
 	}
 	return nil
+}
+
+// giveUp ends what waits, rather than works, for the call.
+func (ln *line) giveUp() {
+	if ln.cancel != nil {
+		ln.cancel()
+	}
 }

@@ -339,3 +339,31 @@ func TestRunsOfAClosedServerEnd(t *testing.T) {
 	require.Empty(t, s.scripts.idle)
 	require.Empty(t, s.lanes)
 }
+
+// A call whose job Shutdown has dropped, or left behind, ends with the server,
+// however long it would wait.
+func TestCallsEndWithTheirServer(t *testing.T) {
+	s := newTestServer(t, Config{Workers: 1}, nil)
+	release := make(chan struct{})
+	require.True(t, s.workers.submit(workBrief, false, func() { <-release }))
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() {
+			_, err := s.Caller().line(context.Background(), "test.work w")
+			ended <- err
+		}()
+	}
+	eventually(t, "they wait", func() bool { return len(s.workers.kinds[workBrief]) == cap(ended) })
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.Error(t, s.Shutdown(over))
+	for range cap(ended) {
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, ErrClosed)
+		case <-time.After(patience):
+			t.Fatal("the call does not end")
+		}
+	}
+	close(release)
+}

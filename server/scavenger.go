@@ -14,7 +14,10 @@ import (
 // It collects the whole heap, which runs beside the loops and reads no keys: once
 // for a burst, and seldom at most.
 type scavenger struct {
-	asked chan struct{} // capacity 1: one of them has ended
+	asked   chan struct{} // capacity 1: one of them has ended
+	mapped  func() uint64 // memory that Go has from the system, in bytes
+	free    func()        // collects, and gives back what is free
+	running func() int    // those that have not ended
 }
 
 const (
@@ -28,6 +31,10 @@ const (
 	scavengeAgain = 2
 )
 
+func newScavenger(running func() int) *scavenger {
+	return &scavenger{asked: make(chan struct{}, 1), mapped: mapped, free: debug.FreeOSMemory, running: running}
+}
+
 // ask has it look soon. It does not wait.
 func (g *scavenger) ask() {
 	select {
@@ -36,44 +43,45 @@ func (g *scavenger) ask() {
 	}
 }
 
-// run gives memory back until the server ends. least is what the process takes
+// run gives memory back until end is closed. least is what the process takes
 // when nothing is under way.
-func (g *scavenger) run(s *Server, least uint64) {
+func (g *scavenger) run(end <-chan struct{}, least uint64) {
 	again := 0
 	for {
 		select {
-		case <-s.end:
+		case <-end:
 			return
 		case <-g.asked:
 		}
-		if !s.rests(scavengeAfter) {
+		if !rests(end, scavengeAfter) {
 			return
 		}
-		if mapped() < least+scavengeFrom {
+		if g.mapped() < least+scavengeFrom {
+			again = 0
 			continue
 		}
-		debug.FreeOSMemory()
-		switch now := mapped(); {
+		g.free()
+		switch now := g.mapped(); {
 		case now < least+scavengeFrom:
 			least, again = min(least, now), 0
 		case again < scavengeAgain: // what is pooled goes with a later collection
 			again++
 			g.ask()
-		case s.scripts.count() == 0: // the table has grown
+		case g.running() == 0: // the table has grown
 			least, again = now, 0
 		default: // those that run will ask at their end
 			again = 0
 		}
-		if !s.rests(scavengeEvery) {
+		if !rests(end, scavengeEvery) {
 			return
 		}
 	}
 }
 
-// rests waits, and returns false if the server ends meanwhile.
-func (s *Server) rests(d time.Duration) bool {
+// rests waits, and returns false if end is closed meanwhile.
+func rests(end <-chan struct{}, d time.Duration) bool {
 	select {
-	case <-s.end:
+	case <-end:
 		return false
 	case <-time.After(d):
 		return true

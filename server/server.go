@@ -55,7 +55,7 @@ type Server struct {
 	logins    loginGuard
 	beat      heartbeat
 	memory    clientMemory
-	scavenger scavenger
+	scavenger *scavenger
 	rate      rate
 	pubsub    hub
 	watchers  monitors
@@ -122,7 +122,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.fromNodes = s.table.Forwarded()
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
 	s.publishSpec = s.table.ByFullName([]byte("publish"))
-	s.caller.srv = s
+	s.caller.srv, s.caller.cut = s, make(chan struct{})
 	s.scripts.init(scriptStore{cfg.Engine})
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
@@ -132,7 +132,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
-	s.scavenger.asked = make(chan struct{}, 1)
+	s.scavenger = newScavenger(s.scripts.count)
 	if err := s.startLoops(); err != nil {
 		s.closePartitions()
 		s.workers.close(s.ending)
@@ -140,7 +140,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	go s.beat.run(s)
 	go s.memory.run(s)
-	go s.scavenger.run(s, mapped())
+	go s.scavenger.run(s.end, mapped())
 	return s, nil
 }
 

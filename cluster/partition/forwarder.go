@@ -44,6 +44,7 @@ type forwarder struct {
 	running int                        // goroutines; guarded by mu
 	idle    int                        // those that wait for a frame; guarded by mu
 	asking  map[*leaderStream]struct{} // that wait for slow replies; guarded by mu
+	losses  uint64                     // calls of leaderLost; guarded by mu
 	wg      sync.WaitGroup
 }
 
@@ -152,13 +153,17 @@ func (f *forwarder) leaderChanged() {
 
 // leaderLost waits for what is slow no longer if no leader is known for
 // formerWait: what follows on its connections, and what waits for a stream, has
-// an answer without one. A leader that is heard again by then may still answer.
+// an answer without one. A leader that is heard again by then may still answer,
+// and is waited for as long when it is lost again.
 func (f *forwarder) leaderLost() {
-	epoch := f.epoch.Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.losses++
+	epoch, loss := f.epoch.Load(), f.losses
 	time.AfterFunc(time.Until(f.lastAnswer()), func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.epoch.Load() == epoch && f.part.Role() == Orphaned {
+		if f.epoch.Load() == epoch && f.losses == loss && f.part.Role() == Orphaned {
 			f.curtail(time.Now())
 		}
 	})

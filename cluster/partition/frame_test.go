@@ -3,6 +3,7 @@ package partition
 import (
 	"bufio"
 	"context"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -171,4 +173,39 @@ func TestARefusedFrameIsSentAgain(t *testing.T) {
 	await(t, done)
 	require.Equal(t, Answered, fr.End())
 	require.Equal(t, "+then\r\n", string(fr.Reply(1)))
+}
+
+// A leader that is lost, heard again and lost once more may answer what is slow
+// for as long after the second loss as after one alone.
+func TestALeaderLostTwiceIsWaitedForFromTheSecondLoss(t *testing.T) {
+	const wait = 2 * time.Second
+	sent, silent := make(chan struct{}), make(chan struct{})
+	defer close(silent)
+	f := newFake(Following)
+	f.dial = scriptedLeader(t, func(string) string {
+		close(sent)
+		<-silent
+		return ""
+	})
+	p := New(Config{
+		Engine: engine.New(engine.Config{}), Replication: f, Front: new(quietFront), Logger: slog.New(slog.DiscardHandler),
+		ForwardTimeout: wait, HandoverHold: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
+	})
+	defer p.Close()
+	fr, done := frameOf("WAIT 1 0")
+	fr.Slow = true
+	require.True(t, p.Forward(fr))
+	await(t, sent)
+	lose := func() {
+		f.become(Orphaned)
+		p.LeaderLost()
+	}
+	lose()
+	f.become(Following)
+	time.Sleep(wait / 2)
+	second := time.Now()
+	lose()
+	await(t, done)
+	require.Equal(t, Unknown, fr.End())
+	require.GreaterOrEqual(t, time.Since(second), wait)
 }

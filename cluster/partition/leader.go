@@ -46,10 +46,10 @@ func (p *Partition) Leaderless(known bool) time.Duration {
 		p.lastLeader.lost.Store(0)
 		return 0
 	}
-	now := int64(time.Since(p.begun))
-	p.lastLeader.lost.CompareAndSwap(0, now)
 	lost := p.lastLeader.lost.Load()
-	if lost == 0 { // another leads since
+	now := int64(time.Since(p.begun))
+	if lost == 0 {
+		p.lastLeader.lost.CompareAndSwap(0, now)
 		return 0
 	}
 	return time.Duration(now - lost)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -101,6 +102,27 @@ func TestASealedEngineTakesNoTickets(t *testing.T) {
 	e := engine.New(engine.Config{})
 	e.Replicate(ledger.New(ledger.Hooks{}))
 	require.Equal(t, uint64(TicketLost), New(Config{Engine: e, Front: new(quietFront)}).TakeTicket())
+}
+
+// The time without a leader begins at the first look without one, and anew when
+// one has been seen, or told, in between.
+func TestLeaderless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := alonePartition()
+		time.Sleep(time.Hour)
+		for range 2 {
+			require.Zero(t, p.Leaderless(true))
+			require.Zero(t, p.Leaderless(false), "the first look")
+			for second := range time.Duration(3) {
+				time.Sleep(time.Second)
+				require.Equal(t, (second+1)*time.Second, p.Leaderless(false))
+			}
+		}
+		p.LeaderChanged(TopologyNode{}, TopologyNode{ID: "n"})
+		require.Zero(t, p.Leaderless(false))
+		time.Sleep(time.Second)
+		require.Equal(t, time.Second, p.Leaderless(false))
+	})
 }
 
 // Who looks while another leader is told finds it lost for a moment at most, not

@@ -1,7 +1,13 @@
 package subprocess_test
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"net"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +27,49 @@ func TestAddrs(t *testing.T) {
 	}
 	_, err = subprocess.Addrs("192.0.2.1", 1)
 	require.ErrorContains(t, err, "192.0.2.1", "no host of this machine")
+}
+
+// addrsWanted is set for a process that prints addresses and waits until its
+// standard input ends.
+const addrsWanted = "SUBPROCESS_TEST_ADDRS"
+
+// What one process has been given no other one is, though nobody listens there
+// yet.
+func TestProcessesAreGivenDifferentAddrs(t *testing.T) {
+	const processes, each = 4, 300
+	if os.Getenv(addrsWanted) != "" {
+		for range each / 3 {
+			addrs, err := subprocess.Addrs("127.0.0.1", 3)
+			require.NoError(t, err)
+			fmt.Println("given", strings.Join(addrs, " "))
+		}
+		fmt.Println("done")
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	}
+	given := map[string]bool{}
+	for range processes {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), addrsWanted+"=1")
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		defer func() {
+			in.Close()
+			require.NoError(t, cmd.Wait())
+		}()
+		count := 0
+		for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "done"; {
+			list, ok := strings.CutPrefix(lines.Text(), "given ")
+			require.True(t, ok, lines.Text())
+			for _, addr := range strings.Fields(list) {
+				require.False(t, given[addr], "%s is given twice", addr)
+				given[addr] = true
+				count++
+			}
+		}
+		require.Equal(t, each, count)
+	}
 }
