@@ -13,7 +13,8 @@ import (
 // lines are of three kinds:
 //
 //	127.0.0.1:7379> COMMAND …     typed into redis-cli; [2] behind the port is its database
-//	$ redis-cli -p 7379 …         typed into a shell; alone, what follows is typed into it
+//	$ redis-cli -p 7379 …         typed into a shell; alone, what follows is typed into it;
+//	                              with < name it reads the page's block that begins with # name
 //	anything else                 the reply, as redis-cli prints it
 //
 // The port names the server: 7379 for the only one, or 7379, 7389 and 7399 for
@@ -35,6 +36,7 @@ type step struct {
 	args  []string
 	input []string
 	want  []string
+	whole bool // nothing more is typed into it
 }
 
 var (
@@ -50,6 +52,7 @@ func readSessions(t *testing.T, page string) []session {
 		t.Fatal(err)
 	}
 	var out []session
+	files := map[string][]string{}
 	var block []string
 	begin := 0
 	for i, line := range strings.Split(string(text), "\n") {
@@ -64,7 +67,10 @@ func readSessions(t *testing.T, page string) []session {
 			continue
 		}
 		if len(block) > 0 && (cliPrompt.MatchString(block[0]) || shellPrompt.MatchString(block[0])) {
-			out = append(out, session{page, begin, parseSteps(block)})
+			out = append(out, session{page, begin, parseSteps(block, files)})
+		}
+		if len(block) > 0 && strings.HasPrefix(block[0], "# ") {
+			files[block[0][2:]] = block
 		}
 		block, begin = nil, 0
 	}
@@ -73,7 +79,8 @@ func readSessions(t *testing.T, page string) []session {
 
 var remark = regexp.MustCompile(`\s{2,}# .*$`)
 
-func parseSteps(block []string) []step {
+// parseSteps reads a session. files are the blocks before it that have a name.
+func parseSteps(block []string, files map[string][]string) []step {
 	var steps []step
 	for _, line := range block {
 		line = strings.TrimRight(remark.ReplaceAllString(line, ""), " ")
@@ -81,9 +88,10 @@ func parseSteps(block []string) []step {
 		switch {
 		case line == "":
 		case shell != nil:
-			steps = append(steps, step{port: shell[1], args: splitWords(line[len(shell[0]):])})
+			args, file, _ := strings.Cut(line[len(shell[0]):], " < ")
+			steps = append(steps, step{port: shell[1], args: splitWords(args), input: files[file], whole: file != ""})
 		case typed != nil:
-			if len(steps) == 0 || steps[len(steps)-1].port != typed[1] {
+			if last := len(steps) - 1; last < 0 || steps[last].port != typed[1] || steps[last].whole {
 				steps = append(steps, step{port: typed[1]})
 			}
 			s := &steps[len(steps)-1]
@@ -100,7 +108,7 @@ func parseSteps(block []string) []step {
 func (s session) commands() []string {
 	var out []string
 	for _, st := range s.steps {
-		if len(st.input) > 0 {
+		if len(st.input) > 0 && !st.whole {
 			out = append(out, st.input...)
 		} else {
 			out = append(out, strings.Join(st.args, " "))

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Effect is what an edit does to counters.
@@ -193,17 +194,32 @@ func (x *comparison) limits(old, new *definition) {
 		}
 		x.add("limits."+was.name, was.name, l.name, NoEffect)
 		x.add(path+".id", was.id, l.id, NewKeys)
-		x.fields(path+".", was.withoutID(), l.withoutID(), limitEffect)
+		tiers := was.tiers != nil && l.tiers != nil
+		x.fields(path+".", was.compared(tiers), l.compared(tiers), limitEffect)
 	}
 }
 
-// withoutID returns the fields of a limit but its id.
-func (l *limitDef) withoutID() []field {
-	return slices.DeleteFunc(l.fields(), func(f field) bool { return f.key == "id" })
+// compared returns the fields of a limit but its id; with tiers, each tier is one.
+func (l *limitDef) compared(tiers bool) (fs []field) {
+	for _, f := range l.fields() {
+		switch {
+		case f.key == "id":
+		case f.key == "tiers" && tiers:
+			fs = append(fs, field{"tiers.attribute", l.tiers.attribute.s})
+			for i := range l.tiers.tiers {
+				t := &l.tiers.tiers[i]
+				fs = append(fs, field{"tiers." + quote(t.name), t.numbersDef.String()})
+			}
+		default:
+			fs = append(fs, f)
+		}
+	}
+	return fs
 }
 
 // limitEffect is what a change of a limit's key does to its counters.
 func limitEffect(key string) Effect {
+	key, _, _ = strings.Cut(key, ".")
 	switch key {
 	case "by":
 		return NewKeys

@@ -39,6 +39,15 @@ func TestCompare(t *testing.T) {
 		"lists.l: nothing -> [a]",
 		"deny[0]: nothing -> {user: x}",
 		"overrides[0]: nothing -> {when: {user: x}, limits: {a: 2/s}} (numbers)")
+	const tiers = "limits: {a: {by: ip, tiers: {attribute: tier, free: 1/s, \"a: b\": {rate: 2/s, mode: soft}, default: 1/s}}}"
+	f(tiers, "limits: {a: {by: ip, tiers: {attribute: plan, free: 3/s, \"a: b\": 2/s, new: 4/s, default: 1/s}}}",
+		"limits.a.tiers.attribute: tier -> plan (numbers)",
+		"limits.a.tiers.free: 1/s -> 3/s (numbers)",
+		`limits.a.tiers."a: b": {rate: 2/s, mode: soft} -> 2/s (numbers)`,
+		"limits.a.tiers.new: nothing -> 4/s (numbers)")
+	f(tiers, "limits: {a: {by: ip, rate: 1/s}}",
+		`limits.a.tiers: {attribute: tier, free: 1/s, "a: b": {rate: 2/s, mode: soft}, default: 1/s} -> nothing (numbers)`,
+		"limits.a.rate: nothing -> 1/s (numbers)")
 
 	require.Equal(t, []Difference{{"limits.a", "", "{rate: 1/s}", NoEffect}}, Compare(nil, record(t, "p", "limits: {a: {rate: 1/s}}")))
 	require.Equal(t, []Difference{{"limits.a", "{rate: 1/s}", "", NoEffect}}, Compare(record(t, "p", "limits: {a: {rate: 1/s}}"), nil))

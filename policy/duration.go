@@ -69,6 +69,10 @@ func parsePeriod(s string) (int64, error) {
 	return ns, err
 }
 
+// ParseDuration reads a duration of the grammar, such as 90s or 1h30m, of 0 to
+// 100 years. It returns ns.
+func ParseDuration(s string) (int64, error) { return parseDuration(s) }
+
 // parseDuration reads a sum of whole numbers with units, such as 1h30m, of 0 to
 // 100 years. It returns ns.
 func parseDuration(s string) (int64, error) {
@@ -109,6 +113,10 @@ func parseDuration(s string) (int64, error) {
 		}
 	}
 }
+
+// FormatDuration writes ns, 0 or more, as ParseDuration reads it: in the longest
+// unit that has them whole.
+func FormatDuration(ns int64) string { return formatDuration(ns) }
 
 // formatDuration writes ns in the longest unit that has them whole.
 func formatDuration(ns int64) string {

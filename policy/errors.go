@@ -97,7 +97,8 @@ func nearest(s string, known []string) string {
 	}
 	best, at := 1+len(s)/3, ""
 	for _, k := range known {
-		if d := distance(s, k, best); d <= best && (at == "" || d < best) {
+		d := distance(s, k, best)
+		if d < best || d == best && (at == "" || sameStart(s, k) > sameStart(s, at)) {
 			best, at = d, k
 		}
 	}
@@ -105,6 +106,14 @@ func nearest(s string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %q?", at)
+}
+
+// sameStart returns how many bytes a and b begin with alike.
+func sameStart(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // distance returns how many letters have to be put in, taken out, replaced or

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"regexp"
 	"strconv"
@@ -172,26 +173,34 @@ func (x *texts) of(server int, other bool) *text {
 	return &x.own
 }
 
-// plain is a reply in which errors name the script alike, and what is far is
-// equally far.
+// plain is a reply in which errors name the script alike.
 func (x *texts) plain(reply string) string {
-	return near(strings.ReplaceAll(reply, x.unknown.sha, x.own.sha))
+	return strings.ReplaceAll(reply, x.unknown.sha, x.own.sha)
 }
 
-// number is an integer in a reply.
-var number = regexp.MustCompile(`:\d{13,18}\r\n`)
-
-// near makes all times to live in ms that end after 2262, where ours end, the
-// same. Counters are between those and what is left of 10^14 s, the longest among
-// the odd arguments.
-func near(reply string) string {
-	return number.ReplaceAllStringFunc(reply, func(n string) string {
-		if ms, err := strconv.ParseInt(n[1:len(n)-2], 10, 64); err == nil && ms > 74e11 && ms < 1<<53 || ms > 9e16 && ms <= 1e17 {
-			return ":far\r\n"
+// near returns what one of our servers says, but for times to live in ms that
+// end when the latest of ours do, in the year 2262: they are as redis-server has
+// them, where those are longer. Both are of the moment at which all clocks stand.
+func (r *oracle) near(theirs, ours string) string {
+	last := time.Unix(0, math.MaxInt64-1).Sub(r.now)
+	ms := int64((last + time.Millisecond - 1) / time.Millisecond)
+	longest := fmt.Sprintf(":%d\r\n", ms)
+	numbers := integer.FindAllString(theirs, -1)
+	return integer.ReplaceAllStringFunc(ours, func(n string) string {
+		if len(numbers) == 0 { // another reply altogether
+			return n
+		}
+		of := numbers[0]
+		numbers = numbers[1:]
+		if left, err := strconv.ParseInt(of[1:len(of)-2], 10, 64); n == longest && err == nil && left > ms {
+			return of
 		}
 		return n
 	})
 }
+
+// integer is one in a reply.
+var integer = regexp.MustCompile(`:-?\d+\r\n`)
 
 // load makes all servers know the script.
 func (r *oracle) load(x *texts) {
@@ -221,7 +230,7 @@ func (r *oracle) stored(keys []string) (states [servers]string) {
 		}
 	}
 	for s, values := range r.each(read) {
-		states[s] = near(strings.Join(append(replies[s], values...), " "))
+		states[s] = strings.Join(append(replies[s], values...), " ")
 	}
 	return states
 }

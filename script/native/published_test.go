@@ -31,6 +31,7 @@ import (
 var (
 	publishedToo = flag.Bool("published", false, "fetch the packages of libraries and compare the scripts in them")
 	stepsOfEach  = flag.Int("steps", 1000, "random steps for each script")
+	seedOfSteps  = flag.Uint64("seed", 0, "what they are drawn from, as a failure tells; 0 is the time")
 )
 
 // source is a file of a published package that has scripts in it.

@@ -58,14 +58,19 @@ func (a *answer) writeLimit(w *resp.Writer, i int) {
 	intField(w, "cost", l.Cost)
 	field(w, "mode")
 	w.BulkString(l.Numbers.Mode.String())
-	status := 200
-	if !d.OK {
-		status = l.Limit.StatusOf(d.RetryAfter == engine.Never)
+	intField(w, "status", int64(a.status(i)))
+}
+
+// status is the HTTP status that stands for what one limit says.
+func (a *answer) status(i int) int {
+	l, d := &a.applied[i], &a.each[i].Decision
+	switch {
+	case l.Missing && l.Limit.Status == 0:
+		return 403
+	case d.OK:
+		return 200
 	}
-	if l.Missing && l.Limit.Status == 0 {
-		status = 403
-	}
-	intField(w, "status", int64(status))
+	return l.Limit.StatusOf(d.RetryAfter == engine.Never)
 }
 
 // writeSoft writes the names of the soft limits that are over.

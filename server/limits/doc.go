@@ -2,7 +2,8 @@
 // [command.Call]: those of other servers (compat.go), Headgate's own chains
 // (native.go), leases (slots.go), counters (counter.go), policies (book.go,
 // check.go, policy.go), and what an operator asks about all of them
-// (inspect.go). Who decides is the call's [command.Limiter].
+// (inspect.go). Who decides is the call's [command.Limiter]. A [Trial] decides on
+// policies without a server.
 package limits
 
 import (

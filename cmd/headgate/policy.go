@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+// policyCommand groups the commands about files of policies.
+func policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Check, compare and test files of policies, without a server",
+		Long: `The commands read files as RL.POLICY LOAD takes them, with policies, attributes and
+lists; "-" is the standard input. They ask no server. The exit status is 1 if
+something is wrong.`,
+	}
+	cmd.AddCommand(policyCheckCommand(), policyDiffCommand(), policyTestCommand())
+	return cmd
+}
+
+func policyCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check file.yaml",
+		Short: "Tell what is wrong with a file of policies, and what it says in vain",
+		Long: `Every error is a line, file:line:column: path: text. Warnings tell of what has no
+effect, such as an override behind one that always matches first; they do not
+fail.`,
+		Example: "  headgate policy check policies.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := readPolicies(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			for _, rec := range f.records {
+				for _, w := range rec.Warnings() {
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, nothing is wrong\n", f.name, f.count())
+			return nil
+		},
+	}
+}
+
+// policyFile is a file of policies that is right.
+type policyFile struct {
+	name    string
+	records []*policy.Record
+	set     *policy.Set
+}
+
+// readPolicies reads and compiles a file. The errors of one that is wrong are
+// printed, and the error returned counts them.
+func readPolicies(cmd *cobra.Command, name string) (*policyFile, error) {
+	f := &policyFile{name: name}
+	text, err := readText(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	f.records, err = policy.ParseFile(name, text)
+	if err == nil {
+		f.set, err = compilePolicies(f.records)
+	}
+	var errs *policy.Errors
+	if !errors.As(err, &errs) {
+		return f, err
+	}
+	for _, e := range errs.List {
+		fmt.Fprintln(cmd.ErrOrStderr(), e)
+	}
+	if errs.More > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "and %d more\n", errs.More)
+	}
+	return nil, fmt.Errorf("%s: %s", name, several(len(errs.List)+errs.More, "error"))
+}
+
+// readText reads a file, or with "-" the standard input, to one byte beyond what
+// a file may have.
+func readText(cmd *cobra.Command, name string) ([]byte, error) {
+	in := cmd.InOrStdin()
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, policy.MaxFile+1))
+}
+
+// compilePolicies makes a set of the records of a file. Secret attributes are
+// hashed with a key that no cluster has.
+func compilePolicies(records []*policy.Record) (*policy.Set, error) {
+	e := policy.NewSet(policy.Config{Seed: maphash.MakeSeed(), Secret: []byte("headgate policy")}).Edit()
+	for _, rec := range records {
+		e.Set(rec, policy.Meta{})
+	}
+	return e.Finish(1)
+}
+
+// count tells what is in the file.
+func (f *policyFile) count() string {
+	limits := 0
+	for _, name := range f.set.Names() {
+		limits += len(f.set.Policy([]byte(name)).Limits)
+	}
+	return several(len(f.set.Names()), "policy") + " with " + several(limits, "limit")
+}
+
+// several is a number of things, whose plural ends with s.
+func several(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	if stem, ok := strings.CutSuffix(thing, "y"); ok {
+		thing = stem + "ie"
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

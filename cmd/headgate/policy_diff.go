@@ -1,0 +1,209 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+func policyDiffCommand() *cobra.Command {
+	var word string
+	cmd := &cobra.Command{
+		Use:   "diff old.yaml new.yaml",
+		Short: "Tell what an edit of a file changes, and what becomes of what was consumed",
+		Long: `Every policy that differs is told with its limits that are new, gone, renamed or
+changed, and what the change makes of their counters. --change is the CHANGE of
+RL.POLICY SET and LOAD: of limits that get other numbers, consumed units stay
+(keep), the consumed share stays (proportional), or counters begin anew (reset).
+
+It fails if a file is wrong, and if the change would be refused: another algorithm
+takes --change reset, or another id.`,
+		Example: `  headgate policy diff policies.yaml edited.yaml
+  git show HEAD:policies.yaml | headgate policy diff - policies.yaml --change proportional`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change, ok := policy.ParseChange(strings.ToLower(word))
+			if !ok {
+				return fmt.Errorf("unknown change %q, use keep, proportional or reset", word)
+			}
+			if args[0] == "-" && args[1] == "-" {
+				return errOneInput
+			}
+			old, err := readPolicies(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			edited, err := readPolicies(cmd, args[1])
+			if err != nil {
+				return err
+			}
+			return diffPolicies(cmd.OutOrStdout(), old, edited, change)
+		},
+	}
+	cmd.Flags().StringVar(&word, "change", "keep", "`what` becomes of consumed units: keep, proportional or reset")
+	return cmd
+}
+
+// diffPolicies writes what differs between two files.
+func diffPolicies(out io.Writer, old, edited *policyFile, change policy.Change) error {
+	var refused []error
+	differ := false
+	for _, rec := range old.records {
+		is := edited.record(rec.Name)
+		found := policy.Compare(rec, is)
+		if is != nil && len(found) == 0 {
+			continue
+		}
+		differ = true
+		if is == nil {
+			printGone(out, rec)
+			continue
+		}
+		fmt.Fprintln(out, title(rec))
+		printDifferences(out, found, change)
+		if rec.Kind == policy.PolicyRecord {
+			if _, err := policy.Revise(rec, nil, is, change); err != nil {
+				refused = append(refused, fmt.Errorf("%s: %w", title(rec), err))
+			}
+		}
+	}
+	for _, rec := range edited.records {
+		if old.record(rec.Name) == nil {
+			differ = true
+			fmt.Fprintf(out, "%s is new\n", title(rec))
+			printDifferences(out, policy.Compare(nil, rec), change)
+		}
+	}
+	if !differ {
+		fmt.Fprintln(out, "nothing changes")
+	}
+	return errors.Join(refused...)
+}
+
+// record returns the record of a name, or nil.
+func (f *policyFile) record(name string) *policy.Record {
+	for _, rec := range f.records {
+		if rec.Name == name {
+			return rec
+		}
+	}
+	return nil
+}
+
+// title is what a record is called.
+func title(rec *policy.Record) string {
+	switch rec.Kind {
+	case policy.AttributesRecord:
+		return "attributes"
+	case policy.ListRecord:
+		return "list " + strings.TrimPrefix(rec.Name, "lists/")
+	}
+	return "policy " + rec.Name
+}
+
+// printGone tells of a record that the new file has not.
+func printGone(out io.Writer, rec *policy.Record) {
+	fmt.Fprintf(out, "%s is gone\n", title(rec))
+	fmt.Fprintf(out, "  RL.POLICY LOAD leaves what a file does not name: RL.POLICY DEL %s ends it\n", rec.Name)
+}
+
+// printDifferences writes the differences of one record, and under those of a
+// limit what becomes of its counters.
+func printDifferences(out io.Writer, found []policy.Difference, change policy.Change) {
+	for len(found) > 0 {
+		n := 1
+		for n < len(found) && ofLimit(&found[n]) != "" && ofLimit(&found[n]) == ofLimit(&found[0]) {
+			n++
+		}
+		for i := range found[:n] {
+			fmt.Fprintf(out, "  %s\n", inWords(&found[i]))
+		}
+		if fate := countersFate(found[:n], change); fate != "" {
+			fmt.Fprintf(out, "    %s\n", fate)
+		}
+		found = found[n:]
+	}
+}
+
+// ofLimit returns the name that a limit has after the edit, "" if the difference
+// is none of a limit that stays.
+func ofLimit(d *policy.Difference) string {
+	rest, ok := strings.CutPrefix(d.Path, "limits.")
+	switch name, _, isField := strings.Cut(rest, "."); {
+	case !ok:
+		return ""
+	case isField:
+		return name
+	case isRenamed(d):
+		return d.New
+	}
+	return ""
+}
+
+// isRenamed reports whether the difference is the name of a limit.
+func isRenamed(d *policy.Difference) bool {
+	return d.Old != "" && d.New != "" && d.Path == "limits."+d.Old
+}
+
+// inWords tells a difference.
+func inWords(d *policy.Difference) string {
+	name, isLimit := strings.CutPrefix(d.Path, "limits.")
+	name, field, isField := strings.Cut(name, ".")
+	what := d.Path
+	switch {
+	case isLimit && isField:
+		what = "limit " + name + ": " + strings.Replace(field, ".", " ", 1)
+	case isLimit && isRenamed(d):
+		return "limit " + d.Old + " is now called " + d.New
+	case isLimit:
+		what = "limit " + name
+	}
+	switch {
+	case d.Old == "":
+		return what + " is new: " + d.New
+	case d.New == "":
+		return what + " is gone: " + d.Old
+	}
+	return what + ": " + d.Old + " -> " + d.New
+}
+
+// countersFate tells what becomes of the counters that differences, of one limit
+// or of anything else, are about; "" where they go on as they are.
+func countersFate(found []policy.Difference, change policy.Change) string {
+	first := &found[0]
+	var most policy.Effect
+	for i := range found {
+		if strings.HasSuffix(found[i].Path, ".id") && ofLimit(&found[i]) != "" {
+			most = policy.NewKeys // whatever else it changes, nothing was counted under that id
+			break
+		}
+		most = max(most, found[i].Effect)
+	}
+	switch most {
+	case policy.NewKeys:
+		return "counters have other keys: they begin empty, and the old ones expire"
+	case policy.NewKind:
+		if change == policy.ChangeReset {
+			return "counters begin anew"
+		}
+		return "refused: another algorithm takes CHANGE reset, or another id"
+	case policy.NewNumbers:
+		return [...]string{
+			policy.ChangeKeep:         "counters stay: what was consumed stays, in units",
+			policy.ChangeProportional: "counters stay: what was consumed stays, as a share of the limit",
+			policy.ChangeReset:        "counters begin anew",
+		}[change]
+	}
+	switch {
+	case strings.HasPrefix(first.Path, "limits.") && first.New == "":
+		return "its counters expire by themselves"
+	case isRenamed(first):
+		return "counters stay, since the id does"
+	}
+	return ""
+}

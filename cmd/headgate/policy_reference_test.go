@@ -1,0 +1,293 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// wire asks one node after another, over connections of its own.
+type wire struct {
+	t     *testing.T
+	conns []*client
+	next  int
+}
+
+// wireCases are the cases of the reference. Those are about units of some
+// milliseconds, which pass while a test sends its calls; here a unit takes ten
+// seconds and more, and the amounts are the same.
+var wireCases = map[string]func(w *wire){
+	"logins": checkLogins, "tiers": checkTiers, "tenants": checkTenants, "webhooks": checkWebhooks,
+	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets,
+}
+
+func TestPoliciesOverTheWire(t *testing.T) {
+	t.Parallel()
+	run := func(t *testing.T, addrs ...string) {
+		awayFromMidnight()
+		for name, check := range wireCases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				check(newWire(t, addrs...))
+			})
+		}
+	}
+	t.Run("one node", func(t *testing.T) {
+		t.Parallel()
+		run(t, start(t).redis)
+	})
+	t.Run("three nodes", func(t *testing.T) {
+		t.Parallel()
+		// Nothing is degraded on a machine that is busy with other tests.
+		c := startCluster(t, 3, "--on-failure=closed", "--raft-profile=slow", "--max-unacked=10s", "--forward-timeout=10s")
+		run(t, c.nodes[0].redis, c.nodes[1].redis, c.nodes[2].redis)
+	})
+}
+
+func newWire(t *testing.T, addrs ...string) *wire {
+	w := &wire{t: t}
+	for _, addr := range addrs {
+		c := dial(t, "tcp", addr)
+		require.NoError(t, c.SetDeadline(time.Now().Add(5*time.Minute)))
+		w.conns = append(w.conns, c)
+	}
+	return w
+}
+
+// set makes a text a policy, as soon as each node can read it.
+func (w *wire) set(name, text string) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		return w.send([]string{"RL.POLICY", "SET", name, text})[0].Type == ':'
+	}, waitLimit, 20*time.Millisecond)
+}
+
+// send sends commands to the next node in one go, and returns their replies.
+func (w *wire) send(commands ...[]string) []resp.Reply {
+	w.t.Helper()
+	c := w.conns[w.next%len(w.conns)]
+	w.next++
+	var out []byte
+	for _, args := range commands {
+		out = resp.AppendCommand(out, args)
+	}
+	_, err := c.Write(out)
+	require.NoError(w.t, err)
+	var replies []resp.Reply
+	for range commands {
+		r, err := resp.ReadReply(c.in, 1<<20)
+		require.NoError(w.t, err)
+		replies = append(replies, r)
+	}
+	return replies
+}
+
+// verdict is the reply of an RL.CHECK.
+type verdict struct {
+	t                              *testing.T
+	line                           string
+	allowed                        bool
+	limit, remaining, retry, delay int64
+	name, reason                   string
+	applied                        int64
+	left, status                   map[string]int64
+}
+
+// checks sends the words of a line to RL.CHECK n times in one go.
+func (w *wire) checks(n int, line string) (out []verdict) {
+	w.t.Helper()
+	commands := make([][]string, n)
+	for i := range commands {
+		commands[i] = strings.Fields("RL.CHECK " + line)
+	}
+	for _, r := range w.send(commands...) {
+		require.EqualValues(w.t, '*', r.Type, "%s: %+v", line, r)
+		require.Len(w.t, r.Elems, 13)
+		v := verdict{
+			t: w.t, line: line, allowed: r.Elems[0].Int == 1, limit: r.Elems[1].Int, remaining: r.Elems[2].Int, retry: r.Elems[3].Int, delay: r.Elems[5].Int,
+			name: r.Elems[6].Str, reason: r.Elems[7].Str, applied: r.Elems[10].Int, left: map[string]int64{}, status: map[string]int64{},
+		}
+		for _, l := range r.Elems[11].Elems {
+			v.left[l.Elems[0].Str], v.status[l.Elems[0].Str] = l.Elems[3].Int, l.Elems[9].Int
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (w *wire) check(line string) verdict { w.t.Helper(); return w.checks(1, line)[0] }
+
+// allows expects a call that passes, with the limit that stands for it and what is
+// left of some: "ip=4 user=4".
+func (v verdict) allows(name, left string) {
+	v.t.Helper()
+	require.True(v.t, v.allowed, "%+v", v)
+	v.says(name, left)
+}
+
+// denies expects a denial that ends within a time, but not within half of it; -1
+// is one that no wait ends.
+func (v verdict) denies(name string, within time.Duration, left string) {
+	v.t.Helper()
+	require.False(v.t, v.allowed, "%+v", v)
+	if within < 0 {
+		require.EqualValues(v.t, -1, v.retry, "%+v", v)
+	} else {
+		require.Greater(v.t, v.retry, within.Milliseconds()/2, "%+v", v)
+		require.LessOrEqual(v.t, v.retry, within.Milliseconds(), "%+v", v)
+	}
+	v.says(name, left)
+}
+
+func (v verdict) says(name, left string) {
+	v.t.Helper()
+	require.Equal(v.t, name, v.name, "%+v", v)
+	for _, f := range strings.Fields(left) {
+		limit, want, _ := strings.Cut(f, "=")
+		got, ok := v.left[limit]
+		require.True(v.t, ok, "%s: %s does not apply", v.line, limit)
+		require.Equal(v.t, want, fmt.Sprint(got), "%s: %s", v.line, limit)
+	}
+}
+
+// wait waits as long as a denial says, and what the server's clock may be slower.
+func (v verdict) wait() { time.Sleep(time.Duration(v.retry)*time.Millisecond + 100*time.Millisecond) }
+
+// awayFromMidnight waits for the next day of UTC, if that is near.
+func awayFromMidnight() {
+	if left := 24*time.Hour - time.Duration(time.Now().UnixNano())%(24*time.Hour); left < time.Minute {
+		time.Sleep(left)
+	}
+}
+
+// A login: by address, and by user with an exact log.
+func checkLogins(w *wire) {
+	w.set("login", `{on_failure: closed, limits: {ip: {by: ip, rate: 10/10m}, user: {by: user, rate: 5/10m, algorithm: log}}}`)
+	for i := range 5 {
+		w.check("login user bob ip 198.51.100.7").allows("user", fmt.Sprintf("user=%d ip=%d", 4-i, 9-i))
+	}
+	for range 3 {
+		v := w.check("login user bob ip 198.51.100.7")
+		v.denies("user", 10*time.Minute, "ip=5")
+		require.Equal(w.t, "limit", v.reason)
+	}
+	w.check("login user eve ip 198.51.100.7").allows("ip", "ip=4 user=4")
+}
+
+// Tiers of an API: who moves to another one keeps what was consumed.
+func checkTiers(w *wire) {
+	w.set("api", `{limits: {
+			key: {by: key, tiers: {attribute: tier, free: 60/10m burst 10, pro: 600/1000m burst 100, default: 60/10m burst 10}},
+			day: {by: key, algorithm: fixed, tiers: {attribute: tier, free: 1000/day, pro: 100_000/day, default: 1000/day}}}}`)
+	for i, v := range w.checks(10, "api key k1 tier free") {
+		v.allows("key", fmt.Sprintf("key=%d day=%d", 9-i, 999-i))
+	}
+	v := w.check("api key k1 tier free")
+	v.denies("key", 10*time.Second, "key=0 day=990")
+	v.wait()
+	w.check("api key k1 tier free").allows("key", "day=989")
+	v = w.check("api key k1 tier pro")
+	v.allows("key", "day=99988")
+	require.EqualValues(w.t, 100, v.limit)
+	require.GreaterOrEqual(w.t, v.remaining, int64(89), "ten units were in use")
+	require.Less(w.t, v.remaining, int64(95))
+	v = w.check("api key k2 tier gold")
+	v.allows("key", "day=999")
+	require.EqualValues(w.t, 10, v.limit)
+}
+
+// Tenants below a ceiling: what one limit denies the others do not count.
+func checkTenants(w *wire) {
+	w.set("saas", `{limits: {tenant: {by: tenant, rate: 100/2000s}, global: {rate: 150/2000s, status: 503}}}`)
+	for i, v := range w.checks(100, "saas tenant A") {
+		v.allows("tenant", fmt.Sprintf("tenant=%d global=%d", 99-i, 149-i))
+	}
+	a := w.check("saas tenant A")
+	a.denies("tenant", 20*time.Second, "tenant=0 global=50")
+	require.EqualValues(w.t, 429, a.status["tenant"])
+	for i, v := range w.checks(50, "saas tenant B") {
+		v.allows("global", fmt.Sprintf("tenant=%d global=%d", 99-i, 49-i))
+	}
+	v := w.check("saas tenant B")
+	v.denies("global", 14*time.Second, "tenant=50 global=0")
+	require.EqualValues(w.t, 503, v.status["global"])
+	a.wait()
+	w.check("saas tenant A").allows("tenant", "tenant=0")
+	w.check("saas tenant A").denies("tenant", 20*time.Second, "tenant=0")
+}
+
+// Webhooks wait for their turn, up to a bound.
+func checkWebhooks(w *wire) {
+	w.set("hooks", `{limits: {host: {by: host, algorithm: leaky, rate: 2/20s burst 6, wait: 30s}}}`)
+	calls := w.checks(5, "hooks host example.com")
+	for i, v := range calls[:4] {
+		v.allows("host", fmt.Sprintf("host=%d", 5-i))
+		require.LessOrEqual(w.t, v.delay, int64(i)*10_000)
+		require.GreaterOrEqual(w.t, v.delay, int64(i)*10_000-5_000)
+	}
+	v := calls[4]
+	v.denies("host", 10*time.Second, "host=2")
+	v.wait()
+	v = w.check("hooks host example.com")
+	v.allows("host", "")
+	require.LessOrEqual(w.t, v.delay, int64(30_000))
+	require.Greater(w.t, v.delay, int64(15_000))
+}
+
+// Addresses and networks, and who is let through.
+func checkScraping(w *wire) {
+	w.set("scrape", `{allow: [{ip: 192.0.2.0/28}], limits: {addr: {by: ip, rate: 30/10m}, net: {by: {ip: {v4: 24, v6: 48}}, algorithm: fixed, align: first, rate: 90/10m}}}`)
+	for i, v := range w.checks(30, "scrape ip 2001:db8:1:1::a") {
+		v.allows("addr", fmt.Sprintf("addr=%d net=%d", 29-i, 89-i))
+	}
+	w.check("scrape ip 2001:db8:1:1::b").denies("addr", 20*time.Second, "addr=0 net=60")
+	for _, net := range []string{"2", "3"} {
+		for i, v := range w.checks(30, "scrape ip 2001:db8:1:"+net+"::1") {
+			v.allows("addr", fmt.Sprintf("addr=%d", 29-i))
+		}
+	}
+	w.check("scrape ip 2001:db8:1:4::1").denies("net", 10*time.Minute, "addr=30 net=0")
+	v := w.check("scrape ip 192.0.2.5")
+	v.allows("", "")
+	require.Equal(w.t, "allow", v.reason)
+	require.Zero(w.t, v.applied)
+	require.EqualValues(w.t, -1, v.remaining)
+	w.check("scrape ip ::ffff:198.51.100.9").allows("addr", "addr=29")
+	w.check("scrape ip 198.51.100.9").allows("addr", "addr=28")
+	require.Equal(w.t, "ERR attribute 'ip' is not an IP address", w.send([]string{"RL.CHECK", "scrape", "ip", "x"})[0].Str)
+}
+
+// Costs that callers tell, and a limit of some calls.
+func checkCosts(w *wire) {
+	w.set("gql", `{limits: {
+			points: {by: [app, shop], rate: 50/1000s burst 1000, cost: points},
+			writes: {by: [app, shop], rate: 20/1000m, when: {op: mutation}}}}`)
+	v := w.check("gql app a shop s points 202 op query")
+	v.allows("points", "points=798")
+	require.EqualValues(w.t, 1, v.applied)
+	v = w.check("gql app a shop s points 1001")
+	v.denies("points", -1, "points=798")
+	require.EqualValues(w.t, 403, v.status["points"])
+	w.check("gql app a shop s points 799").denies("points", 20*time.Second, "points=798")
+	w.check("gql app a shop s points 798 op mutation").allows("points", "points=0 writes=19")
+}
+
+// Resets of passwords: addresses that differ in case are one.
+func checkResets(w *wire) {
+	w.set("reset", `{durability: sync, on_failure: closed, attributes: {email: {type: lower}}, limits: {
+			account: {by: email, algorithm: fixed, rate: 3/day}, ip: {by: ip, rate: 20/h, algorithm: sliding}}}`)
+	for i, email := range []string{"Alice@x", "alice@x", "ALICE@x"} {
+		w.check("reset email "+email+" ip 198.51.100.7").allows("account", fmt.Sprintf("account=%d", 2-i))
+	}
+	v := w.check("reset email aLICE@x ip 198.51.100.7")
+	require.False(w.t, v.allowed)
+	require.Equal(w.t, "account", v.name)
+	require.Greater(w.t, v.retry, int64(0))
+	require.LessOrEqual(w.t, v.retry, (24 * time.Hour).Milliseconds())
+	w.check("reset email bob@x ip 198.51.100.7").allows("account", "account=2")
+}

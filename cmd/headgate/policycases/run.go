@@ -1,0 +1,100 @@
+package policycases
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/limits"
+)
+
+// Failure is the first step of a case that was not as expected.
+type Failure struct {
+	Step *Step
+	// Call counts those of the step from 1.
+	Call int
+	// Differs tells what is not as expected, a line each.
+	Differs []string
+	// Limits tells of each limit of the policy what it says of the call, or why
+	// it does not apply.
+	Limits []string
+}
+
+// Run decides the calls of a case on the policies of records. It returns how many
+// it has decided, and the first failure, or nil. The verdict is expected of every
+// call of a step, the rest of its last one. The error is one of the policies.
+func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
+	trial, err := limits.NewTrial(records)
+	if err != nil {
+		return 0, nil, err
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		now := c.Start.Add(s.At).UnixNano()
+		call := limits.TrialCall{Policy: s.Policy, Attributes: s.Attributes, Units: s.Cost}
+		for n := 1; n <= s.Times; n++ {
+			calls++
+			a, err := trial.Check(now, call)
+			if differs := s.Expect.differs(&a, err, n == s.Times); len(differs) > 0 {
+				return calls, &Failure{s, n, differs, explain(trial, now, call, &a)}, nil
+			}
+		}
+	}
+	return calls, nil, nil
+}
+
+// explain tells what each limit says.
+func explain(t *limits.Trial, now int64, call limits.TrialCall, a *limits.TrialAnswer) (lines []string) {
+	findings, err := t.Explain(now, call)
+	if err != nil {
+		return nil
+	}
+	for i := range findings {
+		f := &findings[i]
+		line := f.Limit.Name + " " + f.String()
+		for j := range a.Limits {
+			if l := &a.Limits[j]; l.Name == f.Limit.Name && !f.Missing {
+				line = f.Limit.Name + " " + said(l)
+			}
+		}
+		if f.From != "" {
+			line += fmt.Sprintf(" (%s: %s)", f.Source.Kind, f.From)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// said is what a limit says that applies.
+func said(l *limits.TrialLimit) string {
+	verdict := "passes"
+	if !l.OK {
+		verdict = "denies, retry_after " + wait(l.RetryAfter)
+	}
+	s := fmt.Sprintf("%s, remaining %d of %d, cost %d", verdict, l.Remaining, l.Limit, l.Cost)
+	if l.Mode != policy.Enforce {
+		s += ", " + l.Mode.String()
+	}
+	return s
+}
+
+// String is the call as a client sends it.
+func (s *Step) String() string {
+	var b strings.Builder
+	b.WriteString("RL.CHECK " + s.Policy)
+	for _, p := range s.Attributes {
+		fmt.Fprintf(&b, " %s %s", p.Name, quoted(p.Value))
+	}
+	if s.Cost != 1 {
+		fmt.Fprintf(&b, " COST %d", s.Cost)
+	}
+	return b.String()
+}
+
+// quoted is a value as redis-cli takes it.
+func quoted(s string) string {
+	if s == "" || strings.ContainsAny(s, " \"'\\") || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' }) {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}

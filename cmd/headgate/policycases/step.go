@@ -1,0 +1,132 @@
+package policycases
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+// testCase reads a case.
+func (r *reader) testCase(n *yaml.Node) (c Case, err error) {
+	c.Line = n.Line
+	own := Step{Cost: 1, Times: 1}
+	var steps *yaml.Node
+	err = r.mapping(n, "a case", keys{
+		"name":       r.text(&c.Name),
+		"start":      r.parsed(parseStart(&c.Start)),
+		"policy":     r.text(&own.Policy),
+		"attributes": r.attributes(&own.Attributes),
+		"steps":      func(n *yaml.Node) error { steps = n; return nil },
+	})
+	switch {
+	case err != nil:
+		return c, err
+	case c.Name == "":
+		return c, r.fail(n, "the case has no name")
+	case steps == nil || len(steps.Content) == 0:
+		return c, r.fail(n, "the case has no steps")
+	}
+	at := time.Duration(0)
+	return c, r.list(steps, "steps", func(n *yaml.Node) error {
+		s, err := r.step(n, own, at)
+		c.Steps, at = append(c.Steps, s), s.At
+		return err
+	})
+}
+
+// step reads a step: own is what the case says of all, at the time of the one
+// before.
+func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
+	s := own
+	s.Line, s.At = n.Line, at
+	s.Attributes = slices.Clone(own.Attributes)
+	timed := false
+	when := func(from time.Duration) func(n *yaml.Node) error {
+		return r.parsed(func(text string) error {
+			d, err := policy.ParseDuration(text)
+			if err != nil {
+				return err
+			}
+			if timed {
+				return fmt.Errorf("a step has one of at and after")
+			}
+			timed = true
+			if s.At = from + time.Duration(d); s.At < at || s.At > maxSpan {
+				return fmt.Errorf("the time goes forward, from %s to %s at most", policy.FormatDuration(int64(at)), policy.FormatDuration(int64(maxSpan)))
+			}
+			return nil
+		})
+	}
+	known := keys{
+		"at":         when(0),
+		"after":      when(at),
+		"policy":     r.text(&s.Policy),
+		"attributes": r.attributes(&s.Attributes),
+		"cost":       r.parsed(number(&s.Cost, 0, math.MaxInt64/2)),
+		"times": r.parsed(func(text string) error {
+			var times int64
+			err := number(&times, 1, maxTimes)(text)
+			s.Times = int(times)
+			return err
+		}),
+	}
+	r.expectation(&s.Expect, known)
+	if err := r.mapping(n, "a step", known); err != nil {
+		return s, err
+	}
+	if s.Policy == "" {
+		return s, r.fail(n, "neither the step nor its case names a policy")
+	}
+	if err := s.Expect.check(); err != nil {
+		return s, r.fail(n, "%v", err)
+	}
+	return s, nil
+}
+
+// maxSpan bounds how long a case takes in its own time.
+const maxSpan = 10 * 365 * 24 * time.Hour
+
+// attributes reads attributes into a list that may have some: those of a case,
+// which its steps add to, or change. An empty value is that of an absent one.
+func (r *reader) attributes(to *[]policy.Pair) func(n *yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.MappingNode {
+			return r.fail(n, "attributes must be a mapping of names to values")
+		}
+		seen := map[string]bool{}
+		for i := 0; i < len(n.Content); i += 2 {
+			var p policy.Pair
+			if err := r.text(&p.Name)(n.Content[i]); err != nil {
+				return err
+			}
+			if err := r.text(&p.Value)(n.Content[i+1]); err != nil {
+				return err
+			}
+			if seen[p.Name] {
+				return r.fail(n.Content[i], "%q is there twice", p.Name)
+			}
+			seen[p.Name] = true
+			*to = slices.DeleteFunc(*to, func(old policy.Pair) bool { return old.Name == p.Name })
+			*to = append(*to, p)
+		}
+		slices.SortFunc(*to, func(a, b policy.Pair) int { return strings.Compare(a.Name, b.Name) })
+		return nil
+	}
+}
+
+// number parses a whole number of a range.
+func number(to *int64, least, most int64) func(s string) error {
+	return func(s string) (err error) {
+		if *to, err = strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64); err != nil || *to < least || *to > most {
+			return fmt.Errorf("%q is no whole number from %d to %d", s, least, most)
+		}
+		return nil
+	}
+}

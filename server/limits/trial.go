@@ -1,0 +1,140 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// Trial decides calls on policies as RL.CHECK does, on counters of its own and at
+// the times that it is told. It belongs to one goroutine.
+type Trial struct {
+	set  *policy.Set
+	call command.Call
+	mem  checkMemory
+}
+
+// trialShards are enough for a handful of callers.
+const trialShards = 8
+
+// NewTrial returns a trial of the policies of a file, with empty counters. Secret
+// attributes are hashed with a key of its own. The error is one of the set, or of
+// a limit that no server takes.
+func NewTrial(records []*policy.Record) (*Trial, error) {
+	e := engine.New(engine.Config{Shards: trialShards})
+	editor := policy.NewSet(policy.Config{Seed: e.Seed(), Secret: []byte("trial")}).Edit()
+	for _, rec := range records {
+		editor.Set(rec, policy.Meta{Version: 1})
+	}
+	set, err := editor.Finish(1)
+	if err != nil {
+		return nil, err
+	}
+	t := &Trial{set: set}
+	t.call.Sess = e.NewSession()
+	t.call.Limits = t.call.Sess
+	t.mem.call = policy.NewCall()
+	for _, name := range set.Names() {
+		p := set.Policy([]byte(name))
+		for l, n := range p.AllNumbers() {
+			if n.Handle, err = e.Ready(engineLimit(l, n)); err != nil {
+				return nil, fmt.Errorf("policy %s, limit %s: %w", name, l.Name, err)
+			}
+		}
+	}
+	return t, nil
+}
+
+// TrialCall is what RL.CHECK is given.
+type TrialCall struct {
+	Policy     string
+	Attributes []policy.Pair // Hashed does not count
+	Units      int64         // of COST
+}
+
+// TrialAnswer is what RL.CHECK replies.
+type TrialAnswer struct {
+	Allowed bool
+	Reason  string
+	// Name is that of the limit that stands for the call, "" for none: then the
+	// Decision has -1 for what there is none of.
+	Name string
+	engine.Decision
+	// Status is the HTTP status that stands for the call.
+	Status int
+	Limits []TrialLimit
+}
+
+// TrialLimit is what one limit says that applies.
+type TrialLimit struct {
+	Name string
+	engine.Decision
+	Cost int64
+	Mode policy.Mode
+	// Over: the call has passed, and this limit would have denied it.
+	Over bool
+}
+
+// ErrNoPolicy is returned for a policy that is not there.
+var ErrNoPolicy = errors.New("there is no such policy")
+
+// Check decides a call at a time, Unix ns, which must not go back. Errors:
+// ErrNoPolicy, and those of RL.CHECK.
+func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
+	p, err := t.begin(now, &c)
+	if err != nil {
+		return TrialAnswer{}, err
+	}
+	a, err := t.mem.decide(&t.call, p, false)
+	if err != nil {
+		return TrialAnswer{}, err
+	}
+	return a.told(), nil
+}
+
+// Explain tells of each limit of the policy whether it applies to a call, and why.
+func (t *Trial) Explain(now int64, c TrialCall) ([]policy.Finding, error) {
+	p, err := t.begin(now, &c)
+	if err == nil {
+		err = t.mem.match(p, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.mem.call.Explain(now), nil
+}
+
+// begin prepares a call.
+func (t *Trial) begin(now int64, c *TrialCall) (*policy.Policy, error) {
+	p := t.set.Policy([]byte(c.Policy))
+	if p == nil {
+		return nil, ErrNoPolicy
+	}
+	t.call.Now = now
+	t.mem.args = checkArgs{units: c.Units}
+	for _, pair := range c.Attributes {
+		t.mem.args.pairs = append(t.mem.args.pairs, []byte(pair.Name), []byte(pair.Value))
+	}
+	return p, nil
+}
+
+// told copies the answer.
+func (a *answer) told() TrialAnswer {
+	t := TrialAnswer{Allowed: a.ok, Reason: a.reason, Decision: none, Status: 200}
+	if !a.ok {
+		t.RetryAfter, t.Status = engine.Never, 403
+	}
+	if a.binding >= 0 {
+		t.Name, t.Decision = a.applied[a.binding].Limit.Name, a.each[a.binding].Decision
+		t.Status = a.status(a.binding)
+	}
+	t.OK, t.Delay = a.ok, a.delay
+	for i := range a.applied {
+		l, d := &a.applied[i], &a.each[i]
+		t.Limits = append(t.Limits, TrialLimit{l.Limit.Name, d.Decision, l.Cost, l.Numbers.Mode, d.Over})
+	}
+	return t
+}
