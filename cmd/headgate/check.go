@@ -25,7 +25,7 @@ func checkCommand() *cobra.Command {
 			if _, err := portFiles(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
 				return err
 			}
-			if _, err := readPolicies(loaded.Policies); err != nil {
+			if _, err := checkedPolicies(loaded.Policies); err != nil {
 				return err
 			}
 			return loaded.Print(cmd.OutOrStdout())

@@ -34,16 +34,16 @@ const (
 
 // openPolicies reads the file of policies of c, if it has one.
 func openPolicies(c *config.Config, log *slog.Logger) (*policiesFile, error) {
-	text, err := readPolicies(c.Policies)
+	text, err := checkedPolicies(c.Policies)
 	if err != nil {
 		return nil, err
 	}
 	return &policiesFile{path: c.Policies, node: c.Node(), log: log, changed: make(chan struct{}, 1), text: text}, nil
 }
 
-// readPolicies reads a file of policies and checks it; without a path there is
+// checkedPolicies reads a file of policies and checks it; without a path there is
 // nothing to do.
-func readPolicies(path string) ([]byte, error) {
+func checkedPolicies(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func (p *policiesFile) reload() {
 	if p.path == "" {
 		return
 	}
-	text, err := readPolicies(p.path)
+	text, err := checkedPolicies(p.path)
 	if err != nil {
 		p.log.Error("the policies stay as they are", "error", err)
 		return
