@@ -66,6 +66,10 @@ func (e *Editor) share() *shared {
 	return e.next.shared
 }
 
+// SetSecret gives the set the cluster's key, for attributes of type secret. It does
+// not change: policies that have been compiled with another one keep that.
+func (e *Editor) SetSecret(key []byte) { e.next.config.Secret = key }
+
 // Set puts a record in the place of one of its name. The Meta is of policies.
 func (e *Editor) Set(r *Record, m Meta) {
 	switch r.Kind {

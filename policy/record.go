@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -65,6 +66,16 @@ func ParseFile(file string, b []byte) ([]*Record, error) {
 		return nil, err
 	}
 	return records, nil
+}
+
+// HasSecrets reports whether the record has attributes of type secret: a set with
+// it needs the cluster's key.
+func (rec *Record) HasSecrets() bool {
+	all := rec.attributes
+	if rec.definition != nil {
+		all = rec.definition.attributes
+	}
+	return slices.ContainsFunc(all, func(a attributeDef) bool { return a.Type&Secret != 0 })
 }
 
 // most is how long the text of the record may be.

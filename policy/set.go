@@ -40,6 +40,9 @@ func (s *Set) Policy(name []byte) *Policy { return s.policies[string(name)] }
 // Revision returns the number of the change that made the set.
 func (s *Set) Revision() uint64 { return s.revision }
 
+// HasSecret reports whether the set has the cluster's key.
+func (s *Set) HasSecret() bool { return s.config.Secret != nil }
+
 // Names returns the names of the policies, sorted. They must not be changed.
 func (s *Set) Names() []string { return s.names }
 
@@ -98,6 +101,13 @@ type Policy struct {
 	allow   []condition
 	guarded bool // has deny or allow
 	scale   scale
+}
+
+// Shows reports whether the value of an attribute of a call may be shown: not if it
+// is secret, nor, where the cluster has secrets, if the policy does not know it.
+func (p *Policy) Shows(name []byte) bool {
+	i := p.attrs.index(name)
+	return p.secret == nil || i >= 0 && p.attrs.types[i]&Secret == 0
 }
 
 // AllNumbers yields the numbers of the policy's limits, those of tiers and

@@ -68,9 +68,11 @@ func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
 func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
 
 // bookEdit is what a record makes of the set: of a policy or what policies share
-// the record, nil if it is gone; or an override, with gone if that is.
+// the record, nil if it is gone; or an override, with gone if that is; or the key
+// for secrets, which policies need that come with it.
 type bookEdit struct {
 	name     string
+	key      []byte // the cluster's, for secrets
 	record   *policy.Record
 	meta     policy.Meta
 	override *policy.Override
@@ -79,6 +81,8 @@ type bookEdit struct {
 
 func (e *bookEdit) rank() int {
 	switch {
+	case e.key != nil:
+		return -1
 	case e.override != nil:
 		return 2
 	case e.record == nil || e.record.Kind == policy.PolicyRecord:
@@ -111,6 +115,9 @@ func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
 			return e, false
 		}
 		e.override = &o
+	case r.Name == secretRecord:
+		e.key = r.Value
+		return e, e.key != nil
 	case strings.HasPrefix(r.Name, internalPrefix):
 		return e, false
 	default:
@@ -142,6 +149,8 @@ func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	editor := base.Edit()
 	for _, e := range edits {
 		switch {
+		case e.key != nil:
+			editor.SetSecret(e.key)
 		case e.override != nil && e.gone:
 			editor.DeleteOverride(*e.override)
 		case e.override != nil:
@@ -219,9 +228,12 @@ type staged struct {
 func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
 	editor := base.Edit()
 	for _, e := range edits {
-		if e.record == nil {
+		switch {
+		case e.key != nil:
+			editor.SetSecret(e.key)
+		case e.record == nil:
 			editor.Delete(e.name)
-		} else {
+		default:
 			editor.Set(e.record, e.meta)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -91,8 +92,16 @@ func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err erro
 	if note != nil {
 		puts = append(puts, engine.PolicyRecord{Name: fileRecord, Value: note})
 	}
+	if key := keyFor(base, edits); key != nil {
+		puts = append(puts, engine.PolicyRecord{Name: secretRecord, Value: key})
+		edits = slices.Insert(edits, 0, bookEdit{name: secretRecord, key: key})
+	}
 	st, err := b.build(base, edits, puts[0].Value)
 	if err != nil {
+		// What is not committed yet may be what it needs.
+		if !bytes.Equal(sess.Engine().PolicyRecord(revisionRecord), before) {
+			return nil, errMoved
+		}
 		return nil, fmt.Errorf("ERR %w", err)
 	}
 	b.stage(st)

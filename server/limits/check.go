@@ -13,7 +13,7 @@ import (
 func checkCommands(book *Book) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
-		Derived: book.keys, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Derived: book.keys, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
 		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.check,
@@ -69,6 +69,8 @@ type checkArgs struct {
 	peek  bool
 	sync  command.SyncMode
 	fail  policy.Failure
+	// printed tells that secrets may be given by what is printed for them.
+	printed bool
 }
 
 // parse reads what follows the policy's name, from left to right: the word of an
@@ -284,10 +286,15 @@ func (m *checkMemory) decide(call *command.Call, p *policy.Policy, anew bool) (a
 func (m *checkMemory) match(p *policy.Policy, now int64) (err error) {
 	c := m.call
 	c.Begin(p)
-	for i := 0; i < len(m.args.pairs); i += 2 {
-		if err := c.Set(m.args.pairs[i], m.args.pairs[i+1]); err != nil {
-			return badCall{err}
+	for i := 0; i < len(m.args.pairs) && err == nil; i += 2 {
+		if name, value := m.args.pairs[i], m.args.pairs[i+1]; m.args.printed {
+			err = c.SetPrinted(name, value)
+		} else {
+			err = c.Set(name, value)
 		}
+	}
+	if err != nil {
+		return badCall{err}
 	}
 	c.Units = m.args.units
 	if m.verdict, err = c.Match(now); err != nil {

@@ -40,7 +40,7 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 		call.Error(err.Error())
 		return
 	}
-	m.args.peek = true
+	m.args.peek, m.args.printed = true, true
 	a, err := m.decide(call, p, true)
 	if err != nil {
 		m.fail(call, err)

@@ -23,14 +23,16 @@ func overrideCommands(book *Book) []command.Spec {
 		}
 	}
 	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
+	set := sub("set", -5, command.Write, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
+		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", book.setOverride)
+	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", book.getOverride)
+	del := sub("del", -4, command.Write, "O(1)", whose, "Ends an override.", book.delOverride)
+	set.Secrets, get.Secrets, del.Secrets = book.overrideSecrets(true), book.overrideSecrets(false), book.overrideSecrets(false)
 	return []command.Spec{{
 		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
 		Complexity: "Depends on subcommand.", Summary: "A container for commands about what policies say for some callers.",
 		Subs: []command.Spec{
-			sub("set", -5, command.Write, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
-				"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", book.setOverride),
-			sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", book.getOverride),
-			sub("del", -4, command.Write, "O(1)", whose, "Ends an override.", book.delOverride),
+			set, get, del,
 			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [COUNT count]",
 				"Lists the overrides of a policy.", book.listOverrides),
 		},
@@ -362,14 +364,15 @@ func (b *Book) writeOverride(w *resp.Writer, o *policy.Override, now int64) {
 	p.Flush()
 }
 
-// begin makes m's call one of p with the attributes of pairs.
+// begin makes m's call one of p with the attributes of pairs, secrets as they are
+// or as they are printed.
 func (m *checkMemory) begin(p *policy.Policy, pairs [][]byte) error {
 	if len(pairs)%2 != 0 {
 		return noValue(pairs[len(pairs)-1])
 	}
 	m.call.Begin(p)
 	for i := 0; i < len(pairs); i += 2 {
-		if err := m.call.Set(pairs[i], pairs[i+1]); err != nil {
+		if err := m.call.SetPrinted(pairs[i], pairs[i+1]); err != nil {
 			return fmt.Errorf("ERR %w", err)
 		}
 	}

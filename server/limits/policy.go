@@ -3,6 +3,7 @@ package limits
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headgate-io/headgate/engine"
@@ -21,6 +22,9 @@ func policyCommands(book *Book) []command.Spec {
 	}
 	const perText = "O(N), N the length of the text"
 	const write, read = command.Write | command.NoTable, command.Readonly | command.NoTable
+	reset := sub("reset", -3, command.Write|command.NoMulti, "O(N), N the number of limits of the policy", "name [attribute value ...]",
+		"Forgets what was consumed: of a caller, or of all.", book.reset)
+	reset.Secrets = book.resetSecrets
 	return []command.Spec{{
 		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
 		Complexity: "Depends on subcommand.", Summary: "A container for commands about policies.",
@@ -45,8 +49,7 @@ func policyCommands(book *Book) []command.Spec {
 				"Tells what differs between two versions of a policy, or between one and the present one.", book.diff),
 			sub("rollback", -4, write, perText, "name version [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN]",
 				"Makes the text of an earlier version the policy's next one.", book.rollback),
-			sub("reset", -3, command.Write|command.NoMulti, "O(N), N the number of limits of the policy", "name [attribute value ...]",
-				"Forgets what was consumed: of a caller, or of all.", book.reset),
+			reset,
 		},
 	}}
 }
@@ -268,6 +271,9 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer) error {
 	_, edits, _, err := b.recordsOf(sess.Engine(), c, before)
 	if err != nil {
 		return err
+	}
+	if key := keyFor(base, edits); key != nil {
+		edits = slices.Insert(edits, 0, bookEdit{name: secretRecord, key: key})
 	}
 	st, err := b.build(base, edits, nil)
 	if err != nil {

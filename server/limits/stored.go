@@ -20,6 +20,8 @@ const (
 	revisionRecord = internalPrefix + "revision"
 	historyPrefix  = internalPrefix + "history/"
 	overridePrefix = internalPrefix + "override/"
+	// secretRecord has the cluster's key for attributes of type secret.
+	secretRecord = internalPrefix + "secret"
 
 	// keptVersions is how many versions before the present one are kept.
 	keptVersions = 20
