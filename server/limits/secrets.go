@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/command"
 )
 
 // # Secrets
