@@ -75,10 +75,11 @@ func TestMetrics(t *testing.T) {
 	body := ""
 	nodes := startCluster(t)
 	// Of a decision the leader tells, whoever was asked for it.
-	for i := 0; !strings.Contains(body, "headgate_decisions_total"); i++ {
+	for i := 0; !strings.Contains(body, "headgate_decisions_total") || !strings.Contains(body, "headgate_policy_calls_total"); i++ {
 		require.Less(t, i, 10*len(nodes), "nobody decides")
 		s := nodes[i%len(nodes)]
 		cli(t, port(t, s.Addr), []string{"RL.LIMIT", "key", "1", "1"}, "")
+		cli(t, port(t, s.Addr), []string{"RL.POLICY", "SET", "metrics", "{limits: {l: {rate: 5/m}}}"}, "")
 		cli(t, port(t, s.Addr), []string{"INFO"}, "") // timed in any case
 		resp, err := http.Get("http://" + s.HTTP + "/metrics")
 		require.NoError(t, err)

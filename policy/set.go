@@ -91,6 +91,8 @@ type Policy struct {
 	Epochs map[string]LimitEpoch
 	// Record is the checked tree that the policy was compiled from.
 	Record *Record
+	// Handle is the caller's, to be set before the set is published.
+	Handle any
 
 	attrs   attributes
 	lists   []string     // of all policies, that this one uses

@@ -28,7 +28,7 @@ func (w *Writer) Int(n int64) {
 		return
 	}
 	w.B = append(w.B, ':')
-	w.B = strconv.AppendInt(w.B, n, 10)
+	w.B = AppendInt(w.B, n)
 	w.B = append(w.B, '\r', '\n')
 }
 

@@ -147,6 +147,9 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 // Policies returns how many policies are in force.
 func (s *Server) Policies() int { return s.policies.Count() }
 
+// PolicyCounts tells how often the limits of policies were asked on this node.
+func (s *Server) PolicyCounts() []limits.LimitCount { return s.policies.Counts() }
+
 // PoliciesDiffer reports whether the policies in force are those of another file
 // than the one that [Server.OfferPolicies] was given last.
 func (s *Server) PoliciesDiffer() bool { return s.policies.FileDiffers() }

@@ -52,6 +52,9 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_policies", "Policies that are in force.", s.front.Policies()),
 		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(s.front.PoliciesDiffer())),
 		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engine.Replaced()))
+	for _, n := range s.front.PolicyCounts() {
+		metrics = append(metrics, policyMetrics(&n)...)
+	}
 	for _, d := range s.front.Decisions() {
 		decisions := func(outcome string, n uint64) web.Metric {
 			return web.Counter("headgate_decisions_total", "Decisions of the limiter.", n).With("command", d.Command).With("outcome", outcome)

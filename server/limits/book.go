@@ -33,6 +33,10 @@ type Book struct {
 	// mu guards what follows, and is held while the set is made.
 	mu      sync.Mutex
 	records map[string][]byte // committed
+	// counting is for how many limits and lists of policies there are counts of
+	// their own; the others have rest.
+	counting atomic.Int64
+	rest     *tally
 	// broken are policies whose records are not understood here, and why.
 	broken map[string]error
 
@@ -46,7 +50,7 @@ type Book struct {
 
 // NewBook returns the policies of e, which follows e's records from here on.
 func NewBook(e *engine.Engine, log *slog.Logger) *Book {
-	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error)}
+	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally()}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	return b

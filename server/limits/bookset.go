@@ -53,10 +53,12 @@ func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
 		return
 	}
 	names := affected(old, next, edits, anew)
-	eachChange(old, next, names, func(_, is *policy.Policy) {
+	room := b.room()
+	eachChange(old, next, names, func(was, is *policy.Policy) {
 		if is == nil {
 			return
 		}
+		know(is, was, &room, b.rest)
 		if err := b.prepare(is); err != nil {
 			b.breaks(is.Name, err)
 		}
@@ -203,12 +205,16 @@ func eachChange(old, next *policy.Set, names []string, fn func(was, is *policy.P
 func (b *Book) replace(old, next *policy.Set, names []string) {
 	b.set.Store(next)
 	// Checks that have read the old set finish with it: see engine.Ready.
-	eachChange(old, next, names, func(was, _ *policy.Policy) {
+	eachChange(old, next, names, func(was, is *policy.Policy) {
+		b.counting.Add(int64(b.counted(is) - b.counted(was)))
 		if was != nil {
 			b.release(was)
 		}
 	})
 }
+
+// room is for how many limits and lists more there may be counts.
+func (b *Book) room() int { return countedMost - int(b.counting.Load()) }
 
 // # Staged sets
 //
@@ -242,8 +248,10 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		return nil, err
 	}
 	st := &staged{base, next, affected(base, next, edits, false), revision}
-	eachChange(base, next, st.names, func(_, is *policy.Policy) {
+	room := b.room()
+	eachChange(base, next, st.names, func(was, is *policy.Policy) {
 		if is != nil {
+			know(is, was, &room, b.rest)
 			if wrong := b.prepare(is); wrong != nil && err == nil {
 				err = wrong
 			}

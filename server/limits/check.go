@@ -43,14 +43,15 @@ type checkMemory struct {
 	checks  []engine.Check
 	out     []engine.Checked
 	// at is the position in call.Applied of each check.
-	at []int
+	at   []int
+	lane uint32 // of whom it is the memory, for counts
 }
 
 // memory returns the memory of who executes the call.
 func memory(call *command.Call) *checkMemory {
 	m, ok := call.Memory.(*checkMemory)
 	if !ok {
-		m = &checkMemory{call: policy.NewCall()}
+		m = &checkMemory{call: policy.NewCall(), lane: laneStripes.Add(1)}
 		call.Memory = m
 	}
 	return m
@@ -175,6 +176,9 @@ func (b *Book) check(call *command.Call) {
 			return
 		}
 		call.Decided(a.ok)
+		if !m.args.peek {
+			m.count(&a)
+		}
 		call.Sync = durability(p, m.args.sync)
 		a.write(call)
 		return

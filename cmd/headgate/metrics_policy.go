@@ -1,0 +1,20 @@
+package main
+
+import (
+	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/web"
+)
+
+// policyMetrics are those of a limit of a policy. A list has calls alone: without
+// units, nothing is near.
+func policyMetrics(n *limits.LimitCount) []web.Metric {
+	of := func(m web.Metric) web.Metric { return m.With("policy", n.Policy).With("limit", n.Limit) }
+	calls := func(outcome string, count uint64) web.Metric {
+		return of(web.Counter("headgate_policy_calls_total", "Calls that a limit of a policy was asked about.", count)).With("outcome", outcome)
+	}
+	return []web.Metric{
+		calls("allowed", n.Allowed), calls("denied", n.Denied), calls("shadow_denied", n.Shadow), calls("soft", n.Soft), calls("missing", n.Missing),
+		of(web.Counter("headgate_policy_near_limit_total", "Calls that passed a limit of a policy and left less than a fifth of it.", n.Near)),
+		of(web.Counter("headgate_policy_cost_total", "Units of the calls that passed a limit of a policy.", n.Cost)),
+	}
+}

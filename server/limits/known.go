@@ -1,0 +1,199 @@
+package limits
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// known is what a node has for a policy, beside what that says: the Handle of a
+// Policy, from before it is in force.
+type known struct {
+	limits []knownLimit
+	lists  *tally // of deny and allow
+}
+
+type knownLimit struct {
+	limitForm
+	*tally
+}
+
+// knownOf returns what is known of a policy that is in force, or was.
+func knownOf(p *policy.Policy) *known { return p.Handle.(*known) }
+
+// know makes p's Handle. What was counted for the policy before it, which may be
+// nil, goes on; room is for how many further limits there is room to count for, and
+// the others share rest.
+func know(p, before *policy.Policy, room *int, rest *tally) {
+	counted := make(map[string]*tally)
+	k := &known{limits: make([]knownLimit, len(p.Limits))}
+	if before != nil {
+		was := knownOf(before)
+		k.lists = was.lists
+		for i := range before.Limits {
+			counted[before.Limits[i].Name] = was.limits[i].tally
+		}
+	}
+	next := func(t *tally) *tally {
+		switch {
+		case t != nil && t != rest:
+			return t
+		case *room <= 0:
+			return rest
+		}
+		*room--
+		return newTally()
+	}
+	k.lists = next(k.lists)
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		k.limits[i] = knownLimit{newLimitForm(l), next(counted[l.Name])}
+	}
+	p.Handle = k
+}
+
+// # Counts
+//
+// Every check counts once for each limit that it meets. Lanes that count for the
+// same limit at the same time do so in lines of memory of their own, if there are
+// no more of them than stripes.
+
+// counts are those of one stripe, which is one line of memory. more is what calls
+// that passed cost beyond a unit each, modulo 2^64.
+type counts struct {
+	allowed, denied, shadow, soft, missing, near, more atomic.Uint64
+	_                                                  uint64
+}
+
+// tally counts the calls of one limit.
+type tally struct{ stripes []counts }
+
+// stripes is how many a tally has, a power of two.
+var stripes = 1 << bits.Len(uint(min(runtime.GOMAXPROCS(0), 16)-1))
+
+// laneStripes gives lanes their stripes in turn.
+var laneStripes atomic.Uint32
+
+func newTally() *tally { return &tally{make([]counts, stripes)} }
+
+// of returns the counts of a lane.
+func (t *tally) of(lane uint32) *counts { return &t.stripes[lane&uint32(len(t.stripes)-1)] }
+
+// nearShare is the part of a limit that is left, as a divisor, below which calls
+// that pass are near it.
+const nearShare = 5
+
+// count counts an answer for the limits that it is about.
+func (m *checkMemory) count(a *answer) {
+	k := knownOf(a.policy)
+	switch m.verdict {
+	case policy.Denied:
+		k.lists.of(m.lane).denied.Add(1)
+		return
+	case policy.Allowed:
+		k.lists.of(m.lane).allowed.Add(1)
+		return
+	}
+	for i := range a.applied {
+		l, d := &a.applied[i], &a.each[i]
+		c := k.limits[l.Limit.Index].of(m.lane)
+		switch {
+		case d.Over && l.Numbers.Mode == policy.Shadow:
+			c.shadow.Add(1)
+		case d.Over:
+			c.soft.Add(1)
+		case !d.OK && l.Numbers.Mode == policy.Enforce:
+			c.denied.Add(1)
+		case a.ok:
+			c.allowed.Add(1)
+			if l.Cost != 1 { // most have, and an Add is not for nothing
+				c.more.Add(uint64(l.Cost - 1))
+			}
+			if d.Remaining < d.Limit/nearShare {
+				c.near.Add(1)
+			}
+		}
+		if l.Missing {
+			c.missing.Add(1)
+		}
+	}
+	for skipped := m.call.Skipped; skipped != 0; skipped &= skipped - 1 {
+		k.limits[bits.TrailingZeros32(skipped)].of(m.lane).missing.Add(1)
+	}
+}
+
+// LimitCount tells how often a limit of a policy was asked, except by PEEK. The
+// lists of a policy are its limit "", and what there was no room to count for is
+// the policy "".
+type LimitCount struct {
+	Policy, Limit string
+	// Allowed are calls that passed, Near those of them that left less than a fifth,
+	// and Cost their units. Denied are calls that the limit denied. Shadow and Soft
+	// are calls that passed and that it would have denied. Missing are calls without
+	// an attribute that it needs, which it denies or to which it does not apply.
+	Allowed, Denied, Shadow, Soft, Missing, Near, Cost uint64
+}
+
+func (t *tally) sum(name, limit string) LimitCount {
+	n := LimitCount{Policy: name, Limit: limit}
+	for i := range t.stripes {
+		c := &t.stripes[i]
+		n.Allowed += c.allowed.Load()
+		n.Denied += c.denied.Load()
+		n.Shadow += c.shadow.Load()
+		n.Soft += c.soft.Load()
+		n.Missing += c.missing.Load()
+		n.Near += c.near.Load()
+		n.Cost += c.more.Load()
+	}
+	n.Cost += n.Allowed
+	return n
+}
+
+// countedMost is for how many limits and lists there are counts of their own.
+const countedMost = 1000
+
+// Counts returns the counts of the limits of all policies that are in force.
+func (b *Book) Counts() (all []LimitCount) {
+	set := b.set.Load()
+	beyond := false
+	for _, name := range set.Names() {
+		p := set.Policy([]byte(name))
+		k := knownOf(p)
+		for i := -1; i < len(p.Limits); i++ {
+			t, limit := k.lists, ""
+			if i >= 0 {
+				t, limit = k.limits[i].tally, p.Limits[i].Name
+			}
+			if t == b.rest {
+				beyond = true
+				continue
+			}
+			n := t.sum(name, limit)
+			if i < 0 {
+				n.Cost = 0 // a list has no units
+			}
+			all = append(all, n)
+		}
+	}
+	if beyond {
+		all = append(all, b.rest.sum("", ""))
+	}
+	return all
+}
+
+// counted is for how many limits and lists of a policy there are counts.
+func (b *Book) counted(p *policy.Policy) (n int) {
+	if p == nil {
+		return 0
+	}
+	k := knownOf(p)
+	n = int(command.Truth(k.lists != b.rest))
+	for i := range k.limits {
+		n += int(command.Truth(k.limits[i].tally != b.rest))
+	}
+	return n
+}

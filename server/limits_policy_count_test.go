@@ -1,0 +1,55 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/limits"
+)
+
+// Each limit counts its own calls, by what it says of them; an edit loses none.
+func TestPolicyCounts(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	text := `{deny: [{ip: 10.0.0.0/8}], allow: [{user: root}], limits: {
+		e: {rate: 10/h}, s: {rate: 1/h, mode: soft}, h: {rate: 5/h, mode: shadow}, m: {by: user, rate: 9/h}, d: {by: key, rate: 9/h, missing: deny, mode: %s}}}`
+	r.setPolicy("p", fmt.Sprintf(text, "off"))
+	calls := func(line string, allowed ...int64) {
+		t.Helper()
+		for _, want := range allowed {
+			require.Equal(t, want, r.check(line).allowed)
+		}
+	}
+	calls("p COST 3", 1)
+	calls("p", 1, 1, 1, 1, 1, 1, 1, 0)
+	calls("p PEEK", 0)
+	calls("p ip 10.1.1.1", 0, 0)
+	calls("p user root", 1)
+	want := []limits.LimitCount{
+		{Policy: "p", Allowed: 1, Denied: 2},
+		{Policy: "p", Limit: "e", Allowed: 8, Denied: 1, Near: 2, Cost: 10},
+		{Policy: "p", Limit: "s", Soft: 8},
+		{Policy: "p", Limit: "h", Allowed: 3, Shadow: 5, Near: 1, Cost: 5},
+		{Policy: "p", Limit: "m", Missing: 9},
+		{Policy: "p", Limit: "d"},
+	}
+	require.Equal(t, want, r.s.PolicyCounts())
+
+	r.setPolicy("p", fmt.Sprintf(text, "enforce"))
+	calls("p", 0)
+	want[1].Denied, want[4].Missing = 2, 10
+	want[5] = limits.LimitCount{Policy: "p", Limit: "d", Denied: 1, Missing: 1}
+	require.Equal(t, want, r.s.PolicyCounts())
+	r.is("RL.OVERRIDE SET p SCALE 200%", "OK")
+	require.Equal(t, want, r.s.PolicyCounts())
+
+	r.setPolicy("p", "{limits: {e: {rate: 10/h}, n: {rate: 10/h}}}")
+	calls("p", 1)
+	require.Equal(t, []limits.LimitCount{
+		{Policy: "p", Allowed: 1, Denied: 2}, {Policy: "p", Limit: "e", Allowed: 9, Denied: 2, Near: 2, Cost: 11}, {Policy: "p", Limit: "n", Allowed: 1, Cost: 1},
+	}, r.s.PolicyCounts())
+	r.raw("RL.POLICY", "DEL", "p")
+	require.Empty(t, r.s.PolicyCounts())
+}
