@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,6 +15,14 @@ import (
 // opHandover announces that the leader hands over, or that it does not after
 // all.
 const opHandover = "handover"
+
+// opPrepare tells that a node is about to lead. A node that does not know it is
+// as slow as any when that leads.
+const opPrepare = "prepare"
+
+type prepareArgs struct {
+	Next string `json:"next"`
+}
 
 type handoverArgs struct {
 	From   string `json:"from"`
@@ -36,6 +45,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	if err != nil {
 		return fmt.Errorf("hand leadership over: %w", err)
 	}
+	n.prepare(ctx, next.ID())
 	// Before commands begin to wait: what they wait for then is the commit of
 	// the last moment only, with none in flight before it.
 	if err := n.flush(ctx); err != nil {
@@ -119,6 +129,54 @@ func (n *Node) hasSuccessor() bool {
 // mayAnswer reports whether it is worth while to ask m: one that has joined a
 // moment ago has not been asked before.
 func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
+
+// prepare has all nodes make the connections that they need when next leads. No
+// command waits for it, and nothing depends on it.
+func (n *Node) prepare(ctx context.Context, next string) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { n.getReady(ctx, next) })
+	for _, m := range n.group.Members() {
+		if m.Self || !mayAnswer(&m) {
+			continue
+		}
+		wg.Go(func() {
+			if err := n.group.Call(ctx, m.Addr, opPrepare, prepareArgs{next}, nil); err != nil && !errors.Is(err, raftlog.ErrUnknownOp) {
+				n.log.Warn("prepare handover", "with", m.ID, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// prepared handles a leader's opPrepare.
+func (n *Node) prepared(ctx context.Context, raw json.RawMessage) (any, error) {
+	if err := n.awaitOpened(ctx); err != nil {
+		return nil, err
+	}
+	var args prepareArgs
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", opPrepare, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	n.getReady(ctx, args.Next)
+	return nil, nil
+}
+
+// getReady makes the connections that this node needs when next leads.
+func (n *Node) getReady(ctx context.Context, next string) {
+	for _, m := range n.group.Members() {
+		switch {
+		case m.ID != next:
+		case m.Self:
+			n.group.Prepare(ctx)
+		default:
+			n.dialAhead(ctx, m.Addr)
+		}
+	}
+}
 
 // setLeaving begins or ends a handover. After it, this node waits for the next
 // leader as its peers do.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -49,6 +48,8 @@ type Node struct {
 	// mu guards situation.
 	mu        sync.Mutex
 	situation situation
+
+	streams streams // to the leader
 }
 
 var _ partition.Replication = (*Node)(nil)
@@ -113,7 +114,7 @@ func (n *Node) Start(front Front) (err error) {
 		Timeouts: c.Timeouts, StallTimeout: c.StallTimeout, Ledger: n.ledger, Pace: min(pace, c.MaxUnacked/paceShare),
 		NoSync: c.NoSync, SnapshotEntries: c.SnapshotEntries, SnapshotBytes: c.SnapshotBytes,
 		OnLeader: n.leaderChanged,
-		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opSetClock: n.setClock, raftlog.OpTransfer: n.transfer},
+		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opPrepare: n.prepared, opSetClock: n.setClock, raftlog.OpTransfer: n.transfer},
 		Fatal:    c.Fatal,
 		Logger:   c.Logger,
 	}, &machine{n.engine, n.replica, n.led})
@@ -147,6 +148,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.stop()
 	n.wg.Wait()
+	n.streams.drop()
 	if e := n.mux.Close(); err == nil {
 		err = e
 	}
@@ -165,29 +167,6 @@ func (n *Node) Await() { n.ledger.Await() }
 
 // Durable implements partition.Replication.
 func (n *Node) Durable() bool { return n.cfg.Durable }
-
-// DialLeader implements partition.Replication.
-func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
-	n.mu.Lock()
-	id, addr := n.situation.leader, n.situation.leaderAddr
-	n.mu.Unlock()
-	switch id {
-	case "":
-		return nil, errNoLeader
-	case n.cfg.NodeID:
-		return nil, errLeadsItself
-	}
-	select {
-	case <-n.opened:
-	default:
-		return nil, errNotStarted
-	}
-	c, err := n.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
-	if err != nil {
-		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
-	}
-	return c, nil
-}
 
 // pulse wakes the log's proposer while this node leads, and keeps its role in
 // step with the age of what is not committed.

@@ -65,6 +65,7 @@ type testNode struct {
 	mux   *peer.Mux
 	g     *Group
 	fatal atomic.Pointer[error]
+	dials atomic.Int64 // connections to others
 
 	secrets peer.Secrets // testSecret unless a test sets another
 }
@@ -161,6 +162,7 @@ func (n *testNode) open() error {
 	ln, err := net.Listen("tcp", n.addr)
 	require.NoError(n.c.t, err)
 	n.mux = peer.NewMux(peer.MuxConfig{Listener: ln, Logger: n.c.log, Secrets: n.secrets, NodeID: n.cfg.NodeID, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+		n.dials.Add(1)
 		n.c.mu.Lock()
 		if p, ok := n.c.via[n.addr+" "+addr]; ok {
 			addr = p

@@ -26,7 +26,8 @@ type Group struct {
 	ledger    *ledger.Ledger
 	clocks    *clock.File
 	keeper    clockKeeper
-	proposing ctxMutex // held to propose, and while leadership is handed over
+	proposing ctxMutex    // held to propose, and while leadership is handed over
+	preparing atomic.Bool // connections are made: see Prepare
 	verifier  *verifier
 	peers     *peers
 	control   net.Listener

@@ -22,7 +22,7 @@ const (
 
 	// lookInterval is how often poll looks. Commands of clients wait for a
 	// handover.
-	lookInterval = 500 * time.Microsecond
+	lookInterval = 100 * time.Microsecond
 
 	// enqueueTimeout bounds the wait for Raft's main loop to take a request;
 	// the caller's context usually ends earlier.
@@ -98,18 +98,6 @@ func notLeader(err error) error {
 	return err
 }
 
-// Successor is a voter that leadership may be handed to: it answered a moment
-// ago.
-type Successor struct{ server raft.Server }
-
-// Successor asks the given voter, or the most caught-up reachable one when id
-// is empty, whether it is there to lead. It is asked before decisions begin to
-// wait for the handover.
-func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
-	target, err := g.peers.transferTarget(ctx, id)
-	return Successor{target}, err
-}
-
 // Transfer hands leadership to the Successor for id.
 func (g *Group) Transfer(ctx context.Context, id string) error {
 	if _, ok := g.Serving(); !ok {
@@ -132,7 +120,6 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	if !ok {
 		return ErrNotLeader
 	}
-	target := next.server
 	if err := g.drain(ctx, term); err != nil {
 		return fmt.Errorf("commit what is dirty: %w", err)
 	}
@@ -141,8 +128,9 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		return ctx.Err()
 	}
 	r := g.raft() // of the term: a restart deposes first
-	g.cfg.Logger.Info("handing leadership over", "to", member.NodeOf(target.ID), "term", term)
 	err := g.poll(ctx, func() bool { return !g.ledger.Flying() || g.fsm.serving.Load() != term })
+	target := g.caughtUp(ctx, next)
+	g.cfg.Logger.Info("handing leadership over", "to", member.NodeOf(target.ID), "term", term)
 	if err == nil {
 		err = await(ctx, func() raft.Future {
 			return r.LeadershipTransferToServer(target.ID, target.Address)
@@ -179,6 +167,9 @@ func (g *Group) resume(term uint64) {
 func (g *Group) drain(ctx context.Context, term uint64) error {
 	goal := g.ledger.Open()
 	g.ledger.Flush()
+	// At once, rather than by the proposer: when nothing is dirty there is
+	// nothing to wait for.
+	g.proposeOne(ctx, false)
 	err := g.poll(ctx, func() bool { return g.ledger.Settled() >= goal || g.fsm.serving.Load() != term })
 	if err == nil && g.fsm.serving.Load() != term {
 		return ErrNotLeader

@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -276,37 +275,4 @@ func (p *peers) promote(ctx context.Context) {
 		cancel()
 		p.g.cfg.Logger.Info("member has caught up and gets a vote", "member", id, "error", err)
 	}
-}
-
-// transferTarget chooses who is to lead: the given member, or the most
-// caught-up voter. It must answer now: Raft offers leadership to a dead node as
-// readily, and accepts nothing until that has timed out.
-func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, error) {
-	servers, _ := p.g.configuration()
-	if id != "" {
-		s, ok := findServer(servers, id)
-		if !ok {
-			return raft.Server{}, fmt.Errorf("%w: %s", ErrUnknownMember, id)
-		}
-		if s.Suffrage != raft.Voter {
-			return raft.Server{}, fmt.Errorf("member %s has no vote", id)
-		}
-		servers = []raft.Server{s}
-	}
-	p.mu.Lock()
-	last := make(map[raft.ServerID]uint64)
-	for id, k := range p.known {
-		last[id] = k.status.LastIndex
-	}
-	p.mu.Unlock()
-	slices.SortFunc(servers, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
-	for _, s := range servers {
-		if member.NodeOf(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
-			continue
-		}
-		if p.ask(ctx, s) {
-			return s, nil
-		}
-	}
-	return raft.Server{}, ErrNoTarget
 }

@@ -23,7 +23,8 @@ const (
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport with four changes: a request reaches
+// transport is Raft's network transport, which notes what members acknowledge
+// (acks), with four changes: a request reaches
 // the member that it is for, and not another one that is found at its address
 // since (reach); pipelines do not deadlock, nothing is told to be committed
 // before this node has synced it (ownSync), and heartbeats take no short cut.
@@ -33,7 +34,8 @@ const (
 // heartbeats then go through the main loop like everything else.
 type transport struct {
 	*raft.NetworkTransport
-	own *ownSync
+	own  *ownSync
+	acks *acks
 }
 
 var (
@@ -47,7 +49,11 @@ func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries implements raft.Transport.
 func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	return t.NetworkTransport.AppendEntries(id, reach(id, target), t.own.capped(args), resp)
+	err := t.NetworkTransport.AppendEntries(id, reach(id, target), t.own.capped(args), resp)
+	if err == nil {
+		t.acks.note(id, args, resp)
+	}
+	return err
 }
 
 // RequestVote implements raft.Transport.
@@ -87,7 +93,7 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, own: t.own, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
+	p := &pipeline{AppendPipeline: inner, to: id, own: t.own, acks: t.acks, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
 	go p.pump()
 	return p, nil
 }
@@ -100,7 +106,9 @@ const pipelineAnswers = 128
 // pipeline moves answers from Raft's pipeline into a buffer.
 type pipeline struct {
 	raft.AppendPipeline
+	to     raft.ServerID
 	own    *ownSync
+	acks   *acks
 	done   chan raft.AppendFuture
 	closed chan struct{}
 	once   sync.Once
@@ -110,6 +118,9 @@ func (p *pipeline) pump() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
+			if f.Error() == nil {
+				p.acks.note(p.to, f.Request(), f.Response())
+			}
 			select {
 			case p.done <- f:
 			case <-p.closed:
@@ -185,7 +196,7 @@ func newTransport(c *Config, own *ownSync, id *member.Identity, asked <-chan str
 	if err != nil {
 		return transport{}, err
 	}
-	return transport{own: own, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return transport{own: own, acks: new(acks), NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
 		Stream:          streams{l, advertised(c.Advertise), id},
 		MaxPool:         raftPool,

@@ -9,9 +9,9 @@ import (
 )
 
 // forwarder carries frames to the leader over a bounded pool of streams. Each
-// stream has a goroutine, which sends one frame at a time and waits for its
-// replies; they start when frames wait, and end when there are none for a
-// while.
+// stream has a goroutine, which sends the frames that wait as one batch (see
+// batch.go) and waits for its replies; they start when frames wait, and end when
+// there are none for a while.
 //
 // A frame of which no byte was written, or whose commands the other side has
 // refused as no leader, is sent again until its deadline. Once bytes were
@@ -24,6 +24,8 @@ type forwarder struct {
 	streams int           // at most so many
 	timeout time.Duration // of a frame
 	frames  chan *Frame
+	places  chan struct{} // see place
+	held    atomic.Int64  // frames that wait or are under way
 	// ctx ends with close.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -54,7 +56,8 @@ const (
 	Streams     = 32
 	slowStreams = 8
 	// FrameQueue bounds the frames that wait for a stream, and HandoverQueue
-	// those that wait for the next leader too. A connection has at most one.
+	// those that wait for the next leader too, with one for each stream besides.
+	// A connection has at most one.
 	FrameQueue    = 1024
 	HandoverQueue = 16 << 10
 	// StreamIdle is how long a stream is kept without frames.
@@ -76,7 +79,8 @@ const (
 )
 
 func newForwarder(p *Partition, streams int, timeout time.Duration) *forwarder {
-	f := &forwarder{part: p, streams: streams, timeout: timeout, frames: make(chan *Frame, HandoverQueue), begun: time.Now(), asking: make(map[*leaderStream]struct{})}
+	f := &forwarder{part: p, streams: streams, timeout: timeout, frames: make(chan *Frame, HandoverQueue), places: make(chan struct{}, places),
+		begun: time.Now(), asking: make(map[*leaderStream]struct{})}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
@@ -85,11 +89,26 @@ func newForwarder(p *Partition, streams int, timeout time.Duration) *forwarder {
 func (f *forwarder) submit(fr *Frame) bool {
 	fr.retry = fr.started.Add(f.retryFor(fr))
 	fr.answer = fr.started.Add(f.wait(fr))
+	queue := FrameQueue
 	if fr.handover = f.handingOver(); fr.handover {
 		fr.awaitNext(f.part.cfg.HandoverHold)
-	} else if len(f.frames) >= FrameQueue {
+		queue = HandoverQueue
+	}
+	if f.held.Add(1) > int64(queue+f.streams) || !f.queue(fr) {
+		f.held.Add(-1)
 		return false
 	}
+	return true
+}
+
+// done hands a frame back that has its end.
+func (f *forwarder) done(fr *Frame) {
+	f.held.Add(-1)
+	fr.Done()
+}
+
+// queue has a carrier take a frame, or returns false when too many wait.
+func (f *forwarder) queue(fr *Frame) bool {
 	select {
 	case f.frames <- fr:
 	default:
@@ -210,8 +229,9 @@ func (f *forwarder) close() {
 
 // carry is a goroutine with a stream of its own.
 func (f *forwarder) carry() {
-	c := &carrier{f: f}
+	c := &carrier{f: f, place: place{of: f.places}}
 	defer c.drop()
+	defer c.place.leave()
 	timer := time.NewTimer(StreamIdle)
 	defer timer.Stop()
 	for {
@@ -221,8 +241,16 @@ func (f *forwarder) carry() {
 		var fr *Frame
 		stop := false
 		timer.Reset(StreamIdle)
+		free, frames := f.places, f.frames
+		if c.place.taken {
+			free = nil
+		} else {
+			frames = nil
+		}
 		select {
-		case fr = <-f.frames:
+		case free <- struct{}{}:
+			c.place.taken = true
+		case fr = <-frames:
 		case err := <-c.broken():
 			// The other side has closed the stream, or said something
 			// unasked.
@@ -244,9 +272,14 @@ func (f *forwarder) carry() {
 		if stop {
 			return
 		}
-		if fr != nil {
+		switch {
+		case fr == nil:
+		case fr.joins():
+			c.deliverBatch(c.gather(fr))
+		default:
+			c.place.leave()
 			c.deliver(fr)
-			fr.Done()
+			f.done(fr)
 		}
 	}
 }
@@ -255,6 +288,9 @@ func (f *forwarder) carry() {
 type carrier struct {
 	f      *forwarder
 	stream *leaderStream // nil while there is none
+	place  place
+	batch  []*Frame // scratch
+	merged Frame    // scratch
 }
 
 // deliver gets a frame answered, as far as that can be before its deadline.

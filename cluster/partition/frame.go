@@ -32,6 +32,8 @@ type Frame struct {
 	// handover: it waits for the next leader, up to HandoverHold, rather than
 	// have another answer.
 	handover bool
+	// alone: it is sent by itself, and again until its deadline.
+	alone bool
 
 	out     []byte // replies
 	replied int    // items that have their reply

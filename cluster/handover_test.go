@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"encoding/json"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+)
+
+// What was decided before a handover is committed before commands begin to wait
+// for it.
+func TestHandoverCommitsBeforeCommandsWait(t *testing.T) {
+	t.Parallel()
+	l := leading(t, open(t, 3))
+	l.stop() // nobody looks for effects any more
+	l.take(t, 1)
+	ticket := l.Ticket()
+	committed := false
+	l.front.batches = func() { committed = l.ledger.Settled() >= ticket }
+	require.NoError(t, l.Handover(t.Context(), ""))
+	require.True(t, committed)
+}
+
+// Before a handover all nodes have connections to the next leader.
+func TestConnectionsToTheNextLeader(t *testing.T) {
+	t.Parallel()
+	rigs := open(t, 3)
+	l := leading(t, rigs)
+	var next, third *rig
+	for _, r := range rigs {
+		if r != l {
+			next, third = r, next
+		}
+	}
+	ready := func(r *rig) int {
+		r.streams.mu.Lock()
+		defer r.streams.mu.Unlock()
+		return len(r.streams.ahead)
+	}
+	third.streams.use(nil)
+	l.prepare(t.Context(), next.cfg.NodeID)
+	for _, r := range []*rig{l, third} {
+		require.Equal(t, leastAhead, ready(r))
+	}
+	require.Zero(t, ready(next))
+	c, err := third.DialLeader(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, leastAhead, ready(third), "they are for another node")
+	require.NoError(t, c.Close())
+	_ = c.Close() // counts once
+
+	require.NoError(t, l.Handover(t.Context(), next.cfg.NodeID))
+	require.Same(t, next, leading(t, rigs))
+	for _, r := range []*rig{l, third} {
+		for left := leastAhead - 1; left >= 0; left-- {
+			c, err := r.DialLeader(t.Context())
+			require.NoError(t, err)
+			defer c.Close()
+			require.Equal(t, left, ready(r))
+		}
+		c, err := r.DialLeader(t.Context())
+		require.NoError(t, err, "and more are made")
+		defer c.Close()
+	}
+	require.Equal(t, 6, third.streams.wanted(), "as many as it has")
+	third.streams.keep("", []net.Conn{c}, 0)
+	require.Eventually(t, func() bool { return ready(third) == 0 }, waitLimit, waitTick, "unless nobody takes them")
+
+	_, err = third.prepared(t.Context(), json.RawMessage(`{"next":"nobody"}`))
+	require.NoError(t, err)
+	_, err = third.prepared(t.Context(), json.RawMessage(`[]`))
+	require.ErrorContains(t, err, opPrepare)
+	require.Equal(t, partition.Following, third.Role())
+}

@@ -1,0 +1,176 @@
+package partition
+
+import "time"
+
+// # Frames that travel together
+//
+// A frame on its own costs both nodes two system calls and some six switches
+// between goroutines, far more than its decision. So a carrier takes every frame
+// that waits, writes them at once, and passes their replies on when all have
+// come. The fewer carriers are at it, the more frames meet: those that take
+// frames are bounded (places), and a frame that comes meanwhile waits for one
+// of them. A batch whose replies take long, as those that wait for their commit
+// do, gives its place to another carrier.
+//
+// A batch is sent once. The frames of it that were not executed are sent again
+// one by one, each by a carrier of its own, with the deadlines and ends that it
+// would have had alone.
+
+const (
+	// places bounds the batches under way whose replies are not late.
+	places = 2
+	// lateBatch is how long a batch keeps its place: well above what a leader
+	// takes that does not wait for a commit.
+	lateBatch = 2 * time.Millisecond
+	// batchFrames and batchBytes bound a batch, but for its first frame.
+	batchFrames = 64
+	batchBytes  = 64 << 10
+)
+
+// place is a carrier's right to take frames.
+type place struct {
+	of    chan struct{} // has an element for each that is taken
+	taken bool
+	late  *time.Timer // gives it back; set while a batch is under way
+}
+
+// lend begins a batch, after which the place may be another's.
+func (p *place) lend() {
+	if p.late == nil {
+		p.late = time.AfterFunc(lateBatch, func() { <-p.of })
+		return
+	}
+	p.late.Reset(lateBatch)
+}
+
+// regain ends a batch.
+func (p *place) regain() { p.taken = p.late.Stop() }
+
+// leave gives the place back, if it is held.
+func (p *place) leave() {
+	if p.taken {
+		p.taken = false
+		<-p.of
+	}
+}
+
+// joins reports whether a frame may be part of a batch.
+func (fr *Frame) joins() bool { return !fr.Slow && !fr.Selects && !fr.handover && !fr.alone }
+
+// gather takes the frames that wait and may travel with first, which may travel
+// with others, and puts back the one behind them.
+func (c *carrier) gather(first *Frame) []*Frame {
+	batch := append(c.batch[:0], first)
+	for size := len(first.buf); len(batch) < batchFrames && size < batchBytes; {
+		select {
+		case fr := <-c.f.frames:
+			if !fr.joins() || fr.RESP3 != first.RESP3 || fr.DB != first.DB || fr.Prompt != first.Prompt {
+				c.again(fr)
+				return batch
+			}
+			batch = append(batch, fr)
+			size += len(fr.buf)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// again queues a frame that was taken, for any carrier.
+func (c *carrier) again(fr *Frame) {
+	if !c.f.queue(fr) {
+		c.deliver(fr)
+		c.f.done(fr)
+	}
+}
+
+// merge makes fr the frames of a batch, one behind the other. It waits for as
+// long as any of them.
+func (fr *Frame) merge(batch []*Frame) {
+	first := batch[0]
+	*fr = Frame{RESP3: first.RESP3, DB: first.DB, Prompt: first.Prompt, started: first.started,
+		buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
+	for _, part := range batch {
+		for _, it := range part.items {
+			fr.items = append(fr.items, frameItem{start: len(fr.buf) + it.start, drop: it.drop})
+		}
+		fr.buf = append(fr.buf, part.buf...)
+		if part.retry.After(fr.retry) {
+			fr.retry = part.retry
+		}
+		if part.answer.After(fr.answer) {
+			fr.answer = part.answer
+		}
+	}
+}
+
+// split gives the frames of a batch what has become of them in fr, and returns
+// those that are to be sent again: if fr has no end, those without all replies.
+func (fr *Frame) split(batch []*Frame, ended bool) (open []*Frame) {
+	first := 0 // item
+	for _, part := range batch {
+		part.replied = min(max(fr.replied-first, 0), len(part.items))
+		if part.replied > 0 {
+			start, end := fr.replyStart(first), fr.items[first+part.replied-1].reply
+			part.out = append(part.out, fr.out[start:end]...)
+			for i := range part.replied {
+				part.items[i].reply = fr.items[first+i].reply - start
+			}
+		}
+		switch {
+		case part.replied == len(part.items):
+			part.end = Answered
+		case ended:
+			part.end = fr.end
+		default:
+			open = append(open, part)
+		}
+		first += len(part.items)
+	}
+	return open
+}
+
+// deliverBatch sends a batch once, and gives each of its frames its end, or a
+// carrier of its own.
+func (c *carrier) deliverBatch(batch []*Frame) {
+	for _, fr := range c.sendBatch(batch) {
+		fr.alone = true
+	}
+	for i, fr := range batch {
+		batch[i] = nil
+		if fr.alone {
+			c.again(fr)
+		} else {
+			c.f.done(fr)
+		}
+	}
+	c.batch = batch
+}
+
+// sendBatch sends a batch once and returns the frames that have no end.
+func (c *carrier) sendBatch(batch []*Frame) (open []*Frame) {
+	fr := batch[0]
+	if len(batch) > 1 {
+		fr = &c.merged
+		fr.merge(batch)
+		defer func() {
+			if cap(fr.buf)+cap(fr.out) > streamBuffer {
+				c.merged = Frame{}
+			}
+		}()
+	}
+	if c.f.part.Role() != Following || c.f.gone(fr) || !time.Now().Before(fr.retry) {
+		return batch
+	}
+	c.place.lend()
+	ended := c.attempt(fr, Following)
+	c.place.regain()
+	switch {
+	case len(batch) > 1:
+		return fr.split(batch, ended)
+	case ended:
+		return nil
+	}
+	return batch
+}

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/raftlog/peer"
+)
+
+// leastAhead is how many connections a node makes to the next leader at least:
+// it may be the leader, and have none.
+const leastAhead = 4
+
+// streams are the connections on which this node forwards commands. Those to
+// the next leader are made before it leads: commands wait for it.
+type streams struct {
+	// mu guards what follows.
+	mu     sync.Mutex
+	open   int         // that DialLeader has returned
+	addr   string      // of the next leader
+	ahead  []net.Conn  // to it, that nobody has taken yet
+	expire *time.Timer // closes them
+}
+
+// stream is a connection that DialLeader has returned.
+type stream struct {
+	net.Conn
+	of     *streams
+	closed sync.Once
+}
+
+func (c *stream) Close() error {
+	c.closed.Do(func() {
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		c.of.open--
+	})
+	return c.Conn.Close()
+}
+
+// use counts a connection as open.
+func (s *streams) use(c net.Conn) net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open++
+	return &stream{Conn: c, of: s}
+}
+
+// take returns one that was made ahead, nil if there is none.
+func (s *streams) take(addr string) net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.ahead) - 1
+	if s.addr != addr || last < 0 {
+		return nil
+	}
+	c := s.ahead[last]
+	s.ahead = s.ahead[:last]
+	return c
+}
+
+// keep has conns, to addr, for take, and those that are left after some time
+// closed. It closes those of before.
+func (s *streams) keep(addr string, conns []net.Conn, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeAhead()
+	s.addr, s.ahead = addr, conns
+	s.expire = time.AfterFunc(d, s.drop)
+}
+
+// drop closes what was made ahead.
+func (s *streams) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closeAhead()
+}
+
+// closeAhead must be called with mu held.
+func (s *streams) closeAhead() {
+	for _, c := range s.ahead {
+		c.Close()
+	}
+	s.ahead = nil
+	if s.expire != nil {
+		s.expire.Stop()
+	}
+}
+
+// wanted is how many connections to make ahead.
+func (s *streams) wanted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(s.open, leastAhead), partition.Streams)
+}
+
+// DialLeader implements partition.Replication.
+func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
+	n.mu.Lock()
+	id, addr := n.situation.leader, n.situation.leaderAddr
+	n.mu.Unlock()
+	switch id {
+	case "":
+		return nil, errNoLeader
+	case n.cfg.NodeID:
+		return nil, errLeadsItself
+	}
+	select {
+	case <-n.opened:
+	default:
+		return nil, errNotStarted
+	}
+	if c := n.streams.take(addr); c != nil {
+		return n.streams.use(c), nil
+	}
+	c, err := n.dial(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
+	}
+	return n.streams.use(c), nil
+}
+
+// dial connects to another node's server.
+func (n *Node) dial(ctx context.Context, addr string) (net.Conn, error) {
+	return n.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
+}
+
+// dialAhead connects to the node at addr, which is about to lead. It returns
+// when that is done.
+func (n *Node) dialAhead(ctx context.Context, addr string) {
+	var conns []net.Conn
+	// One after the other, for the sake of the commands that are decided
+	// meanwhile. What fails is tried again when that node leads.
+	for range n.streams.wanted() {
+		c, err := n.dial(ctx, addr)
+		if err != nil {
+			break
+		}
+		conns = append(conns, c)
+	}
+	n.streams.keep(addr, conns, max(n.cfg.HandoverHold, announceTimeout))
+}

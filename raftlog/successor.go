@@ -1,0 +1,163 @@
+package raftlog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/member"
+)
+
+// Successor is a voter that leadership may be handed to: it answered a moment
+// ago.
+type Successor struct {
+	server raft.Server
+	named  bool // it and no other is to lead
+}
+
+// ID is the node's.
+func (s Successor) ID() string { return member.NodeOf(s.server.ID) }
+
+// Successor asks the given voter, or the most caught-up reachable one when id
+// is empty, whether it is there to lead. It is asked before decisions begin to
+// wait for the handover.
+func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
+	target, err := g.peers.transferTarget(ctx, id)
+	return Successor{target, id != ""}, err
+}
+
+// transferTarget chooses who is to lead: the given member, or the most
+// caught-up voter. It must answer now: Raft offers leadership to a dead node as
+// readily, and accepts nothing until that has timed out.
+func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, error) {
+	servers, _ := p.g.configuration()
+	if id != "" {
+		s, ok := findServer(servers, id)
+		if !ok {
+			return raft.Server{}, fmt.Errorf("%w: %s", ErrUnknownMember, id)
+		}
+		if s.Suffrage != raft.Voter {
+			return raft.Server{}, fmt.Errorf("member %s has no vote", id)
+		}
+		servers = []raft.Server{s}
+	}
+	p.mu.Lock()
+	last := make(map[raft.ServerID]uint64)
+	for id, k := range p.known {
+		last[id] = k.status.LastIndex
+	}
+	p.mu.Unlock()
+	slices.SortFunc(servers, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
+	for _, s := range servers {
+		if member.NodeOf(s.ID) == p.g.cfg.NodeID || s.Suffrage != raft.Voter {
+			continue
+		}
+		if p.ask(ctx, s) {
+			return s, nil
+		}
+	}
+	return raft.Server{}, ErrNoTarget
+}
+
+// caughtUp returns who is to lead when nothing is proposed any more: next, or,
+// unless that was named, another voter that has acknowledged the last entry.
+// Raft tells a node to stand for election as soon as the last entry has been
+// sent to it, and on another connection: without that entry it has no vote but
+// its own, and the cluster no leader for an election timeout. If nobody has the
+// entry after an election timeout, it is left to Raft to send it to next.
+func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeouts.Election)
+	defer cancel()
+	in := g.cur.Load()
+	last, term := in.raft.LastIndex(), in.raft.CurrentTerm()
+	candidates := []raft.Server{next.server}
+	if servers, _ := g.configuration(); !next.named {
+		candidates = append(candidates, servers...)
+	}
+	target := next.server
+	// An error leaves it at next.
+	_ = g.poll(ctx, func() bool {
+		i := slices.IndexFunc(candidates, func(s raft.Server) bool {
+			return s.Suffrage == raft.Voter && in.trans.acks.have(s.ID, term, last)
+		})
+		if i >= 0 {
+			target = candidates[i]
+		}
+		return i >= 0
+	})
+	return target
+}
+
+// acks are what members have acknowledged of the log of this node, as the
+// leader of a term.
+type acks struct {
+	// mu guards what follows.
+	mu   sync.Mutex
+	term uint64
+	last map[raft.ServerID]uint64 // the last entry
+}
+
+// note learns from the answer to an append.
+func (a *acks) note(id raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) {
+	if !resp.Success {
+		return
+	}
+	last := req.PrevLogEntry
+	if n := len(req.Entries); n > 0 {
+		last = req.Entries[n-1].Index
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last == nil || req.Term > a.term {
+		a.term, a.last = req.Term, make(map[raft.ServerID]uint64)
+	}
+	if req.Term == a.term {
+		a.last[id] = max(a.last[id], last)
+	}
+}
+
+// have reports whether a member has acknowledged an entry in a term.
+func (a *acks) have(id raft.ServerID, term, index uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.term == term && a.last[id] >= index
+}
+
+// Prepare has this node, which is about to lead, connect to all other members,
+// as often as a leader does: votes and the first entry then wait for no
+// connection. It returns when that is done, or ctx is.
+func (g *Group) Prepare(ctx context.Context) {
+	if !g.preparing.CompareAndSwap(false, true) {
+		return
+	}
+	in := g.cur.Load()
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(in.id.Server()), Addr: in.trans.EncodePeer(in.id.Server(), in.trans.LocalAddr())}
+	done := make(chan struct{})
+	g.wg.Go(func() {
+		defer close(done)
+		defer g.preparing.Store(false)
+		var wg sync.WaitGroup
+		servers, _ := g.configuration()
+		for _, s := range servers {
+			if s.ID == in.id.Server() {
+				continue
+			}
+			for range raftPool {
+				wg.Go(func() {
+					// Of term 0: it is answered, and changes nothing. That it
+					// cannot be sent is found again by who needs the connection.
+					_ = in.trans.AppendEntries(s.ID, s.Address, &raft.AppendEntriesRequest{RPCHeader: header}, &raft.AppendEntriesResponse{})
+				})
+			}
+		}
+		wg.Wait()
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
