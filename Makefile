@@ -4,8 +4,9 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
-# Packages whose own tests run nothing concurrently; those of others race them.
-ALONE    := engine/packed|policy
+# Packages whose own tests run nothing concurrently, those of others race them;
+# and engine, whose long tests are models without goroutines.
+ALONE    := engine/packed|policy|engine
 
 .DEFAULT_GOAL := help
 .PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients test-clients test-dropin test-faults
@@ -30,8 +31,9 @@ deps: # the programs that tests start
 unit: ## unit and black-box tests
 	$(GO) test ./...
 
-race: ## the same under the race detector, but for packages that have no goroutines
+race: ## the same under the race detector, but for what has no goroutines
 	$(GO) test -race $$($(GO) list ./... | grep -vE '/($(ALONE))$$')
+	$(GO) test -race -short ./engine
 
 fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m)
 	scripts/fuzz.sh $(FUZZTIME)

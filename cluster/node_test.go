@@ -207,8 +207,15 @@ func TestThreeNodes(t *testing.T) {
 	require.GreaterOrEqual(t, leader.AwaitReplicas(t.Context(), 0), 1)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	leader.take(t, 1)
-	require.Zero(t, leader.AwaitReplicas(ended, 1))
+	left, waits := int64(97), 1
+	for range 20 { // on a busy machine a commit may come before the question
+		left--
+		require.Equal(t, left, leader.take(t, 1))
+		if waits = leader.AwaitReplicas(ended, 1); waits == 0 {
+			break
+		}
+	}
+	require.Zero(t, waits, "it does not wait for the commit")
 
 	var follower *rig
 	for _, r := range rigs {
@@ -247,11 +254,11 @@ func TestThreeNodes(t *testing.T) {
 	// What had begun to decide is handed over too.
 	leader.front.batches = func() {
 		require.Equal(t, partition.Handover, leader.Role(), "and nothing else begins")
-		require.EqualValues(t, 94, leader.take(t, 2))
+		require.Equal(t, left-2, leader.take(t, 2))
 	}
 	require.NoError(t, leader.Handover(t.Context(), follower.cfg.NodeID))
 	require.Same(t, follower, leading(t, rigs))
-	require.EqualValues(t, 94, follower.take(t, 0))
+	require.Equal(t, left-2, follower.take(t, 0))
 	require.Equal(t, 1, leader.front.read().deposed)
 	_, err = leader.transfer(t.Context(), []byte(`{"id":"n1"}`))
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)

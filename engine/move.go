@@ -12,8 +12,8 @@ var ErrNoKey = errors.New("no such key")
 // Copy makes the key to, of database db, what from of the session's database
 // is, whatever its kind, with its time to live. Without replace it does nothing
 // if to exists, and answers false. Errors: ErrNoKey if there is no from,
-// ErrKeyTooLong, ErrFull, ErrNotYet, ErrSealed, ErrNotHeld, ErrUndoFull; nothing
-// has changed then.
+// ErrWrongType if one of them is the counter of a policy, ErrKeyTooLong, ErrFull,
+// ErrNotYet, ErrSealed, ErrNotHeld, ErrUndoFull; nothing has changed then.
 func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, false)
 }
@@ -68,15 +68,18 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 	if !ok || ent.Expired(now) {
 		return false, ErrNoKey
 	}
-	there, ok := target.Find(hashes[1], to)
-	if ok && !there.Expired(now) && !replace {
+	there, taken := target.Find(hashes[1], to)
+	taken = taken && !there.Expired(now)
+	if taken && !replace {
 		return false, nil
 	}
 	if hashes[0] == hashes[1] && string(from) == string(to) {
 		return true, nil
 	}
 	l := s.e.limits.get(ent.Meta()).limit
-	if l.Algorithm.IsPolicy() { // nobody else would charge it, and in another database it is none
+	// Nobody else charges a policy's counter, and in another database it is none;
+	// and what it has counted is not to be had for a name.
+	if l.Algorithm.IsPolicy() || taken && s.kind(there).IsPolicy() {
 		return false, ErrWrongType
 	}
 	l.DB = db

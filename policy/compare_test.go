@@ -67,21 +67,20 @@ func TestRevise(t *testing.T) {
 	}
 	type m = map[string]LimitEpoch
 	f(text, ChangeReset, nil, m{})
-	f("limits: {a: {by: ip, rate: 2/s}, b: {rate: 300/h, mode: soft}, c: {rate: 1/h}}", ChangeKeep, m{"a": {1, 2}}, m{"a": {1, 2}})
-	f("limits: {a: {by: ip, rate: 2/s}, b: {rate: 5/m, mode: soft}, c: {rate: 1/h}}", ChangeReset, m{"a": {1, 2}}, m{"a": {2, 2}, "c": {1, 0}})
-	f("limits: {a: {by: ip, rate: 2/s}, new: {rate: 5/m}}", ChangeProportional, m{"b": {1, 2}}, m{"a": {0, 1}, "b": {1, 2}})
-	f("limits: {renamed: {by: ip, rate: 2/s, id: a}}", ChangeReset, nil, m{"a": {1, 0}})
+	f("limits: {a: {by: ip, rate: 2/s}, b: {rate: 300/h, mode: soft}, c: {rate: 1/h}}", ChangeKeep, m{"a": {Reset: 1, Proportion: 2}}, m{"a": {Reset: 1, Proportion: 2}})
+	f("limits: {a: {by: ip, rate: 2/s}, b: {rate: 5/m, mode: soft}, c: {rate: 1/h}}", ChangeReset, m{"a": {Reset: 1, Proportion: 2}}, m{"a": {Reset: 2, Proportion: 2}, "c": {Reset: 1}})
+	f("limits: {a: {by: ip, rate: 2/s}, new: {rate: 5/m}}", ChangeProportional, m{"b": {Reset: 1, Proportion: 2}},
+		m{"a": {Proportion: 1}, "b": {Reset: 1, Proportion: 2, Was: "token"}, "c": {Was: "token"}})
+	f("limits: {renamed: {by: ip, rate: 2/s, id: a}}", ChangeReset, nil, m{"a": {Reset: 1}, "b": {Was: "token"}, "c": {Was: "token"}})
 
 	log := record(t, "p", "limits: {a: {by: ip, rate: 1/s, algorithm: log}}")
 	for _, c := range []Change{ChangeKeep, ChangeProportional} {
 		_, err := Revise(old, nil, log, c)
 		require.EqualError(t, err, "limit 'a' counts by token, not log: that takes CHANGE reset, or another id")
 	}
-	f(log.Text(), ChangeReset, nil, m{"a": {1, 0}})
-	out, err := Revise(nil, m{"a": {3, 0}}, log, ChangeKeep)
-	require.NoError(t, err)
-	require.Equal(t, m{"a": {3, 0}}, out, "one that comes back counts on")
-	require.Equal(t, m{"a": {4, 0}, "z": {1, 0}}, ResetAll(log, m{"a": {3, 0}, "z": {1, 0}}))
+	f(log.Text(), ChangeReset, nil, m{"a": {Reset: 1}, "b": {Was: "token"}, "c": {Was: "token"}})
+	require.Equal(t, m{"a": {Reset: 4}, "y": {Reset: 1}, "z": {Reset: 1}}, ResetAll(log, m{"a": {Reset: 3}, "y": {Was: "log"}, "z": {Reset: 1}}),
+		"those of limits that are gone, too")
 
 	many := m{}
 	for i := range 200 {
@@ -97,4 +96,45 @@ func TestRevise(t *testing.T) {
 	}
 	_, ok := ParseChange("Keep")
 	require.False(t, ok)
+}
+
+// What counters of limits that are gone count by stays known: one that comes back
+// counts on, or takes a reset.
+func TestReviseOfLimitsThatComeBack(t *testing.T) {
+	type m = map[string]LimitEpoch
+	token := record(t, "p", "limits: {a: {by: ip, rate: 1/s}}")
+	log := record(t, "p", "limits: {a: {by: ip, rate: 1/s, algorithm: log}}")
+	other := record(t, "p", "limits: {b: {by: ip, rate: 1/s}}")
+	f := func(old *Record, epochs m, new *Record, c Change) m {
+		t.Helper()
+		out, err := Revise(old, epochs, new, c)
+		require.NoError(t, err)
+		return out
+	}
+	for name, gone := range map[string]m{"policy": f(log, m{"a": {Reset: 3}}, nil, ChangeKeep), "limit": f(log, m{"a": {Reset: 3}}, other, ChangeKeep)} {
+		require.Equal(t, LimitEpoch{Reset: 3, Was: "log"}, gone["a"], name)
+		require.Equal(t, LimitEpoch{Reset: 3}, f(nil, gone, log, ChangeKeep)["a"], name)
+		require.Equal(t, LimitEpoch{Reset: 3, Proportion: 1}, f(nil, gone, log, ChangeProportional)["a"], name)
+		require.Equal(t, LimitEpoch{Reset: 4}, f(nil, gone, log, ChangeReset)["a"], name)
+		for _, c := range []Change{ChangeKeep, ChangeProportional} {
+			_, err := Revise(nil, gone, token, c)
+			require.EqualError(t, err, "limit 'a' counts by log, not token: that takes CHANGE reset, or another id", name)
+		}
+		require.Equal(t, LimitEpoch{Reset: 4}, f(nil, gone, token, ChangeReset)["a"], name)
+		require.Equal(t, LimitEpoch{Reset: 4}, f(other, ResetAll(other, gone), token, ChangeKeep)["a"], name)
+	}
+	require.Equal(t, m{}, f(nil, f(token, nil, nil, ChangeKeep), token, ChangeKeep))
+
+	// Of too many that are gone, those go first that nothing has changed.
+	many := m{}
+	for i := range 200 {
+		many["l"+formatDuration(int64(i)+1)] = LimitEpoch{Reset: uint32(i % 2), Was: "log"}
+	}
+	left := f(other, many, other, ChangeKeep)
+	require.Len(t, left, maxEpochs)
+	resets := 0
+	for _, e := range left {
+		resets += int(e.Reset)
+	}
+	require.Equal(t, 100, resets)
 }

@@ -22,7 +22,12 @@ const (
 // was written under another Reset counts as absent; under another Proportion,
 // its consumed share is kept instead of its units. So of several edits between
 // two charges the strongest holds.
-type LimitEpoch struct{ Reset, Proportion uint32 }
+type LimitEpoch struct {
+	Reset, Proportion uint32
+	// Was is the algorithm of a limit that is gone, whose counters may go on; "" of
+	// one that is there.
+	Was string `json:",omitempty"`
+}
 
 // Limit is a compiled limit of a policy.
 type Limit struct {

@@ -155,15 +155,20 @@ func (m *model) numbers(l *limitDef, by string, known bool) (r Rate, mode Mode, 
 		}
 		fits, exists := true, false
 		for _, p := range o.Pairs() {
-			plain := false
+			counts := false // is what the counter goes by
 			for _, part := range l.by {
-				plain = plain || len(part.attrs) == 1 && part.attrs[0] == p.Name
+				for _, name := range part.attrs {
+					if m.value(name) != "" {
+						counts = counts || name == p.Name
+						break
+					}
+				}
 			}
 			v := m.value(p.Name)
 			if a, err := netip.ParseAddr(v); err == nil && a.Is6() {
 				v = netip.PrefixFrom(a, 64).Masked().String()
 			}
-			fits = fits && plain && v == p.Value
+			fits = fits && counts && v == p.Value
 		}
 		for _, t := range l.tiers.tiers {
 			exists = exists || t.name == o.Tier

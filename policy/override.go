@@ -105,7 +105,7 @@ func (c *Call) onlyUses(used uint32, what string) error {
 }
 
 // TierOverride returns an override that gives a tier to the callers who have the
-// call's attributes: in limits whose `by` has all of them.
+// call's attributes: in limits that count by all of them.
 func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	p := c.policy
 	if c.present == 0 {
@@ -118,7 +118,7 @@ func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	covered := false
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		if l.tiers == nil || c.present&^l.need != 0 {
+		if _, counts := l.countsBy(c.present); l.tiers == nil || !counts {
 			continue
 		}
 		covered = true

@@ -78,24 +78,33 @@ func (o *overrides) attach(p *Policy) {
 
 // combination finds the tier that a record gives a caller of a limit.
 type combination struct {
-	name   string
-	attrs  []int8
+	name  string
+	attrs []int8
+	// unless are attributes of which none may be present: the limit would count
+	// by that, and not by one of attrs.
+	unless uint32
 	labels [][]byte
 	table  *table
 	tiers  []int // by the table's values: of the limit, -1 for what it has not
 }
 
-// combination returns how a limit finds its callers in x. It is false where the
-// limit's `by` has not all attributes that x goes by.
+// combination returns how a limit finds its callers in x. It is false where none
+// of the limit's counters goes by all attributes that x goes by.
 func (l *Limit) combination(x *tiered) (combination, bool) {
 	comb := combination{name: strings.Join(x.by, ","), table: x.table}
+	mask := uint32(0)
 	for _, name := range x.by {
 		i := l.Policy.attrs.index([]byte(name))
-		if i < 0 || l.need&(1<<uint(i)) == 0 {
+		if i < 0 {
 			return combination{}, false
 		}
+		mask |= 1 << uint(i)
 		comb.attrs = append(comb.attrs, int8(i))
 		comb.labels = append(comb.labels, []byte(";"+name+"="))
+	}
+	var ok bool
+	if comb.unless, ok = l.countsBy(mask); !ok {
+		return combination{}, false
 	}
 	for _, tier := range x.tiers {
 		comb.tiers = append(comb.tiers, l.tiers.named(tier))
@@ -103,8 +112,30 @@ func (l *Limit) combination(x *tiered) (combination, bool) {
 	return comb, true
 }
 
+// countsBy reports whether a counter of the limit may go by all attributes of a
+// mask: that of a call that has these and none of unless, which are alternatives
+// before them.
+func (l *Limit) countsBy(mask uint32) (unless uint32, ok bool) {
+	found := uint32(0)
+	for i := range l.by {
+		before := uint32(0)
+		for _, attr := range l.by[i].attrs {
+			bit := uint32(1) << uint(attr)
+			if mask&bit != 0 {
+				found |= bit
+				unless |= before
+			}
+			before |= bit
+		}
+	}
+	return unless, found == mask && unless&mask == 0
+}
+
 // recordedTier returns the tier that a record gives the caller, or -1.
 func (c *Call) recordedTier(x *combination, now int64) int {
+	if c.present&x.unless != 0 {
+		return -1
+	}
 	c.lookup = c.lookup[:0]
 	for i, attr := range x.attrs {
 		if c.present&(1<<uint(attr)) == 0 {

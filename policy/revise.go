@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Change says what becomes of what was consumed, of limits that an edit gives
@@ -36,42 +38,66 @@ const maxEpochs = 8 * MaxLimits
 
 // Revise returns the epochs of a policy's limits after an edit. Limits go by
 // their ids; what says the same as before counts on, and so does a limit that
-// comes back. old is nil for a policy that was not there. The error is of a
-// limit that gets another algorithm without ChangeReset.
+// comes back. old is nil for a policy that was not there, new for one that goes.
+// The error is of a limit that gets another algorithm than its counters have,
+// without ChangeReset.
 func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Change) (map[string]LimitEpoch, error) {
-	out := maps.Clone(epochs)
-	if out == nil {
-		out = map[string]LimitEpoch{}
-	}
-	before := definitionOf(old)
-	for _, l := range new.definition.limits {
-		was := before.limitWithID(l.id)
-		if was == nil || was.counts(before) == l.counts(new.definition) {
-			continue
-		}
-		if was.algorithm != l.algorithm && change != ChangeReset {
-			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.name, was.algorithm, l.algorithm)
-		}
-		e := out[l.id]
-		switch change {
-		case ChangeReset:
-			e.Reset++
-		case ChangeProportional:
-			e.Proportion++
-		}
-		if e != (LimitEpoch{}) {
+	out := copied(epochs)
+	before, after := definitionOf(old), definitionOf(new)
+	for _, l := range before.limits {
+		if after.limitWithID(l.id) == nil {
+			e := out[l.id]
+			e.Was = l.algorithm.String()
 			out[l.id] = e
 		}
 	}
-	bound(out, new.definition)
+	for _, l := range after.limits {
+		e := out[l.id]
+		counted, edited := e.Was, true
+		if was := before.limitWithID(l.id); was != nil {
+			counted, edited = was.algorithm.String(), was.counts(before) != l.counts(after)
+		}
+		e.Was = ""
+		switch {
+		case counted == "" || !edited:
+		case change == ChangeReset:
+			e.Reset++
+		case counted != l.algorithm.String():
+			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.name, counted, l.algorithm)
+		case change == ChangeProportional:
+			e.Proportion++
+		}
+		keep(out, l.id, e)
+	}
+	bound(out, after)
 	return out, nil
 }
 
-// ResetAll returns the epochs of a policy whose counters all begin anew.
+// copied returns a copy of epochs, which may be nil.
+func copied(epochs map[string]LimitEpoch) map[string]LimitEpoch {
+	if epochs == nil {
+		return map[string]LimitEpoch{}
+	}
+	return maps.Clone(epochs)
+}
+
+// keep sets the epoch of a limit; the zero one is that of a limit without one.
+func keep(epochs map[string]LimitEpoch, id string, e LimitEpoch) {
+	if e == (LimitEpoch{}) {
+		delete(epochs, id)
+	} else {
+		epochs[id] = e
+	}
+}
+
+// ResetAll returns the epochs of a policy whose counters all begin anew, those of
+// limits that are gone included.
 func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
-	out := maps.Clone(epochs)
-	if out == nil {
-		out = map[string]LimitEpoch{}
+	out := copied(epochs)
+	for id, e := range out {
+		if e.Was != "" {
+			out[id] = LimitEpoch{Reset: e.Reset + 1, Proportion: e.Proportion}
+		}
 	}
 	for _, l := range r.definition.limits {
 		e := out[l.id]
@@ -82,9 +108,22 @@ func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 	return out
 }
 
-// bound drops epochs of limits that are gone, while there are too many.
+// bound drops epochs of limits that are gone, while there are too many: first of
+// those whose counters no edit has changed.
 func bound(epochs map[string]LimitEpoch, d *definition) {
-	for _, id := range slices.Sorted(maps.Keys(epochs)) {
+	if len(epochs) <= maxEpochs {
+		return
+	}
+	edited := func(id string) int {
+		if e := epochs[id]; e.Reset|e.Proportion != 0 {
+			return 1
+		}
+		return 0
+	}
+	ids := slices.SortedFunc(maps.Keys(epochs), func(a, b string) int {
+		return cmp.Or(edited(a)-edited(b), strings.Compare(a, b))
+	})
+	for _, id := range ids {
 		if len(epochs) <= maxEpochs {
 			return
 		}

@@ -74,3 +74,38 @@ func TestOverrides(t *testing.T) {
 	}
 	require.Contains(t, format(r.words("RL.OVERRIDE SET p LIMIT user RATE 5/mn user eve")), "unknown unit")
 }
+
+// A tier reaches each counter that goes by the attributes it is given to,
+// alternatives included.
+func TestTiersOfAlternatives(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("p", `{limits: {
+		a: {by: user|tenant, tiers: {attribute: tier, pro: 5/7d, default: 13/7d}},
+		b: {by: tenant, tiers: {attribute: tier, pro: 5/7d, default: 13/7d}},
+		c: {by: [user|tenant, ip], tiers: {attribute: tier, pro: 5/7d, default: 13/7d}}}}`)
+	f := func(line string, want map[string]int64) {
+		t.Helper()
+		got := map[string]int64{}
+		for name, l := range r.check(line + " PEEK").limits {
+			got[name] = l.limit
+		}
+		require.Equal(t, want, got, line)
+	}
+	r.is("RL.OVERRIDE SET p TIER pro tenant t1", "OK")
+	f("p tenant t1", map[string]int64{"a": 5, "b": 5})
+	f("p tenant t2", map[string]int64{"a": 13, "b": 13})
+	f("p tenant t1 user u1", map[string]int64{"a": 13, "b": 5}) // a counts the user
+	f("p tenant t1 ip 10.0.0.1", map[string]int64{"a": 5, "b": 5, "c": 5})
+	r.is("RL.OVERRIDE SET p TIER pro tenant t2 ip 10.0.0.1", "OK") // c alone
+	f("p tenant t2 ip 10.0.0.1", map[string]int64{"a": 13, "b": 13, "c": 5})
+	r.is("RL.OVERRIDE SET p TIER pro user u1", "OK")
+	f("p tenant t2 user u1", map[string]int64{"a": 5, "b": 13})
+	r.is("RL.OVERRIDE SET p TIER pro user u1 tenant t1", "-ERR policy 'p' has no limit with tiers by these attributes")
+	require.Equal(t, "pro", pair(t, r.words("RL.OVERRIDE GET p TIER tenant t1"), "tier"))
+
+	r.setPolicy("p", `{limits: {a: {by: user|tenant, tiers: {attribute: tier, pro: 5/7d, default: 13/7d}}}}`)
+	require.EqualValues(t, 0, pair(t, r.words("RL.OVERRIDE GET p TIER tenant t1"), "sleeps"))
+	for _, o := range r.words("RL.OVERRIDE LIST p").([]any) {
+		require.EqualValues(t, len(pair(t, o, "attributes").([]any))/4, pair(t, o, "sleeps"), "%v", o)
+	}
+}

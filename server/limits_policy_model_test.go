@@ -142,6 +142,7 @@ func randomPolicy(rnd *rand.Rand) (p modelPolicy) {
 type modelWorld struct {
 	modelPolicy
 	version int64
+	gone    map[string]bool // limits that were there
 	used    map[string]int64
 	limits  map[string]int64  // of RL.OVERRIDE LIMIT, by key
 	tiers   map[string]string // of RL.OVERRIDE TIER, by tenant
@@ -150,14 +151,21 @@ type modelWorld struct {
 // edit makes p the policy.
 func (w *modelWorld) edit(p modelPolicy, reset bool) {
 	w.version++
+	changed := w.gone // whose numbers are not those before
+	w.gone = map[string]bool{}
 	for i := range w.modelPolicy.limits {
 		was := &w.modelPolicy.limits[i]
 		at := slices.IndexFunc(p.limits, func(l modelLimit) bool { return l.name == was.name })
-		if reset && at >= 0 && w.numbers(was) != p.numbers(&p.limits[at]) {
-			for key := range w.used {
-				if strings.HasPrefix(key, was.name+";") {
-					delete(w.used, key)
-				}
+		changed[was.name] = at >= 0 && w.numbers(was) != p.numbers(&p.limits[at])
+	}
+	for name, yes := range changed {
+		if !slices.ContainsFunc(p.limits, func(l modelLimit) bool { return l.name == name }) {
+			w.gone[name] = true
+			continue
+		}
+		for key := range w.used {
+			if reset && yes && strings.HasPrefix(key, name+";") {
+				delete(w.used, key)
 			}
 		}
 	}
@@ -309,7 +317,7 @@ func TestPoliciesAgainstModel(t *testing.T) {
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(11, uint64(seed)))
 		r := newRig(t, engine.Config{Shards: 4})
-		w := &modelWorld{used: map[string]int64{}, limits: map[string]int64{}, tiers: map[string]string{}}
+		w := &modelWorld{gone: map[string]bool{}, used: map[string]int64{}, limits: map[string]int64{}, tiers: map[string]string{}}
 		set := func(change string) {
 			p := randomPolicy(rnd)
 			if w.version > 0 && p.text() == w.text() {

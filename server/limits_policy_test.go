@@ -334,6 +334,40 @@ func TestPolicyVersions(t *testing.T) {
 	r.allows("p user eve", "a", "a=9")
 }
 
+// What a limit has counted is not forgotten by a detour: without the policy or the
+// limit for a while, and then with another algorithm.
+func TestAnotherAlgorithmTakesAReset(t *testing.T) {
+	const (
+		fixed  = `{limits: {a: {by: u, algorithm: fixed, rate: 10/365d}}}`
+		token  = `{limits: {a: {by: u, rate: 10/365d}}}`
+		other  = `{limits: {b: {by: u, rate: 10/365d}}}`
+		refuse = "-ERR limit 'a' counts by fixed, not token: that takes CHANGE reset, or another id"
+	)
+	for _, detour := range [][]string{nil, {"DEL", "p"}, {"SET", "p", other}, {"LOAD", "policies: {p: " + other + "}"}} {
+		r := newRig(t, engine.Config{})
+		policy := func(args ...string) string { return format(r.parse(r.raw(append([]string{"RL.POLICY"}, args...)...))) }
+		pause := func() {
+			if detour != nil {
+				require.NotContains(t, policy(detour...), "-")
+			}
+		}
+		policy("SET", "p", fixed)
+		r.allows("p u x COST 7", "a", "a=3")
+		pause()
+		for _, args := range [][]string{
+			{"SET", "p", token}, {"SET", "p", "DRYRUN", token}, {"SET", "p", "CHANGE", "PROPORTIONAL", token},
+			{"LOAD", "policies: {p: " + token + "}"},
+		} {
+			require.Equal(t, refuse, policy(args...), "%s: %s", detour, args)
+		}
+		policy("SET", "p", fixed)
+		r.allows("p u x", "a", "a=2")
+		pause()
+		require.NotContains(t, policy("SET", "p", "CHANGE", "RESET", token), "-")
+		r.allows("p u x", "a", "a=9")
+	}
+}
+
 func TestPolicyTextsAreRefusedAsAWhole(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}}}`)

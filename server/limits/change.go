@@ -184,32 +184,29 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 		return nil, fmt.Errorf("%w: %s", errOfFile, old.File)
 	}
 	next := &stored{Version: old.Version + 1, Revision: revision, At: c.at / int64(time.Millisecond), Author: c.author, File: ed.file, Epochs: old.Epochs}
-	if ed.text == nil {
-		next.Gone, next.Text = true, ""
-		if ed.void {
-			rec, err := old.parsed(ed.name)
-			if err != nil {
-				return nil, fmt.Errorf("ERR %w", err)
-			}
-			next.Epochs = policy.ResetAll(rec, old.Epochs)
-		}
-		return next, nil
+	if next.Gone = ed.text == nil; !next.Gone {
+		next.Text = *ed.text
 	}
-	next.Text = *ed.text
+	if ed.voids(old) {
+		next.File = old.File
+	}
 	switch {
-	case ed.voids(old):
-		next.Epochs, next.File = policy.ResetAll(ed.record, old.Epochs), old.File
-		return next, nil
-	case !old.Gone && old.Text == next.Text && (old.File == "") == (next.File == ""):
+	case !ed.void && !next.Gone && !old.Gone && old.Text == next.Text && (old.File == "") == (next.File == ""):
 		return nil, nil
-	case ed.record.Kind != policy.PolicyRecord || old.Gone:
+	case isShared(ed.name):
 		return next, nil
 	}
 	was, err := old.parsed(ed.name)
-	if err != nil {
-		return nil, fmt.Errorf("ERR %w", err)
+	switch {
+	case err != nil:
+	case ed.void && next.Gone:
+		next.Epochs = policy.ResetAll(was, old.Epochs)
+	case ed.void:
+		next.Epochs = policy.ResetAll(ed.record, old.Epochs)
+	default:
+		next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters)
 	}
-	if next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("ERR %w", err)
 	}
 	return next, nil

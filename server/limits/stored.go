@@ -27,7 +27,7 @@ const (
 	keptVersions = 20
 	// storedFormat is the version of the encoding: one that a node does not know
 	// it refuses.
-	storedFormat = 1
+	storedFormat = 2
 )
 
 // historyRecord names the record of an earlier version.
