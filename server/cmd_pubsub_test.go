@@ -132,24 +132,30 @@ func TestMatchingHoldsNoLock(t *testing.T) {
 		m.feed(encode("PSUBSCRIBE", fmt.Sprintf("*%sb%d*", strings.Repeat("?", 900), i)))
 	}
 	channel := strings.Repeat("a", maxChannel)
-	done := make(chan struct{})
-	began := time.Now()
-	go func() {
-		defer close(done)
-		for range 3 {
-			s.pubsub.publish(channel, nil)
+	var total, worst time.Duration
+	for range 5 { // on a busy machine the other one may wait for a processor, but not each time
+		done := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(done)
+			for range 3 {
+				s.pubsub.publish(channel, nil)
+			}
+		}()
+		worst = 0
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+			since := time.Now()
+			other.feed("SUBSCRIBE a\r\nUNSUBSCRIBE a\r\n")
+			worst = max(worst, time.Since(since))
 		}
-	}()
-	worst := time.Duration(0)
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		default:
+		if total = time.Since(began); worst < total/4 {
+			break
 		}
-		since := time.Now()
-		other.feed("SUBSCRIBE a\r\nUNSUBSCRIBE a\r\n")
-		worst = max(worst, time.Since(since))
 	}
-	require.Less(t, worst, time.Since(began)/4)
+	require.Less(t, worst, total/4)
 }

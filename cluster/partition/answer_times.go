@@ -69,6 +69,13 @@ func (t *answerTimes) miss() {
 	t.missed++
 }
 
+// late reports whether the last wait was in vain.
+func (t *answerTimes) late() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.missed > 0
+}
+
 // forgive forgets the waits in vain: another leader is to answer now.
 func (t *answerTimes) forgive() {
 	t.mu.Lock()

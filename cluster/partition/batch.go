@@ -12,6 +12,9 @@ import "time"
 // of them. A batch whose replies take long, as those that wait for their commit
 // do, gives its place to another carrier.
 //
+// While the leader has not answered in time, frames are sent one by one: each that
+// is late again leaves what was sent with it uncertain.
+//
 // A batch is sent once. The frames of it that were not executed are sent again
 // one by one, each by a carrier of its own, with the deadlines and ends that it
 // would have had alone.
@@ -56,6 +59,9 @@ func (p *place) leave() {
 
 // joins reports whether a frame may be part of a batch.
 func (fr *Frame) joins() bool { return !fr.Slow && !fr.Selects && !fr.handover && !fr.alone }
+
+// together reports whether a frame may be sent with others now.
+func (f *forwarder) together(fr *Frame) bool { return fr.joins() && !f.answers.late() }
 
 // gather takes the frames that wait and may travel with first, which may travel
 // with others, and puts back the one behind them.

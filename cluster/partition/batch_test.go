@@ -63,6 +63,18 @@ func TestEachFrameOfABatchHasItsReplies(t *testing.T) {
 	require.Equal(t, "+C 3\r\n", string(c.Reply(2)))
 }
 
+func TestFramesTravelAloneToALateLeader(t *testing.T) {
+	f := fakePartition(t, newFake(Following), FailClosed).fast
+	a, _ := frameOf("A")
+	require.True(t, f.together(a))
+	f.answers.miss()
+	require.False(t, f.together(a))
+	f.answers.add(time.Millisecond, false)
+	require.False(t, f.together(a), "that was no answer to a command")
+	f.answers.add(time.Millisecond, true)
+	require.True(t, f.together(a))
+}
+
 // Of frames that were sent together, those that were answered are, whatever
 // becomes of the others.
 func TestABatchEndsUnknownWhereItsRepliesEnd(t *testing.T) {

@@ -274,7 +274,7 @@ func (f *forwarder) carry() {
 		}
 		switch {
 		case fr == nil:
-		case fr.joins():
+		case f.together(fr):
 			c.deliverBatch(c.gather(fr))
 		default:
 			c.place.leave()
