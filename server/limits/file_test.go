@@ -47,6 +47,6 @@ func TestFilesOfNodes(t *testing.T) {
 	}
 	require.Len(t, st.Nodes, keptNodes)
 	require.Len(t, st.Texts, keptTexts)
-	_, err := decodeFileState([]byte(`{"format":2}`))
+	_, err := decodeFileState(fmt.Appendf(nil, `{"format":%d}`, storedFormat+1))
 	require.ErrorIs(t, err, errStored)
 }
