@@ -112,8 +112,7 @@ func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
 		return e, false
 	default:
 		st, err := decodeStored(r.Value)
-		if err == nil && !st.Gone {
-			e.meta = st.meta()
+		if e.meta = st.meta(); err == nil && !st.Gone {
 			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
 		if err != nil { // what it was before must not go on
@@ -144,7 +143,7 @@ func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
 		case e.override != nil:
 			editor.SetOverride(*e.override)
 		case e.record == nil:
-			editor.Delete(e.name)
+			editor.Retire(e.name, e.meta.Epochs)
 		default:
 			editor.Set(e.record, e.meta)
 		}
@@ -217,7 +216,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	editor := base.Edit()
 	for _, e := range edits {
 		if e.record == nil {
-			editor.Delete(e.name)
+			editor.Retire(e.name, e.meta.Epochs)
 		} else {
 			editor.Set(e.record, e.meta)
 		}
@@ -258,6 +257,7 @@ func (b *Book) stage(st *staged) {
 	b.stagedMu.Lock()
 	before := b.staged
 	b.staged = st
+	b.own.Store(true)
 	b.stagedMu.Unlock()
 	b.drop(before)
 }
