@@ -14,7 +14,7 @@ func (s *Session) visit(now int64, key []byte, fn func(ent shard.Entry)) (bool, 
 	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
-	if !ok || ent.Expired(now) {
+	if !ok || !s.counts(ent, now) {
 		return false, nil
 	}
 	fn(ent)
@@ -30,12 +30,16 @@ func (s *Session) change(now int64, key []byte, fn func(sh *shard.Shard, ent sha
 	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
-	if !ok || ent.Expired(now) {
+	if !ok || !s.counts(ent, now) {
 		return false, nil
 	}
 	fn(sh, ent)
 	return true, nil
 }
+
+// counts tells whether an entry holds a state that still matters: it has not
+// expired and, of a policy's counter, no edit has made void what was consumed.
+func (s *Session) counts(ent shard.Entry, now int64) bool { return !ent.Expired(now) && !s.e.void(ent) }
 
 // Exists tells whether key holds a state that still matters.
 func (s *Session) Exists(now int64, key []byte) (bool, error) {
@@ -45,7 +49,19 @@ func (s *Session) Exists(now int64, key []byte) (bool, error) {
 // Delete forgets the state of key (DEL, RL.RESET): its next call finds a full
 // quota. It tells whether there was one.
 func (s *Session) Delete(now int64, key []byte) (bool, error) {
-	return s.change(now, key, func(sh *shard.Shard, ent shard.Entry) { sh.Delete(ent) })
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return false, err
+	}
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return false, nil
+	}
+	counted := s.counts(ent, now)
+	sh.Delete(ent) // one that does not count is in the way of other kinds
+	return counted, nil
 }
 
 // Deadline returns the engine time in ns at which key expires by itself. ok is
@@ -140,7 +156,7 @@ func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, 
 	}
 	return s.e.table.ScanIf(cursor, count, s.held.whole, func(ent shard.Entry) bool {
 		l := &s.e.limits.get(ent.Meta()).limit
-		if l.DB != s.db || ent.Expired(now) {
+		if l.DB != s.db || !s.counts(ent, now) {
 			return false
 		}
 		fn(ent.Key(), l.Algorithm)
@@ -155,7 +171,7 @@ func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err
 		return nil, false, ErrNotHeld
 	}
 	ok = s.e.table.RandomIf(rnd, now, s.held.whole, func(ent shard.Entry) bool {
-		return s.e.limits.get(ent.Meta()).limit.DB == s.db
+		return s.e.limits.get(ent.Meta()).limit.DB == s.db && !s.e.void(ent)
 	}, func(ent shard.Entry) {
 		key = append([]byte(nil), ent.Key()...)
 	})

@@ -65,11 +65,11 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 	source, target := s.e.table.At(hashes[0]), s.e.table.At(hashes[1])
 	now = target.Advance(source.Advance(now))
 	ent, ok := source.Find(hashes[0], from)
-	if !ok || ent.Expired(now) {
+	if !ok || !s.counts(ent, now) {
 		return false, ErrNoKey
 	}
 	there, taken := target.Find(hashes[1], to)
-	taken = taken && !there.Expired(now)
+	taken = taken && s.counts(there, now)
 	if taken && !replace {
 		return false, nil
 	}

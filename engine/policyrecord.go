@@ -3,6 +3,9 @@ package engine
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
+
+	"github.com/headgate-io/headgate/shard"
 )
 
 // Bounds of the records of policies.
@@ -31,6 +34,8 @@ type policies struct {
 	// time, in the order of the log.
 	mu    sync.Mutex
 	watch func(changes []PolicyRecord, anew bool)
+	// void is of VoidCounters; nil is none.
+	void atomic.Pointer[func(key []byte, resets uint16) bool]
 	// editing makes edit and publication one step where nothing replicates.
 	editing sync.Mutex
 }
@@ -46,6 +51,23 @@ func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 	defer e.policies.mu.Unlock()
 	e.policies.watch = fn
 	fn(e.committedPolicies(), true)
+}
+
+// VoidCounters has fn asked whether what the counter of a policy has consumed is
+// void: it was charged under a limit of these Resets, and an edit has made its
+// limit begin anew since. Such a counter does not count: it is as if it were not
+// there, but for what is counted over the whole table, until it is charged again
+// or expires. fn must not call the engine, but for Ready and Release.
+func (e *Engine) VoidCounters(fn func(key []byte, resets uint16) bool) { e.policies.void.Store(&fn) }
+
+// void tells whether an entry is a policy's counter that does not count.
+func (e *Engine) void(ent shard.Entry) bool {
+	l := &e.limits.get(ent.Meta()).limit
+	if !l.Algorithm.IsPolicy() {
+		return false
+	}
+	fn := e.policies.void.Load()
+	return fn != nil && (*fn)(ent.Key(), l.Resets)
 }
 
 // committedPolicies returns the records of policies that are committed.

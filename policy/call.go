@@ -15,13 +15,15 @@ var (
 	errTooManyAttributes = fmt.Errorf("at most %d attributes in a call", MaxAttributes)
 	errValueTooLong      = fmt.Errorf("the value of an attribute has at most %d bytes", MaxValue)
 	errUnits             = errors.New("COST must be 0 or more")
+	errManyUnits         = fmt.Errorf("COST may be %d at most", int64(maxUnits))
 )
 
 // Call has the attributes of one check after another, and tells which limits
 // apply. It is made once and used again: after its buffers have grown, nothing
 // allocates but errors and Explain.
 type Call struct {
-	// Units is the COST of the call; Begin sets it to 1. With 0, all costs are.
+	// Units is the COST of the call, 0 to 2^62-1; Begin sets it to 1. With 0, all
+	// costs are.
 	Units int64
 	// Applied has the limits that apply, in their order, after a Match that
 	// answered Decide.

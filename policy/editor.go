@@ -40,6 +40,8 @@ type Editor struct {
 	all       bool
 	lists     map[string]bool
 	ownShared bool
+	// gone has the epochs of policies that go: see Retire.
+	gone map[string]map[string]LimitEpoch
 }
 
 type pending struct {
@@ -110,6 +112,16 @@ func (e *Editor) Delete(name string) bool {
 	return found
 }
 
+// Retire is Delete of a policy whose counters may go on: of those that do not its
+// epochs tell, which are not copied.
+func (e *Editor) Retire(name string, epochs map[string]LimitEpoch) bool {
+	if e.gone == nil {
+		e.gone = map[string]map[string]LimitEpoch{}
+	}
+	e.gone[name] = epochs
+	return e.Delete(name)
+}
+
 func (e *Editor) setList(name string, r *Record) {
 	sh := e.share()
 	if r == nil {
@@ -174,10 +186,23 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	if err := errs.result(); err != nil {
 		return nil, err
 	}
+	if renamed || e.gone != nil {
+		next.keepGone(old.gone, e.gone)
+	}
 	if renamed {
 		next.names = slices.Sorted(maps.Keys(next.policies))
 	}
 	return next, nil
+}
+
+// keepGone keeps the epochs of policies that went, now or before, and are not back.
+func (s *Set) keepGone(before, now map[string]map[string]LimitEpoch) {
+	s.gone = map[string]map[string]LimitEpoch{}
+	maps.Copy(s.gone, before)
+	maps.Copy(s.gone, now)
+	maps.DeleteFunc(s.gone, func(name string, epochs map[string]LimitEpoch) bool {
+		return len(epochs) == 0 || s.policies[name] != nil
+	})
 }
 
 // again has a policy compiled that is not edited itself.

@@ -91,3 +91,45 @@ func TestASetHasABoundOfPolicies(t *testing.T) {
 	_, err := e.Finish(1)
 	require.EqualError(t, err, "there may be 10000 policies")
 }
+
+// Resets are known of limits and policies that are gone, too.
+func TestVoid(t *testing.T) {
+	e := emptySet().Edit()
+	epochs := map[string]LimitEpoch{"a": {Reset: 3}, "b": {Proportion: 7}, "gone": {Reset: 1}, "far": {Reset: 1<<16 + 2}}
+	e.Set(record(t, "p", "limits: {a: {by: u, rate: 1/s}, b: {rate: 1/s}}"), Meta{Epochs: epochs})
+	s, err := e.Finish(1)
+	require.NoError(t, err)
+	f := func(key string, resets uint16, want bool) {
+		t.Helper()
+		require.Equal(t, want, s.Void([]byte(key), resets), key)
+	}
+	all := func() {
+		t.Helper()
+		f("@p:a;u=x:y;v=@p:b", 2, true)
+		f("@p:a;u=x", 3, false)
+		f("@p:a;u=x", 4, false) // of an edit that this set does not have yet
+		f("@p:a", 0, true)
+		f("@p:b", 0, false)
+		f("@p:gone", 0, true)
+		f("@p:gone", 1, false)
+		f("@p:far", 1, true)
+		f("@p:far", 2, false)
+		f("@p:far", 1<<16-1, true)
+		f("@p:none", 0, false)
+		f("@q:a;u=x", 0, false)
+		for _, key := range []string{"", ":", "@", "@:", "@;", "p:a", ";@p:a"} {
+			f(key, 0, false)
+		}
+	}
+	all()
+	e = s.Edit()
+	require.True(t, e.Retire("p", epochs))
+	s, err = e.Finish(2)
+	require.NoError(t, err)
+	all()
+	s = with(t, s, record(t, "q", "limits: {a: {rate: 1/s}}"))
+	all()
+	s = with(t, s, record(t, "p", "limits: {a: {rate: 1/s}}"))
+	f("@p:a;u=x", 0, false)
+	require.Empty(t, s.gone)
+}

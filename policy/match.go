@@ -79,7 +79,7 @@ const maxUnits = math.MaxInt64 / 2
 func (c *Call) Match(now int64) (Verdict, error) {
 	p := c.policy
 	c.Applied, c.keys, c.Skipped = c.slots[:0], c.keys[:0], 0
-	if p.require != 0 || p.guarded || c.Units < 0 {
+	if p.require != 0 || p.guarded || uint64(c.Units) > maxUnits {
 		if v, err := c.admit(); err != nil || v != Decide {
 			return v, err
 		}
@@ -109,8 +109,11 @@ func (c *Call) Match(now int64) (Verdict, error) {
 // admit looks at what comes before the limits.
 func (c *Call) admit() (Verdict, error) {
 	p := c.policy
-	if c.Units < 0 {
+	switch {
+	case c.Units < 0:
 		return Decide, errUnits
+	case c.Units > maxUnits:
+		return Decide, errManyUnits
 	}
 	if missing := p.require &^ c.present; missing != 0 {
 		return Decide, fmt.Errorf("policy '%s' requires attribute '%s'", p.Name, p.attribute(missing))
@@ -247,12 +250,16 @@ func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 }
 
 // cost computes the cost of a call: a constant times COST, or what an attribute
-// says.
+// says. An error is of a limit that is enforced. To another one a product that is
+// too large is the largest cost, and what is no cost is absent.
 func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	cost := n.Cost
 	if n.CostBy == NoAttribute {
 		high, low := bits.Mul64(uint64(cost), uint64(c.Units))
-		if high != 0 || low > maxUnits {
+		switch over := high != 0 || low > maxUnits; {
+		case over && n.Mode != Enforce:
+			low = maxUnits
+		case over:
 			return Applies, fmt.Errorf("COST of limit '%s' is above %d", a.Limit.Name, int64(maxUnits))
 		}
 		a.Cost = int64(low)
@@ -263,7 +270,11 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 		return WhyMissing, nil
 	}
 	cost, ok := parseCost(c.values[n.CostBy])
-	if !ok {
+	switch {
+	case !ok && n.Mode != Enforce:
+		c.absent = n.CostBy
+		return WhyMissing, nil
+	case !ok:
 		return Applies, fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", c.policy.attrs.names[n.CostBy], int64(maxUnits))
 	}
 	if c.Units != 0 {

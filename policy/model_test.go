@@ -256,7 +256,7 @@ func randomPolicy(r *rand.Rand) string {
 	n := 1 + r.IntN(4)
 	tiered := map[int]bool{}
 	for i := range n {
-		fmt.Fprintf(&b, "  l%d: {by: %s, ", i, pick(r, "u", "ip", "[u, m]", "u|ip", "[m, {ip: {v4: 24, v6: 48}}]", "m"))
+		fmt.Fprintf(&b, "  l%d: {by: %s, ", i, pick(r, "u", "ip", "[u, m]", "u|ip", "u|m", "[m, {ip: {v4: 24, v6: 48}}]", "m"))
 		if tiered[i] = r.IntN(3) == 0; tiered[i] {
 			fmt.Fprintf(&b, "tiers: {attribute: t, x: %s, y: %s, default: %s}", numbers(), numbers(), numbers())
 		} else {
@@ -346,6 +346,9 @@ func randomOverride(r *rand.Rand, c *Call) (Override, error) {
 	c.present &= r.Uint32()
 	c.unknown = nil
 	if r.IntN(2) == 0 {
+		if r.IntN(2) == 0 {
+			c.present &= -c.present // one attribute
+		}
 		return c.TierOverride(pick(r, "x", "y", "default"), until)
 	}
 	l := &c.policy.Limits[r.IntN(len(c.policy.Limits))]

@@ -41,7 +41,7 @@ func ParseRate(s string) (Rate, error) {
 	case wordBlocked:
 		return Rate{Kind: Blocked}, nil
 	}
-	words := strings.Fields(s)
+	words := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(words) != 1 && (len(words) != 3 || words[1] != "burst") {
 		return Rate{}, errRateForm
 	}

@@ -36,7 +36,7 @@ func TestParseRate(t *testing.T) {
 	f("unlimited", Rate{Kind: Unlimited}, "unlimited")
 	f("blocked", Rate{Kind: Blocked}, "blocked")
 	for _, s := range []string{
-		"", "/", "1/", "/s", "_1/s", "1_/s", "1__0/s", "-1/s", "+1/s", "1 /s", "1/ s", "1/s burst", "1/s burst 0", "1/s burst 1 2", "UNLIMITED",
+		"", "/", "1/", "/s", "_1/s", "1_/s", "1__0/s", "-1/s", "+1/s", "1 /s", "1/ s", "1/s burst", "1/s burst 0", "1/s burst 1 2", "UNLIMITED", "1/s\u00a0", "1/s\u2003burst\u20031",
 		"1/S", "1/1", "1/0s", "1/-1s", "1/1e3s", "1/101y", "1/1s1", "4611686018427387904/s", "1/9999999999999w", "1/5218w",
 		"18446744073709551620/s", "184467440737095516160/s", strings.Repeat("9", 40) + "/s",
 	} {

@@ -1,8 +1,8 @@
 package policy
 
 import (
+	"errors"
 	"slices"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -228,12 +228,14 @@ func (r *reader) until(n *yaml.Node) int64 {
 	if !ok {
 		return 0
 	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+	at, err := ParseTime(s)
+	switch {
+	case errors.Is(err, ErrTimeLate):
+		r.fail(n, "%q: %s", clip(s), err)
+	case err != nil:
 		r.fail(n, "%q is not a time such as 2026-12-31T23:00:00Z", clip(s))
-		return 0
 	}
-	return max(t.UnixNano(), 1)
+	return at
 }
 
 // checkOverrides checks overrides against the limits that they name.

@@ -167,6 +167,10 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f(over+"{when: {a: b}, limits: {uesr: 1/s}}", `f:5:35: @.overrides[0].limits.uesr: the policy has no limit "uesr", did you mean "user"?`)
 	f(over+"{when: {a: b}, limits: {t: {mode: soft}}}", "f:5:32: @.overrides[0].limits.t: a limit with tiers needs a rate here")
 	f(over+"{when: {a: b}, limits: {user: 1/s}, until: tomorrow}", `f:5:48: @.overrides[0].until: "tomorrow" is not a time such as 2026-12-31T23:00:00Z`)
+	f(over+"{when: {a: b}, limits: {user: 1/s}, until: 9999-12-31T23:59:59Z}",
+		`f:5:48: @.overrides[0].until: "9999-12-31T23:59:59Z": a time is at most 2200-12-31T23:59:59Z: leave it out for what holds for good`)
+	f(over+"{when: {a: b}, limits: {user: 1/s}, until: 1969-12-31T23:59:59Z}",
+		`f:5:48: @.overrides[0].until: "1969-12-31T23:59:59Z" is not a time such as 2026-12-31T23:00:00Z`)
 	f(over+"{when: {a: b}, limits: {user: {rates: 1/s}}}", `f:5:36: @.overrides[0].limits.user: unknown key "rates", did you mean "rate"?`)
 }
 
@@ -262,4 +266,25 @@ func TestCanonicalTextsHaveABound(t *testing.T) {
 func TestAPanicOfTheParserIsARefusal(t *testing.T) {
 	require.EqualError(t, guarded(func() error { panic("index out of range") }), "the parser failed: index out of range")
 	require.NoError(t, guarded(func() error { return nil }))
+}
+
+// A file has room for all policies with all limits, where these are plain; what
+// has more values is refused before it is read.
+func TestValuesOfAFile(t *testing.T) {
+	file := func(limit string) []byte {
+		var b strings.Builder
+		b.WriteString("policies:\n")
+		for i := range MaxPolicies {
+			fmt.Fprintf(&b, "  p%d: {limits: {", i)
+			for j := range MaxLimits {
+				fmt.Fprintf(&b, "l%d: %s, ", j, limit)
+			}
+			b.WriteString("}}\n")
+		}
+		require.Less(t, b.Len(), MaxFile)
+		return []byte(b.String())
+	}
+	require.Nil(t, scan(file("{by: u, rate: 1/s}")))
+	_, err := ParseFile("f", file("{by: [u, v, w], rate: 1/s, when: {u: [a, b, c, d]}}"))
+	require.ErrorContains(t, err, "too many values for one text: 3145728 keys, values, colons, commas and brackets at most")
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"hash/maphash"
 	"iter"
 )
@@ -15,6 +16,8 @@ type Set struct {
 	shared   *shared
 	// overrides of RL.OVERRIDE, also of policies that are not there.
 	overrides map[string]*overrides
+	// gone has the epochs of policies that are not there any more.
+	gone map[string]map[string]LimitEpoch
 }
 
 // Config is what a set needs of the node that it is on.
@@ -45,6 +48,22 @@ func (s *Set) HasSecret() bool { return s.config.Secret != nil }
 
 // Names returns the names of the policies, sorted. They must not be changed.
 func (s *Set) Names() []string { return s.names }
+
+// Void reports whether what a counter has consumed is void: it was charged under
+// an earlier reset of its limit.
+func (s *Set) Void(key []byte, resets uint16) bool {
+	head, _, _ := bytes.Cut(key, []byte{';'})
+	name, id, ok := bytes.Cut(head, []byte{':'})
+	if !ok || len(name) == 0 || name[0] != '@' {
+		return false
+	}
+	name = name[1:]
+	epochs := s.gone[string(name)]
+	if p := s.policies[string(name)]; p != nil {
+		epochs = p.Epochs
+	}
+	return int16(resets-uint16(epochs[string(id)].Reset)) < 0
+}
 
 // Failure is what a policy answers while nobody can decide.
 type Failure uint8

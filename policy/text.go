@@ -3,7 +3,6 @@ package policy
 import (
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Text returns the record in canonical form: what it says and nothing else, each
@@ -161,9 +160,6 @@ func (w *writer) override(o *overrideDef) {
 		w.pair("    ", "until", FormatTime(o.until))
 	}
 }
-
-// FormatTime writes a time as the grammar does.
-func FormatTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
 
 // String returns the share as the grammar has it.
 func (r shareRange) String() string {

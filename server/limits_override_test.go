@@ -67,6 +67,9 @@ func TestOverrides(t *testing.T) {
 		"SET p SCALE many":                               "-ERR SCALE must be a percentage such as 50%",
 		"SET p SCALE 5% user eve":                        "-ERR SCALE is of the whole policy: it has no attributes",
 		"SET p LIMIT user RATE 5/m UNTIL later user eve": "-ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds",
+		"SET p SCALE 5% UNTIL 9999-12-31T23:59:59Z":      "-ERR UNTIL: a time is at most 2200-12-31T23:59:59Z: leave it out for what holds for good",
+		"SET p SCALE 5% UNTIL 9999999999":                "-ERR UNTIL: a time is at most 2200-12-31T23:59:59Z: leave it out for what holds for good",
+		"SET p SCALE 5% UNTIL 0":                         "-ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds",
 		"SET p WHAT 5/m x":                               "-ERR syntax error, say LIMIT, TIER or SCALE behind the name",
 		"LIST p COUNT 0":                                 "-ERR COUNT must be at least 1",
 	} {

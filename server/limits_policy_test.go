@@ -216,6 +216,13 @@ func TestCheckArguments(t *testing.T) {
 	r.is("RL.CHECK p user x COST many", "-ERR value is not an integer or out of range")
 	r.is("RL.CHECK p user x COST -1", "-ERR COST must be 0 or more")
 	r.is("RL.CHECK p user x SYNC ASYNC", "-ERR SYNC and ASYNC exclude each other")
+	for _, twice := range []string{"COST 1 COST 2", "PEEK PEEK", "SYNC SYNC", "ASYNC ASYNC", "FAIL open FAIL closed"} {
+		word, _, _ := strings.Cut(twice, " ")
+		r.is("RL.CHECK p user x "+twice, "-ERR syntax error, "+word+" is given twice")
+	}
+	for _, line := range []string{"SET p IF 1 IF 1 {}", "SET p DRYRUN dryrun {}", "LOAD CHANGE keep change keep {}", "DEL p RESET reset"} {
+		require.Contains(t, format(r.words("RL.POLICY "+line)), "is given twice", line)
+	}
 	r.is("RL.CHECK p user x ID 7", "-ERR ID is not supported yet")
 	require.Contains(t, format(r.words("RL.CHECK p user x USER y")), "-ERR")
 
@@ -243,6 +250,33 @@ func TestSoftAndShadowLimitsOfAPolicy(t *testing.T) {
 	require.EqualValues(t, 429, c.limits["c"].status, "what it would have answered")
 	c = r.allows("p user eve PEEK", "a", "a=1")
 	r.allows("p user eve COST 0", "a", "a=2")
+}
+
+// A cost that is none, or too large, is an error of limits that are enforced only.
+func TestCostErrorsOfPolicies(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	const overflow = "-ERR COST may be 4611686018427387903 at most"
+	r.setPolicy("m", `{limits: {a: {cost: 4611686018427387903, rate: 5/d, mode: shadow}, b: {cost: 3, rate: 5/d, mode: soft},
+		c: {cost: 4611686018427387903, rate: 7/d, mode: soft}, d: {cost: tok, rate: 5/d, mode: shadow}, e: {rate: 9/d}}}`)
+	c := r.allows("m COST 2", "e", "a=5 b=0 e=7")
+	require.Equal(t, []any{"b", "c"}, c.soft)
+	require.EqualValues(t, -1, c.limits["a"].retry)
+	require.EqualValues(t, -1, c.limits["c"].retry)
+	require.Zero(t, c.limits["a"].allowed)
+	require.EqualValues(t, 1, c.limits["e"].allowed)
+	c = r.allows("m tok many", "e", "e=6")
+	require.NotContains(t, c.limits, "d")
+	c = r.allows("m tok 99999999999999999999", "e", "e=5")
+	require.NotContains(t, c.limits, "d")
+	r.allows("m tok 2", "e", "d=3 e=4")
+	r.is("RL.CHECK m COST 4611686018427387904", overflow)
+
+	r.setPolicy("n", `{limits: {a: {cost: 4611686018427387903, rate: 5/d}, b: {cost: tok, rate: 5/d}}}`)
+	r.is("RL.CHECK n COST 2", "-ERR COST of limit 'a' is above 4611686018427387903")
+	r.setPolicy("n", `{limits: {b: {cost: tok, rate: 5/d}}}`)
+	r.is("RL.CHECK n tok many", "-ERR attribute 'tok' must be a whole number from 0 to 4611686018427387903, it is a cost")
+	r.is("RL.CHECK n COST 4611686018427387904", overflow)
+	require.Zero(t, r.check("n COST 4611686018427387903").applied)
 }
 
 func TestCheckInRESP3(t *testing.T) {
@@ -288,6 +322,53 @@ func TestPolicyCountersAreKeys(t *testing.T) {
 	require.EqualValues(t, 2, c.version)
 	r.is("FLUSHALL", "OK")
 	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
+}
+
+// What a reset has made void is as if it were not there, whoever asks.
+func TestCountersThatAResetMadeVoid(t *testing.T) {
+	const key = "@q:a;u=y"
+	r := newRig(t, engine.Config{})
+	const text = `{limits: {a: {by: u, rate: 10/365d}, b: {by: v, rate: 10/365d}}}`
+	r.setPolicy("q", text)
+	there := func(yes bool) {
+		t.Helper()
+		typ, n, keys := "none", "0", "[0 []]"
+		if yes {
+			typ, n, keys = "policy", "1", "[0 ["+key+"]]"
+		}
+		r.is("TYPE "+key, typ)
+		r.is("EXISTS "+key, n)
+		r.is("SCAN 0 MATCH @q:*", keys)
+		r.is("KEYS @q:*", strings.TrimSuffix(strings.TrimPrefix(keys, "[0 "), "]"))
+		require.Equal(t, yes, format(r.words("RL.EXPLAIN "+key)) != "nil")
+		require.Equal(t, yes, format(r.words("TTL "+key)) != "-2")
+		require.Equal(t, yes, format(r.words("OBJECT ENCODING "+key)) != "nil")
+		require.Equal(t, yes, format(r.words("MEMORY USAGE "+key)) != "nil")
+		require.Equal(t, yes, format(r.words("RANDOMKEY")) != "nil")
+	}
+	for _, void := range [][]string{{"RESET", "q"}, {"DEL", "q", "RESET"}, {"SET", "q", "CHANGE", "reset", strings.Replace(text, "10/", "9/", 1)}} {
+		r.allows("q u y COST 7", "a", "")
+		there(true)
+		require.IsType(t, int64(0), r.parse(r.raw(append([]string{"RL.POLICY"}, void...)...)), void)
+		there(false)
+		r.raw("RL.POLICY", "SET", "q", text)
+		there(false)
+		r.is("RL.POLICY RESET q u y", "0")
+		r.allows("q u y COST 7", "a", "a=3")
+		r.is("RL.POLICY RESET q u y", "1")
+	}
+	// The name is free for other kinds.
+	r.allows("q u y COST 7", "a", "a=3")
+	r.words("RL.POLICY RESET q")
+	r.is("SET plain 1", "OK")
+	r.is("RENAME "+key+" new", "-ERR no such key")
+	r.is("RENAME plain "+key, "OK")
+	r.is("TYPE "+key, "string")
+	r.is("DEL "+key, "1")
+	r.allows("q u y COST 7", "a", "a=3")
+	r.words("RL.POLICY RESET q")
+	r.is("DEL "+key, "0")
+	r.is("SET "+key+" 1", "OK")
 }
 
 func TestPolicyVersions(t *testing.T) {

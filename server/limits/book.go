@@ -23,6 +23,9 @@ type Book struct {
 	behind atomic.Bool
 	// older tells that more than overrides is.
 	older atomic.Bool
+	// own tells that a change which this node has staged may be among that: to take
+	// it over is cheap.
+	own atomic.Bool
 
 	// newsMu guards what is committed and not in the set yet.
 	newsMu  sync.Mutex
@@ -40,8 +43,8 @@ type Book struct {
 	// broken are policies whose records are not understood here, and why.
 	broken map[string]error
 
-	// own is the file of this node, nil for none.
-	own atomic.Pointer[ownFile]
+	// file is that of this node, nil for none.
+	file atomic.Pointer[ownFile]
 
 	// stagedMu guards staged, the set of a change that is about to be committed.
 	stagedMu sync.Mutex
@@ -53,6 +56,7 @@ func NewBook(e *engine.Engine, log *slog.Logger) *Book {
 	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally()}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
+	e.VoidCounters(b.void)
 	return b
 }
 
@@ -108,6 +112,17 @@ func (b *Book) texts() *policy.Set {
 	return b.set.Load()
 }
 
+// void is of engine.VoidCounters. It is asked with a shard locked, and so waits for
+// changes of this node's own alone: whoever made one of them sees it. Those of
+// others it may see a little later, as a follower does.
+func (b *Book) void(key []byte, resets uint16) bool {
+	set := b.set.Load()
+	if b.older.Load() && b.own.Load() {
+		set = b.texts()
+	}
+	return set.Void(key, resets)
+}
+
 // Count returns how many policies there are.
 func (b *Book) Count() int { return len(b.set.Load().Names()) }
 
@@ -126,6 +141,9 @@ func (b *Book) update() {
 	if len(b.news) == 0 && !b.anew {
 		b.behind.Store(false)
 		b.older.Store(false)
+		b.stagedMu.Lock()
+		b.own.Store(b.staged != nil)
+		b.stagedMu.Unlock()
 	}
 	b.newsMu.Unlock()
 }

@@ -124,8 +124,7 @@ func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
 		return e, false
 	default:
 		st, err := decodeStored(r.Value)
-		if err == nil && !st.Gone {
-			e.meta = st.meta()
+		if e.meta = st.meta(); err == nil && !st.Gone {
 			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
 		if err != nil { // what it was before must not go on
@@ -158,7 +157,7 @@ func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
 		case e.override != nil:
 			editor.SetOverride(*e.override)
 		case e.record == nil:
-			editor.Delete(e.name)
+			editor.Retire(e.name, e.meta.Epochs)
 		default:
 			editor.Set(e.record, e.meta)
 		}
@@ -238,7 +237,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		case e.key != nil:
 			editor.SetSecret(e.key)
 		case e.record == nil:
-			editor.Delete(e.name)
+			editor.Retire(e.name, e.meta.Epochs)
 		default:
 			editor.Set(e.record, e.meta)
 		}
@@ -281,6 +280,7 @@ func (b *Book) stage(st *staged) {
 	b.stagedMu.Lock()
 	before := b.staged
 	b.staged = st
+	b.own.Store(true)
 	b.stagedMu.Unlock()
 	b.drop(before)
 }

@@ -70,9 +70,31 @@ type checkArgs struct {
 	peek  bool
 	sync  command.SyncMode
 	fail  policy.Failure
+	given checkOption // which options are
 	// printed tells that secrets may be given by what is printed for them.
 	printed bool
 }
+
+// checkOption is a set of options.
+type checkOption uint8
+
+const (
+	optionCost checkOption = 1 << iota
+	optionPeek
+	optionSync
+	optionFail
+)
+
+// once notes that an option is given; it is an error if it was before.
+func (a *checkArgs) once(o checkOption, name string) error {
+	if a.given&o != 0 {
+		return givenTwice(name)
+	}
+	a.given |= o
+	return nil
+}
+
+func givenTwice(name string) error { return fmt.Errorf("ERR syntax error, %s is given twice", name) }
 
 // parse reads what follows the policy's name, from left to right: the word of an
 // option takes its argument, anything else is the name of an attribute, and the
@@ -101,32 +123,42 @@ func (a *checkArgs) parse(args [][]byte) error {
 // is no such option.
 func (a *checkArgs) option(args [][]byte) (n int, err error) {
 	word := args[0]
+	n = 1
 	switch {
 	case command.EqualFold(word, "cost"):
 		if len(args) < 2 {
 			return 0, command.ErrSyntax
 		}
-		a.units, err = parseInteger(args[1])
-		return 2, err
+		if err = a.once(optionCost, "COST"); err == nil {
+			a.units, err = parseInteger(args[1])
+		}
+		n = 2
 	case command.EqualFold(word, "peek"):
-		a.peek = true
-		return 1, nil
+		a.peek, err = true, a.once(optionPeek, "PEEK")
 	case command.EqualFold(word, "sync"):
-		return 1, setSync(&a.sync, command.SyncCommit)
+		if err = setSync(&a.sync, command.SyncCommit); err == nil {
+			err = a.once(optionSync, "SYNC")
+		}
 	case command.EqualFold(word, "async"):
-		return 1, setSync(&a.sync, command.SyncNone)
+		if err = setSync(&a.sync, command.SyncNone); err == nil {
+			err = a.once(optionSync, "ASYNC")
+		}
 	case command.EqualFold(word, "id"):
-		return 0, fmt.Errorf(errLater, "ID")
+		err = fmt.Errorf(errLater, "ID")
 	case command.EqualFold(word, "ttl"):
-		return 0, fmt.Errorf(errLater, "TTL")
+		err = fmt.Errorf(errLater, "TTL")
 	case command.EqualFold(word, "fail"):
 		if len(args) < 2 {
 			return 0, command.ErrSyntax
 		}
-		a.fail, err = parseFailure(args[1])
-		return 2, err
+		if err = a.once(optionFail, "FAIL"); err == nil {
+			a.fail, err = parseFailure(args[1])
+		}
+		n = 2
+	default:
+		n = 0
 	}
-	return 0, nil
+	return n, err
 }
 
 // setSync sets the mode of SYNC or ASYNC, which exclude each other.

@@ -204,12 +204,12 @@ type ownFile struct{ path, hash string }
 
 // Own tells the book of this node's file, so that it warns when another one takes
 // its place.
-func (b *Book) Own(path string, text []byte) { b.own.Store(&ownFile{path, hashOf(text)}) }
+func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
 
 // FileDiffers reports whether the policies in force are those of another file than
 // this node's.
 func (b *Book) FileDiffers() bool {
-	own := b.own.Load()
+	own := b.file.Load()
 	if own == nil {
 		return false
 	}
@@ -219,7 +219,7 @@ func (b *Book) FileDiffers() bool {
 
 // warnOfFile warns when another node's file takes the place of this one's.
 func (b *Book) warnOfFile(was, is []byte) {
-	own := b.own.Load()
+	own := b.file.Load()
 	before, err := decodeFileState(was)
 	if own == nil || err != nil {
 		return

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
@@ -120,14 +119,14 @@ func parsePercent(b []byte) (int64, error) {
 
 // parseUntil reads a time: RFC 3339, or Unix seconds.
 func parseUntil(b []byte) (int64, error) {
-	if n, ok := resp.ParseInt(b); ok && n > 0 && n <= maxSeconds {
-		return n * int64(time.Second), nil
-	}
-	t, err := time.Parse(time.RFC3339, string(b))
-	if err != nil || t.Unix() <= 0 || t.Unix() > maxSeconds {
+	at, err := policy.ParseTimeOrSeconds(string(b))
+	switch {
+	case errors.Is(err, policy.ErrTimeLate):
+		return 0, fmt.Errorf("ERR UNTIL: %w", err)
+	case err != nil:
 		return 0, errUntil
 	}
-	return t.UnixNano(), nil
+	return at, nil
 }
 
 // override returns the override that RL.OVERRIDE SET is about.

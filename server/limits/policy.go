@@ -115,9 +115,13 @@ const (
 // parseChange reads options of a change.
 func parseChange(args [][]byte, with changeOptions) (a changeArgs, err error) {
 	a.version = -1
+	given := map[string]bool{}
 	for len(args) > 0 {
 		word, n := args[0], 2
+		name := strings.ToUpper(string(command.Clip(word, command.ErrorClip)))
 		switch {
+		case given[name]:
+			err = givenTwice(name)
 		case command.EqualFold(word, "reset") && with&withReset != 0:
 			a.void, n = true, 1
 		case command.EqualFold(word, "dryrun") && with&withText != 0:
@@ -134,6 +138,7 @@ func parseChange(args [][]byte, with changeOptions) (a changeArgs, err error) {
 		if err != nil {
 			return a, err
 		}
+		given[name] = true
 		args = args[n:]
 	}
 	return a, nil
