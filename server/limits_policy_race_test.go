@@ -143,3 +143,38 @@ func plainList(reply any) []any {
 	list, _ := reply.([]any)
 	return list
 }
+
+// Who looks at keys while resets make them void waits for nobody for long, and who
+// has been answered a reset sees it.
+func TestViewsWhilePoliciesAreReset(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	ops := dialPatiently(t, addr)
+	ops.send(encode("RL.POLICY", "SET", "p", "{limits: {a: {by: u, rate: 10/365d}}}"))
+	require.EqualValues(t, 1, ops.reply())
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for i, lines := range [][]string{
+		{"SCAN 0", "KEYS @p:*", "RANDOMKEY"}, {"EXISTS @p:a;u=0", "RL.EXPLAIN @p:a;u=1", "TYPE @p:a;u=1"},
+		{"RL.OVERRIDE SET p SCALE 90%", "RL.OVERRIDE DEL p SCALE"}, {"MULTI", "RL.CHECK p u 1", "EXISTS @p:a;u=1 @p:a;u=2", "EXEC"},
+	} {
+		c := dialPatiently(t, addr)
+		wg.Go(func() {
+			for n := 0; !done.Load(); n++ {
+				for _, line := range lines {
+					if reply, failed := c.call(line).(error); failed {
+						t.Errorf("%d: %s: %v", i, line, reply)
+						return
+					}
+				}
+			}
+		})
+	}
+	for n := range 200 {
+		require.IsType(t, []any{}, ops.call("RL.CHECK p u mine"))
+		require.EqualValues(t, 1, ops.call("EXISTS @p:a;u=mine"), n)
+		require.IsType(t, int64(0), ops.call("RL.POLICY RESET p"))
+		require.EqualValues(t, 0, ops.call("EXISTS @p:a;u=mine"), n)
+	}
+	done.Store(true)
+	wg.Wait()
+}
