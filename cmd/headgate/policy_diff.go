@@ -109,7 +109,7 @@ func title(rec *policy.Record) string {
 // printGone tells of a record that the new file has not.
 func printGone(out io.Writer, rec *policy.Record) {
 	fmt.Fprintf(out, "%s is gone\n", title(rec))
-	fmt.Fprintf(out, "  RL.POLICY LOAD leaves what a file does not name: RL.POLICY DEL %s ends it\n", rec.Name)
+	fmt.Fprintf(out, "  a node with the file as its policies deletes it; RL.POLICY LOAD leaves it: RL.POLICY DEL %s ends it\n", rec.Name)
 }
 
 // printDifferences writes the differences of one record, and under those of a

@@ -155,7 +155,7 @@ policy api
     counters have other keys: they begin empty, and the old ones expire
   limit new is new: {by: user, rate: 5/s}
 policy gone is gone
-  RL.POLICY LOAD leaves what a file does not name: RL.POLICY DEL gone ends it
+  a node with the file as its policies deletes it; RL.POLICY LOAD leaves it: RL.POLICY DEL gone ends it
 policy login is new
   limit user is new: {by: user, rate: 5/m}
 `
