@@ -124,7 +124,7 @@ func (b *Book) void(key []byte, resets uint16) bool {
 }
 
 // Count returns how many policies there are.
-func (b *Book) Count() int { return len(b.set.Load().Names()) }
+func (b *Book) Count() int { return len(b.Set().Names()) }
 
 // update makes the next set of what is committed.
 func (b *Book) update() {

@@ -158,7 +158,7 @@ const countedMost = 1000
 
 // Counts returns the counts of the limits of all policies that are in force.
 func (b *Book) Counts() (all []LimitCount) {
-	set := b.set.Load()
+	set := b.Set()
 	beyond := false
 	for _, name := range set.Names() {
 		p := set.Policy([]byte(name))

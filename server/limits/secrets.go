@@ -31,7 +31,7 @@ func keyFor(base *policy.Set, edits []bookEdit) []byte {
 // hide appends the positions of the values that must not be shown among pairs that
 // begin at args[from]. Of a policy that this node does not know all are hidden.
 func (b *Book) hide(name []byte, args [][]byte, from int, at []int) []int {
-	p := b.set.Load().Policy(name)
+	p := b.Set().Policy(name)
 	for i := from; i+1 < len(args); i += 2 {
 		if p == nil || !p.Shows(args[i]) {
 			at = append(at, i+1)
