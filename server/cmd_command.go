@@ -59,12 +59,14 @@ func cmdCommandInfo(c *conn, args [][]byte) {
 	}
 	c.block(func(w *resp.Writer) {
 		w.Array(len(list))
+		told := make(map[*command.Spec]bool) // subcommands are, once: they are many
 		for _, cmd := range list {
-			if cmd != nil {
-				cmd.WriteInfo(w)
-			} else {
+			if cmd == nil {
 				w.Null()
+				continue
 			}
+			cmd.WriteInfo(w, !told[cmd])
+			told[cmd] = true
 		}
 	})
 }

@@ -247,6 +247,10 @@ func TestCommandDocs(t *testing.T) {
 	}
 	echo := pair(t, c.call("COMMAND DOCS echo"), "echo")
 	require.Equal(t, []any{[]any{"name", "message", "type", "string", "display_text", "message"}}, pair(t, echo, "arguments"))
+	twice := c.call("COMMAND INFO client client").([]any)
+	require.NotEmpty(t, twice[0].([]any)[9])
+	require.Empty(t, twice[1].([]any)[9], "subcommands are told once")
+	require.Equal(t, twice[0].([]any)[:9], twice[1].([]any)[:9])
 	info := c.call("COMMAND INFO cl.throttle nosuch client|list").([]any)
 	require.Nil(t, info[1])
 	throttle := info[0].([]any)

@@ -10,7 +10,7 @@ import (
 func (t *Table) WriteInfos(w *resp.Writer) {
 	w.Array(len(t.list))
 	for _, cmd := range t.list {
-		cmd.WriteInfo(w)
+		cmd.WriteInfo(w, true)
 	}
 }
 
@@ -26,8 +26,8 @@ func (t *Table) ByFullName(name []byte) *Spec {
 
 // WriteInfo replies a command's entry of COMMAND INFO: name, arity, flags,
 // first key, last key, step, ACL categories, tips, key specifications,
-// subcommands.
-func (cmd *Spec) WriteInfo(w *resp.Writer) {
+// subcommands, none of them if subs is false.
+func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	w.Array(10)
 	w.BulkString(cmd.Full)
 	w.Int(int64(cmd.Arity))
@@ -49,9 +49,13 @@ func (cmd *Spec) WriteInfo(w *resp.Writer) {
 	}
 	cmd.writeTips(w)
 	cmd.writeKeySpecs(w)
+	if !subs {
+		w.Array(0)
+		return
+	}
 	w.Array(len(cmd.Subs))
 	for i := range cmd.Subs {
-		cmd.Subs[i].WriteInfo(w)
+		cmd.Subs[i].WriteInfo(w, true)
 	}
 }
 
