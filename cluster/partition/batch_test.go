@@ -140,6 +140,7 @@ func TestFramesOfARefusedBatchAreSentAgain(t *testing.T) {
 // A node that ceases to follow before a batch is sent sends none of it.
 func TestABatchIsNotSentByANodeThatLeads(t *testing.T) {
 	f := newFake(Leading)
+	f.dial = scriptedLeader(t, func(c string) string { return "+" + c + "\r\n" }) // as a former one would
 	a, aDone := frameOf("A")
 	b, bDone := frameOf("B")
 	carry, first := waiting(fakePartition(t, f, FailClosed), a, b)
