@@ -2,10 +2,12 @@ package raftlog
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -24,10 +26,11 @@ const (
 )
 
 // transport is Raft's network transport, which notes what members acknowledge
-// (acks), with four changes: a request reaches
+// (acks), with five changes: a request reaches
 // the member that it is for, and not another one that is found at its address
 // since (reach); pipelines do not deadlock, nothing is told to be committed
-// before this node has synced it (ownSync), and heartbeats take no short cut.
+// before this node has synced it (ownSync), a broken
+// connection costs no vote (again), and heartbeats take no short cut.
 // With the short cut, heartbeats change the current term on the connection's
 // goroutine while the main loop may be storing entries for the old one
 // (hashicorp/raft #695, open). A transport may ignore SetHeartbeatHandler;
@@ -58,12 +61,12 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 
 // RequestVote implements raft.Transport.
 func (t transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	return t.NetworkTransport.RequestVote(id, reach(id, target), args, resp)
+	return again(func() error { return t.NetworkTransport.RequestVote(id, reach(id, target), args, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	return t.NetworkTransport.RequestPreVote(id, reach(id, target), args, resp)
+	return again(func() error { return t.NetworkTransport.RequestPreVote(id, reach(id, target), args, resp) })
 }
 
 // InstallSnapshot implements raft.Transport.
@@ -73,7 +76,23 @@ func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, 
 
 // TimeoutNow implements raft.Transport.
 func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return t.NetworkTransport.TimeoutNow(id, reach(id, target), args, resp)
+	return again(func() error { return t.NetworkTransport.TimeoutNow(id, reach(id, target), args, resp) })
+}
+
+// again makes a request anew whose connection turns out to be broken, as pooled
+// ones are to a member that has been started again. Appends come again soon by
+// themselves; a vote would be missing for an election, and a handover fail.
+func again(request func() error) error {
+	for range raftPool {
+		if err := request(); !brokenConn(err) {
+			return err
+		}
+	}
+	return request()
+}
+
+func brokenConn(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // reach is the address of a member with the id of its data, which Dial tells
