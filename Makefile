@@ -8,6 +8,12 @@ FUZZTIME ?= 1000000x
 # and engine, whose long tests are models without goroutines.
 ALONE    := engine/packed|policy|engine
 
+# Tests start processes, elections and clocks: on a machine that stands still
+# for a second one may fail without a defect. It is run once more, alone, and
+# the summary names it; more than three of them, or a data race, are final.
+GOTEST   := $(GO) tool gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=3 \
+	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+
 .DEFAULT_GOAL := help
 .PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients test-clients test-dropin test-faults
 
@@ -29,10 +35,10 @@ deps: # the programs that tests start
 	scripts/test-deps.sh
 
 unit: ## unit and black-box tests
-	$(GO) test ./...
+	$(GOTEST) --packages ./...
 
 race: ## the same under the race detector, but for what has no goroutines
-	$(GO) test -race $$($(GO) list ./... | grep -vE '/($(ALONE))$$')
+	$(GOTEST) --packages "$$($(GO) list ./... | grep -vE '/($(ALONE))$$')" -- -race
 	$(GO) test -race -short ./engine
 
 fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m)
