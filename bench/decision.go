@@ -37,6 +37,27 @@ func (b *bench) measureDecisions(ctx context.Context) ([]decision, error) {
 	if !b.huge {
 		pattern += "/^keys=[0-9]{1,6}$" // "$" of the name ends before ten million
 	}
+	all, err := b.goBenchmark(ctx, pattern, "keys")
+	if err != nil {
+		return nil, err
+	}
+	var list []decision
+	for _, m := range all {
+		list = append(list, decision{Keys: m.n, Nanos: m.nanos, Allocs: m.allocs})
+		b.logf("decision, %d keys: %.1f ns", m.n, m.nanos)
+	}
+	return list, nil
+}
+
+// benchmark is a line of go test -bench, named by a number.
+type benchmark struct {
+	n             int
+	nanos, allocs float64 // per operation
+}
+
+// goBenchmark runs benchmarks of this package on one core, and returns the medians
+// of their runs. They are named as label=number.
+func (b *bench) goBenchmark(ctx context.Context, pattern, label string) ([]benchmark, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem",
 		"-benchtime", b.runTime.String(), "-count", strconv.Itoa(b.runs), "-cpu", "1", "./bench")
 	cmd.Dir = b.root
@@ -44,15 +65,14 @@ func (b *bench) measureDecisions(ctx context.Context) ([]decision, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go test -bench: %w\n%s", err, lastLines(string(out), 10))
 	}
-	runs, order := parseBenchmarks(string(out))
-	var list []decision
-	for _, keys := range order {
-		list = append(list, decision{
-			Keys:   keys,
-			Nanos:  median(runs[keys], func(d decision) float64 { return d.Nanos }),
-			Allocs: median(runs[keys], func(d decision) float64 { return d.Allocs }),
+	runs, order := parseBenchmarks(string(out), label)
+	var list []benchmark
+	for _, n := range order {
+		list = append(list, benchmark{
+			n:      n,
+			nanos:  median(runs[n], func(m benchmark) float64 { return m.nanos }),
+			allocs: median(runs[n], func(m benchmark) float64 { return m.allocs }),
 		})
-		b.logf("decision, %d keys: %.1f ns", keys, list[len(list)-1].Nanos)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("go test -bench: no result in\n%s", lastLines(string(out), 10))
@@ -64,21 +84,21 @@ func (b *bench) measureDecisions(ctx context.Context) ([]decision, error) {
 //
 //	BenchmarkDecide/keys=100000   23456789   77.5 ns/op   0 B/op   0 allocs/op
 //
-// into runs by number of keys, in the order of their first line.
-func parseBenchmarks(out string) (runs map[int][]decision, order []int) {
-	runs = make(map[int][]decision)
+// into runs by the number of the label, in the order of their first line.
+func parseBenchmarks(out, label string) (runs map[int][]benchmark, order []int) {
+	runs = make(map[int][]benchmark)
 	scanner := bufio.NewScanner(strings.NewReader(out))
 	for scanner.Scan() {
 		fields := strings.Fields(scanner.Text())
 		if len(fields) < 4 {
 			continue
 		}
-		_, value, ok := strings.Cut(fields[0], "/keys=")
-		keys, err := strconv.Atoi(value)
+		_, value, ok := strings.Cut(fields[0], "/"+label+"=")
+		n, err := strconv.Atoi(value)
 		if !ok || err != nil {
 			continue
 		}
-		d := decision{Keys: keys}
+		m := benchmark{n: n}
 		for i := 2; i+1 < len(fields); i += 2 {
 			v, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
@@ -86,15 +106,15 @@ func parseBenchmarks(out string) (runs map[int][]decision, order []int) {
 			}
 			switch fields[i+1] {
 			case "ns/op":
-				d.Nanos = v
+				m.nanos = v
 			case "allocs/op":
-				d.Allocs = v
+				m.allocs = v
 			}
 		}
-		if len(runs[keys]) == 0 {
-			order = append(order, keys)
+		if len(runs[n]) == 0 {
+			order = append(order, n)
 		}
-		runs[keys] = append(runs[keys], d)
+		runs[n] = append(runs[n], m)
 	}
 	return runs, order
 }

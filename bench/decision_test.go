@@ -68,8 +68,8 @@ BenchmarkDecide/keys=100000   	23456789	        77.5 ns/op	       0 B/op	       
 BenchmarkDecide/keys=100000   	23456789	        79.5 ns/op	       0 B/op	       1 allocs/op
 BenchmarkDecide/keys=10000000-2 	1	        190 ns/op
 BenchmarkDecide/keys=10000000 	1	        190 ns/op
-PASS`)
+PASS`, "keys")
 	require.Equal(t, []int{100_000, 10_000_000}, order)
-	require.Equal(t, []decision{{100_000, 77.5, 0}, {100_000, 79.5, 1}}, runs[100_000])
+	require.Equal(t, []benchmark{{100_000, 77.5, 0}, {100_000, 79.5, 1}}, runs[100_000])
 	require.Len(t, runs[10_000_000], 1, "-cpu 1 leaves no suffix; another count of cores is not this row")
 }

@@ -30,6 +30,8 @@ type report struct {
 	Replication *replicationReport `json:"replication,omitempty"`
 	Failover    *failoverRow       `json:"failover,omitempty"`
 	Decisions   []decision         `json:"decisions,omitempty"`
+	Checks      *checkReport       `json:"checks,omitempty"`
+	Policies    *policiesReport    `json:"policies,omitempty"`
 	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`
 	Eviction    []*evictionRow     `json:"eviction,omitempty"`
@@ -83,6 +85,12 @@ func (r *report) markdown() string {
 	}
 	if r.Failover != nil {
 		r.Failover.write(line)
+	}
+	if r.Checks != nil {
+		r.Checks.write(line)
+	}
+	if r.Policies != nil {
+		r.Policies.write(line)
 	}
 	if r.DropIn != nil {
 		r.DropIn.write(line)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -19,6 +21,8 @@ const (
 	streamKey  = "__rand_int__" // a random number below keys
 	streamTime = "__time_now__" // counts the steps
 	streamPast = "__time_old__" // so many steps ago
+	// streamGroup is the key's number modulo groups: what many keys share.
+	streamGroup = "__group_no__"
 )
 
 // streamEpoch is the first time of a stream: times have 12 digits.
@@ -32,6 +36,8 @@ type stream struct {
 	commands []streamCommand
 	keys     uint64
 	past     int64        // steps between streamPast and streamTime
+	groups   uint64       // of keys; see streamGroup
+	conns    int          // connections
 	steps    atomic.Int64 // so far, over all runs
 }
 
@@ -47,10 +53,10 @@ type hole struct {
 }
 
 func newStream(p *process, commands [][]string, keys uint64, past int64) *stream {
-	s := &stream{p: p, keys: keys, past: past}
+	s := &stream{p: p, keys: keys, past: past, groups: 1, conns: clients}
 	for _, args := range commands {
 		c := streamCommand{raw: resp.AppendCommand(nil, args)}
-		for _, kind := range []string{streamKey, streamTime, streamPast} {
+		for _, kind := range []string{streamKey, streamTime, streamPast, streamGroup} {
 			for at := 0; ; at += len(kind) {
 				i := bytes.Index(c.raw[at:], []byte(kind))
 				if i < 0 {
@@ -82,9 +88,9 @@ func (s *stream) run(ctx context.Context, d time.Duration) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var replies atomic.Int64
-	failures := make(chan error, clients)
+	failures := make(chan error, s.conns)
 	var wg sync.WaitGroup
-	for i := range clients {
+	for i := range s.conns {
 		wg.Go(func() {
 			n, err := s.connection(ctx, uint64(i))
 			replies.Add(n)
@@ -104,6 +110,39 @@ func (s *stream) run(ctx context.Context, d time.Duration) (cost, error) {
 	after, err := s.p.cpu()
 	n := max(replies.Load(), 1)
 	return cost{Rate: float64(n) / took.Seconds(), CPU: (after - before) / time.Duration(n)}, err
+}
+
+// fill takes one step about each key, in order.
+func (s *stream) fill(ctx context.Context) error {
+	nc, err := net.Dial("tcp", s.p.addr)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	written := make(chan error, 1)
+	go func() {
+		out := bufio.NewWriterSize(nc, 64<<10)
+		var step []byte
+		for key := range s.keys {
+			step = step[:0]
+			for i := range s.commands {
+				step = s.append(step, &s.commands[i], key, streamEpoch)
+			}
+			if _, err := out.Write(step); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- out.Flush()
+	}()
+	in := replyCounter{nc: nc, buf: make([]byte, 64<<10)}
+	for range s.keys {
+		if err := in.take(len(s.commands)); err != nil {
+			return fmt.Errorf("%s: %w", s.p.name, errors.Join(err, ctx.Err()))
+		}
+	}
+	return <-written
 }
 
 // streamPipeline is how many commands a connection writes at once.
@@ -153,6 +192,8 @@ func (s *stream) append(dst []byte, c *streamCommand, key, now uint64) []byte {
 			n = now
 		case streamPast:
 			n = now - uint64(s.past)
+		case streamGroup:
+			n = key % s.groups
 		}
 		digits := dst[start+h.at : start+h.at+len(h.kind)]
 		for i := len(digits) - 1; i >= 0; i-- {

@@ -70,6 +70,12 @@ func (r *report) targets() []target {
 	for _, d := range r.Decisions {
 		list = append(list, d.target())
 	}
+	if r.Checks != nil {
+		list = append(list, r.Checks.targets()...)
+	}
+	if r.Policies != nil {
+		list = append(list, r.Policies.targets()...)
+	}
 	if r.DropIn != nil {
 		list = append(list, r.DropIn.targets()...)
 	}
