@@ -81,8 +81,9 @@ type Config struct {
 	Redirect Redirect
 	// OnFailure is what answers while no leader does.
 	OnFailure partition.OnFailure
-	// ForwardTimeout is how long a forwarded command may take before
-	// OnFailure applies; 0 is DefaultForwardTimeout.
+	// ForwardTimeout is how long a command may take to reach the leader, and the
+	// leader then to answer it, before OnFailure applies; 0 is
+	// DefaultForwardTimeout.
 	ForwardTimeout time.Duration
 	// HandoverHold is how long commands wait for the next leader of a
 	// planned handover; with 0 they do not.

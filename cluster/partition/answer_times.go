@@ -10,9 +10,12 @@ import (
 
 // # How long a forwarded command waits
 //
-// ForwardTimeout bounds every wait for the leader. Calls that the failure
-// policy can answer as well (Frame.Prompt) wait for as long as the leader
-// usually takes, with room to spare, and no longer: a leader that has fallen
+// ForwardTimeout bounds every wait for the leader: until a frame is sent, and
+// from then on for its answer. Else a frame for which a connection had to be
+// made to a leader far away would end uncertain, though it is about to be
+// answered, and the connection with it, so that the next would fare as badly.
+// Calls that the failure policy can answer as well (Frame.Prompt) wait, from
+// when they were read on, for as long as the leader usually takes, with room to spare, and no longer: a leader that has fallen
 // silent shows after some milliseconds instead of after ForwardTimeout, and the
 // calls after the first are answered at once (forwarder.suspect). The price is
 // a leader that is late for once: it may count what this node has answered.
@@ -156,7 +159,7 @@ func (f *forwarder) probe(epoch uint64) {
 	defer f.silent.CompareAndSwap(epoch+1, 0)
 	for c := (carrier{f: f}); f.epoch.Load() == epoch && f.ctx.Err() == nil; {
 		start := time.Now()
-		err := c.connect(start.Add(f.part.cfg.ForwardTimeout))
+		err := c.connect(start.Add(f.dialFor()))
 		c.drop()
 		if err == nil {
 			f.answers.add(time.Since(start), false)

@@ -286,11 +286,12 @@ func (f *forwarder) carry() {
 
 // carrier is a goroutine's stream to the leader.
 type carrier struct {
-	f      *forwarder
-	stream *leaderStream // nil while there is none
-	place  place
-	batch  []*Frame // scratch
-	merged Frame    // scratch
+	f       *forwarder
+	stream  *leaderStream // nil while there is none
+	dialing *dialing      // nil unless there is to be one
+	place   place
+	batch   []*Frame // scratch
+	merged  Frame    // scratch
 }
 
 // deliver gets a frame answered, as far as that can be before its deadline.
@@ -349,8 +350,11 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 		}
 		return false
 	}
-	if fr.handover {
+	switch {
+	case fr.handover:
 		fr.answer = begun.Add(max(c.f.timeout, p.cfg.HandoverHold))
+	case !fr.Prompt: // whatever it took to send it
+		fr.answer = time.Now().Add(c.f.timeout)
 	}
 	sent, err := c.f.exchange(c.stream, fr)
 	switch {
@@ -374,53 +378,4 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	}
 	c.lost(err)
 	return false
-}
-
-// connect makes sure that there is a stream to the present leader, whose server
-// answers.
-func (c *carrier) connect(deadline time.Time) error {
-	if c.stream != nil && (c.stream.epoch != c.f.epoch.Load() || c.stream.broken()) {
-		c.drop()
-	}
-	if c.stream != nil {
-		return nil
-	}
-	epoch := c.f.epoch.Load()
-	ctx, cancel := context.WithDeadline(c.f.ctx, deadline)
-	defer cancel()
-	nc, err := c.f.part.DialLeader(ctx)
-	if err != nil {
-		return err
-	}
-	stop := context.AfterFunc(c.f.ctx, func() { nc.Close() })
-	stream, err := newLeaderStream(nc, epoch, deadline)
-	if err != nil {
-		stop()
-		return err
-	}
-	c.stream = stream
-	stream.stop = stop
-	return nil
-}
-
-// broken returns a channel that tells of the end of an idle stream.
-func (c *carrier) broken() <-chan error {
-	if c.stream == nil {
-		return nil
-	}
-	return c.stream.readable
-}
-
-// lost closes a stream that is of no further use.
-func (c *carrier) lost(err error) {
-	c.f.part.cfg.Logger.Debug("stream to the leader", "error", err)
-	c.drop()
-}
-
-func (c *carrier) drop() {
-	if c.stream != nil {
-		c.stream.stop()
-		c.stream.close()
-		c.stream = nil
-	}
 }

@@ -43,8 +43,8 @@ type Config struct {
 
 	// OnFailure is what answers while no leader does.
 	OnFailure OnFailure
-	// ForwardTimeout is how long a forwarded command may take before OnFailure
-	// applies.
+	// ForwardTimeout is how long a command may take to reach the leader, and the
+	// leader then to answer it, before OnFailure applies.
 	ForwardTimeout time.Duration
 	// HandoverHold is how long commands wait for the next leader of a planned
 	// handover.

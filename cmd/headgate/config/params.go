@@ -276,7 +276,7 @@ var Params = []Param{
 	},
 	{
 		Name: "forward-timeout", Section: cluster, Default: server.DefaultForwardTimeout.String(),
-		Doc: "Longest time that a forwarded command may take before the failure policy answers. With on-failure open and local, checks of limits wait for as long as the leader usually takes, at least 12 ms.",
+		Doc: "Longest time to reach the leader with a command, and again to wait for its answer, before the failure policy answers. With on-failure open and local, checks of limits wait for as long as the leader usually takes, at least 12 ms.",
 		Value: func(c *Config) Value {
 			return duration{&c.ForwardTimeout, time.Millisecond, time.Millisecond, time.Minute}
 		},

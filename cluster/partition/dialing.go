@@ -1,0 +1,131 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// dialing is a stream to the leader in the making. It outlasts the frame that
+// it was begun for, and the next one finds the stream made: to a leader that is
+// far away it takes longer than an answer.
+type dialing struct {
+	epoch  uint64
+	cancel context.CancelFunc
+	done   chan struct{} // closed when stream or err is set
+	stream *leaderStream
+	err    error
+}
+
+// dialFor is how long the making of a stream may take. It takes a few round
+// trips, where an answer takes one.
+func (f *forwarder) dialFor() time.Duration { return 2 * f.part.cfg.ForwardTimeout }
+
+// dial begins to make a stream to the leader of an epoch.
+func (f *forwarder) dial(epoch uint64) *dialing {
+	deadline := time.Now().Add(f.dialFor())
+	ctx, cancel := context.WithDeadline(f.ctx, deadline)
+	d := &dialing{epoch: epoch, cancel: cancel, done: make(chan struct{})}
+	f.wg.Go(func() {
+		defer close(d.done)
+		defer cancel()
+		nc, err := f.part.DialLeader(ctx)
+		if err != nil {
+			d.err = err
+			return
+		}
+		stop := context.AfterFunc(ctx, func() { nc.Close() })
+		stream, err := newLeaderStream(nc, epoch, deadline)
+		if !stop() && err == nil {
+			stream.close()
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			d.err = err
+			return
+		}
+		stream.stop = context.AfterFunc(f.ctx, func() { nc.Close() })
+		d.stream = stream
+	})
+	return d
+}
+
+// abandon ends the making of a stream that nobody waits for any more, and
+// returns when it has ended.
+func (d *dialing) abandon() {
+	d.cancel()
+	<-d.done
+	if d.stream != nil {
+		d.stream.stop()
+		d.stream.close()
+	}
+}
+
+// connect makes sure that there is a stream to the present leader, whose server
+// answers. What is not made by the deadline goes on being made, for the next
+// frame.
+func (c *carrier) connect(deadline time.Time) error {
+	epoch := c.f.epoch.Load()
+	if c.dialing != nil {
+		select {
+		case <-c.dialing.done:
+			_ = c.adopt() // an error is of an attempt that is over
+		default:
+		}
+	}
+	if c.stream != nil && (c.stream.epoch != epoch || c.stream.broken()) || c.dialing != nil && c.dialing.epoch != epoch {
+		c.drop()
+	}
+	if c.stream != nil {
+		return nil
+	}
+	if c.dialing == nil {
+		c.dialing = c.f.dial(epoch)
+	}
+	late := time.NewTimer(time.Until(deadline))
+	defer late.Stop()
+	select {
+	case <-c.dialing.done:
+		return c.adopt()
+	case <-late.C:
+		return errNotYet
+	}
+}
+
+var errNotYet = fmt.Errorf("the stream is not made yet: %w", os.ErrDeadlineExceeded)
+
+// adopt takes the stream that was being made.
+func (c *carrier) adopt() error {
+	d := c.dialing
+	c.dialing = nil
+	c.stream = d.stream
+	return d.err
+}
+
+// broken returns a channel that tells of the end of an idle stream.
+func (c *carrier) broken() <-chan error {
+	if c.stream == nil {
+		return nil
+	}
+	return c.stream.readable
+}
+
+// lost closes a stream that is of no further use.
+func (c *carrier) lost(err error) {
+	c.f.part.cfg.Logger.Debug("stream to the leader", "error", err)
+	c.drop()
+}
+
+// drop closes the carrier's stream, or ends its making.
+func (c *carrier) drop() {
+	if c.dialing != nil {
+		c.dialing.abandon()
+		c.dialing = nil
+	}
+	if c.stream != nil {
+		c.stream.stop()
+		c.stream.close()
+		c.stream = nil
+	}
+}
