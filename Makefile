@@ -5,9 +5,9 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
 # Packages whose own tests run nothing concurrently, those of others race them;
-# and engine, whose long tests are models without goroutines.
-ALONE    := engine/packed|policy|engine
-
+# and those whose long tests are models and comparisons without goroutines.
+ALONE    := engine/packed|policy
+MODELS   := engine|shard|script/lua|script/native
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.
@@ -38,8 +38,8 @@ unit: ## unit and black-box tests
 	$(GOTEST) --packages ./...
 
 race: ## the same under the race detector, but for what has no goroutines
-	$(GOTEST) --packages "$$($(GO) list ./... | grep -vE '/($(ALONE))$$')" -- -race
-	$(GO) test -race -short ./engine
+	$(GOTEST) --packages "$$($(GO) list ./... | grep -vE '/($(ALONE)|$(MODELS))$$')" -- -race
+	$(GOTEST) --packages "$$($(GO) list ./... | grep -E 'headgate/($(MODELS))$$')" -- -race -short
 
 fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m)
 	scripts/fuzz.sh $(FUZZTIME)

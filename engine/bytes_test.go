@@ -12,6 +12,9 @@ import (
 // What a key of the data types costs, with its share of segments and chunks: 6250
 // keys a shard, as in a table of 1.6 million with 256 shards.
 func TestBytesPerKeyOfDataTypes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory, in many steps of one goroutine")
+	}
 	const n = 100_000
 	perKey := func(name string, most float64, fill func(s *Session, key []byte)) {
 		e := New(Config{Shards: 16})

@@ -192,6 +192,9 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 
 // Bytes a key: what a limiter's libraries keep.
 func TestBytesACollectionTakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory, in many steps of one goroutine")
+	}
 	const n = 20_000
 	for _, c := range []struct {
 		name string

@@ -60,6 +60,9 @@ func TestDeletedRecordsAreReused(t *testing.T) {
 // Nine of ten keys go, at random places: whole chunks do not become empty by
 // themselves, so that what comes back comes by compaction and merging.
 func TestMemoryComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory, in many steps of one goroutine")
+	}
 	const n = 200_000
 	how := map[string]func(tab *Table, i int){
 		"delete": func(tab *Table, i int) { remove(tab, key16(i)) },

@@ -33,6 +33,10 @@ var formSubjects = map[string]subject{
 func TestForms(t *testing.T) {
 	runs := native.CountForms()
 	servers := newOracle(t)
+	steps := 60
+	if testing.Short() {
+		steps = 15
+	}
 	for library, texts := range native.FormTexts() {
 		s, ok := formSubjects[library]
 		require.True(t, ok, library)
@@ -48,7 +52,7 @@ func TestForms(t *testing.T) {
 			for i := 0; i < len(texts); i += every {
 				text := spelling.Replace(texts[i])
 				require.NotNil(t, native.Find("", lua.Fingerprint{}, text), text)
-				servers.compare(t, &s, text, 60, uint64(i))
+				servers.compare(t, &s, text, steps, uint64(i))
 				require.False(t, t.Failed(), text)
 			}
 			asked, done = runs.Asked.Load()-asked, runs.Done.Load()-done
