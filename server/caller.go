@@ -176,7 +176,7 @@ func (s *Server) newLine() *line {
 	})
 	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
 	ln.authenticated() // within the process nobody asks for a password
-	ln.resp3 = true
+	ln.admin, ln.resp3 = true, true
 	return ln
 }
 

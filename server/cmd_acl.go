@@ -1,13 +1,15 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// aclCommands answer for the one user there is. Users of one's own are not
-// supported, and say so.
+// aclCommands answer for the users there are (user.go). Users of one's own are
+// not supported, and say so.
 func aclCommands() []command.Spec {
 	const flags = command.Loading | command.Stale | command.NoScript
 	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
@@ -25,34 +27,50 @@ func aclCommands() []command.Spec {
 			sub("list", 2, command.Admin, "", "Dumps the effective rules in ACL file format.", onConn(cmdACLList)),
 			sub("getuser", 3, command.Admin, "username", "Lists the ACL rules of a user.", onConn(cmdACLGetUser)),
 			sub("cat", -2, 0, "[category]", "Lists the ACL categories, or the commands inside a category.", onConn(cmdACLCat)),
-			sub("setuser", -3, command.Admin, "username [rule [rule ...]]", "Refused: there is one user, default.", onConn(cmdACLUnsupported)),
-			sub("deluser", -3, command.Admin, "username [username ...]", "Refused: there is one user, default.", onConn(cmdACLUnsupported)),
+			sub("setuser", -3, command.Admin, "username [rule [rule ...]]", "Refused: there are default and admin.", onConn(cmdACLUnsupported)),
+			sub("deluser", -3, command.Admin, "username [username ...]", "Refused: there are default and admin.", onConn(cmdACLUnsupported)),
 		},
 	}}
 }
 
-func cmdACLWhoAmI(c *conn, _ [][]byte) { c.w.BulkString("default") }
+func cmdACLWhoAmI(c *conn, _ [][]byte) { c.w.BulkString(c.meta.Load().user()) }
 
-func cmdACLUsers(c *conn, _ [][]byte) {
-	c.w.Array(1)
-	c.w.BulkString("default")
+func cmdACLUsers(c *conn, _ [][]byte) { writeStrings(c.w, c.srv.users()) }
+
+func writeStrings(w *resp.Writer, all []string) {
+	w.Array(len(all))
+	for _, s := range all {
+		w.BulkString(s)
+	}
 }
 
-// passwordFlag is how ACL describes whether a password is asked for.
-func (s *Server) passwordFlag() string {
-	if s.password() == "" {
+// passwordFlag is how ACL describes whether a user is asked for a password.
+func (s *Server) passwordFlag(user string) string {
+	if user == userDefault && s.password() == "" {
 		return "nopass"
 	}
 	return "sanitize-payload"
 }
 
+// commandsOf is how ACL describes what a user may run.
+func (s *Server) commandsOf(user string) string {
+	if user == userDefault && s.guards() {
+		return "+@all -@guarded"
+	}
+	return "+@all"
+}
+
 func cmdACLList(c *conn, _ [][]byte) {
-	c.w.Array(1)
-	c.w.BulkString("user default on " + c.srv.passwordFlag() + " ~* &* +@all")
+	var lines []string
+	for _, user := range c.srv.users() {
+		lines = append(lines, "user "+user+" on "+c.srv.passwordFlag(user)+" ~* &* "+c.srv.commandsOf(user))
+	}
+	writeStrings(c.w, lines)
 }
 
 func cmdACLGetUser(c *conn, args [][]byte) {
-	if string(args[2]) != "default" {
+	user := string(args[2])
+	if !slices.Contains(c.srv.users(), user) {
 		c.w.Null()
 		return
 	}
@@ -60,10 +78,10 @@ func cmdACLGetUser(c *conn, args [][]byte) {
 	c.w.BulkString("flags")
 	c.w.Set(2)
 	c.w.BulkString("on")
-	c.w.BulkString(c.srv.passwordFlag())
+	c.w.BulkString(c.srv.passwordFlag(user))
 	c.w.BulkString("passwords")
 	c.w.Array(0)
-	for _, f := range [][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
+	for _, f := range [][2]string{{"commands", c.srv.commandsOf(user)}, {"keys", "~*"}, {"channels", "&*"}} {
 		c.w.BulkString(f[0])
 		c.w.BulkString(f[1])
 	}
@@ -73,11 +91,7 @@ func cmdACLGetUser(c *conn, args [][]byte) {
 
 func cmdACLCat(c *conn, args [][]byte) {
 	if len(args) == 2 {
-		names := command.CategoryNames()
-		c.w.Array(len(names))
-		for _, n := range names {
-			c.w.BulkString(n)
-		}
+		writeStrings(c.w, command.CategoryNames())
 		return
 	}
 	category := command.CategoryNamed(strings.ToLower(string(command.Clip(args[2], 64))))
@@ -91,12 +105,9 @@ func cmdACLCat(c *conn, args [][]byte) {
 			names = append(names, cmd.Full)
 		}
 	})
-	c.w.Array(len(names))
-	for _, n := range names {
-		c.w.BulkString(n)
-	}
+	writeStrings(c.w, names)
 }
 
 func cmdACLUnsupported(c *conn, _ [][]byte) {
-	c.error("ERR ACL users are not supported: there is one user, default, whose password is requirepass")
+	c.error("ERR ACL users are not supported: there are default, whose password is requirepass, and admin, whose password is admin-pass")
 }

@@ -20,6 +20,7 @@ type clientMeta struct {
 	multi, monitor            bool
 	db                        uint8
 	tracking                  tracking
+	admin                     bool // of the user admin
 }
 
 // setMeta replaces the meta with a changed copy.
@@ -48,7 +49,7 @@ func clientCommands() []command.Spec {
 			sub("id", 2, 0, "", "Returns the unique client ID of the connection.", onConn(cmdClientID)),
 			sub("info", 2, 0, "", "Returns information about the connection.", onConn(cmdClientInfo)),
 			sub("list", -2, command.Admin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", onConn(cmdClientList)),
-			sub("kill", -3, command.Admin, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", onConn(cmdClientKill)),
+			sub("kill", -3, command.Admin|command.Guarded, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", onConn(cmdClientKill)),
 			sub("no-evict", 3, command.Admin, onOff, "Closes this client last when maxmemory-clients is reached.", onConn(cmdClientNoEvict)),
 			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", onConn(cmdClientNoTouch)),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
@@ -56,8 +57,8 @@ func clientCommands() []command.Spec {
 			sub("caching", 3, 0, "<YES | NO>", "Says whether what the next command reads is to be tracked, under OPTIN or OPTOUT.", onConn(cmdClientCaching)),
 			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", onConn(cmdClientTrackingInfo)),
 			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", onConn(cmdClientGetRedir)),
-			sub("pause", -3, command.Admin, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", onConn(cmdClientPause)),
-			sub("unpause", 2, command.Admin, "", "Resumes processing commands from paused clients.", onConn(cmdClientUnpause)),
+			sub("pause", -3, command.Admin|command.Guarded, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", onConn(cmdClientPause)),
+			sub("unpause", 2, command.Admin|command.Guarded, "", "Resumes processing commands from paused clients.", onConn(cmdClientUnpause)),
 			sub("reply", 3, 0, "<ON | OFF | SKIP>", "Instructs the server whether to reply to commands.", onConn(cmdClientReply)),
 		},
 	}}
@@ -142,10 +143,10 @@ func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 		multi = 0
 	}
 	return fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=0 multi=%d "+
-		"omem=%d events=rw cmd=%s user=default redir=%d resp=%d lib-name=%s lib-ver=%s\n",
+		"omem=%d events=rw cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.addr, c.laddr, c.fd, m.name, (wall.UnixNano()-c.created)/int64(time.Second),
 		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.db, m.channels, m.patterns, multi,
-		c.pushed.Load(), name, m.tracking.redirected(), proto, m.libName, m.libVersion)
+		c.pushed.Load(), name, m.user(), m.tracking.redirected(), proto, m.libName, m.libVersion)
 }
 
 func (c *conn) flagLetters(m *clientMeta) string {
@@ -228,6 +229,7 @@ type clientFilter struct {
 	ids         map[uint64]struct{}
 	kind        string // normal or pubsub; none for the kinds there are never any of
 	addr, laddr string
+	user        string
 	maxAge      int64 // s
 	skip        *conn
 }
@@ -265,10 +267,13 @@ func (f *clientFilter) matches(c *conn) bool {
 	if f.maxAge > 0 && time.Now().UnixNano()-c.created < f.maxAge*int64(time.Second) {
 		return false
 	}
+	m := c.meta.Load()
+	if f.user != "" && f.user != m.user() {
+		return false
+	}
 	if f.kind == "" {
 		return true
 	}
-	m := c.meta.Load()
 	kind := "normal"
 	if m.channels+m.patterns > 0 {
 		kind = "pubsub"
@@ -325,7 +330,7 @@ func (f *clientFilter) parse(c *conn, option, value []byte) string {
 	case command.EqualFold(option, "laddr"):
 		f.laddr = string(value)
 	case command.EqualFold(option, "user"):
-		if string(value) != "default" {
+		if f.user = string(value); !slices.Contains(c.srv.users(), f.user) {
 			return "ERR No such user '" + string(command.Clip(value, 128)) + "'"
 		}
 	case command.EqualFold(option, "maxage"):

@@ -19,14 +19,17 @@ func configCommands() []command.Spec {
 		}
 	}
 	set := sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", onCall(cmdConfigSet))
+	reset := sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", onConn(cmdConfigResetStat))
 	set.Secrets = configSecrets
+	set.Flags |= command.Guarded
+	reset.Flags |= command.Guarded
 	return []command.Spec{{
 		Name: "config", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 		Summary: "A container for server configuration commands.",
 		Subs: []command.Spec{
 			sub("get", -3, "O(N), N the number of parameters", "parameter [parameter ...]", "Returns the effective values of configuration parameters.", onConn(cmdConfigGet)),
 			set,
-			sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", onConn(cmdConfigResetStat)),
+			reset,
 			sub("rewrite", 2, "O(1)", "", "Refused: the configuration file is the operator's.", onConn(cmdConfigRewrite)),
 		},
 	}}
@@ -51,16 +54,20 @@ func cmdConfigGet(c *conn, args [][]byte) {
 		}
 		patterns = append(patterns, pattern)
 	}
-	settings := c.srv.cfg.Settings
-	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns) })
+	settings, hidden := c.srv.cfg.Settings, ""
+	if !c.administers() {
+		hidden = "admin-pass"
+	}
+	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns, hidden) })
 }
 
-// writeSettings replies the parameters whose names match one of patterns.
-func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern) {
+// writeSettings replies the parameters whose names match one of patterns, but for
+// one that is hidden.
+func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern, hidden string) {
 	names := slices.Sorted(slices.Values(settings.Names()))
 	var pairs [][2]string
 	for _, name := range names {
-		if !slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) }) {
+		if name == hidden || !slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) }) {
 			continue
 		}
 		if value, ok := settings.Get(name); ok {
@@ -102,7 +109,7 @@ func cmdConfigSet(c *conn, call *command.Call) {
 // configSecrets finds the passwords of CONFIG SET.
 func configSecrets(args [][]byte, at []int) []int {
 	for i := 2; i+1 < len(args); i += 2 {
-		if command.EqualFold(args[i], "requirepass") {
+		if command.EqualFold(args[i], "requirepass") || command.EqualFold(args[i], "admin-pass") {
 			at = append(at, i+1)
 		}
 	}

@@ -34,6 +34,7 @@ func connectionCommands() []command.Spec {
 			Name: "auth", Arity: -2, Flags: own | command.NoAuth | command.SkipMonitor, Categories: command.CatConnection,
 			Group: "connection", Complexity: "O(1)",
 			Summary: "Authenticates the connection.", Syntax: "[username] password", Handler: onConn(cmdAuth),
+			Secrets: authSecrets,
 		},
 		{
 			Name: "select", Arity: 2, Flags: always | command.NeedsConn | command.Forwarded | command.Select, Categories: command.CatConnection,
@@ -94,7 +95,7 @@ func cmdReset(c *conn, _ [][]byte) {
 func (c *conn) resetSession() {
 	c.tx = nil
 	c.watched.end()
-	c.resp3 = false
+	c.resp3, c.admin = false, false
 	c.mode, c.db = 0, 0
 	c.setTracking(tracking{})
 	m := *c.meta.Load()
@@ -107,12 +108,6 @@ func (c *conn) resetSession() {
 	c.mode |= modeNoAuth
 }
 
-// authenticated lifts the restrictions of a client without password.
-func (c *conn) authenticated() {
-	c.limits = &c.srv.limits
-	c.mode &^= modeNoAuth
-}
-
 // Texts of failed authentication, as Redis has them.
 const (
 	errWrongPass   = "WRONGPASS invalid username-password pair or user is disabled."
@@ -123,7 +118,7 @@ const (
 )
 
 func cmdAuth(c *conn, args [][]byte) {
-	user, pass := []byte("default"), args[len(args)-1]
+	user, pass := []byte(userDefault), args[len(args)-1]
 	switch len(args) {
 	case 2:
 		if c.srv.password() == "" {
@@ -141,16 +136,6 @@ func cmdAuth(c *conn, args [][]byte) {
 	} else {
 		c.rejectLogin()
 	}
-}
-
-// login authenticates as the default user, who without a password takes any.
-func (c *conn) login(user, pass []byte) bool {
-	want := c.srv.password()
-	if string(user) != "default" || want != "" && !passwordIs(pass, want) {
-		return false
-	}
-	c.authenticated()
-	return true
 }
 
 func cmdHello(c *conn, args [][]byte) {
@@ -204,6 +189,9 @@ func cmdHello(c *conn, args [][]byte) {
 	}
 	c.writeHello()
 }
+
+// authSecrets finds the password of AUTH.
+func authSecrets(args [][]byte, at []int) []int { return append(at, len(args)-1) }
 
 // helloSecrets finds the password of HELLO.
 func helloSecrets(args [][]byte, at []int) []int {

@@ -12,9 +12,9 @@ import (
 // latencyCommands are SLOWLOG and LATENCY.
 func latencyCommands() []command.Spec {
 	const flags = command.Admin | command.Loading | command.Stale | command.NoScript
-	sub := func(name string, arity int, syntax, summary string, handler command.Handler) command.Spec {
+	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
-			Name: name, Arity: arity, Flags: flags, Group: "server",
+			Name: name, Arity: arity, Flags: flags | extra, Group: "server",
 			Complexity: "O(N), N the number of entries returned", Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
@@ -22,19 +22,19 @@ func latencyCommands() []command.Spec {
 		Name: "slowlog", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 		Summary: "A container for slow log commands.",
 		Subs: []command.Spec{
-			sub("get", -2, "[count]", "Returns the slow log's latest entries: 10, or count, or with -1 all.", onConn(cmdSlowlogGet)),
-			sub("len", 2, "", "Returns the number of entries in the slow log.", onConn(cmdSlowlogLen)),
-			sub("reset", 2, "", "Clears all entries from the slow log.", onConn(cmdSlowlogReset)),
+			sub("get", -2, 0, "[count]", "Returns the slow log's latest entries: 10, or count, or with -1 all.", onConn(cmdSlowlogGet)),
+			sub("len", 2, 0, "", "Returns the number of entries in the slow log.", onConn(cmdSlowlogLen)),
+			sub("reset", 2, command.Guarded, "", "Clears all entries from the slow log.", onConn(cmdSlowlogReset)),
 		},
 	}, {
 		Name: "latency", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 		Summary: "A container for latency diagnostics commands.",
 		Subs: []command.Spec{
-			sub("latest", 2, "", "Returns the latest latency samples for all events: none are recorded.", onConn(cmdLatencyNone)),
-			sub("history", 3, "event", "Returns timestamp-latency samples for an event: none are recorded.", onConn(cmdLatencyNone)),
-			sub("reset", -2, "[event [event ...]]", "Resets the latency data, histograms included.", onConn(cmdLatencyReset)),
-			sub("doctor", 2, "", "Returns a human-readable latency analysis report.", onConn(cmdLatencyDoctor)),
-			sub("histogram", -2, "[command [command ...]]", "Returns the cumulative distribution of latencies of commands.", onConn(cmdLatencyHistogram)),
+			sub("latest", 2, 0, "", "Returns the latest latency samples for all events: none are recorded.", onConn(cmdLatencyNone)),
+			sub("history", 3, 0, "event", "Returns timestamp-latency samples for an event: none are recorded.", onConn(cmdLatencyNone)),
+			sub("reset", -2, command.Guarded, "[event [event ...]]", "Resets the latency data, histograms included.", onConn(cmdLatencyReset)),
+			sub("doctor", 2, 0, "", "Returns a human-readable latency analysis report.", onConn(cmdLatencyDoctor)),
+			sub("histogram", -2, 0, "[command [command ...]]", "Returns the cumulative distribution of latencies of commands.", onConn(cmdLatencyHistogram)),
 		},
 	}}
 }

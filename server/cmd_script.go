@@ -47,9 +47,9 @@ func (s *Server) scriptCommands() []command.Spec {
 					"Loads a script, which then stays until SCRIPT FLUSH.", s.scriptLoad),
 				sub("exists", -3, command.Readonly, "O(N), N the number of scripts", "sha1 [sha1 ...]",
 					"Tells which scripts EVALSHA knows.", s.scriptExists),
-				sub("flush", -2, command.Write, "O(N), N the number of scripts", "[ASYNC | SYNC]",
+				sub("flush", -2, command.Write|command.Guarded, "O(N), N the number of scripts", "[ASYNC | SYNC]",
 					"Forgets all scripts.", s.scriptFlush),
-				sub("kill", 2, command.Leader, "O(1)", "",
+				sub("kill", 2, command.Leader|command.Guarded, "O(1)", "",
 					"Ends the scripts that have left their loop. They have changed nothing.", s.scriptKill),
 				sub("debug", 3, 0, "O(1)", "<YES | SYNC | NO>", "Refused: there is no debugger.", scriptDebug),
 			},
@@ -179,7 +179,7 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 		return
 	}
 	r.keys, r.argv = call.Args[3:3+n], call.Args[3+n:]
-	r.sess, r.now = call.Sess, call.Now
+	r.sess, r.now, r.admin = call.Sess, call.Now, call.Host.(*conn).administers()
 	defer r.forget()
 	var err error
 	start := len(call.W.B)
@@ -224,6 +224,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	c := call.Host.(*conn)
+	admin := c.administers()
 	c.jobArgs = clipArgs(args)
 	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) command.SyncMode {
 		defer s.scavenger.ask()
@@ -251,7 +252,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 			return command.SyncDefault
 		}
 		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
-		r.turn, r.now = turn, e.Now()
+		r.turn, r.now, r.admin = turn, e.Now(), admin
 		defer r.forget()
 		err := r.onWorker(w)
 		r.tally(w.B, err, true)

@@ -27,7 +27,7 @@ func serverCommands() []command.Spec {
 			Complexity: "O(1)", Summary: "Listens for all requests received by the server in real-time.", Handler: onConn(cmdMonitor),
 		},
 		{
-			Name: "shutdown", Arity: -1, Flags: flags | command.Admin | command.NeedsConn | command.NoScript | command.NoMulti, Group: "server",
+			Name: "shutdown", Arity: -1, Flags: flags | command.Admin | command.Guarded | command.NeedsConn | command.NoScript | command.NoMulti, Group: "server",
 			Complexity: "O(1)", Summary: "Stops the server: what it has received is answered first.",
 			Syntax: "[NOSAVE | SAVE] [NOW] [FORCE]", Handler: onConn(cmdShutdown),
 		},

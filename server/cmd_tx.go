@@ -193,6 +193,8 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		start := len(c.w.B)
 		late := mayTakeLong(q.cmd) && time.Since(began) > command.ExecTime
 		switch {
+		case tx.guarded && !c.permitted(q.cmd): // by an AUTH before it
+			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
 		case late && (q.cmd.Flags&command.Write == 0 || whole || time.Since(began) > execWrites):

@@ -28,6 +28,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		clusterCommands(),
 		sentinelCommands(),
 		chargeCommands(),
+		relayedCommands(),
 	}
 }
 

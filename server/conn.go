@@ -94,6 +94,8 @@ type conn struct {
 
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands
+	admin   bool   // the user is admin: see user.go
+	behalf  string // of whom another node says that the commands are, if it does
 
 	// What is going on.
 	stall   stall

@@ -230,7 +230,7 @@ func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]b
 		return nil
 	}
 	r.keys, r.argv = args[3:3+n], args[3+n:]
-	r.sess, r.now = step.Session, l.now
+	r.sess, r.now, r.admin = step.Session, l.now, c.administers()
 	defer r.forget()
 	start := len(c.w.B)
 	err := r.counting(step, c.w)

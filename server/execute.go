@@ -75,6 +75,8 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.refuse(command.WrongArity(cmd))
 	case m&modeNoAuth != 0 && cmd.Flags&command.NoAuth == 0:
 		c.refuse("NOAUTH Authentication required.")
+	case !c.permitted(cmd):
+		c.deny(cmd)
 	case m&modeSubscribed != 0 && cmd.Flags&command.Subscribed == 0:
 		c.refuse("ERR Can't execute '" + cmd.Full + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	case m&modePaused != 0 && c.mustPause(cmd):
@@ -235,14 +237,6 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
-
-// Author implements command.Host.
-func (c *conn) Author() string {
-	if name := c.meta.Load().name; name != "" {
-		return name + " at " + c.addr
-	}
-	return c.addr
-}
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {

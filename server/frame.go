@@ -80,6 +80,7 @@ func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 		c.mode |= modeFramed
 	}
 	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
+	f.speaksFor(c, cmd)
 	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0, tracked: c.tracks()}
 	if cmd.Flags&command.Exec != 0 {
 		it.tx = c.tx

@@ -58,7 +58,7 @@ func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait 
 // then.
 func (c *conn) rejectLogin() {
 	c.srv.stats.counts[countAuthFailures].Add(1)
-	if c.srv.password() == "" { // a wrong user, and nothing to guess
+	if c.srv.password() == "" && !c.srv.guards() { // a wrong user, and nothing to guess
 		c.error(errWrongPass)
 		return
 	}

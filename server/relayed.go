@@ -4,6 +4,7 @@ import (
 	"net"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // relayedIdle is how long a stream of another node stays without traffic, and
@@ -26,4 +27,29 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 			s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc, conn: conn{relayed: true}}) })
 		})
 	})
+}
+
+// relayedCommands are what nodes say of their clients.
+func relayedCommands() []command.Spec {
+	return []command.Spec{{
+		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipMonitor |
+			command.Admin | command.Peers | command.Forwarded | command.OwnConn,
+		Categories: command.CatConnection, Group: "connection", Complexity: "O(1)",
+		Summary: "Between nodes: says whose the commands are that follow on the stream.",
+		Syntax:  "user name address", Handler: onConn(cmdClient),
+	}}
+}
+
+func cmdClient(c *conn, args [][]byte) {
+	if !c.relayed {
+		c.error("NOPERM RL.CLIENT is for the nodes of a cluster")
+		return
+	}
+	user, name, addr := string(args[1]), string(args[2]), string(args[3])
+	c.become(user == userAdmin)
+	c.behalf = ""
+	if user != "" {
+		c.behalf = author(user, name, addr)
+	}
+	c.w.OK()
 }

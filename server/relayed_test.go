@@ -63,7 +63,7 @@ func TestForwardedCommands(t *testing.T) {
 		}
 	})
 	slices.Sort(beside)
-	require.Equal(t, []string{"discard", "echo", "hello", "multi", "ping", "publish", "select", "time", "unwatch"}, beside)
+	require.Equal(t, []string{"discard", "echo", "hello", "multi", "ping", "publish", "rl.client", "select", "time", "unwatch"}, beside)
 }
 
 // A transaction that is the leader's holds nothing that a node answers for

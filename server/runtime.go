@@ -7,6 +7,9 @@ type Runtime struct {
 	// RequirePass is the password of the default user; empty admits
 	// everyone.
 	RequirePass string
+	// AdminPass is the password of the user admin, without whom nobody runs
+	// what is guarded; empty has no such user, and lets everyone.
+	AdminPass string
 	// Protected refuses clients from other hosts while there is no password.
 	Protected bool
 	// MaxClients is how many clients may be connected; 0 is no bound.
@@ -43,6 +46,3 @@ func (s *Server) setMode(m mode, on bool) {
 		s.mode.And(^uint32(m))
 	}
 }
-
-// password is that of the default user; empty admits everyone.
-func (s *Server) password() string { return s.runtime.Load().RequirePass }

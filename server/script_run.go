@@ -83,6 +83,7 @@ type scriptRun struct {
 	keys     [][]byte  // KEYS
 	argv     [][]byte
 	readonly bool
+	admin    bool            // it may call what is guarded
 	sess     *engine.Session // of the table
 	db       uint8
 	now      int64
@@ -343,6 +344,7 @@ func (r *scriptRun) forget() {
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
+	r.admin = false
 	clear(r.messages[:cap(r.messages)])
 	r.messages, r.scratch = r.messages[:0], nil
 	if cap(r.aside.w.B) > bufferKept {

@@ -11,6 +11,7 @@ type transaction struct {
 	size    int  // bytes of the arguments
 	spoiled bool // a command was refused: EXEC aborts
 	writes  bool
+	guarded bool // some command is
 	leader  bool // some command is the leader's to answer
 	heavy   bool // some command may take longer than a loop has
 	fixed   bool // some command can not be run on copies of its keys
@@ -58,6 +59,7 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 		return
 	}
 	tx.writes = tx.writes || cmd.Flags&command.Write != 0
+	tx.guarded = tx.guarded || cmd.Flags&command.Guarded != 0
 	tx.leader = tx.leader || cmd.Flags&command.Leader != 0
 	tx.heavy = tx.heavy || cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
 	tx.fixed = tx.fixed || cmd.Flags&onlyInPlace != 0

@@ -11,7 +11,7 @@ import (
 // keys, which are stored at the end in one step.
 // What is watched ends with it.
 func (c *conn) execAside(tx *transaction, watched watches) {
-	s, e, db := c.srv, c.lane.sess.Engine(), c.db
+	s, e, db, admin := c.srv, c.lane.sess.Engine(), c.db, c.relayed || c.administers()
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
 	c.blockKeeping(tx.size, func(w *resp.Writer) {
 		defer watched.end()
@@ -26,7 +26,7 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 		defer sess.Close()
 		sess.Use(db)
 		r.queue, r.sess, r.keys, r.grip = run, sess, tx.keys(watched.keys, e.Now()), gripCopies
-		r.turn, r.now, r.readonly = turn, e.Now(), false
+		r.turn, r.now, r.readonly, r.admin = turn, e.Now(), false, admin
 		defer r.forget()
 		if err := r.onWorker(w); err != nil {
 			r.fail(w, err)

@@ -58,7 +58,9 @@ func (p *place) leave() {
 }
 
 // joins reports whether a frame may be part of a batch.
-func (fr *Frame) joins() bool { return !fr.Slow && !fr.Selects && !fr.handover && !fr.alone }
+func (fr *Frame) joins() bool {
+	return !fr.Slow && !fr.Selects && !fr.handover && !fr.alone && fr.Client == (Client{})
+}
 
 // together reports whether a frame may be sent with others now.
 func (f *forwarder) together(fr *Frame) bool { return fr.joins() && !f.answers.late() }

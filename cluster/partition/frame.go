@@ -20,6 +20,8 @@ type Frame struct {
 	Slow bool
 	// Prompt tells that the failure policy can answer all of its commands.
 	Prompt bool
+	// Client is whose the commands are, if the leader is to know; see Client.
+	Client Client
 	// Done is called once, by any goroutine, when End is known.
 	Done func()
 
@@ -39,6 +41,10 @@ type Frame struct {
 	replied int    // items that have their reply
 	end     End
 }
+
+// Client is who has sent the commands of a frame: the user that the client is,
+// what it has called itself, and its address. The zero value says nothing.
+type Client struct{ User, Name, Addr string }
 
 // frameItem is one command, or one transaction.
 type frameItem struct {

@@ -31,6 +31,7 @@ type leaderStream struct {
 	epoch uint64
 	resp3 bool
 	db    uint8       // the database selected on it, or anyDB
+	told  Client      // whose the commands are, as it has told
 	buf   []byte      // scratch
 	stop  func() bool // lets the forwarder's end not close the stream any more
 
@@ -172,8 +173,8 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent 
 // anyDB stands for a stream's database that nobody knows.
 const anyDB = 255
 
-// turnTo makes the stream speak the protocol of fr, about its database, and
-// returns how many commands do that.
+// turnTo makes the stream speak the protocol of fr, about its database and for
+// its client, and returns how many commands do that.
 func (s *leaderStream) turnTo(fr *Frame) (preface int) {
 	if s.resp3 != fr.RESP3 {
 		s.buf = append(s.buf, hello(fr.RESP3)...)
@@ -182,6 +183,12 @@ func (s *leaderStream) turnTo(fr *Frame) (preface int) {
 	}
 	if s.db != fr.DB {
 		s.buf = resp.AppendCommand(s.buf, [][]byte{[]byte("SELECT"), strconv.AppendUint(nil, uint64(fr.DB), 10)})
+		preface++
+	}
+	if s.told != fr.Client {
+		c := fr.Client
+		s.buf = resp.AppendCommand(s.buf, [][]byte{[]byte("RL.CLIENT"), []byte(c.User), []byte(c.Name), []byte(c.Addr)})
+		s.told = c
 		preface++
 	}
 	s.db = fr.DB

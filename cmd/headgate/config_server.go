@@ -45,6 +45,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 func runtimeConfig(c *config.Config) server.Runtime {
 	return server.Runtime{
 		RequirePass:      c.RequirePass,
+		AdminPass:        c.AdminPass,
 		Protected:        c.ProtectClients(),
 		MaxClients:       c.MaxClients,
 		ClientMemory:     c.MaxMemoryClients,

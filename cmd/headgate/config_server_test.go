@@ -12,11 +12,11 @@ import (
 
 func TestRuntimeConfig(t *testing.T) {
 	c := config.Config{
-		RequirePass: "secret", ProtectedMode: true, MaxClients: 7, Timeout: 3 * time.Second,
+		RequirePass: "secret", AdminPass: "other", ProtectedMode: true, MaxClients: 7, Timeout: 3 * time.Second,
 		SlowlogLogSlowerThan: -time.Microsecond, SlowlogMaxLen: 5,
 	}
 	want := server.Runtime{
-		RequirePass: "secret", Protected: true, MaxClients: 7, Timeout: 3 * time.Second,
+		RequirePass: "secret", AdminPass: "other", Protected: true, MaxClients: 7, Timeout: 3 * time.Second,
 		SlowlogThreshold: -time.Microsecond, SlowlogMaxLen: 5,
 	}
 	require.Equal(t, want, runtimeConfig(&c))

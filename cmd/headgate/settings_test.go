@@ -53,7 +53,7 @@ func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	shows(given)
 	for _, n := range c.nodes {
 		page := n.get(t, "/metrics")
-		for parameter, differs := range map[string]int{"durability": 1, "on-failure": 1, "redirect": 1, "shards": 1, "maxmemory": 0, "requirepass": 0} {
+		for parameter, differs := range map[string]int{"durability": 1, "on-failure": 1, "redirect": 1, "shards": 1, "maxmemory": 0, "requirepass": 0, "admin-pass": 0} {
 			require.Contains(t, page, fmt.Sprintf("headgate_replication_settings_differ{parameter=%q} %d\n", parameter, differs))
 		}
 		require.Eventually(t, func() bool {
@@ -69,6 +69,18 @@ func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	shows(strings.Replace(given, "on-failure", "maxmemory: n1 512mb, n2 60%, n3 60%; on-failure", 1))
 	set(c.nodes[1], "maxmemory", "536870912")
 	set(c.nodes[2], "maxmemory", "512mb")
+	shows(given)
+	set(c.nodes[2], "admin-pass", password+"!")
+	require.Eventually(t, func() bool { return strings.Contains(status(), "admin-pass: n1 none, n2 none, n3 digest ") }, waitLimit, 100*time.Millisecond)
+	set(c.nodes[0], "admin-pass", password+"!")
+	set(c.nodes[1], "admin-pass", password+"!")
+	shows(given)
+	for _, n := range c.nodes {
+		conn := dial(t, "tcp", n.redis)
+		require.Contains(t, conn.do("CONFIG", "SET", "admin-pass", ""), "NOPERM")
+		require.Equal(t, "+OK", conn.do("AUTH", "admin", password+"!"))
+		require.Equal(t, "+OK", conn.do("CONFIG", "SET", "admin-pass", ""))
+	}
 	shows(given)
 	set(c.nodes[0], "requirepass", password)
 	require.Eventually(t, func() bool { return strings.Contains(status(), "requirepass: n1 digest ") }, waitLimit, 100*time.Millisecond)

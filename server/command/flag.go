@@ -39,6 +39,7 @@ const (
 	Script     // runs a script: slow ones have workers of their own
 	Databases  // may touch another database than its connection's
 	Forwarded  // other nodes may send it for their clients: set for what has Leader and not OwnConn
+	Guarded    // with admin-pass set, for the user admin only; not of what has Fast or Script
 )
 
 // flagNames are the flags that clients are told, in Redis's words.
@@ -52,7 +53,7 @@ var flagNames = []struct {
 }
 
 // Category is a set of ACL categories. Those that follow from flags (read,
-// write, admin, dangerous, pubsub, fast, slow) are added by the table.
+// write, admin, dangerous, pubsub, fast, slow, guarded) are added by the table.
 type Category uint32
 
 // Categories, in the order of categoryNames.
@@ -75,12 +76,13 @@ const (
 	CatTransaction
 	CatLimiter
 	CatScripting
+	CatGuarded
 )
 
 // categoryNames are in the order of the bits.
 var categoryNames = []string{
 	"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
-	"connection", "transaction", "limiter", "scripting",
+	"connection", "transaction", "limiter", "scripting", "guarded",
 }
 
 // impliedCategories are the categories that follow from flags, as in Redis.
@@ -97,6 +99,9 @@ func impliedCategories(f Flag) Category {
 	}
 	if f&PubSub != 0 {
 		c |= CatPubSub
+	}
+	if f&Guarded != 0 {
+		c |= CatGuarded
 	}
 	if f&Fast != 0 {
 		c |= CatFast

@@ -74,9 +74,9 @@ func keyCommands() []command.Spec {
 			Complexity: "O(1)", Summary: "Returns a random key.", Handler: randomKey},
 		{Name: "dbsize", Arity: 1, Flags: read, Categories: command.CatKeyspace, Group: "server",
 			Complexity: "O(S), S the number of shards", Summary: "Returns the number of keys in the selected database.", Handler: dbSize},
-		{Name: "flushdb", Arity: -1, Flags: command.Write | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
+		{Name: "flushdb", Arity: -1, Flags: command.Write | command.Long | command.Guarded, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
 			Complexity: "O(N)", Summary: "Deletes every key of the selected database.", Syntax: "[ASYNC | SYNC]", Handler: flush((*engine.Session).FlushDatabase)},
-		{Name: "flushall", Arity: -1, Flags: command.Write | command.Long, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
+		{Name: "flushall", Arity: -1, Flags: command.Write | command.Long | command.Guarded, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
 			Complexity: "O(N)", Summary: "Deletes every key of all databases.", Syntax: "[ASYNC | SYNC]", Handler: flush((*engine.Session).Flush)},
 	}
 }

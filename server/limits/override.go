@@ -22,10 +22,10 @@ func overrideCommands(book *Book) []command.Spec {
 		}
 	}
 	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
-	set := sub("set", -5, command.Write, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
+	set := sub("set", -5, command.Write|command.Guarded, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
 		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", book.setOverride)
 	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", book.getOverride)
-	del := sub("del", -4, command.Write, "O(1)", whose, "Ends an override.", book.delOverride)
+	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", book.delOverride)
 	set.Secrets, get.Secrets, del.Secrets = book.overrideSecrets(true), book.overrideSecrets(false), book.overrideSecrets(false)
 	return []command.Spec{{
 		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",

@@ -21,8 +21,8 @@ func policyCommands(book *Book) []command.Spec {
 		}
 	}
 	const perText = "O(N), N the length of the text"
-	const write, read = command.Write | command.NoTable, command.Readonly | command.NoTable
-	reset := sub("reset", -3, command.Write|command.NoMulti, "O(N), N the number of limits of the policy", "name [attribute value ...]",
+	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
+	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded, "O(N), N the number of limits of the policy", "name [attribute value ...]",
 		"Forgets what was consumed: of a caller, or of all.", book.reset)
 	reset.Secrets = book.resetSecrets
 	return []command.Spec{{

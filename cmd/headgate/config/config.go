@@ -25,6 +25,7 @@ type Config struct {
 	TLSAuthClients string
 
 	RequirePass   string
+	AdminPass     string
 	ProtectedMode bool
 
 	MaxClients                  int

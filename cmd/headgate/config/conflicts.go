@@ -73,6 +73,9 @@ func (c *Config) conflicts() error {
 	if c.ClientQueryBufferLimit < c.ProtoMaxBulkLen {
 		report("client-query-buffer-limit %s is below proto-max-bulk-len %s", formatSize(c.ClientQueryBufferLimit), formatSize(c.ProtoMaxBulkLen))
 	}
+	if c.AdminPass != "" && c.AdminPass == c.RequirePass {
+		report("admin-pass and requirepass are the same: whoever knows one would know the other")
+	}
 	if c.ProtectedMode && c.RequirePass == "" {
 		if a := c.PlainListen(); a != "" && !loopback(a) {
 			report(protected, "listen", a)
@@ -121,14 +124,18 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 // unguarded reports a password that whoever reaches the peer port needs not
 // know.
 func (c *Config) unguarded() error {
-	if !c.Replicated() || c.RequirePass == "" || c.Guarded() {
+	name := "requirepass"
+	switch {
+	case !c.Replicated() || c.Guarded() || c.RequirePass == "" && c.AdminPass == "":
 		return nil
+	case c.RequirePass == "":
+		name = "admin-pass"
 	}
 	when := "when there are several nodes (join, bootstrap-expect)"
 	if !c.Several() {
 		when = "on this node, which was first started without a secret, as one of several, or has lost its " + secret.FileName
 	}
-	return errors.New("requirepass needs peer-secret-file or peer-tls-cert " + when + ": the peer port would be a way round it. " +
+	return errors.New(name + " needs peer-secret-file or peer-tls-cert " + when + ": the peer port would be a way round it. " +
 		"Make a secret, and give a copy to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
 }
 

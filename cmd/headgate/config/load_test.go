@@ -171,6 +171,8 @@ func TestConflicts(t *testing.T) {
 		{"loopback v6", []string{"--listen=[::1]:7379"}, ""},
 		{"localhost", []string{"--listen=localhost:7379"}, ""},
 		{"open HTTP", []string{"--http-listen=:7380"}, "http-listen :7380 is open to other machines"},
+		{"one password", []string{"--requirepass=s", "--admin-pass=s"}, "admin-pass and requirepass are the same"},
+		{"two passwords", []string{"--requirepass=s", "--admin-pass=t"}, ""},
 		{"open HTTP with password", []string{"--http-listen=:7380", "--requirepass=s"}, ""},
 		{"open with password", []string{"--listen=:7379", "--requirepass=s"}, ""},
 		{"open on purpose", []string{"--listen=:7379", "--protected-mode=no"}, ""},

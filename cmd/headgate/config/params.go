@@ -88,6 +88,11 @@ var Params = []Param{
 		Value: func(c *Config) Value { return text{&c.RequirePass} },
 	},
 	{
+		Name: "admin-pass", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
+		Doc:   "Password of the user admin, who alone may then change policies and overrides, flush, configure and stop. Without it everyone may.",
+		Value: func(c *Config) Value { return text{&c.AdminPass} },
+	},
+	{
 		Name: "protected-mode", Section: security, Default: "yes", Mutable: true,
 		Doc:   "Refuse to listen beyond the loopback interface without a password or required client certificates.",
 		Value: func(c *Config) Value { return yesNo{&c.ProtectedMode} },

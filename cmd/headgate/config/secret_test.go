@@ -42,16 +42,18 @@ func TestWhereTheSecretIs(t *testing.T) {
 		// Where nobody has to prove anything there is no password, from the
 		// start or later.
 		guarded := c.want != "" || l.PeerTLS()
-		_, err = load(t, "", nil, append(c.args, "--requirepass=pw")...)
-		later := set(NewStore(l.Config), "requirepass", "pw")
-		if !l.Replicated() || guarded {
-			require.NoError(t, err, name)
-			require.NoError(t, later, name)
-			continue
-		}
-		for _, err := range []error{err, later} {
-			require.ErrorContains(t, err, "requirepass needs peer-secret-file or peer-tls-cert", name)
-			require.ErrorContains(t, err, "chmod 600 peer.secret", name)
+		for _, password := range []string{"requirepass", "admin-pass"} {
+			_, err = load(t, "", nil, append(c.args, "--"+password+"=pw")...)
+			later := set(NewStore(l.Config), password, "pw")
+			if !l.Replicated() || guarded {
+				require.NoError(t, err, name)
+				require.NoError(t, later, name)
+				continue
+			}
+			for _, err := range []error{err, later} {
+				require.ErrorContains(t, err, password+" needs peer-secret-file or peer-tls-cert", name)
+				require.ErrorContains(t, err, "chmod 600 peer.secret", name)
+			}
 		}
 	}
 	_, err := load(t, "", nil, "--peer-secret-file=x")

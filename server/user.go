@@ -1,0 +1,151 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # Users
+//
+// There is one user, default, whose password is requirepass. With admin-pass set
+// there is another, admin, and what is guarded (command.Guarded) is for admin
+// alone. A connection is of one of them; whether a command may run is asked of the
+// connection that it comes on, when it comes and again where it runs later: when
+// EXEC comes, behind an AUTH in the transaction, and when a script calls it. So a
+// change of admin-pass holds at once for connections that are open, and those that
+// are admin's stay so.
+//
+// What a node forwards for a client it has asked for itself, and the leader does
+// not ask again. Only the node that runs a script knows what that calls, and only
+// the client's own node who it is: RL.CLIENT tells, before scripts of admin's and
+// before changes, whose author would be the node otherwise.
+//
+// A Caller is trusted as the process is.
+
+// Names of users.
+const (
+	userDefault = "default"
+	userAdmin   = "admin"
+)
+
+// password is that of the default user; empty admits everyone.
+func (s *Server) password() string { return s.runtime.Load().RequirePass }
+
+// guards reports whether there is a user admin.
+func (s *Server) guards() bool { return s.runtime.Load().AdminPass != "" }
+
+// users returns the users there are.
+func (s *Server) users() []string {
+	if s.guards() {
+		return []string{userDefault, userAdmin}
+	}
+	return []string{userDefault}
+}
+
+// login authenticates as a user. Without a password default takes any, and
+// there is no admin.
+func (c *conn) login(user, pass []byte) bool {
+	r := c.srv.runtime.Load()
+	want := r.RequirePass
+	admin := string(user) == userAdmin && r.AdminPass != ""
+	switch {
+	case admin:
+		want = r.AdminPass
+	case string(user) != userDefault:
+		return false
+	}
+	if want != "" && !passwordIs(pass, want) {
+		return false
+	}
+	c.become(admin)
+	c.authenticated()
+	return true
+}
+
+// become makes the connection one of admin's, or of default's.
+func (c *conn) become(admin bool) {
+	c.admin = admin
+	c.setMeta(func(m *clientMeta) { m.admin = admin })
+}
+
+// user is the name of a connection's user.
+func (m *clientMeta) user() string {
+	if m.admin {
+		return userAdmin
+	}
+	return userDefault
+}
+
+// authenticated lifts the restrictions of a client without password.
+func (c *conn) authenticated() {
+	c.limits = &c.srv.limits
+	c.mode &^= modeNoAuth
+}
+
+// administers reports whether the client may run what is guarded.
+func (c *conn) administers() bool { return c.admin || !c.srv.guards() }
+
+// permitted reports whether the client may run a command, or what its transaction
+// has queued.
+func (c *conn) permitted(cmd *command.Spec) bool {
+	guarded := cmd.Flags&command.Guarded != 0 || cmd.Flags&command.Exec != 0 && c.tx != nil && c.tx.guarded
+	return !guarded || c.relayed || c.administers()
+}
+
+// deny answers a command that the client may not run. A transaction that has
+// queued some such ends.
+func (c *conn) deny(cmd *command.Spec) {
+	if cmd.Flags&command.Exec == 0 {
+		c.refuse(c.noPermission(cmd))
+		return
+	}
+	for _, q := range c.tx.queue {
+		if q.cmd.Flags&command.Guarded != 0 {
+			cmd = q.cmd
+			break
+		}
+	}
+	c.endTransaction()
+	c.refuse("EXECABORT Transaction discarded because of: " + c.noPermission(cmd))
+}
+
+func (c *conn) noPermission(cmd *command.Spec) string {
+	return "NOPERM " + noPermission(c.meta.Load().user(), cmd)
+}
+
+// noPermission is Redis's text.
+func noPermission(user string, cmd *command.Spec) string {
+	return fmt.Sprintf("User %s has no permissions to run the '%s' command", user, cmd.Full)
+}
+
+// Author implements command.Host.
+func (c *conn) Author() string {
+	if c.behalf != "" {
+		return c.behalf
+	}
+	m := c.meta.Load()
+	return author(m.user(), m.name, c.addr)
+}
+
+// author is who has made a change: "admin deploy at 10.0.0.1:5000".
+func author(user, name, addr string) string {
+	if name != "" {
+		user += " " + name
+	}
+	return user + " at " + addr
+}
+
+// speaksFor notes whose a command is that a frame takes, if the leader is to know:
+// the author of a change, or admin, whose scripts may call what is guarded.
+func (f *frame) speaksFor(c *conn, cmd *command.Spec) {
+	const runs = command.Script | command.Exec
+	tells := cmd.Flags&command.Guarded != 0 || c.tx != nil && c.tx.guarded ||
+		cmd.Flags&runs != 0 && c.admin && c.srv.guards()
+	if !tells || !c.srv.engine.PoliciesKept() {
+		return
+	}
+	m := c.meta.Load()
+	f.Client = partition.Client{User: m.user(), Name: m.name, Addr: c.addr}
+}
