@@ -140,6 +140,18 @@ func TestChangesOfPoliciesFollowEachOther(t *testing.T) {
 	require.Contains(t, leader.ask(t, "RL.CHECK", "p", "PEEK"), "*13\r\n:1\r\n:7\r\n")
 }
 
+// A change that meets the end of its node's leadership has changed nothing, and
+// its client is told so by a code that says to come again.
+func TestChangesOnANodeThatIsDeposed(t *testing.T) {
+	n := newPolicyNode(t, partition.Leading)
+	n.replica.Depose() // which the server has not heard of
+	n.l.Depose()
+	n.send("RL.POLICY", "SET", "p", `{limits: {a: {rate: 5/h}}}`)
+	n.s.Partition().Release(9, nil)
+	n.m.lane.runPosts()
+	require.Equal(t, "-TRYAGAIN not the leader\r\n", n.m.take())
+}
+
 // Policies wait until every node can read them.
 func TestPoliciesWaitForTheLevel(t *testing.T) {
 	n := newPolicyNode(t, partition.Leading)

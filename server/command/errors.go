@@ -12,6 +12,7 @@ var (
 	ErrNotInteger = errors.New("ERR value is not an integer or out of range")
 	//lint:ignore ST1005 the text that every Redis client knows
 	errOutOfMemory = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
+	errNotLeader   = errors.New("TRYAGAIN not the leader")
 	errNotShared   = errors.New("CLUSTERDOWN no leader answers, and this is not decided without one")
 )
 
@@ -23,6 +24,8 @@ func EngineError(err error) error {
 		return errors.New("WRONGTYPE " + err.Error())
 	case errors.Is(err, engine.ErrFull):
 		return errOutOfMemory
+	case errors.Is(err, engine.ErrSealed): // who may send it to another node does that instead
+		return errNotLeader
 	case errors.Is(err, engine.ErrNotLocal):
 		return errNotShared
 	case errors.Is(err, engine.ErrKeyTooLong):
