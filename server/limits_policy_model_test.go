@@ -2,18 +2,15 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/headgate-io/headgate/engine"
 )
 
 // The model of a policy: slow, and written from the grammar's rules. All limits
-// are windows that never end, so that a counter is a number.
+// are windows that do not end as long as a test's clock runs, so that a counter is
+// a number.
 
 const (
 	unlimited = -1
@@ -50,7 +47,7 @@ func rateText(amount int64) string {
 	case blocked:
 		return "blocked"
 	}
-	return fmt.Sprintf("%d/52w", amount)
+	return fmt.Sprintf("%d/20h", amount)
 }
 
 // numbers is what of the text decides what a limit's counters are held against.
@@ -141,16 +138,58 @@ func randomPolicy(rnd *rand.Rand) (p modelPolicy) {
 // modelWorld is a policy, its counters, and what RL.OVERRIDE has said.
 type modelWorld struct {
 	modelPolicy
-	version int64
-	gone    map[string]bool // limits that were there
-	used    map[string]int64
-	limits  map[string]int64  // of RL.OVERRIDE LIMIT, by key
-	tiers   map[string]string // of RL.OVERRIDE TIER, by tenant
+	version  int64
+	past     []modelPolicy   // by version, from 1; one without limits is none
+	gone     map[string]bool // limits that were there
+	used     map[string]modelUsed
+	scalings map[string]int // by limit, the edits that keep shares
+
+	now    int64                  // Unix seconds
+	limits map[string]modelEnding // of RL.OVERRIDE LIMIT, by key
+	tiers  map[string]modelEnding // of RL.OVERRIDE TIER, by tenant
+	scale  modelEnding            // of RL.OVERRIDE SCALE
 }
 
-// edit makes p the policy.
-func (w *modelWorld) edit(p modelPolicy, reset bool) {
+// modelUsed is what a counter holds: units, when its window began, the amount that
+// they were charged under, and how many edits had kept shares by then.
+type modelUsed struct {
+	units, since, amount int64
+	scalings             int
+}
+
+// modelPeriod is that of all limits, in seconds.
+const modelPeriod = 20 * 3600
+
+// modelEnding is what an override says, and when it ends; 0 is never.
+type modelEnding struct {
+	tier   string
+	amount int64 // or percent
+	until  int64
+}
+
+func (e modelEnding) over(now int64) bool { return e.until != 0 && e.until <= now }
+
+// holds is what a counter has against an amount: a share of it, rounded up, if an
+// edit has kept shares since.
+func (w *modelWorld) holds(l *modelLimit, key string, amount int64) int64 {
+	u := w.used[key]
+	if u.scalings != w.scalings[l.name] && u.units > 0 && amount > 0 {
+		return (u.units*amount + u.amount - 1) / u.amount
+	}
+	return u.units
+}
+
+// reset forgets all counters.
+func (w *modelWorld) reset() {
 	w.version++
+	w.past = append(w.past, w.modelPolicy)
+	clear(w.used)
+}
+
+// edit makes p the policy; one without limits is none.
+func (w *modelWorld) edit(p modelPolicy, change string) {
+	w.version++
+	w.past = append(w.past, p)
 	changed := w.gone // whose numbers are not those before
 	w.gone = map[string]bool{}
 	for i := range w.modelPolicy.limits {
@@ -163,8 +202,11 @@ func (w *modelWorld) edit(p modelPolicy, reset bool) {
 			w.gone[name] = true
 			continue
 		}
+		if yes && change == "proportional" {
+			w.scalings[name]++
+		}
 		for key := range w.used {
-			if reset && yes && strings.HasPrefix(key, name+";") {
+			if change == "reset" && yes && strings.HasPrefix(key, name+";") {
 				delete(w.used, key)
 			}
 		}
@@ -183,10 +225,18 @@ func (l *modelLimit) key(call map[string]string) (key string, ok bool) {
 	return key, true
 }
 
-// amountOf is what the limit has for a call, by precedence.
+// amountOf is what the limit has for a call: by precedence, and turned up or down.
 func (w *modelWorld) amountOf(l *modelLimit, key string, call map[string]string) int64 {
-	if n, ok := w.limits[key]; ok {
-		return n
+	n := w.unscaled(l, key, call)
+	if percent := w.scale.amount; percent != 0 && n > 0 && !w.scale.over(w.now) {
+		return (n*percent + 99) / 100
+	}
+	return n
+}
+
+func (w *modelWorld) unscaled(l *modelLimit, key string, call map[string]string) int64 {
+	if o, ok := w.limits[key]; ok && !o.over(w.now) {
+		return o.amount
 	}
 	for _, o := range w.overrides {
 		if o.limit == l.name && call["tenant"] == o.tenant {
@@ -197,8 +247,8 @@ func (w *modelWorld) amountOf(l *modelLimit, key string, call map[string]string)
 		return l.amount
 	}
 	tier := call["tier"]
-	if t, ok := w.tiers[call["tenant"]]; ok && slices.Contains(l.by, "tenant") {
-		tier = t
+	if o, ok := w.tiers[call["tenant"]]; ok && !o.over(w.now) && slices.Contains(l.by, "tenant") {
+		tier = o.tier
 	}
 	if n, ok := l.tiers[tier]; ok && tier != "default" {
 		return n
@@ -212,6 +262,7 @@ type modelVerdict struct {
 	key                     string
 	cost, amount, remaining int64
 	ok, never, over         bool
+	wait                    int64 // until the window ends
 }
 
 // check is RL.CHECK.
@@ -250,10 +301,13 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 		case v.amount == blocked:
 			v.never = true
 		case v.cost == 0:
-			v.ok = !l.all || w.used[key] <= v.amount
+			v.ok = !l.all || w.holds(l, key, v.amount) <= v.amount
 		default:
-			v.ok = w.used[key]+v.cost <= v.amount
+			v.ok = w.holds(l, key, v.amount)+v.cost <= v.amount
 			v.never = v.cost > v.amount
+		}
+		if v.wait = w.used[key].since + modelPeriod - w.now; v.never {
+			v.wait = math.MaxInt64
 		}
 		if l.mode == "enforce" && !v.ok {
 			allowed = false
@@ -263,13 +317,20 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 	for i := range each {
 		v := &each[i]
 		v.over = allowed && !v.ok
-		used, fits := w.used[v.key], v.ok
+		used, fits := w.holds(v.l, v.key, v.amount), v.ok
 		switch {
 		case v.amount == blocked || missing[i]:
 		case v.cost > 0 && (v.l.all || allowed && (fits || v.l.mode == "soft")):
 			used += v.cost
+			since := w.now
+			if was, there := w.used[v.key]; there {
+				since = was.since
+			}
+			if !v.never {
+				v.wait = since + modelPeriod - w.now
+			}
 			if !peek {
-				w.used[v.key] = used
+				w.used[v.key] = modelUsed{used, since, v.amount, w.scalings[v.l.name]}
 			}
 			if v.l.all && !(allowed && fits) { // what it would be answered now
 				v.ok = used+v.cost <= v.amount
@@ -289,7 +350,7 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 		}
 		switch {
 		case allowed && (bound < 0 || v.remaining/max(v.cost, 1) < each[bound].remaining/max(each[bound].cost, 1)),
-			!allowed && !v.ok && (bound < 0 || v.never && !each[bound].never):
+			!allowed && !v.ok && (bound < 0 || v.wait > each[bound].wait):
 			bound = i
 		}
 	}
@@ -305,108 +366,4 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 		name = each[bound].l.name
 	}
 	return allowed, name, reason, each
-}
-
-// Calls, edits and overrides in any order answer what the rules say, and charge
-// what they say: nothing in part, ever.
-func TestPoliciesAgainstModel(t *testing.T) {
-	seeds, steps := 60, 400
-	if testing.Short() {
-		seeds = 10
-	}
-	for seed := range seeds {
-		rnd := rand.New(rand.NewPCG(11, uint64(seed)))
-		r := newRig(t, engine.Config{Shards: 4})
-		w := &modelWorld{gone: map[string]bool{}, used: map[string]int64{}, limits: map[string]int64{}, tiers: map[string]string{}}
-		set := func(change string) {
-			p := randomPolicy(rnd)
-			if w.version > 0 && p.text() == w.text() {
-				return
-			}
-			reply := r.parse(r.raw("RL.POLICY", "SET", "p", "CHANGE", change, p.text()))
-			w.edit(p, change == "reset")
-			require.Equal(t, w.version, reply, "seed %d: %s", seed, p.text())
-		}
-		set("keep")
-		pick := func(values ...string) string { return values[rnd.IntN(len(values))] }
-		for step := range steps {
-			switch rnd.IntN(25) {
-			case 0:
-				set(pick("keep", "reset"))
-				continue
-			case 1:
-				w.override(r, rnd)
-				continue
-			}
-			call := map[string]string{"user": pick("u1", "u2", "u1", "u2", "u1", "u2", "", "bad", "root"), "tenant": pick("t1", "t2", "t3", ""),
-				"op": pick("read", "write"), "tier": pick("free", "pro", "gold", ""), "size": pick("0", "1", "7", "")}
-			units, peek := []int64{0, 1, 1, 1, 2}[rnd.IntN(5)], rnd.IntN(8) == 0
-			args := []string{"RL.CHECK", "p", "COST", fmt.Sprint(units)}
-			for _, name := range []string{"user", "tenant", "op", "tier", "size"} {
-				if call[name] != "" || rnd.IntN(2) == 0 {
-					args = append(args, name, call[name])
-				}
-			}
-			if peek {
-				args = append(args, "PEEK")
-			}
-			got := readChecked(t, r.parse(r.raw(args...)).([]any))
-			allowed, name, reason, each := w.check(call, units, peek)
-			about := fmt.Sprintf("seed %d step %d: %v of %s: %+v", seed, step, args, w.text(), got)
-			require.Equal(t, allowed, got.allowed == 1, about)
-			require.Equal(t, reason, got.reason, about)
-			if name == "" {
-				require.Nil(t, got.name, about)
-			} else {
-				require.Equal(t, name, got.name, about)
-			}
-			require.Equal(t, w.version, got.version, about)
-			require.EqualValues(t, len(each), got.applied, about)
-			var over []any
-			for i := range each {
-				v, l := &each[i], got.limits[each[i].l.name]
-				require.Equal(t, v.remaining, l.remaining, "%s of %s", v.l.name, about)
-				require.Equal(t, v.ok, l.allowed == 1, "%s of %s", v.l.name, about)
-				require.Equal(t, v.never && !v.ok, l.retry == -1, "%s of %s", v.l.name, about)
-				require.Equal(t, v.cost, l.cost, "%s of %s", v.l.name, about)
-				require.Equal(t, v.l.mode, l.mode, about)
-				if v.over && v.l.mode == "soft" {
-					over = append(over, v.l.name)
-				}
-			}
-			require.ElementsMatch(t, over, got.soft, about)
-		}
-	}
-}
-
-// override sets or ends an override.
-func (w *modelWorld) override(r *rig, rnd *rand.Rand) {
-	tenant := []string{"t1", "t2"}[rnd.IntN(2)]
-	l := &w.modelPolicy.limits[rnd.IntN(len(w.modelPolicy.limits))]
-	switch {
-	case rnd.IntN(2) == 0 && l.tiers != nil && slices.Contains(l.by, "tenant"):
-		if rnd.IntN(3) == 0 {
-			r.words("RL.OVERRIDE DEL p TIER tenant " + tenant)
-			delete(w.tiers, tenant)
-			return
-		}
-		tier := []string{"free", "pro"}[rnd.IntN(2)]
-		r.is("RL.OVERRIDE SET p TIER "+tier+" tenant "+tenant, "OK")
-		w.tiers[tenant] = tier
-	case len(l.by) > 0:
-		call := map[string]string{"tenant": tenant, "user": "u1"}
-		key, _ := l.key(call)
-		about := ""
-		for _, name := range l.by {
-			about += " " + name + " " + call[name]
-		}
-		if _, ok := w.limits[key]; ok && rnd.IntN(2) == 0 {
-			r.is("RL.OVERRIDE DEL p LIMIT "+l.name+about, "1")
-			delete(w.limits, key)
-			return
-		}
-		amount := rnd.Int64N(30) - 1
-		r.is("RL.OVERRIDE SET p LIMIT "+l.name+" RATE "+rateText(amount)+about, "OK")
-		w.limits[key] = amount
-	}
 }
