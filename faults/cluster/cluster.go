@@ -225,6 +225,11 @@ func (c *Cluster) Close() {
 	}
 }
 
+// Members are the nodes that are members.
+func (c *Cluster) Members() []*Node {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Node) bool { return n.retired })
+}
+
 // Status asks a node for its status.
 func (c *Cluster) Status(n *Node) (raftlog.Status, error) {
 	if !n.Responsive() {

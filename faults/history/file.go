@@ -15,7 +15,24 @@ func (h *History) Save(dir string) error {
 	if err := h.saveEvents(filepath.Join(dir, "events.txt")); err != nil {
 		return err
 	}
+	if err := h.saveEdits(filepath.Join(dir, "edits.csv")); err != nil {
+		return err
+	}
 	return h.saveCalls(filepath.Join(dir, "calls.csv.gz"))
+}
+
+// saveEdits writes no file if no policy was edited.
+func (h *History) saveEdits(path string) error {
+	if len(h.Edits) == 0 {
+		return nil
+	}
+	b := []byte("start_us,end_us,kind,policy,base,version,amounts,resets,user,until_us,outcome,acknowledged\n")
+	for i := range h.Edits {
+		e := &h.Edits[i]
+		b = fmt.Appendf(b, "%d,%d,%v,%s,%d,%d,%d,%t,%s,%d,%v,%t\n", e.Start/1000, e.End/1000, e.Kind, e.Policy, e.Base, e.Version, e.Amounts,
+			e.Resets, e.User, e.Until/1000, e.Outcome, e.Acknowledged)
+	}
+	return os.WriteFile(path, b, 0o644)
 }
 
 func (h *History) saveEvents(path string) error {
@@ -41,7 +58,7 @@ func (h *History) saveCalls(path string) (err error) {
 		return err
 	}
 	w := bufio.NewWriterSize(zip, 1<<16)
-	w.WriteString("due_us,late_us,start_us,end_us,node,kind,key,other,limit,cost,outcome,remaining,local\n")
+	w.WriteString("due_us,late_us,start_us,end_us,node,kind,key,other,limit,cost,outcome,remaining,local,version,binding\n")
 	var b []byte
 	for i := range h.Calls {
 		b = h.appendCall(b[:0], &h.Calls[i])
@@ -72,5 +89,7 @@ func (h *History) appendCall(b []byte, c *Call) []byte {
 	num(int64(c.Cost))
 	str(c.Outcome.String())
 	num(int64(c.Remaining))
-	return append(strconv.AppendBool(b, c.Local), '\n')
+	b = append(strconv.AppendBool(b, c.Local), ',')
+	num(int64(c.Version))
+	return append(strconv.AppendUint(b, uint64(c.Binding), 10), '\n')
 }

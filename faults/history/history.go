@@ -44,9 +44,11 @@ const (
 	Transfer
 	// Pair adds 1 to Key and 1 to Other in a transaction (EXEC), both or neither.
 	Pair
+	// Check asks the policy of Key's Caller, and charges Cost units to all of its limits, or to none.
+	Check
 )
 
-var kindNames = [...]string{"limit", "reset", "acquire", "release", "transfer", "pair"}
+var kindNames = [...]string{"limit", "reset", "acquire", "release", "transfer", "pair", "check"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -71,6 +73,11 @@ type Call struct {
 	Kind      Kind
 	Outcome   Outcome
 	Node      uint8 // the node that the client was connected to
+
+	// Version is that of the policy which a Check was decided by, and Binding the place, from 1, of the limit that stands for
+	// it; its Limit and Remaining are those of that limit, once it is decided.
+	Version uint32
+	Binding uint8
 
 	// Slow: the script was to take longer than a server's loop has for one.
 	Slow bool
@@ -125,6 +132,9 @@ type Key struct {
 
 	// Apart: how soon its calls are answered, and how many are not, is left out of what is measured of the others.
 	Apart bool
+
+	// Caller is who its Checks are about; nil for a key that is none of a policy.
+	Caller *Caller
 }
 
 // Option is an option of RL.LIMIT that all calls of a key have.
@@ -161,6 +171,11 @@ type History struct {
 	Calls  []Call // by Start
 	Events []Event
 	Length time.Duration
+
+	Policies []Policy // that there are checks of
+	Edits    []Edit   // of policies, by Start
+	Seen     []Sight  // of versions
+	Kept     []Sight  // what HISTORY had in the end, of each policy the latest first
 }
 
 // ByKey returns the calls of each key, by Start; those with two keys are left out. The slices alias one copy of the calls.

@@ -65,6 +65,9 @@ func Arguments(c *history.Call, key, other history.Key) []string {
 	case history.Release:
 		return []string{"RL.RELEASE", key.Name, number(int32(c.Other))}
 	}
+	if c.Kind == history.Check {
+		return checkArguments(c, key.Caller)
+	}
 	if isScript(key) {
 		return scriptArguments(c, key, other)
 	}
@@ -129,6 +132,11 @@ func classify(c *history.Call, r *resp.Reply, key history.Key) string {
 	}
 	allowed, remaining := int64(0), int64(0)
 	switch {
+	case c.Kind == history.Check:
+		var ok bool
+		if allowed, remaining, ok = checked(c, r); !ok {
+			return malformed
+		}
 	case r.Type == '%':
 		if f := r.Field("allowed"); f != nil {
 			allowed = f.Int

@@ -32,8 +32,10 @@ func (r *Run) compareUnderWay() error {
 		return nil
 	}
 	r.load.Pause()
+	r.checks.pause()
 	r.marks.paused.Store(true)
 	defer r.load.Resume()
+	defer r.checks.resume()
 	defer r.marks.paused.Store(false)
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
 		return err
@@ -70,6 +72,7 @@ func (r *Run) finish(l offered, keys *load.Keyspace, err error) error {
 // end ends a load, has what is left of it looked at, and judges the history.
 func (r *Run) end(l offered, keys *load.Keyspace, look func() error) error {
 	r.audits.stop()
+	r.checks.stop()
 	r.stop(l, keys)
 	if r.flushed.End > 0 {
 		r.forgetFlushed()

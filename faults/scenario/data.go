@@ -46,6 +46,9 @@ type amount struct {
 
 	audit time.Duration // from one audit of pairs to the next
 
+	// checkRate is that of checks of policies, and waitRate that of those that wait for their commit.
+	checkRate, waitRate float64
+
 	// apart: they have connections of their own, and how soon they are answered is judged apart. A node that waits for a
 	// silent leader waits longer for a script than for a limit, and what a connection sends behind it waits as well; and
 	// scripts and other commands travel to the leader one after the other.
@@ -54,10 +57,10 @@ type amount struct {
 
 var (
 	// much is for harm that breaks connections to the leader, and audited for a run that is about pairs.
-	much    = amount{rate: 400, pairRate: 60, audit: 10 * time.Millisecond}
-	audited = amount{rate: 400, pairRate: 240, audit: 500 * time.Microsecond} // half of a transaction shows for some microseconds
+	much    = amount{rate: 400, pairRate: 60, audit: 10 * time.Millisecond, checkRate: 100, waitRate: 40}
+	audited = amount{rate: 400, pairRate: 240, audit: 500 * time.Microsecond, checkRate: 100, waitRate: 40} // half of a transaction shows for some microseconds
 	// little is for harm that leaves leaders silent, slow or without followers, and that is not about what data are.
-	little = amount{rate: 60, pairRate: 6, audit: 50 * time.Millisecond, apart: true}
+	little = amount{rate: 60, pairRate: 6, audit: 50 * time.Millisecond, checkRate: 50, waitRate: 16, apart: true}
 )
 
 const (
@@ -187,7 +190,8 @@ func (d *data) pairCall(n int, due time.Duration) history.Call {
 	return history.Call{Kind: history.Pair, Key: id, Other: id + 1, Cost: 1}
 }
 
-// offerData is offer with an amount of data in the load, whose pairs are audited until finish.
+// offerData is offer with an amount of data in the load, whose pairs are audited until finish, and of checks of policies,
+// which are edited until then.
 func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int) string, next plan) (*load.Load, error) {
 	if r.cluster != nil {
 		if err := r.raised(); err != nil { // before that there is no data but counters
@@ -203,13 +207,20 @@ func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int)
 	// What it answers to a script whose keys others keep changing, which has changed nothing.
 	r.codesToo = append(r.codesToo, "BUSY")
 	r.data = addData(keys, r.Rate, a)
+	r.checks = addChecks(keys, a)
+	if err := r.startEditor(nodes, dial); err != nil {
+		return nil, err
+	}
 	r.audits = startPairAudit(r, nodes, dial, a.audit)
+	next = r.checks.mix(r.Rate, next)
+	waiting := r.calls(keys, nodes, dial, r.checks.later)
+	waiting.Rate, waiting.Seed = r.checks.waiting, r.Seed+2
 	if !a.apart {
-		return r.offer(keys, nodes, dial, r.data.mix(r.Rate, next)), nil
+		return r.offer(keys, nodes, dial, r.data.mix(r.Rate, next), waiting), nil
 	}
 	aside := r.calls(keys, nodes, dial, r.data.all)
 	aside.Rate, aside.Seed = r.data.rate+r.data.pairRate, r.Seed+1
-	return r.offer(keys, nodes, dial, next, aside), nil
+	return r.offer(keys, nodes, dial, next, aside, waiting), nil
 }
 
 // decidedApart is the least share of the calls on data that are apart which must be decided: without answers nothing can be
@@ -220,7 +231,7 @@ const decidedApart = 0.3
 func (r *Run) judgeApart() {
 	calls, decided := 0, 0
 	for i := range r.history.Calls {
-		if c := &r.history.Calls[i]; r.history.Apart(c) {
+		if c := &r.history.Calls[i]; r.history.Apart(c) && c.Kind != history.Check {
 			calls++
 			if c.Decided() {
 				decided++
@@ -232,9 +243,9 @@ func (r *Run) judgeApart() {
 	}
 }
 
-// readData looks at what is left of the data in the end; addr is the leader's.
+// readData looks at what is left of the data, and of what policies count, in the end; addr is the leader's.
 func (r *Run) readData(addr string) error {
-	return errors.Join(r.audits.last(addr), r.readBack(addr))
+	return errors.Join(r.audits.last(addr), r.readBack(addr), r.readCounters(addr), r.readPolicies())
 }
 
 // readBack reads the data once more when nothing is offered any longer, as calls of the history: what was acknowledged must

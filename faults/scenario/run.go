@@ -68,12 +68,14 @@ type Run struct {
 
 	machine   *cluster.Machine
 	marks     *marks
-	load      *load.Load      // that offer has started last
-	data      *data           // in the load; may be nil
-	audits    *pairAudit      // of the data; nil without
-	flushed   history.Call    // of all keys, under load; zero if there was none
-	compared  int             // times that the nodes' tables were compared under way
-	lossTimes []time.Duration // of killed leaders: see marks
+	load      *load.Load               // that offer has started last
+	data      *data                    // in the load; may be nil
+	audits    *pairAudit               // of the data; nil without
+	checks    *checks                  // of policies, in the load; may be nil
+	counted   map[oracle.Counter]int64 // by policies, in the end
+	flushed   history.Call             // of all keys, under load; zero if there was none
+	compared  int                      // times that the nodes' tables were compared under way
+	lossTimes []time.Duration          // of killed leaders: see marks
 	live      oracle.Liveness
 
 	prompt float64
@@ -219,6 +221,7 @@ func (r *Run) judge() {
 	r.measureGaps()
 	r.judgeLosses()
 	r.judgeApart()
+	r.judgePolicies()
 	r.live = oracle.MeasureLiveness(&r.history, r.outages, prompt, r.gaps)
 	r.add(oracle.Live(r.live, r.liveness(), r.slack(), r.stalled()))
 	f, r.prompt = oracle.Promptness(&r.history, r.outages, prompt, 0)
