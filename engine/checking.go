@@ -43,12 +43,11 @@ type weighed struct {
 
 // prepare hashes the keys of the limits that apply, puts their shards in order
 // and refuses what cannot be a step.
-func (st *checking) prepare(s *Session, checks []Check) error {
+func (st *checking) prepare(s *Session, checks []Check, cold bool) error {
 	if cap(st.weighed) < len(checks) {
 		st.weighed = make([]weighed, len(checks), max(len(checks), 16))
 	}
 	st.weighed, st.n = st.weighed[:len(checks)], 0
-	cold := s.Cold()
 	for i := range checks {
 		c := &checks[i]
 		if c.Mode == Off {
@@ -95,7 +94,7 @@ func (st *checking) forget() { clear(st.weighed) }
 
 // lock locks the shards in their order, each once, unless the session holds keys;
 // then these have to be among them.
-func (st *checking) lock(s *Session) (locked bool, err error) {
+func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
 	if s.held.active {
 		for i := range st.n {
 			w := st.at(i)
@@ -114,10 +113,10 @@ func (st *checking) lock(s *Session) (locked bool, err error) {
 			s.e.table.Shard(int(st.shard(i))).Lock()
 		}
 	}
-	if s.Cold() {
+	if cold {
 		for i := range st.n {
 			w := st.at(i)
-			s.e.table.At(w.hash).PrefetchRecord(w.hash)
+			s.e.table.At(w.hash).PrefetchRecord(w.hash, len(w.key))
 		}
 	}
 	return true, nil

@@ -104,6 +104,8 @@ type CheckOptions struct {
 	// Anew: a counter that has been charged under a later edit begins anew, in
 	// place of ErrStale: there is no later policy to look up.
 	Anew bool
+	// Warm: the counters have been asked for by WarmChecks.
+	Warm bool
 }
 
 // Checked is what one limit says.
@@ -158,10 +160,11 @@ func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked
 	}
 	st := s.checking
 	defer st.forget()
-	if err := st.prepare(s, checks); err != nil {
+	cold := s.Cold()
+	if err := st.prepare(s, checks, cold && !o.Warm); err != nil {
 		return Verdict{}, err
 	}
-	locked, err := st.lock(s)
+	locked, err := st.lock(s, cold && !(o.Warm && st.n <= WarmKeys))
 	if err != nil {
 		return Verdict{}, err
 	}

@@ -11,6 +11,8 @@ const lookahead = 16
 type ahead struct {
 	ends [lookahead]struct{ arg, byte int }
 	keys [][]byte
+	// derives: there are commands whose keys follow from their arguments.
+	derives bool
 }
 
 // runAhead parses several commands of a pipeline, asks for the states of all
@@ -25,7 +27,7 @@ func (c *conn) runAhead(buf []byte) int {
 		return 0
 	}
 	args, a := l.args[:0], &l.ahead
-	a.keys = a.keys[:0]
+	a.keys, a.derives = a.keys[:0], false
 	count, at := 0, 0
 	for count < lookahead {
 		from := len(args)
@@ -47,18 +49,39 @@ func (c *conn) runAhead(buf []byte) int {
 	l.use(c.db)
 	l.sess.Warm(a.keys)
 	l.use(0)
+	if a.derives {
+		l.derive(args, count)
+	}
 	from := 0
 	for i := range count {
 		end := a.ends[i]
 		c.runOne(args[from:end.arg])
 		if from = end.arg; c.stall != 0 || c.ending == closes {
-			return end.byte
+			at = end.byte
+			break
 		}
 	}
+	l.call.Round++ // the scratch is the next commands'
 	return at
 }
 
-// firstKeys appends the first key of a command, or the first two of a script.
+// derive has the commands prepared that find their keys themselves.
+func (l *lane) derive(args [][]byte, count int) {
+	from := 0
+	for _, end := range l.ahead.ends[:count] {
+		one := args[from:end.arg]
+		from = end.arg
+		if len(one) == 0 {
+			continue
+		}
+		if cmd := l.find(one); cmd != nil && cmd.Ahead != nil && cmd.Accepts(len(one)) {
+			cmd.Ahead(&l.call, one)
+		}
+	}
+}
+
+// firstKeys appends the first key of a command, or the first two of a script, and
+// notes commands that find their keys themselves.
 func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	if len(args) < 2 {
 		return keys
@@ -73,6 +96,8 @@ func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 		}
 		// What is no key is asked for in vain.
 		keys = append(keys, args[3:min(len(args), 5)]...)
+	case cmd.Ahead != nil:
+		l.ahead.derives = l.ahead.derives || l.mode&modeElsewhere == 0
 	}
 	return keys
 }

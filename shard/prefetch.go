@@ -25,8 +25,22 @@ func (t *Table) Prefetch(hashes []uint64) {
 // lock.
 func (t *Table) PrefetchSlot(hash uint64) { t.At(hash).prefetchSlot(hash) }
 
-// PrefetchRecord asks the processor for the record of the key of a hash.
-func (s *Shard) PrefetchRecord(hash uint64) { s.prefetchRecord(hash) }
+// PrefetchRecord asks the processor for the record of the key of a hash, whose
+// length it needs: long keys take more than a line. The lock must be held.
+func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
+	g := s.dir.Load().find(hash)
+	if g == nil {
+		return
+	}
+	tag := uint32(hash>>32) | dirtyBit
+	for i := home(tag); g.slots[i].ref != 0; i = next(i) {
+		if sl := &g.slots[i]; sl.tag|dirtyBit == tag {
+			s.arena.prefetchWhole(sl.ref, keyLen)
+			return
+		}
+	}
+	s.arena.prefetchRoom()
+}
 
 // prefetchSlot asks for the line where the search for a hash begins. It needs
 // no lock: taking one would make the misses of directories wait for one another.
@@ -60,6 +74,20 @@ func (a *arena) prefetch(ref uint32) {
 		prefetch(unsafe.Pointer(&c[ref&unitMask*unit]))
 	}
 }
+
+// prefetchWhole asks for a record of one word or a few, to the last byte of its key.
+func (a *arena) prefetchWhole(ref uint32, keyLen int) {
+	if ref&largeRef == 0 {
+		c, at := a.chunks[ref>>unitBits], int(ref&unitMask*unit)
+		prefetch(unsafe.Pointer(&c[at]))
+		if last := at + recordHeader + 8 + keyLen - 1; last>>lineBits != at>>lineBits && last < chunkSize {
+			prefetch(unsafe.Pointer(&c[last]))
+		}
+	}
+}
+
+// lineBits are those of an address within a cache line.
+const lineBits = 6
 
 // prefetchRoom asks for the record that alloc would take next, if it is of the
 // same class as the last: most keys of a table are alike.

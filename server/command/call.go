@@ -32,6 +32,9 @@ type Call struct {
 	// call to the next so that they need not make it again; nil at first.
 	Chain  Chain
 	Memory any
+	// Round numbers the commands that are prepared together: see Spec.Ahead. What
+	// was prepared in another round is of another input.
+	Round uint64
 	// InExec: the call is part of a transaction, whose thread waits for it.
 	InExec bool
 	// Movable: the call is part of a step that can be taken back and run where

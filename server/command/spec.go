@@ -22,6 +22,13 @@ type Spec struct {
 	// keys for the command holds these too.
 	Derived func(args [][]byte, now int64) [][]byte
 
+	// Ahead prepares a command of a pipeline before the first of it runs: it finds
+	// the keys that the command will look up and asks for them. The Handler, which
+	// gets the same args in the same Round of the call, may go by what it has left
+	// in the call's Memory. It replies nothing and changes nothing. It is nil for
+	// commands whose keys are arguments.
+	Ahead func(call *Call, args [][]byte)
+
 	// For COMMAND DOCS. Syntax is what follows the name, in the notation of
 	// redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
 	Group, Complexity, Summary, Syntax string

@@ -13,7 +13,7 @@ import (
 func checkCommands(book *Book) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
-		Derived: book.keys, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Derived: book.keys, Ahead: book.ahead, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
 		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.check,
@@ -33,34 +33,6 @@ func (b *Book) noPolicy(name []byte) string {
 		return "ERR policy '" + string(name) + "' is not understood by this node: " + err.Error()
 	}
 	return fmt.Sprintf("NOPOLICY there is no policy '%s'", command.Clip(name, command.ErrorClip))
-}
-
-// checkMemory is what RL.CHECK uses call after call.
-type checkMemory struct {
-	call    *policy.Call
-	verdict policy.Verdict // of call
-	args    checkArgs
-	checks  []engine.Check
-	out     []engine.Checked
-	// at is the position in call.Applied of each check.
-	at   []int
-	lane uint32 // of whom it is the memory, for counts
-}
-
-// memory returns the memory of who executes the call.
-func memory(call *command.Call) *checkMemory {
-	m, ok := call.Memory.(*checkMemory)
-	if !ok {
-		m = &checkMemory{call: policy.NewCall(), lane: laneStripes.Add(1)}
-		call.Memory = m
-	}
-	return m
-}
-
-// end lets go of the client's input.
-func (m *checkMemory) end() {
-	m.call.End()
-	clear(m.args.pairs)
 }
 
 // checkArgs are the parsed options of RL.CHECK.
@@ -185,18 +157,28 @@ type answer struct {
 func (b *Book) check(call *command.Call) {
 	m := memory(call)
 	defer m.end()
-	if err := m.args.parse(call.Args[2:]); err != nil {
-		call.Error(err.Error())
-		return
-	}
 	set := b.Set()
-	for try := 0; ; try++ {
-		p := set.Policy(call.Args[1])
-		if p == nil {
-			call.Error(b.noPolicy(call.Args[1]))
+	p := m.take(call, set)
+	ready := p != nil
+	if !ready {
+		if err := m.args.parse(call.Args[2:]); err != nil {
+			call.Error(err.Error())
 			return
 		}
-		a, err := m.decide(call, p, try > 0)
+	}
+	for try := 0; ; try++ {
+		if !ready {
+			if p = set.Policy(call.Args[1]); p == nil {
+				call.Error(b.noPolicy(call.Args[1]))
+				return
+			}
+			if err := m.match(p, call.Now); err != nil {
+				m.fail(call, err)
+				return
+			}
+		}
+		a, err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready})
+		ready = false
 		if errors.Is(err, engine.ErrStale) && try < 2 {
 			// It was decided under a later version. If that is not here, it is
 			// none any more: the record was taken back.
@@ -236,13 +218,9 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 // keys returns the keys of the counters that an RL.CHECK is about, none for one
 // that is an error.
 func (b *Book) keys(args [][]byte, now int64) [][]byte {
-	var m checkMemory
+	m := matched{call: policy.NewCall()} // not a session's: what it returns outlasts the command
 	p := b.Set().Policy(args[1])
-	if p == nil || m.args.parse(args[2:]) != nil {
-		return nil
-	}
-	m.call = policy.NewCall() // not a session's: what it returns outlasts the command
-	if m.match(p, now) != nil {
+	if p == nil || m.args.parse(args[2:]) != nil || m.match(p, now) != nil {
 		return nil
 	}
 	var keys [][]byte
@@ -299,11 +277,8 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 	}
 }
 
-// decide decides the call under p. anew is CheckOptions.Anew.
-func (m *checkMemory) decide(call *command.Call, p *policy.Policy, anew bool) (answer, error) {
-	if err := m.match(p, call.Now); err != nil {
-		return answer{}, err
-	}
+// decide decides the call, which p was matched with.
+func (m *checkMemory) decide(call *command.Call, p *policy.Policy, o engine.CheckOptions) (answer, error) {
 	a := answer{policy: p, ok: m.verdict != policy.Denied, reason: "ok", binding: -1}
 	switch m.verdict {
 	case policy.Denied:
@@ -311,43 +286,21 @@ func (m *checkMemory) decide(call *command.Call, p *policy.Policy, anew bool) (a
 	case policy.Allowed:
 		a.reason = "allow"
 	default:
-		return m.ask(call, a, anew)
+		return m.ask(call, a, o)
 	}
 	// Nothing is counted; but only who decides may say so.
 	_, err := call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
 	return a, err
 }
 
-// match tells what of p applies to the parsed call.
-func (m *checkMemory) match(p *policy.Policy, now int64) (err error) {
-	c := m.call
-	c.Begin(p)
-	for i := 0; i < len(m.args.pairs) && err == nil; i += 2 {
-		if name, value := m.args.pairs[i], m.args.pairs[i+1]; m.args.printed {
-			err = c.SetPrinted(name, value)
-		} else {
-			err = c.Set(name, value)
-		}
-	}
-	if err != nil {
-		return badCall{err}
-	}
-	c.Units = m.args.units
-	if m.verdict, err = c.Match(now); err != nil {
-		return badCall{err}
-	}
-	return nil
-}
-
 // ask has the limits that apply decided.
-func (m *checkMemory) ask(call *command.Call, a answer, anew bool) (answer, error) {
+func (m *checkMemory) ask(call *command.Call, a answer, o engine.CheckOptions) (answer, error) {
 	a.applied = m.call.Applied
 	n := len(a.applied)
 	if cap(m.out) < 2*n {
 		m.out = make([]engine.Checked, 2*policy.MaxLimits)
 	}
 	m.checks, m.at = m.checks[:0], m.at[:0]
-	o := engine.CheckOptions{Peek: m.args.peek, Anew: anew}
 	missing := -1
 	for i := range a.applied {
 		l := &a.applied[i]

@@ -41,7 +41,11 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 		return
 	}
 	m.args.peek, m.args.printed = true, true
-	a, err := m.decide(call, p, true)
+	err := m.match(p, call.Now)
+	var a answer
+	if err == nil {
+		a, err = m.decide(call, p, engine.CheckOptions{Peek: true, Anew: true})
+	}
 	if err != nil {
 		m.fail(call, err)
 		return

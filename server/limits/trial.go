@@ -14,7 +14,7 @@ import (
 type Trial struct {
 	set  *policy.Set
 	call command.Call
-	mem  checkMemory
+	mem  *checkMemory
 }
 
 // trialShards are enough for a handful of callers.
@@ -36,7 +36,7 @@ func NewTrial(records []*policy.Record) (*Trial, error) {
 	t := &Trial{set: set}
 	t.call.Sess = e.NewSession()
 	t.call.Limits = t.call.Sess
-	t.mem.call = policy.NewCall()
+	t.mem = newMemory()
 	for _, name := range set.Names() {
 		p := set.Policy([]byte(name))
 		for l, n := range p.AllNumbers() {
@@ -88,7 +88,7 @@ func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 	if err != nil {
 		return TrialAnswer{}, err
 	}
-	a, err := t.mem.decide(&t.call, p, false)
+	a, err := t.mem.decide(&t.call, p, engine.CheckOptions{})
 	if err != nil {
 		return TrialAnswer{}, err
 	}
@@ -97,17 +97,13 @@ func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 
 // Explain tells of each limit of the policy whether it applies to a call, and why.
 func (t *Trial) Explain(now int64, c TrialCall) ([]policy.Finding, error) {
-	p, err := t.begin(now, &c)
-	if err == nil {
-		err = t.mem.match(p, now)
-	}
-	if err != nil {
+	if _, err := t.begin(now, &c); err != nil {
 		return nil, err
 	}
 	return t.mem.call.Explain(now), nil
 }
 
-// begin prepares a call.
+// begin matches a call.
 func (t *Trial) begin(now int64, c *TrialCall) (*policy.Policy, error) {
 	p := t.set.Policy([]byte(c.Policy))
 	if p == nil {
@@ -118,7 +114,7 @@ func (t *Trial) begin(now int64, c *TrialCall) (*policy.Policy, error) {
 	for _, pair := range c.Attributes {
 		t.mem.args.pairs = append(t.mem.args.pairs, []byte(pair.Name), []byte(pair.Value))
 	}
-	return p, nil
+	return p, t.mem.match(p, now)
 }
 
 // told copies the answer.
