@@ -16,7 +16,7 @@
 //     writes and restores snapshots. Of a replicated engine only the leader's
 //     decides; the others are sealed.
 //   - Local decides on a node's share of each limit while there is no leader,
-//     and Empty as limits that nobody has used would.
+//     and Empty as limits that nobody has used would, which Backstop bounds.
 //   - Clock is monotonic time that follows the wall clock.
 //
 // A limit's state is a deadline and a few 64-bit words under its key. What is
@@ -24,7 +24,7 @@
 //
 // # Concurrency
 //
-// Engine, Local, Empty and Clock are safe for concurrent use. A Session is not;
+// Engine, Local, Empty, Backstop and Clock are safe for concurrent use. A Session is not;
 // any number of sessions work on one Engine. The log calls a Replica, one call
 // at a time, beside the sessions. A decision on a known key under a limit that
 // its session has used lately takes the lock of the key's shard and no other

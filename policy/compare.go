@@ -160,6 +160,7 @@ func (x *comparison) list(old, new *Record) {
 
 func (x *comparison) policy(old, new *definition) {
 	x.add("on_failure", old.onFailure.String(), new.onFailure.String(), NoEffect)
+	x.add("backstop", old.backstopText(), new.backstopText(), NoEffect)
 	x.add("durability", old.durability.String(), new.durability.String(), NoEffect)
 	x.add("require", flow(old.require), flow(new.require), NoEffect)
 	x.attributes("attributes.", old.attributes, new.attributes)

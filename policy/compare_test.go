@@ -17,8 +17,9 @@ func TestCompare(t *testing.T) {
 	}
 	const old = "limits: {a: {by: ip, rate: 1/s}, b: {rate: 5/m}}"
 	f(old, old)
-	f(old, "on_failure: open\nlimits: {b: {rate: 300/h}, c: {by: ip, rate: 1/s, id: a}}",
+	f(old, "on_failure: open\nbackstop: 3\nlimits: {b: {rate: 300/h}, c: {by: ip, rate: 1/s, id: a}}",
 		"on_failure: nothing -> open",
+		"backstop: nothing -> 3",
 		"limits.b.rate: 5/m -> 300/h (numbers)",
 		"limits.a: a -> c")
 	f(old, "limits: {a: {by: ip, rate: 1/s, id: x}, b: {by: ip, rate: 2/s, id: a}}",

@@ -22,7 +22,7 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 	def := rec.definition
 	x := &compiler{def: def, file: rec.file, shared: sh, own: map[string]Type{}, lists: map[string]*listDef{}}
 	x.p = &Policy{
-		Name: def.name, Version: m.Version, OnFailure: def.onFailure, Durability: def.durability,
+		Name: def.name, Version: m.Version, OnFailure: def.onFailure, Backstop: def.backstop, Durability: def.durability,
 		Limits: make([]Limit, len(def.limits)), Record: rec, Epochs: m.Epochs,
 		seed: c.Seed, secret: c.Secret, guarded: len(def.deny)+len(def.allow) > 0,
 	}

@@ -25,6 +25,7 @@ type definition struct {
 	attributes []attributeDef
 	lists      []*listDef
 	onFailure  Failure
+	backstop   int64 // 0: the server's
 	durability Durability
 	require    []text
 	deny       []conditionDef

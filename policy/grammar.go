@@ -37,6 +37,8 @@ var fileEntries = []entry[fileParts]{
 var policyEntries = []entry[definition]{
 	{key: "on_failure", value: "open | closed | local", none: "the server's", about: "what is answered while nobody can decide", schema: wordsOf(failures[1:]...),
 		read: func(r *reader, n *yaml.Node, d *definition) { word(r, n, failures[:], &d.onFailure) }},
+	{key: "backstop", value: "number", none: "the server's", about: "with `open`, how many times its limits a node admits at most while nobody can decide", schema: wholeSchema(1),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.backstop, _ = r.whole(n, 1, MaxBackstop) }},
 	{key: "durability", value: "async | sync", none: "the server's", about: "whether an answer waits until it is replicated; a call may ask for more, not for less", schema: wordsOf(durabilities[1:]...),
 		read: func(r *reader, n *yaml.Node, d *definition) { word(r, n, durabilities[:], &d.durability) }},
 	{key: "require", value: "attribute, or a list of them", about: "a call without one of them is an error, not a decision", schema: oneOrMore(nameSchema),

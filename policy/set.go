@@ -81,6 +81,9 @@ var failures = [...]string{"", "open", "closed", "local"}
 // String returns the word of the grammar, "" for FailServer.
 func (f Failure) String() string { return failures[f] }
 
+// MaxBackstop is how many times its limits a policy may have admitted.
+const MaxBackstop = 1_000_000
+
 // Durability is what a policy's answers wait for.
 type Durability uint8
 
@@ -100,8 +103,11 @@ func (d Durability) String() string { return durabilities[d] }
 type Policy struct {
 	Name string
 	// Version counts the changes of the policy; replies have it.
-	Version    uint64
-	OnFailure  Failure
+	Version   uint64
+	OnFailure Failure
+	// Backstop is how many times its limits are admitted at most with FailOpen; 0
+	// leaves it to the server.
+	Backstop   int64
 	Durability Durability
 	// Limits are in the order of the text, which is that of replies.
 	Limits []Limit

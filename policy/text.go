@@ -64,6 +64,7 @@ func (a *attributeDef) String() string {
 
 func (w *writer) policy(d *definition) {
 	w.pair("", "on_failure", d.onFailure.String())
+	w.pair("", "backstop", d.backstopText())
 	w.pair("", "durability", d.durability.String())
 	w.pair("", "require", flow(d.require))
 	if len(d.attributes) > 0 {
@@ -89,6 +90,14 @@ func (w *writer) policy(d *definition) {
 			w.override(o)
 		}
 	}
+}
+
+// backstopText returns the backstop as the grammar has it, "" for none.
+func (d *definition) backstopText() string {
+	if d.backstop == 0 {
+		return ""
+	}
+	return strconv.FormatInt(d.backstop, 10)
 }
 
 func (w *writer) conditions(key string, defs []conditionDef) {

@@ -17,6 +17,7 @@ lists:
 policies:
   shop/pay:
     on_failure: closed
+    backstop: 2_0
     durability: sync
     require: [ip, tenant]
     attributes: {peer: {type: ip}}
@@ -38,6 +39,7 @@ policies:
 `
 
 const canonical = `on_failure: closed
+backstop: 20
 durability: sync
 require: [ip, tenant]
 attributes:

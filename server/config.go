@@ -81,6 +81,9 @@ type Config struct {
 	Redirect Redirect
 	// OnFailure is what answers while no leader does.
 	OnFailure partition.OnFailure
+	// Backstop is how many times each limit partition.FailOpen admits at most; 0 is
+	// partition.DefaultBackstop.
+	Backstop int64
 	// ForwardTimeout is how long a command may take to reach the leader, and the
 	// leader then to answer it, before OnFailure applies; 0 is
 	// DefaultForwardTimeout.

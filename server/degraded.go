@@ -17,7 +17,8 @@ import (
 // With on-failure open and local a node answers by itself what asks a limit, and
 // what counts: INCR and EXPIRE and their like, transactions of these, and scripts
 // that call nothing else. A limit is decided by Call.Limits, which then is not the
-// session. Counters work on a session of another engine, which has copies of them
+// session. With open that is bounded by a multiple of each limit (engine.Backstop).
+// Counters work on a session of another engine, which has copies of them
 // or nothing (engine.Local, engine.Empty): the commands' own handlers run there.
 
 // answerDegraded lets the failure policy answer, and reports whether it has: tx
@@ -104,7 +105,7 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
-	by := c.lane.part.DegradedBy(c.onFailure(cmd, args))
+	by := c.lane.part.DegradedBy(c.onFailure(cmd, args), c.backstop(cmd, args))
 	switch {
 	case by == nil && sent:
 		c.srv.uncertain(c.w)
@@ -146,6 +147,15 @@ func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
 		return partition.FailLocal
 	}
 	return c.lane.part.OnFailure()
+}
+
+// backstop is how many times its limits on-failure open admits of a command, if its
+// policy says so, else 0.
+func (c *conn) backstop(cmd *command.Spec, args [][]byte) int64 {
+	if cmd.Name == "rl.check" {
+		return c.srv.policies.Backstop(args)
+	}
+	return 0
 }
 
 // countDegraded runs a step about counters, which writes its reply, without the

@@ -162,6 +162,17 @@ func TestPoliciesWaitForTheLevel(t *testing.T) {
 	require.Equal(t, "-ERR not before every node of the cluster is upgraded\r\n", n.m.take())
 }
 
+// settlePolicy waits for the worker of a change, and commits it.
+func settlePolicy(t *testing.T, f *fakeCluster, s *Server, m *machine) {
+	t.Helper()
+	for m.stall&stallWorker != 0 {
+		m.lane.runPosts()
+		runtime.Gosched()
+	}
+	s.Partition().Release(f.ticket.Add(1)-1, nil)
+	m.settle()
+}
+
 // Without a leader each policy answers as it says, or as the call does.
 func TestPoliciesWithoutALeader(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
@@ -174,12 +185,7 @@ func TestPoliciesWithoutALeader(t *testing.T) {
 		"server": `{limits: {a: {rate: 9/h}}}`,
 	} {
 		m.feed(encode("RL.POLICY", "SET", name, text))
-		for m.stall&stallWorker != 0 {
-			m.lane.runPosts()
-			runtime.Gosched()
-		}
-		s.Partition().Release(f.ticket.Add(1)-1, nil)
-		m.settle()
+		settlePolicy(t, f, s, m)
 		require.Equal(t, ":1\r\n", m.take())
 	}
 	f.become(partition.Orphaned)
@@ -188,7 +194,7 @@ func TestPoliciesWithoutALeader(t *testing.T) {
 		m.feed(encode(append([]string{"RL.CHECK"}, args...)...))
 		require.Contains(t, m.take(), want, args)
 	}
-	for range 20 {
+	for range 20 { // of a backstop of 90
 		ask("*13\r\n:1\r\n:9\r\n:8\r\n", "open")
 	}
 	for i := range 3 {

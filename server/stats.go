@@ -30,6 +30,8 @@ type Stats struct {
 	Held             int    // connections that hold replies for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
 	Degraded         uint64 // calls of limits and about counters that the failure policy answered
+	BackstopDenied   uint64 // those of them that on-failure open denied: they were beyond its multiple of a limit
+	BackstopFull     uint64 // keys that it forgot, and calls that it did not count, for want of room
 	Undecided        uint64 // commands refused for want of a leader
 	Uncertain        uint64 // commands answered UNCERTAIN
 }
@@ -115,6 +117,7 @@ func (s *Server) Stats() Stats {
 	st := &s.stats
 	var held int64
 	s.eachLane(func(l *lane) { held += l.waiting.Load() })
+	backstop := s.Partition().Backstop()
 	return Stats{
 		Clients:          int(s.clients.Load()),
 		Received:         st.counts[countReceived].Load(),
@@ -136,6 +139,8 @@ func (s *Server) Stats() Stats {
 		Held:             int(held),
 		Forwarded:        st.counts[countForwarded].Load(),
 		Degraded:         st.counts[countDegraded].Load(),
+		BackstopDenied:   backstop.Denied,
+		BackstopFull:     backstop.Forgotten,
 		Undecided:        st.counts[countUndecided].Load(),
 		Uncertain:        st.counts[countUncertain].Load(),
 	}

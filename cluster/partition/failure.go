@@ -21,9 +21,9 @@ const (
 	// FailClosed answers CLUSTERDOWN to what has certainly not been executed,
 	// and UNCERTAIN to the rest.
 	FailClosed OnFailure = iota
-	// FailOpen answers every call of a limit as if the limit were full, flagged
-	// as degraded, and counts as if counters were absent; other commands get the
-	// answers of FailClosed.
+	// FailOpen answers every call of a limit as if the limit were full, up to a
+	// multiple of it (Config.Backstop), flagged as degraded, and counts as if
+	// counters were absent; other commands get the answers of FailClosed.
 	FailOpen
 	// FailLocal decides limits on this node's share of them, flagged as
 	// degraded, and counts on this node's copies of counters. Refunds, leases and

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -43,6 +44,9 @@ type Config struct {
 
 	// OnFailure is what answers while no leader does.
 	OnFailure OnFailure
+	// Backstop is how many times each limit FailOpen admits at most; 0 is
+	// DefaultBackstop.
+	Backstop int64
 	// ForwardTimeout is how long a command may take to reach the leader, and the
 	// leader then to answer it, before OnFailure applies.
 	ForwardTimeout time.Duration
@@ -85,7 +89,7 @@ type Partition struct {
 	// degradedMu guards what decides limits while no leader does, which is made
 	// when it is first asked for.
 	degradedMu sync.Mutex
-	open       *engine.Empty
+	open       *open
 	local      *share
 	healer     *healer // of local
 }
@@ -93,6 +97,7 @@ type Partition struct {
 // New returns a partition.
 func New(cfg Config) *Partition {
 	p := &Partition{Replication: cfg.Replication, Front: cfg.Front, cfg: cfg, engine: cfg.Engine, begun: time.Now()}
+	p.cfg.Backstop = cmp.Or(cfg.Backstop, DefaultBackstop)
 	if p.Replication == nil {
 		p.Replication, p.alone = alone{}, true
 	} else {
@@ -108,8 +113,11 @@ func New(cfg Config) *Partition {
 // may call Forward any more.
 func (p *Partition) Close() {
 	p.degradedMu.Lock()
-	healer := p.healer
+	healer, open := p.healer, p.open
 	p.degradedMu.Unlock()
+	if open != nil {
+		open.close()
+	}
 	if healer != nil {
 		healer.stop()
 	}
@@ -135,20 +143,20 @@ func (p *Partition) HandingOver() bool { return p.fast.handingOver() }
 
 // Degraded decides limits while no leader does, as the failure policy says; nil
 // where that refuses.
-func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure) }
+func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure, 0) }
 
-// DegradedBy is Degraded for what another failure policy says. It is not for
-// after Close.
-func (p *Partition) DegradedBy(f OnFailure) Limiter {
+// DegradedBy is Degraded for what another failure policy says, with a backstop of
+// its own unless that is 0. It is not for after Close.
+func (p *Partition) DegradedBy(f OnFailure, backstop int64) Limiter {
 	p.degradedMu.Lock()
 	defer p.degradedMu.Unlock()
 	switch {
 	case p.alone:
 	case f == FailOpen:
 		if p.open == nil {
-			p.open = engine.NewEmpty(p.engine)
+			p.open = newOpen(p)
 		}
-		return p.open
+		return bounded{p.open, cmp.Or(backstop, p.cfg.Backstop)}
 	case f == FailLocal:
 		if p.local == nil {
 			p.local = newShare(p)
@@ -162,6 +170,17 @@ func (p *Partition) DegradedBy(f OnFailure) Limiter {
 
 // OnFailure is what answers while no leader does.
 func (p *Partition) OnFailure() OnFailure { return p.cfg.OnFailure }
+
+// Backstop returns what FailOpen has counted.
+func (p *Partition) Backstop() engine.BackstopCounts {
+	p.degradedMu.Lock()
+	open := p.open
+	p.degradedMu.Unlock()
+	if open == nil {
+		return engine.BackstopCounts{}
+	}
+	return open.backstop.Counts()
+}
 
 // Alone reports whether this node is on its own, in no cluster.
 func (p *Partition) Alone() bool { return p.alone }

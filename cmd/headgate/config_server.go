@@ -26,6 +26,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	if node != nil {
 		sc.Replication = node
 		sc.Info = &nodeInfo{node}
+		sc.Backstop = int64(c.Backstop)
 		sc.ForwardTimeout = c.ForwardTimeout
 		sc.HandoverHold = c.HandoverHold
 		if c.Redirect == config.RedirectMoved {

@@ -42,6 +42,8 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because nobody could tell how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
 		web.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
 		web.Counter("headgate_replication_degraded_total", "Calls of limits, and commands about counters, that the failure policy answered for want of a leader.", clients.Degraded),
+		web.Counter("headgate_backstop_denied_total", "Calls of limits that on-failure open denied: they were beyond backstop times a limit.", clients.BackstopDenied),
+		web.Counter("headgate_backstop_full_total", "Keys that on-failure open forgot, and calls that it admitted uncounted, for want of room.", clients.BackstopFull),
 		web.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
 		web.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
 	}

@@ -215,6 +215,15 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 	return p.OnFailure
 }
 
+// Backstop is how many times its limits a policy admits at most while no leader
+// answers and it is open; 0 leaves it to the server.
+func (b *Book) Backstop(args [][]byte) int64 {
+	if p := b.Set().Policy(args[1]); p != nil {
+		return p.Backstop
+	}
+	return 0
+}
+
 // keys returns the keys of the counters that an RL.CHECK is about, none for one
 // that is an error.
 func (b *Book) keys(args [][]byte, now int64) [][]byte {

@@ -59,6 +59,7 @@ type Config struct {
 	Durability         string
 	Redirect           string
 	OnFailure          string
+	Backstop           int
 	MaxUnacked         time.Duration
 	ForwardTimeout     time.Duration
 	HandoverHold       time.Duration

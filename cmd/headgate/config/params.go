@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/shard"
@@ -269,10 +271,15 @@ var Params = []Param{
 	},
 	{
 		Name: "on-failure", Section: cluster, Default: FailureDefault, Alike: true,
-		Doc: "Without a leader, calls of limits are answered as if every limit were full, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local); counters count as if they were absent, not at all, or on this node's copy. The default is local with durability async, closed with sync.",
+		Doc: "Without a leader, calls of limits are answered as if every limit were full, up to backstop, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local); counters count as if they were absent, not at all, or on this node's copy. The default is local with durability async, closed with sync.",
 		Value: func(c *Config) Value {
 			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed, FailureLocal}}
 		},
+	},
+	{
+		Name: "backstop", Section: cluster, Default: strconv.Itoa(partition.DefaultBackstop), Alike: true,
+		Doc:   "Without a leader, and with on-failure open, a node admits at most this many times each limit. What is beyond is denied.",
+		Value: func(c *Config) Value { return integer{&c.Backstop, 1, policy.MaxBackstop} },
 	},
 	{
 		Name: "max-unacked", Section: cluster, Default: "0",

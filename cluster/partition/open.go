@@ -1,0 +1,111 @@
+package partition
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// DefaultBackstop is how many times each limit FailOpen admits at most.
+const DefaultBackstop = 10
+
+// openQuiet is how long after the last decision, and with a leader, what was
+// counted is forgotten. A leader that comes and goes within that gives nobody the
+// whole backstop again.
+const openQuiet = time.Minute
+
+// open decides as if limits were full, up to a backstop, while no leader answers.
+// What it has admitted stays in its memory: nobody is told.
+type open struct {
+	part     *Partition
+	log      *slog.Logger
+	backstop *engine.Backstop
+	quiet    time.Duration // openQuiet
+
+	// mu guards the fields below.
+	mu     sync.Mutex
+	gap    *time.Timer // of leave; nil while nothing is counted
+	asked  time.Time   // last
+	closed bool
+}
+
+func newOpen(p *Partition) *open {
+	return &open{part: p, log: p.cfg.Logger, backstop: engine.NewBackstop(p.engine), quiet: openQuiet}
+}
+
+// enter begins a gap unless there is one.
+func (o *open) enter() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked = time.Now()
+	if o.gap == nil && !o.closed {
+		o.gap = time.AfterFunc(o.quiet, o.leave)
+		o.log.Warn("no leader answers: admitting calls as if limits were full, up to a multiple of each", "backstop", o.part.cfg.Backstop)
+	}
+}
+
+// leave ends a gap that has been quiet, and comes again while it is not.
+func (o *open) leave() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	role := o.part.Role()
+	if left := o.quiet - time.Since(o.asked); left > 0 || !role.Decides() && role != Following {
+		o.gap.Reset(max(left, o.quiet/10))
+		return
+	}
+	o.gap = nil
+	o.backstop.Forget()
+	c := o.backstop.Counts()
+	o.log.Info("a leader decides again: what was admitted meanwhile is forgotten", "denied", c.Denied, "forgotten", c.Forgotten)
+}
+
+func (o *open) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	if o.gap != nil {
+		o.gap.Stop()
+	}
+}
+
+// bounded decides within a number of times each limit.
+type bounded struct {
+	*open
+	times int64
+}
+
+var _ Limiter = bounded{}
+
+// Decide implements Limiter.
+func (b bounded) Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error) {
+	var out [1]engine.Decision
+	_, err := b.DecideAll(now, []engine.Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
+	return out[0], err
+}
+
+// DecideAll implements Limiter.
+func (b bounded) DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+	b.enter()
+	return b.backstop.DecideAll(now, b.times, segs, o, out)
+}
+
+// Check implements Limiter.
+func (b bounded) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
+	b.enter()
+	return b.backstop.Check(now, b.times, checks, o, out)
+}
+
+// Acquire implements Limiter: it has no bound.
+func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error) {
+	return b.backstop.Acquire(now, key, n, ttl, id, cost)
+}
+
+// Count implements Limiter: a counter states no limit.
+func (b bounded) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error {
+	return b.backstop.Count(now, db, keys, fn)
+}
