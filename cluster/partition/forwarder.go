@@ -39,8 +39,10 @@ type forwarder struct {
 	begun      time.Time
 	answers    answerTimes
 	// noted is when a frame found last that leadership is being handed over, in
-	// ns since begun; 0 is never. See handingOver.
-	noted atomic.Int64
+	// ns since begun; 0 is never. settled is the epoch, plus 1, whose leader has
+	// answered as promptly as any. See handingOver.
+	noted   atomic.Int64
+	settled atomic.Uint64
 
 	mu      sync.Mutex
 	running int                        // goroutines; guarded by mu
@@ -67,8 +69,11 @@ const (
 	// to do so.
 	forwardRetry  = 2 * time.Millisecond
 	handoverRetry = 50 * time.Millisecond
-	// handoverAfter is for how long after a handover frames wait as in it.
+	// handoverAfter is for how long after a handover frames wait as in it, and
+	// settledAfter for how long those do that the failure policy can answer, if
+	// the next leader has answered one promptly.
 	handoverAfter = time.Second
+	settledAfter  = 100 * time.Millisecond
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
@@ -90,7 +95,7 @@ func (f *forwarder) submit(fr *Frame) bool {
 	fr.retry = fr.started.Add(f.retryFor(fr))
 	fr.answer = fr.started.Add(f.wait(fr))
 	queue := FrameQueue
-	if fr.handover = f.handingOver(); fr.handover {
+	if fr.handover = f.handingOver(fr.Prompt); fr.handover {
 		fr.awaitNext(f.part.cfg.HandoverHold)
 		queue = HandoverQueue
 	}
@@ -129,24 +134,34 @@ func (f *forwarder) noteHandover() {
 }
 
 // handingOver reports whether a frame is to wait for the next leader: while
-// leadership is being handed over, and for handoverAfter, in which streams to
+// leadership is being handed over, and for some time after, in which streams to
 // the next leader are made and it is busy with what has waited.
-func (f *forwarder) handingOver() bool {
+func (f *forwarder) handingOver(prompt bool) bool {
 	switch f.part.Role() {
 	case Handover:
 		f.noteHandover()
 		return true
 	case Following, Orphaned:
 		noted := f.noted.Load()
-		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(handoverAfter, f.part.cfg.HandoverHold)
+		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(f.handoverFor(prompt), f.part.cfg.HandoverHold)
 	}
 	return false
+}
+
+// handoverFor is for how long after a handover a frame waits as in it. What the
+// failure policy can answer need not once the next leader is at it: should that
+// fall silent for a moment, a caller would wait for the moment's end.
+func (f *forwarder) handoverFor(prompt bool) time.Duration {
+	if prompt && f.settled.Load() == f.epoch.Load()+1 {
+		return settledAfter
+	}
+	return handoverAfter
 }
 
 // outlast lets a frame that was sent before a handover was noticed wait for its
 // replies for as long as one that came then: the leader is about to answer.
 func (f *forwarder) outlast(fr *Frame) {
-	if !fr.handover && f.handingOver() {
+	if !fr.handover && f.handingOver(fr.Prompt) {
 		fr.awaitNext(f.part.cfg.HandoverHold)
 		fr.answer = fr.retry
 	}
@@ -360,7 +375,11 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	switch {
 	case err == nil:
 		if fr.Prompt {
-			c.f.answers.add(time.Since(begun), true)
+			took := time.Since(begun)
+			c.f.answers.add(took, true)
+			if took < promptAnswer {
+				c.f.settled.Store(c.stream.epoch + 1)
+			}
 		}
 		fr.end = Answered
 		return true

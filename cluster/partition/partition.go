@@ -139,7 +139,7 @@ func (p *Partition) Forward(fr *Frame) bool {
 }
 
 // HandingOver reports whether commands are to wait for the next leader.
-func (p *Partition) HandingOver() bool { return p.fast.handingOver() }
+func (p *Partition) HandingOver() bool { return p.fast.handingOver(false) }
 
 // Degraded decides limits while no leader does, as the failure policy says; nil
 // where that refuses.

@@ -22,7 +22,7 @@ func TestLiveness(t *testing.T) {
 		calls[i].Node = 1
 	}
 	h := one(fixedKey(9), calls...)
-	l := MeasureLiveness(h, []Outage{{Node: 1, From: 790 * ms, To: 905 * ms}}, 20*time.Millisecond, []time.Duration{3, 1, 2})
+	l := MeasureLiveness(h, []Outage{{Node: 1, From: 790 * ms, To: 905 * ms}}, 20*time.Millisecond, []time.Duration{3, 1, 2, 2})
 	require.Equal(t, 90, l.Calls)
 	require.InDelta(t, 2.0/90, l.Refused, 1e-9)
 	require.InDelta(t, 1.0/90, l.Unknown, 1e-9)
@@ -36,7 +36,7 @@ func TestLiveness(t *testing.T) {
 	for i := range int64(50) {
 		h.Calls = append(h.Calls, history.Call{Key: 1, Due: i * ms, Start: i * ms, End: (400 + i) * ms, Outcome: history.Outcome(i % 4)})
 	}
-	require.Equal(t, l, MeasureLiveness(h, []Outage{{Node: 1, From: 790 * ms, To: 905 * ms}}, 20*time.Millisecond, []time.Duration{3, 1, 2}))
+	require.Equal(t, l, MeasureLiveness(h, []Outage{{Node: 1, From: 790 * ms, To: 905 * ms}}, 20*time.Millisecond, []time.Duration{3, 1, 2, 2}))
 	_, share := Promptness(h, nil, 20*time.Millisecond, 0)
 	require.InDelta(t, .96, share, 1e-9)
 
@@ -56,6 +56,29 @@ func TestLiveness(t *testing.T) {
 	l.Late = .1
 	require.False(t, Live(l, b, 3, .05).OK)
 	require.True(t, Live(l, b, 3, .09).OK, "the machine kept calls waiting")
+}
+
+// The median of a few harms is any of them, and an election now and then takes longer than the usual one.
+func TestTheMedianOfFewGapsIsAnyOfThem(t *testing.T) {
+	const ms = time.Millisecond
+	b := within(1, 1, 1, 2200*ms, 1500*ms)
+	for _, c := range []struct {
+		gap, silence time.Duration
+		gaps         int
+		want         bool
+	}{
+		{1500 * ms, 1600 * ms, 4, true}, {1501 * ms, 1600 * ms, 4, false}, {1690 * ms, 1600 * ms, 50, false},
+		{1690 * ms, 1700 * ms, 1, true}, {2200 * ms, 2200 * ms, 3, true}, {2201 * ms, 2100 * ms, 1, false},
+		{1690 * ms, 2201 * ms, 1, false},
+	} {
+		require.Equal(t, c.want, Live(Liveness{Calls: 1, Silence: c.silence, Gap: c.gap, Gaps: c.gaps}, b, 1, 0).OK, c)
+	}
+	// Where no election is to be, none is allowed for.
+	require.False(t, Live(Liveness{Calls: 1, Gap: 151 * ms, Gaps: 1}, within(1, 1, 1, 2200*ms, 100*ms), 1, 0).OK)
+}
+
+func within(refused, unknown, late float64, silence, gap time.Duration) LivenessBounds {
+	return LivenessBounds{Refused: refused, Unknown: unknown, Late: late, Silence: silence, Gap: gap}
 }
 
 // A load that pauses asks nothing meanwhile.
