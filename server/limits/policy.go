@@ -210,7 +210,7 @@ func (b *Book) change(call *command.Call, keep int, dry bool, of func() (*change
 				c.author = "node " + c.from.node
 			}
 			if dry {
-				err = b.rehearse(sess, c, w)
+				err = b.rehearse(sess, c, w, !call.InExec)
 			} else {
 				err = b.carryOut(sess, c, w, !call.InExec)
 			}
@@ -270,8 +270,9 @@ func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 	}
 }
 
-// rehearse replies what a change would change, a text a line.
-func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer) error {
+// rehearse replies what a change would change, a text a line, and, if it may
+// survey the table, which counters would deny a call.
+func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys bool) error {
 	base, before := b.standing()
 	_, edits, _, err := b.recordsOf(sess.Engine(), c, before)
 	if err != nil {
@@ -284,8 +285,8 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer) error {
 	if err != nil {
 		return fmt.Errorf("ERR %w", err)
 	}
-	b.drop(st)
-	var lines []string
+	defer b.drop(st)
+	var lines, names []string
 	for i := range c.edits {
 		ed := &c.edits[i]
 		old, err := decodeStored(sess.Engine().PolicyRecord(ed.name))
@@ -300,6 +301,16 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer) error {
 			lines = append(lines, ed.name+": "+d.String())
 		}
 		lines = append(lines, warnings(ed.record)...)
+		if ed.changed && !isShared(ed.name) {
+			names = append(names, ed.name)
+		}
+	}
+	if surveys {
+		counted, err := surveyOf(sess, st, names)
+		if err != nil {
+			return engineError(err)
+		}
+		lines = append(lines, counted...)
 	}
 	w.Array(len(lines))
 	for _, l := range lines {

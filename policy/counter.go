@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"hash/maphash"
+	"strings"
+)
+
+// Possible are numbers that calls on a counter may be decided by.
+type Possible struct {
+	*Numbers
+	// Tier is the name of the tier that they are of, "" for none.
+	Tier string
+}
+
+// Counter tells by which numbers calls on the counter of a key may be decided, at
+// a time: by those that the key tells, with what RL.OVERRIDE says of it, or else
+// by those of each tier, and each entry of `overrides`, that the caller may have.
+// It is false for a key that no call on the limit has. pairs are the key's, of
+// ParseKey; what it returns is appended to all, and good for as long as the set.
+func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Possible) ([]Possible, bool) {
+	c.Begin(l.Policy)
+	vague, ok := c.setPairs(l, pairs)
+	if !ok {
+		return all, false
+	}
+	from := len(all)
+	all = c.possible(l, key, c.present&^vague, now, all)
+	for i := range all[from:] {
+		p := &all[from+i]
+		if s := &l.Policy.scale; s.percent != 0 && s.applies(&p.Rate, now) {
+			scaled := *p.Numbers
+			scaled.Handle, scaled.Rate = nil, s.rate(p.Rate, l.Algorithm)
+			p.Numbers = &scaled
+		}
+	}
+	return all, true
+}
+
+// possible is Counter before a scale. known are the attributes whose values the
+// key tells.
+func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Possible) []Possible {
+	if l.exact != nil {
+		hash := maphash.Bytes(l.Policy.seed, key)
+		if i := l.exact.find(hash, key, now); i >= 0 && l.exactNumbers[i] != nil {
+			return append(all, Possible{Numbers: l.exactNumbers[i]})
+		}
+	}
+	for i := range l.chosen {
+		o := &l.chosen[i]
+		if o.until != 0 && now >= o.until {
+			continue
+		}
+		holds, certain := o.when.mayHold(c, known)
+		if holds {
+			all = append(all, Possible{Numbers: o.numbers})
+		}
+		if holds && certain {
+			return all
+		}
+	}
+	if l.tiers == nil {
+		return append(all, Possible{Numbers: l.numbers})
+	}
+	one := -1
+	for i := range l.combinations {
+		if one = c.recordedTier(&l.combinations[i], now); one >= 0 {
+			break
+		}
+	}
+	if one < 0 && known&(1<<uint(l.tiers.attr)) != 0 {
+		one = l.tiers.index(c)
+	}
+	for i, name := range l.tiers.names {
+		if one < 0 || one == i {
+			all = append(all, Possible{l.tiers.numbers[i], name})
+		}
+	}
+	return all
+}
+
+// mayHold reports whether a condition can hold, and whether it then does, of a
+// call of which only some attributes are known.
+func (w condition) mayHold(c *Call, known uint32) (holds, certain bool) {
+	certain = true
+	for i := range w {
+		switch {
+		case known&(1<<uint(w[i].attr)) == 0:
+			certain = false
+		case !w[i].holds(c):
+			return false, true
+		}
+	}
+	return true, certain
+}
+
+// setPairs sets the attributes that the key of a counter tells. vague are those
+// of which it has the network only. It is false for a key that no call on the
+// limit has.
+func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
+	if len(pairs) != len(l.by) {
+		return 0, false
+	}
+	for i := range pairs {
+		pair, part := &pairs[i], &l.by[i]
+		attr := part.named(pair.Name)
+		if attr < 0 {
+			return 0, false
+		}
+		value := pair.Value
+		switch t := l.Policy.attrs.types[attr]; {
+		case t&IP != 0:
+			text, _, network := strings.Cut(value, "/")
+			addr, ok := parseAddr(text)
+			if !ok || pair.Hashed || string(appendPrefix(nil, addr, part.v4, part.v6)) != value {
+				return 0, false
+			}
+			if value = text; network {
+				vague |= 1 << uint(attr)
+			}
+		case pair.Hashed && t&Secret == 0: // too long to be in the key
+			continue
+		case pair.Hashed != (t&Secret != 0):
+			return 0, false
+		}
+		if c.SetPrinted([]byte(pair.Name), []byte(value)) != nil {
+			return 0, false
+		}
+	}
+	return vague, true
+}
+
+// named returns the attribute of a name among the alternatives, or -1.
+func (part *byPart) named(name string) int {
+	for i, label := range part.label {
+		if string(label[1:len(label)-1]) == name {
+			return int(part.attrs[i])
+		}
+	}
+	return -1
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// surveyLine is what DRYRUN says of the counters of a limit, "" if nothing.
+func (r *rig) surveyLine(limit string, args ...string) string {
+	r.t.Helper()
+	reply := r.parse(r.raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...))
+	lines, ok := reply.([]any)
+	require.True(r.t, ok, "%v", reply)
+	for _, l := range lines {
+		if rest, ok := strings.CutPrefix(l.(string), "p: limits."+limit+": live counters: "); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+// What DRYRUN counts as over is who is denied once the change is made, by every
+// algorithm, whatever becomes of the counters.
+func TestDryRunCountsWhoWouldBeDenied(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, algorithm := range []string{"token", "leaky", "fixed", "sliding", "log"} {
+		for _, change := range []string{"KEEP", "PROPORTIONAL", "RESET"} {
+			t.Run(algorithm+" "+change, func(t *testing.T) {
+				r := newRig(t, engine.Config{})
+				text := func(rate string) string {
+					return fmt.Sprintf("{limits: {a: {by: user, algorithm: %s, rate: %s}, all: {rate: 1_000_000/h, cost: 2}}}", algorithm, rate)
+				}
+				r.raw("RL.POLICY", "SET", "p", text("20/m"))
+				const users = 200
+				for u := range users {
+					for range rnd.IntN(3) {
+						r.at(time.Duration(u) * 10 * time.Millisecond)
+						r.words(fmt.Sprintf("RL.CHECK p user u%d COST %d", u, 1+rnd.IntN(10)))
+					}
+				}
+				top := format(r.words("RL.TOP HOT COUNT 100"))
+				said := r.surveyLine("a", "CHANGE", change, "DRYRUN", text("5/m"))
+				require.Equal(t, top, format(r.words("RL.TOP HOT COUNT 100")))
+				require.Equal(t, said, r.surveyLine("a", "CHANGE", change, "DRYRUN", text("5/m")), "it changes nothing")
+				r.raw("RL.POLICY", "SET", "p", "CHANGE", change, text("5/m"))
+				live, over := 0, 0
+				for u := range users {
+					if r.words(fmt.Sprintf("EXISTS @p:a;user=u%d", u)) == int64(1) {
+						live++
+					}
+					if pair(t, r.words(fmt.Sprintf("RL.EXPLAIN POLICY p user u%d", u)), "allowed") == int64(0) {
+						over++
+					}
+				}
+				if change == "RESET" { // voided by now
+					require.Zero(t, over)
+					require.Regexp(t, `^\d+, over: 0$`, said)
+					return
+				}
+				require.Greater(t, over, 0)
+				require.Equal(t, fmt.Sprintf("%d, over: %d", live, over), said)
+			})
+		}
+	}
+}
+
+// What a key does not tell is taken from what it was charged under, or left open.
+func TestDryRunKnowsWhatKeysTell(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	say := func(args ...string) { r.parse(r.raw(args...)) }
+	check := func(args ...string) {
+		t.Helper()
+		reply := r.parse(r.raw(append([]string{"RL.CHECK", "p"}, args...)...))
+		require.Equal(t, int64(1), reply.([]any)[0], "%v", args)
+	}
+	tiers := func(free, pro string) string {
+		return "{limits: {a: {by: user, tiers: {attribute: plan, free: " + free + ", pro: " + pro + ", default: 100/h}}}}"
+	}
+	say("RL.POLICY", "SET", "p", tiers("10/h", "50/h"))
+	check("user", "f1", "plan", "free", "COST", "8")
+	check("user", "f2", "plan", "free", "COST", "2")
+	check("user", "p1", "plan", "pro", "COST", "8")
+	check("user", "d1", "COST", "8")
+	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", tiers("5/h", "50/h")))
+	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", tiers("50/h", "5/h")))
+	require.Equal(t, "4, over: 2", r.surveyLine("a", "DRYRUN", tiers("5/h", "blocked")))
+	// Two tiers with the same numbers cannot be told apart.
+	say("RL.POLICY", "SET", "p", tiers("50/h", "50/h"))
+	check("user", "f1", "plan", "free")
+	check("user", "p1", "plan", "pro")
+	check("user", "f2", "plan", "free")
+	require.Equal(t, "4, over: 0, perhaps over: 2", r.surveyLine("a", "DRYRUN", tiers("5/h", "50/h")))
+	require.Equal(t, "4, over: 2", r.surveyLine("a", "DRYRUN", tiers("5/h", "6/h")))
+
+	// An override of exactly the caller, or a tier, is known by the key; so is an
+	// entry of the text that asks about what is in it.
+	say("RL.OVERRIDE", "SET", "p", "LIMIT", "a", "RATE", "1000/h", "user", "f1")
+	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", tiers("5/h", "6/h")))
+	say("RL.OVERRIDE", "SET", "p", "TIER", "free", "user", "p1")
+	require.Equal(t, "4, over: 0", r.surveyLine("a", "DRYRUN", tiers("500/h", "6/h")))
+	with := func(when string) string {
+		return "{limits: {a: {by: user, rate: 100/h}}, overrides: [{when: " + when + ", limits: {a: 1/h}}]}"
+	}
+	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", with("{user: [f2, x]}")))
+	require.Equal(t, "4, over: 0, perhaps over: 3", r.surveyLine("a", "DRYRUN", with("{region: eu}")))
+	require.Equal(t, "4, over: 0, perhaps over: 1", r.surveyLine("a", "DRYRUN", with("{user: p1, region: eu}")))
+	say("RL.OVERRIDE", "SET", "p", "SCALE", "2%")
+	require.Equal(t, "4, over: 3", r.surveyLine("a", "DRYRUN", "{limits: {a: {by: user, rate: 100/h}}}"), "one has 2%% of 1000")
+
+	// Limits that do not deny, that have other keys, or are new.
+	require.Equal(t, "4, over: 0", r.surveyLine("a", "DRYRUN", "{limits: {a: {by: user, rate: unlimited}}}"))
+	require.Equal(t, "4, over: 3", r.surveyLine("a", "DRYRUN", "{limits: {a: {by: user, rate: blocked, mode: shadow}}}"))
+	require.Empty(t, r.surveyLine("a", "DRYRUN", "{limits: {a: {by: [user, plan], rate: 1/h}}}"))
+	require.Empty(t, r.surveyLine("a", "DRYRUN", "{limits: {a: {by: region, rate: 1/h}}}"))
+	require.Empty(t, r.surveyLine("b", "DRYRUN", "{limits: {b: {by: user, rate: 1/h}}}"))
+	say("RL.POLICY", "SET", "q", "{limits: {a: {by: user, rate: 1/h}}}")
+	require.Equal(t, []any{"q: limits.a.rate: 1/h -> 2/h (numbers)"},
+		r.parse(r.raw("RL.POLICY", "SET", "q", "DRYRUN", "{limits: {a: {by: user, rate: 2/h}}}")))
+
+	// A rollback is tried as well; in a transaction nothing is walked.
+	require.Contains(t, format(r.words("RL.POLICY ROLLBACK p 1 DRYRUN")), "p: limits.a: live counters: 4, over: ")
+	r.words("MULTI")
+	r.raw("RL.POLICY", "ROLLBACK", "p", "1", "DRYRUN")
+	require.NotContains(t, format(r.words("EXEC")), "live counters")
+}
+
+// Networks, secrets and values that are too long for a key.
+func TestDryRunReadsKeys(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	text := func(rate, v4 string) string {
+		return "{attributes: {token: {type: secret}}, limits: {a: {by: [{ip: {v4: " + v4 + "}}, token, name], rate: " + rate + "}}}"
+	}
+	reply := r.parse(r.raw("RL.POLICY", "SET", "p", text("10/h", "24")))
+	require.Equal(t, int64(1), reply, "%v", reply)
+	for _, ip := range []string{"192.0.2.7", "2001:db8::7"} {
+		for _, name := range []string{"eve", strings.Repeat("x", 300), "a;b=c"} {
+			require.Equal(t, int64(1), r.parse(r.raw("RL.CHECK", "p", "ip", ip, "token", "hunter2", "name", name, "COST", "5")).([]any)[0])
+		}
+	}
+	require.Equal(t, "6, over: 6", r.surveyLine("a", "DRYRUN", text("5/h", "24")))
+	require.Equal(t, "6, over: 0", r.surveyLine("a", "DRYRUN", text("6/h", "24")))
+	require.Equal(t, "3, over: 3", r.surveyLine("a", "DRYRUN", text("5/h", "16")), "the others are of another network")
+}
