@@ -10,9 +10,16 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// windowSlack is how far the clock of the limits may go back with a change of
-// leaders, ns: what a window has is there for so much longer.
-const windowSlack = 50_000_000
+// CheckRules are what policies are held to in a run.
+type CheckRules struct {
+	// Durable reports whether what a caller was answered may not be lost.
+	Durable func(*history.Caller) bool
+	// Bound is what lost leaders may cost of what is not durable, in units of a counter.
+	Bound func(key uint32, calls []history.Call) int64
+	// Back is how far the clock of the limits may go back, ns: what a window has is
+	// there for so much longer.
+	Back int64
+}
 
 // Counter is one counter of a policy: that of a limit, by its place, for a value of
 // what it counts by.
@@ -36,31 +43,32 @@ type counted struct {
 // the end, or nil.
 //
 //   - No more is admitted than the largest amount that was in force allows, but for
-//     what lost leaders may cost, which bound gives.
+//     what lost leaders may cost.
 //   - A call is denied only if others explain it; what an answer says is left is no
 //     less than what all calls can have taken, and no more than what those have left
 //     whose charges are durable.
 //   - The same holds of what is used in the end.
 //
 // A change that resets splits a counter's time in two.
-func Counters(h *history.History, durable func(*history.Caller) bool, bound func(uint32, []history.Call) int64, used map[Counter]int64) Finding {
+func Counters(h *history.History, rules CheckRules, used map[Counter]int64) Finding {
 	f := Finding{Check: "policies", OK: true}
 	made := newEdits(h)
+	made.slack = untilSlack + rules.Back
 	var units, allowed int64
 	checks, looked := 0, 0
 	for _, k := range countersOf(h, made) {
 		extra, most := k.excess(h, made.resets[k.Policy]), int64(0)
-		if slices.ContainsFunc(k.calls, func(c history.Call) bool { return !durable(h.Keys[c.Key].Caller) }) {
-			most = bound(0, k.calls)
+		if slices.ContainsFunc(k.calls, func(c history.Call) bool { return !rules.Durable(h.Keys[c.Key].Caller) }) {
+			most = rules.Bound(0, k.calls)
 		}
 		units, allowed, checks = units+extra, allowed+most, checks+len(k.calls)
 		if extra > most {
 			f.violate("%v: at least %d units too many were admitted (allowed: %d)", k.Counter, extra, most)
 		}
-		k.sums = sumsOf(h, k.calls, durable)
+		k.sums = sumsOf(h, k.calls, rules.Durable)
 		for i := range k.calls {
 			if c := &k.calls[i]; c.Decided() && int(c.Binding) == k.Limit+1 {
-				k.explain(&f, h, c, made.resets[k.Policy])
+				k.explain(&f, h, c, made.resets[k.Policy], rules.Back)
 			}
 		}
 		if n, ok := used[k.Counter]; ok {
@@ -166,13 +174,13 @@ func (k *counted) beyond(h *history.History, calls []history.Call) (worst int64)
 }
 
 // explain checks what an answer says of the limit that stands for it.
-func (k *counted) explain(f *Finding, h *history.History, c *history.Call, resets []*history.Edit) {
+func (k *counted) explain(f *Finding, h *history.History, c *history.Call, resets []*history.Edit, back int64) {
 	from, after, certain := reset(resets, c)
 	if !k.static(h) {
 		if k.limit.Algorithm != history.Log {
 			return
 		}
-		from = max(from, c.Start-int64(k.limit.Period)-int64(k.limit.Period)/clockSlack-windowSlack)
+		from = max(from, c.Start-int64(k.limit.Period)-int64(k.limit.Period)/clockSlack-back)
 	}
 	own := int64(0)
 	if c.Outcome == history.Admitted {

@@ -112,7 +112,7 @@ func TestVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := edited(c.edits...)
 			h.Calls, h.Kept, h.Seen = c.calls, c.kept, c.seen
-			require.Equal(t, c.ok, Versions(h).OK, Versions(h))
+			require.Equal(t, c.ok, Versions(h, 0).OK, Versions(h, 0))
 		})
 	}
 }
@@ -127,11 +127,11 @@ func TestVersionsThatAreKept(t *testing.T) {
 	}
 	h := edited(es...)
 	h.Kept = kept[:keptVersions]
-	require.True(t, Versions(h).OK, Versions(h))
+	require.True(t, Versions(h, 0).OK, Versions(h, 0))
 	h.Kept = kept
-	require.False(t, Versions(h).OK)
+	require.False(t, Versions(h, 0).OK)
 	h.Kept = kept[1 : keptVersions+1]
-	require.False(t, Versions(h).OK)
+	require.False(t, Versions(h, 0).OK)
 }
 
 func TestCounters(t *testing.T) {
@@ -177,7 +177,7 @@ func TestCounters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := edited(c.edits...)
 			h.Calls = c.calls
-			f := Counters(h, func(who *history.Caller) bool { return who.Option == "SYNC" }, None, c.used)
+			f := Counters(h, CheckRules{func(who *history.Caller) bool { return who.Option == "SYNC" }, None, 50 * ms}, c.used)
 			require.Equal(t, c.ok, f.OK, f)
 		})
 	}
@@ -188,7 +188,7 @@ func TestDurableChecks(t *testing.T) {
 	h := edited(version(0, 1, "duo", 1, 9, 100))
 	h.Calls = []history.Call{check(2, 3, duoSync, history.Admitted, 1, 1, 9, 8), check(4, 5, duoSync, history.Admitted, 1, 1, 9, 7)}
 	judge := func(durable bool, used int64) Finding {
-		return Counters(h, func(*history.Caller) bool { return durable }, None, map[Counter]int64{{"duo", 0, "bob"}: used})
+		return Counters(h, CheckRules{func(*history.Caller) bool { return durable }, None, 0}, map[Counter]int64{{"duo", 0, "bob"}: used})
 	}
 	require.True(t, judge(true, 2).OK, judge(true, 2))
 	require.False(t, judge(true, 1).OK)
@@ -204,9 +204,9 @@ func TestDurableChecks(t *testing.T) {
 		h.Calls[i].Limit, h.Calls[i].Remaining = 2, 0
 	}
 	one := func(uint32, []history.Call) int64 { return 1 }
-	f := Counters(h, func(*history.Caller) bool { return false }, one, nil)
+	f := Counters(h, CheckRules{func(*history.Caller) bool { return false }, one, 0}, nil)
 	require.True(t, f.OK, f)
-	f = Counters(h, func(*history.Caller) bool { return true }, one, nil)
+	f = Counters(h, CheckRules{func(*history.Caller) bool { return true }, one, 0}, nil)
 	require.False(t, f.OK, f)
 }
 

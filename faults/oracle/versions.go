@@ -11,17 +11,19 @@ import (
 const keptVersions = 21
 
 // untilSlack is how far the clock of the limits may be from the runner's where an
-// override ends, ns: it is read in whole milliseconds, and goes on at its own rate.
+// override ends, ns, as long as it does not go back: it is another one, which began
+// when the cluster was founded.
 const untilSlack = 250_000_000
 
 // Versions checks the versions of policies: each is made once, by one edit, and
 // comes behind the one that the edit was for; what was read of them, and what HISTORY
 // has in the end, is what was made; and every answer names a version that was in
 // force while the call was under way, and an amount of that version or of an override
-// that was.
-func Versions(h *history.History) Finding {
+// that was. back is how far the clock of the limits may go back, ns.
+func Versions(h *history.History, back int64) Finding {
 	f := Finding{Check: "versions", OK: true}
 	made := newEdits(h)
+	made.slack = untilSlack + back
 	acknowledged, seen := 0, 0
 	for i := range h.Policies {
 		name := h.Policies[i].Name
@@ -55,10 +57,11 @@ type edits struct {
 	resets   map[string][]*history.Edit // by policy: those that may have been made
 	users    map[string][]*history.Edit // of overrides that may have been made, by policy and user
 	count    int
+	slack    int64 // of the time when an override ends
 }
 
 func newEdits(h *history.History) *edits {
-	m := &edits{make(map[string][]*history.Edit), make(map[string][]*history.Edit), make(map[string][]*history.Edit), 0}
+	m := &edits{make(map[string][]*history.Edit), make(map[string][]*history.Edit), make(map[string][]*history.Edit), 0, untilSlack}
 	for i := range h.Edits {
 		e := &h.Edits[i]
 		if e.Outcome == history.Refused {
@@ -191,10 +194,10 @@ func (m *edits) amounts(version *history.Edit, who *history.Caller, limit int, c
 			out = append(out, base)
 			return
 		}
-		if e.Until == 0 || e.Until+untilSlack >= c.Start {
+		if e.Until == 0 || e.Until+m.slack >= c.Start {
 			out = append(out, e.Amounts[0])
 		}
-		if e.Until != 0 && e.Until-untilSlack <= c.End {
+		if e.Until != 0 && e.Until-m.slack <= c.End {
 			out = append(out, base)
 		}
 	}

@@ -271,6 +271,8 @@ func (r *Run) readBack(addr string) error {
 		rec.Add(c)
 	}
 	r.history.Merge(&rec)
+	// What has come back by now may have been read.
+	r.history.Length = time.Since(r.epoch)
 	return nil
 }
 

@@ -60,6 +60,7 @@ func (r *Run) killAll(downtime time.Duration, meanwhile func()) error {
 		return err
 	}
 	r.note("kill all nodes, for %v", downtime)
+	r.allDown = true
 	for _, n := range r.cluster.Nodes {
 		r.down(n.Index)
 	}

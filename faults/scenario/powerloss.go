@@ -77,6 +77,7 @@ func (r *Run) cutPower(powers []*cluster.Power, victims []*cluster.Node, followe
 		r.note("%s loses power", n.Name)
 		r.down(n.Index)
 	}
+	r.allDown = r.allDown || len(victims) == len(r.cluster.Nodes)
 	for _, n := range victims {
 		if err := n.Kill(); err != nil {
 			return err

@@ -65,6 +65,7 @@ type Run struct {
 	planned    []oracle.Loss
 	unforeseen int
 	wrongClock bool // the times in the nodes' logs are wrong
+	allDown    bool // all nodes were down at once
 
 	machine   *cluster.Machine
 	marks     *marks
