@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+)
 
 // backstopBytes bounds the memory of what a Backstop counts: some 200 000 keys.
 const backstopBytes = 16 << 20
@@ -16,6 +20,7 @@ const backstopBytes = 16 << 20
 // Methods are safe for concurrent use.
 type Backstop struct {
 	*Empty
+	seeds [2]maphash.Seed // of key
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -38,7 +43,21 @@ type BackstopCounts struct {
 }
 
 // NewBackstop returns decisions within the bounds of e, which it does not touch.
-func NewBackstop(e *Engine) *Backstop { return &Backstop{Empty: NewEmpty(e)} }
+func NewBackstop(e *Engine) *Backstop {
+	return &Backstop{Empty: NewEmpty(e), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+// key names what a key of a database has on the overlay under a limit of an
+// algorithm: by 128 bits of its hashes, so that who sends long keys takes no room
+// of others.
+func (b *Backstop) key(db uint8, a Algorithm, key []byte) []byte {
+	name := make([]byte, 0, 2+8*len(b.seeds))
+	name = append(name, db, byte(a))
+	for _, seed := range b.seeds {
+		name = binary.LittleEndian.AppendUint64(name, maphash.Bytes(seed, key))
+	}
+	return name
+}
 
 // DecideAll is Empty.DecideAll, or with one segment Empty.Decide, while what
 // it has admitted since Forget is within n times each limit: see Limit.multiple. A
@@ -86,8 +105,7 @@ func (b *Backstop) count(now, n int64, segs []Segment, o *Options, granted []Dec
 	b.segs = b.segs[:0]
 	for i := range segs {
 		l := segs[i].Limit.multiple(n)
-		key := backstopKey(segs[i].Limit.DB, l.Algorithm, segs[i].Key)
-		b.segs = append(b.segs, Segment{key[:], l, granted[i].Allowed})
+		b.segs = append(b.segs, Segment{b.key(segs[i].Limit.DB, l.Algorithm, segs[i].Key), l, granted[i].Allowed})
 	}
 	if cap(b.says) < MaxSegments {
 		b.says = make([]Decision, MaxSegments)
@@ -160,8 +178,8 @@ func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (pas
 		if err != nil {
 			return false, err
 		}
-		key := backstopKey(0, l.Algorithm, c.Key)
-		b.checks = append(b.checks, Check{Key: key[:], Hash: b.overlay.table.Hash(key[:]), Limit: ready, Cost: c.Cost, Debt: c.Debt})
+		key := b.key(0, l.Algorithm, c.Key)
+		b.checks = append(b.checks, Check{Key: key, Hash: b.overlay.table.Hash(key), Limit: ready, Cost: c.Cost, Debt: c.Debt})
 	}
 	if cap(b.checked) < MaxChecks {
 		b.checked = make([]Checked, MaxChecks)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"crypto/sha256"
 	"math"
 	"math/bits"
 )
@@ -48,13 +47,4 @@ func product(a uint64, n int64, most uint64) uint64 {
 		return most
 	}
 	return min(lo, most)
-}
-
-// backstopKey names what a key has in a Backstop under a limit of an algorithm. It
-// is as short as it can be: whoever sends long keys takes no room of others.
-func backstopKey(db uint8, a Algorithm, key []byte) [16]byte {
-	h := sha256.New()
-	h.Write([]byte{db, byte(a)})
-	h.Write(key)
-	return [16]byte(h.Sum(nil))
 }
