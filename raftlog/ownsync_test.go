@@ -106,23 +106,27 @@ func TestOwnSync(t *testing.T) {
 // A node that has not synced all it has written obeys no later leader, and
 // votes for nobody.
 func TestTermsAndVotesWaitForTheLog(t *testing.T) {
-	log := &logStore{}
-	stable := raft.NewInmemStore()
-	s := stableStore{stable, log, func(err error) { t.Error(err) }}
-	release := make(chan struct{})
-	log.own.begin(1, func() error { <-release; return nil })
-	done := make(chan error, 1)
-	go func() { done <- s.SetUint64([]byte("CurrentTerm"), 5) }()
-	select {
-	case <-done:
-		t.Fatal("the term was written first")
-	case <-time.After(held):
-	}
-	close(release)
-	require.NoError(t, <-done)
-	term, err := stable.GetUint64([]byte("CurrentTerm"))
+	store, err := OpenStore(t.TempDir(), true)
 	require.NoError(t, err)
-	require.EqualValues(t, 5, term)
+	defer store.Close()
+	for _, key := range []string{"CurrentTerm", "LastVoteTerm"} {
+		log := &logStore{}
+		s := stableStore{store.Stable, log, func(err error) { t.Error(err) }}
+		release := make(chan struct{})
+		log.own.begin(1, func() error { <-release; return nil })
+		done := make(chan error, 1)
+		go func() { done <- s.SetUint64([]byte(key), 5) }()
+		select {
+		case <-done:
+			t.Fatal(key, " was written first")
+		case <-time.After(held):
+		}
+		close(release)
+		require.NoError(t, <-done)
+		term, err := store.Stable.GetUint64([]byte(key))
+		require.NoError(t, err)
+		require.EqualValues(t, 5, term)
+	}
 }
 
 // The fsm takes nothing more when what it waits for cannot be synced.

@@ -22,6 +22,10 @@ const (
 	// lockFile is locked by the process that has a store open. It is empty.
 	lockFile = "lock"
 
+	// voteTermKey is Raft's key of the term of the last vote. Whom it was for
+	// is always written next.
+	voteTermKey = "LastVoteTerm"
+
 	// oldFile held term and vote, and at first the log too, in older formats.
 	oldFile = "raft.db"
 
@@ -40,7 +44,7 @@ const (
 // Store is what a node's Raft keeps on disk besides snapshots.
 type Store struct {
 	Log    raft.LogStore
-	Stable raft.StableStore
+	Stable *stable.Store
 
 	close func() error
 	fresh bool // it was created by this open
@@ -157,21 +161,28 @@ func syncDir(dir string) error {
 // stableStore holds term and vote. Raft panics when they cannot be written;
 // here the node stops with a message. Nor is a new term or a vote written
 // before the log is synced: see ownSync.
+//
+// Raft writes a vote's term first, then for whom it was. Here both are one
+// change, which is half of the syncs, and no crash leaves the new term with the
+// old candidate (hashicorp/raft #661). It promises nothing before the second.
 type stableStore struct {
-	raft.StableStore
+	*stable.Store
 	log   *logStore
 	fatal func(error)
 }
 
 func (s stableStore) Set(key, val []byte) error {
-	return s.check(s.StableStore.Set(key, val))
+	return s.check(s.Store.Set(key, val))
 }
 
 func (s stableStore) SetUint64(key []byte, val uint64) error {
 	if s.log.own.await(math.MaxUint64) != nil {
 		select {} // the log has said so
 	}
-	return s.check(s.StableStore.SetUint64(key, val))
+	if string(key) == voteTermKey {
+		return s.check(s.PutUint64(key, val))
+	}
+	return s.check(s.Store.SetUint64(key, val))
 }
 
 func (s stableStore) check(err error) error {

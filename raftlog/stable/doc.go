@@ -1,5 +1,6 @@
 // Package stable keeps a few small values in a file, for a node's term, vote
-// and identity. Every change is durable when Set returns.
+// and identity. Every change is durable when Set returns, with those that were
+// Put before it.
 //
 // # File
 //

@@ -62,7 +62,7 @@ var _ raft.StableStore = (*Store)(nil)
 // caller sees to it that nobody else has it open. With noSync writing is left
 // to the operating system.
 func Open(path string, noSync bool) (s *Store, fresh bool, err error) {
-	sync := (*os.File).Sync
+	sync := syncFile
 	if noSync {
 		sync = func(*os.File) error { return nil }
 	}
@@ -230,6 +230,19 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 		return nil, ErrNotFound
 	}
 	return slices.Clone(v), nil
+}
+
+// PutUint64 changes a value that is durable only when the next Set returns, in
+// one change with it: a crash before leaves neither.
+func (s *Store) PutUint64(key []byte, value uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return s.failed
+	}
+	s.values = maps.Clone(s.values)
+	s.values[string(key)] = le.AppendUint64(nil, value)
+	return nil
 }
 
 // SetUint64 implements raft.StableStore.

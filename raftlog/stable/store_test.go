@@ -183,6 +183,53 @@ func TestPowerLoss(t *testing.T) {
 	require.Greater(t, cuts, 1000)
 }
 
+// What was put is there at once, and on the disk in one change with what is set
+// next.
+func TestPut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stable")
+	syncs := 0
+	s, _, err := open(path, func(*os.File) error { syncs++; return nil })
+	require.NoError(t, err)
+	onDisk := func() (term uint64, candidate string) {
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		copied := filepath.Join(t.TempDir(), "stable")
+		require.NoError(t, os.WriteFile(copied, b, 0o644))
+		c, _, err := Open(copied, true)
+		require.NoError(t, err)
+		defer c.Close()
+		term, err = Number(c, []byte("term"))
+		require.NoError(t, err)
+		candidate, err = Text(c, []byte("candidate"))
+		require.NoError(t, err)
+		return term, candidate
+	}
+	var disk []string
+	for term := range uint64(3) {
+		syncs = 0
+		require.NoError(t, s.PutUint64([]byte("term"), term+1))
+		n, err := s.GetUint64([]byte("term"))
+		require.NoError(t, err)
+		require.Equal(t, term+1, n)
+		n, _ = onDisk()
+		require.Equal(t, term, n)
+		require.Zero(t, syncs)
+		s.sync = func(*os.File) error {
+			syncs++
+			n, candidate := onDisk()
+			disk = append(disk, fmt.Sprint(n, candidate))
+			return nil
+		}
+		require.NoError(t, s.Set([]byte("candidate"), fmt.Append(nil, "n", term+1)))
+		require.Equal(t, 2, syncs)
+	}
+	require.Equal(t, []string{"1n1", "1n1", "2n2", "2n2", "3n3", "3n3"}, disk)
+	s.sync = func(*os.File) error { return errClosed }
+	require.ErrorIs(t, s.Set([]byte("candidate"), nil), errClosed)
+	require.ErrorIs(t, s.PutUint64([]byte("term"), 9), errClosed)
+	require.NoError(t, s.Close())
+}
+
 func paddingOf(n uint64) string { return fmt.Sprint(n, string(bytes.Repeat([]byte{byte(n)}, 2000))) }
 
 // After a failed sync nobody knows what is on the disk: nothing more is
