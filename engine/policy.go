@@ -68,6 +68,9 @@ func (s *Session) Ready(l Limit) (Ready, error) {
 	return Ready{it}, err
 }
 
+// Retain takes r once more, which somebody holds: each needs a Release.
+func (e *Engine) Retain(r Ready) { r.it.refs.Add(1) }
+
 // Release gives back what Ready has taken.
 func (e *Engine) Release(r Ready) { r.it.refs.Add(-1) }
 

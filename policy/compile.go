@@ -267,6 +267,7 @@ func (p *Policy) limit(name string) *Limit {
 
 // settle works out what matching a limit can leave out.
 func (l *Limit) settle() {
+	l.idle = Applies
 	l.varies = l.tiers != nil || len(l.chosen) > 0 || l.exact != nil
 	if l.varies {
 		return

@@ -63,7 +63,7 @@ func (e *Editor) edited(policy string) *overridesEditor {
 			seed: e.old.config.Seed, policy: policy,
 			exact: map[string]*valuesEditor[Rate]{}, tiers: map[string]*valuesEditor[string]{},
 		}
-		if old := e.old.overrides[policy]; old != nil {
+		if old := e.old.overrides.named(policy); old != nil {
 			o.next = *old
 		}
 		e.overrides[policy] = o
@@ -127,7 +127,7 @@ func (x *overridesEditor) tier(by []string) *valuesEditor[string] {
 
 // finish returns the overrides, nil if there are none.
 func (x *overridesEditor) finish() *overrides {
-	o := &overrides{maps.Clone(x.next.exact), maps.Clone(x.next.tiers), x.next.scale}
+	o := &overrides{exact: maps.Clone(x.next.exact), tiers: maps.Clone(x.next.tiers), scale: x.next.scale}
 	for id, v := range x.exact {
 		if t, rates := v.finish(); t != nil {
 			put(&o.exact, id, &exact{t, rates})
@@ -142,7 +142,16 @@ func (x *overridesEditor) finish() *overrides {
 			delete(o.tiers, name)
 		}
 	}
-	if o.count() == 0 {
+	for _, v := range o.exact {
+		o.count += v.count
+	}
+	for _, v := range o.tiers {
+		o.count += v.count
+	}
+	if o.scale.percent != 0 {
+		o.count++
+	}
+	if o.count == 0 {
 		return nil
 	}
 	return o

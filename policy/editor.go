@@ -104,7 +104,7 @@ func (e *Editor) Delete(name string) bool {
 		return found
 	}
 	pending, edited := e.changed[name]
-	found := e.old.policies[name] != nil
+	found := e.old.policies.named(name) != nil
 	if edited {
 		found = pending != nil
 	}
@@ -139,38 +139,45 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	next, old := e.next, e.old
 	next.revision = revision
 	e.share() // compiling adds values of lists
-	next.policies = maps.Clone(old.policies)
 	if len(e.overrides) > 0 {
-		next.overrides = maps.Clone(old.overrides)
+		edit := old.overrides.edit()
 		for name, o := range e.overrides {
-			if made := o.finish(); made != nil {
-				next.overrides[name] = made
-			} else {
-				delete(next.overrides, name)
+			edit.put(name, o.finish())
+		}
+		next.overrides = edit.next
+	}
+	if e.all || len(e.lists) > 0 {
+		for name, p := range old.policies.all() {
+			if e.all || slices.ContainsFunc(p.lists, func(l string) bool { return e.lists[l] }) {
+				e.again(name)
 			}
-			e.again(name)
 		}
 	}
-	for name, p := range old.policies {
-		if !e.all && len(e.lists) == 0 {
-			break
+	policies := old.policies.edit()
+	for name := range e.overrides {
+		if _, edited := e.changed[name]; edited {
+			continue
 		}
-		if e.all || slices.ContainsFunc(p.lists, func(l string) bool { return e.lists[l] }) {
-			e.again(name)
+		if p := old.policies.named(name); p != nil {
+			policies.put(name, p.under(next.overrides.named(name)))
 		}
 	}
 	var errs Errors
-	renamed := false
+	var come, went []string
 	for _, name := range slices.Sorted(maps.Keys(e.changed)) {
 		x := e.changed[name]
-		if (x == nil) != (old.policies[name] == nil) {
-			renamed = true
-		}
+		before := old.policies.named(name)
 		if x == nil {
-			delete(next.policies, name)
+			if before != nil {
+				went = append(went, name)
+			}
+			policies.put(name, nil)
 			continue
 		}
-		p, wrong := compile(x.rec, x.meta, &next.config, next.shared, next.overrides[name])
+		if before == nil {
+			come = append(come, name)
+		}
+		p, wrong := compile(x.rec, x.meta, &next.config, next.shared, next.overrides.named(name))
 		if wrong != nil {
 			for _, w := range wrong.List {
 				errs.add(w)
@@ -178,21 +185,35 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 			errs.More += wrong.More
 			continue
 		}
-		next.policies[name] = p
+		policies.put(name, p)
 	}
-	if len(next.policies) > MaxPolicies {
+	next.policies = policies.next
+	if next.policies.count > MaxPolicies {
 		errs.add(&Error{Text: fmt.Sprintf("there may be %d policies", MaxPolicies)})
 	}
 	if err := errs.result(); err != nil {
 		return nil, err
 	}
-	if renamed || e.gone != nil {
+	if len(come)+len(went) > 0 || e.gone != nil {
 		next.keepGone(old.gone, e.gone)
-	}
-	if renamed {
-		next.names = slices.Sorted(maps.Keys(next.policies))
+		next.names = renamed(old.names, come, went)
 	}
 	return next, nil
+}
+
+// renamed returns sorted names with some more, and without some that are there.
+func renamed(names, come, went []string) []string {
+	next := make([]string, 0, len(names)+len(come)-len(went))
+	for _, name := range names {
+		if _, found := slices.BinarySearch(went, name); found {
+			continue
+		}
+		for len(come) > 0 && come[0] < name {
+			next, come = append(next, come[0]), come[1:]
+		}
+		next = append(next, name)
+	}
+	return append(next, come...)
 }
 
 // keepGone keeps the epochs of policies that went, now or before, and are not back.
@@ -201,7 +222,7 @@ func (s *Set) keepGone(before, now map[string]map[string]LimitEpoch) {
 	maps.Copy(s.gone, before)
 	maps.Copy(s.gone, now)
 	maps.DeleteFunc(s.gone, func(name string, epochs map[string]LimitEpoch) bool {
-		return len(epochs) == 0 || s.policies[name] != nil
+		return len(epochs) == 0 || s.policies.named(name) != nil
 	})
 }
 
@@ -210,7 +231,7 @@ func (e *Editor) again(name string) {
 	if _, edited := e.changed[name]; edited {
 		return
 	}
-	if p := e.old.policies[name]; p != nil {
+	if p := e.old.policies.named(name); p != nil {
 		e.changed[name] = &pending{p.Record, Meta{p.Version, p.Epochs}}
 	}
 }

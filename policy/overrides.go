@@ -3,7 +3,6 @@ package policy
 import (
 	"hash/maphash"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -14,6 +13,7 @@ type overrides struct {
 	exact map[string]*exact // by limit id
 	tiers map[string]*tiered
 	scale scale
+	count int // of all
 }
 
 // exact has the rates of the callers of one limit, by the key of their counter.
@@ -30,19 +30,23 @@ type tiered struct {
 	tiers []string
 }
 
-// count returns how many overrides there are.
-func (o *overrides) count() int {
-	n := 0
-	for _, x := range o.exact {
-		n += x.count
+// under returns the policy with other overrides, nil for none. It shares all else
+// with p, its numbers too, whose Handle stays.
+func (p *Policy) under(o *overrides) *Policy {
+	next := *p
+	next.scale = scale{}
+	next.Limits = slices.Clone(p.Limits)
+	for i := range next.Limits {
+		l := &next.Limits[i]
+		l.Policy, l.exact, l.exactNumbers, l.combinations = &next, nil, nil, nil
 	}
-	for _, x := range o.tiers {
-		n += x.count
+	if o != nil {
+		o.attach(&next)
 	}
-	if o.scale.percent != 0 {
-		n++
+	for i := range next.Limits {
+		next.Limits[i].settle()
 	}
-	return n
+	return &next
 }
 
 // attach gives a policy what its overrides say.
@@ -154,7 +158,7 @@ func (c *Call) recordedTier(x *combination, now int64) int {
 // Overrides yields the overrides of a policy, in no order.
 func (s *Set) Overrides(policy string) iter.Seq[Override] {
 	return func(yield func(Override) bool) {
-		o := s.overrides[policy]
+		o := s.overrides.named(policy)
 		if o == nil {
 			return
 		}
@@ -181,20 +185,27 @@ func (s *Set) Overrides(policy string) iter.Seq[Override] {
 
 // CountOverrides returns how many overrides a policy has.
 func (s *Set) CountOverrides(policy string) int {
-	if o := s.overrides[policy]; o != nil {
-		return o.count()
+	if o := s.overrides.named(policy); o != nil {
+		return o.count
 	}
 	return 0
 }
 
 // Overridden returns the names of policies that have overrides, sorted. Some may
 // be of policies that are not there.
-func (s *Set) Overridden() []string { return slices.Sorted(maps.Keys(s.overrides)) }
+func (s *Set) Overridden() []string {
+	var names []string
+	for name := range s.overrides.all() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Sleeps reports whether an override does nothing since its policy is without
 // its limit or tier, or cannot have its rate.
 func (s *Set) Sleeps(o *Override) bool {
-	p := s.policies[o.Policy]
+	p := s.policies.named(o.Policy)
 	if p == nil {
 		return true
 	}

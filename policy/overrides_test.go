@@ -71,7 +71,7 @@ func TestRatesOfOverridesAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 		s = override(t, s, o)
 	}
-	require.Less(t, len(s.overrides["p"].exact["plain"].rates), 20)
+	require.Less(t, len(s.overrides.named("p").exact["plain"].rates), 20)
 	require.Equal(t, "@p:plain;tenant=t 100/s", applied(t, call(t, s, "p", "tenant", "t"), 0)[0])
 }
 

@@ -11,11 +11,11 @@ import (
 type Set struct {
 	config   Config
 	revision uint64
-	policies map[string]*Policy
+	policies *directory[Policy]
 	names    []string // sorted
 	shared   *shared
 	// overrides of RL.OVERRIDE, also of policies that are not there.
-	overrides map[string]*overrides
+	overrides *directory[overrides]
 	// gone has the epochs of policies that are not there any more.
 	gone map[string]map[string]LimitEpoch
 }
@@ -32,13 +32,14 @@ type Config struct {
 
 // NewSet returns a set without policies, of revision 0.
 func NewSet(c Config) *Set {
-	return &Set{config: c, policies: map[string]*Policy{}, overrides: map[string]*overrides{}, shared: &shared{
+	seed := maphash.MakeSeed()
+	return &Set{config: c, policies: &directory[Policy]{seed: seed}, overrides: &directory[overrides]{seed: seed}, shared: &shared{
 		lists: map[string]*Record{}, values: map[listUse]*values{},
 	}}
 }
 
 // Policy returns the policy of a name, or nil.
-func (s *Set) Policy(name []byte) *Policy { return s.policies[string(name)] }
+func (s *Set) Policy(name []byte) *Policy { return s.policies.get(name) }
 
 // Revision returns the number of the change that made the set.
 func (s *Set) Revision() uint64 { return s.revision }
@@ -59,7 +60,7 @@ func (s *Set) Void(key []byte, resets uint16) bool {
 	}
 	name = name[1:]
 	epochs := s.gone[string(name)]
-	if p := s.policies[string(name)]; p != nil {
+	if p := s.policies.get(name); p != nil {
 		epochs = p.Epochs
 	}
 	return int16(resets-uint16(epochs[string(id)].Reset)) < 0

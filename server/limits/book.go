@@ -26,22 +26,35 @@ type Book struct {
 	// own tells that a change which this node has staged may be among that: to take
 	// it over is cheap.
 	own atomic.Bool
+	// long tells that a large change is being taken over.
+	long atomic.Bool
 
-	// newsMu guards what is committed and not in the set yet.
-	newsMu  sync.Mutex
-	news    []engine.PolicyRecord
-	anew    bool // there are no others than those of news
-	running bool // a goroutine brings the set up to date
+	// newsMu guards the records that are committed, and which of them are not in
+	// the set yet.
+	newsMu    sync.Mutex
+	records   map[string][]byte // without news
+	news      []engine.PolicyRecord
+	newsBytes int  // of news, without those of anew
+	newsMost  int  // bound of newsBytes
+	anew      bool // there are no others than those of news
+	folded    bool // news were too many, and are among records
+	running   bool // a goroutine brings the set up to date
 
 	// mu guards what follows, and is held while the set is made.
-	mu      sync.Mutex
-	records map[string][]byte // committed
+	mu sync.Mutex
+	// revision is the record of the last change that is in the set.
+	revision []byte
 	// counting is for how many limits and lists of policies there are counts of
 	// their own; the others have rest.
 	counting atomic.Int64
 	rest     *tally
-	// broken are policies whose records are not understood here, and why.
-	broken map[string]error
+
+	forms limitForms
+
+	// brokenMu guards broken: policies whose records are not understood here, and
+	// why.
+	brokenMu sync.Mutex
+	broken   map[string]error
 
 	// file is that of this node, nil for none.
 	file atomic.Pointer[ownFile]
@@ -51,9 +64,14 @@ type Book struct {
 	staged   *staged
 }
 
+// newsMost bounds what is committed and waits to be taken over, in bytes of names
+// and values. What is more goes among the records at once, and the next set is made
+// of all of them: that takes longer, and no memory.
+const newsMost = 32 << 20
+
 // NewBook returns the policies of e, which follows e's records from here on.
 func NewBook(e *engine.Engine, log *slog.Logger) *Book {
-	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally()}
+	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	e.VoidCounters(b.void)
@@ -65,9 +83,19 @@ func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 	b.newsMu.Lock()
 	defer b.newsMu.Unlock()
 	if anew {
-		b.news, b.anew = nil, true
+		b.news, b.newsBytes, b.anew, b.folded = nil, 0, true, false
 	}
 	b.news = append(b.news, changes...)
+	for i := range changes {
+		b.newsBytes += len(changes[i].Name) + len(changes[i].Value)
+	}
+	if anew { // as much as there is, and the engine has it too
+		b.newsBytes = 0
+	}
+	if b.newsBytes > b.newsMost {
+		b.keep()
+		b.folded = true
+	}
 	if anew || slices.ContainsFunc(changes, func(r engine.PolicyRecord) bool { return !strings.HasPrefix(r.Name, overridePrefix) }) {
 		b.older.Store(true)
 	}
@@ -83,13 +111,56 @@ func (b *Book) follow() {
 	for {
 		b.update()
 		b.newsMu.Lock()
-		if len(b.news) == 0 && !b.anew {
+		if !b.waiting() {
 			b.running = false
 			b.newsMu.Unlock()
 			return
 		}
 		b.newsMu.Unlock()
 	}
+}
+
+// waiting reports whether there is something to be taken over. newsMu must be held.
+func (b *Book) waiting() bool { return len(b.news) > 0 || b.anew || b.folded }
+
+// heard is news of a record; was is what it was before.
+type heard struct {
+	engine.PolicyRecord
+	was []byte
+}
+
+// keep makes news part of the records, and returns them. anew tells that there are
+// no other records. newsMu must be held.
+func (b *Book) keep() (news []heard, anew bool) {
+	if anew = b.anew; anew {
+		clear(b.records)
+	}
+	news = make([]heard, 0, len(b.news))
+	for _, r := range b.news {
+		news = append(news, heard{r, b.records[r.Name]})
+		if r.Value == nil {
+			delete(b.records, r.Name)
+		} else {
+			b.records[r.Name] = r.Value
+		}
+	}
+	b.news, b.newsBytes, b.anew = nil, 0, false
+	return news, anew
+}
+
+// take returns what is to be taken over, which is among the records then.
+func (b *Book) take() (news []heard, anew bool) {
+	b.newsMu.Lock()
+	defer b.newsMu.Unlock()
+	b.long.Store(b.newsBytes > briefNews || b.anew || b.folded)
+	news, anew = b.keep()
+	if b.folded {
+		b.folded, anew, news = false, true, news[:0]
+		for name, value := range b.records {
+			news = append(news, heard{PolicyRecord: engine.PolicyRecord{Name: name, Value: value}})
+		}
+	}
+	return news, anew
 }
 
 // Set returns the policies that are committed. It waits for a change that has just
@@ -124,21 +195,43 @@ func (b *Book) void(key []byte, resets uint16) bool {
 }
 
 // Count returns how many policies there are.
-func (b *Book) Count() int { return len(b.Set().Names()) }
+func (b *Book) Count() int {
+	set, _ := b.current()
+	return len(set.Names())
+}
+
+// briefNews is how many bytes of news are taken over in no time, a handful of
+// policies.
+const briefNews = 64 << 10
+
+// current is Set for who need not know a large change that has just been committed,
+// as a file of thousands of policies: it does not wait for that. behind tells that
+// there is one that is not in the set yet. So no loop of a follower stands still.
+func (b *Book) current() (set *policy.Set, behind bool) {
+	if !b.behind.Load() {
+		return b.set.Load(), false
+	}
+	b.newsMu.Lock()
+	brief := b.newsBytes <= briefNews && !b.anew && !b.folded && !b.long.Load()
+	b.newsMu.Unlock()
+	if brief {
+		b.update()
+	}
+	behind = b.behind.Load() // before the set, which may be taken over meanwhile
+	return b.set.Load(), behind
+}
 
 // update makes the next set of what is committed.
 func (b *Book) update() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.newsMu.Lock()
-	news, anew := b.news, b.anew
-	b.news, b.anew = nil, false
-	b.newsMu.Unlock()
+	news, anew := b.take()
 	if anew || len(news) > 0 {
 		b.apply(news, anew)
 	}
+	b.long.Store(false)
 	b.newsMu.Lock()
-	if len(b.news) == 0 && !b.anew {
+	if !b.waiting() {
 		b.behind.Store(false)
 		b.older.Store(false)
 		b.stagedMu.Lock()
@@ -151,8 +244,8 @@ func (b *Book) update() {
 // record returns the committed value of a record, nil for none.
 func (b *Book) record(name string) []byte {
 	b.Set() // what is committed is known
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.newsMu.Lock()
+	defer b.newsMu.Unlock()
 	return b.records[name]
 }
 
@@ -162,7 +255,7 @@ func (b *Book) standing() (set *policy.Set, revision []byte) {
 	b.Set()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.set.Load(), b.records[revisionRecord]
+	return b.set.Load(), b.revision
 }
 
 // stored returns the committed record of a name.
@@ -179,9 +272,9 @@ func (b *Book) stored(name string) (st stored, ok bool) {
 // lists, sorted.
 func (b *Book) names() []string {
 	b.Set()
-	b.mu.Lock()
+	b.newsMu.Lock()
 	names := slices.Collect(maps.Keys(b.records))
-	b.mu.Unlock()
+	b.newsMu.Unlock()
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, internalPrefix) })
 	slices.Sort(names)
 	return names
@@ -189,7 +282,7 @@ func (b *Book) names() []string {
 
 // trouble returns why a policy's record is not understood on this node.
 func (b *Book) trouble(name string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.brokenMu.Lock()
+	defer b.brokenMu.Unlock()
 	return b.broken[name]
 }

@@ -11,33 +11,30 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// apply takes over changes of records; anew tells that there are no others. mu
-// must be held.
-func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
+// apply takes over changes of records, which have them; anew tells that there are
+// no others. mu must be held.
+func (b *Book) apply(news []heard, anew bool) {
 	old := b.set.Load()
 	base := old
 	if anew {
-		clear(b.records)
-		clear(b.broken)
+		b.revision = nil
+		b.mends("")
 		base = b.empty()
 	}
 	st := b.takeStaged(old, news)
 	var edits []bookEdit
 	for _, r := range news {
-		was := b.records[r.Name]
-		if r.Value == nil {
-			delete(b.records, r.Name)
-		} else {
-			b.records[r.Name] = r.Value
+		switch r.Name {
+		case revisionRecord:
+			b.revision = r.Value
+		case fileRecord:
+			b.warnOfFile(r.was, r.Value)
 		}
-		if r.Name == fileRecord {
-			b.warnOfFile(was, r.Value)
-		}
-		delete(b.broken, r.Name)
+		b.mends(r.Name)
 		if st != nil && !anew {
 			continue
 		}
-		if e, ok := b.editOf(r, was); ok {
+		if e, ok := b.editOf(r); ok {
 			edits = append(edits, e)
 		}
 	}
@@ -58,7 +55,7 @@ func (b *Book) apply(news []engine.PolicyRecord, anew bool) {
 		if is == nil {
 			return
 		}
-		know(is, was, &room, b.rest)
+		b.know(is, was, &room)
 		if err := b.prepare(is); err != nil {
 			b.breaks(is.Name, err)
 		}
@@ -102,14 +99,17 @@ func (e *bookEdit) policy() (name string, shared bool) {
 	return e.name, isShared(e.name)
 }
 
-// editOf returns what a record makes of the set; was is what it was before.
-func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
+// editOf returns what a record makes of the set.
+func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 	e.name = r.Name
 	switch {
 	case strings.HasPrefix(r.Name, overridePrefix):
 		value := r.Value
 		if e.gone = value == nil; e.gone {
-			value = was
+			value = r.was
+		}
+		if value == nil { // it was not there
+			return e, false
 		}
 		o, err := policy.DecodeOverride(value)
 		if err != nil {
@@ -136,8 +136,20 @@ func (b *Book) editOf(r engine.PolicyRecord, was []byte) (e bookEdit, ok bool) {
 
 // breaks notes a record that this node cannot use.
 func (b *Book) breaks(name string, err error) {
+	b.brokenMu.Lock()
 	b.broken[name] = err
+	b.brokenMu.Unlock()
 	b.log.Error("a policy is not understood by this node", "policy", name, "error", err)
+}
+
+// mends forgets why a record could not be used, or with "" all records.
+func (b *Book) mends(name string) {
+	b.brokenMu.Lock()
+	defer b.brokenMu.Unlock()
+	if name == "" {
+		clear(b.broken)
+	}
+	delete(b.broken, name)
 }
 
 // make returns the set that edits make of another one. What is committed was tried
@@ -250,7 +262,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	room := b.room()
 	eachChange(base, next, st.names, func(was, is *policy.Policy) {
 		if is != nil {
-			know(is, was, &room, b.rest)
+			b.know(is, was, &room)
 			if wrong := b.prepare(is); wrong != nil && err == nil {
 				err = wrong
 			}
@@ -300,7 +312,7 @@ func (b *Book) unstage(st *staged) {
 
 // takeStaged returns the set that was staged for exactly these changes of old, or
 // nil.
-func (b *Book) takeStaged(old *policy.Set, news []engine.PolicyRecord) *staged {
+func (b *Book) takeStaged(old *policy.Set, news []heard) *staged {
 	b.stagedMu.Lock()
 	st := b.staged
 	b.staged = nil
@@ -326,9 +338,14 @@ func (b *Book) takeStaged(old *policy.Set, news []engine.PolicyRecord) *staged {
 	return st
 }
 
-// prepare interns all limits of a policy.
+// prepare interns all limits of a policy. Numbers that it shares with a policy of
+// the set before it are interned, and in use.
 func (b *Book) prepare(p *policy.Policy) (err error) {
 	for l, n := range p.AllNumbers() {
+		if r, ok := n.Handle.(engine.Ready); ok {
+			b.engine.Retain(r)
+			continue
+		}
 		r, wrong := b.engine.Ready(engineLimit(l, n))
 		if wrong != nil {
 			err = fmt.Errorf("policy %s, limit %s: %w", p.Name, l.Name, wrong)

@@ -157,7 +157,12 @@ type answer struct {
 func (b *Book) check(call *command.Call) {
 	m := memory(call)
 	defer m.end()
-	set := b.Set()
+	var set *policy.Set
+	if call.Degraded { // what a follower has taken over is enough
+		set, _ = b.current()
+	} else {
+		set = b.Set()
+	}
 	p := m.take(call, set)
 	ready := p != nil
 	if !ready {
@@ -202,7 +207,8 @@ func (b *Book) check(call *command.Call) {
 // OnFailure is what answers an RL.CHECK while no leader does: what it says itself,
 // or its policy. A policy that this node does not know refuses.
 func (b *Book) OnFailure(args [][]byte) policy.Failure {
-	p := b.Set().Policy(args[1])
+	set, _ := b.current()
+	p := set.Policy(args[1])
 	if p == nil {
 		return policy.FailClosed
 	}
@@ -218,7 +224,8 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 // Backstop is how many times its limits a policy admits at most while no leader
 // answers and it is open; 0 leaves it to the server.
 func (b *Book) Backstop(args [][]byte) int64 {
-	if p := b.Set().Policy(args[1]); p != nil {
+	set, _ := b.current()
+	if p := set.Policy(args[1]); p != nil {
 		return p.Backstop
 	}
 	return 0

@@ -3,6 +3,7 @@ package limits
 import (
 	"math/bits"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/headgate-io/headgate/policy"
@@ -24,10 +25,14 @@ type knownLimit struct {
 // knownOf returns what is known of a policy that is in force, or was.
 func knownOf(p *policy.Policy) *known { return p.Handle.(*known) }
 
-// know makes p's Handle. What was counted for the policy before it, which may be
-// nil, goes on; room is for how many further limits there is room to count for, and
-// the others share rest.
-func know(p, before *policy.Policy, room *int, rest *tally) {
+// know makes p's Handle, unless p has that of the policy before it, of which it
+// differs by overrides alone. What was counted for that one, which may be nil, goes
+// on; room is for how many further limits there is room to count for, and the others
+// share b.rest.
+func (b *Book) know(p, before *policy.Policy, room *int) {
+	if p.Handle != nil {
+		return
+	}
 	counted := make(map[string]*tally)
 	k := &known{limits: make([]knownLimit, len(p.Limits))}
 	if before != nil {
@@ -39,10 +44,10 @@ func know(p, before *policy.Policy, room *int, rest *tally) {
 	}
 	next := func(t *tally) *tally {
 		switch {
-		case t != nil && t != rest:
+		case t != nil && t != b.rest:
 			return t
 		case *room <= 0:
-			return rest
+			return b.rest
 		}
 		*room--
 		return newTally()
@@ -50,9 +55,33 @@ func know(p, before *policy.Policy, room *int, rest *tally) {
 	k.lists = next(k.lists)
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		k.limits[i] = knownLimit{newLimitForm(l), next(counted[l.Name])}
+		k.limits[i] = knownLimit{b.forms.of(l), next(counted[l.Name])}
 	}
 	p.Handle = k
+}
+
+// limitForms are those of limits by their names: limits of one name share theirs,
+// and with it the caches that replies are copied from.
+type limitForms struct {
+	mu    sync.Mutex
+	named map[string]limitForm
+}
+
+// limitFormsMost bounds them; beyond it they are made anew.
+const limitFormsMost = 10_000
+
+func (f *limitForms) of(l *policy.Limit) limitForm {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	form, ok := f.named[l.Name]
+	if !ok {
+		if len(f.named) >= limitFormsMost || f.named == nil {
+			f.named = make(map[string]limitForm)
+		}
+		form = newLimitForm(l)
+		f.named[l.Name] = form
+	}
+	return form
 }
 
 // # Counts

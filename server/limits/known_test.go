@@ -21,8 +21,9 @@ func TestRoomForCounts(t *testing.T) {
 		return set.Policy([]byte("p"))
 	}
 	rest, room := newTally(), 2
+	b := &Book{rest: rest}
 	p := compiled("{limits: {a: {rate: 1/s}, b: {rate: 2/s}, c: {rate: 3/s}}}")
-	know(p, nil, &room, rest)
+	b.know(p, nil, &room)
 	require.Zero(t, room)
 	k := knownOf(p)
 	require.NotSame(t, rest, k.lists)
@@ -32,7 +33,7 @@ func TestRoomForCounts(t *testing.T) {
 
 	room = 1
 	next := compiled("{limits: {c: {rate: 3/s}, d: {rate: 4/s}, a: {rate: 1/s}}}")
-	know(next, p, &room, rest)
+	b.know(next, p, &room)
 	require.Same(t, k.lists, knownOf(next).lists)
 	require.NotSame(t, rest, knownOf(next).limits[0].tally, "there is room now")
 	require.Same(t, rest, knownOf(next).limits[1].tally)

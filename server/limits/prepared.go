@@ -85,7 +85,7 @@ func (b *Book) ahead(call *command.Call, args [][]byte) {
 		m.forget()
 		m.round = call.Round
 	}
-	set := b.Set()
+	set, _ := b.current()
 	p := set.Policy(args[1])
 	if p == nil {
 		return

@@ -29,9 +29,14 @@ func keyFor(base *policy.Set, edits []bookEdit) []byte {
 }
 
 // hide appends the positions of the values that must not be shown among pairs that
-// begin at args[from]. Of a policy that this node does not know all are hidden.
+// begin at args[from]. Of a policy that this node does not know all are hidden, and
+// while it does not know the last change: loops ask.
 func (b *Book) hide(name []byte, args [][]byte, from int, at []int) []int {
-	p := b.Set().Policy(name)
+	set, behind := b.current()
+	p := set.Policy(name)
+	if behind {
+		p = nil
+	}
 	for i := from; i+1 < len(args); i += 2 {
 		if p == nil || !p.Shows(args[i]) {
 			at = append(at, i+1)
