@@ -52,7 +52,8 @@ type Call struct {
 	secret []byte    // the key of mac
 	sum    [sha256.Size]byte
 
-	slots [MaxLimits]Applied
+	slots  [MaxLimits]Applied
+	scaled []Numbers // of limits, while a scale is in effect
 }
 
 // Applied is a limit that applies to a call.
@@ -71,8 +72,7 @@ type Applied struct {
 	Missing bool
 	Source  Source
 
-	from   int     // of Key, in the call's keys
-	scaled Numbers // what Numbers points to while a scale is in effect
+	from int // of Key, in the call's keys
 }
 
 // NewCall returns a call; Begin makes it one of a policy.

@@ -37,7 +37,11 @@ func (c *Call) Explain(now int64) []Finding {
 		l, f, a := &p.Limits[i], &findings[i], new(Applied)
 		f.Limit = l
 		f.Why, f.Err = c.consider(l, a, now)
-		f.Numbers, f.Source, f.Cost, f.Missing = a.Numbers, a.Source, a.Cost, a.Missing
+		f.Source, f.Cost, f.Missing = a.Source, a.Cost, a.Missing
+		if a.Numbers != nil {
+			own := *a.Numbers // the call's memory is another call's next
+			f.Numbers = &own
+		}
 		switch f.Why {
 		case WhyWhen:
 			f.Numbers = nil

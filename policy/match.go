@@ -211,13 +211,22 @@ func (c *Call) numbers(l *Limit, a *Applied, now int64) *Numbers {
 		n = c.varied(l, a, now)
 	}
 	if s := &l.Policy.scale; s.percent != 0 && s.applies(&n.Rate, now) {
-		a.scaled = *n
-		a.scaled.Handle = nil
-		a.scaled.Rate = s.rate(n.Rate, l.Algorithm)
-		n = &a.scaled
+		n = c.scale(l, n, s.rate(n.Rate, l.Algorithm))
 	}
 	a.Numbers = n
 	return n
+}
+
+// scale returns numbers of a limit in the call's own memory, with another rate. They
+// are good until the next Match or Explain.
+func (c *Call) scale(l *Limit, n *Numbers, r Rate) *Numbers {
+	if c.scaled == nil {
+		c.scaled = make([]Numbers, MaxLimits)
+	}
+	own := &c.scaled[l.Index]
+	*own = *n
+	own.Rate, own.Handle = r, nil
+	return own
 }
 
 // varied is numbers for a limit that has more than one.

@@ -70,24 +70,32 @@ func (s *Shard) prefetchRecord(hash uint64) {
 // prefetch asks for a record.
 func (a *arena) prefetch(ref uint32) {
 	if ref&largeRef == 0 {
-		c := a.chunks[ref>>unitBits]
-		prefetch(unsafe.Pointer(&c[ref&unitMask*unit]))
+		prefetch(a.address(ref))
 	}
 }
 
-// prefetchWhole asks for a record of one word or a few, to the last byte of its key.
+// address returns where a record is that is no large one. An index into the chunk
+// would read the chunk's beginning first and wait for that line: so does Go find
+// out that a pointer to an array is not nil.
+func (a *arena) address(ref uint32) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
+}
+
+// prefetchWhole asks for a record of one word, and if it takes more than a line,
+// for the next one too.
 func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 	if ref&largeRef == 0 {
-		c, at := a.chunks[ref>>unitBits], int(ref&unitMask*unit)
-		prefetch(unsafe.Pointer(&c[at]))
-		if last := at + recordHeader + 8 + keyLen - 1; last>>lineBits != at>>lineBits && last < chunkSize {
-			prefetch(unsafe.Pointer(&c[last]))
+		first := a.address(ref)
+		prefetch(first)
+		at, size := int(ref&unitMask*unit), recordSize(keyLen, 1)
+		if at%line+size > line && at+size <= chunkSize { // else it is another key's
+			prefetch(unsafe.Add(first, min(size-1, line)))
 		}
 	}
 }
 
-// lineBits are those of an address within a cache line.
-const lineBits = 6
+// line is the size of a cache line.
+const line = 64
 
 // prefetchRoom asks for the record that alloc would take next, if it is of the
 // same class as the last: most keys of a table are alike.

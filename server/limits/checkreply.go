@@ -31,6 +31,7 @@ const (
 // joints are what lies between the values of a reply, from the end of the one to
 // the beginning of the other.
 type joints struct {
+	resp2 bool
 	first string                     // before allowed
 	inner [decisionFields - 1]string // between those of a decision
 	// Behind a decision: name and, from behind that, up to the version.
@@ -52,6 +53,7 @@ func protocol(w *resp.Writer) int {
 }
 
 func newJoints(resp3 bool) (j joints) {
+	j.resp2 = !resp3
 	w := &resp.Writer{RESP3: resp3}
 	// before returns what field writes, between the end of the value before it
 	// and its own beginning.
@@ -101,6 +103,14 @@ func newLimitForm(l *policy.Limit) (f limitForm) {
 
 // appendDecision appends the six values, from the first digit to the last.
 func (j *joints) appendDecision(b []byte, d *engine.Decision, delay int64) []byte {
+	if j.resp2 { // the same, with what is between two integers written in place
+		b = append(b, byte('0'+command.Truth(d.OK)), '\r', '\n', ':')
+		b = append(resp.AppendInt(b, d.Limit), '\r', '\n', ':')
+		b = append(resp.AppendInt(b, d.Remaining), '\r', '\n', ':')
+		b = append(resp.AppendInt(b, command.CeilMillis(d.RetryAfter)), '\r', '\n', ':')
+		b = append(resp.AppendInt(b, command.CeilMillis(d.ResetAfter)), '\r', '\n', ':')
+		return resp.AppendInt(b, command.CeilMillis(delay))
+	}
 	b = append(b, byte('0'+command.Truth(d.OK)))
 	b = resp.AppendInt(append(b, j.inner[0]...), d.Limit)
 	b = resp.AppendInt(append(b, j.inner[1]...), d.Remaining)
@@ -133,9 +143,9 @@ func (a *answer) write(call *command.Call) {
 		w.Null()
 		b = w.B
 	}
-	w.B = append(b, j.reason...)
-	w.BulkString(a.reason)
-	b = resp.AppendInt(append(w.B, j.version...), int64(a.policy.Version))
+	b = append(append(b, j.reason...), '$', byte('0'+len(a.reason)), '\r', '\n')
+	b = append(append(b, a.reason...), "\r\n"...)
+	b = resp.AppendInt(append(b, j.version...), int64(a.policy.Version))
 	b = resp.AppendInt(append(b, j.applied...), int64(len(a.applied)))
 	b = resp.AppendInt(append(b, j.limits...), int64(len(a.applied)))
 	b = append(b, "\r\n"...)
@@ -181,6 +191,9 @@ func (a *answer) writeSoft(w *resp.Writer) {
 		}
 	}
 	w.Array(over)
+	if over == 0 {
+		return
+	}
 	for i := range a.applied {
 		if a.soft(i) {
 			w.BulkString(a.applied[i].Limit.Name)
