@@ -43,7 +43,6 @@ type survey struct {
 
 	// Scratch.
 	keys       [][]byte
-	pairs      []policy.Pair
 	is, was    []policy.Possible
 	checks     [1]engine.Check
 	checked    [1]engine.Checked
