@@ -25,7 +25,7 @@ type Node struct {
 	replica   *engine.Replica
 	ledger    *ledger.Ledger
 	mux       *peer.Mux
-	forwarded net.Listener
+	forwarded *peer.Listener
 
 	// Set by Start before anything that uses them runs.
 	front  Front
@@ -88,8 +88,18 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	return n, nil
 }
 
-// Forwarded is the listener for commands that other nodes forward.
-func (n *Node) Forwarded() net.Listener { return n.forwarded }
+// Forwarded is the listener for commands that other nodes forward. Its Close
+// leaves accepted streams open, since their server has a last word to say on
+// each; the node's Close ends them.
+func (n *Node) Forwarded() net.Listener { return intake{n.forwarded} }
+
+// intake is a listener that only stops accepting when it is closed.
+type intake struct{ *peer.Listener }
+
+func (l intake) Close() error {
+	l.Refuse()
+	return nil
+}
 
 // admit judges a node that is about to forward commands by its cluster: an
 // address may have become that of another one's node.

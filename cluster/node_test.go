@@ -234,7 +234,11 @@ func TestThreeNodes(t *testing.T) {
 	c, err := follower.DialLeader(t.Context())
 	require.NoError(t, err)
 	defer c.Close()
-	defer (<-accepted).Close()
+	stream := <-accepted
+	defer stream.Close()
+	require.NoError(t, leader.Forwarded().Close())
+	_, err = stream.Write([]byte("x"))
+	require.NoError(t, err, "the server has a last word to say on it")
 
 	// The leader announces itself off: the followers wait, until it says that
 	// it stays.

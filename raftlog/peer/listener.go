@@ -50,6 +50,9 @@ func (l *Listener) full() bool {
 // deliver queues an accepted connection of a peer; its error says why c has to
 // be closed.
 func (l *Listener) deliver(c net.Conn, peer string) error {
+	if l.ctx.Err() != nil {
+		return net.ErrClosed
+	}
 	t := l.track(c)
 	if t == nil {
 		return net.ErrClosed
@@ -141,6 +144,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.mux.Addr() }
+
+// Refuse ends accepting: peers are turned away, and Accept returns
+// net.ErrClosed. Connections go on until Close.
+func (l *Listener) Refuse() { l.cancel() }
 
 // Close implements net.Listener: it gives the route back and closes the
 // listener's connections.

@@ -148,6 +148,32 @@ func TestMuxListenerClose(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A listener that refuses takes no new connections, and leaves the others be.
+func TestMuxListenerRefuses(t *testing.T) {
+	m := testMux(t)
+	l, err := m.Listen(KindForward, 0, nil)
+	require.NoError(t, err)
+	dial := func() (net.Conn, error) {
+		return m.Dial(t.Context(), Purpose{Kind: KindForward}, m.Addr().String())
+	}
+	c, err := dial()
+	require.NoError(t, err)
+	accepted, err := l.Accept()
+	require.NoError(t, err)
+	l.Refuse()
+	_, err = l.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+	if late, err := dial(); err == nil {
+		closed(t, late)
+	}
+	_, err = accepted.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = c.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	closed(t, c)
+}
+
 // Silent connections do not keep the mux from closing.
 func TestMuxCloseWithSilentConnection(t *testing.T) {
 	m := testMux(t)
