@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // tornLog kills a node and damages its log before it starts again: in turn the last write to the leader's log, and half of
@@ -40,10 +41,19 @@ func (r *Run) tearLeader(n *cluster.Node) error {
 		return err
 	}
 	r.note("tear the last write of %s's log", n.Name)
-	if err := n.TearTail(); err != nil {
+	since, err := n.LogLength()
+	if err := errors.Join(err, n.TearTail()); err != nil {
 		return err
 	}
-	return r.restart(n)
+	if err = r.restart(n); err == nil {
+		return nil
+	}
+	// The leader may have synced that write, and told another node so: then it is no torn one, and nobody may go on without it.
+	if told, e := n.Logged(since, raftlog.ErrSetBack.Error()); e != nil || !told {
+		return errors.Join(err, e)
+	}
+	r.expect(n.Exited(failover), "disk", "%s ended, since another node knew of what is torn", n.Name)
+	return r.rejoin(n)
 }
 
 func (r *Run) halveFollower(n *cluster.Node) error {
