@@ -50,9 +50,6 @@ func (l *Listener) full() bool {
 // deliver queues an accepted connection of a peer; its error says why c has to
 // be closed.
 func (l *Listener) deliver(c net.Conn, peer string) error {
-	if l.ctx.Err() != nil {
-		return net.ErrClosed
-	}
 	t := l.track(c)
 	if t == nil {
 		return net.ErrClosed
@@ -63,10 +60,25 @@ func (l *Listener) deliver(c net.Conn, peer string) error {
 	}
 	select {
 	case l.backlog <- t:
-		return nil
 	default:
 		t.Close()
 		return ErrTooMany
+	}
+	if l.ctx.Err() != nil {
+		l.drain() // after Refuse's own
+	}
+	return nil
+}
+
+// drain closes what nobody accepts any more, so that peers do not wait for it.
+func (l *Listener) drain() {
+	for {
+		select {
+		case c := <-l.backlog:
+			c.Close()
+		default:
+			return
+		}
 	}
 }
 
@@ -146,8 +158,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Addr() net.Addr { return l.mux.Addr() }
 
 // Refuse ends accepting: peers are turned away, and Accept returns
-// net.ErrClosed. Connections go on until Close.
-func (l *Listener) Refuse() { l.cancel() }
+// net.ErrClosed. Connections that were accepted go on until Close.
+func (l *Listener) Refuse() {
+	l.cancel()
+	l.drain()
+}
 
 // Close implements net.Listener: it gives the route back and closes the
 // listener's connections.

@@ -160,7 +160,11 @@ func TestMuxListenerRefuses(t *testing.T) {
 	require.NoError(t, err)
 	accepted, err := l.Accept()
 	require.NoError(t, err)
+	waiting, err := dial()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(l.backlog) == 1 }, 10*time.Second, time.Millisecond)
 	l.Refuse()
+	closed(t, waiting)
 	_, err = l.Accept()
 	require.ErrorIs(t, err, net.ErrClosed)
 	if late, err := dial(); err == nil {
