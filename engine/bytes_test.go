@@ -13,7 +13,7 @@ import (
 // keys a shard, as in a table of 1.6 million with 256 shards.
 func TestBytesPerKeyOfDataTypes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures memory, in many steps of one goroutine")
+		t.Skip("long, and in one goroutine: measures memory")
 	}
 	const n = 100_000
 	perKey := func(name string, most float64, fill func(s *Session, key []byte)) {

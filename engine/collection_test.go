@@ -193,7 +193,7 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 // Bytes a key: what a limiter's libraries keep.
 func TestBytesACollectionTakes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures memory, in many steps of one goroutine")
+		t.Skip("long, and in one goroutine: measures memory")
 	}
 	const n = 20_000
 	for _, c := range []struct {

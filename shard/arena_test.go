@@ -61,7 +61,7 @@ func TestDeletedRecordsAreReused(t *testing.T) {
 // themselves, so that what comes back comes by compaction and merging.
 func TestMemoryComesBack(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures memory, in many steps of one goroutine")
+		t.Skip("long, and in one goroutine: measures memory")
 	}
 	const n = 200_000
 	how := map[string]func(tab *Table, i int){

@@ -15,14 +15,20 @@ import (
 
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/internal/respclient"
+	"github.com/headgate-io/headgate/resp"
 )
 
 // server answers the n-th command of all connections with reply(n); "" closes the connection.
 func server(t *testing.T, reply func(n int64) string) string {
+	var count atomic.Int64
+	return serve(t, func(*resp.Reply) string { return reply(count.Add(1)) })
+}
+
+// serve greets connections, and answers each command with answer; "" closes the connection.
+func serve(t *testing.T, answer func(cmd *resp.Reply) string) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { ln.Close() })
-	var count atomic.Int64
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -36,14 +42,14 @@ func server(t *testing.T, reply func(n int64) string) string {
 					if err != nil {
 						return
 					}
-					answer := "%0\r\n"
+					reply := "%0\r\n"
 					if cmd.Elems[0].Str != "HELLO" {
-						answer = reply(count.Add(1))
+						reply = answer(&cmd)
 					}
-					if answer == "" {
+					if reply == "" {
 						return
 					}
-					c.Write([]byte(answer))
+					c.Write([]byte(reply))
 				}
 			}()
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,35 +107,6 @@ type policyServer struct {
 	next  []func(apply func()) string // "" closes the connection
 }
 
-func (s *policyServer) start(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				for in := bufio.NewReader(c); ; {
-					cmd, err := respclient.Read(in)
-					if err != nil {
-						return
-					}
-					answer := s.answer(&cmd)
-					if answer == "" {
-						return
-					}
-					c.Write([]byte(answer))
-				}
-			}()
-		}
-	}()
-	return ln.Addr().String()
-}
-
 func (s *policyServer) answer(cmd *resp.Reply) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +115,6 @@ func (s *policyServer) answer(cmd *resp.Reply) string {
 	did := "+OK\r\n"
 	var apply func()
 	switch {
-	case arg(0) == "HELLO":
-		return "%0\r\n"
 	case arg(1) == "GET" && arg(0) == "RL.POLICY":
 		v := len(s.texts)
 		if len(cmd.Elems) > 3 {
@@ -182,7 +150,7 @@ func (s *policyServer) answer(cmd *resp.Reply) string {
 }
 
 func newEditor(t *testing.T, s *policyServer) *Editor {
-	addr := s.start(t)
+	addr := serve(t, s.answer)
 	e, err := NewEditor(EditorConfig{
 		Policies: []history.Policy{trio}, Nodes: 1, Dial: func(int) string { return addr }, Epoch: time.Now(), Every: time.Hour, Timeout: 10 * time.Second,
 		Amounts:    func(_ *history.Policy, rnd *rand.Rand) []int32 { return []int32{1 + rnd.Int32N(9), 5, 5} },
