@@ -15,11 +15,7 @@ func (c *Config) Alike() []Setting {
 		if !p.Alike {
 			continue
 		}
-		s := Setting{Name: p.Name, Value: p.Value(c).String(), Secret: p.Secret}
-		if v, ok := p.Value(c).(size); ok {
-			s.Value = v.configured()
-		}
-		list = append(list, s)
+		list = append(list, Setting{Name: p.Name, Value: p.Value(c).String(), Secret: p.Secret})
 	}
 	return list
 }

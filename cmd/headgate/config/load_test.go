@@ -244,7 +244,7 @@ func TestValuesRoundTrip(t *testing.T) {
 		p := rapid.SampledFrom(Params).Draw(t, "param")
 		text := rapid.OneOf(
 			rapid.StringMatching(`-?[0-9]{1,20}(b|k|kb|mb|gb|%|s|ms|us|m|h)?`),
-			rapid.SampledFrom([]string{"yes", "no", "text", "JSON", "optional", "noeviction", "127.0.0.1:80", ":0", ""}),
+			rapid.SampledFrom([]string{"yes", "no", "text", "JSON", "optional", "noeviction", "127.0.0.1:80", ":0", "1%", "100%", ""}),
 		).Draw(t, "text")
 		var a, b, c Config
 		if p.Value(&a).Set(text) != nil {

@@ -250,14 +250,6 @@ func (v size) store(n int64, percent int) {
 	}
 }
 
-// configured is the value as a user would write it again: a share as that.
-func (v size) configured() string {
-	if v.share != nil && *v.share > 0 {
-		return strconv.Itoa(*v.share) + "%"
-	}
-	return v.String()
-}
-
 func (v size) parse(s string) (n int64, percent int, err error) {
 	if percent, ok := strings.CutSuffix(s, "%"); ok && v.total != nil {
 		n, err := strconv.ParseUint(percent, 10, 8)
@@ -280,7 +272,13 @@ func (v size) parse(s string) (n int64, percent int, err error) {
 	return int64(units) * unit, 0, nil
 }
 
-func (v size) String() string { return formatSize(*v.p) }
+// String is the value as a user would write it again: a share as that.
+func (v size) String() string {
+	if v.share != nil && *v.share > 0 {
+		return strconv.Itoa(*v.share) + "%"
+	}
+	return formatSize(*v.p)
+}
 
 // formatSize writes n in the largest power-of-1024 unit that divides it.
 func formatSize(n int64) string {
