@@ -14,11 +14,13 @@ import (
 // policiesReport is what many policies with many overrides cost.
 type policiesReport struct {
 	Loads []loadRow `json:"loads"`
-	// Many are checks of one of manyPolicies with overrides at random, One those of
-	// the only one.
-	Many []cost   `json:"many"`
-	One  []cost   `json:"one"`
-	Edit *editRow `json:"edit,omitempty"`
+	// Many are checks of one of manyPolicies at random, One those of the only one,
+	// which has the overrides that they have together, and Plain those of the only one
+	// without overrides.
+	Many  []cost   `json:"many"`
+	One   []cost   `json:"one"`
+	Plain []cost   `json:"plain"`
+	Edit  *editRow `json:"edit,omitempty"`
 	// Cluster is the load of the file on the leader of three.
 	Cluster *takeOverRow `json:"cluster,omitempty"`
 }
@@ -111,16 +113,20 @@ func (p *process) loadPolicies(n int) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// loadOverrides sets n overrides, one after the other on one connection, as
-// `redis-cli --pipe` does, and waits until a check is answered under them.
-func (p *process) loadOverrides(ctx context.Context, n int) (time.Duration, error) {
-	s := newStream(p, [][]string{{"RL.OVERRIDE", "SET", anyPolicy, "LIMIT", "key", "RATE", "30_000/day", "key", "k" + streamKey}}, uint64(n), 0)
+// loadOverrides sets n overrides of a policy, or of anyPolicy, one after the other on
+// one connection, as `redis-cli --pipe` does, and waits until a check is answered
+// under them.
+func (p *process) loadOverrides(ctx context.Context, name string, n int) (time.Duration, error) {
+	s := newStream(p, [][]string{{"RL.OVERRIDE", "SET", name, "LIMIT", "key", "RATE", "30_000/day", "key", "k" + streamKey}}, uint64(n), 0)
 	s.groups = manyPolicies
 	begin := time.Now()
 	if err := s.fill(ctx); err != nil {
 		return 0, err
 	}
-	name, key := policyName((n-1)%manyPolicies), fmt.Sprintf("k%012d", n-1)
+	if name == anyPolicy {
+		name = policyName((n - 1) % manyPolicies)
+	}
+	key := fmt.Sprintf("k%012d", n-1)
 	reply, err := p.ask("RL.CHECK", name, "key", key, "PEEK")
 	if err != nil {
 		return 0, err
@@ -134,10 +140,11 @@ func (p *process) loadOverrides(ctx context.Context, n int) (time.Duration, erro
 // measurePolicies measures many policies.
 func (b *bench) measurePolicies(ctx context.Context, dir string) (*policiesReport, error) {
 	rep := &policiesReport{}
-	var many, one *process
+	var many, one, plain *process
 	defer func() {
 		many.stop()
 		one.stop()
+		plain.stop()
 	}()
 	for range max(3, b.runs-2) { // the last server is that of the other rows
 		many.stop()
@@ -152,16 +159,22 @@ func (b *bench) measurePolicies(ctx context.Context, dir string) (*policiesRepor
 		rep.Loads = append(rep.Loads, row)
 		b.logf("%d policies: %.2f s, %d overrides: %.2f s; %d MB, %d MB", manyPolicies, row.File.Seconds(), manyOverrides, row.Overrides.Seconds(), row.Loaded>>20, row.Resident>>20)
 	}
-	one, err := startHeadgate(dir, b.bin.headgate)
-	if err != nil {
-		return rep, err
+	for _, p := range []**process{&one, &plain} {
+		var err error
+		if *p, err = startHeadgate(dir, b.bin.headgate); err != nil {
+			return rep, err
+		}
+		if err := (*p).setPolicy(policyName(0), policyText(0)); err != nil {
+			return rep, err
+		}
 	}
-	if err := one.setPolicy(policyName(0), policyText(0)); err != nil {
+	if _, err := one.loadOverrides(ctx, policyName(0), manyOverrides); err != nil {
 		return rep, err
 	}
 	servers := []*checkServer{
 		{many, newPoliciesStream(many, anyPolicy, b.keys), fmt.Sprintf("one of %d policies", manyPolicies), &rep.Many},
-		{one, newPoliciesStream(one, policyName(0), b.keys), "the only policy", &rep.One},
+		{one, newPoliciesStream(one, policyName(0), b.keys), "the only policy, with as many overrides", &rep.One},
+		{plain, newPoliciesStream(plain, policyName(0), b.keys), "the only policy, without overrides", &rep.Plain},
 	}
 	for _, s := range servers {
 		b.logf("%s: filling", s.label)
@@ -173,6 +186,8 @@ func (b *bench) measurePolicies(ctx context.Context, dir string) (*policiesRepor
 		return rep, err
 	}
 	one.stop()
+	plain.stop()
+	var err error
 	if rep.Edit, err = b.measureEdits(ctx, many); err != nil {
 		return rep, err
 	}
@@ -190,7 +205,7 @@ func (p *process) load(ctx context.Context) (row loadRow, err error) {
 	if row.File, err = p.loadPolicies(manyPolicies); err != nil {
 		return row, err
 	}
-	if row.Overrides, err = p.loadOverrides(ctx, manyOverrides); err != nil {
+	if row.Overrides, err = p.loadOverrides(ctx, anyPolicy, manyOverrides); err != nil {
 		return row, err
 	}
 	if row.Loaded, err = p.rss(); err != nil {

@@ -24,7 +24,7 @@ func TestPoliciesTargets(t *testing.T) {
 			{File: 200 * time.Millisecond, Overrides: 300 * time.Millisecond, Resident: 151e6, Loaded: 200e6},
 			{File: time.Second, Overrides: time.Second, Resident: 999e6, Loaded: 999e6},
 		},
-		Many: costs(1200, 1), One: costs(1000, 1),
+		Many: costs(1200, 1), One: costs(1000, 1), Plain: costs(900, 1),
 		Edit:    &editRow{Before: []*load.Result{of(100, 0)}, During: []*load.Result{of(160, 0)}, Changes: []time.Duration{1}},
 		Cluster: &takeOverRow{Leader: of(0, 20*time.Millisecond), Follower: of(0, time.Second)},
 	}}
@@ -46,10 +46,12 @@ func TestPoliciesRowsOnHeadgate(t *testing.T) {
 	took, err := p.loadPolicies(50)
 	require.NoError(t, err)
 	require.Positive(t, took)
-	_, err = p.loadOverrides(context.Background(), 40)
+	_, err = p.loadOverrides(context.Background(), anyPolicy, 40)
 	require.NoError(t, err)
-	_, err = p.loadOverrides(context.Background(), 51)
+	_, err = p.loadOverrides(context.Background(), anyPolicy, 51)
 	require.ErrorContains(t, err, "NOPOLICY", "each is of the policy that has its number")
+	_, err = p.loadOverrides(context.Background(), policyName(7), 3)
+	require.NoError(t, err)
 	s := newPoliciesStream(p, anyPolicy, 40)
 	require.NoError(t, s.fill(context.Background()))
 	n, err := p.keys()

@@ -23,6 +23,8 @@ var levels = []struct {
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 5}}, // 3: databases, texts, hashes, sets, sorted sets, lists
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 6}}, // 4: large states as deltas
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 7}}, // 5: policies
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 8}}, // 6: calendars of policies
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 9}}, // 7: holds
 }
 
 // features are the levels as the log has to know them.

@@ -108,13 +108,18 @@ func runSessions(t *testing.T, page string, servers map[string]string) {
 	t.Helper()
 	for _, s := range readSessions(t, page) {
 		require.Equal(t, []string{"OK"}, cli(t, servers["7379"], []string{"FLUSHALL"}, ""))
+		var printed []string
 		for _, st := range s.steps {
+			for i := range st.input {
+				st.input[i] = complete(st.input[i], printed)
+			}
 			require.Contains(t, servers, st.port, s)
 			input := ""
 			if len(st.input) > 0 {
 				input = strings.Join(st.input, "\n") + "\n"
 			}
 			got := cli(t, servers[st.port], st.args, input)
+			printed = append(printed, got...)
 			if !matchLines(st.want, got) {
 				t.Errorf("%s: %v %v\nthe page says:\n%s\nthe server says:\n%s", s, st.args, st.input,
 					strings.Join(st.want, "\n"), strings.Join(got, "\n"))

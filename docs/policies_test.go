@@ -48,20 +48,22 @@ func TestPolicyCases(t *testing.T) {
 	bin, err := subprocess.Build(t.TempDir())
 	require.NoError(t, err)
 	dir, names := policyFiles(t)
-	require.Equal(t, []string{"api.yaml", "saas.yaml", "hooks.yaml", "cases.yaml"}, names)
-	for _, name := range names[:3] {
+	require.Equal(t, []string{"api.yaml", "saas.yaml", "hooks.yaml", "quota.yaml", "quotacases.yaml", "cases.yaml"}, names)
+	for _, name := range names[:4] {
 		out, err := headgate(t, bin, dir, "policy check "+name)
 		require.NoError(t, err, out)
 		require.NotContains(t, out, "warning")
 	}
 	text, err := os.ReadFile(policiesPage)
 	require.NoError(t, err)
-	_, shown, ok := strings.Cut(string(text), "```\n$ headgate policy test api.yaml cases.yaml\n")
-	require.True(t, ok)
-	shown, _, _ = strings.Cut(shown, "```")
-	out, err := headgate(t, bin, dir, "policy test api.yaml cases.yaml")
-	require.NoError(t, err, out)
-	require.Equal(t, shown, out)
+	for _, line := range []string{"policy test api.yaml cases.yaml", "policy test quota.yaml quotacases.yaml"} {
+		_, shown, ok := strings.Cut(string(text), "```\n$ headgate "+line+"\n")
+		require.True(t, ok)
+		shown, _, _ = strings.Cut(shown, "```")
+		out, err := headgate(t, bin, dir, line)
+		require.NoError(t, err, out)
+		require.Equal(t, shown, out)
+	}
 
 	// The failure that is shown is of one call too many.
 	cases, err := os.ReadFile(filepath.Join(dir, "cases.yaml"))
@@ -69,9 +71,9 @@ func TestPolicyCases(t *testing.T) {
 	wrong := strings.NewReplacer("a free key has ten calls at once, then one each 36 s", "a free key has eleven calls at once",
 		"times: 10, expect: allow", "times: 11, expect: allow").Replace(string(cases))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cases.yaml"), []byte(wrong), 0o600))
-	out, err = headgate(t, bin, dir, "policy test api.yaml cases.yaml")
+	out, err := headgate(t, bin, dir, "policy test api.yaml cases.yaml")
 	require.Error(t, err)
-	_, shown, ok = strings.Cut(string(text), "```\nFAIL ")
+	_, shown, ok := strings.Cut(string(text), "```\nFAIL ")
 	require.True(t, ok)
 	shown, _, _ = strings.Cut(shown, "```")
 	require.Contains(t, out, "FAIL "+shown)

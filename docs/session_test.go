@@ -22,7 +22,8 @@ import (
 //
 // In a reply … stands for any text, as a whole line for any lines, and ~59 for
 // a number within 5 % of 59 or 2 beside it. What follows two blanks and # is a
-// remark. Blank lines do not count.
+// remark. Blank lines do not count. In a command a word that ends with … is the
+// last text in the replies before that begins so, such as the name of a hold.
 type session struct {
 	page  string
 	line  int // of the fence
@@ -77,6 +78,23 @@ func readSessions(t *testing.T, page string) []session {
 	return out
 }
 
+// abridged is a word of a command that stands for a longer one.
+var abridged = regexp.MustCompile(`\S+…`)
+
+// complete returns a command with its abridged words written out, as they were in
+// what was printed before it.
+func complete(line string, printed []string) string {
+	return abridged.ReplaceAllStringFunc(line, func(word string) string {
+		texts := regexp.MustCompile(`"(` + regexp.QuoteMeta(strings.TrimSuffix(word, "…")) + `[^"]*)"`)
+		for i := len(printed) - 1; i >= 0; i-- {
+			if m := texts.FindStringSubmatch(printed[i]); m != nil {
+				return m[1]
+			}
+		}
+		return word
+	})
+}
+
 var remark = regexp.MustCompile(`\s{2,}# .*$`)
 
 // parseSteps reads a session. files are the blocks before it that have a name.
@@ -91,7 +109,7 @@ func parseSteps(block []string, files map[string][]string) []step {
 			args, file, _ := strings.Cut(line[len(shell[0]):], " < ")
 			steps = append(steps, step{port: shell[1], args: splitWords(args), input: files[file], whole: file != ""})
 		case typed != nil:
-			if last := len(steps) - 1; last < 0 || steps[last].port != typed[1] || steps[last].whole {
+			if last := len(steps) - 1; last < 0 || steps[last].port != typed[1] || steps[last].whole || abridged.MatchString(line) {
 				steps = append(steps, step{port: typed[1]})
 			}
 			s := &steps[len(steps)-1]

@@ -179,7 +179,7 @@ func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (pas
 			return false, err
 		}
 		key := b.key(0, l.Algorithm, c.Key)
-		b.checks = append(b.checks, Check{Key: key, Hash: b.overlay.table.Hash(key), Limit: ready, Cost: c.Cost, Debt: c.Debt})
+		b.checks = append(b.checks, Check{Key: key, Hash: b.overlay.table.Hash(key), Limit: ready, Cost: c.Cost, Debt: c.Debt, Window: b.of.windowOf(now, c)})
 	}
 	if cap(b.checked) < MaxChecks {
 		b.checked = make([]Checked, MaxChecks)

@@ -21,7 +21,8 @@ type Charge struct {
 	Units int64
 	// Initial is what a counter that the leader does not have begins with,
 	// Deadline is when it expires, engine time in ns, and Known when it expired
-	// as the node found it, 0 for one that was not there. All are 0 for a limit.
+	// as the node found it, 0 for one that was not there. All are 0 for a limit, but
+	// that of a calendar has the end of the window that it was admitted in.
 	Initial, Deadline, Known int64
 }
 

@@ -32,6 +32,8 @@ type weighed struct {
 	anew bool // see CheckOptions
 	// foreign: what lies under the name is live and no counter of a policy.
 	foreign bool
+	// own: what was found refers to the limit.
+	own bool
 	// ring is a log that keeps its share after an edit, as it is under the limit;
 	// nil where the record has it so.
 	ring []byte
@@ -39,6 +41,10 @@ type weighed struct {
 	// where the plan has all.
 	counted int64
 	err     error // that does not fail the call
+	// reserves: what is charged may be given back; forfeits: nothing of what was
+	// charged before can be, after this. mark is what the record will have.
+	reserves, forfeits bool
+	mark               mark
 }
 
 // prepare hashes the keys of the limits that apply, puts their shards in order
@@ -109,14 +115,13 @@ func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
 		st.gate = s.enterGate()
 	}
 	for i := range st.n {
+		sh := s.e.table.Shard(int(st.shard(i)))
 		if st.opens(i) {
-			s.e.table.Shard(int(st.shard(i))).Lock()
+			sh.Lock()
 		}
-	}
-	if cold {
-		for i := range st.n {
+		if cold { // now, so that it comes while the next ones are locked
 			w := st.at(i)
-			s.e.table.At(w.hash).PrefetchRecord(w.hash, len(w.key))
+			sh.PrefetchRecord(w.hash, len(w.key))
 		}
 	}
 	return true, nil
@@ -136,11 +141,15 @@ func (st *checking) unlock(s *Session) {
 
 // advance returns the time of the visit: see Session.advance.
 func (st *checking) advance(t *shard.Table, now int64) int64 {
-	for range min(st.n, 2) {
+	for range 2 {
+		before := now
 		for i := range st.n {
 			if st.opens(i) {
 				now = t.Shard(int(st.shard(i))).Advance(now)
 			}
+		}
+		if now == before { // all have it
+			break
 		}
 	}
 	return now
@@ -148,39 +157,89 @@ func (st *checking) advance(t *shard.Table, now int64) int64 {
 
 // decide decides and charges with all shards locked.
 func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
-	v := Verdict{OK: !o.Denied, Binding: -1}
-	for i := range checks {
-		c, w := &checks[i], &st.weighed[i]
-		out[i] = Checked{}
-		if c.Mode == Off {
-			continue
+	v, plain, err := st.judge(s, now, checks, o, out)
+	switch {
+	case err != nil:
+		return v, err
+	case plain && v.OK: // as most steps are
+		return st.pass(s, now, checks, out)
+	}
+	if st.settle(s, now, checks, v.OK, out) && !o.Peek {
+		if err := st.commit(s, now, checks, v.OK); err != nil {
+			return v, err
 		}
-		w.opts, w.anew = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt}, o.Anew
+	}
+	st.conclude(&v, checks, out)
+	return v, nil
+}
+
+// judge plans the decisions of all limits; plain tells that each passes, and that
+// what it writes it writes in place.
+func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (v Verdict, plain bool, err error) {
+	v, plain = Verdict{OK: !o.Denied, Binding: -1}, true
+	failed, failure := len(checks), error(nil)
+	for k := range st.n { // in the order in which their records were asked for
+		i := st.position(k)
+		c, w := &checks[i], &st.weighed[i]
+		w.opts, w.anew = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
 		err := s.weigh(w, now, c)
 		switch {
 		case err == nil:
 			v.OK = v.OK && (w.d.OK || c.Mode != Enforce)
 		case c.Mode == Enforce || errors.Is(err, ErrStale):
-			return v, err
+			if i < failed {
+				failed, failure = i, err
+			}
 		default:
 			w.err, w.write = err, false
 		}
+		plain = plain && w.err == nil && w.d.OK && (!w.write || w.own && w.ring == nil && w.ent.Words() == w.words)
 	}
-	writes := false
+	if failure != nil {
+		return v, false, failure
+	}
+	if st.n < len(checks) {
+		clear(out[:len(checks)]) // of what is off nothing is said
+	}
+	return v, plain, nil
+}
+
+// settle says what becomes of all plans, once it is known whether the call passes,
+// and tells whether there is something to be stored.
+func (st *checking) settle(s *Session, now int64, checks []Check, passed bool, out []Checked) (writes bool) {
 	for i := range checks {
 		if c := &checks[i]; c.Mode != Off {
 			w := &st.weighed[i]
-			s.settle(w, now, c, v.OK, &out[i])
+			s.settle(w, now, c, passed, &out[i])
 			writes = writes || w.write
 		}
 	}
-	if writes && !o.Peek {
-		if err := st.commit(s, now, checks, v.OK); err != nil {
-			return v, err
+	return writes
+}
+
+// conclude tells what stands for the call.
+func (st *checking) conclude(v *Verdict, checks []Check, out []Checked) {
+	for i := range checks {
+		if err := st.weighed[i].err; err != nil {
+			out[i].Err = err
 		}
 	}
-	for i := range checks {
-		out[i].Err = st.weighed[i].err
+	v.bind(checks, out)
+}
+
+// pass is what decide does where each limit passes and nothing moves.
+func (st *checking) pass(s *Session, now int64, checks []Check, out []Checked) (Verdict, error) {
+	v := Verdict{OK: true, Binding: -1}
+	for k := range st.n {
+		i := st.position(k)
+		w := &st.weighed[i]
+		out[i] = Checked{Decision: w.d}
+		if !w.write {
+			continue
+		}
+		if err := s.commit(&w.plan, s.e.table.At(w.hash), now); err != nil {
+			return v, err
+		}
 	}
 	v.bind(checks, out)
 	return v, nil
@@ -217,8 +276,10 @@ func (s *Session) evaluateWeighed(w *weighed, now, cost int64, o *Options) (err 
 // passes, and what the reply tells of it.
 func (s *Session) settle(w *weighed, now int64, c *Check, passed bool, out *Checked) {
 	all := c.CountAll && c.Cost > 0
+	out.Over, out.Err = false, nil
 	switch {
 	case w.err != nil:
+		out.Decision = Decision{}
 		return
 	case passed && w.d.OK:
 	case all:
@@ -269,116 +330,4 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 			v.Binding, rooms = i, calls
 		}
 	}
-}
-
-// commit writes every plan. Room for all is made first, so that a full table
-// fails the call before any limit is charged; a limit that is not enforced, or
-// that counts a denied call, is passed over instead.
-//
-// Mostly each counter is there and keeps its size: then nothing moves, and what
-// weigh has found is still there.
-func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
-	moves := false
-	for i := range st.weighed {
-		w := &st.weighed[i]
-		if !w.write || w.found && w.ent.Words() == w.words {
-			continue
-		}
-		moves = true
-		if err := st.reserve(s, w, now); err != nil {
-			if passed && checks[i].Mode == Enforce {
-				st.unreserve(s, i)
-				return err
-			}
-			w.err, w.write = err, false
-		}
-	}
-	for i := range st.weighed {
-		w := &st.weighed[i]
-		if !w.write {
-			continue
-		}
-		sh := s.e.table.At(w.hash)
-		if moves { // or, under memory pressure, was evicted
-			w.ent, w.found = sh.Find(w.hash, w.key)
-		}
-		if err := st.store(s, w, sh, now); err != nil {
-			if passed && checks[i].Mode == Enforce {
-				return err
-			}
-			w.err = err
-		}
-	}
-	return nil
-}
-
-// reserve makes room for what w is to write, without charging anything.
-func (st *checking) reserve(s *Session, w *weighed, now int64) error {
-	sh := s.e.table.At(w.hash)
-	w.ent, w.found = sh.Find(w.hash, w.key)
-	if w.found {
-		if w.ent.Words() >= w.words {
-			return nil
-		}
-		return w.resize(sh, w.words, now)
-	}
-	defer s.claim(w).refs.Add(-1)
-	if _, err := sh.Insert(w.hash, w.key, w.it.id, w.words, w.next.deadline, now); err != nil {
-		return err
-	}
-	w.it.refer(sh)
-	w.created = true
-	return nil
-}
-
-// unreserve deletes what reserve has created for the limits before n.
-func (st *checking) unreserve(s *Session, n int) {
-	for i := range n {
-		w := &st.weighed[i]
-		if !w.created {
-			continue
-		}
-		sh := s.e.table.At(w.hash)
-		if ent, ok := sh.Find(w.hash, w.key); ok {
-			sh.Delete(ent)
-		}
-	}
-}
-
-// store writes what w has planned. The shard's lock must be held, and w.ent must
-// be what Find returns for the key.
-func (st *checking) store(s *Session, w *weighed, sh *shard.Shard, now int64) error {
-	if w.foreign {
-		s.e.replaced.Add(1)
-	}
-	// A record that has the limit refers to it; nothing else may, if the policy
-	// has been replaced meanwhile.
-	if !w.found || s.e.limits.get(w.ent.Meta()) != w.it {
-		defer s.claim(w).refs.Add(-1)
-	}
-	if w.counted == 0 && w.ring == nil {
-		return s.commit(&w.plan, sh, now)
-	}
-	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
-		return err
-	}
-	log := w.ent.State()
-	if !w.live || w.ring != nil {
-		clear(log[copy(log, w.ring):])
-	}
-	if w.counted == 0 {
-		w.it.logApply(log, now, w.d.Allowed)
-	} else {
-		w.it.logCount(log, now, w.counted, w.it.most(w.opts.Debt))
-	}
-	return nil
-}
-
-// claim takes a reference to the limit of w, for a record that is about to carry
-// its id. One that has been released and forgotten is interned anew.
-func (s *Session) claim(w *weighed) *interned {
-	if w.it.refs.Add(1) <= 0 {
-		w.it = s.e.limits.acquireReplicated(w.it.limit)
-	}
-	return w.it
 }

@@ -53,7 +53,10 @@ func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 	r := &w.it.rule
 	switch r.decides {
 	case Token, Leaky:
-		w.next, w.words = r.countBucket(w.st.bucket(), now, c.Cost, c.Debt).stored(), 1
+		next := r.countBucket(w.st.bucket(), now, c.Cost, c.Debt)
+		w.next, w.words = next.stored(), 1
+		at := clampInstant(now)
+		w.forfeits = next.used(at) != w.st.bucket().used(at).add(times(uint64(c.Cost), r.num, r.den))
 	case Fixed:
 		w.next, w.words = r.stored(r.countWindow(r.counts(w.st), now, c.Cost)), 1
 	case Sliding:
@@ -61,6 +64,13 @@ func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 	case Log:
 		w.write, w.err = s.countLog(w, now, c)
 		return
+	case PolicyCalendar:
+		next, err := r.countCalendar(w.st, now, c.Cost, c.Window)
+		if err != nil {
+			w.write, w.err = false, err
+			return
+		}
+		w.next, w.words = next, 1
 	default: // blocked: nothing is counted
 		return
 	}
@@ -87,6 +97,7 @@ func (s *Session) countLog(w *weighed, now int64, c *Check) (write bool, err err
 	if cost == 0 {
 		return false, nil
 	}
+	w.forfeits = used+c.Cost > most
 	left := live - b.oldest(expired, used+cost-most)
 	if live == 0 || newest < at {
 		newest = max(newest, at)
@@ -151,23 +162,31 @@ func (r *rule) logCount(buf []byte, now, cost, most int64) {
 	r.logApply(buf, now, cost)
 }
 
+// counts reports whether a, which decides, counts in windows, and can count on
+// beyond their limit.
+func (a Algorithm) counts() bool { return a == Fixed || a == Sliding || a == PolicyCalendar }
+
 // fill plans that a call which a soft limit would have denied is charged to it
 // all the same: as far as there is room, or by counting on.
 func (s *Session) fill(w *weighed, now, cost int64) {
 	opts := w.opts
 	opts.Wait = 0
-	opts.Force = w.it.decides == Fixed || w.it.decides == Sliding
+	opts.Force = w.it.decides.counts()
 	opts.AtMost = !opts.Force
+	w.forfeits = opts.AtMost
 	w.d = Decision{}
 	if w.err = s.evaluateWeighed(w, now, cost, &opts); w.err != nil {
 		w.write = false
+	}
+	if w.forfeits && !w.write && !opts.Peek { // nothing was there
+		s.unmark(w)
 	}
 }
 
 // overused tells whether more than all is used, which denies a call that only
 // looks, and makes w.d its denial.
 func (s *Session) overused(w *weighed, now int64) (bool, error) {
-	opts := Options{Peek: true, Debt: min(max(w.opts.Debt, 0), maxCount-1) + 1}
+	opts := Options{Peek: true, Debt: min(max(w.opts.Debt, 0), maxCount-1) + 1, Window: w.opts.Window}
 	w.d = Decision{}
 	err := s.evaluateWeighed(w, now, 1, &opts)
 	return err == nil && !w.d.OK, err
@@ -194,6 +213,8 @@ func (r *rule) scaled(old *rule, st state, now int64) state {
 		w.Prev = int64(scale(uint64(w.Prev), uint64(r.burst), uint64(old.burst)))
 		w.Cur = int64(scale(uint64(w.Cur), uint64(r.burst), uint64(old.burst)))
 		return r.stored(w)
+	case PolicyCalendar:
+		st.first = uint64(scale(min(st.first, maxCount), uint64(r.burst), uint64(old.burst)))
 	}
 	return st
 }

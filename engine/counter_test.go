@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -257,4 +258,66 @@ func FuzzParseFloat(f *testing.F) {
 			require.Equal(t, w.String(), w.written().String(), "what is stored stays the same")
 		}
 	})
+}
+
+// Count is Incr, and a deadline for a count that begins.
+func TestCount(t *testing.T) {
+	const most = 1000
+	rnd := rand.New(rand.NewPCG(5, 6))
+	s, model := newTestSession(t, Config{Shards: 1}), newTestSession(t, Config{Shards: 1})
+	same := func(now int64, key []byte) {
+		t.Helper()
+		want, there, err := model.Get(now, key, nil)
+		require.NoError(t, err)
+		got, ok, err := s.Get(now, key, nil)
+		require.NoError(t, err)
+		require.Equal(t, there, ok)
+		require.Equal(t, want, got)
+		wantAt, wantNever, _, _ := model.Deadline(now, key)
+		at, never, _, _ := s.Deadline(now, key)
+		require.Equal(t, wantAt, at)
+		require.Equal(t, wantNever, never)
+	}
+	now := start
+	for range 20_000 {
+		now += rnd.Int64N(20)
+		key := []byte{'k', byte('0' + rnd.IntN(4))}
+		if rnd.IntN(20) == 0 {
+			value := []byte([]string{"0", "-3", "1000", "-1000", "999", "text"}[rnd.IntN(6)])
+			for _, s := range []*Session{s, model} {
+				_, err := s.Set(now, key, value, &SetOptions{Deadline: now + 200})
+				require.NoError(t, err)
+			}
+		}
+		by, until := rnd.Int64N(5)-2, now+rnd.Int64N(60)-5
+		have, there, err := model.Get(now, key, nil)
+		require.NoError(t, err)
+		n, integer := parseInteger(have)
+		got, gotErr := s.Count(now, key, by, most, until)
+		switch {
+		case there && !integer:
+			require.ErrorIs(t, gotErr, ErrNotInteger)
+		case n >= most || n <= -most:
+			require.ErrorIs(t, gotErr, ErrIncrDecrOverflow)
+		default:
+			require.NoError(t, gotErr)
+			sum, err := model.Incr(now, key, by)
+			require.NoError(t, err)
+			require.Equal(t, sum, got)
+			if n == 0 {
+				v, err := model.Open(now, key, Counter)
+				require.NoError(t, err)
+				v.SetDeadline(until)
+				v.Close()
+			}
+		}
+		same(now, key)
+	}
+	v := open(t, s, "hash", Hash)
+	require.NoError(t, v.Set([]byte("value")))
+	v.Close()
+	_, err := s.Count(now, []byte("hash"), 1, most, now+1)
+	require.ErrorIs(t, err, ErrWrongType)
+	_, err = s.Count(now, make([]byte, 65<<10), 1, most, now+1)
+	require.ErrorIs(t, err, ErrKeyTooLong)
 }

@@ -26,6 +26,9 @@ func (e *Engine) DatabaseStats(now int64) (all [Databases]DatabaseStats) {
 		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
 			looked++
 			db := e.limits.get(ent.Meta()).limit.DB
+			if db == internal {
+				return
+			}
 			seen[db]++
 			if at := ent.Deadline(); at != NoExpiry {
 				expires[db]++

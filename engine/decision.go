@@ -46,6 +46,8 @@ type Options struct {
 	Wait int64
 	// Debt admits down to -Debt units. 0 or less is none.
 	Debt int64
+	// Window is of a calendar's limit: the window that contains now.
+	Window *Window
 }
 
 // NoWait, as Options.Wait, also denies a leaky call that would wait at all.

@@ -1,6 +1,9 @@
 package engine
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // decoder reads a payload; after the first fault it returns zeros.
 type decoder struct {
@@ -58,4 +61,17 @@ func (d *decoder) bytes(n uint64) []byte {
 	v := d.b[:n:n]
 	d.b = d.b[n:]
 	return v
+}
+
+// short reads what appendShort has written.
+func (d *decoder) short() []byte { return d.bytes(d.uvarint()) }
+
+// limit reads what appendLimit has written; it may be one that is not valid.
+func (d *decoder) limit() (l Limit) {
+	l.Algorithm, l.Rounding, l.Align = Algorithm(d.byte()), Rounding(d.byte()), Align(d.byte())
+	l.Limit, l.Period, l.Burst = d.varint(), d.varint(), d.varint()
+	if l.Algorithm.IsPolicy() {
+		l.Resets, l.Scalings = uint16(d.uvarintMax(math.MaxUint16)), uint16(d.uvarintMax(math.MaxUint16))
+	}
+	return l
 }

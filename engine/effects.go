@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
@@ -14,12 +13,14 @@ import (
 // A node that reads one which it does not know stops: skipping what it does not
 // know would make its table differ from the log.
 const (
-	effectsOldest = 3 // that this build reads
-	effectsFlush  = 4 // the first that has recordFlush and kind.encode
-	effectsData   = 5 // the first that has databases and the data types
-	effectsDelta  = 6 // the first that has recordDelta and recordIncluded
-	effectsPolicy = 7 // the first that has policies' records and counters
-	effectsNewest = 7 // that it reads, and writes where it is permitted
+	effectsOldest   = 3 // that this build reads
+	effectsFlush    = 4 // the first that has recordFlush and kind.encode
+	effectsData     = 5 // the first that has databases and the data types
+	effectsDelta    = 6 // the first that has recordDelta and recordIncluded
+	effectsPolicy   = 7 // the first that has policies' records and counters
+	effectsCalendar = 8 // the first that has counters of calendars
+	effectsHold     = 9 // the first that has reservations, and marks of counters
+	effectsNewest   = 9 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -82,8 +83,8 @@ const (
 	recordFlush    = recordDelete | 2<<kindBits
 	recordDelta    = recordDelete | 3<<kindBits
 	recordIncluded = recordDelete | 4<<kindBits
-	// recordDeleteIn has the database, which is not 0, in the lower four of its
-	// upper six bits.
+	// recordDeleteIn has Databases and the database, which is not 0, in its upper
+	// six bits.
 	recordDeleteIn = recordDelete | Databases<<kindBits
 
 	kindBits   = 2
@@ -171,12 +172,8 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	}
 	switch kind := head & kindMask; kind {
 	case recordLimit:
-		l := Limit{Algorithm: Algorithm(r.d.byte()), Rounding: Rounding(r.d.byte()), Align: Align(r.d.byte())}
-		l.Limit, l.Period, l.Burst = r.d.varint(), r.d.varint(), r.d.varint()
+		l := r.d.limit()
 		l.DB = head >> kindBits
-		if l.Algorithm.IsPolicy() {
-			l.Resets, l.Scalings = uint16(r.d.uvarintMax(math.MaxUint16)), uint16(r.d.uvarintMax(math.MaxUint16))
-		}
 		if r.d.bad || l.needs() > r.version {
 			return false, fmt.Errorf("%w: bad limit", ErrEffects)
 		}
@@ -210,7 +207,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, nil
 		}
 		*e = effect{limit: -1}
-		if n := head >> kindBits; n > Databases && n < 2*Databases && r.version >= effectsData {
+		if n := head >> kindBits; n > Databases && n < 2*Databases && r.version >= effectsData || n == Databases+internal && r.version >= effectsHold {
 			e.image.Space = n - Databases
 			head = recordDelete
 		}

@@ -185,8 +185,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 8, this node knows 3 to 7; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 7; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 10, this node knows 3 to 9; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 9; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -199,6 +199,8 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad deletion", effectsFlush-1, recordFlush, 0)          // before there were any
 	f("bad deletion", effectsNewest, recordDelete|5<<kindBits) // of no kind
 	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
+	f("bad deletion", effectsHold-1, recordDeleteIn+internal<<kindBits, 0)
+	f("bad deletion", effectsNewest, recordDeleteIn+(internal+1)<<kindBits, 0)
 	f("bad deletion", effectsData-1, recordDeleteIn|1<<kindBits, 0)
 	f("bad limit", effectsData-1, recordLimit|1<<kindBits, 0, 0, 0, 2, 2, 0)
 	f("bad limit", effectsData-1, recordLimit, byte(Hash), 0, 0, 0, 0, 0)
@@ -213,7 +215,9 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                    // no text
 	f("bad limit", effectsPolicy-1, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0, 0)
 	f("bad limit", effectsNewest, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                     // no text
+	f("bad limit", effectsCalendar-1, recordLimit, byte(PolicyCalendar), 0, 0, 2, 0, 0, 0, 0)
+	f("limit:", effectsNewest, recordLimit, byte(PolicyCalendar), 0, 0, 2, 2, 0, 0, 0) // a period
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)      // no text
 	require.Zero(t, n.e.Len())
 }
 

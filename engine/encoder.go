@@ -158,7 +158,7 @@ func (enc *encoder) appendState(b, state []byte) []byte {
 func (enc *encoder) appendDelete(db uint8, key []byte) {
 	head := byte(recordDelete)
 	if db != 0 {
-		head = recordDeleteIn | db<<kindBits
+		head = recordDeleteIn + db<<kindBits
 	}
 	enc.buf = enc.appendKey(append(enc.buf, head), key)
 }

@@ -54,6 +54,7 @@ type Engine struct {
 	system        system
 	limits        *interner
 	policies      policies
+	holds         holds
 	clock         *Clock
 	logMaxEntries int
 	topK          int
@@ -88,6 +89,7 @@ func New(c Config) *Engine {
 	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
 		maxBytes: c.MaxBytes, evict: c.Evict}
 	e.permitted.Store(effectsNewest)
+	e.holds.most = MaxReservations
 	if e.clock == nil {
 		e.clock = NewClock()
 	}
@@ -167,8 +169,12 @@ const (
 	topHalfLife = time.Minute
 )
 
-// Run reaps expired keys and disciplines the clock until ctx is done.
+// Run reaps expired keys, settles reservations that have ended and disciplines the
+// clock until ctx is done.
 func (e *Engine) Run(ctx context.Context) {
+	var expiring sync.WaitGroup
+	expiring.Go(func() { e.expire(ctx) })
+	defer expiring.Wait()
 	discipline := time.NewTicker(disciplineEvery)
 	defer discipline.Stop()
 	decay := time.NewTicker(topHalfLife)

@@ -66,6 +66,7 @@ var (
 	errLimit          = errors.New("limit must be 0 or more")
 	errLimitTooLarge  = errors.New("limit is too large")
 	errPeriod         = errors.New("period must be positive and at most 100 years")
+	errPeriodCalendar = errors.New("the windows of a calendar have no period")
 	errBurst          = errors.New("burst must be at least 1")
 	errBurstAlgorithm = errors.New("burst applies to token and leaky only")
 	errAlignAlgorithm = errors.New("align applies to fixed and sliding only")

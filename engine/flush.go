@@ -15,11 +15,18 @@ func (s *Session) Flush() error {
 	return err
 }
 
-// FlushDatabase forgets every key of the session's database. If no other has
+// FlushDatabase forgets every key of the session's database; with those of
+// database 0, which has the counters of policies, also all reservations. If no other has
 // any, it is Flush. Else it walks over the table, some keys at a hold of a
 // shard: keys that come meanwhile may stay or go. Errors are those of Flush.
 func (s *Session) FlushDatabase() error {
-	alone := func() bool { return s.e.DatabaseLen(s.db) == s.e.Len() }
+	alone := func() bool {
+		n := s.e.DatabaseLen(s.db)
+		if s.db == 0 {
+			n += s.e.DatabaseLen(internal)
+		}
+		return n == s.e.Len()
+	}
 	if done, err := s.flush(alone); done || err != nil {
 		return err
 	}
@@ -28,7 +35,8 @@ func (s *Session) FlushDatabase() error {
 	}
 	for i := range s.e.table.Shards() {
 		if err := s.flushShard(i, func(ent shard.Entry) bool {
-			return s.e.limits.get(ent.Meta()).limit.DB == s.db
+			db := s.e.limits.get(ent.Meta()).limit.DB
+			return db == s.db || s.db == 0 && db == internal
 		}); err != nil {
 			return err
 		}

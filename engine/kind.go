@@ -19,7 +19,7 @@ type kind struct {
 	// blocked.
 	decides bool
 	// policy marks the counters of policies' limits, which Session.Check charges and
-	// decides by the algorithm of the same place. Their limits may be of 0 units too.
+	// decides by Algorithm.Decider. Their limits may be of 0 units too.
 	policy bool
 	// What its limits have: a number of units, a period, a rate with a burst
 	// and a rounding, windows that align.
@@ -141,6 +141,15 @@ var kinds = [...]kind{
 		name: "policy-log", redis: policyType, policy: true, units: true, period: true, since: effectsPolicy, fits: fitsLog,
 		encode: encodePairs, decode: decodePairs, encoded: effectsPolicy, large: true,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
+	},
+	PolicyCalendar: {
+		name: "calendar", redis: policyType, policy: true, units: true, since: effectsCalendar,
+		pressure: calendarPressure, describe: describeCalendar, ask: askDecision, split: splitUnits,
+	},
+	HoldRecord: {
+		name: "hold", sized: true, since: effectsHold,
+		encode: encodeBytes, decode: decodeBytes, encoded: effectsHold,
+		pressure: valuePressure, describe: describeReservation,
 	},
 }
 

@@ -22,10 +22,16 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		require.NotEmpty(t, a.Type())
 		if k.policy {
 			require.Equal(t, policyType, a.Type())
-			require.Equal(t, a, a.Decider().OfPolicy())
-			require.True(t, a.Decider().kind().decides)
 			require.NotNil(t, k.ask, k.name)
-			require.Equal(t, byte(effectsPolicy), k.since)
+			require.NotNil(t, k.split, k.name)
+			if a == PolicyCalendar { // of no algorithm of RL.LIMIT
+				require.Equal(t, a, a.Decider())
+				require.Equal(t, byte(effectsCalendar), k.since)
+			} else {
+				require.Equal(t, a, a.Decider().OfPolicy())
+				require.True(t, a.Decider().kind().decides)
+				require.Equal(t, byte(effectsPolicy), k.since)
+			}
 		}
 		named, ok := ParseAlgorithm(k.name)
 		require.Equal(t, k.decides, ok, k.name)

@@ -26,12 +26,19 @@ const (
 	List
 
 	// Counters of limits that policies have, one for each algorithm of RL.LIMIT, in
-	// the same order. Only Session.Check charges them.
+	// the same order, and one of their own. Only Session.Check charges them.
 	PolicyToken
 	PolicyLeaky
 	PolicyFixed
 	PolicySliding
 	PolicyLog
+	// PolicyCalendar counts in the windows of a calendar, which Check.Window tells.
+	// RL.LIMIT has nothing like it.
+	PolicyCalendar
+
+	// HoldRecord is the record of a hold: see Reservation. It has no limit, and is no
+	// user's key.
+	HoldRecord
 
 	// blocked is how a limit of 0 units decides. No state has it.
 	blocked
@@ -58,7 +65,7 @@ func (a Algorithm) Type() string {
 }
 
 // OfPolicy returns the kind of a policy's counter that a, one of the algorithms
-// of RL.LIMIT, decides.
+// of RL.LIMIT or the number behind them for a calendar, decides.
 func (a Algorithm) OfPolicy() Algorithm { return PolicyToken + a }
 
 // IsPolicy reports whether a is the kind of a policy's counter.
@@ -118,7 +125,7 @@ type Limit struct {
 	// units that may be held at once. 0 denies every call, whatever it costs
 	// and its options say, and no wait ends that; state is left alone.
 	Limit int64
-	// Period is in ns. Slots and counters have none.
+	// Period is in ns. Slots, counters and calendars have none.
 	Period int64
 	// Burst is the capacity of a token or leaky bucket, 0 = Limit. The other
 	// algorithms have none.
@@ -141,7 +148,7 @@ func (l Limit) Validate() error {
 	switch {
 	case k == &unknown:
 		return errAlgorithm
-	case l.DB >= Databases, k.policy && l.DB != 0:
+	case (l.DB >= Databases) != (l.Algorithm == HoldRecord), l.DB > internal, k.policy && l.DB != 0:
 		return errDatabase
 	case !k.policy && l.Resets|l.Scalings != 0:
 		return errEpoch
@@ -159,6 +166,8 @@ func (l Limit) Validate() error {
 		return errAlignAlgorithm
 	case l.Rounding != Exact && !k.rate:
 		return errRounding
+	case l.Algorithm == PolicyCalendar && l.Period != 0:
+		return errPeriodCalendar
 	case !k.period:
 		return nil
 	case l.Period < 1 || l.Period > maxSpan:
@@ -200,9 +209,9 @@ func (l Limit) interval() (num, den uint64) {
 }
 
 // Decider returns the algorithm by which states of a are decided: of a policy's
-// counter, the one that its kind is named after.
+// counter, the one that its kind is named after, if there is one.
 func (a Algorithm) Decider() Algorithm {
-	if a.kind().policy {
+	if a.kind().policy && a != PolicyCalendar {
 		return a - PolicyToken
 	}
 	return a

@@ -60,7 +60,7 @@ type spending struct {
 	spender
 	units int64
 
-	initial, deadline, known int64 // of a counter: see Charge
+	initial, deadline, known int64 // of a counter, and of a calendar: see Charge
 }
 
 // NewLocal returns the local decisions of e's node. Begin must be called

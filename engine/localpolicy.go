@@ -31,7 +31,8 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 			share.Mode = Off
 			continue
 		}
-		limit, err := l.policyShare(now, c)
+		share.Window = l.e.windowOf(now, c)
+		limit, err := l.policyShare(now, c, share.Window)
 		if err != nil {
 			return Verdict{}, err
 		}
@@ -58,16 +59,30 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 		l.admitted++
 		for i := range checks {
 			if c := &checks[i]; c.Mode == Enforce {
-				l.note(Segment{Key: c.Key, Limit: c.Limit.Limit()}, c.Cost)
+				l.notePolicy(now, c, shares[i].Window)
 			}
 		}
 	}
 	return v, nil
 }
 
+// notePolicy is note of a policy's limit. What was admitted in the window of a
+// calendar is charged while that is open, and not later. mu must be held.
+func (l *Local) notePolicy(now int64, c *Check, w *Window) {
+	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
+	if seg.Limit.Algorithm == PolicyCalendar && c.Cost > 0 {
+		s := l.spending(spender{string(seg.Key), seg.Limit})
+		if s.deadline <= now {
+			s.units = 0
+		}
+		s.deadline, _ = w.endAt(now) // Session.Check has asked for it
+	}
+	l.note(seg, c.Cost)
+}
+
 // policyShare returns the limit on the overlay that stands for a policy's, made at
 // the counter's first use. mu must be held.
-func (l *Local) policyShare(now int64, c *Check) (Limit, error) {
+func (l *Local) policyShare(now int64, c *Check, w *Window) (Limit, error) {
 	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
 	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
 		return Limit{}, ErrNotLocal
@@ -84,7 +99,7 @@ func (l *Local) policyShare(now int64, c *Check) (Limit, error) {
 		return Limit{}, err
 	}
 	if used := share.Capacity() - left/voters; used > 0 && share.Limit > 0 {
-		if _, err := l.session.Decide(now, c.Key, share, used, &Options{Force: true}); err != nil {
+		if _, err := l.session.Decide(now, c.Key, share, used, &Options{Force: true, Window: w}); err != nil {
 			return Limit{}, err
 		}
 	}
@@ -111,13 +126,17 @@ func (l *Local) leftOf(now int64, c *Check) (int64, error) {
 
 // chargePolicy charges a policy's counter what was admitted without a leader. An
 // edit that has made void what was consumed before makes it void too: ErrStale.
+// So does the end of the calendar's window that it was admitted in.
 func (s *Session) chargePolicy(now int64, c *Charge) error {
+	if c.Limit.Algorithm == PolicyCalendar && c.Deadline <= now {
+		return nil
+	}
 	r, err := s.e.Ready(c.Limit)
 	if err != nil {
 		return err
 	}
 	defer s.e.Release(r)
-	check := [...]Check{{Key: c.Key, Hash: s.e.table.Hash(c.Key), Limit: r, Cost: c.Units, CountAll: true}}
+	check := [...]Check{{Key: c.Key, Hash: s.e.table.Hash(c.Key), Limit: r, Cost: c.Units, CountAll: true, Window: &Window{End: c.Deadline}}}
 	var out [1]Checked
 	if _, err = s.Check(now, check[:], CheckOptions{Denied: true}, out[:]); err == nil {
 		err = out[0].Err

@@ -26,7 +26,7 @@ func (l Limit) multiple(n int64) Limit {
 		m.Algorithm = Token
 		m.Limit, m.Period = int64(min(product(den, n, math.MaxInt64), num)), int64(num)
 		m.Burst = int64(product(uint64(l.Capacity()), n, maxSpan))
-	case Fixed, Sliding:
+	case Fixed, Sliding, PolicyCalendar:
 		m.Limit = int64(product(uint64(l.Limit), n, maxCount))
 	case Log:
 		if n > 1 {
@@ -34,7 +34,7 @@ func (l Limit) multiple(n int64) Limit {
 			m.Limit = min(int64(product(uint64(l.Limit), n, maxCount)/2), max(l.Period, l.Limit))
 		}
 	}
-	if l.Algorithm.IsPolicy() {
+	if l.Algorithm.IsPolicy() && l.Algorithm != PolicyCalendar {
 		m.Algorithm = m.Algorithm.OfPolicy()
 	}
 	return m

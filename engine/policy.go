@@ -68,9 +68,6 @@ func (s *Session) Ready(l Limit) (Ready, error) {
 	return Ready{it}, err
 }
 
-// Retain takes r once more, which somebody holds: each needs a Release.
-func (e *Engine) Retain(r Ready) { r.it.refs.Add(1) }
-
 // Release gives back what Ready has taken.
 func (e *Engine) Release(r Ready) { r.it.refs.Add(-1) }
 
@@ -96,6 +93,9 @@ type Check struct {
 	// counts on, a bucket goes into debt by at most one period, a log keeps its
 	// newest units. A cost of 0 is denied while more than all is used.
 	CountAll bool
+	// Window is of a calendar's limit: the window that contains the time of the
+	// call, by the rules of today. A counter whose window is open keeps its end.
+	Window *Window
 }
 
 // CheckOptions are the parts of a step that belong to the whole of it.
@@ -152,8 +152,8 @@ type Verdict struct {
 // next charge.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
-// ErrNotHeld, ErrUndoFull, and, of enforced limits, ErrFull, ErrOverflow and
-// ErrLogFull. Nothing is changed then.
+// ErrNotHeld, ErrUndoFull, and, of enforced limits, ErrFull, ErrOverflow,
+// ErrLogFull, ErrNoWindow. Nothing is changed then.
 func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks
@@ -243,5 +243,6 @@ func (s *Session) find(w *weighed, sh *shard.Shard, now int64) (state, error) {
 	if old := s.e.limits.get(w.ent.Meta()); old != w.it {
 		return s.carried(w, old, now)
 	}
+	w.own = true
 	return load(w.ent), nil
 }

@@ -15,6 +15,8 @@ type modelCounter struct {
 	l      Limit // of a policy, that it was last charged under
 	token  tokenState
 	window modelWindow
+	used   int64 // of a calendar, until end
+	end    int64
 }
 
 // plain is the limit of RL.LIMIT that decides like one of a policy.
@@ -32,6 +34,9 @@ func (c *modelCounter) under(l Limit, now int64) *modelCounter {
 	}
 	next.window.start, next.window.open, next.window.hits = c.window.start, c.window.open, append(history{}, c.window.hits...)
 	next.token = c.token
+	if c.end > now {
+		next.used, next.end = c.used, c.end
+	}
 	if c.l.Scalings != l.Scalings {
 		next.scaled(c, now)
 		return next
@@ -60,9 +65,13 @@ func (c *modelCounter) scaled(old *modelCounter, now int64) {
 		c.token = tokenState{TAT: now + share(bigInt(modelNs(used)), capacity(is), capacity(was)).Int64()}
 		return
 	}
+	of := func(n int64) int64 { return share(bigInt(n), bigInt(is.Limit), bigInt(was.Limit)).Int64() }
+	if c.l.Algorithm == PolicyCalendar {
+		c.used = of(c.used)
+		return
+	}
 	w := &c.window
 	w.roll(now)
-	of := func(n int64) int64 { return share(bigInt(n), bigInt(is.Limit), bigInt(was.Limit)).Int64() }
 	var hits history
 	sum, from := int64(0), int64(0)
 	for _, x := range w.hits {
@@ -95,9 +104,49 @@ func (c *modelCounter) decide(now, cost int64, o Options) (d Decision) {
 		}
 		return d
 	}
+	if c.l.Algorithm == PolicyCalendar {
+		return c.decideCalendar(now, cost, o)
+	}
 	d = c.window.decide(now, cost, o)
 	if !d.OK {
 		d.RetryAfter = c.wait(now, cost, o)
+	}
+	return d
+}
+
+// opens begins a calendar's window with the first charge, as the call has it. One
+// that is open stays as it is.
+func (c *modelCounter) opens(now int64, w *Window) {
+	if c.end <= now {
+		c.used = 0
+	}
+	if c.used == 0 {
+		c.end = w.End
+	}
+}
+
+func (c *modelCounter) decideCalendar(now, cost int64, o Options) Decision {
+	c.opens(now, o.Window)
+	if o.AtMost {
+		cost = max(min(cost, c.l.Limit+o.Debt-c.used), 1)
+	}
+	d := Decision{Limit: c.l.Limit, OK: o.Force || c.used+cost <= c.l.Limit+o.Debt || cost == 0}
+	used := c.used
+	switch {
+	case d.OK:
+		used += cost
+		d.Allowed = cost
+	case cost > c.l.Limit+o.Debt:
+		d.RetryAfter = Never
+	default:
+		d.RetryAfter = c.end - now
+	}
+	d.Remaining = max(c.l.Limit-used, 0)
+	if used > 0 {
+		d.ResetAfter = c.end - now
+	}
+	if !o.Peek {
+		c.used = used
 	}
 	return d
 }
@@ -124,9 +173,14 @@ func (c *modelCounter) wait(now, cost int64, o Options) int64 {
 func (m *modelWindow) decideAt(now, cost int64, o Options) bool { return m.decide(now, cost, o).OK }
 
 // count charges a call that is denied, and counts.
-func (c *modelCounter) count(now, cost, debt int64) {
+func (c *modelCounter) count(now, cost, debt int64, w *Window) {
 	l := plain(c.l)
 	if l.Limit == 0 {
+		return
+	}
+	if l.Algorithm == PolicyCalendar {
+		c.opens(now, w)
+		c.used += cost
 		return
 	}
 	if c.bucket() {
@@ -164,7 +218,7 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 	out = make([]Checked, len(checks))
 	at := make([]*modelCounter, len(checks))
 	look := func(i int, cost, debt int64) Decision {
-		return at[i].under(at[i].l, now).decide(now, cost, Options{Peek: true, Wait: checks[i].Wait, Debt: debt})
+		return at[i].under(at[i].l, now).decide(now, cost, Options{Peek: true, Wait: checks[i].Wait, Debt: debt, Window: checks[i].Window})
 	}
 	v = Verdict{OK: !o.Denied, Binding: -1}
 	for i, c := range checks {
@@ -174,7 +228,7 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 		at[i] = counters[i].under(c.Limit.Limit(), now)
 		d := look(i, c.Cost, c.Debt)
 		if c.CountAll && c.Cost == 0 {
-			overuse := at[i].under(at[i].l, now).decide(now, 1, Options{Peek: true, Debt: c.Debt + 1})
+			overuse := at[i].under(at[i].l, now).decide(now, 1, Options{Peek: true, Debt: c.Debt + 1, Window: c.Window})
 			if !overuse.OK {
 				d = overuse
 			}
@@ -193,18 +247,18 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 		charged := c.Cost > 0
 		switch {
 		case v.OK && passes:
-			at[i].decide(now, c.Cost, Options{Wait: c.Wait, Debt: c.Debt})
+			at[i].decide(now, c.Cost, Options{Wait: c.Wait, Debt: c.Debt, Window: c.Window})
 		case c.CountAll && c.Cost > 0:
-			at[i].count(now, c.Cost, c.Debt)
+			at[i].count(now, c.Cost, c.Debt, c.Window)
 			charged = at[i].l.Limit > 0
 			if again := look(i, c.Cost, c.Debt); again.OK {
 				out[i].Decision = look(i, 0, c.Debt)
 			} else {
 				out[i].Decision = again
 			}
-		case v.OK && c.Mode == Soft && (plain(at[i].l).Algorithm == Fixed || plain(at[i].l).Algorithm == Sliding) && at[i].l.Limit > 0:
+		case v.OK && c.Mode == Soft && plain(at[i].l).Algorithm.counts() && at[i].l.Limit > 0:
 			retry := out[i].RetryAfter
-			d := at[i].decide(now, c.Cost, Options{Force: true})
+			d := at[i].decide(now, c.Cost, Options{Force: true, Window: c.Window})
 			d.OK, d.Allowed, d.RetryAfter = false, 0, retry
 			out[i].Decision = d
 		case v.OK && c.Mode == Soft:
@@ -262,6 +316,9 @@ func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	if *l == (Limit{}) || rnd.IntN(4) == 0 {
 		was := *l
 		*l = Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Period: (1 + rnd.Int64N(20)) * second, Resets: was.Resets + 1}
+		if rnd.IntN(4) == 0 {
+			l.Algorithm, l.Period = PolicyCalendar, 0
+		}
 	}
 	if rnd.IntN(3) == 0 {
 		l.Scalings++
@@ -286,6 +343,16 @@ func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	}
 }
 
+// windowOf is the window of a calendar at now, by some rules: windows of 7 and of 23
+// seconds in turn.
+func windowOf(now, rules int64) *Window {
+	begin := now - (now+rules*3*second)%(30*second)
+	if end := begin + 7*second; now < end {
+		return &Window{End: end, Next: begin + 30*second}
+	}
+	return &Window{End: begin + 30*second, Next: begin + 37*second}
+}
+
 // Steps over every mixture of algorithms, modes and options answer what the
 // definitions say of each limit, and charge what they say.
 func TestCheckAgainstModel(t *testing.T) {
@@ -306,7 +373,7 @@ func TestCheckAgainstModel(t *testing.T) {
 			m.checks[i].CountAll = rnd.IntN(3) == 0
 		}
 		now, replaced := start, uint64(0)
-		out := make([]Checked, n)
+		out, rules := make([]Checked, n), make([]int64, n)
 		for call := range calls {
 			now += rnd.Int64N(4 * second)
 			if rnd.IntN(20) == 0 {
@@ -331,6 +398,10 @@ func TestCheckAgainstModel(t *testing.T) {
 				}
 				c := m.checks[i]
 				c.Cost = max(rnd.Int64N(5)-1, 0)
+				c.Window = windowOf(now, rules[i])
+				if rnd.IntN(30) == 0 {
+					rules[i]++ // which moves no window that is open
+				}
 				if rnd.IntN(3) == 0 {
 					c.Debt = rnd.Int64N(4)
 				}

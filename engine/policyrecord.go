@@ -101,6 +101,10 @@ func (e *Engine) publish(changes []PolicyRecord, anew bool) {
 // all of the cluster can read them.
 func (e *Engine) PoliciesKept() bool { return e.permits(effectsPolicy) }
 
+// CalendarsKept reports whether counters of calendars can be written, as
+// PoliciesKept does of policies.
+func (e *Engine) CalendarsKept() bool { return e.permits(effectsCalendar) }
+
 // EditPolicies changes records of policies, as one change. edit is told what
 // records are now, changes that are not committed included, and returns what is to
 // change; it must not call the engine. An error of edit is returned, and changes

@@ -22,6 +22,7 @@ type node struct {
 	r       *Replica
 	s       *Session
 	deposed uint64
+	held    int // reservations made
 }
 
 func newNode(t *testing.T, c Config) *node {
@@ -80,7 +81,9 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 	n.s.Use([]uint8{0, 0, 1, Databases - 1}[rnd.IntN(4)])
 	defer n.s.Use(0)
-	switch rnd.IntN(25) {
+	switch rnd.IntN(28) {
+	case 25, 26, 27:
+		n.hold(rnd, now)
 	case 23, 24:
 		n.check(rnd, now)
 	case 16, 17:
@@ -182,15 +185,46 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 	checks := make([]Check, 1+rnd.IntN(4))
 	for i := range checks {
 		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
-		ready, err := n.e.Ready(Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
-			Period: minute * (1 + rnd.Int64N(3)), Resets: uint16(rnd.IntN(2)), Scalings: uint16(rnd.IntN(2))})
+		l := Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
+			Period: minute * (1 + rnd.Int64N(3)), Resets: uint16(rnd.IntN(2)), Scalings: uint16(rnd.IntN(2))}
+		if n.e.CalendarsKept() && rnd.IntN(6) == 0 {
+			l.Algorithm, l.Period = PolicyCalendar, 0
+		}
+		ready, err := n.e.Ready(l)
+		if err != nil {
+			panic(err)
+		}
+		defer n.e.Release(ready)
+		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
+			Window: &Window{End: now + 1 + rnd.Int64N(2*minute), Next: now + 5*minute}}
+	}
+	_, _ = n.s.Check(now, checks, CheckOptions{}, make([]Checked, len(checks)))
+}
+
+// hold reserves a random call, or settles one of those before, if it can.
+func (n *node) hold(rnd *rand.Rand, now int64) {
+	if rnd.IntN(2) == 0 {
+		id := fmt.Appendf(nil, "hold:%d", n.held-rnd.IntN(8))
+		how := Settlement{State: []HoldState{HoldCommitted, HoldCommitted, HoldCancelled, HoldReleased}[rnd.IntN(4)]}
+		if rnd.IntN(2) == 0 {
+			how.Cost = func(l *Reserved) (int64, bool, error) { return rnd.Int64N(2 * (l.Cost + 1)), true, nil }
+		}
+		_, _ = n.s.Settle(now, id, how)
+		return
+	}
+	n.held++
+	checks := make([]Check, 1+rnd.IntN(3))
+	for i := range checks {
+		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
+		ready, err := n.e.Ready(Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30), Period: minute})
 		if err != nil {
 			panic(err)
 		}
 		defer n.e.Release(ready)
 		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0}
 	}
-	_, _ = n.s.Check(now, checks, CheckOptions{}, make([]Checked, len(checks)))
+	r := Reserve{Key: fmt.Appendf(nil, "hold:%d", n.held), TTL: second * (1 + rnd.Int64N(100)), Keep: minute, Charges: rnd.IntN(2) == 0, Limits: make([]Reserved, len(checks))}
+	_, _ = n.s.Reserve(now, checks, CheckOptions{}, make([]Checked, len(checks)), &r)
 }
 
 // randomValue is a text or an integer, most of them short.

@@ -28,6 +28,7 @@ type Session struct {
 	// of thousands of sessions never need it.
 	chain    *chain
 	checking *checking // of Check, likewise
+	steps    keyStep   // scratch of Reserve and Settle
 }
 
 // NewSession returns a session. Close gives back what it caches.
@@ -36,7 +37,11 @@ func (e *Engine) NewSession() *Session {
 }
 
 // Databases is how many databases a table has: keys apart, numbered from 0.
-const Databases = shard.Spaces
+const Databases = 16
+
+// internal is where records are that no command on keys sees: behind the last
+// database.
+const internal = Databases
 
 // Use makes db, below Databases, the one that the session works on from here
 // on. A session begins with database 0. It may hold keys, but must not be in a
@@ -229,8 +234,8 @@ func (s *Session) evaluate(p *plan, st state, now, cost int64, o *Options) (err 
 		}
 	case blocked:
 		p.d, p.write = Decision{RetryAfter: Never}, false
-	default:
-		err = ErrWrongType
+	default: // a case more would be compares more for some of the others
+		return p.calendar(st, now, cost, o)
 	}
 	return err
 }

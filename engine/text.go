@@ -81,15 +81,15 @@ func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, er
 
 // setHeld is Set with the key's shard locked.
 func (s *Session) setHeld(sh *shard.Shard, hash uint64, key []byte, it *interned, now int64, value []byte, o *SetOptions) (set bool, err error) {
-	p := plan{it: it, hash: hash, key: key}
-	p.ent, p.found = sh.Find(hash, key)
-	p.live = p.found && !p.ent.Expired(now)
-	if p.live && !s.kind(p.ent).kind().expires {
+	ent, found := sh.Find(hash, key)
+	live := found && !ent.Expired(now)
+	if live && ent.Meta() != it.id && !s.kind(ent).kind().expires {
 		return false, ErrWrongType
 	}
-	if p.live && o.OnlyNew || !p.live && o.OnlyOld {
+	if live && o.OnlyNew || !live && o.OnlyOld {
 		return false, nil
 	}
+	p := plan{it: it, hash: hash, key: key, ent: ent, found: found, live: live}
 	deadline := int64(NoExpiry)
 	switch {
 	case o.KeepTTL && p.live:
@@ -125,6 +125,62 @@ func (s *Session) setHeld(sh *shard.Shard, hash uint64, key []byte, it *interned
 func storeText(state, text []byte) {
 	binary.LittleEndian.PutUint64(state, uint64(len(text)))
 	clear(state[8+copy(state[8:], text):])
+}
+
+// Count is Incr for the count of a window: one that there is not yet, or that is
+// 0, begins with by and ends at until, in ns. A time that has passed deletes the
+// key. A count that is not between -most and most is left alone, with
+// ErrIncrDecrOverflow; by must be between them too.
+func (s *Session) Count(now int64, key []byte, by, most, until int64) (sum int64, err error) {
+	if len(key) > shard.MaxKeyLen {
+		return 0, ErrKeyTooLong
+	}
+	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	if err != nil {
+		return 0, err
+	}
+	hash := s.hash(key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return 0, err
+	}
+	sum, err = s.countHeld(sh, hash, key, it, sh.Advance(now), by, most, until)
+	s.unlock(sh)
+	return sum, err
+}
+
+// countHeld is Count with the key's shard locked.
+func (s *Session) countHeld(sh *shard.Shard, hash uint64, key []byte, it *interned, now, by, most, until int64) (sum int64, err error) {
+	ent, found := sh.Find(hash, key)
+	have := int64(0)
+	if found && !ent.Expired(now) {
+		switch {
+		case ent.Meta() != it.id:
+			return 0, ErrWrongType
+		case ent.Words() != 1:
+			return 0, ErrNotInteger
+		}
+		if have = int64(ent.Word(0)); have <= -most || have >= most {
+			return 0, ErrIncrDecrOverflow
+		}
+		if have != 0 {
+			sh.Touch(ent)
+			ent.SetWord(0, uint64(have+by))
+			return have + by, nil
+		}
+	}
+	if until <= now {
+		if found {
+			sh.Delete(ent)
+		}
+		return by, nil
+	}
+	p := plan{it: it, hash: hash, key: key, ent: ent, found: found}
+	if err := s.place(&p, sh, 1, until, now); err != nil {
+		return 0, err
+	}
+	p.ent.SetWord(0, uint64(by))
+	return by, nil
 }
 
 // Incr adds by to the integer that key holds, 0 if there is none, and returns

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/headgate-io/headgate/internal/prefetch"
+
 // warmFrom is the accounted size of a table from which on looking keys up
 // misses the second-level cache often enough for Warm to pay.
 const warmFrom = 4 << 20
@@ -18,6 +20,24 @@ func (s *Session) Warm(keys [][]byte) {
 	s.e.table.Prefetch(s.hashes)
 }
 
+// WarmWhole is Warm for keys whose records may take more than a line of the
+// processor's cache, as those of strings often do: it asks for the next one too.
+func (s *Session) WarmWhole(keys [][]byte) {
+	t := s.e.table
+	s.hashes = s.hashes[:0]
+	for _, k := range keys {
+		h := s.hash(k)
+		t.PrefetchSlot(h)
+		s.hashes = append(s.hashes, h)
+	}
+	for i, h := range s.hashes {
+		sh := t.At(h)
+		sh.Lock()
+		sh.PrefetchRecord(h, len(keys[i]))
+		sh.Unlock()
+	}
+}
+
 // WarmKeys is up to how many keys of a step are warmed whole. A step of more asks
 // for the records itself: it has their locks, and its own keys are enough to
 // overlap.
@@ -27,6 +47,8 @@ const WarmKeys = 3
 type Sought struct {
 	Hash uint64 // by Engine.Seed
 	Len  int    // of the key
+	// Limit is the one that it is to be checked against, if that may be in no cache.
+	Limit Ready
 	// Whole: the step is of WarmKeys or fewer.
 	Whole bool
 }
@@ -37,6 +59,9 @@ func (s *Session) WarmChecks(sought []Sought) {
 	// In a loop of its own: the directories' misses overlap too.
 	for i := range sought {
 		t.PrefetchSlot(sought[i].Hash)
+		if it := sought[i].Limit.it; it != nil {
+			prefetch.Object(it)
+		}
 	}
 	for i := range sought {
 		if k := &sought[i]; k.Whole {

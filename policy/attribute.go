@@ -75,10 +75,12 @@ func checkAttributeName(s string) error {
 
 // attributes maps the names that a policy uses to indexes.
 type attributes struct {
-	names []string
-	types []Type
 	// slots has index+1 of the names, at the first free place from their hash.
 	slots [2 * MaxAttributes]int8
+	names []string
+	types []Type
+	// labels are what the names are in keys: `;name=`.
+	labels []string
 }
 
 // hashName spreads short names; any function does.
@@ -113,7 +115,8 @@ func (a *attributes) add(name string, t Type) (int, bool) {
 	if len(a.names) == MaxAttributes {
 		return 0, false
 	}
-	a.names, a.types = append(a.names, name), append(a.types, t)
+	label := ";" + name + "="
+	a.names, a.types, a.labels = append(a.names, label[1:len(label)-1]), append(a.types, t), append(a.labels, label)
 	h := hashName(name[0], name[len(name)-1], len(name))
 	for a.slots[h%uint(len(a.slots))] != 0 {
 		h++

@@ -44,7 +44,11 @@ type Call struct {
 	addrs   [MaxAttributes]netip.Addr // of attributes of type ip
 	unknown [][]byte                  // names that the policy does not know
 
-	keys    []byte // of Applied, one behind the other
+	keys []byte // of Applied, one behind the other
+	// tails are where in keys the part of a key is that limits of the same by have
+	// alike, by Limit.like; tailed are those that there are.
+	tails   [MaxLimits]struct{ from, to int32 }
+	tailed  uint32
 	scratch []byte // values that their type has changed
 	lookup  []byte // a key of a tier's record
 

@@ -168,6 +168,7 @@ func (x *comparison) policy(old, new *definition) {
 	x.fields("lists.", listFields(old), listFields(new), none)
 	x.fields("deny", conditionFields(old.deny), conditionFields(new.deny), none)
 	x.fields("allow", conditionFields(old.allow), conditionFields(new.allow), none)
+	x.add("hold", old.hold.String(), new.hold.String(), NoEffect)
 	x.limits(old, new)
 	x.fields("overrides", overrideFields(old), overrideFields(new), func(string) Effect { return NewNumbers })
 }
@@ -196,7 +197,13 @@ func (x *comparison) limits(old, new *definition) {
 		x.add("limits."+was.name, was.name, l.name, NoEffect)
 		x.add(path+".id", was.id, l.id, NewKeys)
 		tiers := was.tiers != nil && l.tiers != nil
-		x.fields(path+".", was.compared(tiers), l.compared(tiers), limitEffect)
+		x.fields(path+".", was.compared(tiers), l.compared(tiers), func(key string) Effect {
+			e := limitEffect(key)
+			if e == NewNumbers && was.calendar != nil && l.calendar != nil && !was.periodless() && !l.periodless() && was.calendar.rules.Period != l.calendar.rules.Period {
+				e = NewKind
+			}
+			return e
+		})
 	}
 }
 
@@ -224,7 +231,7 @@ func limitEffect(key string) Effect {
 	switch key {
 	case "by":
 		return NewKeys
-	case "algorithm":
+	case "algorithm", "calendar":
 		return NewKind
 	case "rate", "tiers", "align":
 		return NewNumbers

@@ -17,6 +17,7 @@ func TestCompare(t *testing.T) {
 	}
 	const old = "limits: {a: {by: ip, rate: 1/s}, b: {rate: 5/m}}"
 	f(old, old)
+	f(old, "hold: {ttl: 120s, expiry: charge}\n"+old, "hold: nothing -> {expiry: charge}")
 	f(old, "on_failure: open\nbackstop: 3\nlimits: {b: {rate: 300/h}, c: {by: ip, rate: 1/s, id: a}}",
 		"on_failure: nothing -> open",
 		"backstop: nothing -> 3",

@@ -3,6 +3,9 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/headgate-io/headgate/policy/calendar"
 )
 
 // compiler makes a Policy of a checked tree and of what policies share.
@@ -14,6 +17,8 @@ type compiler struct {
 	errs   Errors
 	own    map[string]Type     // types of the policy's own attributes
 	lists  map[string]*listDef // the policy's own
+	// prefixes are those of the limits' keys, one behind the other in memory.
+	prefixes []string
 }
 
 // compile returns a policy, or what is wrong with its tree among the attributes
@@ -21,11 +26,15 @@ type compiler struct {
 func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy, *Errors) {
 	def := rec.definition
 	x := &compiler{def: def, file: rec.file, shared: sh, own: map[string]Type{}, lists: map[string]*listDef{}}
-	x.p = &Policy{
-		Name: def.name, Version: m.Version, OnFailure: def.onFailure, Backstop: def.backstop, Durability: def.durability,
-		Limits: make([]Limit, len(def.limits)), Record: rec, Epochs: m.Epochs,
+	p := newPolicy(len(def.limits))
+	*p = Policy{
+		Version: m.Version, OnFailure: def.onFailure, Backstop: def.backstop, Durability: def.durability, Hold: def.hold.filled(),
+		Limits: p.Limits, Record: rec, Epochs: m.Epochs,
 		seed: c.Seed, secret: c.Secret, guarded: len(def.deny)+len(def.allow) > 0,
+		attrs: new(attributes), numbers: make([]Numbers, 0, def.countNumbers()),
 	}
+	x.p = p
+	x.names()
 	for _, a := range def.attributes {
 		x.own[a.name] = a.Type
 	}
@@ -40,6 +49,7 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 		x.limit(i, l)
 	}
 	x.overrides()
+	p.attrs = sh.alike.attributesOf(p.attrs)
 	if o != nil {
 		o.attach(x.p)
 	}
@@ -52,9 +62,53 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 	return x.p, nil
 }
 
+// names gives the policy its name, and makes the prefixes. All are parts of one text,
+// so that they are in few cache lines.
+func (x *compiler) names() {
+	var all strings.Builder
+	head := KeyPrefix(x.def.name)
+	for _, l := range x.def.limits {
+		all.WriteString(head)
+		all.WriteString(l.id)
+	}
+	text := all.String()
+	x.p.Name = x.def.name
+	if len(text) > 0 {
+		x.p.Name = text[1 : len(head)-1]
+	}
+	for _, l := range x.def.limits {
+		n := len(head) + len(l.id)
+		x.prefixes, text = append(x.prefixes, text[:n]), text[n:]
+	}
+}
+
+// countNumbers returns how many numbers the text has: of limits, their tiers and
+// overrides.
+func (d *definition) countNumbers() (n int) {
+	for _, l := range d.limits {
+		if l.tiers == nil {
+			n++
+		} else {
+			n += len(l.tiers.tiers)
+		}
+	}
+	for _, o := range d.overrides {
+		n += len(o.limits)
+	}
+	return n
+}
+
+// keep makes numbers the policy's next ones.
+func (x *compiler) keep(n Numbers) *Numbers {
+	i := len(x.p.numbers)
+	x.p.numbers = x.p.numbers[:i+1] // countNumbers has counted them
+	x.p.numbers[i] = n
+	return &x.p.numbers[i]
+}
+
 // fail keeps an error, once: a limit's cost is compiled for each of its tiers.
 func (x *compiler) fail(p place, format string, args ...any) {
-	e := Error{File: x.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)}
+	e := Error{File: x.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)}
 	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == e }) {
 		x.errs.add(&e)
 	}
@@ -86,7 +140,17 @@ func (x *compiler) limit(i int, d *limitDef) {
 		Policy: x.p, Index: i, Name: d.name, ID: d.id,
 		Algorithm: d.algorithm, Align: d.align, Epoch: x.p.Epochs[d.id],
 		Status: d.status, Debt: d.debt, CountAll: d.countAll, MissingDenies: d.deny,
-		prefix: limitPrefix(x.p.Name, d.id), share: d.share,
+		prefix: x.prefixes[i], share: d.share,
+	}
+	if d.calendar != nil {
+		var err error
+		if !d.periodless() {
+			l.Calendar, err = calendar.New(d.calendar.rules)
+		}
+		if err != nil {
+			x.fail(d.calendar.place, "%s", err)
+		}
+		x.p.Calendars = true
 	}
 	if d.wait != nil {
 		l.Wait = *d.wait
@@ -97,26 +161,32 @@ func (x *compiler) limit(i int, d *limitDef) {
 	for _, part := range d.by {
 		x.by(l, part)
 	}
+	l.like = uint8(slices.IndexFunc(x.p.Limits[:i+1], func(o Limit) bool { return slices.EqualFunc(o.by, l.by, byPart.equal) }))
+	l.by = x.shared.alike.byOf(l.by)
 	l.when = x.condition(d.when)
-	l.own = *x.numbers(d, &numbersDef{rate: new(Rate)})
+	own := x.numbers(d, &numbersDef{rate: new(Rate)})
+	l.own = ownNumbers{own.Cost, own.Mode, own.CostBy}
 	if d.tiers == nil {
-		l.numbers = x.numbers(d, d.rate)
+		l.numbers = x.keep(x.numbers(d, d.rate))
 		return
 	}
 	t := &tiers{attr: int8(x.attribute(d.tiers.attribute.s, d.tiers.attribute.place))}
+	first := len(x.p.numbers)
+	names := make([]string, 0, len(d.tiers.tiers))
 	for i := range d.tiers.tiers {
 		tier := &d.tiers.tiers[i]
 		name := tier.name
 		if x.p.attrs.types[t.attr]&Lower != 0 {
 			name = string(appendLower(nil, []byte(name)))
 		}
-		t.names = append(t.names, name)
-		t.numbers = append(t.numbers, x.numbers(d, &tier.numbersDef))
+		names = append(names, name)
+		l.numbers = x.keep(x.numbers(d, &tier.numbersDef))
 	}
 	if typ := x.p.attrs.types[t.attr]; typ&^Lower != 0 {
 		x.fail(d.tiers.attribute.place, "attribute %q has type %s, and cannot name a tier", d.tiers.attribute.s, typ)
 	}
-	l.tiers, l.numbers = t.indexed(), t.numbers[len(t.numbers)-1]
+	t.tierNames, t.numbers = x.shared.alike.tiersOf(names), x.p.numbers[first:]
+	l.tiers = t
 }
 
 // by adds a part to a limit's key.
@@ -134,7 +204,6 @@ func (x *compiler) by(l *Limit, d byDef) {
 			x.fail(d.place, "v4 and v6 are of attributes of type ip, which %q is not", name)
 		}
 		part.attrs = append(part.attrs, int8(i))
-		part.label = append(part.label, []byte(";"+name+"="))
 	}
 	if len(part.attrs) == 1 {
 		l.need |= 1 << part.attrs[0]
@@ -143,7 +212,7 @@ func (x *compiler) by(l *Limit, d byDef) {
 }
 
 // numbers returns the numbers of a limit under what a tier or an override says.
-func (x *compiler) numbers(d *limitDef, n *numbersDef) *Numbers {
+func (x *compiler) numbers(d *limitDef, n *numbersDef) Numbers {
 	cost, mode := &d.cost, d.mode
 	if n.cost != nil {
 		cost = n.cost
@@ -155,7 +224,7 @@ func (x *compiler) numbers(d *limitDef, n *numbersDef) *Numbers {
 	if rate == nil {
 		rate = d.rate.rate
 	}
-	out := &Numbers{Rate: *rate, Mode: mode, CostBy: NoAttribute, Cost: cost.constant}
+	out := Numbers{Rate: *rate, Mode: mode, CostBy: NoAttribute, Cost: cost.constant}
 	if cost.attribute != "" {
 		i := x.attribute(cost.attribute, cost.place)
 		if t := x.p.attrs.types[i]; t != 0 {
@@ -250,7 +319,7 @@ func (x *compiler) overrides() {
 		for j := range o.limits {
 			d := &o.limits[j]
 			l := x.p.limit(d.limit)
-			l.chosen = append(l.chosen, choice{when, o.until, x.numbers(x.def.limits[l.Index], &d.numbersDef), i})
+			l.chosen = append(l.chosen, choice{when, o.until, x.keep(x.numbers(x.def.limits[l.Index], &d.numbersDef)), i})
 		}
 	}
 }
@@ -287,45 +356,3 @@ type choice struct {
 	numbers *Numbers
 	index   int
 }
-
-// tiers are the numbers of a limit by the value of an attribute.
-type tiers struct {
-	attr    int8
-	names   []string // the last is of callers of no other
-	numbers []*Numbers
-	many    map[string]int // nil: names are few
-}
-
-func (t *tiers) indexed() *tiers {
-	if len(t.names) > fewValues {
-		t.many = make(map[string]int, len(t.names))
-		for i, name := range t.names {
-			t.many[name] = i
-		}
-	}
-	return t
-}
-
-// index returns the tier of a call.
-func (t *tiers) index(c *Call) int {
-	last := len(t.names) - 1
-	if c.present&(1<<uint(t.attr)) == 0 {
-		return last
-	}
-	value := c.values[t.attr]
-	if t.many != nil {
-		if i, ok := t.many[string(value)]; ok {
-			return i
-		}
-		return last
-	}
-	for i := range t.names[:last] {
-		if t.names[i] == string(value) {
-			return i
-		}
-	}
-	return last
-}
-
-// named returns the index of a tier, or -1.
-func (t *tiers) named(name string) int { return slices.Index(t.names, name) }

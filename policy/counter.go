@@ -72,7 +72,7 @@ func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Pos
 	}
 	for i, name := range l.tiers.names {
 		if one < 0 || one == i {
-			all = append(all, Possible{l.tiers.numbers[i], name})
+			all = append(all, Possible{&l.tiers.numbers[i], name})
 		}
 	}
 	return all
@@ -102,7 +102,7 @@ func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
 	}
 	for i := range pairs {
 		pair, part := &pairs[i], &l.by[i]
-		attr := part.named(pair.Name)
+		attr := part.named(l.Policy.attrs, pair.Name)
 		if attr < 0 {
 			return 0, false
 		}
@@ -130,10 +130,10 @@ func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
 }
 
 // named returns the attribute of a name among the alternatives, or -1.
-func (part *byPart) named(name string) int {
-	for i, label := range part.label {
-		if string(label[1:len(label)-1]) == name {
-			return int(part.attrs[i])
+func (part *byPart) named(a *attributes, name string) int {
+	for _, attr := range part.attrs {
+		if a.names[attr] == name {
+			return int(attr)
 		}
 	}
 	return -1

@@ -5,7 +5,25 @@ import "go.yaml.in/yaml/v3"
 // place is where something stands in its text.
 type place struct {
 	line, column int32
-	path         string
+	path         *step
+}
+
+// step is the last step of a path, such as limits.user.by[1], and those before it.
+// Nearly all paths are never written.
+type step struct {
+	up   *step
+	name string
+}
+
+// String returns the path, "" for nil.
+func (s *step) String() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.up != nil && s.name[0] != '[':
+		return s.up.String() + "." + s.name
+	}
+	return s.up.String() + s.name
 }
 
 // placeOf returns the place of a node, without a path.
@@ -30,6 +48,7 @@ type definition struct {
 	require    []text
 	deny       []conditionDef
 	allow      []conditionDef
+	hold       Hold // what is not said, or is the default, is zero
 	limits     []*limitDef
 	overrides  []*overrideDef
 }
@@ -65,6 +84,7 @@ type limitDef struct {
 	countAll  bool
 	debt      int64
 	share     shareRange
+	calendar  *calendarDef // nil: none
 }
 
 // byDef is a part of `by`.
@@ -148,13 +168,16 @@ func (d *definition) limitNames() []string {
 // policies would keep some megabytes of them.
 func (d *definition) forget() {
 	for _, l := range d.limits {
-		l.place.path = ""
+		l.place.path = nil
+		if l.calendar != nil {
+			l.calendar.place.path, l.calendar.anchor.path = nil, nil
+		}
 		if l.rate != nil {
-			l.rate.place.path = ""
+			l.rate.place.path = nil
 		}
 		if l.tiers != nil {
 			for i := range l.tiers.tiers {
-				l.tiers.tiers[i].place.path = ""
+				l.tiers.tiers[i].place.path = nil
 			}
 		}
 	}

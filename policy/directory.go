@@ -3,43 +3,104 @@ package policy
 import (
 	"hash/maphash"
 	"iter"
-	"maps"
+	"slices"
+	"unsafe"
+
+	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
 // directory maps names to values. It is immutable; a directoryEditor makes the
 // next one, which copies only the parts that change: a change of one policy of ten
-// thousand copies forty names.
+// thousand copies the room of sixty-four.
+//
+// A part is an open-addressing table. To look up a name that has not been asked
+// for long is to wait for one line of it, whose address follows from the hash, and
+// then for name and value, which need not wait for each other.
 type directory[V any] struct {
 	seed  maphash.Seed
-	parts [directoryParts]map[string]*V
+	parts [directoryParts][]titled[V]
 	count int
 }
 
-const directoryParts = 256
+// titled is a value and its name. One without a value is free; a part that is not
+// nil has one at least.
+type titled[V any] struct {
+	hash uint64
+	name string
+	v    *V
+}
 
+const (
+	directoryParts = 256
+	// directoryLeast is the size of the smallest part.
+	directoryLeast = 4
+)
+
+// part returns the number of a hash's part; places go by other bits.
 func (d *directory[V]) part(hash uint64) int { return int(hash % directoryParts) }
+
+func home(hash uint64) uint64 { return hash / directoryParts }
 
 // get returns the value of a name, nil for none.
 func (d *directory[V]) get(name []byte) *V {
 	if d.count == 0 {
 		return nil
 	}
-	return d.parts[d.part(maphash.Bytes(d.seed, name))][string(name)]
+	return d.find(maphash.Bytes(d.seed, name), name)
 }
 
 func (d *directory[V]) named(name string) *V {
 	if d.count == 0 {
 		return nil
 	}
-	return d.parts[d.part(maphash.String(d.seed, name))][name]
+	return find(d, maphash.String(d.seed, name), name)
+}
+
+// find is get for who knows the hash of the name.
+func (d *directory[V]) find(hash uint64, name []byte) *V { return find(d, hash, name) }
+
+func find[V any, N string | []byte](d *directory[V], hash uint64, name N) *V {
+	part := d.parts[d.part(hash)]
+	if part == nil {
+		return nil
+	}
+	mask := uint64(len(part) - 1)
+	for i := home(hash); ; i++ {
+		p := &part[i&mask]
+		if p.v == nil || p.hash == hash && p.name == string(name) {
+			return p.v
+		}
+	}
+}
+
+// seek asks the processor for the place of a hash.
+func (d *directory[V]) seek(hash uint64) {
+	if part := d.parts[d.part(hash)]; part != nil {
+		prefetch.Line(unsafe.Pointer(&part[home(hash)&uint64(len(part)-1)]))
+	}
+}
+
+// first returns the first value of a hash, and its name; nil if there is none. It
+// reads neither.
+func (d *directory[V]) first(hash uint64) (string, *V) {
+	part := d.parts[d.part(hash)]
+	if part == nil {
+		return "", nil
+	}
+	mask := uint64(len(part) - 1)
+	for i := home(hash); ; i++ {
+		if p := &part[i&mask]; p.v == nil || p.hash == hash {
+			return p.name, p.v
+		}
+	}
 }
 
 // all yields the names with their values, in no order.
 func (d *directory[V]) all() iter.Seq2[string, *V] {
 	return func(yield func(string, *V) bool) {
-		for _, p := range d.parts {
-			for name, v := range p {
-				if !yield(name, v) {
+		for _, part := range d.parts {
+			for i := range part {
+				if p := &part[i]; p.v != nil && !yield(p.name, p.v) {
 					return
 				}
 			}
@@ -57,26 +118,70 @@ func (d *directory[V]) edit() *directoryEditor[V] {
 type directoryEditor[V any] struct {
 	next *directory[V]
 	own  [directoryParts]bool // parts that are copies
+	held [directoryParts]int  // by parts that are copies
 }
 
 // put gives a name a value, nil for none.
 func (e *directoryEditor[V]) put(name string, v *V) {
-	i := e.next.part(maphash.String(e.next.seed, name))
-	if !e.own[i] {
-		e.own[i], e.next.parts[i] = true, maps.Clone(e.next.parts[i])
+	hash := maphash.String(e.next.seed, name)
+	i := e.next.part(hash)
+	part := e.take(i)
+	mask := uint64(len(part) - 1)
+	at := home(hash) & mask
+	for part[at].v != nil && (part[at].hash != hash || part[at].name != name) {
+		at = (at + 1) & mask
 	}
-	p := e.next.parts[i]
-	if p[name] != nil {
+	switch was := part[at].v; {
+	case v == nil && was == nil:
+	case v == nil:
+		part[at] = titled[V]{}
+		e.held[i]--
 		e.next.count--
+		e.next.parts[i] = again(part, len(part)) // searches went past it
+	case was == nil:
+		part[at] = titled[V]{hash, name, v}
+		e.held[i]++
+		e.next.count++
+	default:
+		part[at] = titled[V]{hash, name, v}
 	}
-	if v == nil {
-		delete(p, name)
-		return
+}
+
+// take makes a part the editor's own, with room for one name more.
+func (e *directoryEditor[V]) take(i int) []titled[V] {
+	part := e.next.parts[i]
+	if !e.own[i] {
+		e.own[i] = true
+		part = slices.Clone(part)
+		for j := range part {
+			if part[j].v != nil {
+				e.held[i]++
+			}
+		}
 	}
-	if p == nil {
-		p = make(map[string]*V)
-		e.next.parts[i] = p
+	if part == nil {
+		part = make([]titled[V], directoryLeast)
 	}
-	p[name] = v
-	e.next.count++
+	if 4*(e.held[i]+1) > 3*len(part) {
+		part = again(part, 2*len(part))
+	}
+	e.next.parts[i] = part
+	return part
+}
+
+// again enters the values of a part into a new one with n places, a power of two.
+func again[V any](part []titled[V], n int) []titled[V] {
+	next := make([]titled[V], n)
+	mask := uint64(n - 1)
+	for _, p := range part {
+		if p.v == nil {
+			continue
+		}
+		at := home(p.hash) & mask
+		for next[at].v != nil {
+			at = (at + 1) & mask
+		}
+		next[at] = p
+	}
+	return next
 }

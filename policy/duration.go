@@ -28,9 +28,11 @@ var periodWords = map[string]string{
 	"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w",
 }
 
-// calendarWords need a calendar.
-var calendarWords = map[string]string{
-	"month": "30d", "quarter": "90d", "year": "365d", "M": "30d", "mo": "30d", "y": "365d",
+// unitHints are for what looks like a unit of a calendar.
+var unitHints = map[string]string{
+	"M":  "write m for minutes; a month is written month, and needs a calendar",
+	"mo": "write month, which needs a calendar, or 30d",
+	"y":  "write year, which needs a calendar, or 365d",
 }
 
 func unitNamed(s string) (int64, bool) {
@@ -56,11 +58,14 @@ func parsePeriod(s string) (int64, error) {
 	if short, ok := periodWords[s]; ok {
 		s = short
 	}
-	if d, ok := calendarWords[s]; ok {
-		return 0, fmt.Errorf("%q needs a calendar, which a later release has: write %s", s, d)
+	if hint, ok := unitHints[s]; ok {
+		return 0, fmt.Errorf("unknown unit %q, %s", s, hint)
 	}
 	if ns, ok := unitNamed(s); ok {
 		return ns, nil
+	}
+	if len(s) > 2 && !strings.ContainsAny(s, ".0123456789") {
+		return 0, fmt.Errorf("unknown unit %q, use ms s m h d w, or with a calendar day, week, month, quarter or year", clip(s))
 	}
 	ns, err := parseDuration(s)
 	if err == nil && ns == 0 {

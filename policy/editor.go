@@ -20,6 +20,7 @@ type shared struct {
 	record     *Record // of attributes, or nil
 	lists      map[string]*Record
 	values     map[listUse]*values
+	alike      *alike
 }
 
 // listUse is a list as attributes of a type use it.
@@ -63,7 +64,7 @@ func (e *Editor) share() *shared {
 	if !e.ownShared {
 		e.ownShared = true
 		old := e.next.shared
-		e.next.shared = &shared{old.attributes, old.record, maps.Clone(old.lists), maps.Clone(old.values)}
+		e.next.shared = &shared{old.attributes, old.record, maps.Clone(old.lists), maps.Clone(old.values), old.alike}
 	}
 	return e.next.shared
 }

@@ -31,7 +31,7 @@ type Finding struct {
 // long as the set; the keys of Match are not good any more.
 func (c *Call) Explain(now int64) []Finding {
 	p := c.policy
-	c.keys, c.Applied = c.keys[:0], c.slots[:0]
+	c.keys, c.tailed, c.Applied = c.keys[:0], 0, c.slots[:0]
 	findings := make([]Finding, len(p.Limits))
 	for i := range p.Limits {
 		l, f, a := &p.Limits[i], &findings[i], new(Applied)

@@ -8,10 +8,8 @@ import "go.yaml.in/yaml/v3"
 // Words that a later release will have, and those that stand for something that
 // was left out.
 const (
-	laterHold       = "holds come with a later release"
 	laterPenalty    = "penalties come with a later release"
 	laterConcurrent = "limits of concurrent calls come with a later release: use RL.ACQUIRE"
-	laterCalendar   = "calendars come with a later release: `algorithm: fixed` with a rate of a day counts by the day of UTC"
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"
 	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
@@ -51,11 +49,12 @@ var policyEntries = []entry[definition]{
 		read: func(r *reader, n *yaml.Node, d *definition) { d.deny = r.conditions(n) }},
 	{key: "allow", value: "[condition, …]", about: "who is admitted without being counted", schema: listOf(refTo("condition")),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.allow = r.conditions(n) }},
+	{key: "hold", value: "{ttl, expiry, keep, share}", about: "how RL.RESERVE holds what a call may cost", schema: refTo("hold"),
+		read: func(r *reader, n *yaml.Node, d *definition) { d.hold = r.hold(n) }},
 	{key: "limits", value: "{name: limit, …}", about: "the limits, 1 to 16, in the order of replies; all that apply must pass", schema: mapOf(refTo("limit")),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.limits = r.limits(n) }},
 	{key: "overrides", value: "[override, …]", about: "other numbers for some callers; of those that match and name a limit, the first counts", schema: listOf(refTo("override")),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.overrides = r.overrides(n) }},
-	{key: "hold", later: laterHold},
 	{key: "home", later: laterHome},
 	{key: "then", later: laterCredit},
 }
@@ -63,16 +62,18 @@ var policyEntries = []entry[definition]{
 var limitEntries = []entry[limitDef]{
 	{key: "by", value: "attribute | a|b | {ip: {v4: n, v6: n}}, or a list of up to 4", none: "one counter for all", about: "whose counter it is: `a|b` is the first that is present; addresses count by /32 and /64 unless they say otherwise", schema: bySchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.by = r.by(n) }},
-	{key: "rate", value: "amount/period [burst amount] | unlimited | blocked", about: "how much: 100/m, 1000/1h, 5/90s, 100/s burst 200; exactly one of rate and tiers", schema: rateSchema,
+	{key: "rate", value: "amount/period [burst amount] | unlimited | blocked", about: "how much: 100/m, 1000/1h, 5/90s, 100/s burst 200, with a calendar 500_000/month; exactly one of rate and tiers", schema: rateSchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.rate = r.rateOnly(n) }},
 	{key: "tiers", value: "{attribute: name, tier: rate, …, default: rate}", about: "a rate, or {rate, mode, cost}, for each value of an attribute; `default` is for callers of no other tier", schema: tiersSchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.tiers = r.tiers(n) }},
 	{key: "when", value: "condition", none: "always", about: "for which calls the limit is", schema: refTo("condition"),
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.when = r.condition(n) }},
-	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms[:]...),
-		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, algorithms[:], &l.algorithm) }},
+	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms[:Calendar]...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, algorithms[:Calendar], &l.algorithm) }},
 	{key: "align", value: "epoch | first", none: "epoch", about: "where windows begin, of fixed and sliding: at multiples of the period since 1970, or at the first call", schema: wordsOf(aligns[:]...),
 		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, aligns[:], &l.align) }},
+	{key: "calendar", value: "zone | {zone, anchor, at}", about: "counts in the days, weeks, months, quarters or years of a zone, as the rates say: a fixed window of its own, without algorithm and align", schema: anyOf(zoneSchema, refTo("calendar")),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.calendar = r.calendar(n) }},
 	{key: "mode", value: "enforce | soft | shadow | off", none: "enforce", about: "soft counts all that passes and tells when it is over; shadow counts as if it were enforced and denies nothing", schema: wordsOf(modes[:]...),
 		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, modes[:], &l.mode) }},
 	{key: "cost", value: "number | attribute", none: "1", about: "units of a call: a number, which COST multiplies, or the attribute that has it", schema: costSchema,
@@ -94,7 +95,6 @@ var limitEntries = []entry[limitDef]{
 	{key: "penalty", later: laterPenalty},
 	{key: "concurrent", later: laterConcurrent},
 	{key: "ttl", later: laterConcurrent},
-	{key: "calendar", later: laterCalendar},
 	{key: "then", later: laterCredit},
 	{key: "home", later: laterHome},
 }
@@ -103,6 +103,15 @@ var (
 	missings = []string{"skip", "deny"}
 	counts   = []string{"admitted", "all"}
 )
+
+var calendarEntries = []entry[calendarDef]{
+	{key: "zone", value: "name", about: "whose days count: UTC, Europe/Paris, as the IANA database of zones has them", schema: zoneSchema,
+		read: func(r *reader, n *yaml.Node, c *calendarDef) { r.zone(n, c) }},
+	{key: "anchor", value: "1 to 31 | MM-DD", none: "the first", about: "the day on which months begin, quarters in their first month, and years (04-06); in a shorter month the last", schema: anyOf(schema{"type": "integer", "minimum": 1, "maximum": 31}, schema{"type": "string", "pattern": "^(\\d{1,2}|\\d\\d-\\d\\d)$"}),
+		read: func(r *reader, n *yaml.Node, c *calendarDef) { r.anchor(n, c) }},
+	{key: "at", value: "HH:MM", none: "00:00", about: "the wall time at which days begin", schema: schema{"type": "string", "pattern": "^\\d\\d:\\d\\d$"},
+		read: func(r *reader, n *yaml.Node, c *calendarDef) { r.atTime(n, c) }},
+}
 
 var overrideEntries = []entry[overrideDef]{
 	{key: "when", value: "condition", about: "for whom", schema: refTo("condition"),

@@ -80,11 +80,11 @@ func appendPrefix(dst []byte, a netip.Addr, v4, v6 uint8) []byte {
 // appendPart appends `;name=value` for a part of a limit's key. It is false
 // where no alternative is present.
 func (c *Call) appendPart(dst []byte, part *byPart) ([]byte, bool) {
-	for i, attr := range part.attrs {
+	for _, attr := range part.attrs {
 		if c.present&(1<<uint(attr)) == 0 {
 			continue
 		}
-		dst = append(dst, part.label[i]...)
+		dst = append(dst, c.policy.attrs.labels[attr]...)
 		return c.appendValue(dst, int(attr), part.v4, part.v6), true
 	}
 	return dst, false
@@ -203,3 +203,6 @@ const (
 	attributesRecord = "attributes"
 	listPrefix       = "lists/"
 )
+
+// AppendEscaped appends a text as values are written in keys.
+func AppendEscaped(dst, text []byte) []byte { return appendEscaped(dst, text) }

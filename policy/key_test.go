@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"hash/maphash"
 	"strings"
 	"testing"
 
@@ -134,4 +135,50 @@ policies:
 	f("@p:user;user=eve", "user", "eve")
 	f("@p:user;user=eve @p:both;tenant=acme;user=eve", "user", "eve", "tenant", "acme")
 	f("@p:both;tenant=acme;ip=10.0.0.1", "ip", "10.0.0.1", "tenant", "acme")
+}
+
+// Limits of the same by have keys that end alike, whichever of them apply, and
+// wherever the keys are in memory; others have not.
+func TestKeysOfLimitsOfTheSameBy(t *testing.T) {
+	s := load(t, `policies: {p: {limits: {
+		never: {by: [user, ip], rate: 1/s, when: {op: none}},
+		a: {by: [user, ip], rate: 1/s},
+		net: {by: [user, {ip: {v4: 24}}], rate: 1/s},
+		long: {by: [user, {ip: {v6: 48}}], rate: 1/s},
+		turned: {by: [ip, user], rate: 1/s},
+		either: {by: [user|op, ip], rate: 1/s},
+		free: {by: op, rate: unlimited},
+		op: {by: op, rate: 1/s},
+		b: {by: [user, ip], rate: 1/s},
+		all: {rate: 1/s}, everybody: {rate: 2/s}}}}`)
+	c := NewCall()
+	for _, user := range []string{"eve", "a;b", strings.Repeat("x", 100), strings.Repeat("y", 128), "bob"} {
+		for _, ip := range []string{"192.0.2.7", "2001:db8:1:2::3"} {
+			c.Begin(s.Policy([]byte("p")))
+			require.NoError(t, c.Set([]byte("user"), []byte(user)))
+			require.NoError(t, c.Set([]byte("ip"), []byte(ip)))
+			require.NoError(t, c.Set([]byte("op"), []byte("read")))
+			_, err := c.Match(0)
+			require.NoError(t, err)
+			u := strings.ReplaceAll(user, ";", "%3B")
+			v4, v6, net, long := "192.0.2.7", "2001:db8:1:2::/64", "192.0.2.0/24", "2001:db8:1::/48"
+			at, netAt, longAt := v4, net, v4
+			if ip != v4 {
+				at, netAt, longAt = v6, v6, long
+			}
+			want := []string{
+				"@p:a;user=" + u + ";ip=" + at, "@p:net;user=" + u + ";ip=" + netAt, "@p:long;user=" + u + ";ip=" + longAt,
+				"@p:turned;ip=" + at + ";user=" + u, "@p:either;user=" + u + ";ip=" + at,
+				"@p:op;op=read", "@p:b;user=" + u + ";ip=" + at, "@p:all", "@p:everybody",
+			}
+			var keys []string
+			for i := range c.Applied {
+				a := &c.Applied[i]
+				keys = append(keys, string(a.Key))
+				require.Equal(t, maphash.Bytes(testSeed, a.Key), a.Hash)
+				require.Equal(t, len(a.Key), cap(a.Key))
+			}
+			require.Equal(t, want, keys)
+		}
+	}
 }

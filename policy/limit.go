@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"slices"
+
+	"github.com/headgate-io/headgate/policy/calendar"
+)
+
 // Bounds of the grammar.
 const (
 	// MaxPolicies is how many policies a set may have.
@@ -24,16 +30,51 @@ const (
 // two charges the strongest holds.
 type LimitEpoch struct {
 	Reset, Proportion uint32
-	// Was is the algorithm of a limit that is gone, whose counters may go on; "" of
-	// one that is there.
+	// Was is how a limit counted, by which algorithm or calendar, that is gone, or
+	// whose calendar has no period now: its counters may go on. It is "" of others.
 	Was string `json:",omitempty"`
 }
 
 // Limit is a compiled limit of a policy.
 type Limit struct {
+	// What Match reads of every limit comes first: see Policy.
+
+	// idle is why the limit never applies, if varies does not tell that its
+	// numbers may be others.
+	idle   Why
+	varies bool
+	// MissingDenies denies calls without an attribute that the limit needs.
+	// Otherwise it does not apply to them.
+	MissingDenies bool
+	// CountAll charges the calls that this or another limit denies, too.
+	CountAll bool
+	// like is the place of the first limit of the same by: behind their prefixes,
+	// keys of both are the same.
+	like    uint8
+	need    uint32    // attributes that its by cannot do without
+	prefix  string    // the key up to the first part of by
+	by      []byPart  // shared with other limits
+	when    condition // nil: always
+	share   shareRange
+	numbers *Numbers // of its rate; of tiers, of the default
+	// Wait is how long a call may be made to wait, in ns: 0 is not said, and
+	// NoWait that of a leaky limit of `wait: 0s`.
+	Wait int64
+	// Debt admits down to -Debt units.
+	Debt int64
 	// Policy is the one that the limit belongs to, and Index its place there.
 	Policy *Policy
 	Index  int
+
+	// What Match reads of a limit that varies. exact and combinations are what
+	// RL.OVERRIDE says; exactNumbers are those of the values of exact, nil for what
+	// the limit cannot have.
+	tiers        *tiers // nil: none
+	exact        *table
+	exactNumbers []*Numbers
+	chosen       []choice // overrides of the text that name the limit, in order
+	combinations []combination
+
 	// Name is what users call the limit. ID is in the keys of its counters; it
 	// is the name, unless the text says otherwise.
 	Name, ID string
@@ -44,40 +85,32 @@ type Limit struct {
 	// Status is 429, 503 or 403, or 0: 429, but 403 for a denial that no wait
 	// ends. See StatusOf.
 	Status int
-	// Wait is how long a call may be made to wait, in ns: 0 is not said, and
-	// NoWait that of a leaky limit of `wait: 0s`.
-	Wait int64
-	// Debt admits down to -Debt units.
-	Debt int64
-	// CountAll charges the calls that this or another limit denies, too.
-	CountAll bool
-	// MissingDenies denies calls without an attribute that the limit needs.
-	// Otherwise it does not apply to them.
-	MissingDenies bool
 
-	numbers *Numbers  // of its rate; of tiers, of the default
-	own     Numbers   // mode and cost, without what tiers say
-	tiers   *tiers    // nil: none
-	chosen  []choice  // overrides of the text that name the limit, in order
-	when    condition // nil: always
-	by      []byPart
-	need    uint32 // attributes that its by cannot do without
-	prefix  []byte // the key up to the first part of by
-	share   shareRange
+	own ownNumbers
 
-	// What RL.OVERRIDE says. exactNumbers are those of the values of exact,
-	// nil for what the limit cannot have.
-	exact        *table
-	exactNumbers []*Numbers
-	combinations []combination
-	// varies is set where numbers may not be the ones in effect, and idle is
-	// why the limit never applies, where they are and say so.
-	varies bool
-	idle   Why
+	// Calendar is nil for a limit without one, and for one that has no period,
+	// since no rate is of an amount.
+	Calendar *calendar.Calendar
+}
+
+// ownNumbers are mode and cost of a limit, without what tiers say.
+type ownNumbers struct {
+	cost   int64
+	mode   Mode
+	costBy int8
 }
 
 // NoWait is the Wait of a leaky limit that denies what would wait at all.
 const NoWait = -1
+
+// fit makes a rate one of the limit. The error tells why it cannot be.
+func (l *Limit) fit(r *Rate) error {
+	var per calendar.Period
+	if l.Calendar != nil {
+		per = l.Calendar.Rules().Period
+	}
+	return r.fit(l.Algorithm, per)
+}
 
 // StatusOf returns the status of a denial by the limit: what the text says, or
 // 429, or 403 where no wait ends it.
@@ -95,8 +128,10 @@ func (l *Limit) StatusOf(never bool) int {
 type byPart struct {
 	// attrs are the alternatives: the first that is present counts.
 	attrs []int8
-	// label is `;name=` of each of them.
-	label [][]byte
 	// v4 and v6 are the lengths of prefixes, for attributes of type ip.
 	v4, v6 uint8
+}
+
+func (part byPart) equal(other byPart) bool {
+	return part.v4 == other.v4 && part.v6 == other.v6 && slices.Equal(part.attrs, other.attrs)
 }

@@ -78,7 +78,8 @@ const maxUnits = math.MaxInt64 / 2
 // cost that is no number or too large.
 func (c *Call) Match(now int64) (Verdict, error) {
 	p := c.policy
-	c.Applied, c.keys, c.Skipped = c.slots[:0], c.keys[:0], 0
+	c.Applied, c.keys, c.tailed, c.Skipped = c.slots[:0], c.keys[:0], 0, 0
+	room := cap(c.keys)
 	if p.require != 0 || p.guarded || uint64(c.Units) > maxUnits {
 		if v, err := c.admit(); err != nil || v != Decide {
 			return v, err
@@ -97,10 +98,11 @@ func (c *Call) Match(now int64) (Verdict, error) {
 			c.Skipped |= 1 << i
 		}
 	}
-	// The buffer may have moved while keys were appended.
-	for i := range c.Applied {
-		if a := &c.Applied[i]; !a.Missing {
-			a.Key = c.keys[a.from : a.from+len(a.Key) : a.from+len(a.Key)]
+	if cap(c.keys) != room { // it has moved while keys were appended
+		for i := range c.Applied {
+			if a := &c.Applied[i]; !a.Missing {
+				a.Key = c.keys[a.from : a.from+len(a.Key) : a.from+len(a.Key)]
+			}
 		}
 	}
 	return Decide, nil
@@ -147,19 +149,12 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 		c.absent = int8(bits.TrailingZeros32(l.need &^ c.present))
 		return c.missing(l, a, now), nil
 	}
-	from := len(c.keys)
-	c.keys = append(c.keys, l.prefix...)
-	for i := range l.by {
-		var ok bool
-		if c.keys, ok = c.appendPart(c.keys, &l.by[i]); !ok {
-			c.keys = c.keys[:from]
-			c.absent = l.by[i].attrs[0]
-			return c.missing(l, a, now), nil
-		}
+	from, ok := c.appendKey(l)
+	if !ok {
+		return c.missing(l, a, now), nil
 	}
-	key := c.keys[from:]
+	key := c.keys[from:len(c.keys):len(c.keys)]
 	if l.share.partial() && !l.share.has(key[len(l.prefix):]) {
-		c.keys = c.keys[:from]
 		return WhyShare, nil
 	}
 	a.Key, a.from = key, from
@@ -167,10 +162,8 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 	n := c.numbers(l, a, now)
 	switch {
 	case n.Rate.Kind == Unlimited:
-		c.keys = c.keys[:from]
 		return WhyUnlimited, nil
 	case n.Mode == Off:
-		c.keys = c.keys[:from]
 		return WhyOff, nil
 	}
 	if n.CostBy == NoAttribute && (n.Cost == 1 || c.Units == 0) {
@@ -178,13 +171,33 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 		return Applies, nil
 	}
 	why, err := c.cost(n, a)
-	if why == WhyMissing || err != nil {
-		c.keys = c.keys[:from]
-	}
 	if why == WhyMissing && l.MissingDenies {
 		a.Missing, a.Key, a.Hash, why = true, nil, 0, Applies
 	}
 	return why, err
+}
+
+// appendKey appends the key of a limit's counter to c.keys, and returns where it
+// begins. It is false where an attribute of it is absent.
+func (c *Call) appendKey(l *Limit) (from int, ok bool) {
+	from = len(c.keys)
+	c.keys = append(c.keys, l.prefix...)
+	t := &c.tails[l.like]
+	if c.tailed&(1<<l.like) != 0 {
+		c.keys = append(c.keys, c.keys[t.from:t.to]...)
+		return from, true
+	}
+	t.from = int32(len(c.keys))
+	for i := range l.by {
+		if c.keys, ok = c.appendPart(c.keys, &l.by[i]); !ok {
+			c.keys = c.keys[:from]
+			c.absent = l.by[i].attrs[0]
+			return from, false
+		}
+	}
+	t.to = int32(len(c.keys))
+	c.tailed |= 1 << l.like
+	return from, true
 }
 
 // missing is what becomes of a limit without an attribute that its key needs.
@@ -250,12 +263,12 @@ func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 	for i := range l.combinations {
 		if t := c.recordedTier(&l.combinations[i], now); t >= 0 {
 			a.Source = Source{FromTierRecord, t}
-			return l.tiers.numbers[t]
+			return &l.tiers.numbers[t]
 		}
 	}
 	t := l.tiers.index(c)
 	a.Source = Source{FromTier, t}
-	return l.tiers.numbers[t]
+	return &l.tiers.numbers[t]
 }
 
 // cost computes the cost of a call: a constant times COST, or what an attribute
@@ -294,7 +307,7 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 
 // parseCost reads a whole number of 0 or more.
 func parseCost(b []byte) (int64, bool) {
-	if len(b) > 19 {
+	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}
 	n := int64(0)

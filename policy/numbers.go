@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/headgate-io/headgate/policy/calendar"
+
 // Algorithm is how a limit counts. The numbers are in records: they stay.
 type Algorithm uint8
 
@@ -10,9 +12,11 @@ const (
 	Fixed
 	Sliding
 	Log
+	// Calendar is that of a limit with a calendar. `algorithm` does not name it.
+	Calendar
 )
 
-var algorithms = [...]string{"token", "leaky", "fixed", "sliding", "log"}
+var algorithms = [...]string{"token", "leaky", "fixed", "sliding", "log", "calendar"}
 
 // String returns the word of the grammar.
 func (a Algorithm) String() string { return algorithms[a] }
@@ -75,10 +79,13 @@ type Rate struct {
 	Kind RateKind
 	// Amount is 1 to 2^62-1 units.
 	Amount int64
-	// Period is in ns, at most 100 years.
+	// Period is in ns, at most 100 years; 0 of a limit with a calendar.
 	Period int64
 	// Burst is the capacity of a token or leaky bucket, 0 for the amount.
 	Burst int64
+	// Per is the period of a limit with a calendar, 0 of others. ParseRate sets it
+	// for every word that can be one.
+	Per calendar.Period
 }
 
 // NoAttribute is the index of no attribute.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/headgate-io/headgate/policy/calendar"
 )
 
 // OverrideKind tells what an override changes.
@@ -66,7 +68,7 @@ func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, er
 	if l == nil {
 		return Override{}, fmt.Errorf("policy '%s' has no limit '%s'%s", p.Name, clip(limit), nearest(limit, p.limitNames()))
 	}
-	if err := rate.check(l.Algorithm); err != nil {
+	if err := l.fit(&rate); err != nil {
 		return Override{}, err
 	}
 	if len(l.by) == 0 {
@@ -188,7 +190,11 @@ func (o *Override) Pairs() []Pair {
 
 // Append appends the override as a record: a version, then its fields.
 func (o *Override) Append(b []byte) []byte {
-	b = append(b, overrideFormat, byte(o.Kind))
+	format := byte(overrideFormat)
+	if o.Rate.Per != 0 {
+		format = overrideCalendar
+	}
+	b = append(b, format, byte(o.Kind))
 	for _, s := range []string{o.Policy, o.Limit, o.By, o.Tier} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
@@ -196,17 +202,26 @@ func (o *Override) Append(b []byte) []byte {
 	for _, n := range []int64{int64(o.Rate.Kind), o.Rate.Amount, o.Rate.Period, o.Rate.Burst, o.Percent, o.Until} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
+	if format == overrideCalendar {
+		b = append(b, byte(o.Rate.Per))
+	}
 	return b
 }
 
-const overrideFormat = 1
+// Formats of records: overrideCalendar has the period of a calendar at its end,
+// which is not 0.
+const (
+	overrideFormat   = 1
+	overrideCalendar = 2
+)
 
 // DecodeOverride reads what Append has written, and nothing behind it.
 func DecodeOverride(b []byte) (Override, error) {
 	var o Override
-	if len(b) < 2 || b[0] != overrideFormat {
+	if len(b) < 2 || b[0] != overrideFormat && b[0] != overrideCalendar {
 		return o, errOverrideData
 	}
+	format := b[0]
 	o.Kind = OverrideKind(b[1])
 	b = b[2:]
 	for _, s := range []*string{&o.Policy, &o.Limit, &o.By, &o.Tier} {
@@ -226,7 +241,10 @@ func DecodeOverride(b []byte) (Override, error) {
 		*p, b = int64(n), b[k:]
 	}
 	o.Rate.Kind = RateKind(kind)
-	if len(b) != 0 || kind > int64(Blocked) || !o.valid() {
+	if format == overrideCalendar && len(b) > 0 {
+		o.Rate.Per, b = calendar.Period(b[0]), b[1:]
+	}
+	if len(b) != 0 || (o.Rate.Per != 0) != (format == overrideCalendar) || kind > int64(Blocked) || !o.valid() {
 		return o, errOverrideData
 	}
 	return o, nil
@@ -242,7 +260,10 @@ func (o *Override) valid() bool {
 	}
 	switch o.Kind {
 	case OverrideLimit:
-		limited := o.Rate.Kind == Limited && o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod
+		limited := o.Rate.Kind == Limited && o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod && o.Rate.Per == 0
+		if o.Rate.Per != 0 {
+			limited = o.Rate == Rate{Amount: o.Rate.Amount, Per: o.Rate.Per} && o.Rate.Amount > 0 && o.Rate.Per <= calendar.Year
+		}
 		return isWord(o.Limit) && o.By != "" && o.Tier == "" && o.Percent == 0 &&
 			(limited || o.Rate == Rate{Kind: o.Rate.Kind} && o.Rate.Kind != Limited)
 	case OverrideTier:

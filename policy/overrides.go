@@ -33,20 +33,22 @@ type tiered struct {
 // under returns the policy with other overrides, nil for none. It shares all else
 // with p, its numbers too, whose Handle stays.
 func (p *Policy) under(o *overrides) *Policy {
-	next := *p
-	next.scale = scale{}
-	next.Limits = slices.Clone(p.Limits)
-	for i := range next.Limits {
-		l := &next.Limits[i]
-		l.Policy, l.exact, l.exactNumbers, l.combinations = &next, nil, nil, nil
+	next := newPolicy(len(p.Limits))
+	limits := next.Limits
+	copy(limits, p.Limits)
+	*next = *p
+	next.scale, next.Limits = scale{}, limits
+	for i := range limits {
+		l := &limits[i]
+		l.Policy, l.exact, l.exactNumbers, l.combinations = next, nil, nil, nil
 	}
 	if o != nil {
-		o.attach(&next)
+		o.attach(next)
 	}
-	for i := range next.Limits {
-		next.Limits[i].settle()
+	for i := range limits {
+		limits[i].settle()
 	}
-	return &next
+	return next
 }
 
 // attach gives a policy what its overrides say.
@@ -57,10 +59,8 @@ func (o *overrides) attach(p *Policy) {
 		if x := o.exact[l.ID]; x != nil && len(l.by) > 0 {
 			l.exact, l.exactNumbers = x.table, make([]*Numbers, len(x.rates))
 			for i := range x.rates {
-				if x.rates[i].check(l.Algorithm) == nil {
-					n := l.own
-					n.Rate = x.rates[i]
-					l.exactNumbers[i] = &n
+				if rate := x.rates[i]; l.fit(&rate) == nil {
+					l.exactNumbers[i] = &Numbers{Rate: rate, Mode: l.own.mode, CostBy: l.own.costBy, Cost: l.own.cost}
 				}
 			}
 		}
@@ -87,7 +87,6 @@ type combination struct {
 	// unless are attributes of which none may be present: the limit would count
 	// by that, and not by one of attrs.
 	unless uint32
-	labels [][]byte
 	table  *table
 	tiers  []int // by the table's values: of the limit, -1 for what it has not
 }
@@ -104,7 +103,6 @@ func (l *Limit) combination(x *tiered) (combination, bool) {
 		}
 		mask |= 1 << uint(i)
 		comb.attrs = append(comb.attrs, int8(i))
-		comb.labels = append(comb.labels, []byte(";"+name+"="))
 	}
 	var ok bool
 	if comb.unless, ok = l.countsBy(mask); !ok {
@@ -141,11 +139,11 @@ func (c *Call) recordedTier(x *combination, now int64) int {
 		return -1
 	}
 	c.lookup = c.lookup[:0]
-	for i, attr := range x.attrs {
+	for _, attr := range x.attrs {
 		if c.present&(1<<uint(attr)) == 0 {
 			return -1
 		}
-		c.lookup = append(c.lookup, x.labels[i]...)
+		c.lookup = append(c.lookup, c.policy.attrs.labels[attr]...)
 		c.lookup = c.appendValue(c.lookup, int(attr), 32, 64)
 	}
 	i := x.table.find(maphash.Bytes(c.policy.seed, c.lookup), c.lookup, now)
@@ -213,7 +211,8 @@ func (s *Set) Sleeps(o *Override) bool {
 	case OverrideLimit:
 		for i := range p.Limits {
 			if l := &p.Limits[i]; l.ID == o.Limit {
-				return o.Rate.check(l.Algorithm) != nil || !l.isBy(o.by())
+				rate := o.Rate
+				return l.fit(&rate) != nil || !l.isBy(o.by())
 			}
 		}
 		return true

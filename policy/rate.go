@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate-io/headgate/policy/calendar"
 )
 
 // maxPeriod bounds every period and wait, and the time in which a bucket
@@ -30,10 +32,14 @@ var (
 	errBurst     = errors.New("burst is of buckets: it goes with algorithm token and leaky")
 	errTooFast   = errors.New("a bucket has at most 1000000000 units a second")
 	errSlowBurst = errors.New("a burst must refill within 100 years")
+
+	errNoPeriod       = errors.New("no rate of the limit says of which period its calendar is: all are unlimited or blocked")
+	errCalendarPeriod = errors.New("with a calendar a rate is of a day, week, month, quarter or year: 500_000/month")
 )
 
 // ParseRate reads a rate of the grammar: amount/period, `burst amount` behind
-// it, unlimited, or blocked. Whether an algorithm can have it Rate.Check tells.
+// it, unlimited, or blocked. Whether an algorithm can have it Rate.Check tells; a
+// limit's calendar decides what its period is.
 func ParseRate(s string) (Rate, error) {
 	switch s {
 	case wordUnlimited:
@@ -54,8 +60,11 @@ func ParseRate(s string) (Rate, error) {
 	if r.Amount, err = parseAmount(amount); err != nil {
 		return Rate{}, err
 	}
-	if r.Period, err = parsePeriod(period); err != nil {
-		return Rate{}, err
+	r.Per, _ = calendar.ParsePeriod(period)
+	if r.Per < calendar.Month { // what has one length is a period without a calendar too
+		if r.Period, err = parsePeriod(period); err != nil {
+			return Rate{}, err
+		}
 	}
 	if len(words) == 3 {
 		if r.Burst, err = parseAmount(words[2]); err != nil {
@@ -88,6 +97,28 @@ func parseAmount(s string) (int64, error) {
 		return 0, errZero
 	}
 	return n, nil
+}
+
+// fit makes the rate one of an algorithm, for a calendar with windows of per. The
+// error tells why it cannot be.
+func (r *Rate) fit(a Algorithm, per calendar.Period) error {
+	if r.Kind == Limited {
+		switch {
+		case a == Calendar && r.Per == 0:
+			return errCalendarPeriod
+		case a == Calendar && per == 0:
+			return errNoPeriod
+		case a == Calendar && r.Per != per:
+			return fmt.Errorf("all rates of a limit with a calendar have one period: this one is of a %s, another of a %s", r.Per, per)
+		case a == Calendar:
+			r.Period = 0
+		case r.Period == 0:
+			return fmt.Errorf("a %s needs a calendar: write `calendar: UTC` in the limit, or days such as 30d", r.Per)
+		default:
+			r.Per = 0
+		}
+	}
+	return r.check(a)
 }
 
 // Check returns why an algorithm cannot have the rate, or nil.
@@ -125,7 +156,12 @@ func (r Rate) String() string {
 	case Blocked:
 		return wordBlocked
 	}
-	s := strconv.FormatInt(r.Amount, 10) + "/" + formatPeriod(r.Period)
+	s := strconv.FormatInt(r.Amount, 10) + "/"
+	if r.Per != 0 {
+		s += r.Per.String()
+	} else {
+		s += formatPeriod(r.Period)
+	}
 	if r.Burst != 0 {
 		s += " burst " + strconv.FormatInt(r.Burst, 10)
 	}

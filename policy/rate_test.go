@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy/calendar"
 )
 
 func TestParseRate(t *testing.T) {
@@ -22,8 +24,9 @@ func TestParseRate(t *testing.T) {
 	f("1000/1h", Rate{Amount: 1000, Period: hour}, "1000/h")
 	f("5/90s", Rate{Amount: 5, Period: 90 * second}, "5/90s")
 	f("5/1m30s", Rate{Amount: 5, Period: 90 * second}, "5/90s")
-	f("1_000_000/day", Rate{Amount: 1_000_000, Period: 24 * hour}, "1000000/d")
-	f("7/week", Rate{Amount: 7, Period: 7 * 24 * hour}, "7/w")
+	f("1_000_000/day", Rate{Amount: 1_000_000, Period: 24 * hour, Per: calendar.Day}, "1000000/day")
+	f("7/week", Rate{Amount: 7, Period: 7 * 24 * hour, Per: calendar.Week}, "7/week")
+	f("7/month", Rate{Amount: 7, Per: calendar.Month}, "7/month")
 	f("7/7d", Rate{Amount: 7, Period: 7 * 24 * hour}, "7/w")
 	f("7/second", Rate{Amount: 7, Period: second}, "7/s")
 	f("7/minute", Rate{Amount: 7, Period: minute}, "7/m")

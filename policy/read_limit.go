@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/headgate-io/headgate/policy/calendar"
 )
 
 func indexed(i int) string { return "[" + strconv.Itoa(i) + "]" }
@@ -54,34 +56,42 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 	case !rate && !tiers && !later:
 		r.fail(key, "has neither rate nor tiers")
 	}
+	if l.calendar != nil {
+		if hasKey(n, "algorithm") || hasKey(n, "align") {
+			r.fail(key, "algorithm and align do not go with calendar, which is a fixed window of its own")
+		}
+		l.algorithm, l.align = Calendar, Epoch
+	}
 	if l.wait != nil && !l.algorithm.bucket() {
 		r.fail(key, "wait goes with algorithm token and leaky")
 	}
-	if hasKey(n, "align") && !l.algorithm.aligns() {
+	if hasKey(n, "align") && !l.algorithm.aligns() && l.calendar == nil {
 		r.fail(key, "align goes with algorithm fixed and sliding")
 	}
 	if l.share.partial() && len(l.by) == 0 && !hasKey(n, "by") {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
-	if l.countAll && len(l.by) == 0 && !hasKey(n, "by") && l.algorithm != Fixed {
-		r.fail(key, "count: all without by needs algorithm fixed: else calls above the rate would let nobody in")
+	if l.countAll && len(l.by) == 0 && !hasKey(n, "by") && l.algorithm != Fixed && l.calendar == nil {
+		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
 	}
-	if l.rate != nil {
-		r.checkRate(l, l.rate)
+	if l.calendar != nil { // overrides may say of which period it is
+		return
 	}
-	if l.tiers != nil {
-		for i := range l.tiers.tiers {
-			r.checkRate(l, &l.tiers.tiers[i].numbersDef)
-		}
+	for _, x := range l.ownNumbers() {
+		r.checkRate(l, x)
 	}
 }
 
-// checkRate checks that the algorithm of a limit can have a rate.
+// checkRate checks that a limit can have a rate, and makes it one of the limit's.
 func (r *reader) checkRate(l *limitDef, x *numbersDef) {
 	if x.rate == nil {
 		return
 	}
-	if err := x.rate.check(l.algorithm); err != nil {
+	var per calendar.Period
+	if l.calendar != nil {
+		per = l.calendar.rules.Period
+	}
+	if err := x.rate.fit(l.algorithm, per); err != nil {
 		r.failAt(x.place, "%q: %s", x.rate, err)
 	}
 }

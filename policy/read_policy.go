@@ -141,6 +141,11 @@ func (r *reader) policy(name string, n *yaml.Node) *definition {
 	if n.Kind == yaml.MappingNode && !hasKey(n, "limits") {
 		r.fail(n, "limits are missing")
 	}
+	for _, l := range d.limits {
+		if l.calendar != nil {
+			r.checkCalendar(d, l)
+		}
+	}
 	r.checkOverrides(d)
 	d.forget()
 	return d
@@ -250,10 +255,8 @@ func (r *reader) checkOverrides(d *definition) {
 				r.failAt(x.place, "the policy has no limit %q%s", clip(x.limit), nearest(x.limit, names))
 			case x.rate == nil && l.tiers != nil:
 				r.failAt(x.place, "a limit with tiers needs a rate here")
-			case x.rate != nil:
-				if err := x.rate.check(l.algorithm); err != nil {
-					r.failAt(x.place, "%q: %s", x.rate, err)
-				}
+			default:
+				r.checkRate(l, &x.numbersDef)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // reader reads the nodes of a text and collects what is wrong with them.
 type reader struct {
 	file string
-	path []string
+	path *step
 	errs Errors
 }
 
@@ -44,33 +44,21 @@ func (r *reader) failAt(p place, format string, args ...any) {
 		r.errs.More++
 		return
 	}
-	r.errs.add(&Error{File: r.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)})
+	r.errs.add(&Error{File: r.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)})
 }
 
 // at returns the place of a node, at the present path.
 func (r *reader) at(n *yaml.Node) place {
 	p := placeOf(n)
-	p.path = joinPath(r.path)
+	p.path = r.path
 	return p
 }
 
-// joinPath writes the steps of a path, such as limits.user.by[1].
-func joinPath(steps []string) string {
-	var b strings.Builder
-	for i, s := range steps {
-		if i > 0 && s[0] != '[' {
-			b.WriteByte('.')
-		}
-		b.WriteString(s)
-	}
-	return b.String()
-}
-
 // in runs f with one more step on the path.
-func (r *reader) in(step string, f func()) {
-	r.path = append(r.path, clip(step))
+func (r *reader) in(name string, f func()) {
+	r.path = &step{r.path, clip(name)}
 	f()
-	r.path = r.path[:len(r.path)-1]
+	r.path = r.path.up
 }
 
 // yamlLine is how the parser of YAML begins an error that knows its line.
@@ -80,7 +68,7 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 func (r *reader) root(b []byte) *yaml.Node {
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // of some editors
 	if refused := scan(b); refused != nil {
-		r.failAt(place{int32(refused.line), int32(refused.column), ""}, "%s", refused.text)
+		r.failAt(place{int32(refused.line), int32(refused.column), nil}, "%s", refused.text)
 		return nil
 	}
 	var doc yaml.Node
@@ -95,7 +83,7 @@ func (r *reader) root(b []byte) *yaml.Node {
 	})
 	switch {
 	case errors.Is(err, io.EOF):
-		r.failAt(place{1, 1, ""}, "the text is empty")
+		r.failAt(place{1, 1, nil}, "the text is empty")
 		return nil
 	case err != nil:
 		s := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -104,10 +92,10 @@ func (r *reader) root(b []byte) *yaml.Node {
 			line, _ = strconv.Atoi(m[1])
 			s = s[len(m[0]):]
 		}
-		r.failAt(place{int32(line), 1, ""}, "not YAML: %s", s)
+		r.failAt(place{int32(line), 1, nil}, "not YAML: %s", s)
 		return nil
 	case !errors.Is(second, io.EOF):
-		r.failAt(place{1, 1, ""}, "a text is one document")
+		r.failAt(place{1, 1, nil}, "a text is one document")
 		return nil
 	}
 	n := doc.Content[0]
@@ -186,7 +174,10 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 		r.fail(n, "want %s%s", want, found(n))
 		return
 	}
-	seen := make(map[string]int, len(n.Content)/2)
+	var seen map[string]int // the lines of keys, where they are many
+	if len(n.Content) > 2*fewValues {
+		seen = make(map[string]int, len(n.Content)/2)
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Value == "" {
@@ -194,7 +185,11 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 			continue
 		}
 		r.in(key.Value, func() {
-			switch line, twice := seen[key.Value]; {
+			line, twice := seen[key.Value]
+			if seen == nil {
+				line, twice = lineOf(n.Content[:i], key.Value)
+			}
+			switch {
 			case twice:
 				r.fail(key, "is there twice, first on line %d", line)
 			case void(value):
@@ -203,8 +198,20 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 				f(key, value)
 			}
 		})
-		seen[key.Value] = key.Line
+		if seen != nil {
+			seen[key.Value] = key.Line
+		}
 	}
+}
+
+// lineOf returns the line of the last of some pairs that has a key.
+func lineOf(pairs []*yaml.Node, key string) (line int, found bool) {
+	for i := len(pairs) - 2; i >= 0; i -= 2 {
+		if k := pairs[i]; k.Kind == yaml.ScalarNode && k.Value == key {
+			return k.Line, true
+		}
+	}
+	return 0, false
 }
 
 // readMap reads a mapping by its table.
@@ -227,7 +234,7 @@ func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to
 			}
 		}
 		at := placeOf(key)
-		at.path = joinPath(r.path[:len(r.path)-1])
+		at.path = r.path.up
 		r.failAt(at, "unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
 	})
 }

@@ -99,7 +99,7 @@ func (rec *Record) checkSize(r *reader) {
 		weight = rec.definition.weight
 	}
 	if weight > rec.most() && len(rec.Text()) > rec.most() {
-		r.failAt(place{path: rec.Name}, "takes more than %d bytes", rec.most())
+		r.failAt(place{path: &step{name: rec.Name}}, "takes more than %d bytes", rec.most())
 	}
 }
 

@@ -11,14 +11,16 @@ func Reference() string {
 	var b strings.Builder
 	section(&b, "A file", "", fileEntries)
 	section(&b, "A policy", "What stands under its name. `limits` is needed.", policyEntries)
+	section(&b, "A hold", "", holdEntries)
 	section(&b, "A limit", "Exactly one of `rate` and `tiers`.", limitEntries)
+	section(&b, "A calendar", "Days begin at the first instant of the day, or of `at`, in the zone, weeks on Monday, quarters in January. The rates of the limit say the period, one for all of them: `day`, `week`, `month`, `quarter` or `year`; they may all be `unlimited` or `blocked` for a while, and then counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
 	section(&b, "An override", "`when` and `limits` are needed.", overrideEntries)
 	section(&b, "Numbers", "What a tier, or an override of a limit, may say instead of a rate.", numbersEntries)
 	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)
 	section(&b, "An attribute", "", attributeEntries)
 	section(&b, "A prefix", "Of an attribute of type ip, in `by`.", prefixEntries)
 	b.WriteString("## Rates and bounds\n\n")
-	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
+	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
 	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
 	for _, x := range []struct {
 		what string

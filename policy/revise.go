@@ -39,15 +39,15 @@ const maxEpochs = 8 * MaxLimits
 // Revise returns the epochs of a policy's limits after an edit. Limits go by
 // their ids; what says the same as before counts on, and so does a limit that
 // comes back. old is nil for a policy that was not there, new for one that goes.
-// The error is of a limit that gets another algorithm than its counters have,
-// without ChangeReset.
+// The error is of a limit that gets another algorithm or calendar than its counters
+// have, without ChangeReset.
 func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Change) (map[string]LimitEpoch, error) {
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)
 	for _, l := range before.limits {
-		if after.limitWithID(l.id) == nil {
+		if after.limitWithID(l.id) == nil && !l.periodless() {
 			e := out[l.id]
-			e.Was = l.algorithm.String()
+			e.Was = l.counting()
 			out[l.id] = e
 		}
 	}
@@ -55,17 +55,24 @@ func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Chang
 		e := out[l.id]
 		counted, edited := e.Was, true
 		if was := before.limitWithID(l.id); was != nil {
-			counted, edited = was.algorithm.String(), was.counts(before) != l.counts(after)
+			edited = was.counts(before) != l.counts(after)
+			if !was.periodless() {
+				counted = was.counting()
+			}
 		}
 		e.Was = ""
 		switch {
 		case counted == "" || !edited:
 		case change == ChangeReset:
 			e.Reset++
-		case counted != l.algorithm.String():
-			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.name, counted, l.algorithm)
+			counted = ""
+		case !l.goesOn(counted):
+			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.name, counted, l.counting())
 		case change == ChangeProportional:
 			e.Proportion++
+		}
+		if l.periodless() {
+			e.Was = counted
 		}
 		keep(out, l.id, e)
 	}
@@ -145,7 +152,7 @@ func (d *definition) limitWithID(id string) *limitDef {
 
 // counts returns what decides what a limit's counters are held against.
 func (l *limitDef) counts(d *definition) string {
-	s := l.algorithm.String() + " " + l.align.String() + " "
+	s := l.counting() + " " + l.align.String() + " "
 	if l.tiers != nil {
 		s += l.tiers.String()
 	} else {

@@ -18,7 +18,7 @@ const MaxPercent = 1000
 // longer are spared: half a quota would lock out who has used half.
 func (s *scale) applies(r *Rate, now int64) bool {
 	return s.percent != 0 && (s.until == 0 || now < s.until) &&
-		r.Kind == Limited && r.Period < int64(24*time.Hour)
+		r.Kind == Limited && r.Per == 0 && r.Period < int64(24*time.Hour)
 }
 
 // rate returns a scaled rate, rounded up. One that the algorithm could not have

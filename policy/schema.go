@@ -32,7 +32,8 @@ var (
 	listNameSchema = schema{"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,31}$"}
 	listSchema     = schema{"type": "array", "items": textSchema, "maxItems": MaxListed}
 	durationSchema = schema{"type": "string", "pattern": `^(\d+(ns|us|µs|ms|s|m|h|d|w))+$`}
-	rateSchema     = schema{"type": "string", "pattern": `^(unlimited|blocked|[0-9_]+/(second|minute|hour|day|week|((\d*(ns|us|µs|ms|s|m|h|d|w))(\d+(ns|us|µs|ms|s|m|h|d|w))*))( burst [0-9_]+)?)$`}
+	rateSchema     = schema{"type": "string", "pattern": `^(unlimited|blocked|[0-9_]+/(second|minute|hour|day|week|month|quarter|year|((\d*(ns|us|µs|ms|s|m|h|d|w))(\d+(ns|us|µs|ms|s|m|h|d|w))*))( burst [0-9_]+)?)$`}
+	zoneSchema     = schema{"type": "string", "pattern": "^[A-Z][A-Za-z0-9/_+-]*$"}
 	costSchema     = anyOf(wholeSchema(1), nameSchema)
 
 	alternatives = schema{"type": "string", "pattern": `^[a-z][a-z0-9_]{0,31}(\|[a-z][a-z0-9_]{0,31})*$`}
@@ -75,10 +76,12 @@ func Schema() []byte {
 	file["title"] = "Headgate policies"
 	file["$defs"] = schema{
 		"policy":    objectOf(policyEntries, "limits"),
+		"hold":      objectOf(holdEntries),
 		"limit":     limit,
 		"override":  objectOf(overrideEntries, "when", "limits"),
 		"numbers":   anyOf(rateSchema, objectOf(numbersEntries)),
 		"attribute": objectOf(attributeEntries),
+		"calendar":  objectOf(calendarEntries, "zone"),
 		"prefix":    objectOf(prefixEntries),
 		"values":    anyOf(textSchema, listOf(textSchema), objectOf(listEntries, "list")),
 		"condition": schema{

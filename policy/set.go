@@ -34,7 +34,7 @@ type Config struct {
 func NewSet(c Config) *Set {
 	seed := maphash.MakeSeed()
 	return &Set{config: c, policies: &directory[Policy]{seed: seed}, overrides: &directory[overrides]{seed: seed}, shared: &shared{
-		lists: map[string]*Record{}, values: map[listUse]*values{},
+		lists: map[string]*Record{}, values: map[listUse]*values{}, alike: newAlike(),
 	}}
 }
 
@@ -102,33 +102,43 @@ func (d Durability) String() string { return durabilities[d] }
 
 // Policy is a compiled policy.
 type Policy struct {
+	// What a check reads comes first, and the limits lie behind, so that a policy
+	// that has not been asked for long is few cache lines: see newPolicy and Fetch.
+
 	Name string
 	// Version counts the changes of the policy; replies have it.
-	Version   uint64
-	OnFailure Failure
-	// Backstop is how many times its limits are admitted at most with FailOpen; 0
-	// leaves it to the server.
-	Backstop   int64
-	Durability Durability
+	Version uint64
 	// Limits are in the order of the text, which is that of replies.
 	Limits []Limit
+	// Handle is the caller's, to be set before the set is published.
+	Handle any
 
+	attrs   *attributes
+	require uint32
+	guarded bool // has deny or allow
+	// Calendars is set where a limit has one.
+	Calendars bool
+	OnFailure Failure
+	// Durability is what the answers wait for.
+	Durability Durability
+	scale      scale
+	seed       maphash.Seed // Config.Seed
+	numbers    []Numbers    // of its text, one behind the other
+
+	// Backstop is how many times its limits are admitted at most with FailOpen; 0
+	// leaves it to the server.
+	Backstop int64
+	// Hold is how RL.RESERVE holds calls.
+	Hold Hold
 	// Epochs of the limits, by id, also of limits that are gone.
 	Epochs map[string]LimitEpoch
 	// Record is the checked tree that the policy was compiled from.
 	Record *Record
-	// Handle is the caller's, to be set before the set is published.
-	Handle any
 
-	attrs   attributes
-	lists   []string     // of all policies, that this one uses
-	seed    maphash.Seed // Config.Seed
-	secret  []byte       // Config.Secret
-	require uint32
-	deny    []condition
-	allow   []condition
-	guarded bool // has deny or allow
-	scale   scale
+	lists  []string // of all policies, that this one uses
+	secret []byte   // Config.Secret
+	deny   []condition
+	allow  []condition
 }
 
 // Shows reports whether the value of an attribute of a call may be shown: not if it
@@ -139,25 +149,52 @@ func (p *Policy) Shows(name []byte) bool {
 }
 
 // AllNumbers yields the numbers of the policy's limits, those of tiers and
-// overrides included. One may come more than once.
+// overrides included, each once.
 func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 	return func(yield func(*Limit, *Numbers) bool) {
+		for l, n := range p.OwnNumbers() {
+			if !yield(l, n) {
+				return
+			}
+		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			all := [][]*Numbers{{l.numbers}, l.exactNumbers}
+			if l.tiers == nil && !yield(l, l.numbers) { // else it is the last tier's
+				return
+			}
 			if l.tiers != nil {
-				all = append(all, l.tiers.numbers)
-			}
-			for _, o := range l.chosen {
-				all = append(all, []*Numbers{o.numbers})
-			}
-			for _, some := range all {
-				for _, n := range some {
-					if n != nil && !yield(l, n) {
+				for i := range l.tiers.numbers {
+					if !yield(l, &l.tiers.numbers[i]) {
 						return
 					}
 				}
 			}
+			for _, o := range l.chosen {
+				if !yield(l, o.numbers) {
+					return
+				}
+			}
 		}
 	}
+}
+
+// OwnNumbers yields those that the policy does not share with one that says the same
+// under other overrides: of RL.OVERRIDE LIMIT.
+func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
+	return func(yield func(*Limit, *Numbers) bool) {
+		for i := range p.Limits {
+			l := &p.Limits[i]
+			for _, n := range l.exactNumbers {
+				if n != nil && !yield(l, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Shares reports whether the policy differs from another one, which may be nil, by
+// overrides alone, and shares all other numbers with it.
+func (p *Policy) Shares(other *Policy) bool {
+	return other != nil && len(p.numbers) > 0 && len(other.numbers) > 0 && &p.numbers[0] == &other.numbers[0]
 }

@@ -12,8 +12,9 @@ import (
 // copies only the parts that change. Parts are pointer-free, so that a million
 // keys are no work for the garbage collector.
 type table struct {
-	parts []*part // 1, or manyParts; nil is an empty one
+	parts []part // one, or manyParts; one without slots is empty
 	count int
+	one   [1]part // is parts, if that is one
 }
 
 const (
@@ -49,8 +50,8 @@ func (t *table) part(hash uint64) int { return int(hash>>24) & (len(t.parts) - 1
 
 // find returns the value of a key whose entry has not ended at now, or -1.
 func (t *table) find(hash uint64, key []byte, now int64) int {
-	p := t.parts[t.part(hash)]
-	if p == nil {
+	p := &t.parts[t.part(hash)]
+	if p.slots == nil {
 		return -1
 	}
 	at := p.entry(hash, key)
@@ -87,10 +88,8 @@ func (p *part) key(at int) []byte {
 // all yields the keys with their values and ends, in no order.
 func (t *table) all() iter.Seq2[[]byte, entryValue] {
 	return func(yield func([]byte, entryValue) bool) {
-		for _, p := range t.parts {
-			if p == nil {
-				continue
-			}
+		for i := range t.parts {
+			p := &t.parts[i]
 			for _, s := range p.slots {
 				if s.at != 0 && !yield(p.key(int(s.at-1)), p.value(int(s.at-1))) {
 					return
@@ -123,8 +122,13 @@ type tableEditor struct {
 
 // edit returns an editor of t, which may be nil.
 func (t *table) edit(seed maphash.Seed) *tableEditor {
-	e := &tableEditor{seed: seed, next: &table{parts: make([]*part, 1)}}
-	if t != nil {
+	e := &tableEditor{seed: seed, next: new(table)}
+	e.next.parts = e.next.one[:]
+	switch {
+	case t == nil:
+	case len(t.parts) == 1:
+		e.next.one, e.next.count = t.one, t.count
+	default:
 		e.next.parts, e.next.count = slices.Clone(t.parts), t.count
 	}
 	e.own = make([]bool, len(e.next.parts))
@@ -143,14 +147,14 @@ func (e *tableEditor) table() *table {
 // part returns the part of a hash as the editor's own.
 func (e *tableEditor) part(hash uint64) *part {
 	i := e.next.part(hash)
-	p := e.next.parts[i]
+	p := &e.next.parts[i]
 	switch {
-	case p == nil:
-		p = &part{slots: make([]slot, 4)}
+	case p.slots == nil:
+		p.slots = make([]slot, 4)
 	case !e.own[i]:
-		p = &part{slots: slices.Clone(p.slots), data: slices.Clone(p.data), dead: p.dead, count: p.count}
+		p.slots, p.data = slices.Clone(p.slots), slices.Clone(p.data)
 	}
-	e.own[i], e.next.parts[i] = true, p
+	e.own[i] = true
 	return p
 }
 
@@ -173,8 +177,9 @@ func (e *tableEditor) set(key []byte, v entryValue) bool {
 
 // split makes many parts of one.
 func (e *tableEditor) split() {
-	all := e.next.parts[0]
-	e.next.parts, e.own = make([]*part, manyParts), make([]bool, manyParts)
+	all := e.next.one[0]
+	e.next.one[0] = part{}
+	e.next.parts, e.own = make([]part, manyParts), make([]bool, manyParts)
 	for at := 0; at < len(all.data); at += entryHead + len(all.key(at)) {
 		if v := all.value(at); v.index != deadValue {
 			hash := maphash.Bytes(e.seed, all.key(at))
@@ -186,8 +191,8 @@ func (e *tableEditor) split() {
 // remove takes a key out, and tells whether it was there.
 func (e *tableEditor) remove(key []byte) bool {
 	hash := maphash.Bytes(e.seed, key)
-	old := e.next.parts[e.next.part(hash)]
-	if old == nil || old.entry(hash, key) < 0 {
+	old := &e.next.parts[e.next.part(hash)]
+	if old.slots == nil || old.entry(hash, key) < 0 {
 		return false
 	}
 	e.part(hash).remove(e.seed, hash, key)

@@ -79,6 +79,7 @@ func (w *writer) policy(d *definition) {
 	}
 	w.conditions("deny", d.deny)
 	w.conditions("allow", d.allow)
+	w.pair("", "hold", d.hold.String())
 	w.line("", "limits:")
 	for _, l := range d.limits {
 		w.line("  ", l.name+":")
@@ -134,7 +135,11 @@ func (l *limitDef) fields() []field {
 		add(true, "tiers", l.tiers.String())
 	}
 	add(len(l.when) > 0, "when", l.when.String())
-	add(l.algorithm != Token, "algorithm", l.algorithm.String())
+	if l.calendar != nil {
+		add(true, "calendar", l.calendar.String())
+	} else {
+		add(l.algorithm != Token, "algorithm", l.algorithm.String())
+	}
 	add(l.align != Epoch, "align", l.align.String())
 	add(l.mode != Enforce, "mode", l.mode.String())
 	add(l.cost.attribute != "" || l.cost.constant != 1, "cost", l.cost.String())

@@ -24,6 +24,7 @@ policies:
     lists: {own: [a, "b c", '"', "null", "*x"]}
     deny: [{ip: {list: bad-nets}}, {user: "bot-*", tenant: {not: {list: own}}}]
     allow: [{ip: 10.0.0.0/8}, {user: {present: false}}, {user: {present: true}, a: {not: [b, c]}}]
+    hold: {ttl: 90s, expiry: charge, keep: 600s, share: 50%}
     limits:
       ip:    {by: ip, rate: 10/minute, status: 503}
       net:   {by: [{ip: {v4: 24, v6: 48}}, {peer: {v6: 56}}], rate: 300/m, mode: shadow}
@@ -33,6 +34,8 @@ policies:
       month: {by: tenant, rate: 500_000/30d, algorithm: fixed, align: first, cost: tokens, missing: deny}
       queue: {by: tenant, rate: 2/s, algorithm: leaky, wait: 0s, debt: 5, cost: 2, share: 10-90%, id: q}
       all:   {rate: 50_000/s, mode: off}
+      quota: {by: tenant, rate: 9_000/month, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}}
+      day:   {by: tenant, tiers: {attribute: tier, pro: 9/day, default: 7/day}, calendar: {zone: UTC}}
     overrides:
       - {when: {tenant: acme}, limits: {tier: 5_000/m, month: unlimited, ip: {mode: soft}}, until: 2026-12-31T23:00:00+01:00}
       - {when: {tenant: "b*"}, limits: {user: {rate: 1/s, cost: 7}}}
@@ -53,6 +56,7 @@ allow:
   - {ip: 10.0.0.0/8}
   - {user: {present: false}}
   - {user: {present: true}, a: {not: [b, c]}}
+hold: {ttl: 90s, expiry: charge, share: 50%}
 limits:
   ip:
     by: ip
@@ -93,6 +97,14 @@ limits:
   all:
     rate: 50000/s
     mode: off
+  quota:
+    by: tenant
+    rate: 9000/month
+    calendar: {zone: Europe/Paris, anchor: 17, at: "06:00"}
+  day:
+    by: tenant
+    tiers: {attribute: tier, pro: 9/day, default: 7/day}
+    calendar: UTC
 overrides:
   - when: {tenant: acme}
     limits:

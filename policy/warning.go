@@ -16,7 +16,7 @@ func (rec *Record) Warnings() []*Error {
 	d := rec.definition
 	var found Errors
 	warn := func(p place, format string, args ...any) {
-		found.List = append(found.List, &Error{File: rec.file, Line: int(p.line), Column: int(p.column), Path: p.path, Text: fmt.Sprintf(format, args...)})
+		found.List = append(found.List, &Error{File: rec.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)})
 	}
 	for i, o := range d.overrides {
 		for _, x := range o.limits {

@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"math"
+	"slices"
 )
 
 // MaxInline is the longest inline command, and the longest line that
@@ -139,7 +140,7 @@ func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 // It is inlined.
 func short(buf []byte, i int) (n, next int) {
 	if len(buf) < i+4 {
-		return 0, 0
+		return
 	}
 	b := buf[i : i+4]
 	tens, ones := int(b[0]-'0'), int(b[1]-'0')
@@ -150,7 +151,7 @@ func short(buf []byte, i int) (n, next int) {
 	case tens > 0 && ones <= 9 && b[2] == '\r':
 		return 10*tens + ones, i + 4
 	}
-	return 0, 0
+	return
 }
 
 // number parses the decimal number at buf[i:] and its CRLF. It returns the
@@ -221,6 +222,7 @@ func (p *Parser) resume(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, 
 		p.bulk = -1
 		p.left--
 	}
+	args = slices.Grow(args, len(p.spans)) // once: a million take longer to move
 	for _, s := range p.spans {
 		args = append(args, buf[s.off:s.off+s.len:s.off+s.len])
 	}
@@ -263,8 +265,11 @@ func ParseInt(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false
 	}
-	if len(b) == 1 && b[0] == '0' {
-		return 0, true
+	if len(b) == 1 { // as most are
+		if d := b[0] - '0'; d <= 9 {
+			return int64(d), true
+		}
+		return 0, false
 	}
 	negative := b[0] == '-'
 	if negative {

@@ -264,3 +264,24 @@ func BenchmarkParser(b *testing.B) {
 		})
 	}
 }
+
+// Room for the arguments of a command that has come in pieces is made once:
+// a loop waits for it.
+func TestManyArgumentsAreMovedOnce(t *testing.T) {
+	const n = 10_000
+	data := []byte("*10000\r\n" + strings.Repeat("$1\r\nx\r\n", n))
+	var parsers [10]Parser // each of which has all but the last byte
+	for i := range parsers {
+		_, used, err := parsers[i].Next(data[:len(data)-1], &full, nil)
+		require.Zero(t, used)
+		require.NoError(t, err)
+	}
+	next := 0
+	allocs := testing.AllocsPerRun(len(parsers)-1, func() {
+		args, used, err := parsers[next].Next(data, &full, nil)
+		if next++; len(args) != n || used != len(data) || err != nil {
+			t.Error(len(args), used, err)
+		}
+	})
+	require.LessOrEqual(t, allocs, 2.0) // one, and under the race detector slices.Grow takes another
+}

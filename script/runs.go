@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Runs counts the runs of a script on this node. A run costs one addition to a
-// counter that no other loop writes; one in Sampled is timed. Methods may be
+// Runs counts the runs of a script on this node, by additions to counters that
+// seldom another loop writes; one in Sampled is timed. Methods may be
 // called by any goroutine.
 type Runs struct {
 	stripes [runStripes]runStripe
@@ -39,15 +39,16 @@ func (s *runStripe) runs(native bool) *atomic.Uint64 {
 	return &s.interpreted
 }
 
-// Due reports whether the next run is to be timed. stripe is the caller's own
-// number, which spreads callers over counters; native tells that no Lua runs.
-func (r *Runs) Due(stripe uint8, native bool) bool {
-	return r.stripes[stripe%runStripes].runs(native).Load()%Sampled == 0
+// Due reports whether the next run is to be timed, when uncounted ones have ended
+// since Count. stripe is the caller's own number, which spreads callers over
+// counters; native tells that no Lua runs.
+func (r *Runs) Due(stripe uint8, native bool, uncounted uint64) bool {
+	return (r.stripes[stripe%runStripes].runs(native).Load()+uncounted)%Sampled == 0
 }
 
-// Count counts a run that has ended.
-func (r *Runs) Count(stripe uint8, native bool) {
-	r.stripes[stripe%runStripes].runs(native).Add(1)
+// Count counts n runs that have ended.
+func (r *Runs) Count(stripe uint8, native bool, n uint64) {
+	r.stripes[stripe%runStripes].runs(native).Add(n)
 }
 
 // Time adds the time of a run to the sample.

@@ -27,15 +27,16 @@ func TestRuns(t *testing.T) {
 		return s
 	}
 	a, b := load("return 1"), load("return 2")
-	require.True(t, a.Runs.Due(0, true), "the first one is timed")
+	require.True(t, a.Runs.Due(0, true, 0), "the first one is timed")
 	for i := range uint8(10) {
-		a.Runs.Count(i, i%2 == 0)
+		a.Runs.Count(i, i%2 == 0, 1)
 	}
-	require.False(t, a.Runs.Due(0, true))
-	require.True(t, a.Runs.Due(0, false))
+	require.False(t, a.Runs.Due(0, true, 0))
+	require.True(t, a.Runs.Due(0, true, Sampled-3), "as if three had been counted and so many not")
+	require.True(t, a.Runs.Due(0, false, 0))
 	a.Runs.Time(0, 3*time.Microsecond)
 	a.Runs.Time(1, time.Microsecond)
-	b.Runs.Count(0, false)
+	b.Runs.Count(0, false, 1)
 	b.Runs.Moved()
 	b.Runs.Failed()
 	b.Runs.Ended()
@@ -50,7 +51,7 @@ func TestRuns(t *testing.T) {
 	require.Equal(t, all, c.Runs())
 	c.Flush()
 	require.Equal(t, all, c.Runs(), "of scripts that are not known any more")
-	load("return 3").Runs.Count(0, true)
+	load("return 3").Runs.Count(0, true, 1)
 	for i := range 2 * shelfScripts {
 		load(fmt.Sprintf("return %d", i))
 	}
@@ -78,13 +79,13 @@ func TestTitle(t *testing.T) {
 // What counting costs a run that is not timed.
 func BenchmarkRuns(b *testing.B) {
 	var r Runs
-	r.Count(1, true)
+	r.Count(1, true, 1)
 	timed := 0
 	for b.Loop() {
-		if r.Due(0, true) {
+		if r.Due(0, true, 0) {
 			timed++
 		}
-		r.Count(0, true)
+		r.Count(0, true, 1)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestTotalsDoNotFall(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			s.Runs.Count(0, false)
+			s.Runs.Count(0, false, 1)
 			if i%scripts == 0 {
 				cache.Flush()
 			}

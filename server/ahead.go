@@ -11,8 +11,11 @@ const lookahead = 16
 type ahead struct {
 	ends [lookahead]struct{ arg, byte int }
 	keys [][]byte
-	// derives: there are commands whose keys follow from their arguments.
-	derives bool
+	// scripts are the keys of scripts.
+	scripts [][]byte
+	// others: there are scripts, or commands whose keys follow from their
+	// arguments; derives: there are such commands.
+	others, derives bool
 }
 
 // runAhead parses several commands of a pipeline, asks for the states of all
@@ -27,7 +30,7 @@ func (c *conn) runAhead(buf []byte) int {
 		return 0
 	}
 	args, a := l.args[:0], &l.ahead
-	a.keys, a.derives = a.keys[:0], false
+	a.keys, a.others = a.keys[:0], false
 	count, at := 0, 0
 	for count < lookahead {
 		from := len(args)
@@ -44,13 +47,14 @@ func (c *conn) runAhead(buf []byte) int {
 		l.args = args
 	}
 	if count < 2 {
+		a.scripts, a.derives = a.scripts[:0], false
 		return 0
 	}
 	l.use(c.db)
 	l.sess.Warm(a.keys)
 	l.use(0)
-	if a.derives {
-		l.derive(args, count)
+	if a.others {
+		c.warmOthers(args, count)
 	}
 	from := 0
 	for i := range count {
@@ -62,7 +66,26 @@ func (c *conn) runAhead(buf []byte) int {
 		}
 	}
 	l.call.Round++ // the scratch is the next commands'
+	if ended := l.call.Ended; ended != nil {
+		l.call.Ended = nil
+		ended()
+	}
 	return at
+}
+
+// warmOthers asks for the states of the keys of scripts, and has the commands
+// prepared that find their keys themselves.
+func (c *conn) warmOthers(args [][]byte, count int) {
+	l, a := c.lane, &c.lane.ahead
+	if len(a.scripts) > 0 {
+		l.use(c.db)
+		l.sess.WarmWhole(a.scripts)
+		l.use(0)
+	}
+	if a.derives {
+		l.derive(args, count)
+	}
+	a.scripts, a.derives = a.scripts[:0], false
 }
 
 // derive has the commands prepared that find their keys themselves.
@@ -80,8 +103,8 @@ func (l *lane) derive(args [][]byte, count int) {
 	}
 }
 
-// firstKeys appends the first key of a command, or the first two of a script, and
-// notes commands that find their keys themselves.
+// firstKeys appends the first key of a command. It notes the first two of a
+// script, and commands that find their keys themselves.
 func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	if len(args) < 2 {
 		return keys
@@ -91,13 +114,14 @@ func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	case cmd.Keys.First == 1:
 		keys = append(keys, args[1])
 	case cmd.Flags&command.Script != 0 && len(args) > 3:
+		most := 5 // what is no key is asked for in vain
 		if n := args[2]; len(n) == 1 && n[0] == '1' {
-			return append(keys, args[3])
+			most = 4
 		}
-		// What is no key is asked for in vain.
-		keys = append(keys, args[3:min(len(args), 5)]...)
-	case cmd.Ahead != nil:
-		l.ahead.derives = l.ahead.derives || l.mode&modeElsewhere == 0
+		a := &l.ahead
+		a.scripts, a.others = append(a.scripts, args[3:min(len(args), most)]...), true
+	case cmd.Ahead != nil && l.mode&modeElsewhere == 0:
+		l.ahead.derives, l.ahead.others = true, true
 	}
 	return keys
 }

@@ -22,7 +22,8 @@ func TestKeysAhead(t *testing.T) {
 			args = append(args, []byte(word))
 		}
 		var got []string
-		for _, key := range l.lane.firstKeys(nil, args) {
+		l.lane.ahead.scripts = nil
+		for _, key := range append(l.lane.firstKeys(nil, args), l.lane.ahead.scripts...) {
 			got = append(got, string(key))
 		}
 		require.Equal(t, want, strings.Join(got, " "), command)

@@ -133,7 +133,7 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
 	var says policy.Failure
 	switch cmd.Name {
-	case "rl.check":
+	case "rl.check", "rl.reserve":
 		says = c.srv.policies.OnFailure(args)
 	case "rl.limit":
 		says = limits.LimitOnFailure(args)
@@ -152,7 +152,7 @@ func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
 // backstop is how many times its limits on-failure open admits of a command, if its
 // policy says so, else 0.
 func (c *conn) backstop(cmd *command.Spec, args [][]byte) int64 {
-	if cmd.Name == "rl.check" {
+	if cmd.Name == "rl.check" || cmd.Name == "rl.reserve" {
 		return c.srv.policies.Backstop(args)
 	}
 	return 0

@@ -15,17 +15,23 @@ import (
 // thread: whoever holds it may touch the connection and its lane, which is the
 // connection's alone.
 //
-// The writer writes without the lock, so that a peer who does not read holds up
+// Output is written without the lock, so that a peer who does not read holds up
 // nobody; posts run on a short-lived goroutine of their own.
+//
+// What a node's commands put out the reader writes itself: a node sends nothing
+// until it has its replies, and to wake the writer would wake a thread too, on
+// a processor that has nothing else to do.
 type stream struct {
 	conn
 	nc net.Conn
 
 	mu       sync.Mutex
-	changed  sync.Cond // mu: output has come, the stall has ended, or the end has
-	out      []byte    // guarded by mu: output for the writer
-	inFlight int       // guarded by mu: bytes the writer is writing
+	changed  sync.Cond // mu: the writer or the waiting reader has something to do
+	out      []byte    // guarded by mu: output that nobody is writing yet
+	inFlight int       // guarded by mu: bytes that are being written
 	spare    []byte    // guarded by mu
+	writes   bool      // guarded by mu: the reader writes what is put out
+	waits    bool      // guarded by mu: the reader waits for changed
 }
 
 // handshakeTimeout bounds a TLS handshake, which takes one of maxclients.
@@ -101,11 +107,21 @@ func (st *stream) read() {
 		default:
 			st.endOfInput()
 		}
+		if st.writes = st.relayed; st.relayed {
+			st.srv.heard.Add(1)
+		}
 		st.settle()
 		st.lane.end()
+		for st.writes && st.writable() {
+			st.writeOut()
+		}
+		st.writes = false
+		st.wake()
+		st.waits = true
 		for !st.closed && (st.stall != 0 || st.ending == closes) {
 			st.changed.Wait()
 		}
+		st.waits = false
 		closed := st.closed
 		st.mu.Unlock()
 		if closed {
@@ -132,33 +148,48 @@ func (st *stream) limitRead() {
 func (st *stream) write() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for {
-		for len(st.out) == 0 && !st.closed {
+	for !st.closed {
+		if st.writes || !st.writable() {
 			st.changed.Wait()
+			continue
 		}
-		if st.closed {
-			return
-		}
-		b := st.out
-		st.out, st.spare = st.spare[:0], nil
-		st.inFlight = len(b)
-		st.mu.Unlock()
-		if t := st.srv.cfg.WriteTimeout; t > 0 {
-			_ = st.nc.SetWriteDeadline(time.Now().Add(t))
-		}
-		n, err := st.nc.Write(b)
-		st.mu.Lock()
-		st.inFlight = 0
-		if cap(b) <= bufferKept {
-			st.spare = b[:0]
-		}
-		st.lane.begin()
-		st.lane.counters.bytesOut.Add(uint64(n))
-		if err != nil {
-			st.kill()
-		}
-		st.settle()
-		st.lane.end()
+		st.writeOut()
+	}
+}
+
+// writable reports whether there is output that nobody is writing. It must be
+// called with mu held.
+func (st *stream) writable() bool { return len(st.out) > 0 && st.inFlight == 0 && !st.closed }
+
+// writeOut writes the output that there is. It must be called with mu held, and
+// lets go of it meanwhile.
+func (st *stream) writeOut() {
+	b := st.out
+	st.out, st.spare = st.spare[:0], nil
+	st.inFlight = len(b)
+	st.mu.Unlock()
+	if t := st.srv.cfg.WriteTimeout; t > 0 {
+		_ = st.nc.SetWriteDeadline(time.Now().Add(t))
+	}
+	n, err := st.nc.Write(b)
+	st.mu.Lock()
+	st.inFlight = 0
+	if cap(b) <= bufferKept {
+		st.spare = b[:0]
+	}
+	st.lane.begin()
+	st.lane.counters.bytesOut.Add(uint64(n))
+	if err != nil {
+		st.kill()
+	}
+	st.settle()
+	st.lane.end()
+}
+
+// wake wakes who has something to do. It must be called with mu held.
+func (st *stream) wake() {
+	if st.closed || st.waits || !st.writes && st.writable() {
+		st.changed.Broadcast()
 	}
 }
 
@@ -194,7 +225,7 @@ func (st *stream) settle() {
 	} else {
 		st.weigh()
 	}
-	st.changed.Broadcast()
+	st.wake()
 }
 
 // stop lets the connection finish what it has received.

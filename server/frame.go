@@ -18,11 +18,46 @@ import (
 // the order of commands.
 type frame struct {
 	partition.Frame
-	portion uint8 // of the lane, whose leader it is for
+	of      *conn
+	take    func() // takeFrame of it
+	portion uint8  // of the lane, whose leader it is for
 	items   []item
 	scripts bool // a script begins it
 	sent    bool
 	refused bool // too many frames wait
+}
+
+const (
+	// spareFrames is how many empty frames a loop keeps, and frameKept the most
+	// bytes that one of them holds on to.
+	spareFrames = 64
+	frameKept   = 4 << 10
+)
+
+// frame returns an empty frame.
+func (l *lane) frame() *frame {
+	if last := len(l.frames) - 1; last >= 0 {
+		f := l.frames[last]
+		l.frames = l.frames[:last]
+		return f
+	}
+	f := new(frame)
+	f.Done = func() { f.of.frameDone(f) }
+	f.take = func() { f.of.takeFrame(f) }
+	return f
+}
+
+// reuse keeps a frame of which every command has been answered by the leader, so
+// that nobody has its arguments any more, for the next connection of the loop.
+// The lane of a stream is its own, and an idle connection holds no buffers.
+func (c *conn) reuse(f *frame) {
+	if c.fd < 0 || len(c.lane.frames) >= spareFrames || f.Footprint() > frameKept || (c.mode|c.lane.mode)&modeTracking != 0 {
+		return
+	}
+	clear(f.items)
+	f.Reset()
+	*f = frame{Frame: f.Frame, take: f.take, items: f.items[:0]}
+	c.lane.frames = append(c.lane.frames, f)
 }
 
 // item is a command of a frame.
@@ -74,8 +109,8 @@ func (f *frame) takes(cmd *command.Spec) bool {
 func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	f := c.frame
 	if f == nil {
-		f = &frame{portion: c.lane.at, Frame: partition.Frame{RESP3: c.resp3, DB: c.db, Prompt: true}}
-		f.Done = func() { c.frameDone(f) }
+		f = c.lane.frame()
+		f.of, f.portion, f.RESP3, f.DB, f.Prompt = c, c.lane.at, c.resp3, c.db, true
 		c.frame = f
 		c.mode |= modeFramed
 	}
@@ -114,7 +149,7 @@ func (c *conn) sendFrame() {
 	c.stall |= stallLeader
 	if !c.lane.portions[f.portion].part.Forward(&f.Frame) {
 		f.refused = true
-		c.post(func() { c.takeFrame(f) })
+		c.post(f.take)
 	}
 }
 
@@ -124,7 +159,7 @@ func (c *conn) frameDone(f *frame) {
 	if f.End() == partition.Answered {
 		c.srv.stats.counts[countForwarded].Add(uint64(len(f.items)))
 	}
-	c.post(func() { c.takeFrame(f) })
+	c.post(f.take)
 }
 
 // mayBePrompt reports whether the failure policy has an answer for a command
@@ -162,7 +197,11 @@ func (c *conn) takeFrame(f *frame) {
 		c.frameReply(it, func() { c.w.B = append(c.w.B, fromLeader(f.Reply(i))...) })
 		c.followFrame(f, i)
 	}
-	if f.Replied() < len(f.items) && f.End() == partition.Ours {
+	if f.Replied() == len(f.items) {
+		c.reuse(f)
+		return
+	}
+	if f.End() == partition.Ours {
 		c.takeBack(f)
 		return
 	}

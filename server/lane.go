@@ -45,6 +45,7 @@ type lane struct {
 	asked    bool          // Await has been called since the driver looked last
 	turn     atomic.Uint64 // odd within a batch, and never the same in two
 
+	frames []*frame // empty ones, for commands that the leader executes
 	spare  [][]byte // buffers for kept input and held replies
 	parked []*conn  // connections with held replies
 
@@ -186,6 +187,9 @@ func (l *lane) flushCount() {
 		l.counters.calls[l.counted.Index].Add(l.run)
 		l.counters.commands.Add(l.run)
 		l.run = 0
+	}
+	if l.known != nil {
+		l.known.count()
 	}
 	if l.passed > 0 {
 		l.counters.passed[l.counted.Index].Add(l.passed)

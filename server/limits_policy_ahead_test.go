@@ -93,5 +93,6 @@ func TestPreparedChecks(t *testing.T) {
 			time.Sleep(10 * time.Microsecond)
 		}
 		require.Equal(t, want, together.take(), "round %d: %q", round, commands)
+		require.Equal(t, alone.s.PolicyCounts(), together.s.PolicyCounts(), "round %d: %q", round, commands)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -24,9 +25,13 @@ type policyNode struct {
 }
 
 func newPolicyNode(t *testing.T, role partition.Role) *policyNode {
-	n := &policyNode{e: engine.New(engine.Config{}), l: ledger.New(ledger.Hooks{}), f: newFakeCluster(role)}
+	return newPolicyNodeOf(t, role, engine.Config{})
+}
+
+func newPolicyNodeOf(t *testing.T, role partition.Role, cfg engine.Config) *policyNode {
+	n := &policyNode{e: engine.New(cfg), l: ledger.New(ledger.Hooks{}), f: newFakeCluster(role)}
 	n.replica = n.e.Replicate(n.l)
-	n.replica.Permit(engine.Formats{Effects: 7})
+	n.replica.Permit(engine.Formats{Effects: 9})
 	if role == partition.Leading {
 		n.replica.Lead(n.e.Now())
 	}
@@ -138,6 +143,30 @@ func TestChangesOfPoliciesFollowEachOther(t *testing.T) {
 	other.lane.runPosts()
 	require.Equal(t, "+OK\r\n+QUEUED\r\n*1\r\n-TRYAGAIN policies are being changed\r\n", other.take())
 	require.Contains(t, leader.ask(t, "RL.CHECK", "p", "PEEK"), "*13\r\n:1\r\n:7\r\n")
+}
+
+// A check behind a change of its policy, in one transaction, is decided by what is
+// committed. Where nothing is replicated that is the change, and the check has come
+// for other keys.
+func TestChecksBehindAChangeInATransaction(t *testing.T) {
+	const text = `{limits: {%s: {by: u, rate: 5/h}}}`
+	leader, r := newPolicyNode(t, partition.Leading), newRig(t, engine.Config{})
+	for i, want := range []string{"-NOPOLICY there is no policy 'p'\r\n", "*13\r\n:1\r\n:5\r\n:4\r\n"} {
+		set := []string{"RL.POLICY", "SET", "p", fmt.Sprintf(text, []string{"a", "b"}[i])}
+		other := newMachine(leader.s)
+		for _, args := range [][]string{{"MULTI"}, set, {"RL.CHECK", "p", "u", "x"}, {"EXEC"}} {
+			other.feed(encode(args...))
+		}
+		leader.commit(t)
+		leader.s.Partition().Release(9, nil)
+		other.lane.runPosts()
+		require.Contains(t, other.take(), fmt.Sprintf("*2\r\n:%d\r\n%s", i+1, want))
+
+		for _, args := range [][]string{{"MULTI"}, set, {"RL.CHECK", "p", "u", "x"}} {
+			r.raw(args...)
+		}
+		require.Equal(t, fmt.Sprintf("*2\r\n:%d\r\n-TRYAGAIN policies are being changed\r\n", i+1), r.raw("EXEC"))
+	}
 }
 
 // A change that meets the end of its node's leadership has changed nothing, and

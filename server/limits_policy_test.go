@@ -223,7 +223,7 @@ func TestCheckArguments(t *testing.T) {
 	for _, line := range []string{"SET p IF 1 IF 1 {}", "SET p DRYRUN dryrun {}", "LOAD CHANGE keep change keep {}", "DEL p RESET reset"} {
 		require.Contains(t, format(r.words("RL.POLICY "+line)), "is given twice", line)
 	}
-	r.is("RL.CHECK p user x ID 7", "-ERR ID is not supported yet")
+	r.is("RL.CHECK p user x ID", "-ERR syntax error")
 	require.Contains(t, format(r.words("RL.CHECK p user x USER y")), "-ERR")
 
 	c := r.denies("p user bot-7 email x@y", "", -1, "")
@@ -422,7 +422,7 @@ func TestAnotherAlgorithmTakesAReset(t *testing.T) {
 		fixed  = `{limits: {a: {by: u, algorithm: fixed, rate: 10/365d}}}`
 		token  = `{limits: {a: {by: u, rate: 10/365d}}}`
 		other  = `{limits: {b: {by: u, rate: 10/365d}}}`
-		refuse = "-ERR limit 'a' counts by fixed, not token: that takes CHANGE reset, or another id"
+		refuse = "-ERR policy 'p': limit 'a' counts by fixed, not token: that takes CHANGE reset, or another id"
 	)
 	for _, detour := range [][]string{nil, {"DEL", "p"}, {"SET", "p", other}, {"LOAD", "policies: {p: " + other + "}"}} {
 		r := newRig(t, engine.Config{})
@@ -504,7 +504,7 @@ func TestExplainPolicy(t *testing.T) {
 	require.Equal(t, "when", pair(t, limits[2], "applies"))
 	r.allows("p user eve", "a", "a=2")
 	r.is("RL.EXPLAIN POLICY q", "-NOPOLICY there is no policy 'q'")
-	r.is("RL.EXPLAIN a b", "-ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...]")
+	r.is("RL.EXPLAIN a b", "-ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...] or RL.EXPLAIN HOLD hold")
 }
 
 // A transaction has checks among its commands, and is isolated; a script may check

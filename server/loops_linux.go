@@ -15,6 +15,7 @@ func (s *Server) startLoops() error {
 			s.stopLoops()
 			return err
 		}
+		lp.first = len(s.loops) == 0
 		s.loops = append(s.loops, lp)
 		go lp.run()
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -136,4 +137,27 @@ func TestStreamsDoNotCountAgainstMaxclients(t *testing.T) {
 	}
 	eventually(t, "the streams are gone", func() bool { return len(leader.connections()) == 1 })
 	dial(t, leader.addr).expect("-ERR max number of clients reached\r\n")
+}
+
+// A stream's reader writes the replies: a node that reads them late has all of
+// them, in order, and the bounds of output are as ever.
+func TestRepliesToANodeThatReadsLate(t *testing.T) {
+	leader := startNode(t, partition.Leading, Config{})
+	c := dial(t, leader.forward)
+	const calls = 600
+	text := strings.Repeat("x", 16<<10) // 9 MB in all, which no socket takes
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < calls && err == nil; i++ {
+			_, err = fmt.Fprintf(c, "*2\r\n$4\r\nECHO\r\n%s", bulk(fmt.Sprint(i)+text))
+		}
+		sent <- err
+	}()
+	eventually(t, "replies wait", func() bool { return leader.Stats().BytesOut > 1<<19 })
+	for i := range calls {
+		c.expect(bulk(fmt.Sprint(i) + text))
+	}
+	require.NoError(t, <-sent)
+	c.do("PING", "+PONG\r\n")
 }

@@ -10,9 +10,14 @@ import (
 )
 
 // nativeCall is what calls of known scripts have of a lane: one runs at a time.
-// What a call has not cleared is the next one's to overwrite.
+// What a call has not cleared is the next one's to overwrite, but for very many
+// arguments, which it lets go of.
 type nativeCall struct {
 	native.Call
+	// Runs of a script in a row are added up and counted together, at the end of
+	// their batch at the latest.
+	runs   *script.Runs
+	ran    uint64
 	stripe uint8 // of its counts
 	// The script that was named last by its SHA1, since pipelines repeat
 	// themselves: a comparison in place of a hash.
@@ -72,6 +77,9 @@ func (s *Server) evalNative(call *command.Call, known *native.Script, n int) boo
 	c.Keys, c.Args = call.Args[3:3+n], call.Args[3+n:]
 	c.Now, c.Sess, c.W, c.InExec = call.Now, call.Sess, call.W, call.InExec
 	done := c.run(known, &s.scripts.known[known.Index])
+	if len(call.Args) > argsKept {
+		c.Keys, c.Args = nil, nil
+	}
 	if !done && c.Sealed() {
 		call.Fail(c.Err)
 		done = true
@@ -81,8 +89,12 @@ func (s *Server) evalNative(call *command.Call, known *native.Script, n int) boo
 
 // run runs a known script, and counts the run if it is one.
 func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
+	if runs != c.runs {
+		c.count()
+		c.runs = runs
+	}
 	var began time.Time
-	if runs.Due(c.stripe, true) {
+	if runs.Due(c.stripe, true, c.ran) {
 		began = time.Now()
 	}
 	start := len(c.W.B)
@@ -92,9 +104,17 @@ func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	if !began.IsZero() {
 		runs.Time(c.stripe, time.Since(began))
 	}
-	runs.Count(c.stripe, true)
+	c.ran++
 	if len(c.W.B) > start && c.W.B[start] == '-' {
 		runs.Failed()
 	}
 	return true
+}
+
+// count counts the runs that have been added up.
+func (c *nativeCall) count() {
+	if c.ran > 0 {
+		c.runs.Count(c.stripe, true, c.ran)
+		c.ran = 0
+	}
 }

@@ -363,10 +363,10 @@ const keysKept = 256
 // is timed, of the others some.
 func (r *scriptRun) tally(reply []byte, err error, slow bool) {
 	runs := &r.script.Runs
-	if slow || runs.Due(r.stripe, false) {
+	if slow || runs.Due(r.stripe, false, 0) {
 		runs.Time(r.stripe, r.took())
 	}
-	runs.Count(r.stripe, false)
+	runs.Count(r.stripe, false, 1)
 	switch {
 	case errors.Is(err, engine.ErrSealed): // its node has been deposed
 	case err != nil:

@@ -43,6 +43,7 @@ type Server struct {
 
 	loops    []*loop
 	nextLoop atomic.Uint64
+	heard    atomic.Uint64 // batches that other nodes have sent
 
 	// What Configure and commands change while commands run.
 	broadcasts broadcasts

@@ -75,10 +75,23 @@ func (a *arena) record(ref uint32) []byte {
 	if ref&largeRef != 0 {
 		return a.large[ref&^largeRef]
 	}
-	c := a.chunks[ref>>unitBits]
-	at := ref & unitMask * unit
-	lens := binary.LittleEndian.Uint32(c[at+4:])
-	return c[at : at+recordHeader+lens>>keyLenBits*8+lens&keyLenMask]
+	rec := a.room(ref)
+	lens := binary.LittleEndian.Uint32(rec[4:])
+	return rec[:recordHeader+lens>>keyLenBits*8+lens&keyLenMask]
+}
+
+// address returns where a record is that is no large one. An index into the chunk
+// would read the chunk's beginning first and wait for that line: so does Go find
+// out that a pointer to an array is not nil. Chunks begin 16 KiB apart, so that
+// their beginnings share a few sets of each cache, and are hardly ever in one.
+func (a *arena) address(ref uint32) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
+}
+
+// room returns the bytes from the beginning of a record that is no large one to the
+// end of its chunk.
+func (a *arena) room(ref uint32) []byte {
+	return unsafe.Slice((*byte)(a.address(ref)), chunkSize-ref&unitMask*unit)
 }
 
 // format sets the lens of an allocated record and returns its bytes.
@@ -89,8 +102,7 @@ func (a *arena) format(ref uint32, key, words int) []byte {
 		rec = a.large[ref&^largeRef][:size]
 		a.large[ref&^largeRef] = rec
 	} else {
-		at := int(ref & unitMask * unit)
-		rec = a.chunks[ref>>unitBits][at : at+size]
+		rec = a.room(ref)[:size]
 	}
 	binary.LittleEndian.PutUint32(rec[4:], packLens(key, words))
 	return rec

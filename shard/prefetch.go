@@ -1,6 +1,10 @@
 package shard
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/headgate-io/headgate/internal/prefetch"
+)
 
 // A table that is larger than the processor's caches misses them twice a
 // lookup: the slot, and the record it names. Whoever knows several keys ahead
@@ -46,7 +50,7 @@ func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 // no lock: taking one would make the misses of directories wait for one another.
 func (s *Shard) prefetchSlot(hash uint64) {
 	if g := s.dir.Load().find(hash); g != nil {
-		prefetch(unsafe.Pointer(&g.slots[home(uint32(hash>>32))]))
+		prefetch.Line(unsafe.Pointer(&g.slots[home(uint32(hash>>32))]))
 	}
 }
 
@@ -70,15 +74,8 @@ func (s *Shard) prefetchRecord(hash uint64) {
 // prefetch asks for a record.
 func (a *arena) prefetch(ref uint32) {
 	if ref&largeRef == 0 {
-		prefetch(a.address(ref))
+		prefetch.Line(a.address(ref))
 	}
-}
-
-// address returns where a record is that is no large one. An index into the chunk
-// would read the chunk's beginning first and wait for that line: so does Go find
-// out that a pointer to an array is not nil.
-func (a *arena) address(ref uint32) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
 }
 
 // prefetchWhole asks for a record of one word, and if it takes more than a line,
@@ -86,10 +83,10 @@ func (a *arena) address(ref uint32) unsafe.Pointer {
 func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 	if ref&largeRef == 0 {
 		first := a.address(ref)
-		prefetch(first)
+		prefetch.Line(first)
 		at, size := int(ref&unitMask*unit), recordSize(keyLen, 1)
 		if at%line+size > line && at+size <= chunkSize { // else it is another key's
-			prefetch(unsafe.Add(first, min(size-1, line)))
+			prefetch.Line(unsafe.Add(first, min(size-1, line)))
 		}
 	}
 }

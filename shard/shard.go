@@ -40,7 +40,7 @@ type Shard struct {
 }
 
 // shardPad is checked by TestSizes.
-const shardPad = 8
+const shardPad = 72
 
 // hook is a set of what a change of an entry has to tell, beside itself. Touch
 // tests all of them by one branch.

@@ -1,7 +1,7 @@
 package shard
 
-// A table has several key spaces, which are its owner's databases: equal keys
-// of two spaces are two keys. A record does not say which space it is in; its
+// A table has several key spaces, which are its owner's databases, and what its
+// owner keeps beside them: equal keys of two spaces are two keys. A record does not say which space it is in; its
 // hash does: that of a key in space n is Hash with SpaceMask(n) turned over.
 // These are the lowest bits of the tag, which choose neither the shard nor the
 // segment, so that equal keys of all spaces are in one segment, next to each
@@ -9,7 +9,7 @@ package shard
 // costs nothing.
 
 // Spaces is how many key spaces a table has, numbered from 0.
-const Spaces = 16
+const Spaces = 32
 
 const (
 	spaceShift = 33 // the tag is hash>>32, its lowest bit the dirty mark

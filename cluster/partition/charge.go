@@ -17,7 +17,8 @@ import (
 // the align has the database from bit chargeDB on. Only a counter has a deadline,
 // and units and a value that may be negative; for its period it has when it expired
 // as the node found it. A policy's limit has resets and scalings in the places of
-// a counter's initial value and deadline.
+// a counter's initial value and deadline. That of a calendar has no period, and has
+// there when the window ends that it was admitted in.
 //
 // Nodes of before feature level 4 know no counters, and neither of the last two:
 // charges of limits only travel without them, so that such a node charges them
@@ -43,13 +44,17 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(counters, number, 10)}
 	for _, c := range charges {
 		args = append(args, c.Key)
+		end := c.Deadline
 		if c.Limit.Algorithm.IsPolicy() {
 			c.Initial, c.Deadline = int64(c.Limit.Resets), int64(c.Limit.Scalings)
 		}
 		all := [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
 			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline}
-		if c.Limit.Algorithm == engine.Counter {
+		switch c.Limit.Algorithm {
+		case engine.Counter:
 			all[chargePeriod] = c.Known
+		case engine.PolicyCalendar:
+			all[chargePeriod] = end
 		}
 		for _, n := range all[:fields-1] {
 			args = append(args, strconv.AppendInt(nil, n, 10))
@@ -80,9 +85,12 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 				return "", 0, nil, errCharge
 			}
 		}
-		known := int64(0)
-		if engine.Algorithm(n[0]) == engine.Counter {
+		known, end := int64(0), int64(0)
+		switch engine.Algorithm(n[0]) {
+		case engine.Counter:
 			known, n[chargePeriod] = n[chargePeriod], 0
+		case engine.PolicyCalendar:
+			end, n[chargePeriod] = n[chargePeriod], 0
 		}
 		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2] & (1<<chargeDB - 1)),
 			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[chargePeriod], Burst: n[5]}
@@ -94,7 +102,7 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 				return "", 0, nil, errCharge
 			}
 			l.Resets, l.Scalings = uint16(n[chargeUnits+1]), uint16(n[chargeUnits+2])
-			n[chargeUnits+1], n[chargeUnits+2] = 0, 0
+			n[chargeUnits+1], n[chargeUnits+2] = 0, end
 		}
 		if err := l.Validate(); err != nil {
 			return "", 0, nil, err

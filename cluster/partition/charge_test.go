@@ -15,6 +15,7 @@ func TestChargeCommandReadsBack(t *testing.T) {
 		{Key: []byte("c"), Limit: engine.Limit{Algorithm: engine.Counter, DB: 3}, Units: -2, Initial: -1, Deadline: 1e18, Known: engine.NoExpiry},
 		{Key: []byte("d"), Limit: engine.Limit{Algorithm: engine.Counter}, Units: 1, Deadline: 1e18},
 		{Key: []byte("@p:a"), Limit: engine.Limit{Algorithm: engine.PolicyFixed, Limit: 5, Period: 1e9, Resets: 65535, Scalings: 2}, Units: 3},
+		{Key: []byte("@p:b"), Limit: engine.Limit{Algorithm: engine.PolicyCalendar, Limit: 5, Resets: 1, Scalings: 2}, Units: 3, Deadline: 1e18},
 	}
 	node, number, got, err := ParseCharges(chargeCommand("n1", 4, charges))
 	require.NoError(t, err)

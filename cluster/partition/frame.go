@@ -2,6 +2,7 @@ package partition
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/headgate-io/headgate/resp"
 )
@@ -66,6 +67,17 @@ const (
 	// Ours: they were not sent, as this node leads now.
 	Ours
 )
+
+// Reset empties a frame that Done was called of, for the next commands. Its
+// replies and arguments are not valid any more.
+func (fr *Frame) Reset() {
+	*fr = Frame{Done: fr.Done, buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
+}
+
+// Footprint is how many bytes an empty frame holds on to.
+func (fr *Frame) Footprint() int {
+	return cap(fr.buf) + cap(fr.out) + cap(fr.items)*int(unsafe.Sizeof(frameItem{}))
+}
 
 // Begin begins an item of which the leader sends drop replies before the one
 // that counts.

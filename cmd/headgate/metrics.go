@@ -51,6 +51,8 @@ func (s *source) Metrics() []web.Metric {
 	metrics = append(metrics,
 		web.Gauge("headgate_policies", "Policies that are in force.", s.front.Policies()),
 		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(s.front.PoliciesDiffer())),
+		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engine.Reservations()),
+		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", s.engine.HoldsEvicted()),
 		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engine.Replaced()))
 	for _, n := range s.front.PolicyCounts() {
 		metrics = append(metrics, policyMetrics(&n)...)

@@ -53,6 +53,15 @@ cases:
       - {attributes: {tenant: A}, expect: deny, limit: tenant, retry_after: 10ms}
       - {attributes: {tenant: B}, times: 50, expect: allow}
       - {attributes: {tenant: B}, expect: deny, limit: global, status: 503, retry_after: 7ms, remaining: {tenant: 50}}
+  - name: as early as it gets
+    start: 1970-01-01T00:00:00Z
+    policy: api
+    attributes: {key: k1, tier: free}
+    steps:
+      - {times: 10, expect: allow, remaining: {key: 0, day: 990}}
+      - {expect: deny, limit: key, retry_after: 1s}
+      - {after: 1s, expect: allow, remaining: {day: 989}}
+      - {at: 24h, expect: allow, remaining: {day: 999}}
   - name: webhooks wait
     policy: hooks
     attributes: {host: example.com}
@@ -66,8 +75,9 @@ cases:
 	require.Empty(t, errs)
 	require.Equal(t, `ok    ten calls at once, then one a second (77 calls)
 ok    a ceiling for all (152 calls)
+ok    as early as it gets (13 calls)
 ok    webhooks wait (5 calls)
-3 cases, all ok
+4 cases, all ok
 `, out)
 }
 

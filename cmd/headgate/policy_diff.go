@@ -191,7 +191,7 @@ func countersFate(found []policy.Difference, change policy.Change) string {
 		if change == policy.ChangeReset {
 			return "counters begin anew"
 		}
-		return "refused: another algorithm takes CHANGE reset, or another id"
+		return "refused: another algorithm, period or calendar takes CHANGE reset, or another id"
 	case policy.NewNumbers:
 		return [...]string{
 			policy.ChangeKeep:         "counters stay: what was consumed stays, in units",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/policy/calendar"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -23,7 +24,8 @@ type wire struct {
 // seconds and more, and the amounts are the same.
 var wireCases = map[string]func(w *wire){
 	"logins": checkLogins, "tiers": checkTiers, "tenants": checkTenants, "webhooks": checkWebhooks,
-	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets,
+	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets, "quotas": checkQuotas,
+	"holds": checkHolds,
 }
 
 func TestPoliciesOverTheWire(t *testing.T) {
@@ -158,11 +160,47 @@ func (v verdict) says(name, left string) {
 // wait waits as long as a denial says, and what the server's clock may be slower.
 func (v verdict) wait() { time.Sleep(time.Duration(v.retry)*time.Millisecond + 100*time.Millisecond) }
 
-// awayFromMidnight waits for the next day of UTC, if that is near.
+// waitsUntil expects that the call passes at the midnight of a zone before the day
+// that next returns, give or take what the call took, and clocks that differ.
+func (v verdict) waitsUntil(next func(now time.Time) time.Time, zone string) {
+	v.t.Helper()
+	z, err := calendar.Zone(zone)
+	require.NoError(v.t, err)
+	now := time.Now().In(z)
+	y, m, d := next(now).Date()
+	left := time.Date(y, m, d, 0, 0, 0, 0, z).Sub(now)
+	require.InDelta(v.t, left.Milliseconds(), v.retry, float64(awayFrom.Milliseconds()), "%+v", v)
+}
+
+// awayFrom is how far the cases are from the midnights that they are about.
+const awayFrom = time.Minute
+
+// awayFromMidnight waits for the next day of the zones of the cases, if that is near.
 func awayFromMidnight() {
-	if left := 24*time.Hour - time.Duration(time.Now().UnixNano())%(24*time.Hour); left < time.Minute {
-		time.Sleep(left)
+	for _, zone := range []string{"UTC", "America/New_York", "Europe/Paris"} {
+		c, err := calendar.New(calendar.Rules{Zone: zone, Period: calendar.Day})
+		if err != nil {
+			panic(err)
+		}
+		if left := time.Until(time.Unix(0, c.Window(time.Now().UnixNano()).End)); left < awayFrom {
+			time.Sleep(left)
+		}
 	}
+}
+
+// A quota of a month that begins on the 17th.
+func checkQuotas(w *wire) {
+	w.set("plan", `{durability: sync, on_failure: closed, limits: {month: {by: t, rate: 1000/month, calendar: {zone: Europe/Paris, anchor: 17}}}}`)
+	w.check("plan t a COST 980").allows("month", "month=20")
+	w.check("plan t a COST 20").allows("month", "month=0")
+	w.check("plan t a").waitsUntil(func(now time.Time) time.Time {
+		if now.Day() >= 17 {
+			now = now.AddDate(0, 0, 16) // beyond the end of the month
+		}
+		return time.Date(now.Year(), now.Month(), 17, 0, 0, 0, 0, now.Location())
+	}, "Europe/Paris")
+	w.check("plan t a COST 1001").denies("month", -1, "month=0")
+	w.check("plan t b").allows("month", "month=999")
 }
 
 // A login: by address, and by user with an exact log.
@@ -183,7 +221,7 @@ func checkLogins(w *wire) {
 func checkTiers(w *wire) {
 	w.set("api", `{limits: {
 			key: {by: key, tiers: {attribute: tier, free: 60/10m burst 10, pro: 600/1000m burst 100, default: 60/10m burst 10}},
-			day: {by: key, algorithm: fixed, tiers: {attribute: tier, free: 1000/day, pro: 100_000/day, default: 1000/day}}}}`)
+			day: {by: key, calendar: UTC, tiers: {attribute: tier, free: 1000/day, pro: 100_000/day, default: 1000/day}}}}`)
 	for i, v := range w.checks(10, "api key k1 tier free") {
 		v.allows("key", fmt.Sprintf("key=%d day=%d", 9-i, 999-i))
 	}
@@ -280,14 +318,35 @@ func checkCosts(w *wire) {
 // Resets of passwords: addresses that differ in case are one.
 func checkResets(w *wire) {
 	w.set("reset", `{durability: sync, on_failure: closed, attributes: {email: {type: lower}}, limits: {
-			account: {by: email, algorithm: fixed, rate: 3/day}, ip: {by: ip, rate: 20/h, algorithm: sliding}}}`)
+			account: {by: email, rate: 3/day, calendar: America/New_York}, ip: {by: ip, rate: 20/h, algorithm: sliding}}}`)
 	for i, email := range []string{"Alice@x", "alice@x", "ALICE@x"} {
 		w.check("reset email "+email+" ip 198.51.100.7").allows("account", fmt.Sprintf("account=%d", 2-i))
 	}
 	v := w.check("reset email aLICE@x ip 198.51.100.7")
 	require.False(w.t, v.allowed)
 	require.Equal(w.t, "account", v.name)
-	require.Greater(w.t, v.retry, int64(0))
-	require.LessOrEqual(w.t, v.retry, (24 * time.Hour).Milliseconds())
+	v.waitsUntil(func(now time.Time) time.Time { return now.AddDate(0, 0, 1) }, "America/New_York")
 	w.check("reset email bob@x ip 198.51.100.7").allows("account", "account=2")
+}
+
+// checkHolds reserves on one node, says another rate on the next, and commits on a
+// third: the commit goes by that rate. What is said twice is charged once.
+func checkHolds(w *wire) {
+	w.set("held", "{limits: {t: {by: u, rate: 100/d}}}")
+	one := func(line string) resp.Reply {
+		w.t.Helper()
+		return w.send(strings.Fields(line))[0]
+	}
+	for i := int64(1); i <= 4; i++ {
+		reserve := fmt.Sprintf("RL.RESERVE held u eve COST 1 ID h%d", i)
+		first, again := one(reserve), one(reserve)
+		require.Len(w.t, first.Elems, 13, "%+v", first)
+		require.Equal(w.t, first.Elems[2], again.Elems[2])
+		one(fmt.Sprintf("RL.OVERRIDE SET held LIMIT t RATE %d000/d u eve", i))
+		commit := fmt.Sprintf("RL.COMMIT held;h%d COST 2", i)
+		for _, r := range []resp.Reply{one(commit), one(commit)} {
+			require.Len(w.t, r.Elems, 14, "%+v", r)
+			require.Equal(w.t, []int64{1, 1000 * i, 998 * i}, []int64{r.Elems[0].Int, r.Elems[1].Int, r.Elems[2].Int})
+		}
+	}
 }

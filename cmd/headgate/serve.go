@@ -54,6 +54,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	log, level := newLogger(stderr, &c)
 	limitMemory(log, &c)
+	spareProcessors(&c)
 
 	// Before the ports, so that unusable files leave no trace.
 	files, err := portFiles(&c, log)

@@ -76,9 +76,13 @@ func (c *Call) after(n int64, unit time.Duration) (at int64) {
 // maxExact is up to where each integer is a float64 of its own.
 const maxExact = 1 << 53
 
+// mostExact bounds integers that are themselves as a float64, and stay so when a
+// call adds one to another.
+const mostExact = maxExact / 4
+
 // exact tells whether an integer, and one that a call makes of it, is itself as
 // a float64.
-func exact(n int64) bool { return -maxExact/4 < n && n < maxExact/4 }
+func exact(n int64) bool { return -mostExact < n && n < mostExact }
 
 // whole reads plain digits, exact as a float64 and still so after an addition or
 // two.

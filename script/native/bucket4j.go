@@ -49,19 +49,14 @@ func (c *Call) create(at int64) bool {
 // there is no such key, and tells whether it has.
 func (c *Call) put(at int64) (stored, ok bool) {
 	value := c.arg(0)
-	v := c.open(0, engine.Counter)
-	if v == nil {
+	if c.odd || len(c.Keys) == 0 {
 		return false, false
 	}
-	defer v.Close()
-	if v.Exists() {
-		return false, true
-	}
-	if err := v.Set(value); err != nil {
+	stored, err := c.Sess.Set(c.Now, c.Keys[0], value, &engine.SetOptions{Deadline: at, OnlyNew: true})
+	if err != nil {
 		return false, c.failed(err)
 	}
-	v.SetDeadline(at)
-	return true, true
+	return stored, true
 }
 
 // compareAndSwap stores the second argument in place of the first, until a time.

@@ -28,8 +28,13 @@ type Call struct {
 	fields [][]byte // scratch
 }
 
-// undoBytes bounds what a call may have to take back.
-const undoBytes = 64 << 10
+const (
+	// undoBytes bounds what a call may have to take back.
+	undoBytes = 64 << 10
+	// maxHeld is how many keys a call may have that holds them: it runs on a
+	// loop. The Lua may take its time.
+	maxHeld = 64
+)
 
 // open begins a visit to the value of a key, by number from 0, or returns nil
 // where the script gives up: the call is odd, or the key has a value of another
@@ -48,11 +53,11 @@ func (c *Call) open(key int, kind engine.Algorithm) *engine.Value {
 
 // hold makes the visits that follow, to so many keys at least, one step, which
 // release ends: it keeps what they have changed if done, and takes it back if
-// not. It is false for an odd call, and where the keys cannot be held, and
-// nothing is to be released then.
+// not. It is false for an odd call, for one of many keys, and where the keys
+// cannot be held, and nothing is to be released then.
 func (c *Call) hold(keys int) bool {
 	switch {
-	case c.odd || len(c.Keys) < keys:
+	case c.odd || len(c.Keys) < keys || len(c.Keys) > maxHeld:
 		return false
 	case !c.InExec:
 		c.Sess.Hold(c.Keys)

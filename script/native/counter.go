@@ -28,6 +28,19 @@ func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
 	return sum, true
 }
 
+// count adds n to the counter of the first key, which ends at a time from its
+// first count on, where Lua has exact numbers for it.
+func (c *Call) count(n, at int64) (sum int64, ok bool) {
+	if c.expect(exact(n)); c.odd || len(c.Keys) == 0 {
+		return 0, false
+	}
+	sum, err := c.Sess.Count(c.Now, c.Keys[0], n, mostExact, at)
+	if err != nil {
+		return 0, c.failed(err)
+	}
+	return sum, true
+}
+
 // start makes n the value of a visit's counter, which ends at a time.
 func (c *Call) start(v *engine.Value, n, at int64) bool {
 	if err := v.SetInteger(n); err != nil {

@@ -103,6 +103,24 @@ func (k counting) run(c *Call) bool {
 		limit = c.whole(k.limit)
 	}
 	at := c.after(n, k.unit)
+	if k.reply == replyCountTTL || k.reply == replyCountPTTL {
+		return k.countAndTTL(c, at)
+	}
+	count, ok := c.count(1, at)
+	switch {
+	case !ok:
+	case k.reply == replyNothing:
+		c.W.Null()
+	case k.reply == replyCount:
+		c.W.Int(count)
+	default:
+		c.W.Int(truth((count <= limit) == (k.reply == replyAllowed)))
+	}
+	return ok
+}
+
+// countAndTTL counts in a window that ends at a time, and replies the TTL too.
+func (k counting) countAndTTL(c *Call, at int64) bool {
 	v := c.open(0, engine.Counter)
 	if v == nil {
 		return false
@@ -115,22 +133,11 @@ func (k counting) run(c *Call) bool {
 	if count == 1 {
 		v.SetDeadline(at)
 	}
-	switch k.reply {
-	case replyNothing:
-		c.W.Null()
-	case replyCount:
-		c.W.Int(count)
-	case replyAllowed, replyLimited:
-		c.W.Int(truth((count <= limit) == (k.reply == replyAllowed)))
-	case replyCountTTL:
-		c.W.Array(2)
-		c.W.Int(count)
-		c.W.Int(c.ttl(v))
-	case replyCountPTTL:
-		c.W.Array(2)
-		c.W.Int(count)
-		c.W.Int(c.pttl(v))
+	left := c.pttl(v)
+	if k.reply == replyCountTTL {
+		left = c.ttl(v)
 	}
+	c.pair(count, left)
 	return true
 }
 

@@ -35,6 +35,9 @@ type Call struct {
 	// Round numbers the commands that are prepared together: see Spec.Ahead. What
 	// was prepared in another round is of another input.
 	Round uint64
+	// Ended is set by Spec.Ahead, or nil. It is called once, when the commands of
+	// the round have run.
+	Ended func()
 	// InExec: the call is part of a transaction, whose thread waits for it.
 	InExec bool
 	// Movable: the call is part of a step that can be taken back and run where

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
@@ -49,7 +50,7 @@ type Book struct {
 	counting atomic.Int64
 	rest     *tally
 
-	forms limitForms
+	forms forms
 
 	// brokenMu guards broken: policies whose records are not understood here, and
 	// why.
@@ -106,9 +107,17 @@ func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 	}
 }
 
+// followPause is how long overrides may wait to be taken over while nobody asks for
+// them, as a check does: a stream of them then makes a policy anew for many of its
+// overrides, not for each.
+const followPause = 100 * time.Millisecond
+
 // follow brings the set up to date. It ends when there is nothing left to do.
 func (b *Book) follow() {
 	for {
+		if !b.older.Load() {
+			time.Sleep(followPause)
+		}
 		b.update()
 		b.newsMu.Lock()
 		if !b.waiting() {

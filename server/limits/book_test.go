@@ -197,3 +197,39 @@ func TestOverridesGiveTheirLimitsBack(t *testing.T) {
 	}
 	collected()
 }
+
+// Policies that had overrides and go give back all limits, those of their texts too.
+func TestOverriddenPoliciesGiveTheirLimitsBack(t *testing.T) {
+	b := newTestBook()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { b.engine.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	const n = 2000
+	var come, overridden, again, gone []engine.PolicyRecord
+	for i := range n {
+		name := fmt.Sprintf("p%d", i)
+		come = append(come, ofPolicy(name, 1, 1_000+i))
+		overridden = append(overridden, ofOverride(name, int64(10_000+i)))
+		again = append(again, ofOverride(name, int64(20_000+i)))
+		last := ofOverride(name, 1)
+		last.Value = nil
+		gone = append(gone, last, engine.PolicyRecord{Name: name})
+	}
+	for _, news := range [][]engine.PolicyRecord{come, overridden, again} {
+		b.hear(news, false)
+		require.Len(t, b.Set().Names(), n)
+	}
+	require.GreaterOrEqual(t, b.engine.Stats().Limits, 2*n)
+	b.hear(gone, false)
+	require.Empty(t, b.Set().Names())
+	// What nobody has is collected when there are many limits.
+	sess := b.engine.NewSession()
+	defer sess.Close()
+	for i := range 10 * n {
+		_, err := sess.Decide(b.engine.Now(), []byte("k"), engine.Limit{Limit: int64(1 + i), Period: 1e9}, 1, nil)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return b.engine.Stats().Limits < n }, 20*time.Second, 10*time.Millisecond, "limits that nobody has")
+}

@@ -3,6 +3,7 @@ package limits
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +45,10 @@ func (b *Book) apply(news []heard, anew bool) {
 	}
 	b.drop(st)
 	// What policies share comes first.
-	slices.SortStableFunc(edits, func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) })
+	byRank := func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) }
+	if !slices.IsSortedFunc(edits, byRank) { // a stable sort of many is slow
+		slices.SortStableFunc(edits, byRank)
+	}
 	next := b.make(base, edits)
 	if next == old {
 		return
@@ -56,7 +60,7 @@ func (b *Book) apply(news []heard, anew bool) {
 			return
 		}
 		b.know(is, was, &room)
-		if err := b.prepare(is); err != nil {
+		if err := b.prepare(is, was); err != nil {
 			b.breaks(is.Name, err)
 		}
 	})
@@ -217,9 +221,11 @@ func (b *Book) replace(old, next *policy.Set, names []string) {
 	b.set.Store(next)
 	// Checks that have read the old set finish with it: see engine.Ready.
 	eachChange(old, next, names, func(was, is *policy.Policy) {
-		b.counting.Add(int64(b.counted(is) - b.counted(was)))
+		if is == nil || was == nil || is.Handle != was.Handle {
+			b.counting.Add(int64(b.counted(is) - b.counted(was)))
+		}
 		if was != nil {
-			b.release(was)
+			b.release(was, is)
 		}
 	})
 }
@@ -238,6 +244,16 @@ type staged struct {
 	base, next *policy.Set
 	names      []string // of the policies that differ
 	revision   []byte   // the record of the change
+}
+
+// asleep returns how many overrides of a policy the change puts to sleep.
+func (st *staged) asleep(name string) (n int) {
+	for o := range st.next.Overrides(name) {
+		if st.next.Sleeps(&o) && !st.base.Sleeps(&o) {
+			n++
+		}
+	}
+	return n
 }
 
 // build makes the set of a change, and readies its limits. On an error nothing is
@@ -263,7 +279,11 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	eachChange(base, next, st.names, func(was, is *policy.Policy) {
 		if is != nil {
 			b.know(is, was, &room)
-			if wrong := b.prepare(is); wrong != nil && err == nil {
+			wrong := b.prepare(is, was)
+			if wrong == nil && is.Calendars && !b.engine.CalendarsKept() {
+				wrong = engine.ErrNotYet
+			}
+			if wrong != nil && err == nil {
 				err = wrong
 			}
 		}
@@ -280,9 +300,9 @@ func (b *Book) drop(st *staged) {
 	if st == nil {
 		return
 	}
-	eachChange(st.base, st.next, st.names, func(_, is *policy.Policy) {
+	eachChange(st.base, st.next, st.names, func(was, is *policy.Policy) {
 		if is != nil {
-			b.release(is)
+			b.release(is, was)
 		}
 	})
 }
@@ -338,14 +358,10 @@ func (b *Book) takeStaged(old *policy.Set, news []heard) *staged {
 	return st
 }
 
-// prepare interns all limits of a policy. Numbers that it shares with a policy of
-// the set before it are interned, and in use.
-func (b *Book) prepare(p *policy.Policy) (err error) {
-	for l, n := range p.AllNumbers() {
-		if r, ok := n.Handle.(engine.Ready); ok {
-			b.engine.Retain(r)
-			continue
-		}
+// prepare interns all limits of a policy, but of numbers that it shares with the one
+// before it, which may be nil: these are interned, and in use.
+func (b *Book) prepare(p, before *policy.Policy) (err error) {
+	for l, n := range notShared(p, before) {
 		r, wrong := b.engine.Ready(engineLimit(l, n))
 		if wrong != nil {
 			err = fmt.Errorf("policy %s, limit %s: %w", p.Name, l.Name, wrong)
@@ -356,13 +372,31 @@ func (b *Book) prepare(p *policy.Policy) (err error) {
 	return err
 }
 
-// release gives back what prepare has taken.
-func (b *Book) release(p *policy.Policy) {
-	for _, n := range p.AllNumbers() {
+// release gives back what prepare has taken, but what goes on in another policy.
+func (b *Book) release(p, other *policy.Policy) {
+	for _, n := range notShared(p, other) {
 		if r, ok := n.Handle.(engine.Ready); ok {
 			b.engine.Release(r)
 		}
 	}
+}
+
+// windowOf is the window of a limit's calendar that contains the present, nil for a
+// limit without one, or of no period.
+func windowOf(l *policy.Limit, now int64) *engine.Window {
+	if l.Calendar == nil {
+		return nil
+	}
+	return (*engine.Window)(l.Calendar.Window(now))
+}
+
+// notShared yields the numbers of a policy that another one, which may be nil, has
+// not too.
+func notShared(p, other *policy.Policy) iter.Seq2[*policy.Limit, *policy.Numbers] {
+	if p.Shares(other) {
+		return p.OwnNumbers()
+	}
+	return p.AllNumbers()
 }
 
 // engineLimit is a limit of a policy, with some of its numbers, as the engine has
@@ -375,6 +409,9 @@ func engineLimit(l *policy.Limit, n *policy.Numbers) engine.Limit {
 	}
 	if n.Rate.Kind != policy.Limited { // blocked: no wait ends that
 		limit.Limit, limit.Period, limit.Burst = 0, int64(time.Second), 0
+	}
+	if l.Algorithm == policy.Calendar {
+		limit.Period = 0
 	}
 	return limit
 }

@@ -204,7 +204,9 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 	case ed.void:
 		next.Epochs = policy.ResetAll(ed.record, old.Epochs)
 	default:
-		next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters)
+		if next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {
+			err = fmt.Errorf("policy '%s': %w", ed.name, err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ERR %w", err)

@@ -15,7 +15,7 @@ func checkCommands(book *Book) []command.Spec {
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
 		Derived: book.keys, Ahead: book.ahead, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
-		Syntax:  "policy [attribute value ...] [COST units] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
+		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.check,
 	}}
 }
@@ -24,7 +24,6 @@ func checkCommands(book *Book) []command.Spec {
 var (
 	errChanging = errors.New("TRYAGAIN policies are being changed")
 	errFail     = errors.New("ERR FAIL must be open, closed or local")
-	errLater    = "ERR %s is not supported yet"
 )
 
 // noPolicy is the error for a policy that is not there.
@@ -42,7 +41,13 @@ type checkArgs struct {
 	peek  bool
 	sync  command.SyncMode
 	fail  policy.Failure
-	given checkOption // which options are
+	// holds tells that the call is RL.RESERVE, and ttl is that of the hold, ns, 0
+	// for the policy's. names tells that the call may be given a name, which is id,
+	// nil for none.
+	holds, names bool
+	ttl          int64
+	id           []byte
+	given        checkOption // which options are
 	// printed tells that secrets may be given by what is printed for them.
 	printed bool
 }
@@ -55,6 +60,8 @@ const (
 	optionPeek
 	optionSync
 	optionFail
+	optionTTL
+	optionID
 )
 
 // once notes that an option is given; it is an error if it was before.
@@ -73,6 +80,11 @@ func givenTwice(name string) error { return fmt.Errorf("ERR syntax error, %s is 
 // argument behind it its value, whatever it is.
 func (a *checkArgs) parse(args [][]byte) error {
 	*a = checkArgs{pairs: a.pairs[:0], units: 1}
+	return a.read(args)
+}
+
+// read is parse of what is left.
+func (a *checkArgs) read(args [][]byte) error {
 	for len(args) > 0 {
 		n, err := a.option(args)
 		if err != nil {
@@ -95,6 +107,9 @@ func (a *checkArgs) parse(args [][]byte) error {
 // is no such option.
 func (a *checkArgs) option(args [][]byte) (n int, err error) {
 	word := args[0]
+	if !mayBeOption(word) {
+		return 0, nil
+	}
 	n = 1
 	switch {
 	case command.EqualFold(word, "cost"):
@@ -116,9 +131,9 @@ func (a *checkArgs) option(args [][]byte) (n int, err error) {
 			err = a.once(optionSync, "ASYNC")
 		}
 	case command.EqualFold(word, "id"):
-		err = fmt.Errorf(errLater, "ID")
+		n, err = a.readID(args)
 	case command.EqualFold(word, "ttl"):
-		err = fmt.Errorf(errLater, "TTL")
+		n, err = a.readTTL(args)
 	case command.EqualFold(word, "fail"):
 		if len(args) < 2 {
 			return 0, command.ErrSyntax
@@ -131,6 +146,12 @@ func (a *checkArgs) option(args [][]byte) (n int, err error) {
 		n = 0
 	}
 	return n, err
+}
+
+// mayBeOption rules out most names of attributes at a glance.
+func mayBeOption(word []byte) bool {
+	const first = 1<<('a'&31) | 1<<('c'&31) | 1<<('f'&31) | 1<<('i'&31) | 1<<('p'&31) | 1<<('s'&31) | 1<<('t'&31)
+	return len(word) >= len("id") && len(word) <= len("async") && first&(1<<(word[0]&31)) != 0
 }
 
 // setSync sets the mode of SYNC or ASYNC, which exclude each other.
@@ -153,6 +174,9 @@ type answer struct {
 	each    []engine.Checked // of applied
 }
 
+// reasonOK is why a call passes that its limits admit.
+const reasonOK = "ok"
+
 // check is RL.CHECK.
 func (b *Book) check(call *command.Call) {
 	m := memory(call)
@@ -167,6 +191,10 @@ func (b *Book) check(call *command.Call) {
 	ready := p != nil
 	if !ready {
 		if err := m.args.parse(call.Args[2:]); err != nil {
+			if errors.Is(err, errNamed) {
+				b.reserve(call)
+				return
+			}
 			call.Error(err.Error())
 			return
 		}
@@ -182,7 +210,8 @@ func (b *Book) check(call *command.Call) {
 				return
 			}
 		}
-		a, err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready})
+		var a answer
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
 		ready = false
 		if errors.Is(err, engine.ErrStale) && try < 2 {
 			// It was decided under a later version. If that is not here, it is
@@ -194,17 +223,22 @@ func (b *Book) check(call *command.Call) {
 			m.fail(call, err)
 			return
 		}
-		call.Decided(a.ok)
-		if !m.args.peek {
-			m.count(&a)
-		}
-		call.Sync = durability(p, m.args.sync)
+		m.decided(call, p, &a)
 		a.write(call)
 		return
 	}
 }
 
-// OnFailure is what answers an RL.CHECK while no leader does: what it says itself,
+// decided counts a decided call, and says how durable its reply is to be.
+func (m *checkMemory) decided(call *command.Call, p *policy.Policy, a *answer) {
+	call.Decided(a.ok)
+	if !m.args.peek {
+		m.count(a)
+	}
+	call.Sync = durability(p, m.args.sync)
+}
+
+// OnFailure is what answers an RL.CHECK or RL.RESERVE while no leader does: what it says itself,
 // or its policy. A policy that this node does not know refuses.
 func (b *Book) OnFailure(args [][]byte) policy.Failure {
 	set, _ := b.current()
@@ -214,7 +248,7 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 	}
 	if mayFail(args[2:]) {
 		var a checkArgs
-		if err := a.parse(args[2:]); err == nil && a.fail != policy.FailServer {
+		if err := a.parseReserve(args[2:]); err == nil && a.fail != policy.FailServer {
 			return a.fail
 		}
 	}
@@ -236,7 +270,7 @@ func (b *Book) Backstop(args [][]byte) int64 {
 func (b *Book) keys(args [][]byte, now int64) [][]byte {
 	m := matched{call: policy.NewCall()} // not a session's: what it returns outlasts the command
 	p := b.Set().Policy(args[1])
-	if p == nil || m.args.parse(args[2:]) != nil || m.match(p, now) != nil {
+	if p == nil || m.args.parseReserve(args[2:]) != nil || m.match(p, now) != nil {
 		return nil
 	}
 	var keys [][]byte
@@ -244,6 +278,9 @@ func (b *Book) keys(args [][]byte, now int64) [][]byte {
 		if key := m.call.Applied[i].Key; key != nil {
 			keys = append(keys, key)
 		}
+	}
+	if m.args.id != nil {
+		keys = append(keys, namedKey(nil, p.Name, m.args.id))
 	}
 	return keys
 }
@@ -294,23 +331,23 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 }
 
 // decide decides the call, which p was matched with.
-func (m *checkMemory) decide(call *command.Call, p *policy.Policy, o engine.CheckOptions) (answer, error) {
-	a := answer{policy: p, ok: m.verdict != policy.Denied, reason: "ok", binding: -1}
+func (m *checkMemory) decide(call *command.Call, p *policy.Policy, o engine.CheckOptions, a *answer) error {
+	*a = answer{policy: p, ok: m.verdict != policy.Denied, reason: reasonOK, binding: -1}
 	switch m.verdict {
 	case policy.Denied:
 		a.reason = "deny"
 	case policy.Allowed:
 		a.reason = "allow"
 	default:
-		return m.ask(call, a, o)
+		return m.ask(call, o, a)
 	}
 	// Nothing is counted; but only who decides may say so.
 	_, err := call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
-	return a, err
+	return err
 }
 
 // ask has the limits that apply decided.
-func (m *checkMemory) ask(call *command.Call, a answer, o engine.CheckOptions) (answer, error) {
+func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) error {
 	a.applied = m.call.Applied
 	n := len(a.applied)
 	if cap(m.out) < 2*n {
@@ -330,7 +367,7 @@ func (m *checkMemory) ask(call *command.Call, a answer, o engine.CheckOptions) (
 		if !ok { // numbers that a SCALE has made
 			var err error
 			if ready, err = call.Sess.Ready(engineLimit(l.Limit, l.Numbers)); err != nil {
-				return a, err
+				return err
 			}
 		}
 		m.checks = append(m.checks, engine.Check{
@@ -339,15 +376,20 @@ func (m *checkMemory) ask(call *command.Call, a answer, o engine.CheckOptions) (
 		})
 		m.at = append(m.at, i)
 	}
+	if a.policy.Calendars {
+		for j, i := range m.at {
+			m.checks[j].Window = windowOf(a.applied[i].Limit, call.Now)
+		}
+	}
 	checked, each := m.out[:len(m.checks)], m.out[len(m.checks):len(m.checks)+n]
 	v, err := call.Limits.Check(call.Now, m.checks, o, checked)
 	if err != nil {
-		return a, err
+		return err
 	}
 	a.ok, a.delay, a.each = v.OK, v.Delay, checked
 	if len(checked) < n {
 		a.each = each
-		m.fillIn(&a, checked)
+		m.fillIn(a, checked)
 	}
 	if v.Binding >= 0 {
 		a.binding = m.at[v.Binding]
@@ -359,5 +401,5 @@ func (m *checkMemory) ask(call *command.Call, a answer, o engine.CheckOptions) (
 			a.binding, a.reason = missing, "missing"
 		}
 	}
-	return a, nil
+	return nil
 }

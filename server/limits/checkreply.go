@@ -32,6 +32,7 @@ const (
 // the beginning of the other.
 type joints struct {
 	resp2 bool
+	open  string                     // a reply that is not degraded, up to allowed
 	first string                     // before allowed
 	inner [decisionFields - 1]string // between those of a decision
 	// Behind a decision: name and, from behind that, up to the version.
@@ -39,6 +40,13 @@ type joints struct {
 	// Of a limit: cost, and from behind it up to the status.
 	cost  string
 	modes [policy.Off + 1]string
+	// Of a call that passes at once: allowed, up to limit; from behind remaining up
+	// to the time of reset; the delay, and of a limit that is charged one unit what
+	// comes behind that too.
+	passed, atOnce, undelayed string
+	unit                      [policy.Off + 1]string
+	// noSoft is the end of a reply without soft limits that are over.
+	noSoft string
 }
 
 // protocols are the joints in RESP2 and in RESP3.
@@ -76,7 +84,15 @@ func newJoints(resp3 bool) (j joints) {
 	j.cost = before(end, "cost", ":")
 	for m := range j.modes {
 		j.modes[m] = before(end, "mode", bulk(policy.Mode(m).String())) + before("", "status", ":")
+		j.unit[m] = j.inner[4] + "0" + j.cost + "1" + j.modes[m] + "200" + end
 	}
+	j.passed, j.atOnce, j.undelayed = "1"+j.inner[0], j.inner[2]+"0"+j.inner[3], j.inner[4]+"0"
+	w.B = w.B[:0]
+	openFields(w, checkFields)
+	j.open = string(w.B) + j.first
+	w.B = w.B[:0]
+	w.Array(0)
+	j.noSoft = j.soft + string(w.B)
 	return j
 }
 
@@ -84,21 +100,43 @@ func newJoints(resp3 bool) (j joints) {
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
 // limitForm is what replies about a limit have alike: its name, and what the part
-// about it begins with in either protocol, up to the value of allowed.
+// about it begins with in either protocol, up to the value of allowed, and where a
+// call passes up to that of limit.
 type limitForm struct {
-	name string
-	open [2]string
+	name         string
+	open, passed [2]string
 }
 
-func newLimitForm(l *policy.Limit) (f limitForm) {
-	f.name = bulk(l.Name)
+func newLimitForm(name string) *limitForm {
+	f := &limitForm{name: bulk(name)}
 	for i := range f.open {
 		w := &resp.Writer{RESP3: i == 1}
 		openFields(w, limitFields)
 		field(w, "name")
 		f.open[i] = string(w.B) + f.name + protocols[i].first
+		f.passed[i] = f.open[i] + protocols[i].passed
 	}
 	return f
+}
+
+// passedForm is what replies have alike, in either protocol, of calls that pass the
+// same number of limits of a policy: from behind the name of the one that stands
+// for the call up to the first limit.
+type passedForm [2]string
+
+// passedBy is what a passedForm depends on.
+type passedBy struct {
+	version uint64
+	applied int
+}
+
+func newPassedForm(by passedBy) *passedForm {
+	var f passedForm
+	for i := range f {
+		j := &protocols[i]
+		f[i] = fmt.Sprintf("%s%s%s%d%s%d%s%d\r\n", j.reason, bulk("ok"), j.version, by.version, j.applied, by.applied, j.limits, by.applied)
+	}
+	return &f
 }
 
 // appendDecision appends the six values, from the first digit to the last.
@@ -129,12 +167,25 @@ func (a *answer) write(call *command.Call) {
 	if d.OK = a.ok; !d.OK && a.binding < 0 {
 		d.RetryAfter = engine.Never
 	}
-	openDecision(call, checkFields)
-	at := protocol(w)
+	at, n := protocol(w), len(a.applied)
 	j, known := &protocols[at], knownOf(a.policy)
-
-	b := slices.Grow(w.B, limitRoom*(1+len(a.applied)))
-	b = j.appendDecision(append(b, j.first...), &d, a.delay)
+	b := slices.Grow(w.B, limitRoom*(1+n))
+	if call.Degraded {
+		w.B = b
+		openDecision(call, checkFields)
+		b = append(w.B, j.first...)
+	} else {
+		b = append(b, j.open...)
+	}
+	from, to := 0, 0 // what is said of the limit that stands for a call that passes at once
+	if d.OK && d.RetryAfter|a.delay == 0 {
+		from = len(b) + len(j.passed)
+		b = j.appendPassed(append(b, j.passed...), &d)
+		to = len(b)
+		b = append(b, j.undelayed...)
+	} else {
+		b = j.appendDecision(b, &d, a.delay)
+	}
 	b = append(b, j.name...)
 	if a.binding >= 0 {
 		b = append(b, known.limits[a.applied[a.binding].Limit.Index].name...)
@@ -143,19 +194,52 @@ func (a *answer) write(call *command.Call) {
 		w.Null()
 		b = w.B
 	}
-	b = append(append(b, j.reason...), '$', byte('0'+len(a.reason)), '\r', '\n')
-	b = append(append(b, a.reason...), "\r\n"...)
-	b = resp.AppendInt(append(b, j.version...), int64(a.policy.Version))
-	b = resp.AppendInt(append(b, j.applied...), int64(len(a.applied)))
-	b = resp.AppendInt(append(b, j.limits...), int64(len(a.applied)))
-	b = append(b, "\r\n"...)
-	for i := range a.applied {
-		b = append(b, known.limits[a.applied[i].Limit.Index].open[at]...)
-		b = a.appendLimit(b, j, i)
+	if n == len(known.limits) && a.reason == reasonOK {
+		b = append(b, known.passed[at]...)
+	} else {
+		b = append(append(b, j.reason...), '$', byte('0'+len(a.reason)), '\r', '\n')
+		b = append(append(b, a.reason...), "\r\n"...)
+		b = resp.AppendInt(append(b, j.version...), int64(a.policy.Version))
+		b = resp.AppendInt(append(b, j.applied...), int64(n))
+		b = resp.AppendInt(append(b, j.limits...), int64(n))
+		b = append(b, "\r\n"...)
 	}
-	w.B = append(b, j.soft...)
-	a.writeSoft(w)
+	over := 0
+	for i := range a.applied {
+		l, c := &a.applied[i], &a.each[i]
+		form := known.limits[l.Limit.Index].limitForm
+		if c.OK && !c.Over && l.Cost == 1 && c.RetryAfter|c.Delay == 0 { // most are
+			b = append(b, form.passed[at]...)
+			if i == a.binding && to > 0 {
+				b = append(b, b[from:to]...)
+			} else {
+				b = j.appendPassed(b, &c.Decision)
+			}
+			b = append(b, j.unit[l.Numbers.Mode]...)
+			continue
+		}
+		b = a.appendLimit(append(b, form.open[at]...), j, i)
+		over += int(command.Truth(a.soft(i)))
+	}
+	if over == 0 {
+		w.B = append(b, j.noSoft...)
+	} else {
+		w.B = append(b, j.soft...)
+		a.writeSoft(w, over)
+	}
 	closeDecision(call)
+}
+
+// appendPassed appends what a limit says that a call passes at once, from the value
+// of limit to the time of reset.
+func (j *joints) appendPassed(b []byte, d *engine.Decision) []byte {
+	b = resp.AppendInt(b, d.Limit)
+	if j.resp2 { // as appendDecision
+		b = append(resp.AppendInt(append(b, '\r', '\n', ':'), d.Remaining), "\r\n:0\r\n:"...)
+	} else {
+		b = append(resp.AppendInt(append(b, j.inner[1]...), d.Remaining), j.atOnce...)
+	}
+	return resp.AppendInt(b, command.CeilMillis(d.ResetAfter))
 }
 
 // appendLimit appends what one limit says, from the first of its six values on:
@@ -183,17 +267,8 @@ func (a *answer) status(i int) int {
 }
 
 // writeSoft writes the names of the soft limits that are over.
-func (a *answer) writeSoft(w *resp.Writer) {
-	over := 0
-	for i := range a.applied {
-		if a.soft(i) {
-			over++
-		}
-	}
+func (a *answer) writeSoft(w *resp.Writer, over int) {
 	w.Array(over)
-	if over == 0 {
-		return
-	}
 	for i := range a.applied {
 		if a.soft(i) {
 			w.BulkString(a.applied[i].Limit.Name)

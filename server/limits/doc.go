@@ -1,7 +1,7 @@
 // Package limits has the commands that ask a limit, each a handler of a
 // [command.Call]: those of other servers (compat.go), Headgate's own chains
 // (native.go), leases (slots.go), counters (counter.go), policies (book.go,
-// check.go, policy.go), and what an operator asks about all of them
+// check.go, policy.go), holds (reserve.go, settle.go), and what an operator asks about all of them
 // (inspect.go). Who decides is the call's [command.Limiter]. A [Trial] decides on
 // policies without a server.
 package limits
@@ -16,5 +16,5 @@ import (
 // the policies.
 func Commands(totals func() Totals, book *Book) []command.Spec {
 	return slices.Concat(compatCommands(), nativeCommands(), slotsCommands(), counterCommands(), inspectCommands(totals, book),
-		checkCommands(book), policyCommands(book), overrideCommands(book))
+		checkCommands(book), holdCommands(book), policyCommands(book), overrideCommands(book))
 }

@@ -14,13 +14,15 @@ func explainKeys(args [][]byte, at []int) []int {
 	return at
 }
 
-// explainAny is RL.EXPLAIN: of a key, or of a policy and a caller.
+// explainAny is RL.EXPLAIN: of a key, of a policy and a caller, or of a hold.
 func (b *Book) explainAny(call *command.Call) {
 	switch args := call.Args; {
 	case len(args) == 2:
 		explain(call)
+	case len(args) == 3 && command.EqualFold(args[1], "hold"):
+		b.explainHold(call, args[2])
 	case !command.EqualFold(args[1], "policy"):
-		call.Error("ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...]")
+		call.Error("ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...] or RL.EXPLAIN HOLD hold")
 	default:
 		b.explainPolicy(call, args[2], args[3:])
 	}
@@ -44,7 +46,7 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 	err := m.match(p, call.Now)
 	var a answer
 	if err == nil {
-		a, err = m.decide(call, p, engine.CheckOptions{Peek: true, Anew: true})
+		err = m.decide(call, p, engine.CheckOptions{Peek: true, Anew: true}, &a)
 	}
 	if err != nil {
 		m.fail(call, err)
@@ -72,6 +74,11 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 		f := &findings[i]
 		line := command.NewPairs(w)
 		explainFinding(line, f)
+		if c := f.Limit.Calendar; c != nil {
+			begin, end := c.Around(call.Now)
+			line.Int("window_begin_ms", begin/1e6)
+			line.Int("window_end_ms", end/1e6)
+		}
 		if d, ok := each[f.Limit]; ok && !f.Missing {
 			line.Int("passes", command.Truth(d.OK))
 			line.Int("capacity", d.Limit)

@@ -18,8 +18,8 @@ func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Categories: command.CatLimiter, Secrets: book.explainSecrets,
 		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
-		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why.",
-		Syntax:  "<key | POLICY name [attribute value ...]>",
+		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
+		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
 		Handler: book.explainAny,
 	}, {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,

@@ -15,10 +15,11 @@ import (
 type known struct {
 	limits []knownLimit
 	lists  *tally // of deny and allow
+	passed *passedForm
 }
 
 type knownLimit struct {
-	limitForm
+	*limitForm
 	*tally
 }
 
@@ -34,7 +35,7 @@ func (b *Book) know(p, before *policy.Policy, room *int) {
 		return
 	}
 	counted := make(map[string]*tally)
-	k := &known{limits: make([]knownLimit, len(p.Limits))}
+	k := &known{limits: make([]knownLimit, len(p.Limits)), passed: b.forms.passed(passedBy{p.Version, len(p.Limits)})}
 	if before != nil {
 		was := knownOf(before)
 		k.lists = was.lists
@@ -60,28 +61,40 @@ func (b *Book) know(p, before *policy.Policy, room *int) {
 	p.Handle = k
 }
 
-// limitForms are those of limits by their names: limits of one name share theirs,
+// forms are what replies of policies have alike. Limits of one name share theirs,
 // and with it the caches that replies are copied from.
-type limitForms struct {
-	mu    sync.Mutex
-	named map[string]limitForm
+type forms struct {
+	mu      sync.Mutex
+	limits  map[string]*limitForm
+	passing map[passedBy]*passedForm
 }
 
-// limitFormsMost bounds them; beyond it they are made anew.
-const limitFormsMost = 10_000
+// formsMost bounds each kind of them; beyond it they are made anew.
+const formsMost = 10_000
 
-func (f *limitForms) of(l *policy.Limit) limitForm {
+func (f *forms) of(l *policy.Limit) *limitForm {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	form, ok := f.named[l.Name]
-	if !ok {
-		if len(f.named) >= limitFormsMost || f.named == nil {
-			f.named = make(map[string]limitForm)
+	return formOf(&f.limits, l.Name, newLimitForm)
+}
+
+func (f *forms) passed(by passedBy) *passedForm {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return formOf(&f.passing, by, newPassedForm)
+}
+
+// formOf returns what is known for a key, or makes it.
+func formOf[K comparable, F any](known *map[K]*F, key K, form func(K) *F) *F {
+	f := (*known)[key]
+	if f == nil {
+		if len(*known) >= formsMost || *known == nil {
+			*known = make(map[K]*F)
 		}
-		form = newLimitForm(l)
-		f.named[l.Name] = form
+		f = form(key)
+		(*known)[key] = f
 	}
-	return form
+	return f
 }
 
 // # Counts
@@ -111,6 +124,58 @@ func newTally() *tally { return &tally{make([]counts, stripes)} }
 // of returns the counts of a lane.
 func (t *tally) of(lane uint32) *counts { return &t.stripes[lane&uint32(len(t.stripes)-1)] }
 
+// passing are calls of one pipeline that passed the limits of one policy. They are
+// added up and counted when the pipeline ends: an atomic Add is not for nothing.
+type passing struct {
+	together bool // a pipeline runs
+	of       *known
+	limits   [policy.MaxLimits]passingLimit
+}
+
+// passingLimit is what one limit counts of them.
+type passingLimit struct {
+	allowed, near uint32
+	more          uint64
+}
+
+func (p *passingLimit) add(cost int64, near bool) {
+	p.allowed++
+	p.more += uint64(cost - 1)
+	if near {
+		p.near++
+	}
+}
+
+// count counts them, and begins anew.
+func (p *passing) count(lane uint32) {
+	if p.of == nil {
+		return
+	}
+	for i := range p.of.limits {
+		if l := &p.limits[i]; l.allowed > 0 {
+			l.count(p.of.limits[i].of(lane))
+			*l = passingLimit{}
+		}
+	}
+	p.of = nil
+}
+
+func (p *passingLimit) count(c *counts) {
+	c.allowed.Add(uint64(p.allowed))
+	if p.more != 0 {
+		c.more.Add(p.more)
+	}
+	if p.near != 0 {
+		c.near.Add(uint64(p.near))
+	}
+}
+
+// endRound is Call.Ended of RL.CHECK.
+func (m *checkMemory) endRound() {
+	m.passing.count(m.lane)
+	m.passing.together = false
+}
+
 // nearShare is the part of a limit that is left, as a divisor, below which calls
 // that pass are near it.
 const nearShare = 5
@@ -126,6 +191,10 @@ func (m *checkMemory) count(a *answer) {
 		k.lists.of(m.lane).allowed.Add(1)
 		return
 	}
+	if m.passing.together && m.passing.of != k {
+		m.passing.count(m.lane)
+		m.passing.of = k
+	}
 	for i := range a.applied {
 		l, d := &a.applied[i], &a.each[i]
 		c := k.limits[l.Limit.Index].of(m.lane)
@@ -136,14 +205,12 @@ func (m *checkMemory) count(a *answer) {
 			c.soft.Add(1)
 		case !d.OK && l.Numbers.Mode == policy.Enforce:
 			c.denied.Add(1)
+		case a.ok && m.passing.together:
+			m.passing.limits[l.Limit.Index].add(l.Cost, d.Remaining < d.Limit/nearShare)
 		case a.ok:
-			c.allowed.Add(1)
-			if l.Cost != 1 { // most have, and an Add is not for nothing
-				c.more.Add(uint64(l.Cost - 1))
-			}
-			if d.Remaining < d.Limit/nearShare {
-				c.near.Add(1)
-			}
+			var p passingLimit
+			p.add(l.Cost, d.Remaining < d.Limit/nearShare)
+			p.count(c)
 		}
 		if l.Missing {
 			c.missing.Add(1)

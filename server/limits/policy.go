@@ -305,6 +305,11 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys
 			names = append(names, ed.name)
 		}
 	}
+	for _, name := range names {
+		if n := st.asleep(name); n > 0 {
+			lines = append(lines, fmt.Sprintf("%s: overrides of RL.OVERRIDE that sleep then: %d", name, n))
+		}
+	}
 	if surveys {
 		counted, err := surveyOf(sess, st, names)
 		if err != nil {

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/prefetch"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -10,8 +11,9 @@ import (
 //
 // What applies to an RL.CHECK, and by which keys, follows from its arguments, the
 // policies and the time, and no counter is asked for it. So the checks of a
-// pipeline are parsed and matched before the first of them runs, their counters
-// are asked for together, and each finds what was matched when its turn comes.
+// pipeline are parsed before the first of them runs; then all are matched, in steps
+// that ask for the policies of all before one is read; their counters are asked for
+// together; and each finds what was matched when its turn comes.
 
 // matched is a parsed call of RL.CHECK, and what of its policy applies to it.
 type matched struct {
@@ -20,15 +22,21 @@ type matched struct {
 	args    checkArgs
 }
 
-// prepared is a call that was matched ahead.
+// prepared is a call that was parsed ahead.
 type prepared struct {
 	matched
-	// first is where the call's arguments are; the others tell what it was matched
-	// with.
-	first  *[]byte
+	// first is where the call's arguments are; name is its policy's, and hash that of
+	// the name.
+	first *[]byte
+	name  []byte
+	hash  uint64
+	// set and now are what it is matched with, and policy is the one that it was
+	// matched with; nil if it is an error, which is left for its turn.
 	set    *policy.Set
 	policy *policy.Policy
 	now    int64
+	// cold tells that the call before it is of another policy.
+	cold bool
 }
 
 // checkMemory is what RL.CHECK uses call after call.
@@ -37,9 +45,10 @@ type checkMemory struct {
 	own      matched // of one that was not prepared
 
 	// ahead has the calls that were prepared in a round, from next to ready; round
-	// is command.Call.Round.
+	// is command.Call.Round. From the first that is taken on they are matched.
 	ahead       []*prepared
 	next, ready int
+	matchedAll  bool
 	round       uint64
 	sought      []engine.Sought // by them
 
@@ -48,12 +57,16 @@ type checkMemory struct {
 	// at is the position in call.Applied of each check.
 	at   []int
 	lane uint32 // of whom it is the memory, for counts
+
+	passing passing
+	ended   func() // Call.Ended
 }
 
 // newMemory returns the memory of one who executes calls.
 func newMemory() *checkMemory {
 	m := &checkMemory{own: matched{call: policy.NewCall()}, lane: laneStripes.Add(1)}
 	m.matched = &m.own
+	m.ended = m.endRound
 	return m
 }
 
@@ -78,33 +91,86 @@ func (m *matched) end() {
 	clear(m.args.pairs)
 }
 
-// ahead is command.Spec.Ahead of RL.CHECK. What is an error is left for its turn.
+// ahead is command.Spec.Ahead of RL.CHECK: the first of the steps in which the calls
+// of a round are prepared together. What is an error is left for its turn.
 func (b *Book) ahead(call *command.Call, args [][]byte) {
 	m := memory(call)
 	if m.round != call.Round {
 		m.forget()
 		m.round = call.Round
-	}
-	set, _ := b.current()
-	p := set.Policy(args[1])
-	if p == nil {
-		return
+		m.passing.together, call.Ended = true, m.ended
 	}
 	if m.ready == len(m.ahead) {
 		m.ahead = append(m.ahead, &prepared{matched: matched{call: policy.NewCall()}})
 	}
 	x := m.ahead[m.ready]
-	if x.args.parse(args[2:]) != nil || x.match(p, call.Now) != nil || x.verdict != policy.Decide {
-		x.end()
+	if x.args.parse(args[2:]) != nil {
+		clear(x.args.pairs)
 		return
 	}
-	x.first, x.set, x.policy, x.now = &args[0], set, p, call.Now
+	x.first, x.name, x.now = &args[0], args[1], call.Now
+	x.set, _ = b.current()
+	x.hash = x.set.Seek(x.name)
 	m.ready++
-	whole := len(x.call.Applied) <= engine.WarmKeys
-	for i := range x.call.Applied {
-		if l := &x.call.Applied[i]; !l.Missing {
-			m.sought = append(m.sought, engine.Sought{Hash: l.Hash, Len: len(l.Key), Whole: whole})
+}
+
+// matchAll takes the other steps, and asks for the counters of all calls. No step
+// waits for what the one before it has asked for, as long as there are some calls.
+func (m *checkMemory) matchAll(sess *engine.Session) {
+	m.matchedAll = true
+	all := m.ahead[m.next:m.ready]
+	var last prepared
+	for _, x := range all {
+		if x.hash == last.hash && x.set == last.set {
+			x.policy, x.cold = last.policy, false
+			continue
 		}
+		x.policy = x.set.Fetch(x.hash)
+		x.cold = x.policy != nil
+		last.hash, last.set, last.policy = x.hash, x.set, x.policy
+	}
+	for step := range policy.Touches {
+		for _, x := range all {
+			if x.cold {
+				x.policy.Touch(step)
+				touchKnown(x.policy, step)
+			}
+		}
+	}
+	for _, x := range all {
+		if x.policy = x.set.Sought(x.hash, x.name); x.policy == nil {
+			continue
+		}
+		if x.match(x.policy, x.now) != nil || x.verdict != policy.Decide {
+			x.policy = nil
+			continue
+		}
+		whole := len(x.call.Applied) <= engine.WarmKeys
+		for i := range x.call.Applied {
+			l := &x.call.Applied[i]
+			if l.Missing {
+				continue
+			}
+			k := engine.Sought{Hash: l.Hash, Len: len(l.Key), Whole: whole}
+			if x.cold {
+				k.Limit, _ = l.Numbers.Handle.(engine.Ready)
+			}
+			m.sought = append(m.sought, k)
+		}
+	}
+	sess.WarmChecks(m.sought)
+}
+
+// touchKnown is Policy.Touch for what is known of a policy.
+func touchKnown(p *policy.Policy, step int) {
+	const lines = 3 // of most
+	k, ok := p.Handle.(*known)
+	switch {
+	case !ok:
+	case step == 0:
+		prefetch.Object(k)
+	case step == 1:
+		prefetch.Array(k.limits, lines)
 	}
 }
 
@@ -113,13 +179,15 @@ func (m *checkMemory) forget() {
 	for ; m.next < m.ready; m.next++ {
 		m.ahead[m.next].drop()
 	}
-	m.next, m.ready, m.sought = 0, 0, m.sought[:0]
+	m.next, m.ready, m.matchedAll = 0, 0, false
+	clear(m.sought)
+	m.sought = m.sought[:0]
 }
 
 // drop lets go of a prepared call.
 func (x *prepared) drop() {
 	x.end()
-	x.first, x.set, x.policy = nil, nil, nil
+	x.first, x.name, x.set, x.policy = nil, nil, nil, nil
 }
 
 // take makes a call the prepared one, if it was and still is what set says, and
@@ -137,16 +205,16 @@ func (m *checkMemory) take(call *command.Call, set *policy.Set) *policy.Policy {
 		for ; m.next < i; m.next++ {
 			m.ahead[m.next].drop()
 		}
-		m.next++
-		if i == 0 {
-			call.Sess.WarmChecks(m.sought)
+		if !m.matchedAll {
+			m.matchAll(call.Sess)
 		}
+		m.next++
 		p := x.policy
-		if x.set != set || x.now != call.Now {
+		if p == nil || x.set != set || x.now != call.Now {
 			x.drop()
 			return nil
 		}
-		x.first, x.set, x.policy = nil, nil, nil
+		x.first, x.name, x.set, x.policy = nil, nil, nil, nil
 		m.matched = &x.matched
 		return p
 	}

@@ -18,10 +18,12 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 	e := engine.New(engine.Config{})
 	b := NewBook(e, slog.New(slog.DiscardHandler))
 	compiled := func() *policy.Set {
-		rec, err := policy.ParseRecord("p", "p", []byte("{limits: {a: {by: user, rate: 1/s}}}"))
-		require.NoError(t, err)
 		editor := b.empty().Edit()
-		editor.Set(rec, policy.Meta{})
+		for _, name := range []string{"p", "r"} {
+			rec, err := policy.ParseRecord(name, name, []byte("{limits: {a: {by: user, rate: 1/s}}}"))
+			require.NoError(t, err)
+			editor.Set(rec, policy.Meta{})
+		}
 		set, err := editor.Finish(1)
 		require.NoError(t, err)
 		return set
@@ -32,7 +34,7 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 	call := &command.Call{Sess: e.NewSession(), Now: 1}
 	m := memory(call)
 	var commands [][][]byte
-	for _, line := range []string{"RL.CHECK p user eve", "RL.CHECK p user", "RL.CHECK q user eve", "RL.CHECK p user bob", "RL.CHECK p user ann"} {
+	for _, line := range []string{"RL.CHECK p user eve", "RL.CHECK p user", "RL.CHECK q user eve", "RL.CHECK p user bob", "RL.CHECK p user ann", "RL.CHECK r user eve"} {
 		var args [][]byte
 		for _, word := range strings.Fields(line) {
 			args = append(args, []byte(word))
@@ -44,7 +46,7 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 		for _, args := range commands {
 			b.ahead(call, args)
 		}
-		require.Equal(t, 3, m.ready, "those that are no errors")
+		require.Equal(t, 5, m.ready, "but one without a value")
 	}
 	takes := func(i int, set *policy.Set, want string) {
 		t.Helper()
@@ -56,7 +58,7 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 			require.Same(t, &m.own, m.matched)
 			return
 		}
-		require.Same(t, set.Policy([]byte("p")), p)
+		require.Same(t, set.Policy(commands[i][1]), p)
 		require.Equal(t, want, string(m.call.Applied[0].Key))
 	}
 
@@ -66,6 +68,11 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 	takes(0, set, "")
 	takes(4, set, "@p:a;user=ann")
 	takes(3, set, "") // passed over
+	takes(5, set, "@r:a;user=eve")
+
+	prepare()
+	takes(2, set, "") // no such policy
+	takes(5, set, "@r:a;user=eve")
 
 	prepare()
 	takes(0, compiled(), "")
@@ -82,7 +89,7 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 		require.NotNil(t, x.set)
 	}
 	call.Round++
-	b.ahead(call, commands[2])
+	b.ahead(call, commands[1])
 	for _, x := range m.ahead {
 		require.Nil(t, x.set, "what was not taken is let go")
 		require.Nil(t, x.first)

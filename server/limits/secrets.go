@@ -48,7 +48,7 @@ func (b *Book) hide(name []byte, args [][]byte, from int, at []int) []int {
 // hideInCheck is hide for arguments that may have options of RL.CHECK in between.
 func (b *Book) hideInCheck(name []byte, args [][]byte, from int, at []int) []int {
 	for i := from; i < len(args); {
-		var a checkArgs
+		a := checkArgs{holds: true, names: true}
 		n, err := a.option(args[i:])
 		switch {
 		case n > 0:
@@ -66,6 +66,12 @@ func (b *Book) hideInCheck(name []byte, args [][]byte, from int, at []int) []int
 // checkSecrets are the arguments of RL.CHECK that must not be shown.
 func (b *Book) checkSecrets(args [][]byte, at []int) []int {
 	return b.hideInCheck(args[1], args, 2, at)
+}
+
+// commitSecrets are those of RL.COMMIT, which may be given what was reserved.
+func (b *Book) commitSecrets(args [][]byte, at []int) []int {
+	name, _, _ := cutHold(args[1])
+	return b.hide(name, args, 2, at)
 }
 
 // explainSecrets are those of RL.EXPLAIN.

@@ -88,8 +88,8 @@ func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 	if err != nil {
 		return TrialAnswer{}, err
 	}
-	a, err := t.mem.decide(&t.call, p, engine.CheckOptions{})
-	if err != nil {
+	var a answer
+	if err := t.mem.decide(&t.call, p, engine.CheckOptions{}, &a); err != nil {
 		return TrialAnswer{}, err
 	}
 	return a.told(), nil

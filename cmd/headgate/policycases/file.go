@@ -154,7 +154,7 @@ func Parse(file string, text []byte) (cases []Case, err error) {
 
 func parseStart(to *time.Time) func(s string) error {
 	return func(s string) (err error) {
-		if *to, err = time.Parse(time.RFC3339, s); err != nil || to.Unix() <= 0 || to.Year() > 2099 {
+		if *to, err = time.Parse(time.RFC3339, s); err != nil || to.Unix() < 0 || to.Year() > 2099 {
 			return fmt.Errorf("%q is no time such as 2026-01-01T00:00:00Z, from 1970 to 2099", s)
 		}
 		return nil

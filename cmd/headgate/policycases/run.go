@@ -28,9 +28,10 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	start := max(c.Start.UnixNano(), 1) // 0 is no time of an engine
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		now := c.Start.Add(s.At).UnixNano()
+		now := start + int64(s.At)
 		call := limits.TrialCall{Policy: s.Policy, Attributes: s.Attributes, Units: s.Cost}
 		for n := 1; n <= s.Times; n++ {
 			calls++

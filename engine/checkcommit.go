@@ -1,0 +1,133 @@
+package engine
+
+import "github.com/headgate-io/headgate/shard"
+
+// commit writes every plan. Room for all is made first, so that a full table
+// fails the call before any limit is charged; a limit that is not enforced, or
+// that counts a denied call, is passed over instead.
+//
+// Mostly each counter is there and keeps its size: then nothing moves, and what
+// weigh has found is still there.
+func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
+	moves := false
+	for i := range st.weighed {
+		w := &st.weighed[i]
+		if !w.write || w.found && w.ent.Words() == w.words {
+			continue
+		}
+		moves = true
+		if err := st.reserve(s, w, now); err != nil {
+			if passed && checks[i].Mode == Enforce {
+				st.unreserve(s, i)
+				return err
+			}
+			w.err, w.write = err, false
+		}
+	}
+	for i := range st.weighed {
+		w := &st.weighed[i]
+		if !w.write {
+			continue
+		}
+		sh := s.e.table.At(w.hash)
+		var err error
+		if moves { // or, under memory pressure, was evicted
+			err = s.storeMoved(w, sh, now)
+		} else {
+			err = s.storeCheck(w, sh, now)
+		}
+		if err != nil {
+			if passed && checks[i].Mode == Enforce {
+				return err
+			}
+			w.err = err
+		}
+	}
+	return nil
+}
+
+// reserve makes room for what w is to write, without charging anything.
+func (st *checking) reserve(s *Session, w *weighed, now int64) error {
+	sh := s.e.table.At(w.hash)
+	w.ent, w.found = sh.Find(w.hash, w.key)
+	s.noteMark(w)
+	words := w.need()
+	if w.found {
+		if w.ent.Words() >= words {
+			return nil
+		}
+		return w.resize(sh, words, now)
+	}
+	defer s.claim(w).refs.Add(-1)
+	if _, err := sh.Insert(w.hash, w.key, w.it.id, words, w.next.deadline, now); err != nil {
+		return err
+	}
+	w.it.refer(sh)
+	w.created = true
+	return nil
+}
+
+// unreserve deletes what reserve has created for the limits before n.
+func (st *checking) unreserve(s *Session, n int) {
+	for i := range n {
+		w := &st.weighed[i]
+		if !w.created {
+			continue
+		}
+		sh := s.e.table.At(w.hash)
+		if ent, ok := sh.Find(w.hash, w.key); ok {
+			sh.Delete(ent)
+		}
+	}
+}
+
+// storeCheck writes what w has planned. The shard's lock must be held, and w.ent must
+// be what Find returns for the key.
+func (s *Session) storeCheck(w *weighed, sh *shard.Shard, now int64) error {
+	if w.own {
+		return s.put(w, sh, now)
+	}
+	if w.foreign {
+		s.e.replaced.Add(1)
+	}
+	// A record that has the limit refers to it; nothing else may, if the policy
+	// has been replaced meanwhile.
+	it := s.claim(w)
+	err := s.put(w, sh, now)
+	it.refs.Add(-1)
+	return err
+}
+
+// put is storeCheck while the limit of w is referred to.
+func (s *Session) put(w *weighed, sh *shard.Shard, now int64) error {
+	if w.counted == 0 && w.ring == nil {
+		return s.commit(&w.plan, sh, now)
+	}
+	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
+		return err
+	}
+	w.storeLog(now)
+	return nil
+}
+
+// storeLog writes what w has planned of a log to its record, which has room for it.
+func (w *weighed) storeLog(now int64) {
+	log := w.ent.State()
+	if !w.live || w.ring != nil {
+		clear(log[copy(log, w.ring):])
+	}
+	if w.counted == 0 {
+		w.it.logApply(log, now, w.d.Allowed)
+	} else {
+		w.it.logCount(log, now, w.counted, w.it.most(w.opts.Debt))
+	}
+}
+
+// claim takes a reference to the limit of w, for a record that is about to carry
+// its id. One that has been released and forgotten is interned anew.
+func (s *Session) claim(w *weighed) *interned {
+	if w.it.refs.Add(1) <= 0 {
+		w.it = s.e.limits.acquireReplicated(w.it.limit)
+	}
+	return w.it
+}

@@ -1,0 +1,318 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// A reservation is the record of a hold: what a call has been charged before its
+// real cost is known, until it is settled. It is a record of the table, so that it
+// is cut, undone, restored and flushed with the counters that it has charged; but
+// in a key space of its own (internal), where no command on keys sees it.
+
+// Bounds of reservations.
+const (
+	// MaxReservations is about how many there may be, settled ones included.
+	MaxReservations = 1 << 20
+	// MinHoldTTL and MaxHoldTTL bound how long one may be open, ns.
+	MinHoldTTL = 1_000_000_000
+	MaxHoldTTL = 3600 * 1_000_000_000
+	// MinHoldKeep and MaxHoldKeep bound for how long one is kept once it is
+	// settled, ns.
+	MinHoldKeep = 1_000_000_000
+	MaxHoldKeep = 24 * 3600 * 1_000_000_000
+)
+
+// unsettledFor is for how long a reservation that nobody settles is kept beyond
+// its end: there may be no leader to do it.
+const unsettledFor = 24 * 3600 * 1_000_000_000
+
+var (
+	// ErrNoHold is returned for a reservation that is not there.
+	ErrNoHold = errors.New("there is no such hold")
+	// ErrRepeated is returned for a call whose reservation is there already.
+	ErrRepeated = errors.New("the call has been made before")
+)
+
+// Fingerprint tells calls apart that are given the same name.
+type Fingerprint [16]byte
+
+// HoldState is how far a reservation has come. Its numbers are in records.
+type HoldState byte
+
+const (
+	// HoldOpen waits to be settled.
+	HoldOpen HoldState = iota + 1
+	// HoldCommitted was settled by what the call did cost.
+	HoldCommitted
+	// HoldCancelled has given back what it was charged.
+	HoldCancelled
+	// HoldReleased has ended unsettled, and given back what it was charged.
+	HoldReleased
+	// HoldCharged has ended unsettled, and stays charged.
+	HoldCharged
+	// HoldNone is the record of a check that was given a name, to be answered the
+	// same when it comes again: nothing is held.
+	HoldNone
+)
+
+var holdStates = [...]string{HoldOpen: "reserved", HoldCommitted: "committed", HoldCancelled: "cancelled", HoldReleased: "expired", HoldCharged: "expired", HoldNone: "charged"}
+
+// String returns the word that replies have for it.
+func (st HoldState) String() string { return holdStates[st] }
+
+// Reservation is what is known of a hold.
+type Reservation struct {
+	State HoldState
+	// Charges tells that one which nobody settles stays charged, and is not
+	// released.
+	Charges bool
+	// Ends is when it ends by itself, engine time in ns, and Keep for how long it
+	// is kept once it is settled.
+	Ends, Keep int64
+	// Version and Applied are the caller's: the engine keeps them.
+	Version uint64
+	Applied int
+	// Limits are those that it has charged. One that was committed or cancelled has
+	// none.
+	Limits []Reserved
+	// Named tells that the call was given a name: Print tells what was asked, and
+	// First is what it was answered. Listed: by a list, without a limit being asked.
+	Named, Listed bool
+	Print         Fingerprint
+	First         Settled
+	// Answer is what the settlement was answered, of one that was committed or
+	// cancelled.
+	Answer Settled
+}
+
+// Reserved is what a reservation holds of one limit.
+type Reserved struct {
+	Key []byte
+	// Limit is the one that it was charged under, and Mode its mode.
+	Limit Limit
+	Mode  Mode
+	// Cost is what the call was to cost, in units.
+	Cost int64
+	Debt int64
+	// Name is what the limit is called. CostBy is the attribute that its cost is
+	// of; "" is that a call of COST n costs n x Each. They are the caller's: the
+	// engine keeps them.
+	Name, CostBy string
+	Each         int64
+
+	charge charge
+}
+
+// charge is what a limit was charged, and what it takes to give it back: see
+// refund.go.
+type charge struct {
+	// generation is that of the counter's mark, 0 for none.
+	generation uint32
+	// taken is what was charged: time of a bucket, else units in ns.
+	taken span
+	// stamp is, of a bucket, the TAT just after the charge and all that was given
+	// back until then; else the start of the charge's window, or the timestamp of
+	// its entry.
+	stamp span
+}
+
+// Settled is what a settlement says.
+type Settled struct {
+	State HoldState
+	// Name is that of the limit that stands for the call, "" for none; Decision is
+	// what a call that costs nothing would be answered by it.
+	Name string
+	Decision
+	// Over is by how many units the limit that is the deepest in debt is.
+	Over int64
+	// Version and Applied are those of the reservation.
+	Version uint64
+	Applied int
+	// Limits are those of the reservation, Each what each of them says, and Costs
+	// what it is charged now; only the one who settled it is told them.
+	Limits []Reserved
+	Each   []Decision
+	Costs  []int64
+}
+
+// appendReservation encodes r: bytes whose length is in the first word.
+func appendReservation(b []byte, r *Reservation) []byte {
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
+	b = append(b, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2)
+	b = binary.AppendVarint(b, r.Ends)
+	b = binary.AppendUvarint(b, uint64(r.Keep))
+	b = binary.AppendUvarint(b, r.Version)
+	b = binary.AppendUvarint(b, uint64(r.Applied))
+	b = binary.AppendUvarint(b, uint64(len(r.Limits)))
+	var before []byte
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		shared := 0
+		for shared < len(before) && shared < len(l.Key) && before[shared] == l.Key[shared] {
+			shared++
+		}
+		b = binary.AppendUvarint(b, uint64(shared))
+		b = appendShort(b, string(l.Key[shared:]))
+		before = l.Key
+		b = l.append(b)
+	}
+	if r.State == HoldCommitted || r.State == HoldCancelled {
+		b = r.Answer.append(b)
+	}
+	if r.Named {
+		b = r.First.append(append(b, r.Print[:]...))
+	}
+	n := len(b) - start
+	for len(b)%8 != start%8 {
+		b = append(b, 0)
+	}
+	binary.LittleEndian.PutUint64(b[start:], uint64(n))
+	return b
+}
+
+// append encodes all but the key.
+func (l *Reserved) append(b []byte) []byte {
+	b = appendLimit(b, l.Limit)
+	b = append(b, byte(l.Mode))
+	b = binary.AppendUvarint(b, uint64(l.Cost))
+	b = binary.AppendUvarint(b, uint64(l.Debt))
+	b = appendShort(b, l.Name)
+	b = appendShort(b, l.CostBy)
+	b = binary.AppendUvarint(b, uint64(l.Each))
+	b = binary.LittleEndian.AppendUint32(b, l.charge.generation)
+	for _, s := range [...]span{l.charge.taken, l.charge.stamp} {
+		b = binary.AppendUvarint(b, s.ns)
+		b = binary.AppendUvarint(b, uint64(s.frac))
+	}
+	return b
+}
+
+func (a *Settled) append(b []byte) []byte {
+	b = appendShort(b, a.Name)
+	for _, n := range [...]int64{int64(truth(a.OK)), a.Limit, a.Remaining, a.RetryAfter, a.ResetAfter, a.Delay, a.Over} {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+func appendShort(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func truth(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// readReservation decodes the state of an entry. What it returns are copies. ok is
+// false for bytes that are no reservation.
+func readReservation(state []byte) (r Reservation, ok bool) {
+	if len(state) < 8 {
+		return r, false
+	}
+	n := binary.LittleEndian.Uint64(state)
+	if n < 8 || n > uint64(len(state)) {
+		return r, false
+	}
+	d := decoder{b: state[8:n]}
+	r.State = HoldState(d.byte())
+	flags := d.byte()
+	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	r.Ends, r.Keep = d.varint(), int64(d.uvarint())
+	r.Version, r.Applied = d.uvarint(), int(d.uvarintMax(MaxChecks))
+	limits := int(d.uvarintMax(MaxChecks))
+	if d.bad || r.State < HoldOpen || r.State > HoldNone {
+		return r, false
+	}
+	r.Limits = make([]Reserved, limits)
+	var before []byte
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		shared := d.uvarintMax(uint64(len(before)))
+		rest := d.short()
+		if d.bad {
+			return r, false
+		}
+		l.Key = append(append(make([]byte, 0, int(shared)+len(rest)), before[:shared]...), rest...)
+		before = l.Key
+		l.read(&d)
+	}
+	if r.State == HoldCommitted || r.State == HoldCancelled {
+		r.Answer.read(&d)
+		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
+	}
+	if r.Named {
+		copy(r.Print[:], d.bytes(uint64(len(r.Print))))
+		r.First.read(&d)
+	}
+	return r, !d.bad && len(d.b) == 0
+}
+
+func (l *Reserved) read(d *decoder) {
+	if l.Limit = d.limit(); !l.Limit.Algorithm.IsPolicy() || l.Limit.Validate() != nil {
+		d.fail()
+	}
+	l.Mode = Mode(d.byte())
+	l.Cost, l.Debt = int64(d.uvarint()), int64(d.uvarint())
+	l.Name, l.CostBy = string(d.short()), string(d.short())
+	l.Each = int64(d.uvarint())
+	if g := d.bytes(4); !d.bad {
+		l.charge.generation = binary.LittleEndian.Uint32(g)
+	}
+	for _, s := range [...]*span{&l.charge.taken, &l.charge.stamp} {
+		s.ns, s.frac = d.uvarint(), uint32(d.uvarint())
+	}
+}
+
+func (a *Settled) read(d *decoder) {
+	a.Name = string(d.short())
+	a.OK = d.varint() != 0
+	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {
+		*n = d.varint()
+	}
+	a.Allowed = 0
+}
+
+// Reservation returns what is known of the hold under a key. Errors: ErrNoHold,
+// ErrSealed, ErrNotHeld.
+func (s *Session) Reservation(now int64, key []byte) (Reservation, error) {
+	hash := s.e.hash(internal, key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return Reservation{}, err
+	}
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return Reservation{}, ErrNoHold
+	}
+	r, ok := readReservation(ent.State())
+	if !ok {
+		return Reservation{}, ErrNoHold
+	}
+	return r, nil
+}
+
+// Reservations returns how many there are, settled ones included.
+func (e *Engine) Reservations() int { return e.table.SpaceLen(internal) }
+
+// HoldsKept reports whether calls can be reserved: alone, or if all of the cluster
+// can read reservations.
+func (e *Engine) HoldsKept() bool { return e.permits(effectsHold) }
+
+// reservationLimit is what all of them are under.
+var reservationLimit = Limit{Algorithm: HoldRecord, DB: internal}
+
+// describeReservation tells the state alone: the limits are asked for by who knows
+// of holds.
+func describeReservation(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+	if st := ent.State(); len(st) > 8 && int(st[8]) < len(holdStates) {
+		x.Facts = append(x.Facts, Fact{Name: "state", Text: HoldState(st[8]).String()})
+	}
+}

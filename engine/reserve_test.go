@@ -1,0 +1,479 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reserve holds a call under an id for a minute, unless with says otherwise.
+func reserve(t testing.TB, s *Session, now int64, id string, with func(*Reserve), checks ...Check) (Verdict, []Checked) {
+	t.Helper()
+	r := Reserve{Key: []byte(id), TTL: minute, Keep: 10 * minute, Version: 7, Applied: len(checks), Limits: make([]Reserved, len(checks))}
+	for i := range r.Limits {
+		r.Limits[i] = Reserved{Name: fmt.Sprint("l", i), Each: 1}
+	}
+	if with != nil {
+		with(&r)
+	}
+	out := make([]Checked, len(checks))
+	v, err := s.Reserve(now, checks, CheckOptions{}, out, &r)
+	require.NoError(t, err)
+	return v, out
+}
+
+func cancelled() Settlement { return Settlement{State: HoldCancelled} }
+
+// cost commits a cost for each limit of a hold, in order; one below 0 stays what it
+// was.
+func cost(costs ...int64) Settlement {
+	i := -1
+	return Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) {
+		i++
+		return costs[i], costs[i] >= 0, nil
+	}}
+}
+
+func settle(t testing.TB, s *Session, now int64, id string, how Settlement) Settled {
+	t.Helper()
+	a, err := s.Settle(now, []byte(id), how)
+	require.NoError(t, err)
+	return a
+}
+
+func remaining(t testing.TB, s *Session, now int64, c Check) int64 {
+	t.Helper()
+	c.Cost = 0
+	_, out := check(t, s, now, c)
+	return out[0].Remaining
+}
+
+// An estimate is held, and the real cost settled: LLM tokens.
+func TestReserveAndCommit(t *testing.T) {
+	s := newTestSession(t, Config{})
+	rpm, tpm := of(t, s, "@llm:rpm;key=k", perMinute(Token, 60)), of(t, s, "@llm:tpm;key=k", perMinute(Token, 6000))
+	tokens := func(n int64) Check { c := tpm; c.Cost = n; return c }
+
+	v, out := reserve(t, s, start, "h1", nil, rpm, tokens(4000))
+	require.True(t, v.OK)
+	require.Equal(t, 1, v.Binding)
+	require.Equal(t, []int64{59, 2000}, []int64{out[0].Remaining, out[1].Remaining})
+	v, out = reserve(t, s, start, "h0", nil, rpm, tokens(2500))
+	require.False(t, v.OK)
+	require.Equal(t, 5*second, out[1].RetryAfter)
+	require.EqualValues(t, 59, out[0].Remaining)
+	_, err := s.Settle(start, []byte("h0"), cancelled())
+	require.ErrorIs(t, err, ErrNoHold, "a denied call holds nothing")
+
+	at := start + 10*second
+	a := settle(t, s, at, "h1", cost(-1, 1200))
+	require.Equal(t, HoldCommitted, a.State)
+	require.Equal(t, "l1", a.Name)
+	require.EqualValues(t, 5800, a.Remaining, "28 s are given back")
+	require.EqualValues(t, 60, a.Each[0].Remaining)
+	require.EqualValues(t, 7, a.Version)
+	again := settle(t, s, at, "h1", cancelled())
+	a.Each, a.Costs, a.Limits, a.Allowed = nil, nil, nil, 0
+	require.Equal(t, a, again, "the first settlement stands")
+	require.EqualValues(t, 5800, remaining(t, s, at, tpm))
+
+	v, out = reserve(t, s, at, "h2", nil, rpm, tokens(3000))
+	require.True(t, v.OK)
+	require.EqualValues(t, 2800, out[1].Remaining)
+	at = start + 20*second
+	a = settle(t, s, at, "h2", cost(-1, 7000))
+	require.EqualValues(t, 200, a.Over, "what was spent is charged, whether there is room or not")
+	require.Zero(t, a.Remaining)
+	v, out = reserve(t, s, at, "h3", nil, rpm, tokens(1))
+	require.False(t, v.OK)
+	require.Equal(t, 2010*second/1000, out[1].RetryAfter)
+
+	at = start + 100*second
+	reserve(t, s, at, "h4", func(r *Reserve) { r.TTL = 5 * second }, rpm, tokens(3000))
+	s.e.SettleEnded(context.Background(), s, at+4*second)
+	require.EqualValues(t, 3490, remaining(t, s, at+4900*second/1000, tpm))
+	s.e.SettleEnded(context.Background(), s, at+6*second)
+	require.EqualValues(t, 6000, remaining(t, s, at+6*second, tpm))
+	require.Equal(t, HoldReleased, settle(t, s, at+7*second, "h4", cancelled()).State)
+}
+
+func TestCancelGivesBackWhatTimeHasNot(t *testing.T) {
+	s := newTestSession(t, Config{})
+	points := of(t, s, "@gql:points", Limit{Algorithm: Token, Limit: 50, Period: second, Burst: 1000}, costs(752))
+	_, out := reserve(t, s, start, "h", nil, points)
+	require.EqualValues(t, 248, out[0].Remaining)
+	require.EqualValues(t, 798, settle(t, s, start+second, "h", cost(252)).Remaining)
+
+	// Two holds of one counter: what the one has given back the other cannot.
+	b := of(t, s, "@p:b", Limit{Algorithm: Token, Limit: 60, Period: minute, Burst: 100})
+	cost := func(n int64) Check { c := b; c.Cost = n; return c }
+	reserve(t, s, start, "a40", nil, cost(40))
+	reserve(t, s, start, "a10", nil, cost(10))
+	settle(t, s, start+second, "a40", cancelled())
+	check(t, s, start+5*second, cost(20))
+	require.EqualValues(t, 80, settle(t, s, start+5*second, "a10", cancelled()).Remaining)
+}
+
+// Of each algorithm a hold that is cancelled at once leaves nothing, whatever else
+// is charged, and one that is committed for less what it did cost.
+func TestAHoldThatIsSettledAtOnce(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		c := of(t, s, "@p:a", Limit{Algorithm: a, Limit: 70, Period: 11 * second})
+		cost := func(n int64) Check { c := c; c.Cost = n; return c }
+		check(t, s, start, cost(7))
+		reserve(t, s, start, "x", nil, cost(13))
+		reserve(t, s, start+1, "y", nil, cost(17))
+		check(t, s, start+1, cost(3))
+		require.EqualValues(t, 30, remaining(t, s, start+1, c))
+		require.EqualValues(t, 43, settle(t, s, start+1, "x", cancelled()).Remaining)
+		check(t, s, start+2, cost(1))
+		require.EqualValues(t, 54, settle(t, s, start+2, "y", Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) { return 5, true, nil }}).Remaining)
+		_, found, err := s.Kind(start+2, []byte("@p:a"))
+		require.NoError(t, err)
+		require.True(t, found)
+
+		reserve(t, s, start, "z", nil, of(t, s, "@p:z", perMinute(a, 5)))
+		settle(t, s, start, "z", cancelled())
+		_, found, err = s.Kind(start, []byte("@p:z"))
+		require.NoError(t, err)
+		require.False(t, found, "nothing is left of the counter")
+	})
+}
+
+// Nothing is given back of a counter that does not know the charge any more.
+func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		f := func(why string, between func(s *Session, c Check), want int64) {
+			t.Helper()
+			s := newTestSession(t, Config{})
+			c := of(t, s, "@p:a", perMinute(a, 100))
+			cost := func(n int64) Check { c := c; c.Cost = n; return c }
+			reserve(t, s, start, "h", nil, cost(40))
+			between(s, c)
+			require.EqualValues(t, want, settle(t, s, start+1, "h", cancelled()).Remaining, why)
+		}
+		charge := func(s *Session, c Check, n int64) { c.Cost = n; check(t, s, start, c) }
+		f("as it is", func(s *Session, c Check) { charge(s, c, 40) }, 60)
+		f("deleted", func(s *Session, c Check) {
+			_, err := s.Delete(start, c.Key)
+			require.NoError(t, err)
+			charge(s, c, 40)
+		}, 60)
+		f("deleted, and held again", func(s *Session, c Check) {
+			_, err := s.Delete(start, c.Key)
+			require.NoError(t, err)
+			c.Cost = 40
+			reserve(t, s, start, "other", nil, c)
+		}, 60)
+		f("flushed", func(s *Session, c Check) { // with the hold: it is put back
+			held, err := s.Reservation(start, []byte("h"))
+			require.NoError(t, err)
+			require.NoError(t, s.Flush())
+			_, err = s.Reservation(start, []byte("h"))
+			require.ErrorIs(t, err, ErrNoHold)
+			reserve(t, s, start, "h", nil)
+			sh := s.e.table.At(s.e.hash(internal, []byte("h")))
+			sh.Lock()
+			ent, _ := sh.Find(s.e.hash(internal, []byte("h")), []byte("h"))
+			state := appendReservation(nil, &held)
+			ent, err = sh.Resize(ent, s.e.hash(internal, []byte("h")), len(state)/8, start)
+			require.NoError(t, err)
+			copy(ent.State(), state)
+			sh.Unlock()
+			charge(s, c, 40)
+		}, 60)
+		f("reset by an edit", func(s *Session, c Check) {
+			l := perMinute(a, 100)
+			l.Resets = 1
+			charge(s, of(t, s, "@p:a", l), 40)
+		}, 60)
+		f("another type in the way", func(s *Session, c Check) {
+			_, err := s.Delete(start, c.Key)
+			require.NoError(t, err)
+			_, err = s.Set(start, c.Key, []byte("x"), &SetOptions{})
+			require.NoError(t, err)
+			charge(s, c, 40)
+		}, 60)
+		want := int64(150) // counts and entries are what they were
+		if a == Token || a == Leaky {
+			want = 110
+		}
+		f("other numbers", func(s *Session, c Check) { charge(s, of(t, s, "@p:a", perMinute(a, 200)), 50) }, want)
+	})
+}
+
+// A window gives back of the count of the charge's own window, as long as that
+// counts.
+func TestRefundsOfWindowsThatAreOver(t *testing.T) {
+	s := newTestSession(t, Config{})
+	for i, a := range []Algorithm{Fixed, Sliding, Log} {
+		c := of(t, s, fmt.Sprint("@p:", i), perMinute(a, 100), costs(40))
+		id := fmt.Sprint("h", i)
+		reserve(t, s, start+30*second, id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c)
+		check(t, s, start+90*second-1, c)
+		want := []int64{60, 60, 60}[i]
+		require.Equal(t, want, settle(t, s, start+90*second-1, id, cancelled()).Remaining, a)
+		reserve(t, s, start+10*minute, id+"late", func(r *Reserve) { r.TTL = MaxHoldTTL }, c)
+		check(t, s, start+12*minute, c)
+		require.EqualValues(t, 60, settle(t, s, start+12*minute, id+"late", cancelled()).Remaining, a)
+	}
+}
+
+// What ends by itself is released, or stays charged; a late commit charges what is
+// missing.
+func TestHoldsThatEnd(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Fixed, 100), costs(40))
+	charges := func(r *Reserve) { r.TTL, r.Charges = second, true }
+	releases := func(r *Reserve) { r.TTL = second }
+	end := func(now int64) { s.e.SettleEnded(context.Background(), s, now) }
+
+	reserve(t, s, start, "a", releases, c)
+	end(start + 2*second)
+	require.EqualValues(t, 100, remaining(t, s, start+2*second, c))
+	a := settle(t, s, start+3*second, "a", cost(70))
+	require.Equal(t, HoldCommitted, a.State)
+	require.EqualValues(t, 30, a.Remaining, "all of it")
+
+	reserve(t, s, start+minute, "b", charges, c)
+	end(start + minute + 2*second)
+	require.EqualValues(t, 60, remaining(t, s, start+minute+2*second, c))
+	require.Equal(t, HoldCharged, settle(t, s, start+minute+2*second, "b", cancelled()).State)
+	require.EqualValues(t, 30, settle(t, s, start+minute+3*second, "b", cost(70)).Remaining, "the difference")
+
+	reserve(t, s, start+2*minute, "c", charges, c)
+	require.EqualValues(t, 90, settle(t, s, start+2*minute+3*second, "c", cost(10)).Remaining, "also before somebody has looked")
+	reserve(t, s, start+3*minute, "d", releases, c)
+	require.EqualValues(t, 90, settle(t, s, start+3*minute+3*second, "d", cost(10)).Remaining)
+
+	reserve(t, s, start+4*minute, "e", func(r *Reserve) { r.TTL, r.Keep = second, 5*second }, c)
+	end(start + 4*minute + 2*second)
+	_, err := s.Settle(start+4*minute+9*second, []byte("e"), cost(10))
+	require.ErrorIs(t, err, ErrNoHold, "it is not kept for ever")
+	require.EqualValues(t, 100, remaining(t, s, start+4*minute+9*second, c))
+}
+
+// Holds are no keys of a database, and end with the counters.
+func TestHoldsAreNoKeys(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Token, 100))
+	hold := func() { reserve(t, s, start, "@+p;1", nil, c) }
+	hold()
+	require.Equal(t, 1, s.e.Reservations())
+	for db := range uint8(Databases) {
+		s.Use(db)
+		found, err := s.Exists(start, []byte("@+p;1"))
+		require.NoError(t, err)
+		require.False(t, found)
+		for cursor := uint64(0); ; {
+			cursor, err = s.Scan(start, cursor, 100, func(key []byte, _ Algorithm) { require.Equal(t, "@p:a", string(key)) })
+			require.NoError(t, err)
+			if cursor == 0 {
+				break
+			}
+		}
+	}
+	s.Use(0)
+	require.Equal(t, 1, s.e.DatabaseLen(0))
+	require.Equal(t, 1, s.e.DatabaseStats(start)[0].Keys)
+	s.Use(1)
+	_, err := s.Set(start, []byte("k"), []byte("v"), &SetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, s.FlushDatabase())
+	require.Equal(t, 1, s.e.Reservations(), "another database was flushed")
+	_, err = s.Set(start, []byte("k"), []byte("v"), &SetOptions{})
+	require.NoError(t, err)
+	s.Use(0)
+	require.NoError(t, s.FlushDatabase())
+	require.Zero(t, s.e.Reservations())
+	hold()
+	require.NoError(t, s.Flush())
+	require.Zero(t, s.e.Reservations())
+}
+
+// Beyond the bound, what was settled first makes room, and then what ends first.
+func TestHoldsAreBounded(t *testing.T) {
+	s := newTestSession(t, Config{})
+	s.e.holds.most = 3
+	c := of(t, s, "@p:a", perMinute(Token, 100))
+	for _, id := range []string{"a", "b", "c"} {
+		reserve(t, s, start, id, nil, c)
+	}
+	settle(t, s, start, "b", cancelled())
+	reserve(t, s, start, "d", nil, c)
+	_, err := s.Reservation(start, []byte("b"))
+	require.ErrorIs(t, err, ErrNoHold)
+	reserve(t, s, start, "e", nil, c)
+	require.Equal(t, 3, s.e.Reservations())
+	require.EqualValues(t, 2, s.e.HoldsEvicted())
+	require.EqualValues(t, 96, remaining(t, s, start, c), "what it was charged stays charged")
+	_, err = s.Reservation(start, []byte("e"))
+	require.NoError(t, err)
+}
+
+// A hold is settled by the node that leads next, also by its end.
+func TestHoldsSurviveTheLeader(t *testing.T) {
+	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	for _, n := range []*node{leader, follower} {
+		n.r.Permit(Formats{Effects: effectsNewest})
+	}
+	leader.r.Lead(start)
+	c := of(t, leader.s, "@p:a", perMinute(Token, 100), costs(40))
+	reserve(t, leader.s, start, "a", nil, c)
+	reserve(t, leader.s, start, "b", nil, c)
+	require.NoError(t, follower.r.Apply(leader.cut(), start))
+	require.True(t, leader.l.Commit())
+	reserve(t, leader.s, start, "lost", nil, of(t, leader.s, "@p:b", perMinute(Token, 100)))
+	settle(t, leader.s, start, "a", cancelled())
+	leader.depose()
+	require.Equal(t, follower.table(start), leader.table(start), "what was not committed is taken back")
+
+	follower.r.Lead(start)
+	c = of(t, follower.s, "@p:a", perMinute(Token, 100), costs(40))
+	require.EqualValues(t, 50, settle(t, follower.s, start, "a", cost(10)).Remaining)
+	_, err := follower.s.Settle(start, []byte("lost"), cancelled())
+	require.ErrorIs(t, err, ErrNoHold)
+	follower.e.SettleEnded(context.Background(), follower.s, start+minute+2*second)
+	r, err := follower.s.Reservation(start+minute+2*second, []byte("b"))
+	require.NoError(t, err)
+	require.Equal(t, HoldReleased, r.State)
+	require.EqualValues(t, 100, remaining(t, follower.s, start+minute+2*second, c))
+	_, err = leader.s.Settle(start, []byte("a"), cancelled())
+	require.ErrorIs(t, err, ErrSealed)
+	_, err = leader.s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
+	require.ErrorIs(t, err, ErrSealed)
+}
+
+func TestHoldsWaitForTheFeatureLevel(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Permit(Formats{Effects: effectsHold - 1})
+	n.r.Lead(start)
+	c := of(t, n.s, "@p:a", perMinute(Token, 100))
+	_, err := n.s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
+	require.ErrorIs(t, err, ErrNotYet)
+	require.EqualValues(t, 100, remaining(t, n.s, start, c))
+}
+
+// Without room for the record nothing is charged.
+func TestReserveThatFindsTheTableFull(t *testing.T) {
+	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
+	for i := 0; ; i++ {
+		if _, err := s.Set(start, fmt.Appendf(nil, "fill:%d", i), bytes.Repeat([]byte("x"), 200), &SetOptions{}); err != nil {
+			break
+		}
+	}
+	for i := 0; ; i++ { // also of small records
+		if _, err := s.Set(start, fmt.Appendf(nil, "s%d", i), []byte("1"), &SetOptions{}); err != nil {
+			break
+		}
+	}
+	c := of(t, s, "@p:a", perMinute(Token, 100))
+	_, err := s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
+	require.ErrorIs(t, err, ErrFull)
+	require.Zero(t, s.e.Reservations())
+	require.EqualValues(t, 100, remaining(t, s, start, c))
+}
+
+// A step that holds keys settles a hold if it holds all that the hold is about, and
+// takes it back.
+func TestSettleWithinAStep(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Token, 100), costs(40))
+	reserve(t, s, start, "h", nil, c)
+	s.Hold([][]byte{[]byte("other")})
+	_, err := s.Settle(start, []byte("h"), cancelled())
+	require.ErrorIs(t, err, ErrNotHeld)
+	s.Unhold()
+	keys := s.e.ReservationKeys([]byte("h"))
+	require.Equal(t, [][]byte{[]byte("h"), []byte("@p:a")}, keys)
+	s.Hold(keys)
+	s.BeginUndo(1 << 20)
+	require.EqualValues(t, 100, settle(t, s, start, "h", cancelled()).Remaining)
+	s.Rollback(start)
+	s.Unhold()
+	require.EqualValues(t, 60, remaining(t, s, start, c))
+	require.EqualValues(t, 90, settle(t, s, start, "h", cost(10)).Remaining)
+}
+
+// A full log takes what was spent all the same.
+func TestCommitOverAFullLog(t *testing.T) {
+	s := newTestSession(t, Config{LogMaxEntries: 4})
+	c := of(t, s, "@p:a", perMinute(Log, 4))
+	for i := range int64(3) {
+		check(t, s, start+i, c)
+	}
+	reserve(t, s, start+3, "h", nil, c)
+	a := settle(t, s, start+10*second, "h", cost(5))
+	require.EqualValues(t, 4, a.Over)
+	require.EqualValues(t, 0, remaining(t, s, start+minute+3, c), "for no shorter than if it had an entry of its own")
+	require.EqualValues(t, 4, remaining(t, s, start+minute+10*second, c))
+}
+
+// A call that is given a name is charged once; its record says what it was answered.
+func TestACallThatIsRepeated(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Fixed, 100), costs(40))
+	asked := Fingerprint{1, 2, 3}
+	for _, plain := range []bool{true, false} {
+		id := fmt.Sprint("id", plain)
+		named := func(r *Reserve) { r.Named, r.Print, r.Plain, r.Keep = true, asked, plain, minute }
+		_, out := reserve(t, s, start, id, named, c)
+		out2 := make([]Checked, 1)
+		_, err := s.Reserve(start+second, []Check{c}, CheckOptions{}, out2, &Reserve{Key: []byte(id), Named: true, TTL: minute, Limits: make([]Reserved, 1)})
+		require.ErrorIs(t, err, ErrRepeated)
+		r, err := s.Reservation(start+second, []byte(id))
+		require.NoError(t, err)
+		require.Equal(t, asked, r.Print)
+		require.Equal(t, "l0", r.First.Name)
+		require.Equal(t, out[0].Remaining, r.First.Remaining)
+		_, err = s.Settle(start, []byte(id), cancelled())
+		if plain {
+			require.ErrorIs(t, err, ErrNoHold, "nothing is held")
+			require.EqualValues(t, 60, remaining(t, s, start, c))
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	require.EqualValues(t, 60, remaining(t, s, start, c))
+	r, err := s.Reservation(start+minute, []byte("idfalse"))
+	require.NoError(t, err)
+	require.Equal(t, HoldCancelled, r.State, "settled, and known by its name")
+	_, out := reserve(t, s, start+minute+2*second, "idtrue", func(r *Reserve) { r.Named, r.Plain = true, true }, c)
+	require.True(t, out[0].OK, "it is not kept for ever")
+}
+
+func TestReservationEncoding(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		r := Reservation{State: HoldState(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(MaxHoldKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16), Limits: []Reserved{}}
+		for range rnd.IntN(4) {
+			r.Limits = append(r.Limits, Reserved{
+				Key: fmt.Appendf(nil, "@p:%d;user=%d", rnd.IntN(3), rnd.IntN(100)), Limit: Limit{Algorithm: eachAlgorithm[rnd.IntN(5)].OfPolicy(), Limit: 1 + rnd.Int64N(1000), Period: minute, Resets: uint16(rnd.IntN(3))},
+				Mode: Mode(rnd.IntN(3)), Cost: rnd.Int64N(maxCount), Debt: rnd.Int64N(9), Name: "l", CostBy: []string{"", "tokens"}[rnd.IntN(2)], Each: rnd.Int64N(9),
+				charge: charge{rnd.Uint32(), span{rnd.Uint64(), rnd.Uint32()}, span{rnd.Uint64(), rnd.Uint32()}},
+			})
+		}
+		if r.State == HoldCommitted || r.State == HoldCancelled {
+			r.Answer = Settled{State: r.State, Name: "l", Decision: Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), RetryAfter: Never}, Over: rnd.Int64N(5), Version: r.Version, Applied: r.Applied}
+		}
+		if r.Named {
+			r.Print = Fingerprint{byte(rnd.Uint32()), 15: byte(rnd.Uint32())}
+			r.First = Settled{Name: "first", Decision: Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), Delay: 3}}
+		}
+		b := appendReservation(nil, &r)
+		require.Zero(t, len(b)%8)
+		got, ok := readReservation(append(b, make([]byte, 8*rnd.IntN(3))...))
+		require.True(t, ok)
+		require.Equal(t, r, got)
+		for range 20 { // what is damaged is refused, or reads as something
+			bad := bytes.Clone(b)
+			bad[rnd.IntN(len(bad))] = byte(rnd.Uint32())
+			readReservation(bad[:rnd.IntN(len(bad)+1)])
+		}
+	}
+}

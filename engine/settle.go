@@ -1,0 +1,133 @@
+package engine
+
+import "bytes"
+
+// Settlement is what a reservation is to become.
+type Settlement struct {
+	// State is HoldCommitted, HoldCancelled, or HoldReleased: one that has ended is
+	// to be settled as it says itself, whatever this is.
+	State HoldState
+	// Cost returns what the call did cost of a limit; ok is false where it stays
+	// what it was, and an error settles nothing. It is of HoldCommitted, and nil is
+	// that all stays.
+	Cost func(l *Reserved) (cost int64, ok bool, err error)
+	// Limit returns the limit that what comes in addition is charged under, of
+	// another algorithm where an edit has made it so: then it is charged anew. Nil:
+	// the one that was charged.
+	Limit func(l *Reserved) Limit
+	// Window is that of Check, for a calendar's limit; nil where nobody knows it any
+	// more: a window that is not open is charged nothing then.
+	Window func(l *Reserved) *Window
+}
+
+// settleTries is how often a reservation is looked up again that others settle
+// meanwhile: the first of them ends it.
+const settleTries = 8
+
+// Settle settles the reservation under a key, as one step: what it was charged
+// becomes what the call did cost, by giving back the rest, as far as time has not,
+// or by charging the difference, whether there is room or not. The first
+// settlement stands, and later ones answer it. One that has ended by itself may
+// still be committed: it is charged what the call did cost, or, if it stayed
+// charged, the difference.
+//
+// Errors: ErrNoHold, ErrSealed, ErrNotHeld, ErrUndoFull, ErrFull where there is no
+// room for a counter that is gone. Nothing is changed then.
+func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error) {
+	for range settleTries {
+		seen, err := s.reservationState(now, key)
+		if err != nil {
+			return Settled{}, err
+		}
+		r, ok := readReservation(seen)
+		if !ok || r.State == HoldNone {
+			return Settled{}, ErrNoHold
+		}
+		settled, done, err := s.settleOnce(now, key, seen, &r, &how)
+		if done || err != nil {
+			return settled, err
+		}
+	}
+	return Settled{}, ErrNoHold
+}
+
+// answerWords is how many words the encoding of Settled may take: a name, and seven
+// varints.
+const answerWords = (1 + 32 + 7*10 + 7) / 8
+
+// reservationState returns a copy of the state of a reservation's record.
+func (s *Session) reservationState(now int64, key []byte) ([]byte, error) {
+	hash := s.e.hash(internal, key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return nil, err
+	}
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return nil, ErrNoHold
+	}
+	return bytes.Clone(ent.State()), nil
+}
+
+// settleOnce settles the reservation r, if its record still is what was seen.
+func (s *Session) settleOnce(now int64, key, seen []byte, r *Reservation, how *Settlement) (a Settled, done bool, err error) {
+	hash := s.e.hash(internal, key)
+	t := &s.steps
+	t.begin(s, hash, key)
+	for i := range r.Limits {
+		t.add(s, s.e.table.Hash(r.Limits[i].Key), r.Limits[i].Key)
+	}
+	if err := t.lock(s); err != nil {
+		return a, false, err
+	}
+	defer t.unlock(s)
+	if s.e.sealed.Load() {
+		return a, false, ErrSealed
+	}
+	now = s.advance(t.shards, now)
+	sh := s.e.table.At(hash)
+	ent, ok := sh.Find(hash, key)
+	switch {
+	case !ok || ent.Expired(now):
+		return a, false, ErrNoHold
+	case !bytes.Equal(ent.State(), seen):
+		return a, false, nil
+	}
+	to := how.State
+	switch {
+	case r.State == HoldCommitted || r.State == HoldCancelled:
+		return r.Answer, true, nil
+	case r.State != HoldOpen && to != HoldCommitted, to == HoldReleased && now < r.Ends:
+		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
+	case r.State == HoldOpen && now >= r.Ends:
+		// By itself first; who asks for more asks again.
+		done = to == HoldReleased
+		if to = HoldReleased; r.Charges {
+			to = HoldCharged
+		}
+	default:
+		done = true
+	}
+	if to == HoldCommitted || to == HoldCancelled {
+		// What it is answered takes more than a record of no limits has.
+		bare := *r
+		bare.State, bare.Limits = HoldOpen, nil
+		if words := len(appendReservation(nil, &bare))/8 + answerWords; ent.Words() < words {
+			if _, err := sh.Resize(ent, hash, words, now); err != nil {
+				return a, false, err
+			}
+		}
+	}
+	x := settling{s: s, now: now, from: r.State, to: to, how: how, each: make([]settlingLimit, len(r.Limits))}
+	if err := x.settle(r); err != nil {
+		return a, false, err
+	}
+	a = x.answer(r)
+	if r.State = to; to == HoldCommitted || to == HoldCancelled {
+		r.Limits, r.Answer = nil, a
+	}
+	s.putReservation(sh, hash, key, r, now+r.Keep, now)
+	s.e.holds.settled(now+r.Keep, key)
+	return a, done, nil
+}

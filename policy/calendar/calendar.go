@@ -1,0 +1,110 @@
+package calendar
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Calendar tells which window contains an instant.
+type Calendar struct {
+	rules Rules
+	zone  *time.Location
+	// open is the window that was asked for last. A call costs a load and two
+	// compares; who comes behind its end finds the next.
+	open atomic.Pointer[span]
+}
+
+// Window is a window of a calendar, and the one behind it: it lasts until End,
+// and that one until Next. Times are Unix ns.
+type Window struct{ End, Next int64 }
+
+// span is a window with its begin.
+type span struct {
+	Window
+	begin int64
+}
+
+// New returns the calendar of rules. The errors are those of Rules.Check.
+func New(r Rules) (*Calendar, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	zone, err := Zone(r.Zone)
+	return &Calendar{rules: r, zone: zone}, err
+}
+
+// Rules returns what the calendar was made of.
+func (c *Calendar) Rules() Rules { return c.rules }
+
+// Window returns the window that contains an instant, Unix ns from 1970 to 2200.
+// It is not to be changed.
+func (c *Calendar) Window(now int64) *Window { return &c.at(now).Window }
+
+// Around returns from when to when the window lasts that contains an instant.
+func (c *Calendar) Around(now int64) (begin, end int64) {
+	s := c.at(now)
+	return s.begin, s.End
+}
+
+func (c *Calendar) at(now int64) *span {
+	if s := c.open.Load(); s != nil && s.begin <= now && now < s.End {
+		return s
+	}
+	s := c.find(now)
+	c.open.Store(s)
+	return s
+}
+
+// find looks for the window that contains an instant, from the one that the date
+// on the wall is in: a clock that was put back may show a day whose window is
+// over. Windows that begin at one instant are of days that a zone left out, and
+// no instant is in them.
+func (c *Calendar) find(now int64) *span {
+	second := floor(now, int64(time.Second))
+	_, offset := time.Unix(second, 0).In(c.zone).Zone()
+	i := c.rules.at(second + int64(offset))
+	begin := c.begin(i)
+	for begin > second {
+		i--
+		begin = c.begin(i)
+	}
+	end := c.begin(i + 1)
+	for end <= second {
+		i++
+		begin, end = end, c.begin(i+1)
+	}
+	next := end
+	for next <= end {
+		i++
+		next = c.begin(i + 1)
+	}
+	ns := int64(time.Second)
+	return &span{Window{end * ns, next * ns}, begin * ns}
+}
+
+// farthest is more than any zone is away from UTC, in seconds.
+const farthest = 2 * daySeconds
+
+// begin returns when window i begins: the first instant, Unix seconds, at which
+// the wall time is that of its begin or later. It looks at one stretch of time
+// after the other in which the clock runs evenly.
+//
+// ZoneBounds takes the years behind the table of a zone for 365 days: on the last
+// day of a leap year, on which nothing changes, they have ended.
+func (c *Calendar) begin(i int64) int64 {
+	wall := c.rules.begin(i)
+	for from := wall - farthest; ; {
+		t := time.Unix(from, 0).In(c.zone)
+		_, offset := t.Zone()
+		found := max(from, wall-int64(offset))
+		_, bound := t.ZoneBounds()
+		end := bound.Unix()
+		if end <= from {
+			end = (floor(from, daySeconds) + 1) * daySeconds
+		}
+		if bound.IsZero() || found < end {
+			return found
+		}
+		from = end
+	}
+}

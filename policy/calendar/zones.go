@@ -1,0 +1,77 @@
+package calendar
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// zoneinfo has the rules of all zones: a zip of files as RFC 9636 has them, by
+// the names of zones. time.LoadLocation would ask the machine for them first,
+// and two machines may have rules of two years.
+//
+//go:generate sh -c "cp \"$(go env GOROOT)/lib/time/zoneinfo.zip\" zoneinfo.zip"
+//go:embed zoneinfo.zip
+var zoneinfo []byte
+
+// archive opens zoneinfo.
+var archive = sync.OnceValue(func() *zip.Reader {
+	r, err := zip.NewReader(bytes.NewReader(zoneinfo), int64(len(zoneinfo)))
+	if err != nil {
+		panic("zoneinfo.zip: " + err.Error()) // it is part of the binary
+	}
+	return r
+})
+
+// zones are those that have been asked for, by name: at most as many as there
+// are.
+var zones sync.Map
+
+// Zone returns the zone of a name such as UTC or Europe/Paris. The error is of a
+// name that there is none of; case counts.
+func Zone(name string) (*time.Location, error) {
+	if z, ok := zones.Load(name); ok {
+		return z.(*time.Location), nil
+	}
+	i := slices.IndexFunc(archive().File, func(f *zip.File) bool { return f.Name == name })
+	if i < 0 || strings.HasSuffix(name, "/") {
+		return nil, fmt.Errorf("there is no zone %q", name)
+	}
+	z, err := readZone(archive().File[i])
+	if err != nil {
+		return nil, fmt.Errorf("zone %s: %w", name, err)
+	}
+	known, _ := zones.LoadOrStore(name, z)
+	return known.(*time.Location), nil
+}
+
+func readZone(f *zip.File) (*time.Location, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return time.LoadLocationFromTZData(f.Name, data)
+}
+
+// Zones returns the names of all zones, sorted.
+func Zones() []string {
+	var names []string
+	for _, f := range archive().File {
+		if !strings.HasSuffix(f.Name, "/") {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Hold says how RL.RESERVE holds what a call may cost.
+type Hold struct {
+	// TTL is for how long a hold is open, ns, unless the call says so; 1 s to 1 h.
+	TTL int64
+	// Charges tells that a hold which nobody settles stays charged; else it is
+	// released.
+	Charges bool
+	// Keep is for how long it is known once it is settled, ns; 1 s to 24 h.
+	Keep int64
+	// Share is how much of a limit's capacity one hold may take at most, in percent.
+	Share int
+}
+
+// Bounds of Hold.
+const (
+	MinHoldTTL  = int64(time.Second)
+	MaxHoldTTL  = int64(time.Hour)
+	minHoldKeep = int64(time.Second)
+	maxHoldKeep = 24 * int64(time.Hour)
+)
+
+// defaultHold is that of a policy which says nothing.
+var defaultHold = Hold{TTL: 2 * int64(time.Minute), Keep: 10 * int64(time.Minute), Share: 100}
+
+// filled returns h with the defaults for what it does not say.
+func (h Hold) filled() Hold {
+	if h.TTL == 0 {
+		h.TTL = defaultHold.TTL
+	}
+	if h.Keep == 0 {
+		h.Keep = defaultHold.Keep
+	}
+	if h.Share == 0 {
+		h.Share = defaultHold.Share
+	}
+	return h
+}
+
+// expiries are the words for Hold.Charges.
+var expiries = []string{"release", "charge"}
+
+var holdEntries = []entry[Hold]{
+	{key: "ttl", value: "duration, 1s to 1h", none: "2m", about: "for how long RL.RESERVE holds, unless the call says so", schema: durationSchema,
+		read: func(r *reader, n *yaml.Node, h *Hold) { h.TTL = r.between(n, MinHoldTTL, MaxHoldTTL) }},
+	{key: "expiry", value: "release | charge", none: "release", about: "what becomes of a hold that nobody settles: what it took is given back, or stays charged", schema: wordsOf(expiries...),
+		read: func(r *reader, n *yaml.Node, h *Hold) { wordBool(r, n, expiries, &h.Charges) }},
+	{key: "keep", value: "duration, 1s to 24h", none: "10m", about: "for how long a settled hold is known: its settlement can be repeated, and an expired one committed late", schema: durationSchema,
+		read: func(r *reader, n *yaml.Node, h *Hold) { h.Keep = r.between(n, minHoldKeep, maxHoldKeep) }},
+	{key: "share", value: "1% to 100%", none: "100%", about: "how much of a limit's capacity one hold may take at most", schema: schema{"type": "string", "pattern": `^\d{1,3}%$`},
+		read: func(r *reader, n *yaml.Node, h *Hold) { h.Share = r.percent(n) }},
+}
+
+// hold reads what a policy says of holds.
+func (r *reader) hold(n *yaml.Node) (h Hold) {
+	readMap(r, n, "{ttl: …, expiry: …}", holdEntries, &h)
+	if h.TTL == defaultHold.TTL {
+		h.TTL = 0
+	}
+	if h.Keep == defaultHold.Keep {
+		h.Keep = 0
+	}
+	if h.Share == defaultHold.Share {
+		h.Share = 0
+	}
+	return h
+}
+
+// between reads a duration within bounds.
+func (r *reader) between(n *yaml.Node, least, most int64) int64 {
+	s, ok := r.scalar(n, "a duration such as 90s")
+	if !ok {
+		return 0
+	}
+	ns, err := parseDuration(s)
+	switch {
+	case err != nil:
+		r.fail(n, "%q: %s", clip(s), err)
+		return 0
+	case ns < least || ns > most:
+		r.fail(n, "%q: want a duration from %s to %s", clip(s), formatDuration(least), formatDuration(most))
+		return 0
+	}
+	return ns
+}
+
+// percent reads 1% to 100%.
+func (r *reader) percent(n *yaml.Node) int {
+	s, ok := r.scalar(n, "a part such as 50%")
+	if !ok {
+		return 0
+	}
+	body, percent := strings.CutSuffix(s, "%")
+	v, err := parseBits(body)
+	if !percent || err != nil || v < 1 || v > 100 {
+		r.fail(n, "%q is not a part from 1%% to 100%%", clip(s))
+		return 0
+	}
+	return int(v)
+}
+
+// String returns what differs from the defaults as the grammar has it, "" for
+// nothing.
+func (h Hold) String() string {
+	h = h.filled()
+	var parts []string
+	if h.TTL != defaultHold.TTL {
+		parts = append(parts, "ttl: "+formatDuration(h.TTL))
+	}
+	if h.Charges {
+		parts = append(parts, "expiry: "+expiries[1])
+	}
+	if h.Keep != defaultHold.Keep {
+		parts = append(parts, "keep: "+formatDuration(h.Keep))
+	}
+	if h.Share != defaultHold.Share {
+		parts = append(parts, "share: "+strconv.Itoa(h.Share)+"%")
+	}
+	if parts == nil {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// CostBy is the name of the attribute that has the call's cost, "" where that is a
+// number.
+func (a *Applied) CostBy() string {
+	if a.Numbers.CostBy == NoAttribute {
+		return ""
+	}
+	return a.Limit.Policy.attrs.names[a.Numbers.CostBy]
+}
+
+// MaxCost is what a call may cost at most.
+const MaxCost = int64(maxUnits)
+
+// ParseCost reads a cost: a whole number from 0 to MaxCost.
+func ParseCost(b []byte) (int64, bool) { return parseCost(b) }

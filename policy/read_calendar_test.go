@@ -1,0 +1,260 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy/calendar"
+)
+
+// calendarOf returns the calendar of the limit l of a policy, and what the limit
+// says in canonical form.
+func calendarOf(t *testing.T, limit string) (calendar.Rules, string) {
+	t.Helper()
+	rec := record(t, "p", "limits: {l: {"+limit+"}}")
+	again := record(t, "p", rec.Text())
+	require.Empty(t, Compare(rec, again), rec.Text())
+	l := with(t, emptySet(), again).Policy([]byte("p")).Limits[0]
+	require.Equal(t, Calendar, l.Algorithm)
+	return l.Calendar.Rules(), again.definition.limits[0].String()
+}
+
+func TestReadCalendar(t *testing.T) {
+	f := func(limit string, want calendar.Rules, text string) {
+		t.Helper()
+		r, s := calendarOf(t, limit)
+		require.Equal(t, want, r)
+		require.Equal(t, "{"+text+"}", s)
+	}
+	const day, month, year = calendar.Day, calendar.Month, calendar.Year
+	f("rate: 1_000/day, calendar: UTC", calendar.Rules{Zone: "UTC", Period: day}, "rate: 1000/day, calendar: UTC")
+	f("rate: 5/week, calendar: {zone: Etc/GMT+5}", calendar.Rules{Zone: "Etc/GMT+5", Period: calendar.Week}, `rate: 5/week, calendar: "Etc/GMT+5"`)
+	f("rate: 5/month, calendar: {zone: Europe/Paris, anchor: 17}", calendar.Rules{Zone: "Europe/Paris", Period: month, Day: 17}, "rate: 5/month, calendar: {zone: Europe/Paris, anchor: 17}")
+	f("rate: 5/month, calendar: {zone: Europe/Paris, anchor: 01, at: 00:00}", calendar.Rules{Zone: "Europe/Paris", Period: month}, "rate: 5/month, calendar: Europe/Paris")
+	f("rate: 5/quarter, calendar: {at: \"06:30\", anchor: 31, zone: UTC}", calendar.Rules{Zone: "UTC", Period: calendar.Quarter, Day: 31, At: 390}, `rate: 5/quarter, calendar: {zone: UTC, anchor: 31, at: "06:30"}`)
+	f("rate: 5/year, calendar: {zone: UTC, anchor: 04-06}", calendar.Rules{Zone: "UTC", Period: year, Month: 4, Day: 6}, "rate: 5/year, calendar: {zone: UTC, anchor: 04-06}")
+	f("rate: 5/year, calendar: {zone: UTC, anchor: 01-01, at: 23:59}", calendar.Rules{Zone: "UTC", Period: year, At: 1439}, `rate: 5/year, calendar: {zone: UTC, at: "23:59"}`)
+	f("rate: 5/year, calendar: {zone: UTC, anchor: 02-29}, count: all", calendar.Rules{Zone: "UTC", Period: year, Month: 2, Day: 29}, "rate: 5/year, calendar: {zone: UTC, anchor: 02-29}, count: all")
+	f("tiers: {attribute: a, vip: unlimited, pro: 9/day, default: blocked}, calendar: UTC", calendar.Rules{Zone: "UTC", Period: day},
+		"tiers: {attribute: a, vip: unlimited, pro: 9/day, default: blocked}, calendar: UTC")
+
+	// An override says the period, where the limit has no numbers.
+	s := load(t, "policies: {p: {limits: {l: {by: u, rate: blocked, calendar: UTC}}, overrides: [{when: {u: a}, limits: {l: {mode: soft}}}, {when: {u: b}, limits: {l: 7/quarter}}]}}")
+	require.Equal(t, calendar.Quarter, s.Policy([]byte("p")).Limits[0].Calendar.Rules().Period)
+	require.True(t, s.Policy([]byte("p")).Calendars)
+	require.Equal(t, []string{"@p:l;u=b 7/quarter"}, applied(t, call(t, s, "p", "u", "b"), 0))
+	require.False(t, load(t, preceding).Policy([]byte("p")).Calendars)
+}
+
+func TestRefusalsOfCalendars(t *testing.T) {
+	f := func(limit string, want ...string) {
+		t.Helper()
+		for i := range want {
+			want[i] = "f:1:" + want[i]
+		}
+		require.Equal(t, want, refused(t, "policies: {p: {limits: {l: {"+limit+"}}}}"), limit)
+	}
+	const at = ": policies.p.limits.l"
+	f("rate: 1/day, calendar: Utc", `52`+at+`.calendar: there is no zone "Utc", did you mean "UTC"?`)
+	for zone, want := range map[string]string{"utc": "UTC", "EUROPE/PARIS": "Europe/Paris", "AMERICA/NEW_YORK": "America/New_York"} {
+		f("rate: 1/day, calendar: "+zone, `52`+at+`.calendar: there is no zone "`+zone+`", did you mean "`+want+`"?`)
+	}
+	f("rate: 1/day, calendar: {zone: Europe/Pariss}", `59`+at+`.calendar.zone: there is no zone "Europe/Pariss", did you mean "Europe/Paris"?`)
+	f("rate: 1/day, calendar: [UTC]", "52"+at+".calendar: want a zone such as UTC or Europe/Paris, not a list")
+	f("rate: 1/day, calendar: {at: 06:00}", "52"+at+".calendar: zone is missing: UTC, Europe/Paris")
+	f("rate: 1/day, calendar: {zone: UTC, anchr: 1}", "64"+at+`.calendar: unknown key "anchr", did you mean "anchor"?`)
+	for _, text := range []string{"6:00", "24:00", "06:60", "0600", "-1:00"} {
+		f("rate: 1/day, calendar: {zone: UTC, at: "+text+"}", `68`+at+`.calendar.at: "`+text+`" is no wall time from 00:00 to 23:59`)
+	}
+	for _, text := range []string{"0", "017", "-1", "x", "4-6", "04-06-01", "00-05"} {
+		f("rate: 1/year, calendar: {zone: UTC, anchor: "+text+"}",
+			`73`+at+`.calendar.anchor: "`+text+`" is no anchor: a day such as 17 for months and quarters, month and day such as 04-06 for years`)
+	}
+	f("rate: 1/day, calendar: {zone: UTC, anchor: 1}", "72"+at+".calendar.anchor: a day and a week have no anchor: weeks begin on Monday")
+	f("rate: 1/month, calendar: {zone: UTC, anchor: 32}", "74"+at+".calendar.anchor: the anchor of a month or a quarter is a day, 1 to 31")
+	f("rate: 1/month, calendar: {zone: UTC, anchor: 04-06}", "74"+at+".calendar.anchor: the anchor of a month or a quarter is a day, 1 to 31")
+	f("rate: 1/year, calendar: {zone: UTC, anchor: 17}", "73"+at+".calendar.anchor: the anchor of a year is a date such as 04-06, month and day")
+	f("rate: 1/year, calendar: {zone: UTC, anchor: 04-31}", "73"+at+".calendar.anchor: April has no day 31")
+
+	f("rate: 1/day, calendar: UTC, algorithm: fixed", "25"+at+": algorithm and align do not go with calendar, which is a fixed window of its own")
+	f("rate: 1/day, calendar: UTC, align: first", "25"+at+": algorithm and align do not go with calendar, which is a fixed window of its own")
+	f("rate: 1/day, calendar: UTC, wait: 1s", "25"+at+": wait goes with algorithm token and leaky")
+	f("rate: 1/day burst 5, calendar: UTC", "35"+at+`.rate: "1/day burst 5": burst is of buckets: it goes with algorithm token and leaky`)
+	for _, period := range []string{"d", "h", "30d", "hour"} {
+		rate, err := ParseRate("1/" + period)
+		require.NoError(t, err)
+		f("rate: 1/"+period+", calendar: UTC", "35"+at+`.rate: "`+rate.String()+`": with a calendar a rate is of a day, week, month, quarter or year: 500_000/month`)
+	}
+	for _, rate := range []string{"rate: blocked", "tiers: {attribute: a, vip: unlimited, default: blocked}"} {
+		f(rate+", calendar: {zone: UTC, anchor: 32}", fmt.Sprint(61+len(rate))+at+".calendar.anchor: the anchor of a month or a quarter is a day, 1 to 31")
+	}
+	f("rate: 1/mon, calendar: UTC", "35"+at+`.rate: "1/mon": unknown unit "mon", use ms s m h d w, or with a calendar day, week, month, quarter or year`)
+	for _, period := range []string{"Month", "months", "fortnight"} {
+		f("rate: 1/"+period+", calendar: UTC", "35"+at+`.rate: "1/`+period+`": unknown unit "`+period+`", use ms s m h d w, or with a calendar day, week, month, quarter or year`)
+	}
+	f("tiers: {attribute: a, free: 1/day, default: 2/month}, calendar: UTC",
+		"73"+at+`.tiers.default: "2/month": all rates of a limit with a calendar have one period: this one is of a month, another of a day`)
+	for _, period := range []string{"month", "quarter", "year"} {
+		f("rate: 1/"+period, "35"+at+`.rate: "1/`+period+`": a `+period+" needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
+	}
+	override := func(limit, want string) {
+		t.Helper()
+		require.Equal(t, []string{want}, refused(t, "policies: {p: {limits: {l: {"+limit+"}}, overrides: [{when: {a: b}, limits: {l: 1/month}}]}}"))
+	}
+	override("rate: 1/day, calendar: UTC",
+		`f:1:98: policies.p.overrides[0].limits.l: "1/month": all rates of a limit with a calendar have one period: this one is of a month, another of a day`)
+	override("rate: 1/s", "f:1:81: policies.p.overrides[0].limits.l: \"1/month\": a month needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
+}
+
+// Rates of RL.OVERRIDE for a limit with a calendar are of its period; and one that
+// an edit leaves without its calendar sleeps.
+func TestOverridesOfCalendars(t *testing.T) {
+	const monthly = "policies: {p: {limits: {l: {by: u, rate: 5/month, calendar: UTC}, d: {by: u, rate: 5/day}}}}"
+	s := load(t, monthly)
+	rate := func(text string) Rate {
+		r, err := ParseRate(text)
+		require.NoError(t, err)
+		return r
+	}
+	for text, want := range map[string]string{
+		"9/day":   "all rates of a limit with a calendar have one period: this one is of a day, another of a month",
+		"9/30d":   errCalendarPeriod.Error(),
+		"9/month": "",
+		"blocked": "",
+	} {
+		_, err := call(t, s, "p", "u", "a").LimitOverride("l", rate(text), 0)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, want)
+		}
+	}
+	_, err := call(t, s, "p", "u", "a").LimitOverride("d", rate("9/month"), 0)
+	require.ErrorContains(t, err, "a month needs a calendar")
+
+	l, err := call(t, s, "p", "u", "a").LimitOverride("l", rate("9/month"), 0)
+	require.NoError(t, err)
+	d, err := call(t, s, "p", "u", "a").LimitOverride("d", rate("9/day"), 0)
+	require.NoError(t, err)
+	for _, o := range []Override{l, d} {
+		b := o.Append(nil)
+		again, err := DecodeOverride(b)
+		require.NoError(t, err)
+		require.Equal(t, o, again)
+		for i := range b {
+			_, err := DecodeOverride(b[:i])
+			require.ErrorIs(t, err, errOverrideData)
+		}
+	}
+	for _, per := range []byte{0, byte(calendar.Year) + 1} {
+		b := l.Append(nil)
+		b[len(b)-1] = per
+		_, err := DecodeOverride(b)
+		require.ErrorIs(t, err, errOverrideData)
+	}
+	s = override(t, override(t, s, l), d)
+	scale, err := s.Policy([]byte("p")).ScaleOverride(50, 0)
+	require.NoError(t, err)
+	s = override(t, s, scale)
+	require.Equal(t, []string{"@p:l;u=a 9/month", "@p:d;u=a 9/d"}, applied(t, call(t, s, "p", "u", "a"), 0), "a scale spares both")
+	require.False(t, s.Sleeps(&l))
+	s = with(t, s, record(t, "p", "limits: {l: {by: u, rate: 5/d}, d: {by: u, rate: 5/day, calendar: UTC}}"))
+	require.True(t, s.Sleeps(&l))
+	require.True(t, s.Sleeps(&d))
+	require.Equal(t, []string{"@p:l;u=a 5/d", "@p:d;u=a 5/day"}, applied(t, call(t, s, "p", "u", "a"), 0))
+}
+
+// Another calendar under one id takes CHANGE reset, as another algorithm does.
+func TestEditsOfCalendars(t *testing.T) {
+	const month = "rate: 5/month, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}"
+	f := func(old, new, want string) {
+		t.Helper()
+		was, is := record(t, "p", "limits: {l: {"+old+"}}"), record(t, "p", "limits: {l: {"+new+"}}")
+		for _, c := range []Change{ChangeKeep, ChangeProportional} {
+			_, err := Revise(was, nil, is, c)
+			if want == "" {
+				require.NoError(t, err)
+				continue
+			}
+			require.EqualError(t, err, "limit 'l' counts by "+want+": that takes CHANGE reset, or another id")
+			kinds := 0
+			for _, d := range Compare(was, is) {
+				if d.Effect == NewKind {
+					kinds++
+				}
+			}
+			require.NotZero(t, kinds, "%v", Compare(was, is))
+		}
+		out, err := Revise(was, nil, is, ChangeReset)
+		require.NoError(t, err)
+		require.Equal(t, map[string]LimitEpoch{"l": {Reset: 1}}, out)
+	}
+	const paris = "the month of Europe/Paris from 17 at 06:00"
+	f(month, "rate: 6/month, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}", "")
+	f(month, "rate: 5/month, calendar: {zone: UTC, anchor: 17, at: 06:00}", paris+", not the month of UTC from 17 at 06:00")
+	f(month, "rate: 5/month, calendar: {zone: Europe/Paris, at: 06:00}", paris+", not the month of Europe/Paris at 06:00")
+	f(month, "rate: 5/quarter, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}", paris+", not the quarter of Europe/Paris from 17 at 06:00")
+	f("rate: 5/d, algorithm: fixed", "rate: 5/day, calendar: UTC", "fixed, not the day of UTC")
+	f("rate: 5/day, calendar: UTC", "rate: 5/d", "the day of UTC, not token")
+
+	// A limit that comes back counts on under its calendar alone.
+	gone, err := Revise(record(t, "p", "limits: {l: {"+month+"}, m: {rate: 1/s}}"), nil, record(t, "p", "limits: {m: {rate: 1/s}}"), ChangeKeep)
+	require.NoError(t, err)
+	require.Equal(t, map[string]LimitEpoch{"l": {Was: paris}}, gone)
+	for text, fails := range map[string]bool{month: false, "rate: 5/month, calendar: UTC": true} {
+		_, err := Revise(record(t, "p", "limits: {m: {rate: 1/s}}"), gone, record(t, "p", "limits: {l: {"+text+"}, m: {rate: 1/s}}"), ChangeKeep)
+		require.Equal(t, fails, err != nil, text)
+	}
+}
+
+// A limit that an edit stops, or lets everybody by, goes on with its counters when
+// it has an amount again, and not with those of another calendar.
+func TestEditsThatLeaveACalendarWithoutAPeriod(t *testing.T) {
+	const zone = ", calendar: {zone: UTC, anchor: 17}"
+	text := func(limit string) *Record { return record(t, "p", "limits: {l: {"+limit+"}, m: {rate: 1/s}}") }
+	for _, rate := range []string{"rate: blocked", "rate: unlimited", "tiers: {attribute: a, vip: unlimited, default: blocked}"} {
+		monthly, none := text("rate: 5/month"+zone), text(rate+zone)
+		require.Empty(t, Compare(none, record(t, "p", none.Text())), none.Text())
+		for _, d := range Compare(monthly, none) {
+			require.NotEqual(t, NewKind, d.Effect, d)
+		}
+		set := with(t, emptySet(), none)
+		require.Equal(t, Calendar, set.Policy([]byte("p")).Limits[0].Algorithm)
+		require.Nil(t, set.Policy([]byte("p")).Limits[0].Calendar)
+		require.True(t, set.Policy([]byte("p")).Calendars)
+
+		const month = "the month of UTC from 17"
+		revise := func(old *Record, epochs map[string]LimitEpoch, is *Record, want string) map[string]LimitEpoch {
+			t.Helper()
+			out, err := Revise(old, epochs, is, ChangeKeep)
+			if want != "" {
+				require.EqualError(t, err, "limit 'l' counts by "+month+", not "+want+": that takes CHANGE reset, or another id")
+			} else {
+				require.NoError(t, err)
+			}
+			return out
+		}
+		epochs := revise(monthly, nil, none, "")
+		kept := map[string]LimitEpoch{"l": {Was: month}}
+		require.Equal(t, kept, epochs)
+		require.Equal(t, kept, revise(none, epochs, none, ""), "an edit of something else")
+		require.Empty(t, revise(none, epochs, text("rate: 7/month"+zone), ""))
+		revise(none, epochs, text("rate: 5/quarter"+zone), "the quarter of UTC from 17")
+		revise(none, epochs, text("rate: 5/d"), "token")
+		revise(none, epochs, text(rate+", calendar: UTC"), "the period of UTC")
+		gone := revise(none, epochs, record(t, "p", "limits: {m: {rate: 1/s}}"), "")
+		require.Equal(t, kept, gone)
+		require.Equal(t, kept, revise(record(t, "p", "limits: {m: {rate: 1/s}}"), gone, none, ""))
+
+		out, err := Revise(none, epochs, text("rate: 5/quarter"+zone), ChangeReset)
+		require.NoError(t, err)
+		require.Equal(t, map[string]LimitEpoch{"l": {Reset: 1}}, out)
+		out, err = Revise(none, epochs, text(rate+", calendar: UTC"), ChangeReset)
+		require.NoError(t, err)
+		require.Equal(t, map[string]LimitEpoch{"l": {Reset: 1}}, out)
+		// Nothing was ever counted.
+		require.Empty(t, revise(none, nil, text("rate: 5/day, calendar: UTC"), ""))
+	}
+}

@@ -1,0 +1,109 @@
+package limits
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # Calls that are repeated
+//
+// A call that is given a name, by ID, can be made again by who does not know what
+// became of it: it is charged once, and answered the same. Its record is that of a
+// hold, under its name, and kept as long as one; RL.CHECK leaves one that holds
+// nothing. A call that is denied has charged nothing, and leaves none.
+
+// errNamed is the error of an ID where it has to be read by parseNamed.
+var errNamed = errors.New("ERR ID is of RL.CHECK and RL.RESERVE")
+
+// maxID is how long the name of a call may be, in bytes.
+const maxID = 128
+
+var (
+	errID       = fmt.Errorf("ERR ID must be 1 to %d bytes", maxID)
+	errPeekID   = errors.New("ERR PEEK and ID exclude each other")
+	errConflict = "IDCONFLICT '%s' was given to another call"
+)
+
+// parseNamed is parse of a call that may be given a name; holds tells that it is
+// RL.RESERVE.
+func (a *checkArgs) parseNamed(args [][]byte, holds bool) error {
+	*a = checkArgs{pairs: a.pairs[:0], units: 1, holds: holds, names: true}
+	if err := a.read(args); err != nil {
+		return err
+	}
+	if a.id != nil && a.peek {
+		return errPeekID
+	}
+	return nil
+}
+
+// readID reads the option ID, and returns how many arguments it took.
+func (a *checkArgs) readID(args [][]byte) (n int, err error) {
+	switch {
+	case !a.names:
+		return 0, errNamed
+	case len(args) < 2:
+		return 0, command.ErrSyntax
+	}
+	if a.id = args[1]; len(a.id) == 0 || len(a.id) > maxID {
+		return 0, errID
+	}
+	return 2, a.once(optionID, "ID")
+}
+
+// namedKey appends the key of the record of a call that is given a name.
+func namedKey(b []byte, name string, id []byte) []byte {
+	b = append(append(append(b, holdPrefix...), name...), ';')
+	return policy.AppendEscaped(b, id)
+}
+
+// fingerprint sums up what is asked: which command, the attributes in any order, and
+// the cost.
+func (a *checkArgs) fingerprint() (f engine.Fingerprint) {
+	pairs := make([][2][]byte, 0, len(a.pairs)/2)
+	for i := 0; i < len(a.pairs); i += 2 {
+		pairs = append(pairs, [2][]byte{a.pairs[i], a.pairs[i+1]})
+	}
+	slices.SortFunc(pairs, func(x, y [2][]byte) int { return bytes.Compare(x[0], y[0]) })
+	b := make([]byte, 0, 256)
+	b = binary.AppendUvarint(append(b, byte(command.Truth(a.holds))), uint64(a.units))
+	for _, pair := range pairs {
+		for _, part := range pair {
+			b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+		}
+	}
+	sum := sha256.Sum256(b)
+	copy(f[:], sum[:])
+	return f
+}
+
+// repeat replies to a call that was made before, or that has the name of another.
+// It is false where there is none of that name.
+func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint) bool {
+	key := namedKey(nil, string(call.Args[1]), m.args.id)
+	r, err := call.Sess.Reservation(call.Now, key)
+	switch {
+	case errors.Is(err, engine.ErrNoHold):
+		return false
+	case err != nil:
+		m.fail(call, err)
+	case !r.Named || r.Print != asked:
+		call.Error(fmt.Sprintf(errConflict, command.Clip(m.args.id, command.ErrorClip)))
+	default:
+		call.Sync = m.args.sync
+		set, _ := b.current()
+		if p := set.Policy(call.Args[1]); p != nil {
+			call.Sync = durability(p, m.args.sync)
+		}
+		writeRepeated(call, &r, key)
+	}
+	return true
+}

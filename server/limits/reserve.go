@@ -1,0 +1,225 @@
+package limits
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// holdCommands hold what a call may cost, and settle what it did.
+func holdCommands(book *Book) []command.Spec {
+	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
+	return []command.Spec{{
+		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
+		Derived: book.keys, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
+		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
+		Handler: book.reserve,
+	}, {
+		Name: "rl.commit", Arity: -2, Flags: flags,
+		Derived: book.heldKeys, Secrets: book.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
+		Syntax:  "hold [attribute value ...] [COST units]",
+		Handler: book.commitHold,
+	}, {
+		Name: "rl.cancel", Arity: 2, Flags: flags,
+		Derived: book.heldKeys, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Summary: "Ends a hold and gives back what it was charged.",
+		Syntax:  "hold",
+		Handler: book.cancelHold,
+	}}
+}
+
+// holdPrefix is what the keys of holds begin with. Behind it is what clients call
+// the hold: `<policy>;<id>`.
+const holdPrefix = "@+"
+
+// parseReserve is parse of RL.RESERVE.
+func (a *checkArgs) parseReserve(args [][]byte) error {
+	return a.parseNamed(args, true)
+}
+
+var errHoldTTL = fmt.Errorf("ERR TTL must be %s to %s", policy.FormatDuration(policy.MinHoldTTL), policy.FormatDuration(policy.MaxHoldTTL))
+
+// readTTL reads the option TTL, and returns how many arguments it took.
+func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
+	switch {
+	case !a.holds:
+		return 0, errors.New("ERR TTL is of RL.RESERVE: a check holds nothing")
+	case len(args) < 2:
+		return 0, command.ErrSyntax
+	}
+	if err = a.once(optionTTL, "TTL"); err != nil {
+		return 0, err
+	}
+	if a.ttl, err = parsePeriod(args[1]); err == nil && (a.ttl < policy.MinHoldTTL || a.ttl > policy.MaxHoldTTL) {
+		err = errHoldTTL
+	}
+	return 2, err
+}
+
+// reserver decides the limits of one RL.RESERVE in place of the session, and has
+// the session hold what they are charged, if it has a key for that.
+type reserver struct {
+	command.Limiter
+	call *command.Call
+	m    *checkMemory
+	p    *policy.Policy
+	req  engine.Reserve
+}
+
+// Check implements command.Limiter.
+func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
+	if r.m.verdict == policy.Denied { // by a list: nothing is charged
+		return r.Limiter.Check(now, checks, o, out)
+	}
+	r.req.Limits = r.req.Limits[:0]
+	large := -1
+	for j := range checks {
+		l := &r.m.call.Applied[r.m.at[j]]
+		r.req.Limits = append(r.req.Limits, engine.Reserved{Name: l.Limit.Name, CostBy: l.CostBy(), Each: l.Numbers.Cost})
+		if large < 0 && checks[j].Mode == engine.Enforce && r.beyondShare(&checks[j]) {
+			large, o.Denied = j, true
+		}
+	}
+	var v engine.Verdict
+	var err error
+	if len(r.req.Key) == 0 {
+		v, err = r.Limiter.Check(now, checks, o, out)
+	} else {
+		v, err = r.call.Sess.Reserve(now, checks, o, out, &r.req)
+	}
+	if err == nil && large >= 0 && (v.Binding < 0 || out[v.Binding].RetryAfter != engine.Never || large < v.Binding) {
+		d := &out[large].Decision
+		d.OK, d.Allowed, d.RetryAfter, d.Delay = false, 0, engine.Never, 0
+		v.Binding = large
+	}
+	return v, err
+}
+
+// beyondShare tells whether a check asks for more than one hold may take.
+func (r *reserver) beyondShare(c *engine.Check) bool {
+	if r.req.Plain || r.p.Hold.Share == 100 {
+		return false
+	}
+	limit := c.Limit.Limit()
+	high, low := bits.Mul64(uint64(limit.Capacity()), uint64(r.p.Hold.Share))
+	most, _ := bits.Div64(high, low, 100) // the share is below 100, so high is
+	return uint64(c.Cost) > most
+}
+
+// idTries is how many ids a step that holds keys may try, until it finds one whose
+// record is where it may write: of 256 shards it may have one.
+const idTries = 10_000
+
+// name gives the hold an id, which nobody can guess.
+func (r *reserver) name() {
+	var random [15]byte
+	for range idTries {
+		rand.Read(random[:]) // never fails: see crypto/rand
+		r.req.Key = append(append(append(r.req.Key[:0], holdPrefix...), r.p.Name...), ';')
+		r.req.Key = base64.RawURLEncoding.AppendEncode(r.req.Key, random[:])
+		if r.call.Sess.Reaches(r.req.Key) {
+			return
+		}
+	}
+}
+
+// repeatTries is how often a call is tried again whose record comes and goes
+// meanwhile.
+const repeatTries = 4
+
+// reserve is RL.RESERVE, and RL.CHECK of a call that is given a name. Without a leader it is a check, which holds nothing.
+func (b *Book) reserve(call *command.Call) {
+	m := memory(call)
+	defer m.end()
+	var set *policy.Set
+	if call.Degraded {
+		set, _ = b.current()
+	} else {
+		set = b.Set()
+	}
+	holds := call.Spec.Name == "rl.reserve"
+	if err := m.args.parseNamed(call.Args[2:], holds); err != nil {
+		call.Error(err.Error())
+		return
+	}
+	limits := call.Limits
+	defer func() { call.Limits, m.args.id = limits, nil }()
+	named := m.args.id != nil && !call.Degraded
+	var asked engine.Fingerprint
+	if named {
+		asked = m.args.fingerprint()
+	}
+	for try := 0; ; try++ {
+		// First of all: a call that was made is answered the same, whatever the
+		// policy has become.
+		if named && b.repeat(call, m, asked) {
+			return
+		}
+		p := set.Policy(call.Args[1])
+		if p == nil {
+			call.Error(b.noPolicy(call.Args[1]))
+			return
+		}
+		if err := m.match(p, call.Now); err != nil {
+			m.fail(call, err)
+			return
+		}
+		r := &reserver{Limiter: limits, call: call, m: m, p: p}
+		r.req.Plain = !holds
+		if !call.Degraded {
+			call.Limits = r
+		}
+		if !call.Degraded && !m.args.peek {
+			r.req.TTL, r.req.Keep, r.req.Charges = p.Hold.TTL, p.Hold.Keep, p.Hold.Charges
+			if m.args.ttl != 0 {
+				r.req.TTL = m.args.ttl
+			}
+			r.req.Version, r.req.Applied = p.Version, len(m.call.Applied)
+			r.req.Named, r.req.Print = named, asked
+			r.req.Listed = m.verdict == policy.Allowed
+			if named {
+				r.req.Key = namedKey(nil, p.Name, m.args.id)
+			} else {
+				r.name()
+			}
+		}
+		var a answer
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0}, &a)
+		switch {
+		case errors.Is(err, engine.ErrStale) && try < 2:
+			set = b.Set()
+			continue
+		case errors.Is(err, engine.ErrRepeated) && try < repeatTries: // somebody was faster
+			call.Limits = limits
+			continue
+		}
+		if err != nil {
+			m.fail(call, err)
+			return
+		}
+		m.decided(call, p, &a)
+		if hold := r.hold(); a.ok && hold != nil {
+			a.writeHeld(call, hold)
+		} else {
+			a.write(call)
+		}
+		return
+	}
+}
+
+// hold returns what clients call the hold of a call that has passed, nil if there is
+// none.
+func (r *reserver) hold() []byte {
+	if len(r.req.Key) == 0 || r.req.Plain {
+		return nil
+	}
+	return r.req.Key[len(holdPrefix):]
+}

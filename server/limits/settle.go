@@ -1,0 +1,187 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// holdKey returns the key of the hold that clients call id.
+func holdKey(id []byte) []byte { return append([]byte(holdPrefix), id...) }
+
+// heldKeys returns the keys that RL.COMMIT or RL.CANCEL is about.
+func (b *Book) heldKeys(args [][]byte, _ int64) [][]byte {
+	return b.engine.ReservationKeys(holdKey(args[1]))
+}
+
+// commitHold is RL.COMMIT.
+func (b *Book) commitHold(call *command.Call) {
+	var c committed
+	if err := c.parse(call.Args[2:]); err != nil {
+		call.Error(err.Error())
+		return
+	}
+	b.Set() // what is committed is known
+	b.settleHold(call, engine.Settlement{
+		State: engine.HoldCommitted, Cost: c.cost,
+		Limit:  func(l *engine.Reserved) engine.Limit { return b.present(l, call.Now) },
+		Window: func(l *engine.Reserved) *engine.Window { return b.window(l, call.Now) },
+	})
+}
+
+// cancelHold is RL.CANCEL.
+func (b *Book) cancelHold(call *command.Call) {
+	b.settleHold(call, engine.Settlement{State: engine.HoldCancelled})
+}
+
+func (b *Book) settleHold(call *command.Call, how engine.Settlement) {
+	settled, err := call.Sess.Settle(call.Now, holdKey(call.Args[1]), how)
+	var bad badCall
+	switch {
+	case errors.As(err, &bad):
+		call.Error("ERR " + bad.Error())
+	case errors.Is(err, engine.ErrNoHold):
+		call.Error(fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(call.Args[1], command.ErrorClip)))
+	case errors.Is(err, engine.ErrNotHeld): // the hold has come since its keys were held
+		call.Err = err
+		call.Error(errChanging.Error())
+	case err != nil:
+		call.Fail(err)
+	default:
+		call.Sync = b.settledSync(call.Args[1])
+		writeSettled(call, &settled)
+	}
+}
+
+// settledSync is what the reply of a settlement waits for: what its policy says.
+func (b *Book) settledSync(id []byte) command.SyncMode {
+	name, _, _ := cutHold(id)
+	set, _ := b.current()
+	if p := set.Policy(name); p != nil {
+		return durability(p, command.SyncDefault)
+	}
+	return command.SyncDefault
+}
+
+// cutHold returns the policy's name of a hold, and its id.
+func cutHold(hold []byte) (name, id []byte, ok bool) {
+	for i, c := range hold {
+		if c == ';' {
+			return hold[:i], hold[i+1:], true
+		}
+	}
+	return hold, nil, false
+}
+
+// committed are the arguments of RL.COMMIT: what the call did cost.
+type committed struct {
+	names  []string
+	values [][]byte
+	units  int64
+	given  bool // units are
+}
+
+func (c *committed) parse(args [][]byte) error {
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) < 2 {
+			if command.EqualFold(args[0], "cost") {
+				return command.ErrSyntax
+			}
+			return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(args[0], command.ErrorClip))
+		}
+		if command.EqualFold(args[0], "cost") {
+			n, err := strconv.ParseInt(string(args[1]), 10, 64)
+			switch {
+			case c.given:
+				return givenTwice("COST")
+			case err != nil || n < 0 || n > policy.MaxCost:
+				return fmt.Errorf("ERR COST must be a whole number from 0 to %d", policy.MaxCost)
+			}
+			c.units, c.given = n, true
+			continue
+		}
+		name := string(args[0])
+		for _, other := range c.names {
+			if other == name {
+				return fmt.Errorf("ERR attribute '%s' is given twice", command.Clip(args[0], command.ErrorClip))
+			}
+		}
+		if len(c.names) == policy.MaxAttributes {
+			return fmt.Errorf("ERR at most %d attributes in a call", policy.MaxAttributes)
+		}
+		c.names, c.values = append(c.names, name), append(c.values, args[1])
+	}
+	return nil
+}
+
+// cost is what the call did cost of a limit. Attributes that are no cost of the hold
+// are ignored, as those are that a policy does not know.
+func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
+	if l.CostBy == "" {
+		high, low := bits.Mul64(uint64(l.Each), uint64(c.units))
+		if high != 0 || low > uint64(policy.MaxCost) {
+			return 0, false, badCall{fmt.Errorf("COST of limit '%s' is above %d", l.Name, policy.MaxCost)}
+		}
+		return int64(low), c.given, nil
+	}
+	for i, name := range c.names {
+		if name != l.CostBy || len(c.values[i]) == 0 { // which is as if absent, as in every call
+			continue
+		}
+		cost, ok := policy.ParseCost(c.values[i])
+		if !ok {
+			return 0, false, badCall{fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", name, policy.MaxCost)}
+		}
+		return cost, true, nil
+	}
+	return 0, false, nil
+}
+
+// present returns the limit that calls on the counter of a hold are decided by now:
+// what the policy says, or, where its key does not tell that or there is none any
+// more, the numbers that the hold was charged under.
+func (b *Book) present(held *engine.Reserved, now int64) engine.Limit {
+	limit := held.Limit
+	l, pairs := b.limitOf(held)
+	if l == nil {
+		return limit
+	}
+	if may, ok := policy.NewCall().Counter(l, held.Key, pairs, now, nil); ok && len(may) == 1 && may[0].Rate.Kind == policy.Limited {
+		return engineLimit(l, may[0].Numbers)
+	}
+	limit.Resets, limit.Scalings = uint16(l.Epoch.Reset), uint16(l.Epoch.Proportion)
+	return limit
+}
+
+// window returns the window of the calendar of a held limit at a time, nil where
+// there is none.
+func (b *Book) window(held *engine.Reserved, now int64) *engine.Window {
+	if l, _ := b.limitOf(held); l != nil {
+		return windowOf(l, now)
+	}
+	return nil
+}
+
+// limitOf returns the limit of a policy that a hold has charged, if there still is
+// one of its id, and what is in the key. Shards are locked: nothing is waited for.
+func (b *Book) limitOf(held *engine.Reserved) (*policy.Limit, []policy.Pair) {
+	name, id, pairs, ok := policy.ParseKey(held.Key)
+	if !ok {
+		return nil, nil
+	}
+	p := b.set.Load().Policy([]byte(name))
+	if p == nil {
+		return nil, nil
+	}
+	for i := range p.Limits {
+		if p.Limits[i].ID == id {
+			return &p.Limits[i], pairs
+		}
+	}
+	return nil, nil
+}
