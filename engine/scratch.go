@@ -45,6 +45,7 @@ const scratchRoom = 64 << 20
 // NewScratch returns a Scratch for keys of e.
 func (e *Engine) NewScratch() *Scratch {
 	own := New(Config{Shards: 1, MaxBytes: scratchRoom, LogMaxEntries: e.logMaxEntries, TopK: 1, Clock: e.clock})
+	own.policies.void.Store(e.policies.void.Load()) // what is void is so in a copy
 	return &Scratch{own: own, s: own.NewSession(), at: make(map[string]struct{}), room: scratchRoom}
 }
 

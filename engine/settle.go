@@ -7,6 +7,9 @@ type Settlement struct {
 	// State is HoldCommitted, HoldCancelled, or HoldReleased: one that has ended is
 	// to be settled as it says itself, whatever this is.
 	State HoldState
+	// Accepts refuses to have a reservation committed by an error, which settles
+	// nothing. Nil accepts any.
+	Accepts func(r *Reservation) error
 	// Cost returns what the call did cost of a limit; ok is false where it stays
 	// what it was, and an error settles nothing. It is of HoldCommitted, and nil is
 	// that all stays.
@@ -108,6 +111,11 @@ func (s *Session) settleOnce(now int64, key, seen []byte, r *Reservation, how *S
 		}
 	default:
 		done = true
+	}
+	if to == HoldCommitted && how.Accepts != nil {
+		if err := how.Accepts(r); err != nil {
+			return a, false, err
+		}
 	}
 	if to == HoldCommitted || to == HoldCancelled {
 		// What it is answered takes more than a record of no limits has.

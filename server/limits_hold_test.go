@@ -77,7 +77,7 @@ func TestHoldOfTokens(t *testing.T) {
 
 	h2 := r.held("llm key k tokens 3000")
 	r.advance(10 * time.Second)
-	s = r.settle("RL.COMMIT " + h2 + " other x tokens 7000")
+	s = r.settle("RL.COMMIT " + h2 + " key k tokens 7000")
 	require.EqualValues(t, 200, s.over)
 	r.expectChecked("", s.checked, "tpm", "tpm=0")
 	c = r.reserve("llm key k tokens 1")

@@ -265,26 +265,6 @@ func (b *Book) Backstop(args [][]byte) int64 {
 	return 0
 }
 
-// keys returns the keys of the counters that an RL.CHECK is about, none for one
-// that is an error.
-func (b *Book) keys(args [][]byte, now int64) [][]byte {
-	m := matched{call: policy.NewCall()} // not a session's: what it returns outlasts the command
-	p := b.Set().Policy(args[1])
-	if p == nil || m.args.parseReserve(args[2:]) != nil || m.match(p, now) != nil {
-		return nil
-	}
-	var keys [][]byte
-	for i := range m.call.Applied {
-		if key := m.call.Applied[i].Key; key != nil {
-			keys = append(keys, key)
-		}
-	}
-	if m.args.id != nil {
-		keys = append(keys, namedKey(nil, p.Name, m.args.id))
-	}
-	return keys
-}
-
 // fillIn puts what the limits say that were asked into their places, and what those
 // say that demand an attribute which the call has not.
 func (m *checkMemory) fillIn(a *answer, checked []engine.Checked) {

@@ -6,14 +6,6 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// explainKeys finds the key of RL.EXPLAIN, if it is not about a policy.
-func explainKeys(args [][]byte, at []int) []int {
-	if len(args) == 2 {
-		at = append(at, 1)
-	}
-	return at
-}
-
 // explainAny is RL.EXPLAIN: of a key, of a policy and a caller, or of a hold.
 func (b *Book) explainAny(call *command.Call) {
 	switch args := call.Args; {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
@@ -13,11 +15,6 @@ import (
 
 // holdKey returns the key of the hold that clients call id.
 func holdKey(id []byte) []byte { return append([]byte(holdPrefix), id...) }
-
-// heldKeys returns the keys that RL.COMMIT or RL.CANCEL is about.
-func (b *Book) heldKeys(args [][]byte, _ int64) [][]byte {
-	return b.engine.ReservationKeys(holdKey(args[1]))
-}
 
 // commitHold is RL.COMMIT.
 func (b *Book) commitHold(call *command.Call) {
@@ -29,8 +26,9 @@ func (b *Book) commitHold(call *command.Call) {
 	b.Set() // what is committed is known
 	b.settleHold(call, engine.Settlement{
 		State: engine.HoldCommitted, Cost: c.cost,
-		Limit:  func(l *engine.Reserved) engine.Limit { return b.present(l, call.Now) },
-		Window: func(l *engine.Reserved) *engine.Window { return b.window(l, call.Now) },
+		Accepts: func(r *engine.Reservation) error { return b.acceptsCosts(call.Args[1], r, c.names) },
+		Limit:   func(l *engine.Reserved) engine.Limit { return b.present(l, call.Now) },
+		Window:  func(l *engine.Reserved) *engine.Window { return b.window(l, call.Now) },
 	})
 }
 
@@ -119,8 +117,35 @@ func (c *committed) parse(args [][]byte) error {
 	return nil
 }
 
-// cost is what the call did cost of a limit. Attributes that are no cost of the hold
-// are ignored, as those are that a policy does not know.
+// acceptsCosts refuses an attribute that is no cost of the hold, and that its policy
+// has no use for: a mistyped one must not settle the estimate. What the policy knows
+// may be told again with the costs; and where it has been edited since, nobody can
+// say any more what it knew.
+func (b *Book) acceptsCosts(hold []byte, r *engine.Reservation, names []string) error {
+	policyName, _, _ := cutHold(hold)
+	p := b.set.Load().Policy(policyName)
+	if p == nil || p.Version != r.Version {
+		return nil
+	}
+	var costs []string
+	for i := range r.Limits {
+		if by := r.Limits[i].CostBy; by != "" && !slices.Contains(costs, by) {
+			costs = append(costs, by)
+		}
+	}
+	for _, name := range names {
+		if slices.Contains(costs, name) || p.Knows([]byte(name)) {
+			continue
+		}
+		if len(costs) == 0 {
+			return badCall{fmt.Errorf("attribute '%s' is no cost of the hold, use COST", command.Clip([]byte(name), command.ErrorClip))}
+		}
+		return badCall{fmt.Errorf("attribute '%s' is no cost of the hold, use %s", command.Clip([]byte(name), command.ErrorClip), strings.Join(costs, ", "))}
+	}
+	return nil
+}
+
+// cost is what the call did cost of a limit.
 func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
 	if l.CostBy == "" {
 		high, low := bits.Mul64(uint64(l.Each), uint64(c.units))
