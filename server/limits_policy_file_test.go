@@ -48,9 +48,9 @@ func TestAFileOfPolicies(t *testing.T) {
 	r.is("RL.POLICY GET lists/bad", "nil")
 	r.allows("b", "l", "l=28")
 	r.allows("mine", "l", "l=4")
-	require.False(t, r.s.PoliciesDiffer())
+	require.False(t, r.s.Policies().FileDiffers)
 	require.Equal(t, PolicyFile{Path: "/etc/n2.yaml", Node: "n2"}, offer("n1", one), "not what is newer")
-	require.True(t, r.s.PoliciesDiffer())
+	require.True(t, r.s.Policies().FileDiffers)
 	r.setPolicy("a", `{limits: {l: {rate: 1/h}}}`) // no file has it any more
 
 	_, err := r.s.OfferPolicies(context.Background(), "n1", "/etc/n1.yaml", []byte("{policies: {a: {limit: {}}}}"))

@@ -145,15 +145,11 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	return s, nil
 }
 
-// Policies returns how many policies are in force.
-func (s *Server) Policies() int { return s.policies.Count() }
+// Policies tells which policies are in force.
+func (s *Server) Policies() limits.Stats { return s.policies.Stats() }
 
 // PolicyCounts tells how often the limits of policies were asked on this node.
 func (s *Server) PolicyCounts() []limits.LimitCount { return s.policies.Counts() }
-
-// PoliciesDiffer reports whether the policies in force are those of another file
-// than the one that [Server.OfferPolicies] was given last.
-func (s *Server) PoliciesDiffer() bool { return s.policies.FileDiffers() }
 
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.

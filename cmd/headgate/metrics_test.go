@@ -72,6 +72,11 @@ func TestMetrics(t *testing.T) {
 	for range 9 {
 		require.Contains(t, c.do("NOSUCH"), "-ERR unknown command")
 	}
+	for range 10 {
+		require.Contains(t, c.do("RL.CHECK", "nosuch", "user", "eve"), "-NOPOLICY")
+	}
+	require.Contains(t, c.do("RL.RESERVE", "nosuch"), "-NOPOLICY")
+	require.Contains(t, c.do("RL.EXPLAIN", "POLICY", "nosuch"), "-NOPOLICY", "which is a question")
 	for range 5 {
 		require.Equal(t, "*5", c.do("CL.THROTTLE", "k", "1", "1", "3600"))
 		for range 5 {
@@ -128,11 +133,11 @@ func TestMetrics(t *testing.T) {
 		"tls_handshake_errors_total": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
 		"connections_closed_totalmap[limit:output_buffer]": 4, "connections_closed_totalmap[limit:timeout]": 6,
 		"connections_accepted_total": 1 + 2 + 3 + 4 + 10 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0,
-		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9 + 2, "commands_total": 3 + 4 + 2*8 + 5 + 11 + 12 + 3,
+		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9 + 2 + 12, "commands_total": 3 + 4 + 2*8 + 5 + 11 + 12 + 3 + 12,
 		"decisions_totalmap[command:cl.throttle outcome:allowed]": 2, "decisions_totalmap[command:cl.throttle outcome:denied]": 3,
 		"connections_closed_totalmap[limit:clients_memory]": 10, "clients_memory_bytes": 0,
 		"keys": 10, "memory_limit_bytes": 64 << 20, "evicted_keys_total": 0, "expired_keys_total": 0,
 		"scripts": 3, "script_runs_totalmap[by:lua]": 14, "script_runs_totalmap[by:native]": 12, "script_moves_total": 3, "script_ends_total": 2,
-		"holds": 0, "holds_evicted_total": 0, "policies": 0, "policies_file_differs": 0, "policy_keys_replaced_total": 0,
+		"holds": 0, "holds_evicted_total": 0, "policies": 0, "policies_revision": 0, "policies_unknown_total": 11, "policies_file_differs": 0, "policy_keys_replaced_total": 0,
 	}, values)
 }

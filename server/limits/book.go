@@ -52,6 +52,9 @@ type Book struct {
 
 	forms forms
 
+	// unknown counts the checks of policies that there are not.
+	unknown atomic.Uint64
+
 	// brokenMu guards broken: policies whose records are not understood here, and
 	// why.
 	brokenMu sync.Mutex
@@ -203,10 +206,23 @@ func (b *Book) void(key []byte, resets uint16) bool {
 	return set.Void(key, resets)
 }
 
-// Count returns how many policies there are.
-func (b *Book) Count() int {
+// Stats is what a Book tells of itself.
+type Stats struct {
+	// Policies are in force, as the change numbered Revision has left them; of
+	// overrides, which are no versions, it tells nothing.
+	Policies int
+	Revision uint64
+	// Unknown is how many checks named a policy that there is not, since the start.
+	Unknown uint64
+	// FileDiffers tells that the policies in force are those of another file than
+	// this node's.
+	FileDiffers bool
+}
+
+// Stats returns the figures of the moment.
+func (b *Book) Stats() Stats {
 	set, _ := b.current()
-	return len(set.Names())
+	return Stats{Policies: len(set.Names()), Revision: set.Revision(), Unknown: b.unknown.Load(), FileDiffers: b.fileDiffers()}
 }
 
 // briefNews is how many bytes of news are taken over in no time, a handful of

@@ -106,7 +106,7 @@ func TestLookWithoutWaiting(t *testing.T) {
 	b.hear([]engine.PolicyRecord{ofPolicy("p", 1, 11)}, false)
 	b.Set()
 	b.hear([]engine.PolicyRecord{ofPolicy("p", 2, 12), ofPolicy("q", 1, 1)}, false)
-	require.Equal(t, 2, b.Count(), "a small change is taken over")
+	require.Equal(t, 2, b.Stats().Policies, "a small change is taken over")
 	b.mu.Lock() // somebody is at it
 	defer b.mu.Unlock()
 	large := make([]engine.PolicyRecord, 0, 1000)
@@ -120,7 +120,7 @@ func TestLookWithoutWaiting(t *testing.T) {
 		go func() {
 			defer close(looked)
 			assert.Equal(t, policy.FailServer, b.OnFailure(args))
-			assert.Equal(t, 2, b.Count())
+			assert.Equal(t, 2, b.Stats().Policies)
 			assert.NoError(t, b.trouble("p"))
 			assert.Equal(t, []int{3}, b.hide([]byte("p"), args, 2, nil), "the change may make it a secret")
 		}()

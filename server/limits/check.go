@@ -34,6 +34,12 @@ func (b *Book) noPolicy(name []byte) string {
 	return fmt.Sprintf("NOPOLICY there is no policy '%s'", command.Clip(name, command.ErrorClip))
 }
 
+// refuseUnknown refuses a check of a policy that there is not.
+func (b *Book) refuseUnknown(call *command.Call) {
+	b.unknown.Add(1)
+	call.Error(b.noPolicy(call.Args[1]))
+}
+
 // checkArgs are the parsed options of RL.CHECK.
 type checkArgs struct {
 	pairs [][]byte // names and values, in turn
@@ -202,7 +208,7 @@ func (b *Book) check(call *command.Call) {
 	for try := 0; ; try++ {
 		if !ready {
 			if p = set.Policy(call.Args[1]); p == nil {
-				call.Error(b.noPolicy(call.Args[1]))
+				b.refuseUnknown(call)
 				return
 			}
 			if err := m.match(p, call.Now); err != nil {

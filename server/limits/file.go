@@ -206,9 +206,9 @@ type ownFile struct{ path, hash string }
 // its place.
 func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
 
-// FileDiffers reports whether the policies in force are those of another file than
+// fileDiffers reports whether the policies in force are those of another file than
 // this node's.
-func (b *Book) FileDiffers() bool {
+func (b *Book) fileDiffers() bool {
 	own := b.file.Load()
 	if own == nil {
 		return false

@@ -165,7 +165,7 @@ func (b *Book) reserve(call *command.Call) {
 		}
 		p := set.Policy(call.Args[1])
 		if p == nil {
-			call.Error(b.noPolicy(call.Args[1]))
+			b.refuseUnknown(call)
 			return
 		}
 		if err := m.match(p, call.Now); err != nil {
