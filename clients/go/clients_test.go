@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,7 +27,13 @@ const timeout = 10 * time.Second
 
 var servers *hgtest.Trio
 
-func TestMain(m *testing.M) { os.Exit(hgtest.Main(m, &servers)) }
+func TestMain(m *testing.M) {
+	if recipe := os.Getenv(recipeEnv); recipe != "" {
+		runRecipe(strings.Fields(recipe))
+		return
+	}
+	os.Exit(hgtest.Main(m, &servers))
+}
 
 // endpoint is where and how to reach a server.
 type endpoint struct {

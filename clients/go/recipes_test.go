@@ -1,0 +1,317 @@
+package clients_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/examples/holds/go/billing"
+	"github.com/headgate-io/headgate/examples/holds/go/connect"
+	"github.com/headgate-io/headgate/examples/holds/go/llm"
+	"github.com/headgate-io/headgate/examples/holds/go/login"
+	"github.com/headgate-io/headgate/internal/hgtest"
+	"github.com/headgate-io/headgate/internal/subprocess"
+)
+
+// TestRecipes runs the code of docs/recipes.md on three nodes. First the process that
+// runs it is killed in the middle, then the leader.
+func TestRecipes(t *testing.T) {
+	c, err := hgtest.StartCluster()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	rdb := connect.To(c.Addrs()...)
+	defer rdb.Close()
+	r := recipes{c, rdb}
+
+	r.load(t, "ttl: 5m", "ttl: 1s", "ttl: 30s", "ttl: 1s")
+	t.Run("client killed", func(t *testing.T) {
+		t.Run("llm", func(t *testing.T) { t.Parallel(); r.llmClientKilled(t) })
+		t.Run("login", func(t *testing.T) { t.Parallel(); r.loginClientKilled(t) })
+		t.Run("billing", func(t *testing.T) { t.Parallel(); r.billingClientKilled(t) })
+	})
+	r.load(t)
+	t.Run("refused", func(t *testing.T) {
+		t.Run("llm", func(t *testing.T) { t.Parallel(); r.llmRefused(t) })
+		t.Run("login", func(t *testing.T) { t.Parallel(); r.loginRefused(t) })
+		t.Run("billing", func(t *testing.T) { t.Parallel(); r.billingRefused(t) })
+	})
+	t.Run("leader killed", r.leaderKilled)
+}
+
+// recipes are a cluster that has their policies, and a client of it.
+type recipes struct {
+	c   *hgtest.Cluster
+	rdb redis.UniversalClient
+}
+
+// load loads the policies, with some words replaced: each of these must be there.
+func (r recipes) load(t *testing.T, replace ...string) {
+	files := ""
+	for _, name := range []string{"llm", "login", "billing"} {
+		text, err := os.ReadFile("../../examples/holds/" + name + ".yaml")
+		require.NoError(t, err)
+		_, policy, ok := strings.Cut(string(text), "policies:\n")
+		require.True(t, ok)
+		files += policy
+	}
+	for i := 0; i < len(replace); i += 2 {
+		require.Equal(t, 1, strings.Count(files, replace[i]), replace[i])
+	}
+	files = "policies:\n" + strings.NewReplacer(replace...).Replace(files)
+	require.NoError(t, r.rdb.Do(t.Context(), "RL.POLICY", "LOAD", files).Err())
+}
+
+// left is what is left of a limit.
+func (r recipes) left(t require.TestingT, limit string, check ...any) int64 {
+	reply, err := r.rdb.Do(context.Background(), append([]any{"RL.CHECK"}, append(check, "COST", 0)...)...).Slice()
+	require.NoError(t, err)
+	for _, l := range reply[11].([]any) {
+		if l := l.([]any); l[0] == limit {
+			return l[3].(int64)
+		}
+	}
+	require.Fail(t, "the limit does not apply", "%v", reply)
+	return 0
+}
+
+// ends waits until a hold has ended by itself.
+func (r recipes) ends(t *testing.T, hold string) {
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		x, err := r.rdb.Do(context.Background(), "RL.EXPLAIN", "HOLD", hold).Slice()
+		require.NoError(t, err)
+		require.Equal(t, []any{"state", "expired"}, x[4:6])
+	}, timeout, 50*time.Millisecond)
+}
+
+// recipeEnv names the recipe that this process is to run, and its nodes, in place of tests.
+const recipeEnv = "HGTEST_RECIPE"
+
+// child starts a process that runs a recipe for somebody, and returns what it says, line by line, and how to kill it.
+func (r recipes) child(t *testing.T, recipe, who string) (say *bufio.Scanner, kill func()) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := subprocess.Command(exe)
+	cmd.Env = append(os.Environ(), recipeEnv+"="+strings.Join(append([]string{recipe, who}, r.c.Addrs()...), " "))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	p, err := subprocess.Start(cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Kill() })
+	return bufio.NewScanner(out), func() { _ = p.Kill() } // an error is that it was killed
+}
+
+// runRecipe is the child: it says what it holds, or what it is about to charge, and
+// never comes to an end.
+func runRecipe(words []string) {
+	ctx, who, rdb := context.Background(), words[1], connect.To(words[2:]...)
+	rdb.AddHook(holdHook{})
+	stop := func() { select {} }
+	switch words[0] {
+	case "llm":
+		fmt.Println(llm.Stream(ctx, rdb, largeCall(who), chunks(1, stop), ignore))
+	case "login":
+		_, err := login.Attempt(ctx, rdb, who, "198.51.100.7", func(context.Context) (bool, error) { stop(); return true, nil })
+		fmt.Println(err)
+	case "billing":
+		for i := range 10_000 {
+			order := fmt.Sprintf("%s-%d", who, i)
+			fmt.Println(order)
+			if _, err := billing.Charge(ctx, rdb, who, order, 3); err != nil {
+				fmt.Println(err)
+			}
+		}
+	}
+}
+
+// holdHook says what is held.
+type holdHook struct{ redis.Hook }
+
+func (holdHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (holdHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (holdHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if reply, ok := cmd.(*redis.Cmd); ok && err == nil && cmd.Name() == "rl.reserve" {
+			r, _ := reply.Slice()
+			fmt.Println(r[8])
+		}
+		return err
+	}
+}
+
+// largeCall reserves 15,000 tokens.
+func largeCall(key string) llm.Call {
+	return llm.Call{Key: key, Model: "large-2", PromptTokens: 5_000, MaxTokens: 10_000}
+}
+
+// chunks is an answer that takes 6000 tokens and then n times 1000. after is called
+// behind the first of these.
+func chunks(n int, after func()) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for i := range n + 1 {
+			if !yield(llm.Chunk{Text: "word ", Tokens: 6_000 + i*1_000}, nil) {
+				return
+			}
+			if i == 1 {
+				after()
+			}
+		}
+	}
+}
+
+func ignore(string) error { return nil }
+
+// A process dies in the middle of an answer: what it held is given back.
+func (r recipes) llmClientKilled(t *testing.T) {
+	key := newKey()
+	left := func(limit string) int64 { return r.left(t, limit, "llm", "key", key, "model", "large-2", "tokens", 0) }
+	say, kill := r.child(t, "llm", key)
+	require.True(t, say.Scan())
+	hold := say.Text()
+	require.Less(t, left("large"), int64(20_000), "15,000 of 30,000 are held, and 500 a second come back")
+	kill()
+	begin := time.Now()
+	r.ends(t, hold)
+	require.EqualValues(t, 30_000, left("large"))
+	require.EqualValues(t, 90_000, left("tokens"))
+	require.Less(t, time.Since(begin), 15*time.Second, "or time gave them back")
+}
+
+// A process dies while it verifies a password: that is no success.
+func (r recipes) loginClientKilled(t *testing.T) {
+	user := newKey()
+	say, kill := r.child(t, "login", user)
+	require.True(t, say.Scan())
+	kill()
+	r.ends(t, say.Text())
+	require.EqualValues(t, 4, r.left(t, "user", "login", "user", user))
+}
+
+// A process dies while it charges orders: who takes them over charges none twice.
+func (r recipes) billingClientKilled(t *testing.T) {
+	account := newKey()
+	say, kill := r.child(t, "billing", account)
+	var orders []string
+	for say.Scan() {
+		if orders = append(orders, say.Text()); len(orders) == 25 {
+			kill()
+		}
+	}
+	require.GreaterOrEqual(t, len(orders), 25)
+	for _, order := range orders {
+		ok, err := billing.Charge(t.Context(), r.rdb, account, order, 3)
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	require.EqualValues(t, 10_000-3*len(orders), r.left(t, "account", "billing", "account", account))
+}
+
+func (r recipes) llmRefused(t *testing.T) {
+	call := largeCall(newKey())
+	require.NoError(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore))
+	require.NoError(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore))
+	var limited *llm.LimitedError
+	require.ErrorAs(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore), &limited)
+	require.Equal(t, "large", limited.Limit)
+	require.Positive(t, limited.Retry)
+	call.MaxTokens = 11_000
+	require.ErrorAs(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore), &limited)
+	require.Negative(t, limited.Retry, "more than half of the limit")
+
+	// A reader who goes away in the middle is charged what there was until then.
+	call = largeCall(newKey())
+	gone := fmt.Errorf("gone")
+	require.ErrorIs(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), func(string) error { return gone }), gone)
+	require.InDelta(t, 24_500, r.left(t, "large", "llm", "key", call.Key, "model", call.Model, "tokens", 0), 500)
+	// The others are of a budget of their own.
+	call.Model, call.MaxTokens = "small-1", 40_000
+	require.NoError(t, llm.Stream(t.Context(), r.rdb, call, chunks(0, func() {}), ignore))
+}
+
+func (r recipes) loginRefused(t *testing.T) {
+	user := newKey()
+	attempt := func(right bool) (bool, error) {
+		return login.Attempt(t.Context(), r.rdb, user, "198.51.100.8", func(context.Context) (bool, error) { return right, nil })
+	}
+	for range 8 {
+		ok, err := attempt(true)
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	for range 5 {
+		ok, err := attempt(false)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+	_, err := attempt(true)
+	var limited *login.LimitedError
+	require.ErrorAs(t, err, &limited)
+	require.InDelta(t, 15*time.Minute, limited.Retry, float64(time.Minute))
+}
+
+func (r recipes) billingRefused(t *testing.T) {
+	account := newKey()
+	ok, err := billing.Charge(t.Context(), r.rdb, account, account+"-1", 9_999)
+	require.NoError(t, err)
+	require.True(t, ok)
+	ok, err = billing.Charge(t.Context(), r.rdb, account, account+"-2", 2)
+	require.NoError(t, err)
+	require.False(t, ok)
+	_, err = billing.Charge(t.Context(), r.rdb, account, account+"-1", 1)
+	require.ErrorContains(t, err, "IDCONFLICT")
+}
+
+// The leader dies between hold and settlement, and between charge and answer.
+func (r recipes) leaderKilled(t *testing.T) {
+	key, account := newKey(), newKey()
+	var charged atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			ok, err := billing.Charge(t.Context(), r.rdb, account, fmt.Sprintf("%s-%d", account, charged.Load()), 3)
+			if !assert.NoError(t, err) || !assert.True(t, ok) {
+				return
+			}
+			charged.Add(1)
+		}
+	}()
+	reach := func(n int64) {
+		require.Eventually(t, func() bool { return charged.Load() >= n }, 2*timeout, time.Millisecond)
+	}
+	begin := time.Now()
+	require.NoError(t, llm.Stream(t.Context(), r.rdb, largeCall(key), chunks(3, func() {
+		reach(25)
+		require.NoError(t, r.rdb.Do(t.Context(), "WAIT", 1, 5000).Err()) // the hold is on another node
+		_, err := r.c.KillLeader()
+		require.NoError(t, err)
+	}), ignore))
+	back := int64(time.Since(begin).Seconds()*500) + 500
+	left := r.left(t, "large", "llm", "key", key, "model", "large-2", "tokens", 0)
+	require.GreaterOrEqual(t, left, int64(21_000), "9000 are charged")
+	require.LessOrEqual(t, left, 21_000+back)
+	reach(charged.Load() + 25)
+	close(stop)
+	<-done
+	require.EqualValues(t, 10_000-3*charged.Load(), r.left(t, "account", "billing", "account", account), "each once")
+}

@@ -1,0 +1,206 @@
+"""The code of docs/recipes.md on three nodes: the process that runs it is killed in the
+middle, and then the leader."""
+
+import itertools
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from redis.cluster import ClusterNode, RedisCluster
+
+import recipes
+from conftest import need
+from recipes import billing, chunks, large_call, llm, login
+from servers import Cluster
+
+PATIENCE = 20  # seconds
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster(need("HGTEST_CLUSTER"))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def r(cluster):
+    client = recipes.connect.connect(*((at.host, at.port) for at in cluster.nodes))
+    yield client
+    client.close()
+
+
+def load(r, **replaced):
+    """Loads the policies, with the time to live of some replaced."""
+    files = ""
+    for name in ("llm", "login", "billing"):
+        text = (recipes.EXAMPLES / f"{name}.yaml").read_text().split("policies:\n")[1]
+        if name in replaced:
+            assert text.count(f"ttl: {replaced[name]}") == 1
+            text = text.replace(f"ttl: {replaced[name]}", "ttl: 1s")
+        files += text
+    r.execute_command("RL.POLICY", "LOAD", "policies:\n" + files)
+
+
+def left(r, limit, *check):
+    """What is left of a limit."""
+    reply = r.execute_command("RL.CHECK", *check, "COST", 0)
+    return next(each[3] for each in reply[11] if each[0] == limit)
+
+
+def large(r, key):
+    return left(r, "large", "llm", "key", key, "model", "large-2", "tokens", 0)
+
+
+def eventually(so):
+    end = time.monotonic() + PATIENCE
+    while not so():
+        assert time.monotonic() < end, "too late"
+        time.sleep(0.02)
+
+
+def ends(r, hold):
+    """Waits until a hold has ended by itself."""
+    eventually(lambda: r.execute_command("RL.EXPLAIN", "HOLD", hold)[5] == "expired")
+
+
+@pytest.fixture
+def child(cluster):
+    """Starts processes that run a recipe for somebody, and say in lines what they hold, or are about to charge."""
+    started = []
+
+    def start(recipe, who):
+        nodes = [f"{at.host}:{at.port}" for at in cluster.nodes]
+        own = subprocess.Popen([sys.executable, recipes.__file__, recipe, who, *nodes], stdout=subprocess.PIPE, text=True)
+        started.append(own)
+        return own
+
+    yield start
+    for own in started:
+        own.kill()
+        own.wait()
+
+
+def test_a_client_is_killed(r, new_key, child):
+    load(r, llm="5m", login="30s")
+    key, user, account = new_key(), new_key(), new_key()
+    streaming, verifying, charging = child("llm", key), child("login", user), child("billing", account)
+
+    # While it charges orders: who takes them over charges none twice.
+    orders = [charging.stdout.readline().strip() for _ in range(25)]
+    charging.kill()
+    orders += [line.strip() for line in charging.stdout]
+    assert all(orders)
+    for order in orders:
+        assert billing.charge(r, account, order, 3)
+    assert left(r, "account", "billing", "account", account) == 10_000 - 3 * len(orders)
+
+    # While it verifies a password: that is no success.
+    attempt = verifying.stdout.readline().strip()
+    verifying.kill()
+    # In the middle of an answer: what it held is given back.
+    hold = streaming.stdout.readline().strip()
+    assert r.execute_command("RL.EXPLAIN", "HOLD", hold)[4:6] in (["state", "reserved"], ["state", "expired"])
+    streaming.kill()
+    begin = time.monotonic()
+    ends(r, hold)
+    assert large(r, key) == 30_000
+    assert left(r, "tokens", "llm", "key", key, "tokens", 0) == 90_000
+    assert time.monotonic() - begin < 15, "or time gave them back"
+    ends(r, attempt)
+    assert left(r, "user", "login", "user", user) == 4
+
+
+def test_tokens_are_refused(r, new_key):
+    load(r)
+    key = new_key()
+    assert len(list(large_call(r, key, chunks(9)))) == 10
+    list(large_call(r, key, chunks(9)))
+    with pytest.raises(llm.LimitedError, match="over large") as limited:
+        list(large_call(r, key, chunks(9)))
+    assert limited.value.retry_ms > 0
+    with pytest.raises(llm.LimitedError) as limited:
+        list(llm.stream(r, key, "large-2", 5_000, 11_000, chunks(9)))
+    assert limited.value.retry_ms == -1, "more than half of the limit"
+
+
+def broken():
+    yield "word ", 6_000
+    raise RuntimeError("broken")
+
+
+def test_a_reader_goes_away_or_the_answer_breaks(r, new_key):
+    load(r)
+    key = new_key()
+    reading = large_call(r, key, chunks(9))
+    next(reading)
+    reading.close()
+    assert 24_000 <= large(r, key) <= 25_000
+    key = new_key()
+    with pytest.raises(RuntimeError, match="broken"):
+        list(large_call(r, key, broken()))
+    assert 24_000 <= large(r, key) <= 25_000
+
+
+def test_logins_are_refused(r, new_key):
+    load(r)
+    user = new_key()
+    for _ in range(8):
+        assert login.attempt(r, user, "198.51.100.8", lambda: True)
+    for _ in range(5):
+        assert not login.attempt(r, user, "198.51.100.8", lambda: False)
+    with pytest.raises(login.LimitedError) as limited:
+        login.attempt(r, user, "198.51.100.8", lambda: True)
+    assert 14 * 60_000 < limited.value.retry_ms <= 15 * 60_000
+
+
+def test_orders_are_refused(r, new_key):
+    load(r)
+    account = new_key()
+    assert billing.charge(r, account, f"{account}-1", 9_999)
+    assert not billing.charge(r, account, f"{account}-2", 2)
+    with pytest.raises(Exception, match="IDCONFLICT"):
+        billing.charge(r, account, f"{account}-1", 1)
+
+
+def test_policies_by_the_cluster_client(cluster, r, new_key):
+    load(r)
+    account = new_key()
+    with RedisCluster(startup_nodes=[ClusterNode(at.host, at.port) for at in cluster.nodes], protocol=2) as rc:
+        for units in (1, 2, 3):
+            rc.execute_command("RL.CHECK", "billing", "account", account, "COST", units, target_nodes=rc.get_random_node())
+    assert left(r, "account", "billing", "account", account) == 9_994
+
+
+def test_the_leader_is_killed_between_hold_and_settlement_and_between_charge_and_answer(r, cluster, new_key):
+    load(r)
+    key, account = new_key(), new_key()
+    charged, stopped = itertools.count(), threading.Event()
+    orders = []
+
+    def charging():
+        while not stopped.is_set():
+            order = f"{account}-{next(charged)}"
+            assert billing.charge(r, account, order, 3)
+            orders.append(order)
+
+    def after():
+        eventually(lambda: len(orders) >= 25)
+        r.execute_command("WAIT", 1, 5000)  # the hold is on another node
+        cluster.kill_leader()
+
+    thread = threading.Thread(target=charging)
+    thread.start()
+    try:
+        begin = time.monotonic()
+        list(large_call(r, key, chunks(3, after)))
+        now = large(r, key)
+        assert 21_000 <= now <= 21_500 + 500 * (time.monotonic() - begin), "9000 are charged"
+        before = len(orders)
+        eventually(lambda: len(orders) >= before + 25)
+    finally:
+        stopped.set()
+        thread.join(PATIENCE)
+    assert left(r, "account", "billing", "account", account) == 10_000 - 3 * len(orders), "each once"
