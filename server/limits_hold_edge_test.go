@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 )
 
@@ -40,29 +41,74 @@ func TestCommitOfAnUnknownAttribute(t *testing.T) {
 	require.Equal(t, "committed", r.settle("RL.COMMIT "+h+" tokens 9000").reason)
 }
 
-// RL.POLICY RESET forgives what a hold was charged, and ends it not: who has it
-// settles it without an error, gets nothing back, and is charged what the call cost
-// beyond the estimate, which nobody knew at the reset.
+// RL.POLICY RESET, of a caller or of the policy, ends the holds on what it forgets, as
+// if there had been none: open ones, and those that may be committed late. What was
+// settled, names of calls and holds of others stay.
 func TestHoldsAndResets(t *testing.T) {
 	for _, reset := range []string{"RL.POLICY RESET p user eve", "RL.POLICY RESET p"} {
 		for _, algorithm := range []string{"token", "leaky", "fixed", "sliding", "log"} {
 			about := reset + " of " + algorithm
 			r := newRig(t, engine.Config{})
-			r.setPolicy("p", `{hold: {ttl: 10s}, limits: {a: {by: user, rate: 100/h, algorithm: `+algorithm+`}}}`)
-			left := func(want int64) {
+			r.setPolicy("p", `{hold: {ttl: 10s}, limits: {a: {by: user, rate: 100/h, algorithm: `+algorithm+`}, all: {rate: 1000/h}}}`)
+			r.setPolicy("pp", `{limits: {a: {by: user, rate: 100/h}}}`)
+			left := func(user string, a, all int64) {
 				t.Helper()
-				require.EqualValues(t, want, r.check("p user eve PEEK COST 0").remaining, about)
+				c := r.check("p user " + user + " PEEK COST 0")
+				require.Equal(t, []int64{a, all}, []int64{c.limits["a"].remaining, c.limits["all"].remaining}, about)
 			}
-			less, cancelled, more, expired := r.held("p user eve COST 10"), r.held("p user eve COST 20"), r.held("p user eve COST 30"), r.held("p user eve COST 40 TTL 1s")
-			require.IsType(t, int64(0), r.words(reset))
-			left(100)
-			r.check("p user eve COST 50")
-			require.EqualValues(t, 50, r.settle("RL.COMMIT "+less+" COST 1").remaining, about)
-			require.EqualValues(t, 50, r.settle("RL.CANCEL "+cancelled).remaining, about)
-			require.EqualValues(t, 45, r.settle("RL.COMMIT "+more+" COST 35").remaining, about)
+			r.is("RL.POLICY RESET p user nobody", "0")
+			expired := r.held("p user eve COST 10 TTL 1s")
 			r.advance(3 * time.Second)
-			require.Equal(t, "expired", r.settle("RL.CANCEL "+expired).reason, about)
-			left(45)
+			require.Equal(t, "expired", r.settle("RL.CANCEL "+expired).reason)
+			open, settled := r.held("p user eve COST 20"), r.held("p user eve COST 30")
+			require.Equal(t, "committed", r.settle("RL.COMMIT "+settled+" COST 10").reason)
+			named := r.check("p user eve COST 5 ID order")
+			other, elsewhere := r.held("p user bob COST 40"), r.held("pp user eve")
+			left("eve", 65, 925)
+
+			require.IsType(t, int64(0), r.words(reset))
+			all := int64(925) // of everybody
+			if reset == "RL.POLICY RESET p" {
+				all = 1000
+			}
+			left("eve", 100, all)
+			for _, h := range []string{open, expired} {
+				for _, line := range []string{"RL.COMMIT " + h + " COST 50", "RL.CANCEL " + h, "RL.EXPLAIN HOLD " + h} {
+					r.is(line, "-NOHOLD there is no hold '"+h+"'")
+				}
+			}
+			require.Equal(t, "committed", r.settle("RL.CANCEL "+settled).reason, about)
+			named.limits = map[string]checkedLimit{}
+			require.Equal(t, named, r.check("p user eve COST 5 ID order"), about)
+			require.EqualValues(t, 100, r.settle("RL.CANCEL "+elsewhere).remaining, "another policy's")
+			left("eve", 100, all)
+			if reset == "RL.POLICY RESET p" {
+				r.is("RL.CANCEL "+other, "-NOHOLD there is no hold '"+other+"'")
+			} else {
+				require.EqualValues(t, 90, r.settle("RL.COMMIT "+other+" COST 10").remaining)
+			}
+			require.EqualValues(t, 99, r.settle("RL.COMMIT "+r.held("p user eve COST 9")+" COST 1").remaining, "what is held later is held")
 		}
 	}
+}
+
+// What a reset has ended is ended on every node.
+func TestAResetEndsHoldsEverywhere(t *testing.T) {
+	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
+	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 100/h}}}`)
+	leader.commit(t, follower)
+	for _, user := range []string{"eve", "bob"} {
+		require.Contains(t, leader.ask(t, "RL.RESERVE", "p", "user", user, "COST", "40", "ID", user), "p;"+user)
+	}
+	leader.commit(t, follower)
+	leader.send("RL.POLICY", "RESET", "p", "user", "eve")
+	leader.commit(t, follower)
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	follower.replica.Lead(leader.e.Now())
+	follower.f.become(partition.Leading)
+	require.Contains(t, follower.ask(t, "RL.COMMIT", "p;eve", "COST", "70"), "-NOHOLD")
+	require.Contains(t, follower.ask(t, "RL.COMMIT", "p;bob", "COST", "70"), "*14\r\n:1\r\n:100\r\n:30\r\n")
+	require.Contains(t, follower.ask(t, "RL.CHECK", "p", "user", "eve", "PEEK", "COST", "0"), "*13\r\n:1\r\n:100\r\n:100\r\n")
 }

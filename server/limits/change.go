@@ -21,6 +21,8 @@ type change struct {
 	// from is the file of a node that it is about; nil for none. Its edits follow
 	// from what nodes have offered before.
 	from *ofFile
+	// made does what is left when the records are put; nil is nothing.
+	made func(sess *engine.Session, versions []uint64) error
 	// reply writes the reply; nil writes the version of the one edit.
 	reply func(w *resp.Writer, versions []uint64)
 }

@@ -22,8 +22,8 @@ func policyCommands(book *Book) []command.Spec {
 	}
 	const perText = "O(N), N the length of the text"
 	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
-	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded, "O(N), N the number of limits of the policy", "name [attribute value ...]",
-		"Forgets what was consumed: of a caller, or of all.", book.reset)
+	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded, "O(N), N the number of limits of the policy, or of keys where calls are held", "name [attribute value ...]",
+		"Forgets what was consumed, and ends holds: of a caller, or of all.", book.reset)
 	reset.Secrets = book.resetSecrets
 	return []command.Spec{{
 		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
@@ -248,6 +248,11 @@ func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits b
 	for i := range c.edits {
 		if ed := &c.edits[i]; ed.changed {
 			b.log.Info("policy changed", "policy", ed.name, "version", versions[i], "author", c.author, "file", ed.file)
+		}
+	}
+	if c.made != nil {
+		if err := c.made(sess, versions); err != nil {
+			return err
 		}
 	}
 	if c.reply != nil {

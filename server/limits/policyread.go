@@ -9,48 +9,6 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// reset is RL.POLICY RESET: it forgets the counters that are a caller's own, and
-// replies how many there were; or all of the policy, and replies the new version.
-func (b *Book) reset(call *command.Call) {
-	pairs := call.Args[3:]
-	name := string(call.Args[2])
-	switch {
-	case len(pairs) == 0:
-		b.change(call, len(name), false, func() (*change, error) {
-			st, ok := b.stored(name)
-			if !ok || st.Gone {
-				return nil, errNoPolicy
-			}
-			return b.setting(name, st.Text, changeArgs{version: int64(st.Version), void: true})
-		})
-		return
-	}
-	p := b.Set().Policy(call.Args[2])
-	if p == nil {
-		call.Error(b.noPolicy(call.Args[2]))
-		return
-	}
-	m := memory(call)
-	defer m.end()
-	if err := m.begin(p, pairs); err != nil {
-		call.Error(err.Error())
-		return
-	}
-	db := call.Sess.Database()
-	call.Sess.Use(0) // where policies count
-	defer call.Sess.Use(db)
-	n := int64(0)
-	for _, key := range m.call.Keys(nil) {
-		there, err := call.Sess.Delete(call.Now, key)
-		if err != nil {
-			call.Fail(err)
-			return
-		}
-		n += command.Truth(there)
-	}
-	call.W.Int(n)
-}
-
 // getPolicy is RL.POLICY GET.
 func (b *Book) getPolicy(call *command.Call) {
 	name := string(call.Args[2])

@@ -1,0 +1,94 @@
+package limits
+
+import (
+	"bytes"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// reset is RL.POLICY RESET: it forgets the counters that are a caller's own, and
+// replies how many there were; or all of the policy, and replies the new version. The
+// holds on what it forgets end.
+func (b *Book) reset(call *command.Call) {
+	if len(call.Args) == 3 {
+		b.resetAll(call, string(call.Args[2]))
+		return
+	}
+	p := b.Set().Policy(call.Args[2])
+	if p == nil {
+		call.Error(b.noPolicy(call.Args[2]))
+		return
+	}
+	m := memory(call)
+	defer m.end()
+	if err := m.begin(p, call.Args[3:]); err != nil {
+		call.Error(err.Error())
+		return
+	}
+	var keys [][]byte
+	for _, key := range m.call.Keys(nil) { // the worker outlasts the call
+		keys = append(keys, bytes.Clone(key))
+	}
+	prefix := holdsOf(p.Name)
+	sess, now := call.NewSession(), call.Now
+	sess.Use(0) // where policies count
+	call.Host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
+		defer sess.Close()
+		n, err := forget(sess, now, prefix, keys)
+		if err != nil {
+			w.Error(command.EngineError(err).Error())
+			return
+		}
+		w.Int(n)
+	})
+}
+
+// forget ends the holds that begin with a prefix and have charged one of some
+// counters, and deletes these: it returns how many there were. A hold that begins
+// meanwhile goes on.
+func forget(sess *engine.Session, now int64, prefix []byte, keys [][]byte) (n int64, err error) {
+	_, err = sess.EndHolds(prefix, func(r *engine.Reservation) bool {
+		for i := range r.Limits {
+			for _, key := range keys {
+				if bytes.Equal(r.Limits[i].Key, key) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	for _, key := range keys {
+		if err != nil {
+			return n, err
+		}
+		var there bool
+		there, err = sess.Delete(now, key)
+		n += command.Truth(there)
+	}
+	return n, err
+}
+
+// resetAll is reset of a policy: a new version, under which all begins anew. What was
+// held under an earlier one ends.
+func (b *Book) resetAll(call *command.Call, name string) {
+	b.change(call, len(name), false, func() (*change, error) {
+		st, ok := b.stored(name)
+		if !ok || st.Gone {
+			return nil, errNoPolicy
+		}
+		c, err := b.setting(name, st.Text, changeArgs{version: int64(st.Version), void: true})
+		if err != nil {
+			return nil, err
+		}
+		c.made = func(sess *engine.Session, versions []uint64) error {
+			_, err := sess.EndHolds(holdsOf(name), func(r *engine.Reservation) bool { return r.Version < versions[0] })
+			return err
+		}
+		return c, nil
+	})
+}
+
+// holdsOf is what the keys of a policy's holds begin with.
+func holdsOf(name string) []byte { return append(append([]byte(holdPrefix), name...), ';') }
