@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -280,22 +281,19 @@ func (r recipes) billingRefused(t *testing.T) {
 func (r recipes) leaderKilled(t *testing.T) {
 	key, account := newKey(), newKey()
 	var charged atomic.Int64
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+	running, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for running.Err() == nil {
 			ok, err := billing.Charge(t.Context(), r.rdb, account, fmt.Sprintf("%s-%d", account, charged.Load()), 3)
 			if !assert.NoError(t, err) || !assert.True(t, ok) {
 				return
 			}
 			charged.Add(1)
 		}
-	}()
+	})
+	defer wg.Wait()
+	defer stop()
 	reach := func(n int64) {
 		require.Eventually(t, func() bool { return charged.Load() >= n }, 2*timeout, time.Millisecond)
 	}
@@ -311,7 +309,7 @@ func (r recipes) leaderKilled(t *testing.T) {
 	require.GreaterOrEqual(t, left, int64(21_000), "9000 are charged")
 	require.LessOrEqual(t, left, 21_000+back)
 	reach(charged.Load() + 25)
-	close(stop)
-	<-done
+	stop()
+	wg.Wait()
 	require.EqualValues(t, 10_000-3*charged.Load(), r.left(t, "account", "billing", "account", account), "each once")
 }

@@ -25,7 +25,7 @@ type wire struct {
 var wireCases = map[string]func(w *wire){
 	"logins": checkLogins, "tiers": checkTiers, "tenants": checkTenants, "webhooks": checkWebhooks,
 	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets, "quotas": checkQuotas,
-	"holds": checkHolds,
+	"holds": checkHolds, "tokens": checkTokens,
 }
 
 func TestPoliciesOverTheWire(t *testing.T) {
@@ -98,6 +98,7 @@ type verdict struct {
 	name, reason                   string
 	applied                        int64
 	left, status                   map[string]int64
+	over                           int64 // of a settlement
 }
 
 // checks sends the words of a line to RL.CHECK n times in one go.
@@ -108,21 +109,41 @@ func (w *wire) checks(n int, line string) (out []verdict) {
 		commands[i] = strings.Fields("RL.CHECK " + line)
 	}
 	for _, r := range w.send(commands...) {
-		require.EqualValues(w.t, '*', r.Type, "%s: %+v", line, r)
-		require.Len(w.t, r.Elems, 13)
-		v := verdict{
-			t: w.t, line: line, allowed: r.Elems[0].Int == 1, limit: r.Elems[1].Int, remaining: r.Elems[2].Int, retry: r.Elems[3].Int, delay: r.Elems[5].Int,
-			name: r.Elems[6].Str, reason: r.Elems[7].Str, applied: r.Elems[10].Int, left: map[string]int64{}, status: map[string]int64{},
-		}
-		for _, l := range r.Elems[11].Elems {
-			v.left[l.Elems[0].Str], v.status[l.Elems[0].Str] = l.Elems[3].Int, l.Elems[9].Int
-		}
-		out = append(out, v)
+		out = append(out, w.verdict(line, r, 13))
 	}
 	return out
 }
 
 func (w *wire) check(line string) verdict { w.t.Helper(); return w.checks(1, line)[0] }
+
+func (w *wire) reserve(line string) verdict {
+	w.t.Helper()
+	return w.verdict(line, w.send(strings.Fields("RL.RESERVE " + line))[0], 13)
+}
+
+// settle sends the words of a line, which is of RL.COMMIT or RL.CANCEL.
+func (w *wire) settle(line string) verdict {
+	w.t.Helper()
+	r := w.send(strings.Fields(line))[0]
+	v := w.verdict(line, r, 14)
+	v.over = r.Elems[13].Int
+	return v
+}
+
+// verdict reads a reply of so many fields.
+func (w *wire) verdict(line string, r resp.Reply, fields int) verdict {
+	w.t.Helper()
+	require.EqualValues(w.t, '*', r.Type, "%s: %+v", line, r)
+	require.Len(w.t, r.Elems, fields)
+	v := verdict{
+		t: w.t, line: line, allowed: r.Elems[0].Int == 1, limit: r.Elems[1].Int, remaining: r.Elems[2].Int, retry: r.Elems[3].Int, delay: r.Elems[5].Int,
+		name: r.Elems[6].Str, reason: r.Elems[7].Str, applied: r.Elems[10].Int, left: map[string]int64{}, status: map[string]int64{},
+	}
+	for _, l := range r.Elems[11].Elems {
+		v.left[l.Elems[0].Str], v.status[l.Elems[0].Str] = l.Elems[3].Int, l.Elems[9].Int
+	}
+	return v
+}
 
 // allows expects a call that passes, with the limit that stands for it and what is
 // left of some: "ip=4 user=4".
@@ -305,9 +326,12 @@ func checkCosts(w *wire) {
 	w.set("gql", `{limits: {
 			points: {by: [app, shop], rate: 50/1000s burst 1000, cost: points},
 			writes: {by: [app, shop], rate: 20/1000m, when: {op: mutation}}}}`)
-	v := w.check("gql app a shop s points 202 op query")
+	v := w.reserve("gql app a shop s op query points 752 ID q1")
+	v.allows("points", "points=248")
+	require.EqualValues(w.t, 1, v.applied, "it is no write")
+	v = w.settle("RL.COMMIT gql;q1 points 202") // 252 a second later, there
 	v.allows("points", "points=798")
-	require.EqualValues(w.t, 1, v.applied)
+	require.Equal(w.t, "committed", v.reason)
 	v = w.check("gql app a shop s points 1001")
 	v.denies("points", -1, "points=798")
 	require.EqualValues(w.t, 403, v.status["points"])
@@ -327,6 +351,49 @@ func checkResets(w *wire) {
 	require.Equal(w.t, "account", v.name)
 	v.waitsUntil(func(now time.Time) time.Time { return now.AddDate(0, 0, 1) }, "America/New_York")
 	w.check("reset email bob@x ip 198.51.100.7").allows("account", "account=2")
+
+	// What is said twice under an ID is charged once, and stands for no other call.
+	w.check("reset email carol@x ip 198.51.100.7").allows("account", "account=2")
+	w.check("reset email carol@x ip 198.51.100.7 ID 7f3").allows("account", "account=1")
+	v = w.check("reset email carol@x ip 198.51.100.7 ID 7f3")
+	v.allows("account", "")
+	require.EqualValues(w.t, 1, v.remaining)
+	require.Empty(w.t, v.left)
+	require.Equal(w.t, "IDCONFLICT '7f3' was given to another call", w.send(strings.Fields("RL.CHECK reset email bob@x ip 198.51.100.7 ID 7f3"))[0].Str)
+	w.check("reset email carol@x ip 198.51.100.7").allows("account", "account=0")
+	w.check("reset email bob@x ip 198.51.100.7").allows("account", "account=1")
+}
+
+// Tokens of a language model: an estimate is held, the real cost settled. What time
+// gives back in the reference, the calls cost less here.
+func checkTokens(w *wire) {
+	w.set("llm", `{hold: {ttl: 2m}, limits: {rpm: {by: key, rate: 60/1000m}, tpm: {by: key, rate: 6000/1000m, cost: tokens}}}`)
+	w.reserve("llm key k tokens 4000 ID h1").allows("tpm", "rpm=59 tpm=2000")
+	w.reserve("llm key k tokens 2500").denies("tpm", 5000*time.Second, "rpm=59 tpm=2000")
+	v := w.settle("RL.COMMIT llm;h1 tokens 200")
+	v.allows("tpm", "rpm=59 tpm=5800")
+	require.Equal(w.t, "committed", v.reason)
+	w.reserve("llm key k tokens 3000 ID h2").allows("tpm", "tpm=2800")
+	v = w.settle("RL.COMMIT llm;h2 tokens 6000")
+	v.allows("tpm", "tpm=0")
+	require.EqualValues(w.t, 200, v.over)
+	w.reserve("llm key k tokens 1").denies("tpm", 2010*time.Second, "tpm=0")
+	again := w.settle("RL.CANCEL llm;h2")
+	require.Equal(w.t, []any{"committed", int64(200), int64(0)}, []any{again.reason, again.over, again.remaining}, "the first settlement stands")
+
+	// A hold that nobody settles is given back, within a second or two.
+	begin := time.Now()
+	w.reserve("llm key l tokens 3000 TTL 1s ID h3").allows("tpm", "tpm=3000")
+	require.Eventually(w.t, func() bool {
+		left := w.check("llm key l tokens 0 COST 0").left["tpm"]
+		if time.Since(begin) < time.Second {
+			require.EqualValues(w.t, 3000, left, "it is held")
+		}
+		return left == 6000
+	}, waitLimit, 20*time.Millisecond)
+	v = w.settle("RL.COMMIT llm;h3 tokens 500") // late, it is charged all the same
+	v.allows("tpm", "tpm=5500")
+	require.NotContains(w.t, w.settle("RL.COMMIT llm;h3 tokens 500").left, "tpm", "and once")
 }
 
 // checkHolds reserves on one node, says another rate on the next, and commits on a

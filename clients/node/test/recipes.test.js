@@ -147,12 +147,15 @@ test('recipes: the leader is killed between hold and settlement, and between cha
     await redis.call('WAIT', 1, 5000); // the hold is on another node
     await cluster.killLeader();
   });
-  for await (const _ of llm.stream(redis, largeCall(key), answer));
-  const now = await large(key);
-  assert.ok(now >= 21_000 && now <= 21_500 + (Date.now() - begin) / 2, `9000 are charged, ${now} left`);
-  const before = charged;
-  await eventually(() => charged >= before + 25);
-  stopped = true;
-  await charging;
+  try {
+    for await (const _ of llm.stream(redis, largeCall(key), answer));
+    const now = await large(key);
+    assert.ok(now >= 21_000 && now <= 21_500 + (Date.now() - begin) / 2, `9000 are charged, ${now} left`);
+    const before = charged;
+    await eventually(() => charged >= before + 25);
+  } finally {
+    stopped = true;
+    await charging;
+  }
   assert.equal(await left('account', 'billing', 'account', account), 10_000 - 3 * charged, 'each once');
 });
