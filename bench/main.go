@@ -121,7 +121,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -210,6 +210,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"decision", func() (err error) { rep.Decisions, err = b.measureDecisions(ctx); return err }},
 		{"check", func() (err error) { rep.Checks, err = b.measureChecks(ctx, dir); return err }},
 		{"policies", func() (err error) { rep.Policies, err = b.measurePolicies(ctx, dir); return err }},
+		{"holds", func() (err error) { rep.Holds, err = b.measureHolds(ctx, dir); return err }},
 		{"dropin", func() (err error) { rep.DropIn, err = b.measureDropIn(ctx, dir); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},

@@ -32,6 +32,7 @@ type report struct {
 	Decisions   []decision         `json:"decisions,omitempty"`
 	Checks      *checkReport       `json:"checks,omitempty"`
 	Policies    *policiesReport    `json:"policies,omitempty"`
+	Holds       *holdsReport       `json:"holds,omitempty"`
 	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`
 	Eviction    []*evictionRow     `json:"eviction,omitempty"`
@@ -91,6 +92,9 @@ func (r *report) markdown() string {
 	}
 	if r.Policies != nil {
 		r.Policies.write(line)
+	}
+	if r.Holds != nil {
+		r.Holds.write(line)
 	}
 	if r.DropIn != nil {
 		r.DropIn.write(line)

@@ -23,6 +23,7 @@ const (
 	streamPast = "__time_old__" // so many steps ago
 	// streamGroup is the key's number modulo groups: what many keys share.
 	streamGroup = "__group_no__"
+	streamLeft  = "__ms_left___" // milliseconds until the stream's end
 )
 
 // streamEpoch is the first time of a stream: times have 12 digits.
@@ -38,6 +39,7 @@ type stream struct {
 	past     int64        // steps between streamPast and streamTime
 	groups   uint64       // of keys; see streamGroup
 	conns    int          // connections
+	end      time.Time    // see streamLeft
 	steps    atomic.Int64 // so far, over all runs
 }
 
@@ -56,7 +58,7 @@ func newStream(p *process, commands [][]string, keys uint64, past int64) *stream
 	s := &stream{p: p, keys: keys, past: past, groups: 1, conns: clients}
 	for _, args := range commands {
 		c := streamCommand{raw: resp.AppendCommand(nil, args)}
-		for _, kind := range []string{streamKey, streamTime, streamPast, streamGroup} {
+		for _, kind := range []string{streamKey, streamTime, streamPast, streamGroup, streamLeft} {
 			for at := 0; ; at += len(kind) {
 				i := bytes.Index(c.raw[at:], []byte(kind))
 				if i < 0 {
@@ -194,6 +196,8 @@ func (s *stream) append(dst []byte, c *streamCommand, key, now uint64) []byte {
 			n = now - uint64(s.past)
 		case streamGroup:
 			n = key % s.groups
+		case streamLeft:
+			n = uint64(time.Until(s.end).Milliseconds())
 		}
 		digits := dst[start+h.at : start+h.at+len(h.kind)]
 		for i := len(digits) - 1; i >= 0; i-- {

@@ -76,6 +76,9 @@ func (r *report) targets() []target {
 	if r.Policies != nil {
 		list = append(list, r.Policies.targets()...)
 	}
+	if r.Holds != nil {
+		list = append(list, r.Holds.targets()...)
+	}
 	if r.DropIn != nil {
 		list = append(list, r.DropIn.targets()...)
 	}
