@@ -16,18 +16,8 @@ import (
 // decide.
 type holds struct {
 	// mu guards what follows.
-	mu sync.Mutex
-	// due has the keys of those that end in a second, by Unix second; next is the
-	// first that was not looked at.
-	due  map[int64][]string
-	next int64
-	// dueKeys is how many keys due has, those of reservations that are settled
-	// meanwhile included.
-	dueKeys int
-	// done has the keys of those that are settled, oldest first, from head on.
-	done []settledKey
-	head int
-
+	mu    sync.Mutex
+	index holdIndex
 	// reign is that of the engine for which this is.
 	reign uint64
 
@@ -39,111 +29,26 @@ type holds struct {
 	evicted atomic.Uint64
 }
 
-// settledKey is the key of a reservation that is settled, and until when it is
-// kept.
-type settledKey struct {
-	key   string
-	until int64
-}
-
-const holdTick = int64(time.Second)
-
-// add notes that the reservation under key ends at a time.
-func (h *holds) add(ends int64, key []byte) {
+// add notes that there is a reservation, whose key has the hash, and which ends at a
+// time.
+func (h *holds) add(now, ends int64, hash uint64) {
 	h.count.Add(1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.enter(ends, string(key))
+	h.again(now, ends, hash)
 }
 
-// enter is add without the count. mu must be held.
-func (h *holds) enter(ends int64, key string) {
-	if h.due == nil {
-		h.due = make(map[int64][]string)
-	}
-	// Behind its end, so that what is found in it has ended.
-	at := ends/holdTick + 1
-	if at < h.next {
-		at = h.next
-	}
-	h.due[at] = append(h.due[at], key)
-	h.dueKeys++
+// again is add of a reservation that is there already.
+func (h *holds) again(now, ends int64, hash uint64) {
+	h.mu.Lock()
+	h.index.enter(now, ends, hash)
+	h.mu.Unlock()
 }
 
-// settled notes that the reservation under key is settled, and kept until a time.
-func (h *holds) settled(until int64, key []byte) {
+// settled notes that the reservation whose key has the hash is settled, and kept
+// until a time.
+func (h *holds) settled(until int64, hash uint64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.done = append(h.done, settledKey{string(key), until})
-}
-
-// take returns the keys of reservations that have ended by now, a second's at most;
-// ok is false when there are none left.
-func (h *holds) take(now int64) (keys []string, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last := now / holdTick
-	if len(h.due) == 0 {
-		h.next = last
-		return nil, false
-	}
-	if h.next < last-2*int64(MaxHoldTTL)/holdTick { // the clock has jumped, or this is the first look
-		h.next = last
-		for at := range h.due {
-			h.next = min(h.next, at)
-		}
-	}
-	for ; h.next <= last; h.next++ {
-		if keys := h.due[h.next]; len(keys) > 0 {
-			delete(h.due, h.next)
-			h.dueKeys -= len(keys)
-			return keys, true
-		}
-	}
-	return nil, false
-}
-
-// forget drops from done what is not kept any more.
-func (h *holds) forget(now int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for h.head < len(h.done) && h.done[h.head].until < now {
-		h.done[h.head].key = ""
-		h.head++
-	}
-	if h.head > len(h.done)/2 {
-		h.done = append(h.done[:0:0], h.done[h.head:]...)
-		h.head = 0
-	}
-}
-
-// victim returns the key of a reservation that is to make room: the one that was
-// settled first, or else one of those that end first.
-func (h *holds) victim() (key string, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.head < len(h.done) {
-		key = h.done[h.head].key
-		h.done[h.head].key = ""
-		h.head++
-		return key, true
-	}
-	first, found := int64(0), false
-	for at := range h.due {
-		if !found || at < first {
-			first, found = at, true
-		}
-	}
-	if !found {
-		return "", false
-	}
-	keys := h.due[first]
-	key = keys[0]
-	if h.due[first] = keys[1:]; len(keys) == 1 {
-		delete(h.due, first)
-	}
-	h.dueKeys--
-	return key, true
+	h.index.settle(until, hash)
+	h.mu.Unlock()
 }
 
 // victimsMost bounds how many reservations one makes room in place of.
@@ -157,11 +62,13 @@ func (h *holds) makeRoom(s *Session) {
 		return
 	}
 	for range victimsMost {
-		key, ok := h.victim()
+		h.mu.Lock()
+		hash, settled, ok := h.index.victim()
+		h.mu.Unlock()
 		if !ok {
 			return
 		}
-		if s.dropReservation([]byte(key)) {
+		if s.dropReservation(hash, settled) {
 			h.count.Add(-1)
 			h.evicted.Add(1)
 			return
@@ -169,19 +76,29 @@ func (h *holds) makeRoom(s *Session) {
 	}
 }
 
-// dropReservation deletes the record of a reservation.
-func (s *Session) dropReservation(key []byte) bool {
-	hash := s.e.hash(internal, key)
-	sh, err := s.lock(hash, key)
+// dropReservation deletes the record of a reservation. One that is to be settled may
+// be open again: a call has come anew under its name.
+func (s *Session) dropReservation(hash uint64, settled bool) bool {
+	sh, err := s.look(hash)
 	if err != nil {
 		return false
 	}
 	defer s.unlock(sh)
-	ent, ok := sh.Find(hash, key)
-	if ok {
-		sh.Delete(ent)
+	ent, ok := s.e.findReservation(sh, hash)
+	if !ok || settled && stateOf(ent) == HoldOpen {
+		return false
 	}
-	return ok
+	sh.Delete(ent)
+	return true
+}
+
+// findReservation returns the record of a reservation whose key has the hash. Two
+// keys of one hash are not told apart: one of them then is found late, or by who
+// knows its key. Its shard must be locked.
+func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, bool) {
+	return sh.FindHash(hash, func(ent shard.Entry) bool {
+		return e.limits.get(ent.Meta()).limit.DB == internal && e.hash(internal, ent.Key()) == hash
+	})
 }
 
 // HoldsEvicted returns how many reservations have made room for others.
@@ -192,8 +109,8 @@ func (e *Engine) HoldsEvicted() uint64 { return e.holds.evicted.Load() }
 // processor nor the log from calls.
 const (
 	expireEvery = time.Second
-	expireBusy  = time.Millisecond
-	expireRest  = 4 * time.Millisecond
+	expireBusy  = 250 * time.Microsecond
+	expireRest  = 750 * time.Microsecond
 )
 
 // expire settles reservations that have ended, until ctx is done.
@@ -212,92 +129,169 @@ func (e *Engine) expire(ctx context.Context) {
 	}
 }
 
+// pace has work that may take long rest.
+type pace struct {
+	ctx   context.Context
+	begin time.Time
+}
+
+// rest waits a while, if the work goes on for long enough; false is that it is to
+// end.
+func (p *pace) rest() bool {
+	if time.Since(p.begin) < expireBusy {
+		return true
+	}
+	select {
+	case <-p.ctx.Done():
+		return false
+	case <-time.After(expireRest):
+	}
+	p.begin = time.Now()
+	return true
+}
+
 // SettleEnded settles the reservations that have ended by now, if this node
 // decides. s must be of the engine.
 func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 	if e.sealed.Load() {
 		return
 	}
-	e.recount()
+	p := &pace{ctx, time.Now()}
+	e.recount(now, p)
 	h := &e.holds
-	begin := time.Now()
+	var key []byte
 	for {
-		keys, ok := h.take(now)
-		if !ok {
-			break
+		h.mu.Lock()
+		hashes := h.index.take(now)
+		h.index.forget(now)
+		h.mu.Unlock()
+		if hashes == nil {
+			return
 		}
-		for i, key := range keys {
-			_, err := s.Settle(now, []byte(key), Settlement{State: HoldReleased})
+		e.table.Prefetch(hashes)
+		for _, hash := range hashes {
+			var ok bool
+			if key, ok = e.openReservation(key[:0], hash); !ok {
+				continue
+			}
+			_, err := s.Settle(now, key, Settlement{State: HoldReleased})
 			switch {
 			case errors.Is(err, ErrSealed): // whoever decides now has an index of its own
 				return
 			case errors.Is(err, ErrFull): // later
-				h.mu.Lock()
-				h.enter(now, key)
-				h.mu.Unlock()
+				h.again(now, now, hash)
 			}
-			if time.Since(begin) < expireBusy || i == len(keys)-1 {
-				continue
-			}
-			select {
-			case <-ctx.Done():
+			if !p.rest() {
 				return
-			case <-time.After(expireRest):
 			}
-			begin = time.Now()
 		}
 	}
-	h.forget(now)
 }
 
+// openReservation appends the key of the reservation whose key has the hash; ok is
+// false where there is none, or it is settled.
+func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
+	sh := e.table.At(hash)
+	sh.Lock()
+	defer sh.Unlock()
+	ent, ok := e.findReservation(sh, hash)
+	if !ok || stateOf(ent) != HoldOpen {
+		return b, false
+	}
+	return append(b, ent.Key()...), true
+}
+
+// staleKeys is how many hashes the index may have beyond those that there are twice.
+const staleKeys = 1 << 16
+
 // recount brings the index up to date where it is not: in a new reign, or when most
-// of what it has is of reservations that are settled.
-func (e *Engine) recount() {
+// of what it has is of reservations that are settled or gone.
+func (e *Engine) recount(now int64, p *pace) {
 	h := &e.holds
 	n := e.Reservations()
 	h.count.Store(int64(n))
-	h.mu.Lock()
 	reign := e.reign.Load()
-	stale := h.reign != reign || h.dueKeys > 2*n+staleKeys || len(h.done)-h.head > 2*n+staleKeys
-	if stale {
-		h.reign, h.due, h.dueKeys, h.done, h.head = reign, nil, 0, nil, 0
+	h.mu.Lock()
+	anew := h.reign != reign || h.index.doneKeys > 2*n+staleKeys
+	if anew {
+		h.reign, h.index = reign, holdIndex{}
+	}
+	var due []hashQueue
+	if h.index.dueKeys > 2*n+staleKeys {
+		due = h.index.takeDue()
 	}
 	h.mu.Unlock()
-	if !stale || n == 0 {
-		return
+	switch {
+	case anew && n > 0:
+		e.indexTable(now, p)
+	case due != nil:
+		e.indexAgain(due, now, p)
 	}
-	var found []Reservation
-	var keys []string
+}
+
+// indexTable puts all reservations of the table into the index.
+func (e *Engine) indexTable(now int64, p *pace) {
+	h := &e.holds
+	type found struct {
+		hash  uint64
+		until int64
+		open  bool
+	}
+	var all []found
 	for cursor := uint64(0); ; {
-		found, keys = found[:0], keys[:0]
+		all = all[:0]
 		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
 			if e.limits.get(ent.Meta()).limit.DB != internal {
 				return
 			}
-			if r, ok := readReservation(ent.State()); ok {
-				if r.State != HoldOpen {
-					r.Ends = ent.Deadline()
-				}
-				found, keys = append(found, r), append(keys, string(ent.Key()))
+			f := found{hash: e.hash(internal, ent.Key()), until: ent.Deadline()}
+			if f.open = stateOf(ent) == HoldOpen; f.open {
+				f.until -= unsettledFor
 			}
+			all = append(all, f)
 		})
 		h.mu.Lock()
-		for i := range found {
-			if r := &found[i]; r.State == HoldOpen {
-				h.enter(r.Ends, keys[i])
+		for _, f := range all {
+			if f.open {
+				h.index.enter(now, f.until, f.hash)
 			} else {
-				h.done = append(h.done, settledKey{keys[i], r.Ends})
+				h.index.settle(f.until, f.hash)
 			}
 		}
 		h.mu.Unlock()
-		if cursor == 0 {
+		if cursor == 0 || !p.rest() {
 			return
 		}
 	}
 }
 
-// staleKeys is how many keys the index may have beyond those that there are twice.
-const staleKeys = 1 << 16
+// indexAgain puts those hashes of open reservations into the index again that some
+// seconds of it have.
+func (e *Engine) indexAgain(due []hashQueue, now int64, p *pace) {
+	h := &e.holds
+	for i := range due {
+		for q := &due[i]; q.head != nil; {
+			hashes := q.drop().left()
+			e.table.Prefetch(hashes)
+			for _, hash := range hashes {
+				sh := e.table.At(hash)
+				sh.Lock()
+				ent, ok := e.findReservation(sh, hash)
+				ends := int64(0)
+				if ok = ok && stateOf(ent) == HoldOpen; ok {
+					ends = ent.Deadline() - unsettledFor
+				}
+				sh.Unlock()
+				if ok {
+					h.again(now, ends, hash)
+				}
+			}
+			if !p.rest() {
+				return
+			}
+		}
+	}
+}
 
 // ReservationKeys returns the keys that a settlement of the hold under key is about,
 // its own first.

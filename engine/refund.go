@@ -178,8 +178,8 @@ func (r *rule) over(st state, ring logRing, now int64) int64 {
 	return max(used-r.burst, 0)
 }
 
-// chargeOf describes what the plan of w, which was written, has charged.
-func (w *weighed) chargeOf(now int64) (c charge) {
+// chargeOf describes what the plan of w charges for a cost. Its mark must be known.
+func (w *weighed) chargeOf(now, cost int64) (c charge) {
 	r, at := &w.it.rule, clampInstant(now)
 	c.generation = w.mark.generation
 	switch r.decides {
@@ -202,17 +202,28 @@ func (w *weighed) chargeOf(now int64) (c charge) {
 			c.taken = asSpan(w.counted)
 		}
 	}
+	if c.whole = c.taken == r.takes(cost); c.whole {
+		c.taken = span{}
+	}
 	return c
+}
+
+// takes returns what a call of a cost is charged: time of a bucket, else units in ns.
+func (r *rule) takes(cost int64) span {
+	if r.decides == Token || r.decides == Leaky {
+		return times(uint64(cost), r.num, r.den)
+	}
+	return asSpan(cost)
 }
 
 // excess is how much of the charge is given back where the call costs less in the
 // end: cost units in place of l.Cost.
 func (l *Reserved) excess(r *rule, cost int64) span {
-	stays := asSpan(cost)
-	if r.decides == Token || r.decides == Leaky {
-		stays = times(uint64(cost), r.num, r.den)
+	taken := l.charge.taken
+	if l.charge.whole {
+		taken = r.takes(l.Cost)
 	}
-	return l.charge.taken.sub(stays)
+	return taken.sub(r.takes(cost))
 }
 
 // sorted returns the numbers of shards in order, each once.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/headgate-io/headgate/shard"
@@ -111,8 +110,10 @@ type Reserved struct {
 type charge struct {
 	// generation is that of the counter's mark, 0 for none.
 	generation uint32
-	// taken is what was charged: time of a bucket, else units in ns.
+	// taken is what was charged: time of a bucket, else units in ns. whole tells that
+	// it is what the cost takes, as mostly, and taken is nothing.
 	taken span
+	whole bool
 	// stamp is, of a bucket, the TAT just after the charge and all that was given
 	// back until then; else the start of the charge's window, or the timestamp of
 	// its entry.
@@ -136,147 +137,6 @@ type Settled struct {
 	Limits []Reserved
 	Each   []Decision
 	Costs  []int64
-}
-
-// appendReservation encodes r: bytes whose length is in the first word.
-func appendReservation(b []byte, r *Reservation) []byte {
-	start := len(b)
-	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
-	b = append(b, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2)
-	b = binary.AppendVarint(b, r.Ends)
-	b = binary.AppendUvarint(b, uint64(r.Keep))
-	b = binary.AppendUvarint(b, r.Version)
-	b = binary.AppendUvarint(b, uint64(r.Applied))
-	b = binary.AppendUvarint(b, uint64(len(r.Limits)))
-	var before []byte
-	for i := range r.Limits {
-		l := &r.Limits[i]
-		shared := 0
-		for shared < len(before) && shared < len(l.Key) && before[shared] == l.Key[shared] {
-			shared++
-		}
-		b = binary.AppendUvarint(b, uint64(shared))
-		b = appendShort(b, string(l.Key[shared:]))
-		before = l.Key
-		b = l.append(b)
-	}
-	if r.State == HoldCommitted || r.State == HoldCancelled {
-		b = r.Answer.append(b)
-	}
-	if r.Named {
-		b = r.First.append(append(b, r.Print[:]...))
-	}
-	n := len(b) - start
-	for len(b)%8 != start%8 {
-		b = append(b, 0)
-	}
-	binary.LittleEndian.PutUint64(b[start:], uint64(n))
-	return b
-}
-
-// append encodes all but the key.
-func (l *Reserved) append(b []byte) []byte {
-	b = appendLimit(b, l.Limit)
-	b = append(b, byte(l.Mode))
-	b = binary.AppendUvarint(b, uint64(l.Cost))
-	b = binary.AppendUvarint(b, uint64(l.Debt))
-	b = appendShort(b, l.Name)
-	b = appendShort(b, l.CostBy)
-	b = binary.AppendUvarint(b, uint64(l.Each))
-	b = binary.LittleEndian.AppendUint32(b, l.charge.generation)
-	for _, s := range [...]span{l.charge.taken, l.charge.stamp} {
-		b = binary.AppendUvarint(b, s.ns)
-		b = binary.AppendUvarint(b, uint64(s.frac))
-	}
-	return b
-}
-
-func (a *Settled) append(b []byte) []byte {
-	b = appendShort(b, a.Name)
-	for _, n := range [...]int64{int64(truth(a.OK)), a.Limit, a.Remaining, a.RetryAfter, a.ResetAfter, a.Delay, a.Over} {
-		b = binary.AppendVarint(b, n)
-	}
-	return b
-}
-
-func appendShort(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func truth(v bool) byte {
-	if v {
-		return 1
-	}
-	return 0
-}
-
-// readReservation decodes the state of an entry. What it returns are copies. ok is
-// false for bytes that are no reservation.
-func readReservation(state []byte) (r Reservation, ok bool) {
-	if len(state) < 8 {
-		return r, false
-	}
-	n := binary.LittleEndian.Uint64(state)
-	if n < 8 || n > uint64(len(state)) {
-		return r, false
-	}
-	d := decoder{b: state[8:n]}
-	r.State = HoldState(d.byte())
-	flags := d.byte()
-	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	r.Ends, r.Keep = d.varint(), int64(d.uvarint())
-	r.Version, r.Applied = d.uvarint(), int(d.uvarintMax(MaxChecks))
-	limits := int(d.uvarintMax(MaxChecks))
-	if d.bad || r.State < HoldOpen || r.State > HoldNone {
-		return r, false
-	}
-	r.Limits = make([]Reserved, limits)
-	var before []byte
-	for i := range r.Limits {
-		l := &r.Limits[i]
-		shared := d.uvarintMax(uint64(len(before)))
-		rest := d.short()
-		if d.bad {
-			return r, false
-		}
-		l.Key = append(append(make([]byte, 0, int(shared)+len(rest)), before[:shared]...), rest...)
-		before = l.Key
-		l.read(&d)
-	}
-	if r.State == HoldCommitted || r.State == HoldCancelled {
-		r.Answer.read(&d)
-		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
-	}
-	if r.Named {
-		copy(r.Print[:], d.bytes(uint64(len(r.Print))))
-		r.First.read(&d)
-	}
-	return r, !d.bad && len(d.b) == 0
-}
-
-func (l *Reserved) read(d *decoder) {
-	if l.Limit = d.limit(); !l.Limit.Algorithm.IsPolicy() || l.Limit.Validate() != nil {
-		d.fail()
-	}
-	l.Mode = Mode(d.byte())
-	l.Cost, l.Debt = int64(d.uvarint()), int64(d.uvarint())
-	l.Name, l.CostBy = string(d.short()), string(d.short())
-	l.Each = int64(d.uvarint())
-	if g := d.bytes(4); !d.bad {
-		l.charge.generation = binary.LittleEndian.Uint32(g)
-	}
-	for _, s := range [...]*span{&l.charge.taken, &l.charge.stamp} {
-		s.ns, s.frac = d.uvarint(), uint32(d.uvarint())
-	}
-}
-
-func (a *Settled) read(d *decoder) {
-	a.Name = string(d.short())
-	a.OK = d.varint() != 0
-	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {
-		*n = d.varint()
-	}
-	a.Allowed = 0
 }
 
 // Reservation returns what is known of the hold under a key. Errors: ErrNoHold,
@@ -312,7 +172,7 @@ var reservationLimit = Limit{Algorithm: HoldRecord, DB: internal}
 // describeReservation tells the state alone: the limits are asked for by who knows
 // of holds.
 func describeReservation(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
-	if st := ent.State(); len(st) > 8 && int(st[8]) < len(holdStates) {
-		x.Facts = append(x.Facts, Fact{Name: "state", Text: HoldState(st[8]).String()})
+	if st := stateOf(ent); int(st) < len(holdStates) {
+		x.Facts = append(x.Facts, Fact{Name: "state", Text: st.String()})
 	}
 }

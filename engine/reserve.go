@@ -76,9 +76,9 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	switch {
 	case v.OK && r.Plain:
 		s.e.holds.count.Add(1)
-		s.e.holds.settled(now+r.Keep, r.Key)
+		s.e.holds.settled(now+r.Keep, hash)
 	case v.OK:
-		s.e.holds.add(now+r.TTL, r.Key)
+		s.e.holds.add(now, now+r.TTL, hash)
 	}
 	if v.Binding >= 0 {
 		w := &st.weighed[v.Binding]
@@ -101,90 +101,116 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		st.conclude(&v, checks, out)
 		return v, err
 	}
-	// The record's room first: what is charged then, is held.
-	rec := Reservation{
+	st.conclude(&v, checks, out)
+	rec := &s.records().out
+	*rec = Reservation{
 		State: HoldOpen, Charges: r.Charges, Ends: now + r.TTL, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
-		Named: r.Named, Listed: r.Listed, Print: r.Print,
+		Named: r.Named, Listed: r.Listed, Print: r.Print, Limits: rec.Limits[:0],
 	}
 	deadline := rec.Ends + unsettledFor
 	if r.Plain {
 		rec.State, rec.Ends, deadline = HoldNone, now, now+r.Keep
 	}
-	for i := range checks {
-		if w := &st.weighed[i]; !r.Plain && checks[i].Mode != Off && w.write {
-			rec.Limits = append(rec.Limits, reserved(&checks[i], w, &r.Limits[i]))
+	if v.Binding >= 0 {
+		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
+	}
+	rec.First.Delay = v.Delay
+	// Room for all first, then the record, then the counters: what is charged is held.
+	if !r.Plain {
+		if err := st.reserveMarked(s, now, checks); err != nil {
+			return v, err
+		}
+		for i := range checks {
+			if w := &st.weighed[i]; checks[i].Mode != Off && w.write {
+				rec.Limits = append(rec.Limits, reserved(&checks[i], w, &r.Limits[i], now))
+			}
 		}
 	}
 	p := plan{hash: hash, key: r.Key}
 	if p.it, err = s.rule(reservationLimit); err != nil {
 		return v, err
 	}
-	sh := s.e.table.At(hash)
-	most := (8+len(appendReservation(nil, &rec))+len(rec.Limits)*mostCharge+7)/8 + answerWords
-	p.ent, p.found = sh.Find(hash, r.Key)
-	if err := s.place(&p, sh, most, deadline, now); err != nil {
+	if err := s.putReservation(&p, rec, deadline, now); err != nil {
+		st.unreserve(s, len(st.weighed))
 		return v, err
 	}
 	if r.Plain {
+		st.findAgain(s, hash)
 		err = st.commit(s, now, checks, true)
 	} else {
-		err = st.commitReserve(s, now, checks)
+		err = st.storeMarked(s, now, checks)
 	}
 	if err != nil {
-		if p.ent, p.found = sh.Find(hash, r.Key); p.found {
-			sh.Delete(p.ent)
+		sh := s.e.table.At(hash)
+		if ent, found := sh.Find(hash, r.Key); found {
+			sh.Delete(ent)
 		}
 		return v, err
 	}
-	rec.Limits = rec.Limits[:0]
 	for i := range checks {
-		if w := &st.weighed[i]; !r.Plain && checks[i].Mode != Off && w.write {
-			l := reserved(&checks[i], w, &r.Limits[i])
-			l.charge = w.chargeOf(now)
-			rec.Limits = append(rec.Limits, l)
+		if err := st.weighed[i].err; err != nil {
+			out[i].Err = err
 		}
 	}
-	st.conclude(&v, checks, out)
-	if v.Binding >= 0 {
-		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
-	}
-	rec.First.Delay = v.Delay
-	s.putReservation(sh, hash, r.Key, &rec, deadline, now)
 	return v, nil
 }
 
-// mostCharge is by how many bytes the encoding of a charge may grow: of five
-// varints.
-const mostCharge = 5 * 10
-
-// reserved is what a reservation keeps of a check, but for the charge.
-func reserved(c *Check, w *weighed, named *Reserved) Reserved {
+// reserved is what a reservation keeps of a check.
+func reserved(c *Check, w *weighed, named *Reserved, now int64) Reserved {
 	return Reserved{
 		Key: w.key, Limit: w.it.limit, Mode: c.Mode, Cost: c.Cost, Debt: c.Debt,
-		Name: named.Name, CostBy: named.CostBy, Each: named.Each,
+		Name: named.Name, CostBy: named.CostBy, Each: named.Each, charge: w.chargeOf(now, c.Cost),
 	}
 }
 
-// putReservation makes the record of a reservation, which is there and has room,
-// what r says. Its shard must be locked.
-func (s *Session) putReservation(sh *shard.Shard, hash uint64, key []byte, r *Reservation, deadline, now int64) {
-	ent, found := sh.Find(hash, key)
-	if !found { // evicted for what was charged: it stays charged
-		return
+// records is the scratch space of a session for the records of reservations.
+type records struct {
+	in  reservationReader
+	out Reservation
+	buf []byte
+}
+
+func (s *Session) records() *records {
+	if s.holding == nil {
+		s.holding = new(records)
 	}
-	state := appendReservation(nil, r)
-	sh.Touch(ent)
-	if words := len(state) / 8; words < ent.Words() {
-		if smaller, err := sh.Resize(ent, hash, words, now); err == nil {
-			ent = smaller
+	return s.holding
+}
+
+// putReservation makes the record of p, which may not be there, what r says. Its shard
+// must be locked.
+func (s *Session) putReservation(p *plan, r *Reservation, deadline, now int64) error {
+	h := s.records()
+	h.buf = appendReservation(h.buf[:0], r)
+	sh := s.e.table.At(p.hash)
+	p.ent, p.found = sh.Find(p.hash, p.key)
+	if err := s.place(p, sh, len(h.buf)/8, deadline, now); err != nil {
+		return err
+	}
+	fillReservation(p.ent, h.buf)
+	return nil
+}
+
+// fillReservation writes the encoding of a reservation to its record, which is larger
+// where it could not be made smaller.
+func fillReservation(ent shard.Entry, b []byte) {
+	state := ent.State()
+	clear(state[copy(state, b):])
+}
+
+// findAgain finds the counters again that are in the shard of a hash, where something
+// was put.
+func (st *checking) findAgain(s *Session, hash uint64) {
+	sh := s.e.table.At(hash)
+	for i := range st.n {
+		if w := st.at(i); s.e.table.At(w.hash) == sh {
+			w.ent, w.found = sh.Find(w.hash, w.key)
 		}
 	}
-	clear(ent.State()[copy(ent.State(), state):])
-	ent.SetDeadline(deadline)
 }
 
-// commitReserve is commit of a call that passes, and marks the counters.
-func (st *checking) commitReserve(s *Session, now int64, checks []Check) error {
+// reserveMarked makes room for all that a call that passes is to write, and for marks.
+func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
@@ -199,6 +225,11 @@ func (st *checking) commitReserve(s *Session, now int64, checks []Check) error {
 			w.err, w.write = err, false
 		}
 	}
+	return nil
+}
+
+// storeMarked writes what reserveMarked has made room for.
+func (st *checking) storeMarked(s *Session, now int64, checks []Check) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {

@@ -450,13 +450,21 @@ func TestACallThatIsRepeated(t *testing.T) {
 func TestReservationEncoding(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		r := Reservation{State: HoldState(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(MaxHoldKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16), Limits: []Reserved{}}
+		r := Reservation{State: HoldState(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(MaxHoldKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16)}
 		for range rnd.IntN(4) {
 			r.Limits = append(r.Limits, Reserved{
 				Key: fmt.Appendf(nil, "@p:%d;user=%d", rnd.IntN(3), rnd.IntN(100)), Limit: Limit{Algorithm: eachAlgorithm[rnd.IntN(5)].OfPolicy(), Limit: 1 + rnd.Int64N(1000), Period: minute, Resets: uint16(rnd.IntN(3))},
 				Mode: Mode(rnd.IntN(3)), Cost: rnd.Int64N(maxCount), Debt: rnd.Int64N(9), Name: "l", CostBy: []string{"", "tokens"}[rnd.IntN(2)], Each: rnd.Int64N(9),
-				charge: charge{rnd.Uint32(), span{rnd.Uint64(), rnd.Uint32()}, span{rnd.Uint64(), rnd.Uint32()}},
+				charge: charge{generation: rnd.Uint32(), taken: span{rnd.Uint64(), rnd.Uint32()}, stamp: span{rnd.Uint64(), rnd.Uint32()}},
 			})
+			l := &r.Limits[len(r.Limits)-1]
+			l.Limit.Scalings, l.Limit.Burst = uint16(rnd.IntN(2)), rnd.Int64N(2)*int64(truth(l.Limit.Algorithm.Decider() == Token))*l.Limit.Limit
+			if l.charge.whole = rnd.IntN(2) == 0; l.charge.whole {
+				l.charge.taken = span{}
+			}
+		}
+		if r.State != HoldOpen && len(r.Limits) == 0 {
+			r.Ends = 0
 		}
 		if r.State == HoldCommitted || r.State == HoldCancelled {
 			r.Answer = Settled{State: r.State, Name: "l", Decision: Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), RetryAfter: Never}, Over: rnd.Int64N(5), Version: r.Version, Applied: r.Applied}

@@ -29,6 +29,8 @@ type Session struct {
 	chain    *chain
 	checking *checking // of Check, likewise
 	steps    keyStep   // scratch of Reserve and Settle
+	holding  *records  // likewise, made for their first call
+	settling *settling // likewise, of Settle
 }
 
 // NewSession returns a session. Close gives back what it caches.

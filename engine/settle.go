@@ -1,6 +1,10 @@
 package engine
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/headgate-io/headgate/shard"
+)
 
 // Settlement is what a reservation is to become.
 type Settlement struct {
@@ -34,19 +38,25 @@ const settleTries = 8
 // still be committed: it is charged what the call did cost, or, if it stayed
 // charged, the difference.
 //
+// The limits that it returns, and what is said of each, are good until the next call.
 // Errors: ErrNoHold, ErrSealed, ErrNotHeld, ErrUndoFull, ErrFull where there is no
 // room for a counter that is gone. Nothing is changed then.
 func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error) {
+	if s.settling == nil {
+		s.settling = &settling{s: s}
+	}
+	x := s.settling
+	x.how = how
+	defer x.forget()
 	for range settleTries {
-		seen, err := s.reservationState(now, key)
-		if err != nil {
+		if err := x.look(now, key); err != nil {
 			return Settled{}, err
 		}
-		r, ok := readReservation(seen)
-		if !ok || r.State == HoldNone {
+		h := s.records()
+		if !h.in.read(x.seen) || h.in.r.State == HoldNone {
 			return Settled{}, ErrNoHold
 		}
-		settled, done, err := s.settleOnce(now, key, seen, &r, &how)
+		settled, done, err := s.settleOnce(now, key, x, &h.in.r)
 		if done || err != nil {
 			return settled, err
 		}
@@ -58,23 +68,25 @@ func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error)
 // varints.
 const answerWords = (1 + 32 + 7*10 + 7) / 8
 
-// reservationState returns a copy of the state of a reservation's record.
-func (s *Session) reservationState(now int64, key []byte) ([]byte, error) {
+// look makes seen a copy of the state of a reservation's record.
+func (x *settling) look(now int64, key []byte) error {
+	s := x.s
 	hash := s.e.hash(internal, key)
 	sh, err := s.look(hash)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
 	if !ok || ent.Expired(now) {
-		return nil, ErrNoHold
+		return ErrNoHold
 	}
-	return bytes.Clone(ent.State()), nil
+	x.seen = append(x.seen[:0], ent.State()...)
+	return nil
 }
 
 // settleOnce settles the reservation r, if its record still is what was seen.
-func (s *Session) settleOnce(now int64, key, seen []byte, r *Reservation, how *Settlement) (a Settled, done bool, err error) {
+func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation) (a Settled, done bool, err error) {
 	hash := s.e.hash(internal, key)
 	t := &s.steps
 	t.begin(s, hash, key)
@@ -94,14 +106,18 @@ func (s *Session) settleOnce(now int64, key, seen []byte, r *Reservation, how *S
 	switch {
 	case !ok || ent.Expired(now):
 		return a, false, ErrNoHold
-	case !bytes.Equal(ent.State(), seen):
+	case !bytes.Equal(ent.State(), x.seen):
 		return a, false, nil
 	}
+	how := &x.how
 	to := how.State
 	switch {
 	case r.State == HoldCommitted || r.State == HoldCancelled:
 		return r.Answer, true, nil
-	case r.State != HoldOpen && to != HoldCommitted, to == HoldReleased && now < r.Ends:
+	case to == HoldReleased && r.State == HoldOpen && now < r.Ends:
+		s.e.holds.again(now, r.Ends, hash)
+		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
+	case r.State != HoldOpen && to != HoldCommitted:
 		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
 	case r.State == HoldOpen && now >= r.Ends:
 		// By itself first; who asks for more asks again.
@@ -121,13 +137,15 @@ func (s *Session) settleOnce(now int64, key, seen []byte, r *Reservation, how *S
 		// What it is answered takes more than a record of no limits has.
 		bare := *r
 		bare.State, bare.Limits = HoldOpen, nil
-		if words := len(appendReservation(nil, &bare))/8 + answerWords; ent.Words() < words {
+		h := s.records()
+		h.buf = appendReservation(h.buf[:0], &bare)
+		if words := len(h.buf)/8 + answerWords; ent.Words() < words {
 			if _, err := sh.Resize(ent, hash, words, now); err != nil {
 				return a, false, err
 			}
 		}
 	}
-	x := settling{s: s, now: now, from: r.State, to: to, how: how, each: make([]settlingLimit, len(r.Limits))}
+	x.begin(now, r, to)
 	if err := x.settle(r); err != nil {
 		return a, false, err
 	}
@@ -135,7 +153,25 @@ func (s *Session) settleOnce(now int64, key, seen []byte, r *Reservation, how *S
 	if r.State = to; to == HoldCommitted || to == HoldCancelled {
 		r.Limits, r.Answer = nil, a
 	}
-	s.putReservation(sh, hash, key, r, now+r.Keep, now)
-	s.e.holds.settled(now+r.Keep, key)
+	s.keepReservation(sh, hash, key, r, now+r.Keep, now)
+	s.e.holds.settled(now+r.Keep, hash)
 	return a, done, nil
+}
+
+// keepReservation writes what a reservation has become to its record, which has room.
+func (s *Session) keepReservation(sh *shard.Shard, hash uint64, key []byte, r *Reservation, deadline, now int64) {
+	ent, found := sh.Find(hash, key)
+	if !found { // evicted for what was charged: it stays charged
+		return
+	}
+	h := s.records()
+	h.buf = appendReservation(h.buf[:0], r)
+	sh.Touch(ent)
+	if words := len(h.buf) / 8; words < ent.Words() {
+		if smaller, err := sh.Resize(ent, hash, words, now); err == nil {
+			ent = smaller
+		}
+	}
+	fillReservation(ent, h.buf)
+	ent.SetDeadline(deadline)
 }

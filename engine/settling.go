@@ -1,16 +1,37 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // settling is one settlement under way, with all shards locked: plan, make room,
-// write, tell.
+// write, tell. It is scratch of a session.
 type settling struct {
 	s        *Session
+	seen     []byte // of the record
 	now      int64
 	from, to HoldState
-	how      *Settlement
+	how      Settlement
 	each     []settlingLimit
 	st       checking // whose methods work on what is weighed
+
+	// decisions and costs are those of what is answered.
+	decisions []Decision
+	costs     []int64
+}
+
+// begin begins to make r what it is to become.
+func (x *settling) begin(now int64, r *Reservation, to HoldState) {
+	x.now, x.from, x.to = now, r.State, to
+	x.each = slices.Grow(x.each[:0], len(r.Limits))[:len(r.Limits)]
+	clear(x.each)
+}
+
+// forget drops what was lent.
+func (x *settling) forget() {
+	clear(x.each)
+	x.how = Settlement{}
 }
 
 // settlingLimit is what becomes of one limit.
@@ -276,10 +297,11 @@ func (x *settling) tell(l *Reserved, e *settlingLimit) {
 // answer is what the settlement says.
 func (x *settling) answer(r *Reservation) Settled {
 	a := Settled{State: x.to, Version: r.Version, Applied: r.Applied, Limits: r.Limits}
+	x.decisions, x.costs = x.decisions[:0], x.costs[:0]
 	rooms, at := int64(0), -1
 	for i := range x.each {
 		e := &x.each[i]
-		a.Each, a.Costs = append(a.Each, e.d), append(a.Costs, e.cost)
+		x.decisions, x.costs = append(x.decisions, e.d), append(x.costs, e.cost)
 		if r.Limits[i].Mode != Enforce {
 			continue
 		}
@@ -288,6 +310,7 @@ func (x *settling) answer(r *Reservation) Settled {
 			at, rooms = i, calls
 		}
 	}
+	a.Each, a.Costs = x.decisions, x.costs
 	if at >= 0 {
 		a.Name, a.Decision = r.Limits[at].Name, x.each[at].d
 	}

@@ -105,6 +105,25 @@ func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	}
 }
 
+// FindHash is Find for who keeps hashes and no keys: it returns the first entry of
+// the hash that is wanted. Of two hashes that differ in the middle the entries may be
+// the same, so want has to compare.
+func (s *Shard) FindHash(hash uint64, want func(Entry) bool) (Entry, bool) {
+	g := s.dir.Load().find(hash)
+	if g == nil {
+		return Entry{}, false
+	}
+	tag := uint32(hash>>32) | dirtyBit
+	for i := home(tag); g.slots[i].ref != 0; i = next(i) {
+		if g.slots[i].tag|dirtyBit == tag {
+			if e := s.entry(g, i); want(e) {
+				return e, true
+			}
+		}
+	}
+	return Entry{}, false
+}
+
 // Insert adds key, which must be absent, with its state zeroed. hash must be
 // as for Find. It may evict other entries and fails with ErrFull,
 // ErrKeyTooLong or ErrTooManyWords.

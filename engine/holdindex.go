@@ -1,0 +1,175 @@
+package engine
+
+import "math/bits"
+
+// holdIndex has the hashes of the keys of reservations: of those that are open by
+// the second in which they end, and of those that are settled in the order of that.
+// A hash takes 8 bytes, and leads to the record; what it has is never taken out of
+// the middle, so that a hash may be of a reservation that is settled or gone.
+type holdIndex struct {
+	// due is a ring of seconds, made when the first hash comes: second n is at
+	// n%dueSeconds. next is the first that may have some, and marked has a bit for
+	// each that has.
+	due     []hashQueue
+	marked  [dueSeconds / 64]uint64
+	next    int64
+	dueKeys int
+	// done has those that are settled, oldest first.
+	done     hashQueue
+	doneKeys int
+}
+
+const (
+	// holdTick is a second of due, ns.
+	holdTick = 1_000_000_000
+	// dueSeconds is how many there are: a power of two, above MaxHoldTTL and one. What
+	// ends later, after the clock was set back, is looked at before its end, and
+	// entered again.
+	dueSeconds = 4096
+)
+
+// hashQueue is a queue of hashes in chunks.
+type hashQueue struct{ head, tail *hashChunk }
+
+type hashChunk struct {
+	next *hashChunk
+	last int64 // the latest of the times that came with its hashes
+	// hashes[from:n] are there.
+	from, n int
+	hashes  [hashChunkLen]uint64
+}
+
+// hashChunkLen makes a chunk 512 bytes.
+const hashChunkLen = 60
+
+func (q *hashQueue) push(hash uint64, at int64) {
+	c := q.tail
+	if c == nil || c.n == len(c.hashes) {
+		c = &hashChunk{last: at}
+		if q.tail == nil {
+			q.head = c
+		} else {
+			q.tail.next = c
+		}
+		q.tail = c
+	}
+	c.hashes[c.n] = hash
+	c.n++
+	c.last = max(c.last, at)
+}
+
+// drop takes the first chunk out of the queue, which must not be empty.
+func (q *hashQueue) drop() *hashChunk {
+	c := q.head
+	if q.head = c.next; q.head == nil {
+		q.tail = nil
+	}
+	c.next = nil
+	return c
+}
+
+// pop takes the first hash out of the queue, which must not be empty.
+func (q *hashQueue) pop() uint64 {
+	c := q.head
+	hash := c.hashes[c.from]
+	if c.from++; c.from == c.n {
+		q.drop()
+	}
+	return hash
+}
+
+// left returns the hashes of a chunk.
+func (c *hashChunk) left() []uint64 { return c.hashes[c.from:c.n] }
+
+// enter adds the hash of a reservation that ends at a time.
+func (x *holdIndex) enter(now, ends int64, hash uint64) {
+	if x.due == nil {
+		x.due = make([]hashQueue, dueSeconds)
+	}
+	if x.dueKeys == 0 {
+		x.next = now / holdTick
+	}
+	// Behind its end, so that what is found in it has ended.
+	at := min(max(ends/holdTick+1, x.next), x.next+dueSeconds-1)
+	i := uint64(at) % dueSeconds
+	x.due[i].push(hash, ends)
+	x.marked[i/64] |= 1 << (i % 64)
+	x.dueKeys++
+}
+
+// first returns the first second that has hashes; due must have some.
+func (x *holdIndex) first() int64 {
+	start := uint64(x.next) % dueSeconds
+	word := x.marked[start/64] &^ (1<<(start%64) - 1)
+	for i := start / 64; ; word = x.marked[i] {
+		if word != 0 {
+			at := i*64 + uint64(bits.TrailingZeros64(word))
+			return x.next + int64((at-start)%dueSeconds)
+		}
+		i = (i + 1) % uint64(len(x.marked))
+	}
+}
+
+// emptied takes the mark off a second that has no hashes left.
+func (x *holdIndex) emptied(second int64) {
+	if i := uint64(second) % dueSeconds; x.due[i].head == nil {
+		x.marked[i/64] &^= 1 << (i % 64)
+	}
+}
+
+// takeDue takes out all that are due at any time.
+func (x *holdIndex) takeDue() []hashQueue {
+	due := x.due
+	x.due, x.dueKeys = nil, 0
+	clear(x.marked[:])
+	return due
+}
+
+// take takes out some hashes of reservations that have ended by now, nil if there
+// are none.
+func (x *holdIndex) take(now int64) []uint64 {
+	last := now / holdTick
+	if x.dueKeys == 0 {
+		return nil
+	}
+	at := x.first()
+	if at > last {
+		x.next = max(x.next, last)
+		return nil
+	}
+	x.next = at
+	hashes := x.due[uint64(at)%dueSeconds].drop().left()
+	x.emptied(at)
+	x.dueKeys -= len(hashes)
+	return hashes
+}
+
+// settle adds the hash of a reservation that is settled, and kept until a time.
+func (x *holdIndex) settle(until int64, hash uint64) {
+	x.done.push(hash, until)
+	x.doneKeys++
+}
+
+// forget drops from the front of done what is not kept any more.
+func (x *holdIndex) forget(now int64) {
+	for x.done.head != nil && x.done.head.last < now {
+		x.doneKeys -= len(x.done.drop().left())
+	}
+}
+
+// victim takes out the hash of the reservation that was settled first, or else of one
+// of those that end first.
+func (x *holdIndex) victim() (hash uint64, settled, ok bool) {
+	switch {
+	case x.done.head != nil:
+		x.doneKeys--
+		return x.done.pop(), true, true
+	case x.dueKeys > 0:
+		at := x.first()
+		x.dueKeys--
+		hash = x.due[uint64(at)%dueSeconds].pop()
+		x.emptied(at)
+		return hash, false, true
+	}
+	return 0, false, false
+}

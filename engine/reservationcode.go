@@ -1,0 +1,321 @@
+package engine
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// # Records of reservations
+//
+//	length 4 | state 1 | flags 1 | limits, keep, version, applied
+//	when it ends, if it is open or has limits
+//	of each limit: what is there 1 | algorithm, and mode from modeShift on 1
+//	               bytes of the key before it that this one begins with, that it ends with, and
+//	               what is between; limit, period; what is there of burst, edits, rounding and align
+//	               cost; debt, if any; name; attribute and factor of the cost, if any
+//	               generation 4 | what was taken, if it is not what the cost takes | stamp
+//	the answer of one that was committed or cancelled
+//	fingerprint 16 and first answer of one with a name
+//
+// Numbers are varints. Periods and keep are durations (appendDuration), the stamp is a
+// difference to the end. So a hold over three limits takes some 190 bytes.
+
+// What is there of a limit.
+const (
+	hasTaken = 1 << iota
+	hasDebt
+	hasCostBy
+	hasEach // which is not 1
+	hasBurst
+	hasEdits
+	hasShape
+)
+
+// modeShift and algorithmMask divide the byte of algorithm and mode.
+const (
+	modeShift     = 6
+	algorithmMask = 1<<modeShift - 1
+)
+
+// reservationHead is how many bytes are before the first varint, stateAt where the
+// state is.
+const (
+	reservationHead = 6
+	stateAt         = 4
+)
+
+// stateOf returns the state of a reservation's record.
+func stateOf(ent shard.Entry) HoldState {
+	if st := ent.State(); len(st) > stateAt {
+		return HoldState(st[stateAt])
+	}
+	return 0
+}
+
+// appendReservation encodes r as a number of words.
+func appendReservation(b []byte, r *Reservation) []byte {
+	start := len(b)
+	b = append(b, 0, 0, 0, 0, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2)
+	b = binary.AppendUvarint(b, uint64(len(r.Limits)))
+	b = appendDuration(b, r.Keep)
+	b = binary.AppendUvarint(b, r.Version)
+	b = binary.AppendUvarint(b, uint64(r.Applied))
+	if r.State == HoldOpen || len(r.Limits) > 0 {
+		b = binary.AppendVarint(b, r.Ends)
+	}
+	var before []byte
+	for i := range r.Limits {
+		b = r.Limits[i].append(b, before, r.Ends)
+		before = r.Limits[i].Key
+	}
+	if r.State == HoldCommitted || r.State == HoldCancelled {
+		b = r.Answer.append(b)
+	}
+	if r.Named {
+		b = r.First.append(append(b, r.Print[:]...))
+	}
+	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start))
+	for len(b)%8 != start%8 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func (l *Reserved) append(b, before []byte, ends int64) []byte {
+	at := len(b)
+	m := &l.Limit
+	b = append(b, 0, byte(m.Algorithm)|byte(l.Mode)<<modeShift)
+	has := byte(0)
+	prefix, suffix := alike(before, l.Key)
+	b = binary.AppendUvarint(b, uint64(prefix))
+	b = binary.AppendUvarint(b, uint64(suffix))
+	b = appendShort(b, string(l.Key[prefix:len(l.Key)-suffix]))
+	b = binary.AppendUvarint(b, uint64(m.Limit))
+	b = appendDuration(b, m.Period)
+	if m.Burst != 0 {
+		has |= hasBurst
+		b = binary.AppendUvarint(b, uint64(m.Burst))
+	}
+	if m.Resets|m.Scalings != 0 {
+		has |= hasEdits
+		b = binary.AppendUvarint(b, uint64(m.Resets))
+		b = binary.AppendUvarint(b, uint64(m.Scalings))
+	}
+	if m.Rounding != 0 || m.Align != 0 {
+		has |= hasShape
+		b = append(b, byte(m.Rounding), byte(m.Align))
+	}
+	b = binary.AppendUvarint(b, uint64(l.Cost))
+	if l.Debt != 0 {
+		has |= hasDebt
+		b = binary.AppendUvarint(b, uint64(l.Debt))
+	}
+	b = appendShort(b, l.Name)
+	if l.CostBy != "" {
+		has |= hasCostBy
+		b = appendShort(b, l.CostBy)
+	}
+	if l.Each != 1 {
+		has |= hasEach
+		b = binary.AppendUvarint(b, uint64(l.Each))
+	}
+	c := &l.charge
+	b = binary.LittleEndian.AppendUint32(b, c.generation)
+	if !c.whole {
+		has |= hasTaken
+		b = binary.AppendUvarint(binary.AppendUvarint(b, c.taken.ns), uint64(c.taken.frac))
+	}
+	b = binary.AppendVarint(b, int64(c.stamp.ns)-ends)
+	b = binary.AppendUvarint(b, uint64(c.stamp.frac))
+	b[at] = has
+	return b
+}
+
+// alike returns how many bytes two keys have alike at their beginnings, and at their
+// ends behind these.
+func alike(a, b []byte) (prefix, suffix int) {
+	n := min(len(a), len(b))
+	for prefix < n && a[prefix] == b[prefix] {
+		prefix++
+	}
+	for suffix < n-prefix && a[len(a)-1-suffix] == b[len(b)-1-suffix] {
+		suffix++
+	}
+	return prefix, suffix
+}
+
+// appendDuration encodes a duration of ns, of at least 0, whole seconds in few bytes.
+func appendDuration(b []byte, d int64) []byte {
+	const second = 1_000_000_000
+	if d%second == 0 {
+		return binary.AppendUvarint(b, uint64(d/second)<<1)
+	}
+	return binary.AppendUvarint(b, uint64(d)<<1|1)
+}
+
+func (d *decoder) duration() int64 {
+	const second = 1_000_000_000
+	n := d.uvarint()
+	if n&1 != 0 {
+		return int64(n >> 1)
+	}
+	return int64(n>>1) * second
+}
+
+func (a *Settled) append(b []byte) []byte {
+	b = appendShort(b, a.Name)
+	for _, n := range [...]int64{int64(truth(a.OK)), a.Limit, a.Remaining, a.RetryAfter, a.ResetAfter, a.Delay, a.Over} {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+func appendShort(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func truth(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// reservationReader decodes one reservation after the other, into memory that it
+// keeps.
+type reservationReader struct {
+	r      Reservation
+	limits []Reserved // of r
+	keys   []byte     // of these
+	// names are those that there were: most are the same, record after record.
+	names map[string]string
+}
+
+// namesMost bounds the names that a reader keeps.
+const namesMost = 256
+
+// name returns bytes as a string.
+func (rd *reservationReader) name(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	if s, ok := rd.names[string(b)]; ok {
+		return s
+	}
+	if rd.names == nil || len(rd.names) >= namesMost {
+		rd.names = make(map[string]string)
+	}
+	s := string(b)
+	rd.names[s] = s
+	return s
+}
+
+// readReservation decodes the state of an entry. What it returns are copies. ok is
+// false for bytes that are no reservation.
+func readReservation(state []byte) (r Reservation, ok bool) {
+	var rd reservationReader
+	ok = rd.read(state)
+	return rd.r, ok
+}
+
+// read makes r what the state of an entry says, until it is called again. What r refers
+// to are copies. It is false for bytes that are no reservation.
+func (rd *reservationReader) read(state []byte) bool {
+	r := &rd.r
+	*r, rd.keys = Reservation{}, rd.keys[:0]
+	if len(state) < reservationHead {
+		return false
+	}
+	n := binary.LittleEndian.Uint32(state)
+	if n < reservationHead || int(n) > len(state) {
+		return false
+	}
+	d := decoder{b: state[reservationHead:n]}
+	r.State = HoldState(state[stateAt])
+	flags := state[stateAt+1]
+	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
+	count := int(d.uvarintMax(MaxChecks))
+	r.Keep = d.duration()
+	r.Version, r.Applied = d.uvarint(), int(d.uvarintMax(MaxChecks))
+	if r.State == HoldOpen || count > 0 {
+		r.Ends = d.varint()
+	}
+	if d.bad || r.State < HoldOpen || r.State > HoldNone {
+		return false
+	}
+	rd.limits = slices.Grow(rd.limits[:0], count)[:count]
+	r.Limits = rd.limits
+	var before []byte
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		rd.limit(&d, l, before, r.Ends)
+		if d.bad {
+			return false
+		}
+		before = l.Key
+	}
+	if r.State == HoldCommitted || r.State == HoldCancelled {
+		rd.settled(&d, &r.Answer)
+		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
+	}
+	if r.Named {
+		copy(r.Print[:], d.bytes(uint64(len(r.Print))))
+		rd.settled(&d, &r.First)
+	}
+	return !d.bad && len(d.b) == 0
+}
+
+func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends int64) {
+	has, kind := d.byte(), d.byte()
+	*l = Reserved{Mode: Mode(kind >> modeShift), Each: 1}
+	prefix := d.uvarintMax(uint64(len(before)))
+	suffix := d.uvarintMax(uint64(len(before)) - prefix)
+	middle := d.short()
+	start := len(rd.keys)
+	rd.keys = append(append(append(rd.keys, before[:prefix]...), middle...), before[len(before)-int(suffix):]...)
+	l.Key = rd.keys[start:len(rd.keys):len(rd.keys)]
+	m := &l.Limit
+	m.Algorithm, m.Limit, m.Period = Algorithm(kind&algorithmMask), int64(d.uvarint()), d.duration()
+	if has&hasBurst != 0 {
+		m.Burst = int64(d.uvarint())
+	}
+	if has&hasEdits != 0 {
+		m.Resets, m.Scalings = uint16(d.uvarintMax(1<<16-1)), uint16(d.uvarintMax(1<<16-1))
+	}
+	if has&hasShape != 0 {
+		m.Rounding, m.Align = Rounding(d.byte()), Align(d.byte())
+	}
+	if !m.Algorithm.IsPolicy() || m.Validate() != nil {
+		d.fail()
+	}
+	l.Cost = int64(d.uvarint())
+	if has&hasDebt != 0 {
+		l.Debt = int64(d.uvarint())
+	}
+	l.Name = rd.name(d.short())
+	if has&hasCostBy != 0 {
+		l.CostBy = rd.name(d.short())
+	}
+	if has&hasEach != 0 {
+		l.Each = int64(d.uvarint())
+	}
+	c := &l.charge
+	if g := d.bytes(4); !d.bad {
+		c.generation = binary.LittleEndian.Uint32(g)
+	}
+	if c.whole = has&hasTaken == 0; !c.whole {
+		c.taken.ns, c.taken.frac = d.uvarint(), uint32(d.uvarint())
+	}
+	c.stamp.ns = uint64(d.varint() + ends)
+	c.stamp.frac = uint32(d.uvarint())
+}
+
+func (rd *reservationReader) settled(d *decoder, a *Settled) {
+	*a = Settled{Name: rd.name(d.short())}
+	a.OK = d.varint() != 0
+	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {
+		*n = d.varint()
+	}
+}
