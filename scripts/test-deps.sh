@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs the programs that tests start and that are missing: redis-server and
-# redis-cli (compared with and driven), libfaketime
-# (its clock stands still while it is compared), Node and Python (client libraries).
+# redis-cli (compared with and driven), libfaketime (its clock stands still while it
+# is compared), Prometheus and promtool (what asks and checks the metrics), Node and
+# Python (client libraries).
 set -euo pipefail
 
 missing=()
 command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing+=(redis-server)
 compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
+command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
 command -v npm >/dev/null || missing+=(npm)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 [ ${#missing[@]} -eq 0 ] && exit 0
@@ -16,5 +18,5 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 	exit 1
 fi
 apt-get update -qq
-# The package starts a server of its own as a service; tests start theirs.
+# The packages start servers of their own as services; tests start theirs.
 DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${missing[@]}"
