@@ -15,3 +15,11 @@ func TestPatchesFitTheSources(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// The sources are what a build expects that knows no call again.
+func TestForgetfulFitsTheSources(t *testing.T) {
+	patches, err := forgetful()
+	require.NoError(t, err)
+	_, err = applyPatches(t.TempDir(), patches...)
+	require.NoError(t, err)
+}

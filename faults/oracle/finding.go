@@ -11,6 +11,7 @@
 //   - Versions checks that versions of policies are made once, and what answers and HISTORY say of them.
 //   - Counters bounds what checks of policies were admitted, limit by limit, and explains what each answer and each counter
 //     says; LinearChecks searches for an order of those whose every answer is durable, changes that reset included.
+//   - Bills checks that calls which are repeated under a name, and holds, are charged once, and answered the same.
 //   - Promptness measures how many calls were answered in time.
 package oracle
 

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -191,7 +192,7 @@ func (d *data) pairCall(n int, due time.Duration) history.Call {
 }
 
 // offerData is offer with an amount of data in the load, whose pairs are audited until finish, and of checks of policies,
-// which are edited until then.
+// which are edited until then; and with some who bill.
 func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int) string, next plan) (*load.Load, error) {
 	if r.cluster != nil {
 		if err := r.raised(); err != nil { // before that there is no data but counters
@@ -209,6 +210,9 @@ func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int)
 	r.data = addData(keys, r.Rate, a)
 	r.checks = addChecks(keys, a)
 	if err := r.startEditor(nodes, dial); err != nil {
+		return nil, err
+	}
+	if err := r.startBills(cmp.Or(r.billers, fewBillers), nodes, dial); err != nil {
 		return nil, err
 	}
 	r.audits = startPairAudit(r, nodes, dial, a.audit)
@@ -245,7 +249,7 @@ func (r *Run) judgeApart() {
 
 // readData looks at what is left of the data, and of what policies count, in the end; addr is the leader's.
 func (r *Run) readData(addr string) error {
-	return errors.Join(r.audits.last(addr), r.readBack(addr), r.readCounters(addr), r.readPolicies())
+	return errors.Join(r.audits.last(addr), r.readBack(addr), r.readCounters(addr), r.readBills(addr), r.readPolicies())
 }
 
 // readBack reads the data once more when nothing is offered any longer, as calls of the history: what was acknowledged must

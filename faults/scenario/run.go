@@ -73,6 +73,8 @@ type Run struct {
 	data      *data                    // in the load; may be nil
 	audits    *pairAudit               // of the data; nil without
 	checks    *checks                  // of policies, in the load; may be nil
+	bills     *bills                   // in the load; may be nil
+	billers   int                      // of them; 0 is fewBillers
 	counted   map[oracle.Counter]int64 // by policies, in the end
 	flushed   history.Call             // of all keys, under load; zero if there was none
 	compared  int                      // times that the nodes' tables were compared under way
@@ -223,6 +225,7 @@ func (r *Run) judge() {
 	r.judgeLosses()
 	r.judgeApart()
 	r.judgePolicies()
+	r.judgeBills()
 	r.live = oracle.MeasureLiveness(&r.history, r.outages, prompt, r.gaps)
 	r.add(oracle.Live(r.live, r.liveness(), r.slack(), r.stalled()))
 	f, r.prompt = oracle.Promptness(&r.history, r.outages, prompt, 0)

@@ -75,6 +75,18 @@ var All = []Scenario{
 			Why: "As leader-kills; the flush holds replies up."},
 	},
 	{
+		Name: "billing", Modes: both, Rounds: 12, Rate: 1000, run: billing,
+		Doc: "Kill leaders while clients bill: checks with a name and holds of a policy with `algorithm: log`, `durability: sync` and `on_failure: closed`, made again on whatever node until they are answered. Each is charged once, and answered the same.",
+		Live: Live{Async: within(0.26, 0.005, 0.04, 2.5, 1.5), Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
+			Why: "As leader-kills."},
+	},
+	{
+		Name: "billed-twice", Modes: []string{Sync}, Rounds: 1, Rate: 1000, Broken: []string{"bills"}, run: billedTwice,
+		Doc: "The same with an executable that knows no call again: what is charged twice must be seen.",
+		Live: Live{Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
+			Why: "As leader-kills."},
+	},
+	{
 		Name: "eviction", Modes: []string{Async}, Rounds: 3, Rate: 1500, run: eviction,
 		Doc: "Kill leaders of a cluster that evicts, with 200 000 keys and a `maxmemory` of 8 MB: it stays within that, and all nodes keep the same keys.",
 		Live: Live{Async: within(0.28, 0.006, 0.05, 2.5, 1.6),
