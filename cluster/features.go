@@ -18,13 +18,14 @@ var levels = []struct {
 	log   raftlog.Formats
 	state engine.Formats
 }{
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 3}}, // 1
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 4}}, // 2: a flush is one record
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 5}}, // 3: databases, texts, hashes, sets, sorted sets, lists
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 6}}, // 4: large states as deltas
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 7}}, // 5: policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 8}}, // 6: calendars of policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 9}}, // 7: holds
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 3}},  // 1
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 4}},  // 2: a flush is one record
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 5}},  // 3: databases, texts, hashes, sets, sorted sets, lists
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 6}},  // 4: large states as deltas
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 7}},  // 5: policies
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 8}},  // 6: calendars of policies
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 9}},  // 7: holds
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 10}}, // 8: penalties of policies
 }
 
 // features are the levels as the log has to know them.

@@ -18,6 +18,10 @@ type checking struct {
 	n     int // of order
 	gate  *xsync.RToken
 	gated bool
+	// suspects are the limits that have a penalty; blocked tells that one of them
+	// blocks the caller.
+	suspects []suspect
+	blocked  bool
 }
 
 // orderBits are the low bits of an element of checking.order. The number of a shard
@@ -96,7 +100,10 @@ func (st *checking) at(i int) *weighed  { return &st.weighed[st.position(i)] }
 func (st *checking) opens(i int) bool   { return i == 0 || st.shard(i) != st.shard(i-1) }
 
 // forget drops the views of the caller's keys.
-func (st *checking) forget() { clear(st.weighed) }
+func (st *checking) forget() {
+	clear(st.weighed)
+	st.suspects, st.blocked = st.suspects[:0], false
+}
 
 // lock locks the shards in their order, each once, unless the session holds keys;
 // then these have to be among them.
@@ -169,7 +176,7 @@ func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions
 			return v, err
 		}
 	}
-	st.conclude(&v, checks, out)
+	st.conclude(s, now, checks, o, &v, out)
 	return v, nil
 }
 
@@ -183,6 +190,9 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 		c, w := &checks[i], &st.weighed[i]
 		w.opts, w.anew = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
 		err := s.weigh(w, now, c)
+		if err == nil && c.Penalty != nil && c.Mode == Enforce {
+			err = st.suspect(s, i, c, now)
+		}
 		switch {
 		case err == nil:
 			v.OK = v.OK && (w.d.OK || c.Mode != Enforce)
@@ -201,6 +211,7 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 	if st.n < len(checks) {
 		clear(out[:len(checks)]) // of what is off nothing is said
 	}
+	v.OK = v.OK && !st.blocked
 	return v, plain, nil
 }
 
@@ -210,21 +221,26 @@ func (st *checking) settle(s *Session, now int64, checks []Check, passed bool, o
 	for i := range checks {
 		if c := &checks[i]; c.Mode != Off {
 			w := &st.weighed[i]
-			s.settle(w, now, c, passed, &out[i])
+			s.settle(w, now, c, passed, c.CountAll && c.Cost > 0 && !st.blocked, &out[i])
 			writes = writes || w.write
 		}
 	}
 	return writes
 }
 
-// conclude tells what stands for the call.
-func (st *checking) conclude(v *Verdict, checks []Check, out []Checked) {
+// conclude tells what stands for the call, once that is charged, and counts strikes.
+func (st *checking) conclude(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
+	if len(st.suspects) > 0 && !v.OK {
+		st.punish(s, now, checks, o, v, out)
+	}
 	for i := range checks {
 		if err := st.weighed[i].err; err != nil {
 			out[i].Err = err
 		}
 	}
-	v.bind(checks, out)
+	if !v.Penalty {
+		v.bind(checks, out)
+	}
 }
 
 // pass is what decide does where each limit passes and nothing moves.
@@ -273,9 +289,8 @@ func (s *Session) evaluateWeighed(w *weighed, now, cost int64, o *Options) (err 
 }
 
 // settle says what becomes of a limit's plan, once it is known whether the call
-// passes, and what the reply tells of it.
-func (s *Session) settle(w *weighed, now int64, c *Check, passed bool, out *Checked) {
-	all := c.CountAll && c.Cost > 0
+// passes, and what the reply tells of it; all tells that it counts in any case.
+func (s *Session) settle(w *weighed, now int64, c *Check, passed, all bool, out *Checked) {
 	out.Over, out.Err = false, nil
 	switch {
 	case w.err != nil:

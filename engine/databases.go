@@ -26,7 +26,7 @@ func (e *Engine) DatabaseStats(now int64) (all [Databases]DatabaseStats) {
 		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
 			looked++
 			db := e.limits.get(ent.Meta()).limit.DB
-			if db == internal {
+			if db >= Databases {
 				return
 			}
 			seen[db]++

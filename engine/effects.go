@@ -13,14 +13,15 @@ import (
 // A node that reads one which it does not know stops: skipping what it does not
 // know would make its table differ from the log.
 const (
-	effectsOldest   = 3 // that this build reads
-	effectsFlush    = 4 // the first that has recordFlush and kind.encode
-	effectsData     = 5 // the first that has databases and the data types
-	effectsDelta    = 6 // the first that has recordDelta and recordIncluded
-	effectsPolicy   = 7 // the first that has policies' records and counters
-	effectsCalendar = 8 // the first that has counters of calendars
-	effectsHold     = 9 // the first that has reservations, and marks of counters
-	effectsNewest   = 9 // that it reads, and writes where it is permitted
+	effectsOldest   = 3  // that this build reads
+	effectsFlush    = 4  // the first that has recordFlush and kind.encode
+	effectsData     = 5  // the first that has databases and the data types
+	effectsDelta    = 6  // the first that has recordDelta and recordIncluded
+	effectsPolicy   = 7  // the first that has policies' records and counters
+	effectsCalendar = 8  // the first that has counters of calendars
+	effectsHold     = 9  // the first that has reservations, and marks of counters
+	effectsPenalty  = 10 // the first that has offences
+	effectsNewest   = 10 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -207,7 +208,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, nil
 		}
 		*e = effect{limit: -1}
-		if n := head >> kindBits; n > Databases && n < 2*Databases && r.version >= effectsData || n == Databases+internal && r.version >= effectsHold {
+		if n := head >> kindBits; n > Databases && n < Databases+spaces && r.version >= spaceSince(n-Databases) {
 			e.image.Space = n - Databases
 			head = recordDelete
 		}
@@ -250,6 +251,17 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		e.image.State = r.arena[at:len(r.arena):len(r.arena)]
 	}
 	return true, nil
+}
+
+// spaceSince is the first version of effects that has a key space.
+func spaceSince(space uint8) byte {
+	switch space {
+	case offenders:
+		return effectsPenalty
+	case internal:
+		return effectsHold
+	}
+	return effectsData
 }
 
 // readState reads a state under r.limit into the arena.

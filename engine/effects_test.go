@@ -185,8 +185,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 10, this node knows 3 to 9; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 9; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 11, this node knows 3 to 10; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 10; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
@@ -200,7 +200,8 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad deletion", effectsNewest, recordDelete|5<<kindBits) // of no kind
 	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
 	f("bad deletion", effectsHold-1, recordDeleteIn+internal<<kindBits, 0)
-	f("bad deletion", effectsNewest, recordDeleteIn+(internal+1)<<kindBits, 0)
+	f("bad deletion", effectsPenalty-1, recordDeleteIn+offenders<<kindBits, 0)
+	f("bad deletion", effectsNewest, recordDeleteIn+spaces<<kindBits, 0)
 	f("bad deletion", effectsData-1, recordDeleteIn|1<<kindBits, 0)
 	f("bad limit", effectsData-1, recordLimit|1<<kindBits, 0, 0, 0, 2, 2, 0)
 	f("bad limit", effectsData-1, recordLimit, byte(Hash), 0, 0, 0, 0, 0)

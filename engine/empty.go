@@ -38,8 +38,11 @@ func (m *Empty) DecideAll(now int64, segs []Segment, o *Options, out []Decision)
 	return m.session.DecideAll(now, segs, &peek, out)
 }
 
-// Check is Session.Check on full limits.
+// Check is Session.Check on full limits, for callers whom none of them blocks.
 func (m *Empty) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
+	if v, blocked := m.of.blockedHere(now, checks, out); blocked {
+		return v, nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o.Peek = true // nothing is ever there, under whatever hash

@@ -16,14 +16,14 @@ func (s *Session) Flush() error {
 }
 
 // FlushDatabase forgets every key of the session's database; with those of
-// database 0, which has the counters of policies, also all reservations. If no other has
-// any, it is Flush. Else it walks over the table, some keys at a hold of a
+// database 0, which has the counters of policies, also all reservations and offences.
+// If no other has any, it is Flush. Else it walks over the table, some keys at a hold of a
 // shard: keys that come meanwhile may stay or go. Errors are those of Flush.
 func (s *Session) FlushDatabase() error {
 	alone := func() bool {
 		n := s.e.DatabaseLen(s.db)
 		if s.db == 0 {
-			n += s.e.DatabaseLen(internal)
+			n += s.e.DatabaseLen(internal) + s.e.DatabaseLen(offenders)
 		}
 		return n == s.e.Len()
 	}
@@ -36,7 +36,7 @@ func (s *Session) FlushDatabase() error {
 	for i := range s.e.table.Shards() {
 		if err := s.flushShard(i, func(ent shard.Entry) bool {
 			db := s.e.limits.get(ent.Meta()).limit.DB
-			return db == s.db || s.db == 0 && db == internal
+			return db == s.db || s.db == 0 && db >= Databases
 		}); err != nil {
 			return err
 		}

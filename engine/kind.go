@@ -27,6 +27,8 @@ type kind struct {
 	// sized marks a state whose number of words says how to read it: a record
 	// that is larger than it needs to be would be misread.
 	sized bool
+	// space is the key space of records that are not in databases.
+	space uint8
 	// since is the first version of effects that has the kind; 0 is any.
 	since byte
 	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
@@ -147,9 +149,13 @@ var kinds = [...]kind{
 		pressure: calendarPressure, describe: describeCalendar, ask: askDecision, split: splitUnits,
 	},
 	HoldRecord: {
-		name: "hold", sized: true, since: effectsHold,
+		name: "hold", sized: true, space: internal, since: effectsHold,
 		encode: encodeBytes, decode: decodeBytes, encoded: effectsHold,
 		pressure: valuePressure, describe: describeReservation,
+	},
+	OffenceRecord: {
+		name: "offences", space: offenders, since: effectsPenalty,
+		pressure: offencePressure, describe: describeOffences,
 	},
 }
 

@@ -39,6 +39,9 @@ const (
 	// HoldRecord is the record of a hold: see Reservation. It has no limit, and is no
 	// user's key.
 	HoldRecord
+	// OffenceRecord is what is known of a caller whom a limit has denied: see Penalty.
+	// It has no limit either, and is no user's key.
+	OffenceRecord
 
 	// blocked is how a limit of 0 units decides. No state has it.
 	blocked
@@ -148,7 +151,7 @@ func (l Limit) Validate() error {
 	switch {
 	case k == &unknown:
 		return errAlgorithm
-	case (l.DB >= Databases) != (l.Algorithm == HoldRecord), l.DB > internal, k.policy && l.DB != 0:
+	case k.space == 0 && l.DB >= Databases, k.space != 0 && l.DB != k.space, k.policy && l.DB != 0:
 		return errDatabase
 	case !k.policy && l.Resets|l.Scalings != 0:
 		return errEpoch

@@ -4,13 +4,16 @@ import "errors"
 
 // Check is Session.Check on this node's shares of the limits that are enforced.
 // The others are left out, as if they were full, and nothing is charged by a call
-// that is denied. Errors
+// that is denied. Who is blocked stays so, and there are no strikes. Errors
 // are those of Session.Check, and ErrNotLocal, also in place of ErrFull.
 func (l *Local) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.overlay == nil {
 		return Verdict{}, ErrNotLocal
+	}
+	if v, blocked := l.e.blockedHere(now, checks, out); blocked {
+		return v, nil
 	}
 	l.overlay.tidyLimits() // nobody runs the engine
 	v, err := l.check(now, checks, o, out)
@@ -40,7 +43,7 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 			return Verdict{}, err
 		}
 		defer l.overlay.Release(share.Limit)
-		share.Hash, share.CountAll = l.overlay.table.Hash(c.Key), false
+		share.Hash, share.CountAll, share.Penalty = l.overlay.table.Hash(c.Key), false, nil
 	}
 	v, err := l.session.Check(now, shares, o, out)
 	if err != nil {

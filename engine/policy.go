@@ -96,6 +96,9 @@ type Check struct {
 	// Window is of a calendar's limit: the window that contains the time of the
 	// call, by the rules of today. A counter whose window is open keeps its end.
 	Window *Window
+	// Penalty is that of an enforced limit, nil for none. Only denials of limits that
+	// are enforced are strikes, and only they block.
+	Penalty *Penalty
 }
 
 // CheckOptions are the parts of a step that belong to the whole of it.
@@ -122,8 +125,8 @@ type Checked struct {
 	// Over: the call has passed, and this limit, which is not enforced, would have
 	// denied it.
 	Over bool
-	// Err is why a limit that is not enforced, or that was to count a denied call,
-	// was not charged.
+	// Err is why a limit that is not enforced, or that was to count a denied call or
+	// a strike, was not charged.
 	Err error
 }
 
@@ -138,11 +141,16 @@ type Verdict struct {
 	Binding int
 	// Delay is the longest delay of the enforced limits, ns.
 	Delay int64
+	// Penalty: a limit blocks the caller. Then Binding is, of those that do, the one
+	// that does for the longest, and what it says is to wait as long as any limit of
+	// the call.
+	Penalty bool
 }
 
 // Check decides a call on the limits of policies, as one atomic step: it passes
 // if all that are enforced pass, and then is charged to all of them; a call that
-// is denied takes nothing, but for CountAll. out receives what each limit says,
+// is denied takes nothing, but for CountAll and strikes. Of a caller who is blocked
+// it takes nothing at all. out receives what each limit says,
 // in order; it must have room for all.
 //
 // The counters are of kinds of their own. What else lies under the name of one is

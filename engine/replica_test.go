@@ -197,6 +197,9 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 		defer n.e.Release(ready)
 		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
 			Window: &Window{End: now + 1 + rnd.Int64N(2*minute), Next: now + 5*minute}}
+		if rnd.IntN(2) == 0 {
+			checks[i].Penalty = &Penalty{After: 1 + rnd.Int64N(2), Within: minute, Block: second, Factor: 2, Max: minute}
+		}
 	}
 	_, _ = n.s.Check(now, checks, CheckOptions{}, make([]Checked, len(checks)))
 }

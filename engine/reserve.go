@@ -98,10 +98,10 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		if writes {
 			err = st.commit(s, now, checks, false)
 		}
-		st.conclude(&v, checks, out)
+		st.conclude(s, now, checks, o, &v, out)
 		return v, err
 	}
-	st.conclude(&v, checks, out)
+	st.conclude(s, now, checks, o, &v, out)
 	rec := &s.records().out
 	*rec = Reservation{
 		State: HoldOpen, Charges: r.Charges, Ends: now + r.TTL, Keep: r.Keep, Version: r.Version, Applied: r.Applied,

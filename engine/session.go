@@ -41,9 +41,14 @@ func (e *Engine) NewSession() *Session {
 // Databases is how many databases a table has: keys apart, numbered from 0.
 const Databases = 16
 
-// internal is where records are that no command on keys sees: behind the last
-// database.
-const internal = Databases
+// Key spaces behind the last database, where records are that no command on keys
+// sees: those of holds, and those of offenders, which go by the keys of the counters
+// that they are beside.
+const (
+	internal  = Databases
+	offenders = Databases + 1
+	spaces    = Databases + 2 // how many there are
+)
 
 // Use makes db, below Databases, the one that the session works on from here
 // on. A session begins with database 0. It may hold keys, but must not be in a

@@ -162,7 +162,7 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 	// The oldest record of a key, walked last, is its committed state; what
 	// came after a flush that is not committed is none.
 	each := sh.Each
-	var before [internal + 1]map[string]*shard.Image
+	var before [spaces]map[string]*shard.Image
 	keep := func(im shard.Image, present bool) {
 		if before[im.Space] == nil {
 			before[im.Space] = make(map[string]*shard.Image)

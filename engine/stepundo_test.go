@@ -63,7 +63,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 		n.s.Use(0)
 		require.Equal(t, before, n.table(start), "seed %d", seed)
 		counted := 0
-		for db := range uint8(internal + 1) {
+		for db := range uint8(spaces) {
 			counted += n.e.DatabaseLen(db)
 		}
 		require.Equal(t, n.e.Len(), counted)

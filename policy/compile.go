@@ -152,6 +152,14 @@ func (x *compiler) limit(i int, d *limitDef) {
 		}
 		x.p.Calendars = true
 	}
+	if d.penalty != nil {
+		l.Penalty = d.penalty.compiled()
+		l.Penalty.Epoch = uint16(l.Epoch.Reset + l.Epoch.Forgiven)
+		if l.Penalty.Within == 0 && l.Calendar != nil {
+			l.Penalty.Within = periodLength[l.Calendar.Rules().Period]
+		}
+		x.p.Penalties = true
+	}
 	if d.wait != nil {
 		l.Wait = *d.wait
 		if l.Wait == 0 && l.Algorithm == Leaky {

@@ -85,6 +85,7 @@ type limitDef struct {
 	debt      int64
 	share     shareRange
 	calendar  *calendarDef // nil: none
+	penalty   *penaltyDef  // nil: none
 }
 
 // byDef is a part of `by`.

@@ -8,7 +8,6 @@ import "go.yaml.in/yaml/v3"
 // Words that a later release will have, and those that stand for something that
 // was left out.
 const (
-	laterPenalty    = "penalties come with a later release"
 	laterConcurrent = "limits of concurrent calls come with a later release: use RL.ACQUIRE"
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"
@@ -84,6 +83,8 @@ var limitEntries = []entry[limitDef]{
 		read: func(r *reader, n *yaml.Node, l *limitDef) { wordBool(r, n, missings, &l.deny) }},
 	{key: "status", value: "429 | 503 | 403", none: "429, and 403 for a denial that no wait ends", about: "the HTTP status of a denial", schema: schema{"enum": []int{429, 503, 403}},
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.status = r.status(n) }},
+	{key: "penalty", value: "{after, within, block, factor, max}", about: "blocks a caller whom the limit denies again and again", schema: refTo("penalty"),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.penalty = r.penalty(n) }},
 	{key: "count", value: "admitted | all", none: "admitted", about: "all: calls that are denied, by this limit or another, count too", schema: wordsOf(counts...),
 		read: func(r *reader, n *yaml.Node, l *limitDef) { wordBool(r, n, counts, &l.countAll) }},
 	{key: "debt", value: "number", none: "0", about: "how many units below nothing a call may take it", schema: wholeSchema(0),
@@ -92,7 +93,6 @@ var limitEntries = []entry[limitDef]{
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.share = r.share(n) }},
 	{key: "id", value: "name", none: "the limit's name", about: "what its counters are called, so that a limit can be renamed without losing them", schema: nameSchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.id = r.name(n, "an id") }},
-	{key: "penalty", later: laterPenalty},
 	{key: "concurrent", later: laterConcurrent},
 	{key: "ttl", later: laterConcurrent},
 	{key: "then", later: laterCredit},

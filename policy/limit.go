@@ -30,6 +30,9 @@ const (
 // two charges the strongest holds.
 type LimitEpoch struct {
 	Reset, Proportion uint32
+	// Forgiven counts the edits that have taken a penalty away: who was blocked is
+	// not, if it comes back.
+	Forgiven uint32 `json:",omitempty"`
 	// Was is how a limit counted, by which algorithm or calendar, that is gone, or
 	// whose calendar has no period now: its counters may go on. It is "" of others.
 	Was string `json:",omitempty"`
@@ -62,6 +65,8 @@ type Limit struct {
 	Wait int64
 	// Debt admits down to -Debt units.
 	Debt int64
+	// Penalty is for callers whom the limit denies; nil for none.
+	Penalty *Penalty
 	// Policy is the one that the limit belongs to, and Index its place there.
 	Policy *Policy
 	Index  int

@@ -14,6 +14,7 @@ func Reference() string {
 	section(&b, "A hold", "", holdEntries)
 	section(&b, "A limit", "Exactly one of `rate` and `tiers`.", limitEntries)
 	section(&b, "A calendar", "Days begin at the first instant of the day, or of `at`, in the zone, weeks on Monday, quarters in January. The rates of the limit say the period, one for all of them: `day`, `week`, `month`, `quarter` or `year`; they may all be `unlimited` or `blocked` for a while, and then counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
+	section(&b, "A penalty", "Only denials by the limit itself count, while it is enforced, of calls that may pass later: not those of `PEEK`, of a cost of 0, nor with a retry of -1. Who is blocked is denied whatever the limits say, and is counted nowhere. Times are 1ms to 366d. On a limit with a calendar a day is 24 hours here, a month 31 days, a quarter 92 and a year 366.", penaltyEntries)
 	section(&b, "An override", "`when` and `limits` are needed.", overrideEntries)
 	section(&b, "Numbers", "What a tier, or an override of a limit, may say instead of a rate.", numbersEntries)
 	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)

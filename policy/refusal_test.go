@@ -155,7 +155,16 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 1/s, by: {ip: {v6: 129}}", `f:4:34: @.by.ip.v6: "129": want a whole number from 1 to 128`)
 	limit("rate: 1/s, by: {user: {v4: 24}}", `f:4:24: @.by: v4 and v6 are of attributes of type ip, which "user" is not`)
 	limit("rate: 1/s, when: \"a == 1\"", "f:4:26: @.when: expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}")
-	limit("rate: 1/s, penalty: {after: 3}", "f:4:20: @.penalty: penalties come with a later release")
+	limit("rate: 1/s, penalty: 3", `f:4:29: @.penalty: want {after: …, block: …}, not "3"`)
+	limit("rate: 1/s, penalty: {after: 3}", "f:4:29: @.penalty: block is missing: for how long a caller is blocked")
+	limit("rate: 1/s, penalty: {block: 1m}", "f:4:29: @.penalty: after is missing: how many denials lead to a block")
+	limit("rate: 1/s, penalty: {after: 0, block: 1m}", `f:4:37: @.penalty.after: "0": want a whole number from 1 to 1000000`)
+	limit("rate: 1/s, penalty: {after: 1, block: 0s}", `f:4:47: @.penalty.block: "0s": want a duration from 1ms to 366d`)
+	limit("rate: 1/s, penalty: {after: 1, block: 367d}", `f:4:47: @.penalty.block: "367d": want a duration from 1ms to 366d`)
+	limit("rate: 1/s, penalty: {after: 1, block: 25h}", "f:4:29: @.penalty: a block of 25h is longer than max, which is 1d")
+	limit("rate: 1/s, penalty: {after: 1, block: 2m, max: 1m}", "f:4:29: @.penalty: a block of 2m is longer than max, which is 1m")
+	limit("rate: 1/s, penalty: {after: 1, block: 1m, factor: 1.5}", `f:4:59: @.penalty.factor: "1.5": want a whole number from 1 to 100`)
+	limit("rate: 1/s, penalty: {after: 1, block: 1m, witin: 1m}", `f:4:51: @.penalty: unknown key "witin", did you mean "within"?`)
 	limit("concurrent: 4", "f:4:9: @.concurrent: limits of concurrent calls come with a later release: use RL.ACQUIRE")
 
 	// Of tiers and overrides.

@@ -56,6 +56,9 @@ func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Chang
 		counted, edited := e.Was, true
 		if was := before.limitWithID(l.id); was != nil {
 			edited = was.counts(before) != l.counts(after)
+			if was.penalty != nil && l.penalty == nil {
+				e.Forgiven++
+			}
 			if !was.periodless() {
 				counted = was.counting()
 			}
@@ -103,7 +106,7 @@ func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 	out := copied(epochs)
 	for id, e := range out {
 		if e.Was != "" {
-			out[id] = LimitEpoch{Reset: e.Reset + 1, Proportion: e.Proportion}
+			out[id] = LimitEpoch{Reset: e.Reset + 1, Proportion: e.Proportion, Forgiven: e.Forgiven}
 		}
 	}
 	for _, l := range r.definition.limits {
@@ -122,7 +125,7 @@ func bound(epochs map[string]LimitEpoch, d *definition) {
 		return
 	}
 	edited := func(id string) int {
-		if e := epochs[id]; e.Reset|e.Proportion != 0 {
+		if e := epochs[id]; e.Reset|e.Proportion|e.Forgiven != 0 {
 			return 1
 		}
 		return 0

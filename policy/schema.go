@@ -83,6 +83,7 @@ func Schema() []byte {
 		"attribute": objectOf(attributeEntries),
 		"calendar":  objectOf(calendarEntries, "zone"),
 		"prefix":    objectOf(prefixEntries),
+		"penalty":   objectOf(penaltyEntries, "after", "block"),
 		"values":    anyOf(textSchema, listOf(textSchema), objectOf(listEntries, "list")),
 		"condition": schema{
 			"type": "object", "minProperties": 1,

@@ -118,6 +118,8 @@ type Policy struct {
 	guarded bool // has deny or allow
 	// Calendars is set where a limit has one.
 	Calendars bool
+	// Penalties is set where a limit has one.
+	Penalties bool
 	OnFailure Failure
 	// Durability is what the answers wait for.
 	Durability Durability

@@ -148,6 +148,9 @@ func (l *limitDef) fields() []field {
 	}
 	add(l.deny, "missing", missings[1])
 	add(l.status != 0, "status", strconv.Itoa(l.status))
+	if l.penalty != nil {
+		add(true, "penalty", l.penalty.String())
+	}
 	add(l.countAll, "count", counts[1])
 	add(l.debt != 0, "debt", strconv.FormatInt(l.debt, 10))
 	add(l.share.partial(), "share", l.share.String())

@@ -280,7 +280,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		if is != nil {
 			b.know(is, was, &room)
 			wrong := b.prepare(is, was)
-			if wrong == nil && is.Calendars && !b.engine.CalendarsKept() {
+			if wrong == nil && (is.Calendars && !b.engine.CalendarsKept() || is.Penalties && !b.engine.PenaltiesKept()) {
 				wrong = engine.ErrNotYet
 			}
 			if wrong != nil && err == nil {

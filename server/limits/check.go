@@ -358,7 +358,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 		}
 		m.checks = append(m.checks, engine.Check{
 			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: l.Cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
-			Mode: engine.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll,
+			Mode: engine.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
 		})
 		m.at = append(m.at, i)
 	}
@@ -380,7 +380,13 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 	if v.Binding >= 0 {
 		a.binding = m.at[v.Binding]
 	}
-	if !a.ok {
+	switch {
+	case v.Penalty:
+		a.reason = "penalty"
+		if missing >= 0 { // no wait ends that
+			a.each[a.binding].RetryAfter = engine.Never
+		}
+	case !a.ok:
 		a.reason = "limit"
 		// Of two that no wait ends the first stands for the call.
 		if missing >= 0 && (a.binding < 0 || a.each[a.binding].RetryAfter != engine.Never || missing < a.binding) {

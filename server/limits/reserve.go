@@ -95,7 +95,11 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 	} else {
 		v, err = r.call.Sess.Reserve(now, checks, o, out, &r.req)
 	}
-	if err == nil && large >= 0 && (v.Binding < 0 || out[v.Binding].RetryAfter != engine.Never || large < v.Binding) {
+	switch {
+	case err != nil || large < 0:
+	case v.Penalty:
+		out[v.Binding].RetryAfter = engine.Never
+	case v.Binding < 0 || out[v.Binding].RetryAfter != engine.Never || large < v.Binding:
 		d := &out[large].Decision
 		d.OK, d.Allowed, d.RetryAfter, d.Delay = false, 0, engine.Never, 0
 		v.Binding = large

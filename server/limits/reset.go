@@ -9,8 +9,8 @@ import (
 )
 
 // reset is RL.POLICY RESET: it forgets the counters that are a caller's own, and
-// replies how many there were; or all of the policy, and replies the new version. The
-// holds on what it forgets end.
+// its offences, and replies how many there were; or all of the policy, and replies the
+// new version. The holds on what it forgets end.
 func (b *Book) reset(call *command.Call) {
 	if len(call.Args) == 3 {
 		b.resetAll(call, string(call.Args[2]))
@@ -46,7 +46,8 @@ func (b *Book) reset(call *command.Call) {
 }
 
 // forget ends the holds that begin with a prefix and have charged one of some
-// counters, and deletes these: it returns how many there were. A hold that begins
+// counters, deletes these, and forgives their callers: it returns of how many there was
+// something. A hold that begins
 // meanwhile goes on.
 func forget(sess *engine.Session, now int64, prefix []byte, keys [][]byte) (n int64, err error) {
 	_, err = sess.EndHolds(prefix, func(r *engine.Reservation) bool {
@@ -64,8 +65,12 @@ func forget(sess *engine.Session, now int64, prefix []byte, keys [][]byte) (n in
 			return n, err
 		}
 		var there bool
-		there, err = sess.Delete(now, key)
-		n += command.Truth(there)
+		if there, err = sess.Delete(now, key); err != nil {
+			return n, err
+		}
+		var forgiven bool
+		forgiven, err = sess.Forgive(now, key)
+		n += command.Truth(there || forgiven)
 	}
 	return n, err
 }

@@ -1,0 +1,344 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// # Penalties
+//
+// A limit of a policy may block callers whom it has denied too often. What is known
+// of one of them, its offences, is a record of its own beside the counter: under the
+// counter's key, in a key space that no command on keys works in (offenders), and so
+// in the counter's shard, under its lock. It comes with the first strike. Of callers
+// who are never denied there is none, and a step finds that by a look-up.
+//
+// A policy's edit touches no record: what a record says is read by the penalty of
+// the check. So a block is over as soon as the penalty has become shorter.
+
+// Penalty is what a policy's limit has in store for callers whom it denies. A
+// denial by the limit itself, of a call that costs something and that may pass
+// later, is a strike. All times are in ns, from 1 to MaxPenalty.
+type Penalty struct {
+	// After strikes, 1 or more, within a time from the first of them on, the caller
+	// is blocked for Block. Within 0 is the limit's period.
+	After         int64
+	Within, Block int64
+	// Factor is what a block is longer by than the one before it, if it begins
+	// within Max of its end; no block is longer than Max. It is 1 or more.
+	Factor, Max int64
+	// Epoch counts what has forgiven all callers: records of others count as absent.
+	Epoch uint16
+}
+
+// MaxPenalty bounds the times of a Penalty, in ns: 366 days.
+const MaxPenalty = 366 * 86_400_000_000_000
+
+// maxRepeats bounds how many blocks are known to have followed each other: a factor
+// of 2 makes a ns to MaxPenalty in fewer.
+const maxRepeats = 63
+
+// offences are what a record knows of a caller. The zero value is that of one who
+// has none.
+type offences struct {
+	strikes uint32
+	first   int64 // when the first strike was
+	// began is when the last block did, and length how long it was to be, 0 for
+	// none; repeats is how many blocks it has followed, each in time for the next.
+	began, length int64
+	repeats       uint16
+	epoch         uint16
+}
+
+// offenceWords is how many words a record has: strikes, repeats and epoch in the
+// first, then the times.
+const offenceWords = 4
+
+func readOffences(ent shard.Entry) offences {
+	head := ent.Word(0)
+	return offences{
+		strikes: uint32(head), repeats: uint16(head >> 32), epoch: uint16(head >> 48),
+		first: int64(ent.Word(1)), began: int64(ent.Word(2)), length: int64(ent.Word(3)),
+	}
+}
+
+func (o *offences) write(ent shard.Entry) {
+	ent.SetWord(0, uint64(o.strikes)|uint64(o.repeats)<<32|uint64(o.epoch)<<48)
+	ent.SetWord(1, uint64(o.first))
+	ent.SetWord(2, uint64(o.began))
+	ent.SetWord(3, uint64(o.length))
+}
+
+// length returns how long a block is that has followed some others.
+func (p *Penalty) length(repeats uint16) int64 {
+	n := min(p.Block, p.Max)
+	if p.Factor == 1 {
+		return n
+	}
+	for ; repeats > 0 && n < p.Max; repeats-- {
+		if n > p.Max/p.Factor {
+			return p.Max
+		}
+		n *= p.Factor
+	}
+	return n
+}
+
+// until returns when the last block ends, or has ended: never later than it was to,
+// and earlier where the penalty has become shorter since. It is 0 if there was none.
+func (p *Penalty) until(o *offences) int64 {
+	if o.length == 0 {
+		return 0
+	}
+	return o.began + min(o.length, p.length(o.repeats))
+}
+
+// within returns within what time strikes on a limit count together.
+func (p *Penalty) within(l *Limit) int64 {
+	if p.Within > 0 {
+		return p.Within
+	}
+	return l.Period
+}
+
+// strike returns the offences of a caller, who is not blocked, after one strike
+// more; within is Penalty.within.
+func (p *Penalty) strike(o offences, now, within int64) offences {
+	if o.strikes == 0 || now-o.first >= within {
+		o.strikes, o.first = 0, now
+	}
+	o.epoch = p.Epoch
+	if o.strikes++; int64(o.strikes) < p.After {
+		return o
+	}
+	next := offences{began: now, epoch: p.Epoch}
+	if end := p.until(&o); end > 0 && now-end < p.Max {
+		next.repeats = min(o.repeats+1, maxRepeats)
+	}
+	next.length = p.length(next.repeats)
+	return next
+}
+
+// deadline is when the record is as good as absent: strikes when their time is
+// over, a block when it makes the next one no longer.
+func (p *Penalty) deadline(o *offences, within int64) (at int64) {
+	if o.strikes > 0 {
+		at = o.first + within
+	}
+	if o.length > 0 {
+		at = max(at, o.began+o.length+p.Max)
+	}
+	return at
+}
+
+// offenderHash is the hash of the record beside a counter.
+func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(offenders) }
+
+// offencesOf returns what is known of the caller of a counter. Its shard must be
+// locked. What was written under a later edit than the caller knows is ErrStale, or
+// with anew as good as absent.
+func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew bool) (offences, error) {
+	ent, found := e.table.At(hash).Find(offenderHash(hash), key)
+	if !found || ent.Expired(now) {
+		return offences{}, nil
+	}
+	o := readOffences(ent)
+	switch ahead := int16(o.epoch - p.Epoch); {
+	case ahead == 0:
+		return o, nil
+	case ahead > 0 && !anew:
+		return offences{}, ErrStale
+	}
+	return offences{}, nil
+}
+
+// offenceLimit is what all records are under.
+var offenceLimit = Limit{Algorithm: OffenceRecord, DB: offenders}
+
+// putOffences writes the record of w's caller. Its shard must be locked.
+func (s *Session) putOffences(w *weighed, o *offences, deadline, now int64) (err error) {
+	p := plan{hash: offenderHash(w.hash), key: w.key}
+	if p.it, err = s.rule(offenceLimit); err != nil {
+		return err
+	}
+	sh := s.e.table.At(w.hash)
+	p.ent, p.found = sh.Find(p.hash, p.key)
+	if err := s.place(&p, sh, offenceWords, deadline, now); err != nil {
+		return err
+	}
+	o.write(p.ent)
+	return nil
+}
+
+// suspect is one limit of a step that has a penalty.
+type suspect struct {
+	at       int // in the checks
+	offences offences
+	strikes  bool  // the limit denies, and that is a strike
+	until    int64 // of a block that lasts, 0 for none
+}
+
+// suspect finds what is known of the caller of a limit, which has been weighed.
+func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
+	w := &st.weighed[i]
+	if s.held.active {
+		if err := s.enter(offenderHash(w.hash), w.key); err != nil {
+			return err
+		}
+	}
+	o, err := s.e.offencesOf(now, w.hash, w.key, c.Penalty, w.anew)
+	if err != nil {
+		return err
+	}
+	x := suspect{at: i, offences: o, strikes: !w.d.OK && w.d.RetryAfter != Never && c.Cost > 0}
+	if end := c.Penalty.until(&o); end > now {
+		x.until, st.blocked = end, true
+	}
+	st.suspects = append(st.suspects, x)
+	return nil
+}
+
+// punish counts the strikes of a call that is denied, and makes the answers of
+// limits that block the caller, now or since before, those of the block. What there
+// is no room to count is no strike.
+func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
+	for i := range st.suspects {
+		x := &st.suspects[i]
+		w, p := &st.weighed[x.at], checks[x.at].Penalty
+		if !st.blocked && x.strikes && !o.Peek {
+			within := p.within(&w.it.limit)
+			next := p.strike(x.offences, now, within)
+			if err := s.putOffences(w, &next, p.deadline(&next, within), now); err != nil {
+				w.err = err
+				continue
+			}
+			if next.strikes == 0 {
+				x.until = p.until(&next)
+			}
+		}
+		if x.until > 0 {
+			v.block(x.at, x.until-now, out)
+		}
+	}
+	if v.Penalty {
+		v.prolong(checks, out)
+	}
+}
+
+// block makes what limit i says that of a block which lasts for some time, and has
+// it stand for the call if no other limit blocks for longer.
+func (v *Verdict) block(i int, lasts int64, out []Checked) {
+	d := &out[i].Decision
+	retry := lasts
+	if !d.OK && (d.RetryAfter == Never || d.RetryAfter > lasts) {
+		retry = d.RetryAfter
+	}
+	*d = Decision{Limit: d.Limit, RetryAfter: retry, ResetAfter: d.ResetAfter}
+	if !v.Penalty || d.bindsMoreThan(&out[v.Binding].Decision) || i < v.Binding && !out[v.Binding].bindsMoreThan(d) {
+		v.Binding = i
+	}
+	v.OK, v.Penalty = false, true
+}
+
+// prolong has the limit that blocks the caller say the longest wait of all that
+// deny: an earlier retry would be denied again.
+func (v *Verdict) prolong(checks []Check, out []Checked) {
+	b := &out[v.Binding].Decision
+	for i := range checks {
+		if d := &out[i].Decision; checks[i].Mode == Enforce && !d.OK && d.bindsMoreThan(b) {
+			b.RetryAfter = d.RetryAfter
+		}
+	}
+}
+
+// Offender is what is known of a caller whom a limit with a penalty has denied.
+type Offender struct {
+	// Strikes count together until StrikesEnd, engine time in ns.
+	Strikes    int64
+	StrikesEnd int64
+	// BlockedUntil is when the block ends, 0 for who is not blocked.
+	BlockedUntil int64
+}
+
+// Offender returns what is known of the caller of a counter, whose key and hash are
+// as in a Check, under a limit of a period and its penalty. It may be asked on any
+// node.
+func (e *Engine) Offender(now int64, key []byte, hash uint64, l Limit, p *Penalty) Offender {
+	sh := e.table.At(hash)
+	sh.Lock()
+	defer sh.Unlock()
+	o, _ := e.offencesOf(now, hash, key, p, true) // no error with anew
+	var is Offender
+	if end := o.first + p.within(&l); o.strikes > 0 && end > now {
+		is.Strikes, is.StrikesEnd = int64(o.strikes), end
+	}
+	if end := p.until(&o); end > now {
+		is.BlockedUntil = end
+	}
+	return is
+}
+
+// Forgive forgets what is known of the caller of a counter, and tells whether there
+// was something. Errors are those of Delete.
+func (s *Session) Forgive(now int64, key []byte) (bool, error) {
+	hash := s.e.hash(offenders, key)
+	sh, err := s.lock(hash, key)
+	if err != nil {
+		return false, err
+	}
+	defer s.unlock(sh)
+	ent, found := sh.Find(hash, key)
+	if !found {
+		return false, nil
+	}
+	there := !ent.Expired(now)
+	sh.Delete(ent)
+	return there, nil
+}
+
+// Offenders returns of how many callers, by limits, offences are known.
+func (e *Engine) Offenders() int { return e.table.SpaceLen(offenders) }
+
+// PenaltiesKept reports whether limits may have penalties: alone, or if all of the
+// cluster can read what is known of offenders.
+func (e *Engine) PenaltiesKept() bool { return e.permits(effectsPenalty) }
+
+// blockedHere decides a step without a leader where the table, sealed as it is,
+// has a block of its caller: that holds. Where it is false, nothing is said.
+func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdict, blocked bool) {
+	v.Binding = -1
+	for i := range checks {
+		c := &checks[i]
+		if c.Penalty == nil || c.Mode != Enforce {
+			continue
+		}
+		x := e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
+		if x.BlockedUntil == 0 {
+			continue
+		}
+		if !v.Penalty {
+			for j := range checks {
+				full := checks[j].Limit.it.burst
+				out[j] = Checked{Decision: Decision{OK: true, Limit: full, Remaining: full}}
+			}
+		}
+		v.block(i, x.BlockedUntil-now, out)
+	}
+	return v, v.Penalty
+}
+
+// offencePressure keeps a block as an exhausted limit; what else is known of an
+// offender is as dear as data.
+func offencePressure(_ *rule, ent shard.Entry, now int64) uint32 {
+	if o := readOffences(ent); o.began+o.length > now {
+		return math.MaxUint32
+	}
+	return halfUsed
+}
+
+func describeOffences(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+	o := readOffences(ent)
+	x.fact("strikes", int64(o.strikes))
+	x.fact("blocked_until_ns", o.began+o.length)
+}

@@ -1,0 +1,454 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func penalized(p Penalty) func(*Check) { return func(c *Check) { c.Penalty = &p } }
+
+// login is the penalty of three denials in ten minutes: a block of a quarter of an
+// hour.
+var login = Penalty{After: 3, Within: 10 * minute, Block: 15 * minute, Factor: 1, Max: 24 * 60 * minute}
+
+// strikeOut has a limit of a unit that is used up deny calls, a second apart, until
+// it blocks the caller, and returns when that was.
+func strikeOut(t *testing.T, s *Session, now int64, c Check) int64 {
+	t.Helper()
+	for range c.Penalty.After {
+		now += second
+		v, _ := check(t, s, now, c)
+		require.False(t, v.OK)
+	}
+	v, out := check(t, s, now, c)
+	require.True(t, v.Penalty)
+	require.Equal(t, c.Penalty.Block, out[0].RetryAfter)
+	return now
+}
+
+func TestLoginIsBlocked(t *testing.T) {
+	s := newTestSession(t, Config{})
+	ip := of(t, s, "@login:ip;ip=198.51.100.7", perMinute(Token, 10))
+	bob := of(t, s, "@login:user;user=bob", perMinute(Log, 5), penalized(login))
+	eve := of(t, s, "@login:user;user=eve", perMinute(Log, 5), penalized(login))
+	at := func(tenths int64) int64 { return start + tenths*second/10 }
+	f := func(now int64, user Check, want Verdict, retry, ipLeft, userLeft int64) {
+		t.Helper()
+		v, out := check(t, s, now, ip, user)
+		require.Equal(t, want, v)
+		require.Equal(t, []int64{ipLeft, userLeft}, []int64{out[0].Remaining, out[1].Remaining})
+		if !v.OK {
+			require.Equal(t, retry, out[v.Binding].RetryAfter)
+		}
+	}
+	for i := range int64(5) {
+		f(at(i), bob, Verdict{OK: true, Binding: 1}, 0, 9-i, 4-i)
+	}
+	f(at(10), bob, Verdict{Binding: 1}, 59*second, 5, 0)
+	f(at(20), bob, Verdict{Binding: 1}, 58*second, 5, 0)
+	f(at(30), bob, Verdict{Binding: 1, Penalty: true}, 900*second, 5, 0)
+	f(at(40), eve, Verdict{OK: true, Binding: 0}, 0, 4, 4)
+	f(at(610), bob, Verdict{Binding: 1, Penalty: true}, 842*second, 10, 0)
+	require.Equal(t, Offender{BlockedUntil: at(9030)}, s.e.Offender(at(610), bob.Key, bob.Hash, bob.Limit.Limit(), bob.Penalty))
+	f(at(9030)-1, bob, Verdict{Binding: 1, Penalty: true}, 1, 10, 0)
+	f(at(9030), bob, Verdict{OK: true, Binding: 1}, 0, 9, 4)
+}
+
+// What is no denial by the limit itself, or no attack, is no strike.
+func TestWhatIsNoStrike(t *testing.T) {
+	s := newTestSession(t, Config{})
+	once := login
+	once.After = 1
+	full := func(key string, with ...func(*Check)) Check {
+		c := of(t, s, key, perMinute(Fixed, 1), with...)
+		check(t, s, start, c)
+		c.Penalty = &once
+		return c
+	}
+	f := func(what string, o CheckOptions, checks ...Check) {
+		t.Helper()
+		for range 3 {
+			v, err := s.Check(start, checks, o, make([]Checked, len(checks)))
+			require.NoError(t, err)
+			require.False(t, v.Penalty, what)
+		}
+		require.Zero(t, s.e.Offenders(), what)
+	}
+	f("a peek", CheckOptions{Peek: true}, full("@p:peek"))
+	c := full("@p:look", countAll)
+	c.Cost = 5
+	c.Penalty = nil
+	check(t, s, start, c)
+	c.Penalty, c.Cost = &once, 0
+	v, _ := check(t, s, start, c)
+	require.False(t, v.OK, "more than all is used")
+	f("a look", CheckOptions{}, c)
+	f("shadow", CheckOptions{}, full("@p:shadow", shadow))
+	f("soft", CheckOptions{}, full("@p:soft", soft))
+	f("more than the limit has", CheckOptions{}, of(t, s, "@p:much", perMinute(Fixed, 5), costs(6), penalized(once)))
+	other := full("@p:other")
+	other.Penalty = nil
+	f("another limit's denial", CheckOptions{}, of(t, s, "@p:innocent", perMinute(Fixed, 5), penalized(once)), other)
+	f("something else denies", CheckOptions{Denied: true}, of(t, s, "@p:innocent", perMinute(Fixed, 5), penalized(once)))
+	b := of(t, s, "@p:blocked", Limit{Algorithm: Token, Period: minute}, penalized(once))
+	f("a blocked rate", CheckOptions{}, b)
+}
+
+// Who is blocked counts nowhere, also where all calls count, and is not blocked for
+// longer by knocking.
+func TestWhoIsBlockedCountsNowhere(t *testing.T) {
+	s := newTestSession(t, Config{})
+	once := Penalty{After: 1, Block: minute, Factor: 2, Max: 60 * minute}
+	all := of(t, s, "@p:all", perMinute(Fixed, 100), countAll)
+	c := of(t, s, "@p:a", perMinute(Fixed, 1), countAll, penalized(once))
+	check(t, s, start, c, all)
+	v, out := check(t, s, start+second, c, all)
+	require.Equal(t, Verdict{Penalty: true}, v)
+	require.EqualValues(t, 98, out[1].Remaining, "the call that leads to the block counts")
+	for now := start + 2*second; now < start+61*second; now += 7 * second {
+		v, out = check(t, s, now, c, all)
+		require.Equal(t, Verdict{Penalty: true}, v)
+		require.Equal(t, start+61*second-now, out[0].RetryAfter)
+		require.True(t, out[1].OK)
+	}
+	v, out = check(t, s, start+61*second, of(t, s, "@p:a", perMinute(Fixed, 1), penalized(once)), all)
+	require.True(t, v.OK)
+	require.EqualValues(t, 99, out[1].Remaining)
+
+	// A second block within the longest time is twice as long.
+	v, out = check(t, s, start+62*second, c)
+	require.True(t, v.Penalty)
+	require.Equal(t, 2*minute, out[0].RetryAfter)
+}
+
+// The retry of a block is as long as that of any limit.
+func TestBlocksAndOtherWaits(t *testing.T) {
+	s := newTestSession(t, Config{})
+	once := Penalty{After: 1, Block: minute, Factor: 1, Max: minute}
+	hour := Limit{Algorithm: Fixed, Limit: 1, Period: 60 * minute, Align: First}
+	c := of(t, s, "@p:a", hour, penalized(once))
+	check(t, s, start, c)
+	for range 2 { // the call that leads to the block, and one that finds it
+		v, out := check(t, s, start, c)
+		require.Equal(t, Verdict{Penalty: true}, v)
+		require.Equal(t, 60*minute, out[0].RetryAfter, "the limit's own wait is longer")
+	}
+	long := of(t, s, "@p:long", Limit{Algorithm: Fixed, Limit: 1, Period: 600 * minute, Align: First})
+	check(t, s, start, long)
+	v, out := check(t, s, start, long, c)
+	require.Equal(t, Verdict{Binding: 1, Penalty: true}, v, "a block stands for the call")
+	require.Equal(t, 600*minute, out[1].RetryAfter, "an earlier retry would be denied again")
+	much := of(t, s, "@p:much", perMinute(Token, 1), costs(2))
+	v, out = check(t, s, start, much, c)
+	require.Equal(t, Verdict{Binding: 1, Penalty: true}, v)
+	require.EqualValues(t, Never, out[1].RetryAfter)
+}
+
+// An edit changes a block as soon as it is asked for, and never prolongs it; one
+// that takes it away, and a reset, forgives.
+func TestEditsOfPenalties(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute}))
+	check(t, s, start, c)
+	at := strikeOut(t, s, start, c)
+	blocked := func(now int64, with func(*Penalty)) int64 {
+		p := *c.Penalty
+		with(&p)
+		e := c
+		e.Penalty, e.Cost = &p, 0
+		v, out := check(t, s, now, e)
+		require.Equal(t, v.Penalty, !v.OK)
+		return out[0].RetryAfter
+	}
+	require.Equal(t, 9*minute, blocked(at+minute, func(p *Penalty) {}))
+	require.Equal(t, 9*minute, blocked(at+minute, func(p *Penalty) { p.Block = 20 * minute }))
+	require.Equal(t, minute, blocked(at+minute, func(p *Penalty) { p.Block = 2 * minute }))
+	require.Zero(t, blocked(at+2*minute, func(p *Penalty) { p.Block = 2 * minute }))
+	require.Zero(t, blocked(at+5*minute, func(p *Penalty) { p.Max = 5 * minute }))
+	require.Zero(t, blocked(at+minute, func(p *Penalty) { p.Epoch++ }))
+	require.Equal(t, 9*minute, blocked(at+minute, func(p *Penalty) {}))
+
+	// Who knows an older policy does not bring back what is forgiven.
+	e := c
+	e.Penalty = &Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute, Epoch: 3}
+	check(t, s, at+minute, e)
+	strikeOut(t, s, at+minute, e)
+	_, err := s.Check(at+minute, []Check{c}, CheckOptions{}, make([]Checked, 1))
+	require.ErrorIs(t, err, ErrStale)
+	v, err := s.Check(at+2*minute, []Check{c}, CheckOptions{Anew: true}, make([]Checked, 1))
+	require.NoError(t, err)
+	require.True(t, v.OK)
+}
+
+// Blocks grow until the longest, and fall back once one is forgotten.
+func TestBlocksGrow(t *testing.T) {
+	s := newTestSession(t, Config{Shards: 1})
+	p := Penalty{After: 2, Within: minute, Block: minute, Factor: 3, Max: 12 * minute}
+	c := of(t, s, "@p:a", Limit{Algorithm: Fixed, Limit: 1, Period: 600 * minute}, penalized(p))
+	check(t, s, start, c)
+	now := start
+	block := func(want int64) {
+		t.Helper()
+		for range 2 {
+			now += second
+			check(t, s, now, c)
+		}
+		x := s.e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
+		require.Equal(t, Offender{BlockedUntil: now + want}, x)
+		now += want
+	}
+	for _, minutes := range []int64{1, 3, 9, 12, 12} {
+		block(minutes * minute)
+		now += 11 * minute
+	}
+	now += minute - 2*second
+	block(minute)
+
+	// Strikes that are further apart do not count together.
+	now += 20 * minute
+	for range 9 {
+		check(t, s, now, c)
+		require.Equal(t, Offender{Strikes: 1, StrikesEnd: now + minute}, s.e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
+		now += minute
+	}
+	require.Equal(t, Offender{}, s.e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
+}
+
+// A block outlasts its leader, and one that nobody has heard of is taken back.
+func TestBlocksSurviveTheLeader(t *testing.T) {
+	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	for _, n := range []*node{leader, follower} {
+		n.r.Permit(Formats{Effects: effectsNewest})
+	}
+	leader.r.Lead(start)
+	c := of(t, leader.s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	check(t, leader.s, start, c)
+	at := strikeOut(t, leader.s, start, c)
+	require.NoError(t, follower.r.Apply(leader.cut(), at))
+	require.True(t, leader.l.Commit())
+	var snap bytes.Buffer
+	require.NoError(t, leader.r.Snapshot().Persist(&snap))
+
+	lost := of(t, leader.s, "@p:b", perMinute(Fixed, 1), penalized(login))
+	check(t, leader.s, at, lost)
+	strikeOut(t, leader.s, at, lost)
+	require.Equal(t, 2, leader.e.Offenders())
+	leader.depose()
+	require.Equal(t, 1, leader.e.Offenders())
+	require.Equal(t, follower.table(at), leader.table(at), "what was not committed is taken back")
+	require.Equal(t, follower.e.Digest(at), leader.e.Digest(at))
+
+	late := newNode(t, Config{})
+	require.NoError(t, late.r.Restore(&snap, at))
+	for _, n := range []*node{follower, late} {
+		n.r.Permit(Formats{Effects: effectsNewest})
+		n.r.Lead(at)
+		v, out := check(t, n.s, at+5*minute, of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login)))
+		require.True(t, v.Penalty)
+		require.Equal(t, 10*minute, out[0].RetryAfter)
+		v, _ = check(t, n.s, at+15*minute, of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login)))
+		require.True(t, v.OK)
+	}
+}
+
+// A node that does not decide admits nobody whom its table blocks.
+func TestBlocksHoldWithoutALeader(t *testing.T) {
+	leader, orphan := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	leader.r.Permit(Formats{Effects: effectsNewest})
+	leader.r.Lead(start)
+	c := of(t, leader.s, "@p:a", perMinute(Fixed, 10), costs(10), penalized(login))
+	check(t, leader.s, start, c)
+	at := strikeOut(t, leader.s, start, c)
+	require.NoError(t, orphan.r.Apply(leader.cut(), at))
+
+	c = of(t, orphan.s, "@p:a", perMinute(Fixed, 10), penalized(login))
+	other := of(t, orphan.s, "@p:b", perMinute(Fixed, 5))
+	_, err := orphan.s.Check(at, []Check{c}, CheckOptions{}, make([]Checked, 1))
+	require.ErrorIs(t, err, ErrSealed)
+	local := NewLocal(orphan.e)
+	local.Begin(2, 0)
+	empty, stop := NewEmpty(orphan.e), NewBackstop(orphan.e)
+	for name, decide := range map[string]func(int64, []Check, []Checked) (Verdict, error){
+		"local": func(now int64, cs []Check, out []Checked) (Verdict, error) {
+			return local.Check(now, cs, CheckOptions{}, out)
+		},
+		"open": func(now int64, cs []Check, out []Checked) (Verdict, error) {
+			return empty.Check(now, cs, CheckOptions{}, out)
+		},
+		"backstop": func(now int64, cs []Check, out []Checked) (Verdict, error) {
+			return stop.Check(now, 3, cs, CheckOptions{}, out)
+		},
+	} {
+		out := make([]Checked, 2)
+		v, err := decide(at+minute, []Check{other, c}, out)
+		require.NoError(t, err, name)
+		require.Equal(t, Verdict{Binding: 1, Penalty: true}, v, name)
+		require.Equal(t, Decision{Limit: 10, RetryAfter: 14 * minute}, out[1].Decision, name)
+		require.Equal(t, Decision{OK: true, Limit: 5, Remaining: 5}, out[0].Decision, name)
+		v, err = decide(at+15*minute, []Check{other, c}, out)
+		require.NoError(t, err, name)
+		require.True(t, v.OK, name)
+	}
+	require.Equal(t, leader.table(at), orphan.table(at), "nothing is written")
+}
+
+func TestPenaltiesWaitForTheFeatureLevel(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Permit(Formats{Effects: effectsPenalty - 1})
+	n.r.Lead(start)
+	require.False(t, n.e.PenaltiesKept())
+	c := of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	check(t, n.s, start, c)
+	for range 4 {
+		v, out := check(t, n.s, start, c)
+		require.Equal(t, Verdict{}, v)
+		require.ErrorIs(t, out[0].Err, ErrNotYet)
+	}
+	require.Zero(t, n.e.Offenders())
+}
+
+// Without room for the record a denial is one of the limit.
+func TestStrikesThatFindTheTableFull(t *testing.T) {
+	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
+	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	check(t, s, start, c)
+	for _, size := range []int{200, 1} {
+		for i := 0; ; i++ {
+			if _, err := s.Set(start, fmt.Appendf(nil, "fill:%d:%d", size, i), bytes.Repeat([]byte("x"), size), &SetOptions{}); err != nil {
+				break
+			}
+		}
+	}
+	for range 4 {
+		v, out := check(t, s, start, c)
+		require.Equal(t, Verdict{}, v)
+		require.ErrorIs(t, out[0].Err, ErrFull)
+		require.Equal(t, minute, out[0].RetryAfter)
+	}
+}
+
+// Blocks are no keys of users: a flush ends them, RL.POLICY RESET does, and DEL of
+// the counter does not.
+func TestOffencesAreNoKeys(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	check(t, s, start, c)
+	at := strikeOut(t, s, start, c)
+	require.Equal(t, 1, s.e.DatabaseLen(0))
+	_, err := s.Delete(at, c.Key)
+	require.NoError(t, err)
+	require.Zero(t, s.e.DatabaseLen(0))
+	require.Zero(t, s.e.DatabaseStats(at)[0].Keys)
+	_, err = s.Scan(at, 0, 100, func(key []byte, _ Algorithm) { t.Errorf("SCAN shows %s", key) })
+	require.NoError(t, err)
+	v, _ := check(t, s, at, c)
+	require.True(t, v.Penalty)
+	there, err := s.Forgive(at, c.Key)
+	require.NoError(t, err)
+	require.True(t, there)
+	there, err = s.Forgive(at, c.Key)
+	require.NoError(t, err)
+	require.False(t, there)
+	v, _ = check(t, s, at, c)
+	require.True(t, v.OK)
+
+	for _, beside := range []bool{false, true} {
+		at = strikeOut(t, s, at, c)
+		if beside {
+			s.Use(3)
+			_, err := s.Set(at, []byte("k"), []byte("v"), &SetOptions{})
+			require.NoError(t, err)
+			s.Use(0)
+		}
+		require.NoError(t, s.FlushDatabase())
+		require.Zero(t, s.e.Offenders())
+		v, _ = check(t, s, at, c)
+		require.True(t, v.OK)
+	}
+}
+
+// What a step has counted is taken back with it.
+func TestStrikesAreTakenBack(t *testing.T) {
+	s := newTestSession(t, Config{})
+	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	check(t, s, start, c)
+	check(t, s, start, c)
+	was := s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
+	require.EqualValues(t, 1, was.Strikes)
+	s.Hold([][]byte{c.Key})
+	s.BeginUndo(1 << 20)
+	for range 3 {
+		check(t, s, start+second, c)
+	}
+	s.Rollback(start)
+	s.Unhold()
+	require.Equal(t, was, s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
+
+	s.Hold([][]byte{[]byte("other")})
+	_, err := s.Check(start, []Check{c}, CheckOptions{}, make([]Checked, 1))
+	require.ErrorIs(t, err, ErrNotHeld)
+	s.Unhold()
+}
+
+// RL.RESERVE obeys penalties, and its denials are strikes.
+func TestReserveObeysPenalties(t *testing.T) {
+	s := newTestSession(t, Config{})
+	twice := login
+	twice.After = 2
+	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(twice))
+	for i, want := range []Verdict{{OK: true}, {}, {Penalty: true}, {Penalty: true}} {
+		v, _ := reserve(t, s, start, fmt.Sprint(i), nil, c)
+		require.Equal(t, want, v, i)
+	}
+	require.Equal(t, 1, s.e.Reservations())
+	settle(t, s, start, "0", cancelled())
+	v, _ := check(t, s, start, c)
+	require.True(t, v.Penalty, "what is given back unblocks nobody")
+}
+
+// Eviction leaves those who are blocked to the last.
+func TestEvictionSparesBlocks(t *testing.T) {
+	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1, Evict: true})
+	var cs []Check
+	for i := range 20 {
+		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), perMinute(Fixed, 1), penalized(login))
+		check(t, s, start, c)
+		strikeOut(t, s, start, c)
+		cs = append(cs, c)
+	}
+	for i := range 20_000 {
+		decide(t, s, start+4*second, fmt.Sprintf("fill:%d", i), perMinute(Token, 10), 1, Options{})
+	}
+	require.NotZero(t, s.e.table.Stats().Evicted)
+	for _, c := range cs {
+		v, _ := check(t, s, start+5*second, c)
+		require.True(t, v.Penalty)
+	}
+}
+
+func TestPenaltiesAllocateNothing(t *testing.T) {
+	s := newTestSession(t, Config{})
+	p := login
+	p.After = 1 << 20
+	c := []Check{of(t, s, "@p:a", perMinute(Fixed, 1<<30), penalized(p)), of(t, s, "@p:b", perMinute(Fixed, 1), penalized(p))}
+	out := make([]Checked, 2)
+	f := func(what string, checks []Check, want bool) {
+		t.Helper()
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			v, err := s.Check(start, checks, CheckOptions{}, out)
+			if err != nil || v.OK != want {
+				t.Error(v, err)
+			}
+		}), what)
+	}
+	check(t, s, start, c...)
+	f("passes", c[:1], true)
+	f("strikes", c, false)
+	q := login
+	c[1].Penalty = &q
+	check(t, s, start, c...)
+	f("blocked", c, false)
+}
