@@ -332,6 +332,19 @@ func (x *compiler) overrides() {
 	}
 }
 
+// LimitWithID returns the limit whose counters have an id, or nil; p may be nil.
+func (p *Policy) LimitWithID(id string) *Limit {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Limits {
+		if p.Limits[i].ID == id {
+			return &p.Limits[i]
+		}
+	}
+	return nil
+}
+
 // limit returns the limit of a name, or nil.
 func (p *Policy) limit(name string) *Limit {
 	for i := range p.Limits {

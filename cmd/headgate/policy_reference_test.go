@@ -25,7 +25,7 @@ type wire struct {
 var wireCases = map[string]func(w *wire){
 	"logins": checkLogins, "tiers": checkTiers, "tenants": checkTenants, "webhooks": checkWebhooks,
 	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets, "quotas": checkQuotas,
-	"holds": checkHolds, "tokens": checkTokens,
+	"holds": checkHolds, "tokens": checkTokens, "offenders": checkOffenders,
 }
 
 func TestPoliciesOverTheWire(t *testing.T) {
@@ -236,6 +236,40 @@ func checkLogins(w *wire) {
 		require.Equal(w.t, "limit", v.reason)
 	}
 	w.check("login user eve ip 198.51.100.7").allows("ip", "ip=4 user=4")
+}
+
+// A login whose third denial blocks the user. Here the limit is one of five seconds,
+// and the block one of eight.
+func checkOffenders(w *wire) {
+	w.set("signin", `{on_failure: closed, limits: {ip: {by: ip, rate: 10/10m}, user: {by: user, rate: 5/5s, algorithm: log,
+		penalty: {after: 3, within: 10m, block: 8s}}}}`)
+	const bob = "signin user bob ip 198.51.100.7"
+	for i := range 5 {
+		w.check(bob).allows("user", fmt.Sprintf("user=%d ip=%d", 4-i, 9-i))
+	}
+	for range 2 {
+		v := w.check(bob)
+		v.denies("user", 5*time.Second, "ip=5 user=0")
+		require.Equal(w.t, "limit", v.reason)
+	}
+	v := w.check(bob)
+	blocked := time.Now()
+	v.denies("user", 8*time.Second, "ip=5 user=0")
+	require.Equal(w.t, "penalty", v.reason)
+	require.EqualValues(w.t, 8000, v.retry)
+	require.EqualValues(w.t, 429, v.status["user"])
+	w.check("signin user eve ip 198.51.100.7").allows("ip", "ip=4 user=4")
+	explained := w.send(strings.Fields("RL.EXPLAIN POLICY signin user bob ip 198.51.100.7"))[0]
+	require.Contains(w.t, fmt.Sprintf("%+v", explained), "blocked_ms")
+
+	time.Sleep(time.Until(blocked.Add(6 * time.Second))) // the limit has room again
+	for _, line := range []string{bob, bob + " PEEK", bob + " COST 0"} {
+		v = w.check(line)
+		v.denies("user", 2*time.Second, "ip=4 user=0")
+		require.Equal(w.t, "penalty", v.reason, "knocking prolongs no block")
+	}
+	v.wait()
+	w.check(bob).allows("ip", "ip=3 user=4")
 }
 
 // Tiers of an API: who moves to another one keeps what was consumed.

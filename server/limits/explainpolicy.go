@@ -10,7 +10,7 @@ import (
 func (b *Book) explainAny(call *command.Call) {
 	switch args := call.Args; {
 	case len(args) == 2:
-		explain(call)
+		b.explain(call)
 	case len(args) == 3 && command.EqualFold(args[1], "hold"):
 		b.explainHold(call, args[2])
 	case !command.EqualFold(args[1], "policy"):
@@ -78,6 +78,9 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 			line.Int("retry_after_ms", command.CeilMillis(d.RetryAfter))
 			line.Int("reset_after_ms", command.CeilMillis(d.ResetAfter))
 			line.Int("delay_ms", command.CeilMillis(d.Delay))
+			if x, ok := offenderOf(call.Sess.Engine(), f.Limit, f.Numbers, f.Key, call.Now); ok {
+				explainOffender(line, &x, call.Now)
+			}
 		}
 		line.Flush()
 	}

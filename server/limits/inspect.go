@@ -26,7 +26,7 @@ func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
 		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
 		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
-		Handler: top,
+		Handler: book.top,
 	}, {
 		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(S), S the number of shards",
@@ -35,7 +35,7 @@ func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 	}}
 }
 
-func explain(call *command.Call) {
+func (b *Book) explain(call *command.Call) {
 	x, ok, err := call.Sess.Explain(call.Now, call.Args[1])
 	if err != nil {
 		call.Fail(err)
@@ -49,6 +49,9 @@ func explain(call *command.Call) {
 	p.Str("type", x.Limit.Algorithm.Type())
 	explainOwner(p, call.Args[1], x.Limit.Algorithm)
 	explainLimit(p, x.Limit)
+	if is, ok := b.offender(call.Sess.Engine(), call.Args[1], call.Now); ok {
+		explainOffender(p, &is, call.Now)
+	}
 	for _, f := range x.Facts {
 		if f.Text != "" {
 			p.Str(f.Name, f.Text)
@@ -111,14 +114,15 @@ func formatPeriod(ns int64) string {
 }
 
 // top replies [[key, count, error], …], first the most frequent: the true
-// count is at most error below count.
-func top(call *command.Call) {
+// count is at most error below count. With POLICY, a caller who is blocked has a
+// fourth value, for how many ms.
+func (b *Book) top(call *command.Call) {
 	t, err := parseTop(call.Args[1:])
 	if err != nil {
 		call.Error(err.Error())
 		return
 	}
-	e := call.Sess.Engine()
+	e, now := call.Sess.Engine(), call.Now
 	call.Host.Block(call, 0, func(w *resp.Writer) {
 		ranked := t.ranked(e)
 		if t.reset {
@@ -126,10 +130,18 @@ func top(call *command.Call) {
 		}
 		w.Array(len(ranked))
 		for _, k := range ranked {
-			w.Array(3)
+			blocked := int64(0)
+			if t.policy != "" {
+				x, _ := b.offender(e, k.Key, now)
+				blocked = lasts(x.BlockedUntil, now)
+			}
+			w.Array(3 + int(min(blocked, 1)))
 			w.Bulk(k.Key)
 			w.Int(int64(k.Count))
 			w.Int(int64(k.Error))
+			if blocked > 0 {
+				w.Int(blocked)
+			}
 		}
 	})
 }

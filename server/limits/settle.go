@@ -199,14 +199,5 @@ func (b *Book) limitOf(held *engine.Reserved) (*policy.Limit, []policy.Pair) {
 	if !ok {
 		return nil, nil
 	}
-	p := b.set.Load().Policy([]byte(name))
-	if p == nil {
-		return nil, nil
-	}
-	for i := range p.Limits {
-		if p.Limits[i].ID == id {
-			return &p.Limits[i], pairs
-		}
-	}
-	return nil, nil
+	return b.set.Load().Policy([]byte(name)).LimitWithID(id), pairs
 }
