@@ -59,8 +59,10 @@ func isWord(s string) bool {
 	return true
 }
 
-// checkAttributeName returns an error for what cannot name an attribute.
-func checkAttributeName(s string) error {
+// CheckAttributeName returns an error for what cannot name an attribute: what is
+// not of a-z, 0-9 and _ with a letter first, is longer than MaxWord, or is an
+// option of RL.CHECK and its kin.
+func CheckAttributeName(s string) error {
 	if slices.Contains(reserved, s) {
 		return fmt.Errorf("%q is an option and cannot name an attribute", s)
 	}

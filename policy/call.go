@@ -156,7 +156,7 @@ func (c *Call) set(name, value []byte, printed bool) error {
 
 // setUnknown checks the name of an attribute that the policy does not know.
 func (c *Call) setUnknown(name []byte) error {
-	if err := checkAttributeName(viewText(name)); err != nil {
+	if err := CheckAttributeName(viewText(name)); err != nil {
 		return err
 	}
 	for _, u := range c.unknown {

@@ -26,7 +26,7 @@ func (r *reader) condition(n *yaml.Node) (def conditionDef) {
 		r.fail(n, "a condition asks for at least one attribute")
 	}
 	r.pairs(n, "a mapping of attributes to values", func(key, value *yaml.Node) {
-		if err := checkAttributeName(key.Value); err != nil {
+		if err := CheckAttributeName(key.Value); err != nil {
 			r.fail(key, "%s", err)
 			return
 		}

@@ -247,7 +247,7 @@ func (r *reader) by(n *yaml.Node) (parts []byDef) {
 			r.byPrefix(item, &part)
 		} else if s, ok := r.scalar(item, "an attribute"); ok {
 			for _, name := range strings.Split(s, "|") {
-				if err := checkAttributeName(name); err != nil {
+				if err := CheckAttributeName(name); err != nil {
 					r.fail(item, "%s", err)
 					continue
 				}
@@ -274,7 +274,7 @@ func (r *reader) byPrefix(n *yaml.Node, part *byDef) {
 		return
 	}
 	r.pairs(n, "an attribute", func(key, value *yaml.Node) {
-		if err := checkAttributeName(key.Value); err != nil {
+		if err := CheckAttributeName(key.Value); err != nil {
 			r.fail(key, "%s", err)
 			return
 		}

@@ -11,7 +11,7 @@ import (
 func (r *reader) attributes(n *yaml.Node) (defs []attributeDef) {
 	r.pairs(n, "a mapping of names to {type: …}", func(key, value *yaml.Node) {
 		a := attributeDef{name: key.Value, place: r.at(key)}
-		if err := checkAttributeName(a.name); err != nil {
+		if err := CheckAttributeName(a.name); err != nil {
 			r.fail(key, "%s", err)
 			return
 		}
@@ -179,7 +179,7 @@ func (r *reader) attributeName(n *yaml.Node) string {
 	if !ok {
 		return ""
 	}
-	if err := checkAttributeName(s); err != nil {
+	if err := CheckAttributeName(s); err != nil {
 		r.fail(n, "%s", err)
 		return ""
 	}
