@@ -79,25 +79,64 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	return c.run(ctx, ln, args)
 }
 
+// Pipeline runs commands as a client would have sent them, one behind the other
+// and none cut short, and appends their replies to dst, in RESP3 and in the order of
+// the commands. So they are run like any pipeline: they reach the leader
+// together, and their replies wait together. commands are not kept. Commands
+// that act on their connection are answered as if they did not exist.
+//
+// Its error is ErrBusy, ErrClosed or that of ctx, as Do's; dst is then what it
+// was. On a node that leads, without waiting for commits, it allocates nothing
+// if dst has room.
+func (c *Caller) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return dst, err
+	}
+	ln, err := c.borrow()
+	if err != nil {
+		return dst, err
+	}
+	ln.begin(func() { ln.input(commands) })
+	if err := c.finish(ctx, ln); err != nil {
+		return dst, err
+	}
+	defer c.giveBack(ln)
+	return append(dst, ln.out...), nil
+}
+
 // run is Do on a line, which it gives back.
 func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, error) {
-	ln.start(args)
+	ln.begin(func() {
+		ln.w.RESP3 = true
+		ln.execute(args)
+		ln.sendFrame()
+		ln.unrun = ln.stall != 0
+	})
+	if err := c.finish(ctx, ln); err != nil {
+		return resp.Reply{}, err
+	}
+	defer c.giveBack(ln)
+	return resp.DecodeReply(ln.out)
+}
+
+// finish waits for the replies of a line. With an error they are nobody's, and
+// the line is not the caller's any more.
+func (c *Caller) finish(ctx context.Context, ln *line) error {
 	switch err := ln.wait(ctx.Done()); {
 	case errors.Is(err, ErrClosed): // the line ends with the server
-		return resp.Reply{}, err
+		return err
 	case err != nil:
-		go func() { // its reply is nobody's
+		go func() {
 			if ln.wait(nil) == nil {
 				c.giveBack(ln)
 			}
 		}()
-		return resp.Reply{}, ctx.Err()
+		return ctx.Err()
+	case ln.killed:
+		c.giveBack(ln)
+		return ReplyError("ERR the reply is more than client-output-buffer-limit")
 	}
-	defer c.giveBack(ln)
-	if ln.killed {
-		return resp.Reply{}, ReplyError("ERR the reply is more than client-output-buffer-limit")
-	}
-	return resp.DecodeReply(ln.out)
+	return nil
 }
 
 // borrow returns a line for one call.
@@ -174,23 +213,21 @@ func (s *Server) newLine() *line {
 		default:
 		}
 	})
+	l.table = s.unconnected
 	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
 	ln.authenticated() // within the process nobody asks for a password
 	ln.admin, ln.resp3 = true, true
 	return ln
 }
 
-// start runs a command, as far as that goes without waiting.
-func (ln *line) start(args [][]byte) {
+// begin runs what execute does, as far as that goes without waiting.
+func (ln *line) begin(execute func()) {
 	ln.out = ln.out[:0]
 	if cap(ln.out) > bufferKept {
 		ln.out = nil
 	}
 	ln.lane.begin()
-	ln.w.RESP3 = true
-	ln.execute(args)
-	ln.sendFrame()
-	ln.unrun = ln.stall != 0
+	execute()
 	ln.settle()
 	ln.lane.end()
 }

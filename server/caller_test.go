@@ -367,3 +367,76 @@ func TestCallsEndWithTheirServer(t *testing.T) {
 	}
 	close(release)
 }
+
+// A pipeline is answered in order, and has no commands about connections.
+func TestCallerPipeline(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	commands := func(lines ...string) (b []byte) {
+		for _, line := range lines {
+			b = resp.AppendCommand(b, strings.Fields(line))
+		}
+		return b
+	}
+	out, err := s.Caller().Pipeline(t.Context(), []byte("x"), commands("SET k 1", "INCR k", "test.work w", "GET k", "nosuch", "MULTI", "INCR k", "SELECT 1", "CLIENT NO-EVICT on", "GET k"))
+	require.NoError(t, err)
+	require.Equal(t, "x+OK\r\n:2\r\n$1\r\nw\r\n$1\r\n2\r\n-ERR unknown command 'nosuch', with args beginning with: \r\n"+
+		"-ERR unknown command 'MULTI', with args beginning with: \r\n:3\r\n-ERR unknown command 'SELECT', with args beginning with: '1' \r\n"+
+		"-ERR unknown subcommand 'NO-EVICT'. Try CLIENT HELP.\r\n$1\r\n3\r\n", string(out))
+
+	// More than fits into a connection's buffers at once.
+	many := commands("PING")
+	for range 49 {
+		many = append(many, commands("test.big 100000")...)
+	}
+	out, err = s.Caller().Pipeline(t.Context(), nil, many)
+	require.NoError(t, err)
+	require.Equal(t, len("+PONG\r\n")+49*len("$100000\r\n\r\n")+49*100000, len(out))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, err = s.Caller().Pipeline(ctx, []byte("x"), commands("INCR k"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "x", string(out))
+	require.Equal(t, "3", says(t, s.Caller(), "GET k"))
+
+	allocs := testing.AllocsPerRun(200, func() {
+		if out, err = s.Caller().Pipeline(t.Context(), out[:0], many[:len("*1\r\n$4\r\nPING\r\n")]); err != nil {
+			t.Fatal(err)
+		}
+	})
+	require.Zero(t, allocs)
+}
+
+// Without a password everybody may; a wrong one is answered late.
+func TestCallerLogin(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	c := s.Caller()
+	require.True(t, c.Open())
+	for password, runtime := range map[string]Runtime{"secret": {RequirePass: "secret"}, "boss": {RequirePass: "secret", AdminPass: "boss"}} {
+		s.Configure(runtime)
+		require.False(t, c.Open())
+		for _, user := range []string{"", map[string]string{"secret": "default", "boss": "admin"}[password]} {
+			ok, err := c.Login(t.Context(), "1.2.3.4:5", user, password)
+			require.NoError(t, err)
+			require.True(t, ok)
+			began := time.Now()
+			ok, err = c.Login(t.Context(), "1.2.3.4:5", user, password+"x")
+			require.NoError(t, err)
+			require.False(t, ok)
+			require.GreaterOrEqual(t, time.Since(began), loginDelay)
+		}
+	}
+	ok, err := c.Login(t.Context(), "", "bob", "secret")
+	require.NoError(t, err)
+	require.False(t, ok)
+	// Many at a time wait in line, and beyond that are not answered.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for err = nil; err != ErrGuesses; {
+		_, err = c.Login(ctx, "", "", "x")
+		require.Error(t, err)
+	}
+	ok, err = c.Login(t.Context(), "", "", "secret")
+	require.NoError(t, err)
+	require.True(t, ok, "the right one is not kept waiting")
+}

@@ -109,7 +109,7 @@ func (c *conn) notFound(args [][]byte) string {
 	if c.relayed {
 		return fmt.Sprintf("NOPERM '%s' %s", command.Clip(args[0], 128), errNotForwarded)
 	}
-	return c.srv.table.NotFound(args)
+	return c.lane.table.NotFound(args)
 }
 
 const errNotForwarded = "is not accepted from another node"

@@ -31,7 +31,9 @@ type Server struct {
 	parts     []*partition.Partition // by their slots
 	table     *command.Table
 	fromNodes *command.Table // what of it other nodes may send
-	limitSpec *command.Spec  // RL.LIMIT
+	// unconnected is what of it a Caller may run.
+	unconnected *command.Table
+	limitSpec   *command.Spec // RL.LIMIT
 	// publishSpec is PUBLISH, which waits for the end of a script.
 	publishSpec *command.Spec
 	caller      Caller
@@ -120,7 +122,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
-	s.fromNodes = s.table.Forwarded()
+	s.fromNodes, s.unconnected = s.table.Forwarded(), s.table.Unconnected()
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
 	s.publishSpec = s.table.ByFullName([]byte("publish"))
 	s.caller.srv, s.caller.cut = s, make(chan struct{})

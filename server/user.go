@@ -44,24 +44,28 @@ func (s *Server) users() []string {
 	return []string{userDefault}
 }
 
-// login authenticates as a user. Without a password default takes any, and
-// there is no admin.
-func (c *conn) login(user, pass []byte) bool {
-	r := c.srv.runtime.Load()
+// admits reports whether a user and a password go together, and whether that is
+// admin. Without a password default takes any, and there is no admin.
+func (r *Runtime) admits(user, pass []byte) (ok, admin bool) {
 	want := r.RequirePass
-	admin := string(user) == userAdmin && r.AdminPass != ""
+	admin = string(user) == userAdmin && r.AdminPass != ""
 	switch {
 	case admin:
 		want = r.AdminPass
 	case string(user) != userDefault:
-		return false
+		return false, false
 	}
-	if want != "" && !passwordIs(pass, want) {
-		return false
+	return want == "" || passwordIs(pass, want), admin
+}
+
+// login authenticates as a user, and reports whether it did.
+func (c *conn) login(user, pass []byte) bool {
+	ok, admin := c.srv.runtime.Load().admits(user, pass)
+	if ok {
+		c.become(admin)
+		c.authenticated()
 	}
-	c.become(admin)
-	c.authenticated()
-	return true
+	return ok
 }
 
 // become makes the connection one of admin's, or of default's.

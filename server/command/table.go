@@ -34,19 +34,30 @@ func NewTable(lists ...[]Spec) (*Table, error) {
 // follower forwards, and nothing that each node answers for itself, such as
 // CONFIG, SHUTDOWN or CLIENT KILL.
 func (t *Table) Forwarded() *Table {
+	return t.part(func(cmd *Spec) bool { return cmd.Flags&Forwarded != 0 })
+}
+
+// Unconnected returns the part of the table without what acts on its own
+// connection.
+func (t *Table) Unconnected() *Table {
+	return t.part(func(cmd *Spec) bool { return cmd.Flags&NeedsConn == 0 })
+}
+
+// part returns the commands and subcommands that keep tells.
+func (t *Table) part(keep func(*Spec) bool) *Table {
 	f := &Table{byName: make(map[string]*Spec), count: t.count}
 	for _, cmd := range t.list {
 		if cmd.bySub != nil {
 			part := *cmd
 			part.bySub = make(map[string]*Spec)
 			for name, sub := range cmd.bySub {
-				if sub.Flags&Forwarded != 0 {
+				if keep(sub) {
 					part.bySub[name] = sub
 				}
 			}
 			cmd = &part
 		}
-		if cmd.Flags&Forwarded != 0 || len(cmd.bySub) > 0 {
+		if cmd.bySub == nil && keep(cmd) || len(cmd.bySub) > 0 {
 			f.byName[cmd.Name] = cmd
 			f.list = append(f.list, cmd)
 		}
