@@ -1,0 +1,171 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+// Attribute is what a caller is known by.
+type Attribute struct{ Name, Value string }
+
+// Sync is what the answer to a call waits for.
+type Sync uint8
+
+// The policy says what; or it is the commit; or, where the policy leaves it
+// open, nothing.
+const (
+	SyncPolicy Sync = iota
+	SyncCommit
+	SyncNone
+)
+
+// Call is an RL.CHECK or RL.RESERVE.
+type Call struct {
+	Policy     string
+	Attributes []Attribute
+	// Cost is a number of units, if HasCost; else it is 1.
+	Cost    int64
+	HasCost bool
+	// ID names the call, so that it can be made again; "" does not.
+	ID   string
+	Peek bool
+	Sync Sync
+	// Fail is open, closed or local; "" leaves it to the policy.
+	Fail string
+	// TTL is that of the hold, as RL.RESERVE reads it; "" leaves it to the policy.
+	TTL string
+}
+
+// errNoPolicyName is the error of a call without a policy.
+var errNoPolicyName = errors.New("policy is missing")
+
+// AppendCheck appends the call as RL.CHECK to a pipeline of commands. It is an error
+// if an attribute's name is none: it could be read as an option. What else may be
+// wrong, the command answers.
+func (c *Call) AppendCheck(dst []byte) ([]byte, error) { return c.append(dst, "RL.CHECK") }
+
+// AppendReserve is AppendCheck for RL.RESERVE.
+func (c *Call) AppendReserve(dst []byte) ([]byte, error) { return c.append(dst, "RL.RESERVE") }
+
+func (c *Call) append(dst []byte, command string) ([]byte, error) {
+	if c.Policy == "" {
+		return dst, errNoPolicyName
+	}
+	if err := checkAttributes(c.Attributes); err != nil {
+		return dst, err
+	}
+	n := 2 + 2*len(c.Attributes)
+	for _, option := range [...]bool{c.HasCost, c.ID != "", c.Fail != "", c.TTL != ""} {
+		if option {
+			n += 2
+		}
+	}
+	if c.Peek {
+		n++
+	}
+	if c.Sync != SyncPolicy {
+		n++
+	}
+	dst = appendHeader(dst, '*', n)
+	dst = appendArgument(appendArgument(dst, command), c.Policy)
+	dst = appendAttributes(dst, c.Attributes)
+	if c.HasCost {
+		dst = appendInt(appendArgument(dst, "COST"), c.Cost)
+	}
+	if c.ID != "" {
+		dst = appendArgument(appendArgument(dst, "ID"), c.ID)
+	}
+	if c.Peek {
+		dst = appendArgument(dst, "PEEK")
+	}
+	switch c.Sync {
+	case SyncCommit:
+		dst = appendArgument(dst, "SYNC")
+	case SyncNone:
+		dst = appendArgument(dst, "ASYNC")
+	}
+	if c.Fail != "" {
+		dst = appendArgument(appendArgument(dst, "FAIL"), c.Fail)
+	}
+	if c.TTL != "" {
+		dst = appendArgument(appendArgument(dst, "TTL"), c.TTL)
+	}
+	return dst, nil
+}
+
+// Settlement is an RL.COMMIT or RL.CANCEL.
+type Settlement struct {
+	Hold string
+	// Attributes are what the call did cost, and Cost is, if HasCost, for costs that
+	// are numbers. RL.CANCEL has neither.
+	Attributes []Attribute
+	Cost       int64
+	HasCost    bool
+}
+
+var errNoHold = errors.New("hold is missing")
+
+// AppendCommit appends RL.COMMIT to a pipeline of commands. It is an error if an
+// attribute's name is none.
+func (s *Settlement) AppendCommit(dst []byte) ([]byte, error) {
+	if s.Hold == "" {
+		return dst, errNoHold
+	}
+	if err := checkAttributes(s.Attributes); err != nil {
+		return dst, err
+	}
+	n := 2 + 2*len(s.Attributes)
+	if s.HasCost {
+		n += 2
+	}
+	dst = appendArgument(appendArgument(appendHeader(dst, '*', n), "RL.COMMIT"), s.Hold)
+	dst = appendAttributes(dst, s.Attributes)
+	if s.HasCost {
+		dst = appendInt(appendArgument(dst, "COST"), s.Cost)
+	}
+	return dst, nil
+}
+
+// AppendCancel appends RL.CANCEL to a pipeline of commands.
+func (s *Settlement) AppendCancel(dst []byte) ([]byte, error) {
+	if s.Hold == "" {
+		return dst, errNoHold
+	}
+	return appendArgument(appendArgument(appendHeader(dst, '*', 2), "RL.CANCEL"), s.Hold), nil
+}
+
+func checkAttributes(attributes []Attribute) error {
+	if len(attributes) > policy.MaxAttributes {
+		return fmt.Errorf("at most %d attributes in a call", policy.MaxAttributes)
+	}
+	for i := range attributes {
+		if err := policy.CheckAttributeName(attributes[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendAttributes(dst []byte, attributes []Attribute) []byte {
+	for i := range attributes {
+		dst = appendArgument(appendArgument(dst, attributes[i].Name), attributes[i].Value)
+	}
+	return dst
+}
+
+func appendHeader(dst []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), "\r\n"...)
+}
+
+func appendArgument(dst []byte, s string) []byte {
+	return append(append(appendHeader(dst, '$', len(s)), s...), "\r\n"...)
+}
+
+func appendInt(dst []byte, n int64) []byte {
+	var digits [20]byte
+	text := strconv.AppendInt(digits[:0], n, 10)
+	return append(append(appendHeader(dst, '$', len(text)), text...), "\r\n"...)
+}

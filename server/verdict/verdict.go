@@ -1,0 +1,243 @@
+package verdict
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// Never is the RetryAfter of what no wait ends.
+const Never = -1
+
+// Decision is what a limit says: the six values of RL.LIMIT, in its units and in
+// milliseconds.
+type Decision struct {
+	Allowed                       bool
+	Limit, Remaining              int64 // -1 where no limit stands for the call
+	RetryAfter, ResetAfter, Delay int64
+}
+
+// Limit is what is said of one limit that applies.
+type Limit struct {
+	Decision
+	Name []byte
+	Cost int64
+	Mode []byte
+	// Status is the HTTP status that stands for it, 200 where it passes.
+	Status int64
+}
+
+// Enforced reports whether the limit may deny a call.
+func (l *Limit) Enforced() bool { return string(l.Mode) == "enforce" }
+
+// Verdict is the reply of RL.CHECK and its kin. Its byte slices are views of that.
+type Verdict struct {
+	Decision
+	Name    []byte // of the limit that stands for the call, nil for none
+	Reason  []byte
+	Hold    []byte // nil for none
+	Version int64
+	Applied int64
+	Limits  []Limit
+	Soft    [][]byte
+	// Over is of a settlement, if HasOver.
+	Over    int64
+	HasOver bool
+	// Degraded: no leader has answered; the failure policy has.
+	Degraded bool
+}
+
+// Error is an error reply.
+type Error struct {
+	// Code is its first word, such as NOPOLICY; Text is what follows.
+	Code, Text string
+}
+
+func (e *Error) Error() string { return e.Code + " " + e.Text }
+
+// Binding returns what stands for the call, nil where no limit does, or where
+// limits are not told.
+func (v *Verdict) Binding() *Limit {
+	if v.Name == nil {
+		return nil
+	}
+	for i := range v.Limits {
+		if bytes.Equal(v.Limits[i].Name, v.Name) {
+			return &v.Limits[i]
+		}
+	}
+	return nil
+}
+
+// Status is the HTTP status that stands for the verdict: 200, that of the limit
+// that denies, or, where a list does, 403.
+func (v *Verdict) Status() int {
+	if v.Allowed {
+		return 200
+	}
+	if l := v.Binding(); l != nil && l.Status != 200 {
+		return int(l.Status)
+	}
+	return 403
+}
+
+// Read takes the first reply off replies, which are whole, and returns the rest. Its
+// error is *Error for an error reply, and resp.MalformedReply for what is no verdict,
+// with which nothing can be told of the rest either. What v had is lost, its room is
+// used again.
+func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
+	*v = Verdict{Limits: v.Limits[:0], Soft: v.Soft[:0]}
+	r := reader{b: replies}
+	if len(replies) > 0 && replies[0] == '-' {
+		code, text, _ := strings.Cut(string(r.line()[1:]), " ")
+		return r.b, &Error{code, text}
+	}
+	for range r.size('%') {
+		switch name := r.text(); string(name) {
+		case "name":
+			v.Name = r.text()
+		case "reason":
+			v.Reason = r.text()
+		case "hold":
+			v.Hold = r.text()
+		case "version":
+			v.Version = r.number()
+		case "applied":
+			v.Applied = r.number()
+		case "limits":
+			for range r.size('*') {
+				v.Limits = append(v.Limits, Limit{})
+				r.limit(&v.Limits[len(v.Limits)-1])
+			}
+		case "soft":
+			for range r.size('*') {
+				v.Soft = append(v.Soft, r.text())
+			}
+		case "over":
+			v.Over, v.HasOver = r.number(), true
+		case "degraded":
+			v.Degraded = string(r.line()) == "#t"
+		default:
+			r.decision(&v.Decision, name)
+		}
+	}
+	if r.malformed {
+		return nil, resp.MalformedReply(replies[:min(len(replies), 32)])
+	}
+	return r.b, nil
+}
+
+// reader takes the parts of a reply off. What is not as expected makes it malformed,
+// and all that follows empty.
+type reader struct {
+	b         []byte
+	malformed bool
+}
+
+// fail ends the reading.
+func (r *reader) fail() { r.b, r.malformed = nil, true }
+
+// line takes off a line, without its end.
+func (r *reader) line() []byte {
+	end := bytes.IndexByte(r.b, '\n')
+	if end < 1 || r.b[end-1] != '\r' {
+		r.fail()
+		return []byte{0}
+	}
+	line := r.b[:end-1]
+	r.b = r.b[end+1:]
+	if len(line) == 0 {
+		r.fail()
+		return []byte{0}
+	}
+	return line
+}
+
+func (r *reader) parse(digits []byte) int64 {
+	n, ok := resp.ParseInt(digits)
+	if !ok {
+		r.fail()
+	}
+	return n
+}
+
+// size is how many values a collection of a type has; each takes more than a byte.
+func (r *reader) size(kind byte) int {
+	line := r.line()
+	n := 0
+	if line[0] == kind {
+		n = int(r.parse(line[1:]))
+	}
+	if line[0] != kind || n < 0 || n > len(r.b) {
+		r.fail()
+		return 0
+	}
+	return n
+}
+
+func (r *reader) number() int64 {
+	line := r.line()
+	if line[0] != ':' {
+		r.fail()
+		return 0
+	}
+	return r.parse(line[1:])
+}
+
+// text is a string, nil for null.
+func (r *reader) text() []byte {
+	line := r.line()
+	if line[0] == '_' {
+		return nil
+	}
+	n := -1
+	if line[0] == '$' {
+		n = int(r.parse(line[1:]))
+	}
+	if n < 0 || n > len(r.b)-len("\r\n") {
+		r.fail()
+		return nil
+	}
+	text := r.b[:n:n]
+	r.b = r.b[n+len("\r\n"):]
+	return text
+}
+
+// limit reads what is said of one limit.
+func (r *reader) limit(l *Limit) {
+	for range r.size('%') {
+		switch name := r.text(); string(name) {
+		case "name":
+			l.Name = r.text()
+		case "cost":
+			l.Cost = r.number()
+		case "mode":
+			l.Mode = r.text()
+		case "status":
+			l.Status = r.number()
+		default:
+			r.decision(&l.Decision, name)
+		}
+	}
+}
+
+// decision reads one of the six values, by its name.
+func (r *reader) decision(d *Decision, name []byte) {
+	switch string(name) {
+	case "allowed":
+		d.Allowed = r.number() == 1
+	case "limit":
+		d.Limit = r.number()
+	case "remaining":
+		d.Remaining = r.number()
+	case "retry_after_ms":
+		d.RetryAfter = r.number()
+	case "reset_after_ms":
+		d.ResetAfter = r.number()
+	case "delay_ms":
+		d.Delay = r.number()
+	default:
+		r.fail()
+	}
+}
