@@ -2,7 +2,7 @@
 # Installs the programs that tests start and that are missing: redis-server and
 # redis-cli (compared with and driven), libfaketime (its clock stands still while it
 # is compared), Prometheus and promtool (what asks and checks the metrics), Node and
-# Python (client libraries).
+# Python (client libraries), curl and nginx (the HTTP port).
 set -euo pipefail
 
 missing=()
@@ -11,6 +11,8 @@ compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfak
 command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
 command -v npm >/dev/null || missing+=(npm)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+command -v curl >/dev/null || missing+=(curl)
+command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then

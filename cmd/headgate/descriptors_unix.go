@@ -9,9 +9,8 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
-// reservedDescriptors is what the process opens beside its clients: HTTP
-// connections above all.
-const reservedDescriptors = 300
+// reservedDescriptors is what the process opens beside its clients.
+const reservedDescriptors = 100
 
 // checkDescriptors warns when the system would refuse connections before
 // maxclients does. The runtime has raised the soft limit to the hard one.
@@ -20,7 +19,7 @@ func checkDescriptors(log *slog.Logger, c *config.Config) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return // unknown, which is no reason to warn
 	}
-	if need := uint64(c.MaxClients) + reservedDescriptors; uint64(limit.Cur) < need {
+	if need := uint64(c.MaxClients+c.HTTPMaxClients) + reservedDescriptors; uint64(limit.Cur) < need {
 		log.Warn("too few file descriptors for maxclients; raise the limit (ulimit -n)",
 			"maxclients", c.MaxClients, "limit", limit.Cur, "needed", need)
 	}

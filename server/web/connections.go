@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// maxConns keeps the HTTP port from using up the file descriptors that the
+// DefaultMaxClients keeps the HTTP port from using up the file descriptors that the
 // clients of the Redis protocol need.
-const maxConns = 256
+const DefaultMaxClients = 1000
 
-// connections bounds the connections of a Server to maxConns. Above that the
+// connections bounds the connections of a Server to most. Above that the
 // one closes that has been without a request for longest, so that however many
 // clients do nothing, a health check gets its answer; when all have one, the
 // new connection closes.
 type connections struct {
+	most int
 	// mu guards all, and what the connections in it hold.
 	mu  sync.Mutex
 	all map[net.Conn]*connection
@@ -49,7 +50,7 @@ type connectionKey struct{}
 func (cs *connections) context(ctx context.Context, c net.Conn) context.Context {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if len(cs.all) >= maxConns && !cs.makeRoom() {
+	if len(cs.all) >= cs.most && !cs.makeRoom() {
 		c.Close()
 		return ctx
 	}
@@ -81,15 +82,25 @@ func (cs *connections) makeRoom() bool {
 // serving returns a handler that notes which connections have a request.
 func (cs *connections) serving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if k, ok := r.Context().Value(connectionKey{}).(*connection); ok {
-			cs.set(k, true)
-			defer cs.set(k, false)
-		}
+		defer cs.end(cs.begin(r))
 		h.ServeHTTP(w, r)
 	})
 }
 
+// begin notes that a request is being answered, until end of what it returns.
+func (cs *connections) begin(r *http.Request) *connection {
+	k, _ := r.Context().Value(connectionKey{}).(*connection)
+	cs.set(k, true)
+	return k
+}
+
+func (cs *connections) end(k *connection) { cs.set(k, false) }
+
+// set says whether a request is being answered; nil is no connection.
 func (cs *connections) set(k *connection, serving bool) {
+	if k == nil {
+		return
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	k.serving = serving

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -16,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Bounds of a connection. No route reads a body of any size, so they can be
-// tight: what does not fit is not a client of ours.
+// Bounds of a connection. What does not fit is not a client of ours; each route
+// that reads a body has a bound of its own for it.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -25,7 +27,6 @@ const (
 	// writeTimeout leaves room for a profile or trace of up to a minute.
 	writeTimeout   = 90 * time.Second
 	maxHeaderBytes = 16 << 10
-	maxBodyBytes   = 64 << 10
 	// maxScrapes at a time; a scrape visits every shard.
 	maxScrapes = 4
 )
@@ -43,6 +44,14 @@ type Config struct {
 	// Busy returns how long a part of the process that others wait for has been
 	// at the same thing. A nil Busy is never.
 	Busy func() time.Duration
+	// Decider answers under /v1/; nil serves nothing there.
+	Decider Decider
+	// TrustedProxies are the networks of gateways that are believed whom they ask
+	// for.
+	TrustedProxies []netip.Prefix
+	// MaxClients is how many connections are served at a time; 0 is
+	// DefaultMaxClients.
+	MaxClients int
 	// Fit returns why /readyz turns traffic away, whether or not the process is ready,
 	// or nil. A nil Fit always does.
 	Fit func() error
@@ -84,11 +93,17 @@ func New(c Config) *Server {
 		mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, os.Args[0]) })
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol) // go tool pprof does
+		mux.Handle("POST /debug/pprof/symbol", http.MaxBytesHandler(http.HandlerFunc(pprof.Symbol), maxBodyBytes)) // go tool pprof does
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
+	all := http.NewServeMux()
+	all.Handle("/", s.conns.serving(mux))
+	if c.Decider != nil {
+		newAPI(&c, &s.conns).routes(all)
+	}
+	s.conns.most = cmp.Or(c.MaxClients, DefaultMaxClients)
 	s.http = http.Server{
-		Handler:           s.conns.serving(http.MaxBytesHandler(mux, maxBodyBytes)),
+		Handler:           all,
 		ConnContext:       s.conns.context,
 		ConnState:         s.conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,

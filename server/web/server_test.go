@@ -23,7 +23,7 @@ type source []web.Metric
 func (s source) Metrics() []web.Metric { return s }
 
 // start serves c on a port of its own and returns the base URL.
-func start(t *testing.T, c web.Config) (*web.Server, string) {
+func start(t testing.TB, c web.Config) (*web.Server, string) {
 	if c.Source == nil {
 		c.Source = source{}
 	}
@@ -206,7 +206,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		"half a header": "GET /healthz HTTP/1.1\r\nHost:",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, url := start(t, web.Config{})
+			_, url := start(t, web.Config{MaxClients: 256})
 			first, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			require.NoError(t, err)
 			defer first.Close()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,7 @@ import (
 type Config struct {
 	Listen         string
 	HTTPListen     string
+	TrustedProxies []netip.Prefix
 	UnixSocket     string
 	UnixSocketPerm uint32
 	TCPKeepalive   time.Duration
@@ -29,6 +31,7 @@ type Config struct {
 	ProtectedMode bool
 
 	MaxClients                  int
+	HTTPMaxClients              int
 	Timeout                     time.Duration
 	WriteTimeout                time.Duration
 	ProtoMaxBulkLen             int64

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/web"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -65,8 +66,13 @@ var Params = []Param{
 	},
 	{
 		Name: "http-listen", Section: network, Default: "127.0.0.1:7380",
-		Doc:   "Address of HTTP: /metrics, /healthz, /readyz. It speaks TLS when tls-cert is set.",
+		Doc:   "Address of HTTP: checks under /v1/, /metrics, /healthz, /readyz. It speaks TLS when tls-cert is set.",
 		Value: func(c *Config) Value { return address{text{&c.HTTPListen}} },
+	},
+	{
+		Name: "trusted-proxies", Section: network, Default: "127.0.0.0/8,::1/128",
+		Doc:   "Networks of gateways that are believed, in X-Forwarded-For, who their client is. Of others the HTTP port takes the gateway for the client.",
+		Value: func(c *Config) Value { return networks{&c.TrustedProxies} },
 	},
 	{
 		Name: "unixsocket", Section: network, Default: "",
@@ -131,6 +137,11 @@ var Params = []Param{
 		Name: "maxclients", Section: limits, Default: "10000", Mutable: true,
 		Doc:   "Connections served at a time; one more gets an error and is closed.",
 		Value: func(c *Config) Value { return integer{&c.MaxClients, 1, 1_000_000} },
+	},
+	{
+		Name: "http-maxclients", Section: limits, Default: strconv.Itoa(web.DefaultMaxClients),
+		Doc:   "Connections of HTTP at a time; for one more the one closes that has had no request for longest.",
+		Value: func(c *Config) Value { return integer{&c.HTTPMaxClients, 16, 1_000_000} },
 	},
 	{
 		Name: "timeout", Section: limits, Default: "0", Mutable: true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ var (
 	errNotDuration = errors.New("argument must be a duration")
 	errNotYesNo    = errors.New("argument must be 'yes' or 'no'")
 	errNotAddress  = errors.New("argument must be host:port")
+	errNotNetworks = errors.New("argument must be networks such as 10.0.0.0/8, separated by commas")
 	errNotName     = errors.New("argument must be a name without spaces")
 	errNotOctal    = errors.New("argument couldn't be parsed as an octal file mode")
 )
@@ -98,6 +100,40 @@ func (v address) Set(s string) error {
 }
 func (v address) Type() string    { return "host:port" }
 func (v address) Allowed() string { return `host:port with a port from 0 to 65535, or "" for none` }
+
+// networks is a list of CIDRs and addresses, separated by commas.
+type networks struct{ p *[]netip.Prefix }
+
+func (v networks) Set(s string) error {
+	var list []netip.Prefix
+	for n := range strings.SplitSeq(s, ",") {
+		if n = strings.TrimSpace(n); n == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(n)
+		if addr, notPrefix := netip.ParseAddr(n); notPrefix == nil && addr.Zone() == "" {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil || p.Masked() != p || p.Addr().Is4In6() {
+			return errNotNetworks
+		}
+		list = append(list, p)
+	}
+	*v.p = list
+	return nil
+}
+func (v networks) String() string {
+	var list []string
+	for _, p := range *v.p {
+		list = append(list, p.String())
+	}
+	return strings.Join(list, ",")
+}
+func (v networks) Redis() string { return v.String() }
+func (v networks) Type() string  { return "cidr,…" }
+func (v networks) Allowed() string {
+	return "networks such as 10.0.0.0/8 without bits behind the prefix, or addresses, separated by commas"
+}
 
 // addresses is a list of host:port, separated by commas.
 type addresses struct{ p *[]string }

@@ -1,0 +1,247 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// Decider runs commands for the front, as [server.Caller] does.
+type Decider interface {
+	// Pipeline runs commands and appends their replies in RESP3 to dst.
+	Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error)
+	// Open reports whether clients need no password.
+	Open() bool
+	// Login reports whether a user and a password go together, late if they do not;
+	// the user "" is any. With an error the client is to be disconnected.
+	Login(ctx context.Context, client, user, password string) (bool, error)
+}
+
+const (
+	// maxBodyBytes is the longest body of one call: its attributes have up to 4 KiB
+	// each.
+	maxBodyBytes = 64 << 10
+	// maxBatchBytes is that of a batch.
+	maxBatchBytes = 1 << 20
+	// maxBatches have a body above maxBodyBytes at a time.
+	maxBatches = 16
+)
+
+// api is what answers under /v1/.
+type api struct {
+	decider Decider
+	conns   *connections
+	trusted []netip.Prefix
+	now     func() time.Time
+	// large has an element for each batch that is large.
+	large chan struct{}
+}
+
+func newAPI(c *Config, conns *connections) *api {
+	return &api{c.Decider, conns, c.TrustedProxies, time.Now, make(chan struct{}, maxBatches)}
+}
+
+// routes adds what the api answers.
+func (a *api) routes(mux *http.ServeMux) {
+	for path, answer := range map[string]func(*api, *exchange) *problem{
+		"/v1/check":       (*api).check,
+		"/v1/reserve":     (*api).reserve,
+		"/v1/commit":      (*api).commit,
+		"/v1/cancel":      (*api).cancel,
+		"/v1/check:batch": (*api).batch,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { a.post(w, r, answer) })
+	}
+	mux.HandleFunc("/v1/auth/{policy}", func(w http.ResponseWriter, r *http.Request) { a.forward(w, r, true) })
+	mux.HandleFunc("/v1/auth403/{policy}", func(w http.ResponseWriter, r *http.Request) { a.forward(w, r, false) })
+	mux.Handle("GET /v1/openapi.yaml", a.conns.serving(http.HandlerFunc(document)))
+	mux.Handle("/v1/", a.conns.serving(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sendProblem(w, &problem{status: http.StatusNotFound, detail: "there is no such path; /v1/openapi.yaml has those that there are"})
+	})))
+}
+
+// exchange is a request that is being answered, and room for it.
+type exchange struct {
+	w        http.ResponseWriter
+	r        *http.Request
+	conns    *connections
+	serving  *connection // once the request is here
+	body     []byte
+	commands []byte
+	replies  []byte
+	out      []byte
+	check    checkRequest
+	settle   verdict.Settlement
+	verdict  verdict.Verdict
+}
+
+// exchanges have room that is used again.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// roomKept is the largest room that is.
+const roomKept = 64 << 10
+
+func (a *api) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := exchanges.Get().(*exchange)
+	x.w, x.r, x.conns = w, r, a.conns
+	return x
+}
+
+// received notes that all of the request is here: its connection does not make room
+// for another one before it is answered.
+func (x *exchange) received() { x.serving = x.conns.begin(x.r) }
+
+func (x *exchange) end() {
+	x.conns.end(x.serving)
+	x.w, x.r, x.conns, x.serving = nil, nil, nil, nil
+	x.verdict = verdict.Verdict{Limits: x.verdict.Limits[:0], Soft: x.verdict.Soft[:0]}
+	x.check.Call = verdict.Call{Attributes: x.check.Attributes[:0]}
+	x.settle = verdict.Settlement{Attributes: x.settle.Attributes[:0]}
+	for _, room := range []*[]byte{&x.body, &x.commands, &x.replies, &x.out} {
+		if *room = (*room)[:0]; cap(*room) > roomKept {
+			*room = nil
+		}
+	}
+	exchanges.Put(x)
+}
+
+// post answers a POST with a JSON body, by answer.
+func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *exchange) *problem) {
+	switch {
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		sendProblem(w, &problem{status: http.StatusMethodNotAllowed, detail: "use POST"})
+		return
+	case !isJSON(r.Header["Content-Type"]):
+		sendProblem(w, &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: application/json"})
+		return
+	case !a.admits(r):
+		sendProblem(w, errUnauthorized)
+		return
+	}
+	x := a.newExchange(w, r)
+	defer x.end()
+	if p := answer(a, x); p != nil {
+		sendProblem(w, p)
+	}
+}
+
+// isJSON reports whether a Content-Type is that of JSON.
+func isJSON(values []string) bool {
+	if len(values) != 1 {
+		return false
+	}
+	if values[0] == typeJSON[0] {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(values[0])
+	return err == nil && kind == typeJSON[0]
+}
+
+var errNoBody = errors.New("the body is empty, a JSON object is expected")
+
+// read reads the body, up to most bytes, and gives it to parse.
+func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
+	tooLong := &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes", most)}
+	if x.r.ContentLength > int64(most) {
+		return tooLong
+	}
+	if n := int(x.r.ContentLength) + 1; cap(x.body) < n {
+		x.body = make([]byte, 0, n)
+	}
+	for {
+		if len(x.body) == cap(x.body) {
+			x.body = append(x.body, 0)[:len(x.body)]
+		}
+		n, err := x.r.Body.Read(x.body[len(x.body):cap(x.body)])
+		x.body = x.body[:len(x.body)+n]
+		if len(x.body) > most {
+			return tooLong
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return badRequest(fmt.Errorf("read the body: %w", err))
+		}
+	}
+	x.received()
+	if len(x.body) == 0 {
+		return badRequest(errNoBody)
+	}
+	r, err := newJSONReader(x.body)
+	if err == nil {
+		err = parse(r)
+	}
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return badRequest(err)
+	}
+	return nil
+}
+
+// run runs commands, whose replies the exchange has then.
+func (a *api) run(x *exchange, commands []byte) *problem {
+	replies, err := a.decider.Pipeline(x.r.Context(), x.replies[:0], commands)
+	x.replies = replies
+	if err != nil {
+		return problemOf(err)
+	}
+	return nil
+}
+
+// ask runs the command of the exchange, whose reply is a verdict.
+func (a *api) ask(x *exchange) *problem {
+	if p := a.run(x, x.commands); p != nil {
+		return p
+	}
+	if _, err := x.verdict.Read(x.replies); err != nil {
+		return problemOf(err)
+	}
+	return nil
+}
+
+// Values of header fields, which answers share.
+var (
+	typeJSON    = []string{"application/json"}
+	typeProblem = []string{"application/problem+json"}
+	noStore     = []string{"no-store"}
+)
+
+// send writes an answer of a type.
+func send(w http.ResponseWriter, status int, kind []string, body []byte) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = kind, noStore
+	w.WriteHeader(status)
+	// An error means that the peer has gone.
+	_, _ = w.Write(body)
+}
+
+func sendProblem(w http.ResponseWriter, p *problem) {
+	setProblem(w.Header(), p)
+	send(w, p.status, typeProblem, p.append(nil))
+}
+
+// setProblem sets the fields of a problem.
+func setProblem(h http.Header, p *problem) {
+	switch p.status {
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="headgate"`)
+	}
+}
+
+// policyOf is the name of a policy in a path, where `:` stands for `/`.
+func policyOf(segment string) string { return strings.ReplaceAll(segment, ":", "/") }

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// clientIP is the address of who a request comes from. Unless the peer is a trusted
+// proxy that is the peer. A trusted one tells in X-Forwarded-For, whose lines are
+// one list: from its right, where the peer has added what it has seen itself, the
+// first address that is no trusted proxy is the client, and the leftmost where all
+// are. It is false where that is no address, or where a trusted peer tells none: who
+// is left of it nobody has vouched for, and who is right of it is not the client.
+func clientIP(peer string, forwarded []string, trusted []netip.Prefix) (netip.Addr, bool) {
+	addr, ok := parseIP(peer)
+	if !ok || !contains(trusted, addr) {
+		return addr, ok
+	}
+	found := false
+	for i := len(forwarded) - 1; i >= 0; i-- {
+		for rest, more := forwarded[i], true; more; {
+			var element string
+			if at := strings.LastIndexByte(rest, ','); at >= 0 {
+				rest, element = rest[:at], rest[at+1:]
+			} else {
+				element, more = rest, false
+			}
+			if addr, ok = parseIP(strings.Trim(element, " \t")); !ok {
+				return netip.Addr{}, false
+			}
+			if !contains(trusted, addr) {
+				return addr, true
+			}
+			found = true
+		}
+	}
+	return addr, found
+}
+
+// contains reports whether one of the networks has an address.
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxAddress is longer than every address with a port.
+const maxAddress = 64
+
+// parseIP reads an address, with a port or without, and in brackets or not: proxies
+// write all of these. An IPv4 address in IPv6 is the IPv4 one, and a zone is left
+// out.
+func parseIP(s string) (netip.Addr, bool) {
+	if len(s) > maxAddress {
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		var with netip.AddrPort
+		if with, err = netip.ParseAddrPort(s); err == nil {
+			addr = with.Addr()
+		} else if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
+			if addr, err = netip.ParseAddr(s[1 : n-1]); !addr.Is6() {
+				return netip.Addr{}, false
+			}
+		}
+	}
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return addr.WithZone("").Unmap(), true
+}
+
+// callerIP is clientIP of a request.
+func (a *api) callerIP(r *http.Request) (netip.Addr, bool) {
+	return clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"], a.trusted)
+}

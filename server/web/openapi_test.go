@@ -1,0 +1,144 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/web"
+)
+
+// spec is the served description, which validates what is sent and answered.
+type spec struct {
+	*rig
+	doc    *openapi3.T
+	router routers.Router
+}
+
+func newSpec(t *testing.T) *spec {
+	r := newRig(t, server.Config{}, web.Config{TrustedProxies: loopback})
+	a := r.request("GET", "/v1/openapi.yaml", "")
+	require.Equal(t, 200, a.status)
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(a.body))
+	require.NoError(t, err)
+	doc.Servers = openapi3.Servers{{URL: r.url}}
+	require.NoError(t, doc.Validate(t.Context()))
+	router, err := legacy.NewRouter(doc)
+	require.NoError(t, err)
+	return &spec{r, doc, router}
+}
+
+// exchange sends a request and validates it and its answer.
+func (s *spec) exchange(method, path, body string, header ...string) answer {
+	s.t.Helper()
+	q, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	route, params, err := s.router.FindRoute(q)
+	require.NoError(s.t, err, path)
+	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
+	in := &openapi3filter.RequestValidationInput{Request: q, PathParams: params, Route: route, Options: options}
+	require.NoError(s.t, openapi3filter.ValidateRequest(s.t.Context(), in), "%s %s", path, body)
+	q.Body = io.NopCloser(strings.NewReader(body))
+	a, err := http.DefaultClient.Do(q)
+	require.NoError(s.t, err)
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	require.NoError(s.t, err)
+	require.NoError(s.t, openapi3filter.ValidateResponse(s.t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: a.StatusCode, Header: a.Header, Body: io.NopCloser(bytes.NewReader(text)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true},
+	}), "%s %s: %d %s", path, body, a.StatusCode, text)
+	return answer{a.StatusCode, a.Header, string(text)}
+}
+
+// Each example of the description is sent, and answered as it says.
+func TestOpenAPIExamples(t *testing.T) {
+	s := newSpec(t)
+	policies(s.rig)
+	ran := 0
+	for path, item := range s.doc.Paths.Map() {
+		op := item.Post
+		if op == nil {
+			continue
+		}
+		var answers map[string]struct {
+			Status int
+			Body   json.RawMessage
+		}
+		text, err := json.Marshal(op.Extensions["x-answers"])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &answers))
+		examples := op.RequestBody.Value.Content["application/json"].Examples
+		require.NotEmpty(t, examples, path)
+		require.Len(t, answers, len(examples), path)
+		for name, example := range examples {
+			body, err := json.Marshal(example.Value.Value)
+			require.NoError(t, err)
+			want, ok := answers[name]
+			require.True(t, ok, name)
+			a := s.exchange("POST", path, string(body))
+			require.Equal(t, want.Status, a.status, "%s: %s", name, a.body)
+			if want.Body != nil {
+				require.JSONEq(t, string(want.Body), a.body, name)
+			}
+			ran++
+		}
+	}
+	require.Greater(t, ran, 7)
+}
+
+// policies makes those of the examples.
+func policies(r *rig) {
+	r.policy("pay", "{limits: {user: {by: user, rate: 5/h}}}")
+	r.policy("llm", "{limits: {tokens: {by: user, rate: 100/h, cost: tokens}}}")
+	r.policy("edge", "{limits: {ip: {by: ip, rate: 2/h}}}")
+}
+
+// Answers of every kind are as described.
+func TestOpenAPIAnswers(t *testing.T) {
+	s := newSpec(t)
+	policies(s.rig)
+	s.policy("busy", "{deny: [{user: eve}], limits: {all: {rate: 1/h, status: 503}, soft: {rate: 1/h, mode: soft}}}")
+	ask := func(want int, path, body string, header ...string) answer {
+		t.Helper()
+		a := s.exchange("POST", path, body, header...)
+		require.Equal(t, want, a.status, a.body)
+		return a
+	}
+	ask(200, "/v1/check", `{"policy":"busy","attributes":{"user":null,"n":1,"b":true},"cost":null,"fail":"local","sync":true}`)
+	ask(200, "/v1/check", `{"policy":"busy"}`)
+	ask(503, "/v1/check", `{"policy":"busy","respond":"status"}`)
+	ask(403, "/v1/check", `{"policy":"busy","respond":"status","attributes":{"user":"eve"}}`)
+	ask(200, "/v1/check", `{"policy":"pay","attributes":{"user":"a"},"cost":5}`, "Idempotency-Key", `"x"`)
+	ask(200, "/v1/check", `{"policy":"pay","attributes":{"user":"a"},"cost":5}`, "Idempotency-Key", `x`)
+	ask(422, "/v1/check", `{"policy":"pay","attributes":{"user":"a"},"cost":4}`, "Idempotency-Key", `x`)
+	ask(429, "/v1/check", `{"policy":"pay","attributes":{"user":"a"},"respond":"status"}`)
+	hold := ask(200, "/v1/reserve", `{"policy":"llm","attributes":{"user":"a","tokens":5}}`)
+	ask(200, "/v1/commit", `{"hold":"`+hold.decode(t)["hold"].(string)+`","attributes":{"tokens":7}}`)
+	hold = ask(200, "/v1/reserve", `{"policy":"llm","attributes":{"user":"a","tokens":5},"id":"7"}`)
+	ask(200, "/v1/cancel", `{"hold":"`+hold.decode(t)["hold"].(string)+`"}`)
+	for i, want := range []int{200, 200, 429, 403} {
+		path := "/v1/auth/edge"
+		if i == 3 {
+			path = "/v1/auth403/edge"
+		}
+		a := s.exchange("GET", path, "", "X-Forwarded-For", "203.0.113.9")
+		require.Equal(t, want, a.status)
+	}
+}

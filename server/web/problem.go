@@ -1,0 +1,121 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// problem is why a request gets no verdict, as RFC 9457 has it.
+type problem struct {
+	status int
+	// code is that of an error reply, or "".
+	code   string
+	detail string
+}
+
+// Problem types that draft-ietf-httpapi-ratelimit-headers asks IANA for.
+const (
+	typeQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+func badRequest(err error) *problem {
+	return &problem{status: http.StatusBadRequest, detail: err.Error()}
+}
+
+// problemOf is the problem of an error reply, or of a call that did not come to
+// one.
+func problemOf(err error) *problem {
+	if reply := new(verdict.Error); errors.As(err, &reply) {
+		return &problem{statusOf(reply.Code), reply.Code, reply.Text}
+	}
+	switch {
+	case errors.Is(err, server.ErrBusy):
+		return &problem{http.StatusServiceUnavailable, "BUSY", err.Error()}
+	case errors.Is(err, server.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &problem{http.StatusServiceUnavailable, "UNCERTAIN", "the server stops, and the decision may have been taken"}
+	}
+	return &problem{http.StatusInternalServerError, "", err.Error()}
+}
+
+// statusOf is the status for the code of an error reply.
+func statusOf(code string) int {
+	switch code {
+	case "ERR":
+		return http.StatusBadRequest
+	case "NOPOLICY", "NOHOLD":
+		return http.StatusNotFound
+	case "IDCONFLICT":
+		return http.StatusUnprocessableEntity
+	}
+	// CLUSTERDOWN, UNCERTAIN, TRYAGAIN, BUSY, OOM and what else may pass.
+	return http.StatusServiceUnavailable
+}
+
+// append appends the problem as JSON.
+func (p *problem) append(b []byte) []byte {
+	kind, title := "about:blank", http.StatusText(p.status)
+	if p.status == http.StatusServiceUnavailable {
+		kind, title = typeCapacity, "Temporary Reduced Capacity"
+	}
+	b = openProblem(b, kind, title, p.status, p.detail)
+	if p.code != "" {
+		b = appendText(append(b, `,"code":`...), p.code)
+	}
+	return append(b, '}')
+}
+
+func openProblem(b []byte, kind, title string, status int, detail string) []byte {
+	b = appendText(append(b, `{"type":`...), kind)
+	b = appendText(append(b, `,"title":`...), title)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(status), 10)
+	return appendText(append(b, `,"detail":`...), detail)
+}
+
+// appendDenial appends the problem of a call that is denied, with the verdict.
+func appendDenial(b []byte, v *verdict.Verdict, status int) []byte {
+	kind, title := "about:blank", http.StatusText(status)
+	switch status {
+	case http.StatusTooManyRequests:
+		kind, title = typeQuota, "Quota Exceeded"
+	case http.StatusServiceUnavailable:
+		kind, title = typeCapacity, "Temporary Reduced Capacity"
+	}
+	b = openProblem(b, kind, title, status, detailOf(v))
+	b = append(b, `,"violated-policies":[`...)
+	n := 0
+	for i := range v.Limits {
+		if l := &v.Limits[i]; !l.Allowed && l.Enforced() {
+			if n > 0 {
+				b = append(b, ',')
+			}
+			b = appendText(b, l.Name)
+			n++
+		}
+	}
+	return append(appendVerdict(append(b, `],"verdict":`...), v), '}')
+}
+
+// detailOf tells people why a call is denied.
+func detailOf(v *verdict.Verdict) string {
+	var b strings.Builder
+	switch string(v.Reason) {
+	case "deny":
+		return "the policy denies this caller"
+	case "missing":
+		return "limit " + string(v.Name) + " demands an attribute that the call has not"
+	}
+	b.WriteString("limit " + string(v.Name))
+	if v.RetryAfter < 0 {
+		b.WriteString(" never admits this call")
+	} else {
+		b.WriteString(" admits this call in " + strconv.FormatInt(v.RetryAfter, 10) + " ms")
+	}
+	return b.String()
+}

@@ -1,0 +1,174 @@
+package web
+
+import (
+	"math/bits"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// # Header fields of a verdict
+//
+// RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10,
+// lists of RFC 9651: the next revision renames parameters, and these are all.
+const (
+	fieldLimits    = "RateLimit"
+	fieldPolicies  = "RateLimit-Policy"
+	paramQuota     = `";q=` // of a policy: how much there is
+	paramRemaining = `";r=` // of a limit: how much is left,
+	paramReset     = `;t=`  // and the seconds until that changes
+)
+
+const (
+	// maxItems of limits are in a field, the one that stands for the call first: a
+	// proxy has some 4 KiB for all fields of an answer.
+	maxItems = 8
+	// maxStructured is the largest integer of RFC 9651.
+	maxStructured = 999_999_999_999_999
+)
+
+// setVerdict sets the fields of a verdict: what the limits say, and when to come
+// again. key is a number that stays the same for a caller.
+func setVerdict(h http.Header, v *verdict.Verdict, now time.Time, key uint64) {
+	var room [768]byte
+	b := room[:0]
+	var ends [6]int
+	binding := v.Binding()
+	if binding == nil && v.Name != nil { // of a call that is made again
+		binding = &verdict.Limit{Decision: v.Decision, Name: v.Name, Mode: []byte("enforce")}
+	}
+	b = appendItems(b, v, binding, appendQuota)
+	ends[0] = len(b)
+	b = appendItems(b, v, binding, appendRemaining)
+	ends[1] = len(b)
+	if binding != nil {
+		b = strconv.AppendInt(b, binding.Limit, 10)
+		ends[2] = len(b)
+		b = strconv.AppendInt(b, max(0, binding.Remaining), 10)
+		ends[3] = len(b)
+		b = strconv.AppendInt(b, resetAt(now, &binding.Decision), 10)
+		ends[4] = len(b)
+	}
+	if !v.Allowed && v.RetryAfter >= 0 {
+		b = strconv.AppendInt(b, retryAfter(v.RetryAfter, key), 10)
+		ends[5] = len(b)
+	}
+	text := string(b)
+	values := make([]string, len(ends))
+	from := 0
+	for i, name := range [...]string{fieldPolicies, fieldLimits, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After"} {
+		if to := ends[i]; to > from {
+			values[i] = text[from:to]
+			h[name] = values[i : i+1 : i+1]
+			from = to
+		}
+	}
+}
+
+// appendItems appends a list with one item for each enforced limit, by item.
+func appendItems(b []byte, v *verdict.Verdict, binding *verdict.Limit, item func([]byte, *verdict.Limit) []byte) []byte {
+	if binding == nil {
+		return b
+	}
+	b = item(b, binding)
+	n := 1
+	for i := range v.Limits {
+		if l := &v.Limits[i]; l != binding && l.Enforced() && n < maxItems {
+			b = item(append(b, ", "...), l)
+			n++
+		}
+	}
+	return b
+}
+
+func appendQuota(b []byte, l *verdict.Limit) []byte {
+	b = append(append(append(b, '"'), l.Name...), paramQuota...)
+	return strconv.AppendInt(b, structured(l.Limit), 10)
+}
+
+func appendRemaining(b []byte, l *verdict.Limit) []byte {
+	b = append(append(append(b, '"'), l.Name...), paramRemaining...)
+	b = strconv.AppendInt(b, structured(l.Remaining), 10)
+	wait := l.ResetAfter
+	if !l.Allowed {
+		if wait = l.RetryAfter; wait < 0 { // no time changes that
+			return b
+		}
+	}
+	return strconv.AppendInt(append(b, paramReset...), structured(seconds(wait)), 10)
+}
+
+// structured is the nearest integer that a structured field may have, from 0 on.
+func structured(n int64) int64 { return min(max(0, n), maxStructured) }
+
+// seconds rounds milliseconds up.
+func seconds(ms int64) int64 {
+	s := ms / 1000
+	if ms%1000 > 0 {
+		s++
+	}
+	return s
+}
+
+// resetAt is when a limit is full again, in Unix seconds, rounded up.
+func resetAt(now time.Time, d *verdict.Decision) int64 {
+	ms := now.UnixMilli()
+	if now.Nanosecond()%int(time.Millisecond) > 0 {
+		ms++
+	}
+	if after := max(0, d.ResetAfter); after < 1<<62 {
+		ms += after
+	}
+	return seconds(ms)
+}
+
+const (
+	// jitter is what Retry-After has more than the wait at most, in milliseconds, or
+	// a tenth of the wait if that is more: who is denied together does not come
+	// again together.
+	jitter      = 2000
+	jitterShare = 10
+)
+
+// retryAfter is Retry-After for a wait in milliseconds: whole seconds, rounded up,
+// at least 1 and never before the wait is over. What it adds depends on the key
+// alone, so that somebody who asks again is not told another time.
+func retryAfter(wait int64, key uint64) int64 {
+	if wait > 1<<53 { // in which there is no use in being exact
+		return wait / 1000
+	}
+	more, _ := bits.Mul64(key, uint64(max(jitter, wait/jitterShare)))
+	return max(1, seconds(wait+int64(more)))
+}
+
+// keyOf is a number for a caller of a policy: of its attributes, in any order.
+func keyOf(c *verdict.Call) uint64 {
+	sum := mix(hash(offset64, c.Policy))
+	for i := range c.Attributes {
+		sum += mix(hash(hash(offset64, c.Attributes[i].Name)^0xff, c.Attributes[i].Value))
+	}
+	return mix(sum)
+}
+
+// offset64 and prime64 are those of FNV-1a.
+const (
+	offset64 = 14695981039346656037
+	prime64  = 1099511628211
+)
+
+// hash continues FNV-1a, which is the same on every node, with a text.
+func hash(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * prime64
+	}
+	return h
+}
+
+// mix spreads a hash over all bits: the finalizer of MurmurHash3.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

@@ -1,0 +1,112 @@
+package web
+
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// checkRequest is the body of /v1/check and /v1/reserve, and an element of a batch.
+type checkRequest struct {
+	verdict.Call
+	// respond tells that the HTTP status is that of the verdict.
+	respond bool
+}
+
+var (
+	checkFields   = []string{"policy", "attributes", "cost", "id", "peek", "sync", "fail", "respond"}
+	batchedFields = checkFields[:7]
+	reserveFields = append(checkFields[:len(checkFields):len(checkFields)], "ttl")
+	settleFields  = []string{"hold", "attributes", "cost"}
+	cancelFields  = settleFields[:1]
+	batchFields   = []string{"checks"}
+)
+
+var (
+	errRespond = errors.New("must be verdict or status")
+	errFail    = errors.New("must be open, closed or local")
+	errEmptyID = errors.New("must have 1 to 128 bytes")
+)
+
+// read reads a call of some fields, a part of reserveFields.
+func (c *checkRequest) read(r *jsonReader, fields []string) error {
+	*c = checkRequest{Call: verdict.Call{Attributes: c.Attributes[:0]}}
+	return r.object(fields, func(field int) (err error) {
+		switch reserveFields[field] {
+		case "policy":
+			c.Policy, err = r.text()
+		case "attributes":
+			c.Attributes, err = readAttributes(r, c.Attributes)
+		case "cost":
+			c.HasCost = true
+			c.Cost, err = r.number()
+		case "id":
+			if c.ID, err = r.text(); err == nil && c.ID == "" {
+				err = errEmptyID
+			}
+		case "peek":
+			c.Peek, err = r.boolean()
+		case "sync":
+			var wait bool
+			if wait, err = r.boolean(); wait {
+				c.Sync = verdict.SyncCommit
+			} else {
+				c.Sync = verdict.SyncNone
+			}
+		case "fail":
+			if c.Fail, err = r.text(); err == nil && c.Fail != "open" && c.Fail != "closed" && c.Fail != "local" {
+				err = errFail
+			}
+		case "ttl":
+			c.TTL, err = r.text()
+		case "respond":
+			var as string
+			if as, err = r.text(); err == nil && as != "verdict" && as != "status" {
+				err = errRespond
+			}
+			c.respond = as == "status"
+		}
+		return err
+	})
+}
+
+// readAttributes reads the attributes of a call, and appends them to list: an object
+// of texts, whole numbers and truth values. What is null is absent.
+func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribute, error) {
+	err := r.members(func(name string) (err error) {
+		value := ""
+		switch c := r.next(); {
+		case c == '"':
+			value, err = r.text()
+		case c == 'n' && r.null():
+			return nil
+		case c == 't' && r.word("true"):
+			value = "true"
+		case c == 'f' && r.word("false"):
+			value = "false"
+		case c == '-' || c-'0' <= 9:
+			value, err = r.digits()
+		default:
+			err = r.wrong("the value of an attribute is a text, a whole number, true or false")
+		}
+		list = append(list, verdict.Attribute{Name: name, Value: value})
+		return err
+	})
+	return list, err
+}
+
+// readSettlement reads a body of some of settleFields.
+func readSettlement(r *jsonReader, fields []string, s *verdict.Settlement) error {
+	return r.object(fields, func(field int) (err error) {
+		switch settleFields[field] {
+		case "hold":
+			s.Hold, err = r.text()
+		case "attributes":
+			s.Attributes, err = readAttributes(r, s.Attributes[:0])
+		case "cost":
+			s.HasCost = true
+			s.Cost, err = r.number()
+		}
+		return err
+	})
+}
