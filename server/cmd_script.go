@@ -226,42 +226,52 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	c := call.Host.(*conn)
 	admin := c.administers()
 	c.jobArgs = clipArgs(args)
-	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) command.SyncMode {
-		defer s.scavenger.ask()
-		turn := s.workers.turns.take()
-		defer turn.end()
-		r := s.scriptRun()
-		defer s.scripts.give(r)
-		s.scripts.begin(r)
-		defer s.scripts.end(r)
-		sess := e.NewSession()
-		defer sess.Close()
-		sess.Use(db)
-		if sc == nil {
-			var err error
-			if sc, err = s.compileAside(sess, args[1], bySHA); err != nil {
-				scriptError(w, err)
-				return command.SyncDefault
-			}
+	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) (sync command.SyncMode) {
+		s.aside(e, db, func(r *scriptRun) {
 			if sc == nil {
-				w.Error(errNoScript)
-				return command.SyncDefault
+				var err error
+				if sc, err = s.compileAside(r.sess, args[1], bySHA); err != nil {
+					scriptError(w, err)
+					return
+				}
+				if sc == nil {
+					w.Error(errNoScript)
+					return
+				}
 			}
-		}
-		if !r.accept(sc, cmd, w) {
-			return command.SyncDefault
-		}
-		r.sess, r.keys, r.argv, r.grip = sess, args[3:3+n], args[3+n:], grip
-		r.turn, r.now, r.admin = turn, e.Now(), admin
-		defer r.forget()
-		err := r.onWorker(w)
-		r.tally(w.B, err, true)
-		if err != nil {
-			r.fail(w, err)
-			return command.SyncDefault
-		}
-		return r.outcome.Sync
+			if !r.accept(sc, cmd, w) {
+				return
+			}
+			r.keys, r.argv, r.grip = args[3:3+n], args[3+n:], grip
+			r.now, r.admin = e.Now(), admin
+			err := r.onWorker(w)
+			r.tally(w.B, err, true)
+			if err != nil {
+				r.fail(w, err)
+				return
+			}
+			sync = r.outcome.Sync
+		})
+		return sync
 	})
+}
+
+// aside lends do a run on a worker, with a session of its own at a database, and
+// its turn.
+func (s *Server) aside(e *engine.Engine, db uint8, do func(r *scriptRun)) {
+	defer s.scavenger.ask()
+	turn := s.workers.turns.take()
+	defer turn.end()
+	r := s.scriptRun()
+	defer s.scripts.give(r)
+	s.scripts.begin(r)
+	defer s.scripts.end(r)
+	sess := e.NewSession()
+	defer sess.Close()
+	sess.Use(db)
+	r.sess, r.turn = sess, turn
+	defer r.forget()
+	do(r)
 }
 
 // compileAside compiles what EVAL brings, or what EVALSHA names, nil if that is

@@ -15,22 +15,14 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
 	c.blockKeeping(tx.size, func(w *resp.Writer) {
 		defer watched.end()
-		defer s.scavenger.ask()
-		turn := s.workers.turns.take()
-		defer turn.end()
-		r := s.scriptRun()
-		defer s.scripts.give(r)
-		s.scripts.begin(r)
-		defer s.scripts.end(r)
-		sess := e.NewSession()
-		defer sess.Close()
-		sess.Use(db)
-		r.queue, r.sess, r.keys, r.grip = run, sess, tx.keys(watched.keys, e.Now()), gripCopies
-		r.turn, r.now, r.readonly, r.admin = turn, e.Now(), false, admin
-		defer r.forget()
-		if err := r.onWorker(w); err != nil {
-			r.fail(w, err)
-		}
+		s.aside(e, db, func(r *scriptRun) {
+			r.now = e.Now()
+			r.queue, r.keys, r.grip = run, tx.keys(watched.keys, r.now), gripCopies
+			r.readonly, r.admin = false, admin
+			if err := r.onWorker(w); err != nil {
+				r.fail(w, err)
+			}
+		})
 	})
 	if c.stall&stallWorker == 0 { // refused
 		watched.end()
