@@ -46,7 +46,7 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	}
 	st := s.checking
 	defer st.forget()
-	if err := st.prepare(s, checks, s.Cold()); err != nil {
+	if err := st.prepare(s, checks, !o.Warm && s.Cold()); err != nil {
 		return Verdict{}, err
 	}
 	hash := s.e.hash(internal, r.Key)

@@ -53,6 +53,11 @@ type Sought struct {
 	Whole bool
 }
 
+// SoughtHold is the record of a hold, for WarmChecks.
+func (s *Session) SoughtHold(key []byte) Sought {
+	return Sought{Hash: s.e.hash(internal, key), Len: len(key), Whole: true}
+}
+
 // WarmChecks is Warm for keys of steps that are to come: see CheckOptions.Warm.
 func (s *Session) WarmChecks(sought []Sought) {
 	t := s.e.table

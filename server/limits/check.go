@@ -196,14 +196,14 @@ func (b *Book) check(call *command.Call) {
 	p := m.take(call, set)
 	ready := p != nil
 	if !ready {
-		if err := m.args.parse(call.Args[2:]); err != nil {
-			if errors.Is(err, errNamed) {
-				b.reserve(call)
-				return
-			}
+		if err := m.args.parseNamed(call.Args[2:], false); err != nil {
 			call.Error(err.Error())
 			return
 		}
+	}
+	if m.args.id != nil {
+		b.hold(call, m, set, p)
+		return
 	}
 	for try := 0; ; try++ {
 		if !ready {

@@ -32,7 +32,7 @@ func (b *Book) keysOf(args [][]byte, now int64, printed bool) [][]byte {
 		}
 	}
 	if m.args.id != nil {
-		keys = append(keys, namedKey(nil, p.Name, m.args.id))
+		keys = append(keys, namedKey(nil, args[1], m.args.id))
 	}
 	return keys
 }

@@ -39,7 +39,7 @@ type prepared struct {
 	cold bool
 }
 
-// checkMemory is what RL.CHECK uses call after call.
+// checkMemory is what RL.CHECK, and what holds, use call after call.
 type checkMemory struct {
 	*matched         // of the call that is being executed
 	own      matched // of one that was not prepared
@@ -51,6 +51,13 @@ type checkMemory struct {
 	matchedAll  bool
 	round       uint64
 	sought      []engine.Sought // by them
+
+	// reserver decides calls that are held or have a name; key is that of the record.
+	reserver reserver
+	key      []byte
+	asked    []byte // scratch of fingerprint
+	order    []int  // likewise
+	settling settler
 
 	checks []engine.Check
 	out    []engine.Checked
@@ -91,20 +98,20 @@ func (m *matched) end() {
 	clear(m.args.pairs)
 }
 
-// ahead is command.Spec.Ahead of RL.CHECK: the first of the steps in which the calls
-// of a round are prepared together. What is an error is left for its turn.
-func (b *Book) ahead(call *command.Call, args [][]byte) {
+// ahead and aheadReserve are command.Spec.Ahead of RL.CHECK and RL.RESERVE.
+func (b *Book) ahead(call *command.Call, args [][]byte)        { b.parseAhead(call, args, false) }
+func (b *Book) aheadReserve(call *command.Call, args [][]byte) { b.parseAhead(call, args, true) }
+
+// parseAhead is the first of the steps in which the calls of a round are prepared together;
+// holds tells that this one is RL.RESERVE. What is an error is left for its turn.
+func (b *Book) parseAhead(call *command.Call, args [][]byte, holds bool) {
 	m := memory(call)
-	if m.round != call.Round {
-		m.forget()
-		m.round = call.Round
-		m.passing.together, call.Ended = true, m.ended
-	}
+	m.beginRound(call)
 	if m.ready == len(m.ahead) {
 		m.ahead = append(m.ahead, &prepared{matched: matched{call: policy.NewCall()}})
 	}
 	x := m.ahead[m.ready]
-	if x.args.parse(args[2:]) != nil {
+	if x.args.parseNamed(args[2:], holds) != nil {
 		clear(x.args.pairs)
 		return
 	}
@@ -112,6 +119,31 @@ func (b *Book) ahead(call *command.Call, args [][]byte) {
 	x.set, _ = b.current()
 	x.hash = x.set.Seek(x.name)
 	m.ready++
+}
+
+// beginRound makes the round of a call the one that is prepared.
+func (m *checkMemory) beginRound(call *command.Call) {
+	if m.round != call.Round {
+		m.forget()
+		m.round = call.Round
+		m.passing.together, call.Ended = true, m.ended
+	}
+}
+
+// aheadSettle is command.Spec.Ahead of RL.COMMIT and RL.CANCEL: the record is asked
+// for together with what the other calls of the round need.
+func (b *Book) aheadSettle(call *command.Call, args [][]byte) {
+	m := memory(call)
+	m.beginRound(call)
+	m.key = append(append(m.key[:0], holdPrefix...), args[1]...)
+	m.sought = append(m.sought, call.Sess.SoughtHold(m.key))
+}
+
+// warm takes the other steps for a call that is not matched, if none has taken them.
+func (m *checkMemory) warm(call *command.Call) {
+	if m.round == call.Round && !m.matchedAll && len(m.sought) > 0 {
+		m.matchAll(call.Sess)
+	}
 }
 
 // matchAll takes the other steps, and asks for the counters of all calls. No step
@@ -144,6 +176,10 @@ func (m *checkMemory) matchAll(sess *engine.Session) {
 		if x.match(x.policy, x.now) != nil || x.verdict != policy.Decide {
 			x.policy = nil
 			continue
+		}
+		if x.args.id != nil {
+			m.key = namedKey(m.key[:0], x.name, x.args.id)
+			m.sought = append(m.sought, sess.SoughtHold(m.key))
 		}
 		whole := len(x.call.Applied) <= engine.WarmKeys
 		for i := range x.call.Applied {

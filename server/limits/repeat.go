@@ -60,36 +60,36 @@ func (a *checkArgs) readID(args [][]byte) (n int, err error) {
 }
 
 // namedKey appends the key of the record of a call that is given a name.
-func namedKey(b []byte, name string, id []byte) []byte {
+func namedKey(b, name, id []byte) []byte {
 	b = append(append(append(b, holdPrefix...), name...), ';')
 	return policy.AppendEscaped(b, id)
 }
 
 // fingerprint sums up what is asked: which command, the attributes in any order, and
 // the cost.
-func (a *checkArgs) fingerprint() (f engine.Fingerprint) {
-	pairs := make([][2][]byte, 0, len(a.pairs)/2)
+func (m *checkMemory) fingerprint() (f engine.Fingerprint) {
+	a := &m.args
+	m.order = m.order[:0]
 	for i := 0; i < len(a.pairs); i += 2 {
-		pairs = append(pairs, [2][]byte{a.pairs[i], a.pairs[i+1]})
+		m.order = append(m.order, i)
 	}
-	slices.SortFunc(pairs, func(x, y [2][]byte) int { return bytes.Compare(x[0], y[0]) })
-	b := make([]byte, 0, 256)
-	b = binary.AppendUvarint(append(b, byte(command.Truth(a.holds))), uint64(a.units))
-	for _, pair := range pairs {
-		for _, part := range pair {
+	slices.SortFunc(m.order, func(i, j int) int { return bytes.Compare(a.pairs[i], a.pairs[j]) })
+	b := binary.AppendUvarint(append(m.asked[:0], byte(command.Truth(a.holds))), uint64(a.units))
+	for _, i := range m.order {
+		for _, part := range a.pairs[i : i+2] {
 			b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
 		}
 	}
+	m.asked = b
 	sum := sha256.Sum256(b)
 	copy(f[:], sum[:])
 	return f
 }
 
 // repeat replies to a call that was made before, or that has the name of another.
-// It is false where there is none of that name.
+// It is false where there is none of that name, whose record would be under m.key.
 func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint) bool {
-	key := namedKey(nil, string(call.Args[1]), m.args.id)
-	r, err := call.Sess.Reservation(call.Now, key)
+	r, err := call.Sess.Reservation(call.Now, m.key)
 	switch {
 	case errors.Is(err, engine.ErrNoHold):
 		return false
@@ -103,7 +103,7 @@ func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerpri
 		if p := set.Policy(call.Args[1]); p != nil {
 			call.Sync = durability(p, m.args.sync)
 		}
-		writeRepeated(call, &r, key)
+		writeRepeated(call, &r, m.key)
 	}
 	return true
 }

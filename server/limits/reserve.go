@@ -17,19 +17,19 @@ func holdCommands(book *Book) []command.Spec {
 	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
 	return []command.Spec{{
 		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
-		Derived: book.keys, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Derived: book.keys, Ahead: book.aheadReserve, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
 		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
 		Handler: book.reserve,
 	}, {
 		Name: "rl.commit", Arity: -2, Flags: flags,
-		Derived: book.heldKeys, Secrets: book.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Derived: book.heldKeys, Ahead: book.aheadSettle, Secrets: book.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
 		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
 		Syntax:  "hold [attribute value ...] [COST units]",
 		Handler: book.commitHold,
 	}, {
 		Name: "rl.cancel", Arity: 2, Flags: flags,
-		Derived: book.heldKeys, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Derived: book.heldKeys, Ahead: book.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
 		Summary: "Ends a hold and gives back what it was charged.",
 		Syntax:  "hold",
 		Handler: book.cancelHold,
@@ -68,10 +68,16 @@ func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
 // the session hold what they are charged, if it has a key for that.
 type reserver struct {
 	command.Limiter
-	call *command.Call
-	m    *checkMemory
-	p    *policy.Policy
-	req  engine.Reserve
+	call   *command.Call
+	m      *checkMemory
+	p      *policy.Policy
+	req    engine.Reserve
+	random [15]byte // of the last id
+}
+
+// begin makes r decide a call by a policy, with the memory of the one before.
+func (r *reserver) begin(limits command.Limiter, call *command.Call, m *checkMemory, p *policy.Policy) {
+	*r = reserver{Limiter: limits, call: call, m: m, p: p, req: engine.Reserve{Limits: r.req.Limits[:0], Plain: !m.args.holds}}
 }
 
 // Check implements command.Limiter.
@@ -124,11 +130,11 @@ const idTries = 10_000
 
 // name gives the hold an id, which nobody can guess.
 func (r *reserver) name() {
-	var random [15]byte
 	for range idTries {
-		rand.Read(random[:]) // never fails: see crypto/rand
-		r.req.Key = append(append(append(r.req.Key[:0], holdPrefix...), r.p.Name...), ';')
-		r.req.Key = base64.RawURLEncoding.AppendEncode(r.req.Key, random[:])
+		rand.Read(r.random[:]) // never fails: see crypto/rand
+		key := append(append(append(r.m.key[:0], holdPrefix...), r.p.Name...), ';')
+		r.m.key = base64.RawURLEncoding.AppendEncode(key, r.random[:])
+		r.req.Key = r.m.key
 		if r.call.Sess.Reaches(r.req.Key) {
 			return
 		}
@@ -139,7 +145,7 @@ func (r *reserver) name() {
 // meanwhile.
 const repeatTries = 4
 
-// reserve is RL.RESERVE, and RL.CHECK of a call that is given a name. Without a leader it is a check, which holds nothing.
+// reserve is RL.RESERVE.
 func (b *Book) reserve(call *command.Call) {
 	m := memory(call)
 	defer m.end()
@@ -149,17 +155,27 @@ func (b *Book) reserve(call *command.Call) {
 	} else {
 		set = b.Set()
 	}
-	holds := call.Spec.Name == "rl.reserve"
-	if err := m.args.parseNamed(call.Args[2:], holds); err != nil {
-		call.Error(err.Error())
-		return
+	p := m.take(call, set)
+	if p == nil {
+		if err := m.args.parseNamed(call.Args[2:], true); err != nil {
+			call.Error(err.Error())
+			return
+		}
 	}
+	b.hold(call, m, set, p)
+}
+
+// hold decides a call that is parsed, which is held or has a name. p is the policy of
+// set that it is matched with, or nil. Without a leader it is a check, which holds
+// nothing.
+func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
 	limits := call.Limits
 	defer func() { call.Limits, m.args.id = limits, nil }()
 	named := m.args.id != nil && !call.Degraded
 	var asked engine.Fingerprint
 	if named {
-		asked = m.args.fingerprint()
+		asked = m.fingerprint()
+		m.key = namedKey(m.key[:0], call.Args[1], m.args.id)
 	}
 	for try := 0; ; try++ {
 		// First of all: a call that was made is answered the same, whatever the
@@ -167,17 +183,19 @@ func (b *Book) reserve(call *command.Call) {
 		if named && b.repeat(call, m, asked) {
 			return
 		}
-		p := set.Policy(call.Args[1])
-		if p == nil {
-			b.refuseUnknown(call)
-			return
+		ready := p != nil
+		if !ready {
+			if p = set.Policy(call.Args[1]); p == nil {
+				b.refuseUnknown(call)
+				return
+			}
+			if err := m.match(p, call.Now); err != nil {
+				m.fail(call, err)
+				return
+			}
 		}
-		if err := m.match(p, call.Now); err != nil {
-			m.fail(call, err)
-			return
-		}
-		r := &reserver{Limiter: limits, call: call, m: m, p: p}
-		r.req.Plain = !holds
+		r := &m.reserver
+		r.begin(limits, call, m, p)
 		if !call.Degraded {
 			call.Limits = r
 		}
@@ -190,19 +208,19 @@ func (b *Book) reserve(call *command.Call) {
 			r.req.Named, r.req.Print = named, asked
 			r.req.Listed = m.verdict == policy.Allowed
 			if named {
-				r.req.Key = namedKey(nil, p.Name, m.args.id)
+				r.req.Key = m.key
 			} else {
 				r.name()
 			}
 		}
 		var a answer
-		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0}, &a)
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
 		switch {
 		case errors.Is(err, engine.ErrStale) && try < 2:
-			set = b.Set()
+			set, p = b.Set(), nil
 			continue
 		case errors.Is(err, engine.ErrRepeated) && try < repeatTries: // somebody was faster
-			call.Limits = limits
+			call.Limits, p = limits, nil
 			continue
 		}
 		if err != nil {

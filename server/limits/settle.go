@@ -16,29 +16,61 @@ import (
 // holdKey returns the key of the hold that clients call id.
 func holdKey(id []byte) []byte { return append([]byte(holdPrefix), id...) }
 
+// settler settles holds, one after the other.
+type settler struct {
+	b    *Book
+	call *command.Call
+	committed
+	how engine.Settlement // of a commit
+}
+
+// settlerOf returns that of who executes the call.
+func (b *Book) settlerOf(call *command.Call, m *checkMemory) *settler {
+	x := &m.settling
+	if x.b == nil {
+		x.b = b
+		x.how = engine.Settlement{State: engine.HoldCommitted, Cost: x.cost, Accepts: x.accepts, Limit: x.limit, Window: x.window}
+	}
+	x.call, x.committed = call, committed{names: x.names[:0], values: x.values[:0]}
+	return x
+}
+
+func (x *settler) accepts(r *engine.Reservation) error {
+	return x.b.acceptsCosts(x.call.Args[1], r, x.names)
+}
+func (x *settler) limit(l *engine.Reserved) engine.Limit    { return x.b.present(l, x.call.Now) }
+func (x *settler) window(l *engine.Reserved) *engine.Window { return x.b.window(l, x.call.Now) }
+
 // commitHold is RL.COMMIT.
 func (b *Book) commitHold(call *command.Call) {
-	var c committed
-	if err := c.parse(call.Args[2:]); err != nil {
+	m := memory(call)
+	x := b.settlerOf(call, m)
+	defer func() {
+		clear(x.values)
+		x.call = nil
+	}()
+	if err := x.parse(call.Args[2:]); err != nil {
 		call.Error(err.Error())
 		return
 	}
 	b.Set() // what is committed is known
-	b.settleHold(call, engine.Settlement{
-		State: engine.HoldCommitted, Cost: c.cost,
-		Accepts: func(r *engine.Reservation) error { return b.acceptsCosts(call.Args[1], r, c.names) },
-		Limit:   func(l *engine.Reserved) engine.Limit { return b.present(l, call.Now) },
-		Window:  func(l *engine.Reserved) *engine.Window { return b.window(l, call.Now) },
-	})
+	b.settleHold(call, m, x.how)
 }
 
 // cancelHold is RL.CANCEL.
 func (b *Book) cancelHold(call *command.Call) {
-	b.settleHold(call, engine.Settlement{State: engine.HoldCancelled})
+	b.settleHold(call, memory(call), engine.Settlement{State: engine.HoldCancelled})
 }
 
-func (b *Book) settleHold(call *command.Call, how engine.Settlement) {
-	settled, err := call.Sess.Settle(call.Now, holdKey(call.Args[1]), how)
+func (b *Book) settleHold(call *command.Call, m *checkMemory, how engine.Settlement) {
+	m.warm(call)
+	m.key = append(append(m.key[:0], holdPrefix...), call.Args[1]...)
+	settled, err := call.Sess.Settle(call.Now, m.key, how)
+	if err == nil {
+		call.Sync = b.settledSync(call.Args[1])
+		writeSettled(call, &settled)
+		return
+	}
 	var bad badCall
 	switch {
 	case errors.As(err, &bad):
@@ -48,11 +80,8 @@ func (b *Book) settleHold(call *command.Call, how engine.Settlement) {
 	case errors.Is(err, engine.ErrNotHeld): // the hold has come since its keys were held
 		call.Err = err
 		call.Error(errChanging.Error())
-	case err != nil:
-		call.Fail(err)
 	default:
-		call.Sync = b.settledSync(call.Args[1])
-		writeSettled(call, &settled)
+		call.Fail(err)
 	}
 }
 
