@@ -83,7 +83,7 @@ func TestHoldOfTokens(t *testing.T) {
 	c = r.reserve("llm key k tokens 1")
 	require.Equal(t, []any{int64(0), int64(2010)}, []any{c.allowed, c.retry})
 	r.is("RL.COMMIT llm;nobody tokens 1", "-NOHOLD there is no hold 'llm;nobody'")
-	r.is("RL.CANCEL x", "-NOHOLD there is no hold 'x'")
+	r.is("RL.CANCEL x", "-NOHOLD there is no hold 'x', they are called policy;id")
 	r.is("RL.COMMIT "+h2+" tokens", "-ERR attribute 'tokens' has no value")
 	r.is("RL.RESERVE llm key k tokens 1 TTL 2h", "-ERR TTL must be 1s to 1h")
 	r.is("RL.RESERVE llm key k tokens 1 TTL", "-ERR syntax error")
@@ -241,7 +241,7 @@ func TestHoldsAreHidden(t *testing.T) {
 	l := pair(t, x, "limits").([]any)[0]
 	require.Equal(t, "@p:a;user=eve", pair(t, l, "key"))
 	require.EqualValues(t, 40, pair(t, l, "cost"))
-	r.is("RL.EXPLAIN HOLD x", "-NOHOLD there is no hold 'x'")
+	r.is("RL.EXPLAIN HOLD x", "-NOHOLD there is no hold 'x', they are called policy;id")
 	r.words("FLUSHALL")
 	r.is("RL.CANCEL "+h, "-NOHOLD there is no hold '"+h+"'")
 }

@@ -200,7 +200,7 @@ func (r recipes) loginClientKilled(t *testing.T) {
 	require.True(t, say.Scan())
 	kill()
 	r.ends(t, say.Text())
-	require.EqualValues(t, 4, r.left(t, "user", "login", "user", user))
+	require.EqualValues(t, 4, r.left(t, "user", "login", "user", user, "ip", "198.51.100.7"))
 }
 
 // A process dies while it charges orders: who takes them over charges none twice.

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
@@ -15,7 +14,7 @@ func (b *Book) explainHold(call *command.Call, id []byte) {
 	r, err := call.Sess.Reservation(call.Now, key)
 	switch {
 	case errors.Is(err, engine.ErrNoHold):
-		call.Error(fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(id, command.ErrorClip)))
+		noHold(call, id)
 		return
 	case err != nil:
 		call.Fail(err)

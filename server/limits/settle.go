@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -76,13 +77,23 @@ func (b *Book) settleHold(call *command.Call, m *checkMemory, how engine.Settlem
 	case errors.As(err, &bad):
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrNoHold):
-		call.Error(fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(call.Args[1], command.ErrorClip)))
+		noHold(call, call.Args[1])
 	case errors.Is(err, engine.ErrNotHeld): // the hold has come since its keys were held
 		call.Err = err
 		call.Error(errChanging.Error())
 	default:
 		call.Fail(err)
 	}
+}
+
+// noHold replies that there is no such hold, and how they are named to who gives what
+// can be none, such as the ID alone.
+func noHold(call *command.Call, id []byte) {
+	text := fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(id, command.ErrorClip))
+	if bytes.IndexByte(id, ';') < 0 {
+		text += ", they are called policy;id"
+	}
+	call.Error(text)
 }
 
 // settledSync is what the reply of a settlement waits for: what its policy says.

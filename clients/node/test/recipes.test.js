@@ -82,7 +82,7 @@ test('recipes: a client is killed', { concurrency: true }, async (t) => {
       const { value: hold } = await lines.next();
       kill();
       await ends(hold);
-      assert.equal(await left('user', 'login', 'user', user), 4);
+      assert.equal(await left('user', 'login', 'user', user, 'ip', '198.51.100.7'), 4);
     }),
     t.test('while it charges orders: who takes them over charges none twice', async () => {
       const account = newKey();

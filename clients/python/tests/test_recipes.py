@@ -110,7 +110,7 @@ def test_a_client_is_killed(r, new_key, child):
     assert left(r, "tokens", "llm", "key", key, "tokens", 0) == 90_000
     assert time.monotonic() - begin < 15, "or time gave them back"
     ends(r, attempt)
-    assert left(r, "user", "login", "user", user) == 4
+    assert left(r, "user", "login", "user", user, "ip", "198.51.100.7") == 4
 
 
 def test_tokens_are_refused(r, new_key):
