@@ -259,10 +259,16 @@ func (r recipes) loginRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, ok)
 	}
-	_, err := attempt(true)
-	var limited *login.LimitedError
-	require.ErrorAs(t, err, &limited)
-	require.InDelta(t, 15*time.Minute, limited.Retry, float64(time.Minute))
+	for _, retry := range []time.Duration{15 * time.Minute, 15 * time.Minute, time.Hour, time.Hour} {
+		_, err := attempt(true)
+		var limited *login.LimitedError
+		require.ErrorAs(t, err, &limited)
+		require.InDelta(t, retry, limited.Retry, float64(time.Minute))
+	}
+	require.NoError(t, r.rdb.Do(t.Context(), "RL.POLICY", "RESET", "login", "user", user).Err())
+	ok, err := attempt(true)
+	require.NoError(t, err)
+	require.True(t, ok)
 }
 
 func (r recipes) billingRefused(t *testing.T) {
