@@ -14,7 +14,7 @@ const backstopBytes = 16 << 20
 // has a bound. Where it has no room it forgets the keys that have used the least
 // of theirs, and admits what it cannot count.
 //
-// Leases and counters are Empty's: of a lease nobody can tell here when it ends,
+// Leases, slots of policies and counters are Empty's: of a lease nobody can tell here when it ends,
 // and a counter states no limit.
 //
 // Methods are safe for concurrent use.
@@ -126,7 +126,7 @@ func (d *Decision) within(overlay *Decision) {
 }
 
 // Check is Empty.Check, bounded as DecideAll is. Limits that are not enforced
-// count nothing.
+// count nothing, and slots neither.
 func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	v, err := b.Empty.Check(now, checks, o, out)
 	if err != nil || !v.OK || len(checks) == 0 {
@@ -153,7 +153,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 		}
 	}
 	for i := range checks {
-		if checks[i].Mode == Enforce {
+		if checks[i].bounded() {
 			out[i].within(&b.checked[i].Decision)
 		}
 	}
@@ -162,6 +162,10 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 	return v, nil
 }
 
+// bounded tells whether a limit counts what a Backstop admits: one that is
+// enforced, and not of slots, as of leases.
+func (c *Check) bounded() bool { return c.Mode == Enforce && c.Limit.it.decides != Slots }
+
 // countCheck charges the overlay, and reports whether the call passes. mu must be
 // held.
 func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (passed bool, err error) {
@@ -169,7 +173,7 @@ func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (pas
 	b.checks = b.checks[:0]
 	for i := range checks {
 		c := &checks[i]
-		if c.Mode != Enforce {
+		if !c.bounded() {
 			b.checks = append(b.checks, Check{Mode: Off})
 			continue
 		}

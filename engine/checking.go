@@ -331,7 +331,7 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 		}
 		d := &out[i].Decision
 		if !v.OK {
-			if !d.OK && (v.Binding < 0 || d.bindsMoreThan(&out[v.Binding].Decision)) {
+			if !d.OK && (v.Binding < 0 || waitsLonger(&checks[i], d, &checks[v.Binding], &out[v.Binding].Decision)) {
 				v.Binding = i
 			}
 			continue
@@ -345,4 +345,16 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 			v.Binding, rooms = i, calls
 		}
 	}
+}
+
+// waitsLonger tells whether the denial d of a check stands for the call before
+// another one. The wait for a slot is at most what it says, since who holds it may
+// settle sooner: it counts where nothing else denies.
+func waitsLonger(c *Check, d *Decision, than *Check, other *Decision) bool {
+	if d.RetryAfter != Never && other.RetryAfter != Never {
+		if mine, theirs := c.Limit.it.decides == Slots, than.Limit.it.decides == Slots; mine != theirs {
+			return theirs
+		}
+	}
+	return d.bindsMoreThan(other)
 }

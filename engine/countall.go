@@ -169,6 +169,9 @@ func (a Algorithm) counts() bool { return a == Fixed || a == Sliding || a == Pol
 // fill plans that a call which a soft limit would have denied is charged to it
 // all the same: as far as there is room, or by counting on.
 func (s *Session) fill(w *weighed, now, cost int64) {
+	if w.it.decides == Slots { // Reserve takes them
+		return
+	}
 	opts := w.opts
 	opts.Wait = 0
 	opts.Force = w.it.decides.counts()

@@ -21,7 +21,8 @@ const (
 	effectsCalendar = 8  // the first that has counters of calendars
 	effectsHold     = 9  // the first that has reservations, and marks of counters
 	effectsPenalty  = 10 // the first that has offences
-	effectsNewest   = 10 // that it reads, and writes where it is permitted
+	effectsSlots    = 11 // the first that has slots of policies, and holds of them
+	effectsNewest   = 11 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.

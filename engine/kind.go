@@ -148,6 +148,10 @@ var kinds = [...]kind{
 		name: "calendar", redis: policyType, policy: true, units: true, since: effectsCalendar,
 		pressure: calendarPressure, describe: describeCalendar, ask: askDecision, split: splitUnits,
 	},
+	PolicySlots: {
+		name: "policy-slots", redis: policyType, policy: true, units: true, period: true, since: effectsSlots,
+		large: true, compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
+	},
 	HoldRecord: {
 		name: "hold", sized: true, space: internal, since: effectsHold,
 		encode: encodeBytes, decode: decodeBytes, encoded: effectsHold,

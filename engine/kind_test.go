@@ -23,11 +23,15 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		if k.policy {
 			require.Equal(t, policyType, a.Type())
 			require.NotNil(t, k.ask, k.name)
-			require.NotNil(t, k.split, k.name)
-			if a == PolicyCalendar { // of no algorithm of RL.LIMIT
+			require.Equal(t, a != PolicySlots, k.split != nil, k.name)
+			switch a {
+			case PolicyCalendar: // of no algorithm of RL.LIMIT
 				require.Equal(t, a, a.Decider())
 				require.Equal(t, byte(effectsCalendar), k.since)
-			} else {
+			case PolicySlots: // of RL.ACQUIRE's
+				require.Equal(t, Slots, a.Decider())
+				require.Equal(t, byte(effectsSlots), k.since)
+			default:
 				require.Equal(t, a, a.Decider().OfPolicy())
 				require.True(t, a.Decider().kind().decides)
 				require.Equal(t, byte(effectsPolicy), k.since)
@@ -49,7 +53,7 @@ func TestEveryKindHasItsRow(t *testing.T) {
 func TestAKindWithoutSharesIsNotDecidedLocally(t *testing.T) {
 	l := NewLocal(New(Config{}))
 	l.Begin(3, 0)
-	for _, a := range []Algorithm{Slots, Counter, blocked} {
+	for _, a := range []Algorithm{Slots, PolicySlots, Counter, blocked} {
 		out := make([]Decision, 1)
 		_, err := l.Decide(start, chainOf(Segment{[]byte("k"), Limit{Algorithm: a, Limit: 9}, 1}), &Options{}, out)
 		require.ErrorIs(t, err, ErrNotLocal, a)

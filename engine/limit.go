@@ -43,6 +43,10 @@ const (
 	// It has no limit either, and is no user's key.
 	OffenceRecord
 
+	// PolicySlots is the counter of a policy's limit of calls that run at once. Only
+	// Session.Reserve takes of it, and who settles what was reserved gives back.
+	PolicySlots
+
 	// blocked is how a limit of 0 units decides. No state has it.
 	blocked
 )
@@ -128,7 +132,8 @@ type Limit struct {
 	// units that may be held at once. 0 denies every call, whatever it costs
 	// and its options say, and no wait ends that; state is left alone.
 	Limit int64
-	// Period is in ns. Slots, counters and calendars have none.
+	// Period is in ns; of a policy's slots, for how long each is held. Slots of
+	// others, counters and calendars have none.
 	Period int64
 	// Burst is the capacity of a token or leaky bucket, 0 = Limit. The other
 	// algorithms have none.
@@ -214,7 +219,10 @@ func (l Limit) interval() (num, den uint64) {
 // Decider returns the algorithm by which states of a are decided: of a policy's
 // counter, the one that its kind is named after, if there is one.
 func (a Algorithm) Decider() Algorithm {
-	if a.kind().policy && a != PolicyCalendar {
+	switch {
+	case a == PolicySlots:
+		return Slots
+	case a.kind().policy && a != PolicyCalendar:
 		return a - PolicyToken
 	}
 	return a

@@ -183,15 +183,15 @@ func (l *Local) divide(seg Segment) (share Limit, voters int64, err error) {
 	if share.Limit == 0 {
 		return share, 1, nil
 	}
+	split := share.Algorithm.kind().split
+	if split == nil {
+		return Limit{}, 0, ErrNotLocal
+	}
 	if share.Capacity() < l.voters {
 		if rankOf(seg.Key, l.voters) != l.rank {
 			return Limit{}, 0, ErrNotLocal
 		}
 		return share, 1, nil
-	}
-	split := share.Algorithm.kind().split
-	if split == nil {
-		return Limit{}, 0, ErrNotLocal
 	}
 	share, ok := split(share, l.voters)
 	if !ok {

@@ -84,7 +84,8 @@ type Check struct {
 	Key   []byte
 	Hash  uint64
 	Limit Ready
-	// Cost is in units, 0 to 2^62-1; 0 looks.
+	// Cost is in units, 0 to 2^62-1; 0 looks. Of slots it is how many Reserve takes;
+	// Check takes none, and tells whether there is room.
 	Cost int64
 	// Wait and Debt are those of Options.
 	Wait, Debt int64
@@ -135,7 +136,7 @@ type Verdict struct {
 	OK bool
 	// Binding is the position of the enforced limit that stands for the call: of
 	// a denied one the one with the longest wait, since an earlier retry would be
-	// denied again, of one that passed the one that has room for the fewest such
+	// denied again, and slots only where no other limit denies; of one that passed the one that has room for the fewest such
 	// calls; ties to the first. It is -1 if no enforced limit denies or, of a call
 	// that passed, applies.
 	Binding int
@@ -224,7 +225,7 @@ func (s *Session) carried(w *weighed, old *interned, now int64) (state, error) {
 		return state{}, nil
 	}
 	st := load(w.ent)
-	if it.decides == blocked {
+	if it.decides == blocked || it.decides == Slots { // leases are what they are
 		return st, nil
 	}
 	if was.Scalings != is.Scalings {

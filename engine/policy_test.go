@@ -12,7 +12,9 @@ import (
 // ready returns a limit of a policy until the end of the test.
 func ready(t testing.TB, s *Session, l Limit) Ready {
 	t.Helper()
-	l.Algorithm = l.Algorithm.OfPolicy()
+	if !l.Algorithm.IsPolicy() {
+		l.Algorithm = l.Algorithm.OfPolicy()
+	}
 	r, err := s.e.Ready(l)
 	require.NoError(t, err)
 	return r

@@ -105,6 +105,9 @@ func (e *Engine) PoliciesKept() bool { return e.permits(effectsPolicy) }
 // PoliciesKept does of policies.
 func (e *Engine) CalendarsKept() bool { return e.permits(effectsCalendar) }
 
+// SlotsKept is CalendarsKept of the slots of policies.
+func (e *Engine) SlotsKept() bool { return e.permits(effectsSlots) }
+
 // EditPolicies changes records of policies, as one change. edit is told what
 // records are now, changes that are not committed included, and returns what is to
 // change; it must not call the engine. An error of edit is returned, and changes

@@ -196,6 +196,8 @@ func (w *weighed) chargeOf(now, cost int64) (c charge) {
 	case PolicyCalendar:
 		used, _ := calendarAt(w.st, at)
 		c.taken, c.stamp = asSpan(int64(w.next.first)-used), asSpan(w.next.deadline)
+	case Slots: // the lease tells
+		c.taken, c.stamp = asSpan(cost), asSpan(at+r.period)
 	case Log:
 		c.taken, c.stamp = asSpan(w.d.Allowed), asSpan(w.next.deadline-r.period)
 		if w.counted != 0 {

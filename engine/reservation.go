@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/headgate-io/headgate/shard"
 )
@@ -75,7 +76,7 @@ type Reservation struct {
 	Version uint64
 	Applied int
 	// Limits are those that it has charged. One that was committed or cancelled has
-	// none.
+	// those of slots alone, which a repeat of the call takes anew.
 	Limits []Reserved
 	// Named tells that the call was given a name: Print tells what was asked, and
 	// First is what it was answered. Listed: by a list, without a limit being asked.
@@ -103,6 +104,26 @@ type Reserved struct {
 	Each         int64
 
 	charge charge
+}
+
+// slots tells that slots were taken of the limit: leases whose id follows from the
+// key of the reservation, each for the limit's period.
+func (l *Reserved) slots() bool { return l.Limit.Algorithm == PolicySlots }
+
+// HasSlots tells whether slots were taken for the reservation, be they held still or
+// not.
+func (r *Reservation) HasSlots() bool {
+	return slices.ContainsFunc(r.Limits, func(l Reserved) bool { return l.slots() })
+}
+
+// slotsOf returns the limits of slots among some.
+func slotsOf(limits []Reserved) (slots []Reserved) {
+	for i := range limits {
+		if l := &limits[i]; l.slots() {
+			slots = append(slots, *l)
+		}
+	}
+	return slots
 }
 
 // charge is what a limit was charged, and what it takes to give it back: see

@@ -14,9 +14,12 @@ type Reserve struct {
 	// been made before, Reserve is ErrRepeated.
 	Named, Listed bool
 	Print         Fingerprint
-	// Plain: nothing is held, the record is there for its name alone.
+	// Plain: what is charged is not held, but slots are. Where none is taken, the
+	// record is there for its name alone, and without one there is none. One that
+	// takes some is open until the last of them ends, and stays charged then.
 	Plain bool
-	// TTL is for how long it is open, ns; see MinHoldTTL.
+	// TTL is for how long it is open at least, ns, if it is not Plain; see MinHoldTTL.
+	// It is open for as long as it has a slot.
 	TTL int64
 	// Keep and Charges, Version and Applied are of a Reservation.
 	Keep    int64
@@ -25,6 +28,12 @@ type Reserve struct {
 	Applied int
 	// Limits has, for each check, Name, CostBy and Each of a Reserved.
 	Limits []Reserved
+
+	// Held is set by Reserve: something is held.
+	Held bool
+
+	kept bool  // there is a record
+	ends int64 // of what is held
 }
 
 // Reserve is Check, and keeps what a call that passes was charged under r.Key, so
@@ -40,6 +49,7 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	if !s.e.HoldsKept() {
 		return Verdict{}, ErrNotYet
 	}
+	r.Held, r.kept = false, false
 	s.e.holds.makeRoom(s)
 	if s.checking == nil {
 		s.checking = new(checking)
@@ -74,11 +84,11 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 		return Verdict{}, err
 	}
 	switch {
-	case v.OK && r.Plain:
+	case r.Held:
+		s.e.holds.add(now, r.ends, hash)
+	case r.kept:
 		s.e.holds.count.Add(1)
 		s.e.holds.settled(now+r.Keep, hash)
-	case v.OK:
-		s.e.holds.add(now, now+r.TTL, hash)
 	}
 	if v.Binding >= 0 {
 		w := &st.weighed[v.Binding]
@@ -101,22 +111,28 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		st.conclude(s, now, checks, o, &v, out)
 		return v, err
 	}
+	id := st.takeSlots(now, checks, r)
+	if !r.Held && !r.Named {
+		err = st.commit(s, now, checks, true)
+		st.conclude(s, now, checks, o, &v, out)
+		return v, err
+	}
 	st.conclude(s, now, checks, o, &v, out)
 	rec := &s.records().out
 	*rec = Reservation{
-		State: HoldOpen, Charges: r.Charges, Ends: now + r.TTL, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
+		State: HoldOpen, Charges: r.Charges || r.Plain, Ends: r.ends, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
 		Named: r.Named, Listed: r.Listed, Print: r.Print, Limits: rec.Limits[:0],
 	}
 	deadline := rec.Ends + unsettledFor
-	if r.Plain {
-		rec.State, rec.Ends, deadline = HoldNone, now, now+r.Keep
+	if !r.Held {
+		rec.State, rec.Charges, rec.Ends, deadline = HoldNone, r.Charges, now, now+r.Keep
 	}
 	if v.Binding >= 0 {
 		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
 	}
 	rec.First.Delay = v.Delay
 	// Room for all first, then the record, then the counters: what is charged is held.
-	if !r.Plain {
+	if r.Held {
 		if err := st.reserveMarked(s, now, checks); err != nil {
 			return v, err
 		}
@@ -134,11 +150,11 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		st.unreserve(s, len(st.weighed))
 		return v, err
 	}
-	if r.Plain {
+	if r.Held {
+		err = st.storeMarked(s, now, checks, id)
+	} else {
 		st.findAgain(s, hash)
 		err = st.commit(s, now, checks, true)
-	} else {
-		err = st.storeMarked(s, now, checks)
 	}
 	if err != nil {
 		sh := s.e.table.At(hash)
@@ -152,6 +168,7 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 			out[i].Err = err
 		}
 	}
+	r.kept = true
 	return v, nil
 }
 
@@ -216,7 +233,7 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 		if !w.write {
 			continue
 		}
-		w.reserves = true
+		w.reserves = w.it.decides != Slots // whose leases tell what was taken
 		if err := st.reserve(s, w, now); err != nil {
 			if checks[i].Mode == Enforce {
 				st.unreserve(s, i)
@@ -228,14 +245,20 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	return nil
 }
 
-// storeMarked writes what reserveMarked has made room for.
-func (st *checking) storeMarked(s *Session, now int64, checks []Check) error {
+// storeMarked writes what reserveMarked has made room for, slots as leases of an id.
+func (st *checking) storeMarked(s *Session, now int64, checks []Check, id leaseID) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
 			continue
 		}
-		if err := s.storeMoved(w, s.e.table.At(w.hash), now); err != nil {
+		var err error
+		if sh := s.e.table.At(w.hash); w.it.decides == Slots {
+			err = s.storeLease(w, sh, now, id, checks[i].Cost)
+		} else {
+			err = s.storeMoved(w, sh, now)
+		}
+		if err != nil {
 			if checks[i].Mode == Enforce {
 				return err
 			}

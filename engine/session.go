@@ -242,6 +242,9 @@ func (s *Session) evaluate(p *plan, st state, now, cost int64, o *Options) (err 
 	case blocked:
 		p.d, p.write = Decision{RetryAfter: Never}, false
 	default: // a case more would be compares more for some of the others
+		if it.decides == Slots {
+			return p.slots(now, cost)
+		}
 		return p.calendar(st, now, cost, o)
 	}
 	return err

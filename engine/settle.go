@@ -33,8 +33,9 @@ const settleTries = 8
 
 // Settle settles the reservation under a key, as one step: what it was charged
 // becomes what the call did cost, by giving back the rest, as far as time has not,
-// or by charging the difference, whether there is room or not. The first
-// settlement stands, and later ones answer it. One that has ended by itself may
+// or by charging the difference, whether there is room or not; and its slots end.
+// The first settlement stands, and later ones answer it; they end slots that were
+// taken anew since. One that has ended by itself may
 // still be committed: it is charged what the call did cost, or, if it stayed
 // charged, the difference.
 //
@@ -46,10 +47,11 @@ func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error)
 		s.settling = &settling{s: s}
 	}
 	x := s.settling
-	x.how = how
+	x.how, x.hold = how, key
 	defer x.forget()
 	for range settleTries {
-		if err := x.look(now, key); err != nil {
+		var err error
+		if x.seen, err = s.appendState(x.seen[:0], now, key); err != nil {
 			return Settled{}, err
 		}
 		h := s.records()
@@ -68,21 +70,19 @@ func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error)
 // varints.
 const answerWords = (1 + 32 + 7*10 + 7) / 8
 
-// look makes seen a copy of the state of a reservation's record.
-func (x *settling) look(now int64, key []byte) error {
-	s := x.s
+// appendState appends a copy of the state of a reservation's record.
+func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
 	hash := s.e.hash(internal, key)
 	sh, err := s.look(hash)
 	if err != nil {
-		return err
+		return b, err
 	}
 	defer s.unlock(sh)
 	ent, ok := sh.Find(hash, key)
 	if !ok || ent.Expired(now) {
-		return ErrNoHold
+		return b, ErrNoHold
 	}
-	x.seen = append(x.seen[:0], ent.State()...)
-	return nil
+	return append(b, ent.State()...), nil
 }
 
 // settleOnce settles the reservation r, if its record still is what was seen.
@@ -111,14 +111,16 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	}
 	how := &x.how
 	to := how.State
+	x.begin(now, r, to)
 	switch {
 	case r.State == HoldCommitted || r.State == HoldCancelled:
-		return r.Answer, true, nil
+		// What was charged is settled; slots that a repeat has taken since are not.
+		return r.Answer, true, x.endSlots(r)
 	case to == HoldReleased && r.State == HoldOpen && now < r.Ends:
 		s.e.holds.again(now, r.Ends, hash)
 		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
 	case r.State != HoldOpen && to != HoldCommitted:
-		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
+		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, x.endSlots(r)
 	case r.State == HoldOpen && now >= r.Ends:
 		// By itself first; who asks for more asks again.
 		done = to == HoldReleased
@@ -134,9 +136,9 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 		}
 	}
 	if to == HoldCommitted || to == HoldCancelled {
-		// What it is answered takes more than a record of no limits has.
+		// What it is answered takes more than a record of slots alone has.
 		bare := *r
-		bare.State, bare.Limits = HoldOpen, nil
+		bare.State, bare.Limits = HoldOpen, slotsOf(r.Limits)
 		h := s.records()
 		h.buf = appendReservation(h.buf[:0], &bare)
 		if words := len(h.buf)/8 + answerWords; ent.Words() < words {
@@ -145,13 +147,13 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 			}
 		}
 	}
-	x.begin(now, r, to)
+	x.to = to
 	if err := x.settle(r); err != nil {
 		return a, false, err
 	}
 	a = x.answer(r)
 	if r.State = to; to == HoldCommitted || to == HoldCancelled {
-		r.Limits, r.Answer = nil, a
+		r.Limits, r.Answer = slotsOf(r.Limits), a
 	}
 	s.keepReservation(sh, hash, key, r, now+r.Keep, now)
 	s.e.holds.settled(now+r.Keep, hash)

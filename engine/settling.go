@@ -9,6 +9,7 @@ import (
 // write, tell. It is scratch of a session.
 type settling struct {
 	s        *Session
+	hold     []byte // the key of the record
 	seen     []byte // of the record
 	now      int64
 	from, to HoldState
@@ -21,7 +22,7 @@ type settling struct {
 	costs     []int64
 }
 
-// begin begins to make r what it is to become.
+// begin begins to make r what it is to become, or is asked to.
 func (x *settling) begin(now int64, r *Reservation, to HoldState) {
 	x.now, x.from, x.to = now, r.State, to
 	x.each = slices.Grow(x.each[:0], len(r.Limits))[:len(r.Limits)]
@@ -31,7 +32,7 @@ func (x *settling) begin(now int64, r *Reservation, to HoldState) {
 // forget drops what was lent.
 func (x *settling) forget() {
 	clear(x.each)
-	x.how = Settlement{}
+	x.how, x.hold = Settlement{}, nil
 }
 
 // settlingLimit is what becomes of one limit.
@@ -39,8 +40,8 @@ type settlingLimit struct {
 	weighed
 	// cost is what the call costs now.
 	cost int64
-	// refunds: what is planned gives something back; pair is the place of the pair
-	// of a log that does, and units how much of it.
+	// refunds: what is planned gives something back, or ends a slot; pair is the
+	// place of the pair of a log that does, and units how much of it.
 	refunds bool
 	pair    int
 	units   int64
@@ -105,6 +106,12 @@ func (x *settling) unreserve(e *settlingLimit) {
 // plan plans what becomes of one limit.
 func (x *settling) plan(l *Reserved, e *settlingLimit) error {
 	e.key, e.hash = l.Key, x.s.e.table.Hash(l.Key)
+	if l.slots() {
+		if x.to == HoldCommitted || x.to == HoldCancelled { // else they have ended
+			x.planEnd(e)
+		}
+		return nil
+	}
 	charged := l.Cost // as it stands
 	if x.from == HoldReleased {
 		charged = 0
@@ -187,6 +194,39 @@ func (x *settling) planRefund(l *Reserved, e *settlingLimit) {
 	}
 }
 
+// planEnd plans that the slots that the hold has of a limit end.
+func (x *settling) planEnd(e *settlingLimit) {
+	sh := x.s.e.table.At(e.hash)
+	e.ent, e.found = sh.Find(e.hash, e.key)
+	if !e.found || e.ent.Expired(x.now) {
+		return
+	}
+	if it := x.s.e.limits.get(e.ent.Meta()); it.limit.Algorithm == PolicySlots && slotsHold(e.ent.State(), x.now, leaseOf(x.hold)) {
+		e.it, e.live, e.refunds, e.write = it, true, true, true
+	}
+}
+
+// endSlots ends the slots of a reservation whose charges are settled, if somebody
+// settles it, and not its end.
+func (x *settling) endSlots(r *Reservation) error {
+	if x.to == HoldReleased {
+		return nil
+	}
+	for i := range r.Limits {
+		l, e := &r.Limits[i], &x.each[i]
+		if !l.slots() {
+			continue
+		}
+		e.key, e.hash = l.Key, x.s.e.table.Hash(l.Key)
+		if x.planEnd(e); e.write {
+			if err := x.write(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // planCharge plans that more units are charged, whether there is room or not.
 func (x *settling) planCharge(l *Reserved, e *settlingLimit, more int64) error {
 	s, sh := x.s, x.s.e.table.At(e.hash)
@@ -239,6 +279,13 @@ func (x *settling) write(e *settlingLimit) error {
 	sh.Touch(e.ent)
 	ring := logRing(e.ent.State())
 	switch {
+	case e.it.limit.Algorithm == PolicySlots:
+		slotsRelease(e.ent.State(), x.now, leaseOf(x.hold))
+		if last := slotsDeadline(e.ent.State()); last > 0 {
+			e.ent.SetDeadline(last)
+		} else {
+			sh.Delete(e.ent)
+		}
 	case e.full:
 		ring.forceLog(x.now, e.units)
 		e.ent.SetDeadline(max(e.ent.Deadline(), clampInstant(x.now)+e.it.period))

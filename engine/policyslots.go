@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"crypto/sha256"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// # Slots of policies
+//
+// A limit of calls that run at once counts leases, as RL.ACQUIRE's does: its
+// counter has the same list, and a lease ends at its deadline without anybody's
+// help. The id of a lease follows from the key of the hold that it is of, so that
+// the hold's record names the counter and nothing else.
+//
+// Check only asks whether there is room. Reserve takes a slot of each limit that
+// applies, Settle ends them before their time, and Renew gives them theirs anew.
+
+// leaseOf returns the id of the leases of the hold under a key.
+func leaseOf(hold []byte) (id leaseID) {
+	sum := sha256.Sum256(hold)
+	copy(id[:], sum[:])
+	return id
+}
+
+// askSlot decides whether a lease that is not there yet can hold cost units for
+// the period of the limit. A cost of 0 looks. Errors: ErrSlotsFull.
+func (r *rule) askSlot(buf []byte, now, cost int64) (Decision, error) {
+	now = clampInstant(now)
+	b := leaseList(buf)
+	expired, used := b.live(now)
+	leases := b.count() - expired
+	switch {
+	case cost > 0 && used > r.burst-cost:
+		return r.slotsDenied(b, now, -1, cost), nil
+	case cost > 0 && leases >= maxLeases:
+		return Decision{}, ErrSlotsFull
+	}
+	d := Decision{Allowed: cost, OK: true, Limit: r.burst, Remaining: max(r.burst-used-cost, 0)}
+	if leases > 0 {
+		d.ResetAfter = b.deadline(b.count()-1) - now
+	}
+	if cost > 0 {
+		d.ResetAfter = max(d.ResetAfter, r.period)
+	}
+	return d, nil
+}
+
+// slots plans a decision on a policy's slots. It writes nothing: see takeSlots.
+func (p *plan) slots(now, cost int64) (err error) {
+	p.write = false
+	p.d, err = p.it.askSlot(p.state(), now, cost)
+	return err
+}
+
+// takeSlots plans that a call which passes takes its slots, as leases of an id, and
+// says whether something is held, and when that ends.
+func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id leaseID) {
+	r.Held, r.ends = !r.Plain, 0
+	if r.Held {
+		r.ends = now + r.TTL
+	}
+	taken := false
+	for i := range checks {
+		c, w := &checks[i], &st.weighed[i]
+		if c.Mode == Off || w.it.decides != Slots || c.Cost == 0 || w.err != nil || !w.d.OK && c.Mode != Soft {
+			continue
+		}
+		if !taken {
+			id, taken = leaseOf(r.Key), true
+		}
+		if w.planLease(now, id); w.write {
+			r.Held, r.ends = true, max(r.ends, clampInstant(now)+w.it.period)
+		}
+	}
+	return id
+}
+
+// planLease plans that id holds a lease for the period of the limit from now on,
+// whether there is room or not, but in the record.
+func (w *weighed) planLease(now int64, id leaseID) {
+	words, last := slotsNeed(w.state(), now, clampInstant(now)+w.it.period, id)
+	if words > slotsHeader+leaseWords*maxLeases {
+		w.err = ErrSlotsFull
+		return
+	}
+	w.words, w.next.deadline, w.write = words, last, true
+}
+
+// storeLease writes the lease that w has planned, of cost units. Room was made for
+// it, so that something may have moved since.
+func (s *Session) storeLease(w *weighed, sh *shard.Shard, now int64, id leaseID, cost int64) error {
+	if w.ent, w.found = sh.Find(w.hash, w.key); !w.found {
+		w.live = false
+	}
+	if w.foreign {
+		s.e.replaced.Add(1)
+	}
+	it := s.claim(w)
+	defer it.refs.Add(-1)
+	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
+		return err
+	}
+	if !w.live {
+		clear(w.ent.State())
+	}
+	slotsAcquire(w.ent.State(), now, clampInstant(now)+w.it.period, id, cost)
+	return nil
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+)
+
+// Present is what a limit of slots that a reservation has taken is now.
+type Present struct {
+	Limit Limit
+	Mode  Mode
+	// Gone tells that it does not apply to the call any more: slots are not taken
+	// anew then.
+	Gone bool
+}
+
+// Renewed is what a renewal says.
+type Renewed struct {
+	// Denied tells that a slot has ended and there is no room for it: nothing has
+	// changed. Name is that of the limit, and Decision its denial.
+	Denied bool
+	Name   string
+	Decision
+}
+
+// Renew gives the slots of the reservation under a key their time anew, from now
+// on, as one step, and charges nothing. One that has ended, by whatever, is taken
+// anew, if there is room under what present says of its limit; else nothing is
+// renewed, if that is enforced. A slot that is held is renewed whatever became of
+// its limit. A reservation without slots stays as it is.
+//
+// Errors: ErrNoHold, ErrSealed, ErrNotHeld, ErrUndoFull, ErrFull. Nothing is changed
+// then.
+func (s *Session) Renew(now int64, key []byte, present func(l *Reserved) Present) (Renewed, error) {
+	for range settleTries {
+		seen, err := s.appendState(nil, now, key)
+		if err != nil {
+			return Renewed{}, err
+		}
+		r, ok := readReservation(seen)
+		if !ok {
+			return Renewed{}, ErrNoHold
+		}
+		if !r.HasSlots() {
+			return Renewed{}, nil
+		}
+		if r.State == HoldOpen && now >= r.Ends { // by itself first
+			if _, err := s.Settle(now, key, Settlement{State: HoldReleased}); err != nil {
+				return Renewed{}, err
+			}
+			continue
+		}
+		x := renewal{s: s, hold: key, r: &r}
+		says, done, err := x.run(now, seen, present)
+		if done || err != nil {
+			return says, err
+		}
+	}
+	return Renewed{}, ErrNoHold
+}
+
+// renewal is one under way: plan, make room, write.
+type renewal struct {
+	s    *Session
+	hold []byte
+	r    *Reservation
+	id   leaseID
+	now  int64
+	each []renewedSlot
+	st   checking // whose methods work on what is weighed
+}
+
+// renewedSlot is what becomes of the slots of one limit.
+type renewedSlot struct {
+	weighed
+	cost  int64
+	taken *interned // for the plan
+}
+
+// run renews, if the record still is what was seen.
+func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present) (says Renewed, done bool, err error) {
+	s, e := x.s, x.s.e
+	hash := e.hash(internal, x.hold)
+	t := &s.steps
+	t.begin(s, hash, x.hold)
+	slots := slotsOf(x.r.Limits)
+	for i := range slots {
+		t.add(s, e.table.Hash(slots[i].Key), slots[i].Key)
+	}
+	if err := t.lock(s); err != nil {
+		return says, false, err
+	}
+	defer t.unlock(s)
+	if e.sealed.Load() {
+		return says, false, ErrSealed
+	}
+	x.now, x.id = s.advance(t.shards, now), leaseOf(x.hold)
+	sh := e.table.At(hash)
+	ent, ok := sh.Find(hash, x.hold)
+	switch {
+	case !ok || ent.Expired(x.now):
+		return says, false, ErrNoHold
+	case !bytes.Equal(ent.State(), seen), x.r.State == HoldOpen && x.now >= x.r.Ends:
+		return says, false, nil
+	}
+	x.each = make([]renewedSlot, len(slots))
+	defer x.release()
+	for i := range slots {
+		w := &x.each[i]
+		if err := x.plan(&slots[i], w, present); err != nil {
+			return says, false, err
+		}
+		if !w.d.OK && (!says.Denied || w.d.bindsMoreThan(&says.Decision)) {
+			says = Renewed{true, slots[i].Name, w.d}
+		}
+	}
+	if says.Denied {
+		return says, true, nil
+	}
+	return says, true, x.write(hash)
+}
+
+// plan plans what becomes of the slots of one limit. A denial of w.d is that of the
+// call.
+func (x *renewal) plan(l *Reserved, w *renewedSlot, present func(l *Reserved) Present) error {
+	s := x.s
+	w.key, w.hash, w.cost = l.Key, s.e.table.Hash(l.Key), l.Cost
+	is := present(l)
+	is.Limit.Period = l.Limit.Period // they go on as they have begun
+	if is.Limit.Algorithm != PolicySlots || is.Limit.Validate() != nil {
+		is.Limit = l.Limit
+	}
+	w.taken = s.e.limits.acquireReplicated(is.Limit)
+	w.it = w.taken
+	_, err := s.find(&w.weighed, s.e.table.At(w.hash), x.now)
+	if errors.Is(err, ErrStale) { // taken under a later edit already
+		w.it, err = s.e.limits.get(w.ent.Meta()), nil
+	}
+	if err != nil {
+		return err
+	}
+	w.d = Decision{OK: true}
+	switch {
+	case w.live && slotsHold(w.state(), x.now, x.id):
+		w.planLease(x.now, x.id)
+		return w.err
+	case is.Gone:
+		return nil
+	}
+	d, err := w.it.askSlot(w.state(), x.now, w.cost)
+	switch {
+	case err == nil && d.OK:
+		w.planLease(x.now, x.id)
+		return w.err
+	case is.Mode == Soft: // it takes what there is room for in the record
+		w.planLease(x.now, x.id)
+	case is.Mode == Enforce:
+		w.d = d
+		return err
+	}
+	return nil
+}
+
+// write makes room for all that is planned, writes it, and has the record end with
+// the last slot, or be kept behind that.
+func (x *renewal) write(hash uint64) error {
+	s, sh := x.s, x.s.e.table.At(hash)
+	last := int64(0)
+	for i := range x.each {
+		w := &x.each[i]
+		if !w.write {
+			continue
+		}
+		if err := x.st.reserve(s, &w.weighed, x.now); err != nil {
+			return x.unreserve(i, err)
+		}
+		last = max(last, clampInstant(x.now)+w.it.period)
+	}
+	if last == 0 {
+		return nil
+	}
+	ent, ok := sh.Find(hash, x.hold)
+	if !ok { // evicted for the room of a slot
+		return x.unreserve(len(x.each), ErrFull)
+	}
+	deadline := max(ent.Deadline(), last+x.r.Keep)
+	if x.r.State == HoldOpen {
+		x.r.Ends = max(x.r.Ends, last)
+		deadline = x.r.Ends + unsettledFor
+	}
+	p := plan{hash: hash, key: x.hold}
+	var err error
+	if p.it, err = s.rule(reservationLimit); err == nil {
+		err = s.putReservation(&p, x.r, deadline, x.now)
+	}
+	if err != nil {
+		return x.unreserve(len(x.each), err)
+	}
+	for i := range x.each {
+		if w := &x.each[i]; w.write {
+			if err := s.storeLease(&w.weighed, s.e.table.At(w.hash), x.now, x.id, w.cost); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unreserve deletes the counters that were made for the slots before n, and returns
+// why.
+func (x *renewal) unreserve(n int, why error) error {
+	for i := range x.each[:n] {
+		w := &x.each[i]
+		if !w.created {
+			continue
+		}
+		sh := x.s.e.table.At(w.hash)
+		if ent, ok := sh.Find(w.hash, w.key); ok {
+			sh.Delete(ent)
+		}
+	}
+	return why
+}
+
+// release gives back what was interned for the plans.
+func (x *renewal) release() {
+	for i := range x.each {
+		if it := x.each[i].taken; it != nil {
+			it.refs.Add(-1)
+		}
+	}
+}
