@@ -202,6 +202,9 @@ func (x *comparison) limits(old, new *definition) {
 			if e == NewNumbers && was.calendar != nil && l.calendar != nil && !was.periodless() && !l.periodless() && was.calendar.rules.Period != l.calendar.rules.Period {
 				e = NewKind
 			}
+			if e == NewNumbers && (was.algorithm == Concurrent) != (l.algorithm == Concurrent) {
+				e = NewKind
+			}
 			return e
 		})
 	}
@@ -233,7 +236,7 @@ func limitEffect(key string) Effect {
 		return NewKeys
 	case "algorithm", "calendar":
 		return NewKind
-	case "rate", "tiers", "align":
+	case "rate", "tiers", "concurrent", "align":
 		return NewNumbers
 	}
 	return NoEffect

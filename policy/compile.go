@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,6 +161,9 @@ func (x *compiler) limit(i int, d *limitDef) {
 		}
 		x.p.Penalties = true
 	}
+	if d.algorithm == Concurrent {
+		l.TTL, x.p.Slots = cmp.Or(d.ttl, x.p.Hold.TTL), true
+	}
 	if d.wait != nil {
 		l.Wait = *d.wait
 		if l.Wait == 0 && l.Algorithm == Leaky {
@@ -233,6 +237,9 @@ func (x *compiler) numbers(d *limitDef, n *numbersDef) Numbers {
 		rate = d.rate.rate
 	}
 	out := Numbers{Rate: *rate, Mode: mode, CostBy: NoAttribute, Cost: cost.constant}
+	if d.algorithm == Concurrent {
+		out.CostBy = SlotCost
+	}
 	if cost.attribute != "" {
 		i := x.attribute(cost.attribute, cost.place)
 		if t := x.p.attrs.types[i]; t != 0 {

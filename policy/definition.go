@@ -86,6 +86,7 @@ type limitDef struct {
 	share     shareRange
 	calendar  *calendarDef // nil: none
 	penalty   *penaltyDef  // nil: none
+	ttl       int64        // of concurrent calls; 0: that of holds
 }
 
 // byDef is a part of `by`.

@@ -8,7 +8,6 @@ import "go.yaml.in/yaml/v3"
 // Words that a later release will have, and those that stand for something that
 // was left out.
 const (
-	laterConcurrent = "limits of concurrent calls come with a later release: use RL.ACQUIRE"
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"
 	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
@@ -61,10 +60,14 @@ var policyEntries = []entry[definition]{
 var limitEntries = []entry[limitDef]{
 	{key: "by", value: "attribute | a|b | {ip: {v4: n, v6: n}}, or a list of up to 4", none: "one counter for all", about: "whose counter it is: `a|b` is the first that is present; addresses count by /32 and /64 unless they say otherwise", schema: bySchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.by = r.by(n) }},
-	{key: "rate", value: "amount/period [burst amount] | unlimited | blocked", about: "how much: 100/m, 1000/1h, 5/90s, 100/s burst 200, with a calendar 500_000/month; exactly one of rate and tiers", schema: rateSchema,
+	{key: "rate", value: "amount/period [burst amount] | unlimited | blocked", about: "how much: 100/m, 1000/1h, 5/90s, 100/s burst 200, with a calendar 500_000/month; exactly one of rate, tiers and concurrent", schema: rateSchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.rate = r.rateOnly(n) }},
-	{key: "tiers", value: "{attribute: name, tier: rate, …, default: rate}", about: "a rate, or {rate, mode, cost}, for each value of an attribute; `default` is for callers of no other tier", schema: tiersSchema,
+	{key: "tiers", value: "{attribute: name, tier: rate, …, default: rate}", about: "a rate, a number of concurrent calls, or {rate | concurrent, mode, cost}, for each value of an attribute; `default` is for callers of no other tier", schema: tiersSchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.tiers = r.tiers(n) }},
+	{key: "concurrent", value: "number | unlimited | blocked", about: "how many calls may run at once, 1 to 4096: each holds `cost` slots until its hold is settled; tiers that are numbers make a limit one of these too", schema: slotsSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.rate = r.slots(n) }},
+	{key: "ttl", value: "duration, 1s to 1h", none: "that of `hold`", about: "for how long a call holds its slots, of concurrent calls, unless RL.RESERVE says so", schema: durationSchema,
+		read: func(r *reader, n *yaml.Node, l *limitDef) { l.ttl = r.between(n, MinHoldTTL, MaxHoldTTL) }},
 	{key: "when", value: "condition", none: "always", about: "for which calls the limit is", schema: refTo("condition"),
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.when = r.condition(n) }},
 	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms[:Calendar]...),
@@ -93,8 +96,6 @@ var limitEntries = []entry[limitDef]{
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.share = r.share(n) }},
 	{key: "id", value: "name", none: "the limit's name", about: "what its counters are called, so that a limit can be renamed without losing them", schema: nameSchema,
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.id = r.name(n, "an id") }},
-	{key: "concurrent", later: laterConcurrent},
-	{key: "ttl", later: laterConcurrent},
 	{key: "then", later: laterCredit},
 	{key: "home", later: laterHome},
 }
@@ -116,7 +117,7 @@ var calendarEntries = []entry[calendarDef]{
 var overrideEntries = []entry[overrideDef]{
 	{key: "when", value: "condition", about: "for whom", schema: refTo("condition"),
 		read: func(r *reader, n *yaml.Node, o *overrideDef) { o.when = r.condition(n) }},
-	{key: "limits", value: "{limit: rate, …}", about: "a rate, or {rate, mode, cost}, for each limit that it changes", schema: mapOf(refTo("numbers")),
+	{key: "limits", value: "{limit: rate, …}", about: "a rate, a number of concurrent calls, or {rate | concurrent, mode, cost}, for each limit that it changes", schema: mapOf(refTo("numbers")),
 		read: func(r *reader, n *yaml.Node, o *overrideDef) { o.limits = r.overridden(n) }},
 	{key: "until", value: "time", none: "for good", about: "when it ends, such as 2026-12-31T23:00:00Z", schema: schema{"type": "string", "format": "date-time"},
 		read: func(r *reader, n *yaml.Node, o *overrideDef) { o.until = r.until(n) }},
@@ -125,6 +126,8 @@ var overrideEntries = []entry[overrideDef]{
 var numbersEntries = []entry[numbersDef]{
 	{key: "rate", value: "rate", about: "how much", schema: rateSchema,
 		read: func(r *reader, n *yaml.Node, x *numbersDef) { x.rate = r.rate(n) }},
+	{key: "concurrent", value: "number | unlimited | blocked", about: "how many calls at once, in place of a rate", schema: slotsSchema,
+		read: func(r *reader, n *yaml.Node, x *numbersDef) { x.rate = r.slots(n).rate }},
 	{key: "mode", value: "enforce | soft | shadow | off", none: "the limit's", about: "see limit", schema: wordsOf(modes[:]...),
 		read: func(r *reader, n *yaml.Node, x *numbersDef) { x.mode = new(Mode); word(r, n, modes[:], x.mode) }},
 	{key: "cost", value: "number | attribute", none: "the limit's", about: "see limit", schema: costSchema,

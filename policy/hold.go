@@ -134,7 +134,7 @@ func (h Hold) String() string {
 // CostBy is the name of the attribute that has the call's cost, "" where that is a
 // number.
 func (a *Applied) CostBy() string {
-	if a.Numbers.CostBy == NoAttribute {
+	if a.Numbers.CostBy < 0 {
 		return ""
 	}
 	return a.Limit.Policy.attrs.names[a.Numbers.CostBy]

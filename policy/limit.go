@@ -96,6 +96,9 @@ type Limit struct {
 	// Calendar is nil for a limit without one, and for one that has no period,
 	// since no rate is of an amount.
 	Calendar *calendar.Calendar
+	// TTL is for how long a call holds a slot of a limit of concurrent calls, ns; 0 of
+	// others.
+	TTL int64
 }
 
 // ownNumbers are mode and cost of a limit, without what tiers say.

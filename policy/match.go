@@ -272,10 +272,16 @@ func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 }
 
 // cost computes the cost of a call: a constant times COST, or what an attribute
-// says. An error is of a limit that is enforced. To another one a product that is
+// says; of slots, a constant. An error is of a limit that is enforced. To another one a product that is
 // too large is the largest cost, and what is no cost is absent.
 func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	cost := n.Cost
+	if n.CostBy == SlotCost {
+		if c.Units != 0 {
+			a.Cost = cost
+		}
+		return Applies, nil
+	}
 	if n.CostBy == NoAttribute {
 		high, low := bits.Mul64(uint64(cost), uint64(c.Units))
 		switch over := high != 0 || low > maxUnits; {

@@ -14,9 +14,12 @@ const (
 	Log
 	// Calendar is that of a limit with a calendar. `algorithm` does not name it.
 	Calendar
+	// Concurrent is that of a limit of calls that run at once. `algorithm` does not
+	// name it.
+	Concurrent
 )
 
-var algorithms = [...]string{"token", "leaky", "fixed", "sliding", "log", "calendar"}
+var algorithms = [...]string{"token", "leaky", "fixed", "sliding", "log", "calendar", "concurrent"}
 
 // String returns the word of the grammar.
 func (a Algorithm) String() string { return algorithms[a] }
@@ -77,9 +80,10 @@ const (
 // are 0.
 type Rate struct {
 	Kind RateKind
-	// Amount is 1 to 2^62-1 units.
+	// Amount is 1 to 2^62-1 units; of concurrent calls, 1 to MaxSlots.
 	Amount int64
-	// Period is in ns, at most 100 years; 0 of a limit with a calendar.
+	// Period is in ns, at most 100 years; 0 of a limit with a calendar, and of
+	// concurrent calls.
 	Period int64
 	// Burst is the capacity of a token or leaky bucket, 0 for the amount.
 	Burst int64
@@ -91,13 +95,17 @@ type Rate struct {
 // NoAttribute is the index of no attribute.
 const NoAttribute = -1
 
+// SlotCost is in place of NoAttribute in a limit of concurrent calls: a call takes
+// Cost slots whatever its COST is.
+const SlotCost = -2
+
 // Numbers are what tiers and overrides change of a limit. They are shared:
 // limits and overrides of equal numbers may have the same.
 type Numbers struct {
 	Rate Rate
 	Mode Mode
-	// CostBy is the index of the attribute that has the cost, or NoAttribute;
-	// then Cost is the constant.
+	// CostBy is the index of the attribute that has the cost, or NoAttribute or
+	// SlotCost; then Cost is the constant.
 	CostBy int8
 	Cost   int64
 	// Handle is the engine's: it may set it before a set is published, and

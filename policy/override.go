@@ -261,6 +261,9 @@ func (o *Override) valid() bool {
 	switch o.Kind {
 	case OverrideLimit:
 		limited := o.Rate.Kind == Limited && o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod && o.Rate.Per == 0
+		if o.Rate.slots() {
+			limited = o.Rate == Rate{Amount: o.Rate.Amount} && o.Rate.Amount > 0 && o.Rate.Amount <= MaxSlots
+		}
 		if o.Rate.Per != 0 {
 			limited = o.Rate == Rate{Amount: o.Rate.Amount, Per: o.Rate.Per} && o.Rate.Amount > 0 && o.Rate.Per <= calendar.Year
 		}

@@ -104,6 +104,11 @@ func parseAmount(s string) (int64, error) {
 func (r *Rate) fit(a Algorithm, per calendar.Period) error {
 	if r.Kind == Limited {
 		switch {
+		case a == Concurrent && !r.slots():
+			return errNotSlots
+		case a == Concurrent:
+		case r.slots():
+			return errRateForm
 		case a == Calendar && r.Per == 0:
 			return errCalendarPeriod
 		case a == Calendar && per == 0:
@@ -130,6 +135,8 @@ func (r *Rate) check(a Algorithm) error {
 		return nil
 	case r.Amount > maxUnits || r.Burst > maxUnits:
 		return errAmount
+	case a == Concurrent && r.Amount > MaxSlots:
+		return errManySlots
 	case r.Burst != 0 && !a.bucket():
 		return errBurst
 	case !a.bucket():
@@ -156,7 +163,11 @@ func (r Rate) String() string {
 	case Blocked:
 		return wordBlocked
 	}
-	s := strconv.FormatInt(r.Amount, 10) + "/"
+	s := strconv.FormatInt(r.Amount, 10)
+	if r.slots() {
+		return s
+	}
+	s += "/"
 	if r.Per != 0 {
 		s += r.Per.String()
 	} else {

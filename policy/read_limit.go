@@ -48,30 +48,34 @@ func (r *reader) limits(n *yaml.Node) (defs []*limitDef) {
 
 // checkLimit checks what goes with what in a limit.
 func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
-	rate, tiers := hasKey(n, "rate"), hasKey(n, "tiers")
-	later := hasKey(n, "concurrent")
+	rate, tiers, slots := hasKey(n, "rate"), hasKey(n, "tiers"), hasKey(n, "concurrent")
 	switch {
 	case rate && tiers:
 		r.fail(key, "has rate and tiers: one of them is enough")
-	case !rate && !tiers && !later:
-		r.fail(key, "has neither rate nor tiers")
+	case slots && tiers:
+		r.fail(key, "has concurrent and tiers: numbers in tiers are enough")
+	case slots && rate:
+		r.fail(key, "has concurrent and rate: make two limits of them, both must pass")
+	case !rate && !tiers && !slots:
+		r.fail(key, "has neither rate, tiers nor concurrent")
 	}
+	r.checkConcurrent(l, key, n)
 	if l.calendar != nil {
 		if hasKey(n, "algorithm") || hasKey(n, "align") {
 			r.fail(key, "algorithm and align do not go with calendar, which is a fixed window of its own")
 		}
 		l.algorithm, l.align = Calendar, Epoch
 	}
-	if l.wait != nil && !l.algorithm.bucket() {
+	if l.wait != nil && !l.algorithm.bucket() && l.algorithm != Concurrent {
 		r.fail(key, "wait goes with algorithm token and leaky")
 	}
-	if hasKey(n, "align") && !l.algorithm.aligns() && l.calendar == nil {
+	if hasKey(n, "align") && !l.algorithm.aligns() && l.calendar == nil && l.algorithm != Concurrent {
 		r.fail(key, "align goes with algorithm fixed and sliding")
 	}
 	if l.share.partial() && len(l.by) == 0 && !hasKey(n, "by") {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
-	if l.countAll && len(l.by) == 0 && !hasKey(n, "by") && l.algorithm != Fixed && l.calendar == nil {
+	if l.countAll && len(l.by) == 0 && !hasKey(n, "by") && l.algorithm != Fixed && l.calendar == nil && l.algorithm != Concurrent {
 		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
 	}
 	if l.calendar != nil { // overrides may say of which period it is
@@ -84,6 +88,9 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 
 // checkRate checks that a limit can have a rate, and makes it one of the limit's.
 func (r *reader) checkRate(l *limitDef, x *numbersDef) {
+	if l.algorithm == Concurrent && x.cost != nil && x.cost.attribute != "" {
+		r.failAt(x.place, "%s", errSlotsByAttribute)
+	}
 	if x.rate == nil {
 		return
 	}
@@ -98,11 +105,15 @@ func (r *reader) checkRate(l *limitDef, x *numbersDef) {
 
 // rate reads a rate; nil after an error.
 func (r *reader) rate(n *yaml.Node) *Rate {
+	return r.parsedRate(n, ParseRate)
+}
+
+func (r *reader) parsedRate(n *yaml.Node, parse func(string) (Rate, error)) *Rate {
 	s, ok := r.scalar(n, "a rate such as 100/m")
 	if !ok {
 		return nil
 	}
-	rate, err := ParseRate(s)
+	rate, err := parse(s)
 	if err != nil {
 		r.fail(n, "%q: %s", clip(s), err)
 		return nil
@@ -119,10 +130,13 @@ func (r *reader) rateOnly(n *yaml.Node) *numbersDef {
 func (r *reader) numbers(n *yaml.Node) numbersDef {
 	x := numbersDef{place: r.at(n)}
 	if n.Kind != yaml.MappingNode {
-		x.rate = r.rate(n)
+		x.rate = r.parsedRate(n, ParseNumbers)
 		return x
 	}
 	readMap(r, n, "a rate", numbersEntries, &x)
+	if hasKey(n, "rate") && hasKey(n, "concurrent") {
+		r.fail(n, "has concurrent and rate: one of them is enough")
+	}
 	if len(n.Content) == 0 {
 		r.fail(n, "want a rate, or {rate: …, mode: …, cost: …}")
 	}
@@ -143,7 +157,7 @@ func (r *reader) tiers(n *yaml.Node) *tiersDef {
 			return
 		}
 		d := tierDef{key.Value, r.numbers(value)}
-		if value.Kind == yaml.MappingNode && !hasKey(value, "rate") {
+		if value.Kind == yaml.MappingNode && !hasKey(value, "rate") && !hasKey(value, "concurrent") {
 			r.fail(value, "a tier has a rate")
 		}
 		if d.name == defaultTier {

@@ -12,7 +12,7 @@ func Reference() string {
 	section(&b, "A file", "", fileEntries)
 	section(&b, "A policy", "What stands under its name. `limits` is needed.", policyEntries)
 	section(&b, "A hold", "", holdEntries)
-	section(&b, "A limit", "Exactly one of `rate` and `tiers`.", limitEntries)
+	section(&b, "A limit", "Exactly one of `rate`, `tiers` and `concurrent`.", limitEntries)
 	section(&b, "A calendar", "Days begin at the first instant of the day, or of `at`, in the zone, weeks on Monday, quarters in January. The rates of the limit say the period, one for all of them: `day`, `week`, `month`, `quarter` or `year`; they may all be `unlimited` or `blocked` for a while, and then counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
 	section(&b, "A penalty", "Only denials by the limit itself count, while it is enforced, of calls that may pass later: not those of `PEEK`, of a cost of 0, nor with a retry of -1. Who is blocked is denied whatever the limits say, and is counted nowhere. Times are 1ms to 366d. On a limit with a calendar a day is 24 hours here, a month 31 days, a quarter 92 and a year 366.", penaltyEntries)
 	section(&b, "An override", "`when` and `limits` are needed.", overrideEntries)
@@ -29,7 +29,7 @@ func Reference() string {
 	}{
 		{"policies", MaxPolicies}, {"limits of a policy", MaxLimits}, {"parts of `by`", MaxBy},
 		{"attributes of a policy, and of a call", MaxAttributes}, {"bytes of a value in a call", MaxValue},
-		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed},
+		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed}, {"slots of a limit of concurrent calls", MaxSlots},
 	} {
 		fmt.Fprintf(&b, "| %s | %d |\n", x.what, x.n)
 	}

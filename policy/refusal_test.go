@@ -108,9 +108,9 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f("attributes: {k: {type: secret}}\nlimits: {l: {rate: 5/m, when: {k: sk-1}}}", "f:4:37: @.limits.l.when.k: \"sk-1\": a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it")
 
 	// Of limits.
-	limit("by: a", "f:4:5: @: has neither rate nor tiers")
+	limit("by: a", "f:4:5: @: has neither rate, tiers nor concurrent")
 	limit("rate: 1/s, tiers: {attribute: a, default: 1/s}", "f:4:5: @: has rate and tiers: one of them is enough")
-	limit("rat: 1/s", "f:4:5: @: has neither rate nor tiers", `f:4:9: @: unknown key "rat", did you mean "rate"?`)
+	limit("rat: 1/s", "f:4:5: @: has neither rate, tiers nor concurrent", `f:4:9: @: unknown key "rat", did you mean "rate"?`)
 	limit("rate: [1/s]", "f:4:15: @.rate: want a rate such as 100/m, not a list")
 	limit("rate: 5/mn", `f:4:15: @.rate: "5/mn": unknown unit "mn", use ms s m h d w`)
 	limit("rate: 10/M", `f:4:15: @.rate: "10/M": unknown unit "M", write m for minutes; a month is written month, and needs a calendar`)
@@ -165,7 +165,6 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 1/s, penalty: {after: 1, block: 2m, max: 1m}", "f:4:29: @.penalty: a block of 2m is longer than max, which is 1m")
 	limit("rate: 1/s, penalty: {after: 1, block: 1m, factor: 1.5}", `f:4:59: @.penalty.factor: "1.5": want a whole number from 1 to 100`)
 	limit("rate: 1/s, penalty: {after: 1, block: 1m, witin: 1m}", `f:4:51: @.penalty: unknown key "witin", did you mean "within"?`)
-	limit("concurrent: 4", "f:4:9: @.concurrent: limits of concurrent calls come with a later release: use RL.ACQUIRE")
 
 	// Of tiers and overrides.
 	limit("tiers: {free: 1/s, default: 1/s}", "f:4:16: @.tiers: attribute is missing: the one that names the tier")

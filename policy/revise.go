@@ -37,8 +37,8 @@ func ParseChange(s string) (Change, bool) {
 const maxEpochs = 8 * MaxLimits
 
 // Revise returns the epochs of a policy's limits after an edit. Limits go by
-// their ids; what says the same as before counts on, and so does a limit that
-// comes back. old is nil for a policy that was not there, new for one that goes.
+// their ids; what says the same as before counts on, and so do a limit that comes
+// back, and slots of concurrent calls, whatever change says. old is nil for a policy that was not there, new for one that goes.
 // The error is of a limit that gets another algorithm or calendar than its counters
 // have, without ChangeReset.
 func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Change) (map[string]LimitEpoch, error) {
@@ -66,6 +66,7 @@ func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Chang
 		e.Was = ""
 		switch {
 		case counted == "" || !edited:
+		case l.algorithm == Concurrent && l.goesOn(counted): // jobs that hold slots run on
 		case change == ChangeReset:
 			e.Reset++
 			counted = ""

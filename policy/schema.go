@@ -33,6 +33,7 @@ var (
 	listSchema     = schema{"type": "array", "items": textSchema, "maxItems": MaxListed}
 	durationSchema = schema{"type": "string", "pattern": `^(\d+(ns|us|µs|ms|s|m|h|d|w))+$`}
 	rateSchema     = schema{"type": "string", "pattern": `^(unlimited|blocked|[0-9_]+/(second|minute|hour|day|week|month|quarter|year|((\d*(ns|us|µs|ms|s|m|h|d|w))(\d+(ns|us|µs|ms|s|m|h|d|w))*))( burst [0-9_]+)?)$`}
+	slotsSchema    = anyOf(wholeSchema(1), wordsOf(wordUnlimited, wordBlocked))
 	zoneSchema     = schema{"type": "string", "pattern": "^[A-Z][A-Za-z0-9/_+-]*$"}
 	costSchema     = anyOf(wholeSchema(1), nameSchema)
 
@@ -70,7 +71,7 @@ func objectOf[T any](entries []entry[T], required ...string) schema {
 // parser may still refuse: a schema cannot say all.
 func Schema() []byte {
 	limit := objectOf(limitEntries)
-	limit["oneOf"] = []schema{{"required": []string{"rate"}}, {"required": []string{"tiers"}}}
+	limit["oneOf"] = []schema{{"required": []string{"rate"}}, {"required": []string{"tiers"}}, {"required": []string{"concurrent"}}}
 	file := objectOf(fileEntries)
 	file["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	file["title"] = "Headgate policies"
@@ -79,7 +80,7 @@ func Schema() []byte {
 		"hold":      objectOf(holdEntries),
 		"limit":     limit,
 		"override":  objectOf(overrideEntries, "when", "limits"),
-		"numbers":   anyOf(rateSchema, objectOf(numbersEntries)),
+		"numbers":   anyOf(rateSchema, wholeSchema(1), objectOf(numbersEntries)),
 		"attribute": objectOf(attributeEntries),
 		"calendar":  objectOf(calendarEntries, "zone"),
 		"prefix":    objectOf(prefixEntries),

@@ -120,6 +120,8 @@ type Policy struct {
 	Calendars bool
 	// Penalties is set where a limit has one.
 	Penalties bool
+	// Slots is set where a limit is of concurrent calls.
+	Slots     bool
 	OnFailure Failure
 	// Durability is what the answers wait for.
 	Durability Durability

@@ -129,16 +129,20 @@ func (l *limitDef) fields() []field {
 		}
 	}
 	add(len(l.by) > 0, "by", byText(l.by))
-	if l.tiers == nil {
-		add(true, "rate", l.rate.String())
-	} else {
+	switch {
+	case l.tiers != nil:
 		add(true, "tiers", l.tiers.String())
+	case l.algorithm == Concurrent:
+		add(true, "concurrent", l.rate.String())
+	default:
+		add(true, "rate", l.rate.String())
 	}
+	add(l.ttl != 0, "ttl", formatDuration(l.ttl))
 	add(len(l.when) > 0, "when", l.when.String())
 	if l.calendar != nil {
 		add(true, "calendar", l.calendar.String())
 	} else {
-		add(l.algorithm != Token, "algorithm", l.algorithm.String())
+		add(l.algorithm != Token && l.algorithm != Concurrent, "algorithm", l.algorithm.String())
 	}
 	add(l.align != Epoch, "align", l.align.String())
 	add(l.mode != Enforce, "mode", l.mode.String())
@@ -202,7 +206,11 @@ func (n *numbersDef) String() string {
 	}
 	var parts []string
 	if n.rate != nil {
-		parts = append(parts, "rate: "+n.rate.String())
+		key := "rate: "
+		if n.rate.slots() {
+			key = "concurrent: "
+		}
+		parts = append(parts, key+n.rate.String())
 	}
 	if n.mode != nil {
 		parts = append(parts, "mode: "+n.mode.String())
