@@ -25,7 +25,7 @@ type wire struct {
 var wireCases = map[string]func(w *wire){
 	"logins": checkLogins, "tiers": checkTiers, "tenants": checkTenants, "webhooks": checkWebhooks,
 	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets, "quotas": checkQuotas,
-	"holds": checkHolds, "tokens": checkTokens, "offenders": checkOffenders,
+	"holds": checkHolds, "tokens": checkTokens, "offenders": checkOffenders, "exports": checkExports,
 }
 
 func TestPoliciesOverTheWire(t *testing.T) {
@@ -95,7 +95,7 @@ type verdict struct {
 	line                           string
 	allowed                        bool
 	limit, remaining, retry, delay int64
-	name, reason                   string
+	name, reason, hold             string
 	applied                        int64
 	left, status                   map[string]int64
 	over                           int64 // of a settlement
@@ -137,7 +137,7 @@ func (w *wire) verdict(line string, r resp.Reply, fields int) verdict {
 	require.Len(w.t, r.Elems, fields)
 	v := verdict{
 		t: w.t, line: line, allowed: r.Elems[0].Int == 1, limit: r.Elems[1].Int, remaining: r.Elems[2].Int, retry: r.Elems[3].Int, delay: r.Elems[5].Int,
-		name: r.Elems[6].Str, reason: r.Elems[7].Str, applied: r.Elems[10].Int, left: map[string]int64{}, status: map[string]int64{},
+		name: r.Elems[6].Str, reason: r.Elems[7].Str, hold: r.Elems[8].Str, applied: r.Elems[10].Int, left: map[string]int64{}, status: map[string]int64{},
 	}
 	for _, l := range r.Elems[11].Elems {
 		v.left[l.Elems[0].Str], v.status[l.Elems[0].Str] = l.Elems[3].Int, l.Elems[9].Int
@@ -450,4 +450,68 @@ func checkHolds(w *wire) {
 			require.Equal(w.t, []int64{1, 1000 * i, 998 * i}, []int64{r.Elems[0].Int, r.Elems[1].Int, r.Elems[2].Int})
 		}
 	}
+}
+
+// Exports: two at once for each tenant and route, and so many a day.
+func checkExports(w *wire) {
+	w.set("export", `{limits: {run: {by: [t, route], concurrent: 2, ttl: 10m}, day: {by: t, rate: 20/day, calendar: UTC}}}`)
+	const call, minutes = "export t A route /x", 10 * time.Minute
+	settles := func(line, reason, left string) {
+		w.t.Helper()
+		v := w.settle(line)
+		require.Equal(w.t, reason, v.reason)
+		v.says("run", left)
+	}
+	first := w.check(call)
+	first.allows("run", "run=1 day=19")
+	require.Contains(w.t, first.hold, "export;")
+	second := w.check(call)
+	second.allows("run", "run=0 day=18")
+	v := w.check(call)
+	v.denies("run", minutes, "run=0 day=18")
+	require.Empty(w.t, v.hold)
+	w.check(call+" PEEK").denies("run", minutes, "run=0 day=18")
+	settles("RL.COMMIT "+first.hold, "committed", "run=1 day=18")
+	require.Equal(w.t, "committed", w.settle("RL.CANCEL "+first.hold).reason, "the first settlement stands")
+	v = w.check(call)
+	v.allows("run", "run=0 day=17")
+	settles("RL.CANCEL "+v.hold, "cancelled", "run=1 day=18")
+	w.check("export t A route /y").allows("run", "run=1 day=17")
+
+	// A repeat renews the slot, and charges nothing; one that has ended is taken anew,
+	// if there is room.
+	const job = call + " ID job"
+	w.check(job).allows("run", "run=0 day=16")
+	v = w.check(job)
+	v.allows("run", "")
+	require.Equal(w.t, "export;job", v.hold)
+	w.check(call+" PEEK").denies("run", minutes, "day=16")
+	settles("RL.COMMIT export;job", "committed", "run=1 day=16")
+	w.check(job).allows("run", "")
+	w.check(call+" PEEK").denies("run", minutes, "run=0 day=16")
+	require.Equal(w.t, "committed", w.settle("RL.COMMIT export;job").reason)
+
+	// A reservation ends as it says, slots and all.
+	reserve := func() verdict {
+		return w.verdict("RL.RESERVE", w.send(strings.Fields("RL.RESERVE " + call + " TTL 2s ID short"))[0], 13)
+	}
+	reserve().allows("run", "run=0 day=15")
+	v = w.check(call + " PEEK")
+	v.denies("run", 2*time.Second, "run=0 day=15")
+	v.wait()
+	w.check(call+" PEEK").allows("run", "run=0")
+	require.Eventually(w.t, func() bool { return w.check(call + " COST 0").left["day"] == 16 }, waitLimit, 50*time.Millisecond)
+	third := w.check(call)
+	third.allows("run", "run=0 day=15")
+	v = reserve()
+	v.denies("run", minutes, "")
+	require.Equal(w.t, "limit", v.reason)
+	settles("RL.COMMIT "+second.hold, "committed", "run=1 day=15")
+	reserve().allows("run", "")
+	w.check(call+" PEEK").denies("run", 2*time.Second, "run=0 day=15")
+
+	// Who resets a caller frees its slots, and ends the holds.
+	require.EqualValues(w.t, 2, w.send(strings.Fields("RL.POLICY RESET export t A route /x"))[0].Int)
+	w.check(call+" COST 0").allows("run", "run=2 day=20")
+	require.Contains(w.t, w.send([]string{"RL.COMMIT", third.hold})[0].Str, "NOHOLD")
 }

@@ -280,7 +280,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		if is != nil {
 			b.know(is, was, &room)
 			wrong := b.prepare(is, was)
-			if wrong == nil && (is.Calendars && !b.engine.CalendarsKept() || is.Penalties && !b.engine.PenaltiesKept()) {
+			if wrong == nil && (is.Calendars && !b.engine.CalendarsKept() || is.Penalties && !b.engine.PenaltiesKept() || is.Slots && !b.engine.SlotsKept()) {
 				wrong = engine.ErrNotYet
 			}
 			if wrong != nil && err == nil {
@@ -410,8 +410,11 @@ func engineLimit(l *policy.Limit, n *policy.Numbers) engine.Limit {
 	if n.Rate.Kind != policy.Limited { // blocked: no wait ends that
 		limit.Limit, limit.Period, limit.Burst = 0, int64(time.Second), 0
 	}
-	if l.Algorithm == policy.Calendar {
+	switch l.Algorithm {
+	case policy.Calendar:
 		limit.Period = 0
+	case policy.Concurrent:
+		limit.Algorithm, limit.Period = engine.PolicySlots, l.TTL
 	}
 	return limit
 }

@@ -216,6 +216,10 @@ func (b *Book) check(call *command.Call) {
 				return
 			}
 		}
+		if p.Slots { // what it takes is held
+			b.hold(call, m, set, p)
+			return
+		}
 		var a answer
 		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
 		ready = false

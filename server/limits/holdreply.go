@@ -19,16 +19,16 @@ type heldFields struct {
 	hold            []byte // nil for none
 	version         uint64
 	applied         int
+	denied          bool
 }
 
-// write opens a reply with some fields, and writes those up to the limits. All of
-// them are of a call that passes.
+// write opens a reply with some fields, and writes those up to the limits.
 func (f *heldFields) write(call *command.Call, fields int) {
 	w, d := call.W, f.Decision
 	if f.name == "" {
 		d = none
 	}
-	d.OK = true
+	d.OK = !f.denied
 	openDecision(call, fields)
 	writeDecision(w, &d, f.delay, false)
 	field(w, "name")
@@ -77,7 +77,7 @@ const settledFields = checkFields + 1
 // the limit that is the deepest in debt is over.
 func writeSettled(call *command.Call, a *engine.Settled) {
 	w := call.W
-	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied}
+	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
 	f.write(call, settledFields)
 	w.Array(len(a.Each))
 	for i := range a.Each {
@@ -98,11 +98,15 @@ func writeSettled(call *command.Call, a *engine.Settled) {
 }
 
 // writeRepeated replies what a call was answered when it was made, without its
-// limits. key is that of its record.
-func writeRepeated(call *command.Call, r *engine.Reservation, key []byte) {
+// limits; or, where its slots have ended and there is no room for them, that it is
+// denied. key is that of its record.
+func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Renewed, key []byte) {
 	w := call.W
-	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(holdPrefix):], r.Version, r.Applied}
-	if r.Listed {
+	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(holdPrefix):], r.Version, r.Applied, false}
+	switch {
+	case slots.Denied:
+		f = heldFields{slots.Decision, 0, slots.Name, "limit", nil, r.Version, r.Applied, true}
+	case r.Listed:
 		f.reason = "allow"
 	}
 	if r.State == engine.HoldNone {

@@ -31,8 +31,8 @@ func (b *Book) keysOf(args [][]byte, now int64, printed bool) [][]byte {
 			keys = append(keys, key)
 		}
 	}
-	if m.args.id != nil {
-		keys = append(keys, namedKey(nil, args[1], m.args.id))
+	if m.args.id != nil { // and of the slots that it has, to renew them
+		keys = append(keys, b.engine.ReservationKeys(namedKey(nil, args[1], m.args.id))...)
 	}
 	return keys
 }

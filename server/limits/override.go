@@ -82,7 +82,7 @@ func parseOverride(args [][]byte, sets bool) (a overrideArgs, err error) {
 				err = command.ErrSyntax
 			}
 			if rate := next(); err == nil {
-				if a.rate, err = policy.ParseRate(string(rate)); err != nil {
+				if a.rate, err = policy.ParseNumbers(string(rate)); err != nil {
 					err = fmt.Errorf("ERR rate %w", err)
 				}
 			}

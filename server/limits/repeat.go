@@ -87,8 +87,9 @@ func (m *checkMemory) fingerprint() (f engine.Fingerprint) {
 }
 
 // repeat replies to a call that was made before, or that has the name of another.
-// It is false where there is none of that name, whose record would be under m.key.
-func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint) bool {
+// It is false where there is none of that name, whose record would be under m.key. p is
+// the policy of set that the call is matched with, or nil.
+func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint, set *policy.Set, p *policy.Policy) bool {
 	r, err := call.Sess.Reservation(call.Now, m.key)
 	switch {
 	case errors.Is(err, engine.ErrNoHold):
@@ -98,12 +99,55 @@ func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerpri
 	case !r.Named || r.Print != asked:
 		call.Error(fmt.Sprintf(errConflict, command.Clip(m.args.id, command.ErrorClip)))
 	default:
-		call.Sync = m.args.sync
-		set, _ := b.current()
-		if p := set.Policy(call.Args[1]); p != nil {
-			call.Sync = durability(p, m.args.sync)
-		}
-		writeRepeated(call, &r, m.key)
+		return b.renew(call, m, &r, set, p)
 	}
 	return true
+}
+
+// renew gives the slots of a repeated call their time anew, and replies. It is false
+// where the call's record has gone meanwhile.
+func (b *Book) renew(call *command.Call, m *checkMemory, r *engine.Reservation, set *policy.Set, p *policy.Policy) bool {
+	call.Sync = m.args.sync
+	is := set.Policy(call.Args[1])
+	if is != nil {
+		call.Sync = durability(is, m.args.sync)
+	}
+	var says engine.Renewed
+	if r.HasSlots() {
+		known := p != nil && m.verdict == policy.Decide
+		if p == nil && is != nil {
+			known = m.match(is, call.Now) == nil && m.verdict != policy.Denied
+		}
+		var err error
+		says, err = call.Sess.Renew(call.Now, m.key, func(l *engine.Reserved) engine.Present {
+			if known {
+				return m.present(is, l)
+			}
+			// The policy is gone, or denies the call now, which it was answered before.
+			return engine.Present{Limit: l.Limit, Mode: l.Mode}
+		})
+		switch {
+		case errors.Is(err, engine.ErrNoHold):
+			return false
+		case err != nil:
+			m.fail(call, err)
+			return true
+		}
+		call.Decided(!says.Denied)
+	}
+	writeRepeated(call, r, &says, m.key)
+	return true
+}
+
+// present returns what a limit of slots is now that a repeated call has taken: what p
+// says of the call, which is matched with it, or what it was where there is none of
+// that name any more.
+func (m *matched) present(p *policy.Policy, l *engine.Reserved) engine.Present {
+	for i := range m.call.Applied {
+		if a := &m.call.Applied[i]; bytes.Equal(a.Key, l.Key) {
+			return engine.Present{Limit: engineLimit(a.Limit, a.Numbers), Mode: engine.Mode(a.Numbers.Mode)}
+		}
+	}
+	gone := slices.ContainsFunc(p.Limits, func(is policy.Limit) bool { return is.Name == l.Name })
+	return engine.Present{Limit: l.Limit, Mode: l.Mode, Gone: gone}
 }

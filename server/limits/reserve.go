@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
@@ -90,6 +91,12 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 	for j := range checks {
 		l := &r.m.call.Applied[r.m.at[j]]
 		r.req.Limits = append(r.req.Limits, engine.Reserved{Name: l.Limit.Name, CostBy: l.CostBy(), Each: l.Numbers.Cost})
+		if l.Limit.Algorithm == policy.Concurrent {
+			if err := r.setTTL(&checks[j]); err != nil {
+				return engine.Verdict{}, err
+			}
+			continue
+		}
 		if large < 0 && checks[j].Mode == engine.Enforce && r.beyondShare(&checks[j]) {
 			large, o.Denied = j, true
 		}
@@ -111,6 +118,16 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 		v.Binding = large
 	}
 	return v, err
+}
+
+// setTTL has slots end as the call says, if it does.
+func (r *reserver) setTTL(c *engine.Check) (err error) {
+	if r.m.args.ttl != 0 {
+		limit := c.Limit.Limit()
+		limit.Period = r.m.args.ttl
+		c.Limit, err = r.call.Sess.Ready(limit)
+	}
+	return err
 }
 
 // beyondShare tells whether a check asks for more than one hold may take.
@@ -145,6 +162,13 @@ func (r *reserver) name() {
 // meanwhile.
 const repeatTries = 4
 
+// takesSlots tells whether the call asks for slots.
+func (m *matched) takesSlots() bool {
+	return slices.ContainsFunc(m.call.Applied, func(a policy.Applied) bool {
+		return a.Limit.Algorithm == policy.Concurrent && a.Cost > 0
+	})
+}
+
 // reserve is RL.RESERVE.
 func (b *Book) reserve(call *command.Call) {
 	m := memory(call)
@@ -165,7 +189,7 @@ func (b *Book) reserve(call *command.Call) {
 	b.hold(call, m, set, p)
 }
 
-// hold decides a call that is parsed, which is held or has a name. p is the policy of
+// hold decides a call that is parsed, which is held, has a name or may take slots. p is the policy of
 // set that it is matched with, or nil. Without a leader it is a check, which holds
 // nothing.
 func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
@@ -180,7 +204,7 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 	for try := 0; ; try++ {
 		// First of all: a call that was made is answered the same, whatever the
 		// policy has become.
-		if named && b.repeat(call, m, asked) {
+		if named && b.repeat(call, m, asked, set, p) {
 			return
 		}
 		ready := p != nil
@@ -207,9 +231,10 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 			r.req.Version, r.req.Applied = p.Version, len(m.call.Applied)
 			r.req.Named, r.req.Print = named, asked
 			r.req.Listed = m.verdict == policy.Allowed
-			if named {
+			switch {
+			case named:
 				r.req.Key = m.key
-			} else {
+			case m.args.holds || p.Slots && m.takesSlots():
 				r.name()
 			}
 		}
@@ -240,7 +265,7 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 // hold returns what clients call the hold of a call that has passed, nil if there is
 // none.
 func (r *reserver) hold() []byte {
-	if len(r.req.Key) == 0 || r.req.Plain {
+	if !r.req.Held {
 		return nil
 	}
 	return r.req.Key[len(holdPrefix):]

@@ -213,7 +213,7 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 		}
 	}
 	cost := int64(1)
-	if n.CostBy == policy.NoAttribute {
+	if n.CostBy < 0 {
 		cost = max(n.Cost, 1)
 	}
 	// In shadow it says what it would do, and nobody is told of a denial.
