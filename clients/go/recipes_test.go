@@ -3,6 +3,7 @@ package clients_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/headgate-io/headgate/examples/holds/go/billing"
 	"github.com/headgate-io/headgate/examples/holds/go/connect"
+	"github.com/headgate-io/headgate/examples/holds/go/exports"
 	"github.com/headgate-io/headgate/examples/holds/go/llm"
 	"github.com/headgate-io/headgate/examples/holds/go/login"
 	"github.com/headgate-io/headgate/internal/hgtest"
@@ -34,17 +36,19 @@ func TestRecipes(t *testing.T) {
 	defer rdb.Close()
 	r := recipes{c, rdb}
 
-	r.load(t, "ttl: 5m", "ttl: 1s", "ttl: 30s", "ttl: 1s")
+	r.load(t, "ttl: 5m", "ttl: 1s", "ttl: 30s", "ttl: 1s", "ttl: 1m", "ttl: 1s")
 	t.Run("client killed", func(t *testing.T) {
 		t.Run("llm", func(t *testing.T) { t.Parallel(); r.llmClientKilled(t) })
 		t.Run("login", func(t *testing.T) { t.Parallel(); r.loginClientKilled(t) })
 		t.Run("billing", func(t *testing.T) { t.Parallel(); r.billingClientKilled(t) })
+		t.Run("exports", func(t *testing.T) { t.Parallel(); r.exportsClientKilled(t) })
 	})
 	r.load(t)
 	t.Run("refused", func(t *testing.T) {
 		t.Run("llm", func(t *testing.T) { t.Parallel(); r.llmRefused(t) })
 		t.Run("login", func(t *testing.T) { t.Parallel(); r.loginRefused(t) })
 		t.Run("billing", func(t *testing.T) { t.Parallel(); r.billingRefused(t) })
+		t.Run("exports", func(t *testing.T) { t.Parallel(); r.exportsRefused(t) })
 	})
 	t.Run("leader killed", r.leaderKilled)
 }
@@ -58,7 +62,7 @@ type recipes struct {
 // load loads the policies, with some words replaced: each of these must be there.
 func (r recipes) load(t *testing.T, replace ...string) {
 	files := ""
-	for _, name := range []string{"llm", "login", "billing"} {
+	for _, name := range []string{"llm", "login", "billing", "exports"} {
 		text, err := os.ReadFile("../../examples/holds/" + name + ".yaml")
 		require.NoError(t, err)
 		_, policy, ok := strings.Cut(string(text), "policies:\n")
@@ -124,6 +128,8 @@ func runRecipe(words []string) {
 	case "login":
 		_, err := login.Attempt(ctx, rdb, who, "198.51.100.7", func(context.Context) (bool, error) { stop(); return true, nil })
 		fmt.Println(err)
+	case "exports":
+		fmt.Println(exports.Run(ctx, rdb, who, who+"-job", time.Second, func(context.Context) error { fmt.Println("runs"); stop(); return nil }))
 	case "billing":
 		for i := range 10_000 {
 			order := fmt.Sprintf("%s-%d", who, i)
@@ -222,6 +228,28 @@ func (r recipes) billingClientKilled(t *testing.T) {
 	require.EqualValues(t, 10_000-3*len(orders), r.left(t, "account", "billing", "account", account))
 }
 
+// A process dies in the middle of an export: its slot ends, and who runs the job again is
+// not charged again.
+func (r recipes) exportsClientKilled(t *testing.T) {
+	tenant := newKey()
+	left := func(limit string) int64 { return r.left(t, limit, "exports", "tenant", tenant) }
+	say, kill := r.child(t, "exports", tenant)
+	require.True(t, say.Scan())
+	require.Equal(t, "runs", say.Text())
+	for begin := time.Now(); time.Since(begin) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
+		require.EqualValues(t, 1, left("running"), "it is renewed")
+	}
+	kill()
+	require.Eventually(t, func() bool { return left("running") == 2 }, timeout, 50*time.Millisecond)
+	require.EqualValues(t, 19, left("day"))
+	require.NoError(t, exports.Run(t.Context(), r.rdb, tenant, tenant+"-job", time.Second, func(context.Context) error {
+		require.EqualValues(t, 1, left("running"))
+		return nil
+	}))
+	require.EqualValues(t, 2, left("running"))
+	require.EqualValues(t, 19, left("day"))
+}
+
 func (r recipes) llmRefused(t *testing.T) {
 	call := largeCall(newKey())
 	require.NoError(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore))
@@ -283,6 +311,35 @@ func (r recipes) billingRefused(t *testing.T) {
 	require.ErrorContains(t, err, "IDCONFLICT")
 }
 
+func (r recipes) exportsRefused(t *testing.T) {
+	tenant := newKey()
+	run := func(job string, export func(context.Context) error) error {
+		return exports.Run(t.Context(), r.rdb, tenant, job, 400*time.Millisecond, export)
+	}
+	two := func(ctx context.Context) error {
+		return run("2", func(context.Context) error {
+			var limited *exports.LimitedError
+			require.ErrorAs(t, run("3", nil), &limited)
+			require.Equal(t, "running", limited.Limit)
+			require.Positive(t, limited.Retry)
+			return errors.New("broken")
+		})
+	}
+	require.EqualError(t, run("1", two), "broken")
+	require.EqualValues(t, 2, r.left(t, "running", "exports", "tenant", tenant))
+
+	// Who loses the slot is told.
+	err := run("4", func(ctx context.Context) error {
+		require.NoError(t, r.rdb.Do(ctx, "RL.POLICY", "RESET", "exports", "tenant", tenant).Err())
+		for job := range 2 {
+			require.NoError(t, r.rdb.Do(ctx, "RL.CHECK", "exports", "tenant", tenant, "ID", job).Err())
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	require.ErrorIs(t, err, exports.ErrSlotLost)
+}
+
 // The leader dies between hold and settlement, and between charge and answer.
 func (r recipes) leaderKilled(t *testing.T) {
 	key, account := newKey(), newKey()
@@ -304,16 +361,20 @@ func (r recipes) leaderKilled(t *testing.T) {
 		require.Eventually(t, func() bool { return charged.Load() >= n }, 2*timeout, time.Millisecond)
 	}
 	begin := time.Now()
-	require.NoError(t, llm.Stream(t.Context(), r.rdb, largeCall(key), chunks(3, func() {
-		reach(25)
-		require.NoError(t, r.rdb.Do(t.Context(), "WAIT", 1, 5000).Err()) // the hold is on another node
-		_, err := r.c.KillLeader()
-		require.NoError(t, err)
-	}), ignore))
+	require.NoError(t, exports.Run(t.Context(), r.rdb, key, "job", time.Minute, func(ctx context.Context) error {
+		return llm.Stream(ctx, r.rdb, largeCall(key), chunks(3, func() {
+			reach(25)
+			require.NoError(t, r.rdb.Do(ctx, "WAIT", 1, 5000).Err()) // the holds are on another node
+			_, err := r.c.KillLeader()
+			require.NoError(t, err)
+		}), ignore)
+	}))
 	back := int64(time.Since(begin).Seconds()*500) + 500
 	left := r.left(t, "large", "llm", "key", key, "model", "large-2", "tokens", 0)
 	require.GreaterOrEqual(t, left, int64(21_000), "9000 are charged")
 	require.LessOrEqual(t, left, 21_000+back)
+	require.EqualValues(t, 2, r.left(t, "running", "exports", "tenant", key), "its slot is free")
+	require.EqualValues(t, 19, r.left(t, "day", "exports", "tenant", key))
 	reach(charged.Load() + 25)
 	stop()
 	wg.Wait()

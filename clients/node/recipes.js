@@ -1,7 +1,7 @@
 // The code of docs/recipes.md, from examples/holds/node, where it finds ioredis. As a
 // program it runs one of them, and never comes to an end:
 //
-//	node recipes.js llm|login|billing WHO host:port...
+//	node recipes.js llm|login|billing|exports WHO host:port...
 
 import { cpSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -17,6 +17,7 @@ export const { connect } = await import(`${here}/connect.mjs`);
 export const llm = await import(`${here}/llm.mjs`);
 export const login = await import(`${here}/login.mjs`);
 export const billing = await import(`${here}/billing.mjs`);
+export const exports = await import(`${here}/exports.mjs`);
 
 // largeCall reserves 15,000 tokens.
 export const largeCall = (key) => ({ key, model: 'large-2', promptTokens: 5_000, maxTokens: 10_000 });
@@ -45,6 +46,11 @@ if (program === fileURLToPath(import.meta.url)) {
     for await (const _ of llm.stream(redis, largeCall(who), chunks(1, stop)));
   } else if (recipe === 'login') {
     await login.attempt(redis, who, '198.51.100.7', stop);
+  } else if (recipe === 'exports') {
+    await exports.run(redis, who, `${who}-job`, 1000, () => {
+      console.log('runs');
+      return stop();
+    });
   } else {
     for (let i = 0; i < 10_000; i++) {
       console.log(`${who}-${i}`);

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 import { Cluster } from '../cluster.js';
-import { billing, chunks, connect, largeCall, llm, login } from '../recipes.js';
+import { billing, chunks, connect, exports, largeCall, llm, login } from '../recipes.js';
 import { newKey } from '../servers.js';
 
 const PATIENCE = 20_000; // ms
@@ -28,7 +28,7 @@ after(async () => {
 
 // load loads the policies, with some words replaced: each of these must be there.
 async function load(...replace) {
-  let files = ['llm', 'login', 'billing'].map((name) =>
+  let files = ['llm', 'login', 'billing', 'exports'].map((name) =>
     readFileSync(new URL(`../../../examples/holds/${name}.yaml`, import.meta.url), 'utf8').split('policies:\n')[1]).join('');
   for (const [old, value] of replace) {
     assert.equal(files.split(old).length, 2, old);
@@ -42,6 +42,8 @@ async function left(limit, ...check) {
   const reply = await redis.call('RL.CHECK', ...check, 'COST', 0);
   return reply[11].find(([name]) => name === limit)[3];
 }
+
+const ofExports = (limit, tenant) => left(limit, 'exports', 'tenant', tenant);
 
 const large = (key) => left('large', 'llm', 'key', key, 'model', 'large-2', 'tokens', 0);
 
@@ -62,7 +64,7 @@ function child(recipe, who) {
 }
 
 test('recipes: a client is killed', { concurrency: true }, async (t) => {
-  await load(['ttl: 5m', 'ttl: 1s'], ['ttl: 30s', 'ttl: 1s']);
+  await load(['ttl: 5m', 'ttl: 1s'], ['ttl: 30s', 'ttl: 1s'], ['ttl: 1m', 'ttl: 1s']);
   await Promise.all([
     t.test('in the middle of an answer: what it held is given back', async () => {
       const key = newKey();
@@ -92,6 +94,20 @@ test('recipes: a client is killed', { concurrency: true }, async (t) => {
       assert.ok(orders.length >= 25);
       for (const order of orders) assert.equal(await billing.charge(redis, account, order, 3), true);
       assert.equal(await left('account', 'billing', 'account', account), 10_000 - 3 * orders.length);
+    }),
+    t.test('in the middle of an export: its slot ends, and the job is not charged again', async () => {
+      const tenant = newKey();
+      const { lines, kill } = child('exports', tenant);
+      assert.equal((await lines.next()).value, 'runs');
+      for (const end = Date.now() + 2_500; Date.now() < end; await sleep(50)) {
+        assert.equal(await ofExports('running', tenant), 1, 'it is renewed');
+      }
+      kill();
+      await eventually(async () => (await ofExports('running', tenant)) === 2);
+      assert.equal(await ofExports('day', tenant), 19);
+      assert.equal(await exports.run(redis, tenant, `${tenant}-job`, 1000, () => ofExports('running', tenant)), 1);
+      assert.equal(await ofExports('running', tenant), 2);
+      assert.equal(await ofExports('day', tenant), 19);
     }),
   ]);
 });
@@ -135,6 +151,20 @@ test('recipes: a call is refused', async (t) => {
     assert.equal(await billing.charge(redis, account, `${account}-2`, 2), false);
     await assert.rejects(billing.charge(redis, account, `${account}-1`, 1), /IDCONFLICT/);
   });
+  await t.test('exports', async () => {
+    const tenant = newKey();
+    const run = (job, work) => exports.run(redis, tenant, job, 400, work);
+    await assert.rejects(run('1', () => run('2', async () => {
+      await assert.rejects(run('3'), (e) => e instanceof exports.LimitedError && e.retryMs > 0 && e.message.startsWith('over running'));
+      throw new Error('broken');
+    })), /broken/);
+    assert.equal(await ofExports('running', tenant), 2);
+    await run('4', async (lost) => { // who loses the slot is told
+      await redis.call('RL.POLICY', 'RESET', 'exports', 'tenant', tenant);
+      for (const job of ['5', '6']) await redis.call('RL.CHECK', 'exports', 'tenant', tenant, 'ID', job);
+      await eventually(() => lost.aborted);
+    });
+  });
 });
 
 test('recipes: the leader is killed between hold and settlement, and between charge and answer', async () => {
@@ -149,13 +179,17 @@ test('recipes: the leader is killed between hold and settlement, and between cha
   const begin = Date.now();
   const answer = chunks(3, async () => {
     await eventually(() => charged >= 25);
-    await redis.call('WAIT', 1, 5000); // the hold is on another node
+    await redis.call('WAIT', 1, 5000); // the holds are on another node
     await cluster.killLeader();
   });
   try {
-    for await (const _ of llm.stream(redis, largeCall(key), answer));
+    await exports.run(redis, key, 'job', 60_000, async () => {
+      for await (const _ of llm.stream(redis, largeCall(key), answer));
+    });
     const now = await large(key);
     assert.ok(now >= 21_000 && now <= 21_500 + (Date.now() - begin) / 2, `9000 are charged, ${now} left`);
+    assert.equal(await ofExports('running', key), 2, 'its slot is free');
+    assert.equal(await ofExports('day', key), 19);
     const before = charged;
     await eventually(() => charged >= before + 25);
   } finally {

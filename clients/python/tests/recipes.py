@@ -1,7 +1,7 @@
 """The code of docs/recipes.md, from examples/holds/python. As a program it runs one of
 them, and never comes to an end:
 
-python recipes.py llm|login|billing WHO host:port...
+python recipes.py llm|login|billing|exports WHO host:port...
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ def example(name):
     return module
 
 
-connect, llm, login, billing = (example(name) for name in ("connect", "llm", "login", "billing"))
+connect, llm, login, billing, exports = map(example, ("connect", "llm", "login", "billing", "exports"))
 
 
 def large_call(r, key, answer):
@@ -40,6 +40,11 @@ def stop():
     threading.Event().wait()
 
 
+def export(lost):
+    print("runs", flush=True)
+    stop()
+
+
 def main(recipe, who, *nodes):
     r = connect.connect(*((host, int(port)) for host, port in (node.split(":") for node in nodes)))
     execute = r.execute_command
@@ -56,6 +61,8 @@ def main(recipe, who, *nodes):
             list(large_call(r, who, chunks(1, stop)))
         case "login":
             login.attempt(r, who, "198.51.100.7", stop)
+        case "exports":
+            exports.run(r, who, f"{who}-job", 1, export)
         case "billing":
             for i in range(10_000):
                 print(f"{who}-{i}", flush=True)

@@ -12,7 +12,7 @@ from redis.cluster import ClusterNode, RedisCluster
 
 import recipes
 from conftest import need
-from recipes import billing, chunks, large_call, llm, login
+from recipes import billing, chunks, exports, large_call, llm, login
 from servers import Cluster
 
 PATIENCE = 20  # seconds
@@ -35,7 +35,7 @@ def r(cluster):
 def load(r, **replaced):
     """Loads the policies, with the time to live of some replaced."""
     files = ""
-    for name in ("llm", "login", "billing"):
+    for name in ("llm", "login", "billing", "exports"):
         text = (recipes.EXAMPLES / f"{name}.yaml").read_text().split("policies:\n")[1]
         if name in replaced:
             assert text.count(f"ttl: {replaced[name]}") == 1
@@ -52,6 +52,10 @@ def left(r, limit, *check):
 
 def large(r, key):
     return left(r, "large", "llm", "key", key, "model", "large-2", "tokens", 0)
+
+
+def of_exports(r, limit, tenant):
+    return left(r, limit, "exports", "tenant", tenant)
 
 
 def eventually(so):
@@ -84,9 +88,10 @@ def child(cluster):
 
 
 def test_a_client_is_killed(r, new_key, child):
-    load(r, llm="5m", login="30s")
-    key, user, account = new_key(), new_key(), new_key()
+    load(r, llm="5m", login="30s", exports="1m")
+    key, user, account, tenant = new_key(), new_key(), new_key(), new_key()
     streaming, verifying, charging = child("llm", key), child("login", user), child("billing", account)
+    exporting = child("exports", tenant)
 
     # While it charges orders: who takes them over charges none twice.
     orders = [charging.stdout.readline().strip() for _ in range(25)]
@@ -111,6 +116,19 @@ def test_a_client_is_killed(r, new_key, child):
     assert time.monotonic() - begin < 15, "or time gave them back"
     ends(r, attempt)
     assert left(r, "user", "login", "user", user, "ip", "198.51.100.7") == 4
+
+    # In the middle of an export: its slot ends, and the job is not charged again.
+    assert exporting.stdout.readline() == "runs\n"
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        assert of_exports(r, "running", tenant) == 1, "it is renewed"
+        time.sleep(0.05)
+    exporting.kill()
+    eventually(lambda: of_exports(r, "running", tenant) == 2)
+    assert of_exports(r, "day", tenant) == 19
+    assert exports.run(r, tenant, f"{tenant}-job", 1, lambda lost: of_exports(r, "running", tenant)) == 1
+    assert of_exports(r, "running", tenant) == 2
+    assert of_exports(r, "day", tenant) == 19
 
 
 def test_tokens_are_refused(r, new_key):
@@ -168,6 +186,32 @@ def test_orders_are_refused(r, new_key):
         billing.charge(r, account, f"{account}-1", 1)
 
 
+def test_exports_are_refused(r, new_key):
+    load(r)
+    tenant = new_key()
+
+    def run(job, export):
+        return exports.run(r, tenant, job, 0.4, export)
+
+    def second(lost):
+        with pytest.raises(exports.LimitedError, match="over running") as limited:
+            run("3", None)
+        assert limited.value.retry_ms > 0
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        run("1", lambda lost: run("2", second))
+    assert of_exports(r, "running", tenant) == 2
+
+    def lose(lost):  # who loses the slot is told
+        r.execute_command("RL.POLICY", "RESET", "exports", "tenant", tenant)
+        for job in ("5", "6"):
+            r.execute_command("RL.CHECK", "exports", "tenant", tenant, "ID", job)
+        assert lost.wait(PATIENCE)
+
+    run("4", lose)
+
+
 def test_policies_by_the_cluster_client(cluster, r, new_key):
     load(r)
     account = new_key()
@@ -191,16 +235,18 @@ def test_the_leader_is_killed_between_hold_and_settlement_and_between_charge_and
 
     def after():
         eventually(lambda: len(orders) >= 25)
-        r.execute_command("WAIT", 1, 5000)  # the hold is on another node
+        r.execute_command("WAIT", 1, 5000)  # the holds are on another node
         cluster.kill_leader()
 
     thread = threading.Thread(target=charging)
     thread.start()
     try:
         begin = time.monotonic()
-        list(large_call(r, key, chunks(3, after)))
+        exports.run(r, key, "job", 60, lambda lost: list(large_call(r, key, chunks(3, after))))
         now = large(r, key)
         assert 21_000 <= now <= 21_500 + 500 * (time.monotonic() - begin), "9000 are charged"
+        assert of_exports(r, "running", key) == 2, "its slot is free"
+        assert of_exports(r, "day", key) == 19
         before = len(orders)
         eventually(lambda: len(orders) >= before + 25)
     finally:
