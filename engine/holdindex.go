@@ -157,6 +157,18 @@ func (x *holdIndex) forget(now int64) {
 	}
 }
 
+// settledAhead returns the n-th hash of done, 0 if it is not in the first two chunks.
+func (x *holdIndex) settledAhead(n int) uint64 {
+	for c := x.done.head; c != nil; c = c.next {
+		if left := c.left(); n < len(left) {
+			return left[n]
+		} else if n -= len(left); c != x.done.head {
+			break
+		}
+	}
+	return 0
+}
+
 // victim takes out the hash of the reservation that was settled first, or else of one
 // of those that end first.
 func (x *holdIndex) victim() (hash uint64, settled, ok bool) {

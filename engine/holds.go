@@ -51,8 +51,13 @@ func (h *holds) settled(until int64, hash uint64) {
 	h.mu.Unlock()
 }
 
-// victimsMost bounds how many reservations one makes room in place of.
-const victimsMost = 4
+const (
+	// victimsMost bounds how many reservations one makes room in place of.
+	victimsMost = 4
+	// victimsAhead is how many victims earlier the record of one is asked for, and twice
+	// that its slot: they were put there long ago, and are in no cache.
+	victimsAhead = 4
+)
 
 // makeRoom drops reservations where there are too many: what they have charged
 // stays charged. The session must hold nothing for that; a step that holds keys may
@@ -64,10 +69,13 @@ func (h *holds) makeRoom(s *Session) {
 	for range victimsMost {
 		h.mu.Lock()
 		hash, settled, ok := h.index.victim()
+		slot, record := h.index.settledAhead(2*victimsAhead), h.index.settledAhead(victimsAhead)
 		h.mu.Unlock()
 		if !ok {
 			return
 		}
+		s.e.table.PrefetchSlot(slot)
+		s.e.table.PrefetchRecord(record)
 		if s.dropReservation(hash, settled) {
 			h.count.Add(-1)
 			h.evicted.Add(1)

@@ -58,7 +58,7 @@ func (p *plan) slots(now, cost int64) (err error) {
 func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id leaseID) {
 	r.Held, r.ends = !r.Plain, 0
 	if r.Held {
-		r.ends = now + r.TTL
+		r.ends = (now + r.TTL + millisecond - 1) / millisecond * millisecond // fewer bytes
 	}
 	taken := false
 	for i := range checks {

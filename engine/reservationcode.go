@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -14,13 +15,13 @@ import (
 //	of each limit: what is there 1 | algorithm, and mode from modeShift on 1
 //	               bytes of the key before it that this one begins with, that it ends with, and
 //	               what is between; limit, period; what is there of burst, edits, rounding and align
-//	               cost; debt, if any; name; attribute and factor of the cost, if any
+//	               cost; debt, if any; name, or where the key has it; attribute and factor of the cost, if any
 //	               generation 4 | what was taken, if it is not what the cost takes | stamp
 //	the answer of one that was committed or cancelled
 //	fingerprint 16 and first answer of one with a name
 //
-// Numbers are varints. Periods and keep are durations (appendDuration), the stamp is a
-// difference to the end. So a hold over three limits takes some 190 bytes.
+// Numbers are varints. Periods and keep are durations (appendDuration), the end is an
+// instant (appendInstant), and the stamp a difference to it. So a hold over three limits takes some 190 bytes.
 
 // What is there of a limit.
 const (
@@ -31,6 +32,7 @@ const (
 	hasBurst
 	hasEdits
 	hasShape
+	hasFrac // of the stamp
 )
 
 // modeShift and algorithmMask divide the byte of algorithm and mode.
@@ -63,7 +65,7 @@ func appendReservation(b []byte, r *Reservation) []byte {
 	b = binary.AppendUvarint(b, r.Version)
 	b = binary.AppendUvarint(b, uint64(r.Applied))
 	if r.State == HoldOpen || len(r.Limits) > 0 {
-		b = binary.AppendVarint(b, r.Ends)
+		b = appendInstant(b, r.Ends)
 	}
 	var before []byte
 	for i := range r.Limits {
@@ -112,7 +114,7 @@ func (l *Reserved) append(b, before []byte, ends int64) []byte {
 		has |= hasDebt
 		b = binary.AppendUvarint(b, uint64(l.Debt))
 	}
-	b = appendShort(b, l.Name)
+	b = appendNamed(b, l.Key, l.Name)
 	if l.CostBy != "" {
 		has |= hasCostBy
 		b = appendShort(b, l.CostBy)
@@ -128,7 +130,10 @@ func (l *Reserved) append(b, before []byte, ends int64) []byte {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, c.taken.ns), uint64(c.taken.frac))
 	}
 	b = binary.AppendVarint(b, int64(c.stamp.ns)-ends)
-	b = binary.AppendUvarint(b, uint64(c.stamp.frac))
+	if c.stamp.frac != 0 {
+		has |= hasFrac
+		b = binary.LittleEndian.AppendUint32(b, c.stamp.frac)
+	}
 	b[at] = has
 	return b
 }
@@ -182,6 +187,55 @@ func truth(v bool) byte {
 	}
 	return 0
 }
+
+// appendNamed encodes the name of a limit: where it is in the key of its counter, or
+// what it is.
+func appendNamed(b, key []byte, name string) []byte {
+	n := uint64(len(name))
+	if at := bytes.Index(key, []byte(name)); at >= 0 {
+		return binary.AppendUvarint(binary.AppendUvarint(b, n<<1|1), uint64(at))
+	}
+	return append(binary.AppendUvarint(b, n<<1), name...)
+}
+
+func (d *decoder) named(key []byte) []byte {
+	n := d.uvarint()
+	if n&1 == 0 {
+		return d.bytes(n >> 1)
+	}
+	n >>= 1
+	at := d.uvarintMax(uint64(len(key)))
+	if n > uint64(len(key))-at {
+		d.fail()
+		return nil
+	}
+	return key[at : at+n]
+}
+
+func (d *decoder) uint32() uint32 {
+	if b := d.bytes(4); !d.bad {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+// appendInstant encodes a time, whole milliseconds in few bytes.
+func appendInstant(b []byte, t int64) []byte {
+	if t%millisecond == 0 {
+		return binary.AppendUvarint(b, uint64(t/millisecond)<<1)
+	}
+	return binary.AppendUvarint(b, uint64(t)<<1|1)
+}
+
+func (d *decoder) instant() int64 {
+	n := d.uvarint()
+	if n&1 != 0 {
+		return int64(n >> 1)
+	}
+	return int64(n>>1) * millisecond
+}
+
+const millisecond = 1_000_000
 
 // reservationReader decodes one reservation after the other, into memory that it
 // keeps.
@@ -240,7 +294,7 @@ func (rd *reservationReader) read(state []byte) bool {
 	r.Keep = d.duration()
 	r.Version, r.Applied = d.uvarint(), int(d.uvarintMax(MaxChecks))
 	if r.State == HoldOpen || count > 0 {
-		r.Ends = d.varint()
+		r.Ends = d.instant()
 	}
 	if d.bad || r.State < HoldOpen || r.State > HoldNone {
 		return false
@@ -294,7 +348,7 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 	if has&hasDebt != 0 {
 		l.Debt = int64(d.uvarint())
 	}
-	l.Name = rd.name(d.short())
+	l.Name = rd.name(d.named(l.Key))
 	if has&hasCostBy != 0 {
 		l.CostBy = rd.name(d.short())
 	}
@@ -302,14 +356,14 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 		l.Each = int64(d.uvarint())
 	}
 	c := &l.charge
-	if g := d.bytes(4); !d.bad {
-		c.generation = binary.LittleEndian.Uint32(g)
-	}
+	c.generation = d.uint32()
 	if c.whole = has&hasTaken == 0; !c.whole {
 		c.taken.ns, c.taken.frac = d.uvarint(), uint32(d.uvarint())
 	}
 	c.stamp.ns = uint64(d.varint() + ends)
-	c.stamp.frac = uint32(d.uvarint())
+	if has&hasFrac != 0 {
+		c.stamp.frac = d.uint32()
+	}
 }
 
 func (rd *reservationReader) settled(d *decoder, a *Settled) {

@@ -18,11 +18,17 @@ func (t *Table) Prefetch(hashes []uint64) {
 		t.At(h).prefetchSlot(h)
 	}
 	for _, h := range hashes {
-		s := t.At(h)
-		s.Lock()
-		s.prefetchRecord(h)
-		s.Unlock()
+		t.PrefetchRecord(h)
 	}
+}
+
+// PrefetchRecord asks for the record of the key of a hash, whose slot should have been
+// asked for. It holds the key's shard for a moment.
+func (t *Table) PrefetchRecord(hash uint64) {
+	s := t.At(hash)
+	s.Lock()
+	s.prefetchRecord(hash)
+	s.Unlock()
 }
 
 // PrefetchSlot asks the processor for the slot of the key of a hash. It takes no

@@ -178,6 +178,7 @@ type answer struct {
 	delay   int64
 	applied []policy.Applied
 	each    []engine.Checked // of applied
+	hold    []byte           // nil for none
 }
 
 // reasonOK is why a call passes that its limits admit.

@@ -37,6 +37,9 @@ type joints struct {
 	inner [decisionFields - 1]string // between those of a decision
 	// Behind a decision: name and, from behind that, up to the version.
 	name, reason, version, applied, limits, soft string
+	// In place of version, of a call that is held: up to the length of hold, and from
+	// behind that up to the version.
+	hold, held string
 	// Of a limit: cost, and from behind it up to the status.
 	cost  string
 	modes [policy.Off + 1]string
@@ -80,6 +83,7 @@ func newJoints(resp3 bool) (j joints) {
 	w.Null()
 	null := string(w.B)
 	j.version = before("", "hold", null) + before("", "version", ":")
+	j.hold, j.held = before("", "hold", "$"), before(end, "version", ":")
 	j.applied, j.limits, j.soft = before(end, "applied", ":"), before(end, "limits", "*"), before("", "soft", "")
 	j.cost = before(end, "cost", ":")
 	for m := range j.modes {
@@ -194,12 +198,18 @@ func (a *answer) write(call *command.Call) {
 		w.Null()
 		b = w.B
 	}
-	if n == len(known.limits) && a.reason == reasonOK {
+	if n == len(known.limits) && a.reason == reasonOK && a.hold == nil {
 		b = append(b, known.passed[at]...)
 	} else {
 		b = append(append(b, j.reason...), '$', byte('0'+len(a.reason)), '\r', '\n')
 		b = append(append(b, a.reason...), "\r\n"...)
-		b = resp.AppendInt(append(b, j.version...), int64(a.policy.Version))
+		if a.hold == nil {
+			b = append(b, j.version...)
+		} else {
+			b = append(resp.AppendInt(append(b, j.hold...), int64(len(a.hold))), "\r\n"...)
+			b = append(append(b, a.hold...), j.held...)
+		}
+		b = resp.AppendInt(b, int64(a.policy.Version))
 		b = resp.AppendInt(append(b, j.applied...), int64(n))
 		b = resp.AppendInt(append(b, j.limits...), int64(n))
 		b = append(b, "\r\n"...)

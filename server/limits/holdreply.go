@@ -2,7 +2,7 @@ package limits
 
 import (
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -50,26 +50,6 @@ func (f *heldFields) write(call *command.Call, fields int) {
 	field(w, "limits")
 }
 
-// writeHeld replies the answer of a call that passes and is held.
-func (a *answer) writeHeld(call *command.Call, hold []byte) {
-	w := call.W
-	f := heldFields{delay: a.delay, reason: a.reason, hold: hold, version: a.policy.Version, applied: len(a.applied)}
-	if a.binding >= 0 {
-		f.name, f.Decision = a.applied[a.binding].Limit.Name, a.each[a.binding].Decision
-	}
-	f.write(call, checkFields)
-	w.Array(len(a.applied))
-	at, known, over := protocol(w), knownOf(a.policy), 0
-	for i := range a.applied {
-		form := known.limits[a.applied[i].Limit.Index].limitForm
-		w.B = a.appendLimit(append(w.B, form.open[at]...), &protocols[at], i)
-		over += int(command.Truth(a.soft(i)))
-	}
-	field(w, "soft")
-	a.writeSoft(w, over)
-	closeDecision(call)
-}
-
 // settledFields is how many fields the reply of a settlement has.
 const settledFields = checkFields + 1
 
@@ -80,16 +60,15 @@ func writeSettled(call *command.Call, a *engine.Settled) {
 	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
 	f.write(call, settledFields)
 	w.Array(len(a.Each))
+	j := &protocols[protocol(w)]
 	for i := range a.Each {
-		l := &a.Limits[i]
+		l, d := &a.Limits[i], &a.Each[i]
 		openFields(w, limitFields)
 		field(w, "name")
 		w.BulkString(l.Name)
-		writeDecision(w, &a.Each[i], a.Each[i].Delay, false)
-		intField(w, "cost", a.Costs[i])
-		field(w, "mode")
-		w.BulkString(policy.Mode(l.Mode).String())
-		intField(w, "status", 200)
+		b := j.appendDecision(append(w.B, j.first...), d, d.Delay)
+		b = resp.AppendInt(append(b, j.cost...), a.Costs[i])
+		w.B = append(append(b, j.modes[l.Mode]...), "200\r\n"...)
 	}
 	field(w, "soft")
 	w.Array(0)

@@ -86,11 +86,12 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 	if r.m.verdict == policy.Denied { // by a list: nothing is charged
 		return r.Limiter.Check(now, checks, o, out)
 	}
-	r.req.Limits = r.req.Limits[:0]
+	r.req.Limits = slices.Grow(r.req.Limits[:0], len(checks))[:len(checks)]
 	large := -1
 	for j := range checks {
 		l := &r.m.call.Applied[r.m.at[j]]
-		r.req.Limits = append(r.req.Limits, engine.Reserved{Name: l.Limit.Name, CostBy: l.CostBy(), Each: l.Numbers.Cost})
+		named := &r.req.Limits[j] // nothing but these is looked at
+		named.Name, named.CostBy, named.Each = l.Limit.Name, l.CostBy(), l.Numbers.Cost
 		if l.Limit.Algorithm == policy.Concurrent {
 			if err := r.setTTL(&checks[j]); err != nil {
 				return engine.Verdict{}, err
@@ -253,11 +254,10 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 			return
 		}
 		m.decided(call, p, &a)
-		if hold := r.hold(); a.ok && hold != nil {
-			a.writeHeld(call, hold)
-		} else {
-			a.write(call)
+		if a.ok {
+			a.hold = r.hold()
 		}
+		a.write(call)
 		return
 	}
 }
