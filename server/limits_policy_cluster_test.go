@@ -31,7 +31,7 @@ func newPolicyNode(t *testing.T, role partition.Role) *policyNode {
 func newPolicyNodeOf(t *testing.T, role partition.Role, cfg engine.Config) *policyNode {
 	n := &policyNode{e: engine.New(cfg), l: ledger.New(ledger.Hooks{}), f: newFakeCluster(role)}
 	n.replica = n.e.Replicate(n.l)
-	n.replica.Permit(engine.Formats{Effects: 9})
+	n.replica.Permit(engine.Formats{Effects: 10})
 	if role == partition.Leading {
 		n.replica.Lead(n.e.Now())
 	}

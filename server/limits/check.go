@@ -181,8 +181,12 @@ type answer struct {
 	hold    []byte           // nil for none
 }
 
-// reasonOK is why a call passes that its limits admit.
-const reasonOK = "ok"
+// reasonOK is why a call passes that its limits admit, reasonPenalty why one does
+// not whose caller a limit blocks.
+const (
+	reasonOK      = "ok"
+	reasonPenalty = "penalty"
+)
 
 // check is RL.CHECK.
 func (b *Book) check(call *command.Call) {
@@ -387,7 +391,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 	}
 	switch {
 	case v.Penalty:
-		a.reason = "penalty"
+		a.reason = reasonPenalty
 		if missing >= 0 { // no wait ends that
 			a.each[a.binding].RetryAfter = engine.Never
 		}

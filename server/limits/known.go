@@ -106,8 +106,7 @@ func formOf[K comparable, F any](known *map[K]*F, key K, form func(K) *F) *F {
 // counts are those of one stripe, which is one line of memory. more is what calls
 // that passed cost beyond a unit each, modulo 2^64.
 type counts struct {
-	allowed, denied, shadow, soft, missing, near, more atomic.Uint64
-	_                                                  uint64
+	allowed, denied, penalty, shadow, soft, missing, near, more atomic.Uint64
 }
 
 // tally counts the calls of one limit.
@@ -203,6 +202,8 @@ func (m *checkMemory) count(a *answer) {
 			c.shadow.Add(1)
 		case d.Over:
 			c.soft.Add(1)
+		case i == a.binding && a.reason == reasonPenalty:
+			c.penalty.Add(1)
 		case !d.OK && l.Numbers.Mode == policy.Enforce:
 			c.denied.Add(1)
 		case a.ok && m.passing.together:
@@ -227,10 +228,11 @@ func (m *checkMemory) count(a *answer) {
 type LimitCount struct {
 	Policy, Limit string
 	// Allowed are calls that passed, Near those of them that left less than a fifth,
-	// and Cost their units. Denied are calls that the limit denied. Shadow and Soft
+	// and Cost their units. Denied are calls that the limit denied, but for those of
+	// callers whom it blocks: these are Penalty. Shadow and Soft
 	// are calls that passed and that it would have denied. Missing are calls without
 	// an attribute that it needs, which it denies or to which it does not apply.
-	Allowed, Denied, Shadow, Soft, Missing, Near, Cost uint64
+	Allowed, Denied, Penalty, Shadow, Soft, Missing, Near, Cost uint64
 }
 
 func (t *tally) sum(name, limit string) LimitCount {
@@ -239,6 +241,7 @@ func (t *tally) sum(name, limit string) LimitCount {
 		c := &t.stripes[i]
 		n.Allowed += c.allowed.Load()
 		n.Denied += c.denied.Load()
+		n.Penalty += c.penalty.Load()
 		n.Shadow += c.shadow.Load()
 		n.Soft += c.soft.Load()
 		n.Missing += c.missing.Load()
