@@ -23,6 +23,7 @@ type problem struct {
 const (
 	typeQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	typeAbuse    = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
 func badRequest(err error) *problem {
@@ -84,6 +85,9 @@ func appendDenial(b []byte, v *verdict.Verdict, status int) []byte {
 	switch status {
 	case http.StatusTooManyRequests:
 		kind, title = typeQuota, "Quota Exceeded"
+		if string(v.Reason) == "penalty" {
+			kind, title = typeAbuse, "Abnormal Usage Detected"
+		}
 	case http.StatusServiceUnavailable:
 		kind, title = typeCapacity, "Temporary Reduced Capacity"
 	}
@@ -112,6 +116,9 @@ func detailOf(v *verdict.Verdict) string {
 		return "limit " + string(v.Name) + " demands an attribute that the call has not"
 	}
 	b.WriteString("limit " + string(v.Name))
+	if string(v.Reason) == "penalty" {
+		b.WriteString(" has blocked this caller, and")
+	}
 	if v.RetryAfter < 0 {
 		b.WriteString(" never admits this call")
 	} else {

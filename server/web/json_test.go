@@ -1,0 +1,198 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// FuzzRequest: what is read is JSON, and means what encoding/json reads; what is not
+// JSON is an error. It takes no longer than it is long.
+func FuzzRequest(f *testing.F) {
+	for _, body := range []string{
+		`{"policy":"p","attributes":{"user":"a\u00e9\ud83d\ude00\n","n":12,"b":true,"x":null},"cost":5,"id":"i","peek":false,"sync":true,"fail":"open","respond":"status","ttl":"1s"}`,
+		` { "policy" : "\/" } `, `{"policy":"\ud800"}`, `{"cost":-0}`, `{"cost":01}`, `{"cost":1e3}`, "{\"policy\":\"\x01\"}", `{"policy":"a" "cost":1}`, `{"policy":"p",}`, `[]`, ``, `{"attributes":{"a":"1","a":"2"}}`,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		began := time.Now()
+		var c checkRequest
+		r, err := newJSONReader(body)
+		if err == nil {
+			err = c.read(r, reserveFields)
+		}
+		if err == nil {
+			err = r.end()
+		}
+		require.Less(t, time.Since(began), time.Second+time.Duration(len(body))*time.Microsecond)
+		if err != nil {
+			require.Less(t, len(err.Error()), 1024)
+			return
+		}
+		var want struct {
+			Policy, ID, TTL, Fail, Respond string
+			Attributes                     map[string]any
+			Cost                           int64
+			Peek                           bool
+			Sync                           *bool
+		}
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields()
+		d.UseNumber()
+		require.NoError(t, d.Decode(&want))
+		require.Equal(t, want.Policy, c.Policy)
+		require.Equal(t, want.ID, c.ID)
+		require.Equal(t, want.TTL, c.TTL)
+		require.Equal(t, want.Fail, c.Fail)
+		require.Equal(t, want.Cost, c.Cost)
+		require.Equal(t, want.Peek, c.Peek)
+		require.Equal(t, want.Respond == "status", c.respond)
+		last := map[string]string{}
+		for _, a := range c.Attributes {
+			last[a.Name] = a.Value
+		}
+		for name, value := range want.Attributes {
+			switch v := value.(type) {
+			case string:
+				require.Equal(t, v, last[name])
+			case json.Number:
+				require.Equal(t, v.String(), last[name])
+			case bool:
+				require.Equal(t, map[bool]string{true: "true", false: "false"}[v], last[name])
+			}
+		}
+	})
+}
+
+// FuzzText: what is written as a text is read as that by encoding/json.
+func FuzzText(f *testing.F) {
+	f.Add("a\"\\\x00\x1f\u2028é\xff\xed\xa0\x80😀")
+	f.Fuzz(func(t *testing.T, s string) {
+		var back string
+		require.NoError(t, json.Unmarshal(appendText(nil, s), &back))
+		require.Equal(t, string([]rune(s)), back)
+		require.Equal(t, appendText(nil, s), appendText(nil, []byte(s)))
+		if r, err := newJSONReader(appendText(nil, s)); err == nil {
+			again, err := r.text()
+			require.NoError(t, err)
+			require.Equal(t, back, again)
+		}
+	})
+}
+
+// What is written is what encoding/json writes of the same values.
+func TestVerdictAsJSON(t *testing.T) {
+	v := verdict.Verdict{
+		Decision: verdict.Decision{Limit: -1, Remaining: 1 << 62, RetryAfter: -1}, Name: []byte(`n"`), Reason: []byte("limit"), Hold: []byte("p;\x00\xff"),
+		Version: 7, Applied: 2, Soft: [][]byte{[]byte("s"), []byte("t")}, Degraded: true, HasOver: true, Over: 3,
+		Limits: []verdict.Limit{{Name: []byte("a"), Mode: []byte("enforce"), Status: 429, Cost: 5}, {Decision: verdict.Decision{Allowed: true}}},
+	}
+	type decision struct {
+		Allowed bool  `json:"allowed"`
+		Limit   int64 `json:"limit"`
+		Left    int64 `json:"remaining"`
+		Retry   int64 `json:"retry_after_ms"`
+		Reset   int64 `json:"reset_after_ms"`
+		Delay   int64 `json:"delay_ms"`
+	}
+	type limit struct {
+		Name string `json:"name"`
+		decision
+		Cost   int64  `json:"cost"`
+		Mode   string `json:"mode"`
+		Status int64  `json:"status"`
+	}
+	want, err := json.Marshal(struct {
+		decision
+		Name    string   `json:"name"`
+		Reason  string   `json:"reason"`
+		Hold    string   `json:"hold"`
+		Version int64    `json:"version"`
+		Applied int64    `json:"applied"`
+		Limits  []limit  `json:"limits"`
+		Soft    []string `json:"soft"`
+		Over    int64    `json:"over"`
+		Down    bool     `json:"degraded"`
+	}{decision{false, -1, 1 << 62, -1, 0, 0}, `n"`, "limit", "p;\x00\xff", 7, 2, []limit{{"a", decision{}, 5, "enforce", 429}, {decision: decision{Allowed: true}}}, []string{"s", "t"}, 3, true})
+	require.NoError(t, err)
+	got := appendVerdict(nil, &v)
+	require.Equal(t, string(want), strings.ReplaceAll(string(got), "\ufffd", `\ufffd`))
+}
+
+// FuzzVerdict: what is no reply of a check is an error, and nothing else.
+func FuzzVerdict(f *testing.F) {
+	f.Add([]byte("-NOPOLICY there is none\r\n+OK\r\n"))
+	f.Add([]byte("%2\r\n$7\r\nallowed\r\n:1\r\n$6\r\nlimits\r\n*1\r\n%1\r\n$4\r\nname\r\n$1\r\na\r\n"))
+	f.Add([]byte("%1\r\n$4\r\nsoft\r\n*2\r\n$1\r\na\r\n_\r\n"))
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		var v verdict.Verdict
+		rest, err := v.Read(reply)
+		if err == nil {
+			_, err := resp.ReplyLen(reply, len(reply))
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(rest), len(reply))
+			require.NotZero(t, v.Status())
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	f := func(wait int64, key uint64, want int64) {
+		t.Helper()
+		require.Equal(t, want, retryAfter(wait, key))
+	}
+	const most = ^uint64(0)
+	f(0, 0, 1)
+	f(1, 0, 1)
+	f(1000, 0, 1)
+	f(1001, 0, 2)
+	f(1, most, 2)
+	f(1001, most, 3) // 1001 + 1999 ms
+	f(1002, most, 4)
+	f(100_000, 0, 100)
+	f(100_000, most, 110)
+	f(100_000, most/2, 105)
+	f(1<<62, most, 1<<62/1000)
+	// The same caller is told the same, whatever the order of its attributes.
+	a := &verdict.Call{Policy: "p", Attributes: []verdict.Attribute{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}}
+	b := &verdict.Call{Policy: "p", Attributes: []verdict.Attribute{{Name: "b", Value: "2"}, {Name: "a", Value: "1"}}, ID: "x", Peek: true}
+	require.Equal(t, keyOf(a), keyOf(b))
+	b.Attributes[0].Value = "3"
+	require.NotEqual(t, keyOf(a), keyOf(b))
+	// Callers spread over the room that there is.
+	seen := map[int64]int{}
+	for i := range 1000 {
+		c := &verdict.Call{Policy: "p", Attributes: []verdict.Attribute{{Name: "user", Value: strings.Repeat("x", i)}}}
+		seen[retryAfter(100_000, keyOf(c))]++
+	}
+	require.Greater(t, len(seen), 9)
+	for second, n := range seen {
+		require.Less(t, n, 200, second)
+		require.True(t, second > 99 && second < 111, second)
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	f := func(s, want string) {
+		t.Helper()
+		id, ok := parseKey(s)
+		require.Equal(t, want != "", ok, s)
+		if ok {
+			require.Equal(t, want, id)
+		}
+	}
+	f(`"a b"`, "a b")
+	f(`"a\"\\"`, `a"\`)
+	f(`a-b_c:1/2=`, "a-b_c:1/2=")
+	for _, s := range []string{``, `"`, `""`, `"a`, `a"`, `a b`, `"a" b`, `"a\b"`, `"a\`, `a,b`, "a\x7f", "\"\xc3\xa9\"", `"a";p=1`} {
+		f(s, "")
+	}
+}
