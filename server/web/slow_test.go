@@ -21,12 +21,9 @@ import (
 // Clients that begin a body, or a header, and do not go on, however many: what they
 // take is bounded, and others are answered.
 func TestSlowClients(t *testing.T) {
-	r := newRig(t, server.Config{}, web.Config{MaxClients: 200, TrustedProxies: loopback})
+	r := newRig(t, server.Config{}, web.Config{})
 	r.policy("p", "{limits: {all: {rate: 1000/h}}}")
-	slow := 10_000
-	if testing.Short() {
-		slow = 1000
-	}
+	const slow = 3000
 	addr := strings.TrimPrefix(r.url, "http://")
 	heads := []string{
 		"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{",
@@ -38,9 +35,9 @@ func TestSlowClients(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	// Each client connects again when it has been closed, until all have.
 	var left atomic.Int64
-	left.Store(int64(slow))
+	left.Store(slow)
 	var clients sync.WaitGroup
-	for range 250 {
+	for range web.DefaultMaxClients + 200 {
 		clients.Go(func() {
 			for n := left.Add(-1); n >= 0; n = left.Add(-1) {
 				c, err := net.Dial("tcp", addr)
@@ -48,21 +45,26 @@ func TestSlowClients(t *testing.T) {
 					continue
 				}
 				_, _ = io.WriteString(c, heads[n%int64(len(heads))])
-				_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+				_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
 				_, _ = io.Copy(io.Discard, c)
 				c.Close()
+				time.Sleep(50 * time.Millisecond)
 			}
 		})
 	}
+	// A connection may be the oldest before its request is read; not again and again.
 	answered := 0
-	for left.Load() > 0 {
+	for failed := 0; left.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 		a, err := client.Get(r.url + "/healthz")
-		require.NoError(t, err)
+		if err != nil {
+			failed++
+			require.Less(t, failed, 10, err)
+			continue
+		}
 		a.Body.Close()
 		require.Equal(t, 200, a.StatusCode)
-		answered++
-		time.Sleep(10 * time.Millisecond)
+		answered, failed = answered+1, 0
 	}
 	runtime.ReadMemStats(&after)
 	clients.Wait()
