@@ -222,7 +222,7 @@ func (r *reader) limit(l *Limit) {
 	}
 }
 
-// decision reads one of the six values, by its name.
+// decision reads one of the six values, by its name, or what has another one.
 func (r *reader) decision(d *Decision, name []byte) {
 	switch string(name) {
 	case "allowed":
@@ -238,6 +238,16 @@ func (r *reader) decision(d *Decision, name []byte) {
 	case "delay_ms":
 		d.Delay = r.number()
 	default:
-		r.fail()
+		r.skip()
 	}
+}
+
+// skip takes off a value of any kind: a leader of a later release may tell more.
+func (r *reader) skip() {
+	n, err := resp.ReplyLen(r.b, len(r.b))
+	if err != nil || n == 0 {
+		r.fail()
+		return
+	}
+	r.b = r.b[n:]
 }
