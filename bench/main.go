@@ -69,11 +69,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
 	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
 	strict := fs.Bool("strict", false, "fail when a target is missed")
+	bare := fs.String("bare-http", "", "serve a bare handler of net/http on `address`, which the HTTP rows are held against, and measure nothing")
+	bareSize := fs.Int("bare-http-size", 0, "`bytes` that it answers")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return err
+	}
+	if *bare != "" {
+		return serveBare(ctx, *bare, *bareSize)
 	}
 	usual := effort{7, 3 * time.Second, time.Minute, 20}
 	switch {
@@ -121,7 +126,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "http", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -211,6 +216,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"check", func() (err error) { rep.Checks, err = b.measureChecks(ctx, dir); return err }},
 		{"policies", func() (err error) { rep.Policies, err = b.measurePolicies(ctx, dir); return err }},
 		{"holds", func() (err error) { rep.Holds, err = b.measureHolds(ctx, dir); return err }},
+		{"http", func() (err error) { rep.HTTP, err = b.measureHTTP(ctx, dir); return err }},
 		{"dropin", func() (err error) { rep.DropIn, err = b.measureDropIn(ctx, dir); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},

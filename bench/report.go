@@ -33,6 +33,7 @@ type report struct {
 	Checks      *checkReport       `json:"checks,omitempty"`
 	Policies    *policiesReport    `json:"policies,omitempty"`
 	Holds       *holdsReport       `json:"holds,omitempty"`
+	HTTP        *httpReport        `json:"http,omitempty"`
 	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`
 	Eviction    []*evictionRow     `json:"eviction,omitempty"`
@@ -95,6 +96,9 @@ func (r *report) markdown() string {
 	}
 	if r.Holds != nil {
 		r.Holds.write(line)
+	}
+	if r.HTTP != nil {
+		r.HTTP.write(line)
 	}
 	if r.DropIn != nil {
 		r.DropIn.write(line)

@@ -39,6 +39,7 @@ type stream struct {
 	past     int64        // steps between streamPast and streamTime
 	groups   uint64       // of keys; see streamGroup
 	conns    int          // connections
+	pipeline int          // commands that a connection writes at once
 	end      time.Time    // see streamLeft
 	steps    atomic.Int64 // so far, over all runs
 }
@@ -55,7 +56,7 @@ type hole struct {
 }
 
 func newStream(p *process, commands [][]string, keys uint64, past int64) *stream {
-	s := &stream{p: p, keys: keys, past: past, groups: 1, conns: clients}
+	s := &stream{p: p, keys: keys, past: past, groups: 1, conns: clients, pipeline: streamPipeline}
 	for _, args := range commands {
 		c := streamCommand{raw: resp.AppendCommand(nil, args)}
 		for _, kind := range []string{streamKey, streamTime, streamPast, streamGroup, streamLeft} {
@@ -147,7 +148,7 @@ func (s *stream) fill(ctx context.Context) error {
 	return <-written
 }
 
-// streamPipeline is how many commands a connection writes at once.
+// streamPipeline is how many commands a connection writes at once, by default.
 const streamPipeline = 16
 
 // connection sends until ctx ends, and returns how many replies came.
@@ -163,7 +164,7 @@ func (s *stream) connection(ctx context.Context, seed uint64) (replies int64, er
 	var key, now uint64
 	for next := 0; ctx.Err() == nil; {
 		out = out[:0]
-		for range streamPipeline {
+		for range s.pipeline {
 			if next == 0 {
 				key, now = rnd.Uint64N(s.keys), streamEpoch+uint64(s.steps.Add(1))
 			}
@@ -176,10 +177,10 @@ func (s *stream) connection(ctx context.Context, seed uint64) (replies int64, er
 		if _, err := nc.Write(out); err != nil {
 			return replies, err
 		}
-		if err := in.take(streamPipeline); err != nil {
+		if err := in.take(s.pipeline); err != nil {
 			return replies, err
 		}
-		replies += streamPipeline
+		replies += int64(s.pipeline)
 	}
 	return replies, nil
 }

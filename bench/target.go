@@ -79,6 +79,9 @@ func (r *report) targets() []target {
 	if r.Holds != nil {
 		list = append(list, r.Holds.targets()...)
 	}
+	if r.HTTP != nil {
+		list = append(list, r.HTTP.targets()...)
+	}
 	if r.DropIn != nil {
 		list = append(list, r.DropIn.targets()...)
 	}
