@@ -122,12 +122,12 @@ func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, 
 // finish waits for the replies of a line. With an error they are nobody's, and
 // the line is not the caller's any more.
 func (c *Caller) finish(ctx context.Context, ln *line) error {
-	switch err := ln.wait(ctx.Done()); {
+	switch err := ln.wait(ctx); {
 	case errors.Is(err, ErrClosed): // the line ends with the server
 		return err
 	case err != nil:
 		go func() {
-			if ln.wait(nil) == nil {
+			if ln.wait(context.Background()) == nil {
 				c.giveBack(ln)
 			}
 		}()
@@ -253,13 +253,13 @@ func (ln *line) over() bool {
 var errInterrupted = errors.New("interrupted")
 
 // wait runs what is posted until the call is over. Its error is errInterrupted
-// when interrupt is ready, and ErrClosed when the server waits no longer.
-func (ln *line) wait(interrupt <-chan struct{}) error {
+// when ctx is done, and ErrClosed when the server waits no longer.
+func (ln *line) wait(ctx context.Context) error {
 	for !ln.over() {
 		select {
 		case <-ln.woken:
 			ln.lane.runPosts()
-		case <-interrupt:
+		case <-ctx.Done(): // asked for only here: it may make a channel
 			ln.giveUp()
 			return errInterrupted
 		case <-ln.srv.caller.cut:

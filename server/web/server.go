@@ -125,6 +125,9 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
+// Handler answers requests as Serve does.
+func (s *Server) Handler() http.Handler { return s.http.Handler }
+
 // SetReady says whether /readyz answers 200, unless Fit objects, or 503.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
