@@ -47,7 +47,7 @@ if (program === fileURLToPath(import.meta.url)) {
   } else if (recipe === 'login') {
     await login.attempt(redis, who, '198.51.100.7', stop);
   } else if (recipe === 'exports') {
-    await exports.run(redis, who, `${who}-job`, 1000, () => {
+    await exports.run(redis, who, `${who}-job`, 2000, () => {
       console.log('runs');
       return stop();
     });

@@ -62,7 +62,7 @@ def main(recipe, who, *nodes):
         case "login":
             login.attempt(r, who, "198.51.100.7", stop)
         case "exports":
-            exports.run(r, who, f"{who}-job", 1, export)
+            exports.run(r, who, f"{who}-job", 2, export)
         case "billing":
             for i in range(10_000):
                 print(f"{who}-{i}", flush=True)

@@ -39,7 +39,7 @@ def load(r, **replaced):
         text = (recipes.EXAMPLES / f"{name}.yaml").read_text().split("policies:\n")[1]
         if name in replaced:
             assert text.count(f"ttl: {replaced[name]}") == 1
-            text = text.replace(f"ttl: {replaced[name]}", "ttl: 1s")
+            text = text.replace(f"ttl: {replaced[name]}", "ttl: 2s")
         files += text
     r.execute_command("RL.POLICY", "LOAD", "policies:\n" + files)
 
@@ -90,8 +90,12 @@ def child(cluster):
 def test_a_client_is_killed(r, new_key, child):
     load(r, llm="5m", login="30s", exports="1m")
     key, user, account, tenant = new_key(), new_key(), new_key(), new_key()
-    streaming, verifying, charging = child("llm", key), child("login", user), child("billing", account)
-    exporting = child("exports", tenant)
+    streaming = child("llm", key)
+    hold = streaming.stdout.readline().strip()
+    assert large(r, key) < 20_000, "15,000 of 30,000 are held, and 500 a second come back"
+    streaming.kill()
+    killed = time.monotonic()
+    verifying, charging, exporting = child("login", user), child("billing", account), child("exports", tenant)
 
     # While it charges orders: who takes them over charges none twice.
     orders = [charging.stdout.readline().strip() for _ in range(25)]
@@ -106,27 +110,23 @@ def test_a_client_is_killed(r, new_key, child):
     attempt = verifying.stdout.readline().strip()
     verifying.kill()
     # In the middle of an answer: what it held is given back.
-    hold = streaming.stdout.readline().strip()
-    assert r.execute_command("RL.EXPLAIN", "HOLD", hold)[4:6] in (["state", "reserved"], ["state", "expired"])
-    streaming.kill()
-    begin = time.monotonic()
     ends(r, hold)
     assert large(r, key) == 30_000
     assert left(r, "tokens", "llm", "key", key, "tokens", 0) == 90_000
-    assert time.monotonic() - begin < 15, "or time gave them back"
+    assert time.monotonic() - killed < 15, "or time gave them back"
     ends(r, attempt)
     assert left(r, "user", "login", "user", user, "ip", "198.51.100.7") == 4
 
     # In the middle of an export: its slot ends, and the job is not charged again.
     assert exporting.stdout.readline() == "runs\n"
-    end = time.monotonic() + 2.5
+    end = time.monotonic() + 3
     while time.monotonic() < end:
         assert of_exports(r, "running", tenant) == 1, "it is renewed"
         time.sleep(0.05)
     exporting.kill()
     eventually(lambda: of_exports(r, "running", tenant) == 2)
     assert of_exports(r, "day", tenant) == 19
-    assert exports.run(r, tenant, f"{tenant}-job", 1, lambda lost: of_exports(r, "running", tenant)) == 1
+    assert exports.run(r, tenant, f"{tenant}-job", 2, lambda lost: of_exports(r, "running", tenant)) == 1
     assert of_exports(r, "running", tenant) == 2
     assert of_exports(r, "day", tenant) == 19
 
@@ -204,10 +204,11 @@ def test_exports_are_refused(r, new_key):
     assert of_exports(r, "running", tenant) == 2
 
     def lose(lost):  # who loses the slot is told
-        r.execute_command("RL.POLICY", "RESET", "exports", "tenant", tenant)
-        for job in ("5", "6"):
-            r.execute_command("RL.CHECK", "exports", "tenant", tenant, "ID", job)
-        assert lost.wait(PATIENCE)
+        jobs = iter(range(10, 100))
+        while not lost.wait(0.2):  # more often, if it is renewed in between
+            r.execute_command("RL.POLICY", "RESET", "exports", "tenant", tenant)
+            for _ in range(2):
+                r.execute_command("RL.CHECK", "exports", "tenant", tenant, "ID", next(jobs))
 
     run("4", lose)
 
