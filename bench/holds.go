@@ -62,14 +62,19 @@ const (
 	// endClusterHolds is how many end on a cluster, whose three nodes share the
 	// machine.
 	endClusterHolds = 250_000
+	// fillAllowance is how long making one may take, at most.
+	fillAllowance = 20 * time.Microsecond
 )
 
 // held are the commands of one step: a hold under an ID, so that it is known without
 // a look at the reply, and its settlement.
-func held(user string) [][]string {
+func held(id string) [][]string {
 	reserve := append([]string{"RL.RESERVE"}, checkCall("p")[1:]...)
-	return [][]string{append(reserve, "ID", user), {"RL.COMMIT", "p;" + user, "COST", "1"}}
+	return [][]string{append(reserve, "ID", id), {"RL.COMMIT", "p;" + id, "COST", "1"}}
 }
+
+// named is a check with an ID.
+func named(id string) [][]string { return [][]string{append(checkCall("p"), "ID", id)} }
 
 // measureHolds measures holds on servers of their own.
 func (b *bench) measureHolds(ctx context.Context, dir string) (*holdsReport, error) {
@@ -94,19 +99,26 @@ func (b *bench) measureHeldCalls(ctx context.Context, dir string, rep *holdsRepo
 		}
 	}()
 	for _, v := range []struct {
-		label    string
-		commands [][]string
-		to       *[]cost
+		label            string
+		commands, filled [][]string
+		to               *[]cost
 	}{
-		{"RL.CHECK", [][]string{checkCall("p")}, &rep.Check},
-		{"RL.RESERVE, RL.COMMIT", held(streamTime), &rep.Held},
-		{"RL.CHECK with ID", [][]string{append(checkCall("p"), "ID", streamTime)}, &rep.Named},
+		{"RL.CHECK", [][]string{checkCall("p")}, nil, &rep.Check},
+		{"RL.RESERVE, RL.COMMIT", held(streamTime), held(streamKey), &rep.Held},
+		{"RL.CHECK with ID", named(streamTime), named(streamKey), &rep.Named},
 	} {
 		s, err := b.startChecks(ctx, dir, v.label, checkPolicy(heldLimits), checkCall("p"), v.to)
 		if err != nil {
 			return err
 		}
 		servers = append(servers, s)
+		if v.filled != nil { // to the bound, where each new record makes one go
+			s.stream = newStream(s.process, v.filled, uint64(b.keys), 0)
+			s.groups = checkTenants
+			if err := s.fill(ctx); err != nil {
+				return err
+			}
+		}
 		s.stream = newStream(s.process, v.commands, uint64(b.keys), 0)
 		s.groups = checkTenants
 	}
@@ -205,10 +217,8 @@ func (b *bench) measureEnd(ctx context.Context, where string, p *process, holds 
 	b.logf("%s: %d holds", where, holds)
 	s := newStream(p, [][]string{append([]string{"RL.RESERVE"}, append(checkCall("p")[1:], "TTL", streamLeft+"ms")...)}, uint64(holds), 0)
 	s.groups = checkTenants
-	// Some 30,000 a second is less than the least that is filled, and the calls
-	// before take as long as a few runs.
 	quiet := 2 * b.runTime
-	s.end = time.Now().Add(time.Duration(holds)*30*time.Microsecond + quiet + 3*time.Second)
+	s.end = time.Now().Add(time.Duration(holds)*fillAllowance + quiet + 3*time.Second)
 	if err := s.fill(ctx); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/internal/subprocess"
+)
+
+func TestHoldsTargets(t *testing.T) {
+	of := func(most time.Duration) *load.Result {
+		return &load.Result{Latency: load.Latency{Max: most}}
+	}
+	rep := report{Holds: &holdsReport{
+		Check: costs(1000, 1), Held: costs(1500, 1), Named: costs(1000, 1),
+		Memory: &holdsMemory{Holds: 100, Charged: 10_000, Held: 50_100},
+		Expiry: []*holdsExpiry{
+			{Before: of(2 * time.Millisecond), During: of(7 * time.Millisecond)},
+			{Before: of(9 * time.Millisecond), During: of(8 * time.Millisecond)},
+		},
+	}}
+	require.Equal(t, [][2]any{{1.5, "pass"}, {1.0, "goal"}, {401.0, "miss"}, {5.0, "pass"}, {0.0, "goal"}}, marks(rep.targets()))
+	require.Contains(t, rep.markdown(), "| while they are settled | 0 | 0 | 0 | 7000 |")
+}
+
+// Holds of the rows are held and committed, each call with an ID leaves a record, and
+// all of what ends in one second is settled.
+func TestHoldsRowsOnHeadgate(t *testing.T) {
+	bin, err := subprocess.Build(t.TempDir())
+	require.NoError(t, err)
+	b := &bench{bin: paths{headgate: bin}, keys: 1000, runs: 1, runTime: 100 * time.Millisecond, progress: t.Output()}
+	rep := &holdsReport{}
+	require.NoError(t, b.measureHeldCalls(context.Background(), t.TempDir(), rep))
+	require.Greater(t, rep.HeldLive, 1000.0)
+	require.Greater(t, rep.NamedLive, 1000.0)
+	for _, c := range [][]cost{rep.Check, rep.Held, rep.Named} {
+		require.Len(t, c, 3)
+	}
+	m, err := b.measureHeldMemory(context.Background(), t.TempDir())
+	require.NoError(t, err)
+	require.Equal(t, 500, m.Holds)
+	require.Positive(t, m.Accounted)
+	p, err := startHeadgate(t.TempDir(), bin)
+	require.NoError(t, err)
+	t.Cleanup(p.stop)
+	x, err := b.measureEnd(context.Background(), "here", p, 500)
+	require.NoError(t, err)
+	require.Positive(t, x.Before.Replies)
+	require.Greater(t, x.Settled, time.Duration(0))
+	n, err := p.holds(context.Background())
+	require.NoError(t, err)
+	require.EqualValues(t, 501, n)
+}
