@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,19 +15,6 @@ func concurrent(n int64) Limit { return Limit{Algorithm: PolicySlots, Limit: n, 
 func takes(t testing.TB, s *Session, now int64, id string, checks ...Check) (Verdict, []Checked) {
 	t.Helper()
 	return reserve(t, s, now, id, func(r *Reserve) { r.Plain = true }, checks...)
-}
-
-// renew repeats a call under the limits of now, or those that it had.
-func renew(t testing.TB, s *Session, now int64, id string, is ...Present) Renewed {
-	t.Helper()
-	says, err := s.Renew(now, []byte(id), func(l *Reserved) Present {
-		if len(is) > 0 {
-			return is[0]
-		}
-		return Present{Limit: l.Limit, Mode: l.Mode}
-	})
-	require.NoError(t, err)
-	return says
 }
 
 // Exports: slots beside a quota, in one step.
@@ -59,4 +47,56 @@ func TestSlotsOfAPolicy(t *testing.T) {
 	s.e.SettleEnded(context.Background(), s, start+minute+2*second)
 	require.Equal(t, []int64{2, 20}, left(start+minute), "a window of its own ended too")
 	require.Equal(t, HoldCharged, settle(t, s, start+minute+2*second, "h2", cancelled()).State)
+}
+
+// A slot's wait is an upper bound: it stands for a call that nothing else denies.
+func TestSlotsBindLast(t *testing.T) {
+	s := newTestSession(t, Config{})
+	run, rate := of(t, s, "@p:run", concurrent(1)), of(t, s, "@p:rate", Limit{Algorithm: Fixed, Limit: 1, Period: second})
+	takes(t, s, start, "a", run, rate)
+	v, out := takes(t, s, start, "b", run, rate)
+	require.Equal(t, 1, v.Binding)
+	require.Equal(t, []int64{minute, second}, []int64{out[0].RetryAfter, out[1].RetryAfter})
+	run.Cost = 2
+	v, _ = takes(t, s, start, "b", run, rate)
+	require.Zero(t, v.Binding, "more than there are, no wait ends")
+	v, out = check(t, s, start+second, run)
+	require.False(t, v.OK)
+	require.Equal(t, Never, out[0].RetryAfter)
+}
+
+// Check tells whether there is room, and takes nothing; a cost of 0 looks.
+func TestCheckTakesNoSlots(t *testing.T) {
+	s := newTestSession(t, Config{})
+	run := of(t, s, "@p:run", concurrent(1))
+	for range 3 {
+		v, out := check(t, s, start, run)
+		require.True(t, v.OK)
+		require.Zero(t, out[0].Remaining)
+	}
+	run.Cost = 0
+	q := Reserve{Key: []byte("a"), Plain: true, Keep: minute, Limits: make([]Reserved, 1)}
+	_, err := s.Reserve(start, []Check{run}, CheckOptions{}, make([]Checked, 1), &q)
+	require.NoError(t, err)
+	require.False(t, q.Held)
+	require.Zero(t, s.e.Reservations())
+	require.Zero(t, s.e.Len())
+}
+
+// Slots are bounded by the record of their counter, for who counts beyond them too.
+func TestSlotsAreBounded(t *testing.T) {
+	s := newTestSession(t, Config{})
+	run := of(t, s, "@p:run", concurrent(1), soft)
+	for i := range maxLeases {
+		v, _ := takes(t, s, start, fmt.Sprint(i), run)
+		require.True(t, v.OK)
+	}
+	v, out := takes(t, s, start, "more", run)
+	require.True(t, v.OK)
+	require.ErrorIs(t, out[0].Err, ErrSlotsFull)
+	require.Equal(t, maxLeases, s.e.Reservations())
+	run.Mode = Enforce
+	v, _ = takes(t, s, start, "more", run)
+	require.False(t, v.OK)
+	require.True(t, remaining(t, s, start+minute, run) == 1)
 }
