@@ -87,7 +87,7 @@ func TestHoldOfTokens(t *testing.T) {
 	r.is("RL.COMMIT "+h2+" tokens", "-ERR attribute 'tokens' has no value")
 	r.is("RL.RESERVE llm key k tokens 1 TTL 2h", "-ERR TTL must be 1s to 1h")
 	r.is("RL.RESERVE llm key k tokens 1 TTL", "-ERR syntax error")
-	r.is("RL.CHECK llm key k tokens 1 TTL 5s", "-ERR TTL is of RL.RESERVE: a check holds nothing")
+	r.is("RL.CHECK llm key k tokens 1 TTL 5s", "-ERR TTL is of RL.RESERVE: what a check holds its policy says")
 	r.is("RL.RESERVE none", "-NOPOLICY there is no policy 'none'")
 
 	r.advance(80 * time.Second)

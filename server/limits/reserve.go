@@ -52,7 +52,7 @@ var errHoldTTL = fmt.Errorf("ERR TTL must be %s to %s", policy.FormatDuration(po
 func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
 	switch {
 	case !a.holds:
-		return 0, errors.New("ERR TTL is of RL.RESERVE: a check holds nothing")
+		return 0, errors.New("ERR TTL is of RL.RESERVE: what a check holds its policy says")
 	case len(args) < 2:
 		return 0, command.ErrSyntax
 	}
