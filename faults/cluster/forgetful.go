@@ -20,7 +20,7 @@ func forgetful() ([]patch, error) {
 	var patches []patch
 	for _, p := range []struct{ pkg, file, old, new string }{
 		{"engine", "reserve.go", "found && !ent.Expired(now) {", "found && !ent.Expired(now) && false {"},
-		{"server/limits", "reserve.go", "if named && b.repeat(call, m, asked) {", "if named && false && b.repeat(call, m, asked) {"},
+		{"server/limits", "reserve.go", "if named && b.repeat(", "if named && false && b.repeat("},
 	} {
 		source, err := packageDir("github.com/headgate-io/headgate/" + p.pkg)
 		if err != nil {

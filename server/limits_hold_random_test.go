@@ -1,0 +1,399 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+)
+
+// histories is how many random histories TestHistoriesOfHolds plays.
+var histories = flag.Int("histories", 0, "how many random `histories` of holds and names are played; 0 is few")
+
+// historySeed is that of the first.
+var historySeed = flag.Uint64("history-seed", 1, "the `seed` of the first history")
+
+// Reservations, settlements of every kind, early, late and again, names that are
+// repeated and taken by others, resets, and time that passes, in any order, over every
+// algorithm and a window of the calendar: each answer, and each counter after each
+// step, is what was promised.
+func TestHistoriesOfHolds(t *testing.T) {
+	n, steps := 300, 30
+	if testing.Short() {
+		n = 40
+	}
+	if *histories > 0 {
+		n = *histories
+	}
+	var p *player
+	for i := range n {
+		if i%200 == 0 {
+			if p != nil {
+				p.sess.Close()
+			}
+			r := newRig(t, engine.Config{Shards: 4})
+			p = &player{rig: r, sess: r.s.engine.NewSession()}
+			p.is("SELECT 0", "OK")
+		}
+		p.begin(*historySeed + uint64(i))
+		for p.step = range steps {
+			p.play()
+		}
+		if *histories > 0 && i%10_000 == 9999 {
+			t.Logf("%d histories", i+1)
+		}
+	}
+	p.sess.Close()
+}
+
+// player plays one history after the other.
+type player struct {
+	*rig
+	sess *engine.Session
+	w    *histWorld
+	rnd  *rand.Rand
+	seed uint64
+	step int
+	text string
+	log  []said
+	ids  int
+}
+
+// said is a line of a history, and what it was answered.
+type said struct {
+	at   int64
+	line string
+	got  any
+}
+
+// String says where a history is.
+func (p *player) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d step %d of %s:", p.seed, p.step, p.text)
+	for _, s := range p.log {
+		fmt.Fprintf(&b, "\n%d: %s: %v", s.at, s.line, s.got)
+	}
+	return b.String()
+}
+
+func (p *player) pick(values ...int64) int64 { return values[p.rnd.IntN(len(values))] }
+
+// begin begins a history with a policy of its own.
+func (p *player) begin(seed uint64) {
+	p.seed, p.rnd, p.log = seed, rand.New(rand.NewPCG(seed, 13)), nil
+	w := &histWorld{
+		share: p.pick(100, 100, 100, 50), ttl: p.pick(1, 5, 20, 120, 3000), keep: p.pick(30, 600), charged: p.rnd.IntN(2) == 0,
+		now: p.s.engine.Now()/int64(time.Second) + 1, counters: make(map[string]*histCounter),
+	}
+	var limits []string
+	for _, name := range []string{"a", "b", "c"}[:1+p.rnd.IntN(3)] {
+		l := histLimit{
+			name: name, algorithm: []string{"token", "leaky", "fixed", "sliding", "log", "fixed"}[p.rnd.IntN(6)],
+			all: p.rnd.IntN(4) == 0, shadow: p.rnd.IntN(5) == 0, byTokens: p.rnd.IntN(3) == 0, each: 1 + p.rnd.Int64N(3),
+		}
+		l.amount, l.period = p.pick(6, 12, 30), p.pick(60, 60, 3600)
+		l.capacity, l.secondsPerUnit = l.amount, l.period/l.amount
+		l.name += "_" + l.algorithm // which one name keeps
+		text := fmt.Sprintf("%s: {algorithm: %s, rate: %d/%ds", l.name, l.algorithm, l.amount, l.period)
+		switch {
+		case l.bucket() && p.rnd.IntN(2) == 0:
+			l.capacity = p.pick(5, 40)
+			text += fmt.Sprintf(" burst %d", l.capacity)
+		case l.algorithm == "fixed" && p.rnd.IntN(2) == 0:
+			l.name, l.period = name+"_day", 86400
+			text = fmt.Sprintf("%s: {calendar: UTC, rate: %d/day", l.name, l.amount)
+		}
+		if !l.all {
+			text += ", by: user"
+		}
+		if l.shadow {
+			text += ", mode: shadow"
+		}
+		if l.byTokens {
+			text += ", cost: tokens"
+		} else {
+			text += fmt.Sprint(", cost: ", l.each)
+		}
+		limits = append(limits, text+"}")
+		w.limits = append(w.limits, l)
+	}
+	expiry := "release"
+	if w.charged {
+		expiry = "charge"
+	}
+	p.w = w
+	p.text = fmt.Sprintf("{hold: {ttl: %ds, keep: %ds, expiry: %s, share: %d%%}, limits: {%s}}", w.ttl, w.keep, expiry, w.share, strings.Join(limits, ", "))
+	p.set(w.now * int64(time.Second))
+	p.is("FLUSHALL", "OK")
+	p.setPolicy("p", p.text)
+}
+
+// play plays a step, and looks at all counters.
+func (p *player) play() {
+	p.pass()
+	switch n := p.rnd.IntN(20); {
+	case n < 5:
+		p.call(false)
+	case n < 11:
+		p.call(true)
+	case n < 16:
+		p.settles()
+	case n < 18:
+		p.repeats()
+	case n < 19:
+		p.say("RL.COMMIT p;nobody COST 1")
+		p.is("RL.COMMIT p;nobody COST 1", "-NOHOLD there is no hold 'p;nobody'")
+	default:
+		p.resets()
+	}
+	p.look()
+}
+
+func (p *player) say(line string) { p.log = append(p.log, said{at: p.w.now, line: line}) }
+
+// pass lets time pass, and has holds that have ended settled: within two seconds.
+func (p *player) pass() {
+	w := p.w
+	d := p.pick(0, 0, 0, 1, 1, 2, 5, 10, 17, 31, 61, 119, 240)
+	if p.rnd.IntN(40) == 0 {
+		d = p.pick(1800, 3600, 7*3600, 23*3600) // what nobody settles in a day is forgotten
+	}
+	for w.now += d; w.edge(w.now); w.now++ {
+	}
+	p.set(w.now * int64(time.Second))
+	p.s.engine.SettleEnded(context.Background(), p.sess, p.s.engine.Now())
+	// One after the other, in the order in which they end: what the earlier one gives
+	// back of a bucket the later one does not give back again.
+	inOrder := slices.SortedFunc(slices.Values(w.holds), func(a, b *histHold) int { return cmp.Compare(a.ends, b.ends) })
+	for _, h := range inOrder {
+		if h.state != "reserved" || w.now < h.ends {
+			continue
+		}
+		for tries := 0; ; tries++ {
+			state := p.state(h)
+			if state == "expired" {
+				w.end(h)
+				break
+			}
+			require.Equal(p.t, "reserved", state, p)
+			if w.now < h.ends+2 {
+				break
+			}
+			require.Less(p.t, tries, 1000, "%s has not ended: %s", h.id, p)
+			runtime.Gosched() // somebody else is about to settle it
+			p.s.engine.SettleEnded(context.Background(), p.sess, p.s.engine.Now())
+		}
+	}
+	w.forgets()
+}
+
+// state is what a hold is said to be.
+func (p *player) state(h *histHold) any {
+	reply := p.words("RL.EXPLAIN HOLD " + h.id)
+	_, failed := reply.(error)
+	require.False(p.t, failed, "%v: %s", reply, p)
+	return pair(p.t, reply, "state")
+}
+
+// call makes a call, some by name.
+func (p *player) call(holds bool) {
+	call := histCall{user: []string{"u1", "u2"}[p.rnd.IntN(2)], units: p.pick(0, 1, 1, 2, 3, 7), tokens: p.pick(-1, 0, 1, 5, 9, 20), holds: holds}
+	name := ""
+	if p.rnd.IntN(2) == 0 {
+		p.ids++
+		name = fmt.Sprint("n", p.ids)
+	}
+	p.make(call, name)
+}
+
+// line is the call without its name.
+func (c *histCall) line() string {
+	verb, tokens := "RL.CHECK", ""
+	if c.holds {
+		verb = "RL.RESERVE"
+	}
+	if c.tokens >= 0 {
+		tokens = fmt.Sprint(" tokens ", c.tokens)
+	}
+	return fmt.Sprintf("%s p user %s%s COST %d", verb, c.user, tokens, c.units)
+}
+
+// make makes a call that was not made before.
+func (p *player) make(call histCall, name string) {
+	w, line := p.w, call.line()
+	ttl := w.ttl
+	if call.holds && p.rnd.IntN(3) == 0 {
+		ttl = p.pick(1, 3, 600)
+	}
+	for slices.ContainsFunc(w.holds, func(h *histHold) bool { return h.ends == w.now+ttl }) {
+		ttl++ // no two end at once
+	}
+	if call.holds && ttl != w.ttl {
+		line += fmt.Sprintf(" TTL %ds", ttl)
+	}
+	asked := line
+	if name != "" {
+		line += " ID " + name
+	}
+	p.say(line)
+	got := readChecked(p.t, p.words(line).([]any))
+	p.log[len(p.log)-1].got = got
+	allowed, binding, wait, each, held := w.decide(call)
+	about := fmt.Stringer(p)
+	require.Equal(p.t, allowed, got.allowed == 1, about)
+	if binding != "" {
+		require.Equal(p.t, binding, got.name, about)
+	}
+	if !allowed && wait != -2 {
+		require.Equal(p.t, max(wait*1000, -1), got.retry, about)
+	}
+	require.EqualValues(p.t, len(each), got.applied, about)
+	for i := range each {
+		v := &each[i]
+		require.Equal(p.t, v.remaining, got.limits[v.l.name].remaining, "%s: %s", v.l.name, about)
+		require.Equal(p.t, v.cost, got.limits[v.l.name].cost, "%s: %s", v.l.name, about)
+	}
+	require.Equal(p.t, allowed && call.holds, got.hold != nil, about)
+	if !allowed || !call.holds && name == "" {
+		return
+	}
+	h := &histHold{name: name, asked: asked, first: got, plain: !call.holds, ends: w.now + ttl, charges: w.charged, state: "reserved", held: held}
+	if h.first.limits = map[string]checkedLimit{}; h.plain {
+		h.state, h.known, h.held = "charged", w.now+w.keep, nil
+	} else {
+		h.id = got.hold.(string)
+		if name != "" {
+			require.Equal(p.t, "p;"+name, h.id, about)
+		}
+	}
+	h.first.soft = []any{}
+	w.holds = append(w.holds, h)
+}
+
+// some returns one of the holds that are as wanted, nil if there is none.
+func (p *player) some(wanted func(*histHold) bool) *histHold {
+	var all []*histHold
+	for _, h := range p.w.holds {
+		if wanted(h) {
+			all = append(all, h)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[p.rnd.IntN(len(all))]
+}
+
+// settles settles a hold, for the first time or again.
+func (p *player) settles() {
+	w := p.w
+	h := p.some(func(h *histHold) bool { return !h.plain })
+	if h == nil {
+		return
+	}
+	commit, units, tokens := p.rnd.IntN(4) > 0, p.pick(-1, 0, 1, 2, 5, 30), p.pick(-1, 0, 1, 7, 40)
+	line := "RL.CANCEL " + h.id
+	if commit {
+		line = "RL.COMMIT " + h.id
+		if units >= 0 {
+			line += fmt.Sprint(" COST ", units)
+		}
+		if tokens >= 0 && slices.ContainsFunc(w.limits, func(l histLimit) bool { return l.byTokens }) {
+			line += fmt.Sprint(" tokens ", tokens)
+		} else {
+			tokens = -1
+		}
+	}
+	p.say(line)
+	got := p.settle(line)
+	p.log[len(p.log)-1].got = got
+	about := fmt.Stringer(p)
+	if h.state == "committed" || h.state == "cancelled" {
+		require.Equal(p.t, h.answer, got, about)
+		return
+	}
+	if !commit && (h.state == "expired" || w.now >= h.ends) {
+		// Nothing is left to cancel.
+		w.end(h)
+		require.Equal(p.t, "expired", got.reason, about)
+		return
+	}
+	costs := w.settle(h, commit, units, tokens)
+	if h.state, h.known = "cancelled", w.now+w.keep; commit {
+		h.state = "committed"
+	}
+	require.Equal(p.t, h.state, got.reason, about)
+	require.EqualValues(p.t, 1, got.allowed, about)
+	require.Len(p.t, got.limits, len(h.held), about)
+	require.Equal(p.t, w.over(h), got.over, about)
+	for i := range h.held {
+		l := h.held[i].l
+		require.Equal(p.t, costs[i], got.limits[l.name].cost, "%s: %s", l.name, about)
+		require.Equal(p.t, w.remainingOf(&h.held[i]), got.limits[l.name].remaining, "%s: %s", l.name, about)
+	}
+	h.answer = got
+	h.answer.limits, h.answer.soft = map[string]checkedLimit{}, []any{}
+}
+
+// remainingOf is what a limit that a hold has charged has left.
+func (w *histWorld) remainingOf(x *histHeld) int64 { return x.c.remaining(x.l, w.now) }
+
+// repeats makes a call again that has a name, or another one under its name.
+func (p *player) repeats() {
+	h := p.some(func(h *histHold) bool { return h.name != "" })
+	if h == nil {
+		return
+	}
+	line := h.asked + " ID " + h.name
+	if p.rnd.IntN(4) == 0 {
+		line = strings.Replace(line, "user u", "user x", 1)
+		p.say(line)
+		p.is(line, "-IDCONFLICT '"+h.name+"' was given to another call")
+		return
+	}
+	p.say(line)
+	require.Equal(p.t, h.first, readChecked(p.t, p.words(line).([]any)), p)
+}
+
+// resets forgets what a user has consumed, or all.
+func (p *player) resets() {
+	line, user := "RL.POLICY RESET p", ""
+	if p.rnd.IntN(2) == 0 {
+		user = "u1"
+		line += " user " + user
+	}
+	p.say(line)
+	require.IsType(p.t, int64(0), p.words(line), p)
+	ended := slices.Clone(p.w.holds)
+	p.w.reset(user)
+	for _, h := range ended {
+		if !h.plain && !slices.Contains(p.w.holds, h) {
+			p.is("RL.CANCEL "+h.id, "-NOHOLD there is no hold '"+h.id+"'")
+		}
+	}
+}
+
+// look compares all counters, and what is known of holds.
+func (p *player) look() {
+	w := p.w
+	for _, user := range []string{"u1", "u2"} {
+		got := readChecked(p.t, p.words("RL.CHECK p user "+user+" tokens 0 COST 0 PEEK").([]any))
+		for i := range w.limits {
+			l := &w.limits[i]
+			require.Equal(p.t, w.counter(l, user).remaining(l, w.now), got.limits[l.name].remaining, "%s of %s: %s", l.name, user, p)
+		}
+	}
+	if h := p.some(func(h *histHold) bool { return !h.plain }); h != nil && (h.state != "reserved" || w.now < h.ends) {
+		require.Equal(p.t, h.state, p.state(h), p)
+	}
+}
