@@ -18,10 +18,9 @@ func TestHoldsTargets(t *testing.T) {
 	rep := report{Holds: &holdsReport{
 		Check: costs(1000, 1), Held: costs(1500, 1), Named: costs(1000, 1),
 		Memory: &holdsMemory{Holds: 100, Charged: 10_000, Held: 50_100},
-		Expiry: []*holdsExpiry{
-			{Before: of(2 * time.Millisecond), During: of(7 * time.Millisecond)},
-			{Before: of(9 * time.Millisecond), During: of(8 * time.Millisecond)},
-		},
+	}, Ends: []*holdsExpiry{
+		{Before: of(2 * time.Millisecond), During: of(7 * time.Millisecond)},
+		{Before: of(9 * time.Millisecond), During: of(8 * time.Millisecond)},
 	}}
 	require.Equal(t, [][2]any{{1.5, "pass"}, {1.0, "goal"}, {401.0, "miss"}, {5.0, "pass"}, {0.0, "goal"}}, marks(rep.targets()))
 	require.Contains(t, rep.markdown(), "| while they are settled | 0 | 0 | 0 | 7000 |")

@@ -126,7 +126,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "http", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "http", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -216,6 +216,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"check", func() (err error) { rep.Checks, err = b.measureChecks(ctx, dir); return err }},
 		{"policies", func() (err error) { rep.Policies, err = b.measurePolicies(ctx, dir); return err }},
 		{"holds", func() (err error) { rep.Holds, err = b.measureHolds(ctx, dir); return err }},
+		{"ends", func() (err error) { rep.Ends, err = b.measureEnds(ctx, dir); return err }},
 		{"http", func() (err error) { rep.HTTP, err = b.measureHTTP(ctx, dir); return err }},
 		{"dropin", func() (err error) { rep.DropIn, err = b.measureDropIn(ctx, dir); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},

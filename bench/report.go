@@ -34,6 +34,7 @@ type report struct {
 	Policies    *policiesReport    `json:"policies,omitempty"`
 	Holds       *holdsReport       `json:"holds,omitempty"`
 	HTTP        *httpReport        `json:"http,omitempty"`
+	Ends        []*holdsExpiry     `json:"ends,omitempty"`
 	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`
 	Eviction    []*evictionRow     `json:"eviction,omitempty"`
@@ -96,6 +97,9 @@ func (r *report) markdown() string {
 	}
 	if r.Holds != nil {
 		r.Holds.write(line)
+	}
+	for _, x := range r.Ends {
+		x.write(line)
 	}
 	if r.HTTP != nil {
 		r.HTTP.write(line)

@@ -79,6 +79,9 @@ func (r *report) targets() []target {
 	if r.Holds != nil {
 		list = append(list, r.Holds.targets()...)
 	}
+	for _, x := range r.Ends {
+		list = append(list, x.target())
+	}
 	if r.HTTP != nil {
 		list = append(list, r.HTTP.targets()...)
 	}
