@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a penalty says, how it is written, and what it is for the engine.
+func TestPenalties(t *testing.T) {
+	const m, h = int64(time.Minute), int64(time.Hour)
+	f := func(limit, canonical string, want Penalty) {
+		t.Helper()
+		r := record(t, "p", "limits: {l: {by: user, "+limit+"}}")
+		require.Contains(t, r.Text(), "\n    penalty: "+canonical+"\n")
+		require.Equal(t, r.Text(), record(t, "p", r.Text()).Text())
+		p := with(t, emptySet(), r).Policy([]byte("p"))
+		require.True(t, p.Penalties)
+		require.Equal(t, want, *p.Limits[0].Penalty)
+	}
+	f("rate: 5/m, penalty: {after: 3, within: 10m, block: 15m, factor: 2, max: 12h}", "{after: 3, within: 10m, block: 15m, factor: 2, max: 12h}",
+		Penalty{After: 3, Within: 10 * m, Block: 15 * m, Factor: 2, Max: 12 * h})
+	f("rate: 5/m, penalty: {block: 15m, after: 1_000}", "{after: 1000, block: 15m}", Penalty{After: 1000, Block: 15 * m, Factor: 1, Max: 24 * h})
+	f("rate: 5/m, penalty: {after: 1, block: 1ms, factor: 1, max: 24h}", "{after: 1, block: 1ms}", Penalty{After: 1, Block: m / 60_000, Factor: 1, Max: 24 * h})
+	f("rate: 5/day, calendar: UTC, penalty: {after: 1, block: 1m}", "{after: 1, block: 1m}", Penalty{After: 1, Within: 24 * h, Block: m, Factor: 1, Max: 24 * h})
+	f("rate: 5/month, calendar: UTC, penalty: {after: 1, within: 1m, block: 1m}", "{after: 1, within: 1m, block: 1m}", Penalty{After: 1, Within: m, Block: m, Factor: 1, Max: 24 * h})
+	f("rate: blocked, calendar: UTC, penalty: {after: 1, block: 1m}", "{after: 1, block: 1m}", Penalty{After: 1, Block: m, Factor: 1, Max: 24 * h})
+	require.False(t, with(t, emptySet(), record(t, "p", "limits: {l: {rate: 5/m}}")).Policy([]byte("p")).Penalties)
+}
+
+// What forgives all callers gives a penalty another epoch, and nothing else does.
+func TestPenaltyEpochs(t *testing.T) {
+	text := func(limit string) *Record { return record(t, "p", "limits: {l: {by: user, rate: "+limit+"}}") }
+	r, epochs := text("5/m, penalty: {after: 1, block: 1m}"), map[string]LimitEpoch(nil)
+	epoch := func() uint16 {
+		e := emptySet().Edit()
+		e.Set(r, Meta{Version: 1, Epochs: epochs})
+		set, err := e.Finish(1)
+		require.NoError(t, err)
+		return set.Policy([]byte("p")).Limits[0].Penalty.Epoch
+	}
+	edit := func(limit string, change Change) {
+		t.Helper()
+		next := text(limit)
+		var err error
+		epochs, err = Revise(r, epochs, next, change)
+		require.NoError(t, err)
+		r = next
+	}
+	edit("5/m, penalty: {after: 2, block: 1s, max: 1h}", ChangeReset)
+	edit("9/m, penalty: {after: 2, block: 1s}, mode: soft", ChangeKeep)
+	require.Zero(t, epoch())
+	edit("9/m", ChangeKeep)
+	edit("9/m, penalty: {after: 2, block: 1s}", ChangeKeep)
+	require.EqualValues(t, 1, epoch())
+	edit("8/m, penalty: {after: 2, block: 1s}", ChangeReset)
+	require.EqualValues(t, 2, epoch())
+	epochs = ResetAll(r, epochs)
+	require.EqualValues(t, 3, epoch())
+	was := r
+	r = record(t, "p", "limits: {other: {rate: 1/s}}")
+	var err error
+	epochs, err = Revise(was, epochs, r, ChangeKeep)
+	require.NoError(t, err)
+	edit("8/m, penalty: {after: 2, block: 1s}", ChangeKeep)
+	require.EqualValues(t, 3, epoch(), "a limit that comes back goes on")
+
+	d := Compare(r, text("8/m, penalty: {after: 3, block: 1s}"))
+	require.Len(t, d, 1)
+	require.Equal(t, "limits.l.penalty: {after: 2, block: 1s} -> {after: 3, block: 1s}", d[0].String())
+}
