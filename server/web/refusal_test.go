@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -52,6 +53,13 @@ func TestBadRequests(t *testing.T) {
 	f(`{"policy":"q"}`, 404, "there is no policy 'q'")
 	f(`{"policy":"p","attributes":{"user":"`+strings.Repeat("x", 4097)+`"}}`, 400, "at most 4096 bytes")
 	f(`{"policy":"p","attributes":{"user":"`+strings.Repeat("x", 64<<10)+`"}}`, 413, "longer than 65536 bytes")
+	q, err := http.NewRequest("POST", r.url+"/v1/check", io.MultiReader(strings.NewReader(`{"policy":"p","attributes":{"user":"`+strings.Repeat("x", 64<<10)+`"}}`)))
+	require.NoError(t, err)
+	q.Header.Set("Content-Type", "application/json")
+	chunked, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	chunked.Body.Close()
+	require.Equal(t, 413, chunked.StatusCode, "its length is not announced")
 	require.Equal(t, int64(5), r.run("RL.CHECK", "p", "user", "a", "COST", "0").Field("remaining").Int)
 
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`).status)
