@@ -56,6 +56,7 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 		r.fail(key, "has concurrent and tiers: numbers in tiers are enough")
 	case slots && rate:
 		r.fail(key, "has concurrent and rate: make two limits of them, both must pass")
+		return
 	case !rate && !tiers && !slots:
 		r.fail(key, "has neither rate, tiers nor concurrent")
 	}

@@ -166,6 +166,17 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 1/s, penalty: {after: 1, block: 1m, factor: 1.5}", `f:4:59: @.penalty.factor: "1.5": want a whole number from 1 to 100`)
 	limit("rate: 1/s, penalty: {after: 1, block: 1m, witin: 1m}", `f:4:51: @.penalty: unknown key "witin", did you mean "within"?`)
 
+	limit("concurrent: 0", `f:4:21: @.concurrent: "0": an amount is at least 1: to deny every call write blocked, to admit all of them unlimited`)
+	limit("concurrent: 4097", `f:4:21: @.concurrent: "4097": a limit of concurrent calls has at most 4096 slots`)
+	limit("concurrent: 4/s", `f:4:21: @.concurrent: "4/s": a limit of concurrent calls has a number of slots, such as 4, and no rate; or unlimited, or blocked`)
+	limit("concurrent: 4, rate: 1/s", "f:4:5: @: has concurrent and rate: make two limits of them, both must pass")
+	limit("concurrent: 4, algorithm: log", "f:4:5: @: algorithm does not go with concurrent")
+	limit("concurrent: 4, cost: tokens", "f:4:30: @.cost: the cost of a limit of concurrent calls is a number: so many slots")
+	limit("concurrent: 4, ttl: 2h", `f:4:29: @.ttl: "2h": want a duration from 1s to 1h`)
+	limit("concurrent: 4, penalty: {after: 1, block: 1m}", "f:4:5: @: penalty does not go with concurrent")
+	limit("rate: 1/s, ttl: 1m", "f:4:5: @: ttl goes with concurrent")
+	limit("tiers: {attribute: tier, free: 1/s, default: 4}", `f:4:40: @.tiers.free: "1/s": a limit of concurrent calls has a number of slots, such as 4, and no rate; or unlimited, or blocked`)
+
 	// Of tiers and overrides.
 	limit("tiers: {free: 1/s, default: 1/s}", "f:4:16: @.tiers: attribute is missing: the one that names the tier")
 	limit("tiers: {attribute: tier, free: 1/s}", "f:4:16: @.tiers: default is missing: what callers of no tier have")

@@ -66,6 +66,8 @@ type TrialAnswer struct {
 	// Status is the HTTP status that stands for the call.
 	Status int
 	Limits []TrialLimit
+	// Hold is that of a call that took slots, "" for none.
+	Hold string
 }
 
 // TrialLimit is what one limit says that applies.
@@ -88,11 +90,32 @@ func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 	if err != nil {
 		return TrialAnswer{}, err
 	}
+	r := &t.mem.reserver
+	r.begin(t.call.Sess, &t.call, t.mem, p)
+	if p.Slots && t.mem.takesSlots() {
+		r.req.Keep, r.req.Version = p.Hold.Keep, p.Version
+		r.name()
+	}
+	t.call.Limits = r
+	defer func() { t.call.Limits = t.call.Sess }()
 	var a answer
 	if err := t.mem.decide(&t.call, p, engine.CheckOptions{}, &a); err != nil {
 		return TrialAnswer{}, err
 	}
-	return a.told(), nil
+	told := a.told()
+	told.Hold = string(r.hold())
+	return told, nil
+}
+
+// Settle settles the hold of a call that took slots, as RL.COMMIT and RL.CANCEL do.
+// Errors: those of the engine.
+func (t *Trial) Settle(now int64, hold string, cancels bool) error {
+	how := engine.Settlement{State: engine.HoldCommitted}
+	if cancels {
+		how.State = engine.HoldCancelled
+	}
+	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), how)
+	return err
 }
 
 // Explain tells of each limit of the policy whether it applies to a call, and why.

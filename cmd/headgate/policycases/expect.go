@@ -29,6 +29,9 @@ type check struct {
 	got func(a *limits.TrialAnswer) string
 }
 
+// asks reports whether anything is expected.
+func (e *Expectation) asks() bool { return e.verdict != "" || e.failure != "" || len(e.checks) > 0 }
+
 // Verdicts.
 const (
 	allow = "allow"

@@ -36,6 +36,12 @@ type Step struct {
 	Cost       int64
 	Times      int
 	Expect     Expectation
+	// Hold is what the case calls the hold of the call, "" for nothing.
+	Hold string
+	// Settles is the hold that the step settles, in place of a call: it commits, or
+	// cancels it.
+	Settles string
+	Cancels bool
 }
 
 // maxTimes bounds the calls of a step.

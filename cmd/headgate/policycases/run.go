@@ -29,13 +29,23 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 		return 0, nil, err
 	}
 	start := max(c.Start.UnixNano(), 1) // 0 is no time of an engine
+	holds := map[string]string{}
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		now := start + int64(s.At)
+		if s.Settles != "" {
+			if err := trial.Settle(now, holds[s.Settles], s.Cancels); err != nil {
+				return calls, &Failure{Step: s, Call: 1, Differs: []string{fmt.Sprintf("%q: %v", s.Settles, err)}}, nil
+			}
+			continue
+		}
 		call := limits.TrialCall{Policy: s.Policy, Attributes: s.Attributes, Units: s.Cost}
 		for n := 1; n <= s.Times; n++ {
 			calls++
 			a, err := trial.Check(now, call)
+			if s.Hold != "" {
+				holds[s.Hold] = a.Hold
+			}
 			if differs := s.Expect.differs(&a, err, n == s.Times); len(differs) > 0 {
 				return calls, &Failure{s, n, differs, explain(trial, now, call, &a)}, nil
 			}
@@ -81,6 +91,12 @@ func said(l *limits.TrialLimit) string {
 
 // String is the call as a client sends it.
 func (s *Step) String() string {
+	switch {
+	case s.Settles != "" && s.Cancels:
+		return "RL.CANCEL " + s.Settles
+	case s.Settles != "":
+		return "RL.COMMIT " + s.Settles
+	}
 	var b strings.Builder
 	b.WriteString("RL.CHECK " + s.Policy)
 	for _, p := range s.Attributes {

@@ -77,9 +77,27 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 			return err
 		}),
 	}
+	settles := func(cancels bool) func(n *yaml.Node) error {
+		return func(n *yaml.Node) error {
+			if s.Settles != "" {
+				return r.fail(n, "a step has one of commit and cancel")
+			}
+			s.Cancels = cancels
+			return r.text(&s.Settles)(n)
+		}
+	}
+	known["hold"], known["commit"], known["cancel"] = r.text(&s.Hold), settles(false), settles(true)
 	r.expectation(&s.Expect, known)
 	if err := r.mapping(n, "a step", known); err != nil {
 		return s, err
+	}
+	switch {
+	case s.Settles != "" && (s.Hold != "" || s.Times != 1 || s.Expect.asks()):
+		return s, r.fail(n, "a step that settles has no call, and nothing to expect")
+	case s.Settles != "":
+		return s, nil
+	case s.Hold != "" && s.Times != 1:
+		return s, r.fail(n, "a hold is of one call")
 	}
 	if s.Policy == "" {
 		return s, r.fail(n, "neither the step nor its case names a policy")

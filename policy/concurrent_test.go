@@ -1,0 +1,64 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConcurrentCalls(t *testing.T) {
+	const text = `{hold: {ttl: 5m}, limits: {
+  run: {by: t, concurrent: 4, ttl: 30s, cost: 2},
+  plan: {by: t, tiers: {attribute: plan, free: 1, pro: {concurrent: 10, mode: shadow}, big: unlimited, default: 2}}},
+  overrides: [{when: {t: acme}, limits: {run: 8}}]}`
+	rec := record(t, "p", text)
+	reread(t, rec)
+	set := with(t, emptySet(), rec)
+	p := set.Policy([]byte("p"))
+	require.True(t, p.Slots)
+	run, plan := &p.Limits[0], &p.Limits[1]
+	require.Equal(t, []Algorithm{Concurrent, Concurrent}, []Algorithm{run.Algorithm, plan.Algorithm})
+	require.Equal(t, []int64{30e9, 300e9}, []int64{run.TTL, plan.TTL}, "ttl, or that of holds")
+	applied := func(units int64, pairs ...string) []Applied {
+		c := call(t, set, "p", pairs...)
+		c.Units = units
+		v, err := c.Match(1)
+		require.NoError(t, err)
+		require.Equal(t, Decide, v)
+		return c.Applied
+	}
+	a := applied(5, "t", "x", "plan", "pro")
+	require.Len(t, a, 2)
+	require.Equal(t, []int64{4, 10}, []int64{a[0].Numbers.Rate.Amount, a[1].Numbers.Rate.Amount})
+	require.Equal(t, []int64{2, 1}, []int64{a[0].Cost, a[1].Cost}, "slots do not go by COST")
+	require.Equal(t, Shadow, a[1].Numbers.Mode)
+	require.Empty(t, a[0].CostBy())
+	require.Zero(t, applied(0, "t", "x")[0].Cost, "a look takes none")
+	require.EqualValues(t, 8, applied(1, "t", "acme")[0].Numbers.Rate.Amount)
+	require.Len(t, applied(1, "t", "x", "plan", "big"), 1)
+}
+
+// An edit leaves slots where they are; another way to count does not.
+func TestEditsOfConcurrentCalls(t *testing.T) {
+	four, five, rate := record(t, "p", "{limits: {l: {concurrent: 4}}}"), record(t, "p", "{limits: {l: {concurrent: 5}}}"), record(t, "p", "{limits: {l: {rate: 5/s}}}")
+	for _, change := range []Change{ChangeKeep, ChangeProportional, ChangeReset} {
+		epochs, err := Revise(four, nil, five, change)
+		require.NoError(t, err)
+		require.Empty(t, epochs, change)
+	}
+	_, err := Revise(four, nil, rate, ChangeKeep)
+	require.ErrorContains(t, err, "limit 'l' counts by concurrent, not token")
+	epochs, err := Revise(four, nil, rate, ChangeReset)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, epochs["l"].Reset)
+	require.EqualValues(t, 1, ResetAll(four, nil)["l"].Reset)
+	require.Equal(t, "limits.l.concurrent: 4 -> 5 (numbers)", diffs(Compare(four, five))[0])
+	require.Contains(t, diffs(Compare(four, rate)), "limits.l.concurrent: 4 -> nothing (another kind of counters)")
+}
+
+func diffs(all []Difference) (lines []string) {
+	for i := range all {
+		lines = append(lines, all[i].String())
+	}
+	return lines
+}
