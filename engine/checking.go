@@ -195,7 +195,7 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 		}
 		switch {
 		case err == nil:
-			v.OK = v.OK && (w.d.OK || c.Mode != Enforce)
+			v.OK = v.OK && (w.d.OK && !c.TooMuch || c.Mode != Enforce)
 		case c.Mode == Enforce || errors.Is(err, ErrStale):
 			if i < failed {
 				failed, failure = i, err
@@ -222,6 +222,9 @@ func (st *checking) settle(s *Session, now int64, checks []Check, passed bool, o
 		if c := &checks[i]; c.Mode != Off {
 			w := &st.weighed[i]
 			s.settle(w, now, c, passed, c.CountAll && c.Cost > 0 && !st.blocked, &out[i])
+			if d := &out[i].Decision; c.TooMuch { // whatever it counts
+				*d = Decision{Limit: d.Limit, Remaining: d.Remaining, RetryAfter: Never, ResetAfter: d.ResetAfter}
+			}
 			writes = writes || w.write
 		}
 	}

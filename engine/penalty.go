@@ -191,7 +191,7 @@ func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	if err != nil {
 		return err
 	}
-	x := suspect{at: i, offences: o, strikes: !w.d.OK && w.d.RetryAfter != Never && c.Cost > 0}
+	x := suspect{at: i, offences: o, strikes: !w.d.OK && w.d.RetryAfter != Never && c.Cost > 0 && !c.TooMuch}
 	if end := c.Penalty.until(&o); end > now {
 		x.until, st.blocked = end, true
 	}
@@ -279,9 +279,9 @@ func (e *Engine) Offender(now int64, key []byte, hash uint64, l Limit, p *Penalt
 	return is
 }
 
-// Forgive forgets what is known of the caller of a counter, and tells whether there
-// was something. Errors are those of Delete.
-func (s *Session) Forgive(now int64, key []byte) (bool, error) {
+// Forgive forgets what is known of the caller of a counter, and tells whether that
+// counted under its limit's penalty, nil for none. Errors are those of Delete.
+func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 	hash := s.e.hash(offenders, key)
 	sh, err := s.lock(hash, key)
 	if err != nil {
@@ -292,9 +292,10 @@ func (s *Session) Forgive(now int64, key []byte) (bool, error) {
 	if !found {
 		return false, nil
 	}
-	there := !ent.Expired(now)
+	o := readOffences(ent)
+	counts := p != nil && o.epoch == p.Epoch && !ent.Expired(now)
 	sh.Delete(ent)
-	return there, nil
+	return counts, nil
 }
 
 // Offenders returns of how many callers, by limits, offences are known.

@@ -192,7 +192,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 			for i := range n {
 				_, err := s.Delete(now, m.key(i))
 				require.NoError(t, err)
-				_, err = s.Forgive(now, m.key(i))
+				_, err = s.Forgive(now, m.key(i), nil)
 				require.NoError(t, err)
 				counters[i], offenders[i] = nil, &modelOffender{}
 			}

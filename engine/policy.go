@@ -94,6 +94,9 @@ type Check struct {
 	// counts on, a bucket goes into debt by at most one period, a log keeps its
 	// newest units. A cost of 0 is denied while more than all is used.
 	CountAll bool
+	// TooMuch: the call asks for more than it may, so that the limit, which is
+	// enforced, denies it, and no wait ends that.
+	TooMuch bool
 	// Window is of a calendar's limit: the window that contains the time of the
 	// call, by the rules of today. A counter whose window is open keeps its end.
 	Window *Window

@@ -120,6 +120,17 @@ func TestPenaltiesBetweenListsAndLimits(t *testing.T) {
 	require.Equal(t, "penalty", r.reserve("p user eve tenant x").reason)
 	require.EqualValues(t, -1, r.reserve("p user eve tenant x COST 2").retry, "more than a hold may take")
 	r.allows("p user bob tenant x", "a", "m=3")
+
+	// To ask for more than a hold may take is no strike, whether there is room or not.
+	r.setPolicy("s", `{hold: {share: 50%}, limits: {u: {by: u, rate: 10/m, penalty: {after: 2, block: 15m}}, v: {by: u, rate: 10/m}}}`)
+	r.allows("s u x COST 5", "u", "u=5 v=5")
+	for range 3 {
+		c := r.reserve("s u x COST 6")
+		require.Equal(t, []any{"limit", "u", int64(-1)}, []any{c.reason, c.name, c.retry})
+		require.EqualValues(t, -1, c.limits["v"].retry, "of each limit")
+		require.EqualValues(t, 5, c.limits["v"].remaining)
+	}
+	r.allows("s u x", "u", "u=4")
 }
 
 // What an edit says of blocks holds for those that there are.
@@ -158,6 +169,7 @@ func TestEditsOfPenaltiesAtOnce(t *testing.T) {
 	r.penalized("p user eve", "a", 60_000, "")
 	r.blocks("bob")
 	r.words("RL.POLICY RESET p")
+	r.is("RL.POLICY RESET p user eve", "0") // it was forgiven with all
 	r.blocks("eve")
 	r.is("FLUSHALL", "OK")
 	r.blocks("eve")

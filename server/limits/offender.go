@@ -36,6 +36,16 @@ func (b *Book) offender(e *engine.Engine, key []byte, now int64) (engine.Offende
 	return offenderOf(e, l, may[0].Numbers, key, now)
 }
 
+// penaltyOf returns the penalty of the limit of a policy whose counter a key is, nil
+// for none.
+func penaltyOf(p *policy.Policy, key []byte) *engine.Penalty {
+	_, id, _, ok := policy.ParseKey(key)
+	if l := p.LimitWithID(id); ok && l != nil {
+		return (*engine.Penalty)(l.Penalty)
+	}
+	return nil
+}
+
 // explainOffender tells what is known of a caller: strikes, for how long they count
 // together, and for how long the block lasts, both 0 for none.
 func explainOffender(p *command.Pairs, x *engine.Offender, now int64) {

@@ -87,7 +87,6 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 		return r.Limiter.Check(now, checks, o, out)
 	}
 	r.req.Limits = slices.Grow(r.req.Limits[:0], len(checks))[:len(checks)]
-	large := -1
 	for j := range checks {
 		l := &r.m.call.Applied[r.m.at[j]]
 		named := &r.req.Limits[j] // nothing but these is looked at
@@ -98,27 +97,12 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 			}
 			continue
 		}
-		if large < 0 && checks[j].Mode == engine.Enforce && r.beyondShare(&checks[j]) {
-			large, o.Denied = j, true
-		}
+		checks[j].TooMuch = checks[j].Mode == engine.Enforce && r.beyondShare(&checks[j])
 	}
-	var v engine.Verdict
-	var err error
 	if len(r.req.Key) == 0 {
-		v, err = r.Limiter.Check(now, checks, o, out)
-	} else {
-		v, err = r.call.Sess.Reserve(now, checks, o, out, &r.req)
+		return r.Limiter.Check(now, checks, o, out)
 	}
-	switch {
-	case err != nil || large < 0:
-	case v.Penalty:
-		out[v.Binding].RetryAfter = engine.Never
-	case v.Binding < 0 || out[v.Binding].RetryAfter != engine.Never || large < v.Binding:
-		d := &out[large].Decision
-		d.OK, d.Allowed, d.RetryAfter, d.Delay = false, 0, engine.Never, 0
-		v.Binding = large
-	}
-	return v, err
+	return r.call.Sess.Reserve(now, checks, o, out, &r.req)
 }
 
 // setTTL has slots end as the call says, if it does.

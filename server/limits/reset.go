@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -31,12 +32,11 @@ func (b *Book) reset(call *command.Call) {
 	for _, key := range m.call.Keys(nil) { // the worker outlasts the call
 		keys = append(keys, bytes.Clone(key))
 	}
-	prefix := holdsOf(p.Name)
 	sess, now := call.NewSession(), call.Now
 	sess.Use(0) // where policies count
 	call.Host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
 		defer sess.Close()
-		n, err := forget(sess, now, prefix, keys)
+		n, err := forget(sess, now, p, keys)
 		if err != nil {
 			w.Error(command.EngineError(err).Error())
 			return
@@ -45,12 +45,11 @@ func (b *Book) reset(call *command.Call) {
 	})
 }
 
-// forget ends the holds that begin with a prefix and have charged one of some
-// counters, deletes these, and forgives their callers: it returns of how many there was
-// something. A hold that begins
-// meanwhile goes on.
-func forget(sess *engine.Session, now int64, prefix []byte, keys [][]byte) (n int64, err error) {
-	_, err = sess.EndHolds(prefix, func(r *engine.Reservation) bool {
+// forget ends the holds on some counters of a policy, deletes these, and forgives their
+// callers: it returns of how many there was something. A hold that begins meanwhile
+// goes on.
+func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n int64, err error) {
+	_, err = sess.EndHolds(holdsOf(p.Name), func(r *engine.Reservation) bool {
 		for i := range r.Limits {
 			for _, key := range keys {
 				if bytes.Equal(r.Limits[i].Key, key) {
@@ -69,7 +68,7 @@ func forget(sess *engine.Session, now int64, prefix []byte, keys [][]byte) (n in
 			return n, err
 		}
 		var forgiven bool
-		forgiven, err = sess.Forgive(now, key)
+		forgiven, err = sess.Forgive(now, key, penaltyOf(p, key))
 		n += command.Truth(there || forgiven)
 	}
 	return n, err
