@@ -46,7 +46,7 @@ func TestHoldsRowsOnHeadgate(t *testing.T) {
 	p, err := startHeadgate(t.TempDir(), bin)
 	require.NoError(t, err)
 	t.Cleanup(p.stop)
-	x, err := b.measureEnd(context.Background(), "here", p, 500)
+	x, err := b.measureEnd(context.Background(), "here", p, 500, time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, x.Before.Replies)
 	require.Greater(t, x.Settled, time.Duration(0))
