@@ -242,11 +242,11 @@ func (v *Verdict) block(i int, lasts int64, out []Checked) {
 }
 
 // prolong has the limit that blocks the caller say the longest wait of all that
-// deny: an earlier retry would be denied again.
+// deny, but for slots: an earlier retry would be denied again.
 func (v *Verdict) prolong(checks []Check, out []Checked) {
 	b := &out[v.Binding].Decision
 	for i := range checks {
-		if d := &out[i].Decision; checks[i].Mode == Enforce && !d.OK && d.bindsMoreThan(b) {
+		if d := &out[i].Decision; checks[i].Mode == Enforce && !d.OK && waitsLonger(&checks[i], d, &checks[v.Binding], b) {
 			b.RetryAfter = d.RetryAfter
 		}
 	}

@@ -100,3 +100,20 @@ func TestSlotsAreBounded(t *testing.T) {
 	require.False(t, v.OK)
 	require.True(t, remaining(t, s, start+minute, run) == 1)
 }
+
+// Nor does a slot prolong what a caller who is blocked is told; a denial that no wait
+// ends does.
+func TestASlotDoesNotProlongABlock(t *testing.T) {
+	s := newTestSession(t, Config{})
+	run := of(t, s, "@p:run", Limit{Algorithm: PolicySlots, Limit: 1, Period: 5 * minute})
+	user := of(t, s, "@p:user;u=b", perMinute(Log, 5), costs(5), penalized(Penalty{After: 1, Within: minute, Block: 2 * minute, Factor: 1, Max: 10 * minute}))
+	takes(t, s, start, "a", run)
+	check(t, s, start, user)
+	v, out := takes(t, s, start, "b", user, run)
+	require.True(t, v.Penalty)
+	require.Zero(t, v.Binding)
+	require.Equal(t, []int64{2 * minute, 5 * minute}, []int64{out[0].RetryAfter, out[1].RetryAfter})
+	run.Cost = 2
+	_, out = takes(t, s, start, "b", user, run)
+	require.Equal(t, Never, out[0].RetryAfter)
+}
