@@ -48,15 +48,15 @@ func TestPolicyCases(t *testing.T) {
 	bin, err := subprocess.Build(t.TempDir())
 	require.NoError(t, err)
 	dir, names := policyFiles(t)
-	require.Equal(t, []string{"api.yaml", "saas.yaml", "hooks.yaml", "quota.yaml", "quotacases.yaml", "cases.yaml", "login.yaml", "logincases.yaml"}, names)
-	for _, name := range []string{names[0], names[1], names[2], names[3], names[6]} {
+	require.Equal(t, []string{"api.yaml", "saas.yaml", "hooks.yaml", "quota.yaml", "quotacases.yaml", "cases.yaml", "export.yaml", "exportcases.yaml", "login.yaml", "logincases.yaml"}, names)
+	for _, name := range []string{names[0], names[1], names[2], names[3], names[6], names[8]} {
 		out, err := headgate(t, bin, dir, "policy check "+name)
 		require.NoError(t, err, out)
 		require.NotContains(t, out, "warning")
 	}
 	text, err := os.ReadFile(policiesPage)
 	require.NoError(t, err)
-	for _, line := range []string{"policy test api.yaml cases.yaml", "policy test quota.yaml quotacases.yaml", "policy test login.yaml logincases.yaml"} {
+	for _, line := range []string{"policy test api.yaml cases.yaml", "policy test quota.yaml quotacases.yaml", "policy test export.yaml exportcases.yaml", "policy test login.yaml logincases.yaml"} {
 		_, shown, ok := strings.Cut(string(text), "```\n$ headgate "+line+"\n")
 		require.True(t, ok)
 		shown, _, _ = strings.Cut(shown, "```")
