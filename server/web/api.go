@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -61,8 +60,6 @@ func (a *api) routes(mux *http.ServeMux) {
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { a.post(w, r, answer) })
 	}
-	mux.HandleFunc("/v1/auth/{policy}", func(w http.ResponseWriter, r *http.Request) { a.forward(w, r, true) })
-	mux.HandleFunc("/v1/auth403/{policy}", func(w http.ResponseWriter, r *http.Request) { a.forward(w, r, false) })
 	mux.Handle("GET /v1/openapi.yaml", a.conns.serving(http.HandlerFunc(document)))
 	mux.Handle("/v1/", a.conns.serving(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		sendProblem(w, &problem{status: http.StatusNotFound, detail: "there is no such path; /v1/openapi.yaml has those that there are"})
@@ -242,6 +239,3 @@ func setProblem(h http.Header, p *problem) {
 		h.Set("WWW-Authenticate", `Bearer realm="headgate"`)
 	}
 }
-
-// policyOf is the name of a policy in a path, where `:` stands for `/`.
-func policyOf(segment string) string { return strings.ReplaceAll(segment, ":", "/") }

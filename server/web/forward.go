@@ -12,7 +12,7 @@ import (
 // pass, by the policy of the path: 200, or the status of the limit that denies, 429
 // for most, with a problem.
 //
-// Without bodies it answers nginx, which takes 200 to 299 for yes, 401 and 403 for
+// At pathAuth403 it answers without bodies nginx, which takes 200 to 299 for yes, 401 and 403 for
 // no, and all else for an error, upon which it may be configured to let requests
 // pass; and which keeps a connection only if the answers on it have no bodies. So
 // what a limit denies is 403, and so is what the configuration has wrong, since an
@@ -20,7 +20,7 @@ import (
 //
 // The query and the body are never looked at: gateways pass on those of their
 // client, and some announce a body that they do not send.
-func (a *api) forward(w http.ResponseWriter, r *http.Request, bodies bool) {
+func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	h := w.Header()
 	if r.ContentLength != 0 {
 		// Where the next request begins nobody can tell without the body. And net/http
@@ -30,7 +30,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, bodies bool) {
 	x := a.newExchange(w, r)
 	defer x.end()
 	x.received()
-	p := a.askForward(x)
+	p := a.askForward(x, gate)
 	status := http.StatusOK
 	if p != nil {
 		status = p.status
@@ -40,7 +40,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, bodies bool) {
 	}
 	h["Cache-Control"] = noStore
 	switch {
-	case !bodies:
+	case gate == pathAuth403:
 		if status >= http.StatusMultipleChoices && status < http.StatusInternalServerError {
 			status = http.StatusForbidden
 		}
@@ -55,12 +55,16 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, bodies bool) {
 }
 
 // askForward asks for a verdict about the request that a gateway tells of.
-func (a *api) askForward(x *exchange) *problem {
+func (a *api) askForward(x *exchange, gate string) *problem {
 	if !a.admits(x.r) {
 		return errUnauthorized
 	}
+	name, ok := policyOf(x.r.URL, gate)
+	if !ok {
+		return errGate
+	}
 	c := &x.check.Call
-	*c = verdict.Call{Policy: policyOf(x.r.PathValue("policy")), Attributes: c.Attributes[:0]}
+	*c = verdict.Call{Policy: name, Attributes: c.Attributes[:0]}
 	a.describe(c, x.r)
 	var err error
 	if x.commands, err = c.AppendCheck(x.commands[:0]); err != nil {

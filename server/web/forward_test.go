@@ -52,6 +52,20 @@ func TestForwardAuth(t *testing.T) {
 	a = r.request("GET", "/v1/auth403/edg", "")
 	require.Equal(t, 403, a.status)
 	require.Empty(t, a.body)
+	// Nor does a path that names none, however it is written: neither a redirect nor 404
+	// is a no to nginx.
+	for _, path := range []string{"/v1/auth403", "/v1/auth403/", "/v1/auth403/team/edge", "/v1/auth403/team:edge/", "/v1/auth403//team:edge", "/v1//auth403/team:edge",
+		"//v1/auth403/team:edge", "/v1/./auth403/team:edge", "/v1/auth403/.", "/v1/auth403/..", "/v1/auth403/../check", "/v1/x/../auth403/team:edge", "/v1/auth403%2Fteam:edge"} {
+		a = r.raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.3\r\n\r\n")
+		require.Equal(t, 403, a.status, path)
+		require.Empty(t, a.body, path)
+		path = strings.Replace(path, "auth403", "auth", 1)
+		a = r.raw("GET " + path + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.3\r\n\r\n")
+		require.Equal(t, 404, a.status, path)
+		require.Equal(t, "application/problem+json", a.header.Get("Content-Type"), path)
+	}
+	require.Equal(t, 200, r.raw("GET /v1/auth403/team%2Fedge HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.3\r\n\r\n").status)
+	require.Equal(t, 404, r.request("GET", "/v1/auth404/edge", "").status)
 	for _, method := range []string{"HEAD", "POST", "PUT", "OPTIONS", "PURGE"} {
 		require.Equal(t, 429, r.request(method, "/v1/auth/team:edge", "", "X-Forwarded-For", "203.0.113.1").status, method)
 	}

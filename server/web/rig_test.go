@@ -1,10 +1,12 @@
 package web_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,6 +96,23 @@ func (r *rig) request(method, path, body string, header ...string) answer {
 	}
 	a, err := http.DefaultClient.Do(q)
 	require.NoError(r.t, err)
+	defer a.Body.Close()
+	data, err := io.ReadAll(a.Body)
+	require.NoError(r.t, err)
+	return answer{a.StatusCode, a.Header, string(data)}
+}
+
+// raw sends a request as it is.
+func (r *rig) raw(request string) answer {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	require.NoError(r.t, err)
+	defer c.Close()
+	require.NoError(r.t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.WriteString(c, request)
+	require.NoError(r.t, err)
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(r.t, err, "%q", request)
 	defer a.Body.Close()
 	data, err := io.ReadAll(a.Body)
 	require.NoError(r.t, err)

@@ -98,12 +98,15 @@ func New(c Config) *Server {
 	}
 	all := http.NewServeMux()
 	all.Handle("/", s.conns.serving(mux))
+	handler := http.Handler(all)
 	if c.Decider != nil {
-		newAPI(&c, &s.conns).routes(all)
+		a := newAPI(&c, &s.conns)
+		a.routes(all)
+		handler = a.gates(all)
 	}
 	s.conns.most = cmp.Or(c.MaxClients, DefaultMaxClients)
 	s.http = http.Server{
-		Handler:           all,
+		Handler:           handler,
 		ConnContext:       s.conns.context,
 		ConnState:         s.conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,

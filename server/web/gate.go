@@ -1,0 +1,48 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Where gateways ask. Below that is the policy.
+const (
+	pathAuth    = "/v1/auth"
+	pathAuth403 = "/v1/auth403"
+)
+
+// gates answers gateways, and leaves the others to next. All below the two paths is
+// for gateways, however it is written: a mux would redirect some of it, and answer
+// some with 404, of which neither is a no to nginx.
+func (a *api) gates(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, gate := range [...]string{pathAuth, pathAuth403} {
+			if below(r.URL.Path, gate) || below(path.Clean(r.URL.Path), gate) {
+				a.forward(w, r, gate)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// below reports whether a path is another one or below it.
+func below(path, top string) bool {
+	rest, ok := strings.CutPrefix(path, top)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+var errGate = &problem{status: http.StatusNotFound, detail: "a policy is one segment of the path; a / in its name is written :"}
+
+// policyOf is the name of the policy below a gate: one segment, where `:` stands for
+// `/`.
+func policyOf(u *url.URL, gate string) (name string, ok bool) {
+	segment, ok := strings.CutPrefix(u.EscapedPath(), gate+"/")
+	if !ok || strings.Contains(segment, "/") {
+		return "", false
+	}
+	segment, err := url.PathUnescape(segment)
+	return strings.ReplaceAll(segment, ":", "/"), err == nil && segment != ""
+}
