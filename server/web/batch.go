@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -16,7 +17,10 @@ const (
 	chunk = 100
 )
 
-var errManyChecks = fmt.Errorf("at most %d checks in a batch", maxChecks)
+var (
+	errManyChecks = fmt.Errorf("at most %d checks in a batch", maxChecks)
+	errNoChecks   = errors.New("checks is missing")
+)
 
 // batch answers independent checks, in order: the status of each is that which
 // /v1/check would have answered by respond=status, and that of all is 200.
@@ -36,7 +40,9 @@ func (a *api) batch(x *exchange) *problem {
 	var checks []batched
 	x.commands = x.commands[:0]
 	if p := x.read(maxBatchBytes, func(r *jsonReader) error {
-		return r.object(batchFields, func(int) error {
+		given := false
+		err := r.object(batchFields, func(int) error {
+			given = true
 			return r.array(func() error {
 				if len(checks) == maxChecks {
 					return errManyChecks
@@ -54,6 +60,10 @@ func (a *api) batch(x *exchange) *problem {
 				return nil
 			})
 		})
+		if err == nil && !given {
+			err = errNoChecks
+		}
+		return err
 	}); p != nil {
 		return p
 	}

@@ -44,7 +44,10 @@ func TestBadRequests(t *testing.T) {
 	f(`{"policy":"p","id":""}`, 400, "id: must have 1 to 128 bytes")
 	f(`{"policy":"p","id":"x","peek":true}`, 400, "PEEK and ID exclude each other")
 	f(`{"policy":"p","attributes":{"user":[]}}`, 400, "the value of an attribute is a text")
-	f(`{"policy":"p","attributes":{"user":"a","user":"b"}}`, 400, "attribute 'user' is given twice")
+	for _, twice := range []string{`"user":"a","user":"b"`, `"user":null,"user":"b"`, `"user":"b","user":null`, `"user":"","user":"b"`, `"x":null,"x":null`} {
+		f(`{"policy":"p","attributes":{`+twice+`}}`, 400, "is given twice")
+	}
+	f(`{"policy":"p","attributes":{"Cost":null}}`, 400, `"Cost"`)
 	// The words of options are no attributes, whatever their case.
 	for _, word := range []string{"cost", "id", "peek", "sync", "async", "fail", "ttl", "COST", "Peek"} {
 		f(`{"policy":"p","attributes":{"`+word+`":"open"}}`, 400, `"`+word+`"`)
@@ -60,12 +63,15 @@ func TestBadRequests(t *testing.T) {
 	require.NoError(t, err)
 	chunked.Body.Close()
 	require.Equal(t, 413, chunked.StatusCode, "its length is not announced")
+	a := r.post("/v1/reserve", `{"policy":"p","ttl":""}`)
+	require.Equal(t, 400, a.status)
+	require.Contains(t, a.body, "ttl: ")
 	require.Equal(t, int64(5), r.run("RL.CHECK", "p", "user", "a", "COST", "0").Field("remaining").Int)
 
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`).status)
 	require.Equal(t, 415, r.request("POST", "/v1/check", `{}`, "Content-Type", "text/plain").status)
 	require.Equal(t, 404, r.request("POST", "/v1/check", `{"policy":"q"}`, "Content-Type", "Application/JSON; charset=utf-8").status)
-	a := r.request("GET", "/v1/check", "")
+	a = r.request("GET", "/v1/check", "")
 	require.Equal(t, 405, a.status)
 	require.Equal(t, "POST", a.header.Get("Allow"))
 	require.Equal(t, 404, r.request("GET", "/v1/nothing", "").status)
@@ -136,6 +142,11 @@ func TestBatch(t *testing.T) {
 	require.Equal(t, 400, a.status)
 	require.Contains(t, a.body, "check 2: unknown field")
 	require.Equal(t, 400, r.post("/v1/check:batch", `{"checks":[{"policy":"p","respond":"status"}]}`).status)
+	for _, body := range []string{`{}`, `{"checks":null}`} {
+		a = r.post("/v1/check:batch", body)
+		require.Equal(t, 400, a.status, body)
+		require.Contains(t, a.body, "checks is missing")
+	}
 	require.Equal(t, int64(2), r.run("RL.CHECK", "p", "user", "b", "COST", "0").Field("remaining").Int)
 
 	many := func(n int) string {

@@ -23,9 +23,10 @@ var (
 )
 
 var (
-	errRespond = errors.New("must be verdict or status")
-	errFail    = errors.New("must be open, closed or local")
-	errEmptyID = errors.New("must have 1 to 128 bytes")
+	errRespond  = errors.New("must be verdict or status")
+	errFail     = errors.New("must be open, closed or local")
+	errEmptyID  = errors.New("must have 1 to 128 bytes")
+	errEmptyTTL = errors.New(`must be a duration, such as "30s"`)
 )
 
 // read reads a call of some fields, a part of reserveFields.
@@ -58,7 +59,9 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 				err = errFail
 			}
 		case "ttl":
-			c.TTL, err = r.text()
+			if c.TTL, err = r.text(); err == nil && c.TTL == "" {
+				err = errEmptyTTL
+			}
 		case "respond":
 			var as string
 			if as, err = r.text(); err == nil && as != "verdict" && as != "status" {
@@ -71,7 +74,8 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 }
 
 // readAttributes reads the attributes of a call, and appends them to list: an object
-// of texts, whole numbers and truth values. What is null is absent.
+// of texts, whole numbers and truth values. What is null is as "", which is as if
+// absent.
 func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribute, error) {
 	err := r.members(func(name string) (err error) {
 		value := ""
@@ -79,7 +83,6 @@ func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribut
 		case c == '"':
 			value, err = r.text()
 		case c == 'n' && r.null():
-			return nil
 		case c == 't' && r.word("true"):
 			value = "true"
 		case c == 'f' && r.word("false"):
