@@ -2,6 +2,7 @@
 package nginx_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/hgtest"
@@ -227,11 +229,78 @@ func TestNginxClosed(t *testing.T) {
 	require.Equal(t, int64(1), g.calls.Load())
 }
 
+// raw sends a request as it is, from 127.0.0.1, and returns the status of its answer.
+func (g *gateway) raw(request string) int {
+	g.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+	require.NoError(g.t, err)
+	defer c.Close()
+	require.NoError(g.t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.WriteString(c, request)
+	require.NoError(g.t, err)
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(g.t, err, "%.60q", request)
+	a.Body.Close()
+	return a.StatusCode
+}
+
+// Whatever a client sends that is denied, it does not pass: neither its header fields
+// nor what the example tells Headgate of the request become an error.
+func TestNginxWithHostileClients(t *testing.T) {
+	t.Parallel()
+	g := start(t, func(conf string) string {
+		// More than nginx takes by default, as people configure it.
+		return strings.Replace(conf, "auth_request /_headgate;", "auth_request /_headgate; proxy_request_buffering off; proxy_http_version 1.1;", 1) + "large_client_header_buffers 8 64k;\n"
+	})
+	for range 3 {
+		require.Equal(t, 200, g.ask("127.0.0.1", "GET", "/", "").status)
+	}
+	long := strings.Repeat("A", 60_000)
+	get := "GET / HTTP/1.1\r\nHost: x\r\n"
+	for _, request := range []string{
+		get + "\r\n",
+		get + "X-A: a\x01\r\n\r\n",
+		get + "X-A: a\x7f\r\n\r\n",
+		get + "X-A: " + long[:7000] + "\r\nX-B: " + long[:7000] + "\r\nX-C: " + long[:7000] + "\r\n\r\n",
+		get + strings.Repeat("X-A: "+long[:50]+"\r\n", 500) + "\r\n",
+		get + "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Uri: /\x01\r\nX-Forwarded-Host: \x01\r\nX-Forwarded-Method: \x01\r\n\r\n",
+		get + "Authorization: Bearer \x01\r\n\r\n",
+		get + "Expect: 100-continue\r\nContent-Length: 10\r\n\r\n0123456789",
+		get + "Transfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n1\r\na\r\n0\r\n\r\n",
+		get + "Connection: upgrade, x\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+		get + "Cookie: \xff\xfe\r\nRange: bytes=0-1\r\nIf-None-Match: *\r\n\r\n",
+		"GET /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /?" + long + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: " + long + "\r\n\r\n",
+		long + " / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /\xff%01\xc3 HTTP/1.1\r\nHost: \xff\xfe\r\n\r\n",
+		"GET http://y/?a HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /v1/check/../.. HTTP/1.1\r\nHost: 127.0.0.1:7380\r\n\r\n",
+		"GET / HTTP/1.0\r\n\r\n",
+		"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"PURGE / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"OPTIONS / HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		assert.Equal(t, 429, g.raw(request), "%.60q", request)
+	}
+	// Of these nginx, of late versions, says itself that they are no requests.
+	for _, request := range []string{
+		"GET /\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: \x01\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: \x7f\r\n\r\n",
+	} {
+		assert.Contains(t, []int{429, 400}, g.raw(request), "%.60q", request)
+	}
+	require.Equal(t, int64(3), g.calls.Load())
+}
+
 // A policy that there is none of is not an open gate, though requests pass while
 // Headgate is away.
 func TestNginxWithAWrongPolicy(t *testing.T) {
 	t.Parallel()
-	g := start(t, func(conf string) string { return strings.Replace(conf, "auth403/edge", "auth403/egde", 1) })
-	require.Equal(t, 429, g.ask("127.0.0.2", "GET", "/", "").status)
-	require.Zero(t, g.calls.Load())
+	for _, line := range []string{"/v1/auth403/egde", "/v1/auth403/team/edge", "/v1/auth403/edge/", "/v1/auth403/", "/v1/auth403", "//v1/auth403/edge"} {
+		g := start(t, func(conf string) string { return strings.Replace(conf, "/v1/auth403/edge", line, 1) })
+		require.Equal(t, 429, g.ask("127.0.0.2", "GET", "/", "").status, line)
+		require.Zero(t, g.calls.Load())
+	}
 }
