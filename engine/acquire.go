@@ -71,13 +71,18 @@ func (s *Session) acquireHeld(sh *shard.Shard, hash uint64, key []byte, it *inte
 // was one.
 func (s *Session) Release(now int64, key, id []byte) (bool, error) {
 	return s.withLease(now, key, id, func(sh *shard.Shard, ent shard.Entry, lid leaseID) {
-		slotsRelease(ent.State(), now, lid)
-		if last := slotsDeadline(ent.State()); last > 0 {
-			ent.SetDeadline(last)
-		} else {
-			sh.Delete(ent)
-		}
+		endLease(sh, ent, now, lid)
 	})
+}
+
+// endLease ends a lease that an entry has, and the entry with its last one.
+func endLease(sh *shard.Shard, ent shard.Entry, now int64, id leaseID) {
+	slotsRelease(ent.State(), now, id)
+	if last := slotsDeadline(ent.State()); last > 0 {
+		ent.SetDeadline(last)
+	} else {
+		sh.Delete(ent)
+	}
 }
 
 // Extend lets the lease id of key end ttl ns from now, and tells whether there

@@ -176,7 +176,7 @@ func (s *Session) fill(w *weighed, now, cost int64) {
 	opts.Wait = 0
 	opts.Force = w.it.decides.counts()
 	opts.AtMost = !opts.Force
-	w.forfeits = opts.AtMost
+	w.forfeits = opts.AtMost && cost > 0
 	w.d = Decision{}
 	if w.err = s.evaluateWeighed(w, now, cost, &opts); w.err != nil {
 		w.write = false

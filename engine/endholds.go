@@ -8,28 +8,29 @@ import (
 
 // EndHolds ends reservations whose keys begin with a prefix, and which ended says are
 // meant: those that are open, and those that may be committed late. It is as if there
-// had been none: nothing is given back, and a settlement is ErrNoHold. What was
-// settled, and names of calls, stay known. It returns how many there were.
+// had been none: nothing is given back, a settlement is ErrNoHold, and the slots that
+// hang on them are free. What was settled, and names of calls, stay known. It returns
+// how many there were.
 //
 // It walks the whole table, a few hundred keys of a shard at a time, and is not for a
 // loop, nor within a step. What is reserved meanwhile may end, too, or stay. Errors:
 // ErrSealed; some may have ended then.
-func (s *Session) EndHolds(prefix []byte, ended func(r *Reservation) bool) (n int, err error) {
+func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *Reservation) bool) (n int, err error) {
 	if s.e.Reservations() == 0 {
 		return 0, nil
 	}
-	meant := func(ent shard.Entry) bool {
+	meant := func(ent shard.Entry) (r Reservation, ok bool) {
 		if s.e.limits.get(ent.Meta()).limit.DB != internal || !bytes.HasPrefix(ent.Key(), prefix) {
-			return false
+			return r, false
 		}
-		r, ok := readReservation(ent.State())
-		return ok && (r.State == HoldOpen || r.State == HoldReleased || r.State == HoldCharged) && ended(&r)
+		r, ok = readReservation(ent.State())
+		return r, ok && (r.State == HoldOpen || r.State == HoldReleased || r.State == HoldCharged) && ended(&r)
 	}
 	var keys [][]byte
 	for cursor := uint64(0); ; {
 		keys = keys[:0]
 		cursor = s.e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
-			if meant(ent) {
+			if _, ok := meant(ent); ok {
 				keys = append(keys, bytes.Clone(ent.Key()))
 			}
 		})
@@ -39,14 +40,44 @@ func (s *Session) EndHolds(prefix []byte, ended func(r *Reservation) bool) (n in
 			if err != nil {
 				return n, err
 			}
-			if ent, found := sh.Find(hash, key); found && meant(ent) { // nobody has settled it meanwhile
-				sh.Delete(ent)
-				n++
+			var slots [][]byte
+			if ent, found := sh.Find(hash, key); found {
+				if r, ok := meant(ent); ok { // nobody has settled it meanwhile
+					slots = r.slotKeys()
+					sh.Delete(ent)
+					n++
+				}
 			}
 			s.unlock(sh)
+			for _, counter := range slots {
+				if err := s.endSlots(now, counter, leaseOf(key)); err != nil {
+					return n, err
+				}
+			}
 		}
 		if cursor == 0 {
 			return n, nil
 		}
 	}
+}
+
+// slotKeys returns copies of the keys of the counters that a reservation has slots of.
+func (r *Reservation) slotKeys() (keys [][]byte) {
+	for i := range r.Limits {
+		if l := &r.Limits[i]; l.slots() {
+			keys = append(keys, bytes.Clone(l.Key))
+		}
+	}
+	return keys
+}
+
+// endSlots ends a lease of a policy's counter, if it has it.
+func (s *Session) endSlots(now int64, key []byte, id leaseID) error {
+	_, err := s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
+		if s.kind(ent) == PolicySlots && slotsHold(ent.State(), now, id) {
+			sh.Touch(ent)
+			endLease(sh, ent, now, id)
+		}
+	})
+	return err
 }

@@ -233,7 +233,9 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 		if !w.write {
 			continue
 		}
-		w.reserves = w.it.decides != Slots // whose leases tell what was taken
+		// Leases tell themselves what was taken. What has driven entries out of a log
+		// is not given back: those would stay out.
+		w.reserves = w.it.decides != Slots && (!w.forfeits || w.counted == 0)
 		if err := st.reserve(s, w, now); err != nil {
 			if checks[i].Mode == Enforce {
 				st.unreserve(s, i)

@@ -280,12 +280,7 @@ func (x *settling) write(e *settlingLimit) error {
 	ring := logRing(e.ent.State())
 	switch {
 	case e.it.limit.Algorithm == PolicySlots:
-		slotsRelease(e.ent.State(), x.now, leaseOf(x.hold))
-		if last := slotsDeadline(e.ent.State()); last > 0 {
-			e.ent.SetDeadline(last)
-		} else {
-			sh.Delete(e.ent)
-		}
+		endLease(sh, e.ent, x.now, leaseOf(x.hold))
 	case e.full:
 		ring.forceLog(x.now, e.units)
 		e.ent.SetDeadline(max(e.ent.Deadline(), clampInstant(x.now)+e.it.period))

@@ -112,3 +112,55 @@ func TestAResetEndsHoldsEverywhere(t *testing.T) {
 	require.Contains(t, follower.ask(t, "RL.COMMIT", "p;bob", "COST", "70"), "*14\r\n:1\r\n:100\r\n:30\r\n")
 	require.Contains(t, follower.ask(t, "RL.CHECK", "p", "user", "eve", "PEEK", "COST", "0"), "*13\r\n:1\r\n:100\r\n:100\r\n")
 }
+
+// A reset of a caller ends a hold on what it forgets, and frees its slots of limits
+// that it spares too: nobody could give them back.
+func TestAResetFreesTheSlotsOfHolds(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("export", `{limits: {run: {by: [t, route], concurrent: 2, ttl: 10m}, day: {by: t, rate: 20/day}}}`)
+	free := func(n int64) {
+		t.Helper()
+		require.Equal(t, n, r.check("export t A route /x COST 0 PEEK").limits["run"].remaining)
+	}
+	r.check("export t A route /x ID j")
+	r.check("export t A route /x ID k")
+	r.settle("RL.COMMIT export;k")
+	r.check("export t B route /x ID other")
+	free(1)
+	r.is("RL.POLICY RESET export t A", "1")
+	free(2)
+	require.Equal(t, int64(1), r.check("export t B route /x COST 0 PEEK").limits["run"].remaining, "others keep theirs")
+	r.is("RL.COMMIT export;j", "-NOHOLD there is no hold 'export;j'")
+	require.EqualValues(t, 1, r.check("export t A route /x ID j").allowed, "a new call")
+	free(1)
+}
+
+// What has driven the entries of others out of a log gives nothing back: they would
+// stay out. A look leaves all holds as they are.
+func TestHoldsBesideWhatOverflows(t *testing.T) {
+	for _, mode := range []string{"soft", "shadow"} {
+		r := newRig(t, engine.Config{})
+		r.setPolicy("s", `{limits: {u: {by: u, rate: 4/m, algorithm: log, mode: `+mode+`, count: all}}}`)
+		left := func() int64 { return r.check("s u x COST 0 PEEK").limits["u"].remaining }
+		r.check("s u x COST 2")
+		r.settle("RL.CANCEL " + r.held("s u x COST 3"))
+		require.LessOrEqual(t, left(), int64(2), "no better than never reserved")
+		r.advance(time.Minute)
+		r.settle("RL.CANCEL " + r.held("s u x COST 4"))
+		require.Equal(t, int64(4), left(), "it drove nothing out")
+	}
+
+	r := newRig(t, engine.Config{})
+	r.setPolicy("s", `{limits: {u: {by: u, rate: 10/m, mode: soft, count: all}}}`)
+	var left [2]int64
+	for i, look := range []string{"PEEK", ""} {
+		user := "s u x" + look
+		h := r.held(user + " COST 4")
+		r.check(user + " COST 5")
+		r.check(user + " COST 2")
+		r.check(user + " COST 0 " + look)
+		r.settle("RL.CANCEL " + h)
+		left[i] = r.check(user + " COST 0 PEEK").limits["u"].remaining
+	}
+	require.Equal(t, left[0], left[1], "a look changes nothing")
+}

@@ -49,7 +49,7 @@ func (b *Book) reset(call *command.Call) {
 // callers: it returns of how many there was something. A hold that begins meanwhile
 // goes on.
 func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n int64, err error) {
-	_, err = sess.EndHolds(holdsOf(p.Name), func(r *engine.Reservation) bool {
+	_, err = sess.EndHolds(now, holdsOf(p.Name), func(r *engine.Reservation) bool {
 		for i := range r.Limits {
 			for _, key := range keys {
 				if bytes.Equal(r.Limits[i].Key, key) {
@@ -87,7 +87,7 @@ func (b *Book) resetAll(call *command.Call, name string) {
 			return nil, err
 		}
 		c.made = func(sess *engine.Session, versions []uint64) error {
-			_, err := sess.EndHolds(holdsOf(name), func(r *engine.Reservation) bool { return r.Version < versions[0] })
+			_, err := sess.EndHolds(call.Now, holdsOf(name), func(r *engine.Reservation) bool { return r.Version < versions[0] })
 			return err
 		}
 		return c, nil
