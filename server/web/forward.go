@@ -41,7 +41,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	h["Cache-Control"] = noStore
 	switch {
 	case gate == pathAuth403:
-		if status >= http.StatusMultipleChoices && status < http.StatusInternalServerError {
+		if p == nil && status != http.StatusOK || status >= http.StatusMultipleChoices && status < http.StatusInternalServerError {
 			status = http.StatusForbidden
 		}
 		w.WriteHeader(status)

@@ -47,6 +47,12 @@ func TestForwardAuth(t *testing.T) {
 	require.Equal(t, `"ip";q=2`, a.header.Get("RateLimit-Policy"))
 	require.Equal(t, 200, ask("auth403", "203.0.113.2").status)
 
+	// Whatever status a limit has: 503 would be an error to nginx, and the gate open.
+	r.policy("shed", "{limits: {all: {rate: 1/h, status: 503}}}")
+	require.Equal(t, 200, r.request("GET", "/v1/auth403/shed", "").status)
+	require.Equal(t, 403, r.request("GET", "/v1/auth403/shed", "").status)
+	require.Equal(t, 503, r.request("GET", "/v1/auth/shed", "").status)
+
 	// A policy that there is none of does not open the gate.
 	require.Equal(t, 404, r.request("GET", "/v1/auth/edg", "").status)
 	a = r.request("GET", "/v1/auth403/edg", "")
