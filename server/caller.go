@@ -36,8 +36,12 @@ type Caller struct {
 	cut chan struct{}
 }
 
-// maxLines bounds the calls at a time.
-const maxLines = 1024
+const (
+	// maxLines bounds the calls at a time.
+	maxLines = 1024
+	// lineKept is the largest buffer that a line keeps for its next call.
+	lineKept = 32 << 10
+)
 
 // Errors of a call that has not been executed.
 var (
@@ -87,7 +91,7 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 //
 // Its error is ErrBusy, ErrClosed or that of ctx, as Do's; dst is then what it
 // was. On a node that leads, without waiting for commits, it allocates nothing
-// if dst has room.
+// if dst has room and the replies are less than 32 KiB.
 func (c *Caller) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return dst, err
@@ -161,6 +165,11 @@ func (c *Caller) borrow() (*line, error) {
 
 // giveBack takes a line whose call is over.
 func (c *Caller) giveBack(ln *line) {
+	for _, b := range []*[]byte{&ln.out, &ln.lane.w.B} {
+		if cap(*b) > lineKept {
+			*b = nil
+		}
+	}
 	c.mu.Lock()
 	if !c.closed && ln.ending != closes {
 		c.free = append(c.free, ln)
@@ -214,6 +223,9 @@ func (s *Server) newLine() *line {
 		}
 	})
 	l.table = s.unconnected
+	s.lanesMu.Lock()
+	l.called = true
+	s.lanesMu.Unlock()
 	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
 	ln.authenticated() // within the process nobody asks for a password
 	ln.admin, ln.resp3 = true, true
@@ -223,9 +235,6 @@ func (s *Server) newLine() *line {
 // begin runs what execute does, as far as that goes without waiting.
 func (ln *line) begin(execute func()) {
 	ln.out = ln.out[:0]
-	if cap(ln.out) > bufferKept {
-		ln.out = nil
-	}
 	ln.lane.begin()
 	execute()
 	ln.settle()

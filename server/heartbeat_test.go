@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,4 +59,19 @@ func TestJobsAreCounted(t *testing.T) {
 	close(free)
 	p.close(context.Background())
 	require.Zero(t, p.busy(time.Now().Add(time.Hour)))
+}
+
+// Of a thousand requests over HTTP some are not scheduled for a while; that is no
+// reason to restart the process.
+func TestCallsAreNotBusy(t *testing.T) {
+	s := newTestServer(t, Config{IOThreads: 1}, nil)
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		_, err := s.Caller().line(t.Context(), "test.hang 600ms")
+		require.NoError(t, err)
+	})
+	for begin := time.Now(); time.Since(begin) < 500*time.Millisecond; time.Sleep(heartbeatInterval / 4) {
+		require.Less(t, s.Busy(), heartbeatInterval)
+	}
+	calls.Wait()
 }

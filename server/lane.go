@@ -44,6 +44,7 @@ type lane struct {
 	at       uint8         // its number
 	asked    bool          // Await has been called since the driver looked last
 	turn     atomic.Uint64 // odd within a batch, and never the same in two
+	called   bool          // it is a line's; guarded by srv.lanesMu
 
 	frames []*frame // empty ones, for commands that the leader executes
 	spare  [][]byte // buffers for kept input and held replies

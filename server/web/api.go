@@ -31,8 +31,6 @@ const (
 	maxBodyBytes = 64 << 10
 	// maxBatchBytes is that of a batch.
 	maxBatchBytes = 1 << 20
-	// maxBatches have a body above maxBodyBytes at a time.
-	maxBatches = 16
 )
 
 // api is what answers under /v1/.
@@ -41,12 +39,13 @@ type api struct {
 	conns   *connections
 	trusted []netip.Prefix
 	now     func() time.Time
-	// large has an element for each batch that is large.
-	large chan struct{}
+	memory  budget // of batches
 }
 
 func newAPI(c *Config, conns *connections) *api {
-	return &api{c.Decider, conns, c.TrustedProxies, time.Now, make(chan struct{}, maxBatches)}
+	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, now: time.Now}
+	a.memory.give(maxBatchMemory)
+	return a
 }
 
 // routes adds what the api answers.
@@ -72,6 +71,8 @@ type exchange struct {
 	r        *http.Request
 	conns    *connections
 	serving  *connection // once the request is here
+	memory   *budget
+	taken    int // of memory
 	body     []byte
 	commands []byte
 	replies  []byte
@@ -89,7 +90,7 @@ const roomKept = 64 << 10
 
 func (a *api) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := exchanges.Get().(*exchange)
-	x.w, x.r, x.conns = w, r, a.conns
+	x.w, x.r, x.conns, x.memory = w, r, a.conns, &a.memory
 	return x
 }
 
@@ -99,16 +100,23 @@ func (x *exchange) received() { x.serving = x.conns.begin(x.r) }
 
 func (x *exchange) end() {
 	x.conns.end(x.serving)
-	x.w, x.r, x.conns, x.serving = nil, nil, nil, nil
+	x.giveBack(x.taken)
+	x.w, x.r, x.conns, x.serving, x.memory = nil, nil, nil, nil, nil
 	x.verdict = verdict.Verdict{Limits: x.verdict.Limits[:0], Soft: x.verdict.Soft[:0]}
 	x.check.Call = verdict.Call{Attributes: x.check.Attributes[:0]}
 	x.settle = verdict.Settlement{Attributes: x.settle.Attributes[:0]}
 	for _, room := range []*[]byte{&x.body, &x.commands, &x.replies, &x.out} {
-		if *room = (*room)[:0]; cap(*room) > roomKept {
-			*room = nil
-		}
+		*room = emptied(*room)
 	}
 	exchanges.Put(x)
+}
+
+// emptied is the room of b, if it is worth keeping.
+func emptied(b []byte) []byte {
+	if cap(b) > roomKept {
+		return nil
+	}
+	return b[:0]
 }
 
 // post answers a POST with a JSON body, by answer.
@@ -148,16 +156,26 @@ var errNoBody = errors.New("the body is empty, a JSON object is expected")
 
 // read reads the body, up to most bytes, and gives it to parse.
 func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
+	if p := x.receive(most); p != nil {
+		return p
+	}
+	return x.parse(parse)
+}
+
+// receive reads the body, up to most bytes.
+func (x *exchange) receive(most int) *problem {
 	tooLong := &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes", most)}
 	if x.r.ContentLength > int64(most) {
 		return tooLong
 	}
-	if n := int(x.r.ContentLength) + 1; cap(x.body) < n {
+	if n := min(int(x.r.ContentLength), maxBodyBytes) + 1; cap(x.body) < n {
 		x.body = make([]byte, 0, n)
 	}
 	for {
 		if len(x.body) == cap(x.body) {
-			x.body = append(x.body, 0)[:len(x.body)]
+			if p := x.grow(most + 1); p != nil {
+				return p
+			}
 		}
 		n, err := x.r.Body.Read(x.body[len(x.body):cap(x.body)])
 		x.body = x.body[:len(x.body)+n]
@@ -172,6 +190,11 @@ func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
 		}
 	}
 	x.received()
+	return nil
+}
+
+// parse gives the body to parse.
+func (x *exchange) parse(parse func(r *jsonReader) error) *problem {
 	if len(x.body) == 0 {
 		return badRequest(errNoBody)
 	}
@@ -185,6 +208,19 @@ func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
 	if err != nil {
 		return badRequest(err)
 	}
+	return nil
+}
+
+// grow makes the body's room larger, up to most bytes. Only what is there by now
+// makes it grow, not what a client announces.
+func (x *exchange) grow(most int) *problem {
+	n := min(max(2*cap(x.body), 1<<10), most)
+	if n > maxBodyBytes+1 {
+		if p := x.take(n); p != nil {
+			return p
+		}
+	}
+	x.body = append(make([]byte, 0, n), x.body...)
 	return nil
 }
 

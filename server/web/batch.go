@@ -12,9 +12,16 @@ import (
 const (
 	// maxChecks are in a batch.
 	maxChecks = 1000
-	// chunk of them run at a time, and are answered before the next: what a batch
-	// takes is bounded by that.
-	chunk = 100
+	// firstChunk of them run at a time, and are answered before the next: what a
+	// batch takes is bounded by that. Where verdicts are short it is more, up to
+	// maxChunk, so that about writePiece is written at a time.
+	firstChunk = 16
+	maxChunk   = 100
+	// checkMemory is what a check takes at most while it runs: its verdict of 16
+	// limits as RESP3 and as JSON.
+	checkMemory = 16 << 10
+	// bodyMemory is what a byte of a body takes at most: itself, and the commands.
+	bodyMemory = 4
 )
 
 var (
@@ -28,18 +35,16 @@ func (a *api) batch(x *exchange) *problem {
 	if x.r.Header[fieldKey] != nil {
 		return &problem{status: http.StatusBadRequest, detail: "the checks of a batch are named one by one, by id"}
 	}
-	if n := x.r.ContentLength; n < 0 || n > maxBodyBytes {
-		select {
-		case a.large <- struct{}{}:
-			defer func() { <-a.large }()
-		default:
-			return &problem{http.StatusServiceUnavailable, "BUSY", fmt.Sprintf("%d large batches are being answered", maxBatches)}
-		}
+	if p := x.receive(maxBatchBytes); p != nil {
+		return p
 	}
-	// Before any check runs all of the body has been read, and is right.
+	if p := x.take(bodyMemory*len(x.body) + firstChunk*checkMemory); p != nil {
+		return p
+	}
+	// Before any check runs all of the body is right.
 	var checks []batched
 	x.commands = x.commands[:0]
-	if p := x.read(maxBatchBytes, func(r *jsonReader) error {
+	if p := x.parse(func(r *jsonReader) error {
 		given := false
 		err := r.object(batchFields, func(int) error {
 			given = true
@@ -70,15 +75,23 @@ func (a *api) batch(x *exchange) *problem {
 	h := x.w.Header()
 	h["Content-Type"], h["Cache-Control"] = typeJSON, noStore
 	x.out = append(x.out[:0], `{"results":[`...)
-	begin := 0
+	begin, next := 0, firstChunk
 	for len(checks) > 0 {
-		n := min(chunk, len(checks))
+		n := min(next, len(checks))
+		more := max(0, n-firstChunk) * checkMemory
+		if x.take(more) != nil {
+			n, more = firstChunk, 0
+		}
 		end := checks[n-1].end
 		a.answer(x, x.commands[begin:end], checks[:n])
 		if checks, begin = checks[n:], end; len(checks) > 0 {
+			next = max(1, min(maxChunk, n*writePiece/len(x.out)))
 			x.out = append(x.out, ',')
-			_, _ = x.w.Write(x.out) // an error means that the peer has gone: its context ends
-			x.out = x.out[:0]
+			if _, err := x.w.Write(x.out); err != nil {
+				return nil // the peer has gone
+			}
+			x.out = emptied(x.out)
+			x.giveBack(more)
 		}
 	}
 	_, _ = x.w.Write(append(x.out, "]}"...))
@@ -115,6 +128,7 @@ func (a *api) answer(x *exchange, commands []byte, checks []batched) {
 		}
 		x.out = appendResult(x.out, &x.verdict, p)
 	}
+	x.replies = emptied(x.replies)
 }
 
 // appendResult appends the result of a check: its verdict, or its problem.

@@ -12,10 +12,11 @@ import (
 // clients of the Redis protocol need.
 const DefaultMaxClients = 1000
 
-// connections bounds the connections of a Server to most. Above that the
-// one closes that has been without a request for longest, so that however many
-// clients do nothing, a health check gets its answer; when all have one, the
-// new connection closes.
+// connections bounds the connections of a Server to most. Above that those close
+// that have not read their answers for stuckAfter, or, where there are none, the one
+// that has been without a request for longest, so that however many clients do
+// nothing, a health check gets its answer; when all are being answered, the new
+// connection closes.
 type connections struct {
 	most int
 	// mu guards all, and what the connections in it hold.
@@ -27,6 +28,7 @@ type connections struct {
 type connection struct {
 	since   time.Time // when it came, or its last request ended
 	serving bool      // a request of it is being answered
+	writing time.Time // when the piece of an answer began that is being written, or zero
 }
 
 // changed is http.Server.ConnState.
@@ -62,9 +64,13 @@ func (cs *connections) context(ctx context.Context, c net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, k)
 }
 
-// makeRoom closes the connection that has been without a request for longest,
-// and reports whether there was one. It must be called with mu held.
+// makeRoom closes the connections that are stuck, or else the one that has been
+// without a request for longest, and reports whether there was one. It must be
+// called with mu held.
 func (cs *connections) makeRoom() bool {
+	if cs.closeStuck() {
+		return true
+	}
 	var oldest net.Conn
 	for c, k := range cs.all {
 		if !k.serving && (oldest == nil || k.since.Before(cs.all[oldest].since)) {
@@ -74,9 +80,40 @@ func (cs *connections) makeRoom() bool {
 	if oldest == nil {
 		return false
 	}
-	delete(cs.all, oldest)
-	oldest.Close()
+	cs.drop(oldest)
 	return true
+}
+
+// endStuck closes the connections that are stuck.
+func (cs *connections) endStuck() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.closeStuck()
+}
+
+// closeStuck closes the connections whose clients have not read for stuckAfter what
+// is being written, and reports whether there were any. It must be called with mu
+// held.
+func (cs *connections) closeStuck() bool {
+	late := time.Now().Add(-stuckAfter)
+	found := false
+	for c, k := range cs.all {
+		if !k.writing.IsZero() && k.writing.Before(late) {
+			cs.drop(c)
+			found = true
+		}
+	}
+	return found
+}
+
+// drop closes a connection, without a farewell of TLS, which might wait. It must be
+// called with mu held.
+func (cs *connections) drop(c net.Conn) {
+	delete(cs.all, c)
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	c.Close()
 }
 
 // serving returns a handler that notes which connections have a request.
@@ -89,7 +126,7 @@ func (cs *connections) serving(h http.Handler) http.Handler {
 
 // begin notes that a request is being answered, until end of what it returns.
 func (cs *connections) begin(r *http.Request) *connection {
-	k, _ := r.Context().Value(connectionKey{}).(*connection)
+	k := connectionOf(r)
 	cs.set(k, true)
 	return k
 }
@@ -104,4 +141,10 @@ func (cs *connections) set(k *connection, serving bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	k.serving = serving
+}
+
+// connectionOf is the connection of a request, or nil.
+func connectionOf(r *http.Request) *connection {
+	k, _ := r.Context().Value(connectionKey{}).(*connection)
+	return k
 }

@@ -24,7 +24,8 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
 	idleTimeout       = 60 * time.Second
-	// writeTimeout leaves room for a profile or trace of up to a minute.
+	// writeTimeout leaves room for a profile or trace of up to a minute before its
+	// first piece is written.
 	writeTimeout   = 90 * time.Second
 	maxHeaderBytes = 16 << 10
 	// maxScrapes at a time; a scrape visits every shard.
@@ -106,7 +107,7 @@ func New(c Config) *Server {
 	}
 	s.conns.most = cmp.Or(c.MaxClients, DefaultMaxClients)
 	s.http = http.Server{
-		Handler:           handler,
+		Handler:           s.conns.patient(handler),
 		ConnContext:       s.conns.context,
 		ConnState:         s.conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,

@@ -1,0 +1,140 @@
+package web_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/web"
+)
+
+// wideBatch is a batch of n checks whose answers are as long as they get.
+func wideBatch(r *rig, n int) string {
+	var limits []string
+	for i := range 16 {
+		limits = append(limits, fmt.Sprintf("l%02d_%s: {rate: 5000000000/h}", i, strings.Repeat("x", 28)))
+	}
+	r.policy("wide", "{limits: {"+strings.Join(limits, ", ")+"}}")
+	return `{"checks":[` + strings.Repeat(`{"policy":"wide"},`, n-1) + `{"policy":"wide"}]}`
+}
+
+// postRaw sends a batch whose answer the test may leave unread.
+func postRaw(r *rig, body string) net.Conn {
+	r.t.Helper()
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		return errors.Join(c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) }), err)
+	}}
+	c, err := d.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { c.Close() })
+	_, err = fmt.Fprintf(c, "POST /v1/check:batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	require.NoError(r.t, err)
+	return c
+}
+
+// healthy asks /healthz on a connection of its own.
+func healthy(r *rig) error {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Second}
+	a, err := client.Get(r.url + "/healthz")
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	if a.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", a.StatusCode)
+	}
+	return nil
+}
+
+// Clients that do not read their answers keep nobody out.
+func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
+	const clients = 30
+	r := newRig(t, server.Config{}, web.Config{MaxClients: clients})
+	body := wideBatch(r, 1000)
+	for range clients {
+		postRaw(r, body)
+	}
+	for range 2 {
+		postRaw(r, body)
+		postRaw(r, body)
+		time.Sleep(2 * time.Second)
+		var err error
+		for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(200 * time.Millisecond) {
+			if err = healthy(r); err == nil {
+				break
+			}
+		}
+		require.NoError(t, err)
+	}
+}
+
+// Where nobody needs its room, too, such a connection ends.
+func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	c := postRaw(r, wideBatch(r, 1000))
+	time.Sleep(7 * time.Second)
+	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(4<<20))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+	data, err := io.ReadAll(c)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NotContains(t, string(data[max(0, len(data)-100):]), "]}", "the end of %d bytes", len(data))
+}
+
+// What answers take that nobody reads is bounded: beyond that batches are BUSY, and
+// soon the next finds room, since those make it that are stuck.
+func TestMemoryOfBatchesIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("450 batches of 16,000 limits take a while")
+	}
+	const clients = 450
+	r := newRig(t, server.Config{}, web.Config{MaxClients: 2 * clients})
+	body := wideBatch(r, 1000)
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range clients {
+		postRaw(r, body)
+	}
+	busy, last := 0, answer{}
+	for begin := time.Now(); time.Since(begin) < 20*time.Second && (busy == 0 || last.status != http.StatusOK); time.Sleep(100 * time.Millisecond) {
+		if last = r.post("/v1/check:batch", body); last.status == http.StatusServiceUnavailable {
+			require.Contains(t, last.body, `"code":"BUSY"`)
+			busy++
+		}
+		runtime.ReadMemStats(&now)
+		require.Less(t, int64(now.HeapInuse)-int64(before.HeapInuse), int64(400<<20))
+	}
+	t.Logf("%d times BUSY; %d MB", busy, (now.HeapInuse-before.HeapInuse)>>20)
+	require.Equal(t, 200, last.status, last.body)
+}
+
+// Clients that announce large batches and do not send them keep nobody's out.
+func TestSlowLargeBatches(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	r.policy("p", "{limits: {all: {rate: 1000/h}}}")
+	for i := range 40 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		require.NoError(t, err)
+		defer c.Close()
+		length, body := "Content-Length: 1000000", "{"
+		if i%2 == 0 {
+			length, body = "Transfer-Encoding: chunked", "1\r\n{"
+		}
+		_, err = fmt.Fprintf(c, "POST /v1/check:batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", length, body)
+		require.NoError(t, err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	body := `{"checks":[{"policy":"p"}` + strings.Repeat(" ", 100_000) + `]}`
+	require.Equal(t, 200, r.post("/v1/check:batch", body).status)
+}
