@@ -49,6 +49,12 @@ func (b *Book) reset(call *command.Call) {
 // callers: it returns of how many there was something. A hold that begins meanwhile
 // goes on.
 func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n int64, err error) {
+	there := make([]bool, len(keys)) // the holds may take the last slot with them
+	for i, key := range keys {
+		if there[i], err = sess.Exists(now, key); err != nil {
+			return 0, err
+		}
+	}
 	_, err = sess.EndHolds(now, holdsOf(p.Name), func(r *engine.Reservation) bool {
 		for i := range r.Limits {
 			for _, key := range keys {
@@ -59,17 +65,16 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 		}
 		return false
 	})
-	for _, key := range keys {
+	for i, key := range keys {
 		if err != nil {
 			return n, err
 		}
-		var there bool
-		if there, err = sess.Delete(now, key); err != nil {
+		if _, err = sess.Delete(now, key); err != nil {
 			return n, err
 		}
 		var forgiven bool
 		forgiven, err = sess.Forgive(now, key, penaltyOf(p, key))
-		n += command.Truth(there || forgiven)
+		n += command.Truth(there[i] || forgiven)
 	}
 	return n, err
 }
