@@ -24,13 +24,18 @@ func (s source) Metrics() []web.Metric { return s }
 
 // start serves c on a port of its own and returns the base URL.
 func start(t testing.TB, c web.Config) (*web.Server, string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return serve(t, c, l)
+}
+
+// serve serves c on l and returns the base URL.
+func serve(t testing.TB, c web.Config, l net.Listener) (*web.Server, string) {
 	if c.Source == nil {
 		c.Source = source{}
 	}
 	c.Logger = slog.New(slog.DiscardHandler)
 	s := web.New(c)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {
