@@ -38,7 +38,7 @@ unit: ## unit and black-box tests
 	$(GOTEST) --packages ./...
 
 race: ## the same under the race detector, but for what has no goroutines
-	$(GOTEST) --packages "$$($(GO) list ./... | grep -vE '/($(ALONE)|$(MODELS))$$')" -- -race
+	$(GOTEST) --packages "$$($(GO) list ./... | grep -vE '/($(ALONE)|$(MODELS))$$')" -- -race -timeout 20m
 	$(GOTEST) --packages "$$($(GO) list ./... | grep -E 'headgate/($(MODELS))$$')" -- -race -short
 
 fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m)

@@ -82,6 +82,7 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 // resetAll is reset of a policy: a new version, under which all begins anew. What was
 // held under an earlier one ends.
 func (b *Book) resetAll(call *command.Call, name string) {
+	now := call.Now // the worker outlasts the call
 	b.change(call, len(name), false, func() (*change, error) {
 		st, ok := b.stored(name)
 		if !ok || st.Gone {
@@ -92,7 +93,7 @@ func (b *Book) resetAll(call *command.Call, name string) {
 			return nil, err
 		}
 		c.made = func(sess *engine.Session, versions []uint64) error {
-			_, err := sess.EndHolds(call.Now, holdsOf(name), func(r *engine.Reservation) bool { return r.Version < versions[0] })
+			_, err := sess.EndHolds(now, holdsOf(name), func(r *engine.Reservation) bool { return r.Version < versions[0] })
 			return err
 		}
 		return c, nil
