@@ -6,8 +6,8 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
 # Packages whose own tests run nothing concurrently, those of others race them;
 # and those whose long tests are models and comparisons without goroutines.
-ALONE    := engine/packed|policy|policy/calendar
-MODELS   := engine|shard|script/lua|script/native
+ALONE    := engine/packed|policy
+MODELS   := engine|shard|script/lua|script/native|policy/calendar
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.
