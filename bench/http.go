@@ -13,8 +13,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/subprocess"
@@ -59,36 +57,14 @@ type httpLoad struct {
 
 // run sends requests for the time d. An answer that is not 200 ends it.
 func (l *httpLoad) run(ctx context.Context, d time.Duration) (cost, error) {
-	before, err := l.p.cpu()
+	c, err := l.p.driven(ctx, d, httpConnections, func(ctx context.Context, _ int) (int64, error) {
+		n, err := l.connection(ctx)
+		return n * int64(l.each), err
+	})
 	if err != nil {
-		return cost{}, err
+		err = fmt.Errorf("%s: %w", l.label, err)
 	}
-	begin := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	var answers atomic.Int64
-	failures := make(chan error, httpConnections)
-	var wg sync.WaitGroup
-	for range httpConnections {
-		wg.Go(func() {
-			n, err := l.connection(ctx)
-			answers.Add(n)
-			if err != nil {
-				failures <- err
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	took := time.Since(begin)
-	select {
-	case err := <-failures:
-		return cost{}, fmt.Errorf("%s: %w", l.label, err)
-	default:
-	}
-	after, err := l.p.cpu()
-	n := max(answers.Load(), 1) * int64(l.each)
-	return cost{Rate: float64(n) / took.Seconds(), CPU: (after - before) / time.Duration(n)}, err
+	return c, err
 }
 
 // connection sends until ctx ends, and returns how many answers came.

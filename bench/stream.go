@@ -83,20 +83,30 @@ type cost struct {
 
 // run sends commands for the time d. The first error reply ends it.
 func (s *stream) run(ctx context.Context, d time.Duration) (cost, error) {
-	before, err := s.p.cpu()
+	c, err := s.p.driven(ctx, d, s.conns, func(ctx context.Context, i int) (int64, error) { return s.connection(ctx, uint64(i)) })
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.p.name, err)
+	}
+	return c, err
+}
+
+// driven tells what it costs to answer conns connections for the time d. Each returns
+// how much it had done when ctx ended; an error of one ends it for all.
+func (p *process) driven(ctx context.Context, d time.Duration, conns int, connection func(ctx context.Context, i int) (int64, error)) (cost, error) {
+	before, err := p.cpu()
 	if err != nil {
 		return cost{}, err
 	}
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	var replies atomic.Int64
-	failures := make(chan error, s.conns)
+	var done atomic.Int64
+	failures := make(chan error, conns)
 	var wg sync.WaitGroup
-	for i := range s.conns {
+	for i := range conns {
 		wg.Go(func() {
-			n, err := s.connection(ctx, uint64(i))
-			replies.Add(n)
+			n, err := connection(ctx, i)
+			done.Add(n)
 			if err != nil {
 				failures <- err
 				cancel()
@@ -107,11 +117,11 @@ func (s *stream) run(ctx context.Context, d time.Duration) (cost, error) {
 	took := time.Since(begin)
 	select {
 	case err := <-failures:
-		return cost{}, fmt.Errorf("%s: %w", s.p.name, err)
+		return cost{}, err
 	default:
 	}
-	after, err := s.p.cpu()
-	n := max(replies.Load(), 1)
+	after, err := p.cpu()
+	n := max(done.Load(), 1)
 	return cost{Rate: float64(n) / took.Seconds(), CPU: (after - before) / time.Duration(n)}, err
 }
 

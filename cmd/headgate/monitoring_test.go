@@ -168,7 +168,7 @@ func (p prometheus) query(t *testing.T, expr string) (series int) {
 // raise those that are about them.
 func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	if subprocess.Race() {
-		t.Skip("asks a cluster of processes; what it asks has no goroutines of this package")
+		t.Skip("reads what a cluster shows, in one goroutine: other tests race the nodes")
 	}
 	t.Parallel()
 	c := startCluster(t, 3, "--maxmemory=64mb")
