@@ -52,6 +52,10 @@ var (
 	ErrNeedsConnection = errors.New("the command needs a connection")
 )
 
+// ErrCutOff tells that Shutdown did not wait for a call, which may have been
+// executed, or may still be.
+var ErrCutOff = errors.New("cut off by the end of the server")
+
 // ReplyError is an error reply as a client would get it; it begins with its
 // code.
 type ReplyError string
@@ -62,10 +66,9 @@ func (e ReplyError) Error() string { return string(e) }
 func (s *Server) Caller() *Caller { return &s.caller }
 
 // Do runs a command and returns its reply, in RESP3. args are not kept. Its
-// error is ErrBusy, ErrNeedsConnection, ErrClosed or that of ctx. With the last
-// two the command may have been executed, or may still be: ErrClosed is also that
-// of a call which Shutdown has cut off. What the command itself answers is in the
-// reply, errors too.
+// error is ErrBusy, ErrNeedsConnection, or, after Shutdown, ErrClosed, and with these
+// nothing was executed; or ErrCutOff or that of ctx. What the command itself answers
+// is in the reply, errors too.
 func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	if len(args) == 0 {
 		return resp.Reply{}, errors.New("no command")
@@ -89,8 +92,8 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 // together, and their replies wait together. commands are not kept. Commands
 // that act on their connection are answered as if they did not exist.
 //
-// Its error is ErrBusy, ErrClosed or that of ctx, as Do's; dst is then what it
-// was. On a node that leads, without waiting for commits, it allocates nothing
+// Its error is ErrBusy, ErrClosed, ErrCutOff or that of ctx, as Do's; dst is then
+// what it was. On a node that leads, without waiting for commits, it allocates nothing
 // if dst has room and the replies are less than 32 KiB.
 func (c *Caller) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
@@ -127,7 +130,7 @@ func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, 
 // the line is not the caller's any more.
 func (c *Caller) finish(ctx context.Context, ln *line) error {
 	switch err := ln.wait(ctx); {
-	case errors.Is(err, ErrClosed): // the line ends with the server
+	case errors.Is(err, ErrCutOff): // the line ends with the server
 		return err
 	case err != nil:
 		go func() {
@@ -262,7 +265,7 @@ func (ln *line) over() bool {
 var errInterrupted = errors.New("interrupted")
 
 // wait runs what is posted until the call is over. Its error is errInterrupted
-// when ctx is done, and ErrClosed when the server waits no longer.
+// when ctx is done, and ErrCutOff when the server waits no longer.
 func (ln *line) wait(ctx context.Context) error {
 	for !ln.over() {
 		select {
@@ -273,7 +276,7 @@ func (ln *line) wait(ctx context.Context) error {
 			return errInterrupted
 		case <-ln.srv.caller.cut:
 			ln.giveUp()
-			return ErrClosed
+			return ErrCutOff
 		}
 	}
 	return nil

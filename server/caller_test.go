@@ -360,7 +360,7 @@ func TestCallsEndWithTheirServer(t *testing.T) {
 	for range cap(ended) {
 		select {
 		case err := <-ended:
-			require.ErrorIs(t, err, ErrClosed)
+			require.ErrorIs(t, err, ErrCutOff)
 		case <-time.After(patience):
 			t.Fatal("the call does not end")
 		}

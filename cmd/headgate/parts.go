@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster"
@@ -54,8 +55,10 @@ func (p *parts) inOrder(timeout time.Duration) {
 	p.log.Info("stopping", "timeout", timeout.String())
 	deadline, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	// First, so that load balancers look elsewhere.
-	p.web.SetReady(false)
+	// First, so that load balancers look elsewhere. It answers all the while, and
+	// what asks again does so by a new connection.
+	var drained sync.WaitGroup
+	drained.Go(func() { p.web.Drain(deadline) })
 	// Leadership before the clients: their commands go to the next leader
 	// while they are still connected. Half of the time is left for them.
 	if p.node != nil {
@@ -65,6 +68,8 @@ func (p *parts) inOrder(timeout time.Duration) {
 		}
 		cancel()
 	}
+	// What HTTP asks from here on is answered 503, and not run.
+	drained.Wait()
 	if err := p.front.Shutdown(deadline); err != nil {
 		p.log.Warn("clients cut off at the shutdown timeout", "error", err)
 	}

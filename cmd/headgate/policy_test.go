@@ -12,7 +12,7 @@ import (
 )
 
 // call sends a command through a new connection, and reads its reply.
-func (n *testNode) call(t *testing.T, args ...string) resp.Reply {
+func (n *process) call(t *testing.T, args ...string) resp.Reply {
 	t.Helper()
 	c := dial(t, "tcp", n.redis)
 	_, err := c.Write(resp.AppendCommand(nil, args))

@@ -45,6 +45,13 @@ func (cs *connections) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
+// len is how many connections there are.
+func (cs *connections) len() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.all)
+}
+
 // connectionKey is the key of a request's connection in its context.
 type connectionKey struct{}
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/verdict"
 )
@@ -34,21 +35,26 @@ func badRequest(err error) *problem {
 // one.
 func problemOf(err error) *problem {
 	if reply := new(verdict.Error); errors.As(err, &reply) {
-		return &problem{statusOf(reply.Code), reply.Code, reply.Text}
+		return &problem{statusOf(reply), reply.Code, reply.Text}
 	}
 	switch {
 	case errors.Is(err, server.ErrBusy):
 		return &problem{http.StatusServiceUnavailable, "BUSY", err.Error()}
-	case errors.Is(err, server.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, server.ErrClosed):
+		return &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node stops, and nothing was run"}
+	case errors.Is(err, server.ErrCutOff), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &problem{http.StatusServiceUnavailable, "UNCERTAIN", "the server stops, and the decision may have been taken"}
 	}
 	return &problem{http.StatusInternalServerError, "", err.Error()}
 }
 
-// statusOf is the status for the code of an error reply.
-func statusOf(code string) int {
-	switch code {
+// statusOf is the status for an error reply.
+func statusOf(reply *verdict.Error) int {
+	switch reply.Code {
 	case "ERR":
+		if reply.Text == engine.ErrNotYet.Error() { // right, and too early
+			return http.StatusServiceUnavailable
+		}
 		return http.StatusBadRequest
 	case "NOPOLICY", "NOHOLD":
 		return http.StatusNotFound

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/headgate-io/headgate/internal/poll"
 )
 
 // Bounds of a connection. What does not fit is not a client of ours; each route
@@ -60,11 +62,12 @@ type Config struct {
 
 // Server is the HTTP front. It is not ready until SetReady.
 type Server struct {
-	http  http.Server
-	conns connections
-	ready atomic.Bool
-	fit   func() error
-	busy  func() time.Duration
+	http     http.Server
+	conns    connections
+	ready    atomic.Bool
+	draining atomic.Bool
+	fit      func() error
+	busy     func() time.Duration
 }
 
 const (
@@ -107,7 +110,7 @@ func New(c Config) *Server {
 	}
 	s.conns.most = cmp.Or(c.MaxClients, DefaultMaxClients)
 	s.http = http.Server{
-		Handler:           s.conns.patient(handler),
+		Handler:           s.parting(s.conns.patient(handler)),
 		ConnContext:       s.conns.context,
 		ConnState:         s.conns.changed,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -134,6 +137,30 @@ func (s *Server) Handler() http.Handler { return s.http.Handler }
 
 // SetReady says whether /readyz answers 200, unless Fit objects, or 503.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+
+// drainTime is how long those have who keep a connection to be told that it ends.
+const drainTime = 250 * time.Millisecond
+
+// Drain makes the server unready, and each answer the last of its connection: who
+// asks again makes a new one, to this server or, better, to another. It returns when
+// no connection is left, after drainTime, or with ctx. The server still answers all.
+func (s *Server) Drain(ctx context.Context) {
+	s.SetReady(false)
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	_ = poll.Until(ctx, 5*time.Millisecond, func() bool { return s.conns.len() == 0 })
+}
+
+// parting returns a handler whose answers say that the connection ends, if it does.
+func (s *Server) parting(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
 
 // Shutdown stops listening, waits for the requests in flight until ctx is done
 // and then cuts them off.
