@@ -96,6 +96,11 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 // what it was. On a node that leads, without waiting for commits, it allocates nothing
 // if dst has room and the replies are less than 32 KiB.
 func (c *Caller) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
+	return c.PipelineAs(ctx, Client{}, dst, commands)
+}
+
+// PipelineAs is Pipeline on behalf of a client, who becomes the author of changes.
+func (c *Caller) PipelineAs(ctx context.Context, who Client, dst, commands []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return dst, err
 	}
@@ -103,6 +108,7 @@ func (c *Caller) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, er
 	if err != nil {
 		return dst, err
 	}
+	ln.behalf = who
 	ln.begin(func() { ln.input(commands) })
 	if err := c.finish(ctx, ln); err != nil {
 		return dst, err
@@ -168,6 +174,7 @@ func (c *Caller) borrow() (*line, error) {
 
 // giveBack takes a line whose call is over.
 func (c *Caller) giveBack(ln *line) {
+	ln.behalf = Client{}
 	for _, b := range []*[]byte{&ln.out, &ln.lane.w.B} {
 		if cap(*b) > lineKept {
 			*b = nil

@@ -406,37 +406,3 @@ func TestCallerPipeline(t *testing.T) {
 	})
 	require.Zero(t, allocs)
 }
-
-// Without a password everybody may; a wrong one is answered late.
-func TestCallerLogin(t *testing.T) {
-	s := newTestServer(t, Config{}, nil)
-	c := s.Caller()
-	require.True(t, c.Open())
-	for password, runtime := range map[string]Runtime{"secret": {RequirePass: "secret"}, "boss": {RequirePass: "secret", AdminPass: "boss"}} {
-		s.Configure(runtime)
-		require.False(t, c.Open())
-		for _, user := range []string{"", map[string]string{"secret": "default", "boss": "admin"}[password]} {
-			ok, err := c.Login(t.Context(), "1.2.3.4:5", user, password)
-			require.NoError(t, err)
-			require.True(t, ok)
-			began := time.Now()
-			ok, err = c.Login(t.Context(), "1.2.3.4:5", user, password+"x")
-			require.NoError(t, err)
-			require.False(t, ok)
-			require.GreaterOrEqual(t, time.Since(began), loginDelay)
-		}
-	}
-	ok, err := c.Login(t.Context(), "", "bob", "secret")
-	require.NoError(t, err)
-	require.False(t, ok)
-	// Many at a time wait in line, and beyond that are not answered.
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for err = nil; err != ErrGuesses; {
-		_, err = c.Login(ctx, "", "", "x")
-		require.Error(t, err)
-	}
-	ok, err = c.Login(t.Context(), "", "", "secret")
-	require.NoError(t, err)
-	require.True(t, ok, "the right one is not kept waiting")
-}

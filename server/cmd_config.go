@@ -54,20 +54,23 @@ func cmdConfigGet(c *conn, args [][]byte) {
 		}
 		patterns = append(patterns, pattern)
 	}
-	settings, hidden := c.srv.cfg.Settings, ""
+	settings, hidden := c.srv.cfg.Settings, []string(nil)
 	if !c.administers() {
-		hidden = "admin-pass"
+		hidden = adminSecrets
 	}
 	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns, hidden) })
 }
 
+// adminSecrets are what admin alone sees.
+var adminSecrets = []string{"admin-pass", "http-write-token"}
+
 // writeSettings replies the parameters whose names match one of patterns, but for
-// one that is hidden.
-func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern, hidden string) {
+// those that are hidden.
+func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern, hidden []string) {
 	names := slices.Sorted(slices.Values(settings.Names()))
 	var pairs [][2]string
 	for _, name := range names {
-		if name == hidden || !slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) }) {
+		if slices.Contains(hidden, name) || !slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match(name) }) {
 			continue
 		}
 		if value, ok := settings.Get(name); ok {
@@ -106,11 +109,17 @@ func cmdConfigSet(c *conn, call *command.Call) {
 	c.error("ERR Unknown option or number of arguments for CONFIG SET - '" + name + "'")
 }
 
-// configSecrets finds the passwords of CONFIG SET.
+// secretEndings are what the names of parameters end with that nobody is to read.
+var secretEndings = [...]string{"pass", "-token"}
+
+// configSecrets finds the passwords and tokens of CONFIG SET.
 func configSecrets(args [][]byte, at []int) []int {
 	for i := 2; i+1 < len(args); i += 2 {
-		if command.EqualFold(args[i], "requirepass") || command.EqualFold(args[i], "admin-pass") {
-			at = append(at, i+1)
+		for _, ending := range secretEndings {
+			if n := len(args[i]) - len(ending); n >= 0 && command.EqualFold(args[i][n:], ending) {
+				at = append(at, i+1)
+				break
+			}
 		}
 	}
 	return at

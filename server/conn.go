@@ -95,7 +95,7 @@ type conn struct {
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands
 	admin   bool   // the user is admin: see user.go
-	behalf  string // of whom another node says that the commands are, if it does
+	behalf  Client // whose the commands are, if another node or the caller of a line says so
 
 	// What is going on.
 	stall   stall

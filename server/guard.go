@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -53,43 +52,6 @@ func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait 
 	}
 	g.next = at.Add(loginPace)
 	return wait, true
-}
-
-// ErrGuesses is returned for a wrong password where too many have been wrong. Who
-// sent it is to be disconnected without an answer.
-var ErrGuesses = errors.New("too many wrong passwords")
-
-// Open reports whether clients need no password.
-func (c *Caller) Open() bool { return c.srv.password() == "" }
-
-// Login reports whether AUTH would take a user and a password; with user "" whether
-// the password is that of any user. A wrong one is answered late, as by AUTH. Its
-// error is ErrGuesses or that of ctx. client is the address for the log.
-func (c *Caller) Login(ctx context.Context, client, user, password string) (bool, error) {
-	users := []string{user}
-	if user == "" {
-		users = []string{userDefault, userAdmin}
-	}
-	r := c.srv.runtime.Load()
-	for _, u := range users {
-		if ok, _ := r.admits([]byte(u), []byte(password)); ok {
-			return true, nil
-		}
-	}
-	c.srv.stats.counts[countAuthFailures].Add(1)
-	if !c.srv.guessable() {
-		return false, nil
-	}
-	wait, ok := c.srv.logins.fail(c.srv.log, client, time.Now())
-	if !ok {
-		return false, ErrGuesses
-	}
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-time.After(wait):
-		return false, nil
-	}
 }
 
 // guessable reports whether there is a password.

@@ -67,7 +67,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	c.call("HELLO 2 AUTH default hunter2 SETNAME me")
 	c.call("CONFIG SET maxmemory 1 RequirePass hunter2")
 	c.call("MULTI")
-	c.call("CONFIG SET requirepass hunter2 Admin-Pass hunter2")
+	c.call("CONFIG SET requirepass hunter2 Admin-Pass hunter2 http-write-token hunter2")
 	c.call("EXEC")
 	c.call("AUTH admin hunter2")
 	c.call("AUTH hunter2")
@@ -77,7 +77,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		seen += watcher.reply().(string) + "\n"
 	}
 	require.NotContains(t, seen, "hunter2")
-	require.Equal(t, 5, strings.Count(seen, `"(redacted)"`), seen)
+	require.Equal(t, 6, strings.Count(seen, `"(redacted)"`), seen)
 	require.Contains(t, seen, `"SETNAME" "me"`)
 	c.send("SLOWLOG GET -1\r\n")
 	log := format(c.reply())

@@ -47,9 +47,9 @@ func cmdClient(c *conn, args [][]byte) {
 	}
 	user, name, addr := string(args[1]), string(args[2]), string(args[3])
 	c.become(user == userAdmin)
-	c.behalf = ""
-	if user != "" {
-		c.behalf = author(user, name, addr)
+	c.behalf = Client{User: user, Name: name, Addr: addr}
+	if user == "" {
+		c.behalf = Client{}
 	}
 	c.w.OK()
 }

@@ -10,6 +10,8 @@ type Runtime struct {
 	// AdminPass is the password of the user admin, without whom nobody runs
 	// what is guarded; empty has no such user, and lets everyone.
 	AdminPass string
+	// Access says who may what over other fronts, by Port.
+	Access [portCount]Access
 	// Protected refuses clients from other hosts while there is no password.
 	Protected bool
 	// MaxClients is how many clients may be connected; 0 is no bound.

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 
-	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -22,7 +21,7 @@ import (
 // the client's own node who it is: RL.CLIENT tells, before scripts of admin's and
 // before changes, whose author would be the node otherwise.
 //
-// A Caller is trusted as the process is.
+// A Caller is trusted as the process is; whose its commands are, it says itself.
 
 // Names of users.
 const (
@@ -126,11 +125,17 @@ func noPermission(user string, cmd *command.Spec) string {
 
 // Author implements command.Host.
 func (c *conn) Author() string {
-	if c.behalf != "" {
+	who := c.client()
+	return author(who.User, who.Name, who.Addr)
+}
+
+// client is whose the commands are.
+func (c *conn) client() Client {
+	if c.behalf != (Client{}) {
 		return c.behalf
 	}
 	m := c.meta.Load()
-	return author(m.user(), m.name, c.addr)
+	return Client{User: m.user(), Name: m.name, Addr: c.addr}
 }
 
 // author is who has made a change: "admin deploy at 10.0.0.1:5000".
@@ -150,6 +155,5 @@ func (f *frame) speaksFor(c *conn, cmd *command.Spec) {
 	if !tells || !c.srv.engine.PoliciesKept() {
 		return
 	}
-	m := c.meta.Load()
-	f.Client = partition.Client{User: m.user(), Name: m.name, Addr: c.addr}
+	f.Client = c.client()
 }

@@ -47,6 +47,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 	return server.Runtime{
 		RequirePass:      c.RequirePass,
 		AdminPass:        c.AdminPass,
+		Access:           [...]server.Access{server.PortHTTP: httpAccess(c), server.PortGRPC: {}},
 		Protected:        c.ProtectClients(),
 		MaxClients:       c.MaxClients,
 		ClientMemory:     c.MaxMemoryClients,
@@ -55,4 +56,19 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		SlowlogThreshold: c.SlowlogLogSlowerThan,
 		SlowlogMaxLen:    c.SlowlogMaxLen,
 	}
+}
+
+// httpAccess is who may what over HTTP.
+func httpAccess(c *config.Config) (a server.Access) {
+	for right, of := range map[server.Right]struct {
+		token string
+		certs []string
+	}{
+		server.RightRead:  {c.HTTPReadToken, c.HTTPReadCerts},
+		server.RightSee:   {c.HTTPSeeToken, c.HTTPSeeCerts},
+		server.RightWrite: {c.HTTPWriteToken, c.HTTPWriteCerts},
+	} {
+		a.Tokens[right], a.Certificates[right] = of.token, of.certs
+	}
+	return a
 }

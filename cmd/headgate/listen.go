@@ -71,7 +71,7 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 	}{
 		{"listen", c.PlainListen(), nil, &l.plain},
 		{secureName, c.SecureListen(), files.clients, &l.secure},
-		{"http-listen", c.HTTPListen, files.clients, &l.http},
+		{"http-listen", c.HTTPListen, files.http, &l.http},
 		{"peer-listen", peerAddress, files.peers, &l.peers},
 	} {
 		if port.address == "" {

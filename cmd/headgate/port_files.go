@@ -18,7 +18,9 @@ import (
 // those that are off are nil.
 type reloaders struct {
 	clients, peers *certs.Reloader
-	secret         *secret.File
+	// http are those of the HTTP port, clients if it has none of its own.
+	http   *certs.Reloader
+	secret *secret.File
 }
 
 // portFiles loads the files of c. A secret that is still to be made is left out.
@@ -81,6 +83,11 @@ func certificates(c *config.Config, log *slog.Logger) (r reloaders, err error) {
 			return r, err
 		}
 	}
+	if r.http = r.clients; c.HTTPTLS() {
+		if r.http, err = certs.New(httpTLSFiles(c), log); err != nil {
+			return r, err
+		}
+	}
 	if c.Replicated() && c.PeerTLS() {
 		r.peers, err = certs.New(peerFiles(c), log)
 	}
@@ -97,16 +104,26 @@ func (r reloaders) reload() {
 			files.Reload()
 		}
 	}
+	if r.http != nil && r.http != r.clients {
+		r.http.Reload()
+	}
+}
+
+// clientAuth is what the modes of tls-auth-clients ask for.
+var clientAuth = map[string]tls.ClientAuthType{
+	config.AuthRequired: tls.RequireAndVerifyClientCert,
+	config.AuthOptional: tls.VerifyClientCertIfGiven,
+	config.AuthNone:     tls.NoClientCert,
 }
 
 // tlsFiles are the files of the clients' ports.
 func tlsFiles(c *config.Config) certs.Files {
-	auth := map[string]tls.ClientAuthType{
-		config.AuthRequired: tls.RequireAndVerifyClientCert,
-		config.AuthOptional: tls.VerifyClientCertIfGiven,
-		config.AuthNone:     tls.NoClientCert,
-	}
-	return certs.Files{Parameters: "tls", Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, ClientAuth: auth[c.TLSAuthClients]}
+	return certs.Files{Parameters: "tls", Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, ClientAuth: clientAuth[c.TLSAuthClients]}
+}
+
+// httpTLSFiles are the files of the HTTP port's own.
+func httpTLSFiles(c *config.Config) certs.Files {
+	return certs.Files{Parameters: "http-tls", Cert: c.HTTPTLSCert, Key: c.HTTPTLSKey, CA: c.HTTPTLSCA, ClientAuth: clientAuth[c.HTTPTLSAuthClients]}
 }
 
 // peerFiles are the files of the peer port. Both ends of a connection between

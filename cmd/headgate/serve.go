@@ -145,7 +145,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// the process lives; it says "not ready" until the others serve.
 	webConfig := web.Config{
 		Source: &source{front, decisions, node}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
-		Decider: front.Caller(), TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients,
+		Decider: front.Caller(), TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit

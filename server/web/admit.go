@@ -2,27 +2,63 @@ package web
 
 import (
 	"encoding/base64"
+	"errors"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+
+	"github.com/headgate-io/headgate/server"
 )
 
-// admits reports whether a request may ask for verdicts: what a client of the Redis
-// protocol may who has sent AUTH with the same user and password. A bearer token is
-// the password of any user. Where there is no password nothing is looked at: behind
-// a gateway Authorization is that of the gateway's own client.
-func (a *api) admits(r *http.Request) bool {
-	if a.decider.Open() {
-		return true
+// admits returns why a request may not ask for verdicts, or nil.
+func (a *api) admits(r *http.Request) *problem {
+	if a.decider.Open(server.PortHTTP, server.RightRead, a.local) {
+		return nil
 	}
-	user, password, ok := credentials(r.Header.Get("Authorization"))
-	if !ok {
-		return false
-	}
-	ok, err := a.decider.Login(r.Context(), r.RemoteAddr, user, password)
-	if err != nil {
+	_, p := a.admit(r, server.RightRead)
+	return p
+}
+
+// admit returns who sends a request that needs a right, or why it may not be sent.
+func (a *api) admit(r *http.Request, right server.Right) (server.Client, *problem) {
+	shown := server.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: server.CertificateNames(r.TLS)}
+	shown.User, shown.Password, shown.HasPassword = credentials(r.Header.Get("Authorization"))
+	who, err := a.decider.Admit(r.Context(), server.PortHTTP, &shown, right)
+	switch {
+	case err == nil:
+	case errors.Is(err, server.ErrNoRight):
+		return who, &problem{http.StatusForbidden, "NOPERM", err.Error()}
+	case errors.Is(err, server.ErrUnknownClient):
+		return who, &problem{http.StatusUnauthorized, "NOAUTH", err.Error()}
+	default:
 		panic(http.ErrAbortHandler) // which closes the connection
 	}
-	return ok
+	if right == server.RightWrite && a.decider.Open(server.PortHTTP, right, a.local) {
+		return who, foreign(r)
+	}
+	return who, nil
+}
+
+// browsers tells requests that a browser sends for a page of another origin.
+var browsers = http.NewCrossOriginProtection()
+
+// foreign returns a problem for a change that nothing has to be shown for and that a
+// page in this machine's browser may have sent: one of another origin, or one whose
+// name has been made to resolve to this machine.
+func foreign(r *http.Request) *problem {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if err == nil || host == "localhost" {
+		err = browsers.Check(r)
+	}
+	if err != nil {
+		return &problem{http.StatusForbidden, "NOPERM", "a page of another origin may not change anything: set http-write-token, and send it"}
+	}
+	return nil
 }
 
 // credentials reads Authorization. A bearer token has the user "".
@@ -42,4 +78,16 @@ func credentials(header string) (user, password string, ok bool) {
 	return "", "", false
 }
 
-var errUnauthorized = &problem{status: http.StatusUnauthorized, code: "NOAUTH", detail: "send the password: Authorization: Bearer <requirepass>"}
+// seeing returns a handler for who may see, where something is asked for that beside a
+// password: what tells of metrics has always been open to who has none.
+func (a *api) seeing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.decider.Seen(server.PortHTTP) {
+			if _, p := a.admit(r, server.RightSee); p != nil {
+				sendProblem(w, p)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}

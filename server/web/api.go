@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -18,11 +19,14 @@ import (
 type Decider interface {
 	// Pipeline runs commands and appends their replies in RESP3 to dst.
 	Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error)
-	// Open reports whether clients need no password.
-	Open() bool
-	// Login reports whether a user and a password go together, late if they do not;
-	// the user "" is any. With an error the client is to be disconnected.
-	Login(ctx context.Context, client, user, password string) (bool, error)
+	// PipelineAs is Pipeline on behalf of a client.
+	PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error)
+	// Open reports whether a right needs nothing to be shown, Seen whether more than a
+	// password is asked for that to see.
+	Open(port server.Port, right server.Right, local bool) bool
+	Seen(port server.Port) bool
+	// Admit returns who sends a request that needs a right.
+	Admit(ctx context.Context, port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
 }
 
 const (
@@ -38,12 +42,13 @@ type api struct {
 	decider Decider
 	conns   *connections
 	trusted []netip.Prefix
+	local   bool // see Config
 	now     func() time.Time
 	memory  budget // of batches
 }
 
 func newAPI(c *Config, conns *connections) *api {
-	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, now: time.Now}
+	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now}
 	a.memory.give(maxBatchMemory)
 	return a
 }
@@ -129,8 +134,9 @@ func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *ex
 	case !isJSON(r.Header["Content-Type"]):
 		sendProblem(w, &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: application/json"})
 		return
-	case !a.admits(r):
-		sendProblem(w, errUnauthorized)
+	}
+	if p := a.admits(r); p != nil {
+		sendProblem(w, p)
 		return
 	}
 	x := a.newExchange(w, r)

@@ -56,8 +56,8 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 
 // askForward asks for a verdict about the request that a gateway tells of.
 func (a *api) askForward(x *exchange, gate string) *problem {
-	if !a.admits(x.r) {
-		return errUnauthorized
+	if p := a.admits(x.r); p != nil {
+		return p
 	}
 	name, ok := policyOf(x.r.URL, gate)
 	if !ok {

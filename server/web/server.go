@@ -49,6 +49,8 @@ type Config struct {
 	Busy func() time.Duration
 	// Decider answers under /v1/; nil serves nothing there.
 	Decider Decider
+	// Local: only this machine reaches the port.
+	Local bool
 	// TrustedProxies are the networks of gateways that are believed whom they ask
 	// for.
 	TrustedProxies []netip.Prefix
@@ -83,32 +85,30 @@ func New(c Config) *Server {
 	if s.busy == nil {
 		s.busy = func() time.Duration { return 0 }
 	}
+	s.conns.most = cmp.Or(c.MaxClients, DefaultMaxClients)
+	var a *api
+	seeing := func(h http.Handler) http.Handler { return h }
+	if c.Decider != nil {
+		a = newAPI(&c, &s.conns)
+		seeing = a.seeing
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", seeing(promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(c.Logger.Handler(), slog.LevelError),
 		MaxRequestsInFlight: maxScrapes,
-	}))
+	})))
 	if c.Pprof {
-		// Index serves the named profiles, such as heap, too.
-		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		// Without the arguments, of which one may be the password.
-		mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, os.Args[0]) })
-		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		mux.Handle("POST /debug/pprof/symbol", http.MaxBytesHandler(http.HandlerFunc(pprof.Symbol), maxBodyBytes)) // go tool pprof does
-		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.Handle("/debug/pprof/", seeing(profiles()))
 	}
 	all := http.NewServeMux()
 	all.Handle("/", s.conns.serving(mux))
 	handler := http.Handler(all)
-	if c.Decider != nil {
-		a := newAPI(&c, &s.conns)
+	if a != nil {
 		a.routes(all)
 		handler = a.gates(all)
 	}
-	s.conns.most = cmp.Or(c.MaxClients, DefaultMaxClients)
 	s.http = http.Server{
 		Handler:           s.parting(s.conns.patient(handler)),
 		ConnContext:       s.conns.context,
@@ -122,6 +122,20 @@ func New(c Config) *Server {
 		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 	}
 	return s
+}
+
+// profiles serves Go's profiles.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	// Index serves the named profiles, such as heap, too.
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	// Without the arguments, of which one may be the password.
+	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, os.Args[0]) })
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.Handle("POST /debug/pprof/symbol", http.MaxBytesHandler(http.HandlerFunc(pprof.Symbol), maxBodyBytes)) // go tool pprof does
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
 }
 
 // Serve answers the connections of l until Shutdown, and closes l.

@@ -30,6 +30,17 @@ type Config struct {
 	AdminPass     string
 	ProtectedMode bool
 
+	HTTPTLSCert        string
+	HTTPTLSKey         string
+	HTTPTLSCA          string
+	HTTPTLSAuthClients string
+	HTTPReadToken      string
+	HTTPSeeToken       string
+	HTTPWriteToken     string
+	HTTPReadCerts      []string
+	HTTPSeeCerts       []string
+	HTTPWriteCerts     []string
+
 	MaxClients                  int
 	HTTPMaxClients              int
 	Timeout                     time.Duration
@@ -143,8 +154,11 @@ func defaults() Config {
 	return c
 }
 
-// TLS reports whether any port speaks TLS.
+// TLS reports whether the Redis protocol is spoken over TLS.
 func (c *Config) TLS() bool { return c.TLSCert != "" }
+
+// HTTPTLS reports whether the HTTP port has TLS files of its own.
+func (c *Config) HTTPTLS() bool { return c.HTTPTLSCert != "" }
 
 // Replicated reports whether the node keeps a log, alone or in a cluster.
 func (c *Config) Replicated() bool { return c.DataDir != "" }
@@ -231,3 +245,23 @@ func (c *Config) ProtectClients() bool {
 
 // certified reports whether clients of the TLS port must show a certificate.
 func (c *Config) certified() bool { return c.TLSCA != "" && c.TLSAuthClients == AuthRequired }
+
+// httpGuarded reports whether whoever comes over HTTP has to show something: a
+// password, a certificate, or what opens each right.
+func (c *Config) httpGuarded() bool {
+	certified := c.certified()
+	if c.HTTPTLS() {
+		certified = c.HTTPTLSCA != "" && c.HTTPTLSAuthClients == AuthRequired
+	}
+	read := c.HTTPReadToken != "" || len(c.HTTPReadCerts) > 0
+	see := c.HTTPSeeToken != "" || len(c.HTTPSeeCerts) > 0
+	return certified || c.RequirePass != "" || read && see
+}
+
+// httpAsksForCertificates reports whether clients can show a certificate over HTTP.
+func (c *Config) httpAsksForCertificates() bool {
+	if c.HTTPTLS() {
+		return c.HTTPTLSCA != "" && c.HTTPTLSAuthClients != AuthNone
+	}
+	return c.TLSCA != "" && c.TLSAuthClients != AuthNone
+}

@@ -23,8 +23,10 @@ func (l *Loaded) conflicts() error {
 	}
 	// The default of tls-auth-clients is harmless without tls-ca, but someone
 	// who asks for it believes to be protected.
-	if _, asked := l.Sources["tls-auth-clients"]; asked && l.TLSAuthClients != AuthNone && l.TLSCA == "" {
-		err = errors.Join(err, fmt.Errorf("tls-auth-clients %s needs tls-ca: there is no authority to check client certificates against", l.TLSAuthClients))
+	for _, tls := range []struct{ name, clients, ca string }{{"tls", l.TLSAuthClients, l.TLSCA}, {"http-tls", l.HTTPTLSAuthClients, l.HTTPTLSCA}} {
+		if _, asked := l.Sources[tls.name+"-auth-clients"]; asked && tls.clients != AuthNone && tls.ca == "" {
+			err = errors.Join(err, fmt.Errorf("%s-auth-clients %s needs %s-ca: there is no authority to check client certificates against", tls.name, tls.clients, tls.name))
+		}
 	}
 	return err
 }
@@ -47,6 +49,7 @@ func (c *Config) conflicts() error {
 	if c.TLSCert == "" && c.TLSListen != "" {
 		report("tls-listen needs tls-cert and tls-key")
 	}
+	c.httpConflicts(report)
 	if c.Listen == "" && c.TLSListen == "" && c.UnixSocket == "" {
 		report("nothing to listen on: listen, tls-listen and unixsocket are all empty")
 	}
@@ -77,17 +80,30 @@ func (c *Config) conflicts() error {
 		report("admin-pass and requirepass are the same: whoever knows one would know the other")
 	}
 	if c.ProtectedMode && c.RequirePass == "" {
-		if a := c.PlainListen(); a != "" && !loopback(a) {
+		if a := c.PlainListen(); a != "" && !Loopback(a) {
 			report(protected, "listen", a)
 		}
-		if a := c.SecureListen(); a != "" && !loopback(a) && !c.certified() {
+		if a := c.SecureListen(); a != "" && !Loopback(a) && !c.certified() {
 			report(protected, "the TLS port", a)
 		}
-		if a := c.HTTPListen; a != "" && !loopback(a) && !c.certified() {
-			report(protected, "http-listen", a)
-		}
+	}
+	if a := c.HTTPListen; c.ProtectedMode && a != "" && !Loopback(a) && !c.httpGuarded() {
+		report("%s %s is open to other machines without a password: set requirepass, or http-read-token and http-see-token, or protected-mode no if the network is trusted", "http-listen", a)
 	}
 	return errors.Join(errs...)
+}
+
+// httpConflicts is the part of conflicts about the HTTP port's own TLS.
+func (c *Config) httpConflicts(report func(string, ...any)) {
+	if (c.HTTPTLSCert == "") != (c.HTTPTLSKey == "") {
+		report("http-tls-cert and http-tls-key need each other: only one is set")
+	}
+	if c.HTTPTLSCert == "" && c.HTTPTLSCA != "" {
+		report("http-tls-ca needs http-tls-cert and http-tls-key")
+	}
+	if named := len(c.HTTPReadCerts)+len(c.HTTPSeeCerts)+len(c.HTTPWriteCerts) > 0; named && !c.httpAsksForCertificates() {
+		report("http-read-certs, http-see-certs and http-write-certs need http-tls-ca, or tls-ca: without it nobody shows a certificate")
+	}
 }
 
 // clusterConflicts is the part of conflicts that matters with a data-dir.
@@ -116,7 +132,7 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 	if err := CheckPeerTLS(c.PeerTLSCert, c.PeerTLSKey, c.PeerTLSCA); err != nil {
 		report("%w", err)
 	}
-	if c.ProtectedMode && !c.PeerTLS() && c.PeerListen != "" && !loopback(c.PeerListen) {
+	if c.ProtectedMode && !c.PeerTLS() && c.PeerListen != "" && !Loopback(c.PeerListen) {
 		report("peer-listen %s is open to other machines without TLS: set peer-tls-cert, or protected-mode no if the network is trusted", c.PeerListen)
 	}
 }
@@ -159,9 +175,9 @@ func everywhere(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// loopback reports whether only this machine can reach a host:port address. A
+// Loopback reports whether only this machine can reach a host:port address. A
 // name other than localhost counts as open: what it resolves to may change.
-func loopback(address string) bool {
+func Loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	if host == "localhost" {
 		return true

@@ -66,7 +66,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-listen", Section: network, Default: "127.0.0.1:7380",
-		Doc:   "Address of HTTP: checks under /v1/, /metrics, /healthz, /readyz. It speaks TLS when tls-cert is set.",
+		Doc:   "Address of HTTP: checks under /v1/, /metrics, /healthz, /readyz. It speaks TLS when tls-cert or http-tls-cert is set.",
 		Value: func(c *Config) Value { return address{text{&c.HTTPListen}} },
 	},
 	{
@@ -131,6 +131,58 @@ var Params = []Param{
 		Value: func(c *Config) Value {
 			return enum{&c.TLSAuthClients, []string{AuthRequired, AuthOptional, AuthNone}}
 		},
+	},
+	{
+		Name: "http-tls-cert", Section: security, Default: "",
+		Doc:   "PEM file with the certificate chain of the HTTP port, in place of tls-cert and all of tls-*. It is read again when it changes.",
+		Value: func(c *Config) Value { return file{text{&c.HTTPTLSCert}} },
+	},
+	{
+		Name: "http-tls-key", Section: security, Default: "",
+		Doc:   "PEM file with the private key of http-tls-cert.",
+		Value: func(c *Config) Value { return file{text{&c.HTTPTLSKey}} },
+	},
+	{
+		Name: "http-tls-ca", Section: security, Default: "",
+		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port.",
+		Value: func(c *Config) Value { return file{text{&c.HTTPTLSCA}} },
+	},
+	{
+		Name: "http-tls-auth-clients", Section: security, Default: AuthRequired,
+		Doc: "With http-tls-ca: whether clients of the HTTP port must (yes), may (optional) or need not (no) show a certificate.",
+		Value: func(c *Config) Value {
+			return enum{&c.HTTPTLSAuthClients, []string{AuthRequired, AuthOptional, AuthNone}}
+		},
+	},
+	{
+		Name: "http-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
+		Doc:   "Token for checks over HTTP. Where there is neither this, nor http-read-certs, nor requirepass, everyone may check.",
+		Value: func(c *Config) Value { return text{&c.HTTPReadToken} },
+	},
+	{
+		Name: "http-see-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
+		Doc:   "Token to see over HTTP what there is and what goes on: policies, counters, metrics. Where there is neither this, nor http-see-certs, nor requirepass, everyone may.",
+		Value: func(c *Config) Value { return text{&c.HTTPSeeToken} },
+	},
+	{
+		Name: "http-write-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
+		Doc:   "Token to see and to change policies and overrides over HTTP. Without any token, name or password changes are for the loopback interface.",
+		Value: func(c *Config) Value { return text{&c.HTTPWriteToken} },
+	},
+	{
+		Name: "http-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
+		Doc:   "Names in client certificates that are for checks over HTTP, beside http-read-token.",
+		Value: func(c *Config) Value { return certNames{&c.HTTPReadCerts} },
+	},
+	{
+		Name: "http-see-certs", Section: security, Default: "", Mutable: true, Alike: true,
+		Doc:   "Names in client certificates that are to see, beside http-see-token.",
+		Value: func(c *Config) Value { return certNames{&c.HTTPSeeCerts} },
+	},
+	{
+		Name: "http-write-certs", Section: security, Default: "", Mutable: true, Alike: true,
+		Doc:   "Names in client certificates that are to change, beside http-write-token.",
+		Value: func(c *Config) Value { return certNames{&c.HTTPWriteCerts} },
 	},
 
 	{

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/headgate-io/headgate/raftlog/member"
 )
@@ -32,14 +33,15 @@ type Value interface {
 
 // Errors of Set, in Redis's words.
 var (
-	errNotInteger  = errors.New("argument couldn't be parsed into an integer")
-	errNotMemory   = errors.New("argument must be a memory value")
-	errNotDuration = errors.New("argument must be a duration")
-	errNotYesNo    = errors.New("argument must be 'yes' or 'no'")
-	errNotAddress  = errors.New("argument must be host:port")
-	errNotNetworks = errors.New("argument must be networks such as 10.0.0.0/8, separated by commas")
-	errNotName     = errors.New("argument must be a name without spaces")
-	errNotOctal    = errors.New("argument couldn't be parsed as an octal file mode")
+	errNotInteger   = errors.New("argument couldn't be parsed into an integer")
+	errNotMemory    = errors.New("argument must be a memory value")
+	errNotDuration  = errors.New("argument must be a duration")
+	errNotYesNo     = errors.New("argument must be 'yes' or 'no'")
+	errNotAddress   = errors.New("argument must be host:port")
+	errNotNetworks  = errors.New("argument must be networks such as 10.0.0.0/8, separated by commas")
+	errNotName      = errors.New("argument must be a name without spaces")
+	errNotCertNames = errors.New("argument must be names of certificates, separated by commas")
+	errNotOctal     = errors.New("argument couldn't be parsed as an octal file mode")
 )
 
 func rangeError(least, most int64) error {
@@ -156,6 +158,28 @@ func (v addresses) String() string  { return strings.Join(*v.p, ",") }
 func (v addresses) Redis() string   { return v.String() }
 func (v addresses) Type() string    { return "host:port,..." }
 func (v addresses) Allowed() string { return "host:port, or several separated by commas" }
+
+// certNames is a list of names in certificates, separated by commas.
+type certNames struct{ p *[]string }
+
+func (v certNames) Set(s string) error {
+	var list []string
+	for n := range strings.SplitSeq(s, ",") {
+		if n = strings.TrimSpace(n); n == "" {
+			continue
+		}
+		if strings.ContainsFunc(n, unicode.IsControl) {
+			return errNotCertNames
+		}
+		list = append(list, n)
+	}
+	*v.p = list
+	return nil
+}
+func (v certNames) String() string  { return strings.Join(*v.p, ",") }
+func (v certNames) Redis() string   { return v.String() }
+func (v certNames) Type() string    { return "name,..." }
+func (v certNames) Allowed() string { return "common or DNS names, separated by commas" }
 
 // enum is one of a fixed list of words, in any case.
 type enum struct {
