@@ -165,9 +165,25 @@ func (n *Node) Close(ctx context.Context) error {
 	return err
 }
 
-// CaughtUp is closed when the node leads, or has applied what the leader had
-// applied when the node started.
-func (n *Node) CaughtUp() <-chan struct{} { return n.caughtUp }
+// levelWait is how long Ready waits for the feature level. It takes far less, unless
+// the leader sees other members than this node.
+const levelWait = 5 * time.Second
+
+// Ready waits, after Start, until the node leads, or has applied what the leader had
+// applied when the node started; and then until the cluster may write what its members
+// can read, as long as that is about to be: what a client sends first is not too early.
+// Its error is that of ctx.
+func (n *Node) Ready(ctx context.Context) error {
+	select {
+	case <-n.caughtUp:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	rises, cancel := context.WithTimeout(ctx, levelWait)
+	defer cancel()
+	_ = poll.Until(rises, 5*time.Millisecond, func() bool { return !n.group.Rising() })
+	return ctx.Err()
+}
 
 // Ticket implements partition.Replication.
 func (n *Node) Ticket() uint64 { return n.ledger.Open() }

@@ -169,7 +169,8 @@ func (r *rig) await(t *testing.T) front {
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	r := leading(t, open(t, 1))
-	<-r.CaughtUp()
+	require.NoError(t, r.Ready(t.Context()))
+	require.EqualValues(t, len(levels), r.group.Status().Level)
 	require.EqualValues(t, 97, r.take(t, 3))
 	require.Zero(t, r.await(t).failed, "an effect, by its commit")
 	require.Zero(t, r.await(t).failed, "no effect, by a round of heartbeats")

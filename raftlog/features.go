@@ -135,6 +135,23 @@ func (s *Status) readable() uint32 {
 	return least
 }
 
+// Rising reports whether the level is about to rise: all members can read a higher one,
+// or there is one that has not been asked yet.
+func (g *Group) Rising() bool {
+	s := g.Status()
+	return s.Level < s.Supports && (s.readable() > s.Level || g.peers.unasked())
+}
+
+// unasked reports whether there is a member that has not been asked anything yet.
+func (p *peers) unasked() bool {
+	servers, _ := p.g.configuration()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(servers, func(s raft.Server) bool {
+		return member.NodeOf(s.ID) != p.g.cfg.NodeID && p.known[s.ID] == nil
+	})
+}
+
 // askSupported asks all members for the highest level that they can read, and
 // returns the least of them; 0 unless all have answered.
 func (g *Group) askSupported(ctx context.Context) uint32 {
@@ -250,8 +267,8 @@ func (f *fsm) reach(level uint32) error {
 		return err
 	}
 	f.cursor.level = level
-	f.level.Store(level)
 	f.machine.Permit(level)
+	f.level.Store(level) // others see it when it is permitted
 	return nil
 }
 

@@ -37,6 +37,32 @@ func TestWhatADataDirectoryKeepsIsNotForgotten(t *testing.T) {
 	require.NotContains(t, p.stderr.String(), "forgets")
 }
 
+// A new node is not ready before it can do all that the documentation promises: no
+// start script has to guess.
+func TestReadyMeansAll(t *testing.T) {
+	t.Parallel()
+	f := func(nodes ...*process) {
+		t.Helper()
+		for _, n := range nodes {
+			require.Eventually(t, func() bool { return n.status("/readyz") == 200 }, waitLimit, time.Millisecond)
+		}
+		for i, n := range nodes {
+			reply := n.call(t, "RL.POLICY", "SET", fmt.Sprint("p", i), "{limits: {user: {by: user, rate: 5/h, penalty: {after: 3, block: 1h}}, calls: {by: user, concurrent: 2}}}")
+			require.Equal(t, byte(':'), reply.Type, "%s", reply.Str)
+		}
+	}
+	for range 4 {
+		f(start(t, "--data-dir", t.TempDir(), "--peer-listen", "127.0.0.1:0"))
+	}
+	c := newCluster(t, 3)
+	var all []*process
+	for _, n := range c.nodes {
+		n.start(t)
+		all = append(all, n.process)
+	}
+	f(all...)
+}
+
 // The promise of the README: no flag at all.
 func TestServeDefaults(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:7379", "127.0.0.1:7380"} {

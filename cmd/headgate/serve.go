@@ -176,10 +176,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		failed <- err
 	} else {
 		go func() {
-			select {
-			case <-node.CaughtUp():
+			if node.Ready(stop) == nil {
 				ready()
-			case <-stop.Done():
 			}
 		}()
 	}
