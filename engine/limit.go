@@ -148,6 +148,14 @@ func (l Limit) Capacity() int64 {
 	return l.Limit
 }
 
+// Window returns in which time a valid limit admits its capacity, in ns: the period
+// of windows and logs, and the time in which an empty bucket refills. It is 0 for
+// limits of 0 units and slots, which have none, and for calendars, which know theirs.
+func (l Limit) Window() int64 {
+	r := compile(l)
+	return r.window
+}
+
 // Validate returns nil for a limit that can be compiled: Limit 0 or more,
 // Period from 1 ns to 100 years, and for token and leaky at most 1e9 units per
 // second, and a burst that refills within 100 years.
@@ -245,6 +253,7 @@ type rule struct {
 	num, den uint64    // time of one unit is num/den ns, lowest terms, num >= den >= 1
 	unit     span      // num/den rounded down
 	capacity span      // time of burst units, rounded down: GCRA's delay variation tolerance
+	window   int64     // see Limit.Window
 }
 
 // compile precomputes l, which must be valid.
@@ -259,6 +268,12 @@ func compile(l Limit) rule {
 		r.num, r.den = l.interval()
 		r.unit = times(1, r.num, r.den)
 		r.capacity = times(uint64(r.burst), r.num, r.den)
+	}
+	switch r.decides {
+	case Token, Leaky:
+		r.window = int64(r.capacity.ns)
+	case Fixed, Sliding, Log:
+		r.window = r.period
 	}
 	return r
 }

@@ -77,6 +77,9 @@ func (e *Engine) Seed() maphash.Seed { return e.table.Seed() }
 // Limit returns the limit.
 func (r Ready) Limit() Limit { return r.it.limit }
 
+// Window is that of the limit.
+func (r Ready) Window() int64 { return r.it.window }
+
 // Check is one limit of a policy in a step.
 type Check struct {
 	// Key is the counter's, in database 0 whatever the session's is; Hash is its

@@ -153,11 +153,13 @@ type Settled struct {
 	// Version and Applied are those of the reservation.
 	Version uint64
 	Applied int
-	// Limits are those of the reservation, Each what each of them says, and Costs
-	// what it is charged now; only the one who settled it is told them.
-	Limits []Reserved
-	Each   []Decision
-	Costs  []int64
+	// Limits are those of the reservation, Each what each of them says, Costs what it
+	// is charged now, and Windows are those of the limits that say so; only the one who
+	// settled it is told them.
+	Limits  []Reserved
+	Each    []Decision
+	Costs   []int64
+	Windows []int64
 }
 
 // Reservation returns what is known of the hold under a key. Errors: ErrNoHold,

@@ -77,7 +77,7 @@ func TestReserveAndCommit(t *testing.T) {
 	require.EqualValues(t, 60, a.Each[0].Remaining)
 	require.EqualValues(t, 7, a.Version)
 	again := settle(t, s, at, "h1", cancelled())
-	a.Each, a.Costs, a.Limits, a.Allowed = nil, nil, nil, 0
+	a.Each, a.Costs, a.Windows, a.Limits, a.Allowed = nil, nil, nil, nil, 0
 	require.Equal(t, a, again, "the first settlement stands")
 	require.EqualValues(t, 5800, remaining(t, s, at, tpm))
 

@@ -17,9 +17,9 @@ type settling struct {
 	each     []settlingLimit
 	st       checking // whose methods work on what is weighed
 
-	// decisions and costs are those of what is answered.
-	decisions []Decision
-	costs     []int64
+	// decisions, costs and windows are those of what is answered.
+	decisions      []Decision
+	costs, windows []int64
 }
 
 // begin begins to make r what it is to become, or is asked to.
@@ -47,8 +47,9 @@ type settlingLimit struct {
 	units   int64
 	// full: a log has no room for a pair of its own for the charge.
 	full bool
-	// over is by how many units more than all is used.
-	over int64
+	// over is by how many units more than all is used, and window that of the limit
+	// that tells so.
+	over, window int64
 	// taken is a reference to a limit that was interned for the charge.
 	taken *interned
 }
@@ -329,7 +330,7 @@ func (x *settling) tell(l *Reserved, e *settlingLimit) {
 	} else {
 		st = load(ent)
 	}
-	p.it = own
+	p.it, e.window = own, own.window
 	if err := s.evaluate(&p, st, x.now, 0, &Options{Peek: true}); err == nil {
 		e.d = p.d
 		e.over = own.over(st, p.state(), x.now)
@@ -339,11 +340,11 @@ func (x *settling) tell(l *Reserved, e *settlingLimit) {
 // answer is what the settlement says.
 func (x *settling) answer(r *Reservation) Settled {
 	a := Settled{State: x.to, Version: r.Version, Applied: r.Applied, Limits: r.Limits}
-	x.decisions, x.costs = x.decisions[:0], x.costs[:0]
+	x.decisions, x.costs, x.windows = x.decisions[:0], x.costs[:0], x.windows[:0]
 	rooms, at := int64(0), -1
 	for i := range x.each {
 		e := &x.each[i]
-		x.decisions, x.costs = append(x.decisions, e.d), append(x.costs, e.cost)
+		x.decisions, x.costs, x.windows = append(x.decisions, e.d), append(x.costs, e.cost), append(x.windows, e.window)
 		if r.Limits[i].Mode != Enforce {
 			continue
 		}
@@ -352,7 +353,7 @@ func (x *settling) answer(r *Reservation) Settled {
 			at, rooms = i, calls
 		}
 	}
-	a.Each, a.Costs = x.decisions, x.costs
+	a.Each, a.Costs, a.Windows = x.decisions, x.costs, x.windows
 	if at >= 0 {
 		a.Name, a.Decision = r.Limits[at].Name, x.each[at].d
 	}

@@ -285,9 +285,9 @@ func TestCheckInRESP3(t *testing.T) {
 	r.raw("HELLO", "3")
 	require.Equal(t, "%13\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:5\r\n$9\r\nremaining\r\n:4\r\n$14\r\nretry_after_ms\r\n:0\r\n"+
 		"$14\r\nreset_after_ms\r\n:12000\r\n$8\r\ndelay_ms\r\n:0\r\n$4\r\nname\r\n$1\r\na\r\n$6\r\nreason\r\n$2\r\nok\r\n$4\r\nhold\r\n_\r\n"+
-		"$7\r\nversion\r\n:1\r\n$7\r\napplied\r\n:1\r\n$6\r\nlimits\r\n*1\r\n%10\r\n$4\r\nname\r\n$1\r\na\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:5\r\n"+
+		"$7\r\nversion\r\n:1\r\n$7\r\napplied\r\n:1\r\n$6\r\nlimits\r\n*1\r\n%11\r\n$4\r\nname\r\n$1\r\na\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:5\r\n"+
 		"$9\r\nremaining\r\n:4\r\n$14\r\nretry_after_ms\r\n:0\r\n$14\r\nreset_after_ms\r\n:12000\r\n$8\r\ndelay_ms\r\n:0\r\n$4\r\ncost\r\n:1\r\n"+
-		"$4\r\nmode\r\n$7\r\nenforce\r\n$6\r\nstatus\r\n:200\r\n$4\r\nsoft\r\n*0\r\n", r.raw("RL.CHECK", "p", "user", "eve"))
+		"$4\r\nmode\r\n$7\r\nenforce\r\n$6\r\nstatus\r\n:200\r\n$9\r\nwindow_ms\r\n:60000\r\n$4\r\nsoft\r\n*0\r\n", r.raw("RL.CHECK", "p", "user", "eve"))
 }
 
 // Counters of policies are keys that operators see, delete, and cannot charge.

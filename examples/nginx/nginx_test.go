@@ -186,7 +186,7 @@ func TestNginx(t *testing.T) {
 		require.Equal(t, 200, a.status, a.body)
 		require.Equal(t, "POST /things/?page=2 Bearer theirs "+body, a.body)
 		require.True(t, strings.HasPrefix(a.header.Get("RateLimit"), `"ip";r=`+strconv.Itoa(left)+";t="), "charged once: %s", a.header)
-		require.Equal(t, `"ip";q=3`, a.header.Get("RateLimit-Policy"))
+		require.Equal(t, `"ip";q=3;w=3600`, a.header.Get("RateLimit-Policy"))
 	}
 	for range 20 {
 		a := g.ask("127.0.0.2", "POST", "/things/", body)

@@ -23,7 +23,7 @@ var none = engine.Decision{Limit: -1, Remaining: -1}
 // about a limit.
 const (
 	checkFields = decisionFields + 7
-	limitFields = decisionFields + 4
+	limitFields = decisionFields + 5
 	// limitRoom is about how many bytes a reply has for a limit, names left out.
 	limitRoom = 256
 )
@@ -40,12 +40,14 @@ type joints struct {
 	// In place of version, of a call that is held: up to the length of hold, and from
 	// behind that up to the version.
 	hold, held string
-	// Of a limit: cost, and from behind it up to the status.
-	cost  string
-	modes [policy.Off + 1]string
+	// Of a limit: cost, from behind it up to the status, and from behind that up to its
+	// window.
+	cost   string
+	modes  [policy.Off + 1]string
+	window string
 	// Of a call that passes at once: allowed, up to limit; from behind remaining up
 	// to the time of reset; the delay, and of a limit that is charged one unit what
-	// comes behind that too.
+	// comes behind that too, up to its window.
 	passed, atOnce, undelayed string
 	unit                      [policy.Off + 1]string
 	// noSoft is the end of a reply without soft limits that are over.
@@ -85,10 +87,10 @@ func newJoints(resp3 bool) (j joints) {
 	j.version = before("", "hold", null) + before("", "version", ":")
 	j.hold, j.held = before("", "hold", "$"), before(end, "version", ":")
 	j.applied, j.limits, j.soft = before(end, "applied", ":"), before(end, "limits", "*"), before("", "soft", "")
-	j.cost = before(end, "cost", ":")
+	j.cost, j.window = before(end, "cost", ":"), before(end, "window_ms", ":")
 	for m := range j.modes {
 		j.modes[m] = before(end, "mode", bulk(policy.Mode(m).String())) + before("", "status", ":")
-		j.unit[m] = j.inner[4] + "0" + j.cost + "1" + j.modes[m] + "200" + end
+		j.unit[m] = j.inner[4] + "0" + j.cost + "1" + j.modes[m] + "200" + j.window
 	}
 	j.passed, j.atOnce, j.undelayed = "1"+j.inner[0], j.inner[2]+"0"+j.inner[3], j.inner[4]+"0"
 	w.B = w.B[:0]
@@ -226,9 +228,10 @@ func (a *answer) write(call *command.Call) {
 				b = j.appendPassed(b, &c.Decision)
 			}
 			b = append(b, j.unit[l.Numbers.Mode]...)
+			b = append(resp.AppendInt(b, windowMillis(l, call.Now)), "\r\n"...)
 			continue
 		}
-		b = a.appendLimit(append(b, form.open[at]...), j, i)
+		b = a.appendLimit(append(b, form.open[at]...), j, i, call.Now)
 		over += int(command.Truth(a.soft(i)))
 	}
 	if over == 0 {
@@ -253,14 +256,38 @@ func (j *joints) appendPassed(b []byte, d *engine.Decision) []byte {
 }
 
 // appendLimit appends what one limit says, from the first of its six values on:
-// these, its cost and mode, and the HTTP status that stands for it, 200 where it
-// passes.
-func (a *answer) appendLimit(b []byte, j *joints, i int) []byte {
+// these, its cost and mode, the HTTP status that stands for it, 200 where it passes,
+// and its window.
+func (a *answer) appendLimit(b []byte, j *joints, i int, now int64) []byte {
 	l, d := &a.applied[i], &a.each[i].Decision
 	b = j.appendDecision(b, d, d.Delay)
 	b = resp.AppendInt(append(b, j.cost...), l.Cost)
 	b = resp.AppendInt(append(b, j.modes[l.Numbers.Mode]...), int64(a.status(i)))
+	b = resp.AppendInt(append(b, j.window...), windowMillis(l, now))
 	return append(b, "\r\n"...)
+}
+
+// windowMillis is in how many ms a limit admits its capacity, rounded up; 0 where it
+// has no window.
+func windowMillis(l *policy.Applied, now int64) int64 {
+	ready, ok := l.Numbers.Handle.(engine.Ready)
+	switch {
+	case !ok: // numbers that a SCALE has made, of no calendar
+		return command.CeilMillis(engineLimit(l.Limit, l.Numbers).Window())
+	case l.Limit.Calendar != nil:
+		return calendarMillis(l.Limit, now)
+	}
+	return command.CeilMillis(ready.Window())
+}
+
+// calendarMillis is how long the window of a limit's calendar lasts that contains a
+// time, in ms, rounded up; 0 for a limit without a calendar, or none.
+func calendarMillis(l *policy.Limit, now int64) int64 {
+	if l == nil || l.Calendar == nil {
+		return 0
+	}
+	begin, end := l.Calendar.Around(now)
+	return command.CeilMillis(end - begin)
 }
 
 // status is the HTTP status that stands for what a limit says, 200 where it

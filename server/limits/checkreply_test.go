@@ -52,7 +52,7 @@ func plainReply(call *command.Call, a *answer) {
 	var soft []string
 	for i := range a.applied {
 		l, c := &a.applied[i], &a.each[i]
-		openFields(w, 10)
+		openFields(w, 11)
 		field(w, "name")
 		w.BulkString(l.Limit.Name)
 		decision(&c.Decision, c.OK, c.Delay)
@@ -69,6 +69,7 @@ func plainReply(call *command.Call, a *answer) {
 			status = 429
 		}
 		intField(w, "status", int64(status))
+		intField(w, "window_ms", []int64{1000, 2334, 2000}[l.Numbers.Mode])
 		if c.Over && l.Numbers.Mode == policy.Soft {
 			soft = append(soft, l.Limit.Name)
 		}
@@ -101,6 +102,7 @@ func TestRepliesOfChecksValueByValue(t *testing.T) {
 	var numbers [policy.Off]policy.Numbers
 	for m := range numbers {
 		numbers[m].Mode = policy.Mode(m)
+		numbers[m].Rate = policy.Rate{Amount: 3, Period: 1e9, Burst: []int64{0, 7, 6}[m]}
 	}
 	for range 20_000 {
 		a := answer{policy: p, ok: rnd.IntN(3) > 0, reason: reasonOK, binding: -1, delay: one(0, 0, 1, 2e9)}

@@ -55,7 +55,7 @@ const settledFields = checkFields + 1
 
 // writeSettled replies what a settlement says: what RL.CHECK does, and by how much
 // the limit that is the deepest in debt is over.
-func writeSettled(call *command.Call, a *engine.Settled) {
+func (b *Book) writeSettled(call *command.Call, a *engine.Settled) {
 	w := call.W
 	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
 	f.write(call, settledFields)
@@ -66,14 +66,25 @@ func writeSettled(call *command.Call, a *engine.Settled) {
 		openFields(w, limitFields)
 		field(w, "name")
 		w.BulkString(l.Name)
-		b := j.appendDecision(append(w.B, j.first...), d, d.Delay)
-		b = resp.AppendInt(append(b, j.cost...), a.Costs[i])
-		w.B = append(append(b, j.modes[l.Mode]...), "200\r\n"...)
+		out := j.appendDecision(append(w.B, j.first...), d, d.Delay)
+		out = resp.AppendInt(append(out, j.cost...), a.Costs[i])
+		out = append(append(append(out, j.modes[l.Mode]...), "200"...), j.window...)
+		w.B = append(resp.AppendInt(out, b.settledWindow(l, a.Windows[i], call.Now)), "\r\n"...)
 	}
 	field(w, "soft")
 	w.Array(0)
 	intField(w, "over", a.Over)
 	closeDecision(call)
+}
+
+// settledWindow is windowMillis of a limit that was held, whose window is of so many
+// ns.
+func (b *Book) settledWindow(held *engine.Reserved, window, now int64) int64 {
+	if window == 0 && held.Limit.Algorithm == engine.PolicyCalendar {
+		l, _ := b.limitOf(held)
+		return calendarMillis(l, now)
+	}
+	return command.CeilMillis(window)
 }
 
 // writeRepeated replies what a call was answered when it was made, without its

@@ -69,7 +69,7 @@ func (b *Book) settleHold(call *command.Call, m *checkMemory, how engine.Settlem
 	settled, err := call.Sess.Settle(call.Now, m.key, how)
 	if err == nil {
 		call.Sync = b.settledSync(call.Args[1])
-		writeSettled(call, &settled)
+		b.writeSettled(call, &settled)
 		return
 	}
 	var bad badCall

@@ -26,6 +26,9 @@ type Limit struct {
 	Mode []byte
 	// Status is the HTTP status that stands for it, 200 where it passes.
 	Status int64
+	// Window is in which time it admits Decision.Limit units, 0 where it has none, or
+	// where it is not told.
+	Window int64
 }
 
 // Enforced reports whether the limit may deny a call.
@@ -216,6 +219,8 @@ func (r *reader) limit(l *Limit) {
 			l.Mode = r.text()
 		case "status":
 			l.Status = r.number()
+		case "window_ms":
+			l.Window = r.number()
 		default:
 			r.decision(&l.Decision, name)
 		}

@@ -25,7 +25,8 @@ func appendVerdict(b []byte, v *verdict.Verdict) []byte {
 		b = appendDecision(b, &l.Decision)
 		b = strconv.AppendInt(append(b, `,"cost":`...), l.Cost, 10)
 		b = appendText(append(b, `,"mode":`...), l.Mode)
-		b = append(strconv.AppendInt(append(b, `,"status":`...), l.Status, 10), '}')
+		b = strconv.AppendInt(append(b, `,"status":`...), l.Status, 10)
+		b = append(strconv.AppendInt(append(b, `,"window_ms":`...), l.Window, 10), '}')
 	}
 	b = append(b, `],"soft":[`...)
 	for i, name := range v.Soft {

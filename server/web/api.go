@@ -85,6 +85,7 @@ type exchange struct {
 	check    checkRequest
 	settle   verdict.Settlement
 	verdict  verdict.Verdict
+	asked    time.Time // when the verdict was
 }
 
 // exchanges have room that is used again.
@@ -242,6 +243,7 @@ func (a *api) run(x *exchange, commands []byte) *problem {
 
 // ask runs the command of the exchange, whose reply is a verdict.
 func (a *api) ask(x *exchange) *problem {
+	x.asked = a.now()
 	if p := a.run(x, x.commands); p != nil {
 		return p
 	}

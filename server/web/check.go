@@ -32,7 +32,7 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 		return p
 	}
 	v := &x.verdict
-	setVerdict(x.w.Header(), v, a.now(), keyOf(&c.Call))
+	setVerdict(x.w.Header(), v, x.asked, keyOf(&c.Call))
 	if status := v.Status(); c.respond && status != http.StatusOK {
 		send(x.w, status, typeProblem, appendDenial(x.out[:0], v, status))
 		return nil
@@ -62,7 +62,7 @@ func (a *api) settle(x *exchange, fields []string, command func(*verdict.Settlem
 	if p := a.ask(x); p != nil {
 		return p
 	}
-	setVerdict(x.w.Header(), &x.verdict, a.now(), 0)
+	setVerdict(x.w.Header(), &x.verdict, x.asked, 0)
 	x.out = appendVerdict(x.out[:0], &x.verdict)
 	send(x.w, http.StatusOK, typeJSON, x.out)
 	return nil

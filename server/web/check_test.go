@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
-	require.Equal(t, `"user";q=5, "all";q=1000`, a.header.Get("RateLimit-Policy"))
+	require.Equal(t, `"user";q=5;w=3600, "all";q=1000;w=3600`, a.header.Get("RateLimit-Policy"))
 	require.Equal(t, `"user";r=3;t=1440, "all";r=998;t=8`, a.header.Get("RateLimit"))
 	require.Equal(t, "5", a.header.Get("X-RateLimit-Limit"))
 	require.Equal(t, "3", a.header.Get("X-RateLimit-Remaining"))
@@ -34,8 +34,8 @@ func TestCheck(t *testing.T) {
 	version := r.run("RL.CHECK", "pay", "user", "u", "PEEK")
 	require.JSONEq(t, fmt.Sprintf(`{"allowed":true,"limit":5,"remaining":3,"retry_after_ms":0,"reset_after_ms":1440000,"delay_ms":0,
 		"name":"user","reason":"ok","hold":null,"version":%d,"applied":2,"limits":[
-		{"name":"user","allowed":true,"limit":5,"remaining":3,"retry_after_ms":0,"reset_after_ms":1440000,"delay_ms":0,"cost":2,"mode":"enforce","status":200},
-		{"name":"all","allowed":true,"limit":1000,"remaining":998,"retry_after_ms":0,"reset_after_ms":7200,"delay_ms":0,"cost":2,"mode":"enforce","status":200}],
+		{"name":"user","allowed":true,"limit":5,"remaining":3,"retry_after_ms":0,"reset_after_ms":1440000,"delay_ms":0,"cost":2,"mode":"enforce","status":200,"window_ms":3600000},
+		{"name":"all","allowed":true,"limit":1000,"remaining":998,"retry_after_ms":0,"reset_after_ms":7200,"delay_ms":0,"cost":2,"mode":"enforce","status":200,"window_ms":3600000}],
 		"soft":[],"degraded":false}`, version.Field("version").Int), a.body)
 
 	// Denied: the same status, unless it is asked for.
@@ -119,12 +119,12 @@ func TestIdempotencyKey(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	r.policy("p", "{limits: {user: {by: user, rate: 5/h}}}")
 	const call = `{"policy":"p","attributes":{"user":"eve"}}`
-	for _, name := range []string{`"8e03 \"x"`, `"8e03 \"x"`} {
+	for i, name := range []string{`"8e03 \"x"`, `"8e03 \"x"`} {
 		a := r.post("/v1/check", call, "Idempotency-Key", name)
 		require.Equal(t, 200, a.status, a.body)
 		require.Contains(t, a.body, `"remaining":4`)
 		require.Contains(t, a.header.Get("RateLimit"), `"user";r=4;t=`)
-		require.Equal(t, `"user";q=5`, a.header.Get("RateLimit-Policy"))
+		require.Equal(t, []string{`"user";q=5;w=3600`, `"user";q=5`}[i], a.header.Get("RateLimit-Policy"))
 	}
 	require.Contains(t, r.post("/v1/check", `{"policy":"p","attributes":{"user":"eve"},"id":"8e03 \"x"}`).body, `"remaining":4`, "the same name")
 	require.Contains(t, r.post("/v1/check", call, "Idempotency-Key", `token-1`).body, `"remaining":3`)
@@ -143,4 +143,36 @@ func TestIdempotencyKey(t *testing.T) {
 	require.Equal(t, 400, r.request("POST", "/v1/check", call, "Content-Type", "application/json", "Idempotency-Key", "a", "Idempotency-Key", "b").status)
 	require.Equal(t, 400, r.post("/v1/check", `{"policy":"p","id":"a"}`, "Idempotency-Key", "b").status)
 	require.Equal(t, 400, r.post("/v1/check:batch", `{"checks":[]}`, "Idempotency-Key", "b").status)
+}
+
+// RateLimit-Policy tells windows of whole seconds.
+func TestWindowsInRateLimitPolicy(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	n := 0
+	for limits, want := range map[string]string{
+		"u: {rate: 10/s burst 50}":          `"u";q=50;w=5`,
+		"u: {algorithm: fixed, rate: 5/2s}": `"u";q=5;w=2`,
+		"u: {rate: 5/500ms}":                `"u";q=5`,
+		"u: {rate: 5/1500ms}":               `"u";q=5`,
+		"u: {rate: 3/s burst 7}":            `"u";q=7`,
+		"u: {concurrent: 3}":                `"u";q=3`,
+		"u: {rate: blocked}":                `"u";q=0`,
+	} {
+		n++
+		name := fmt.Sprintf("p%d", n)
+		r.policy(name, "{limits: {"+limits+"}}")
+		require.Equal(t, want, r.post("/v1/check", `{"policy":"`+name+`"}`).header.Get("RateLimit-Policy"), limits)
+	}
+}
+
+// What ends on a second is not said to end a second later, however late in a
+// millisecond the call comes.
+func TestResetIsNotASecondLate(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	r.policy("p", "{limits: {u: {algorithm: fixed, rate: 1000/m}}}")
+	for range 50 {
+		reset, err := strconv.ParseInt(r.post("/v1/check", `{"policy":"p"}`).header.Get("X-RateLimit-Reset"), 10, 64)
+		require.NoError(t, err)
+		require.Zero(t, reset%60, reset)
+	}
 }

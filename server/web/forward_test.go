@@ -44,7 +44,7 @@ func TestForwardAuth(t *testing.T) {
 	require.Empty(t, a.body)
 	require.Equal(t, "0", a.header.Get("Content-Length"))
 	require.NotEmpty(t, a.header.Get("Retry-After"))
-	require.Equal(t, `"ip";q=2`, a.header.Get("RateLimit-Policy"))
+	require.Equal(t, `"ip";q=2;w=3600`, a.header.Get("RateLimit-Policy"))
 	require.Equal(t, 200, ask("auth403", "203.0.113.2").status)
 
 	// Whatever status a limit has: 503 would be an error to nginx, and the gate open.

@@ -93,7 +93,7 @@ func TestVerdictAsJSON(t *testing.T) {
 	v := verdict.Verdict{
 		Decision: verdict.Decision{Limit: -1, Remaining: 1 << 62, RetryAfter: -1}, Name: []byte(`n"`), Reason: []byte("limit"), Hold: []byte("p;\x00\xff"),
 		Version: 7, Applied: 2, Soft: [][]byte{[]byte("s"), []byte("t")}, Degraded: true, HasOver: true, Over: 3,
-		Limits: []verdict.Limit{{Name: []byte("a"), Mode: []byte("enforce"), Status: 429, Cost: 5}, {Decision: verdict.Decision{Allowed: true}}},
+		Limits: []verdict.Limit{{Name: []byte("a"), Mode: []byte("enforce"), Status: 429, Cost: 5, Window: 1 << 62}, {Decision: verdict.Decision{Allowed: true}}},
 	}
 	type decision struct {
 		Allowed bool  `json:"allowed"`
@@ -109,6 +109,7 @@ func TestVerdictAsJSON(t *testing.T) {
 		Cost   int64  `json:"cost"`
 		Mode   string `json:"mode"`
 		Status int64  `json:"status"`
+		Window int64  `json:"window_ms"`
 	}
 	want, err := json.Marshal(struct {
 		decision
@@ -121,7 +122,7 @@ func TestVerdictAsJSON(t *testing.T) {
 		Soft    []string `json:"soft"`
 		Over    int64    `json:"over"`
 		Down    bool     `json:"degraded"`
-	}{decision{false, -1, 1 << 62, -1, 0, 0}, `n"`, "limit", "p;\x00\xff", 7, 2, []limit{{"a", decision{}, 5, "enforce", 429}, {decision: decision{Allowed: true}}}, []string{"s", "t"}, 3, true})
+	}{decision{false, -1, 1 << 62, -1, 0, 0}, `n"`, "limit", "p;\x00\xff", 7, 2, []limit{{"a", decision{}, 5, "enforce", 429, 1 << 62}, {decision: decision{Allowed: true}}}, []string{"s", "t"}, 3, true})
 	require.NoError(t, err)
 	got := appendVerdict(nil, &v)
 	require.Equal(t, string(want), strings.ReplaceAll(string(got), "\ufffd", `\ufffd`))

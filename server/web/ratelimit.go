@@ -16,7 +16,8 @@ import (
 const (
 	fieldLimits    = "RateLimit"
 	fieldPolicies  = "RateLimit-Policy"
-	paramQuota     = `";q=` // of a policy: how much there is
+	paramQuota     = `";q=` // of a policy: how much there is,
+	paramWindow    = `;w=`  // and in how many seconds
 	paramRemaining = `";r=` // of a limit: how much is left,
 	paramReset     = `;t=`  // and the seconds until that changes
 )
@@ -29,9 +30,10 @@ const (
 	maxStructured = 999_999_999_999_999
 )
 
-// setVerdict sets the fields of a verdict: what the limits say, and when to come
-// again. key is a number that stays the same for a caller.
-func setVerdict(h http.Header, v *verdict.Verdict, now time.Time, key uint64) {
+// setVerdict sets the fields of a verdict that was asked for at a time: what the
+// limits say, and when to come again. key is a number that stays the same for a
+// caller.
+func setVerdict(h http.Header, v *verdict.Verdict, asked time.Time, key uint64) {
 	var room [768]byte
 	b := room[:0]
 	var ends [6]int
@@ -48,7 +50,7 @@ func setVerdict(h http.Header, v *verdict.Verdict, now time.Time, key uint64) {
 		ends[2] = len(b)
 		b = strconv.AppendInt(b, max(0, binding.Remaining), 10)
 		ends[3] = len(b)
-		b = strconv.AppendInt(b, resetAt(now, &binding.Decision), 10)
+		b = strconv.AppendInt(b, resetAt(asked, &binding.Decision), 10)
 		ends[4] = len(b)
 	}
 	if !v.Allowed && v.RetryAfter >= 0 {
@@ -85,7 +87,11 @@ func appendItems(b []byte, v *verdict.Verdict, binding *verdict.Limit, item func
 
 func appendQuota(b []byte, l *verdict.Limit) []byte {
 	b = append(append(append(b, '"'), l.Name...), paramQuota...)
-	return strconv.AppendInt(b, structured(l.Limit), 10)
+	b = strconv.AppendInt(b, structured(l.Limit), 10)
+	if l.Window <= 0 || l.Window%1000 != 0 { // a window is whole seconds
+		return b
+	}
+	return strconv.AppendInt(append(b, paramWindow...), structured(l.Window/1000), 10)
 }
 
 func appendRemaining(b []byte, l *verdict.Limit) []byte {
@@ -112,12 +118,11 @@ func seconds(ms int64) int64 {
 	return s
 }
 
-// resetAt is when a limit is full again, in Unix seconds, rounded up.
-func resetAt(now time.Time, d *verdict.Decision) int64 {
-	ms := now.UnixMilli()
-	if now.Nanosecond()%int(time.Millisecond) > 0 {
-		ms++
-	}
+// resetAt is when a limit is full again, in Unix seconds, rounded up. It goes by when
+// the verdict was asked for, in whole ms: with the time that the call took, what is
+// rounded up would be a second late for every window that ends on a second.
+func resetAt(asked time.Time, d *verdict.Decision) int64 {
+	ms := asked.UnixMilli()
 	if after := max(0, d.ResetAfter); after < 1<<62 {
 		ms += after
 	}
