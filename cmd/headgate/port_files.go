@@ -123,7 +123,8 @@ func tlsFiles(c *config.Config) certs.Files {
 
 // httpTLSFiles are the files of the HTTP port's own.
 func httpTLSFiles(c *config.Config) certs.Files {
-	return certs.Files{Parameters: "http-tls", Cert: c.HTTPTLSCert, Key: c.HTTPTLSKey, CA: c.HTTPTLSCA, ClientAuth: clientAuth[c.HTTPTLSAuthClients]}
+	cert, key := c.HTTPPair()
+	return certs.Files{Parameters: "http-tls", Cert: cert, Key: key, CA: c.HTTPTLSCA, ClientAuth: clientAuth[c.HTTPTLSAuthClients]}
 }
 
 // peerFiles are the files of the peer port. Both ends of a connection between

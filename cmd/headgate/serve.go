@@ -143,8 +143,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
+	watched := &source{front, decisions, node}
 	webConfig := web.Config{
-		Source: &source{front, decisions, node}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
+		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 		Decider: front.Caller(), TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {

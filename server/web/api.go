@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/verdict"
+	"github.com/headgate-io/headgate/server/web/admin"
 )
 
 // Decider runs commands for the front, as [server.Caller] does.
@@ -45,11 +46,18 @@ type api struct {
 	local   bool // see Config
 	now     func() time.Time
 	memory  budget // of batches
+
+	admin           *admin.API
+	managing, heavy turns
 }
 
 func newAPI(c *Config, conns *connections) *api {
 	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now}
 	a.memory.give(maxBatchMemory)
+	if c.View != nil {
+		a.admin = admin.New(c.Decider, c.View)
+		a.managing, a.heavy = make(turns, maxManaged), make(turns, maxHeavy)
+	}
 	return a
 }
 
@@ -63,6 +71,9 @@ func (a *api) routes(mux *http.ServeMux) {
 		"/v1/check:batch": (*api).batch,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { a.post(w, r, answer) })
+	}
+	if a.admin != nil {
+		a.manage(mux, a.admin.Routes())
 	}
 	mux.Handle("GET /v1/openapi.yaml", a.conns.serving(http.HandlerFunc(document)))
 	mux.Handle("/v1/", a.conns.serving(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -60,6 +60,10 @@ func statusOf(reply *verdict.Error) int {
 		return http.StatusNotFound
 	case "IDCONFLICT":
 		return http.StatusUnprocessableEntity
+	case "VERSION":
+		return http.StatusPreconditionFailed
+	case "NOPERM":
+		return http.StatusForbidden
 	}
 	// CLUSTERDOWN, UNCERTAIN, TRYAGAIN, BUSY, OOM and what else may pass.
 	return http.StatusServiceUnavailable

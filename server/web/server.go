@@ -17,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/headgate-io/headgate/server/web/admin"
+
 	"github.com/headgate-io/headgate/internal/poll"
 )
 
@@ -49,6 +51,9 @@ type Config struct {
 	Busy func() time.Duration
 	// Decider answers under /v1/; nil serves nothing there.
 	Decider Decider
+	// View tells of the node and its cluster to who looks after limits; nil serves
+	// neither that nor policies.
+	View admin.View
 	// Local: only this machine reaches the port.
 	Local bool
 	// TrustedProxies are the networks of gateways that are believed whom they ask

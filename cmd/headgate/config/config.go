@@ -158,7 +158,16 @@ func defaults() Config {
 func (c *Config) TLS() bool { return c.TLSCert != "" }
 
 // HTTPTLS reports whether the HTTP port has TLS files of its own.
-func (c *Config) HTTPTLS() bool { return c.HTTPTLSCert != "" }
+func (c *Config) HTTPTLS() bool { return c.HTTPTLSCert != "" || c.HTTPTLSCA != "" }
+
+// HTTPPair are the certificate and the key of those: tls-cert and tls-key, unless there
+// are others.
+func (c *Config) HTTPPair() (cert, key string) {
+	if c.HTTPTLSCert != "" {
+		return c.HTTPTLSCert, c.HTTPTLSKey
+	}
+	return c.TLSCert, c.TLSKey
+}
 
 // Replicated reports whether the node keeps a log, alone or in a cluster.
 func (c *Config) Replicated() bool { return c.DataDir != "" }

@@ -98,8 +98,8 @@ func (c *Config) httpConflicts(report func(string, ...any)) {
 	if (c.HTTPTLSCert == "") != (c.HTTPTLSKey == "") {
 		report("http-tls-cert and http-tls-key need each other: only one is set")
 	}
-	if c.HTTPTLSCert == "" && c.HTTPTLSCA != "" {
-		report("http-tls-ca needs http-tls-cert and http-tls-key")
+	if cert, _ := c.HTTPPair(); cert == "" && c.HTTPTLSCA != "" {
+		report("http-tls-ca needs http-tls-cert and http-tls-key, or tls-cert and tls-key")
 	}
 	if named := len(c.HTTPReadCerts)+len(c.HTTPSeeCerts)+len(c.HTTPWriteCerts) > 0; named && !c.httpAsksForCertificates() {
 		report("http-read-certs, http-see-certs and http-write-certs need http-tls-ca, or tls-ca: without it nobody shows a certificate")

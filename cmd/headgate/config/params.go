@@ -134,7 +134,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-tls-cert", Section: security, Default: "",
-		Doc:   "PEM file with the certificate chain of the HTTP port, in place of tls-cert and all of tls-*. It is read again when it changes.",
+		Doc:   "PEM file with the certificate chain of the HTTP port, in place of tls-cert. It is read again when it changes.",
 		Value: func(c *Config) Value { return file{text{&c.HTTPTLSCert}} },
 	},
 	{
@@ -144,7 +144,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-tls-ca", Section: security, Default: "",
-		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port.",
+		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port. Without it and http-tls-cert those of tls-ca do, as tls-auth-clients says.",
 		Value: func(c *Config) Value { return file{text{&c.HTTPTLSCA}} },
 	},
 	{

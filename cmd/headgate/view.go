@@ -1,0 +1,59 @@
+package main
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/server/web/admin"
+)
+
+// view tells of the node and its cluster over HTTP.
+type view struct {
+	*source
+	id string
+}
+
+var _ admin.View = (*view)(nil)
+
+// Now implements admin.View.
+func (v *view) Now() admin.Now {
+	clients, keys, policies := v.front.Stats(), v.engine.Stats(), v.front.Policies()
+	n := admin.Now{
+		Node: v.id, Version: buildVersion(), Started: started.UTC().Format(time.RFC3339), Leader: v.node == nil || v.node.Status().Serving,
+		Commands: clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: policies.Unknown,
+		Clients: int64(clients.Clients), Keys: int64(keys.Keys), Memory: keys.Bytes, MemoryLimit: keys.MaxBytes,
+		Holds: int64(v.engine.Reservations()), Offenders: int64(v.engine.Offenders()),
+		Policies: int64(policies.Policies), Revision: int64(policies.Revision),
+	}
+	for _, d := range v.front.Decisions() {
+		n.Allowed += d.Allowed
+		n.Denied += d.Denied
+	}
+	return n
+}
+
+// started is when the process began.
+var started = time.Now()
+
+// Cluster implements admin.View.
+func (v *view) Cluster() *admin.Cluster {
+	if v.node == nil {
+		return nil
+	}
+	s := v.node.Status()
+	c := &admin.Cluster{
+		Node: s.NodeID, State: s.State, Leader: s.LeaderID, Term: s.Term, Commit: s.CommitIndex, Applied: s.AppliedIndex,
+		Level: s.Level, Differ: []string{}, Members: []admin.Member{},
+	}
+	for _, d := range cluster.Differences(&s) {
+		c.Differ = append(c.Differ, d.Name)
+	}
+	for i := range s.Members {
+		m := &s.Members[i]
+		c.Members = append(c.Members, admin.Member{
+			ID: m.ID, Peers: m.Addr, Client: cluster.ClientAddr(m), Leader: m.Leader, Voter: m.Voter, Up: m.Up || m.Self,
+			Lag: m.Lag, LagMS: m.LagTime.Milliseconds(),
+		})
+	}
+	return c
+}

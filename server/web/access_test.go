@@ -1,0 +1,107 @@
+package web_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/web"
+)
+
+// paths are one request for each path and method that there is, with its right.
+var paths = []struct {
+	right              server.Right
+	method, path, body string
+}{
+	{server.RightRead, "POST", "/v1/check", `{"policy":"p"}`},
+	{server.RightRead, "POST", "/v1/check:batch", `{"checks":[]}`},
+	{server.RightRead, "POST", "/v1/reserve", `{"policy":"p"}`},
+	{server.RightRead, "POST", "/v1/commit", `{"hold":"p;x"}`},
+	{server.RightRead, "POST", "/v1/cancel", `{"hold":"p;x"}`},
+	{server.RightRead, "GET", "/v1/auth/p", ""},
+	{server.RightSee, "GET", "/metrics", ""},
+	{server.RightSee, "GET", "/v1/policies", ""},
+	{server.RightSee, "GET", "/v1/policies/p", ""},
+	{server.RightSee, "GET", "/v1/policies/p/history", ""},
+	{server.RightSee, "GET", "/v1/policies/p/diff?from=1", ""},
+	{server.RightSee, "POST", "/v1/policies:check", "policies: {}"},
+	{server.RightSee, "GET", "/v1/overrides/p", ""},
+	{server.RightSee, "POST", "/v1/explain", `{"policy":"p"}`},
+	{server.RightSee, "GET", "/v1/top", ""},
+	{server.RightSee, "GET", "/v1/now", ""},
+	{server.RightSee, "GET", "/v1/cluster", ""},
+	{server.RightSee, "POST", "/v1/simulate", `{}`},
+	{server.RightWrite, "PUT", "/v1/policies/q", "limits: {all: {rate: 5/h}}"},
+	{server.RightWrite, "PUT", "/v1/policies/q?dry_run=true", "limits: {all: {rate: 5/h}}"},
+	{server.RightWrite, "POST", "/v1/policies/q/rollback", `{"version":1}`},
+	{server.RightWrite, "POST", "/v1/policies/q/reset", `{"all":true}`},
+	{server.RightWrite, "DELETE", "/v1/policies/q", ""},
+	{server.RightWrite, "POST", "/v1/policies:load", "policies: {}"},
+	{server.RightWrite, "PUT", "/v1/overrides/p", `{"percent":50}`},
+	{server.RightWrite, "POST", "/v1/overrides/p", `{"overrides":[]}`},
+	{server.RightWrite, "DELETE", "/v1/overrides/p?scale=true", ""},
+}
+
+// Every path asks for its right, of who shows nothing, or what opens another one.
+func TestEveryPathAsksForItsRight(t *testing.T) {
+	access := server.Access{}
+	tokens := map[server.Right]string{server.RightRead: "read", server.RightSee: "see", server.RightWrite: "write"}
+	for right, token := range tokens {
+		access.Tokens[right] = token
+	}
+	r := newManaged(t, server.Config{Runtime: server.Runtime{Access: [...]server.Access{server.PortHTTP: access, server.PortGRPC: {}}}})
+	r.policy("p", "{limits: {all: {rate: 100/h}}}")
+	for _, p := range paths {
+		ask := func(header ...string) int {
+			return r.request(p.method, p.path, p.body, append([]string{"Content-Type", "application/json"}, header...)...).status
+		}
+		require.Equal(t, 401, ask(), p.path)
+		for right, token := range tokens {
+			want := 403
+			if right == p.right || right == server.RightWrite && p.right == server.RightSee {
+				want = 0
+			}
+			status := ask("Authorization", "Bearer "+token)
+			if want == 0 {
+				require.NotContains(t, []int{401, 403}, status, "%s of %s", token, p.path)
+			} else {
+				require.Equal(t, want, status, "%s of %s", token, p.path)
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/v1/openapi.yaml"} {
+		require.Equal(t, 200, r.request("GET", path, "").status)
+	}
+	require.Equal(t, 401, r.request("GET", "/v1/policies", "", "Authorization", "Bearer wrong").status)
+	// The password of the Redis protocol does not close the metrics.
+	r.server.Configure(server.Runtime{RequirePass: "P"})
+	require.Equal(t, 200, r.request("GET", "/metrics", "").status)
+	require.Equal(t, 401, r.request("GET", "/v1/now", "").status)
+}
+
+// Where nothing is asked for, changes are for the loopback interface, and not for
+// pages in a browser on it.
+func TestChangesWithoutAToken(t *testing.T) {
+	const text = "limits: {all: {rate: 5/h}}"
+	far := newRig(t, server.Config{}, web.Config{View: view{}})
+	require.Equal(t, 401, far.put("/v1/policies/p", text).status)
+	require.Equal(t, 200, far.request("GET", "/v1/policies", "").status)
+
+	r := newManaged(t, server.Config{})
+	raw := func(host, more string) int {
+		a := r.raw("DELETE /v1/policies/p HTTP/1.1\r\nHost: " + host + "\r\n" + more + "Connection: close\r\n\r\n")
+		return a.status
+	}
+	for _, host := range []string{"localhost", "localhost:7380", "127.0.0.1:7380", "[::1]:7380"} {
+		require.Equal(t, 404, raw(host, ""), host)
+	}
+	require.Equal(t, 403, raw("rebound.example.com", ""))
+	require.Equal(t, 403, raw("127.0.0.1:7380", "Sec-Fetch-Site: cross-site\r\n"))
+	require.Equal(t, 403, raw("127.0.0.1:7380", "Origin: https://example.com\r\n"))
+	a := r.raw("OPTIONS /v1/policies/p HTTP/1.1\r\nHost: localhost\r\nOrigin: https://example.com\r\nAccess-Control-Request-Method: PUT\r\nConnection: close\r\n\r\n")
+	require.Equal(t, 405, a.status)
+	for name := range a.header {
+		require.NotContains(t, name, "Access-Control")
+	}
+}

@@ -1,0 +1,190 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// putPolicy makes the body the policy of the path.
+func (a *API) putPolicy(r *Request) (Answer, error) {
+	values, err := r.query("change", "dry_run")
+	if err != nil {
+		return Answer{}, err
+	}
+	args, err := a.condition(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	options, dry, err := changeOptions(values)
+	if err != nil {
+		return Answer{}, err
+	}
+	args = append(append([]string{"RL.POLICY", "SET", r.name()}, args...), options...)
+	reply, err := a.ask(r, append(args, string(r.Body))...)
+	return changed(r.name(), &reply, dry, err)
+}
+
+// changed answers a change of one policy.
+func changed(name string, reply *resp.Reply, dry bool, err error) (Answer, error) {
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case dry:
+		return rehearsed(reply)
+	}
+	return Answer{Version: reply.Int, Body: text(listed{name, reply.Int})}, nil
+}
+
+// rehearsed answers what a change would change.
+func rehearsed(reply *resp.Reply) (Answer, error) {
+	return answer(struct {
+		Changes []string `json:"changes"`
+	}{readLines(reply)})
+}
+
+// condition returns the option IF for the precondition of a change.
+func (a *API) condition(r *Request) ([]string, error) {
+	match, none := r.Header["If-Match"], r.Header["If-None-Match"]
+	switch {
+	case len(match) == 0 && len(none) == 0:
+		return nil, nil
+	case len(match) > 0 && len(none) > 0, len(match) > 1, len(none) > 1:
+		return nil, wrong("one of If-Match and If-None-Match, with one value")
+	case len(none) == 1 && none[0] == "*":
+		return []string{"IF", "0"}, nil
+	case len(none) == 1:
+		return nil, wrong("If-None-Match of a change is *: only if there is no such policy")
+	case match[0] == "*":
+		return a.present(r)
+	}
+	tag := match[0]
+	digits := strings.TrimSuffix(strings.TrimPrefix(tag, `"`), `"`)
+	if v, err := strconv.ParseInt(digits, 10, 64); err == nil && v > 0 && tag == tagOf(v) {
+		return []string{"IF", digits}, nil
+	}
+	return nil, wrong(`If-Match is * or the ETag of a version, such as "3"`)
+}
+
+// present returns the option IF for the version that there is now.
+func (a *API) present(r *Request) ([]string, error) {
+	reply, err := a.ask(r, "RL.POLICY", "GET", r.name())
+	if err != nil {
+		return nil, err
+	}
+	if reply.Type == '_' {
+		return nil, &Error{Status: http.StatusPreconditionFailed, Code: "VERSION", Detail: "there is no such policy"}
+	}
+	v := value(&reply, "version")
+	return []string{"IF", strconv.FormatInt(v.Int, 10)}, nil
+}
+
+func (a *API) deletePolicy(r *Request) (Answer, error) {
+	values, err := r.query("reset")
+	if err != nil {
+		return Answer{}, err
+	}
+	condition, err := a.condition(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	args := append([]string{"RL.POLICY", "DEL", r.name()}, condition...)
+	reset, err := flag(values, "reset")
+	if err != nil {
+		return Answer{}, err
+	}
+	if reset {
+		args = append(args, "RESET")
+	}
+	reply, err := a.ask(r, args...)
+	if err != nil {
+		return Answer{}, err
+	}
+	return answer(listed{r.name(), reply.Int})
+}
+
+// loadPolicies makes a whole file take effect as one change.
+func (a *API) loadPolicies(r *Request) (Answer, error) {
+	values, err := r.query("change", "dry_run")
+	if err != nil {
+		return Answer{}, err
+	}
+	options, dry, err := changeOptions(values)
+	if err != nil {
+		return Answer{}, err
+	}
+	args := append([]string{"RL.POLICY", "LOAD"}, options...)
+	reply, err := a.ask(r, append(args, string(r.Body))...)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case dry:
+		return rehearsed(&reply)
+	}
+	return answer(struct {
+		Policies []listed `json:"policies"`
+	}{readListed(&reply)})
+}
+
+// rollbackPolicy makes the text of an earlier version the next one.
+func (a *API) rollbackPolicy(r *Request) (Answer, error) {
+	values, err := r.query("change", "dry_run")
+	if err != nil {
+		return Answer{}, err
+	}
+	var body struct {
+		Version json.Number `json:"version"`
+	}
+	if err := decode(r.Body, &body); err != nil {
+		return Answer{}, err
+	}
+	if body.Version == "" {
+		return Answer{}, wrong("version is missing")
+	}
+	condition, err := a.condition(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	options, dry, err := changeOptions(values)
+	if err != nil {
+		return Answer{}, err
+	}
+	args := append([]string{"RL.POLICY", "ROLLBACK", r.name(), body.Version.String()}, condition...)
+	reply, err := a.ask(r, append(args, options...)...)
+	return changed(r.name(), &reply, dry, err)
+}
+
+// resetPolicy forgets what was consumed: by the caller of the attributes, or, without
+// any, by all.
+func (a *API) resetPolicy(r *Request) (Answer, error) {
+	if _, err := r.query(); err != nil {
+		return Answer{}, err
+	}
+	var body struct {
+		Attributes attributes `json:"attributes"`
+		All        bool       `json:"all"`
+	}
+	if err := decode(r.Body, &body); err != nil {
+		return Answer{}, err
+	}
+	pairs, err := body.Attributes.pairs()
+	if err != nil {
+		return Answer{}, err
+	}
+	if body.All != (len(pairs) == 0) {
+		return Answer{}, wrong("say attributes, of a caller, or all: true")
+	}
+	reply, err := a.ask(r, append([]string{"RL.POLICY", "RESET", r.name()}, pairs...)...)
+	if err != nil {
+		return Answer{}, err
+	}
+	if body.All {
+		return changed(r.name(), &reply, false, nil)
+	}
+	return answer(struct {
+		Limits int64 `json:"limits"`
+	}{reply.Int})
+}

@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// kinds of rankings, as RL.TOP has them.
+var rankings = []string{"denied", "allowed", "hot"}
+
+// top answers the busiest keys.
+func (a *API) top(r *Request) (Answer, error) {
+	values, err := r.query("by", "policy", "count")
+	if err != nil {
+		return Answer{}, err
+	}
+	args := []string{"RL.TOP"}
+	if p := values.Get("policy"); p != "" {
+		args = append(args, "POLICY", p)
+	}
+	if by := values.Get("by"); by != "" {
+		if !slices.Contains(rankings, by) {
+			return Answer{}, wrong("by is one of %s", strings.Join(rankings, ", "))
+		}
+		args = append(args, by)
+	}
+	if count := values.Get("count"); count != "" {
+		args = append(args, "COUNT", count)
+	}
+	reply, err := a.ask(r, args...)
+	if err != nil {
+		return Answer{}, err
+	}
+	type ranked struct {
+		Key     string `json:"key"`
+		Count   int64  `json:"count"`
+		Error   int64  `json:"error"`
+		Blocked *int64 `json:"blocked_ms,omitempty"`
+	}
+	list := make([]ranked, 0, len(reply.Elems))
+	for i := range reply.Elems {
+		e := reply.Elems[i].Elems
+		if len(e) < 3 {
+			continue
+		}
+		one := ranked{Key: e[0].Str, Count: e[1].Int, Error: e[2].Int}
+		if len(e) > 3 {
+			one.Blocked = &e[3].Int
+		}
+		list = append(list, one)
+	}
+	return answer(struct {
+		Top []ranked `json:"top"`
+	}{list})
+}
+
+// explain answers what a key holds, what a policy says of a caller, or what a hold was
+// charged.
+func (a *API) explain(r *Request) (Answer, error) {
+	if _, err := r.query(); err != nil {
+		return Answer{}, err
+	}
+	var body struct {
+		Key        *string    `json:"key"`
+		Hold       *string    `json:"hold"`
+		Policy     *string    `json:"policy"`
+		Attributes attributes `json:"attributes"`
+	}
+	if err := decode(r.Body, &body); err != nil {
+		return Answer{}, err
+	}
+	pairs, err := body.Attributes.pairs()
+	if err != nil {
+		return Answer{}, err
+	}
+	var args []string
+	given := 0
+	if body.Key != nil {
+		args = []string{"RL.EXPLAIN", *body.Key}
+		given++
+	}
+	if body.Hold != nil {
+		args = []string{"RL.EXPLAIN", "HOLD", *body.Hold}
+		given++
+	}
+	if body.Policy != nil {
+		args = append([]string{"RL.EXPLAIN", "POLICY", *body.Policy}, pairs...)
+		given++
+	}
+	if given != 1 || len(pairs) > 0 && body.Policy == nil {
+		return Answer{}, wrong("say key, or hold, or policy and attributes")
+	}
+	reply, err := a.ask(r, args...)
+	if err != nil {
+		return Answer{}, err
+	}
+	if reply.Type == '_' {
+		return Answer{}, &Error{Status: http.StatusNotFound, Code: "NOKEY", Detail: "there is no such key"}
+	}
+	return Answer{Body: appendReply(nil, &reply)}, nil
+}

@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Now is what a node knows of itself: what has happened since its start, and how it
+// is.
+type Now struct {
+	Node    string `json:"node"`
+	Version string `json:"version"`
+	// Started is when, in RFC 3339.
+	Started  string `json:"started"`
+	Leader   bool   `json:"leader"`
+	Commands uint64 `json:"commands"`
+	Allowed  uint64 `json:"allowed"`
+	Denied   uint64 `json:"denied"`
+	Degraded uint64 `json:"degraded"`
+	Errors   uint64 `json:"errors"`
+	Unknown  uint64 `json:"unknown_policies"`
+
+	Clients     int64 `json:"clients"`
+	Keys        int64 `json:"keys"`
+	Memory      int64 `json:"memory_bytes"`
+	MemoryLimit int64 `json:"memory_max_bytes"`
+	Holds       int64 `json:"holds"`
+	Offenders   int64 `json:"offenders"`
+	Policies    int64 `json:"policies"`
+	Revision    int64 `json:"policies_revision"`
+}
+
+// Rates are of a second.
+type Rates struct {
+	// Over is for how long they were taken, in ms.
+	Over     int64   `json:"over_ms"`
+	Commands float64 `json:"commands"`
+	Allowed  float64 `json:"allowed"`
+	Denied   float64 `json:"denied"`
+	Degraded float64 `json:"degraded"`
+}
+
+// rateSpan is for how long rates are taken at least.
+const rateSpan = time.Second
+
+// rates keeps what was told before, so that what is told next has rates.
+type rates struct {
+	// mu guards what follows: two readings, at least rateSpan apart.
+	mu            sync.Mutex
+	old, latest   Now
+	oldAt, lastAt time.Time
+}
+
+// of returns the rates up to a reading; nil for the first.
+func (r *rates) of(n *Now, at time.Time) *Rates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at.Sub(r.lastAt) >= rateSpan {
+		r.old, r.oldAt = r.latest, r.lastAt
+		r.latest, r.lastAt = *n, at
+	}
+	if r.oldAt.IsZero() {
+		return nil
+	}
+	took := at.Sub(r.oldAt)
+	per := func(now, before uint64) float64 {
+		if now < before { // CONFIG RESETSTAT
+			before = 0
+		}
+		return float64(now-before) / took.Seconds()
+	}
+	o := &r.old
+	return &Rates{took.Milliseconds(), per(n.Commands, o.Commands), per(n.Allowed, o.Allowed), per(n.Denied, o.Denied), per(n.Degraded, o.Degraded)}
+}
+
+func (a *API) now(r *Request) (Answer, error) {
+	if _, err := r.query(); err != nil {
+		return Answer{}, err
+	}
+	n := a.view.Now()
+	return answer(struct {
+		Now
+		Rates *Rates `json:"per_second"`
+	}{n, a.rates.of(&n, time.Now())})
+}
+
+// Cluster is what a node knows of all.
+type Cluster struct {
+	Node    string   `json:"node"`
+	State   string   `json:"state"`
+	Leader  string   `json:"leader"` // "" for none
+	Term    uint64   `json:"term"`
+	Commit  uint64   `json:"commit_index"`
+	Applied uint64   `json:"applied_index"`
+	Level   uint32   `json:"feature_level"`
+	Differ  []string `json:"settings_differ"`
+	Members []Member `json:"members"`
+}
+
+// Member is one node of a cluster.
+type Member struct {
+	ID     string `json:"id"`
+	Peers  string `json:"peers"`
+	Client string `json:"clients"`
+	Leader bool   `json:"leader"`
+	Voter  bool   `json:"voter"`
+	Up     bool   `json:"up"`
+	Lag    uint64 `json:"lag_entries"`
+	LagMS  int64  `json:"lag_ms"`
+}
+
+func (a *API) cluster(r *Request) (Answer, error) {
+	if _, err := r.query(); err != nil {
+		return Answer{}, err
+	}
+	c := a.view.Cluster()
+	if c == nil {
+		return Answer{}, &Error{Status: http.StatusNotFound, Code: "NOCLUSTER", Detail: "this node is on its own: it has no data-dir"}
+	}
+	return answer(c)
+}

@@ -1,0 +1,269 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+const (
+	// maxOverrides are in one import.
+	maxOverrides = 1000
+	maxImport    = 1 << 20
+	// defaultList and maxList are how many overrides are listed.
+	defaultList = 1000
+	maxList     = 100_000
+)
+
+// override is one of a caller or, if it scales, of all: what RL.OVERRIDE takes and
+// tells. Over and Sleeps are told alone.
+type override struct {
+	Kind       string     `json:"kind,omitempty"`
+	Limit      string     `json:"limit,omitempty"`
+	Rate       string     `json:"rate,omitempty"`
+	Tier       string     `json:"tier,omitempty"`
+	Percent    *int64     `json:"percent,omitempty"`
+	Until      *string    `json:"until"`
+	Attributes attributes `json:"attributes"`
+	Over       bool       `json:"over"`
+	Sleeps     bool       `json:"sleeps"`
+}
+
+// set returns the arguments of RL.OVERRIDE SET.
+func (o *override) set(policy string) ([]string, error) {
+	args := []string{"RL.OVERRIDE", "SET", policy}
+	given := 0
+	if o.Limit != "" {
+		args = append(args, "LIMIT", o.Limit, "RATE", o.Rate)
+		given++
+	}
+	if o.Tier != "" {
+		args = append(args, "TIER", o.Tier)
+		given++
+	}
+	if o.Percent != nil {
+		args = append(args, "SCALE", strconv.FormatInt(*o.Percent, 10)+"%")
+		given++
+	}
+	if given != 1 || (o.Limit == "") != (o.Rate == "") {
+		return nil, wrong("an override has limit and rate, or tier, or percent")
+	}
+	if o.Until != nil && *o.Until != "" {
+		args = append(args, "UNTIL", *o.Until)
+	}
+	pairs, err := o.Attributes.pairs()
+	return append(args, pairs...), err
+}
+
+// readOverride reads what RL.OVERRIDE tells.
+func readOverride(r *resp.Reply) (o override) {
+	text := func(name string) string { f := value(r, name); return f.Str }
+	is := func(name string) bool { f := value(r, name); return f.Int == 1 }
+	o = override{Kind: text("kind"), Limit: text("limit"), Rate: text("rate"), Tier: text("tier"), Over: is("over"), Sleeps: is("sleeps"), Attributes: attributes{}}
+	if percent := r.Field("percent"); percent != nil {
+		o.Percent = &percent.Int
+	}
+	if until := text("until"); until != "" {
+		o.Until = &until
+	}
+	list := value(r, "attributes")
+	for i := 0; i+1 < len(list.Elems); i += 2 {
+		o.Attributes[list.Elems[i].Str] = list.Elems[i+1].Str
+	}
+	return o
+}
+
+// selectors are the parameters that say which override a request is about.
+var selectors = []string{"limit", "tier", "scale", "attributes."}
+
+// selected returns the arguments that say which override a query is about, nil for
+// none: LIMIT limit, TIER or SCALE, and attributes.
+func selected(values url.Values) ([]string, error) {
+	var args, pairs []string
+	for name, list := range values {
+		if name, ok := strings.CutPrefix(name, "attributes."); ok {
+			pairs = append(pairs, name, list[0])
+		}
+	}
+	tier, err := flag(values, "tier")
+	if err != nil {
+		return nil, err
+	}
+	scale, err := flag(values, "scale")
+	if err != nil {
+		return nil, err
+	}
+	given := 0
+	if limit := values.Get("limit"); limit != "" {
+		args = []string{"LIMIT", limit}
+		given++
+	}
+	if tier {
+		args = []string{"TIER"}
+		given++
+	}
+	if scale {
+		args = []string{"SCALE"}
+		given++
+	}
+	if given > 1 || given == 0 && len(pairs) > 0 {
+		return nil, wrong("an override is named by limit, or by tier=true, or by scale=true, and by attributes.<name>")
+	}
+	return append(args, pairs...), nil
+}
+
+// getOverrides answers one override, or a list.
+func (a *API) getOverrides(r *Request) (Answer, error) {
+	values, err := r.query(append([]string{"count"}, selectors...)...)
+	if err != nil {
+		return Answer{}, err
+	}
+	which, err := selected(values)
+	if err != nil {
+		return Answer{}, err
+	}
+	if which != nil {
+		reply, err := a.ask(r, append([]string{"RL.OVERRIDE", "GET", r.name()}, which...)...)
+		switch {
+		case err != nil:
+			return Answer{}, err
+		case reply.Type == '_':
+			return Answer{}, noOverride
+		}
+		return answer(readOverride(&reply))
+	}
+	count := int64(defaultList)
+	if c := values.Get("count"); c != "" {
+		if count, err = strconv.ParseInt(c, 10, 64); err != nil || count < 1 || count > maxList {
+			return Answer{}, wrong("count is from 1 to %d", maxList)
+		}
+	}
+	reply, err := a.ask(r, "RL.OVERRIDE", "LIST", r.name(), "COUNT", strconv.FormatInt(count, 10))
+	if err != nil {
+		return Answer{}, err
+	}
+	list := make([]override, len(reply.Elems))
+	for i := range reply.Elems {
+		list[i] = readOverride(&reply.Elems[i])
+	}
+	return answer(overrides{list})
+}
+
+// overrides are several, as they are told and taken.
+type overrides struct {
+	Overrides []override `json:"overrides"`
+}
+
+var noOverride = &Error{Status: http.StatusNotFound, Code: "NOOVERRIDE", Detail: "there is no such override"}
+
+// putOverride sets the override of the body.
+func (a *API) putOverride(r *Request) (Answer, error) {
+	if _, err := r.query(); err != nil {
+		return Answer{}, err
+	}
+	var o override
+	if err := decode(r.Body, &o); err != nil {
+		return Answer{}, err
+	}
+	args, err := o.set(r.name())
+	if err != nil {
+		return Answer{}, err
+	}
+	if _, err := a.ask(r, args...); err != nil {
+		return Answer{}, err
+	}
+	return answer(imported{Set: 1, Errors: []importError{}})
+}
+
+// deleteOverride takes away the override that the query names.
+func (a *API) deleteOverride(r *Request) (Answer, error) {
+	values, err := r.query(selectors...)
+	if err != nil {
+		return Answer{}, err
+	}
+	which, err := selected(values)
+	if err != nil {
+		return Answer{}, err
+	}
+	if which == nil {
+		return Answer{}, wrong("say which: limit, tier=true or scale=true")
+	}
+	reply, err := a.ask(r, append([]string{"RL.OVERRIDE", "DEL", r.name()}, which...)...)
+	switch {
+	case err != nil:
+		return Answer{}, err
+	case reply.Int == 0:
+		return Answer{}, noOverride
+	}
+	return answer(struct {
+		Deleted int64 `json:"deleted"`
+	}{reply.Int})
+}
+
+// imported tells what became of overrides.
+type imported struct {
+	Set    int           `json:"set"`
+	Errors []importError `json:"errors"`
+}
+
+// importError tells why one was not set, by its place.
+type importError struct {
+	Index  int    `json:"index"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// importOverrides sets many, each by itself. Where all of them were, the status is 200.
+func (a *API) importOverrides(r *Request) (Answer, error) {
+	if _, err := r.query(); err != nil {
+		return Answer{}, err
+	}
+	var body overrides
+	if err := decode(r.Body, &body); err != nil {
+		return Answer{}, err
+	}
+	if len(body.Overrides) > maxOverrides {
+		return Answer{}, wrong("at most %d overrides at a time", maxOverrides)
+	}
+	// All are right in themselves before any is set.
+	var commands []byte
+	for i := range body.Overrides {
+		args, err := body.Overrides[i].set(r.name())
+		if err != nil {
+			return Answer{}, wrong("override %d: %v", i+1, err)
+		}
+		commands = resp.AppendCommand(commands, args)
+	}
+	done := imported{Errors: []importError{}}
+	if len(commands) > 0 {
+		out, err := a.asker.PipelineAs(r.Context(), r.Who, nil, commands)
+		if err != nil {
+			return Answer{}, err
+		}
+		for i := range body.Overrides {
+			n, err := resp.ReplyLen(out, len(out))
+			if err != nil {
+				return Answer{}, err
+			}
+			reply, err := resp.DecodeReply(out[:n])
+			if err != nil {
+				return Answer{}, err
+			}
+			out = out[n:]
+			if text := reply.Error(); text != "" {
+				code, detail, _ := strings.Cut(text, " ")
+				done.Errors = append(done.Errors, importError{i, code, detail})
+			} else {
+				done.Set++
+			}
+		}
+	}
+	answer := Answer{Body: text(done)}
+	if len(done.Errors) > 0 {
+		answer.Status = http.StatusUnprocessableEntity
+	}
+	return answer, nil
+}

@@ -1,0 +1,142 @@
+package web
+
+import (
+	"errors"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/web/admin"
+)
+
+const (
+	// maxManaged requests of those who look after limits are under way at a time, and
+	// maxHeavy of these with long bodies or answers: up to 16 MiB each, and some copies.
+	maxManaged = 32
+	maxHeavy   = 2
+)
+
+// turns are requests that may be under way.
+type turns chan struct{}
+
+// take takes a turn, if there is one; done gives it back.
+func (t turns) take() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t turns) done() { <-t }
+
+var errManaged = &problem{http.StatusServiceUnavailable, "BUSY", "too many requests about policies at a time"}
+
+// manage adds what the admin API answers.
+func (a *api) manage(mux *http.ServeMux, routes map[string]map[string]admin.Method) {
+	for path, methods := range routes {
+		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			method, ok := methods[r.Method]
+			if !ok {
+				w.Header().Set("Allow", allowed)
+				sendProblem(w, &problem{status: http.StatusMethodNotAllowed, detail: "use " + allowed})
+				return
+			}
+			a.managed(w, r, &method)
+		})
+	}
+}
+
+// managed answers a request by a method.
+func (a *api) managed(w http.ResponseWriter, r *http.Request, m *admin.Method) {
+	x := a.newExchange(w, r)
+	defer x.end()
+	who, p := a.admit(r, m.Right)
+	if p == nil {
+		p = checkBody(r, m)
+	}
+	if p == nil {
+		p = a.perform(x, who, m)
+	}
+	if p != nil {
+		sendProblem(w, p)
+	}
+}
+
+// checkBody returns a problem of a request that has another kind of body than its
+// method takes.
+func checkBody(r *http.Request, m *admin.Method) *problem {
+	if m.Types == nil {
+		if r.ContentLength != 0 {
+			return badRequest(errors.New("this takes no body"))
+		}
+		return nil
+	}
+	if values := r.Header["Content-Type"]; len(values) == 1 {
+		if kind, _, err := mime.ParseMediaType(values[0]); err == nil && slices.Contains(m.Types, kind) {
+			return nil
+		}
+	}
+	return &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: " + strings.Join(m.Types, " or ")}
+}
+
+// perform reads the body and answers.
+func (a *api) perform(x *exchange, who server.Client, m *admin.Method) *problem {
+	if !a.managing.take() {
+		return errManaged
+	}
+	defer a.managing.done()
+	if m.Heavy {
+		if !a.heavy.take() {
+			return errManaged
+		}
+		defer a.heavy.done()
+	}
+	if m.Types == nil {
+		x.received()
+	} else if p := x.receive(m.MaxBody); p != nil {
+		return p
+	} else if len(x.body) == 0 {
+		return badRequest(errors.New("the body is empty"))
+	}
+	answer, err := m.Handle(&admin.Request{Request: x.r, Who: who, Body: x.body})
+	if err != nil {
+		return problemOfAdmin(x, err)
+	}
+	h := x.w.Header()
+	if tag := answer.ETag(); tag != "" {
+		h.Set("ETag", tag)
+	}
+	status, kind := http.StatusOK, typeJSON
+	if answer.Status != 0 {
+		status = answer.Status
+	}
+	if answer.Type != "" {
+		kind = []string{answer.Type}
+	}
+	if status == http.StatusNotModified {
+		h["Cache-Control"] = noStore
+		x.w.WriteHeader(status)
+		return nil
+	}
+	send(x.w, status, kind, answer.Body)
+	return nil
+}
+
+// problemOfAdmin is the problem of an error of the admin API.
+func problemOfAdmin(x *exchange, err error) *problem {
+	own := new(admin.Error)
+	if !errors.As(err, &own) {
+		return problemOf(err)
+	}
+	if own.RetryAfter > 0 {
+		x.w.Header().Set("Retry-After", strconv.FormatInt(seconds(own.RetryAfter.Milliseconds())+1, 10))
+	}
+	return &problem{own.Status, own.Code, own.Detail}
+}
