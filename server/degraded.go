@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -126,6 +127,19 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 		c.srv.uncertain(c.w)
 	}
 	call.Outcome = command.Outcome{}
+}
+
+// Decides returns why nothing is decided now, neither by a leader nor by the node's
+// failure policy, or nil.
+func (s *Server) Decides() error {
+	p := s.parts[0]
+	switch role := p.Role(); {
+	case role == partition.Starting,
+		role == partition.Orphaned && p.OnFailure() == partition.FailClosed && !p.HandingOver(),
+		role == partition.Stalled && p.OnFailure() == partition.FailClosed:
+		return fmt.Errorf("no leader decides: this node is %v", role)
+	}
+	return nil
 }
 
 // onFailure is what answers a command while no leader does: what the call says

@@ -5,6 +5,8 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/envoy"
+	"github.com/headgate-io/headgate/server/web"
 )
 
 // serverConfig is the part of c that the Redis front is configured with. node
@@ -42,12 +44,31 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	return sc
 }
 
+// envoyConfig is what the gRPC front is configured with.
+func envoyConfig(c *config.Config, files reloaders, front *server.Server, http *web.Server) envoy.Config {
+	ec := envoy.Config{
+		Decider:    front.Caller(),
+		MaxClients: c.GRPCMaxClients,
+		Local:      config.Loopback(c.GRPCListen),
+		Fit: func() error {
+			if err := http.Ready(); err != nil {
+				return err
+			}
+			return front.Decides()
+		},
+	}
+	if files.grpc != nil {
+		ec.TLS = files.grpc.TLS()
+	}
+	return ec
+}
+
 // runtimeConfig is the part of c that the Redis front takes while it runs.
 func runtimeConfig(c *config.Config) server.Runtime {
 	return server.Runtime{
 		RequirePass:      c.RequirePass,
 		AdminPass:        c.AdminPass,
-		Access:           [...]server.Access{server.PortHTTP: httpAccess(c), server.PortGRPC: {}},
+		Access:           [...]server.Access{server.PortHTTP: httpAccess(c), server.PortGRPC: grpcAccess(c)},
 		Protected:        c.ProtectClients(),
 		MaxClients:       c.MaxClients,
 		ClientMemory:     c.MaxMemoryClients,
@@ -56,6 +77,12 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		SlowlogThreshold: c.SlowlogLogSlowerThan,
 		SlowlogMaxLen:    c.SlowlogMaxLen,
 	}
+}
+
+// grpcAccess is who may what over gRPC, where there are checks alone.
+func grpcAccess(c *config.Config) (a server.Access) {
+	a.Tokens[server.RightRead], a.Certificates[server.RightRead] = c.GRPCReadToken, c.GRPCReadCerts
+	return a
 }
 
 // httpAccess is who may what over HTTP.

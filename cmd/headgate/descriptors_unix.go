@@ -19,7 +19,11 @@ func checkDescriptors(log *slog.Logger, c *config.Config) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return // unknown, which is no reason to warn
 	}
-	if need := uint64(c.MaxClients+c.HTTPMaxClients) + reservedDescriptors; uint64(limit.Cur) < need {
+	need := uint64(c.MaxClients+c.HTTPMaxClients) + reservedDescriptors
+	if c.GRPCListen != "" {
+		need += uint64(c.GRPCMaxClients)
+	}
+	if uint64(limit.Cur) < need {
 		log.Warn("too few file descriptors for maxclients; raise the limit (ulimit -n)",
 			"maxclients", c.MaxClients, "limit", limit.Cur, "needed", need)
 	}

@@ -16,11 +16,11 @@ import (
 
 // listeners are the ports of the server; those that are off are nil.
 type listeners struct {
-	plain, secure, unix, http, peers net.Listener
+	plain, secure, unix, http, grpc, peers net.Listener
 }
 
 func (l *listeners) close() {
-	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http, l.peers} {
+	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http, l.grpc, l.peers} {
 		if one != nil {
 			// An error means that its server has closed it.
 			_ = one.Close()
@@ -33,7 +33,7 @@ func (l *listeners) attrs() (attrs []any) {
 	for _, port := range []struct {
 		name     string
 		listener net.Listener
-	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}, {"peers", l.peers}} {
+	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}, {"grpc", l.grpc}, {"peers", l.peers}} {
 		if port.listener != nil {
 			attrs = append(attrs, port.name, port.listener.Addr().String())
 		}
@@ -72,6 +72,7 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 		{"listen", c.PlainListen(), nil, &l.plain},
 		{secureName, c.SecureListen(), files.clients, &l.secure},
 		{"http-listen", c.HTTPListen, files.http, &l.http},
+		{"grpc-listen", c.GRPCListen, nil, &l.grpc}, // which does TLS itself
 		{"peer-listen", peerAddress, files.peers, &l.peers},
 	} {
 		if port.address == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/web"
 )
 
@@ -17,6 +18,7 @@ type parts struct {
 	front *server.Server
 	node  *cluster.Node // nil without replication
 	web   *web.Server
+	envoy *envoy.Server // nil if it is off
 	// stopEngine ends what the engine does in the background, and waits.
 	stopEngine func()
 	log        *slog.Logger
@@ -59,6 +61,15 @@ func (p *parts) inOrder(timeout time.Duration) {
 	// what asks again does so by a new connection.
 	var drained sync.WaitGroup
 	drained.Go(func() { p.web.Drain(deadline) })
+	if p.envoy != nil {
+		drained.Go(func() {
+			calls, cancel := context.WithTimeout(deadline, timeout/2)
+			defer cancel()
+			if err := p.envoy.Shutdown(calls); err != nil {
+				p.log.Debug("gRPC clients cut off", "error", err)
+			}
+		})
+	}
 	// Leadership before the clients: their commands go to the next leader
 	// while they are still connected. Half of the time is left for them.
 	if p.node != nil {

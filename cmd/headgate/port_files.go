@@ -18,9 +18,9 @@ import (
 // those that are off are nil.
 type reloaders struct {
 	clients, peers *certs.Reloader
-	// http are those of the HTTP port, clients if it has none of its own.
-	http   *certs.Reloader
-	secret *secret.File
+	// http and grpc are those of these ports, clients if they have none of their own.
+	http, grpc *certs.Reloader
+	secret     *secret.File
 }
 
 // portFiles loads the files of c. A secret that is still to be made is left out.
@@ -88,6 +88,11 @@ func certificates(c *config.Config, log *slog.Logger) (r reloaders, err error) {
 			return r, err
 		}
 	}
+	if r.grpc = r.clients; c.GRPCTLS() {
+		if r.grpc, err = certs.New(grpcTLSFiles(c), log); err != nil {
+			return r, err
+		}
+	}
 	if c.Replicated() && c.PeerTLS() {
 		r.peers, err = certs.New(peerFiles(c), log)
 	}
@@ -104,8 +109,10 @@ func (r reloaders) reload() {
 			files.Reload()
 		}
 	}
-	if r.http != nil && r.http != r.clients {
-		r.http.Reload()
+	for _, files := range []*certs.Reloader{r.http, r.grpc} {
+		if files != nil && files != r.clients {
+			files.Reload()
+		}
 	}
 }
 
@@ -125,6 +132,11 @@ func tlsFiles(c *config.Config) certs.Files {
 func httpTLSFiles(c *config.Config) certs.Files {
 	cert, key := c.HTTPPair()
 	return certs.Files{Parameters: "http-tls", Cert: cert, Key: key, CA: c.HTTPTLSCA, ClientAuth: clientAuth[c.HTTPTLSAuthClients]}
+}
+
+// grpcTLSFiles are the files of the gRPC port's own.
+func grpcTLSFiles(c *config.Config) certs.Files {
+	return certs.Files{Parameters: "grpc-tls", Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, CA: c.GRPCTLSCA, ClientAuth: clientAuth[c.GRPCTLSAuthClients]}
 }
 
 // peerFiles are the files of the peer port. Both ends of a connection between

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/web"
 )
 
@@ -81,7 +82,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 
-	failed := make(chan error, 7) // one for each part: nobody reads after the first
+	failed := make(chan error, 8) // one for each part: nobody reads after the first
 
 	// The engine before the server, which decides from its first byte on.
 	decisions := engine.New(engine.Config{
@@ -158,6 +159,11 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	run(ports.http, webFront.Serve)
+	var gateways *envoy.Server
+	if ports.grpc != nil {
+		gateways = envoy.New(envoyConfig(&c, files, front, webFront))
+		run(ports.grpc, gateways.Serve)
+	}
 	run(ports.plain, front.Serve)
 	run(ports.unix, front.Serve)
 	run(ports.secure, front.ServeStreams)
@@ -195,6 +201,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	release()
-	all := parts{front, node, webFront, func() { stopEngine(); <-engineDone }, log}
+	all := parts{front, node, webFront, gateways, func() { stopEngine(); <-engineDone }, log}
 	return errors.Join(err, all.stop(store.Current().ShutdownTimeout))
 }

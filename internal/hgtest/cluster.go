@@ -45,7 +45,7 @@ func StartCluster(args ...string) (*Cluster, error) {
 		return nil, err
 	}
 	for _, n := range nodes {
-		s := &Server{Addr: n.Addr, HTTP: n.HTTP, args: n.Args}
+		s := &Server{Addr: n.Addr, HTTP: n.HTTP, GRPC: n.GRPC, args: n.Args}
 		if err := s.start(); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}

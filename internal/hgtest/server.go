@@ -32,6 +32,7 @@ type Config struct {
 type Server struct {
 	Addr string // host:port of the Redis protocol; the same after Restart
 	HTTP string // host:port of /metrics; the same after Restart
+	GRPC string // host:port of the Rate Limit Service; the same after Restart
 
 	config Config
 	args   []string // of headgate
@@ -41,15 +42,15 @@ type Server struct {
 
 // Start starts a server and waits until it serves.
 func Start(c Config) (*Server, error) {
-	addrs, err := subprocess.Addrs("127.0.0.1", 2)
+	addrs, err := subprocess.Addrs("127.0.0.1", 3)
 	if err != nil {
 		return nil, err
 	}
 	if c.Addr != "" {
 		addrs[0] = c.Addr
 	}
-	s := &Server{config: c, Addr: addrs[0], HTTP: addrs[1]}
-	s.args = append([]string{"serve", "--listen", s.Addr, "--http-listen", s.HTTP}, c.Args...)
+	s := &Server{config: c, Addr: addrs[0], HTTP: addrs[1], GRPC: addrs[2]}
+	s.args = append([]string{"serve", "--listen", s.Addr, "--http-listen", s.HTTP, "--grpc-listen", s.GRPC}, c.Args...)
 	if c.Cert != nil {
 		s.args = append(s.args, "--tls-cert", c.Cert.CertFile, "--tls-key", c.Cert.KeyFile)
 	}

@@ -204,21 +204,29 @@ func stuck(busy time.Duration) string {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if busy := s.busy(); busy > unreadyAfter {
-		plain(w, http.StatusServiceUnavailable, "not ready: "+stuck(busy))
-		return
-	}
-	if s.fit != nil {
-		if err := s.fit(); err != nil {
-			plain(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-			return
-		}
-	}
-	if !s.ready.Load() {
-		plain(w, http.StatusServiceUnavailable, "not ready")
+	if err := s.Ready(); err != nil {
+		plain(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	plain(w, http.StatusOK, "ready")
+}
+
+var errNotReady = errors.New("not ready")
+
+// Ready returns why /readyz turns traffic away, or nil.
+func (s *Server) Ready() error {
+	if busy := s.busy(); busy > unreadyAfter {
+		return fmt.Errorf("%w: %s", errNotReady, stuck(busy))
+	}
+	if s.fit != nil {
+		if err := s.fit(); err != nil {
+			return fmt.Errorf("%w: %w", errNotReady, err)
+		}
+	}
+	if !s.ready.Load() {
+		return errNotReady
+	}
+	return nil
 }
 
 // plain writes a line of text that nobody may cache.

@@ -15,6 +15,7 @@ import (
 type Config struct {
 	Listen         string
 	HTTPListen     string
+	GRPCListen     string
 	TrustedProxies []netip.Prefix
 	UnixSocket     string
 	UnixSocketPerm uint32
@@ -41,8 +42,16 @@ type Config struct {
 	HTTPSeeCerts       []string
 	HTTPWriteCerts     []string
 
+	GRPCTLSCert        string
+	GRPCTLSKey         string
+	GRPCTLSCA          string
+	GRPCTLSAuthClients string
+	GRPCReadToken      string
+	GRPCReadCerts      []string
+
 	MaxClients                  int
 	HTTPMaxClients              int
+	GRPCMaxClients              int
 	Timeout                     time.Duration
 	WriteTimeout                time.Duration
 	ProtoMaxBulkLen             int64
@@ -169,6 +178,9 @@ func (c *Config) HTTPPair() (cert, key string) {
 	return c.TLSCert, c.TLSKey
 }
 
+// GRPCTLS reports whether the gRPC port has TLS files of its own.
+func (c *Config) GRPCTLS() bool { return c.GRPCTLSCert != "" }
+
 // Replicated reports whether the node keeps a log, alone or in a cluster.
 func (c *Config) Replicated() bool { return c.DataDir != "" }
 
@@ -265,6 +277,21 @@ func (c *Config) httpGuarded() bool {
 	read := c.HTTPReadToken != "" || len(c.HTTPReadCerts) > 0
 	see := c.HTTPSeeToken != "" || len(c.HTTPSeeCerts) > 0
 	return certified || c.RequirePass != "" || read && see
+}
+
+// grpcClients are the authority of client certificates of the gRPC port, and whether
+// they must be shown.
+func (c *Config) grpcClients() (ca, auth string) {
+	if c.GRPCTLS() {
+		return c.GRPCTLSCA, c.GRPCTLSAuthClients
+	}
+	return c.TLSCA, c.TLSAuthClients
+}
+
+// grpcGuarded reports whether whoever comes over gRPC has to show something.
+func (c *Config) grpcGuarded() bool {
+	ca, auth := c.grpcClients()
+	return ca != "" && auth == AuthRequired || c.RequirePass != "" || c.GRPCReadToken != "" || len(c.GRPCReadCerts) > 0
 }
 
 // httpAsksForCertificates reports whether clients can show a certificate over HTTP.

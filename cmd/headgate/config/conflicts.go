@@ -23,7 +23,7 @@ func (l *Loaded) conflicts() error {
 	}
 	// The default of tls-auth-clients is harmless without tls-ca, but someone
 	// who asks for it believes to be protected.
-	for _, tls := range []struct{ name, clients, ca string }{{"tls", l.TLSAuthClients, l.TLSCA}, {"http-tls", l.HTTPTLSAuthClients, l.HTTPTLSCA}} {
+	for _, tls := range []struct{ name, clients, ca string }{{"tls", l.TLSAuthClients, l.TLSCA}, {"http-tls", l.HTTPTLSAuthClients, l.HTTPTLSCA}, {"grpc-tls", l.GRPCTLSAuthClients, l.GRPCTLSCA}} {
 		if _, asked := l.Sources[tls.name+"-auth-clients"]; asked && tls.clients != AuthNone && tls.ca == "" {
 			err = errors.Join(err, fmt.Errorf("%s-auth-clients %s needs %s-ca: there is no authority to check client certificates against", tls.name, tls.clients, tls.name))
 		}
@@ -50,6 +50,7 @@ func (c *Config) conflicts() error {
 		report("tls-listen needs tls-cert and tls-key")
 	}
 	c.httpConflicts(report)
+	c.grpcConflicts(report)
 	if c.Listen == "" && c.TLSListen == "" && c.UnixSocket == "" {
 		report("nothing to listen on: listen, tls-listen and unixsocket are all empty")
 	}
@@ -57,10 +58,10 @@ func (c *Config) conflicts() error {
 		report("unixsocketperm needs unixsocket")
 	}
 	addresses := []struct{ name, address string }{
-		{"listen", c.Listen}, {"tls-listen", c.TLSListen}, {"http-listen", c.HTTPListen}, {"peer-listen", ""},
+		{"listen", c.Listen}, {"tls-listen", c.TLSListen}, {"http-listen", c.HTTPListen}, {"grpc-listen", c.GRPCListen}, {"peer-listen", ""},
 	}
 	if c.Replicated() {
-		addresses[3].address = c.PeerListen
+		addresses[len(addresses)-1].address = c.PeerListen
 		c.clusterConflicts(report)
 	}
 	for i, a := range addresses {
@@ -90,6 +91,9 @@ func (c *Config) conflicts() error {
 	if a := c.HTTPListen; c.ProtectedMode && a != "" && !Loopback(a) && !c.httpGuarded() {
 		report("%s %s is open to other machines without a password: set requirepass, or http-read-token and http-see-token, or protected-mode no if the network is trusted", "http-listen", a)
 	}
+	if a := c.GRPCListen; c.ProtectedMode && a != "" && !Loopback(a) && !c.grpcGuarded() {
+		report("%s %s is open to other machines without a password: set requirepass, or grpc-read-token, or protected-mode no if the network is trusted", "grpc-listen", a)
+	}
 	return errors.Join(errs...)
 }
 
@@ -103,6 +107,19 @@ func (c *Config) httpConflicts(report func(string, ...any)) {
 	}
 	if named := len(c.HTTPReadCerts)+len(c.HTTPSeeCerts)+len(c.HTTPWriteCerts) > 0; named && !c.httpAsksForCertificates() {
 		report("http-read-certs, http-see-certs and http-write-certs need http-tls-ca, or tls-ca: without it nobody shows a certificate")
+	}
+}
+
+// grpcConflicts is the part of conflicts about the gRPC port's own TLS.
+func (c *Config) grpcConflicts(report func(string, ...any)) {
+	if (c.GRPCTLSCert == "") != (c.GRPCTLSKey == "") {
+		report("grpc-tls-cert and grpc-tls-key need each other: only one is set")
+	}
+	if c.GRPCTLSCert == "" && c.GRPCTLSCA != "" {
+		report("grpc-tls-ca needs grpc-tls-cert and grpc-tls-key")
+	}
+	if ca, auth := c.grpcClients(); len(c.GRPCReadCerts) > 0 && (ca == "" || auth == AuthNone) {
+		report("grpc-read-certs needs grpc-tls-ca, or tls-ca: without it nobody shows a certificate")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/web"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -68,6 +69,11 @@ var Params = []Param{
 		Name: "http-listen", Section: network, Default: "127.0.0.1:7380",
 		Doc:   "Address of HTTP: checks under /v1/, /metrics, /healthz, /readyz. It speaks TLS when tls-cert or http-tls-cert is set.",
 		Value: func(c *Config) Value { return address{text{&c.HTTPListen}} },
+	},
+	{
+		Name: "grpc-listen", Section: network, Default: "",
+		Doc:   "Address of gRPC, for Envoy's rate limit filter; 7382 is its port. Empty: none. It speaks TLS when tls-cert or grpc-tls-cert is set.",
+		Value: func(c *Config) Value { return address{text{&c.GRPCListen}} },
 	},
 	{
 		Name: "trusted-proxies", Section: network, Default: "127.0.0.0/8,::1/128",
@@ -184,6 +190,38 @@ var Params = []Param{
 		Doc:   "Names in client certificates that are to change, beside http-write-token.",
 		Value: func(c *Config) Value { return certNames{&c.HTTPWriteCerts} },
 	},
+	{
+		Name: "grpc-tls-cert", Section: security, Default: "",
+		Doc:   "PEM file with the certificate chain of the gRPC port, in place of tls-cert and all of tls-*. It is read again when it changes.",
+		Value: func(c *Config) Value { return file{text{&c.GRPCTLSCert}} },
+	},
+	{
+		Name: "grpc-tls-key", Section: security, Default: "",
+		Doc:   "PEM file with the private key of grpc-tls-cert.",
+		Value: func(c *Config) Value { return file{text{&c.GRPCTLSKey}} },
+	},
+	{
+		Name: "grpc-tls-ca", Section: security, Default: "",
+		Doc:   "PEM file with the authorities that sign client certificates of the gRPC port.",
+		Value: func(c *Config) Value { return file{text{&c.GRPCTLSCA}} },
+	},
+	{
+		Name: "grpc-tls-auth-clients", Section: security, Default: AuthRequired,
+		Doc: "With grpc-tls-ca: whether clients of the gRPC port must (yes), may (optional) or need not (no) show a certificate.",
+		Value: func(c *Config) Value {
+			return enum{&c.GRPCTLSAuthClients, []string{AuthRequired, AuthOptional, AuthNone}}
+		},
+	},
+	{
+		Name: "grpc-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
+		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. Where there is neither this, nor grpc-read-certs, nor requirepass, everyone may check.",
+		Value: func(c *Config) Value { return text{&c.GRPCReadToken} },
+	},
+	{
+		Name: "grpc-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
+		Doc:   "Names in client certificates that are for checks over gRPC, beside grpc-read-token.",
+		Value: func(c *Config) Value { return certNames{&c.GRPCReadCerts} },
+	},
 
 	{
 		Name: "maxclients", Section: limits, Default: "10000", Mutable: true,
@@ -194,6 +232,11 @@ var Params = []Param{
 		Name: "http-maxclients", Section: limits, Default: strconv.Itoa(web.DefaultMaxClients),
 		Doc:   "Connections of HTTP at a time; for one more the one closes that has had no request for longest.",
 		Value: func(c *Config) Value { return integer{&c.HTTPMaxClients, 16, 1_000_000} },
+	},
+	{
+		Name: "grpc-maxclients", Section: limits, Default: strconv.Itoa(envoy.DefaultMaxClients),
+		Doc:   "Connections of gRPC at a time; for one more the one closes that has sent nothing for longest.",
+		Value: func(c *Config) Value { return integer{&c.GRPCMaxClients, 16, 1_000_000} },
 	},
 	{
 		Name: "timeout", Section: limits, Default: "0", Mutable: true,

@@ -1,0 +1,59 @@
+package envoy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate-io/headgate/server"
+)
+
+// admit returns an error unless the client may ask for verdicts.
+func (s *service) admit(ctx context.Context) error {
+	if s.decider.Open(server.PortGRPC, server.RightRead, s.local) {
+		return nil
+	}
+	shown := server.Shown{Local: s.local}
+	p, _ := peer.FromContext(ctx)
+	if p != nil {
+		shown.Address = p.Addr.String()
+		shown.Certificates = server.CertificateNames(stateOf(p))
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 {
+		shown.Password, shown.HasPassword = bearer(values[0])
+	}
+	switch _, err := s.decider.Admit(ctx, server.PortGRPC, &shown, server.RightRead); {
+	case err == nil:
+		return nil
+	case errors.Is(err, server.ErrNoRight):
+		return status.Error(codes.PermissionDenied, "NOPERM "+err.Error())
+	case errors.Is(err, server.ErrUnknownClient):
+		return status.Error(codes.Unauthenticated, "NOAUTH "+err.Error())
+	case errors.Is(err, server.ErrGuesses):
+		hangUp(p)
+		return status.Error(codes.Unauthenticated, "NOAUTH "+err.Error())
+	default:
+		return statusOf(err)
+	}
+}
+
+// bearer is the token of an authorization.
+func bearer(authorization string) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
+}
+
+// stateOf is the TLS of a peer, nil for none.
+func stateOf(p *peer.Peer) *tls.ConnectionState {
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+		return &info.State
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package envoy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// Decider runs commands for the front, as [server.Caller] does.
+type Decider interface {
+	// Pipeline runs commands and appends their replies in RESP3 to dst.
+	Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error)
+	// Open reports whether a right needs nothing to be shown.
+	Open(port server.Port, right server.Right, local bool) bool
+	// Admit returns who sends a request that needs a right.
+	Admit(ctx context.Context, port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
+}
+
+// service is the Rate Limit Service.
+type service struct {
+	decider Decider
+	local   bool // as Config has it
+	now     func() time.Time
+}
+
+// exchange is room for one call.
+type exchange struct {
+	body     []byte // the request
+	wrong    error  // what is wrong with it
+	asked    descriptors
+	parts    []part              // of descriptors
+	entries  []verdict.Attribute // of all descriptors
+	commands []byte
+	replies  []byte
+	ruling   ruling
+}
+
+// exchanges have room that is used again.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+// roomKept is the largest room that is, in bytes.
+const roomKept = 64 << 10
+
+func (x *exchange) end() {
+	if max(cap(x.body), cap(x.commands), cap(x.replies)) > roomKept {
+		return
+	}
+	x.wrong, x.asked = nil, descriptors{Descriptors: x.asked.Descriptors[:0]}
+	x.parts, x.entries = x.parts[:0], x.entries[:0]
+	x.commands, x.replies = x.commands[:0], x.replies[:0]
+	exchanges.Put(x)
+}
+
+// description is the service as grpc has it, with messages that the codec knows.
+var description = grpc.ServiceDesc{
+	ServiceName: rls.RateLimitService_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		return srv.(*service).shouldRateLimit(ctx, read)
+	}}},
+	Metadata: rls.RateLimitService_ServiceDesc.Metadata,
+}
+
+// shouldRateLimit answers a call. All descriptors of a request are one step.
+func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (any, error) {
+	arrived(ctx)
+	// A call whose client has given up is not charged. The context may not know yet.
+	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
+		return nil, statusOf(context.DeadlineExceeded)
+	}
+	if err := s.admit(ctx); err != nil {
+		return nil, err
+	}
+	x := exchanges.Get().(*exchange)
+	defer x.end()
+	if err := read(x); err != nil {
+		return nil, err
+	}
+	err := x.wrong
+	if err == nil {
+		x.commands, err = x.asked.Append(x.commands)
+	}
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if x.replies, err = s.decider.Pipeline(ctx, x.replies, x.commands); err != nil {
+		return nil, statusOf(err)
+	}
+	if _, err := x.ruling.Read(x.replies); err != nil {
+		return nil, statusOf(err)
+	}
+	return message(appendAnswer(nil, &x.ruling)), nil
+}

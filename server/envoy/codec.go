@@ -1,0 +1,127 @@
+package envoy
+
+import (
+	"unsafe"
+
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // which the codec is made of
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// # Messages
+//
+// Requests are taken apart here, and answers put together, rather than by generated
+// code: that refuses texts that are no UTF-8, and Envoy sends on what bytes a client
+// puts into a header field. The error would let the client's request pass, with
+// failure_mode_deny false. It also takes a third of the time.
+
+// codec is that of Protocol Buffers, but for the messages of the service.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
+
+// message is a message that is encoded.
+type message []byte
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(message); ok {
+		return mem.BufferSlice{mem.SliceBuffer(m)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	x, ok := v.(*exchange)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	n := data.Len()
+	if cap(x.body) < n {
+		x.body = make([]byte, n)
+	}
+	x.body = x.body[:n]
+	data.CopyTo(x.body)
+	x.wrong = x.parse(x.body)
+	return nil
+}
+
+// field is a field of a message: a number, or bytes.
+type field struct {
+	number protowire.Number
+	kind   protowire.Type
+	n      uint64
+	b      []byte
+}
+
+// each calls do with each field of a message that is a varint or bytes; there are no
+// others that mean something here.
+func each(b []byte, do func(f field) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		f := field{number: number, kind: kind}
+		switch kind {
+		case protowire.VarintType:
+			f.n, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			f.b, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, b)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if err := do(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// is reports whether a field has a number and a kind.
+func (f *field) is(number protowire.Number, kind protowire.Type) bool {
+	return f.number == number && f.kind == kind
+}
+
+// text is a view of the bytes.
+func (f *field) text() string { return unsafe.String(unsafe.SliceData(f.b), len(f.b)) }
+
+// A message within another one is preceded by its length, which is known when it is
+// there: begin leaves a byte for it, and end writes it.
+func begin(b []byte, number protowire.Number) (into []byte, at int) {
+	b = append(protowire.AppendTag(b, number, protowire.BytesType), 0)
+	return b, len(b)
+}
+
+func end(b []byte, at int) []byte {
+	n := len(b) - at
+	if more := protowire.SizeVarint(uint64(n)) - 1; more > 0 {
+		b = append(b, make([]byte, more)...)
+		copy(b[at+more:], b[at:at+n])
+	}
+	protowire.AppendVarint(b[:at-1], uint64(n))
+	return b
+}
+
+// appendVarint appends a number, unless it is 0, which is told by its absence.
+func appendVarint(b []byte, number protowire.Number, n uint64) []byte {
+	if n == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), n)
+}
+
+// appendText appends a text, unless it is empty.
+func appendText[S ~string | ~[]byte](b []byte, number protowire.Number, s S) []byte {
+	if len(s) == 0 {
+		return b
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), []byte(s))
+}

@@ -1,0 +1,120 @@
+package envoy
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/peer"
+)
+
+const (
+	// silentAfter is how long a connection has sent nothing that makes room.
+	silentAfter = time.Second
+	// writeTimeout is how long a client may leave what it is sent unread.
+	writeTimeout = 5 * time.Second
+)
+
+// bounded is a listener with at most so many connections. For one more, the one
+// closes that has been silent for longest; when none has been for silentAfter, the
+// new one does.
+type bounded struct {
+	net.Listener
+	most int
+
+	mu  sync.Mutex
+	all map[*connection]struct{} // guarded by mu
+}
+
+// connection is one of a bounded listener's.
+type connection struct {
+	net.Conn
+	of *bounded
+	// heard is when it last sent something, in Unix nanoseconds.
+	heard atomic.Int64
+}
+
+// Accept implements net.Listener.
+func (l *bounded) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &connection{Conn: nc, of: l}
+		c.heard.Store(time.Now().UnixNano())
+		if l.add(c) {
+			return c, nil
+		}
+		nc.Close()
+	}
+}
+
+// add takes a connection, if there is room or can be made.
+func (l *bounded) add(c *connection) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) >= l.most {
+		var oldest *connection
+		for other := range l.all {
+			if oldest == nil || other.heard.Load() < oldest.heard.Load() {
+				oldest = other
+			}
+		}
+		if c.heard.Load()-oldest.heard.Load() < int64(silentAfter) {
+			return false
+		}
+		delete(l.all, oldest)
+		oldest.Conn.Close()
+	}
+	if l.all == nil {
+		l.all = make(map[*connection]struct{})
+	}
+	l.all[c] = struct{}{}
+	return true
+}
+
+// Read implements net.Conn.
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *connection) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// address is that of a peer, and tells its connection.
+type address struct {
+	net.Addr
+	of *connection
+}
+
+// RemoteAddr implements net.Conn.
+func (c *connection) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
+
+// hangUp closes the connection of a peer, without a farewell.
+func hangUp(p *peer.Peer) {
+	if p == nil {
+		return
+	}
+	if a, ok := p.Addr.(address); ok {
+		a.of.Close()
+	}
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.all, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,43 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// statusOf is the status of a call that has no verdict.
+func statusOf(err error) error {
+	code := codes.Internal
+	switch reply := new(verdict.Error); {
+	case errors.As(err, &reply):
+		code = codeOf(reply.Code)
+	case errors.Is(err, server.ErrBusy):
+		code = codes.ResourceExhausted
+	case errors.Is(err, server.ErrClosed), errors.Is(err, server.ErrCutOff):
+		code = codes.Unavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.Error(code, err.Error())
+}
+
+// codeOf is the status code for the code of an error reply.
+func codeOf(code string) codes.Code {
+	switch code {
+	case "ERR":
+		return codes.InvalidArgument
+	case "NOPOLICY":
+		return codes.NotFound
+	case "BUSY", "OOM":
+		return codes.ResourceExhausted
+	}
+	return codes.Unavailable // CLUSTERDOWN, UNCERTAIN, TRYAGAIN and what else may pass
+}

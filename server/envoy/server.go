@@ -1,0 +1,149 @@
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"runtime"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+)
+
+const (
+	// DefaultMaxClients is far above what gateways open: one connection a thread.
+	DefaultMaxClients = 1000
+	// maxStreams are the calls of a connection at a time; Envoy opens another one
+	// for more.
+	maxStreams = 100
+	// maxRequestBytes is the longest request: several descriptors with all the header
+	// fields that Envoy takes of a client, 60 KiB.
+	maxRequestBytes = 256 << 10
+	// maxHeaderBytes are the metadata of a call.
+	maxHeaderBytes = 16 << 10
+	// streamWindow is what a client may send of a call that is not read yet, and
+	// connWindow of all calls of a connection. Without them grpc makes them larger as
+	// the traffic grows.
+	streamWindow = 64 << 10
+	connWindow   = 512 << 10
+	// handshakeTimeout is for TLS and the preface of HTTP/2.
+	handshakeTimeout = 5 * time.Second
+	// Envoy may ask every 10 s whether an idle connection lives; of its own, the
+	// server asks after a minute.
+	leastPing   = 10 * time.Second
+	pingAfter   = time.Minute
+	pingTimeout = 20 * time.Second
+	// healthEvery is how often health follows Fit.
+	healthEvery = 250 * time.Millisecond
+)
+
+// Config configures a Server.
+type Config struct {
+	// Decider decides.
+	Decider Decider
+	// Fit returns why nothing can be decided now, or nil. Health checks are told so.
+	Fit func() error
+	// TLS is that of the connections; nil is none.
+	TLS *tls.Config
+	// Local: only this machine reaches the port.
+	Local bool
+	// MaxClients is how many connections are served at a time; 0 is
+	// DefaultMaxClients.
+	MaxClients int
+}
+
+// Server is the gRPC front.
+type Server struct {
+	grpc     *grpc.Server
+	health   *health.Server
+	fit      func() error
+	most     int
+	arriving *arrivals
+}
+
+// New returns a Server that listens nowhere yet.
+func New(c Config) *Server {
+	s := &Server{health: health.NewServer(), fit: c.Fit, most: cmp.Or(c.MaxClients, DefaultMaxClients), arriving: newArrivals()}
+	options := []grpc.ServerOption{
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.InTapHandle(s.arriving.tap),
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		grpc.SharedWriteBuffer(true), // or idle connections keep theirs
+		grpc.WaitForHandlers(true),
+		grpc.ForceServerCodecV2(newCodec()),
+	}
+	if c.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(c.TLS)))
+	}
+	s.grpc = grpc.NewServer(options...)
+	s.grpc.RegisterService(&description, &service{decider: c.Decider, local: c.Local, now: time.Now})
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	s.look()
+	return s
+}
+
+// Serve answers the connections of l until Shutdown, and closes l.
+func (s *Server) Serve(l net.Listener) error {
+	done := make(chan struct{})
+	defer close(done)
+	go s.watch(done)
+	return s.grpc.Serve(&bounded{Listener: l, most: s.most})
+}
+
+// watch has health follow Fit, until done is closed.
+func (s *Server) watch(done <-chan struct{}) {
+	tick := time.NewTicker(healthEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.look()
+		case <-done:
+			return
+		}
+	}
+}
+
+// look tells health checks whether anything can be decided.
+func (s *Server) look() {
+	status := grpc_health_v1.HealthCheckResponse_SERVING
+	if s.fit != nil && s.fit() != nil {
+		status = grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	}
+	// A change alone wakes those who watch.
+	for _, name := range []string{"", rls.RateLimitService_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(name, status)
+	}
+}
+
+// Shutdown stops listening, tells health checks and clients to go elsewhere, waits for
+// the calls in flight until ctx is done and then cuts them off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.health.Shutdown()
+	s.arriving.end()
+	done := make(chan struct{})
+	go func() { defer close(done); s.grpc.GracefulStop() }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.grpc.Stop()
+		<-done
+		return ctx.Err()
+	}
+}
