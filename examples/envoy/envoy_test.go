@@ -15,7 +15,6 @@ func TestEnvoy(t *testing.T) {
 		a := g.ask("127.0.0.2", "POST", "/things/?page=2", body)
 		require.Equal(t, 200, a.status, a.body)
 		require.Equal(t, "POST /things/?page=2 Bearer theirs "+body, a.body)
-		t.Log(a.header)
 	}
 	for range 20 {
 		a := g.ask("127.0.0.2", "POST", "/things/", body)
@@ -23,9 +22,5 @@ func TestEnvoy(t *testing.T) {
 	}
 	require.Equal(t, int64(3), g.calls.Load())
 	require.Equal(t, 200, g.ask("127.0.0.3", "GET", "/", "").status, "another client")
-	require.Equal(t, 1, g.stat("cluster.headgate.upstream_cx_total"))
-	require.Equal(t, 24, g.stat("cluster.headgate.upstream_rq_total"))
-	a := g.ask("127.0.0.5", "GET", "/", "", "X-Api-Key", "k\xff\xfe")
-	t.Log(a)
-	t.Log(g.stat("cluster.application.ratelimit.error"), g.stat("cluster.application.ratelimit.ok"))
+	require.Zero(t, g.stat("cluster.application.ratelimit.error"))
 }

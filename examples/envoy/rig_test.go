@@ -95,19 +95,16 @@ func port(addr string) string {
 	return port
 }
 
-// stat is one of Envoy's statistics, -1 for none.
+// stat is one of Envoy's statistics, 0 for one that there is not yet.
 func (g *gateway) stat(name string) int {
 	a, err := http.Get(g.admin + "/stats?filter=^" + name + "$")
-	if err != nil {
-		return -1
+	if err != nil { // Envoy starts
+		return 0
 	}
 	defer a.Body.Close()
 	text, _ := io.ReadAll(a.Body)
 	_, value, _ := strings.Cut(strings.TrimSpace(string(text)), ": ")
-	n, err := strconv.Atoi(value)
-	if err != nil {
-		return -1
-	}
+	n, _ := strconv.Atoi(value)
 	return n
 }
 
@@ -124,7 +121,9 @@ func (g *gateway) ask(from, method, path, body string, header ...string) answer 
 	g.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, network, addr string) (net.Conn, error) { return dialer.DialContext(ctx, network, addr) },
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, addr)
+		},
 		DisableKeepAlives: true,
 	}}
 	q, err := http.NewRequest(method, g.url+path, bytes.NewReader([]byte(body)))

@@ -1,6 +1,12 @@
 package envoy
 
-import "github.com/headgate-io/headgate/server/verdict"
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// Requests of one descriptor go by RL.CHECK, until there is a command for several.
 
 type descriptors struct {
 	Domain      string
@@ -20,6 +26,9 @@ type rateLimit struct {
 }
 
 func (d *descriptors) Append(dst []byte) ([]byte, error) {
+	if len(d.Descriptors) != 1 {
+		return dst, errors.New("one descriptor in a request")
+	}
 	c := verdict.Call{Policy: d.Domain, Attributes: d.Descriptors[0].Entries, Cost: max(1, int64(d.Hits)), HasCost: true}
 	return c.AppendCheck(dst)
 }

@@ -1,0 +1,161 @@
+package envoy_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/envoy"
+)
+
+const name = "envoy.service.ratelimit.v3.RateLimitService"
+
+func TestShouldRateLimit(t *testing.T) {
+	r := newRig(t, server.Config{}, envoy.Config{})
+	r.policy("edge", "{limits: {ip: {by: ip, rate: 3/h}}}")
+	for left := uint32(2); ; left-- {
+		a, err := r.ShouldRateLimit(patient(t), request("edge", []string{"ip", "203.0.113.1"}))
+		require.NoError(t, err)
+		require.Equal(t, rls.RateLimitResponse_OK, a.OverallCode)
+		require.Len(t, a.Statuses, 1)
+		require.Equal(t, left, a.Statuses[0].LimitRemaining)
+		require.Equal(t, "ip", a.Statuses[0].CurrentLimit.Name)
+		if left == 0 {
+			break
+		}
+	}
+	a, err := r.ShouldRateLimit(patient(t), request("edge", []string{"ip", "203.0.113.1"}))
+	require.NoError(t, err)
+	require.Equal(t, rls.RateLimitResponse_OVER_LIMIT, a.OverallCode)
+	require.Equal(t, rls.RateLimitResponse_OVER_LIMIT, a.Statuses[0].Code)
+}
+
+// A mistyped domain is an error, which Envoy counts, and not a limit without end.
+func TestErrors(t *testing.T) {
+	r := newRig(t, server.Config{}, envoy.Config{})
+	for want, q := range map[codes.Code]*rls.RateLimitRequest{
+		codes.NotFound:        request("egde", []string{"ip", "203.0.113.1"}),
+		codes.InvalidArgument: request("", []string{"ip", "203.0.113.1"}),
+	} {
+		_, err := r.ShouldRateLimit(patient(t), q)
+		require.Equal(t, want, status.Code(err), err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	var unfit atomic.Bool
+	r := newRig(t, server.Config{}, envoy.Config{Fit: func() error {
+		if unfit.Load() {
+			return errors.New("no leader")
+		}
+		return nil
+	}})
+	client := grpc_health_v1.NewHealthClient(dial(t, r.addr))
+	is := func(service string, want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			a, err := client.Check(patient(t), &grpc_health_v1.HealthCheckRequest{Service: service})
+			return err == nil && a.Status == want
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	both := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		is("", want)
+		is(name, want)
+	}
+	both(grpc_health_v1.HealthCheckResponse_SERVING)
+	unfit.Store(true)
+	both(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	unfit.Store(false)
+	both(grpc_health_v1.HealthCheckResponse_SERVING)
+	_, err := client.Check(patient(t), &grpc_health_v1.HealthCheckRequest{Service: "other"})
+	require.Equal(t, codes.NotFound, status.Code(err))
+
+	// Who watches is told of the end, and does not delay it.
+	watch, err := client.Watch(patient(t), &grpc_health_v1.HealthCheckRequest{Service: name})
+	require.NoError(t, err)
+	a, err := watch.Recv()
+	require.NoError(t, err)
+	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, a.Status)
+	reflected, err := grpc_reflection_v1.NewServerReflectionClient(dial(t, r.addr)).ServerReflectionInfo(patient(t))
+	require.NoError(t, err)
+	require.NoError(t, reflected.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}}))
+	info, err := reflected.Recv()
+	require.NoError(t, err)
+	require.NotEmpty(t, info.GetFileDescriptorResponse().GetFileDescriptorProto())
+	began := time.Now()
+	require.NoError(t, r.front.Shutdown(patient(t)))
+	require.Less(t, time.Since(began), 10*time.Second)
+}
+
+// slow is a Decider that waits.
+type slow struct {
+	envoy.Decider
+	calls   atomic.Int64
+	release chan struct{}
+}
+
+func (s *slow) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
+	s.calls.Add(1)
+	<-s.release
+	return s.Decider.Pipeline(ctx, dst, commands)
+}
+
+// What is under way when the server stops is answered.
+func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
+	s, err := server.New(server.Config{Engine: engine.New(engine.Config{})})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Shutdown(context.Background())) })
+	waits := &slow{Decider: s.Caller(), release: make(chan struct{})}
+	r := newRig(t, server.Config{}, envoy.Config{Decider: waits})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := r.ShouldRateLimit(patient(t), request("p", []string{"a", "b"}))
+		answered <- err
+	}()
+	require.Eventually(t, func() bool { return waits.calls.Load() == 1 }, 10*time.Second, time.Millisecond)
+	ended := make(chan error, 1)
+	go func() { ended <- r.front.Shutdown(patient(t)) }()
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", r.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	}, 10*time.Second, 10*time.Millisecond)
+	close(waits.release)
+	require.Equal(t, codes.NotFound, status.Code(<-answered), "there is no policy")
+	require.NoError(t, <-ended)
+}
+
+// With a password, a call shows it or a token.
+func TestTokens(t *testing.T) {
+	r := newRig(t, server.Config{Runtime: server.Runtime{RequirePass: "secret", Access: accessOf("token")}}, envoy.Config{})
+	ask := func(header ...string) codes.Code {
+		_, err := r.ShouldRateLimit(metadata.AppendToOutgoingContext(patient(t), header...), request("p", []string{"a", "b"}))
+		return status.Code(err)
+	}
+	require.Equal(t, codes.Unauthenticated, ask())
+	require.Equal(t, codes.Unauthenticated, ask("authorization", "Bearer other"))
+	require.Equal(t, codes.Unauthenticated, ask("authorization", "Basic secret"))
+	require.Equal(t, codes.NotFound, ask("authorization", "Bearer secret"), "there is no policy")
+	require.Equal(t, codes.NotFound, ask("authorization", "bearer  token"))
+}
+
+func accessOf(token string) (a [2]server.Access) {
+	a[server.PortGRPC].Tokens[server.RightRead] = token
+	return a
+}
