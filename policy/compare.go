@@ -170,6 +170,7 @@ func (x *comparison) policy(old, new *definition) {
 	x.fields("allow", conditionFields(old.allow), conditionFields(new.allow), none)
 	x.add("hold", old.hold.String(), new.hold.String(), NoEffect)
 	x.limits(old, new)
+	x.descriptors(old, new)
 	x.fields("overrides", overrideFields(old), overrideFields(new), func(string) Effect { return NewNumbers })
 }
 

@@ -50,6 +50,9 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 		x.limit(i, l)
 	}
 	x.overrides()
+	if def.dialect {
+		x.descriptors()
+	}
 	p.attrs = sh.alike.attributesOf(p.attrs)
 	if o != nil {
 		o.attach(x.p)
@@ -83,8 +86,8 @@ func (x *compiler) names() {
 	}
 }
 
-// countNumbers returns how many numbers the text has: of limits, their tiers and
-// overrides.
+// countNumbers returns how many numbers the text has at most: of limits, their
+// tiers and overrides, and descriptors.
 func (d *definition) countNumbers() (n int) {
 	for _, l := range d.limits {
 		if l.tiers == nil {
@@ -96,7 +99,7 @@ func (d *definition) countNumbers() (n int) {
 	for _, o := range d.overrides {
 		n += len(o.limits)
 	}
-	return n
+	return n + countRules(d.descriptors)
 }
 
 // keep makes numbers the policy's next ones.

@@ -51,6 +51,10 @@ type definition struct {
 	hold       Hold // what is not said, or is the default, is zero
 	limits     []*limitDef
 	overrides  []*overrideDef
+	// descriptors are in place of limits, if dialect is set; then all above but
+	// weight, onFailure, backstop and durability is empty.
+	dialect     bool
+	descriptors []*descriptorDef
 }
 
 type attributeDef struct {

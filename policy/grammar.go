@@ -53,6 +53,8 @@ var policyEntries = []entry[definition]{
 		read: func(r *reader, n *yaml.Node, d *definition) { d.limits = r.limits(n) }},
 	{key: "overrides", value: "[override, …]", about: "other numbers for some callers; of those that match and name a limit, the first counts", schema: listOf(refTo("override")),
 		read: func(r *reader, n *yaml.Node, d *definition) { d.overrides = r.overrides(n) }},
+	{key: "descriptors", value: "[descriptor, …]", about: "in place of limits, in the dialect of Envoy's rate limit service: see envoy.md", schema: schema{"type": "array", "items": refTo("descriptor")},
+		read: func(r *reader, n *yaml.Node, d *definition) { d.dialect, d.descriptors = true, r.descriptors(n, 1) }},
 	{key: "home", later: laterHome},
 	{key: "then", later: laterCredit},
 }

@@ -112,6 +112,8 @@ func (c *Call) Match(now int64) (Verdict, error) {
 func (c *Call) admit() (Verdict, error) {
 	p := c.policy
 	switch {
+	case p.descriptors != nil:
+		return Decide, fmt.Errorf("policy '%s' has descriptors: ask it by RL.DESCRIPTORS", p.Name)
 	case c.Units < 0:
 		return Decide, errUnits
 	case c.Units > maxUnits:

@@ -138,8 +138,8 @@ func policyNameError(s string) string {
 func (r *reader) policy(name string, n *yaml.Node) *definition {
 	d := &definition{name: name, weight: weigh(n)}
 	readMap(r, n, "a mapping with limits", policyEntries, d)
-	if n.Kind == yaml.MappingNode && !hasKey(n, "limits") {
-		r.fail(n, "limits are missing")
+	if n.Kind == yaml.MappingNode {
+		r.checkDialect(n)
 	}
 	for _, l := range d.limits {
 		if l.calendar != nil {
@@ -149,6 +149,21 @@ func (r *reader) policy(name string, n *yaml.Node) *definition {
 	r.checkOverrides(d)
 	d.forget()
 	return d
+}
+
+// checkDialect checks that a policy has limits, or descriptors and nothing that is
+// of limits.
+func (r *reader) checkDialect(n *yaml.Node) {
+	switch {
+	case hasKey(n, "descriptors"):
+		for _, key := range []string{"limits", "require", "attributes", "lists", "deny", "allow", "hold", "overrides"} {
+			if hasKey(n, key) {
+				r.fail(n, "%s do not go with descriptors", key)
+			}
+		}
+	case !hasKey(n, "limits"):
+		r.fail(n, "limits are missing")
+	}
 }
 
 // hasKey reports whether a mapping has a key, whatever is there.

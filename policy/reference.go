@@ -10,7 +10,7 @@ import (
 func Reference() string {
 	var b strings.Builder
 	section(&b, "A file", "", fileEntries)
-	section(&b, "A policy", "What stands under its name. `limits` is needed.", policyEntries)
+	section(&b, "A policy", "What stands under its name. `limits` is needed, or `descriptors`, with which only `on_failure`, `backstop` and `durability` go.", policyEntries)
 	section(&b, "A hold", "", holdEntries)
 	section(&b, "A limit", "Exactly one of `rate`, `tiers` and `concurrent`.", limitEntries)
 	section(&b, "A calendar", "Days begin at the first instant of the day, or of `at`, in the zone, weeks on Monday, quarters in January. The rates of the limit say the period, one for all of them: `day`, `week`, `month`, `quarter` or `year`; they may all be `unlimited` or `blocked` for a while, and then counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
@@ -20,6 +20,9 @@ func Reference() string {
 	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)
 	section(&b, "An attribute", "", attributeEntries)
 	section(&b, "A prefix", "Of an attribute of type ip, in `by`.", prefixEntries)
+	section(&b, "A descriptor", "In the dialect of Envoy's rate limit service, in place of limits. `key` is needed. A level has one descriptor for each `key` and `value`.", descriptorEntries)
+	section(&b, "A limit of a descriptor", "`unit` is needed, or `unlimited`.", rateLimitEntries)
+	section(&b, "A replaced limit", "", replacedEntries)
 	b.WriteString("## Rates and bounds\n\n")
 	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
 	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
@@ -30,6 +33,7 @@ func Reference() string {
 		{"policies", MaxPolicies}, {"limits of a policy", MaxLimits}, {"parts of `by`", MaxBy},
 		{"attributes of a policy, and of a call", MaxAttributes}, {"bytes of a value in a call", MaxValue},
 		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed}, {"slots of a limit of concurrent calls", MaxSlots},
+		{"levels of descriptors", maxLevels}, {"patterns of a level of descriptors", maxWildcards}, {"descriptors of a request", MaxDescriptors}, {"entries of a descriptor of a request", MaxEntries}, {"bytes of the key of an entry", MaxEntryKey},
 	} {
 		fmt.Fprintf(&b, "| %s | %d |\n", x.what, x.n)
 	}

@@ -80,6 +80,18 @@ func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Chang
 		}
 		keep(out, l.id, e)
 	}
+	if after.dialect {
+		e := out[descriptorsID]
+		if e.Was = ""; before.dialect && before.limiting() != after.limiting() {
+			switch change {
+			case ChangeReset:
+				e.Reset++
+			case ChangeProportional:
+				e.Proportion++
+			}
+		}
+		keep(out, descriptorsID, e)
+	}
 	bound(out, after)
 	return out, nil
 }
@@ -115,6 +127,11 @@ func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 		e.Reset++
 		out[l.id] = e
 	}
+	if r.definition.dialect {
+		e := out[descriptorsID]
+		e.Reset++
+		out[descriptorsID] = e
+	}
 	bound(out, r.definition)
 	return out
 }
@@ -138,7 +155,7 @@ func bound(epochs map[string]LimitEpoch, d *definition) {
 		if len(epochs) <= maxEpochs {
 			return
 		}
-		if d.limitWithID(id) == nil {
+		if d.limitWithID(id) == nil && (!d.dialect || id != descriptorsID) {
 			delete(epochs, id)
 		}
 	}

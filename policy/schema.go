@@ -72,20 +72,25 @@ func objectOf[T any](entries []entry[T], required ...string) schema {
 func Schema() []byte {
 	limit := objectOf(limitEntries)
 	limit["oneOf"] = []schema{{"required": []string{"rate"}}, {"required": []string{"tiers"}}, {"required": []string{"concurrent"}}}
+	policy := objectOf(policyEntries)
+	policy["oneOf"] = []schema{{"required": []string{"limits"}}, {"required": []string{"descriptors"}}}
 	file := objectOf(fileEntries)
 	file["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	file["title"] = "Headgate policies"
 	file["$defs"] = schema{
-		"policy":    objectOf(policyEntries, "limits"),
-		"hold":      objectOf(holdEntries),
-		"limit":     limit,
-		"override":  objectOf(overrideEntries, "when", "limits"),
-		"numbers":   anyOf(rateSchema, wholeSchema(1), objectOf(numbersEntries)),
-		"attribute": objectOf(attributeEntries),
-		"calendar":  objectOf(calendarEntries, "zone"),
-		"prefix":    objectOf(prefixEntries),
-		"penalty":   objectOf(penaltyEntries, "after", "block"),
-		"values":    anyOf(textSchema, listOf(textSchema), objectOf(listEntries, "list")),
+		"policy":     policy,
+		"hold":       objectOf(holdEntries),
+		"limit":      limit,
+		"override":   objectOf(overrideEntries, "when", "limits"),
+		"numbers":    anyOf(rateSchema, wholeSchema(1), objectOf(numbersEntries)),
+		"attribute":  objectOf(attributeEntries),
+		"calendar":   objectOf(calendarEntries, "zone"),
+		"prefix":     objectOf(prefixEntries),
+		"penalty":    objectOf(penaltyEntries, "after", "block"),
+		"descriptor": objectOf(descriptorEntries, "key"),
+		"rate_limit": objectOf(rateLimitEntries),
+		"replaced":   objectOf(replacedEntries, "name"),
+		"values":     anyOf(textSchema, listOf(textSchema), objectOf(listEntries, "list")),
 		"condition": schema{
 			"type": "object", "minProperties": 1,
 			"additionalProperties": anyOf(textSchema, listOf(textSchema), objectOf(clauseEntries)),

@@ -139,6 +139,8 @@ type Policy struct {
 	// Record is the checked tree that the policy was compiled from.
 	Record *Record
 
+	descriptors *Descriptors // nil: the policy has limits
+
 	lists  []string // of all policies, that this one uses
 	secret []byte   // Config.Secret
 	deny   []condition
@@ -180,6 +182,14 @@ func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 				if !yield(l, o.numbers) {
 					return
 				}
+			}
+		}
+		if p.descriptors == nil {
+			return
+		}
+		for i := range p.numbers { // nothing else has some
+			if !yield(&p.descriptors.limit, &p.numbers[i]) {
+				return
 			}
 		}
 	}

@@ -80,6 +80,10 @@ func (w *writer) policy(d *definition) {
 	w.conditions("deny", d.deny)
 	w.conditions("allow", d.allow)
 	w.pair("", "hold", d.hold.String())
+	if d.dialect {
+		w.dialect(d.descriptors)
+		return
+	}
 	w.line("", "limits:")
 	for _, l := range d.limits {
 		w.line("  ", l.name+":")

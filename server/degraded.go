@@ -149,6 +149,8 @@ func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
 	switch cmd.Name {
 	case "rl.check", "rl.reserve":
 		says = c.srv.policies.OnFailure(args)
+	case "rl.descriptors":
+		says = c.srv.policies.DescriptorsOnFailure(args)
 	case "rl.limit":
 		says = limits.LimitOnFailure(args)
 	}
@@ -166,7 +168,7 @@ func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
 // backstop is how many times its limits on-failure open admits of a command, if its
 // policy says so, else 0.
 func (c *conn) backstop(cmd *command.Spec, args [][]byte) int64 {
-	if cmd.Name == "rl.check" || cmd.Name == "rl.reserve" {
+	if cmd.Name == "rl.check" || cmd.Name == "rl.reserve" || cmd.Name == "rl.descriptors" {
 		return c.srv.policies.Backstop(args)
 	}
 	return 0

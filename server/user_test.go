@@ -35,7 +35,7 @@ var open = strings.Fields(`
 	sentinel sentinel|get-master-addr-by-name sentinel|masters sentinel|master sentinel|replicas sentinel|slaves sentinel|sentinels
 	sentinel|ckquorum sentinel|myid sentinel|help
 	eval evalsha swapdb pubsub pubsub|help keys memory|stats memory|doctor memory|purge memory|help monitor object|help role rl.charge rl.client
-	rl.check rl.reserve rl.commit rl.cancel rl.policy rl.policy|check rl.policy|help rl.override rl.override|help
+	rl.check rl.descriptors rl.reserve rl.commit rl.cancel rl.policy rl.policy|check rl.policy|help rl.override rl.override|help
 	script script|load script|debug script|help slowlog slowlog|get slowlog|len slowlog|help time
 	test.hold test.work test.hang test.big`)
 

@@ -16,5 +16,5 @@ import (
 // the policies.
 func Commands(totals func() Totals, book *Book) []command.Spec {
 	return slices.Concat(compatCommands(), nativeCommands(), slotsCommands(), counterCommands(), inspectCommands(totals, book),
-		checkCommands(book), holdCommands(book), policyCommands(book), overrideCommands(book))
+		checkCommands(book), descriptorCommands(book), holdCommands(book), policyCommands(book), overrideCommands(book))
 }

@@ -67,6 +67,8 @@ type checkMemory struct {
 
 	passing passing
 	ended   func() // Call.Ended
+
+	asking *descriptorMemory // of RL.DESCRIPTORS, made for its first call
 }
 
 // newMemory returns the memory of one who executes calls.

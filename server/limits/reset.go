@@ -24,13 +24,10 @@ func (b *Book) reset(call *command.Call) {
 	}
 	m := memory(call)
 	defer m.end()
-	if err := m.begin(p, call.Args[3:]); err != nil {
+	keys, err := m.callersKeys(p, call.Args[3:])
+	if err != nil {
 		call.Error(err.Error())
 		return
-	}
-	var keys [][]byte
-	for _, key := range m.call.Keys(nil) { // the worker outlasts the call
-		keys = append(keys, bytes.Clone(key))
 	}
 	sess, now := call.NewSession(), call.Now
 	sess.Use(0) // where policies count
@@ -43,6 +40,26 @@ func (b *Book) reset(call *command.Call) {
 		}
 		w.Int(n)
 	})
+}
+
+// callersKeys returns copies of the keys of the counters that are a caller's own; of
+// a policy with descriptors, that of the descriptor whose entries the pairs are.
+func (m *checkMemory) callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
+	if p.Descriptors() != nil {
+		var matcher policy.Descriptor
+		matched, err := matchOne(&matcher, p, pairs)
+		if err != nil || matched.Outcome != policy.Counted {
+			return nil, err
+		}
+		return [][]byte{matched.Key}, nil
+	}
+	if err := m.begin(p, pairs); err != nil {
+		return nil, err
+	}
+	for _, key := range m.call.Keys(nil) { // the worker outlasts the call
+		keys = append(keys, bytes.Clone(key))
+	}
+	return keys, nil
 }
 
 // forget ends the holds on some counters of a policy, deletes these, and forgives their

@@ -81,12 +81,7 @@ func (c *Call) append(dst []byte, command string) ([]byte, error) {
 	if c.Peek {
 		dst = appendArgument(dst, "PEEK")
 	}
-	switch c.Sync {
-	case SyncCommit:
-		dst = appendArgument(dst, "SYNC")
-	case SyncNone:
-		dst = appendArgument(dst, "ASYNC")
-	}
+	dst = appendSync(dst, c.Sync)
 	if c.Fail != "" {
 		dst = appendArgument(appendArgument(dst, "FAIL"), c.Fail)
 	}
@@ -152,6 +147,16 @@ func checkAttributes(attributes []Attribute) error {
 func appendAttributes(dst []byte, attributes []Attribute) []byte {
 	for i := range attributes {
 		dst = appendArgument(appendArgument(dst, attributes[i].Name), attributes[i].Value)
+	}
+	return dst
+}
+
+func appendSync(dst []byte, s Sync) []byte {
+	switch s {
+	case SyncCommit:
+		return appendArgument(dst, "SYNC")
+	case SyncNone:
+		return appendArgument(dst, "ASYNC")
 	}
 	return dst
 }

@@ -92,9 +92,8 @@ func (v *Verdict) Status() int {
 func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
 	*v = Verdict{Limits: v.Limits[:0], Soft: v.Soft[:0]}
 	r := reader{b: replies}
-	if len(replies) > 0 && replies[0] == '-' {
-		code, text, _ := strings.Cut(string(r.line()[1:]), " ")
-		return r.b, &Error{code, text}
+	if err := r.failure(); err != nil {
+		return r.b, err
 	}
 	for range r.size('%') {
 		switch name := r.text(); string(name) {
@@ -136,6 +135,15 @@ func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
 type reader struct {
 	b         []byte
 	malformed bool
+}
+
+// failure takes off an error reply, and returns nil for another one.
+func (r *reader) failure() error {
+	if len(r.b) == 0 || r.b[0] != '-' {
+		return nil
+	}
+	code, text, _ := strings.Cut(string(r.line()[1:]), " ")
+	return &Error{code, text}
 }
 
 // fail ends the reading.

@@ -1,0 +1,105 @@
+package engine
+
+// Counted is what a window holds after a step of Session.CountWindows.
+type Counted struct {
+	// Units count in the window.
+	Units int64
+	// ResetAfter is the time until the window is over, ns, above 0 also of one
+	// in which nothing counts.
+	ResetAfter int64
+}
+
+// CountWindows adds units to fixed windows of policies, as one atomic step, whatever
+// their limits are: nothing is denied, and a count stops at 2^62-1. Units below 0
+// are given back, and a count stops at 0. With Peek nothing is written. units and
+// out go by checks, of which Key, Hash, Limit and Mode count; Cost must be 0. For
+// RL.TOP the step stands for a denied call where an enforced limit is exceeded, or
+// has TooMuch set.
+//
+// What lies under the name of a counter is treated as by Check. Errors:
+// ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
+// ErrNotHeld, ErrUndoFull, and, of enforced limits, ErrFull. Nothing is changed
+// then.
+func (s *Session) CountWindows(now int64, checks []Check, units []int64, o CheckOptions, out []Counted) error {
+	if len(checks) > MaxChecks {
+		return ErrTooManyChecks
+	}
+	if s.checking == nil {
+		s.checking = new(checking)
+	}
+	st := s.checking
+	defer st.forget()
+	cold := s.Cold()
+	if err := st.prepare(s, checks, cold); err != nil {
+		return err
+	}
+	locked, err := st.lock(s, cold)
+	if err != nil {
+		return err
+	}
+	if s.e.sealed.Load() {
+		err = ErrSealed
+	} else {
+		now = st.advance(s.e.table, now)
+		err = st.count(s, now, checks, units, o, out)
+	}
+	if locked {
+		st.unlock(s)
+	}
+	if err != nil {
+		return err
+	}
+	st.tell(s, now, checks, out)
+	return nil
+}
+
+// count is CountWindows with all shards locked.
+func (st *checking) count(s *Session, now int64, checks []Check, units []int64, o CheckOptions, out []Counted) (err error) {
+	for k := range st.n {
+		i := st.position(k)
+		w := &st.weighed[i]
+		w.anew = o.Anew
+		if w.st, err = s.find(w, s.e.table.At(w.hash), now); err != nil {
+			return err
+		}
+		r, at := &w.it.rule, clampInstant(now)
+		window := r.fixedAt(r.counts(w.st), at)
+		before := window.Cur
+		if u := units[i]; u > 0 {
+			window.Cur += min(u, maxCount-window.Cur)
+		} else {
+			window.Cur = lower(window.Cur, max(u, -maxCount))
+		}
+		out[i] = Counted{Units: window.Cur, ResetAfter: window.Start + r.period - at}
+		if w.write = window.Cur != before && !o.Peek; !w.write {
+			continue
+		}
+		w.words = 0
+		if window.Cur > 0 {
+			w.next, w.words = r.stored(window), 1
+		}
+	}
+	return st.commit(s, now, checks, true)
+}
+
+// tell has RL.TOP know of the step.
+func (st *checking) tell(s *Session, now int64, checks []Check, out []Counted) {
+	binding, ok := -1, true
+	for i := range checks {
+		c := &checks[i]
+		if c.Mode != Enforce {
+			continue
+		}
+		if c.TooMuch || out[i].Units > c.Limit.it.limit.Limit {
+			binding, ok = i, false
+			break
+		}
+		if binding < 0 {
+			binding = i
+		}
+	}
+	if binding >= 0 {
+		w := &st.weighed[binding]
+		s.top.observe(now, w.key, w.hash, ok)
+	}
+}

@@ -1,0 +1,118 @@
+package policy
+
+import "strings"
+
+// descriptorsID is what the counters of all descriptors of a policy are called.
+const descriptorsID = "descriptors"
+
+// descriptors compiles the tree of a policy that has one.
+func (x *compiler) descriptors() {
+	p := x.p
+	d := &Descriptors{limit: Limit{
+		Policy: p, Name: descriptorsID, ID: descriptorsID, Algorithm: Fixed, Epoch: p.Epochs[descriptorsID], CountAll: true,
+	}}
+	p.descriptors, p.guarded = d, true // see Call.admit
+	t := &descriptorCompiler{compiler: x, d: d, names: map[string]int{}, numbers: map[Rate]*Numbers{}}
+	t.number(x.def.descriptors)
+	t.level(&d.top, x.def.descriptors, nil, nil)
+}
+
+// descriptorCompiler makes a tree.
+type descriptorCompiler struct {
+	*compiler
+	d       *Descriptors
+	names   map[string]int    // of rules, to their numbers
+	numbers map[Rate]*Numbers // by their rate: rules of one rate share them
+}
+
+// number gives the names of rules their numbers.
+func (t *descriptorCompiler) number(defs []*descriptorDef) {
+	for _, def := range defs {
+		if l := def.rate; l != nil && l.name != "" {
+			if _, known := t.names[l.name]; !known {
+				t.names[l.name] = len(t.d.names)
+				t.d.names = append(t.d.names, l.name)
+			}
+		}
+		t.number(def.below)
+	}
+}
+
+// level compiles what is below a level; path are the composites down to it, and
+// valued tells which of them have their values in metrics.
+func (t *descriptorCompiler) level(l *level, defs []*descriptorDef, path []string, valued []bool) {
+	if len(defs) > 0 {
+		l.named = make(map[string]*level, len(defs))
+	}
+	for _, def := range defs {
+		name := def.composite()
+		below := &level{key: def.key, value: def.value, share: def.share}
+		down := append(path[:len(path):len(path)], name)
+		values := append(valued[:len(valued):len(valued)], def.valued)
+		if def.rate != nil {
+			below.rule = t.rule(def, strings.Join(down, "."), values)
+		}
+		t.level(below, def.below, down, values)
+		l.named[name] = below
+		if p, star := starPattern(name); star {
+			l.wild = append(l.wild, wildcard{p, below})
+		}
+	}
+}
+
+// starPattern takes a composite apart at its stars; unlike in conditions a
+// backslash means nothing.
+func starPattern(s string) (pattern, bool) {
+	pieces := strings.Split(s, "*")
+	return pattern{pieces: pieces}, len(pieces) > 1
+}
+
+// rule compiles the limit of a descriptor.
+func (t *descriptorCompiler) rule(def *descriptorDef, path string, valued []bool) *Rule {
+	l := def.rate
+	r := &Rule{
+		Path: path, Index: len(t.d.rules), Requests: l.requests, Unit: l.unit, Unlimited: l.unlimited, Shadow: def.shadow, Quota: def.quota,
+		Name: l.name, Detailed: def.detailed, Valued: valued, Metadata: def.metadata, name: -1,
+	}
+	if l.name != "" {
+		r.name = t.names[l.name]
+	}
+	for _, name := range l.replaces {
+		if n, known := t.names[name]; known {
+			r.replaces = append(r.replaces, n)
+		}
+	}
+	t.d.rules = append(t.d.rules, r)
+	if !l.unlimited {
+		r.numbers = t.numbersOf(windowRate(l.requests, l.unit, 1))
+	}
+	return r
+}
+
+// numbersOf returns numbers of a rate.
+func (t *descriptorCompiler) numbersOf(rate Rate) *Numbers {
+	n := t.numbers[rate]
+	if n == nil {
+		n = t.keep(Numbers{Rate: rate, CostBy: NoAttribute, Cost: 1})
+		t.numbers[rate] = n
+	}
+	return n
+}
+
+// windowRate is the rate by which a counter is kept. Of 0 requests too it is one
+// that counts: a call of 0 hits is told from others.
+func windowRate(requests int64, unit Unit, multiplier int64) Rate {
+	period, _ := unit.Period(multiplier)
+	return Rate{Amount: max(requests, 1), Period: period}
+}
+
+// countRules returns how many limits some descriptors have.
+func countRules(defs []*descriptorDef) (n int) {
+	for _, d := range defs {
+		if d.rate != nil {
+			n++
+		}
+		n += countRules(d.below)
+	}
+	return n
+}

@@ -1,0 +1,169 @@
+package policy
+
+import (
+	"strings"
+	"time"
+)
+
+// # Descriptors
+//
+// A policy may say who may do how much in the dialect of Envoy's rate limit
+// service instead of in limits: a tree of descriptors, of which each level asks
+// for the next entry of a request's descriptor. docs/envoy.md has it for users.
+
+// Bounds of descriptors.
+const (
+	// MaxDescriptors is how many descriptors a request may have.
+	MaxDescriptors = 64
+	// MaxEntries is how many entries a descriptor of a request may have.
+	MaxEntries = 32
+	// MaxEntryKey is the length of the key of an entry, in bytes; its value has
+	// at most MaxValue.
+	MaxEntryKey = 256
+	// maxLevels is how deep descriptors of a policy nest.
+	maxLevels = 16
+	// maxWildcards is how many patterns a level may have.
+	maxWildcards = 100
+	// maxReplaces is how many names a limit may replace.
+	maxReplaces = 32
+	// maxMetadata is how many levels metadata may have.
+	maxMetadata = 8
+)
+
+// Unit is the unit of time of a limit of descriptors.
+type Unit uint8
+
+// The zero value is none. A month has 30 days and a year 365, as in the dialect.
+const (
+	NoUnit Unit = iota
+	UnitSecond
+	UnitMinute
+	UnitHour
+	UnitDay
+	UnitWeek
+	UnitMonth
+	UnitYear
+)
+
+var (
+	unitNames   = [...]string{"", "second", "minute", "hour", "day", "week", "month", "year"}
+	unitSeconds = [...]int64{0, 1, 60, 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400}
+)
+
+// String returns the word of the dialect, "" for NoUnit.
+func (u Unit) String() string { return unitNames[u] }
+
+// Period returns the length of n units in ns. It is false for one of 0, or above
+// 100 years.
+func (u Unit) Period(n int64) (int64, bool) {
+	if n < 1 || u == NoUnit || n > maxPeriod/int64(time.Second)/unitSeconds[u] {
+		return 0, false
+	}
+	return n * unitSeconds[u] * int64(time.Second), true
+}
+
+// ParseUnit reads a unit, in any case.
+func ParseUnit(s string) (Unit, bool) {
+	for u, word := range unitNames {
+		if u > 0 && strings.EqualFold(s, word) {
+			return Unit(u), true
+		}
+	}
+	return NoUnit, false
+}
+
+// descriptorDef is a descriptor of a text.
+type descriptorDef struct {
+	place      place
+	level      int // 1 at the top
+	key, value string
+	rate       *rateLimitDef // nil: none
+	shadow     bool
+	quota      bool
+	share      bool
+	detailed   bool
+	valued     bool   // value_to_metric
+	metadata   string // JSON, "" for none
+	below      []*descriptorDef
+}
+
+// rateLimitDef is what a descriptor limits.
+type rateLimitDef struct {
+	place     place
+	unlimited bool
+	unit      Unit
+	requests  int64
+	given     bool // requests is
+	name      string
+	replaces  []string
+}
+
+// composite is what a level finds a descriptor by.
+func (d *descriptorDef) composite() string {
+	if d.value == "" {
+		return d.key
+	}
+	return d.key + "_" + d.value
+}
+
+// Descriptors is the compiled tree of a policy.
+type Descriptors struct {
+	top   level
+	limit Limit    // whose counters are those of all rules
+	names []string // that rules have and replace, by number
+	rules []*Rule  // in the order of the text
+}
+
+// level is what is found by one entry of a request's descriptor.
+type level struct {
+	rule  *Rule // nil: no limit ends here
+	named map[string]*level
+	wild  []wildcard // in the order of the text
+	// key and value are those of the text where all values that match are to share
+	// one counter.
+	key, value string
+	share      bool
+}
+
+// wildcard is a descriptor whose composite has a star.
+type wildcard struct {
+	pattern pattern
+	level   *level
+}
+
+// Rule is a limit of a descriptor.
+type Rule struct {
+	// Path names the rule: the composites of its levels with dots between them.
+	Path string
+	// Index is its place in the text.
+	Index int
+	// Requests per Unit; both are 0 of a rule that is Unlimited.
+	Requests  int64
+	Unit      Unit
+	Unlimited bool
+	// Shadow never denies, and Quota only where all of its kind in a request do.
+	Shadow, Quota bool
+	// Name is what others replace it by, "" for none.
+	Name string
+	// Detailed has a metric with the values of the request, where Valued tells of
+	// which levels the values belong into it.
+	Detailed bool
+	Valued   []bool
+	// Metadata is a JSON object, "" for none.
+	Metadata string
+
+	name     int   // number of Name, -1 for none
+	replaces []int // numbers of names
+	numbers  *Numbers
+}
+
+// Descriptors returns the policy's descriptors, nil for one that has limits.
+func (p *Policy) Descriptors() *Descriptors { return p.descriptors }
+
+// Rules returns the limits of the descriptors, in the order of the text. They must
+// not be changed.
+func (d *Descriptors) Rules() []*Rule { return d.rules }
+
+// Limit is the one that all counters of descriptors are of: its numbers are those
+// of the rules, and of requests that bring their own.
+func (d *Descriptors) Limit() *Limit { return &d.limit }

@@ -1,0 +1,257 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"time"
+)
+
+// Asked is a descriptor of a request.
+type Asked struct {
+	// Entries are keys and values, in turn.
+	Entries [][]byte
+	// Hits are added, below 0 given back, if HasHits; else those of the request are.
+	Hits    int64
+	HasHits bool
+	// Limit is in place of the rule that matches, if Limit.Unit is one.
+	Limit AskedLimit
+}
+
+// AskedLimit is a limit that a request brings: Requests in Multiplier units.
+type AskedLimit struct {
+	Requests   int64
+	Unit       Unit
+	Multiplier int64
+}
+
+// Outcome is what becomes of a descriptor before any counter is asked.
+type Outcome uint8
+
+const (
+	// Counted: its counter decides.
+	Counted Outcome = iota
+	// Unmatched: there is no limit for it.
+	Unmatched
+	// Open: its rule is unlimited.
+	Open
+	// Replaced: another rule of the request replaces its own.
+	Replaced
+)
+
+// Matched is what applies to a descriptor.
+type Matched struct {
+	Outcome Outcome
+	// Rule is nil where none matches, and where the request brings the limit.
+	Rule *Rule
+	// Limit is in effect where the Outcome is Counted, and Numbers are those of its
+	// counter, Hits what is added to it.
+	Limit   AskedLimit
+	Numbers *Numbers
+	Hits    int64
+	// Key is the one of the counter, and Hash its hash by the set's seed.
+	Key  []byte
+	Hash uint64
+
+	from, to int // of Key, in the call's keys
+}
+
+// Descriptor tells what applies to the descriptors of one request after another. It
+// is made once and used again: after its buffers have grown, only limits that
+// requests bring allocate.
+type Descriptor struct {
+	// Matched goes by the descriptors that were added. Finish completes it.
+	Matched []Matched
+
+	policy *Policy
+	hits   int64
+	keys   []byte
+	name   []byte // scratch: key_value
+	shared [MaxEntries]*level
+	// replaced has, by the number of a name, the request that replaced it last.
+	replaced []uint64
+	request  uint64
+}
+
+// Errors of descriptors.
+var (
+	errManyDescriptors = fmt.Errorf("a request has 1 to %d descriptors", MaxDescriptors)
+	errEntries         = fmt.Errorf("a descriptor has 1 to %d entries", MaxEntries)
+	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
+)
+
+// Begin makes c a request of p, which has descriptors. hits is hits_addend of the
+// request, of which 0 counts as 1.
+func (c *Descriptor) Begin(p *Policy, hits int64) {
+	c.policy, c.hits = p, max(hits, 1)
+	c.Matched, c.keys = c.Matched[:0], c.keys[:0]
+	c.request++
+	if n := len(p.descriptors.names); len(c.replaced) < n {
+		c.replaced = make([]uint64, n)
+		c.request = 1
+	}
+}
+
+// CheckAsked returns what is wrong with a descriptor of a request, whatever its
+// policy is.
+func CheckAsked(a *Asked) error {
+	n := len(a.Entries) / 2
+	if n == 0 || n > MaxEntries {
+		return errEntries
+	}
+	for i := 0; i < len(a.Entries); i += 2 {
+		if k := len(a.Entries[i]); k == 0 || k > MaxEntryKey {
+			return errEntryKey
+		}
+		if len(a.Entries[i+1]) > MaxValue {
+			return errValueTooLong
+		}
+	}
+	if l := &a.Limit; l.Unit != NoUnit {
+		if _, ok := l.Unit.Period(l.Multiplier); !ok {
+			return errPeriod
+		}
+	}
+	return nil
+}
+
+// Add adds a descriptor of the request. Errors: those of CheckAsked, and more than
+// MaxDescriptors.
+func (c *Descriptor) Add(a *Asked) error {
+	if len(c.Matched) == MaxDescriptors {
+		return errManyDescriptors
+	}
+	if err := CheckAsked(a); err != nil {
+		return err
+	}
+	c.Matched = append(c.Matched, Matched{Hits: c.hits})
+	m := &c.Matched[len(c.Matched)-1]
+	if a.HasHits {
+		m.Hits = a.Hits
+	}
+	d := c.policy.descriptors
+	if a.Limit.Unit != NoUnit {
+		m.Limit = a.Limit
+		m.Numbers = &Numbers{Rate: windowRate(a.Limit.Requests, a.Limit.Unit, a.Limit.Multiplier), CostBy: NoAttribute, Cost: 1}
+		clear(c.shared[:len(a.Entries)/2])
+		c.appendKey(m, a.Entries)
+		return nil
+	}
+	switch m.Rule = c.find(&d.top, a.Entries); {
+	case m.Rule == nil:
+		m.Outcome = Unmatched
+		return nil
+	case m.Rule.Unlimited:
+		m.Outcome = Open
+	default:
+		m.Limit, m.Numbers = AskedLimit{m.Rule.Requests, m.Rule.Unit, 1}, m.Rule.numbers
+		c.appendKey(m, a.Entries)
+	}
+	for _, name := range m.Rule.replaces {
+		c.replaced[name] = c.request
+	}
+	return nil
+}
+
+// find looks a descriptor up, level by level: a text, a pattern in the order of the
+// text, or no value. What is found is not left again, and only what the last entry
+// finds counts.
+func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
+	for i := 0; i < len(entries); i += 2 {
+		below := c.step(l, entries[i], entries[i+1])
+		if below == nil {
+			return nil
+		}
+		if c.shared[i/2] = nil; below.share {
+			c.shared[i/2] = below
+		}
+		l = below
+	}
+	return l.rule
+}
+
+// step finds what one entry leads to, nil for nothing.
+func (c *Descriptor) step(l *level, key, value []byte) *level {
+	if l.named == nil {
+		return nil
+	}
+	c.name = append(append(append(c.name[:0], key...), '_'), value...)
+	if below := l.named[string(c.name)]; below != nil {
+		return below
+	}
+	for i := range l.wild {
+		if l.wild[i].pattern.match(c.name) {
+			return l.wild[i].level
+		}
+	}
+	return l.named[string(key)]
+}
+
+// appendKey appends the key of a counter: the policy, the length of the window,
+// and the entries. Of those that share a counter it has the pattern.
+func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
+	m.from = len(c.keys)
+	c.keys = append(c.keys, '@')
+	c.keys = append(append(c.keys, c.policy.Name...), ":"+descriptorsID+";"...)
+	c.keys = append(strconv.AppendInt(c.keys, m.Numbers.Rate.Period/int64(time.Second), 10), 's')
+	for i := 0; i < len(entries); i += 2 {
+		key, value := entries[i], entries[i+1]
+		if l := c.shared[i/2]; l != nil {
+			key, value = viewOf(l.key), viewOf(l.value)
+		}
+		c.keys = append(c.keys, ';')
+		if bytes.IndexByte(key, '=') >= 0 {
+			c.keys = appendHashed(c.keys, key)
+		} else {
+			c.keys = appendEscaped(c.keys, key)
+		}
+		c.keys = appendEscaped(append(c.keys, '='), value)
+	}
+	m.to = len(c.keys)
+}
+
+// Finish drops the rules that others of the request replace, and completes the keys.
+// These are good until the next Begin.
+func (c *Descriptor) Finish() error {
+	if len(c.Matched) == 0 {
+		return errManyDescriptors
+	}
+	for i := range c.Matched {
+		m := &c.Matched[i]
+		if m.Outcome != Counted {
+			continue
+		}
+		if m.Rule != nil && m.Rule.name >= 0 && c.replaced[m.Rule.name] == c.request {
+			m.Outcome = Replaced
+			continue
+		}
+		m.Key = c.keys[m.from:m.to:m.to]
+		m.Hash = maphash.Bytes(c.policy.seed, m.Key)
+	}
+	return nil
+}
+
+// End lets go of the policy and of what has become large.
+func (c *Descriptor) End() {
+	clear(c.Matched[:cap(c.Matched)])
+	clear(c.shared[:])
+	c.policy, c.Matched = nil, c.Matched[:0]
+	if cap(c.keys) > maxScratch {
+		c.keys = nil
+	}
+}
+
+// IsDescriptorKey reports whether a key can be that of a counter of descriptors,
+// and of which policy.
+func IsDescriptorKey(key []byte) (policy string, ok bool) {
+	head, rest, found := bytes.Cut(key, []byte(":"+descriptorsID+";"))
+	window, _, more := bytes.Cut(rest, []byte(";"))
+	if !found || !more || len(head) == 0 || head[0] != '@' || !isPolicyName(string(head[1:])) {
+		return "", false
+	}
+	if seconds, ok := bytes.CutSuffix(window, []byte("s")); !ok || len(seconds) == 0 || len(bytes.Trim(seconds, "0123456789")) > 0 {
+		return "", false
+	}
+	return string(head[1:]), true
+}

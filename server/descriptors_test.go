@@ -1,0 +1,236 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// envoyRig is a rig that is asked as Envoy's front asks.
+type envoyRig struct{ *rig }
+
+func newEnvoyRig(t testing.TB, policies ...string) envoyRig {
+	r := envoyRig{newRig(t, engine.Config{})}
+	for i := 0; i < len(policies); i += 2 {
+		r.setPolicy(policies[i], policies[i+1])
+	}
+	r.raw("HELLO", "3")
+	return r
+}
+
+// descriptor reads "key=value,key=value hits limit", the last two of which may be
+// left out or -.
+func descriptor(t testing.TB, text string) (d verdict.Descriptor) {
+	t.Helper()
+	words := strings.Fields(text)
+	for entry := range strings.SplitSeq(words[0], ",") {
+		key, value, _ := strings.Cut(entry, "=")
+		d.Entries = append(d.Entries, verdict.Attribute{Name: key, Value: value})
+	}
+	if len(words) > 1 && words[1] != "-" {
+		_, err := fmt.Sscan(words[1], &d.Hits)
+		require.NoError(t, err)
+		d.HasHits = true
+	}
+	if len(words) > 2 {
+		d.Limit = &verdict.RateLimit{}
+		_, err := fmt.Sscanf(strings.NewReplacer("/", " ", "*", " ").Replace(words[2]+"*1"), "%d %s %d", &d.Limit.Requests, &d.Limit.Unit, &d.Limit.Multiplier)
+		require.NoError(t, err)
+	}
+	return d
+}
+
+// ask sends a request of hits and descriptors.
+func (r envoyRig) ask(domain string, hits uint32, descriptors ...string) verdict.Ruling {
+	r.t.Helper()
+	q := verdict.Descriptors{Domain: domain, Hits: hits}
+	for _, text := range descriptors {
+		q.Descriptors = append(q.Descriptors, descriptor(r.t, text))
+	}
+	return r.rule(&q)
+}
+
+func (r envoyRig) rule(q *verdict.Descriptors) (v verdict.Ruling) {
+	r.t.Helper()
+	command, err := q.Append(nil)
+	require.NoError(r.t, err)
+	r.feed(string(command))
+	rest, err := v.Read([]byte(r.take()))
+	require.NoError(r.t, err)
+	require.Empty(r.t, rest)
+	require.Len(r.t, v.Statuses, len(q.Descriptors))
+	return v
+}
+
+// ruled writes a ruling: the overall code, and of each descriptor its code and what
+// is left.
+func ruled(v verdict.Ruling) string {
+	code := func(over bool) string {
+		if over {
+			return "over"
+		}
+		return "ok"
+	}
+	s := code(v.Over)
+	for _, d := range v.Statuses {
+		s += fmt.Sprintf(" %s:%d", code(d.Over), d.Remaining)
+	}
+	return s
+}
+
+// gets asks once and expects what it says.
+func (r envoyRig) gets(want, domain string, hits uint32, descriptors ...string) verdict.Ruling {
+	r.t.Helper()
+	v := r.ask(domain, hits, descriptors...)
+	require.Equal(r.t, want, ruled(v), "%v", descriptors)
+	return v
+}
+
+func TestDescriptorsCountDown(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, value: v, rate_limit: {unit: minute, requests_per_unit: 20, name: twenty}},
+		{key: two, rate_limit: {unit: MINUTE, requests_per_unit: 20}}, {key: hour, rate_limit: {unit: hour, requests_per_unit: 10}}]}`)
+	r.at(15 * time.Second)
+	for i := range 25 {
+		v := r.ask("rl", 0, "k=v")
+		s := v.Statuses[0]
+		require.Equal(t, i >= 20, v.Over)
+		require.Equal(t, i >= 20, s.Over)
+		require.EqualValues(t, max(19-i, 0), s.Remaining)
+		require.EqualValues(t, 20, s.Requests)
+		require.Equal(t, "minute", string(s.Unit))
+		require.Equal(t, "twenty", string(s.Name))
+		require.EqualValues(t, 1, s.Multiplier)
+		require.EqualValues(t, 45_000, s.ResetMS)
+		require.Equal(t, 0, v.Binding)
+	}
+	r.at(time.Minute)
+	r.gets("ok ok:19", "rl", 0, "k=v")
+	for i := range 15 {
+		v := r.ask("rl", 0, "two=a", "hour=a")
+		require.Equal(t, i >= 10, v.Over)
+		require.False(t, v.Statuses[0].Over)
+		require.EqualValues(t, 19-i, v.Statuses[0].Remaining, "denied calls count")
+		require.Equal(t, i >= 10, v.Statuses[1].Over)
+		require.Equal(t, 1, v.Binding)
+	}
+}
+
+func TestDescriptorsAreLookedUp(t *testing.T) {
+	const limit = "rate_limit: {unit: hour, requests_per_unit: %d, name: r%[1]d}"
+	text := `{descriptors: [
+		{key: path, value: "files*", rate_limit: {unit: hour, requests_per_unit: 10}, share_threshold: true},
+		{key: bar, value: "bar*b", LIMIT 1},
+		{key: foo, value: "foo*bar*baz", LIMIT 2},
+		{key: o, value: "a*", LIMIT 3}, {key: o, value: "*b", LIMIT 4}, {key: o, value: "ab", LIMIT 5}, {key: o, LIMIT 6},
+		{key: deep, value: x, LIMIT 7, descriptors: [{key: b, LIMIT 8}, {key: c, descriptors: [{key: d, LIMIT 9}]}]},
+		{key: deep, descriptors: [{key: b, value: only, LIMIT 11}]}]}`
+	for i := 11; i > 0; i-- {
+		text = strings.ReplaceAll(text, fmt.Sprintf("LIMIT %d", i), fmt.Sprintf(limit, i))
+	}
+	r := newEnvoyRig(t, "rl", text)
+	for range 5 {
+		require.False(t, r.ask("rl", 0, "path=files/a").Over)
+		require.False(t, r.ask("rl", 0, "path=files/b").Over)
+	}
+	require.True(t, r.ask("rl", 0, "path=files/c").Over, "one counter")
+	for entries, want := range map[string]string{
+		"bar=barb": "r1", "bar=bar-b": "r1", "bar=bara": "", "bar=xbarb": "", "foo=foobarbaz": "r2", "foo=foo/bar/baz": "r2", "foo=foobar": "",
+		"o=ab": "r5", "o=axb": "r3", "o=xb": "r4", "o=x": "r6", "o=": "r6",
+		"deep=x": "r7", "deep=y": "", "deep=x,b=1": "r8", "deep=x,c=1": "", "deep=x,c=1,d=1": "r9", "deep=x,b=1,d=1": "",
+		"deep=y,b=only":   "r11",
+		"deep=x,b=only":   "r8", // and not back to deep without a value
+		"deep=x,b=1,e=1":  "",
+		"unknown=1":       "",
+		"deep=x,unknown=": "",
+	} {
+		s := r.ask("rl", 0, entries).Statuses[0]
+		require.Equal(t, want, string(s.Name), entries)
+		require.Equal(t, want == "", s.Unmatched, entries)
+		require.Equal(t, want != "", s.Limited, entries)
+		if want == "" {
+			require.Zero(t, s.Remaining)
+		}
+	}
+	reply := r.raw("RL.DESCRIPTORS", "nobody", "0", "1", "1", "k", "v", "-", "-")
+	require.Contains(t, reply, "-NOPOLICY")
+}
+
+func TestDescriptorsOfManyKinds(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [
+		{key: q, value: one, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}},
+		{key: q, value: two, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}},
+		{key: plain, rate_limit: {unit: minute, requests_per_unit: 1}, metadata: {tier: gold, n: 3, list: [true, "a"]}},
+		{key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 3}},
+		{key: banned, rate_limit: {unit: minute, requests_per_unit: 0, name: ban}},
+		{key: over, rate_limit: {unit: minute, requests_per_unit: 2, replaces: [{name: ban}, {name: nobody}]}},
+		{key: free, rate_limit: {unlimited: true, replaces: [{name: ban}]}}]}`)
+	for _, want := range []string{"ok ok:0 ok:1", "ok ok:0 ok:0", "over over:0 over:0"} {
+		r.gets(want, "rl", 0, "q=one", "q=two")
+	}
+	v := r.gets("ok ok:0", "rl", 0, "plain=a")
+	require.JSONEq(t, `{"tier": "gold", "n": 3, "list": [true, "a"]}`, string(v.Statuses[0].Metadata))
+	require.Empty(t, r.gets("over over:0", "rl", 0, "plain=a").Statuses[0].Metadata)
+	for i := range 5 {
+		v := r.gets(fmt.Sprintf("ok ok:%d", max(2-i, 0)), "rl", 0, "shadow=a")
+		require.Equal(t, i >= 3, v.Statuses[0].Exceeded)
+		require.True(t, v.Statuses[0].Shadow)
+	}
+	r.gets("over over:0", "rl", 0, "banned=a")
+	for i, want := range []string{"ok ok:0 ok:1", "ok ok:0 ok:0", "over ok:0 over:0"} {
+		v := r.gets(want, "rl", 0, "banned=b", "over=b")
+		require.True(t, v.Statuses[0].Replaced, i)
+		require.False(t, v.Statuses[0].Limited, i)
+	}
+	v = r.gets("ok ok:0 ok:4294967295", "rl", 0, "banned=b", "free=b")
+	require.True(t, v.Statuses[1].Unlimited)
+	require.False(t, v.Statuses[1].Limited)
+	require.Equal(t, -1, v.Binding)
+}
+
+func TestDescriptorsHits(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 10}}, {key: none, rate_limit: {unit: minute, requests_per_unit: 0}}]}`)
+	r.gets("ok ok:9", "rl", 0, "k=a")        // 0 of a request is 1
+	r.gets("ok ok:7", "rl", 2, "k=a")        // of the request
+	r.gets("ok ok:3", "rl", 2, "k=a 4")      // of the descriptor
+	r.gets("ok ok:3", "rl", 2, "k=a 0")      // which may be 0
+	r.gets("ok ok:0", "rl", 0, "k=a 3")      //
+	r.gets("ok ok:0", "rl", 0, "k=a 0")      // at the limit a look passes
+	r.gets("over over:0", "rl", 0, "k=a 5")  // the late charge counts
+	r.gets("over over:0", "rl", 0, "k=a 0")  // in debt it does not
+	r.gets("ok ok:0", "rl", 0, "k=a -5")     // given back: 10 of 10
+	r.gets("ok ok:0", "rl", 0, "k=a 0")      //
+	r.gets("ok ok:10", "rl", 0, "k=a -99")   // and never below 0
+	r.gets("ok ok:6", "rl", 0, "k=a 4")      //
+	r.gets("over over:0", "rl", 0, "k=b 11") // more than the limit at once
+	r.gets("ok ok:0", "rl", 0, "none=a 0")   // of nothing, nothing is fine
+	r.gets("over over:0", "rl", 0, "none=a") //
+	r.gets("over over:0", "rl", 0, "none=a 0")
+	r.gets("over ok:4 ok:0 over:0 ok:6", "rl", 0, "k=dup 6", "k=dup 4", "k=dup 1", "k=a 0") // one counter, in order
+	r.gets("over over:0", "rl", 0, fmt.Sprintf("k=huge %d", math.MaxInt64))
+	r.gets("over over:0", "rl", 0, fmt.Sprintf("k=huge %d", math.MaxInt64))
+	r.gets("ok ok:10", "rl", 0, fmt.Sprintf("k=huge %d", int64(math.MinInt64)))
+	command := verdict.Descriptors{Domain: "rl", Descriptors: []verdict.Descriptor{descriptor(t, "k=a")}, Peek: true}
+	require.Equal(t, "ok ok:5", ruled(r.rule(&command)))
+	require.Equal(t, "ok ok:5", ruled(r.rule(&command)), "a look counts nothing")
+}
+
+func TestDescriptorsWithLimitsOfTheirOwn(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 2, name: n}}]}`)
+	r.gets("ok ok:1", "rl", 0, "k=a")
+	v := r.gets("ok ok:8", "rl", 0, "k=a - 10/minute") // the counter is the same
+	require.Empty(t, v.Statuses[0].Name)
+	require.EqualValues(t, 10, v.Statuses[0].Requests)
+	r.gets("over over:0", "rl", 0, "k=a - 1/minute")
+	r.gets("ok ok:9", "rl", 0, "unknown=a - 10/hour")
+	v = r.gets("ok ok:9", "rl", 0, "unknown=a - 10/second*90") // another length, another counter
+	require.EqualValues(t, 90, v.Statuses[0].Multiplier)
+	require.EqualValues(t, 90_000, v.Statuses[0].ResetMS)
+	r.gets("over over:0", "rl", 0, "unknown=a - 0/second")
+}
