@@ -1,10 +1,23 @@
 package web
 
 import (
+	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/headgate-io/headgate/server/verdict"
 )
+
+// setVerdict sets the fields of a verdict that was asked for at a time. key is a
+// number that stays the same for a caller.
+func setVerdict(h http.Header, v *verdict.Verdict, asked time.Time, key uint64) {
+	fields := v.Fields(asked, key)
+	for i, name := range verdict.FieldNames {
+		if fields[i] != "" {
+			h[name] = fields[i : i+1 : i+1]
+		}
+	}
+}
 
 // appendVerdict appends a verdict as JSON: the fields of RL.CHECK's reply, with
 // truth values for 1 and 0, and degraded.

@@ -32,7 +32,7 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 		return p
 	}
 	v := &x.verdict
-	setVerdict(x.w.Header(), v, x.asked, keyOf(&c.Call))
+	setVerdict(x.w.Header(), v, x.asked, c.Call.Key())
 	if status := v.Status(); c.respond && status != http.StatusOK {
 		send(x.w, status, typeProblem, appendDenial(x.out[:0], v, status))
 		return nil

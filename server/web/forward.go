@@ -35,7 +35,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	if p != nil {
 		status = p.status
 	} else {
-		setVerdict(h, &x.verdict, x.asked, keyOf(&x.check.Call))
+		setVerdict(h, &x.verdict, x.asked, x.check.Call.Key())
 		status = x.verdict.Status()
 	}
 	h["Cache-Control"] = noStore

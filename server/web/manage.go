@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/verdict"
 	"github.com/headgate-io/headgate/server/web/admin"
 )
 
@@ -136,7 +137,7 @@ func problemOfAdmin(x *exchange, err error) *problem {
 		return problemOf(err)
 	}
 	if own.RetryAfter > 0 {
-		x.w.Header().Set("Retry-After", strconv.FormatInt(seconds(own.RetryAfter.Milliseconds())+1, 10))
+		x.w.Header().Set("Retry-After", strconv.FormatInt(verdict.Seconds(own.RetryAfter.Milliseconds())+1, 10))
 	}
 	return &problem{own.Status, own.Code, own.Detail}
 }

@@ -20,13 +20,6 @@ type problem struct {
 	detail string
 }
 
-// Problem types that draft-ietf-httpapi-ratelimit-headers asks IANA for.
-const (
-	typeQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	typeCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	typeAbuse    = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
-)
-
 func badRequest(err error) *problem {
 	return &problem{status: http.StatusBadRequest, detail: err.Error()}
 }
@@ -71,18 +64,17 @@ func statusOf(reply *verdict.Error) int {
 
 // append appends the problem as JSON.
 func (p *problem) append(b []byte) []byte {
-	kind, title := "about:blank", http.StatusText(p.status)
-	if p.status == http.StatusServiceUnavailable {
-		kind, title = typeCapacity, "Temporary Reduced Capacity"
-	}
-	b = openProblem(b, kind, title, p.status, p.detail)
+	b = openProblem(b, p.status, nil, p.detail)
 	if p.code != "" {
 		b = appendText(append(b, `,"code":`...), p.code)
 	}
 	return append(b, '}')
 }
 
-func openProblem(b []byte, kind, title string, status int, detail string) []byte {
+// openProblem appends what all problems have; reason is that of a verdict, if there is
+// one.
+func openProblem(b []byte, status int, reason []byte, detail string) []byte {
+	kind, title := verdict.Problem(status, reason)
 	b = appendText(append(b, `{"type":`...), kind)
 	b = appendText(append(b, `,"title":`...), title)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(status), 10)
@@ -91,17 +83,7 @@ func openProblem(b []byte, kind, title string, status int, detail string) []byte
 
 // appendDenial appends the problem of a call that is denied, with the verdict.
 func appendDenial(b []byte, v *verdict.Verdict, status int) []byte {
-	kind, title := "about:blank", http.StatusText(status)
-	switch status {
-	case http.StatusTooManyRequests:
-		kind, title = typeQuota, "Quota Exceeded"
-		if string(v.Reason) == "penalty" {
-			kind, title = typeAbuse, "Abnormal Usage Detected"
-		}
-	case http.StatusServiceUnavailable:
-		kind, title = typeCapacity, "Temporary Reduced Capacity"
-	}
-	b = openProblem(b, kind, title, status, detailOf(v))
+	b = openProblem(b, status, v.Reason, detailOf(v))
 	b = append(b, `,"violated-policies":[`...)
 	n := 0
 	for i := range v.Limits {

@@ -1,12 +1,9 @@
-package web
+package verdict
 
 import (
 	"math/bits"
-	"net/http"
 	"strconv"
 	"time"
-
-	"github.com/headgate-io/headgate/server/verdict"
 )
 
 // # Header fields of a verdict
@@ -16,6 +13,7 @@ import (
 const (
 	fieldLimits    = "RateLimit"
 	fieldPolicies  = "RateLimit-Policy"
+	fieldRetry     = "Retry-After"
 	paramQuota     = `";q=` // of a policy: how much there is,
 	paramWindow    = `;w=`  // and in how many seconds
 	paramRemaining = `";r=` // of a limit: how much is left,
@@ -30,16 +28,23 @@ const (
 	maxStructured = 999_999_999_999_999
 )
 
-// setVerdict sets the fields of a verdict that was asked for at a time: what the
+// Fields are header fields that tell of a verdict, by their places in FieldNames: ""
+// is one that it has not.
+type Fields [len(FieldNames)]string
+
+// FieldNames are the names of fields, as net/http has them.
+var FieldNames = [...]string{fieldPolicies, fieldLimits, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", fieldRetry}
+
+// Fields returns what is told of a verdict that was asked for at a time: what the
 // limits say, and when to come again. key is a number that stays the same for a
 // caller.
-func setVerdict(h http.Header, v *verdict.Verdict, asked time.Time, key uint64) {
+func (v *Verdict) Fields(asked time.Time, key uint64) (f Fields) {
 	var room [768]byte
 	b := room[:0]
-	var ends [6]int
+	var ends [len(FieldNames)]int
 	binding := v.Binding()
 	if binding == nil && v.Name != nil { // of a call that is made again
-		binding = &verdict.Limit{Decision: v.Decision, Name: v.Name, Mode: []byte("enforce")}
+		binding = &Limit{Decision: v.Decision, Name: v.Name, Mode: []byte("enforce")}
 	}
 	b = appendItems(b, v, binding, appendQuota)
 	ends[0] = len(b)
@@ -58,19 +63,18 @@ func setVerdict(h http.Header, v *verdict.Verdict, asked time.Time, key uint64) 
 		ends[5] = len(b)
 	}
 	text := string(b)
-	values := make([]string, len(ends))
 	from := 0
-	for i, name := range [...]string{fieldPolicies, fieldLimits, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After"} {
-		if to := ends[i]; to > from {
-			values[i] = text[from:to]
-			h[name] = values[i : i+1 : i+1]
+	for i, to := range ends {
+		if to > from {
+			f[i] = text[from:to]
 			from = to
 		}
 	}
+	return f
 }
 
 // appendItems appends a list with one item for each enforced limit, by item.
-func appendItems(b []byte, v *verdict.Verdict, binding *verdict.Limit, item func([]byte, *verdict.Limit) []byte) []byte {
+func appendItems(b []byte, v *Verdict, binding *Limit, item func([]byte, *Limit) []byte) []byte {
 	if binding == nil {
 		return b
 	}
@@ -85,7 +89,7 @@ func appendItems(b []byte, v *verdict.Verdict, binding *verdict.Limit, item func
 	return b
 }
 
-func appendQuota(b []byte, l *verdict.Limit) []byte {
+func appendQuota(b []byte, l *Limit) []byte {
 	b = append(append(append(b, '"'), l.Name...), paramQuota...)
 	b = strconv.AppendInt(b, structured(l.Limit), 10)
 	if l.Window <= 0 || l.Window%1000 != 0 { // a window is whole seconds
@@ -94,7 +98,7 @@ func appendQuota(b []byte, l *verdict.Limit) []byte {
 	return strconv.AppendInt(append(b, paramWindow...), structured(l.Window/1000), 10)
 }
 
-func appendRemaining(b []byte, l *verdict.Limit) []byte {
+func appendRemaining(b []byte, l *Limit) []byte {
 	b = append(append(append(b, '"'), l.Name...), paramRemaining...)
 	b = strconv.AppendInt(b, structured(l.Remaining), 10)
 	wait := l.ResetAfter
@@ -103,14 +107,14 @@ func appendRemaining(b []byte, l *verdict.Limit) []byte {
 			return b
 		}
 	}
-	return strconv.AppendInt(append(b, paramReset...), structured(seconds(wait)), 10)
+	return strconv.AppendInt(append(b, paramReset...), structured(Seconds(wait)), 10)
 }
 
 // structured is the nearest integer that a structured field may have, from 0 on.
 func structured(n int64) int64 { return min(max(0, n), maxStructured) }
 
-// seconds rounds milliseconds up.
-func seconds(ms int64) int64 {
+// Seconds rounds milliseconds up.
+func Seconds(ms int64) int64 {
 	s := ms / 1000
 	if ms%1000 > 0 {
 		s++
@@ -121,12 +125,12 @@ func seconds(ms int64) int64 {
 // resetAt is when a limit is full again, in Unix seconds, rounded up. It goes by when
 // the verdict was asked for, in whole ms: with the time that the call took, what is
 // rounded up would be a second late for every window that ends on a second.
-func resetAt(asked time.Time, d *verdict.Decision) int64 {
+func resetAt(asked time.Time, d *Decision) int64 {
 	ms := asked.UnixMilli()
 	if after := max(0, d.ResetAfter); after < 1<<62 {
 		ms += after
 	}
-	return seconds(ms)
+	return Seconds(ms)
 }
 
 const (
@@ -145,11 +149,11 @@ func retryAfter(wait int64, key uint64) int64 {
 		return wait / 1000
 	}
 	more, _ := bits.Mul64(key, uint64(max(jitter, wait/jitterShare)))
-	return max(1, seconds(wait+int64(more)))
+	return max(1, Seconds(wait+int64(more)))
 }
 
-// keyOf is a number for a caller of a policy: of its attributes, in any order.
-func keyOf(c *verdict.Call) uint64 {
+// Key is a number for a caller of a policy: of its attributes, in any order.
+func (c *Call) Key() uint64 {
 	sum := mix(hash(offset64, c.Policy))
 	for i := range c.Attributes {
 		sum += mix(hash(hash(offset64, c.Attributes[i].Name)^0xff, c.Attributes[i].Value))
