@@ -59,6 +59,16 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + " " + e.Text }
 
+// ErrorOf returns the *Error that a reply is, or nil.
+func ErrorOf(reply *resp.Reply) error {
+	text := reply.Error()
+	if text == "" {
+		return nil
+	}
+	code, rest, _ := strings.Cut(text, " ")
+	return &Error{code, rest}
+}
+
 // Binding returns what stands for the call, nil where no limit does, or where
 // limits are not told.
 func (v *Verdict) Binding() *Limit {

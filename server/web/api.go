@@ -64,11 +64,15 @@ func newAPI(c *Config, conns *connections) *api {
 // routes adds what the api answers.
 func (a *api) routes(mux *http.ServeMux) {
 	for path, answer := range map[string]func(*api, *exchange) *problem{
-		"/v1/check":       (*api).check,
-		"/v1/reserve":     (*api).reserve,
-		"/v1/commit":      (*api).commit,
-		"/v1/cancel":      (*api).cancel,
-		"/v1/check:batch": (*api).batch,
+		"/v1/check":        (*api).check,
+		"/v1/limits:check": (*api).check,
+		"/v1/reserve":      (*api).reserve,
+		"/v1/commit":       (*api).commit,
+		"/v1/cancel":       (*api).cancel,
+		"/v1/check:batch":  (*api).batch,
+		"/v1/acquire":      (*api).acquire,
+		"/v1/release":      (*api).release,
+		"/v1/extend":       (*api).extend,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { a.post(w, r, answer) })
 	}
@@ -120,7 +124,7 @@ func (x *exchange) end() {
 	x.giveBack(x.taken)
 	x.w, x.r, x.conns, x.serving, x.memory = nil, nil, nil, nil, nil
 	x.verdict = verdict.Verdict{Limits: x.verdict.Limits[:0], Soft: x.verdict.Soft[:0]}
-	x.check.Call = verdict.Call{Attributes: x.check.Attributes[:0]}
+	x.check = checkRequest{Call: verdict.Call{Attributes: x.check.Attributes[:0]}, chain: verdict.LimitCall{Limits: x.check.chain.Limits[:0]}}
 	x.settle = verdict.Settlement{Attributes: x.settle.Attributes[:0]}
 	for _, room := range []*[]byte{&x.body, &x.commands, &x.replies, &x.out} {
 		*room = emptied(*room)

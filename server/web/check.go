@@ -24,6 +24,12 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 	if err := nameCall(&c.Call, x.r.Header[fieldKey]); err != nil {
 		return badRequest(err)
 	}
+	if len(c.chain.Limits) > 0 {
+		return a.limit(x)
+	}
+	if c.chain.Force || c.chain.HasWait || c.chain.HasDebt {
+		return badRequest(errOfLimits)
+	}
 	var err error
 	if x.commands, err = command(&c.Call, x.commands[:0]); err != nil {
 		return badRequest(err)
@@ -31,9 +37,14 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 	if p := a.ask(x); p != nil {
 		return p
 	}
+	return x.answer(c.Call.Key())
+}
+
+// answer answers the verdict of a caller whose number is key.
+func (x *exchange) answer(key uint64) *problem {
 	v := &x.verdict
-	setVerdict(x.w.Header(), v, x.asked, c.Call.Key())
-	if status := v.Status(); c.respond && status != http.StatusOK {
+	setVerdict(x.w.Header(), v, x.asked, key)
+	if status := v.Status(); x.check.respond && status != http.StatusOK {
 		send(x.w, status, typeProblem, appendDenial(x.out[:0], v, status))
 		return nil
 	}

@@ -9,14 +9,16 @@ import (
 // checkRequest is the body of /v1/check and /v1/reserve, and an element of a batch.
 type checkRequest struct {
 	verdict.Call
+	// chain has the limits, where the call brings them along in place of a policy.
+	chain verdict.LimitCall
 	// respond tells that the HTTP status is that of the verdict.
 	respond bool
 }
 
 var (
-	checkFields   = []string{"policy", "attributes", "cost", "id", "peek", "sync", "fail", "respond"}
+	checkFields   = []string{"policy", "attributes", "cost", "id", "peek", "sync", "fail", "respond", "limits", "wait_ms", "debt", "force"}
 	batchedFields = checkFields[:7]
-	reserveFields = append(checkFields[:len(checkFields):len(checkFields)], "ttl")
+	reserveFields = append(checkFields[:8:8], "ttl")
 	settleFields  = []string{"hold", "attributes", "cost"}
 	cancelFields  = settleFields[:1]
 	batchFields   = []string{"checks"}
@@ -29,11 +31,11 @@ var (
 	errEmptyTTL = errors.New(`must be a duration, such as "30s"`)
 )
 
-// read reads a call of some fields, a part of reserveFields.
+// read reads a call of some fields, which are of checkFields or reserveFields.
 func (c *checkRequest) read(r *jsonReader, fields []string) error {
-	*c = checkRequest{Call: verdict.Call{Attributes: c.Attributes[:0]}}
+	*c = checkRequest{Call: verdict.Call{Attributes: c.Attributes[:0]}, chain: verdict.LimitCall{Limits: c.chain.Limits[:0]}}
 	return r.object(fields, func(field int) (err error) {
-		switch reserveFields[field] {
+		switch fields[field] {
 		case "policy":
 			c.Policy, err = r.text()
 		case "attributes":
@@ -68,6 +70,8 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 				err = errRespond
 			}
 			c.respond = as == "status"
+		default:
+			err = readChain(r, fields[field], &c.chain)
 		}
 		return err
 	})

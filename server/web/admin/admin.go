@@ -149,17 +149,7 @@ func (a *API) ask(r *Request, args ...string) (resp.Reply, error) {
 	if err != nil {
 		return reply, err
 	}
-	return reply, errorOf(&reply)
-}
-
-// errorOf returns the error that a reply is, or nil.
-func errorOf(reply *resp.Reply) error {
-	text := reply.Error()
-	if text == "" {
-		return nil
-	}
-	code, rest, _ := strings.Cut(text, " ")
-	return &verdict.Error{Code: code, Text: rest}
+	return reply, verdict.ErrorOf(&reply)
 }
 
 // name is the policy of the path, where `:` stands for `/`.

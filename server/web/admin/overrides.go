@@ -1,12 +1,14 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/verdict"
 )
 
 const (
@@ -253,9 +255,8 @@ func (a *API) importOverrides(r *Request) (Answer, error) {
 				return Answer{}, err
 			}
 			out = out[n:]
-			if text := reply.Error(); text != "" {
-				code, detail, _ := strings.Cut(text, " ")
-				done.Errors = append(done.Errors, importError{i, code, detail})
+			if failed := new(verdict.Error); errors.As(verdict.ErrorOf(&reply), &failed) {
+				done.Errors = append(done.Errors, importError{i, failed.Code, failed.Text})
 			} else {
 				done.Set++
 			}
