@@ -94,6 +94,7 @@ type exchange struct {
 	memory   *budget
 	taken    int // of memory
 	body     []byte
+	reader   jsonReader
 	commands []byte
 	replies  []byte
 	out      []byte
@@ -126,6 +127,9 @@ func (x *exchange) end() {
 	x.verdict = verdict.Verdict{Limits: x.verdict.Limits[:0], Soft: x.verdict.Soft[:0]}
 	x.check = checkRequest{Call: verdict.Call{Attributes: x.check.Attributes[:0]}, chain: verdict.LimitCall{Limits: x.check.chain.Limits[:0]}}
 	x.settle = verdict.Settlement{Attributes: x.settle.Attributes[:0]}
+	if cap(x.body) > roomKept { // of which it has views
+		x.reader = jsonReader{}
+	}
 	for _, room := range []*[]byte{&x.body, &x.commands, &x.replies, &x.out} {
 		*room = emptied(*room)
 	}
@@ -220,10 +224,9 @@ func (x *exchange) parse(parse func(r *jsonReader) error) *problem {
 	if len(x.body) == 0 {
 		return badRequest(errNoBody)
 	}
-	r, err := newJSONReader(x.body)
-	if err == nil {
-		err = parse(r)
-	}
+	r := &x.reader
+	r.begin(x.body)
+	err := parse(r)
 	if err == nil {
 		err = r.end()
 	}

@@ -3,6 +3,8 @@ package web
 import (
 	"errors"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -83,16 +85,17 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribute, error) {
 	err := r.members(func(name string) (err error) {
 		value := ""
-		switch c := r.next(); {
-		case c == '"':
+		switch r.d.PeekKind() {
+		case jsontext.KindString:
 			value, err = r.text()
-		case c == 'n' && r.null():
-		case c == 't' && r.word("true"):
-			value = "true"
-		case c == 'f' && r.word("false"):
-			value = "false"
-		case c == '-' || c-'0' <= 9:
+		case jsontext.KindNumber:
 			value, err = r.digits()
+		case jsontext.KindTrue, jsontext.KindFalse, jsontext.KindNull, jsontext.KindInvalid:
+			var t jsontext.Token
+			if t, err = r.d.ReadToken(); t.Kind() != jsontext.KindNull {
+				value = t.String()
+			}
+			err = syntax(err)
 		default:
 			err = r.wrong("the value of an attribute is a text, a whole number, true or false")
 		}
