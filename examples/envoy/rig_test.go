@@ -54,8 +54,8 @@ func start(t *testing.T, edit ...string) *gateway {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.calls.Add(1)
 		body, _ := io.ReadAll(r.Body)
-		if tokens := r.Header.Get("Cost"); tokens != "" {
-			w.Header().Set("X-Tokens", tokens)
+		if cost := r.Header.Get("Cost"); cost != "" {
+			w.Header().Set("X-Tokens", cost)
 		}
 		fmt.Fprintf(w, "%s %s %s %s", r.Method, r.RequestURI, r.Header.Get("Authorization"), body)
 	}))
@@ -69,10 +69,9 @@ func start(t *testing.T, edit ...string) *gateway {
 	for i := 0; i < len(edit); i += 2 {
 		require.Contains(t, string(text), edit[i])
 	}
-	_, app_, _ := strings.Cut(strings.TrimPrefix(app.URL, "http://"), ":")
 	conf := strings.NewReplacer(append(edit,
 		"port_value: 8000", "port_value: "+port(addrs[0]), "port_value: 9901", "port_value: "+port(addrs[1]),
-		"port_value: 8080", "port_value: "+app_, "port_value: 7382", "port_value: "+port(g.headgate.GRPC))...).Replace(string(text))
+		"port_value: 8080", "port_value: "+port(strings.TrimPrefix(app.URL, "http://")), "port_value: 7382", "port_value: "+port(g.headgate.GRPC))...).Replace(string(text))
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(conf), 0o600))
 	cmd := subprocess.Command(program, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warn")
@@ -115,17 +114,22 @@ type answer struct {
 	body   string
 }
 
-// ask sends a request from an address of the loopback network, with header fields in
-// pairs.
-func (g *gateway) ask(from, method, path, body string, header ...string) answer {
-	g.t.Helper()
+// client is a client with an address of the loopback network, each of whose requests
+// has a connection of its own.
+func client(from string) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, addr)
 		},
 		DisableKeepAlives: true,
 	}}
+}
+
+// ask sends a request from an address of the loopback network, with header fields in
+// pairs.
+func (g *gateway) ask(from, method, path, body string, header ...string) answer {
+	g.t.Helper()
 	q, err := http.NewRequest(method, g.url+path, bytes.NewReader([]byte(body)))
 	require.NoError(g.t, err)
 	q.Header.Set("X-Forwarded-For", "203.0.113.77") // of the client's own making
@@ -133,7 +137,7 @@ func (g *gateway) ask(from, method, path, body string, header ...string) answer 
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
-	a, err := client.Do(q)
+	a, err := client(from).Do(q)
 	require.NoError(g.t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)

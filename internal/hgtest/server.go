@@ -89,6 +89,9 @@ func (s *Server) start() error {
 // Kill ends the process at once, as a crash does, and waits for its end.
 func (s *Server) Kill() { _ = s.run.Kill() } // an error means that it has ended
 
+// Signal sends the process a signal, such as SIGSTOP.
+func (s *Server) Signal(signal os.Signal) error { return s.run.Signal(signal) }
+
 // Restart starts the server again, after Kill or Stop, on the same address.
 func (s *Server) Restart() error { return s.start() }
 

@@ -1,95 +1,187 @@
 package envoy
 
 import (
-	"math"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// Numbers of fields, of RateLimitResponse and what is in it.
-const (
-	responseCode     = 1
-	responseStatuses = 2
-	responseHeaders  = 3
-	responseBody     = 5
-	responseMetadata = 6
-
-	statusCode      = 1
-	statusLimit     = 2
-	statusRemaining = 3
-	statusReset     = 4
-
-	currentRequests   = 1
-	currentUnit       = 2
-	currentName       = 3
-	currentMultiplier = 4
-
-	durationSeconds = 1
-
-	headerKey   = 1
-	headerValue = 2
-)
-
-// Codes of answers and statuses.
-const (
-	codeOK        = 1
-	codeOverLimit = 2
-)
-
-func codeFor(over bool) uint64 {
-	if over {
-		return codeOverLimit
-	}
-	return codeOK
-}
-
-// appendAnswer appends what Envoy is told of a ruling.
-func appendAnswer(b []byte, r *ruling) []byte {
-	b = appendVarint(b, responseCode, codeFor(r.Over))
+// answer is what Envoy is told of the ruling on a request that was asked at a time.
+func (x *exchange) answer(asked time.Time) message {
+	r := &x.ruling
+	b := appendVarint(make([]byte, 0, 256+64*len(r.Statuses)), responseCode, codeFor(r.Over))
 	for i := range r.Statuses {
 		var at int
 		b, at = begin(b, responseStatuses)
 		b = end(appendStatus(b, &r.Statuses[i]), at)
 	}
-	return b
-}
-
-// appendStatus appends the status of a descriptor.
-func appendStatus(b []byte, s *ruled) []byte {
-	b = appendVarint(b, statusCode, codeFor(s.Over))
-	var at int
-	if s.Limited {
-		b, at = begin(b, statusLimit)
-		b = appendVarint(b, currentRequests, uint32Of(s.Requests))
-		b = appendVarint(b, currentUnit, unitNumbers[string(s.Unit)])
-		b = appendText(b, currentName, s.Name)
-		if s.Multiplier > 1 {
-			var times int
-			b, times = begin(b, currentMultiplier)
-			b = end(appendVarint(b, wrapped, uint32Of(s.Multiplier)), times)
+	x.show()
+	fields := x.shown.Fields(asked, x.key())
+	for i, name := range headers {
+		if name != "" && fields[i] != "" {
+			b = appendHeader(b, name, fields[i])
 		}
-		b = end(b, at)
 	}
-	b = appendVarint(b, statusRemaining, uint32Of(s.Remaining))
-	if s.Limited && s.ResetMS > 0 {
-		b, at = begin(b, statusReset)
-		b = end(appendVarint(b, durationSeconds, uint64(seconds(s.ResetMS))), at)
+	if r.Over {
+		b = appendHeader(b, "cache-control", "no-store")
+		b = x.appendProblem(b, http.StatusTooManyRequests, "")
 	}
-	return b
+	return x.appendMetadata(b)
 }
 
-// uint32Of is the nearest number that a field has room for.
-func uint32Of(n int64) uint64 { return uint64(min(max(0, n), math.MaxUint32)) }
-
-// seconds rounds milliseconds up: Envoy cuts fractions.
-func seconds(ms int64) int64 {
-	s := ms / 1000
-	if ms%1000 > 0 {
-		s++
+// refuse is the answer to a request that its policy cannot decide, such as one with an
+// attribute that is no address. An error would let it pass, with failure_mode_deny
+// false, and it may be a client who has sent that.
+func (x *exchange) refuse(why string) message {
+	x.ruling = verdict.Ruling{Binding: -1, Statuses: x.ruling.Statuses[:0]}
+	b := appendVarint(nil, responseCode, codeOverLimit)
+	for range x.asked.Descriptors {
+		var at int
+		b, at = begin(b, responseStatuses)
+		b = end(appendVarint(b, statusCode, codeOverLimit), at)
 	}
-	return s
+	b = appendHeader(b, "cache-control", "no-store")
+	return x.appendProblem(b, http.StatusBadRequest, why)
 }
 
-// appendHeader appends a header field for the client.
-func appendHeader(b []byte, name, value string) []byte {
-	b, at := begin(b, responseHeaders)
-	return end(appendText(appendText(b, headerKey, name), headerValue, value), at)
+// headers are the names of fields that clients are told, by their places among
+// verdict.FieldNames. Envoy has X-RateLimit of its own.
+var headers = [len(verdict.FieldNames)]string{0: "ratelimit-policy", 1: "ratelimit", 5: "retry-after"}
+
+// show makes the ruling a verdict, for its header fields.
+func (x *exchange) show() {
+	r, v := &x.ruling, &x.shown
+	*v = verdict.Verdict{Limits: v.Limits[:0]}
+	if r.Binding < 0 || !r.Statuses[r.Binding].Limited {
+		return
+	}
+	v.Allowed, v.Name = !r.Over, x.nameOf(r.Binding)
+	v.Limits = append(v.Limits, x.limitOf(r.Binding))
+	for i := range r.Statuses {
+		s := &r.Statuses[i]
+		if i != r.Binding && s.Limited && !s.Replaced {
+			v.Limits = append(v.Limits, x.limitOf(i))
+		}
+		if !s.Over || v.RetryAfter == verdict.Never {
+			continue
+		}
+		if v.RetryAfter = max(v.RetryAfter, s.RetryMS); s.RetryMS < 0 {
+			v.RetryAfter = verdict.Never
+		}
+	}
+}
+
+// limitOf is the limit that a status tells of.
+func (x *exchange) limitOf(i int) verdict.Limit {
+	s := &x.ruling.Statuses[i]
+	l := verdict.Limit{Name: x.nameOf(i), Mode: modeEnforce}
+	if s.Shadow {
+		l.Mode = modeShadow
+	}
+	l.Allowed, l.Limit, l.Remaining, l.RetryAfter, l.ResetAfter = !s.Over, s.Requests, s.Remaining, s.RetryMS, s.ResetMS
+	if unit, ok := policy.ParseUnit(string(s.Unit)); ok {
+		if period, ok := unit.Period(s.Multiplier); ok {
+			l.Window = period / int64(time.Millisecond)
+		}
+	}
+	return l
+}
+
+var modeEnforce, modeShadow = []byte("enforce"), []byte("shadow")
+
+// nameOf is the name of a limit in header fields: its own, else the last key of its
+// descriptor, else the domain.
+func (x *exchange) nameOf(i int) []byte {
+	if name := x.ruling.Statuses[i].Name; plain(name) {
+		return name
+	}
+	entries := x.asked.Descriptors[i].Entries
+	if key := []byte(entries[len(entries)-1].Name); plain(key) {
+		return key
+	}
+	return []byte(x.asked.Domain)
+}
+
+// plain reports whether a text can stand in a header field as it is.
+func plain(name []byte) bool {
+	for _, c := range name {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// key is a number for who asks, by the descriptor that stands for the request.
+func (x *exchange) key() uint64 {
+	c := verdict.Call{Policy: x.asked.Domain}
+	if x.ruling.Binding >= 0 {
+		c.Attributes = x.asked.Descriptors[x.ruling.Binding].Entries
+	}
+	return c.Key()
+}
+
+// problem is the body of a denial, as RFC 9457 has it. Envoy says the status, and tells
+// callers over gRPC all of it as a message.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Detail   string   `json:"detail,omitempty"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+// appendProblem appends the body of a denial, and its type.
+func (x *exchange) appendProblem(b []byte, status int, detail string) []byte {
+	p := problem{Detail: detail}
+	p.Type, p.Title = verdict.Problem(status, x.ruling.Reason)
+	for i := range x.ruling.Statuses {
+		if s := &x.ruling.Statuses[i]; s.Over && s.Limited {
+			p.Violated = append(p.Violated, string(x.nameOf(i)))
+		}
+	}
+	body, err := json.Marshal(&p)
+	if err != nil {
+		panic(err) // texts alone
+	}
+	b = appendHeader(b, "content-type", "application/problem+json")
+	return appendText(b, responseBody, body)
+}
+
+// appendMetadata appends what Envoy's access log may tell, where there is anything to
+// tell: of denials, of answers without a leader, and of rules that have metadata.
+func (x *exchange) appendMetadata(b []byte) []byte {
+	r := &x.ruling
+	var rules []any
+	for i := range r.Statuses {
+		var rule map[string]any
+		if m := r.Statuses[i].Metadata; m != nil && json.Unmarshal(m, &rule) == nil {
+			rules = append(rules, rule)
+		}
+	}
+	if !r.Over && !r.Degraded && rules == nil {
+		return b
+	}
+	told := map[string]any{"policy": x.asked.Domain, "version": r.Version, "reason": string(r.Reason), "degraded": r.Degraded}
+	if r.Binding >= 0 {
+		told["limit"] = string(x.nameOf(r.Binding))
+	}
+	if rules != nil {
+		told["metadata"] = rules
+	}
+	s, err := structpb.NewStruct(told)
+	if err != nil { // a name that is no UTF-8
+		return b
+	}
+	body, err := proto.Marshal(s)
+	if err != nil {
+		return b
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, responseMetadata, bytes), body)
 }

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -35,12 +36,13 @@ type service struct {
 type exchange struct {
 	body     []byte // the request
 	wrong    error  // what is wrong with it
-	asked    descriptors
+	asked    verdict.Descriptors
 	parts    []part              // of descriptors
 	entries  []verdict.Attribute // of all descriptors
 	commands []byte
 	replies  []byte
-	ruling   ruling
+	ruling   verdict.Ruling
+	shown    verdict.Verdict // what header fields tell of the ruling
 }
 
 // exchanges have room that is used again.
@@ -53,7 +55,7 @@ func (x *exchange) end() {
 	if max(cap(x.body), cap(x.commands), cap(x.replies)) > roomKept {
 		return
 	}
-	x.wrong, x.asked = nil, descriptors{Descriptors: x.asked.Descriptors[:0]}
+	x.wrong, x.asked = nil, verdict.Descriptors{Descriptors: x.asked.Descriptors[:0]}
 	x.parts, x.entries = x.parts[:0], x.entries[:0]
 	x.commands, x.replies = x.commands[:0], x.replies[:0]
 	exchanges.Put(x)
@@ -91,11 +93,15 @@ func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (an
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	asked := s.now()
 	if x.replies, err = s.decider.Pipeline(ctx, x.replies, x.commands); err != nil {
 		return nil, statusOf(err)
 	}
 	if _, err := x.ruling.Read(x.replies); err != nil {
+		if reply := new(verdict.Error); errors.As(err, &reply) && reply.Code == "ERR" {
+			return x.refuse(reply.Text), nil
+		}
 		return nil, statusOf(err)
 	}
-	return message(appendAnswer(nil, &x.ruling)), nil
+	return x.answer(asked), nil
 }

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -60,9 +59,7 @@ func (x *exchange) parse(b []byte) error {
 		d.Entries = x.entries[from:p.entries:p.entries]
 		from = p.entries
 		if p.limited {
-			if d.Limit = &p.limit; p.limit.Unit == "" {
-				return fmt.Errorf("descriptor %d: %w", i, errUnit)
-			}
+			d.Limit = &p.limit
 		}
 		if p.refund {
 			if !d.HasHits {
@@ -78,28 +75,27 @@ func (x *exchange) parse(b []byte) error {
 type part struct {
 	entries int // of this one and those before
 	limited bool
-	limit   rateLimit
+	limit   verdict.RateLimit
 	refund  bool
 }
 
 var (
-	errUnit           = errors.New("the unit of the limit is not known")
-	errTooMany        = fmt.Errorf("at most %d descriptors in a request", maxDescriptors)
-	errTooManyEntries = fmt.Errorf("at most %d entries in a descriptor", maxEntries)
+	errTooMany        = fmt.Errorf("at most %d descriptors in a request", policy.MaxDescriptors)
+	errTooManyEntries = fmt.Errorf("at most %d entries in a descriptor", policy.MaxEntries)
 )
 
 // descriptor takes a descriptor.
 func (x *exchange) descriptor(b []byte) error {
-	if len(x.parts) == maxDescriptors {
+	if len(x.parts) == policy.MaxDescriptors {
 		return errTooMany
 	}
-	var d descriptor
+	var d verdict.Descriptor
 	var p part
 	before := len(x.entries)
 	err := each(b, func(f field) error {
 		switch {
 		case f.is(descriptorEntries, bytes):
-			if len(x.entries)-before == maxEntries {
+			if len(x.entries)-before == policy.MaxEntries {
 				return errTooManyEntries
 			}
 			return x.entry(f.b)
@@ -139,7 +135,7 @@ func (x *exchange) entry(b []byte) error {
 }
 
 // override takes a limit that a descriptor has with it.
-func override(b []byte, l *rateLimit) error {
+func override(b []byte, l *verdict.RateLimit) error {
 	return each(b, func(f field) error {
 		switch {
 		case f.is(limitRequests, varint):

@@ -12,6 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/hgtest"
@@ -32,6 +36,7 @@ type rig struct {
 	server *server.Server
 	front  *envoy.Server
 	rls.RateLimitServiceClient
+	conn *grpc.ClientConn // of raw
 }
 
 func newRig(t testing.TB, sc server.Config, ec envoy.Config) *rig {
@@ -96,4 +101,34 @@ func patient(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// appendRequest appends a request with one descriptor more, of a value that need not be
+// UTF-8.
+func appendRequest(b []byte, q *rls.RateLimitRequest, value string) []byte {
+	b, err := proto.MarshalOptions{}.MarshalAppend(b, q)
+	if err != nil {
+		panic(err)
+	}
+	nested := func(number protowire.Number, body []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), body)
+	}
+	entry := append(nested(1, []byte("other")), nested(2, []byte(value))...)
+	return append(b, nested(2, nested(1, entry))...)
+}
+
+// rawCodec sends requests as they are.
+type rawCodec struct{ encoding.CodecV2 }
+
+func (c rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+// raw sends a request as it is.
+func (r *rig) raw(ctx context.Context, request []byte) (*rls.RateLimitResponse, error) {
+	if r.conn == nil {
+		r.conn = dial(r.t, r.addr)
+	}
+	a := new(rls.RateLimitResponse)
+	return a, r.conn.Invoke(ctx, rls.RateLimitService_ShouldRateLimit_FullMethodName, request, a, grpc.ForceCodecV2(rawCodec{encoding.GetCodecV2("proto")}))
 }

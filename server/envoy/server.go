@@ -82,7 +82,6 @@ func New(c Config) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.InTapHandle(s.arriving.tap),
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
-		grpc.SharedWriteBuffer(true), // or idle connections keep theirs
 		grpc.WaitForHandlers(true),
 		grpc.ForceServerCodecV2(newCodec()),
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -22,38 +21,6 @@ import (
 )
 
 const name = "envoy.service.ratelimit.v3.RateLimitService"
-
-func TestShouldRateLimit(t *testing.T) {
-	r := newRig(t, server.Config{}, envoy.Config{})
-	r.policy("edge", "{limits: {ip: {by: ip, rate: 3/h}}}")
-	for left := uint32(2); ; left-- {
-		a, err := r.ShouldRateLimit(patient(t), request("edge", []string{"ip", "203.0.113.1"}))
-		require.NoError(t, err)
-		require.Equal(t, rls.RateLimitResponse_OK, a.OverallCode)
-		require.Len(t, a.Statuses, 1)
-		require.Equal(t, left, a.Statuses[0].LimitRemaining)
-		require.Equal(t, "ip", a.Statuses[0].CurrentLimit.Name)
-		if left == 0 {
-			break
-		}
-	}
-	a, err := r.ShouldRateLimit(patient(t), request("edge", []string{"ip", "203.0.113.1"}))
-	require.NoError(t, err)
-	require.Equal(t, rls.RateLimitResponse_OVER_LIMIT, a.OverallCode)
-	require.Equal(t, rls.RateLimitResponse_OVER_LIMIT, a.Statuses[0].Code)
-}
-
-// A mistyped domain is an error, which Envoy counts, and not a limit without end.
-func TestErrors(t *testing.T) {
-	r := newRig(t, server.Config{}, envoy.Config{})
-	for want, q := range map[codes.Code]*rls.RateLimitRequest{
-		codes.NotFound:        request("egde", []string{"ip", "203.0.113.1"}),
-		codes.InvalidArgument: request("", []string{"ip", "203.0.113.1"}),
-	} {
-		_, err := r.ShouldRateLimit(patient(t), q)
-		require.Equal(t, want, status.Code(err), err)
-	}
-}
 
 func TestHealth(t *testing.T) {
 	var unfit atomic.Bool
