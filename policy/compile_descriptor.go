@@ -50,7 +50,7 @@ func (t *descriptorCompiler) level(l *level, defs []*descriptorDef, path []strin
 		down := append(path[:len(path):len(path)], name)
 		values := append(valued[:len(valued):len(valued)], def.valued)
 		if def.rate != nil {
-			below.rule = t.rule(def, strings.Join(down, "."), values)
+			below.rule = t.rule(def, down, values)
 		}
 		t.level(below, def.below, down, values)
 		l.named[name] = below
@@ -68,10 +68,10 @@ func starPattern(s string) (pattern, bool) {
 }
 
 // rule compiles the limit of a descriptor.
-func (t *descriptorCompiler) rule(def *descriptorDef, path string, valued []bool) *Rule {
+func (t *descriptorCompiler) rule(def *descriptorDef, path []string, valued []bool) *Rule {
 	l := def.rate
 	r := &Rule{
-		Path: path, Index: len(t.d.rules), Requests: l.requests, Unit: l.unit, Unlimited: l.unlimited, Shadow: def.shadow, Quota: def.quota,
+		Path: strings.Join(path, "."), Levels: path, Index: len(t.d.rules), Requests: l.requests, Unit: l.unit, Unlimited: l.unlimited, Shadow: def.shadow, Quota: def.quota,
 		Name: l.name, Detailed: def.detailed, Valued: valued, Metadata: def.metadata, name: -1,
 	}
 	if l.name != "" {

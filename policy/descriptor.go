@@ -133,8 +133,10 @@ type wildcard struct {
 
 // Rule is a limit of a descriptor.
 type Rule struct {
-	// Path names the rule: the composites of its levels with dots between them.
-	Path string
+	// Path names the rule: Levels, the composites of its levels, with dots between
+	// them.
+	Path   string
+	Levels []string
 	// Index is its place in the text.
 	Index int
 	// Requests per Unit; both are 0 of a rule that is Unlimited.

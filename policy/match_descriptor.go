@@ -234,7 +234,7 @@ func (c *Descriptor) Finish() error {
 
 // End lets go of the policy and of what has become large.
 func (c *Descriptor) End() {
-	clear(c.Matched[:cap(c.Matched)])
+	clear(c.Matched)
 	clear(c.shared[:])
 	c.policy, c.Matched = nil, c.Matched[:0]
 	if cap(c.keys) > maxScratch {

@@ -92,20 +92,48 @@ func descriptorFields(defs []*descriptorDef, path string) (fs []field) {
 	return fs
 }
 
-// descriptors compares the trees of two policies.
+// descriptors compares the trees of two policies. What an edit does to counters is
+// told of limits that are in both: counters go by the unit, and by what shares them.
 func (x *comparison) descriptors(old, new *definition) {
-	effect := NewNumbers
-	if old.dialect != new.dialect {
-		effect = NewKeys
+	before, after := map[string]*descriptorDef{}, map[string]*descriptorDef{}
+	byPath(old.descriptors, "", before)
+	byPath(new.descriptors, "", after)
+	x.fields("descriptors.", descriptorFields(old.descriptors, ""), descriptorFields(new.descriptors, ""), func(path string) Effect {
+		was, is := before[path], after[path]
+		switch {
+		case was == nil || is == nil || was.rate == nil || is.rate == nil:
+			return NoEffect
+		case was.rate.unit != is.rate.unit || was.share != is.share:
+			return NewKeys
+		case was.rate.requests != is.rate.requests:
+			return NewNumbers
+		}
+		return NoEffect
+	})
+}
+
+// byPath finds descriptors by the paths of descriptorFields.
+func byPath(defs []*descriptorDef, path string, all map[string]*descriptorDef) {
+	for _, d := range defs {
+		at := path + quote(d.composite())
+		all[at] = d
+		byPath(d.below, at+".", all)
 	}
-	x.fields("descriptors.", descriptorFields(old.descriptors, ""), descriptorFields(new.descriptors, ""), func(string) Effect { return effect })
 }
 
 // limiting returns what decides what counters of descriptors are held against.
 func (d *definition) limiting() string {
 	var b strings.Builder
-	for _, f := range descriptorFields(d.descriptors, "") {
-		b.WriteString(f.key + " " + f.value + "\n")
+	var walk func(defs []*descriptorDef, path string)
+	walk = func(defs []*descriptorDef, path string) {
+		for _, x := range defs {
+			at := path + quote(x.composite())
+			if l := x.rate; l != nil && !l.unlimited {
+				b.WriteString(at + " " + strconv.FormatInt(l.requests, 10) + "/" + l.unit.String() + "\n")
+			}
+			walk(x.below, at+".")
+		}
 	}
+	walk(d.descriptors, "")
 	return b.String()
 }

@@ -234,3 +234,69 @@ func TestDescriptorsWithLimitsOfTheirOwn(t *testing.T) {
 	require.EqualValues(t, 90_000, v.Statuses[0].ResetMS)
 	r.gets("over over:0", "rl", 0, "unknown=a - 0/second")
 }
+
+// A policy with limits takes the entries of each descriptor as attributes.
+func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
+	r := newEnvoyRig(t, "p", `{attributes: {remote_address: {type: ip}}, deny: [{key: bad}], allow: [{key: good}], limits: {
+		address: {by: remote_address, rate: 3/m, algorithm: fixed}, key: {by: key, rate: 2/h, algorithm: fixed}, all: {rate: 100/90s, algorithm: fixed}}}`)
+	v := r.gets("ok ok:2 ok:1", "p", 0, "remote_address=192.0.2.1", "key=a")
+	require.Equal(t, "address", string(v.Statuses[0].Name))
+	require.Equal(t, "minute", string(v.Statuses[0].Unit))
+	require.Equal(t, 1, v.Binding)
+	r.gets("ok ok:1 ok:0", "p", 0, "remote_address=::ffff:192.0.2.1", "key=a")
+	v = r.gets("over ok:1 over:0", "p", 0, "remote_address=192.0.2.1", "key=a")
+	require.Equal(t, "limit", string(v.Reason))
+	require.EqualValues(t, 3_600_000, v.Statuses[1].RetryMS)
+	r.gets("ok ok:1", "p", 0, "remote_address=192.0.2.1 0") // nothing was charged
+	v = r.gets("ok ok:98", "p", 0, "unknown=x 0")
+	require.Equal(t, "all", string(v.Statuses[0].Name), "two requests of two descriptors are two calls")
+	require.Equal(t, "second", string(v.Statuses[0].Unit))
+	require.EqualValues(t, 90, v.Statuses[0].Multiplier)
+	v = r.gets("over ok:3 over:0", "p", 0, "remote_address=192.0.2.2", "key=bad")
+	require.Equal(t, "deny", string(v.Reason))
+	require.EqualValues(t, verdict.Never, v.Statuses[1].RetryMS)
+	require.Equal(t, "allow", string(r.gets("ok ok:4294967295", "p", 0, "key=good").Reason))
+	for line, want := range map[string]string{
+		"p 0 1 1 key a -1 -":            "-ERR hits below 0 are for policies with descriptors",
+		"p 0 1 1 key a - 1/minute":      "-ERR a limit of the request is for policies with descriptors",
+		"p 0 1 1 KEY a - -":             "-ERR \"KEY\" does not name an attribute",
+		"p 0 1 1 key a - 1/fortnight":   "-ERR the limit of a descriptor is",
+		"p 0 1 1 key a x -":             "-ERR hits of a descriptor",
+		"p 0 2 1 key a - -":             "-ERR syntax error, a descriptor is not whole",
+		"p 0 1 1 key a - - COST 2":      "-ERR syntax error, unknown option 'COST'",
+		"p 0 1 1 key a - - FAIL maybe":  "-ERR FAIL must be",
+		"p -1 1 1 key a - -":            "-ERR hits of a request",
+		"p 0 65 1 key a - -":            "-ERR a request has 1 to 64 descriptors",
+		"p 0 1 33 key a - -":            "-ERR a descriptor has 1 to 32 entries",
+		"p 0 1 1 key a - 1/second*0":    "-ERR the limit of a descriptor is",
+		"p 0 1 1 key a - 1/year*101":    "-ERR a period is above 0",
+		"p 0 1 1 key a - 5000000000/m ": "-ERR the limit of a descriptor is",
+	} {
+		reply := r.raw(append([]string{"RL.DESCRIPTORS"}, strings.Fields(line)...)...)
+		require.True(t, strings.HasPrefix(reply, want), "%s: %s", line, reply)
+	}
+	require.Contains(t, r.raw("RL.CHECK", "p", "key", "b"), "allowed")
+	r.setPolicy("d", "{descriptors: []}")
+	require.Equal(t, "-ERR policy 'd' has descriptors: ask it by RL.DESCRIPTORS\r\n", r.raw("RL.CHECK", "d", "key", "b"))
+}
+
+// Counters outlast an edit, and end with a reset.
+func TestDescriptorsEdited(t *testing.T) {
+	text := func(requests, hour int) string {
+		return fmt.Sprintf("{descriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: %d}}, {key: h, rate_limit: {unit: hour, requests_per_unit: %d}}]}", requests, hour)
+	}
+	r := newEnvoyRig(t, "rl", text(10, 10))
+	r.gets("ok ok:5 ok:9 ok:9", "rl", 0, "k=a 5", "k=b", "h=a")
+	r.setPolicy("rl", text(6, 10))
+	r.gets("ok ok:1 ok:9", "rl", 0, "k=a 0", "h=a 0")
+	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "SET", "rl", "CHANGE", "PROPORTIONAL", text(12, 10))))
+	r.gets("ok ok:6", "rl", 0, "k=a 0") // it was charged 5 of 10
+	require.EqualValues(t, 1, r.parse(r.raw("RL.POLICY", "RESET", "rl", "k", "a")))
+	require.EqualValues(t, 0, r.parse(r.raw("RL.POLICY", "RESET", "rl", "k", "c")))
+	r.gets("ok ok:12 ok:10", "rl", 0, "k=a 0", "k=b 0")
+	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "SET", "rl", "CHANGE", "RESET", text(11, 10))))
+	r.gets("ok ok:11 ok:10", "rl", 0, "k=b 0", "h=a 0")
+	r.gets("ok ok:1", "rl", 0, "k=b 10")
+	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "RESET", "rl")))
+	r.gets("ok ok:11", "rl", 0, "k=b 0")
+}

@@ -112,7 +112,10 @@ func compilePolicies(records []*policy.Record) (*policy.Set, error) {
 func (f *policyFile) count() string {
 	limits := 0
 	for _, name := range f.set.Names() {
-		limits += len(f.set.Policy([]byte(name)).Limits)
+		p := f.set.Policy([]byte(name))
+		if limits += len(p.Limits); p.Descriptors() != nil {
+			limits += len(p.Descriptors().Rules())
+		}
 	}
 	return several(len(f.set.Names()), "policy") + " with " + several(limits, "limit")
 }

@@ -39,6 +39,8 @@ type descriptorMemory struct {
 	counts []engine.Counted
 	// at is, for each descriptor, the position of its counter among checks.
 	at []int
+
+	limits limitsMemory
 }
 
 // ruling is a decided request.
@@ -111,6 +113,13 @@ func (b *Book) descriptors(call *command.Call) {
 			return
 		}
 		call.Decided(!x.ruling.over)
+		switch k := knownOf(p); {
+		case x.args.options.peek:
+		case k.rules != nil:
+			k.rules.count(x, m.lane)
+		default:
+			m.countEach(x, p)
+		}
 		call.Sync = durability(p, x.args.options.sync)
 		x.ruling.write(call)
 		return
@@ -123,6 +132,7 @@ func (x *descriptorMemory) end() {
 	clear(x.checks)
 	clear(x.ruling.statuses)
 	x.matcher.End()
+	x.limits.end()
 }
 
 // decide decides the parsed request on a policy.

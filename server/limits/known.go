@@ -16,6 +16,7 @@ type known struct {
 	limits []knownLimit
 	lists  *tally // of deny and allow
 	passed *passedForm
+	rules  *knownRules // of descriptors; nil where there are limits
 }
 
 type knownLimit struct {
@@ -58,6 +59,7 @@ func (b *Book) know(p, before *policy.Policy, room *int) {
 		l := &p.Limits[i]
 		k.limits[i] = knownLimit{b.forms.of(l), next(counted[l.Name])}
 	}
+	k.rules = knowRules(p, before, next)
 	p.Handle = k
 }
 
@@ -223,8 +225,8 @@ func (m *checkMemory) count(a *answer) {
 }
 
 // LimitCount tells how often a limit of a policy was asked, except by PEEK. The
-// lists of a policy are its limit "", and what there was no room to count for is
-// the policy "".
+// lists of a policy are its limit "", a rule of descriptors goes by its path, and
+// what there was no room to count for is the policy "".
 type LimitCount struct {
 	Policy, Limit string
 	// Allowed are calls that passed, Near those of them that left less than a fifth,
@@ -277,6 +279,14 @@ func (b *Book) Counts() (all []LimitCount) {
 			}
 			all = append(all, n)
 		}
+		if k.rules == nil {
+			continue
+		}
+		k.rules.each(p, func(t *tally, limit string) {
+			if beyond = beyond || t == b.rest; t != b.rest {
+				all = append(all, t.sum(name, limit))
+			}
+		})
 	}
 	if beyond {
 		all = append(all, b.rest.sum("", ""))
@@ -293,6 +303,12 @@ func (b *Book) counted(p *policy.Policy) (n int) {
 	n = int(command.Truth(k.lists != b.rest))
 	for i := range k.limits {
 		n += int(command.Truth(k.limits[i].tally != b.rest))
+	}
+	if k.rules != nil {
+		n += int(command.Truth(k.rules.asked != b.rest))
+		for _, t := range k.rules.rules {
+			n += int(command.Truth(t != b.rest))
+		}
 	}
 	return n
 }
