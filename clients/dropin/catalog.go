@@ -34,6 +34,10 @@ var suites = []suite{
 		fetch: fetchEnvoy, run: runEnvoy, packages: []string{envoyModule + "/src/service_cmd"},
 	},
 	{
+		library: "envoyproxy/ratelimit", version: envoyVersion, what: "its decisions: the same random requests to it and to policies imported from its files",
+		fetch: fetchEnvoy, run: runEnvoyDialect, packages: []string{envoyModule + "/src/service_cmd"},
+	},
+	{
 		library: "@fastify/rate-limit", version: "11.2.0", what: "its own: redis-rate-limit.test.js", port: "6379",
 		fetch: fetchNode, run: runNode, room: "node", tests: []string{"node_modules/@fastify/rate-limit/test/redis-rate-limit.test.js"},
 	},

@@ -103,8 +103,14 @@ type envoyService struct {
 	log   *logbuf.Buffer
 }
 
-// startEnvoy starts the service over a server, or over servers in a cluster.
+// startEnvoy starts the service over a server, or over servers in a cluster, with
+// the limits of the contract.
 func startEnvoy(ctx context.Context, dir string, mode envoyMode, redis []string) (*envoyService, error) {
+	return startEnvoyWith(ctx, dir, mode, redis, envoyLimits)
+}
+
+// startEnvoyWith starts it with a file of limits.
+func startEnvoyWith(ctx context.Context, dir string, mode envoyMode, redis []string, limits string) (*envoyService, error) {
 	runtime, err := os.MkdirTemp(dir, "runtime")
 	if err != nil {
 		return nil, err
@@ -113,7 +119,7 @@ func startEnvoy(ctx context.Context, dir string, mode envoyMode, redis []string)
 	if err := os.MkdirAll(config, 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(config, "dropin.yaml"), []byte(envoyLimits), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(config, "dropin.yaml"), []byte(limits), 0o644); err != nil {
 		return nil, err
 	}
 	addrs, err := subprocess.Addrs("127.0.0.1", 3)

@@ -213,6 +213,17 @@ func matchOne(matcher *policy.Descriptor, p *policy.Policy, pairs [][]byte) (*po
 	return &matcher.Matched[0], nil
 }
 
+// descriptorKeyOf returns the key of the counter of one descriptor, whose entries are
+// pairs, if it has one.
+func descriptorKeyOf(p *policy.Policy, pairs [][]byte) [][]byte {
+	var matcher policy.Descriptor
+	m, err := matchOne(&matcher, p, pairs)
+	if err != nil || m.Outcome != policy.Counted {
+		return nil
+	}
+	return [][]byte{m.Key}
+}
+
 // counterOf returns the position of a counter that another descriptor has named, or
 // -1.
 func (x *descriptorMemory) counterOf(m *policy.Matched) int {

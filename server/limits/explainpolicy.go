@@ -28,6 +28,10 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 		call.Error(b.noPolicy(name))
 		return
 	}
+	if p.Descriptors() != nil {
+		b.explainDescriptor(call, p, args)
+		return
+	}
 	m := memory(call)
 	defer m.end()
 	if err := m.args.parse(args); err != nil {
@@ -130,6 +134,9 @@ func explainOwner(p *command.Pairs, key []byte, a engine.Algorithm) {
 	if name, limit, _, ok := policy.ParseKey(key); ok {
 		p.Str("policy", name)
 		p.Str("name", limit)
+	} else if name, ok := policy.IsDescriptorKey(key); ok {
+		p.Str("policy", name)
+		p.Str("name", "descriptors")
 	}
 	p.Str("algorithm", a.Decider().String())
 }

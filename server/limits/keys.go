@@ -56,6 +56,9 @@ func (b *Book) explainedKeys(args [][]byte, now int64) [][]byte {
 	case len(args) == 3 && command.EqualFold(args[1], "hold"):
 		return [][]byte{holdKey(args[2])}
 	case len(args) > 2 && command.EqualFold(args[1], "policy"):
+		if p := b.Set().Policy(args[2]); p != nil && p.Descriptors() != nil {
+			return descriptorKeyOf(p, args[3:])
+		}
 		return b.keysOf(args[1:], now, true)
 	}
 	return nil
