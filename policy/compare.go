@@ -67,6 +67,8 @@ func Compare(old, new *Record) []Difference {
 		x.attributes("", a, b)
 	case kindOf(old, new) == ListRecord:
 		x.list(old, new)
+	case kindOf(old, new) == RoutesRecord:
+		x.routes(routesOf(old), routesOf(new))
 	default:
 		x.policy(definitionOf(old), definitionOf(new))
 	}
@@ -89,6 +91,14 @@ func definitionOf(r *Record) *definition {
 		return &definition{}
 	}
 	return r.definition
+}
+
+// routesOf returns the tree of a set of routes, nil for none.
+func routesOf(r *Record) *routesDef {
+	if r == nil {
+		return nil
+	}
+	return r.routes
 }
 
 type comparison struct{ found []Difference }

@@ -41,6 +41,7 @@ type Editor struct {
 	all       bool
 	lists     map[string]bool
 	ownShared bool
+	ownRoutes bool
 	// gone has the epochs of policies that go: see Retire.
 	gone map[string]map[string]LimitEpoch
 }
@@ -73,7 +74,8 @@ func (e *Editor) share() *shared {
 // not change: policies that have been compiled with another one keep that.
 func (e *Editor) SetSecret(key []byte) { e.next.config.Secret = key }
 
-// Set puts a record in the place of one of its name. The Meta is of policies.
+// Set puts a record in the place of one of its name. Of the Meta only policies have
+// epochs.
 func (e *Editor) Set(r *Record, m Meta) {
 	switch r.Kind {
 	case PolicyRecord:
@@ -87,6 +89,10 @@ func (e *Editor) Set(r *Record, m Meta) {
 		e.all = true
 	case ListRecord:
 		e.setList(r.list.name, r)
+	case RoutesRecord:
+		s := *r.routes.set
+		s.Version = m.Version
+		e.setRoutes(r.Name, &s)
 	}
 }
 
@@ -102,6 +108,11 @@ func (e *Editor) Delete(name string) bool {
 	if list, ok := strings.CutPrefix(name, listPrefix); ok {
 		found := e.next.shared.lists[list] != nil
 		e.setList(list, nil)
+		return found
+	}
+	if strings.HasPrefix(name, routesPrefix) {
+		found := e.next.routes[name] != nil
+		e.setRoutes(name, nil)
 		return found
 	}
 	pending, edited := e.changed[name]
@@ -132,6 +143,21 @@ func (e *Editor) setList(name string, r *Record) {
 	}
 	e.lists[name] = true
 	maps.DeleteFunc(sh.values, func(u listUse, _ *values) bool { return u.list == name })
+}
+
+// setRoutes puts a set of routes in the place of another one; nil is none.
+func (e *Editor) setRoutes(name string, s *Routes) {
+	if !e.ownRoutes {
+		e.ownRoutes, e.next.routes = true, maps.Clone(e.next.routes)
+	}
+	switch {
+	case s == nil:
+		delete(e.next.routes, name)
+	case e.next.routes == nil:
+		e.next.routes = map[string]*Routes{name: s}
+	default:
+		e.next.routes[name] = s
+	}
 }
 
 // Finish returns the next set, or an *Errors of all that is wrong. The editor
@@ -191,6 +217,9 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	next.policies = policies.next
 	if next.policies.count > MaxPolicies {
 		errs.add(&Error{Text: fmt.Sprintf("there may be %d policies", MaxPolicies)})
+	}
+	if len(next.routes) > MaxRouteSets {
+		errs.add(&Error{Text: fmt.Sprintf("there may be %d sets of routes", MaxRouteSets)})
 	}
 	if err := errs.result(); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type fileParts struct {
 	given      bool // attributes are
 	lists      []*listDef
 	policies   []*definition
+	routes     []*routesDef
 }
 
 var fileEntries = []entry[fileParts]{
@@ -28,6 +29,8 @@ var fileEntries = []entry[fileParts]{
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.lists = r.lists(n) }},
 	{key: "policies", value: "{name: policy, …}", about: "the policies; a name is a-z, 0-9 and . _ / -, of 64 at most", schema: mapOf(refTo("policy")),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.policies = r.policies(n) }},
+	{key: "routes", value: "{name: routes, …}", about: "sets of routes: which policy each request of a gateway asks; a name is a-z, 0-9, _ and -, of 32 at most", schema: mapOf(refTo("routes")),
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.routes = r.routeSets(n) }},
 }
 
 var policyEntries = []entry[definition]{
@@ -161,4 +164,37 @@ var prefixEntries = []entry[byDef]{
 		read: func(r *reader, n *yaml.Node, b *byDef) { v, _ := r.whole(n, 1, 32); b.v4 = uint8(v) }},
 	{key: "v6", value: "1 to 128", none: "64", about: "bits of an IPv6 address that count", schema: schema{"type": "integer", "minimum": 1, "maximum": 128},
 		read: func(r *reader, n *yaml.Node, b *byDef) { v, _ := r.whole(n, 1, 128); b.v6 = uint8(v) }},
+}
+
+var routesEntries = []entry[routesDef]{
+	{key: "else", value: "route", about: "what requests ask that no pattern matches", schema: refTo("route"),
+		read: func(r *reader, n *yaml.Node, d *routesDef) { d.other = r.target(n) }},
+	{key: "attributes", value: "{name: source, …}", about: "attributes that all routes give, unless they give one of the name themselves", schema: mapOf(refTo("source")),
+		read: func(r *reader, n *yaml.Node, d *routesDef) { d.given = r.given(n) }},
+	{key: "encoded_slash", value: "deny | segment | separator", none: "deny", about: "what `%2F` in a path is: a part of its segment, or a slash; `deny` denies requests for which both go by different routes", schema: wordsOf(slashWords...),
+		read: func(r *reader, n *yaml.Node, d *routesDef) { word(r, n, slashWords, &d.slash) }},
+	{key: "case", value: "exact | ignore", none: "exact", about: "whether the case of letters counts in paths", schema: wordsOf(cases...),
+		read: func(r *reader, n *yaml.Node, d *routesDef) { word(r, n, cases, &d.fold) }},
+	{key: "match", value: "{pattern: route, …}", about: "routes by pattern, `GET|POST api.example.com/v1/users/{id}`, without method or host for all; the most specific counts", schema: mapOf(refTo("route")),
+		read: func(r *reader, n *yaml.Node, d *routesDef) { d.routes = r.matches(n) }},
+}
+
+var targetEntries = []entry[targetDef]{
+	{key: "policy", value: "name", about: "the policy that is asked", schema: textSchema,
+		read: func(r *reader, n *yaml.Node, t *targetDef) { t.policy = r.policyName(n) }},
+	{key: "attributes", value: "{name: source, …}", about: "attributes beside ip, method, host, path and route, which every request has: route is the pattern", schema: mapOf(refTo("source")),
+		read: func(r *reader, n *yaml.Node, t *targetDef) { t.given = r.given(n) }},
+	{key: "cost", value: "number", none: "1", about: "what a request costs, of limits whose cost is a number", schema: wholeSchema(1),
+		read: func(r *reader, n *yaml.Node, t *targetDef) { t.cost, _ = r.whole(n, 1, maxUnits) }},
+}
+
+var sourceEntries = []entry[givenDef]{
+	{key: "header", value: "name", about: "a field of the header, which has to be one that the gateway sets itself if its clients are not to make it up; given twice, the request is denied", schema: textSchema,
+		read: func(r *reader, n *yaml.Node, g *givenDef) { r.source(n, FromHeader, g) }},
+	{key: "cookie", value: "name", about: "a cookie, the first of its name", schema: textSchema,
+		read: func(r *reader, n *yaml.Node, g *givenDef) { r.source(n, FromCookie, g) }},
+	{key: "query", value: "name", about: "a parameter of the query, the first of its name", schema: textSchema,
+		read: func(r *reader, n *yaml.Node, g *givenDef) { r.source(n, FromQuery, g) }},
+	{key: "path", value: "name", about: "what stands for `{name}` of the pattern", schema: textSchema,
+		read: func(r *reader, n *yaml.Node, g *givenDef) { r.source(n, FromPath, g) }},
 }

@@ -195,13 +195,14 @@ func isPolicyName(s string) bool {
 // reservedRecord reports whether s names a record that is no policy, or that a
 // later release may have.
 func reservedRecord(s string) bool {
-	return s == attributesRecord || s == "routes" || s == "lists" || strings.HasPrefix(s, listPrefix)
+	return s == attributesRecord || s == "routes" || s == "lists" || strings.HasPrefix(s, listPrefix) || strings.HasPrefix(s, routesPrefix)
 }
 
 // Names of records that are no policies.
 const (
 	attributesRecord = "attributes"
 	listPrefix       = "lists/"
+	routesPrefix     = "routes/"
 )
 
 // AppendEscaped appends a text as values are written in keys.

@@ -16,12 +16,26 @@ const (
 	PolicyRecord RecordKind = iota
 	AttributesRecord
 	ListRecord
+	RoutesRecord
 )
 
-// Record is a text that has been read and checked: a policy, or what policies
-// share. Nothing in it changes.
+// KindOf returns the kind of the record of a name.
+func KindOf(name string) RecordKind {
+	switch {
+	case name == attributesRecord:
+		return AttributesRecord
+	case strings.HasPrefix(name, listPrefix):
+		return ListRecord
+	case strings.HasPrefix(name, routesPrefix):
+		return RoutesRecord
+	}
+	return PolicyRecord
+}
+
+// Record is a text that has been read and checked: a policy, what policies share, or
+// routes to them. Nothing in it changes.
 type Record struct {
-	// Name is a policy's, `attributes`, or `lists/` and a list's name.
+	// Name is a policy's, `attributes`, or `lists/` or `routes/` and a name.
 	Name string
 	Kind RecordKind
 
@@ -29,9 +43,10 @@ type Record struct {
 	definition *definition
 	attributes []attributeDef
 	list       *listDef
+	routes     *routesDef
 }
 
-// ParseFile reads a whole file: attributes, lists and policies. file is what
+// ParseFile reads a whole file: attributes, lists, policies and routes. file is what
 // errors call it. The error is an *Errors. What depends on records that are not
 // in the file is checked by Editor.Set.
 func ParseFile(file string, b []byte) ([]*Record, error) {
@@ -58,6 +73,9 @@ func ParseFile(file string, b []byte) ([]*Record, error) {
 	for _, d := range parts.policies {
 		records = append(records, &Record{Name: d.name, definition: d})
 	}
+	for _, d := range parts.routes {
+		records = append(records, &Record{Name: routesPrefix + d.name, Kind: RoutesRecord, routes: d})
+	}
 	for _, rec := range records {
 		rec.file = file
 		rec.checkSize(r)
@@ -80,8 +98,11 @@ func (rec *Record) HasSecrets() bool {
 
 // most is how long the text of the record may be.
 func (rec *Record) most() int {
-	if rec.Kind == ListRecord {
+	switch rec.Kind {
+	case ListRecord:
 		return MaxFile
+	case RoutesRecord:
+		return MaxRoutesText
 	}
 	return MaxText
 }
@@ -95,6 +116,8 @@ func (rec *Record) checkSize(r *reader) {
 		weight = 100 * len(rec.attributes)
 	case ListRecord:
 		weight = rec.list.weight
+	case RoutesRecord:
+		weight = rec.routes.weight
 	default:
 		weight = rec.definition.weight
 	}
@@ -113,17 +136,15 @@ func weigh(n *yaml.Node) int {
 }
 
 // ParseRecord reads one record: what stands under the policy's name in a file,
-// under `attributes`, or under the name of a list. file is what errors call the
+// under `attributes`, or under the name of a list or of routes. file is what errors call the
 // text. The error is an *Errors.
 func ParseRecord(file, name string, b []byte) (*Record, error) {
 	r := &reader{file: file}
 	rec := &Record{Name: name, file: file}
-	list, isList := strings.CutPrefix(name, listPrefix)
-	switch {
-	case name == attributesRecord:
-		rec.Kind = AttributesRecord
-	case isList && isListName(list):
-		rec.Kind = ListRecord
+	_, part, _ := strings.Cut(name, "/")
+	switch rec.Kind = KindOf(name); {
+	case rec.Kind == AttributesRecord:
+	case (rec.Kind == ListRecord || rec.Kind == RoutesRecord) && isListName(part):
 	case !isPolicyName(name):
 		return nil, &Errors{List: []*Error{{Text: fmt.Sprintf("%q %s", clip(name), policyNameError(name))}}}
 	}
@@ -134,7 +155,7 @@ func ParseRecord(file, name string, b []byte) (*Record, error) {
 	if n == nil {
 		return nil, r.errs.result()
 	}
-	rec.read(r, n, list)
+	rec.read(r, n, part)
 	if len(r.errs.List) == 0 {
 		rec.checkSize(r)
 	}
@@ -144,12 +165,15 @@ func ParseRecord(file, name string, b []byte) (*Record, error) {
 	return rec, nil
 }
 
-func (rec *Record) read(r *reader, n *yaml.Node, list string) {
+// read reads a record; part is its name without what tells its kind.
+func (rec *Record) read(r *reader, n *yaml.Node, part string) {
 	switch rec.Kind {
 	case AttributesRecord:
 		rec.attributes = r.attributes(n)
 	case ListRecord:
-		rec.list = &listDef{name: list, weight: weigh(n), entries: r.entries(n)}
+		rec.list = &listDef{name: part, weight: weigh(n), entries: r.entries(n)}
+	case RoutesRecord:
+		rec.routes = r.routes(part, n)
 	default:
 		rec.definition = r.policy(rec.Name, n)
 	}

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"strings"
+
+	"github.com/headgate-io/headgate/policy/route"
 )
 
 // Reference returns the reference of the grammar, in Markdown: a table for each
@@ -23,6 +25,9 @@ func Reference() string {
 	section(&b, "A descriptor", "In the dialect of Envoy's rate limit service, in place of limits. `key` is needed. A level has one descriptor for each `key` and `value`.", descriptorEntries)
 	section(&b, "A limit of a descriptor", "`unit` is needed, or `unlimited`.", rateLimitEntries)
 	section(&b, "A replaced limit", "", replacedEntries)
+	section(&b, "Routes", "What stands under the name of a set. `else` is needed. See [http.md](http.md#routes) for patterns, and which of them is the most specific.", routesEntries)
+	section(&b, "A route", "The name of a policy, `allow`, `deny`, or a mapping with `policy`.", targetEntries)
+	section(&b, "A source", "Where the value of an attribute is from: a text that is the value itself, or a mapping with one of these. What a request has not is absent.", sourceEntries)
 	b.WriteString("## Rates and bounds\n\n")
 	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
 	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
@@ -34,6 +39,7 @@ func Reference() string {
 		{"attributes of a policy, and of a call", MaxAttributes}, {"bytes of a value in a call", MaxValue},
 		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed}, {"slots of a limit of concurrent calls", MaxSlots},
 		{"levels of descriptors", maxLevels}, {"patterns of a level of descriptors", maxWildcards}, {"descriptors of a request", MaxDescriptors}, {"entries of a descriptor of a request", MaxEntries}, {"bytes of the key of an entry", MaxEntryKey},
+		{"sets of routes", MaxRouteSets}, {"routes of a set, by method", route.MaxPatterns}, {"bytes of a set of routes", MaxRoutesText}, {"attributes that a route gives", MaxGiven},
 	} {
 		fmt.Fprintf(&b, "| %s | %d |\n", x.what, x.n)
 	}

@@ -90,6 +90,9 @@ func Schema() []byte {
 		"descriptor": objectOf(descriptorEntries, "key"),
 		"rate_limit": objectOf(rateLimitEntries),
 		"replaced":   objectOf(replacedEntries, "name"),
+		"routes":     objectOf(routesEntries, "else"),
+		"route":      anyOf(textSchema, objectOf(targetEntries, "policy")),
+		"source":     anyOf(textSchema, objectOf(sourceEntries)),
 		"values":     anyOf(textSchema, listOf(textSchema), objectOf(listEntries, "list")),
 		"condition": schema{
 			"type": "object", "minProperties": 1,

@@ -14,6 +14,7 @@ type Set struct {
 	policies *directory[Policy]
 	names    []string // sorted
 	shared   *shared
+	routes   map[string]*Routes // by the names of their records
 	// overrides of RL.OVERRIDE, also of policies that are not there.
 	overrides *directory[overrides]
 	// gone has the epochs of policies that are not there any more.

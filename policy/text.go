@@ -19,6 +19,8 @@ func (rec *Record) Text() string {
 		if len(rec.list.entries) == 0 {
 			w.line("", "[]")
 		}
+	case RoutesRecord:
+		rec.routes.write(w)
 	default:
 		w.policy(rec.definition)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -64,6 +65,10 @@ func (e ReplyError) Error() string { return string(e) }
 
 // Caller returns the server's Caller.
 func (s *Server) Caller() *Caller { return &s.caller }
+
+// Routes returns a set of routes by the name of its record, `routes/` and a name, or
+// nil.
+func (c *Caller) Routes(name string) *policy.Routes { return c.srv.policies.Routes(name) }
 
 // Do runs a command and returns its reply, in RESP3. args are not kept. Its
 // error is ErrBusy, ErrNeedsConnection, or, after Shutdown, ErrClosed, and with these

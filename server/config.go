@@ -73,6 +73,10 @@ type Config struct {
 	// commit before it stalls; 0 is DefaultMaxHeldReplies.
 	MaxHeldReplies int
 
+	// NoGateways tells that no gateway is trusted to say for whom it asks, so that
+	// routes by the addresses of clients are refused.
+	NoGateways bool
+
 	// Replication makes the server part of a cluster; nil is a node on its
 	// own.
 	Replication partition.Replication

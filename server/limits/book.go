@@ -18,6 +18,8 @@ import (
 type Book struct {
 	engine *engine.Engine
 	log    *slog.Logger
+	// noGateways tells that no gateway is a trusted proxy of this node.
+	noGateways bool
 
 	// set is what checks use, unless behind tells that more is committed.
 	set    atomic.Pointer[policy.Set]
@@ -73,9 +75,10 @@ type Book struct {
 // of all of them: that takes longer, and no memory.
 const newsMost = 32 << 20
 
-// NewBook returns the policies of e, which follows e's records from here on.
-func NewBook(e *engine.Engine, log *slog.Logger) *Book {
-	b := &Book{engine: e, log: log, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
+// NewBook returns the policies of e, which follows e's records from here on. With
+// noGateways no gateway is a trusted proxy of this node: it takes no routes by ip.
+func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool) *Book {
+	b := &Book{engine: e, log: log, noGateways: noGateways, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	e.VoidCounters(b.void)

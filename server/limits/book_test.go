@@ -17,7 +17,7 @@ import (
 )
 
 func newTestBook() *Book {
-	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.NewTextHandler(io.Discard, nil)), false)
 }
 
 // ofPolicy is the record of a policy that has one limit.

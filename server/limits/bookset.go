@@ -65,6 +65,9 @@ func (b *Book) apply(news []heard, anew bool) {
 		}
 	})
 	b.replace(old, next, names)
+	if b.noGateways && hasRoutes(edits) {
+		b.warnOfRoutes(next)
+	}
 }
 
 // empty returns a set without policies.
@@ -100,7 +103,8 @@ func (e *bookEdit) policy() (name string, shared bool) {
 	if e.override != nil {
 		return e.override.Policy, false
 	}
-	return e.name, isShared(e.name)
+	kind := policy.KindOf(e.name)
+	return e.name, kind == policy.AttributesRecord || kind == policy.ListRecord
 }
 
 // editOf returns what a record makes of the set.
@@ -271,6 +275,9 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		}
 	}
 	next, err := editor.Finish(base.Revision() + 1)
+	if err == nil {
+		err = next.CheckRoutes(b.noGateways && hasRoutes(edits))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,7 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 	switch {
 	case !ed.void && !next.Gone && !old.Gone && old.Text == next.Text && (old.File == "") == (next.File == ""):
 		return nil, nil
-	case isShared(ed.name):
+	case !isPolicy(ed.name):
 		return next, nil
 	}
 	was, err := old.parsed(ed.name)

@@ -306,7 +306,7 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys
 			lines = append(lines, ed.name+": "+d.String())
 		}
 		lines = append(lines, warnings(ed.record)...)
-		if ed.changed && !isShared(ed.name) {
+		if ed.changed && isPolicy(ed.name) {
 			names = append(names, ed.name)
 		}
 	}
@@ -315,6 +315,7 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys
 			lines = append(lines, fmt.Sprintf("%s: overrides of RL.OVERRIDE that sleep then: %d", name, n))
 		}
 	}
+	lines = append(lines, c.routeWarnings(st.next)...)
 	if surveys {
 		counted, err := surveyOf(sess, st, names)
 		if err != nil {

@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Records of policies. One of a policy, of attributes or of a list has its name.
+// Records of policies. One of a policy, of attributes, a list or routes has its name.
 // Names that begin with internalPrefix, which no policy's does, are of this file:
 // the versions before, the number of the last change, and overrides.
 const (
@@ -42,8 +41,9 @@ func overrideRecord(o *policy.Override) string {
 	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
 }
 
-// isShared reports whether a record is not of one policy: attributes, or a list.
-func isShared(name string) bool { return name == "attributes" || strings.HasPrefix(name, "lists/") }
+// isPolicy reports whether a record is of a policy, and not of what policies share,
+// or of routes to them.
+func isPolicy(name string) bool { return policy.KindOf(name) == policy.PolicyRecord }
 
 // stored is a record of a policy at a version, or of its absence.
 type stored struct {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/verdict"
 	"github.com/headgate-io/headgate/server/web/admin"
@@ -22,6 +23,8 @@ type Decider interface {
 	Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error)
 	// PipelineAs is Pipeline on behalf of a client.
 	PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error)
+	// Routes returns a set of routes by the name of its record, or nil.
+	Routes(name string) *policy.Routes
 	// Open reports whether a right needs nothing to be shown, Seen whether more than a
 	// password is asked for that to see.
 	Open(port server.Port, right server.Right, local bool) bool

@@ -1,0 +1,147 @@
+package route
+
+import "strings"
+
+// Slash says what an encoded slash, %2F, is in a path.
+type Slash uint8
+
+// Servers differ: to some it is a part of its segment, to others a slash like any.
+const (
+	SlashInSegment Slash = iota
+	SlashSeparates
+)
+
+// Split returns the path of a request's target, and its query. A target may have a
+// scheme and a host in front, which are left out. It is false for one without a
+// path, such as `*`.
+func Split(target string) (path, query string, ok bool) {
+	if at := strings.Index(target, "://"); at > 0 && strings.IndexByte(target, '/') == at+1 {
+		target = target[at+3:]
+		slash := strings.IndexAny(target, "/?#")
+		if slash < 0 || target[slash] != '/' {
+			return "/", queryOf(target), true
+		}
+		target = target[slash:]
+	}
+	if target == "" || target[0] != '/' {
+		return "", "", false
+	}
+	if end := strings.IndexAny(target, "?#"); end >= 0 {
+		return target[:end], queryOf(target), true
+	}
+	return target, "", true
+}
+
+// queryOf returns what is behind the first `?`.
+func queryOf(target string) string {
+	target, _, _ = strings.Cut(target, "#")
+	_, query, _ := strings.Cut(target, "?")
+	return query
+}
+
+// Clean returns a path in one spelling: each %XX is the byte that it stands for, once;
+// what is behind a `;` in its segment is left out; no segment is empty, `.` or `..`,
+// which takes the one before it; and there is no slash at the end, but of `/`. With
+// fold letters are lower case. An encoded slash stays `%2F` with SlashInSegment.
+func Clean(path string, slash Slash, fold bool) string {
+	if isClean(path, fold) {
+		return path
+	}
+	b := append(make([]byte, 0, len(path)+1), '/')
+	start := 1 // of the segment
+	for i := 0; i <= len(path); i++ {
+		c := byte('/')
+		if i < len(path) {
+			c = path[i]
+		}
+		separates := c == '/'
+		switch {
+		case c == ';':
+			for i+1 < len(path) && path[i+1] != '/' {
+				i++
+			}
+			continue
+		case c == '%' && i+2 < len(path) && isHex(path[i+1]) && isHex(path[i+2]):
+			c = unhex(path[i+1])<<4 | unhex(path[i+2])
+			i += 2
+			if separates = c == '/' && slash == SlashSeparates; c == '/' && !separates {
+				b = append(b, "%2F"...)
+				continue
+			}
+		}
+		if !separates {
+			if fold && c >= 'A' && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			b = append(b, c)
+			continue
+		}
+		switch string(b[start:]) {
+		case "", ".":
+			b = b[:start]
+		case "..":
+			b = parent(b[:start])
+			start = len(b)
+		default:
+			b = append(b, '/')
+			start = len(b)
+		}
+	}
+	if len(b) > 1 {
+		b = b[:len(b)-1]
+	}
+	return string(b)
+}
+
+// parent cuts the last segment of a path that ends with a slash.
+func parent(b []byte) []byte {
+	if len(b) == 1 {
+		return b
+	}
+	for b = b[:len(b)-1]; b[len(b)-1] != '/'; {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// isClean reports whether Clean would change nothing, for nearly all paths of which
+// that is so.
+func isClean(path string, fold bool) bool {
+	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
+		return path == "/"
+	}
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.'):
+			return false
+		case c == '%' || c == ';' || fold && c >= 'A' && c <= 'Z':
+			return false
+		}
+	}
+	return true
+}
+
+// HasEncodedSlash reports whether servers differ in what a path is.
+func HasEncodedSlash(path string) bool {
+	return strings.Contains(path, "%2F") || strings.Contains(path, "%2f")
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c&0xf + 9
+}
+
+// Host returns the name of a host in one spelling: in lower case, without a port and
+// a dot at the end.
+func Host(host string) string {
+	if at := strings.LastIndexByte(host, ':'); at >= 0 && strings.IndexByte(host[at:], ']') < 0 {
+		host = host[:at]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}

@@ -1,0 +1,282 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// MaxPatterns is how many patterns a table may have, one with several methods
+	// counting as several.
+	MaxPatterns = 1000
+	// maxSteps bounds what a look-up of a path costs: how many nodes it visits.
+	maxSteps = 256
+)
+
+// Table finds the pattern of a request. It is immutable.
+type Table struct {
+	patterns []Pattern
+	hosts    map[string]*node
+	below    map[string]*node // by what is behind the star
+	labels   []int            // of the names in below, most first
+	all      *node            // of all hosts; nil for none
+}
+
+// node has the patterns whose paths begin alike.
+type node struct {
+	literals map[string]*node
+	longest  int // of literals, in bytes
+	named    *node
+	here     leaf // of those that end here,
+	rest     leaf // and of those that go on with anything
+	cost     int  // see steps
+}
+
+// leaf has the patterns of one path, by method.
+type leaf []claim
+
+type claim struct {
+	method  string // "" for any
+	pattern int
+}
+
+// Found is what a request goes by.
+type Found struct {
+	// Pattern is the index of the pattern.
+	Pattern int
+	params  [MaxParams]string
+}
+
+// Param returns what stands in the path for the i-th name of the pattern.
+func (f *Found) Param(i int) string { return f.params[i] }
+
+// Conflict is the error of patterns which cannot be in one table.
+type Conflict struct {
+	// Pattern is the index of the one that is refused.
+	Pattern int
+	Text    string
+}
+
+func (c *Conflict) Error() string { return c.Text }
+
+// New returns a table of patterns. With fold the case of letters in paths does not
+// count. The error is a *Conflict.
+func New(patterns []Pattern, fold bool) (*Table, error) {
+	t := &Table{patterns: patterns, hosts: map[string]*node{}, below: map[string]*node{}}
+	ones := make(map[string][]one)
+	count := 0
+	for i := range patterns {
+		p := &patterns[i]
+		if fold {
+			p.fold()
+		}
+		methods := p.methods
+		if methods == nil {
+			methods = []string{""}
+		}
+		if count += len(methods); count > MaxPatterns {
+			return nil, &Conflict{i, fmt.Sprintf("there may be %d patterns, of which one with several methods counts as several", MaxPatterns)}
+		}
+		root := t.root(p)
+		host := p.hostText()
+		for _, m := range methods {
+			o := one{p, m}
+			for _, other := range ones[host] {
+				if text := o.clash(other); text != "" {
+					return nil, &Conflict{i, text}
+				}
+			}
+			ones[host] = append(ones[host], o)
+			root.add(p, m, i)
+		}
+	}
+	for i := range patterns {
+		if root := t.root(&patterns[i]); root.cost == 0 && root.steps() > maxSteps {
+			return nil, &Conflict{i, "too many patterns of this host differ only in which of their segments have names: to find one would take too long"}
+		}
+	}
+	slices.Sort(t.labels)
+	t.labels = slices.Compact(t.labels)
+	slices.Reverse(t.labels)
+	return t, nil
+}
+
+// one is a pattern with one of its methods.
+type one struct {
+	*Pattern
+	method string
+}
+
+// clash tells why two patterns of one host cannot be together, "" if they can.
+func (o one) clash(other one) string {
+	switch compareMethods(o.method, other.method).both(o.comparePaths(other.Pattern)) {
+	case equal:
+		return fmt.Sprintf("is for the same requests as %q", other.text)
+	case crossing:
+		return fmt.Sprintf("and %q are both for some requests, and neither is more specific", other.text)
+	}
+	return ""
+}
+
+func (p *Pattern) hostText() string {
+	if p.below {
+		return "*." + p.host
+	}
+	return p.host
+}
+
+// fold makes the literals of the path lower case.
+func (p *Pattern) fold() {
+	p.path = slices.Clone(p.path)
+	for i := range p.path {
+		p.path[i].literal = lower(p.path[i].literal)
+	}
+}
+
+// lower makes ASCII lower case, as Clean does.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// root returns the node of a pattern's host.
+func (t *Table) root(p *Pattern) *node {
+	if p.host == "" {
+		if t.all == nil {
+			t.all = &node{}
+		}
+		return t.all
+	}
+	hosts := t.hosts
+	if p.below {
+		hosts = t.below
+		t.labels = append(t.labels, strings.Count(p.host, ".")+1)
+	}
+	if hosts[p.host] == nil {
+		hosts[p.host] = &node{}
+	}
+	return hosts[p.host]
+}
+
+func (n *node) add(p *Pattern, method string, pattern int) {
+	for _, s := range p.path {
+		next := &n.named
+		if s.name == "" {
+			if n.literals == nil {
+				n.literals = map[string]*node{}
+			}
+			child := n.literals[s.literal]
+			next = &child
+			if child == nil {
+				child = &node{}
+				n.literals[s.literal] = child
+				n.longest = max(n.longest, len(s.literal))
+			}
+		} else if n.named == nil {
+			n.named = &node{}
+		}
+		n = *next
+	}
+	to := &n.here
+	if p.rest {
+		to = &n.rest
+	}
+	*to = append(*to, claim{method, pattern})
+}
+
+// steps is how many nodes a look-up visits at most. It sets cost to that.
+func (n *node) steps() int {
+	most := 0
+	for _, child := range n.literals {
+		most = max(most, child.steps())
+	}
+	if n.named != nil {
+		most += n.named.steps()
+	}
+	n.cost = 1 + most
+	return n.cost
+}
+
+// Match finds the most specific pattern of a request, whose host and path are in one
+// spelling: see Host and Clean. A host counts first: the host itself, then `*.` with
+// most labels, then patterns without one. Of these the path decides, from its first
+// segment on: what is written before what has a name, and that before `/*`; then the
+// method, one that is named before any. It is false if there is none.
+func (t *Table) Match(method, host, path string, found *Found) bool {
+	path = path[1:]
+	if n := t.hosts[host]; n != nil && n.match(method, path, 0, found) {
+		return true
+	}
+	from := len(host) // of the last labels
+	tail := 0         // how many they are
+	var starts [maxLabels + 1]int
+	for tail < len(starts)-1 && from > 0 {
+		from = strings.LastIndexByte(host[:from], '.')
+		tail++
+		starts[tail] = from + 1
+	}
+	for _, n := range t.labels {
+		if n > tail || starts[n] < 2 { // there is nothing for the star
+			continue
+		}
+		if n := t.below[host[starts[n]:]]; n != nil && n.match(method, path, 0, found) {
+			return true
+		}
+	}
+	return t.all != nil && t.all.match(method, path, 0, found)
+}
+
+// match looks for a path without its first slash, behind whose first names the node
+// is.
+func (n *node) match(method, path string, names int, found *Found) bool {
+	if path == "" {
+		if n.here.claimed(method, found) {
+			return true
+		}
+		return n.rest.claimed(method, found)
+	}
+	segment, rest, _ := strings.Cut(path, "/")
+	if len(segment) <= n.longest {
+		if child := n.literals[segment]; child != nil && child.match(method, rest, names, found) {
+			return true
+		}
+	}
+	if n.named != nil && n.named.match(method, rest, names+1, found) {
+		found.params[names] = segment
+		return true
+	}
+	return n.rest.claimed(method, found)
+}
+
+// claimed finds the pattern of a method.
+func (l leaf) claimed(method string, found *Found) bool {
+	best := -1
+	for i := range l {
+		switch l[i].method {
+		case method:
+			found.Pattern = l[i].pattern
+			return true
+		case "":
+			if best < 0 {
+				best = i
+			}
+		case get:
+			if method == head {
+				best = i
+			}
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	found.Pattern = l[best].pattern
+	return true
+}
+
+// Pattern returns a pattern of the table.
+func (t *Table) Pattern(i int) *Pattern { return &t.patterns[i] }

@@ -1,0 +1,236 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/headgate-io/headgate/policy/route"
+)
+
+// Bounds of routes.
+const (
+	// MaxRouteSets is how many sets of routes there may be.
+	MaxRouteSets = 64
+	// MaxRoutesText is the size of a set's text, in bytes.
+	MaxRoutesText = 256 << 10
+	// MaxGiven is how many attributes a route may give, those of its set included:
+	// with those of every request a call has no more than it may.
+	MaxGiven = MaxAttributes - len(requestAttributes)
+	// maxSource is the length of the name of a header field, a cookie or a parameter.
+	maxSource = 64
+)
+
+// requestAttributes are what the requests of a gateway have, whatever a route says.
+var requestAttributes = [...]string{ipAttribute, "method", "host", "path", "route"}
+
+// Routes is a set of routes: it tells what the requests of a gateway ask. Nothing in
+// it changes.
+type Routes struct {
+	// Name is that of its record, `routes/` and a name.
+	Name    string
+	Version uint64
+
+	file   string // that errors name
+	table  *route.Table
+	routes []Route // of the table's patterns
+	other  Route
+	slash  slashes
+	fold   bool
+}
+
+// Route tells what a request asks.
+type Route struct {
+	// Pattern is the text of its pattern; of what no pattern matches it is "".
+	Pattern string
+	Answer  Answer
+	// Policy is asked with AskPolicy.
+	Policy string
+	// Given are the attributes beside those of every request: ip, method, host, path,
+	// and route, which is the pattern.
+	Given []Given
+	// Cost is that of the call; 0 leaves it to the policy.
+	Cost int64
+
+	place place
+}
+
+// Answer is what a route leads to.
+type Answer uint8
+
+// A policy is asked; or everything is let through; or nothing is.
+const (
+	AskPolicy Answer = iota
+	AllowAll
+	DenyAll
+)
+
+// Given is an attribute that a route gives.
+type Given struct {
+	Name string
+	From Origin
+	// Key is the name of the header field, in canonical form, of the cookie or of the
+	// parameter, or the value itself of a Constant.
+	Key string
+	// Param is the index of a name in the pattern, for Found.Param.
+	Param int
+
+	place place
+}
+
+// Origin is where the value of an attribute is from.
+type Origin uint8
+
+// A text of the route; or a field of the request's header, a cookie, a parameter of
+// its query, or a segment of its path.
+const (
+	Constant Origin = iota
+	FromHeader
+	FromCookie
+	FromQuery
+	FromPath
+)
+
+var origins = [...]string{"", "header", "cookie", "query", "path"}
+
+// String returns the word of the grammar, "" for Constant.
+func (s Origin) String() string { return origins[s] }
+
+// slashes says what an encoded slash in a path is.
+type slashes uint8
+
+const (
+	slashDenied slashes = iota
+	slashSegment
+	slashSeparator
+)
+
+var slashWords = []string{"deny", "segment", "separator"}
+
+// cases are words for whether the case of letters counts in paths.
+var cases = []string{"exact", "ignore"}
+
+// Found is the route of a request, and the request in one spelling.
+type Found struct {
+	Route *Route
+	// Path is "" for a request without one, such as OPTIONS *.
+	Method, Host, Path string
+	// Query is what is behind the `?`, as it came.
+	Query string
+
+	params route.Found
+}
+
+// Param returns what stands in the path for a name of the pattern: see Given.
+func (f *Found) Param(i int) string { return f.params.Param(i) }
+
+// ErrEncodedSlash is returned for a path of which servers differ in what it is, so
+// that it cannot be told which route it goes by.
+var ErrEncodedSlash = errors.New("the path has %2F: as a slash, and as a part of its segment, it goes by different routes; encoded_slash says which of both the application takes it for")
+
+// Find returns the route of a request: of its method, its host, and its target, a path
+// with a query, as the gateway tells of them. See [route.Table.Match] for which route that is.
+func (s *Routes) Find(method, host, target string, f *Found) error {
+	*f = Found{Route: &s.other, Method: method, Host: route.Host(host)}
+	path, query, ok := route.Split(target)
+	if !ok {
+		return nil
+	}
+	f.Query = query
+	as := route.SlashInSegment
+	if s.slash == slashSeparator {
+		as = route.SlashSeparates
+	}
+	f.Path = route.Clean(path, as, s.fold)
+	f.Route = s.match(f)
+	if s.slash == slashDenied && route.HasEncodedSlash(path) {
+		other := Found{Method: f.Method, Host: f.Host, Path: route.Clean(path, route.SlashSeparates, s.fold)}
+		if s.match(&other) != f.Route {
+			return ErrEncodedSlash
+		}
+	}
+	return nil
+}
+
+// match finds the route of a request in one spelling.
+func (s *Routes) match(f *Found) *Route {
+	if s.table.Match(f.Method, f.Host, f.Path, &f.params) {
+		return &s.routes[f.params.Pattern]
+	}
+	return &s.other
+}
+
+// Routes returns a set of routes by the name of its record, nil for none.
+func (s *Set) Routes(name string) *Routes { return s.routes[name] }
+
+// all yields the routes of the set, that for everything else last.
+func (s *Routes) all(yield func(*Route) bool) {
+	for i := range s.routes {
+		if !yield(&s.routes[i]) {
+			return
+		}
+	}
+	yield(&s.other)
+}
+
+// gives tells whether a route gives an attribute itself.
+func (r *Route) gives(name string) bool {
+	for i := range r.Given {
+		if r.Given[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckRoutes returns what is wrong with the routes of the set among its policies: an
+// *Errors, or nil. With unnamed no gateway is a trusted proxy of this node, and no
+// route may go to a policy by the address of a client, which nobody could tell.
+func (s *Set) CheckRoutes(unnamed bool) error {
+	var errs Errors
+	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
+		set := s.routes[name]
+		for r := range set.all {
+			if r.Answer != AskPolicy {
+				continue
+			}
+			p := s.policies.named(r.Policy)
+			switch {
+			case p == nil:
+				errs.add(set.errorAt(r.place, "there is no policy %q%s", clip(r.Policy), nearest(r.Policy, s.names)))
+			case unnamed && p.attrs.index([]byte(ipAttribute)) >= 0 && !r.gives(ipAttribute):
+				errs.add(set.errorAt(r.place, "policy %q goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway", r.Policy))
+			}
+		}
+	}
+	return errs.result()
+}
+
+// RouteWarnings returns what the routes of the set say in vain, as Record.Warnings
+// does of policies: attributes that the policy has no use for.
+func (s *Set) RouteWarnings() (found []*Error) {
+	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
+		set := s.routes[name]
+		for r := range set.all {
+			p := s.policies.named(r.Policy)
+			if r.Answer != AskPolicy || p == nil {
+				continue
+			}
+			for i := range r.Given {
+				if g := &r.Given[i]; g.place.line > 0 && !p.Knows([]byte(g.Name)) {
+					found = append(found, set.errorAt(g.place, "policy %q has no use for the attribute %q%s", r.Policy, g.Name, nearest(g.Name, p.attrs.names)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (s *Routes) errorAt(p place, format string, args ...any) *Error {
+	path := s.Name
+	if at := p.path.String(); at != "" {
+		path = at
+	}
+	return &Error{File: s.file, Line: int(p.line), Column: int(p.column), Path: path, Text: fmt.Sprintf(format, args...)}
+}
