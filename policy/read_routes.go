@@ -201,7 +201,7 @@ func (r *reader) compileRoute(d *routesDef, t *targetDef, pattern string, params
 		return c
 	}
 	add := func(g *givenDef, own bool) {
-		if c.gives(g.name) {
+		if c.Gives(g.name) {
 			return
 		}
 		x := Given{Name: g.name, From: g.from, Key: g.key}

@@ -79,6 +79,14 @@ type Given struct {
 	place place
 }
 
+// String tells where the value is from.
+func (g *Given) String() string {
+	if g.From == Constant {
+		return "constant"
+	}
+	return g.From.String() + " " + g.Key
+}
+
 // Origin is where the value of an attribute is from.
 type Origin uint8
 
@@ -161,6 +169,14 @@ func (s *Routes) match(f *Found) *Route {
 	return &s.other
 }
 
+// Routes returns the set of routes that the record is, nil for another one.
+func (rec *Record) Routes() *Routes {
+	if rec.routes == nil {
+		return nil
+	}
+	return rec.routes.set
+}
+
 // Routes returns a set of routes by the name of its record, nil for none.
 func (s *Set) Routes(name string) *Routes { return s.routes[name] }
 
@@ -174,8 +190,8 @@ func (s *Routes) all(yield func(*Route) bool) {
 	yield(&s.other)
 }
 
-// gives tells whether a route gives an attribute itself.
-func (r *Route) gives(name string) bool {
+// Gives tells whether a route gives an attribute itself.
+func (r *Route) Gives(name string) bool {
 	for i := range r.Given {
 		if r.Given[i].Name == name {
 			return true
@@ -184,10 +200,31 @@ func (r *Route) gives(name string) bool {
 	return false
 }
 
-// CheckRoutes returns what is wrong with the routes of the set among its policies: an
-// *Errors, or nil. With unnamed no gateway is a trusted proxy of this node, and no
-// route may go to a policy by the address of a client, which nobody could tell.
-func (s *Set) CheckRoutes(unnamed bool) error {
+// CheckRoutes returns which routes of the set go to policies that it has not: an
+// *Errors, or nil.
+func (s *Set) CheckRoutes() error {
+	return s.eachRoute(func(set *Routes, r *Route) *Error {
+		if s.policies.named(r.Policy) != nil {
+			return nil
+		}
+		return set.errorAt(r.place, "there is no policy %q%s", clip(r.Policy), nearest(r.Policy, s.names))
+	})
+}
+
+// CheckAddresses returns which routes of the set go to policies by the address of the
+// client: an *Errors, or nil. It is for a node without trusted proxies, whose callers
+// all have the address of their gateway.
+func (s *Set) CheckAddresses() error {
+	return s.eachRoute(func(set *Routes, r *Route) *Error {
+		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(ipAttribute)) || r.Gives(ipAttribute) {
+			return nil
+		}
+		return set.errorAt(r.place, "policy %q goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway", r.Policy)
+	})
+}
+
+// eachRoute returns what is wrong with the routes that ask a policy.
+func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 	var errs Errors
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
 		set := s.routes[name]
@@ -195,12 +232,8 @@ func (s *Set) CheckRoutes(unnamed bool) error {
 			if r.Answer != AskPolicy {
 				continue
 			}
-			p := s.policies.named(r.Policy)
-			switch {
-			case p == nil:
-				errs.add(set.errorAt(r.place, "there is no policy %q%s", clip(r.Policy), nearest(r.Policy, s.names)))
-			case unnamed && p.attrs.index([]byte(ipAttribute)) >= 0 && !r.gives(ipAttribute):
-				errs.add(set.errorAt(r.place, "policy %q goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway", r.Policy))
+			if err := wrong(set, r); err != nil {
+				errs.add(err)
 			}
 		}
 	}

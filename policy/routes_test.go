@@ -36,7 +36,7 @@ func routed(t testing.TB, s *Set, request string) (*Found, error) {
 
 func TestRoutes(t *testing.T) {
 	s := load(t, routesFile)
-	require.NoError(t, s.CheckRoutes(false))
+	require.NoError(t, s.CheckRoutes())
 	require.Empty(t, s.RouteWarnings())
 	require.Nil(t, s.Routes("edge"))
 	require.Nil(t, s.Policy([]byte("routes/edge")))
@@ -186,13 +186,9 @@ routes:
     else: {policy: login, attributes: {usr: {header: X-User}}}
     match: {/a: logn, /b: net, /c: {policy: net, attributes: {ip: {header: X-Ip}}}}
 `)
-	err := s.CheckRoutes(false)
+	err := s.CheckRoutes()
 	require.EqualError(t, err, `policies.yaml:8:17: routes.edge.match./a: there is no policy "logn", did you mean "login"?`)
-	err = s.CheckRoutes(true)
-	var errs *Errors
-	require.ErrorAs(t, err, &errs)
-	require.Len(t, errs.List, 2)
-	require.Equal(t, `policy "net" goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway`, errs.List[1].Text)
+	require.EqualError(t, s.CheckAddresses(), `policies.yaml:8:27: routes.edge.match./b: policy "net" goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway`)
 	warnings := s.RouteWarnings()
 	require.Len(t, warnings, 1)
 	require.Equal(t, `policies.yaml:7:40: routes.edge.else.attributes.usr: policy "login" has no use for the attribute "usr", did you mean "user"?`, warnings[0].Error())

@@ -197,6 +197,9 @@ func TestReferenceAndSchemaHaveEveryKey(t *testing.T) {
 	keys(split(clauseEntries))
 	keys(split(attributeEntries))
 	keys(split(prefixEntries))
+	keys(split(routesEntries))
+	keys(split(targetEntries))
+	keys(split(sourceEntries))
 }
 
 func split[T any](entries []entry[T]) (names, later []string) {

@@ -25,7 +25,7 @@ func checkCommand() *cobra.Command {
 			if _, err := portFiles(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
 				return err
 			}
-			if _, err := checkedPolicies(loaded.Policies); err != nil {
+			if _, err := checkedPolicies(loaded.Policies, len(loaded.TrustedProxies) == 0); err != nil {
 				return err
 			}
 			return loaded.Print(cmd.OutOrStdout())

@@ -24,6 +24,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		OutputBufferSoft:  int(c.ClientOutputBufferSoftLimit),
 		OutputBufferLimit: int(c.ClientOutputBufferLimit),
 		MaxHeldReplies:    c.MaxHeldReplies,
+		NoGateways:        len(c.TrustedProxies) == 0,
 	}
 	if node != nil {
 		sc.Replication = node

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(withCommand(config.JoinSwitches(args)))
-	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), load.NewCommand(), versionCommand())
+	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), routeCommand(), load.NewCommand(), versionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.HasSubCommands() {

@@ -18,6 +18,7 @@ import (
 // without a path offers nothing.
 type policiesFile struct {
 	path, node string
+	noGateways bool // no gateway is a trusted proxy
 	log        *slog.Logger
 	changed    chan struct{} // capacity 1: text is another one
 
@@ -34,16 +35,18 @@ const (
 
 // openPolicies reads the file of policies of c, if it has one.
 func openPolicies(c *config.Config, log *slog.Logger) (*policiesFile, error) {
-	text, err := checkedPolicies(c.Policies)
+	noGateways := len(c.TrustedProxies) == 0
+	text, err := checkedPolicies(c.Policies, noGateways)
 	if err != nil {
 		return nil, err
 	}
-	return &policiesFile{path: c.Policies, node: c.Node(), log: log, changed: make(chan struct{}, 1), text: text}, nil
+	return &policiesFile{path: c.Policies, noGateways: noGateways, node: c.Node(), log: log, changed: make(chan struct{}, 1), text: text}, nil
 }
 
 // checkedPolicies reads a file of policies and checks it; without a path there is
-// nothing to do.
-func checkedPolicies(path string) ([]byte, error) {
+// nothing to do. Where no gateway is a trusted proxy, routes by ip are refused; what
+// needs policies that are elsewhere the server tells.
+func checkedPolicies(path string, noGateways bool) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -56,8 +59,14 @@ func checkedPolicies(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the policies: %w", err)
 	}
-	if _, err := policy.ParseFile(path, text); err != nil {
+	records, err := policy.ParseFile(path, text)
+	if err != nil {
 		return nil, fmt.Errorf("policies: %w", err)
+	}
+	if set, err := compilePolicies(records); err == nil && noGateways {
+		if err := set.CheckAddresses(); err != nil {
+			return nil, fmt.Errorf("policies: %w", err)
+		}
 	}
 	return text, nil
 }
@@ -67,7 +76,7 @@ func (p *policiesFile) reload() {
 	if p.path == "" {
 		return
 	}
-	text, err := checkedPolicies(p.path)
+	text, err := checkedPolicies(p.path, p.noGateways)
 	if err != nil {
 		p.log.Error("the policies stay as they are", "error", err)
 		return

@@ -45,6 +45,9 @@ fail.`,
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
 				}
 			}
+			for _, w := range f.set.RouteWarnings() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, nothing is wrong\n", f.name, f.count())
 			return nil
 		},
@@ -69,6 +72,9 @@ func readPolicies(cmd *cobra.Command, name string) (*policyFile, error) {
 	f.records, err = policy.ParseFile(name, text)
 	if err == nil {
 		f.set, err = compilePolicies(f.records)
+	}
+	if err == nil {
+		err = f.set.CheckRoutes()
 	}
 	var errs *policy.Errors
 	if !errors.As(err, &errs) {
@@ -117,7 +123,21 @@ func (f *policyFile) count() string {
 			limits += len(p.Descriptors().Rules())
 		}
 	}
-	return several(len(f.set.Names()), "policy") + " with " + several(limits, "limit")
+	counted := several(len(f.set.Names()), "policy") + " with " + several(limits, "limit")
+	if n := len(f.routes()); n > 0 {
+		counted += " and " + several(n, "set") + " of routes"
+	}
+	return counted
+}
+
+// routes returns the sets of routes in the file.
+func (f *policyFile) routes() (sets []*policy.Routes) {
+	for _, rec := range f.records {
+		if r := rec.Routes(); r != nil {
+			sets = append(sets, r)
+		}
+	}
+	return sets
 }
 
 // several is a number of things, whose plural ends with s.

@@ -100,6 +100,8 @@ func title(rec *policy.Record) string {
 	switch rec.Kind {
 	case policy.AttributesRecord:
 		return "attributes"
+	case policy.RoutesRecord:
+		return strings.Replace(rec.Name, "/", " ", 1)
 	case policy.ListRecord:
 		return "list " + strings.TrimPrefix(rec.Name, "lists/")
 	}

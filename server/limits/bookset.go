@@ -276,7 +276,10 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	}
 	next, err := editor.Finish(base.Revision() + 1)
 	if err == nil {
-		err = next.CheckRoutes(b.noGateways && hasRoutes(edits))
+		err = next.CheckRoutes()
+	}
+	if err == nil && b.noGateways && hasRoutes(edits) {
+		err = next.CheckAddresses()
 	}
 	if err != nil {
 		return nil, err

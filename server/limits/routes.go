@@ -20,7 +20,7 @@ func hasRoutes(edits []bookEdit) bool {
 
 // warnOfRoutes warns of routes that another node has taken and this one cannot serve.
 func (b *Book) warnOfRoutes(set *policy.Set) {
-	if err := set.CheckRoutes(true); err != nil {
+	if err := set.CheckAddresses(); err != nil {
 		b.log.Warn("gateways cannot go by these routes on this node", "error", err)
 	}
 }

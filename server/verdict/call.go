@@ -39,6 +39,16 @@ type Call struct {
 	TTL string
 }
 
+// Attribute returns the value of an attribute of the call, "" for none.
+func (c *Call) Attribute(name string) string {
+	for i := range c.Attributes {
+		if c.Attributes[i].Name == name {
+			return c.Attributes[i].Value
+		}
+	}
+	return ""
+}
+
 // errNoPolicyName is the error of a call without a policy.
 var errNoPolicyName = errors.New("policy is missing")
 

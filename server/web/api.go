@@ -103,8 +103,11 @@ type exchange struct {
 	out      []byte
 	check    checkRequest
 	settle   verdict.Settlement
-	verdict  verdict.Verdict
-	asked    time.Time // when the verdict was
+	// Of a gateway's client, and the route that it goes by.
+	forwarded Forwarded
+	found     policy.Found
+	verdict   verdict.Verdict
+	asked     time.Time // when the verdict was
 }
 
 // exchanges have room that is used again.
@@ -129,6 +132,7 @@ func (x *exchange) end() {
 	x.w, x.r, x.conns, x.serving, x.memory = nil, nil, nil, nil, nil
 	x.verdict = verdict.Verdict{Limits: x.verdict.Limits[:0], Soft: x.verdict.Soft[:0]}
 	x.check = checkRequest{Call: verdict.Call{Attributes: x.check.Attributes[:0]}, chain: verdict.LimitCall{Limits: x.check.chain.Limits[:0]}}
+	x.forwarded, x.found = Forwarded{}, policy.Found{}
 	x.settle = verdict.Settlement{Attributes: x.settle.Attributes[:0]}
 	if cap(x.body) > roomKept { // of which it has views
 		x.reader = jsonReader{}

@@ -38,6 +38,12 @@ func clientIP(peer string, forwarded []string, trusted []netip.Prefix) (netip.Ad
 	return addr, found
 }
 
+// trusts reports whether a peer is a trusted proxy.
+func trusts(peer string, trusted []netip.Prefix) bool {
+	addr, ok := parseIP(peer)
+	return ok && contains(trusted, addr)
+}
+
 // contains reports whether one of the networks has an address.
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	for _, n := range networks {

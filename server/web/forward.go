@@ -1,15 +1,16 @@
 package web
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
 // forward answers the question of a gateway whether a request of its client may
-// pass, by the policy of the path: 200, or the status of the limit that denies, 429
+// pass, by the policy or the routes of the path: 200, or the status of the limit that denies, 429
 // for most, with a problem.
 //
 // At pathAuth403 it answers without bodies nginx, which takes 200 to 299 for yes, 401 and 403 for
@@ -18,8 +19,10 @@ import (
 // what a limit denies is 403, and so is what the configuration has wrong, since an
 // unknown policy is not to open the gate; while nobody can decide, it is 503.
 //
-// The query and the body are never looked at: gateways pass on those of their
-// client, and some announce a body that they do not send.
+// At pathAuthz it answers Envoy's ext_authz, as at pathAuth; to Envoy 200 passes alone.
+//
+// The body is never looked at, and the query says nothing of the question: gateways
+// pass on those of their client, and some announce a body that they do not send.
 func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	h := w.Header()
 	if r.ContentLength != 0 {
@@ -30,11 +33,12 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	x := a.newExchange(w, r)
 	defer x.end()
 	x.received()
-	p := a.askForward(x, gate)
+	asked, p := a.askForward(x, gate)
 	status := http.StatusOK
-	if p != nil {
+	switch {
+	case p != nil:
 		status = p.status
-	} else {
+	case asked:
 		setVerdict(h, &x.verdict, x.asked, x.check.Call.Key())
 		status = x.verdict.Status()
 	}
@@ -54,47 +58,67 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	}
 }
 
-// askForward asks for a verdict about the request that a gateway tells of.
-func (a *api) askForward(x *exchange, gate string) *problem {
-	if p := a.admits(x.r); p != nil {
-		return p
+// askForward asks for a verdict about the request that a gateway tells of. asked is
+// false, without a problem, for one that passes though nothing was asked.
+func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
+	if p = a.admits(x.r); p != nil {
+		return false, p
 	}
-	name, ok := policyOf(x.r.URL, gate)
+	name, below, ok := policyOf(x.r.URL, gate)
 	if !ok {
-		return errGate
+		return false, errGate
 	}
-	c := &x.check.Call
+	f, c := &x.forwarded, &x.check.Call
 	*c = verdict.Call{Policy: name, Attributes: c.Attributes[:0]}
-	a.describe(c, x.r)
+	if err := f.read(x.r, gate, below); err != nil {
+		return false, badRequest(err)
+	}
+	if ip, ok := a.callerIP(x.r); ok {
+		f.IP = ip
+	}
+	if policy.KindOf(name) == policy.RoutesRecord {
+		if asked, p = a.route(x, name); !asked {
+			return false, p
+		}
+	} else {
+		f.describe(c)
+	}
 	var err error
 	if x.commands, err = c.AppendCheck(x.commands[:0]); err != nil {
-		return badRequest(err)
+		return false, badRequest(err)
 	}
-	return a.ask(x)
+	return true, a.ask(x)
 }
 
-// describe gives a call the attributes of the request that a gateway tells of: ip,
-// method, host and path. What it does not tell is absent, but for the method and the
-// host, which are those of its own request then.
-func (a *api) describe(c *verdict.Call, r *http.Request) {
-	set := func(name, value string) {
-		if value != "" {
-			c.Attributes = append(c.Attributes, verdict.Attribute{Name: name, Value: value[:min(len(value), policy.MaxValue)]})
-		}
-	}
-	if ip, ok := a.callerIP(r); ok {
-		set("ip", ip.String())
-	}
-	set("method", told(r, "X-Forwarded-Method", r.Method))
-	set("host", told(r, "X-Forwarded-Host", r.Host))
-	path, _, _ := strings.Cut(told(r, "X-Forwarded-Uri", ""), "?")
-	set("path", path)
-}
+// Problems of routes. Who asks by them has to be known as a gateway: what it tells of
+// users is believed.
+var (
+	errNotAsked  = &problem{status: http.StatusForbidden, detail: "no route lets this request pass"}
+	errStranger  = &problem{status: http.StatusForbidden, detail: "who asks is none of trusted-proxies, and routes answer nobody else"}
+	errAmbiguous = &problem{status: http.StatusForbidden, detail: policy.ErrEncodedSlash.Error()}
+)
 
-// told is a header field, or what stands for it where it is absent.
-func told(r *http.Request, name, otherwise string) string {
-	if values := r.Header[name]; len(values) > 0 {
-		return values[0]
+// route makes the call of the exchange what the routes of a name say. ask is false if
+// they ask nothing: the request passes, or there is a problem.
+func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
+	routes := a.decider.Routes(name)
+	if routes == nil {
+		return false, &problem{status: http.StatusNotFound, code: "NOPOLICY", detail: fmt.Sprintf("there are no routes '%.64s'", name)}
 	}
-	return otherwise
+	if !trusts(x.r.RemoteAddr, a.trusted) {
+		return false, errStranger
+	}
+	switch err := x.forwarded.Route(routes, &x.check.Call, &x.found); {
+	case errors.Is(err, policy.ErrEncodedSlash):
+		return false, errAmbiguous
+	case err != nil:
+		return false, badRequest(err)
+	}
+	switch x.found.Route.Answer {
+	case policy.AllowAll:
+		return false, nil
+	case policy.DenyAll:
+		return false, errNotAsked
+	}
+	return true, nil
 }

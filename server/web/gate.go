@@ -7,18 +7,20 @@ import (
 	"strings"
 )
 
-// Where gateways ask. Below that is the policy.
+// Where gateways ask. Below that is the policy, or the routes, and below that at
+// pathAuthz the path of the gateway's client.
 const (
 	pathAuth    = "/v1/auth"
 	pathAuth403 = "/v1/auth403"
+	pathAuthz   = "/v1/authz"
 )
 
-// gates answers gateways, and leaves the others to next. All below the two paths is
+// gates answers gateways, and leaves the others to next. All below these paths is
 // for gateways, however it is written: a mux would redirect some of it, and answer
 // some with 404, of which neither is a no to nginx.
 func (a *api) gates(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, gate := range [...]string{pathAuth, pathAuth403} {
+		for _, gate := range [...]string{pathAuth, pathAuth403, pathAuthz} {
 			if below(r.URL.Path, gate) || below(path.Clean(r.URL.Path), gate) {
 				a.forward(w, r, gate)
 				return
@@ -36,13 +38,14 @@ func below(path, top string) bool {
 
 var errGate = &problem{status: http.StatusNotFound, detail: "a policy is one segment of the path; a / in its name is written :"}
 
-// policyOf is the name of the policy below a gate: one segment, where `:` stands for
-// `/`.
-func policyOf(u *url.URL, gate string) (name string, ok bool) {
+// policyOf is the name of the policy, or of the routes, below a gate: one segment,
+// where `:` stands for `/`. What is below that is there only at pathAuthz, as it came.
+func policyOf(u *url.URL, gate string) (name, below string, ok bool) {
 	segment, ok := strings.CutPrefix(u.EscapedPath(), gate+"/")
-	if !ok || strings.Contains(segment, "/") {
-		return "", false
+	segment, below, more := strings.Cut(segment, "/")
+	if !ok || more && gate != pathAuthz {
+		return "", "", false
 	}
 	segment, err := url.PathUnescape(segment)
-	return strings.ReplaceAll(segment, ":", "/"), err == nil && segment != ""
+	return strings.ReplaceAll(segment, ":", "/"), below, err == nil && segment != ""
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -52,7 +54,7 @@ func readLimit(r *jsonReader, field string, l *verdict.Asked) (err error) {
 	case "limit":
 		l.Limit, err = r.number()
 	case "period":
-		if r.next() == '"' {
+		if r.d.PeekKind() == jsontext.KindString {
 			l.Period, err = r.text()
 			break
 		}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/policy"
+	verdicts "github.com/headgate-io/headgate/server/verdict"
+	"github.com/headgate-io/headgate/server/web"
+)
+
+// routeTimeout is how long `headgate route` waits for a server.
+const routeTimeout = 10 * time.Second
+
+// routeCommand groups the commands about routes.
+func routeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "route",
+		Short: "Tell which policy a request asks, by the routes of gateways",
+	}
+	cmd.AddCommand(routeTestCommand())
+	return cmd
+}
+
+func routeTestCommand() *cobra.Command {
+	var t routeTest
+	cmd := &cobra.Command{
+		Use:   "test 'METHOD URL'",
+		Short: "Tell what a request would become: its route, policy, attributes and, of a server, verdict",
+		Long: `The routes are those of a file, or of a server, which is also asked what it would
+answer now: nothing is counted. Fields of the header are those that the gateway
+passes on or sets.`,
+		Example: `  headgate route test 'GET https://api.example.com/v1/users/7' -H 'X-User: eve' --file policies.yaml
+  headgate route test 'POST https://api.example.com/v1/login' --ip 203.0.113.9 --url redis://127.0.0.1:7379`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), routeTimeout)
+			defer cancel()
+			return t.run(ctx, cmd, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&t.file, "file", "", "`file` of policies with the routes; - is the standard input")
+	flags.StringVar(&t.url, "url", "redis://127.0.0.1:7379", "`URL` of the server to ask, unless there is a file: redis://[user:password@]host:port, or rediss:// for TLS")
+	flags.StringVar(&t.set, "routes", "", "`name` of the set of routes; not needed if there is one")
+	flags.StringVar(&t.ip, "ip", "", "`address` of the client")
+	flags.StringArrayVarP(&t.fields, "header", "H", nil, "`field` of the header, 'Name: value'; may be repeated")
+	return cmd
+}
+
+// routeTest has the flags of `headgate route test`.
+type routeTest struct {
+	file, url, set, ip string
+	fields             []string
+}
+
+func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string) error {
+	f, err := t.request(request)
+	if err != nil {
+		return err
+	}
+	var server *redis.Client
+	var routes *policy.Routes
+	if t.file != "" {
+		routes, err = t.ofFile(cmd)
+	} else {
+		o, wrong := redis.ParseURL(t.url)
+		if wrong != nil {
+			return wrong
+		}
+		o.Protocol, o.MaxRetries = 3, -1
+		server = redis.NewClient(o)
+		defer server.Close()
+		routes, err = t.ofServer(ctx, server)
+	}
+	if err != nil {
+		return err
+	}
+	var call verdicts.Call
+	var found policy.Found
+	if err := f.Route(routes, &call, &found); err != nil {
+		return fmt.Errorf("the gateway would be answered that the request may not pass: %w", err)
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	printRoute(w, routes, &call, &found)
+	if server != nil && found.Route.Answer == policy.AskPolicy {
+		if err := printVerdict(ctx, w, server, &call); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+var errNoRequest = errors.New("want a method and a URL, such as 'GET https://api.example.com/v1/users/7'")
+
+// request reads the request as a gateway would tell of it.
+func (t *routeTest) request(s string) (*web.Forwarded, error) {
+	method, target, _ := strings.Cut(s, " ")
+	_, rest, ok := strings.Cut(target, "://")
+	u, err := url.Parse(target)
+	if !ok || err != nil || u.Host == "" || method == "" {
+		return nil, errNoRequest
+	}
+	f := &web.Forwarded{Method: method, Host: u.Host, Target: "/", Header: http.Header{}}
+	if at := strings.IndexAny(rest, "/?"); at >= 0 { // as it is written
+		f.Target = "/" + strings.TrimPrefix(rest[at:], "/")
+	}
+	if t.ip != "" {
+		if f.IP, err = netip.ParseAddr(t.ip); err != nil {
+			return nil, err
+		}
+	}
+	for _, field := range t.fields {
+		name, value, ok := strings.Cut(field, ":")
+		if !ok {
+			return nil, fmt.Errorf("%q is no field of a header, such as 'X-User: eve'", field)
+		}
+		f.Header.Add(name, strings.TrimSpace(value))
+	}
+	return f, nil
+}
+
+// choose returns the name of the record of the routes to go by.
+func (t *routeTest) choose(names []string) (string, error) {
+	if t.set != "" {
+		return "routes/" + strings.TrimPrefix(t.set, "routes/"), nil
+	}
+	switch len(names) {
+	case 0:
+		return "", errors.New("there are no routes")
+	case 1:
+		return names[0], nil
+	}
+	return "", fmt.Errorf("which of the routes: --routes with one of %s", strings.Join(names, ", "))
+}
+
+func (t *routeTest) ofFile(cmd *cobra.Command) (*policy.Routes, error) {
+	f, err := readPolicies(cmd, t.file)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range f.routes() {
+		names = append(names, r.Name)
+	}
+	name, err := t.choose(names)
+	if err != nil {
+		return nil, err
+	}
+	if r := f.set.Routes(name); r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("%s: there is no %s", t.file, name)
+}
+
+func (t *routeTest) ofServer(ctx context.Context, server *redis.Client) (*policy.Routes, error) {
+	list, err := server.Do(ctx, "RL.POLICY", "LIST").Slice()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, x := range list {
+		record, _ := x.(map[any]any)
+		if name, _ := record["name"].(string); policy.KindOf(name) == policy.RoutesRecord {
+			names = append(names, name)
+		}
+	}
+	name, err := t.choose(names)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := server.Do(ctx, "RL.POLICY", "GET", name).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("there is no %s", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	record, _ := reply.(map[any]any)
+	text, _ := record["text"].(string)
+	rec, err := policy.ParseRecord(name, name, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return rec.Routes(), nil
+}
+
+// printRoute tells what a request asks.
+func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *policy.Found) {
+	r := found.Route
+	pattern := r.Pattern
+	if pattern == "" {
+		pattern = "none, so else"
+	}
+	fmt.Fprintf(w, "routes\t%s\nroute\t%s\n", routes.Name, pattern)
+	switch r.Answer {
+	case policy.AllowAll:
+		fmt.Fprintf(w, "answer\tallow\n")
+		return
+	case policy.DenyAll:
+		fmt.Fprintf(w, "answer\tdeny\n")
+		return
+	}
+	fmt.Fprintf(w, "policy\t%s\n", r.Policy)
+	from := map[string]string{"ip": "the client's address", "method": "the request", "host": "the request", "path": "the request, in one spelling", "route": "the route"}
+	for i := range r.Given {
+		g := &r.Given[i]
+		from[g.Name] = g.String()
+		if call.Attribute(g.Name) == "" {
+			fmt.Fprintf(w, "%s\tabsent\t%s\n", g.Name, g)
+		}
+	}
+	for _, a := range call.Attributes {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", a.Name, a.Value, from[a.Name])
+	}
+	if call.HasCost {
+		fmt.Fprintf(w, "cost\t%d\n", call.Cost)
+	}
+}
+
+// printVerdict tells what a server would answer.
+func printVerdict(ctx context.Context, w io.Writer, server *redis.Client, call *verdicts.Call) error {
+	args := []any{"RL.CHECK", call.Policy}
+	for _, a := range call.Attributes {
+		args = append(args, a.Name, a.Value)
+	}
+	if call.HasCost {
+		args = append(args, "COST", call.Cost)
+	}
+	reply, err := server.Do(ctx, append(args, "PEEK")...).Result()
+	if err != nil {
+		return err
+	}
+	v, _ := reply.(map[any]any)
+	answer := "denied"
+	if v["allowed"] == int64(1) {
+		answer = "allowed"
+	}
+	fmt.Fprintf(w, "verdict\t%s\t%v", answer, v["reason"])
+	if v["name"] != nil {
+		fmt.Fprintf(w, ", limit %v: %v of %v left", v["name"], v["remaining"], v["limit"])
+	}
+	fmt.Fprintln(w)
+	return nil
+}

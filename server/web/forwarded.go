@@ -1,0 +1,149 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/verdict"
+)
+
+// Forwarded is a request of a gateway's client, as the gateway tells of it.
+type Forwarded struct {
+	// IP is the client's address; the zero value is that it is not known.
+	IP           netip.Addr
+	Method, Host string
+	// Target is the path with the query, "" if it is not known.
+	Target string
+	// Header has what the gateway passes on, and what it has set itself.
+	Header http.Header
+}
+
+// read reads what a gateway tells. At pathAuthz it asks with its client's method,
+// host, and, below the policy, path. Elsewhere it tells them in header fields; without
+// them method and host are those of its own request, and the target is not known. One
+// that is there twice is an error: the first may be the client's own.
+func (f *Forwarded) read(r *http.Request, gate, below string) error {
+	*f = Forwarded{Method: r.Method, Host: r.Host, Header: r.Header}
+	if gate == pathAuthz {
+		if f.Target = "/" + below; r.URL.RawQuery != "" {
+			f.Target += "?" + r.URL.RawQuery
+		}
+		return nil
+	}
+	var err error
+	for _, x := range [...]struct {
+		name string
+		to   *string
+	}{{"X-Forwarded-Method", &f.Method}, {"X-Forwarded-Host", &f.Host}, {"X-Forwarded-Uri", &f.Target}} {
+		if err == nil {
+			err = one(f.Header, x.name, x.to)
+		}
+	}
+	return err
+}
+
+// one reads a header field, if it is there. It is an error if it is there twice.
+func one(h http.Header, name string, to *string) error {
+	switch values := h[name]; {
+	case len(values) > 1:
+		return fmt.Errorf("%s is there twice: a gateway has to put its own in the place of its client's", name)
+	case len(values) == 1:
+		*to = values[0]
+	}
+	return nil
+}
+
+// set gives a call an attribute, unless it is empty.
+func set(c *verdict.Call, name, value string) {
+	if value != "" {
+		c.Attributes = append(c.Attributes, verdict.Attribute{Name: name, Value: value[:min(len(value), policy.MaxValue)]})
+	}
+}
+
+// describe gives a call the attributes of the request: ip, method, host and path, as
+// the gateway spells them, but for those that are not known.
+func (f *Forwarded) describe(c *verdict.Call) {
+	if f.IP.IsValid() {
+		set(c, "ip", f.IP.String())
+	}
+	set(c, "method", f.Method)
+	set(c, "host", f.Host)
+	path, _, _ := strings.Cut(f.Target, "?")
+	set(c, "path", path)
+}
+
+// errNoTarget is returned for a request whose path routes cannot go by.
+var errNoTarget = errors.New("X-Forwarded-Uri is missing: routes go by the path")
+
+// Route finds the route of the request, and makes c what it asks, if it asks a policy.
+// c has the room of its attributes, and nothing else.
+func (f *Forwarded) Route(routes *policy.Routes, c *verdict.Call, found *policy.Found) error {
+	if f.Target == "" {
+		return errNoTarget
+	}
+	if err := routes.Find(f.Method, f.Host, f.Target, found); err != nil {
+		return err
+	}
+	r := found.Route
+	c.Policy, c.Cost, c.HasCost = r.Policy, r.Cost, r.Cost != 0
+	if r.Answer != policy.AskPolicy {
+		return nil
+	}
+	for i := range r.Given {
+		g := &r.Given[i]
+		value, err := f.value(g, found)
+		if err != nil {
+			return err
+		}
+		set(c, g.Name, value)
+	}
+	for _, x := range [...]verdict.Attribute{
+		{Name: "method", Value: found.Method}, {Name: "host", Value: found.Host}, {Name: "path", Value: found.Path}, {Name: "route", Value: r.Pattern},
+	} {
+		if !r.Gives(x.Name) {
+			set(c, x.Name, x.Value)
+		}
+	}
+	if f.IP.IsValid() && !r.Gives("ip") {
+		set(c, "ip", f.IP.String())
+	}
+	return nil
+}
+
+// value is that of an attribute which a route gives, "" for none.
+func (f *Forwarded) value(g *policy.Given, found *policy.Found) (value string, err error) {
+	switch g.From {
+	case policy.Constant:
+		return g.Key, nil
+	case policy.FromHeader:
+		err = one(f.Header, g.Key, &value)
+	case policy.FromCookie:
+		if c, wrong := (&http.Request{Header: f.Header}).Cookie(g.Key); wrong == nil {
+			value = c.Value
+		}
+	case policy.FromQuery:
+		value = parameter(found.Query, g.Key)
+	case policy.FromPath:
+		value = found.Param(g.Param)
+	}
+	return value, err
+}
+
+// parameter is the first one of a name in a query, "" for none.
+func parameter(query, name string) string {
+	for pair := range strings.SplitSeq(query, "&") {
+		key, value, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(key); err != nil || key != name {
+			continue
+		}
+		if value, err := url.QueryUnescape(value); err == nil {
+			return value
+		}
+	}
+	return ""
+}
