@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/hgtest"
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 const httpPage = "http.md"
@@ -29,6 +30,9 @@ func TestCurl(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, s.Stop()) })
 			runSessions(t, page, map[string]string{"7379": port(t, s.Addr)})
+			if page == httpPage {
+				testRouteTest(t, s.Addr)
+			}
 			blocks := curlBlocks(t, page)
 			require.NotEmpty(t, blocks)
 			for _, lines := range blocks {
@@ -79,4 +83,20 @@ func runCurl(t *testing.T, server string, lines []string) {
 		}
 		require.True(t, matchLines(want, got), "%s\nthe page says:\n%s\nthe server says:\n%s", line, strings.Join(want, "\n"), strings.Join(got, "\n"))
 	}
+}
+
+// testRouteTest runs the line of the page that tests a route, against a server.
+func testRouteTest(t *testing.T, server string) {
+	t.Helper()
+	bin, err := subprocess.Build(t.TempDir())
+	require.NoError(t, err)
+	text, err := os.ReadFile(httpPage)
+	require.NoError(t, err)
+	_, shown, ok := strings.Cut(string(text), "```\n$ headgate route test ")
+	require.True(t, ok)
+	line, shown, _ := strings.Cut(shown, "\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", bin+" route test "+line+" --url redis://"+server).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, shown, string(out))
 }

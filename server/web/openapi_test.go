@@ -133,10 +133,13 @@ func TestOpenAPIAnswers(t *testing.T) {
 	ask(200, "/v1/commit", `{"hold":"`+hold.decode(t)["hold"].(string)+`","attributes":{"tokens":7}}`)
 	hold = ask(200, "/v1/reserve", `{"policy":"llm","attributes":{"user":"a","tokens":5},"id":"7"}`)
 	ask(200, "/v1/cancel", `{"hold":"`+hold.decode(t)["hold"].(string)+`"}`)
-	for i, want := range []int{200, 200, 429, 403} {
+	for i, want := range []int{200, 200, 429, 403, 429} {
 		path := "/v1/auth/edge"
-		if i == 3 {
+		switch i {
+		case 3:
 			path = "/v1/auth403/edge"
+		case 4:
+			path = "/v1/authz/edge/things"
 		}
 		a := s.exchange("GET", path, "", "X-Forwarded-For", "203.0.113.9")
 		require.Equal(t, want, a.status)

@@ -51,7 +51,7 @@ func TestRoutesOfGateways(t *testing.T) {
 	for range 2 {
 		a := r.gateway("/v1/auth", "POST", "API.example.com:443", "//v1/x/%2e%2e/login/?user=bob", "X-User", "eve")
 		require.Equal(t, 200, a.status, a.body)
-		require.Equal(t, `"user";q=4`, a.header.Get("RateLimit-Policy"))
+		require.Equal(t, `"user";q=4;w=3600`, a.header.Get("RateLimit-Policy"))
 	}
 	require.Equal(t, int64(0), r.left("login", "user", "eve"), "it costs 2")
 	require.Equal(t, 429, r.gateway("/v1/auth", "POST", "api.example.com", "/v1/login", "X-User", "eve").status)
