@@ -132,7 +132,7 @@ func (a *arena) alloc(class int) (ref uint32, ok bool) {
 	ci := &a.info[n]
 	at := ci.free
 	if at != noUnit {
-		ci.free = uint16(binary.LittleEndian.Uint32(a.chunks[n][int(at)*unit:]))
+		ci.free = uint16(binary.LittleEndian.Uint32(a.room(n<<unitBits | uint32(at))))
 	} else {
 		at = ci.bump
 		ci.bump += classes.units(class)
@@ -199,7 +199,7 @@ func (a *arena) free(ref uint32) {
 	}
 	n := ref >> unitBits
 	ci := &a.info[n]
-	rec := a.chunks[n][ref&unitMask*unit:]
+	rec := a.room(ref)
 	binary.LittleEndian.PutUint32(rec, uint32(ci.free))
 	binary.LittleEndian.PutUint32(rec[4:], freeLens)
 	ci.free = uint16(ref & unitMask)

@@ -58,7 +58,7 @@ func (d *directory) set(g *segment) {
 }
 
 // segmentOf returns the segment that holds tag; the shard must not be empty.
-func (s *Shard) segmentOf(tag uint32) *segment { return s.dir.Load().find(uint64(tag) << 32) }
+func (s *Shard) segmentOf(tag uint32) *segment { return s.dir.Load().find(uint64(tag) << 32).there() }
 
 // firstSegment gives an empty shard its segment.
 func (s *Shard) firstSegment() {

@@ -31,6 +31,24 @@ func (t *Table) PrefetchRecord(hash uint64) {
 	s.Unlock()
 }
 
+// PrefetchDelete is PrefetchRecord for what a FindHash and a Delete need besides: more
+// of the record, and the segment's count.
+func (t *Table) PrefetchDelete(hash uint64) {
+	s := t.At(hash)
+	s.Lock()
+	if g, ref := s.lookup(hash); ref != 0 {
+		g.prefetchCount()
+		if ref&largeRef == 0 {
+			prefetch.Lines(s.arena.address(ref), deleteLines)
+		}
+	}
+	s.Unlock()
+}
+
+// deleteLines is how much of a record FindHash reads at most, as a rule: its key is at
+// the end.
+const deleteLines = 2
+
 // PrefetchSlot asks the processor for the slot of the key of a hash. It takes no
 // lock.
 func (t *Table) PrefetchSlot(hash uint64) { t.At(hash).prefetchSlot(hash) }
@@ -38,19 +56,34 @@ func (t *Table) PrefetchSlot(hash uint64) { t.At(hash).prefetchSlot(hash) }
 // PrefetchRecord asks the processor for the record of the key of a hash, whose
 // length it needs: long keys take more than a line. The lock must be held.
 func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
-	g := s.dir.Load().find(hash)
-	if g == nil {
-		return
+	switch g, ref := s.lookup(hash); {
+	case g == nil:
+	case ref != 0:
+		s.arena.prefetchWhole(ref, keyLen)
+	default:
+		g.prefetchCount()
+		s.arena.prefetchRoom()
+	}
+}
+
+// lookup returns the segment of a hash, nil if there is none, and the record of the
+// first slot that fits it, 0 if there is none. The lock must be held.
+func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
+	if g = s.dir.Load().find(hash); g == nil {
+		return nil, 0
 	}
 	tag := uint32(hash>>32) | dirtyBit
 	for i := home(tag); g.slots[i].ref != 0; i = next(i) {
 		if sl := &g.slots[i]; sl.tag|dirtyBit == tag {
-			s.arena.prefetchWhole(sl.ref, keyLen)
-			return
+			return g, sl.ref
 		}
 	}
-	s.arena.prefetchRoom()
+	return g, 0
 }
+
+// prefetchCount asks for the line of what an Insert and a Delete change in a segment
+// beside the slot.
+func (g *segment) prefetchCount() { prefetch.Line(unsafe.Pointer(&g.count)) }
 
 // prefetchSlot asks for the line where the search for a hash begins. It needs
 // no lock: taking one would make the misses of directories wait for one another.
@@ -63,18 +96,14 @@ func (s *Shard) prefetchSlot(hash uint64) {
 // prefetchRecord asks for the record of the first slot that fits the hash, or, if
 // there is none, for the one that an Insert would take. The lock must be held.
 func (s *Shard) prefetchRecord(hash uint64) {
-	g := s.dir.Load().find(hash)
-	if g == nil {
-		return
+	switch g, ref := s.lookup(hash); {
+	case g == nil:
+	case ref != 0:
+		s.arena.prefetch(ref)
+	default:
+		g.prefetchCount()
+		s.arena.prefetchRoom()
 	}
-	tag := uint32(hash>>32) | dirtyBit
-	for i := home(tag); g.slots[i].ref != 0; i = next(i) {
-		if sl := &g.slots[i]; sl.tag|dirtyBit == tag {
-			s.arena.prefetch(sl.ref)
-			return
-		}
-	}
-	s.arena.prefetchRoom()
 }
 
 // prefetch asks for a record.

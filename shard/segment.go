@@ -38,6 +38,16 @@ type segment struct {
 	_      [9]byte
 }
 
+// there returns g, which is not nil. Go finds that out by reading the beginning of what a
+// slot is looked up in, unless it knows: that is a line that is hardly ever in a cache,
+// see arena.address.
+func (g *segment) there() *segment {
+	if g == nil {
+		panic("shard: no segment")
+	}
+	return g
+}
+
 // home spreads the low 16 of a tag's 31 bits over the slots. The directory
 // takes the top bits, so home does not depend on the segment's depth, and a
 // lookup need not read the segment's header.
@@ -72,6 +82,7 @@ func (g *segment) add(sl slot) *slot {
 // remove empties slot i and moves back the slots that probing would no longer
 // reach.
 func (g *segment) remove(i int) {
+	g = g.there()
 	for j := next(i); g.slots[j].ref != 0; j = next(j) {
 		if distance(home(g.slots[j].tag), j) >= distance(i, j) {
 			g.slots[i] = g.slots[j]

@@ -215,7 +215,7 @@ func (s *Shard) Delete(e Entry) {
 
 // drop removes slot i of g without a dirty mark.
 func (s *Shard) drop(g *segment, i int) {
-	ref := g.slots[i].ref
+	ref := g.there().slots[i].ref
 	rec := s.arena.record(ref)
 	if s.table.release != nil {
 		s.table.release(s, binary.LittleEndian.Uint32(rec))
