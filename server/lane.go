@@ -22,17 +22,16 @@ type lane struct {
 	batches  uint32
 	counters *counters
 
-	// The last command found, since pipelines repeat themselves: a
-	// comparison of a few bytes instead of a hash.
-	lastName []byte
-	lastCmd  *command.Spec
-	counted  *command.Spec // whose calls are added up
-	run      uint64        // calls of it in a row that are not in counters yet
-	passed   uint64        // limits' decisions among them
-	denied   uint64
-	errors   uint64
-	refused  bool // the error being written is of a command that is not run
-	timed    bool // the command being executed is, a transaction whole
+	// The last two commands found, since pipelines repeat themselves, or have them
+	// in turn: a comparison of a few bytes instead of a hash.
+	last, before named
+	counted      *command.Spec // whose calls are added up
+	run          uint64        // calls of it in a row that are not in counters yet
+	passed       uint64        // limits' decisions among them
+	denied       uint64
+	errors       uint64
+	refused      bool // the error being written is of a command that is not run
+	timed        bool // the command being executed is, a transaction whole
 
 	known  *nativeCall  // of known scripts, made for the first
 	call   command.Call // what is being executed
@@ -155,15 +154,30 @@ func (l *lane) end() {
 	l.turn.Store(uint64(l.batches) << 1)
 }
 
-// find is table.find with a memory of one name.
+// named is a command under a name of it, in any case.
+type named struct {
+	cmd  *command.Spec
+	name []byte
+}
+
+// find is table.find with a memory of two names.
 func (l *lane) find(args [][]byte) *command.Spec {
-	if l.lastCmd != nil && string(args[0]) == string(l.lastName) {
-		return l.lastCmd
+	if l.last.cmd != nil && string(args[0]) == string(l.last.name) {
+		return l.last.cmd
+	}
+	return l.findOther(args)
+}
+
+// findOther is find of a command that is not the last one.
+func (l *lane) findOther(args [][]byte) *command.Spec {
+	if l.before.cmd != nil && string(args[0]) == string(l.before.name) {
+		l.last, l.before = l.before, l.last
+		return l.last.cmd
 	}
 	cmd := l.table.Find(args)
 	if cmd != nil && cmd.Alone() {
-		l.lastCmd = cmd
-		l.lastName = append(l.lastName[:0], args[0]...)
+		l.last, l.before = l.before, l.last
+		l.last = named{cmd, append(l.last.name[:0], args[0]...)}
 	}
 	return cmd
 }
