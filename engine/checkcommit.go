@@ -6,16 +6,15 @@ import "github.com/headgate-io/headgate/shard"
 // fails the call before any limit is charged; a limit that is not enforced, or
 // that counts a denied call, is passed over instead.
 //
-// Mostly each counter is there and keeps its size: then nothing moves, and what
-// weigh has found is still there.
+// Mostly each counter is there, keeps its size and has no mark.
 func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
-	moves := false
+	marked := false
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write || w.found && w.ent.Words() == w.words {
 			continue
 		}
-		moves = true
+		marked = true
 		if err := st.reserve(s, w, now); err != nil {
 			if passed && checks[i].Mode == Enforce {
 				st.unreserve(s, i)
@@ -31,8 +30,8 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 		}
 		sh := s.e.table.At(w.hash)
 		var err error
-		if moves { // or, under memory pressure, was evicted
-			err = s.storeMoved(w, sh, now)
+		if marked { // some may be
+			err = st.storeMarked(s, w, sh, now)
 		} else {
 			err = s.storeCheck(w, sh, now)
 		}
@@ -49,13 +48,14 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 // reserve makes room for what w is to write, without charging anything.
 func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 	sh := s.e.table.At(w.hash)
-	w.ent, w.found = sh.Find(w.hash, w.key)
+	st.findAgain(s, w, sh)
 	s.noteMark(w)
 	words := w.need()
+	if w.found && w.ent.Words() >= words {
+		return nil
+	}
+	st.moved = true
 	if w.found {
-		if w.ent.Words() >= words {
-			return nil
-		}
 		return w.resize(sh, words, now)
 	}
 	defer s.claim(w).refs.Add(-1)
@@ -65,6 +65,15 @@ func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 	w.it.refer(sh)
 	w.created = true
 	return nil
+}
+
+// findAgain finds the counter of w, if it may lie elsewhere than where it was found, or,
+// under memory pressure, have been evicted.
+func (st *checking) findAgain(s *Session, w *weighed, sh *shard.Shard) {
+	if st.moved {
+		w.ent, w.found = sh.Find(w.hash, w.key)
+		w.own = w.found && s.e.limits.get(w.ent.Meta()) == w.it
+	}
 }
 
 // unreserve deletes what reserve has created for the limits before n.

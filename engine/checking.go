@@ -22,6 +22,9 @@ type checking struct {
 	// blocks the caller.
 	suspects []suspect
 	blocked  bool
+	// moved tells that room was made for something since the limits were weighed: what
+	// was found of them may lie elsewhere, or be gone.
+	moved bool
 }
 
 // orderBits are the low bits of an element of checking.order. The number of a shard
@@ -57,7 +60,7 @@ func (st *checking) prepare(s *Session, checks []Check, cold bool) error {
 	if cap(st.weighed) < len(checks) {
 		st.weighed = make([]weighed, len(checks), max(len(checks), 16))
 	}
-	st.weighed, st.n = st.weighed[:len(checks)], 0
+	st.weighed, st.n, st.moved = st.weighed[:len(checks)], 0, false
 	for i := range checks {
 		c := &checks[i]
 		if c.Mode == Off {

@@ -157,31 +157,25 @@ func (x *holdIndex) forget(now int64) {
 	}
 }
 
-// settledAhead returns the n-th hash of done, 0 if it is not in the first two chunks.
-func (x *holdIndex) settledAhead(n int) uint64 {
-	for c := x.done.head; c != nil; c = c.next {
-		if left := c.left(); n < len(left) {
-			return left[n]
-		} else if n -= len(left); c != x.done.head {
-			break
-		}
-	}
-	return 0
+// victim is the hash of a reservation that has to make room, and whether it was settled.
+type victim struct {
+	hash    uint64
+	settled bool
 }
 
 // victim takes out the hash of the reservation that was settled first, or else of one
 // of those that end first.
-func (x *holdIndex) victim() (hash uint64, settled, ok bool) {
+func (x *holdIndex) victim() (v victim, ok bool) {
 	switch {
 	case x.done.head != nil:
 		x.doneKeys--
-		return x.done.pop(), true, true
+		return victim{x.done.pop(), true}, true
 	case x.dueKeys > 0:
 		at := x.first()
 		x.dueKeys--
-		hash = x.due[uint64(at)%dueSeconds].pop()
+		v.hash = x.due[uint64(at)%dueSeconds].pop()
 		x.emptied(at)
-		return hash, false, true
+		return v, true
 	}
-	return 0, false, false
+	return v, false
 }

@@ -89,15 +89,16 @@ func TestHoldIndexVictims(t *testing.T) {
 		x.settle(start, hash)
 	}
 	for want := uint64(2000); want < 2200; want++ {
-		hash, settled, ok := x.victim()
-		require.Equal(t, []any{want, true, true}, []any{hash, settled, ok})
+		v, ok := x.victim()
+		require.True(t, ok)
+		require.Equal(t, victim{want, true}, v)
 	}
 	slices.Sort(ends)
 	for _, want := range ends {
-		hash, settled, ok := x.victim()
-		require.Equal(t, []any{want, false, true}, []any{at[hash], settled, ok})
+		v, ok := x.victim()
+		require.Equal(t, []any{want, false, true}, []any{at[v.hash], v.settled, ok})
 	}
-	_, _, ok := x.victim()
+	_, ok := x.victim()
 	require.False(t, ok)
 	require.Zero(t, x.dueKeys)
 	require.Zero(t, x.doneKeys)
@@ -110,8 +111,8 @@ func TestHoldIndexForgets(t *testing.T) {
 	}
 	x.forget(start + 5*hashChunkLen)
 	require.Equal(t, 5*hashChunkLen, x.doneKeys, "chunk by chunk")
-	hash, _, _ := x.victim()
-	require.EqualValues(t, 5*hashChunkLen, hash)
+	v, _ := x.victim()
+	require.EqualValues(t, 5*hashChunkLen, v.hash)
 	x.forget(start + 20*hashChunkLen)
 	require.Zero(t, x.doneKeys)
 	require.Nil(t, x.done.tail)

@@ -52,11 +52,13 @@ func (h *holds) settled(until int64, hash uint64) {
 }
 
 const (
-	// victimsMost bounds how many reservations one makes room in place of.
-	victimsMost = 4
-	// victimsAhead is how many victims earlier the record of one is asked for, and twice
-	// that its slot: they were put there long ago, and are in no cache.
-	victimsAhead = 4
+	// victimsMost is how many reservations go at once, of a bound that many times
+	// victimsShare: what they are looked up by was put there long ago and is in no cache,
+	// so it is asked for together.
+	victimsMost  = 16
+	victimsShare = 1 << 12
+	// victimsTries bounds how often some are looked for that are still there.
+	victimsTries = 4
 )
 
 // makeRoom drops reservations where there are too many: what they have charged
@@ -66,22 +68,40 @@ func (h *holds) makeRoom(s *Session) {
 	if h.count.Load() < h.most || s.held.active || s.held.joined {
 		return
 	}
-	for range victimsMost {
+	most := max(1, min(victimsMost, h.most/victimsShare))
+	for range victimsTries {
+		var victims [victimsMost]victim
+		n := 0
 		h.mu.Lock()
-		hash, settled, ok := h.index.victim()
-		slot, record := h.index.settledAhead(2*victimsAhead), h.index.settledAhead(victimsAhead)
-		h.mu.Unlock()
-		if !ok {
-			return
+		for ok := true; int64(n) < most; n++ {
+			if victims[n], ok = h.index.victim(); !ok {
+				break
+			}
 		}
-		s.e.table.PrefetchSlot(slot)
-		s.e.table.PrefetchRecord(record)
-		if s.dropReservation(hash, settled) {
-			h.count.Add(-1)
-			h.evicted.Add(1)
+		h.mu.Unlock()
+		if n == 0 || s.dropReservations(victims[:n]) {
 			return
 		}
 	}
+}
+
+// dropReservations deletes the records of reservations, and tells whether there was one.
+func (s *Session) dropReservations(victims []victim) bool {
+	t, dropped := s.e.table, int64(0)
+	for _, v := range victims {
+		t.PrefetchSlot(v.hash)
+	}
+	for _, v := range victims {
+		t.PrefetchDelete(v.hash)
+	}
+	for _, v := range victims {
+		if s.dropReservation(v.hash, v.settled) {
+			dropped++
+		}
+	}
+	s.e.holds.count.Add(-dropped)
+	s.e.holds.evicted.Add(uint64(dropped))
+	return dropped > 0
 }
 
 // dropReservation deletes the record of a reservation. One that is to be settled may

@@ -117,19 +117,26 @@ func (w *weighed) need() int {
 	return w.words + markWords(w.it.decides)
 }
 
-// storeMoved is storeCheck after something has moved, or under memory pressure was
-// evicted, for a record that may have a mark.
-func (s *Session) storeMoved(w *weighed, sh *shard.Shard, now int64) error {
-	w.ent, w.found = sh.Find(w.hash, w.key)
-	w.own = w.found && s.e.limits.get(w.ent.Meta()) == w.it
+// storeMarked is storeCheck of what may have a mark, or have moved.
+func (st *checking) storeMarked(s *Session, w *weighed, sh *shard.Shard, now int64) error {
+	st.findAgain(s, w, sh)
+	st.moved = st.moved || !w.found || w.ent.Words() != w.need()
 	if w.mark.generation == 0 {
 		return s.storeCheck(w, sh, now)
+	}
+	if w.own {
+		return s.putMarked(w, sh, now)
 	}
 	if w.foreign {
 		s.e.replaced.Add(1)
 	}
 	it := s.claim(w)
 	defer it.refs.Add(-1)
+	return s.putMarked(w, sh, now)
+}
+
+// putMarked is put of what has a mark.
+func (s *Session) putMarked(w *weighed, sh *shard.Shard, now int64) error {
 	if err := s.place(&w.plan, sh, w.need(), w.next.deadline, now); err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func (x *renewal) write(hash uint64) error {
 		x.r.Ends = max(x.r.Ends, last)
 		deadline = x.r.Ends + unsettledFor
 	}
-	p := plan{hash: hash, key: x.hold}
+	p := plan{hash: hash, key: x.hold, ent: ent, found: true}
 	var err error
 	if p.it, err = s.rule(reservationLimit); err == nil {
 		err = s.putReservation(&p, x.r, deadline, x.now)

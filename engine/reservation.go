@@ -104,6 +104,7 @@ type Reserved struct {
 	Each         int64
 
 	charge charge
+	hash   uint64 // of Key, while a step is on it
 }
 
 // slots tells that slots were taken of the limit: leases whose id follows from the

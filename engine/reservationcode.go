@@ -243,27 +243,31 @@ type reservationReader struct {
 	r      Reservation
 	limits []Reserved // of r
 	keys   []byte     // of these
+	// bare is how many bytes the state has without them.
+	bare int
 	// names are those that there were: most are the same, record after record.
 	names map[string]string
+	last  string // of them
 }
 
 // namesMost bounds the names that a reader keeps.
 const namesMost = 256
 
-// name returns bytes as a string.
-func (rd *reservationReader) name(b []byte) string {
-	if len(b) == 0 {
-		return ""
+// name returns bytes as a string, before if that is what they are.
+func (rd *reservationReader) name(b []byte, before string) string {
+	if string(b) == before {
+		return before
 	}
 	if s, ok := rd.names[string(b)]; ok {
+		rd.last = s
 		return s
 	}
 	if rd.names == nil || len(rd.names) >= namesMost {
 		rd.names = make(map[string]string)
 	}
-	s := string(b)
-	rd.names[s] = s
-	return s
+	rd.last = string(b)
+	rd.names[rd.last] = rd.last
+	return rd.last
 }
 
 // readReservation decodes the state of an entry. What it returns are copies. ok is
@@ -301,6 +305,7 @@ func (rd *reservationReader) read(state []byte) bool {
 	}
 	rd.limits = slices.Grow(rd.limits[:0], count)[:count]
 	r.Limits = rd.limits
+	rd.bare = int(n) - len(d.b)
 	var before []byte
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -310,6 +315,7 @@ func (rd *reservationReader) read(state []byte) bool {
 		}
 		before = l.Key
 	}
+	rd.bare += len(d.b)
 	if r.State == HoldCommitted || r.State == HoldCancelled {
 		rd.settled(&d, &r.Answer)
 		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
@@ -321,8 +327,11 @@ func (rd *reservationReader) read(state []byte) bool {
 	return !d.bad && len(d.b) == 0
 }
 
+// limit decodes one limit. Record after record is of the same policy, so that l, in which
+// is the one that was read last, mostly has its numbers and names.
 func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends int64) {
 	has, kind := d.byte(), d.byte()
+	was, name, by := l.Limit, l.Name, l.CostBy
 	*l = Reserved{Mode: Mode(kind >> modeShift), Each: 1}
 	prefix := d.uvarintMax(uint64(len(before)))
 	suffix := d.uvarintMax(uint64(len(before)) - prefix)
@@ -341,16 +350,17 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 	if has&hasShape != 0 {
 		m.Rounding, m.Align = Rounding(d.byte()), Align(d.byte())
 	}
-	if !m.Algorithm.IsPolicy() || m.Validate() != nil {
+	if *m != was && (!m.Algorithm.IsPolicy() || m.Validate() != nil) || *m == (Limit{}) {
+		*m = Limit{}
 		d.fail()
 	}
 	l.Cost = int64(d.uvarint())
 	if has&hasDebt != 0 {
 		l.Debt = int64(d.uvarint())
 	}
-	l.Name = rd.name(d.named(l.Key))
+	l.Name = rd.name(d.named(l.Key), name)
 	if has&hasCostBy != 0 {
-		l.CostBy = rd.name(d.short())
+		l.CostBy = rd.name(d.short(), by)
 	}
 	if has&hasEach != 0 {
 		l.Each = int64(d.uvarint())
@@ -367,7 +377,7 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 }
 
 func (rd *reservationReader) settled(d *decoder, a *Settled) {
-	*a = Settled{Name: rd.name(d.short())}
+	*a = Settled{Name: rd.name(d.short(), rd.last)}
 	a.OK = d.varint() != 0
 	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {
 		*n = d.varint()

@@ -50,7 +50,6 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 		return Verdict{}, ErrNotYet
 	}
 	r.Held, r.kept = false, false
-	s.e.holds.makeRoom(s)
 	if s.checking == nil {
 		s.checking = new(checking)
 	}
@@ -76,7 +75,8 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 		if ent, found := s.e.table.At(hash).Find(hash, r.Key); found && !ent.Expired(now) {
 			err = ErrRepeated
 		} else {
-			v, err = st.decideReserve(s, now, checks, o, out, r, hash)
+			rec := plan{hash: hash, key: r.Key, ent: ent, found: found}
+			v, err = st.decideReserve(s, now, checks, o, out, r, &rec)
 		}
 	}
 	step.unlock(s)
@@ -85,8 +85,10 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	}
 	switch {
 	case r.Held:
+		s.e.holds.makeRoom(s)
 		s.e.holds.add(now, r.ends, hash)
 	case r.kept:
+		s.e.holds.makeRoom(s)
 		s.e.holds.count.Add(1)
 		s.e.holds.settled(now+r.Keep, hash)
 	}
@@ -97,8 +99,8 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	return v, nil
 }
 
-// decideReserve is decide, and puts the record of a call that passes.
-func (st *checking) decideReserve(s *Session, now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve, hash uint64) (Verdict, error) {
+// decideReserve is decide, and puts the record p of a call that passes.
+func (st *checking) decideReserve(s *Session, now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve, p *plan) (Verdict, error) {
 	v, _, err := st.judge(s, now, checks, o, out)
 	if err != nil {
 		return v, err
@@ -138,27 +140,30 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		}
 		for i := range checks {
 			if w := &st.weighed[i]; checks[i].Mode != Off && w.write {
-				rec.Limits = append(rec.Limits, reserved(&checks[i], w, &r.Limits[i], now))
+				rec.Limits = append(rec.Limits, Reserved{})
+				rec.Limits[len(rec.Limits)-1].describe(&checks[i], w, &r.Limits[i], now)
 			}
 		}
 	}
-	p := plan{hash: hash, key: r.Key}
 	if p.it, err = s.rule(reservationLimit); err != nil {
 		return v, err
 	}
-	if err := s.putReservation(&p, rec, deadline, now); err != nil {
+	if p.found && st.moved {
+		p.ent, p.found = s.e.table.At(p.hash).Find(p.hash, p.key)
+	}
+	if err := s.putReservation(p, rec, deadline, now); err != nil {
 		st.unreserve(s, len(st.weighed))
 		return v, err
 	}
+	st.findBeside(s, p.hash)
 	if r.Held {
-		err = st.storeMarked(s, now, checks, id)
+		err = st.storeHeld(s, now, checks, id)
 	} else {
-		st.findAgain(s, hash)
 		err = st.commit(s, now, checks, true)
 	}
 	if err != nil {
-		sh := s.e.table.At(hash)
-		if ent, found := sh.Find(hash, r.Key); found {
+		sh := s.e.table.At(p.hash)
+		if ent, found := sh.Find(p.hash, p.key); found {
 			sh.Delete(ent)
 		}
 		return v, err
@@ -172,12 +177,11 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 	return v, nil
 }
 
-// reserved is what a reservation keeps of a check.
-func reserved(c *Check, w *weighed, named *Reserved, now int64) Reserved {
-	return Reserved{
-		Key: w.key, Limit: w.it.limit, Mode: c.Mode, Cost: c.Cost, Debt: c.Debt,
-		Name: named.Name, CostBy: named.CostBy, Each: named.Each, charge: w.chargeOf(now, c.Cost),
-	}
+// describe makes l what a reservation keeps of a check.
+func (l *Reserved) describe(c *Check, w *weighed, named *Reserved, now int64) {
+	l.Key, l.Limit, l.Mode, l.Cost, l.Debt = w.key, w.it.limit, c.Mode, c.Cost, c.Debt
+	l.Name, l.CostBy, l.Each = named.Name, named.CostBy, named.Each
+	l.charge = w.chargeOf(now, c.Cost)
 }
 
 // records is the scratch space of a session for the records of reservations.
@@ -195,12 +199,11 @@ func (s *Session) records() *records {
 }
 
 // putReservation makes the record of p, which may not be there, what r says. Its shard
-// must be locked.
+// must be locked, and p have what Find returns.
 func (s *Session) putReservation(p *plan, r *Reservation, deadline, now int64) error {
 	h := s.records()
 	h.buf = appendReservation(h.buf[:0], r)
 	sh := s.e.table.At(p.hash)
-	p.ent, p.found = sh.Find(p.hash, p.key)
 	if err := s.place(p, sh, len(h.buf)/8, deadline, now); err != nil {
 		return err
 	}
@@ -215,13 +218,16 @@ func fillReservation(ent shard.Entry, b []byte) {
 	clear(state[copy(state, b):])
 }
 
-// findAgain finds the counters again that are in the shard of a hash, where something
+// findBeside finds the counters again that are in the shard of a hash, where something
 // was put.
-func (st *checking) findAgain(s *Session, hash uint64) {
-	sh := s.e.table.At(hash)
+func (st *checking) findBeside(s *Session, hash uint64) {
+	place := s.e.table.Index(hash)
 	for i := range st.n {
-		if w := st.at(i); s.e.table.At(w.hash) == sh {
+		if int(st.shard(i)) == place {
+			w := st.at(i)
+			sh := s.e.table.Shard(place)
 			w.ent, w.found = sh.Find(w.hash, w.key)
+			w.own = w.found && s.e.limits.get(w.ent.Meta()) == w.it
 		}
 	}
 }
@@ -247,8 +253,8 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	return nil
 }
 
-// storeMarked writes what reserveMarked has made room for, slots as leases of an id.
-func (st *checking) storeMarked(s *Session, now int64, checks []Check, id leaseID) error {
+// storeHeld writes what reserveMarked has made room for, slots as leases of an id.
+func (st *checking) storeHeld(s *Session, now int64, checks []Check, id leaseID) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
@@ -257,8 +263,9 @@ func (st *checking) storeMarked(s *Session, now int64, checks []Check, id leaseI
 		var err error
 		if sh := s.e.table.At(w.hash); w.it.decides == Slots {
 			err = s.storeLease(w, sh, now, id, checks[i].Cost)
+			st.moved = true
 		} else {
-			err = s.storeMoved(w, sh, now)
+			err = st.storeMarked(s, w, sh, now)
 		}
 		if err != nil {
 			if checks[i].Mode == Enforce {

@@ -91,7 +91,9 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	t := &s.steps
 	t.begin(s, hash, key)
 	for i := range r.Limits {
-		t.add(s, s.e.table.Hash(r.Limits[i].Key), r.Limits[i].Key)
+		l := &r.Limits[i]
+		l.hash = s.e.table.Hash(l.Key)
+		t.add(s, l.hash, l.Key)
 	}
 	if err := t.lock(s); err != nil {
 		return a, false, err
@@ -136,13 +138,9 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 		}
 	}
 	if to == HoldCommitted || to == HoldCancelled {
-		// What it is answered takes more than a record of slots alone has.
-		bare := *r
-		bare.State, bare.Limits = HoldOpen, slotsOf(r.Limits)
-		h := s.records()
-		h.buf = appendReservation(h.buf[:0], &bare)
-		if words := len(h.buf)/8 + answerWords; ent.Words() < words {
-			if _, err := sh.Resize(ent, hash, words, now); err != nil {
+		// What it is answered may take more than the limits do.
+		if words := s.records().settledWords(); ent.Words() < words {
+			if ent, err = sh.Resize(ent, hash, words, now); err != nil {
 				return a, false, err
 			}
 		}
@@ -155,17 +153,31 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	if r.State = to; to == HoldCommitted || to == HoldCancelled {
 		r.Limits, r.Answer = slotsOf(r.Limits), a
 	}
-	s.keepReservation(sh, hash, key, r, now+r.Keep, now)
+	if x.st.moved {
+		ent, ok = sh.Find(hash, key)
+	}
+	if ok { // not evicted for what was charged: then it stays charged
+		s.keepReservation(sh, ent, hash, r, now+r.Keep, now)
+	}
 	s.e.holds.settled(now+r.Keep, hash)
 	return a, done, nil
 }
 
-// keepReservation writes what a reservation has become to its record, which has room.
-func (s *Session) keepReservation(sh *shard.Shard, hash uint64, key []byte, r *Reservation, deadline, now int64) {
-	ent, found := sh.Find(hash, key)
-	if !found { // evicted for what was charged: it stays charged
-		return
+// settledWords is how many words the record of the reservation that was read last may
+// take once it is settled.
+func (h *records) settledWords() int {
+	bytes := h.in.bare
+	if slots := slotsOf(h.in.r.Limits); slots != nil {
+		open := h.in.r
+		open.Limits = slots
+		h.buf = appendReservation(h.buf[:0], &open)
+		bytes = len(h.buf)
 	}
+	return (bytes+7)/8 + answerWords
+}
+
+// keepReservation writes what a reservation has become to its record, which has room.
+func (s *Session) keepReservation(sh *shard.Shard, ent shard.Entry, hash uint64, r *Reservation, deadline, now int64) {
 	h := s.records()
 	h.buf = appendReservation(h.buf[:0], r)
 	sh.Touch(ent)

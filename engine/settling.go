@@ -24,7 +24,7 @@ type settling struct {
 
 // begin begins to make r what it is to become, or is asked to.
 func (x *settling) begin(now int64, r *Reservation, to HoldState) {
-	x.now, x.from, x.to = now, r.State, to
+	x.now, x.from, x.to, x.st.moved = now, r.State, to, false
 	x.each = slices.Grow(x.each[:0], len(r.Limits))[:len(r.Limits)]
 	clear(x.each)
 }
@@ -106,7 +106,7 @@ func (x *settling) unreserve(e *settlingLimit) {
 
 // plan plans what becomes of one limit.
 func (x *settling) plan(l *Reserved, e *settlingLimit) error {
-	e.key, e.hash = l.Key, x.s.e.table.Hash(l.Key)
+	e.key, e.hash = l.Key, l.hash
 	if l.slots() {
 		if x.to == HoldCommitted || x.to == HoldCancelled { // else they have ended
 			x.planEnd(e)
@@ -218,7 +218,7 @@ func (x *settling) endSlots(r *Reservation) error {
 		if !l.slots() {
 			continue
 		}
-		e.key, e.hash = l.Key, x.s.e.table.Hash(l.Key)
+		e.key, e.hash = l.Key, l.hash
 		if x.planEnd(e); e.write {
 			if err := x.write(e); err != nil {
 				return err
@@ -272,11 +272,12 @@ func (x *settling) planCharge(l *Reserved, e *settlingLimit, more int64) error {
 func (x *settling) write(e *settlingLimit) error {
 	sh := x.s.e.table.At(e.hash)
 	if !e.refunds && !e.full {
-		return x.s.storeMoved(&e.weighed, sh, x.now)
+		return x.st.storeMarked(x.s, &e.weighed, sh, x.now)
 	}
 	if e.ent, e.found = sh.Find(e.hash, e.key); !e.found { // evicted for the room of another
 		return nil
 	}
+	x.st.moved = true // if nothing is left of it
 	sh.Touch(e.ent)
 	ring := logRing(e.ent.State())
 	switch {

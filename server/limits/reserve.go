@@ -187,12 +187,12 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 		m.key = namedKey(m.key[:0], call.Args[1], m.args.id)
 	}
 	for try := 0; ; try++ {
+		ready := p != nil
 		// First of all: a call that was made is answered the same, whatever the
-		// policy has become.
-		if named && b.repeat(call, m, asked, set, p) {
+		// policy has become. Where that is known, Reserve looks first of all.
+		if named && !ready && b.repeat(call, m, asked, set, p) {
 			return
 		}
-		ready := p != nil
 		if !ready {
 			if p = set.Policy(call.Args[1]); p == nil {
 				b.refuseUnknown(call)
@@ -234,7 +234,9 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 			continue
 		}
 		if err != nil {
-			m.fail(call, err)
+			if !named || !ready || !b.repeat(call, m, asked, set, p) {
+				m.fail(call, err)
+			}
 			return
 		}
 		m.decided(call, p, &a)

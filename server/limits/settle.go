@@ -162,6 +162,9 @@ func (c *committed) parse(args [][]byte) error {
 // may be told again with the costs; and where it has been edited since, nobody can
 // say any more what it knew.
 func (b *Book) acceptsCosts(hold []byte, r *engine.Reservation, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
 	policyName, _, _ := cutHold(hold)
 	p := b.set.Load().Policy(policyName)
 	if p == nil || p.Version != r.Version {
