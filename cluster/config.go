@@ -36,6 +36,8 @@ type Config struct {
 	Fatal func(error)
 	// Logger receives what an operator should know.
 	Logger *slog.Logger
+	// Audit receives a line for each change of the cluster; nil is Logger.
+	Audit *slog.Logger
 
 	// PeerAddr is where other nodes reach Listener; its own address when
 	// empty.

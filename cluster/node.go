@@ -127,6 +127,7 @@ func (n *Node) Start(front Front) (err error) {
 		Handlers: map[string]raftlog.Handler{opHandover: n.announced, opPrepare: n.prepared, opSetClock: n.setClock, raftlog.OpTransfer: n.transfer},
 		Fatal:    c.Fatal,
 		Logger:   c.Logger,
+		Audit:    c.Audit,
 	}, &machine{n.engine, n.replica, n.led})
 	if err != nil {
 		return err

@@ -134,6 +134,9 @@ type Config struct {
 
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
+	// Audit receives a line for each change of the cluster that is asked for; nil is
+	// Logger.
+	Audit *slog.Logger
 
 	// wrapLog lets tests put a failing disk under the log.
 	wrapLog func(raft.LogStore) raft.LogStore
@@ -222,6 +225,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Audit == nil {
+		c.Audit = c.Logger
 	}
 	c.Logger = c.Logger.With("group", c.GroupID, "node", c.NodeID)
 	return c, raft.ValidateConfig(c.raftConfig(raft.ServerID(c.NodeID)))

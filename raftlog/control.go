@@ -62,6 +62,10 @@ const OpTransfer = "transfer"
 
 var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true}
 
+// audited are the operations that change the cluster, those of Config.Handlers
+// included.
+var audited = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true, "set-clock": true}
+
 // memberArgs are the arguments of the operations on one member.
 type memberArgs struct {
 	ID   string `json:"id,omitempty"`
@@ -229,6 +233,9 @@ func (g *Group) serveConn(ctx context.Context, c net.Conn) {
 		rctx, cancel := context.WithTimeout(ctx, controlTimeout)
 		resp := g.answer(rctx, req)
 		cancel()
+		if audited[req.Op] && !req.Forwarded {
+			g.cfg.Audit.Info("cluster command", "from", c.RemoteAddr().String(), "command", req.Op, "arguments", string(req.Args), "error", resp.Error)
+		}
 		c.SetDeadline(time.Now().Add(controlTimeout))
 		if err := writeFrame(c, resp); err != nil {
 			return

@@ -9,7 +9,7 @@ import (
 
 // commandLists are the commands of the server, a list per file.
 func (s *Server) commandLists() [][]command.Spec {
-	return [][]command.Spec{
+	return s.audited([][]command.Spec{
 		connectionCommands(),
 		clientCommands(),
 		commandCommands(),
@@ -29,7 +29,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		sentinelCommands(),
 		chargeCommands(),
 		relayedCommands(),
-	}
+	})
 }
 
 // onConn makes the handler of a command about its connection.

@@ -33,6 +33,8 @@ type Config struct {
 	// Logger receives what an operator should know; nil discards it. Nothing
 	// is logged per command.
 	Logger *slog.Logger
+	// Audit receives a line for what changes more than counters; nil is Logger.
+	Audit *slog.Logger
 	// Version is Headgate's version, for INFO and HELLO; empty is "dev".
 	Version string
 	// Engine decides, and its clock is read once per batch; required.
@@ -141,6 +143,9 @@ type InfoSource interface {
 func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Audit == nil {
+		c.Audit = c.Logger
 	}
 	if c.Version == "" {
 		c.Version = "dev"

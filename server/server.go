@@ -118,7 +118,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})}
-	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.NoGateways)
+	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.Audit, cfg.NoGateways)
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}

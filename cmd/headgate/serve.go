@@ -66,6 +66,10 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	audit, err := openAudit(&c, log)
+	if err != nil {
+		return err
+	}
 
 	// All ports before anything runs: a port in use is the commonest mistake,
 	// and clients that connect from here on wait instead of being refused.
@@ -96,9 +100,11 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// decide until the node leads.
 	var node *cluster.Node
 	if c.Replicated() {
-		node, err = cluster.New(clusterConfig(&c, ports, files, log, func(err error) {
+		peers := clusterConfig(&c, ports, files, log, func(err error) {
 			failed <- fmt.Errorf("replication: %w", err)
-		}), decisions)
+		})
+		peers.Audit = audit.logger(log)
+		node, err = cluster.New(peers, decisions)
 		if err != nil {
 			return err
 		}
@@ -112,7 +118,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	stop, shutdown := context.WithCancel(ctx) // done by SHUTDOWN as well
 	defer shutdown()
 	frontConfig := serverConfig(&c, node)
-	frontConfig.Logger = log
+	frontConfig.Logger, frontConfig.Audit = log, audit.logger(log)
 	frontConfig.Engine = decisions
 	frontConfig.Settings = store
 	frontConfig.Stop = shutdown
@@ -194,6 +200,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		case <-hangup:
 			files.reload()
 			policies.reload()
+			audit.reload()
 		case <-stop.Done():
 			waiting = false
 		case err = <-failed:

@@ -18,6 +18,7 @@ import (
 type Book struct {
 	engine *engine.Engine
 	log    *slog.Logger
+	audit  *slog.Logger // see server.Config
 	// noGateways tells that no gateway is a trusted proxy of this node.
 	noGateways bool
 
@@ -75,10 +76,11 @@ type Book struct {
 // of all of them: that takes longer, and no memory.
 const newsMost = 32 << 20
 
-// NewBook returns the policies of e, which follows e's records from here on. With
-// noGateways no gateway is a trusted proxy of this node: it takes no routes by ip.
-func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool) *Book {
-	b := &Book{engine: e, log: log, noGateways: noGateways, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
+// NewBook returns the policies of e, which follows e's records from here on. Changes
+// that are made here leave a line in audit. With noGateways no gateway is a trusted
+// proxy of this node: it takes no routes by ip.
+func NewBook(e *engine.Engine, log, audit *slog.Logger, noGateways bool) *Book {
+	b := &Book{engine: e, log: log, audit: audit, noGateways: noGateways, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	e.VoidCounters(b.void)

@@ -3,7 +3,6 @@ package limits
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -17,7 +16,7 @@ import (
 )
 
 func newTestBook() *Book {
-	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.NewTextHandler(io.Discard, nil)), false)
+	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false)
 }
 
 // ofPolicy is the record of a policy that has one limit.

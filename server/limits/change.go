@@ -21,6 +21,8 @@ type change struct {
 	// from is the file of a node that it is about; nil for none. Its edits follow
 	// from what nodes have offered before.
 	from *ofFile
+	// revision is the number of the change among all, once it is made.
+	revision uint64
 	// made does what is left when the records are put; nil is nothing.
 	made func(sess *engine.Session, versions []uint64) error
 	// reply writes the reply; nil writes the version of the one edit.
@@ -39,8 +41,10 @@ type edit struct {
 	// counters says what becomes of what was consumed; void, that nothing does.
 	counters policy.Change
 	void     bool
-	// changed tells, once the change is made, that it has a new version.
+	// changed tells, once the change is made, that it has a new version; was is the one
+	// before, 0 for none.
 	changed bool
+	was     uint64
 }
 
 // Errors of changes. They carry their code.
@@ -133,6 +137,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 		}
 	}
 	revision++
+	c.revision = revision
 	puts = []engine.PolicyRecord{{Name: revisionRecord, Value: strconv.AppendUint(nil, revision, 10)}}
 	for i := range c.edits {
 		ed := &c.edits[i]
@@ -141,6 +146,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("ERR %w", err)
 		}
+		ed.was = old.present()
 		next, err := b.revise(c, ed, &old, revision)
 		if err != nil {
 			return nil, nil, nil, err

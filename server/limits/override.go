@@ -194,7 +194,7 @@ func (b *Book) putOverride(call *command.Call, o *policy.Override, value []byte)
 		call.Fail(err)
 		return false
 	}
-	b.log.Info("override changed", "policy", o.Policy, "override", o.ID(), "deleted", value == nil, "author", call.Host.Author())
+	b.audit.Info("override changed", "author", call.Host.Author(), "policy", o.Policy, "override", o.ID(), "deleted", value == nil)
 	return true
 }
 

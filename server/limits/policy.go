@@ -247,7 +247,8 @@ func (b *Book) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits b
 	}
 	for i := range c.edits {
 		if ed := &c.edits[i]; ed.changed {
-			b.log.Info("policy changed", "policy", ed.name, "version", versions[i], "author", c.author, "file", ed.file)
+			b.audit.Info("policy changed", "author", c.author, "policy", ed.name, "old_version", ed.was, "version", versions[i],
+				"revision", c.revision, "deleted", ed.text == nil, "reset", ed.void, "file", ed.file)
 		}
 	}
 	if c.made != nil {

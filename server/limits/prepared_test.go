@@ -16,7 +16,7 @@ import (
 // policies, time and input are the same.
 func TestTakeOfPreparedChecks(t *testing.T) {
 	e := engine.New(engine.Config{})
-	b := NewBook(e, slog.New(slog.DiscardHandler), false)
+	b := NewBook(e, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false)
 	compiled := func() *policy.Set {
 		editor := b.empty().Edit()
 		for _, name := range []string{"p", "r"} {

@@ -29,7 +29,7 @@ func (b *Book) reset(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	sess, now := call.NewSession(), call.Now
+	sess, now, author := call.NewSession(), call.Now, call.Host.Author()
 	sess.Use(0) // where policies count
 	call.Host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
 		defer sess.Close()
@@ -38,6 +38,7 @@ func (b *Book) reset(call *command.Call) {
 			w.Error(command.EngineError(err).Error())
 			return
 		}
+		b.audit.Info("caller reset", "author", author, "policy", p.Name, "keys", string(bytes.Join(keys, []byte(" "))), "limits", n)
 		w.Int(n)
 	})
 }

@@ -41,6 +41,7 @@ type Config struct {
 	HTTPReadCerts      []string
 	HTTPSeeCerts       []string
 	HTTPWriteCerts     []string
+	AuditLog           string
 
 	GRPCTLSCert        string
 	GRPCTLSKey         string

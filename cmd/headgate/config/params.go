@@ -222,6 +222,11 @@ var Params = []Param{
 		Doc:   "Names in client certificates that are for checks over gRPC, beside grpc-read-token.",
 		Value: func(c *Config) Value { return certNames{&c.GRPCReadCerts} },
 	},
+	{
+		Name: "audit-log", Section: security, Default: "",
+		Doc:   "File to which a line of JSON is added for each change of policies, overrides and settings, each flush and each change of the cluster. It is opened again at SIGHUP. Without it the lines are in the log.",
+		Value: func(c *Config) Value { return file{text{&c.AuditLog}} },
+	},
 
 	{
 		Name: "maxclients", Section: limits, Default: "10000", Mutable: true,
