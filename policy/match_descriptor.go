@@ -160,7 +160,7 @@ func (c *Descriptor) Add(a *Asked) error {
 func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	for i := 0; i < len(entries); i += 2 {
 		below := c.step(l, entries[i], entries[i+1])
-		if below == nil {
+		if below == nil { // also where the level before has a limit
 			return nil
 		}
 		if c.shared[i/2] = nil; below.share {
