@@ -69,7 +69,10 @@ func (rec *Record) Merged(other *Record) (*Record, error) {
 	def := *rec.definition
 	def.descriptors = append(def.descriptors[:len(def.descriptors):len(def.descriptors)], other.definition.descriptors...)
 	both := &Record{Name: rec.Name, file: file, definition: &def}
-	return ParseRecord(file, rec.Name, []byte(both.Text())) // the bounds are those of one
+	if _, err := ParseRecord(file, rec.Name, []byte(both.Text())); err != nil { // the bounds are those of one
+		return nil, err
+	}
+	return both, nil
 }
 
 // FileText returns a file of policies that has the records of policies.

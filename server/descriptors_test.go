@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/limits"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -299,4 +301,97 @@ func TestDescriptorsEdited(t *testing.T) {
 	r.gets("ok ok:1", "rl", 0, "k=b 10")
 	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "RESET", "rl")))
 	r.gets("ok ok:11", "rl", 0, "k=b 0")
+}
+
+// While no leader answers the failure policy does: within the backstop, on this
+// node's share, or not at all.
+func TestDescriptorsWithoutALeader(t *testing.T) {
+	f := newFakeCluster(partition.Leading)
+	f.topology = threeVoters
+	s, m := replicatedMachine(t, f, Config{Backstop: 5})
+	const text = "descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}}, {key: none, rate_limit: {unit: day, requests_per_unit: 0}}]}"
+	for name, policy := range map[string]string{
+		"open": "{on_failure: open, backstop: 2, " + text, "local": "{on_failure: local, " + text, "closed": "{on_failure: closed, " + text,
+	} {
+		m.feed(encode("RL.POLICY", "SET", name, policy))
+		settlePolicy(t, f, s, m)
+		require.Equal(t, ":1\r\n", m.take())
+	}
+	f.become(partition.Orphaned)
+	passed := func(line string) (n int) {
+		for range 30 {
+			m.feed("RL.DESCRIPTORS " + line + "\r\n")
+			reply := m.take()
+			require.True(t, strings.HasPrefix(reply, "*5\r\n"), reply)
+			if strings.HasPrefix(reply, "*5\r\n$2\r\nok\r\n") {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 18, passed("open 0 1 1 k a - -"))
+	require.Equal(t, 0, passed("open 0 1 1 none a - -"))
+	require.Equal(t, 30, passed("open 0 1 1 none a 0 -"))
+	require.Equal(t, 30, passed("open 0 1 1 unknown a - -"))
+	require.Equal(t, 20, passed("closed 0 1 1 k a - 4/day FAIL open"), "a limit of the request, five times")
+	require.Equal(t, 3, passed("local 0 1 1 k a - -"))
+	m.feed("RL.DESCRIPTORS closed 0 1 1 k a - -\r\n")
+	require.Contains(t, m.take(), "-CLUSTERDOWN ")
+	m.feed("HELLO 3\r\n")
+	m.take()
+	m.feed("RL.DESCRIPTORS open 0 1 1 k b - -\r\n")
+	var v verdict.Ruling
+	_, err := v.Read([]byte(m.take()))
+	require.NoError(t, err)
+	require.True(t, v.Degraded)
+	require.False(t, v.Over)
+}
+
+// A reader passes over what a later release tells, and refuses what is none.
+func TestRulingsAreRead(t *testing.T) {
+	r := newEnvoyRig(t, "rl", "{descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}}]}")
+	reply := r.raw("RL.DESCRIPTORS", "rl", "0", "2", "1", "k", "v", "-", "-", "1", "x", "y", "-", "-")
+	var v verdict.Ruling
+	for n := range len(reply) {
+		_, err := v.Read([]byte(reply[:n]))
+		require.Error(t, err, n)
+	}
+	rest, err := v.Read([]byte(strings.Replace(reply, "%5\r\n", "%6\r\n$5\r\nlater\r\n*1\r\n:1\r\n", 1) + "+OK\r\n"))
+	require.NoError(t, err)
+	require.Equal(t, "+OK\r\n", string(rest))
+	require.Len(t, v.Statuses, 2)
+	_, err = v.Read([]byte(strings.Replace(reply, "binding\r\n:0", "binding\r\n:2", 1)))
+	require.Error(t, err)
+	require.EqualValues(t, 1, verdictCounts(r.s, "rl", "k").Allowed)
+}
+
+// verdictCounts are the counts of a limit.
+func verdictCounts(s *Server, policy, limit string) (n limits.LimitCount) {
+	for _, c := range s.PolicyCounts() {
+		if c.Policy == policy && c.Limit == limit {
+			n = c
+		}
+	}
+	return n
+}
+
+// Values of requests are in the names of counts where the text asks for that, and
+// then of a hundred paths.
+func TestDescriptorsAreCounted(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 2}}, {key: s, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 0}},
+		{key: d, detailed_metric: true, rate_limit: {unit: day, requests_per_unit: 9}}, {key: v, value_to_metric: true, descriptors: [{key: w, rate_limit: {unit: day, requests_per_unit: 9}}]}]}`)
+	for range 3 {
+		r.ask("rl", 0, "k=a 2", "s=a", "v=1,w=2", "x=y - 5/day")
+	}
+	for i := range 120 {
+		r.ask("rl", 0, fmt.Sprintf("d=%d", i))
+	}
+	count := func(limit string) limits.LimitCount { return verdictCounts(r.s, "rl", limit) }
+	require.Equal(t, limits.LimitCount{Policy: "rl", Limit: "k", Allowed: 1, Denied: 2, Cost: 2}, count("k"))
+	require.EqualValues(t, 3, count("s").Shadow)
+	require.EqualValues(t, 3, count("v_1.w").Allowed)
+	require.EqualValues(t, 3, count("(request)").Allowed)
+	require.EqualValues(t, 1, count("d_0").Allowed)
+	require.EqualValues(t, 120-99, count("d").Allowed)
+	require.Empty(t, count("d_119"))
 }
