@@ -30,7 +30,7 @@ type runStripe struct {
 
 // Sampled is of how many runs on a loop one is timed, the first to begin with: it
 // costs two readings of the clock.
-const Sampled = 16
+const Sampled = 64
 
 func (s *runStripe) runs(native bool) *atomic.Uint64 {
 	if native {

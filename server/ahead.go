@@ -114,12 +114,11 @@ func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	case cmd.Keys.First == 1:
 		keys = append(keys, args[1])
 	case cmd.Flags&command.Script != 0 && len(args) > 3:
-		most := 5 // what is no key is asked for in vain
-		if n := args[2]; len(n) == 1 && n[0] == '1' {
-			most = 4
-		}
 		a := &l.ahead
-		a.scripts, a.others = append(a.scripts, args[3:min(len(args), most)]...), true
+		a.scripts, a.others = append(a.scripts, args[3]), true
+		if n := args[2]; len(args) > 4 && !(len(n) == 1 && n[0] == '1') { // what is no key is asked for in vain
+			a.scripts = append(a.scripts, args[4])
+		}
 	case cmd.Ahead != nil && l.mode&modeElsewhere == 0:
 		l.ahead.derives, l.ahead.others = true, true
 	}
