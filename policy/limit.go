@@ -101,6 +101,10 @@ type Limit struct {
 	TTL int64
 }
 
+// Usual are the numbers of calls of which no tier, override or scale says otherwise,
+// nil for a limit without such.
+func (l *Limit) Usual() *Numbers { return l.numbers }
+
 // ownNumbers are mode and cost of a limit, without what tiers say.
 type ownNumbers struct {
 	cost   int64

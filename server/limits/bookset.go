@@ -59,10 +59,10 @@ func (b *Book) apply(news []heard, anew bool) {
 		if is == nil {
 			return
 		}
-		b.know(is, was, &room)
 		if err := b.prepare(is, was); err != nil {
 			b.breaks(is.Name, err)
 		}
+		b.know(is, was, &room)
 	})
 	b.replace(old, next, names)
 	if b.noGateways && hasRoutes(edits) {
@@ -288,8 +288,8 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	room := b.room()
 	eachChange(base, next, st.names, func(was, is *policy.Policy) {
 		if is != nil {
-			b.know(is, was, &room)
 			wrong := b.prepare(is, was)
+			b.know(is, was, &room)
 			if wrong == nil && (is.Calendars && !b.engine.CalendarsKept() || is.Penalties && !b.engine.PenaltiesKept() || is.Slots && !b.engine.SlotsKept()) {
 				wrong = engine.ErrNotYet
 			}

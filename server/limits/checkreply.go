@@ -125,6 +125,31 @@ func newLimitForm(name string) *limitForm {
 	return f
 }
 
+// usualForm is what replies have alike, in either protocol, about a limit by certain
+// numbers that is charged one unit of a call which passes at once: up to the value of
+// remaining, and from behind the time of reset on.
+type usualForm struct {
+	limit      int64
+	head, tail [2]string
+}
+
+// usualBy is what a usualForm depends on. window is in ms.
+type usualBy struct {
+	name          string
+	limit, window int64
+	mode          policy.Mode
+}
+
+func newUsualForm(by usualBy) *usualForm {
+	f, form := &usualForm{limit: by.limit}, newLimitForm(by.name)
+	for i := range f.head {
+		j := &protocols[i]
+		f.head[i] = fmt.Sprintf("%s%d%s", form.passed[i], by.limit, j.inner[1])
+		f.tail[i] = fmt.Sprintf("%s%d\r\n", j.unit[by.mode], by.window)
+	}
+	return f
+}
+
 // passedForm is what replies have alike, in either protocol, of calls that pass the
 // same number of limits of a policy: from behind the name of the one that stands
 // for the call up to the first limit.
@@ -219,8 +244,12 @@ func (a *answer) write(call *command.Call) {
 	over := 0
 	for i := range a.applied {
 		l, c := &a.applied[i], &a.each[i]
-		form := known.limits[l.Limit.Index].limitForm
+		form := &known.limits[l.Limit.Index]
 		if c.OK && !c.Over && l.Cost == 1 && c.RetryAfter|c.Delay == 0 { // most are
+			if u := form.usual; u != nil && l.Numbers == form.usually && c.Limit == u.limit {
+				b = append(j.appendLeft(append(b, u.head[at]...), &c.Decision), u.tail[at]...)
+				continue
+			}
 			b = append(b, form.passed[at]...)
 			if i == a.binding && to > 0 {
 				b = append(b, b[from:to]...)
@@ -248,9 +277,18 @@ func (a *answer) write(call *command.Call) {
 func (j *joints) appendPassed(b []byte, d *engine.Decision) []byte {
 	b = resp.AppendInt(b, d.Limit)
 	if j.resp2 { // as appendDecision
-		b = append(resp.AppendInt(append(b, '\r', '\n', ':'), d.Remaining), "\r\n:0\r\n:"...)
+		return j.appendLeft(append(b, '\r', '\n', ':'), d)
+	}
+	return j.appendLeft(append(b, j.inner[1]...), d)
+}
+
+// appendLeft is appendPassed from the value of remaining on.
+func (j *joints) appendLeft(b []byte, d *engine.Decision) []byte {
+	b = resp.AppendInt(b, d.Remaining)
+	if j.resp2 {
+		b = append(b, "\r\n:0\r\n:"...)
 	} else {
-		b = append(resp.AppendInt(append(b, j.inner[1]...), d.Remaining), j.atOnce...)
+		b = append(b, j.atOnce...)
 	}
 	return resp.AppendInt(b, command.CeilMillis(d.ResetAfter))
 }

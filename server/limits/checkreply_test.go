@@ -69,7 +69,11 @@ func plainReply(call *command.Call, a *answer) {
 			status = 429
 		}
 		intField(w, "status", int64(status))
-		intField(w, "window_ms", []int64{1000, 2334, 2000}[l.Numbers.Mode])
+		window := []int64{1000, 2334, 2000}[l.Numbers.Mode]
+		if l.Numbers == l.Limit.Usual() {
+			window = 1000
+		}
+		intField(w, "window_ms", window)
 		if c.Over && l.Numbers.Mode == policy.Soft {
 			soft = append(soft, l.Limit.Name)
 		}
@@ -95,7 +99,13 @@ func TestRepliesOfChecksValueByValue(t *testing.T) {
 	set, err := e.Finish(1)
 	require.NoError(t, err)
 	p, room := set.Policy([]byte("p")), 10
+	// The second limit admits what its usual numbers do, in another time than others.
+	usual := p.Limits[1].Usual()
+	usual.Handle, err = engine.New(engine.Config{}).Ready(engineLimit(&p.Limits[1], usual))
+	require.NoError(t, err)
 	new(Book).know(p, nil, &room)
+	require.Nil(t, knownOf(p).limits[0].usual)
+	require.NotNil(t, knownOf(p).limits[1].usual)
 
 	rnd := rand.New(rand.NewPCG(21, 22))
 	one := func(of ...int64) int64 { return of[rnd.IntN(len(of))] }
@@ -116,9 +126,12 @@ func TestRepliesOfChecksValueByValue(t *testing.T) {
 				continue
 			}
 			l := policy.Applied{Limit: &p.Limits[i], Numbers: &numbers[one(0, 0, 0, 1, 2)], Cost: one(1, 1, 1, 0, 7)}
+			if i == 1 && rnd.IntN(2) == 0 {
+				l.Numbers = usual
+			}
 			c := engine.Checked{Over: rnd.IntN(5) == 0}
 			c.OK, l.Missing = rnd.IntN(4) > 0, rnd.IntN(10) == 0
-			c.Limit, c.Remaining = one(0, 9, 100, 12_345_678_901), one(0, 1, 99, 1<<62)
+			c.Limit, c.Remaining = one(0, 2, 9, 100, 12_345_678_901), one(0, 1, 99, 1<<62)
 			c.ResetAfter, c.Delay = one(0, 1, 1e6, 864e12, 1<<62), one(0, 0, 0, 15e8)
 			if !c.OK {
 				c.RetryAfter = one(engine.Never, 1, 5e9)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -22,6 +23,9 @@ type known struct {
 type knownLimit struct {
 	*limitForm
 	*tally
+	// usual is what replies say of calls by the numbers usually.
+	usual   *usualForm
+	usually *policy.Numbers
 }
 
 // knownOf returns what is known of a policy that is in force, or was.
@@ -57,7 +61,8 @@ func (b *Book) know(p, before *policy.Policy, room *int) {
 	k.lists = next(k.lists)
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		k.limits[i] = knownLimit{b.forms.of(l), next(counted[l.Name])}
+		k.limits[i] = knownLimit{limitForm: b.forms.of(l), tally: next(counted[l.Name])}
+		k.limits[i].usual, k.limits[i].usually = b.forms.usual(l), l.Usual()
 	}
 	k.rules = knowRules(p, before, next)
 	p.Handle = k
@@ -68,6 +73,7 @@ func (b *Book) know(p, before *policy.Policy, room *int) {
 type forms struct {
 	mu      sync.Mutex
 	limits  map[string]*limitForm
+	usually map[usualBy]*usualForm
 	passing map[passedBy]*passedForm
 }
 
@@ -78,6 +84,22 @@ func (f *forms) of(l *policy.Limit) *limitForm {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return formOf(&f.limits, l.Name, newLimitForm)
+}
+
+// usual returns what replies say of a limit by its usual numbers; nil if that is not
+// the same at all times, or nothing can be decided by them.
+func (f *forms) usual(l *policy.Limit) *usualForm {
+	n := l.Usual()
+	if n == nil || l.Calendar != nil {
+		return nil
+	}
+	ready, ok := n.Handle.(engine.Ready)
+	if !ok {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return formOf(&f.usually, usualBy{l.Name, ready.Limit().Capacity(), command.CeilMillis(ready.Window()), n.Mode}, newUsualForm)
 }
 
 func (f *forms) passed(by passedBy) *passedForm {
