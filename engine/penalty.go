@@ -301,6 +301,9 @@ func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 // Offenders returns of how many callers, by limits, offences are known.
 func (e *Engine) Offenders() int { return e.table.SpaceLen(offenders) }
 
+// OffendersEvicted returns how many were forgotten for memory.
+func (e *Engine) OffendersEvicted() uint64 { return e.table.Evicted(offenders) }
+
 // PenaltiesKept reports whether limits may have penalties: alone, or if all of the
 // cluster can read what is known of offenders.
 func (e *Engine) PenaltiesKept() bool { return e.permits(effectsPenalty) }
@@ -330,12 +333,40 @@ func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdic
 }
 
 // offencePressure keeps a block as an exhausted limit; what else is known of an
-// offender is as dear as data.
+// offender is as dear as data. See crowdedOffences.
 func offencePressure(_ *rule, ent shard.Entry, now int64) uint32 {
 	if o := readOffences(ent); o.began+o.length > now {
 		return math.MaxUint32
 	}
 	return halfUsed
+}
+
+// Records of offenders take a quarter of the memory before they go first, and those
+// of blocks that have followed others half of it: a flood of identities that are each
+// blocked once is to push out itself, not the counters of everybody else, nor who has
+// been blocked again and again.
+const (
+	offendersShare = 4
+	repeatedShare  = 2
+)
+
+// crowdedOffences is offencePressure beyond these shares, false within them. Strikes go
+// first, then blocks, the fewer others they have followed the sooner, from 1/512 of a
+// limit used to 1/8; of equal ones that which ends first.
+func (e *Engine) crowdedOffences(ent shard.Entry, now int64) (pressure uint32, crowded bool) {
+	o := readOffences(ent)
+	of := int64(offendersShare)
+	if o.repeats > 0 {
+		of = repeatedShare
+	}
+	sh := e.table.At(e.table.Hash(ent.Key()))
+	if int64(sh.SpaceLen(offenders))*int64(ent.Size()) <= sh.Share()/of {
+		return 0, false
+	}
+	if o.began+o.length <= now {
+		return 0, true
+	}
+	return eighthUsed / (maxRepeats + 1) * (uint32(o.repeats) + 1), true
 }
 
 func describeOffences(x *Explanation, _ *rule, ent shard.Entry, _ int64) {

@@ -429,6 +429,46 @@ func TestEvictionSparesBlocks(t *testing.T) {
 	}
 }
 
+// A flood of identities that are blocked once takes a part of the memory, and pushes
+// out neither the counters of others nor who has been blocked again and again.
+func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
+	s := newTestSession(t, Config{MaxBytes: 2 << 20, Shards: 1, Evict: true})
+	p := Penalty{After: 1, Within: 60 * minute, Block: 24 * 60 * minute, Factor: 2, Max: 30 * 24 * 60 * minute}
+	now := int64(start)
+	var worst []Check
+	for i := range 20 {
+		worst = append(worst, of(t, s, fmt.Sprintf("@p:a;worst=%d", i), perMinute(Fixed, 1), penalized(p)))
+	}
+	for range 2 {
+		for _, c := range worst {
+			check(t, s, now, c)
+			v, _ := check(t, s, now, c)
+			require.True(t, v.Penalty)
+		}
+		now += p.Block + 60*minute
+	}
+	now -= p.Block
+	for i := range 40_000 {
+		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), Limit{Algorithm: Fixed, Limit: 1, Period: 60 * minute}, penalized(p))
+		check(t, s, now+int64(i), c)
+		check(t, s, now+int64(i), c)
+	}
+	require.NotZero(t, s.e.OffendersEvicted())
+	const record = 72 // bytes, about
+	require.InDelta(t, 2<<20/offendersShare/record, s.e.Offenders(), 2000)
+	for i := range worst {
+		v, _ := check(t, s, now+minute, worst[i])
+		require.True(t, v.Penalty, i)
+	}
+	now += 2 * 60 * minute // the flood's counters are over, its blocks are not
+	for _, left := range []int{4, 3} {
+		for i := range 3000 {
+			_, out := check(t, s, now, of(t, s, fmt.Sprintf("@q:honest=%d", i), Limit{Algorithm: Fixed, Limit: 5, Period: 24 * 60 * minute}))
+			require.EqualValues(t, left, out[0].Remaining, "its counter is still there")
+		}
+	}
+}
+
 func TestPenaltiesAllocateNothing(t *testing.T) {
 	s := newTestSession(t, Config{})
 	p := login

@@ -25,6 +25,11 @@ func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	r := &e.limits.get(ent.Meta()).rule
 	k := r.limit.Algorithm.kind()
 	alone = k.pressure(r, ent, now)
+	if k.space == offenders {
+		if p, crowded := e.crowdedOffences(ent, now); crowded {
+			return p, p
+		}
+	}
 	if k.expires {
 		return eighthUsed, alone
 	}

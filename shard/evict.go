@@ -107,7 +107,7 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 // the entries of its kind that go at once. So a shard does not grow beyond its
 // share by that, but for what compaction has not made whole chunks of yet.
 func (s *Shard) displace(before, n, now int64) bool {
-	share := s.table.account.max.Load() / int64(len(s.table.shards))
+	share := s.Share()
 	for i := 0; ; i++ {
 		if s.recordBytes <= before-n || s.arena.accounted()+int64(s.segments)*segmentSize <= share-n {
 			return true
@@ -311,7 +311,7 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	if e.Expired(now) {
 		s.table.expired.Add(1)
 	} else {
-		s.table.evicted.Add(1)
+		s.table.evicted[s.table.SpaceOf(uint64(e.slot.tag)<<32, e.Key())].Add(1)
 	}
 	if !e.Expired(min(now, s.table.Passed())) {
 		s.depart(e)

@@ -216,7 +216,7 @@ func TestResizeInAChunkBeingDrained(t *testing.T) {
 	e, err := s.Resize(e, h, 100, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 42, e.Word(0))
-	require.Positive(t, tab.evicted.Load())
+	require.Positive(t, tab.Evicted(0))
 	checkShard(t, s)
 }
 

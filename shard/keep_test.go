@@ -162,5 +162,5 @@ func TestKeptThoughExpired(t *testing.T) {
 	}
 	_, ok := s.Find(h, key)
 	require.True(t, ok)
-	require.NotZero(t, tab.evicted.Load())
+	require.NotZero(t, tab.Evicted(0))
 }

@@ -1,8 +1,9 @@
 package shard
 
 // A table has several key spaces, which are its owner's databases, and what its
-// owner keeps beside them: equal keys of two spaces are two keys. A record does not say which space it is in; its
-// hash does: that of a key in space n is Hash with SpaceMask(n) turned over.
+// owner keeps beside them: equal keys of two spaces are two keys. A record does not
+// say which space it is in; its hash does: that of a key in space n is Hash with
+// SpaceMask(n) turned over.
 // These are the lowest bits of the tag, which choose neither the shard nor the
 // segment, so that equal keys of all spaces are in one segment, next to each
 // other, and never have equal tags: Find compares nothing more, and space 0
@@ -53,7 +54,16 @@ func (t *Table) SpaceLen(space uint8) int {
 func (t *Table) counted(space uint8) int {
 	n := 0
 	for i := range t.shards {
-		n += int(t.shards[i].spaces[space].Load())
+		n += t.shards[i].SpaceLen(space)
 	}
 	return n
 }
+
+// SpaceLen returns the number of keys of a space but 0 in the shard.
+func (s *Shard) SpaceLen(space uint8) int { return int(s.spaces[space].Load()) }
+
+// Share returns the shard's part of the table's MaxBytes.
+func (s *Shard) Share() int64 { return s.table.account.max.Load() / int64(len(s.table.shards)) }
+
+// Evicted returns how many live keys of a space were evicted for memory.
+func (t *Table) Evicted(space uint8) uint64 { return t.evicted[space].Load() }

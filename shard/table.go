@@ -68,7 +68,7 @@ type Table struct {
 	evict    atomic.Bool
 	release  func(s *Shard, meta uint32)
 	pressure func(e Entry, now int64) (crowded, alone uint32)
-	evicted  atomic.Uint64
+	evicted  [Spaces]atomic.Uint64
 	expired  atomic.Uint64
 	passed   atomic.Int64 // see Pass
 }
@@ -174,8 +174,10 @@ func (t *Table) Stats() Stats {
 	st := Stats{
 		Bytes:    t.account.bytes.Load(),
 		MaxBytes: t.account.max.Load(),
-		Evicted:  t.evicted.Load(),
 		Expired:  t.expired.Load(),
+	}
+	for space := range t.evicted {
+		st.Evicted += t.evicted[space].Load()
 	}
 	for i := range t.shards {
 		s := &t.shards[i]
