@@ -26,7 +26,7 @@ type spec struct {
 }
 
 func newSpec(t *testing.T) *spec {
-	r := newRig(t, server.Config{}, web.Config{TrustedProxies: loopback})
+	r := newRig(t, server.Config{}, web.Config{TrustedProxies: loopback, View: view{}, Local: true})
 	a := r.request("GET", "/v1/openapi.yaml", "")
 	require.Equal(t, 200, a.status)
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(a.body))
@@ -73,8 +73,11 @@ func TestOpenAPIExamples(t *testing.T) {
 	policies(s.rig)
 	ran := 0
 	for path, item := range s.doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			ran += s.examples(method, op)
+		}
 		op := item.Post
-		if op == nil {
+		if op == nil || op.Extensions["x-answers"] == nil {
 			continue
 		}
 		var answers map[string]struct {
@@ -100,7 +103,51 @@ func TestOpenAPIExamples(t *testing.T) {
 			ran++
 		}
 	}
-	require.Greater(t, ran, 7)
+	require.Greater(t, ran, 35)
+}
+
+// examples sends the requests that an operation has as x-examples, and returns how
+// many there are.
+func (s *spec) examples(method string, op *openapi3.Operation) int {
+	var list []struct {
+		Path   string
+		Status int
+		Header map[string]string
+		Body   json.RawMessage
+	}
+	text, err := json.Marshal(op.Extensions["x-examples"])
+	require.NoError(s.t, err)
+	require.NoError(s.t, json.Unmarshal(text, &list))
+	for _, e := range list {
+		var header []string
+		for name, value := range e.Header {
+			header = append(header, name, value)
+		}
+		a := s.exchange(method, e.Path, string(e.Body), header...)
+		require.Equal(s.t, e.Status, a.status, "%s %s: %s", method, e.Path, a.body)
+	}
+	return len(list)
+}
+
+// Every path is described, and asks for its right: see paths.
+func TestEveryPathIsDescribed(t *testing.T) {
+	s := newSpec(t)
+	asked := map[string]bool{}
+	for _, p := range paths {
+		if p.path == "/metrics" {
+			continue
+		}
+		q, err := http.NewRequest(p.method, s.url+p.path, nil)
+		require.NoError(t, err)
+		route, _, err := s.router.FindRoute(q)
+		require.NoError(t, err, p.path)
+		asked[p.method+" "+route.Path] = true
+	}
+	for path, item := range s.doc.Paths.Map() {
+		for method := range item.Operations() {
+			require.True(t, asked[method+" "+path] || strings.HasPrefix(path, "/v1/auth"), "%s %s", method, path)
+		}
+	}
 }
 
 // policies makes those of the examples.
@@ -108,6 +155,8 @@ func policies(r *rig) {
 	r.policy("pay", "{limits: {user: {by: user, rate: 5/h}}}")
 	r.policy("llm", "{limits: {tokens: {by: user, rate: 100/h, cost: tokens}}}")
 	r.policy("edge", "{limits: {ip: {by: ip, rate: 2/h}}}")
+	r.policy("shop", "{limits: {user: {by: user, rate: 5/m}}}")
+	r.policy("old", "{limits: {user: {by: user, rate: 5/m}}}")
 }
 
 // Answers of every kind are as described.
