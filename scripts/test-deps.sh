@@ -2,7 +2,8 @@
 # Installs the programs that tests start and that are missing: redis-server and
 # redis-cli (compared with and driven), libfaketime (its clock stands still while it
 # is compared), Prometheus and promtool (what asks and checks the metrics), Node and
-# Python (client libraries), curl and nginx (the HTTP port), Envoy (the gRPC port).
+# Python (client libraries), curl, nginx, Caddy and HAProxy (the HTTP port), Envoy (the
+# gRPC port).
 set -euo pipefail
 
 missing=()
@@ -13,6 +14,8 @@ command -v npm >/dev/null || missing+=(npm)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 command -v curl >/dev/null || missing+=(curl)
 command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
+command -v caddy >/dev/null || missing+=(caddy)
+command -v haproxy >/dev/null || [ -x /usr/sbin/haproxy ] || missing+=(haproxy)
 if [ ${#missing[@]} -gt 0 ]; then
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 		echo "tests need: ${missing[*]} (as root on Debian this would install them)" >&2
