@@ -96,6 +96,12 @@ func TestKeysOfDescriptors(t *testing.T) {
 	}
 	var c Descriptor
 	c.Begin(p, 0)
+	for _, entries := range [][][]byte{{[]byte("a=b"), nil}, {[]byte("a"), []byte("b=")}} {
+		require.NoError(t, c.Add(&Asked{Entries: entries, Limit: limit}))
+	}
+	require.NoError(t, c.Finish())
+	require.NotEqual(t, c.Matched[0].Key, c.Matched[1].Key)
+	c.Begin(p, 0)
 	for _, text := range []string{"s=x1,b=1", "s=x2,b=1", "s=x*,b=1", "s=x1,b=2"} {
 		require.NoError(t, c.Add(asked(text)))
 	}

@@ -55,7 +55,7 @@ func TestImportEnvoy(t *testing.T) {
 	bad := file("bad.yaml", "domain: Edge\ndescriptors:\n  - key: a\n")
 	_, told, err = imports(bad)
 	require.ErrorContains(t, err, "1 error, nothing is imported")
-	require.Contains(t, told, bad+`:1:9: "Edge" does not name a policy`)
+	require.Contains(t, told, bad+`:1:9: domain: "Edge" does not name a policy`)
 	_, told, err = imports(file("none.yaml", "descriptors: []\n"))
 	require.Error(t, err)
 	require.Contains(t, told, "domain is missing")
