@@ -1,10 +1,16 @@
 package web_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/certstest"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/web"
 )
@@ -108,4 +114,54 @@ func TestChangesWithoutAToken(t *testing.T) {
 	for name := range a.header {
 		require.NotContains(t, name, "Access-Control")
 	}
+}
+
+// A client certificate opens what its name is given, over TLS of the port's own; one
+// of another authority opens nothing.
+func TestClientCertificates(t *testing.T) {
+	own, other := certstest.New(), certstest.New()
+	pair := func(a *certstest.Authority, name string) tls.Certificate {
+		c, err := tls.X509KeyPair(a.Issue(name))
+		require.NoError(t, err)
+		return c
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(own.Cert)
+	access := server.Access{}
+	access.Certificates[server.RightRead], access.Certificates[server.RightWrite] = []string{"gate"}, []string{"ci"}
+	r := newManaged(t, server.Config{Runtime: server.Runtime{Access: [...]server.Access{server.PortHTTP: access, server.PortGRPC: {}}}})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, url := serve(t, web.Config{Decider: r.caller, View: view{}, Local: true}, tls.NewListener(l, &tls.Config{
+		Certificates: []tls.Certificate{pair(own, "server")}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+	}))
+	ask := func(method, path, body string, certificates ...tls.Certificate) (int, error) {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates}}}
+		q, err := http.NewRequest(method, strings.Replace(url, "http:", "https:", 1)+path, strings.NewReader(body))
+		require.NoError(t, err)
+		q.Header.Set("Content-Type", "application/json")
+		a, err := client.Do(q)
+		if err != nil {
+			return 0, err
+		}
+		defer a.Body.Close()
+		return a.StatusCode, nil
+	}
+	for name, want := range map[string][2]int{"": {401, 401}, "gate": {200, 403}, "ci": {403, 200}, "eve": {401, 401}} {
+		var certificates []tls.Certificate
+		if name != "" {
+			certificates = append(certificates, pair(own, name))
+		}
+		status, err := ask("POST", "/v1/check:batch", `{"checks":[]}`, certificates...)
+		require.NoError(t, err)
+		require.Equal(t, want[0], status, "%q reads", name)
+		status, err = ask("PUT", "/v1/policies/p", `{limits: {all: {rate: 5/h}}}`, certificates...)
+		require.NoError(t, err)
+		require.Equal(t, want[1], status, "%q changes", name)
+	}
+	_, err = ask("PUT", "/v1/policies/p", `{limits: {all: {rate: 6/h}}}`, pair(other, "ci"))
+	require.Error(t, err)
+	history := r.run("RL.POLICY", "HISTORY", "p")
+	require.Len(t, history.Elems, 1)
+	require.Regexp(t, `^certificate ci at 127\.0\.0\.1:\d+$`, history.Elems[0].Field("author").Str)
 }

@@ -26,7 +26,7 @@ func TestLimitsInTheCall(t *testing.T) {
 	require.Equal(t, []any{"2"}, a.decode(t)["violated-policies"])
 	require.Equal(t, "2", a.decode(t)["verdict"].(map[string]any)["name"])
 	require.NotEmpty(t, a.header.Get("Retry-After"))
-	a = r.post("/v1/check", `{"limits":[{"key":"b","limit":1,"period":"1d","burst":2,"cost":9}],"respond":"status"}`).ok(t, 403)
+	r.post("/v1/check", `{"limits":[{"key":"b","limit":1,"period":"1d","burst":2,"cost":9}],"respond":"status"}`).ok(t, 403)
 	require.Equal(t, true, r.post("/v1/check", `{"limits":[{"key":"b","limit":1,"period":"1d","burst":2}],"force":true}`).ok(t, 200).decode(t)["allowed"])
 	require.Equal(t, true, r.post("/v1/check", `{"limits":[{"key":"b","limit":1,"period":"1d","burst":2}],"debt":9,"peek":true}`).ok(t, 200).decode(t)["allowed"])
 	r.post("/v1/check", `{"limits":[{"key":"w","limit":1,"period":"1m"}],"wait_ms":60000}`).ok(t, 200)
