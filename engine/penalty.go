@@ -214,7 +214,7 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 				continue
 			}
 			if next.strikes == 0 {
-				x.until = p.until(&next)
+				x.until, v.Begun = p.until(&next), true
 			}
 		}
 		if x.until > 0 {

@@ -104,12 +104,13 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 	} else {
 		v, out = modelStep(now, checks, o, counters)
 	}
-	first := -1
+	first, begun := -1, false
 	later := func(a, b int64) bool { return b != Never && (a == Never || a > b) }
 	for i, l := range limits {
 		p := checks[i].Penalty
 		if l.strikes && !blocked && !o.Peek && offenders[i].strike(p, now, checks[i].Limit.Limit().Period) {
 			l.until, _ = offenders[i].last(p)
+			begun = true
 		}
 		if l.until == 0 {
 			continue
@@ -131,7 +132,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 			out[first].RetryAfter = d.RetryAfter
 		}
 	}
-	return Verdict{Binding: first, Penalty: true}, out
+	return Verdict{Binding: first, Penalty: true, Begun: begun}, out
 }
 
 // penaltyHistory is one random history of calls of a caller on some limits.

@@ -49,7 +49,7 @@ func TestLoginIsBlocked(t *testing.T) {
 	}
 	f(at(10), bob, Verdict{Binding: 1}, 59*second, 5, 0)
 	f(at(20), bob, Verdict{Binding: 1}, 58*second, 5, 0)
-	f(at(30), bob, Verdict{Binding: 1, Penalty: true}, 900*second, 5, 0)
+	f(at(30), bob, Verdict{Binding: 1, Penalty: true, Begun: true}, 900*second, 5, 0)
 	f(at(40), eve, Verdict{OK: true, Binding: 0}, 0, 4, 4)
 	f(at(610), bob, Verdict{Binding: 1, Penalty: true}, 842*second, 10, 0)
 	require.Equal(t, Offender{BlockedUntil: at(9030)}, s.e.Offender(at(610), bob.Key, bob.Hash, bob.Limit.Limit(), bob.Penalty))
@@ -106,7 +106,7 @@ func TestWhoIsBlockedCountsNowhere(t *testing.T) {
 	c := of(t, s, "@p:a", perMinute(Fixed, 1), countAll, penalized(once))
 	check(t, s, start, c, all)
 	v, out := check(t, s, start+second, c, all)
-	require.Equal(t, Verdict{Penalty: true}, v)
+	require.Equal(t, Verdict{Penalty: true, Begun: true}, v)
 	require.EqualValues(t, 98, out[1].Remaining, "the call that leads to the block counts")
 	for now := start + 2*second; now < start+61*second; now += 7 * second {
 		v, out = check(t, s, now, c, all)
@@ -131,9 +131,9 @@ func TestBlocksAndOtherWaits(t *testing.T) {
 	hour := Limit{Algorithm: Fixed, Limit: 1, Period: 60 * minute, Align: First}
 	c := of(t, s, "@p:a", hour, penalized(once))
 	check(t, s, start, c)
-	for range 2 { // the call that leads to the block, and one that finds it
+	for i := range 2 { // the call that leads to the block, and one that finds it
 		v, out := check(t, s, start, c)
-		require.Equal(t, Verdict{Penalty: true}, v)
+		require.Equal(t, Verdict{Penalty: true, Begun: i == 0}, v)
 		require.Equal(t, 60*minute, out[0].RetryAfter, "the limit's own wait is longer")
 	}
 	long := of(t, s, "@p:long", Limit{Algorithm: Fixed, Limit: 1, Period: 600 * minute, Align: First})
@@ -399,7 +399,7 @@ func TestReserveObeysPenalties(t *testing.T) {
 	twice := login
 	twice.After = 2
 	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(twice))
-	for i, want := range []Verdict{{OK: true}, {}, {Penalty: true}, {Penalty: true}} {
+	for i, want := range []Verdict{{OK: true}, {}, {Penalty: true, Begun: true}, {Penalty: true}} {
 		v, _ := reserve(t, s, start, fmt.Sprint(i), nil, c)
 		require.Equal(t, want, v, i)
 	}

@@ -152,6 +152,8 @@ type Verdict struct {
 	// that does for the longest, and what it says is to wait as long as any limit of
 	// the call.
 	Penalty bool
+	// Begun: the block of Binding, or of another limit, begins with this call.
+	Begun bool
 }
 
 // Check decides a call on the limits of policies, as one atomic step: it passes

@@ -192,6 +192,10 @@ func cmdPublish(c *conn, args [][]byte) {
 		return
 	}
 	h, channel := &c.srv.pubsub, string(args[1])
+	if channel == eventsChannel {
+		c.error("ERR events are published by the server alone")
+		return
+	}
 	if !h.wide(channel) {
 		c.w.Int(int64(h.publish(channel, args[2])))
 		return

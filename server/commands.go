@@ -29,6 +29,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		sentinelCommands(),
 		chargeCommands(),
 		relayedCommands(),
+		s.eventCommands(),
 	})
 }
 

@@ -176,6 +176,17 @@ func (h *hub) publish(channel string, message []byte) int {
 	return receivers
 }
 
+// publishTo sends a message, which stays as it is, to those who have subscribed to a
+// channel by its name.
+func (h *hub) publishTo(channel string, message []byte) {
+	h.mu.RLock()
+	t := h.channels[channel]
+	h.mu.RUnlock()
+	if t != nil {
+		h.send(t, channel, message)
+	}
+}
+
 // reached returns the topic of a channel, if there is one, and those of all
 // patterns.
 func (h *hub) reached(channel string) []*topic {

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/limits"
 )
 
@@ -40,6 +41,7 @@ type Server struct {
 	workers     *workers
 	scripts     scripts
 	policies    *limits.Book
+	events      *events.Log
 	runID       string
 	started     time.Time
 
@@ -118,7 +120,8 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})}
-	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.Audit, cfg.NoGateways)
+	s.events = events.New()
+	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.Audit, cfg.NoGateways, s.events)
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
@@ -144,6 +147,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	go s.beat.run(s)
 	go s.memory.run(s)
 	go s.scavenger.run(s.end, mapped())
+	go s.tellEvents()
 	return s, nil
 }
 

@@ -58,6 +58,9 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engine.Offenders()),
 		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engine.Reservations()),
 		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", s.engine.HoldsEvicted()),
+		web.Counter("headgate_events_total", "Events.", s.front.Events().Posted()),
+		droppedEvents("flood", s.front.DroppedEvents()),
+		droppedEvents("late", s.front.Events().Unread()),
 		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engine.Replaced()))
 	for _, n := range s.front.PolicyCounts() {
 		metrics = append(metrics, policyMetrics(&n)...)
@@ -75,6 +78,11 @@ func (s *source) Metrics() []web.Metric {
 		metrics = append(metrics, replicationMetrics(s.node, &clients)...)
 	}
 	return metrics
+}
+
+// droppedEvents counts what no reader of events was told.
+func droppedEvents(why string, n uint64) web.Metric {
+	return web.Counter("headgate_events_dropped_total", "Denials of which no event tells, and events that a reader was too late for.", n).With("why", why)
 }
 
 func (s *source) scriptMetrics() []web.Metric {

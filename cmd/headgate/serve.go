@@ -153,7 +153,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	watched := &source{front, decisions, node}
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
-		Decider: front.Caller(), TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
+		Decider: front.Caller(), Events: front.Events(), TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/events"
 )
 
 // Book has the policies of a node. It follows the records that are committed: the
@@ -21,6 +22,8 @@ type Book struct {
 	audit  *slog.Logger // see server.Config
 	// noGateways tells that no gateway is a trusted proxy of this node.
 	noGateways bool
+	events     *events.Log
+	denials    *events.Denials
 
 	// set is what checks use, unless behind tells that more is committed.
 	set    atomic.Pointer[policy.Set]
@@ -78,9 +81,9 @@ const newsMost = 32 << 20
 
 // NewBook returns the policies of e, which follows e's records from here on. Changes
 // that are made here leave a line in audit. With noGateways no gateway is a trusted
-// proxy of this node: it takes no routes by ip.
-func NewBook(e *engine.Engine, log, audit *slog.Logger, noGateways bool) *Book {
-	b := &Book{engine: e, log: log, audit: audit, noGateways: noGateways, records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
+// proxy of this node: it takes no routes by ip. What happens is posted to ev.
+func NewBook(e *engine.Engine, log, audit *slog.Logger, noGateways bool, ev *events.Log) *Book {
+	b := &Book{engine: e, log: log, audit: audit, noGateways: noGateways, events: ev, denials: events.NewDenials(ev), records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	e.VoidCounters(b.void)

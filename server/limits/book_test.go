@@ -13,10 +13,11 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/events"
 )
 
 func newTestBook() *Book {
-	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false)
+	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false, events.New())
 }
 
 // ofPolicy is the record of a policy that has one limit.

@@ -39,6 +39,9 @@ func (b *Book) apply(news []heard, anew bool) {
 			edits = append(edits, e)
 		}
 	}
+	if !anew {
+		b.tellChanges(news)
+	}
 	if st != nil && !anew {
 		b.replace(old, st.next, st.names)
 		return

@@ -179,6 +179,7 @@ type answer struct {
 	applied []policy.Applied
 	each    []engine.Checked // of applied
 	hold    []byte           // nil for none
+	begun   bool             // a block begins
 }
 
 // reasonOK is why a call passes that its limits admit, reasonPenalty why one does
@@ -238,19 +239,22 @@ func (b *Book) check(call *command.Call) {
 			m.fail(call, err)
 			return
 		}
-		m.decided(call, p, &a)
+		b.decided(call, m, &a)
 		a.write(call)
 		return
 	}
 }
 
-// decided counts a decided call, and says how durable its reply is to be.
-func (m *checkMemory) decided(call *command.Call, p *policy.Policy, a *answer) {
+// decided counts a decided call, tells who listens of a denial, and says how durable
+// its reply is to be.
+func (b *Book) decided(call *command.Call, m *checkMemory, a *answer) {
 	call.Decided(a.ok)
 	if !m.args.peek {
-		m.count(a)
+		if m.count(a) && b.denials.Listening() {
+			b.tellDenials(call.Now, a)
+		}
 	}
-	call.Sync = durability(p, m.args.sync)
+	call.Sync = durability(a.policy, m.args.sync)
 }
 
 // OnFailure is what answers an RL.CHECK or RL.RESERVE while no leader does: what it says itself,
@@ -381,7 +385,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 	if err != nil {
 		return err
 	}
-	a.ok, a.delay, a.each = v.OK, v.Delay, checked
+	a.ok, a.delay, a.each, a.begun = v.OK, v.Delay, checked, v.Begun
 	if len(checked) < n {
 		a.each = each
 		m.fillIn(a, checked)

@@ -203,16 +203,17 @@ func (m *checkMemory) endRound() {
 // that pass are near it.
 const nearShare = 5
 
-// count counts an answer for the limits that it is about.
-func (m *checkMemory) count(a *answer) {
+// count counts an answer for the limits that it is about, and reports whether one of
+// them, or a list, has denied the call, or would have.
+func (m *checkMemory) count(a *answer) (denied bool) {
 	k := knownOf(a.policy)
 	switch m.verdict {
 	case policy.Denied:
 		k.lists.of(m.lane).denied.Add(1)
-		return
+		return true
 	case policy.Allowed:
 		k.lists.of(m.lane).allowed.Add(1)
-		return
+		return false
 	}
 	if m.passing.together && m.passing.of != k {
 		m.passing.count(m.lane)
@@ -224,12 +225,15 @@ func (m *checkMemory) count(a *answer) {
 		switch {
 		case d.Over && l.Numbers.Mode == policy.Shadow:
 			c.shadow.Add(1)
+			denied = true
 		case d.Over:
 			c.soft.Add(1)
 		case i == a.binding && a.reason == reasonPenalty:
 			c.penalty.Add(1)
+			denied = true
 		case !d.OK && l.Numbers.Mode == policy.Enforce:
 			c.denied.Add(1)
+			denied = true
 		case a.ok && m.passing.together:
 			m.passing.limits[l.Limit.Index].add(l.Cost, d.Remaining < d.Limit/nearShare)
 		case a.ok:
@@ -244,6 +248,7 @@ func (m *checkMemory) count(a *answer) {
 	for skipped := m.call.Skipped; skipped != 0; skipped &= skipped - 1 {
 		k.limits[bits.TrailingZeros32(skipped)].of(m.lane).missing.Add(1)
 	}
+	return denied
 }
 
 // LimitCount tells how often a limit of a policy was asked, except by PEEK. The

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/events"
 )
 
 // overrideCommands change what policies say for some callers.
@@ -195,6 +196,9 @@ func (b *Book) putOverride(call *command.Call, o *policy.Override, value []byte)
 		return false
 	}
 	b.audit.Info("override changed", "author", call.Host.Author(), "policy", o.Policy, "override", o.ID(), "deleted", value == nil)
+	b.events.Post(events.Event{
+		At: call.Now / 1e6, Type: events.Override, Policy: o.Policy, Change: o.ID(), Deleted: value == nil, Author: call.Host.Author(),
+	})
 	return true
 }
 

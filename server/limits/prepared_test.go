@@ -10,13 +10,14 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/events"
 )
 
 // What was prepared is taken by the command that it was prepared for, once, while
 // policies, time and input are the same.
 func TestTakeOfPreparedChecks(t *testing.T) {
 	e := engine.New(engine.Config{})
-	b := NewBook(e, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false)
+	b := NewBook(e, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false, events.New())
 	compiled := func() *policy.Set {
 		editor := b.empty().Edit()
 		for _, name := range []string{"p", "r"} {

@@ -239,7 +239,7 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 			}
 			return
 		}
-		m.decided(call, p, &a)
+		b.decided(call, m, &a)
 		if a.ok {
 			a.hold = r.hold()
 		}

@@ -52,10 +52,13 @@ type api struct {
 
 	admin           *admin.API
 	managing, heavy turns
+
+	streams streams // without a log, none
 }
 
-func newAPI(c *Config, conns *connections) *api {
+func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
 	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now}
+	a.streams = streams{c.Events, make(turns, maxStreams), ending}
 	a.memory.give(maxBatchMemory)
 	if c.View != nil {
 		a.admin = admin.New(c.Decider, c.View)
@@ -81,6 +84,9 @@ func (a *api) routes(mux *http.ServeMux) {
 	}
 	if a.admin != nil {
 		a.manage(mux, a.admin.Routes())
+	}
+	if a.streams.log != nil {
+		mux.Handle("GET /v1/events", a.conns.serving(http.HandlerFunc(a.stream)))
 	}
 	mux.Handle("GET /v1/openapi.yaml", a.conns.serving(http.HandlerFunc(document)))
 	mux.Handle("/v1/", a.conns.serving(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -26,6 +26,7 @@ type rig struct {
 	url    string
 	server *server.Server
 	caller *server.Caller
+	web    *web.Server
 }
 
 // newRig starts a server on its own.
@@ -41,8 +42,9 @@ func newRig(t testing.TB, sc server.Config, wc web.Config) *rig {
 		require.NoError(t, s.Shutdown(ctx))
 	})
 	wc.Decider = s.Caller()
-	_, url := start(t, wc)
-	return &rig{t, url, s, s.Caller()}
+	wc.Events = s.Events()
+	front, url := start(t, wc)
+	return &rig{t, url, s, s.Caller(), front}
 }
 
 // run runs a command, and returns its reply in RESP3.

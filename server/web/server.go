@@ -12,11 +12,13 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/web/admin"
 
 	"github.com/headgate-io/headgate/internal/poll"
@@ -56,6 +58,8 @@ type Config struct {
 	View admin.View
 	// Local: only this machine reaches the port.
 	Local bool
+	// Events are what /v1/events tells; nil serves none.
+	Events *events.Log
 	// TrustedProxies are the networks of gateways that are believed whom they ask
 	// for.
 	TrustedProxies []netip.Prefix
@@ -73,8 +77,11 @@ type Server struct {
 	conns    connections
 	ready    atomic.Bool
 	draining atomic.Bool
-	fit      func() error
-	busy     func() time.Duration
+	// ending is closed when long answers are to end, by end.
+	ending chan struct{}
+	end    func()
+	fit    func() error
+	busy   func() time.Duration
 }
 
 const (
@@ -86,7 +93,8 @@ const (
 
 // New returns a Server that listens nowhere yet.
 func New(c Config) *Server {
-	s := &Server{fit: c.Fit, busy: c.Busy}
+	s := &Server{fit: c.Fit, busy: c.Busy, ending: make(chan struct{})}
+	s.end = sync.OnceFunc(func() { close(s.ending) })
 	if s.busy == nil {
 		s.busy = func() time.Duration { return 0 }
 	}
@@ -94,7 +102,7 @@ func New(c Config) *Server {
 	var a *api
 	seeing := func(h http.Handler) http.Handler { return h }
 	if c.Decider != nil {
-		a = newAPI(&c, &s.conns)
+		a = newAPI(&c, &s.conns, s.ending)
 		seeing = a.seeing
 	}
 	mux := http.NewServeMux()
@@ -166,6 +174,7 @@ const drainTime = 250 * time.Millisecond
 func (s *Server) Drain(ctx context.Context) {
 	s.SetReady(false)
 	s.draining.Store(true)
+	s.end()
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	_ = poll.Until(ctx, 5*time.Millisecond, func() bool { return s.conns.len() == 0 })
@@ -184,6 +193,7 @@ func (s *Server) parting(h http.Handler) http.Handler {
 // Shutdown stops listening, waits for the requests in flight until ctx is done
 // and then cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.end()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		return errors.Join(err, s.http.Close())

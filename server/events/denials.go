@@ -1,0 +1,147 @@
+package events
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of Denials.
+const (
+	// MaxKey is how much of a key is shown, in bytes. Callers that differ behind
+	// that are one.
+	MaxKey = 256
+	// stripes each have up to stripeMost limits and callers: lanes seldom meet.
+	stripes    = 16
+	stripeMost = 512
+	// maxASecond is how many events denials make in a second. What is beyond is
+	// counted, and told with the next event of its limit and caller, or, if that is
+	// a new one, dropped.
+	maxASecond = 1000
+
+	second = int64(time.Second)
+)
+
+// Denial is what calls were denied by.
+type Denial struct {
+	Type          Type // Denied or Shadow
+	Policy, Limit string
+	Reason        string
+	Key           []byte // of the counter, nil for none
+}
+
+// Denials makes events of denials: one a second, at most, for each limit, reason and
+// key.
+type Denials struct {
+	log     *Log
+	seed    maphash.Seed
+	dropped atomic.Uint64
+	// window is the second of engine time that made counts for.
+	window, made atomic.Int64
+	stripes      [stripes]stripe
+}
+
+type stripe struct {
+	// mu guards what follows.
+	mu      sync.Mutex
+	counted map[string]*counted
+	name    []byte // scratch
+}
+
+// counted are the denials of one limit, reason and key.
+type counted struct {
+	event Event
+	at    int64  // when the last event was, engine time in ns
+	more  uint64 // since
+}
+
+// NewDenials returns what makes events for a log.
+func NewDenials(log *Log) *Denials {
+	d := &Denials{log: log, seed: maphash.MakeSeed()}
+	for i := range d.stripes {
+		d.stripes[i].counted = make(map[string]*counted)
+	}
+	return d
+}
+
+// Listening is that of the log.
+func (d *Denials) Listening() bool { return d.log.Listening() }
+
+// Dropped is how many denials were neither told nor kept to be told.
+func (d *Denials) Dropped() uint64 { return d.dropped.Load() }
+
+// Note notes a denied call at a time, engine time in ns.
+func (d *Denials) Note(now int64, what *Denial) {
+	key := what.Key[:min(len(what.Key), MaxKey)]
+	s := &d.stripes[maphash.Bytes(d.seed, key)%stripes]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.name = append(append(append(s.name[:0], what.Type...), 0), what.Policy...)
+	s.name = append(append(append(s.name, 0), what.Limit...), 0)
+	s.name = append(append(append(s.name, what.Reason...), 0), key...)
+	c := s.counted[string(s.name)]
+	if c != nil {
+		c.more++
+		if now-c.at >= second && d.may(now) {
+			d.tell(c, now)
+		}
+		return
+	}
+	if len(s.counted) == stripeMost || !d.may(now) {
+		d.dropped.Add(1)
+		return
+	}
+	c = &counted{event: Event{Type: what.Type, Policy: what.Policy, Limit: what.Limit, Reason: what.Reason, Key: string(key)}, more: 1}
+	s.counted[string(s.name)] = c
+	d.tell(c, now)
+}
+
+// Begun notes that a block of a caller begins, whose calls are denied for some ns.
+func (d *Denials) Begun(now int64, policy, limit string, key []byte, lasts int64) {
+	if !d.may(now) {
+		d.dropped.Add(1)
+		return
+	}
+	d.log.Post(Event{
+		At: now / 1e6, Type: Penalty, Policy: policy, Limit: limit, Key: string(key[:min(len(key), MaxKey)]),
+		For: (lasts + 1e6 - 1) / 1e6,
+	})
+}
+
+// may reports whether there may be one event more in the present second.
+func (d *Denials) may(now int64) bool {
+	if w := now / second; d.window.Swap(w) != w {
+		d.made.Store(0)
+	}
+	return d.made.Add(1) <= maxASecond
+}
+
+// tell makes an event of what was counted. The stripe's mu must be held.
+func (d *Denials) tell(c *counted, now int64) {
+	c.event.At, c.event.Count = now/1e6, c.more
+	d.log.Post(c.event)
+	c.at, c.more = now, 0
+}
+
+// Sweep tells what was counted a second ago or longer, and forgets who was denied no
+// more; with all it tells and forgets everything, since nobody listens any more.
+func (d *Denials) Sweep(now int64, all bool) {
+	for i := range d.stripes {
+		s := &d.stripes[i]
+		s.mu.Lock()
+		for name, c := range s.counted {
+			switch {
+			case !all && now-c.at < second:
+			case c.more == 0:
+				delete(s.counted, name)
+			case all || d.may(now):
+				d.tell(c, now)
+			}
+			if all {
+				delete(s.counted, name)
+			}
+		}
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,136 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/events"
+)
+
+// # Streams of events
+//
+// A stream is Server-Sent Events. It has no queue: it reads the ring that all streams
+// read, at its own pace. Who falls behind by more than the ring has is told how many
+// events were lost; who does not read at all is cut off as any client is, and is told
+// when it comes again by the last id that it has.
+
+const (
+	// maxStreams of events are served at a time.
+	maxStreams = 16
+	// streamPause is how long a stream is without a sign of life at most: proxies cut
+	// off what is idle for a minute.
+	streamPause = 15 * time.Second
+	// streamEvents and streamBytes are how much is written at a time.
+	streamEvents = 256
+	streamBytes  = 64 << 10
+)
+
+// fieldLastEvent is how a browser says what it has seen when it comes again.
+const fieldLastEvent = "Last-Event-ID"
+
+var (
+	errStreams   = &problem{http.StatusServiceUnavailable, "BUSY", "too many streams of events at a time"}
+	errLastEvent = errors.New(fieldLastEvent + " must be the id of an event")
+)
+
+// streams serves the events of a log.
+type streams struct {
+	log   *events.Log
+	turns turns
+	// ending is closed when streams are to end.
+	ending <-chan struct{}
+}
+
+// stream answers GET /v1/events.
+func (a *api) stream(w http.ResponseWriter, r *http.Request) {
+	if _, p := a.admit(r, server.RightSee); p != nil {
+		sendProblem(w, p)
+		return
+	}
+	from := a.streams.log.Newest(0)
+	if last := r.Header.Get(fieldLastEvent); last != "" {
+		id, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || id < 0 {
+			sendProblem(w, badRequest(errLastEvent))
+			return
+		}
+		from = id + 1
+	}
+	if !a.streams.turns.take() {
+		sendProblem(w, errStreams)
+		return
+	}
+	defer a.streams.turns.done()
+	control := http.NewResponseController(w)
+	// There is no deadline where there is no connection, in tests of handlers.
+	_ = control.SetReadDeadline(time.Time{})
+	w.Header()["Content-Type"] = []string{"text/event-stream"}
+	w.Header()["Cache-Control"] = noStore
+	w.Header()["X-Accel-Buffering"] = []string{"no"} // nginx would keep it back
+	w.WriteHeader(http.StatusOK)
+	a.streams.serve(r, from, func(b []byte) error {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		return control.Flush()
+	})
+}
+
+// serve writes the events from an id on, until the client goes or streams end.
+func (s *streams) serve(r *http.Request, next int64, write func([]byte) error) {
+	stop := s.log.Listen()
+	defer stop()
+	alive := time.NewTicker(streamPause)
+	defer alive.Stop()
+	b := []byte(": events of this node\n\n")
+	var lines []events.Line
+	for !s.ended() {
+		if err := write(b); err != nil { // the client has gone, or does not read
+			return
+		}
+		var lost int64
+		var more <-chan struct{}
+		lines, next, lost, more = s.log.Read(lines[:0], next, streamEvents, streamBytes)
+		if b = appendStream(b[:0], lines, lost); len(b) > 0 {
+			continue
+		}
+		select {
+		case <-more:
+		case <-alive.C:
+			b = append(b, ":\n\n"...) // a comment
+		case <-r.Context().Done():
+			return
+		case <-s.ending:
+			return
+		}
+	}
+}
+
+// ended reports whether streams are to end.
+func (s *streams) ended() bool {
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// appendStream appends events as a stream has them, behind how many were lost.
+func appendStream(b []byte, lines []events.Line, lost int64) []byte {
+	if lost > 0 {
+		b = append(b, "event: lost\ndata: {\"lost\":"...)
+		b = append(strconv.AppendInt(b, lost, 10), "}\n\n"...)
+	}
+	for i := range lines {
+		l := &lines[i]
+		b = strconv.AppendInt(append(b, "id: "...), l.ID, 10)
+		b = append(append(b, "\nevent: "...), l.Type...)
+		b = append(append(b, "\ndata: "...), l.JSON...)
+		b = append(b, "\n\n"...)
+	}
+	return b
+}
