@@ -267,8 +267,8 @@ func (x *descriptorMemory) limitKeys(p *policy.Policy, now int64) (keys [][]byte
 }
 
 // countEach counts a decided request for the limits that each of its descriptors is
-// about.
-func (m *checkMemory) countEach(x *descriptorMemory, p *policy.Policy) {
+// about, and tells who listens of denials.
+func (b *Book) countEach(now int64, m *checkMemory, x *descriptorMemory, p *policy.Policy) {
 	own := m.matched
 	defer func() { m.matched = own }()
 	at := x.limits.at
@@ -286,6 +286,8 @@ func (m *checkMemory) countEach(x *descriptorMemory, p *policy.Policy) {
 			at = at[len(a.applied):]
 		}
 		m.matched = each
-		m.count(&a)
+		if m.count(&a) && b.denials.Listening() {
+			b.tellDenials(now, &a)
+		}
 	}
 }

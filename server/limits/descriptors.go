@@ -118,7 +118,7 @@ func (b *Book) descriptors(call *command.Call) {
 		case k.rules != nil:
 			k.rules.count(x, m.lane)
 		default:
-			m.countEach(x, p)
+			b.countEach(call.Now, m, x, p)
 		}
 		call.Sync = durability(p, x.args.options.sync)
 		x.ruling.write(call)
