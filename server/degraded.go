@@ -129,14 +129,13 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	call.Outcome = command.Outcome{}
 }
 
-// Decides returns why nothing is decided now, neither by a leader nor by the node's
-// failure policy, or nil.
+// Decides returns why nothing is decided now, neither by a leader nor by a failure
+// policy, or nil.
 func (s *Server) Decides() error {
 	p := s.parts[0]
-	switch role := p.Role(); {
-	case role == partition.Starting,
-		role == partition.Orphaned && p.OnFailure() == partition.FailClosed && !p.HandingOver(),
-		role == partition.Stalled && p.OnFailure() == partition.FailClosed:
+	role := p.Role()
+	headless := role == partition.Stalled || role == partition.Orphaned && !p.HandingOver()
+	if role == partition.Starting || headless && p.OnFailure() == partition.FailClosed && !s.policies.DecidesAlone() {
 		return fmt.Errorf("no leader decides: this node is %v", role)
 	}
 	return nil

@@ -99,7 +99,7 @@ func request(domain string, descriptors ...[]string) *rls.RateLimitRequest {
 // patient is a context for a call on a machine that may be busy.
 func patient(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	t.Cleanup(cancel)
+	context.AfterFunc(t.Context(), cancel)
 	return ctx
 }
 

@@ -274,6 +274,18 @@ func (b *Book) OnFailure(args [][]byte) policy.Failure {
 	return p.OnFailure
 }
 
+// DecidesAlone reports whether there is a policy by which a node answers while no
+// leader does, whatever is its own.
+func (b *Book) DecidesAlone() bool {
+	set, _ := b.current()
+	for _, name := range set.Names() {
+		if f := set.Policy([]byte(name)).OnFailure; f == policy.FailOpen || f == policy.FailLocal {
+			return true
+		}
+	}
+	return false
+}
+
 // Backstop is how many times its limits a policy admits at most while no leader
 // answers and it is open; 0 leaves it to the server.
 func (b *Book) Backstop(args [][]byte) int64 {
