@@ -20,12 +20,8 @@ func (s *service) admit(ctx context.Context) error {
 	if s.decider.Open(server.PortGRPC, server.RightRead, s.local) {
 		return nil
 	}
-	shown := server.Shown{Local: s.local}
 	p, _ := peer.FromContext(ctx)
-	if p != nil {
-		shown.Address = p.Addr.String()
-		shown.Certificates = server.CertificateNames(stateOf(p))
-	}
+	shown := server.Shown{Local: s.local, Address: p.Addr.String(), Certificates: server.CertificateNames(stateOf(p))}
 	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 {
 		shown.Password, shown.HasPassword = bearer(values[0])
 	}
@@ -37,7 +33,7 @@ func (s *service) admit(ctx context.Context) error {
 	case errors.Is(err, server.ErrUnknownClient):
 		return status.Error(codes.Unauthenticated, "NOAUTH "+err.Error())
 	case errors.Is(err, server.ErrGuesses):
-		hangUp(p)
+		connectionOf(ctx).Close() // without an answer
 		return status.Error(codes.Unauthenticated, "NOAUTH "+err.Error())
 	default:
 		return statusOf(err)

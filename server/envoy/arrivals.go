@@ -15,7 +15,8 @@ import (
 
 const (
 	// maxArriving calls have begun whose requests have not come whole. Each may have
-	// sent maxRequestBytes and maxHeaderBytes.
+	// sent maxRequestBytes and maxHeaderBytes. For one more the connection closes that
+	// has most of them.
 	maxArriving = 2048
 	// callTimeout is for calls that have no deadline of their own, or a later one.
 	callTimeout = 10 * time.Second
@@ -69,20 +70,26 @@ func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, er
 		})
 		return ctx, nil
 	}
-	if a.requests.Add(1) > maxArriving {
+	c := connectionOf(ctx)
+	c.arriving.Add(1)
+	leave := func() {
+		c.arriving.Add(-1)
 		a.requests.Add(-1)
+	}
+	if a.requests.Add(1) > maxArriving && c.of.closeBusiest() == c {
+		leave()
 		return ctx, errArriving
 	}
-	leave := func() { a.requests.Add(-1) }
+	over := leave
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > callTimeout {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, callTimeout)
-		leave = func() { a.requests.Add(-1); end() }
+		over = func() { leave(); end() }
 	}
-	left := context.AfterFunc(ctx, leave)
+	still := context.AfterFunc(ctx, over)
 	return context.WithValue(ctx, arrivalKey{}, func() {
-		if left() {
-			a.requests.Add(-1)
+		if still() {
+			leave()
 		}
 	}), nil
 }

@@ -92,6 +92,16 @@ func TestLateCallsAreNotRun(t *testing.T) {
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 }
 
+// Envoy cuts fractions of seconds, and clients would come too early.
+func TestTimesAreRoundedUp(t *testing.T) {
+	for ms, want := range map[int64]int64{1: 1, 999: 1, 1000: 1, 1001: 2, 37_900: 38} {
+		s := new(rls.RateLimitResponse_DescriptorStatus)
+		require.NoError(t, proto.Unmarshal(appendStatus(nil, &verdict.Status{Limited: true, ResetMS: ms}), s))
+		require.Equal(t, want, s.DurationUntilReset.Seconds)
+		require.Zero(t, s.DurationUntilReset.Nanos)
+	}
+}
+
 // A message of any length within another one has its length before it.
 func TestNestedMessages(t *testing.T) {
 	for n := range 40_000 {

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,8 @@ type connection struct {
 	of *bounded
 	// heard is when it last sent something, in Unix nanoseconds.
 	heard atomic.Int64
+	// arriving are its calls whose requests have not come whole.
+	arriving atomic.Int64
 }
 
 // Accept implements net.Listener.
@@ -75,6 +78,24 @@ func (l *bounded) add(c *connection) bool {
 	return true
 }
 
+// closeBusiest closes the connection that has most calls whose requests have not come
+// whole, and returns it.
+func (l *bounded) closeBusiest() *connection {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var busiest *connection
+	for c := range l.all {
+		if busiest == nil || c.arriving.Load() > busiest.arriving.Load() {
+			busiest = c
+		}
+	}
+	if busiest != nil {
+		delete(l.all, busiest)
+		busiest.Conn.Close()
+	}
+	return busiest
+}
+
 // Read implements net.Conn.
 func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
@@ -101,14 +122,10 @@ type address struct {
 // RemoteAddr implements net.Conn.
 func (c *connection) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
 
-// hangUp closes the connection of a peer, without a farewell.
-func hangUp(p *peer.Peer) {
-	if p == nil {
-		return
-	}
-	if a, ok := p.Addr.(address); ok {
-		a.of.Close()
-	}
+// connectionOf is the connection of a call.
+func connectionOf(ctx context.Context) *connection {
+	p, _ := peer.FromContext(ctx)
+	return p.Addr.(address).of
 }
 
 // Close implements net.Conn.

@@ -146,7 +146,7 @@ func asJSON(t *testing.T, r resp.Reply) string {
 }
 
 // Thousands of random calls, each to servers of their own: by the Redis protocol, as
-// JSON, in batches and as a gateway asks, all answer the same.
+// JSON, in batches, over gRPC and as a gateway asks, all answer the same.
 func TestAllFrontsAnswerAlike(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -160,6 +160,7 @@ func TestAllFrontsAnswerAlike(t *testing.T) {
 		return rig
 	}
 	plain, one, batch := newEqual(), newEqual(), newEqual()
+	envoy := newGateway(t, newEqual())
 	client := dialRESP(t, plain.server)
 	calls := 3000
 	if testing.Short() {
@@ -179,7 +180,9 @@ func TestAllFrontsAnswerAlike(t *testing.T) {
 		var want, inBatch []string
 		for range n {
 			c := randomCall(r)
-			want = append(want, asJSON(t, client.do(c.args()...)))
+			reply := client.do(c.args()...)
+			want = append(want, asJSON(t, reply))
+			envoy.check(&c, &reply)
 			inBatch = append(inBatch, c.json(t))
 			a := one.post("/v1/check", inBatch[len(inBatch)-1])
 			if a.status == http.StatusOK {

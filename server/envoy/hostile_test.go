@@ -1,0 +1,201 @@
+package envoy_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/envoy"
+)
+
+// peer is a client that writes frames.
+type peer struct {
+	net.Conn
+	*http2.Framer
+	head []byte // of a call
+}
+
+// newPeer connects, and reads what comes until the connection ends.
+func newPeer(addr string) (*peer, error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{Conn: c, Framer: http2.NewFramer(c, c)}
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	e.SetMaxDynamicTableSize(0) // or a head could not be sent again
+	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/" + name + "/ShouldRateLimit"}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
+	}
+	p.head = b.Bytes()
+	if _, err = io.WriteString(c, http2.ClientPreface); err == nil {
+		err = p.WriteSettings()
+	}
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	return p, err
+}
+
+// call begins a call on a stream.
+func (p *peer) call(stream uint32) error {
+	return p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: p.head, EndHeaders: true})
+}
+
+// Hostile clients, while another one asks: what they take is bounded, and that one is
+// answered.
+func TestHostileClients(t *testing.T) {
+	const most = 100
+	r := newRig(t, server.Config{}, envoy.Config{MaxClients: most})
+	r.policy("edge", edge)
+	_, err := r.ShouldRateLimit(patient(t), request("edge", []string{"free", "1"}))
+	require.NoError(t, err)
+	attacks := map[string]struct {
+		clients int
+		run     func(p *peer, stop <-chan struct{}) error
+	}{
+		"rapid reset": {2, func(p *peer, stop <-chan struct{}) error {
+			for stream := uint32(1); ; stream += 2 {
+				if err := p.call(stream); err != nil {
+					return err
+				}
+				if err := p.WriteRSTStream(stream, http2.ErrCodeCancel); err != nil || stopped(stop) {
+					return err
+				}
+			}
+		}},
+		"half requests": {most - 10, func(p *peer, stop <-chan struct{}) error {
+			for stream := uint32(1); stream < 2*100; stream += 2 {
+				if err := p.call(stream); err != nil {
+					return err
+				}
+				if err := p.WriteData(stream, false, []byte("\x00\x00\x03\xff\xff")); err != nil {
+					return err
+				}
+			}
+			for !stopped(stop) {
+				time.Sleep(10 * time.Millisecond)
+				if err := p.WritePing(false, [8]byte{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		"endless header": {2, func(p *peer, stop <-chan struct{}) error {
+			if err := p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.head}); err != nil {
+				return err
+			}
+			more := hpack.AppendHuffmanString(nil, "x")
+			field := append([]byte{0x00, 0x80 | byte(len(more))}, more...)
+			field = append(append(field, 0x7f, 0x81, 0x3f), strings.Repeat("y", 127+0x1f81)...)
+			for !stopped(stop) {
+				if err := p.WriteContinuation(1, false, field[:min(len(field), 16<<10)]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		"settings": {2, func(p *peer, stop <-chan struct{}) error {
+			for !stopped(stop) {
+				if err := p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		"nothing": {most + 20, func(p *peer, stop <-chan struct{}) error {
+			<-stop
+			return nil
+		}},
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for attack, a := range attacks {
+		stop := make(chan struct{})
+		var clients sync.WaitGroup
+		for range a.clients {
+			clients.Go(func() {
+				for !stopped(stop) {
+					p, err := newPeer(r.addr)
+					if err != nil {
+						time.Sleep(10 * time.Millisecond)
+						continue
+					}
+					_ = a.run(p, stop) // an error: the server has hung up
+					p.Close()
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
+		}
+		// One connection may be closed to make room, not again and again.
+		answered, failed := 0, 0
+		for end := time.Now().Add(time.Second / 2); time.Now().Before(end) || answered == 0; {
+			if _, err := r.ShouldRateLimit(patient(t), request("edge", []string{"free", "1"})); err != nil {
+				failed++
+				require.Less(t, failed, 20, "%s: %v", attack, err)
+				continue
+			}
+			answered++
+		}
+		runtime.ReadMemStats(&after)
+		close(stop)
+		clients.Wait()
+		t.Logf("%s: %d calls answered, %d failed, %d MiB more", attack, answered, failed, (int64(after.HeapInuse)-int64(before.HeapInuse))>>20)
+		require.Less(t, int64(after.HeapInuse)-int64(before.HeapInuse), int64(300<<20), attack)
+	}
+}
+
+func stopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// For one connection more than there may be, the one closes that has been silent for
+// longest.
+func TestConnectionsAreBounded(t *testing.T) {
+	const most, more = 16, 10
+	r := newRig(t, server.Config{}, envoy.Config{MaxClients: most})
+	r.policy("edge", edge)
+	closed := make(chan int, most)
+	open := func(i int) {
+		c, err := net.Dial("tcp", r.addr)
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			closed <- i
+		}()
+	}
+	for i := range most {
+		open(i)
+		time.Sleep(5 * time.Millisecond)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	for range more {
+		open(most)
+	}
+	for range more {
+		select {
+		case i := <-closed:
+			require.Less(t, i, more)
+		case <-time.After(3 * time.Second):
+			t.Fatal("all are open")
+		}
+	}
+	_, err := r.ShouldRateLimit(patient(t), request("edge", []string{"free", "1"}))
+	require.NoError(t, err)
+}
