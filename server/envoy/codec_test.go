@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,13 +110,14 @@ func TestNestedMessages(t *testing.T) {
 			continue
 		}
 		b, at := begin([]byte("before"), responseStatuses)
-		b = end(append(b, make([]byte, n)...), at)
-		var lengths []int
+		inner := strings.Repeat("0123456789", n/10+1)[:n]
+		b = end(append(b, inner...), at)
+		var got []string
 		require.NoError(t, each(b[len("before"):], func(f field) error {
-			lengths = append(lengths, len(f.b))
+			got = append(got, string(f.b))
 			return nil
 		}))
-		require.Equal(t, []int{n}, lengths)
+		require.Equal(t, []string{inner}, got)
 		if n > 17_000 {
 			break
 		}
