@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 
 	"github.com/headgate-io/headgate/shard"
 )
@@ -160,15 +159,6 @@ func appendDuration(b []byte, d int64) []byte {
 	return binary.AppendUvarint(b, uint64(d)<<1|1)
 }
 
-func (d *decoder) duration() int64 {
-	const second = 1_000_000_000
-	n := d.uvarint()
-	if n&1 != 0 {
-		return int64(n >> 1)
-	}
-	return int64(n>>1) * second
-}
-
 func (a *Settled) append(b []byte) []byte {
 	b = appendShort(b, a.Name)
 	for _, n := range [...]int64{int64(truth(a.OK)), a.Limit, a.Remaining, a.RetryAfter, a.ResetAfter, a.Delay, a.Over} {
@@ -198,27 +188,6 @@ func appendNamed(b, key []byte, name string) []byte {
 	return append(binary.AppendUvarint(b, n<<1), name...)
 }
 
-func (d *decoder) named(key []byte) []byte {
-	n := d.uvarint()
-	if n&1 == 0 {
-		return d.bytes(n >> 1)
-	}
-	n >>= 1
-	at := d.uvarintMax(uint64(len(key)))
-	if n > uint64(len(key))-at {
-		d.fail()
-		return nil
-	}
-	return key[at : at+n]
-}
-
-func (d *decoder) uint32() uint32 {
-	if b := d.bytes(4); !d.bad {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
 // appendInstant encodes a time, whole milliseconds in few bytes.
 func appendInstant(b []byte, t int64) []byte {
 	if t%millisecond == 0 {
@@ -227,159 +196,4 @@ func appendInstant(b []byte, t int64) []byte {
 	return binary.AppendUvarint(b, uint64(t)<<1|1)
 }
 
-func (d *decoder) instant() int64 {
-	n := d.uvarint()
-	if n&1 != 0 {
-		return int64(n >> 1)
-	}
-	return int64(n>>1) * millisecond
-}
-
 const millisecond = 1_000_000
-
-// reservationReader decodes one reservation after the other, into memory that it
-// keeps.
-type reservationReader struct {
-	r      Reservation
-	limits []Reserved // of r
-	keys   []byte     // of these
-	// bare is how many bytes the state has without them.
-	bare int
-	// names are those that there were: most are the same, record after record.
-	names map[string]string
-	last  string // of them
-}
-
-// namesMost bounds the names that a reader keeps.
-const namesMost = 256
-
-// name returns bytes as a string, before if that is what they are.
-func (rd *reservationReader) name(b []byte, before string) string {
-	if string(b) == before {
-		return before
-	}
-	if s, ok := rd.names[string(b)]; ok {
-		rd.last = s
-		return s
-	}
-	if rd.names == nil || len(rd.names) >= namesMost {
-		rd.names = make(map[string]string)
-	}
-	rd.last = string(b)
-	rd.names[rd.last] = rd.last
-	return rd.last
-}
-
-// readReservation decodes the state of an entry. What it returns are copies. ok is
-// false for bytes that are no reservation.
-func readReservation(state []byte) (r Reservation, ok bool) {
-	var rd reservationReader
-	ok = rd.read(state)
-	return rd.r, ok
-}
-
-// read makes r what the state of an entry says, until it is called again. What r refers
-// to are copies. It is false for bytes that are no reservation.
-func (rd *reservationReader) read(state []byte) bool {
-	r := &rd.r
-	*r, rd.keys = Reservation{}, rd.keys[:0]
-	if len(state) < reservationHead {
-		return false
-	}
-	n := binary.LittleEndian.Uint32(state)
-	if n < reservationHead || int(n) > len(state) {
-		return false
-	}
-	d := decoder{b: state[reservationHead:n]}
-	r.State = HoldState(state[stateAt])
-	flags := state[stateAt+1]
-	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	count := int(d.uvarintMax(MaxChecks))
-	r.Keep = d.duration()
-	r.Version, r.Applied = d.uvarint(), int(d.uvarintMax(MaxChecks))
-	if r.State == HoldOpen || count > 0 {
-		r.Ends = d.instant()
-	}
-	if d.bad || r.State < HoldOpen || r.State > HoldNone {
-		return false
-	}
-	rd.limits = slices.Grow(rd.limits[:0], count)[:count]
-	r.Limits = rd.limits
-	rd.bare = int(n) - len(d.b)
-	var before []byte
-	for i := range r.Limits {
-		l := &r.Limits[i]
-		rd.limit(&d, l, before, r.Ends)
-		if d.bad {
-			return false
-		}
-		before = l.Key
-	}
-	rd.bare += len(d.b)
-	if r.State == HoldCommitted || r.State == HoldCancelled {
-		rd.settled(&d, &r.Answer)
-		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
-	}
-	if r.Named {
-		copy(r.Print[:], d.bytes(uint64(len(r.Print))))
-		rd.settled(&d, &r.First)
-	}
-	return !d.bad && len(d.b) == 0
-}
-
-// limit decodes one limit. Record after record is of the same policy, so that l, in which
-// is the one that was read last, mostly has its numbers and names.
-func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends int64) {
-	has, kind := d.byte(), d.byte()
-	was, name, by := l.Limit, l.Name, l.CostBy
-	*l = Reserved{Mode: Mode(kind >> modeShift), Each: 1}
-	prefix := d.uvarintMax(uint64(len(before)))
-	suffix := d.uvarintMax(uint64(len(before)) - prefix)
-	middle := d.short()
-	start := len(rd.keys)
-	rd.keys = append(append(append(rd.keys, before[:prefix]...), middle...), before[len(before)-int(suffix):]...)
-	l.Key = rd.keys[start:len(rd.keys):len(rd.keys)]
-	m := &l.Limit
-	m.Algorithm, m.Limit, m.Period = Algorithm(kind&algorithmMask), int64(d.uvarint()), d.duration()
-	if has&hasBurst != 0 {
-		m.Burst = int64(d.uvarint())
-	}
-	if has&hasEdits != 0 {
-		m.Resets, m.Scalings = uint16(d.uvarintMax(1<<16-1)), uint16(d.uvarintMax(1<<16-1))
-	}
-	if has&hasShape != 0 {
-		m.Rounding, m.Align = Rounding(d.byte()), Align(d.byte())
-	}
-	if *m != was && (!m.Algorithm.IsPolicy() || m.Validate() != nil) || *m == (Limit{}) {
-		*m = Limit{}
-		d.fail()
-	}
-	l.Cost = int64(d.uvarint())
-	if has&hasDebt != 0 {
-		l.Debt = int64(d.uvarint())
-	}
-	l.Name = rd.name(d.named(l.Key), name)
-	if has&hasCostBy != 0 {
-		l.CostBy = rd.name(d.short(), by)
-	}
-	if has&hasEach != 0 {
-		l.Each = int64(d.uvarint())
-	}
-	c := &l.charge
-	c.generation = d.uint32()
-	if c.whole = has&hasTaken == 0; !c.whole {
-		c.taken.ns, c.taken.frac = d.uvarint(), uint32(d.uvarint())
-	}
-	c.stamp.ns = uint64(d.varint() + ends)
-	if has&hasFrac != 0 {
-		c.stamp.frac = d.uint32()
-	}
-}
-
-func (rd *reservationReader) settled(d *decoder, a *Settled) {
-	*a = Settled{Name: rd.name(d.short(), rd.last)}
-	a.OK = d.varint() != 0
-	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {
-		*n = d.varint()
-	}
-}
