@@ -77,8 +77,9 @@ var (
 	ErrUnknownClient = errors.New("send a token or a password: Authorization: Bearer <token>")
 	// ErrNoRight tells that the client is known, and may not.
 	ErrNoRight = errors.New("this token, password or certificate does not give that right")
-	// ErrGuesses is returned for a wrong password where too many have been wrong. Who
-	// sent it is to be disconnected without an answer.
+	// ErrGuesses is returned where too many passwords have been wrong: by Admit for one
+	// that is wrong, whose sender is to be disconnected without an answer, by
+	// AdmitAtOnce for any.
 	ErrGuesses = errors.New("too many wrong passwords")
 )
 
@@ -102,17 +103,9 @@ func (c *Caller) Seen(port Port) bool { return c.srv.runtime.Load().Access[port]
 // Admit returns who sends a request that needs a right. Its error is ErrUnknownClient,
 // ErrNoRight, ErrGuesses, or that of ctx. What is wrong is answered late, as by AUTH.
 func (c *Caller) Admit(ctx context.Context, port Port, shown *Shown, right Right) (Client, error) {
-	if c.Open(port, right, shown.Local) {
-		return Client{User: userDefault, Name: portNames[port], Addr: shown.Address}, nil
-	}
-	who, has := c.srv.runtime.Load().rightsOf(port, shown)
-	switch {
-	case has&(1<<right) != 0:
-		return who, nil
-	case has != 0:
-		return who, ErrNoRight
-	case !shown.HasPassword:
-		return who, ErrUnknownClient
+	who, err := c.admit(port, shown, right)
+	if err != ErrUnknownClient || !shown.HasPassword {
+		return who, err
 	}
 	s := c.srv
 	s.stats.counts[countAuthFailures].Add(1)
@@ -126,6 +119,40 @@ func (c *Caller) Admit(ctx context.Context, port Port, shown *Shown, right Right
 	case <-time.After(wait):
 		return who, ErrUnknownClient
 	}
+}
+
+// AdmitAtOnce is Admit for who does not wait long, and may take no answer for a yes. An
+// address that has guessed too often is answered ErrGuesses, whatever it shows but a
+// certificate.
+func (c *Caller) AdmitAtOnce(port Port, shown *Shown, right Right) (Client, error) {
+	s, now, looked := c.srv, time.Now(), *shown
+	looked.HasPassword = shown.HasPassword && s.guesses.left(shown, now)
+	who, err := c.admit(port, &looked, right)
+	if err != ErrUnknownClient || !shown.HasPassword {
+		return who, err
+	}
+	s.stats.counts[countAuthFailures].Add(1)
+	s.logins.note(s.log, shown.Address, now)
+	if !looked.HasPassword {
+		return who, ErrGuesses
+	}
+	s.guesses.fail(shown, now)
+	return who, err
+}
+
+// admit is Admit without a wait, and without a bound.
+func (c *Caller) admit(port Port, shown *Shown, right Right) (Client, error) {
+	if c.Open(port, right, shown.Local) {
+		return Client{User: userDefault, Name: portNames[port], Addr: shown.Address}, nil
+	}
+	who, has := c.srv.runtime.Load().rightsOf(port, shown)
+	switch {
+	case has&(1<<right) != 0:
+		return who, nil
+	case has != 0:
+		return who, ErrNoRight
+	}
+	return who, ErrUnknownClient
 }
 
 // portNames are what clients of a port are called that say no name themselves.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"testing"
 	"time"
 
@@ -120,6 +121,57 @@ func TestGuessesOfTokens(t *testing.T) {
 	}
 	_, err = c.Admit(t.Context(), PortHTTP, &Shown{Password: "R", HasPassword: true}, RightRead)
 	require.NoError(t, err, "the right one is not kept waiting")
+}
+
+// An address may be wrong so often; then nothing that it shows is looked at for a while,
+// but for what it has shown last, and certificates.
+func TestGuessesAnsweredAtOnce(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	c := s.Caller()
+	s.Configure(Runtime{Access: [portCount]Access{PortHTTP: {
+		Tokens: [rightCount]string{RightRead: "R"}, Certificates: [rightCount][]string{RightRead: {"gate"}},
+	}}})
+	admit := func(address, token string, certificates ...string) error {
+		shown := Shown{Address: address, Password: token, HasPassword: true, Certificates: certificates}
+		_, err := c.AdmitAtOnce(PortHTTP, &shown, RightRead)
+		return err
+	}
+	const address = "10.0.0.1:5"
+	for range 3 * guessBurst { // a gateway whose token is old
+		require.ErrorIs(t, admit(address, "old"), ErrUnknownClient)
+	}
+	require.NoError(t, admit(address, "R"))
+	failures := s.stats.counts[countAuthFailures].Load()
+	guessed := 0
+	for admit(fmt.Sprintf("10.0.0.1:%d", guessed+1), fmt.Sprint("guess", guessed)) != ErrGuesses { // it has one more each guessPace
+		guessed++
+		require.Less(t, guessed, 10_000, "guesses have no bound")
+	}
+	require.GreaterOrEqual(t, guessed, guessBurst-1)
+	require.EqualValues(t, guessed+1, s.stats.counts[countAuthFailures].Load()-failures)
+	other := "10.0.0.2:5"
+	for i := 3; slotOf(other) == slotOf(address); i++ {
+		other = fmt.Sprintf("10.0.0.%d:5", i)
+	}
+	require.NoError(t, admit(other, "R"), "of another address")
+	require.NoError(t, admit(address, "x", "gate"), "a certificate is no guess")
+	require.Eventually(t, func() bool { return admit(address, "R") == nil }, patience, time.Millisecond)
+	for i := range 20 {
+		require.Equal(t, slotOf("[2001:db8::1]:5"), slotOf(fmt.Sprintf("[2001:db8::%x:1]:%d", i, i)), "one network")
+	}
+
+	// What is left at one moment, exactly.
+	var g guesses
+	now := time.Now()
+	guess := func(i int) *Shown { return &Shown{Address: address, Password: fmt.Sprint(i), HasPassword: true} }
+	for i := range guessBurst {
+		require.True(t, g.left(guess(i), now), i)
+		g.fail(guess(i), now)
+	}
+	require.False(t, g.left(guess(guessBurst), now))
+	require.True(t, g.left(guess(guessBurst-1), now), "once more")
+	require.False(t, g.left(guess(guessBurst), now.Add(guessPace-1)))
+	require.True(t, g.left(guess(guessBurst), now.Add(guessPace)))
 }
 
 // Only a certificate that was verified has names.

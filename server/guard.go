@@ -36,13 +36,9 @@ type loginGuard struct {
 // fail notes a wrong password and returns how long its answer has to wait; ok
 // is false if that is longer than loginPatience.
 func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait time.Duration, ok bool) {
+	g.note(log, client, now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.failed++
-	if now.Sub(g.logged) >= loginLogInterval {
-		log.Warn("wrong password", "client", client, "failures", g.failed)
-		g.logged, g.failed = now, 0
-	}
 	at := now.Add(loginDelay)
 	if g.next.After(at) {
 		at = g.next
@@ -52,6 +48,17 @@ func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait 
 	}
 	g.next = at.Add(loginPace)
 	return wait, true
+}
+
+// note notes a wrong password for the log.
+func (g *loginGuard) note(log *slog.Logger, client string, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failed++
+	if now.Sub(g.logged) >= loginLogInterval {
+		log.Warn("wrong password", "client", client, "failures", g.failed)
+		g.logged, g.failed = now, 0
+	}
 }
 
 // guessable reports whether there is a password.

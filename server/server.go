@@ -58,6 +58,7 @@ type Server struct {
 	stats     serverStats
 	slow      slowlog
 	logins    loginGuard
+	guesses   guesses
 	beat      heartbeat
 	memory    clientMemory
 	scavenger *scavenger

@@ -3,10 +3,12 @@ package web_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,7 +62,7 @@ func TestEveryPathAsksForItsRight(t *testing.T) {
 	for right, token := range tokens {
 		access.Tokens[right] = token
 	}
-	r := newManaged(t, server.Config{Runtime: server.Runtime{Access: [...]server.Access{server.PortHTTP: access, server.PortGRPC: {}}}})
+	r := newManaged(t, guarded(access))
 	r.policy("p", "{limits: {all: {rate: 100/h}}}")
 	for _, p := range paths {
 		ask := func(header ...string) int {
@@ -129,7 +131,7 @@ func TestClientCertificates(t *testing.T) {
 	pool.AddCert(own.Cert)
 	access := server.Access{}
 	access.Certificates[server.RightRead], access.Certificates[server.RightWrite] = []string{"gate"}, []string{"ci"}
-	r := newManaged(t, server.Config{Runtime: server.Runtime{Access: [...]server.Access{server.PortHTTP: access, server.PortGRPC: {}}}})
+	r := newManaged(t, guarded(access))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, url := serve(t, web.Config{Decider: r.caller, View: view{}, Local: true}, tls.NewListener(l, &tls.Config{
@@ -164,4 +166,25 @@ func TestClientCertificates(t *testing.T) {
 	history := r.run("RL.POLICY", "HISTORY", "p")
 	require.Len(t, history.Elems, 1)
 	require.Regexp(t, `^certificate ci at 127\.0\.0\.1:\d+$`, history.Elems[0].Field("author").Str)
+}
+
+// A gateway that lets requests pass when the answer is late is told at once that its
+// token is wrong, however many guess elsewhere, and goes on being told.
+func TestWrongTokenOfAGateway(t *testing.T) {
+	access := server.Access{}
+	access.Tokens[server.RightRead] = "read"
+	r := newRig(t, guarded(access), web.Config{})
+	r.policy("p", "{limits: {all: {rate: 1000/h}}}")
+	fastest := time.Hour
+	for i := range 20 { // more than an address may guess
+		for gate, want := range map[string]int{"/v1/auth": 401, "/v1/auth403": 403, "/v1/authz": 401} {
+			began := time.Now()
+			require.Equal(t, want, r.request("GET", gate+"/p", "", "Authorization", fmt.Sprint("Bearer wrong", i)).status)
+			fastest = min(fastest, time.Since(began))
+		}
+	}
+	require.Less(t, fastest, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return r.request("GET", "/v1/auth403/p", "", "Authorization", "Bearer read").status == 200
+	}, 10*time.Second, 10*time.Millisecond, "soon the right one is looked at again")
 }

@@ -11,33 +11,57 @@ import (
 	"github.com/headgate-io/headgate/server"
 )
 
+// open reports whether a right needs nothing to be shown.
+func (a *api) open(right server.Right) bool {
+	return a.decider.Open(server.PortHTTP, right, a.local)
+}
+
 // admits returns why a request may not ask for verdicts, or nil.
 func (a *api) admits(r *http.Request) *problem {
-	if a.decider.Open(server.PortHTTP, server.RightRead, a.local) {
+	if a.open(server.RightRead) {
 		return nil
 	}
 	_, p := a.admit(r, server.RightRead)
 	return p
 }
 
+// admitsGateway is admits for a gateway, which may take a late answer for a yes.
+func (a *api) admitsGateway(r *http.Request) *problem {
+	if a.open(server.RightRead) {
+		return nil
+	}
+	_, err := a.decider.AdmitAtOnce(server.PortHTTP, a.shown(r), server.RightRead)
+	return refusal(err)
+}
+
 // admit returns who sends a request that needs a right, or why it may not be sent.
 func (a *api) admit(r *http.Request, right server.Right) (server.Client, *problem) {
-	shown := server.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: server.CertificateNames(r.TLS)}
-	shown.User, shown.Password, shown.HasPassword = credentials(r.Header.Get("Authorization"))
-	who, err := a.decider.Admit(r.Context(), server.PortHTTP, &shown, right)
-	switch {
-	case err == nil:
-	case errors.Is(err, server.ErrNoRight):
-		return who, &problem{http.StatusForbidden, "NOPERM", err.Error()}
-	case errors.Is(err, server.ErrUnknownClient):
-		return who, &problem{http.StatusUnauthorized, "NOAUTH", err.Error()}
-	default:
+	who, err := a.decider.Admit(r.Context(), server.PortHTTP, a.shown(r), right)
+	if errors.Is(err, server.ErrGuesses) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // which closes the connection
 	}
-	if right == server.RightWrite && a.decider.Open(server.PortHTTP, right, a.local) {
+	if err == nil && right == server.RightWrite && a.open(right) {
 		return who, foreign(r)
 	}
-	return who, nil
+	return who, refusal(err)
+}
+
+// shown is what a request shows of who sends it.
+func (a *api) shown(r *http.Request) *server.Shown {
+	shown := &server.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: server.CertificateNames(r.TLS)}
+	shown.User, shown.Password, shown.HasPassword = credentials(r.Header.Get("Authorization"))
+	return shown
+}
+
+// refusal is an error of who is not admitted as a problem, nil for nil.
+func refusal(err error) *problem {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, server.ErrNoRight):
+		return &problem{http.StatusForbidden, "NOPERM", err.Error()}
+	}
+	return &problem{http.StatusUnauthorized, "NOAUTH", err.Error()}
 }
 
 // browsers tells requests that a browser sends for a page of another origin.

@@ -31,6 +31,8 @@ type Decider interface {
 	Seen(port server.Port) bool
 	// Admit returns who sends a request that needs a right.
 	Admit(ctx context.Context, port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
+	// AdmitAtOnce is Admit whose answer is never late.
+	AdmitAtOnce(port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
 }
 
 const (

@@ -61,7 +61,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 // askForward asks for a verdict about the request that a gateway tells of. asked is
 // false, without a problem, for one that passes though nothing was asked.
 func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
-	if p = a.admits(x.r); p != nil {
+	if p = a.admitsGateway(x.r); p != nil {
 		return false, p
 	}
 	name, below, ok := policyOf(x.r.URL, gate)

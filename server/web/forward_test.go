@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -109,11 +108,9 @@ func TestForwardAuthReadsNoBody(t *testing.T) {
 	r.policy("edge", "{limits: {all: {rate: 100/h}}}")
 	for _, body := range []string{"Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"} {
 		for _, dialect := range []string{"auth", "auth403"} {
-			c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
-			require.NoError(t, err)
-			defer c.Close()
+			c := r.dial()
 			require.NoError(t, c.SetDeadline(time.Now().Add(2*time.Second)))
-			_, err = io.WriteString(c, "POST /v1/"+dialect+"/edge HTTP/1.1\r\nHost: x\r\n"+body+"\r\n")
+			_, err := io.WriteString(c, "POST /v1/"+dialect+"/edge HTTP/1.1\r\nHost: x\r\n"+body+"\r\n")
 			require.NoError(t, err)
 			a, err := http.ReadResponse(bufio.NewReader(c), nil)
 			require.NoError(t, err, body)

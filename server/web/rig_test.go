@@ -47,6 +47,20 @@ func newRig(t testing.TB, sc server.Config, wc web.Config) *rig {
 	return &rig{t, url, s, s.Caller(), front}
 }
 
+// guarded has the HTTP port ask for what access says.
+func guarded(access server.Access) server.Config {
+	return server.Config{Runtime: server.Runtime{Access: [...]server.Access{server.PortHTTP: access, server.PortGRPC: {}}}}
+}
+
+// dial connects to the HTTP port, until the test ends.
+func (r *rig) dial() net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // run runs a command, and returns its reply in RESP3.
 func (r *rig) run(args ...string) *resp.Reply {
 	r.t.Helper()
@@ -107,11 +121,10 @@ func (r *rig) request(method, path, body string, header ...string) answer {
 // raw sends a request as it is.
 func (r *rig) raw(request string) answer {
 	r.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
-	require.NoError(r.t, err)
+	c := r.dial()
 	defer c.Close()
 	require.NoError(r.t, c.SetDeadline(time.Now().Add(10*time.Second)))
-	_, err = io.WriteString(c, request)
+	_, err := io.WriteString(c, request)
 	require.NoError(r.t, err)
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
 	require.NoError(r.t, err, "%q", request)
