@@ -136,3 +136,31 @@ func TestStopAnswersHTTP(t *testing.T) {
 		drains(t, leader.process)
 	})
 }
+
+// A stop ends streams of events, rather than wait for them and cut them off.
+func TestStopEndsStreams(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	var ends []error
+	var read sync.WaitGroup
+	var mu sync.Mutex
+	for range 10 {
+		a, err := http.Get("http://" + p.http + "/v1/events")
+		require.NoError(t, err)
+		defer a.Body.Close()
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		read.Go(func() {
+			_, err := io.Copy(io.Discard, a.Body)
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, err)
+		})
+	}
+	p.signal(t, syscall.SIGTERM)
+	require.NoError(t, p.wait(t))
+	read.Wait()
+	for _, err := range ends {
+		require.NoError(t, err, "the end of a stream, not of its connection")
+	}
+	require.NotContains(t, p.stderr.String(), "cut off")
+}

@@ -70,6 +70,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Content-Type"] = []string{"text/event-stream"}
 	w.Header()["Cache-Control"] = noStore
 	w.Header()["X-Accel-Buffering"] = []string{"no"} // nginx would keep it back
+	w.Header()["Connection"] = []string{"close"}     // with the stream: a stop does not wait for more
 	w.WriteHeader(http.StatusOK)
 	a.streams.serve(r, from, func(b []byte) error {
 		if _, err := w.Write(b); err != nil {
