@@ -61,10 +61,17 @@ func (t *descriptorCompiler) level(l *level, defs []*descriptorDef, path []strin
 }
 
 // starPattern takes a composite apart at its stars; unlike in conditions a
-// backslash means nothing.
+// backslash means nothing. Of several stars in a row one is kept.
 func starPattern(s string) (pattern, bool) {
 	pieces := strings.Split(s, "*")
-	return pattern{pieces: pieces}, len(pieces) > 1
+	last := len(pieces) - 1
+	var p pattern
+	for i, piece := range pieces {
+		if i == 0 || i == last || piece != "" {
+			p.pieces = append(p.pieces, piece)
+		}
+	}
+	return p, last > 0
 }
 
 // rule compiles the limit of a descriptor.

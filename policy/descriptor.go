@@ -24,6 +24,11 @@ const (
 	maxLevels = 16
 	// maxWildcards is how many patterns a level may have.
 	maxWildcards = 100
+	// maxCompared is how many bytes of a request are compared with patterns, at up to
+	// 2 ns each. A byte counts for each pattern that searches it, one with text
+	// between two stars, and each piece of a pattern as costOfPiece bytes.
+	maxCompared = 64 << 10
+	costOfPiece = 4
 	// maxReplaces is how many names a limit may replace.
 	maxReplaces = 32
 	// maxMetadata is how many levels metadata may have.

@@ -69,6 +69,8 @@ type Descriptor struct {
 	keys   []byte
 	name   []byte // scratch: key_value
 	shared [MaxEntries]*level
+	// compared is what the request's patterns have cost: see maxCompared.
+	compared int
 	// replaced has, by the number of a name, the request that replaced it last.
 	replaced []uint64
 	request  uint64
@@ -78,6 +80,7 @@ type Descriptor struct {
 var (
 	errManyDescriptors = fmt.Errorf("a request has 1 to %d descriptors", MaxDescriptors)
 	errEntries         = fmt.Errorf("a descriptor has 1 to %d entries", MaxEntries)
+	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: it has too long values for those of its policy", maxCompared)
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 
@@ -85,7 +88,7 @@ var (
 // request, of which 0 counts as 1.
 func (c *Descriptor) Begin(p *Policy, hits int64) {
 	c.policy, c.hits = p, max(hits, 1)
-	c.Matched, c.keys = c.Matched[:0], c.keys[:0]
+	c.Matched, c.keys, c.compared = c.Matched[:0], c.keys[:0], 0
 	c.request++
 	if n := len(p.descriptors.names); len(c.replaced) < n {
 		c.replaced = make([]uint64, n)
@@ -116,8 +119,9 @@ func CheckAsked(a *Asked) error {
 	return nil
 }
 
-// Add adds a descriptor of the request. Errors: those of CheckAsked, and more than
-// MaxDescriptors.
+// Add adds a descriptor of the request. Errors: those of CheckAsked, more than
+// MaxDescriptors, and patterns to compare with it and those before it that cost more
+// than maxCompared.
 func (c *Descriptor) Add(a *Asked) error {
 	if len(c.Matched) == MaxDescriptors {
 		return errManyDescriptors
@@ -138,7 +142,11 @@ func (c *Descriptor) Add(a *Asked) error {
 		c.appendKey(m, a.Entries)
 		return nil
 	}
-	switch m.Rule = c.find(&d.top, a.Entries); {
+	m.Rule = c.find(&d.top, a.Entries)
+	if c.compared > maxCompared {
+		return errCompared
+	}
+	switch {
 	case m.Rule == nil:
 		m.Outcome = Unmatched
 		return nil
@@ -181,11 +189,25 @@ func (c *Descriptor) step(l *level, key, value []byte) *level {
 		return below
 	}
 	for i := range l.wild {
-		if l.wild[i].pattern.match(c.name) {
+		if c.compare(&l.wild[i].pattern) {
 			return l.wild[i].level
+		}
+		if c.compared > maxCompared {
+			return nil
 		}
 	}
 	return l.named[string(key)]
+}
+
+// compare reports whether a pattern matches c.name. It counts what that costs, and
+// what costs too much it leaves.
+func (c *Descriptor) compare(p *pattern) bool {
+	c.compared += 2 * costOfPiece // the first and the last
+	between, ok := p.between(c.name)
+	if ok && len(p.pieces) > 2 {
+		c.compared += len(between) + costOfPiece*min(len(p.pieces)-2, len(between))
+	}
+	return ok && c.compared <= maxCompared && p.inner(between)
 }
 
 // appendKey appends the key of a counter: the policy, the length of the window,

@@ -200,11 +200,15 @@ func (r *Route) Gives(name string) bool {
 	return false
 }
 
-// CheckRoutes returns which routes of the set go to policies that it has not: an
-// *Errors, or nil.
+// CheckRoutes returns which routes of the set go to policies that it has not, or that
+// are asked by descriptors, which a route has not: an *Errors, or nil.
 func (s *Set) CheckRoutes() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
-		if s.policies.named(r.Policy) != nil {
+		switch p := s.policies.named(r.Policy); {
+		case p == nil:
+		case p.descriptors != nil:
+			return set.errorAt(r.place, "policy %q has descriptors: routes go to policies with limits", r.Policy)
+		default:
 			return nil
 		}
 		return set.errorAt(r.place, "there is no policy %q%s", clip(r.Policy), nearest(r.Policy, s.names))

@@ -188,6 +188,10 @@ routes:
 `)
 	err := s.CheckRoutes()
 	require.EqualError(t, err, `policies.yaml:8:17: routes.edge.match./a: there is no policy "logn", did you mean "login"?`)
+	require.EqualError(t, load(t, `
+policies: {envoy: {descriptors: [{key: ip}]}}
+routes: {edge: {else: allow, match: {/a: envoy}}}
+`).CheckRoutes(), `policies.yaml:3:42: routes.edge.match./a: policy "envoy" has descriptors: routes go to policies with limits`)
 	require.EqualError(t, s.CheckAddresses(), `policies.yaml:8:27: routes.edge.match./b: policy "net" goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway`)
 	warnings := s.RouteWarnings()
 	require.Len(t, warnings, 1)

@@ -117,11 +117,22 @@ func parsePattern(s string) (pattern, bool) {
 // match reports whether all of b matches: the first piece begins it, the last
 // ends it, and each of the others is taken where it is found first.
 func (p *pattern) match(b []byte) bool {
+	between, ok := p.between(b)
+	return ok && p.inner(between)
+}
+
+// between returns what of b is between the first piece and the last. It is false
+// where these do not begin and end it.
+func (p *pattern) between(b []byte) ([]byte, bool) {
 	first, last := p.pieces[0], p.pieces[len(p.pieces)-1]
 	if len(b) < len(first)+len(last) || string(b[:len(first)]) != first || string(b[len(b)-len(last):]) != last {
-		return false
+		return nil, false
 	}
-	b = b[len(first) : len(b)-len(last)]
+	return b[len(first) : len(b)-len(last)], true
+}
+
+// inner reports whether what is between the first piece and the last matches.
+func (p *pattern) inner(b []byte) bool {
 	for _, piece := range p.pieces[1 : len(p.pieces)-1] {
 		i := indexString(b, piece)
 		if i < 0 {

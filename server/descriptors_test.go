@@ -282,6 +282,24 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 	require.Equal(t, "-ERR policy 'd' has descriptors: ask it by RL.DESCRIPTORS\r\n", r.raw("RL.CHECK", "d", "key", "b"))
 }
 
+// Transactions and scripts ask too, as one step of theirs; a script that only reads
+// does not.
+func TestDescriptorsInTransactionsAndScripts(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 3}}]}`)
+	const ask = "RL.DESCRIPTORS rl 0 1 1 k a - -"
+	for _, line := range []string{"MULTI", ask, ask, "EXEC"} {
+		r.words(line)
+	}
+	r.gets("ok ok:1", "rl", 0, "k=a 0")
+	eval := func(command string) string {
+		return r.raw(append([]string{command, `return redis.call("RL.DESCRIPTORS", unpack(ARGV))`, "0"}, strings.Fields(ask)[1:]...)...)
+	}
+	require.Contains(t, eval("EVAL"), "*5\r\n$2\r\nok\r\n", "a script has the values alone")
+	require.Contains(t, eval("EVAL_RO"), "Write commands are not allowed")
+	r.gets("ok ok:0", "rl", 0, "k=a 0")
+	require.Contains(t, eval("EVAL"), "$10\r\nover_limit\r\n")
+}
+
 // Counters outlast an edit, and end with a reset.
 func TestDescriptorsEdited(t *testing.T) {
 	text := func(requests, hour int) string {

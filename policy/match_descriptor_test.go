@@ -1,0 +1,101 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patterned has n patterns at a level; each is what make makes of a text that no
+// other one has.
+func patterned(t testing.TB, n int, make func(unique string) string) *Policy {
+	const limit = "rate_limit: {unit: day, requests_per_unit: 1}"
+	text := "descriptors: [{key: k, " + limit + "}"
+	for i := range n {
+		text += fmt.Sprintf(`, {key: k, value: "%s", %s}`, make(fmt.Sprintf("%c%c", 'b'+i/10, 'b'+i%10)), limit)
+	}
+	return descriptorPolicy(t, text+"]")
+}
+
+// costly are patterns and values that are made to cost.
+var costly = []struct {
+	name, value string
+	n           int
+	pattern     func(unique string) string
+}{
+	{"none", strings.Repeat("a", MaxValue), 0, nil},
+	{"begins", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return strings.Repeat("a", 500) + u + "*" }},
+	{"ends", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return "*" + u }},
+	{"has", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return "*" + strings.Repeat("a", 100) + u + "*" }},
+	{"pieces", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return strings.Repeat("*a", 250) + u + "*" }},
+	{"found", strings.Repeat("a", MaxValue), 15, func(u string) string { return strings.Repeat("*a", 2000) + u + "*" }},
+	{"short", "xyz", maxWildcards, func(u string) string { return "x*" + u }},
+}
+
+// A request of the most descriptors compares no more than its bound, and says so
+// where that does not do.
+func TestPatternsCompareWithinBounds(t *testing.T) {
+	for _, x := range costly {
+		p, a := patterned(t, x.n, x.pattern), asked("k="+x.value)
+		var c Descriptor
+		c.Begin(p, 1)
+		var err error
+		for range MaxDescriptors {
+			if err = c.Add(a); err != nil {
+				break
+			}
+		}
+		require.LessOrEqual(t, c.compared, maxCompared+2*MaxValue*costOfPiece, x.name)
+		switch x.name {
+		case "has", "pieces", "found":
+			require.ErrorIs(t, err, errCompared, x.name)
+			require.Error(t, c.Add(asked("k=bb")), "what is behind it is not looked up either")
+		default:
+			require.NoError(t, err, x.name)
+			require.NoError(t, c.Finish())
+		}
+		c.Begin(p, 1)
+		require.NoError(t, c.Add(asked("k=")), "the next request begins anew")
+	}
+	// Any value can be compared with some.
+	p := patterned(t, 15, func(u string) string { return "*aaa" + u + "*" })
+	var c Descriptor
+	c.Begin(p, 1)
+	require.NoError(t, c.Add(asked("k="+strings.Repeat("a", MaxValue))))
+}
+
+// A pattern is not tried anew from each place where a piece of it is.
+func TestPatternsDoNotGoBack(t *testing.T) {
+	p := descriptorPolicy(t, `{descriptors: [{key: k, value: "`+strings.Repeat("*a", 500)+`*b", rate_limit: {unit: day, requests_per_unit: 1}}, {key: k, value: "x**y***z", rate_limit: {unit: day, requests_per_unit: 1}}]}`)
+	stars, _ := starPattern("x**y***z")
+	require.Equal(t, []string{"x", "y", "z"}, stars.pieces, "stars in a row are one")
+	for value, want := range map[string]bool{
+		strings.Repeat("a", MaxValue): false, strings.Repeat("a", 499) + "b": false, strings.Repeat("a", 500) + "b": true, strings.Repeat("ca", 1000) + "b": true,
+		"xyz": true, "x-y-z": true, "xz": false, "xyyzz": true,
+	} {
+		var c Descriptor
+		c.Begin(p, 1)
+		require.NoError(t, c.Add(asked("k="+value)))
+		require.Equal(t, want, c.Matched[0].Rule != nil, "%.20q", value)
+	}
+}
+
+// What a request takes whose descriptors cost the most.
+func BenchmarkCostlyDescriptors(b *testing.B) {
+	for _, x := range costly {
+		p, a := patterned(b, x.n, x.pattern), asked("k="+x.value)
+		b.Run(x.name, func(b *testing.B) {
+			var c Descriptor
+			for b.Loop() {
+				c.Begin(p, 1)
+				for range MaxDescriptors {
+					if c.Add(a) != nil {
+						break
+					}
+				}
+			}
+		})
+	}
+}
