@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,12 @@ var endless = map[string]bool{
 
 // arrivals bounds what clients begin and do not finish.
 type arrivals struct {
-	requests, endless atomic.Int64
+	mu sync.Mutex
+	// requests are calls whose requests have not come whole, of connections that
+	// have not been closed for theirs.
+	requests int // guarded by mu
+
+	endless atomic.Int64
 	// running is done when what has no end of its own is to end.
 	running context.Context
 	end     context.CancelFunc
@@ -71,15 +77,10 @@ func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, er
 		return ctx, nil
 	}
 	c := connectionOf(ctx)
-	c.arriving.Add(1)
-	leave := func() {
-		c.arriving.Add(-1)
-		a.requests.Add(-1)
-	}
-	if a.requests.Add(1) > maxArriving && c.of.closeBusiest() == c {
-		leave()
+	if !a.begin(c) {
 		return ctx, errArriving
 	}
+	leave := func() { a.leave(c) }
 	over := leave
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > callTimeout {
 		var end context.CancelFunc
@@ -92,6 +93,34 @@ func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, er
 			leave()
 		}
 	}), nil
+}
+
+// begin counts a call of c, and closes a connection if that is one too many. It
+// returns false when it is, or was, c that is closed.
+func (a *arrivals) begin(c *connection) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.cut {
+		return false
+	}
+	c.arriving++
+	if a.requests++; a.requests > maxArriving {
+		busiest := c.of.closeBusiest(c)
+		// Its calls end a moment later: others that begin meanwhile close nobody.
+		busiest.cut = true
+		a.requests -= busiest.arriving
+	}
+	return !c.cut
+}
+
+// leave ends what begin has counted.
+func (a *arrivals) leave(c *connection) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.arriving--
+	if !c.cut {
+		a.requests--
+	}
 }
 
 // arrived notes that the request of a call has come whole.

@@ -73,18 +73,18 @@ var description = grpc.ServiceDesc{
 
 // shouldRateLimit answers a call. All descriptors of a request are one step.
 func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (any, error) {
-	arrived(ctx)
-	// A call whose client has given up is not charged. The context may not know yet.
-	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
-		return nil, statusOf(context.DeadlineExceeded)
-	}
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
 	x := exchanges.Get().(*exchange)
 	defer x.end()
-	if err := read(x); err != nil {
+	if err := read(x); err != nil { // which waits for all of it
 		return nil, err
+	}
+	arrived(ctx)
+	// A call whose client has given up is not charged. The context may not know yet.
+	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
+		return nil, statusOf(context.DeadlineExceeded)
 	}
 	err := x.wrong
 	if err == nil {

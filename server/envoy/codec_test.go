@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -83,13 +84,18 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// open is a Decider that lets everybody in, and runs nothing.
+type open struct{ Decider }
+
+func (open) Open(server.Port, server.Right, bool) bool { return true }
+
 // A call that waited past its deadline before it was read is not run.
 func TestLateCallsAreNotRun(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Hour))
 	defer cancel()
 	// The deadline is over, and the context does not know yet.
-	s := &service{now: func() time.Time { return time.Now().Add(time.Hour) }} // whose Decider would panic
-	_, err := s.shouldRateLimit(ctx, nil)
+	s := &service{decider: open{}, now: func() time.Time { return time.Now().Add(time.Hour) }} // open would panic
+	_, err := s.shouldRateLimit(ctx, func(any) error { return nil })
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 }
 

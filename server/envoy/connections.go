@@ -34,8 +34,10 @@ type connection struct {
 	of *bounded
 	// heard is when it last sent something, in Unix nanoseconds.
 	heard atomic.Int64
-	// arriving are its calls whose requests have not come whole.
-	arriving atomic.Int64
+	// arriving are its calls whose requests have not come whole, and cut that it has
+	// been closed for having most of them. Both are guarded by arrivals.mu.
+	arriving int
+	cut      bool
 }
 
 // Accept implements net.Listener.
@@ -79,20 +81,18 @@ func (l *bounded) add(c *connection) bool {
 }
 
 // closeBusiest closes the connection that has most calls whose requests have not come
-// whole, and returns it.
-func (l *bounded) closeBusiest() *connection {
+// whole, c if none has more than c, and returns it. The caller holds arrivals.mu.
+func (l *bounded) closeBusiest(c *connection) *connection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var busiest *connection
-	for c := range l.all {
-		if busiest == nil || c.arriving.Load() > busiest.arriving.Load() {
-			busiest = c
+	busiest := c
+	for other := range l.all {
+		if other.arriving > busiest.arriving {
+			busiest = other
 		}
 	}
-	if busiest != nil {
-		delete(l.all, busiest)
-		busiest.Conn.Close()
-	}
+	delete(l.all, busiest)
+	busiest.Conn.Close()
 	return busiest
 }
 
