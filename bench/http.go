@@ -158,8 +158,8 @@ func serveBare(ctx context.Context, addr string, size int) error {
 	return nil
 }
 
-// startBare runs serveBare as a process of its own.
-func startBare(size int) (*process, error) {
+// startBare runs serveBare, or serveBareGRPC for the kind grpc, as a process of its own.
+func startBare(kind string, size int) (*process, error) {
 	addrs, err := subprocess.Addrs("127.0.0.1", 1)
 	if err != nil {
 		return nil, err
@@ -168,11 +168,11 @@ func startBare(size int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := subprocess.Start(subprocess.Command(self, "-bare-http", addrs[0], "-bare-http-size", strconv.Itoa(size)))
+	run, err := subprocess.Start(subprocess.Command(self, "-bare-"+kind, addrs[0], "-bare-size", strconv.Itoa(size)))
 	if err != nil {
 		return nil, err
 	}
-	p := &process{Process: run, name: "bare net/http", http: addrs[0]}
+	p := &process{Process: run, name: "bare " + kind, http: addrs[0]}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		nc, err := net.Dial("tcp", p.http)
 		if err == nil {
@@ -181,7 +181,7 @@ func startBare(size int) (*process, error) {
 		}
 		if time.Now().After(deadline) {
 			p.stop()
-			return nil, fmt.Errorf("bare net/http: %w", err)
+			return nil, fmt.Errorf("bare %s: %w", kind, err)
 		}
 	}
 }
@@ -206,12 +206,12 @@ func (b *bench) measureHTTP(ctx context.Context, dir string) (*httpReport, error
 	if err != nil {
 		return rep, err
 	}
-	bare, err := startBare(size)
+	bare, err := startBare("http", size)
 	if err != nil {
 		return rep, err
 	}
 	defer bare.stop()
-	empty, err := startBare(0)
+	empty, err := startBare("http", 0)
 	if err != nil {
 		return rep, err
 	}

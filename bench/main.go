@@ -66,11 +66,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&b.bin.redisServer, "redis-server", "redis-server", "redis-server `program`")
 	fs.StringVar(&b.bin.redisCell, "redis-cell", os.Getenv("BENCH_REDIS_CELL"), "redis-cell `module`; default $BENCH_REDIS_CELL")
 	fs.StringVar(&b.bin.throttlecrab, "throttlecrab", os.Getenv("BENCH_THROTTLECRAB"), "throttlecrab-server `program`; default $BENCH_THROTTLECRAB")
+	fs.StringVar(&b.bin.envoyRatelimit, "envoy-ratelimit", os.Getenv("BENCH_ENVOY_RATELIMIT"), "envoyproxy/ratelimit `program`; default $BENCH_ENVOY_RATELIMIT")
 	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
 	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
 	strict := fs.Bool("strict", false, "fail when a target is missed")
 	bare := fs.String("bare-http", "", "serve a bare handler of net/http on `address`, which the HTTP rows are held against, and measure nothing")
-	bareSize := fs.Int("bare-http-size", 0, "`bytes` that it answers")
+	bareCalls := fs.String("bare-grpc", "", "the same of grpc-go, for the gRPC rows")
+	bareSize := fs.Int("bare-size", 0, "`bytes` that it answers")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -79,6 +81,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if *bare != "" {
 		return serveBare(ctx, *bare, *bareSize)
+	}
+	if *bareCalls != "" {
+		return serveBareGRPC(ctx, *bareCalls, *bareSize)
 	}
 	usual := effort{7, 3 * time.Second, time.Minute, 20}
 	switch {
@@ -126,7 +131,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "http", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "http", "grpc", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -155,7 +160,7 @@ func (b *bench) locate(ctx context.Context) error {
 		return fmt.Errorf("find the module: %w", err)
 	}
 	b.root = filepath.Dir(strings.TrimSpace(string(mod)))
-	for _, program := range []*string{&b.bin.redisServer, &b.bin.redisCell, &b.bin.throttlecrab, &b.bin.headgate} {
+	for _, program := range []*string{&b.bin.redisServer, &b.bin.redisCell, &b.bin.throttlecrab, &b.bin.envoyRatelimit, &b.bin.headgate} {
 		// Servers run in a directory of their own, so paths must be absolute.
 		if strings.Contains(*program, "/") {
 			if *program, err = filepath.Abs(*program); err != nil {
@@ -218,6 +223,7 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"holds", func() (err error) { rep.Holds, err = b.measureHolds(ctx, dir); return err }},
 		{"ends", func() (err error) { rep.Ends, err = b.measureEnds(ctx, dir); return err }},
 		{"http", func() (err error) { rep.HTTP, err = b.measureHTTP(ctx, dir); return err }},
+		{"grpc", func() (err error) { rep.GRPC, err = b.measureGRPC(ctx, dir); return err }},
 		{"dropin", func() (err error) { rep.DropIn, err = b.measureDropIn(ctx, dir); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},

@@ -74,7 +74,7 @@ type peer struct {
 
 // paths are the programs the peers need; an empty one leaves its peer out.
 type paths struct {
-	headgate, redisServer, redisCell, throttlecrab string
+	headgate, redisServer, redisCell, throttlecrab, envoyRatelimit string
 }
 
 // peers lists those whose programs are there, and notes about the others.
@@ -118,6 +118,9 @@ func peers(bin paths) (list []*peer, notes []string) {
 			check: throttleArgs("THROTTLE", 0)})
 	} else {
 		notes = append(notes, "throttlecrab is left out: no program given (-throttlecrab or BENCH_THROTTLECRAB)")
+	}
+	if bin.envoyRatelimit == "" {
+		notes = append(notes, "envoyproxy/ratelimit is left out: no program given (-envoy-ratelimit or BENCH_ENVOY_RATELIMIT)")
 	}
 	return list, notes
 }

@@ -34,6 +34,7 @@ type report struct {
 	Policies    *policiesReport    `json:"policies,omitempty"`
 	Holds       *holdsReport       `json:"holds,omitempty"`
 	HTTP        *httpReport        `json:"http,omitempty"`
+	GRPC        *grpcReport        `json:"grpc,omitempty"`
 	Ends        []*holdsExpiry     `json:"ends,omitempty"`
 	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`
@@ -103,6 +104,9 @@ func (r *report) markdown() string {
 	}
 	if r.HTTP != nil {
 		r.HTTP.write(line)
+	}
+	if r.GRPC != nil {
+		r.GRPC.write(line)
 	}
 	if r.DropIn != nil {
 		r.DropIn.write(line)

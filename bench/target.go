@@ -85,6 +85,9 @@ func (r *report) targets() []target {
 	if r.HTTP != nil {
 		list = append(list, r.HTTP.targets()...)
 	}
+	if r.GRPC != nil {
+		list = append(list, r.GRPC.targets()...)
+	}
 	if r.DropIn != nil {
 		list = append(list, r.DropIn.targets()...)
 	}
