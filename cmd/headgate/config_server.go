@@ -6,6 +6,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/envoy"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/web"
 )
 
@@ -46,11 +47,12 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 }
 
 // envoyConfig is what the gRPC front is configured with.
-func envoyConfig(c *config.Config, files reloaders, front *server.Server, http *web.Server) envoy.Config {
+func envoyConfig(c *config.Config, files reloaders, front *server.Server, http *web.Server, asked *fronts.Counts) envoy.Config {
 	ec := envoy.Config{
 		Decider:    front.Caller(),
 		MaxClients: c.GRPCMaxClients,
 		Local:      config.Loopback(c.GRPCListen),
+		Fronts:     asked,
 		Fit: func() error {
 			if err := http.Ready(); err != nil {
 				return err

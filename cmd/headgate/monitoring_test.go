@@ -176,6 +176,11 @@ func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	p := startPrometheus(t, c.nodes)
 	require.EqualValues(t, 1, leader.call(t, "RL.POLICY", "SET", "api",
 		"{limits: {user: {by: user, rate: 1/day}, all: {rate: 1/day, mode: shadow}, app: {by: app, rate: 1/day, mode: soft}}}").Int)
+	check := func(n *testNode, policy string) {
+		a, err := http.Post("http://"+n.http+"/v1/check", "application/json", strings.NewReader(`{"policy":"`+policy+`"}`))
+		require.NoError(t, err)
+		a.Body.Close()
+	}
 	calls := 0
 	work := func() {
 		for _, n := range c.running() {
@@ -185,6 +190,7 @@ func TestDashboardAndAlertsOnACluster(t *testing.T) {
 			n.call(t, "RL.CHECK", "api", "app", "a")
 			n.call(t, "CL.THROTTLE", "k", "1", "1", "60")
 			n.call(t, "EVAL", "return 1", "0")
+			check(n, "api")
 		}
 	}
 	fill := strings.NewReplacer("$job", "headgate", "$__rate_interval", "5s")
@@ -200,7 +206,7 @@ func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	rules := alertRules(t)
 	// The first two are what the load is made of; the others tell of a slow machine.
 	usual := []string{"HeadgateAttributeMissing", "HeadgateNearLimit",
-		"HeadgateSlow", "HeadgateSlowDisk", "HeadgateLag", "HeadgateLossWindow", "HeadgateDegraded", "HeadgateUncertain", "HeadgateFailover"}
+		"HeadgateSlow", "HeadgateFrontSlow", "HeadgateFrontErrors", "HeadgateSlowDisk", "HeadgateLag", "HeadgateLossWindow", "HeadgateDegraded", "HeadgateUncertain", "HeadgateFailover"}
 	for name, expr := range rules {
 		if !slices.Contains(usual, name) {
 			assert.Zero(t, p.query(t, expr), name)
@@ -212,6 +218,10 @@ func TestDashboardAndAlertsOnACluster(t *testing.T) {
 		require.Eventually(t, func() bool { return p.query(t, rules[name]) > 0 }, waitLimit, 50*time.Millisecond, name)
 	}
 	raised("HeadgateUnknownPolicy")
+	for range 100 {
+		check(leader, "aip")
+	}
+	raised("HeadgateFrontErrors")
 	for _, n := range c.followers(leader) {
 		require.NoError(t, n.Kill())
 	}

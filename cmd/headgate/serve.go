@@ -18,6 +18,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/envoy"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/web"
 )
 
@@ -150,10 +151,10 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
-	watched := &source{front, decisions, node}
+	watched, asked := &source{front, decisions, node}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
-		Decider: front.Caller(), Events: front.Events(), TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
+		Decider: front.Caller(), Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit
@@ -167,7 +168,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.http, webFront.Serve)
 	var gateways *envoy.Server
 	if ports.grpc != nil {
-		gateways = envoy.New(envoyConfig(&c, files, front, webFront))
+		gateways = envoy.New(envoyConfig(&c, files, front, webFront, asked))
 		run(ports.grpc, gateways.Serve)
 	}
 	run(ports.plain, front.Serve)

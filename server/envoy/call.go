@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -30,6 +31,7 @@ type service struct {
 	decider Decider
 	local   bool // as Config has it
 	now     func() time.Time
+	asked   *fronts.Front
 }
 
 // exchange is room for one call.
@@ -43,6 +45,8 @@ type exchange struct {
 	replies  []byte
 	ruling   verdict.Ruling
 	shown    verdict.Verdict // what header fields tell of the ruling
+	here     time.Time       // since when the request is, if it is
+	result   fronts.Result
 }
 
 // exchanges have room that is used again.
@@ -55,6 +59,7 @@ func (x *exchange) end() {
 	if max(cap(x.body), cap(x.commands), cap(x.replies)) > roomKept {
 		return
 	}
+	x.here, x.result = time.Time{}, fronts.Allowed
 	x.wrong, x.asked = nil, verdict.Descriptors{Descriptors: x.asked.Descriptors[:0]}
 	x.parts, x.entries = x.parts[:0], x.entries[:0]
 	x.commands, x.replies = x.commands[:0], x.replies[:0]
@@ -71,17 +76,31 @@ var description = grpc.ServiceDesc{
 	Metadata: rls.RateLimitService_ServiceDesc.Metadata,
 }
 
-// shouldRateLimit answers a call. All descriptors of a request are one step.
+// shouldRateLimit answers a call, and counts it.
 func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (any, error) {
+	x := exchanges.Get().(*exchange)
+	defer x.end()
+	answer, err := s.decide(ctx, x, read)
+	if err != nil {
+		x.result = resultOf(err)
+	}
+	s.asked.Count(x.result, x.here)
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// decide decides a call. All descriptors of a request are one step.
+func (s *service) decide(ctx context.Context, x *exchange, read func(any) error) (message, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	x := exchanges.Get().(*exchange)
-	defer x.end()
 	if err := read(x); err != nil { // which waits for all of it
 		return nil, err
 	}
 	arrived(ctx)
+	x.here = s.now()
 	// A call whose client has given up is not charged. The context may not know yet.
 	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
 		return nil, statusOf(context.DeadlineExceeded)
@@ -93,15 +112,16 @@ func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (an
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	asked := s.now()
 	if x.replies, err = s.decider.Pipeline(ctx, x.replies, x.commands); err != nil {
 		return nil, statusOf(err)
 	}
 	if _, err := x.ruling.Read(x.replies); err != nil {
 		if reply := new(verdict.Error); errors.As(err, &reply) && reply.Code == "ERR" {
+			x.result = fronts.Refused
 			return x.refuse(reply.Text), nil
 		}
 		return nil, statusOf(err)
 	}
-	return x.answer(asked), nil
+	x.result = fronts.Of(!x.ruling.Over)
+	return x.answer(x.here), nil
 }

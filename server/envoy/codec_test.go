@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -94,7 +95,8 @@ func TestLateCallsAreNotRun(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Hour))
 	defer cancel()
 	// The deadline is over, and the context does not know yet.
-	s := &service{decider: open{}, now: func() time.Time { return time.Now().Add(time.Hour) }} // open would panic
+	late := func() time.Time { return time.Now().Add(time.Hour) }
+	s := &service{decider: open{}, now: late, asked: &fronts.New().GRPC} // open would panic
 	_, err := s.shouldRateLimit(ctx, func(any) error { return nil })
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 }

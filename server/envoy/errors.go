@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -27,6 +28,15 @@ func statusOf(err error) error {
 		code = codes.Canceled
 	}
 	return status.Error(code, err.Error())
+}
+
+// resultOf is what metrics call a call with an error.
+func resultOf(err error) fronts.Result {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
+		return fronts.Refused
+	}
+	return fronts.Failed
 }
 
 // codeOf is the status code for the code of an error reply.

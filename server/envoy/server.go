@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/headgate-io/headgate/server/fronts"
 )
 
 const (
@@ -48,6 +50,8 @@ const (
 type Config struct {
 	// Decider decides.
 	Decider Decider
+	// Fronts counts what is asked; nil is one that nobody sees.
+	Fronts *fronts.Counts
 	// Fit returns why nothing can be decided now, or nil. Health checks are told so.
 	Fit func() error
 	// TLS is that of the connections; nil is none.
@@ -71,6 +75,9 @@ type Server struct {
 // New returns a Server that listens nowhere yet.
 func New(c Config) *Server {
 	s := &Server{health: health.NewServer(), fit: c.Fit, most: cmp.Or(c.MaxClients, DefaultMaxClients), arriving: newArrivals()}
+	if c.Fronts == nil {
+		c.Fronts = fronts.New()
+	}
 	options := []grpc.ServerOption{
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
@@ -89,7 +96,7 @@ func New(c Config) *Server {
 		options = append(options, grpc.Creds(credentials.NewTLS(c.TLS)))
 	}
 	s.grpc = grpc.NewServer(options...)
-	s.grpc.RegisterService(&description, &service{decider: c.Decider, local: c.Local, now: time.Now})
+	s.grpc.RegisterService(&description, &service{decider: c.Decider, local: c.Local, now: time.Now, asked: &c.Fronts.GRPC})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.look()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/envoy"
+	"github.com/headgate-io/headgate/server/fronts"
 )
 
 const name = "envoy.service.ratelimit.v3.RateLimitService"
@@ -125,4 +127,28 @@ func TestTokens(t *testing.T) {
 func accessOf(token string) (a [2]server.Access) {
 	a[server.PortGRPC].Tokens[server.RightRead] = token
 	return a
+}
+
+// Each call is counted once, by what became of it.
+func TestCallsAreCounted(t *testing.T) {
+	counts := fronts.New()
+	r := newRig(t, server.Config{}, envoy.Config{Fronts: counts})
+	r.policy("edge", edge)
+	ask := func(domain string, pair ...string) { _, _ = r.ShouldRateLimit(patient(t), request(domain, pair)) }
+	for range 5 {
+		ask("edge", "ip", "203.0.113.1")
+	}
+	ask("nosuch", "ip", "203.0.113.1")
+	ask("", "ip", "203.0.113.1")
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(counts)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	counted := map[string]float64{}
+	for _, m := range families[1].GetMetric() { // by front, and by result
+		if m.GetLabel()[0].GetValue() == "grpc" {
+			counted[m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	require.Equal(t, map[string]float64{"allowed": 3, "denied": 2, "refused": 1, "error": 1}, counted)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,6 +129,12 @@ func TestDenialsAreCountedTogether(t *testing.T) {
 	}
 	out, _ = all(t, l, begin)
 	require.Len(t, out, 7)
+	begin = l.Newest(0)
+	for i := range 8 * stripes { // of which some share a stripe
+		d.Note(12*second, &Denial{Denied, "p", "user", "limit", fmt.Appendf(nil, "@p:user;user=%d", i)})
+	}
+	out, _ = all(t, l, begin)
+	require.Len(t, out, 8*stripes)
 }
 
 // However many callers are denied, memory and events are bounded, and what is told and
@@ -163,4 +170,13 @@ func TestDenialsAreBounded(t *testing.T) {
 		require.Len(t, e.Key, MaxKey)
 	}
 	require.EqualValues(t, denials, told)
+
+	// Nor do callers fill the memory whom nobody forgets.
+	d = NewDenials(New())
+	for i := range int64(20_000) {
+		d.Note(i*second/900, &Denial{Type: Denied, Key: strconv.AppendInt(nil, i, 10)})
+	}
+	for i := range d.stripes {
+		require.Len(t, d.stripes[i].counted, stripeMost)
+	}
 }

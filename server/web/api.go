@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 	"github.com/headgate-io/headgate/server/web/admin"
 )
@@ -51,6 +52,7 @@ type api struct {
 	local   bool // see Config
 	now     func() time.Time
 	memory  budget // of batches
+	fronts  *fronts.Counts
 
 	admin           *admin.API
 	managing, heavy turns
@@ -59,7 +61,7 @@ type api struct {
 }
 
 func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
-	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now}
+	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now, fronts: c.Fronts}
 	a.streams = streams{c.Events, make(turns, maxStreams), ending}
 	a.memory.give(maxBatchMemory)
 	if c.View != nil {
@@ -116,6 +118,8 @@ type exchange struct {
 	found     policy.Found
 	verdict   verdict.Verdict
 	asked     time.Time // when the verdict was
+	here      time.Time // since when all of the request is, if it is
+	result    fronts.Result
 }
 
 // exchanges have room that is used again.
@@ -132,12 +136,16 @@ func (a *api) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 
 // received notes that all of the request is here: its connection does not make room
 // for another one before it is answered.
-func (x *exchange) received() { x.serving = x.conns.begin(x.r) }
+func (x *exchange) received() {
+	x.here = time.Now()
+	x.serving = x.conns.begin(x.r)
+}
 
 func (x *exchange) end() {
 	x.conns.end(x.serving)
 	x.giveBack(x.taken)
 	x.w, x.r, x.conns, x.serving, x.memory = nil, nil, nil, nil, nil
+	x.here, x.result = time.Time{}, fronts.Allowed
 	x.verdict = verdict.Verdict{Limits: x.verdict.Limits[:0], Soft: x.verdict.Soft[:0]}
 	x.check = checkRequest{Call: verdict.Call{Attributes: x.check.Attributes[:0]}, chain: verdict.LimitCall{Limits: x.check.chain.Limits[:0]}}
 	x.forwarded, x.found = Forwarded{}, policy.Found{}
@@ -161,24 +169,32 @@ func emptied(b []byte) []byte {
 
 // post answers a POST with a JSON body, by answer.
 func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *exchange) *problem) {
+	x := a.newExchange(w, r)
+	defer x.end()
+	p := checkPost(w, r)
+	if p == nil {
+		p = a.admits(r)
+	}
+	if p == nil {
+		p = answer(a, x)
+	}
+	if p != nil {
+		x.result = resultOf(p)
+		sendProblem(w, p)
+	}
+	a.fronts.HTTP.Count(x.result, x.here)
+}
+
+// checkPost returns a problem of a request that is no POST with a JSON body.
+func checkPost(w http.ResponseWriter, r *http.Request) *problem {
 	switch {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		sendProblem(w, &problem{status: http.StatusMethodNotAllowed, detail: "use POST"})
-		return
+		return &problem{status: http.StatusMethodNotAllowed, detail: "use POST"}
 	case !isJSON(r.Header["Content-Type"]):
-		sendProblem(w, &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: application/json"})
-		return
+		return &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: application/json"}
 	}
-	if p := a.admits(r); p != nil {
-		sendProblem(w, p)
-		return
-	}
-	x := a.newExchange(w, r)
-	defer x.end()
-	if p := answer(a, x); p != nil {
-		sendProblem(w, p)
-	}
+	return nil
 }
 
 // isJSON reports whether a Content-Type is that of JSON.
@@ -283,6 +299,7 @@ func (a *api) ask(x *exchange) *problem {
 	if _, err := x.verdict.Read(x.replies); err != nil {
 		return problemOf(err)
 	}
+	x.result = fronts.Of(x.verdict.Allowed)
 	return nil
 }
 

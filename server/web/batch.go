@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -130,6 +131,11 @@ func (a *api) answer(x *exchange, commands []byte, checks []batched) {
 				p = problemOf(err)
 			}
 		}
+		result := fronts.Of(x.verdict.Allowed)
+		if p != nil {
+			result = resultOf(p)
+		}
+		x.result = max(x.result, result)
 		x.out = appendResult(x.out, &x.verdict, p)
 	}
 	x.replies = emptied(x.replies)

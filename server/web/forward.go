@@ -37,7 +37,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	status := http.StatusOK
 	switch {
 	case p != nil:
-		status = p.status
+		status, x.result = p.status, resultOf(p)
 	case asked:
 		setVerdict(h, &x.verdict, x.asked, x.check.Call.Key())
 		status = x.verdict.Status()
@@ -56,6 +56,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	default:
 		send(w, status, typeProblem, appendDenial(x.out[:0], &x.verdict, status))
 	}
+	a.fronts.ForwardAuth.Count(x.result, x.here)
 }
 
 // askForward asks for a verdict about the request that a gateway tells of. asked is

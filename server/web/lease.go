@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -86,7 +87,9 @@ func (a *api) acquire(x *exchange) *problem {
 		return strconv.AppendInt(b, f.Int, 10)
 	}
 	allowed, lease := reply.Field("allowed"), reply.Field("lease")
-	b := strconv.AppendBool(append(x.out[:0], `{"allowed":`...), allowed != nil && allowed.Int == 1)
+	passes := allowed != nil && allowed.Int == 1
+	x.result = fronts.Of(passes)
+	b := strconv.AppendBool(append(x.out[:0], `{"allowed":`...), passes)
 	for _, name := range [...]string{"limit", "remaining", "retry_after_ms", "ttl_ms"} {
 		b = number(b, name)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -92,5 +93,6 @@ func (a *api) limit(x *exchange) *problem {
 	if _, err := x.verdict.ReadLimits(x.replies, &c.chain); err != nil {
 		return problemOf(err)
 	}
+	x.result = fronts.Of(x.verdict.Allowed)
 	return x.answer((&verdict.Call{Policy: c.chain.Limits[0].Key}).Key())
 }

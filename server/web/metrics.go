@@ -56,8 +56,8 @@ func (m Metric) With(label, value string) Metric {
 	return m
 }
 
-// newRegistry returns a registry with the metrics of the Source and those of
-// the Go runtime, the process and the build.
+// newRegistry returns a registry with the metrics of the Source, the fronts and those
+// of the Go runtime, the process and the build.
 func newRegistry(config Config) *prometheus.Registry {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_build_info", Help: "1, labelled with the build.",
@@ -65,7 +65,7 @@ func newRegistry(config Config) *prometheus.Registry {
 	})
 	build.Set(1)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{config.Source}, build,
+	registry.MustRegister(collector{config.Source}, config.Fronts, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }

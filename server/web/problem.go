@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -39,6 +40,17 @@ func problemOf(err error) *problem {
 		return &problem{http.StatusServiceUnavailable, "UNCERTAIN", "the server stops, and the decision may have been taken"}
 	}
 	return &problem{http.StatusInternalServerError, "", err.Error()}
+}
+
+// resultOf is what metrics call a problem.
+func resultOf(p *problem) fronts.Result {
+	switch {
+	case p == errNotAsked:
+		return fronts.Denied
+	case p.status >= http.StatusInternalServerError, p.code == "NOPOLICY":
+		return fronts.Failed
+	}
+	return fronts.Refused
 }
 
 // statusOf is the status for an error reply.

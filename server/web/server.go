@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/headgate-io/headgate/server/events"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/web/admin"
 
 	"github.com/headgate-io/headgate/internal/poll"
@@ -58,6 +59,9 @@ type Config struct {
 	View admin.View
 	// Local: only this machine reaches the port.
 	Local bool
+	// Fronts counts what is asked under /v1/ for verdicts. It is shown beside the
+	// metrics of the Source; nil is one of this server alone.
+	Fronts *fronts.Counts
 	// Events are what /v1/events tells; nil serves none.
 	Events *events.Log
 	// TrustedProxies are the networks of gateways that are believed whom they ask
@@ -95,6 +99,9 @@ const (
 func New(c Config) *Server {
 	s := &Server{fit: c.Fit, busy: c.Busy, ending: make(chan struct{})}
 	s.end = sync.OnceFunc(func() { close(s.ending) })
+	if c.Fronts == nil {
+		c.Fronts = fronts.New()
+	}
 	if s.busy == nil {
 		s.busy = func() time.Duration { return 0 }
 	}
