@@ -41,6 +41,12 @@ func TestHAProxy(t *testing.T) {
 	require.Less(t, passed, 30, "the backstop")
 }
 
+// Once its check has failed, nobody waits for a Headgate that hangs.
+func TestHAProxyDoesNotWait(t *testing.T) {
+	t.Parallel()
+	start(t, "timeout check 10s", "timeout check 500ms").Hangs()
+}
+
 // Closed, nothing passes while Headgate is away.
 func TestHAProxyClosed(t *testing.T) {
 	t.Parallel()

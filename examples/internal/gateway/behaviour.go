@@ -3,6 +3,7 @@ package gateway
 import (
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,30 @@ func (r *Rig) Opens(requests int) (passed int) {
 	return passed
 }
 
+// Hangs stops Headgate amid its work, and waits until a request passes within a second:
+// nobody waits for what is known to hang. Then Headgate goes on, and decides.
+func (r *Rig) Hangs() {
+	t := r.t
+	t.Helper()
+	require.NoError(t, r.Headgate.Signal(syscall.SIGSTOP))
+	defer func() { _ = r.Headgate.Signal(syscall.SIGCONT) }() // if none passes
+	client := Client("127.0.0.7")
+	client.Timeout = time.Second
+	for begun := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		a, err := client.Get(r.URL)
+		if err == nil {
+			a.Body.Close()
+			if a.StatusCode == 200 {
+				require.Empty(t, a.Header.Get("RateLimit"))
+				break
+			}
+		}
+		require.Less(t, time.Since(begun), Patience)
+	}
+	require.NoError(t, r.Headgate.Signal(syscall.SIGCONT))
+	r.decides()
+}
+
 // Closes kills Headgate, and shows that nothing passes before it is back.
 func (r *Rig) Closes(status int) {
 	t := r.t
@@ -73,6 +98,12 @@ func (r *Rig) Closes(status int) {
 
 func (r *Rig) restart() {
 	require.NoError(r.t, r.Headgate.Restart())
+	r.decides()
+}
+
+// decides waits until Headgate is asked again.
+func (r *Rig) decides() {
+	r.t.Helper()
 	for begun := time.Now(); r.Ask("127.0.0.4", "GET", "/", "").Header.Get("RateLimit") == ""; time.Sleep(100 * time.Millisecond) {
 		require.Less(r.t, time.Since(begun), Patience)
 	}

@@ -36,7 +36,7 @@ type Rig struct {
 	URL, Dir string
 	Headgate *hgtest.Server
 	// Calls are how often the application was called, and Conns how many connections
-	// the gateway has made to Headgate.
+	// the gateway has made to Headgate, those that ask for its health aside.
 	Calls, Conns atomic.Int64
 
 	t                     testing.TB
@@ -131,7 +131,6 @@ func (r *Rig) counted() string {
 			if err != nil {
 				return
 			}
-			r.Conns.Add(1)
 			go r.carry(from)
 		}
 	}()
@@ -147,7 +146,12 @@ func (r *Rig) carry(from net.Conn) {
 	}
 	defer to.Close()
 	go func() {
-		_, _ = io.Copy(to, from)
+		const health = "GET /readyz"
+		asked := bufio.NewReader(from)
+		if first, _ := asked.Peek(len(health)); string(first) != health {
+			r.Conns.Add(1)
+		}
+		_, _ = io.Copy(to, asked)
 		to.Close()
 	}()
 	_, _ = io.Copy(from, to)
