@@ -110,7 +110,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	// Of limits.
 	limit("by: a", "f:4:5: @: has neither rate, tiers nor concurrent")
 	limit("rate: 1/s, tiers: {attribute: a, default: 1/s}", "f:4:5: @: has rate and tiers: one of them is enough")
-	limit("rat: 1/s", "f:4:5: @: has neither rate, tiers nor concurrent", `f:4:9: @: unknown key "rat", did you mean "rate"?`)
+	limit("rat: 1/s", `f:4:9: @: unknown key "rat", did you mean "rate"?`)
 	limit("rate: [1/s]", "f:4:15: @.rate: want a rate such as 100/m, not a list")
 	limit("rate: 5/mn", `f:4:15: @.rate: "5/mn": unknown unit "mn", use ms s m h d w`)
 	limit("rate: 10/M", `f:4:15: @.rate: "10/M": unknown unit "M", write m for minutes; a month is written month, and needs a calendar`)

@@ -77,7 +77,7 @@ func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string)
 	} else {
 		o, wrong := redis.ParseURL(t.url)
 		if wrong != nil {
-			return wrong
+			return fmt.Errorf("--url %q: want redis://[user:password@]host:port, or rediss:// for TLS", t.url)
 		}
 		o.Protocol, o.MaxRetries = 3, -1
 		server = redis.NewClient(o)
@@ -118,7 +118,7 @@ func (t *routeTest) request(s string) (*web.Forwarded, error) {
 	}
 	if t.ip != "" {
 		if f.IP, err = netip.ParseAddr(t.ip); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--ip %q is no address, such as 203.0.113.9", t.ip)
 		}
 	}
 	for _, field := range t.fields {
@@ -248,7 +248,10 @@ func printVerdict(ctx context.Context, w io.Writer, server *redis.Client, call *
 		answer = "allowed"
 	}
 	fmt.Fprintf(w, "verdict\t%s\t%v", answer, v["reason"])
-	if v["name"] != nil {
+	switch {
+	case v["applied"] == int64(0) && v["name"] == nil && v["reason"] == "ok":
+		fmt.Fprint(w, ", no limit of the policy applied: are its attributes there?")
+	case v["name"] != nil:
 		fmt.Fprintf(w, ", limit %v: %v of %v left", v["name"], v["remaining"], v["limit"])
 	}
 	fmt.Fprintln(w)

@@ -62,7 +62,7 @@ ip      203.0.113.9        the client's address
 		"there are no routes":                                          {"GET http://x/", "--file", "c.yaml"},
 		"want a method and a URL":                                      {"http://x/", "--file", "a.yaml"},
 		"is no field":                                                  {"GET http://x/", "--file", "a.yaml", "-H", "eve"},
-		"unable to parse IP":                                           {"GET http://x/", "--file", "a.yaml", "--ip", "x"},
+		`--ip "x" is no address`:                                       {"GET http://x/", "--file", "a.yaml", "--ip", "x"},
 		"X-User is there twice":                                        {"GET http://x/v1/a/b", "--file", "a.yaml", "-H", "X-User: a", "-H", "X-User: b"},
 		"goes by different routes":                                     {"GET http://x/v1/a%2fb", "--file", "a.yaml"},
 	} {
@@ -83,15 +83,18 @@ func TestRouteTestCommandOfAServer(t *testing.T) {
 		require.NoError(t, err)
 		require.Regexp(t, `policy +login\n(.*\n)+cost +2\nverdict +allowed +ok, limit ip: 3 of 5 left\n$`, out)
 	}
-	out, err := routeRun("GET https://x/healthz", "--url", url)
+	out, err := routeRun("POST https://api.example.com/v1/login", "--url", url)
+	require.NoError(t, err)
+	require.Contains(t, out, "no limit of the policy applied")
+	out, err = routeRun("GET https://x/healthz", "--url", url)
 	require.NoError(t, err)
 	require.Contains(t, out, "answer  allow")
 	_, err = routeRun("GET https://x/", "--url", url, "--routes", "none")
 	require.ErrorContains(t, err, "there is no routes/none")
 	_, err = routeRun("GET https://x/", "--url", "redis://127.0.0.1:1")
 	require.Error(t, err)
-	_, err = routeRun("GET https://x/", "--url", "localhost")
-	require.Error(t, err)
+	_, err = routeRun("GET https://x/", "--url", "127.0.0.1:7379")
+	require.EqualError(t, err, `--url "127.0.0.1:7379": want redis://[user:password@]host:port, or rediss:// for TLS`)
 }
 
 // Routes by addresses which nobody could tell are refused before the server starts.

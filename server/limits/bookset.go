@@ -280,6 +280,9 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	next, err := editor.Finish(base.Revision() + 1)
 	if err == nil {
 		err = next.CheckRoutes()
+		if err != nil && len(edits) == 1 && edits[0].key == nil && edits[0].record == nil {
+			err = fmt.Errorf("a route needs what is to be deleted: %w", err)
+		}
 	}
 	if err == nil && b.noGateways && hasRoutes(edits) {
 		err = next.CheckAddresses()

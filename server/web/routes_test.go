@@ -142,7 +142,7 @@ func TestRoutesAreRecords(t *testing.T) {
 		require.Contains(t, r.run(args...).Error(), want)
 	}
 	fails(`there is no policy "logn", did you mean "login"?`, "RL.POLICY", "SET", "routes/edge", "{else: logn}")
-	fails(`there is no policy "login"`, "RL.POLICY", "DEL", "login")
+	fails("a route needs what is to be deleted: ", "RL.POLICY", "DEL", "login")
 	fails("NOPOLICY", "RL.CHECK", "routes/edge")
 	require.Equal(t, int64(2), r.run("RL.POLICY", "SET", "routes/edge", "{else: deny, match: {/v1/*: allow}}").Int)
 	require.Equal(t, 200, r.gateway("/v1/auth", "GET", "x", "/v1/items/1").status)
