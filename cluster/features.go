@@ -27,6 +27,7 @@ var levels = []struct {
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 9}},  // 7: holds
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 10}}, // 8: penalties of policies
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 11}}, // 9: slots of policies
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 12}}, // 10: routes, and descriptors of policies
 }
 
 // features are the levels as the log has to know them.

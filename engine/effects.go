@@ -22,7 +22,8 @@ const (
 	effectsHold     = 9  // the first that has reservations, and marks of counters
 	effectsPenalty  = 10 // the first that has offences
 	effectsSlots    = 11 // the first that has slots of policies, and holds of them
-	effectsNewest   = 11 // that it reads, and writes where it is permitted
+	effectsFronts   = 12 // the first of whose policies may have descriptors, and that has routes
+	effectsNewest   = 12 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.

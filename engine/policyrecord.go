@@ -108,6 +108,10 @@ func (e *Engine) CalendarsKept() bool { return e.permits(effectsCalendar) }
 // SlotsKept is CalendarsKept of the slots of policies.
 func (e *Engine) SlotsKept() bool { return e.permits(effectsSlots) }
 
+// FrontsKept is CalendarsKept of routes and of policies with descriptors: nodes that
+// know neither would let go what these need.
+func (e *Engine) FrontsKept() bool { return e.permits(effectsFronts) }
+
 // EditPolicies changes records of policies, as one change. edit is told what
 // records are now, changes that are not committed included, and returns what is to
 // change; it must not call the engine. An error of edit is returned, and changes

@@ -75,3 +75,13 @@ func TestCallsAreNotBusy(t *testing.T) {
 	}
 	calls.Wait()
 }
+
+// A file of policies of megabytes is no reason to start a node again.
+func TestFilesOfPoliciesMayTakeLong(t *testing.T) {
+	s, _ := startServer(t, Config{})
+	for _, sub := range []string{"CHECK", "LOAD", "FILE", "RESET"} {
+		cmd := s.table.Find([][]byte{[]byte("RL.POLICY"), []byte(sub), []byte("x")})
+		require.NotNil(t, cmd, sub)
+		require.Equal(t, workLong, workKind(cmd), sub)
+	}
+}

@@ -210,21 +210,3 @@ func TestCalendarsOnThreeNodes(t *testing.T) {
 	leads(0)
 	asks(":0\r\n:1000\r\n:0\r\n:2674800000\r\n")
 }
-
-// A policy with a calendar waits until every node can read its counters.
-func TestCalendarsWaitForTheLevel(t *testing.T) {
-	n := newPolicyNode(t, partition.Leading)
-	n.replica.Permit(engine.Formats{Effects: 7})
-	for text, want := range map[string]string{
-		`{limits: {a: {rate: 5/day, calendar: UTC}}}`: "-ERR not before every node of the cluster is upgraded\r\n",
-		`{limits: {a: {rate: 5/day}}}`:                ":1\r\n",
-	} {
-		n.send("RL.POLICY", "SET", "p", text)
-		if want[0] == ':' {
-			n.commit(t)
-		}
-		n.s.Partition().Release(9, nil)
-		n.m.lane.runPosts()
-		require.Equal(t, want, n.m.take())
-	}
-}

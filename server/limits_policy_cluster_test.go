@@ -31,7 +31,7 @@ func newPolicyNode(t *testing.T, role partition.Role) *policyNode {
 func newPolicyNodeOf(t *testing.T, role partition.Role, cfg engine.Config) *policyNode {
 	n := &policyNode{e: engine.New(cfg), l: ledger.New(ledger.Hooks{}), f: newFakeCluster(role)}
 	n.replica = n.e.Replicate(n.l)
-	n.replica.Permit(engine.Formats{Effects: 10})
+	n.replica.Permit(engine.Formats{Effects: 12})
 	if role == partition.Leading {
 		n.replica.Lead(n.e.Now())
 	}
@@ -181,14 +181,32 @@ func TestChangesOnANodeThatIsDeposed(t *testing.T) {
 	require.Equal(t, "-TRYAGAIN not the leader\r\n", n.m.take())
 }
 
-// Policies wait until every node can read them.
+// What a node of an older release could not keep, or would let go, waits until every
+// node can read it.
 func TestPoliciesWaitForTheLevel(t *testing.T) {
-	n := newPolicyNode(t, partition.Leading)
-	n.replica.Permit(engine.Formats{Effects: 6})
-	n.send("RL.POLICY", "SET", "p", `{limits: {a: {rate: 5/h}}}`)
-	n.s.Partition().Release(9, nil)
-	n.m.lane.runPosts()
-	require.Equal(t, "-ERR not before every node of the cluster is upgraded\r\n", n.m.take())
+	const early, first = "-ERR not before every node of the cluster is upgraded\r\n", ":1\r\n"
+	for _, c := range []struct {
+		effects          byte
+		name, text, want string
+	}{
+		{6, "p", `{limits: {a: {rate: 5/day}}}`, early},
+		{7, "p", `{limits: {a: {rate: 5/day, calendar: UTC}}}`, early},
+		{7, "p", `{limits: {a: {rate: 5/day}}}`, first},
+		{11, "p", `{descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 5}}]}`, early},
+		{11, "routes/r", `{else: allow}`, early},
+		{12, "routes/r", `{else: allow}`, first},
+		{12, "q", `{descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 5}}]}`, first},
+	} {
+		n := newPolicyNode(t, partition.Leading)
+		n.replica.Permit(engine.Formats{Effects: c.effects})
+		n.send("RL.POLICY", "SET", c.name, c.text)
+		if c.want[0] == ':' {
+			n.commit(t)
+		}
+		n.s.Partition().Release(9, nil)
+		n.m.lane.runPosts()
+		require.Equal(t, c.want, n.m.take(), c)
+	}
 }
 
 // settlePolicy waits for the worker of a change, and commits it.

@@ -33,7 +33,7 @@ const (
 	Local      // each node of a cluster answers for itself, though it is about keys
 	Select     // SELECT
 	Peers      // only nodes of the cluster may send it
-	Long       // may take seconds: reads a whole table, or any number of keys
+	Long       // may take seconds: reads a whole table, any number of keys, or a file of policies
 	Leader     // only the leader answers: set for everything else about keys
 	NeedsConn  // acts on its connection, or makes no sense without one: set for what has OwnConn or Peers
 	Script     // runs a script: slow ones have workers of their own

@@ -17,7 +17,9 @@ func statusOf(err error) error {
 	code := codes.Internal
 	switch reply := new(verdict.Error); {
 	case errors.As(err, &reply):
-		code = codeOf(reply.Code)
+		if code = codeOf(reply.Code); reply.TooEarly() {
+			code = codes.Unavailable
+		}
 	case errors.Is(err, server.ErrBusy):
 		code = codes.ResourceExhausted
 	case errors.Is(err, server.ErrClosed), errors.Is(err, server.ErrCutOff):

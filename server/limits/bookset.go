@@ -73,6 +73,14 @@ func (b *Book) apply(news []heard, anew bool) {
 	}
 }
 
+// kept reports whether every node can keep what a policy's calls write, and knows
+// what is in its text.
+func (b *Book) kept(p *policy.Policy) bool {
+	e := b.engine
+	return (!p.Calendars || e.CalendarsKept()) && (!p.Penalties || e.PenaltiesKept()) && (!p.Slots || e.SlotsKept()) &&
+		(p.Descriptors() == nil || e.FrontsKept())
+}
+
 // empty returns a set without policies.
 func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
 
@@ -284,8 +292,13 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 			err = fmt.Errorf("a route needs what is to be deleted: %w", err)
 		}
 	}
-	if err == nil && b.noGateways && hasRoutes(edits) {
-		err = next.CheckAddresses()
+	if err == nil && hasRoutes(edits) {
+		switch {
+		case !b.engine.FrontsKept():
+			err = engine.ErrNotYet
+		case b.noGateways:
+			err = next.CheckAddresses()
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -296,7 +309,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		if is != nil {
 			wrong := b.prepare(is, was)
 			b.know(is, was, &room)
-			if wrong == nil && (is.Calendars && !b.engine.CalendarsKept() || is.Penalties && !b.engine.PenaltiesKept() || is.Slots && !b.engine.SlotsKept()) {
+			if wrong == nil && !b.kept(is) {
 				wrong = engine.ErrNotYet
 			}
 			if wrong != nil && err == nil {

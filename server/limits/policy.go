@@ -22,20 +22,20 @@ func policyCommands(book *Book) []command.Spec {
 	}
 	const perText = "O(N), N the length of the text"
 	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
-	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded, "O(N), N the number of limits of the policy, or of keys where calls are held", "name [attribute value ...]",
+	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded|command.Long, "O(N), N the number of limits of the policy, or of keys where calls are held", "name [attribute value ...]",
 		"Forgets what was consumed, and ends holds: of a caller, or of all.", book.reset)
 	reset.Secrets = book.resetSecrets
 	return []command.Spec{{
 		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
 		Complexity: "Depends on subcommand.", Summary: "A container for commands about policies.",
 		Subs: []command.Spec{
-			sub("check", 3, command.Local|command.NoTable, perText, "text",
+			sub("check", 3, command.Local|command.NoTable|command.Long, perText, "text",
 				"Tells what is wrong with a file of policies.", book.checkText),
 			sub("set", -4, write, perText, "name [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
 				"Makes a text the policy of a name; what it leaves alone goes on counting.", book.setPolicy),
-			sub("load", -3, write, perText, "[CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
+			sub("load", -3, write|command.Long, perText, "[CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
 				"Makes a whole file of policies, attributes and lists take effect, as one change.", book.load),
-			sub("file", 5, write, perText, "node path text",
+			sub("file", 5, write|command.Long, perText, "node path text",
 				"Offers the file of a node, which sends this when it starts and when its file has changed.", book.loadFile),
 			sub("get", -3, read, perText, "name [VERSION version]",
 				"Returns a policy's text, its version, and who made it when.", book.getPolicy),

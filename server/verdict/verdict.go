@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -58,6 +59,12 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Code + " " + e.Text }
+
+// TooEarly reports whether the command is right, and there is a node, such as a leader of
+// an older release, that cannot take it yet.
+func (e *Error) TooEarly() bool {
+	return e.Code == "ERR" && (e.Text == engine.ErrNotYet.Error() || strings.HasPrefix(e.Text, "unknown command "))
+}
 
 // ErrorOf returns the *Error that a reply is, or nil.
 func ErrorOf(reply *resp.Reply) error {

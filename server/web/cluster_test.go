@@ -58,17 +58,24 @@ func TestHTTPInACluster(t *testing.T) {
 	}
 	left := 1_000_000
 	for _, s := range c.Nodes {
-		status, v, err := post(s, "/v1/check", `{"policy":"p","attributes":{"user":"eve"},"sync":true}`)
-		require.NoError(t, err)
-		require.Equal(t, 200, status)
-		require.Equal(t, false, v["degraded"])
-		left--
-		require.InDelta(t, left, remaining(v), 100) // what has flowed back
-		const n = 230
-		_, v, err = post(s, "/v1/check:batch", `{"checks":[`+strings.TrimSuffix(strings.Repeat(`{"policy":"p","attributes":{"user":"eve"}},`, n), ",")+`]}`)
-		require.NoError(t, err)
-		results := v["results"].([]any)
-		require.Len(t, results, n)
+		// A node that stands still for a while has no leader, and says so.
+		const call, n = `{"policy":"p","attributes":{"user":"eve"},"sync":true,"fail":"closed"}`, 230
+		var results []any
+		require.Eventually(t, func() bool {
+			status, v, err := post(s, "/v1/check", call)
+			if err != nil || status != 200 {
+				return false
+			}
+			require.Equal(t, false, v["degraded"])
+			require.InDelta(t, left, remaining(v), 2000) // what has flowed back, and tries
+			_, v, err = post(s, "/v1/check:batch", `{"checks":[`+strings.TrimSuffix(strings.Repeat(call+",", n), ",")+`]}`)
+			if err != nil {
+				return false
+			}
+			results = v["results"].([]any)
+			require.Len(t, results, n)
+			return !slices.ContainsFunc(results, func(one any) bool { return one.(map[string]any)["status"].(float64) != 200 })
+		}, 30*time.Second, 20*time.Millisecond)
 		left = remaining(results[0].(map[string]any)["verdict"])
 		for i, one := range results {
 			require.InDelta(t, left-i, remaining(one.(map[string]any)["verdict"]), 20, "in order, on one counter")

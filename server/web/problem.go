@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
@@ -57,7 +56,7 @@ func resultOf(p *problem) fronts.Result {
 func statusOf(reply *verdict.Error) int {
 	switch reply.Code {
 	case "ERR":
-		if reply.Text == engine.ErrNotYet.Error() { // right, and too early
+		if reply.TooEarly() {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusBadRequest
