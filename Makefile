@@ -4,9 +4,9 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
-# Packages whose own tests run nothing concurrently, those of others race them;
-# and those whose long tests are models and comparisons without goroutines.
-ALONE    := engine/packed|policy
+# Packages whose own tests run nothing concurrently, those of others race them,
+# or that only run programs; and those whose long tests are models and comparisons without goroutines.
+ALONE    := engine/packed|policy|examples/(caddy|envoy|haproxy|nginx)
 MODELS   := engine|shard|script/lua|script/native|policy/calendar
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
