@@ -2,8 +2,8 @@ package engine
 
 // Counted is what a window holds after a step of Session.CountWindows.
 type Counted struct {
-	// Units count in the window.
-	Units int64
+	// Units count in the window, and Before did before the step.
+	Units, Before int64
 	// ResetAfter is the time until the window is over, ns, above 0 also of one
 	// in which nothing counts.
 	ResetAfter int64
@@ -70,7 +70,7 @@ func (st *checking) count(s *Session, now int64, checks []Check, units []int64, 
 		} else {
 			window.Cur = lower(window.Cur, max(u, -maxCount))
 		}
-		out[i] = Counted{Units: window.Cur, ResetAfter: window.Start + r.period - at}
+		out[i] = Counted{Units: window.Cur, Before: before, ResetAfter: window.Start + r.period - at}
 		if w.write = window.Cur != before && !o.Peek; !w.write {
 			continue
 		}

@@ -80,7 +80,7 @@ func TestKeysOfDescriptors(t *testing.T) {
 			continue
 		}
 		var c Descriptor
-		c.Begin(p, 0)
+		c.Begin(p, 0, 0)
 		a := asked(text)
 		a.Limit = limit
 		require.NoError(t, c.Add(a))
@@ -95,13 +95,13 @@ func TestKeysOfDescriptors(t *testing.T) {
 		require.False(t, ok, key)
 	}
 	var c Descriptor
-	c.Begin(p, 0)
+	c.Begin(p, 0, 0)
 	for _, entries := range [][][]byte{{[]byte("a=b"), nil}, {[]byte("a"), []byte("b=")}} {
 		require.NoError(t, c.Add(&Asked{Entries: entries, Limit: limit}))
 	}
 	require.NoError(t, c.Finish())
 	require.NotEqual(t, c.Matched[0].Key, c.Matched[1].Key)
-	c.Begin(p, 0)
+	c.Begin(p, 0, 0)
 	for _, text := range []string{"s=x1,b=1", "s=x2,b=1", "s=x*,b=1", "s=x1,b=2"} {
 		require.NoError(t, c.Add(asked(text)))
 	}
@@ -121,7 +121,7 @@ func TestDescriptorsAllocateNothing(t *testing.T) {
 	all := []*Asked{asked("a=1"), asked("a=1,b=xyz"), asked("c=1")}
 	var c Descriptor
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		c.Begin(p, 0)
+		c.Begin(p, 0, 0)
 		for _, a := range all {
 			if c.Add(a) != nil {
 				t.Fatal()
@@ -158,7 +158,7 @@ func FuzzDescriptors(f *testing.F) {
 		require.NoError(t, err)
 		p := set.Policy([]byte("rl"))
 		var c Descriptor
-		c.Begin(p, 1)
+		c.Begin(p, 1, 0)
 		one := &Asked{Entries: [][]byte{[]byte(k1), []byte(v1)}}
 		both := &Asked{Entries: append(one.Entries[:2:2], []byte(k2), []byte(v2))}
 		if c.Add(one) != nil || c.Add(both) != nil {

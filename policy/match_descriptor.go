@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"strconv"
 	"time"
 )
@@ -45,8 +46,8 @@ type Matched struct {
 	Outcome Outcome
 	// Rule is nil where none matches, and where the request brings the limit.
 	Rule *Rule
-	// Limit is in effect where the Outcome is Counted, and Numbers are those of its
-	// counter, Hits what is added to it.
+	// Limit is in effect where the Outcome is Counted, after a scale, and Numbers are
+	// those of its counter, Hits what is added to it.
 	Limit   AskedLimit
 	Numbers *Numbers
 	Hits    int64
@@ -66,8 +67,10 @@ type Descriptor struct {
 
 	policy *Policy
 	hits   int64
+	now    int64
 	keys   []byte
-	name   []byte // scratch: key_value
+	scaled []Numbers // by Matched, while a scale is in effect
+	name   []byte    // scratch: key_value
 	shared [MaxEntries]*level
 	// compared is what the request's patterns have cost: see maxCompared.
 	compared int
@@ -85,9 +88,9 @@ var (
 )
 
 // Begin makes c a request of p, which has descriptors. hits is hits_addend of the
-// request, of which 0 counts as 1.
-func (c *Descriptor) Begin(p *Policy, hits int64) {
-	c.policy, c.hits = p, max(hits, 1)
+// request, of which 0 counts as 1, and now its time.
+func (c *Descriptor) Begin(p *Policy, hits, now int64) {
+	c.policy, c.hits, c.now = p, max(hits, 1), now
 	c.Matched, c.keys, c.compared = c.Matched[:0], c.keys[:0], 0
 	c.request++
 	if n := len(p.descriptors.names); len(c.replaced) < n {
@@ -154,12 +157,27 @@ func (c *Descriptor) Add(a *Asked) error {
 		m.Outcome = Open
 	default:
 		m.Limit, m.Numbers = AskedLimit{m.Rule.Requests, m.Rule.Unit, 1}, m.Rule.numbers
+		if s := &c.policy.scale; s.applies(&m.Numbers.Rate, c.now) {
+			c.scale(m, s)
+		}
 		c.appendKey(m, a.Entries)
 	}
 	for _, name := range m.Rule.replaces {
 		c.replaced[name] = c.request
 	}
 	return nil
+}
+
+// scale turns the limit of the last of Matched up or down. Of 0 requests it stays, and
+// it is never above what the dialect can tell.
+func (c *Descriptor) scale(m *Matched, s *scale) {
+	if c.scaled == nil {
+		c.scaled = make([]Numbers, MaxDescriptors)
+	}
+	own := &c.scaled[len(c.Matched)-1]
+	*own, m.Numbers = *m.Numbers, own
+	m.Limit.Requests = min(percentOf(m.Limit.Requests, s.percent), math.MaxUint32)
+	own.Rate, own.Handle = windowRate(m.Limit.Requests, m.Limit.Unit, 1), nil
 }
 
 // find looks a descriptor up, level by level: a text, a pattern in the order of the

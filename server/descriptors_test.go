@@ -196,6 +196,28 @@ func TestDescriptorsOfManyKinds(t *testing.T) {
 	require.Equal(t, -1, v.Binding)
 }
 
+// RL.OVERRIDE SCALE turns descriptors up and down, rounded up, but those of a day and
+// longer and those that requests bring.
+func TestDescriptorsScaled(t *testing.T) {
+	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 9}}, {key: none, rate_limit: {unit: hour, requests_per_unit: 0}},
+		{key: much, rate_limit: {unit: second, requests_per_unit: 4294967295}}, {key: day, rate_limit: {unit: day, requests_per_unit: 9}}]}`)
+	r.gets("ok ok:7 ok:8", "rl", 0, "k=a 2", "day=a")
+	r.is(fmt.Sprintf("RL.OVERRIDE SET rl SCALE 40%% UNTIL %d", rigStart/1e9+5), "OK")
+	v := r.gets("over ok:1 ok:7 ok:4 over:0", "rl", 0, "k=a", "day=a", "k=x - 5/hour", "none=a")
+	require.EqualValues(t, 4, v.Statuses[0].Requests)
+	require.EqualValues(t, 9, v.Statuses[1].Requests)
+	require.Equal(t, "4", fmt.Sprint(pair(t, r.words("RL.EXPLAIN POLICY rl k a"), "limit")))
+	r.gets("over over:0", "rl", 0, "k=a 2")
+	require.Equal(t, "0", fmt.Sprint(pair(t, r.words("RL.OVERRIDE LIST rl").([]any)[0], "sleeps")))
+	r.at(5 * time.Second)
+	r.gets("ok ok:3", "rl", 0, "k=a")
+	r.is("RL.OVERRIDE SET rl SCALE 200%", "OK")
+	v = r.gets("over ok:11 ok:4294967294 over:0", "rl", 0, "k=a", "much=a", "none=b")
+	require.EqualValues(t, math.MaxUint32, v.Statuses[1].Requests)
+	r.is("RL.OVERRIDE DEL rl SCALE", "1")
+	r.gets("ok ok:1", "rl", 0, "k=a")
+}
+
 func TestDescriptorsHits(t *testing.T) {
 	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 10}}, {key: none, rate_limit: {unit: minute, requests_per_unit: 0}}]}`)
 	r.gets("ok ok:9", "rl", 0, "k=a")        // 0 of a request is 1
@@ -218,6 +240,9 @@ func TestDescriptorsHits(t *testing.T) {
 	r.gets("over over:0", "rl", 0, fmt.Sprintf("k=huge %d", math.MaxInt64))
 	r.gets("over over:0", "rl", 0, fmt.Sprintf("k=huge %d", math.MaxInt64))
 	r.gets("ok ok:10", "rl", 0, fmt.Sprintf("k=huge %d", int64(math.MinInt64)))
+	huge := fmt.Sprintf("k=many %d", int64(1<<62-1)) // the sum of which is bounded
+	r.gets("over over:0 over:0 over:0", "rl", 0, huge, huge, huge)
+	r.gets("ok ok:10 ok:7", "rl", 0, fmt.Sprintf("k=many %d", int64(math.MinInt64)), "k=many 3")
 	command := verdict.Descriptors{Domain: "rl", Descriptors: []verdict.Descriptor{descriptor(t, "k=a")}, Peek: true}
 	require.Equal(t, "ok ok:5", ruled(r.rule(&command)))
 	require.Equal(t, "ok ok:5", ruled(r.rule(&command)), "a look counts nothing")

@@ -59,10 +59,11 @@ var headers = [len(verdict.FieldNames)]string{0: "ratelimit-policy", 1: "ratelim
 func (x *exchange) show() {
 	r, v := &x.ruling, &x.shown
 	*v = verdict.Verdict{Limits: v.Limits[:0]}
+	v.Allowed = !r.Over
 	if r.Binding < 0 || !r.Statuses[r.Binding].Limited {
 		return
 	}
-	v.Allowed, v.Name = !r.Over, x.nameOf(r.Binding)
+	v.Name = x.nameOf(r.Binding)
 	v.Limits = append(v.Limits, x.limitOf(r.Binding))
 	for i := range r.Statuses {
 		s := &r.Statuses[i]

@@ -99,6 +99,17 @@ func TestShouldRateLimit(t *testing.T) {
 	}
 }
 
+// Where nothing is limited there is nothing to tell a client.
+func TestUnmatchedHasNoHeaders(t *testing.T) {
+	r := newEdge(t)
+	for _, key := range []string{"other", "free"} {
+		a, err := r.ShouldRateLimit(patient(t), request("edge", []string{key, "x"}))
+		require.NoError(t, err)
+		require.Equal(t, rls.RateLimitResponse_OK, a.OverallCode)
+		require.Empty(t, a.ResponseHeadersToAdd)
+	}
+}
+
 // What a request may say beside its entries.
 func TestHitsAndLimitsOfRequests(t *testing.T) {
 	r := newEdge(t)

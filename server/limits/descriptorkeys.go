@@ -7,12 +7,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// matchOne tells what applies to one descriptor, whose entries are pairs.
-func matchOne(matcher *policy.Descriptor, p *policy.Policy, pairs [][]byte) (*policy.Matched, error) {
+// matchOne tells what applies at a time to one descriptor, whose entries are pairs.
+func matchOne(matcher *policy.Descriptor, p *policy.Policy, pairs [][]byte, now int64) (*policy.Matched, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("ERR key '%s' has no value", command.Clip(pairs[len(pairs)-1], command.ErrorClip))
 	}
-	matcher.Begin(p, 1)
+	matcher.Begin(p, 1, now)
 	err := matcher.Add(&policy.Asked{Entries: pairs})
 	if err == nil {
 		err = matcher.Finish()
@@ -27,7 +27,7 @@ func matchOne(matcher *policy.Descriptor, p *policy.Policy, pairs [][]byte) (*po
 // pairs, if it has one.
 func descriptorKeyOf(p *policy.Policy, pairs [][]byte) [][]byte {
 	var matcher policy.Descriptor
-	m, err := matchOne(&matcher, p, pairs)
+	m, err := matchOne(&matcher, p, pairs, 0) // no scale changes a key
 	if err != nil || m.Outcome != policy.Counted {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (b *Book) descriptorKeys(args [][]byte, now int64) (keys [][]byte) {
 	if p.Descriptors() == nil {
 		return x.limitKeys(p, now)
 	}
-	x.matcher.Begin(p, x.args.hits)
+	x.matcher.Begin(p, x.args.hits, now)
 	for i := range x.args.asked {
 		if x.matcher.Add(&x.args.asked[i]) != nil {
 			return nil

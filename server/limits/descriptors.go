@@ -157,7 +157,7 @@ func (x *descriptorMemory) decide(call *command.Call, p *policy.Policy, o engine
 // match tells what applies, and gathers the counters: descriptors of one counter
 // add up.
 func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
-	x.matcher.Begin(p, x.args.hits)
+	x.matcher.Begin(p, x.args.hits, call.Now)
 	for i := range x.args.asked {
 		if err := x.matcher.Add(&x.args.asked[i]); err != nil {
 			return badCall{err}
@@ -176,7 +176,7 @@ func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
 		at := x.counterOf(m)
 		if at < 0 {
 			ready, ok := m.Numbers.Handle.(engine.Ready)
-			if !ok { // numbers that the request has brought
+			if !ok { // numbers that the request has brought, or scaled ones
 				var err error
 				if ready, err = call.Sess.Ready(engineLimit(p.Descriptors().Limit(), m.Numbers)); err != nil {
 					return err
@@ -282,12 +282,13 @@ func flagsOf(m *policy.Matched) (f statusFlag) {
 func (x *descriptorMemory) settle(s *status, m *policy.Matched, i int) {
 	at := x.at[i]
 	c := &x.counts[at]
-	count := c.Units
-	for j := i + 1; j < len(x.at); j++ {
+	hits := int64(0)
+	for j := range i + 1 {
 		if x.at[j] == at {
-			count = max(count-x.matcher.Matched[j].Hits, 0)
+			hits = added(hits, x.matcher.Matched[j].Hits)
 		}
 	}
+	count := min(max(c.Before+hits, 0), maxHits-1)
 	s.limited, s.limit, s.reset = true, m.Limit, c.ResetAfter
 	if m.Rule != nil {
 		s.name = m.Rule.Name
@@ -324,6 +325,7 @@ func (x *descriptorMemory) answerAlone(call *command.Call, o engine.CheckOptions
 		if !out[0].OK {
 			x.counts[i].Units = max(limit.Limit, x.counts[i].Units) + 1
 		}
+		x.counts[i].Before = max(x.counts[i].Units-c.Cost, 0)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ var outcomes = [...]string{policy.Counted: "counted", policy.Unmatched: "unmatch
 // and what its counter holds. It changes nothing.
 func (b *Book) explainDescriptor(call *command.Call, p *policy.Policy, pairs [][]byte) {
 	var matcher policy.Descriptor
-	m, err := matchOne(&matcher, p, pairs)
+	m, err := matchOne(&matcher, p, pairs, call.Now)
 	if err != nil {
 		call.Error(err.Error())
 		return

@@ -48,7 +48,7 @@ func (b *Book) reset(call *command.Call) {
 func (m *checkMemory) callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	if p.Descriptors() != nil {
 		var matcher policy.Descriptor
-		matched, err := matchOne(&matcher, p, pairs)
+		matched, err := matchOne(&matcher, p, pairs, 0) // no scale changes a key
 		if err != nil || matched.Outcome != policy.Counted {
 			return nil, err
 		}
