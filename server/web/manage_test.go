@@ -71,7 +71,12 @@ func TestPolicies(t *testing.T) {
 	require.Contains(t, a.body, "rate")
 	require.Equal(t, "1", fmt.Sprint(get("/v1/policies/team:pay").ok(t, 200).decode(t)["version"]), "nothing has changed")
 	r.put("/v1/policies/team:pay?dryrun=true", second).ok(t, 400)
-	r.put("/v1/policies/team:pay?dry_run=yes", second).ok(t, 400)
+	for _, value := range []string{"yes", "", "1", "TRUE"} {
+		r.put("/v1/policies/team:pay?dry_run="+value, second).ok(t, 400)
+	}
+	r.put("/v1/policies/team:pay?dry_run", second).ok(t, 400)
+	r.put("/v1/policies/%2e%2e", second).ok(t, 400)
+	r.put("/v1/policies/%2e", second).ok(t, 400)
 
 	require.Contains(t, r.put("/v1/policies/team:pay", second, "If-Match", `"7"`).ok(t, 412).body, `"VERSION"`)
 	r.put("/v1/policies/team:pay", second, "If-Match", `"1"`).ok(t, 200)
@@ -159,10 +164,11 @@ func TestOverrides(t *testing.T) {
 	require.Equal(t, 422, a.status)
 	require.Contains(t, a.body, `{"set":1,"errors":[{"index":1,"code":"ERR","detail":"policy 'shop' has no limit 'nothing'"}]}`)
 	for _, bad := range []string{`{}`, `{"limit":"user"}`, `{"rate":"5/m"}`, `{"limit":"user","rate":"5/m","percent":3}`, `{"percent":3,"percent":4}`,
-		`{"percent":3} x`, `{"prcent":3}`, `[]`, `{"limit":"user","rate":"5/m","attributes":{"user":1.5}}`, `{"limit":"user","rate":"5/m","attributes":{"user":[]}}`} {
+		`{"percent":3} x`, `{"prcent":3}`, `[]`, `{"limit":"user","rate":"5/m","attributes":{"user":1.5}}`, `{"limit":"user","rate":"5/m","attributes":{"user":[]}}`,
+		`{"limit":"user","rate":"5/m","attributes":{"UNTIL":"2099-01-01T00:00:00Z","user":"x"}}`, `{"limit":"user","rate":"5/m","attributes":{"until":"2099-01-01T00:00:00Z"}}`, `{"limit":"user","rate":"5/m","attributes":{"cost":3}}`} {
 		send("PUT", shop, bad).ok(t, 400)
 	}
-	for _, bad := range []string{"?tier=yes", "?limit=user&tier=true", "?attributes.user=x", "?count=0", "?count=100001", "?foo=1", "?count=1&count=2", "?%zz"} {
+	for _, bad := range []string{"?tier=yes", "?limit=user&tier=true", "?limit=user&attributes.COST=1", "?tier=", "?attributes.user=x", "?count=0", "?count=100001", "?foo=1", "?count=1&count=2", "?%zz"} {
 		send("GET", shop+bad, "").ok(t, 400)
 	}
 	send("DELETE", shop, "").ok(t, 400)
@@ -180,6 +186,11 @@ func TestSeeing(t *testing.T) {
 	key := a.decode(t)["limits"].([]any)[0].(map[string]any)["key"].(string)
 	a = r.post("/v1/explain", fmt.Sprintf(`{"key":%q}`, key)).ok(t, 200)
 	require.Equal(t, "policy", a.decode(t)["type"])
+	for _, option := range []string{"COST", "cost", "Peek"} {
+		r.post("/v1/explain", `{"policy":"pay","attributes":{"`+option+`":"1"}}`).ok(t, 400)
+	}
+	r.policy("edge", "{descriptors: [{key: COST, rate_limit: {unit: hour, requests_per_unit: 1}}]}")
+	require.Equal(t, "counted", r.post("/v1/explain", `{"policy":"edge","attributes":{"COST":"1"}}`).ok(t, 200).decode(t)["applies"])
 	r.post("/v1/explain", `{"key":"none"}`).ok(t, 404)
 	r.post("/v1/explain", `{"hold":"pay;x"}`).ok(t, 404)
 	for _, bad := range []string{`{}`, `{"key":"a","policy":"pay"}`, `{"key":"a","attributes":{"user":"x"}}`, `{"policy":"pay","attributes":[]}`} {

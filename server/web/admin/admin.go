@@ -176,11 +176,11 @@ func (r *Request) query(known ...string) (url.Values, error) {
 
 // flag reads a truth value of a query.
 func flag(values url.Values, name string) (bool, error) {
-	switch values.Get(name) {
-	case "true":
-		return true, nil
-	case "", "false":
+	switch value, given := values[name]; {
+	case !given || value[0] == "false":
 		return false, nil
+	case value[0] == "true":
+		return true, nil
 	}
 	return false, wrong("%s is true or false", name)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -121,6 +122,17 @@ func (a attributes) pairs() ([]string, error) {
 		}
 	}
 	return list, nil
+}
+
+// checkNamesOf returns an error for pairs of which a name is none of an attribute, so
+// that a command could read it as an option.
+func checkNamesOf(pairs []string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if err := policy.CheckAttributeName(pairs[i]); err != nil {
+			return wrong("%v", err)
+		}
+	}
+	return nil
 }
 
 // text is the JSON of a value that always has one.

@@ -15,6 +15,9 @@ func (a *API) putPolicy(r *Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if name := r.name(); name == "." || name == ".." { // many clients send another path
+		return Answer{}, wrong("a policy of this name cannot be made over HTTP")
+	}
 	args, err := a.condition(r)
 	if err != nil {
 		return Answer{}, err

@@ -95,6 +95,11 @@ func (a *API) explain(r *Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if reply.Field("applies") == nil { // else they are entries of a descriptor, of any names
+		if err := checkNamesOf(pairs); err != nil {
+			return Answer{}, err
+		}
+	}
 	if reply.Type == '_' {
 		return Answer{}, &Error{Status: http.StatusNotFound, Code: "NOKEY", Detail: "there is no such key"}
 	}

@@ -53,11 +53,19 @@ func (o *override) set(policy string) ([]string, error) {
 	if given != 1 || (o.Limit == "") != (o.Rate == "") {
 		return nil, wrong("an override has limit and rate, or tier, or percent")
 	}
-	if o.Until != nil && *o.Until != "" {
-		args = append(args, "UNTIL", *o.Until)
-	}
 	pairs, err := o.Attributes.pairs()
-	return append(args, pairs...), err
+	if err == nil {
+		err = checkNamesOf(pairs)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Until != nil && *o.Until != "":
+		args = append(args, "UNTIL", *o.Until)
+	case len(pairs) > 0 && pairs[0] == "until": // it would be the override's
+		return nil, wrong("an override by attribute until has an until itself")
+	}
+	return append(args, pairs...), nil
 }
 
 // readOverride reads what RL.OVERRIDE tells.
@@ -89,6 +97,9 @@ func selected(values url.Values) ([]string, error) {
 		if name, ok := strings.CutPrefix(name, "attributes."); ok {
 			pairs = append(pairs, name, list[0])
 		}
+	}
+	if err := checkNamesOf(pairs); err != nil {
+		return nil, err
 	}
 	tier, err := flag(values, "tier")
 	if err != nil {
