@@ -56,6 +56,7 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 	// Between nodes the probes are frequent: a node that is gone without a word
 	// leaves connections behind, and those of Raft have no end of their own.
 	peers := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	var errs []error
 	secureName := "listen"
 	if c.TLSListen != "" {
 		secureName = "tls-listen"
@@ -84,7 +85,8 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 		}
 		tcp, err := config.Listen(context.Background(), "tcp", port.address)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", port.name, err)
+			errs = append(errs, fmt.Errorf("%s: %w", port.name, err))
+			continue
 		}
 		*port.into = tcp
 		if port.tls != nil {
@@ -93,10 +95,10 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 	}
 	if c.UnixSocket != "" {
 		if l.unix, err = listenUnix(c.UnixSocket, fs.FileMode(c.UnixSocketPerm)); err != nil {
-			return nil, fmt.Errorf("unixsocket: %w", err)
+			errs = append(errs, fmt.Errorf("unixsocket: %w", err))
 		}
 	}
-	return l, nil
+	return l, errors.Join(errs...)
 }
 
 // listenUnix opens a unix socket with the permission bits perm (0: the

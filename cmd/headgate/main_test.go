@@ -95,6 +95,8 @@ func TestPortInUse(t *testing.T) {
 		require.Contains(t, stderr, name+": listen tcp "+busy+": bind: address already in use")
 		require.Len(t, strings.Split(strings.TrimSpace(stderr), "\n"), 1, "one line")
 	}
+	stderr := fails(t, command(t, "serve", "--listen="+busy, "--http-listen=localhost:"+busy[strings.LastIndexByte(busy, ':')+1:]))
+	require.Regexp(t, `\Aheadgate: listen: .*\n.*http-listen: .*\n\z`, stderr, "all that is wrong")
 }
 
 func TestConfigurationErrors(t *testing.T) {

@@ -12,6 +12,7 @@ type source struct {
 	front  *server.Server
 	engine *engine.Engine
 	node   *cluster.Node // nil without replication
+	audit  *auditFile    // nil without audit-log
 }
 
 var _ web.Source = (*source)(nil)
@@ -36,6 +37,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Counter("headgate_auth_failures_total", "Wrong passwords.", clients.AuthFailures),
 		web.Counter("headgate_protocol_errors_total", "Connections closed for input that is no command.", clients.ProtocolErrors),
 		web.Counter("headgate_accept_errors_total", "Failures to accept a connection.", clients.AcceptErrors),
+		web.Counter("headgate_audit_lost_total", "Lines that could not be written to audit-log.", s.audit.lost()),
 		web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes of clients that failed.", clients.HandshakeErrors),
 		web.Counter("headgate_input_bytes_total", "Bytes read from clients.", clients.BytesIn),
 		web.Counter("headgate_output_bytes_total", "Bytes written to clients.", clients.BytesOut),

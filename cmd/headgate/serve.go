@@ -151,7 +151,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
-	watched, asked := &source{front, decisions, node}, fronts.New()
+	watched, asked := &source{front, decisions, node, audit}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 		Decider: front.Caller(), Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),

@@ -59,7 +59,10 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 // set gives p a value; from names the origin.
 func (l *Loaded) set(p *Param, value, from string) error {
 	v := p.Value(&l.Config)
-	if err := v.Set(value); err != nil {
+	switch err := v.Set(value); {
+	case err != nil && p.Secret:
+		return fmt.Errorf("%s: %s: bad value: want %s", from, p.Name, v.Allowed())
+	case err != nil:
 		return fmt.Errorf("%s: %s: bad value %q: want %s", from, p.Name, value, v.Allowed())
 	}
 	l.Sources[p.Name] = from

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -199,6 +200,22 @@ func TestConflicts(t *testing.T) {
 				require.ErrorContains(t, err, c.want)
 			}
 		})
+	}
+}
+
+// What a client could not send is no secret, and the error does not tell it.
+func TestSecretsThatNobodyCanSend(t *testing.T) {
+	for _, name := range []string{"requirepass", "admin-pass", "http-read-token", "http-see-token", "http-write-token", "grpc-read-token"} {
+		p := find(name)
+		for _, bad := range []string{"hunter2\n", "hun\nter2", "hunter2\x00", "hunter2\r\n"} {
+			_, err := load(t, "", []string{p.Env() + "=" + bad})
+			require.ErrorContains(t, err, "environment "+p.Env()+": "+name+": bad value: want text without ")
+			require.NotContains(t, err.Error(), "hunter2")
+		}
+		_, err := load(t, "", []string{p.Env() + "=hunter2 "})
+		require.Equal(t, strings.HasSuffix(name, "-token"), err != nil, "blanks are part of a password")
+		_, err = load(t, "", []string{p.Env() + "=hunter 2ü"})
+		require.NoError(t, err)
 	}
 }
 

@@ -99,12 +99,12 @@ var Params = []Param{
 	{
 		Name: "requirepass", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Password of the default user. A flag shows in the process list: prefer the environment or the file.",
-		Value: func(c *Config) Value { return text{&c.RequirePass} },
+		Value: func(c *Config) Value { return password{text{&c.RequirePass}} },
 	},
 	{
 		Name: "admin-pass", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Password of the user admin, who alone may then change policies and overrides, flush, configure and stop. Without it everyone may.",
-		Value: func(c *Config) Value { return text{&c.AdminPass} },
+		Value: func(c *Config) Value { return password{text{&c.AdminPass}} },
 	},
 	{
 		Name: "protected-mode", Section: security, Default: "yes", Mutable: true,
@@ -163,17 +163,17 @@ var Params = []Param{
 	{
 		Name: "http-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Token for checks over HTTP. Where there is neither this, nor http-read-certs, nor requirepass, everyone may check.",
-		Value: func(c *Config) Value { return text{&c.HTTPReadToken} },
+		Value: func(c *Config) Value { return token{password{text{&c.HTTPReadToken}}} },
 	},
 	{
 		Name: "http-see-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Token to see over HTTP what there is and what goes on: policies, counters, metrics. Where there is neither this, nor http-see-certs, nor requirepass, everyone may.",
-		Value: func(c *Config) Value { return text{&c.HTTPSeeToken} },
+		Value: func(c *Config) Value { return token{password{text{&c.HTTPSeeToken}}} },
 	},
 	{
 		Name: "http-write-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Token to see and to change policies and overrides over HTTP. Without any token, name or password changes are for the loopback interface.",
-		Value: func(c *Config) Value { return text{&c.HTTPWriteToken} },
+		Value: func(c *Config) Value { return token{password{text{&c.HTTPWriteToken}}} },
 	},
 	{
 		Name: "http-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
@@ -215,7 +215,7 @@ var Params = []Param{
 	{
 		Name: "grpc-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
 		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. Where there is neither this, nor grpc-read-certs, nor requirepass, everyone may check.",
-		Value: func(c *Config) Value { return text{&c.GRPCReadToken} },
+		Value: func(c *Config) Value { return token{password{text{&c.GRPCReadToken}}} },
 	},
 	{
 		Name: "grpc-read-certs", Section: security, Default: "", Mutable: true, Alike: true,

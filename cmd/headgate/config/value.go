@@ -39,6 +39,8 @@ var (
 	errNotYesNo     = errors.New("argument must be 'yes' or 'no'")
 	errNotAddress   = errors.New("argument must be host:port")
 	errNotNetworks  = errors.New("argument must be networks such as 10.0.0.0/8, separated by commas")
+	errControl      = errors.New("argument must be without newlines and other control characters")
+	errBlanks       = errors.New("argument must be without blanks at its ends")
 	errNotName      = errors.New("argument must be a name without spaces")
 	errNotCertNames = errors.New("argument must be names of certificates, separated by commas")
 	errNotOctal     = errors.New("argument couldn't be parsed as an octal file mode")
@@ -56,6 +58,31 @@ func (v text) String() string     { return *v.p }
 func (v text) Redis() string      { return *v.p }
 func (v text) Type() string       { return "text" }
 func (v text) Allowed() string    { return "text" }
+
+// password is what clients send as it is. A newline that a file had at its end would
+// make it one that nobody knows.
+type password struct{ text }
+
+func (v password) Set(s string) error {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return errControl
+	}
+	return v.text.Set(s)
+}
+func (v password) Allowed() string { return "text without newlines and other control characters" }
+
+// token is what clients send in a header field, which loses blanks at its ends.
+type token struct{ password }
+
+func (v token) Set(s string) error {
+	if strings.TrimSpace(s) != s {
+		return errBlanks
+	}
+	return v.password.Set(s)
+}
+func (v token) Allowed() string {
+	return "text without control characters, and without blanks at its ends"
+}
 
 // file is the name of a file.
 type file struct{ text }
