@@ -47,6 +47,7 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 			if h.window != now/period || h.resets != resets {
 				h = held{window: now / period, resets: resets}
 			}
+			before := h.count
 			switch u := units[j]; {
 			case u > 0 && u > maxCount-h.count:
 				h.count = maxCount
@@ -55,7 +56,7 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 			default:
 				h.count += u
 			}
-			require.Equal(t, Counted{h.count, period - now%period}, out[j], "step %d", i)
+			require.Equal(t, Counted{h.count, before, period - now%period}, out[j], "step %d", i)
 			if !peek {
 				model[string(checks[j].Key)] = h
 			}

@@ -40,7 +40,7 @@ func TestPatternsCompareWithinBounds(t *testing.T) {
 	for _, x := range costly {
 		p, a := patterned(t, x.n, x.pattern), asked("k="+x.value)
 		var c Descriptor
-		c.Begin(p, 1)
+		c.Begin(p, 1, 0)
 		var err error
 		for range MaxDescriptors {
 			if err = c.Add(a); err != nil {
@@ -56,13 +56,13 @@ func TestPatternsCompareWithinBounds(t *testing.T) {
 			require.NoError(t, err, x.name)
 			require.NoError(t, c.Finish())
 		}
-		c.Begin(p, 1)
+		c.Begin(p, 1, 0)
 		require.NoError(t, c.Add(asked("k=")), "the next request begins anew")
 	}
 	// Any value can be compared with some.
 	p := patterned(t, 15, func(u string) string { return "*aaa" + u + "*" })
 	var c Descriptor
-	c.Begin(p, 1)
+	c.Begin(p, 1, 0)
 	require.NoError(t, c.Add(asked("k="+strings.Repeat("a", MaxValue))))
 }
 
@@ -76,7 +76,7 @@ func TestPatternsDoNotGoBack(t *testing.T) {
 		"xyz": true, "x-y-z": true, "xz": false, "xyyzz": true,
 	} {
 		var c Descriptor
-		c.Begin(p, 1)
+		c.Begin(p, 1, 0)
 		require.NoError(t, c.Add(asked("k="+value)))
 		require.Equal(t, want, c.Matched[0].Rule != nil, "%.20q", value)
 	}
@@ -89,7 +89,7 @@ func BenchmarkCostlyDescriptors(b *testing.B) {
 		b.Run(x.name, func(b *testing.B) {
 			var c Descriptor
 			for b.Loop() {
-				c.Begin(p, 1)
+				c.Begin(p, 1, 0)
 				for range MaxDescriptors {
 					if c.Add(a) != nil {
 						break
