@@ -16,7 +16,7 @@ func TestDescriptorsOutlastTheLeader(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
 	leader := c.leader(t)
-	const text = `{durability: sync, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 6}}]}`
+	const text = `{durability: sync, on_failure: closed, descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 6}}]}`
 	require.Eventually(t, func() bool { // until each node can read it
 		return leader.call(t, "RL.POLICY", "SET", "edge", text).Type == ':'
 	}, waitLimit, 20*time.Millisecond)
