@@ -196,6 +196,7 @@ func (c *conn) blockSync(job func(w *resp.Writer) command.SyncMode) {
 	cmd := c.lane.call.Spec
 	decides := c.decides(cmd)
 	part := c.lane.part
+	c.lastCmd.Store(cmd) // which the job may list
 	accepted := c.srv.workers.submit(workKind(cmd), decides, func() {
 		begin := time.Now()
 		mode := job(w)
