@@ -317,6 +317,9 @@ func (c *testCluster) converge(not ...*testNode) map[string]string {
 			if !n.running() || contains(not, n) {
 				continue
 			}
+			if n.fatal.Load() != nil { // it will not, and says why below
+				return true
+			}
 			n.m.mu.Lock()
 			own, clean := maps.Clone(n.m.table), maps.Equal(n.m.table, n.m.shadow)
 			n.m.mu.Unlock()
