@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	rig "github.com/headgate-io/headgate/examples/internal/gateway"
 )
 
 const patience = 20 * time.Second
@@ -134,7 +136,7 @@ func TestCascade(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 40 {
 		clients.Go(func() {
-			c := client("127.0.1." + strconv.Itoa(i+1))
+			c := rig.Client("127.0.1." + strconv.Itoa(i+1))
 			for range spike / 40 {
 				if a, err := c.Get(g.url); err == nil {
 					a.Body.Close()

@@ -3,7 +3,6 @@ package envoy_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	rig "github.com/headgate-io/headgate/examples/internal/gateway"
 	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/internal/subprocess"
@@ -114,18 +114,6 @@ type answer struct {
 	body   string
 }
 
-// client is a client with an address of the loopback network, each of whose requests
-// has a connection of its own.
-func client(from string) *http.Client {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, addr)
-		},
-		DisableKeepAlives: true,
-	}}
-}
-
 // ask sends a request from an address of the loopback network, with header fields in
 // pairs.
 func (g *gateway) ask(from, method, path, body string, header ...string) answer {
@@ -137,7 +125,7 @@ func (g *gateway) ask(from, method, path, body string, header ...string) answer 
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Set(header[i], header[i+1])
 	}
-	a, err := client(from).Do(q)
+	a, err := rig.Client(from).Do(q)
 	require.NoError(g.t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
