@@ -65,7 +65,8 @@ bench: ## measure against Redis and other peers, 30 minutes (BENCHFLAGS=-brief: 
 clients: build # the client libraries that need no more than Go, Node and Python
 	clients/run.sh go node python hiredis
 
-test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too
+test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first
+	scripts/traefik.sh
 	$(GO) test -count=1 ./examples/...
 
 test-clients: build ## every client library, Java and Rust included

@@ -38,6 +38,8 @@ type Rig struct {
 	// Calls are how often the application was called, and Conns how many connections
 	// the gateway has made to Headgate, those that ask for its health aside.
 	Calls, Conns atomic.Int64
+	// Silent: clients of the gateway see no RateLimit of what is admitted.
+	Silent bool
 
 	t                     testing.TB
 	listen, asked, behind string
