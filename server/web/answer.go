@@ -1,20 +1,19 @@
 package web
 
 import (
-	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// setVerdict sets the fields of a verdict that was asked for at a time. key is a
-// number that stays the same for a caller.
-func setVerdict(h http.Header, v *verdict.Verdict, asked time.Time, key uint64) {
-	fields := v.Fields(asked, key)
+// setFields sets the header fields of the verdict. key is a number that stays the same
+// for a caller. They are of the exchange, and copied when the header is written.
+func (x *exchange) setFields(key uint64) {
+	h := x.w.Header()
+	x.fields = x.verdict.Fields(x.asked, key)
 	for i, name := range verdict.FieldNames {
-		if fields[i] != "" {
-			h[name] = fields[i : i+1 : i+1]
+		if x.fields[i] != "" {
+			h[name] = x.fields[i : i+1 : i+1]
 		}
 	}
 }

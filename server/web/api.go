@@ -60,6 +60,32 @@ type api struct {
 	streams streams // without a log, none
 }
 
+// posts are what is asked by a POST, by path.
+var posts = map[string]func(*api, *exchange) *problem{
+	"/v1/check":        (*api).check,
+	"/v1/limits:check": (*api).check,
+	"/v1/reserve":      (*api).reserve,
+	"/v1/commit":       (*api).commit,
+	"/v1/cancel":       (*api).cancel,
+	"/v1/check:batch":  (*api).batch,
+	"/v1/acquire":      (*api).acquire,
+	"/v1/release":      (*api).release,
+	"/v1/extend":       (*api).extend,
+}
+
+// first answers what is asked most, and leaves the rest to next: a mux would take as
+// long as a decision.
+func (a *api) first(next http.Handler) http.Handler {
+	next = a.gates(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answer := posts[r.URL.Path]; answer != nil {
+			a.post(w, r, answer)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
 	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now, fronts: c.Fronts}
 	a.streams = streams{c.Events, make(turns, maxStreams), ending}
@@ -71,21 +97,8 @@ func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
 	return a
 }
 
-// routes adds what the api answers.
+// routes adds what the api answers behind that.
 func (a *api) routes(mux *http.ServeMux) {
-	for path, answer := range map[string]func(*api, *exchange) *problem{
-		"/v1/check":        (*api).check,
-		"/v1/limits:check": (*api).check,
-		"/v1/reserve":      (*api).reserve,
-		"/v1/commit":       (*api).commit,
-		"/v1/cancel":       (*api).cancel,
-		"/v1/check:batch":  (*api).batch,
-		"/v1/acquire":      (*api).acquire,
-		"/v1/release":      (*api).release,
-		"/v1/extend":       (*api).extend,
-	} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { a.post(w, r, answer) })
-	}
 	if a.admin != nil {
 		a.manage(mux, a.admin.Routes())
 	}
@@ -117,6 +130,7 @@ type exchange struct {
 	forwarded Forwarded
 	found     policy.Found
 	verdict   verdict.Verdict
+	fields    verdict.Fields
 	asked     time.Time // when the verdict was
 	here      time.Time // since when all of the request is, if it is
 	result    fronts.Result
@@ -221,9 +235,8 @@ func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
 
 // receive reads the body, up to most bytes.
 func (x *exchange) receive(most int) *problem {
-	tooLong := &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes", most)}
 	if x.r.ContentLength > int64(most) {
-		return tooLong
+		return tooLong(most)
 	}
 	if n := min(int(x.r.ContentLength), maxBodyBytes) + 1; cap(x.body) < n {
 		x.body = make([]byte, 0, n)
@@ -237,7 +250,7 @@ func (x *exchange) receive(most int) *problem {
 		n, err := x.r.Body.Read(x.body[len(x.body):cap(x.body)])
 		x.body = x.body[:len(x.body)+n]
 		if len(x.body) > most {
-			return tooLong
+			return tooLong(most)
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -248,6 +261,10 @@ func (x *exchange) receive(most int) *problem {
 	}
 	x.received()
 	return nil
+}
+
+func tooLong(most int) *problem {
+	return &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes", most)}
 }
 
 // parse gives the body to parse.
@@ -282,6 +299,7 @@ func (x *exchange) grow(most int) *problem {
 
 // run runs commands, whose replies the exchange has then.
 func (a *api) run(x *exchange, commands []byte) *problem {
+	x.asked = a.now()
 	replies, err := a.decider.Pipeline(x.r.Context(), x.replies[:0], commands)
 	x.replies = replies
 	if err != nil {
@@ -292,7 +310,6 @@ func (a *api) run(x *exchange, commands []byte) *problem {
 
 // ask runs the command of the exchange, whose reply is a verdict.
 func (a *api) ask(x *exchange) *problem {
-	x.asked = a.now()
 	if p := a.run(x, x.commands); p != nil {
 		return p
 	}

@@ -43,7 +43,7 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 // answer answers the verdict of a caller whose number is key.
 func (x *exchange) answer(key uint64) *problem {
 	v := &x.verdict
-	setVerdict(x.w.Header(), v, x.asked, key)
+	x.setFields(key)
 	if status := v.Status(); x.check.respond && status != http.StatusOK {
 		send(x.w, status, typeProblem, appendDenial(x.out[:0], v, status))
 		return nil
@@ -73,7 +73,7 @@ func (a *api) settle(x *exchange, fields []string, command func(*verdict.Settlem
 	if p := a.ask(x); p != nil {
 		return p
 	}
-	setVerdict(x.w.Header(), &x.verdict, x.asked, 0)
+	x.setFields(0)
 	x.out = appendVerdict(x.out[:0], &x.verdict)
 	send(x.w, http.StatusOK, typeJSON, x.out)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,28 +20,28 @@ const DefaultMaxClients = 1000
 // connection closes.
 type connections struct {
 	most int
-	// mu guards all, and what the connections in it hold.
-	mu  sync.Mutex
-	all map[net.Conn]*connection
+	mu   sync.Mutex
+	all  map[net.Conn]*connection // guarded by mu
 }
 
-// connection is what is known of one.
+// connection is what is known of one. Times are in ns of the monotonic clock.
 type connection struct {
-	since   time.Time // when it came, or its last request ended
-	serving bool      // a request of it is being answered
-	writing time.Time // when the piece of an answer began that is being written, or zero
+	since   atomic.Int64 // when it came, or its last request was answered
+	serving atomic.Bool  // a request of it is being answered
+	writing atomic.Int64 // when the piece of an answer began that is being written, or 0
 }
+
+// epoch is when the server's monotonic clock began.
+var epoch = time.Now()
+
+// monotonic is the time since then.
+func monotonic() time.Duration { return time.Since(epoch) }
 
 // changed is http.Server.ConnState.
 func (cs *connections) changed(c net.Conn, state http.ConnState) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	switch state {
-	case http.StateIdle:
-		if k := cs.all[c]; k != nil {
-			k.since = time.Now()
-		}
-	case http.StateClosed, http.StateHijacked:
+	if state == http.StateClosed || state == http.StateHijacked {
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
 		delete(cs.all, c)
 	}
 }
@@ -66,7 +67,8 @@ func (cs *connections) context(ctx context.Context, c net.Conn) context.Context 
 	if cs.all == nil {
 		cs.all = make(map[net.Conn]*connection)
 	}
-	k := &connection{since: time.Now()}
+	k := &connection{}
+	k.since.Store(int64(monotonic()))
 	cs.all[c] = k
 	return context.WithValue(ctx, connectionKey{}, k)
 }
@@ -80,7 +82,7 @@ func (cs *connections) makeRoom() bool {
 	}
 	var oldest net.Conn
 	for c, k := range cs.all {
-		if !k.serving && (oldest == nil || k.since.Before(cs.all[oldest].since)) {
+		if !k.serving.Load() && (oldest == nil || k.since.Load() < cs.all[oldest].since.Load()) {
 			oldest = c
 		}
 	}
@@ -102,10 +104,10 @@ func (cs *connections) endStuck() {
 // is being written, and reports whether there were any. It must be called with mu
 // held.
 func (cs *connections) closeStuck() bool {
-	late := time.Now().Add(-stuckAfter)
+	late := int64(monotonic() - stuckAfter)
 	found := false
 	for c, k := range cs.all {
-		if !k.writing.IsZero() && k.writing.Before(late) {
+		if since := k.writing.Load(); since != 0 && since < late {
 			cs.drop(c)
 			found = true
 		}
@@ -134,20 +136,16 @@ func (cs *connections) serving(h http.Handler) http.Handler {
 // begin notes that a request is being answered, until end of what it returns.
 func (cs *connections) begin(r *http.Request) *connection {
 	k := connectionOf(r)
-	cs.set(k, true)
+	if k != nil {
+		k.serving.Store(true)
+	}
 	return k
 }
 
-func (cs *connections) end(k *connection) { cs.set(k, false) }
-
-// set says whether a request is being answered; nil is no connection.
-func (cs *connections) set(k *connection, serving bool) {
-	if k == nil {
-		return
+func (cs *connections) end(k *connection) {
+	if k != nil {
+		k.serving.Store(false)
 	}
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	k.serving = serving
 }
 
 // connectionOf is the connection of a request, or nil.
@@ -172,28 +170,35 @@ const (
 // buffers when the handler ends has it too.
 type writer struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	conns   *connections
 	conn    *connection // nil for none
+	written int
 }
+
+// unsent is how much of an answer net/http keeps until there is more or the handler
+// ends, whatever it writes to.
+const unsent = 2 << 10
 
 // patient returns a handler whose answers have their time piece by piece, rather than
 // as a whole.
 func (cs *connections) patient(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pw := &writer{w, http.NewResponseController(w), cs, connectionOf(r)}
+		pw := &writer{w, connectionOf(r), 0}
 		h.ServeHTTP(pw, r)
-		pw.extend(time.Now())
+		now := pw.extend()
+		if pw.conn != nil {
+			pw.conn.since.Store(int64(now))
+		}
 	})
 }
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(b []byte) (n int, err error) {
-	defer w.began(time.Time{})
+	if w.written += len(b); w.written <= unsent {
+		return w.ResponseWriter.Write(b)
+	}
+	defer w.began(0)
 	for {
-		now := time.Now()
-		w.began(now)
-		w.extend(now)
+		w.began(w.extend())
 		piece := b[n:min(n+writePiece, len(b))]
 		m, err := w.ResponseWriter.Write(piece)
 		n += m
@@ -203,20 +208,26 @@ func (w *writer) Write(b []byte) (n int, err error) {
 	}
 }
 
-// began notes when a piece began, or, with zero, that none is being written.
-func (w *writer) began(at time.Time) {
-	if w.conn == nil {
-		return
-	}
-	w.conns.mu.Lock()
-	defer w.conns.mu.Unlock()
-	w.conn.writing = at
+// FlushError is for http.ResponseController.
+func (w *writer) FlushError() error {
+	defer w.began(0)
+	w.began(w.extend())
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// extend gives what is written next its time.
-func (w *writer) extend(now time.Time) {
+// began notes when a piece began, or, with 0, that none is being written.
+func (w *writer) began(at time.Duration) {
+	if w.conn != nil {
+		w.conn.writing.Store(int64(at))
+	}
+}
+
+// extend gives what is written next its time, and returns the time.
+func (w *writer) extend() time.Duration {
+	now := time.Now()
 	// There is no deadline where there is no connection, in tests of handlers.
-	_ = w.control.SetWriteDeadline(now.Add(writePatience))
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(writePatience))
+	return now.Sub(epoch)
 }
 
 // Unwrap is for http.ResponseController.

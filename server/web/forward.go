@@ -38,7 +38,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	case p != nil:
 		status, x.result = p.status, resultOf(p)
 	case asked:
-		setVerdict(h, &x.verdict, x.asked, x.check.Call.Key())
+		x.setFields(x.check.Call.Key())
 		status = x.verdict.Status()
 	}
 	h["Cache-Control"] = noStore

@@ -20,14 +20,26 @@ const (
 // some with 404, of which neither is a no to nginx.
 func (a *api) gates(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, gate := range [...]string{pathAuth, pathAuth403, pathAuthz} {
-			if below(r.URL.Path, gate) || below(path.Clean(r.URL.Path), gate) {
-				a.forward(w, r, gate)
-				return
-			}
+		gate := gateOf(r.URL.Path)
+		if gate == "" {
+			gate = gateOf(path.Clean(r.URL.Path))
 		}
-		next.ServeHTTP(w, r)
+		if gate == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		a.forward(w, r, gate)
 	})
+}
+
+// gateOf is which of the gates a path is, or is below of, or "".
+func gateOf(path string) string {
+	for _, gate := range [...]string{pathAuth, pathAuth403, pathAuthz} {
+		if below(path, gate) {
+			return gate
+		}
+	}
+	return ""
 }
 
 // below reports whether a path is another one or below it.

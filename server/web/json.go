@@ -79,17 +79,29 @@ func (r *jsonReader) array(each func() error) error {
 	}
 }
 
-// members reads an object, whatever its members are called; each takes a value.
-func (r *jsonReader) members(each func(name string) error) error {
+// members reads an object, whatever its members are called; each takes a value. The
+// name is there until then.
+func (r *jsonReader) members(each func(name []byte) error) error {
 	if _, err := r.token(jsontext.KindBeginObject, "an object"); err != nil {
 		return err
 	}
 	for {
-		t, err := r.d.ReadToken()
-		if err != nil || t.Kind() == jsontext.KindEndObject {
+		switch r.d.PeekKind() {
+		case jsontext.KindEndObject, jsontext.KindInvalid:
+			_, err := r.d.ReadToken()
 			return syntax(err)
 		}
-		if err := each(t.String()); err != nil {
+		quoted, err := r.d.ReadValue()
+		if err != nil {
+			return syntax(err)
+		}
+		name := quoted[1 : len(quoted)-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			if name, err = jsontext.AppendUnquote(nil, quoted); err != nil {
+				return syntax(err)
+			}
+		}
+		if err := each(name); err != nil {
 			return err
 		}
 	}
@@ -98,17 +110,17 @@ func (r *jsonReader) members(each func(name string) error) error {
 // object reads an object of some fields; each is given the number of the field that
 // is next. One that is null counts as absent.
 func (r *jsonReader) object(fields []string, each func(field int) error) error {
-	return r.members(func(name string) error {
-		field := slices.Index(fields, name)
+	return r.members(func(name []byte) error {
+		field := slices.IndexFunc(fields, func(field string) bool { return field == string(name) })
 		if field < 0 {
-			return r.wrong("unknown field %q, there are %s", clip(name), strings.Join(fields, ", "))
+			return r.wrong("unknown field %q, there are %s", clip(string(name)), strings.Join(fields, ", "))
 		}
 		if r.d.PeekKind() == jsontext.KindNull {
 			_, err := r.d.ReadToken()
 			return syntax(err)
 		}
 		if err := each(field); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", fields[field], err)
 		}
 		return nil
 	})

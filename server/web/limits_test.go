@@ -1,8 +1,10 @@
 package web_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +21,9 @@ func TestLimitsInTheCall(t *testing.T) {
 		"cost":2,"mode":"enforce","status":200,"window_ms":3600000}],"soft":[],"degraded":false}`, a.body)
 	require.Equal(t, `"1";r=3;t=1440`, a.header.Get("RateLimit"))
 	require.Equal(t, `"1";q=5;w=3600`, a.header.Get("RateLimit-Policy"))
+	reset, err := strconv.ParseInt(a.header.Get("X-RateLimit-Reset"), 10, 64)
+	require.NoError(t, err)
+	require.InDelta(t, time.Now().Unix()+1440, reset, 300)
 	const chain = `"limits":[{"key":"a","limit":5,"period":3600,"algorithm":"fixed","align":"first"},{"key":"b","limit":1,"period":"1d","burst":2,"cost":2}]`
 	r.post("/v1/limits:check", `{`+chain+`,"sync":false,"fail":"closed"}`).ok(t, 200)
 	require.Equal(t, int64(3), r.run("RL.LIMIT", "a", "5", "3600", "ALGORITHM", "fixed", "ALIGN", "first", "PEEK").Field("remaining").Int)

@@ -83,8 +83,8 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 // of texts, whole numbers and truth values. What is null is as "", which is as if
 // absent.
 func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribute, error) {
-	err := r.members(func(name string) (err error) {
-		value := ""
+	err := r.members(func(text []byte) (err error) {
+		name, value := string(text), ""
 		switch r.d.PeekKind() {
 		case jsontext.KindString:
 			value, err = r.text()

@@ -127,7 +127,7 @@ func New(c Config) *Server {
 	handler := http.Handler(all)
 	if a != nil {
 		a.routes(all)
-		handler = a.gates(all)
+		handler = a.first(all)
 	}
 	s.http = http.Server{
 		Handler:           s.parting(s.conns.patient(handler)),
