@@ -39,8 +39,15 @@ func (k keyState) equal(other keyState) bool {
 	return k.found == other.found && k.limit == other.limit && k.deadline == other.deadline && bytes.Equal(k.words, other.words)
 }
 
-// scratchRoom is the memory that the copies of a Scratch may take.
-const scratchRoom = 64 << 20
+const (
+	// scratchRoom is the memory that the copies of a Scratch may take.
+	scratchRoom = 64 << 20
+	// scratchKeys is how many there may be: to store them takes a microsecond
+	// each, and others wait for it.
+	scratchKeys = 32 << 10
+	// broughtBytes is what a copied key takes beside its names and states.
+	broughtBytes = 350
+)
 
 // NewScratch returns a Scratch for keys of e.
 func (e *Engine) NewScratch() *Scratch {
@@ -70,7 +77,7 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 		if err != nil {
 			return err
 		}
-		if c.room -= int64(len(key) + len(was.words)); c.room < 0 {
+		if c.room -= int64(len(key) + len(was.words) + broughtBytes); c.room < 0 || len(c.keys) == scratchKeys {
 			return ErrUndoFull
 		}
 		c.s.Use(main.db)

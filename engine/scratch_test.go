@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"sync"
 	"testing"
 
@@ -121,6 +122,22 @@ func TestScratchHasARoom(t *testing.T) {
 	}
 	c.Reset()
 	require.NoError(t, c.Bring(s, start, []byte{0}))
+}
+
+// So are too many of them: others wait while they are stored.
+func TestScratchHasSoManyKeys(t *testing.T) {
+	e := New(Config{})
+	s, c := e.NewSession(), e.NewScratch()
+	key := make([]byte, 4)
+	for i := range uint32(scratchKeys) {
+		binary.LittleEndian.PutUint32(key, i)
+		require.NoError(t, c.Bring(s, start, key))
+	}
+	require.NoError(t, c.Bring(s, start, key), "one that is there already")
+	require.Less(t, int64(scratchKeys*300), c.Bytes(), "names and notes count")
+	require.ErrorIs(t, c.Bring(s, start, []byte("another")), ErrUndoFull)
+	c.Reset()
+	require.NoError(t, c.Bring(s, start, []byte("another")))
 }
 
 // A step that can be taken back reaches for a further key that nobody has; it

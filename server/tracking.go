@@ -91,7 +91,7 @@ func cmdClientCaching(c *conn, args [][]byte) {
 	t := c.meta.Load().tracking
 	yes := command.EqualFold(args[2], "yes")
 	switch {
-	case !t.optin && !t.optout:
+	case !t.on:
 		c.error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	case !yes && !command.EqualFold(args[2], "no"):
 		c.error(errSyntax)

@@ -36,7 +36,9 @@ func TestTrackingInvalidatesAtOnce(t *testing.T) {
 	c.call("GET a")
 	quiet()
 
+	require.ErrorContains(t, c.call("CLIENT CACHING yes").(error), "can be called only when the client is in tracking mode")
 	require.Equal(t, "OK", c.call("CLIENT TRACKING on"))
+	require.ErrorContains(t, c.call("CLIENT CACHING yes").(error), "only valid when tracking is enabled in OPTIN mode")
 	require.Equal(t, "1", c.call("GET a"))
 	c.invalidated("a")
 	require.Equal(t, []any{"1", "2", nil}, c.call("MGET a b none"))

@@ -83,10 +83,8 @@ func (cmd *Spec) Accepts(n int) bool {
 
 // Keys says which arguments are keys. The zero value means none.
 type Keys struct {
-	// First and Last are positions, the name being 0; a negative
-	// Last
-	// counts from the end (-1 is the last argument). Step is the distance
-	// between keys.
+	// First and Last are positions, the name being 0; a negative Last counts
+	// from the end (-1 is the last argument). Step is the distance between keys.
 	First, Last, Step int
 	// Find replaces them when positions depend on the arguments: it appends
 	// the positions of the keys to at.
