@@ -60,21 +60,23 @@ func (x *exchange) show() {
 	r, v := &x.ruling, &x.shown
 	*v = verdict.Verdict{Limits: v.Limits[:0]}
 	v.Allowed = !r.Over
+	for i := range r.Statuses {
+		s := &r.Statuses[i]
+		if !s.Over || v.RetryAfter == verdict.Never {
+			continue
+		}
+		if v.RetryAfter = max(v.RetryAfter, s.RetryMS); s.RetryMS < 0 {
+			v.RetryAfter = verdict.Never
+		}
+	}
 	if r.Binding < 0 || !r.Statuses[r.Binding].Limited {
 		return
 	}
 	v.Name = x.nameOf(r.Binding)
 	v.Limits = append(v.Limits, x.limitOf(r.Binding))
 	for i := range r.Statuses {
-		s := &r.Statuses[i]
-		if i != r.Binding && s.Limited && !s.Replaced {
+		if s := &r.Statuses[i]; i != r.Binding && s.Limited && !s.Replaced {
 			v.Limits = append(v.Limits, x.limitOf(i))
-		}
-		if !s.Over || v.RetryAfter == verdict.Never {
-			continue
-		}
-		if v.RetryAfter = max(v.RetryAfter, s.RetryMS); s.RetryMS < 0 {
-			v.RetryAfter = verdict.Never
 		}
 	}
 }

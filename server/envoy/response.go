@@ -59,7 +59,9 @@ func appendStatus(b []byte, s *verdict.Status) []byte {
 		}
 		b = end(b, at)
 	}
-	b = appendVarint(b, statusRemaining, uint32Of(s.Remaining))
+	if !s.Over { // of which Envoy is told that nothing remains, less than the call costs or not
+		b = appendVarint(b, statusRemaining, uint32Of(s.Remaining))
+	}
 	if s.Limited && s.ResetMS > 0 {
 		b, at = begin(b, statusReset)
 		// Envoy cuts fractions: clients would come too early.

@@ -308,14 +308,20 @@ func (a *answer) appendLimit(b []byte, j *joints, i int, now int64) []byte {
 // windowMillis is in how many ms a limit admits its capacity, rounded up; 0 where it
 // has no window.
 func windowMillis(l *policy.Applied, now int64) int64 {
-	ready, ok := l.Numbers.Handle.(engine.Ready)
-	switch {
-	case !ok: // numbers that a SCALE has made, of no calendar
-		return command.CeilMillis(engineLimit(l.Limit, l.Numbers).Window())
-	case l.Limit.Calendar != nil:
+	if l.Limit.Calendar != nil {
 		return calendarMillis(l.Limit, now)
 	}
-	return command.CeilMillis(ready.Window())
+	return command.CeilMillis(refill(l))
+}
+
+// refill is in how many ns a limit without a calendar admits its capacity; 0 where it
+// has no window.
+func refill(l *policy.Applied) int64 {
+	ready, ok := l.Numbers.Handle.(engine.Ready)
+	if !ok { // numbers that a SCALE has made
+		return engineLimit(l.Limit, l.Numbers).Window()
+	}
+	return ready.Window()
 }
 
 // calendarMillis is how long the window of a limit's calendar lasts that contains a

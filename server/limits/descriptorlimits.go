@@ -160,10 +160,10 @@ func (x *descriptorMemory) tellLimits(v *engine.Verdict) {
 			}
 		default:
 			n := len(m.call.Applied)
-			x.tellDescriptor(&s, m.call.Applied, at[:n])
+			reason := x.tellDescriptor(&s, m.call.Applied, at[:n])
 			at = at[n:]
 			if s.over && r.reason != "deny" {
-				r.reason = "limit"
+				r.reason = reason
 			}
 		}
 		switch {
@@ -180,8 +180,8 @@ func (x *descriptorMemory) tellLimits(v *engine.Verdict) {
 }
 
 // tellDescriptor tells what stands for one descriptor among the limits that apply to
-// it, whose checks are at.
-func (x *descriptorMemory) tellDescriptor(s *status, applied []policy.Applied, at []int) {
+// it, whose checks are at, and returns the reason of a denial.
+func (x *descriptorMemory) tellDescriptor(s *status, applied []policy.Applied, at []int) (reason string) {
 	binding := -1
 	var stands engine.Decision
 	for i := range applied {
@@ -208,25 +208,30 @@ func (x *descriptorMemory) tellDescriptor(s *status, applied []policy.Applied, a
 		if len(applied) == 0 {
 			s.flags = flagUnmatched
 		}
-		return
+		return reasonOK
 	}
 	l := &applied[binding]
-	s.limited, s.name, s.left, s.reset = true, l.Limit.Name, stands.Remaining, stands.ResetAfter
-	s.limit = askedOf(&l.Numbers.Rate, stands.Limit)
-	if s.over = !stands.OK; s.over {
-		s.flags |= flagExceeded
-		s.left, s.retry = 0, stands.RetryAfter
+	s.limited, s.name, s.left, s.reset = true, l.Limit.Name, max(0, stands.Remaining), stands.ResetAfter
+	s.limit = askedOf(l.Numbers.Rate.Per, refill(l), stands.Limit)
+	if s.over = !stands.OK; !s.over {
+		return reasonOK
 	}
+	s.flags |= flagExceeded
+	s.retry = stands.RetryAfter
+	if at[binding] < 0 {
+		return "missing"
+	}
+	return "limit"
 }
 
 // longer reports whether a wait is longer than another one.
 func longer(a, b int64) bool { return b != engine.Never && (a == engine.Never || a > b) }
 
-// askedOf is a rate as the dialect has it, without a unit where its period is no
-// whole number of seconds.
-func askedOf(r *policy.Rate, capacity int64) policy.AskedLimit {
+// askedOf is a capacity in a window, of a calendar's unit or in ns, as the dialect has
+// it, without a unit where the window is no whole number of seconds.
+func askedOf(per calendar.Period, window, capacity int64) policy.AskedLimit {
 	l := policy.AskedLimit{Requests: capacity, Multiplier: 1}
-	switch r.Per {
+	switch per {
 	case calendar.Day:
 		l.Unit = policy.UnitDay
 	case calendar.Week:
@@ -238,12 +243,12 @@ func askedOf(r *policy.Rate, capacity int64) policy.AskedLimit {
 	case calendar.Year:
 		l.Unit = policy.UnitYear
 	default:
-		if r.Period == 0 || r.Period%int64(time.Second) != 0 {
+		if window == 0 || window%int64(time.Second) != 0 {
 			return l
 		}
 		for u := policy.UnitDay; u >= policy.UnitSecond; u-- {
-			if ns, _ := u.Period(1); r.Period%ns == 0 {
-				l.Unit, l.Multiplier = u, r.Period/ns
+			if ns, _ := u.Period(1); window%ns == 0 {
+				l.Unit, l.Multiplier = u, window/ns
 				break
 			}
 		}

@@ -3,10 +3,10 @@ package web_test
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,67 +20,99 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// equalPolicies are those of random calls.
-var equalPolicies = map[string]string{
-	"pay": `{deny: [{user: u0}], allow: [{user: u1}], limits: {user: {by: user, rate: 5/m, cost: n}, all: {rate: 40/m},
-		slow: {by: ip, rate: 3/m, status: 503, missing: deny, when: {kind: [a, b]}}, seen: {by: user, rate: 2/m, mode: soft}, try: {rate: 1/m, mode: shadow}}}`,
-	"team/edge": `{limits: {ip: {by: ip, rate: 4/m}, path: {by: [method, host, path], rate: 9/m, algorithm: sliding}}}`,
-	"smooth":    `{limits: {out: {by: user, rate: 30/m, algorithm: leaky, wait: 10s}}}`,
+var equalCalls = flag.Int("calls", 0, "how many random `calls` that every front can make are made; 0 is few")
+
+// Random calls, each to servers of their own, on one clock: by the Redis protocol, as
+// JSON, in batches, by routes of a gateway and over gRPC, all answer the same, in
+// every field and header field that they have. What a front cannot ask its server is
+// told by a command, so that all count the same calls.
+//
+//	go test ./server/web -run TestAllFrontsAnswerAlike -calls 100000 -v
+func TestAllFrontsAnswerAlike(t *testing.T) {
+	calls := *equalCalls
+	switch {
+	case calls > 0:
+	case testing.Short():
+		calls = 300
+	default:
+		calls = 1000
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := &randomCalls{Rand: rand.New(rand.NewPCG(seed, 0))}
+	now := int64(1_800_000_000_000_000_000)
+	clock, set := engine.NewManualClock(now)
+	var all []*rig
+	newEqual := func() *rig {
+		rig := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{TrustedProxies: loopback})
+		for _, p := range equalPolicies {
+			rig.policy(p[0], p[1])
+		}
+		rig.policy("routes/all", equalRoutes())
+		all = append(all, rig)
+		return rig
+	}
+	plain, one, batch, gate, envoy := newEqual(), &jsonFront{rig: newEqual()}, &batchFront{rig: newEqual()}, &gateFront{rig: newEqual(), r: r}, newGateway(t, newEqual())
+	client := dialRESP(t, plain.server)
+	reasons, asked := map[string]int{}, 0
+	for done := 0; done < calls; {
+		now += r.pass()
+		set(now)
+		if r.IntN(3) == 0 {
+			change := r.change()
+			want := client.do(change...)
+			for _, rig := range all[1:] {
+				require.Equal(t, want.Error(), rig.run(change...).Error(), change)
+			}
+		}
+		n := 1 + r.IntN(150) // at one time
+		for range n {
+			c := r.next()
+			w := newWanted(t, c, client.do(c.args()...))
+			reasons[w.reason()]++
+			asked++
+			one.ask(w)
+			batch.add(w)
+			if byGate, byEnvoy := gate.ask(w), envoy.ask(w); byGate && byEnvoy {
+				done++
+			}
+		}
+		batch.flush()
+	}
+	t.Logf("%d by the Redis protocol, %d as JSON, %d in batches, %d by gateways, %d over gRPC; %v", asked, one.asked, batch.asked, gate.asked, envoy.asked, reasons)
+	for _, reason := range []string{"ok", "limit", "missing", "penalty", "deny", "allow", "committed", "cancelled", "NOPOLICY", "NOHOLD", "ERR", "over_limit"} {
+		require.NotZero(t, reasons[reason], reason)
+	}
 }
 
-// equalCall is a random call, as each front is asked.
-type equalCall struct {
-	policy     string
-	attributes map[string]any
-	cost       int // -1 for none
-	peek       bool
+// pass is how much time passes: seconds, now and then hours or weeks, for calendars.
+func (r *randomCalls) pass() int64 {
+	switch n := r.IntN(60); n {
+	case 0:
+		return r.Int64N(int64(20 * time.Hour))
+	case 1:
+		return r.Int64N(int64(40 * 24 * time.Hour))
+	}
+	return r.Int64N(int64(3 * time.Second))
 }
 
-func randomCall(r *rand.Rand) equalCall {
-	c := equalCall{policy: []string{"pay", "pay", "smooth", "none"}[r.IntN(4)], attributes: map[string]any{}, cost: r.IntN(5) - 1, peek: r.IntN(8) == 0}
-	if r.IntN(10) > 0 {
-		c.attributes["user"] = "u" + strconv.Itoa(r.IntN(8))
+// change is one of policies and overrides.
+func (r *randomCalls) change() []string {
+	policy := r.of("pay", "tiered", "month", "login", "strict", "smooth", "hold")
+	user := "u" + strconv.Itoa(r.IntN(8))
+	switch r.IntN(6) {
+	case 0:
+		return []string{"RL.OVERRIDE", "SET", r.of("pay", "tiered", "hold"), "LIMIT", "user", "RATE", r.of("9/m", "unlimited", "blocked", "2/m burst 7"), "user", user}
+	case 1:
+		return []string{"RL.OVERRIDE", "SET", "tiered", "TIER", r.of("free", "pro", "gold"), "user", user}
+	case 2:
+		return []string{"RL.OVERRIDE", "SET", policy, "SCALE", r.of("20%", "50%", "100%", "300%")}
+	case 3:
+		return []string{"RL.OVERRIDE", "DEL", policy, "SCALE"}
+	case 4:
+		return []string{"RL.OVERRIDE", "DEL", r.of("pay", "tiered", "hold"), "LIMIT", "user", "user", user}
 	}
-	if r.IntN(3) > 0 {
-		c.attributes["ip"] = fmt.Sprintf("203.0.113.%d", r.IntN(4))
-	}
-	if r.IntN(2) == 0 {
-		c.attributes["n"] = r.IntN(4)
-	}
-	if r.IntN(2) == 0 {
-		c.attributes["kind"] = string(rune('a' + r.IntN(3)))
-	}
-	if r.IntN(50) == 0 {
-		c.attributes["n"] = "many"
-	}
-	return c
-}
-
-func (c *equalCall) args() []string {
-	args := []string{"RL.CHECK", c.policy}
-	for name, value := range c.attributes {
-		args = append(args, name, fmt.Sprint(value))
-	}
-	if c.cost >= 0 {
-		args = append(args, "COST", strconv.Itoa(c.cost))
-	}
-	if c.peek {
-		args = append(args, "PEEK")
-	}
-	return args
-}
-
-func (c *equalCall) json(t *testing.T) string {
-	fields := map[string]any{"policy": c.policy, "attributes": c.attributes}
-	if c.cost >= 0 {
-		fields["cost"] = c.cost
-	}
-	if c.peek {
-		fields["peek"] = true
-	}
-	text, err := json.Marshal(fields)
-	require.NoError(t, err)
-	return string(text)
+	return []string{"RL.POLICY", "RESET", policy}
 }
 
 // respClient is a connection that speaks RESP3.
@@ -110,144 +142,80 @@ func (c *respClient) do(args ...string) resp.Reply {
 	return reply
 }
 
-// asJSON is what the reply of a check is as JSON, an error its text.
-func asJSON(t *testing.T, r resp.Reply) string {
-	if text := r.Error(); text != "" {
-		return text
-	}
-	var value func(r *resp.Reply) any
-	value = func(r *resp.Reply) any {
-		switch r.Type {
-		case '%':
-			m := map[string]any{}
-			for i := 0; i < len(r.Elems); i += 2 {
-				m[r.Elems[i].Str] = value(&r.Elems[i+1])
-			}
-			m["allowed"] = m["allowed"] == int64(1)
-			return m
-		case '*':
-			list := []any{}
-			for i := range r.Elems {
-				list = append(list, value(&r.Elems[i]))
-			}
-			return list
-		case ':':
-			return r.Int
-		case '_':
-			return nil
-		}
-		return r.Str
-	}
-	m := value(&r).(map[string]any)
-	m["degraded"] = false
-	text, err := json.Marshal(m)
-	require.NoError(t, err)
-	return string(text)
+// wanted is a call, and what the Redis protocol has answered to it.
+type wanted struct {
+	t     *testing.T
+	call  *equalCall
+	reply resp.Reply
+	code  string // of an error, and its text
+	text  string
+	json  map[string]any // nil for an error
 }
 
-// Thousands of random calls, each to servers of their own: by the Redis protocol, as
-// JSON, in batches, over gRPC and as a gateway asks, all answer the same.
-func TestAllFrontsAnswerAlike(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	clock, set := engine.NewManualClock(1_800_000_000_000_000_000)
-	newEqual := func() *rig {
-		rig := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{TrustedProxies: loopback})
-		for name, text := range equalPolicies {
-			rig.policy(name, text)
-		}
-		return rig
+func newWanted(t *testing.T, c *equalCall, reply resp.Reply) *wanted {
+	w := &wanted{t: t, call: c, reply: reply}
+	if text := reply.Error(); text != "" {
+		w.code, w.text, _ = strings.Cut(text, " ")
+	} else {
+		w.json = asJSON(&reply).(map[string]any)
+		w.json["degraded"] = false
 	}
-	plain, one, batch := newEqual(), newEqual(), newEqual()
-	envoy := newGateway(t, newEqual())
-	client := dialRESP(t, plain.server)
-	calls := 3000
-	if testing.Short() {
-		calls = 500
-	}
-	now, passed, denied := int64(1_800_000_000_000_000_000), 0, 0
-	for done := 0; done < calls; {
-		now += r.Int64N(int64(3 * time.Second))
-		set(now)
-		if r.IntN(4) == 0 {
-			done++
-			forwarded(t, r, client, one, batch)
-			continue
-		}
-		// Some calls at one time.
-		n := 1 + r.IntN(150)
-		var want, inBatch []string
-		for range n {
-			c := randomCall(r)
-			reply := client.do(c.args()...)
-			want = append(want, asJSON(t, reply))
-			envoy.check(&c, &reply)
-			inBatch = append(inBatch, c.json(t))
-			a := one.post("/v1/check", inBatch[len(inBatch)-1])
-			if a.status == http.StatusOK {
-				require.JSONEq(t, want[len(want)-1], a.body)
-			} else {
-				p := a.decode(t)
-				require.Equal(t, want[len(want)-1], fmt.Sprintf("%s %s", p["code"], p["detail"]))
-			}
-			if strings.Contains(a.body, `"reason":"limit"`) {
-				denied++
-			} else {
-				passed++
-			}
-		}
-		a := batch.post("/v1/check:batch", `{"checks":[`+strings.Join(inBatch, ",")+`]}`)
-		require.Equal(t, 200, a.status)
-		var results struct {
-			Results []struct {
-				Verdict json.RawMessage
-				Problem struct{ Code, Detail string }
-			}
-		}
-		require.NoError(t, json.Unmarshal([]byte(a.body), &results))
-		require.Len(t, results.Results, n)
-		for i, result := range results.Results {
-			if result.Verdict != nil {
-				require.JSONEq(t, want[i], string(result.Verdict))
-			} else {
-				require.Equal(t, want[i], result.Problem.Code+" "+result.Problem.Detail)
-			}
-		}
-		done += n
-	}
-	require.Greater(t, passed, calls/10)
-	require.Greater(t, denied, calls/10)
+	return w
 }
 
-// forwarded asks as a gateway does.
-func forwarded(t *testing.T, r *rand.Rand, client *respClient, rigs ...*rig) {
-	ip, method, host, path := fmt.Sprintf("203.0.113.%d", r.IntN(3)), []string{"GET", "POST"}[r.IntN(2)], "h"+strconv.Itoa(r.IntN(2)), "/"+strconv.Itoa(r.IntN(3))
-	reply := client.do("RL.CHECK", "team/edge", "ip", ip, "method", method, "host", host, "path", path)
-	want := 200
-	if reply.Field("allowed").Int == 0 {
-		want = 429
+// reason is that of a verdict, the code of an error or of a ruling.
+func (w *wanted) reason() string {
+	for _, name := range []string{"reason", "code"} {
+		if f := w.reply.Field(name); f != nil && (w.call.verb != "DESCRIPTORS" || name == "code") {
+			return f.Str
+		}
 	}
-	for _, rig := range rigs {
-		dialect, status := "auth", want
-		if r.IntN(2) == 0 {
-			if dialect = "auth403"; want == 429 {
-				status = 403
+	return w.code
+}
+
+// asJSON is what a reply is, as encoding/json reads the same in JSON.
+func asJSON(r *resp.Reply) any {
+	switch r.Type {
+	case '%':
+		m := map[string]any{}
+		for i := 0; i < len(r.Elems); i += 2 {
+			name, value := r.Elems[i].Str, asJSON(&r.Elems[i+1])
+			if name == "allowed" {
+				value = value == json.Number("1")
 			}
+			m[name] = value
 		}
-		a := rig.request("GET", "/v1/"+dialect+"/team:edge?ip=1", "", "X-Forwarded-For", "9.9.9.9, "+ip, "X-Forwarded-Method", method, "X-Forwarded-Host", host, "X-Forwarded-Uri", path+"?q=/")
-		require.Equal(t, status, a.status)
-		require.Equal(t, strconv.FormatInt(reply.Field("remaining").Int, 10), a.header.Get("X-RateLimit-Remaining"))
-		require.Equal(t, strconv.FormatInt(reply.Field("limit").Int, 10), a.header.Get("X-RateLimit-Limit"))
-		require.True(t, strings.HasPrefix(a.header.Get("RateLimit"), `"`+reply.Field("name").Str+`";`), a.header.Get("RateLimit"))
-		if want == 200 {
-			require.Empty(t, a.header.Get("Retry-After"))
-			continue
+		return m
+	case '*':
+		list := []any{}
+		for i := range r.Elems {
+			list = append(list, asJSON(&r.Elems[i]))
 		}
-		wait := reply.Field("retry_after_ms").Int
-		after, err := strconv.ParseInt(a.header.Get("Retry-After"), 10, 64)
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, 1000*after, wait)
-		require.LessOrEqual(t, 1000*after, wait+max(2000, wait/10)+1000)
+		return list
+	case ':':
+		return json.Number(strconv.FormatInt(r.Int, 10))
+	case '_':
+		return nil
 	}
+	return r.Str
+}
+
+// sameVerdict demands that a verdict in JSON says all that was replied.
+func (w *wanted) sameVerdict(text []byte) {
+	require.Equal(w.t, w.json, decodeJSON(w.t, text), "%v", w.call.args())
+}
+
+// sameProblem demands that a problem says what the error did.
+func (w *wanted) sameProblem(p map[string]any) {
+	require.Equal(w.t, w.code, p["code"], "%v: %v", w.call.args(), p)
+	require.Equal(w.t, w.text, p["detail"])
+	require.Equal(w.t, fmt.Sprint(errorStatus[w.code]), fmt.Sprint(p["status"]), w.code)
+}
+
+// decodeJSON reads an object with exact numbers.
+func decodeJSON(t *testing.T, text []byte) (out map[string]any) {
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&out), string(text))
+	return out
 }
