@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -163,4 +164,61 @@ func TestHoldsBesideWhatOverflows(t *testing.T) {
 		left[i] = r.check(user + " COST 0 PEEK").limits["u"].remaining
 	}
 	require.Equal(t, left[0], left[1], "a look changes nothing")
+}
+
+// What a commit adds is charged under the numbers of now where the key of the counter
+// tells them, and under those of the hold where a tier or an override goes by an attribute
+// that it does not tell. Then others lose what they could have given back, and nobody is
+// admitted beyond the limit.
+func TestACommitOfMoreAfterAnEdit(t *testing.T) {
+	for _, v := range []struct {
+		text, limits  string
+		limit         int64 // that the commit is charged under
+		left          int64 // of 200, behind it
+		leftCancelled int64 // and behind another one that gives its hold back
+	}{
+		{"a tier of by", `{by: [user, plan], tiers: {attribute: plan, pro: %s, default: 10/h}}`, 200, 129, 149},
+		{"a tier of another attribute", `{by: user, tiers: {attribute: plan, pro: %s, default: 10/h}}`, 100, 129, 129},
+	} {
+		r := newRig(t, engine.Config{})
+		set := func(rate string) { r.setPolicy("p", "{limits: {u: "+fmt.Sprintf(v.limits, rate)+"}}") }
+		const call = "p user eve plan pro"
+		set("100/h")
+		first, second := r.held(call+" COST 20"), r.held(call+" COST 20")
+		set("200/h")
+		other := r.held(call + " COST 20") // under the numbers of now
+		r.allows(call, "u", "u=139")
+		c := r.settle("RL.COMMIT " + first + " COST 30")
+		require.Equal(t, v.limit, c.limit, v.text)
+		r.allows(call+" COST 0 PEEK", "u", fmt.Sprintf("u=%d", v.left))
+		r.settle("RL.CANCEL " + other)
+		r.allows(call+" COST 0 PEEK", "u", fmt.Sprintf("u=%d", v.leftCancelled))
+		r.settle("RL.CANCEL " + second) // charged under other numbers
+		r.allows(call+" COST 0 PEEK", "u", fmt.Sprintf("u=%d", v.leftCancelled))
+		require.EqualValues(t, 0, r.check(fmt.Sprint(call, " COST ", v.leftCancelled+1)).allowed, v.text)
+	}
+}
+
+// What a commit adds while the policy is deleted counts when it comes back, but not on a
+// counter that was reset after the reservation, and has not been charged since.
+func TestACommitOfMoreWithoutThePolicy(t *testing.T) {
+	const text = `{limits: {u: {by: user, rate: 100/h}}}`
+	for _, v := range []struct {
+		reset, charged bool
+		left           int64
+	}{{false, false, 70}, {true, false, 100}, {true, true, 89}} {
+		r := newRig(t, engine.Config{})
+		r.setPolicy("p", text)
+		h := r.held("p user eve COST 20")
+		if v.reset {
+			require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "SET", "p", "CHANGE", "RESET", `{limits: {u: {by: user, rate: 101/h}}}`)))
+		}
+		if v.charged {
+			r.check("p user eve")
+		}
+		require.IsType(t, int64(0), r.words("RL.POLICY DEL p"))
+		require.Equal(t, "committed", r.settle("RL.COMMIT "+h+" COST 30").reason)
+		r.setPolicy("p", text)
+		r.allows("p user eve COST 0 PEEK", "u", fmt.Sprintf("u=%d", v.left))
+	}
 }
