@@ -98,6 +98,41 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// What RL.EVENTS tells of descriptors: those that deny, and those that would.
+func TestEventsOfDescriptors(t *testing.T) {
+	r := newEnvoyRig(t, "edge", `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 2}}, {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}},
+		{key: model, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}, {key: all, rate_limit: {unlimited: true}}]}`)
+	_, last := told(t, r.words("RL.EVENTS"))
+	ask := func(descriptors ...string) (out []events.Event) {
+		t.Helper()
+		r.ask("edge", 0, descriptors...)
+		out, last = told(t, r.words(fmt.Sprintf("RL.EVENTS SINCE %d", last)))
+		for i := range out {
+			require.Positive(t, out[i].At)
+			out[i].ID, out[i].At = 0, 0
+		}
+		return out
+	}
+	for range 2 {
+		require.Empty(t, ask("ip=a", "all=x", "other=x"), "calls that pass are no events")
+	}
+	ip := events.Event{Type: events.Denied, Policy: "edge", Limit: "ip", Reason: "limit", Key: "@edge:descriptors;3600s;ip=a", Count: 1}
+	require.Equal(t, []events.Event{ip}, ask("ip=a", "all=x"))
+	require.Empty(t, ask("ip=a"), "once a second")
+	r.at(time.Second)
+	ip.Count = 2
+	require.Equal(t, []events.Event{ip}, ask("ip=a"))
+	shadow := events.Event{Type: events.Shadow, Policy: "edge", Limit: "trial", Reason: "limit", Key: "@edge:descriptors;3600s;trial=x", Count: 1}
+	require.Equal(t, []events.Event{shadow}, ask("trial=x 2"))
+	asked := events.Event{Type: events.Denied, Policy: "edge", Limit: "(request)", Reason: "limit", Key: "@edge:descriptors;60s;what=x", Count: 1}
+	require.Equal(t, []events.Event{asked}, ask("what=x 3 2/minute"))
+	quota := events.Event{Type: events.Denied, Policy: "edge", Limit: "model", Reason: "limit", Key: "@edge:descriptors;3600s;model=a", Count: 1}
+	require.Equal(t, []events.Event{quota}, ask("model=a 2"))
+	quota.Type = events.Shadow
+	require.Equal(t, []events.Event{quota}, ask("model=a", "model=b"), "another quota lets it pass")
+	require.Empty(t, ask("ip=z 2"))
+}
+
 // While nobody listens, denials are not looked at.
 func TestNobodyListens(t *testing.T) {
 	r := newRig(t, engine.Config{})

@@ -115,7 +115,9 @@ func (b *Book) descriptors(call *command.Call) {
 		switch k := knownOf(p); {
 		case x.args.options.peek:
 		case k.rules != nil:
-			k.rules.count(x, m.lane)
+			if k.rules.count(x, m.lane) && b.denials.Listening() {
+				b.tellRules(call.Now, p, x)
+			}
 		default:
 			b.countEach(call.Now, m, x, p)
 		}

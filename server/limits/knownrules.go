@@ -96,8 +96,9 @@ func valuedPath(r *policy.Rule, entries [][]byte) string {
 	return strings.ToValidUTF8(b.String(), "\ufffd")
 }
 
-// count counts a decided request for the rules that it is about.
-func (k *knownRules) count(x *descriptorMemory, lane uint32) {
+// count counts a decided request for the rules that it is about, and reports whether
+// one of them has denied it, or would have.
+func (k *knownRules) count(x *descriptorMemory, lane uint32) (denied bool) {
 	for i := range x.matcher.Matched {
 		m, s := &x.matcher.Matched[i], &x.ruling.statuses[i]
 		if m.Outcome == policy.Unmatched || m.Outcome == policy.Replaced {
@@ -107,14 +108,17 @@ func (k *knownRules) count(x *descriptorMemory, lane uint32) {
 		switch {
 		case s.over:
 			c.denied.Add(1)
+			denied = true
 		case s.flags&flagExceeded != 0:
 			c.shadow.Add(1)
+			denied = true
 		default:
 			var p passingLimit
 			p.add(max(m.Hits, 0), s.limited && s.left < s.limit.Requests/nearShare)
 			p.count(c)
 		}
 	}
+	return denied
 }
 
 // each yields what was counted for a policy's rules.

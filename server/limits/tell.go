@@ -35,6 +35,25 @@ func (b *Book) tellDenials(now int64, a *answer) {
 	}
 }
 
+// tellRules tells of the rules of descriptors that have denied a request, or would
+// have.
+func (b *Book) tellRules(now int64, p *policy.Policy, x *descriptorMemory) {
+	for i := range x.matcher.Matched {
+		m, s := &x.matcher.Matched[i], &x.ruling.statuses[i]
+		if s.flags&flagExceeded == 0 {
+			continue
+		}
+		d := events.Denial{Type: events.Shadow, Policy: p.Name, Limit: askedLimit, Reason: "limit", Key: m.Key}
+		if s.over {
+			d.Type = events.Denied
+		}
+		if m.Rule != nil {
+			d.Limit = m.Rule.Path
+		}
+		b.denials.Note(now, &d)
+	}
+}
+
 // reasonOf is why a limit denies by itself.
 func reasonOf(l *policy.Applied) string {
 	if l.Missing {
