@@ -172,6 +172,11 @@ func FuzzDescriptors(f *testing.F) {
 				name, ok := IsDescriptorKey(m.Key)
 				require.True(t, ok)
 				require.Equal(t, "rl", name)
+				// The key tells what it is of, but for what is long, or shared.
+				asked := [...]*Asked{one, both}[i]
+				if entries, ok := DescriptorEntries(m.Key); ok && !strings.Contains(text, "share_threshold") {
+					require.Equal(t, asked.Entries, entries)
+				}
 			}
 		}
 	})

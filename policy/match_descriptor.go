@@ -281,17 +281,3 @@ func (c *Descriptor) End() {
 		c.keys = nil
 	}
 }
-
-// IsDescriptorKey reports whether a key can be that of a counter of descriptors,
-// and of which policy.
-func IsDescriptorKey(key []byte) (policy string, ok bool) {
-	head, rest, found := bytes.Cut(key, []byte(":"+descriptorsID+";"))
-	window, _, more := bytes.Cut(rest, []byte(";"))
-	if !found || !more || len(head) == 0 || head[0] != '@' || !isPolicyName(string(head[1:])) {
-		return "", false
-	}
-	if seconds, ok := bytes.CutSuffix(window, []byte("s")); !ok || len(seconds) == 0 || len(bytes.Trim(seconds, "0123456789")) > 0 {
-		return "", false
-	}
-	return string(head[1:]), true
-}

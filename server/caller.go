@@ -8,6 +8,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/decisions"
 )
 
 // Caller runs commands without a socket, for other fronts and for scripts: the
@@ -95,17 +96,22 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 // and none cut short, and appends their replies to dst, in RESP3 and in the order of
 // the commands. So they are run like any pipeline: they reach the leader
 // together, and their replies wait together. commands are not kept. Commands
-// that act on their connection are answered as if they did not exist.
+// that act on their connection are answered as if they did not exist. from, which may
+// be nil, tells the decision log whence they come.
 //
 // Its error is ErrBusy, ErrClosed, ErrCutOff or that of ctx, as Do's; dst is then
 // what it was. On a node that leads, without waiting for commits, it allocates nothing
 // if dst has room and the replies are less than 32 KiB.
-func (c *Caller) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
-	return c.PipelineAs(ctx, Client{}, dst, commands)
+func (c *Caller) Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error) {
+	return c.pipeline(ctx, from, Client{}, dst, commands)
 }
 
 // PipelineAs is Pipeline on behalf of a client, who becomes the author of changes.
 func (c *Caller) PipelineAs(ctx context.Context, who Client, dst, commands []byte) ([]byte, error) {
+	return c.pipeline(ctx, nil, who, dst, commands)
+}
+
+func (c *Caller) pipeline(ctx context.Context, from decisions.Asker, who Client, dst, commands []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return dst, err
 	}
@@ -114,6 +120,9 @@ func (c *Caller) PipelineAs(ctx context.Context, who Client, dst, commands []byt
 		return dst, err
 	}
 	ln.behalf = who
+	if from != nil && mode(c.srv.mode.Load())&modeDecisions != 0 { // which may outlast the caller's interest
+		ln.origin = from.Origin()
+	}
 	ln.begin(func() { ln.input(commands) })
 	if err := c.finish(ctx, ln); err != nil {
 		return dst, err
@@ -179,7 +188,7 @@ func (c *Caller) borrow() (*line, error) {
 
 // giveBack takes a line whose call is over.
 func (c *Caller) giveBack(ln *line) {
-	ln.behalf = Client{}
+	ln.behalf, ln.origin = Client{}, decisions.Origin{}
 	for _, b := range []*[]byte{&ln.out, &ln.lane.w.B} {
 		if cap(*b) > lineKept {
 			*b = nil
@@ -225,8 +234,9 @@ func (c *Caller) close(ctx context.Context) error {
 // borrowed it, which is its driver thread.
 type line struct {
 	conn
-	out   []byte        // the reply
-	woken chan struct{} // capacity 1: something has been posted
+	origin decisions.Origin // of the call, while there is a decision log
+	out    []byte           // the reply
+	woken  chan struct{}    // capacity 1: something has been posted
 }
 
 func (s *Server) newLine() *line {

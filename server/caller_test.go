@@ -377,7 +377,7 @@ func TestCallerPipeline(t *testing.T) {
 		}
 		return b
 	}
-	out, err := s.Caller().Pipeline(t.Context(), []byte("x"), commands("SET k 1", "INCR k", "test.work w", "GET k", "nosuch", "MULTI", "INCR k", "SELECT 1", "CLIENT NO-EVICT on", "GET k"))
+	out, err := s.Caller().Pipeline(t.Context(), nil, []byte("x"), commands("SET k 1", "INCR k", "test.work w", "GET k", "nosuch", "MULTI", "INCR k", "SELECT 1", "CLIENT NO-EVICT on", "GET k"))
 	require.NoError(t, err)
 	require.Equal(t, "x+OK\r\n:2\r\n$1\r\nw\r\n$1\r\n2\r\n-ERR unknown command 'nosuch', with args beginning with: \r\n"+
 		"-ERR unknown command 'MULTI', with args beginning with: \r\n:3\r\n-ERR unknown command 'SELECT', with args beginning with: '1' \r\n"+
@@ -388,19 +388,19 @@ func TestCallerPipeline(t *testing.T) {
 	for range 49 {
 		many = append(many, commands("test.big 100000")...)
 	}
-	out, err = s.Caller().Pipeline(t.Context(), nil, many)
+	out, err = s.Caller().Pipeline(t.Context(), nil, nil, many)
 	require.NoError(t, err)
 	require.Equal(t, len("+PONG\r\n")+49*len("$100000\r\n\r\n")+49*100000, len(out))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	out, err = s.Caller().Pipeline(ctx, []byte("x"), commands("INCR k"))
+	out, err = s.Caller().Pipeline(ctx, nil, []byte("x"), commands("INCR k"))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, "x", string(out))
 	require.Equal(t, "3", says(t, s.Caller(), "GET k"))
 
 	allocs := testing.AllocsPerRun(200, func() {
-		if out, err = s.Caller().Pipeline(t.Context(), out[:0], many[:len("*1\r\n$4\r\nPING\r\n")]); err != nil {
+		if out, err = s.Caller().Pipeline(t.Context(), nil, out[:0], many[:len("*1\r\n$4\r\nPING\r\n")]); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/decisions"
 )
 
 // Defaults of a Config's fields. The others have none: their zero value means
@@ -35,6 +36,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Audit receives a line for what changes more than counters; nil is Logger.
 	Audit *slog.Logger
+	// Decisions is told what clients are answered about limits; nil is not.
+	Decisions *decisions.Log
 	// Version is Headgate's version, for INFO and HELLO; empty is "dev".
 	Version string
 	// Engine decides, and its clock is read once per batch; required.

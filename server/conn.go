@@ -171,10 +171,11 @@ const (
 	modeDatabase                    // its database is not 0
 	modeTracking                    // CLIENT TRACKING ON
 
-	modeMonitors // somebody watches with MONITOR
-	modePaused   // CLIENT PAUSE is on
-	modeTimeAll  // slowlog-log-slower-than is too low to time slow commands only
-	modeSample   // this batch's first command is timed
+	modeMonitors  // somebody watches with MONITOR
+	modePaused    // CLIENT PAUSE is on
+	modeTimeAll   // slowlog-log-slower-than is too low to time slow commands only
+	modeSample    // this batch's first command is timed
+	modeDecisions // there is a decision log
 
 	modeElsewhere // this node does not decide: see leader.go
 	modeHolding   // every reply about keys waits for its commit

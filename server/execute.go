@@ -90,10 +90,16 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.enqueue(cmd, args)
 	case m&modeElsewhere != 0 && c.needsLeader(cmd):
 		c.answerElsewhere(cmd, args)
+		if m&modeDecisions != 0 {
+			c.tellDecision(cmd, args, l.w.B[start:])
+		}
 	default:
 		c.call(call, cmd, args)
 		if call.Refused() || call.Commit.Ticket == partition.TicketLost {
 			c.overtaken(call, start)
+		}
+		if m&modeDecisions != 0 {
+			c.tellDecision(cmd, args, l.w.B[start:])
 		}
 	}
 	if m&modeTracking != 0 {

@@ -193,8 +193,7 @@ func (c *conn) takeFrame(f *frame) {
 	c.endFrame()
 	c.lane.enter(f.portion)
 	for i := range f.items[:f.Replied()] {
-		it := &f.items[i]
-		c.frameReply(it, func() { c.w.B = append(c.w.B, fromLeader(f.Reply(i))...) })
+		c.frameReply(f, i, func() { c.w.B = append(c.w.B, fromLeader(f.Reply(i))...) })
 		c.followFrame(f, i)
 	}
 	if f.Replied() == len(f.items) {
@@ -213,7 +212,7 @@ func (c *conn) takeFrame(f *frame) {
 	defer c.lane.use(0)
 	for i := f.Replied(); i < len(f.items); i++ {
 		it := &f.items[i]
-		c.frameReply(it, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
+		c.frameReply(f, i, func() { c.answerUndecided(it.cmd, f.Args(i), it.tx, f.End() == partition.Unknown, down) })
 	}
 }
 
@@ -244,10 +243,14 @@ func (c *conn) followFrame(f *frame, i int) {
 	}
 }
 
-// frameReply lets write write the reply of it, and sends, holds or drops it.
-func (c *conn) frameReply(it *item, write func()) {
-	start := len(c.w.B)
+// frameReply lets write write the reply of item i of a frame, and sends, holds or
+// drops it.
+func (c *conn) frameReply(f *frame, i int, write func()) {
+	it, start := &f.items[i], len(c.w.B)
 	write()
+	if c.lane.mode&modeDecisions != 0 {
+		c.tellDecision(it.cmd, f.Args(i), c.w.B[start:])
+	}
 	if it.mute {
 		c.w.B = c.w.B[:start]
 		return

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,4 +112,15 @@ func TestTiersOfAlternatives(t *testing.T) {
 	for _, o := range r.words("RL.OVERRIDE LIST p").([]any) {
 		require.EqualValues(t, len(pair(t, o, "attributes").([]any))/4, pair(t, o, "sleeps"), "%v", o)
 	}
+}
+
+// Policies with descriptors have one override, of all; others are told what works.
+func TestOverridesOfDescriptors(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("edge", "{descriptors: [{key: api_key, rate_limit: {unit: hour, requests_per_unit: 1}}]}")
+	for _, line := range []string{"LIMIT api_key RATE 5/h api_key k1", "LIMIT descriptors RATE 5/h api_key k1", "TIER gold api_key k1", "LIMIT nosuch RATE 5/h"} {
+		require.Contains(t, r.raw(strings.Fields("RL.OVERRIDE SET edge "+line)...), "-ERR a policy with descriptors has no limits or tiers by attributes to override: give the caller a descriptor of its own", line)
+	}
+	r.is("RL.OVERRIDE SET edge SCALE 200%", "OK")
+	r.is("RL.OVERRIDE DEL edge SCALE", "1")
 }

@@ -148,3 +148,45 @@ func TestDryRunReadsKeys(t *testing.T) {
 	require.Equal(t, "6, over: 0", r.surveyLine("a", "DRYRUN", text("6/h", "24")))
 	require.Equal(t, "3, over: 3", r.surveyLine("a", "DRYRUN", text("5/h", "16")), "the others are of another network")
 }
+
+// DRYRUN of descriptors counts who would be denied by one hit more, rule by rule.
+func TestDryRunOfDescriptors(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	const was = `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 10}}, {key: "a=b;c", rate_limit: {unit: hour, requests_per_unit: 10}},
+		{key: path, value: "/x/*", share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 10}}, {key: user, rate_limit: {unit: hour, requests_per_unit: 10}}]}`
+	r.setPolicy("p", was)
+	for i := range 5 {
+		for range 2 * i {
+			r.raw("RL.DESCRIPTORS", "p", "0", "1", "1", "ip", fmt.Sprintf("192.0.2.%d", i), "-", "-")
+		}
+	}
+	r.raw("RL.DESCRIPTORS", "p", "7", "3", "1", "path", "/x/1", "-", "-", "1", "path", "/x/2", "-", "-", "1", "user", "eve %;=\x00", "-", "-")
+	r.raw("RL.DESCRIPTORS", "p", "9", "2", "1", "a=b;c", "x", "-", "-", "1", "user", strings.Repeat("u", 300), "-", "-")
+	r.raw("RL.DESCRIPTORS", "p", "9", "1", "1", "ip", "192.0.2.1", "-", "3/minute")
+	survey := func(args ...string) (lines []string) {
+		t.Helper()
+		for _, l := range r.parse(r.raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...)).([]any) {
+			if strings.Contains(l.(string), "live counters") {
+				lines = append(lines, l.(string))
+			}
+		}
+		return lines
+	}
+	edited := strings.ReplaceAll(was, "requests_per_unit: 10", "requests_per_unit: 6")
+	want := []string{"p: descriptors.ip: live counters: 4, over: 2", "p: descriptors.path_/x/*: live counters: 1, over: 1", "p: descriptors.user: live counters: 1, over: 1"}
+	require.Equal(t, want, survey("DRYRUN", edited))
+	require.Equal(t, want, survey("DRYRUN", edited), "it changes nothing")
+	require.Equal(t, []string{"p: descriptors.ip: live counters: 4, over: 0"}, survey("CHANGE", "RESET", "DRYRUN", edited)[:1])
+	require.Equal(t, want[1:], survey("DRYRUN", strings.Replace(edited, "{unit: hour", "{unit: day", 1)), "of another window no request asks")
+	require.Equal(t, want[:1], survey("DRYRUN", "{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 6}}]}"))
+	require.Empty(t, survey("DRYRUN", "{limits: {a: {by: ip, rate: 1/h}}}"))
+	// It is so, once the change is made.
+	r.raw("RL.POLICY", "SET", "p", edited)
+	over := 0
+	for i := range 5 {
+		if strings.Contains(r.raw("RL.DESCRIPTORS", "p", "0", "1", "1", "ip", fmt.Sprintf("192.0.2.%d", i), "-", "-", "PEEK"), "over_limit") {
+			over++
+		}
+	}
+	require.Equal(t, 2, over)
+}

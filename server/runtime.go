@@ -27,6 +27,9 @@ type Runtime struct {
 	SlowlogThreshold time.Duration
 	// SlowlogMaxLen is how many entries the slow log keeps; with 0 it is off.
 	SlowlogMaxLen int
+	// DecisionsDenied is how many lines a second Config.Decisions has of calls that are
+	// denied, and DecisionsOneIn that one in so many calls that pass has one. 0 is none.
+	DecisionsDenied, DecisionsOneIn int64
 	// ScriptTime is how long a script may compute; 0 is 5 s.
 	ScriptTime time.Duration
 }
@@ -36,6 +39,10 @@ type Runtime struct {
 func (s *Server) Configure(r Runtime) {
 	s.runtime.Store(&r)
 	s.slow.setMaxLen(r.SlowlogMaxLen)
+	if log := s.cfg.Decisions; log != nil {
+		log.SetRates(r.DecisionsDenied, r.DecisionsOneIn)
+		s.setMode(modeDecisions, r.DecisionsDenied > 0 || r.DecisionsOneIn > 0)
+	}
 	s.setMode(modeTimeAll, r.SlowlogMaxLen > 0 && r.SlowlogThreshold >= 0 && r.SlowlogThreshold < timeAllBelow)
 }
 

@@ -79,6 +79,8 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		ScriptTime:       c.LuaTimeLimit,
 		SlowlogThreshold: c.SlowlogLogSlowerThan,
 		SlowlogMaxLen:    c.SlowlogMaxLen,
+		DecisionsDenied:  int64(c.DecisionLogDenied),
+		DecisionsOneIn:   int64(c.DecisionLogAllowed),
 	}
 }
 

@@ -38,6 +38,10 @@ func (s *source) Metrics() []web.Metric {
 		web.Counter("headgate_protocol_errors_total", "Connections closed for input that is no command.", clients.ProtocolErrors),
 		web.Counter("headgate_accept_errors_total", "Failures to accept a connection.", clients.AcceptErrors),
 		web.Counter("headgate_audit_lost_total", "Lines that could not be written to audit-log.", s.audit.lost()),
+		web.Counter("headgate_decision_log_lines_total", "Lines of decision-log.", s.front.DecisionLog().Written),
+		unloggedDecisions("rate", s.front.DecisionLog().Beyond),
+		unloggedDecisions("full", s.front.DecisionLog().Full),
+		unloggedDecisions("write", s.front.DecisionLog().Failed),
 		web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes of clients that failed.", clients.HandshakeErrors),
 		web.Counter("headgate_input_bytes_total", "Bytes read from clients.", clients.BytesIn),
 		web.Counter("headgate_output_bytes_total", "Bytes written to clients.", clients.BytesOut),
@@ -85,6 +89,11 @@ func (s *source) Metrics() []web.Metric {
 // droppedEvents counts what no reader of events was told.
 func droppedEvents(why string, n uint64) web.Metric {
 	return web.Counter("headgate_events_dropped_total", "Denials of which no event tells, and events that a reader was too late for.", n).With("why", why)
+}
+
+// unloggedDecisions counts what decision-log has no line of.
+func unloggedDecisions(why string, n uint64) web.Metric {
+	return web.Counter("headgate_decision_log_dropped_total", "Denials beyond decision-log-denied, and calls whose line found no room or could not be written.", n).With("why", why)
 }
 
 func (s *source) scriptMetrics() []web.Metric {

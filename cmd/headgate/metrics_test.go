@@ -133,6 +133,7 @@ func TestMetrics(t *testing.T) {
 		"tls_handshake_errors_total": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
 		"connections_closed_totalmap[limit:output_buffer]": 4, "connections_closed_totalmap[limit:timeout]": 6,
 		"connections_accepted_total": 1 + 2 + 3 + 4 + 10 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0, "audit_lost_total": 0,
+		"decision_log_lines_total": 0, "decision_log_dropped_totalmap[why:rate]": 0, "decision_log_dropped_totalmap[why:full]": 0, "decision_log_dropped_totalmap[why:write]": 0,
 		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9 + 2 + 12, "commands_total": 3 + 4 + 2*8 + 5 + 11 + 12 + 3 + 12,
 		"decisions_totalmap[command:cl.throttle outcome:allowed]": 2, "decisions_totalmap[command:cl.throttle outcome:denied]": 3,
 		"connections_closed_totalmap[limit:clients_memory]": 10, "clients_memory_bytes": 0,

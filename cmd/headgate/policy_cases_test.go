@@ -196,3 +196,83 @@ func TestPolicyTestCommandIsForCI(t *testing.T) {
 	require.NoError(t, os.WriteFile("b.yaml", []byte(strings.Replace(string(text), "999", "998", 1)), 0o600))
 	require.Contains(t, fails(t, command(t, "policy", "test", dir+"/a.yaml", dir+"/b.yaml")), "headgate: 1 of 1 case failed\n")
 }
+
+const descriptorCases = `
+policies:
+  edge:
+    descriptors:
+      - {key: ip, rate_limit: {unit: minute, requests_per_unit: 2}}
+      - key: user
+        rate_limit: {unit: hour, requests_per_unit: 5, name: per_user}
+        descriptors: [{key: path, value: /x/*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 1}}]
+      - {key: user, value: boss, rate_limit: {unlimited: true, replaces: [{name: per_user}]}}
+      - {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+      - {key: model, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}
+  plain: {limits: {user: {by: user, rate: 2/m}}}
+`
+
+// Cases ask by descriptors as Envoy does, of either kind of policies.
+func TestPolicyTestCommandAsksByDescriptors(t *testing.T) {
+	policyFiles(t, descriptorCases, `
+cases:
+  - name: windows, and what counts
+    start: 2026-01-01T00:00:30Z
+    domain: edge
+    steps:
+      - {descriptors: [{ip: a}, {other: x}], times: 2, expect: allow, limit: ip, remaining: {ip: 0}, applied: 1, status: 200}
+      - {descriptors: [{ip: a}], expect: deny, limit: ip, reason: limit, retry_after: 30s, remaining: 0, status: 429}
+      - {after: 30s, descriptors: [{ip: a}], expect: allow}
+      - {descriptors: [{user: eve, path: /x/1}], expect: allow}
+      - {descriptors: [{user: eve, path: /x/2}], expect: deny, limit: user.path_/x/*}
+      - {descriptors: [{user: eve}], hits_addend: 6, expect: deny, retry_after: never}
+      - {descriptors: [{entries: {user: bob}, hits_addend: 5}], expect: allow, remaining: 0}
+      - {descriptors: [{entries: {user: bob}, hits_addend: 0}], expect: allow}
+      - {descriptors: [{user: bob}], expect: deny}
+      - {descriptors: [{entries: {user: bob}, hits_addend: -6}], expect: allow}
+      - {descriptors: [{user: bob}], expect: allow, remaining: 4}
+      - {descriptors: [{user: boss}], times: 9, expect: allow, limit: none, applied: 0}
+      - {descriptors: [{trial: x}], times: 2, expect: allow, would_deny: [trial]}
+      - {descriptors: [{model: a}, {model: b}], hits_addend: 1, expect: allow, would_deny: []}
+      - {descriptors: [{model: a}, {model: c}], expect: allow, would_deny: [model]}
+      - {descriptors: [{model: a}], expect: deny}
+      - {descriptors: [{entries: {x: y}, limit: 1/minute*2}], expect: allow, limit: (request)}
+      - {descriptors: [{entries: {x: y}, limit: 1/minute*2}], expect: deny, limit: (request)}
+      - {policy: nobody, descriptors: [{a: b}], expect: error, error: no such policy}
+      - {attributes: {user: eve}, expect: error, error: ask it by RL.DESCRIPTORS}
+  - name: entries as attributes
+    domain: plain
+    steps:
+      - {descriptors: [{user: eve}, {user: bob}], times: 2, expect: allow}
+      - {descriptors: [{user: eve}, {user: zoe}], expect: deny, limit: user}
+      - {descriptors: [{user: zoe}], expect: allow, remaining: 1}
+`)
+	out, stderr, err := policyRun("test a.yaml b.yaml")
+	require.NoError(t, err, "%s%s", out, stderr)
+	require.Contains(t, out, "2 cases, all ok")
+
+	policyFiles(t, descriptorCases, "cases: [{name: x, domain: edge, steps: [{descriptors: [{ip: a}, {other: 'b c'}, {user: boss}, {entries: {user: eve}, limit: 3/hour*2}], hits_addend: 3, expect: allow}]}]\n")
+	out, _, err = policyRun("test a.yaml b.yaml")
+	require.Error(t, err)
+	for _, line := range []string{
+		`RL.DESCRIPTORS edge 3 4 1 ip a - - 1 other "b c" - - 1 user boss - - 1 user eve - 3/hour*2`,
+		"expect: allow, but it is deny by ip, reason limit, retry_after never",
+		"{ip: a}: ip denies, retry_after never, remaining 0 of 2, cost 3",
+		"{other: b c}: unmatched", "{user: boss}: user_boss unlimited", "{user: eve}: (request) passes, remaining 0 of 3, cost 3",
+	} {
+		require.Contains(t, out, line)
+	}
+	for step, want := range map[string]string{
+		"{descriptors: [{}]}":                                    "1 to 32 entries",
+		"{descriptors: [x]}":                                     "must be a mapping of keys to values",
+		"{descriptors: [{entries: {a: b}, hit: 1}]}":             "unknown key",
+		"{descriptors: [{entries: {a: b}, limit: 1/fortnight}]}": "requests/unit",
+		"{descriptors: [{a: b}], cost: 2}":                       "neither attributes, cost nor hold",
+		"{descriptors: [{a: b}], attributes: {c: d}}":            "neither attributes, cost nor hold",
+		"{hits_addend: 2}":                                       "hits_addend is of descriptors",
+		"{descriptors: [{a: [b]}]}":                              "must be a text or a number",
+	} {
+		policyFiles(t, descriptorCases, "cases: [{name: x, domain: edge, steps: ["+step+"]}]\n")
+		_, _, err := policyRun("test a.yaml b.yaml")
+		assert.ErrorContains(t, err, want, step)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,6 +73,12 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 
+	told, toldFile, err := openDecisions(&c, stderr, log)
+	if err != nil {
+		return err
+	}
+	defer told.Close()
+
 	// All ports before anything runs: a port in use is the commonest mistake,
 	// and clients that connect from here on wait instead of being refused.
 	ports, err := listen(&c, files)
@@ -120,7 +127,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	defer shutdown()
 	frontConfig := serverConfig(&c, node)
 	frontConfig.Logger, frontConfig.Audit = log, audit.logger(log)
-	frontConfig.Engine = decisions
+	frontConfig.Engine, frontConfig.Decisions = decisions, told
 	frontConfig.Settings = store
 	frontConfig.Stop = shutdown
 	front, err := server.New(frontConfig)
@@ -202,6 +209,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 			files.reload()
 			policies.reload()
 			audit.reload()
+			toldFile.reload()
 		case <-stop.Done():
 			waiting = false
 		case err = <-failed:
@@ -209,6 +217,15 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	release()
+	if delay := store.Current().ShutdownDelay; err == nil && delay > 0 {
+		// All of it answers still: who asks whether it is ready goes elsewhere first.
+		webFront.SetReady(false)
+		log.Info("stopping soon", "delay", delay.String())
+		select {
+		case <-time.After(delay):
+		case err = <-failed:
+		}
+	}
 	all := parts{front, node, webFront, gateways, func() { stopEngine(); <-engineDone }, log}
 	return errors.Join(err, all.stop(store.Current().ShutdownTimeout))
 }

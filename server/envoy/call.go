@@ -9,9 +9,11 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/decisions"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
@@ -19,7 +21,7 @@ import (
 // Decider runs commands for the front, as [server.Caller] does.
 type Decider interface {
 	// Pipeline runs commands and appends their replies in RESP3 to dst.
-	Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error)
+	Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error)
 	// Open reports whether a right needs nothing to be shown.
 	Open(port server.Port, right server.Right, local bool) bool
 	// Admit returns who sends a request that needs a right.
@@ -45,6 +47,7 @@ type exchange struct {
 	replies  []byte
 	ruling   verdict.Ruling
 	shown    verdict.Verdict // what header fields tell of the ruling
+	ctx      context.Context // of the call
 	here     time.Time       // since when the request is, if it is
 	result   fronts.Result
 }
@@ -59,11 +62,24 @@ func (x *exchange) end() {
 	if max(cap(x.body), cap(x.commands), cap(x.replies)) > roomKept {
 		return
 	}
-	x.here, x.result = time.Time{}, fronts.Allowed
+	x.ctx, x.here, x.result = nil, time.Time{}, fronts.Allowed
 	x.wrong, x.asked = nil, verdict.Descriptors{Descriptors: x.asked.Descriptors[:0]}
 	x.parts, x.entries = x.parts[:0], x.entries[:0]
 	x.commands, x.replies = x.commands[:0], x.replies[:0]
 	exchanges.Put(x)
+}
+
+var _ decisions.Asker = (*exchange)(nil)
+
+// Origin implements decisions.Asker.
+func (x *exchange) Origin() decisions.Origin {
+	first := func(name string) string {
+		if values := metadata.ValueFromIncomingContext(x.ctx, name); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+	return decisions.Origin{Front: fronts.NameGRPC, Request: first("x-request-id"), Trace: decisions.TraceID(first("traceparent"))}
 }
 
 // description is the service as grpc has it, with messages that the codec knows.
@@ -100,7 +116,7 @@ func (s *service) decide(ctx context.Context, x *exchange, read func(any) error)
 		return nil, err
 	}
 	arrived(ctx)
-	x.here = s.now()
+	x.ctx, x.here = ctx, s.now()
 	// A call whose client has given up is not charged. The context may not know yet.
 	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
 		return nil, statusOf(context.DeadlineExceeded)
@@ -112,7 +128,7 @@ func (s *service) decide(ctx context.Context, x *exchange, read func(any) error)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if x.replies, err = s.decider.Pipeline(ctx, x.replies, x.commands); err != nil {
+	if x.replies, err = s.decider.Pipeline(ctx, x, x.replies, x.commands); err != nil {
 		return nil, statusOf(err)
 	}
 	if _, err := x.ruling.Read(x.replies); err != nil {

@@ -8,10 +8,8 @@ import (
 	"runtime"
 	"time"
 
-	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -42,8 +40,6 @@ const (
 	leastPing   = 10 * time.Second
 	pingAfter   = time.Minute
 	pingTimeout = 20 * time.Second
-	// healthEvery is how often health follows Fit.
-	healthEvery = 250 * time.Millisecond
 )
 
 // Config configures a Server.
@@ -66,15 +62,14 @@ type Config struct {
 // Server is the gRPC front.
 type Server struct {
 	grpc     *grpc.Server
-	health   *health.Server
-	fit      func() error
+	health   *healthService
 	most     int
 	arriving *arrivals
 }
 
 // New returns a Server that listens nowhere yet.
 func New(c Config) *Server {
-	s := &Server{health: health.NewServer(), fit: c.Fit, most: cmp.Or(c.MaxClients, DefaultMaxClients), arriving: newArrivals()}
+	s := &Server{health: newHealthService(c.Fit), most: cmp.Or(c.MaxClients, DefaultMaxClients), arriving: newArrivals()}
 	if c.Fronts == nil {
 		c.Fronts = fronts.New()
 	}
@@ -99,48 +94,18 @@ func New(c Config) *Server {
 	s.grpc.RegisterService(&description, &service{decider: c.Decider, local: c.Local, now: time.Now, asked: &c.Fronts.GRPC})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
-	s.look()
 	return s
 }
 
 // Serve answers the connections of l until Shutdown, and closes l.
 func (s *Server) Serve(l net.Listener) error {
-	done := make(chan struct{})
-	defer close(done)
-	go s.watch(done)
 	return s.grpc.Serve(&bounded{Listener: l, most: s.most})
-}
-
-// watch has health follow Fit, until done is closed.
-func (s *Server) watch(done <-chan struct{}) {
-	tick := time.NewTicker(healthEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.look()
-		case <-done:
-			return
-		}
-	}
-}
-
-// look tells health checks whether anything can be decided.
-func (s *Server) look() {
-	status := grpc_health_v1.HealthCheckResponse_SERVING
-	if s.fit != nil && s.fit() != nil {
-		status = grpc_health_v1.HealthCheckResponse_NOT_SERVING
-	}
-	// A change alone wakes those who watch.
-	for _, name := range []string{"", rls.RateLimitService_ServiceDesc.ServiceName} {
-		s.health.SetServingStatus(name, status)
-	}
 }
 
 // Shutdown stops listening, tells health checks and clients to go elsewhere, waits for
 // the calls in flight until ctx is done and then cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.health.Shutdown()
+	s.health.end()
 	s.arriving.end()
 	done := make(chan struct{})
 	go func() { defer close(done); s.grpc.GracefulStop() }()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/decisions"
 	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/fronts"
 )
@@ -35,10 +36,9 @@ func TestHealth(t *testing.T) {
 	client := grpc_health_v1.NewHealthClient(dial(t, r.addr))
 	is := func(service string, want grpc_health_v1.HealthCheckResponse_ServingStatus) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			a, err := client.Check(patient(t), &grpc_health_v1.HealthCheckRequest{Service: service})
-			return err == nil && a.Status == want
-		}, 10*time.Second, 10*time.Millisecond)
+		a, err := client.Check(patient(t), &grpc_health_v1.HealthCheckRequest{Service: service})
+		require.NoError(t, err)
+		require.Equal(t, want, a.Status, "at once")
 	}
 	both := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
 		t.Helper()
@@ -59,6 +59,24 @@ func TestHealth(t *testing.T) {
 	a, err := watch.Recv()
 	require.NoError(t, err)
 	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, a.Status)
+	for _, red := range []bool{true, false} {
+		want := grpc_health_v1.HealthCheckResponse_SERVING
+		if red {
+			want = grpc_health_v1.HealthCheckResponse_NOT_SERVING
+		}
+		unfit.Store(red)
+		a, err := watch.Recv()
+		require.NoError(t, err)
+		require.Equal(t, want, a.Status)
+	}
+	other, err := client.Watch(patient(t), &grpc_health_v1.HealthCheckRequest{Service: "other"})
+	require.NoError(t, err)
+	a, err = other.Recv()
+	require.NoError(t, err)
+	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN, a.Status)
+	list, err := client.List(patient(t), &grpc_health_v1.HealthListRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Statuses, 2)
 	reflected, err := grpc_reflection_v1.NewServerReflectionClient(dial(t, r.addr)).ServerReflectionInfo(patient(t))
 	require.NoError(t, err)
 	require.NoError(t, reflected.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}}))
@@ -77,10 +95,10 @@ type slow struct {
 	release chan struct{}
 }
 
-func (s *slow) Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error) {
+func (s *slow) Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error) {
 	s.calls.Add(1)
 	<-s.release
-	return s.Decider.Pipeline(ctx, dst, commands)
+	return s.Decider.Pipeline(ctx, from, dst, commands)
 }
 
 // What is under way when the server stops is answered.

@@ -37,9 +37,8 @@ type Denials struct {
 	log     *Log
 	seed    maphash.Seed
 	dropped atomic.Uint64
-	// window is the second of engine time that made counts for.
-	window, made atomic.Int64
-	stripes      [stripes]stripe
+	made    PerSecond
+	stripes [stripes]stripe
 }
 
 type stripe struct {
@@ -110,12 +109,7 @@ func (d *Denials) Begun(now int64, policy, limit string, key []byte, lasts int64
 }
 
 // may reports whether there may be one event more in the present second.
-func (d *Denials) may(now int64) bool {
-	if w := now / second; d.window.Swap(w) != w {
-		d.made.Store(0)
-	}
-	return d.made.Add(1) <= maxASecond
-}
+func (d *Denials) may(now int64) bool { return d.made.May(now, maxASecond) }
 
 // tell makes an event of what was counted. The stripe's mu must be held.
 func (d *Denials) tell(c *counted, now int64) {

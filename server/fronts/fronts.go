@@ -30,6 +30,13 @@ const (
 // names of results, as metrics have them.
 var names = [results]string{"allowed", "denied", "refused", "error"}
 
+// Names of the fronts.
+const (
+	NameHTTP        = "http"
+	NameForwardAuth = "forward-auth"
+	NameGRPC        = "grpc"
+)
+
 // Of is the result of a verdict.
 func Of(allowed bool) Result {
 	if allowed {
@@ -76,7 +83,7 @@ func New() *Counts {
 			Buckets: buckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"front"}),
 	}
-	for name, f := range map[string]*Front{"http": &c.HTTP, "forward-auth": &c.ForwardAuth, "grpc": &c.GRPC} {
+	for name, f := range map[string]*Front{NameHTTP: &c.HTTP, NameForwardAuth: &c.ForwardAuth, NameGRPC: &c.GRPC} {
 		for r, result := range names {
 			f.requests[r] = c.requests.WithLabelValues(name, result)
 		}

@@ -56,6 +56,7 @@ var (
 	errPercent      = errors.New("ERR SCALE must be a percentage such as 50%")
 	errUntil        = errors.New("ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds")
 	errOverridden   = errors.New("ERR a policy may have 1000000 overrides")
+	errDescriptor   = errors.New("ERR a policy with descriptors has no limits or tiers by attributes to override: give the caller a descriptor of its own in the text (RL.POLICY SET keeps what was counted), such as {key: api_key, value: acme, rate_limit: ...}, or turn all limits up or down with SCALE")
 )
 
 // maxOverrides bounds those of a policy.
@@ -145,6 +146,9 @@ func (b *Book) override(call *command.Call) (o policy.Override, err error) {
 
 // overrideOf returns the override of a policy that arguments say.
 func overrideOf(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
+	if a.kind != policy.OverrideScale && p.Descriptors() != nil {
+		return o, errDescriptor
+	}
 	m := memory(call)
 	defer m.end()
 	if err := m.begin(p, a.pairs); err != nil {

@@ -36,10 +36,11 @@ type survey struct {
 	sess   *engine.Session // in database 0
 	now    int64
 	call   *policy.Call
-	limits map[string]*surveyed // by what their keys begin with, without @
-	order  []*surveyed          // that of the texts
-	looked int                  // keys
-	whole  bool                 // the walk has come to its end
+	limits map[string]*surveyed     // by what their keys begin with, without @
+	trees  map[string]*surveyedTree // the same of descriptors
+	order  []*surveyed              // that of the texts
+	looked int                      // keys
+	whole  bool                     // the walk has come to its end
 
 	// Scratch.
 	keys       [][]byte
@@ -75,11 +76,14 @@ func surveyOf(sess *engine.Session, st *staged, names []string) ([]string, error
 // newSurvey returns one of the policies that differ in two sets and that have been
 // there before; nil if there are none.
 func newSurvey(sess *engine.Session, base, next *policy.Set, names []string) *survey {
-	s := &survey{sess: sess, now: sess.Engine().Now(), limits: make(map[string]*surveyed)}
+	s := &survey{sess: sess, now: sess.Engine().Now(), limits: make(map[string]*surveyed), trees: make(map[string]*surveyedTree)}
 	for _, name := range names {
 		was, is := base.Policy([]byte(name)), next.Policy([]byte(name))
 		if is == nil || is.Version < 2 {
 			continue
+		}
+		if is.Descriptors() != nil {
+			s.addTree(is)
 		}
 		for i := range is.Limits {
 			l := &surveyed{name: name + ": limits." + is.Limits[i].Name, is: &is.Limits[i]}
@@ -92,7 +96,7 @@ func newSurvey(sess *engine.Session, base, next *policy.Set, names []string) *su
 			s.order = append(s.order, l)
 		}
 	}
-	if len(s.limits) == 0 {
+	if len(s.limits)+len(s.trees) == 0 {
 		return nil
 	}
 	s.call = policy.NewCall()
@@ -106,7 +110,7 @@ func (s *survey) run(more func() bool) error {
 		s.keys = s.keys[:0]
 		next, err := s.sess.Scan(s.now, cursor, surveyBatch, func(key []byte, kind engine.Algorithm) {
 			s.looked++
-			if kind.IsPolicy() && s.limit(key) != nil {
+			if kind.IsPolicy() && (s.limit(key) != nil || s.tree(key) != nil) {
 				s.keys = append(s.keys, slices.Clone(key))
 			}
 		})
@@ -136,6 +140,9 @@ func (s *survey) limit(key []byte) *surveyed {
 
 // ask counts the counter of a key.
 func (s *survey) ask(key []byte) error {
+	if t := s.tree(key); t != nil {
+		return s.askRule(t, key)
+	}
 	l := s.limit(key)
 	_, _, pairs, ok := policy.ParseKey(key)
 	if !ok {

@@ -15,6 +15,8 @@ type Trial struct {
 	set  *policy.Set
 	call command.Call
 	mem  *checkMemory
+	// asked decides requests of descriptors.
+	asked descriptorMemory
 }
 
 // trialShards are enough for a handful of callers.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/decisions"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 	"github.com/headgate-io/headgate/server/web/admin"
@@ -21,7 +22,7 @@ import (
 // Decider runs commands for the front, as [server.Caller] does.
 type Decider interface {
 	// Pipeline runs commands and appends their replies in RESP3 to dst.
-	Pipeline(ctx context.Context, dst, commands []byte) ([]byte, error)
+	Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error)
 	// PipelineAs is Pipeline on behalf of a client.
 	PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error)
 	// Routes returns a set of routes by the name of its record, or nil.
@@ -115,6 +116,7 @@ func (a *api) routes(mux *http.ServeMux) {
 type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
+	front    string // as the decision log has it
 	conns    *connections
 	serving  *connection // once the request is here
 	memory   *budget
@@ -142,10 +144,18 @@ var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 // roomKept is the largest room that is.
 const roomKept = 64 << 10
 
-func (a *api) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+func (a *api) newExchange(w http.ResponseWriter, r *http.Request, front string) *exchange {
 	x := exchanges.Get().(*exchange)
-	x.w, x.r, x.conns, x.memory = w, r, a.conns, &a.memory
+	x.w, x.r, x.front, x.conns, x.memory = w, r, front, a.conns, &a.memory
 	return x
+}
+
+var _ decisions.Asker = (*exchange)(nil)
+
+// Origin implements decisions.Asker.
+func (x *exchange) Origin() decisions.Origin {
+	h := x.r.Header
+	return decisions.Origin{Front: x.front, Request: h.Get("X-Request-Id"), Trace: decisions.TraceID(h.Get("Traceparent"))}
 }
 
 // received notes that all of the request is here: its connection does not make room
@@ -183,7 +193,7 @@ func emptied(b []byte) []byte {
 
 // post answers a POST with a JSON body, by answer.
 func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *exchange) *problem) {
-	x := a.newExchange(w, r)
+	x := a.newExchange(w, r, fronts.NameHTTP)
 	defer x.end()
 	p := checkPost(w, r)
 	if p == nil {
@@ -300,7 +310,7 @@ func (x *exchange) grow(most int) *problem {
 // run runs commands, whose replies the exchange has then.
 func (a *api) run(x *exchange, commands []byte) *problem {
 	x.asked = a.now()
-	replies, err := a.decider.Pipeline(x.r.Context(), x.replies[:0], commands)
+	replies, err := a.decider.Pipeline(x.r.Context(), x, x.replies[:0], commands)
 	x.replies = replies
 	if err != nil {
 		return problemOf(err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -29,7 +30,7 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 		// would read it before it answers, but for a connection that closes.
 		h["Connection"] = []string{"close"}
 	}
-	x := a.newExchange(w, r)
+	x := a.newExchange(w, r, fronts.NameForwardAuth)
 	defer x.end()
 	x.received()
 	asked, p := a.askForward(x, gate)

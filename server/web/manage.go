@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 	"github.com/headgate-io/headgate/server/web/admin"
 )
@@ -56,7 +57,7 @@ func (a *api) manage(mux *http.ServeMux, routes map[string]map[string]admin.Meth
 
 // managed answers a request by a method.
 func (a *api) managed(w http.ResponseWriter, r *http.Request, m *admin.Method) {
-	x := a.newExchange(w, r)
+	x := a.newExchange(w, r, fronts.NameHTTP)
 	defer x.end()
 	who, p := a.admit(r, m.Right)
 	if p == nil {

@@ -98,10 +98,16 @@ type Config struct {
 	PeerTLSCA          string
 
 	IOThreads       int
+	ShutdownDelay   time.Duration
 	ShutdownTimeout time.Duration
 
 	LogLevel             string
 	LogFormat            string
+	DecisionLog          string
+	DecisionLogDenied    int
+	DecisionLogAllowed   int
+	DecisionLogPlain     []string
+	DecisionLogHashKey   string
 	LuaTimeLimit         time.Duration
 	SlowlogLogSlowerThan time.Duration
 	SlowlogMaxLen        int
@@ -145,6 +151,12 @@ const (
 const (
 	RaftFast = "fast"
 	RaftSlow = "slow"
+)
+
+// Values of decision-log that are no files.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
 )
 
 // Log formats.

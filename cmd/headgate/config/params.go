@@ -465,6 +465,11 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.IOThreads, 1, 128} },
 	},
 	{
+		Name: "shutdown-delay", Section: operations, Default: "0", Mutable: true,
+		Doc:   "Time for which a node that is told to stop answers everything as before, while /readyz and health over gRPC say that it is not ready: longer than load balancers take to notice. shutdown-timeout begins behind it.",
+		Value: func(c *Config) Value { return duration{&c.ShutdownDelay, time.Second, 0, time.Hour} },
+	},
+	{
 		Name: "shutdown-timeout", Section: operations, Default: "5s", Mutable: true,
 		Doc:   "Time that a stop waits for what is in flight.",
 		Value: func(c *Config) Value { return duration{&c.ShutdownTimeout, time.Second, 0, time.Hour} },
@@ -478,6 +483,31 @@ var Params = []Param{
 		Name: "log-format", Section: operations, Default: FormatText,
 		Doc:   "Form of the log lines on standard error.",
 		Value: func(c *Config) Value { return enum{&c.LogFormat, []string{FormatText, FormatJSON}} },
+	},
+	{
+		Name: "decision-log", Section: operations, Default: "",
+		Doc:   "Where a line of JSON goes for each of a sample of the calls of limits: stderr, stdout, or a file, which is opened again at SIGHUP. Empty: nowhere.",
+		Value: func(c *Config) Value { return file{text{&c.DecisionLog}} },
+	},
+	{
+		Name: "decision-log-denied", Section: operations, Default: "100", Mutable: true,
+		Doc:   "Lines of decision-log a second of calls that are denied, that are errors, or that pass though a limit is over; 0 is none.",
+		Value: func(c *Config) Value { return integer{&c.DecisionLogDenied, 0, 1_000_000} },
+	},
+	{
+		Name: "decision-log-allowed", Section: operations, Default: "1000", Mutable: true,
+		Doc:   "Of the calls that pass, decision-log has one in so many, chosen at random; 1 is all, 0 none.",
+		Value: func(c *Config) Value { return integer{&c.DecisionLogAllowed, 0, 1_000_000_000} },
+	},
+	{
+		Name: "decision-log-plain", Section: operations, Default: "method,host,route",
+		Doc:   "Attributes, and keys of descriptors, whose values decision-log shows as they are; * is all of them, and the keys of limits. Others are shown by a hash, secret ones not at all.",
+		Value: func(c *Config) Value { return attributeNames{&c.DecisionLogPlain} },
+	},
+	{
+		Name: "decision-log-hash-key", Section: operations, Default: "", Secret: true,
+		Doc:   "Key of these hashes. With the same one on all nodes a value has one hash; without it, one for each start of a node.",
+		Value: func(c *Config) Value { return password{text{&c.DecisionLogHashKey}} },
 	},
 	{
 		Name: "lua-time-limit", Section: operations, Default: "5s", Mutable: true,

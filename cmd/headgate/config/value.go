@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -33,17 +34,18 @@ type Value interface {
 
 // Errors of Set, in Redis's words.
 var (
-	errNotInteger   = errors.New("argument couldn't be parsed into an integer")
-	errNotMemory    = errors.New("argument must be a memory value")
-	errNotDuration  = errors.New("argument must be a duration")
-	errNotYesNo     = errors.New("argument must be 'yes' or 'no'")
-	errNotAddress   = errors.New("argument must be host:port")
-	errNotNetworks  = errors.New("argument must be networks such as 10.0.0.0/8, separated by commas")
-	errControl      = errors.New("argument must be without newlines and other control characters")
-	errBlanks       = errors.New("argument must be without blanks at its ends")
-	errNotName      = errors.New("argument must be a name without spaces")
-	errNotCertNames = errors.New("argument must be names of certificates, separated by commas")
-	errNotOctal     = errors.New("argument couldn't be parsed as an octal file mode")
+	errNotInteger        = errors.New("argument couldn't be parsed into an integer")
+	errNotMemory         = errors.New("argument must be a memory value")
+	errNotDuration       = errors.New("argument must be a duration")
+	errNotYesNo          = errors.New("argument must be 'yes' or 'no'")
+	errNotAddress        = errors.New("argument must be host:port")
+	errNotNetworks       = errors.New("argument must be networks such as 10.0.0.0/8, separated by commas")
+	errControl           = errors.New("argument must be without newlines and other control characters")
+	errBlanks            = errors.New("argument must be without blanks at its ends")
+	errNotName           = errors.New("argument must be a name without spaces")
+	errNotCertNames      = errors.New("argument must be names of certificates, separated by commas")
+	errNotAttributeNames = errors.New("argument must be names of attributes, separated by commas, or *")
+	errNotOctal          = errors.New("argument couldn't be parsed as an octal file mode")
 )
 
 func rangeError(least, most int64) error {
@@ -207,6 +209,28 @@ func (v certNames) String() string  { return strings.Join(*v.p, ",") }
 func (v certNames) Redis() string   { return v.String() }
 func (v certNames) Type() string    { return "name,..." }
 func (v certNames) Allowed() string { return "common or DNS names, separated by commas" }
+
+// attributeNames is a list of names of attributes, separated by commas; * is all.
+type attributeNames struct{ p *[]string }
+
+func (v attributeNames) Set(s string) error {
+	var list []string
+	for n := range strings.SplitSeq(s, ",") {
+		if n = strings.TrimSpace(n); n == "" {
+			continue
+		}
+		if n != "*" && (len(n) > policy.MaxEntryKey || strings.ContainsFunc(n, func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) })) {
+			return errNotAttributeNames
+		}
+		list = append(list, n)
+	}
+	*v.p = list
+	return nil
+}
+func (v attributeNames) String() string  { return strings.Join(*v.p, ",") }
+func (v attributeNames) Redis() string   { return v.String() }
+func (v attributeNames) Type() string    { return "name,..." }
+func (v attributeNames) Allowed() string { return "names without blanks, separated by commas, or *" }
 
 // enum is one of a fixed list of words, in any case.
 type enum struct {

@@ -34,8 +34,12 @@ type Step struct {
 	Policy     string
 	Attributes []policy.Pair // sorted by name
 	Cost       int64
-	Times      int
-	Expect     Expectation
+	// Descriptors are those of a request as Envoy asks, in place of Attributes and
+	// Cost, and Hits its hits_addend.
+	Descriptors []policy.Asked
+	Hits        int64
+	Times       int
+	Expect      Expectation
 	// Hold is what the case calls the hold of the call, "" for nothing.
 	Hold string
 	// Settles is the hold that the step settles, in place of a call: it commits, or

@@ -42,12 +42,23 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 		call := limits.TrialCall{Policy: s.Policy, Attributes: s.Attributes, Units: s.Cost}
 		for n := 1; n <= s.Times; n++ {
 			calls++
-			a, err := trial.Check(now, call)
+			var a limits.TrialAnswer
+			var each []limits.TrialDescriptor
+			var err error
+			if len(s.Descriptors) > 0 {
+				a, each, err = trial.Ask(now, s.request())
+			} else {
+				a, err = trial.Check(now, call)
+			}
 			if s.Hold != "" {
 				holds[s.Hold] = a.Hold
 			}
 			if differs := s.Expect.differs(&a, err, n == s.Times); len(differs) > 0 {
-				return calls, &Failure{s, n, differs, explain(trial, now, call, &a)}, nil
+				said := ruled(s, each)
+				if len(s.Descriptors) == 0 {
+					said = explain(trial, now, call, &a)
+				}
+				return calls, &Failure{s, n, differs, said}, nil
 			}
 		}
 	}
@@ -96,6 +107,9 @@ func (s *Step) String() string {
 		return "RL.CANCEL " + s.Settles
 	case s.Settles != "":
 		return "RL.COMMIT " + s.Settles
+	}
+	if len(s.Descriptors) > 0 {
+		return s.requestText()
 	}
 	var b strings.Builder
 	b.WriteString("RL.CHECK " + s.Policy)

@@ -22,6 +22,7 @@ func (r *reader) testCase(n *yaml.Node) (c Case, err error) {
 		"name":       r.text(&c.Name),
 		"start":      r.parsed(parseStart(&c.Start)),
 		"policy":     r.text(&own.Policy),
+		"domain":     r.text(&own.Policy),
 		"attributes": r.attributes(&own.Attributes),
 		"steps":      func(n *yaml.Node) error { steps = n; return nil },
 	})
@@ -68,8 +69,13 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 		"at":         when(0),
 		"after":      when(at),
 		"policy":     r.text(&s.Policy),
+		"domain":     r.text(&s.Policy),
 		"attributes": r.attributes(&s.Attributes),
-		"cost":       r.parsed(number(&s.Cost, 0, math.MaxInt64/2)),
+		"descriptors": func(n *yaml.Node) error {
+			return r.list(n, "descriptors", func(n *yaml.Node) error { return r.descriptor(n, &s) })
+		},
+		"hits_addend": r.parsed(number(&s.Hits, 0, math.MaxUint32)),
+		"cost":        r.parsed(number(&s.Cost, 0, math.MaxInt64/2)),
 		"times": r.parsed(func(text string) error {
 			var times int64
 			err := number(&times, 1, maxTimes)(text)
@@ -101,6 +107,14 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 	}
 	if s.Policy == "" {
 		return s, r.fail(n, "neither the step nor its case names a policy")
+	}
+	switch {
+	case len(s.Descriptors) > policy.MaxDescriptors:
+		return s, r.fail(n, "a request has up to %d descriptors", policy.MaxDescriptors)
+	case len(s.Descriptors) > 0 && (len(s.Attributes) > 0 || s.Cost != 1 || s.Hold != ""):
+		return s, r.fail(n, "a request of descriptors has hits_addend, and neither attributes, cost nor hold")
+	case len(s.Descriptors) == 0 && s.Hits != 0:
+		return s, r.fail(n, "hits_addend is of descriptors")
 	}
 	if err := s.Expect.check(); err != nil {
 		return s, r.fail(n, "%v", err)

@@ -1,0 +1,155 @@
+package decisions
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/headgate-io/headgate/resp"
+)
+
+// class is what an answer is, at a glance.
+type class uint8
+
+const (
+	// none is no answer about a limit: the call is to be made elsewhere, or later.
+	none class = iota
+	passed
+	// told is denied, or an error, or passed though a limit is over that does not deny,
+	// or without a leader.
+	told
+)
+
+// classOf looks at the reply of a command. Of those with limits in shadow it reads all.
+func classOf(name string, reply []byte) class {
+	if len(reply) == 0 {
+		return none
+	}
+	switch reply[0] {
+	case '-':
+		if bytes.HasPrefix(reply, []byte("-MOVED ")) {
+			return none
+		}
+		return told
+	case '*', '%':
+	default:
+		return none
+	}
+	first := firstValue(reply)
+	switch name {
+	case "cl.throttle", "rl.throttle", "gcra": // whether it is limited
+		if string(first) != ":0" {
+			return told
+		}
+		return passed
+	case "rl.descriptors":
+		if string(first) != "ok" || bytes.Contains(reply, []byte("$8\r\nexceeded\r\n")) {
+			return told
+		}
+	case "rl.check", "rl.reserve":
+		if string(first) == ":0" || !bytes.HasSuffix(reply, []byte("*0\r\n")) || inShadow(reply) { // the end are the soft limits
+			return told
+		}
+	default:
+		if string(first) == ":0" {
+			return told
+		}
+	}
+	if bytes.HasSuffix(reply, []byte("$8\r\ndegraded\r\n#t\r\n")) {
+		return told
+	}
+	return passed
+}
+
+// firstValue returns the first value of a collection: the text of a string, else the
+// whole line.
+func firstValue(reply []byte) []byte {
+	line, rest := cutLine(reply)
+	named := line[0] == '%'
+	for {
+		if line, rest = cutLine(rest); len(line) > 0 && line[0] == '$' {
+			line, rest = cutLine(rest)
+		}
+		if !named {
+			return line
+		}
+		named = false
+	}
+}
+
+// cutLine takes a line off.
+func cutLine(b []byte) (line, rest []byte) {
+	line, rest, _ = bytes.Cut(b, []byte("\r\n"))
+	return line, rest
+}
+
+// inShadow reports whether a limit in shadow would have denied a check.
+func inShadow(reply []byte) bool {
+	if !bytes.Contains(reply, []byte("$6\r\nshadow\r\n")) {
+		return false
+	}
+	r, err := resp.DecodeReply(reply)
+	return err == nil && len(wouldDeny(&r)) > 0
+}
+
+// Names of what replies have, in their order in RESP2.
+var (
+	checkNames    = []string{"allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "name", "reason", "hold", "version", "applied", "limits", "soft"}
+	limitNames    = []string{"name", "allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "cost", "mode"}
+	rulingNames   = []string{"code", "binding", "reason", "version", "descriptors"}
+	statusNames   = []string{"code", "limit", "unit", "multiplier", "name", "remaining", "reset_ms", "retry_after_ms", "flags"}
+	decisionNames = []string{"allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "limits"}
+	acquireNames  = []string{"allowed", "limit", "remaining", "retry_after_ms"}
+	// Times of these are in seconds.
+	cellNames = []string{"limited", "limit", "remaining", "retry_after"}
+	crabNames = []string{"allowed", "limit", "remaining", "reset_after", "retry_after"}
+)
+
+// values are those of a reply by their names.
+type values struct {
+	of    *resp.Reply
+	names []string
+}
+
+// get returns a value; an empty one if it is not there.
+func (v values) get(name string) *resp.Reply {
+	if v.of.Type == '%' {
+		if r := v.of.Field(name); r != nil {
+			return r
+		}
+		return &resp.Reply{}
+	}
+	if at := slices.Index(v.names, name); at >= 0 && at < len(v.of.Elems) {
+		return &v.of.Elems[at]
+	}
+	return &resp.Reply{}
+}
+
+func (v values) text(name string) string  { return v.get(name).Str }
+func (v values) number(name string) int64 { return v.get(name).Int }
+
+// texts are those of a list.
+func (v values) texts(name string) (all []string) {
+	for _, e := range v.get(name).Elems {
+		all = append(all, e.Str)
+	}
+	return all
+}
+
+// each are the values of the members of a list.
+func (v values) each(name string, names []string) (all []values) {
+	list := v.get(name).Elems
+	for i := range list {
+		all = append(all, values{&list[i], names})
+	}
+	return all
+}
+
+// wouldDeny are the names of the limits in shadow that would have denied a check.
+func wouldDeny(reply *resp.Reply) (limits []string) {
+	for _, l := range (values{reply, checkNames}).each("limits", limitNames) {
+		if l.text("mode") == "shadow" && l.number("allowed") == 0 {
+			limits = append(limits, l.text("name"))
+		}
+	}
+	return limits
+}
