@@ -190,6 +190,9 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("client_output_buffer_limit_disconnections", st.OutputKills)
 	w.field("client_timeout_disconnections", st.TimeoutKills)
 	w.field("evicted_clients", st.MemoryKills)
+	told := s.DecisionLog()
+	w.field("decision_log_lines", told.Written)
+	w.field("decision_log_dropped", told.Beyond+told.Full+told.Failed)
 }
 
 func (s *Server) infoCPU(w *infoWriter) {

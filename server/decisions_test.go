@@ -57,7 +57,7 @@ func TestDecisionLog(t *testing.T) {
 			if resp3 {
 				r.raw("HELLO", "3")
 			}
-			r.setPolicy("p", `{attributes: {card: {type: secret}}, deny: [{user: mallory}], limits: {user: {by: user, rate: 2/h}, card: {by: card, rate: 100/h}, trial: {rate: 1/h, mode: shadow}}}`)
+			r.setPolicy("p", `{deny: [{user: mallory}], limits: {user: {by: user, rate: 2/h}, card: {by: card, rate: 100/h}, trial: {rate: 1/h, mode: shadow}}}`)
 			r.setPolicy("s", `{limits: {nice: {by: user, rate: 1/h, mode: soft}, must: {by: kind, rate: 9/h, missing: deny}}}`)
 			r.setPolicy("e", `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 2, name: per_ip}}, {key: try, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}]}`)
 			var want []string
@@ -72,13 +72,13 @@ func TestDecisionLog(t *testing.T) {
 				want = append(want, told)
 			}
 			const p, s, e = `"policy":"p"`, `"policy":"s"`, `"policy":"e"`
-			calls("RL.CHECK p user eve card 4711", `{"attributes":{"card":"(redacted)","user":"eve"},"cost":1,"limit":"user",`+p+`,"reason":"ok","remaining":1,"result":"allowed","version":1}`)
+			calls("RL.CHECK p user eve card 4711", `{"attributes":{"card":"4711","user":"eve"},"cost":1,"limit":"user",`+p+`,"reason":"ok","remaining":1,"result":"allowed","version":1}`)
 			calls("RL.CHECK p user eve PEEK", `{"attributes":{"user":"eve"},"cost":1,"limit":"user","peek":true,`+p+`,"reason":"ok","remaining":0,"result":"shadow","version":1,"would_deny":["trial"]}`)
-			calls("RL.CHECK p user eve COST 2", `{"attributes":{"user":"eve"},"cost":2,"limit":"user",`+p+`,"reason":"limit","remaining":1,"result":"denied","retry_after_ms":1800000,"version":1}`)
+			calls("RL.CHECK p user eve COST 2", `{"attributes":{"user":"eve"},"cost":2,"limit":"user",`+p+`,"reason":"limit","remaining":1,"result":"denied","retry_after_ms":1800000,"version":1,"would_deny":["trial"]}`)
 			calls("RL.CHECK p user mallory", `{"attributes":{"user":"mallory"},`+p+`,"reason":"deny","result":"denied","retry_after_ms":-1,"version":1}`)
 			calls("RL.CHECK s user bob kind a", `{"attributes":{"kind":"a","user":"bob"},"cost":1,"limit":"must",`+s+`,"reason":"ok","remaining":8,"result":"allowed","version":1}`)
 			calls("RL.CHECK s user bob kind a", `{"attributes":{"kind":"a","user":"bob"},"cost":1,"limit":"must",`+s+`,"reason":"ok","remaining":7,"result":"soft","soft":["nice"],"version":1}`)
-			calls("RL.CHECK s user bob", `{"attributes":{"user":"bob"},"cost":1,"limit":"must",`+s+`,"reason":"missing","remaining":0,"result":"denied","retry_after_ms":-1,"version":1}`)
+			calls("RL.CHECK s user bob", `{"attributes":{"user":"bob"},"cost":0,"limit":"must",`+s+`,"reason":"missing","remaining":0,"result":"denied","retry_after_ms":-1,"version":1}`)
 			calls("RL.CHECK pya user bob", `{"attributes":{"user":"(redacted)"},"error":"NOPOLICY there is no policy 'pya'","policy":"pya","result":"error"}`)
 			calls("RL.DESCRIPTORS e 0 2 1 other x - - 1 ip 192.0.2.1 - -", `{"descriptor":["ip=192.0.2.1"],"descriptors":2,"limit":"per_ip",`+e+`,"reason":"ok","remaining":1,"result":"allowed","version":1}`)
 			calls("RL.DESCRIPTORS e 2 2 1 other x - - 1 ip 192.0.2.1 - -", `{"descriptor":["ip=192.0.2.1"],"descriptors":2,"limit":"per_ip",`+e+`,"reason":"limit","remaining":0,"result":"denied","retry_after_ms":3600000,"version":1}`)
@@ -102,10 +102,21 @@ func TestDecisionLog(t *testing.T) {
 				assert.JSONEq(t, want[i], got[i])
 			}
 			require.Len(t, got, len(want))
-			require.NotContains(t, r.out.String(), "4711")
 			require.Equal(t, decisions.Stats{Written: uint64(len(want))}, r.s.DecisionLog())
 		})
 	}
+}
+
+// What is secret is not in the log, whatever is asked for, in errors neither.
+func TestDecisionLogHasNoSecrets(t *testing.T) {
+	r := newToldRig(t, "*")
+	r.setPolicy("p", `{attributes: {card: {type: secret}}, limits: {card: {by: card, rate: 1/h}}}`)
+	for _, line := range []string{"RL.CHECK p card 4711 user eve", "RL.CHECK p card 4711 COST x", "RL.CHECK p card 4711", "RL.RESERVE p card 4711", "RL.CHECK nosuch card 4711", "RL.DESCRIPTORS p 0 1 1 card 4711 - -", "RL.DESCRIPTORS p 0 1 2 card 4711 - -"} {
+		r.raw(strings.Fields(line)...)
+	}
+	require.Len(t, r.told(), 7)
+	require.NotContains(t, r.out.String(), "4711")
+	require.Contains(t, r.out.String(), `"card":"(redacted)"`)
 }
 
 // Without lines to write no command takes another way, and rates change while the

@@ -15,6 +15,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 // decisionsIn returns the lines of a decision log that are JSON.
@@ -118,6 +123,7 @@ func TestDecisionLog(t *testing.T) {
 	require.Equal(t, "r-7", lines[2]["request_id"])
 	metric("headgate_decision_log_lines_total", 7)
 	require.Equal(t, 1, strings.Count(p.stderr.String(), "decision-log cannot be written"))
+	require.Contains(t, p.call(t, "INFO", "stats").Str, "decision_log_lines:7\r\ndecision_log_dropped:3")
 	checkAs(t, p, "r-8")
 	p.signal(t, syscall.SIGTERM)
 	require.NoError(t, p.wait(t))
@@ -180,15 +186,27 @@ func TestDecisionLogThatNobodyReads(t *testing.T) {
 	require.NoError(t, p.wait(t))
 }
 
-// A node with a shutdown-delay says that it is not ready, and answers as before, before
-// it stops.
+// A node with a shutdown-delay says that it is not ready, over HTTP and gRPC alike, and
+// answers as before, before it stops.
 func TestShutdownDelay(t *testing.T) {
 	t.Parallel()
-	p := start(t, "--shutdown-delay=2s", "--grpc-listen=127.0.0.1:0")
+	addrs, err := subprocess.Addrs("127.0.0.1", 1)
+	require.NoError(t, err)
+	p := start(t, "--shutdown-delay=2s", "--grpc-listen="+addrs[0])
+	conn, err := grpc.NewClient(addrs[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer conn.Close()
+	health := func() grpc_health_v1.HealthCheckResponse_ServingStatus {
+		a, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		require.NoError(t, err)
+		return a.Status
+	}
 	require.Equal(t, http.StatusOK, p.status("/readyz"))
+	require.Equal(t, grpc_health_v1.HealthCheckResponse_SERVING, health())
 	began := time.Now()
 	p.signal(t, syscall.SIGTERM)
 	require.Eventually(t, func() bool { return p.status("/readyz") == http.StatusServiceUnavailable }, waitLimit, time.Millisecond)
+	require.Equal(t, grpc_health_v1.HealthCheckResponse_NOT_SERVING, health(), "from the same moment on")
 	c := dial(t, "tcp", p.redis) // a new connection
 	require.Equal(t, "+PONG", c.do("PING"))
 	require.NoError(t, p.wait(t))

@@ -57,8 +57,11 @@ type Origin struct {
 // TraceID returns the id of the trace of a traceparent (W3C Trace Context), "" for what
 // is none.
 func TraceID(traceparent string) string {
+	if len(traceparent) > maxID {
+		return ""
+	}
 	parts := strings.Split(traceparent, "-")
-	if len(traceparent) > maxID || len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
 		return ""
 	}
 	return parts[1]
