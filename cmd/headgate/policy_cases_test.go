@@ -151,7 +151,7 @@ func TestPolicyTestCommandRefuses(t *testing.T) {
 		"cases: [{name: a, steps: [{}]}]":                    "b.yaml:1:27: neither the step nor its case names a policy",
 		"start: yesterday\ncases: []":                        `b.yaml:1:8: "yesterday" is no time such as 2026-01-01T00:00:00Z, from 1970 to 2099`,
 		head + "[{expect: yes}]":                             `b.yaml:4:22: "yes" is none of allow, deny and error`,
-		head + "[{expct: deny}]":                             `b.yaml:4:14: unknown key "expct" in a step, use after, applied, at, attributes, cancel, commit, cost, delay, error, expect, hold, limit, policy, reason, remaining, retry_after, soft, status, times, would_deny`,
+		head + "[{expct: deny}]":                             `b.yaml:4:14: unknown key "expct" in a step, use after, applied, at, attributes, cancel, commit, cost, delay, descriptors, domain, error, expect, hits_addend, hold, limit, policy, reason, remaining, retry_after, soft, status, times, would_deny`,
 		head + "[{cost: 1, cost: 2}]":                        `b.yaml:4:23: "cost" is there twice`,
 		head + "[{cost: -1}]":                                `b.yaml:4:20: "-1" is no whole number from 0 to 4611686018427387903`,
 		head + "[{times: 0}]":                                `b.yaml:4:21: "0" is no whole number from 1 to 1000000`,
