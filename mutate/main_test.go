@@ -65,10 +65,12 @@ func TestChooseKeepsTheOrder(t *testing.T) {
 var module = map[string]string{
 	"go.mod": "module example.com/m\n\ngo 1.26\n",
 	"a/a.go": "package a\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Half(n int) int {\n\tfor n%2 > 0 {\n\t\tn--\n\t}\n\treturn n / 2\n}\n",
+	"p/p.go": "package main\n\nimport \"example.com/m/a\"\n\nfunc main() { print(a.Add(1, 1)) }\n",
 	"a/a_test.go": `package a
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -100,6 +102,16 @@ func TestHalf(t *testing.T) {
 	}
 }
 
+func TestProgram(t *testing.T) {
+	out, err := exec.Command("go", "run", "example.com/m/p").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build headgate: %s", out)
+	}
+	if string(out) != "2" {
+		t.Errorf("%s", out)
+	}
+}
+
 func TestFails(t *testing.T) { t.Error("always") }
 `,
 }
@@ -119,6 +131,8 @@ func TestVerdicts(t *testing.T) {
 		"a failure":         {Mutation{Find: add, Replace: "return a*b + 7", Killed: "TestAdd"}, ""},
 		"a panic":           {Mutation{Find: add, Replace: "return a - b", Killed: "TestTwo/sub"}, ""},
 		"a hang":            {Mutation{Find: "n--", Replace: "n += 2", Killed: "TestHalf", Timeout: time.Second}, ""},
+		"a program":         {Mutation{Find: add, Replace: "return a*b + 7", Killed: "TestProgram"}, ""},
+		"a broken program":  {Mutation{File: "p/p.go", Package: "a", Find: "print(", Replace: "prin(", Killed: "TestProgram"}, "a program of the test does not compile"},
 		"a survivor":        {Mutation{Find: add, Replace: "return a - b", Killed: "TestAdd"}, "SURVIVED"},
 		"no compilation":    {Mutation{Find: add, Replace: "return c", Killed: "TestAdd"}, "does not compile"},
 		"no test fails":     {Mutation{Find: add, Replace: "if a == b {\n\t\treturn 3\n\t}\n\treturn a + b", Killed: "TestAdd"}, "the binary fails, and no test"},

@@ -23,10 +23,11 @@ const (
 	// buildTime bounds the build of a test binary.
 	buildTime = 5 * time.Minute
 	// soundTime bounds a test of the sources as they are, and slowdown how much
-	// longer, beyond a second's grace, it may take with a mutant.
+	// longer it may take with a mutant, beyond a grace that has room for the
+	// build of a program.
 	soundTime = 2 * time.Minute
 	slowdown  = 10
-	grace     = 20 * time.Second
+	grace     = time.Minute
 	// outputKept is how much of a test's output an error repeats, in bytes.
 	outputKept = 2000
 )
@@ -74,7 +75,8 @@ func (r *runner) run(ctx context.Context, m *Mutation) error {
 	if timeout == 0 {
 		timeout = grace + slowdown*took
 	}
-	switch err := r.test(ctx, binary, m.Package, m.Killed, timeout); {
+	// Programs that the test builds are those of the mutant, too.
+	switch err := r.test(ctx, binary, m.Package, m.Killed, timeout, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay); {
 	case err == nil:
 		return errSurvived
 	case errors.Is(err, errFailed), errors.Is(err, errHangs) && m.Timeout > 0:
@@ -156,11 +158,14 @@ var (
 const (
 	noTests  = "testing: warning: no tests to run"
 	timedOut = "panic: test timed out after"
+	notBuilt = "build headgate: " // as subprocess.Build says
 )
 
-// test runs one test of a test binary.
-func (r *runner) test(ctx context.Context, binary, pkg, test string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout+grace)
+// test runs one test of a test binary, with env added to its environment. What
+// the binary does before its tests, such as the build of a program, is no part of
+// the timeout.
+func (r *runner) test(ctx context.Context, binary, pkg, test string, timeout time.Duration, env ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, buildTime+timeout)
 	defer cancel()
 	args := []string{"-test.run=^" + strings.ReplaceAll(test, "/", "$/^") + "$", "-test.timeout=" + timeout.String()}
 	if r.hasRapid(ctx, binary) {
@@ -169,6 +174,7 @@ func (r *runner) test(ctx context.Context, binary, pkg, test string, timeout tim
 	}
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Dir = filepath.Join(r.root, pkg)
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	switch {
@@ -176,6 +182,8 @@ func (r *runner) test(ctx context.Context, binary, pkg, test string, timeout tim
 		return fmt.Errorf("there is no test %s", test)
 	case err == nil:
 		return nil
+	case strings.Contains(text, notBuilt):
+		return fmt.Errorf("a program of the test does not compile: %w\n%s", err, clip(out))
 	case ctx.Err() != nil, strings.Contains(text, timedOut):
 		return fmt.Errorf("%w\n%s", errHangs, clip(out))
 	case failed.MatchString(text):

@@ -13,19 +13,22 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 const (
 	// heldLimit is the limit of each key under load. It is never used up, and
 	// nothing of it comes back during a test.
 	heldLimit = 1_000_000_000
-	// transfers is how often leadership is handed over under a load.
-	transfers = 25
+	// transfers is how often leadership is handed over under a load, and
+	// racedTransfers under the race detector: the races of one are those of the next.
+	transfers, racedTransfers = 25, 8
 )
 
 // patient leaves room for a machine that is busy with other tests: a command is
-// late there by no handover's doing.
-var patient = []string{"--on-failure=closed", "--forward-timeout=5s", "--max-unacked=5s", "--handover-hold=20s"}
+// late there by no handover's doing, and no leader lost by chance.
+var patient = []string{"--on-failure=closed", "--raft-profile=slow", "--forward-timeout=5s", "--max-unacked=5s", "--handover-hold=20s"}
 
 // steady is a client of one connection, which it never makes again. Each of its
 // calls takes a unit of a key of its own, so that its replies tell whether each
@@ -171,7 +174,11 @@ func (c *testCluster) handOverUnderLoad(t *testing.T, name string, depth int) {
 		subscribers = append(subscribers, sub)
 	}
 	var handed []span
-	for i := range transfers {
+	times := transfers
+	if subprocess.Race() {
+		times = racedTransfers
+	}
+	for i := range times {
 		var began time.Time
 		var out []byte
 		require.Eventually(t, func() bool { // the next leader has to be known first

@@ -192,10 +192,11 @@ func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
 // A node on its own becomes one of three: the others get a copy of its secret.
 func TestGrowthWithTheSecretOfTheFirstNode(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, "--requirepass=pw")
+	flags := append(patient, "--requirepass=pw")
+	c := newCluster(t, 3, flags...)
 	first := c.nodes[0]
 	dir := first.args[3]
-	first.args = []string{"--node-id", "n1", "--data-dir", dir, "--peer-listen", c.peers[0], "--requirepass=pw"}
+	first.args = append([]string{"--node-id", "n1", "--data-dir", dir, "--peer-listen", c.peers[0]}, flags...)
 	first.start(t)
 	text, err := os.ReadFile(filepath.Join(dir, "peer.secret"))
 	require.NoError(t, err)

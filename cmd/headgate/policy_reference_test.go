@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,12 +33,13 @@ func TestPoliciesOverTheWire(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, addrs ...string) {
 		awayFromMidnight()
+		var cases sync.WaitGroup // all at once: they mostly wait
 		for name, check := range wireCases {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				check(newWire(t, addrs...))
+			cases.Go(func() {
+				t.Run(name, func(t *testing.T) { check(newWire(t, addrs...)) })
 			})
 		}
+		cases.Wait()
 	}
 	t.Run("one node", func(t *testing.T) {
 		t.Parallel()

@@ -38,6 +38,9 @@ func buildAndRun(m *testing.M) int {
 	args := []string{"-ldflags", "-X main.version=v0.0.0-test"}
 	if subprocess.Race() { // the program under test as the tests themselves
 		args = append(args, "-race")
+		// It would sleep for a second at the end of each run, and tests run
+		// hundreds of them.
+		os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	}
 	if binary, err = subprocess.Build(dir, args...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -85,6 +88,9 @@ func spawn(t *testing.T, cmd *exec.Cmd) *process {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = p.Kill() // an error means that it has ended
+		if strings.Contains(p.stderr.String(), "WARNING: DATA RACE") {
+			t.Error("a data race in the program")
+		}
 		if t.Failed() {
 			t.Logf("stderr of %v:\n%s", cmd.Args, &p.stderr)
 		}
