@@ -5,9 +5,10 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
 # Packages whose own tests run nothing concurrently, those of others race them,
-# or that only run programs; and those whose long tests are models and comparisons without goroutines.
+# or that only run programs; and those whose long tests are models and comparisons
+# without goroutines, measure memory, or run programs.
 ALONE    := engine/packed|policy|examples/(caddy|envoy|haproxy|nginx)
-MODELS   := engine|shard|script/lua|script/native|policy/calendar
+MODELS   := engine|shard|script/lua|script/native|policy/calendar|raftlog/wal|server|server/web|server/envoy
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.

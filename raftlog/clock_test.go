@@ -56,16 +56,19 @@ func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 		return least
 	}
 	var lost []time.Duration
-	waitFor(t, "three handovers of five cost less than 25 ms", func() bool { // it takes some on a busy machine
+	for ctx := testContext(t); ; {
 		time.Sleep(300 * time.Millisecond) // nothing happens
 		before := behind(l)
-		require.NoError(t, l.g.Transfer(testContext(t), ""))
+		require.NoError(t, l.g.Transfer(ctx, ""))
 		l = c.leader()
 		lost = append(lost, behind(l)-before)
 		require.GreaterOrEqual(t, lost[len(lost)-1], -time.Millisecond, "it jumps forward")
 		last := slices.Sorted(slices.Values(lost[max(0, len(lost)-5):]))
-		return len(last) == 5 && last[2] < 25*time.Millisecond // 60 if an entry counts from when it is applied
-	})
+		if len(last) == 5 && last[2] < 25*time.Millisecond {
+			break // on a busy machine it takes some more
+		}
+		require.NoError(t, ctx.Err(), "of five in a row the median is never below 25 ms, and is 60 if an entry counts from when it is applied: %v", lost)
+	}
 }
 
 // A node whose wall clock is set sees at once that it is not the others' clocks

@@ -74,8 +74,11 @@ func aheadCommand(rnd *rand.Rand, multi bool) []string {
 func TestPreparedChecks(t *testing.T) {
 	together, alone := coldRig(t), newRig(t, engine.Config{})
 	rnd := rand.New(rand.NewPCG(11, 12))
-	multi := false
-	for round := range 1500 {
+	multi, rounds := false, 1500
+	if testing.Short() {
+		rounds = 300
+	}
+	for round := range rounds {
 		together.at(time.Duration(round) * time.Second)
 		alone.at(time.Duration(round) * time.Second)
 		var commands [][]string

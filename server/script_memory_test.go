@@ -34,6 +34,9 @@ func bombs(t *testing.T, addr string, n int) {
 
 // What scripts took that are over is held by nobody.
 func TestIdleRunsHoldNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and measures memory")
+	}
 	s, addr := startServer(t, Config{})
 	bombs(t, addr, 4)
 	live := func() int64 {
@@ -58,6 +61,9 @@ func TestIdleRunsHoldNothing(t *testing.T) {
 // The memory of a burst of scripts goes back to the system soon, whether anything
 // runs or not.
 func TestMemoryOfScriptsIsGivenBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and measures memory")
+	}
 	debug.FreeOSMemory() // what other tests have left
 	_, addr := startServer(t, Config{})
 	before := mapped()

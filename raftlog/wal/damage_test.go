@@ -14,6 +14,10 @@ import (
 // off: one flipped bit in the last frame, many damaged frames, zeros instead of
 // any number of frames.
 func TestDamageAfterAClose(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and of one goroutine")
+	}
+	t.Parallel()
 	r := newRig(t)
 	r.fill(t, 1, 100, 100)
 	require.NoError(t, r.log.Close())

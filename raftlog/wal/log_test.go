@@ -118,6 +118,10 @@ func TestRefusals(t *testing.T) {
 // Random operations and reopenings have the results that Raft's own store in
 // memory has.
 func TestModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and of one goroutine")
+	}
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		require.NoError(rt, err)
@@ -228,6 +232,10 @@ func TestTornTail(t *testing.T) {
 // Damage is an error that names the file, up to the last byte of the last
 // frame, also after a crash.
 func TestDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and of one goroutine")
+	}
+	t.Parallel()
 	for _, size := range []int{10, 20 << 10} { // one segment, several
 		r := newRig(t)
 		r.fill(t, 1, 20, size)
@@ -267,6 +275,10 @@ func TestDamage(t *testing.T) {
 // A file that is shorter than what was written to it is an error, wherever it
 // ends.
 func TestTruncatedFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and of one goroutine")
+	}
+	t.Parallel()
 	r := newRig(t)
 	r.fill(t, 1, 20, 20<<10)
 	for i, s := range r.log.segments {

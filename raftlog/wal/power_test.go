@@ -119,6 +119,10 @@ func contentOf(t testing.TB, l *Log) content {
 // A power loss at any moment, while a log is written, cut short, continued in a
 // further file or opened, costs nothing that was synced, and the log opens.
 func TestPowerLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and of one goroutine")
+	}
+	t.Parallel()
 	const rounds, steps = 5, 50
 	cuts := 0
 	for seed := range uint64(rounds) {
