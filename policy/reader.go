@@ -64,17 +64,34 @@ func (r *reader) in(name string, f func()) {
 // yamlLine is how the parser of YAML begins an error that knows its line.
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
+// scan looks over a text, and tells c where it can be cut. It is false after an error.
+func (r *reader) scan(b []byte, c *cutter) bool {
+	refused := scan(b, c)
+	if refused != nil {
+		r.failAt(place{int32(refused.line), int32(refused.column), nil}, "%s", refused.text)
+	}
+	return refused == nil
+}
+
 // root returns the top node of a text, or nil after an error.
 func (r *reader) root(b []byte) *yaml.Node {
-	b = bytes.TrimPrefix(b, []byte("\ufeff")) // of some editors
-	if refused := scan(b); refused != nil {
-		r.failAt(place{int32(refused.line), int32(refused.column), nil}, "%s", refused.text)
+	b = withoutMark(b)
+	if !r.scan(b, nil) {
 		return nil
 	}
+	return r.tree(&piece{text: b})
+}
+
+// withoutMark is a text without the mark that some editors begin it with.
+func withoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
+
+// tree returns the top node of a piece, with the places of the whole text, or nil
+// after an error.
+func (r *reader) tree(p *piece) *yaml.Node {
 	var doc yaml.Node
 	var second error
 	err := guarded(func() error {
-		decoder := yaml.NewDecoder(bytes.NewReader(b))
+		decoder := yaml.NewDecoder(p.reader())
 		if err := decoder.Decode(&doc); err != nil {
 			return err
 		}
@@ -92,14 +109,14 @@ func (r *reader) root(b []byte) *yaml.Node {
 			line, _ = strconv.Atoi(m[1])
 			s = s[len(m[0]):]
 		}
-		r.failAt(place{int32(line), 1, nil}, "not YAML: %s", s)
+		r.failAt(place{int32(line + p.line), 1, nil}, "not YAML: %s", s)
 		return nil
 	case !errors.Is(second, io.EOF):
 		r.failAt(place{1, 1, nil}, "a text is one document")
 		return nil
 	}
 	n := doc.Content[0]
-	if !r.plain(n) {
+	if !r.plain(n, p) {
 		return nil
 	}
 	return n
@@ -117,8 +134,10 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// plain refuses what scan would, where YAML finds it and scan does not.
-func (r *reader) plain(n *yaml.Node) bool {
+// plain moves the nodes of a piece to their places in the whole text, and refuses what
+// scan would, where YAML finds it and scan does not.
+func (r *reader) plain(n *yaml.Node, p *piece) bool {
+	p.place(n)
 	switch {
 	case n.Kind == yaml.AliasNode:
 		r.fail(n, "aliases are not read, quote a pattern that begins with a star")
@@ -130,7 +149,7 @@ func (r *reader) plain(n *yaml.Node) bool {
 		r.fail(n, "block texts are not read, every value is on one line")
 	default:
 		for _, c := range n.Content {
-			if !r.plain(c) {
+			if !r.plain(c, p) {
 				return false
 			}
 		}

@@ -54,28 +54,11 @@ func ParseFile(file string, b []byte) ([]*Record, error) {
 		return nil, tooLong(file, "a file", MaxFile)
 	}
 	r := &reader{file: file}
-	n := r.root(b)
-	if n == nil {
-		return nil, r.errs.result()
-	}
-	var parts fileParts
-	readMap(r, n, "a mapping with policies", fileEntries, &parts)
+	parts := r.parts(b, pieceBytes)
 	if err := r.errs.result(); err != nil {
 		return nil, err
 	}
-	var records []*Record
-	if parts.given {
-		records = append(records, &Record{Name: attributesRecord, Kind: AttributesRecord, attributes: parts.attributes})
-	}
-	for _, l := range parts.lists {
-		records = append(records, &Record{Name: listPrefix + l.name, Kind: ListRecord, list: l})
-	}
-	for _, d := range parts.policies {
-		records = append(records, &Record{Name: d.name, definition: d})
-	}
-	for _, d := range parts.routes {
-		records = append(records, &Record{Name: routesPrefix + d.name, Kind: RoutesRecord, routes: d})
-	}
+	records := parts.records()
 	for _, rec := range records {
 		rec.file = file
 		rec.checkSize(r)

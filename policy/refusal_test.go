@@ -306,7 +306,7 @@ func TestValuesOfAFile(t *testing.T) {
 		require.Less(t, b.Len(), MaxFile)
 		return []byte(b.String())
 	}
-	require.Nil(t, scan(file("{by: u, rate: 1/s}")))
+	require.Nil(t, scan(file("{by: u, rate: 1/s}"), new(cutter)))
 	_, err := ParseFile("f", file("{by: [u, v, w], rate: 1/s, when: {u: [a, b, c, d]}}"))
-	require.ErrorContains(t, err, "too many values for one text: 3145728 keys, values, colons, commas and brackets at most")
+	require.ErrorContains(t, err, "too many values for one file: 3145728 keys, values, colons, commas and brackets at most")
 }

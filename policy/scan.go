@@ -16,9 +16,12 @@ const (
 	// right a block may begin: both bound how deep a tree gets.
 	maxNesting = 12
 	maxIndent  = 120
-	// maxTokens bounds the memory of a file's tree, to about 600 MB. 10,000 policies
-	// of 16 plain limits have two thirds of them.
-	maxTokens = 3 << 20
+	// maxTokens bounds the memory of a tree, to about 50 MB. A list of MaxListed values
+	// has four fifths of them.
+	maxTokens = 1 << 18
+	// maxFileTokens bounds the memory of a file's records, to about 200 MB. 10,000
+	// policies of 16 plain limits have two thirds of them.
+	maxFileTokens = 3 << 20
 )
 
 // scanner looks over a text before the parser of YAML does. It refuses what the
@@ -36,7 +39,9 @@ type scanner struct {
 	// block indicators are before it on its line.
 	begins, block bool
 	seen          bool // something of the document
-	tokens        int
+	// tokens are those of the present piece, and all those of the text.
+	tokens, all int
+	cutter      *cutter // nil: the text is one piece
 }
 
 // scanError is what scan refuses, and where.
@@ -45,9 +50,10 @@ type scanError struct {
 	text         string
 }
 
-// scan returns what is refused of a text, or nil.
-func scan(text []byte) *scanError {
-	s := &scanner{text: text}
+// scan returns what is refused of a text, or nil. Where the text can be cut it tells
+// c, unless that is nil.
+func scan(text []byte, c *cutter) *scanError {
+	s := &scanner{text: text, cutter: c}
 	if i := invalid(s.text); i >= 0 {
 		s.i = i
 		s.place()
@@ -58,7 +64,10 @@ func scan(text []byte) *scanError {
 		if err := s.step(); err != nil {
 			return err
 		}
-		if s.tokens > maxTokens {
+		switch {
+		case s.all > maxFileTokens:
+			return s.refuse("too many values for one file: %d keys, values, colons, commas and brackets at most", maxFileTokens)
+		case s.tokens > maxTokens:
 			return s.refuse("too many values for one text: %d keys, values, colons, commas and brackets at most", maxTokens)
 		}
 	}
@@ -120,7 +129,7 @@ func (s *scanner) step() *scanError {
 	case s.depth > 0 && (b == ',' || b == '[' || b == ']' || b == '{' || b == '}'):
 		return s.bracket(b)
 	case b == ':' && s.ends(s.i+1):
-		s.tokens++
+		s.count()
 		s.i++
 		s.begins, s.block = true, false
 		return nil
@@ -129,9 +138,22 @@ func (s *scanner) step() *scanError {
 	return nil
 }
 
+// count notes a token.
+func (s *scanner) count() {
+	s.tokens++
+	s.all++
+}
+
 // begin takes what a token begins with.
 func (s *scanner) begin(b byte) *scanError {
-	s.tokens++
+	switch {
+	case s.cutter == nil:
+	case s.depth > 0:
+		s.cutter.beginsInFlow(s)
+	case s.block:
+		s.cutter.begins(s)
+	}
+	s.count()
 	if s.block && s.depth == 0 && s.i-s.from > maxIndent {
 		return s.refuse("nested too deep")
 	}
@@ -209,7 +231,7 @@ func (s *scanner) quoted(quote byte) *scanError {
 
 // bracket takes a bracket or a comma.
 func (s *scanner) bracket(b byte) *scanError {
-	s.tokens++
+	s.count()
 	switch b {
 	case '[', '{':
 		if s.depth++; s.depth > maxNesting {
@@ -221,6 +243,9 @@ func (s *scanner) bracket(b byte) *scanError {
 	s.seen, s.block = true, false
 	s.begins = b != ']' && b != '}'
 	s.i++
+	if s.cutter != nil {
+		s.cutter.bracket(s, b)
+	}
 	return nil
 }
 

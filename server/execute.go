@@ -245,6 +245,10 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
+// largeJob is the size of a command whose job may have taken so much memory that it is
+// worth to give it back: a file of policies takes ten times its length.
+const largeJob = 1 << 20
+
 // blockKeeping is block for a job that holds on to size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 	c.blockSyncKeeping(size, func(w *resp.Writer) command.SyncMode {
@@ -264,6 +268,9 @@ func (c *conn) blockSyncKeeping(size int, job func(w *resp.Writer) command.SyncM
 	}
 	c.blockSync(func(w *resp.Writer) command.SyncMode {
 		defer p.letGo(size)
+		if size >= largeJob {
+			defer c.srv.scavenger.ask()
+		}
 		return job(w)
 	})
 	if !c.inExec && c.stall&stallWorker == 0 { // refused

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/events"
@@ -66,6 +68,9 @@ type Book struct {
 	brokenMu sync.Mutex
 	broken   map[string]error
 
+	// reading admits texts that are read, and changed for, by their bytes.
+	reading *semaphore.Weighted
+
 	// file is that of this node, nil for none.
 	file atomic.Pointer[ownFile]
 
@@ -83,7 +88,7 @@ const newsMost = 32 << 20
 // that are made here leave a line in audit. With noGateways no gateway is a trusted
 // proxy of this node: it takes no routes by ip. What happens is posted to ev.
 func NewBook(e *engine.Engine, log, audit *slog.Logger, noGateways bool, ev *events.Log) *Book {
-	b := &Book{engine: e, log: log, audit: audit, noGateways: noGateways, events: ev, denials: events.NewDenials(ev), records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost}
+	b := &Book{engine: e, log: log, audit: audit, noGateways: noGateways, events: ev, denials: events.NewDenials(ev), records: make(map[string][]byte), broken: make(map[string]error), rest: newTally(), newsMost: newsMost, reading: semaphore.NewWeighted(policy.MaxFile)}
 	b.set.Store(b.empty())
 	e.WatchPolicies(b.hear)
 	e.VoidCounters(b.void)

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,6 +60,12 @@ func policyCommands(book *Book) []command.Spec {
 func (b *Book) checkText(call *command.Call) {
 	text := append([]byte(nil), call.Args[2]...)
 	call.Host.Block(call, len(text), func(w *resp.Writer) {
+		end, err := b.admit(len(text), true)
+		if err != nil {
+			w.Error(err.Error())
+			return
+		}
+		defer end()
 		records, err := policy.ParseFile("", text)
 		var errs *policy.Errors
 		if err != nil && !errors.As(err, &errs) {
@@ -79,6 +86,25 @@ func (b *Book) checkText(call *command.Call) {
 			w.BulkString(l)
 		}
 	})
+}
+
+// admit lets a text of size bytes be read, and changed for, until end. Long ones that
+// are at a time have policy.MaxFile bytes together, since what they are read into takes
+// ten times that. Others wait for these, unless waits is false.
+func (b *Book) admit(size int, waits bool) (end func(), err error) {
+	if size <= policy.MaxText {
+		return func() {}, nil
+	}
+	n := int64(min(size, policy.MaxFile))
+	if !b.reading.TryAcquire(n) {
+		if !waits {
+			return nil, errChanging
+		}
+		if err := b.reading.Acquire(context.Background(), n); err != nil {
+			return nil, err
+		}
+	}
+	return func() { b.reading.Release(n) }, nil
 }
 
 // warnings are what a text says in vain, a text a line.
@@ -203,6 +229,12 @@ func (b *Book) load(call *command.Call) {
 func (b *Book) change(call *command.Call, keep int, dry bool, of func() (*change, error)) {
 	at, author := call.Now, call.Host.Author()
 	run := func(sess *engine.Session, w *resp.Writer) error {
+		end, err := b.admit(keep, !call.InExec)
+		if err != nil {
+			w.Error(err.Error())
+			return nil
+		}
+		defer end()
 		c, err := of()
 		if err == nil {
 			c.at, c.author = at, author

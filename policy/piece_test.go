@@ -1,0 +1,153 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inPieces reads a file in pieces as small as can be, and whole in one: the texts of
+// its records, or its errors.
+func inPieces(text []byte) (pieces, whole []string, refused bool) {
+	read := func(least int) (said []string, refused bool) {
+		r := &reader{file: "f"}
+		parts := r.parts(text, least)
+		if err := r.errs.result(); err != nil {
+			for _, e := range r.errs.List {
+				said = append(said, e.Error())
+			}
+			return said, true
+		}
+		for _, rec := range parts.records() {
+			said = append(said, rec.Name+"\n"+rec.Text())
+		}
+		return said, false
+	}
+	pieces, refusedSo := read(1)
+	whole, refused = read(len(text) + 1)
+	if refused != refusedSo {
+		pieces = append(pieces, "(refused: "+strconv.FormatBool(refusedSo)+")")
+		refused = false
+	}
+	return pieces, whole, refused
+}
+
+var filesInPieces = []string{
+	"policies:\n  a: {limits: {l: {rate: 1/s}}}\n  b:\n    limits:\n      l: {rate: 2/s}\n# c\n  c:\n    limits: {l: {rate: x}}\nlists:\n  a: [x]\n  b: [y]\nroutes: {a: {else: allow}, b: {else: nobody}}\n",
+	"{policies: {a: {limits: {l: {rate: 1/s}}}, \"b\": {limits: {l: {rate: 2/s}}}, # c\n c: {limits: {ä: {rate: x}}}}, lists: {a: [x], b: [y]}}",
+	`{"policies":{"a":{"limits":{"l":{"rate":"1/s"}}},"b":{"limits":{"l":{"rate":"ä"}}},"c":{"limits":{"l":{"rat":"1/s"}}}},"lists":{"l":["a","b"],"m":["]"]}}`,
+	"lists: {a: [x], b: [\"}\", '{'],\n c: [z], a: [w]}\npolicies:\n  a: {limits: {l: {rate: 1/s}}}\n",
+	"lists:\n  a: [x]\n  b: [y]\n  a: [z]\npolicies:\n  p: {limits: {l: {rate: 1/s, by: u}}}\nlists:\n  c: [w]\n",
+	"  policies:\n    a:\n      limits:\n       l: {rate: 1/s, when: {a: \"x\n    b: \"}}\n    c: {limits: {l: {rate: 1/s, when: {a: 'x\n    d:'}}}}\n",
+	"policies:\n  a:\n    limits:\n      l:\n        rate:\n          1/s\n        by: u\n         \n  b: x\n   y\n  c: {limits: {l: {rate: 1/s}}}\n",
+	"lists:\n  a:\n  - x\n  - y\n  b:\n  - z\n  c: []\n",
+	"---\n\"lists\" :\n  'a': [x]\n  \"b\": [x]\nattributes:\n  a: {type: ip}\n  b: {type: lower}\nlists: {}\n",
+	"lists:\n  ? a\n  : [x]\n  b: [y]\n  c: [y]\n c: [x]\n",
+	"lists:\n  a: [x]\n d: [y]\n  b: [z]\n",
+	"lists:\n  {a: [x],\n  b: [y],\n  c: [y]}\n",
+	"lists: [a, b, c]\npolicies: [{a: b}, {c: d}]\n",
+	"{lists: [a, b, c], policies: {lists: {a: [b], c: [d]}}}",
+	"lists:\n  - a: [x]\n    b: [y]\n  - c: [x]\n",
+	"policies:\n  lists:\n    limits: {l: {rate: 1/s}}\n    lists: {a: [x], b: [y]}\n  b: {limits: {l: {rate: 1/s}}, lists: {a: [x], b: [y]}}\n",
+	"\ufefflists:\r\n  a: [x]\r\n  b: [y]\r\n  c: {}\r\n",
+}
+
+// A file that is read in pieces is what it is whole, and is refused for the same.
+func TestPiecesAreTheWhole(t *testing.T) {
+	for _, text := range filesInPieces {
+		pieces, whole, _ := inPieces([]byte(text))
+		require.Equal(t, whole, pieces, text)
+	}
+	cuts := &cutter{least: 1, top: -1, entries: -1}
+	require.Nil(t, scan([]byte(filesInPieces[0]), cuts))
+	require.Len(t, cuts.cuts, 4)
+	for name, text := range hostile() {
+		if pieces, whole, refused := inPieces([]byte(text)[:4096]); !refused {
+			require.Equal(t, whole, pieces, name)
+		}
+	}
+	examples, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(t, err)
+	for _, name := range examples {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		pieces, whole, _ := inPieces(text)
+		require.Equal(t, whole, pieces, name)
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 3000 { // parts of texts put together
+		var b strings.Builder
+		for range 1 + r.IntN(4) {
+			lines := strings.SplitAfter(filesInPieces[r.IntN(len(filesInPieces))], "\n")
+			at := r.IntN(len(lines))
+			b.WriteString(strings.Join(lines[at:at+r.IntN(len(lines)-at)+1], ""))
+		}
+		if pieces, whole, refused := inPieces([]byte(b.String())); !refused { // errors may differ
+			require.Equal(t, whole, pieces, b.String())
+		}
+	}
+}
+
+func FuzzPieces(f *testing.F) {
+	for _, text := range filesInPieces {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 4096 {
+			return
+		}
+		if pieces, whole, refused := inPieces(text); !refused {
+			require.Equal(t, whole, pieces)
+		}
+	})
+}
+
+// A file of 10 MB takes the memory of its records and of a piece: whole it took
+// 350 MB.
+func TestLongFilesTakeLittleMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's memory is not the product's")
+	}
+	var b strings.Builder
+	b.WriteString("policies:\n")
+	for i := range MaxPolicies {
+		fmt.Fprintf(&b, "  p%d:\n    limits:\n", i)
+		for j := range MaxLimits {
+			fmt.Fprintf(&b, "      limit_%d:\n        by: [user, tenant]\n        rate: %d/s\n", j, i+1)
+		}
+	}
+	text := []byte(b.String())
+	before, most := heap(), make(chan int64)
+	done := make(chan struct{})
+	go func() { // what the heap has while the file is read
+		var m runtime.MemStats
+		var top int64
+		for {
+			select {
+			case <-done:
+				most <- top
+				return
+			case <-time.After(10 * time.Millisecond):
+				runtime.ReadMemStats(&m)
+				top = max(top, int64(m.HeapAlloc))
+			}
+		}
+	}()
+	records, err := ParseFile("f", text)
+	close(done)
+	require.NoError(t, err)
+	require.Len(t, records, MaxPolicies)
+	peak, kept := <-most-before, heap()-before
+	t.Logf("%d MB of text: %d MB of records, %d MB at most", len(text)>>20, kept>>20, peak>>20)
+	require.Less(t, kept, int64(150<<20))
+	require.Less(t, peak, kept+kept/2+50<<20)
+	runtime.KeepAlive(records)
+}
