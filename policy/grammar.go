@@ -13,12 +13,13 @@ const (
 	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
 )
 
-// fileParts is what a file may have. Of a long one each may be read in pieces.
+// fileParts is what a file may have.
 type fileParts struct {
 	attributes []attributeDef
 	given      bool // attributes are
 	lists      []*listDef
 	policies   []*definition
+	place      place // of policies
 	routes     []*routesDef
 }
 
@@ -26,11 +27,11 @@ var fileEntries = []entry[fileParts]{
 	{key: "attributes", value: "{name: {type: …}, …}", about: "types of attributes, for all policies", schema: mapOf(attributeSchema),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.given, f.attributes = true, r.attributes(n) }},
 	{key: "lists", value: "{name: [value, …], …}", about: "lists of values, for all policies", schema: mapOf(listSchema),
-		read: func(r *reader, n *yaml.Node, f *fileParts) { f.lists = append(f.lists, r.lists(n)...) }},
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.lists = r.lists(n) }},
 	{key: "policies", value: "{name: policy, …}", about: "the policies; a name is a-z, 0-9 and . _ / -, of 64 at most", schema: mapOf(refTo("policy")),
-		read: func(r *reader, n *yaml.Node, f *fileParts) { r.policies(n, f) }},
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.place, f.policies = r.at(n), r.policies(n) }},
 	{key: "routes", value: "{name: routes, …}", about: "sets of routes: which policy each request of a gateway asks; a name is a-z, 0-9, _ and -, of 32 at most", schema: mapOf(refTo("routes")),
-		read: func(r *reader, n *yaml.Node, f *fileParts) { f.routes = append(f.routes, r.routeSets(n)...) }},
+		read: func(r *reader, n *yaml.Node, f *fileParts) { f.routes = r.routeSets(n) }},
 }
 
 var policyEntries = []entry[definition]{

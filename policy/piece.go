@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -25,8 +28,9 @@ const pieceBytes = 64 << 10
 type cut struct {
 	at         int
 	head, tail string
-	// line and column, from 0, are those of at.
-	line, column int
+	// line and column, from 0, are those of at, and key is the line of the key in head,
+	// from 1.
+	line, column, key int
 }
 
 // cutter finds where a file can be cut. What it does not understand stays in one
@@ -42,6 +46,7 @@ type cutter struct {
 	// the lines of its names begin, -1 before the first, and depth how many brackets
 	// are open around them.
 	section string
+	key     int // its line, from 1
 	entries int
 	depth   int
 }
@@ -70,7 +75,7 @@ func (c *cutter) begins(s *scanner) {
 	switch {
 	case !word || strings.Trim(string(s.text[s.from:s.i]), " ") != "":
 	case c.top < 0 || column == c.top:
-		c.top, c.section, c.entries, c.depth = column, sectionAt(s.text[s.i:]), -1, 0
+		c.top, c.section, c.key, c.entries, c.depth = column, sectionAt(s.text[s.i:]), s.line+1, -1, 0
 	case c.section == "":
 	case c.entries < 0:
 		c.entries = column
@@ -83,7 +88,7 @@ func (c *cutter) begins(s *scanner) {
 func (c *cutter) beginsInFlow(s *scanner) {
 	if c.inFlow && s.depth == 1 {
 		if name := sectionAt(s.text[s.i:]); name != "" {
-			c.section, c.depth = name, 0
+			c.section, c.key, c.depth = name, s.line+1, 0
 		}
 	}
 }
@@ -124,7 +129,7 @@ func (c *cutter) cut(s *scanner, at int, head, tail string) {
 	if last.line == s.line && last.at > from { // of a long line no part is counted twice
 		from, column = last.at, last.column
 	}
-	c.cuts = append(c.cuts, cut{at, head, tail, s.line, column + utf8.RuneCount(s.text[from:at])})
+	c.cuts = append(c.cuts, cut{at, head, tail, s.line, column + utf8.RuneCount(s.text[from:at]), c.key})
 	s.tokens = 0
 }
 
@@ -132,9 +137,14 @@ func (c *cutter) cut(s *scanner, at int, head, tail string) {
 type piece struct {
 	text       []byte
 	head, tail string
-	section    string // whose key is in head
+	key        int // the line of the key in head, from 1; 0: there is none
 	// line is what is added to lines, and column to columns of the first line.
 	line, column int
+
+	// What has been read.
+	names []named
+	parts fileParts
+	errs  Errors
 }
 
 // pieces returns the pieces of a text.
@@ -146,8 +156,7 @@ func pieces(text []byte, cuts []cut) []piece {
 		if i < len(cuts) {
 			to = cuts[i]
 		}
-		p := piece{text: text[from.at:to.at], head: from.head, tail: to.tail, line: from.line}
-		p.section = strings.Trim(from.head, "{: \n")
+		p := piece{text: text[from.at:to.at], head: from.head, tail: to.tail, line: from.line, key: from.key}
 		if strings.HasSuffix(from.head, "\n") {
 			p.line--
 		} else {
@@ -171,25 +180,122 @@ func (p *piece) place(n *yaml.Node) {
 	n.Line += p.line
 }
 
-// parts reads a file piece by piece, of least bytes each.
+// maxReaders is how many pieces are read at a time, if there are as many processors.
+const maxReaders = 4
+
+// parts reads a file in pieces, of least bytes each.
 func (r *reader) parts(b []byte, least int) (f fileParts) {
 	b = withoutMark(b)
 	c := &cutter{least: least, top: -1, entries: -1}
 	if !r.scan(b, c) {
 		return f
 	}
+	all := pieces(b, c.cuts)
+	if len(all) == 1 {
+		all[0].read(r.file)
+	} else {
+		readAll(all, r.file)
+	}
 	seen := make(map[string]int)
-	for _, p := range pieces(b, c.cuts) {
-		n := r.tree(&p)
-		if n == nil {
-			return f
-		}
-		if len(c.cuts) > 0 {
-			r.apart(n, &p, seen)
-		}
-		readMap(r, n, "a mapping with policies", fileEntries, &f)
+	for i := range all {
+		all[i].addTo(r, &f, seen)
+		all[i] = piece{}
+	}
+	if len(f.policies) > MaxPolicies {
+		r.failAt(f.place, "there may be %d policies", MaxPolicies)
 	}
 	return f
+}
+
+// readAll reads pieces, some at a time.
+func readAll(all []piece, file string) {
+	var next atomic.Int64
+	var readers sync.WaitGroup
+	for range min(maxReaders, runtime.GOMAXPROCS(0), len(all)) {
+		readers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+				all[i].read(file)
+			}
+		})
+	}
+	readers.Wait()
+}
+
+// read reads the piece.
+func (p *piece) read(file string) {
+	r := &reader{file: file}
+	if n := r.tree(p); n != nil {
+		p.note(n)
+		readMap(r, n, "a mapping with policies", fileEntries, &p.parts)
+	}
+	p.errs = r.errs
+}
+
+// named is a key of a file, or what is named below one.
+type named struct {
+	section, name string
+	line, column  int
+}
+
+// note notes the keys of the piece, and what is named below them.
+func (p *piece) note(n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return // which readMap fails
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case i == 0 && p.key > 0:
+			key.Line = p.key // where it is
+		case p.key == 0 || key.Value != n.Content[0].Value: // which pairs fails
+			p.names = append(p.names, named{"", key.Value, key.Line, key.Column})
+		}
+		if value.Kind != yaml.MappingNode || !slices.Contains(sections, key.Value) {
+			continue
+		}
+		for j := 0; j+1 < len(value.Content); j += 2 {
+			p.names = append(p.names, named{key.Value, value.Content[j].Value, value.Content[j].Line, value.Content[j].Column})
+		}
+	}
+}
+
+// addTo adds what has been read to a file, of which seen has the lines of names, and
+// fails what an earlier piece has too.
+func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
+	for _, e := range p.errs.List {
+		r.errs.add(e)
+	}
+	r.errs.More += p.errs.More
+	own := make(map[string]int)
+	for _, n := range p.names {
+		if n.name == "" {
+			continue // which pairs fails
+		}
+		id := n.section + "/" + n.name
+		if line, twice := seen[id]; twice {
+			at := place{int32(n.line), int32(n.column), &step{name: n.name}}
+			if n.section != "" {
+				at.path.up = &step{name: n.section}
+			}
+			r.failAt(at, "is there twice, first on line %d", line)
+		}
+		own[id] = n.line
+	}
+	maps.Copy(seen, own) // within a piece pairs looks
+	f.add(&p.parts)
+}
+
+// add adds what a later piece has.
+func (f *fileParts) add(p *fileParts) {
+	if p.given {
+		f.given, f.attributes = true, p.attributes
+	}
+	if len(f.policies) == 0 {
+		f.place = p.place
+	}
+	f.lists = append(f.lists, p.lists...)
+	f.policies = append(f.policies, p.policies...)
+	f.routes = append(f.routes, p.routes...)
 }
 
 // records returns what a file has.
@@ -207,52 +313,4 @@ func (f *fileParts) records() (records []*Record) {
 		records = append(records, &Record{Name: routesPrefix + d.name, Kind: RoutesRecord, routes: d})
 	}
 	return records
-}
-
-// apart fails the keys and names that an earlier piece has too, and takes them out.
-// seen has the lines of those, and gets those of this one.
-func (r *reader) apart(n *yaml.Node, p *piece, seen map[string]int) {
-	if n.Kind != yaml.MappingNode {
-		return // which readMap fails
-	}
-	var head *yaml.Node // the key that the piece has been given
-	if p.section != "" {
-		head = n.Content[0]
-		head.Line = seen[p.section]
-	}
-	own := make(map[string]int) // of this piece, in which pairs looks
-	keep := func(key *yaml.Node, id string) bool {
-		if key.Kind != yaml.ScalarNode || key.Value == "" {
-			return true // pairs fails it
-		}
-		own[id] = key.Line
-		line, twice := seen[id]
-		if twice {
-			r.in(key.Value, func() { r.fail(key, "is there twice, first on line %d", line) })
-		}
-		return !twice
-	}
-	n.Content = filterPairs(n.Content, func(key, value *yaml.Node) bool {
-		if key != head && !keep(key, key.Value) {
-			return false
-		}
-		if value.Kind == yaml.MappingNode && slices.Contains(sections, key.Value) {
-			r.in(key.Value, func() {
-				value.Content = filterPairs(value.Content, func(name, _ *yaml.Node) bool { return keep(name, key.Value+"."+name.Value) })
-			})
-		}
-		return true
-	})
-	maps.Copy(seen, own)
-}
-
-// filterPairs takes the pairs out of a mapping that are not to be kept.
-func filterPairs(content []*yaml.Node, keep func(key, value *yaml.Node) bool) []*yaml.Node {
-	kept := content[:0]
-	for i := 0; i+1 < len(content); i += 2 {
-		if keep(content[i], content[i+1]) {
-			kept = append(kept, content[i], content[i+1])
-		}
-	}
-	return kept
 }

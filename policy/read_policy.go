@@ -113,18 +113,15 @@ func (r *reader) listName(n *yaml.Node) text {
 }
 
 // policies reads the policies of a file.
-func (r *reader) policies(n *yaml.Node, f *fileParts) {
-	before := len(f.policies)
+func (r *reader) policies(n *yaml.Node) (defs []*definition) {
 	r.pairs(n, "a mapping of names to policies", func(key, value *yaml.Node) {
 		if !isPolicyName(key.Value) {
 			r.fail(key, "%s", policyNameError(key.Value))
 			return
 		}
-		f.policies = append(f.policies, r.policy(key.Value, value))
+		defs = append(defs, r.policy(key.Value, value))
 	})
-	if before <= MaxPolicies && len(f.policies) > MaxPolicies {
-		r.fail(n, "there may be %d policies", MaxPolicies)
-	}
+	return defs
 }
 
 func policyNameError(s string) string {
