@@ -27,7 +27,9 @@ type node struct {
 	*process
 	id   string
 	addr string // of clients; the same while the process is down
-	args []string
+	// web and calls are those for HTTP and gRPC.
+	web, calls string
+	args       []string
 }
 
 // startCluster starts the nodes with flags besides those that make them a
@@ -39,7 +41,7 @@ func startCluster(dir, name, bin string, flags ...string) (*cluster, error) {
 		return nil, err
 	}
 	for i, n := range planned {
-		c.nodes[i] = &node{id: n.ID, addr: n.Addr, args: n.Args}
+		c.nodes[i] = &node{id: n.ID, addr: n.Addr, web: n.HTTP, calls: n.GRPC, args: n.Args}
 	}
 	for _, n := range c.nodes {
 		if err := c.start(n); err != nil {

@@ -14,9 +14,9 @@ import (
 func TestGRPCTargets(t *testing.T) {
 	r := &report{GRPC: &grpcReport{Rows: []*grpcRow{
 		{Descriptors: 1, Headgate: []cost{{Rate: 100}}, Bare: []cost{{Rate: 100}}, HeadgateP99: []time.Duration{time.Second}},
-		{Descriptors: 10, Headgate: []cost{{Rate: 70}}, Bare: []cost{{Rate: 100}}, HeadgateP99: []time.Duration{4 * time.Millisecond}},
+		{Descriptors: 10, Headgate: []cost{{Rate: 70}}, Bare: []cost{{Rate: 100}}, Envoy: []cost{{Rate: 20}}, HeadgateP99: []time.Duration{4 * time.Millisecond}},
 	}}}
-	require.Equal(t, [][2]any{{1.0, "goal"}, {0.7, "miss"}, {4.0, "pass"}}, marks(r.targets()))
+	require.Equal(t, [][2]any{{1.0, "goal"}, {0.7, "miss"}, {3.5, "pass"}, {4.0, "pass"}}, marks(r.targets()))
 	require.Contains(t, r.markdown(), "| Headgate, 10 descriptors | ")
 }
 

@@ -75,18 +75,11 @@ func (l *httpLoad) connection(ctx context.Context) (answers int64, err error) {
 	}
 	defer nc.Close()
 	request := bytes.Clone(l.request)
+	holes := keyHoles(request)
 	in := bufio.NewReaderSize(nc, 64<<10)
 	for ctx.Err() == nil {
-		for at := 0; ; at += len(streamKey) {
-			i := bytes.Index(request[at:], []byte(streamKey))
-			if i < 0 {
-				break
-			}
-			at += i
-			for n, digit := rand.Uint64N(l.keys), at+len(streamKey); digit > at; n /= 10 {
-				digit--
-				request[digit] = byte('0' + n%10)
-			}
+		for _, at := range holes {
+			putKey(request[at:], rand.Uint64N(l.keys))
 		}
 		if err := nc.SetDeadline(time.Now().Add(askTimeout)); err != nil {
 			return answers, err
@@ -97,10 +90,29 @@ func (l *httpLoad) connection(ctx context.Context) (answers int64, err error) {
 		if err := skipAnswer(in); err != nil {
 			return answers, err
 		}
-		copy(request, l.request)
 		answers++
 	}
 	return answers, nil
+}
+
+// keyHoles are the places of streamKey in a request.
+func keyHoles(request []byte) (holes []int) {
+	for at := 0; ; at += len(streamKey) {
+		i := bytes.Index(request[at:], []byte(streamKey))
+		if i < 0 {
+			return holes
+		}
+		at += i
+		holes = append(holes, at)
+	}
+}
+
+// putKey writes a number over a streamKey.
+func putKey(hole []byte, n uint64) {
+	for i := len(streamKey) - 1; i >= 0; i-- {
+		hole[i] = byte('0' + n%10)
+		n /= 10
+	}
 }
 
 // skipAnswer reads an answer, which must be a 200.
@@ -114,11 +126,11 @@ func skipAnswer(in *bufio.Reader) error {
 		switch {
 		case first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
 			return fmt.Errorf("answered %q", line)
-		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+		case isField(line, "Content-Length: "):
 			if length, err = strconv.Atoi(strings.TrimSpace(string(line[len("Content-Length: "):]))); err != nil {
 				return err
 			}
-		case bytes.HasPrefix(line, []byte("Transfer-Encoding: chunked")):
+		case isField(line, "Transfer-Encoding: chunked"):
 			chunked = true
 		}
 		if len(line) == len("\r\n") {
@@ -140,6 +152,12 @@ func skipAnswer(in *bufio.Reader) error {
 	}
 	_, err := in.Discard(length)
 	return err
+}
+
+// isField reports whether a line of a header begins so, in any case: Envoy has none of
+// its own.
+func isField(line []byte, begin string) bool {
+	return len(line) >= len(begin) && strings.EqualFold(string(line[:len(begin)]), begin)
 }
 
 // serveBare answers every request with a body of some bytes, on addr, until ctx ends:
@@ -173,15 +191,21 @@ func startBare(kind string, size int) (*process, error) {
 		return nil, err
 	}
 	p := &process{Process: run, name: "bare " + kind, http: addrs[0]}
+	return p, p.waitHTTP()
+}
+
+// waitHTTP waits until the HTTP port of a process is open. If it is not, the process is
+// ended.
+func (p *process) waitHTTP() error {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		nc, err := net.Dial("tcp", p.http)
 		if err == nil {
 			nc.Close()
-			return p, nil
+			return nil
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || !p.Running() {
 			p.stop()
-			return nil, fmt.Errorf("bare %s: %w", kind, err)
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 }

@@ -67,6 +67,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&b.bin.redisCell, "redis-cell", os.Getenv("BENCH_REDIS_CELL"), "redis-cell `module`; default $BENCH_REDIS_CELL")
 	fs.StringVar(&b.bin.throttlecrab, "throttlecrab", os.Getenv("BENCH_THROTTLECRAB"), "throttlecrab-server `program`; default $BENCH_THROTTLECRAB")
 	fs.StringVar(&b.bin.envoyRatelimit, "envoy-ratelimit", os.Getenv("BENCH_ENVOY_RATELIMIT"), "envoyproxy/ratelimit `program`; default $BENCH_ENVOY_RATELIMIT")
+	fs.StringVar(&b.bin.nginx, "nginx", "", "nginx `program`; default: the one that is installed")
+	fs.StringVar(&b.bin.envoy, "envoy", "", "Envoy `program`; default: that of make deps")
 	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
 	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
 	strict := fs.Bool("strict", false, "fail when a target is missed")
@@ -131,7 +133,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "http", "grpc", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -160,7 +162,13 @@ func (b *bench) locate(ctx context.Context) error {
 		return fmt.Errorf("find the module: %w", err)
 	}
 	b.root = filepath.Dir(strings.TrimSpace(string(mod)))
-	for _, program := range []*string{&b.bin.redisServer, &b.bin.redisCell, &b.bin.throttlecrab, &b.bin.envoyRatelimit, &b.bin.headgate} {
+	if b.bin.nginx == "" {
+		b.bin.nginx = installed("nginx", "/usr/sbin/nginx")
+	}
+	if b.bin.envoy == "" {
+		b.bin.envoy = installed(filepath.Join(b.root, "examples/envoy/.venv/bin/envoy"))
+	}
+	for _, program := range []*string{&b.bin.redisServer, &b.bin.redisCell, &b.bin.throttlecrab, &b.bin.envoyRatelimit, &b.bin.nginx, &b.bin.envoy, &b.bin.headgate} {
 		// Servers run in a directory of their own, so paths must be absolute.
 		if strings.Contains(*program, "/") {
 			if *program, err = filepath.Abs(*program); err != nil {
@@ -178,6 +186,16 @@ func (b *bench) locate(ctx context.Context) error {
 	}
 	b.bin.headgate, err = subprocess.Build(filepath.Join(b.root, "bin"), "-trimpath")
 	return err
+}
+
+// installed returns the first of some programs that is there, or "".
+func installed(programs ...string) string {
+	for _, program := range programs {
+		if path, err := exec.LookPath(program); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // measure runs the selected parts. A part that fails is missing from the
@@ -224,6 +242,8 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"ends", func() (err error) { rep.Ends, err = b.measureEnds(ctx, dir); return err }},
 		{"http", func() (err error) { rep.HTTP, err = b.measureHTTP(ctx, dir); return err }},
 		{"grpc", func() (err error) { rep.GRPC, err = b.measureGRPC(ctx, dir); return err }},
+		{"gateways", func() (err error) { rep.Gateways, err = b.measureGateways(ctx, dir); return err }},
+		{"idle", func() (err error) { rep.Idle, err = b.measureIdle(ctx, dir); return err }},
 		{"dropin", func() (err error) { rep.DropIn, err = b.measureDropIn(ctx, dir); return err }},
 		{"memory", func() (err error) { rep.Memory, err = b.measureMemory(ctx, dir); return err }},
 		{"eviction", func() (err error) { rep.Eviction, err = b.measureEviction(ctx, dir); return err }},

@@ -74,7 +74,7 @@ type peer struct {
 
 // paths are the programs the peers need; an empty one leaves its peer out.
 type paths struct {
-	headgate, redisServer, redisCell, throttlecrab, envoyRatelimit string
+	headgate, redisServer, redisCell, throttlecrab, envoyRatelimit, nginx, envoy string
 }
 
 // peers lists those whose programs are there, and notes about the others.
@@ -121,6 +121,12 @@ func peers(bin paths) (list []*peer, notes []string) {
 	}
 	if bin.envoyRatelimit == "" {
 		notes = append(notes, "envoyproxy/ratelimit is left out: no program given (-envoy-ratelimit or BENCH_ENVOY_RATELIMIT)")
+	}
+	if bin.nginx == "" {
+		notes = append(notes, "nginx is left out: no program given (-nginx)")
+	}
+	if bin.envoy == "" {
+		notes = append(notes, "Envoy is left out: no program given (-envoy, or make deps)")
 	}
 	return list, notes
 }

@@ -35,6 +35,8 @@ type report struct {
 	Holds       *holdsReport       `json:"holds,omitempty"`
 	HTTP        *httpReport        `json:"http,omitempty"`
 	GRPC        *grpcReport        `json:"grpc,omitempty"`
+	Gateways    []*gatewayRow      `json:"gateways,omitempty"`
+	Idle        []*idleRow         `json:"idle,omitempty"`
 	Ends        []*holdsExpiry     `json:"ends,omitempty"`
 	DropIn      *dropinReport      `json:"drop_in,omitempty"`
 	Memory      []*memoryRow       `json:"memory,omitempty"`

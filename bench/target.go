@@ -88,6 +88,12 @@ func (r *report) targets() []target {
 	if r.GRPC != nil {
 		list = append(list, r.GRPC.targets()...)
 	}
+	for _, g := range r.Gateways {
+		list = append(list, g.targets()...)
+	}
+	for _, i := range r.Idle {
+		list = append(list, i.target())
+	}
 	if r.DropIn != nil {
 		list = append(list, r.DropIn.targets()...)
 	}
