@@ -114,7 +114,10 @@ var suites = []suite{
 	},
 	{
 		library: "Laravel", what: contractOfOurs, fetch: fetchDebian, run: runDebian, room: "php", tests: []string{"laravel.php"},
-		needs: []need{php, phpRedis, predis, phpFile("php-illuminate-cache", "Illuminate/Cache/autoload.php"), phpFile("php-illuminate-redis", "Illuminate/Redis/autoload.php")},
+		needs: []need{
+			php, phpRedis, predis, phpFile("php-illuminate-container", "Illuminate/Container/autoload.php"),
+			phpFile("php-illuminate-cache", "Illuminate/Cache/autoload.php"), phpFile("php-illuminate-redis", "Illuminate/Redis/autoload.php"),
+		},
 	},
 	{
 		library: "Symfony RateLimiter", what: contractOfOurs, fetch: fetchDebian, run: runDebian, room: "php", tests: []string{"symfony.php"},

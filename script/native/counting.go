@@ -28,6 +28,7 @@ type countReply uint8
 const (
 	replyNothing   countReply = iota
 	replyCount                // the count
+	replyBefore               // the count before this call
 	replyAllowed              // 1 up to the limit, 0 above
 	replyLimited              // 0 up to the limit, 1 above
 	replyCountTTL             // the count and the TTL in s
@@ -39,6 +40,7 @@ const (
 var countReplies = [...][]string{
 	replyNothing: {""},
 	replyCount:   {"return c", "return tonumber(c)"},
+	replyBefore:  {"return c - 1"},
 	replyAllowed: {
 		"if c > LIMIT then return 0 end return 1", "if c > LIMIT then return 0 else return 1 end",
 		"if c <= LIMIT then return 1 end return 0", "if c <= LIMIT then return 1 else return 0 end",
@@ -113,6 +115,8 @@ func (k counting) run(c *Call) bool {
 		c.W.Null()
 	case k.reply == replyCount:
 		c.W.Int(count)
+	case k.reply == replyBefore:
+		c.W.Int(count - 1)
 	default:
 		c.W.Int(truth((count <= limit) == (k.reply == replyAllowed)))
 	}

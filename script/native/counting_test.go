@@ -56,6 +56,11 @@ func TestCountersAreRecognised(t *testing.T) {
 	r.set("zero", "0", 0)
 	require.Equal(t, "$-1", r.runText("local x = redis.call('incr',KEYS[1]) if x==1 then redis.call('expire',KEYS[1],ARGV[1]) end", "zero", "9"))
 	require.EqualValues(t, 9000, r.left("zero"))
+	// As a gateway writes it.
+	const before = "local name, length = KEYS[1], ARGV[1]\nlocal n = redis.call(\"incr\", name)\nif n == 1 then\n\tredis.call(\"expire\", name, length)\nend\n\nreturn n - 1"
+	require.Equal(t, ":0", r.runText(before, "gateway", "60"))
+	require.Equal(t, ":1", r.runText(before, "gateway", "60"))
+	require.EqualValues(t, 60_000, r.left("gateway"))
 	require.Equal(t, ":1", r.runText("local x = redis.call('incr',KEYS[1]) if x==1 then redis.call('expire',KEYS[1],ARGV[1]) end if x > tonumber(ARGV[2]) then return 1 end return 0", "zero", "9 1"))
 }
 
@@ -86,6 +91,8 @@ func TestFormsAreExact(t *testing.T) {
 		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV[99]) end return c",
 		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV['x']) end return c",
 		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('persist', KEYS[1]) end return c",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV[1]) end return c - 2",
+		"local c = redis.call('incr', KEYS[1]) if c == 1 then redis.call('expire', KEYS[1], ARGV[1]) end return 1 - c",
 		"return 1", "return return",
 	} {
 		require.Nil(t, Find("", lua.Fingerprint{}, text), text)
