@@ -144,7 +144,6 @@ func TestNobodyWaitsForTheWriter(t *testing.T) {
 	close(g.open)
 	require.Eventually(t, func() bool { return len(l.records) == 0 && l.bytes.Load() == 0 }, 20*time.Second, time.Millisecond)
 
-	g.open = nil // of the goroutine that waits no more: see Eventually
 	long := [][]byte{[]byte("RL.CHECK"), []byte("p")}
 	for range 32 {
 		long = append(long, []byte("attribute"), bytes.Repeat([]byte("x"), 4096))
@@ -262,6 +261,7 @@ func FuzzLine(f *testing.F) {
 	f.Add(1, "RL.CHECK\x00p\x00user\x00secretvalue", "*13\r\n:0\r\n:5\r\n:0\r\n:1\r\n:1\r\n:0\r\n$1\r\na\r\n$5\r\nlimit\r\n_\r\n:1\r\n:1\r\n*1\r\n*11\r\n$1\r\na\r\n:0\r\n:5\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n$6\r\nshadow\r\n:429\r\n:1\r\n*0\r\n")
 	f.Add(2, "RL.DESCRIPTORS\x00d\x000\x001\x001\x00user\x00secretvalue\x00-\x00-", "%1\r\n$4\r\ncode\r\n$10\r\nover_limit\r\n")
 	f.Add(1, "RL.CHECK\x00p\x00user\x00secretvalue", "-ERR attribute 'secretvalue'\r\n")
+	f.Add(2, "RL.DESCRIPTORS\x00d", "#0\r\n")
 	g := new(gate)
 	l := New(Config{Out: io.Discard, Logger: slog.New(slog.DiscardHandler)})
 	f.Cleanup(l.Close)

@@ -14,9 +14,14 @@ type Asked struct {
 
 var errNotAsked = errors.New("the command asks no policy")
 
-// AskedBy reads the arguments of a command, whose name is in lower case. The error is
-// that of the call.
+// AskedBy reads the arguments of a command, whose name is in lower case, or what is left
+// of them. The error is that of the call.
 func AskedBy(name string, args [][]byte) (Asked, error) {
+	const leastArgs = 4 // that parse looks at without asking
+	switch {
+	case len(args) < 2, name == "rl.descriptors" && len(args) < leastArgs:
+		return Asked{}, errFewArguments
+	}
 	switch name {
 	case "rl.check", "rl.reserve":
 		var a checkArgs
