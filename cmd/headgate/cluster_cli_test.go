@@ -71,6 +71,17 @@ func TestClusterWithoutLeader(t *testing.T) {
 		text := fails(t, command(t, append([]string{"cluster", "--peer", c.peers[i]}, args...)...))
 		require.Contains(t, text, "headgate: "+c.peers[i]+": no leader is known", "%v", args)
 		require.LessOrEqual(t, strings.Count(text, "not the leader"), 1, "%v", args)
+		// Who tries it leaves a line: what, with what, and what has come of it.
+		line := ""
+		for l := range strings.Lines(c.nodes[i].stderr.String()) {
+			if strings.Contains(l, `"cluster command"`) && strings.Contains(l, `"command":"`+args[0]+`"`) {
+				line = l
+			}
+		}
+		require.Regexp(t, `"audit":true,.*"from":"127\.0\.0\.1:\d+".*"error":".*no leader is known`, line, "%v", args)
+		if len(args) > 1 {
+			require.Contains(t, line, args[1])
+		}
 	}
 }
 

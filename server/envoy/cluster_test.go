@@ -2,8 +2,6 @@ package envoy_test
 
 import (
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -66,48 +64,12 @@ func TestGRPCInACluster(t *testing.T) {
 		}
 	}
 
-	var mu sync.Mutex
-	var waits []time.Duration
-	var failures []error
-	degraded := 0
-	stop := make(chan struct{})
-	var load sync.WaitGroup
-	for i := range 8 {
-		s := c.Nodes[i%3]
-		if s == leader {
-			continue
-		}
-		load.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				began := time.Now()
-				a, err := clients[s].ShouldRateLimit(patient(t), request("edge", []string{"user", fmt.Sprintf("u%d-%d", i, n%50)}, []string{"user", "all"}))
-				mu.Lock()
-				waits = append(waits, time.Since(began))
-				switch {
-				case err != nil:
-					failures = append(failures, err)
-				case a.DynamicMetadata.GetFields()["degraded"].GetBoolValue():
-					degraded++
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	time.Sleep(300 * time.Millisecond)
-	_, err = c.KillLeader()
+	b, err := c.KillBeside(8, func(s *hgtest.Server, client, n int) (degraded bool, err error) {
+		a, err := clients[s].ShouldRateLimit(patient(t), request("edge", []string{"user", fmt.Sprintf("u%d-%d", client, n%50)}, []string{"user", "all"}))
+		return a.GetDynamicMetadata().GetFields()["degraded"].GetBoolValue(), err
+	})
 	require.NoError(t, err)
-	_, err = c.Leader()
-	require.NoError(t, err)
-	time.Sleep(300 * time.Millisecond)
-	close(stop)
-	load.Wait()
-	require.Empty(t, failures)
-	require.NotZero(t, degraded, "while there was no leader the failure policy answered")
-	slices.Sort(waits)
-	t.Logf("%d answers, %d degraded, p99 %v, longest %v", len(waits), degraded, waits[len(waits)*99/100], waits[len(waits)-1])
+	require.Empty(t, b.Failures)
+	require.NotZero(t, b.Degraded, "while there was no leader the failure policy answered")
+	t.Logf("%+v", *b)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -83,50 +82,75 @@ func TestHTTPInACluster(t *testing.T) {
 		left -= n - 1
 	}
 
-	// Load on the nodes that stay.
+	// A change by any node has an author, who is known on all.
+	get := func(s *hgtest.Server, path string) map[string]any {
+		a, err := client.Get("http://" + s.HTTP + path)
+		require.NoError(t, err)
+		defer a.Body.Close()
+		out := map[string]any{}
+		require.NoError(t, json.NewDecoder(a.Body).Decode(&out))
+		return out
+	}
+	for i, s := range c.Nodes {
+		name := fmt.Sprintf("by%d", i)
+		require.Eventually(t, func() bool {
+			q, err := http.NewRequest("PUT", "http://"+s.HTTP+"/v1/policies/"+name, strings.NewReader("{limits: {all: {rate: 1/h}}}"))
+			require.NoError(t, err)
+			q.Header.Set("Content-Type", "application/yaml")
+			a, err := client.Do(q)
+			if err == nil {
+				a.Body.Close()
+			}
+			return err == nil && a.StatusCode == 200
+		}, 20*time.Second, 20*time.Millisecond)
+		for _, other := range c.Nodes {
+			require.Eventually(t, func() bool { return get(other, "/v1/policies/"+name)["version"] == 1.0 }, 10*time.Second, 20*time.Millisecond)
+			require.Regexp(t, `^default http at 127\.0\.0\.1:\d+$`, get(other, "/v1/policies/"+name)["author"])
+		}
+	}
+
+	// Each node knows all of them, and who leads.
 	leader, err := c.Leader()
 	require.NoError(t, err)
-	var mu sync.Mutex
-	var waits []time.Duration
-	var failures []string
-	degraded := 0
-	stop := make(chan struct{})
-	var load sync.WaitGroup
-	for i := range 8 {
-		s := c.Nodes[i%3]
-		if s == leader {
-			continue
-		}
-		load.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				began := time.Now()
-				status, v, err := post(s, "/v1/check", fmt.Sprintf(`{"policy":"p","attributes":{"user":"u%d-%d"},"respond":"status"}`, i, n%50))
-				mu.Lock()
-				waits = append(waits, time.Since(began))
-				if err != nil || status != 200 {
-					failures = append(failures, fmt.Sprint(status, v, err))
-				} else if v["degraded"] == true {
-					degraded++
-				}
-				mu.Unlock()
+	leads := get(leader, "/v1/cluster")["node"]
+	for _, s := range c.Nodes {
+		require.Eventually(t, func() bool { return get(s, "/v1/cluster")["leader"] == leads }, 10*time.Second, 20*time.Millisecond)
+		seen := get(s, "/v1/cluster")
+		members := seen["members"].([]any)
+		require.Len(t, members, 3)
+		for _, m := range members {
+			m := m.(map[string]any)
+			require.Equal(t, m["id"] == leads, m["leader"], "%v", m)
+			require.Equal(t, true, m["voter"], "%v", m)
+			require.Equal(t, true, m["up"], "%v", m)
+			if m["leader"] == true {
+				require.Equal(t, leader.Addr, m["clients"])
 			}
-		})
+		}
+		require.Positive(t, seen["term"])
+		require.Positive(t, seen["commit_index"])
+		require.Empty(t, seen["settings_differ"])
 	}
-	time.Sleep(300 * time.Millisecond)
-	_, err = c.KillLeader()
+
+	b, err := c.KillBeside(8, func(s *hgtest.Server, client, n int) (degraded bool, err error) {
+		status, v, err := post(s, "/v1/check", fmt.Sprintf(`{"policy":"p","attributes":{"user":"u%d-%d"},"respond":"status"}`, client, n%50))
+		if err == nil && status != 200 {
+			err = fmt.Errorf("%d: %v", status, v)
+		}
+		return v["degraded"] == true, err
+	})
 	require.NoError(t, err)
-	_, err = c.Leader()
+	require.Empty(t, b.Failures)
+	require.NotZero(t, b.Degraded, "while there was no leader the failure policy answered")
+	t.Logf("%+v", *b)
+	next, err := c.Leader()
 	require.NoError(t, err)
-	time.Sleep(300 * time.Millisecond)
-	close(stop)
-	load.Wait()
-	require.Empty(t, failures)
-	require.NotZero(t, degraded, "while there was no leader the failure policy answered")
-	slices.Sort(waits)
-	t.Logf("%d answers, %d degraded, p99 %v, longest %v", len(waits), degraded, waits[len(waits)*99/100], waits[len(waits)-1])
+	require.Eventually(t, func() bool {
+		for _, m := range get(next, "/v1/cluster")["members"].([]any) {
+			if m := m.(map[string]any); m["id"] == leads {
+				return m["up"] == false && m["leader"] == false
+			}
+		}
+		return false
+	}, 20*time.Second, 50*time.Millisecond, "the one that was killed is not up")
 }

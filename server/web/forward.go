@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
@@ -97,6 +98,7 @@ var (
 	errNotAsked  = &problem{status: http.StatusForbidden, detail: "no route lets this request pass"}
 	errStranger  = &problem{status: http.StatusForbidden, detail: "who asks is none of trusted-proxies, and routes answer nobody else"}
 	errAmbiguous = &problem{status: http.StatusForbidden, detail: policy.ErrEncodedSlash.Error()}
+	errNotKnown  = &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node has begun and does not know these routes yet"}
 )
 
 // route makes the call of the exchange what the routes of a name say. ask is false if
@@ -106,8 +108,10 @@ func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
 		return false, errStranger
 	}
 	routes := a.decider.Routes(name)
-	if routes == nil { // or not yet: the command says what it says of policies, and counts it
-		return true, nil
+	if routes == nil {
+		// The command then says what it says of policies, and counts it.
+		p = a.unknownRoutes(x, name)
+		return p == nil, p
 	}
 	switch err := x.forwarded.Route(routes, &x.check.Call, &x.found); {
 	case errors.Is(err, policy.ErrEncodedSlash):
@@ -122,4 +126,25 @@ func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
 		return false, errNotAsked
 	}
 	return true, nil
+}
+
+// unknownRoutes returns nil for routes that there are not, which the leader knows: a
+// node that has just begun may not know those that there are, and is not to deny what
+// they let pass.
+func (a *api) unknownRoutes(x *exchange, name string) *problem {
+	x.commands = resp.AppendCommand(x.commands[:0], []string{"RL.POLICY", "GET", name})
+	if p := a.run(x, x.commands); p != nil {
+		return p
+	}
+	reply, err := resp.DecodeReply(x.replies)
+	if err == nil {
+		err = verdict.ErrorOf(&reply)
+	}
+	switch {
+	case err != nil:
+		return problemOf(err)
+	case reply.Type != '_':
+		return errNotKnown
+	}
+	return nil
 }

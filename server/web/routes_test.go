@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/web"
 )
@@ -167,4 +168,24 @@ func TestRoutesByAddressNeedTrustedProxies(t *testing.T) {
 	r.policy("user", "{limits: {user: {by: user, rate: 4/h}}}")
 	require.Contains(t, r.run("RL.POLICY", "SET", "routes/edge", "{else: net}").Error(), "trusted-proxies names no gateway")
 	r.policy("routes/edge", "{else: user}")
+}
+
+// late is a server on which no change of routes has arrived yet.
+type late struct{ *server.Caller }
+
+func (late) Routes(string) *policy.Routes { return nil }
+
+// A node that does not know routes yet which there are does not say that there are
+// none: a gateway that goes to another node, or asks again, is answered.
+func TestRoutesThatANodeDoesNotKnowYet(t *testing.T) {
+	r := routed(t, server.Config{}, web.Config{TrustedProxies: loopback})
+	_, r.url = start(t, web.Config{Decider: late{r.caller}, TrustedProxies: loopback})
+	for _, gate := range []string{"/v1/auth", "/v1/auth403"} {
+		a := r.gateway(gate, "GET", "h", "/healthz")
+		require.Equal(t, 503, a.status, a.body)
+		if gate == "/v1/auth" {
+			require.Equal(t, "TRYAGAIN", a.decode(t)["code"])
+		}
+	}
+	require.Equal(t, 404, r.request("GET", "/v1/auth/routes:none", "", "X-Forwarded-Uri", "/").status)
 }
