@@ -69,6 +69,18 @@ type Cluster struct {
 	join   string
 	client *headgate.Client
 	ca     *authority // nil without PeerTLS
+	ports  sync.Map   // Ports of each node, by its address
+}
+
+// Ports are addresses of a node's other fronts.
+type Ports struct{ HTTP, GRPC string }
+
+// Ports are those of the node that has an address of the Redis protocol. It may be
+// called by any goroutine.
+func (c *Cluster) Ports(addr string) Ports {
+	p, _ := c.ports.Load(addr)
+	ports, _ := p.(Ports)
+	return ports
 }
 
 // Node is one of its processes.
@@ -77,7 +89,7 @@ type Node struct {
 	Index int
 	Data  string // directory
 	Peer  string // address of its peer port, not proxied
-	http  string
+	ports Ports
 	front *front
 
 	retired bool // it is no member any more
@@ -168,11 +180,12 @@ func (c *Cluster) reserve() error {
 	} else if err := os.MkdirAll(n.Data, 0o755); err != nil {
 		return err
 	}
-	addrs, err := subprocess.Addrs(host(), 3)
+	addrs, err := subprocess.Addrs(host(), 4)
 	if err != nil {
 		return err
 	}
-	n.Addr, n.Peer, n.http = addrs[0], addrs[1], addrs[2]
+	n.Addr, n.Peer, n.ports = addrs[0], addrs[1], Ports{addrs[2], addrs[3]}
+	c.ports.Store(n.Addr, n.ports)
 	if n.front, err = newFront(n); err != nil {
 		return err
 	}
@@ -188,7 +201,7 @@ func (c *Cluster) reserve() error {
 // arguments sets the command line of a node; expect is 0 for one that joins later.
 func (c *Cluster) arguments(n *Node, expect int) error {
 	n.args = []string{
-		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", n.http,
+		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", n.ports.HTTP, "--grpc-listen", n.ports.GRPC,
 		"--peer-listen", n.Peer, "--peer-advertise", n.front.Addr(), "--join", c.join, "--log-format", "json",
 	}
 	if expect > 0 {

@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ type BillerConfig struct {
 	Billers int
 	Nodes   int
 	Dial    func(node int) string // address to reach a node at now
+	HTTP    func(node int) string // the same of its HTTP port; nil for none
 	Epoch   time.Time
 	Seed    uint64
 	Every   time.Duration // from one bill of a biller to the next, on average
@@ -42,7 +44,7 @@ type BillerConfig struct {
 }
 
 // Billers charge users as who bills does: a call has a name, and is made again, on
-// whatever node comes next, until it is answered. Then it is made again for no reason:
+// whatever node comes next, by the Redis protocol or over HTTP, until it is answered. Then it is made again for no reason:
 // the answer must be the same. Some calls hold, and are settled, again and again.
 type Billers struct {
 	cfg   BillerConfig
@@ -55,19 +57,20 @@ type Billers struct {
 // biller is one of them.
 type biller struct {
 	*BillerConfig
-	n     int
-	rnd   *rand.Rand
-	node  int
-	named int
-	busy  sync.Mutex // held while a bill is under way
-	bills []history.Bill
+	n      int
+	rnd    *rand.Rand
+	client http.Client
+	node   int
+	named  int
+	busy   sync.Mutex // held while a bill is under way
+	bills  []history.Bill
 }
 
 // NewBillers returns billers, having set their policy.
 func NewBillers(cfg BillerConfig) (*Billers, error) {
 	b := &Billers{cfg: cfg, quit: make(chan struct{})}
 	for n := range cfg.Billers {
-		b.all = append(b.all, &biller{BillerConfig: &b.cfg, n: n, rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(1000+n))), node: n})
+		b.all = append(b.all, &biller{BillerConfig: &b.cfg, n: n, rnd: rand.New(rand.NewPCG(cfg.Seed, uint64(1000+n))), node: n, client: http.Client{Timeout: cfg.Timeout, Transport: new(http.Transport)}})
 	}
 	reply, err := respclient.Do(cfg.Dial(0), cfg.Timeout, "RL.POLICY", "SET", Bill, billText)
 	if err != nil {
@@ -222,19 +225,37 @@ func (b *biller) until(call []string) (a answer, open, ok bool) {
 		if addr == "" {
 			continue
 		}
-		reply, err := respclient.Do(addr, b.Timeout, call...)
-		code, _, _ := strings.Cut(reply.Error(), " ")
+		a, code := b.try(addr, call)
 		switch {
-		case err == nil:
-			return answerOf(&reply), open, true
+		case code == "":
+			return a, open, true
 		case refusals[code]:
-		case code != "" && code != "UNCERTAIN":
-			return answer{error: fmt.Sprintf("%v: %s", call, reply.Error())}, open, true
-		default:
+		case code == "UNCERTAIN":
 			open = true
+		default:
+			return answer{error: fmt.Sprintf("%v: %s", call, code)}, open, true
 		}
 	}
 	return a, open, false
+}
+
+// try makes a call once, by the protocol that comes. code is that of an error, "" for
+// none, and "UNCERTAIN" for what may have been done.
+func (b *biller) try(addr string, call []string) (a answer, code string) {
+	if b.HTTP != nil && b.rnd.IntN(2) == 0 {
+		return b.overHTTP(b.HTTP(b.node%b.Nodes), call)
+	}
+	reply, err := respclient.Do(addr, b.Timeout, call...)
+	if err == nil {
+		return answerOf(&reply), ""
+	}
+	switch code, _, _ = strings.Cut(reply.Error(), " "); {
+	case code == "":
+		return a, "UNCERTAIN"
+	case refusals[code], code == "UNCERTAIN":
+		return a, code
+	}
+	return a, reply.Error()
 }
 
 // answerOf leaves out the limits, which only the first answer has.

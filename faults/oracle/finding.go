@@ -12,6 +12,7 @@
 //   - Counters bounds what checks of policies were admitted, limit by limit, and explains what each answer and each counter
 //     says; LinearChecks searches for an order of those whose every answer is durable, changes that reset included.
 //   - Bills checks that calls which are repeated under a name, and holds, are charged once, and answered the same.
+//   - Gateways checks that questions of gateways, who ask once, are charged at most once, and admitted no more than the limit.
 //   - Promptness measures how many calls were answered in time.
 package oracle
 

@@ -126,6 +126,12 @@ func localKills(r *Run) error {
 		return err
 	}
 	keys := limits(r.Rate)
+	if err := r.raised(); err != nil {
+		return err
+	}
+	if err := r.startGateways(3, r.dial, true); err != nil {
+		return err
+	}
 	l := r.offer(keys, 3, r.dial, chargeAndPeek(keys))
 	err := r.rounds(func() error {
 		n, err := r.leader()
@@ -138,5 +144,6 @@ func localKills(r *Run) error {
 	f, _ := oracle.Promptness(&r.history, r.outages, time.Duration(float64(gapAnswer)*r.slack()), 1)
 	f.Check = "gap"
 	r.add(f)
+	r.judgeLocalGateways(time.Duration(float64(gapAnswer) * r.slack()))
 	return err
 }

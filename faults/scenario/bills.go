@@ -28,10 +28,14 @@ type bills struct {
 
 // startBills begins to bill.
 func (r *Run) startBills(billers, nodes int, dial func(int) string) error {
-	b, err := load.NewBillers(load.BillerConfig{
+	cfg := load.BillerConfig{
 		Billers: billers, Nodes: nodes, Dial: dial, Epoch: r.epoch, Seed: r.Seed, Every: billEvery, Life: userLife,
 		Timeout: patience, Patient: 2 * failover,
-	})
+	}
+	if r.cluster != nil {
+		cfg.HTTP = func(node int) string { return r.cluster.Ports(dial(node)).HTTP }
+	}
+	b, err := load.NewBillers(cfg)
 	if err == nil {
 		r.bills = &bills{billers: b}
 		b.Start()

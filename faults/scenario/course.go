@@ -34,10 +34,12 @@ func (r *Run) compareUnderWay() error {
 	r.load.Pause()
 	r.checks.pause()
 	r.bills.pause()
+	r.gateways.pause()
 	r.marks.paused.Store(true)
 	defer r.load.Resume()
 	defer r.checks.resume()
 	defer r.bills.resume()
+	defer r.gateways.resume()
 	defer r.marks.paused.Store(false)
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
 		return err
@@ -76,6 +78,7 @@ func (r *Run) end(l offered, keys *load.Keyspace, look func() error) error {
 	r.audits.stop()
 	r.checks.stop()
 	r.bills.stop()
+	r.gateways.stop()
 	r.stop(l, keys)
 	if r.flushed.End > 0 {
 		r.forgetFlushed()

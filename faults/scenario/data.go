@@ -215,6 +215,11 @@ func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int)
 	if err := r.startBills(cmp.Or(r.billers, fewBillers), nodes, dial); err != nil {
 		return nil, err
 	}
+	if r.cluster != nil {
+		if err := r.startGateways(nodes, dial, false); err != nil {
+			return nil, err
+		}
+	}
 	r.audits = startPairAudit(r, nodes, dial, a.audit)
 	next = r.checks.mix(r.Rate, next)
 	waiting := r.calls(keys, nodes, dial, r.checks.later)
@@ -249,7 +254,7 @@ func (r *Run) judgeApart() {
 
 // readData looks at what is left of the data, and of what policies count, in the end; addr is the leader's.
 func (r *Run) readData(addr string) error {
-	return errors.Join(r.audits.last(addr), r.readBack(addr), r.readCounters(addr), r.readBills(addr), r.readPolicies())
+	return errors.Join(r.audits.last(addr), r.readBack(addr), r.readCounters(addr), r.readBills(addr), r.readGateways(addr), r.readPolicies())
 }
 
 // readBack reads the data once more when nothing is offered any longer, as calls of the history: what was acknowledged must

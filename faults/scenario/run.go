@@ -75,6 +75,7 @@ type Run struct {
 	checks    *checks                  // of policies, in the load; may be nil
 	bills     *bills                   // in the load; may be nil
 	billers   int                      // of them; 0 is fewBillers
+	gateways  *gateways                // in the load; may be nil
 	counted   map[oracle.Counter]int64 // by policies, in the end
 	flushed   history.Call             // of all keys, under load; zero if there was none
 	compared  int                      // times that the nodes' tables were compared under way
@@ -226,6 +227,9 @@ func (r *Run) judge() {
 	r.judgeApart()
 	r.judgePolicies()
 	r.judgeBills()
+	if r.data != nil {
+		r.judgeGateways()
+	}
 	r.live = oracle.MeasureLiveness(&r.history, r.outages, prompt, r.gaps)
 	r.add(oracle.Live(r.live, r.liveness(), r.slack(), r.stalled()))
 	f, r.prompt = oracle.Promptness(&r.history, r.outages, prompt, 0)
