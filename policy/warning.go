@@ -8,7 +8,7 @@ import (
 
 // Warnings returns what the text of a policy says in vain, with its places: an
 // override behind one that always matches first, lists and types of attributes
-// that nothing uses. They are no errors. The order is that of the text.
+// that nothing uses, limits of descriptors that replace each other. They are no errors. The order is that of the text.
 func (rec *Record) Warnings() []*Error {
 	if rec.Kind != PolicyRecord {
 		return nil
@@ -36,8 +36,38 @@ func (rec *Record) Warnings() []*Error {
 			warn(a.place, "nothing uses the attribute %q", a.name)
 		}
 	}
+	for _, l := range d.replaceEachOther() {
+		warn(l.place, "replaces what replaces it, %q: a request that both are for has neither, as with envoyproxy/ratelimit", clip(l.name))
+	}
 	_ = found.result() // puts them in order
 	return found.List
+}
+
+// replaceEachOther returns the limits of descriptors that replace one which replaces
+// them, by names.
+func (d *definition) replaceEachOther() (limits []*rateLimitDef) {
+	type pair struct{ by, name string }
+	replaced := make(map[pair]bool)
+	var all []*rateLimitDef
+	var walk func(defs []*descriptorDef)
+	walk = func(defs []*descriptorDef) {
+		for _, x := range defs {
+			if l := x.rate; l != nil && l.name != "" {
+				all = append(all, l)
+				for _, name := range l.replaces {
+					replaced[pair{l.name, name}] = true
+				}
+			}
+			walk(x.below)
+		}
+	}
+	walk(d.descriptors)
+	for _, l := range all {
+		if slices.ContainsFunc(l.replaces, func(name string) bool { return replaced[pair{name, l.name}] }) {
+			limits = append(limits, l)
+		}
+	}
+	return limits
 }
 
 // overriddenBefore returns the first override before the i-th that names a limit

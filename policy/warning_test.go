@@ -38,6 +38,11 @@ func TestWarnings(t *testing.T) {
 	require.Len(t, r.Warnings(), 2)
 	require.EqualError(t, r.Warnings()[0], `p.yaml:1:32: attributes.v: nothing uses the attribute "v"`)
 	require.EqualError(t, r.Warnings()[1], `p.yaml:2:9: lists.a: nothing uses the list "a"`)
+	r = record(t, "p", "descriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: x, replaces: [{name: y}, {name: z}]}}\n"+
+		"- {key: b, descriptors: [{key: c, rate_limit: {unit: day, requests_per_unit: 1, name: y, replaces: [{name: x}]}}]}\n- {key: d, rate_limit: {unit: day, requests_per_unit: 1, name: z}}")
+	require.Len(t, r.Warnings(), 2)
+	require.EqualError(t, r.Warnings()[0], `p.yaml:2:24: descriptors[0].rate_limit: replaces what replaces it, "x": a request that both are for has neither, as with envoyproxy/ratelimit`)
+	require.ErrorContains(t, r.Warnings()[1], `p.yaml:3:`)
 	records, err := ParseFile("", []byte(everything))
 	require.NoError(t, err)
 	require.Empty(t, records[3].Warnings())

@@ -87,6 +87,9 @@ func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string)
 	if err != nil {
 		return err
 	}
+	if upper := strings.ToUpper(f.Method); upper != f.Method {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: methods are compared by case, as HTTP has them: %s is another one than %s\n", f.Method, upper)
+	}
 	var call verdicts.Call
 	var found policy.Found
 	if err := f.Route(routes, &call, &found); err != nil {

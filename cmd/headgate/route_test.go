@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,10 @@ ip      203.0.113.9        the client's address
 	out, err = routeRun("GET http://x?a", "--file", "b.yaml", "--routes", "a")
 	require.NoError(t, err)
 	require.Contains(t, out, "allow")
+
+	var answer, warned strings.Builder
+	require.NoError(t, run(context.Background(), []string{"route", "test", "get http://x/healthz", "--file", "a.yaml"}, &answer, &warned))
+	require.Equal(t, "warning: methods are compared by case, as HTTP has them: get is another one than GET\n", warned.String())
 
 	for want, args := range map[string][]string{
 		"which of the routes: --routes with one of routes/a, routes/b": {"GET http://x/", "--file", "b.yaml"},

@@ -118,6 +118,29 @@ func TestChangesWithoutAToken(t *testing.T) {
 	}
 }
 
+// Where nothing is asked for on the loopback interface, a page whose name has been made
+// to resolve to it reads nothing; gateways may pass on any name.
+func TestReadsUnderAReboundName(t *testing.T) {
+	r := newManaged(t, server.Config{})
+	r.policy("p", "{limits: {all: {rate: 1000/h}}}")
+	for host, want := range map[string]int{
+		"localhost": 200, "127.0.0.1:7380": 200, "[::1]:7380": 200, "[::1]": 200, "headgate:7380": 200, "a.localhost": 200,
+		"rebound.example.com:7380": 403, "1.2.3.4.example.com": 403,
+	} {
+		for path, body := range map[string]string{"/v1/check": `{"policy":"p"}`, "/v1/now": "", "/metrics": "", "/v1/policies": ""} {
+			method := "GET"
+			if body != "" {
+				method = "POST"
+			}
+			a := r.raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", method, path, host, len(body), body))
+			require.Equal(t, want, a.status, "%s of %s", path, host)
+		}
+		for path, want := range map[string]int{"/v1/auth/p": 200, "/healthz": 200} {
+			require.Equal(t, want, r.raw("GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n").status, "%s of %s", path, host)
+		}
+	}
+}
+
 // A client certificate opens what its name is given, over TLS of the port's own; one
 // of another authority opens nothing.
 func TestClientCertificates(t *testing.T) {

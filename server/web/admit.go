@@ -19,7 +19,7 @@ func (a *api) open(right server.Right) bool {
 // admits returns why a request may not ask for verdicts, or nil.
 func (a *api) admits(r *http.Request) *problem {
 	if a.open(server.RightRead) {
-		return nil
+		return a.rebound(r)
 	}
 	_, p := a.admit(r, server.RightRead)
 	return p
@@ -40,10 +40,13 @@ func (a *api) admit(r *http.Request, right server.Right) (server.Client, *proble
 	if errors.Is(err, server.ErrGuesses) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // which closes the connection
 	}
-	if err == nil && right == server.RightWrite && a.open(right) {
+	if err != nil || !a.open(right) {
+		return who, refusal(err)
+	}
+	if right == server.RightWrite {
 		return who, foreign(r)
 	}
-	return who, refusal(err)
+	return who, a.rebound(r)
 }
 
 // shown is what a request shows of who sends it.
@@ -71,18 +74,37 @@ var browsers = http.NewCrossOriginProtection()
 // page in this machine's browser may have sent: one of another origin, or one whose
 // name has been made to resolve to this machine.
 func foreign(r *http.Request) *problem {
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if err == nil || host == "localhost" {
-		err = browsers.Check(r)
-	}
-	if err != nil {
+	host := hostOf(r)
+	err := browsers.Check(r)
+	if err != nil || host != "localhost" && !isAddress(host) {
 		return &problem{http.StatusForbidden, "NOPERM", "a page of another origin may not change anything: set http-write-token, and send it"}
 	}
 	return nil
+}
+
+// rebound returns a problem for a request that nothing has to be shown for and that
+// names this machine, whose port nobody else reaches, as a page in its browser would
+// whose name has been made to resolve to it. Names without a dot are nobody's. Gateways
+// are not asked: they may pass on what their clients call them.
+func (a *api) rebound(r *http.Request) *problem {
+	host := hostOf(r)
+	if !a.local || strings.IndexByte(host, '.') < 0 || isAddress(host) || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain" {
+		return nil
+	}
+	return &problem{http.StatusForbidden, "NOPERM", "this port is for this machine, by its address or as localhost: for other names set http-read-token and http-see-token, and send them"}
+}
+
+// hostOf is the name or address that a request is sent to, without its port.
+func hostOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.Host); err == nil {
+		return host
+	}
+	return strings.Trim(r.Host, "[]")
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // credentials reads Authorization. A bearer token has the user "".
@@ -106,11 +128,13 @@ func credentials(header string) (user, password string, ok bool) {
 // password: what tells of metrics has always been open to who has none.
 func (a *api) seeing(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := a.rebound(r)
 		if a.decider.Seen(server.PortHTTP) {
-			if _, p := a.admit(r, server.RightSee); p != nil {
-				sendProblem(w, p)
-				return
-			}
+			_, p = a.admit(r, server.RightSee)
+		}
+		if p != nil {
+			sendProblem(w, p)
+			return
 		}
 		h.ServeHTTP(w, r)
 	})
