@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
 # usage: fuzz.sh length
 # Runs every fuzz target of the module, one after another, for the given length,
-# a time or a number of inputs as go test's -fuzztime has them: go test fuzzes
-# one target of one package at a time.
+# a time or a number of inputs as go test's -fuzztime has them. It is what go test
+# does, but that links a package's test binary again for each of its targets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-grep -rE '^func Fuzz' --include='*_test.go' --exclude-dir=node_modules . | sort |
-	sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*).*|\1 \2|' |
-	while read -r package target; do
+root=$PWD
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+corpus=$(go env GOCACHE)/fuzz # inputs of earlier runs that reached something new
+
+grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=node_modules . | xargs -n 1 dirname | sort -u >"$dir/packages"
+while read -r package <&3; do
+	go test -c -fuzz . -o "$dir/fuzz.test" "$package"
+	path=$(go list "$package")
+	cd "$package" # its inputs are there, and one that fails is written there
+	for target in $("$dir/fuzz.test" -test.list '^Fuzz'); do
 		echo "fuzz $package $target"
-		go test -fuzzminimizetime 100x -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$package" </dev/null
+		"$dir/fuzz.test" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$1" \
+			-test.fuzzminimizetime 100x -test.fuzzcachedir "$corpus/$path" -test.paniconexit0
 	done
+	cd "$root"
+done 3<"$dir/packages"
