@@ -30,8 +30,10 @@ func TestGuestsCrowdOutEachOther(t *testing.T) {
 		return present(tab, n)
 	}
 	const n = 5000
-	require.Greater(t, fill(500, 0), n*99/100, "a flood of guests takes none that matters more than they do")
+	// A sample of nothing but the few is met now and then: 4964 to 5000 stay, and in one
+	// run of hundreds 4938.
+	require.Greater(t, fill(500, 0), n*19/20, "a flood of guests takes none that matters more than they do")
 	require.Less(t, fill(50, 0), n/20, "and those that matter less")
-	require.Greater(t, fill(0, 500), n*99/100, "a flood of others takes no guests, which are few")
+	require.Greater(t, fill(0, 500), n*19/20, "a flood of others takes no guests, which are few")
 	require.Less(t, fill(0, 2000), n/20, "but those that matter less than it")
 }
