@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -67,7 +68,7 @@ func (c *Cluster) Addrs() []string {
 	return list
 }
 
-// Leader waits until one node serves as leader and every node that runs tells
+// Leader waits until one node serves as leader and every node that runs is ready, tells
 // clients so, and of all others that run, and returns it.
 func (c *Cluster) Leader() (*Server, error) {
 	var running []*Server
@@ -101,6 +102,25 @@ func (c *Cluster) agree(leader *Server, running []*Server) error {
 		if role != want || len(told) < len(running) || told[0] != leader.Addr {
 			return fmt.Errorf("%s is %s and tells of %v", s.Addr, role, told)
 		}
+		if err := s.ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ready returns why the server is not ready. One that leads may not know yet that all
+// can read what is new.
+func (s *Server) ready() error {
+	client := http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	reply, err := client.Get("http://" + s.HTTP + "/readyz")
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: /readyz is %s", s.Addr, reply.Status)
 	}
 	return nil
 }
