@@ -52,14 +52,17 @@ type Spec struct {
 	bySub map[string]*Spec
 }
 
-// Public returns arguments as MONITOR and SLOWLOG may show them.
+// Redacted stands in Public for arguments that are shown to nobody.
+const Redacted = "(redacted)"
+
+// Public returns arguments as MONITOR, SLOWLOG and the decision log may show them.
 func (cmd *Spec) Public(args [][]byte) [][]byte {
 	if cmd.Secrets == nil {
 		return args
 	}
 	shown := slices.Clone(args)
 	for _, i := range cmd.Secrets(args, nil) {
-		shown[i] = []byte("(redacted)")
+		shown[i] = []byte(Redacted)
 	}
 	return shown
 }

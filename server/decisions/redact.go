@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // all is the name that stands for all attributes, and keys of limits.
@@ -33,13 +35,10 @@ func newRedactor(plain []string, key []byte) redactor {
 // a hash of their own each.
 const hashLength = 8
 
-// redacted is what stands for values that are shown to nobody: see Spec.Public.
-const redacted = "(redacted)"
-
 // value returns the value of an attribute as it is shown, or that of a key, whose name
 // is "".
 func (r *redactor) value(name string, value []byte) string {
-	if string(value) == redacted || slices.Contains(r.plain, all) || name != "" && slices.Contains(r.plain, name) {
+	if string(value) == command.Redacted || slices.Contains(r.plain, all) || name != "" && slices.Contains(r.plain, name) {
 		return string(value)
 	}
 	mac := hmac.New(sha256.New, r.key)

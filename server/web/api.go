@@ -52,7 +52,7 @@ type api struct {
 	trusted []netip.Prefix
 	local   bool // see Config
 	now     func() time.Time
-	memory  budget // of batches
+	memory  budget // of batches and long bodies
 	fronts  *fronts.Counts
 
 	admin           *admin.API

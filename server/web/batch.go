@@ -24,8 +24,9 @@ const (
 	checkMemory = 16 << 10
 	// bodyMemory is what a byte of a body takes at most: itself, and the commands.
 	bodyMemory = 4
-	// maxBatchMemory is what the batches that are being read and answered take
-	// together, beyond the first maxBodyBytes of a body, in bytes.
+	// maxBatchMemory is what the batches that are being read and answered, and all
+	// bodies that are being read, take together, beyond the first maxBodyBytes of each
+	// body, in bytes.
 	maxBatchMemory = 128 << 20
 )
 
@@ -169,7 +170,7 @@ func (b *budget) take(n int) bool {
 func (b *budget) give(n int) { b.left.Add(int64(n)) }
 
 var errNoMemory = &problem{http.StatusServiceUnavailable, "BUSY",
-	fmt.Sprintf("the batches that are being answered take %d MiB", maxBatchMemory>>20)}
+	fmt.Sprintf("long bodies and batches that are being read and answered take %d MiB", maxBatchMemory>>20)}
 
 // take takes n bytes for the exchange, until its end. Where there are not so many,
 // those lose theirs who do not read their answers: the next batch may find room.

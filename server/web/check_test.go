@@ -145,6 +145,24 @@ func TestIdempotencyKey(t *testing.T) {
 	require.Equal(t, 400, r.post("/v1/check:batch", `{"checks":[]}`, "Idempotency-Key", "b").status)
 }
 
+// At most eight limits are told, and none that is in shadow.
+func TestHeadersShowEnforcedLimits(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	var limits []string
+	for i := range 14 {
+		limits = append(limits, fmt.Sprintf("l%d: {rate: %d/h}", i, 100+i))
+	}
+	r.policy("p", "{limits: {seen: {rate: 1/h, mode: shadow}, soft: {rate: 1/h, mode: soft}, "+strings.Join(limits, ", ")+"}}")
+	a := r.post("/v1/check", `{"policy":"p"}`)
+	require.Equal(t, 200, a.status)
+	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+		value := a.header.Get(name)
+		require.Equal(t, 7, strings.Count(value, ", "), value)
+		require.True(t, strings.HasPrefix(value, `"l0";`), value)
+		require.NotRegexp(t, "seen|soft", value)
+	}
+}
+
 // RateLimit-Policy tells windows of whole seconds.
 func TestWindowsInRateLimitPolicy(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})

@@ -88,8 +88,16 @@ func checkBody(r *http.Request, m *admin.Method) *problem {
 	return &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: " + strings.Join(m.Types, " or ")}
 }
 
-// perform reads the body and answers.
+// perform reads the body and answers. It takes a turn once the body is here: who sends
+// slowly keeps nobody out.
 func (a *api) perform(x *exchange, who server.Client, m *admin.Method) *problem {
+	if m.Types == nil {
+		x.received()
+	} else if p := x.receive(m.MaxBody); p != nil {
+		return p
+	} else if len(x.body) == 0 {
+		return badRequest(errors.New("the body is empty"))
+	}
 	if !a.managing.take() {
 		return errManaged
 	}
@@ -99,13 +107,6 @@ func (a *api) perform(x *exchange, who server.Client, m *admin.Method) *problem 
 			return errManaged
 		}
 		defer a.heavy.done()
-	}
-	if m.Types == nil {
-		x.received()
-	} else if p := x.receive(m.MaxBody); p != nil {
-		return p
-	} else if len(x.body) == 0 {
-		return badRequest(errors.New("the body is empty"))
 	}
 	answer, err := m.Handle(&admin.Request{Request: x.r, Who: who, Body: x.body})
 	if err != nil {

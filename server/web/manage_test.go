@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -223,6 +224,68 @@ func TestMethodsAndBodies(t *testing.T) {
 	r.post("/v1/explain", strings.Repeat(`[`, 1000)).ok(t, 400)
 	r.post("/v1/explain", "{\"key\":\"\xff\"}").ok(t, 400)
 	require.Equal(t, http.StatusOK, r.request("GET", "/v1/openapi.yaml", "").status)
+}
+
+// Who sends bodies slowly keeps nobody from changing, and from reading, policies.
+func TestSlowBodiesOfPolicies(t *testing.T) {
+	r := newManaged(t, server.Config{})
+	for i := range 40 {
+		c := r.dial()
+		request := "PUT /v1/policies/slow"
+		if i%10 == 0 {
+			request = "POST /v1/policies:check"
+		}
+		_, err := fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/yaml\r\nContent-Length: 100000\r\n\r\n{", request)
+		require.NoError(t, err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	r.request("GET", "/v1/policies", "").ok(t, 200)
+	r.put("/v1/policies/p", "{limits: {all: {rate: 1/h}}}").ok(t, 200)
+	r.request("POST", "/v1/policies:check", "policies: {}", "Content-Type", "application/yaml").ok(t, 200)
+}
+
+// waiting is a Caller whose commands about policies wait.
+type waiting struct {
+	*server.Caller
+	come, release chan struct{}
+}
+
+func (w waiting) PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error) {
+	w.come <- struct{}{}
+	<-w.release
+	return w.Caller.PipelineAs(ctx, who, dst, commands)
+}
+
+// Of what takes long two are under way at a time.
+func TestHeavyRequestsTakeTurns(t *testing.T) {
+	r := newManaged(t, server.Config{})
+	w := waiting{r.caller, make(chan struct{}), make(chan struct{})}
+	_, r.url = start(t, web.Config{Decider: w, View: view{}, Local: true})
+	answers := make(chan answer, 3)
+	check := func() {
+		go func() {
+			answers <- r.request("POST", "/v1/policies:check", "policies: {}", "Content-Type", "application/yaml")
+		}()
+	}
+	for range 2 {
+		check()
+		<-w.come
+	}
+	check()
+	select {
+	case a := <-answers:
+		require.Equal(t, "BUSY", a.ok(t, 503).decode(t)["code"])
+	case <-w.come:
+		close(w.release)
+		t.Fatal("a third one is under way")
+	}
+	r.post("/v1/simulate", `{"limit":{"limit":2,"period":"1m"},"trace":[{"at_ms":0}]}`).ok(t, 503)
+	close(w.release)
+	for range 2 {
+		a := <-answers
+		a.ok(t, 200)
+	}
+	r.post("/v1/simulate", `{"limit":{"limit":2,"period":"1m"},"trace":[{"at_ms":0}]}`).ok(t, 200)
 }
 
 // One caller changes 100 times at once, and then 10 times a second; others are not

@@ -32,12 +32,11 @@ type API struct {
 	view   View
 	writes *writes
 	rates  rates
-	trials chan struct{} // one for each that may be under way
 }
 
 // New returns an API.
 func New(asker Asker, view View) *API {
-	return &API{asker: asker, view: view, writes: newWrites(), trials: make(chan struct{}, maxTrials)}
+	return &API{asker: asker, view: view, writes: newWrites()}
 }
 
 // Request is what somebody asks who may.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kinds of rankings, as RL.TOP has them.
+// rankings are those of RL.TOP.
 var rankings = []string{"denied", "allowed", "hot"}
 
 // top answers the busiest keys.

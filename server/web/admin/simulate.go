@@ -20,11 +20,10 @@ import (
 
 // Bounds of a trial.
 const (
-	maxTrial  = 256 << 10 // bytes of its body
-	maxSteps  = 1000
-	maxTimes  = 1000
-	maxCalls  = 10_000
-	maxTrials = 2 // at a time
+	maxTrial = 256 << 10 // bytes of its body
+	maxSteps = 1000
+	maxTimes = 1000
+	maxCalls = 10_000
 	// trialPatience is how long one may take.
 	trialPatience = 2 * time.Second
 	// lookEvery calls it looks at the time.
@@ -107,21 +106,12 @@ var algorithms = []struct {
 	is   engine.Algorithm
 }{{"token", engine.Token}, {"leaky", engine.Leaky}, {"fixed", engine.Fixed}, {"sliding", engine.Sliding}, {"log", engine.Log}}
 
-var (
-	errTrials    = &Error{Status: http.StatusServiceUnavailable, Code: "BUSY", Detail: "other trials are under way"}
-	errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: fewer calls, or a simpler policy"}
-)
+var errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: fewer calls, or a simpler policy"}
 
 // simulate answers what a limit or policies would answer to a trace of calls.
 func (a *API) simulate(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
-	}
-	select {
-	case a.trials <- struct{}{}:
-		defer func() { <-a.trials }()
-	default:
-		return Answer{}, errTrials
 	}
 	var t trial
 	if err := decode(r.Body, &t); err != nil {

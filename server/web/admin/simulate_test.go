@@ -75,12 +75,6 @@ func TestWrongTrials(t *testing.T) {
 		_, err := simulated(t, body)
 		require.ErrorContains(t, err, want, body)
 	}
-	a := New(nobody{t}, nil)
-	for range maxTrials {
-		a.trials <- struct{}{}
-	}
-	_, err := a.simulate(&Request{Request: httptest.NewRequest(http.MethodPost, "/v1/simulate", nil), Body: []byte(`{}`)})
-	require.ErrorIs(t, err, errTrials)
 }
 
 // Whatever a body is, it is read or refused, and never read in two ways: no name is

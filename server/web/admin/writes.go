@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -53,7 +54,7 @@ func (w *writes) take(r *Request) error {
 	defer w.mu.Unlock()
 	d, err := w.session.Decide(w.engine.Now(), key, engine.Limit{Limit: writeRate, Period: int64(time.Second), Burst: writeBurst}, 1, &engine.Options{})
 	if err == nil && !d.OK {
-		err = &Error{Status: http.StatusTooManyRequests, Code: "BUSY", Detail: "too many changes: 100 at once and 10 a second from one caller", RetryAfter: time.Duration(d.RetryAfter)}
+		err = &Error{Status: http.StatusTooManyRequests, Code: "BUSY", Detail: fmt.Sprintf("too many changes: %d at once and %d a second from one caller", writeBurst, writeRate), RetryAfter: time.Duration(d.RetryAfter)}
 	}
 	return err
 }
