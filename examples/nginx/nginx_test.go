@@ -2,6 +2,7 @@
 package nginx_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +138,28 @@ func TestNginxWithHostileClients(t *testing.T) {
 		assert.Contains(t, []int{429, 400}, g.Raw(request), "%.60q", request)
 	}
 	require.Equal(t, int64(3), g.Calls.Load())
+}
+
+// What docs/http.md says of internal redirects: by index and try_files a request is
+// charged once, and where they lead to nobody gets uncounted.
+func TestNginxChargesRedirectsOnce(t *testing.T) {
+	t.Parallel()
+	const files = `location /files/ { auth_request /_headgate; root %[1]s; %[2]s; }
+		location = /files/index.html { internal; auth_request off; root %[1]s; }
+		location @away {`
+	for _, redirect := range []string{"index index.html", "try_files $uri /files/index.html"} {
+		root := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(root, "files"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "files/index.html"), []byte("a page"), 0o600))
+		g := start(t, "location @away {", fmt.Sprintf(files, root, redirect))
+		for range 3 {
+			a := g.Ask("127.0.0.2", "GET", "/files/", "")
+			require.Equal(t, 200, a.Status, redirect)
+			require.Equal(t, "a page", a.Body)
+		}
+		require.Equal(t, 403, g.Ask("127.0.0.2", "GET", "/files/", "").Status)
+		require.Equal(t, 404, g.Ask("127.0.0.3", "GET", "/files/index.html", "").Status)
+	}
 }
 
 // A policy that there is none of is not an open gate, though requests pass while
