@@ -82,7 +82,7 @@ func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, er
 	}
 	leave := func() { a.leave(c) }
 	over := leave
-	if end, ok := ctx.Deadline(); !ok || time.Until(end) > callTimeout {
+	if at, ok := ctx.Deadline(); !ok || time.Until(at) > callTimeout {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, callTimeout)
 		over = func() { leave(); end() }

@@ -13,6 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/envoy"
@@ -194,6 +198,40 @@ func TestHalfRequestsMakeRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, closed(), 6)
 	require.False(t, stopped(friend.closed))
+}
+
+// Calls without an end of their own are bounded, and their places are there again when
+// they end; other calls are answered meanwhile.
+func TestEndlessCallsAreBounded(t *testing.T) {
+	const most, each = 256, 64
+	r := newRig(t, server.Config{}, envoy.Config{})
+	r.policy("edge", edge)
+	watch := func(c *grpc.ClientConn) (grpc.ServerStreamingClient[grpc_health_v1.HealthCheckResponse], error) {
+		w, err := grpc_health_v1.NewHealthClient(c).Watch(patient(t), &grpc_health_v1.HealthCheckRequest{})
+		if err == nil {
+			_, err = w.Recv()
+		}
+		return w, err
+	}
+	var conns []*grpc.ClientConn
+	for range most / each {
+		conns = append(conns, dial(t, r.addr))
+		for range each {
+			_, err := watch(conns[len(conns)-1])
+			require.NoError(t, err)
+		}
+	}
+	late := dial(t, r.addr)
+	for range 3 { // those that are refused take no place
+		_, err := watch(late)
+		require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	}
+	_, err := r.ShouldRateLimit(patient(t), request("edge", []string{"free", "1"}))
+	require.NoError(t, err)
+	_, err = grpc_health_v1.NewHealthClient(late).Check(patient(t), &grpc_health_v1.HealthCheckRequest{})
+	require.NoError(t, err)
+	require.NoError(t, conns[0].Close())
+	require.Eventually(t, func() bool { _, err := watch(late); return err == nil }, 10*time.Second, 10*time.Millisecond)
 }
 
 // For one connection more than there may be, the one closes that has been silent for
