@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,27 @@ func TestPolicyCounts(t *testing.T) {
 	}, r.s.PolicyCounts())
 	r.raw("RL.POLICY", "DEL", "p")
 	require.Empty(t, r.s.PolicyCounts())
+}
+
+// Beyond a thousand limits and lists those that come are counted together.
+func TestPolicyCountsAreBounded(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	var sixteen []string
+	for i := range 16 {
+		sixteen = append(sixteen, fmt.Sprintf("l%d: {rate: 5/h}", i))
+	}
+	const policies = 70
+	for i := range policies {
+		r.setPolicy(fmt.Sprintf("p%02d", i), "{limits: {"+strings.Join(sixteen, ", ")+"}}")
+		require.EqualValues(t, 1, r.check(fmt.Sprintf("p%02d", i)).allowed)
+	}
+	all := r.s.PolicyCounts()
+	require.Len(t, all, 1001)
+	total := uint64(0)
+	for _, c := range all {
+		total += c.Allowed
+	}
+	require.EqualValues(t, 16*policies, total)
+	require.Equal(t, limits.LimitCount{Allowed: all[1000].Allowed, Cost: all[1000].Allowed}, all[1000])
+	require.Positive(t, all[1000].Allowed)
 }

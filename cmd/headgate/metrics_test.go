@@ -142,3 +142,29 @@ func TestMetrics(t *testing.T) {
 		"holds": 0, "holds_evicted_total": 0, "offenders": 0, "offenders_evicted_total": 0, "policies": 0, "policies_revision": 0, "policies_unknown_total": 11, "policies_file_differs": 0, "policy_keys_replaced_total": 0,
 	}, values)
 }
+
+// Whatever clients send and however they ask, it is in no metric: neither in its name
+// nor in its labels.
+func TestMetricsShowNoValues(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--trusted-proxies=127.0.0.0/8")
+	require.Equal(t, byte(':'), p.call(t, "RL.POLICY", "SET", "p", "{limits: {user: {by: user, rate: 1/day}}}").Type)
+	require.Equal(t, byte(':'), p.call(t, "RL.POLICY", "SET", "d", `{descriptors: [{key: user, value: "s*", rate_limit: {unit: day, requests_per_unit: 1}}, {key: user, rate_limit: {unit: day, requests_per_unit: 1}}]}`).Type)
+	for range 2 {
+		for _, args := range [][]string{
+			{"RL.CHECK", "p", "user", "secretvalue"}, {"RL.CHECK", "secretvalue", "user", "secretvalue"}, {"CL.THROTTLE", "secretvalue", "1", "1", "60"}, {"SECRETVALUE", "secretvalue"},
+			{"RL.DESCRIPTORS", "d", "0", "2", "1", "user", "secretvalue", "-", "-", "1", "user", "xsecretvalue", "-", "-"}, {"RL.DESCRIPTORS", "d", "0", "1", "1", "secretvalue", "secretvalue", "-", "-"},
+		} {
+			p.call(t, args...)
+		}
+		for _, path := range []string{"/v1/auth/p?secretvalue=1", "/v1/auth/secretvalue", "/v1/secretvalue", "/secretvalue"} {
+			p.status(path)
+		}
+		require.NotZero(t, checkAs(t, p, "secretvalue"))
+	}
+	page := p.get(t, "/metrics")
+	require.True(t, strings.Contains(page, `headgate_policy_calls_total{limit="user_s*",outcome="denied",policy="d"} 1`), "they are counted")
+	for line := range strings.Lines(page) {
+		require.NotContains(t, strings.ToLower(line), "secretvalue")
+	}
+}
