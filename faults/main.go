@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -94,23 +95,37 @@ func run(args []string, out io.Writer) error {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return err
 	}
+	of := "of " + o.Bin
 	if o.Bin == "" {
 		bin, err := subprocess.Build(o.Dir)
 		if err != nil {
 			return err
 		}
-		o.Bin = bin
+		o.Bin, of = bin, sources()
 	}
 	o.Args = strings.Fields(*serve)
 	o.Log = func(line string) { fmt.Fprintln(out, line) }
-	return execute(chosen, *mode, o, *doc, out)
+	return execute(chosen, *mode, o, of, *doc, out)
 }
 
-// execute runs the scenarios, each in the given mode or in all of its modes.
-func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc string, out io.Writer) error {
+// sources names the commit that the working directory is of.
+func sources() string {
+	commit, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
+	if err != nil {
+		return "of no commit"
+	}
+	text := "of commit " + strings.TrimSpace(string(commit))
+	if changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no").Output(); err != nil || len(changed) > 0 {
+		text += ", changed"
+	}
+	return text
+}
+
+// execute runs the scenarios, each in the given mode or in all of its modes; of is what the nodes were built from.
+func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, doc string, out io.Writer) error {
 	violated := false
 	begin := time.Now()
-	rows := scenario.TableHead
+	rows, fronts := scenario.TableHead, scenario.FrontsHead
 	for _, s := range chosen {
 		for _, m := range s.Modes {
 			if mode != "" && m != mode || mode == "" && !s.Runs(m, o.Brief) {
@@ -125,12 +140,16 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, doc s
 			}
 			fmt.Fprintf(out, "%v(%v of %v)\n\n", report, time.Since(from).Round(time.Second), time.Since(begin).Round(time.Second))
 			rows += report.Row()
+			fronts += report.Fronts()
 			violated = violated || !report.OK()
 		}
 	}
+	if fronts != scenario.FrontsHead {
+		rows += "\nWhat [gateways](#gateways) asked of nodes that ran:\n\n" + fronts
+	}
 	fmt.Fprint(out, rows)
 	if doc != "" {
-		how := fmt.Sprintf("all in %v", time.Since(begin).Round(time.Second))
+		how := fmt.Sprintf("%s, all in %v", of, time.Since(begin).Round(time.Second))
 		if o.Brief {
 			how += " with `-brief`"
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -98,26 +99,44 @@ func (m *Machine) String() string {
 	return fmt.Sprintf("%.0f %% of the processors went to others, the runner was kept waiting for %.1f %% of the time; %s", 100*m.Foreign(), 100*m.Stalled(), still)
 }
 
-// read adds up the times of /proc. What interrupts take is nobody's: most of it is the run's own network. Niced processes
-// give way, so what they take counts as idle.
-func (m *Machine) read() (u usage) {
+// read adds up the times of /proc.
+func (m *Machine) read() usage {
 	stat, _ := os.ReadFile("/proc/stat")
+	u := usageOf(stat, niced())
+	u.own = ticks(os.Getpid(), true)
+	for _, pid := range m.pids() {
+		u.own += ticks(pid, false)
+	}
+	return u
+}
+
+// usageOf reads what all processes took. What interrupts take is nobody's: most of it is the run's own network. Niced
+// processes give way, so what they take counts as idle, unless the run is niced itself.
+func usageOf(stat []byte, niced bool) (u usage) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	for i, f := range bytes.Fields(line) {
 		n, _ := strconv.ParseInt(string(f), 10, 64)
 		switch i {
 		case 1, 3, 8: // user, system, steal
 			u.all += n
-		case 2, 4, 5: // nice, idle, iowait
+		case 2: // nice
+			u.all += n
+			if !niced {
+				u.idle += n
+			}
+		case 4, 5: // idle, iowait
 			u.all += n
 			u.idle += n
 		}
 	}
-	u.own = ticks(os.Getpid(), true)
-	for _, pid := range m.pids() {
-		u.own += ticks(pid, false)
-	}
 	return u
+}
+
+// niced reports whether this process has a nice value above 0, and so have the nodes that it starts.
+func niced() bool {
+	const zero = 20 // the system call returns 20 less the nice value
+	priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	return err == nil && priority < zero
 }
 
 // ticks is the processor time of a process, and of its children that have ended.

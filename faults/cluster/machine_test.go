@@ -25,3 +25,10 @@ func TestMachineWatchesWhatOthersUse(t *testing.T) {
 	require.InDelta(t, .2, m.Foreign(), 1e-9)
 	require.InDelta(t, .01, m.Stalled(), 1e-9)
 }
+
+// Niced processes are no others to a run that is not niced: they give way to it. One that is niced itself competes with them.
+func TestNicedProcessesGiveWay(t *testing.T) {
+	const stat = "cpu  100 30 50 700 20 7 8 5 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
+	require.Equal(t, usage{all: 905, idle: 750}, usageOf([]byte(stat), false))
+	require.Equal(t, usage{all: 905, idle: 720}, usageOf([]byte(stat), true))
+}

@@ -101,46 +101,54 @@ func (r *Run) judgeGateways() {
 		return
 	}
 	r.add(oracle.Gateways(g.all, gatewayLimit, r.flushed.End, load.GatewayCharged, g.used))
-	for _, front := range []string{load.ByRoutes, load.ByDescriptors} {
-		asked, decided := 0, 0
-		for i := range g.all {
-			if a := &g.all[i]; a.Front == front && !r.wasDown(a) {
-				if asked++; a.Outcome == history.Admitted || a.Outcome == history.Denied {
-					decided++
-				}
-			}
-		}
-		r.expect(float64(decided) >= decidedApart*float64(asked), "fronts", "%d of %d questions by %s were decided", decided, asked, front)
+	for _, f := range r.fronts() {
+		r.expect(float64(len(f.waits)) >= decidedApart*float64(f.asked), "fronts", "%d of %d questions by %s were decided", len(f.waits), f.asked, f.name)
 	}
 }
 
-// wasDown reports whether a question went to a node that the run had stopped.
-func (r *Run) wasDown(a *history.Asked) bool {
-	return oracle.Excused(&history.Call{Node: a.Node, Due: a.Start, End: a.End}, r.outages)
+// front is what gateways were told by one front of the nodes that the run had not stopped.
+type front struct {
+	name  string
+	asked int
+	waits []time.Duration // for what was decided, ascending
+	other []string        // all that was not admitted
 }
 
-// judgeLocalGateways looks whether every question to a surviving node was decided, and 99 of 100 within a time.
-func (r *Run) judgeLocalGateways(within time.Duration) {
-	for _, front := range []string{load.ByRoutes, load.ByDescriptors} {
-		var waits []int64
-		var wrong []string
+// fronts returns what gateways were told; nothing if none asked.
+func (r *Run) fronts() (all []front) {
+	if r.gateways == nil {
+		return nil
+	}
+	for _, name := range []string{load.ByRoutes, load.ByDescriptors} {
+		f := front{name: name}
 		for i := range r.gateways.all {
 			a := &r.gateways.all[i]
-			switch {
-			case a.Front != front || r.wasDown(a):
+			if a.Front != name || oracle.Excused(&history.Call{Node: a.Node, Due: a.Start, End: a.End}, r.outages) {
 				continue
-			case a.Outcome != history.Admitted:
-				wrong = append(wrong, fmt.Sprintf("%.3f s: %s%s%s", time.Duration(a.Start).Seconds(), a.Outcome, a.Refusal, a.Wrong))
 			}
-			waits = append(waits, a.End-a.Start)
+			f.asked++
+			if a.Outcome == history.Admitted || a.Outcome == history.Denied {
+				f.waits = append(f.waits, time.Duration(a.End-a.Start))
+			}
+			if a.Outcome != history.Admitted {
+				f.other = append(f.other, fmt.Sprintf("\n    %.3f s: %s%s%s", time.Duration(a.Start).Seconds(), a.Outcome, a.Refusal, a.Wrong))
+			}
 		}
-		slices.Sort(waits)
-		if len(waits) == 0 {
-			r.expect(false, "fronts", "nothing was asked by %s", front)
+		slices.Sort(f.waits)
+		all = append(all, f)
+	}
+	return all
+}
+
+// judgeLocalGateways looks whether every question to a surviving node was admitted, and 99 of 100 within a time.
+func (r *Run) judgeLocalGateways(within time.Duration) {
+	for _, f := range r.fronts() {
+		if len(f.waits) == 0 {
+			r.expect(false, "fronts", "nothing was decided of %d questions by %s", f.asked, f.name)
 			continue
 		}
-		p99 := time.Duration(waits[len(waits)*99/100])
-		r.expect(len(wrong) == 0 && p99 <= within, "fronts", "%d questions by %s, p99 %v, longest %v, %d not admitted%s", len(waits), front,
-			p99.Round(time.Microsecond), time.Duration(waits[len(waits)-1]).Round(time.Microsecond), len(wrong), strings.Join(wrong[:min(len(wrong), 5)], "\n    "))
+		p99 := at(f.waits, .99)
+		r.expect(len(f.other) == 0 && p99 <= within, "fronts", "%d questions by %s, p99 %v, longest %v, %d not admitted%s", f.asked, f.name,
+			p99.Round(time.Microsecond), at(f.waits, 1).Round(time.Microsecond), len(f.other), strings.Join(f.other[:min(len(f.other), 5)], ""))
 	}
 }

@@ -123,6 +123,31 @@ func (p *Report) Row() string {
 		len(r.history.Calls), r.extra.Units, r.extra.Bound, 100*r.prompt, gap, r.tables)
 }
 
+// FrontsHead begins a Markdown table of what gateways were told, whose rows are Fronts.
+const FrontsHead = "| scenario | mode | by routes: asked | decided | p99 / max | by descriptors: asked | decided | p99 / max |\n" +
+	"|---|---|---|---|---|---|---|---|\n"
+
+// Fronts is what gateways were told as a row of FrontsHead; empty if none asked.
+func (p *Report) Fronts() string {
+	r := p.run
+	fronts := r.fronts()
+	if p.Skipped != "" || fronts == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | %s |", r.Scenario.Name, r.Mode)
+	for _, f := range fronts {
+		if len(f.waits) == 0 {
+			fmt.Fprintf(&b, " %d | 0 | |", f.asked)
+			continue
+		}
+		ms := func(q float64) float64 { return float64(at(f.waits, q)) / float64(time.Millisecond) }
+		fmt.Fprintf(&b, " %d | %.2f %% | %.1f / %.1f ms |", f.asked, 100*float64(len(f.waits))/float64(f.asked), ms(.99), ms(1))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
 // at returns a quantile.
 func at(d []time.Duration, q float64) time.Duration {
 	s := slices.Sorted(slices.Values(d))
