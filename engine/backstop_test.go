@@ -213,6 +213,9 @@ func TestBackstopKeepsKeysApart(t *testing.T) {
 // What is counted takes no more memory than it may, however many and long the keys
 // and however many the limits; what has used up most stays.
 func TestBackstopHasABound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	b, out := NewBackstop(New(Config{})), make([]Decision, 1)
 	ask := func(key []byte, l Limit) Decision {
 		_, err := b.DecideAll(start, 10, []Segment{{key, l, 1}}, &Options{}, out)

@@ -13,6 +13,9 @@ import (
 // What is due is given once, none before its end, and all of it within a second
 // behind that, whatever ends when and however the clock jumps.
 func TestHoldIndexGivesWhatHasEnded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
 		var x holdIndex
@@ -120,6 +123,9 @@ func TestHoldIndexForgets(t *testing.T) {
 
 // What is settled long before its end does not stay in the index until then.
 func TestHoldIndexIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	s := newTestSession(t, Config{})
 	c := of(t, s, "@p:a", Limit{Algorithm: Fixed, Limit: maxCount, Period: minute})
 	long := func(r *Reserve) { r.TTL, r.Keep = MaxHoldTTL, second }

@@ -20,6 +20,9 @@ func heap() int64 {
 // A client that gives every call a limit of its own stays within maxmemory with
 // the others: the limits count, not only the keys.
 func TestMemoryBoundsLimitsToo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	const bound = 16 << 20
 	before := heap()
 	e := New(Config{MaxBytes: bound, Evict: true})
@@ -48,6 +51,9 @@ func TestMemoryBoundsLimitsToo(t *testing.T) {
 }
 
 func TestSmallBoundsHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	for _, bound := range []int64{1 << 20, 4 << 20, 16 << 20} {
 		e := New(Config{MaxBytes: bound, Evict: true})
 		s := e.NewSession()

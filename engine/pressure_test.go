@@ -46,6 +46,9 @@ func TestPressureIsTheShareInUse(t *testing.T) {
 // one hit leaves something of the limit. Under a limit of one the flood's keys
 // are as exhausted as any: who is forgotten is chance.
 func TestFloodForgetsNoExhaustedLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	forEach(t, func(t *testing.T, a Algorithm) {
 		for _, limit := range []int64{2, 10} {
 			const exhausted, flood = 2000, 20_000

@@ -10,6 +10,9 @@ import (
 // A step that fills a small table several times over evicts others' keys, none
 // that it holds, and none that it has written; what it held may go afterwards.
 func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	for name, begin := range map[string]func(s *Session, keys [][]byte){
 		"hold": func(s *Session, keys [][]byte) { s.Hold(keys) },
 		"all":  func(s *Session, keys [][]byte) { s.HoldAll(keys) },
@@ -59,6 +62,9 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 // which an eighth or more is used; while it does not, a flood of limits that are
 // hit once leaves data alone.
 func TestDataAndLimitsShareTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	const flood = 60_000
 	table := func() *Session { return newTestSession(t, Config{Shards: 2, MaxBytes: 2 << 20, Evict: true}) }
 	left := func(s *Session, prefix string, n int) (left int) {

@@ -10,6 +10,9 @@ import (
 )
 
 func TestAStepIsTakenBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(11, seed))
 		n := newNode(t, Config{Shards: 4, MaxBytes: int64(seed%2) * (1 << 20)})
