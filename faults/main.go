@@ -28,6 +28,9 @@ import (
 // errViolated is the error of a run that broke a promise.
 var errViolated = errors.New("a promise was broken")
 
+// attempts are how often a run is made that is void: see scenario.Report.
+const attempts = 3
+
 // gcPercent has the runner's garbage collected some times a second rather than sixteen: the nodes share its processors, and
 // what they say to each other passes through it.
 const gcPercent = 1000
@@ -124,6 +127,7 @@ func sources() string {
 // execute runs the scenarios, each in the given mode or in all of its modes; of is what the nodes were built from.
 func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, doc string, out io.Writer) error {
 	violated := false
+	var again []string
 	begin := time.Now()
 	rows, fronts := scenario.TableHead, scenario.FrontsHead
 	for _, s := range chosen {
@@ -133,12 +137,20 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, d
 			}
 			o.Mode = m
 			fmt.Fprintf(out, "== %s, %s, seed %d\n", s.Name, m, o.Seed)
-			from := time.Now()
-			report, err := scenario.Execute(s, o)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.Name, err)
+			var report *scenario.Report
+			for attempt := 1; ; attempt++ {
+				from := time.Now()
+				var err error
+				if report, err = scenario.Execute(s, o); err != nil {
+					return fmt.Errorf("%s: %w", s.Name, err)
+				}
+				fmt.Fprintf(out, "%v(%v of %v)\n\n", report, time.Since(from).Round(time.Second), time.Since(begin).Round(time.Second))
+				if !report.Void() || attempt == attempts {
+					break
+				}
+				fmt.Fprintf(out, "== the machine had no time: %s, %s again\n", s.Name, m)
+				again = append(again, s.Name+" "+m)
 			}
-			fmt.Fprintf(out, "%v(%v of %v)\n\n", report, time.Since(from).Round(time.Second), time.Since(begin).Round(time.Second))
 			rows += report.Row()
 			fronts += report.Fronts()
 			violated = violated || !report.OK()
@@ -152,6 +164,9 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, d
 		how := fmt.Sprintf("%s, all in %v", of, time.Since(begin).Round(time.Second))
 		if o.Brief {
 			how += " with `-brief`"
+		}
+		if len(again) > 0 {
+			how += "; made again, since the machine had no time for them: " + strings.Join(again, ", ")
 		}
 		if err := publish(doc, rows, how); err != nil {
 			return err

@@ -181,12 +181,27 @@ func (r *Run) transfer(n *cluster.Node) error {
 	defer cancel()
 	at := r.now()
 	r.harmed(at)
-	err := r.cluster.Transfer(ctx, n)
+	err := r.handOver(ctx, n)
 	if err == nil {
 		_, err = r.leader()
 	}
 	r.planned = append(r.planned, oracle.Loss{From: at, To: r.now()})
 	return err
+}
+
+// handOver has a node made the leader. Who led may have lost that just then, on a busy machine: it is asked again.
+func (r *Run) handOver(ctx context.Context, n *cluster.Node) error {
+	for {
+		err := r.cluster.Transfer(ctx, n)
+		if err == nil || r.cluster.Leader() == n {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not come to lead: %w", n.Name, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // stopNode stops a node in order, which loses nothing in any mode, and waits for the next leader.

@@ -67,16 +67,10 @@ func (r *Run) leadAfterwards(n *cluster.Node) error {
 	defer cancel()
 	at := r.now()
 	defer func() { r.planned = append(r.planned, oracle.Loss{From: at, To: r.now()}) }()
-	for {
-		if err := r.cluster.Transfer(ctx, n); err == nil {
-			return r.awaitRole(n, "leading")
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not come to lead", n.Name)
-		case <-time.After(200 * time.Millisecond):
-		}
+	if err := r.handOver(ctx, n); err != nil {
+		return err
 	}
+	return r.awaitRole(n, "leading")
 }
 
 // policiesOf is what the leader says of the policies: their versions and texts, overrides, and what a check goes by.

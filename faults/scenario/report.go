@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/oracle"
 )
@@ -38,6 +39,30 @@ func (p *Report) Failed() []string {
 		}
 	}
 	return names
+}
+
+// A run is worth nothing on a machine that stands still for stoodTooLong, since its leaders are deposed, or of whose
+// processors others had more than mostForeign.
+const (
+	stoodTooLong = time.Second
+	mostForeign  = 0.5
+)
+
+// ofTime are the checks that fail if nothing runs for a while.
+var ofTime = []string{"live", "gap", "prompt", "available", "failover", "latency", "elections", "fronts", "data", "checks", "recovery"}
+
+// Void reports whether a run says nothing because the machine had no time for it, and only checks failed that depend on time.
+// It is to be made again.
+func (p *Report) Void() bool {
+	if p.OK() || p.run.Scenario.Broken != nil {
+		return false
+	}
+	for _, name := range p.Failed() {
+		if !slices.Contains(ofTime, name) {
+			return false
+		}
+	}
+	return p.run.machine.Foreign() > mostForeign || slices.ContainsFunc(p.run.machine.Standstills, func(s cluster.Standstill) bool { return s.To.Sub(s.From) >= stoodTooLong })
 }
 
 // Dir is where the run's files are.

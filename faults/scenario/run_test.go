@@ -6,8 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/faults/cluster"
 )
 
 // children are the processes that this one has started and that have not been waited for.
@@ -49,4 +52,24 @@ func TestAScenarioThatBreaksOffLeavesNothingRunning(t *testing.T) {
 			t.Log("this machine lets nobody watch for standstills")
 		}
 	}
+}
+
+// A run that a machine had no time for says nothing of time. What must never happen is a finding all the same.
+func TestARunWithoutTimeIsVoid(t *testing.T) {
+	f := func(void bool, still time.Duration, failed ...string) {
+		t.Helper()
+		at := time.Now()
+		r := &Run{Scenario: &Scenario{}, machine: &cluster.Machine{Standstills: []cluster.Standstill{{From: at, To: at.Add(still)}}}}
+		for _, check := range failed {
+			r.expect(false, check, "failed")
+		}
+		require.Equal(t, void, (&Report{run: r}).Void())
+		r.Scenario.Broken = []string{"budgets"}
+		require.False(t, (&Report{run: r}).Void(), "it is to fail")
+	}
+	f(true, 2*time.Second, "live")
+	f(true, 2*time.Second, "live", "fronts", "recovery")
+	f(false, 2*time.Second, "live", "budgets")
+	f(false, 2*time.Second)
+	f(false, 20*time.Millisecond, "live")
 }
