@@ -11,8 +11,6 @@ type reservationReader struct {
 	r      Reservation
 	limits []Reserved // of r
 	keys   []byte     // of these
-	// bare is how many bytes the state has without them.
-	bare int
 	// names are those that there were: most are the same, record after record.
 	names map[string]string
 	last  string // of them
@@ -73,7 +71,6 @@ func (rd *reservationReader) read(state []byte) bool {
 	}
 	rd.limits = slices.Grow(rd.limits[:0], count)[:count]
 	r.Limits = rd.limits
-	rd.bare = int(n) - len(d.b)
 	var before []byte
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -83,7 +80,6 @@ func (rd *reservationReader) read(state []byte) bool {
 		}
 		before = l.Key
 	}
-	rd.bare += len(d.b)
 	if r.State == HoldCommitted || r.State == HoldCancelled {
 		rd.settled(&d, &r.Answer)
 		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied

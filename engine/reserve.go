@@ -202,17 +202,17 @@ func (s *Session) records() *records {
 // must be locked, and p have what Find returns.
 func (s *Session) putReservation(p *plan, r *Reservation, deadline, now int64) error {
 	h := s.records()
-	h.buf = appendReservation(h.buf[:0], r)
+	words := h.encode(r)
 	sh := s.e.table.At(p.hash)
-	if err := s.place(p, sh, len(h.buf)/8, deadline, now); err != nil {
+	if err := s.place(p, sh, words, deadline, now); err != nil {
 		return err
 	}
 	fillReservation(p.ent, h.buf)
 	return nil
 }
 
-// fillReservation writes the encoding of a reservation to its record, which is larger
-// where it could not be made smaller.
+// fillReservation writes the encoding of a reservation to its record, which may be
+// larger.
 func fillReservation(ent shard.Entry, b []byte) {
 	state := ent.State()
 	clear(state[copy(state, b):])

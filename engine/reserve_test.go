@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -377,6 +378,50 @@ func TestReserveThatFindsTheTableFull(t *testing.T) {
 	require.ErrorIs(t, err, ErrFull)
 	require.Zero(t, s.e.Reservations())
 	require.EqualValues(t, 100, remaining(t, s, start, c))
+}
+
+// fill leaves no room in the table of a session.
+func fill(t *testing.T, s *Session) {
+	for n := 400; n >= 0; n -= 4 { // records of every size
+		for i := 0; ; i++ {
+			if _, err := s.Set(start, fmt.Appendf(nil, "%d.%d", n, i), bytes.Repeat([]byte("x"), n), &SetOptions{}); err != nil {
+				require.ErrorIs(t, err, ErrFull)
+				break
+			}
+		}
+	}
+}
+
+// Who was given a hold can settle it, in time and late, though the table has become full.
+func TestSettlementsInAFullTable(t *testing.T) {
+	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
+	rate := of(t, s, "@p:a", perMinute(Fixed, 1000))
+	run := of(t, s, "@p:run", Limit{Algorithm: PolicySlots, Limit: 9, Period: minute})
+	hold := func(id string, ttl int64, named bool) {
+		reserve(t, s, start, id, func(r *Reserve) {
+			r.TTL, r.Named, r.Limits[0].Name = ttl, named, strings.Repeat("n", 32)
+		}, rate)
+	}
+	for _, named := range []bool{false, true} {
+		hold(fmt.Sprint("cancelled", named), minute, named)
+		hold(fmt.Sprint("committed", named), minute, named)
+		hold(fmt.Sprint("late", named), second, named)
+	}
+	reserve(t, s, start, "slot", nil, run)
+	reserve(t, s, start, "both", nil, run, rate)
+	fill(t, s)
+	s.e.SettleEnded(context.Background(), s, start+2*second)
+	fill(t, s)
+	now := start + 3*second
+	for _, named := range []bool{false, true} {
+		require.Equal(t, HoldCancelled, settle(t, s, now, fmt.Sprint("cancelled", named), cancelled()).State)
+		require.Equal(t, HoldCommitted, settle(t, s, now, fmt.Sprint("committed", named), cost(1<<40)).State)
+		require.Equal(t, HoldCommitted, settle(t, s, now, fmt.Sprint("late", named), cost(2)).State)
+	}
+	require.EqualValues(t, 7, remaining(t, s, now, run))
+	require.Equal(t, HoldCommitted, settle(t, s, now, "slot", cost(-1)).State)
+	require.Equal(t, HoldCancelled, settle(t, s, now, "both", cancelled()).State)
+	require.EqualValues(t, 9, remaining(t, s, now, run))
 }
 
 // A step that holds keys settles a hold if it holds all that the hold is about, and

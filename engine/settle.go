@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/headgate-io/headgate/shard"
 )
@@ -66,9 +67,15 @@ func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error)
 	return Settled{}, ErrNoHold
 }
 
-// answerWords is how many words the encoding of Settled may take: a name, and seven
-// varints.
-const answerWords = (1 + 32 + 7*10 + 7) / 8
+// answerBytes is how many bytes the answer of a settlement may take: the name of one
+// of the limits, four numbers, and three that are 0 or 1.
+func answerBytes(limits []Reserved) int {
+	name := 0
+	for i := range limits {
+		name = max(name, len(limits[i].Name))
+	}
+	return 1 + name + 4*binary.MaxVarintLen64 + 3
+}
 
 // appendState appends a copy of the state of a reservation's record.
 func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
@@ -138,8 +145,8 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 		}
 	}
 	if to == HoldCommitted || to == HoldCancelled {
-		// What it is answered may take more than the limits do.
-		if words := s.records().settledWords(); ent.Words() < words {
+		// One that an earlier version has put has no room for what it is answered.
+		if words := s.records().settledWords(r); ent.Words() < words {
 			if ent, err = sh.Resize(ent, hash, words, now); err != nil {
 				return a, false, err
 			}
@@ -163,25 +170,32 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	return a, done, nil
 }
 
-// settledWords is how many words the record of the reservation that was read last may
-// take once it is settled.
-func (h *records) settledWords() int {
-	bytes := h.in.bare
-	if slots := slotsOf(h.in.r.Limits); slots != nil {
-		open := h.in.r
-		open.Limits = slots
-		h.buf = appendReservation(h.buf[:0], &open)
-		bytes = len(h.buf)
+// settledWords is how many words the record of r may take once it is settled.
+func (h *records) settledWords(r *Reservation) int {
+	all := r.Limits
+	r.Limits = slotsOf(all)
+	h.buf = appendReservation(h.buf[:0], r)
+	r.Limits = all
+	return (int(binary.LittleEndian.Uint32(h.buf)) + answerBytes(all) + 7) / 8
+}
+
+// encode makes h.buf the state of r, and returns how many words its record takes: one
+// that may be settled yet has room for that, so that who was given a hold can settle
+// it though the table is full.
+func (h *records) encode(r *Reservation) (words int) {
+	if r.State == HoldOpen || r.State == HoldReleased || r.State == HoldCharged {
+		words = h.settledWords(r)
 	}
-	return (bytes+7)/8 + answerWords
+	h.buf = appendReservation(h.buf[:0], r)
+	return max(words, len(h.buf)/8)
 }
 
 // keepReservation writes what a reservation has become to its record, which has room.
 func (s *Session) keepReservation(sh *shard.Shard, ent shard.Entry, hash uint64, r *Reservation, deadline, now int64) {
 	h := s.records()
-	h.buf = appendReservation(h.buf[:0], r)
+	words := h.encode(r)
 	sh.Touch(ent)
-	if words := len(h.buf) / 8; words < ent.Words() {
+	if words < ent.Words() {
 		if smaller, err := sh.Resize(ent, hash, words, now); err == nil {
 			ent = smaller
 		}

@@ -211,6 +211,7 @@ func (x *settling) answer(r *Reservation) Settled {
 	a.Each, a.Costs, a.Windows = x.decisions, x.costs, x.windows
 	if at >= 0 {
 		a.Name, a.Decision = r.Limits[at].Name, x.each[at].d
+		a.RetryAfter, a.Delay = 0, 0 // it has passed: its record has no room for more
 	}
 	return a
 }

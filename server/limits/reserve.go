@@ -29,7 +29,7 @@ func holdCommands(book *Book) []command.Spec {
 		Syntax:  "hold [attribute value ...] [COST units]",
 		Handler: book.commitHold,
 	}, {
-		Name: "rl.cancel", Arity: 2, Flags: flags,
+		Name: "rl.cancel", Arity: 2, Flags: flags &^ command.DenyOOM,
 		Derived: book.heldKeys, Ahead: book.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
 		Summary: "Ends a hold and gives back what it was charged.",
 		Syntax:  "hold",
@@ -59,7 +59,7 @@ func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
 	if err = a.once(optionTTL, "TTL"); err != nil {
 		return 0, err
 	}
-	if a.ttl, err = parsePeriod(args[1]); err == nil && (a.ttl < policy.MinHoldTTL || a.ttl > policy.MaxHoldTTL) {
+	if a.ttl, err = parsePeriod(args[1]); err != nil || a.ttl < policy.MinHoldTTL || a.ttl > policy.MaxHoldTTL {
 		err = errHoldTTL
 	}
 	return 2, err
