@@ -17,7 +17,7 @@ func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 	if testing.Short() {
 		seeds = 100
 	}
-	forEach(t, func(t *testing.T, a Algorithm) {
+	test := func(t *testing.T, a Algorithm) {
 		refunds := 0
 		for seed := range seeds {
 			// Of its own: the clock of a shard does not go back.
@@ -26,13 +26,19 @@ func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 			s.Close()
 		}
 		require.Greater(t, refunds, int(seeds), "holds are settled")
-	})
+	}
+	forEach(t, test)
+	t.Run("calendar", func(t *testing.T) { test(t, PolicyCalendar) })
 }
 
 // refundHistory runs one random history, and returns how many holds it settled.
 func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled int) {
 	rnd := rand.New(rand.NewPCG(uint64(a), seed))
 	l := Limit{Algorithm: a, Limit: 1 + rnd.Int64N(30), Period: []int64{second, 7 * second, minute}[rnd.IntN(3)]}
+	period := l.Period
+	if a == PolicyCalendar {
+		l.Period = 0
+	}
 	if a == Token || a == Leaky {
 		l.Burst = 1 + rnd.Int64N(2*l.Limit)
 	}
@@ -52,8 +58,12 @@ func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled 
 		}
 	}
 	held, plain := both[0], both[1]
+	left := func(now int64, c Check) int64 {
+		c.Window = windowOf(now, 0)
+		return remaining(t, s, now, c)
+	}
 	charge := func(now int64, c Check, n int64) bool {
-		c.Cost = n
+		c.Cost, c.Window = n, windowOf(now, 0)
 		v, _ := check(t, s, now, c)
 		return v.OK
 	}
@@ -75,15 +85,15 @@ func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled 
 		case 0:
 			now++
 		case 1:
-			now += rnd.Int64N(l.Period)
+			now += rnd.Int64N(period)
 		case 2:
-			now += l.Period / max(l.Limit, 1) * rnd.Int64N(4)
+			now += period / max(l.Limit, 1) * rnd.Int64N(4)
 		}
 		n := 1 + rnd.Int64N(room)
 		switch rnd.IntN(3) {
 		case 0:
 			c := held
-			c.Cost = n
+			c.Cost, c.Window = n, windowOf(now, 0)
 			h := hold{id: fmt.Sprintf("h%d.%d.%d", a, seed, step)}
 			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c); v.OK {
 				if rnd.IntN(2) == 0 {
@@ -114,7 +124,7 @@ func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled 
 			open = append(open[:i], open[i+1:]...)
 			settled++
 		}
-		require.LessOrEqual(t, remaining(t, s, now, held), remaining(t, s, now, plain)+slack, "seed %d, step %d", seed, step)
+		require.LessOrEqual(t, left(now, held), left(now, plain)+slack, "seed %d, step %d", seed, step)
 	}
 	for _, h := range open {
 		how := cancelled()
@@ -125,8 +135,8 @@ func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled 
 		settled++
 	}
 	for range 6 {
-		require.LessOrEqual(t, remaining(t, s, now, held), remaining(t, s, now, plain)+slack, "seed %d, in the end", seed)
-		now += 1 + rnd.Int64N(l.Period)
+		require.LessOrEqual(t, left(now, held), left(now, plain)+slack, "seed %d, in the end", seed)
+		now += 1 + rnd.Int64N(period)
 	}
 	return settled
 }

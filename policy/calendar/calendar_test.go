@@ -1,6 +1,10 @@
 package calendar
 
 import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -127,6 +131,35 @@ func TestZones(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, name, z.String())
 	}
+}
+
+// Rules are those of the binary, whatever the machine has: else two nodes of a cluster
+// could have two.
+func TestZonesAreNotTheMachines(t *testing.T) {
+	const own = "HGTEST_ZONES"
+	if os.Getenv(own) == "" {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "Europe"), 0o755))
+		f, err := archive().Open("Asia/Tokyo")
+		require.NoError(t, err)
+		tokyo, err := io.ReadAll(f)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "Europe/Paris"), tokyo, 0o600))
+		exe, err := os.Executable()
+		require.NoError(t, err)
+		cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), own+"=1", "ZONEINFO="+dir)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	offset := func(zone *time.Location, err error) int {
+		require.NoError(t, err)
+		_, offset := time.Unix(1_700_000_000, 0).In(zone).Zone()
+		return offset
+	}
+	require.Equal(t, 9*3600, offset(time.LoadLocation("Europe/Paris")), "this machine has rules of its own")
+	require.Equal(t, 3600, offset(Zone("Europe/Paris")))
 }
 
 // Whoever asks, and in whatever order, is told a window that contains the instant,
