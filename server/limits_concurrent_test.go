@@ -77,6 +77,10 @@ func TestConcurrentLimitsOfAShare(t *testing.T) {
 // and `closed` a call that wants one is an error. What was taken before is kept.
 func TestConcurrentLimitsWithoutALeader(t *testing.T) {
 	n := newPolicyNode(t, partition.Leading)
+	n.f.set(func(f *fakeCluster) { f.topology = threeVoters })
+	n.send("RL.POLICY", "SET", "rate", "{on_failure: local, limits: {day: {by: t, rate: 90/day}}}")
+	n.commit(t)
+	n.m.lane.runPosts()
 	for _, name := range []string{"open", "local", "closed"} {
 		n.send("RL.POLICY", "SET", name, "{on_failure: "+name+", limits: {run: {by: t, concurrent: 2, ttl: 1h}, day: {by: t, rate: 90/day}}}")
 		n.commit(t)
@@ -87,6 +91,7 @@ func TestConcurrentLimitsWithoutALeader(t *testing.T) {
 	n.f.become(partition.Orphaned)
 	n.replica.Depose()
 	n.l.Depose()
+	require.Contains(t, n.ask(t, "RL.CHECK", "rate", "t", "a"), "*13\r\n:1\r\n:30\r\n:29\r\n", "rates are decided locally")
 	for range 3 {
 		for _, command := range []string{"RL.CHECK", "RL.RESERVE"} {
 			reply := n.ask(t, command, "open", "t", "a")
