@@ -251,9 +251,11 @@ func (r recipes) exportsClientKilled(t *testing.T) {
 }
 
 func (r recipes) llmRefused(t *testing.T) {
-	call := largeCall(newKey())
+	call, begin := largeCall(newKey()), time.Now()
 	require.NoError(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore))
 	require.NoError(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore))
+	left := r.left(t, "tokens", "llm", "key", call.Key, "model", "small-1", "tokens", 0)
+	require.LessOrEqual(t, left, 60_001+int64(time.Since(begin).Seconds()*1_500), "all models of a key share its tokens")
 	var limited *llm.LimitedError
 	require.ErrorAs(t, llm.Stream(t.Context(), r.rdb, call, chunks(9, func() {}), ignore), &limited)
 	require.Equal(t, "large", limited.Limit)

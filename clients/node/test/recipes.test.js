@@ -117,8 +117,11 @@ test('recipes: a call is refused', async (t) => {
   const all = async (call, answer) => { for await (const _ of llm.stream(redis, call, answer)); };
   await t.test('llm', async () => {
     const call = largeCall(newKey());
+    const begin = Date.now();
     await all(call, chunks(9));
     await all(call, chunks(9));
+    const shared = await left('tokens', 'llm', 'key', call.key, 'model', 'small-1', 'tokens', 0);
+    assert.ok(shared <= 60_001 + 1.5 * (Date.now() - begin), `all models of a key share its tokens, ${shared} left`);
     await assert.rejects(all(call, chunks(9)), (e) => e instanceof llm.LimitedError && e.retryMs > 0 && e.message.startsWith('over large'));
     await assert.rejects(all({ ...call, maxTokens: 11_000 }, chunks(9)), (e) => e.retryMs === -1, 'more than half of the limit');
   });

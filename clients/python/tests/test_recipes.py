@@ -133,9 +133,11 @@ def test_a_client_is_killed(r, new_key, child):
 
 def test_tokens_are_refused(r, new_key):
     load(r)
-    key = new_key()
+    key, begin = new_key(), time.monotonic()
     assert len(list(large_call(r, key, chunks(9)))) == 10
     list(large_call(r, key, chunks(9)))
+    shared = left(r, "tokens", "llm", "key", key, "model", "small-1", "tokens", 0)
+    assert shared <= 60_001 + 1_500 * (time.monotonic() - begin), "all models of a key share its tokens"
     with pytest.raises(llm.LimitedError, match="over large") as limited:
         list(large_call(r, key, chunks(9)))
     assert limited.value.retry_ms > 0
