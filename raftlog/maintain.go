@@ -21,6 +21,10 @@ const (
 	// snapshotRetry is the pause after a snapshot by bytes that failed.
 	snapshotRetry = 10 * time.Second
 
+	// pausedFrom is how much later than the ticker this process must be run to
+	// have been paused: stopped, or on a virtual machine that was.
+	pausedFrom = time.Second
+
 	// handoverTimeout bounds the attempt to hand over a stalled leadership.
 	handoverTimeout = 2 * time.Second
 )
@@ -30,14 +34,17 @@ func (g *Group) maintain(ctx context.Context) {
 	t := time.NewTicker(maintainInterval)
 	defer t.Stop()
 	var snapshotAfter, clockAfter time.Time
+	var run presence
 	for {
+		from := time.Now()
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
-		g.watch(ctx)
 		now := time.Now()
+		run.waited(from, now)
+		g.watch(ctx, run)
 		if now.After(clockAfter) {
 			clockAfter = now.Add(time.Second)
 			g.saveClock()
@@ -54,18 +61,36 @@ func (g *Group) maintain(ctx context.Context) {
 	}
 }
 
+// presence tells since when this process is run without a pause. What it waits
+// for has taken no longer than that: a disk that had nobody to answer does not
+// hang.
+type presence struct{ since time.Time }
+
+// waited notes that the ticker was waited for.
+func (p *presence) waited(from, to time.Time) {
+	if to.Sub(from) >= maintainInterval+pausedFrom {
+		p.since = to
+	}
+}
+
+// of is how much of the time d that has ended now the process was there for.
+func (p presence) of(d time.Duration, now time.Time) time.Duration {
+	return min(d, now.Sub(p.since))
+}
+
 // watch ends the part of a node whose log write hangs, leader or not, and hands
 // over, or ends, a leadership that commits nothing although its followers
 // answer. A leader without followers loses its lease long before; but one whose
 // own disk hangs goes on sending heartbeats (hashicorp/raft #503).
-func (g *Group) watch(ctx context.Context) {
-	writing := g.cur.Load().log.stalled()
+func (g *Group) watch(ctx context.Context, run presence) {
+	now := time.Now()
+	writing := run.of(g.cur.Load().log.stalled(), now)
 	slow := fmt.Sprintf("a log write has taken %v", writing.Round(time.Millisecond))
 	if writing >= g.cfg.StallTimeout {
 		g.halt(fmt.Errorf("%w: %s", ErrStalled, slow))
 		return
 	}
-	age := g.Unacked()
+	age := run.of(g.Unacked(), now)
 	if age < g.cfg.StallTimeout {
 		return
 	}
