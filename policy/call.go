@@ -120,8 +120,8 @@ func (c *Call) End() {
 // type.
 func (c *Call) Set(name, value []byte) error { return c.set(name, value, false) }
 
-// SetPrinted is Set, but takes what is printed in place of a secret value, `~`
-// and 32 hex digits, for that value.
+// SetPrinted is Set, but takes what is printed in place of a value for it: `~` and
+// 32 hex digits for a secret, and for an address its network.
 func (c *Call) SetPrinted(name, value []byte) error { return c.set(name, value, true) }
 
 func (c *Call) set(name, value []byte, printed bool) error {
@@ -172,6 +172,10 @@ func (c *Call) setUnknown(name []byte) error {
 func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error) {
 	if t&IP != 0 {
 		a, ok := parseAddr(viewText(value))
+		if !ok && printed {
+			network, err := parseNetwork(viewText(value))
+			a, ok = network.Addr(), err == nil
+		}
 		if !ok {
 			return nil, fmt.Errorf("attribute '%s' is not an IP address", c.policy.attrs.names[i])
 		}

@@ -10,6 +10,7 @@ import "go.yaml.in/yaml/v3"
 const (
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"
+	laterReplay     = "a replay of decisions is not part of the grammar"
 	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
 )
 
@@ -61,6 +62,8 @@ var policyEntries = []entry[definition]{
 		read: func(r *reader, n *yaml.Node, d *definition) { d.dialect, d.descriptors = true, r.descriptors(n, 1) }},
 	{key: "home", later: laterHome},
 	{key: "then", later: laterCredit},
+	{key: "replay", later: laterReplay},
+	{key: "cel", later: laterExpression},
 }
 
 var limitEntries = []entry[limitDef]{
@@ -104,6 +107,8 @@ var limitEntries = []entry[limitDef]{
 		read: func(r *reader, n *yaml.Node, l *limitDef) { l.id = r.name(n, "an id") }},
 	{key: "then", later: laterCredit},
 	{key: "home", later: laterHome},
+	{key: "replay", later: laterReplay},
+	{key: "cel", later: laterExpression},
 }
 
 var (

@@ -78,21 +78,39 @@ func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, er
 	used := uint32(0)
 	for i := range l.by {
 		part := &l.by[i]
-		var ok bool
-		if by, ok = c.appendPart(by, part); !ok {
+		n := slices.IndexFunc(part.attrs, func(a int8) bool { return c.present&(1<<uint(a)) != 0 })
+		if n < 0 {
 			return Override{}, fmt.Errorf("limit '%s' is by '%s', which is missing", l.Name, p.attrs.names[part.attrs[0]])
 		}
-		for _, a := range part.attrs {
-			if c.present&(1<<uint(a)) != 0 {
-				used |= 1 << uint(a)
-				break
-			}
+		var err error
+		if by, err = c.appendPrinted(by, int(part.attrs[n]), part.v4, part.v6); err != nil {
+			return Override{}, err
 		}
+		used |= 1 << uint(part.attrs[n])
 	}
 	if err := c.onlyUses(used, "limit '"+l.Name+"'"); err != nil {
 		return Override{}, err
 	}
 	return Override{Policy: p.Name, Kind: OverrideLimit, Limit: l.ID, By: string(by), Rate: rate, Until: until}, nil
+}
+
+// appendPrinted appends `;name=value` for an attribute of an override. Its value
+// may be what is printed for it: then a network has to be the one that counts.
+func (c *Call) appendPrinted(dst []byte, attr int, v4, v6 uint8) ([]byte, error) {
+	dst = append(dst, c.policy.attrs.labels[attr]...)
+	value, from := c.values[attr], len(dst)
+	if isDigest(value) { // of a secret, or of a value too long for a key
+		return append(dst, value...), nil
+	}
+	dst = c.appendValue(dst, attr, v4, v6)
+	if c.policy.attrs.types[attr]&IP == 0 {
+		return dst, nil
+	}
+	network, err := parseNetwork(string(value))
+	if err == nil && !network.IsSingleIP() && network.String() != string(dst[from:]) {
+		return nil, fmt.Errorf("attribute '%s' counts by %s, not by %s", c.policy.attrs.names[attr], dst[from:], network)
+	}
+	return dst, nil
 }
 
 // onlyUses returns an error if the call has attributes beside those used.
@@ -145,9 +163,10 @@ func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	slices.Sort(names)
 	var by []byte
 	for _, name := range names {
-		i := p.attrs.index([]byte(name))
-		by = append(append(append(by, ';'), name...), '=')
-		by = c.appendValue(by, i, 32, 64)
+		var err error
+		if by, err = c.appendPrinted(by, p.attrs.index([]byte(name)), 32, 64); err != nil {
+			return Override{}, err
+		}
 	}
 	return Override{Policy: p.Name, Kind: OverrideTier, Tier: tier, By: string(by), Until: until}, nil
 }

@@ -181,6 +181,50 @@ func (s *Set) Overrides(policy string) iter.Seq[Override] {
 	}
 }
 
+// ListOverrides returns up to most overrides of a policy, by ID, from the first
+// behind an ID on. most is at least 1.
+func (s *Set) ListOverrides(policy, after string, most int) []Override {
+	type entry struct {
+		id string
+		Override
+	}
+	var page []entry
+	trim := func() {
+		slices.SortFunc(page, func(a, b entry) int { return strings.Compare(a.id, b.id) })
+		page = page[:min(most, len(page))]
+	}
+	bound := "" // no ID above it is in the page
+	for o := range s.Overrides(policy) {
+		id := o.ID()
+		if id <= after || bound != "" && id > bound {
+			continue
+		}
+		if page = append(page, entry{id, o}); len(page) == 2*most {
+			trim()
+			bound = page[most-1].id
+		}
+	}
+	trim()
+	list := make([]Override, len(page))
+	for i := range page {
+		list[i] = page[i].Override
+	}
+	return list
+}
+
+// LimitOf returns the name of the limit that an override is about, its id where
+// the policy has none of that id.
+func (s *Set) LimitOf(o *Override) string {
+	if p := s.policies.named(o.Policy); p != nil {
+		for i := range p.Limits {
+			if p.Limits[i].ID == o.Limit {
+				return p.Limits[i].Name
+			}
+		}
+	}
+	return o.Limit
+}
+
 // CountOverrides returns how many overrides a policy has.
 func (s *Set) CountOverrides(policy string) int {
 	if o := s.overrides.named(policy); o != nil {

@@ -40,6 +40,18 @@ func TestOverridesAreListedAndDeleted(t *testing.T) {
 	slices.SortFunc(all, func(a, b Override) int { return strings.Compare(a.ID(), b.ID()) })
 	require.Equal(t, all, list(s))
 	require.Equal(t, len(all), s.CountOverrides("p"))
+	for _, most := range []int{1, 7, 386, 771, 772, 5000} { // in pages, each once
+		var got []Override
+		for after := ""; ; after = got[len(got)-1].ID() {
+			page := s.ListOverrides("p", after, most)
+			require.LessOrEqual(t, len(page), most)
+			if got = append(got, page...); len(page) < most || len(got) > len(all) {
+				break
+			}
+		}
+		require.Equal(t, all, got, "%d a page", most)
+	}
+	require.Empty(t, s.ListOverrides("q", "", 1))
 	require.Equal(t, []string{"p"}, s.Overridden())
 
 	// They outlive their policy.

@@ -47,12 +47,12 @@ func (r *reader) limits(n *yaml.Node) (defs []*limitDef) {
 	return defs
 }
 
-// misspelt reports whether a limit has an unknown key that is near to one of some,
-// which has been told: nothing is missing then.
-func misspelt(n *yaml.Node, words ...string) bool {
+// misspelt reports whether a mapping has a key that is not in its table and near to
+// one of some, which has been told: nothing is missing then.
+func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
-		known := slices.ContainsFunc(limitEntries, func(e entry[limitDef]) bool { return e.key == key })
+		known := slices.ContainsFunc(entries, func(e entry[T]) bool { return e.key == key })
 		if !known && nearest(key, words) != "" {
 			return true
 		}
@@ -71,7 +71,7 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 	case slots && rate:
 		r.fail(key, "has concurrent and rate: make two limits of them, both must pass")
 		return
-	case !rate && !tiers && !slots && !misspelt(n, "rate", "tiers", "concurrent"):
+	case !rate && !tiers && !slots && !misspelt(n, limitEntries, "rate", "tiers", "concurrent"):
 		r.fail(key, "has neither rate, tiers nor concurrent")
 	}
 	r.checkConcurrent(l, key, n)

@@ -158,7 +158,7 @@ func (r *reader) checkDialect(n *yaml.Node) {
 				r.fail(n, "%s do not go with descriptors", key)
 			}
 		}
-	case !hasKey(n, "limits"):
+	case !hasKey(n, "limits") && !misspelt(n, policyEntries, "limits", "descriptors"):
 		r.fail(n, "limits are missing")
 	}
 }
@@ -220,7 +220,7 @@ func (r *reader) overrides(n *yaml.Node) (defs []*overrideDef) {
 			readMap(r, item, "{when: …, limits: …}", overrideEntries, o)
 			if item.Kind == yaml.MappingNode {
 				for _, key := range []string{"when", "limits"} {
-					if !hasKey(item, key) {
+					if !hasKey(item, key) && !misspelt(item, overrideEntries, key) {
 						r.fail(item, "%s is missing", key)
 					}
 				}

@@ -53,12 +53,14 @@ func TestRefusalsOfPolicies(t *testing.T) {
 
 	// Of policies.
 	f("on_failure: open", "f:3:3: @: limits are missing")
+	f("lists: {l: [a]}", "f:3:3: @: limits are missing")
 	f("limits: {}", "f:3:11: @.limits: a policy has at least one limit")
 	f("limits: [a]", "f:3:11: @.limits: want a mapping of names to limits, not a list")
 	f("limits:", "f:3:3: @.limits: has no value")
 	f("limits: {l: 5/m}", `f:3:15: @.limits.l: want a mapping with a rate, not "5/m"`)
-	f("limit: {l: {rate: 5/m}}", `f:3:3: @: unknown key "limit", did you mean "limits"?`, "f:3:3: @: limits are missing")
-	f("limts: {l: {rate: 5/m}}", `f:3:3: @: unknown key "limts", did you mean "limits"?`, "f:3:3: @: limits are missing")
+	f("limit: {l: {rate: 5/m}}", `f:3:3: @: unknown key "limit", did you mean "limits"?`)
+	f("limts: {l: {rate: 5/m}}", `f:3:3: @: unknown key "limts", did you mean "limits"?`)
+	f("{limit: {l: {rate: 5/m}}}", `f:3:4: @: unknown key "limit", did you mean "limits"?`)
 	f("limits: {l: {rate: 5/m}}\nzebra: 1", `f:4:3: @: unknown key "zebra", known are on_failure, backstop, durability, require, attributes, lists, deny, allow, hold, limits, overrides, descriptors`)
 	f("limits: {l: {rate: 5/m}}\nlimits: {l: {rate: 5/m}}", "f:4:3: @.limits: is there twice, first on line 3")
 	f("limits: {l: {rate: 5/m}}\non_failure: opne", `f:4:15: @.on_failure: "opne": want one of open, closed, local, did you mean "open"?`)
@@ -74,6 +76,8 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f("limits: {l: {rate: 5/m}}\nhold: {share: 0%}", `f:4:17: @.hold.share: "0%" is not a part from 1% to 100%`)
 	f("limits: {l: {rate: 5/m}}\nhold: 5m", `f:4:9: @.hold: want {ttl: …, expiry: …}, not "5m"`)
 	f("limits: {l: {rate: 5/m}}\nhome: eu", "f:4:3: @.home: a home for keys is not part of the grammar")
+	f("limits: {l: {rate: 5/m}}\nreplay: x", "f:4:3: @.replay: a replay of decisions is not part of the grammar")
+	limit("rate: 1/s, cel: a == 1", "f:4:20: @.cel: expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}")
 	f("limits: {l: {rate: 5/m}}\nthen: x", "f:4:3: @.then: credits from a second budget are not part of the grammar")
 	var many strings.Builder
 	for i := range 17 {

@@ -73,10 +73,84 @@ func TestOverrides(t *testing.T) {
 		"SET p SCALE 5% UNTIL 0":                         "-ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds",
 		"SET p WHAT 5/m x":                               "-ERR syntax error, say LIMIT, TIER or SCALE behind the name",
 		"LIST p COUNT 0":                                 "-ERR COUNT must be at least 1",
+		"LIST p AFTER":                                   "-ERR syntax error",
 	} {
 		r.is("RL.OVERRIDE "+line, want)
 	}
 	require.Contains(t, format(r.words("RL.OVERRIDE SET p LIMIT user RATE 5/mn user eve")), "unknown unit")
+}
+
+// What is listed can be taken away and set again as it is listed, page by page.
+func TestOverridesAreTakenAsTheyAreListed(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("p", `{attributes: {key: {type: secret}}, limits: {
+		ip: {by: ip, rate: 10/m}, net: {by: [{ip: {v4: 24, v6: 48}}, user|key], rate: 10/m}, user: {id: account, by: user, rate: 10/m},
+		tier: {by: [user, ip], tiers: {attribute: tier, pro: 100/m, default: 10/m}}}}`)
+	long := strings.Repeat("x", 200)
+	for _, of := range []string{
+		"LIMIT ip RATE 1/m UNTIL 2099-01-01T00:00:00Z ip 2001:db8::7", "LIMIT ip RATE 2/m ip 192.0.2.1", "LIMIT user RATE blocked user " + long, "LIMIT user RATE 4/m user a;b",
+		"LIMIT net RATE 5/m ip 192.0.2.9 key s3cr3t", "LIMIT net RATE 6/m ip 2001:db8::7 user " + long, "TIER pro ip 2001:db8::1 user eve", "SCALE 50%",
+	} {
+		r.is("RL.OVERRIDE SET p "+of, "OK")
+	}
+	list := func() (list []any) {
+		for after := ""; ; {
+			page := r.parse(r.raw("RL.OVERRIDE", "LIST", "p", "AFTER", after, "COUNT", "3")).([]any)
+			if list = append(list, page...); len(page) < 3 {
+				return list
+			}
+			after = pair(t, page[2], "id").(string)
+		}
+	}
+	all := list()
+	require.Len(t, all, 8)
+	require.ElementsMatch(t, all, r.words("RL.OVERRIDE LIST p"))
+	told := func(o any) (which, numbers []string) {
+		switch kind := pair(t, o, "kind").(string); kind {
+		case "limit":
+			which, numbers = []string{"LIMIT", pair(t, o, "limit").(string)}, []string{"RATE", pair(t, o, "rate").(string)}
+		case "tier":
+			which, numbers = []string{"TIER"}, []string{pair(t, o, "tier").(string)}
+		default:
+			which, numbers = []string{"SCALE"}, []string{fmt.Sprint(pair(t, o, "percent"))}
+		}
+		return which, numbers
+	}
+	do := func(verb, want string, with func(which, numbers []string, until string) []string) {
+		for _, o := range all {
+			which, numbers := told(o)
+			args := append([]string{"RL.OVERRIDE", verb, "p"}, with(which, numbers, pair(t, o, "until").(string))...)
+			for _, a := range pair(t, o, "attributes").([]any) {
+				args = append(args, a.(string))
+			}
+			require.Equal(t, want, r.raw(args...), "%q", args)
+		}
+	}
+	do("DEL", ":1\r\n", func(which, _ []string, _ string) []string { return which })
+	require.Empty(t, list())
+	do("SET", "+OK\r\n", func(which, numbers []string, until string) []string {
+		args := append(which, numbers...)
+		if until != "" {
+			args = append(args, "UNTIL", until)
+		}
+		return args
+	})
+	require.Equal(t, all, list())
+	r.is("RL.OVERRIDE DEL p SCALE", "1")
+	r.denies("p user "+long, "user", -1, "")
+	require.EqualValues(t, 1, r.check("p ip 2001:db8::9").limits["ip"].limit)
+	r.is("RL.OVERRIDE SET p LIMIT ip RATE 1/m ip 2001:db8::/48", "-ERR attribute 'ip' counts by 2001:db8::/64, not by 2001:db8::/48")
+	r.is("RL.OVERRIDE SET p LIMIT ip RATE 1/m ip 2001:db8::1/64", "-ERR attribute 'ip' is not an IP address")
+	r.is("RL.CHECK p ip 2001:db8::/64", "-ERR attribute 'ip' is not an IP address")
+
+	// What sleeps is named as it is listed, too.
+	r.setPolicy("p", "{limits: {user: {id: account, by: key, rate: 10/m}}}")
+	for _, o := range all {
+		if pair(t, o, "kind") == "limit" && pair(t, o, "limit") == "user" {
+			args := []string{"RL.OVERRIDE", "DEL", "p", "LIMIT", "user", "user", pair(t, o, "attributes").([]any)[1].(string)}
+			require.Equal(t, ":1\r\n", r.raw(args...), "%q", args)
+		}
+	}
 }
 
 // A tier reaches each counter that goes by the attributes it is given to,

@@ -33,7 +33,7 @@ func overrideCommands(book *Book) []command.Spec {
 		Complexity: "Depends on subcommand.", Summary: "A container for commands about what policies say for some callers.",
 		Subs: []command.Spec{
 			set, get, del,
-			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [COUNT count]",
+			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [AFTER id] [COUNT count]",
 				"Lists the overrides of a policy.", book.listOverrides),
 		},
 	}}
@@ -267,7 +267,7 @@ func (b *Book) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (
 func (b *Book) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
 	for o := range set.Overrides(name) {
 		pairs := o.Pairs()
-		if o.Kind != a.kind || o.Limit != string(a.limit) || 2*len(pairs) != len(a.pairs) {
+		if o.Kind != a.kind || set.LimitOf(&o) != string(a.limit) || 2*len(pairs) != len(a.pairs) {
 			continue
 		}
 		same := true
@@ -292,7 +292,7 @@ func (b *Book) getOverride(call *command.Call) {
 	case !ok:
 		call.W.Null()
 	default:
-		b.writeOverride(call.W, &o, call.Now)
+		writeOverride(call.W, b.Set(), &o, call.Now)
 	}
 }
 
@@ -314,39 +314,40 @@ const listMost = 100_000
 
 // listOverrides is RL.OVERRIDE LIST.
 func (b *Book) listOverrides(call *command.Call) {
-	most := int64(listMost)
-	switch args := call.Args[3:]; {
-	case len(args) == 0:
-	case len(args) == 2 && command.EqualFold(args[0], "count"):
-		n, err := parseInteger(args[1])
-		if err != nil || n < 1 {
-			call.Error("ERR COUNT must be at least 1")
+	after, most := "", int64(listMost)
+	for args := call.Args[3:]; len(args) > 0; args = args[2:] {
+		switch {
+		case len(args) > 1 && command.EqualFold(args[0], "count"):
+			n, err := parseInteger(args[1])
+			if err != nil || n < 1 {
+				call.Error("ERR COUNT must be at least 1")
+				return
+			}
+			most = min(n, listMost)
+		case len(args) > 1 && command.EqualFold(args[0], "after"):
+			after = string(args[1])
+		default:
+			call.Error(command.ErrSyntax.Error())
 			return
 		}
-		most = min(most, n)
-	default:
-		call.Error(command.ErrSyntax.Error())
-		return
 	}
 	name, now, set := string(call.Args[2]), call.Now, b.Set()
 	call.Host.Block(call, 0, func(w *resp.Writer) {
-		w.Array(int(min(int64(set.CountOverrides(name)), most)))
-		for o := range set.Overrides(name) {
-			if most--; most < 0 {
-				return
-			}
-			b.writeOverride(w, &o, now)
+		list := set.ListOverrides(name, after, int(most))
+		w.Array(len(list))
+		for i := range list {
+			writeOverride(w, set, &list[i], now)
 		}
 	})
 }
 
 // writeOverride writes an override as a map.
-func (b *Book) writeOverride(w *resp.Writer, o *policy.Override, now int64) {
+func writeOverride(w *resp.Writer, set *policy.Set, o *policy.Override, now int64) {
 	p := command.NewPairs(w)
 	switch o.Kind {
 	case policy.OverrideLimit:
 		p.Str("kind", "limit")
-		p.Str("limit", o.Limit)
+		p.Str("limit", set.LimitOf(o))
 		p.Str("rate", o.Rate.String())
 	case policy.OverrideTier:
 		p.Str("kind", "tier")
@@ -361,13 +362,14 @@ func (b *Book) writeOverride(w *resp.Writer, o *policy.Override, now int64) {
 	}
 	p.Str("until", until)
 	p.Int("over", command.Truth(o.Until != 0 && o.Until <= now))
-	p.Int("sleeps", command.Truth(b.Set().Sleeps(o)))
+	p.Int("sleeps", command.Truth(set.Sleeps(o)))
 	pairs := o.Pairs()
 	list := p.List("attributes", 2*len(pairs))
 	for _, pair := range pairs {
 		list.BulkString(pair.Name)
 		list.BulkString(pair.Value)
 	}
+	p.Str("id", o.ID())
 	p.Flush()
 }
 

@@ -144,7 +144,7 @@ func TestOverrides(t *testing.T) {
 	}
 	const shop = "/v1/overrides/shop"
 	send("PUT", shop, `{"limit":"user","rate":"50/m","until":"2099-01-01T00:00:00Z","attributes":{"user":"eve"}}`).ok(t, 200)
-	require.JSONEq(t, `{"kind":"limit","limit":"user","rate":"50/m","until":"2099-01-01T00:00:00Z","over":false,"sleeps":false,"attributes":{"user":"eve"}}`,
+	require.JSONEq(t, `{"id":"limit:user;user=eve","kind":"limit","limit":"user","rate":"50/m","until":"2099-01-01T00:00:00Z","over":false,"sleeps":false,"attributes":{"user":"eve"}}`,
 		send("GET", shop+"?limit=user&attributes.user=eve", "").ok(t, 200).body)
 	send("PUT", shop, `{"percent":50}`).ok(t, 200)
 	require.Contains(t, send("GET", shop+"?scale=true", "").ok(t, 200).body, `"percent":50`)
@@ -158,7 +158,10 @@ func TestOverrides(t *testing.T) {
 	send("DELETE", shop+"?scale=true", "").ok(t, 404)
 	require.JSONEq(t, `{"overrides":[]}`, send("GET", shop, "").ok(t, 200).body)
 	require.JSONEq(t, `{"set":2,"errors":[]}`, send("POST", shop, list.body).ok(t, 200).body)
-	require.Len(t, send("GET", shop+"?count=1", "").ok(t, 200).decode(t)["overrides"], 1)
+	page := send("GET", shop+"?count=1", "").ok(t, 200)
+	require.Contains(t, page.body, `{"overrides":[{"id":"limit:user;user=eve",`)
+	require.Len(t, page.decode(t)["overrides"], 1)
+	require.Contains(t, send("GET", shop+"?after=limit:user%3Buser%3Deve", "").ok(t, 200).body, `{"overrides":[{"id":"scale",`)
 
 	// Each by itself, if all are right in themselves.
 	a := send("POST", shop, `{"overrides":[{"limit":"user","rate":"9/m","attributes":{"user":"x"}},{"limit":"nothing","rate":"9/m"}]}`)

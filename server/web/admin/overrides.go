@@ -21,8 +21,9 @@ const (
 )
 
 // override is one of a caller or, if it scales, of all: what RL.OVERRIDE takes and
-// tells. Over and Sleeps are told alone.
+// tells. ID, Over and Sleeps are told alone.
 type override struct {
+	ID         string     `json:"id,omitempty"`
 	Kind       string     `json:"kind,omitempty"`
 	Limit      string     `json:"limit,omitempty"`
 	Rate       string     `json:"rate,omitempty"`
@@ -72,7 +73,7 @@ func (o *override) set(policy string) ([]string, error) {
 func readOverride(r *resp.Reply) (o override) {
 	text := func(name string) string { f := value(r, name); return f.Str }
 	is := func(name string) bool { f := value(r, name); return f.Int == 1 }
-	o = override{Kind: text("kind"), Limit: text("limit"), Rate: text("rate"), Tier: text("tier"), Over: is("over"), Sleeps: is("sleeps"), Attributes: attributes{}}
+	o = override{ID: text("id"), Kind: text("kind"), Limit: text("limit"), Rate: text("rate"), Tier: text("tier"), Over: is("over"), Sleeps: is("sleeps"), Attributes: attributes{}}
 	if percent := r.Field("percent"); percent != nil {
 		o.Percent = &percent.Int
 	}
@@ -130,7 +131,7 @@ func selected(values url.Values) ([]string, error) {
 
 // getOverrides answers one override, or a list.
 func (a *API) getOverrides(r *Request) (Answer, error) {
-	values, err := r.query(append([]string{"count"}, selectors...)...)
+	values, err := r.query(append([]string{"after", "count"}, selectors...)...)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -154,7 +155,7 @@ func (a *API) getOverrides(r *Request) (Answer, error) {
 			return Answer{}, wrong("count is from 1 to %d", maxList)
 		}
 	}
-	reply, err := a.ask(r, "RL.OVERRIDE", "LIST", r.name(), "COUNT", strconv.FormatInt(count, 10))
+	reply, err := a.ask(r, "RL.OVERRIDE", "LIST", r.name(), "AFTER", values.Get("after"), "COUNT", strconv.FormatInt(count, 10))
 	if err != nil {
 		return Answer{}, err
 	}
