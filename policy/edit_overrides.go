@@ -9,36 +9,53 @@ import (
 
 // overridesEditor makes the overrides of a policy anew.
 type overridesEditor struct {
-	seed   maphash.Seed
-	policy string
-	next   overrides
-	exact  map[string]*valuesEditor[Rate]
-	tiers  map[string]*valuesEditor[string]
+	seed  maphash.Seed
+	next  overrides
+	exact map[string]*valuesEditor[Rate]
+	tiers map[string]*valuesEditor[string]
 }
 
 // valuesEditor edits a table whose values are shared by many keys.
 type valuesEditor[V comparable] struct {
 	*tableEditor
 	values []V
-	index  map[V]int
+	index  map[V]int // nil while they are unindexed or fewer
 }
 
+// unindexed are found as fast without an index.
+const unindexed = 8
+
 func newValuesEditor[V comparable](t *table, seed maphash.Seed, values []V) *valuesEditor[V] {
-	e := &valuesEditor[V]{t.edit(seed), slices.Clip(values), make(map[V]int, len(values))}
-	for i, v := range values {
-		e.index[v] = i
-	}
-	return e
+	return &valuesEditor[V]{tableEditor: t.edit(seed), values: slices.Clip(values)}
 }
 
 func (e *valuesEditor[V]) setValue(key []byte, v V, until int64) {
-	i, ok := e.index[v]
-	if !ok {
+	i := e.indexOf(v)
+	if i < 0 {
 		i = len(e.values)
-		e.index[v] = i
 		e.values = append(e.values, v)
+		if e.index != nil {
+			e.index[v] = i
+		}
 	}
 	e.set(key, entryValue{i, until})
+}
+
+// indexOf returns the place of a value, or -1.
+func (e *valuesEditor[V]) indexOf(v V) int {
+	if len(e.values) <= unindexed {
+		return slices.Index(e.values, v)
+	}
+	if e.index == nil {
+		e.index = make(map[V]int, 2*len(e.values))
+		for i, v := range e.values {
+			e.index[v] = i
+		}
+	}
+	if i, ok := e.index[v]; ok {
+		return i
+	}
+	return -1
 }
 
 // finish returns the table and its values, without those that nobody has when
@@ -59,10 +76,7 @@ func (e *valuesEditor[V]) finish() (*table, []V) {
 func (e *Editor) edited(policy string) *overridesEditor {
 	o := e.overrides[policy]
 	if o == nil {
-		o = &overridesEditor{
-			seed: e.old.config.Seed, policy: policy,
-			exact: map[string]*valuesEditor[Rate]{}, tiers: map[string]*valuesEditor[string]{},
-		}
+		o = &overridesEditor{seed: e.old.config.Seed}
 		if old := e.old.overrides.named(policy); old != nil {
 			o.next = *old
 		}
@@ -103,11 +117,12 @@ func (e *Editor) DeleteOverride(o Override) bool {
 func (x *overridesEditor) limit(id string) *valuesEditor[Rate] {
 	v := x.exact[id]
 	if v == nil {
-		v = newValuesEditor[Rate](nil, x.seed, nil)
-		if old := x.next.exact[id]; old != nil {
-			v = newValuesEditor(old.table, x.seed, old.rates)
+		var old exact
+		if is := x.next.exact[id]; is != nil {
+			old = *is
 		}
-		x.exact[id] = v
+		v = newValuesEditor(old.table, x.seed, old.rates)
+		put(&x.exact, id, v)
 	}
 	return v
 }
@@ -116,11 +131,12 @@ func (x *overridesEditor) tier(by []string) *valuesEditor[string] {
 	name := strings.Join(by, ",")
 	v := x.tiers[name]
 	if v == nil {
-		v = newValuesEditor[string](nil, x.seed, nil)
-		if old := x.next.tiers[name]; old != nil {
-			v = newValuesEditor(old.table, x.seed, old.tiers)
+		var old tiered
+		if is := x.next.tiers[name]; is != nil {
+			old = *is
 		}
-		x.tiers[name] = v
+		v = newValuesEditor(old.table, x.seed, old.tiers)
+		put(&x.tiers, name, v)
 	}
 	return v
 }

@@ -118,6 +118,7 @@ type tableEditor struct {
 	next *table
 	// own are the parts that the editor has copied, and may change.
 	own []bool
+	one [1]bool // is own, if there is one part
 }
 
 // edit returns an editor of t, which may be nil.
@@ -131,7 +132,9 @@ func (t *table) edit(seed maphash.Seed) *tableEditor {
 	default:
 		e.next.parts, e.next.count = slices.Clone(t.parts), t.count
 	}
-	e.own = make([]bool, len(e.next.parts))
+	if e.own = e.one[:]; len(e.next.parts) > 1 {
+		e.own = make([]bool, len(e.next.parts))
+	}
 	return e
 }
 

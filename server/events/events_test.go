@@ -180,3 +180,20 @@ func TestDenialsAreBounded(t *testing.T) {
 		require.Len(t, d.stripes[i].counted, stripeMost)
 	}
 }
+
+// Events are what json.Marshal makes of them.
+func TestJSONOfEvents(t *testing.T) {
+	texts := []string{"", "a", "limit:l;user=eve", `"`, `\`, "<a&b>", "ä", "\x7f", "\x00\n", "\xff"}
+	rng := rand.New(rand.NewPCG(1, 2))
+	text := func() string { return texts[rng.IntN(len(texts))] }
+	number := func() uint64 { return rng.Uint64() >> 1 >> rng.IntN(64) }
+	for range 1000 {
+		e := Event{
+			ID: int64(number()), At: int64(number()), Type: Type(text()), Policy: text(), Limit: text(), Key: text(), Reason: text(),
+			Count: number(), For: int64(number()), Version: number(), Author: text(), Change: text(), Deleted: rng.IntN(2) == 0, Role: text(), Leader: text(),
+		}
+		want, err := json.Marshal(&e)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(e.appendJSON(nil)))
+	}
+}

@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,7 @@ type Log struct {
 	first, next int64           // ids of the oldest event, and of the next one
 	bytes       int
 	wake        chan struct{} // closed with the next event
+	awaited     bool          // Read has given wake away
 	streams     int
 	polled      time.Time
 	born        int64
@@ -132,10 +134,7 @@ func (l *Log) Post(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.ID = l.next
-	text, err := json.Marshal(&e)
-	if err != nil {
-		panic(err) // of numbers and texts
-	}
+	text := e.appendJSON(make([]byte, 0, eventRoom))
 	for l.next-l.first == MaxEvents || l.bytes+len(text) > MaxBytes && l.first < l.next {
 		old := &l.ring[l.first%MaxEvents]
 		l.bytes -= len(old.JSON)
@@ -145,8 +144,60 @@ func (l *Log) Post(e Event) {
 	l.ring[l.next%MaxEvents] = Line{l.next, e.Type, text}
 	l.bytes += len(text)
 	l.next++
-	close(l.wake)
-	l.wake = make(chan struct{})
+	if l.awaited {
+		close(l.wake)
+		l.wake, l.awaited = make(chan struct{}), false
+	}
+}
+
+// eventRoom is about how many bytes an event has as JSON.
+const eventRoom = 192
+
+// appendJSON appends what json.Marshal makes of an event, at a fraction of the cost:
+// overrides may come by the hundred thousand.
+func (e *Event) appendJSON(b []byte) []byte {
+	number := func(name string, n uint64) {
+		if n != 0 {
+			b = strconv.AppendUint(append(append(append(b, ',', '"'), name...), '"', ':'), n, 10)
+		}
+	}
+	text := func(name, s string) {
+		if s != "" {
+			b = appendText(append(append(append(b, ',', '"'), name...), '"', ':'), s)
+		}
+	}
+	b = strconv.AppendInt(append(b, `{"id":`...), e.ID, 10)
+	b = strconv.AppendInt(append(b, `,"at_ms":`...), e.At, 10)
+	b = appendText(append(b, `,"type":`...), string(e.Type))
+	text("policy", e.Policy)
+	text("limit", e.Limit)
+	text("key", e.Key)
+	text("reason", e.Reason)
+	number("count", e.Count)
+	number("for_ms", uint64(e.For)) // never below 0
+	number("version", e.Version)
+	text("author", e.Author)
+	text("change", e.Change)
+	if e.Deleted {
+		b = append(b, `,"deleted":true`...)
+	}
+	text("role", e.Role)
+	text("leader", e.Leader)
+	return append(b, '}')
+}
+
+// appendText appends a text as JSON has it.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // of a text
+			}
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // Newest is the id from which on there are up to so many events. With 0 it is that of
@@ -178,6 +229,7 @@ func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next
 		}
 		dst = append(dst, line)
 	}
+	l.awaited = true
 	return dst, next, lost, l.wake
 }
 

@@ -1,8 +1,10 @@
 package limits
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,10 +201,10 @@ func (b *Book) putOverride(call *command.Call, o *policy.Override, value []byte)
 		call.Fail(err)
 		return false
 	}
-	b.audit.Info("override changed", "author", call.Host.Author(), "policy", o.Policy, "override", o.ID(), "deleted", value == nil)
-	b.events.Post(events.Event{
-		At: call.Now / 1e6, Type: events.Override, Policy: o.Policy, Change: o.ID(), Deleted: value == nil, Author: call.Host.Author(),
-	})
+	author, id := call.Host.Author(), o.ID()
+	b.audit.LogAttrs(context.Background(), slog.LevelInfo, "override changed",
+		slog.String("author", author), slog.String("policy", o.Policy), slog.String("override", id), slog.Bool("deleted", value == nil))
+	b.events.Post(events.Event{At: call.Now / 1e6, Type: events.Override, Policy: o.Policy, Change: id, Deleted: value == nil, Author: author})
 	return true
 }
 

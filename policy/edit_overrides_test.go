@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Rates of overrides are found again, with an index and without: each is kept once,
+// and every caller has his own.
+func TestRatesOfOverridesAreShared(t *testing.T) {
+	s, _ := someLimits(t, 3)
+	o, err := call(t, s, "shop/pay", "user", "eve").LimitOverride("user", Rate{Amount: 9, Period: int64(time.Second)}, 0)
+	require.NoError(t, err)
+	const callers = 12 * unindexed // in each step every rate comes more than once
+	for _, rates := range []int{1, unindexed, unindexed + 1, 3 * unindexed} {
+		next := s
+		for _, part := range [][2]int{{0, callers / 2}, {callers / 2, callers}} { // in two steps: the second finds the rates of the first
+			e := next.Edit()
+			for i := part[0]; i < part[1]; i++ {
+				o.By, o.Rate.Amount = fmt.Sprintf(";user=u%d", i), int64(1+i%rates)
+				e.SetOverride(o)
+			}
+			next, err = e.Finish(next.Revision() + 1)
+			require.NoError(t, err)
+		}
+		require.Len(t, next.overrides.named("shop/pay").exact["user"].rates, rates)
+		seen := 0
+		for got := range next.Overrides("shop/pay") {
+			var i int
+			_, err := fmt.Sscanf(got.By, ";user=u%d", &i)
+			require.NoError(t, err)
+			require.Equal(t, int64(1+i%rates), got.Rate.Amount)
+			seen++
+		}
+		require.Equal(t, callers, seen)
+	}
+}
