@@ -68,10 +68,21 @@ var posts = map[string]func(*api, *exchange) *problem{
 	"/v1/reserve":      (*api).reserve,
 	"/v1/commit":       (*api).commit,
 	"/v1/cancel":       (*api).cancel,
-	"/v1/check:batch":  (*api).batch,
+	pathBatch:          (*api).batch,
 	"/v1/acquire":      (*api).acquire,
 	"/v1/release":      (*api).release,
 	"/v1/extend":       (*api).extend,
+}
+
+const pathBatch = "/v1/check:batch"
+
+// isBrief reports whether first answers a request, and with little: by one verdict or
+// problem.
+func isBrief(r *http.Request) bool {
+	if posts[r.URL.Path] != nil {
+		return r.URL.Path != pathBatch
+	}
+	return r.ContentLength == 0 && gateOf(r.URL.Path) != ""
 }
 
 // first answers what is asked most, and leaves the rest to next: a mux would take as

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// answer answers the request of the connection, whose body is given. It returns how much
+// has come early of what is behind the request, into room.
+func (c *shortConn) answer(body, room []byte) (early int, err error) {
+	c.known.short.Store(shortBusy)
+	c.body.Reset(body)
+	c.ctx.begin(c, room)
+	a := shortAnswers.Get().(*shortAnswer)
+	c.server.short.ServeHTTP(a, c.request)
+	early = c.ctx.end()
+	c.answered, c.blank = true, 0
+	if c.request.Method == http.MethodPost {
+		c.blank = maxBlank
+	}
+	err = c.write(a)
+	a.giveBack()
+	c.known.short.Store(0)
+	return early, err
+}
+
+// write sends an answer. io.EOF is for the last one of the connection.
+func (c *shortConn) write(a *shortAnswer) error {
+	now := time.Now()
+	if c.writeBy.Sub(now) < writePatience {
+		c.writeBy = now.Add(writePatience + slack)
+		_ = c.SetWriteDeadline(c.writeBy)
+	}
+	at := int64(now.Sub(epoch))
+	c.known.since.Store(at)
+	c.known.writing.Store(at)
+	_, err := c.TCPConn.Write(a.bytes(now))
+	c.known.writing.Store(0)
+	if err != nil || a.header.Get("Connection") == "close" {
+		return io.EOF
+	}
+	return nil
+}
+
+// # Answers
+
+// shortAnswer is an answer, which is sent as a whole.
+type shortAnswer struct {
+	header http.Header
+	status int
+	body   []byte
+	out    bytes.Buffer
+}
+
+var shortAnswers = sync.Pool{New: func() any { return &shortAnswer{header: make(http.Header)} }}
+
+// giveBack gives back the room.
+func (a *shortAnswer) giveBack() {
+	clear(a.header)
+	a.status, a.body = 0, emptied(a.body)
+	if a.out.Reset(); a.out.Cap() > roomKept {
+		a.out = bytes.Buffer{}
+	}
+	shortAnswers.Put(a)
+}
+
+// Header implements http.ResponseWriter.
+func (a *shortAnswer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *shortAnswer) WriteHeader(status int) { a.status = status }
+
+// Write implements http.ResponseWriter.
+func (a *shortAnswer) Write(b []byte) (int, error) {
+	a.body = append(a.body, b...)
+	return len(b), nil
+}
+
+// bytes returns the answer as net/http writes it.
+func (a *shortAnswer) bytes(now time.Time) []byte {
+	out := &a.out
+	out.WriteString("HTTP/1.1 ")
+	out.Write(strconv.AppendInt(out.AvailableBuffer(), int64(a.status), 10))
+	out.WriteByte(' ')
+	out.WriteString(http.StatusText(a.status))
+	out.WriteString("\r\n")
+	_ = a.header.Write(out) // a Buffer has no errors
+	out.WriteString("Date: ")
+	out.Write(now.UTC().AppendFormat(out.AvailableBuffer(), http.TimeFormat))
+	out.WriteString("\r\nContent-Length: ")
+	out.Write(strconv.AppendInt(out.AvailableBuffer(), int64(len(a.body)), 10))
+	out.WriteString("\r\n\r\n")
+	out.Write(a.body)
+	return out.Bytes()
+}
+
+// # When the client goes
+
+// shortContext is the context of a connection's requests. It is done when the client
+// goes, and when its request is answered. Only once somebody asks for Done is it looked
+// at whether the client is there, which takes a goroutine: few calls wait for anything.
+type shortContext struct {
+	context.Context // of the connection
+
+	mu   sync.Mutex
+	conn *shortConn    // nil between two requests
+	room []byte        // for what comes meanwhile
+	done chan struct{} // nil if nobody has asked
+	gone bool          // done is closed
+	came chan int      // gets how much has come, when nobody looks any more
+}
+
+// ended is a Done of requests that are answered.
+var ended = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// begin begins a request.
+func (x *shortContext) begin(c *shortConn, room []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.conn, x.room, x.done, x.gone, x.came = c, room, nil, false, nil
+}
+
+// Done implements context.Context.
+func (x *shortContext) Done() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.conn == nil:
+		return ended
+	case x.done == nil:
+		x.done, x.came = make(chan struct{}), make(chan int, 1)
+		x.conn.waits = waitsNone
+		_ = x.conn.TCPConn.SetReadDeadline(time.Now().Add(readTimeout))
+		go x.look(x.conn, x.room)
+	}
+	return x.done
+}
+
+// look reads until the client goes, sends something, or end.
+func (x *shortContext) look(c *shortConn, room []byte) {
+	n, err := c.TCPConn.Read(room)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err != nil && !x.gone {
+		x.gone = true
+		close(x.done)
+	}
+	x.came <- n
+}
+
+// Err implements context.Context.
+func (x *shortContext) Err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.conn == nil || x.gone {
+		return context.Canceled
+	}
+	return nil
+}
+
+// end ends a request, and returns how much has come meanwhile.
+func (x *shortContext) end() int {
+	x.mu.Lock()
+	c, came := x.conn, x.came
+	x.conn = nil
+	x.mu.Unlock()
+	if came == nil {
+		return 0
+	}
+	_ = c.TCPConn.SetReadDeadline(epoch) // look ends, and closes done
+	return <-came
+}
