@@ -111,14 +111,14 @@ func talk(t *testing.T, r *rig, pieces ...string) string {
 	return strings.Join(lines, "")
 }
 
-// waiting is a Decider whose calls wait until they are let go, or given up.
-type waiting struct {
+// patient is a Decider whose calls wait until they are let go, or given up.
+type patient struct {
 	*server.Caller
 	begun, let, given chan struct{}
 }
 
 // Pipeline implements web.Decider.
-func (w *waiting) Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error) {
+func (w *patient) Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error) {
 	w.begun <- struct{}{}
 	select {
 	case <-w.let:
@@ -129,10 +129,10 @@ func (w *waiting) Pipeline(ctx context.Context, from decisions.Asker, dst, comma
 	return w.Caller.Pipeline(ctx, from, dst, commands)
 }
 
-func newWaiting(t *testing.T) (*rig, *waiting) {
+func newPatient(t *testing.T) (*rig, *patient) {
 	r := newRig(t, server.Config{}, web.Config{})
 	r.policy("p", "{limits: {all: {rate: 1000/day}}}")
-	w := &waiting{r.caller, make(chan struct{}, 9), make(chan struct{}, 9), make(chan struct{}, 9)}
+	w := &patient{r.caller, make(chan struct{}, 9), make(chan struct{}, 9), make(chan struct{}, 9)}
 	r.web, r.url = start(t, web.Config{Decider: w})
 	return r, w
 }
@@ -140,7 +140,7 @@ func newWaiting(t *testing.T) (*rig, *waiting) {
 // A call that waits is given up when its client goes, and what a client sends meanwhile
 // is answered after it.
 func TestClientsOfTheShortWayGo(t *testing.T) {
-	r, w := newWaiting(t)
+	r, w := newPatient(t)
 	c := r.dial()
 	in := bufio.NewReader(c)
 	passes := func(n int) {
@@ -181,7 +181,7 @@ func TestClientsOfTheShortWayGo(t *testing.T) {
 // Shutdown ends connections between two requests at once, and waits for those that have
 // one.
 func TestShutdownEndsTheShortWay(t *testing.T) {
-	r, w := newWaiting(t)
+	r, w := newPatient(t)
 	idle, busy := r.dial(), r.dial()
 	for _, c := range []net.Conn{idle, busy} {
 		w.let <- struct{}{}

@@ -85,3 +85,20 @@ func TestOldConnectionsHaveTime(t *testing.T) {
 	require.NoError(t, c.SetReadDeadline(past))
 	require.ErrorContains(t, <-woken, "timeout")
 }
+
+// A stop waits for requests of the short way that are being answered, however old their
+// connections are: net/http takes them for new ones that have said nothing.
+func TestEndShortWaits(t *testing.T) {
+	k := &connection{}
+	k.short.Store(shortBusy)
+	cs := &connections{all: map[net.Conn]*connection{tcpPair(t): k}}
+	ended := make(chan struct{})
+	go func() { defer close(ended); cs.endShort(t.Context()) }()
+	select {
+	case <-ended:
+		t.Fatal("a request is cut off")
+	case <-time.After(50 * time.Millisecond):
+	}
+	k.short.Store(0)
+	<-ended
+}
