@@ -54,6 +54,6 @@ func TestAFileOfPolicies(t *testing.T) {
 	r.setPolicy("a", `{limits: {l: {rate: 1/h}}}`) // no file has it any more
 
 	_, err := r.s.OfferPolicies(context.Background(), "n1", "/etc/n1.yaml", []byte("{policies: {a: {limit: {}}}}"))
-	require.ErrorContains(t, err, "/etc/n1.yaml:1:16")
+	require.ErrorContains(t, err, "/etc/n1.yaml:1:17: policies.a: unknown key")
 	r.is("RL.POLICY FILE n1  text", "-ERR wrong number of arguments for 'rl.policy|file' command")
 }

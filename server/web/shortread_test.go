@@ -18,7 +18,7 @@ func FuzzShort(f *testing.F) {
 	const check = "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
 	for _, v := range [][2]string{
 		{check, check + "{}"}, {check, check + "{"}, {check, "GET /v1/auth/p?q HTTP/1.1\r\nHost: x\r\nA: b\r\nA: c\r\n\r\n" + check},
-		{"GET /v1/auth/p HTTP/1.1\r\nHost: x\r\n\r\n", "GET /v1/auth/p HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n"}, {check, "POST /v1/check HTTP/1.1\nHost: x\nContent-Length: 4\n\n\r\n\r\n"},
+		{"GET /v1/auth/p HTTP/1.1\r\nHost: x\r\n\r\n", "GET /v1/auth/p HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n"}, {check, "POST /v1/check HTTP/1.1\nHost: x\nContent-Length: 4\n\n\r\n\r\nrest"},
 		{"", "POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, {"", "\r\n\r\n"},
 	} {
 		f.Add([]byte(v[0]), []byte(v[1]))
