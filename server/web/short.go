@@ -3,9 +3,11 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -59,6 +61,7 @@ type shortConn struct {
 	// each takes a timer.
 	readBy, writeBy time.Time
 
+	late  bool      // what it waited for has not come in time
 	long  bool      // it is net/http's,
 	since time.Time // and since when, until net/http sets a deadline
 }
@@ -85,8 +88,12 @@ func (c *shortConn) Read(p []byte) (int, error) {
 		return c.TCPConn.Read(p)
 	}
 	n, err := c.serve(p)
-	c.long, c.since = true, time.Now()
+	c.long = true
 	c.head, c.request = nil, nil
+	if c.late {
+		return n, err // the deadline that has passed is net/http's too
+	}
+	c.since = time.Now()
 	if c.answered && n > 0 {
 		_ = c.TCPConn.SetReadDeadline(c.since.Add(readHeaderTimeout))
 	}
@@ -112,15 +119,18 @@ func (c *shortConn) serve(p []byte) (have int, err error) {
 		have = c.skipBlank(p[:have])
 		size := c.next(p[:have])
 		switch {
-		case size < 0 || size > len(p) || have == len(p) && size == 0 || have > 0 && c.server.conns.ending.Load():
+		case size < 0 || size > len(p) || have == len(p) && size == 0:
 			return have, nil
 		case size == 0 || size > have:
 			n, err := c.more(p[have:], waitsOf(have, size, c.answered))
+			c.late = errors.Is(err, os.ErrDeadlineExceeded)
 			if have += n; err != nil && have > 0 {
 				return have, nil // net/http meets it again
 			} else if err != nil {
 				return 0, err
 			}
+		case !c.begin():
+			return have, nil
 		default:
 			early, err := c.answer(p[len(c.head):size], p[have:])
 			if err != nil {

@@ -33,11 +33,10 @@ func post(body string, fields ...string) string {
 	return fmt.Sprintf("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s", len(body), strings.Join(fields, ""), body)
 }
 
-// Whatever comes, in however many pieces, is answered as net/http answers it, byte by
-// byte, and ends its connection when it does so there.
-func TestShortWayAnswersAlike(t *testing.T) {
-	short := newRig(t, server.Config{}, web.Config{TrustedProxies: loopback})
-	long := newRig(t, server.Config{}, web.Config{})
+// twoWays are two servers alike, of which one has no short way.
+func twoWays(t *testing.T) (short, long *rig) {
+	short = newRig(t, server.Config{}, web.Config{TrustedProxies: loopback})
+	long = newRig(t, server.Config{}, web.Config{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, long.url = serve(t, web.Config{Decider: long.caller, TrustedProxies: loopback}, longListener{l})
@@ -45,6 +44,13 @@ func TestShortWayAnswersAlike(t *testing.T) {
 		r.policy("p", "{limits: {all: {by: user, rate: 1000/day}}}")
 		r.policy("few", "{limits: {all: {rate: 1/day}}}")
 	}
+	return short, long
+}
+
+// Whatever comes, in however many pieces, is answered as net/http answers it, byte by
+// byte, and ends its connection when it does so there.
+func TestShortWayAnswersAlike(t *testing.T) {
+	short, long := twoWays(t)
 	const check, get, end = `{"policy":"p","attributes":{"user":"a"}}`, "GET /v1/auth/p HTTP/1.1\r\nHost: x\r\n", "\r\n"
 	lots := strings.Repeat("x", 5000)
 	requests := []string{

@@ -10,10 +10,23 @@ import (
 	"time"
 )
 
+// begin begins an answer, for which endShort waits, and reports whether it may: where the
+// short way ends, the rest is net/http's.
+func (c *shortConn) begin() bool {
+	c.known.short.Store(shortBusy)
+	if c.server.conns.ending.Load() { // in this order: endShort looks the other way round
+		c.known.short.Store(0)
+		return false
+	}
+	if c.waits != waitsIdle {
+		c.waits = waitsNone // the next request has a time of its own
+	}
+	return true
+}
+
 // answer answers the request of the connection, whose body is given. It returns how much
 // has come early of what is behind the request, into room.
 func (c *shortConn) answer(body, room []byte) (early int, err error) {
-	c.known.short.Store(shortBusy)
 	c.body.Reset(body)
 	c.ctx.begin(c, room)
 	a := shortAnswers.Get().(*shortAnswer)

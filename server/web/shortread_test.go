@@ -23,7 +23,8 @@ func FuzzShort(f *testing.F) {
 	} {
 		f.Add([]byte(v[0]), []byte(v[1]))
 	}
-	c := &shortConn{TCPConn: tcpPair(f), server: &Server{}}
+	tcp, _ := tcpPair(f)
+	c := &shortConn{TCPConn: tcp, server: &Server{}}
 	f.Fuzz(func(t *testing.T, before, b []byte) {
 		c.head = c.head[:0]
 		cold := c.next(b)
@@ -52,23 +53,24 @@ func FuzzShort(f *testing.F) {
 	})
 }
 
-// tcpPair is a connection to nobody who says anything.
-func tcpPair(t testing.TB) *net.TCPConn {
+// tcpPair is a connection, and its other end.
+func tcpPair(t testing.TB) (c *net.TCPConn, peer net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
+	dialed, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
-	peer, err := l.Accept()
+	peer, err = l.Accept()
 	require.NoError(t, err)
-	t.Cleanup(func() { c.Close(); peer.Close() })
-	return c.(*net.TCPConn)
+	t.Cleanup(func() { dialed.Close(); peer.Close() })
+	return dialed.(*net.TCPConn), peer
 }
 
 // The first request that net/http gets of an old connection has the time of a new one,
 // once.
 func TestOldConnectionsHaveTime(t *testing.T) {
-	c := &shortConn{TCPConn: tcpPair(t), long: true, since: time.Now()}
+	tcp, _ := tcpPair(t)
+	c := &shortConn{TCPConn: tcp, long: true, since: time.Now()}
 	read := func() error {
 		_, err := c.Read(make([]byte, 1))
 		return err
@@ -91,7 +93,8 @@ func TestOldConnectionsHaveTime(t *testing.T) {
 func TestEndShortWaits(t *testing.T) {
 	k := &connection{}
 	k.short.Store(shortBusy)
-	cs := &connections{all: map[net.Conn]*connection{tcpPair(t): k}}
+	tcp, _ := tcpPair(t)
+	cs := &connections{all: map[net.Conn]*connection{tcp: k}}
 	ended := make(chan struct{})
 	go func() { defer close(ended); cs.endShort(t.Context()) }()
 	select {
@@ -101,4 +104,83 @@ func TestEndShortWaits(t *testing.T) {
 	}
 	k.short.Store(0)
 	<-ended
+}
+
+// shortPair is a connection on the short way, where all is answered 200, and its other
+// end. read gets what Read returns, once it does.
+func shortPair(t *testing.T) (c *shortConn, peer net.Conn, read chan string) {
+	tcp, peer := tcpPair(t)
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	c = &shortConn{TCPConn: tcp, server: &Server{short: h}, known: &connection{}, waits: waitsHead}
+	c.ctx.Context = t.Context()
+	read = make(chan string, 1)
+	go func() {
+		room := make([]byte, 4<<10)
+		n, _ := c.Read(room)
+		read <- string(room[:n])
+	}()
+	return c, peer, read
+}
+
+// What has not come in time gets no second time from net/http.
+func TestLateRequestsStayLate(t *testing.T) {
+	const half = "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
+	c, peer, read := shortPair(t)
+	_, err := io.WriteString(peer, half)
+	require.NoError(t, err)
+	past := time.Now().Add(-time.Hour)
+	for late := false; !late; {
+		// The deadline that it sets itself is further away than a test waits.
+		require.NoError(t, c.TCPConn.SetReadDeadline(past))
+		select {
+		case got := <-read:
+			require.Equal(t, half, got)
+			late = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	require.NoError(t, c.SetReadDeadline(past)) // as net/http does for an old connection
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err.Error()
+	}()
+	select {
+	case err := <-read:
+		require.Contains(t, err, "timeout")
+	case <-time.After(readHeaderTimeout / 2):
+		t.Fatal("it waits on")
+	}
+}
+
+// The time of a request does not begin with one before it, though the connection is
+// never between two.
+func TestEachRequestHasItsTime(t *testing.T) {
+	c, peer, read := shortPair(t)
+	const head, end = "GET /v1/auth/p HTTP/1.1\r\n", "Host: x\r\n\r\n"
+	say := func(text string) {
+		t.Helper()
+		_, err := io.WriteString(peer, text)
+		require.NoError(t, err)
+	}
+	say(head)
+	time.Sleep(10 * time.Millisecond) // it has come by itself, on most machines
+	second := time.Now()
+	say(end + head)
+	a, err := http.ReadResponse(bufio.NewReader(peer), nil)
+	require.NoError(t, err)
+	a.Body.Close()
+	say("Expect: more\r\n" + end)
+	require.Equal(t, head+"Expect: more\r\n"+end, <-read)
+	require.False(t, c.readBy.Before(second.Add(readHeaderTimeout)))
+}
+
+// A request that has come when the short way ends is net/http's.
+func TestShortWayEnds(t *testing.T) {
+	const request = "GET /v1/auth/p HTTP/1.1\r\nHost: x\r\n\r\n"
+	c, peer, read := shortPair(t)
+	c.server.conns.ending.Store(true)
+	_, err := io.WriteString(peer, request)
+	require.NoError(t, err)
+	require.Equal(t, request, <-read)
+	require.Zero(t, c.known.short.Load())
 }
