@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/decisions"
@@ -211,4 +213,38 @@ func TestShutdownEndsTheShortWay(t *testing.T) {
 	require.Equal(t, 200, a.StatusCode)
 	require.NoError(t, <-ended)
 	require.Less(t, time.Since(began), 4*time.Second, "net/http ends by itself what has said nothing for five")
+}
+
+// The fields of an answer are those of its own verdict, whoever else is answered at the
+// same time.
+func TestAnswersOfTheShortWayAreNotMixed(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	r.policy("p", "{limits: {all: {by: user, rate: 1000000/day}}}")
+	var clients errgroup.Group
+	for user := range 8 {
+		c := r.dial()
+		clients.Go(func() error {
+			in := bufio.NewReader(c)
+			cost := user*100_000 + 1 // so that no two have as much left
+			for range 2000 {
+				if _, err := io.WriteString(c, post(fmt.Sprintf(`{"policy":"p","cost":%d,"attributes":{"user":"%d"}}`, cost, user))); err != nil {
+					return err
+				}
+				a, err := http.ReadResponse(in, nil)
+				if err != nil {
+					return err
+				}
+				var v struct{ Remaining int }
+				if err := json.NewDecoder(a.Body).Decode(&v); err != nil {
+					return err
+				}
+				if got := a.Header.Get("X-RateLimit-Remaining"); got != fmt.Sprint(v.Remaining) {
+					return fmt.Errorf("user %d has %d left and is told of %s", user, v.Remaining, got)
+				}
+				cost = 1
+			}
+			return nil
+		})
+	}
+	require.NoError(t, clients.Wait())
 }

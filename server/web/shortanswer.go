@@ -28,10 +28,8 @@ func (c *shortConn) begin() bool {
 // has come early of what is behind the request, into room.
 func (c *shortConn) answer(body, room []byte) (early int, err error) {
 	c.body.Reset(body)
-	c.ctx.begin(c, room)
 	a := shortAnswers.Get().(*shortAnswer)
-	c.server.short.ServeHTTP(a, c.request)
-	early = c.ctx.end()
+	early = c.handle(a, room)
 	c.answered, c.blank = true, 0
 	if c.request.Method == http.MethodPost {
 		c.blank = maxBlank
@@ -40,6 +38,14 @@ func (c *shortConn) answer(body, room []byte) (early int, err error) {
 	a.giveBack()
 	c.known.short.Store(0)
 	return early, err
+}
+
+// handle has the request handled. However that ends, nothing is read into room after it.
+func (c *shortConn) handle(a *shortAnswer, room []byte) (early int) {
+	c.ctx.begin(c, room)
+	defer func() { early = c.ctx.end() }()
+	c.server.short.ServeHTTP(a, c.request)
+	return
 }
 
 // write sends an answer. io.EOF is for the last one of the connection.
@@ -65,9 +71,8 @@ func (c *shortConn) write(a *shortAnswer) error {
 // shortAnswer is an answer, which is sent as a whole.
 type shortAnswer struct {
 	header http.Header
-	status int
+	head   bytes.Buffer // as it is sent, once there is a status; the body follows
 	body   []byte
-	out    bytes.Buffer
 }
 
 var shortAnswers = sync.Pool{New: func() any { return &shortAnswer{header: make(http.Header)} }}
@@ -75,9 +80,9 @@ var shortAnswers = sync.Pool{New: func() any { return &shortAnswer{header: make(
 // giveBack gives back the room.
 func (a *shortAnswer) giveBack() {
 	clear(a.header)
-	a.status, a.body = 0, emptied(a.body)
-	if a.out.Reset(); a.out.Cap() > roomKept {
-		a.out = bytes.Buffer{}
+	a.body = emptied(a.body)
+	if a.head.Reset(); a.head.Cap() > roomKept {
+		a.head = bytes.Buffer{}
 	}
 	shortAnswers.Put(a)
 }
@@ -85,24 +90,32 @@ func (a *shortAnswer) giveBack() {
 // Header implements http.ResponseWriter.
 func (a *shortAnswer) Header() http.Header { return a.header }
 
-// WriteHeader implements http.ResponseWriter.
-func (a *shortAnswer) WriteHeader(status int) { a.status = status }
+// WriteHeader implements http.ResponseWriter. Like net/http it takes the fields as they
+// are now: handlers give their values to others when they return.
+func (a *shortAnswer) WriteHeader(status int) {
+	if a.head.Len() > 0 {
+		return // it has been said
+	}
+	head := &a.head
+	head.WriteString("HTTP/1.1 ")
+	head.Write(strconv.AppendInt(head.AvailableBuffer(), int64(status), 10))
+	head.WriteByte(' ')
+	head.WriteString(http.StatusText(status))
+	head.WriteString("\r\n")
+	_ = a.header.Write(head) // a Buffer has no errors
+}
 
 // Write implements http.ResponseWriter.
 func (a *shortAnswer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
 	a.body = append(a.body, b...)
 	return len(b), nil
 }
 
 // bytes returns the answer as net/http writes it.
 func (a *shortAnswer) bytes(now time.Time) []byte {
-	out := &a.out
-	out.WriteString("HTTP/1.1 ")
-	out.Write(strconv.AppendInt(out.AvailableBuffer(), int64(a.status), 10))
-	out.WriteByte(' ')
-	out.WriteString(http.StatusText(a.status))
-	out.WriteString("\r\n")
-	_ = a.header.Write(out) // a Buffer has no errors
+	a.WriteHeader(http.StatusOK)
+	out := &a.head
 	out.WriteString("Date: ")
 	out.Write(now.UTC().AppendFormat(out.AvailableBuffer(), http.TimeFormat))
 	out.WriteString("\r\nContent-Length: ")

@@ -186,3 +186,19 @@ func TestShortWayEnds(t *testing.T) {
 	require.Equal(t, request, <-read)
 	require.Zero(t, c.known.short.Load())
 }
+
+// Handlers give the values of fields to others when they return: an answer is what they
+// were before.
+func TestAnswersAreTakenAtOnce(t *testing.T) {
+	value := []string{"mine"}
+	a := &shortAnswer{header: http.Header{"A": value}}
+	a.WriteHeader(http.StatusAccepted)
+	value[0] = "another's"
+	a.WriteHeader(http.StatusOK)
+	got := string(a.bytes(time.Unix(0, 0)))
+	require.Equal(t, "HTTP/1.1 202 Accepted\r\nA: mine\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\r\n", got)
+	b := &shortAnswer{}
+	_, err := b.Write([]byte("x"))
+	require.NoError(t, err)
+	require.Regexp(t, "^HTTP/1.1 200 OK\r\n", string(b.bytes(time.Unix(0, 0))))
+}
