@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -55,7 +56,11 @@ func TestAllFrontsAnswerAlike(t *testing.T) {
 	plain, one, batch, gate, envoy := newEqual(), &jsonFront{rig: newEqual()}, &batchFront{rig: newEqual()}, &gateFront{rig: newEqual(), r: r}, newGateway(t, newEqual())
 	client := dialRESP(t, plain.server)
 	reasons, asked := map[string]int{}, 0
-	for done := 0; done < calls; {
+	// A few calls may not come to an answer that is rare: then there are some more.
+	missing := func() []string {
+		return slices.DeleteFunc(slices.Clone(equalReasons), func(reason string) bool { return reasons[reason] > 0 })
+	}
+	for done := 0; done < calls || done < 20*calls && len(missing()) > 0; {
 		now += r.pass()
 		set(now)
 		if r.IntN(3) == 0 {
@@ -80,10 +85,11 @@ func TestAllFrontsAnswerAlike(t *testing.T) {
 		batch.flush()
 	}
 	t.Logf("%d by the Redis protocol, %d as JSON, %d in batches, %d by gateways, %d over gRPC; %v", asked, one.asked, batch.asked, gate.asked, envoy.asked, reasons)
-	for _, reason := range []string{"ok", "limit", "missing", "penalty", "deny", "allow", "committed", "cancelled", "NOPOLICY", "NOHOLD", "ERR", "over_limit"} {
-		require.NotZero(t, reasons[reason], reason)
-	}
+	require.Empty(t, missing())
 }
+
+// equalReasons are what calls are to be answered with.
+var equalReasons = []string{"ok", "limit", "missing", "penalty", "deny", "allow", "committed", "cancelled", "NOPOLICY", "NOHOLD", "ERR", "over_limit"}
 
 // pass is how much time passes: seconds, now and then hours or weeks, for calendars.
 func (r *randomCalls) pass() int64 {
