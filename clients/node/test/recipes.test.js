@@ -37,9 +37,20 @@ async function load(...replace) {
   await redis.call('RL.POLICY', 'LOAD', `policies:\n${files}`);
 }
 
+// asked is the reply to a command that changes nothing, whoever of the nodes leads by then.
+async function asked(...command) {
+  for (const end = Date.now() + PATIENCE; ; await sleep(20)) {
+    try {
+      return await redis.call(...command);
+    } catch (error) {
+      if (!error.message.startsWith('CLUSTERDOWN') || Date.now() > end) throw error;
+    }
+  }
+}
+
 // left is what is left of a limit.
 async function left(limit, ...check) {
-  const reply = await redis.call('RL.CHECK', ...check, 'COST', 0);
+  const reply = await asked('RL.CHECK', ...check, 'COST', 0);
   return reply[11].find(([name]) => name === limit)[3];
 }
 
@@ -53,7 +64,7 @@ async function eventually(so) {
 }
 
 // ends waits until a hold has ended by itself.
-const ends = (hold) => eventually(async () => (await redis.call('RL.EXPLAIN', 'HOLD', hold))[5] === 'expired');
+const ends = (hold) => eventually(async () => (await asked('RL.EXPLAIN', 'HOLD', hold))[5] === 'expired');
 
 // child starts a process that runs a recipe for somebody, and says in lines what it holds, or is about to charge.
 function child(recipe, who) {
