@@ -126,6 +126,9 @@ func TestEvictionByDeadline(t *testing.T) {
 // Records of one size fill the limit, then only another size is wanted: the
 // memory moves from one class to the other and the limit holds.
 func TestEvictionAcrossClasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const limit = 2 << 20
 	for name, words := range map[string]int{"larger": 30, "much larger": 400, "large": 2000} {
 		t.Run(name, func(t *testing.T) {
@@ -237,6 +240,9 @@ func TestALowerLimitIsReached(t *testing.T) {
 // A flood of keys that one call exhausts leaves those alone that are exhausted
 // for longer.
 func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const limit, exhausted = 4 << 20, 20_000
 	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
 	for i := range exhausted {

@@ -10,6 +10,9 @@ import (
 // Entries whose pressure depends on how much they take matter less while they
 // take most.
 func TestGuestsCrowdOutEachOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const limit = 2 << 20
 	guests := func(e Entry, _ int64) (crowded, alone uint32) {
 		if e.Meta() == 0 { // a guest

@@ -62,6 +62,9 @@ var hostile = map[string]string{
 // TestHostileCalls holds the libraries to a run's bounds: they end it, soon,
 // with at most a few times its memory taken.
 func TestHostileCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and a thread for itself")
+	}
 	const memory = 32 << 20
 	env := lua.NewEnvironment()
 	thread := lua.NewThread(env)
