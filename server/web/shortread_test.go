@@ -187,8 +187,8 @@ func TestShortWayEnds(t *testing.T) {
 	require.Zero(t, c.known.short.Load())
 }
 
-// Handlers give the values of fields to others when they return: an answer is what they
-// were before.
+// Handlers give the values of fields, and the room of bodies, to others when they return:
+// an answer is what they were before.
 func TestAnswersAreTakenAtOnce(t *testing.T) {
 	value := []string{"mine"}
 	a := &shortAnswer{header: http.Header{"A": value}}
@@ -198,7 +198,9 @@ func TestAnswersAreTakenAtOnce(t *testing.T) {
 	got := string(a.bytes(time.Unix(0, 0)))
 	require.Equal(t, "HTTP/1.1 202 Accepted\r\nA: mine\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Length: 0\r\n\r\n", got)
 	b := &shortAnswer{}
-	_, err := b.Write([]byte("x"))
+	body := []byte("mine")
+	_, err := b.Write(body)
 	require.NoError(t, err)
-	require.Regexp(t, "^HTTP/1.1 200 OK\r\n", string(b.bytes(time.Unix(0, 0))))
+	copy(body, "else")
+	require.Regexp(t, "(?s)^HTTP/1.1 200 OK\r\n.*\r\n\r\nmine$", string(b.bytes(time.Unix(0, 0))))
 }
