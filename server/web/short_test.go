@@ -186,6 +186,30 @@ func TestClientsOfTheShortWayGo(t *testing.T) {
 	}
 }
 
+// A call may wait for longer than a request may take to come, as it may where net/http
+// answers.
+func TestCallsOfTheShortWayWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits")
+	}
+	t.Parallel()
+	r, w := newPatient(t)
+	c := r.dial()
+	_, err := io.WriteString(c, post(`{"policy":"p"}`))
+	require.NoError(t, err)
+	<-w.begun
+	select {
+	case <-w.given:
+		t.Fatal("the call is given up")
+	case <-time.After(10*time.Second + 200*time.Millisecond):
+	}
+	w.let <- struct{}{}
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	a.Body.Close()
+	require.Equal(t, 200, a.StatusCode)
+}
+
 // Shutdown ends connections between two requests at once, and waits for those that have
 // one.
 func TestShutdownEndsTheShortWay(t *testing.T) {

@@ -161,7 +161,7 @@ func (x *shortContext) Done() <-chan struct{} {
 	case x.done == nil:
 		x.done, x.came = make(chan struct{}), make(chan int, 1)
 		x.conn.waits = waitsNone
-		_ = x.conn.TCPConn.SetReadDeadline(time.Now().Add(readTimeout))
+		_ = x.conn.TCPConn.SetReadDeadline(time.Time{}) // a call may wait for longer than a request
 		go x.look(x.conn, x.room)
 	}
 	return x.done
@@ -194,10 +194,14 @@ func (x *shortContext) end() int {
 	x.mu.Lock()
 	c, came := x.conn, x.came
 	x.conn = nil
+	if came != nil && !x.gone {
+		x.gone = true
+		close(x.done)
+	}
 	x.mu.Unlock()
 	if came == nil {
 		return 0
 	}
-	_ = c.TCPConn.SetReadDeadline(epoch) // look ends, and closes done
+	_ = c.TCPConn.SetReadDeadline(epoch) // look ends
 	return <-came
 }

@@ -187,6 +187,26 @@ func TestShortWayEnds(t *testing.T) {
 	require.Zero(t, c.known.short.Load())
 }
 
+// Who waits for the end of a request's context is told of its answer, also when more has
+// come meanwhile.
+func TestContextsEndWithTheirRequests(t *testing.T) {
+	const request = "GET /v1/auth/p HTTP/1.1\r\nHost: x\r\n\r\n"
+	c, peer, _ := shortPair(t)
+	asked := make(chan (<-chan struct{}), 1)
+	c.server.short = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Context().Done()
+		_, _ = io.WriteString(peer, "G")
+		time.Sleep(10 * time.Millisecond) // it has come, on most machines
+	})
+	_, err := io.WriteString(peer, request)
+	require.NoError(t, err)
+	select {
+	case <-<-asked:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on")
+	}
+}
+
 // Handlers give the values of fields, and the room of bodies, to others when they return:
 // an answer is what they were before.
 func TestAnswersAreTakenAtOnce(t *testing.T) {
