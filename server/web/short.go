@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -114,7 +115,11 @@ func (c *shortConn) SetReadDeadline(t time.Time) error {
 
 // serve answers requests, which p is the room for. It returns how much there is at the
 // beginning of p for net/http.
+//
+// Who sends more than there is room for lets others go first, piece by piece: a flood
+// would run for milliseconds at a time otherwise, since its connection never waits.
 func (c *shortConn) serve(p []byte) (have int, err error) {
+	flood := false
 	for {
 		have = c.skipBlank(p[:have])
 		size := c.next(p[:have])
@@ -122,6 +127,9 @@ func (c *shortConn) serve(p []byte) (have int, err error) {
 		case size < 0 || size > len(p) || have == len(p) && size == 0:
 			return have, nil
 		case size == 0 || size > have:
+			if flood {
+				runtime.Gosched()
+			}
 			n, err := c.more(p[have:], waitsOf(have, size, c.answered))
 			c.late = errors.Is(err, os.ErrDeadlineExceeded)
 			if have += n; err != nil && have > 0 {
@@ -129,6 +137,7 @@ func (c *shortConn) serve(p []byte) (have int, err error) {
 			} else if err != nil {
 				return 0, err
 			}
+			flood = have == len(p)
 		case !c.begin():
 			return have, nil
 		default:

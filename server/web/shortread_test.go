@@ -6,6 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,6 +208,37 @@ func TestContextsEndWithTheirRequests(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("it goes on")
 	}
+}
+
+// Between the pieces of a flood others run, though its connection never has to wait.
+func TestFloodsOfTheShortWayLetOthersGoFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var turns atomic.Int64
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				turns.Add(1)
+				runtime.Gosched()
+			}
+		}
+	}()
+	const request, pieces = "GET /v1/auth/p HTTP/1.1\r\nHost: x\r\n\r\n", 16
+	c, peer, read := shortPair(t)
+	found, last := 0, int64(0)
+	c.server.short = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if now := turns.Load(); now != last {
+			found, last = found+1, now
+		}
+	})
+	_, err := io.WriteString(peer, strings.Repeat(request, pieces*4<<10/len(request))+"X\r\n\r\n")
+	require.NoError(t, err)
+	<-read
+	require.Greater(t, found, pieces*3/4)
 }
 
 // Handlers give the values of fields, and the room of bodies, to others when they return:
