@@ -54,9 +54,14 @@ func (m *machine) settle() {
 	}
 }
 
+// feed feeds bytes whose room is another's as soon as input returns.
 func (m *machine) feed(s string) {
 	m.lane.begin()
-	m.input([]byte(s))
+	room := []byte(s)
+	m.input(room)
+	for i := range room {
+		room[i] = '~'
+	}
 	m.settle()
 	m.lane.end()
 }
