@@ -112,7 +112,8 @@ func (a *shortAnswer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// bytes returns the answer as net/http writes it.
+// bytes returns the answer as net/http writes it, but that the length of a long one, too,
+// is told.
 func (a *shortAnswer) bytes(now time.Time) []byte {
 	a.WriteHeader(http.StatusOK)
 	out := &a.head

@@ -210,6 +210,29 @@ func TestContextsEndWithTheirRequests(t *testing.T) {
 	}
 }
 
+// A handler that panics leaves nobody behind who reads: the room is another's by then.
+func TestNothingIsReadAfterAPanic(t *testing.T) {
+	tcp, peer := tcpPair(t)
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		r.Context().Done()
+		panic(http.ErrAbortHandler)
+	})
+	c := &shortConn{TCPConn: tcp, server: &Server{short: h}, known: &connection{}}
+	c.ctx.Context = t.Context()
+	c.request = (&http.Request{}).WithContext(&c.ctx)
+	room := make([]byte, 4)
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = c.answer(nil, room) })
+	_, err := io.WriteString(peer, "late")
+	require.NoError(t, err)
+	time.Sleep(10 * time.Millisecond) // somebody would have it
+	require.NoError(t, tcp.SetReadDeadline(time.Now().Add(time.Second)))
+	got := make([]byte, 4)
+	_, err = io.ReadFull(tcp, got)
+	require.NoError(t, err)
+	require.Equal(t, "late", string(got))
+	require.Equal(t, make([]byte, 4), room)
+}
+
 // Between the pieces of a flood others run, though its connection never has to wait.
 func TestFloodsOfTheShortWayLetOthersGoFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
