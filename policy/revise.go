@@ -114,7 +114,7 @@ func keep(epochs map[string]LimitEpoch, id string, e LimitEpoch) {
 }
 
 // ResetAll returns the epochs of a policy whose counters all begin anew, those of
-// limits that are gone included.
+// limits that are gone included. r is nil for a policy that nobody can read.
 func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 	out := copied(epochs)
 	for id, e := range out {
@@ -122,17 +122,18 @@ func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 			out[id] = LimitEpoch{Reset: e.Reset + 1, Proportion: e.Proportion, Forgiven: e.Forgiven}
 		}
 	}
-	for _, l := range r.definition.limits {
+	d := definitionOf(r)
+	for _, l := range d.limits {
 		e := out[l.id]
 		e.Reset++
 		out[l.id] = e
 	}
-	if r.definition.dialect {
+	if d.dialect {
 		e := out[descriptorsID]
 		e.Reset++
 		out[descriptorsID] = e
 	}
-	bound(out, r.definition)
+	bound(out, d)
 	return out
 }
 

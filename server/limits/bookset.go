@@ -132,8 +132,12 @@ func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 		}
 		o, err := policy.DecodeOverride(value)
 		if err != nil {
-			b.breaks(r.Name, err)
-			return e, false
+			if !e.gone {
+				b.breaks(r.Name, err)
+			}
+			e.gone = true
+			e.override = b.overrideNamed(r.Name)
+			return e, e.override != nil
 		}
 		e.override = &o
 	case r.Name == secretRecord:
@@ -151,6 +155,20 @@ func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 		}
 	}
 	return e, true
+}
+
+// overrideNamed returns the override in force whose record has the name, or nil. It
+// goes through all of its policy: it is asked only about records that this node
+// does not understand, which feature levels keep from it.
+func (b *Book) overrideNamed(record string) *policy.Override {
+	name := strings.TrimPrefix(record, overridePrefix)
+	name = name[:max(0, strings.LastIndexByte(name, '/'))]
+	for o := range b.set.Load().Overrides(name) {
+		if overrideRecord(&o) == record {
+			return &o
+		}
+	}
+	return nil
 }
 
 // breaks notes a record that this node cannot use.

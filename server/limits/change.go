@@ -87,9 +87,7 @@ func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err erro
 	base, before := b.standing()
 	var note []byte
 	if c.from != nil {
-		if note, err = b.offered(sess.Engine(), c); err != nil {
-			return nil, err
-		}
+		note = b.offered(sess.Engine(), c)
 	}
 	puts, edits, versions, err := b.recordsOf(sess.Engine(), c, before)
 	if err != nil || len(edits) == 0 && note == nil {
@@ -142,10 +140,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 	for i := range c.edits {
 		ed := &c.edits[i]
 		value := e.PolicyRecord(ed.name)
-		old, err := decodeStored(value)
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("ERR %w", err)
-		}
+		old := b.replaced(ed.name, value, revision)
 		ed.was = old.present()
 		next, err := b.revise(c, ed, &old, revision)
 		if err != nil {
@@ -188,7 +183,7 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 		return nil, fmt.Errorf("%w: %d", errVersion, old.present())
 	case ed.text == nil && old.Gone:
 		return nil, errNoPolicy
-	case c.from == nil && !old.Gone && old.File != "" && !ed.voids(old):
+	case c.from == nil && !old.Gone && !old.foreign && old.File != "" && !ed.voids(old):
 		return nil, fmt.Errorf("%w: %s", errOfFile, old.File)
 	}
 	next := &stored{Version: old.Version + 1, Revision: revision, At: c.at / int64(time.Millisecond), Author: c.author, File: ed.file, Epochs: old.Epochs}
@@ -199,17 +194,20 @@ func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*store
 		next.File = old.File
 	}
 	switch {
-	case !ed.void && !next.Gone && !old.Gone && old.Text == next.Text && (old.File == "") == (next.File == ""):
+	case !ed.void && !next.Gone && !old.Gone && !old.foreign && old.Text == next.Text && (old.File == "") == (next.File == ""):
 		return nil, nil
 	case !isPolicy(ed.name):
 		return next, nil
 	}
+	// A text that is not understood is as none: counters go on where they count alike.
 	was, err := old.parsed(ed.name)
+	if err != nil {
+		was, err = nil, nil
+	}
 	switch {
-	case err != nil:
 	case ed.void && next.Gone:
 		next.Epochs = policy.ResetAll(was, old.Epochs)
-	case ed.void:
+	case ed.void || was == nil && old.foreign && ed.counters == policy.ChangeReset:
 		next.Epochs = policy.ResetAll(ed.record, old.Epochs)
 	default:
 		if next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {

@@ -116,27 +116,25 @@ type ofFile struct {
 
 // offered makes the edits of a change that comes from a file, by what nodes have
 // offered before. note is the record of that, nil if it stays as it is.
-func (b *Book) offered(e *engine.Engine, c *change) (note []byte, err error) {
-	f := c.from
+func (b *Book) offered(e *engine.Engine, c *change) (note []byte) {
+	f, err := c.from, error(nil)
 	if f.state, err = decodeFileState(e.PolicyRecord(fileRecord)); err != nil {
-		return nil, fmt.Errorf("ERR %w", err)
+		f.state = fileState{} // not understood: begun anew, since nobody could replace it
 	}
 	c.edits = nil
 	loads, noted := f.state.offer(f.node, f.path, f.hash)
 	if f.loads = loads; loads {
-		if c.edits, err = b.fileEdits(e, f); err != nil {
-			return nil, err
-		}
+		c.edits = b.fileEdits(e, f)
 	}
 	if !noted {
-		return nil, nil
+		return nil
 	}
-	return f.state.encode(), nil
+	return f.state.encode()
 }
 
-// fileEdits are those that leave what is in the file, and nothing else that is of
-// one.
-func (b *Book) fileEdits(e *engine.Engine, f *ofFile) (edits []edit, err error) {
+// fileEdits returns the edits that make the stored records equal to the file.
+// Records of earlier files that it lacks are deleted.
+func (b *Book) fileEdits(e *engine.Engine, f *ofFile) (edits []edit) {
 	has := make(map[string]bool, len(f.records))
 	for _, rec := range f.records {
 		text := rec.Text()
@@ -147,15 +145,11 @@ func (b *Book) fileEdits(e *engine.Engine, f *ofFile) (edits []edit, err error) 
 		if has[name] {
 			continue
 		}
-		st, err := decodeStored(e.PolicyRecord(name))
-		if err != nil {
-			return nil, fmt.Errorf("ERR %w", err)
-		}
-		if !st.Gone && st.File != "" {
+		if st := b.replaced(name, e.PolicyRecord(name), 0); !st.Gone && st.File != "" {
 			edits = append(edits, edit{name: name, file: f.path, version: -1})
 		}
 	}
-	return edits, nil
+	return edits
 }
 
 // errOfFile is returned for a change of what a node's file has.

@@ -229,8 +229,11 @@ func (b *Book) found(call *command.Call) (o policy.Override, ok bool, err error)
 	if value == nil {
 		return o, false, nil
 	}
-	o, err = policy.DecodeOverride(value)
-	return o, err == nil, err
+	stored, err := policy.DecodeOverride(value)
+	if err != nil { // o says whose it is, so that it can be deleted
+		return o, true, fmt.Errorf("ERR %w", err)
+	}
+	return stored, true, nil
 }
 
 // identity returns an override that would be in the place of the one that is named,
@@ -301,7 +304,7 @@ func (b *Book) getOverride(call *command.Call) {
 // delOverride is RL.OVERRIDE DEL. It replies how many there were.
 func (b *Book) delOverride(call *command.Call) {
 	o, ok, err := b.found(call)
-	if err != nil {
+	if err != nil && !ok {
 		call.Error(oneLine(err.Error()))
 		return
 	}

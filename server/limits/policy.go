@@ -327,14 +327,8 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys
 	var lines, names []string
 	for i := range c.edits {
 		ed := &c.edits[i]
-		old, err := decodeStored(sess.Engine().PolicyRecord(ed.name))
-		if err != nil {
-			return fmt.Errorf("ERR %w", err)
-		}
-		was, err := old.parsed(ed.name)
-		if err != nil {
-			return fmt.Errorf("ERR %w", err)
-		}
+		old := b.replaced(ed.name, sess.Engine().PolicyRecord(ed.name), c.revision)
+		was, _ := old.parsed(ed.name) // one that is not understood is as none
 		for _, d := range policy.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}

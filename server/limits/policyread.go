@@ -26,6 +26,10 @@ func (b *Book) getPolicy(call *command.Call) {
 		call.Error(command.ErrSyntax.Error())
 		return
 	}
+	if !ok && b.trouble(name) != nil {
+		call.Error(b.noPolicy(call.Args[2]))
+		return
+	}
 	if !ok || st.Gone {
 		call.W.Null()
 		return

@@ -24,8 +24,10 @@ const (
 
 	// keptVersions is how many versions before the present one are kept.
 	keptVersions = 20
-	// storedFormat is the version of the encoding: one that a node does not know
-	// it refuses.
+	// storedFormat is the version of the encoding. A node refuses one that it does
+	// not know. Nodes of feature levels 5 to 11 know this one alone: a newer one
+	// is written only at a level that says so (see cluster/features.go), or which
+	// policies work would depend on who leads.
 	storedFormat = 2
 )
 
@@ -56,6 +58,10 @@ type stored struct {
 	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may go on
 	Epochs   map[string]policy.LimitEpoch `json:"epochs,omitempty"`
 	Text     string                       `json:"text"`
+
+	// foreign: this node does not understand the record. The rest is what it
+	// could read of it.
+	foreign bool
 }
 
 // meta is what the set needs beside the text.
@@ -72,6 +78,23 @@ func (st *stored) encode() []byte {
 
 // errStored is returned for a record that this version cannot read.
 var errStored = errors.New("the record is of another version of Headgate")
+
+// replaced reads the record that a change replaces. It takes what it can of one
+// that this node does not understand: otherwise nobody could ever replace that.
+// revision is the number of the change, which is above every version.
+func (b *Book) replaced(name string, value []byte, revision uint64) stored {
+	st, err := decodeStored(value)
+	if err == nil {
+		st.foreign = b.trouble(name) != nil
+		return st
+	}
+	st = stored{}
+	if json.Unmarshal(value, &st) != nil || st.Version == 0 {
+		st = stored{Version: revision - 1}
+	}
+	st.foreign = true
+	return st
+}
 
 // decodeStored reads a record. One that is absent is Gone, and has no version.
 func decodeStored(value []byte) (st stored, err error) {
