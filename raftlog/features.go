@@ -60,14 +60,19 @@ func levelError(level, supported uint32) error {
 	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node", ErrLevel, level, supported)
 }
 
-// checkLevel returns an error if the node has seen a level that its build
-// cannot read.
-func checkLevel(values raft.StableStore, supported uint32) error {
+// openLevel has the fsm keep the level that it reaches in values, and begin with
+// the one that is kept there. The log has reached that: what it permits is known
+// before the log is replayed, and without a leader. The error is that of a level
+// that the build cannot read.
+func (f *fsm) openLevel(values raft.StableStore) error {
 	seen, err := seenLevel(values)
-	if err == nil && seen > supported {
-		err = levelError(seen, supported)
+	if err != nil {
+		return err
 	}
-	return err
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noteLevel = func(level uint32) error { return noteLevel(values, level) }
+	return f.reach(seen)
 }
 
 func seenLevel(values raft.StableStore) (uint32, error) {
@@ -257,9 +262,12 @@ func (f *fsm) nextLevel() (level uint32, raises bool) {
 // formats are what the level reached permits. Must be called with mu held.
 func (f *fsm) formats() Formats { return f.features[f.cursor.level-1] }
 
-// reach takes a level over that an entry, or a snapshot, has. Must be called
-// with mu held.
+// reach takes a level over that an entry, a snapshot or the disk has, unless the
+// fsm has it already. Must be called with mu held.
 func (f *fsm) reach(level uint32) error {
+	if level <= f.cursor.level {
+		return nil
+	}
 	if supported := uint32(len(f.features)); level > supported {
 		return levelError(level, supported)
 	}

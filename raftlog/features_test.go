@@ -1,10 +1,13 @@
 package raftlog
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/raftlog/member"
@@ -159,6 +162,41 @@ func TestTheLevelIsPartOfASnapshot(t *testing.T) {
 	require.NoError(t, store.Close())
 	leader.cfg.Features = nil
 	require.ErrorIs(t, leader.open(), ErrLevel)
+}
+
+// A node that starts again knows the level from its disk, although no leader has
+// told it yet which entries of its log count.
+func TestTheLevelIsKnownWithoutALeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.Features = levels(2) })
+	c.reach(2)
+	for _, n := range c.nodes {
+		n.crash()
+	}
+	one := c.nodes[0]
+	one.start()
+	require.Equal(t, uint32(2), one.permitted())
+	require.Equal(t, uint32(2), one.g.Status().Level)
+	for _, n := range c.nodes[1:] {
+		n.start()
+	}
+	c.leader().write("k", 3)
+	require.Len(t, c.converge(), 3)
+}
+
+// A snapshot of a lower level, which an older part of the log ends in, does not
+// lower the level that the disk has kept.
+func TestASnapshotDoesNotLowerTheLevel(t *testing.T) {
+	older, _, _ := testFSM("a")
+	raised, m, fatal := testFSM("b")
+	store := raft.NewInmemStore()
+	require.NoError(t, store.Set(levelKey, []byte("2")))
+	require.NoError(t, raised.openLevel(store))
+	require.Equal(t, uint32(2), m.level)
+	require.NoError(t, raised.Restore(io.NopCloser(bytes.NewReader(persist(t, older)))))
+	require.Equal(t, uint32(2), m.level)
+	require.Equal(t, uint32(2), raised.promised())
+	require.NoError(t, *fatal)
 }
 
 // A node is not taken in while the level is raised to what it cannot read.

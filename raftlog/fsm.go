@@ -351,6 +351,7 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 		f.fail(err)
 		return err
 	}
+	h.cursor.level = f.cursor.level // it may be higher, from the disk
 	f.cursor = h.cursor
 	f.clock.Store(h.cursor.clock)
 	f.restoredTo(f.restored())

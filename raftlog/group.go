@@ -160,10 +160,9 @@ func (g *Group) start() (err error) {
 		inner = g.cfg.wrapLog(inner)
 	}
 	in.log = &logStore{inner: inner, fatal: g.halt}
-	if err = checkLevel(in.store.Stable, g.cfg.supports()); err != nil {
+	if err = g.fsm.openLevel(in.store.Stable); err != nil {
 		return err
 	}
-	g.fsm.noteLevel = func(level uint32) error { return noteLevel(in.store.Stable, level) }
 	cache, err := raft.NewLogCache(logCacheEntries, in.log)
 	if err != nil {
 		return err

@@ -42,9 +42,6 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := checkLevel(store.Stable, cfg.supports()); err != nil {
-		return err
-	}
 	logs := &logStore{inner: store.Log, fatal: func(error) {}}
 	snaps, err := openSnapshots(&cfg, logs, func() {})
 	if err != nil {
@@ -55,7 +52,9 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	}
 	f := newFSM(&cfg, m, func() int64 { return 0 })
 	f.fatal, f.observe, f.retune = func(error) {}, func() {}, func() {}
-	f.noteLevel = func(level uint32) error { return noteLevel(store.Stable, level) }
+	if err := f.openLevel(store.Stable); err != nil {
+		return err
+	}
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
 	// The id first: with the old one and the new voters the node could mix with
 	// its old cluster.

@@ -45,6 +45,7 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 		// What follows it would run in the wrong database.
 		if _, err := c.parseDatabase(args[1]); err != nil {
 			c.refuse(err.Error())
+			c.endIfNotYet(err)
 			return
 		}
 	}

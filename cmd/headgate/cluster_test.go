@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -382,6 +386,105 @@ func callOnce(conn net.Conn, limit []string) (allowed int64, err error) {
 			return 0, nil
 		}
 	}
+}
+
+// careless sends commands to an address after SELECT 3, and does not look at what
+// that replies, until stop. It connects again when its connection ends. It returns how
+// many of its calls were executed.
+func careless(addr string, stop <-chan struct{}) (executed int64) {
+	for {
+		select {
+		case <-stop:
+			return executed
+		default:
+		}
+		nc, err := net.Dial("tcp", addr)
+		if err != nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		_ = nc.SetDeadline(time.Now().Add(waitLimit))
+		_, err = io.WriteString(nc, "SELECT 3\r\nINCR k\r\nINCR k\r\n")
+		in := bufio.NewReader(nc)
+		for range 3 {
+			var line string
+			if line, err = in.ReadString('\n'); err != nil {
+				break
+			}
+			if line[0] == ':' {
+				executed++
+			}
+		}
+		nc.Close()
+	}
+}
+
+// A client in a database of its own stays there when its node starts again, alone or
+// with the others, whether or not it looks at what SELECT replies.
+func TestARestartedNodeKnowsItsDatabases(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3)
+	n := c.nodes[0]
+	ready := func() bool { return n.status("/readyz") == 200 }
+	require.Eventually(t, ready, waitLimit, 10*time.Millisecond)
+	stop, executed := make(chan struct{}), make(chan int64)
+	for range 2 {
+		go func() { executed <- careless(n.redis, stop) }()
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: n.redis, DB: 3, ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	go func() {
+		n := int64(0)
+		for {
+			select {
+			case <-stop:
+				executed <- n
+				return
+			default:
+				if rdb.Incr(context.Background(), "k").Err() == nil {
+					n++
+				}
+			}
+		}
+	}()
+	for range 3 {
+		n.signal(t, syscall.SIGKILL)
+		require.Error(t, n.wait(t), "killed")
+		n.start(t)
+		require.Eventually(t, ready, waitLimit, 10*time.Millisecond)
+	}
+	close(stop)
+	total := <-executed + <-executed + <-executed
+	require.Equal(t, ":0", dial(t, "tcp", n.redis).do("DBSIZE"))
+	counted, err := rdb.Get(context.Background(), "k").Int64()
+	require.NoError(t, err)
+	require.Positive(t, total)
+	require.GreaterOrEqual(t, counted, total)
+
+	for _, n := range c.nodes {
+		n.signal(t, syscall.SIGKILL)
+		require.Error(t, n.wait(t), "killed")
+	}
+	n.start(t)
+	require.Eventually(t, func() bool { // when it has opened its log
+		return dial(t, "tcp", n.redis).do("SELECT", "3") == "+OK"
+	}, waitLimit, 10*time.Millisecond, "without a majority")
+}
+
+// A node of a cluster that is not there yet ends the connection of a client that asks
+// for another database.
+func TestANewNodeHasNoDatabasesYet(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	c.nodes[0].start(t)
+	d := dial(t, "tcp", c.nodes[0].redis)
+	_, err := io.WriteString(d, "SELECT 3\r\nFLUSHDB\r\n")
+	require.NoError(t, err)
+	line, err := d.line()
+	require.NoError(t, err)
+	require.Contains(t, line, "-TRYAGAIN ")
+	_, err = d.line()
+	require.ErrorIs(t, err, io.EOF)
 }
 
 func TestTransferAndMembership(t *testing.T) {
