@@ -56,11 +56,11 @@ func (c *conn) runAhead(buf []byte) int {
 	if a.others {
 		c.warmOthers(args, count)
 	}
-	from := 0
+	from, start := 0, 0
 	for i := range count {
 		end := a.ends[i]
-		c.runOne(args[from:end.arg])
-		if from = end.arg; c.stall != 0 || c.ending == closes {
+		c.runOne(args[from:end.arg], end.byte-start)
+		if from, start = end.arg, end.byte; c.stall != 0 || c.ending == closes {
 			at = end.byte
 			break
 		}

@@ -146,8 +146,10 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	}
 	began := time.Now()
 	s.evalText(call, sc, int(n), bySHA, long)
+	took := time.Since(began)
+	call.Host.(*conn).lane.spend(took)
 	if c := call.Host.(*conn); !c.lane.timed && c.stall&stallWorker == 0 {
-		s.record(c, call.Spec, call.Args, time.Since(began))
+		s.record(c, call.Spec, call.Args, took)
 	}
 }
 

@@ -57,6 +57,10 @@ import (
 //     the next command may depend on this one; the job's reply takes the
 //     command's place in the order.
 //
+// A batch takes turnTime at most, and a command more: see lane.spend. Then the
+// connections that have more input stall (stallTurn) until the thread has served
+// the others.
+//
 // Partition.Release(upTo, err) completes every ticket up to upTo: released
 // segments join the output; with an error each reply of a segment that carries
 // a ticket is replaced by that error (a segment knows how many it holds), and
@@ -154,6 +158,7 @@ const (
 	stallOutput                   // the peer reads its replies too slowly
 	stallPause                    // CLIENT PAUSE
 	stallLeader                   // commands of it are on their way to the leader
+	stallTurn                     // its turn is over: others of its thread go first
 )
 
 // mode is a set of reasons why a command needs more than a call of its
@@ -247,6 +252,10 @@ func (c *conn) runnable() bool {
 
 // resume runs the input that was kept while the connection was stalled.
 func (c *conn) resume() {
+	if c.lane.late {
+		c.endTurn()
+		return
+	}
 	c.unrun = false
 	if args := c.deferred; args != nil {
 		c.deferred = nil
@@ -299,7 +308,7 @@ func (c *conn) run(buf []byte) int {
 			break
 		}
 		n += used
-		c.runOne(args)
+		c.runOne(args, used)
 	}
 	if c.ending == closes {
 		return len(buf)
@@ -308,15 +317,30 @@ func (c *conn) run(buf []byte) int {
 	return n
 }
 
-// runOne runs a parsed command; an empty one is nothing.
-func (c *conn) runOne(args [][]byte) {
+// runOne runs a parsed command of size bytes; an empty one is nothing.
+func (c *conn) runOne(args [][]byte, size int) {
 	if len(args) == 0 {
 		return
 	}
+	l := c.lane
+	start := len(l.w.B)
 	c.execute(args)
-	if len(c.w.B)+c.pending > c.srv.cfg.OutputBufferSoft {
+	if len(l.w.B)+c.pending > c.srv.cfg.OutputBufferSoft {
 		c.stall |= stallOutput
 	}
+	if l.left -= unitsOfCommand + (size+len(l.w.B)-start)/bytesOfUnit; l.left < 0 && l.overdue() {
+		c.endTurn()
+	}
+}
+
+// endTurn stalls the connection until the other connections of its thread have
+// had their turn.
+func (c *conn) endTurn() {
+	if c.stall&stallTurn != 0 {
+		return
+	}
+	c.stall |= stallTurn
+	c.post(func() { c.stall &^= stallTurn })
 }
 
 // queued tells how many bytes of output wait for the socket, and ends

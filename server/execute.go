@@ -149,10 +149,12 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 		l.timed = true
 		c.handle(call, cmd, args)
 		l.timed = false
+		took := time.Since(begin)
+		l.spend(took)
 		if c.stall&stallWorker != 0 {
 			c.jobArgs = clipArgs(args)
 		} else {
-			c.srv.record(c, cmd, args, time.Since(begin))
+			c.srv.record(c, cmd, args, took)
 		}
 	}
 	l.countDecisions(call)

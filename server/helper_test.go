@@ -42,6 +42,11 @@ func testCommands(next func() uint64) []command.Spec {
 			time.Sleep(d)
 			c.w.OK()
 		})},
+		{Name: "test.slow", Arity: 2, Handler: func(call *command.Call) {
+			d, _ := time.ParseDuration(string(call.Args[1]))
+			time.Sleep(d)
+			call.W.OK()
+		}},
 		{Name: "test.big", Arity: 2, Flags: command.Fast, Handler: onConn(func(c *conn, args [][]byte) {
 			n, _ := resp.ParseInt(args[1])
 			c.w.BulkString(strings.Repeat("x", int(n)))

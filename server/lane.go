@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -32,6 +33,9 @@ type lane struct {
 	errors       uint64
 	refused      bool // the error being written is of a command that is not run
 	timed        bool // the command being executed is, a transaction whole
+
+	left int  // units of work until the batch looks at the clock; see spend
+	late bool // the batch has taken turnTime: connections with more input wait
 
 	known  *nativeCall  // of known scripts, made for the first
 	call   command.Call // what is being executed
@@ -80,6 +84,17 @@ const (
 	argsKept = 4096
 	// outputKept is the largest output scratch kept after a batch.
 	outputKept = 1 << 20
+	// turnTime is how long a batch runs commands while others may wait for the
+	// thread.
+	turnTime = time.Millisecond
+	// A batch looks at the clock each unitsOfLook units of work, some 100 µs. A
+	// unit is 100 ns: an entry of a collection, or bytesOfUnit bytes of a command
+	// or a reply. A command takes unitsOfCommand, more than most do, and less than
+	// the slowest fast one.
+	unitsOfLook    = 1000
+	unitsOfCommand = 8
+	bytesOfUnit    = 256
+	unitTime       = 100 * time.Nanosecond
 	// sampleEvery is how many batches go by between two timed ones: two
 	// clock reads in 64 batches cost nothing that shows.
 	sampleEvery = 64
@@ -129,10 +144,22 @@ func (l *lane) begin() {
 		l.mode |= modeSample
 	}
 	l.turn.Store(uint64(l.batches)<<1 | 1)
+	l.left, l.late = unitsOfLook, false
 	for i := range l.portions {
 		l.portions[i].begin()
 	}
 	l.enter(0)
+}
+
+// spend notes that a command of the batch has taken so long.
+func (l *lane) spend(d time.Duration) { l.left -= int(d / unitTime) }
+
+// overdue looks at the clock, and reports whether the batch has taken turnTime.
+func (l *lane) overdue() bool {
+	l.left = unitsOfLook
+	first := &l.portions[0]
+	l.late = first.part.Engine().Now()-first.now >= int64(turnTime)
+	return l.late
 }
 
 // end closes a batch: what was counted becomes visible.
@@ -329,7 +356,11 @@ func (l *lane) runPosts() {
 		return
 	}
 	l.begin()
-	for _, p := range posts {
+	for i, p := range posts {
+		if l.late {
+			l.putOff(posts[i:])
+			break
+		}
 		if p.c == nil {
 			p.fn()
 			continue
@@ -341,4 +372,15 @@ func (l *lane) runPosts() {
 		}
 	}
 	l.end()
+}
+
+// putOff leaves posts, which are before all others, to the next runPosts.
+func (l *lane) putOff(posts []post) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.posts = append(posts, l.posts...)
+	if !l.woken {
+		l.woken = true
+		l.wake()
+	}
 }

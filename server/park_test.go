@@ -64,6 +64,9 @@ func (m *machine) feed(s string) {
 	}
 	m.settle()
 	m.lane.end()
+	for m.stall&stallTurn != 0 {
+		m.lane.runPosts()
+	}
 }
 
 // take returns the output so far and forgets it.
