@@ -42,7 +42,7 @@ func testCommands(next func() uint64) []command.Spec {
 			time.Sleep(d)
 			c.w.OK()
 		})},
-		{Name: "test.slow", Arity: 2, Handler: func(call *command.Call) {
+		{Name: "test.slow", Arity: 2, Flags: command.Readonly, Handler: func(call *command.Call) {
 			d, _ := time.ParseDuration(string(call.Args[1]))
 			time.Sleep(d)
 			call.W.OK()
