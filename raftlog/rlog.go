@@ -17,7 +17,8 @@ import (
 // loud for a server's log: the routine of elections and pipelines is Info, and
 // a peer that is down is an Error several times a second. So Info becomes Debug
 // and Error becomes Warn; what matters to an operator the group reports itself.
-// A warning about the same peer is logged once in logdedup.Interval, with the
+// What Raft says of every start, and of a follower that catches up, is Debug too: a
+// normal start warns of nothing. A warning about the same peer is logged once in logdedup.Interval, with the
 // number of those left out in between.
 type raftLogger struct {
 	l       *slog.Logger
@@ -29,6 +30,37 @@ type raftLogger struct {
 // peerArgs are the names under which Raft's warnings tell the peer.
 var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
+// routine are warnings of Raft's that belong to a normal start or election. Who is out
+// of reach, or has lost its leader, is none of them.
+var routine = []string{
+	"no known peers, aborting election",
+	"not part of stable configuration, aborting election",
+	"heartbeat timeout reached, not part of a stable configuration or a non-voter, not triggering a leader election",
+	"rejecting vote request since we have a leader",
+	"rejecting vote request since our last term is greater",
+	"rejecting vote request since our last index is greater",
+	"rejecting vote request since node is not in configuration",
+	"rejecting pre-vote request since we have a leader",
+	"rejecting pre-vote request since our last term is greater",
+	"rejecting pre-vote request since our last index is greater",
+	"rejecting pre-vote request since node is not in configuration",
+	"duplicate requestVote from",
+	"peer has newer term, stopping replication",
+	"failed to get previous log",
+	"previous log term mis-match",
+	"appendEntries rejected, sending older logs",
+}
+
+// isRoutine reports whether a warning is one of these. An election is, too, at a node
+// that has known no leader.
+func isRoutine(msg string, args []any) bool {
+	if msg == "heartbeat timeout reached, starting election" {
+		i := slices.Index(args, any("last-leader-addr"))
+		return i >= 0 && i+1 < len(args) && fmt.Sprint(args[i+1]) == ""
+	}
+	return slices.Contains(routine, msg)
+}
+
 var _ hclog.Logger = (*raftLogger)(nil)
 
 func newRaftLogger(l *slog.Logger) hclog.Logger {
@@ -37,7 +69,7 @@ func newRaftLogger(l *slog.Logger) hclog.Logger {
 
 func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	lv := slog.LevelDebug
-	if level >= hclog.Warn {
+	if level >= hclog.Warn && !isRoutine(msg, args) {
 		lv = slog.LevelWarn
 	}
 	if !r.l.Enabled(context.Background(), lv) {

@@ -29,6 +29,17 @@ func testLog() (*slog.Logger, func() []string) {
 	}
 }
 
+// What every start brings with it is no warning; that a leader is lost is one.
+func TestRaftLogOfANormalStart(t *testing.T) {
+	l, logged := testLog()
+	r := newRaftLogger(l)
+	r.Warn("heartbeat timeout reached, starting election", "last-leader-addr", raft.ServerAddress(""), "last-leader-id", raft.ServerID(""))
+	r.Warn("no known peers, aborting election")
+	require.Equal(t, []string{""}, logged())
+	r.Warn("heartbeat timeout reached, starting election", "last-leader-addr", raft.ServerAddress("a:1"), "last-leader-id", raft.ServerID("n1"))
+	require.Equal(t, []string{`level=WARN msg="raft: heartbeat timeout reached, starting election" last-leader-addr=a:1 last-leader-id=n1`}, logged())
+}
+
 func TestRaftLogLeavesOutRepetitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, logged := testLog()

@@ -32,11 +32,15 @@ func (s *Server) auditEach(list []command.Spec) {
 	for i := range list {
 		cmd := &list[i]
 		s.auditEach(cmd.Subs)
-		if cmd.Flags&command.Guarded == 0 || cmd.Group == limiterGroup {
+		if booked := cmd.Flags&command.Guarded != 0 && cmd.Group == limiterGroup; booked || cmd.Flags&command.Guarded == 0 && cmd.Guards == nil {
 			continue
 		}
 		run := cmd.Handler
 		cmd.Handler = func(call *command.Call) {
+			if !cmd.ForAdmin(call.Args) {
+				run(call)
+				return
+			}
 			args, who := auditText(call), call.Host.(*conn).client() // which the handler may be the end of
 			start := len(call.W.B)
 			run(call)

@@ -85,7 +85,7 @@ func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok boo
 	}
 	l.count(ln.srv.limitSpec)
 	if err != nil {
-		l.countError(ln.srv.limitSpec)
+		l.countError(ln.srv.limitSpec, []byte("-"+command.EngineError(err).Error()))
 		return 0, true, err
 	}
 	if out[binding].OK {

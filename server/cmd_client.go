@@ -50,7 +50,7 @@ func clientCommands() []command.Spec {
 			sub("info", 2, 0, "", "Returns information about the connection.", onConn(cmdClientInfo)),
 			sub("list", -2, command.Admin, "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]", "Lists open connections.", onConn(cmdClientList)),
 			sub("kill", -3, command.Admin|command.Guarded, "<addr | [ID client-id] [TYPE type] [USER username] [ADDR addr] [LADDR laddr] [MAXAGE seconds] [SKIPME <YES | NO>]>", "Terminates open connections.", onConn(cmdClientKill)),
-			sub("no-evict", 3, command.Admin, onOff, "Closes this client last when maxmemory-clients is reached.", onConn(cmdClientNoEvict)),
+			sub("no-evict", 3, command.Admin|command.Guarded, onOff, "Closes this client last when maxmemory-clients is reached.", onConn(cmdClientNoEvict)),
 			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", onConn(cmdClientNoTouch)),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
 				"Turns invalidation messages on or off: what a client could cache is invalidated at once.", onConn(cmdClientTracking)),

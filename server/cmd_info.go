@@ -31,6 +31,7 @@ var infoSections = []struct {
 	{"CPU", true, (*Server).infoCPU},
 	{"Modules", true, func(*Server, *infoWriter) {}},
 	{"Commandstats", false, (*Server).infoCommands},
+	{"Errorstats", true, (*Server).infoErrors},
 	{"Latencystats", false, (*Server).infoLatency},
 	{"Cluster", true, (*Server).infoCluster},
 	{"Keyspace", true, (*Server).infoKeyspace},
@@ -213,6 +214,11 @@ func (s *Server) infoCommands(w *infoWriter) {
 		w.field("cmdstat_"+cmd.Full, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			n.calls, int64(mean*float64(n.calls)), mean, n.refused, n.failed))
 	})
+}
+
+// infoErrors shows error replies by their codes.
+func (s *Server) infoErrors(w *infoWriter) {
+	s.stats.errors.each(func(code string, n uint64) { w.field("errorstat_"+code, fmt.Sprintf("count=%d", n)) })
 }
 
 func (s *Server) infoLatency(w *infoWriter) {

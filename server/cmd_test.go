@@ -225,6 +225,48 @@ func TestCommandStatsOfErrors(t *testing.T) {
 	require.NotContains(t, c.call("INFO commandstats"), "cmdstat_increx")
 }
 
+// INFO errorstats counts each error reply once, by its code, and scripts that make up
+// codes take no more than so many lines.
+func TestErrorStats(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	c.call("INCREX k")
+	script := func(body string) {
+		c.send(encode("EVAL", body, "0"))
+		c.reply()
+	}
+	for _, cmd := range []string{
+		"INCREX", "NOSUCH", "NOSUCH", "CL.THROTTLE k 1 1 1",
+		"MULTI", "CL.THROTTLE k 1 1 1", "INCREX k", "EXEC", "MULTI", "INCREX", "EXEC", "SCAN x", "PING",
+	} {
+		c.call(cmd)
+	}
+	script("return redis.error_reply('MINE all mine')")
+	script("return redis.error_reply('a:b=c no code')")
+	stats := func(section string) map[string]int {
+		counts, total := map[string]int{}, 0
+		for _, m := range regexp.MustCompile(`(?m)^errorstat_(.+):count=(\d+)\r$`).FindAllStringSubmatch(c.call("INFO "+section).(string), -1) {
+			n, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			counts[m[1]] = n
+			total += n
+		}
+		require.Contains(t, c.call("INFO stats"), fmt.Sprintf("total_error_replies:%d\r\n", total))
+		return counts
+	}
+	want := map[string]int{"ERR": 5, "WRONGTYPE": 2, "EXECABORT": 1, "MINE": 1, "OTHER": 1}
+	require.Equal(t, want, stats("errorstats"))
+	require.Equal(t, want, stats("default"))
+	for i := range 3 * maxErrorCodes {
+		script(fmt.Sprintf("return redis.error_reply('C%d x')", i))
+	}
+	counts := stats("errorstats")
+	require.LessOrEqual(t, len(counts), maxErrorCodes+1)
+	require.Greater(t, counts["OTHER"], maxErrorCodes)
+	c.call("CONFIG RESETSTAT")
+	require.Empty(t, stats("errorstats"))
+}
+
 func TestCommandDocs(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)

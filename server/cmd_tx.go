@@ -193,7 +193,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		start := len(c.w.B)
 		late := mayTakeLong(q.cmd) && time.Since(began) > command.ExecTime
 		switch {
-		case tx.guarded && !c.permitted(q.cmd): // by an AUTH before it
+		case tx.guarded && !c.permitted(q.cmd, q.args): // by an AUTH before it
 			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
@@ -212,7 +212,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			}
 		}
 		if len(c.w.B) > start && c.w.B[start] == '-' {
-			c.lane.countError(q.cmd)
+			c.lane.countError(q.cmd, c.w.B[start:])
 		}
 		c.boundOutput()
 	}

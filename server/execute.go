@@ -37,7 +37,7 @@ func (c *conn) execute(args [][]byte) {
 		}
 	}
 	if len(l.w.B) > start && l.w.B[start] == '-' {
-		l.countError(cmd)
+		l.countError(cmd, l.w.B[start:])
 	}
 	if call.Commit.Ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, call.Commit)
@@ -75,7 +75,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.refuse(command.WrongArity(cmd))
 	case m&modeNoAuth != 0 && cmd.Flags&command.NoAuth == 0:
 		c.refuse("NOAUTH Authentication required.")
-	case !c.permitted(cmd):
+	case !c.permitted(cmd, args):
 		c.deny(cmd)
 	case m&modeSubscribed != 0 && cmd.Flags&command.Subscribed == 0:
 		c.refuse("ERR Can't execute '" + cmd.Full + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
@@ -217,7 +217,7 @@ func (c *conn) blockSync(job func(w *resp.Writer) command.SyncMode) {
 			c.srv.record(c, cmd, c.jobArgs, took)
 			c.jobArgs = nil
 			if len(w.B) > 0 && w.B[0] == '-' {
-				c.lane.countError(cmd)
+				c.lane.countError(cmd, w.B)
 			}
 			c.unblock(w.B, ticket, mode)
 		})

@@ -249,9 +249,11 @@ func (l *lane) countDecisions(call *command.Call) {
 	l.denied += uint64(call.Denied)
 }
 
-// countError counts an error reply. cmd is nil if there is no such command.
-func (l *lane) countError(cmd *command.Spec) {
+// countError counts a reply that begins with an error. cmd is nil if there is no
+// such command.
+func (l *lane) countError(cmd *command.Spec, reply []byte) {
 	l.errors++
+	l.srv.stats.errors.count(reply[1:])
 	refused := l.refused
 	l.refused = false
 	switch {

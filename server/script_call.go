@@ -22,7 +22,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, script.Refusal("Wrong number of args calling Redis command from script")
 	case cmd.Flags&(command.NoScript|command.Peers) != 0:
 		return nil, script.Refusal("This Redis command is not allowed from script")
-	case cmd.Flags&command.Guarded != 0 && !r.admin:
+	case !r.admin && cmd.ForAdmin(args):
 		return nil, script.Refusal("ACL failure in script: " + noPermission(userDefault, cmd))
 	case cmd.Flags&command.Write != 0 && r.readonly:
 		return nil, script.Refusal(errReadOnlyWrite)

@@ -1,7 +1,11 @@
 package server
 
 import (
+	"bytes"
+	"maps"
 	"math/bits"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,6 +87,71 @@ type serverStats struct {
 	nextStripe atomic.Uint64
 	durations  []histogram // by command.index
 	counts     [counts]atomic.Uint64
+	errors     errorCounts
+}
+
+// errorCounts counts error replies by their codes, such as WRONGTYPE.
+type errorCounts struct {
+	mu     sync.Mutex
+	byCode map[string]*uint64 // guarded by mu
+}
+
+const (
+	// maxErrorCodes bounds the codes, since scripts make their own. Errors of
+	// further ones count as otherErrors, as do those whose code is not in one word.
+	maxErrorCodes = 128
+	maxErrorCode  = 32
+	otherErrors   = "OTHER"
+)
+
+// count counts an error reply, whose text comes after its first byte.
+func (e *errorCounts) count(text []byte) {
+	code := text[:min(len(text), maxErrorCode+1)]
+	if i := bytes.IndexAny(code, " \r"); i >= 0 {
+		code = code[:i]
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.byCode[string(code)]
+	if n == nil {
+		name := string(code)
+		if len(e.byCode) >= maxErrorCodes || !isErrorCode(code) {
+			name = otherErrors
+		}
+		if n = e.byCode[name]; n == nil {
+			if e.byCode == nil {
+				e.byCode = make(map[string]*uint64)
+			}
+			n = new(uint64)
+			e.byCode[name] = n
+		}
+	}
+	*n++
+}
+
+// isErrorCode reports whether a line of INFO may show a word.
+func isErrorCode(word []byte) bool {
+	for _, b := range word {
+		if b != '_' && b != '-' && (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') {
+			return false
+		}
+	}
+	return 0 < len(word) && len(word) <= maxErrorCode
+}
+
+// each calls fn with every code in order.
+func (e *errorCounts) each(fn func(code string, n uint64)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, code := range slices.Sorted(maps.Keys(e.byCode)) {
+		fn(code, *e.byCode[code])
+	}
+}
+
+func (e *errorCounts) reset() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.byCode)
 }
 
 func (st *serverStats) init(t *command.Table, stripes int) {
@@ -194,6 +263,7 @@ func (st *serverStats) reset() {
 		}
 	}
 	st.resetDurations()
+	st.errors.reset()
 	for i := range st.counts {
 		st.counts[i].Store(0)
 	}

@@ -60,7 +60,7 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 		return
 	}
 	tx.writes = tx.writes || cmd.Flags&command.Write != 0
-	tx.guarded = tx.guarded || cmd.Flags&command.Guarded != 0
+	tx.guarded = tx.guarded || cmd.ForAdmin(args)
 	tx.leader = tx.leader || cmd.Flags&command.Leader != 0
 	tx.heavy = tx.heavy || cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
 	tx.fixed = tx.fixed || cmd.Flags&onlyInPlace != 0

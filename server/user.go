@@ -92,8 +92,8 @@ func (c *conn) administers() bool { return c.admin || !c.srv.guards() }
 
 // permitted reports whether the client may run a command, or what its transaction
 // has queued.
-func (c *conn) permitted(cmd *command.Spec) bool {
-	guarded := cmd.Flags&command.Guarded != 0 || cmd.Flags&command.Exec != 0 && c.tx != nil && c.tx.guarded
+func (c *conn) permitted(cmd *command.Spec, args [][]byte) bool {
+	guarded := cmd.ForAdmin(args) || cmd.Flags&command.Exec != 0 && c.tx != nil && c.tx.guarded
 	return !guarded || c.relayed || c.administers()
 }
 
@@ -105,7 +105,7 @@ func (c *conn) deny(cmd *command.Spec) {
 		return
 	}
 	for _, q := range c.tx.queue {
-		if q.cmd.Flags&command.Guarded != 0 {
+		if q.cmd.ForAdmin(q.args) {
 			cmd = q.cmd
 			break
 		}

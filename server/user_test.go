@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -11,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
 )
 
 const adminPass = "open sesame"
 
 // guarded are the commands for admin alone, with arguments that do no harm.
 var guarded = map[string]string{
-	"client|kill": "1.2.3.4:5", "client|pause": "0", "client|unpause": "", "config|set": "maxmemory 1", "config|resetstat": "",
+	"client|kill": "1.2.3.4:5", "client|no-evict": "on", "client|pause": "0", "client|unpause": "", "config|set": "maxmemory 1", "config|resetstat": "",
 	"flushall": "", "flushdb": "", "latency|reset": "", "script|flush": "", "script|kill": "", "shutdown": "nonsense",
 	"slowlog|reset": "",
 	"rl.policy|set": "p {limits: {a: {rate: 5/h}}}", "rl.policy|load": "DRYRUN {}", "rl.policy|file": "n f {}", "rl.policy|del": "nosuch",
@@ -28,7 +30,7 @@ var guarded = map[string]string{
 // open are commands about more than keys that anyone may run all the same.
 var open = strings.Fields(`
 	acl acl|whoami acl|users acl|list acl|getuser acl|cat acl|setuser acl|deluser acl|help
-	client|list client|no-evict client client|help command command|help config config|get config|rewrite config|help
+	client|list client client|help command command|help config config|get config|rewrite config|help
 	debug debug|digest debug|sleep debug|help info latency latency|latest latency|history latency|doctor latency|histogram latency|help
 	cluster cluster|info cluster|myid cluster|myshardid cluster|nodes cluster|slots cluster|shards cluster|replicas cluster|slaves
 	cluster|links cluster|keyslot cluster|countkeysinslot cluster|getkeysinslot cluster|help
@@ -108,6 +110,34 @@ func TestGuardedCommandsAreForAdmin(t *testing.T) {
 			require.NotContains(t, fmt.Sprint(c.reply()), "NOPERM", name)
 		}
 	}
+}
+
+// RL.TOP is anyone's, and RESET in it admin's: at once, in MULTI and in scripts.
+func TestGuardedArguments(t *testing.T) {
+	lines := &auditLines{}
+	_, addr := startServer(t, Config{Runtime: Runtime{AdminPass: adminPass}, Audit: slog.New(slog.NewJSONHandler(lines, nil)),
+		Engine: engine.New(engine.Config{TopK: 10})})
+	c := dial(t, addr)
+	c.call("RL.LIMIT k 1 1h")
+	const look, reset = "RL.TOP HOT COUNT 5", "RL.TOP HOT COUNT 5 reset"
+	ranked := []any{[]any{"k", int64(1), int64(0)}}
+	require.EqualError(t, c.call(reset).(error), noPerm("default", "rl.top"))
+	require.Equal(t, ranked, c.call(look))
+	require.Equal(t, "OK", c.call("MULTI"))
+	require.Equal(t, "QUEUED", c.call(look))
+	require.EqualError(t, c.call(reset).(error), noPerm("default", "rl.top"), "in MULTI")
+	require.ErrorContains(t, c.call("EXEC").(error), "EXECABORT")
+	c.send(encode("EVAL", "return redis.call('RL.TOP', 'RESET')", "0"))
+	require.ErrorContains(t, c.reply().(error), "ACL failure in script: User default has no permissions to run the 'rl.top' command")
+	require.Equal(t, ranked, c.call(look))
+	require.Empty(t, lines.take(t))
+	c.send(encode("AUTH", "admin", adminPass))
+	require.Equal(t, "OK", c.reply())
+	require.Equal(t, ranked, c.call(reset))
+	require.Empty(t, c.call(look))
+	all := lines.take(t)
+	require.Len(t, all, 1)
+	require.Equal(t, reset, all[0]["command"])
 }
 
 // What anyone may run needs no password, and without admin-pass nothing does.

@@ -32,6 +32,19 @@ func TestServe(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "a restart forgets what was consumed")
 }
 
+// A normal start warns of nothing: neither the first one nor one with data.
+func TestNormalStartsWarnOfNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, args := range [][]string{nil, {"--data-dir", dir, "--peer-listen", "127.0.0.1:0"}, {"--data-dir", dir, "--peer-listen", "127.0.0.1:0"}} {
+		p := start(t, args...)
+		require.Eventually(t, p.ready, waitLimit, 5*time.Millisecond)
+		require.NotRegexp(t, `"level":"(WARN|ERROR)"`, p.stderr.String())
+		p.signal(t, syscall.SIGTERM)
+		require.NoError(t, p.wait(t))
+	}
+}
+
 func TestWhatADataDirectoryKeepsIsNotForgotten(t *testing.T) {
 	p := start(t, "--data-dir", t.TempDir(), "--peer-listen", "127.0.0.1:0")
 	require.NotContains(t, p.stderr.String(), "forgets")

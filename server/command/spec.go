@@ -43,6 +43,10 @@ type Spec struct {
 	// SLOWLOG must not show. It is nil if there are none.
 	Secrets func(args [][]byte, at []int) []int
 
+	// Guards reports whether a call with these arguments is for the user admin
+	// only, as Guarded says of all calls. It is nil if the arguments do not matter.
+	Guards func(args [][]byte) bool
+
 	// Set by NewTable.
 	sub   bool   // of a container
 	Full  string // "client|setname"
@@ -65,6 +69,11 @@ func (cmd *Spec) Public(args [][]byte) [][]byte {
 		shown[i] = []byte(Redacted)
 	}
 	return shown
+}
+
+// ForAdmin reports whether a call with these arguments is for the user admin only.
+func (cmd *Spec) ForAdmin(args [][]byte) bool {
+	return cmd.Flags&Guarded != 0 || cmd.Guards != nil && cmd.Guards(args)
 }
 
 // HasKeys reports whether any argument can be a key.

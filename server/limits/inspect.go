@@ -27,6 +27,8 @@ func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
 		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		Handler: book.top,
+		// RESET wipes away what operators look at.
+		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },
 	}, {
 		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(S), S the number of shards",

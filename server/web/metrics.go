@@ -1,8 +1,14 @@
 package web
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
+	"net"
 	"runtime"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -27,6 +33,22 @@ type Metric struct {
 	// values there are, and how many of them are at most so much.
 	Count   uint64
 	Buckets map[float64]uint64
+}
+
+// scrapeLog logs what goes wrong in a scrape.
+type scrapeLog struct{ log *slog.Logger }
+
+// Println implements promhttp.Logger. That the client has gone, or does not read, is
+// its own affair.
+func (l scrapeLog) Println(v ...any) {
+	level := slog.LevelError
+	for _, one := range v {
+		var gone net.Error
+		if err, ok := one.(error); ok && errors.As(err, &gone) {
+			level = slog.LevelDebug
+		}
+	}
+	l.log.Log(context.Background(), level, "metrics", "error", strings.TrimSpace(fmt.Sprintln(v...)))
 }
 
 type number interface {

@@ -117,7 +117,7 @@ func New(c Config) *Server {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", seeing(promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(c.Logger.Handler(), slog.LevelError),
+		ErrorLog:            scrapeLog{c.Logger},
 		MaxRequestsInFlight: maxScrapes,
 	})))
 	if c.Pprof {

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/logbuf"
 	"github.com/headgate-io/headgate/server/web"
 )
 
@@ -34,7 +36,9 @@ func serve(t testing.TB, c web.Config, l net.Listener) (*web.Server, string) {
 	if c.Source == nil {
 		c.Source = source{}
 	}
-	c.Logger = slog.New(slog.DiscardHandler)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	s := web.New(c)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -150,6 +154,34 @@ func TestMetrics(t *testing.T) {
 }
 
 // Two servers in a process share nothing.
+// A client that hangs up amid a scrape is no error of the server's; a metric that
+// cannot be gathered is.
+func TestScrapesThatEndEarly(t *testing.T) {
+	var many source
+	for i := range 100_000 {
+		many = append(many, web.Gauge("a", "x", 1).With("i", strconv.Itoa(i)))
+	}
+	logged := new(logbuf.Buffer)
+	log := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	_, url := start(t, web.Config{Source: many, Logger: log})
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(1))
+	_, err = io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	_, err = c.Read(make([]byte, 10))
+	require.NoError(t, err)
+	require.NoError(t, c.(*net.TCPConn).SetLinger(0))
+	require.NoError(t, c.Close())
+	require.Eventually(t, func() bool { return strings.Contains(logged.String(), "level=DEBUG msg=metrics") }, 20*time.Second, time.Millisecond)
+	require.NotContains(t, logged.String(), "level=ERROR")
+
+	_, url = start(t, web.Config{Source: source{web.Gauge("a", "x", 1), web.Gauge("a", "x", 1)}, Logger: log})
+	status, _ := get(t, url+"/metrics")
+	require.Equal(t, http.StatusInternalServerError, status)
+	require.Contains(t, logged.String(), "level=ERROR msg=metrics")
+}
+
 func TestRegistriesAreSeparate(t *testing.T) {
 	_, a := start(t, web.Config{Source: source{web.Gauge("headgate_keys", "Keys.", 1)}})
 	_, b := start(t, web.Config{Source: source{web.Gauge("headgate_keys", "Keys.", 2)}})
