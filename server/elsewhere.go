@@ -26,7 +26,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 			return
 		}
 		c.error(partition.TextNotLeader)
-	case c.redirects() && !c.awaitsLeader():
+	case c.frame == nil && c.sendsAway(cmd):
 		c.redirect(cmd, args)
 	case l.role == partition.Orphaned && !c.lane.part.HandingOver():
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
@@ -93,6 +93,19 @@ func (c *conn) awaitsLeader() bool {
 // commands are always forwarded.
 func (c *conn) redirects() bool { return c.srv.cfg.Redirect == RedirectMoved && c.id != 0 }
 
+// sendsAway reports whether redirect answers a command: one whose keys tell its client
+// where to go, or that reads without naming a key. What writes without naming a key,
+// such as RL.CHECK, is forwarded: a client may send it to any node.
+func (c *conn) sendsAway(cmd *command.Spec) bool {
+	if !c.redirects() || c.awaitsLeader() {
+		return false
+	}
+	if cmd.Flags&command.Exec != 0 {
+		return c.tx.firstWithKeys() != nil
+	}
+	return cmd.HasKeys() || cmd.Flags&(command.Write|command.Wait) == 0
+}
+
 // redirect answers as a replica of Redis Cluster.
 func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 	addr, ok := c.srv.leaderAddr()
@@ -101,23 +114,23 @@ func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.Exec != 0:
 		// The leader changed after commands were queued.
-		tx := c.takeTx(cmd)
-		for _, q := range tx.queue {
-			if q.cmd.HasKeys() {
-				c.error(moved(q.cmd, q.args, addr))
-				return
-			}
-		}
-		c.error("READONLY You can't write against a read only replica.")
+		q := c.takeTx(cmd).firstWithKeys()
+		c.error(moved(q.cmd, q.args, addr))
 	case cmd.HasKeys():
 		c.error(moved(cmd, args, addr))
-	case cmd.Flags&command.Wait != 0:
-		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
-	case cmd.Flags&command.Write != 0:
-		c.error("READONLY You can't write against a read only replica.")
 	default:
 		c.call(&c.lane.call, cmd, args)
 	}
+}
+
+// firstWithKeys returns the first command that has keys, or nil.
+func (tx *transaction) firstWithKeys() *queued {
+	for i := range tx.queue {
+		if tx.queue[i].cmd.HasKeys() {
+			return &tx.queue[i]
+		}
+	}
+	return nil
 }
 
 // moved is the error that sends a client to the leader.

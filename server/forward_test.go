@@ -566,8 +566,6 @@ func TestRedirectMoved(t *testing.T) {
 	c.do("RL.LIMIT {foo}:a 10 60 AND b 1 1", "-MOVED 12182"+to)
 	c.do("TTL bar", "-MOVED 5061"+to)
 	c.do("MEMORY USAGE bar", "-MOVED 5061"+to)
-	c.do("FLUSHALL", "-READONLY You can't write against a read only replica.\r\n")
-	c.do("WAIT 1 0", "-ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.\r\n")
 	c.do("DBSIZE", ":0\r\n")
 	c.do("READONLY", "+OK\r\n")
 	c.do("ASKING", "+OK\r\n")
@@ -577,6 +575,27 @@ func TestRedirectMoved(t *testing.T) {
 	require.Contains(t, c.call("INFO"), "redis_mode:cluster\r\n")
 	n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader = false })
 	c.do("TTL foo", "-"+errNoLeader+"\r\n")
+}
+
+// What names no key goes to any node, also where clients are sent to the leader for
+// the rest; replies keep the order of commands.
+func TestCommandsWithoutKeysAreForwardedByWhoSendsAway(t *testing.T) {
+	leader, follower := pairOfNodes(t, Config{}, Config{Redirect: RedirectMoved, ForwardTimeout: patient.ForwardTimeout})
+	follower.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
+	l, c := dial(t, leader.addr), dial(t, follower.addr)
+	for _, line := range []string{"RL.CHECK p", "RL.CHECK p FAIL OPEN", "RL.RESERVE p", "RL.COMMIT p;h", "RL.CANCEL p;h", "RL.DESCRIPTORS p 0 1 1 k v - -",
+		"FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "WAIT 0 0"} {
+		before := follower.Stats().Forwarded
+		require.NotContains(t, fmt.Sprint(c.call(line)), "READONLY", line)
+		require.Equal(t, before+1, follower.Stats().Forwarded, line)
+	}
+
+	const away = "-MOVED 12182 10.0.0.1:7379\r\n"
+	l.do("INCR foo", ":1\r\n")
+	c.send("RL.CHECK p\r\nTTL foo\r\nFLUSHALL\r\nTTL foo\r\nDBSIZE\r\nMULTI\r\nFLUSHALL\r\nEXEC\r\nTTL foo\r\n")
+	c.reply()
+	c.expect(away + "+OK\r\n" + away + ":0\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" + away)
+	l.do("EXISTS foo", ":0\r\n")
 }
 
 func TestWaitAsksTheCluster(t *testing.T) {

@@ -91,7 +91,8 @@ func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 // by themselves, and each frame goes to one leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
-		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion
+		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion &&
+		!c.sendsAway(cmd)
 }
 
 // takes reports whether a command may be in the frame. No command is to wait for

@@ -471,6 +471,33 @@ func TestARestartedNodeKnowsItsDatabases(t *testing.T) {
 	}, waitLimit, 10*time.Millisecond, "without a majority")
 }
 
+// Commands of policies and holds name no key: any node takes them.
+func TestAnyNodeTakesChecksThatNameNoKey(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, "--redirect=moved")
+	leader := c.leader(t)
+	rdb := redis.NewClient(&redis.Options{Addr: c.followers(leader)[0].redis, Protocol: 2})
+	defer rdb.Close()
+	do := func(args ...any) any {
+		t.Helper()
+		v, err := rdb.Do(t.Context(), args...).Result()
+		require.NoError(t, err, "%v", args)
+		return v
+	}
+	require.Eventually(t, func() bool {
+		return rdb.Do(t.Context(), "RL.POLICY", "SET", "p", "{limits: {all: {rate: 9/h}}}").Err() == nil
+	}, waitLimit, 10*time.Millisecond)
+	require.EqualValues(t, 1, do("RL.CHECK", "p").([]any)[0])
+	require.EqualValues(t, 1, do("RL.CHECK", "p", "FAIL", "OPEN").([]any)[0])
+	do("RL.RESERVE", "p", "ID", "h", "TTL", "1m")
+	do("RL.COMMIT", "p;h")
+	do("RL.RESERVE", "p", "ID", "g", "TTL", "1m")
+	do("RL.CANCEL", "p;g")
+	require.Len(t, do("SCRIPT", "LOAD", "return 1"), 40)
+	require.EqualValues(t, 5, do("RL.CHECK", "p").([]any)[2])
+	require.ErrorContains(t, rdb.Do(t.Context(), "RL.LIMIT", "k", 9, "1h").Err(), "MOVED ")
+}
+
 // A node of a cluster that is not there yet ends the connection of a client that asks
 // for another database.
 func TestANewNodeHasNoDatabasesYet(t *testing.T) {
