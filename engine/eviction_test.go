@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,4 +105,83 @@ func scratched(t *testing.T, s *Session, c *Scratch, keys [][]byte, write func(s
 		t.Errorf("commit: %v", err)
 	}
 	return stored || err != nil
+}
+
+// Large values never pass the bound, however they come about: set, grown, copied, in
+// steps that hold a few keys or the whole table. With eviction off they are refused.
+func TestLargeValuesStayWithinTheBound(t *testing.T) {
+	const bound, writers = 16 << 20, 6
+	each := 60
+	if testing.Short() {
+		each = 15
+	}
+	for _, evict := range []bool{true, false} {
+		e := New(Config{MaxBytes: bound, Evict: evict})
+		flood := e.NewSession()
+		for i := 0; i < 150_000; i++ {
+			if _, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%50), &SetOptions{}); err != nil {
+				require.ErrorIs(t, err, ErrFull)
+				break
+			}
+		}
+		var wg sync.WaitGroup
+		var written, refused atomic.Int64
+		for w := range writers {
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(3, uint64(w)))
+				s := e.NewSession()
+				defer s.Close()
+				key := func() []byte { return fmt.Append(nil, "large", rnd.IntN(200)) }
+				for i := range each {
+					name, to, size := key(), key(), 1<<(14+rnd.IntN(6))
+					whole := i%15 == 0
+					if whole {
+						s.HoldAll([][]byte{name, to})
+					} else if i%5 == 0 {
+						s.Hold([][]byte{name, to})
+					}
+					var err error
+					switch i % 3 {
+					case 0:
+						_, err = s.Set(start, name, make([]byte, size), &SetOptions{})
+					case 1:
+						var v *Value
+						if v, err = s.Open(start, name, Counter); err == nil {
+							if _, err = v.Splice(v.Len(), 0, size); errors.Is(err, ErrValueTooLarge) {
+								v.Delete()
+								err = nil
+							}
+							v.Close()
+						}
+					default:
+						if _, err = s.Copy(start, name, to, 0, true); errors.Is(err, ErrNoKey) {
+							err = nil
+						}
+					}
+					if i%5 == 0 {
+						s.Unhold()
+					}
+					if errors.Is(err, ErrFull) {
+						if evict && !whole {
+							t.Errorf("step %d of %d is refused", i, w)
+						}
+						refused.Add(1)
+					} else if err == nil {
+						written.Add(1)
+					} else {
+						t.Error(err)
+					}
+					if n := e.Stats().Bytes; n > bound+bound>>6+1<<20 {
+						t.Errorf("%d bytes after step %d of %d", n, i, w)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Positive(t, written.Load())
+		if !evict {
+			require.Positive(t, refused.Load())
+			require.Zero(t, e.Stats().Evicted)
+		}
+	}
 }

@@ -53,6 +53,9 @@ type SetOptions struct {
 	OnlyNew, OnlyOld bool
 }
 
+// largeValue is from which length on a value makes its room before it holds a shard.
+const largeValue = 32 << 10
+
 // Set makes value the string of key, which may have held a value of any data
 // type, and tells whether it did: not against OnlyNew and OnlyOld. Errors:
 // ErrWrongType for a key that holds the state of a limit or leases,
@@ -68,6 +71,9 @@ func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, er
 	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
 	if err != nil {
 		return false, err
+	}
+	if len(value) >= largeValue && !s.held.active {
+		s.e.table.MakeRoom(len(value), now)
 	}
 	hash := s.hash(key)
 	sh, err := s.lock(hash, key)

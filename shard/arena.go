@@ -243,19 +243,36 @@ func (a *arena) dropSpare() {
 // allocLarge makes a large record of size bytes, if the account allows it
 // within slack.
 func (a *arena) allocLarge(size int, slack int64) (ref uint32, ok bool) {
-	// append rounds up to what the allocator hands out anyway.
-	b := append([]byte(nil), make([]byte, size)...)
+	if !a.account.fits(int64(size)+largeCost, slack) {
+		return 0, false
+	}
+	b := makeLarge(size)
 	if !a.account.take(int64(cap(b))+largeCost, slack) {
 		return 0, false
 	}
+	return a.addLarge(b), true
+}
+
+// allocReserved is allocLarge for n bytes that have been taken of the account.
+func (a *arena) allocReserved(size int, n int64) (ref uint32) {
+	b := makeLarge(size)
+	a.account.add(int64(cap(b)) + largeCost - n)
+	return a.addLarge(b)
+}
+
+// makeLarge returns size bytes, in a slice as large as the allocator hands out anyway.
+func makeLarge(size int) []byte { return append([]byte(nil), make([]byte, size)...) }
+
+// addLarge makes b a large record.
+func (a *arena) addLarge(b []byte) (ref uint32) {
 	if last := len(a.noLarge) - 1; last >= 0 {
 		n := a.noLarge[last]
 		a.noLarge = a.noLarge[:last]
 		a.large[n] = b
-		return largeRef | n, true
+		return largeRef | n
 	}
 	a.large = append(a.large, b)
-	return largeRef | uint32(len(a.large)-1), true
+	return largeRef | uint32(len(a.large)-1)
 }
 
 func (a *arena) pushFront(n uint32) {

@@ -20,6 +20,7 @@ func (s *Shard) Detach() (unkept *Contents) {
 	h.takeSpaces(s)
 	h.arena = s.arena
 	s.table.account.add(-c.accounted())
+	s.table.account.undo.Add(-int64(cap(h.undo)))
 	s.segments, s.keyBytes, s.recordBytes, s.undo = 0, 0, 0, nil
 	s.arena = arena{}
 	s.arena.init(&s.table.account)
@@ -54,13 +55,14 @@ func (s *Shard) Attach(c *Contents) (unkept *Contents) {
 	s.takeSpaces(h)
 	s.arena = h.arena
 	s.table.account.add(c.accounted())
+	s.table.account.undo.Add(int64(cap(h.undo)))
 	return unkept
 }
 
-// accounted is what the contents cost as a part of a shard.
+// accounted is what the contents cost as a part of a shard, but for their undo.
 func (c *Contents) accounted() int64 {
 	h := &c.held
-	return int64(h.segments)*segmentSize + int64(len(h.dir.Load().segments))*dirEntry + int64(cap(h.undo)) + h.arena.accounted()
+	return int64(h.segments)*segmentSize + int64(len(h.dir.Load().segments))*dirEntry + h.arena.accounted()
 }
 
 // Each calls fn with every entry, expired ones too.

@@ -89,7 +89,7 @@ func (s *Shard) growUndo(n int) {
 		n = max(n, s.undoRoom)
 	}
 	s.undo = slices.Grow(s.undo, n)
-	s.table.account.add(int64(cap(s.undo) - room))
+	s.table.account.undo.Add(int64(cap(s.undo) - room))
 }
 
 // Undo is what the dirty keys of a shard were before they became dirty, and
@@ -138,7 +138,7 @@ const cutAhead = 32
 // fn may be nil.
 func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
 	u := s.Pending()
-	s.table.account.add(-int64(cap(s.undo)))
+	s.table.account.undo.Add(-int64(cap(s.undo)))
 	s.undo, s.undoRoom, s.before = nil, min(len(s.undo), maxUndoRoom), nil
 	type key struct {
 		hash    uint64

@@ -87,15 +87,22 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 	if s.arena.grow(class, s.slack()) {
 		return true
 	}
-	g, i, kept := s.victimOf(class, now)
+	own, kept := s.chooseOf(class, now)
 	switch {
-	case g != nil:
-		s.evictSlot(g, i, now)
+	case own.segment != nil:
+		s.evictSlot(own.segment, own.index, now)
 		if s.arena.hasRoom(class) {
 			return true
 		}
 	case kept && !s.displace(before, chunkCost, now):
 		return false
+	case !kept:
+		if s.table.reserve(chunkCost, s, now) {
+			s.table.account.add(-chunkCost)
+		}
+		if s.arena.grow(class, s.slack()) {
+			return true
+		}
 	}
 	return s.arena.grow(class, beyond)
 }
@@ -103,8 +110,7 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 // displace makes room for n bytes beyond the limit, and reports whether it could:
 // it evicts entries of any class until the shard's records have as many bytes less
 // than before, or the shard has no more than its share of the limit with them. It
-// is for what a step needs beside what it keeps, and for what is larger than all
-// the entries of its kind that go at once. So a shard does not grow beyond its
+// is for what a step needs beside what it keeps. So a shard does not grow beyond its
 // share by that, but for what compaction has not made whole chunks of yet.
 func (s *Shard) displace(before, n, now int64) bool {
 	share := s.Share()
@@ -118,9 +124,10 @@ func (s *Shard) displace(before, n, now int64) bool {
 	}
 }
 
-// allocLarge is alloc for records above maxSmall, in the same order: any
-// entries, the slack, large entries, and beyond the limit when none is left, or
-// in place of others.
+// allocLarge is alloc for records above maxSmall: it reserves its bytes, in place of
+// entries of any shard. So large records never pass the limit and the slack, however
+// many are written at once: what cannot be reserved is ErrFull. Only a record that takes
+// the place of the pinned one may, by as much as that one has, which goes at once.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {
 		return s.allocBeyond(size), nil
@@ -128,39 +135,20 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if ref, ok := s.arena.allocLarge(size, 0); ok {
 		return ref, nil
 	}
-	if !s.table.evict.Load() {
-		if ref, ok := s.arena.allocLarge(size, 0); ok { // see SetLimit
-			return ref, nil
+	slack := int64(0)
+	if s.table.evict.Load() {
+		if n := largeCost + roundUp(size); s.table.reserve(n, s, now) {
+			return s.arena.allocReserved(size, n), nil
 		}
-		return 0, ErrFull
-	}
-	before, more := s.recordBytes, int64(size)
-	if s.pin != 0 {
-		more -= int64(len(s.arena.record(s.pin))) // which goes when the new one is there
-	}
-	for n := 0; n < maxVictims && s.evictAny(now); n++ {
-		s.arena.dropSpare()
-		if s.table.account.fits(int64(size), 0) {
-			break
+		slack = s.slack()
+		if s.pin != 0 {
+			slack += int64(len(s.arena.record(s.pin)))
 		}
+	} // else see SetLimit
+	if ref, ok := s.arena.allocLarge(size, slack); ok {
+		return ref, nil
 	}
-	for range maxVictims {
-		if ref, ok := s.arena.allocLarge(size, s.slack()); ok {
-			return ref, nil
-		}
-		g, i, kept := s.victimOf(numClasses, now)
-		if g == nil && kept {
-			break
-		}
-		if g == nil {
-			return s.allocBeyond(size), nil
-		}
-		s.evictSlot(g, i, now)
-	}
-	if !s.displace(before, more, now) {
-		return 0, ErrFull
-	}
-	return s.allocBeyond(size), nil
+	return 0, ErrFull
 }
 
 func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
@@ -244,6 +232,12 @@ func (s *Shard) best(p *sample) choice {
 // victim samples for the entry to evict, in the segment given or, with nil, in
 // the shard. It returns a nil segment when it finds no entry.
 func (s *Shard) victim(in *segment, now int64) (*segment, int) {
+	c := s.choose(in, now)
+	return c.segment, c.index
+}
+
+// choose is victim, and tells how much the entry matters.
+func (s *Shard) choose(in *segment, now int64) choice {
 	var p sample
 	var best choice
 	for range sampleRounds {
@@ -260,7 +254,7 @@ func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 			if sl := &g.slots[i]; sl.ref != 0 && sl.ref != s.pin && !s.keeps(sl.tag) {
 				seen++
 				if s.look(&p, g, i, now) {
-					return g, i
+					return choice{segment: g, index: i}
 				}
 			}
 			i = next(i)
@@ -271,13 +265,13 @@ func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 			break
 		}
 	}
-	return best.segment, best.index
+	return best
 }
 
-// victimOf samples for the entry to evict among those whose record is of a
+// chooseOf samples for the entry to evict among those whose record is of a
 // class, or large for numClasses. If it finds none, kept tells whether that is
 // since Keep names those that it has seen.
-func (s *Shard) victimOf(class int, now int64) (in *segment, index int, kept bool) {
+func (s *Shard) chooseOf(class int, now int64) (c choice, kept bool) {
 	var p sample
 	seen, passed := 0, 0
 	look := func(ref uint32) bool {
@@ -296,8 +290,7 @@ func (s *Shard) victimOf(class int, now int64) (in *segment, index int, kept boo
 		return s.look(&p, g, g.find(tag, ref), now) || seen == sampleSize
 	}
 	s.arena.each(class, s.random(), look)
-	best := s.best(&p)
-	return best.segment, best.index, passed > 0
+	return s.best(&p), passed > 0
 }
 
 // evictSlot removes slot i of g for memory and returns the class of its record,
@@ -328,11 +321,18 @@ func (s *Shard) evictAny(now int64) bool {
 	if g == nil {
 		return false
 	}
-	if class := s.evictSlot(g, i, now); class != numClasses {
+	s.evictAt(g, i, now)
+	return true
+}
+
+// evictAt evicts slot i of g for evictAny, and returns the class of its record.
+func (s *Shard) evictAt(g *segment, i int, now int64) int {
+	class := s.evictSlot(g, i, now)
+	if class != numClasses {
 		if s.arena.drain == 0 && s.arena.idle(class) >= classes.perChunk(class) {
 			s.startDrain(class)
 		}
 		s.drainStep()
 	}
-	return true
+	return class
 }

@@ -153,7 +153,7 @@ func (t *Table) Charge(n int64) { t.account.add(n) }
 // Bytes returns the accounted memory: segments, directories, chunks, large
 // records and undo buffers. The table's fixed part, under 1 KiB a shard, is
 // not in it.
-func (t *Table) Bytes() int64 { return t.account.bytes.Load() }
+func (t *Table) Bytes() int64 { return t.account.bytes.Load() + t.account.undo.Load() }
 
 // Stats describes a table at about one moment: shards are read in turn.
 type Stats struct {
@@ -172,7 +172,7 @@ type Stats struct {
 // Stats locks each shard for a moment.
 func (t *Table) Stats() Stats {
 	st := Stats{
-		Bytes:    t.account.bytes.Load(),
+		Bytes:    t.Bytes(),
 		MaxBytes: t.account.max.Load(),
 		Expired:  t.expired.Load(),
 	}
@@ -228,20 +228,27 @@ func (t *Table) Reset() {
 	}
 }
 
-// account is the memory account of a table, in bytes.
+// account is the memory account of a table, in bytes. Undo buffers are beside the
+// limit: what is overwritten or evicted stays in them up to the cut, so that eviction
+// would not make less of them.
 type account struct {
-	bytes atomic.Int64
-	max   atomic.Int64 // 0 for no limit
+	bytes atomic.Int64 // but for undo
+	undo  atomic.Int64
+	max   atomic.Int64 // of bytes, 0 for no limit
 }
 
-// take adds n unless that would pass the limit by more than slack.
+// take adds n unless that would pass the limit by more than slack. What is refused is
+// never in the account, not even for a moment: it would be in the way of others.
 func (a *account) take(n, slack int64) bool {
-	limit := a.max.Load()
-	if v := a.bytes.Add(n); limit > 0 && v-slack > limit {
-		a.bytes.Add(-n)
-		return false
+	for {
+		v := a.bytes.Load()
+		if limit := a.max.Load(); limit > 0 && v+n-slack > limit {
+			return false
+		}
+		if a.bytes.CompareAndSwap(v, v+n) {
+			return true
+		}
 	}
-	return true
 }
 
 // add changes the account by n, whatever the limit.

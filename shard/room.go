@@ -1,0 +1,157 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"runtime"
+)
+
+// Large records make room in the whole table: a shard's share of the limit may be
+// smaller than one of them, and all shards together may not pass the limit by one each.
+
+const (
+	// roomShards is how many shards are compared to choose the one that gives next,
+	// unless one has an entry that hardly matters.
+	roomShards = 16
+	// roomHolds bounds how often in a row one shard is held to give.
+	roomHolds = 16
+	// roomBytes is how many bytes each of the looks and evictions that makeRoom may
+	// make is good for: half of the smallest entry with a key.
+	roomBytes = 16
+	// roomTries is how often reserve looks through shards that others hold.
+	roomTries = 64
+	// rankShift makes eighths of weights: within one it does not matter which shard gives.
+	rankShift = 29
+)
+
+// MakeRoom evicts entries, of any shard, until the limit allows n bytes more. It
+// is for who is about to insert a large record, and holds no shard yet: so others do
+// not wait for its shard meanwhile. now is in ns.
+func (t *Table) MakeRoom(n int, now int64) {
+	if c := largeCost + roundUp(n); t.evict.Load() && t.reserve(c, nil, now) {
+		t.account.add(-c)
+	}
+}
+
+// roundUp bounds what the allocator hands out for a large record.
+func roundUp(size int) int64 { return int64(size + min(size>>3, 8<<10)) }
+
+// reserve takes n bytes of the account for who holds a shard, or none, and evicts
+// until the limit allows that. It asks several shards at a time what they would evict,
+// and the one whose entry matters least gives. No shard is waited for while one is
+// held, so that nobody waits for each other. If the table is above its limit, as after
+// a change of that, it is as good if it comes to have n bytes less than it had. What
+// does not fit below the limit evicts nothing.
+func (t *Table) reserve(n int64, held *Shard, now int64) bool {
+	limit := t.account.max.Load()
+	if limit > 0 && n > limit {
+		return false
+	}
+	slack := max(t.account.bytes.Load()-limit, 0)
+	at := rand.Uint64()
+	tries := 0
+	for budget := maxDisplaced + 2*len(t.shards) + int(n/roomBytes); budget > 0 && tries < roomTries; {
+		if t.account.take(n, slack) {
+			return true
+		}
+		var best *Shard
+		least := uint64(0)
+		for range roomShards {
+			s := &t.shards[at&t.mask]
+			at++
+			budget--
+			if rank, ok := s.offer(held, now); ok && (best == nil || rank < least) {
+				best, least = s, rank
+				if rank == 0 {
+					break
+				}
+			}
+		}
+		if best == nil {
+			if at&t.mask < roomShards {
+				tries++
+				runtime.Gosched()
+			}
+			continue
+		}
+		budget -= best.give(n, slack, least, held, now)
+	}
+	return t.account.take(n, slack)
+}
+
+// join locks s for who holds a shard, or none, and reports whether it could.
+// Eviction may have ended meanwhile, and with it what the eviction must leave behind.
+func (s *Shard) join(held *Shard) bool {
+	switch {
+	case s == held:
+	case held == nil:
+		s.Lock()
+	case !s.TryLock():
+		return false
+	}
+	if s.table.evict.Load() {
+		return true
+	}
+	s.part(held)
+	return false
+}
+
+// part ends join.
+func (s *Shard) part(held *Shard) {
+	if s != held {
+		s.Unlock()
+	}
+}
+
+// offer returns how much the entry matters that s would evict, if there is one.
+func (s *Shard) offer(held *Shard, now int64) (rank uint64, ok bool) {
+	if s.keys.Load() == 0 || !s.join(held) {
+		return 0, false
+	}
+	defer s.part(held)
+	c := s.least(now)
+	return c.rank(), c.segment != nil
+}
+
+// least chooses among all entries, and among the large ones: these are often too few
+// to be in a sample of all.
+func (s *Shard) least(now int64) choice {
+	c := s.choose(nil, now)
+	if large, _ := s.chooseOf(numClasses, now); large.segment != nil {
+		c.consider(large)
+	}
+	return c
+}
+
+// rank is the weight of a choice in eighths.
+func (c *choice) rank() uint64 { return c.weight >> rankShift }
+
+// give evicts entries of s that matter no more than least, until the account fits n
+// bytes or the shard has given a chunk or a large record. It returns how many it has
+// looked at. A hold of its lock evicts no more than an allocation does.
+func (s *Shard) give(n, slack int64, least uint64, held *Shard, now int64) (looked int) {
+	a := &s.arena
+	for range roomHolds {
+		if !s.join(held) {
+			return looked
+		}
+		chunks := a.chunkCount()
+		for range maxVictims {
+			a.dropSpare()
+			if a.chunkCount() < chunks || s.table.account.fits(n, slack) {
+				s.part(held)
+				return looked
+			}
+			looked++
+			if s.reclaim() {
+				continue
+			}
+			c := s.least(now)
+			if c.segment == nil || c.rank() > least || s.evictAt(c.segment, c.index, now) == numClasses {
+				s.part(held)
+				return looked
+			}
+		}
+		s.part(held)
+	}
+	return looked
+}
