@@ -116,7 +116,7 @@ match:
 		require.NoError(t, err)
 		require.Equal(t, want, again.Text())
 		require.Empty(t, Compare(rec, again))
-		require.Empty(t, rec.Warnings())
+		require.Empty(t, rec.Warnings(nil))
 	}
 	old, err := ParseRecord("f", "routes/x", []byte("{else: a, match: {/b: deny, /c: p}}"))
 	require.NoError(t, err)

@@ -1,15 +1,19 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Warnings returns what the text of a policy says in vain, with its places: an
-// override behind one that always matches first, lists and types of attributes
-// that nothing uses, limits of descriptors that replace each other. They are no errors. The order is that of the text.
-func (rec *Record) Warnings() []*Error {
+// Warnings returns what is likely to be a mistake in the text of a policy, with its
+// places: an override after one that always matches first, lists and types of
+// attributes that nothing uses, limits of descriptors that replace each other, calls
+// without attributes that no limit applies to, credentials that are no secrets.
+// shared is the record of attributes that policies share, nil for none. The order is
+// that of the text.
+func (rec *Record) Warnings(shared *Record) []*Error {
 	if rec.Kind != PolicyRecord {
 		return nil
 	}
@@ -36,11 +40,81 @@ func (rec *Record) Warnings() []*Error {
 			warn(a.place, "nothing uses the attribute %q", a.name)
 		}
 	}
+	if l, attribute := d.optional(); l != nil {
+		warn(l.place, "limit %q does not apply to a call without the attribute %q, which may then pass without a limit: say `require`, or `missing: deny` in the limit", l.name, attribute)
+	}
+	for _, c := range d.credentials(shared) {
+		warn(c.place, "the attribute %q looks like a credential, and RL.TOP shows it as it is: say `attributes: {%s: {type: secret}}`", c.s, c.s)
+	}
 	for _, l := range d.replaceEachOther() {
 		warn(l.place, "replaces what replaces it, %q: a request that both are for has neither, as with envoyproxy/ratelimit", clip(l.name))
 	}
 	_ = found.result() // puts them in order
 	return found.List
+}
+
+// optional returns the first limit that leaves out calls without an attribute, and
+// that attribute, where such a call may meet no limit; nil if none can.
+func (d *definition) optional() (first *limitDef, attribute string) {
+	for _, l := range d.limits {
+		needs := ""
+		for _, part := range l.by {
+			if !slices.ContainsFunc(part.attrs, d.requires) {
+				needs = cmp.Or(needs, strings.Join(part.attrs, "|"))
+			}
+		}
+		if a := l.cost.attribute; a != "" && !d.requires(a) {
+			needs = cmp.Or(needs, a)
+		}
+		switch {
+		case len(l.when) > 0: // it leaves out calls on purpose
+		case needs == "" || l.deny:
+			return nil, ""
+		case first == nil:
+			first, attribute = l, needs
+		}
+	}
+	return first, attribute
+}
+
+func (d *definition) requires(attribute string) bool {
+	return slices.ContainsFunc(d.require, func(t text) bool { return t.s == attribute })
+}
+
+// credentialWords are in names of attributes that let whoever sees them act as the
+// caller. "key" stands for itself alone or at the end: api_key, but not keyboard.
+var credentialWords = []string{"token", "secret", "password", "passwd", "authorization", "credential", "cookie", "apikey", "jwt", "bearer"}
+
+// credentials returns the attributes that limits count by and that are named like
+// credentials, without being secret.
+func (d *definition) credentials(shared *Record) (found []text) {
+	for _, l := range d.limits {
+		for _, part := range l.by {
+			for _, name := range part.attrs {
+				named := name == "key" || strings.HasSuffix(name, "_key") ||
+					slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
+				if named && d.typeOf(name, shared)&Secret == 0 && !slices.ContainsFunc(found, func(t text) bool { return t.s == name }) {
+					found = append(found, text{name, part.place})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// typeOf returns the type of an attribute, by the policy itself or else by what
+// policies share.
+func (d *definition) typeOf(name string, shared *Record) Type {
+	attributes := d.attributes
+	if shared != nil {
+		attributes = append(slices.Clone(attributes), shared.attributes...)
+	}
+	for _, a := range attributes {
+		if a.name == name {
+			return a.Type
+		}
+	}
+	return 0
 }
 
 // replaceEachOther returns the limits of descriptors that replace one which replaces

@@ -355,6 +355,8 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 		}
 	}
 	switch {
+	case len(each) == 0:
+		reason = "none"
 	case allowed:
 		reason = "ok"
 	case missing[bound]:

@@ -12,8 +12,12 @@ func policyMetrics(n *limits.LimitCount) []web.Metric {
 	calls := func(outcome string, count uint64) web.Metric {
 		return of(web.Counter("headgate_policy_calls_total", "Calls that a limit of a policy was asked about.", count)).With("outcome", outcome)
 	}
+	missing := "missing"
+	if n.Limit == "" && n.Policy != "" { // of the lists: see limits.LimitCount
+		missing = "none"
+	}
 	return []web.Metric{
-		calls("allowed", n.Allowed), calls("denied", n.Denied), calls("penalty", n.Penalty), calls("shadow_denied", n.Shadow), calls("soft", n.Soft), calls("missing", n.Missing),
+		calls("allowed", n.Allowed), calls("denied", n.Denied), calls("penalty", n.Penalty), calls("shadow_denied", n.Shadow), calls("soft", n.Soft), calls(missing, n.Missing),
 		of(web.Counter("headgate_policy_near_limit_total", "Calls that passed a limit of a policy and left less than a fifth of it.", n.Near)),
 		of(web.Counter("headgate_policy_cost_total", "Units of the calls that passed a limit of a policy.", n.Cost)),
 	}

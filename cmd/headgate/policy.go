@@ -41,7 +41,7 @@ fail.`,
 				return err
 			}
 			for _, rec := range f.records {
-				for _, w := range rec.Warnings() {
+				for _, w := range rec.Warnings(f.set.Attributes()) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
 				}
 			}

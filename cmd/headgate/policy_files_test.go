@@ -61,7 +61,10 @@ policies:
 	out, errs, err := policyRun("check a.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "a.yaml: 2 policies with 3 limits, nothing is wrong\n", out)
-	require.Equal(t, "warning: a.yaml:11:43: policies.api.overrides[1].limits.key: never counts: overrides[0] matches first, for limit \"key\"\n", errs)
+	require.Equal(t, `warning: a.yaml:7:17: policies.api.limits.key.by: the attribute "key" looks like a credential, and RL.TOP shows it as it is: say `+"`attributes: {key: {type: secret}}`"+`
+warning: a.yaml:11:43: policies.api.overrides[1].limits.key: never counts: overrides[0] matches first, for limit "key"
+warning: a.yaml:14:14: limit "account" does not apply to a call without the attribute "email", which may then pass without a limit: say `+"`require`, or `missing: deny` in the limit"+`
+`, errs)
 
 	out, errs, err = policyRun("check b.yaml")
 	require.EqualError(t, err, "b.yaml: 3 errors")

@@ -252,7 +252,7 @@ func printVerdict(ctx context.Context, w io.Writer, server *redis.Client, call *
 	}
 	fmt.Fprintf(w, "verdict\t%s\t%v", answer, v["reason"])
 	switch {
-	case v["applied"] == int64(0) && v["name"] == nil && v["reason"] == "ok":
+	case v["reason"] == "none":
 		fmt.Fprint(w, ", no limit of the policy applied: are its attributes there?")
 	case v["name"] != nil:
 		fmt.Fprintf(w, ", limit %v: %v of %v left", v["name"], v["remaining"], v["limit"])

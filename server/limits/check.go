@@ -182,10 +182,11 @@ type answer struct {
 	begun   bool             // a block begins
 }
 
-// reasonOK is why a call passes that its limits admit, reasonPenalty why one does
-// not whose caller a limit blocks.
+// Reasons of answers: a call passes since its limits admit it, or since no limit
+// applies to it; it is denied since a limit blocks its caller.
 const (
 	reasonOK      = "ok"
+	reasonNone    = "none"
 	reasonPenalty = "penalty"
 )
 
@@ -417,6 +418,8 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 		if missing >= 0 && (a.binding < 0 || a.each[a.binding].RetryAfter != engine.Never || missing < a.binding) {
 			a.binding, a.reason = missing, "missing"
 		}
+	case n == 0:
+		a.reason = reasonNone
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package limits
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
@@ -114,6 +115,8 @@ func (b *Book) descriptors(call *command.Call) {
 		call.Decided(!x.ruling.over)
 		switch k := knownOf(p); {
 		case x.args.options.peek:
+		case x.ruling.reason == reasonNone:
+			k.lists.of(m.lane).missing.Add(1)
 		case k.rules != nil:
 			if k.rules.count(x, m.lane) && b.denials.Listening() {
 				b.tellRules(call.Now, p, x)
@@ -140,7 +143,11 @@ func (x *descriptorMemory) end() {
 func (x *descriptorMemory) decide(call *command.Call, p *policy.Policy, o engine.CheckOptions) error {
 	x.ruling = ruling{binding: -1, reason: reasonOK, version: p.Version, statuses: x.ruling.statuses[:0]}
 	if p.Descriptors() == nil {
-		return x.decideLimits(call, p, o)
+		if err := x.decideLimits(call, p, o); err != nil {
+			return err
+		}
+		x.unlimited()
+		return nil
 	}
 	if err := x.match(call, p); err != nil {
 		return err
@@ -153,7 +160,16 @@ func (x *descriptorMemory) decide(call *command.Call, p *policy.Policy, o engine
 		return err
 	}
 	x.rule()
+	x.unlimited()
 	return nil
+}
+
+// unlimited gives the reason of a request to which no limit applies.
+func (x *descriptorMemory) unlimited() {
+	r := &x.ruling
+	if r.reason == reasonOK && !slices.ContainsFunc(r.statuses, func(s status) bool { return s.flags&flagUnmatched == 0 }) {
+		r.reason = reasonNone
+	}
 }
 
 // match tells what applies, and gathers the counters: descriptors of one counter

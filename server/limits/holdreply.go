@@ -98,6 +98,8 @@ func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Rene
 		f = heldFields{slots.Decision, 0, slots.Name, "limit", nil, r.Version, r.Applied, true}
 	case r.Listed:
 		f.reason = "allow"
+	case r.Applied == 0:
+		f.reason = reasonNone
 	}
 	if r.State == engine.HoldNone {
 		f.hold = nil

@@ -215,6 +215,9 @@ func (m *checkMemory) count(a *answer) (denied bool) {
 		k.lists.of(m.lane).allowed.Add(1)
 		return false
 	}
+	if a.reason == reasonNone {
+		k.lists.of(m.lane).missing.Add(1)
+	}
 	if m.passing.together && m.passing.of != k {
 		m.passing.count(m.lane)
 		m.passing.of = k
@@ -260,7 +263,8 @@ type LimitCount struct {
 	// and Cost their units. Denied are calls that the limit denied, but for those of
 	// callers whom it blocks: these are Penalty. Shadow and Soft
 	// are calls that passed and that it would have denied. Missing are calls without
-	// an attribute that it needs, which it denies or to which it does not apply.
+	// an attribute that it needs, which it denies or to which it does not apply; of
+	// the lists they are calls that no limit of the policy applies to.
 	Allowed, Denied, Penalty, Shadow, Soft, Missing, Near, Cost uint64
 }
 

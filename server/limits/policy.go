@@ -78,8 +78,12 @@ func (b *Book) checkText(call *command.Call) {
 				lines = append(lines, e.Error())
 			}
 		}
+		shared := b.Set().Attributes()
+		if i := slices.IndexFunc(records, func(r *policy.Record) bool { return r.Kind == policy.AttributesRecord }); i >= 0 {
+			shared = records[i]
+		}
 		for _, rec := range records {
-			lines = append(lines, warnings(rec)...)
+			lines = append(lines, warnings(rec, shared)...)
 		}
 		w.Array(len(lines))
 		for _, l := range lines {
@@ -108,11 +112,11 @@ func (b *Book) admit(size int, waits bool) (end func(), err error) {
 }
 
 // warnings are what a text says in vain, a text a line.
-func warnings(rec *policy.Record) (lines []string) {
+func warnings(rec, shared *policy.Record) (lines []string) {
 	if rec == nil {
 		return nil
 	}
-	for _, w := range rec.Warnings() {
+	for _, w := range rec.Warnings(shared) {
 		lines = append(lines, "warning: "+w.Error())
 	}
 	return lines
@@ -332,7 +336,7 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys
 		for _, d := range policy.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}
-		lines = append(lines, warnings(ed.record)...)
+		lines = append(lines, warnings(ed.record, st.next.Attributes())...)
 		if ed.changed && isPolicy(ed.name) {
 			names = append(names, ed.name)
 		}

@@ -89,7 +89,7 @@ func TestAllFrontsAnswerAlike(t *testing.T) {
 }
 
 // equalReasons are what calls are to be answered with.
-var equalReasons = []string{"ok", "limit", "missing", "penalty", "deny", "allow", "committed", "cancelled", "NOPOLICY", "NOHOLD", "ERR", "over_limit"}
+var equalReasons = []string{"ok", "none", "limit", "missing", "penalty", "deny", "allow", "committed", "cancelled", "NOPOLICY", "NOHOLD", "ERR", "over_limit"}
 
 // pass is how much time passes: seconds, now and then hours or weeks, for calendars.
 func (r *randomCalls) pass() int64 {
