@@ -75,7 +75,7 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	n.settings.Store(&cfg.Settings)
 	n.topology.Store(&partition.Topology{Self: cfg.NodeID})
 	n.ledger = ledger.New(ledger.Hooks{
-		Release: func(upTo uint64, err error) { n.front.Release(upTo, err) },
+		Release: n.released,
 		Deposed: n.deposed,
 	})
 	n.replica = e.Replicate(n.ledger)
@@ -86,6 +86,15 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// released is called by the ledger: what was decided up to upTo is committed.
+// What is committed in memory only is not durable.
+func (n *Node) released(upTo uint64, err error) {
+	if _, full := n.group.DiskFull(); full && err == nil {
+		err = partition.ErrUnstored
+	}
+	n.front.Release(upTo, err)
 }
 
 // Forwarded is the listener for commands that other nodes forward. Its Close

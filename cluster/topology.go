@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/diskspace"
 	"github.com/headgate-io/headgate/internal/poll"
 	"github.com/headgate-io/headgate/raftlog"
 )
@@ -142,6 +143,10 @@ func (n *Node) Status() raftlog.Status {
 		return raftlog.Status{NodeID: n.cfg.NodeID}
 	}
 }
+
+// Disk returns how many bytes the file system of the data directory has, and how
+// many are free.
+func (n *Node) Disk() (free, size uint64, err error) { return diskspace.Of(n.cfg.DataDir) }
 
 // MaxUnacked is the age of the oldest effect that is not committed from which
 // the failure policy answers.

@@ -27,6 +27,9 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 		}
 		return fmt.Errorf("%s is the id of the leader, at %s: %w", m.ID, g.cfg.Advertise, member.ErrTwice)
 	}
+	if _, full := g.DiskFull(); full {
+		return ErrDiskFull
+	}
 	// A node that is taken in can read what is written from now on: the level
 	// stands still meanwhile.
 	if !g.admission.acquire(ctx) {

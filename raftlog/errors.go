@@ -78,6 +78,10 @@ var (
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = errors.New("log cannot be written")
 
+	// ErrDiskFull is returned to a node that wants to join one which is alone and
+	// whose disk is full: what that decides is in its memory only.
+	ErrDiskFull = errors.New("the disk of the only member is full: make room there first")
+
 	// ErrStalled is reported to Config.Fatal when a log write hangs, or when a
 	// leader's oldest batch stays uncommitted and leadership cannot be handed
 	// over.

@@ -22,9 +22,10 @@ import (
 // faultyLog is a log on a disk that can fail or hang.
 type faultyLog struct {
 	raft.LogStore
-	fail atomic.Bool
-	hang atomic.Pointer[chan struct{}]
-	skip func(*raft.Log) bool // entries whose write hangs for ever
+	fail     atomic.Bool
+	failWith atomic.Pointer[error]
+	hang     atomic.Pointer[chan struct{}]
+	skip     func(*raft.Log) bool // entries whose write hangs for ever
 
 	failSync atomic.Bool // fail and hang, for syncs of their own
 	hangSync atomic.Pointer[chan struct{}]
@@ -62,6 +63,9 @@ func (f *faultyLog) before(logs []*raft.Log) error {
 	}
 	if f.fail.Load() {
 		return errInjected
+	}
+	if err := f.failWith.Load(); err != nil {
+		return *err
 	}
 	if f.skip != nil {
 		for _, l := range logs {

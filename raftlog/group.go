@@ -159,7 +159,7 @@ func (g *Group) start() (err error) {
 	if g.cfg.wrapLog != nil {
 		inner = g.cfg.wrapLog(inner)
 	}
-	in.log = &logStore{inner: inner, fatal: g.halt}
+	in.log = &logStore{inner: inner, fatal: g.halt, logger: g.cfg.Logger}
 	if err = g.fsm.openLevel(in.store.Stable); err != nil {
 		return err
 	}
@@ -180,6 +180,7 @@ func (g *Group) start() (err error) {
 	if in.id, err = member.Open(in.store.Stable, g.cfg.NodeID, holds, g.cfg.Logger); err != nil {
 		return err
 	}
+	in.log.self = in.id.Server()
 	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {
 		return errors.New("a nonvoter that holds nothing needs the addresses of a cluster to join")
 	}
@@ -311,9 +312,24 @@ func (g *Group) Close(ctx context.Context) error {
 			err = fmt.Errorf("hand leadership over: %w", e)
 		}
 	}
+	if _, full := g.DiskFull(); full {
+		_ = g.Snapshot(ctx) // there may be room by now
+		if since, full := g.DiskFull(); full {
+			g.cfg.Logger.Error("the disk is full: what this node has decided in memory is lost with its stop", "since", since)
+		}
+	}
 	g.saveClock()
 	g.shutdown()
 	return err
+}
+
+// DiskFull reports whether this node, which is alone, keeps what it decides in
+// memory only, because its disk has no room, and since when.
+func (g *Group) DiskFull() (since time.Time, full bool) {
+	if in := g.cur.Load(); in != nil {
+		return in.log.tail.exists()
+	}
+	return time.Time{}, false
 }
 
 // shutdown stops everything, as it is.

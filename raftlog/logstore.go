@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/internal/boottime"
 	"github.com/headgate-io/headgate/raftlog/clock"
+	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
 // logStore stands between Raft and its log. It
@@ -24,14 +26,19 @@ import (
 //     followers (ownSync);
 //   - counts bytes, for the snapshot trigger and for the trailing logs;
 //   - notes when entries arrive, for the cluster clock;
+//   - keeps in memory what a disk without room cannot take, if there is no other
+//     node (tail);
 //   - declares itself monotonic, so that an installed snapshot replaces the
 //     whole log. Raft would keep the old tail, uncommitted entries included,
 //     and a later leader could send those to others (#697).
 type logStore struct {
 	inner    raft.LogStore
+	self     raft.ServerID
 	fatal    func(error)
+	logger   *slog.Logger
 	raft     atomic.Pointer[raft.Raft] // that stores here, nil before it runs
 	own      ownSync
+	tail     tail
 	arrivals clock.Arrivals
 
 	storing atomic.Int64 // start of the write in progress (monotonic), 0 = none
@@ -58,13 +65,38 @@ var started = time.Now()
 // 0.
 func monotonic() int64 { return int64(time.Since(started)) + 1 }
 
-func (s *logStore) IsMonotonic() bool           { return true }
-func (s *logStore) FirstIndex() (uint64, error) { return s.inner.FirstIndex() }
-func (s *logStore) LastIndex() (uint64, error)  { return s.inner.LastIndex() }
-func (s *logStore) StoreLog(l *raft.Log) error  { return s.StoreLogs([]*raft.Log{l}) }
-func (s *logStore) stalled() time.Duration      { return since(s.storing.Load()) }
+func (s *logStore) IsMonotonic() bool          { return true }
+func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+func (s *logStore) stalled() time.Duration     { return since(s.storing.Load()) }
+
+// FirstIndex implements raft.LogStore.
+func (s *logStore) FirstIndex() (uint64, error) {
+	first, err := s.inner.FirstIndex()
+	if first == 0 && err == nil {
+		first, _ = s.tail.bounds()
+	}
+	return first, err
+}
+
+// LastIndex implements raft.LogStore.
+func (s *logStore) LastIndex() (uint64, error) {
+	if _, last := s.tail.bounds(); last > 0 {
+		return last, nil
+	}
+	return s.inner.LastIndex()
+}
+
+// find is GetLog, without consequences.
+func (s *logStore) find(index uint64, log *raft.Log) error {
+	if s.tail.get(index, log) {
+		return nil
+	}
+	return s.inner.GetLog(index, log)
+}
+
+// GetLog implements raft.LogStore.
 func (s *logStore) GetLog(index uint64, log *raft.Log) error {
-	err := s.inner.GetLog(index, log)
+	err := s.find(index, log)
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		s.die(fmt.Errorf("%w: read entry %d: %w", ErrCorrupt, index, err))
 	}
@@ -86,7 +118,6 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		return err
 	}
 	begin := monotonic()
-	s.storing.Store(begin)
 	if r := s.raft.Load(); r != nil {
 		s.arrivals.Note(logs, r.CurrentTerm(), boottime.Now())
 	}
@@ -94,12 +125,23 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	for _, l := range logs {
 		n += int64(len(l.Data))
 	}
-	w, ok := s.inner.(unsyncedWriter)
-	if !ok || !s.maySyncLater(logs) {
-		return s.stored(s.inner.StoreLogs(logs), begin, len(logs), n)
+	if kept, err := s.keep(logs); kept {
+		return s.stored(err, begin, len(logs), n)
 	}
-	if err := w.Write(logs); err != nil {
-		return s.stored(err, begin, 0, 0)
+	s.storing.Store(begin)
+	w, ok := s.inner.(unsyncedWriter)
+	later := ok && s.maySyncLater(logs)
+	var err error
+	if later {
+		err = w.Write(logs)
+	} else {
+		err = s.inner.StoreLogs(logs)
+	}
+	if err != nil && s.begin(logs, err) {
+		err, later = nil, false
+	}
+	if err != nil || !later {
+		return s.stored(err, begin, len(logs), n)
 	}
 	s.own.begin(logs[0].Index, func() error { return s.stored(w.Sync(), begin, len(logs), n) })
 	return nil
@@ -147,12 +189,14 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 			max = index
 		}
 	}
-	if err := s.inner.DeleteRange(min, max); err != nil {
+	err := s.inner.DeleteRange(min, max)
+	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrDisk, err)
-		s.fatal(err)
-		return err
+		if !errors.Is(err, wal.ErrNoRoom) || !s.alone() {
+			s.fatal(err)
+		}
 	}
-	return nil
+	return err
 }
 
 // snapshotDone records a finished snapshot. It reports whether the log
@@ -168,6 +212,9 @@ func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Unlock()
 	s.bytes.Store(0)
 	s.entries.Store(0)
+	if err := s.end(index); err != nil {
+		return false, err
+	}
 	return contradicts(s.inner, index, term)
 }
 

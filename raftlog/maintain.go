@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/headgate-io/headgate/internal/diskspace"
 )
 
 const (
@@ -20,6 +22,10 @@ const (
 
 	// snapshotRetry is the pause after a snapshot by bytes that failed.
 	snapshotRetry = 10 * time.Second
+
+	// roomToGoOn is how much must be free on a disk that was full, beside a
+	// snapshot of the size of the last one.
+	roomToGoOn = 4 << 20
 
 	// pausedFrom is how much later than the ticker this process must be run to
 	// have been paused: stopped, or on a virtual machine that was.
@@ -50,7 +56,7 @@ func (g *Group) maintain(ctx context.Context) {
 			g.saveClock()
 			g.lookAtClock()
 		}
-		if g.cur.Load().log.bytes.Load() >= g.cfg.SnapshotBytes && now.After(snapshotAfter) {
+		if now.After(snapshotAfter) && g.snapshotDue() {
 			snapshotAfter = now.Add(snapshotRetry)
 			g.wg.Go(func() {
 				if err := g.Snapshot(ctx); err != nil && ctx.Err() == nil {
@@ -59,6 +65,21 @@ func (g *Group) maintain(ctx context.Context) {
 			})
 		}
 	}
+}
+
+// snapshotDue reports whether the log has grown enough for a snapshot, or, while
+// the disk is full, whether there seems to be room for one: it ends that.
+func (g *Group) snapshotDue() bool {
+	in := g.cur.Load()
+	if _, full := in.log.tail.exists(); !full {
+		return in.log.bytes.Load() >= g.cfg.SnapshotBytes
+	}
+	need := uint64(roomToGoOn)
+	if metas, err := in.snaps.SnapshotStore.List(); err == nil && len(metas) > 0 {
+		need += uint64(metas[0].Size)
+	}
+	free, _, err := diskspace.Of(g.cfg.dir())
+	return err != nil || free >= need
 }
 
 // presence tells since when this process is run without a pause. What it waits

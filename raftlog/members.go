@@ -52,6 +52,9 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
 	}
+	if _, full := g.DiskFull(); full {
+		return ErrDiskFull
+	}
 	r := g.raft()
 	return notLeader(await(ctx, func() raft.IndexFuture { return f(r) }))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/internal/diskspace"
 	"github.com/headgate-io/headgate/raftlog/clock"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
@@ -158,7 +159,8 @@ func (g *Group) saveClock() {
 	if !ok {
 		return
 	}
-	if err := g.clocks.Save(clock, term, g.keeper.unset.Load()); err != nil {
+	err := g.clocks.Save(clock, term, g.keeper.unset.Load())
+	if _, full := g.DiskFull(); err != nil && !(full && diskspace.Full(err)) {
 		g.cfg.Logger.Warn("save clock", "error", err)
 	}
 }

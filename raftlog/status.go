@@ -38,6 +38,11 @@ type Status struct {
 	SnapshotTime  time.Time `json:"snapshot_time"`  // zero without a snapshot
 	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log written since, in this process
 
+	// DiskFull: the node is its cluster's only member, its disk has no room, and
+	// what it has decided since is in its memory only.
+	DiskFull      bool      `json:"disk_full"`
+	DiskFullSince time.Time `json:"disk_full_since"` // zero unless DiskFull
+
 	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
 	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
 
@@ -100,7 +105,7 @@ func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {
 		var l raft.Log
-		if err := in.log.inner.GetLog(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
+		if err := in.log.find(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
 			break
 		}
 	}
@@ -122,6 +127,9 @@ func (g *Group) Status() Status {
 		WriteLast: time.Duration(in.log.last.Load()), WriteMean: time.Duration(in.log.mean.Load()),
 	}
 	_, s.Serving = g.Serving()
+	if since, full := g.DiskFull(); full {
+		s.DiskFull, s.DiskFullSince = true, since
+	}
 	s.LeaderID, s.LeaderAddr = g.Leader()
 	s.Clock, s.Dropped = g.fsm.clock.Load(), g.fsm.fenced.Load()
 	s.ClockUnset, s.ClockReport = g.keeper.unset.Load(), g.clockReport()

@@ -14,6 +14,17 @@ var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
 // confirmed in time that this node still leads.
 var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
 
+// ErrUnstored answers what was decided and is in force, but is in the memory of
+// one node only, whose disk is full. Nothing is lost while the node runs.
+var ErrUnstored error = unstored{}
+
+type unstored struct{}
+
+func (unstored) Error() string {
+	return "UNCERTAIN this was decided in memory only: the disk of this node is full"
+}
+func (unstored) Unwrap() error { return ErrUnverified }
+
 // OnFailure is what answers while no leader does.
 type OnFailure uint8
 

@@ -44,6 +44,9 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	if s.ClockUnset {
 		fmt.Fprintf(out, "CLOCK: nobody could tell how long the cluster was down, and its clock went on from its last value; make sure that the leader's wall clock is right, then run headgate cluster set-clock\n")
 	}
+	if s.DiskFull {
+		fmt.Fprintf(out, "DISK FULL since %s: what %s decides is in its memory only; make room before it stops\n", s.DiskFullSince.UTC().Format(time.RFC3339), s.NodeID)
+	}
 	if s.Halted != "" {
 		fmt.Fprintf(out, "HALTED: %s\n", s.Halted)
 	}

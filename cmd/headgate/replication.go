@@ -40,12 +40,18 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		web.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
 		web.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
 		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because nobody could tell how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
+		web.Gauge("headgate_data_dir_full", "1 if the disk of this node, which is alone, is full: what it decides is in its memory only.", bit(s.DiskFull)),
 		web.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
 		web.Counter("headgate_replication_degraded_total", "Calls of limits, and commands about counters, that the failure policy answered for want of a leader.", clients.Degraded),
 		web.Counter("headgate_backstop_denied_total", "Calls of limits that on-failure open denied: they were beyond backstop times a limit.", clients.BackstopDenied),
 		web.Counter("headgate_backstop_full_total", "Keys that on-failure open forgot, and calls that it admitted uncounted, for want of room.", clients.BackstopFull),
 		web.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
 		web.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
+	}
+	if free, size, err := n.Disk(); err == nil {
+		metrics = append(metrics,
+			web.Gauge("headgate_data_dir_free_bytes", "Free space of the file system that holds data-dir.", free),
+			web.Gauge("headgate_data_dir_size_bytes", "Size of that file system.", size))
 	}
 	differing := make(map[string]bool)
 	for _, d := range cluster.Differences(&s) {
@@ -117,6 +123,7 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 		{Name: "headgate_feature_levels_supported", Value: levels(s.Supports)},
 		{Name: "headgate_log_since_snapshot_bytes", Value: strconv.FormatInt(s.SinceSnapshot, 10)},
 		{Name: "headgate_clock_unset", Value: strconv.Itoa(int(bit(s.ClockUnset)))},
+		{Name: "headgate_disk_full", Value: strconv.Itoa(int(bit(s.DiskFull)))},
 	}
 	var differing []string
 	for _, d := range cluster.Differences(&s) {

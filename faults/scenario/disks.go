@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/internal/disktest"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -96,14 +97,14 @@ func (r *Run) rejoin(n *cluster.Node) error {
 // fullDisk fills the leader's disk up. A node that cannot write must give up leadership, and not take it again; with
 // space it comes back.
 func fullDisk(r *Run) error {
-	var disks []*cluster.Disk
+	var disks []*disktest.Disk
 	defer func() {
 		for _, d := range disks {
 			d.Close()
 		}
 	}()
 	for _, name := range []string{"disk1", "disk2", "disk3"} {
-		d, err := cluster.NewDisk(filepath.Join(r.Dir, name), 64<<20)
+		d, err := disktest.New(filepath.Join(r.Dir, name), 64<<20)
 		if err != nil {
 			return skip("%v", err)
 		}
@@ -128,7 +129,7 @@ func fullDisk(r *Run) error {
 	return r.finish(l, keys, err)
 }
 
-func (r *Run) fill(n *cluster.Node, d *cluster.Disk) error {
+func (r *Run) fill(n *cluster.Node, d *disktest.Disk) error {
 	r.note("the disk of %s, the leader, is full", n.Name)
 	r.down(n.Index)
 	at := r.now()

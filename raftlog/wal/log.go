@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/internal/diskspace"
 )
 
 const (
@@ -20,6 +22,10 @@ const (
 	// bufferKept is the largest buffer kept from one append to the next.
 	bufferKept = 4 << 20
 
+	// boundsRoom is how much more than its own size an append of entries makes
+	// room for: a deletion needs some, and frees more.
+	boundsRoom = 4 << 10
+
 	// markEvery is how many frames are written from one mark of the synced end
 	// to the next. A mark is one more block for the sync that follows.
 	markEvery = 64
@@ -29,7 +35,11 @@ const (
 var (
 	ErrCorrupt = errors.New("damaged log")
 	ErrVersion = errors.New("log of another format")
-	errClosed  = errors.New("log is closed")
+
+	// ErrNoRoom is returned when the file system is full. Nothing has been
+	// written that counts, and the log may be used as before.
+	ErrNoRoom = errors.New("no room for the log")
+	errClosed = errors.New("log is closed")
 )
 
 func corrupt(path string, at int64, what string) error {
@@ -58,8 +68,8 @@ type Options struct {
 	syncDir func(string) error
 }
 
-// Log is a raft.LogStore. After a failed write it refuses all further ones:
-// nobody knows what is on the disk.
+// Log is a raft.LogStore. After a failed write, other than ErrNoRoom, it refuses
+// all further ones: nobody knows what is on the disk.
 type Log struct {
 	opts    Options
 	sync    func(*os.File) error
@@ -202,8 +212,7 @@ func (l *Log) store(logs []*raft.Log, sync bool) error {
 		err = l.syncLast()
 	}
 	if err != nil {
-		l.failed = err
-		return err
+		return l.fail(err)
 	}
 	for i := range positions {
 		positions[i].off += uint32(at)
@@ -226,6 +235,15 @@ func (l *Log) stored(s *segment, first uint64, positions []position) {
 	l.next += uint64(len(positions))
 }
 
+// fail remembers an error after which nobody knows what is on the disk, and
+// returns it. Must be called with write held.
+func (l *Log) fail(err error) error {
+	if !errors.Is(err, ErrNoRoom) {
+		l.failed = err
+	}
+	return err
+}
+
 // append writes a frame, whose header is still missing from b, and returns
 // where it begins. The frame before is synced by then: only the last one can be
 // incomplete after a crash. Must be called with write held.
@@ -240,14 +258,17 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if cap(b) <= bufferKept {
 		l.buf = b
 	}
-	s := l.active()
-	if s.end > framesAt && s.end+size > l.opts.SegmentSize {
-		if s, err = l.rotate(); err != nil {
-			return 0, err
+	s, room := l.active(), size
+	if f.kind == kindEntries {
+		room += boundsRoom
+		if s.end > framesAt && s.end+size > l.opts.SegmentSize {
+			if s, err = l.rotate(); err != nil {
+				return 0, err
+			}
 		}
 	}
-	if err := s.reserve(size, l.sync); err != nil {
-		return 0, err
+	if err := s.reserve(room, l.sync); err != nil {
+		return 0, noRoom(err)
 	}
 	if l.unmarked++; l.unmarked >= markEvery {
 		if err := l.mark(s); err != nil {
@@ -265,6 +286,15 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
+// noRoom makes err ErrNoRoom where a file system that is full has kept zeros, or
+// a new file, from being written before a frame: the frame is not begun.
+func noRoom(err error) error {
+	if diskspace.Full(err) {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return err
+}
+
 // mark writes down that the frames up to now are synced. It takes part in the
 // next sync. Must be called with write held.
 func (l *Log) mark(s *segment) error {
@@ -280,7 +310,7 @@ func (l *Log) rotate() (*segment, error) {
 	previous := l.active()
 	s, err := l.createSegment(previous.header.number+1, uint64(previous.end))
 	if err != nil {
-		return nil, err
+		return nil, noRoom(err)
 	}
 	if err := l.remember(s, false); err != nil {
 		s.file.Close()
@@ -325,8 +355,7 @@ func (l *Log) cut(low, high uint64) error {
 		err = l.syncLast()
 	}
 	if err != nil {
-		l.failed = err
-		return err
+		return l.fail(err)
 	}
 	l.mu.Lock()
 	l.bound(f.a, f.b)

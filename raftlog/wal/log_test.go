@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -546,5 +547,90 @@ func BenchmarkStoreLog(b *testing.B) {
 				e.Index++
 			}
 		})
+	}
+}
+
+// A file system without room leaves the log as it was: it can be read, shortened
+// and opened again, and goes on when there is room.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int64{64 << 10, 64 << 20} { // by a new segment, by the same one
+		r := newRig(t)
+		full := false
+		r.opts.SegmentSize, r.opts.NoSync = size, false
+		r.opts.sync = func(*os.File) error {
+			if full {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		r.opts.syncDir = func(string) error { return nil }
+		require.NoError(t, r.reopen())
+		r.fill(t, 1, 4, 10<<10)
+		require.NoError(t, r.log.Sync())
+
+		full = true
+		var err error
+		last := uint64(4)
+		for err == nil { // what is not synced would be an error of its own
+			full = false
+			require.NoError(t, r.log.Sync())
+			full = true
+			if err = r.log.Write([]*raft.Log{entry(last+1, 1, 10<<10)}); err == nil {
+				last++
+			}
+		}
+		require.ErrorIs(t, err, ErrNoRoom)
+		full = false
+		require.NoError(t, r.log.Sync())
+		files, err := os.ReadDir(r.opts.Dir)
+		require.NoError(t, err)
+		full = true
+		require.ErrorIs(t, r.log.Write([]*raft.Log{entry(last+1, 1, 10<<10)}), ErrNoRoom)
+		after, err := os.ReadDir(r.opts.Dir)
+		require.NoError(t, err)
+		require.Len(t, after, len(files), "no unfinished file stays")
+		full = false
+		require.NoError(t, r.reopen())
+		_, end := r.bounds(t)
+		require.Equal(t, last, end)
+		r.fill(t, last+1, last+200, 10<<10)
+
+		// A deletion finds room where entries do not.
+		for err = nil; err == nil; {
+			full = false
+			require.NoError(t, r.log.Sync())
+			full = true
+			if err = r.log.Write([]*raft.Log{entry(last+201, 1, 10)}); err == nil {
+				last++
+			}
+		}
+		require.ErrorIs(t, err, ErrNoRoom)
+		room := r.log.active().room
+		full = false
+		require.NoError(t, r.log.DeleteRange(1, last+200))
+		require.Equal(t, room, r.log.active().room)
+	}
+}
+
+// A segment that a full disk has cut short, and that nothing was written to, is
+// made anew.
+func TestUnfinishedSegment(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.fill(t, 1, 20, 10<<10)
+	number := r.log.active().header.number
+	_, err := r.log.createSegment(number+1, 0)
+	require.NoError(t, err)
+	r.crash()
+	for _, size := range []int64{0, headerSize, framesAt, chunk / 2} {
+		path := fileName(r.opts.Dir, number+1)
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(path, size))
+		require.NoError(t, r.open())
+		r.crash()
+		require.NoFileExists(t, path)
+		require.NoError(t, os.WriteFile(path, whole, 0o644))
 	}
 }

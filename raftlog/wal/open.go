@@ -150,7 +150,7 @@ func (l *Log) begin() error {
 func removeEmpty(path string, number uint64) error {
 	s, unfinished, err := openSegment(path, number)
 	switch {
-	case unfinished:
+	case unfinished, err == nil && s.room < chunk && s.file.Close() == nil:
 	case err != nil:
 		return err
 	default:

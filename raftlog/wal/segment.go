@@ -45,6 +45,7 @@ func (l *Log) createSegment(number, previous uint64) (s *segment, err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
+			os.Remove(path) // what little room it has taken on a full disk
 		}
 	}()
 	var nonce [8]byte
@@ -74,10 +75,12 @@ func (s *segment) reserve(n int64, sync func(*os.File) error) error {
 		return nil
 	}
 	room := (need + chunk - 1) / chunk * chunk
-	if err := writeZeros(s.file, s.room, room); err != nil {
-		return err
+	err := writeZeros(s.file, s.room, room)
+	if err == nil {
+		err = sync(s.file)
 	}
-	if err := sync(s.file); err != nil {
+	if err != nil {
+		_ = s.file.Truncate(s.room) // what little room there was on a full disk; zeros more do no harm
 		return err
 	}
 	s.room = room

@@ -1,4 +1,4 @@
-package cluster
+package disktest
 
 import (
 	"errors"
@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"testing"
 )
 
 // Disk is a file system of its own, in memory, that can be filled up.
 type Disk struct{ Dir string }
 
-// NewDisk mounts a file system of the given size on dir. It needs the rights to do so.
-func NewDisk(dir string, bytes int64) (*Disk, error) {
+// New mounts a file system of the given size on dir. It needs the rights to do so.
+func New(dir string, bytes int64) (*Disk, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -45,3 +46,21 @@ func (d *Disk) Free() error { return os.Remove(d.filler()) }
 
 // Close unmounts the file system. Nothing may use it any more.
 func (d *Disk) Close() error { return syscall.Unmount(d.Dir, syscall.MNT_DETACH) }
+
+// Mount mounts a file system for a test, below a directory of the test's own. The
+// test is skipped where this process may not mount.
+func Mount(t testing.TB, bytes int64) *Disk {
+	d, err := New(filepath.Join(t.TempDir(), "disk"), bytes)
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("this process may not mount a file system")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}

@@ -1,0 +1,184 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/headgate-io/headgate/raftlog/wal"
+)
+
+// tailBytes bounds the entries in memory that a leader has applied and that no
+// snapshot holds yet: more than a log grows by while a snapshot is written.
+const tailBytes = 64 << 20
+
+// tail is the end of a log that the disk has no room for. Only a node that is
+// its cluster's only member has one: it goes on deciding, and what it decides is
+// in memory only. Others would leave their part to nodes that can write.
+//
+// The tail begins when a write finds no room, with the entries of that write,
+// and ends with a snapshot that reaches into it: what the snapshot has is not
+// needed any more, the log on disk is emptied, and what is left of the tail is
+// written behind the snapshot. So on disk there is never an entry without the
+// one before it, or a snapshot that has that: a process that is killed at any
+// moment starts from the log as it was before the tail, or from the snapshot.
+// Reconcile drops a log that ends before its snapshot.
+//
+// Entries that are applied may be dropped from the beginning of the tail. A
+// snapshot that ends before what is left does not end the tail; the next one
+// may.
+type tail struct {
+	since atomic.Int64 // unix ns, 0: there is none
+
+	// mu guards what follows. It is held while the tail is written.
+	mu    sync.RWMutex
+	logs  []*raft.Log // without gaps; never empty while there is a tail
+	bytes int64
+}
+
+// exists reports whether there is a tail, and if so since when.
+func (t *tail) exists() (since time.Time, ok bool) {
+	ns := t.since.Load()
+	return time.Unix(0, ns), ns != 0
+}
+
+// get returns an entry of the tail.
+func (t *tail) get(index uint64, out *raft.Log) bool {
+	if t.since.Load() == 0 {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.logs) == 0 || index < t.logs[0].Index || index-t.logs[0].Index >= uint64(len(t.logs)) {
+		return false
+	}
+	*out = *t.logs[index-t.logs[0].Index]
+	return true
+}
+
+// bounds returns the tail's first and last index, 0 for none.
+func (t *tail) bounds() (first, last uint64) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.logs) == 0 {
+		return 0, 0
+	}
+	return t.logs[0].Index, t.logs[len(t.logs)-1].Index
+}
+
+// add appends entries, and drops the oldest of those up to applied when there
+// are too many. Must be called with mu held.
+func (t *tail) add(logs []*raft.Log, applied uint64) {
+	for _, l := range logs {
+		t.logs = append(t.logs, l)
+		t.bytes += int64(len(l.Data))
+	}
+	for t.bytes > tailBytes && len(t.logs) > 1 && t.logs[0].Index <= applied {
+		t.bytes -= int64(len(t.logs[0].Data))
+		t.logs[0] = nil
+		t.logs = t.logs[1:]
+	}
+}
+
+// alone reports whether this node is the only member of its cluster.
+func (s *logStore) alone() bool {
+	r := s.raft.Load()
+	if r == nil {
+		return false
+	}
+	servers := r.GetConfiguration().Configuration().Servers
+	return len(servers) == 1 && servers[0].ID == s.self
+}
+
+// errMembership refuses a change of the members that would be in memory only:
+// the node would not be alone any more.
+var errMembership = errors.New("the disk is full, and a change of the members needs it")
+
+// keep takes entries into the tail, if there is one.
+func (s *logStore) keep(logs []*raft.Log) (kept bool, err error) {
+	if _, ok := s.tail.exists(); !ok {
+		return false, nil
+	}
+	s.tail.mu.Lock()
+	defer s.tail.mu.Unlock()
+	if len(s.tail.logs) == 0 {
+		return false, nil // it has just been written
+	}
+	if changesMembers(logs) {
+		return true, errMembership
+	}
+	s.tail.add(logs, s.raft.Load().AppliedIndex())
+	return true, nil
+}
+
+func changesMembers(logs []*raft.Log) bool {
+	return slices.ContainsFunc(logs, func(l *raft.Log) bool { return l.Type == raft.LogConfiguration })
+}
+
+// begin begins the tail with entries that the disk has no room for, if this node
+// may have one.
+func (s *logStore) begin(logs []*raft.Log, err error) bool {
+	if !errors.Is(err, wal.ErrNoRoom) || changesMembers(logs) || !s.alone() {
+		return false
+	}
+	s.tail.mu.Lock()
+	s.tail.add(logs, 0)
+	s.tail.since.Store(time.Now().UnixNano())
+	s.tail.mu.Unlock()
+	s.logger.Error("the disk is full: this node goes on deciding, in memory only; what it decides from now on is lost if it stops before there is room again. Calls that must be durable are answered by an error", "error", err)
+	return true
+}
+
+// end ends the tail, if a snapshot up to index, which is on disk, reaches into
+// it.
+func (s *logStore) end(index uint64) error {
+	since, ok := s.tail.exists()
+	if !ok {
+		return nil
+	}
+	t := &s.tail
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := t.logs[0].Index
+	if index+1 < first {
+		return nil
+	}
+	rest := t.logs[min(index+1-first, uint64(len(t.logs))):]
+	if err := s.replace(rest); errors.Is(err, wal.ErrNoRoom) {
+		return nil // the tail stays; the next snapshot tries again
+	} else if err != nil {
+		err = fmt.Errorf("%w: %w", ErrDisk, err)
+		s.fatal(err)
+		return err
+	}
+	t.logs, t.bytes = nil, 0
+	t.since.Store(0)
+	s.logger.Warn("the disk has room again: a snapshot has what was decided in memory, and the log goes on", "in_memory_for", time.Since(since).Round(time.Millisecond).String())
+	return nil
+}
+
+// replace makes logs all that the log on disk holds.
+func (s *logStore) replace(logs []*raft.Log) error {
+	first, err := s.inner.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := s.inner.LastIndex()
+	if err != nil {
+		return err
+	}
+	if last > 0 {
+		if err := s.inner.DeleteRange(first, last); err != nil {
+			return err
+		}
+	}
+	if len(logs) == 0 {
+		return nil
+	}
+	return s.inner.StoreLogs(logs)
+}
