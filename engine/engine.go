@@ -155,10 +155,17 @@ func fitsLog(e *Engine, l Limit) error {
 }
 
 const (
-	// sweepTurn is how long a turn over all shards takes when little has
-	// expired. A turn over ten million keys is about 60 000 holds of well
-	// under a microsecond each.
-	sweepTurn = 10 * time.Second
+	// sweepTurn is how long a turn over all shards takes at most when little has
+	// expired, and sweepLeast how long it takes at least: about as long an expired
+	// key may still be counted. A turn over ten million keys is about 60 000 holds of
+	// about a microsecond each.
+	sweepTurn  = 10 * time.Second
+	sweepLeast = 200 * time.Millisecond
+	// sweepTick is how often the sweeper goes on, and sweepShare the share of its
+	// thread's time that it takes for that, unless a turn would take longer than
+	// sweepTurn.
+	sweepTick  = 20 * time.Millisecond
+	sweepShare = 100
 	// sweepBusy is how long the sweeper goes on at once while much is
 	// expiring, and sweepRest how long it then pauses.
 	sweepBusy = 2 * time.Millisecond
@@ -179,8 +186,7 @@ func (e *Engine) Run(ctx context.Context) {
 	defer discipline.Stop()
 	decay := time.NewTicker(topHalfLife)
 	defer decay.Stop()
-	pace := sweepTurn / time.Duration(e.table.Shards())
-	sweep := time.NewTimer(pace)
+	sweep := time.NewTimer(sweepTick)
 	defer sweep.Stop()
 	next := 0
 	for {
@@ -188,12 +194,9 @@ func (e *Engine) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-sweep.C:
-			var busy bool
-			if next, busy = e.sweep(next); busy {
-				sweep.Reset(min(sweepRest, pace))
-			} else {
-				sweep.Reset(pace)
-			}
+			var rest time.Duration
+			next, rest = e.sweep(next)
+			sweep.Reset(rest)
 		case <-discipline.C:
 			if e.replica == nil {
 				e.clock.Discipline()
@@ -226,21 +229,28 @@ func (e *Engine) collectLimits() {
 	e.limits.drop(idle, kept)
 }
 
-// sweep reaps shard i, and goes on with the next ones, up to sweepBusy, while
-// it finds a quarter of a shard's keys expired. It returns the shard to go on
-// with, and whether there is probably more to reap.
-func (e *Engine) sweep(i int) (next int, busy bool) {
+// sweep reaps shard i and the next ones: those that are due at this tick, as far as the
+// sweeper's share of time allows, and more, up to sweepBusy, while it finds a quarter of
+// a shard's keys expired. It returns the shard to go on with, and how long to rest.
+func (e *Engine) sweep(i int) (next int, rest time.Duration) {
 	begin := time.Now()
 	now := e.passed()
-	for {
-		keys := e.table.Len()
+	shards := e.table.Shards()
+	keys := e.table.Len()
+	for due := max(shards*int(sweepTick)/int(sweepLeast), 1); ; due-- {
+		sh := e.table.Shard(i)
+		before := sh.Len()
 		for cursor := e.table.Sweep(i, 0, now); cursor != 0; {
 			cursor = e.table.Sweep(i, cursor, now)
 		}
-		i = (i + 1) % e.table.Shards()
-		reaped := keys - e.table.Len()
-		if busy = reaped*4*e.table.Shards() > keys; !busy || time.Since(begin) > sweepBusy {
-			return i, busy
+		reaped := before - sh.Len()
+		i = (i + 1) % shards
+		took := time.Since(begin)
+		switch busy := reaped*4*shards > keys; {
+		case busy && took > sweepBusy:
+			return i, sweepRest
+		case !busy && (due <= 1 || took > sweepTick/sweepShare):
+			return i, max(sweepTick, min(took*sweepShare, sweepTurn/time.Duration(shards)))
 		}
 	}
 }

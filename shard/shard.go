@@ -54,6 +54,9 @@ const (
 	hookWatch hook = 1 << 32
 )
 
+// Len returns the number of keys, as Table.Len does. It takes no lock.
+func (s *Shard) Len() int { return int(s.keys.Load()) }
+
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
 

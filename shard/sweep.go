@@ -37,22 +37,23 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 // reap removes the expired entries of g. Removing a slot moves later ones back
 // to it at most, so going on from the same index misses none.
 func (s *Shard) reap(g *segment, now int64) {
+	n := uint64(0)
 	for i := range g.slots {
 		if sl := &g.slots[i]; sl.ref != 0 && now > sl.deadline {
 			s.arena.prefetch(sl.ref) // each is a cache miss, which may overlap
+			n++
 		}
 	}
-	n := uint64(0)
+	if n == 0 { // as mostly
+		return
+	}
+	s.table.expired.Add(n)
 	for i := 0; i < segmentSlots; {
 		if sl := &g.slots[i]; sl.ref != 0 && now > sl.deadline {
 			s.drop(g, i)
-			n++
 			continue
 		}
 		i++
-	}
-	if n > 0 {
-		s.table.expired.Add(n)
 	}
 }
 
