@@ -222,3 +222,18 @@ func TestACommitOfMoreWithoutThePolicy(t *testing.T) {
 		r.allows("p user eve COST 0 PEEK", "u", fmt.Sprintf("u=%d", v.left))
 	}
 }
+
+// A reset frees the name of a hold that it ends, and keeps that of a settled one.
+func TestAResetFreesNamesOfOpenHolds(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("p", `{limits: {l: {by: user, rate: 10/h}}}`)
+	left := func(id string) any { return r.words("RL.RESERVE p user eve COST 3 ID " + id).([]any)[2] }
+	require.EqualValues(t, 7, left("open"))
+	require.EqualValues(t, 4, left("settled"))
+	r.words("RL.COMMIT p;settled COST 3")
+	r.is("RL.POLICY RESET p user eve", "1")
+	r.is("RL.COMMIT p;open", "-NOHOLD there is no hold 'p;open'")
+	require.EqualValues(t, 7, left("open"), "a new call")
+	require.EqualValues(t, 4, left("settled"), "what it was answered")
+	require.EqualValues(t, 7, r.check("p user eve COST 0").remaining, "and charged once")
+}

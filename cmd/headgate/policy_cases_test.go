@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -166,6 +167,10 @@ func TestPolicyTestCommandRefuses(t *testing.T) {
 		head + "[{attributes: {a: 1, a: 2}}]":                `b.yaml:4:33: "a" is there twice`,
 		head + "[{expect: error, status: 1}]":                "b.yaml:4:13: a call that is an error has no status",
 		head + "[{expect: deny, error: x}]":                  "b.yaml:4:13: an error is told only by expect: error",
+		head + "[{commit: h, policy: saas}]":                 `b.yaml:4:25: unknown key "policy" in a step that commits, use after, at, attributes, commit, cost`,
+		head + "[{expect: allow, commit: h}]":                `b.yaml:4:14: unknown key "expect" in a step that commits, use after, at, attributes, commit, cost`,
+		head + "[{cancel: h, cost: 1}]":                      `b.yaml:4:25: unknown key "cost" in a step that cancels, use after, at, cancel`,
+		head + "[{cancel: h, commit: h}]":                    `b.yaml:4:25: unknown key "commit" in a step that cancels, use after, at, cancel`,
 		head + "[{attributes: &a {b: c}}, {attributes: *a}]": "b.yaml:4:51: aliases are not read, write the value again",
 		"[": "b.yaml: yaml: line 1: did not find expected node content",
 	} {
@@ -275,4 +280,48 @@ cases:
 		_, _, err := policyRun("test a.yaml b.yaml")
 		assert.ErrorContains(t, err, want, step)
 	}
+}
+
+// A step that commits settles as RL.COMMIT does with its cost and attributes; those
+// of the case are not told.
+func TestPolicyTestSettles(t *testing.T) {
+	const text = `
+policies:
+  llm:
+    require: [key]
+    attributes: {key: {type: secret}}
+    limits:
+      run: {by: key, concurrent: 2, ttl: 10m}
+      calls: {by: key, rate: 100/h}
+      tokens: {by: key, rate: 1000/h, cost: tokens}
+`
+	const steps = `
+cases:
+  - name: settled
+    policy: llm
+    attributes: {key: k1, tokens: 100}
+    steps:
+      - {hold: a, cost: 10, expect: allow, remaining: {run: 1, calls: 90, tokens: 900}}
+      - {commit: a%s}
+      - {cost: 0, attributes: {tokens: 0}, expect: allow, remaining: {run: 2, %s}}
+`
+	f := func(told, remaining string) (out string, err error) {
+		t.Helper()
+		policyFiles(t, text, fmt.Sprintf(steps, told, remaining))
+		out, _, err = policyRun("test a.yaml b.yaml")
+		return out, err
+	}
+	for told, remaining := range map[string]string{
+		"": "calls: 90, tokens: 900", ", cost: 3": "calls: 97, tokens: 900", ", attributes: {tokens: 40}": "calls: 90, tokens: 960",
+		", cost: 0, attributes: {tokens: 0}": "calls: 100, tokens: 1000",
+	} {
+		out, err := f(told, remaining)
+		require.NoError(t, err, "%s: %s", told, out)
+	}
+	out, err := f(", cost: 3", "calls: 90, tokens: 900")
+	require.Error(t, err)
+	require.Contains(t, out, "remaining of calls: 90, but it is 97")
+	out, err = f(", attributes: {tokns: 40}", "calls: 90, tokens: 900")
+	require.Error(t, err)
+	require.Contains(t, out, "RL.COMMIT a tokns 40\n        \"a\": attribute 'tokns' is no cost of the hold, use tokens")
 }

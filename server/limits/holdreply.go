@@ -81,7 +81,7 @@ func (b *Book) writeSettled(call *command.Call, a *engine.Settled) {
 // ns.
 func (b *Book) settledWindow(held *engine.Reserved, window, now int64) int64 {
 	if window == 0 && held.Limit.Algorithm == engine.PolicyCalendar {
-		l, _ := b.limitOf(held)
+		l, _ := limitOf(b.set.Load(), held)
 		return calendarMillis(l, now)
 	}
 	return command.CeilMillis(window)

@@ -17,39 +17,36 @@ import (
 // holdKey returns the key of the hold that clients call id.
 func holdKey(id []byte) []byte { return append([]byte(holdPrefix), id...) }
 
-// settler settles holds, one after the other.
+// settler commits holds, one after the other.
 type settler struct {
-	b    *Book
-	call *command.Call
+	set  func() *policy.Set // in force; shards are locked, so it must not wait
+	hold []byte             // what clients call it
+	now  int64
 	committed
-	how engine.Settlement // of a commit
+	how engine.Settlement
 }
 
-// settlerOf returns that of who executes the call.
-func (b *Book) settlerOf(call *command.Call, m *checkMemory) *settler {
-	x := &m.settling
-	if x.b == nil {
-		x.b = b
+// begin readies x to commit a hold.
+func (x *settler) begin(set func() *policy.Set, hold []byte, now int64) {
+	if x.set == nil {
+		x.set = set
 		x.how = engine.Settlement{State: engine.HoldCommitted, Cost: x.cost, Accepts: x.accepts, Limit: x.limit, Window: x.window}
 	}
-	x.call, x.committed = call, committed{names: x.names[:0], values: x.values[:0]}
-	return x
+	x.hold, x.now, x.committed = hold, now, committed{names: x.names[:0], values: x.values[:0]}
 }
 
-func (x *settler) accepts(r *engine.Reservation) error {
-	return x.b.acceptsCosts(x.call.Args[1], r, x.names)
+// end lets go of the client's input.
+func (x *settler) end() {
+	clear(x.values)
+	x.hold = nil
 }
-func (x *settler) limit(l *engine.Reserved) engine.Limit    { return x.b.present(l, x.call.Now) }
-func (x *settler) window(l *engine.Reserved) *engine.Window { return x.b.window(l, x.call.Now) }
 
 // commitHold is RL.COMMIT.
 func (b *Book) commitHold(call *command.Call) {
 	m := memory(call)
-	x := b.settlerOf(call, m)
-	defer func() {
-		clear(x.values)
-		x.call = nil
-	}()
+	x := &m.settling
+	x.begin(b.set.Load, call.Args[1], call.Now)
+	defer x.end()
 	if err := x.parse(call.Args[2:]); err != nil {
 		call.Error(err.Error())
 		return
@@ -157,16 +154,16 @@ func (c *committed) parse(args [][]byte) error {
 	return nil
 }
 
-// acceptsCosts refuses an attribute that is no cost of the hold, and that its policy
+// accepts refuses an attribute that is no cost of the hold, and that its policy
 // has no use for: a mistyped one must not settle the estimate. What the policy knows
 // may be told again with the costs; and where it has been edited since, nobody can
 // say any more what it knew.
-func (b *Book) acceptsCosts(hold []byte, r *engine.Reservation, names []string) error {
-	if len(names) == 0 {
+func (x *settler) accepts(r *engine.Reservation) error {
+	if len(x.names) == 0 {
 		return nil
 	}
-	policyName, _, _ := cutHold(hold)
-	p := b.set.Load().Policy(policyName)
+	policyName, _, _ := cutHold(x.hold)
+	p := x.set().Policy(policyName)
 	if p == nil || p.Version != r.Version {
 		return nil
 	}
@@ -176,7 +173,7 @@ func (b *Book) acceptsCosts(hold []byte, r *engine.Reservation, names []string) 
 			costs = append(costs, by)
 		}
 	}
-	for _, name := range names {
+	for _, name := range x.names {
 		if slices.Contains(costs, name) || p.Knows([]byte(name)) {
 			continue
 		}
@@ -210,37 +207,36 @@ func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
 	return 0, false, nil
 }
 
-// present returns the limit that calls on the counter of a hold are decided by now:
+// limit returns the limit that calls on the counter of a hold are decided by now:
 // what the policy says, or, where its key does not tell that or there is none any
 // more, the numbers that the hold was charged under.
-func (b *Book) present(held *engine.Reserved, now int64) engine.Limit {
+func (x *settler) limit(held *engine.Reserved) engine.Limit {
 	limit := held.Limit
-	l, pairs := b.limitOf(held)
+	l, pairs := limitOf(x.set(), held)
 	if l == nil {
 		return limit
 	}
-	if may, ok := policy.NewCall().Counter(l, held.Key, pairs, now, nil); ok && len(may) == 1 && may[0].Rate.Kind == policy.Limited {
+	if may, ok := policy.NewCall().Counter(l, held.Key, pairs, x.now, nil); ok && len(may) == 1 && may[0].Rate.Kind == policy.Limited {
 		return engineLimit(l, may[0].Numbers)
 	}
 	limit.Resets, limit.Scalings = uint16(l.Epoch.Reset), uint16(l.Epoch.Proportion)
 	return limit
 }
 
-// window returns the window of the calendar of a held limit at a time, nil where
-// there is none.
-func (b *Book) window(held *engine.Reserved, now int64) *engine.Window {
-	if l, _ := b.limitOf(held); l != nil {
-		return windowOf(l, now)
+// window returns the window of the calendar of a held limit, nil where there is none.
+func (x *settler) window(held *engine.Reserved) *engine.Window {
+	if l, _ := limitOf(x.set(), held); l != nil {
+		return windowOf(l, x.now)
 	}
 	return nil
 }
 
 // limitOf returns the limit of a policy that a hold has charged, if there still is
-// one of its id, and what is in the key. Shards are locked: nothing is waited for.
-func (b *Book) limitOf(held *engine.Reserved) (*policy.Limit, []policy.Pair) {
+// one of its id, and what is in the key.
+func limitOf(set *policy.Set, held *engine.Reserved) (*policy.Limit, []policy.Pair) {
 	name, id, pairs, ok := policy.ParseKey(held.Key)
 	if !ok {
 		return nil, nil
 	}
-	return b.set.Load().Policy([]byte(name)).LimitWithID(id), pairs
+	return set.Policy([]byte(name)).LimitWithID(id), pairs
 }

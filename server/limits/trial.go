@@ -15,6 +15,7 @@ type Trial struct {
 	set  *policy.Set
 	call command.Call
 	mem  *checkMemory
+	settler settler
 	// asked decides requests of descriptors.
 	asked descriptorMemory
 }
@@ -109,14 +110,27 @@ func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 	return told, nil
 }
 
-// Settle settles the hold of a call that took slots, as RL.COMMIT and RL.CANCEL do.
-// Errors: those of the engine.
-func (t *Trial) Settle(now int64, hold string, cancels bool) error {
-	how := engine.Settlement{State: engine.HoldCommitted}
-	if cancels {
-		how.State = engine.HoldCancelled
+// Commit settles the hold of a call that took slots, as RL.COMMIT does with these
+// arguments. Errors: those of RL.COMMIT.
+func (t *Trial) Commit(now int64, hold string, args ...string) error {
+	x := &t.settler
+	x.begin(func() *policy.Set { return t.set }, []byte(hold), now)
+	defer x.end()
+	words := make([][]byte, len(args))
+	for i := range args {
+		words[i] = []byte(args[i])
 	}
-	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), how)
+	if err := x.parse(words); err != nil {
+		return err
+	}
+	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), x.how)
+	return err
+}
+
+// Cancel settles the hold of a call that took slots, as RL.CANCEL does. Errors:
+// those of the engine.
+func (t *Trial) Cancel(now int64, hold string) error {
+	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), engine.Settlement{State: engine.HoldCancelled})
 	return err
 }
 

@@ -30,7 +30,6 @@ type check struct {
 }
 
 // asks reports whether anything is expected.
-func (e *Expectation) asks() bool { return e.verdict != "" || e.failure != "" || len(e.checks) > 0 }
 
 // Verdicts.
 const (

@@ -43,9 +43,10 @@ type Step struct {
 	// Hold is what the case calls the hold of the call, "" for nothing.
 	Hold string
 	// Settles is the hold that the step settles, in place of a call: it commits, or
-	// cancels it.
+	// cancels it. A commit is told Attributes, and Cost if Costs.
 	Settles string
 	Cancels bool
+	Costs   bool
 }
 
 // maxTimes bounds the calls of a step.

@@ -2,6 +2,7 @@ package policycases
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headgate-io/headgate/policy"
@@ -34,7 +35,7 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 		s := &c.Steps[i]
 		now := start + int64(s.At)
 		if s.Settles != "" {
-			if err := trial.Settle(now, holds[s.Settles], s.Cancels); err != nil {
+			if err := s.settle(trial, now, holds[s.Settles]); err != nil {
 				return calls, &Failure{Step: s, Call: 1, Differs: []string{fmt.Sprintf("%q: %v", s.Settles, err)}}, nil
 			}
 			continue
@@ -63,6 +64,25 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 		}
 	}
 	return calls, nil, nil
+}
+
+// settle settles the hold of a step.
+func (s *Step) settle(t *limits.Trial, now int64, hold string) error {
+	if s.Cancels {
+		return t.Cancel(now, hold)
+	}
+	return t.Commit(now, hold, s.costs()...)
+}
+
+// costs are the arguments that RL.COMMIT is given after the hold.
+func (s *Step) costs() (args []string) {
+	for _, p := range s.Attributes {
+		args = append(args, p.Name, p.Value)
+	}
+	if s.Costs {
+		args = append(args, "COST", strconv.FormatInt(s.Cost, 10))
+	}
+	return args
 }
 
 // explain tells what each limit says.
@@ -106,7 +126,7 @@ func (s *Step) String() string {
 	case s.Settles != "" && s.Cancels:
 		return "RL.CANCEL " + s.Settles
 	case s.Settles != "":
-		return "RL.COMMIT " + s.Settles
+		return strings.Join(append([]string{"RL.COMMIT", s.Settles}, s.costs()...), " ")
 	}
 	if len(s.Descriptors) > 0 {
 		return s.requestText()

@@ -2,6 +2,7 @@ package policycases
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -47,7 +48,6 @@ func (r *reader) testCase(n *yaml.Node) (c Case, err error) {
 func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 	s := own
 	s.Line, s.At = n.Line, at
-	s.Attributes = slices.Clone(own.Attributes)
 	timed := false
 	when := func(from time.Duration) func(n *yaml.Node) error {
 		return r.parsed(func(text string) error {
@@ -65,9 +65,14 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 			return nil
 		})
 	}
+	timing := keys{"at": when(0), "after": when(at)}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key := n.Content[i].Value; key == "commit" || key == "cancel" {
+			return s, r.settlement(n, &s, key, timing)
+		}
+	}
+	s.Attributes = slices.Clone(own.Attributes)
 	known := keys{
-		"at":         when(0),
-		"after":      when(at),
 		"policy":     r.text(&s.Policy),
 		"domain":     r.text(&s.Policy),
 		"attributes": r.attributes(&s.Attributes),
@@ -83,26 +88,14 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 			return err
 		}),
 	}
-	settles := func(cancels bool) func(n *yaml.Node) error {
-		return func(n *yaml.Node) error {
-			if s.Settles != "" {
-				return r.fail(n, "a step has one of commit and cancel")
-			}
-			s.Cancels = cancels
-			return r.text(&s.Settles)(n)
-		}
-	}
-	known["hold"], known["commit"], known["cancel"] = r.text(&s.Hold), settles(false), settles(true)
+	known["hold"] = r.text(&s.Hold)
+	known["commit"], known["cancel"] = r.text(&s.Settles), r.text(&s.Settles) // handled above, named in errors
+	maps.Copy(known, timing)
 	r.expectation(&s.Expect, known)
 	if err := r.mapping(n, "a step", known); err != nil {
 		return s, err
 	}
-	switch {
-	case s.Settles != "" && (s.Hold != "" || s.Times != 1 || s.Expect.asks()):
-		return s, r.fail(n, "a step that settles has no call, and nothing to expect")
-	case s.Settles != "":
-		return s, nil
-	case s.Hold != "" && s.Times != 1:
+	if s.Hold != "" && s.Times != 1 {
 		return s, r.fail(n, "a hold is of one call")
 	}
 	if s.Policy == "" {
@@ -120,6 +113,22 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 		return s, r.fail(n, "%v", err)
 	}
 	return s, nil
+}
+
+// settlement reads a step that settles a hold, in place of a call. Of what the case
+// says of all steps nothing is about it: RL.COMMIT is told costs alone.
+func (r *reader) settlement(n *yaml.Node, s *Step, how string, known keys) error {
+	s.Policy, s.Attributes = "", nil
+	known[how] = r.text(&s.Settles)
+	if s.Cancels = how == "cancel"; s.Cancels {
+		return r.mapping(n, "a step that cancels", known)
+	}
+	known["attributes"] = r.attributes(&s.Attributes)
+	known["cost"] = r.parsed(func(text string) error {
+		s.Costs = true
+		return number(&s.Cost, 0, policy.MaxCost)(text)
+	})
+	return r.mapping(n, "a step that commits", known)
 }
 
 // maxSpan bounds how long a case takes in its own time.
