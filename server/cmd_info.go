@@ -186,7 +186,9 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("acl_access_denied_auth", st.AuthFailures)
 	w.field("protocol_errors", st.ProtocolErrors)
 	w.field("accept_errors", st.AcceptErrors)
-	w.field("tls_handshake_errors", st.HandshakeErrors)
+	if s.cfg.HandshakeErrors != nil {
+		w.field("tls_handshake_errors", s.cfg.HandshakeErrors())
+	}
 	w.field("client_query_buffer_limit_disconnections", st.QueryBufferKills)
 	w.field("client_output_buffer_limit_disconnections", st.OutputKills)
 	w.field("client_timeout_disconnections", st.TimeoutKills)

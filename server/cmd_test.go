@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/accept"
 )
 
 func TestUnknownCommandsAndArity(t *testing.T) {
@@ -462,8 +464,9 @@ func TestTLS(t *testing.T) {
 	web := httptest.NewUnstartedServer(nil)
 	web.StartTLS() // for its certificate
 	defer web.Close()
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	ln := accept.NewListener(tcp, &tls.Config{Certificates: web.TLS.Certificates}, func(net.Addr, error) {})
 	go s.ServeStreams(ln)
 	nc, err := tls.Dial("tcp", ln.Addr().String(), &tls.Config{InsecureSkipVerify: true})
 	require.NoError(t, err)
@@ -474,7 +477,7 @@ func TestTLS(t *testing.T) {
 	// A plain client's bytes are no handshake.
 	plain := dial(t, ln.Addr().String())
 	plain.send("PING\r\n")
-	eventually(t, "the handshake to fail", func() bool { return s.Stats().HandshakeErrors == 1 && s.Stats().Clients == 1 })
+	eventually(t, "the handshake to fail", func() bool { return ln.Errors() == 1 && s.Stats().Clients == 1 })
 }
 
 func TestProtectedMode(t *testing.T) {

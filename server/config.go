@@ -34,6 +34,9 @@ type Config struct {
 	// Logger receives what an operator should know; nil discards it. Nothing
 	// is logged per command.
 	Logger *slog.Logger
+	// HandshakeErrors returns how many TLS handshakes of clients have failed, for
+	// INFO; nil without TLS.
+	HandshakeErrors func() uint64
 	// Audit receives a line for what changes more than counters; nil is Logger.
 	Audit *slog.Logger
 	// Decisions is told what clients are answered about limits; nil is not.

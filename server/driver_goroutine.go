@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -34,26 +32,12 @@ type stream struct {
 	waits    bool      // guarded by mu: the reader waits for changed
 }
 
-// handshakeTimeout bounds a TLS handshake, which takes one of maxclients.
-const handshakeTimeout = 10 * time.Second
-
 // streamReadSize is the read buffer of a stream: a TLS record.
 const streamReadSize = 16 << 10
 
 // serveStream serves st.nc until it is closed. The connection has been admitted.
 func (s *Server) serveStream(st *stream) {
 	nc := st.nc
-	if tc, ok := nc.(*tls.Conn); ok {
-		ctx, cancel := context.WithTimeout(s.ending, handshakeTimeout)
-		err := tc.HandshakeContext(ctx)
-		cancel()
-		if err != nil {
-			s.stats.counts[countHandshakeErrors].Add(1)
-			s.leave()
-			nc.Close()
-			return
-		}
-	}
 	st.changed.L = &st.mu
 	l := s.newLane(func() { go st.runPosts() })
 	if st.relayed {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
@@ -236,12 +237,12 @@ func (s *Server) acceptStreams(ln net.Listener) error {
 	})
 }
 
-// refuseStream says why a connection is not served. Over TLS this takes a
-// handshake, which is why it runs on a goroutine and has a deadline.
+// refuseStream says why a connection is not served. It runs on a goroutine, and has a
+// deadline, since a client may have left it no room to write.
 func refuseStream(nc net.Conn, refusal string) {
 	_ = nc.SetDeadline(time.Now().Add(time.Second))
 	_, _ = nc.Write([]byte(refusal))
-	nc.Close()
+	_ = accept.Abandon(nc)
 }
 
 func loopback(a net.Addr) bool {

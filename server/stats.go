@@ -18,7 +18,6 @@ type Stats struct {
 	Received         uint64 // connections accepted, the refused ones included
 	Rejected         uint64 // connections refused: maxclients, protected mode
 	AcceptErrors     uint64 // failures of accept, such as no descriptors left
-	HandshakeErrors  uint64 // TLS handshakes that failed
 	Commands         uint64 // commands run
 	ErrorReplies     uint64
 	RejectedCommands uint64 // unknown, wrong arity, not allowed
@@ -67,7 +66,6 @@ const (
 	countReceived count = iota
 	countRejectedClients
 	countAcceptErrors
-	countHandshakeErrors
 	countProtocolErrors
 	countAuthFailures
 	countQueryBufferKills
@@ -192,7 +190,6 @@ func (s *Server) Stats() Stats {
 		Received:         st.counts[countReceived].Load(),
 		Rejected:         st.counts[countRejectedClients].Load(),
 		AcceptErrors:     st.counts[countAcceptErrors].Load(),
-		HandshakeErrors:  st.counts[countHandshakeErrors].Load(),
 		Commands:         st.sum(func(c *counters) *atomic.Uint64 { return &c.commands }),
 		ErrorReplies:     st.sum(func(c *counters) *atomic.Uint64 { return &c.errors }),
 		RejectedCommands: st.sum(func(c *counters) *atomic.Uint64 { return &c.rejected }),

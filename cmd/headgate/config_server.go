@@ -47,8 +47,8 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 }
 
 // envoyConfig is what the gRPC front is configured with.
-func envoyConfig(c *config.Config, files reloaders, front *server.Server, http *web.Server, asked *fronts.Counts) envoy.Config {
-	ec := envoy.Config{
+func envoyConfig(c *config.Config, front *server.Server, http *web.Server, asked *fronts.Counts) envoy.Config {
+	return envoy.Config{
 		Decider:    front.Caller(),
 		MaxClients: c.GRPCMaxClients,
 		Local:      config.Loopback(c.GRPCListen),
@@ -60,10 +60,6 @@ func envoyConfig(c *config.Config, files reloaders, front *server.Server, http *
 			return front.Decides()
 		},
 	}
-	if files.grpc != nil {
-		ec.TLS = files.grpc.TLS()
-	}
-	return ec
 }
 
 // runtimeConfig is the part of c that the Redis front takes while it runs.

@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"time"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/internal/accept"
+	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
 // listeners are the ports of the server; those that are off are nil.
@@ -28,21 +31,62 @@ func (l *listeners) close() {
 	}
 }
 
-// attrs are the addresses for the log.
-func (l *listeners) attrs() (attrs []any) {
+// each calls fn with the ports that are on.
+func (l *listeners) each(fn func(name string, port net.Listener)) {
 	for _, port := range []struct {
 		name     string
 		listener net.Listener
 	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}, {"grpc", l.grpc}, {"peers", l.peers}} {
 		if port.listener != nil {
-			attrs = append(attrs, port.name, port.listener.Addr().String())
+			fn(port.name, port.listener)
 		}
 	}
+}
+
+// attrs are the addresses for the log.
+func (l *listeners) attrs() (attrs []any) {
+	l.each(func(name string, port net.Listener) { attrs = append(attrs, name, port.Addr().String()) })
 	return attrs
 }
 
+// handshakeErrors calls fn with the ports of TLS, and how many handshakes of theirs
+// have failed.
+func (l *listeners) handshakeErrors(fn func(port string, failed uint64)) {
+	l.each(func(name string, port net.Listener) {
+		if secure, ok := port.(*accept.Listener); ok {
+			fn(name, secure.Errors())
+		}
+	})
+}
+
+// clientHandshakeErrors is how many of the Redis port's have failed.
+func (l *listeners) clientHandshakeErrors() (n uint64) {
+	l.handshakeErrors(func(port string, failed uint64) {
+		if port == "tls" {
+			n = failed
+		}
+	})
+	return n
+}
+
+// failedHandshakes returns what logs the TLS handshakes of a port that fail. Of clients
+// they are the clients' affair; a node that cannot reach this one is an operator's.
+func failedHandshakes(log *slog.Logger, peers bool) func(net.Addr, error) {
+	if !peers {
+		return func(from net.Addr, err error) { log.Debug("TLS handshake failed", "remote", from, "error", err) }
+	}
+	refused := &logdedup.Filter{MaxLines: 16}
+	return func(from net.Addr, err error) {
+		if errors.Is(err, io.EOF) {
+			return // the other end has just gone
+		}
+		host, _, _ := net.SplitHostPort(from.String())
+		refused.Warn(log, host, "refuse peer connection", "remote", from, "error", err)
+	}
+}
+
 // listen opens every port of c, or none. Errors name the parameter.
-func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
+func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, err error) {
 	l := new(listeners)
 	defer func() {
 		if err != nil {
@@ -73,7 +117,7 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 		{"listen", c.PlainListen(), nil, &l.plain},
 		{secureName, c.SecureListen(), files.clients, &l.secure},
 		{"http-listen", c.HTTPListen, files.http, &l.http},
-		{"grpc-listen", c.GRPCListen, nil, &l.grpc}, // which does TLS itself
+		{"grpc-listen", c.GRPCListen, files.grpc, &l.grpc},
 		{"peer-listen", peerAddress, files.peers, &l.peers},
 	} {
 		if port.address == "" {
@@ -89,9 +133,14 @@ func listen(c *config.Config, files reloaders) (_ *listeners, err error) {
 			continue
 		}
 		*port.into = tcp
-		if port.tls != nil {
-			*port.into = tls.NewListener(tcp, port.tls.TLS())
+		if port.tls == nil {
+			continue
 		}
+		secure := port.tls.TLS()
+		if port.into == &l.grpc {
+			secure = port.tls.HTTP2()
+		}
+		*port.into = accept.NewListener(tcp, secure, failedHandshakes(log, port.into == &l.peers))
 	}
 	if c.UnixSocket != "" {
 		if l.unix, err = listenUnix(c.UnixSocket, fs.FileMode(c.UnixSocketPerm)); err != nil {

@@ -13,6 +13,7 @@ type source struct {
 	engine *engine.Engine
 	node   *cluster.Node // nil without replication
 	audit  *auditFile    // nil without audit-log
+	ports  *listeners
 }
 
 var _ web.Source = (*source)(nil)
@@ -42,7 +43,6 @@ func (s *source) Metrics() []web.Metric {
 		unloggedDecisions("rate", s.front.DecisionLog().Beyond),
 		unloggedDecisions("full", s.front.DecisionLog().Full),
 		unloggedDecisions("write", s.front.DecisionLog().Failed),
-		web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes of clients that failed.", clients.HandshakeErrors),
 		web.Counter("headgate_input_bytes_total", "Bytes read from clients.", clients.BytesIn),
 		web.Counter("headgate_output_bytes_total", "Bytes written to clients.", clients.BytesOut),
 		web.Gauge("headgate_clients_memory_bytes", "Buffers of all connections, bounded by maxmemory-clients.", clients.ClientMemory),
@@ -53,6 +53,9 @@ func (s *source) Metrics() []web.Metric {
 		web.Counter("headgate_expired_keys_total", "Keys dropped after they had ceased to matter.", keys.Expired),
 		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
 	}
+	s.ports.handshakeErrors(func(port string, failed uint64) {
+		metrics = append(metrics, web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes that failed, by port.", failed).With("port", port))
+	})
 	metrics = append(metrics, s.scriptMetrics()...)
 	policies := s.front.Policies()
 	metrics = append(metrics,

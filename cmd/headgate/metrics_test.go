@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/server"
 )
 
@@ -32,8 +33,9 @@ func TestMetrics(t *testing.T) {
 	web := httptest.NewUnstartedServer(nil)
 	web.StartTLS() // for its certificate
 	defer web.Close()
-	secure, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	secure := accept.NewListener(tcp, &tls.Config{Certificates: web.TLS.Certificates}, func(net.Addr, error) {})
 	go front.ServeStreams(secure)
 	clients := func(n int) {
 		t.Helper()
@@ -52,7 +54,8 @@ func TestMetrics(t *testing.T) {
 	echo := func(size int) string {
 		return fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", size, strings.Repeat("x", size))
 	}
-	closed(1, secure, strings.Repeat("no handshake ", 100))
+	_, _ = io.WriteString(dial(t, "tcp", secure.Addr().String()), "no handshake")
+	require.Eventually(t, func() bool { return secure.Errors() == 1 }, waitLimit, time.Millisecond)
 	closed(2, plain, "*x\r\n")
 	closed(3, plain, "MULTI\r\n"+strings.Repeat(echo(1<<20), 20))
 	closed(4, plain, echo(15<<20))
@@ -111,7 +114,7 @@ func TestMetrics(t *testing.T) {
 	clients(0)
 
 	values, durations := make(map[string]float64), uint64(0)
-	for _, m := range (&source{front: front, engine: e}).Metrics() {
+	for _, m := range (&source{front: front, engine: e, ports: &listeners{secure: secure}}).Metrics() {
 		if m.Buckets != nil {
 			durations += m.Count
 			continue
@@ -130,9 +133,9 @@ func TestMetrics(t *testing.T) {
 		delete(values, name)
 	}
 	require.Equal(t, map[string]float64{
-		"tls_handshake_errors_total": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
+		"tls_handshake_errors_totalmap[port:tls]": 1, "protocol_errors_total": 2, "connections_closed_totalmap[limit:query_buffer]": 3,
 		"connections_closed_totalmap[limit:output_buffer]": 4, "connections_closed_totalmap[limit:timeout]": 6,
-		"connections_accepted_total": 1 + 2 + 3 + 4 + 10 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0, "audit_lost_total": 0,
+		"connections_accepted_total": 2 + 3 + 4 + 10 + 6 + 7, "connections_rejected_total": 7, "connections": 0, "accept_errors_total": 0, "audit_lost_total": 0,
 		"decision_log_lines_total": 0, "decision_log_dropped_totalmap[why:rate]": 0, "decision_log_dropped_totalmap[why:full]": 0, "decision_log_dropped_totalmap[why:write]": 0,
 		"auth_failures_total": 8, "rejected_commands_total": 9, "error_replies_total": 8 + 9 + 2 + 12, "commands_total": 3 + 4 + 2*8 + 5 + 11 + 12 + 3 + 12,
 		"decisions_totalmap[command:cl.throttle outcome:allowed]": 2, "decisions_totalmap[command:cl.throttle outcome:denied]": 3,

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/fronts"
@@ -81,7 +82,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// All ports before anything runs: a port in use is the commonest mistake,
 	// and clients that connect from here on wait instead of being refused.
-	ports, err := listen(&c, files)
+	ports, err := listen(&c, files, log)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if !c.Replicated() {
 		log.Info("limits are kept in memory only: a restart forgets what was consumed; data-dir keeps it")
 	}
-	checkDescriptors(log, &c)
+	limit := accept.Limit()
+	fitted := descriptors(&c, limit)
+	warnDescriptors(log, &c, &fitted, limit)
 	if err := files.makeSecret(&c, log); err != nil {
 		return err
 	}
@@ -125,11 +128,14 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	store := config.NewStore(c)
 	stop, shutdown := context.WithCancel(ctx) // done by SHUTDOWN as well
 	defer shutdown()
-	frontConfig := serverConfig(&c, node)
+	frontConfig := serverConfig(&fitted, node)
 	frontConfig.Logger, frontConfig.Audit = log, audit.logger(log)
 	frontConfig.Engine, frontConfig.Decisions = decisions, told
 	frontConfig.Settings = store
 	frontConfig.Stop = shutdown
+	if ports.secure != nil {
+		frontConfig.HandshakeErrors = ports.clientHandshakeErrors
+	}
 	front, err := server.New(frontConfig)
 	if err != nil {
 		return err
@@ -137,7 +143,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	store.OnChange(func(c *config.Config) {
 		setLevel(level, c.LogLevel)
 		decisions.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
-		front.Configure(runtimeConfig(c))
+		now := descriptors(c, limit)
+		front.Configure(runtimeConfig(&now))
 		if node != nil {
 			node.SetSettings(alike(c))
 		}
@@ -158,10 +165,10 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
-	watched, asked := &source{front, decisions, node, audit}, fronts.New()
+	watched, asked := &source{front, decisions, node, audit, ports}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
-		Decider: front.Caller(), Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: c.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
+		Decider: front.Caller(), Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: fitted.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit
@@ -175,7 +182,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.http, webFront.Serve)
 	var gateways *envoy.Server
 	if ports.grpc != nil {
-		gateways = envoy.New(envoyConfig(&c, files, front, webFront, asked))
+		gateways = envoy.New(envoyConfig(&fitted, front, webFront, asked))
 		run(ports.grpc, gateways.Serve)
 	}
 	run(ports.plain, front.Serve)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/internal/logbuf"
 )
 
@@ -22,7 +23,7 @@ func TestFloodOfSilentConnections(t *testing.T) {
 	l, err := m.Listen(KindControl, 0, nil)
 	require.NoError(t, err)
 	var silent []net.Conn
-	for range maxStrangers + 100 {
+	for range accept.Strangers() + 100 {
 		c, err := net.Dial("tcp", m.Addr().String())
 		require.NoError(t, err)
 		defer c.Close()
@@ -30,7 +31,7 @@ func TestFloodOfSilentConnections(t *testing.T) {
 	}
 	closed(t, silent[0])
 	m.mu.Lock()
-	require.LessOrEqual(t, len(m.strangers), maxStrangers)
+	require.LessOrEqual(t, len(m.strangers), accept.Strangers())
 	m.mu.Unlock()
 	c, err := m.Dial(t.Context(), Purpose{Kind: KindControl}, m.Addr().String())
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/internal/logdedup"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
@@ -37,14 +38,8 @@ func (k Kind) String() string {
 }
 
 const (
-	// HandshakeTimeout bounds the handshake, and the one of TLS if the
-	// connections have it.
+	// HandshakeTimeout bounds the handshake.
 	HandshakeTimeout = 5 * time.Second
-
-	// maxStrangers bounds the connections that have not yet proved what they
-	// are, so that a flood of them cannot take all descriptors. The oldest
-	// gives way to a new one: a node needs a round trip.
-	maxStrangers = 256
 
 	// maxRefusalLines bounds the log lines about refused connections within
 	// logdedup.Interval, from however many addresses they come.
@@ -190,7 +185,9 @@ func (m *Mux) accept() {
 			c.Close()
 			return
 		}
-		if len(m.strangers) >= maxStrangers {
+		// So that a flood of them cannot take all descriptors. The oldest gives way:
+		// a node needs a round trip.
+		if len(m.strangers) >= accept.Strangers() {
 			oldest := m.strangers[0]
 			m.strangers = slices.Delete(m.strangers, 0, 1)
 			oldest.Close()

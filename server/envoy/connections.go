@@ -2,13 +2,18 @@ package envoy
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+
+	"github.com/headgate-io/headgate/internal/accept"
 )
 
 const (
@@ -58,7 +63,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 		if l.add(c) {
 			return c, nil
 		}
-		nc.Close()
+		_ = accept.Abandon(nc)
 	}
 }
 
@@ -77,7 +82,7 @@ func (l *bounded) add(c *connection) bool {
 			return false
 		}
 		delete(l.all, oldest)
-		oldest.Conn.Close()
+		_ = accept.Abandon(oldest.Conn)
 	}
 	if l.all == nil {
 		l.all = make(map[*connection]struct{})
@@ -98,7 +103,7 @@ func (l *bounded) closeBusiest(c *connection) *connection {
 		}
 	}
 	delete(l.all, busiest)
-	busiest.Conn.Close()
+	_ = accept.Abandon(busiest.Conn)
 	return busiest
 }
 
@@ -125,6 +130,27 @@ func (c *connection) Write(b []byte) (int, error) {
 	}
 	return c.Conn.Write(b)
 }
+
+// shaken are the credentials of connections whose TLS handshakes are over, or that have
+// none.
+type shaken struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (shaken) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secure, ok := nc.(*connection).Conn.(*tls.Conn)
+	if !ok {
+		return nc, nil, nil
+	}
+	state := secure.ConnectionState()
+	if state.NegotiatedProtocol == "" {
+		return nil, nil, errNoHTTP2
+	}
+	return nc, credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
+}
+
+var errNoHTTP2 = errors.New("the client does not ask for HTTP/2 in its TLS handshake (ALPN h2)")
 
 // address is that of a peer, and tells its connection.
 type address struct {

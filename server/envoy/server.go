@@ -3,13 +3,12 @@ package envoy
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"net"
 	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -33,7 +32,7 @@ const (
 	// the traffic grows.
 	streamWindow = 64 << 10
 	connWindow   = 512 << 10
-	// handshakeTimeout is for TLS and the preface of HTTP/2.
+	// handshakeTimeout is for the preface of HTTP/2.
 	handshakeTimeout = 5 * time.Second
 	// Envoy may ask every 10 s whether an idle connection lives; of its own, the
 	// server asks after a minute.
@@ -50,8 +49,6 @@ type Config struct {
 	Fronts *fronts.Counts
 	// Fit returns why nothing can be decided now, or nil. Health checks are told so.
 	Fit func() error
-	// TLS is that of the connections; nil is none.
-	TLS *tls.Config
 	// Local: only this machine reaches the port.
 	Local bool
 	// MaxClients is how many connections are served at a time; 0 is
@@ -86,9 +83,7 @@ func New(c Config) *Server {
 		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
 		grpc.WaitForHandlers(true),
 		grpc.ForceServerCodecV2(newCodec()),
-	}
-	if c.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(c.TLS)))
+		grpc.Creds(shaken{insecure.NewCredentials()}),
 	}
 	s.grpc = grpc.NewServer(options...)
 	s.grpc.RegisterService(&description, &service{decider: c.Decider, local: c.Local, now: time.Now, asked: &c.Fronts.GRPC})
@@ -97,7 +92,8 @@ func New(c Config) *Server {
 	return s
 }
 
-// Serve answers the connections of l until Shutdown, and closes l.
+// Serve answers the connections of l until Shutdown, and closes l. Those of TLS have
+// shaken hands.
 func (s *Server) Serve(l net.Listener) error {
 	return s.grpc.Serve(&bounded{Listener: l, most: s.most})
 }

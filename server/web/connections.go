@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/internal/poll"
 )
 
@@ -70,7 +71,7 @@ func (cs *connections) context(ctx context.Context, c net.Conn) context.Context 
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if len(cs.all) >= cs.most && !cs.makeRoom() {
-		c.Close()
+		_ = accept.Abandon(c)
 		return ctx
 	}
 	if cs.all == nil {
@@ -132,10 +133,7 @@ func (cs *connections) closeStuck() bool {
 // called with mu held.
 func (cs *connections) drop(c net.Conn) {
 	delete(cs.all, c)
-	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = secure.NetConn()
-	}
-	c.Close()
+	_ = accept.Abandon(c)
 }
 
 // endShort ends the short way, until ctx is done: connections that wait for a request

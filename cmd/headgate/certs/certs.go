@@ -41,6 +41,7 @@ type Reloader struct {
 	files   Files
 	log     *slog.Logger
 	current atomic.Pointer[tls.Config]
+	http2   atomic.Pointer[tls.Config] // current for HTTP/2 alone
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -71,18 +72,31 @@ func New(files Files, log *slog.Logger) (*Reloader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.current.Store(c)
+	r.use(c)
 	return r, nil
+}
+
+// use puts a configuration in force.
+func (r *Reloader) use(c *tls.Config) {
+	http2 := c.Clone()
+	http2.NextProtos = []string{"h2"}
+	r.http2.Store(http2)
+	r.current.Store(c)
 }
 
 // TLS returns the configuration for listeners. Each handshake uses the files
 // as they were at most checkEvery ago.
-func (r *Reloader) TLS() *tls.Config {
+func (r *Reloader) TLS() *tls.Config { return r.listening(&r.current) }
+
+// HTTP2 is TLS for a listener of HTTP/2.
+func (r *Reloader) HTTP2() *tls.Config { return r.listening(&r.http2) }
+
+func (r *Reloader) listening(current *atomic.Pointer[tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			r.check()
-			return r.current.Load(), nil
+			return current.Load(), nil
 		},
 	}
 }
@@ -132,7 +146,7 @@ func (r *Reloader) reload() {
 		r.log.Error("TLS files not usable, the previous ones stay in force", "error", err)
 		return
 	}
-	r.current.Store(c)
+	r.use(c)
 	r.log.Info("TLS files loaded", "cert", r.files.Cert, "expires", c.Certificates[0].Leaf.NotAfter)
 }
 
