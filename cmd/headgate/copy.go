@@ -15,6 +15,9 @@ import (
 // copyInterval is how often a copy tells how far it is.
 const copyInterval = time.Second
 
+// copyNamed is how many keys that could not be copied are named.
+const copyNamed = 1000
+
 func copyCommand() *cobra.Command {
 	var from, to string
 	var cfg keycopy.Config
@@ -24,8 +27,9 @@ func copyCommand() *cobra.Command {
 		Long: `Copy the live keys of one database of a Redis server, with their times to live,
 to a database of Headgate: strings, hashes, sorted sets, sets and lists.
 
-Keys of other types, and values above Headgate's bounds, are counted and left
-where they are. A key that changes while it is copied may arrive as it was before
+Keys of other types, and values above Headgate's bounds, stay where they are. They
+are named on the standard error, and the exit status is 1. Times to live are carried
+as moments: the clocks of both machines should agree. To copy back, swap the URLs. A key that changes while it is copied may arrive as it was before
 or after: stop its writers first, or copy again with --replace.`,
 		Example: `  headgate copy --from redis://127.0.0.1:6379 --match 'rl:*'
   headgate copy --from rediss://user:secret@redis.example.com:6380/1 --to redis://127.0.0.1:7379/1 --replace`,
@@ -70,14 +74,23 @@ func runCopy(ctx context.Context, cfg keycopy.Config, from, to string, stdout, s
 			fmt.Fprintf(stderr, "%d keys seen, %d copied\n", t.Seen(), t.Copied)
 		}
 	}
+	named := 0
+	cfg.Refused = func(key string, why error) {
+		if named++; named <= copyNamed {
+			fmt.Fprintf(stderr, "not copied: key %q: %v\n", key, why)
+		}
+	}
 	t, err := keycopy.Copy(ctx, cfg)
+	if named > copyNamed {
+		fmt.Fprintf(stderr, "not copied: %d more keys\n", named-copyNamed)
+	}
 	fmt.Fprintf(stdout, "copied %d, kept %d that the target has, %d had gone, %d are of a type and %d of a size that the target does not hold, %d failed\n",
 		t.Copied, t.Kept, t.Gone, t.Unsupported, t.TooLarge, t.Failed)
 	switch {
 	case err != nil:
 		return err
-	case t.Failed > 0:
-		return fmt.Errorf("%d keys failed, the first: %w", t.Failed, t.FirstError)
+	case t.Refused() > 0:
+		return fmt.Errorf("%d of %d keys were not copied", t.Refused(), t.Seen())
 	}
 	return nil
 }

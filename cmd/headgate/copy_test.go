@@ -36,7 +36,9 @@ func TestCopyCommand(t *testing.T) {
 
 	url := func(addr string) string { return fmt.Sprintf("redis://%s/1", addr) }
 	var stdout, stderr bytes.Buffer
-	require.NoError(t, run(context.Background(), []string{"copy", "--from", url(from), "--to", url(to.redis), "--match", "rl:*"}, &stdout, &stderr))
+	err := run(context.Background(), []string{"copy", "--from", url(from), "--to", url(to.redis), "--match", "rl:*"}, &stdout, &stderr)
+	require.EqualError(t, err, "1 of 7 keys were not copied")
+	require.Contains(t, stderr.String(), `not copied: key "rl:stream": the target does not hold the type stream`)
 	require.Equal(t, "copied 6, kept 0 that the target has, 0 had gone, 1 are of a type and 0 of a size that the target does not hold, 0 failed\n", stdout.String())
 	for _, read := range [][]any{
 		{"INCR", "rl:counter"}, {"GET", "rl:text"}, {"HGETALL", "rl:hash"}, {"ZRANGE", "rl:zset", 0, -1, "WITHSCORES"},
@@ -47,6 +49,16 @@ func TestCopyCommand(t *testing.T) {
 	left := target.TTL(ctx, "rl:counter").Val()
 	require.Greater(t, left, 59*time.Minute)
 	require.LessOrEqual(t, left, time.Hour)
+
+	// And back.
+	require.NoError(t, source.FlushDB(ctx).Err())
+	require.NoError(t, target.Del(ctx, "rl:counter").Err())
+	require.NoError(t, run(context.Background(), []string{"copy", "--from", url(to.redis), "--to", url(from)}, &stdout, &stderr))
+	require.Equal(t, target.HGetAll(ctx, "rl:hash").Val(), source.HGetAll(ctx, "rl:hash").Val())
+	require.EqualValues(t, 5, source.DBSize(ctx).Val())
+	require.NoError(t, target.Do(ctx, "RL.LIMIT", "own", 5, "1h").Err())
+	err = run(context.Background(), []string{"copy", "--from", url(to.redis), "--to", url(from)}, &stdout, &stderr)
+	require.EqualError(t, err, "1 of 6 keys were not copied")
 
 	for _, args := range [][]string{{"copy"}, {"copy", "--from", "localhost"}, {"copy", "--from", "redis://127.0.0.1:1"}, {"copy", "--from", url(from), "--to", "redis://127.0.0.1:1"}} {
 		require.Error(t, run(context.Background(), args, &stdout, &stderr), args)

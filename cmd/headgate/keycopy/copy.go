@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,6 +15,9 @@ type Config struct {
 	Match string
 	// Replace overwrites keys that the target has; else they are kept.
 	Replace bool
+	// Refused is called for each key that is not copied and was neither gone nor
+	// kept; it may be nil.
+	Refused func(key string, why error)
 	// Progress is called after each page of keys; it may be nil.
 	Progress func(Totals)
 }
@@ -28,8 +30,16 @@ type Totals struct {
 	// Unsupported and TooLarge cannot be held by the target: their type, or
 	// more than Headgate's bounds (engine/packed).
 	Unsupported, TooLarge int
-	Failed                int   // the target answered an error
-	FirstError            error // of the failed ones
+	Failed                int // the target answered an error
+}
+
+// Refused counts the keys that Config.Refused is called for.
+func (t Totals) Refused() int { return t.Unsupported + t.TooLarge + t.Failed }
+
+func (cfg *Config) refuse(key string, why error) {
+	if cfg.Refused != nil {
+		cfg.Refused(key, why)
+	}
 }
 
 // Seen is the number of keys looked at.
@@ -49,8 +59,8 @@ const (
 
 // Copy copies the keys that match, in pages. A key that changes meanwhile may be
 // copied as it was before or after: stop its writers first, or copy again with
-// Replace. Times to live continue; the way of a page shortens them by a round
-// trip at most. It ends at the first error of a connection, of the source, or of
+// Replace. A key expires at the same moment at both ends, if their clocks agree,
+// however long the copy takes. It ends at the first error of a connection, of the source, or of
 // ctx; what was copied until then stays.
 func Copy(ctx context.Context, cfg Config) (Totals, error) {
 	var t Totals
@@ -88,12 +98,11 @@ func (cfg *Config) copyPage(ctx context.Context, keys []string, t *Totals) error
 			size += items[n].size
 			n++
 		}
-		read := time.Now()
 		some, err := cfg.read(ctx, items[:n], t)
 		if err != nil {
 			return err
 		}
-		if err := cfg.write(ctx, some, read, t); err != nil {
+		if err := cfg.write(ctx, some, t); err != nil {
 			return err
 		}
 		items = items[n:]
@@ -127,24 +136,20 @@ func (cfg *Config) absent(ctx context.Context, items []item, t *Totals) ([]item,
 	return left, nil
 }
 
-// write writes the items, whose times to live were read no earlier than at read.
-func (cfg *Config) write(ctx context.Context, items []item, read time.Time, t *Totals) error {
+// write writes the items. A key that ended on the way is no longer there after its
+// transaction.
+func (cfg *Config) write(ctx context.Context, items []item, t *Totals) error {
 	results := make([][]*redis.Cmd, len(items))
-	late := time.Since(read).Milliseconds()
 	_, err := cfg.To.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range items {
 			it := &items[i]
-			if it.ttl > 0 && it.ttl <= late {
-				it.expired = true
-				continue
-			}
 			// Replies in a transaction are QUEUED, whatever the command.
 			do := func(args ...any) { results[i] = append(results[i], p.Do(ctx, args...)) }
 			do("MULTI")
 			do("DEL", it.key)
 			it.kind.write(it, do)
-			if it.ttl > 0 {
-				do("PEXPIRE", it.key, it.ttl-late)
+			if it.ends > 0 {
+				do("PEXPIREAT", it.key, it.ends)
 			}
 			do("EXEC")
 		}
@@ -156,15 +161,11 @@ func (cfg *Config) write(ctx context.Context, items []item, read time.Time, t *T
 	}
 	for i := range items {
 		switch err := firstError(results[i]); {
-		case items[i].expired:
-			t.Gone++
 		case err == nil:
 			t.Copied++
 		default:
 			t.Failed++
-			if t.FirstError == nil {
-				t.FirstError = fmt.Errorf("key %q: %w", items[i].key, err)
-			}
+			cfg.refuse(items[i].key, err)
 		}
 	}
 	return nil

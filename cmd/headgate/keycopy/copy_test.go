@@ -1,6 +1,7 @@
 package keycopy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,11 +47,15 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, from.Set(ctx, "other", "1", 0).Err())
 
 	var told Totals
-	cfg := Config{From: from, To: to, Match: "rl:*", Progress: func(t Totals) { told = t }}
+	refused := map[string]error{}
+	cfg := Config{Refused: func(key string, why error) { refused[key] = why }, From: from, To: to, Match: "rl:*", Progress: func(t Totals) { told = t }}
 	got, err := Copy(ctx, cfg)
 	require.NoError(t, err)
 	require.Equal(t, Totals{Copied: 7, Kept: 1, Unsupported: 1, TooLarge: 1}, got)
 	require.Equal(t, got, told)
+	require.Len(t, refused, 2)
+	require.EqualError(t, refused["rl:stream"], "the target does not hold the type stream")
+	require.EqualError(t, refused["rl:large"], fmt.Sprintf("the target holds values of this type up to a size of %d, and this one has %d", packed.MaxBytes, packed.MaxBytes+1))
 	for _, read := range [][]any{
 		{"GET", "rl:string"}, {"GET", "rl:" + binary}, {"HGETALL", "rl:hash"}, {"ZRANGE", "rl:zset", 0, -1, "WITHSCORES"},
 		{"LRANGE", "rl:list", 0, -1}, {"SMISMEMBER", "rl:set", "a", "b", binary}, {"SCARD", "rl:set"},
@@ -58,9 +63,8 @@ func TestCopy(t *testing.T) {
 		require.Equal(t, from.Do(ctx, read...).Val(), to.Do(ctx, read...).Val(), read)
 	}
 	for key, ttl := range map[string]time.Duration{"rl:string": time.Hour, "rl:hash": time.Minute} {
-		left := to.PTTL(ctx, key).Val()
-		require.LessOrEqual(t, left, ttl)
-		require.Greater(t, left, ttl-30*time.Second)
+		ends := to.PExpireTime(ctx, key).Val()
+		require.InDelta(t, from.PExpireTime(ctx, key).Val().Milliseconds(), ends.Milliseconds(), 2, "%s, %v", key, ttl)
 	}
 	require.EqualValues(t, -1, to.PTTL(ctx, "rl:zset").Val())
 	left, err := to.Do(ctx, "PTTL", "rl:ages").Int64()
@@ -81,12 +85,37 @@ func TestCopyTellsWhatFailed(t *testing.T) {
 	from := client(t, redistest.Start(t), 0)
 	to := client(t, redistest.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction"), 0)
 	require.NoError(t, from.MSet(ctx, "a", 1, "b", 2).Err())
-	got, err := Copy(ctx, Config{From: from, To: to})
+	refused := map[string]error{}
+	got, err := Copy(ctx, Config{From: from, To: to, Refused: func(key string, why error) { refused[key] = why }})
 	require.NoError(t, err)
 	require.Equal(t, 2, got.Failed)
-	require.ErrorContains(t, got.FirstError, "OOM")
+	require.Len(t, refused, 2)
+	require.ErrorContains(t, refused["a"], "OOM")
 
 	require.NoError(t, to.Close())
 	_, err = Copy(ctx, Config{From: from, To: to})
 	require.True(t, errors.Is(err, redis.ErrClosed), err)
+}
+
+// slowTarget delays what is written, as a busy machine does.
+type slowTarget struct{}
+
+func (slowTarget) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (slowTarget) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (slowTarget) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		time.Sleep(100 * time.Millisecond)
+		return next(ctx, cmds)
+	}
+}
+
+// A key expires at the same moment at both ends, however long the copy takes.
+func TestCopyKeepsTheMomentOfExpiry(t *testing.T) {
+	ctx := t.Context()
+	from, to := client(t, redistest.Start(t), 0), client(t, redistest.Start(t), 0)
+	require.NoError(t, from.Set(ctx, "a", 1, time.Minute).Err())
+	to.AddHook(slowTarget{})
+	_, err := Copy(ctx, Config{From: from, To: to})
+	require.NoError(t, err)
+	require.InDelta(t, from.PExpireTime(ctx, "a").Val().Milliseconds(), to.PExpireTime(ctx, "a").Val().Milliseconds(), 2)
 }

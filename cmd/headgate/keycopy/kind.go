@@ -12,12 +12,11 @@ import (
 
 // item is a key on its way.
 type item struct {
-	key     string
-	kind    *kind
-	size    int64       // elements, or 16 bytes of a string
-	value   redis.Cmder // the reply that has the value
-	ttl     int64       // as it was read, in ms; 0 for none
-	expired bool        // on the way
+	key   string
+	kind  *kind
+	size  int64       // elements, or 16 bytes of a string
+	value redis.Cmder // the reply that has the value
+	ends  int64       // Unix ms by the source's clock; 0 for never
 }
 
 // kind is how the values of a type travel.
@@ -108,6 +107,7 @@ func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]it
 			t.Gone++
 		case kinds[name] == nil:
 			t.Unsupported++
+			cfg.refuse(key, fmt.Errorf("the target does not hold the type %s", name))
 		default:
 			items = append(items, item{key: key, kind: kinds[name]})
 		}
@@ -128,6 +128,7 @@ func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]it
 	for i, it := range items {
 		if sizes[i].Val() > it.kind.most {
 			t.TooLarge++
+			cfg.refuse(it.key, fmt.Errorf("the target holds values of this type up to a size of %d, and this one has %d", it.kind.most, sizes[i].Val()))
 			continue
 		}
 		if it.size = sizes[i].Val(); it.kind.most == packed.MaxBytes {
@@ -141,10 +142,12 @@ func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]it
 // read reads values and times to live, each key's in one step.
 func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, error) {
 	ttls := make([]*redis.Cmd, len(items)) // a time.Duration has not room for all
+	times := make([]*redis.TimeCmd, len(items))
 	// One transaction a page: a value and its time to live belong together.
 	if _, err := cfg.From.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range items {
 			items[i].value = items[i].kind.read(ctx, p, items[i].key)
+			times[i] = p.Time(ctx)
 			ttls[i] = p.Do(ctx, "PTTL", items[i].key)
 		}
 		return nil
@@ -160,7 +163,9 @@ func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, e
 			t.Gone++
 			continue
 		}
-		it.ttl = max(ttl, 0)
+		if ttl > 0 { // PEXPIRETIME would say so, from Redis 7 on
+			it.ends = times[i].Val().UnixMilli() + ttl
+		}
 		left = append(left, it)
 	}
 	return left, nil
