@@ -70,7 +70,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 		Access:           [...]server.Access{server.PortHTTP: httpAccess(c), server.PortGRPC: grpcAccess(c)},
 		Protected:        c.ProtectClients(),
 		MaxClients:       c.MaxClients,
-		ClientMemory:     c.MaxMemoryClients,
+		ClientMemory:     c.ClientMemory(),
 		Timeout:          c.Timeout,
 		ScriptTime:       c.LuaTimeLimit,
 		SlowlogThreshold: c.SlowlogLogSlowerThan,

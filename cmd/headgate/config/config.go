@@ -65,8 +65,8 @@ type Config struct {
 	MaxMemory             int64
 	MaxMemoryShare        int // percent, if maxmemory was given so, else 0
 	MaxMemoryPolicy       string
-	MaxMemoryClients      int64
-	MaxMemoryClientsShare int // as MaxMemoryShare
+	MaxMemoryClients      int64 // or Auto: see ClientMemory
+	MaxMemoryClientsShare int   // as MaxMemoryShare
 	Shards                int
 	LogMaxEntries         int
 	TopK                  int
@@ -174,6 +174,18 @@ func defaults() Config {
 		}
 	}
 	return c
+}
+
+// ClientMemory is maxmemory-clients in bytes; 0 is no limit.
+func (c *Config) ClientMemory() int64 {
+	if c.MaxMemoryClients != Auto {
+		return c.MaxMemoryClients
+	}
+	tenth := TotalMemory() / 10
+	if c.MaxMemory == 0 {
+		return tenth
+	}
+	return min(tenth, c.MaxMemory)
 }
 
 // TLS reports whether the Redis protocol is spoken over TLS.

@@ -279,10 +279,11 @@ var Params = []Param{
 		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: 64 * gib} },
 	},
 	{
-		Name: "maxmemory-clients", Section: limits, Default: "10%", Mutable: true,
-		Doc: "Buffers of all connections together, as a size or as a share of the memory; above it those with the most are closed. 0 is no limit.",
+		Name: "maxmemory-clients", Section: limits, Default: auto, Mutable: true,
+		Doc: "Memory for all clients together, as a size or as a share of the memory: buffers, transactions, running scripts, replies, messages. Above it those with the most are closed. 0 is no limit.",
 		Value: func(c *Config) Value {
-			return size{p: &c.MaxMemoryClients, share: &c.MaxMemoryClientsShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
+			return size{p: &c.MaxMemoryClients, share: &c.MaxMemoryClientsShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory,
+				auto: c.ClientMemory, autoMeans: "a tenth of the memory, or maxmemory if that is less"}
 		},
 	},
 	{

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -163,4 +164,34 @@ func TestStoreIsSafeForConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 	require.Contains(t, []int{5, 6}, s.Current().MaxClients)
+}
+
+// maxmemory-clients follows maxmemory where that is less than a tenth of the
+// machine, unless it is set.
+func TestClientMemoryFollowsMaxmemory(t *testing.T) {
+	s := NewStore(defaults())
+	var most int64
+	s.OnChange(func(c *Config) { most = c.ClientMemory() })
+	tenth := TotalMemory() / 10
+	value := func() string { v, _ := s.Get("maxmemory-clients"); return v }
+	for _, step := range []struct {
+		name, value string
+		want        int64
+	}{
+		{"maxmemory", "16mb", 16 * mib},
+		{"maxmemory", "0", tenth},
+		{"maxmemory", "100%", tenth},
+		{"maxmemory", "17mb", 17 * mib},
+		{"maxmemory-clients", "3gb", 3 * gib},
+		{"maxmemory", "16mb", 3 * gib},
+		{"maxmemory-clients", "AUTO", 16 * mib},
+		{"maxmemory-clients", "0", 0},
+	} {
+		require.NoError(t, set(s, step.name, step.value))
+		require.Equal(t, step.want, most, step)
+		require.Equal(t, strconv.FormatInt(step.want, 10), value(), step)
+	}
+	c := defaults()
+	require.Equal(t, "auto", find("maxmemory-clients").Value(&c).String())
+	require.Error(t, set(s, "maxmemory", "auto"))
 }

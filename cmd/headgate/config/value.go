@@ -329,16 +329,28 @@ var sizeUnits = []struct {
 
 // size is a number of bytes within bounds, with Redis's suffixes; 0 is also
 // allowed where zeroMeans says what it stands for. With total, a percentage
-// of total() is understood as well.
+// of total() is understood as well, and with auto the word auto, which is stored
+// as Auto.
 type size struct {
 	p           *int64
 	share       *int // percent of total that it was set to, if it was; may be nil
 	least, most int64
 	zeroMeans   string
 	total       func() int64
+	auto        func() int64 // the size that auto stands for
+	autoMeans   string
 }
 
+// Auto is a size that follows from others.
+const Auto = -1
+
+const auto = "auto"
+
 func (v size) Set(s string) error {
+	if v.auto != nil && strings.EqualFold(s, auto) {
+		v.store(Auto, 0)
+		return nil
+	}
 	n, percent, err := v.parse(strings.ToLower(s))
 	if err != nil {
 		return err
@@ -385,6 +397,9 @@ func (v size) parse(s string) (n int64, percent int, err error) {
 
 // String is the value as a user would write it again: a share as that.
 func (v size) String() string {
+	if *v.p == Auto {
+		return auto
+	}
 	if v.share != nil && *v.share > 0 {
 		return strconv.Itoa(*v.share) + "%"
 	}
@@ -401,8 +416,13 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func (v size) Redis() string { return strconv.FormatInt(*v.p, 10) }
-func (v size) Type() string  { return "size" }
+func (v size) Redis() string {
+	if *v.p == Auto {
+		return strconv.FormatInt(v.auto(), 10)
+	}
+	return strconv.FormatInt(*v.p, 10)
+}
+func (v size) Type() string { return "size" }
 func (v size) Allowed() string {
 	s := "a size such as 64mb or 1gb"
 	if v.total != nil {
@@ -414,6 +434,9 @@ func (v size) Allowed() string {
 	}
 	if v.zeroMeans != "" {
 		s += ", or 0 for " + v.zeroMeans
+	}
+	if v.auto != nil {
+		s += ", or auto for " + v.autoMeans
 	}
 	return s
 }
