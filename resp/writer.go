@@ -13,6 +13,34 @@ import (
 type Writer struct {
 	B     []byte
 	RESP3 bool
+	// Room, if not nil, is asked before B grows by some bytes for a text with which
+	// it is length bytes long. Once it has said no, such texts are left out, and
+	// Refused is set: B is no reply.
+	Room    func(bytes, length int) bool
+	Refused bool
+}
+
+// longText is the length of a text from which on Room is asked.
+const longText = 4 << 10
+
+// doubled is up to where a buffer grows to twice its size, and not by a quarter.
+const doubled = 256 << 10
+
+// Takes makes room for a text of n bytes, or returns false where Room refuses.
+func (w *Writer) Takes(n int) bool {
+	const frame = 32 // the line before a text, and its end
+	least := len(w.B) + n + frame
+	if w.Room == nil || least <= cap(w.B) {
+		return true
+	}
+	size := max(least, cap(w.B)+cap(w.B)/4, min(2*cap(w.B), doubled))
+	if w.Refused = w.Refused || !w.Room(size-cap(w.B), least); w.Refused {
+		return false
+	}
+	grown := make([]byte, len(w.B), size)
+	copy(grown, w.B)
+	w.B = grown
+	return true
 }
 
 // Int writes an integer.
@@ -33,10 +61,29 @@ func (w *Writer) Int(n int64) {
 }
 
 // Bulk writes a binary-safe string.
-func (w *Writer) Bulk(b []byte) { w.B = redcon.AppendBulk(w.B, b) }
+func (w *Writer) Bulk(b []byte) {
+	if len(b) < longText || w.Takes(len(b)) {
+		w.B = redcon.AppendBulk(w.B, b)
+	}
+}
 
 // BulkString writes a binary-safe string.
-func (w *Writer) BulkString(s string) { w.B = redcon.AppendBulkString(w.B, s) }
+func (w *Writer) BulkString(s string) {
+	if len(s) < longText || w.Takes(len(s)) {
+		w.B = redcon.AppendBulkString(w.B, s)
+	}
+}
+
+// BulkHeader opens a binary-safe string of n bytes, which the caller writes next,
+// and a line end behind them.
+func (w *Writer) BulkHeader(n int) { w.header('$', n) }
+
+// Raw writes a reply as it is.
+func (w *Writer) Raw(reply []byte) {
+	if w.Takes(len(reply)) {
+		w.B = append(w.B, reply...)
+	}
+}
 
 // Simple writes a status, such as OK. Line breaks become spaces.
 func (w *Writer) Simple(s string) { w.B = redcon.AppendString(w.B, s) }

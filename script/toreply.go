@@ -35,19 +35,31 @@ type resultWriter struct {
 	booleans bool
 	// most is how long w.B may become; then the rest is left out.
 	most int
+	long bool // a text was left out, as it would have been too long
 }
 
-// full tells that the reply is too long.
-func (r *resultWriter) full() bool { return len(r.w.B) > r.most }
+// full reports whether the reply is too long, or finds no room.
+func (r *resultWriter) full() bool { return r.long || len(r.w.B) > r.most || r.w.Refused }
+
+// fits reports whether a text of n bytes may follow.
+func (r *resultWriter) fits(n int) bool {
+	r.t.Step(n >> 6)
+	r.long = r.long || len(r.w.B)+n > r.most
+	return !r.long && r.w.Takes(n)
+}
 
 func (r *resultWriter) value(v lua.Value, depth int) {
 	r.t.Step(1)
+	if !r.w.Takes(shortValue) {
+		return
+	}
 	switch {
 	case v.IsNumber():
 		r.w.Int(lua.Integer(v.Number()))
 	case v.IsString():
-		r.t.Step(len(v.Text()) >> 6)
-		r.w.BulkString(v.Text())
+		if r.fits(len(v.Text())) {
+			r.w.BulkString(v.Text())
+		}
 	case v.Kind() == lua.KindBoolean && r.booleans:
 		r.w.Bool(v.Truth())
 	case v == lua.True:
@@ -61,13 +73,20 @@ func (r *resultWriter) value(v lua.Value, depth int) {
 	}
 }
 
+// shortValue is room for a value that is no text.
+const shortValue = 64
+
 func (r *resultWriter) table(t *lua.Table, depth int) {
 	if v := t.Text("err"); v.IsString() {
-		r.w.Error(oneLine(v.Text()))
+		if r.fits(len(v.Text())) {
+			r.w.Error(oneLine(v.Text()))
+		}
 		return
 	}
 	if v := t.Text("ok"); v.IsString() {
-		r.w.Simple(oneLine(v.Text()))
+		if r.fits(len(v.Text())) {
+			r.w.Simple(oneLine(v.Text()))
+		}
 		return
 	}
 	if v := t.Text("double"); v.IsNumber() {
@@ -85,13 +104,17 @@ func (r *resultWriter) table(t *lua.Table, depth int) {
 		return
 	}
 	if v := t.Text("big_number"); v.IsString() {
-		r.bigNumber(oneLine(v.Text()))
+		if r.fits(len(v.Text())) {
+			r.bigNumber(oneLine(v.Text()))
+		}
 		return
 	}
 	if m := t.Text("verbatim_string").Table(); m != nil {
 		format, text := m.Text("format"), m.Text("string")
 		if format.IsString() && text.IsString() {
-			r.w.Verbatim(threeLetters(format.Text()), text.Text())
+			if r.fits(len(text.Text())) {
+				r.w.Verbatim(threeLetters(format.Text()), text.Text())
+			}
 			return
 		}
 	}

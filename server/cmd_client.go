@@ -146,7 +146,7 @@ func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 		"omem=%d events=rw cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.addr, c.laddr, c.fd, m.name, (wall.UnixNano()-c.created)/int64(time.Second),
 		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.db, m.channels, m.patterns, multi,
-		c.pushed.Load(), name, m.user(), m.tracking.redirected(), proto, m.libName, m.libVersion)
+		c.inbox.size.Load(), name, m.user(), m.tracking.redirected(), proto, m.libName, m.libVersion)
 }
 
 func (c *conn) flagLetters(m *clientMeta) string {

@@ -196,12 +196,20 @@ func cmdPublish(c *conn, args [][]byte) {
 		c.error("ERR events are published by the server alone")
 		return
 	}
+	publish := func(w *resp.Writer, message []byte) {
+		receivers, err := h.publish(channel, message)
+		if err != nil {
+			w.Error("ERR " + err.Error())
+			return
+		}
+		w.Int(int64(receivers))
+	}
 	if !h.wide(channel) {
-		c.w.Int(int64(h.publish(channel, args[2])))
+		publish(c.w, args[2])
 		return
 	}
 	message := append([]byte(nil), args[2]...)
-	c.blockKeeping(len(message), func(w *resp.Writer) { w.Int(int64(h.publish(channel, message))) })
+	c.blockKeeping(len(message), func(w *resp.Writer) { publish(w, message) })
 }
 
 func cmdPubSubChannels(c *conn, call *command.Call) {

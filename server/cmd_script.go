@@ -228,8 +228,8 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	c := call.Host.(*conn)
 	admin := c.administers()
 	c.jobArgs = clipArgs(args)
-	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer) (sync command.SyncMode) {
-		s.aside(e, db, func(r *scriptRun) {
+	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer, spent *spending) (sync command.SyncMode) {
+		s.aside(e, db, spent, func(r *scriptRun) {
 			if sc == nil {
 				var err error
 				if sc, err = s.compileAside(r.sess, args[1], bySHA); err != nil {
@@ -259,8 +259,8 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 }
 
 // aside lends do a run on a worker, with a session of its own at a database, and
-// its turn.
-func (s *Server) aside(e *engine.Engine, db uint8, do func(r *scriptRun)) {
+// its turn. What it takes is spent.
+func (s *Server) aside(e *engine.Engine, db uint8, spent *spending, do func(r *scriptRun)) {
 	defer s.scavenger.ask()
 	turn := s.workers.turns.take()
 	defer turn.end()
@@ -271,7 +271,7 @@ func (s *Server) aside(e *engine.Engine, db uint8, do func(r *scriptRun)) {
 	sess := e.NewSession()
 	defer sess.Close()
 	sess.Use(db)
-	r.sess, r.turn = sess, turn
+	r.sess, r.turn, r.spent = sess, turn, spent
 	defer r.forget()
 	do(r)
 }

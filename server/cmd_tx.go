@@ -230,14 +230,16 @@ func mayTakeLong(cmd *command.Spec) bool {
 }
 
 // boundOutput closes the connection, and drops what it has written, when that is
-// more than client-output-buffer-limit.
+// more than client-output-buffer-limit, or finds no room in the account.
 func (c *conn) boundOutput() {
-	if c.pending+len(c.w.B) <= c.srv.cfg.OutputBufferLimit {
-		return
+	l := c.lane
+	if n := cap(l.w.B) - l.reserved; n > outputKept || c.killed {
+		l.room(n, len(l.w.B))
 	}
-	c.w.B = nil
-	if !c.killed {
-		c.srv.stats.counts[countOutputKills].Add(1)
-		c.kill()
+	if c.pending+len(l.w.B) > c.srv.cfg.OutputBufferLimit {
+		c.killForOutput()
+	}
+	if c.killed {
+		l.w.B = nil
 	}
 }

@@ -112,6 +112,8 @@ type conn struct {
 	closed  bool // the driver has let go
 	ending  ending
 	pending int // output bytes that wait for the socket
+	output  int // what the driver holds for output, in bytes
+	sent    int // what the frame takes, while there is one
 
 	// Held replies.
 	held        []byte
@@ -138,8 +140,8 @@ type conn struct {
 	meta       atomic.Pointer[clientMeta]
 	lastCmd    atomic.Pointer[command.Spec]
 	lastActive atomic.Int64 // lane.now of its last batch
-	pushed     atomic.Int64 // bytes of messages posted and not yet taken
 	memory     atomic.Int64 // what clientMemory has accounted
+	inbox      inbox
 }
 
 // driver is what a connection needs from its driver.
@@ -232,6 +234,13 @@ func (c *conn) keep(data []byte) {
 	}
 	if c.in == nil {
 		c.in = c.lane.buffer()
+	}
+	if least := len(c.in) + len(data); least > max(cap(c.in), bufferKept) {
+		size := max(least, cap(c.in)+cap(c.in)/4)
+		if !c.reserve(size - cap(c.in)) {
+			return
+		}
+		c.in = append(make([]byte, 0, size), c.in...)
 	}
 	c.in = append(c.in, data...)
 }
@@ -347,10 +356,20 @@ func (c *conn) endTurn() {
 // stallOutput once half of the soft limit has gone.
 func (c *conn) queued(n int) {
 	c.pending = n
-	if n <= c.srv.cfg.OutputBufferSoft/2 {
+	if c.inbox.behind {
+		c.goOn(n)
+	} else if n <= c.srv.cfg.OutputBufferSoft/2 {
 		c.stall &^= stallOutput
 	}
 	if n > c.srv.cfg.OutputBufferLimit {
+		c.killForOutput()
+	}
+}
+
+// killForOutput closes the connection for output of more than
+// client-output-buffer-limit.
+func (c *conn) killForOutput() {
+	if !c.killed {
 		c.srv.stats.counts[countOutputKills].Add(1)
 		c.kill()
 	}
@@ -395,6 +414,7 @@ func (c *conn) release() {
 	c.in, c.held, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
 	c.watched.end()
 	c.weigh()
+	c.inbox.close()
 	if c.cancel != nil {
 		c.cancel()
 	}

@@ -27,10 +27,15 @@ type stream struct {
 	changed  sync.Cond // mu: the writer or the waiting reader has something to do
 	out      []byte    // guarded by mu: output that nobody is writing yet
 	inFlight int       // guarded by mu: bytes that are being written
+	flying   int       // guarded by mu: the capacity of their buffer
 	spare    []byte    // guarded by mu
 	writes   bool      // guarded by mu: the reader writes what is put out
 	waits    bool      // guarded by mu: the reader waits for changed
 }
+
+// streamKept is the largest buffer that a connection with a lane of its own keeps
+// for its next output.
+const streamKept = 32 << 10
 
 // streamReadSize is the read buffer of a stream: a TLS record.
 const streamReadSize = 16 << 10
@@ -150,15 +155,15 @@ func (st *stream) writable() bool { return len(st.out) > 0 && st.inFlight == 0 &
 func (st *stream) writeOut() {
 	b := st.out
 	st.out, st.spare = st.spare[:0], nil
-	st.inFlight = len(b)
+	st.inFlight, st.flying = len(b), cap(b)
 	st.mu.Unlock()
 	if t := st.srv.cfg.WriteTimeout; t > 0 {
 		_ = st.nc.SetWriteDeadline(time.Now().Add(t))
 	}
 	n, err := st.nc.Write(b)
 	st.mu.Lock()
-	st.inFlight = 0
-	if cap(b) <= bufferKept {
+	st.inFlight, st.flying = 0, 0
+	if cap(b) <= streamKept {
 		st.spare = b[:0]
 	}
 	st.lane.begin()
@@ -191,7 +196,7 @@ func (st *stream) settle() {
 	}
 	for {
 		st.unhold()
-		st.out = append(st.out, st.lane.takeOutput()...)
+		st.take(st.lane.takeOutput())
 		st.queued(len(st.out) + st.inFlight)
 		if st.killed || !st.runnable() {
 			break
@@ -210,6 +215,21 @@ func (st *stream) settle() {
 		st.weigh()
 	}
 	st.wake()
+}
+
+// take puts output behind what is not being written yet. A large buffer it keeps,
+// which is nobody else's any more: see takeOutput.
+func (st *stream) take(b []byte) {
+	if len(st.out) == 0 && cap(b) > outputKept {
+		st.out = b
+	} else {
+		st.out = append(st.out, b...)
+	}
+	w := &st.lane.w
+	if cap(w.B) > streamKept {
+		w.B = nil
+	}
+	st.output = cap(st.out) + st.flying + cap(st.spare) + cap(w.B)
 }
 
 // stop lets the connection finish what it has received.

@@ -194,13 +194,13 @@ func (c *conn) withholdReply(start int) {
 func (c *conn) block(job func(w *resp.Writer)) { c.blockKeeping(0, job) }
 
 // blockSync is block for a job that finds out by itself whether its reply is one
-// of a call with SYNC.
-func (c *conn) blockSync(job func(w *resp.Writer) command.SyncMode) {
+// of a call with SYNC, and that takes what it needs of spent.
+func (c *conn) blockSync(spent *spending, job func(w *resp.Writer) command.SyncMode) {
 	if c.inExec {
 		job(c.w)
 		return
 	}
-	w := &resp.Writer{RESP3: c.resp3}
+	w := &resp.Writer{RESP3: c.resp3, Room: spent.room}
 	cmd := c.lane.call.Spec
 	decides := c.decides(cmd)
 	part := c.lane.part
@@ -213,14 +213,15 @@ func (c *conn) blockSync(job func(w *resp.Writer) command.SyncMode) {
 		if decides {
 			ticket = jobTicket(part)
 		}
-		c.post(func() {
+		c.lane.postSpent(c, func() {
 			c.srv.record(c, cmd, c.jobArgs, took)
 			c.jobArgs = nil
+			c.refused(cmd, w)
 			if len(w.B) > 0 && w.B[0] == '-' {
 				c.lane.countError(cmd, w.B)
 			}
 			c.unblock(w.B, ticket, mode)
-		})
+		}, spent)
 	})
 	if !accepted {
 		c.error(errWorkersBusy)
@@ -230,6 +231,19 @@ func (c *conn) blockSync(job func(w *resp.Writer) command.SyncMode) {
 	c.jobPortion = c.lane.at
 	if decides {
 		c.jobSince = c.lane.since
+	}
+}
+
+// refused makes an error of the reply of a job that found no room for it. Who has
+// sent a command that writes is to learn no more than that its outcome is unknown.
+func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
+	switch {
+	case !w.Refused:
+	case cmd.Flags&command.Write != 0:
+		c.killForMemory()
+	default:
+		*w = resp.Writer{RESP3: w.RESP3}
+		w.Error("ERR " + errClientMemory.Error())
 	}
 }
 
@@ -253,7 +267,7 @@ const largeJob = 1 << 20
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
-	c.blockSyncKeeping(size, func(w *resp.Writer) command.SyncMode {
+	c.blockSyncKeeping(size, func(w *resp.Writer, _ *spending) command.SyncMode {
 		job(w)
 		return command.SyncDefault
 	})
@@ -262,20 +276,31 @@ func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 // blockSyncKeeping is blockSync for a job that holds on to size bytes of its
 // command. All that wait hold on to no more than client-query-buffer-limit, as
 // one client may have of them as many as it has connections.
-func (c *conn) blockSyncKeeping(size int, job func(w *resp.Writer) command.SyncMode) {
-	p := c.srv.workers
-	if !p.keep(size, c.srv.cfg.QueryBufferLimit) {
+func (c *conn) blockSyncKeeping(size int, job func(w *resp.Writer, spent *spending) command.SyncMode) {
+	p, spent := c.srv.workers, c.srv.memory.spend(c)
+	switch {
+	case !p.keep(size, c.srv.cfg.QueryBufferLimit):
+		spent.end()
 		c.error(errWorkersBusy)
 		return
+	case !spent.take(size):
+		spent.end()
+		p.letGo(size)
+		c.error("ERR " + errClientMemory.Error())
+		return
 	}
-	c.blockSync(func(w *resp.Writer) command.SyncMode {
+	c.blockSync(spent, func(w *resp.Writer) command.SyncMode {
 		defer p.letGo(size)
 		if size >= largeJob {
 			defer c.srv.scavenger.ask()
 		}
-		return job(w)
+		return job(w, spent)
 	})
-	if !c.inExec && c.stall&stallWorker == 0 { // refused
+	switch {
+	case c.inExec: // it has run
+		spent.end()
+	case c.stall&stallWorker == 0: // refused
+		spent.end()
 		p.letGo(size)
 	}
 }
@@ -319,7 +344,11 @@ func (c *conn) unblock(reply []byte, ticket uint64, mode command.SyncMode) {
 		reply, commit = c.jobReply(reply, ticket)
 		c.jobSince, c.jobCommits, c.jobStrict = 0, false, false
 	}
-	if !c.muteJob {
+	switch {
+	case c.muteJob:
+	case start == 0 && cap(reply) > outputKept: // nobody else's any more
+		c.w.B = reply
+	default:
 		c.w.B = append(c.w.B, reply...)
 	}
 	c.muteJob = false

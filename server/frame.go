@@ -24,7 +24,8 @@ type frame struct {
 	items   []item
 	scripts bool // a script begins it
 	sent    bool
-	refused bool // too many frames wait
+	refused bool      // too many frames wait
+	spent   *spending // for large replies; nil before
 }
 
 const (
@@ -44,6 +45,12 @@ func (l *lane) frame() *frame {
 	f := new(frame)
 	f.Done = func() { f.of.frameDone(f) }
 	f.take = func() { f.of.takeFrame(f) }
+	f.Room = func(n int) bool {
+		if f.spent == nil {
+			f.spent = f.of.srv.memory.spend(f.of)
+		}
+		return f.spent.take(n)
+	}
 	return f
 }
 
@@ -146,7 +153,7 @@ func (c *conn) sendFrame() {
 	if f == nil || f.sent {
 		return
 	}
-	f.sent = true
+	f.sent, c.sent = true, f.Footprint()
 	c.stall |= stallLeader
 	if !c.lane.portions[f.portion].part.Forward(&f.Frame) {
 		f.refused = true
@@ -160,7 +167,7 @@ func (c *conn) frameDone(f *frame) {
 	if f.End() == partition.Answered {
 		c.srv.stats.counts[countForwarded].Add(uint64(len(f.items)))
 	}
-	c.post(f.take)
+	c.lane.postSpent(c, f.take, f.spent)
 }
 
 // mayBePrompt reports whether the failure policy has an answer for a command
@@ -182,7 +189,7 @@ func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
 }
 
 func (c *conn) endFrame() {
-	c.frame = nil
+	c.frame, c.sent = nil, 0
 	c.mode &^= modeFramed
 	c.stall &^= stallLeader
 	c.unrun = c.unrun || len(c.in) > c.inOff || c.deferred != nil

@@ -17,6 +17,7 @@ type lane struct {
 	srv      *Server
 	table    *command.Table // the server's, or what of it a node may send
 	w        resp.Writer    // the output of the connection being served
+	reserved int            // bytes of its growth that are accounted: see room
 	args     [][]byte       // scratch of the parser
 	ahead    ahead          // scratch of runAhead
 	mode     mode           // what the server adds to each connection's mode
@@ -68,8 +69,9 @@ type lane struct {
 // post is a function for the driver thread, for a connection or (nil) for the
 // lane.
 type post struct {
-	c  *conn
-	fn func()
+	c     *conn
+	fn    func()
+	spent *spending // ends with it; nil for most
 }
 
 const (
@@ -102,7 +104,7 @@ const (
 
 func (s *Server) newLane(wake func()) *lane {
 	l := &lane{srv: s, table: s.table, portions: s.newPortions(), wake: wake, counters: s.stripe()}
-	l.call.W, l.queued.W = &l.w, &l.w
+	l.call.W, l.queued.W, l.w.Room = &l.w, &l.w, l.room
 	l.enter(0)
 	l.queued.InExec = true
 	s.lanesMu.Lock()
@@ -116,6 +118,9 @@ func (l *lane) close() {
 	l.end()
 	l.mu.Lock()
 	l.closed = true
+	for _, p := range l.posts {
+		p.end()
+	}
 	l.posts = nil
 	l.mu.Unlock()
 	for i := range l.portions {
@@ -275,7 +280,31 @@ func (l *lane) takeOutput() []byte {
 	if cap(out) > outputKept {
 		l.w.B = nil
 	}
+	l.w.Refused = false
+	if l.reserved > 0 {
+		l.srv.memory.add(-int64(l.reserved)) // the driver accounts for what it keeps
+		l.reserved = 0
+	}
 	return out
+}
+
+// room makes room in the account for n more bytes of output, which is to be
+// length bytes long, while it is written. A connection that gets none, or has its
+// fill, is closed.
+func (l *lane) room(n, length int) bool {
+	c := l.call.Host.(*conn)
+	switch {
+	case c.killed:
+		return false
+	case c.pending+length > c.srv.cfg.OutputBufferLimit:
+		c.killForOutput()
+		return false
+	case !l.srv.memory.borrow(int64(n)):
+		c.killForMemory()
+		return false
+	}
+	l.reserved += n
+	return true
 }
 
 // buffer returns an empty buffer.
@@ -333,13 +362,19 @@ func (l *lane) unhold() {
 
 // post runs fn on the lane's thread; c, if not nil, is settled afterwards, and
 // nothing happens once it is closed.
-func (l *lane) post(c *conn, fn func()) {
+func (l *lane) post(c *conn, fn func()) { l.postSpent(c, fn, nil) }
+
+// postSpent is post of a job's end, whose spending ends afterwards, whether fn has
+// run or not.
+func (l *lane) postSpent(c *conn, fn func(), spent *spending) {
+	p := post{c, fn, spent}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
+		p.end()
 		return
 	}
-	l.posts = append(l.posts, post{c, fn})
+	l.posts = append(l.posts, p)
 	if !l.woken {
 		l.woken = true
 		l.wake()
@@ -372,6 +407,7 @@ func (l *lane) runPosts() {
 			p.fn()
 			p.c.drv.settle()
 		}
+		p.end()
 	}
 	l.end()
 }
@@ -384,5 +420,12 @@ func (l *lane) putOff(posts []post) {
 	if !l.woken {
 		l.woken = true
 		l.wake()
+	}
+}
+
+// end ends what the post's job has spent.
+func (p *post) end() {
+	if p.spent != nil {
+		p.spent.end()
 	}
 }

@@ -327,7 +327,12 @@ func (sk *socket) send(b []byte) {
 		}
 	}
 	if sk.out == nil && len(b) > 0 {
-		b = b[sk.write(b):]
+		n := sk.write(b)
+		if n < len(b) && cap(b) > outputKept { // nobody else's any more: see takeOutput
+			sk.out, sk.outOff, sk.waiting = b, n, sk.lane.now
+			n = len(b)
+		}
+		b = b[n:]
 	}
 	if len(b) > 0 {
 		if sk.out == nil {
@@ -339,6 +344,7 @@ func (sk *socket) send(b []byte) {
 		}
 		sk.out = append(sk.out, b...)
 	}
+	sk.output = cap(sk.out)
 	sk.queued(len(sk.out) - sk.outOff)
 }
 

@@ -65,8 +65,16 @@ func (m *monitors) feed(c *conn, args [][]byte) {
 		b = appendQuoted(b, a)
 	}
 	b = append(b, '\r', '\n')
+	p := c.srv.memory.payload(len(b))
 	for w := range m.set {
-		w.push(len(b), func(w *resp.Writer) { w.B = append(w.B, b...) })
+		if p == nil {
+			w.post(w.killForMemory)
+			continue
+		}
+		w.put(delivery{p, func(w *resp.Writer) { w.Raw(b) }})
+	}
+	if p != nil {
+		p.drop()
 	}
 }
 

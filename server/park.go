@@ -1,6 +1,8 @@
 package server
 
 import (
+	"unsafe"
+
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -20,6 +22,9 @@ type segment struct {
 	// has answers, none is to wait for long: the node's own least of all.
 	until int64
 }
+
+// segmentSize is what a segment takes, in bytes.
+const segmentSize = int(unsafe.Sizeof(segment{}))
 
 // finish takes the bytes written since start as one reply, and holds them if
 // they must wait for their commit or for replies before them.
@@ -46,19 +51,22 @@ func (c *conn) holdBack(start, replies int, commit command.Commit) {
 		}
 		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, l.at, until})
 	}
-	if c.held == nil {
-		c.held = l.buffer()
+	if c.held == nil && start == 0 && cap(b) > outputKept {
+		c.held, l.w.B = b, nil
+	} else {
+		if c.held == nil {
+			c.held = l.buffer()
+		}
+		c.held = append(c.held, b...)
+		l.w.B = l.w.B[:start]
 	}
-	c.held = append(c.held, b...)
-	l.w.B = l.w.B[:start]
 	c.heldReplies += replies
 	l.park(c)
 	if c.heldReplies >= c.srv.cfg.MaxHeldReplies || len(c.held)+c.pending > c.srv.cfg.OutputBufferSoft {
 		c.stall |= stallHeld
 	}
 	if len(c.held) > c.srv.cfg.OutputBufferLimit {
-		c.srv.stats.counts[countOutputKills].Add(1)
-		c.kill()
+		c.killForOutput()
 	}
 }
 

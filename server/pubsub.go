@@ -7,15 +7,13 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/glob"
-
-	"github.com/headgate-io/headgate/server/command"
 )
 
-// hub connects publishers and subscribers. A message is posted to each
-// subscriber's driver thread; a connection's bytes that are posted and not yet
-// taken count against its output buffer's limit, so a subscriber that falls
-// behind is closed and nobody's memory grows.
+// hub connects publishers and subscribers. A message is put into the inbox of each
+// subscriber. What waits there counts against its output buffer's limit, so a
+// subscriber that falls behind is closed and nobody's memory grows.
 type hub struct {
+	memory *clientMemory
 	// mu guards the fields below.
 	mu       sync.RWMutex
 	channels map[string]*topic
@@ -62,7 +60,8 @@ func (s *subscriptions) count() int {
 	return len(s.channels) + len(s.patterns)
 }
 
-func (h *hub) init() {
+func (h *hub) init(memory *clientMemory) {
+	h.memory = memory
 	h.channels = make(map[string]*topic)
 	h.patterns = make(map[string]*topic)
 }
@@ -107,7 +106,7 @@ func (h *hub) weigh(p *glob.Pattern, sign int) {
 
 // subscriptionSize is about what a subscription takes.
 func subscriptionSize(name string, pattern *glob.Pattern) int {
-	size := len(name) + pushOverhead
+	size := len(name) + subscriptionOverhead
 	if pattern != nil {
 		size += pattern.Size()
 	}
@@ -158,22 +157,41 @@ func (c *conn) subscribed() {
 	c.meta.Store(&m)
 }
 
-// publish sends a message and returns how many connections' subscriptions it
-// met. Patterns are compared outside of the lock, which those who subscribe
-// wait for.
-func (h *hub) publish(channel string, message []byte) int {
-	var text []byte // the message, once somebody gets it
-	receivers := 0
+// publish sends a message, of which it makes a copy if somebody gets it, and
+// returns how many connections' subscriptions it met. Patterns are compared
+// outside of the lock, which those who subscribe wait for. The error is
+// errClientMemory.
+func (h *hub) publish(channel string, message []byte) (receivers int, err error) {
+	return h.send(channel, func() *payload {
+		p := h.memory.payload(len(channel) + len(message))
+		if p != nil {
+			p.text = append([]byte{}, message...)
+		}
+		return p
+	})
+}
+
+// publishOwn is publish of a message that is nobody else's, which finds room.
+func (h *hub) publishOwn(channel string, message []byte) {
+	_, _ = h.send(channel, func() *payload { return h.memory.payloadOf(message) })
+}
+
+// send sends what make makes once somebody gets it.
+func (h *hub) send(channel string, make func() *payload) (receivers int, err error) {
+	var p *payload
 	for _, t := range h.reached(channel) {
 		if t.pattern != nil && !t.pattern.Match(channel) {
 			continue
 		}
-		if text == nil {
-			text = append([]byte{}, message...)
+		if p == nil {
+			if p = make(); p == nil {
+				return 0, errClientMemory
+			}
+			defer p.drop()
 		}
-		receivers += h.send(t, channel, text)
+		receivers += h.sendTo(t, channel, p)
 	}
-	return receivers
+	return receivers, nil
 }
 
 // publishTo sends a message, which stays as it is, to those who have subscribed to a
@@ -183,7 +201,9 @@ func (h *hub) publishTo(channel string, message []byte) {
 	t := h.channels[channel]
 	h.mu.RUnlock()
 	if t != nil {
-		h.send(t, channel, message)
+		p := h.memory.payloadOf(message)
+		h.sendTo(t, channel, p)
+		p.drop()
 	}
 }
 
@@ -199,54 +219,31 @@ func (h *hub) reached(channel string) []*topic {
 	return slices.AppendSeq(slices.Grow(topics, len(h.patterns)), maps.Values(h.patterns))
 }
 
-// send posts a message to the subscribers of a topic and returns how many they
-// are.
-func (h *hub) send(t *topic, channel string, text []byte) int {
+// sendTo puts a message into the inboxes of the subscribers of a topic and returns
+// how many they are.
+func (h *hub) sendTo(t *topic, channel string, p *payload) int {
+	d := delivery{p, func(w *resp.Writer) {
+		if t.pattern == nil {
+			w.Push(3)
+			w.BulkString("message")
+		} else {
+			w.Push(4)
+			w.BulkString("pmessage")
+			w.BulkString(t.pattern.String())
+		}
+		w.BulkString(channel)
+	}}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for c := range t.subscribers {
-		c.push(len(text), func(w *resp.Writer) {
-			if t.pattern == nil {
-				w.Push(3)
-				w.BulkString("message")
-			} else {
-				w.Push(4)
-				w.BulkString("pmessage")
-				w.BulkString(t.pattern.String())
-			}
-			w.BulkString(channel)
-			w.Bulk(text)
-		})
+		c.put(d)
 	}
 	return len(t.subscribers)
 }
 
-// pushOverhead is added to the size of a posted message, for the post and its
-// closure, and of a subscription, for its place in two maps.
-const pushOverhead = 128
-
-// push sends an out-of-band message of about size bytes, which write writes on
-// the driver thread. Any goroutine may call it. A connection that does not take
-// its messages is closed.
-func (c *conn) push(size int, write func(w *resp.Writer)) {
-	size += pushOverhead
-	limit := int64(c.srv.cfg.OutputBufferLimit)
-	n := c.pushed.Add(int64(size))
-	if n > limit {
-		// Once only: later messages find the same and add nothing.
-		if n-int64(size) <= limit {
-			c.srv.stats.counts[countOutputKills].Add(1)
-			c.post(c.kill)
-		}
-		return
-	}
-	c.post(func() {
-		c.pushed.Add(int64(-size))
-		start := len(c.w.B)
-		write(c.w)
-		c.holdBack(start, 0, command.Commit{})
-	})
-}
+// subscriptionOverhead is added to the size of a subscription, for its place in
+// two maps.
+const subscriptionOverhead = 128
 
 // receivers is how many would get a message on a channel.
 func (h *hub) receivers(channel string) (n int) {

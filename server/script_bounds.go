@@ -17,11 +17,16 @@ const (
 	loopLook   = 512
 	loopMemory = 4 << 20
 	loopUndo   = 1 << 20
-	// These are what it may take on a worker.
-	slowSteps  = 1 << 40
-	slowMemory = 64 << 20
-	slowUndo   = 64 << 20
-	slowTime   = 5 * time.Second // where lua-time-limit says nothing
+	// loopReply is how long the reply of a command may be that it calls, and
+	// loopMessages how many bytes it may publish there.
+	loopReply    = 1 << 20
+	loopMessages = 64 << 10
+	// These are what it may take on a worker. firstMemory it has to begin with.
+	slowSteps   = 1 << 40
+	firstMemory = 256 << 10
+	slowMemory  = 64 << 20
+	slowUndo    = 64 << 20
+	slowTime    = 5 * time.Second // where lua-time-limit says nothing
 	// holdTime is how long a worker may hold locks.
 	holdTime = 10 * time.Millisecond
 	// rounds is how often a script is run again on a loop with further keys, and
@@ -42,14 +47,17 @@ type bounds struct {
 
 var (
 	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
-	execBounds = bounds{slowSteps, slowMemory, slowUndo, command.ExecTime, 0}
-	slowBounds = bounds{slowSteps, smallStep, slowUndo, slowTime, 0}
+	execBounds = bounds{slowSteps, firstMemory, slowUndo, command.ExecTime, 0}
+	slowBounds = bounds{slowSteps, firstMemory, slowUndo, slowTime, 0}
 )
 
 // look is asked now and then whether the script may go on.
 func (r *scriptRun) look() error {
 	if err := r.ended.Load(); err != nil {
 		return *err
+	}
+	if r.spent.ended.Load() {
+		return errClientMemory
 	}
 	if r.srv.ending.Err() != nil {
 		return errScriptKilled
@@ -90,10 +98,17 @@ func (r *scriptRun) heldLong(now time.Time) bool {
 	return cpu == 0 || cpu-r.heldCPU > holdTime
 }
 
-// grow asks for more memory than every slow script may have.
-func (r *scriptRun) grow() error {
-	if !r.held.IsZero() {
-		return nil // others wait for its keys, and it ends soon
+// grow asks for the memory that the script holds, which is beyond what it has to
+// begin with.
+func (r *scriptRun) grow(memory int64) error {
+	if more := memory - r.lua; more > 0 {
+		if !r.spent.take(int(more)) {
+			return errClientMemory
+		}
+		r.lua = memory
+	}
+	if memory <= smallStep || r.turn == nil || !r.held.IsZero() {
+		return nil // little, or others wait for its keys, and it ends soon
 	}
 	return r.turn.grow()
 }

@@ -48,13 +48,22 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
 	switch {
 	case cmd == s.publishSpec:
-		r.publish(args)
+		if err := r.publish(args); err != nil {
+			return nil, err
+		}
 	case r.grip == gripCounters && setsValue(cmd):
 		if err := r.step.Set(args[1], onlyNew(cmd, args), func() { cmd.Handler(call) }); err != nil {
 			return nil, err
 		}
 	default:
 		cmd.Handler(call)
+	}
+	if w.Refused {
+		w.Refused = false
+		if r.bounds.time == loopTime {
+			return nil, errScriptSlow
+		}
+		return nil, errClientMemory
 	}
 	if call.Moves {
 		return nil, errScriptSlow
@@ -73,6 +82,11 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		case errors.Is(err, engine.ErrFull) && (call.Sess != r.sess || r.grip == gripCounters): // of copies, not of the table
 			return nil, engine.ErrUndoFull
+		}
+	}
+	if r.grip == gripCopies {
+		if err := r.copied(); err != nil {
+			return nil, err
 		}
 	}
 	if cmd.Flags&command.Fast == 0 {
@@ -118,20 +132,37 @@ func (r *scriptRun) counts(cmd *command.Spec, args [][]byte) bool {
 	return cmd.Flags&command.Counter != 0
 }
 
-// publish replies who would get a message, and keeps it for the script's end.
-func (r *scriptRun) publish(args [][]byte) {
+// publish replies who would get a message, and keeps it for the script's end if
+// there is anybody.
+func (r *scriptRun) publish(args [][]byte) error {
+	channel, size := string(args[1]), len(args[1])+len(args[2])+payloadSize
 	switch {
-	case len(args[1]) > maxChannel:
+	case len(channel) > maxChannel:
 		r.aside.error(errChannel)
-		return
+		return nil
 	case len(r.messages) == maxMessages:
 		r.aside.error("ERR at most 1024 messages from one script")
-		return
+		return nil
 	}
-	channel := string(args[1])
-	r.messages = append(r.messages, message{channel, append([]byte(nil), args[2]...)})
-	r.aside.w.Int(int64(r.srv.pubsub.receivers(channel)))
+	receivers := r.srv.pubsub.receivers(channel)
+	switch {
+	case receivers == 0:
+	case r.posted > 0 && r.posted+size > r.srv.cfg.MaxBulk:
+		r.aside.error(errMessages)
+		return nil
+	case r.bounds.time == loopTime && r.posted+size > loopMessages:
+		return errScriptSlow
+	case !r.spent.take(size):
+		return errClientMemory
+	default:
+		r.posted += size
+		r.messages = append(r.messages, message{channel, append([]byte{}, args[2]...)})
+	}
+	r.aside.w.Int(int64(receivers))
+	return nil
 }
+
+const errMessages = "ERR the messages of one script are longer together than proto-max-bulk-len"
 
 // count counts a command that the script has called.
 func (r *scriptRun) count(cmd *command.Spec, call *command.Call, failed bool) {

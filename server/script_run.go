@@ -101,8 +101,15 @@ type scriptRun struct {
 	held     time.Time     // since when locks are held; 0 is not
 	heldCPU  time.Duration // processor time of the process then, on a worker
 	messages []message     // that it has published
+	posted   int           // bytes of these
 	asked    bool          // it has called a command about keys
 	outcome  command.Outcome
+
+	// What it has taken of the account.
+	spent  *spending
+	own    spending // in place of a job's, on a loop
+	lua    int64    // of spent, for what the script holds
+	copies int64    // and for copies of keys
 
 	stripe uint8 // of counts
 }
@@ -112,6 +119,8 @@ func (s *Server) newScriptRun() *scriptRun {
 	r.runner, r.looks = script.NewRunner(s.scripts.env, r), r.look
 	r.aside.addr, r.aside.inExec = "lua", true
 	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
+	r.own.memory, r.aside.w.Room = &s.memory, r.room
+	r.spent = &r.own
 	return r
 }
 
@@ -205,7 +214,8 @@ func (r *scriptRun) begin() {
 // has changed, and nothing is written.
 func (r *scriptRun) attempt(w *resp.Writer) error {
 	r.outcome, r.asked = command.Outcome{}, false
-	r.held, r.messages = time.Time{}, r.messages[:0]
+	r.dropMessages()
+	r.held = time.Time{}
 	start := len(w.B)
 	r.call.Sess, r.call.Now = r.sess, r.now
 	switch r.grip {
@@ -229,21 +239,28 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		return err
 	}
 	for _, m := range r.messages {
-		r.srv.pubsub.publish(m.channel, m.text)
+		r.srv.pubsub.publishOwn(m.channel, m.text)
 	}
+	r.dropMessages()
 	return nil
 }
 
 // run runs what is to be run.
-func (r *scriptRun) run(w *resp.Writer) error {
+func (r *scriptRun) run(w *resp.Writer) (err error) {
 	if r.queue != nil {
-		return r.runQueue(w, r.srv.cfg.OutputBufferLimit)
+		err = r.runQueue(w, r.srv.cfg.OutputBufferLimit)
+	} else {
+		limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.looks, Every: r.bounds.every}
+		if r.bounds.memory < slowMemory && r.bounds.time != loopTime {
+			limits.More, limits.MostMemory = r.grow, slowMemory
+		}
+		err = r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
 	}
-	limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.looks, Every: r.bounds.every}
-	if r.turn != nil {
-		limits.More, limits.MostMemory = r.grow, slowMemory
+	if w.Refused && r.turn != nil {
+		w.Refused = false
+		return errClientMemory
 	}
-	return r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
+	return err
 }
 
 // letGo ends an attempt: what it has written is stored, or taken back if it has
@@ -332,8 +349,22 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 	if err := r.scratch.Bring(r.sess, r.now, r.named...); err != nil {
 		return err
 	}
-	if r.scratch.Bytes() > smallStep {
-		return r.grow()
+	return r.copied()
+}
+
+// copied accounts for the copies.
+func (r *scriptRun) copied() error {
+	n := r.scratch.Bytes()
+	if n > smallStep {
+		if err := r.turn.grow(); err != nil {
+			return err
+		}
+	}
+	if more := n - r.copies; more >= memoryStep {
+		if !r.spent.take(int(more)) {
+			return errClientMemory
+		}
+		r.copies = n
 	}
 	return nil
 }
@@ -341,18 +372,38 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 // forget lets go of what belongs to the call.
 func (r *scriptRun) forget() {
 	r.script, r.queue, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
+	r.dropMessages()
+	r.own.end()
+	r.spent, r.lua, r.copies = &r.own, 0, 0
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
 	r.admin = false
-	clear(r.messages[:cap(r.messages)])
-	r.messages, r.scratch = r.messages[:0], nil
+	r.scratch = nil
 	if cap(r.aside.w.B) > bufferKept {
 		r.aside.w.B = nil
 	}
 	if cap(r.hold) > keysKept || cap(r.named) > keysKept || cap(r.at) > keysKept || cap(r.messages) > keysKept {
 		r.hold, r.named, r.at, r.messages = nil, nil, nil, nil
 	}
+}
+
+// dropMessages forgets what has been published.
+func (r *scriptRun) dropMessages() {
+	if r.posted > 0 {
+		r.spent.give(r.posted)
+		r.posted = 0
+	}
+	clear(r.messages[:cap(r.messages)])
+	r.messages = r.messages[:0]
+}
+
+// room makes room in the account for the reply of a command that is called.
+func (r *scriptRun) room(n, length int) bool {
+	if r.bounds.time == loopTime && length > loopReply {
+		return false // a worker has more
+	}
+	return r.spent.take(n)
 }
 
 // keysKept is how many keys, and messages, a run has room for that is kept for
@@ -393,6 +444,8 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 		r.failWith(w, "BUSY", "it touches what the transaction does not hold")
 	case errors.Is(err, errOvertaken):
 		r.failWith(w, "BUSY", "others keep changing its keys while it runs")
+	case errors.Is(err, errClientMemory):
+		r.failWith(w, "ERR", errClientMemory.Error())
 	case errors.Is(err, errCrowded):
 		r.failWith(w, "BUSY", err.Error())
 	default:

@@ -136,11 +136,12 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
 	s.stats.init(s.table, cfg.IOThreads+streamStripes)
-	s.pubsub.init()
+	s.memory.srv = s
+	s.pubsub.init(&s.memory)
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	s.memory.over = make(chan struct{}, 1)
-	s.scavenger = newScavenger(s.scripts.count)
+	s.scavenger = newScavenger(func() int { return s.scripts.count() + int(s.memory.total.Load()/scavengeFrom) })
 	if err := s.startLoops(); err != nil {
 		s.closePartitions()
 		s.workers.close(s.ending)

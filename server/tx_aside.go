@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // execAside runs a transaction on a worker, as a slow script: on copies of its
@@ -13,9 +14,9 @@ import (
 func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e, db, admin := c.srv, c.lane.sess.Engine(), c.db, c.relayed || c.administers()
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
-	c.blockKeeping(tx.size, func(w *resp.Writer) {
+	c.blockSyncKeeping(tx.size, func(w *resp.Writer, spent *spending) command.SyncMode {
 		defer watched.end()
-		s.aside(e, db, func(r *scriptRun) {
+		s.aside(e, db, spent, func(r *scriptRun) {
 			r.now = e.Now()
 			r.queue, r.keys, r.grip = run, tx.keys(watched.keys, r.now), gripCopies
 			r.readonly, r.admin = false, admin
@@ -23,6 +24,7 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 				r.fail(w, err)
 			}
 		})
+		return command.SyncDefault
 	})
 	if c.stall&stallWorker == 0 { // refused
 		watched.end()
@@ -54,9 +56,11 @@ func (r *scriptRun) runQueue(w *resp.Writer, most int) error {
 		if err != nil {
 			return err
 		}
-		w.B = append(w.B, reply...)
-		if len(w.B)-start > most {
+		if len(w.B)+len(reply)-start > most {
 			return errLongReply
+		}
+		if w.Raw(reply); w.Refused {
+			return errClientMemory
 		}
 		if err := r.look(); err != nil {
 			return err

@@ -25,6 +25,10 @@ type Frame struct {
 	Client Client
 	// Done is called once, by any goroutine, when End is known.
 	Done func()
+	// Room, if not nil, is asked by any goroutine, before Done, whether the replies
+	// may take so many bytes more, where that is much. One that may not is replaced
+	// by an error.
+	Room func(bytes int) bool
 
 	buf   []byte
 	items []frameItem
@@ -39,6 +43,7 @@ type Frame struct {
 	alone bool
 
 	out     []byte // replies
+	room    int    // bytes of out's capacity that Room was asked for
 	replied int    // items that have their reply
 	end     End
 }
@@ -71,12 +76,31 @@ const (
 // Reset empties a frame that Done was called of, for the next commands. Its
 // replies and arguments are not valid any more.
 func (fr *Frame) Reset() {
-	*fr = Frame{Done: fr.Done, buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
+	*fr = Frame{Done: fr.Done, Room: fr.Room, buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
 }
 
 // Footprint is how many bytes an empty frame holds on to.
 func (fr *Frame) Footprint() int {
 	return cap(fr.buf) + cap(fr.out) + cap(fr.items)*int(unsafe.Sizeof(frameItem{}))
+}
+
+// replyRoom is a growth of the replies that Room is asked for.
+const replyRoom = 64 << 10
+
+// TextNoRoom answers a command of which the reply found no room.
+const TextNoRoom = "ERR the command was executed, and its reply found no room: all clients together take more memory than maxmemory-clients"
+
+// bound replaces the reply that begins at start if there is no room for it.
+func (fr *Frame) bound(start int) {
+	grown := cap(fr.out) - fr.room
+	if grown < replyRoom || fr.Room == nil {
+		return
+	}
+	if fr.Room(grown) {
+		fr.room = cap(fr.out)
+		return
+	}
+	fr.out = append(append(make([]byte, 0, start+2*len(TextNoRoom)), fr.out[:start]...), "-"+TextNoRoom+"\r\n"...)
 }
 
 // Begin begins an item of which the leader sends drop replies before the one

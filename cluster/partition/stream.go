@@ -245,6 +245,7 @@ func (s *leaderStream) replies(fr *Frame, most int) error {
 				return errPeerCloses
 			}
 		}
+		fr.bound(start)
 		it.reply = len(fr.out)
 		fr.replied = i + 1
 		switch {

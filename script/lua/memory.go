@@ -31,22 +31,27 @@ func (t *Thread) count(n int64) {
 	t.Step(c.visited / 4)
 	t.room = r.limits.Memory - c.bytes - n
 	// With little room left the next count would come at once.
-	if t.room < r.limits.Memory/16 {
-		t.more()
+	l := &r.limits
+	held := l.Memory - t.room
+	if l.More != nil && t.room < l.Memory/4 && l.Memory < l.MostMemory {
+		t.more(held)
+	}
+	if t.room < l.Memory/16 {
+		panic(&Abort{ErrMemory})
 	}
 }
 
-// more asks for more memory than the script may hold, if it may get what it
-// lacks.
-func (t *Thread) more() {
+// more asks for the memory of a script that holds as much as held, which may be
+// more than it gets.
+func (t *Thread) more(held int64) {
 	l := &t.run.limits
-	t.room += l.MostMemory - l.Memory
-	if l.More == nil || t.room < l.MostMemory/16 {
-		panic(&Abort{ErrMemory})
+	for l.Memory-held < l.Memory/4 && l.Memory < l.MostMemory {
+		l.Memory = min(2*l.Memory, l.MostMemory)
 	}
-	ask := l.More
-	l.Memory, l.More = l.MostMemory, nil
-	if err := ask(); err != nil {
+	if t.room = l.Memory - held; t.room < l.Memory/16 {
+		return
+	}
+	if err := l.More(l.Memory); err != nil {
 		panic(&Abort{err})
 	}
 }

@@ -13,10 +13,10 @@ type Limits struct {
 	// Memory is the number of bytes that the script may hold at a time; then
 	// it ends with ErrMemory. At most 512 MiB.
 	Memory int64
-	// More, if not nil, is asked once, when the script is about to hold more
-	// than Memory: without an error it may hold MostMemory from then on. An
+	// More, if not nil, is asked when the script is about to hold more than
+	// Memory whether it may hold twice as much, and so on up to MostMemory. An
 	// error ends the run with an Abort of that error.
-	More       func() error
+	More       func(memory int64) error
 	MostMemory int64
 	// Look, if not nil, is asked every Every steps or so whether to go on; 0 is
 	// LookEvery. An error ends the run with an Abort of that error.
