@@ -292,8 +292,10 @@ func (l *lane) takeOutput() []byte {
 // length bytes long, while it is written. A connection that gets none, or has its
 // fill, is closed.
 func (l *lane) room(n, length int) bool {
-	c := l.call.Host.(*conn)
+	c, ok := l.call.Host.(*conn)
 	switch {
+	case !ok: // nothing has been executed yet
+		return true
 	case c.killed:
 		return false
 	case c.pending+length > c.srv.cfg.OutputBufferLimit:

@@ -45,9 +45,7 @@ func (t *Thread) count(n int64) {
 // more than it gets.
 func (t *Thread) more(held int64) {
 	l := &t.run.limits
-	for l.Memory-held < l.Memory/4 && l.Memory < l.MostMemory {
-		l.Memory = min(2*l.Memory, l.MostMemory)
-	}
+	l.Memory = min(held+held/2, l.MostMemory)
 	if t.room = l.Memory - held; t.room < l.Memory/16 {
 		return
 	}

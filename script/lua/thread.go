@@ -14,7 +14,7 @@ type Limits struct {
 	// it ends with ErrMemory. At most 512 MiB.
 	Memory int64
 	// More, if not nil, is asked when the script is about to hold more than
-	// Memory whether it may hold twice as much, and so on up to MostMemory. An
+	// three quarters of Memory whether it may hold so much, up to MostMemory. An
 	// error ends the run with an Abort of that error.
 	More       func(memory int64) error
 	MostMemory int64

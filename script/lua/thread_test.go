@@ -228,7 +228,7 @@ func TestFirstScriptsCompileSideBySide(t *testing.T) {
 }
 
 // TestLooksAndMore asks how often a run asks whether to go on, and that it asks
-// for more memory when it needs it, twice as much each time.
+// for more memory when it needs it, a part more each time.
 func TestLooksAndMore(t *testing.T) {
 	env := newEnvironment()
 	p, err := env.Compile(`local t = {} for i = 1, 20000 do t[i] = 'a long string beside ' .. i end return #t`)
@@ -248,7 +248,7 @@ func TestLooksAndMore(t *testing.T) {
 		}
 	}
 	more := func(memory int64) error {
-		if asked++; memory != 2*granted {
+		if asked++; memory <= granted {
 			t.Errorf("asked for %d bytes after %d", memory, granted)
 		}
 		granted = memory
