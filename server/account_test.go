@@ -2,6 +2,7 @@ package server
 
 import (
 	"io"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -368,4 +369,42 @@ func BenchmarkPublish(b *testing.B) {
 		m.lane.runPosts()
 		m.out.Reset()
 	}
+}
+
+// Other fronts are in the account. They close nobody, and find no room beyond the
+// bound.
+func TestOtherFrontsAreInTheAccount(t *testing.T) {
+	s, addr := startServer(t, Config{Runtime: Runtime{ClientMemory: 4 * mib}})
+	c := dial(t, addr)
+	c.send("MULTI\r\n" + encode("ECHO", strings.Repeat("x", mib)))
+	c.expect("+OK\r\n+QUEUED\r\n")
+	require.True(t, s.TakeMemory(2*mib))
+	require.False(t, s.TakeMemory(2*mib))
+	require.True(t, s.TakeMemory(mib/2))
+	require.True(t, s.TakeMemory(-2*mib))
+	require.True(t, s.TakeMemory(2*mib))
+	require.True(t, s.TakeMemory(-5*mib/2))
+	c.send("EXEC\r\n")
+	require.Len(t, c.reply(), 1)
+	eventually(t, "all to be given back", func() bool { return s.memory.total.Load() < memoryStep })
+	require.Zero(t, s.Stats().MemoryKills)
+}
+
+// Memory goes back to the system soon after clients have given it back.
+func TestMemoryOfClientsGoesBackToTheSystem(t *testing.T) {
+	debug.FreeOSMemory() // what other tests have left
+	_, addr := startServer(t, Config{})
+	before := mapped()
+	half := "*2\r\n$4\r\nECHO\r\n$16000000\r\n" + strings.Repeat("x", 10*mib)
+	var all []*client
+	for range 20 {
+		c := dial(t, addr)
+		c.send(half)
+		all = append(all, c)
+	}
+	require.Eventually(t, func() bool { return mapped() > before+2*scavengeFrom }, patience, time.Millisecond, "the test is of no use")
+	for _, c := range all {
+		c.Close()
+	}
+	require.Eventually(t, func() bool { return mapped() < before+scavengeFrom }, scavengeEvery+3*patience, 10*time.Millisecond)
 }

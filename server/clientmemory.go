@@ -87,6 +87,23 @@ func (m *clientMemory) within(n, parts int64) bool {
 	return true
 }
 
+// TakeMemory takes n bytes of what clients may take outside of the table, for
+// another front, or returns false if there are not so many. Where n is negative it
+// gives them back.
+func (s *Server) TakeMemory(n int) bool {
+	m := &s.memory
+	if n <= 0 {
+		m.add(int64(n))
+		return true
+	}
+	total := m.total.Add(int64(n)) // nobody is closed for it
+	if most := m.bound(); most > 0 && total > most {
+		m.total.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
 // spending is what a job of a connection has taken of the account until it
 // ends, whether the connection is still there or not.
 type spending struct {

@@ -168,7 +168,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	watched, asked := &source{front, decisions, node, audit, ports}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
-		Decider: front.Caller(), Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: fitted.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
+		Decider: front.Caller(), Memory: front.TakeMemory, Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: fitted.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {
 		webConfig.Fit = node.Fit

@@ -155,22 +155,28 @@ func appendResult(b []byte, v *verdict.Verdict, p *problem) []byte {
 
 // # The memory of batches
 
-// budget is how many bytes are left of a bound.
-type budget struct{ left atomic.Int64 }
+// budget is how many bytes are left of a bound, and the account that they are in.
+type budget struct {
+	left    atomic.Int64
+	account func(n int) bool // as Config.Memory
+}
 
 // take takes n bytes, if there are so many.
 func (b *budget) take(n int) bool {
-	if b.left.Add(-int64(n)) >= 0 {
+	if b.left.Add(-int64(n)) >= 0 && b.account(n) {
 		return true
 	}
-	b.give(n)
+	b.left.Add(int64(n))
 	return false
 }
 
-func (b *budget) give(n int) { b.left.Add(int64(n)) }
+func (b *budget) give(n int) {
+	b.left.Add(int64(n))
+	b.account(-n)
+}
 
 var errNoMemory = &problem{http.StatusServiceUnavailable, "BUSY",
-	fmt.Sprintf("long bodies and batches that are being read and answered take %d MiB", maxBatchMemory>>20)}
+	fmt.Sprintf("long bodies and batches that are being read and answered take %d MiB, or all clients together maxmemory-clients", maxBatchMemory>>20)}
 
 // take takes n bytes for the exchange, until its end. Where there are not so many,
 // those lose theirs who do not read their answers: the next batch may find room.

@@ -57,6 +57,9 @@ type Config struct {
 	// View tells of the node and its cluster to who looks after limits; nil serves
 	// neither that nor policies.
 	View admin.View
+	// Memory takes n bytes of the account of all clients, or returns false if there
+	// are not so many; where n is negative it gives them back. nil is no account.
+	Memory func(n int) bool
 	// Local: only this machine reaches the port.
 	Local bool
 	// Fronts counts what is asked under /v1/ for verdicts. It is shown beside the
