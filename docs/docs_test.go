@@ -40,11 +40,11 @@ func start(t *testing.T) string {
 }
 
 // startCluster runs the three nodes of a cluster, as make cluster does.
-func startCluster(t *testing.T) []*hgtest.Server {
+func startCluster(t *testing.T, args ...string) []*hgtest.Server {
 	t.Helper()
-	c, err := hgtest.StartCluster("--on-failure", "default",
+	c, err := hgtest.StartCluster(append(args, "--on-failure", "default",
 		// So that nothing is degraded on a machine that is busy with other tests.
-		"--raft-profile", "slow", "--max-unacked", "10s", "--forward-timeout", "10s")
+		"--raft-profile", "slow", "--max-unacked", "10s", "--forward-timeout", "10s")...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Stop() }) // as above
 	return c.Nodes

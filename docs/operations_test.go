@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/internal/certstest"
 )
 
 var update = flag.Bool("update", false, "write the table of parameters into operations.md")
@@ -73,7 +74,9 @@ func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func TestMetrics(t *testing.T) {
 	findCLI(t)
 	body := ""
-	nodes := startCluster(t)
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	require.NoError(t, certstest.New().Write("node", cert, key))
+	nodes := startCluster(t, "--grpc-tls-cert", cert, "--grpc-tls-key", key)
 	// Of a decision the leader tells, whoever was asked for it.
 	for i := 0; !strings.Contains(body, "headgate_decisions_total") || !strings.Contains(body, "headgate_policy_calls_total"); i++ {
 		require.Less(t, i, 10*len(nodes), "nobody decides")
@@ -119,7 +122,7 @@ func TestLimitsAreTested(t *testing.T) {
 	named := names(`\b((?:Test|Fuzz)\w+)`, section)
 	require.Greater(t, len(named), 20)
 	var sources strings.Builder
-	for _, dir := range []string{"../server", "../cluster", "../resp", "../engine", "../shard"} {
+	for _, dir := range []string{"../server", "../cluster", "../resp", "../engine", "../shard", "../internal/accept", "../cmd/headgate"} {
 		require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

@@ -22,7 +22,7 @@ func checkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := portFiles(&loaded.Config, slog.New(slog.DiscardHandler)); err != nil {
+			if _, err := portFiles(&loaded.Config, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
 				return err
 			}
 			if _, err := checkedPolicies(loaded.Policies, len(loaded.TrustedProxies) == 0); err != nil {

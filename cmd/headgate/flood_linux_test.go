@@ -81,6 +81,8 @@ func TestFloodOfHandshakes(t *testing.T) {
 	page, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	require.Contains(t, string(page), `headgate_tls_handshake_errors_total{port="http"}`)
+	require.Contains(t, string(page), `headgate_tls_certificate_expiry_timestamp_seconds{file="tls-cert"}`)
+	require.Contains(t, string(page), `headgate_tls_certificate_expiry_timestamp_seconds{file="http-tls-cert"}`)
 	// The operator's tools read the secret, and the node writes a snapshot.
 	out, err := command(t, "cluster", "snapshot", "--peer", peers[0], "--peer-secret-file", filepath.Join(data, "peer.secret")).CombinedOutput()
 	require.NoError(t, err, "%s", out)

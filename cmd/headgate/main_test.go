@@ -174,6 +174,19 @@ func TestCheckConfigAndVersion(t *testing.T) {
 	require.Regexp(t, `(?m)^# http-listen: "127.0.0.1:7380"$`, string(out))
 	require.NotContains(t, string(out), "hunter2")
 
+	dir := t.TempDir()
+	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	authority := certstest.Until(time.Now().Add(time.Hour))
+	require.NoError(t, authority.Write("x", cert, key))
+	require.NoError(t, os.WriteFile(ca, append(authority.PEM, certstest.New().PEM[:300]...), 0o600))
+	args := []string{"check-config", "--tls-cert", cert, "--tls-key", key}
+	require.Contains(t, fails(t, command(t, append(args, "--tls-ca", ca)...)), "load tls-ca "+ca+": the block at line ")
+	var told strings.Builder
+	cmd = command(t, args...)
+	cmd.Stderr = &told
+	require.NoError(t, cmd.Run())
+	require.Contains(t, told.String(), "a TLS certificate expires soon")
+
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		out, err = command(t, args...).Output()
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/web"
@@ -14,6 +15,7 @@ type source struct {
 	node   *cluster.Node // nil without replication
 	audit  *auditFile    // nil without audit-log
 	ports  *listeners
+	files  reloaders
 }
 
 var _ web.Source = (*source)(nil)
@@ -55,6 +57,12 @@ func (s *source) Metrics() []web.Metric {
 	}
 	s.ports.handshakeErrors(func(port string, failed uint64) {
 		metrics = append(metrics, web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes that failed, by port.", failed).With("port", port))
+	})
+	s.files.each(func(files *certs.Reloader) {
+		for _, e := range files.Expires() {
+			metrics = append(metrics, web.Gauge("headgate_tls_certificate_expiry_timestamp_seconds",
+				"When the first certificate of a chain expires, or the last one of authorities, in Unix seconds.", e.At.Unix()).With("file", e.Parameter))
+		}
 	})
 	metrics = append(metrics, s.scriptMetrics()...)
 	policies := s.front.Policies()

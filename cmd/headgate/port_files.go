@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
@@ -104,14 +105,16 @@ func (r reloaders) reload() {
 	if r.secret != nil {
 		r.secret.Reload()
 	}
-	for _, files := range []*certs.Reloader{r.clients, r.peers} {
-		if files != nil {
-			files.Reload()
-		}
-	}
-	for _, files := range []*certs.Reloader{r.http, r.grpc} {
-		if files != nil && files != r.clients {
-			files.Reload()
+	r.each((*certs.Reloader).Reload)
+}
+
+// each calls fn with the TLS files of the ports, once where ports share them.
+func (r reloaders) each(fn func(*certs.Reloader)) {
+	var seen []*certs.Reloader
+	for _, files := range []*certs.Reloader{r.clients, r.http, r.grpc, r.peers} {
+		if files != nil && !slices.Contains(seen, files) {
+			seen = append(seen, files)
+			fn(files)
 		}
 	}
 }

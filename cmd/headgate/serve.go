@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/accept"
@@ -165,7 +166,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// HTTP before the Redis protocol, to tell an orchestrator that waits that
 	// the process lives; it says "not ready" until the others serve.
-	watched, asked := &source{front, decisions, node, audit, ports}, fronts.New()
+	watched, asked := &source{front, decisions, node, audit, ports, files}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 		Decider: front.Caller(), Memory: front.TakeMemory, Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: fitted.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
@@ -210,8 +211,12 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}()
 	}
 
+	daily := time.NewTicker(24 * time.Hour)
+	defer daily.Stop()
 	for waiting := true; waiting; {
 		select {
+		case <-daily.C:
+			files.each((*certs.Reloader).Warn)
 		case <-hangup:
 			files.reload()
 			policies.reload()

@@ -1,4 +1,4 @@
-// Package certstest issues short-lived certificates for tests.
+// Package certstest issues certificates for tests, valid for 30 days.
 package certstest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates for 127.0.0.1 and localhost, valid for a day.
+// Authority signs certificates for 127.0.0.1 and localhost.
 type Authority struct {
 	Cert *x509.Certificate
 	// PEM is Cert in PEM.
@@ -24,11 +24,14 @@ type Authority struct {
 }
 
 // New returns an authority of its own kind.
-func New() *Authority {
+func New() *Authority { return Until(time.Now().Add(30 * 24 * time.Hour)) }
+
+// Until returns an authority that expires at a time, as all that it signs does.
+func Until(expires time.Time) *Authority {
 	key := newKey()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: expires,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))

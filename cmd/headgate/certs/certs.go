@@ -7,7 +7,6 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -40,14 +39,30 @@ type Files struct {
 type Reloader struct {
 	files   Files
 	log     *slog.Logger
-	current atomic.Pointer[tls.Config]
-	http2   atomic.Pointer[tls.Config] // current for HTTP/2 alone
+	current atomic.Pointer[loaded]
 
 	// mu guards the fields below.
 	mu      sync.Mutex
 	checked time.Time
 	stamps  [3]stamp
 }
+
+// loaded is what has been made of files.
+type loaded struct {
+	config  *tls.Config
+	http2   *tls.Config // config for HTTP/2 alone
+	expires []Expiry
+}
+
+// Expiry is until when a file can be used.
+type Expiry struct {
+	Parameter, File string
+	// At is when the first certificate of a chain expires, or the last authority.
+	At time.Time
+}
+
+// soon is how long before it expires a file is worth a warning.
+const soon = 14 * 24 * time.Hour
 
 // stamp tells one version of a file from another.
 type stamp struct {
@@ -72,31 +87,48 @@ func New(files Files, log *slog.Logger) (*Reloader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.use(c)
+	r.current.Store(c)
+	r.Warn()
 	return r, nil
 }
 
-// use puts a configuration in force.
-func (r *Reloader) use(c *tls.Config) {
-	http2 := c.Clone()
-	http2.NextProtos = []string{"h2"}
-	r.http2.Store(http2)
-	r.current.Store(c)
+// Expires returns until when the files in force can be used.
+func (r *Reloader) Expires() []Expiry { return r.current.Load().expires }
+
+// Warn looks at the files, and warns of those in force that have expired or do soon.
+func (r *Reloader) Warn() {
+	r.check()
+	r.warn()
+}
+
+func (r *Reloader) warn() {
+	for _, e := range r.Expires() {
+		switch left := time.Until(e.At); {
+		case left < 0:
+			r.log.Warn("a TLS certificate has expired, and is refused: renew it", "parameter", e.Parameter, "file", e.File, "expired", e.At)
+		case left < soon:
+			r.log.Warn("a TLS certificate expires soon: renew it", "parameter", e.Parameter, "file", e.File, "expires", e.At, "days", int(left.Hours()/24))
+		}
+	}
 }
 
 // TLS returns the configuration for listeners. Each handshake uses the files
 // as they were at most checkEvery ago.
-func (r *Reloader) TLS() *tls.Config { return r.listening(&r.current) }
+func (r *Reloader) TLS() *tls.Config {
+	return r.listening(func(l *loaded) *tls.Config { return l.config })
+}
 
 // HTTP2 is TLS for a listener of HTTP/2.
-func (r *Reloader) HTTP2() *tls.Config { return r.listening(&r.http2) }
+func (r *Reloader) HTTP2() *tls.Config {
+	return r.listening(func(l *loaded) *tls.Config { return l.http2 })
+}
 
-func (r *Reloader) listening(current *atomic.Pointer[tls.Config]) *tls.Config {
+func (r *Reloader) listening(of func(*loaded) *tls.Config) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			r.check()
-			return current.Load(), nil
+			return of(r.current.Load()), nil
 		},
 	}
 }
@@ -106,7 +138,7 @@ func (r *Reloader) listening(current *atomic.Pointer[tls.Config]) *tls.Config {
 // sets ServerName.
 func (r *Reloader) Client() *tls.Config {
 	r.check()
-	c := r.current.Load()
+	c := r.current.Load().config
 	return &tls.Config{MinVersion: c.MinVersion, Certificates: c.Certificates, RootCAs: c.ClientCAs}
 }
 
@@ -146,8 +178,9 @@ func (r *Reloader) reload() {
 		r.log.Error("TLS files not usable, the previous ones stay in force", "error", err)
 		return
 	}
-	r.use(c)
-	r.log.Info("TLS files loaded", "cert", r.files.Cert, "expires", c.Certificates[0].Leaf.NotAfter)
+	r.current.Store(c)
+	r.log.Info("TLS files loaded", "cert", r.files.Cert, "expires", c.expires[0].At)
+	r.warn()
 }
 
 func (f Files) stamps() (stamps [3]stamp) {
@@ -162,25 +195,57 @@ func (f Files) stamps() (stamps [3]stamp) {
 // load reads the files into a configuration. Every load makes one with ticket
 // keys of its own, so that a session cannot be resumed past a change of the
 // authorities.
-func (f Files) load() (*tls.Config, error) {
-	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+func (f Files) load() (*loaded, error) {
+	chain, certPEM, err := f.read("cert", f.Cert)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("load %s-key: %w", f.Parameters, err)
+	}
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("load %s-cert %s and %s-key %s: %w", f.Parameters, f.Cert, f.Parameters, f.Key, err)
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
-	if f.CA == "" {
-		return c, nil
+	first := chain[0].NotAfter
+	for _, one := range chain {
+		if one.NotAfter.Before(first) {
+			first = one.NotAfter
+		}
 	}
-	pem, err := os.ReadFile(f.CA)
-	if err != nil {
-		return nil, fmt.Errorf("load %s-ca: %w", f.Parameters, err)
+	l := &loaded{config: c, expires: []Expiry{{f.Parameters + "-cert", f.Cert, first}}}
+	if f.CA != "" {
+		authorities, _, err := f.read("ca", f.CA)
+		if err != nil {
+			return nil, err
+		}
+		c.ClientCAs = x509.NewCertPool()
+		c.ClientAuth = f.ClientAuth
+		var last time.Time
+		for _, one := range authorities {
+			c.ClientCAs.AddCert(one)
+			if one.NotAfter.After(last) {
+				last = one.NotAfter
+			}
+		}
+		l.expires = append(l.expires, Expiry{f.Parameters + "-ca", f.CA, last})
 	}
-	c.ClientCAs = x509.NewCertPool()
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("load %s-ca %s: %w", f.Parameters, f.CA, errNoCertificate)
-	}
-	c.ClientAuth = f.ClientAuth
-	return c, nil
+	l.http2 = c.Clone()
+	l.http2.NextProtos = []string{"h2"}
+	return l, nil
 }
 
-var errNoCertificate = errors.New("no certificate in the file")
+// read returns the certificates of a file.
+func (f Files) read(which, name string) ([]*x509.Certificate, []byte, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load %s-%s: %w", f.Parameters, which, err)
+	}
+	list, err := parse(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load %s-%s %s: %w", f.Parameters, which, name, err)
+	}
+	return list, data, nil
+}

@@ -1,6 +1,7 @@
 package certs_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +127,84 @@ func TestUnusableFilesKeepTheOldOnes(t *testing.T) {
 	_, name, err := f.dial(t, &tls.Config{})
 	require.NoError(t, err)
 	require.Equal(t, "good", name)
+}
+
+// Of two authorities the second is half written: what was in force stays, for both, and
+// so it is with a chain.
+func TestHalfWrittenFilesKeepTheOldOnes(t *testing.T) {
+	f := start(t, tls.RequireAndVerifyClientCert)
+	other := certstest.New()
+	both := append(bytes.Clone(f.PEM), other.PEM...)
+	client := func(issuer *certstest.Authority) error {
+		pair, err := tls.X509KeyPair(issuer.Issue("client"))
+		require.NoError(t, err)
+		_, _, err = f.dial(t, &tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
+		return err
+	}
+	write := func(name string, data []byte) {
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+		f.reloader.Reload()
+	}
+	require.Error(t, client(other))
+	write(f.files.CA, both)
+	require.NoError(t, client(other))
+	garbled := bytes.Clone(both)
+	garbled[len(f.PEM)+100] = '!'
+	for _, half := range [][]byte{both[:len(both)-100], garbled, append(bytes.Clone(f.PEM), "-----BEG"...)} {
+		write(f.files.CA, half)
+		require.NoError(t, client(f.Authority))
+		require.NoError(t, client(other), "what was in force stays")
+		require.Contains(t, f.log.String(), "not usable, the previous ones stay in force")
+		require.Contains(t, f.log.String(), "load tls-ca "+f.files.CA)
+		_, err := certs.New(f.files, slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, f.files.CA)
+	}
+	write(f.files.CA, f.PEM)
+	require.Error(t, client(other), "a whole file that has one authority less counts")
+
+	cert, key := f.Issue("second")
+	require.NoError(t, os.WriteFile(f.files.Key, key, 0o600))
+	write(f.files.Cert, append(cert, f.PEM[:len(f.PEM)/2]...))
+	_, name, err := f.dial(t, &tls.Config{})
+	require.Error(t, err, "without a certificate")
+	require.Equal(t, "first", name)
+	require.NoError(t, client(f.Authority))
+	require.Contains(t, f.log.String(), "load tls-cert "+f.files.Cert)
+	write(f.files.Cert, append(cert, f.PEM...))
+	require.Contains(t, f.log.String(), "TLS files loaded")
+}
+
+// What expires is told in time: of a chain the first that does, of authorities the last.
+func TestExpiry(t *testing.T) {
+	dir := t.TempDir()
+	files := certs.Files{Parameters: "peer-tls", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}
+	in := func(d time.Duration) *certstest.Authority { return certstest.Until(time.Now().Add(d).Truncate(time.Second)) }
+	year, week, gone := in(365*24*time.Hour), in(7*24*time.Hour+time.Hour), in(-time.Minute)
+	load := func(leaf, intermediate *certstest.Authority, authorities ...*certstest.Authority) (log string, expires []certs.Expiry) {
+		cert, key := leaf.Issue("x")
+		var ca []byte
+		for _, a := range authorities {
+			ca = append(ca, a.PEM...)
+		}
+		require.NoError(t, os.WriteFile(files.Cert, append(cert, intermediate.PEM...), 0o600))
+		require.NoError(t, os.WriteFile(files.Key, key, 0o600))
+		require.NoError(t, os.WriteFile(files.CA, ca, 0o600))
+		out := new(logbuf.Buffer)
+		r, err := certs.New(files, slog.New(slog.NewTextHandler(out, nil)))
+		require.NoError(t, err)
+		before := out.String()
+		r.Warn()
+		require.Equal(t, 2*strings.Count(before, "level=WARN"), strings.Count(out.String(), "level=WARN"), "every time")
+		return before, r.Expires()
+	}
+	log, expires := load(year, year, gone, year)
+	require.Empty(t, log)
+	require.Equal(t, []certs.Expiry{{"peer-tls-cert", files.Cert, year.Cert.NotAfter}, {"peer-tls-ca", files.CA, year.Cert.NotAfter}}, expires)
+	log, expires = load(year, week, year)
+	require.Regexp(t, `^\S+ level=WARN msg="a TLS certificate expires soon: renew it" parameter=peer-tls-cert file=\S+ expires=\S+ days=7\n$`, log)
+	require.Equal(t, week.Cert.NotAfter, expires[0].At)
+	log, _ = load(year, year, gone)
+	require.Regexp(t, `^\S+ level=WARN msg="a TLS certificate has expired, and is refused: renew it" parameter=peer-tls-ca `, log)
 }
 
 func TestClientCertificates(t *testing.T) {
