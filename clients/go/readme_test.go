@@ -11,7 +11,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,10 +26,13 @@ var readmeExample = regexp.MustCompile("(?s)\nGo, with .*?```go\n(.*?)```")
 const readmeApp = `package main
 
 import (
+	"context"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -48,16 +53,16 @@ func main() {
 }
 `
 
-// serveReadme builds and runs the README's example on the plain server under a
-// limit of its own, and returns its URL. What is replaced must be there.
-func serveReadme(t *testing.T, limit int) string {
+// serveReadme builds and runs the README's example on a server under a limit of its
+// own, and returns its URL. What is replaced must be there.
+func serveReadme(t *testing.T, server string, limit int) string {
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	found := readmeExample.FindStringSubmatch(string(readme))
 	require.NotNil(t, found)
 	code := found[1]
 	for old, value := range map[string]string{
-		`"127.0.0.1:7379"`: strconv.Quote(plain().addr),
+		`"127.0.0.1:7379"`: strconv.Quote(server),
 		`"user:42", 100`:   fmt.Sprintf("%q, %d", newKey(), limit),
 	} {
 		require.Equal(t, 1, strings.Count(code, old), old)
@@ -92,7 +97,7 @@ func TestReadme(t *testing.T) {
 		defer r.Body.Close()
 		return r.StatusCode, r.Header.Get("Retry-After")
 	}
-	url := serveReadme(t, 2)
+	url := serveReadme(t, plain().addr, 2)
 	for _, want := range []int{200, 200, 429} {
 		status, _ := get(url)
 		require.Equal(t, want, status)
@@ -102,7 +107,30 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, 28, seconds, 2)
 
-	status, wait := get(serveReadme(t, 0))
+	status, wait := get(serveReadme(t, plain().addr, 0))
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Empty(t, wait, "no wait helps")
+}
+
+func TestReadmeWithTheServerAway(t *testing.T) {
+	s := startServer(t)
+	url := serveReadme(t, s.Addr, 1)
+	get := func() int {
+		begun := time.Now()
+		r, err := http.Get(url)
+		require.NoError(t, err)
+		r.Body.Close()
+		require.Less(t, time.Since(begun), time.Second)
+		return r.StatusCode
+	}
+	require.Equal(t, []int{200, 429}, []int{get(), get()})
+	require.NoError(t, s.Signal(syscall.SIGSTOP)) // it accepts connections and answers nothing
+	require.Equal(t, 200, get())
+	require.NoError(t, s.Signal(syscall.SIGCONT))
+	s.Kill()
+	for range 5 {
+		require.Equal(t, 200, get())
+	}
+	require.NoError(t, s.Restart())
+	require.Eventually(t, func() bool { return get() == 429 }, timeout, 20*time.Millisecond, "it limits again")
 }

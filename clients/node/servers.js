@@ -49,6 +49,15 @@ export class Server {
     throw new Error('headgate ended before it listened');
   }
 
+  // pause stops the process, which keeps its connections, until resume.
+  pause() {
+    this.#process.kill('SIGSTOP');
+  }
+
+  resume() {
+    this.#process.kill('SIGCONT');
+  }
+
   // kill ends the process as a crash does.
   async kill() {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;

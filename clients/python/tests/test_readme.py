@@ -1,10 +1,12 @@
 """The example of the README, in a real Flask."""
 
+import logging
 import pathlib
 import re
+import signal
+import time
 
 import flask
-import pytest
 import redis
 
 README = pathlib.Path(__file__).parents[3] / "README.md"
@@ -22,7 +24,7 @@ def app(plain, key, limit):
         assert code.count(old) == 1, old
         code = code.replace(old, new)
     app = flask.Flask(__name__)
-    exec(code, {"app": app, "redis": redis})
+    exec(code, {"app": app, "redis": redis, "logging": logging})
     app.add_url_rule("/", view_func=lambda: "ok")
     return app.test_client()
 
@@ -38,3 +40,23 @@ def test_no_retry_after_when_no_wait_helps(plain, new_key):
     denied = app(plain, new_key(), 0).get("/")
     assert denied.status_code == 429
     assert "Retry-After" not in denied.headers
+
+
+def test_the_server_away(server, new_key):
+    client = app(server.endpoint, new_key(), 1)
+
+    def timed():
+        begun = time.monotonic()
+        status = client.get("/").status_code
+        assert time.monotonic() - begun < 1
+        return status
+
+    assert [timed(), timed()] == [200, 429]
+    server.process.send_signal(signal.SIGSTOP)  # it accepts connections and answers nothing
+    assert timed() == 200
+    server.process.send_signal(signal.SIGCONT)
+    server.kill()
+    assert [timed() for _ in range(5)] == [200] * 5
+    server.start()
+    statuses = [timed() for _ in range(3)]
+    assert statuses[-1] == 429, "it limits again"
