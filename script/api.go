@@ -1,6 +1,8 @@
 package script
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"math"
 	"strconv"
@@ -106,15 +108,24 @@ func sha1hex(t *lua.Thread, args []lua.Value) lua.Value {
 		return raise(t, "wrong number of arguments")
 	}
 	text, _ := t.ToText(args[0])
-	t.Step(len(text) / 4)
-	return t.String([]byte(Digest([]byte(text))))
+	sum := sha1.New()
+	for len(text) > 0 {
+		piece := text[:min(len(text), digestPiece)]
+		text = text[len(piece):]
+		t.Step(len(piece) / 8)
+		sum.Write(unsafe.Slice(unsafe.StringData(piece), len(piece)))
+	}
+	return t.String(hex.AppendEncode(nil, sum.Sum(nil)))
 }
+
+// digestPiece is how many bytes are charged, and then looked at, at a time.
+const digestPiece = 4096
 
 func log(t *lua.Thread, args []lua.Value) lua.Value {
 	if len(args) < 2 {
 		return raise(t, "redis.log() requires two arguments or more.")
 	}
-	level, ok := lua.ToNumber(args[0])
+	level, ok := t.ToNumber(args[0])
 	if !ok {
 		return raise(t, "First argument must be a number (log level).")
 	}
@@ -123,6 +134,9 @@ func log(t *lua.Thread, args []lua.Value) lua.Value {
 	}
 	var line []byte
 	for i, a := range args[1:] {
+		if len(line) >= maxLogLine {
+			break
+		}
 		text, ok := t.ToText(a)
 		if !ok {
 			continue
@@ -143,7 +157,7 @@ func setResp(t *lua.Thread, args []lua.Value) lua.Value {
 	if len(args) != 1 {
 		return raise(t, "redis.setresp() requires one argument.")
 	}
-	version, _ := lua.ToNumber(args[0])
+	version, _ := t.ToNumber(args[0])
 	if version != 2 && version != 3 {
 		return raise(t, "RESP version must be 2 or 3.")
 	}
@@ -155,7 +169,7 @@ func setRepl(t *lua.Thread, args []lua.Value) lua.Value {
 	if len(args) != 1 {
 		return raise(t, "redis.set_repl() requires two arguments.")
 	}
-	flags, _ := lua.ToNumber(args[0])
+	flags, _ := t.ToNumber(args[0])
 	if n := lua.Integer(flags); n&^replAll != 0 {
 		return raise(t, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
@@ -200,7 +214,11 @@ func (r *Runner) call(args []lua.Value, raises bool) lua.Value {
 // command runs the command of r.args.
 func (r *Runner) command() (v lua.Value, failed bool) {
 	t := r.thread
-	t.Step(callSteps)
+	size := 0
+	for _, a := range r.args {
+		size += len(a)
+	}
+	t.Step(callSteps + size/16)
 	reply, err := r.caller.Call(r.args, r.resp3)
 	if err != nil {
 		var refusal Refusal
@@ -217,8 +235,8 @@ func (r *Runner) command() (v lua.Value, failed bool) {
 	return v, reply[0] == '-'
 }
 
-// callSteps is what a command costs beside its reply, in instructions of about
-// 10 ns.
+// callSteps is what a command costs beside its arguments and its reply, in
+// instructions of about 10 ns.
 const callSteps = 20
 
 // arguments makes r.args of args, views of strings and numbers, and returns

@@ -17,6 +17,7 @@ func failure(t *lua.Thread, msg string) *lua.Table {
 			code, msg = before, after
 		}
 	}
+	t.Step(len(msg) / 8)
 	msg = strings.Trim(msg, "\r\n")
 	t.Alloc(len(code) + len(msg))
 	e := t.NewTable(0, 1)

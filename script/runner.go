@@ -157,7 +157,7 @@ func listOf(t *lua.Thread, args [][]byte) lua.Value {
 func errorText(s *Script, e *lua.Error) string {
 	msg := ""
 	if t := e.Value.Table(); t != nil {
-		if v := t.Text("err"); v.IsString() {
+		if v := t.Text(nil, "err"); v.IsString() {
 			msg = v.Text()
 		}
 	} else if v := e.Value; v.IsNil() || v == lua.True || v == lua.False {

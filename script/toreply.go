@@ -77,40 +77,40 @@ func (r *resultWriter) value(v lua.Value, depth int) {
 const shortValue = 64
 
 func (r *resultWriter) table(t *lua.Table, depth int) {
-	if v := t.Text("err"); v.IsString() {
+	if v := t.Text(r.t, "err"); v.IsString() {
 		if r.fits(len(v.Text())) {
-			r.w.Error(oneLine(v.Text()))
+			r.w.Error(r.oneLine(v.Text()))
 		}
 		return
 	}
-	if v := t.Text("ok"); v.IsString() {
+	if v := t.Text(r.t, "ok"); v.IsString() {
 		if r.fits(len(v.Text())) {
-			r.w.Simple(oneLine(v.Text()))
+			r.w.Simple(r.oneLine(v.Text()))
 		}
 		return
 	}
-	if v := t.Text("double"); v.IsNumber() {
+	if v := t.Text(r.t, "double"); v.IsNumber() {
 		r.w.Double(v.Number())
 		return
 	}
-	if m := t.Text("map").Table(); m != nil {
+	if m := t.Text(r.t, "map").Table(); m != nil {
 		r.w.Map(r.count(m))
 		r.members(m, true, depth)
 		return
 	}
-	if m := t.Text("set").Table(); m != nil {
+	if m := t.Text(r.t, "set").Table(); m != nil {
 		r.w.Set(r.count(m))
 		r.members(m, false, depth)
 		return
 	}
-	if v := t.Text("big_number"); v.IsString() {
+	if v := t.Text(r.t, "big_number"); v.IsString() {
 		if r.fits(len(v.Text())) {
-			r.bigNumber(oneLine(v.Text()))
+			r.bigNumber(r.oneLine(v.Text()))
 		}
 		return
 	}
-	if m := t.Text("verbatim_string").Table(); m != nil {
-		format, text := m.Text("format"), m.Text("string")
+	if m := t.Text(r.t, "verbatim_string").Table(); m != nil {
+		format, text := m.Text(r.t, "format"), m.Text(r.t, "string")
 		if format.IsString() && text.IsString() {
 			if r.fits(len(text.Text())) {
 				r.w.Verbatim(threeLetters(format.Text()), text.Text())
@@ -124,18 +124,18 @@ func (r *resultWriter) table(t *lua.Table, depth int) {
 // array writes the elements up to the first nil.
 func (r *resultWriter) array(t *lua.Table, depth int) {
 	n := 0
-	for !t.Int(n + 1).IsNil() {
+	for !t.Int(r.t, n+1).IsNil() {
 		r.t.Step(1)
 		n++
 	}
 	r.w.Array(n)
 	for i := 1; i <= n && !r.full(); i++ {
-		r.value(t.Int(i), depth+1)
+		r.value(t.Int(r.t, i), depth+1)
 	}
 }
 
 func (r *resultWriter) members(t *lua.Table, values bool, depth int) {
-	for key, v, _ := r.t.Next(t, lua.Nil); !key.IsNil() && !r.full(); key, v, _ = r.t.Next(t, key) {
+	for key, v, _ := t.Next(r.t, lua.Nil); !key.IsNil() && !r.full(); key, v, _ = t.Next(r.t, key) {
 		r.value(key, depth+1)
 		if values {
 			r.value(v, depth+1)
@@ -144,7 +144,7 @@ func (r *resultWriter) members(t *lua.Table, values bool, depth int) {
 }
 
 func (r *resultWriter) count(t *lua.Table) (n int) {
-	for key, _, _ := r.t.Next(t, lua.Nil); !key.IsNil(); key, _, _ = r.t.Next(t, key) {
+	for key, _, _ := t.Next(r.t, lua.Nil); !key.IsNil(); key, _, _ = t.Next(r.t, key) {
 		n++
 	}
 	return n
@@ -161,7 +161,8 @@ func (r *resultWriter) bigNumber(digits string) {
 }
 
 // oneLine puts spaces in place of line breaks.
-func oneLine(s string) string {
+func (r *resultWriter) oneLine(s string) string {
+	r.t.Step(len(s) / 8)
 	if !strings.ContainsAny(s, "\r\n") {
 		return s
 	}

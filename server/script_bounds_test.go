@@ -343,3 +343,42 @@ func TestEndedScriptInATransactionChangesNothing(t *testing.T) {
 	c.do("DBSIZE", "+QUEUED\r\n")
 	require.Equal(t, []any{"OK", int64(2), int64(2)}, c.call("EXEC"))
 }
+
+// A script that works on long arguments, in a loop or in a row, holds up nobody
+// and ends when it is told to.
+func TestScriptsOnLongArguments(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	c, other := dial(t, addr), dial(t, addr)
+	const late = 2 * time.Second // some machines are slow: such scripts ran for minutes
+	digits := strings.Repeat("7", 1<<20)
+	f := func(body string) {
+		t.Helper()
+		require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+		require.NoError(t, other.SetDeadline(time.Now().Add(3*patience)))
+		c.send(fmt.Sprintf("*4\r\n$4\r\nEVAL\r\n$%d\r\n%s\r\n$1\r\n0\r\n$%d\r\n%s\r\n", len(body), body, len(digits), digits))
+		began := time.Now()
+		for s.scripts.count() == 0 {
+			other.do("PING", "+PONG\r\n")
+			require.Less(t, time.Since(began), late, "on its way to a worker: %.100s", body)
+		}
+		for range 20 {
+			sent := time.Now()
+			other.do("PING", "+PONG\r\n")
+			require.Less(t, time.Since(sent), late, "PING during %.100s", body)
+		}
+		killed := time.Now()
+		require.Equal(t, "OK", other.call("SCRIPT KILL"), "%.100s", body)
+		err, isErr := c.reply().(error)
+		require.True(t, isErr)
+		require.ErrorContains(t, err, "Script killed by user")
+		require.Less(t, time.Since(killed), late, "SCRIPT KILL of %.100s", body)
+	}
+	const prelude = "local s, x = ARGV[1], 0 "
+	for _, statement := range []string{
+		"x = s + 1", "x = -s", "x = tonumber(s)", "x = tonumber(s, 16)", "for j = 1, s do break end", "x = string.format('%d', s)", "x = bit.tobit(s)",
+		"x = math.max(1, s)", "pcall(string.rep, 'x', s)", "x = s:upper() == s", "x = cjson.decode(s)", "redis.pcall('nosuch', s)", "x = redis.sha1hex(s)",
+	} {
+		f(prelude + "while true do " + statement + " end")
+	}
+	f(prelude + "x = x " + strings.Repeat("+ s ", 9000) + strings.Repeat("x = x + s ", 2_000) + " while true do end")
+}

@@ -10,13 +10,13 @@ func (c *compiler) index(e *indexExpr) operand {
 	o := operand{slot: -1, calm: object.calm && key.calm}
 	line := e.line
 	switch {
-	case key.constant && key.value.IsString():
+	case key.constant && key.value.IsString() && !isLong(key.value):
 		k, name := key.value, key.value.Text()
 		hash := hashText(name)
 		o.eval = func(fr *frame) Value {
 			v := get(fr)
 			if table := v.Table(); table != nil {
-				if r := table.text(name, hash); !r.IsNil() || table.meta == nil {
+				if r := table.text(fr.t, name, hash); !r.IsNil() || table.meta == nil {
 					return r
 				}
 			}
@@ -42,11 +42,9 @@ func (c *compiler) index(e *indexExpr) operand {
 		o.eval = func(fr *frame) Value {
 			v := get(fr)
 			k := computed(fr)
-			if isLong(k) {
-				fr.t.Step(len(k.Text()) / 64)
-			}
+			fr.t.longKey(k)
 			if table := v.Table(); table != nil {
-				if r := table.Get(k); !r.IsNil() || table.meta == nil {
+				if r := table.Get(fr.t, k); !r.IsNil() || table.meta == nil {
 					return r
 				}
 			}
@@ -66,7 +64,7 @@ func (c *compiler) known(object, key operand) (Value, bool) {
 	if table == nil || !table.frozen || table == c.env.globals {
 		return Nil, false
 	}
-	v := table.Get(key.value)
+	v := table.Get(nil, key.value)
 	return v, !v.IsNil()
 }
 
@@ -141,7 +139,7 @@ func (c *compiler) keyedStep(f field, line int) tableStep {
 	v := c.operand(f.value)
 	c.give(free)
 	key, value := k.eval, v.eval
-	if k.constant && k.value.IsString() {
+	if k.constant && k.value.IsString() && !isLong(k.value) {
 		fixed := k.value
 		return func(fr *frame, table *Table) {
 			v := value(fr)
@@ -152,6 +150,7 @@ func (c *compiler) keyedStep(f field, line int) tableStep {
 		k := key(fr)
 		fr.regs[free] = k
 		v := value(fr)
+		fr.t.longKey(k)
 		fr.t.rawSet(table, k, v, line)
 	}
 }

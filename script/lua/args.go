@@ -1,8 +1,8 @@
 package lua
 
 import (
-	"fmt"
 	"math"
+	"strings"
 )
 
 // Arg is argument i (from 0), nil if there is none.
@@ -52,7 +52,7 @@ func (t *Thread) CheckNumber(args []Value, i int) float64 {
 		if args[i].IsNumber() {
 			return args[i].Number()
 		}
-		if f, ok := ToNumber(args[i]); ok {
+		if f, ok := t.ToNumber(args[i]); ok {
 			return f
 		}
 	}
@@ -134,13 +134,14 @@ func Integer(f float64) int64 {
 	return math.MinInt64
 }
 
-// ToNumber converts numbers and strings that are numbers, as arithmetic does.
-func ToNumber(v Value) (float64, bool) {
+// ToNumber converts numbers and strings that are numbers, as arithmetic does,
+// and charges for the length of a string.
+func (t *Thread) ToNumber(v Value) (float64, bool) {
 	if v.IsNumber() {
 		return v.Number(), true
 	}
 	if v.IsString() {
-		return ParseNumber(v.Text())
+		return t.parseNumber(v.Text())
 	}
 	return 0, false
 }
@@ -187,11 +188,11 @@ func (t *Thread) Substring(s string, from, to int) Value {
 	}
 	t.Alloc(n + stringOverhead)
 	t.Step(n / 16)
-	return String(string([]byte(s[from:to])))
+	return String(strings.Clone(s[from:to]))
 }
 
 // Errorf raises an error: a string that begins with the position at which the
 // script called the running Go function, if a script did.
 func (t *Thread) Errorf(format string, args ...any) {
-	t.Throw(String(t.where(1) + fmt.Sprintf(format, args...)))
+	t.Throw(String(t.where(1) + t.message(format, args)))
 }

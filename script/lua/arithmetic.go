@@ -31,8 +31,8 @@ func (t *Thread) arith(op operator, a, b float64) float64 {
 
 // arithmetic is the operation of e on values that are not both numbers.
 func (t *Thread) arithmetic(e *binaryExpr, a, b Value) Value {
-	x, okX := ToNumber(a)
-	y, okY := ToNumber(b)
+	x, okX := t.ToNumber(a)
+	y, okY := t.ToNumber(b)
 	if okX && okY {
 		return Number(t.arith(e.op, x, y))
 	}
@@ -198,7 +198,7 @@ func (c *compiler) unary(e *unaryExpr) operand {
 			if v.IsNumber() {
 				return Number(-v.Number())
 			}
-			if f, ok := ToNumber(v); ok {
+			if f, ok := fr.t.ToNumber(v); ok {
 				return Number(-f)
 			}
 			if h := fr.t.metamethod(v, "__unm"); !h.IsNil() {
@@ -211,7 +211,7 @@ func (c *compiler) unary(e *unaryExpr) operand {
 	return operand{eval: func(fr *frame) Value {
 		v := get(fr)
 		if table := v.Table(); table != nil {
-			return Int(table.Length())
+			return Int(table.Length(fr.t))
 		}
 		if v.IsString() {
 			return Int(len(v.Text()))

@@ -228,7 +228,7 @@ func assigns(targets []expression, e expression) bool {
 // metatable has.
 func (t *Thread) assign(object, key, value Value, line int, e expression) {
 	if table := object.Table(); table != nil && table.meta == nil && !table.frozen && !isLong(key) {
-		if p := table.slot(key); p != nil {
+		if p := table.slot(t, key); p != nil {
 			*p = value
 			return
 		}

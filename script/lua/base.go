@@ -103,7 +103,7 @@ func baseGetMetatable(t *Thread, args []Value) Value {
 	if m == nil {
 		return Nil
 	}
-	if v := m.Text("__metatable"); !v.IsNil() {
+	if v := m.Text(t, "__metatable"); !v.IsNil() {
 		return v
 	}
 	return m.Value()
@@ -118,7 +118,7 @@ func baseSetMetatable(t *Thread, args []Value) Value {
 		}
 		meta = args[1].Table()
 	}
-	if table.meta != nil && !table.meta.Text("__metatable").IsNil() {
+	if table.meta != nil && !table.meta.Text(t, "__metatable").IsNil() {
 		t.Errorf("cannot change a protected metatable")
 	}
 	if table.frozen {
@@ -129,8 +129,9 @@ func baseSetMetatable(t *Thread, args []Value) Value {
 }
 
 func baseNext(t *Thread, args []Value) Value {
-	table := t.CheckTable(args, 0)
-	k, v, ok := t.Next(table, Arg(args, 1))
+	table, key := t.CheckTable(args, 0), Arg(args, 1)
+	t.longKey(key)
+	k, v, ok := table.Next(t, key)
 	if !ok {
 		t.raise(0, "invalid key to 'next'")
 	}
@@ -150,7 +151,7 @@ func baseIPairs(t *Thread, args []Value) Value {
 
 func baseNextIndex(t *Thread, args []Value) Value {
 	table, i := t.CheckTable(args, 0), int(t.CheckInt(args, 1))+1
-	v := table.Int(i)
+	v := table.Int(t, i)
 	if v.IsNil() {
 		return t.Return()
 	}
@@ -158,18 +159,22 @@ func baseNextIndex(t *Thread, args []Value) Value {
 }
 
 func baseRawEqual(t *Thread, args []Value) Value {
-	return Boolean(RawEqual(t.CheckAny(args, 0), t.CheckAny(args, 1)))
+	a, b := t.CheckAny(args, 0), t.CheckAny(args, 1)
+	t.longPair(a, b)
+	return Boolean(RawEqual(a, b))
 }
 
 func baseRawGet(t *Thread, args []Value) Value {
-	table := t.CheckTable(args, 0)
-	return table.Get(t.CheckAny(args, 1))
+	table, key := t.CheckTable(args, 0), t.CheckAny(args, 1)
+	t.longKey(key)
+	return table.Get(t, key)
 }
 
 func baseRawSet(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
 	t.CheckAny(args, 1)
 	t.CheckAny(args, 2)
+	t.longKey(args[1])
 	table.Set(t, args[1], args[2])
 	return args[0]
 }
@@ -216,7 +221,7 @@ var kindValues = func() (v [len(kindNames)]Value) {
 func baseToNumber(t *Thread, args []Value) Value {
 	base := int(int32(t.OptInt(args, 1, 10)))
 	if base == 10 {
-		if f, ok := ToNumber(t.CheckAny(args, 0)); ok {
+		if f, ok := t.ToNumber(t.CheckAny(args, 0)); ok {
 			return Number(f)
 		}
 		return Nil
@@ -225,7 +230,7 @@ func baseToNumber(t *Thread, args []Value) Value {
 	if base < 2 || base > 36 {
 		t.ArgError(1, "base out of range")
 	}
-	if f, ok := ParseInteger(s, base); ok {
+	if f, ok := t.parseInteger(s, base); ok {
 		return Number(f)
 	}
 	return Nil
@@ -236,7 +241,7 @@ func baseUnpack(t *Thread, args []Value) Value {
 	from := int(int32(t.OptInt(args, 1, 1)))
 	to := 0
 	if Arg(args, 2).IsNil() {
-		to = table.Length()
+		to = table.Length(t)
 	} else {
 		to = int(int32(t.CheckInt(args, 2)))
 	}
@@ -249,7 +254,7 @@ func baseUnpack(t *Thread, args []Value) Value {
 	t.Step((to - from) / 4)
 	t.results = t.results[:0]
 	for i := from; i <= to; i++ {
-		t.results = append(t.results, table.Int(i))
+		t.results = append(t.results, table.Int(t, i))
 	}
 	return resultsMark
 }
@@ -282,23 +287,27 @@ func baseLoad(t *Thread, args []Value) Value {
 	}
 }
 
-// compileBytes and compileSteps are what compiling a byte of text takes.
+// What compiling takes: a byte of text, to read it, and an expression or
+// statement, to make closures of it.
 const (
 	compileBytes = 64
-	compileSteps = 16
+	readSteps    = 8
+	closureSteps = 16
 )
 
 // load compiles a text at run time: a function, or nil and the error.
 func (t *Thread) load(text, name string) Value {
-	t.Step(compileSteps * (len(text) + 64))
+	t.Step(8 * 64)
 	t.Alloc(compileBytes * (len(text) + 64))
 	name = chunkID(name)
 	t.run.chunks = append(t.run.chunks, name)
-	main, err := parse(text, name, len(t.run.chunks))
+	main, err := parse(t, text, name, len(t.run.chunks))
 	if err != nil {
-		return t.Return(Nil, String(err.Error()))
+		text := err.Error()
+		t.Alloc(len(text))
+		return t.Return(Nil, String(text))
 	}
-	return (&Function{proto: compileFunction(t.env, main)}).Value()
+	return (&Function{proto: compileFunction(t, t.env, main)}).Value()
 }
 
 // chunkID is the name of a text in error messages.
@@ -315,9 +324,12 @@ func chunkID(name string) string {
 		}
 		return name
 	}
-	line, _, cut := strings.Cut(strings.ReplaceAll(name, "\r", "\n"), "\n")
+	line, cut := name, false
 	if limit := size - len(" [string \"...\"] ") - 1; len(line) > limit {
 		line, cut = line[:limit], true
+	}
+	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
+		line, cut = line[:i], true
 	}
 	if cut {
 		line += "..."

@@ -251,6 +251,25 @@ func TestLibrariesChargeSteps(t *testing.T) {
 		`return table.maxn({cjson.decode("[" .. ("1,"):rep(1e4) .. "1]")})`: 10_000,
 		`for i = 1, 1000 do math.pow(1.5, 1.7) end`:                         100_000,
 		`local t = {} for i = 1, 1000 do table.insert(t, 1, i) end`:         500_000,
+		// 80,000 of these are for the text.
+		`return ("7"):rep(1e6) + 1`:                                              200_000,
+		`return -("7"):rep(1e6)`:                                                 200_000,
+		`return tonumber(("7"):rep(1e6))`:                                        200_000,
+		`return tonumber(("7"):rep(1e6), 16)`:                                    200_000,
+		`return tonumber((" "):rep(1e6))`:                                        200_000,
+		`return tonumber("1e" .. ("7"):rep(1e6))`:                                200_000,
+		`return tonumber("nan(" .. ("7"):rep(1e6))`:                              200_000,
+		`return tonumber("0x" .. ("7"):rep(1e6))`:                                200_000,
+		`for i = 1, ("7"):rep(1e6) do break end`:                                 200_000,
+		`return ("%d"):format(("7"):rep(1e6))`:                                   200_000,
+		`return bit.bor(1, ("7"):rep(1e6))`:                                      200_000,
+		`return math.max(1, ("7"):rep(1e6))`:                                     200_000,
+		`return cjson.decode(("7"):rep(1e6))`:                                    200_000,
+		`return rawequal(("7"):rep(1e6), ("7"):rep(1e6))`:                        170_000,
+		`local x = 1 x = x ` + strings.Repeat("+ x ", 9000):                      2_000,
+		`local x = 1 ` + strings.Repeat("x = x + x ", 9000):                      2_000,
+		`local s = "4.9e-324" return s + s + s`:                                  4_000,
+		`local a, b local function f(...) a, b = ... end f(unpack({}, 1, 4000))`: 3_000,
 	} {
 		steps, err := run(t, lua.Limits{Steps: 1e9, Memory: 64 << 20}, script)
 		require.NoError(t, err, script)

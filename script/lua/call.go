@@ -103,7 +103,7 @@ func (t *Thread) push(fr *frame, at int, v Value) int {
 		return 1
 	}
 	n := len(t.results)
-	t.steps -= int64(n >> copiedShift)
+	t.Step(n >> copiedShift)
 	t.reserve(fr.base + at + n)
 	copy(t.stack[fr.base+at:], t.results)
 	t.highest = max(t.highest, fr.base+at+n)
@@ -207,6 +207,7 @@ func (c *compiler) methodCall(e *callExpr, all bool) eval {
 	return func(fr *frame) Value {
 		self := object(fr)
 		t := fr.t
+		t.longKey(name)
 		f := t.index(self, name, s.line, e.function)
 		fr.regs[at], fr.regs[at+1] = f, self
 		n := 1 + args(fr)
@@ -258,7 +259,7 @@ func (c *compiler) returns(s *returnStmt) exec {
 	return func(fr *frame) signal {
 		n := args(fr)
 		t := fr.t
-		t.steps -= int64(n >> copiedShift)
+		t.Step(n >> copiedShift)
 		t.results = append(t.results[:0], t.stack[fr.base+at:fr.base+at+n]...)
 		fr.ret = resultsMark
 		return sigReturn

@@ -47,23 +47,25 @@ type proto struct {
 // a *SyntaxError in Lua's words.
 func (e *Environment) Compile(text string) (*Proto, error) {
 	e.freeze()
-	main, err := parse(text, chunkName, 0)
+	main, err := parse(nil, text, chunkName, 0)
 	if err != nil {
 		return nil, err
 	}
 	// What escapes in strings stand for is apart from the text.
 	size := compiledToken*main.tokens + len(text)
-	return &Proto{compileFunction(e, main), size, fingerprintOf(text, main)}, nil
+	return &Proto{compileFunction(nil, e, main), size, fingerprintOf(text, main)}, nil
 }
 
 // compiler turns the tree of one function into closures.
 type compiler struct {
+	t         *Thread // that is charged, or nil
 	env       *Environment
 	fn        *function
 	free      int // the first register for temporaries that is free
 	registers int
 	level     int // of the nesting of closures
 	deepest   int
+	work      int   // expressions and statements that no charge is for yet
 	zero      Value // the first constant zero of the function
 }
 
@@ -71,8 +73,9 @@ type compiler struct {
 // with maxDepth it bounds the size of Go's stack, to some 100 MB.
 const nestUnit = 24
 
-func compileFunction(env *Environment, f *function) *proto {
-	c := &compiler{env: env, fn: f, free: f.slots, registers: f.slots}
+// compileFunction charges t unless that is nil.
+func compileFunction(t *Thread, env *Environment, f *function) *proto {
+	c := &compiler{t: t, env: env, fn: f, free: f.slots, registers: f.slots}
 	p := &proto{params: len(f.params), dots: f.dots, upvalues: f.upvalues}
 	p.body = c.block(f.body)
 	p.entry = c.entry()
@@ -133,6 +136,8 @@ func (c *compiler) give(at int) { c.free = at }
 
 func (c *compiler) enter() {
 	c.level++
+	c.work++
+	c.t.charge(closureSteps)
 	c.deepest = max(c.deepest, c.level)
 }
 
@@ -143,11 +148,12 @@ func (c *compiler) block(list []statement) exec {
 	c.enter()
 	defer c.leave()
 	steps := make([]exec, 0, len(list))
+	outside := c.work
+	c.work = 0
 	for _, s := range list {
-		if e := c.statement(s); e != nil {
-			steps = append(steps, e)
-		}
+		steps = append(steps, c.charged(c.statement(s)))
 	}
+	c.work += outside
 	switch len(steps) {
 	case 0:
 		return func(*frame) signal { return sigNone }
@@ -180,6 +186,30 @@ func (c *compiler) block(list []statement) exec {
 			}
 		}
 		return sigNone
+	}
+}
+
+const (
+	// chargedWork is how much of a block comes between two charges: turns of a
+	// loop and calls are charged by themselves, so few blocks have any.
+	chargedWork = 64
+	// workPerStep is how many expressions and statements are a step.
+	workPerStep = 8
+)
+
+// charged is a statement of a block that charges for what has come since the
+// last one that does, or that statement again. So a text without loops is looked
+// at as it runs.
+func (c *compiler) charged(s exec) exec {
+	c.work++
+	if c.work < chargedWork {
+		return s
+	}
+	steps := c.work / workPerStep
+	c.work = 0
+	return func(fr *frame) signal {
+		fr.t.Step(steps)
+		return s(fr)
 	}
 }
 

@@ -75,6 +75,7 @@ func coroutineWrap(t *Thread, args []Value) Value {
 		if thrown != nil {
 			v := thrown.Value
 			if v.IsString() {
+				t.Alloc(len(v.Text()))
 				v = String(t.where(1) + v.Text())
 			}
 			t.Throw(v)
@@ -105,7 +106,7 @@ func coroutineYield(t *Thread, args []Value) Value {
 	if c == nil || t.levels != c.levels+1 {
 		t.raise(0, "attempt to yield across metamethod/C-call boundary")
 	}
-	t.Step(switchSteps)
+	t.Step(switchSteps + len(args)>>copiedShift)
 	c.transfer = append([]Value(nil), args...)
 	if !c.yield(struct{}{}) {
 		t.Abort(errStopped)
@@ -121,7 +122,7 @@ func (t *Thread) resume(c *coroutine, args []Value) ([]Value, *Error) {
 	if t.levels+1 >= maxGoLevels {
 		return nil, &Error{Value: String("C stack overflow")}
 	}
-	t.Step(switchSteps)
+	t.Step(switchSteps + len(args)>>copiedShift)
 	c.transfer = append([]Value(nil), args...)
 	if c.next == nil {
 		c.next, c.stop = iter.Pull(c.body)
@@ -172,8 +173,9 @@ func (c *coroutine) body(yield func(struct{}) bool) {
 		}
 	}()
 	c.yield = yield
-	v := c.t.invoke(c.fn, c.transfer)
-	c.transfer = append([]Value(nil), c.t.list(v)...)
+	results := c.t.list(c.t.invoke(c.fn, c.transfer))
+	c.t.Step(len(results) >> copiedShift)
+	c.transfer = append([]Value(nil), results...)
 }
 
 func (r *run) forget(c *coroutine) {

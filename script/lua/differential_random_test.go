@@ -3,6 +3,7 @@ package lua_test
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -163,6 +164,42 @@ func TestRandomNumbers(t *testing.T) {
 			return fmt.Sprintf("tonumber(%s, %d)", quote(s), r.IntN(37))
 		}
 		return fmt.Sprintf("tonumber(%s)", quote(s))
+	})
+}
+
+// TestRandomLongNumbers compares numbers of more digits than one is read by: each
+// is near the middle between two floats, which its last digit decides.
+func TestRandomLongNumbers(t *testing.T) {
+	o := newOracle(t)
+	rnd := rand.New(rand.NewPCG(5, 6))
+	middle := func() string {
+		f := math.Ldexp(rnd.Float64(), rnd.IntN(2100)-1074)
+		if rnd.IntN(4) == 0 {
+			f = math.Float64frombits(rnd.Uint64N(1 << uint(1+rnd.IntN(52)))) // few bits
+		}
+		a := new(big.Float).SetPrec(2000).SetFloat64(f)
+		b := new(big.Float).SetPrec(2000).SetFloat64(math.Nextafter(f, math.Inf(1)))
+		return a.Quo(a.Add(a, b), big.NewFloat(2)).Text('e', 800)
+	}
+	o.random(3000, func() string {
+		mantissa, exponent, _ := strings.Cut(middle(), "e")
+		whole, fraction, _ := strings.Cut(mantissa, ".")
+		e, _ := strconv.Atoi(exponent)
+		last := []string{"", "0", "1"}[rnd.IntN(3)]
+		zeros := rnd.IntN(3000)
+		switch rnd.IntN(6) {
+		case 0: // digits, and zeros behind them
+			return fmt.Sprintf(`tonumber("%s%s" .. ("0"):rep(%d) .. "%s.%se%d")`, whole, fraction, zeros, last, last, e-800-zeros-len(last))
+		case 1: // zeros in front
+			return fmt.Sprintf(`tonumber(" -" .. ("0"):rep(%d) .. "%s.%s" .. ("0"):rep(%d) .. "%s" .. "e%d ")`, zeros, whole, fraction, zeros, last, e)
+		case 2:
+			return fmt.Sprintf(`tonumber("0." .. ("0"):rep(%d) .. "%s%s" .. ("0"):rep(%d) .. "%s" .. "e%d")`, zeros, whole, fraction, zeros, last, e+1+zeros)
+		case 3: // hexadecimal, where the 53rd bit of what follows decides
+			return fmt.Sprintf(`tonumber("0x%x8" .. ("0"):rep(%d) .. "%s.%sp%d")`, 1<<52+rnd.Int64N(1<<52), zeros, last, last, rnd.IntN(2200)-1100-4*zeros)
+		case 4:
+			return fmt.Sprintf(`tonumber("0x0." .. ("0"):rep(%d) .. "%x8" .. ("0"):rep(%d) .. "%s" .. "P%+d")`, zeros, 1<<52+rnd.Int64N(1<<52), zeros, last, rnd.IntN(2200)-1100+4*zeros)
+		}
+		return fmt.Sprintf(`tonumber(("%d"):rep(%d) .. "%s", %d)`, rnd.IntN(2), zeros, last, 2+rnd.IntN(35))
 	})
 }
 

@@ -61,7 +61,7 @@ func freezeAll(t *Table) {
 	}
 	t.frozen = true
 	freezeAll(t.meta)
-	for key, v, at := t.after(0); at != 0; key, v, at = t.after(at) {
+	for key, v, at := t.after(nil, 0); at != 0; key, v, at = t.after(nil, at) {
 		freezeAll(key.Table())
 		freezeAll(v.Table())
 	}

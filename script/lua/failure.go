@@ -8,11 +8,28 @@ import (
 // raise raises an error at a line of the script; at none if line is 0, which is
 // where a Go function did what failed.
 func (t *Thread) raise(line int, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
+	message := t.message(format, args)
 	if line == 0 {
 		t.Throw(String(message))
 	}
 	panic(&Error{String(t.position(line) + message), shownLine(line)})
+}
+
+// message formats the text of an error and charges for it. Its texts end at their
+// first NUL, as they do in C.
+func (t *Thread) message(format string, args []any) string {
+	size := 0
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			s = cString(s)
+			args[i] = s
+			size += len(s)
+		}
+	}
+	if size >= piece {
+		t.Alloc(3 * size) // it is copied to where its position is in front
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // chunkName is the name of all scripts in error messages.

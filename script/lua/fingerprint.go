@@ -34,7 +34,7 @@ type Constant struct {
 // but for the names of fields and commands, and what they are in their order. An
 // error is a *SyntaxError. A long text has no shape.
 func ShapeOf(text string) (shape Fingerprint, constants []Constant, err error) {
-	main, err := parse(text, chunkName, 0)
+	main, err := parse(nil, text, chunkName, 0)
 	if err != nil {
 		return shape, nil, err
 	}

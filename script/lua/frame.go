@@ -91,7 +91,7 @@ func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
 func (t *Thread) prepare(nf *frame, f *Function, base, n int) {
 	p := f.proto
 	if p.dots {
-		t.steps -= int64(n >> copiedShift)
+		t.Step(n >> copiedShift)
 		t.reserve(base + 2*n)
 		nf.varargs = nil
 		if n > p.params {

@@ -4,8 +4,9 @@ package lua
 // returns (copy what it keeps); it may overwrite them.
 //
 // It returns its one result, or t.Return(…) for none or several. It charges
-// what it does: t.Step(n) for n units of work (about 10 ns each, one per 16
-// bytes looked at or copied), t.Alloc(n) for n bytes before it makes them. It
+// what it does before it does it: t.Step(n) for n units of work (about 10 ns
+// each, one per 16 bytes looked at or copied), a piece after the other where that
+// takes longer, and t.Alloc(n) for n bytes before it makes them. It
 // raises an error with t.Throw, t.Errorf, t.ArgError or a Check function;
 // these do not return. It calls a Lua value with t.Call. It must keep no state
 // of its own: what belongs to a run is in a Local.

@@ -8,7 +8,8 @@ import (
 // lexer splits the text of a script into tokens, as Lua 5.1 does: its words,
 // its errors, its line numbers.
 type lexer struct {
-	chunk    string // the name in error messages
+	t        *Thread // that is charged, or nil
+	chunk    string  // the name in error messages
 	text     string
 	at       int
 	line     int // of the current character
@@ -98,7 +99,9 @@ func (lx *lexer) next() {
 		lx.ahead.ok = false
 		return
 	}
+	from := lx.at
 	lx.kind = lx.scan()
+	lx.t.charge(readSteps * (lx.at - from))
 }
 
 // peek gives the token after the current one.

@@ -157,6 +157,7 @@ func (d *jsonDecoder) next() {
 	from := d.at
 	for c := d.byteAt(d.at); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = d.byteAt(d.at) {
 		d.at++
+		d.t.passed(d.at - from)
 	}
 	d.index = d.at
 	c := d.byteAt(d.at)
@@ -178,11 +179,11 @@ func (d *jsonDecoder) next() {
 		return
 	default:
 		d.long(c)
-		d.t.Step(2 + (d.at-from)/8)
+		d.t.Step(2 + min(d.at-from, piece)/8)
 		return
 	}
 	d.at++
-	d.t.Step(1 + (d.at-from)/8)
+	d.t.Step(1 + min(d.at-from, piece)/8)
 }
 
 // long reads a token of several bytes.
@@ -215,7 +216,7 @@ func (d *jsonDecoder) long(c byte) {
 
 // number reads a number, in any form that C's strtod takes.
 func (d *jsonDecoder) number(rest string) {
-	f, n := scanNumber(rest)
+	f, n := d.t.scanNumber(rest)
 	if n == 0 {
 		d.token = "invalid number"
 		return
@@ -245,6 +246,7 @@ func (d *jsonDecoder) text() {
 	start := d.at + 1
 	i := start
 	for {
+		d.t.passed(i - d.at)
 		switch c := d.byteAt(i); c {
 		case '"':
 			if len(d.word.b) == 0 {

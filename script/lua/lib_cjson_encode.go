@@ -16,7 +16,6 @@ func (m jsonModule) encode(t *Thread, args []Value) Value {
 	}
 	e := jsonEncoder{jsonSettings: m(t), buffer: buffer{t: t}, slots: 1}
 	e.append(args[0], 0)
-	t.Step(len(e.b) / 16)
 	return e.value()
 }
 
@@ -63,7 +62,7 @@ func (e *jsonEncoder) table(table *Table, depth int) {
 			if i > 1 {
 				e.byte(',')
 			}
-			e.append(table.Int(i), depth)
+			e.append(table.Int(e.t, i), depth)
 		}
 		e.byte(']')
 		e.slots--
@@ -72,7 +71,7 @@ func (e *jsonEncoder) table(table *Table, depth int) {
 	e.slots += 2
 	e.byte('{')
 	first := true
-	for key, value, at := table.after(0); at != 0; key, value, at = table.after(at) {
+	for key, value, at := table.after(e.t, 0); at != 0; key, value, at = table.after(e.t, at) {
 		if !first {
 			e.byte(',')
 		}
@@ -98,7 +97,7 @@ func (e *jsonEncoder) table(table *Table, depth int) {
 // integers; 0 or less if it is to be an object.
 func (e *jsonEncoder) arrayLength(table *Table) int {
 	largest, items := int32(0), 0
-	for key, _, at := table.after(0); at != 0; key, _, at = table.after(at) {
+	for key, _, at := table.after(e.t, 0); at != 0; key, _, at = table.after(e.t, at) {
 		e.t.Step(1)
 		if !key.IsNumber() {
 			return -1
@@ -153,6 +152,7 @@ func (e *jsonEncoder) quote(s string) {
 	e.b = append(e.b, '"')
 	start := 0
 	for i := 0; i < len(s); i++ {
+		e.t.ahead(i, len(s))
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && c != '/' && c != 0x7F {
 			continue

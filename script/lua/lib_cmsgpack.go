@@ -39,8 +39,8 @@ func (b *buffer) msgpack(v Value, depth int) {
 	switch v.Kind() {
 	case KindString:
 		s := v.Text()
-		b.msgpackText(s)
 		b.t.Step(len(s) / 16)
+		b.msgpackText(s)
 	case KindBoolean:
 		if v == True {
 			b.byte(0xC3)
@@ -119,7 +119,7 @@ func (b *buffer) msgpackInteger(n int64) {
 func (b *buffer) msgpackTable(table *Table, depth int) {
 	count, array := 0, true
 	largest := 0.0
-	for key, _, at := table.after(0); at != 0; key, _, at = table.after(at) {
+	for key, _, at := table.after(b.t, 0); at != 0; key, _, at = table.after(b.t, at) {
 		b.t.Step(1)
 		count++
 		if f, ok := key.Number(), key.IsNumber(); ok && f >= 1 && f == math.Floor(f) {
@@ -131,12 +131,12 @@ func (b *buffer) msgpackTable(table *Table, depth int) {
 	if array && largest == float64(count) {
 		b.msgpackCount(count, 0x90, 0xDC)
 		for i := 1; i <= count; i++ {
-			b.msgpack(table.Int(i), depth)
+			b.msgpack(table.Int(b.t, i), depth)
 		}
 		return
 	}
 	b.msgpackCount(count, 0x80, 0xDE)
-	for key, value, at := table.after(0); at != 0; key, value, at = table.after(at) {
+	for key, value, at := table.after(b.t, 0); at != 0; key, value, at = table.after(b.t, at) {
 		b.msgpack(key, depth)
 		b.msgpack(value, depth)
 	}
@@ -202,7 +202,7 @@ func (t *Thread) msgpackAll(args []Value, limit, offset int64) Value {
 		results = append(results, Int(end))
 	}
 	for i := 1; i <= n; i++ {
-		results = append(results, list.Int(i))
+		results = append(results, list.Int(t, i))
 	}
 	return t.Return(results...)
 }

@@ -16,14 +16,14 @@ func mathLibrary() *Table {
 		Func("deg", unary(func(x float64) float64 { return x / degree })),
 		Func("exp", charged(logarithmSteps, unary(exponential))),
 		Func("floor", unary(math.Floor)),
-		Func("fmod", binary(math.Mod)),
+		Func("fmod", mathFmod),
 		Func("frexp", mathFrexp),
 		Func("ldexp", mathLdexp),
 		Func("log", charged(logarithmSteps, unary(logarithm))),
 		Func("log10", charged(logarithmSteps, unsigned(logarithm10))),
 		Func("max", mathMax),
 		Func("min", mathMin),
-		Func("mod", binary(math.Mod)),
+		Func("mod", mathFmod),
 		Func("modf", mathModf),
 		Func("pow", mathPow),
 		Func("rad", unary(func(x float64) float64 { return x * degree })),
@@ -99,6 +99,19 @@ func binary(f func(x, y float64) float64) GoFunction {
 		return Number(x)
 	}
 }
+
+// mathFmod is math.fmod, which takes a step for each bit by which its numbers
+// differ in size.
+func mathFmod(t *Thread, args []Value) Value {
+	x, y := t.checkNumbers(args)
+	t.Step(2 * max(0, exponentOf(x)-exponentOf(y)))
+	return modulo(t, args)
+}
+
+var modulo = binary(math.Mod)
+
+// exponentOf is the exponent of a float as its bits have it.
+func exponentOf(f float64) int { return int(math.Float64bits(f) >> 52 & 0x7FF) }
 
 func mathAbs(t *Thread, args []Value) Value { return Number(math.Abs(t.CheckNumber(args, 0))) }
 

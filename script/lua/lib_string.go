@@ -132,8 +132,8 @@ func stringRep(t *Thread, args []Value) Value {
 func (t *Thread) mapped(s string, f func(c byte) byte) Value {
 	b := buffer{t: t}
 	b.room(len(s))
-	t.Step(len(s) / 8)
 	for i := 0; i < len(s); i++ {
+		t.ahead(i, len(s))
 		b.b = append(b.b, f(s[i]))
 	}
 	return b.value()
@@ -188,12 +188,41 @@ func stringFind(t *Thread, args []Value) Value {
 	if !Arg(args, 3).Truth() && hasSpecials(pattern) {
 		return t.search(s, pattern, from, true)
 	}
-	t.Step((len(s) - from + len(pattern)) / 16)
-	i := strings.Index(s[from:], pattern)
+	i := t.indexText(s[from:], pattern)
 	if i < 0 {
 		return Nil
 	}
 	return t.Return(Int(from+i+1), Int(from+i+len(pattern)))
+}
+
+// shortText is the longest text that strings.Index looks for in time that grows
+// with the length of what it looks through alone.
+const shortText = 63
+
+// indexText is strings.Index, charged. It looks for the beginning of a long text
+// and compares the rest where that is, as often as it has to.
+func (t *Thread) indexText(s, text string) int {
+	beginning := text[:min(len(text), shortText)]
+	for at := 0; ; {
+		end := min(len(s), at+16*piece+len(beginning))
+		t.Step((end - at) / 16)
+		i := strings.Index(s[at:end], beginning)
+		switch {
+		case i < 0 && end == len(s):
+			return -1
+		case i < 0:
+			at = end - len(beginning) + 1
+			continue
+		}
+		if at += i; len(s)-at < len(text) {
+			return -1
+		}
+		t.Step((len(text) - len(beginning)) / 64)
+		if s[at:at+len(text)] == text {
+			return at
+		}
+		at++
+	}
 }
 
 func stringMatch(t *Thread, args []Value) Value {

@@ -1,9 +1,15 @@
 package lua
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // longText is the length from which on %s ignores its width.
 const longText = 100
+
+// manyDigits is what it takes to write a number with more digits than a float has.
+const manyDigits = 2500
 
 // stringFormat is string.format.
 func stringFormat(t *Thread, args []Value) Value {
@@ -31,8 +37,8 @@ func stringFormat(t *Thread, args []Value) Value {
 		t.Step(4)
 		out.convert(&d, args, arg)
 	}
+	t.Step(len(format) / 16)
 	out.text(format)
-	t.Step(len(out.b) / 16)
 	return out.value()
 }
 
@@ -114,12 +120,16 @@ func (b *buffer) convert(d *directive, args []Value, i int) {
 		b.b = d.unsigned(b.b, n)
 	case 'e', 'E', 'f', 'g', 'G':
 		f := t.CheckNumber(args, i)
+		if d.precision > 17 || d.verb == 'f' && math.Abs(f) > 1e15 {
+			t.Step(manyDigits)
+		}
 		b.room(512)
 		b.b = d.float(b.b, f)
 	case 'q':
 		b.quote(t.CheckString(args, i))
 	case 's':
 		s := t.CheckString(args, i)
+		t.Step(len(s) / 32)
 		if d.precision < 0 && len(s) >= longText {
 			b.text(s)
 			return
@@ -144,6 +154,7 @@ func (b *buffer) convert(d *directive, args []Value, i int) {
 func (b *buffer) quote(s string) {
 	b.byte('"')
 	for i := 0; i < len(s); i++ {
+		b.t.ahead(i, len(s))
 		switch c := s[i]; c {
 		case '"', '\\', '\n':
 			b.byte('\\')

@@ -56,8 +56,8 @@ func stringGsub(t *Thread, args []Value) Value {
 	if n == 0 {
 		return t.Return(String(s), Int(0))
 	}
+	t.Step(len(s[at:]) / 16)
 	g.out.text(s[at:])
-	t.Step(len(g.out.b) / 16)
 	return t.Return(g.out.value(), Int(n))
 }
 

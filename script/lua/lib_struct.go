@@ -30,7 +30,7 @@ type layout struct {
 }
 
 func (t *Thread) newLayout(format string) layout {
-	t.Step(len(format) / 64)
+	t.Step(len(format) / 16)
 	if i := strings.IndexByte(format, 0); i >= 0 {
 		format = format[:i]
 	}
@@ -69,6 +69,7 @@ func (l *layout) number(d int) int {
 	}
 	n := 0
 	for l.format != "" && isDecimal(l.format[0]) {
+		l.t.passed(len(l.format))
 		n = n*10 + int(l.format[0]-'0')
 		if n > math.MaxInt32 {
 			l.t.Errorf("integral size overflow")
@@ -143,8 +144,8 @@ func structPack(t *Thread, args []Value) Value {
 			if len(s) < size {
 				t.ArgError(arg, "string too short")
 			}
-			out.text(s[:size])
 			t.Step(size / 16)
+			out.text(s[:size])
 			if option == 's' {
 				out.byte(0)
 				size++
@@ -240,7 +241,7 @@ func structUnpack(t *Thread, args []Value) Value {
 			if size == 0 {
 				last, ok := 0.0, false
 				if n > 0 {
-					last, ok = ToNumber(list.Int(n))
+					last, ok = t.ToNumber(list.Int(t, n))
 				}
 				if !ok {
 					t.Errorf("format 'c0' needs a previous size")
@@ -258,11 +259,12 @@ func structUnpack(t *Thread, args []Value) Value {
 			rest := data[at:]
 			end := strings.IndexByte(rest, 0)
 			if end < 0 {
+				t.Step(len(rest) / 64)
 				t.Errorf("unfinished string in data")
 			}
 			size = end + 1
+			t.Step(end / 64)
 			push(t.Substring(rest, 0, end))
-			t.Step(end / 16)
 		default:
 			l.control(option)
 		}
@@ -270,7 +272,7 @@ func structUnpack(t *Thread, args []Value) Value {
 	}
 	results := make([]Value, 0, n+1)
 	for i := 1; i <= n; i++ {
-		results = append(results, list.Int(i))
+		results = append(results, list.Int(t, i))
 	}
 	return t.Return(append(results, Number(float64(int64(at+1))))...)
 }

@@ -21,14 +21,14 @@ func tableConcat(t *Thread, args []Value) Value {
 	from := t.optInt32(args, 2, 1)
 	var to int
 	if Arg(args, 3).IsNil() {
-		to = table.Length()
+		to = table.Length(t)
 	} else {
 		to = t.checkInt32(args, 3)
 	}
 	out := buffer{t: t}
 	for i := from; i <= to; i++ {
 		t.Step(2)
-		switch v := table.Int(i); {
+		switch v := table.Int(t, i); {
 		case v.IsString():
 			t.Step(len(v.Text()) / 16)
 			out.text(v.Text())
@@ -46,7 +46,7 @@ func tableConcat(t *Thread, args []Value) Value {
 
 // next is Table.Next, which raises an error if the key is gone.
 func (t *Thread) next(table *Table, key Value) (Value, Value) {
-	key, value, ok := table.Next(key)
+	key, value, ok := table.Next(t, key)
 	if !ok {
 		t.Throw(String("invalid key to 'next'"))
 	}
@@ -67,11 +67,11 @@ func tableForeach(t *Thread, args []Value) Value {
 
 func tableForeachi(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
-	n := table.Length()
+	n := table.Length(t)
 	t.CheckFunction(args, 1)
 	for i := 1; i <= n; i++ {
 		t.Step(4)
-		if v := t.Call1(args[1], Int(i), table.Int(i)); !v.IsNil() {
+		if v := t.Call1(args[1], Int(i), table.Int(t, i)); !v.IsNil() {
 			return v
 		}
 	}
@@ -79,7 +79,7 @@ func tableForeachi(t *Thread, args []Value) Value {
 }
 
 func tableGetn(t *Thread, args []Value) Value {
-	return Int(t.CheckTable(args, 0).Length())
+	return Int(t.CheckTable(args, 0).Length(t))
 }
 
 func tableSetn(t *Thread, args []Value) Value {
@@ -91,7 +91,7 @@ func tableSetn(t *Thread, args []Value) Value {
 func tableMaxn(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
 	largest := 0.0
-	for key, _, at := table.after(0); at != 0; key, _, at = table.after(at) {
+	for key, _, at := table.after(t, 0); at != 0; key, _, at = table.after(t, at) {
 		t.Step(1)
 		if key.IsNumber() && key.Number() > largest {
 			largest = key.Number()
@@ -111,7 +111,7 @@ func (t *Thread) place(table *Table, i int, v Value) {
 
 func tableInsert(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
-	end := table.Length() + 1
+	end := table.Length(t) + 1
 	switch len(args) {
 	case 2:
 		t.place(table, end, args[1])
@@ -119,7 +119,7 @@ func tableInsert(t *Thread, args []Value) Value {
 		at := t.checkInt32(args, 1)
 		for i := max(end, at); i > at; i-- {
 			t.Step(4)
-			t.place(table, i, table.Int(i-1))
+			t.place(table, i, table.Int(t, i-1))
 		}
 		t.place(table, at, args[2])
 	default:
@@ -130,15 +130,15 @@ func tableInsert(t *Thread, args []Value) Value {
 
 func tableRemove(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
-	end := table.Length()
+	end := table.Length(t)
 	at := t.optInt32(args, 1, end)
 	if at < 1 || at > end {
 		return t.Return()
 	}
-	v := table.Int(at)
+	v := table.Int(t, at)
 	for ; at < end; at++ {
 		t.Step(2)
-		t.place(table, at, table.Int(at+1))
+		t.place(table, at, table.Int(t, at+1))
 	}
 	t.place(table, end, Nil)
 	return v
@@ -146,7 +146,7 @@ func tableRemove(t *Thread, args []Value) Value {
 
 func tableSort(t *Thread, args []Value) Value {
 	table := t.CheckTable(args, 0)
-	n := table.Length()
+	n := table.Length(t)
 	s := sorter{t: t, table: table}
 	if !Arg(args, 1).IsNil() {
 		t.CheckFunction(args, 1)
@@ -182,7 +182,7 @@ func (s *sorter) swap(i, j int, atI, atJ Value) {
 func (s *sorter) sort(low, high int) {
 	for low < high {
 		// The first, the middle and the last are put in order.
-		first, last := s.table.Int(low), s.table.Int(high)
+		first, last := s.table.Int(s.t, low), s.table.Int(s.t, high)
 		if s.before(last, first) {
 			s.swap(low, high, first, last)
 		}
@@ -190,20 +190,20 @@ func (s *sorter) sort(low, high int) {
 			return
 		}
 		middle := (low + high) / 2
-		pivot, first := s.table.Int(middle), s.table.Int(low)
+		pivot, first := s.table.Int(s.t, middle), s.table.Int(s.t, low)
 		if s.before(pivot, first) {
 			s.swap(middle, low, pivot, first)
-		} else if last := s.table.Int(high); s.before(last, pivot) {
+		} else if last := s.table.Int(s.t, high); s.before(last, pivot) {
 			s.swap(middle, high, pivot, last)
 		}
 		if high-low == 2 {
 			return
 		}
 		// The median waits next to the end while the rest is parted by it.
-		pivot = s.table.Int(middle)
-		s.swap(middle, high-1, pivot, s.table.Int(high-1))
+		pivot = s.table.Int(s.t, middle)
+		s.swap(middle, high-1, pivot, s.table.Int(s.t, high-1))
 		at := s.part(low, high, pivot)
-		s.swap(high-1, at, s.table.Int(high-1), s.table.Int(at))
+		s.swap(high-1, at, s.table.Int(s.t, high-1), s.table.Int(s.t, at))
 		if at-low < high-at {
 			s.sort(low, at-1)
 			low = at + 1
@@ -220,22 +220,22 @@ func (s *sorter) part(low, high int, pivot Value) int {
 	i, j := low, high-1
 	for {
 		i++
-		left := s.table.Int(i)
+		left := s.table.Int(s.t, i)
 		for s.before(left, pivot) {
 			if i > high {
 				s.t.Errorf("invalid order function for sorting")
 			}
 			i++
-			left = s.table.Int(i)
+			left = s.table.Int(s.t, i)
 		}
 		j--
-		right := s.table.Int(j)
+		right := s.table.Int(s.t, j)
 		for s.before(pivot, right) {
 			if j < low {
 				s.t.Errorf("invalid order function for sorting")
 			}
 			j--
-			right = s.table.Int(j)
+			right = s.table.Int(s.t, j)
 		}
 		if j < i {
 			return i

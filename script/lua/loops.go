@@ -124,7 +124,7 @@ func (c *compiler) numericFor(s *numericForStmt) exec {
 }
 
 func (t *Thread) loopNumber(v Value, line int, what string) float64 {
-	f, ok := ToNumber(v)
+	f, ok := t.ToNumber(v)
 	if !ok {
 		t.raise(line, "'for' %s must be a number", what)
 	}
@@ -175,7 +175,7 @@ func (t *Thread) iterate(fr *frame, hidden, call, n int, where *site) bool {
 	regs := fr.regs
 	f := regs[hidden]
 	if table := regs[hidden+1].Table(); table != nil && f.ref == nextFunction.ref {
-		if k, v, ok := t.Next(table, regs[hidden+2]); ok {
+		if k, v, ok := table.Next(t, regs[hidden+2]); ok {
 			regs[hidden+2], regs[call] = k, k
 			if n > 1 {
 				regs[call+1] = v

@@ -16,7 +16,7 @@ func (t *Thread) metatableOf(v Value) *Table {
 // metamethod is the handler of a value for an event, nil if there is none.
 func (t *Thread) metamethod(v Value, event string) Value {
 	if m := t.metatableOf(v); m != nil {
-		return m.Text(event)
+		return m.Text(t, event)
 	}
 	return Nil
 }
@@ -32,11 +32,11 @@ func (t *Thread) index(object, key Value, line int, e expression) Value {
 	for range maxMetaChain {
 		var handler Value
 		if table := object.Table(); table != nil {
-			v := table.Get(key)
+			v := table.Get(t, key)
 			if !v.IsNil() || table.meta == nil {
 				return v
 			}
-			if handler = table.meta.Text("__index"); handler.IsNil() {
+			if handler = table.meta.Text(t, "__index"); handler.IsNil() {
 				return Nil
 			}
 		} else if handler = t.metamethod(object, "__index"); handler.IsNil() {
@@ -60,9 +60,7 @@ func (t *Thread) at(line int, f Value, args ...Value) Value {
 func (t *Thread) SetIndex(object, key, value Value) { t.setIndex(object, key, value, 0, nil) }
 
 func (t *Thread) setIndex(object, key, value Value, line int, e expression) {
-	if isLong(key) {
-		t.Step(len(key.Text()) / 64)
-	}
+	t.longKey(key)
 	for range maxMetaChain {
 		var handler Value
 		if table := object.Table(); table != nil {
@@ -75,7 +73,7 @@ func (t *Thread) setIndex(object, key, value Value, line int, e expression) {
 				*p = value
 				return
 			}
-			if handler = table.meta.Text("__newindex"); handler.IsNil() {
+			if handler = table.meta.Text(t, "__newindex"); handler.IsNil() {
 				*p = value
 				return
 			}
@@ -103,9 +101,7 @@ func (t *Thread) rawSet(table *Table, key, value Value, line int) {
 func (t *Thread) Equal(a, b Value) bool { return t.equal(a, b, 0) }
 
 func (t *Thread) equal(a, b Value, line int) bool {
-	if isLong(a) && a.bits == b.bits {
-		t.Step(len(a.Text()) / 64)
-	}
+	t.longPair(a, b)
 	if RawEqual(a, b) {
 		return true
 	}
@@ -123,6 +119,20 @@ func (t *Thread) equal(a, b Value, line int) bool {
 // isLong tells whether v is a string for which a comparison is charged.
 func isLong(v Value) bool {
 	return v.bits-(uint64(KindString)<<kindShift|1024) <= sizeMask-1024 && v.ref != nil
+}
+
+// longKey charges for a key that is compared with one in a table.
+func (t *Thread) longKey(key Value) {
+	if isLong(key) {
+		t.Step(len(key.Text()) / 64)
+	}
+}
+
+// longPair charges for two values that are compared.
+func (t *Thread) longPair(a, b Value) {
+	if isLong(a) && a.bits == b.bits {
+		t.Step(len(a.Text()) / 64)
+	}
 }
 
 // Less is a < b with metamethods.

@@ -3,6 +3,7 @@ package lua
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
 // AppendNumber appends f as tostring writes it: C's "%.14g", so integers below
@@ -41,17 +42,45 @@ func appendSpecial(dst []byte, f float64) []byte {
 	return append(dst, "inf"...)
 }
 
+// piece is how many bytes a function looks at between two charges, and pieceSteps
+// the charge.
+const (
+	piece      = 4096
+	pieceSteps = piece / 8
+)
+
+// passed charges a piece at its end, at position i. A nil thread charges nothing.
+func (t *Thread) passed(i int) {
+	if i%piece == 0 && t != nil {
+		t.Step(pieceSteps)
+	}
+}
+
+// ahead charges a piece of n bytes before it is looked at, at position i.
+func (t *Thread) ahead(i, n int) {
+	if i%piece == 0 {
+		t.Step(min(n-i, piece) / 8)
+	}
+}
+
 // ParseNumber reads a number as Lua converts a string: what C's strtod takes in
 // the C locale (decimal, hexadecimal with or without a binary exponent, inf and
 // nan), with white space around it. Like C it stops at a zero byte.
-func ParseNumber(s string) (float64, bool) {
+func ParseNumber(s string) (float64, bool) { return (*Thread)(nil).parseNumber(s) }
+
+// parseNumber is ParseNumber, charged. A long text is charged as it is read, so
+// the run can end meanwhile.
+func (t *Thread) parseNumber(s string) (float64, bool) {
 	if n := len(s); n > 0 && n <= 15 {
 		if f, ok := parseDigits(s); ok {
 			return f, true
 		}
 	}
-	f, n := scanNumber(s)
-	if n == 0 || !blank(s[n:]) {
+	if t != nil {
+		t.Step(4 + min(len(s), piece)/8)
+	}
+	f, n := t.scanNumber(s)
+	if n == 0 || !t.blank(s[n:]) {
 		return 0, false
 	}
 	return f, true
@@ -79,27 +108,27 @@ func parseDigits(s string) (float64, bool) {
 // isSpace is C's isspace.
 func isSpace(c byte) bool { return c == ' ' || c-'\t' < 5 }
 
-// blank tells whether s has nothing but white space up to its end or its first
-// zero byte.
-func blank(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] == 0 {
-			return true
-		}
-		if !isSpace(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// scanNumber reads the longest number at the start of s, as C's strtod does,
-// and tells how many bytes it took: 0 if there is none.
-func scanNumber(s string) (f float64, n int) {
+// spaces returns how many bytes of white space s begins with.
+func (t *Thread) spaces(s string) int {
 	i := 0
 	for i < len(s) && isSpace(s[i]) {
 		i++
+		t.passed(i)
 	}
+	return i
+}
+
+// blank reports whether s has nothing but white space up to its end or its first
+// zero byte.
+func (t *Thread) blank(s string) bool {
+	i := t.spaces(s)
+	return i == len(s) || s[i] == 0
+}
+
+// scanNumber reads the longest number at the start of s, as C's strtod does,
+// and returns how many bytes it took: 0 if there is none.
+func (t *Thread) scanNumber(s string) (f float64, n int) {
+	i := t.spaces(s)
 	negative := false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
 		negative = s[i] == '-'
@@ -110,13 +139,13 @@ func scanNumber(s string) (f float64, n int) {
 	}
 	switch c := s[i]; {
 	case c == '0' && i+1 < len(s) && s[i+1]|0x20 == 'x':
-		if f, n = scanHexadecimal(s[i:]); n == 0 {
+		if f, n = t.scanDigits(s[i:], hexadecimal); n == 0 {
 			n = 1 // the zero alone
 		}
 	case c == '.' || isDecimal(c):
-		f, n = scanDecimal(s[i:])
+		f, n = t.scanDigits(s[i:], decimal)
 	default:
-		f, n = scanWord(s[i:])
+		f, n = t.scanWord(s[i:])
 	}
 	if n == 0 {
 		return 0, 0
@@ -129,64 +158,158 @@ func scanNumber(s string) (f float64, n int) {
 
 func isDecimal(c byte) bool { return c-'0' < 10 }
 
-// scanDecimal reads digits, a point and an exponent.
-func scanDecimal(s string) (float64, int) {
-	i, digits := 0, 0
-	for ; i < len(s) && isDecimal(s[i]); i++ {
-		digits++
-	}
-	if i < len(s) && s[i] == '.' {
-		for i++; i < len(s) && isDecimal(s[i]); i++ {
-			digits++
-		}
-	}
-	if digits == 0 {
-		return 0, 0
-	}
-	i += scanExponent(s[i:], 'e')
-	// The syntax is checked: the only error is of the range, and then the
-	// result is what C gives, an infinity.
-	f, _ := strconv.ParseFloat(s[:i], 64)
-	return f, i
+// notation is how the digits of a number are written.
+type notation struct {
+	prefix string
+	digit  [256]bool
+	mark   byte  // of the exponent, in lower case
+	power  int64 // what a digit adds to the exponent
 }
 
-// scanHexadecimal reads "0x", hexadecimal digits, a point and an exponent.
-func scanHexadecimal(s string) (float64, int) {
-	i, digits := 2, 0
-	for ; i < len(s) && isHexDigit(s[i]); i++ {
-		digits++
+var (
+	decimal     = &notation{"", bytesThat(isDecimal), 'e', 1}
+	hexadecimal = &notation{"0x", bytesThat(isHexDigit), 'p', 4}
+)
+
+// bytesThat returns for each byte whether it is in a class.
+func bytesThat(in func(c byte) bool) (set [256]bool) {
+	for c := range set {
+		set[c] = in(byte(c))
 	}
-	if i < len(s) && s[i] == '.' {
-		for i++; i < len(s) && isHexDigit(s[i]); i++ {
-			digits++
-		}
+	return set
+}
+
+const (
+	// maxNumeral is the longest text that strconv reads; a longer one is
+	// shortened first. It loses the place of more than 800 digits.
+	maxNumeral = 800
+	// mostDigits is more digits than can decide to which float a number rounds,
+	// which is 767. Of those beyond it matters only whether one is not zero.
+	mostDigits = 780
+)
+
+// scanDigits reads a prefix, digits, a point and an exponent.
+func (t *Thread) scanDigits(s string, form *notation) (float64, int) {
+	from := len(form.prefix)
+	end := t.digits(s, from, form)
+	count := end - from
+	if end < len(s) && s[end] == '.' {
+		end = t.digits(s, end+1, form)
+		count = end - from - 1
 	}
-	if digits == 0 {
+	if count == 0 {
 		return 0, 0
 	}
-	n := scanExponent(s[i:], 'p')
-	text := s[:i+n]
-	if n == 0 {
+	n := end + t.scanExponent(s[end:], form.mark)
+	text := s[:n]
+	switch {
+	case n > maxNumeral:
+		var buf [mostDigits + 32]byte
+		text = unsafeText(t.shorten(buf[:0], s[from:end], s[end:n], form))
+	case n == end && form == hexadecimal:
 		text += "p0" // Go's syntax wants one
 	}
+	// The syntax is checked: the only error is of the range, and then the
+	// result is what C gives, an infinity.
 	f, _ := strconv.ParseFloat(text, 64)
-	return f, i + n
+	if t != nil && form == decimal {
+		t.Step(roundingSteps(f, min(count, mostDigits), n > end))
+	}
+	return f, n
+}
+
+// digits returns the end of the digits of s from i on.
+func (t *Thread) digits(s string, i int, form *notation) int {
+	for i < len(s) && form.digit[s[i]] {
+		i++
+		t.passed(i)
+	}
+	return i
+}
+
+// roundingSteps is what it takes to round a decimal number of so many digits to
+// f, where that needs more than a product of two words: more than 19 digits may,
+// and floats that have fewer bits than others always do.
+func roundingSteps(f float64, digits int, exponent bool) int {
+	const least = 0x1p-1022 // of the floats that have all bits
+	steps := 0
+	if digits > 19 {
+		steps = digits / 2
+	}
+	if f >= least && f <= math.MaxFloat64 || f == 0 && !exponent && digits <= 300 {
+		return steps
+	}
+	return steps + 1500 + 5*digits
+}
+
+// shorten writes a number that ParseFloat reads to the same float, of about
+// mostDigits digits at most. Zeros in front and the place of the point become part
+// of the exponent.
+func (t *Thread) shorten(dst []byte, mantissa, exponent string, form *notation) []byte {
+	point := strings.IndexByte(mantissa, '.')
+	if point < 0 {
+		point = len(mantissa)
+	}
+	first := 0
+	for first < len(mantissa) && (mantissa[first] == '0' || mantissa[first] == '.') {
+		first++
+		t.passed(first)
+	}
+	if first == len(mantissa) {
+		return append(dst, '0')
+	}
+	places := int64(point - first - 1) // from the first digit to the point
+	if first > point {
+		places++
+	}
+	dst = append(append(dst, form.prefix...), mantissa[first], '.')
+	i := first + 1
+	for ; i < len(mantissa) && len(dst) < mostDigits; i++ {
+		if i != point {
+			dst = append(dst, mantissa[i])
+		}
+	}
+	for ; i < len(mantissa); i++ {
+		if t.passed(i); mantissa[i] != '0' && i != point {
+			dst = append(dst, '1')
+			break
+		}
+	}
+	dst = append(dst, form.mark)
+	return strconv.AppendInt(dst, t.exponent(exponent)+places*form.power, 10)
+}
+
+// exponent is the number behind the mark of an exponent, 0 for none. One that is
+// larger than the length of any text does not become larger.
+func (t *Thread) exponent(s string) int64 {
+	const most = 1 << 40
+	n, negative := int64(0), false
+	for i := 1; i < len(s); i++ {
+		switch t.passed(i); s[i] {
+		case '-':
+			negative = true
+		case '+':
+		default:
+			n = min(n*10+int64(s[i]-'0'), most)
+		}
+	}
+	if negative {
+		return -n
+	}
+	return n
 }
 
 // scanExponent gives the length of an exponent that begins with mark, in
 // either case; 0 if s does not begin with one that is complete.
-func scanExponent(s string, mark byte) int {
+func (t *Thread) scanExponent(s string, mark byte) int {
 	if len(s) < 2 || s[0]|0x20 != mark {
 		return 0
 	}
-	i := 1
-	if s[i] == '+' || s[i] == '-' {
-		i++
+	from := 1
+	if s[1] == '+' || s[1] == '-' {
+		from = 2
 	}
-	from := i
-	for i < len(s) && isDecimal(s[i]) {
-		i++
-	}
+	i := t.digits(s, from, decimal)
 	if i == from {
 		return 0
 	}
@@ -194,7 +317,7 @@ func scanExponent(s string, mark byte) int {
 }
 
 // scanWord reads inf, infinity, nan and nan(letters), in any case.
-func scanWord(s string) (float64, int) {
+func (t *Thread) scanWord(s string) (float64, int) {
 	switch {
 	case hasPrefixFold(s, "infinity"):
 		return math.Inf(1), 8
@@ -206,6 +329,7 @@ func scanWord(s string) (float64, int) {
 			i := n + 1
 			for i < len(s) && (isAlphanumeric(s[i]) || s[i] == '_') {
 				i++
+				t.passed(i)
 			}
 			if i < len(s) && s[i] == ')' {
 				n = i + 1
@@ -240,10 +364,15 @@ func isAlphanumeric(c byte) bool { return isDecimal(c) || isLetter(c) }
 // sign that makes a negative number wrap around at 2^64, "0x" in base 16, and
 // 2^64-1 for what is too large.
 func ParseInteger(s string, base int) (float64, bool) {
-	i := 0
-	for i < len(s) && isSpace(s[i]) {
-		i++
+	return (*Thread)(nil).parseInteger(s, base)
+}
+
+// parseInteger is ParseInteger, charged as parseNumber is.
+func (t *Thread) parseInteger(s string, base int) (float64, bool) {
+	if t != nil {
+		t.Step(min(len(s), piece) / 8)
 	}
+	i := t.spaces(s)
 	negative := false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
 		negative = s[i] == '-'
@@ -254,18 +383,20 @@ func ParseInteger(s string, base int) (float64, bool) {
 	}
 	from := i
 	var n uint64
+	most := math.MaxUint64 / uint64(base) // that the base can be multiplied with
 	overflow := false
 	for ; i < len(s); i++ {
 		d := digitValue(s[i])
 		if d >= base {
 			break
 		}
-		if n > (math.MaxUint64-uint64(d))/uint64(base) {
+		t.passed(i)
+		if n > most || n*uint64(base) > math.MaxUint64-uint64(d) {
 			overflow = true
 		}
 		n = n*uint64(base) + uint64(d)
 	}
-	if i == from || !blank(s[i:]) {
+	if i == from || !t.blank(s[i:]) {
 		return 0, false
 	}
 	switch {

@@ -95,7 +95,7 @@ func (c *compiler) multi(e expression) eval {
 	}
 	return func(fr *frame) Value {
 		t := fr.t
-		t.steps -= int64(len(fr.varargs) >> copiedShift)
+		t.Step(len(fr.varargs) >> copiedShift)
 		t.results = append(t.results[:0], fr.varargs...)
 		return resultsMark
 	}
@@ -128,7 +128,7 @@ func (c *compiler) global(e *globalExpr) operand {
 	if i, ok := c.env.variables[e.name]; ok {
 		return operand{eval: func(fr *frame) Value { return fr.t.run.globals[i] }, slot: -1, calm: true}
 	}
-	if v := c.env.globals.Text(e.name); !v.IsNil() {
+	if v := c.env.globals.Text(nil, e.name); !v.IsNil() {
 		return constant(v)
 	}
 	name, line := e.name, e.line
@@ -179,7 +179,7 @@ func (c *compiler) pair(x, y expression) (left, right operand) {
 
 // closure compiles a function expression.
 func (c *compiler) closure(f *function) eval {
-	p := compileFunction(c.env, f)
+	p := compileFunction(c.t, c.env, f)
 	bytes := functionBytes + 8*len(p.upvalues)
 	if len(p.upvalues) == 0 {
 		return func(fr *frame) Value {

@@ -2,16 +2,16 @@ package lua
 
 import "fmt"
 
-// parse makes the tree of a text. number tells it from others in the lines of
-// the tree, chunk in error messages.
-func parse(text, chunk string, number int) (main *function, err error) {
+// parse makes the tree of a text, and charges t unless that is nil. number tells
+// the text from others in the lines of the tree, chunk in error messages.
+func parse(t *Thread, text, chunk string, number int) (main *function, err error) {
 	line := number<<chunkShift + 1
-	p := &parser{lexer: lexer{chunk: chunk, text: text, line: line, lastLine: line}}
+	p := &parser{lexer: lexer{t: t, chunk: chunk, text: text, line: line, lastLine: line}}
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(*SyntaxError)
 			if !ok {
-				panic(r) // a defect of ours
+				panic(r) // the end of a run, or a defect of ours
 			}
 			err = e
 		}

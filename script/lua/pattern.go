@@ -288,6 +288,7 @@ func (m *matcher) classEnd(p int) int {
 			p++
 		}
 		// The first byte belongs to the set even if it is a ']'.
+		from := p
 		for first := true; first || p >= len(m.pattern) || m.pattern[p] != ']'; first = false {
 			if p >= len(m.pattern) {
 				m.t.Errorf("malformed pattern (missing ']')")
@@ -297,6 +298,7 @@ func (m *matcher) classEnd(p int) int {
 			}
 			p++
 		}
+		m.steps += (p - from) / 8
 		return p + 1
 	}
 	return p

@@ -42,7 +42,7 @@ func (t *Thread) prepend(first, v Value) Value {
 	if v.ref != resultsMark.ref {
 		return t.Return(first, v)
 	}
-	t.steps -= int64(len(t.results) >> copiedShift)
+	t.Step(len(t.results) >> copiedShift)
 	t.results = append(t.results, Nil)
 	copy(t.results[1:], t.results)
 	t.results[0] = first

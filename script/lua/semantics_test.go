@@ -21,6 +21,8 @@ return #'abc', #'', #{1,2,3}, #{}, #{1,2,nil,4}, #{nil}, #{nil,nil,3}, #{1,nil,3
 return #{1,2,3,nil,5,nil}, #{nil,2}, #{nil,2,nil}, #{1,2,nil,nil,5}, #{1,nil,nil,nil,5}
 local t = {} t[1]=1 t[2]=2 t[4]=4 return #t
 local t = {} for i=1,10 do t[i]=i end t[5]=nil return #t
+local t = {nil, 1, 1, 1} for i = 0, 60 do t[5 * 2 ^ i] = 1 end t[-3 * 2 ^ 61] = 1 t[2 ^ 62] = 1 t[-2 ^ 63] = 1 t[0] = 1 return #t
+local t = {nil, 1, 1, 1} for i = 0, 60 do t[5 * 2 ^ i] = 1 end t[-3 * 2 ^ 61] = 1 t[2 ^ 62] = 1 t[-2 ^ 63] = 1 t[0] = 1 t[1] = 1 for i = 6, 99 do t[i] = i end t[50] = nil return #t
 local t = {} for i=1,10 do t[i]=i end t[10]=nil t[9]=nil return #t
 local t = {1,2,3,4} t[4]=nil t[3]=nil return #t
 local t = {1,2,3,4,5} t[2]=nil t[5]=nil return #t

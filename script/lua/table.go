@@ -120,71 +120,106 @@ func (t *Table) position(key Value, hash uint32) int32 {
 	return int32(hash % ((n - 1) | 1))
 }
 
-// Text gives the value of a string key.
-func (t *Table) Text(key string) Value { return t.text(key, hashText(key)) }
+// Text gives the value of a string key. Like all that looks for a key it charges
+// th, which may be nil, where many keys have the same place.
+func (t *Table) Text(th *Thread, key string) Value { return t.text(th, key, hashText(key)) }
 
-func (t *Table) text(key string, hash uint32) Value {
-	if n := t.findText(key, hash); n != nil {
+func (t *Table) text(th *Thread, key string, hash uint32) Value {
+	if n := t.findText(th, key, hash); n != nil {
 		return n.value
 	}
 	return Nil
 }
 
-func (t *Table) findText(key string, hash uint32) *node {
+func (t *Table) findText(th *Thread, key string, hash uint32) *node {
 	if len(t.nodes) == 0 {
 		return nil
 	}
 	n := &t.nodes[hash&uint32(len(t.nodes)-1)]
-	for {
-		if n.hash == hash && n.key.IsString() && n.key.Text() == key {
-			return n
+	for passed := 1; ; passed++ {
+		if n.hash == hash && n.key.IsString() {
+			if n.key.Text() == key {
+				return n
+			}
+			passed += th.collided(n.key, len(key))
 		}
 		if n.next == 0 {
 			return nil
+		}
+		if passed >= chainPiece {
+			th.charge(passed)
+			passed = 0
 		}
 		n = &t.nodes[n.next-1]
 	}
 }
 
+// chainPiece is how many nodes of a chain are passed between two charges: more
+// than most chains have.
+const chainPiece = 32
+
+// collided is what it takes, in nodes passed, to find that a key with the same
+// hash is another one, in a comparison with a string of n bytes.
+func (th *Thread) collided(key Value, n int) int {
+	if len(key.Text()) == n {
+		return n / 64
+	}
+	return 0
+}
+
+// charge is Step for who may have no thread.
+func (th *Thread) charge(n int) {
+	if th != nil {
+		th.Step(n)
+	}
+}
+
 // Int gives the value of an integer key.
-func (t *Table) Int(key int) Value {
+func (t *Table) Int(th *Thread, key int) Value {
 	if uint(key-1) < uint(len(t.array)) {
 		return t.array[key-1]
 	}
-	if n := t.findNode(Int(key)); n != nil {
+	if n := t.findNode(th, Int(key)); n != nil {
 		return n.value
 	}
 	return Nil
 }
 
 // Get gives the value of any key, without metamethods; nil if absent.
-func (t *Table) Get(key Value) Value {
+func (t *Table) Get(th *Thread, key Value) Value {
 	if key.IsNumber() {
 		f := key.Number()
 		if i := int(f); uint(i-1) < uint(len(t.array)) && float64(i) == f {
 			return t.array[i-1]
 		}
 	} else if key.IsString() {
-		return t.Text(key.Text())
+		return t.Text(th, key.Text())
 	}
-	if n := t.findNode(key); n != nil {
+	if n := t.findNode(th, key); n != nil {
 		return n.value
 	}
 	return Nil
 }
 
-func (t *Table) findNode(key Value) *node {
+func (t *Table) findNode(th *Thread, key Value) *node {
 	if len(t.nodes) == 0 || key.IsNil() {
 		return nil
 	}
 	hash := hashOf(key)
+	if key.IsString() {
+		return t.findText(th, key.Text(), hash)
+	}
 	n := &t.nodes[t.position(key, hash)]
-	for {
+	for passed := 1; ; passed++ {
 		if n.hash == hash && RawEqual(n.key, key) {
 			return n
 		}
 		if n.next == 0 {
 			return nil
+		}
+		if passed >= chainPiece {
+			th.charge(passed)
+			passed = 0
 		}
 		n = &t.nodes[n.next-1]
 	}
@@ -192,14 +227,14 @@ func (t *Table) findNode(key Value) *node {
 
 // slot points to the value of a key that is there (its value may be nil), or
 // is nil.
-func (t *Table) slot(key Value) *Value {
+func (t *Table) slot(th *Thread, key Value) *Value {
 	if key.IsNumber() {
 		f := key.Number()
 		if i := int(f); uint(i-1) < uint(len(t.array)) && float64(i) == f {
 			return &t.array[i-1]
 		}
 	}
-	if n := t.findNode(key); n != nil {
+	if n := t.findNode(th, key); n != nil {
 		return &n.value
 	}
 	return nil
@@ -236,7 +271,7 @@ func (t *Table) refusal(key Value) string {
 
 // place gives the place of the value of a key that refusal has nothing against.
 func (t *Table) place(th *Thread, key Value) *Value {
-	if p := t.slot(key); p != nil {
+	if p := t.slot(th, key); p != nil {
 		return p
 	}
 	return t.newKey(th, key)
@@ -264,8 +299,12 @@ func (t *Table) newKey(th *Thread, key Value) *Value {
 		n := &t.nodes[free]
 		other := t.position(mp.key, mp.hash)
 		if other != at {
-			for t.nodes[other].next != at+1 {
+			passed := 0
+			for ; t.nodes[other].next != at+1; passed++ {
 				other = t.nodes[other].next - 1
+			}
+			if passed >= chainPiece {
+				th.charge(passed)
 			}
 			t.nodes[other].next = int32(free) + 1
 			*n = *mp
@@ -377,7 +416,7 @@ func (t *Table) resize(th *Thread, array, hash int) {
 }
 
 // Length is the border that # gives.
-func (t *Table) Length() int {
+func (t *Table) Length(th *Thread) int {
 	j := len(t.array)
 	if j > 0 && t.array[j-1].IsNil() {
 		i := 0
@@ -395,12 +434,17 @@ func (t *Table) Length() int {
 	}
 	i := j
 	j++
-	for !t.Int(j).IsNil() {
+	for !t.Int(th, j).IsNil() {
 		i = j
-		j *= 2
+		if j *= 2; j > math.MaxInt32 { // as in Lua, such a table is walked
+			for i = 1; !t.Int(th, i).IsNil(); i++ {
+				th.charge(1)
+			}
+			return i - 1
+		}
 	}
 	for j-i > 1 {
-		if m := (i + j) / 2; t.Int(m).IsNil() {
+		if m := (i + j) / 2; t.Int(th, m).IsNil() {
 			j = m
 		} else {
 			i = m
@@ -411,33 +455,17 @@ func (t *Table) Length() int {
 
 // Next gives the entry after the one of key, the first after nil, and a nil key
 // at the end. ok is false if there is no such key.
-func (t *Table) Next(key Value) (next, value Value, ok bool) {
-	i, ok := t.turn(key)
+func (t *Table) Next(th *Thread, key Value) (next, value Value, ok bool) {
+	i, ok := t.turn(th, key)
 	if !ok {
 		return Nil, Nil, false
 	}
-	next, value, _ = t.after(i)
-	return next, value, true
-}
-
-// Next is table.Next, charged for what it passes over.
-func (th *Thread) Next(table *Table, key Value) (next, value Value, ok bool) {
-	i, ok := table.turn(key)
-	if !ok {
-		return Nil, Nil, false
-	}
-	next, value, at := table.after(i)
-	if at == 0 {
-		at = len(table.array) + len(table.nodes)
-	}
-	if at-i > 8 {
-		th.Step((at - i) / 8)
-	}
+	next, value, _ = t.after(th, i)
 	return next, value, true
 }
 
 // turn is the number of key in the order of traversal, counted from one.
-func (t *Table) turn(key Value) (int, bool) {
+func (t *Table) turn(th *Thread, key Value) (int, bool) {
 	if key.IsNil() {
 		return 0, true
 	}
@@ -447,7 +475,7 @@ func (t *Table) turn(key Value) (int, bool) {
 			return i, true
 		}
 	}
-	n := t.findNode(key)
+	n := t.findNode(th, key)
 	if n == nil {
 		return 0, false
 	}
@@ -455,17 +483,29 @@ func (t *Table) turn(key Value) (int, bool) {
 	return len(t.array) + at + 1, true
 }
 
-// after gives the first entry behind position i, and its position.
-func (t *Table) after(i int) (key, value Value, position int) {
+// after gives the first entry behind position i, and its position; 0 if there is
+// none. It charges for the empty places that it passes over.
+func (t *Table) after(th *Thread, i int) (key, value Value, position int) {
+	from := i
 	for ; i < len(t.array); i++ {
 		if !t.array[i].IsNil() {
+			th.passedOver(i - from)
 			return Int(i + 1), t.array[i], i + 1
 		}
 	}
 	for j := i - len(t.array); j < len(t.nodes); j++ {
 		if n := &t.nodes[j]; !n.value.IsNil() {
+			th.passedOver(len(t.array) + j - from)
 			return n.key, n.value, len(t.array) + j + 1
 		}
 	}
+	th.passedOver(len(t.array) + len(t.nodes) - from)
 	return Nil, Nil, 0
+}
+
+// passedOver charges for empty places in a table.
+func (th *Thread) passedOver(n int) {
+	if n >= 8 {
+		th.charge(n / 8)
+	}
 }

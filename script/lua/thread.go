@@ -231,8 +231,19 @@ func (t *Thread) look() {
 func (t *Thread) Alloc(n int) {
 	t.steps -= int64(n >> 6)
 	t.room -= int64(n)
+	if t.room|t.steps < 0 {
+		t.short(int64(n))
+	}
+}
+
+// short is where Alloc has used up the steps until the next look, or the bytes
+// until the next count.
+func (t *Thread) short(n int64) {
+	if t.steps < 0 {
+		t.look()
+	}
 	if t.room < 0 {
-		t.count(int64(n))
+		t.count(n)
 	}
 }
 
@@ -272,13 +283,12 @@ func (t *Thread) where(level int) string {
 
 // Return gives back none or several results from a Go function.
 func (t *Thread) Return(values ...Value) Value {
-	t.steps -= int64(len(values) >> copiedShift)
+	t.Step(len(values) >> copiedShift)
 	t.results = append(t.results[:0], values...)
 	return resultsMark
 }
 
-// copiedShift makes steps of a number of values that are copied. They are taken
-// without a look: that comes with the next call or turn of a loop.
+// copiedShift makes steps of a number of values that are copied.
 const copiedShift = 2
 
 // Call calls a value from a Go function and gives its results, which are valid

@@ -91,13 +91,20 @@ func whole(text []byte) (n int64, ok bool) {
 	return n, ok && exact(n)
 }
 
-// number reads a text as tonumber does.
+// maxNumber is the longest text that is read as a number here. A longer one is
+// for Lua, where its length has a price.
+const maxNumber = 64
+
+// number reads a text as tonumber does, if it is not long.
 func number(text []byte) (f float64, ok bool) {
 	if n, ok := whole(text); ok {
 		return float64(n), true
 	}
 	if f, ok := decimal(text); ok {
 		return f, true
+	}
+	if len(text) > maxNumber {
+		return 0, false
 	}
 	return lua.ParseNumber(string(text))
 }
