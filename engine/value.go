@@ -329,8 +329,11 @@ func (v *Value) Delete() {
 	v.measure()
 }
 
-// Close ends the visit.
+// Close ends the visit. It does nothing after it has.
 func (v *Value) Close() {
+	if v.sh == nil {
+		return
+	}
 	if v.spliced && v.kind() == Counter && v.p.live {
 		if n, ok := parseInteger(v.stored()); ok {
 			// A smaller record; one that cannot be had changes nothing.

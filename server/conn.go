@@ -337,7 +337,7 @@ func (c *conn) runOne(args [][]byte, size int) {
 	if len(l.w.B)+c.pending > c.srv.cfg.OutputBufferSoft {
 		c.stall |= stallOutput
 	}
-	if l.left -= unitsOfCommand + (size+len(l.w.B)-start)/bytesOfUnit; l.left < 0 && l.overdue() {
+	if l.left -= unitsOfCommand + l.call.Entries + (size+len(l.w.B)-start)/command.BytesOfEntry; l.left < 0 && l.overdue() {
 		c.endTurn()
 	}
 }

@@ -90,12 +90,11 @@ const (
 	// thread.
 	turnTime = time.Millisecond
 	// A batch looks at the clock each unitsOfLook units of work, some 100 µs. A
-	// unit is 100 ns: an entry of a collection, or bytesOfUnit bytes of a command
-	// or a reply. A command takes unitsOfCommand, more than most do, and less than
-	// the slowest fast one.
-	unitsOfLook    = 1000
+	// unit is 100 ns: an entry, or command.BytesOfEntry bytes of a command or a
+	// reply. A command takes unitsOfCommand, more than most do, and less than the
+	// slowest fast one.
+	unitsOfLook    = command.InlineEntries
 	unitsOfCommand = 8
-	bytesOfUnit    = 256
 	unitTime       = 100 * time.Nanosecond
 	// sampleEvery is how many batches go by between two timed ones: two
 	// clock reads in 64 batches cost nothing that shows.

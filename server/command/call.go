@@ -103,6 +103,9 @@ type Outcome struct {
 	Err error
 	// Moves: see Call.Movable.
 	Moves bool
+	// Entries is how many entries the call has passed over, beside its bytes: see
+	// Long.
+	Entries int
 	// Passed and Denied count the decisions of limits.
 	Passed, Denied uint32
 	// Sync is what the call asks for itself.

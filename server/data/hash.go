@@ -111,9 +111,14 @@ func hget(call *command.Call) {
 	if v == nil {
 		return
 	}
+	defer v.Close()
 	h := packed.NewHash(v)
+	start := len(call.W.B)
 	writeField(call.W, &h, call.Args[2])
-	v.Close()
+	if call.LongReply(start) {
+		v.Close()
+		call.Leave()
+	}
 }
 
 func hmget(call *command.Call) {
@@ -121,12 +126,18 @@ func hmget(call *command.Call) {
 	if v == nil {
 		return
 	}
+	defer v.Close()
 	h := packed.NewHash(v)
+	start := len(call.W.B)
 	call.W.Array(len(call.Args) - 2)
 	for _, field := range call.Args[2:] {
 		writeField(call.W, &h, field)
+		if call.LongReply(start) {
+			v.Close()
+			call.Leave()
+			return
+		}
 	}
-	v.Close()
 }
 
 // writeField replies a field's value, or null.
@@ -313,8 +324,8 @@ func hrandfield(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	if s.repeats && long(call, s.count) {
-		leave(call)
+	if s.repeats && call.Long(s.count) {
+		call.Leave()
 		return
 	}
 	r, ok := read(call, call.Args[1], engine.Hash)
@@ -330,7 +341,7 @@ func hrandfield(call *command.Call) {
 		}
 	}
 	if s.repeats && h.Len() > 0 {
-		s.repeat(call, func(w *resp.Writer) {
+		s.repeat(call, &r, func(w *resp.Writer) {
 			field, value := h.Random(rand.Uint64)
 			write(w, field, value)
 		})

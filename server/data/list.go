@@ -23,8 +23,15 @@ const (
 )
 
 // walked is how many times longer the elements of a reply take than those that
-// are only walked over or compared: see long.
+// are only walked over or compared: see command.Call.Long.
 const walked = 8
+
+// steps is how many entries it is to find an element of a list of n.
+func steps(index, n int) int { return min(index, n-index) / walked }
+
+// walking is how many entries it is to look at all elements of a list, or to move
+// all its bytes.
+func walking(list []byte) int { return packed.Len(list)/walked + len(list)/command.BytesOfEntry }
 
 // listCommand completes the Spec of a command about the list of one key.
 func listCommand(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
@@ -111,12 +118,13 @@ func pop(front bool) command.Handler {
 		}
 		l := packed.NewList(v)
 		n := int(min(count, int64(l.Len())))
-		if long(call, n) {
+		if call.Long(n) {
 			v.Close()
-			leave(call)
+			call.Leave()
 			return
 		}
 		defer v.Close()
+		start := len(call.W.B)
 		switch {
 		case !v.Exists() && counted:
 			call.W.NullArray()
@@ -135,6 +143,11 @@ func pop(front bool) command.Handler {
 		}
 		for _, e := range elements {
 			call.W.Bulk(e)
+			if call.LongReply(start) {
+				v.Close()
+				call.Leave()
+				return
+			}
 		}
 		removeElements(v, &l, from, to)
 	}
@@ -176,16 +189,22 @@ func parseIndex(b []byte, n int) (index int, ok bool, err error) {
 }
 
 func lindex(call *command.Call) {
-	v := visit(call, call.Args[1], engine.List)
-	if v == nil {
+	r, ok := readSome(call, call.Args[1], engine.List, func(list []byte) int {
+		n := packed.Len(list)
+		if i, ok, err := parseIndex(call.Args[2], n); ok && err == nil {
+			return steps(i, n)
+		}
+		return 0
+	})
+	if !ok {
 		return
 	}
-	defer v.Close()
-	if !v.Exists() {
+	defer r.close()
+	if len(r.Bytes()) == 0 {
 		call.W.Null()
 		return
 	}
-	l := packed.NewList(v)
+	l := packed.NewList(r.Buffer)
 	switch i, ok, err := parseIndex(call.Args[2], l.Len()); {
 	case err != nil:
 		call.Error(err.Error())
@@ -202,22 +221,27 @@ func lrange(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.List)
-	if v == nil {
+	r, ok := readSome(call, call.Args[1], engine.List, func(list []byte) int {
+		n := packed.Len(list)
+		from, to := ranks(first, last, n)
+		return to - from + steps(from, n)
+	})
+	if !ok {
 		return
 	}
-	l := packed.NewList(v)
+	defer r.close()
+	l := packed.NewList(r.Buffer)
 	from, to := ranks(first, last, l.Len())
-	if long(call, to-from) {
-		v.Close()
-		leave(call)
-		return
-	}
+	start := len(call.W.B)
 	call.W.Array(to - from)
 	for _, e := range l.Range(from, to) {
 		call.W.Bulk(e)
+		if call.LongReply(start) {
+			r.close()
+			call.Leave()
+			return
+		}
 	}
-	v.Close()
 }
 
 func ltrim(call *command.Call) {
@@ -236,12 +260,27 @@ func ltrim(call *command.Call) {
 	if from == to {
 		from, to = 0, 0
 	}
+	if call.Long(trimming(from, to, l.Len(), v.Len())) {
+		v.Close()
+		call.Leave()
+		return
+	}
 	removeElements(v, &l, to, l.Len())
 	if v.Exists() {
 		removeElements(v, &l, 0, from)
 		v.Changed() // in Redis it has been written, however short it was
 	}
 	call.W.OK()
+}
+
+// trimming is how many entries it is to keep a range of a list of n elements and
+// size bytes.
+func trimming(from, to, n, size int) int {
+	entries := steps(from, n) + steps(to, n)
+	if from < to && to-from < n/2 { // what stays moves, to give back room
+		entries += size / command.BytesOfEntry
+	}
+	return entries
 }
 
 func lset(call *command.Call) {
@@ -264,6 +303,12 @@ func lset(call *command.Call) {
 		call.Error(errIndex.Error())
 		return
 	}
+	// If it has another length, about the bytes up to the nearer end move.
+	if at := steps(i, l.Len()); call.Long(at + at*walked*(v.Len()/l.Len())/command.BytesOfEntry) {
+		v.Close()
+		call.Leave()
+		return
+	}
 	if err := l.Set(i, call.Args[3]); err != nil {
 		call.Fail(err)
 		return
@@ -278,9 +323,9 @@ func walk(call *command.Call) (v *engine.Value, l packed.List) {
 		return nil, l
 	}
 	l = packed.NewList(v)
-	if long(call, l.Len()/walked) {
+	if call.Long(walking(v.Bytes())) {
 		v.Close()
-		leave(call)
+		call.Leave()
 		return nil, l
 	}
 	return v, l

@@ -53,6 +53,12 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 		return
 	}
 	if bytes.Equal(source, destination) {
+		if call.Long(v.Len() / command.BytesOfEntry) { // it is copied
+			v.Close()
+			held.end()
+			call.Leave()
+			return
+		}
 		rotate(call, v, fromFront, toFront)
 		v.Close()
 		return

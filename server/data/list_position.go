@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -102,12 +103,13 @@ func lpos(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	v, l := walk(call)
-	if v == nil {
+	r, ok := readSome(call, call.Args[1], engine.List, walking)
+	if !ok {
 		return
 	}
+	l := packed.NewList(r.Buffer)
 	found := p.find(&l, call.Args[2])
-	v.Close()
+	r.close()
 	switch {
 	case p.list:
 		call.W.Array(len(found))

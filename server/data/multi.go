@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -34,24 +33,28 @@ func manyStringCommands() []command.Spec {
 // worker collects them, one after another, each as it is then.
 func mGet(call *command.Call) {
 	keys := call.Args[1:]
-	if long(call, len(keys)) {
-		leave(call)
+	if call.Long(len(keys)) {
+		call.Leave()
 		return
 	}
 	var err error
-	call.Together(keys, func() { err = collect(call.Sess, call.Now, keys, call.W, call.Host.MostReply()) })
-	if err != nil {
+	call.Together(keys, func() { err = collect(call, keys) })
+	switch {
+	case errors.Is(err, errLeaves):
+		call.Leave()
+	case err != nil:
 		call.Fail(err)
 	}
 }
 
-// collect replies the strings of keys, of at most most bytes. On error it has
+// collect replies the strings of keys. On error, which may be errLeaves, it has
 // written nothing.
-func collect(s *engine.Session, now int64, keys [][]byte, w *resp.Writer, most int) error {
+func collect(call *command.Call, keys [][]byte) error {
+	w, most := call.W, call.Host.MostReply()
 	start := len(w.B)
 	w.Array(len(keys))
 	for _, key := range keys {
-		v, err := s.Open(now, key, engine.Counter)
+		v, err := call.Sess.Open(call.Now, key, engine.Counter)
 		switch {
 		case errors.Is(err, engine.ErrWrongType):
 			w.Null()
@@ -62,6 +65,9 @@ func collect(s *engine.Session, now int64, keys [][]byte, w *resp.Writer, most i
 		}
 		writeString(w, v)
 		v.Close()
+		if call.LongReply(start) {
+			return errLeaves
+		}
 		if len(w.B)-start > most {
 			w.B = w.B[:start]
 			return errLargeReply
@@ -70,14 +76,14 @@ func collect(s *engine.Session, now int64, keys [][]byte, w *resp.Writer, most i
 	return nil
 }
 
-var errLargeReply = errors.New("the values are more than client-output-buffer-limit")
+var (
+	errLargeReply = errors.New("the values are more than client-output-buffer-limit")
+	errLeaves     = errors.New("the values are too many bytes for a loop")
+)
 
 func mSet(call *command.Call) { setPairs(call, false) }
 
 func mSetNX(call *command.Call) { setPairs(call, true) }
-
-// bytesOfEntry is how many bytes a loop copies in the time of an entry.
-const bytesOfEntry = 256
 
 // setPairs is MSET, or with onlyNew MSETNX.
 func setPairs(call *command.Call, onlyNew bool) {
@@ -86,8 +92,8 @@ func setPairs(call *command.Call, onlyNew bool) {
 		call.Error(command.WrongArity(call.Spec))
 		return
 	}
-	if long(call, len(pairs)+command.ArgsSize(pairs)/bytesOfEntry) {
-		leave(call)
+	if call.Long(len(pairs) + command.ArgsSize(pairs)/command.BytesOfEntry) {
+		call.Leave()
 		return
 	}
 	hold := holdKeys(call, everySecond(pairs))

@@ -81,15 +81,20 @@ func (s *sample) entry(w *resp.Writer) {
 	}
 }
 
-// repeat replies count entries, each written by write and chosen by itself. A
+// repeat replies count entries of r, each written by write and chosen by itself. A
 // reply that is longer than one may be becomes an error.
-func (s *sample) repeat(call *command.Call, write func(w *resp.Writer)) {
+func (s *sample) repeat(call *command.Call, r *reading, write func(w *resp.Writer)) {
 	w, most := call.W, call.Host.MostReply()
 	start := len(w.B)
 	s.header(w, s.count)
 	for range s.count {
 		s.entry(w)
 		write(w)
+		if call.LongReply(start) {
+			r.close()
+			call.Leave()
+			return
+		}
 		if len(w.B)-start > most {
 			w.B = w.B[:start]
 			call.Error(errLongReply.Error())

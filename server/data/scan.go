@@ -16,9 +16,9 @@ import (
 // a single step misses nothing and repeats nothing, on whatever node. The cursor
 // of the reply is 0, and that of the call means nothing.
 
-// scanSteps is how many steps of matching, of a few nanoseconds each, a loop
-// takes for one command.
-const scanSteps = 32 << 10
+// stepsOfEntry is how many steps of matching, of a few nanoseconds each, take as
+// long as an entry.
+const stepsOfEntry = 32
 
 var errCursor = errors.New("ERR invalid cursor")
 
@@ -60,9 +60,9 @@ func scanner(kind engine.Algorithm, collect func(s *scanCall, b packed.Buffer)) 
 				call.Error(err.Error())
 				return
 			}
-			if s.pattern != nil && !call.InExec && !call.OnWorker && s.pattern.Steps(len(r.Bytes())) > scanSteps {
+			if s.pattern != nil && call.Long(s.pattern.Steps(len(r.Bytes()))/stepsOfEntry) {
 				r.close()
-				leave(call)
+				call.Leave()
 				return
 			}
 			collect(&s, r.Buffer)

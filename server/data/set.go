@@ -176,9 +176,9 @@ func popMembers(call *command.Call) {
 	}
 	s := packed.NewSet(v)
 	n := int(min(count, int64(s.Len())))
-	if n > 0 && long(call, s.Len()) {
+	if n > 0 && call.Long(whole(v.Bytes())) {
 		v.Close()
-		leave(call)
+		call.Leave()
 		return
 	}
 	defer v.Close()
@@ -226,8 +226,8 @@ func srandmember(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	if p.repeats && long(call, p.count) {
-		leave(call)
+	if p.repeats && call.Long(p.count) {
+		call.Leave()
 		return
 	}
 	r, ok := read(call, call.Args[1], engine.Set)
@@ -237,7 +237,7 @@ func srandmember(call *command.Call) {
 	defer r.close()
 	s := packed.NewSet(r.Buffer)
 	if p.repeats && s.Len() > 0 {
-		p.repeat(call, func(w *resp.Writer) { w.Bulk(s.Random(rand.Uint64)) })
+		p.repeat(call, &r, func(w *resp.Writer) { w.Bulk(s.Random(rand.Uint64)) })
 		return
 	}
 	n := min(p.count, s.Len())

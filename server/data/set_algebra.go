@@ -15,10 +15,18 @@ var (
 	errFewKeys     = errors.New("ERR Number of keys can't be greater than number of args")
 	errLimit       = errors.New("ERR LIMIT can't be negative")
 	errManyMembers = errors.New("ERR the sets have more than 1048576 members together")
+	errManyBytes   = errors.New("ERR the sets have more than 67108864 bytes together")
 )
 
-// algebraMost bounds the members of all sets that one command puts together.
-const algebraMost = 1 << 20
+const (
+	// algebraMost bounds the members of all sets that one command puts together,
+	// and algebraBytes the copies of these sets.
+	algebraMost  = 1 << 20
+	algebraBytes = 64 << 20
+	// algebraTries is how often sets are put together again because somebody has
+	// changed one meanwhile, until they are held for it.
+	algebraTries = 4
+)
 
 // setAlgebraCommands put several sets together in one step.
 func setAlgebraCommands() []command.Spec {
@@ -54,77 +62,146 @@ func numKeys(args [][]byte, at []int) []int {
 	return at
 }
 
-// combination makes one list of members of the sets that keys hold, which must
-// be held. ok is false after an error has been replied.
-type combination func(call *command.Call, keys [][]byte) (members [][]byte, ok bool)
+// combination makes one list of members of sets, which are copies.
+type combination func(sets []packed.Set) (members [][]byte)
+
+// use does something with the members that a combination has made: it replies them,
+// or prepares what is to be stored, for which it returns a function that stores it
+// and replies. That is called with all keys of the call held.
+type use func(members [][]byte) (store func())
 
 func (combine combination) reply(call *command.Call) {
-	combine.run(call, call.Args[1:], call.Args[1:], func(members [][]byte) {
+	combine.run(call, call.Args[1:], call.Args[1:], func(members [][]byte) func() {
 		call.W.Set(len(members))
 		for _, m := range members {
 			call.W.Bulk(m)
 		}
+		return nil
 	})
 }
 
 func (combine combination) store(call *command.Call) {
-	combine.run(call, call.Args[2:], call.Args[1:], func(members [][]byte) { storeSet(call, call.Args[1], members) })
+	combine.run(call, call.Args[2:], call.Args[1:], func(members [][]byte) func() {
+		b := &scratch{}
+		s := packed.NewSet(b)
+		_, err := s.AddAll(members)
+		return func() { storeSet(call, call.Args[1], b.Bytes(), len(members), err) }
+	})
 }
 
-// run combines the sets of keys and calls use with the members, unless it has
-// replied an error or has put the call off. Meanwhile held, which are all keys
-// of the call, are held.
-func (combine combination) run(call *command.Call, keys, held [][]byte, use func(members [][]byte)) {
-	if long(call, len(keys)) {
-		leave(call)
+// run combines the sets of keys and has use use the members, unless it has
+// replied an error or has put the call off. All keys of the call are those to be
+// held.
+//
+// A worker holds nothing while it works on its copies: it watches the sets, and
+// begins again if somebody has changed one.
+func (combine combination) run(call *command.Call, keys, all [][]byte, use use) {
+	if call.Long(len(keys)) {
+		call.Leave()
 		return
 	}
-	h := holdKeys(call, held)
-	total, ok := countMembers(call, keys)
-	if ok && long(call, total) {
+	if !call.OnWorker {
+		combine.held(call, keys, all, use)
+		return
+	}
+	for range algebraTries {
+		if combine.watching(call, keys, all, use) {
+			return
+		}
+	}
+	combine.held(call, keys, all, use)
+}
+
+// held is run with all keys held.
+func (combine combination) held(call *command.Call, keys, all [][]byte, use use) {
+	h := holdKeys(call, all)
+	entries, ok := countMembers(call, keys)
+	if ok && call.Long(entries) {
 		h.end()
-		leave(call)
+		call.Leave()
 		return
 	}
 	defer h.end()
 	if !ok {
 		return
 	}
-	if total > algebraMost {
-		call.Error(errManyMembers.Error())
+	sets, ok := copySets(call, keys)
+	if !ok {
 		return
 	}
-	if members, ok := combine(call, keys); ok {
-		use(members)
+	if store := use(combine(sets)); store != nil {
+		store()
 	}
 }
 
-// storeSet makes members the set of key, which is held and may have held a value
-// of any data type, and replies how many they are. Without members there is no
-// key afterwards.
-func storeSet(call *command.Call, key []byte, members [][]byte) {
+// watching is run with nothing held but for the end. It returns false, and has
+// replied nothing, if somebody has changed a set meanwhile.
+func (combine combination) watching(call *command.Call, keys, all [][]byte, use use) (done bool) {
+	watched := make([]engine.Watch, 0, len(keys))
+	defer func() {
+		for i := range watched {
+			watched[i].End()
+		}
+	}()
+	for _, key := range keys {
+		w, err := call.Sess.Watch(call.Now, key)
+		if err != nil {
+			call.Fail(err)
+			return true
+		}
+		watched = append(watched, w)
+	}
+	if _, ok := countMembers(call, keys); !ok {
+		return true
+	}
+	sets, ok := copySets(call, keys)
+	if !ok {
+		return true
+	}
+	start := len(call.W.B)
+	store := use(combine(sets))
+	h := holdKeys(call, all)
+	defer h.end()
+	for i := range watched {
+		same, err := call.Sess.Unchanged(call.Now, &watched[i])
+		if err != nil {
+			call.W.B = call.W.B[:start]
+			call.Fail(err)
+			return true
+		}
+		if !same {
+			call.W.B = call.W.B[:start]
+			return false
+		}
+	}
+	if store != nil {
+		store()
+	}
+	return true
+}
+
+// storeSet makes value the set of key, of n members, unless it could not be made
+// because of invalid. The key is held and may have held a value of any data type.
+// It replies how many members there are. Without members there is no key
+// afterwards.
+func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 	kind, exists, err := call.Sess.Kind(call.Now, key)
-	if err == nil && exists && !kind.IsData() {
+	switch {
+	case err != nil:
+	case exists && !kind.IsData():
 		err = engine.ErrWrongType
+	default:
+		err = invalid
 	}
-	b := &scratch{}
-	if err == nil {
-		s := packed.NewSet(b)
-		_, err = s.AddAll(members)
-	}
-	if err == nil && exists && (kind != engine.Set || len(members) == 0) {
+	if err == nil && exists && (kind != engine.Set || n == 0) {
 		_, err = call.Sess.Delete(call.Now, key)
 	}
-	if err != nil {
-		call.Fail(err)
-		return
-	}
-	if len(members) > 0 {
+	if err == nil && n > 0 {
 		v := visit(call, key, engine.Set)
 		if v == nil {
 			return
 		}
-		if err = v.Set(b.Bytes()); err == nil {
+		if err = v.Set(value); err == nil {
 			v.SetDeadline(engine.NoExpiry)
 		}
 		v.Close()
@@ -133,102 +210,102 @@ func storeSet(call *command.Call, key []byte, members [][]byte) {
 		call.Fail(err)
 		return
 	}
-	call.W.Int(int64(len(members)))
+	call.W.Int(int64(n))
 }
 
-// countMembers returns how many members the sets of keys have together. It looks
-// at all of them, so that a key of another kind is an error whatever the others
-// are.
-func countMembers(call *command.Call, keys [][]byte) (total int, ok bool) {
+// countMembers returns how many entries it is to pass over the sets of keys, or
+// replies an error, also if they have too many members together. It looks at all
+// of them, so that a key of another kind is an error whatever the others are.
+func countMembers(call *command.Call, keys [][]byte) (entries int, ok bool) {
+	members, bytes := 0, 0
 	for _, key := range keys {
 		v := visit(call, key, engine.Set)
 		if v == nil {
 			return 0, false
 		}
-		total += packed.Len(v.Bytes())
+		members += packed.Len(v.Bytes())
+		bytes += v.Len()
 		v.Close()
 	}
-	return total, true
+	switch {
+	case members > algebraMost:
+		call.Error(errManyMembers.Error())
+		return 0, false
+	case bytes > algebraBytes:
+		call.Error(errManyBytes.Error())
+		return 0, false
+	}
+	return members + bytes/command.BytesOfEntry, true
 }
 
-// copySet returns copies of all members of a set.
-func copySet(call *command.Call, key []byte) (members [][]byte, ok bool) {
-	v := visit(call, key, engine.Set)
-	if v == nil {
-		return nil, false
+// copySets returns copies of the sets of keys, or replies an error.
+func copySets(call *command.Call, keys [][]byte) (sets []packed.Set, ok bool) {
+	for _, key := range keys {
+		v := visit(call, key, engine.Set)
+		if v == nil {
+			return nil, false
+		}
+		sets = append(sets, packed.NewSet(newScratch(v.Bytes())))
+		v.Close()
 	}
-	s := packed.NewSet(newScratch(v.Bytes()))
-	v.Close()
-	members = make([][]byte, 0, s.Len())
+	return sets, true
+}
+
+// members returns all members of a set.
+func members(s *packed.Set) [][]byte {
+	list := make([][]byte, 0, s.Len())
 	for m := range s.All() {
-		members = append(members, m)
+		list = append(list, m)
 	}
-	return members, true
+	return list
 }
 
-// keep returns those of members that the set of key has, or has not.
-func keep(call *command.Call, members [][]byte, key []byte, has bool) (kept [][]byte, ok bool) {
-	v := visit(call, key, engine.Set)
-	if v == nil {
-		return nil, false
-	}
-	defer v.Close()
-	s := packed.NewSet(v)
+// keep returns those of members that a set has, or has not.
+func keep(members [][]byte, s *packed.Set, has bool) (kept [][]byte) {
 	for _, m := range members {
 		if s.Has(m) == has {
 			kept = append(kept, m)
 		}
 	}
-	return kept, true
+	return kept
 }
 
-func intersect(call *command.Call, keys [][]byte) (members [][]byte, ok bool) {
+func intersect(sets []packed.Set) [][]byte {
 	// The smallest set first: what is not in it needs no look.
-	smallest, least := 0, algebraMost+1
-	for i, key := range keys {
-		v := visit(call, key, engine.Set)
-		if v == nil {
-			return nil, false
-		}
-		if n := packed.Len(v.Bytes()); n < least {
-			smallest, least = i, n
-		}
-		v.Close()
-	}
-	members, ok = copySet(call, keys[smallest])
-	for i, key := range keys {
-		if ok && i != smallest && len(members) > 0 {
-			members, ok = keep(call, members, key, true)
+	smallest := 0
+	for i := range sets {
+		if sets[i].Len() < sets[smallest].Len() {
+			smallest = i
 		}
 	}
-	return members, ok
+	common := members(&sets[smallest])
+	for i := range sets {
+		if i != smallest {
+			common = keep(common, &sets[i], true)
+		}
+	}
+	return common
 }
 
-func subtract(call *command.Call, keys [][]byte) (members [][]byte, ok bool) {
-	members, ok = copySet(call, keys[0])
-	for _, key := range keys[1:] {
-		if ok && len(members) > 0 {
-			members, ok = keep(call, members, key, false)
-		}
+func subtract(sets []packed.Set) [][]byte {
+	rest := members(&sets[0])
+	for i := range sets[1:] {
+		rest = keep(rest, &sets[1+i], false)
 	}
-	return members, ok
+	return rest
 }
 
-func union(call *command.Call, keys [][]byte) (members [][]byte, ok bool) {
+func union(sets []packed.Set) (all [][]byte) {
 	seen := make(map[string]struct{})
-	for _, key := range keys {
-		more, ok := copySet(call, key)
-		if !ok {
-			return nil, false
-		}
-		for _, m := range more {
+	for i := range sets {
+		for m := range sets[i].All() {
 			if _, ok := seen[string(m)]; !ok {
 				seen[string(m)] = struct{}{}
-				members = append(members, m)
+				all = append(all, m)
 			}
 		}
 	}
-	return members, true
+	return all
 }
 
 func sintercard(call *command.Call) {
@@ -253,11 +330,12 @@ func sintercard(call *command.Call) {
 			return
 		}
 	}
-	combination(intersect).run(call, keys, keys, func(members [][]byte) {
+	combination(intersect).run(call, keys, keys, func(members [][]byte) func() {
 		count := int64(len(members))
 		if limit > 0 {
 			count = min(count, limit)
 		}
 		call.W.Int(count)
+		return nil
 	})
 }

@@ -75,9 +75,9 @@ func zrem(call *command.Call) {
 	if v == nil {
 		return
 	}
-	if long(call, moving(len(call.Args), v.Len())) {
+	if call.Long(moving(len(call.Args), v.Len())) {
 		v.Close()
-		leave(call)
+		call.Leave()
 		return
 	}
 	defer v.Close()
@@ -178,9 +178,9 @@ func zpop(highest bool) command.Handler {
 		}
 		z := packed.NewSortedSet(v)
 		n := int(min(count, int64(z.Len())))
-		if long(call, n) {
+		if call.Long(removing * n) {
 			v.Close()
-			leave(call)
+			call.Leave()
 			return
 		}
 		defer v.Close()
@@ -194,7 +194,11 @@ func zpop(highest bool) command.Handler {
 		}
 		// Without a count, RESP3 too has a flat list.
 		p := pairs{scores: true, flat: len(call.Args) == 2}
-		p.write(call.W, &z, from, to, highest)
+		if !p.write(call, &z, from, to, highest) {
+			v.Close()
+			call.Leave()
+			return
+		}
 		z.RemoveRange(from, to)
 		if z.Len() == 0 {
 			v.Delete()
@@ -241,8 +245,8 @@ func zrandmember(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	if s.repeats && long(call, s.count) {
-		leave(call)
+	if s.repeats && call.Long(s.count) {
+		call.Leave()
 		return
 	}
 	r, ok := read(call, call.Args[1], engine.SortedSet)
@@ -259,7 +263,7 @@ func zrandmember(call *command.Call) {
 		}
 	}
 	if s.repeats && z.Len() > 0 {
-		s.repeat(call, func(w *resp.Writer) { write(w, rand.IntN(z.Len())) })
+		s.repeat(call, &r, func(w *resp.Writer) { write(w, rand.IntN(z.Len())) })
 		return
 	}
 	n := min(s.count, z.Len())

@@ -128,9 +128,9 @@ func (o *addOptions) run(call *command.Call, pairs [][]byte) {
 	if v == nil {
 		return
 	}
-	if long(call, moving(len(scores), v.Len())) {
+	if call.Long(moving(len(scores), v.Len())) {
 		v.Close()
-		leave(call)
+		call.Leave()
 		return
 	}
 	defer v.Close()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/packed"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -125,14 +124,17 @@ func (q rangeQuery) handler() command.Handler {
 		z := packed.NewSortedSet(v)
 		from, to := r.in(&z)
 		from, to = q.limited(from, to)
-		if long(call, to-from) {
+		if call.Long(to - from) {
 			v.Close()
-			leave(call)
+			call.Leave()
 			return
 		}
 		defer v.Close()
 		p := pairs{scores: q.scores}
-		p.write(call.W, &z, from, to, q.reverse)
+		if !p.write(call, &z, from, to, q.reverse) {
+			v.Close()
+			call.Leave()
+		}
 	}
 }
 
@@ -204,8 +206,11 @@ func (q *rangeQuery) limited(from, to int) (int, int) {
 // list of two, unless flat says otherwise.
 type pairs struct{ scores, flat bool }
 
-// write replies the members of ranks from, and up to but without to.
-func (p pairs) write(w *resp.Writer, z *packed.SortedSet, from, to int, reverse bool) {
+// write replies the members of ranks from, and up to but without to. It returns
+// false, and has written nothing, if that is long.
+func (p pairs) write(call *command.Call, z *packed.SortedSet, from, to int, reverse bool) bool {
+	w := call.W
+	start := len(w.B)
 	nested := p.scores && !p.flat && w.RESP3
 	n := to - from
 	if p.scores && !nested {
@@ -224,7 +229,11 @@ func (p pairs) write(w *resp.Writer, z *packed.SortedSet, from, to int, reverse 
 		if p.scores {
 			w.Double(score)
 		}
+		if call.LongReply(start) {
+			return false
+		}
 	}
+	return true
 }
 
 // zcount returns the handler of ZCOUNT, or of ZLEXCOUNT.
@@ -246,6 +255,10 @@ func zcount(by order) command.Handler {
 	}
 }
 
+// removing is how many times longer than an entry a member takes that is removed:
+// it is in an index too.
+const removing = 2
+
 // zremrange returns the handler of a ZREMRANGE.
 func zremrange(by order) command.Handler {
 	return func(call *command.Call) {
@@ -260,9 +273,9 @@ func zremrange(by order) command.Handler {
 		}
 		z := packed.NewSortedSet(v)
 		from, to := r.in(&z)
-		if long(call, to-from) {
+		if call.Long(removing * (to - from)) {
 			v.Close()
-			leave(call)
+			call.Leave()
 			return
 		}
 		switch n := z.Len(); {

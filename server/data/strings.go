@@ -69,8 +69,21 @@ func get(call *command.Call) {
 	if v == nil {
 		return
 	}
-	writeString(call.W, v)
+	defer v.Close()
+	if !large(call, v, v.Len()) {
+		writeString(call.W, v)
+	}
+}
+
+// large ends the visit of a call that is to copy so many bytes of it, and has it
+// leave, if they are too many for a loop. It reports whether it does.
+func large(call *command.Call, v *engine.Value, bytes int) bool {
+	if !call.Long(bytes / command.BytesOfEntry) {
+		return false
+	}
 	v.Close()
+	call.Leave()
+	return true
 }
 
 func strLen(call *command.Call) {
@@ -174,6 +187,9 @@ func (o *setOptions) exchange(call *command.Call, key, value []byte, deadline in
 		return
 	}
 	defer v.Close()
+	if large(call, v, v.Len()) {
+		return
+	}
 	start := len(call.W.B)
 	writeString(call.W, v)
 	if o.nx && v.Exists() || o.xx && !v.Exists() {
@@ -197,9 +213,12 @@ func getDel(call *command.Call) {
 	if v == nil {
 		return
 	}
+	defer v.Close()
+	if large(call, v, v.Len()) {
+		return
+	}
 	writeString(call.W, v)
 	v.Delete()
-	v.Close()
 }
 
 func getEx(call *command.Call) {
@@ -224,6 +243,9 @@ func getEx(call *command.Call) {
 	defer v.Close()
 	if !v.Exists() {
 		call.W.Null()
+		return
+	}
+	if large(call, v, v.Len()) {
 		return
 	}
 	deadline, err := e.deadline(call)
@@ -280,7 +302,9 @@ func getRange(call *command.Call) {
 		call.W.BulkString("")
 		return
 	}
-	call.W.Bulk(value[start : end+1])
+	if !large(call, v, int(end-start)) {
+		call.W.Bulk(value[start : end+1])
+	}
 }
 
 func setRange(call *command.Call) {

@@ -3,13 +3,8 @@ package data
 import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/packed"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
-
-// inlineEntries is how many entries of a collection, or arguments of a command,
-// a loop handles itself, at 20 to 100 ns each. What has more goes to a worker.
-const inlineEntries = 1000
 
 // visit begins a visit to the collection that a key holds, or replies an error
 // and returns nil.
@@ -35,50 +30,24 @@ func holdKeys(call *command.Call, keys [][]byte) hold {
 	return hold{call.Sess}
 }
 
-func (h hold) end() {
+// end ends the hold, if it has not ended.
+func (h *hold) end() {
 	if h.s != nil {
 		h.s.Unhold()
+		h.s = nil
 	}
-}
-
-// long reports whether call, which is to handle so many entries, must leave its
-// loop for a worker: see leave.
-func long(call *command.Call, entries int) bool {
-	return entries > inlineEntries && (!call.InExec || call.Movable) && !call.OnWorker
 }
 
 // moving is how many entries of work it is to add or remove as many members of a
 // sorted set of size bytes, each of which moves up to half of its order.
 func moving(members, size int) int { return members * (1 + size>>14) }
 
-// leave runs a call's handler again, on a worker and with a session of its own.
-// Until then the handler must have changed and replied nothing. Of a step that
-// can move it is the step that runs again.
-func leave(call *command.Call) {
-	if call.InExec {
-		call.Moves = true
-		return
-	}
-	spec, args, now, host := call.Spec, command.CloneArgs(call.Args), call.Now, call.Host
-	s := call.NewSession()
-	host.Block(call, command.ArgsSize(args), func(w *resp.Writer) {
-		defer s.Close()
-		inner := command.Call{Spec: spec, Args: args, W: w, Now: now, Sess: s, Host: host, OnWorker: true}
-		start := len(w.B)
-		spec.Handler(&inner)
-		if inner.Refused() {
-			w.B = w.B[:start]
-			host.Uncertain(w)
-		}
-	})
-}
-
 // ofMany is the handler of a command that has any number of entries as
 // arguments.
 func ofMany(handler command.Handler) command.Handler {
 	return func(call *command.Call) {
-		if long(call, len(call.Args)) {
-			leave(call)
+		if call.Long(len(call.Args)) {
+			call.Leave()
 			return
 		}
 		handler(call)
@@ -91,17 +60,25 @@ type reading struct {
 	v *engine.Value // nil if it has ended
 }
 
+// whole is how many entries it is to pass over all of a value.
+func whole(value []byte) int { return packed.Len(value) + len(value)/command.BytesOfEntry }
+
 // read begins a visit that goes through all of a collection; or it replies an
 // error, or puts the call off to a worker, and ok is false. The worker reads a
 // copy, which holds nobody up.
 func read(call *command.Call, key []byte, kind engine.Algorithm) (r reading, ok bool) {
+	return readSome(call, key, kind, whole)
+}
+
+// readSome is read of as many entries of the collection as passes says.
+func readSome(call *command.Call, key []byte, kind engine.Algorithm, passes func(value []byte) int) (r reading, ok bool) {
 	v := visit(call, key, kind)
 	if v == nil {
 		return reading{}, false
 	}
-	if long(call, packed.Len(v.Bytes())) {
+	if call.Long(passes(v.Bytes())) {
 		v.Close()
-		leave(call)
+		call.Leave()
 		return reading{}, false
 	}
 	if call.OnWorker {

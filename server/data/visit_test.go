@@ -62,7 +62,7 @@ func (c *caller) run(line string) (reply string, worker bool) {
 // TestLongCommandsLeaveTheLoop runs commands on collections of more entries than
 // a loop handles itself.
 func TestLongCommandsLeaveTheLoop(t *testing.T) {
-	const n = inlineEntries + 1
+	const n = command.InlineEntries + 1
 	entries := func(format string, count int) string {
 		var b strings.Builder
 		for i := range count {
@@ -113,7 +113,7 @@ func TestLongCommandsLeaveTheLoop(t *testing.T) {
 // TestPatternsLeaveTheLoop matches more text than a loop does.
 func TestPatternsLeaveTheLoop(t *testing.T) {
 	c := newCaller(t)
-	c.run("HSET h f " + strings.Repeat("a", 2*scanSteps))
+	c.run("HSET h f " + strings.Repeat("a", 2*stepsOfEntry*command.InlineEntries))
 	_, worker := c.run("HSCAN h 0")
 	require.False(t, worker)
 	got, worker := c.run("HSCAN h 0 MATCH x*")

@@ -85,9 +85,6 @@ func del(call *command.Call) { countKeys(call, (*engine.Session).Delete) }
 
 func exists(call *command.Call) { countKeys(call, (*engine.Session).Exists) }
 
-// keysInline is how many keys a loop handles itself, at about 100 ns each.
-const keysInline = 1000
-
 // ofKey says something of a key.
 type ofKey func(s *engine.Session, now int64, key []byte) (bool, error)
 
@@ -103,13 +100,11 @@ func count(s *engine.Session, now int64, keys [][]byte, fn ofKey) (n int64, err 
 	return n, nil
 }
 
-// countKeys replies of how many of a command's keys fn says true. More than
-// keysInline go to a worker, with a session of its own: in EXEC, whose session
-// holds the locks, they stay.
+// countKeys replies of how many of a command's keys fn says true.
 func countKeys(call *command.Call, fn ofKey) {
 	keys := call.Args[1:]
-	if len(keys) > keysInline && !call.InExec {
-		countAside(call, fn)
+	if call.Long(len(keys)) {
+		call.Leave()
 		return
 	}
 	var n int64
@@ -120,19 +115,6 @@ func countKeys(call *command.Call, fn ofKey) {
 		return
 	}
 	call.W.Int(n)
-}
-
-func countAside(call *command.Call, fn ofKey) {
-	keys, now, s, host := command.CloneArgs(call.Args[1:]), call.Now, call.NewSession(), call.Host
-	host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
-		defer s.Close()
-		n, err := count(s, now, keys, fn)
-		if err != nil {
-			host.Uncertain(w)
-			return
-		}
-		w.Int(n)
-	})
 }
 
 func typeOf(call *command.Call) {

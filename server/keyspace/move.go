@@ -33,6 +33,10 @@ func moveCommands() []command.Spec {
 var errSameObject = errors.New("ERR source and destination objects are the same")
 
 func rename(call *command.Call) {
+	if call.LongKeys(call.Args[1]) {
+		call.Leave()
+		return
+	}
 	_, err := call.Sess.Rename(call.Now, call.Args[1], call.Args[2], call.Sess.Database(), true)
 	if err != nil {
 		call.Fail(err)
@@ -42,6 +46,10 @@ func rename(call *command.Call) {
 }
 
 func renameNX(call *command.Call) {
+	if call.LongKeys(call.Args[1]) {
+		call.Leave()
+		return
+	}
 	renamed, err := call.Sess.Rename(call.Now, call.Args[1], call.Args[2], call.Sess.Database(), false)
 	replyTruth(call, renamed, err)
 }
@@ -70,6 +78,10 @@ func copyKey(call *command.Call) {
 		call.Error(errSameObject.Error())
 		return
 	}
+	if call.LongKeys(args[1]) {
+		call.Leave()
+		return
+	}
 	copied, err := call.Sess.Copy(call.Now, args[1], args[2], to, replace)
 	replyDone(call, copied, err)
 }
@@ -82,6 +94,10 @@ func move(call *command.Call) {
 		return
 	case to == call.Sess.Database():
 		call.Error(errSameObject.Error())
+		return
+	}
+	if call.LongKeys(call.Args[1]) {
+		call.Leave()
 		return
 	}
 	moved, err := call.Sess.Rename(call.Now, call.Args[1], call.Args[1], to, false)

@@ -30,6 +30,10 @@ func objectCommand() command.Spec {
 }
 
 func objectEncoding(call *command.Call) {
+	if call.LongKeys(call.Args[2]) { // what it explains is read
+		call.Leave()
+		return
+	}
 	x, ok, err := call.Sess.Explain(call.Now, call.Args[2])
 	replyIf(call, ok, err, func() { call.W.BulkString(x.Encoding) })
 }

@@ -38,6 +38,10 @@ func inspectCommands(totals func() Totals, book *Book) []command.Spec {
 }
 
 func (b *Book) explain(call *command.Call) {
+	if call.LongKeys(call.Args[1]) { // what it explains is read
+		call.Leave()
+		return
+	}
 	x, ok, err := call.Sess.Explain(call.Now, call.Args[1])
 	if err != nil {
 		call.Fail(err)

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/resp"
+)
+
+// # What is too long for a loop
+//
+// What decides where a command runs is what it passes over, not what it returns:
+// the entries that it walks over or changes, and the bytes that it copies or
+// moves. A handler knows that when it visits its key. It asks Long, and if that
+// says so it ends its visit and leaves.
+
+const (
+	// InlineEntries is how many entries of a collection, or arguments of a command,
+	// a loop handles itself, at 20 to 100 ns each. What has more goes to a worker.
+	InlineEntries = 1000
+	// BytesOfEntry is how many bytes a loop copies in the time of an entry.
+	BytesOfEntry = 256
+)
+
+// Long reports whether the call, which is to pass over so many entries, must leave
+// its loop for a worker: see Leave.
+func (c *Call) Long(entries int) bool {
+	c.Entries = entries
+	return entries > InlineEntries && (!c.InExec || c.Movable) && !c.OnWorker
+}
+
+// LongReply reports whether the call, whose reply begins at start of W, must leave
+// its loop, so long is the reply. Then nothing is left of it.
+func (c *Call) LongReply(start int) bool {
+	if len(c.W.B)-start <= InlineEntries*BytesOfEntry || !c.Long((len(c.W.B)-start)/BytesOfEntry) {
+		return false
+	}
+	c.W.B = c.W.B[:start]
+	return true
+}
+
+// LongKeys reports whether the call must leave its loop, since what it copies is
+// as large as what keys hold.
+func (c *Call) LongKeys(keys ...[]byte) bool {
+	if c.OnWorker {
+		return false
+	}
+	bytes := 0
+	for _, key := range keys {
+		n, _, _ := c.Sess.Footprint(c.Now, key) // an error shows when the call runs
+		bytes += n
+	}
+	return c.Long(bytes / BytesOfEntry)
+}
+
+// Leave runs the call's handler again, on a worker and with a session of its own.
+// Until then the handler must have changed and replied nothing. Of a step that can
+// move it is the step that runs again.
+func (c *Call) Leave() {
+	if c.InExec {
+		c.Moves = true
+		return
+	}
+	spec, args, now, host := c.Spec, CloneArgs(c.Args), c.Now, c.Host
+	apart := c.Entries > apartEntries && spec.Keys.First == 1 && spec.Keys.Last == 1 && spec.Flags&Write != 0 && spec.Flags&Databases == 0
+	s := c.NewSession()
+	host.Block(c, ArgsSize(args), func(w *resp.Writer) {
+		defer s.Close()
+		inner := Call{Spec: spec, Args: args, W: w, Now: now, Sess: s, Host: host, OnWorker: true}
+		start := len(w.B)
+		if !apart || !inner.apart() {
+			spec.Handler(&inner)
+		}
+		if inner.Refused() {
+			w.B = w.B[:start]
+			host.Uncertain(w)
+		}
+	})
+}
+
+const (
+	// apartEntries is how many entries a call on a worker passes over with its key
+	// locked: some milliseconds.
+	apartEntries = 64 * InlineEntries
+	// apartTries is how often a call with more than that works on a copy of its key.
+	apartTries = 4
+)
+
+// apart runs a call on a worker on a copy of its key, and stores what has become of
+// it, so that nobody waits for the key meanwhile. It returns false, and has changed
+// and replied nothing, if others keep changing the key, or there is no memory for
+// copies.
+func (c *Call) apart() bool {
+	main, start := c.Sess, len(c.W.B)
+	copies := main.Engine().NewScratch()
+	defer func() { c.Sess, c.InExec = main, false }()
+	for range apartTries {
+		if copies.Bring(main, c.Now, c.Args[1]) != nil {
+			return false // what is wrong shows without copies
+		}
+		c.Outcome, c.Sess, c.InExec = Outcome{}, copies.Session(), true
+		c.Spec.Handler(c)
+		stored, err := c.Err == nil, c.Err
+		if stored {
+			stored, err = copies.Commit(main, c.Now, nil)
+		}
+		copies.Reset()
+		switch {
+		case stored:
+			return true
+		case err != nil && !errors.Is(err, engine.ErrSealed):
+			c.W.B = c.W.B[:start]
+			return false
+		case err != nil:
+			c.Err = err
+			return true
+		}
+		c.W.B = c.W.B[:start]
+	}
+	return false
+}
