@@ -226,10 +226,10 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	c := call.Host.(*conn)
-	admin := c.administers()
+	admin, who := c.administers(), c.turnClient()
 	c.jobArgs = clipArgs(args)
 	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer, spent *spending) (sync command.SyncMode) {
-		s.aside(e, db, spent, func(r *scriptRun) {
+		s.aside(who, e, db, spent, func(r *scriptRun) {
 			if sc == nil {
 				var err error
 				if sc, err = s.compileAside(r.sess, args[1], bySHA); err != nil {
@@ -258,11 +258,11 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	})
 }
 
-// aside lends do a run on a worker, with a session of its own at a database, and
-// its turn. What it takes is spent.
-func (s *Server) aside(e *engine.Engine, db uint8, spent *spending, do func(r *scriptRun)) {
+// aside lends do a run on a worker, with a session of its own at a database, and a
+// client's turn. What it takes is spent.
+func (s *Server) aside(who turnClient, e *engine.Engine, db uint8, spent *spending, do func(r *scriptRun)) {
 	defer s.scavenger.ask()
-	turn := s.workers.turns.take()
+	turn := s.workers.turns.take(who)
 	defer turn.end()
 	r := s.scriptRun()
 	defer s.scripts.give(r)

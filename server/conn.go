@@ -96,6 +96,8 @@ type conn struct {
 	jobStrict  bool     // and tells if that fails, whatever the durability
 	muteJob    bool     // its reply is not wanted (CLIENT REPLY)
 
+	share share // what its slow steps have had of late: see turns
+
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands
 	admin   bool   // the user is admin: see user.go

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -205,7 +206,7 @@ func (c *conn) blockSync(spent *spending, job func(w *resp.Writer) command.SyncM
 	decides := c.decides(cmd)
 	part := c.lane.part
 	c.lastCmd.Store(cmd) // which the job may list
-	accepted := c.srv.workers.submit(workKind(cmd), decides, func() {
+	accepted := c.srv.workers.submitOf(c.turnClient(), workKind(cmd), decides, func() {
 		begin := time.Now()
 		mode := job(w)
 		took := time.Since(begin)
@@ -245,6 +246,15 @@ func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 		*w = resp.Writer{RESP3: w.RESP3}
 		w.Error("ERR " + errClientMemory.Error())
 	}
+}
+
+// turnClient is who the connection's client is to those who share turns.
+func (c *conn) turnClient() turnClient {
+	address, _, err := net.SplitHostPort(c.addr)
+	if err != nil {
+		address = c.addr
+	}
+	return c.srv.workers.turns.client(address, &c.share)
 }
 
 const errWorkersBusy = "BUSY too many long-running commands are waiting, try again later"

@@ -193,7 +193,7 @@ func (c *conn) deliver() {
 	c.inbox.posts, c.inbox.behind = false, false
 	l.call.Host = c // whose output it is: see lane.room
 	c.writeMessages()
-	if l.left -= (len(l.w.B) - start) / bytesOfUnit; l.left < 0 {
+	if l.left -= (len(l.w.B) - start) / command.BytesOfEntry; l.left < 0 {
 		l.overdue()
 	}
 }

@@ -1,16 +1,21 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
 // turns has steps that take long, such as slow scripts, share a few places to
-// run at. Whoever has run for the shortest time goes first: what is new begins
-// at once, whatever else there is, and what takes long gets on in turn. So an
-// endless script holds up nobody but by its share of the processors.
+// run at. The client goes first that has had least of late: the address, then the
+// connection, then the step that has run for the shortest time. So what is new
+// begins at once, whatever else there is, and what takes long gets on in turn. An
+// endless script holds up nobody but by its share of the processors, and a client
+// gets no more of them for having many connections.
 //
 // The steps that are under way at a time are bounded, and those of them that
 // have taken much memory, too. When more want to be, the one that has run
@@ -23,18 +28,19 @@ import (
 type turns struct {
 	jobs sync.WaitGroup
 	cpu  func() time.Duration // processor time of the process, 0 if unknown
-	// queue are the jobs that wait until one of those under way ends.
-	queue chan func()
-
 	// mu guards the fields below, and those of every turn but its channel.
-	mu       sync.Mutex
-	admitted int     // jobs that have a goroutine
-	free     int     // places that nobody has
-	under    []*turn // those that have begun and not ended
-	ready    []*turn // those of them that wait for a place
-	big      int     // places for much memory that nobody has
-	hungry   []*turn // those that wait for one of these
-	ending   int     // those that are being ended for others
+	mu sync.Mutex
+	// queue are the jobs that wait until one of those under way ends, at most
+	// workerQueue.
+	queue    []queuedTurn
+	of       map[string]*share // of addresses
+	admitted int               // jobs that have a goroutine
+	free     int               // places that nobody has
+	under    []*turn           // those that have begun and not ended
+	ready    []*turn           // those of them that wait for a place
+	big      int               // places for much memory that nobody has
+	hungry   []*turn           // those that wait for one of these
+	ending   int               // those that are being ended for others
 }
 
 const (
@@ -46,6 +52,16 @@ const (
 	smallStep = 4 << 20
 	// turnSlice is how far a step may be ahead of one that waits.
 	turnSlice = time.Millisecond
+	// shareUnit is by how much one client has to have had less than another to go
+	// first, and shareMost the most that counts.
+	shareUnit = 10 * time.Millisecond
+	shareMost = 10 * time.Second
+	// shareBack is the part of the time that goes by which is forgotten of what a
+	// client has had: who takes less of a processor than that waits for nobody.
+	shareBack = 4
+	// sharesKept is how many addresses are remembered before those are forgotten
+	// that have had nothing of late.
+	sharesKept = 1024
 	// crowdedTime is how long a step has run that is ended when others do not
 	// fit beside it.
 	crowdedTime = 100 * time.Millisecond
@@ -54,9 +70,59 @@ const (
 // errCrowded ends a step that others have no room beside.
 var errCrowded = errors.New("too many slow scripts and transactions run at a time, and this one has taken longest")
 
+// share is what an address, or a connection, has had of late. It is guarded by mu of
+// its turns.
+type share struct {
+	had time.Duration // at
+	at  time.Time
+}
+
+// add has the share be d more at a time.
+func (s *share) add(d time.Duration, now time.Time) {
+	s.had = min(max(s.had-now.Sub(s.at)/shareBack, 0)+d, shareMost)
+	s.at = now
+}
+
+// units is what the share is at a time, in units that count.
+func (s *share) units(now time.Time) time.Duration {
+	return max(s.had-now.Sub(s.at)/shareBack, 0) / shareUnit
+}
+
+// turnClient is whose a step is.
+type turnClient struct{ address, connection *share }
+
+// client returns a client by its address and the share of its connection.
+func (t *turns) client(address string, connection *share) turnClient {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.of[address]
+	if a == nil {
+		if len(t.of) >= sharesKept {
+			now := time.Now()
+			maps.DeleteFunc(t.of, func(_ string, s *share) bool { return s.units(now) == 0 })
+		}
+		a = new(share)
+		t.of[address] = a
+	}
+	return turnClient{a, connection}
+}
+
+// compare tells whether a client has had less than another one (-1), or more (1).
+func (c turnClient) compare(other turnClient, now time.Time) int {
+	return cmp.Or(cmp.Compare(c.address.units(now), other.address.units(now)), cmp.Compare(c.connection.units(now), other.connection.units(now)))
+}
+
+// queuedTurn is a job that waits, and whose it is.
+type queuedTurn struct {
+	who turnClient
+	job func()
+}
+
 // turn is a step's part in turns. Its methods are for the step's goroutine.
 type turn struct {
 	of    *turns
+	who   turnClient
+	paid  time.Time     // up to when its client's shares have its time
 	took  time.Duration // while it had a place, until since
 	since time.Time     // since when it has one; zero is not
 	got   time.Duration // processor time of the process in took
@@ -68,49 +134,55 @@ type turn struct {
 }
 
 func newTurns(places int) *turns {
-	return &turns{cpu: processTime, free: places, big: maxBig, queue: make(chan func(), workerQueue)}
+	return &turns{cpu: processTime, free: places, big: maxBig, of: make(map[string]*share)}
 }
 
-// submit runs job on a goroutine of its own, now or when there is room, or
+// submit runs a client's job on a goroutine of its own, now or when there is room, or
 // returns false if too many wait. job calls take.
-func (t *turns) submit(job func()) bool {
+func (t *turns) submit(who turnClient, job func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.admitted == maxTurns && len(t.queue) == workerQueue {
+		return false
+	}
+	next := queuedTurn{who, job}
 	if t.admitted < maxTurns {
 		t.admitted++
 		t.jobs.Go(func() {
-			for job != nil {
-				job()
-				job = t.next()
+			for ok := true; ok; next, ok = t.next() {
+				next.job()
 			}
 		})
 		return true
 	}
-	select {
-	case t.queue <- job:
-		t.makeRoom(t.under)
-		return true
-	default:
-		return false
-	}
+	t.queue = append(t.queue, next)
+	t.makeRoom(t.under)
+	return true
 }
 
-// next is the job that goes on with the goroutine of one that has ended, or nil.
-func (t *turns) next() func() {
+// next is the job that goes on with the goroutine of one that has ended: that of the
+// client who has had least, and of those the one that has waited longest.
+func (t *turns) next() (queuedTurn, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	select {
-	case job := <-t.queue:
-		return job
-	default:
+	if len(t.queue) == 0 {
 		t.admitted--
-		return nil
+		return queuedTurn{}, false
 	}
+	first, now := 0, time.Now()
+	for i := range t.queue {
+		if t.queue[i].who.compare(t.queue[first].who, now) < 0 {
+			first = i
+		}
+	}
+	next := t.queue[first]
+	t.queue = slices.Delete(t.queue, first, first+1)
+	return next, true
 }
 
 // take begins a step: it waits for a place.
-func (t *turns) take() *turn {
-	x := &turn{of: t, wake: make(chan struct{}, 1)}
+func (t *turns) take(who turnClient) *turn {
+	x := &turn{of: t, who: who, wake: make(chan struct{}, 1)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.under = append(t.under, x)
@@ -131,8 +203,18 @@ func (x *turn) end() {
 		t.passBig()
 	}
 	if !x.since.IsZero() {
+		x.pay(time.Now())
 		t.pass()
 	}
+}
+
+// pay adds to the shares of the step's client what it has run since it paid last. mu
+// must be held.
+func (x *turn) pay(now time.Time) {
+	d := now.Sub(x.paid)
+	x.paid = now
+	x.who.address.add(d, now)
+	x.who.connection.add(d, now)
 }
 
 // yield lets another step go on that has had less than this one, and returns
@@ -143,16 +225,31 @@ func (x *turn) yield() error {
 	defer t.mu.Unlock()
 	now := time.Now()
 	x.seen = now
-	own := x.wall(now)
+	x.pay(now)
 	if !x.ended && (len(t.queue) > t.ending || x.large && len(t.hungry) > t.ending) && x.hasRun(crowdedTime, now) {
-		x.ended = true
-		t.ending++
+		if len(t.queue) > t.ending {
+			t.makeRoom(t.under)
+		} else {
+			t.makeRoom(t.large())
+		}
 	}
-	if next := t.first(); !x.ended && next != nil && next.took+turnSlice <= own && !t.goesOn(next) {
+	if next := t.first(); !x.ended && next != nil && t.giveWay(x, next, now) {
 		x.leave(now)
 		x.wait()
 	}
 	return x.verdict()
+}
+
+// giveWay tells whether x, which has a place, is to leave it to next. mu must be
+// held.
+func (t *turns) giveWay(x, next *turn, now time.Time) bool {
+	if t.goesOn(next) {
+		return false
+	}
+	if c := next.who.compare(x.who, now); c != 0 {
+		return c < 0
+	}
+	return next.took+turnSlice <= x.wall(now)
 }
 
 // grow asks for much memory, once: until there is a place for that, others go
@@ -169,16 +266,20 @@ func (x *turn) grow() error {
 	default:
 		x.leave(time.Now())
 		t.hungry = append(t.hungry, x)
-		var large []*turn
-		for _, other := range t.under {
-			if other.large {
-				large = append(large, other)
-			}
-		}
-		t.makeRoom(large)
+		t.makeRoom(t.large())
 		x.sleep()
 	}
 	return x.verdict()
+}
+
+// large are the steps that have a place for much memory. mu must be held.
+func (t *turns) large() (list []*turn) {
+	for _, x := range t.under {
+		if x.large {
+			list = append(list, x)
+		}
+	}
+	return list
 }
 
 // wall is how long the step has had a place.
@@ -223,6 +324,7 @@ func (x *turn) verdict() error {
 
 // leave gives up the step's place. mu must be held.
 func (x *turn) leave(now time.Time) {
+	x.pay(now)
 	x.took += now.Sub(x.since)
 	x.got += x.processor(now)
 	x.since = time.Time{}
@@ -250,14 +352,15 @@ func (x *turn) sleep() {
 // enter has the step begin to run. mu must be held.
 func (x *turn) enter() {
 	x.since, x.cpu = time.Now(), x.of.cpu()
-	x.seen = x.since
+	x.seen, x.paid = x.since, x.since
 }
 
 // first is who gets the next place, or nil. mu must be held.
 func (t *turns) first() *turn {
 	var first *turn
+	now := time.Now()
 	for _, x := range t.ready {
-		if first == nil || t.before(x, first) {
+		if first == nil || t.before(x, first, now) {
 			first = x
 		}
 	}
@@ -265,8 +368,11 @@ func (t *turns) first() *turn {
 }
 
 // before tells whether a gets a place before b does. mu must be held.
-func (t *turns) before(a, b *turn) bool {
-	if t.goesOn(a) && t.goesOn(b) {
+func (t *turns) before(a, b *turn, now time.Time) bool {
+	switch c := a.who.compare(b.who, now); {
+	case c != 0:
+		return c < 0
+	case t.goesOn(a) && t.goesOn(b):
 		return a.took > b.took
 	}
 	return a.took < b.took
@@ -307,15 +413,21 @@ func (t *turns) passBig() {
 	t.ready = append(t.ready, x)
 }
 
-// makeRoom ends the one of all that has run longest, if that is long. mu must be
-// held.
+// makeRoom ends the one of all that has run longest, if that is long, of the client
+// who has had most. mu must be held.
 func (t *turns) makeRoom(all []*turn) {
 	var longest *turn
 	now := time.Now()
-	took := crowdedTime
 	for _, x := range all {
-		if !x.ended && x.hasRun(took, now) {
-			longest, took = x, x.ran(now)
+		if x.ended || !x.hasRun(crowdedTime, now) {
+			continue
+		}
+		c := 1
+		if longest != nil {
+			c = cmp.Or(x.who.compare(longest.who, now), cmp.Compare(x.ran(now), longest.ran(now)))
+		}
+		if c > 0 {
+			longest = x
 		}
 	}
 	if longest == nil {
@@ -345,13 +457,9 @@ func (t *turns) busy(now time.Time) (longest time.Duration) {
 // may submit any more.
 func (t *turns) close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
-		for {
-			select {
-			case <-t.queue:
-			default:
-				return
-			}
-		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.queue = nil
 	})
 	defer stop()
 	t.jobs.Wait()

@@ -12,14 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// anybody is a client.
+var anybody = turnClient{new(share), new(share)}
+
 // endless submits n steps that ask now and then until stop is set, and returns
 // them once they run, and the errors that they end with.
 func endless(t *testing.T, all *turns, n int, stop *atomic.Bool) ([]*turn, chan error) {
 	t.Helper()
 	steps, errs := make(chan *turn, n), make(chan error, n)
 	for range n {
-		require.True(t, all.submit(func() {
-			x := all.take()
+		require.True(t, all.submit(anybody, func() {
+			x := all.take(anybody)
 			defer x.end()
 			steps <- x
 			for !stop.Load() {
@@ -49,8 +52,8 @@ func TestTurnsAreTaken(t *testing.T) {
 	steps, errs := endless(t, all, 8, &stop)
 	mostly(t, 20, patience/10, func(int) {
 		done := make(chan struct{})
-		require.True(t, all.submit(func() {
-			x := all.take()
+		require.True(t, all.submit(anybody, func() {
+			x := all.take(anybody)
 			defer x.end()
 			close(done)
 		}))
@@ -105,8 +108,8 @@ func TestTurnsWithMuchMemory(t *testing.T) {
 	var large atomic.Int64
 	errs := make(chan error, 2*maxBig)
 	for range 2 * maxBig {
-		require.True(t, all.submit(func() {
-			x := all.take()
+		require.True(t, all.submit(anybody, func() {
+			x := all.take(anybody)
 			defer x.end()
 			err := x.grow()
 			if err == nil {
@@ -125,7 +128,7 @@ func TestTurnsWithMuchMemory(t *testing.T) {
 		require.ErrorIs(t, <-errs, errCrowded)
 	}
 	small := make(chan struct{})
-	require.True(t, all.submit(func() { all.take().end(); close(small) }))
+	require.True(t, all.submit(anybody, func() { all.take(anybody).end(); close(small) }))
 	<-small
 	stop.Store(true)
 	all.close(context.Background())
@@ -201,7 +204,7 @@ func TestStarvedTurnsAreNotCrowded(t *testing.T) {
 	var stop atomic.Bool
 	steps, errs := endless(t, all, maxTurns, &stop)
 	waits := make(chan struct{})
-	require.True(t, all.submit(func() { all.take().end(); close(waits) }))
+	require.True(t, all.submit(anybody, func() { all.take(anybody).end(); close(waits) }))
 	eventually(t, "one to have a place for long", func() bool {
 		all.mu.Lock()
 		defer all.mu.Unlock()
@@ -212,7 +215,7 @@ func TestStarvedTurnsAreNotCrowded(t *testing.T) {
 		}
 		return false
 	})
-	require.True(t, all.submit(func() {}), "this one looks who is to make room too")
+	require.True(t, all.submit(anybody, func() {}), "this one looks who is to make room too")
 	require.Empty(t, errs)
 	select {
 	case <-waits:
@@ -231,7 +234,7 @@ func TestStarvedTurnsAreNotCrowded(t *testing.T) {
 func TestTurnsWithoutProcessorTime(t *testing.T) {
 	all := newTurns(1)
 	all.cpu = func() time.Duration { return 0 }
-	x := all.take()
+	x := all.take(anybody)
 	time.Sleep(2 * time.Millisecond)
 	require.GreaterOrEqual(t, x.ran(time.Now()), 2*time.Millisecond)
 	require.True(t, x.hasRun(2*time.Millisecond, time.Now()))
@@ -242,5 +245,91 @@ func TestTurnsWithoutProcessorTime(t *testing.T) {
 	all.mu.Lock()
 	x.wait()
 	all.mu.Unlock()
+	x.end()
+}
+
+// A client with many connections, each of which has one short step after another,
+// gets no more than another client with one.
+func TestTurnsAreTheClients(t *testing.T) {
+	all := newTurns(1)
+	work := func(x *turn, d time.Duration) {
+		for {
+			all.mu.Lock()
+			had := x.wall(time.Now())
+			all.mu.Unlock()
+			if had >= d || x.yield() != nil {
+				return
+			}
+		}
+	}
+	var stop atomic.Bool
+	var done atomic.Int64
+	var clients sync.WaitGroup
+	for range 30 {
+		who := all.client("many", new(share))
+		clients.Go(func() {
+			for !stop.Load() {
+				over := make(chan struct{})
+				all.submit(who, func() {
+					defer close(over)
+					x := all.take(who)
+					defer x.end()
+					work(x, 2*time.Millisecond)
+					done.Add(1)
+				})
+				<-over
+			}
+		})
+	}
+	eventually(t, "many steps have run", func() bool { return done.Load() > 50 })
+	one := all.client("one", new(share))
+	over := make(chan int64)
+	require.True(t, all.submit(one, func() {
+		x := all.take(one)
+		defer x.end()
+		before := done.Load()
+		work(x, 20*time.Millisecond)
+		over <- done.Load() - before
+	}))
+	require.Less(t, <-over, int64(60), "as many steps of the other client have gone first")
+	stop.Store(true)
+	clients.Wait()
+	all.close(context.Background())
+}
+
+// What waits for room begins in the order of what clients have had.
+func TestTheQueueIsTheClients(t *testing.T) {
+	all := newTurns(1)
+	all.admitted = maxTurns
+	many, one := all.client("many", new(share)), all.client("one", new(share))
+	many.address.add(time.Second, time.Now())
+	began := ""
+	for range 3 {
+		require.True(t, all.submit(many, func() { began += "m" }))
+	}
+	require.True(t, all.submit(one, func() { began += "o" }))
+	for {
+		next, ok := all.next()
+		if !ok {
+			break
+		}
+		next.job()
+	}
+	require.Equal(t, "ommm", began)
+	require.Equal(t, maxTurns-1, all.admitted)
+}
+
+// A step that has its place and does not ask shows at once, not after the minute
+// that jobs may take; one that waits does not.
+func TestStepsThatDoNotAskAreBusy(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	x := s.workers.turns.take(anybody)
+	require.Less(t, s.Busy(), patience/2)
+	s.workers.turns.mu.Lock()
+	x.seen = x.seen.Add(-patience)
+	s.workers.turns.mu.Unlock()
+	require.GreaterOrEqual(t, s.Busy(), patience)
+	require.NoError(t, x.yield())
+	require.Less(t, s.Busy(), patience/2)
 	x.end()
 }

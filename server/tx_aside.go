@@ -13,10 +13,11 @@ import (
 // What is watched ends with it.
 func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e, db, admin := c.srv, c.lane.sess.Engine(), c.db, c.relayed || c.administers()
+	who := c.turnClient()
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
 	c.blockSyncKeeping(tx.size, func(w *resp.Writer, spent *spending) command.SyncMode {
 		defer watched.end()
-		s.aside(e, db, spent, func(r *scriptRun) {
+		s.aside(who, e, db, spent, func(r *scriptRun) {
 			r.now = e.Now()
 			r.queue, r.keys, r.grip = run, tx.keys(watched.keys, r.now), gripCopies
 			r.readonly, r.admin = false, admin

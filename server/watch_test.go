@@ -201,7 +201,7 @@ func TestWatchingTransactionsMove(t *testing.T) {
 			return turns.free
 		}
 		for free() > 0 { // so that it waits
-			taken = append(taken, turns.take())
+			taken = append(taken, turns.take(anybody))
 		}
 		c.send("EXEC\r\n")
 		eventually(t, "it has moved", func() bool { return s.workers.kept.Load() > 0 })

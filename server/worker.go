@@ -91,12 +91,17 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 		}
 		longest = max(longest, took)
 	}
-	return max(longest, p.turns.busy(now)-longJob)
+	return max(longest, p.turns.busy(now))
 }
 
 // submit queues job, or returns false when too many of its kind wait, or after
 // close. decides tells that it decides for a cluster.
 func (p *workers) submit(kind int, decides bool, job func()) bool {
+	return p.submitOf(turnClient{}, kind, decides, job)
+}
+
+// submitOf is submit of a client's job, which may be one that takes turns.
+func (p *workers) submitOf(who turnClient, kind int, decides bool, job func()) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -107,7 +112,7 @@ func (p *workers) submit(kind int, decides bool, job func()) bool {
 	counted := func() { job(); p.deciding.Add(-n) }
 	accepted := false
 	if kind == workTurns {
-		accepted = p.turns.submit(counted)
+		accepted = p.turns.submit(who, counted)
 	} else {
 		select {
 		case p.kinds[kind] <- counted:
