@@ -23,7 +23,7 @@ type Writer struct {
 // longText is the length of a text from which on Room is asked.
 const longText = 4 << 10
 
-// doubled is up to where a buffer grows to twice its size, and not by a quarter.
+// doubled is up to where a buffer grows to twice its size, and not by half.
 const doubled = 256 << 10
 
 // Takes makes room for a text of n bytes, or returns false where Room refuses.
@@ -33,7 +33,7 @@ func (w *Writer) Takes(n int) bool {
 	if w.Room == nil || least <= cap(w.B) {
 		return true
 	}
-	size := max(least, cap(w.B)+cap(w.B)/4, min(2*cap(w.B), doubled))
+	size := max(least, cap(w.B)+cap(w.B)/2, min(2*cap(w.B), doubled))
 	if w.Refused = w.Refused || !w.Room(size-cap(w.B), least); w.Refused {
 		return false
 	}

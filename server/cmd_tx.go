@@ -233,11 +233,8 @@ func mayTakeLong(cmd *command.Spec) bool {
 // more than client-output-buffer-limit, or finds no room in the account.
 func (c *conn) boundOutput() {
 	l := c.lane
-	if n := cap(l.w.B) - l.reserved; n > outputKept || c.killed {
+	if n := cap(l.w.B) - l.reserved; n > outputKept || c.pending+len(l.w.B) > c.srv.cfg.OutputBufferLimit {
 		l.room(n, len(l.w.B))
-	}
-	if c.pending+len(l.w.B) > c.srv.cfg.OutputBufferLimit {
-		c.killForOutput()
 	}
 	if c.killed {
 		l.w.B = nil
