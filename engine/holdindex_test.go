@@ -61,7 +61,7 @@ func TestHoldIndexBehindItsClock(t *testing.T) {
 	at := start + 2*MaxHoldTTL
 	reserve(t, s, at, "b", nil, c)
 	end(start + 2*second)
-	require.Equal(t, HoldReleased, settle(t, s, start+3*second, "a", cancelled()).State)
+	require.Equal(t, HoldReleased, settle(t, s, start+3*second, "a", Settlement{State: HoldReleased}).State)
 	for now := start + 2*second; now < at+minute; now += MaxHoldTTL / 3 {
 		end(now)
 	}
@@ -147,7 +147,7 @@ func TestHoldIndexIsBounded(t *testing.T) {
 	s.e.SettleEnded(context.Background(), s, start+5*second)
 	require.Equal(t, 1, s.e.holds.index.dueKeys)
 	s.e.SettleEnded(context.Background(), s, start+MaxHoldTTL+2*second)
-	require.Equal(t, HoldReleased, settle(t, s, start+MaxHoldTTL+2*second, "open", cancelled()).State)
+	require.Equal(t, HoldReleased, settle(t, s, start+MaxHoldTTL+2*second, "open", Settlement{State: HoldReleased}).State)
 }
 
 // A call that has come anew under the name of one that is gone is not dropped in the

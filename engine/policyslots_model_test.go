@@ -190,7 +190,7 @@ func (m *slotModel) settle(now int64, id string, to HoldState) (HoldState, bool)
 		}
 	}
 	switch {
-	case h.state == HoldCommitted, h.state == HoldCancelled, h.state != HoldOpen && to == HoldCancelled:
+	case h.state == HoldCommitted, h.state == HoldCancelled:
 		return h.state, true
 	case to == HoldCancelled:
 		m.used -= h.charged

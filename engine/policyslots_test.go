@@ -46,7 +46,7 @@ func TestSlotsOfAPolicy(t *testing.T) {
 	require.Equal(t, []int64{1, 18}, left(start+minute-1))
 	s.e.SettleEnded(context.Background(), s, start+minute+2*second)
 	require.Equal(t, []int64{2, 20}, left(start+minute), "a window of its own ended too")
-	require.Equal(t, HoldCharged, settle(t, s, start+minute+2*second, "h2", cancelled()).State)
+	require.Equal(t, HoldCharged, settle(t, s, start+minute+2*second, "h2", Settlement{State: HoldReleased}).State)
 }
 
 // A slot's wait is an upper bound: it stands for a call that nothing else denies.

@@ -99,7 +99,7 @@ func TestReserveAndCommit(t *testing.T) {
 	require.EqualValues(t, 3490, remaining(t, s, at+4900*second/1000, tpm))
 	s.e.SettleEnded(context.Background(), s, at+6*second)
 	require.EqualValues(t, 6000, remaining(t, s, at+6*second, tpm))
-	require.Equal(t, HoldReleased, settle(t, s, at+7*second, "h4", cancelled()).State)
+	require.EqualValues(t, 6000, settle(t, s, at+7*second, "h4", cancelled()).Each[1].Remaining, "it was given back once")
 }
 
 func TestCancelGivesBackWhatTimeHasNot(t *testing.T) {
@@ -225,8 +225,8 @@ func TestRefundsOfWindowsThatAreOver(t *testing.T) {
 	}
 }
 
-// What ends by itself is released, or stays charged; a late commit charges what is
-// missing.
+// What ends by itself is released, or stays charged; a late settlement charges what is
+// missing, and gives back what is too much.
 func TestHoldsThatEnd(t *testing.T) {
 	s := newTestSession(t, Config{})
 	c := of(t, s, "@p:a", perMinute(Fixed, 100), costs(40))
@@ -244,7 +244,6 @@ func TestHoldsThatEnd(t *testing.T) {
 	reserve(t, s, start+minute, "b", charges, c)
 	end(start + minute + 2*second)
 	require.EqualValues(t, 60, remaining(t, s, start+minute+2*second, c))
-	require.Equal(t, HoldCharged, settle(t, s, start+minute+2*second, "b", cancelled()).State)
 	require.EqualValues(t, 30, settle(t, s, start+minute+3*second, "b", cost(70)).Remaining, "the difference")
 
 	reserve(t, s, start+2*minute, "c", charges, c)
@@ -252,11 +251,27 @@ func TestHoldsThatEnd(t *testing.T) {
 	reserve(t, s, start+3*minute, "d", releases, c)
 	require.EqualValues(t, 90, settle(t, s, start+3*minute+3*second, "d", cost(10)).Remaining)
 
-	reserve(t, s, start+4*minute, "e", func(r *Reserve) { r.TTL, r.Keep = second, 5*second }, c)
-	end(start + 4*minute + 2*second)
-	_, err := s.Settle(start+4*minute+9*second, []byte("e"), cost(10))
+	// A late cancel is a late commit of nothing, whatever has become of the hold.
+	for i, with := range []func(*Reserve){charges, releases} {
+		for j, settles := range []func() Settlement{cancelled, func() Settlement { return cost(0) }} {
+			for k, ended := range []int64{2 * second, 0} { // somebody has looked, or nobody
+				id, at := fmt.Sprint("late", i, j, k), start+int64(10+4*i+2*j+k)*minute
+				reserve(t, s, at, id, with, c)
+				end(at + ended)
+				a, how := settle(t, s, at+3*second, id, settles()), settles()
+				require.Equal(t, how.State, a.State)
+				require.EqualValues(t, 100, a.Remaining, "%v after %v", a.State, ended)
+				require.EqualValues(t, 100, remaining(t, s, at+3*second, c))
+				require.Equal(t, how.State, settle(t, s, at+4*second, id, cost(50)).State, "the first settlement stands")
+			}
+		}
+	}
+
+	reserve(t, s, start+30*minute, "e", func(r *Reserve) { r.TTL, r.Keep = second, 5*second }, c)
+	end(start + 30*minute + 2*second)
+	_, err := s.Settle(start+30*minute+9*second, []byte("e"), cost(10))
 	require.ErrorIs(t, err, ErrNoHold, "it is not kept for ever")
-	require.EqualValues(t, 100, remaining(t, s, start+4*minute+9*second, c))
+	require.EqualValues(t, 100, remaining(t, s, start+30*minute+9*second, c))
 }
 
 // Holds are no keys of a database, and end with the counters.

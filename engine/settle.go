@@ -9,8 +9,8 @@ import (
 
 // Settlement is what a reservation is to become.
 type Settlement struct {
-	// State is HoldCommitted, HoldCancelled, or HoldReleased: one that has ended is
-	// to be settled as it says itself, whatever this is.
+	// State is HoldCommitted, HoldCancelled, or HoldReleased: one whose time is over ends
+	// as it says itself, released or charged.
 	State HoldState
 	// Accepts refuses to have a reservation committed by an error, which settles
 	// nothing. Nil accepts any.
@@ -36,9 +36,8 @@ const settleTries = 8
 // becomes what the call did cost, by giving back the rest, as far as time has not,
 // or by charging the difference, whether there is room or not; and its slots end.
 // The first settlement stands, and later ones answer it; they end slots that were
-// taken anew since. One that has ended by itself may
-// still be committed: it is charged what the call did cost, or, if it stayed
-// charged, the difference.
+// taken anew since. One that has ended by itself may still be settled by the same
+// rule: what it is charged by now, all or nothing, becomes what the call did cost.
 //
 // The limits that it returns, and what is said of each, are good until the next call.
 // Errors: ErrNoHold, ErrSealed, ErrNotHeld, ErrUndoFull, ErrFull where there is no
@@ -128,8 +127,8 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	case to == HoldReleased && r.State == HoldOpen && now < r.Ends:
 		s.e.holds.again(now, r.Ends, hash)
 		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
-	case r.State != HoldOpen && to != HoldCommitted:
-		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, x.endSlots(r)
+	case to == HoldReleased && r.State != HoldOpen:
+		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
 	case r.State == HoldOpen && now >= r.Ends:
 		// By itself first; who asks for more asks again.
 		done = to == HoldReleased

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -172,10 +171,7 @@ func (p *player) pass() {
 	}
 	p.set(w.now * int64(time.Second))
 	p.s.engine.SettleEnded(context.Background(), p.sess, p.s.engine.Now())
-	// One after the other, in the order in which they end: what the earlier one gives
-	// back of a bucket the later one does not give back again.
-	inOrder := slices.SortedFunc(slices.Values(w.holds), func(a, b *histHold) int { return cmp.Compare(a.ends, b.ends) })
-	for _, h := range inOrder {
+	for _, h := range w.holds {
 		if h.state != "reserved" || w.now < h.ends {
 			continue
 		}
@@ -234,9 +230,6 @@ func (p *player) make(call histCall, name string) {
 	ttl := w.ttl
 	if call.holds && p.rnd.IntN(3) == 0 {
 		ttl = p.pick(1, 3, 600)
-	}
-	for slices.ContainsFunc(w.holds, func(h *histHold) bool { return h.ends == w.now+ttl }) {
-		ttl++ // no two end at once
 	}
 	if call.holds && ttl != w.ttl {
 		line += fmt.Sprintf(" TTL %ds", ttl)
@@ -320,12 +313,6 @@ func (p *player) settles() {
 	about := fmt.Stringer(p)
 	if h.state == "committed" || h.state == "cancelled" {
 		require.Equal(p.t, h.answer, got, about)
-		return
-	}
-	if !commit && (h.state == "expired" || w.now >= h.ends) {
-		// Nothing is left to cancel.
-		w.end(h)
-		require.Equal(p.t, "expired", got.reason, about)
 		return
 	}
 	costs := w.settle(h, commit, units, tokens)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +50,17 @@ func (r *rig) held(line string) string {
 	return hold
 }
 
+// ends has a hold end whose time is over.
+func (r *rig) ends(hold string) {
+	r.t.Helper()
+	sess := r.s.engine.NewSession()
+	defer sess.Close()
+	require.Eventually(r.t, func() bool { // who is at it already may have taken it
+		r.s.engine.SettleEnded(context.Background(), sess, r.s.engine.Now())
+		return pair(r.t, r.words("RL.EXPLAIN HOLD "+hold), "state") == "expired"
+	}, 10*time.Second, time.Millisecond)
+}
+
 // LLM tokens: an estimate is held, the real cost settled.
 func TestHoldOfTokens(t *testing.T) {
 	r := newRig(t, engine.Config{})
@@ -94,7 +106,7 @@ func TestHoldOfTokens(t *testing.T) {
 	h4 := r.held("llm key k tokens 3000 TTL 5s")
 	r.is("RL.COMMIT "+h4+" tokens many", "-ERR attribute 'tokens' must be a whole number from 0 to 4611686018427387903, it is a cost")
 	r.advance(6 * time.Second)
-	require.Equal(t, "expired", r.settle("RL.CANCEL "+h4).reason)
+	r.ends(h4)
 	r.allows("llm key k tokens 0 PEEK", "rpm", "tpm=6000")
 	s = r.settle("RL.COMMIT " + h4 + " tokens 500")
 	r.expectChecked("", s.checked, "tpm", "tpm=5500")
@@ -154,8 +166,22 @@ func TestHoldThatStaysCharged(t *testing.T) {
 	require.EqualValues(t, 3, r.settle("RL.CANCEL "+ok).remaining)
 	crashed := r.held("login user eve")
 	r.advance(12 * time.Second)
-	require.Equal(t, "expired", r.settle("RL.CANCEL "+crashed).reason)
+	r.ends(crashed)
 	r.allows("login user eve PEEK", "user", "user=1")
+
+	// Who was slow, and right in the end, is not charged: a late cancel is a late commit of 0.
+	for _, verb := range []string{"RL.CANCEL ", "RL.COMMIT "} {
+		late := r.held("login user eve")
+		r.allows("login user eve COST 0", "user", "user=1")
+		r.advance(12 * time.Second)
+		line := verb + late
+		if verb == "RL.COMMIT " {
+			line += " COST 0"
+		}
+		s := r.settle(line)
+		require.EqualValues(t, 2, s.remaining, line)
+		require.Equal(t, map[string]string{"RL.CANCEL ": "cancelled", "RL.COMMIT ": "committed"}[verb], s.reason)
+	}
 }
 
 // An edit of the policy between: what was held goes by the hold, what a commit adds
