@@ -49,7 +49,7 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 	sh := s.e.table.At(w.hash)
 	st.findAgain(s, w, sh)
-	s.noteMark(w)
+	s.noteMark(w, now)
 	words := w.need()
 	if w.found && w.ent.Words() >= words {
 		return nil

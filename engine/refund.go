@@ -9,11 +9,9 @@ import "slices"
 // functions here are pure; they are asked for a counter whose mark is that of the
 // charge, so that the state is what the charge has led to.
 //
-// Of a bucket it is the time charged, but no more than lies between now and the
-// TAT just after the charge, less what was given back since: what other refunds
-// have taken off that TAT cannot be taken off again. TAT + all that was given back
-// only ever grows, so the reservation keeps that sum (charge.stamp), and the mark
-// the second part.
+// Of a bucket it is the time charged, but no more than the least that was used at any
+// time since: see lows.go. So the counter becomes the one that the same charges leave
+// with the settled cost in place of the held one.
 //
 // Of a window it is from the count of the charge's own window, while that counts;
 // of a log its own entry.
@@ -21,26 +19,13 @@ import "slices"
 // asSpan is units of a window or a log in a charge.
 func asSpan(units int64) span { return span{ns: uint64(units)} }
 
-// minus returns a-b modulo 2^64 ns.
-func (a span) minus(b span) span {
-	f := uint64(a.frac) - uint64(b.frac)
-	return span{a.ns - b.ns - f>>63, uint32(f)}
-}
-
-// refundBucket takes amount, of a charge that left stamp, off a bucket; given is
-// what was.
-func (c *charge) refundBucket(st tokenState, back span, now int64, amount span) (next tokenState, given span) {
+// refundBucket takes given, which is at most what is used, off a bucket.
+func refundBucket(st tokenState, now int64, given span) tokenState {
 	now = clampInstant(now)
-	used := st.used(now)
-	reach := c.stamp.minus(back) // the charge's TAT, less what was given back since
-	if int64(reach.ns) < now {
-		return st, span{}
+	if left := st.used(now).sub(given); left != (span{}) {
+		return left.after(now)
 	}
-	given = shorter(shorter(amount, reach.minus(span{ns: uint64(now)})), used)
-	if left := used.sub(given); left != (span{}) {
-		return left.after(now), given
-	}
-	return tokenState{}, given
+	return tokenState{}
 }
 
 // refundFixed takes units off a fixed window.
@@ -186,7 +171,7 @@ func (w *weighed) chargeOf(now, cost int64) (c charge) {
 	case Token, Leaky:
 		next := w.next.bucket()
 		c.taken = next.used(at).sub(w.st.bucket().used(at))
-		c.stamp = span{uint64(next.TAT), next.Frac}.add(w.mark.back)
+		c.stamp = span{ns: uint64(w.mark.held) + 1}
 	case Fixed:
 		was, is := r.fixedAt(r.counts(w.st), at), r.counts(w.next)
 		c.taken, c.stamp = asSpan(is.Cur-was.Cur), asSpan(is.Start)

@@ -136,9 +136,8 @@ type charge struct {
 	// it is what the cost takes, as mostly, and taken is nothing.
 	taken span
 	whole bool
-	// stamp is, of a bucket, the TAT just after the charge and all that was given
-	// back until then; else the start of the charge's window, or the timestamp of
-	// its entry.
+	// stamp is, of a bucket, the number of the reservation among those that have charged
+	// it; else the start of the charge's window, or the timestamp of its entry.
 	stamp span
 }
 

@@ -61,9 +61,10 @@ func (x *settling) planRefund(l *Reserved, e *settlingLimit) {
 	st := load(e.ent)
 	switch a {
 	case Token, Leaky:
-		next, given := c.refundBucket(st.bucket(), e.mark.back, x.now, excess)
-		e.write = given != span{}
-		e.mark.back = e.mark.back.add(given)
+		least, at := lowSince(e.ent, uint32(c.stamp.ns), st.bucket().used(clampInstant(x.now)))
+		e.given, e.pair = shorter(excess, least), at
+		e.write = e.given != span{}
+		next := refundBucket(st.bucket(), x.now, e.given)
 		if e.next = next.stored(); next != (tokenState{}) {
 			e.words = 1
 		}

@@ -38,10 +38,12 @@ type settlingLimit struct {
 	// cost is what the call costs now.
 	cost int64
 	// refunds: what is planned gives something back, or ends a slot; pair is the
-	// place of the pair of a log that does, and units how much of it.
+	// place of the pair of a log that does, and units how much of it. given is the time
+	// that a bucket gives back, and pair the place of its first low after the charge.
 	refunds bool
 	pair    int
 	units   int64
+	given   span
 	// full: a log has no room for a pair of its own for the charge.
 	full bool
 	// over is by how many units more than all is used, and window that of the limit
@@ -156,6 +158,9 @@ func (x *settling) write(e *settlingLimit) error {
 			e.ent.SetWord(1, e.next.second)
 		}
 		e.mark.set(e.ent, e.it.decides)
+		if e.it.decides.bucket() {
+			lowerLows(e.ent, e.pair, e.given)
+		}
 	}
 	return nil
 }

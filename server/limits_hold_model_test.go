@@ -4,8 +4,7 @@ import "slices"
 
 // The model of holds, names and windows: slow, and written from what is promised, not
 // from how it is done. Times are whole seconds. A counter of a window or a log is the
-// list of its charges, so that what is given back is what was never charged; a bucket
-// is its TAT, and what was given back so far.
+// list of its charges, so that what is given back is what was never charged.
 
 // histLimit is a limit of a history's policy.
 type histLimit struct {
@@ -21,20 +20,22 @@ type histLimit struct {
 
 func (l *histLimit) bucket() bool { return l.algorithm == "token" || l.algorithm == "leaky" }
 
-// histCharge is one charge of a window or a log.
+// histCharge is one charge.
 type histCharge struct{ at, units int64 }
 
 // histCounter is what a limit has counted of a caller.
 type histCounter struct {
-	charges []*histCharge
-	tat     int64
-	back    int64 // given back so far
+	charges []*histCharge // by time
 }
 
 // used is in seconds of a bucket, else in units.
 func (c *histCounter) used(l *histLimit, now int64) int64 {
 	if l.bucket() {
-		return max(c.tat-now, 0)
+		full := int64(0)
+		for _, x := range c.charges {
+			full = max(full, x.at) + x.units*l.secondsPerUnit
+		}
+		return max(full-now, 0)
 	}
 	window := func(t int64) int64 { return t / l.period }
 	var current, previous, lately int64
@@ -101,39 +102,21 @@ func (c *histCounter) fits(l *histLimit, now, cost int64) (ok bool, wait int64, 
 
 // histHeld is what a hold has charged of one limit.
 type histHeld struct {
-	l       *histLimit
-	c       *histCounter
-	cost    int64
-	charge  *histCharge
-	stamp   int64 // of a bucket
-	without int64 // what had been given back by then
+	l      *histLimit
+	c      *histCounter
+	cost   int64
+	charge *histCharge
 }
 
 // charge takes units, whether there is room or not.
 func (c *histCounter) charge(l *histLimit, now, cost int64) histHeld {
-	h := histHeld{l: l, c: c, cost: cost}
-	if l.bucket() {
-		c.tat = max(c.tat, now) + cost*l.secondsPerUnit
-		h.stamp, h.without = c.tat, c.back
-		return h
-	}
-	h.charge = &histCharge{now, cost}
+	h := histHeld{l: l, c: c, cost: cost, charge: &histCharge{now, cost}}
 	c.charges = append(c.charges, h.charge)
 	return h
 }
 
-// refund gives back units, as far as time has not.
-func (h *histHeld) refund(now, units int64) {
-	if !h.l.bucket() {
-		h.charge.units -= units
-		return
-	}
-	given := min(units*h.l.secondsPerUnit, h.stamp-now-(h.c.back-h.without), h.c.tat-now)
-	if given > 0 {
-		h.c.tat -= given
-		h.c.back += given
-	}
-}
+// refund makes units as if they had not been charged.
+func (h *histHeld) refund(units int64) { h.charge.units -= units }
 
 // histHold is a hold, or the record of a check by name.
 type histHold struct {
@@ -262,7 +245,7 @@ func (w *histWorld) settle(h *histHold, commit bool, units, tokens int64) (costs
 		case cost > charged:
 			x.c.charge(x.l, w.now, cost-charged)
 		case cost < charged:
-			x.refund(w.now, charged-cost)
+			x.refund(charged - cost)
 		}
 		costs = append(costs, cost)
 	}
@@ -277,7 +260,7 @@ func (w *histWorld) end(h *histHold) {
 	h.state, h.known = "expired", w.now+w.keep
 	if !h.charges {
 		for i := range h.held {
-			h.held[i].refund(w.now, h.held[i].cost)
+			h.held[i].refund(h.held[i].cost)
 		}
 	}
 }

@@ -1,0 +1,398 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// replayed is a counter by the definition of refunds: the list of its charges, in which
+// the settled cost of a hold stands in place of the held one. What is used is what that
+// list leaves.
+type replayed struct {
+	l       Limit // of RL.LIMIT, or of a calendar
+	charges []*replayedCharge
+	holds   []*replayedHold
+	held    int
+}
+
+type replayedCharge struct {
+	at, units int64
+	opened    int64 // of a window that begins with its first call: when
+}
+
+type replayedHold struct {
+	id      string
+	charge  *replayedCharge
+	cost    int64
+	ends    int64
+	charges bool // expiry: charge
+}
+
+// used returns what is used, in units, or in 2^-32 ns of a bucket.
+func (m *replayed) used(now int64) *big.Int {
+	if m.l.Algorithm <= Leaky {
+		return m.backlog(now)
+	}
+	begins := func(t int64) int64 {
+		if m.l.Algorithm == PolicyCalendar {
+			return windowOf(t, 0).End
+		}
+		return t / m.l.Period
+	}
+	var current, previous, lately int64
+	for _, c := range m.charges {
+		if m.l.Align == First {
+			if now-c.opened < m.l.Period {
+				current += c.units
+			}
+			continue
+		}
+		switch {
+		case begins(c.at) == begins(now):
+			current += c.units
+		case begins(c.at) == begins(now)-1:
+			previous += c.units
+		}
+		if c.at > now-m.l.Period {
+			lately += c.units
+		}
+	}
+	switch m.l.Algorithm {
+	case Log:
+		return bigInt(lately)
+	case Sliding:
+		return add(bigInt(current), ceilDiv(mul(bigInt(previous), bigInt(m.l.Period-now%m.l.Period)), bigInt(m.l.Period)))
+	}
+	return bigInt(current)
+}
+
+// backlog replays the charges of a bucket.
+func (m *replayed) backlog(now int64) *big.Int {
+	b, used, last := newModelBucket(m.l), new(big.Int), int64(0)
+	for _, c := range m.charges {
+		used = add(positive(sub(used, inFractions(c.at-last))), b.time(bigInt(c.units)))
+		last = c.at
+	}
+	return positive(sub(used, inFractions(now-last)))
+}
+
+// charge adds a charge.
+func (m *replayed) charge(now, units int64) *replayedCharge {
+	c := &replayedCharge{at: now, units: units, opened: now}
+	// A window that a hold has begun stays where it is, as long as something counts.
+	if m.l.Align == First && m.used(now).Sign() > 0 {
+		i := slices.IndexFunc(m.charges, func(c *replayedCharge) bool { return now-c.opened < m.l.Period && m.counts(c.opened) })
+		c.opened = m.charges[i].opened
+	}
+	m.charges = append(m.charges, c)
+	return c
+}
+
+// counts reports whether something is left of the window that began at a time.
+func (m *replayed) counts(opened int64) bool {
+	return slices.ContainsFunc(m.charges, func(c *replayedCharge) bool { return c.opened == opened && c.units > 0 })
+}
+
+// settle makes a hold cost something: what it costs less it has never cost, and what it
+// costs more is charged now. charged is what it is charged until then.
+func (m *replayed) settle(now int64, h *replayedHold, cost, charged int64) {
+	if cost > charged {
+		m.charge(now, cost-charged)
+	} else {
+		h.charge.units -= charged - cost
+	}
+}
+
+// usedOf returns what a counter says that is used, as replayed.used does.
+func usedOf(t require.TestingT, s *Session, now int64, c Check) *big.Int {
+	if c.Limit.Limit().Algorithm.Decider() > Leaky {
+		x, _, err := s.Explain(now, c.Key)
+		require.NoError(t, err)
+		return bigInt(x.Used)
+	}
+	sh := s.e.table.At(c.Hash)
+	sh.Lock()
+	defer sh.Unlock()
+	ent, ok := sh.Find(c.Hash, c.Key)
+	if !ok || ent.Expired(now) {
+		return new(big.Int)
+	}
+	st := load(ent).bucket()
+	return positive(sub(add(inFractions(st.TAT), bigInt(int64(st.Frac))), inFractions(now)))
+}
+
+// After any charges, holds and settlements, in any order, a counter is the one that the
+// same sequence of charges gives with the settled costs in place of the held ones.
+func TestSettlementsAreReplays(t *testing.T) {
+	forEach(t, testReplays)
+	t.Run("calendar", func(t *testing.T) { testReplays(t, PolicyCalendar) })
+}
+
+func testReplays(t *testing.T, a Algorithm) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := New(Config{Shards: 1}).NewSession()
+		defer s.Close()
+		l := Limit{
+			Algorithm: a,
+			Limit:     rapid.Int64Range(1, 40).Draw(rt, "limit"), Period: rapid.SampledFrom([]int64{second, 7 * second, minute}).Draw(rt, "period"),
+		}
+		switch l.Algorithm {
+		case Token, Leaky:
+			l.Burst = rapid.Int64Range(1, 60).Draw(rt, "burst")
+		case PolicyCalendar:
+			l.Period = 0
+		case Fixed:
+			l.Align = rapid.SampledFrom([]Align{Epoch, First}).Draw(rt, "align")
+		}
+		period := max(l.Period, 10*second)
+		m := &replayed{l: l}
+		c := of(t, s, "@p:a", l)
+		defer s.e.Release(c.Limit)
+		c.Debt = rapid.SampledFrom([]int64{0, 0, 5}).Draw(rt, "debt")
+		now := start
+		cost := func() int64 { return rapid.Int64Range(0, l.Capacity()).Draw(rt, "cost") }
+		priced := func(units int64) Check {
+			c := c
+			c.Cost, c.Window = units, windowOf(now, 0)
+			return c
+		}
+		some := func() (h *replayedHold) {
+			if len(m.holds) == 0 {
+				return nil
+			}
+			i := rapid.IntRange(0, len(m.holds)-1).Draw(rt, "hold")
+			h = m.holds[i]
+			m.holds = slices.Delete(m.holds, i, i+1)
+			return h
+		}
+		settle := func(h *replayedHold, how Settlement, cost int64) {
+			how.Window = func(*Reserved) *Window { return windowOf(now, 0) }
+			charged := h.cost
+			if now >= h.ends && !h.charges { // it was released first
+				m.settle(now, h, 0, charged)
+				charged = 0
+			}
+			a, err := s.Settle(now, []byte(h.id), how)
+			require.NoError(rt, err)
+			require.Equal(rt, how.State, a.State)
+			m.settle(now, h, cost, charged)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"pass": func(rt *rapid.T) {
+				now += rapid.SampledFrom([]int64{1, second / 3, period / max(l.Limit, 1), period / 3, period}).Draw(rt, "time")
+				s.e.SettleEnded(context.Background(), s, now)
+				for i := len(m.holds) - 1; i >= 0; i-- {
+					if h := m.holds[i]; now >= h.ends {
+						_, err := s.Settle(now, []byte(h.id), Settlement{State: HoldReleased}) // which may come to it later
+						require.NoError(rt, err)
+						if !h.charges {
+							m.settle(now, h, 0, h.cost)
+							h.cost, h.charges = 0, true // the late commit charges all of it
+						}
+					}
+				}
+			},
+			"call": func(rt *rapid.T) {
+				n := cost()
+				if v, _ := check(t, s, now, priced(n)); v.OK && n > 0 {
+					m.charge(now, n)
+				}
+			},
+			"reserve": func(rt *rapid.T) {
+				n := cost()
+				if n == 0 || m.held == maxReplays {
+					return
+				}
+				h := &replayedHold{id: fmt.Sprint("h", m.held), cost: n, ends: now + rapid.SampledFrom([]int64{second, minute, 30 * minute}).Draw(rt, "ttl"), charges: rapid.Bool().Draw(rt, "expiry")}
+				v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL, r.Charges, r.Keep = h.ends-now, h.charges, MaxHoldKeep }, priced(n))
+				if v.OK {
+					h.charge = m.charge(now, n)
+					r, err := s.Reservation(now, []byte(h.id))
+					require.NoError(rt, err)
+					h.ends = r.Ends // in whole ms
+					m.holds, m.held = append(m.holds, h), m.held+1
+				}
+			},
+			"commit": func(rt *rapid.T) {
+				if h := some(); h != nil {
+					n := cost()
+					settle(h, Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) { return n, true, nil }}, n)
+				}
+			},
+			"cancel": func(rt *rapid.T) {
+				if h := some(); h != nil {
+					settle(h, cancelled(), 0)
+				}
+			},
+			"": func(rt *rapid.T) {
+				require.Equal(rt, m.used(now).String(), usedOf(rt, s, now, c).String(), "%v", l)
+			},
+		})
+	})
+}
+
+// maxReplays is how many holds of a counter are exact whatever they do.
+const maxReplays = 33
+
+// Ten holds of 100 are committed with 10 each: whatever comes first, 900 are left.
+func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		for seed := range uint64(20) {
+			s := newTestSession(t, Config{Shards: 1})
+			c := of(t, s, "@p:a", Limit{Algorithm: a, Limit: 1000, Period: 60 * minute}, costs(100))
+			for i := range 10 {
+				reserve(t, s, start, fmt.Sprint("h", i), nil, c)
+			}
+			order := rand.New(rand.NewPCG(seed, 1)).Perm(10)
+			switch seed {
+			case 0:
+				slices.Sort(order)
+			case 1:
+				slices.SortFunc(order, func(a, b int) int { return b - a })
+			}
+			for _, i := range order {
+				settle(t, s, start, fmt.Sprint("h", i), cost(10))
+			}
+			require.EqualValues(t, 900, remaining(t, s, start, c), "%v", order)
+		}
+	})
+}
+
+// A counter with more holds than it can tell apart gives back no more than the
+// definition says, and not much less.
+func TestManyHoldsOfABucket(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		s := newTestSession(t, Config{Shards: 1})
+		l := Limit{Algorithm: Token, Limit: 1000, Period: 60 * minute}
+		m, c := &replayed{l: l}, of(t, s, "@p:a", l)
+		now, cancels := start, rnd.IntN(2) == 0
+		least := func() int64 { // units that are left too few
+			less := sub(usedOf(t, s, now, c), m.used(now))
+			require.GreaterOrEqual(t, less.Sign(), 0, "seed %d: more was given back than was there", seed)
+			return floorDiv(less, newModelBucket(l).time(bigInt(1))).Int64()
+		}
+		worst := int64(0)
+		for i := range 1000 {
+			if rnd.IntN(8) == 0 {
+				now += rnd.Int64N(20 * second)
+			}
+			c.Cost = 1 + rnd.Int64N(8)
+			h := &replayedHold{id: fmt.Sprint("h", i), cost: c.Cost}
+			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c); v.OK {
+				h.charge = m.charge(now, h.cost)
+				m.holds = append(m.holds, h)
+			}
+			if seed%3 == 0 && rnd.IntN(3) == 0 {
+				manySettle(t, s, m, now, rnd, cancels)
+				worst = max(worst, least())
+			}
+		}
+		for len(m.holds) > 0 {
+			manySettle(t, s, m, now, rnd, cancels)
+			worst = max(worst, least())
+		}
+		require.LessOrEqual(t, worst, l.Limit/8, "seed %d", seed)
+	}
+}
+
+func manySettle(t *testing.T, s *Session, m *replayed, now int64, rnd *rand.Rand, cancels bool) {
+	if len(m.holds) == 0 {
+		return
+	}
+	i := rnd.IntN(len(m.holds))
+	h, n := m.holds[i], int64(0)
+	m.holds = slices.Delete(m.holds, i, i+1)
+	if !cancels {
+		n = rnd.Int64N(h.cost + 1)
+	}
+	settle(t, s, now, h.id, cost(n))
+	m.settle(now, h, n, h.cost)
+}
+
+// bucketOf returns the record of a marked bucket. Nobody else may be at the table.
+func bucketOf(t *testing.T, s *Session, c Check) shard.Entry {
+	t.Helper()
+	ent, ok := s.e.table.At(c.Hash).Find(c.Hash, c.Key)
+	require.True(t, ok)
+	return ent
+}
+
+// A record that makes room for another one while it is charged has lost its lows: what
+// was charged before is not given back.
+func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
+	s := newTestSession(t, Config{Shards: 1})
+	c := of(t, s, "@p:a", perMinute(Token, 60), costs(10))
+	reserve(t, s, start, "first", nil, c)
+	reserve(t, s, start+5*second, "second", nil, c)
+	now := start + 6*second
+	require.Equal(t, 1, lowsOf(bucketOf(t, s, c)))
+
+	sh := s.e.table.At(c.Hash)
+	sh.Lock()
+	w := weighed{plan: plan{it: c.Limit.it, hash: c.Hash, key: c.Key}}
+	st := checking{weighed: []weighed{w}}
+	x := &st.weighed[0]
+	var err error
+	x.st, err = s.find(x, sh, now)
+	require.NoError(t, err)
+	require.NoError(t, s.evaluateWeighed(x, now, 10, &x.opts))
+	require.NoError(t, st.reserve(s, x, now))
+	sh.Delete(x.ent)
+	st.moved = true
+	require.NoError(t, st.storeMarked(s, x, sh, now))
+	sh.Unlock()
+	require.EqualValues(t, 36, remaining(t, s, now, c))
+	for _, id := range []string{"first", "second"} {
+		require.EqualValues(t, 36, settle(t, s, now, id, cancelled()).Remaining, id)
+	}
+	reserve(t, s, now, "third", nil, c)
+	require.EqualValues(t, 36, settle(t, s, now, "third", cancelled()).Remaining)
+}
+
+// The mark of a version before lows is none: nothing is given back of what was charged
+// by then, and what is held from now on is.
+func TestTheMarkOfAnEarlierVersion(t *testing.T) {
+	s := newTestSession(t, Config{Shards: 1})
+	c := of(t, s, "@p:a", perMinute(Token, 60), costs(10))
+	reserve(t, s, start, "before", nil, c)
+	ent, err := s.e.table.At(c.Hash).Resize(bucketOf(t, s, c), c.Hash, 3, start)
+	require.NoError(t, err)
+	ent.SetWord(1, 0)
+	ent.SetWord(2, 0)
+	require.EqualValues(t, 50, settle(t, s, start, "before", cancelled()).Remaining)
+	reserve(t, s, start, "later", nil, c)
+	require.Equal(t, 2, bucketOf(t, s, c).Words())
+	require.EqualValues(t, 50, settle(t, s, start, "later", cancelled()).Remaining)
+}
+
+// A record of a bucket that was held has a bound, and loses all but its state when it is
+// charged anew.
+func TestTheLowsOfABucketAreBounded(t *testing.T) {
+	s := newTestSession(t, Config{Shards: 1})
+	c := of(t, s, "@p:a", perMinute(Token, 6000))
+	for i := range 200 {
+		reserve(t, s, start, fmt.Sprint("h", i), nil, c)
+		require.LessOrEqual(t, bucketOf(t, s, c).Words(), lowsAt+lowWords*maxLows)
+	}
+	require.Equal(t, maxLows, lowsOf(bucketOf(t, s, c)))
+	last := maxLows
+	for _, now := range []int64{start + second/2, start + second, start + 3*second/2} {
+		check(t, s, now, c) // less is used than after many of them
+		n := lowsOf(bucketOf(t, s, c))
+		require.Less(t, n, last)
+		require.Equal(t, lowsAt+lowWords*n, bucketOf(t, s, c).Words())
+		last = n
+	}
+	check(t, s, start+3*second, c)
+	require.Equal(t, 1, bucketOf(t, s, c).Words())
+}
