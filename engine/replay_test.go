@@ -143,11 +143,11 @@ func testReplays(t *testing.T, a Algorithm) {
 		defer s.Close()
 		l := Limit{
 			Algorithm: a,
-			Limit:     rapid.Int64Range(1, 40).Draw(rt, "limit"), Period: rapid.SampledFrom([]int64{second, 7 * second, minute}).Draw(rt, "period"),
+			Limit:     rapid.Int64Range(10, 40).Draw(rt, "limit"), Period: rapid.SampledFrom([]int64{7 * second, minute, 60 * minute}).Draw(rt, "period"),
 		}
 		switch l.Algorithm {
 		case Token, Leaky:
-			l.Burst = rapid.Int64Range(1, 60).Draw(rt, "burst")
+			l.Burst = rapid.Int64Range(8, 60).Draw(rt, "burst")
 		case PolicyCalendar:
 			l.Period = 0
 		case Fixed:
@@ -159,7 +159,9 @@ func testReplays(t *testing.T, a Algorithm) {
 		defer s.e.Release(c.Limit)
 		c.Debt = rapid.SampledFrom([]int64{0, 0, 5}).Draw(rt, "debt")
 		now := start
-		cost := func() int64 { return rapid.Int64Range(0, l.Capacity()).Draw(rt, "cost") }
+		cost := func() int64 {
+			return rapid.SampledFrom([]int64{0, 1, 1 + l.Capacity()/8, 1 + l.Capacity()/4, l.Capacity()}).Draw(rt, "cost")
+		}
 		priced := func(units int64) Check {
 			c := c
 			c.Cost, c.Window = units, windowOf(now, 0)
@@ -169,9 +171,8 @@ func testReplays(t *testing.T, a Algorithm) {
 			if len(m.holds) == 0 {
 				return nil
 			}
-			i := rapid.IntRange(0, len(m.holds)-1).Draw(rt, "hold")
-			h = m.holds[i]
-			m.holds = slices.Delete(m.holds, i, i+1)
+			h = rapid.SampledFrom(m.holds).Draw(rt, "hold")
+			m.holds = slices.DeleteFunc(m.holds, func(other *replayedHold) bool { return other == h })
 			return h
 		}
 		settle := func(h *replayedHold, how Settlement, cost int64) {
@@ -186,9 +187,9 @@ func testReplays(t *testing.T, a Algorithm) {
 			require.Equal(rt, how.State, a.State)
 			m.settle(now, h, cost, charged)
 		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"pass": func(rt *rapid.T) {
-				now += rapid.SampledFrom([]int64{1, second / 3, period / max(l.Limit, 1), period / 3, period}).Draw(rt, "time")
+		actions := map[string]func(){
+			"pass": func() {
+				now += rapid.SampledFrom([]int64{1, second / 3, period / l.Limit, period / 16, period / 16, period / 5, period}).Draw(rt, "time")
 				s.e.SettleEnded(context.Background(), s, now)
 				for i := len(m.holds) - 1; i >= 0; i-- {
 					if h := m.holds[i]; now >= h.ends {
@@ -201,18 +202,18 @@ func testReplays(t *testing.T, a Algorithm) {
 					}
 				}
 			},
-			"call": func(rt *rapid.T) {
+			"call": func() {
 				n := cost()
 				if v, _ := check(t, s, now, priced(n)); v.OK && n > 0 {
 					m.charge(now, n)
 				}
 			},
-			"reserve": func(rt *rapid.T) {
+			"reserve": func() {
 				n := cost()
 				if n == 0 || m.held == maxReplays {
 					return
 				}
-				h := &replayedHold{id: fmt.Sprint("h", m.held), cost: n, ends: now + rapid.SampledFrom([]int64{second, minute, 30 * minute}).Draw(rt, "ttl"), charges: rapid.Bool().Draw(rt, "expiry")}
+				h := &replayedHold{id: fmt.Sprint("h", m.held), cost: n, ends: now + rapid.SampledFrom([]int64{second, minute, MaxHoldTTL, MaxHoldTTL, MaxHoldTTL}).Draw(rt, "ttl"), charges: rapid.Bool().Draw(rt, "expiry")}
 				v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL, r.Charges, r.Keep = h.ends-now, h.charges, MaxHoldKeep }, priced(n))
 				if v.OK {
 					h.charge = m.charge(now, n)
@@ -222,21 +223,23 @@ func testReplays(t *testing.T, a Algorithm) {
 					m.holds, m.held = append(m.holds, h), m.held+1
 				}
 			},
-			"commit": func(rt *rapid.T) {
+			"commit": func() {
 				if h := some(); h != nil {
 					n := cost()
 					settle(h, Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) { return n, true, nil }}, n)
 				}
 			},
-			"cancel": func(rt *rapid.T) {
+			"cancel": func() {
 				if h := some(); h != nil {
 					settle(h, cancelled(), 0)
 				}
 			},
-			"": func(rt *rapid.T) {
-				require.Equal(rt, m.used(now).String(), usedOf(rt, s, now, c).String(), "%v", l)
-			},
-		})
+		}
+		for range 60 {
+			action := rapid.SampledFrom([]string{"pass", "pass", "call", "reserve", "reserve", "commit", "cancel"}).Draw(rt, "action")
+			actions[action]()
+			require.Equal(rt, m.used(now).String(), usedOf(rt, s, now, c).String(), "%v", l)
+		}
 	})
 }
 
