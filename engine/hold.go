@@ -23,6 +23,8 @@ type held struct {
 	shards []int
 	gate   *xsync.RToken
 	undo   stepUndo
+	// changed is what has changed in the step: see Fits.
+	changed int
 }
 
 // Hold locks the shards of all keys until Unhold, so that the commands in
@@ -133,7 +135,7 @@ func (s *Session) Unhold() {
 		h.inside = false
 		return
 	}
-	h.joined = false
+	h.joined, h.changed = false, 0
 	s.leaveGate(h.gate)
 }
 

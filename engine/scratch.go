@@ -99,7 +99,8 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 
 // Commit stores the copies that have changed. It returns false, and has stored
 // nothing, if a key that was brought is not any more what it was, or one that is
-// watched has changed. Errors: ErrSealed, ErrFull; nothing is stored then either.
+// watched has changed. Errors: ErrSealed, ErrFull, ErrStepTooLarge; nothing is stored
+// then either.
 func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error) {
 	held := make([][]byte, 0, len(c.keys)+len(watched))
 	for i := range c.keys {
@@ -138,10 +139,15 @@ func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error
 		case k.copy.on.Changes() != k.copy.changes:
 			err = main.changed(k.key)
 		}
-		if err != nil {
-			main.Rollback(now)
-			return false, err
+		if err == nil {
+			continue
 		}
+		main.Rollback(now)
+		return false, err
+	}
+	if err := main.Fits(); err != nil {
+		main.Rollback(now)
+		return false, err
 	}
 	return true, nil
 }

@@ -4,12 +4,21 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // ErrUndoFull is returned for a change whose undo has no room: see BeginUndo.
 // The change has not been made.
 var ErrUndoFull = errors.New("too much is changed in one step")
+
+// MaxStep bounds what one atomic step may change, such as a transaction or a script: the
+// bytes of the keys and of what they have become. A step travels as one batch of the log,
+// and what is decided later waits for all of it.
+const MaxStep = 8 << 20
+
+// ErrStepTooLarge is returned for a step that changes more than MaxStep.
+var ErrStepTooLarge = errors.New("it changes more than 8388608 bytes in one step")
 
 // undoFew is how many keys are looked through in turn before an index of them
 // is made: most scripts change a key or two.
@@ -66,6 +75,33 @@ func (s *Session) Rollback(now int64) {
 	}
 	s.KeepAll()
 }
+
+// Fits is ErrStepTooLarge if what has changed since BeginUndo is more than MaxStep, with
+// what has fitted before since Hold, or Join, began. It is for who can still call Rollback.
+func (s *Session) Fits() error {
+	u := &s.held.undo
+	changed := s.held.changed
+	for i := range u.saved {
+		k := &u.saved[i]
+		key := u.buf[k.key:k.state]
+		changed += len(key)
+		if ent, found := s.e.table.At(k.hash).Find(k.hash, key); found {
+			changed += replicated(ent.State())
+		}
+	}
+	if changed > MaxStep {
+		return ErrStepTooLarge
+	}
+	s.held.changed = changed
+	return nil
+}
+
+// mostReplicated is how many bytes of a state travel at most: of a collection its wire
+// form, without room and index.
+const mostReplicated = packed.MaxBytes + 64
+
+// replicated bounds how many bytes of a state travel.
+func replicated(state []byte) int { return min(len(state), mostReplicated) }
 
 // KeepAll ends what BeginUndo began and leaves everything as it is.
 func (s *Session) KeepAll() {

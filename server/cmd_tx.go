@@ -166,10 +166,14 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 	c.inExec, l.queued.Movable = true, movable
 	moves = c.runQueue(tx)
 	c.inExec, l.queued.Movable = false, false
-	if moves {
+	tooLarge := movable && !moves && l.sess.Fits() != nil
+	if moves || tooLarge {
 		c.w.B = c.w.B[:min(start, len(c.w.B))]
 		l.call.Outcome = command.Outcome{}
 		l.sess.Rollback(c.now())
+	}
+	if tooLarge {
+		c.error("EXECABORT Transaction discarded: " + engine.ErrStepTooLarge.Error())
 	}
 	return moves
 }
@@ -202,7 +206,11 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		case whole && q.cmd.AboutTable() && q.cmd.Flags&command.Leader == 0:
 			c.refuse(errTableRead)
 		default:
-			c.call(queued, q.cmd, q.args)
+			if movable || !mayChangeMuch(q.cmd) {
+				c.call(queued, q.cmd, q.args)
+			} else {
+				c.callBounded(queued, q)
+			}
 			if movable && (queued.Moves || errors.Is(queued.Err, engine.ErrUndoFull)) {
 				return true
 			}
@@ -217,6 +225,43 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		c.boundOutput()
 	}
 	return false
+}
+
+// mayChangeMuch reports whether a command may change more than its arguments have: the
+// others change few entries of one key, which travel as a difference, or counters.
+func mayChangeMuch(cmd *command.Spec) bool {
+	return cmd.Flags&(command.Write|command.Script) == command.Write && cmd.Derived == nil &&
+		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // RENAMENX, for one
+}
+
+// callBounded runs a command of a transaction that can not move, and takes it back if
+// the transaction comes to change more than a step may with it.
+func (c *conn) callBounded(call *command.Call, q queued) {
+	sess, start := c.lane.sess, len(c.w.B)
+	var keys [][]byte
+	for _, i := range q.cmd.Keys.Positions(q.args, nil) {
+		keys = append(keys, q.args[i])
+	}
+	if len(keys) == 0 {
+		c.call(call, q.cmd, q.args)
+		return
+	}
+	joined := !sess.Holds()
+	if joined {
+		sess.Hold(keys)
+	}
+	sess.BeginUndo(engine.MaxStep)
+	c.call(call, q.cmd, q.args)
+	if err := sess.Fits(); err != nil {
+		sess.Rollback(c.now())
+		c.w.B, call.Outcome = c.w.B[:start], command.Outcome{}
+		c.error("ERR " + err.Error())
+	}
+	if joined {
+		sess.Unhold()
+	} else {
+		sess.KeepAll()
+	}
 }
 
 // execWrites is how long a transaction that can not move goes on running

@@ -278,7 +278,10 @@ func (r *scriptRun) letGo(err error) error {
 		return err
 	case r.grip != gripExec && r.held.IsZero():
 		return err
-	case err != nil:
+	case err == nil:
+		err = r.sess.Fits()
+	}
+	if err != nil {
 		r.sess.Rollback(r.now)
 	}
 	if r.grip == gripExec {

@@ -8,7 +8,8 @@ import (
 // transaction is what MULTI has queued so far.
 type transaction struct {
 	queue   []queued
-	size    int  // bytes of the arguments
+	size    int  // bytes of the arguments, and what they take beside
+	written int  // bytes of the arguments of commands that write
 	spoiled bool // a command was refused: EXEC aborts
 	writes  bool
 	guarded bool // some command is
@@ -53,6 +54,13 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	tx.size += queuedOverhead
 	for _, a := range args {
 		tx.size += len(a) + queuedOverhead
+		if cmd.Flags&command.Write != 0 {
+			tx.written += len(a)
+		}
+	}
+	if tx.written > engine.MaxStep {
+		c.refuse(errLargeTransaction)
+		return
 	}
 	if tx.size > c.srv.cfg.QueryBufferLimit {
 		c.srv.stats.counts[countQueryBufferKills].Add(1)
@@ -62,11 +70,15 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	tx.writes = tx.writes || cmd.Flags&command.Write != 0
 	tx.guarded = tx.guarded || cmd.ForAdmin(args)
 	tx.leader = tx.leader || cmd.Flags&command.Leader != 0
-	tx.heavy = tx.heavy || cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
+	tx.heavy = tx.heavy || mayTakeLong(cmd) || mayChangeMuch(cmd)
 	tx.fixed = tx.fixed || cmd.Flags&onlyInPlace != 0
 	tx.queue = append(tx.queue, queued{cmd, command.CloneArgs(args)})
 	c.w.Simple("QUEUED")
 }
+
+// errLargeTransaction answers a command whose arguments a transaction cannot have, too:
+// it travels as one, and all that is decided later waits for it.
+const errLargeTransaction = "ERR a transaction may write 8388608 bytes: send less in one"
 
 // onlyInPlace are the flags of commands that a transaction runs on its loop
 // only: they act on more than keys of one database, or need the connection.

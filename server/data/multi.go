@@ -81,6 +81,9 @@ var (
 	errLeaves     = errors.New("the values are too many bytes for a loop")
 )
 
+// errLargeStep answers a call that would write too much in one step.
+const errLargeStep = "ERR one command may write 8388608 bytes: send less in one"
+
 func mSet(call *command.Call) { setPairs(call, false) }
 
 func mSetNX(call *command.Call) { setPairs(call, true) }
@@ -90,6 +93,14 @@ func setPairs(call *command.Call, onlyNew bool) {
 	pairs := call.Args[1:]
 	if len(pairs)%2 != 0 {
 		call.Error(command.WrongArity(call.Spec))
+		return
+	}
+	size := 0
+	for _, a := range pairs {
+		size += len(a)
+	}
+	if size > engine.MaxStep {
+		call.Error(errLargeStep)
 		return
 	}
 	if call.Long(len(pairs) + command.ArgsSize(pairs)/command.BytesOfEntry) {

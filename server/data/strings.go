@@ -39,7 +39,7 @@ func stringCommands() []command.Spec {
 		stringCommand("append", 3, writeFlags, "key value", "Appends a string to the value of a key. Creates the key if it doesn't exist.", appendTo),
 		stringCommand("getrange", 4, readFlags, "key start end", "Returns a substring of the string stored at a key.", getRange),
 		stringCommand("substr", 4, readFlags, "key start end", "Returns a substring from a string value, as GETRANGE.", getRange),
-		stringCommand("setrange", 4, writeFlags, "key offset value",
+		stringCommand("setrange", 4, command.Write|command.DenyOOM, "key offset value",
 			"Overwrites a part of a string value with another by an offset. Creates the key if it doesn't exist.", setRange),
 	}
 }
