@@ -11,31 +11,43 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// replaceInterval is between two looks at the members during a replacement.
-const replaceInterval = 500 * time.Millisecond
+const (
+	// replaceInterval is between two looks at the members during a replacement.
+	replaceInterval = 500 * time.Millisecond
+
+	// tellInterval is the least time between two words about a step that goes on.
+	tellInterval = 10 * time.Second
+)
+
+// ErrHasVote is returned by Replace when the new node has a vote to begin with.
+var ErrHasVote = errors.New("it already has a vote")
 
 // Replacement is one node put in the place of another.
 type Replacement struct {
 	Old, New string        // node ids
 	NewAddr  string        // where other nodes reach the new one, which must be running
 	Timeout  time.Duration // for one answer
-	Tell     func(string)  // told each step, once
+	Tell     func(string)  // told each step when it begins, and of one that takes long how it stands
 }
 
 // Replace takes the new node in, waits until it has caught up, and has a vote
 // if the old one had, and removes the old one, which may be dead. Each step
 // leaves a cluster that decides, and what to do next follows from the members
-// alone: it may be interrupted and repeated. addr is any node of the cluster.
-// When ctx ends, its cause is part of the error.
+// alone: it may be interrupted and repeated. A new node that has a vote before
+// this begins is refused: it may be any voter, in whose place the cluster would
+// have one less. addr is any node of the cluster. When ctx ends, its cause is
+// part of the error.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
 		return fmt.Errorf("the new node needs an id of its own; a node %s that has lost its data is taken in when it is started", r.Old)
 	}
 	lastStep := ""
-	tell := func(step string) {
-		if step != lastStep {
-			lastStep = step
-			r.Tell(step)
+	told := make(map[step]time.Time)
+	tell := func(what step, text string) {
+		lastStep = text
+		if at, ok := told[what]; !ok || time.Since(at) >= tellInterval {
+			told[what] = time.Now()
+			r.Tell(text)
 		}
 	}
 	known := []string{addr}
@@ -44,8 +56,11 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 	for answered := false; ; {
 		s, err := c.leaderStatus(ctx, &known, r.Timeout)
 		done := false
-		if err == nil {
+		if err == nil && !answered {
 			answered = true
+			err = r.check(&s)
+		}
+		if err == nil {
 			done, err = c.replaceStep(ctx, &s, &r, tell)
 		}
 		var network net.Error
@@ -55,11 +70,11 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 			return nil
 		case err == nil, bounded && !time.Now().Before(end): // the end of ctx is no news about the node
 		case errors.Is(err, raftlog.ErrNotLeader):
-			tell("waiting for a leader")
+			tell(awaitsLeader, "waiting for a leader")
 		case errors.Is(err, raftlog.ErrSilent):
-			tell(err.Error())
+			tell(awaitsNode, err.Error())
 		case answered && (errors.Is(err, ErrRemoved) || errors.Is(err, raftlog.ErrNoAnswer) || errors.As(err, &network)): // a timeout is a net.Error
-			tell("waiting for an answer")
+			tell(awaitsAnswer, "waiting for an answer")
 		default:
 			return err
 		}
@@ -69,6 +84,41 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 		case <-t.C:
 		}
 	}
+}
+
+// step is a kind of step of a replacement.
+type step int
+
+const (
+	awaitsLeader step = iota
+	awaitsAnswer
+	awaitsNode
+	joins
+	lags
+	awaitsVote
+	removes
+)
+
+// check refuses a replacement that would take a voter away, or nobody's place.
+func (r *Replacement) check(s *raftlog.Status) error {
+	was, is := find(s, r.Old), find(s, r.New)
+	switch {
+	case was == nil && is == nil:
+		return fmt.Errorf("neither %s nor %s is a member", r.Old, r.New)
+	case was == nil:
+		r.Tell(fmt.Sprintf("%s is not a member, and %s is: nothing is left to do", r.Old, r.New))
+	case is != nil && is.Voter:
+		return fmt.Errorf("%s cannot take the place of %s: %w, and the cluster would have one node less. Nothing was changed. If it was started in order to replace %s, say headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.Old, r.Old)
+	}
+	return nil
+}
+
+// find returns the member of an id, nil if there is none.
+func find(s *raftlog.Status, id string) *raftlog.Member {
+	if i := slices.IndexFunc(s.Members, func(m raftlog.Member) bool { return m.ID == id }); i >= 0 {
+		return &s.Members[i]
+	}
+	return nil
 }
 
 // leaderStatus asks the leader, found through any of the known addresses, for
@@ -110,42 +160,34 @@ func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time
 
 // replaceStep does what is to be done next, if anything can be done yet, and
 // reports whether nothing is left.
-func (c *Client) replaceStep(ctx context.Context, s *raftlog.Status, r *Replacement, tell func(string)) (done bool, err error) {
+func (c *Client) replaceStep(ctx context.Context, s *raftlog.Status, r *Replacement, tell func(step, string)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	find := func(id string) *raftlog.Member {
-		if i := slices.IndexFunc(s.Members, func(m raftlog.Member) bool { return m.ID == id }); i >= 0 {
-			return &s.Members[i]
-		}
-		return nil
-	}
-	was, is := find(r.Old), find(r.New)
+	was, is := find(s, r.Old), find(s, r.New)
 	switch {
-	case was == nil && is == nil:
-		return false, fmt.Errorf("neither %s nor %s is a member", r.Old, r.New)
 	case is == nil:
-		tell(r.New + " joins")
+		tell(joins, r.New+" joins")
 		return false, c.Join(ctx, s.Addr, r.New, r.NewAddr)
 	case is.Addr != r.NewAddr:
 		return false, fmt.Errorf("%s is a member at %s, not at %s", r.New, is.Addr, r.NewAddr)
 	case was == nil:
 		return true, nil
 	case !is.Up || is.Lost:
-		tell("waiting for " + r.New + " to answer")
+		tell(awaitsNode, "waiting for "+r.New+" to answer")
 		return false, nil
 	case is.Lag > raftlog.PromoteLag:
-		tell(fmt.Sprintf("%s is %d entries behind", r.New, is.Lag))
+		tell(lags, fmt.Sprintf("%s is %d entries behind", r.New, is.Lag))
 		return false, nil
 	case was.Voter && !is.Voter:
 		asked, err := c.Status(ctx, is.Addr)
 		if err == nil && !asked.WantsVote {
-			tell(r.New + " has caught up and gets its vote")
+			tell(awaitsVote, r.New+" has caught up and gets its vote")
 			return false, c.Promote(ctx, s.Addr, r.New)
 		}
-		tell(r.New + " has caught up; it gets its vote when it has kept up for a while")
+		tell(awaitsVote, r.New+" has caught up; it gets its vote when it has kept up for a while")
 		return false, nil
 	}
-	tell(r.Old + " is removed")
+	tell(removes, r.Old+" is removed")
 	_, err = c.Remove(ctx, s.Addr, r.Old, false)
 	return false, err
 }

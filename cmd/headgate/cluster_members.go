@@ -78,8 +78,8 @@ func (f *clusterFlags) removeCommand() *cobra.Command {
 }
 
 func (f *clusterFlags) replaceCommand() *cobra.Command {
-	var wait time.Duration
-	cmd := f.long("replace <node-id> <new-node-id> <new-peer-address>", "Put a new node in a node's place, dead or alive", cobra.ExactArgs(3),
+	var cmd *cobra.Command
+	cmd = f.long("replace <node-id> <new-node-id> <new-peer-address>", "Put a new node in a node's place, dead or alive", cobra.ExactArgs(3),
 		func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 			if err := checkMember(args[1], args[2]); err != nil {
 				return err
@@ -88,9 +88,13 @@ func (f *clusterFlags) replaceCommand() *cobra.Command {
 			if f.json {
 				tell = func(string) {}
 			}
+			wait, answer := replaceTimeout, f.timeout
+			if cmd.Flags().Changed("timeout") {
+				wait, answer = f.timeout, min(f.timeout, defaultTimeout)
+			}
 			ctx, cancel := context.WithTimeoutCause(ctx, wait, errors.New("not done yet; what is done stays done, and the command can be repeated"))
 			defer cancel()
-			r := cluster.Replacement{Old: args[0], New: args[1], NewAddr: args[2], Timeout: f.timeout, Tell: tell}
+			r := cluster.Replacement{Old: args[0], New: args[1], NewAddr: args[2], Timeout: answer, Tell: tell}
 			if err := c.Replace(ctx, f.peer, r); err != nil {
 				return err
 			}
@@ -103,10 +107,14 @@ func (f *clusterFlags) replaceCommand() *cobra.Command {
 	cmd.Long = "replace takes the new node in, waits until it has caught up and has a vote, if the old\n" +
 		"one had, and removes the old one. Start the new node first, with the addresses of some\n" +
 		"others in join. The old one may be dead, or lead. Interrupted at any moment the cluster\n" +
-		"is sound; give the command again, and it goes on."
-	cmd.Flags().DurationVar(&wait, "wait", 10*time.Minute, "how long the new node may take to catch up")
+		"is sound; give the command again, and it goes on. Once the new node has its vote, only\n" +
+		"the removal is left: headgate cluster remove. It takes 10 minutes at most, or --timeout."
 	return cmd
 }
+
+// replaceTimeout bounds a replacement unless --timeout does: a new node may have
+// much to read before it has caught up.
+const replaceTimeout = 10 * time.Minute
 
 func checkMember(id, addr string) error {
 	return errors.Join(member.CheckNodeID(id), config.CheckPeerAddress(addr))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,14 +45,15 @@ func TestReplaceADeadNode(t *testing.T) {
 
 	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", dead.id, dead.id, "127.0.0.1:1")), "an id of its own")
 	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", "n8", "n9", "127.0.0.1:1")), "neither n8 nor n9 is a member")
-	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", dead.id, "n4", "127.0.0.1:1", "--wait=500ms")), "connection refused")
+	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", dead.id, "n4", "127.0.0.1:1", "--timeout=500ms")), "connection refused")
 	extra := newCluster(t, 1, "--node-id=n4", "--bootstrap-expect=0", "--join", strings.Join(c.peers, ","))
 	extra.nodes[0].start(t)
 	replace := []string{"cluster", peer, "replace", dead.id, "n4", extra.peers[0]}
-	require.Contains(t, fails(t, command(t, append(replace, "--wait=1s")...)), "can be repeated")
+	require.Contains(t, fails(t, command(t, append(replace, "--timeout=1s")...)), "can be repeated")
 	out, err := command(t, replace...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `(?s)n4 has caught up; it gets its vote.*`+dead.id+` is removed\nn4 is in the place of `+dead.id+"\n$", string(out))
+	require.LessOrEqual(t, strings.Count(string(out), "\n"), 8, "%s", out)
 	require.JSONEq(t, `{"result": "replaced"}`, c.cluster(t, asked, append(replace[2:], "--json")...), "again, it has nothing left to do")
 
 	s, err := c.status(t, asked)
@@ -73,12 +75,20 @@ func TestReplaceADeadNode(t *testing.T) {
 	for i, n := range c.nodes {
 		if n == dead {
 			require.Contains(t, c.cluster(t, i, "status"), "REMOVED: "+dead.id)
-			for _, args := range [][]string{{"replace", "n8", "n9", "127.0.0.1:1", "--wait=5s"}, {"remove", "n4"}, {"set-clock"}} {
+			for _, args := range [][]string{{"replace", "n8", "n9", "127.0.0.1:1", "--timeout=5s"}, {"remove", "n4"}, {"set-clock"}} {
 				text := fails(t, command(t, append([]string{"cluster", "--peer", c.peers[i]}, args...)...))
 				require.Contains(t, text, dead.id+" has been removed from the cluster: ask another node", args)
 			}
 		}
 	}
+
+	// Who has a vote takes nobody's place: the cluster would have one node less.
+	text := fails(t, command(t, "cluster", peer, "replace", leader.id, alive.id, c.peers[slices.Index(c.nodes, alive)]))
+	require.Contains(t, text, alive.id+" cannot take the place of "+leader.id+": it already has a vote")
+	require.Contains(t, text, "Nothing was changed")
+	s, err = c.status(t, asked)
+	require.NoError(t, err)
+	require.Len(t, s.Members, 3)
 
 	// Its leader may be removed too: it hands over first.
 	require.Equal(t, "removed\n", c.cluster(t, asked, "remove", leader.id))

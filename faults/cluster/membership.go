@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	headgate "github.com/headgate-io/headgate/cluster"
@@ -21,6 +22,9 @@ func (c *Cluster) Replace(ctx context.Context, dead, fresh, asked *Node) error {
 	err := c.client.Replace(ctx, asked.Peer, headgate.Replacement{
 		Old: dead.Name, New: fresh.Name, NewAddr: fresh.front.Addr(), Timeout: 5 * time.Second, Tell: func(string) {},
 	})
+	if errors.Is(err, headgate.ErrHasVote) { // an attempt before this one, or the node itself, has got so far
+		_, err = c.client.Remove(ctx, asked.Peer, dead.Name, false)
+	}
 	dead.retired = err == nil
 	return err
 }
