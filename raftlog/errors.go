@@ -75,6 +75,10 @@ var (
 	// disk has lost what it had acknowledged.
 	ErrSetBack = errors.New("data directory is older than what this node has acknowledged")
 
+	// ErrDataGone is reported to Config.Fatal when the data directory of a running
+	// node has been deleted or replaced: what the node writes would be lost.
+	ErrDataGone = errors.New("the data directory has been deleted or replaced while this node runs")
+
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = errors.New("log cannot be written")
 

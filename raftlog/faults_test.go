@@ -457,3 +457,22 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	}
 	require.NoError(t, p.Close())
 }
+
+// A node whose data directory is deleted or replaced under it ends, and the
+// others go on.
+func TestDataDirectoryIsDeletedUnderANode(t *testing.T) {
+	t.Parallel()
+	_, l := newTrio(t)
+	f := l.other(1)
+	require.NoError(t, os.Rename(f.cfg.DataDir, f.cfg.DataDir+".gone"))
+	waitFor(t, "it ends", func() bool { return f.fatal.Load() != nil })
+	require.ErrorIs(t, *f.fatal.Load(), ErrDataGone)
+	f.crash()
+
+	f = l.other(2)
+	require.NoError(t, os.CopyFS(f.cfg.DataDir+".copy", os.DirFS(f.cfg.DataDir)))
+	require.NoError(t, os.Rename(f.cfg.DataDir, f.cfg.DataDir+".gone"))
+	require.NoError(t, os.Rename(f.cfg.DataDir+".copy", f.cfg.DataDir))
+	waitFor(t, "it ends", func() bool { return f.fatal.Load() != nil })
+	require.ErrorIs(t, *f.fatal.Load(), ErrDataGone)
+}

@@ -2,11 +2,14 @@ package raftlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/diskspace"
+	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
 const (
@@ -55,6 +58,7 @@ func (g *Group) maintain(ctx context.Context) {
 			clockAfter = now.Add(time.Second)
 			g.saveClock()
 			g.lookAtClock()
+			g.lookAtData()
 		}
 		if now.After(snapshotAfter) && g.snapshotDue() {
 			snapshotAfter = now.Add(snapshotRetry)
@@ -64,6 +68,15 @@ func (g *Group) maintain(ctx context.Context) {
 				}
 			})
 		}
+	}
+}
+
+// lookAtData ends a node whose files are not in its data directory any more. It
+// would go on voting and acknowledging by files that end with its process.
+func (g *Group) lookAtData() {
+	err := g.cur.Load().store.Stable.Missing()
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, stable.ErrReplaced) {
+		g.halt(fmt.Errorf("%w: %w; "+wipe, ErrDataGone, err))
 	}
 }
 

@@ -85,3 +85,22 @@ func (g *Group) Promote(ctx context.Context, id string) error {
 		return r.AddVoter(s.ID, s.Address, index, enqueueTimeout)
 	})
 }
+
+// correctOwnAddr has the serving leader put its own address into the membership,
+// where another one is: nobody else can do that for it.
+func (g *Group) correctOwnAddr(ctx context.Context) {
+	if _, ok := g.Serving(); !ok {
+		return
+	}
+	self, addr := g.cur.Load().id.Server(), raft.ServerAddress(g.cfg.Advertise)
+	servers, index := g.configuration()
+	i := slices.IndexFunc(servers, func(s raft.Server) bool { return s.ID == self })
+	taken := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID != self && s.Address == addr })
+	if _, full := g.DiskFull(); i < 0 || servers[i].Address == addr || taken || full {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	err := g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.AddVoter(self, addr, index, enqueueTimeout) })
+	g.cfg.Logger.Info("the leader's own address is corrected", "was", servers[i].Address, "is", addr, "error", err)
+}

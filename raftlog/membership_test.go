@@ -134,6 +134,26 @@ func TestNodeMovesToAnotherAddress(t *testing.T) {
 	require.Len(t, c.converge(), 2)
 }
 
+// A node on its own that is started at another address says so in its
+// membership, so that others can join it there.
+func TestLeaderCorrectsItsOwnAddress(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	l := c.leader()
+	l.set("a", "1")
+	l.crash()
+	moved := c.reserve()
+	moved.cfg.NodeID, moved.cfg.DataDir = l.cfg.NodeID, l.cfg.DataDir
+	moved.start()
+	c.leader()
+	waitFor(t, "the new address", func() bool { return moved.g.Members()[0].Addr == moved.addr })
+	n := c.reserve()
+	n.cfg.Join = []string{moved.addr}
+	n.start()
+	waitFor(t, "the other one votes", func() bool { return moved.sees(n).Voter })
+	require.Equal(t, moved.addr, n.sees(moved).Addr)
+}
+
 func TestGroupsShareAListener(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

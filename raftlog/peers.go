@@ -83,6 +83,7 @@ func (p *peers) run(ctx context.Context) {
 				close(p.asked)
 			}
 			p.promote(ctx)
+			p.g.correctOwnAddr(ctx)
 		}
 		// At every turn: a cluster whose members have just met, or one node
 		// that has just been founded, waits for no poll.

@@ -35,6 +35,9 @@ var (
 	// Raft's contract.
 	ErrNotFound = errors.New("not found")
 
+	// ErrReplaced is returned by Missing when another file has the name.
+	ErrReplaced = errors.New("another file has taken the place of the one in use")
+
 	errClosed = errors.New("store of values is closed")
 )
 
@@ -47,6 +50,7 @@ var (
 // ones: nobody knows what is on the disk.
 type Store struct {
 	file *os.File
+	path string
 	sync func(*os.File) error
 
 	// mu guards what follows.
@@ -77,7 +81,7 @@ func open(path string, sync func(*os.File) error) (s *Store, fresh bool, err err
 	if err != nil {
 		return nil, false, err
 	}
-	s = &Store{file: f, sync: sync}
+	s = &Store{file: f, path: path, sync: sync}
 	if err := s.read(); err != nil {
 		return nil, false, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
@@ -261,6 +265,20 @@ func (s *Store) GetUint64(key []byte) (uint64, error) {
 		return 0, fmt.Errorf("%w: %s is no number", ErrCorrupt, key)
 	}
 	return le.Uint64(v), nil
+}
+
+// Missing returns an error if the file is not where it was opened any more, or
+// another one is.
+func (s *Store) Missing() error {
+	at, err := os.Stat(s.path)
+	if err != nil {
+		return err
+	}
+	own, err := s.file.Stat()
+	if err == nil && !os.SameFile(at, own) {
+		err = fmt.Errorf("%w: %s", ErrReplaced, s.path)
+	}
+	return err
 }
 
 // Close closes the file. It waits for a change in progress.
