@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +89,13 @@ func TestFloodOfHandshakes(t *testing.T) {
 	out, err := command(t, "cluster", "snapshot", "--peer", peers[0], "--peer-secret-file", filepath.Join(data, "peer.secret")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, p.stderr.String(), "too many open files")
+	require.Equal(t, "+OK", up.do("CONFIG", "SET", "maxclients", "1000"))
+	reply := p.call(t, "INFO", "clients")
+	_, in, _ := strings.Cut(reply.Str, "\r\nmaxclients:")
+	in, _, _ = strings.Cut(in, "\r\n")
+	n, err := strconv.Atoi(in)
+	require.NoError(t, err, reply.Str)
+	require.Less(t, n, limit, "what is in force")
 	require.Contains(t, p.stderr.String(), "too few file descriptors", "for 1000 clients of HTTP")
 	t.Cleanup(func() { conn.Close() })
 }

@@ -178,7 +178,9 @@ func TestHalfWrittenFilesKeepTheOldOnes(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	dir := t.TempDir()
 	files := certs.Files{Parameters: "peer-tls", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}
-	in := func(d time.Duration) *certstest.Authority { return certstest.Until(time.Now().Add(d).Truncate(time.Second)) }
+	in := func(d time.Duration) *certstest.Authority {
+		return certstest.Until(time.Now().Add(d).Truncate(time.Second))
+	}
 	year, week, gone := in(365*24*time.Hour), in(7*24*time.Hour+time.Hour), in(-time.Minute)
 	load := func(leaf, intermediate *certstest.Authority, authorities ...*certstest.Authority) (log string, expires []certs.Expiry) {
 		cert, key := leaf.Issue("x")
