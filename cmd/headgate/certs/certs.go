@@ -202,7 +202,7 @@ func (f Files) load() (*loaded, error) {
 	}
 	keyPEM, err := os.ReadFile(f.Key)
 	if err != nil {
-		return nil, fmt.Errorf("load %s-key: %w", f.Parameters, err)
+		return nil, fmt.Errorf("load %s-key %s: %w", f.Parameters, f.Key, err)
 	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -241,7 +241,7 @@ func (f Files) load() (*loaded, error) {
 func (f Files) read(which, name string) ([]*x509.Certificate, []byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load %s-%s: %w", f.Parameters, which, err)
+		return nil, nil, fmt.Errorf("load %s-%s %s: %w", f.Parameters, which, name, err)
 	}
 	list, err := parse(data)
 	if err != nil {
