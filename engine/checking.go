@@ -272,12 +272,6 @@ func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
 	if w.st, err = s.find(w, s.e.table.At(w.hash), now); err != nil {
 		return err
 	}
-	if c.CountAll && c.Cost == 0 {
-		over, err := s.overused(w, now)
-		if over || err != nil {
-			return err
-		}
-	}
 	w.d = Decision{}
 	return s.evaluateWeighed(w, now, c.Cost, &w.opts)
 }

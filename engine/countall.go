@@ -186,15 +186,6 @@ func (s *Session) fill(w *weighed, now, cost int64) {
 	}
 }
 
-// overused tells whether more than all is used, which denies a call that only
-// looks, and makes w.d its denial.
-func (s *Session) overused(w *weighed, now int64) (bool, error) {
-	opts := Options{Peek: true, Debt: min(max(w.opts.Debt, 0), maxCount-1) + 1, Window: w.opts.Window}
-	w.d = Decision{}
-	err := s.evaluateWeighed(w, now, 1, &opts)
-	return err == nil && !w.d.OK, err
-}
-
 // scaled returns a state that was written under old as it is under r if it keeps
 // its share of what is used instead of its units, rounded up. That of a log is in
 // its entries: see scaledLog.

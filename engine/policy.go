@@ -95,7 +95,7 @@ type Check struct {
 	Mode       Mode
 	// CountAll charges calls that this limit or another one denies, too: a window
 	// counts on, a bucket goes into debt by at most one period, a log keeps its
-	// newest units. A cost of 0 is denied while more than all is used.
+	// newest units.
 	CountAll bool
 	// TooMuch: the call asks for more than it may, so that the limit, which is
 	// enforced, denies it, and no wait ends that.

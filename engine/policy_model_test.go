@@ -227,12 +227,6 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 		}
 		at[i] = counters[i].under(c.Limit.Limit(), now)
 		d := look(i, c.Cost, c.Debt)
-		if c.CountAll && c.Cost == 0 {
-			overuse := at[i].under(at[i].l, now).decide(now, 1, Options{Peek: true, Debt: c.Debt + 1, Window: c.Window})
-			if !overuse.OK {
-				d = overuse
-			}
-		}
 		out[i].Decision = d
 		if c.Mode == Enforce && !d.OK {
 			v.OK = false

@@ -301,7 +301,7 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 		case v.amount == blocked:
 			v.never = true
 		case v.cost == 0:
-			v.ok = !l.all || w.holds(l, key, v.amount) <= v.amount
+			v.ok = true
 		default:
 			v.ok = w.holds(l, key, v.amount)+v.cost <= v.amount
 			v.never = v.cost > v.amount
