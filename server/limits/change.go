@@ -153,7 +153,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 		versions = append(versions, next.Version)
 		encoded := next.encode()
 		if len(encoded) > engine.MaxPolicyRecord {
-			return nil, nil, nil, fmt.Errorf("ERR the text of %s is too long to be kept", ed.name)
+			return nil, nil, nil, fmt.Errorf("ERR the text of %s is too long to be kept: it takes %d bytes of %d, make it several", ed.name, len(encoded), engine.MaxPolicyRecord)
 		}
 		edits = append(edits, bookEdit{name: ed.name, record: ed.record, meta: next.meta()})
 		puts = append(puts, engine.PolicyRecord{Name: ed.name, Value: encoded})
