@@ -6,11 +6,18 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
+// cText ends a text at its first NUL, as Redis does with errors and statuses.
+func cText(s string) string {
+	s, _, _ = strings.Cut(s, "\x00")
+	return s
+}
+
 // failure makes the table of an error, whose field err is a code and a text.
 // msg is a text, which gets the code ERR, or begins with '-', a code and a
-// space.
+// space. It ends at its first NUL.
 func failure(t *lua.Thread, msg string) *lua.Table {
 	code := "ERR"
+	msg = cText(msg)
 	if text, ok := strings.CutPrefix(msg, "-"); ok {
 		msg = text
 		if before, after, found := strings.Cut(text, " "); found {

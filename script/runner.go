@@ -158,12 +158,12 @@ func errorText(s *Script, e *lua.Error) string {
 	msg := ""
 	if t := e.Value.Table(); t != nil {
 		if v := t.Text(nil, "err"); v.IsString() {
-			msg = v.Text()
+			msg = cText(v.Text())
 		}
 	} else if v := e.Value; v.IsNil() || v == lua.True || v == lua.False {
 		msg = "ERR " + map[lua.Value]string{lua.Nil: "nil", lua.True: "true", lua.False: "false"}[v]
 	} else {
-		msg = "ERR " + e.Error()
+		msg = "ERR " + cText(e.Error())
 	}
 	return located(msg, s, e.Line)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -158,4 +159,32 @@ func TestRunnerLetsGo(t *testing.T) {
 		require.Less(t, live()-before, int64(4<<20), body)
 		runtime.KeepAlive(runners)
 	}
+}
+
+// Errors and statuses end at their first NUL, as in Redis; values keep theirs.
+func TestErrorsEndAtNUL(t *testing.T) {
+	f := func(want, body string) {
+		t.Helper()
+		got := run(t, nil, false, body)
+		require.True(t, strings.HasPrefix(got, want+" script: ") || got == want+"\r\n", "%s: %q", body, got)
+	}
+	f("-ERR user_script:1: a", `error('a\0b')`)
+	f("-ERR a", `error('a\0b', 0)`)
+	f("-a", `error({err = 'a\0b'})`)
+	f("-ERR user_script:1: a", `assert(false, 'a\0b')`)
+	f("-ERR user_script:1: x y", `error('x\ny\0z')`)
+	f("-ERR user_script:1: user_script:1: a", `return coroutine.wrap(function() error('a\0b') end)()`)
+	f("-a", `return {err = 'a\0b'}`)
+	f("-a b", `return {err = 'a\nb\0c'}`)
+	f("+a", `return {ok = 'a\0b'}`)
+	f("-ERR a", `return redis.error_reply('a\0b')`)
+	f("-ERR ", `return redis.error_reply('-\0X b')`)
+	f("+a", `return redis.status_reply('a\0b')`)
+	f(":5", `return #redis.error_reply('a\0b').err`)
+	f(":1", `return #select(2, pcall(assert, false, 'a\0b'))`)
+	f(":3", `return #select(2, pcall(error, 'a\0b'))`)
+	f(":2", `local _, e = pcall(function() return _G['a\0b'] end) return #e:match("'(.*)'") + 1`)
+	f("-ERR user_script:1: bad argument #1 to 'collectgarbage' (invalid option 'a')", `return collectgarbage('a\0b')`)
+	f("$3\r\n1\x002", `return {big_number = '1\0002'}`)
+	f("$3\r\na\x00b", `return {verbatim_string = {format = 'txt', string = 'a\0b'}}`)
 }

@@ -79,13 +79,13 @@ const shortValue = 64
 func (r *resultWriter) table(t *lua.Table, depth int) {
 	if v := t.Text(r.t, "err"); v.IsString() {
 		if r.fits(len(v.Text())) {
-			r.w.Error(r.oneLine(v.Text()))
+			r.w.Error(r.oneLine(cText(v.Text())))
 		}
 		return
 	}
 	if v := t.Text(r.t, "ok"); v.IsString() {
 		if r.fits(len(v.Text())) {
-			r.w.Simple(r.oneLine(v.Text()))
+			r.w.Simple(r.oneLine(cText(v.Text())))
 		}
 		return
 	}

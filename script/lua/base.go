@@ -74,7 +74,7 @@ func baseCollectGarbage(t *Thread, args []Value) Value {
 	case "collect", "stop", "restart", "setpause", "setstepmul":
 		return Int(0)
 	default:
-		t.ArgError(0, "invalid option '"+option+"'")
+		t.ArgError(0, "invalid option '"+cString(option)+"'")
 	}
 	return Nil
 }

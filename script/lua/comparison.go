@@ -8,6 +8,11 @@ type test func(fr *frame) bool
 func (c *compiler) condition(e expression) (test, bool) {
 	c.enter()
 	defer c.leave()
+	// As in Lua a constant is not used, so a zero among them is not the first of
+	// its function.
+	if isTrue, known := constantTruth(e); known {
+		return func(*frame) bool { return isTrue }, true
+	}
 	switch x := e.(type) {
 	case *parenExpr:
 		return c.condition(x.inner)
@@ -23,6 +28,9 @@ func (c *compiler) condition(e expression) (test, bool) {
 			b, calmB := c.condition(x.right)
 			return func(fr *frame) bool { return a(fr) && b(fr) }, calmA && calmB
 		case x.op == opOr:
+			if n, ok := bare(x.left).(*numberExpr); ok {
+				c.number(n.value) // of or Lua uses it
+			}
 			a, calmA := c.condition(x.left)
 			b, calmB := c.condition(x.right)
 			return func(fr *frame) bool { return a(fr) || b(fr) }, calmA && calmB

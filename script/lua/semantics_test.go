@@ -15,6 +15,28 @@ return '10' + 5, '0x10' + 0, ' 10 ' * 2, '1e2' / 1, -'2', '3' ^ '2', '7' % 4
 return 1 .. 2, 'a' .. 1 .. 'b' .. 2.5, 1e15 .. '', -1 .. '', 0.1 .. ''
 return '1' == 1, 1 == 1.0, 'a' == 'a', nil == false, 0 == -0
 return 1 < 2, 'a' < 'b', 'a' < 'B', '' < 'a', 'a' <= 'a', 'Z' < 'a', 'a\0b' < 'a\0c', 2 >= 2, 3 > 4
+return not -0, 1/0
+local x = not (-0) return x, 1/0
+local x = not not -0 return x, 1/0
+if -0 then end return 1/0
+if not -0 then end return 1/0
+while -0 do break end return 1/0
+repeat until -0 return 1/0
+local x = -0 and 1 return x, 1/0
+local x = -0 or 1 return x, 1/0
+local x = nil or -0 return x, 1/0
+local x local y = not (x and -0) return y, 1/0
+local x local y = not (x or -0) return y, 1/0
+local x local y = not (-0 or x) return y, 1/0
+local x if x or -0 then end return 1/0
+local x if -0 or x then end return 1/0
+local x if x and -0 then end return 1/0
+local x if -0 == x then end return 1/0
+local x = not (-0 == 1) return x, 1/0
+local x = -0 return x, 1/0
+local x = #'' + -0 return x, 1/0
+local x = {-0} return 1/0
+local x = 1 + -0 return x, 1/0
 return 1 and 2, nil and 1, false or 3, nil or false, 1 or error('x'), not nil, not 0, not ''
 return 1 == 1 and 'y' or 'n', nil == 1 and 'y' or 'n'
 return #'abc', #'', #{1,2,3}, #{}, #{1,2,nil,4}, #{nil}, #{nil,nil,3}, #{1,nil,3}, #{1,nil}, #{n=1}
