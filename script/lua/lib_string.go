@@ -205,8 +205,12 @@ func (t *Thread) indexText(s, text string) int {
 	beginning := text[:min(len(text), shortText)]
 	for at := 0; ; {
 		end := min(len(s), at+16*piece+len(beginning))
-		t.Step((end - at) / 16)
 		i := strings.Index(s[at:end], beginning)
+		if i >= 0 {
+			t.Step(1 + i/16)
+		} else {
+			t.Step((end - at) / 16)
+		}
 		switch {
 		case i < 0 && end == len(s):
 			return -1
