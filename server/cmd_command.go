@@ -27,6 +27,7 @@ func commandCommands() []command.Spec {
 			sub("docs", -2, long, "[command-name [command-name ...]]", "Returns documentary information about one, multiple or all commands.", onConn(cmdCommandDocs)),
 			sub("info", -2, long, "[command-name [command-name ...]]", "Returns information about one, multiple or all commands.", onConn(cmdCommandInfo)),
 			sub("list", -2, 0, "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]", "Returns a list of command names.", onConn(cmdCommandList)),
+			sub("getkeysandflags", -3, 0, "command [arg [arg ...]]", "Extracts the key names and access flags for an arbitrary command.", onConn(cmdCommandGetKeysAndFlags)),
 			sub("getkeys", -3, 0, "command [arg [arg ...]]", "Extracts the key names from an arbitrary command.", onConn(cmdCommandGetKeys)),
 		},
 	}}
@@ -129,7 +130,7 @@ func cmdCommandList(c *conn, args [][]byte) {
 			names = append(names, cmd.Full)
 		}
 		for i := range cmd.Subs {
-			if len(args) > 2 && keep(&cmd.Subs[i]) {
+			if keep(&cmd.Subs[i]) {
 				names = append(names, cmd.Subs[i].Full)
 			}
 		}
@@ -140,8 +141,14 @@ func cmdCommandList(c *conn, args [][]byte) {
 	}
 }
 
-func cmdCommandGetKeys(c *conn, args [][]byte) {
-	args = args[2:]
+func cmdCommandGetKeys(c *conn, args [][]byte) { c.getKeys(args[2:], nil) }
+
+func cmdCommandGetKeysAndFlags(c *conn, args [][]byte) {
+	c.getKeys(args[2:], func(cmd *command.Spec) { cmd.WriteAccess(c.w) })
+}
+
+// getKeys replies the keys among args, each with what flags writes, if it is not nil.
+func (c *conn) getKeys(args [][]byte, flags func(cmd *command.Spec)) {
 	cmd := c.srv.table.Find(args)
 	switch {
 	case cmd == nil:
@@ -161,7 +168,13 @@ func cmdCommandGetKeys(c *conn, args [][]byte) {
 	}
 	c.w.Array(len(at))
 	for _, i := range at {
+		if flags != nil {
+			c.w.Array(2)
+		}
 		c.w.Bulk(args[i])
+		if flags != nil {
+			flags(cmd)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *Server) scriptCommands() []command.Spec {
 		bodySyntax = "script numkeys [key ...] [arg ...]"
 		shaSyntax  = "sha1 numkeys [key ...] [arg ...]"
 	)
-	keys := command.Keys{Find: scriptKeys}
+	keys := command.Keys{Count: 2}
 	eval := func(name string, flags command.Flag, summary, syntax string, bySHA bool) command.Spec {
 		return command.Spec{
 			Name: name, Arity: -3, Flags: flags, Keys: keys, Categories: command.CatScripting,
@@ -55,21 +55,6 @@ func (s *Server) scriptCommands() []command.Spec {
 			},
 		},
 	}
-}
-
-// scriptKeys finds the keys of EVAL and its like.
-func scriptKeys(args [][]byte, at []int) []int {
-	if len(args) < 3 {
-		return at
-	}
-	n, ok := resp.ParseInt(args[2])
-	if !ok || n < 0 || n > int64(len(args)-3) {
-		return at
-	}
-	for i := range int(n) {
-		at = append(at, 3+i)
-	}
-	return at
 }
 
 // Errors of EVAL and SCRIPT, in Redis's words where it has them.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/headgate-io/headgate/resp"
@@ -32,11 +33,18 @@ func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	w.BulkString(cmd.Full)
 	w.Int(int64(cmd.Arity))
 	flags := cmd.Flags
-	w.Set(bits.OnesCount32(uint32(flags & publicFlags)))
+	movable := ""
+	if cmd.Keys.movable() {
+		movable = "movablekeys"
+	}
+	w.Set(bits.OnesCount32(uint32(flags&publicFlags)) + int(Truth(movable != "")))
 	for _, f := range flagNames {
 		if flags&f.flag != 0 {
 			w.Simple(f.name)
 		}
+	}
+	if movable != "" {
+		w.Simple(movable)
 	}
 	w.Int(int64(cmd.Keys.First))
 	w.Int(int64(cmd.Keys.Last))
@@ -59,16 +67,52 @@ func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	}
 }
 
-// writeTips replies Redis's tips for clients: what Headgate adds tells which
-// node of a cluster answers.
+// writeTips replies Redis's tips for clients of a cluster, and one of Headgate's own:
+// that the leader answers.
 func (cmd *Spec) writeTips(w *resp.Writer) {
-	if cmd.Flags&Leader == 0 {
-		w.Array(0)
-		return
+	tips := policyTips[cmd.Full]
+	if cmd.Flags&Leader != 0 {
+		tips = append(slices.Clip(tips), "answered_by:leader")
 	}
-	w.Array(1)
-	w.BulkString("answered_by:leader")
+	w.Array(len(tips))
+	for _, tip := range tips {
+		w.BulkString(tip)
+	}
 }
+
+// policyTips say to which nodes of a cluster a client sends a command, and what it
+// makes of several replies, as Redis 7 says it:
+// https://redis.io/docs/latest/develop/reference/command-tips/
+var policyTips = func() map[string][]string {
+	tips := make(map[string][]string)
+	for _, p := range []struct{ request, response, commands string }{
+		{"all_nodes", "all_succeeded", "config|set latency|reset script|flush script|load slowlog|reset"},
+		{"all_nodes", "agg_sum", "slowlog|len"},
+		{"all_nodes", "special", "latency|doctor latency|latest latency|history latency|graph latency|histogram"},
+		{"all_nodes", "", "slowlog|get"},
+		{"all_shards", "all_succeeded", "flushall flushdb memory|purge ping"},
+		{"all_shards", "agg_sum", "dbsize"},
+		{"all_shards", "agg_min", "wait"},
+		{"all_shards", "agg_logical_and", "script|exists"},
+		{"all_shards", "one_succeeded", "script|kill"},
+		{"all_shards", "special", "info memory|doctor memory|malloc-stats memory|stats"},
+		{"all_shards", "", "keys randomkey"},
+		{"multi_shard", "all_succeeded", "mset"},
+		{"multi_shard", "agg_min", "msetnx"},
+		{"multi_shard", "agg_sum", "del exists touch unlink"},
+		{"multi_shard", "", "mget"},
+		{"special", "", "scan"},
+	} {
+		list := []string{"request_policy:" + p.request}
+		if p.response != "" {
+			list = append(list, "response_policy:"+p.response)
+		}
+		for _, name := range strings.Fields(p.commands) {
+			tips[name] = list
+		}
+	}
+	return tips
+}()
 
 // publicFlags are those that flagNames names.
 const publicFlags = Immediate - 1
@@ -80,20 +124,14 @@ func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
 		w.Array(0)
 		return
 	}
-	access := []string{"RO", "ACCESS"}
-	if cmd.Flags&Write != 0 {
-		access = []string{"RW", "ACCESS", "UPDATE"}
-	}
+	access := cmd.access()
 	if k.Find != nil {
 		access = append(access, "incomplete")
 	}
 	w.Array(1)
 	w.Map(3)
 	w.BulkString("flags")
-	w.Set(len(access))
-	for _, a := range access {
-		w.Simple(a)
-	}
+	writeFlags(w, access)
 	w.BulkString("begin_search")
 	w.Map(2)
 	w.BulkString("type")
@@ -101,7 +139,22 @@ func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
 	w.BulkString("spec")
 	w.Map(1)
 	w.BulkString("index")
-	w.Int(int64(max(k.First, 1)))
+	w.Int(int64(max(k.First, k.Count, 1)))
+	if k.Count != 0 {
+		w.BulkString("find_keys")
+		w.Map(2)
+		w.BulkString("type")
+		w.BulkString("keynum")
+		w.BulkString("spec")
+		w.Map(3)
+		w.BulkString("keynumidx")
+		w.Int(0)
+		w.BulkString("firstkey")
+		w.Int(1)
+		w.BulkString("keystep")
+		w.Int(1)
+		return
+	}
 	last := k.Last
 	if last > 0 {
 		last -= k.First
@@ -118,6 +171,24 @@ func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
 	w.Int(int64(max(k.Step, 1)))
 	w.BulkString("limit")
 	w.Int(0)
+}
+
+// access says what the command does with its keys, in Redis's words.
+func (cmd *Spec) access() []string {
+	if cmd.Flags&Write != 0 {
+		return []string{"RW", "access", "update"}
+	}
+	return []string{"RO", "access"}
+}
+
+// WriteAccess replies what the command does with its keys.
+func (cmd *Spec) WriteAccess(w *resp.Writer) { writeFlags(w, cmd.access()) }
+
+func writeFlags(w *resp.Writer, flags []string) {
+	w.Set(len(flags))
+	for _, f := range flags {
+		w.Simple(f)
+	}
 }
 
 // sinceVersion is the version of Headgate that brought the commands there are.

@@ -77,7 +77,7 @@ func (cmd *Spec) ForAdmin(args [][]byte) bool {
 }
 
 // HasKeys reports whether any argument can be a key.
-func (cmd *Spec) HasKeys() bool { return cmd.Keys.First != 0 || cmd.Keys.Find != nil }
+func (cmd *Spec) HasKeys() bool { return cmd.Keys.First != 0 || cmd.Keys.movable() }
 
 // AboutTable reports whether the command may be about the whole table: what keys
 // it touches nobody can say before it runs.
@@ -98,15 +98,40 @@ type Keys struct {
 	// First and Last are positions, the name being 0; a negative Last counts
 	// from the end (-1 is the last argument). Step is the distance between keys.
 	First, Last, Step int
-	// Find replaces them when positions depend on the arguments: it appends
-	// the positions of the keys to at.
+	// Count, if not 0, is the position of the argument that has the number of keys,
+	// which follow it.
+	Count int
+	// Find replaces all of these when positions depend on the arguments otherwise:
+	// it appends the positions of the keys to at.
 	Find func(args [][]byte, at []int) []int
+}
+
+// movable reports whether the positions of keys depend on the arguments.
+func (k Keys) movable() bool { return k.Find != nil || k.Count != 0 }
+
+// counted appends the positions of the keys that follow their number. A number that
+// is wrong has no keys: the handler replies the error.
+func (k Keys) counted(args [][]byte, at []int) []int {
+	if len(args) <= k.Count {
+		return at
+	}
+	n, ok := resp.ParseInt(args[k.Count])
+	if !ok || n < 0 || n > int64(len(args)-1-k.Count) {
+		return at
+	}
+	for i := range int(n) {
+		at = append(at, k.Count+1+i)
+	}
+	return at
 }
 
 // Positions appends the positions of the keys of args to at.
 func (k Keys) Positions(args [][]byte, at []int) []int {
 	if k.Find != nil {
 		return k.Find(args, at)
+	}
+	if k.Count != 0 {
+		return k.counted(args, at)
 	}
 	if k.First == 0 {
 		return at
@@ -124,7 +149,7 @@ func (k Keys) Positions(args [][]byte, at []int) []int {
 // Many reports whether a command executes key by key, so that it may have
 // executed in part. A chain is all or nothing.
 func (k Keys) Many(args [][]byte) bool {
-	return k.Find == nil && k.Last != k.First && len(args) > k.First+1
+	return !k.movable() && k.Last != k.First && len(args) > k.First+1
 }
 
 // help returns the HELP subcommand of a container.

@@ -46,20 +46,8 @@ func setAlgebraCommands() []command.Spec {
 	}
 	card := setCommand("sintercard", -3, command.Readonly, ofAll, "numkeys key [key ...] [LIMIT limit]",
 		"Returns the number of members of the intersect of multiple sets.", sintercard)
-	card.Keys = command.Keys{Find: numKeys}
+	card.Keys = command.Keys{Count: 1}
 	return append(list, card)
-}
-
-// numKeys finds the keys of a command that tells their number first.
-func numKeys(args [][]byte, at []int) []int {
-	n, ok := resp.ParseInt(args[1])
-	if !ok {
-		return at
-	}
-	for i := 2; i < len(args) && int64(i-2) < n; i++ {
-		at = append(at, i)
-	}
-	return at
 }
 
 // combination makes one list of members of sets, which are copies.

@@ -12,9 +12,9 @@ import (
 // Trial decides calls on policies as RL.CHECK does, on counters of its own and at
 // the times that it is told. It belongs to one goroutine.
 type Trial struct {
-	set  *policy.Set
-	call command.Call
-	mem  *checkMemory
+	set     *policy.Set
+	call    command.Call
+	mem     *checkMemory
 	settler settler
 	// asked decides requests of descriptors.
 	asked descriptorMemory
