@@ -29,6 +29,10 @@ type handoverArgs struct {
 	Cancel bool   `json:"cancel,omitempty"`
 }
 
+// flushAhead is how long a handover waits at most for what is decided already before
+// commands begin to wait.
+const flushAhead = 50 * time.Millisecond
+
 // announceTimeout bounds the wait for peers that may be gone.
 const announceTimeout = 200 * time.Millisecond
 
@@ -47,10 +51,11 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	}
 	n.prepare(ctx, next.ID())
 	// Before commands begin to wait: what they wait for then is the commit of
-	// the last moment only, with none in flight before it.
-	if err := n.flush(ctx); err != nil {
-		return fmt.Errorf("hand leadership over: %w", err)
-	}
+	// the last moment only, with none in flight before it. Where the disk stands
+	// still they wait for all of it: a leader that went on deciding would stall.
+	ahead, cancel := context.WithTimeout(ctx, flushAhead)
+	_ = n.flush(ahead)
+	cancel()
 	// At the same time, since commands wait: a peer that has not heard of it
 	// yet is told so when it forwards one.
 	announced := make(chan struct{})
@@ -130,8 +135,9 @@ func (n *Node) hasSuccessor() bool {
 // moment ago has not been asked before.
 func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
 
-// prepare has all nodes make the connections that they need when next leads. No
-// command waits for it, and nothing depends on it.
+// prepare has all nodes get ready for next as the leader. No command waits for it. A
+// node that it does not reach finds out later, from the announcement or the leader's
+// answers.
 func (n *Node) prepare(ctx context.Context, next string) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
@@ -165,8 +171,10 @@ func (n *Node) prepared(ctx context.Context, raw json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// getReady makes the connections that this node needs when next leads.
+// getReady makes the connections that this node needs when next leads, and lets what
+// is on its way to the leader wait for the outcome.
 func (n *Node) getReady(ctx context.Context, next string) {
+	n.front.NoteHandover()
 	for _, m := range n.group.Members() {
 		switch {
 		case m.ID != next:

@@ -46,6 +46,9 @@ func TestConnectionsToTheNextLeader(t *testing.T) {
 		require.Equal(t, leastAhead, ready(r))
 	}
 	require.Zero(t, ready(next))
+	for _, r := range rigs {
+		require.EqualValues(t, 1, r.front.noted.Load(), "what is under way waits for the outcome")
+	}
 	c, err := third.DialLeader(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, leastAhead, ready(third), "they are for another node")

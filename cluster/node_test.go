@@ -30,8 +30,9 @@ type front struct {
 	failed   uint64 // the last ticket released with an error
 	deposed  int
 	leaders  []string
-	lost     int    // leaders that nobody has followed at once
-	batches  func() // what those under way still do, if not nil
+	lost     int          // leaders that nobody has followed at once
+	noted    atomic.Int32 // handovers
+	batches  func()       // what those under way still do, if not nil
 }
 
 func (f *front) Release(upTo uint64, err error) {
@@ -66,6 +67,8 @@ func (f *front) LeaderChanged(_, leader partition.TopologyNode) {
 	defer f.mu.Unlock()
 	f.leaders = append(f.leaders, leader.ID+" "+leader.Host)
 }
+
+func (f *front) NoteHandover() { f.noted.Add(1) }
 
 func (f *front) LeaderLost() {
 	f.mu.Lock()

@@ -143,7 +143,21 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		g.proposing.release()
 		return nil
 	}
-	g.wg.Go(func() { g.resume(term) })
+	// Raft has given up, but who was told to stand may still be elected: decisions
+	// of this leader would be lost then. It is known when the term ends, or when
+	// this leader commits again.
+	known := make(chan struct{})
+	g.wg.Go(func() {
+		defer close(known)
+		g.resume(term)
+	})
+	select {
+	case <-known:
+	case <-ctx.Done():
+	}
+	if g.ctx.Err() == nil && g.fsm.serving.Load() != term {
+		return nil
+	}
 	return fmt.Errorf("transfer leadership to %s: %w", member.NodeOf(target.ID), err)
 }
 

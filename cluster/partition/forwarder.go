@@ -74,6 +74,8 @@ const (
 	// the next leader has answered one promptly.
 	handoverAfter = time.Second
 	settledAfter  = 100 * time.Millisecond
+	// pausedFrom is how late the end of a wait comes where this process was not run.
+	pausedFrom = 5 * time.Millisecond
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
@@ -158,13 +160,23 @@ func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	return handoverAfter
 }
 
-// outlast lets a frame that was sent before a handover was noticed wait for its
-// replies for as long as one that came then: the leader is about to answer.
-func (f *forwarder) outlast(fr *Frame) {
+// outlast reports whether a frame whose wait is over waits for its replies for
+// longer. One that was sent before a handover was noticed waits for as long as one
+// that came then: the leader is about to answer. And where this process was not
+// run, what came meanwhile is still to be read.
+func (f *forwarder) outlast(fr *Frame) bool {
 	if !fr.handover && f.handingOver(fr.Prompt) {
 		fr.awaitNext(f.part.cfg.HandoverHold)
 		fr.answer = fr.retry
+		return true
 	}
+	now := time.Now()
+	if over := now.Sub(fr.answer); over > pausedFrom && !fr.excused {
+		fr.excused = true
+		fr.answer = now.Add(min(over, f.wait(fr)))
+		return true
+	}
+	return false
 }
 
 // awaitNext lets a frame wait for the next leader.

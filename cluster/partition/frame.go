@@ -39,6 +39,8 @@ type Frame struct {
 	// handover: it waits for the next leader, up to HandoverHold, rather than
 	// have another answer.
 	handover bool
+	// excused: its wait was made longer since this process was not run.
+	excused bool
 	// alone: it is sent by itself, and again until its deadline.
 	alone bool
 

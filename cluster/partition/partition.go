@@ -138,6 +138,15 @@ func (p *Partition) Forward(fr *Frame) bool {
 	return p.fast.submit(fr)
 }
 
+// NoteHandover tells that a handover begins: what is under way, and what follows
+// for a moment, waits for its outcome rather than for ForwardTimeout.
+func (p *Partition) NoteHandover() {
+	if !p.alone {
+		p.fast.noteHandover()
+		p.slow.noteHandover()
+	}
+}
+
 // HandingOver reports whether commands are to wait for the next leader.
 func (p *Partition) HandingOver() bool { return p.fast.handingOver(false) }
 

@@ -42,3 +42,42 @@ func TestAHandoverIsOverWhenTheNextLeaderAnswers(t *testing.T) {
 	r.become(Handover)
 	require.True(t, f.handingOver(true), "the next one")
 }
+
+// What is under way when a handover is announced waits for its outcome, although it was
+// sent before, and part of its replies is there.
+func TestAHandoverPutsTheEndOfWaitsOff(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	r := newFake(Following)
+	r.dial = scriptedLeader(t, func(c string) string {
+		if c == "B" {
+			close(asked)
+			<-release
+		}
+		return "+" + c + "\r\n"
+	})
+	p := fakePartition(t, r, FailClosed)
+	p.fast.timeout = 50 * time.Millisecond
+	fr, done := frameOf("A", "B")
+	require.True(t, p.Forward(fr))
+	await(t, asked)
+	p.NoteHandover()
+	time.Sleep(3 * p.fast.timeout)
+	close(release)
+	await(t, done)
+	require.Equal(t, Answered, fr.End())
+	require.Equal(t, "+B\r\n", string(fr.Reply(1)))
+}
+
+// Where this process was not run, what came meanwhile counts, once.
+func TestAPauseOfThisNodeIsNoSilenceOfTheLeader(t *testing.T) {
+	f := fakePartition(t, newFake(Following), FailClosed).fast
+	fr, _ := frameOf("A")
+	fr.answer = time.Now().Add(-time.Second)
+	require.True(t, f.outlast(fr))
+	require.True(t, fr.answer.After(time.Now()))
+	fr.answer = time.Now().Add(-time.Second)
+	require.False(t, f.outlast(fr))
+	punctual, _ := frameOf("A")
+	punctual.answer = time.Now().Add(time.Hour)
+	require.False(t, f.outlast(punctual))
+}

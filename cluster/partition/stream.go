@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,10 +41,55 @@ type leaderStream struct {
 	readable chan error
 	resume   chan struct{}
 
-	// mu guards curtailed: when its replies are waited for no longer, whatever
-	// a frame says; 0 is never.
+	// mu guards the fields below. curtailed is when its replies are waited for no
+	// longer, whatever a frame says; 0 is never. asked is the frame under way, and
+	// longer may put off the end of the wait for it.
 	mu        sync.Mutex
 	curtailed time.Time
+	asked     *Frame
+	longer    func(*Frame) bool
+}
+
+// Read reads from the connection, until the end of the wait for a reply and for as
+// long as that is put off.
+func (s *leaderStream) Read(p []byte) (n int, err error) {
+	for {
+		n, err = s.nc.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !s.putOff() {
+			return n, err
+		}
+	}
+}
+
+// putOff reports whether the replies of the frame under way are waited for longer
+// than until now.
+func (s *leaderStream) putOff() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == nil || !s.longer(s.asked) {
+		return false
+	}
+	return time.Now().Before(s.setRead(s.asked.answer))
+}
+
+// ask sets which frame's replies are waited for, and until when; nil for none.
+func (s *leaderStream) ask(fr *Frame, longer func(*Frame) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked, s.longer = fr, longer
+	if fr != nil {
+		s.setRead(fr.answer)
+	}
+}
+
+// setRead sets until when replies are waited for, at most, and returns it. It must be
+// called with mu held.
+func (s *leaderStream) setRead(t time.Time) time.Time {
+	if !s.curtailed.IsZero() && s.curtailed.Before(t) {
+		t = s.curtailed
+	}
+	_ = s.nc.SetReadDeadline(t)
+	return t
 }
 
 // curtail ends the wait for replies at a time, for good: the stream is of no use
@@ -55,21 +101,11 @@ func (s *leaderStream) curtail(until time.Time) {
 	_ = s.nc.SetReadDeadline(until)
 }
 
-// readUntil sets until when the replies of a frame are waited for.
-func (s *leaderStream) readUntil(t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.curtailed.IsZero() && s.curtailed.Before(t) {
-		t = s.curtailed
-	}
-	_ = s.nc.SetReadDeadline(t)
-}
-
 // newLeaderStream greets the server at the other end. On error it has closed
 // nc.
 func newLeaderStream(nc net.Conn, epoch uint64, deadline time.Time) (*leaderStream, error) {
-	s := &leaderStream{nc: nc, r: bufio.NewReaderSize(nc, 16<<10), epoch: epoch,
-		readable: make(chan error, 1), resume: make(chan struct{})}
+	s := &leaderStream{nc: nc, epoch: epoch, readable: make(chan error, 1), resume: make(chan struct{})}
+	s.r = bufio.NewReaderSize(s, 16<<10)
 	go s.watch()
 	_ = nc.SetDeadline(deadline)
 	if err := s.greet(); err != nil {
@@ -135,8 +171,8 @@ func (s *leaderStream) close() {
 // replies, of at most most bytes. After an error the stream is of no use; sent
 // tells whether anything may have reached the leader.
 // errHandingOver leaves the stream as it was. longer may put off the end of the
-// wait when that is reached.
-func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent bool, err error) {
+// wait when that is reached, and reports whether it has.
+func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (sent bool, err error) {
 	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
 	preface := s.turnTo(fr)
@@ -149,7 +185,9 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame)) (sent 
 		return false, fmt.Errorf("write: %w", err)
 	}
 	// After part of it the other side may still have had its last word.
-	if err := s.await(fr, longer); err != nil {
+	s.ask(fr, longer)
+	defer s.ask(nil, nil)
+	if err := <-s.readable; err != nil {
 		return true, fmt.Errorf("read: %w", err)
 	}
 	for range preface {
@@ -196,21 +234,6 @@ func (s *leaderStream) turnTo(fr *Frame) (preface int) {
 		s.db = anyDB
 	}
 	return preface
-}
-
-// await waits for the first bytes of fr's replies.
-func (s *leaderStream) await(fr *Frame, longer func(*Frame)) error {
-	late := time.NewTimer(time.Until(fr.answer))
-	defer late.Stop()
-	select {
-	case err := <-s.readable:
-		s.readUntil(fr.answer)
-		return err
-	case <-late.C:
-		longer(fr)
-		s.readUntil(fr.answer)
-		return <-s.readable
-	}
 }
 
 // streamBuffer is the largest scratch buffer worth keeping on a stream.

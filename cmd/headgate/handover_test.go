@@ -219,6 +219,59 @@ func (c *testCluster) handOverUnderLoad(t *testing.T, name string, depth int) {
 	logGaps(t, name, clients, handed)
 }
 
+// A node whose processor stands still for 300 ms while leadership is handed over costs
+// nobody the outcome of a call, with the defaults.
+func TestAPauseDuringAHandoverLeavesNothingUncertain(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, "--durability=sync")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 12 {
+		nc := dial(t, "tcp", c.nodes[i%3].redis)
+		require.NoError(t, nc.SetDeadline(time.Now().Add(2*waitLimit)))
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * time.Millisecond):
+				}
+				_, err := io.WriteString(nc, fmt.Sprintf("INCR k%d\r\n", i))
+				if err == nil {
+					_, err = nc.line()
+				}
+				if err != nil {
+					t.Errorf("connection %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 10 {
+		leader := c.leader(t)
+		paused := c.followers(leader)[i%2]
+		resumed := make(chan error)
+		begun := make(chan error, 1)
+		go func() {
+			out, err := command(t, "cluster", "transfer", "--peer", c.peers[slices.Index(c.nodes, leader)]).CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, out)
+			}
+			begun <- err
+		}()
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+		paused.signal(t, syscall.SIGSTOP)
+		time.AfterFunc(300*time.Millisecond, func() { resumed <- paused.Signal(syscall.SIGCONT) })
+		require.NoError(t, <-resumed)
+		require.NoError(t, <-begun, "transfer %d", i)
+	}
+	close(stop)
+	wg.Wait()
+	for _, n := range c.nodes {
+		require.Contains(t, n.get(t, "/metrics"), "headgate_replication_uncertain_total 0")
+	}
+}
+
 // logGaps tells how long calls took while leadership was being handed over.
 func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
 	var during []time.Duration
