@@ -188,11 +188,16 @@ func (c *Cache) Owed(s *Script) bool {
 // SCRIPT LOAD. dropped are the SHA1s of those that have made room. Errors are
 // ErrTooLarge, or in Redis's words.
 func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err error) {
+	return c.LoadPausing(body, keep, nil)
+}
+
+// LoadPausing is Load, which calls pause now and then while it compiles.
+func (c *Cache) LoadPausing(body []byte, keep bool, pause func()) (s *Script, dropped []string, err error) {
 	c.mu.RLock()
 	s = c.byBody[string(body)]
 	c.mu.RUnlock()
 	if s == nil {
-		if s, err = c.compile(string(body)); err != nil {
+		if s, err = c.compile(string(body), pause); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -205,7 +210,7 @@ func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err e
 	return s, dropped, nil
 }
 
-func (c *Cache) compile(body string) (*Script, error) {
+func (c *Cache) compile(body string, pause func()) (*Script, error) {
 	if len(body) > MaxBody {
 		return nil, ErrTooLarge
 	}
@@ -213,7 +218,7 @@ func (c *Cache) compile(body string) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	proto, err := c.env.lua.Compile(code)
+	proto, err := c.env.lua.CompilePausing(code, pause)
 	if err != nil {
 		return nil, errors.New("Error compiling script (new function): " + err.Error())
 	}

@@ -43,7 +43,7 @@ func (s *Server) scriptCommands() []command.Spec {
 			Name: "script", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatScripting, Group: group,
 			Complexity: "Depends on subcommand.", Summary: "A container for commands about scripts.",
 			Subs: []command.Spec{
-				sub("load", 3, command.Write, "O(N), N the length of the script", "script",
+				sub("load", 3, command.Write|command.Long, "O(N), N the length of the script", "script",
 					"Loads a script, which then stays until SCRIPT FLUSH.", s.scriptLoad),
 				sub("exists", -3, command.Readonly, "O(N), N the number of scripts", "sha1 [sha1 ...]",
 					"Tells which scripts EVALSHA knows.", s.scriptExists),
@@ -151,7 +151,7 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 		return
 	case sc == nil:
 		var err error
-		if sc, err = s.scripts.load(call.Sess, call.Args[1], false); err != nil {
+		if sc, err = s.scripts.load(call.Sess, call.Args[1], false, nil); err != nil {
 			call.Err = err
 			scriptError(call.W, err)
 			return
@@ -217,7 +217,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 		s.aside(who, e, db, spent, func(r *scriptRun) {
 			if sc == nil {
 				var err error
-				if sc, err = s.compileAside(r.sess, args[1], bySHA); err != nil {
+				if sc, err = s.compileAside(r.sess, args[1], bySHA, func() { _ = r.turn.yield() }); err != nil {
 					scriptError(w, err)
 					return
 				}
@@ -261,21 +261,21 @@ func (s *Server) aside(who turnClient, e *engine.Engine, db uint8, spent *spendi
 	do(r)
 }
 
-// compileAside compiles what EVAL brings, or what EVALSHA names, nil if that is
+// compileAside compiles, in turns, what EVAL brings, or what EVALSHA names, nil if that is
 // not known any more.
-func (s *Server) compileAside(sess *engine.Session, name []byte, bySHA bool) (*script.Script, error) {
+func (s *Server) compileAside(sess *engine.Session, name []byte, bySHA bool, pause func()) (*script.Script, error) {
 	if bySHA {
 		sc, _ := s.scripts.cache.BySHA(name, script.MaxBody)
 		return sc, nil
 	}
-	return s.scripts.load(sess, name, false)
+	return s.scripts.load(sess, name, false, pause)
 }
 
 func (s *Server) scriptLoad(call *command.Call) {
 	body := call.Args[2]
 	call.Sync = command.SyncCommit // who was answered need never send the text again
 	load := func(sess *engine.Session, body []byte, w *resp.Writer) error {
-		sc, err := s.scripts.load(sess, body, true)
+		sc, err := s.scripts.load(sess, body, true, nil)
 		if err != nil {
 			scriptError(w, err)
 			return err

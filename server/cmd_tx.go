@@ -189,19 +189,23 @@ const execUndo = 1 << 20
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
 	movable, whole, began := queued.Movable, c.lane.sess.HoldsAll(), time.Now()
+	most := command.ExecTime
+	if movable {
+		most = turnTime
+	}
 	c.w.Array(len(tx.queue))
 	for _, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		late := mayTakeLong(q.cmd) && time.Since(began) > command.ExecTime
+		late := mayTakeLong(q.cmd) && time.Since(began) > most
 		switch {
 		case tx.guarded && !c.permitted(q.cmd, q.args): // by an AUTH before it
 			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
-		case late && (q.cmd.Flags&command.Write == 0 || whole || time.Since(began) > execWrites):
+		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || time.Since(began) > execWrites):
 			c.refuse(command.ErrExecTime)
 		case whole && q.cmd.AboutTable() && q.cmd.Flags&command.Leader == 0:
 			c.refuse(errTableRead)
@@ -265,7 +269,8 @@ func (c *conn) callBounded(call *command.Call, q queued) {
 }
 
 // execWrites is how long a transaction that can not move goes on running
-// commands that write and may take long; the others it leaves out sooner.
+// commands that write and may take long; scripts, and what only reads, it leaves
+// out sooner.
 const execWrites = 100 * time.Millisecond
 
 // mayTakeLong reports whether a transaction that has taken too long already

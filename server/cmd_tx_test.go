@@ -132,3 +132,21 @@ func TestTransactionsAreBoundedInNumber(t *testing.T) {
 	m.feed("EXEC\r\n")
 	require.Equal(t, "-EXECABORT Transaction discarded because of previous errors.\r\n", m.take())
 }
+
+// A transaction that can not move leaves out scripts once it has taken its time.
+func TestTransactionsLeaveOutScripts(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	c := dial(t, addr)
+	const scripts = 8
+	c.send("MULTI\r\n" + strings.Repeat("EVAL 'while true do end' 0\r\n", scripts) + "INCR n\r\nEXEC\r\n")
+	c.expect("+OK\r\n" + strings.Repeat("+QUEUED\r\n", scripts+1))
+	left := 0
+	replies := c.reply().([]any)
+	for _, r := range replies[:scripts] {
+		if err, ok := r.(error); ok && err.Error() == command.ErrExecTime {
+			left++
+		}
+	}
+	require.GreaterOrEqual(t, left, scripts-2)
+	require.Equal(t, int64(1), replies[scripts], "what is no script is not left out")
+}

@@ -118,9 +118,9 @@ func (t scriptStore) Text(sha string) (body string, loaded, ok bool) {
 }
 
 // load compiles a text and keeps it, here and on the other nodes. sess is of a
-// node that decides.
-func (s *scripts) load(sess *engine.Session, body []byte, keep bool) (*script.Script, error) {
-	sc, dropped, err := s.cache.Load(body, keep)
+// node that decides. pause, if not nil, is called now and then.
+func (s *scripts) load(sess *engine.Session, body []byte, keep bool, pause func()) (*script.Script, error) {
+	sc, dropped, err := s.cache.LoadPausing(body, keep, pause)
 	if len(dropped) > 0 {
 		err = errors.Join(err, sess.DropScripts(dropped...))
 	}

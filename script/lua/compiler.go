@@ -45,9 +45,12 @@ type proto struct {
 
 // Compile makes a script of text, after all globals have been set. An error is
 // a *SyntaxError in Lua's words.
-func (e *Environment) Compile(text string) (*Proto, error) {
+func (e *Environment) Compile(text string) (*Proto, error) { return e.CompilePausing(text, nil) }
+
+// CompilePausing is Compile, which calls pause now and then: a long text takes long.
+func (e *Environment) CompilePausing(text string, pause func()) (*Proto, error) {
 	e.freeze()
-	main, err := parse(nil, text, chunkName, 0)
+	main, err := parsePausing(nil, text, chunkName, 0, pause)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// pauseEvery is after how many tokens a pause is called: some 100 µs.
+const pauseEvery = 512
+
 // lexer splits the text of a script into tokens, as Lua 5.1 does: its words,
 // its errors, its line numbers.
 type lexer struct {
@@ -19,6 +22,7 @@ type lexer struct {
 	number   float64 // of a number
 	start    int     // where the token begins in text
 	tokens   int     // how many the parser has taken
+	pause    func()  // called now and then, if not nil
 
 	ahead struct {
 		ok     bool
@@ -94,6 +98,9 @@ func cString(s string) string {
 func (lx *lexer) next() {
 	lx.lastLine = lx.line
 	lx.tokens++
+	if lx.pause != nil && lx.tokens%pauseEvery == 0 {
+		lx.pause()
+	}
 	if lx.ahead.ok {
 		lx.kind, lx.value, lx.number, lx.start = lx.ahead.kind, lx.ahead.value, lx.ahead.number, lx.ahead.start
 		lx.ahead.ok = false

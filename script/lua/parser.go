@@ -5,8 +5,13 @@ import "fmt"
 // parse makes the tree of a text, and charges t unless that is nil. number tells
 // the text from others in the lines of the tree, chunk in error messages.
 func parse(t *Thread, text, chunk string, number int) (main *function, err error) {
+	return parsePausing(t, text, chunk, number, nil)
+}
+
+// parsePausing is parse, which calls pause now and then.
+func parsePausing(t *Thread, text, chunk string, number int, pause func()) (main *function, err error) {
 	line := number<<chunkShift + 1
-	p := &parser{lexer: lexer{t: t, chunk: chunk, text: text, line: line, lastLine: line}}
+	p := &parser{lexer: lexer{t: t, chunk: chunk, text: text, line: line, lastLine: line, pause: pause}}
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(*SyntaxError)

@@ -51,3 +51,12 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// A long text is compiled with pauses, in which others may go first.
+func TestLongTextsPause(t *testing.T) {
+	pauses := 0
+	_, err := NewEnvironment().CompilePausing(strings.Repeat("x = 1 ", 10_000), func() { pauses++ })
+	if err != nil || pauses < 20 {
+		t.Fatal(err, pauses)
+	}
+}
