@@ -120,9 +120,9 @@ func TestDryRunKnowsWhatKeysTell(t *testing.T) {
 	require.Empty(t, r.surveyLine("a", "DRYRUN", "{limits: {a: {by: [user, plan], rate: 1/h}}}"))
 	require.Empty(t, r.surveyLine("a", "DRYRUN", "{limits: {a: {by: region, rate: 1/h}}}"))
 	require.Empty(t, r.surveyLine("b", "DRYRUN", "{limits: {b: {by: user, rate: 1/h}}}"))
-	say("RL.POLICY", "SET", "q", "{limits: {a: {by: user, rate: 1/h}}}")
+	say("RL.POLICY", "SET", "q", "{limits: {a: {by: user, rate: 1/h}}, require: user}")
 	require.Equal(t, []any{"q: limits.a.rate: 1/h -> 2/h (numbers)"},
-		r.parse(r.raw("RL.POLICY", "SET", "q", "DRYRUN", "{limits: {a: {by: user, rate: 2/h}}}")))
+		r.parse(r.raw("RL.POLICY", "SET", "q", "DRYRUN", "{limits: {a: {by: user, rate: 2/h}}, require: user}")))
 
 	// A rollback is tried as well; in a transaction nothing is walked.
 	require.Contains(t, format(r.words("RL.POLICY ROLLBACK p 1 DRYRUN")), "p: limits.a: live counters: 4, over: ")
