@@ -404,11 +404,11 @@ func careless(addr string, stop <-chan struct{}) (executed int64) {
 			continue
 		}
 		_ = nc.SetDeadline(time.Now().Add(waitLimit))
-		_, err = io.WriteString(nc, "SELECT 3\r\nINCR k\r\nINCR k\r\n")
+		_, _ = io.WriteString(nc, "SELECT 3\r\nINCR k\r\nINCR k\r\n")
 		in := bufio.NewReader(nc)
 		for range 3 {
-			var line string
-			if line, err = in.ReadString('\n'); err != nil {
+			line, err := in.ReadString('\n')
+			if err != nil {
 				break
 			}
 			if line[0] == ':' {
