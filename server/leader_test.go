@@ -359,7 +359,7 @@ func TestWhoAnswers(t *testing.T) {
 	_, c := nodeOfThree(t, "n1", partition.Leading)
 	tips := func(name string) any { return c.call("COMMAND INFO " + name).([]any)[0].([]any)[7] }
 	require.Equal(t, []any{"answered_by:leader"}, tips("rl.limit"))
-	require.Empty(t, tips("ping"))
+	require.Empty(t, tips("echo"))
 }
 
 // A reply held for pace is an async one: it is sent whatever becomes of its

@@ -45,7 +45,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Immediate, "multi exec discard watch quit reset")
 	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
 	f(command.Peers, "rl.charge rl.client")
-	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish mget mset msetnx cluster|countkeysinslot cluster|getkeysinslot debug|digest rl.policy|check rl.policy|load rl.policy|file rl.policy|reset")
+	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish mget mset msetnx script|load cluster|countkeysinslot cluster|getkeysinslot debug|digest rl.policy|check rl.policy|load rl.policy|file rl.policy|reset")
 }
 
 // A name that is no command is null in the reply of COMMAND INFO, as in Redis.
