@@ -46,12 +46,12 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if g.cur.Load().id.Foreign(now.ClusterID) {
 		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
 	}
-	servers, index := g.configuration()
+	servers, _ := g.configuration()
 	id := member.ServerID(m.ID, now.DataID)
 	s, known := findServer(servers, m.ID)
 	if known && string(s.Address) != m.Addr {
 		old, err := g.statusAt(ctx, memberArgs{ID: m.ID, Addr: string(s.Address)})
-		if err == nil && old.DataID != now.DataID {
+		if err == nil && (old.DataID != now.DataID || old.Addr != now.Addr) {
 			return fmt.Errorf("%s is up at %s: %w", m.ID, s.Address, member.ErrTwice)
 		}
 	}
@@ -60,19 +60,20 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 			return err
 		}
 	}
-	switch {
-	case !known:
+	if !known {
 		g.cfg.Logger.Info("member joins", "member", m.ID, "addr", m.Addr)
+		return g.addNonvoter(ctx, id, m.Addr)
+	}
+	if err := g.vacate(ctx, m.ID, m.Addr); err != nil {
+		return err
+	}
+	switch {
 	case s.ID != id:
 		return g.readmit(ctx, s, id, m.Addr)
 	case string(s.Address) == m.Addr:
 		return nil
-	case s.Suffrage == raft.Voter:
-		return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
-			return r.AddVoter(id, raft.ServerAddress(m.Addr), index, enqueueTimeout)
-		})
 	}
-	return g.addNonvoter(ctx, id, m.Addr)
+	return g.readdress(ctx, s, m.Addr)
 }
 
 // inviteTimeout bounds the wait for the answer of a node that is taken in.

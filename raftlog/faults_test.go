@@ -431,7 +431,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, id, asked())
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, id, &peers{asked: asked()})
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}

@@ -186,7 +186,7 @@ func (g *Group) start() (err error) {
 	}
 	g.fsm.arrived, g.fsm.restored = in.log.arrivals.Of, in.log.newestSnapshot
 	g.fsm.last.Store(0)
-	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers.asked); err != nil {
+	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers); err != nil {
 		return err
 	}
 	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.Server()), syncedFSM{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)

@@ -28,7 +28,7 @@ func testIdentity(t *testing.T, node, cluster string) *member.Identity {
 }
 
 // asked is closed, as after the first round of questions to the peers.
-func asked() <-chan struct{} {
+func asked() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -40,7 +40,7 @@ func TestWhatRaftHears(t *testing.T) {
 	id := testIdentity(t, "a", "old")
 	m := testMux(t)
 	asked := make(chan struct{})
-	trans, err := newTransport(&Config{Mux: m, Logger: slog.New(slog.DiscardHandler)}, nil, id, asked)
+	trans, err := newTransport(&Config{Mux: m, Logger: slog.New(slog.DiscardHandler)}, nil, id, &peers{asked: asked})
 	require.NoError(t, err)
 	defer trans.Close()
 	dial := func(cluster, data string) net.Conn {
@@ -191,6 +191,16 @@ func TestTwoNodesOfOneID(t *testing.T) {
 	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: "a b", Addr: f.addr}, nil), "node id")
 	l.set("b", "1")
 	require.Len(t, c.converge(), 2)
+
+	f.crash()
+	double := c.reserve()
+	double.cfg.NodeID = f.cfg.NodeID
+	require.NoError(t, os.CopyFS(double.cfg.DataDir, os.DirFS(f.cfg.DataDir)))
+	f.start()
+	double.start()
+	join := memberArgs{ID: f.cfg.NodeID, Addr: double.addr}
+	require.ErrorContains(t, l.g.Call(testContext(t), l.addr, opJoin, join, nil), member.ErrTwice.Error(), "a copy of its data")
+	double.crash()
 
 	f.crash()
 	f.cfg.NodeID = "another"

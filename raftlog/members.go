@@ -92,15 +92,52 @@ func (g *Group) correctOwnAddr(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
 	}
-	self, addr := g.cur.Load().id.Server(), raft.ServerAddress(g.cfg.Advertise)
-	servers, index := g.configuration()
+	self, addr := g.cur.Load().id.Server(), g.cfg.Advertise
+	servers, _ := g.configuration()
 	i := slices.IndexFunc(servers, func(s raft.Server) bool { return s.ID == self })
-	taken := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID != self && s.Address == addr })
-	if _, full := g.DiskFull(); i < 0 || servers[i].Address == addr || taken || full {
+	if _, full := g.DiskFull(); i < 0 || string(servers[i].Address) == addr || full {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	err := g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.AddVoter(self, addr, index, enqueueTimeout) })
+	now, err := g.statusAt(ctx, memberArgs{ID: g.cfg.NodeID, Addr: addr})
+	if err == nil && now.DataID != member.DataOf(self) {
+		err = member.ErrTwice
+	}
+	if err == nil {
+		err = g.vacate(ctx, g.cfg.NodeID, addr)
+	}
+	if err == nil {
+		err = g.readdress(ctx, servers[i], addr)
+	}
 	g.cfg.Logger.Info("the leader's own address is corrected", "was", servers[i].Address, "is", addr, "error", err)
+}
+
+// nowhere begins the address of a member whose address another one has now. It
+// has no port, so that nobody dials it, and the member's id makes it its own.
+const nowhere = "unknown-address-of-"
+
+// vacate takes an address at which a node answers from the other member that it
+// is recorded for: Raft refuses a membership with an address twice. The other
+// one, when it is back, tells its address to the leader, or to peers.
+func (g *Group) vacate(ctx context.Context, node, addr string) error {
+	servers, _ := g.configuration()
+	for _, s := range servers {
+		if string(s.Address) == addr && member.NodeOf(s.ID) != node {
+			g.cfg.Logger.Warn("a member answers at the address of another one, which has none until it tells its own", "member", node, "addr", addr, "other", member.NodeOf(s.ID))
+			return g.readdress(ctx, s, nowhere+member.NodeOf(s.ID))
+		}
+	}
+	return nil
+}
+
+// readdress changes the address of a member.
+func (g *Group) readdress(ctx context.Context, s raft.Server, addr string) error {
+	_, index := g.configuration()
+	return g.change(ctx, func(r *raft.Raft) raft.IndexFuture {
+		if s.Suffrage == raft.Voter {
+			return r.AddVoter(s.ID, raft.ServerAddress(addr), index, enqueueTimeout)
+		}
+		return r.AddNonvoter(s.ID, raft.ServerAddress(addr), index, enqueueTimeout)
+	})
 }

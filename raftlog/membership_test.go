@@ -154,6 +154,109 @@ func TestLeaderCorrectsItsOwnAddress(t *testing.T) {
 	require.Equal(t, moved.addr, n.sees(moved).Addr)
 }
 
+// addressed waits until every running node says of every other one that it
+// answers, with a vote, at the address where it is, and of no other address.
+func (c *testCluster) addressed() {
+	c.t.Helper()
+	waitFor(c.t, "all are known at their addresses", func() bool {
+		for _, n := range c.nodes {
+			for _, o := range c.nodes {
+				if m := n.sees(o); n.running() && o.running() && (m.Addr != o.addr || !m.Voter || !m.Up) {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// Nodes that take each other's addresses, or all move, find each other: by who
+// answers where, and by the addresses of join. The one that alone has the newest
+// entry has to lead, and is not among those that moved.
+func TestNodesMoveTogether(t *testing.T) {
+	t.Parallel()
+	swap := func(c *testCluster) { c.nodes[0].addr, c.nodes[1].addr = c.nodes[1].addr, c.nodes[0].addr }
+	for name, move := range map[string]func(c *testCluster){
+		"two swap": swap,
+		"two swap, have no join, and the third is down": func(c *testCluster) {
+			swap(c)
+			for _, n := range c.nodes {
+				n.cfg.Join, n.cfg.BootstrapExpect = nil, 0
+			}
+			c.nodes[2].cfg.DataDir = ""
+		},
+		"two swap, and have no join": func(c *testCluster) {
+			swap(c)
+			for _, n := range c.nodes {
+				n.cfg.Join, n.cfg.BootstrapExpect = nil, 0
+			}
+		},
+		"three in a ring": func(c *testCluster) {
+			a := c.nodes[0].addr
+			c.nodes[0].addr, c.nodes[1].addr, c.nodes[2].addr = c.nodes[1].addr, c.nodes[2].addr, a
+		},
+		"all to others": func(c *testCluster) {
+			var join []string
+			for _, n := range c.nodes[:3] {
+				n.addr = c.reserve().addr
+				join = append(join, n.addr)
+			}
+			c.nodes = c.nodes[:3]
+			for _, n := range c.nodes {
+				n.cfg.Join = join
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := newTrio(t)
+			third := c.nodes[2]
+			third.lead()
+			c.nodes[1].crash()
+			third.set("b", "1")
+			c.nodes[0].crash()
+			_ = third.m.set("c", "1")
+			waitFor(t, "the third one alone has an entry", func() bool { return third.g.Status().LastIndex > third.g.Status().CommitIndex })
+			third.crash()
+			move(c)
+			for _, n := range c.nodes {
+				if n.cfg.DataDir != "" {
+					n.start()
+				}
+			}
+			c.leader()
+			c.addressed()
+			c.leader().set("d", "1")
+			table := c.converge()
+			require.Contains(t, table, "b")
+			require.Contains(t, table, "d")
+		})
+	}
+}
+
+// A member whose address another one took, while it was down, has none then. It
+// comes back to it, knows of nothing, and is told.
+func TestAddressIsTakenAndGivenBack(t *testing.T) {
+	t.Parallel()
+	c, l := newTrio(t)
+	mover, down := l.other(1), l.other(2)
+	old := mover.addr
+	down.crash()
+	mover.crash()
+	mover.addr = down.addr
+	mover.start()
+	waitFor(t, "the address is recorded for who answers there", func() bool { return l.sees(mover).Addr == down.addr })
+	require.Contains(t, l.sees(down).Addr, nowhere)
+	l.set("b", "1")
+	mover.crash()
+	mover.addr = old
+	mover.start()
+	waitFor(t, "it is back", func() bool { return l.sees(mover).Addr == old })
+	down.start()
+	c.addressed()
+	require.Len(t, c.converge(), 2)
+}
+
 func TestGroupsShareAListener(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

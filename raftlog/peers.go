@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,6 +45,14 @@ type peers struct {
 	with, without uint64
 
 	member bool // this process has seen the node in a membership of its log
+
+	// Where members have answered that do not at their recorded address: nodes
+	// that have moved, before the membership says so.
+	found map[raft.ServerID]string
+
+	// Where a peer is reached that knows another address of this node than its
+	// own; empty if there is none.
+	misled string
 }
 
 // peerState is what is known of one other member.
@@ -65,7 +74,7 @@ type peerState struct {
 }
 
 func newPeers(g *Group) *peers {
-	return &peers{g: g, known: make(map[raft.ServerID]*peerState), asked: make(chan struct{})}
+	return &peers{g: g, known: make(map[raft.ServerID]*peerState), found: make(map[raft.ServerID]string), asked: make(chan struct{})}
 }
 
 // run polls until ctx ends, and promotes.
@@ -84,6 +93,7 @@ func (p *peers) run(ctx context.Context) {
 			}
 			p.promote(ctx)
 			p.g.correctOwnAddr(ctx)
+			p.tellAddr(ctx)
 		}
 		// At every turn: a cluster whose members have just met, or one node
 		// that has just been founded, waits for no poll.
@@ -116,6 +126,15 @@ func (p *peers) poll(ctx context.Context) {
 			wg.Go(func() { p.ask(ctx, s) })
 		}
 	}
+	for _, addr := range p.elsewhere(servers) {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+			defer cancel()
+			if s, err := p.g.Caller().Status(ctx, addr); err == nil {
+				p.locate(&s, addr)
+			}
+		})
+	}
 	wg.Wait()
 	servers, _ = p.g.configuration() // one may have been removed meanwhile
 	p.mu.Lock()
@@ -140,12 +159,88 @@ func (p *peers) poll(ctx context.Context) {
 	maps.DeleteFunc(p.known, func(id raft.ServerID, _ *peerState) bool {
 		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id })
 	})
+	maps.DeleteFunc(p.found, func(id raft.ServerID, addr string) bool {
+		return !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id && string(s.Address) != addr })
+	})
+}
+
+// elsewhere returns the addresses at which a member may be found that does not
+// answer at its own: those of Config.Join, and the one that this node had
+// before it moved.
+func (p *peers) elsewhere(servers []raft.Server) (addrs []string) {
+	own := p.g.cfg.Advertise
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	missing := false
+	asked := []string{own}
+	for _, s := range servers {
+		if member.NodeOf(s.ID) == p.g.cfg.NodeID {
+			addrs = append(addrs, string(s.Address))
+			continue
+		}
+		k := p.known[s.ID]
+		missing = missing || k == nil || !k.up
+		asked = append(asked, p.place(s.ID, s.Address))
+	}
+	if !missing {
+		return nil
+	}
+	addrs = append(addrs, p.g.cfg.Join...)
+	slices.Sort(addrs)
+	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return slices.Contains(asked, a) })
+}
+
+// locate notes at which address a member has answered that does not at the one
+// where it was asked last. The membership is corrected by the leader, which that
+// member needs to find first.
+func (p *peers) locate(s *Status, addr string) {
+	id := member.ServerID(s.NodeID, s.DataID)
+	servers, _ := p.g.configuration()
+	if s.NodeID == p.g.cfg.NodeID || s.ClusterID != p.g.cur.Load().id.Cluster() ||
+		!slices.ContainsFunc(servers, func(m raft.Server) bool { return m.ID == id }) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k := p.known[id]; k == nil || !k.up {
+		p.found[id] = addr
+	}
+}
+
+// where returns the address to reach a member at: where it has been found, else
+// its recorded one.
+func (p *peers) where(id raft.ServerID, recorded raft.ServerAddress) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.place(id, recorded)
+}
+
+// place is where, with mu held.
+func (p *peers) place(id raft.ServerID, recorded raft.ServerAddress) string {
+	return cmp.Or(p.found[id], string(recorded))
+}
+
+// tellAddr tells the cluster this node's address, if a peer knows another one,
+// or none. This node may have heard of that by nobody else: the leader does not
+// reach it.
+func (p *peers) tellAddr(ctx context.Context) {
+	p.mu.Lock()
+	to := p.misled
+	p.misled = ""
+	p.mu.Unlock()
+	if to == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
+	defer cancel()
+	err := p.g.Call(ctx, to, opJoin, memberArgs{ID: p.g.cfg.NodeID, Addr: p.g.cfg.Advertise}, nil)
+	p.g.cfg.Logger.Info("the cluster is told the address of this node", "addr", p.g.cfg.Advertise, "error", err)
 }
 
 // ask updates what is known of one member and reports whether it answered, with
 // the data that it is counted on for.
 func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
-	id, addr := member.NodeOf(srv.ID), string(srv.Address)
+	id, addr := member.NodeOf(srv.ID), p.where(srv.ID, srv.Address)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	commit := p.g.raft().CommitIndex()
@@ -153,8 +248,11 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	begin, boot := time.Now(), boottime.Now()
 	s, err := p.g.Caller().Status(ctx, addr)
 	end := time.Now()
-	if err == nil && s.NodeID == id {
-		p.learn(&s)
+	switch {
+	case err == nil && s.NodeID == id:
+		p.learn(&s, addr)
+	case err == nil:
+		p.locate(&s, addr)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,6 +270,9 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 		k.foreign = true
 	} else if k.up {
 		k.foreign = false
+	}
+	if (!k.up || s.DataID != member.DataOf(srv.ID)) && p.found[srv.ID] == addr {
+		delete(p.found, srv.ID)
 	}
 	if !k.up {
 		k.since = time.Time{}
@@ -199,7 +300,7 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 // learn finds out from a peer's answer what this node cannot know by itself:
 // that it has been removed while it heard nobody, and that its data is an older
 // copy of what it had.
-func (p *peers) learn(s *Status) {
+func (p *peers) learn(s *Status, addr string) {
 	in := p.g.cur.Load()
 	if in.id.Cluster() == "" || s.ClusterID != in.id.Cluster() {
 		return
@@ -210,6 +311,9 @@ func (p *peers) learn(s *Status) {
 		p.without = max(p.without, s.MembershipIndex)
 	} else {
 		p.with = max(p.with, s.MembershipIndex)
+		if s.MembershipIndex >= p.g.membershipIndex() && s.Members[i].Addr != p.g.cfg.Advertise {
+			p.misled = addr
+		}
 	}
 	p.mu.Unlock()
 	if i < 0 {

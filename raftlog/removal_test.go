@@ -199,7 +199,7 @@ func TestRemovalIsNotBelievedOfAPeerThatLags(t *testing.T) {
 		if listed {
 			s.Members = []Member{{ID: l.cfg.NodeID, DataID: l.g.Status().DataID}}
 		}
-		l.g.peers.learn(&s)
+		l.g.peers.learn(&s, "")
 		l.g.peers.poll(t.Context())
 		return l.g.Status().Removed
 	}

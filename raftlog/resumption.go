@@ -97,7 +97,7 @@ func (g *Group) askClocks(ctx context.Context, stillLeader func() bool) (reports
 			wg.Go(func() {
 				actx, cancel := context.WithTimeout(ctx, pollTimeout)
 				defer cancel()
-				st, err := g.Caller().Status(actx, string(s.Address))
+				st, err := g.Caller().Status(actx, g.peers.where(s.ID, s.Address))
 				if err == nil && member.ServerID(st.NodeID, st.DataID) == s.ID && !g.cur.Load().id.Foreign(st.ClusterID) {
 					answers[i], answeredAt[i] = &st.ClockReport, g.fsm.now()
 				}

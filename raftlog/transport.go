@@ -37,8 +37,9 @@ const (
 // heartbeats then go through the main loop like everything else.
 type transport struct {
 	*raft.NetworkTransport
-	own  *ownSync
-	acks *acks
+	own   *ownSync
+	acks  *acks
+	peers *peers
 }
 
 var (
@@ -52,7 +53,7 @@ func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries implements raft.Transport.
 func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := t.NetworkTransport.AppendEntries(id, reach(id, target), t.own.capped(args), resp)
+	err := t.NetworkTransport.AppendEntries(id, t.reach(id, target), t.own.capped(args), resp)
 	if err == nil {
 		t.acks.note(id, args, resp)
 	}
@@ -61,22 +62,22 @@ func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, ar
 
 // RequestVote implements raft.Transport.
 func (t transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	return again(func() error { return t.NetworkTransport.RequestVote(id, reach(id, target), args, resp) })
+	return again(func() error { return t.NetworkTransport.RequestVote(id, t.reach(id, target), args, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	return again(func() error { return t.NetworkTransport.RequestPreVote(id, reach(id, target), args, resp) })
+	return again(func() error { return t.NetworkTransport.RequestPreVote(id, t.reach(id, target), args, resp) })
 }
 
 // InstallSnapshot implements raft.Transport.
 func (t transport) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
-	return t.NetworkTransport.InstallSnapshot(id, reach(id, target), args, resp, data)
+	return t.NetworkTransport.InstallSnapshot(id, t.reach(id, target), args, resp, data)
 }
 
 // TimeoutNow implements raft.Transport.
 func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return again(func() error { return t.NetworkTransport.TimeoutNow(id, reach(id, target), args, resp) })
+	return again(func() error { return t.NetworkTransport.TimeoutNow(id, t.reach(id, target), args, resp) })
 }
 
 // again makes a request anew whose connection turns out to be broken, as pooled
@@ -95,10 +96,11 @@ func brokenConn(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// reach is the address of a member with the id of its data, which Dial tells
-// it. Raft keeps its connections by this.
-func reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
-	return target + "=" + raft.ServerAddress(member.DataOf(id))
+// reach is the address of a member, where that has been found if it has moved,
+// with the id of its data, which Dial tells it. Raft keeps its connections by
+// this.
+func (t transport) reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(t.peers.where(id, target) + "=" + member.DataOf(id))
 }
 
 // AppendEntriesPipeline implements raft.Transport. Raft's pipeline can
@@ -108,7 +110,7 @@ func reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 // (hashicorp/raft #612), and Shutdown hangs. So answers are always taken off
 // the pipeline here.
 func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, reach(id, target))
+	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, t.reach(id, target))
 	if err != nil {
 		return nil, err
 	}
@@ -210,12 +212,12 @@ func admitMembers(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	}
 }
 
-func newTransport(c *Config, own *ownSync, id *member.Identity, asked <-chan struct{}) (transport, error) {
-	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, admitMembers(id, asked))
+func newTransport(c *Config, own *ownSync, id *member.Identity, p *peers) (transport, error) {
+	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, admitMembers(id, p.asked))
 	if err != nil {
 		return transport{}, err
 	}
-	return transport{own: own, acks: new(acks), NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return transport{own: own, acks: new(acks), peers: p, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
 		Stream:          streams{l, advertised(c.Advertise), id},
 		MaxPool:         raftPool,
