@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/accept"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 func TestUnknownCommandsAndArity(t *testing.T) {
