@@ -247,6 +247,9 @@ func (st *checking) conclude(s *Session, now int64, checks []Check, o CheckOptio
 	if !v.Penalty {
 		v.bind(checks, out)
 	}
+	if !v.OK {
+		v.prolong(checks, out)
+	}
 }
 
 // pass is what decide does where each limit passes and nothing moves.
@@ -358,3 +361,22 @@ func waitsLonger(c *Check, d *Decision, than *Check, other *Decision) bool {
 	}
 	return d.bindsMoreThan(other)
 }
+
+// prolong has the limit that stands for a denied call say the longest wait of all,
+// but for slots: an earlier retry would be denied again. A limit that had room, and
+// has none after this call was counted, has its wait in out until here.
+func (v *Verdict) prolong(checks []Check, out []Checked) {
+	for i := range checks {
+		d := &out[i].Decision
+		if v.Binding >= 0 && checks[i].Mode == Enforce && (d.RetryAfter == Never || checks[i].Limit.it.decides != Slots) {
+			b := &out[v.Binding].Decision
+			b.RetryAfter = longest(b.RetryAfter, d.RetryAfter)
+		}
+		if d.OK {
+			d.RetryAfter = 0
+		}
+	}
+}
+
+// longest returns the longer one of two waits.
+func longest(a, b int64) int64 { return int64(max(uint64(a), uint64(b))) } // Never is the longest

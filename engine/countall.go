@@ -48,7 +48,9 @@ func (r *rule) countWindow(st windowState, now, cost int64) windowState {
 }
 
 // countDenied plans that a call which is denied, or denied by this limit, is
-// charged to it all the same, and makes w.d what it would be answered after that.
+// charged to it all the same, and makes w.d what the next such call would be
+// answered. Of a limit that had room w.d becomes what it holds, and has the wait of
+// the next call: see Verdict.prolong.
 func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 	r := &w.it.rule
 	switch r.decides {
@@ -77,9 +79,11 @@ func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 	after := w.plan
 	opts := Options{Peek: true, Wait: c.Wait, Debt: c.Debt}
 	after.d = Decision{}
-	if w.err = s.evaluate(&after, w.next, now, c.Cost, &opts); w.err == nil && after.d.OK {
+	if w.err = s.evaluate(&after, w.next, now, c.Cost, &opts); w.err == nil && w.d.OK {
+		retry := after.d.RetryAfter
 		after.d = Decision{}
 		w.err = s.evaluate(&after, w.next, now, 0, &opts)
+		after.d.RetryAfter = retry
 	}
 	w.d, w.write = after.d, w.err == nil
 }
@@ -110,12 +114,11 @@ func (s *Session) countLog(w *weighed, now int64, c *Check) (write bool, err err
 	w.words, w.next.deadline = logHeader+2*b.room(expired, left, s.e.logMaxEntries), newest+r.period
 
 	after := min(used+cost, most)
-	d := Decision{Limit: r.burst, Remaining: max(r.burst-after, 0), ResetAfter: newest + r.period - at}
+	d := Decision{OK: w.d.OK, Limit: r.burst, Remaining: max(r.burst-after, 0), ResetAfter: newest + r.period - at}
 	switch room := most - c.Cost; {
 	case room < 0:
 		d.RetryAfter = Never
 	case after <= room:
-		d.OK = true
 	case room >= cost: // what is charged now may stay
 		d.RetryAfter = r.logRetry(b, at, expired, used, room-cost)
 	default:

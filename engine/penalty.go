@@ -221,9 +221,6 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 			v.block(x.at, x.until-now, out)
 		}
 	}
-	if v.Penalty {
-		v.prolong(checks, out)
-	}
 }
 
 // block makes what limit i says that of a block which lasts for some time, and has
@@ -239,17 +236,6 @@ func (v *Verdict) block(i int, lasts int64, out []Checked) {
 		v.Binding = i
 	}
 	v.OK, v.Penalty = false, true
-}
-
-// prolong has the limit that blocks the caller say the longest wait of all that
-// deny, but for slots: an earlier retry would be denied again.
-func (v *Verdict) prolong(checks []Check, out []Checked) {
-	b := &out[v.Binding].Decision
-	for i := range checks {
-		if d := &out[i].Decision; checks[i].Mode == Enforce && !d.OK && waitsLonger(&checks[i], d, &checks[v.Binding], b) {
-			b.RetryAfter = d.RetryAfter
-		}
-	}
 }
 
 // Offender is what is known of a caller whom a limit with a penalty has denied.

@@ -70,13 +70,13 @@ func (m *modelOffender) strike(p *Penalty, now, period int64) bool {
 
 // alone has penalties look at a check as if it counted admitted calls only.
 func alone(c Check) Check {
-	c.CountAll = c.CountAll && c.Cost == 0
+	c.CountAll = false
 	return c
 }
 
 // modelPenalties is Session.Check by its definition, over modelStep, which knows no
 // penalties.
-func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*modelCounter, offenders []*modelOffender) (v Verdict, out []Checked) {
+func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*modelCounter, offenders []*modelOffender) (Verdict, []Checked) {
 	type limit struct {
 		until   int64
 		strikes bool
@@ -99,11 +99,11 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 		_, own := modelStep(now, []Check{alone(c)}, CheckOptions{Peek: true}, []*modelCounter{counters[i]})
 		limits[i].strikes = !own[0].OK && own[0].RetryAfter != Never && c.Cost > 0
 	}
+	asked := checks
 	if blocked {
-		v, out = modelStep(now, looks, CheckOptions{Peek: true, Denied: true}, counters)
-	} else {
-		v, out = modelStep(now, checks, o, counters)
+		asked, o = looks, CheckOptions{Peek: true, Denied: true}
 	}
+	v, out, waits := modelCharges(now, asked, o, counters)
 	first, begun := -1, false
 	later := func(a, b int64) bool { return b != Never && (a == Never || a > b) }
 	for i, l := range limits {
@@ -124,15 +124,19 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 			first = i
 		}
 	}
-	if first < 0 {
+	if first >= 0 {
+		v = Verdict{Binding: first, Penalty: true, Begun: begun}
+	}
+	if v.OK || v.Binding < 0 {
 		return v, out
 	}
 	for i, c := range checks {
-		if d := out[i].Decision; c.Mode == Enforce && !d.OK && later(d.RetryAfter, out[first].RetryAfter) {
-			out[first].RetryAfter = d.RetryAfter
+		if c.Mode == Enforce && !out[i].OK {
+			waits = append(waits, out[i].RetryAfter)
 		}
 	}
-	return Verdict{Binding: first, Penalty: true, Begun: begun}, out
+	out[v.Binding].RetryAfter = longestModel(waits)
+	return v, out
 }
 
 // penaltyHistory is one random history of calls of a caller on some limits.

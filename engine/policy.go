@@ -125,8 +125,8 @@ type CheckOptions struct {
 //
 // Of a call that passed it is the limit's decision, which of a limit that is not
 // enforced may be a denial. Of one that was denied it is the decision of a limit
-// that denies it, or, after what CountAll has charged, would deny it again; of
-// the others what they hold.
+// that denies it; of the others what they hold. What CountAll has charged is in the
+// numbers of both.
 type Checked struct {
 	Decision
 	// Over: the call has passed, and this limit, which is not enforced, would have
@@ -144,7 +144,8 @@ type Verdict struct {
 	// a denied one the one with the longest wait, since an earlier retry would be
 	// denied again, and slots only where no other limit denies; of one that passed the one that has room for the fewest such
 	// calls; ties to the first. It is -1 if no enforced limit denies or, of a call
-	// that passed, applies.
+	// that passed, applies. Of a denied call it says the longest wait of all limits:
+	// CountAll may have filled one that had room.
 	Binding int
 	// Delay is the longest delay of the enforced limits, ns.
 	Delay int64

@@ -214,7 +214,27 @@ func (c *modelCounter) count(now, cost, debt int64, w *Window) {
 
 // modelStep is Session.Check by its definition. counters are the checks' own, nil
 // for an absent one, and become what they are afterwards.
-func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (v Verdict, out []Checked) {
+func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (Verdict, []Checked) {
+	v, out, waits := modelCharges(now, checks, o, counters)
+	if !v.OK && v.Binding >= 0 {
+		out[v.Binding].RetryAfter = longestModel(append(waits, out[v.Binding].RetryAfter))
+	}
+	return v, out
+}
+
+func longestModel(waits []int64) (longest int64) {
+	for _, wait := range waits {
+		if wait == Never {
+			return Never
+		}
+		longest = max(longest, wait)
+	}
+	return longest
+}
+
+// modelCharges is modelStep, and waits what the next such call of one that is denied
+// would wait for on limits that had room for it.
+func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (v Verdict, out []Checked, waits []int64) {
 	out = make([]Checked, len(checks))
 	at := make([]*modelCounter, len(checks))
 	look := func(i int, cost, debt int64) Decision {
@@ -245,10 +265,15 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 		case c.CountAll && c.Cost > 0:
 			at[i].count(now, c.Cost, c.Debt, c.Window)
 			charged = at[i].l.Limit > 0
-			if again := look(i, c.Cost, c.Debt); again.OK {
-				out[i].Decision = look(i, 0, c.Debt)
-			} else {
+			again := look(i, c.Cost, c.Debt)
+			switch {
+			case !passes:
 				out[i].Decision = again
+			case c.Mode == Enforce && !again.OK:
+				waits = append(waits, again.RetryAfter)
+				fallthrough
+			default:
+				out[i].Decision = look(i, 0, c.Debt)
 			}
 		case v.OK && c.Mode == Soft && plain(at[i].l).Algorithm.counts() && at[i].l.Limit > 0:
 			retry := out[i].RetryAfter
@@ -290,7 +315,7 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 			v.Binding = i
 		}
 	}
-	return v, out
+	return v, out, waits
 }
 
 // modelPolicy is what the test knows of the limits of a policy.

@@ -212,6 +212,54 @@ func TestCountAll(t *testing.T) {
 	}
 }
 
+// A limit that counts all and had room does not deny a call that another limit
+// denies. The call's wait is the longest, also where the call has filled that limit.
+func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
+	forEach(t, func(t *testing.T, a Algorithm) {
+		s := newTestSession(t, Config{})
+		few, all := of(t, s, "@p:few", perMinute(Token, 2)), of(t, s, "@p:all", perMinute(a, 3), countAll)
+		for range 2 {
+			check(t, s, start, few, all)
+		}
+		v, out := check(t, s, start, all, few)
+		require.Equal(t, Verdict{Binding: 1}, v)
+		again := all
+		again.CountAll = false
+		_, next := check(t, s, start, again)
+		require.False(t, next[0].OK)
+		require.Equal(t, Checked{Decision: Decision{OK: true, Limit: 3, ResetAfter: next[0].ResetAfter, Delay: out[0].Delay}}, out[0])
+		require.Equal(t, max(30*second, next[0].RetryAfter), out[1].RetryAfter)
+
+		shadow := all
+		shadow.Mode = Shadow
+		_, err := s.Delete(start, all.Key)
+		require.NoError(t, err)
+		shadow.Cost = 3
+		_, out = check(t, s, start, few, shadow)
+		require.Equal(t, 30*second, out[0].RetryAfter, "only an enforced limit makes a call wait")
+		require.True(t, out[1].OK)
+		require.Zero(t, out[1].RetryAfter)
+	})
+}
+
+// The wait for a slot, which may end sooner, makes no other wait longer. Where only
+// it denies, a limit that counts all may.
+func TestTheWaitForASlotAndForALimitThatCountsAll(t *testing.T) {
+	for _, period := range []int64{10 * second, 20 * minute} {
+		s := newTestSession(t, Config{})
+		run := of(t, s, "@p:run", Limit{Algorithm: PolicySlots, Limit: 1, Period: 5 * minute})
+		all := of(t, s, "@p:all", Limit{Algorithm: Log, Limit: 2, Period: period}, countAll)
+		takes(t, s, start, "a", run, all)
+		v, out := takes(t, s, start, "b", run, all)
+		require.Equal(t, Verdict{}, v)
+		require.Equal(t, max(5*minute, period), out[0].RetryAfter)
+		require.True(t, out[1].OK)
+		v, out = takes(t, s, start, "c", run, all)
+		require.Equal(t, Verdict{Binding: 1}, v)
+		require.Equal(t, period, out[1].RetryAfter)
+	}
+}
+
 // What a call was denied by is told by none of its limits: blocks, lists, and
 // attributes that are missing. Limits that count all count it.
 func TestACallThatIsDeniedAlready(t *testing.T) {

@@ -262,16 +262,17 @@ type modelVerdict struct {
 	key                     string
 	cost, amount, remaining int64
 	ok, never, over         bool
+	full                    bool  // it had room for the call, which is denied, and has none now
 	wait                    int64 // until the window ends
 }
 
-// check is RL.CHECK.
-func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allowed bool, name, reason string, each []modelVerdict) {
+// check is RL.CHECK. retry is in seconds.
+func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allowed bool, name, reason string, retry int64, each []modelVerdict) {
 	switch call["user"] {
 	case "bad":
-		return false, "", "deny", nil
+		return false, "", "deny", math.MaxInt64, nil
 	case "root":
-		return true, "", "allow", nil
+		return true, "", "allow", 0, nil
 	}
 	missing := map[int]bool{}
 	allowed = true
@@ -332,10 +333,7 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 			if !peek {
 				w.used[v.key] = modelUsed{used, since, v.amount, w.scalings[v.l.name]}
 			}
-			if v.l.all && !(allowed && fits) { // what it would be answered now
-				v.ok = used+v.cost <= v.amount
-			}
-		case !allowed && v.cost == 0 && v.l.all:
+			v.full = fits && !allowed && used+v.cost > v.amount
 		}
 		v.remaining = max(v.amount-used, 0)
 		if missing[i] || v.amount == blocked {
@@ -353,6 +351,9 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 			!allowed && !v.ok && (bound < 0 || v.wait > each[bound].wait):
 			bound = i
 		}
+		if !allowed && (!v.ok || v.full) {
+			retry = max(retry, v.wait)
+		}
 	}
 	switch {
 	case len(each) == 0:
@@ -367,5 +368,5 @@ func (w *modelWorld) check(call map[string]string, units int64, peek bool) (allo
 	if bound >= 0 {
 		name = each[bound].l.name
 	}
-	return allowed, name, reason, each
+	return allowed, name, reason, retry, each
 }

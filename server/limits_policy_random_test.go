@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -51,10 +52,15 @@ func TestPoliciesAgainstModel(t *testing.T) {
 				args = append(args, "PEEK")
 			}
 			got := readChecked(t, r.parse(r.raw(args...)).([]any))
-			allowed, name, reason, each := w.check(call, units, peek)
+			allowed, name, reason, retry, each := w.check(call, units, peek)
 			about := fmt.Sprintf("seed %d step %d: %v of %s: %+v", seed, step, args, w.text(), got)
 			require.Equal(t, allowed, got.allowed == 1, about)
 			require.Equal(t, reason, got.reason, about)
+			if retry == math.MaxInt64 {
+				require.EqualValues(t, -1, got.retry, about)
+			} else {
+				require.Equal(t, retry*1000, got.retry, about)
+			}
 			if name == "" {
 				require.Nil(t, got.name, about)
 			} else {
