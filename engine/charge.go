@@ -87,6 +87,18 @@ func decodeCharged(b []byte) (c charged) {
 	return c
 }
 
+// Charged returns the number of the node's last batch that this engine's state
+// has been charged, 0 if none is known.
+func (e *Engine) Charged(node string) int64 {
+	e.system.mu.Lock()
+	defer e.system.mu.Unlock()
+	value, known := e.system.records[systemKey{systemCharged, node}]
+	if !known {
+		return 0
+	}
+	return decodeCharged(value).number
+}
+
 // charge notes a node's batch, and reports whether it is to be charged: false
 // if it or a later one has been. It forgets the numbers of nodes that have not
 // been charged for chargedFor, or are too many.

@@ -80,7 +80,11 @@ func (h *healer) heal() {
 		if h.pending == nil {
 			h.pending = h.take()
 			if h.pending == nil {
-				h.share.leave()
+				// This node's copy may be behind: without the charge, a share
+				// of it would be admitted twice.
+				if h.part.engine.Charged(h.part.Topology().Self) >= h.number {
+					h.share.leave()
+				}
 				return
 			}
 			// The cluster's clock never goes back, not even over a restart.

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"sync"
 	"testing"
 	"time"
@@ -82,6 +83,44 @@ func TestTheLeaderItselfIsChargedWhenThatIsCommitted(t *testing.T) {
 	})
 	require.ErrorIs(t, h.charge(Leading), ErrUncertain)
 	require.NoError(t, h.charge(Leading))
+}
+
+// The leader may charge a follower that is sent heartbeats and no entries, or is
+// far behind. Its copy has not been charged: a share taken anew would be admitted
+// twice.
+func TestSharesAreTakenAnewFromWhatHasBeenCharged(t *testing.T) {
+	f := newFake(Orphaned)
+	f.topology = threeVoters
+	p := fakePartition(t, f, FailLocal)
+	s := newShare(p)
+	h := newHealer(p, s)
+	defer h.stop()
+	key := []byte("k")
+	remaining := func(cost int64) int64 {
+		d, err := s.Decide(p.Engine().Now(), key, nineAnHour, cost, &engine.Options{})
+		require.NoError(t, err)
+		return d.Remaining
+	}
+	require.EqualValues(t, 1, remaining(2))
+	var charged string
+	f.set(func(f *fakeReplication) {
+		f.role, f.dial = Following, scriptedLeader(t, func(c string) string { charged = c; return "+OK\r\n" })
+	})
+	quiet := func() {
+		s.mu.Lock()
+		s.asked = time.Now().Add(-2 * gapQuiet)
+		s.mu.Unlock()
+		h.heal()
+	}
+	quiet()
+	require.Contains(t, charged, "RL.CHARGE n2")
+	require.EqualValues(t, 1, remaining(0), "it goes on deciding on what is left of its share")
+
+	node, number, charges, err := ParseCharges(bytes.Fields([]byte(charged)))
+	require.NoError(t, err)
+	require.NoError(t, p.ChargeOnce(h.session, p.engine.Now(), node, number, charges)) // as by an entry of the leader
+	quiet()
+	require.EqualValues(t, 2, remaining(0), "a third of the seven that are left")
 }
 
 // A batch whose answer does not come, or is an error, is sent again as it was:

@@ -20,8 +20,9 @@ type Limiter interface {
 }
 
 // share decides on this node's share of the limits while no leader answers. A
-// gap begins with the first such decision and is over when a leader has been
-// charged everything that was admitted and nobody has asked for gapQuiet.
+// gap begins with the first such decision. It is over when a leader has charged
+// everything that was admitted, this node's copy has those charges, and nobody
+// has asked for gapQuiet.
 type share struct {
 	part  *Partition
 	log   *slog.Logger
