@@ -91,7 +91,7 @@ type Front interface {
 	LeaderChanged(old, leader partition.TopologyNode)
 	// LeaderLost tells that no leader is known any more.
 	LeaderLost()
-	// NoteHandover tells that a leader is about to hand over: what is on its way
+	// NoteHandover notes that a leader is about to hand over: what is on its way
 	// to it waits for its outcome.
 	NoteHandover()
 }

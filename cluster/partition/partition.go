@@ -138,7 +138,7 @@ func (p *Partition) Forward(fr *Frame) bool {
 	return p.fast.submit(fr)
 }
 
-// NoteHandover tells that a handover begins: what is under way, and what follows
+// NoteHandover notes that a handover begins: what is under way, and what follows
 // for a moment, waits for its outcome rather than for ForwardTimeout.
 func (p *Partition) NoteHandover() {
 	if !p.alone {

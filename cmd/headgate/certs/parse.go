@@ -23,7 +23,7 @@ var (
 // and no library says so. Text between blocks is a comment, unless it looks like the
 // remains of a block.
 func parse(data []byte) (list []*x509.Certificate, err error) {
-	var block []byte // what there is of one
+	var block []byte // the part read so far
 	var kind string
 	var begin, n int
 	lines := bytes.SplitAfter(data, []byte("\n"))
