@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -234,7 +235,11 @@ func (p *peers) tellAddr(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
 	defer cancel()
 	err := p.g.Call(ctx, to, opJoin, memberArgs{ID: p.g.cfg.NodeID, Addr: p.g.cfg.Advertise}, nil)
-	p.g.cfg.Logger.Info("the cluster is told the address of this node", "addr", p.g.cfg.Advertise, "error", err)
+	level := slog.LevelInfo
+	if err != nil { // it is tried again
+		level = slog.LevelDebug
+	}
+	p.g.cfg.Logger.Log(ctx, level, "the cluster is told the address of this node", "addr", p.g.cfg.Advertise, "error", err)
 }
 
 // ask updates what is known of one member and reports whether it answered, with
