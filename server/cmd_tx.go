@@ -134,6 +134,13 @@ func cmdExec(c *conn, _ [][]byte) {
 	watched.end()
 }
 
+// execHoldsUp reports whether EXEC may hold its loop for longer than a turn. Then it
+// waits behind what epoll has named: between two of them all other sockets are
+// served, however many connections send them.
+func (c *conn) execHoldsUp(m mode) bool {
+	return c.tx.heavy && (c.tx.fixed || m&modeTracking != 0 || !c.tx.isolable())
+}
+
 // execInPlace runs a transaction on its loop. moves tells that it takes too long
 // for that, and has changed and replied nothing.
 func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool) {

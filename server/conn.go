@@ -272,6 +272,9 @@ func (c *conn) resume() {
 		c.deferred = nil
 		c.w.RESP3 = c.resp3
 		c.execute(args)
+		if c.lane.left < 0 && c.lane.overdue() {
+			c.endTurn()
+		}
 		c.unrun = c.deferred != nil
 	}
 	if c.inOff < len(c.in) {

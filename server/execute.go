@@ -94,6 +94,10 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		if m&modeDecisions != 0 {
 			c.tellDecision(cmd, args, l.w.B[start:])
 		}
+	case l.events && c.tx != nil && cmd.Flags&command.Exec != 0 && c.execHoldsUp(m):
+		c.deferred = command.CloneArgs(args)
+		c.endTurn()
+		return
 	default:
 		c.call(call, cmd, args)
 		if call.Refused() || call.Commit.Ticket == partition.TicketLost {

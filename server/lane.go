@@ -37,6 +37,8 @@ type lane struct {
 
 	left int  // units of work until the batch looks at the clock; see spend
 	late bool // the batch has taken turnTime: connections with more input wait
+	// events is set while a loop serves all sockets that epoll has named.
+	events bool
 
 	known  *nativeCall  // of known scripts, made for the first
 	call   command.Call // what is being executed

@@ -89,6 +89,7 @@ func (lp *loop) run() {
 	for !lp.stopping || lp.open > 0 {
 		n := lp.wait()
 		woken := false
+		lp.lane.events = true
 		for i := range n {
 			ev := &lp.events[i]
 			if int(ev.Fd) == lp.evfd {
@@ -99,6 +100,7 @@ func (lp *loop) run() {
 				sk.ready(ev.Events)
 			}
 		}
+		lp.lane.events = false
 		if woken {
 			var count [8]byte
 			rawRead(lp.evfd, count[:])

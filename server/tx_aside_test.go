@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,4 +132,34 @@ func TestTransactionsThatStayAreBounded(t *testing.T) {
 	replies := c.call("EXEC").([]any)
 	require.Equal(t, int64(60_000), replies[1])
 	require.ErrorContains(t, replies[stores].(error), "BUSY the transaction takes too long")
+}
+
+// However many connections send such transactions at once, others of their loop
+// are served after each.
+func TestTransactionsThatStayTakeTurns(t *testing.T) {
+	s, addr := startServer(t, Config{IOThreads: 1})
+	other := dial(t, addr)
+	other.do("GET n", "$-1\r\n")
+	const execs = 40
+	many := make([]*client, execs)
+	for i := range many {
+		many[i] = dial(t, addr)
+		many[i].do("MULTI", "+OK\r\n")
+		many[i].do("INCR n", "+QUEUED\r\n")
+		many[i].do(`EVAL "while true do end" 0`, "+QUEUED\r\n")
+	}
+	all := make(chan struct{})
+	s.loops[0].lane.post(nil, func() { <-all })
+	for _, c := range many {
+		c.send("EXEC\r\n")
+	}
+	time.Sleep(10 * time.Millisecond) // so that the kernel has them
+	close(all)
+	require.Len(t, many[0].reply().([]any), 2)
+	got, err := strconv.Atoi(fmt.Sprint(other.call("GET n")))
+	require.NoError(t, err)
+	require.Less(t, got, execs/2)
+	for _, c := range many[1:] {
+		require.Len(t, c.reply().([]any), 2)
+	}
 }
