@@ -28,6 +28,7 @@ var levels = []struct {
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 10}}, // 8: penalties of policies
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 11}}, // 9: slots of policies
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 12}}, // 10: routes, and descriptors of policies
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 13}}, // 11: lists of policies that are longer than a record
 }
 
 // features are the levels as the log has to know them.

@@ -23,7 +23,8 @@ const (
 	effectsPenalty  = 10 // the first that has offences
 	effectsSlots    = 11 // the first that has slots of policies, and holds of them
 	effectsFronts   = 12 // the first of whose policies may have descriptors, and that has routes
-	effectsNewest   = 12 // that it reads, and writes where it is permitted
+	effectsParts    = 13 // the first whose policies may have texts in parts
+	effectsNewest   = 13 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.

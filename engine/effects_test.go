@@ -185,8 +185,8 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 13, this node knows 3 to 12; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 12; it is from before the first release", effectsOldest-1, recordDelete, 0)
+	f("version 14, this node knows 3 to 13; upgrade it", effectsNewest+1, recordDelete, 0)
+	f("version 2, this node knows 3 to 13; it is from before the first release", effectsOldest-1, recordDelete, 0)
 	f("bad deletion", effectsOldest, recordDelete)
 	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
 	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)

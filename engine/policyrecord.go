@@ -112,6 +112,10 @@ func (e *Engine) SlotsKept() bool { return e.permits(effectsSlots) }
 // know neither would let go what these need.
 func (e *Engine) FrontsKept() bool { return e.permits(effectsFronts) }
 
+// PartsKept is CalendarsKept of texts that are longer than a record: older nodes do not
+// know the parts that these are in.
+func (e *Engine) PartsKept() bool { return e.permits(effectsParts) }
+
 // EditPolicies changes records of policies, as one change. edit is told what
 // records are now, changes that are not committed included, and returns what is to
 // change; it must not call the engine. An error of edit is returned, and changes

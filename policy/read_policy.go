@@ -62,10 +62,6 @@ func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
 // MaxListed is how many entries a list may have.
 const MaxListed = 100_000
 
-// MaxListBytes is about how many bytes a list may have where a cluster keeps it: the
-// bound of a replicated record.
-const MaxListBytes = 512 << 10
-
 // entries reads the values of a list, which may be empty.
 func (r *reader) entries(n *yaml.Node) []text {
 	if n.Kind != yaml.SequenceNode {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func newPolicyNode(t *testing.T, role partition.Role) *policyNode {
 func newPolicyNodeOf(t *testing.T, role partition.Role, cfg engine.Config) *policyNode {
 	n := &policyNode{e: engine.New(cfg), l: ledger.New(ledger.Hooks{}), f: newFakeCluster(role)}
 	n.replica = n.e.Replicate(n.l)
-	n.replica.Permit(engine.Formats{Effects: 12})
+	n.replica.Permit(engine.Formats{Effects: 13})
 	if role == partition.Leading {
 		n.replica.Lead(n.e.Now())
 	}
@@ -184,6 +185,7 @@ func TestChangesOnANodeThatIsDeposed(t *testing.T) {
 // What a node of an older release could not keep, or would let go, waits until every
 // node can read it.
 func TestPoliciesWaitForTheLevel(t *testing.T) {
+	long := strings.Repeat("- "+strings.Repeat("a", 254)+"\n", 2100)
 	const early, first = "-ERR not before every node of the cluster is upgraded\r\n", ":1\r\n"
 	for _, c := range []struct {
 		effects          byte
@@ -196,6 +198,9 @@ func TestPoliciesWaitForTheLevel(t *testing.T) {
 		{11, "routes/r", `{else: allow}`, early},
 		{12, "routes/r", `{else: allow}`, first},
 		{12, "q", `{descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 5}}]}`, first},
+		{12, "lists/short", strings.Repeat("- "+strings.Repeat("a", 254)+"\n", 2000), first},
+		{12, "lists/long", long, early},
+		{13, "lists/long", long, first},
 	} {
 		n := newPolicyNode(t, partition.Leading)
 		n.replica.Permit(engine.Formats{Effects: c.effects})
@@ -205,7 +210,7 @@ func TestPoliciesWaitForTheLevel(t *testing.T) {
 		}
 		n.s.Partition().Release(9, nil)
 		n.m.lane.runPosts()
-		require.Equal(t, c.want, n.m.take(), c)
+		require.Equal(t, c.want, n.m.take(), "%s at effects %d", c.name, c.effects)
 	}
 }
 

@@ -240,7 +240,7 @@ func TestThreeNodes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return leader.status("/readyz") == 200 && follower.status("/readyz") == 200 &&
 			strings.Contains(leader.get(t, "/metrics"), `headgate_peer_up{node="`+follower.id+`"} 1`) &&
-			strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 10\n")
+			strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 11\n")
 	}, waitLimit, 10*time.Millisecond)
 	shows := func(n *testNode, metrics ...string) {
 		t.Helper()
@@ -251,8 +251,8 @@ func TestThreeNodes(t *testing.T) {
 	}
 	shows(leader, "replication_leader 1", "replication_leader_known 1", `replication_role{role="leading"} 1`, `replication_role{role="following"} 0`,
 		"replication_forwarded_total 0", "replication_max_unacked_seconds 0.25", "replication_snapshot_age_seconds -1",
-		"replication_feature_level_supported 10", "replication_feature_level_held_back 0",
-		`peer_voter{node="`+follower.id+`"} 1`, `peer_feature_level_supported{node="`+follower.id+`"} 10`)
+		"replication_feature_level_supported 11", "replication_feature_level_held_back 0",
+		`peer_voter{node="`+follower.id+`"} 1`, `peer_feature_level_supported{node="`+follower.id+`"} 11`)
 	shows(follower, "replication_leader 0", "replication_leader_known 1", `replication_role{role="following"} 1`, "replication_forwarded_total 1")
 	require.NotContains(t, leader.get(t, "/metrics"), `{node="`+leader.id+`"}`)
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -50,6 +52,52 @@ func TestPoliciesOfAFile(t *testing.T) {
 	require.NoError(t, p.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "the policies stay as they are") }, waitLimit, 10*time.Millisecond)
 	require.EqualValues(t, 20, limitOf(t, p.redis))
+}
+
+// A list of as many entries as the reference promises goes by a follower to every node,
+// and is there after a restart; what the tool accepts the server accepts.
+func TestLongListInACluster(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 3, "--on-failure=closed")
+	leader := c.leader(t)
+	var b strings.Builder
+	b.WriteString("policies: {p: {deny: [{user: {list: bad}}], limits: {l: {by: user, rate: 1_000_000/h}}}}\nlists:\n  bad:\n")
+	member := func(i int) string { return fmt.Sprintf("2001:db8:ffff:eeee:dddd:%x:%x::somebody-%025d", i>>16, i&0xffff, i) }
+	for i := range policy.MaxListed {
+		fmt.Fprintf(&b, "  - %q\n", member(i))
+	}
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	out, err := command(t, "policy", "check", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Eventually(t, func() bool {
+		return strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 11\n")
+	}, waitLimit, 20*time.Millisecond)
+	require.Equal(t, "*2", dial(t, "tcp", c.followers(leader)[0].redis).do("RL.POLICY", "LOAD", b.String()))
+	denied := func(addr, user string) bool {
+		conn := dial(t, "tcp", addr)
+		_, err := conn.Write(resp.AppendCommand(nil, []string{"RL.CHECK", "p", "user", user, "PEEK"}))
+		require.NoError(t, err)
+		r, err := resp.ReadReply(conn.in, 1<<20)
+		require.NoError(t, err)
+		return r.Type == '*' && r.Elems[0].Int == 0 && string(r.Elems[7].Str) == "deny"
+	}
+	everywhere := func() {
+		t.Helper()
+		for _, n := range c.nodes {
+			require.Eventually(t, func() bool { return denied(n.redis, member(policy.MaxListed-1)) }, waitLimit, 20*time.Millisecond)
+			require.False(t, denied(n.redis, "eve"))
+		}
+	}
+	everywhere()
+	for _, n := range c.nodes {
+		n.signal(t, syscall.SIGKILL)
+		_ = n.wait(t) // killed
+	}
+	for _, n := range c.nodes {
+		n.start(t)
+	}
+	everywhere()
 }
 
 // In a cluster a new text is every node's, whoever loads it, and a node that is

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"bytes"
 	"log/slog"
 	"maps"
 	"slices"
@@ -152,6 +153,10 @@ func (b *Book) waiting() bool { return len(b.news) > 0 || b.anew || b.folded }
 type heard struct {
 	engine.PolicyRecord
 	was []byte
+	// parts have the text, if the record has not. over tells that they may be gone,
+	// since there is a newer version.
+	parts [][]byte
+	over  bool
 }
 
 // keep makes news part of the records, and returns them. anew tells that there are
@@ -162,7 +167,7 @@ func (b *Book) keep() (news []heard, anew bool) {
 	}
 	news = make([]heard, 0, len(b.news))
 	for _, r := range b.news {
-		news = append(news, heard{r, b.records[r.Name]})
+		news = append(news, heard{PolicyRecord: r, was: b.records[r.Name]})
 		if r.Value == nil {
 			delete(b.records, r.Name)
 		} else {
@@ -183,6 +188,11 @@ func (b *Book) take() (news []heard, anew bool) {
 		b.folded, anew, news = false, true, news[:0]
 		for name, value := range b.records {
 			news = append(news, heard{PolicyRecord: engine.PolicyRecord{Name: name, Value: value}})
+		}
+	}
+	for i := range news {
+		if r := &news[i]; bytes.HasPrefix(r.Value, inParts) && !strings.HasPrefix(r.Name, internalPrefix) {
+			r.parts, r.over = partsOf(r.Name, r.Value, b.of), !bytes.Equal(r.Value, b.of(r.Name))
 		}
 	}
 	return news, anew
@@ -296,15 +306,38 @@ func (b *Book) standing() (set *policy.Set, revision []byte) {
 	return b.set.Load(), b.revision
 }
 
-// stored returns the committed record of a name.
-func (b *Book) stored(name string) (st stored, ok bool) {
-	value := b.record(name)
+// stored returns the committed record of a name, with its text.
+func (b *Book) stored(name string) (st stored, ok bool) { return b.whole(name, name) }
+
+// head is stored without a text that is in parts, of any version's record.
+func (b *Book) head(record string) (st stored, ok bool) {
+	value := b.record(record)
 	if value == nil {
 		return stored{}, false
 	}
 	st, err := decodeStored(value)
 	return st, err == nil
 }
+
+// whole is stored of a version's record.
+func (b *Book) whole(name, record string) (st stored, ok bool) {
+	b.Set() // what is committed is known
+	b.newsMu.Lock()
+	value := b.records[record]
+	parts := partsOf(name, value, b.of)
+	b.newsMu.Unlock()
+	if value == nil {
+		return stored{}, false
+	}
+	st, err := decodeStored(value)
+	if err == nil {
+		err = st.join(parts)
+	}
+	return st, err == nil
+}
+
+// of returns the value of a record that is taken over. newsMu must be held.
+func (b *Book) of(record string) []byte { return b.records[record] }
 
 // names returns the names of the committed records of policies, attributes and
 // lists, sorted.

@@ -143,10 +143,13 @@ func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 	case r.Name == secretRecord:
 		e.key = r.Value
 		return e, e.key != nil
-	case strings.HasPrefix(r.Name, internalPrefix):
+	case strings.HasPrefix(r.Name, internalPrefix) || r.over:
 		return e, false
 	default:
 		st, err := decodeStored(r.Value)
+		if err == nil {
+			err = st.join(r.parts)
+		}
 		if e.meta = st.meta(); err == nil && !st.Gone {
 			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}

@@ -140,7 +140,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 	for i := range c.edits {
 		ed := &c.edits[i]
 		value := e.PolicyRecord(ed.name)
-		old := b.replaced(ed.name, value, revision)
+		old := b.replaced(e, ed.name, value, revision)
 		ed.was = old.present()
 		next, err := b.revise(c, ed, &old, revision)
 		if err != nil {
@@ -151,18 +151,16 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 			continue
 		}
 		versions = append(versions, next.Version)
-		encoded := next.encode()
-		if len(encoded) > engine.MaxPolicyRecord {
-			return nil, nil, nil, fmt.Errorf("ERR the text of %s is too long to be kept: it takes %d bytes of %d, make it several", ed.name, len(encoded), engine.MaxPolicyRecord)
+		records := next.records(ed.name)
+		if len(records) > 1 && !e.PartsKept() {
+			return nil, nil, nil, fmt.Errorf("ERR %w", engine.ErrNotYet)
 		}
 		edits = append(edits, bookEdit{name: ed.name, record: ed.record, meta: next.meta()})
-		puts = append(puts, engine.PolicyRecord{Name: ed.name, Value: encoded})
+		puts = append(puts, records...)
 		if value != nil {
 			puts = append(puts, engine.PolicyRecord{Name: historyRecord(ed.name, old.Version), Value: value})
 		}
-		if old.Version > keptVersions {
-			puts = append(puts, engine.PolicyRecord{Name: historyRecord(ed.name, old.Version-keptVersions)})
-		}
+		puts = append(puts, forgotten(e.PolicyRecord, ed.name, &old)...)
 	}
 	return puts, edits, versions, nil
 }

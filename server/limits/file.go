@@ -145,7 +145,7 @@ func (b *Book) fileEdits(e *engine.Engine, f *ofFile) (edits []edit) {
 		if has[name] {
 			continue
 		}
-		if st := b.replaced(name, e.PolicyRecord(name), 0); !st.Gone && st.File != "" {
+		if st := b.replaced(e, name, e.PolicyRecord(name), 0); !st.Gone && st.File != "" {
 			edits = append(edits, edit{name: name, file: f.path, version: -1})
 		}
 	}

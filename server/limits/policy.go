@@ -331,7 +331,7 @@ func (b *Book) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys
 	var lines, names []string
 	for i := range c.edits {
 		ed := &c.edits[i]
-		old := b.replaced(ed.name, sess.Engine().PolicyRecord(ed.name), c.revision)
+		old := b.replaced(sess.Engine(), ed.name, sess.Engine().PolicyRecord(ed.name), c.revision)
 		was, _ := old.parsed(ed.name) // one that is not understood is as none
 		for _, d := range policy.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
@@ -387,13 +387,12 @@ func (b *Book) rollback(call *command.Call) {
 		return
 	}
 	name := string(call.Args[2])
-	b.change(call, len(name), opts.dry, func() (*change, error) {
-		st, ok := b.versionOf(name, uint64(version))
-		if !ok || st.Gone {
-			return nil, fmt.Errorf("ERR version %d of %s is not kept", version, name)
-		}
-		return b.setting(name, st.Text, opts)
-	})
+	st, ok := b.versionOf(name, uint64(version))
+	if !ok || st.Gone {
+		call.Error(fmt.Sprintf("ERR version %d of %s is not kept", version, name))
+		return
+	}
+	b.change(call, len(st.Text), opts.dry, func() (*change, error) { return b.setting(name, st.Text, opts) })
 }
 
 // versionOf returns a version of a policy that is kept.
@@ -401,5 +400,5 @@ func (b *Book) versionOf(name string, version uint64) (stored, bool) {
 	if st, ok := b.stored(name); ok && st.Version == version {
 		return st, true
 	}
-	return b.stored(historyRecord(name, version))
+	return b.whole(name, historyRecord(name, version))
 }

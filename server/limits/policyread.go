@@ -59,7 +59,7 @@ func (b *Book) listPolicies(call *command.Call) {
 	}
 	var lines []line
 	for _, name := range b.names() {
-		if st, ok := b.stored(name); ok && !st.Gone {
+		if st, ok := b.head(name); ok && !st.Gone {
 			lines = append(lines, line{name, st.Version})
 		}
 	}
@@ -75,7 +75,7 @@ func (b *Book) listPolicies(call *command.Call) {
 // history is RL.POLICY HISTORY.
 func (b *Book) history(call *command.Call) {
 	name := string(call.Args[2])
-	st, ok := b.stored(name)
+	st, ok := b.head(name)
 	if !ok {
 		call.W.Array(0)
 		return
@@ -83,7 +83,7 @@ func (b *Book) history(call *command.Call) {
 	versions := []stored{st}
 	for v := st.Version; v > 1 && len(versions) <= keptVersions; {
 		v--
-		if st, ok := b.stored(historyRecord(name, v)); ok {
+		if st, ok := b.head(historyRecord(name, v)); ok {
 			versions = append(versions, st)
 		}
 	}
@@ -120,7 +120,14 @@ func (b *Book) diff(call *command.Call) {
 			return
 		}
 	}
-	call.Host.Block(call, 0, func(w *resp.Writer) {
+	size := len(sides[0].Text) + len(sides[1].Text)
+	call.Host.Block(call, size, func(w *resp.Writer) {
+		end, err := b.admit(size, !call.InExec)
+		if err != nil {
+			w.Error(err.Error())
+			return
+		}
+		defer end()
 		old, err := sides[0].parsed(name)
 		if err != nil {
 			w.Error("ERR " + oneLine(err.Error()))
