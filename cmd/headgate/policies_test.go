@@ -62,7 +62,9 @@ func TestLongListInACluster(t *testing.T) {
 	leader := c.leader(t)
 	var b strings.Builder
 	b.WriteString("policies: {p: {deny: [{user: {list: bad}}], limits: {l: {by: user, rate: 1_000_000/h}}}}\nlists:\n  bad:\n")
-	member := func(i int) string { return fmt.Sprintf("2001:db8:ffff:eeee:dddd:%x:%x::somebody-%025d", i>>16, i&0xffff, i) }
+	member := func(i int) string {
+		return fmt.Sprintf("2001:db8:ffff:eeee:dddd:%x:%x::somebody-%025d", i>>16, i&0xffff, i)
+	}
 	for i := range policy.MaxListed {
 		fmt.Fprintf(&b, "  - %q\n", member(i))
 	}
