@@ -44,7 +44,7 @@ func main() {
 		ok, retry, err := allowAPI(ctx, rdb, "go", "free", "198.51.100.7", "")
 		tell(ok, retry.Seconds(), err == nil)
 	}
-	ok, retry, err := allowAPI(ctx, rdb, "revoked-go", "", "", "")
+	ok, retry, err := allowAPI(ctx, rdb, "revoked-go", "revoked", "", "")
 	tell(ok, retry.Milliseconds(), err == nil)
 	for _, cost := range []int{500, 500, 501} {
 		status, err := statusSaaS(ctx, rdb, "go", "eve", "GET", "/v1/items", cost)

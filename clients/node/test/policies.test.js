@@ -31,7 +31,7 @@ test('policies: a public API with tiers', async () => {
   assert.equal(denied.allowed, false);
   assert.ok(denied.retryAfterMs > 20_000 && denied.retryAfterMs <= 36_000, `${denied.retryAfterMs}`);
   assert.equal((await allowAPI(redis, key, 'pro', '', '')).allowed, true);
-  assert.deepEqual(await allowAPI(redis, 'revoked-node', '', '', ''), { allowed: false, retryAfterMs: -1 });
+  assert.deepEqual(await allowAPI(redis, 'revoked-node', 'revoked', '', ''), { allowed: false, retryAfterMs: -1 });
 });
 
 test('policies: a status for a call of a tenant', async () => {

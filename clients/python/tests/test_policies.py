@@ -36,7 +36,7 @@ def test_a_public_api_with_tiers(r, examples, new_key):
     assert not allowed
     assert 20_000 < retry_after_ms <= 36_000
     assert allow_api(r, key, "pro", "", "") == (True, 0)
-    assert allow_api(r, "revoked-python", "", "", "") == (False, -1)
+    assert allow_api(r, "revoked-python", "revoked", "", "") == (False, -1)
 
 
 def test_a_status_for_a_call_of_a_tenant(r, examples, new_key):
