@@ -91,8 +91,12 @@ func (s *logStore) alone() bool {
 	if r == nil {
 		return false
 	}
-	servers := r.GetConfiguration().Configuration().Servers
-	return len(servers) == 1 && servers[0].ID == s.self
+	return s.solely(r.GetConfiguration().Configuration())
+}
+
+// solely reports whether this node is the only member of a configuration.
+func (s *logStore) solely(c raft.Configuration) bool {
+	return len(c.Servers) == 1 && c.Servers[0].ID == s.self
 }
 
 // errMembership refuses a change of the members that would be in memory only:
@@ -109,21 +113,25 @@ func (s *logStore) keep(logs []*raft.Log) (kept bool, err error) {
 	if len(s.tail.logs) == 0 {
 		return false, nil // it has just been written
 	}
-	if changesMembers(logs) {
+	if s.addsMembers(logs) {
 		return true, errMembership
 	}
 	s.tail.add(logs, s.raft.Load().AppliedIndex())
 	return true, nil
 }
 
-func changesMembers(logs []*raft.Log) bool {
-	return slices.ContainsFunc(logs, func(l *raft.Log) bool { return l.Type == raft.LogConfiguration })
+// addsMembers reports whether this node is not alone any more after these entries. One
+// that corrects its own address is.
+func (s *logStore) addsMembers(logs []*raft.Log) bool {
+	return slices.ContainsFunc(logs, func(l *raft.Log) bool {
+		return l.Type == raft.LogConfiguration && !s.solely(raft.DecodeConfiguration(l.Data))
+	})
 }
 
 // begin begins the tail with entries that the disk has no room for, if this node
 // may have one.
 func (s *logStore) begin(logs []*raft.Log, err error) bool {
-	if !errors.Is(err, wal.ErrNoRoom) || changesMembers(logs) || !s.alone() {
+	if !errors.Is(err, wal.ErrNoRoom) || s.addsMembers(logs) || !s.alone() {
 		return false
 	}
 	s.tail.mu.Lock()

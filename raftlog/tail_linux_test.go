@@ -73,6 +73,17 @@ func TestNodeAloneOutlivesAFullDisk(t *testing.T) {
 	require.Nil(t, n.fatal.Load())
 }
 
+// A node that is alone may correct its own address while its disk is full: it is
+// alone after that, too.
+func TestAFullDiskBearsTheNodesOwnAddress(t *testing.T) {
+	t.Parallel()
+	n, _ := fullDisk(t, nil)
+	require.NoError(t, n.g.cur.Load().raft.AddVoter(n.server(), "127.0.0.1:9", 0, patience).Error())
+	n.set("b", "1")
+	require.Equal(t, "1", n.m.snapshotTable()["b"])
+	require.Nil(t, n.fatal.Load())
+}
+
 // A stop in order keeps what was decided in memory, if there is room by then.
 func TestStopAfterAFullDisk(t *testing.T) {
 	t.Parallel()
