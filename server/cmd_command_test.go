@@ -34,6 +34,7 @@ func TestCommandInfoIsRedis(t *testing.T) {
 		}
 	}
 	require.Greater(t, compared, 150)
+	require.False(t, contains(ours.call("COMMAND INFO RL.LIMIT").([]any)[0].([]any)[2], "movablekeys"), "its first key is enough")
 
 	for _, args := range []string{"EVAL x 2 a b c", "EVALSHA x 0", "EVAL x 9 a", "SINTERCARD 2 a b LIMIT 1", "GET a", "DEL a b"} {
 		for _, how := range []string{"GETKEYS", "GETKEYSANDFLAGS"} {

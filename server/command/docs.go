@@ -33,8 +33,11 @@ func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	w.BulkString(cmd.Full)
 	w.Int(int64(cmd.Arity))
 	flags := cmd.Flags
+	// Where a first key stands still, as of RL.LIMIT, it is enough to find a node by:
+	// redis-py asks COMMAND GETKEYS before each call of a command with movablekeys,
+	// of any node, and does not look for another one if that is dead.
 	movable := ""
-	if cmd.Keys.movable() {
+	if cmd.Keys.movable() && cmd.Keys.First == 0 {
 		movable = "movablekeys"
 	}
 	w.Set(bits.OnesCount32(uint32(flags&publicFlags)) + int(Truth(movable != "")))
