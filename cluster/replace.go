@@ -113,7 +113,7 @@ func (r *Replacement) check(s *raftlog.Status) error {
 	return nil
 }
 
-// find returns the member of an id, nil if there is none.
+// find returns the member of an id, or nil.
 func find(s *raftlog.Status, id string) *raftlog.Member {
 	if i := slices.IndexFunc(s.Members, func(m raftlog.Member) bool { return m.ID == id }); i >= 0 {
 		return &s.Members[i]

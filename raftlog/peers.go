@@ -52,7 +52,7 @@ type peers struct {
 	found map[raft.ServerID]string
 
 	// Where a peer is reached that knows another address of this node than its
-	// own; empty if there is none.
+	// own; or empty.
 	misled string
 }
 

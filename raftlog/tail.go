@@ -33,7 +33,7 @@ const tailBytes = 64 << 20
 // snapshot that ends before what is left does not end the tail; the next one
 // may.
 type tail struct {
-	since atomic.Int64 // unix ns, 0: there is none
+	since atomic.Int64 // unix ns, 0: no tail
 
 	// mu guards what follows. It is held while the tail is written.
 	mu    sync.RWMutex

@@ -55,7 +55,7 @@ var turns = sync.OnceValue(func() chan struct{} {
 })
 
 // Listener accepts TLS connections that have shaken hands. The others are no more than
-// Strangers at a time: for one more, the one closes whose client has kept the server
+// Strangers at a time: when full, the connection closes whose client has kept the server
 // waiting for longest, all its pauses together. Where handshakes wait for the server
 // instead, new connections wait in the system's queue.
 type Listener struct {

@@ -126,7 +126,7 @@ func (t *Thread) blank(s string) bool {
 }
 
 // scanNumber reads the longest number at the start of s, as C's strtod does,
-// and returns how many bytes it took: 0 if there is none.
+// and returns how many bytes it took: 0 for no number.
 func (t *Thread) scanNumber(s string) (f float64, n int) {
 	i := t.spaces(s)
 	negative := false
