@@ -82,7 +82,9 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 
 // again makes a request anew whose connection turns out to be broken, as pooled
 // ones are to a member that has been started again. Appends come again soon by
-// themselves; a vote would be missing for an election, and a handover fail.
+// themselves; a vote would be missing for an election, and a handover fail. A
+// member that has answered the first one grants the same vote again, or stands
+// for election again.
 func again(request func() error) error {
 	for range raftPool {
 		if err := request(); !brokenConn(err) {
@@ -92,7 +94,12 @@ func again(request func() error) error {
 	return request()
 }
 
+// brokenConn reports whether err is of a connection, and not an answer. The
+// codec hides errors of reading, other than io.EOF, from errors.Is.
 func brokenConn(err error) bool {
+	if codec, ok := err.(interface{ Cause() error }); ok {
+		err = codec.Cause()
+	}
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
