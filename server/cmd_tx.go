@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
@@ -195,7 +196,13 @@ const execUndo = 1 << 20
 // runQueue runs the commands of a transaction, up to where it has to move.
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
-	movable, whole, began := queued.Movable, c.lane.sess.HoldsAll(), time.Now()
+	movable, whole := queued.Movable, c.lane.sess.HoldsAll()
+	var watch stopwatch
+	if tx.heavy {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		watch = startWatch()
+	}
 	most := command.ExecTime
 	if movable {
 		most = turnTime
@@ -206,13 +213,13 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		late := mayTakeLong(q.cmd) && time.Since(began) > most
+		late := mayTakeLong(q.cmd) && watch.passed(most)
 		switch {
 		case tx.guarded && !c.permitted(q.cmd, q.args): // by an AUTH before it
 			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
-		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || time.Since(began) > execWrites):
+		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || watch.passed(execWrites)):
 			c.refuse(command.ErrExecTime)
 		case whole && q.cmd.AboutTable() && q.cmd.Flags&command.Leader == 0:
 			c.refuse(errTableRead)

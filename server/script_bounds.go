@@ -69,8 +69,11 @@ func (r *scriptRun) look() error {
 	}
 	now := time.Now()
 	late := now.Sub(r.began) > r.bounds.time
-	if r.turn != nil {
+	switch {
+	case r.turn != nil:
 		late = r.turn.hasRun(r.bounds.time, now)
+	case late && r.bounds.time == command.ExecTime:
+		late = r.watch.passed(r.bounds.time)
 	}
 	switch {
 	case late && r.bounds.time == loopTime:
@@ -85,14 +88,15 @@ func (r *scriptRun) look() error {
 	return nil
 }
 
-// heldLong reports whether a worker has held locks for longer than it may. As in
-// turns, no more counts than what the process has got of the processors.
+// heldLong reports whether the script has held locks for longer than it may. As in
+// turns, no more counts than what the process has got of the processors, and in a
+// transaction no more than what the thread has.
 func (r *scriptRun) heldLong(now time.Time) bool {
 	if r.held.IsZero() || now.Sub(r.held) <= holdTime {
 		return false
 	}
 	if r.turn == nil {
-		return true
+		return r.watch.passed(holdTime)
 	}
 	cpu := processTime()
 	return cpu == 0 || cpu-r.heldCPU > holdTime

@@ -98,6 +98,7 @@ type scriptRun struct {
 
 	// Of the attempt.
 	began    time.Time
+	watch    stopwatch     // for gripExec
 	held     time.Time     // since when locks are held; 0 is not
 	heldCPU  time.Duration // processor time of the process then, on a worker
 	messages []message     // that it has published
@@ -145,6 +146,7 @@ func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
 func (r *scriptRun) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
+	r.watch = startWatch()
 	if r.sess.Holds() {
 		return r.attempt(w)
 	}

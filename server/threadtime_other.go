@@ -4,5 +4,5 @@ package server
 
 import "time"
 
-// threadTime is not known here.
+// threadTime is unknown on this system.
 func threadTime() time.Duration { return 0 }
