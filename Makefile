@@ -48,7 +48,7 @@ fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a 
 fuzz-brief: # by number: a run that ends by time fails by chance (golang.org/issue/75804)
 	scripts/fuzz.sh 2000x
 
-mutate: ## break the sources on purpose, one edit at a time: a named test must fail for each, 5 minutes (MUTATEFLAGS="-only fsm")
+mutate: ## break the sources on purpose, one edit at a time: a named test must fail for each (MUTATEFLAGS="-only raftlog")
 	$(GO) run ./mutate $(MUTATEFLAGS)
 
 mutate-brief: # a few of the edits, others each day

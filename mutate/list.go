@@ -2,15 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,25 +21,26 @@ var lists embed.FS
 
 // Mutation is one edit of the sources and the test that must fail under it.
 type Mutation struct {
-	// Breaks says in words what does not hold any more.
+	// Breaks says in words which promise does not hold any more.
 	Breaks string `yaml:"breaks"`
-	// File is the path of the source, from the root of the module.
-	File string `yaml:"file"`
-	// Find is a part of the file that is in it exactly once, and Replace what
-	// takes its place.
+	// Package is the directory of the source, from the root of the module.
+	Package string `yaml:"-"`
+	// Decl is the name of the function, method (conn.execute), constant,
+	// variable or type that the edit is in.
+	Decl string `yaml:"at"`
+	// Find is a part of the declaration that is in it exactly once, and Replace
+	// takes its place. White space, line breaks and comments do not matter. An …
+	// in Find stands for any one token, and in Replace for that token.
 	Find    string `yaml:"find"`
 	Replace string `yaml:"replace"`
 	// Killed names the test that fails.
 	Killed string `yaml:"killed by"`
-	// Package is the directory of the test; empty is that of File.
-	Package string `yaml:"in"`
-	// Timeout, if not 0, says that the mutant may hang: a test that is not done
-	// by then has failed.
-	Timeout time.Duration `yaml:"timeout"`
+	// TestPackage is the directory of the test; empty is Package.
+	TestPackage string `yaml:"in"`
 }
 
 // Name returns what -only looks into, and messages call the mutation.
-func (m *Mutation) Name() string { return m.File + ": " + m.Breaks }
+func (m *Mutation) Name() string { return m.Package + " " + m.Decl + ": " + m.Breaks }
 
 // load reads the lists of fsys.
 func load(fsys fs.FS) ([]Mutation, error) {
@@ -54,39 +56,24 @@ func load(fsys fs.FS) ([]Mutation, error) {
 		}
 		decoder := yaml.NewDecoder(bytes.NewReader(data))
 		decoder.KnownFields(true)
-		var list []Mutation
+		var list map[string][]Mutation // by package
 		if err := decoder.Decode(&list); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		all = append(all, list...)
+		for _, pkg := range slices.Sorted(maps.Keys(list)) {
+			for _, m := range list[pkg] {
+				m.Package, m.TestPackage = pkg, cmp.Or(m.TestPackage, pkg)
+				all = append(all, m)
+			}
+		}
 	}
-	seen := make(map[string]bool)
 	for i := range all {
 		m := &all[i]
-		if m.Breaks == "" || m.File == "" || m.Find == "" || m.Killed == "" || m.Find == m.Replace {
-			return nil, fmt.Errorf("%q: breaks, file, find, replace or killed by is missing", m.Name())
-		}
-		if seen[m.Name()] {
-			return nil, fmt.Errorf("%q: is in the lists twice", m.Name())
-		}
-		seen[m.Name()] = true
-		if m.Package == "" {
-			m.Package = path.Dir(m.File)
+		if m.Breaks == "" || m.Decl == "" || len(tokens([]byte(m.Find))) == 0 || m.Killed == "" || m.Find == m.Replace {
+			return nil, fmt.Errorf("%q: breaks, at, find, replace or killed by is missing", m.Name())
 		}
 	}
 	return all, nil
-}
-
-// apply returns the mutated source. root is the module's directory.
-func (m *Mutation) apply(root string) ([]byte, error) {
-	source, err := os.ReadFile(filepath.Join(root, m.File))
-	if err != nil {
-		return nil, err
-	}
-	if n := strings.Count(string(source), m.Find); n != 1 {
-		return nil, fmt.Errorf("found %d times, want once: %s", n, m.Find)
-	}
-	return []byte(strings.Replace(string(source), m.Find, m.Replace, 1)), nil
 }
 
 // check returns an error for each mutation that does not fit the sources.
@@ -94,7 +81,7 @@ func check(root string, all []Mutation) error {
 	var errs []error
 	for i := range all {
 		m := &all[i]
-		_, err := m.apply(root)
+		_, _, err := m.apply(root)
 		if err == nil {
 			err = m.findTest(root)
 		}
@@ -108,7 +95,7 @@ func check(root string, all []Mutation) error {
 // findTest returns nil if the package has the test.
 func (m *Mutation) findTest(root string) error {
 	name, _, _ := strings.Cut(m.Killed, "/")
-	files, err := filepath.Glob(filepath.Join(root, m.Package, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join(root, m.TestPackage, "*_test.go"))
 	if err != nil {
 		return err
 	}
@@ -121,5 +108,5 @@ func (m *Mutation) findTest(root string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no %s in %s", name, m.Package)
+	return fmt.Errorf("there is no %s in %s", name, m.TestPackage)
 }

@@ -14,20 +14,15 @@ import (
 	"time"
 )
 
-var (
-	errSurvived = errors.New("SURVIVED: the test passes")
-	errHangs    = errors.New("the test does not end: an edit that may hang needs a timeout")
-)
+var errSurvived = errors.New("SURVIVED: the test passes")
 
 const (
 	// buildTime bounds the build of a test binary.
 	buildTime = 5 * time.Minute
-	// soundTime bounds a test of the sources as they are, and slowdown how much
-	// longer it may take with a mutant, beyond a grace that has room for the
-	// build of a program.
+	// soundTime bounds a test of the sources as they are. With a mutant it fails
+	// if it takes slowdown times as long, and the runner's grace.
 	soundTime = 2 * time.Minute
 	slowdown  = 10
-	grace     = time.Minute
 	// outputKept is how much of a test's output an error repeats, in bytes.
 	outputKept = 2000
 )
@@ -35,8 +30,9 @@ const (
 // runner runs mutations of the module in root. Its methods are safe for
 // concurrent use.
 type runner struct {
-	root string
-	dir  string // for what is built
+	root  string
+	dir   string        // for what is built
+	grace time.Duration // for a test that builds a program
 
 	// mu guards the maps. The functions in them do their work once.
 	mu       sync.Mutex
@@ -46,7 +42,7 @@ type runner struct {
 
 func newRunner(root, dir string) *runner {
 	return &runner{
-		root: root, dir: dir,
+		root: root, dir: dir, grace: time.Minute,
 		binaries: make(map[string]func() (string, error)),
 		sound:    make(map[string]func() (time.Duration, error)),
 	}
@@ -54,10 +50,6 @@ func newRunner(root, dir string) *runner {
 
 // run returns nil if m is killed.
 func (r *runner) run(ctx context.Context, m *Mutation) error {
-	took, err := r.soundTest(ctx, m.Package, m.Killed)
-	if err != nil {
-		return fmt.Errorf("without the edit: %w", err)
-	}
 	dir, err := os.MkdirTemp(r.dir, "mutant")
 	if err != nil {
 		return err
@@ -67,19 +59,19 @@ func (r *runner) run(ctx context.Context, m *Mutation) error {
 	if err != nil {
 		return err
 	}
+	took, err := r.soundTest(ctx, m.TestPackage, m.Killed)
+	if err != nil {
+		return fmt.Errorf("without the edit: %w", err)
+	}
 	binary := filepath.Join(dir, "mutant.test")
-	if err := r.build(ctx, binary, m.Package, "-overlay", overlay); err != nil {
+	if err := r.build(ctx, binary, m.TestPackage, "-overlay", overlay); err != nil {
 		return err
 	}
-	timeout := m.Timeout
-	if timeout == 0 {
-		timeout = grace + slowdown*took
-	}
 	// Programs that the test builds are those of the mutant, too.
-	switch err := r.test(ctx, binary, m.Package, m.Killed, timeout, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay); {
+	switch err := r.test(ctx, binary, m.TestPackage, m.Killed, r.grace+slowdown*took, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay); {
 	case err == nil:
 		return errSurvived
-	case errors.Is(err, errFailed), errors.Is(err, errHangs) && m.Timeout > 0:
+	case errors.Is(err, errFailed):
 		return nil
 	default:
 		return err
@@ -88,15 +80,15 @@ func (r *runner) run(ctx context.Context, m *Mutation) error {
 
 // overlay writes the mutated source and the file that puts it in place.
 func (r *runner) overlay(dir string, m *Mutation) (file string, err error) {
-	source, err := m.apply(r.root)
+	original, source, err := m.apply(r.root)
 	if err != nil {
 		return "", err
 	}
-	mutated := filepath.Join(dir, filepath.Base(m.File))
+	mutated := filepath.Join(dir, filepath.Base(original))
 	if err := os.WriteFile(mutated, source, 0o600); err != nil {
 		return "", err
 	}
-	replace := map[string]map[string]string{"Replace": {filepath.Join(r.root, m.File): mutated}}
+	replace := map[string]map[string]string{"Replace": {original: mutated}}
 	data, err := json.Marshal(replace)
 	if err != nil {
 		return "", err
@@ -157,7 +149,6 @@ var (
 
 const (
 	noTests  = "testing: warning: no tests to run"
-	timedOut = "panic: test timed out after"
 	notBuilt = "build headgate: " // as subprocess.Build says
 )
 
@@ -184,8 +175,6 @@ func (r *runner) test(ctx context.Context, binary, pkg, test string, timeout tim
 		return nil
 	case strings.Contains(text, notBuilt):
 		return fmt.Errorf("a program of the test does not compile: %w\n%s", err, clip(out))
-	case ctx.Err() != nil, strings.Contains(text, timedOut):
-		return fmt.Errorf("%w\n%s", errHangs, clip(out))
 	case failed.MatchString(text):
 		return fmt.Errorf("%w\n%s", errFailed, clip(out))
 	default:
