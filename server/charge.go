@@ -8,7 +8,7 @@ import (
 // chargeCommands are what nodes tell each other after a time without leader.
 func chargeCommands() []command.Spec {
 	return []command.Spec{{
-		Name: "rl.charge", Arity: -11, Flags: command.Write | command.Admin | command.Leader | command.Peers | command.NoMulti | command.SkipMonitor, Categories: command.CatLimiter,
+		Name: "rl.charge", Arity: -11, Flags: command.Write | command.Admin | command.Leader | command.Peers | command.NoMulti | command.SkipSlowlog, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(N), N the number of charges",
 		Summary: "Between nodes: charges once what a node admitted while it had no leader.",
 		Syntax:  "node number key algorithm rounding align limit period burst units [initial deadline] [charge ...]",

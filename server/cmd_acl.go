@@ -18,6 +18,8 @@ func aclCommands() []command.Spec {
 			Summary: summary, Syntax: syntax, Handler: handler,
 		}
 	}
+	set := sub("setuser", -3, command.Admin, "username [rule [rule ...]]", "Refused: there are default and admin.", onConn(cmdACLUnsupported))
+	set.Secrets = func(args [][]byte, at []int) []int { return hideFrom(2, args, at) }
 	return []command.Spec{{
 		Name: "acl", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 		Summary: "A container for Access List Control commands.",
@@ -27,7 +29,7 @@ func aclCommands() []command.Spec {
 			sub("list", 2, command.Admin, "", "Dumps the effective rules in ACL file format.", onConn(cmdACLList)),
 			sub("getuser", 3, command.Admin, "username", "Lists the ACL rules of a user.", onConn(cmdACLGetUser)),
 			sub("cat", -2, 0, "[category]", "Lists the ACL categories, or the commands inside a category.", onConn(cmdACLCat)),
-			sub("setuser", -3, command.Admin, "username [rule [rule ...]]", "Refused: there are default and admin.", onConn(cmdACLUnsupported)),
+			set,
 			sub("deluser", -3, command.Admin, "username [username ...]", "Refused: there are default and admin.", onConn(cmdACLUnsupported)),
 		},
 	}}

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-func configCommands() []command.Spec {
+func (s *Server) configCommands() []command.Spec {
 	const flags = command.Admin | command.Loading | command.Stale | command.NoScript
 	sub := func(name string, arity int, complexity, syntax, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
@@ -20,7 +20,7 @@ func configCommands() []command.Spec {
 	}
 	set := sub("set", -4, "O(N), N the number of parameters given", "parameter value [parameter value ...]", "Sets configuration parameters in-flight.", onCall(cmdConfigSet))
 	reset := sub("resetstat", 2, "O(1)", "", "Resets the server's statistics.", onConn(cmdConfigResetStat))
-	set.Secrets = configSecrets
+	set.Secrets = s.configSecrets
 	set.Flags |= command.Guarded
 	reset.Flags |= command.Guarded
 	return []command.Spec{{
@@ -110,16 +110,18 @@ func cmdConfigSet(c *conn, call *command.Call) {
 }
 
 // secretEndings are what the names of parameters end with that nobody is to read.
-var secretEndings = [...]string{"pass", "-token"}
+var secretEndings = []string{"pass", "-token"}
 
-// configSecrets finds the passwords and tokens of CONFIG SET.
-func configSecrets(args [][]byte, at []int) []int {
-	for i := 2; i+1 < len(args); i += 2 {
-		for _, ending := range secretEndings {
-			if n := len(args[i]) - len(ending); n >= 0 && command.EqualFold(args[i][n:], ending) {
-				at = append(at, i+1)
-				break
-			}
+// configSecrets hides the passwords and tokens of CONFIG SET. From a word on that is
+// no parameter it hides all, as this may be the rest of a password.
+func (s *Server) configSecrets(args [][]byte, at []int) []int {
+	for i := 2; i < len(args); i += 2 {
+		name := strings.ToLower(string(args[i]))
+		if _, known := s.cfg.Settings.Get(name); !known || i+1 == len(args) {
+			return hideFrom(max(i, 3), args, at)
+		}
+		if slices.ContainsFunc(secretEndings, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
+			at = append(at, i+1)
 		}
 	}
 	return at

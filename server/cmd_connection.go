@@ -31,7 +31,7 @@ func connectionCommands() []command.Spec {
 			Secrets: helloSecrets,
 		},
 		{
-			Name: "auth", Arity: -2, Flags: own | command.NoAuth | command.SkipMonitor, Categories: command.CatConnection,
+			Name: "auth", Arity: -2, Flags: own | command.NoAuth, Categories: command.CatConnection,
 			Group: "connection", Complexity: "O(1)",
 			Summary: "Authenticates the connection.", Syntax: "[username] password", Handler: onConn(cmdAuth),
 			Secrets: authSecrets,
@@ -190,16 +190,36 @@ func cmdHello(c *conn, args [][]byte) {
 	c.writeHello()
 }
 
-// authSecrets finds the password of AUTH.
-func authSecrets(args [][]byte, at []int) []int { return append(at, len(args)-1) }
+// authSecrets hides all arguments of AUTH: of a wrong form any may be the password.
+func authSecrets(args [][]byte, at []int) []int { return hideFrom(1, args, at) }
 
-// helloSecrets finds the password of HELLO.
+// helloSecrets hides the user and the password of HELLO, and all that follows an
+// argument that is wrong.
 func helloSecrets(args [][]byte, at []int) []int {
-	for i := 2; i < len(args); i++ {
-		if command.EqualFold(args[i], "auth") && i+2 < len(args) {
-			i += 2
-			at = append(at, i)
+	if len(args) > 1 {
+		if _, ok := resp.ParseInt(args[1]); !ok {
+			return hideFrom(1, args, at)
 		}
+	}
+	for i := 2; i < len(args); {
+		left := len(args) - i - 1
+		switch {
+		case command.EqualFold(args[i], "auth") && left >= 2:
+			at = append(at, i+1, i+2)
+			i += 3
+		case command.EqualFold(args[i], "setname") && left >= 1:
+			i += 2
+		default:
+			return hideFrom(i, args, at)
+		}
+	}
+	return at
+}
+
+// hideFrom appends the positions of all arguments from i on.
+func hideFrom(i int, args [][]byte, at []int) []int {
+	for ; i < len(args); i++ {
+		at = append(at, i)
 	}
 	return at
 }

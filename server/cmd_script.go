@@ -144,7 +144,7 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
 	switch {
 	case long:
-		s.evalAside(call, nil, n, gripCopies, bySHA)
+		s.evalAside(call, nil, n, gripCopies, 0, bySHA)
 		return
 	case sc == nil && bySHA:
 		call.Error(errNoScript)
@@ -180,7 +180,7 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 				grip = gripWhole
 			}
 			sc.Runs.Moved()
-			s.evalAside(call, sc, n, grip, bySHA)
+			s.evalAside(call, sc, n, grip, r.shown, bySHA)
 			return
 		}
 	}
@@ -206,8 +206,8 @@ func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer)
 
 // evalAside runs on a worker what takes too long on a loop: a script that has
 // been taken back there, or, if sc is nil, one that is to be compiled first. n
-// is the number of keys.
-func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip, bySHA bool) {
+// is the number of keys, shown how many of its commands MONITOR has been shown.
+func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip, shown int, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	c := call.Host.(*conn)
@@ -230,7 +230,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 				return
 			}
 			r.keys, r.argv, r.grip = args[3:3+n], args[3+n:], grip
-			r.now, r.admin = e.Now(), admin
+			r.now, r.admin, r.shown = e.Now(), admin, shown
 			err := r.onWorker(w)
 			r.tally(w.B, err, true)
 			if err != nil {

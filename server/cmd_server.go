@@ -23,7 +23,7 @@ func serverCommands() []command.Spec {
 			Summary: "Returns information and statistics about the server.", Syntax: "[section [section ...]]", Handler: onConn(cmdInfo),
 		},
 		{
-			Name: "monitor", Arity: 1, Flags: flags | command.Admin | command.NeedsConn | command.NoScript | command.NoMulti | command.SkipMonitor, Group: "server",
+			Name: "monitor", Arity: 1, Flags: flags | command.Admin | command.NeedsConn | command.NoScript | command.NoMulti, Group: "server",
 			Complexity: "O(1)", Summary: "Listens for all requests received by the server in real-time.", Handler: onConn(cmdMonitor),
 		},
 		{

@@ -120,7 +120,8 @@ func TestMonitor(t *testing.T) {
 	c.call("PING")
 	line := watcher.reply().(string)
 	require.Regexp(t, `^\d+\.\d{6} \[0 127\.0\.0\.1:\d+\] "ECHO" "a\\x01\\"b"$`, line)
-	require.Contains(t, watcher.reply(), `"PING"`, "passwords are not shown")
+	require.Contains(t, watcher.reply(), `] "AUTH" "(redacted)" "(redacted)"`)
+	require.Contains(t, watcher.reply(), `"PING"`)
 	watcher.Close()
 	eventually(t, "the hot path to be free of the monitor", func() bool { return c.call("PING") == "PONG" && c.call("CLIENT LIST TYPE pubsub") == "" })
 }
@@ -351,7 +352,8 @@ type fakeSettings struct {
 }
 
 func newFakeSettings() *fakeSettings {
-	return &fakeSettings{values: map[string]string{"maxmemory": "0", "maxclients": "10000", "appendonly": "no", "save": ""}}
+	return &fakeSettings{values: map[string]string{"maxmemory": "0", "maxclients": "10000", "appendonly": "no", "save": "",
+		"requirepass": "", "admin-pass": "", "http-write-token": ""}}
 }
 
 func (f *fakeSettings) Names() []string {

@@ -17,7 +17,7 @@ func transactionCommands() []command.Spec {
 			Complexity: "O(1)", Summary: "Starts a transaction.", Handler: onConn(cmdMulti),
 		},
 		{
-			Name: "exec", Arity: 1, Flags: flags | command.Immediate | command.SkipMonitor | command.Exec | command.Leader, Categories: command.CatTransaction, Group: "transactions",
+			Name: "exec", Arity: 1, Flags: flags | command.Immediate | command.SkipSlowlog | command.Exec | command.Leader, Categories: command.CatTransaction, Group: "transactions",
 			Complexity: "Depends on the commands in the transaction.",
 			Summary:    "Executes all commands in a transaction.", Handler: onConn(cmdExec),
 		},
@@ -208,7 +208,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		most = turnTime
 	}
 	c.w.Array(len(tx.queue))
-	for _, q := range tx.queue {
+	for i, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
 			continue // nobody reads the reply
 		}
@@ -229,6 +229,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			} else {
 				c.callBounded(queued, q)
 			}
+			tx.shown = i + 1
 			if movable && (queued.Moves || errors.Is(queued.Err, engine.ErrUndoFull)) {
 				return true
 			}

@@ -18,7 +18,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		s.scriptRunCommands(),
 		pubsubCommands(),
 		serverCommands(),
-		configCommands(),
+		s.configCommands(),
 		aclCommands(),
 		latencyCommands(),
 		keyspace.Commands(),

@@ -38,8 +38,13 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute " + name + " for clients of another node")
 	default:
 		l.count(cmd)
-		if l.mode&modeMonitors != 0 && cmd.Flags&command.SkipMonitor == 0 {
-			c.srv.watchers.feed(c, cmd.Public(args))
+		if l.mode&modeMonitors != 0 {
+			if cmd.Flags&command.Exec != 0 {
+				for _, q := range c.tx.queue {
+					c.srv.watchers.feed(c, q.cmd, q.args)
+				}
+			}
+			c.srv.watchers.feed(c, cmd, args)
 		}
 		c.addToFrame(cmd, args)
 	}

@@ -142,8 +142,9 @@ func (c *conn) refuse(msg string) {
 func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
-	if l.mode&modeMonitors != 0 && cmd.Flags&command.SkipMonitor == 0 {
-		c.srv.watchers.feed(c, cmd.Public(args))
+	watched := l.mode&modeMonitors != 0
+	if watched && cmd.Flags&command.Script != 0 {
+		c.srv.watchers.feed(c, cmd, args)
 	}
 	sampled := l.mode & modeSample
 	l.mode &^= modeSample
@@ -161,6 +162,9 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 		} else {
 			c.srv.record(c, cmd, args, took)
 		}
+	}
+	if watched && cmd.Flags&(command.Script|command.Exec) == 0 {
+		c.srv.watchers.feed(c, cmd, args)
 	}
 	l.countDecisions(call)
 	if (c.mode|l.mode)&modeTracking != 0 {

@@ -77,7 +77,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		seen += watcher.reply().(string) + "\n"
 	}
 	require.NotContains(t, seen, "hunter2")
-	require.Equal(t, 6, strings.Count(seen, `"(redacted)"`), seen)
+	require.Equal(t, 7, strings.Count(seen, `"(redacted)"`), seen)
 	require.Contains(t, seen, `"SETNAME" "me"`)
 	c.send("SLOWLOG GET -1\r\n")
 	log := format(c.reply())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // monitors are the connections that watch every command (MONITOR).
@@ -38,8 +39,11 @@ func (s *Server) stopMonitor(c *conn) {
 	s.setMode(modeMonitors, len(s.watchers.set) > 0)
 }
 
-// feed shows a command of c to the watchers.
-func (m *monitors) feed(c *conn, args [][]byte) {
+// feed shows a command of c to the watchers, unless it is for operators.
+func (m *monitors) feed(c *conn, cmd *command.Spec, args [][]byte) {
+	if cmd.Flags&command.Admin != 0 {
+		return
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if len(m.set) == 0 {
@@ -60,7 +64,7 @@ func (m *monitors) feed(c *conn, args [][]byte) {
 	b = append(b, ' ')
 	b = append(b, c.addr...)
 	b = append(b, ']')
-	for _, a := range args {
+	for _, a := range cmd.Public(args) {
 		b = append(b, ' ')
 		b = appendQuoted(b, a)
 	}

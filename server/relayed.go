@@ -32,7 +32,7 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 // relayedCommands are what nodes say of their clients.
 func relayedCommands() []command.Spec {
 	return []command.Spec{{
-		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipMonitor |
+		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipSlowlog |
 			command.Admin | command.Peers | command.Forwarded | command.OwnConn,
 		Categories: command.CatConnection, Group: "connection", Complexity: "O(1)",
 		Summary: "Between nodes: says whose the commands are that follow on the stream.",

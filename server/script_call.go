@@ -39,9 +39,6 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		// INFO and its like lock the table themselves.
 		return nil, script.Refusal("This Redis command is not allowed after commands about keys from script")
 	}
-	if s.mode.Load()&uint32(modeMonitors) != 0 && cmd.Flags&command.SkipMonitor == 0 {
-		s.watchers.feed(&r.aside.conn, cmd.Public(args))
-	}
 	w := r.aside.w
 	w.B, w.RESP3, r.aside.resp3 = w.B[:0], resp3, resp3
 	call := &r.call
@@ -71,6 +68,11 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	if cmd.Flags&command.Select != 0 {
 		r.sess.Use(r.aside.db)
 		call.Sess.Use(r.aside.db)
+	}
+	if r.calls++; r.calls > r.shown {
+		if r.shown = r.calls; s.mode.Load()&uint32(modeMonitors) != 0 {
+			s.watchers.feed(&r.aside.conn, cmd, args)
+		}
 	}
 	r.count(cmd, call, len(w.B) > 0 && w.B[0] == '-')
 	if err := call.Err; err != nil {

@@ -95,6 +95,7 @@ type scriptRun struct {
 	turn   *turn                 // of a worker; nil on a loop
 	hold   [][]byte              // for gripKeys: the declared keys, and those found out
 	ended  atomic.Pointer[error] // what it is to end with, from outside
+	shown  int                   // commands that MONITOR has been shown, of all attempts
 
 	// Of the attempt.
 	began    time.Time
@@ -104,6 +105,7 @@ type scriptRun struct {
 	messages []message     // that it has published
 	posted   int           // bytes of these
 	asked    bool          // it has called a command about keys
+	calls    int           // commands that it has called
 	outcome  command.Outcome
 
 	// What it has taken of the account.
@@ -115,10 +117,13 @@ type scriptRun struct {
 	stripe uint8 // of counts
 }
 
+// luaAddress is whose the commands of scripts are for MONITOR.
+const luaAddress = "lua"
+
 func (s *Server) newScriptRun() *scriptRun {
 	r := &scriptRun{srv: s, aside: s.newLine(), stripe: uint8(s.scripts.made.Add(1))}
 	r.runner, r.looks = script.NewRunner(s.scripts.env, r), r.look
-	r.aside.addr, r.aside.inExec = "lua", true
+	r.aside.addr, r.aside.inExec = luaAddress, true
 	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
 	r.own.memory, r.aside.w.Room = &s.memory, r.room
 	r.spent = &r.own
@@ -215,7 +220,7 @@ func (r *scriptRun) begin() {
 // attempt runs the script once and writes its reply to w. On an error nothing
 // has changed, and nothing is written.
 func (r *scriptRun) attempt(w *resp.Writer) error {
-	r.outcome, r.asked = command.Outcome{}, false
+	r.outcome, r.asked, r.calls = command.Outcome{}, false, 0
 	r.dropMessages()
 	r.held = time.Time{}
 	start := len(w.B)
@@ -379,11 +384,11 @@ func (r *scriptRun) forget() {
 	r.script, r.queue, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
 	r.dropMessages()
 	r.own.end()
-	r.spent, r.lua, r.copies = &r.own, 0, 0
+	r.spent, r.lua, r.copies, r.shown = &r.own, 0, 0, 0
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
-	r.admin = false
+	r.admin, r.aside.addr = false, luaAddress
 	r.scratch = nil
 	if cap(r.aside.w.B) > bufferKept {
 		r.aside.w.B = nil

@@ -42,7 +42,7 @@ type slowEntry struct {
 // observe adds a command if it took long enough.
 func (sl *slowlog) observe(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	t := c.srv.runtime.Load().SlowlogThreshold
-	if t < 0 || took < t || cmd.Flags&command.SkipMonitor != 0 {
+	if t < 0 || took < t || cmd.Flags&command.SkipSlowlog != 0 {
 		return
 	}
 	e := slowEntry{at: time.Now(), took: took, args: clipArgs(cmd.Public(args)), addr: c.addr, name: c.meta.Load().name}

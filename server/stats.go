@@ -316,10 +316,14 @@ func (h *histogram) reset() {
 	}
 }
 
-// record notes how long a command took.
+// record notes how long a command took. EXEC, which is shown after its commands, it
+// shows to who watches.
 func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	s.stats.durations[cmd.Index].add(took)
 	s.slow.observe(c, cmd, args, took)
+	if cmd.Flags&command.Exec != 0 && s.mode.Load()&uint32(modeMonitors) != 0 {
+		s.watchers.feed(c, cmd, args)
+	}
 }
 
 // Durations are those of a command: of every call if it is not fast, else of the

@@ -16,6 +16,7 @@ type transaction struct {
 	leader  bool // some command is the leader's to answer
 	heavy   bool // some command may take longer than a loop has
 	fixed   bool // some command can not be run on copies of its keys
+	shown   int  // commands that MONITOR has been shown
 	bound   binding
 }
 

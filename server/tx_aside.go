@@ -20,7 +20,7 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 		s.aside(who, e, db, spent, func(r *scriptRun) {
 			r.now = e.Now()
 			r.queue, r.keys, r.grip = run, tx.keys(watched.keys, r.now), gripCopies
-			r.readonly, r.admin = false, admin
+			r.readonly, r.admin, r.aside.addr, r.shown = false, admin, c.addr, tx.shown
 			if err := r.onWorker(w); err != nil {
 				r.fail(w, err)
 			}

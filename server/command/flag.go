@@ -5,13 +5,13 @@ import "slices"
 // Flag is a property of a command that the server or its clients act on.
 type Flag uint32
 
-// Flags of commands: those up to SkipMonitor are told to clients, the others
+// Flags of commands: those up to SkipSlowlog are told to clients, the others
 // are the server's.
 const (
 	Write       Flag = 1 << iota // may change a key
 	Readonly                     // reads keys and changes none
 	DenyOOM                      // may need memory for a new key
-	Admin                        // for operators
+	Admin                        // for operators; not shown by MONITOR
 	PubSub                       // of the publish/subscribe family
 	NoScript                     // not from scripts
 	Loading                      // answered while state is being loaded
@@ -19,7 +19,7 @@ const (
 	Fast                         // O(1) or O(log n): not timed one by one
 	NoAuth                       // allowed before authentication
 	NoMulti                      // not allowed inside MULTI
-	SkipMonitor                  // not shown by MONITOR
+	SkipSlowlog                  // not in the slow log
 
 	Immediate  // runs inside MULTI instead of being queued
 	Subscribed // allowed while a RESP2 connection is subscribed
@@ -49,7 +49,7 @@ var flagNames = []struct {
 }{
 	{Write, "write"}, {Readonly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"},
 	{PubSub, "pubsub"}, {NoScript, "noscript"}, {Loading, "loading"}, {Stale, "stale"},
-	{SkipMonitor, "skip_monitor"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoMulti, "no_multi"},
+	{SkipSlowlog, "skip_slowlog"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoMulti, "no_multi"},
 }
 
 // Category is a set of ACL categories. Those that follow from flags (read,
