@@ -219,6 +219,7 @@ routes: {edge: {else: allow, match: {/a: envoy}}}
 func FuzzRoutes(f *testing.F) {
 	f.Add("else: deny\nmatch: {\"GET /a/{id}\": {policy: p, attributes: {id: {path: id}}}}", "GET", "h", "/a/%2f?x=y")
 	f.Add("else: p\nencoded_slash: separator\nmatch: {\"*.x/*\": allow}", "POST", "a.x:80", "http://b/a;c/../d")
+	f.Add("else: p\nmatch: {\"*.x/*\": allow}", "POST", "a:8.x.:80", "/a")
 	f.Fuzz(func(t *testing.T, text, method, host, target string) {
 		rec, err := ParseRecord("f", "routes/x", []byte(text))
 		if err != nil {

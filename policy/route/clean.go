@@ -138,10 +138,11 @@ func unhex(c byte) byte {
 }
 
 // Host returns the name of a host in one spelling: in lower case, without a port and
-// a dot at the end.
+// dots at the end. The spelling of a spelling is itself, whatever host is.
 func Host(host string) string {
-	if at := strings.LastIndexByte(host, ':'); at >= 0 && strings.IndexByte(host[at:], ']') < 0 {
-		host = host[:at]
+	literal := strings.LastIndexByte(host, ']') + 1 // of an IPv6 address
+	if at := strings.IndexByte(host[literal:], ':'); at >= 0 {
+		host = host[:literal+at]
 	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.ToLower(strings.TrimRight(host, "."))
 }

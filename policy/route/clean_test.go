@@ -65,8 +65,10 @@ func TestClean(t *testing.T) {
 func TestHost(t *testing.T) {
 	for host, want := range map[string]string{
 		"API.Example.com:8080": "api.example.com", "a.": "a", "a.:80": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "": "", ":": "",
+		"a:8.x:80": "a", "a..:80": "a", "[::1]:8:80": "[::1]",
 	} {
 		require.Equal(t, want, Host(host), host)
+		require.Equal(t, want, Host(want), host)
 	}
 }
 
