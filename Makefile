@@ -4,19 +4,24 @@ GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 1000000x
-# Packages whose own tests run nothing concurrently, those of others race them,
-# or that only run programs; and those whose long tests are models and comparisons
-# without goroutines, measure memory, or run programs.
-ALONE    := engine/packed|policy|examples/(caddy|envoy|haproxy|nginx)
-MODELS   := engine|shard|script/lua|script/native|policy/calendar|raftlog/wal|server|server/web|server/envoy
+# Raced are packages that start goroutines, or whose tests do; the code of others
+# runs in these. Not raced are those that only run programs, which are built without
+# the race detector, and policy, whose readers run in those of server.
+ALONE    := examples|clients|difftest|docs|policy$$
+RACED     = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^[[:space:]]*go |\.Go\(|httptest' . | \
+	xargs -n 1 dirname | sort -u | grep -vE '^./($(ALONE))')
+# The packages that take longest come first: none of them runs alone at the end.
+# Three run at a time, since many wait for other processes.
+FIRST    := ./server ./cmd/headgate ./engine ./raftlog ./faults
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.
 GOTEST   := $(GO) tool gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=3 \
 	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+TESTARGS := -p 3 -vet=off # lint vets
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients test-clients test-dropin test-faults
+.PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients clients-brief server prepare test-clients test-dropin test-faults
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,23 +35,31 @@ run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
 cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until Ctrl-C
 	scripts/cluster.sh
 
-test: deps lint unit race fuzz-brief mutate-brief clients ## everything a change must pass; installs what it needs
+test: ## everything a change must pass; installs what it needs
+	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
+
+prepare: deps lint # beside each other: one downloads, the other compiles
 
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: ## unit and black-box tests
-	$(GOTEST) --packages ./...
+unit: server ## unit and black-box tests
+	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
 
-race: ## the same under the race detector, but for what has no goroutines
-	$(GOTEST) --packages "$$($(GO) list ./... | grep -vE '/($(ALONE)|$(MODELS))$$')" -- -race -timeout 20m
-	$(GOTEST) --packages "$$($(GO) list ./... | grep -E 'headgate/($(MODELS))$$')" -- -race -short
+race: server ## the same under the race detector, but for what has no goroutines; long models are shorter
+	$(GOTEST) --packages "$(FIRST) $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
+
+# The program that tests start, built once for all of them. Not for mutate, which
+# builds its own ones.
+unit race: export HGTEST_BIN := $(CURDIR)/bin/hgtest-headgate
+server:
+	$(GO) build -o bin/hgtest-headgate ./cmd/headgate
 
 fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m)
 	scripts/fuzz.sh $(FUZZTIME)
 
 fuzz-brief: # by number: a run that ends by time fails by chance (golang.org/issue/75804)
-	scripts/fuzz.sh 2000x
+	scripts/fuzz.sh 2000x unguided
 
 mutate: ## break the sources on purpose, one edit at a time: a named test must fail for each (MUTATEFLAGS="-only raftlog")
 	$(GO) run ./mutate $(MUTATEFLAGS)
@@ -63,14 +76,17 @@ fmt: ## format the Go sources
 bench: ## measure against Redis and other peers, 30 minutes (BENCHFLAGS=-brief: 14); rewrites bench/results
 	$(GO) run ./bench $(BENCHFLAGS)
 
-clients: build # the client libraries that need no more than Go, Node and Python
+clients: # the client libraries that need no more than Go, Node and Python
 	clients/run.sh go node python hiredis
+
+clients-brief: # those that unit does not run
+	clients/run.sh node python
 
 test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first
 	scripts/traefik.sh
 	$(GO) test -count=1 ./examples/...
 
-test-clients: build ## every client library, Java and Rust included
+test-clients: ## every client library, Java and Rust included
 	clients/run.sh go node python hiredis java rust
 
 test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate; needs ports 6379 and 7379 free

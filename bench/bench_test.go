@@ -14,8 +14,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	hgtest.Clean()
+	os.Exit(code)
+}
 
 func TestParseStat(t *testing.T) {
 	const stat = "4242 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0 4 0 1 1 1\n"

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
-	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/policy"
 )
 
@@ -148,7 +148,7 @@ func marks(targets []target) (all [][2]any) {
 // The calls of the rows are admitted by a server, and each caller is called once
 // before anything is measured.
 func TestCheckRowsOnHeadgate(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	b := &bench{bin: paths{headgate: bin}, keys: 2000, runs: 1, runTime: 100 * time.Millisecond, progress: t.Output()}
 	var measured []cost

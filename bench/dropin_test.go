@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -77,7 +77,7 @@ func TestShape(t *testing.T) {
 // Every row is answered alike by Headgate, which knows the scripts that it is
 // called by.
 func TestDropInRowsOnHeadgate(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	ours, err := startHeadgate(t.TempDir(), bin)
 	require.NoError(t, err)

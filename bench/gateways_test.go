@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // The rows are those of the promises, with their bounds.
@@ -27,7 +27,7 @@ func TestGatewayTargets(t *testing.T) {
 
 // Gateways run as their examples are, and ask Headgate about each request.
 func TestGatewaysAskHeadgate(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	p, err := startHeadgate(dir, bin)

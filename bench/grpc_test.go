@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
@@ -22,7 +23,7 @@ func TestGRPCTargets(t *testing.T) {
 
 // The calls of the rows are answered, and charged.
 func TestGRPCRowsOnHeadgate(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	addrs, err := subprocess.Addrs("127.0.0.1", 1)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
-	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 func TestHoldsTargets(t *testing.T) {
@@ -29,7 +29,7 @@ func TestHoldsTargets(t *testing.T) {
 // Holds of the rows are held and committed, each call with an ID leaves a record, and
 // all of what ends in one second is settled.
 func TestHoldsRowsOnHeadgate(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	b := &bench{bin: paths{headgate: bin}, keys: 1000, runs: 1, runTime: 100 * time.Millisecond, progress: t.Output()}
 	rep := &holdsReport{}

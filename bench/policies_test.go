@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
-	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/policy"
 )
 
@@ -38,7 +38,7 @@ func TestPoliciesRowsOnHeadgate(t *testing.T) {
 	records, err := policy.ParseFile("f", []byte(policiesFile(50)))
 	require.NoError(t, err)
 	require.Len(t, records, 50)
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	p, err := startHeadgate(t.TempDir(), bin)
 	require.NoError(t, err)

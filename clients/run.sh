@@ -15,7 +15,7 @@
 #	HGTEST_TLS_CA     PEM file of the authority that signed its certificate
 #	HGTEST_CLUSTER    clients/go/cluster, for tests that kill the leader of a cluster
 #
-# The server is bin/headgate, built from this tree, or $HEADGATE_BIN. Libraries come from
+# The server is built from this tree, or $HEADGATE_BIN. Libraries come from
 # their registries in the versions that the suites pin, into directories that git ignores.
 # Needs Go, and of the languages asked for: Node 20 with npm, Python 3.11 with venv, redis-cli and
 # redis-benchmark, JDK 17 with Maven, Rust with cargo.
@@ -28,8 +28,8 @@ cd "$(dirname "$0")/.."
 if [ -n "${HEADGATE_BIN:-}" ]; then
 	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
 else
-	make -s build
-	HGTEST_BIN=$PWD/bin/headgate
+	HGTEST_BIN=$PWD/bin/hgtest-headgate
+	go build -o "$HGTEST_BIN" ./cmd/headgate
 fi
 go build -o bin/hgtest-cluster ./clients/go/cluster
 HGTEST_CLUSTER=$PWD/bin/hgtest-cluster

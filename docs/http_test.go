@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/hgtest"
-	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 const httpPage = "http.md"
@@ -88,7 +87,7 @@ func runCurl(t *testing.T, server string, lines []string) {
 // testRouteTest runs the line of the page that tests a route, against a server.
 func testRouteTest(t *testing.T, server string) {
 	t.Helper()
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	text, err := os.ReadFile(httpPage)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/internal/subprocess"
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 const policiesPage = "policies.md"
@@ -45,7 +45,7 @@ func headgate(t *testing.T, bin, dir, line string) (string, error) {
 // The files of the page are right, its cases pass, and what it shows of them is
 // what is printed.
 func TestPolicyCases(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	dir, names := policyFiles(t)
 	require.Equal(t, []string{"api.yaml", "saas.yaml", "hooks.yaml", "quota.yaml", "quotacases.yaml", "cases.yaml", "export.yaml", "exportcases.yaml", "login.yaml", "logincases.yaml"}, names)
@@ -81,7 +81,7 @@ func TestPolicyCases(t *testing.T) {
 
 // The keys of steps that the page tells are those that there are.
 func TestPolicyCaseKeys(t *testing.T) {
-	bin, err := subprocess.Build(t.TempDir())
+	bin, err := hgtest.Binary()
 	require.NoError(t, err)
 	dir, _ := policyFiles(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "cases.yaml"), []byte("cases: [{name: a, policy: api, steps: [{unknown: 1}]}]"), 0o600))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,29 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/faults/scenario"
+	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// bin is the headgate that the tests run.
-var bin string
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "headgate-faults-test")
-	if err != nil {
-		panic(err)
-	}
-	if bin, err = subprocess.Build(dir); err != nil {
-		panic(err)
-	}
 	code := m.Run()
-	os.RemoveAll(dir)
+	hgtest.Clean()
 	os.Exit(code)
 }
 
 // scene runs a scenario and fails the test with its verdict.
 func scene(t *testing.T, name, mode string, rounds int) {
 	t.Helper()
+	bin, err := hgtest.Binary()
+	require.NoError(t, err)
 	execute := func(seed uint64) *scenario.Report {
 		report, err := scenario.Execute(scenario.Find(name), scenario.Options{
 			Seed: seed, Mode: mode, Rounds: rounds, Rate: 1000, Dir: t.TempDir(), Bin: bin,
