@@ -158,12 +158,20 @@ func BenchmarkMatch(b *testing.B) {
 // for nearly all of them: ? took 256 steps, and a call with a megabyte of them
 // five seconds.
 func TestCompileIsLinear(t *testing.T) {
-	for _, pattern := range []string{strings.Repeat("?", 1000) + "b*", strings.Repeat("[^a]", 250) + "b*"} {
-		began := time.Now()
-		for range 4000 {
+	least := func(pattern string) time.Duration { // other processes make some runs longer
+		least := time.Hour
+		for range 200 {
+			began := time.Now()
 			_, err := Compile(pattern)
 			require.NoError(t, err)
+			least = min(least, time.Since(began))
 		}
-		require.Less(t, time.Since(began), 3*time.Second, "%.10s", pattern)
+		return least
+	}
+	plain := least(strings.Repeat("a", 1000) + "b*")
+	for _, pattern := range []string{strings.Repeat("?", 1000) + "b*", strings.Repeat("[^a]", 250) + "b*"} {
+		took := least(pattern)
+		t.Logf("%.4s: %.1f times as long as characters", pattern, float64(took)/float64(plain))
+		require.Less(t, took, 10*plain, "%.10s", pattern)
 	}
 }
