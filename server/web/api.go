@@ -76,15 +76,6 @@ var posts = map[string]func(*api, *exchange) *problem{
 
 const pathBatch = "/v1/check:batch"
 
-// isBrief reports whether first answers a request, and with little: by one verdict or
-// problem.
-func isBrief(r *http.Request) bool {
-	if posts[r.URL.Path] != nil {
-		return r.URL.Path != pathBatch
-	}
-	return r.ContentLength == 0 && gateOf(r.URL.Path) != ""
-}
-
 // first answers what is asked most, and leaves the rest to next: a mux would take as
 // long as a decision.
 func (a *api) first(next http.Handler) http.Handler {

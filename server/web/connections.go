@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/internal/accept"
-	"github.com/headgate-io/headgate/internal/poll"
 )
 
 // DefaultMaxClients keeps the HTTP port from using up the file descriptors that the
@@ -22,10 +21,9 @@ const DefaultMaxClients = 1000
 // nothing, a health check gets its answer; when all are being answered, the new
 // connection closes.
 type connections struct {
-	most   int
-	ending atomic.Bool // the short way ends
-	mu     sync.Mutex
-	all    map[net.Conn]*connection // guarded by mu
+	most int
+	mu   sync.Mutex
+	all  map[net.Conn]*connection // guarded by mu
 }
 
 // connection is what is known of one. Times are in ns of the monotonic clock.
@@ -33,13 +31,7 @@ type connection struct {
 	since   atomic.Int64 // when it came, or its last request was answered
 	serving atomic.Bool  // a request of it is being answered
 	writing atomic.Int64 // when the piece of an answer began that is being written, or 0
-	short   atomic.Int32 // what it does on the short way, 0 elsewhere
 }
-
-const (
-	shortIdle int32 = iota + 1 // it is between two requests
-	shortBusy                  // it answers one
-)
 
 // epoch is when the server's monotonic clock began.
 var epoch = time.Now()
@@ -80,11 +72,7 @@ func (cs *connections) context(ctx context.Context, c net.Conn) context.Context 
 	k := &connection{}
 	k.since.Store(int64(monotonic()))
 	cs.all[c] = k
-	ctx = context.WithValue(ctx, connectionKey{}, k)
-	if short, ok := c.(*shortConn); ok {
-		short.known, short.ctx.Context = k, ctx
-	}
-	return ctx
+	return context.WithValue(ctx, connectionKey{}, k)
 }
 
 // makeRoom closes the connections that are stuck, or else the one that has been
@@ -134,24 +122,6 @@ func (cs *connections) closeStuck() bool {
 func (cs *connections) drop(c net.Conn) {
 	delete(cs.all, c)
 	_ = accept.Abandon(c)
-}
-
-// endShort ends the short way, until ctx is done: connections that wait for a request
-// close, and those that answer one have answered it. The others are net/http's.
-func (cs *connections) endShort(ctx context.Context) {
-	cs.ending.Store(true)
-	_ = poll.Until(ctx, 5*time.Millisecond, func() bool {
-		cs.mu.Lock()
-		defer cs.mu.Unlock()
-		busy := false
-		for c, k := range cs.all {
-			if k.short.CompareAndSwap(shortIdle, 0) {
-				c.Close()
-			}
-			busy = busy || k.short.Load() == shortBusy
-		}
-		return !busy
-	})
 }
 
 // serving returns a handler that notes which connections have a request.

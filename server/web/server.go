@@ -81,7 +81,6 @@ type Config struct {
 // Server is the HTTP front. It is not ready until SetReady.
 type Server struct {
 	http     http.Server
-	short    http.Handler // of the short way, nil without a Decider
 	conns    connections
 	ready    atomic.Bool
 	draining atomic.Bool
@@ -132,7 +131,6 @@ func New(c Config) *Server {
 	if a != nil {
 		a.routes(all)
 		handler = a.first(all)
-		s.short = s.parting(handler)
 	}
 	s.http = http.Server{
 		Handler:           s.parting(s.conns.patient(handler)),
@@ -165,9 +163,6 @@ func profiles() http.Handler {
 
 // Serve answers the connections of l until Shutdown, and closes l.
 func (s *Server) Serve(l net.Listener) error {
-	if s.short != nil {
-		l = shortListener{l, s}
-	}
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -209,7 +204,6 @@ func (s *Server) parting(h http.Handler) http.Handler {
 // and then cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.end()
-	s.conns.endShort(ctx)
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		return errors.Join(err, s.http.Close())
