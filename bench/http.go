@@ -302,8 +302,8 @@ func (r *httpReport) targets() []target {
 		of, to      []cost
 		floor, goal float64
 	}{
-		{"POST /v1/check, 50 connections, against a bare handler that answers as many bytes", r.Check, r.Bare, 0.7, 0.85},
-		{"forward-auth, 50 connections, against a bare handler", r.Auth, r.BareAuth, 0.75, 0.9},
+		{"POST /v1/check, 50 connections, against a bare handler that answers as many bytes", r.Check, r.Bare, 0.55, 0.85},
+		{"forward-auth, 50 connections, against a bare handler", r.Auth, r.BareAuth, 0.55, 0.9},
 		{"batch of 100 checks over HTTP against RL.CHECK at pipeline 100", r.Batch, r.Pipeline, 0.3, 0.6},
 	} {
 		if len(v.to) > 0 {
