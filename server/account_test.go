@@ -249,7 +249,7 @@ func TestMessagesAreWrittenInTurns(t *testing.T) {
 	want := ""
 	for i := range messages {
 		text := strings.Repeat(string(rune('a'+i)), size)
-		receivers, err := s.pubsub.publish("c", []byte(text))
+		receivers, err := s.pubsub.publish(channels, "c", []byte(text))
 		require.NoError(t, err)
 		require.Equal(t, 1, receivers)
 		want += ">3\r\n" + bulk("message") + bulk("c") + bulk(text)
@@ -365,7 +365,7 @@ func BenchmarkPublish(b *testing.B) {
 	m.feed("SUBSCRIBE c\r\n")
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = s.pubsub.publish("c", []byte("message"))
+		_, _ = s.pubsub.publish(channels, "c", []byte("message"))
 		m.lane.runPosts()
 		m.out.Reset()
 	}

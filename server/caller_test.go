@@ -76,7 +76,7 @@ func TestCallerOnItsOwn(t *testing.T) {
 
 func TestCallerRefusesCommandsAboutConnections(t *testing.T) {
 	s := newTestServer(t, Config{}, nil)
-	for _, line := range []string{"MULTI", "EXEC", "DISCARD", "WATCH k", "UNWATCH", "SUBSCRIBE a", "PSUBSCRIBE a", "UNSUBSCRIBE", "PUNSUBSCRIBE",
+	for _, line := range []string{"MULTI", "EXEC", "DISCARD", "WATCH k", "UNWATCH", "SUBSCRIBE a", "PSUBSCRIBE a", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE a", "SUNSUBSCRIBE",
 		"MONITOR", "HELLO 3", "AUTH x", "SELECT 0", "QUIT", "RESET", "CLIENT REPLY OFF", "CLIENT ID", "SHUTDOWN", "RL.CHARGE n 1 k 1 1 1 1 1 1 1 1 1"} {
 		_, err := s.Caller().line(t.Context(), line)
 		require.ErrorIs(t, err, ErrNeedsConnection, line)

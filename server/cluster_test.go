@@ -310,7 +310,9 @@ func TestGoRedisFailoverClient(t *testing.T) {
 	require.NoError(t, rdb.Do(ctx, "INCREX", "k").Err())
 	require.Equal(t, 1, a.engine.Len())
 	require.Zero(t, b.Stats().Forwarded)
-	eventually(t, "it listens for a new master", func() bool { return b.pubsub.subscribers(switchMaster)+a.pubsub.subscribers(switchMaster) > 0 })
+	eventually(t, "it listens for a new master", func() bool {
+		return b.pubsub.subscribers(channels, switchMaster)+a.pubsub.subscribers(channels, switchMaster) > 0
+	})
 
 	old := a.Topology()
 	here(t, 1, a, b)

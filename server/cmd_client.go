@@ -16,12 +16,15 @@ type clientMeta struct {
 	name, libName, libVersion string
 	resp3                     bool
 	noEvict, noTouch          bool
-	channels, patterns        int
+	subs                      [kinds]int // see subscriptions.counts
 	multi, monitor            bool
 	db                        uint8
 	tracking                  tracking
 	admin                     bool // of the user admin
 }
+
+// subscribed reports whether there are subscriptions.
+func (m *clientMeta) subscribed() bool { return m.subs != [kinds]int{} }
 
 // setMeta replaces the meta with a changed copy.
 func (c *conn) setMeta(change func(*clientMeta)) {
@@ -142,10 +145,10 @@ func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 	if m.multi {
 		multi = 0
 	}
-	return fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=0 multi=%d "+
+	return fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d multi=%d "+
 		"omem=%d events=rw cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.addr, c.laddr, c.fd, m.name, (wall.UnixNano()-c.created)/int64(time.Second),
-		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.db, m.channels, m.patterns, multi,
+		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.db, m.subs[channels], m.subs[patterns], m.subs[shards], multi,
 		c.inbox.size.Load(), name, m.user(), m.tracking.redirected(), proto, m.libName, m.libVersion)
 }
 
@@ -154,7 +157,7 @@ func (c *conn) flagLetters(m *clientMeta) string {
 	if m.monitor {
 		flags = append(flags, 'O')
 	}
-	if m.channels+m.patterns > 0 {
+	if m.subscribed() {
 		flags = append(flags, 'P')
 	}
 	if m.multi {
@@ -275,7 +278,7 @@ func (f *clientFilter) matches(c *conn) bool {
 		return true
 	}
 	kind := "normal"
-	if m.channels+m.patterns > 0 {
+	if m.subscribed() {
 		kind = "pubsub"
 	}
 	return f.kind == kind

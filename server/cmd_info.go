@@ -116,7 +116,7 @@ func (s *Server) infoClients(w *infoWriter) {
 	pubsub, tracking := 0, 0
 	for _, c := range s.connections() {
 		m := c.meta.Load()
-		if m.channels+m.patterns > 0 {
+		if m.subscribed() {
 			pubsub++
 		}
 		if m.tracking.on {
@@ -179,8 +179,9 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("decisions_allowed", allowed)
 	w.field("decisions_denied", denied)
 	w.field("decisions_degraded", st.Degraded)
-	w.field("pubsub_channels", s.pubsub.channelCount())
-	w.field("pubsub_patterns", s.pubsub.patternCount())
+	w.field("pubsub_channels", s.pubsub.count(channels))
+	w.field("pubsub_patterns", s.pubsub.count(patterns))
+	w.field("pubsubshard_channels", s.pubsub.count(shards))
 	w.field("total_error_replies", st.ErrorReplies)
 	w.field("rejected_calls", st.RejectedCommands)
 	w.field("acl_access_denied_auth", st.AuthFailures)

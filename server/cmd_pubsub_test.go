@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/internal/redistest"
 )
 
 func TestPubSub(t *testing.T) {
@@ -32,7 +35,160 @@ func TestPubSub(t *testing.T) {
 	two.do("UNSUBSCRIBE", "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n")
 	two.do("ECHO x", bulk("x"))
 	three.Close()
-	eventually(t, "the pattern to go with its subscriber", func() bool { return s.pubsub.patternCount() == 0 })
+	eventually(t, "the pattern to go with its subscriber", func() bool { return s.pubsub.count(patterns) == 0 })
+}
+
+// pubSubPairs connects twice to a redis-server and to a server of ours: once to
+// subscribe, in a protocol, and once to publish.
+func pubSubPairs(t *testing.T, hello string) (sub, pub *redistest.Pair) {
+	t.Helper()
+	_, addr := startServer(t, Config{})
+	redis := redistest.Start(t)
+	sub, pub = redistest.Dial(t, redis, addr), redistest.Dial(t, redis, addr)
+	sub.Redis(hello)
+	sub.Ours(hello)
+	return sub, pub
+}
+
+// Sharded channels, plain ones and patterns answer as Redis's do. Each kind of
+// channel has its own names and subscribers.
+func TestPubSubIsRedis(t *testing.T) {
+	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
+		t.Run(hello, func(t *testing.T) {
+			sub, pub := pubSubPairs(t, hello)
+			sub.Same("SSUBSCRIBE", "SUNSUBSCRIBE", "SUNSUBSCRIBE a", "SPUBLISH a", "PUBSUB SHARDCHANNELS", "PUBSUB SHARDNUMSUB", "PUBSUB NUMSUB")
+			sub.Send("SUBSCRIBE a b")
+			sub.Next(2)
+			sub.Same("PSUBSCRIBE *")
+			sub.Send("SSUBSCRIBE a {a}b a")
+			sub.Next(3)
+			pub.Same("SPUBLISH a one", "SPUBLISH c x", "PUBLISH c two", "PUBLISH {a}b three", "SPUBLISH {a}b four")
+			sub.Next(4)
+			sub.Same("ECHO x", "PING", "SPUBLISH c x", "PUBSUB SHARDNUMSUB a", "NOSUCH")
+			pub.Same("PUBSUB NUMSUB a c", "PUBSUB SHARDNUMSUB a c {a}b", "PUBSUB NUMPAT", "PUBSUB SHARDCHANNELS [ab]")
+			pub.Sorted("PUBSUB SHARDCHANNELS", "PUBSUB SHARDCHANNELS *", "PUBSUB CHANNELS")
+			sub.Same("SUNSUBSCRIBE a", "SUNSUBSCRIBE c", "UNSUBSCRIBE a", "SUNSUBSCRIBE", "SUNSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "ECHO x")
+			pub.Same("SPUBLISH a x", "PUBSUB SHARDCHANNELS", "PUBSUB SHARDNUMSUB a")
+
+			sub.Same("SSUBSCRIBE a", "RESET", "PING", "PUBSUB SHARDNUMSUB a")
+			pub.Redis(hello)
+			pub.Ours(hello)
+			pub.Same("PUBSUB NUMSUB a b", "PUBSUB SHARDNUMSUB a b", "PUBSUB SHARDCHANNELS")
+		})
+	}
+}
+
+// A transaction subscribes and publishes, and a script publishes, as in Redis.
+func TestPubSubInTransactionsAndScriptsIsRedis(t *testing.T) {
+	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
+		t.Run(hello, func(t *testing.T) {
+			sub, pub := pubSubPairs(t, hello)
+			sub.Same("SSUBSCRIBE c")
+			for _, call := range []string{"SPUBLISH", "PUBLISH"} {
+				pub.Same("MULTI", call+" c 1", "SET k v", call+" nobody 1", "EXEC")
+				pub.Same(`EVAL "return {redis.call('` + call + `', 'c', '2'), redis.call('` + call + `', 'nobody', 'x')}" 0`)
+			}
+			pub.Same(`EVAL "return redis.call('ssubscribe', 'c')" 0`, `EVAL "return redis.call('sunsubscribe')" 0`,
+				`EVAL "redis.setresp(3) return redis.call('pubsub', 'shardnumsub', 'c', 'd')" 0`, `EVAL "redis.setresp(3) return redis.call('pubsub', 'numsub', 'c')" 0`)
+			sub.Next(2)
+			sub.Same("SUNSUBSCRIBE c")
+
+			sub.Same("MULTI", "SUBSCRIBE a", "SSUBSCRIBE s", "PSUBSCRIBE p*", "PING", "UNSUBSCRIBE a", "SUNSUBSCRIBE", "EXEC")
+			sub.Same("PUNSUBSCRIBE", "PING")
+		})
+	}
+}
+
+// CLIENT REPLY withholds replies, but neither confirmations nor messages.
+func TestClientReplyAndSubscriptionsAreRedis(t *testing.T) {
+	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
+		for _, kind := range []string{"", "P", "S"} {
+			publish := strings.TrimPrefix(kind+"PUBLISH a hi", "P")
+			if kind == "" {
+				publish = "PUBLISH a hi"
+			}
+			t.Run(hello+" "+kind+"SUBSCRIBE", func(t *testing.T) {
+				sub, pub := pubSubPairs(t, hello)
+				sub.Send("CLIENT REPLY OFF")
+				sub.Send("PING")
+				sub.Send(kind + "SUBSCRIBE") // an error is a reply
+				sub.Send(kind + "SUBSCRIBE a b")
+				sub.Next(2)
+				pub.Same(publish)
+				sub.Next(1)
+				sub.Send("PING")
+				sub.Send("NOSUCH")
+				sub.Same(kind+"UNSUBSCRIBE a", kind+"UNSUBSCRIBE", kind+"UNSUBSCRIBE", "CLIENT REPLY ON", "PING")
+
+				sub.Send("CLIENT REPLY SKIP")
+				sub.Send(kind + "SUBSCRIBE a b")
+				sub.Next(2)
+				sub.Same("PING")
+				pub.Same(publish)
+				sub.Next(1)
+				sub.Same(kind + "UNSUBSCRIBE a")
+				sub.Same(kind + "UNSUBSCRIBE")
+				for _, line := range []string{kind + "UNSUBSCRIBE", kind + "SUBSCRIBE a"} {
+					sub.Send("CLIENT REPLY SKIP")
+					sub.Same(line, "PING")
+				}
+				sub.Send("RESET")
+				sub.Next(1)
+				sub.Send("CLIENT REPLY SKIP")
+				sub.Send(kind + "SUBSCRIBE")
+				sub.Same("PING")
+			})
+		}
+	}
+}
+
+// COMMAND tells where sharded channels are, by which clients of a cluster find the
+// node, and that they are no keys.
+func TestCommandTellsShardedChannels(t *testing.T) {
+	sub, _ := pubSubPairs(t, "HELLO 2")
+	for _, name := range []string{"ssubscribe", "sunsubscribe", "spublish", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "publish",
+		"pubsub|shardchannels", "pubsub|shardnumsub", "pubsub|channels", "pubsub|numsub", "pubsub|numpat"} {
+		sub.Same("COMMAND INFO " + name)
+	}
+	for _, line := range []string{"SSUBSCRIBE a b", "SUNSUBSCRIBE a", "SPUBLISH a m", "PUBLISH a m"} {
+		sub.Same("COMMAND GETKEYS "+line, "COMMAND GETKEYSANDFLAGS "+line)
+	}
+}
+
+// Who subscribes to sharded channels is a subscriber to CLIENT and INFO.
+func TestShardedSubscribersAreShown(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	sub, c := dial(t, addr), dial(t, addr)
+	sub.send("SSUBSCRIBE a b\r\n")
+	require.Len(t, sub.reply(), 3)
+	require.Len(t, sub.reply(), 3)
+	require.Contains(t, c.call("CLIENT LIST TYPE pubsub"), " flags=P db=0 sub=0 psub=0 ssub=2 ")
+	require.Contains(t, c.call("INFO stats"), "\r\npubsub_channels:0\r\npubsub_patterns:0\r\npubsubshard_channels:2\r\n")
+	require.Contains(t, c.call("INFO clients"), "\r\npubsub_clients:1\r\n")
+	sub.Close()
+	eventually(t, "the channels to go with their subscriber", func() bool { return strings.Contains(c.call("INFO stats").(string), "pubsubshard_channels:0") })
+}
+
+// With redirect moved a follower sends who names a sharded channel to the leader: a
+// message reaches subscribers of one node only. With redirect forward, and for plain
+// channels, each node answers for itself.
+func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
+	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
+	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
+	c := dial(t, n.addr)
+	const moved = "MOVED 15495 " // of a
+	for _, line := range []string{"SSUBSCRIBE a", "SUNSUBSCRIBE a", "SPUBLISH a x"} {
+		require.ErrorContains(t, c.call(line).(error), moved, line)
+	}
+	require.Equal(t, "OK", c.call("MULTI"))
+	require.ErrorContains(t, c.call("SPUBLISH a x").(error), moved)
+	require.ErrorContains(t, c.call("EXEC").(error), "EXECABORT")
+	c.do("SUNSUBSCRIBE", "*3\r\n$12\r\nsunsubscribe\r\n$-1\r\n:0\r\n")
+	c.do("PUBLISH a x", ":0\r\n")
+	n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader = false })
+	for _, line := range []string{"SSUBSCRIBE a", "SPUBLISH a x"} {
+		require.EqualError(t, c.call(line).(error), errNoLeader, line)
+	}
 }
 
 // A subscriber that falls behind is closed, and costs no more than its output
@@ -71,7 +227,7 @@ func TestSlowSubscriber(t *testing.T) {
 // What a client is subscribed to is bounded as its query buffer is.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	const limit = 256 << 10
-	for _, subscribe := range []string{"SUBSCRIBE", "PSUBSCRIBE"} {
+	for _, subscribe := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"} {
 		s, m := testMachine(t, Config{QueryBufferLimit: limit, MaxBulk: 64 << 10}, new(committer))
 		one := func(i int) { m.feed(encode(subscribe, fmt.Sprintf("%0872d", i))) }
 		fit := limit / subscriptionSize(fmt.Sprintf("%0872d", 0), nil)
@@ -83,7 +239,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		require.True(t, m.gone)
 		require.Greater(t, n, fit/4) // a pattern takes more than its text
 		require.EqualValues(t, 1, s.Stats().QueryBufferKills)
-		require.Zero(t, s.pubsub.channelCount()+s.pubsub.patternCount())
+		require.Zero(t, s.pubsub.count(channels)+s.pubsub.count(patterns)+s.pubsub.count(shards))
 	}
 }
 
@@ -92,10 +248,11 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 func TestSubscriptionsAreFew(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)
-	for _, command := range []string{"SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "PUBSUB NUMSUB"} {
+	for _, command := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE",
+		"PUBSUB NUMSUB", "PUBSUB SHARDNUMSUB"} {
 		require.ErrorContains(t, c.call(command+manyChannels(1025)).(error), "ERR at most 1024 names in one call", command)
 	}
-	require.Zero(t, s.pubsub.channelCount()+s.pubsub.patternCount())
+	require.Zero(t, s.pubsub.count(channels)+s.pubsub.count(patterns))
 	confirmations := func(n int) {
 		for range n {
 			require.Len(t, c.reply(), 3)
@@ -112,11 +269,11 @@ func TestSubscriptionsAreFew(t *testing.T) {
 	require.EqualError(t, c.call("PSUBSCRIBE one*").(error), errSubscriptions)
 	c.send("SUBSCRIBE n1 n2\r\n") // nothing new
 	confirmations(2)
-	require.Equal(t, maxSubscriptions, s.pubsub.channelCount())
+	require.Equal(t, maxSubscriptions, s.pubsub.count(channels))
 	other.do("PUBLISH n7 x", ":1\r\n")
 	c.expect("*3\r\n$7\r\nmessage\r\n$2\r\nn7\r\n$1\r\nx\r\n")
 	c.Close()
-	eventually(t, "the channels to go with their subscriber", func() bool { return s.pubsub.channelCount() == 0 })
+	eventually(t, "the channels to go with their subscriber", func() bool { return s.pubsub.count(channels) == 0 })
 }
 
 // While a message is compared with many hostile patterns, others subscribe: the
@@ -135,7 +292,7 @@ func TestMatchingHoldsNoLock(t *testing.T) {
 		go func() {
 			defer close(done)
 			for range 3 {
-				_, _ = s.pubsub.publish(channel, nil)
+				_, _ = s.pubsub.publish(channels, channel, nil)
 			}
 		}()
 		worst = 0

@@ -524,14 +524,14 @@ func TestHostilePatternsHoldNobodyUp(t *testing.T) {
 	for i := range 100 {
 		subscriber.call(fmt.Sprintf("PSUBSCRIBE %d*%sb*", i, strings.Repeat("?", 900)))
 	}
-	require.True(t, s.pubsub.wide("news"))
+	require.True(t, s.pubsub.wide(channels, "news"))
 	began := time.Now()
 	c.send("PUBLISH " + strings.Repeat("a", maxChannel) + " x\r\n")
 	other.do("PING", "+PONG\r\n")
 	require.Equal(t, int64(0), c.reply())
 	require.Less(t, time.Since(began), 3*time.Second)
 	subscriber.Close()
-	eventually(t, "the patterns to be forgotten", func() bool { return !s.pubsub.wide("news") })
+	eventually(t, "the patterns to be forgotten", func() bool { return !s.pubsub.wide(channels, "news") })
 }
 
 func TestPatternsAndChannelsAreBounded(t *testing.T) {

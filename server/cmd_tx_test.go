@@ -39,7 +39,7 @@ func TestMulti(t *testing.T) {
 	f("PING", "QUEUED")
 	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
 	f("MULTI", "OK")
-	f("SUBSCRIBE c", "ERR Command not allowed inside a transaction")
+	f("MONITOR", "ERR Command not allowed inside a transaction")
 	f("EXEC", "EXECABORT Transaction discarded because of previous errors.")
 	// A command on the whole table waits for no lock of its own transaction.
 	f("MULTI", "OK")

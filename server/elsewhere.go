@@ -74,18 +74,22 @@ func (tx *transaction) unforwardable() string {
 
 // refersToLeader refuses a command with keys inside MULTI as it does outside, when
 // clients are sent to the leader: as in Redis Cluster, so that they learn of it
-// before EXEC.
+// before EXEC. It refuses sharded channels too: whoever publishes must find the node
+// of the subscribers.
 func (c *conn) refersToLeader(cmd *command.Spec, args [][]byte) bool {
-	if c.tx == nil || c.relayed || !c.redirects() || !cmd.HasKeys() ||
+	sharded := len(cmd.Channels.Positions(args, nil)) > 0
+	if !sharded && (c.tx == nil || !cmd.HasKeys()) || c.relayed || !c.redirects() ||
 		c.lane.role == partition.Stalled || c.awaitsLeader() {
 		return false
 	}
 	addr, ok := c.srv.leaderAddr()
-	if !ok {
-		return false
+	switch {
+	case ok:
+		c.refuse(moved(cmd, args, addr))
+	case sharded:
+		c.refuse(errNoLeader)
 	}
-	c.refuse(moved(cmd, args, addr))
-	return true
+	return ok || sharded
 }
 
 // awaitsLeader reports whether clients cannot be sent to the leader yet since
@@ -141,7 +145,7 @@ func (tx *transaction) firstWithKeys() *queued {
 // moved is the error that sends a client to the leader.
 func moved(cmd *command.Spec, args [][]byte, addr string) string {
 	slot := 0
-	if at := cmd.Keys.Positions(args, nil); len(at) > 0 {
+	if at := cmd.Slots().Positions(args, nil); len(at) > 0 {
 		slot = int(keySlot(args[at[0]]))
 	}
 	return "MOVED " + strconv.Itoa(slot) + " " + addr

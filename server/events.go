@@ -53,7 +53,7 @@ func (s *Server) tellEvents() {
 				s.policies.Denials().Sweep(s.engine.Now(), !listening)
 			}
 			listened = listening
-			switch heard := s.pubsub.subscribers(eventsChannel) > 0; {
+			switch heard := s.pubsub.subscribers(channels, eventsChannel) > 0; {
 			case heard && stop == nil:
 				stop, next = s.events.Listen(), s.events.Newest(0)
 			case !heard && stop != nil:

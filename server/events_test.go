@@ -158,6 +158,7 @@ func TestEventsArePublished(t *testing.T) {
 	three.call("SUBSCRIBE __headgate__:events")
 	other.call("PSUBSCRIBE *")
 	require.EqualError(t, c.call("PUBLISH __headgate__:events x").(error), "ERR events are published by the server alone")
+	require.ErrorContains(t, c.call(`EVAL "return redis.call('publish', '__headgate__:events', 'x')" 0`).(error), "ERR events are published by the server alone")
 	eventually(t, "somebody to listen", s.events.Listening)
 	c.send(encode("RL.POLICY", "SET", "p", "{limits: {a: {by: user, rate: 1/h}}}"))
 	c.reply()

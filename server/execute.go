@@ -111,7 +111,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.endCaching(cmd)
 	}
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
-		c.withholdReply(start)
+		c.withholdReply(cmd, start)
 	}
 }
 
@@ -184,9 +184,10 @@ func securityRisk(name []byte) bool {
 }
 
 // withholdReply drops what a command replied from start on, as CLIENT REPLY
-// asks.
-func (c *conn) withholdReply(start int) {
-	if c.mode&(modeReplyOff|modeReplySkip) != 0 {
+// asks. Confirmations of subscriptions are no replies.
+func (c *conn) withholdReply(cmd *command.Spec, start int) {
+	confirmed := cmd != nil && cmd.Confirms() && len(c.w.B) > start && c.w.B[start] != '-'
+	if c.mode&(modeReplyOff|modeReplySkip) != 0 && !confirmed {
 		c.w.B = c.w.B[:start]
 		c.muteJob = c.stall&stallWorker != 0
 	}

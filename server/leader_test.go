@@ -348,7 +348,7 @@ func TestWhoAnswers(t *testing.T) {
 		require.NotZero(t, tab.ByFullName([]byte(name)).Flags&command.Leader, name)
 	}
 	local := []string{"ping", "echo", "hello", "auth", "select", "quit", "reset", "client|list", "command", "config|get", "info", "time", "role",
-		"multi", "discard", "unwatch", "subscribe", "publish", "slowlog|get", "latency|doctor", "memory|stats", "monitor", "shutdown", "acl|whoami",
+		"multi", "discard", "unwatch", "subscribe", "publish", "ssubscribe", "sunsubscribe", "spublish", "slowlog|get", "latency|doctor", "memory|stats", "monitor", "shutdown", "acl|whoami",
 		"debug|digest", "cluster|slots", "sentinel|masters", "readonly", "rl.top", "rl.stats", "rl.events", "rl.scripts"}
 	for _, name := range local {
 		require.Zero(t, tab.ByFullName([]byte(name)).Flags&command.Leader, name)

@@ -194,7 +194,7 @@ func TestMessagesQueueBehindHeldReplies(t *testing.T) {
 	m.feed("HELLO 3\r\nSUBSCRIBE news\r\n")
 	m.take()
 	m.feed("test.hold a\r\n")
-	s.pubsub.publish("news", []byte("x"))
+	s.pubsub.publish(channels, "news", []byte("x"))
 	m.lane.runPosts()
 	require.Empty(t, m.take())
 	s.Partition().Release(1, errors.New("UNCERTAIN lost"))

@@ -15,17 +15,36 @@ import (
 type hub struct {
 	memory *clientMemory
 	// mu guards the fields below.
-	mu       sync.RWMutex
-	channels map[string]*topic
-	patterns map[string]*topic
+	mu     sync.RWMutex
+	topics [kinds]map[string]*topic
 	// To match a channel of n bytes with all patterns takes at most
 	// fixed + n*perByte steps.
 	fixed, perByte int
 }
 
+// kind is a kind of what connections are subscribed to. Each has names of its own.
+type kind uint8
+
+const (
+	channels kind = iota
+	patterns
+	shards // sharded channels: clients of a cluster find their node by the slot of the name
+	kinds
+)
+
+// words are what a kind is called in commands, confirmations and messages.
+func (k kind) words() *kindWords { return &allWords[k] }
+
+type kindWords struct{ subscribe, unsubscribe, message string }
+
+var allWords = [kinds]kindWords{
+	{"subscribe", "unsubscribe", "message"}, {"psubscribe", "punsubscribe", "pmessage"}, {"ssubscribe", "sunsubscribe", "smessage"},
+}
+
 // topic is what connections are subscribed to: a channel, or the channels that
 // match a pattern.
 type topic struct {
+	kind        kind
 	pattern     *glob.Pattern // nil for a channel
 	subscribers map[*conn]struct{}
 }
@@ -48,49 +67,78 @@ const (
 // subscriptions are the channels and patterns of a connection; they belong to
 // its driver thread.
 type subscriptions struct {
-	channels map[string]struct{}
-	patterns map[string]struct{}
-	size     int // bytes of the names
+	names [kinds]map[string]struct{}
+	size  int // bytes of the names
 }
 
-func (s *subscriptions) count() int {
-	if s == nil {
-		return 0
+func newSubscriptions() *subscriptions {
+	s := new(subscriptions)
+	for k := range s.names {
+		s.names[k] = make(map[string]struct{})
 	}
-	return len(s.channels) + len(s.patterns)
+	return s
+}
+
+// counts returns how many names there are of each kind.
+func (s *subscriptions) counts() (n [kinds]int) {
+	if s != nil {
+		for k := range s.names {
+			n[k] = len(s.names[k])
+		}
+	}
+	return n
+}
+
+// count returns how many names there are.
+func (s *subscriptions) count() (n int) {
+	for _, of := range s.counts() {
+		n += of
+	}
+	return n
+}
+
+// told returns the number in the confirmations of a kind. As in Redis, sharded
+// channels count by themselves.
+func (s *subscriptions) told(k kind) int {
+	n := s.counts()
+	if k == shards {
+		return n[shards]
+	}
+	return n[channels] + n[patterns]
 }
 
 func (h *hub) init(memory *clientMemory) {
 	h.memory = memory
-	h.channels = make(map[string]*topic)
-	h.patterns = make(map[string]*topic)
+	for k := range h.topics {
+		h.topics[k] = make(map[string]*topic)
+	}
 }
 
-// add makes c a subscriber of name in one of the hub's maps, and own its set of
-// names of that map. pattern is nil for a channel.
-func (h *hub) add(all map[string]*topic, own map[string]struct{}, name string, pattern *glob.Pattern, c *conn) {
-	own[name] = struct{}{}
+// add makes c a subscriber of name. pattern is nil for a channel.
+func (h *hub) add(k kind, name string, pattern *glob.Pattern, c *conn) {
+	c.subs.names[k][name] = struct{}{}
 	c.subs.size += subscriptionSize(name, pattern)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := all[name]
+	t := h.topics[k][name]
 	if t == nil {
-		t = &topic{pattern, make(map[*conn]struct{})}
-		all[name] = t
+		t = &topic{k, pattern, make(map[*conn]struct{})}
+		h.topics[k][name] = t
 		h.weigh(pattern, 1)
 	}
 	t.subscribers[c] = struct{}{}
 }
 
-func (h *hub) remove(all map[string]*topic, own map[string]struct{}, name string, c *conn) {
-	delete(own, name)
+// remove ends a subscription of c.
+func (h *hub) remove(k kind, name string, c *conn) {
+	delete(c.subs.names[k], name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := all[name]
+	t := h.topics[k][name]
 	c.subs.size -= subscriptionSize(name, t.pattern)
 	delete(t.subscribers, c)
 	if len(t.subscribers) == 0 {
-		delete(all, name)
+		delete(h.topics[k], name)
 		h.weigh(t.pattern, -1)
 	}
 }
@@ -115,11 +163,14 @@ func subscriptionSize(name string, pattern *glob.Pattern) int {
 
 // wide reports whether a message takes long to send: there are many patterns to
 // compare its channel with, or many subscribers of the channel itself.
-func (h *hub) wide(channel string) bool {
+func (h *hub) wide(k kind, channel string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if t := h.channels[channel]; t != nil && len(t.subscribers) > publishReach {
+	if t := h.topics[k][channel]; t != nil && len(t.subscribers) > publishReach {
 		return true
+	}
+	if k != channels {
+		return false
 	}
 	return h.fixed+len(channel)*h.perByte > publishInline
 }
@@ -129,11 +180,10 @@ func (h *hub) leave(c *conn) {
 	if c.subs == nil {
 		return
 	}
-	for name := range c.subs.channels {
-		h.remove(h.channels, c.subs.channels, name, c)
-	}
-	for name := range c.subs.patterns {
-		h.remove(h.patterns, c.subs.patterns, name, c)
+	for k := range kinds {
+		for name := range c.subs.names[k] {
+			h.remove(k, name, c)
+		}
 	}
 	c.subscribed()
 }
@@ -149,20 +199,15 @@ func (c *conn) subscribed() {
 	} else {
 		c.mode &^= modeSubscribed
 	}
-	m := *c.meta.Load()
-	m.channels, m.patterns = 0, 0
-	if c.subs != nil {
-		m.channels, m.patterns = len(c.subs.channels), len(c.subs.patterns)
-	}
-	c.meta.Store(&m)
+	c.setMeta(func(m *clientMeta) { m.subs = c.subs.counts() })
 }
 
 // publish sends a message, of which it makes a copy if somebody gets it, and
 // returns how many connections' subscriptions it met. Patterns are compared
 // outside of the lock, which those who subscribe wait for. The error is
 // errClientMemory.
-func (h *hub) publish(channel string, message []byte) (receivers int, err error) {
-	return h.send(channel, func() *payload {
+func (h *hub) publish(k kind, channel string, message []byte) (receivers int, err error) {
+	return h.send(k, channel, func() *payload {
 		p := h.memory.payload(len(channel) + len(message))
 		if p != nil {
 			p.text = append([]byte{}, message...)
@@ -172,14 +217,14 @@ func (h *hub) publish(channel string, message []byte) (receivers int, err error)
 }
 
 // publishOwn is publish of a message that is nobody else's, which finds room.
-func (h *hub) publishOwn(channel string, message []byte) {
-	_, _ = h.send(channel, func() *payload { return h.memory.payloadOf(message) })
+func (h *hub) publishOwn(k kind, channel string, message []byte) {
+	_, _ = h.send(k, channel, func() *payload { return h.memory.payloadOf(message) })
 }
 
 // send sends what make makes once somebody gets it.
-func (h *hub) send(channel string, make func() *payload) (receivers int, err error) {
+func (h *hub) send(k kind, channel string, make func() *payload) (receivers int, err error) {
 	var p *payload
-	for _, t := range h.reached(channel) {
+	for _, t := range h.reached(k, channel) {
 		if t.pattern != nil && !t.pattern.Match(channel) {
 			continue
 		}
@@ -198,7 +243,7 @@ func (h *hub) send(channel string, make func() *payload) (receivers int, err err
 // channel by its name.
 func (h *hub) publishTo(channel string, message []byte) {
 	h.mu.RLock()
-	t := h.channels[channel]
+	t := h.topics[channels][channel]
 	h.mu.RUnlock()
 	if t != nil {
 		p := h.memory.payloadOf(message)
@@ -208,15 +253,18 @@ func (h *hub) publishTo(channel string, message []byte) {
 }
 
 // reached returns the topic of a channel, if there is one, and those of all
-// patterns.
-func (h *hub) reached(channel string) []*topic {
+// patterns, which sharded channels do not match.
+func (h *hub) reached(k kind, channel string) []*topic {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	var topics []*topic
-	if t := h.channels[channel]; t != nil {
+	if t := h.topics[k][channel]; t != nil {
 		topics = append(topics, t)
 	}
-	return slices.AppendSeq(slices.Grow(topics, len(h.patterns)), maps.Values(h.patterns))
+	if k != channels {
+		return topics
+	}
+	return slices.AppendSeq(slices.Grow(topics, len(h.topics[patterns])), maps.Values(h.topics[patterns]))
 }
 
 // sendTo puts a message into the inboxes of the subscribers of a topic and returns
@@ -225,10 +273,10 @@ func (h *hub) sendTo(t *topic, channel string, p *payload) int {
 	d := delivery{p, func(w *resp.Writer) {
 		if t.pattern == nil {
 			w.Push(3)
-			w.BulkString("message")
+			w.BulkString(t.kind.words().message)
 		} else {
 			w.Push(4)
-			w.BulkString("pmessage")
+			w.BulkString(t.kind.words().message)
 			w.BulkString(t.pattern.String())
 		}
 		w.BulkString(channel)
@@ -246,8 +294,8 @@ func (h *hub) sendTo(t *topic, channel string, p *payload) int {
 const subscriptionOverhead = 128
 
 // receivers is how many would get a message on a channel.
-func (h *hub) receivers(channel string) (n int) {
-	for _, t := range h.reached(channel) {
+func (h *hub) receivers(k kind, channel string) (n int) {
+	for _, t := range h.reached(k, channel) {
 		if t.pattern == nil || t.pattern.Match(channel) {
 			h.mu.RLock()
 			n += len(t.subscribers)
@@ -257,11 +305,11 @@ func (h *hub) receivers(channel string) (n int) {
 	return n
 }
 
-// names returns the channels with subscribers that match pattern; nil matches
-// all.
-func (h *hub) names(pattern *glob.Pattern) []string {
+// names returns the channels of a kind with subscribers that match pattern; nil
+// matches all.
+func (h *hub) names(k kind, pattern *glob.Pattern) []string {
 	h.mu.RLock()
-	out := slices.AppendSeq(make([]string, 0, len(h.channels)), maps.Keys(h.channels))
+	out := slices.AppendSeq(make([]string, 0, len(h.topics[k])), maps.Keys(h.topics[k]))
 	h.mu.RUnlock()
 	if pattern == nil {
 		return out
@@ -270,25 +318,18 @@ func (h *hub) names(pattern *glob.Pattern) []string {
 }
 
 // subscribers returns how many connections are subscribed to a channel itself.
-func (h *hub) subscribers(channel string) int {
+func (h *hub) subscribers(k kind, channel string) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if t := h.channels[channel]; t != nil {
+	if t := h.topics[k][channel]; t != nil {
 		return len(t.subscribers)
 	}
 	return 0
 }
 
-// channelCount returns how many channels have subscribers.
-func (h *hub) channelCount() int {
+// count returns how many names of a kind have subscribers.
+func (h *hub) count(k kind) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return len(h.channels)
-}
-
-// patternCount returns how many patterns have subscribers.
-func (h *hub) patternCount() int {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return len(h.patterns)
+	return len(h.topics[k])
 }

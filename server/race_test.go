@@ -82,7 +82,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		s, addr := startServer(t, cfg)
 		names := slices.DeleteFunc(fuzzedCommands(s.table), func(name string) bool { return name == "shutdown" })
-		names = append(names, "subscribe", "psubscribe", "unsubscribe", "monitor", "client|pause")
+		names = append(names, "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "sunsubscribe", "monitor", "client|pause")
 		stop := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context()) // of calls that wait for a commit
 		var beside, all sync.WaitGroup

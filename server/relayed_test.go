@@ -20,7 +20,7 @@ func TestStreamsTakeWhatNodesForward(t *testing.T) {
 	leader := startNode(t, partition.Leading, Config{Runtime: Runtime{RequirePass: "secret"}})
 	for _, command := range []string{
 		"CONFIG GET requirepass", "CONFIG SET requirepass mine", "SHUTDOWN NOSAVE", "DEBUG SLEEP 0", "DEBUG DIGEST",
-		"CLIENT KILL TYPE normal", "CLIENT LIST", "CLIENT NO-EVICT on", "AUTH secret", "ACL WHOAMI", "MONITOR", "SUBSCRIBE c",
+		"CLIENT KILL TYPE normal", "CLIENT LIST", "CLIENT NO-EVICT on", "AUTH secret", "ACL WHOAMI", "MONITOR", "SUBSCRIBE c", "SSUBSCRIBE c",
 		"SLOWLOG GET", "LATENCY RESET", "MEMORY PURGE", "MEMORY STATS", "INFO", "ROLE", "CLUSTER SLOTS", "SENTINEL MASTERS", "WATCH k",
 		"RL.STATS", "COMMAND", "QUIT", "RESET", "nonsense", "OBJECT HELP",
 	} {
@@ -64,7 +64,7 @@ func TestForwardedCommands(t *testing.T) {
 		}
 	})
 	slices.Sort(beside)
-	require.Equal(t, []string{"discard", "echo", "hello", "multi", "ping", "publish", "rl.client", "select", "time", "unwatch"}, beside)
+	require.Equal(t, []string{"discard", "echo", "hello", "multi", "ping", "publish", "rl.client", "select", "spublish", "time", "unwatch"}, beside)
 }
 
 // A transaction that is the leader's holds nothing that a node answers for
@@ -77,6 +77,7 @@ func TestForwardedTransactionsOfClients(t *testing.T) {
 		"CLIENT ID":            "-EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute client|id for clients of another node\r\n",
 		"ECHO x":               "*2\r\n$1\r\nx\r\n:0\r\n",
 		"PUBLISH a b":          "*2\r\n:0\r\n:0\r\n",
+		"SPUBLISH a b":         "*2\r\n:0\r\n:0\r\n",
 	} {
 		c := dial(t, follower.addr)
 		c.do("MULTI", "+OK\r\n")

@@ -45,7 +45,11 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
 	switch {
 	case cmd == s.publishSpec:
-		if err := r.publish(args); err != nil {
+		if err := r.publish(channels, args); err != nil {
+			return nil, err
+		}
+	case cmd == s.spublishSpec:
+		if err := r.publish(shards, args); err != nil {
 			return nil, err
 		}
 	case r.grip == gripCounters && setsValue(cmd):
@@ -136,17 +140,18 @@ func (r *scriptRun) counts(cmd *command.Spec, args [][]byte) bool {
 
 // publish replies who would get a message, and keeps it for the script's end if
 // there is anybody.
-func (r *scriptRun) publish(args [][]byte) error {
+func (r *scriptRun) publish(k kind, args [][]byte) error {
 	channel, size := string(args[1]), len(args[1])+len(args[2])+payloadSize
+	msg := channelError(channel)
 	switch {
-	case len(channel) > maxChannel:
-		r.aside.error(errChannel)
+	case msg != "":
+		r.aside.error(msg)
 		return nil
 	case len(r.messages) == maxMessages:
 		r.aside.error("ERR at most 1024 messages from one script")
 		return nil
 	}
-	receivers := r.srv.pubsub.receivers(channel)
+	receivers := r.srv.pubsub.receivers(k, channel)
 	switch {
 	case receivers == 0:
 	case r.posted > 0 && r.posted+size > r.srv.cfg.MaxBulk:
@@ -158,7 +163,7 @@ func (r *scriptRun) publish(args [][]byte) error {
 		return errClientMemory
 	default:
 		r.posted += size
-		r.messages = append(r.messages, message{channel, append([]byte{}, args[2]...)})
+		r.messages = append(r.messages, message{k, channel, append([]byte{}, args[2]...)})
 	}
 	r.aside.w.Int(int64(receivers))
 	return nil

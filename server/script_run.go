@@ -52,6 +52,7 @@ const (
 
 // message is one that a script publishes, at its end.
 type message struct {
+	kind    kind
 	channel string
 	text    []byte
 }
@@ -246,7 +247,7 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		return err
 	}
 	for _, m := range r.messages {
-		r.srv.pubsub.publishOwn(m.channel, m.text)
+		r.srv.pubsub.publishOwn(m.kind, m.channel, m.text)
 	}
 	r.dropMessages()
 	return nil

@@ -36,15 +36,16 @@ type Server struct {
 	// unconnected is what of it a Caller may run.
 	unconnected *command.Table
 	limitSpec   *command.Spec // RL.LIMIT
-	// publishSpec is PUBLISH, which waits for the end of a script.
-	publishSpec *command.Spec
-	caller      Caller
-	workers     *workers
-	scripts     scripts
-	policies    *limits.Book
-	events      *events.Log
-	runID       string
-	started     time.Time
+	// PUBLISH and SPUBLISH, which wait for the end of a script.
+	publishSpec, spublishSpec *command.Spec
+
+	caller   Caller
+	workers  *workers
+	scripts  scripts
+	policies *limits.Book
+	events   *events.Log
+	runID    string
+	started  time.Time
 
 	loops    []*loop
 	nextLoop atomic.Uint64
@@ -130,6 +131,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.fromNodes, s.unconnected = s.table.Forwarded(), s.table.Unconnected()
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
 	s.publishSpec = s.table.ByFullName([]byte("publish"))
+	s.spublishSpec = s.table.ByFullName([]byte("spublish"))
 	s.caller.srv, s.caller.cut = s, make(chan struct{})
 	s.scripts.init(scriptStore{cfg.Engine})
 	s.ending, s.cancel = context.WithCancel(context.Background())

@@ -36,16 +36,16 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Unpaused, client+help)
 	f(command.OwnConn, own+" watch rl.client")
 	f(command.Select, "select")
-	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe monitor shutdown rl.charge rl.client")
-	f(command.NoTable, own+help+" rl.client select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe publish"+
-		" pubsub|channels pubsub|numsub pubsub|numpat script|load script|exists script|flush script|kill script|debug"+
+	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe monitor shutdown rl.charge rl.client")
+	f(command.NoTable, own+help+" rl.client select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe publish spublish"+
+		" pubsub|channels pubsub|numsub pubsub|numpat pubsub|shardchannels pubsub|shardnumsub script|load script|exists script|flush script|kill script|debug"+
 		" rl.policy|check rl.policy|set rl.policy|load rl.policy|file rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback"+
 		" rl.override|set rl.override|get rl.override|del rl.override|list")
 	f(command.Script, "eval eval_ro evalsha evalsha_ro")
 	f(command.Immediate, "multi exec discard watch quit reset")
-	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe")
+	f(command.Subscribed, "ping quit reset subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe")
 	f(command.Peers, "rl.charge rl.client")
-	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish mget mset msetnx script|load cluster|countkeysinslot cluster|getkeysinslot debug|digest rl.policy|check rl.policy|load rl.policy|file rl.policy|reset")
+	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish spublish mget mset msetnx script|load cluster|countkeysinslot cluster|getkeysinslot debug|digest rl.policy|check rl.policy|load rl.policy|file rl.policy|reset")
 }
 
 // A name that is no command is null in the reply of COMMAND INFO, as in Redis.

@@ -175,6 +175,6 @@ func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 		old.Host = "0.0.0.0"
 	}
 	s.masters.each(func(name string) {
-		s.pubsub.publishOwn(switchMaster, fmt.Appendf(nil, "%s %s %d %s %d", name, old.Host, old.Port, leader.Host, leader.Port))
+		s.pubsub.publishOwn(channels, switchMaster, fmt.Appendf(nil, "%s %s %d %s %d", name, old.Host, old.Port, leader.Host, leader.Port))
 	})
 }

@@ -93,6 +93,25 @@ func (p *Pair) Sorted(lines ...string) {
 	}
 }
 
+// Send sends a command to both and reads nothing: Next does.
+func (p *Pair) Send(line string) {
+	p.T.Helper()
+	for _, c := range []*peer{p.redis, p.ours} {
+		c.send(p.T, Words(p.T, line))
+	}
+}
+
+// Next reads n replies, pushes or messages of both and demands that they are the same.
+func (p *Pair) Next(n int) {
+	p.T.Helper()
+	for range n {
+		want, got := p.redis.next(p.T), p.ours.next(p.T)
+		if want != got {
+			p.T.Errorf("redis-server sends %s\nthis server sends %s", shown(want), shown(got))
+		}
+	}
+}
+
 // Redis runs a command on redis-server alone and returns its reply, Ours on the
 // other.
 func (p *Pair) Redis(line string) string { return p.redis.do(p.T, Words(p.T, line)) }
@@ -103,11 +122,23 @@ func (p *Pair) Ours(line string) string { return p.ours.do(p.T, Words(p.T, line)
 // do sends a command and returns the bytes of its reply.
 func (c *peer) do(t testing.TB, args []string) string {
 	t.Helper()
+	c.send(t, args)
+	return c.next(t)
+}
+
+// send sends a command.
+func (c *peer) send(t testing.TB, args []string) {
+	t.Helper()
 	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	_, err := c.Write(resp.AppendCommand(nil, args))
 	require.NoError(t, err)
+}
+
+// next returns the bytes of the next reply.
+func (c *peer) next(t testing.TB) string {
+	t.Helper()
 	reply, err := resp.AppendReply(nil, c.r, maxReply)
-	require.NoError(t, err, "%v", args)
+	require.NoError(t, err)
 	return string(reply)
 }
 

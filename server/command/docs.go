@@ -49,9 +49,10 @@ func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	if movable != "" {
 		w.Simple(movable)
 	}
-	w.Int(int64(cmd.Keys.First))
-	w.Int(int64(cmd.Keys.Last))
-	w.Int(int64(cmd.Keys.Step))
+	slots := cmd.Slots()
+	w.Int(int64(slots.First))
+	w.Int(int64(slots.Last))
+	w.Int(int64(slots.Step))
 	w.Set(bits.OnesCount32(uint32(cmd.Categories)))
 	for i, name := range categoryNames {
 		if cmd.Categories&(1<<i) != 0 {
@@ -122,8 +123,8 @@ const publicFlags = Immediate - 1
 
 // writeKeySpecs replies Redis 7's description of where the keys are.
 func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
-	k := cmd.Keys
-	if !cmd.HasKeys() {
+	k := cmd.Slots()
+	if k.First == 0 && !k.movable() {
 		w.Array(0)
 		return
 	}
@@ -178,7 +179,10 @@ func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
 
 // access says what the command does with its keys, in Redis's words.
 func (cmd *Spec) access() []string {
-	if cmd.Flags&Write != 0 {
+	switch {
+	case cmd.Channels.First != 0:
+		return []string{"not_key"}
+	case cmd.Flags&Write != 0:
 		return []string{"RW", "access", "update"}
 	}
 	return []string{"RO", "access"}

@@ -16,6 +16,9 @@ type Spec struct {
 	Flags      Flag
 	Keys       Keys
 	Categories Category
+	// Channels are arguments that are no keys, but by whose slots clients of a
+	// cluster find the node as by those of keys.
+	Channels Keys
 
 	// Derived returns keys of database 0 that the command touches and that are not
 	// among its arguments, as they are now; it is nil if there are none. Who holds
@@ -78,6 +81,20 @@ func (cmd *Spec) ForAdmin(args [][]byte) bool {
 
 // HasKeys reports whether any argument can be a key.
 func (cmd *Spec) HasKeys() bool { return cmd.Keys.First != 0 || cmd.Keys.movable() }
+
+// Confirms reports whether the command begins or ends subscriptions.
+func (cmd *Spec) Confirms() bool {
+	const flags = PubSub | Subscribed
+	return cmd.Flags&flags == flags
+}
+
+// Slots are the arguments by whose slots clients of a cluster find the node.
+func (cmd *Spec) Slots() Keys {
+	if cmd.Channels.First != 0 {
+		return cmd.Channels
+	}
+	return cmd.Keys
+}
 
 // AboutTable reports whether the command may be about the whole table: what keys
 // it touches nobody can say before it runs.
