@@ -51,15 +51,17 @@ func TestDeposedLeaderKeepsItsClients(t *testing.T) {
 func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
 	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
-	half, inMulti, quiet := newMachine(s), newMachine(s), newMachine(s)
+	half, inMulti, quiet, subscriber := newMachine(s), newMachine(s), newMachine(s), newMachine(s)
 	m.feed("TEST.WORK slow\r\nPING\r\n") // PING waits for it
 	half.feed("PI")
 	inMulti.feed("MULTI\r\n")
 	quiet.feed("PING\r\n")
+	subscriber.feed("SSUBSCRIBE a\r\n")
 	inMulti.take()
 	quiet.take()
+	subscriber.take()
 	s.Partition().Deposed()
-	all := []*machine{m, half, inMulti, quiet}
+	all := []*machine{m, half, inMulti, quiet, subscriber}
 	eventually(t, "work ends", func() bool {
 		for _, m := range all {
 			m.lane.runPosts()
@@ -68,6 +70,7 @@ func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	})
 	require.Equal(t, bulk("slow")+"+PONG\r\n", m.take())
 	require.True(t, quiet.gone)
+	require.True(t, subscriber.gone, "it finds the next leader, where others publish")
 	require.False(t, half.gone)
 	require.False(t, inMulti.gone)
 	half.feed("NG\r\n")

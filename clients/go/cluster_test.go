@@ -135,3 +135,55 @@ func testLeaderKilled(t *testing.T, c *hgtest.Cluster, d decider) {
 	require.LessOrEqual(t, used, admitted.Load()+failed.Load(), "a call was counted twice")
 	require.NoError(t, c.Restart())
 }
+
+// TestShardedChannels checks that clients of Redis Cluster subscribe and publish on
+// sharded channels at the same node, of any name, and again at the next leader.
+func TestShardedChannels(t *testing.T) {
+	c, err := hgtest.StartCluster("--redirect", "moved")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	ctx := t.Context()
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), DialerRetries: 1, ClusterStateReloadInterval: 200 * time.Millisecond})
+	defer rdb.Close()
+	other, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs()})
+	require.NoError(t, err)
+	defer other.Close()
+
+	var heard []<-chan string
+	var names []string
+	for range 3 { // of different slots
+		name := newKey()
+		sub := rdb.SSubscribe(ctx, name)
+		defer sub.Close()
+		byGo, byRueidis := make(chan string, 1000), make(chan string, 1000)
+		go func() {
+			for m := range sub.Channel() {
+				byGo <- m.Payload
+			}
+		}()
+		go func() {
+			for ctx.Err() == nil {
+				_ = other.Receive(ctx, other.B().Ssubscribe().Channel(name).Build(), func(m rueidis.PubSubMessage) { byRueidis <- m.Message })
+			}
+		}()
+		names, heard = append(names, name, name), append(heard, byGo, byRueidis)
+	}
+	hear := func(text string) {
+		for i, messages := range heard {
+			var last error
+			for deadline, found := time.Now().Add(2*timeout), false; !found; {
+				require.True(t, time.Now().Before(deadline), "%s is not heard by subscriber %d: %v", text, i, last)
+				last = rdb.SPublish(ctx, names[i], text).Err()
+				select {
+				case got := <-messages:
+					found = got == text
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		}
+	}
+	hear("before")
+	_, err = c.KillLeader()
+	require.NoError(t, err)
+	hear("after")
+}

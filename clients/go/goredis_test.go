@@ -164,6 +164,25 @@ func TestGoRedisPubSub(t *testing.T) {
 	})
 }
 
+func TestGoRedisShardedPubSub(t *testing.T) {
+	forGoRedis(t, func(t *testing.T, c *redis.Client) {
+		ctx, channel := t.Context(), newKey()
+		sub := c.SSubscribe(ctx, channel)
+		defer sub.Close()
+		_, err := sub.Receive(ctx) // the confirmation
+		require.NoError(t, err)
+		n, err := c.SPublish(ctx, channel, "one").Result()
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		got, err := sub.ReceiveMessage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, redis.Message{Channel: channel, Payload: "one"}, *got)
+		require.Equal(t, map[string]int64{channel: 1}, c.PubSubShardNumSub(ctx, channel).Val())
+		require.Equal(t, map[string]int64{channel: 0}, c.PubSubNumSub(ctx, channel).Val())
+		require.Equal(t, []string{channel}, c.PubSubShardChannels(ctx, channel).Val())
+	})
+}
+
 func TestGoRedisScanIterator(t *testing.T) {
 	forGoRedis(t, func(t *testing.T, c *redis.Client) {
 		ctx, prefix := t.Context(), newKey()

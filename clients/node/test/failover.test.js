@@ -65,6 +65,19 @@ const kinds = {
   },
 };
 
+test('ioredis Cluster: sharded subscribers', async (t) => {
+  const client = new Redis.Cluster(cluster.nodes, { shardedSubscribers: true, redisOptions: { protocol: 2 } });
+  t.after(() => client.disconnect());
+  const channels = [newKey(), newKey(), newKey()]; // of different slots
+  const heard = new Map();
+  client.on('smessage', (channel, message) => heard.set(channel, message));
+  for (const channel of channels) await client.ssubscribe(channel);
+  for (const channel of channels) assert.equal(await client.spublish(channel, 'one'), 1);
+  for (const deadline = Date.now() + PATIENCE; heard.size < channels.length; await sleep(10)) {
+    assert.ok(Date.now() < deadline, `heard ${[...heard]}`);
+  }
+});
+
 for (const [name, connect] of Object.entries(kinds)) {
   test(`${name}: the leader is killed under load`, async (t) => {
     const client = await connect();

@@ -81,6 +81,18 @@ for (const protocol of [2, 3]) {
     assert.equal(await subscriber.unsubscribe(channel), 1);
   });
 
+  test(title('sharded channels'), async (t) => {
+    const redis = await open(endpoints.plain, { protocol });
+    const subscriber = redis.duplicate();
+    t.after(() => { redis.disconnect(); subscriber.disconnect(); });
+    const channel = newKey();
+    assert.equal(await subscriber.ssubscribe(channel), 1);
+    const message = once(subscriber, 'smessage');
+    assert.equal(await redis.spublish(channel, 'one'), 1);
+    assert.deepEqual(await message, [channel, 'one']);
+    assert.equal(await subscriber.sunsubscribe(channel), 0);
+  });
+
   test(title('scanStream'), async (t) => {
     const redis = await open(endpoints.plain, { protocol });
     t.after(() => redis.disconnect());

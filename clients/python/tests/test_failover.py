@@ -85,6 +85,19 @@ class Load:
         self.thread.join(PATIENCE)
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_sharded_channels(cluster, new_key, protocol):
+    client, close = clustered(cluster, protocol)
+    with client.pubsub() as sub:
+        channels = [new_key() for _ in range(3)]  # of different slots
+        sub.ssubscribe(*channels)
+        for channel in channels:
+            assert client.spublish(channel, "one") == 1
+        heard = [sub.get_sharded_message(timeout=5) for _ in range(2 * len(channels))]
+        assert {message["channel"].decode() for message in heard if message["type"] == "smessage"} == set(channels)
+    close()
+
+
 @pytest.mark.parametrize("connect,protocol", [(clustered, 2), (clustered, 3), (sentinel, 3)])
 def test_leader_killed_under_load(cluster, new_key, connect, protocol):
     client, close = connect(cluster, protocol)

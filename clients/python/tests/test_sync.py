@@ -70,6 +70,22 @@ def test_publish_and_subscribe(client, new_key):
         assert sub.get_message(timeout=5)["type"] == "unsubscribe"
 
 
+def test_sharded_channels(client, new_key):
+    channel = new_key()
+    with client.pubsub() as sub:
+        sub.ssubscribe(channel)
+        assert sub.get_message(timeout=5)["type"] == "ssubscribe"
+        assert client.spublish(channel, "one") == 1
+        assert sub.get_message(timeout=5) == {
+            "type": "smessage", "pattern": None, "channel": channel, "data": "one",
+        }
+        assert client.pubsub_shardchannels(channel) == [channel]
+        assert client.pubsub_shardnumsub(channel) == [(channel, 1)]
+        assert client.pubsub_numsub(channel) == [(channel, 0)]
+        sub.sunsubscribe(channel)
+        assert sub.get_message(timeout=5)["type"] == "sunsubscribe"
+
+
 def test_scan_iter(client, new_key):
     prefix = new_key()
     want = {f"{prefix}:{i}" for i in range(500)}
