@@ -13,24 +13,21 @@ type Beside struct {
 	P99, Longest      time.Duration
 }
 
-// KillBeside kills the leader while clients ask the other nodes, and goes on for a
-// moment when another one leads. ask asks a node the n-th question of a client; it is
-// called by a goroutine for each, and tells whether the failure policy has answered.
+// KillBeside kills the leader while clients ask all nodes, and goes on for a moment when
+// another one leads. ask asks a node the n-th question of a client; it is called by a
+// goroutine for each, and tells whether the failure policy has answered.
 func (c *Cluster) KillBeside(clients int, ask func(s *Server, client, n int) (degraded bool, err error)) (*Beside, error) {
-	leader, err := c.Leader()
-	if err != nil {
-		return nil, err
+	type client struct {
+		of    *Server
+		waits []time.Duration
+		saw   Beside
 	}
-	var mu sync.Mutex
-	var waits []time.Duration
-	b := new(Beside)
+	all := make([]client, clients)
 	stop := make(chan struct{})
 	var load sync.WaitGroup
-	for client := range clients {
-		s := c.Nodes[client%len(c.Nodes)]
-		if s == leader {
-			continue
-		}
+	for i := range all {
+		one := &all[i]
+		one.of = c.Nodes[i%len(c.Nodes)]
 		load.Go(func() {
 			for n := 0; ; n++ {
 				select {
@@ -39,26 +36,35 @@ func (c *Cluster) KillBeside(clients int, ask func(s *Server, client, n int) (de
 				default:
 				}
 				began := time.Now()
-				degraded, err := ask(s, client, n)
-				mu.Lock()
-				waits = append(waits, time.Since(began))
+				degraded, err := ask(one.of, i, n)
+				one.waits = append(one.waits, time.Since(began))
 				if err != nil {
-					b.Failures = append(b.Failures, err)
+					one.saw.Failures = append(one.saw.Failures, err)
+					time.Sleep(10 * time.Millisecond) // its node may be the one that was killed
 				} else if degraded {
-					b.Degraded++
+					one.saw.Degraded++
 				}
-				mu.Unlock()
 			}
 		})
 	}
 	const aMoment = 300 * time.Millisecond
 	time.Sleep(aMoment)
-	if _, err = c.KillLeader(); err == nil {
+	killed, err := c.KillLeader()
+	if err == nil {
 		_, err = c.Leader()
 	}
 	time.Sleep(aMoment)
 	close(stop)
 	load.Wait()
+	b := new(Beside)
+	var waits []time.Duration
+	for _, one := range all {
+		if one.of != killed {
+			waits = append(waits, one.waits...)
+			b.Failures = append(b.Failures, one.saw.Failures...)
+			b.Degraded += one.saw.Degraded
+		}
+	}
 	if b.Answers = len(waits); b.Answers > 0 {
 		slices.Sort(waits)
 		b.P99, b.Longest = waits[len(waits)*99/100], waits[len(waits)-1]
