@@ -38,7 +38,8 @@ cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until
 test: ## everything a change must pass; installs what it needs
 	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
 
-prepare: deps lint # beside each other: one downloads, the other compiles
+prepare: # one downloads, the other compiles
+	$(MAKE) --no-print-directory -j2 deps lint
 
 deps: # the programs that tests start
 	scripts/test-deps.sh

@@ -9,7 +9,7 @@ trap 'echo "seconds:$took"' EXIT
 for target; do
 	began=$SECONDS
 	status=0
-	make -j2 --no-print-directory "$target" || status=$?
+	make --no-print-directory "$target" || status=$?
 	took+=" $target $((SECONDS - began))"
 	[ $status -eq 0 ] || exit $status
 done
