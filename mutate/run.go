@@ -34,18 +34,12 @@ type runner struct {
 	dir   string        // for what is built
 	grace time.Duration // for a test that builds a program
 
-	// mu guards the maps. The functions in them do their work once.
-	mu       sync.Mutex
-	binaries map[string]func() (string, error)        // by package
-	sound    map[string]func() (time.Duration, error) // by package and test
+	mu       sync.Mutex                        // guards binaries
+	binaries map[string]func() (string, error) // by package: builds it once
 }
 
 func newRunner(root, dir string) *runner {
-	return &runner{
-		root: root, dir: dir, grace: time.Minute,
-		binaries: make(map[string]func() (string, error)),
-		sound:    make(map[string]func() (time.Duration, error)),
-	}
+	return &runner{root: root, dir: dir, grace: time.Minute, binaries: make(map[string]func() (string, error))}
 }
 
 // run returns nil if m is killed.
@@ -100,7 +94,6 @@ func (r *runner) overlay(dir string, m *Mutation) (file string, err error) {
 // soundTest returns how long a test takes on the sources as they are, or why
 // it does not pass.
 func (r *runner) soundTest(ctx context.Context, pkg, test string) (time.Duration, error) {
-	key := pkg + " " + test
 	r.mu.Lock()
 	if r.binaries[pkg] == nil {
 		r.binaries[pkg] = sync.OnceValues(func() (string, error) {
@@ -109,20 +102,14 @@ func (r *runner) soundTest(ctx context.Context, pkg, test string) (time.Duration
 		})
 	}
 	binary := r.binaries[pkg]
-	if r.sound[key] == nil {
-		r.sound[key] = sync.OnceValues(func() (time.Duration, error) {
-			path, err := binary()
-			if err != nil {
-				return 0, err
-			}
-			begin := time.Now()
-			err = r.test(ctx, path, pkg, test, soundTime)
-			return time.Since(begin), err
-		})
-	}
-	sound := r.sound[key]
 	r.mu.Unlock()
-	return sound()
+	path, err := binary()
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	err = r.test(ctx, path, pkg, test, soundTime)
+	return time.Since(begin), err
 }
 
 // build builds the test binary of a package.
