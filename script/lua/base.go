@@ -248,7 +248,7 @@ func baseUnpack(t *Thread, args []Value) Value {
 	if from > to {
 		return t.Return()
 	}
-	if to-from+1 >= maxResults-len(args) {
+	if to-from+1 > maxResults-len(args) {
 		t.Errorf("too many results to unpack")
 	}
 	t.Step((to - from) / 4)

@@ -26,6 +26,9 @@ func msgpackPack(t *Thread, args []Value) Value {
 	if len(args) == 0 {
 		t.ArgError(-1, "MessagePack pack needs input.")
 	}
+	if 2*len(args) > maxResults {
+		t.ArgError(-1, "Too many arguments for MessagePack pack.")
+	}
 	b := buffer{t: t}
 	for _, v := range args {
 		b.msgpack(v, 0)
