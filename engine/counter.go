@@ -232,7 +232,7 @@ func compare(a, b Number) int {
 // missing key), and by how much it grew. With write false the result is out of
 // bounds without Saturate: value is v, applied 0, and neither value, time to
 // live nor key may be touched. Options must be valid. Errors: ErrNotInteger,
-// ErrIncrOverflow, ErrIncrInfinity.
+// ErrIncrOverflow, ErrIncrInfinity, ErrInfinite.
 func (v Number) incr(o *IncrOptions) (value, applied Number, write bool, err error) {
 	if o.Float {
 		return v.incrFloat(o)
@@ -276,6 +276,9 @@ func addInt64(a, b int64) (sum int64, fits bool) {
 // incrFloat adds with the rounding of a long double. A result beyond its range
 // is out of every bound.
 func (v Number) incrFloat(o *IncrOptions) (value, applied Number, write bool, err error) {
+	if v.infinite() {
+		return Number{}, Number{}, false, ErrInfinite
+	}
 	lower, upper := minFloat, maxFloat
 	if o.HasLower {
 		lower = o.Lower

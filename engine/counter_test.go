@@ -54,7 +54,7 @@ func incrArgs(t testing.TB, args string) *IncrOptions {
 	return o
 }
 
-// What Redis 8.8 and Valkey 9.2 answer.
+// What Redis 8.8 answers.
 func TestIncr(t *testing.T) {
 	const maxInt, minInt = "9223372036854775807", "-9223372036854775808"
 	for _, v := range []struct{ value, args, want, applied string }{
@@ -107,6 +107,10 @@ func TestIncr(t *testing.T) {
 		{"1.1e4932", "BYFLOAT 1.1e4932", "rejected", ""},
 		{"1.1e4932", "BYFLOAT 1.1e4932 UBOUND inf SATURATE", ErrIncrInfinity.Error(), ""},
 		{"-1.1e4932", "BYFLOAT 1.1e4932 LBOUND 1.1e4932 SATURATE", ErrIncrInfinity.Error(), ""},
+		{"inf", "BYFLOAT 1", ErrInfinite.Error(), ""},
+		{"inf", "BYFLOAT -1 UBOUND 5 SATURATE", ErrInfinite.Error(), ""},
+		{"-inf", "BYFLOAT 0 LBOUND -100", ErrInfinite.Error(), ""},
+		{"inf", "BYINT 1", ErrNotInteger.Error(), ""},
 		// 64 bits of precision: a double would lose the 1.
 		{"9007199254740992", "BYFLOAT 1", "9007199254740993", "1"},
 		{"3", "BYFLOAT 1e-18", "3", "0"},

@@ -105,4 +105,6 @@ var (
 	// ErrIncrInfinity is returned when saturating would change a counter by
 	// more than a long double holds, or make it infinite.
 	ErrIncrInfinity = errors.New("applied increment would be Infinity")
+	// ErrInfinite is returned for adding to a counter that is infinite.
+	ErrInfinite = errors.New("value cannot be Infinity")
 )

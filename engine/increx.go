@@ -3,7 +3,7 @@ package engine
 import "github.com/headgate-io/headgate/shard"
 
 // IncrEx grows the counter of key within bounds and sets its time to live, as
-// INCREX of Redis 8.8 and Valkey 9.2 does. It returns the counter's value and
+// INCREX of Redis 8.8 does. It returns the counter's value and
 // by how much it grew; 0 when the result would be out of bounds, and then
 // value, time to live and key stay as they were. Errors: those of
 // IncrOptions.Validate, ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,

@@ -15,7 +15,7 @@ func counterCommands() []command.Spec {
 		Name: "increx", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Counter,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1}, Categories: command.CatString,
 		Group: "string", Complexity: "O(1)",
-		Summary: "Increments a counter within bounds and sets its expiry, as INCREX of Redis 8.8 and Valkey 9.2.",
+		Summary: "Increments a counter within bounds and sets its expiry, as INCREX of Redis 8.8.",
 		Syntax: "key [BYFLOAT increment | BYINT increment] [LBOUND lower] [UBOUND upper] [SATURATE] " +
 			"[EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] [ENX]",
 		Handler: incrEx,
