@@ -126,7 +126,7 @@ func (s *Server) infoClients(w *infoWriter) {
 	w.field("connected_clients", s.clients.Load())
 	w.field("cluster_connections", 0)
 	w.field("maxclients", s.runtime.Load().MaxClients)
-	w.field("blocked_clients", s.Stats().Held)
+	w.field("blocked_clients", s.Stats().Held+s.pauses.count())
 	w.field("tracking_clients", tracking)
 	w.field("pubsub_clients", pubsub)
 }

@@ -74,6 +74,13 @@ func (p *pauses) leave(c *conn) {
 	delete(p.waiting, c)
 }
 
+// count returns how many connections wait for the end of the pause.
+func (p *pauses) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting)
+}
+
 // mustPause reports whether cmd has to wait now, and notes that c waits. CLIENT
 // never does, so that UNPAUSE works, nor HELP.
 func (c *conn) mustPause(cmd *command.Spec) bool {

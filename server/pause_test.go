@@ -1,11 +1,14 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/redistest"
 )
 
 func TestClientPause(t *testing.T) {
@@ -121,4 +124,27 @@ func TestClientPauseOutlivesItsFormerEnd(t *testing.T) {
 	s.endPause(s.pauses.until)
 	m.lane.runPosts()
 	require.Equal(t, "+PONG\r\n", m.take())
+}
+
+// INFO counts those who wait for the end of a pause as blocked, as Redis does.
+func TestPausedClientsAreBlocked(t *testing.T) {
+	_, ours := startServer(t, Config{})
+	for name, addr := range map[string]string{"redis-server": redistest.Start(t), "this server": ours} {
+		blocked := func(n int) {
+			t.Helper()
+			eventually(t, fmt.Sprint(n, " blocked clients of ", name), func() bool {
+				return strings.Contains(dial(t, addr).call("INFO clients").(string), fmt.Sprintf("\r\nblocked_clients:%d\r\n", n))
+			})
+		}
+		c := dial(t, addr)
+		blocked(0)
+		require.Equal(t, "OK", c.call("CLIENT PAUSE 100000 WRITE"))
+		blocked(0)
+		for range 2 {
+			dial(t, addr).send("SET n 1\r\n")
+		}
+		blocked(2)
+		require.Equal(t, "OK", c.call("CLIENT UNPAUSE"))
+		blocked(0)
+	}
 }
