@@ -38,7 +38,9 @@ type Environment struct {
 // such as 7.2.0.
 func NewEnvironment(version string) *Environment {
 	e := &Environment{lua: lua.NewEnvironment()}
-	e.lua.Set("redis", redisLibrary(version).Value())
+	redis := redisLibrary(version).Value()
+	e.lua.Set("redis", redis)
+	e.lua.Set("server", redis) // Valkey's name for it
 	e.keys, e.argv = e.lua.Variable("KEYS"), e.lua.Variable("ARGV")
 	return e
 }

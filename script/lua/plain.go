@@ -140,14 +140,14 @@ func integerReply(e *callExpr) *callExpr {
 	return inner
 }
 
-// callsCommand tells whether a function is redis.call or redis.pcall.
+// callsCommand reports whether a function is redis.call or redis.pcall, or server's.
 func callsCommand(function expression) bool {
 	at, ok := function.(*indexExpr)
 	if !ok {
 		return false
 	}
 	library, ok := at.object.(*globalExpr)
-	if !ok || library.name != "redis" {
+	if !ok || library.name != "redis" && library.name != "server" {
 		return false
 	}
 	name, ok := at.key.(*stringExpr)
