@@ -22,6 +22,8 @@ func TestReadOnlyScriptsPublishNothing(t *testing.T) {
 		"EVAL_RO \"return redis.pcall('PUBLISH', 'a', 'b').err\" 0",
 		"EVAL_RO \"return redis.call('publish', 'a')\" 0",
 		"EVAL_RO \"return redis.call('pubsub', 'numpat')\" 0",
+		"EVAL_RO \"return redis.call('spublish', 'a', 'b')\" 0",
+		"EVAL \"return redis.call('spublish', KEYS[1], 'b')\" 1 a",
 		"MULTI", "EVAL_RO "+quote(body)+" 0", "EXEC",
 	)
 }

@@ -24,7 +24,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, script.Refusal("This Redis command is not allowed from script")
 	case !r.admin && cmd.ForAdmin(args):
 		return nil, script.Refusal("ACL failure in script: " + noPermission(userDefault, cmd))
-	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publishSpec):
+	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publishSpec || cmd == s.spublishSpec):
 		return nil, script.Refusal(errReadOnlyWrite)
 	}
 	if r.grip == gripCounters {
