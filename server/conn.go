@@ -59,7 +59,9 @@ import (
 //
 // A batch takes turnTime at most, and a command more: see lane.spend. Then the
 // connections that have more input stall (stallTurn) until the thread has served
-// the others.
+// the others. So does one whose last input was heavy (weighWork), as soon as it has
+// more: a loop looks for light input between two batches of heavy ones, and streams
+// take a place of Server.heavy.
 //
 // Partition.Release(upTo, err) completes every ticket up to upTo: released
 // segments join the output; with an error each reply of a segment that carries
@@ -105,6 +107,7 @@ type conn struct {
 
 	// What is going on.
 	stall   stall
+	heavy   uint8 // for so many batches more its input waits for that of others
 	mode    mode
 	db      uint8 // the database that its commands are about
 	resp3   bool
@@ -295,7 +298,7 @@ func (c *conn) resume() {
 func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
-	n := 0
+	n, work := 0, l.work()
 	for n < len(buf) && c.stall == 0 && c.ending != closes {
 		if ahead := c.runAhead(buf[n:]); ahead > 0 {
 			n += ahead
@@ -324,11 +327,22 @@ func (c *conn) run(buf []byte) int {
 		n += used
 		c.runOne(args, used)
 	}
+	c.weighWork(l.work() - work)
+	c.lastCmd.Store(l.counted)
 	if c.ending == closes {
 		return len(buf)
 	}
 	c.unrun = c.stall != 0
 	return n
+}
+
+// weighWork notes how much work a batch of input was.
+func (c *conn) weighWork(units int) {
+	if units > unitsOfLight {
+		c.heavy = heavyBatches
+	} else if c.heavy > 0 {
+		c.heavy--
+	}
 }
 
 // runOne runs a parsed command of size bytes; an empty one is nothing.
@@ -354,7 +368,8 @@ func (c *conn) endTurn() {
 		return
 	}
 	c.stall |= stallTurn
-	c.post(func() { c.stall &^= stallTurn })
+	c.lane.turns = append(c.lane.turns, c)
+	c.lane.rouseForTurns()
 }
 
 // queued tells how many bytes of output wait for the socket, and ends

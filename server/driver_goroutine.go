@@ -16,6 +16,10 @@ import (
 // Output is written without the lock, so that a peer who does not read holds up
 // nobody; posts run on a short-lived goroutine of their own.
 //
+// Streams share the processors, as the connections of a loop share a thread. Those
+// with heavy input run it on half of the processors, so that light input finds one:
+// a goroutine that becomes ready waits behind all that are.
+//
 // What a node's commands put out the reader writes itself: a node sends nothing
 // until it has its replies, and to wake the writer would wake a thread too, on
 // a processor that has nothing else to do.
@@ -74,15 +78,18 @@ func (st *stream) read() {
 	for {
 		st.mu.Lock()
 		st.limitRead()
+		heavy := st.heavy > 0 && !st.relayed // others wait behind what a node sends
 		st.mu.Unlock()
 		n, err := st.nc.Read(buf)
+		if heavy {
+			st.srv.heavy <- struct{}{}
+		}
 		st.mu.Lock()
 		st.lane.begin()
 		if n > 0 && !st.closed {
 			st.lane.counters.bytesIn.Add(uint64(n))
 			st.lastActive.Store(st.lane.now)
 			st.input(buf[:n])
-			st.lastCmd.Store(st.lane.counted)
 		}
 		switch {
 		case err == nil:
@@ -101,6 +108,9 @@ func (st *stream) read() {
 		}
 		st.settle()
 		st.lane.end()
+		if heavy {
+			<-st.srv.heavy
+		}
 		for st.writes && st.writable() {
 			st.writeOut()
 		}
@@ -182,10 +192,17 @@ func (st *stream) wake() {
 	}
 }
 
-// runPosts runs what has been posted to the lane.
+// runPosts runs what has been posted to the lane, and lets the connection have its
+// turn if it waits for that.
 func (st *stream) runPosts() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if len(st.lane.turns) > 0 && !st.relayed {
+		st.mu.Unlock()
+		st.srv.heavy <- struct{}{}
+		defer func() { <-st.srv.heavy }()
+		st.mu.Lock()
+	}
 	st.lane.runPosts()
 }
 

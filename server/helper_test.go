@@ -47,6 +47,12 @@ func testCommands(next func() uint64) []command.Spec {
 			time.Sleep(d)
 			call.W.OK()
 		}},
+		{Name: "test.spin", Arity: 2, Flags: command.Readonly, Handler: func(call *command.Call) {
+			d, _ := time.ParseDuration(string(call.Args[1]))
+			for begin := time.Now(); time.Since(begin) < d; {
+			}
+			call.W.OK()
+		}},
 		{Name: "test.big", Arity: 2, Flags: command.Fast, Handler: onConn(func(c *conn, args [][]byte) {
 			n, _ := resp.ParseInt(args[1])
 			c.w.BulkString(strings.Repeat("x", int(n)))

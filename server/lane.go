@@ -36,7 +36,11 @@ type lane struct {
 	timed        bool // the command being executed is, a transaction whole
 
 	left int  // units of work until the batch looks at the clock; see spend
+	done int  // units of work up to the last look
 	late bool // the batch has taken turnTime: connections with more input wait
+	// turns are the connections that wait until the others of the thread are served.
+	turns []*conn
+	looks bool // the driver looks at turns by itself: nobody wakes it for them
 	// events is set while a loop serves all sockets that epoll has named.
 	events bool
 
@@ -98,6 +102,11 @@ const (
 	unitsOfLook    = command.InlineEntries
 	unitsOfCommand = 8
 	unitTime       = 100 * time.Nanosecond
+	// unitsOfLight is how much work light input is at most: some 20 commands. After
+	// more the connection is heavy, for heavyBatches: its input waits until that of
+	// light ones has run.
+	unitsOfLight = 200
+	heavyBatches = 8
 	// sampleEvery is how many batches go by between two timed ones: two
 	// clock reads in 64 batches cost nothing that shows.
 	sampleEvery = 64
@@ -122,7 +131,7 @@ func (l *lane) close() {
 	for _, p := range l.posts {
 		p.end()
 	}
-	l.posts = nil
+	l.posts, l.turns = nil, nil
 	l.mu.Unlock()
 	for i := range l.portions {
 		l.portions[i].sess.Close()
@@ -150,7 +159,7 @@ func (l *lane) begin() {
 		l.mode |= modeSample
 	}
 	l.turn.Store(uint64(l.batches)<<1 | 1)
-	l.left, l.late = unitsOfLook, false
+	l.left, l.done, l.late = unitsOfLook, 0, false
 	for i := range l.portions {
 		l.portions[i].begin()
 	}
@@ -160,9 +169,12 @@ func (l *lane) begin() {
 // spend notes that a command of the batch has taken so long.
 func (l *lane) spend(d time.Duration) { l.left -= int(d / unitTime) }
 
+// work returns how many units of work the batch has done.
+func (l *lane) work() int { return l.done + unitsOfLook - l.left }
+
 // overdue looks at the clock, and reports whether the batch has taken turnTime.
 func (l *lane) overdue() bool {
-	l.left = unitsOfLook
+	l.done, l.left = l.work(), unitsOfLook
 	first := &l.portions[0]
 	l.late = first.part.Engine().Now()-first.now >= int64(turnTime)
 	return l.late
@@ -378,23 +390,35 @@ func (l *lane) postSpent(c *conn, fn func(), spent *spending) {
 		return
 	}
 	l.posts = append(l.posts, p)
-	if !l.woken {
+	l.rouse()
+}
+
+// rouse wakes the driver. It must be called with mu held.
+func (l *lane) rouse() {
+	if !l.woken && !l.closed {
 		l.woken = true
 		l.wake()
 	}
 }
 
-// runPosts runs what has been posted. It must be called on the driver thread,
-// outside of a batch.
+// runPosts runs what has been posted, and then the connections that wait for their
+// turn. It must be called on the driver thread, outside of a batch.
 func (l *lane) runPosts() {
 	l.mu.Lock()
 	posts := l.posts
 	l.posts = nil
 	l.woken = false
 	l.mu.Unlock()
-	if len(posts) == 0 {
-		return
+	if len(posts) > 0 {
+		l.runBatch(posts)
 	}
+	if len(l.turns) > 0 {
+		l.runTurns()
+	}
+}
+
+// runBatch runs posts until the batch has taken turnTime.
+func (l *lane) runBatch(posts []post) {
 	l.begin()
 	for i, p := range posts {
 		if l.late {
@@ -420,9 +444,33 @@ func (l *lane) putOff(posts []post) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.posts = append(posts, l.posts...)
-	if !l.woken {
-		l.woken = true
-		l.wake()
+	l.rouse()
+}
+
+// rouseForTurns wakes the driver, unless it looks at turns by itself.
+func (l *lane) rouseForTurns() {
+	if !l.looks {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.rouse()
+	}
+}
+
+// runTurns has connections go on that wait for their turn, in the order in which
+// they came, until the batch has taken turnTime.
+func (l *lane) runTurns() {
+	l.begin()
+	n := 0
+	for ; n < len(l.turns) && !l.late; n++ {
+		if c := l.turns[n]; !c.closed {
+			c.stall &^= stallTurn
+			l.w.RESP3 = c.resp3
+			c.drv.settle()
+		}
+	}
+	l.end()
+	if l.turns = slices.Delete(l.turns, 0, n); len(l.turns) > 0 {
+		l.rouseForTurns()
 	}
 }
 

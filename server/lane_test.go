@@ -3,11 +3,16 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -79,4 +84,63 @@ func TestTurnsOfAllDrivers(t *testing.T) {
 	c.do("DEL n", ":1\r\n")
 	c.send(send)
 	c.expect(want)
+}
+
+// However many connections send commands that take long, one on each round trip, who
+// sends light ones does not wait for all of them, and all of them get on.
+func TestManySlowClientsLetOthersGoFirst(t *testing.T) {
+	_, addr := startServer(t, Config{IOThreads: 1})
+	slowClients(t, addr, 100, "test.slow 2ms", 4)
+}
+
+// The same holds for connections that have goroutines of their own, which share the
+// processors.
+func TestManySlowStreamsLetOthersGoFirst(t *testing.T) {
+	s, _ := startServer(t, Config{})
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	go s.Serve(ln)
+	slowClients(t, ln.Addr().String(), 50*runtime.GOMAXPROCS(0), "test.spin 2ms", 20)
+}
+
+// slowClients has n clients send a command, each when it has the reply of the one
+// before. PINGs of another one mostly take far less than a round of theirs, which is
+// 200 ms, or 100 ms for streams. unfair is how many times as many turns as another one
+// somebody may have had.
+func slowClients(t *testing.T, addr string, n int, command string, unfair int64) {
+	counts := make([]atomic.Int64, n)
+	var stop atomic.Bool
+	var clients sync.WaitGroup
+	for i := range n {
+		c := dial(t, addr)
+		clients.Go(func() {
+			for !stop.Load() {
+				_, _ = io.WriteString(c, command+"\r\n")
+				if reply, _ := c.r.ReadString('\n'); reply != "+OK\r\n" {
+					return
+				}
+				counts[i].Add(1)
+			}
+		})
+	}
+	defer clients.Wait()
+	defer stop.Store(true)
+	eventually(t, "all of them to have had two turns", func() bool {
+		for i := range counts {
+			if counts[i].Load() < 2 {
+				return false
+			}
+		}
+		return true
+	})
+	other := dial(t, addr)
+	mostly(t, 20, 25*time.Millisecond, func(int) {
+		other.do("PING", "+PONG\r\n")
+		time.Sleep(3 * time.Millisecond)
+	})
+	least, most := counts[0].Load(), counts[0].Load()
+	for i := range counts {
+		least, most = min(least, counts[i].Load()), max(most, counts[i].Load())
+	}
+	require.LessOrEqual(t, most, unfair*least+unfair, "turns of one, and of another")
 }

@@ -41,6 +41,7 @@ type socket struct {
 	out      []byte // output that the kernel has not taken, from outOff on
 	outOff   int
 	interest uint32
+	unread   uint8 // how often epoll has named it since it waits for its turn to read
 	waiting  int64 // lane.now since when output has made no progress
 }
 
@@ -53,6 +54,10 @@ const (
 	// busyWait is how many ms a loop waits with its processor in hand: the
 	// least there is, and far longer than the pauses of a busy server.
 	busyWait = 1
+
+	// namedOften is how often epoll names a socket that waits for its turn before the
+	// loop asks for it no more: two calls of epoll_ctl cost more than a few namings.
+	namedOften = 4
 
 	readable = unix.EPOLLIN | unix.EPOLLRDHUP
 )
@@ -80,6 +85,7 @@ func (s *Server) newLoop() (*loop, error) {
 		// It fails only when the counter is full, and then the loop is awake.
 		_, _ = unix.Write(evfd, one[:])
 	})
+	lp.lane.looks = true
 	return lp, nil
 }
 
@@ -106,7 +112,8 @@ func (lp *loop) run() {
 			rawRead(lp.evfd, count[:])
 		}
 		// Posts run behind all events of the turn: one of them may add a
-		// socket whose descriptor an event of this turn still names.
+		// socket whose descriptor an event of this turn still names. Behind
+		// them are the connections that wait for their turn.
 		lp.lane.runPosts()
 		lp.tick(n == 0)
 		if lp.lane.asked {
@@ -131,7 +138,10 @@ func (lp *loop) run() {
 // signal for a garbage collection ends that wait, and other goroutines have
 // another processor. Only then does it wait in the way that lets go.
 func (lp *loop) wait() int {
-	if lp.keepsProcessor {
+	most := int(tickEvery / 1e6)
+	if len(lp.lane.turns) > 0 {
+		most = 0 // light input goes first, if there is any
+	} else if lp.keepsProcessor {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(lp.epfd),
 			uintptr(unsafe.Pointer(&lp.events[0])), uintptr(len(lp.events)), busyWait, 0, 0)
 		if errno == 0 && n > 0 {
@@ -141,7 +151,7 @@ func (lp *loop) wait() int {
 			return 0
 		}
 	}
-	n, err := unix.EpollWait(lp.epfd, lp.events[:], int(tickEvery/1e6))
+	n, err := unix.EpollWait(lp.epfd, lp.events[:], most)
 	if err != nil {
 		if !errors.Is(err, unix.EINTR) {
 			lp.srv.log.Error("epoll_wait", "error", err)
@@ -222,9 +232,15 @@ func (sk *socket) ready(events uint32) {
 		sk.settle()
 	}
 	if events&readable != 0 && !sk.closed {
-		if sk.stall == 0 {
+		switch {
+		case sk.stall == 0 && sk.heavy > 0:
+			sk.unread = 1
+			sk.endTurn()
+		case sk.stall == 0:
 			sk.receive()
-		} else {
+		case sk.unread > 0 && sk.unread < namedOften:
+			sk.unread++
+		default:
 			// Only now that input has come while the connection is
 			// stalled: most clients wait for their reply, and two calls
 			// of epoll_ctl are saved.
@@ -239,7 +255,6 @@ func (sk *socket) receive() {
 	n, errno := rawRead(sk.fd, sk.loop.buf)
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
-		return
 	case errno != 0:
 		sk.kill()
 	case n == 0:
@@ -248,13 +263,17 @@ func (sk *socket) receive() {
 		sk.lane.counters.bytesIn.Add(uint64(n))
 		sk.lastActive.Store(sk.lane.now)
 		sk.input(sk.loop.buf[:n])
-		sk.lastCmd.Store(sk.lane.counted)
 	}
 	sk.settle()
 }
 
 // settle implements driver.
 func (sk *socket) settle() {
+	if sk.unread > 0 && sk.stall == 0 && !sk.killed {
+		sk.unread = 0
+		sk.receive()
+		return
+	}
 	sk.advance()
 	if sk.killed || sk.ending != staysOpen {
 		sk.takeLast()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,7 @@ type Server struct {
 	loops    []*loop
 	nextLoop atomic.Uint64
 	heard    atomic.Uint64 // batches that other nodes have sent
+	heavy    chan struct{} // has the streams that run heavy input: see stream
 
 	// What Configure and commands change while commands run.
 	broadcasts broadcasts
@@ -116,6 +118,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		listeners: make(map[net.Listener]bool),
 		streams:   make(map[*stream]bool),
 		end:       make(chan struct{}),
+		heavy:     make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	s.parts = []*partition.Partition{partition.New(partition.Config{
 		Slots:  partition.Slots{Last: clusterSlots - 1},
