@@ -111,6 +111,34 @@ type spending struct {
 	of     *conn // nil for what is over within a batch
 	taken  atomic.Int64
 	ended  atomic.Bool // it gets no more, and is to end
+
+	// Of a job of workers, nil for others.
+	run     atomic.Pointer[func(x *turn)] // nil once it has begun, or has been dropped
+	dropped func()                        // replies in its place
+	reads   bool                          // it changes nothing
+}
+
+// begin runs the job, unless it has been dropped.
+func (p *spending) begin(x *turn) {
+	if run := p.run.Swap(nil); run != nil {
+		(*run)(x)
+	}
+}
+
+// drop drops the job, if it has not begun, with all that it holds on to.
+func (p *spending) drop() {
+	if p.run.Swap(nil) != nil {
+		p.dropped()
+	}
+}
+
+// abandon tells that nobody waits for the reply. A job that has begun goes on if it
+// may change something, as in Redis.
+func (p *spending) abandon() {
+	p.drop()
+	if p.reads {
+		p.ended.Store(true)
+	}
 }
 
 // spend begins the spending of a job.
@@ -273,6 +301,7 @@ func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 		n++
 		if h.job != nil {
 			h.job.ended.Store(true)
+			h.job.drop()
 			freed += h.weight
 			continue
 		}

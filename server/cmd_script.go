@@ -211,10 +211,10 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
 	c := call.Host.(*conn)
-	admin, who := c.administers(), c.turnClient()
+	admin := c.administers()
 	c.jobArgs = clipArgs(args)
-	c.blockSyncKeeping(command.ArgsSize(args), func(w *resp.Writer, spent *spending) (sync command.SyncMode) {
-		s.aside(who, e, db, spent, func(r *scriptRun) {
+	c.blockSync(command.ArgsSize(args), func() {}, func(w *resp.Writer, spent *spending, x *turn) (sync command.SyncMode) {
+		s.aside(x, e, db, spent, func(r *scriptRun) {
 			if sc == nil {
 				var err error
 				if sc, err = s.compileAside(r.sess, args[1], bySHA, func() { _ = r.turn.yield() }); err != nil {
@@ -244,11 +244,9 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 }
 
 // aside lends do a run on a worker, with a session of its own at a database, and a
-// client's turn. What it takes is spent.
-func (s *Server) aside(who turnClient, e *engine.Engine, db uint8, spent *spending, do func(r *scriptRun)) {
+// turn. What it takes is spent.
+func (s *Server) aside(turn *turn, e *engine.Engine, db uint8, spent *spending, do func(r *scriptRun)) {
 	defer s.scavenger.ask()
-	turn := s.workers.turns.take(who)
-	defer turn.end()
 	r := s.scriptRun()
 	defer s.scripts.give(r)
 	s.scripts.begin(r)

@@ -91,12 +91,13 @@ type conn struct {
 	deferred [][]byte // a parsed command that has to wait, before in
 	unrun    bool     // it, or input, was kept because of a stall, not for being half a command
 
-	jobArgs    [][]byte // of the command that runs on a worker, for the slow log
-	jobPortion uint8    // of the lane, that it is about
-	jobSince   uint64   // the portion's since of its batch, if it decides; else 0
-	jobCommits bool     // its reply waits for its commit
-	jobStrict  bool     // and tells if that fails, whatever the durability
-	muteJob    bool     // its reply is not wanted (CLIENT REPLY)
+	job        *spending // runs on a worker, or waits for one
+	jobArgs    [][]byte  // of the command that runs on a worker, for the slow log
+	jobPortion uint8     // of the lane, that it is about
+	jobSince   uint64    // the portion's since of its batch, if it decides; else 0
+	jobCommits bool      // its reply waits for its commit
+	jobStrict  bool      // and tells if that fails, whatever the durability
+	muteJob    bool      // its reply is not wanted (CLIENT REPLY)
 
 	share share // what its slow steps have had of late: see turns
 
@@ -437,6 +438,9 @@ func (c *conn) release() {
 	c.inbox.close()
 	if c.cancel != nil {
 		c.cancel()
+	}
+	if c.job != nil {
+		c.job.abandon()
 	}
 	c.lane.unpark(c)
 	c.srv.pubsub.leave(c)

@@ -203,47 +203,6 @@ func (c *conn) withholdReply(cmd *command.Spec, start int) {
 // command's arguments (copy them). Within EXEC it runs at once.
 func (c *conn) block(job func(w *resp.Writer)) { c.blockKeeping(0, job) }
 
-// blockSync is block for a job that finds out by itself whether its reply is one
-// of a call with SYNC, and that takes what it needs of spent.
-func (c *conn) blockSync(spent *spending, job func(w *resp.Writer) command.SyncMode) {
-	if c.inExec {
-		job(c.w)
-		return
-	}
-	w := &resp.Writer{RESP3: c.resp3, Room: spent.room}
-	cmd := c.lane.call.Spec
-	decides := c.decides(cmd)
-	part := c.lane.part
-	c.lastCmd.Store(cmd) // which the job may list
-	accepted := c.srv.workers.submitOf(c.turnClient(), workKind(cmd), decides, func() {
-		begin := time.Now()
-		mode := job(w)
-		took := time.Since(begin)
-		ticket := uint64(0)
-		if decides {
-			ticket = jobTicket(part)
-		}
-		c.lane.postSpent(c, func() {
-			c.srv.record(c, cmd, c.jobArgs, took)
-			c.jobArgs = nil
-			c.refused(cmd, w)
-			if len(w.B) > 0 && w.B[0] == '-' {
-				c.lane.countError(cmd, w.B)
-			}
-			c.unblock(w.B, ticket, mode)
-		}, spent)
-	})
-	if !accepted {
-		c.error(errWorkersBusy)
-		return
-	}
-	c.stall |= stallWorker
-	c.jobPortion = c.lane.at
-	if decides {
-		c.jobSince = c.lane.since
-	}
-}
-
 // refused makes an error of the reply of a job that found no room for it. Who has
 // sent a command that writes is to learn no more than that its outcome is unknown.
 func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
@@ -286,41 +245,87 @@ const largeJob = 1 << 20
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
-	c.blockSyncKeeping(size, func(w *resp.Writer, _ *spending) command.SyncMode {
+	c.blockSync(size, func() {}, func(w *resp.Writer, _ *spending, _ *turn) command.SyncMode {
 		job(w)
 		return command.SyncDefault
 	})
 }
 
-// blockSyncKeeping is blockSync for a job that holds on to size bytes of its
-// command. All that wait hold on to no more than client-query-buffer-limit, as
-// one client may have of them as many as it has connections.
-func (c *conn) blockSyncKeeping(size int, job func(w *resp.Writer, spent *spending) command.SyncMode) {
+// blockSync is blockKeeping for a job that finds out by itself whether its reply is
+// one of a call with SYNC, that takes what it needs of spent, and has a turn if it is
+// one that takes turns. over is called when the job has ended, or will never begin:
+// its connection is closed first, it is dropped for its memory, or it is refused. All
+// that wait hold on to no more than client-query-buffer-limit, as one client may have
+// of them as many as it has connections.
+func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *spending, x *turn) command.SyncMode) {
 	p, spent := c.srv.workers, c.srv.memory.spend(c)
-	switch {
-	case !p.keep(size, c.srv.cfg.QueryBufferLimit):
+	refuse := func(msg string) {
 		spent.end()
-		c.error(errWorkersBusy)
-		return
-	case !spent.take(size):
-		spent.end()
-		p.letGo(size)
-		c.error("ERR " + errClientMemory.Error())
+		over()
+		c.error(msg)
+	}
+	if !p.keep(size, c.srv.cfg.QueryBufferLimit) {
+		refuse(errWorkersBusy)
 		return
 	}
-	c.blockSync(spent, func(w *resp.Writer) command.SyncMode {
-		defer p.letGo(size)
+	letGo := over
+	over = func() { p.letGo(size); letGo() }
+	if !spent.take(size) {
+		refuse("ERR " + errClientMemory.Error())
+		return
+	}
+	if c.inExec {
+		job(c.w, spent, nil)
+		over()
+		spent.end()
+		return
+	}
+	w := &resp.Writer{RESP3: c.resp3, Room: spent.room}
+	cmd, part := c.lane.call.Spec, c.lane.part
+	decides := c.decides(cmd)
+	c.lastCmd.Store(cmd) // which the job may list
+	reply := func(mode command.SyncMode, took time.Duration) {
+		over()
+		ticket := uint64(0)
+		if decides {
+			ticket = jobTicket(part)
+		}
+		c.lane.postSpent(c, func() {
+			if took > 0 {
+				c.srv.record(c, cmd, c.jobArgs, took)
+			}
+			c.jobArgs = nil
+			c.refused(cmd, w)
+			if len(w.B) > 0 && w.B[0] == '-' {
+				c.lane.countError(cmd, w.B)
+			}
+			c.unblock(w.B, ticket, mode)
+		}, spent)
+	}
+	run := func(x *turn) {
 		if size >= largeJob {
 			defer c.srv.scavenger.ask()
 		}
-		return job(w, spent)
-	})
-	switch {
-	case c.inExec: // it has run
-		spent.end()
-	case c.stall&stallWorker == 0: // refused
-		spent.end()
-		p.letGo(size)
+		begin := time.Now()
+		mode := job(w, spent, x)
+		reply(mode, max(time.Since(begin), 1))
+	}
+	spent.reads = cmd.Flags&command.Readonly != 0
+	spent.dropped = func() {
+		w = &resp.Writer{RESP3: w.RESP3}
+		w.Error("ERR " + errClientMemory.Error())
+		reply(command.SyncDefault, 0)
+	}
+	spent.run.Store(&run)
+	if !p.submitOf(c.turnClient(), workKind(cmd), decides, spent.begin) && spent.run.Swap(nil) != nil {
+		refuse(errWorkersBusy)
+		return
+	}
+	c.job = spent
+	c.stall |= stallWorker
+	c.jobPortion = c.lane.at
+	if decides {
+		c.jobSince = c.lane.since
 	}
 }
 
@@ -353,6 +358,7 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 // decided, and is one of a call of that mode.
 func (c *conn) unblock(reply []byte, ticket uint64, mode command.SyncMode) {
 	start := len(c.w.B)
+	c.job = nil
 	c.stall &^= stallWorker
 	c.lane.enter(c.jobPortion)
 	var commit command.Commit

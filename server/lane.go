@@ -457,18 +457,21 @@ func (l *lane) rouseForTurns() {
 }
 
 // runTurns has connections go on that wait for their turn, in the order in which
-// they came, until the batch has taken turnTime.
+// they came, for turnTime.
 func (l *lane) runTurns() {
-	l.begin()
-	n := 0
-	for ; n < len(l.turns) && !l.late; n++ {
+	n, over := 0, int64(0)
+	for ; n < len(l.turns) && (n == 0 || l.portions[0].now < over); n++ {
+		l.begin()
+		if n == 0 {
+			over = l.portions[0].now + int64(turnTime)
+		}
 		if c := l.turns[n]; !c.closed {
 			c.stall &^= stallTurn
 			l.w.RESP3 = c.resp3
 			c.drv.settle()
 		}
+		l.end()
 	}
-	l.end()
 	if l.turns = slices.Delete(l.turns, 0, n); len(l.turns) > 0 {
 		l.rouseForTurns()
 	}

@@ -13,11 +13,9 @@ import (
 // What is watched ends with it.
 func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e, db, admin := c.srv, c.lane.sess.Engine(), c.db, c.relayed || c.administers()
-	who := c.turnClient()
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
-	c.blockSyncKeeping(tx.size, func(w *resp.Writer, spent *spending) command.SyncMode {
-		defer watched.end()
-		s.aside(who, e, db, spent, func(r *scriptRun) {
+	c.blockSync(tx.size, watched.end, func(w *resp.Writer, spent *spending, x *turn) command.SyncMode {
+		s.aside(x, e, db, spent, func(r *scriptRun) {
 			r.now = e.Now()
 			r.queue, r.keys, r.grip = run, tx.keys(watched.keys, r.now), gripCopies
 			r.readonly, r.admin, r.aside.addr, r.shown = false, admin, c.addr, tx.shown
@@ -27,9 +25,6 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 		})
 		return command.SyncDefault
 	})
-	if c.stall&stallWorker == 0 { // refused
-		watched.end()
-	}
 }
 
 // queueRun is a transaction that a scriptRun runs in place of a script.

@@ -97,11 +97,12 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 // submit queues job, or returns false when too many of its kind wait, or after
 // close. decides tells that it decides for a cluster.
 func (p *workers) submit(kind int, decides bool, job func()) bool {
-	return p.submitOf(turnClient{}, kind, decides, job)
+	return p.submitOf(turnClient{}, kind, decides, func(*turn) { job() })
 }
 
-// submitOf is submit of a client's job, which may be one that takes turns.
-func (p *workers) submitOf(who turnClient, kind int, decides bool, job func()) bool {
+// submitOf is submit of a client's job, which has a turn if it is one that takes
+// turns.
+func (p *workers) submitOf(who turnClient, kind int, decides bool, job func(x *turn)) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -109,13 +110,17 @@ func (p *workers) submitOf(who turnClient, kind int, decides bool, job func()) b
 	}
 	n := command.Truth(decides)
 	p.deciding.Add(n)
-	counted := func() { job(); p.deciding.Add(-n) }
 	accepted := false
 	if kind == workTurns {
-		accepted = p.turns.submit(who, counted)
+		accepted = p.turns.submit(who, func() {
+			x := p.turns.take(who)
+			job(x)
+			x.end()
+			p.deciding.Add(-n)
+		})
 	} else {
 		select {
-		case p.kinds[kind] <- counted:
+		case p.kinds[kind] <- func() { job(nil); p.deciding.Add(-n) }:
 			accepted = true
 		default:
 		}

@@ -61,7 +61,7 @@ func (c *Call) Fail(err error) {
 }
 
 // NewSession returns a session in the call's database, for a job of Host.Block:
-// whoever gets it closes it.
+// whoever has used it closes it. A job that never begins leaves it as it is.
 func (c *Call) NewSession() *engine.Session {
 	s := c.Sess.Engine().NewSession()
 	s.Use(c.Sess.Database())

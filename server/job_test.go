@@ -1,0 +1,92 @@
+package server
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reset closes the connection so that the server hears of it at once.
+func (c *client) reset() {
+	c.t.Helper()
+	require.NoError(c.t, c.Conn.(*net.TCPConn).SetLinger(0))
+	require.NoError(c.t, c.Close())
+}
+
+// What waits for a worker or a turn is dropped with its connection: it gives back what
+// it holds before a worker is free, and it does not run.
+func TestJobsThatWaitAreDroppedWithTheirConnections(t *testing.T) {
+	long := strings.Repeat("x", 2*compileInline)
+	for name, sent := range map[string]string{
+		"command":     "DEL k" + strings.Repeat(" j", 10_000) + "\r\n",
+		"script":      encode("EVAL", "return redis.call('del', KEYS[1]) --"+long, "1", "k"),
+		"transaction": "WATCH j\r\nMULTI\r\n" + encode("SET", "l", long) + "DEL k\r\nDEL" + strings.Repeat(" j", 10_000) + "\r\nEXEC\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr := startServer(t, Config{Workers: 1})
+			free := make(chan struct{})
+			require.True(t, s.workers.submit(workLong, false, func() { <-free }))
+			x := s.workers.turns.take(anybody)
+			other, c := dial(t, addr), dial(t, addr)
+			other.do("SET k v", "+OK\r\n")
+			c.send(sent)
+			eventually(t, "it to wait", func() bool { return s.workers.kept.Load() > 0 })
+			c.reset()
+			eventually(t, "it to be dropped", func() bool { return s.workers.kept.Load() == 0 && s.memory.total.Load() < memoryStep })
+			x.end()
+			close(free)
+			eventually(t, "the worker to be free", func() bool { return other.call("DEL j"+strings.Repeat(" j", 10_000)) == int64(0) })
+			require.Equal(t, int64(0), other.call(`EVAL "return 0 --`+long+`" 0`), "turns are free")
+			require.Equal(t, "v", other.call("GET k"))
+			require.Zero(t, s.engine.Watches())
+		})
+	}
+}
+
+// What waits is dropped for its memory, too, and its client hears of it.
+func TestJobsThatWaitAreDroppedForTheirMemory(t *testing.T) {
+	s, addr := startServer(t, Config{Workers: 1})
+	x := s.workers.turns.take(anybody)
+	defer x.end()
+	other := dial(t, addr)
+	other.do("SET k v", "+OK\r\n")
+	var clients []*client
+	for range 4 {
+		c := dial(t, addr)
+		c.send(encode("EVAL", "return redis.call('del', KEYS[1]) --"+strings.Repeat("x", 500_000), "1", "k"))
+		clients = append(clients, c)
+	}
+	eventually(t, "all to wait", func() bool { return s.workers.kept.Load() > 2_000_000 })
+	const bound = 1_200_000
+	s.Configure(Runtime{ClientMemory: bound})
+	s.memory.add(1)
+	s.memory.add(-1)
+	eventually(t, "memory to come back", func() bool { return s.memory.total.Load() <= bound && s.workers.kept.Load() <= bound })
+	refused := 0
+	for _, c := range clients {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Second)))
+		if line, err := c.r.ReadString('\n'); err == nil {
+			require.Equal(t, "-ERR "+errClientMemory.Error()+"\r\n", line)
+			refused++
+		}
+	}
+	require.Equal(t, 2, refused)
+	require.Equal(t, "v", other.call("GET k"))
+}
+
+// A script that has begun goes on without its client, as in Redis; one that only reads
+// ends.
+func TestScriptsThatHaveBegunGoOnWithoutTheirClients(t *testing.T) {
+	s, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: time.Hour}})
+	writer, reader, other := dial(t, addr), dial(t, addr), dial(t, addr)
+	writer.send(`EVAL "for i = 1, 20000000 do end redis.call('set', KEYS[1], 1)" 1 done` + "\r\n")
+	reader.send(`EVAL_RO "while true do end" 0` + "\r\n")
+	eventually(t, "both to have begun", func() bool { return s.scripts.count() == 2 })
+	writer.reset()
+	reader.reset()
+	eventually(t, "both to end", func() bool { return s.scripts.count() == 0 })
+	require.Equal(t, int64(1), other.call("EXISTS done"))
+}
