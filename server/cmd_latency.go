@@ -86,12 +86,12 @@ func cmdSlowlogReset(c *conn, _ [][]byte) {
 
 func cmdLatencyNone(c *conn, _ [][]byte) { c.w.Array(0) }
 
+// cmdLatencyReset replies how many events lost their samples: none has any.
 func cmdLatencyReset(c *conn, args [][]byte) {
-	n := 0
 	if len(args) == 2 {
-		n = c.srv.stats.resetDurations()
+		c.srv.stats.resetDurations()
 	}
-	c.w.Int(int64(n))
+	c.w.Int(0)
 }
 
 func cmdLatencyDoctor(c *conn, _ [][]byte) {

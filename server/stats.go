@@ -266,16 +266,11 @@ func (st *serverStats) reset() {
 	}
 }
 
-// resetDurations empties the histograms and returns how many were not empty.
-func (st *serverStats) resetDurations() int {
-	reset := 0
+// resetDurations empties the histograms.
+func (st *serverStats) resetDurations() {
 	for i := range st.durations {
-		if st.durations[i].count.Load() > 0 {
-			st.durations[i].reset()
-			reset++
-		}
+		st.durations[i].reset()
 	}
-	return reset
 }
 
 // durationBuckets is how many buckets a histogram has: the last holds what
