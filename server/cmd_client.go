@@ -405,8 +405,12 @@ func cmdClientPause(c *conn, args [][]byte) {
 	writeOnly := false
 	if len(args) > 3 {
 		writeOnly = command.EqualFold(args[3], "write")
-		if len(args) > 4 || !writeOnly && !command.EqualFold(args[3], "all") {
+		if len(args) > 4 {
 			c.error(errSyntax)
+			return
+		}
+		if !writeOnly && !command.EqualFold(args[3], "all") {
+			c.error("ERR CLIENT PAUSE mode must be WRITE or ALL")
 			return
 		}
 	}
