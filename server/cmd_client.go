@@ -398,8 +398,12 @@ func cmdClientNoTouch(c *conn, args [][]byte) {
 
 func cmdClientPause(c *conn, args [][]byte) {
 	ms, ok := resp.ParseInt(args[2])
-	if !ok || ms < 0 || ms > int64(maxPause/time.Millisecond) {
+	if !ok || ms > int64(maxPause/time.Millisecond) {
 		c.error("ERR timeout is not an integer or out of range")
+		return
+	}
+	if ms < 0 {
+		c.error("ERR timeout is negative")
 		return
 	}
 	writeOnly := false

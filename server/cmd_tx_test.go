@@ -22,6 +22,11 @@ func TestMulti(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	}
+	const wrongExec = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+	f("EXEC now", wrongExec)
+	f("MULTI", "OK")
+	f("PING", "QUEUED")
+	f("EXEC now", wrongExec)
 	f("EXEC", "ERR EXEC without MULTI")
 	f("DISCARD", "ERR DISCARD without MULTI")
 	f("MULTI", "OK")

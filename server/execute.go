@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -72,6 +73,9 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		return
 	case cmd == nil:
 		c.refuse(c.notFound(args))
+	case !cmd.Accepts(len(args)) && cmd.Flags&command.Exec != 0:
+		c.refuse("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(command.WrongArity(cmd), "ERR "))
+		c.endTransaction()
 	case !cmd.Accepts(len(args)):
 		c.refuse(command.WrongArity(cmd))
 	case m&modeNoAuth != 0 && cmd.Flags&command.NoAuth == 0:

@@ -15,6 +15,7 @@ func TestClientPause(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)
 	require.EqualError(t, c.call("CLIENT PAUSE 100000 READ").(error), "ERR CLIENT PAUSE mode must be WRITE or ALL", "as Redis says")
+	require.EqualError(t, c.call("CLIENT PAUSE -1").(error), "ERR timeout is negative")
 	require.Equal(t, "OK", c.call("CLIENT PAUSE 100000 WRITE"))
 	other.do("PING", "+PONG\r\n")
 	other.send("INCREX 'n'\r\nPING\r\n")
