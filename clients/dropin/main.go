@@ -13,7 +13,8 @@
 // free. Those whose interpreter or libraries are packages of the system are run
 // where these are installed. What was not run is told, and has not passed.
 // The exit status is 1 if something that passes against Redis fails against
-// Headgate, other than what docs/drop-in.md says of it, and 2 if a suite could not be installed or run.
+// Headgate, other than what the suite allows with a reason, which docs/drop-in.md lists.
+// It is 2 if a suite could not be installed or run, or allows what does not fail.
 package main
 
 import (
@@ -101,6 +102,9 @@ func run(args []string, out io.Writer) error {
 	fmt.Fprint(out, "\n", table(rows))
 	if *doc != "" {
 		failures = append(failures, publish(*doc, rows))
+	}
+	for i := range rows {
+		failures = append(failures, rows[i].stale()...)
 	}
 	if slices.ContainsFunc(rows, func(r row) bool { return r.worse() }) {
 		failures = append(failures, fmt.Errorf("%w; %s has the details", errFailed, filepath.Join(w.dir, "log")))

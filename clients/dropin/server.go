@@ -23,11 +23,13 @@ type server struct {
 	// named puts a program redis-server into a directory, for tests that start
 	// their servers by that name.
 	named func(dir string) error
+	// nodes starts three nodes, those of n with index i.
+	nodes func(ctx context.Context, dir string, n *envoyNodes, i int, stops *stops) error
 }
 
 var servers = []*server{
-	{name: "Redis", start: startRedis, cluster: startRedisCluster, named: func(string) error { return nil }},
-	{name: "Headgate", start: startHeadgate, cluster: startHeadgateCluster, named: nameHeadgate},
+	{name: "Redis", start: startRedis, cluster: startRedisCluster, named: func(string) error { return nil }, nodes: startRedisNodes},
+	{name: "Headgate", start: startHeadgate, cluster: startHeadgateCluster, named: nameHeadgate, nodes: startHeadgateNodes},
 }
 
 func startRedis(addr string) (func() error, error) {

@@ -41,9 +41,12 @@ type suite struct {
 	tests []string
 	// plugin is a module of ours that pytest loads.
 	plugin string
-	// differ are parts of the names of tests that fail against Headgate alone, for
-	// what docs/drop-in.md says. They count as failed, and are no surprise.
-	differ []string
+	// allowed are tests that fail against Headgate. They count as failed, and are no
+	// surprise; docs/drop-in.md has the reasons.
+	allowed []allowance
+	// alone is whether Redis does not have what is tested: then each test must pass
+	// against Headgate.
+	alone bool
 }
 
 // suiteTimeout bounds one run of a suite.
@@ -147,14 +150,19 @@ func (r *row) tests() int {
 	return len(slices.Compact(names))
 }
 
-// worse reports whether a test that passed against Redis did not pass against
-// Headgate.
+// worse reports whether a test that passed against Redis, or that it does not have,
+// did not pass against Headgate.
 func (r *row) worse() bool {
 	if r.why != "" {
 		return false
 	}
-	return slices.ContainsFunc(r.results[0].passed, func(name string) bool {
-		return !slices.Contains(r.results[1].passed, name) &&
-			!slices.ContainsFunc(r.differ, func(part string) bool { return strings.Contains(name, part) })
+	theirs, ours := r.results[0], r.results[1]
+	if slices.ContainsFunc(ours.failed, func(name string) bool {
+		return !r.allows(name) && (r.alone || !slices.Contains(theirs.failed, name))
+	}) {
+		return true
+	}
+	return slices.ContainsFunc(theirs.passed, func(name string) bool {
+		return !slices.Contains(ours.passed, name) && !r.allows(name)
 	})
 }

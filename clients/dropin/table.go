@@ -88,5 +88,5 @@ func publish(path string, rows []row) error {
 	_, version, _ := strings.Cut(string(redis), "v=")
 	version, _, _ = strings.Cut(version, " ")
 	when := fmt.Sprintf("%s, redis-server %s.", time.Now().UTC().Format(time.DateOnly), version)
-	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+"\n\n"+update(old, rows)+"\n"+resultsEnd+after), 0o644)
+	return os.WriteFile(path, []byte(before+resultsBegin+"\n"+when+"\n\n"+update(old, rows)+"\n"+differences()+"\n"+resultsEnd+after), 0o644)
 }
