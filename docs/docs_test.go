@@ -249,4 +249,4 @@ func describedCommands(page string) []string {
 }
 
 // containers are the commands with subcommands.
-var containers = []string{"acl", "client", "cluster", "command", "config", "debug", "latency", "memory", "object", "pubsub", "rl.override", "rl.policy", "script", "sentinel", "slowlog"}
+var containers = []string{"acl", "client", "cluster", "command", "config", "debug", "function", "latency", "memory", "object", "pubsub", "rl.override", "rl.policy", "script", "sentinel", "slowlog"}

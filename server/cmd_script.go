@@ -54,6 +54,15 @@ func (s *Server) scriptCommands() []command.Spec {
 				sub("debug", 3, 0, "O(1)", "<YES | SYNC | NO>", "Refused: there is no debugger.", scriptDebug),
 			},
 		},
+		{
+			// There are no functions; clients and tests of Redis begin by deleting them.
+			Name: "function", Arity: -2, Group: group, Complexity: "Depends on subcommand.", Summary: "A container for commands about functions, of which there are none.",
+			Subs: []command.Spec{
+				sub("flush", -2, 0, "O(1)", "[ASYNC | SYNC]", "Returns OK: there are no functions.", functionFlush),
+				sub("list", -2, 0, "O(1)", "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list: there are no functions.", functionList),
+				sub("load", -3, 0, "O(1)", "[REPLACE] function-code", "Refused: scripts are loaded with SCRIPT LOAD.", functionLoad),
+			},
+		},
 	}
 }
 
@@ -68,6 +77,8 @@ const (
 	errNotBusy       = "NOTBUSY No scripts in execution right now."
 	errFlushOption   = "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
 	errDebug         = "ERR SCRIPT DEBUG is not supported"
+	errFunctionFlush = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
+	errFunctionLoad  = "ERR functions are not supported: load a script with SCRIPT LOAD and call it with EVALSHA"
 	errReadOnlyEval  = "ERR Can not execute a script with write flag using *_ro command."
 	errReadOnlyWrite = "Write commands are not allowed from read-only scripts."
 )
@@ -301,8 +312,7 @@ func (s *Server) scriptExists(call *command.Call) {
 }
 
 func (s *Server) scriptFlush(call *command.Call) {
-	args := call.Args[2:]
-	if len(args) > 1 || len(args) == 1 && !command.EqualFold(args[0], "sync") && !command.EqualFold(args[0], "async") {
+	if !flushOption(call.Args[2:]) {
 		call.Error(errFlushOption)
 		return
 	}
@@ -322,4 +332,21 @@ func (s *Server) scriptKill(call *command.Call) {
 	call.W.OK()
 }
 
+// flushOption reports whether args are what SCRIPT FLUSH and FUNCTION FLUSH take.
+func flushOption(args [][]byte) bool {
+	return len(args) == 0 || len(args) == 1 && (command.EqualFold(args[0], "sync") || command.EqualFold(args[0], "async"))
+}
+
 func scriptDebug(call *command.Call) { call.Error(errDebug) }
+
+func functionFlush(call *command.Call) {
+	if !flushOption(call.Args[2:]) {
+		call.Error(errFunctionFlush)
+		return
+	}
+	call.W.OK()
+}
+
+func functionList(call *command.Call) { call.W.Array(0) }
+
+func functionLoad(call *command.Call) { call.Error(errFunctionLoad) }

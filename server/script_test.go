@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/headgate-io/headgate/internal/redistest"
 )
 
@@ -123,3 +125,16 @@ func TestScriptsOnData(t *testing.T) {
 
 // quote makes a word of redistest.
 func quote(s string) string { return strconv.Quote(s) }
+
+// There are no functions: what a Redis without any answers is answered, and a new
+// one is refused.
+func TestFunctions(t *testing.T) {
+	p := bothScripts(t)
+	for _, cmd := range []string{
+		"FUNCTION FLUSH", "FUNCTION FLUSH ASYNC", "FUNCTION flush sync", "FUNCTION FLUSH now",
+		"FUNCTION LIST", "FUNCTION LIST LIBRARYNAME a* WITHCODE", "FUNCTION LOAD", "FUNCTION NOSUCH",
+	} {
+		p.Same(cmd)
+	}
+	require.Contains(t, p.Ours(`FUNCTION LOAD "#!lua name=a"`), "ERR functions are not supported: load a script with SCRIPT LOAD and call it with EVALSHA")
+}

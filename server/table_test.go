@@ -24,7 +24,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 		require.ElementsMatch(t, strings.Fields(want), got)
 	}
 	const help = " command|help client|help config|help acl|help slowlog|help latency|help pubsub|help debug|help object|help" +
-		" memory|help cluster|help sentinel|help script|help rl.policy|help rl.override|help"
+		" memory|help cluster|help sentinel|help script|help function|help rl.policy|help rl.override|help"
 	const client = " client|setinfo client|setname client|getname client|id client|info client|list client|kill client|no-evict" +
 		" client|no-touch client|tracking client|caching client|trackinginfo client|getredir client|pause client|unpause client|reply"
 	const own = "hello auth quit reset" + client
@@ -38,7 +38,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Select, "select")
 	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe monitor shutdown rl.charge rl.client")
 	f(command.NoTable, own+help+" rl.client select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe publish spublish"+
-		" pubsub|channels pubsub|numsub pubsub|numpat pubsub|shardchannels pubsub|shardnumsub script|load script|exists script|flush script|kill script|debug"+
+		" pubsub|channels pubsub|numsub pubsub|numpat pubsub|shardchannels pubsub|shardnumsub script|load script|exists script|flush script|kill script|debug function|flush function|list function|load"+
 		" rl.policy|check rl.policy|set rl.policy|load rl.policy|file rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback"+
 		" rl.override|set rl.override|get rl.override|del rl.override|list")
 	f(command.Script, "eval eval_ro evalsha evalsha_ro")
@@ -77,7 +77,7 @@ func TestHelp(t *testing.T) {
 			require.NotEmpty(t, sub.Summary, sub.Full)
 		}
 	}
-	require.Equal(t, 15, containers)
+	require.Equal(t, 16, containers)
 	require.Equal(t, []any{"(no subcommand)", "    Returns detailed information about all commands."}, c.call("COMMAND HELP").([]any)[1:3])
 	require.Contains(t, c.call("CONFIG HELP"), "GET parameter [parameter ...]")
 	require.Contains(t, c.call("ACL HELP"), "CAT [category]")

@@ -38,7 +38,7 @@ var open = strings.Fields(`
 	sentinel|ckquorum sentinel|myid sentinel|help
 	eval evalsha swapdb pubsub pubsub|help keys memory|stats memory|doctor memory|purge memory|help monitor object|help role rl.charge rl.client
 	rl.check rl.descriptors rl.reserve rl.commit rl.cancel rl.policy rl.policy|check rl.policy|help rl.override rl.override|help
-	script script|load script|debug script|help slowlog slowlog|get slowlog|len slowlog|help time
+	script script|load script|debug script|help function function|flush function|list function|load function|help slowlog slowlog|get slowlog|len slowlog|help time
 	test.hold test.work test.hang test.big`)
 
 // A command that has no key, and does more than to read or to act on its own

@@ -94,7 +94,7 @@ var policyTips = func() map[string][]string {
 		{"all_nodes", "agg_sum", "slowlog|len"},
 		{"all_nodes", "special", "latency|doctor latency|latest latency|history latency|graph latency|histogram"},
 		{"all_nodes", "", "slowlog|get"},
-		{"all_shards", "all_succeeded", "flushall flushdb memory|purge ping"},
+		{"all_shards", "all_succeeded", "flushall flushdb function|flush function|load memory|purge ping"},
 		{"all_shards", "agg_sum", "dbsize"},
 		{"all_shards", "agg_min", "wait"},
 		{"all_shards", "agg_logical_and", "script|exists"},

@@ -112,6 +112,8 @@ type Config struct {
 	SlowlogLogSlowerThan time.Duration
 	SlowlogMaxLen        int
 	Pprof                bool
+
+	hints [len(hints)]string // empty for the value that Redis starts with
 }
 
 // Eviction policies of maxmemory-policy.

@@ -1,6 +1,10 @@
 package config
 
-import "net"
+import (
+	"cmp"
+	"net"
+	"slices"
+)
 
 // alias is a name of redis.conf that tools and clients ask CONFIG GET for. It
 // is answered from a Config and cannot be changed.
@@ -64,3 +68,29 @@ func findAlias(name string) *alias {
 	}
 	return nil
 }
+
+// hint is a setting by which Redis chooses how it stores values. Any number is
+// taken, and told again: it has no effect, since Headgate has one form for each
+// type.
+type hint struct {
+	name, former string // former is the name before Redis 7, or empty
+	value        string // in a new Redis
+}
+
+var hints = [...]hint{
+	{"hash-max-listpack-entries", "hash-max-ziplist-entries", "512"},
+	{"hash-max-listpack-value", "hash-max-ziplist-value", "64"},
+	{"list-compress-depth", "", "0"},
+	{"list-max-listpack-size", "list-max-ziplist-size", "-2"},
+	{"set-max-intset-entries", "", "512"},
+	{"zset-max-listpack-entries", "zset-max-ziplist-entries", "128"},
+	{"zset-max-listpack-value", "zset-max-ziplist-value", "64"},
+}
+
+// findHint returns the index of a hint, or -1.
+func findHint(name string) int {
+	return slices.IndexFunc(hints[:], func(h hint) bool { return name != "" && (name == h.name || name == h.former) })
+}
+
+// hint returns the value of a hint.
+func (c *Config) hint(i int) string { return cmp.Or(c.hints[i], hints[i].value) }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,12 @@ func (s *Store) Names() []string {
 	for _, a := range aliases {
 		names = append(names, a.name)
 	}
+	for _, h := range hints {
+		names = append(names, h.name)
+		if h.former != "" {
+			names = append(names, h.former)
+		}
+	}
 	return names
 }
 
@@ -63,6 +70,9 @@ func (s *Store) Get(name string) (value string, ok bool) {
 	}
 	if a := findAlias(name); a != nil {
 		return a.value(&c), true
+	}
+	if i := findHint(name); i >= 0 {
+		return c.hint(i), true
 	}
 	return "", false
 }
@@ -104,6 +114,14 @@ func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 
 // set gives a parameter a value and reports whether that is another one.
 func (c *Config) set(name, value string) (changed bool, err error) {
+	if i := findHint(name); i >= 0 {
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return false, errNotInteger
+		}
+		changed = value != c.hint(i)
+		c.hints[i] = value
+		return changed, nil
+	}
 	p := find(name)
 	if p == nil {
 		switch a := findAlias(name); {

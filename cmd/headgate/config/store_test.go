@@ -29,12 +29,33 @@ func TestGetAnswersInRedisUnits(t *testing.T) {
 
 func TestEveryNameIsAnswered(t *testing.T) {
 	s := NewStore(defaults())
-	require.Len(t, s.Names(), len(Params)+len(aliases))
+	former := len(hints) - 2 // those with a name before Redis 7
+	require.Len(t, s.Names(), len(Params)+len(aliases)+len(hints)+former)
 	for _, name := range s.Names() {
 		value, ok := s.Get(name)
 		require.True(t, ok, name)
 		require.NoError(t, set(s, name, value), "%s: set to what it is", name)
 	}
+}
+
+// How Redis stores values may be set to any number, by either name.
+func TestHints(t *testing.T) {
+	s := NewStore(defaults())
+	get := func(name string) string {
+		value, ok := s.Get(name)
+		require.True(t, ok, name)
+		return value
+	}
+	require.Equal(t, "128", get("zset-max-listpack-entries"))
+	require.NoError(t, set(s, "zset-max-ziplist-entries", "0"))
+	require.Equal(t, "0", get("zset-max-listpack-entries"))
+	require.Equal(t, "0", get("zset-max-ziplist-entries"))
+	require.Equal(t, "64", get("zset-max-listpack-value"), "no other has changed")
+	require.EqualError(t, set(s, "list-max-listpack-size", "many"), "argument couldn't be parsed into an integer")
+	_, err := s.Set([][2]string{{"list-compress-depth", "1"}, {"nope", "1"}})
+	require.EqualError(t, err, "unknown parameter")
+	require.Equal(t, "0", get("list-compress-depth"), "all or none")
+	require.EqualError(t, set(s, "", "1"), "unknown parameter")
 }
 
 func TestClusterEnabled(t *testing.T) {
