@@ -130,6 +130,8 @@ var suites = []suite{
 		library: "Symfony RateLimiter", what: contractOfOurs, fetch: fetchDebian, run: runDebian, room: "php", tests: []string{"symfony.php"},
 		needs: []need{php, phpRedis, predis, phpFile("php-symfony-cache", "Symfony/Component/Cache/autoload.php"), phpFile("php-symfony-rate-limiter", "Symfony/Component/RateLimiter/autoload.php")},
 	},
+	redisTcl("strings, hashes, lists, sets, sorted sets", "type/string", "type/incr", "type/hash", "type/list", "type/list-2", "type/list-3", "type/set", "type/zset"),
+	redisTcl("keys, transactions, scripts, Pub/Sub, the server", "expire", "keyspace", "scan", "multi", "scripting", "pubsub", "protocol", "introspection", "introspection-2", "pause", "slowlog"),
 }
 
 // contractOfOurs is what is run where a package carries no tests.

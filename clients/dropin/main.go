@@ -9,6 +9,9 @@
 // carries the library's own tests, those are run, unchanged. Where it does not,
 // it is a contract of ours through the library.
 //
+// Redis's own tests come from Debian's source package. What Headgate does not
+// pass of them is a list that must be exact, or the run fails.
+//
 // Some suites insist on port 6379 of this machine, or on another: it must be
 // free. Those whose interpreter or libraries are packages of the system are run
 // where these are installed. What was not run is told, and has not passed.

@@ -33,7 +33,7 @@ var servers = []*server{
 }
 
 func startRedis(addr string) (func() error, error) {
-	s, err := redisserver.Start(addr)
+	s, err := redisserver.Start(addr, "--enable-debug-command", "yes")
 	if err != nil {
 		return nil, err
 	}

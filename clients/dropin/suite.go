@@ -47,6 +47,9 @@ type suite struct {
 	// alone is whether Redis does not have what is tested: then each test must pass
 	// against Headgate.
 	alone bool
+	// listed is whether the suite has a list of its own of what fails: see
+	// result.wrong.
+	listed bool
 }
 
 // suiteTimeout bounds one run of a suite.
@@ -102,11 +105,12 @@ func (s *suite) once(w *workshop, sv *server, addr string) (res result, err erro
 type result struct {
 	passed, failed []string
 	skipped        []string // by the suite itself
+	wrong          []string // what is wrong with the suite's list of failures
 }
 
 // merge returns what has passed in one of two runs, and what has not.
 func (r result) merge(again result) result {
-	sum := result{passed: slices.Clone(r.passed)}
+	sum := result{passed: slices.Clone(r.passed), wrong: again.wrong}
 	for _, name := range again.passed {
 		if !slices.Contains(sum.passed, name) {
 			sum.passed = append(sum.passed, name)
@@ -126,6 +130,9 @@ func (r result) merge(again result) result {
 }
 
 func (r result) String() string {
+	if len(r.wrong) > 0 {
+		return fmt.Sprintf("%d of %d passed; its list of failures is wrong:\n    %s", len(r.passed), len(r.passed)+len(r.failed), strings.Join(r.wrong, "\n    "))
+	}
 	if len(r.failed) == 0 {
 		return fmt.Sprintf("%d of %d passed", len(r.passed), len(r.passed))
 	}
@@ -155,6 +162,9 @@ func (r *row) tests() int {
 func (r *row) worse() bool {
 	if r.why != "" {
 		return false
+	}
+	if r.listed {
+		return len(r.results[1].wrong) > 0
 	}
 	theirs, ours := r.results[0], r.results[1]
 	if slices.ContainsFunc(ours.failed, func(name string) bool {
