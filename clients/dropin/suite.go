@@ -133,8 +133,8 @@ func (r result) String() string {
 	if len(r.wrong) > 0 {
 		return fmt.Sprintf("%d of %d passed; its list of failures is wrong:\n    %s", len(r.passed), len(r.passed)+len(r.failed), strings.Join(r.wrong, "\n    "))
 	}
-	if len(r.failed) == 0 {
-		return fmt.Sprintf("%d of %d passed", len(r.passed), len(r.passed))
+	if len(r.failed) == 0 || len(r.failed) > 50 { // so many are listed
+		return fmt.Sprintf("%d of %d passed", len(r.passed), len(r.passed)+len(r.failed))
 	}
 	return fmt.Sprintf("%d of %d passed; failed:\n    %s", len(r.passed), len(r.passed)+len(r.failed), strings.Join(r.failed, "\n    "))
 }
