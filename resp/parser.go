@@ -74,6 +74,15 @@ const spansKept = 16
 // command that is still incomplete.
 func (p *Parser) Held() int { return spanSize * cap(p.spans) }
 
+// Needs is how long the buffer must be for the argument that is still incomplete, or
+// 0 where that is not known.
+func (p *Parser) Needs() int {
+	if !p.active || p.bulk < 0 {
+		return 0
+	}
+	return p.pos + p.bulk + 2
+}
+
 // Next parses the command at the start of buf and appends its arguments to
 // args[:0]. It returns how many bytes the command took: 0 when buf holds no
 // complete command. A command of no arguments (an empty line, `*0`) takes

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"sync"
 
 	"github.com/tidwall/redcon"
 )
@@ -18,6 +19,13 @@ type Writer struct {
 	// Refused is set: B is no reply.
 	Room    func(bytes, length int) bool
 	Refused bool
+	// Parts are what precedes B of a long reply. Only a Writer that MayDivide has any,
+	// after Divide.
+	Parts     [][]byte
+	MayDivide bool
+
+	divided bool
+	before  int // bytes in Parts
 }
 
 // longText is the length of a text from which on Room is asked.
@@ -26,11 +34,85 @@ const longText = 4 << 10
 // doubled is up to where a buffer grows to twice its size, and not by half.
 const doubled = 256 << 10
 
+// partSize is the size of a part of a long reply, in bytes.
+const partSize = 1 << 20
+
+// spareParts keeps parts for the next long reply: their memory need not be cleared,
+// nor be collected.
+var spareParts sync.Pool
+
+// newPart returns an empty part of at least n bytes.
+func newPart(n int) []byte {
+	if n > partSize {
+		return make([]byte, 0, n)
+	}
+	if part, ok := spareParts.Get().(*[partSize]byte); ok {
+		return part[:0]
+	}
+	return make([]byte, 0, partSize)
+}
+
+// FreePart takes back what was one of a Writer's Parts. Nobody may use it any more.
+func FreePart(part []byte) {
+	if cap(part) == partSize {
+		spareParts.Put((*[partSize]byte)(part[:partSize]))
+	}
+}
+
+// Divide lets a long reply be in parts, which are never copied as it grows. The
+// caller looks at nothing that it has written, but by Len and Cut.
+func (w *Writer) Divide() { w.divided = w.MayDivide }
+
+// Len is the length of all that has been written.
+func (w *Writer) Len() int { return w.before + len(w.B) }
+
+// Head returns how the reply begins.
+func (w *Writer) Head() []byte {
+	if len(w.Parts) > 0 {
+		return w.Parts[0]
+	}
+	return w.B
+}
+
+// Cut takes back what has been written since B had n bytes. In a reply of parts that
+// is all of it.
+func (w *Writer) Cut(n int) {
+	if len(w.Parts) > 0 {
+		w.Parts, w.before, w.B = nil, 0, nil
+		return
+	}
+	w.B = w.B[:n]
+}
+
+// Join makes one piece of a reply in parts.
+func (w *Writer) Join() {
+	n := w.Len()
+	if len(w.Parts) == 0 || w.Refused {
+		return
+	}
+	if w.Refused = !w.Room(n, n); w.Refused {
+		return
+	}
+	whole := make([]byte, 0, n)
+	for _, part := range w.Parts {
+		whole = append(whole, part...)
+	}
+	w.Parts, w.before, w.B = nil, 0, append(whole, w.B...)
+}
+
 // Takes makes room for a text of n bytes, or returns false where Room refuses.
 func (w *Writer) Takes(n int) bool {
 	const frame = 32 // the line before a text, and its end
 	least := len(w.B) + n + frame
 	if w.Room == nil || least <= cap(w.B) {
+		return true
+	}
+	if w.divided && len(w.B) >= doubled {
+		size := max(n+frame, partSize)
+		if w.Refused = w.Refused || !w.Room(size, w.before+least); w.Refused {
+			return false
+		}
+		w.Parts, w.before, w.B = append(w.Parts, w.B), w.Len(), newPart(size)
 		return true
 	}
 	size := max(least, cap(w.B)+cap(w.B)/2, min(2*cap(w.B), doubled))

@@ -84,7 +84,7 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 		w.Error(errorText(s, raised))
 		return nil
 	}
-	w.B = w.B[:start]
+	w.Cut(start)
 	var ended *lua.Abort
 	if errors.As(err, &ended) {
 		return ended.Err

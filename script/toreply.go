@@ -33,18 +33,18 @@ type resultWriter struct {
 	t *lua.Thread
 	// booleans: the script has asked for RESP3.
 	booleans bool
-	// most is how long w.B may become; then the rest is left out.
+	// most is how long w may become; then the rest is left out.
 	most int
 	long bool // a text was left out, as it would have been too long
 }
 
 // full reports whether the reply is too long, or finds no room.
-func (r *resultWriter) full() bool { return r.long || len(r.w.B) > r.most || r.w.Refused }
+func (r *resultWriter) full() bool { return r.long || r.w.Len() > r.most || r.w.Refused }
 
 // fits reports whether a text of n bytes may follow.
 func (r *resultWriter) fits(n int) bool {
 	r.t.Step(n >> 6)
-	r.long = r.long || len(r.w.B)+n > r.most
+	r.long = r.long || r.w.Len()+n > r.most
 	return !r.long && r.w.Takes(n)
 }
 

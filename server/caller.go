@@ -270,6 +270,9 @@ func (ln *line) begin(execute func()) {
 func (ln *line) settle() {
 	for {
 		ln.unhold()
+		for _, part := range ln.lane.takeParts() {
+			ln.out = append(ln.out, part...)
+		}
 		ln.out = append(ln.out, ln.lane.takeOutput()...)
 		ln.queued(0)
 		if ln.killed || !ln.runnable() {

@@ -35,7 +35,7 @@ const (
 // a job is ended, a connection is closed, those that asked CLIENT NO-EVICT last.
 // That takes milliseconds. Until then reserve lends a quarter of the bound, and
 // refuses what does not fit into that. A connection's own thread cannot wait and has
-// no error to answer: borrow lends it as much again as the bound.
+// no error to answer: of a small bound borrow lends it as much again.
 type clientMemory struct {
 	srv   *Server
 	total atomic.Int64
@@ -72,15 +72,22 @@ func (m *clientMemory) add(n int64) {
 }
 
 // reserve takes n bytes that are about to be allocated, or returns false.
-func (m *clientMemory) reserve(n int64) bool { return m.within(n, 4) }
+func (m *clientMemory) reserve(n int64) bool { return m.within(n, m.bound()/4) }
+
+// borrowed is what borrow lends of a small bound: more than the loops write while it
+// is looked for connections to close.
+const borrowed = 64 << 20
 
 // borrow is reserve for what a connection's own thread writes or reads.
-func (m *clientMemory) borrow(n int64) bool { return m.within(n, 1) }
+func (m *clientMemory) borrow(n int64) bool {
+	most := m.bound()
+	return m.within(n, max(most/4, min(most, borrowed)))
+}
 
-// within is reserve that lends one of so many parts of the bound.
-func (m *clientMemory) within(n, parts int64) bool {
+// within is reserve that lends so many bytes.
+func (m *clientMemory) within(n, lent int64) bool {
 	m.add(n)
-	if most := m.bound(); most > 0 && m.total.Load() > most+most/parts {
+	if most := m.bound(); most > 0 && m.total.Load() > most+lent {
 		m.total.Add(-n)
 		return false
 	}
@@ -170,6 +177,9 @@ func (p *spending) give(n int) {
 	p.taken.Add(-int64(n))
 	p.memory.add(-int64(n))
 }
+
+// handTo has c hold what the job has taken, until c is weighed.
+func (p *spending) handTo(c *conn) { c.memory.Add(p.taken.Swap(0)) }
 
 // end gives all back.
 func (p *spending) end() {

@@ -225,6 +225,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	admin := c.administers()
 	c.jobArgs = clipArgs(args)
 	c.blockSync(command.ArgsSize(args), func() {}, func(w *resp.Writer, spent *spending, x *turn) (sync command.SyncMode) {
+		w.Divide()
 		s.aside(x, e, db, spent, func(r *scriptRun) {
 			if sc == nil {
 				var err error
@@ -243,7 +244,7 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 			r.keys, r.argv, r.grip = args[3:3+n], args[3+n:], grip
 			r.now, r.admin, r.shown = e.Now(), admin, shown
 			err := r.onWorker(w)
-			r.tally(w.B, err, true)
+			r.tally(w.Head(), err, true)
 			if err != nil {
 				r.fail(w, err)
 				return

@@ -207,13 +207,14 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	if movable {
 		most = turnTime
 	}
+	from := len(c.w.B)
 	c.w.Array(len(tx.queue))
 	for i, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		late := mayTakeLong(q.cmd) && watch.passed(most)
+		late := tx.heavy && (mayTakeLong(q.cmd) || start-from > outputKept) && watch.passed(most)
 		switch {
 		case tx.guarded && !c.permitted(q.cmd, q.args): // by an AUTH before it
 			c.refuse(c.noPermission(q.cmd))

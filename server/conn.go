@@ -242,7 +242,7 @@ func (c *conn) keep(data []byte) {
 		c.in = c.lane.buffer()
 	}
 	if least := len(c.in) + len(data); least > max(cap(c.in), bufferKept) {
-		size := max(least, cap(c.in)+cap(c.in)/4)
+		size := max(least, cap(c.in)+cap(c.in)/4, min(c.parser.Needs(), keepFactor*cap(c.in)))
 		if !c.reserve(size - cap(c.in)) {
 			return
 		}
@@ -250,6 +250,10 @@ func (c *conn) keep(data []byte) {
 	}
 	c.in = append(c.in, data...)
 }
+
+// keepFactor is how much room kept input gets for a long argument at a time: what has
+// come of it is copied once or twice, and who just announces one gets little.
+const keepFactor = 8
 
 // endOfInput tells that the peer sends no more. What it has sent still runs,
 // and its replies are still sent.

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/headgate-io/headgate/resp"
 )
 
 // stream drives one connection with two goroutines, a reader and a writer: for
@@ -30,6 +33,7 @@ type stream struct {
 	mu       sync.Mutex
 	changed  sync.Cond // mu: the writer or the waiting reader has something to do
 	out      []byte    // guarded by mu: output that nobody is writing yet
+	later    parts     // guarded by mu: output after out
 	inFlight int       // guarded by mu: bytes that are being written
 	flying   int       // guarded by mu: the capacity of their buffer
 	spare    []byte    // guarded by mu
@@ -165,12 +169,16 @@ func (st *stream) writable() bool { return len(st.out) > 0 && st.inFlight == 0 &
 func (st *stream) writeOut() {
 	b := st.out
 	st.out, st.spare = st.spare[:0], nil
+	if next := st.later.first(); next != nil {
+		st.out = next
+	}
 	st.inFlight, st.flying = len(b), cap(b)
 	st.mu.Unlock()
 	if t := st.srv.cfg.WriteTimeout; t > 0 {
 		_ = st.nc.SetWriteDeadline(time.Now().Add(t))
 	}
 	n, err := st.nc.Write(b)
+	resp.FreePart(b)
 	st.mu.Lock()
 	st.inFlight, st.flying = 0, 0
 	if cap(b) <= streamKept {
@@ -213,8 +221,11 @@ func (st *stream) settle() {
 	}
 	for {
 		st.unhold()
+		if parts := st.lane.takeParts(); parts != nil {
+			st.later.add(parts...)
+		}
 		st.take(st.lane.takeOutput())
-		st.queued(len(st.out) + st.inFlight)
+		st.queued(len(st.out) + st.later.size + st.inFlight)
 		if st.killed || !st.runnable() {
 			break
 		}
@@ -226,6 +237,7 @@ func (st *stream) settle() {
 	if st.done() {
 		st.release()
 		st.out = nil
+		st.later.free()
 		// Reader and writer come back from the socket with an error.
 		st.nc.Close()
 	} else {
@@ -237,16 +249,25 @@ func (st *stream) settle() {
 // take puts output behind what is not being written yet. A large buffer it keeps,
 // which is nobody else's any more: see takeOutput.
 func (st *stream) take(b []byte) {
-	if len(st.out) == 0 && cap(b) > outputKept {
+	if len(st.out) == 0 && len(st.later.all) > 0 {
+		st.out = st.later.first()
+	}
+	switch {
+	case len(b) == 0:
+	case len(st.out) == 0 && cap(b) > outputKept:
 		st.out = b
-	} else {
+	case cap(b) > outputKept:
+		st.later.add(b)
+	case len(st.later.all) > 0:
+		st.later.add(slices.Clone(b))
+	default:
 		st.out = append(st.out, b...)
 	}
 	w := &st.lane.w
 	if cap(w.B) > streamKept {
 		w.B = nil
 	}
-	st.output = cap(st.out) + st.flying + cap(st.spare) + cap(w.B)
+	st.output = cap(st.out) + st.later.held + st.flying + cap(st.spare) + cap(w.B)
 }
 
 // stop lets the connection finish what it has received.

@@ -284,9 +284,10 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 		spent.end()
 		return
 	}
-	w := &resp.Writer{RESP3: c.resp3, Room: spent.room}
+	w := &resp.Writer{RESP3: c.resp3, Room: spent.room, MayDivide: true}
 	cmd, part := c.lane.call.Spec, c.lane.part
 	decides := c.decides(cmd)
+	held := len(c.segments) > 0 || decides && c.lane.mode&(modeHolding|modeDurable) != 0
 	c.lastCmd.Store(cmd) // which the job may list
 	reply := func(mode command.SyncMode, took time.Duration) {
 		over()
@@ -299,11 +300,12 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 				c.srv.record(c, cmd, c.jobArgs, took)
 			}
 			c.jobArgs = nil
+			spent.handTo(c)
 			c.refused(cmd, w)
-			if len(w.B) > 0 && w.B[0] == '-' {
-				c.lane.countError(cmd, w.B)
+			if head := w.Head(); len(head) > 0 && head[0] == '-' {
+				c.lane.countError(cmd, head)
 			}
-			c.unblock(w.B, ticket, mode)
+			c.unblock(w, ticket, mode)
 		}, spent)
 	}
 	run := func(x *turn) {
@@ -312,6 +314,9 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 		}
 		begin := time.Now()
 		mode := job(w, spent, x)
+		if held || decides && mode == command.SyncCommit {
+			w.Join() // here, and not on the loop
+		}
 		reply(mode, max(time.Since(begin), 1))
 	}
 	spent.reads = cmd.Flags&command.Readonly != 0
@@ -353,14 +358,14 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 		stop()
 		c.post(func() {
 			c.cancel, c.jobArgs = nil, nil
-			c.unblock(w.B, 0, command.SyncDefault)
+			c.unblock(w, 0, command.SyncDefault)
 		})
 	}()
 }
 
 // unblock takes the reply of a worker, whose job ended under ticket if it
 // decided, and is one of a call of that mode.
-func (c *conn) unblock(reply []byte, ticket uint64, mode command.SyncMode) {
+func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	start := len(c.w.B)
 	c.job = nil
 	c.stall &^= stallWorker
@@ -370,15 +375,23 @@ func (c *conn) unblock(reply []byte, ticket uint64, mode command.SyncMode) {
 		if mode == command.SyncCommit {
 			c.jobCommits, c.jobStrict = true, true
 		}
-		reply, commit = c.jobReply(reply, ticket)
+		commit = c.jobReply(w, ticket)
 		c.jobSince, c.jobCommits, c.jobStrict = 0, false, false
+	}
+	if commit.Ticket != 0 || len(c.segments) != 0 {
+		if w.Join(); w.Refused {
+			c.killForMemory()
+		}
 	}
 	switch {
 	case c.muteJob:
-	case start == 0 && cap(reply) > outputKept: // nobody else's any more
-		c.w.B = reply
+	case len(w.Parts) > 0:
+		c.lane.parts = append(append(c.lane.parts, c.w.B), w.Parts...)
+		c.w.B, start = w.B, 0
+	case start == 0 && cap(w.B) > outputKept: // nobody else's any more
+		c.w.B = w.B
 	default:
-		c.w.B = append(c.w.B, reply...)
+		c.w.B = append(c.w.B, w.B...)
 	}
 	c.muteJob = false
 	c.invalidate(c.jobRead, c.jobTracked)

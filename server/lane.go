@@ -18,6 +18,7 @@ type lane struct {
 	table    *command.Table // the server's, or what of it a node may send
 	w        resp.Writer    // the output of the connection being served
 	reserved int            // bytes of its growth that are accounted: see room
+	parts    [][]byte       // of a job's long reply, before w: see takeParts
 	args     [][]byte       // scratch of the parser
 	ahead    ahead          // scratch of runAhead
 	mode     mode           // what the server adds to each connection's mode
@@ -299,6 +300,14 @@ func (l *lane) takeOutput() []byte {
 		l.reserved = 0
 	}
 	return out
+}
+
+// takeParts returns what precedes takeOutput: parts of a long reply. They are the
+// driver's own.
+func (l *lane) takeParts() [][]byte {
+	parts := l.parts
+	l.parts = nil
+	return parts
 }
 
 // room makes room in the account for n more bytes of output, which is to be

@@ -92,19 +92,18 @@ func jobTicket(p *partition.Partition) uint64 {
 // ticket, for a command of a batch that began under the ticket jobSince. It waits
 // for its commit if jobCommits is set; otherwise it is good unless what it tells
 // of is known to be lost.
-func (c *conn) jobReply(reply []byte, ticket uint64) ([]byte, command.Commit) {
+func (c *conn) jobReply(w *resp.Writer, ticket uint64) command.Commit {
 	p, since := c.lane.part, c.jobSince
 	completed := p.Completed()
 	switch {
 	case ticket != partition.TicketLost && c.jobCommits:
-		return reply, command.Commit{Ticket: ticket, Since: since, Lenient: !c.jobStrict && !p.Durable()}
+		return command.Commit{Ticket: ticket, Since: since, Lenient: !c.jobStrict && !p.Durable()}
 	case ticket != partition.TicketLost && !completed.Lost(since, ticket) && (completed.Has(ticket) || !p.Engine().Sealed()):
-	case !bytes.HasPrefix(reply, []byte("-")):
-		var w resp.Writer
-		c.srv.uncertain(&w)
-		reply = w.B
+	case !bytes.HasPrefix(w.Head(), []byte("-")):
+		*w = resp.Writer{}
+		c.srv.uncertain(w)
 	}
-	return reply, command.Commit{}
+	return command.Commit{}
 }
 
 // batchPoll is how often awaitBatches looks: batches take microseconds.

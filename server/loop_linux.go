@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headgate-io/headgate/resp"
 )
 
 // loop drives plain TCP connections with epoll, on one goroutine: level
@@ -40,6 +43,7 @@ type socket struct {
 	loop     *loop
 	out      []byte // output that the kernel has not taken, from outOff on
 	outOff   int
+	later    parts // after out
 	interest uint32
 	unread   uint8 // how often epoll has named it since it waits for its turn to read
 	waiting  int64 // lane.now since when output has made no progress
@@ -49,6 +53,9 @@ const (
 	// readSize is the most that is read at once. A pipeline of 16 short
 	// commands is under 2 KiB; a larger buffer would only spill the cache.
 	readSize = 64 << 10
+	// writeSize is the most that is written at once of what has waited: a client that
+	// reads meanwhile would take all there is.
+	writeSize = 256 << 10
 	// tickEvery is how often timeouts are looked at, in ns.
 	tickEvery = int64(1e9)
 	// busyWait is how many ms a loop waits with its processor in hand: the
@@ -304,6 +311,12 @@ func (sk *socket) settle() {
 func (sk *socket) advance() {
 	for {
 		sk.unhold()
+		if parts := sk.lane.takeParts(); parts != nil {
+			if sk.out == nil {
+				sk.waiting = sk.lane.now
+			}
+			sk.later.add(parts...)
+		}
 		sk.send(sk.lane.takeOutput())
 		if sk.killed || !sk.runnable() {
 			return
@@ -339,16 +352,27 @@ func (sk *socket) send(b []byte) {
 	if sk.killed {
 		return
 	}
+	if sk.out == nil {
+		sk.out = sk.later.first()
+	}
 	if len(sk.out) > sk.outOff {
-		n := sk.write(sk.out[sk.outOff:])
+		n := sk.write(sk.out[sk.outOff:min(len(sk.out), sk.outOff+writeSize)])
 		sk.outOff += n
 		if sk.outOff == len(sk.out) {
 			sk.lane.recycle(sk.out)
-			sk.out, sk.outOff = nil, 0
+			resp.FreePart(sk.out)
+			sk.out, sk.outOff = sk.later.first(), 0
 		}
 	}
+	if sk.out != nil && len(b) > 0 && (cap(b) > outputKept || len(sk.later.all) > 0) {
+		if cap(b) <= outputKept {
+			b = slices.Clone(b)
+		}
+		sk.later.add(b)
+		b = nil
+	}
 	if sk.out == nil && len(b) > 0 {
-		n := sk.write(b)
+		n := sk.write(b[:min(len(b), outputKept)])
 		if n < len(b) && cap(b) > outputKept { // nobody else's any more: see takeOutput
 			sk.out, sk.outOff, sk.waiting = b, n, sk.lane.now
 			n = len(b)
@@ -365,8 +389,8 @@ func (sk *socket) send(b []byte) {
 		}
 		sk.out = append(sk.out, b...)
 	}
-	sk.output = cap(sk.out)
-	sk.queued(len(sk.out) - sk.outOff)
+	sk.output = cap(sk.out) + sk.later.held
+	sk.queued(len(sk.out) - sk.outOff + sk.later.size)
 }
 
 // write writes what the kernel takes at once.
@@ -401,6 +425,8 @@ func (sk *socket) close() {
 	sk.loop.sockets[sk.fd] = nil
 	sk.loop.open--
 	sk.lane.recycle(sk.out)
+	resp.FreePart(sk.out)
+	sk.later.free()
 	sk.out = nil
 	sk.release()
 	unix.Close(sk.fd)

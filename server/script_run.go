@@ -243,7 +243,7 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 	r.sess.Use(r.db)
 	err = r.letGo(err)
 	if err != nil {
-		w.B = w.B[:start]
+		w.Cut(start)
 		return err
 	}
 	for _, m := range r.messages {

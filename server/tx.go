@@ -26,6 +26,10 @@ type queued struct {
 	args [][]byte
 }
 
+// lightQueue is how many fast commands a transaction may have and not be heavy: each
+// may reply the largest value there is.
+const lightQueue = 16
+
 // queuedOverhead is what a queued command takes beside its bytes.
 const queuedOverhead = 64
 
@@ -74,6 +78,7 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	tx.heavy = tx.heavy || mayTakeLong(cmd) || mayChangeMuch(cmd)
 	tx.fixed = tx.fixed || cmd.Flags&onlyInPlace != 0
 	tx.queue = append(tx.queue, queued{cmd, command.CloneArgs(args)})
+	tx.heavy = tx.heavy || len(tx.queue) > lightQueue
 	c.w.Simple("QUEUED")
 }
 

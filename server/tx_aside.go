@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"runtime"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
@@ -15,6 +16,7 @@ func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e, db, admin := c.srv, c.lane.sess.Engine(), c.db, c.relayed || c.administers()
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
 	c.blockSync(tx.size, watched.end, func(w *resp.Writer, spent *spending, x *turn) command.SyncMode {
+		w.Divide()
 		s.aside(x, e, db, spent, func(r *scriptRun) {
 			r.now = e.Now()
 			r.queue, r.keys, r.grip = run, tx.keys(watched.keys, r.now), gripCopies
@@ -46,17 +48,22 @@ func (r *scriptRun) runQueue(w *resp.Writer, most int) error {
 		return nil
 	}
 	start := len(w.B)
+	copied := 0
 	w.Array(len(r.queue.tx.queue))
 	for _, q := range r.queue.tx.queue {
 		reply, err := r.Call(q.args, r.queue.resp3)
 		if err != nil {
 			return err
 		}
-		if len(w.B)+len(reply)-start > most {
+		if w.Len()+len(reply)-start > most {
 			return errLongReply
 		}
 		if w.Raw(reply); w.Refused {
 			return errClientMemory
+		}
+		if copied += len(reply); copied > yieldAfter {
+			copied = 0
+			runtime.Gosched()
 		}
 		if err := r.look(); err != nil {
 			return err
@@ -86,6 +93,10 @@ func (r *scriptRun) watched() []engine.Watch {
 	}
 	return r.queue.watched
 }
+
+// yieldAfter is how many bytes a worker copies before it lets others go first: it
+// would keep its processor for ten milliseconds.
+const yieldAfter = 1 << 20
 
 // errLongReply ends a transaction whose reply is too long.
 var errLongReply = errors.New("the reply is longer than client-output-buffer-limit")

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
@@ -23,28 +24,86 @@ const (
 	minGrowth   = 64 << 20
 	growthShare = 32
 	// heapShare of the machine is where the runtime starts to collect more
-	// eagerly, in percent: maxmemory's default of 60 % and its growth.
+	// eagerly at the latest, in percent: maxmemory's default of 60 % and its growth.
 	heapShare = 90
+	// slack and a slackShare-th of maxmemory and maxmemory-clients is how much more
+	// than these the process takes: what clients are lent, garbage, stacks and code.
+	slack      = 128 << 20
+	slackShare = 4
 )
 
+// memoryLimit is where the runtime starts to collect more eagerly, in bytes: the
+// memory that the process is promised to stay within.
+func memoryLimit(c *config.Config, machine int64) int64 {
+	most := machine / 100 * heapShare
+	if sum := c.MaxMemory + c.ClientMemory(); c.MaxMemory > 0 && c.ClientMemory() > 0 && sum < most {
+		return min(most, sum+sum/slackShare+slack)
+	}
+	return most
+}
+
 // limitMemory sets the garbage collector for a process whose heap is mostly
-// keys, unless the environment (GOGC, GOMEMLIMIT) sets it.
-func limitMemory(log *slog.Logger, c *config.Config) {
+// keys, unless the environment (GOGC, GOMEMLIMIT) sets it. It returns a function for
+// each change of the configuration.
+func limitMemory(log *slog.Logger, c *config.Config) (changed func(*config.Config)) {
+	machine := config.TotalMemory()
+	if c.MaxMemory > machine/100*heapShare {
+		log.Warn("maxmemory is close to or above the memory there is", "maxmemory", c.MaxMemory, "memory", machine)
+	}
+	limit := new(heapLimit)
+	changed = func(c *config.Config) { limit.promise(memoryLimit(c, machine)) }
+	if os.Getenv("GOMEMLIMIT") == "" {
+		changed(c)
+	} else {
+		changed = func(*config.Config) {}
+	}
 	if os.Getenv("GOGC") == "" {
-		runtime.SetFinalizer(&collections{growth: min(minGrowth, config.TotalMemory()/growthShare), live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}, (*collections).next)
+		runtime.SetFinalizer(&collections{limit: limit, growth: min(minGrowth, machine/growthShare), live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}, (*collections).next)
 		debug.SetGCPercent(gcPercent)
 	}
-	limit := config.TotalMemory() / 100 * heapShare
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit)
+	return changed
+}
+
+// heapLimit is the runtime's limit of memory.
+type heapLimit struct {
+	mu       sync.Mutex
+	promised int64 // guarded by mu; 0 where the environment has set the limit
+	set      int64 // guarded by mu: the one in force
+}
+
+// promise puts another limit into force.
+func (h *heapLimit) promise(limit int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.promised != limit {
+		h.promised = limit
+		h.put(limit)
 	}
-	if c.MaxMemory > limit {
-		log.Warn("maxmemory is close to or above the memory there is", "maxmemory", c.MaxMemory, "memory", config.TotalMemory())
+}
+
+// fit raises the limit where it is too close to a heap of live bytes: one that does
+// not get smaller would be collected without end. It lowers it again later.
+func (h *heapLimit) fit(live int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.promised == 0 {
+		return
 	}
+	// Setting it stops the process for a moment: not for a little.
+	if least := max(h.promised, live+live/4); live+live/8 > h.set || least < h.set-h.set/8 {
+		h.put(least)
+	}
+}
+
+// put puts a limit into force. mu must be held.
+func (h *heapLimit) put(limit int64) {
+	h.set = limit
+	debug.SetMemoryLimit(limit)
 }
 
 // collections is garbage, so that each collection finds it, and next runs.
 type collections struct {
+	limit   *heapLimit
 	growth  int64
 	percent int
 	live    []metrics.Sample
@@ -53,6 +112,7 @@ type collections struct {
 // next sets how much the heap may grow until the next collection.
 func (c *collections) next() {
 	metrics.Read(c.live)
+	c.limit.fit(int64(c.live[0].Value.Uint64()))
 	// Setting it stops the process for a moment: not for a little.
 	if percent := growthPercent(int64(c.live[0].Value.Uint64()), c.growth); percent*8 < c.percent*7 || percent*7 > c.percent*8 {
 		c.percent = percent

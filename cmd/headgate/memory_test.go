@@ -1,11 +1,14 @@
 package main
 
 import (
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
 func TestASmallHeapMayGrowBySoMuch(t *testing.T) {
@@ -32,4 +35,27 @@ func TestRequestsOverHTTPAreNotCollectedOneByOne(t *testing.T) {
 	collections, err := strconv.Atoi(count)
 	require.NoError(t, err)
 	require.Less(t, collections, 10)
+}
+
+// The collector keeps the process to what is promised, and gives a larger heap room.
+func TestTheHeapIsKeptToMaxMemoryAndItsClients(t *testing.T) {
+	const machine = 16 << 30
+	var c config.Config
+	c.MaxMemory, c.MaxMemoryClients = 256<<20, 1<<30
+	require.EqualValues(t, 1728<<20, memoryLimit(&c, machine))
+	c.MaxMemory = 15 << 30
+	require.EqualValues(t, machine/100*heapShare, memoryLimit(&c, machine))
+	for _, unbounded := range [][2]int64{{0, 1 << 30}, {256 << 20, 0}} {
+		c.MaxMemory, c.MaxMemoryClients = unbounded[0], unbounded[1]
+		require.EqualValues(t, machine/100*heapShare, memoryLimit(&c, machine))
+	}
+
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	var h heapLimit
+	h.promise(8 << 30)
+	for _, step := range [][2]int64{{7 << 30, 8 << 30}, {8 << 30, 10 << 30}, {8<<30 + 1, 10 << 30}, {1 << 30, 8 << 30}} {
+		h.fit(step[0])
+		require.Equal(t, step[1], debug.SetMemoryLimit(-1), "%d live", step[0])
+	}
 }

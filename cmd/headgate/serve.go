@@ -58,7 +58,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	signal.Ignore(syscall.SIGPIPE)
 
 	log, level := newLogger(stderr, &c)
-	limitMemory(log, &c)
+	fitMemory := limitMemory(log, &c)
 	spareProcessors(&c)
 
 	// Before the ports, so that unusable files leave no trace.
@@ -142,6 +142,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 	store.OnChange(func(c *config.Config) {
+		fitMemory(c)
 		setLevel(level, c.LogLevel)
 		decisions.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
 		now := descriptors(c, limit)

@@ -72,7 +72,7 @@ func (c *Call) Leave() {
 			spec.Handler(&inner)
 		}
 		if inner.Refused() {
-			w.B = w.B[:start]
+			w.Cut(start)
 			host.Uncertain(w)
 		}
 	})

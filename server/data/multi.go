@@ -2,6 +2,7 @@ package data
 
 import (
 	"errors"
+	"runtime"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
@@ -51,30 +52,47 @@ func mGet(call *command.Call) {
 // written nothing.
 func collect(call *command.Call, keys [][]byte) error {
 	w, most := call.W, call.Host.MostReply()
-	start := len(w.B)
+	start, copied := len(w.B), 0
+	if call.OnWorker {
+		w.Divide()
+	}
 	w.Array(len(keys))
 	for _, key := range keys {
+		if call.OnWorker && w.Refused {
+			return nil // nobody gets the reply
+		}
 		v, err := call.Sess.Open(call.Now, key, engine.Counter)
 		switch {
 		case errors.Is(err, engine.ErrWrongType):
 			w.Null()
 			continue
 		case err != nil:
-			w.B = w.B[:start]
+			w.Cut(start)
 			return err
 		}
-		writeString(w, v)
+		size := v.Len()
+		if w.Takes(size) {
+			writeString(w, v)
+		}
 		v.Close()
 		if call.LongReply(start) {
 			return errLeaves
 		}
-		if len(w.B)-start > most {
-			w.B = w.B[:start]
+		if w.Len()-start > most {
+			w.Cut(start)
 			return errLargeReply
+		}
+		if copied += size; call.OnWorker && copied > yieldAfter {
+			copied = 0
+			runtime.Gosched()
 		}
 	}
 	return nil
 }
+
+// yieldAfter is how many bytes a worker copies before it lets others go first: it
+// would keep its processor for ten milliseconds.
+const yieldAfter = 1 << 20
 
 var (
 	errLargeReply = errors.New("the values are more than client-output-buffer-limit")
