@@ -124,8 +124,8 @@ func TestWorse(t *testing.T) {
 func TestPublish(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	defer func(before []suite) { suites = before }(suites)
-	suites = []suite{{library: "one", version: "v1.2", what: "its own"}, {library: "two", version: "3", what: "ours"}, {library: "three", version: "4", what: "ours"}}
-	old := "| two | 3 | ours | 4 of 4 | 4 of 4 |\n| three | 3.9 | ours | 5 of 5 | 5 of 5 |\n| gone | 1 | ours | 6 of 6 | 6 of 6 |\n| one | 1.2 | its own | 7 of 7 | 7 of 7 |\n"
+	suites = []suite{{library: "one", version: "v1.2", what: "its own"}, {library: "two", version: "3", what: "ours"}, {library: "three", version: "4", what: "ours"}, {library: "debian's", what: "ours", needs: []need{{"gone", []string{"no-such-program"}}}}}
+	old := "| debian's | 1.5 | ours | 8 of 8 | 8 of 8 |\n" + "| two | 3 | ours | 4 of 4 | 4 of 4 |\n| three | 3.9 | ours | 5 of 5 | 5 of 5 |\n| gone | 1 | ours | 6 of 6 | 6 of 6 |\n| one | 1.2 | its own | 7 of 7 | 7 of 7 |\n"
 	require.NoError(t, os.WriteFile(path, []byte("before\n"+resultsBegin+old+resultsEnd+"after\n"), 0o644))
 	rows := []row{{suite: &suites[0], results: []result{
 		{passed: []string{"a"}, failed: []string{"b"}}, {passed: []string{"a", "b"}},
@@ -133,8 +133,9 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, publish(path, rows))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "|\n| one | 1.2 | its own | **1 of 2** | 2 of 2 |\n| two | 3 | ours | 4 of 4 | 4 of 4 |\n\n", "what was not run stays, but not of another version")
+	require.Contains(t, string(text), "|\n| one | 1.2 | its own | **1 of 2** | 2 of 2 |\n| two | 3 | ours | 4 of 4 | 4 of 4 |\n", "what was not run stays, but not of another version")
 	require.Regexp(t, `(?s)^before\n.*redis-server \d.*after\n$`, string(text))
+	require.Contains(t, string(text), "| debian's | 1.5 | ours | 8 of 8 | 8 of 8 |\n", "what is not installed here stays")
 	require.NotRegexp(t, "three|gone", string(text))
 	require.NoError(t, publish(path, rows), "once more")
 	again, err := os.ReadFile(path)

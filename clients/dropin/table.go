@@ -48,7 +48,8 @@ func (r *row) line() string {
 }
 
 // update returns the lines of a table in the order of the suites: of those that
-// were run the new ones, of others what the table said of this version.
+// were run the new ones, of others what the table said of this version, or of any if
+// none is installed here.
 func update(old string, rows []row) string {
 	var b strings.Builder
 	b.WriteString(tableHead)
@@ -59,9 +60,10 @@ func update(old string, rows []row) string {
 			b.WriteString(rows[at].line())
 			continue
 		}
-		begin := fmt.Sprintf("| %s | %s | %s |", r.library, r.versionHere(), r.what)
+		version := r.versionHere()
 		for line := range strings.Lines(old) {
-			if strings.HasPrefix(line, begin) {
+			cells := strings.SplitN(line, " | ", 4)
+			if len(cells) == 4 && cells[0] == "| "+r.library && cells[2] == r.what && (cells[1] == version || version == "?") {
 				b.WriteString(line)
 			}
 		}
