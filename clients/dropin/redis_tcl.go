@@ -108,8 +108,8 @@ func runTcl(ctx context.Context, w *workshop, s *suite, t target) (result, error
 // runUnit runs a unit. Against ours, what the list says that cannot be run is left
 // out and has failed, and what is wrong with the list is told.
 func runUnit(ctx context.Context, w *workshop, t target, unit string, ours bool) (res result, err error) {
-	// The suite takes a port of its own, of the 32 below the base, with one above.
-	base := fmt.Sprint(20_000 + os.Getpid()%20_000)
+	// The suite takes a port of its own, of the 32 below the base, which no client has.
+	base := fmt.Sprint(20_000 + os.Getpid()%10_000)
 	addrs, err := subprocess.Addrs("127.0.0.1", 1)
 	if err != nil {
 		return res, err

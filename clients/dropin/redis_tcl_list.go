@@ -155,7 +155,8 @@ var tclReasons = []tclReason{
 		tests: map[string][]string{"pause": {"Test read-only scripts in mutli-exec are not blocked by pause RO"}},
 	},
 	{
-		why:   "Keys expire while CLIENT PAUSE holds up writes.",
+		why:   "Keys expire while CLIENT PAUSE holds up writes; this then leaves the server paused.",
+		harms: true,
 		tests: map[string][]string{"pause": {"Test both active and passive expires are skipped during client pause"}},
 	},
 	{
