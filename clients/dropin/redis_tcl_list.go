@@ -164,10 +164,6 @@ var tclReasons = []tclReason{
 		tests: map[string][]string{"pubsub": {"/^Keyspace notifications"}},
 	},
 	{
-		why: "CLIENT REPLY OFF holds back messages, too; this waits for one.", harms: true,
-		tests: map[string][]string{"pubsub": {"PubSub messages with CLIENT REPLY OFF"}},
-	},
-	{
 		why: "CONFIG has not all of Redis's parameters, and may not change the port.",
 		tests: map[string][]string{"introspection": {
 			"CONFIG SET with multiple args", "CONFIG SET rollback on apply error", "CONFIG GET hidden configs", "CONFIG GET multiple args",
