@@ -13,22 +13,13 @@ import (
 // A new format, such as a kind of record, is a new version of what it is
 // written in, which is read as soon as it is known and written where the level
 // permits it: raise the newest version there, and add a level. A level of a
-// release is never changed and never taken away.
+// release is never changed and never taken away. Until the first release, formats
+// change in place at level 1, and data of older builds are refused.
 var levels = []struct {
 	log   raftlog.Formats
 	state engine.Formats
 }{
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 3}},  // 1
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 4}},  // 2: a flush is one record
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 5}},  // 3: databases, texts, hashes, sets, sorted sets, lists
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 6}},  // 4: large states as deltas
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 7}},  // 5: policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 8}},  // 6: calendars of policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 9}},  // 7: holds
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 10}}, // 8: penalties of policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 11}}, // 9: slots of policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 12}}, // 10: routes, and descriptors of policies
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 13}}, // 11: lists of policies that are longer than a record
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 1}},
 }
 
 // features are the levels as the log has to know them.

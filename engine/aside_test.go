@@ -16,7 +16,6 @@ import (
 // of the key, and of its limit, before it is encoded.
 func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 1}), newNode(t, Config{})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	text := func(c byte) []byte { return bytes.Repeat([]byte{c}, 2*asideFrom) }
 	l := Limit{Algorithm: Log, Limit: 1000, Period: minute}
@@ -58,7 +57,6 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	table := follower.table(start)
 	require.Len(t, table, 21)
 	other := newNode(t, Config{})
-	other.r.Permit(Formats{Effects: effectsNewest})
 	other.r.Lead(start)
 	write(other.s, 'a')
 	for i := range int64(1000) {
@@ -98,7 +96,6 @@ func BenchmarkCutHolds(b *testing.B) {
 	for _, members := range []int{1000, 30_000} {
 		b.Run(fmt.Sprint("members=", members), func(b *testing.B) {
 			r, s := benchLeader(b, nil)
-			r.Permit(Formats{Effects: effectsNewest})
 			at := 0
 			change := func(n int) {
 				v, err := s.Open(start, []byte("set"), SortedSet)

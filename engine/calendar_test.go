@@ -55,7 +55,6 @@ func TestCalendarWindow(t *testing.T) {
 // of a zone move no window that is open.
 func TestAnOpenWindowIsNotMoved(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	end := start + 10*minute
 	ask := func(n *node, now, ends int64, want Decision) {
@@ -76,7 +75,6 @@ func TestAnOpenWindowIsNotMoved(t *testing.T) {
 	late := newNode(t, Config{})
 	require.NoError(t, late.r.Restore(&snap, start+6*minute))
 	for _, n := range []*node{follower, late} {
-		n.r.Permit(Formats{Effects: effectsNewest})
 		n.r.Lead(start + 6*minute)
 		ask(n, start+7*minute, end+5*minute, Decision{Allowed: 1, OK: true, Remaining: 1, ResetAfter: 3 * minute})
 		ask(n, end-1, end+5*minute, Decision{Allowed: 1, OK: true, ResetAfter: 1})
@@ -134,19 +132,6 @@ func TestEditsOfACalendarsLimit(t *testing.T) {
 	require.EqualValues(t, 4, out[0].Remaining)
 }
 
-// Below its feature level no node has a calendar's counter.
-func TestCalendarsWaitForTheFeatureLevel(t *testing.T) {
-	n := newNode(t, Config{})
-	for version, kept := range map[byte]bool{effectsCalendar - 1: false, effectsCalendar: true} {
-		n.r.Permit(Formats{Effects: version})
-		require.Equal(t, kept, n.e.CalendarsKept())
-	}
-	limit := appendLimit([]byte{effectsCalendar, recordLimit}, Limit{Algorithm: PolicyCalendar, Limit: 1, Resets: 300})
-	require.NoError(t, newNode(t, Config{}).r.Apply([][]byte{limit}, start))
-	limit[0] = effectsCalendar - 1
-	require.ErrorIs(t, newNode(t, Config{}).r.Apply([][]byte{limit}, start), ErrEffects)
-}
-
 // Nodes that are cut off from each other spend one budget, and what they have
 // spent is charged to the window that it was spent in.
 func TestCalendarsWithoutALeader(t *testing.T) {
@@ -164,7 +149,6 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 	}
 	for i := range nodes {
 		nodes[i] = newNode(t, Config{})
-		nodes[i].r.Permit(Formats{Effects: effectsNewest})
 		nodes[i].r.Lead(start)
 		check(t, nodes[i].s, start, monthly(t, nodes[i].s, "@p:m", 30, end, costs(6)))
 		nodes[i].cut()
@@ -219,7 +203,6 @@ func TestSharesKeepAnOpenWindow(t *testing.T) {
 	for name, own := range map[string]int64{"an end before it": early, "an end behind it": late} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, Config{})
-			n.r.Permit(Formats{Effects: effectsNewest})
 			n.r.Lead(start)
 			check(t, n.s, start, monthly(t, n.s, "@p:m", 30, ended, costs(1)))
 			n.cut()

@@ -51,7 +51,6 @@ func BenchmarkLogSet(b *testing.B) {
 			var r *Replica
 			if each > 0 {
 				r = e.Replicate(l)
-				r.Permit(Formats{Effects: effectsNewest})
 				r.Lead(start)
 			}
 			s := e.NewSession()

@@ -71,8 +71,6 @@ func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(11, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
-		leader.r.Permit(Formats{Effects: effectsNewest})
-		follower.r.Permit(Formats{Effects: effectsNewest})
 		now := start
 		leader.r.Lead(now)
 		for round := range 60 {
@@ -102,7 +100,6 @@ func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
 // A value as large as there may be travels, is undone and is in a snapshot.
 func TestTheLargestCollection(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	key := []byte("largest")
 	v, err := leader.s.Open(start, key, SortedSet)
@@ -142,7 +139,6 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 	for _, kind := range collections() {
 		for _, n := range []int{1, 2, 100} {
 			leader := newNode(t, Config{})
-			leader.r.Permit(Formats{Effects: effectsNewest})
 			leader.r.Lead(start)
 			v, err := leader.s.Open(start, []byte("k"), kind)
 			require.NoError(t, err)
@@ -176,7 +172,6 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 						continue
 					}
 					follower.e.Digest(start) // what was read can be worked on
-					follower.r.Permit(Formats{Effects: effectsNewest})
 					follower.r.Lead(start)
 					for _, kind := range collections() {
 						if v, err := follower.s.Open(start, []byte("k"), kind); err == nil {

@@ -76,7 +76,6 @@ func TestAScanOfASmallDatabaseEnds(t *testing.T) {
 
 func TestFlushDatabaseLeavesTheOthers(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	fill := func(db uint8) {
 		leader.s.Use(db)
@@ -116,7 +115,6 @@ func TestFlushDatabaseLeavesTheOthers(t *testing.T) {
 // A flush that is taken back brings the counts of the databases back.
 func TestDatabasesAreCountedThroughAFlush(t *testing.T) {
 	n := newNode(t, Config{})
-	n.r.Permit(Formats{Effects: effectsNewest})
 	n.r.Lead(start)
 	n.s.Use(2)
 	for i := range 100 {
@@ -131,43 +129,6 @@ func TestDatabasesAreCountedThroughAFlush(t *testing.T) {
 	n.depose()
 	require.Equal(t, 100, n.e.DatabaseLen(2))
 	require.Equal(t, 100, n.e.Len())
-}
-
-// Until the cluster can read them, there are no databases, types and texts.
-func TestWhatOlderMembersCannotReadIsRefused(t *testing.T) {
-	n := newNode(t, Config{})
-	n.r.Lead(start)
-	calls := map[string]func() error{
-		"text":     func() error { _, err := n.s.Set(start, []byte("k"), []byte("text"), &SetOptions{}); return err },
-		"database": func() error { n.s.Use(1); defer n.s.Use(0); _, err := n.s.Incr(start, []byte("k"), 1); return err },
-		"hash":     func() error { _, err := n.s.Open(start, []byte("k"), Hash); return err },
-		"move":     func() error { _, err := n.s.Rename(start, []byte("number"), []byte("k"), 1, false); return err },
-		"append": func() error {
-			v, err := n.s.Open(start, []byte("number"), Counter)
-			require.NoError(t, err)
-			defer v.Close()
-			_, err = v.Splice(v.Len(), 0, 1)
-			return err
-		},
-	}
-	_, err := n.s.Set(start, []byte("number"), []byte("1"), &SetOptions{})
-	require.NoError(t, err)
-	for name, call := range calls {
-		require.ErrorIs(t, call(), ErrNotYet, name)
-	}
-	require.Equal(t, 1, n.e.Len())
-	n.r.Permit(Formats{Effects: effectsNewest})
-	for name, call := range calls {
-		err := call()
-		require.NoError(t, err, name)
-		if name == "hash" {
-			n.s.value.Close()
-		}
-		_, err = n.s.Delete(start, []byte("k"))
-		require.NoError(t, err)
-		_, err = n.s.Set(start, []byte("number"), []byte("1"), &SetOptions{})
-		require.NoError(t, err)
-	}
 }
 
 func TestLocalSharesKnowDatabases(t *testing.T) {

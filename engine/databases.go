@@ -49,10 +49,3 @@ func (e *Engine) DatabaseStats(now int64) (all [Databases]DatabaseStats) {
 	}
 	return all
 }
-
-// HasDatabases tells whether there are databases other than 0: not until every
-// node of a cluster can read what is in them.
-func (e *Engine) HasDatabases() bool {
-	l := Limit{DB: 1}
-	return e.permits(l.needs())
-}

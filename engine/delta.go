@@ -115,11 +115,11 @@ func (r *Replica) cutLarge(enc *encoder, was, im shard.Image) {
 }
 
 // cutChange adds the state of an entry that was another at the cut before: as a
-// delta, if the formats have that, every node has what it was, and it is worth
+// delta, if every node has what it was, and it is worth
 // it.
 func (r *Replica) cutChange(enc *encoder, was, im shard.Image) {
 	var d *delta
-	if enc.formats.Effects >= effectsDelta && len(was.State) >= leastDelta && was.Deadline > r.given.Load() {
+	if len(was.State) >= leastDelta && was.Deadline > r.given.Load() {
 		d = r.changer.between(enc.limits, &was, &im)
 	}
 	enc.add(im, d)

@@ -62,7 +62,6 @@ func (g *group) newMember() *member {
 	c := g.conf
 	c.Shards, c.Clock = 1<<g.rnd.IntN(4), clock
 	m := &member{node: newNode(g.t, c), set: set, mono: start}
-	m.r.Permit(Formats{Effects: effectsNewest})
 	return m
 }
 

@@ -30,9 +30,8 @@ func logSet(t require.TestingT, s *Session, from, to int) {
 func logMember(i int) []byte { return strconv.AppendInt(nil, int64(1_700_000_000_000_000+i), 10) }
 
 // pair returns a leader with a full log, nothing of it dirty, and a follower.
-func pair(t *testing.T, effects byte) (leader, follower *node) {
+func pair(t *testing.T) (leader, follower *node) {
 	leader, follower = newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
-	leader.r.Permit(Formats{Effects: effects})
 	leader.r.Lead(start)
 	logSet(t, leader.s, 0, 1000)
 	send(t, leader, follower)
@@ -61,7 +60,7 @@ func send(t *testing.T, leader *node, followers ...*node) (deltas, size int) {
 // in it, however many hits a cut has, but for ten bytes.
 func TestALogInASortedSetTravelsAsItsChanges(t *testing.T) {
 	change := len(logMember(0)) + 8 // member and score
-	leader, follower := pair(t, effectsNewest)
+	leader, follower := pair(t)
 	for i, hits := 1000, 1; hits <= 250; hits *= 2 {
 		logSet(t, leader.s, i, i+hits)
 		i += hits
@@ -72,23 +71,10 @@ func TestALogInASortedSetTravelsAsItsChanges(t *testing.T) {
 	}
 }
 
-// Nodes of an older level get whole states.
-func TestDeltasWaitForTheirLevel(t *testing.T) {
-	leader, follower := pair(t, effectsDelta-1)
-	logSet(t, leader.s, 1000, 1001)
-	deltas, size := send(t, leader, follower)
-	require.Zero(t, deltas)
-	require.Greater(t, size, 20_000)
-	leader.r.Permit(Formats{Effects: effectsDelta})
-	logSet(t, leader.s, 1001, 1002)
-	deltas, _ = send(t, leader, follower)
-	require.Equal(t, 1, deltas)
-}
-
 // What is much changed, has become of another kind, or was not there, travels
 // whole.
 func TestWholeStates(t *testing.T) {
-	leader, follower := pair(t, effectsNewest)
+	leader, follower := pair(t)
 	whole := func(deltas, size int) {
 		t.Helper()
 		require.Zero(t, deltas)
@@ -115,7 +101,7 @@ func TestWholeStates(t *testing.T) {
 // A node whose state is not the one that a delta is from stops, changes nothing,
 // and says which key it is.
 func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
-	leader, follower := pair(t, effectsNewest)
+	leader, follower := pair(t)
 	logSet(t, leader.s, 1000, 1001)
 	parts, ok := leader.r.Cut(1 << 20)
 	require.True(t, ok)
@@ -137,7 +123,7 @@ func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
 	f(number)
 	require.NoError(t, follower.r.Apply(parts, start))
 	f(follower) // which has it already
-	other, _ := pair(t, effectsNewest)
+	other, _ := pair(t)
 	logSet(t, other.s, 1000, 1002)
 	other.depose()
 	logSet(t, leader.s, 1001, 1002)
@@ -150,7 +136,6 @@ func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
 func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	clock, set := NewManualClock(start)
 	leader := newNode(t, Config{Clock: clock})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	logSet(t, leader.s, 0, 1000)
 	deadline := start + second + minute
@@ -166,7 +151,6 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	require.Greater(t, after, deadline)
 
 	restored := newNode(t, Config{})
-	restored.r.Permit(Formats{Effects: effectsNewest})
 	require.NoError(t, restored.r.Restore(bytes.NewReader(snap.Bytes()), after))
 	restored.reap(restored.e.passed())
 	require.NoError(t, restored.r.Apply(parts, after))
@@ -174,7 +158,6 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 
 	// Others may have forgotten it, for all that a new leader knows.
 	other := newNode(t, Config{})
-	other.r.Permit(Formats{Effects: effectsNewest})
 	require.NoError(t, other.r.Restore(bytes.NewReader(snap.Bytes()), after))
 	other.r.Lead(after)
 	logSet(t, other.s, 1000, 1001)
@@ -182,20 +165,10 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	require.Zero(t, deltas)
 }
 
-// A snapshot cannot tell in an older format that deltas may be in it.
-func TestNoSnapshotAcrossTheLevelOfDeltas(t *testing.T) {
-	n, _ := pair(t, effectsDelta-1)
-	old := n.r.Snapshot()
-	n.r.Permit(Formats{Effects: effectsDelta})
-	require.ErrorIs(t, old.Persist(&bytes.Buffer{}), errFormats)
-	require.NoError(t, n.r.Snapshot().Persist(&bytes.Buffer{}))
-}
-
 // What every kind has of large states can be sent in part: keys of a kind are
 // changed, and all travel as deltas.
 func TestDeltasOfEveryKind(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	hit := func(kind Algorithm, i int) {
 		key := fmt.Append(nil, kind)

@@ -9,35 +9,22 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// The first byte of every payload and snapshot chunk is a version: see Formats.
-// A node that reads one which it does not know stops: skipping what it does not
-// know would make its table differ from the log.
-const (
-	effectsOldest   = 3  // that this build reads
-	effectsFlush    = 4  // the first that has recordFlush and kind.encode
-	effectsData     = 5  // the first that has databases and the data types
-	effectsDelta    = 6  // the first that has recordDelta and recordIncluded
-	effectsPolicy   = 7  // the first that has policies' records and counters
-	effectsCalendar = 8  // the first that has counters of calendars
-	effectsHold     = 9  // the first that has reservations, and marks of counters
-	effectsPenalty  = 10 // the first that has offences
-	effectsSlots    = 11 // the first that has slots of policies, and holds of them
-	effectsFronts   = 12 // the first of whose policies may have descriptors, and that has routes
-	effectsParts    = 13 // the first whose policies may have texts in parts
-	effectsNewest   = 13 // that it reads, and writes where it is permitted
-)
+// effectsVersion is the first byte of every payload and snapshot chunk: see Formats.
+// A node that reads another version stops. If it skipped what it does not know, its
+// table would differ from the log.
+const effectsVersion = 1
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
 type Formats struct {
 	Effects byte // of payloads, and of the chunks of snapshots
 }
 
-// firstFormats are those of a replica that is permitted nothing else.
-var firstFormats = Formats{Effects: effectsOldest}
+// firstFormats are those of feature level 1.
+var firstFormats = Formats{Effects: effectsVersion}
 
 // Check returns an error unless this build can read what f has it write.
 func (f Formats) Check() error {
-	if f.Effects < effectsOldest || f.Effects > effectsNewest {
+	if f.Effects != effectsVersion {
 		return fmt.Errorf("effects of version %d are not this build's", f.Effects)
 	}
 	return nil
@@ -146,13 +133,10 @@ func (r *effects) open(payload []byte) error {
 	if len(payload) == 0 {
 		return fmt.Errorf("%w: no version", ErrEffects)
 	}
-	switch v := payload[0]; {
-	case v > effectsNewest:
-		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it", ErrEffects, v, effectsOldest, effectsNewest)
-	case v < effectsOldest:
-		return fmt.Errorf("%w: version %d, this node knows %d to %d; it is from before the first release, wipe this node's data", ErrEffects, v, effectsOldest, effectsNewest)
+	if v := payload[0]; v != effectsVersion {
+		return fmt.Errorf("%w: version %d, this node knows %d; it is of a build from before the first release, wipe this node's data", ErrEffects, v, effectsVersion)
 	}
-	*r = effects{d: decoder{b: payload[1:]}, version: payload[0], limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
+	*r = effects{d: decoder{b: payload[1:]}, limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
 	return nil
 }
 
@@ -168,7 +152,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	head := r.d.byte()
 	first := !r.begun
 	r.begun = true
-	e.changed = head == recordDelta && r.version >= effectsDelta
+	e.changed = head == recordDelta
 	if e.changed {
 		if head = r.d.byte(); head&kindMask != recordPut && head&kindMask != recordPutOf {
 			return false, fmt.Errorf("%w: bad delta", ErrEffects)
@@ -178,7 +162,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	case recordLimit:
 		l := r.d.limit()
 		l.DB = head >> kindBits
-		if r.d.bad || l.needs() > r.version {
+		if r.d.bad {
 			return false, fmt.Errorf("%w: bad limit", ErrEffects)
 		}
 		if err := l.Validate(); err != nil {
@@ -190,19 +174,19 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	case recordDelete:
 		switch {
 		case head == recordSystem:
-			k, value := readSystem(&r.d, r.version)
+			k, value := readSystem(&r.d)
 			if r.d.bad {
 				return false, fmt.Errorf("%w: bad system record", ErrEffects)
 			}
 			out.setSystem(k, value)
 			return false, nil
-		case head == recordFlush && r.version >= effectsFlush:
+		case head == recordFlush:
 			if !first {
 				return false, fmt.Errorf("%w: flush in the middle", ErrEffects)
 			}
 			out.flush()
 			return false, nil
-		case head == recordIncluded && r.version >= effectsDelta:
+		case head == recordIncluded:
 			clock := r.d.varint()
 			if r.d.bad {
 				return false, fmt.Errorf("%w: bad end", ErrEffects)
@@ -211,7 +195,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, nil
 		}
 		*e = effect{limit: -1}
-		if n := head >> kindBits; n > Databases && n < Databases+spaces && r.version >= spaceSince(n-Databases) {
+		if n := head >> kindBits; n > Databases && n < Databases+spaces {
 			e.image.Space = n - Databases
 			head = recordDelete
 		}
@@ -256,21 +240,10 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	return true, nil
 }
 
-// spaceSince is the first version of effects that has a key space.
-func spaceSince(space uint8) byte {
-	switch space {
-	case offenders:
-		return effectsPenalty
-	case internal:
-		return effectsHold
-	}
-	return effectsData
-}
-
 // readState reads a state under r.limit into the arena.
 func (r *effects) readState(words int) {
 	if words > smallState {
-		if k := r.known[r.limit].kind.kind(); k.encodes(r.version) {
+		if k := r.known[r.limit].kind.kind(); k.encode != nil {
 			r.arena = k.decode(r.arena, words, &r.d)
 			return
 		}

@@ -82,17 +82,11 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
-		version := effectsOldest + byte(seed%(1+effectsNewest-effectsOldest))
-		db := func() uint8 {
-			if version < effectsData {
-				return 0
-			}
-			return uint8(rnd.IntN(Databases))
-		}
+		db := func() uint8 { return uint8(rnd.IntN(Databases)) }
 		ids := make([]uint32, 1+rnd.IntN(5))
 		for i := range ids {
 			l := Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute}
-			if version >= effectsPolicy && rnd.IntN(2) == 0 {
+			if rnd.IntN(2) == 0 {
 				l.DB, l.Algorithm, l.Resets, l.Scalings = 0, l.Algorithm.OfPolicy(), uint16(rnd.Uint32()), uint16(rnd.Uint32())
 			}
 			it, err := limits.acquire(l)
@@ -100,7 +94,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 			ids[i] = it.id
 		}
 		most := 64 + rnd.IntN(4000)
-		enc := newEncoder(limits, Formats{Effects: version}, most, rnd.IntN(2*most))
+		enc := newEncoder(limits, firstFormats, most, rnd.IntN(2*most))
 		var want, got []readEffect
 		for range rnd.IntN(200) {
 			key := randomKey(rnd)
@@ -159,7 +153,6 @@ func TestAnEffectIsSmall(t *testing.T) {
 // A full log travels in less than half of what its words would take.
 func TestALogIsSmall(t *testing.T) {
 	n := newNode(t, Config{Shards: 1})
-	n.r.Permit(withFlush)
 	n.r.Lead(start)
 	const entries = 1000
 	now := start
@@ -185,40 +178,28 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 14, this node knows 3 to 13; upgrade it", effectsNewest+1, recordDelete, 0)
-	f("version 2, this node knows 3 to 13; it is from before the first release", effectsOldest-1, recordDelete, 0)
-	f("bad deletion", effectsOldest, recordDelete)
-	f("bad deletion", effectsOldest, recordDelete, 1<<lenBits, 'k') // nothing to share
-	f("bad deletion", effectsOldest, recordDelete|2<<kindBits, 0)
-	f("bad state", effectsOldest, recordPut, 0, 0)                      // no put before
-	f("bad state", effectsOldest, recordPutOf, 0, 0, 0)                 // no limit
-	f("bad limit", effectsOldest, recordLimit, 0, 0, 0)                 // cut short
-	f("limit:", effectsOldest, recordLimit, 0, 0, 0, 0, 0, 0)           // none
-	f("bad deletion", effectsOldest, recordDelete, longLen, 0xff, 0xff) // length cut short
-	f("flush in the middle", effectsFlush, recordDelete, 0, recordFlush)
-	f("bad deletion", effectsFlush-1, recordFlush, 0)          // before there were any
-	f("bad deletion", effectsNewest, recordDelete|5<<kindBits) // of no kind
-	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
-	f("bad deletion", effectsHold-1, recordDeleteIn+internal<<kindBits, 0)
-	f("bad deletion", effectsPenalty-1, recordDeleteIn+offenders<<kindBits, 0)
-	f("bad deletion", effectsNewest, recordDeleteIn+spaces<<kindBits, 0)
-	f("bad deletion", effectsData-1, recordDeleteIn|1<<kindBits, 0)
-	f("bad limit", effectsData-1, recordLimit|1<<kindBits, 0, 0, 0, 2, 2, 0)
-	f("bad limit", effectsData-1, recordLimit, byte(Hash), 0, 0, 0, 0, 0)
-	f("limit:", effectsNewest, recordLimit|Databases<<kindBits, 0, 0, 0, 2, 2, 0)
-	f("limit:", effectsNewest, recordLimit, byte(blocked), 0, 0, 2, 2, 0)
-	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1)
-	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
-	f("bad system record", effectsOldest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1) // too large
-	f("bad system record", effectsOldest, recordSystem, byte(systemCharged)+1, 0, 0)                 // of no kind
-	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy)+1, 0, 0)                  // of no kind
-	f("bad system record", effectsPolicy-1, recordSystem, byte(systemPolicy), 0, 0)                  // before there were any
-	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                    // no text
-	f("bad limit", effectsPolicy-1, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0, 0)
-	f("bad limit", effectsNewest, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
-	f("bad limit", effectsCalendar-1, recordLimit, byte(PolicyCalendar), 0, 0, 2, 0, 0, 0, 0)
-	f("limit:", effectsNewest, recordLimit, byte(PolicyCalendar), 0, 0, 2, 2, 0, 0, 0) // a period
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)      // no text
+	f("version 13, this node knows 1; it is of a build from before the first release", 13, recordDelete, 0)
+	f("bad deletion", effectsVersion, recordDelete)
+	f("bad deletion", effectsVersion, recordDelete, 1<<lenBits, 'k')     // nothing to share
+	f("bad state", effectsVersion, recordPut, 0, 0)                      // no put before
+	f("bad state", effectsVersion, recordPutOf, 0, 0, 0)                 // no limit
+	f("bad limit", effectsVersion, recordLimit, 0, 0, 0)                 // cut short
+	f("limit:", effectsVersion, recordLimit, 0, 0, 0, 0, 0, 0)           // none
+	f("bad deletion", effectsVersion, recordDelete, longLen, 0xff, 0xff) // length cut short
+	f("flush in the middle", effectsVersion, recordDelete, 0, recordFlush)
+	f("bad deletion", effectsVersion, recordDelete|5<<kindBits) // of no kind
+	f("bad deletion", effectsVersion, recordDeleteIn, 0)        // database 0 is not named
+	f("bad deletion", effectsVersion, recordDeleteIn+spaces<<kindBits, 0)
+	f("limit:", effectsVersion, recordLimit|Databases<<kindBits, 0, 0, 0, 2, 2, 0)
+	f("limit:", effectsVersion, recordLimit, byte(blocked), 0, 0, 2, 2, 0)
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1)
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
+	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1)  // too large
+	f("bad system record", effectsVersion, recordSystem, byte(systemPolicy)+1, 0, 0)                   // of no kind
+	f("bad system record", effectsVersion, recordSystem, byte(systemPolicy), 0, 1)                     // no text
+	f("bad limit", effectsVersion, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
+	f("limit:", effectsVersion, recordLimit, byte(PolicyCalendar), 0, 0, 2, 2, 0, 0, 0)                // a period
+	f("bad system record", effectsVersion, recordSystem, byte(systemScript), 0, 1)                     // no text
 	require.Zero(t, n.e.Len())
 }
 
@@ -226,7 +207,7 @@ func TestUnreadableEffects(t *testing.T) {
 // snapshots.
 func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 	n := newNode(t, Config{Shards: 1})
-	for _, version := range []byte{effectsNewest, effectsNewest + 1} {
+	for _, version := range []byte{effectsVersion, effectsVersion + 1} {
 		n.r.Permit(Formats{Effects: version})
 		n.r.Lead(start)
 		decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{Force: true})
@@ -242,6 +223,6 @@ func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 		}
 	}
 	require.NoError(t, firstFormats.Check())
-	require.Error(t, Formats{Effects: effectsNewest + 1}.Check())
+	require.Error(t, Formats{Effects: effectsVersion + 1}.Check())
 	require.Error(t, Formats{}.Check())
 }

@@ -49,13 +49,6 @@ func (enc *encoder) remove(db uint8, key []byte) {
 	}
 }
 
-// removeAll adds that all keys of a shard are gone, which it had when it was
-// detached or at the cut before.
-func (enc *encoder) removeAll(old *shard.Contents) {
-	old.Each(func(ent shard.Entry) { enc.remove(enc.limits.get(ent.Meta()).limit.DB, ent.Key()) })
-	old.Undo().Walk(func(im shard.Image, _ bool) { enc.remove(im.Space, im.Key) })
-}
-
 // system adds a system record; nil is that it is gone.
 func (enc *encoder) system(k systemKey, value []byte) {
 	start := enc.begin()
@@ -71,15 +64,10 @@ func (enc *encoder) included(clock int64) {
 	enc.buf = binary.AppendVarint(append(enc.buf, recordIncluded), clock)
 }
 
-// flush adds that no key is left, before anything else. false is that the format
-// has no such record.
-func (enc *encoder) flush() bool {
-	if enc.formats.Effects < effectsFlush {
-		return false
-	}
+// flush adds that no key is left, before anything else.
+func (enc *encoder) flush() {
 	enc.begin()
 	enc.buf = append(enc.buf, recordFlush)
-	return true
 }
 
 // begin makes sure that there is a payload, and returns its length.
@@ -145,7 +133,7 @@ func (enc *encoder) appendPut(im shard.Image, d *delta) {
 // appendState adds a state under the limit of enc.meta.
 func (enc *encoder) appendState(b, state []byte) []byte {
 	if len(state) > 8*smallState {
-		if k := enc.limits.get(enc.meta).limit.Algorithm.kind(); k.encodes(enc.formats.Effects) {
+		if k := enc.limits.get(enc.meta).limit.Algorithm.kind(); k.encode != nil {
 			return k.encode(b, state)
 		}
 	}

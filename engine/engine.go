@@ -73,9 +73,6 @@ type Engine struct {
 	// reign counts how often the engine has begun to decide for a cluster.
 	reign atomic.Uint64
 
-	// permitted is the version of effects up to which sessions may need them.
-	permitted atomic.Uint32
-
 	// replaced counts what policies' counters have replaced.
 	replaced atomic.Uint64
 
@@ -88,7 +85,6 @@ type Engine struct {
 func New(c Config) *Engine {
 	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
 		maxBytes: c.MaxBytes, evict: c.Evict}
-	e.permitted.Store(effectsNewest)
 	e.holds.most = MaxReservations
 	if e.clock == nil {
 		e.clock = NewClock()
@@ -125,9 +121,6 @@ func (c *Config) shards() int {
 	}
 	return n
 }
-
-// permits tells whether what a version of effects has can be replicated.
-func (e *Engine) permits(version byte) bool { return e.permitted.Load() >= uint32(version) }
 
 // Now returns the engine's time in Unix nanoseconds.
 func (e *Engine) Now() int64 { return e.clock.Now() }

@@ -28,10 +28,6 @@ var (
 	// leases on one key. Nothing is written.
 	ErrSlotsFull = errors.New("key holds the maximum of 4096 leases")
 
-	// ErrNotYet is returned for databases other than 0, data types and texts in
-	// a cluster that has nodes of an older version, which could not read them.
-	ErrNotYet = errors.New("not before every node of the cluster is upgraded")
-
 	// ErrFull is returned when the table has reached its memory bound and
 	// nothing may be evicted for a new key.
 	ErrFull = shard.ErrFull

@@ -20,7 +20,6 @@ func TestStepsFindRoom(t *testing.T) {
 	t.Run("alone", func(t *testing.T) { stepsFindRoom(t, New(Config{MaxBytes: 4 << 20, Evict: true})) })
 	t.Run("leader", func(t *testing.T) {
 		n := newNode(t, Config{MaxBytes: 4 << 20, Evict: true})
-		n.r.Permit(Formats{Effects: effectsNewest})
 		n.r.Lead(start)
 		var wg sync.WaitGroup
 		done := make(chan struct{})

@@ -9,9 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withFlush is what a replica writes that may write recordFlush.
-var withFlush = Formats{Effects: effectsFlush}
-
 // fill charges keys 0..n-1 one unit each.
 func (n *node) fill(t *testing.T, keys int) {
 	for i := range keys {
@@ -22,62 +19,23 @@ func (n *node) fill(t *testing.T, keys int) {
 func TestAFlushIsOneRecord(t *testing.T) {
 	for _, shards := range []int{1, 256} {
 		leader, follower := newNode(t, Config{Shards: shards}), newNode(t, Config{Shards: 4})
-		leader.r.Permit(withFlush)
 		leader.r.Lead(start)
 		leader.fill(t, 3000)
 		require.NoError(t, follower.r.Apply(leader.cut(), start))
 		require.NoError(t, leader.s.Flush())
 		require.Zero(t, leader.e.Len())
 		parts := leader.cut()
-		require.Equal(t, [][]byte{{effectsFlush, recordFlush}}, parts)
+		require.Equal(t, [][]byte{{effectsVersion, recordFlush}}, parts)
 		require.NoError(t, follower.r.Apply(parts, start))
 		require.Zero(t, follower.e.Len())
 		require.Nil(t, leader.cut(), "once")
 	}
 }
 
-// A cluster with members that do not know the record gets a deletion a key, of
-// keys that have just come or gone too.
-func TestAFlushIsDeletionsForOlderMembers(t *testing.T) {
-	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
-	leader.r.Lead(start)
-	leader.fill(t, 300)
-	require.NoError(t, follower.r.Apply(leader.cut(), start))
-	leader.s.Delete(start, []byte("k7"))
-	leader.s.Delete(start, []byte("k8"))
-	decide(t, leader.s, start, "k8", perMinute(Token, 100), 1, Options{})
-	require.NoError(t, leader.s.Flush())
-	decide(t, leader.s, start, "k9", perMinute(Token, 100), 1, Options{})
-	require.NoError(t, leader.s.Flush())
-	decide(t, leader.s, start, "k10", perMinute(Token, 100), 1, Options{})
-	for _, part := range leader.cut() {
-		_, flushes := readPayload(t, part)
-		require.Zero(t, flushes)
-		require.NoError(t, follower.r.Apply([][]byte{part}, start))
-	}
-	require.Equal(t, 1, follower.e.Len())
-	require.Equal(t, leader.table(start), follower.table(start))
-}
-
-// A flush of an empty table has nothing to tell members that know of keys only:
-// no flight waits for an entry that nobody sends.
-func TestAFlushOfNothingIsNoFlight(t *testing.T) {
-	n := newNode(t, Config{Shards: 4})
-	n.r.Lead(start)
-	require.NoError(t, n.s.Flush())
-	seq := n.l.Open()
-	require.Empty(t, n.cut())
-	require.False(t, n.l.Flying())
-	require.Equal(t, seq, n.l.Settled())
-	decide(t, n.s, start, "k", perMinute(Token, 100), 1, Options{})
-	require.NotEmpty(t, n.cut())
-}
-
 // What a session decides in one step with a flush is in one cut with it: the cut
 // waits for the step's end.
 func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
-	n.r.Permit(withFlush)
 	n.r.Lead(start)
 	l := perMinute(Fixed, 100)
 	decide(t, n.s, start, "before", l, 1, Options{})
@@ -125,7 +83,6 @@ func TestAFlushIsUndone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
-			n.r.Permit(withFlush)
 			n.r.Lead(start)
 			n.e.clock.Set(start)
 			n.fill(t, 200) // of which some are not touched again
@@ -158,7 +115,7 @@ func TestAFlushIsUndone(t *testing.T) {
 			deposed := n.deposing(t)
 			require.NoError(t, restored.r.Restore(bytes.NewReader([]byte{0}), start))
 			persist := func(i int) {
-				for _, chunk := range n.r.committed(i, withFlush, start) {
+				for _, chunk := range n.r.committed(i, firstFormats, start) {
 					require.NoError(t, restored.r.apply(chunk, start))
 				}
 			}
@@ -186,7 +143,6 @@ func TestAFlushIsUndone(t *testing.T) {
 // before.
 func TestAFlushGivesLimitsBack(t *testing.T) {
 	n, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
-	n.r.Permit(withFlush)
 	n.r.Lead(start)
 	const keys = 5000
 	for i := range int64(keys) {

@@ -29,8 +29,6 @@ type kind struct {
 	sized bool
 	// space is the key space of records that are not in databases.
 	space uint8
-	// since is the first version of effects that has the kind; 0 is any.
-	since byte
 	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
 	expires bool
 	// packed is what the value is to engine/packed; 0 for a kind whose state is
@@ -42,8 +40,6 @@ type kind struct {
 	// appends the state to b. Nil: a varint a word.
 	encode func(b, state []byte) []byte
 	decode func(b []byte, words int, d *decoder) []byte
-	// encoded is the first version of effects that has encode.
-	encoded byte
 	// large marks a state that can be large and is not packed: deltas take it in
 	// pieces of evenPiece bytes.
 	large bool
@@ -91,7 +87,7 @@ var kinds = [...]kind{
 	},
 	Log: {
 		name: "log", decides: true, units: true, period: true, fits: fitsLog,
-		encode: encodePairs, decode: decodePairs, encoded: effectsFlush, large: true,
+		encode: encodePairs, decode: decodePairs, large: true,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
 	},
 	Slots: {
@@ -100,65 +96,65 @@ var kinds = [...]kind{
 	},
 	Counter: {
 		name: "counter", redis: "string", sized: true, expires: true,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsData, large: true,
+		encode: encodeBytes, decode: decodeBytes, large: true,
 		pressure: valuePressure, describe: describeCounter,
 	},
 	Hash: {
-		name: "hash", sized: true, expires: true, since: effectsData, packed: packed.HashKind,
-		encode: encodeCollection, decode: decodeCollection(packed.HashKind), encoded: effectsData,
+		name: "hash", sized: true, expires: true, packed: packed.HashKind,
+		encode: encodeCollection, decode: decodeCollection(packed.HashKind),
 		pressure: valuePressure, describe: describeCollection,
 	},
 	Set: {
-		name: "set", sized: true, expires: true, since: effectsData, packed: packed.SetKind,
-		encode: encodeCollection, decode: decodeCollection(packed.SetKind), encoded: effectsData,
+		name: "set", sized: true, expires: true, packed: packed.SetKind,
+		encode: encodeCollection, decode: decodeCollection(packed.SetKind),
 		pressure: valuePressure, describe: describeCollection,
 	},
 	SortedSet: {
-		name: "zset", sized: true, expires: true, since: effectsData, packed: packed.SortedSetKind,
-		encode: encodeCollection, decode: decodeCollection(packed.SortedSetKind), encoded: effectsData,
+		name: "zset", sized: true, expires: true, packed: packed.SortedSetKind,
+		encode: encodeCollection, decode: decodeCollection(packed.SortedSetKind),
 		pressure: valuePressure, describe: describeCollection,
 	},
 	List: {
-		name: "list", sized: true, expires: true, since: effectsData, packed: packed.ListKind,
-		encode: encodeCollection, decode: decodeCollection(packed.ListKind), encoded: effectsData,
+		name: "list", sized: true, expires: true, packed: packed.ListKind,
+		encode: encodeCollection, decode: decodeCollection(packed.ListKind),
 		pressure: valuePressure, describe: describeCollection,
 	},
 	PolicyToken: {
-		name: "policy-token", redis: policyType, policy: true, units: true, period: true, rate: true, since: effectsPolicy,
+		name: "policy-token", redis: policyType, policy: true, units: true, period: true, rate: true,
 		adopt: adoptBucket, pressure: bucketPressure, describe: describeBucket, ask: askDecision, split: splitBucket,
 	},
 	PolicyLeaky: {
-		name: "policy-leaky", redis: policyType, policy: true, units: true, period: true, rate: true, since: effectsPolicy,
+		name: "policy-leaky", redis: policyType, policy: true, units: true, period: true, rate: true,
 		adopt: adoptBucket, pressure: bucketPressure, describe: describeBucket, ask: askDecision, split: splitBucket,
 	},
 	PolicyFixed: {
-		name: "policy-fixed", redis: policyType, policy: true, units: true, period: true, aligns: true, since: effectsPolicy,
+		name: "policy-fixed", redis: policyType, policy: true, units: true, period: true, aligns: true,
 		adopt: adoptCounts, pressure: fixedPressure, describe: describeFixed, ask: askDecision, split: splitUnits,
 	},
 	PolicySliding: {
-		name: "policy-sliding", redis: policyType, policy: true, units: true, period: true, aligns: true, since: effectsPolicy,
+		name: "policy-sliding", redis: policyType, policy: true, units: true, period: true, aligns: true,
 		adopt: adoptCounts, pressure: slidingPressure, describe: describeSliding, ask: askDecision, split: splitUnits,
 	},
 	PolicyLog: {
-		name: "policy-log", redis: policyType, policy: true, units: true, period: true, since: effectsPolicy, fits: fitsLog,
-		encode: encodePairs, decode: decodePairs, encoded: effectsPolicy, large: true,
+		name: "policy-log", redis: policyType, policy: true, units: true, period: true, fits: fitsLog,
+		encode: encodePairs, decode: decodePairs, large: true,
 		compact: (*rule).trimLog, pressure: listPressure, describe: describeLog, ask: askDecision, split: splitUnits,
 	},
 	PolicyCalendar: {
-		name: "calendar", redis: policyType, policy: true, units: true, since: effectsCalendar,
+		name: "calendar", redis: policyType, policy: true, units: true,
 		pressure: calendarPressure, describe: describeCalendar, ask: askDecision, split: splitUnits,
 	},
 	PolicySlots: {
-		name: "policy-slots", redis: policyType, policy: true, units: true, period: true, since: effectsSlots,
+		name: "policy-slots", redis: policyType, policy: true, units: true, period: true,
 		large: true, compact: compactSlots, pressure: listPressure, describe: describeSlots, ask: askSlots,
 	},
 	HoldRecord: {
-		name: "hold", sized: true, space: internal, since: effectsHold,
-		encode: encodeBytes, decode: decodeBytes, encoded: effectsHold,
+		name: "hold", sized: true, space: internal,
+		encode: encodeBytes, decode: decodeBytes,
 		pressure: valuePressure, describe: describeReservation,
 	},
 	OffenceRecord: {
-		name: "offences", space: offenders, since: effectsPenalty,
+		name: "offences", space: offenders,
 		pressure: offencePressure, describe: describeOffences,
 	},
 }
@@ -176,9 +172,6 @@ func (a Algorithm) kind() *kind {
 	}
 	return &unknown
 }
-
-// encodes tells whether effects of a version have states in k's own encoding.
-func (k *kind) encodes(version byte) bool { return k.encode != nil && version >= k.encoded }
 
 // encodeBytes writes a state that is bytes: as they are.
 func encodeBytes(b, state []byte) []byte { return append(b, state...) }

@@ -27,14 +27,11 @@ func TestEveryKindHasItsRow(t *testing.T) {
 			switch a {
 			case PolicyCalendar: // of no algorithm of RL.LIMIT
 				require.Equal(t, a, a.Decider())
-				require.Equal(t, byte(effectsCalendar), k.since)
 			case PolicySlots: // of RL.ACQUIRE's
 				require.Equal(t, Slots, a.Decider())
-				require.Equal(t, byte(effectsSlots), k.since)
 			default:
 				require.Equal(t, a, a.Decider().OfPolicy())
 				require.True(t, a.Decider().kind().decides)
-				require.Equal(t, byte(effectsPolicy), k.since)
 			}
 		}
 		named, ok := ParseAlgorithm(k.name)

@@ -200,15 +200,6 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// needs is the first version of effects that has the limit.
-func (l Limit) needs() byte {
-	since := l.Algorithm.kind().since
-	if l.DB != 0 {
-		return max(since, effectsData)
-	}
-	return since
-}
-
 // interval returns the time of one unit of a token or leaky limit as the
 // fraction num/den ns in lowest terms, num >= den. The limit's rate must be
 // valid.

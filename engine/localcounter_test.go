@@ -213,7 +213,6 @@ func TestCountingForgetsWhatIsOver(t *testing.T) {
 func TestChargesToCountersThatAreLost(t *testing.T) {
 	n := newNode(t, Config{})
 	n.r.Lead(start)
-	n.r.Permit(Formats{Effects: effectsNewest})
 	for key, value := range map[string]string{"text": "abc", "large": "9223372036854775807"} {
 		_, err := n.s.Set(start, []byte(key), []byte(value), &SetOptions{})
 		require.NoError(t, err)

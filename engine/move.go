@@ -13,7 +13,7 @@ var ErrNoKey = errors.New("no such key")
 // is, whatever its kind, with its time to live. Without replace it does nothing
 // if to exists, and answers false. Errors: ErrNoKey if there is no from,
 // ErrWrongType if one of them is the counter of a policy, ErrKeyTooLong, ErrFull,
-// ErrNotYet, ErrSealed, ErrNotHeld, ErrUndoFull; nothing has changed then.
+// ErrSealed, ErrNotHeld, ErrUndoFull; nothing has changed then.
 func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, false)
 }
@@ -83,9 +83,6 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 		return false, ErrWrongType
 	}
 	l.DB = db
-	if !s.e.permits(l.needs()) {
-		return false, ErrNotYet
-	}
 	it, err := s.e.limits.acquire(l)
 	if err != nil {
 		return false, err

@@ -290,10 +290,6 @@ func (e *Engine) Offenders() int { return e.table.SpaceLen(offenders) }
 // OffendersEvicted returns how many were forgotten for memory.
 func (e *Engine) OffendersEvicted() uint64 { return e.table.Evicted(offenders) }
 
-// PenaltiesKept reports whether limits may have penalties: alone, or if all of the
-// cluster can read what is known of offenders.
-func (e *Engine) PenaltiesKept() bool { return e.permits(effectsPenalty) }
-
 // blockedHere decides a step without a leader where the table, sealed as it is,
 // has a block of its caller: that holds. Where it is false, nothing is said.
 func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdict, blocked bool) {

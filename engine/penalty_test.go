@@ -220,9 +220,6 @@ func TestBlocksGrow(t *testing.T) {
 // A block outlasts its leader, and one that nobody has heard of is taken back.
 func TestBlocksSurviveTheLeader(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
-	for _, n := range []*node{leader, follower} {
-		n.r.Permit(Formats{Effects: effectsNewest})
-	}
 	leader.r.Lead(start)
 	c := of(t, leader.s, "@p:a", perMinute(Fixed, 1), penalized(login))
 	check(t, leader.s, start, c)
@@ -244,7 +241,6 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 	late := newNode(t, Config{})
 	require.NoError(t, late.r.Restore(&snap, at))
 	for _, n := range []*node{follower, late} {
-		n.r.Permit(Formats{Effects: effectsNewest})
 		n.r.Lead(at)
 		v, out := check(t, n.s, at+5*minute, of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login)))
 		require.True(t, v.Penalty)
@@ -257,7 +253,6 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 // A node that does not decide admits nobody whom its table blocks.
 func TestBlocksHoldWithoutALeader(t *testing.T) {
 	leader, orphan := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
-	leader.r.Permit(Formats{Effects: effectsNewest})
 	leader.r.Lead(start)
 	c := of(t, leader.s, "@p:a", perMinute(Fixed, 10), costs(10), penalized(login))
 	check(t, leader.s, start, c)
@@ -293,21 +288,6 @@ func TestBlocksHoldWithoutALeader(t *testing.T) {
 		require.True(t, v.OK, name)
 	}
 	require.Equal(t, leader.table(at), orphan.table(at), "nothing is written")
-}
-
-func TestPenaltiesWaitForTheFeatureLevel(t *testing.T) {
-	n := newNode(t, Config{})
-	n.r.Permit(Formats{Effects: effectsPenalty - 1})
-	n.r.Lead(start)
-	require.False(t, n.e.PenaltiesKept())
-	c := of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login))
-	check(t, n.s, start, c)
-	for range 4 {
-		v, out := check(t, n.s, start, c)
-		require.Equal(t, Verdict{}, v)
-		require.ErrorIs(t, out[0].Err, ErrNotYet)
-	}
-	require.Zero(t, n.e.Offenders())
 }
 
 // Without room for the record a denial is one of the limit.

@@ -97,34 +97,12 @@ func (e *Engine) publish(changes []PolicyRecord, anew bool) {
 	}
 }
 
-// PoliciesKept reports whether records of policies can be written: alone, or if
-// all of the cluster can read them.
-func (e *Engine) PoliciesKept() bool { return e.permits(effectsPolicy) }
-
-// CalendarsKept reports whether counters of calendars can be written, as
-// PoliciesKept does of policies.
-func (e *Engine) CalendarsKept() bool { return e.permits(effectsCalendar) }
-
-// SlotsKept is CalendarsKept of the slots of policies.
-func (e *Engine) SlotsKept() bool { return e.permits(effectsSlots) }
-
-// FrontsKept is CalendarsKept of routes and of policies with descriptors: nodes that
-// know neither would let go what these need.
-func (e *Engine) FrontsKept() bool { return e.permits(effectsFronts) }
-
-// PartsKept is CalendarsKept of texts that are longer than a record: older nodes do not
-// know the parts that these are in.
-func (e *Engine) PartsKept() bool { return e.permits(effectsParts) }
-
 // EditPolicies changes records of policies, as one change. edit is told what
 // records are now, changes that are not committed included, and returns what is to
 // change; it must not call the engine. An error of edit is returned, and changes
-// nothing. Other errors: ErrSealed, ErrNotYet, ErrSystemName, ErrPoliciesFull.
+// nothing. Other errors: ErrSealed, ErrSystemName, ErrPoliciesFull.
 func (s *Session) EditPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) error {
 	e := s.e
-	if !e.PoliciesKept() {
-		return ErrNotYet
-	}
 	if e.replica == nil {
 		e.policies.editing.Lock()
 		defer e.policies.editing.Unlock()

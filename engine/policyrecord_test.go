@@ -124,27 +124,6 @@ func TestPoliciesWithoutReplication(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1"}, at.records)
 }
 
-func TestPoliciesWaitForTheFeatureLevel(t *testing.T) {
-	n := newNode(t, Config{})
-	n.r.Permit(Formats{Effects: effectsPolicy - 1})
-	n.r.Lead(start)
-	require.False(t, n.e.PoliciesKept())
-	err := n.s.EditPolicies(func(func(string) []byte) ([]PolicyRecord, error) { return []PolicyRecord{{"a", []byte("1")}}, nil })
-	require.ErrorIs(t, err, ErrNotYet)
-
-	// A payload of an older version has neither their records nor their kinds.
-	enc := newEncoder(n.e.limits, Formats{Effects: effectsPolicy}, 1<<20, 0)
-	enc.system(systemKey{systemPolicy, "a"}, []byte("1"))
-	payload := enc.finish()[0]
-	require.NoError(t, newNode(t, Config{}).r.Apply([][]byte{payload}, start))
-	payload[0] = effectsPolicy - 1
-	require.ErrorIs(t, newNode(t, Config{}).r.Apply([][]byte{payload}, start), ErrEffects)
-	limit := appendLimit([]byte{effectsPolicy, recordLimit}, Limit{Algorithm: PolicyFixed, Limit: 1, Period: 1, Resets: 300, Scalings: 1})
-	require.NoError(t, newNode(t, Config{}).r.Apply([][]byte{limit}, start))
-	limit[0] = effectsPolicy - 1
-	require.ErrorIs(t, newNode(t, Config{}).r.Apply([][]byte{limit}, start), ErrEffects)
-}
-
 func TestPoliciesAreBounded(t *testing.T) {
 	n := &node{e: New(Config{})}
 	n.s = n.e.NewSession()

@@ -106,17 +106,13 @@ type shardUndo struct {
 func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
 	r := &Replica{e: e, ledger: l, gate: xsync.NewRBMutex(), formats: firstFormats}
 	e.replica = r
-	e.permitted.Store(uint32(firstFormats.Effects))
 	e.seal(true)
 	return r
 }
 
 // Permit says what the replica may write from here on, in payloads and in
-// snapshots begun later, and so what sessions may decide: what Formats.Check accepts.
-func (r *Replica) Permit(f Formats) {
-	r.formats = f
-	r.e.permitted.Store(uint32(f.Effects))
-}
+// snapshots begun later: what Formats.Check accepts.
+func (r *Replica) Permit(f Formats) { r.formats = f }
 
 // Lead opens the table for decisions; clock is the cluster clock to go on
 // from.
@@ -157,15 +153,14 @@ func (r *Replica) capture(enc *encoder) bool {
 	// reads the next number.
 	cut := r.ledger.Begin()
 	u := &undo{r: r}
-	whole := r.flushed && enc.flush()
+	if r.flushed {
+		enc.flush()
+	}
 	r.flushed = false
 	for i := range r.e.table.Shards() {
 		sh := r.e.table.Shard(i)
 		sh.Lock()
 		if sh.Dirty() {
-			if old := sh.Pending().Contents(); old != nil && !whole {
-				enc.removeAll(old)
-			}
 			before := sh.Cut(func(was shard.Image, existed bool, ent shard.Entry, present bool) {
 				switch {
 				case !present:

@@ -104,41 +104,38 @@ func BenchmarkApply(b *testing.B) {
 // entries, so many hits after the cut before. It reports the bytes of a cut and
 // those of a hit.
 func BenchmarkCutLog(b *testing.B) {
-	for version := byte(effectsOldest); version <= effectsNewest; version++ {
-		for _, hits := range []int{1, 20, 1000} {
-			b.Run(fmt.Sprintf("version=%d/hits=%d", version, hits), func(b *testing.B) {
-				r, s := benchLeader(b, nil)
-				r.Permit(Formats{Effects: version})
-				// A thousand hits a second, of which a thousand count.
-				l := Limit{Algorithm: Log, Limit: 1000, Period: second}
-				rnd := rand.New(rand.NewPCG(1, 1))
-				now, cuts, size := start, 0, 0
-				hit := func() {
-					now += second/1000 + rnd.Int64N(second/2000) - second/4000
-					if _, err := s.Decide(now, []byte("key"), l, 1, &Options{}); err != nil {
-						b.Fatal(err)
-					}
+	for _, hits := range []int{1, 20, 1000} {
+		b.Run(fmt.Sprintf("hits=%d", hits), func(b *testing.B) {
+			r, s := benchLeader(b, nil)
+			// A thousand hits a second, of which a thousand count.
+			l := Limit{Algorithm: Log, Limit: 1000, Period: second}
+			rnd := rand.New(rand.NewPCG(1, 1))
+			now, cuts, size := start, 0, 0
+			hit := func() {
+				now += second/1000 + rnd.Int64N(second/2000) - second/4000
+				if _, err := s.Decide(now, []byte("key"), l, 1, &Options{}); err != nil {
+					b.Fatal(err)
 				}
-				for range 2000 {
+			}
+			for range 2000 {
+				hit()
+			}
+			r.Cut(benchMaxEntry)
+			r.ledger.Commit()
+			for b.Loop() {
+				for range hits {
 					hit()
 				}
-				r.Cut(benchMaxEntry)
+				parts, _ := r.Cut(benchMaxEntry)
 				r.ledger.Commit()
-				for b.Loop() {
-					for range hits {
-						hit()
-					}
-					parts, _ := r.Cut(benchMaxEntry)
-					r.ledger.Commit()
-					cuts++
-					for _, p := range parts {
-						size += len(p)
-					}
+				cuts++
+				for _, p := range parts {
+					size += len(p)
 				}
-				b.ReportMetric(float64(size)/float64(cuts), "B/cut")
-				b.ReportMetric(float64(size)/float64(cuts*hits), "B/hit")
-			})
-		}
+			}
+			b.ReportMetric(float64(size)/float64(cuts), "B/cut")
+			b.ReportMetric(float64(size)/float64(cuts*hits), "B/hit")
+		})
 	}
 }
 
@@ -147,47 +144,44 @@ func BenchmarkCutLog(b *testing.B) {
 // bytes of a cut, and how many times those of the changes they are: the members
 // that came, with their scores.
 func BenchmarkCutLogSet(b *testing.B) {
-	for _, version := range []byte{effectsData, effectsDelta} {
-		for _, hits := range []int{1, 5, 20, 200, 1000} {
-			b.Run(fmt.Sprintf("version=%d/hits=%d", version, hits), func(b *testing.B) {
-				leader, s := benchLeader(b, nil)
-				follower, _ := benchLeader(b, nil)
-				follower.Depose()
-				leader.Permit(Formats{Effects: version})
-				at, size, cuts := 0, 0, 0
-				var applying time.Duration
-				hit := func(n int) { logSet(b, s, at, at+n); at += n }
-				apply := func(parts [][]byte) {
-					leader.ledger.Commit()
-					for _, p := range parts {
-						size += len(p)
-					}
-					begin := time.Now()
-					if err := follower.Apply(parts, start); err != nil {
-						b.Fatal(err)
-					}
-					applying += time.Since(begin)
-					cuts++
+	for _, hits := range []int{1, 5, 20, 200, 1000} {
+		b.Run(fmt.Sprintf("hits=%d", hits), func(b *testing.B) {
+			leader, s := benchLeader(b, nil)
+			follower, _ := benchLeader(b, nil)
+			follower.Depose()
+			at, size, cuts := 0, 0, 0
+			var applying time.Duration
+			hit := func(n int) { logSet(b, s, at, at+n); at += n }
+			apply := func(parts [][]byte) {
+				leader.ledger.Commit()
+				for _, p := range parts {
+					size += len(p)
 				}
-				hit(1000)
+				begin := time.Now()
+				if err := follower.Apply(parts, start); err != nil {
+					b.Fatal(err)
+				}
+				applying += time.Since(begin)
+				cuts++
+			}
+			hit(1000)
+			parts, _ := leader.Cut(benchMaxEntry)
+			apply(parts)
+			size, cuts, applying = 0, 0, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				hit(hits)
+				b.StartTimer()
 				parts, _ := leader.Cut(benchMaxEntry)
+				b.StopTimer()
 				apply(parts)
-				size, cuts, applying = 0, 0, 0
-				b.ReportAllocs()
-				for b.Loop() {
-					b.StopTimer()
-					hit(hits)
-					b.StartTimer()
-					parts, _ := leader.Cut(benchMaxEntry)
-					b.StopTimer()
-					apply(parts)
-					b.StartTimer()
-				}
-				change := float64(len(logMember(0)) + 8)
-				b.ReportMetric(float64(size)/float64(cuts), "B/cut")
-				b.ReportMetric(float64(size)/float64(cuts*hits)/change, "x-changes")
-				b.ReportMetric(float64(applying.Nanoseconds())/float64(cuts), "ns/apply")
-			})
-		}
+				b.StartTimer()
+			}
+			change := float64(len(logMember(0)) + 8)
+			b.ReportMetric(float64(size)/float64(cuts), "B/cut")
+			b.ReportMetric(float64(size)/float64(cuts*hits)/change, "x-changes")
+			b.ReportMetric(float64(applying.Nanoseconds())/float64(cuts), "ns/apply")
+		})
 	}
 }

@@ -170,9 +170,6 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 
 // check makes a random call on limits of a policy, and edits some.
 func (n *node) check(rnd *rand.Rand, now int64) {
-	if !n.e.PoliciesKept() {
-		return
-	}
 	if rnd.IntN(4) == 0 {
 		_ = n.s.EditPolicies(func(get func(string) []byte) ([]PolicyRecord, error) {
 			name := fmt.Sprint("policy ", rnd.IntN(4))
@@ -187,7 +184,7 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
 		l := Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
 			Period: minute * (1 + rnd.Int64N(3)), Resets: uint16(rnd.IntN(2)), Scalings: uint16(rnd.IntN(2))}
-		if n.e.CalendarsKept() && rnd.IntN(6) == 0 {
+		if rnd.IntN(6) == 0 {
 			l.Algorithm, l.Period = PolicyCalendar, 0
 		}
 		ready, err := n.e.Ready(l)
@@ -304,7 +301,6 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 		now := start
-		leader.r.Permit(Formats{Effects: effectsOldest + byte(seed%(1+effectsNewest-effectsOldest))})
 		leader.r.Lead(now)
 		var pending []cutEntry
 		cut := func() {
@@ -527,17 +523,15 @@ func FuzzDecodeEffects(f *testing.F) {
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
 	enc.remove(0, []byte("gone"))
 	f.Add(enc.finish()[0])
-	enc.formats = withFlush
 	list, err := enc.limits.acquire(perMinute(Log, 5))
 	require.NoError(f, err)
 	enc.put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
 	enc.flush()
 	f.Add(enc.finish()[1])
-	enc.formats.Effects = effectsNewest
 	enc.add(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)}, &delta{make([]byte, baseSize), []byte{80, 0, 80, 0}})
 	enc.included(start)
 	f.Add(enc.finish()[2])
-	f.Add([]byte{effectsFlush, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
+	f.Add([]byte{effectsVersion, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		n := newNode(t, Config{Shards: 1})
 		_ = n.r.apply(payload, start)

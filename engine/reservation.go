@@ -185,10 +185,6 @@ func (s *Session) Reservation(now int64, key []byte) (Reservation, error) {
 // Reservations returns how many there are, settled ones included.
 func (e *Engine) Reservations() int { return e.table.SpaceLen(internal) }
 
-// HoldsKept reports whether calls can be reserved: alone, or if all of the cluster
-// can read reservations.
-func (e *Engine) HoldsKept() bool { return e.permits(effectsHold) }
-
 // reservationLimit is what all of them are under.
 var reservationLimit = Limit{Algorithm: HoldRecord, DB: internal}
 

@@ -40,14 +40,11 @@ type Reserve struct {
 // that Settle can make it what the call did cost: both in one step, and in one
 // cut. A call that is denied leaves no record.
 //
-// Errors are those of Check, ErrNotYet, ErrRepeated, and ErrFull where there is no room for the
+// Errors are those of Check, ErrRepeated, and ErrFull where there is no room for the
 // record. Nothing is changed then.
 func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve) (Verdict, error) {
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks
-	}
-	if !s.e.HoldsKept() {
-		return Verdict{}, ErrNotYet
 	}
 	r.Held, r.kept = false, false
 	if s.checking == nil {

@@ -335,9 +335,6 @@ func TestHoldsAreBounded(t *testing.T) {
 // A hold is settled by the node that leads next, also by its end.
 func TestHoldsSurviveTheLeader(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
-	for _, n := range []*node{leader, follower} {
-		n.r.Permit(Formats{Effects: effectsNewest})
-	}
 	leader.r.Lead(start)
 	c := of(t, leader.s, "@p:a", perMinute(Token, 100), costs(40))
 	reserve(t, leader.s, start, "a", nil, c)
@@ -363,16 +360,6 @@ func TestHoldsSurviveTheLeader(t *testing.T) {
 	require.ErrorIs(t, err, ErrSealed)
 	_, err = leader.s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
 	require.ErrorIs(t, err, ErrSealed)
-}
-
-func TestHoldsWaitForTheFeatureLevel(t *testing.T) {
-	n := newNode(t, Config{})
-	n.r.Permit(Formats{Effects: effectsHold - 1})
-	n.r.Lead(start)
-	c := of(t, n.s, "@p:a", perMinute(Token, 100))
-	_, err := n.s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
-	require.ErrorIs(t, err, ErrNotYet)
-	require.EqualValues(t, 100, remaining(t, n.s, start, c))
 }
 
 // Without room for the record nothing is charged.

@@ -67,7 +67,6 @@ func (c *Scratch) Bytes() int64 { return c.own.table.Bytes() + scratchRoom - c.r
 // brought stay what they have become. Errors: ErrSealed, ErrUndoFull for copies
 // that take too much memory.
 func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
-	c.own.permitted.Store(main.e.permitted.Load())
 	for _, key := range keys {
 		name := string(append([]byte{main.db}, key...))
 		if _, known := c.at[name]; known {

@@ -189,14 +189,3 @@ func TestHoldReachesFurther(t *testing.T) {
 	require.Equal(t, "0", text(t, s, "x"))
 	require.Equal(t, "0", text(t, s, "y"))
 }
-
-// What the cluster is not permitted yet is not possible on copies either.
-func TestScratchKnowsTheLevel(t *testing.T) {
-	n := newNode(t, Config{})
-	n.r.Permit(firstFormats)
-	n.r.Lead(start)
-	c := n.e.NewScratch()
-	require.NoError(t, c.Bring(n.s, start, []byte("k")))
-	_, err := c.Session().Set(start, []byte("k"), []byte("text"), &SetOptions{})
-	require.ErrorIs(t, err, ErrNotYet)
-}

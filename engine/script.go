@@ -91,9 +91,8 @@ func (e *Engine) Scripts(fn func(sha string, loaded bool) bool) {
 	}
 }
 
-// ScriptsKept reports whether texts are kept here at all: there is a replica,
-// and its cluster can read them.
-func (e *Engine) ScriptsKept() bool { return e.replica != nil && e.permitted.Load() >= effectsData }
+// ScriptsKept reports whether texts are kept here at all: whether there is a replica.
+func (e *Engine) ScriptsKept() bool { return e.replica != nil }
 
 // ScriptsGone changes whenever a text may be gone: dropped, or taken back.
 func (e *Engine) ScriptsGone() uint64 { return e.system.gone.Load() }

@@ -12,7 +12,6 @@ import (
 // scriptNode returns a leader whose cluster can read scripts.
 func scriptNode(t *testing.T) *node {
 	n := newNode(t, Config{})
-	n.r.Permit(Formats{Effects: effectsNewest})
 	n.r.Lead(start)
 	return n
 }
@@ -87,15 +86,8 @@ func TestScriptRecordsAreBounded(t *testing.T) {
 	require.Equal(t, MaxScriptBytes/(MaxScriptLen+1), count)
 }
 
-// Nothing is kept that a member of the cluster could not read, or that nobody
-// else gets.
-func TestScriptsWaitForTheLevel(t *testing.T) {
-	n := newNode(t, Config{})
-	n.r.Permit(Formats{Effects: effectsData - 1})
-	n.r.Lead(start)
-	require.NoError(t, n.s.PutScript("sha", Script{Body: "x"}))
-	_, ok := n.e.Script("sha")
-	require.False(t, ok)
+// Nothing is kept that nobody else gets.
+func TestScriptsAreKeptForOthers(t *testing.T) {
 	alone := New(Config{})
 	require.NoError(t, alone.NewSession().PutScript("sha", Script{Body: "x"}))
 	require.False(t, alone.ScriptsKept())

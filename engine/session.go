@@ -89,9 +89,6 @@ func (s *Session) rule(l Limit) (*interned, error) {
 	if err := s.e.validate(l); err != nil {
 		return nil, err
 	}
-	if !s.e.permits(l.needs()) {
-		return nil, ErrNotYet
-	}
 	it, err := s.e.limits.acquire(l)
 	if err != nil {
 		return nil, err

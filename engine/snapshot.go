@@ -29,10 +29,6 @@ const (
 // the snapshot was begun: shards of both would be no state at all.
 var errRestored = errors.New("another snapshot was restored meanwhile")
 
-// errFormats is returned by Persist when deltas are permitted that were not when
-// the snapshot was begun.
-var errFormats = errors.New("the formats have changed meanwhile")
-
 // Snapshot writes the committed state of a replica's table.
 type Snapshot struct {
 	r       *Replica
@@ -48,7 +44,7 @@ func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load(), r.f
 // Persist writes the snapshot to w, holding one shard at a time. It pauses for
 // as long as each shard took, so that it never takes more than half of a
 // processor or of the disk from decisions. It fails if the table is replaced
-// meanwhile, or deltas come to be permitted.
+// meanwhile.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	begin := time.Now()
@@ -89,27 +85,14 @@ func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
 			return err
 		}
 	}
-	end, err := s.end()
-	if err != nil {
-		return err
-	}
-	return write(end)
+	return write(s.end())
 }
 
-// end returns the chunk that tells up to which clock batches are in the
-// snapshot, if its formats have it.
-func (s *Snapshot) end() (chunks [][]byte, err error) {
-	switch {
-	case s.formats.Effects >= effectsDelta:
-		enc := newEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
-		enc.included(s.r.given.Load())
-		return enc.finish(), nil
-	case s.r.e.permits(effectsDelta):
-		// Deltas may be in it by now, and a node that replays them would not
-		// know.
-		return nil, errFormats
-	}
-	return nil, nil
+// end returns the chunk that says up to which clock batches are in the snapshot.
+func (s *Snapshot) end() [][]byte {
+	enc := newEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
+	enc.included(s.r.given.Load())
+	return enc.finish()
 }
 
 func writeChunk(w io.Writer, chunk []byte) error {

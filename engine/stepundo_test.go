@@ -16,7 +16,6 @@ func TestAStepIsTakenBack(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(11, seed))
 		n := newNode(t, Config{Shards: 4, MaxBytes: int64(seed%2) * (1 << 20)})
-		n.r.Permit(Formats{Effects: effectsNewest})
 		n.r.Lead(start)
 		for range 200 {
 			n.act(rnd, start)
@@ -72,7 +71,6 @@ func TestAStepIsTakenBack(t *testing.T) {
 		require.Equal(t, n.e.Len(), counted)
 
 		// What has been taken back replicates as what it was.
-		follower.r.Permit(Formats{Effects: effectsNewest})
 		var snap bytes.Buffer
 		require.NoError(t, n.r.Snapshot().Persist(&snap))
 		require.NoError(t, follower.r.Restore(&snap, start))

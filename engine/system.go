@@ -198,7 +198,7 @@ func appendSystem(b []byte, k systemKey, value []byte) []byte {
 
 // readSystem reads what appendSystem has written, in effects of a version; the
 // value is a copy.
-func readSystem(d *decoder, version byte) (k systemKey, value []byte) {
+func readSystem(d *decoder) (k systemKey, value []byte) {
 	k.kind = systemKind(d.byte())
 	k.name = string(d.bytes(uint64(d.byte())))
 	if n := d.uvarintMax(systemMaxValue + 1); n > 0 {
@@ -207,8 +207,8 @@ func readSystem(d *decoder, version byte) (k systemKey, value []byte) {
 	// A kind that the version does not know may mean anything.
 	switch {
 	case k.kind == systemCharged:
-	case k.kind == systemScript && version >= effectsData && (value == nil || len(value) > 0):
-	case k.kind == systemPolicy && version >= effectsPolicy && (value == nil || len(value) > 0):
+	case k.kind == systemScript && (value == nil || len(value) > 0):
+	case k.kind == systemPolicy && (value == nil || len(value) > 0):
 	default:
 		d.fail()
 	}

@@ -111,9 +111,6 @@ func (s *Session) setHeld(sh *shard.Shard, hash uint64, key []byte, it *interned
 	n, integer := parseInteger(value)
 	words := 1
 	if !integer {
-		if !s.e.permits(effectsData) {
-			return false, ErrNotYet
-		}
 		words = textWords(len(value))
 	}
 	if err := s.place(&p, sh, words, deadline, now); err != nil {

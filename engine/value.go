@@ -192,9 +192,6 @@ func (v *Value) Set(value []byte) error {
 			return v.setInteger(n)
 		}
 	}
-	if !v.s.e.permits(effectsData) {
-		return ErrNotYet
-	}
 	if err := v.place(v.wordsOf(len(value))); err != nil {
 		return err
 	}
@@ -231,9 +228,6 @@ func (v *Value) place(words int) error {
 // within the record if its size class allows. Errors: ErrFull,
 // ErrValueTooLarge; nothing has changed then.
 func (v *Value) Splice(at, del, ins int) ([]byte, error) {
-	if !v.s.e.permits(effectsData) {
-		return nil, ErrNotYet
-	}
 	if v.integer {
 		if err := v.spell(); err != nil {
 			return nil, err

@@ -41,8 +41,6 @@ type Script struct {
 	// stored is the generation of the Store in which its text was there, or
 	// neverStored.
 	stored atomic.Uint64
-	// unkept tells that its text came when the Store kept none.
-	unkept atomic.Bool
 }
 
 const neverStored = math.MaxUint64
@@ -166,7 +164,7 @@ func (c *Cache) current(s *Script) *Script {
 	if s == nil {
 		return nil
 	}
-	if gen := c.store.Generation(); s.stored.Load() != gen && c.store.Kept() && !s.unkept.Load() {
+	if gen := c.store.Generation(); s.stored.Load() != gen && c.store.Kept() {
 		if !c.store.Holds(s.SHA) {
 			return nil
 		}
@@ -176,12 +174,6 @@ func (c *Cache) current(s *Script) *Script {
 		s.used.Store(true)
 	}
 	return s
-}
-
-// Owed reports whether the Store has to be given the text: it came when the
-// Store kept none, and now it does. It is told once.
-func (c *Cache) Owed(s *Script) bool {
-	return s.unkept.Load() && c.store.Kept() && s.unkept.CompareAndSwap(true, false)
 }
 
 // Load compiles a text, unless it is there already, and adds it. keep is for
@@ -227,7 +219,6 @@ func (c *Cache) compile(body string, pause func()) (*Script, error) {
 		s.Native = native.Find(s.SHA, proto.Fingerprint(), body)
 	}
 	s.stored.Store(neverStored)
-	s.unkept.Store(!c.store.Kept())
 	return s, nil
 }
 

@@ -129,11 +129,6 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 		return
 	}
 	known, sc, long := s.findNative(call, bySHA)
-	if err := s.scripts.pay(call.Sess, sc); err != nil {
-		call.Err = err
-		scriptError(call.W, err)
-		return
-	}
 	if known != nil {
 		if s.evalNative(call, known, int(n)) {
 			return

@@ -1,9 +1,6 @@
 package server
 
 import (
-	"errors"
-
-	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -68,7 +65,6 @@ func cmdSelect(c *conn, args [][]byte) {
 	db, err := c.parseDatabase(args[1])
 	if err != nil {
 		c.error(err.Error())
-		c.endIfNotYet(err)
 		return
 	}
 	c.enterDatabase(db)
@@ -78,33 +74,9 @@ func cmdSelect(c *conn, args [][]byte) {
 	c.w.OK()
 }
 
-// Errors of a SELECT that may succeed later, for a client and for another node.
-var (
-	errDatabasesLater = errors.New("TRYAGAIN there are no other databases yet: this node has not heard from its cluster, or a node of it is of an older version; connect again")
-	errLastWord       = errors.New(partition.TextClosing)
-)
-
 // parseDatabase reads the argument of SELECT. Its errors are replies.
 func (c *conn) parseDatabase(b []byte) (db uint8, err error) {
-	db, err = command.ParseDatabase(b, c.Databases(), "ERR SELECT is not allowed in cluster mode")
-	switch {
-	case err != nil || db == 0 || c.srv.engine.HasDatabases():
-		return db, err
-	case c.relayed: // the other node sends again what follows
-		return 0, errLastWord
-	}
-	// A leader of an older version would execute in database 0 what a
-	// follower forwards.
-	return 0, errDatabasesLater
-}
-
-// endIfNotYet ends the connection after a SELECT that failed, if it may succeed
-// later: a client that does not look at the reply does not go on in the old
-// database. A client that connects again tries again.
-func (c *conn) endIfNotYet(err error) {
-	if errors.Is(err, errDatabasesLater) || errors.Is(err, errLastWord) {
-		c.ending = closes
-	}
+	return command.ParseDatabase(b, c.Databases(), "ERR SELECT is not allowed in cluster mode")
 }
 
 // selects returns the database that a transaction ends in which began in db.

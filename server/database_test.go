@@ -10,7 +10,6 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/ledger"
 )
 
 // Limits, leases and counters are apart too.
@@ -146,43 +145,4 @@ func TestSharesOfDatabases(t *testing.T) {
 		c.call("SELECT 2")
 		return zero == int64(8) && remaining() == int64(6)
 	})
-}
-
-// Until every node of a cluster can read what is in other databases there are
-// none: an older leader would take for database 0 what a follower forwards. A
-// connection that asks for one ends, and nothing that it sent runs in database 0.
-func TestDatabasesWaitForTheFeatureLevel(t *testing.T) {
-	const later = "-TRYAGAIN there are no other databases yet: this node has not heard from its cluster, or a node of it is of an older version; connect again\r\n"
-	for _, c := range []struct{ input, want string }{
-		{"SELECT 0\r\nSELECT 16\r\nSELECT 1\r\nFLUSHDB\r\nPING\r\n", "+OK\r\n-ERR DB index is out of range\r\n" + later},
-		{"MULTI\r\nSELECT 0\r\nSELECT 1\r\nFLUSHDB\r\nEXEC\r\nFLUSHDB\r\n", "+OK\r\n+QUEUED\r\n" + later},
-	} {
-		e := engine.New(engine.Config{})
-		replica := e.Replicate(new(ledger.Ledger))
-		replica.Lead(time.Now().UnixNano())
-		s, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{Engine: e})
-		m.feed("INCR k\r\n")
-		require.Equal(t, ":1\r\n", m.take())
-		m.feed(c.input)
-		require.Equal(t, c.want, m.take())
-		require.True(t, m.gone, "the connection ends")
-		require.Equal(t, 1, e.DatabaseLen(0))
-		replica.Permit(engine.Formats{Effects: 5})
-		m = newMachine(s)
-		m.feed("SELECT 1\r\n")
-		require.Equal(t, "+OK\r\n", m.take())
-		require.EqualValues(t, 1, m.db)
-	}
-}
-
-// A node that cannot select a database for another one executes nothing of what
-// follows, and says so: the other node sends it again.
-func TestARelayedSelectThatFailsIsTheLastWord(t *testing.T) {
-	e := engine.New(engine.Config{})
-	e.Replicate(new(ledger.Ledger))
-	_, m := replicatedMachine(t, newFakeCluster(partition.Following), Config{Engine: e})
-	m.relayed = true
-	m.feed("SELECT 1\r\nFLUSHDB\r\n")
-	require.Equal(t, "-"+partition.TextClosing+"\r\n", m.take())
-	require.True(t, m.gone)
 }

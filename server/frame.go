@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -228,7 +227,7 @@ func (c *conn) takeFrame(f *frame) {
 // not know every command that this node forwards.
 func fromLeader(reply []byte) []byte {
 	if bytes.HasPrefix(reply, []byte("-NOPERM '")) && bytes.HasSuffix(reply, []byte("' "+errNotForwarded+"\r\n")) {
-		return []byte("-" + command.EngineError(engine.ErrNotYet).Error() + "\r\n")
+		return []byte("-" + command.ErrNotYet + "\r\n")
 	}
 	return reply
 }

@@ -224,14 +224,3 @@ func TestStrikesWaitForTheirCommit(t *testing.T) {
 	follower.m.lane.runPosts()
 	require.Contains(t, follower.m.take(), "penalty")
 }
-
-// A policy with a penalty waits until every node can read what is known of
-// offenders.
-func TestPenaltiesWaitForTheLevel(t *testing.T) {
-	n := newPolicyNode(t, partition.Leading)
-	n.replica.Permit(engine.Formats{Effects: 9})
-	n.send("RL.POLICY", "SET", "p", `{limits: {a: {rate: 5/h, penalty: {after: 2, block: 1h}}}}`)
-	n.s.Partition().Release(9, nil)
-	n.m.lane.runPosts()
-	require.Equal(t, "-ERR not before every node of the cluster is upgraded\r\n", n.m.take())
-}

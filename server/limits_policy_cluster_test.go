@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +31,6 @@ func newPolicyNode(t *testing.T, role partition.Role) *policyNode {
 func newPolicyNodeOf(t *testing.T, role partition.Role, cfg engine.Config) *policyNode {
 	n := &policyNode{e: engine.New(cfg), l: ledger.New(ledger.Hooks{}), f: newFakeCluster(role)}
 	n.replica = n.e.Replicate(n.l)
-	n.replica.Permit(engine.Formats{Effects: 13})
 	if role == partition.Leading {
 		n.replica.Lead(n.e.Now())
 	}
@@ -180,38 +178,6 @@ func TestChangesOnANodeThatIsDeposed(t *testing.T) {
 	n.s.Partition().Release(9, nil)
 	n.m.lane.runPosts()
 	require.Equal(t, "-TRYAGAIN not the leader\r\n", n.m.take())
-}
-
-// What a node of an older release could not keep, or would let go, waits until every
-// node can read it.
-func TestPoliciesWaitForTheLevel(t *testing.T) {
-	long := strings.Repeat("- "+strings.Repeat("a", 254)+"\n", 2100)
-	const early, first = "-ERR not before every node of the cluster is upgraded\r\n", ":1\r\n"
-	for _, c := range []struct {
-		effects          byte
-		name, text, want string
-	}{
-		{6, "p", `{limits: {a: {rate: 5/day}}}`, early},
-		{7, "p", `{limits: {a: {rate: 5/day, calendar: UTC}}}`, early},
-		{7, "p", `{limits: {a: {rate: 5/day}}}`, first},
-		{11, "p", `{descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 5}}]}`, early},
-		{11, "routes/r", `{else: allow}`, early},
-		{12, "routes/r", `{else: allow}`, first},
-		{12, "q", `{descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 5}}]}`, first},
-		{12, "lists/short", strings.Repeat("- "+strings.Repeat("a", 254)+"\n", 2000), first},
-		{12, "lists/long", long, early},
-		{13, "lists/long", long, first},
-	} {
-		n := newPolicyNode(t, partition.Leading)
-		n.replica.Permit(engine.Formats{Effects: c.effects})
-		n.send("RL.POLICY", "SET", c.name, c.text)
-		if c.want[0] == ':' {
-			n.commit(t)
-		}
-		n.s.Partition().Release(9, nil)
-		n.m.lane.runPosts()
-		require.Equal(t, c.want, n.m.take(), "%s at effects %d", c.name, c.effects)
-	}
 }
 
 // settlePolicy waits for the worker of a change, and commits it.

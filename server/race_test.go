@@ -77,7 +77,6 @@ func TestEverythingAtOnce(t *testing.T) {
 		if clustered {
 			cfg.Replication, cfg.OnFailure = f, partition.FailLocal
 			replica := cfg.Engine.Replicate(ledger.New(ledger.Hooks{}))
-			replica.Permit(engine.Formats{Effects: 5})
 			replica.Lead(cfg.Engine.Now())
 		}
 		s, addr := startServer(t, cfg)

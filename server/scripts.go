@@ -146,14 +146,6 @@ func (s *scripts) keep(sess *engine.Session, sc *script.Script) error {
 	return err
 }
 
-// pay gives a script to the other nodes that came when they could not read it.
-func (s *scripts) pay(sess *engine.Session, sc *script.Script) error {
-	if sc == nil || !s.cache.Owed(sc) {
-		return nil
-	}
-	return s.keep(sess, sc)
-}
-
 const (
 	// strangersGone is how many texts of others make room at once, and
 	// strangersSeen how many are looked at for them.

@@ -91,14 +91,10 @@ func TestManyDistinctScripts(t *testing.T) {
 	require.Equal(t, []any{int64(1)}, other.call("SCRIPT EXISTS "+sha))
 }
 
-// leaderOfScripts is a node that leads a cluster in which every node can read
-// scripts if kept.
-func leaderOfScripts(t *testing.T, kept bool) (*engine.Engine, *engine.Replica, *Server, *machine) {
+// leaderOfScripts is a node that leads a cluster.
+func leaderOfScripts(t *testing.T) (*engine.Engine, *engine.Replica, *Server, *machine) {
 	e := engine.New(engine.Config{})
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
-	if kept {
-		replica.Permit(engine.Formats{Effects: 5})
-	}
 	replica.Lead(e.Now())
 	s, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{Engine: e})
 	return e, replica, s, m
@@ -120,7 +116,7 @@ func replyOf(s *Server, m *machine, line string) string {
 // what nobody has used since it leads makes room, what came with EVAL first.
 func TestScriptsOfEarlierLeadersMakeRoom(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
-		e, _, s, m := leaderOfScripts(t, true)
+		e, _, s, m := leaderOfScripts(t)
 		sess := e.NewSession()
 		const body = "return 'used'"
 		sha := script.Digest([]byte(body))
@@ -152,32 +148,12 @@ func TestScriptsOfEarlierLeadersMakeRoom(t *testing.T) {
 	}
 }
 
-// What clients have loaded before every node could read it is there afterwards,
-// and on the other nodes from its next use on.
-func TestScriptsOutliveTheRaiseOfTheLevel(t *testing.T) {
-	e, replica, s, m := leaderOfScripts(t, false)
-	sha := script.Digest([]byte("return 7"))
-	require.Equal(t, "$40\r\n"+sha+"\r\n", replyOf(s, m, `SCRIPT LOAD "return 7"`))
-	require.Equal(t, ":8\r\n", replyOf(s, m, `EVAL "return 8" 0`))
-	require.False(t, e.HasScript(sha))
-	replica.Permit(engine.Formats{Effects: 5})
-	require.Equal(t, "*1\r\n:1\r\n", replyOf(s, m, "SCRIPT EXISTS "+sha))
-	require.Equal(t, ":7\r\n", replyOf(s, m, "EVALSHA "+sha+" 0"))
-	kept, ok := e.Script(sha)
-	require.True(t, ok)
-	require.Equal(t, engine.Script{Body: "return 7", Loaded: true}, kept)
-	require.Equal(t, ":8\r\n", replyOf(s, m, "EVALSHA "+script.Digest([]byte("return 8"))+" 0"))
-	require.Equal(t, "+OK\r\n", replyOf(s, m, "SCRIPT FLUSH"))
-	require.Contains(t, replyOf(s, m, "EVALSHA "+sha+" 0"), "NOSCRIPT")
-}
-
 // A slow script whose node is deposed before its commit is known is uncertain,
 // as any job is.
 func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		e := engine.New(engine.Config{})
 		replica := e.Replicate(ledger.New(ledger.Hooks{}))
-		replica.Permit(engine.Formats{Effects: 5})
 		replica.Lead(e.Now())
 		f := newFakeCluster(partition.Leading)
 		f.durable = durable
@@ -200,7 +176,7 @@ func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
 
 // One that is sealed under it before it stores anything is as well.
 func TestSlowScriptOnANodeThatFollows(t *testing.T) {
-	e, replica, s, m := leaderOfScripts(t, true)
+	e, replica, s, m := leaderOfScripts(t)
 	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while redis.call('get', KEYS[1]) do end" 1 k` + "\r\n")
 	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
 	replica.Depose()
@@ -214,7 +190,7 @@ func TestSlowScriptOnANodeThatFollows(t *testing.T) {
 // A handover does not wait for endless scripts: they end, and have changed
 // nothing.
 func TestHandoverEndsSlowScripts(t *testing.T) {
-	e, _, s, m := leaderOfScripts(t, true)
+	e, _, s, m := leaderOfScripts(t)
 	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while true do end" 1 k` + "\r\n")
 	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
 	require.NoError(t, s.Partition().AwaitBatches(t.Context()))

@@ -47,14 +47,6 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 		c.refuse("ERR Command not allowed inside a transaction")
 		return
 	}
-	if cmd.Flags&command.Select != 0 && !c.srv.engine.HasDatabases() {
-		// What follows it would run in the wrong database.
-		if _, err := c.parseDatabase(args[1]); err != nil {
-			c.refuse(err.Error())
-			c.endIfNotYet(err)
-			return
-		}
-	}
 	tx := c.tx
 	tx.size += queuedOverhead
 	for _, a := range args {

@@ -152,8 +152,7 @@ func (f *frame) speaksFor(c *conn, cmd *command.Spec) {
 	const runs = command.Script | command.Exec
 	tells := cmd.Flags&command.Guarded != 0 || c.tx != nil && c.tx.guarded ||
 		cmd.Flags&runs != 0 && c.admin && c.srv.guards()
-	if !tells || !c.srv.engine.PoliciesKept() {
-		return
+	if tells {
+		f.Client = c.client()
 	}
-	f.Client = c.client()
 }

@@ -185,5 +185,8 @@ const (
 	// long: its thread has other connections.
 	ExecTime = 10 * time.Millisecond
 
+	// ErrNotYet answers a command that a leader of an older version does not know.
+	ErrNotYet = "ERR not before every node of the cluster is upgraded"
+
 	ErrExecTime = "BUSY the transaction takes too long for another command that may take long"
 )

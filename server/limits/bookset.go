@@ -73,14 +73,6 @@ func (b *Book) apply(news []heard, anew bool) {
 	}
 }
 
-// kept reports whether every node can keep what a policy's calls write, and knows
-// what is in its text.
-func (b *Book) kept(p *policy.Policy) bool {
-	e := b.engine
-	return (!p.Calendars || e.CalendarsKept()) && (!p.Penalties || e.PenaltiesKept()) && (!p.Slots || e.SlotsKept()) &&
-		(p.Descriptors() == nil || e.FrontsKept())
-}
-
 // empty returns a set without policies.
 func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
 
@@ -313,13 +305,8 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 			err = fmt.Errorf("a route needs what is to be deleted: %w", err)
 		}
 	}
-	if err == nil && hasRoutes(edits) {
-		switch {
-		case !b.engine.FrontsKept():
-			err = engine.ErrNotYet
-		case b.noGateways:
-			err = next.CheckAddresses()
-		}
+	if err == nil && b.noGateways && hasRoutes(edits) {
+		err = next.CheckAddresses()
 	}
 	if err != nil {
 		return nil, err
@@ -330,9 +317,6 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 		if is != nil {
 			wrong := b.prepare(is, was)
 			b.know(is, was, &room)
-			if wrong == nil && !b.kept(is) {
-				wrong = engine.ErrNotYet
-			}
 			if wrong != nil && err == nil {
 				err = wrong
 			}

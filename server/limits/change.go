@@ -152,9 +152,6 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 		}
 		versions = append(versions, next.Version)
 		records := next.records(ed.name)
-		if len(records) > 1 && !e.PartsKept() {
-			return nil, nil, nil, fmt.Errorf("ERR %w", engine.ErrNotYet)
-		}
 		edits = append(edits, bookEdit{name: ed.name, record: ed.record, meta: next.meta()})
 		puts = append(puts, records...)
 		if value != nil {

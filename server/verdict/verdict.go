@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // Never is the RetryAfter of what no wait ends.
@@ -63,7 +63,7 @@ func (e *Error) Error() string { return e.Code + " " + e.Text }
 // TooEarly reports whether the command is right, and there is a node, such as a leader of
 // an older release, that cannot take it yet.
 func (e *Error) TooEarly() bool {
-	return e.Code == "ERR" && (e.Text == engine.ErrNotYet.Error() || strings.HasPrefix(e.Text, "unknown command "))
+	return e.Error() == command.ErrNotYet || e.Code == "ERR" && strings.HasPrefix(e.Text, "unknown command ")
 }
 
 // ErrorOf returns the *Error that a reply is, or nil.

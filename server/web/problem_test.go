@@ -3,12 +3,13 @@ package web
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -21,7 +22,7 @@ func TestProblems(t *testing.T) {
 		require.Equal(t, code, p.code, err)
 	}
 	f(&verdict.Error{Code: "ERR", Text: "syntax error"}, 400, "ERR")
-	f(&verdict.Error{Code: "ERR", Text: engine.ErrNotYet.Error()}, 503, "ERR")
+	f(&verdict.Error{Code: "ERR", Text: strings.TrimPrefix(command.ErrNotYet, "ERR ")}, 503, "ERR")
 	f(&verdict.Error{Code: "ERR", Text: "unknown command 'RL.NEW', with args beginning with: "}, 503, "ERR")
 	f(&verdict.Error{Code: "NOPOLICY"}, 404, "NOPOLICY")
 	f(&verdict.Error{Code: "IDCONFLICT"}, 422, "IDCONFLICT")
