@@ -54,7 +54,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	require.Zero(t, e.Len())
 	parts, dirty := r.Cut(1 << 30)
 	require.True(t, dirty)
-	require.Equal(t, [][]byte{{effectsVersion, recordFlush}}, parts)
+	require.Equal(t, [][]byte{{effectsNewest, recordFlush}}, parts)
 
 	r.Depose()
 	require.Equal(t, before.Sum, e.Digest(e.Now()).Sum)

@@ -9,10 +9,13 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// effectsVersion is the first byte of every payload and snapshot chunk: see Formats.
-// A node that reads another version stops. If it skipped what it does not know, its
-// table would differ from the log.
-const effectsVersion = 1
+// The first byte of every payload and snapshot chunk is a version: see Formats.
+// A node that reads one which it does not know stops. If it skipped what it does not
+// know, its table would differ from the log.
+const (
+	effectsOldest = 1 // that this build reads
+	effectsNewest = 1 // that it reads, and writes where it is permitted
+)
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
 type Formats struct {
@@ -20,11 +23,11 @@ type Formats struct {
 }
 
 // firstFormats are those of feature level 1.
-var firstFormats = Formats{Effects: effectsVersion}
+var firstFormats = Formats{Effects: effectsOldest}
 
 // Check returns an error unless this build can read what f has it write.
 func (f Formats) Check() error {
-	if f.Effects != effectsVersion {
+	if f.Effects < effectsOldest || f.Effects > effectsNewest {
 		return fmt.Errorf("effects of version %d are not this build's", f.Effects)
 	}
 	return nil
@@ -133,8 +136,8 @@ func (r *effects) open(payload []byte) error {
 	if len(payload) == 0 {
 		return fmt.Errorf("%w: no version", ErrEffects)
 	}
-	if v := payload[0]; v != effectsVersion {
-		return fmt.Errorf("%w: version %d, this node knows %d; it is of a build from before the first release, wipe this node's data", ErrEffects, v, effectsVersion)
+	if v := payload[0]; v < effectsOldest || v > effectsNewest {
+		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it, or wipe its data if they are of a build from before the first release", ErrEffects, v, effectsOldest, effectsNewest)
 	}
 	*r = effects{d: decoder{b: payload[1:]}, limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
 	return nil

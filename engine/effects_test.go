@@ -178,28 +178,28 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 13, this node knows 1; it is of a build from before the first release", 13, recordDelete, 0)
-	f("bad deletion", effectsVersion, recordDelete)
-	f("bad deletion", effectsVersion, recordDelete, 1<<lenBits, 'k')     // nothing to share
-	f("bad state", effectsVersion, recordPut, 0, 0)                      // no put before
-	f("bad state", effectsVersion, recordPutOf, 0, 0, 0)                 // no limit
-	f("bad limit", effectsVersion, recordLimit, 0, 0, 0)                 // cut short
-	f("limit:", effectsVersion, recordLimit, 0, 0, 0, 0, 0, 0)           // none
-	f("bad deletion", effectsVersion, recordDelete, longLen, 0xff, 0xff) // length cut short
-	f("flush in the middle", effectsVersion, recordDelete, 0, recordFlush)
-	f("bad deletion", effectsVersion, recordDelete|5<<kindBits) // of no kind
-	f("bad deletion", effectsVersion, recordDeleteIn, 0)        // database 0 is not named
-	f("bad deletion", effectsVersion, recordDeleteIn+spaces<<kindBits, 0)
-	f("limit:", effectsVersion, recordLimit|Databases<<kindBits, 0, 0, 0, 2, 2, 0)
-	f("limit:", effectsVersion, recordLimit, byte(blocked), 0, 0, 2, 2, 0)
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1)
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
-	f("bad system record", effectsVersion, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1)  // too large
-	f("bad system record", effectsVersion, recordSystem, byte(systemPolicy)+1, 0, 0)                   // of no kind
-	f("bad system record", effectsVersion, recordSystem, byte(systemPolicy), 0, 1)                     // no text
-	f("bad limit", effectsVersion, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
-	f("limit:", effectsVersion, recordLimit, byte(PolicyCalendar), 0, 0, 2, 2, 0, 0, 0)                // a period
-	f("bad system record", effectsVersion, recordSystem, byte(systemScript), 0, 1)                     // no text
+	f("version 13, this node knows 1 to 1; upgrade it, or wipe its data if they are of a build from before the first release", 13, recordDelete, 0)
+	f("bad deletion", effectsNewest, recordDelete)
+	f("bad deletion", effectsNewest, recordDelete, 1<<lenBits, 'k')     // nothing to share
+	f("bad state", effectsNewest, recordPut, 0, 0)                      // no put before
+	f("bad state", effectsNewest, recordPutOf, 0, 0, 0)                 // no limit
+	f("bad limit", effectsNewest, recordLimit, 0, 0, 0)                 // cut short
+	f("limit:", effectsNewest, recordLimit, 0, 0, 0, 0, 0, 0)           // none
+	f("bad deletion", effectsNewest, recordDelete, longLen, 0xff, 0xff) // length cut short
+	f("flush in the middle", effectsNewest, recordDelete, 0, recordFlush)
+	f("bad deletion", effectsNewest, recordDelete|5<<kindBits) // of no kind
+	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
+	f("bad deletion", effectsNewest, recordDeleteIn+spaces<<kindBits, 0)
+	f("limit:", effectsNewest, recordLimit|Databases<<kindBits, 0, 0, 0, 2, 2, 0)
+	f("limit:", effectsNewest, recordLimit, byte(blocked), 0, 0, 2, 2, 0)
+	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 1)
+	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
+	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1)  // too large
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy)+1, 0, 0)                   // of no kind
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                     // no text
+	f("bad limit", effectsNewest, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
+	f("limit:", effectsNewest, recordLimit, byte(PolicyCalendar), 0, 0, 2, 2, 0, 0, 0)                // a period
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                     // no text
 	require.Zero(t, n.e.Len())
 }
 
@@ -207,7 +207,7 @@ func TestUnreadableEffects(t *testing.T) {
 // snapshots.
 func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 	n := newNode(t, Config{Shards: 1})
-	for _, version := range []byte{effectsVersion, effectsVersion + 1} {
+	for _, version := range []byte{effectsNewest, effectsNewest + 1} {
 		n.r.Permit(Formats{Effects: version})
 		n.r.Lead(start)
 		decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{Force: true})
@@ -223,6 +223,6 @@ func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 		}
 	}
 	require.NoError(t, firstFormats.Check())
-	require.Error(t, Formats{Effects: effectsVersion + 1}.Check())
+	require.Error(t, Formats{Effects: effectsNewest + 1}.Check())
 	require.Error(t, Formats{}.Check())
 }

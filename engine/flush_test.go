@@ -25,7 +25,7 @@ func TestAFlushIsOneRecord(t *testing.T) {
 		require.NoError(t, leader.s.Flush())
 		require.Zero(t, leader.e.Len())
 		parts := leader.cut()
-		require.Equal(t, [][]byte{{effectsVersion, recordFlush}}, parts)
+		require.Equal(t, [][]byte{{effectsNewest, recordFlush}}, parts)
 		require.NoError(t, follower.r.Apply(parts, start))
 		require.Zero(t, follower.e.Len())
 		require.Nil(t, leader.cut(), "once")

@@ -531,7 +531,7 @@ func FuzzDecodeEffects(f *testing.F) {
 	enc.add(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)}, &delta{make([]byte, baseSize), []byte{80, 0, 80, 0}})
 	enc.included(start)
 	f.Add(enc.finish()[2])
-	f.Add([]byte{effectsVersion, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
+	f.Add([]byte{effectsNewest, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		n := newNode(t, Config{Shards: 1})
 		_ = n.r.apply(payload, start)

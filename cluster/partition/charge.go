@@ -20,9 +20,8 @@ import (
 // a counter's initial value and deadline. That of a calendar has no period, and has
 // there when the window ends that it was admitted in.
 //
-// Nodes of before feature level 4 know no counters, and neither of the last two:
-// charges of limits only travel without them, so that such a node charges them
-// and is charged for. A plus sign before the number tells that they are there.
+// Charges of limits only travel without the last two. A plus sign before the number
+// says that they are there.
 const (
 	chargeHead   = 3
 	chargeFields = 10

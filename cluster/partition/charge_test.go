@@ -46,8 +46,8 @@ func TestChargeCommandReadsBack(t *testing.T) {
 	}
 }
 
-// Charges of limits only are what nodes of before feature level 4 read and send.
-func TestChargesOfLimitsAreReadByOlderNodes(t *testing.T) {
+// Charges of limits only travel without the fields of counters.
+func TestChargesOfLimitsAreShort(t *testing.T) {
 	args := chargeCommand("n1", 4, []engine.Charge{
 		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
 	})

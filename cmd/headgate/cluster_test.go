@@ -240,7 +240,7 @@ func TestThreeNodes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return leader.status("/readyz") == 200 && follower.status("/readyz") == 200 &&
 			strings.Contains(leader.get(t, "/metrics"), `headgate_peer_up{node="`+follower.id+`"} 1`) &&
-			strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 11\n")
+			strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 1\n")
 	}, waitLimit, 10*time.Millisecond)
 	shows := func(n *testNode, metrics ...string) {
 		t.Helper()

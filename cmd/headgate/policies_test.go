@@ -73,7 +73,7 @@ func TestLongListInACluster(t *testing.T) {
 	out, err := command(t, "policy", "check", path).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Eventually(t, func() bool {
-		return strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 11\n")
+		return strings.Contains(leader.get(t, "/metrics"), "\nheadgate_replication_feature_level 1\n")
 	}, waitLimit, 20*time.Millisecond)
 	require.Equal(t, "*2", dial(t, "tcp", c.followers(leader)[0].redis).do("RL.POLICY", "LOAD", b.String()))
 	denied := func(addr, user string) bool {

@@ -32,11 +32,10 @@ const (
 	// bytes. The one before the present one always fits.
 	keptBytes = policy.MaxFile
 	// storedFormat is the version of the encoding. A node refuses one that it does
-	// not know. Nodes of feature levels 5 to 10 know this one alone: a newer one
-	// is written only at a level that says so (see cluster/features.go), or which
-	// policies work would depend on who leads.
+	// not know. A newer one is written only at a feature level that says so (see
+	// cluster/features.go): otherwise which policies work would depend on who leads.
 	storedFormat = 2
-	// partsFormat is that of a record whose text is in parts, from level 11 on.
+	// partsFormat is that of a record whose text is in parts.
 	partsFormat = 3
 	// partBytes is how long each part is, but for the last one.
 	partBytes = 64 << 10
