@@ -75,8 +75,6 @@ type parked struct {
 
 const simStart = 1_800_000_000_000_000_000
 
-// simFormats are those of a cluster that sends deltas.
-var simFormats = engine.Formats{Effects: 9}
 
 // simLimit has no time in it: a window of an hour that does not pass.
 var simLimit = engine.Limit{Algorithm: engine.Fixed, Limit: 10, Period: 3_600_000_000_000}
@@ -97,7 +95,6 @@ func newSimNode(name string) *simNode {
 		Deposed: func(upTo uint64) { n.part.Release(upTo, partition.ErrUncertain) },
 	})
 	n.replica = n.engine.Replicate(n.ledger)
-	n.replica.Permit(simFormats)
 	n.part = partition.New(partition.Config{
 		Engine: n.engine, Replication: simReplication{ledger: n.ledger}, Front: simFront{}, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -419,7 +416,6 @@ func (s *sim) tables() {
 		var b bytes.Buffer
 		require.NoError(s.t, n.replica.Snapshot().Persist(&b))
 		require.NoError(s.t, r.Restore(&b, simStart))
-		r.Permit(simFormats)
 		r.Lead(simStart)
 		committed := e.NewSession()
 		s.out.WriteString(n.name + ": committed" + s.table(committed))
