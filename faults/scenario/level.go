@@ -28,7 +28,7 @@ func (r *Run) raised() error {
 
 // risen reports whether a node knows the newest level, and nobody who holds it back.
 func risen(s *raftlog.Status) bool {
-	return s.Level > 1 && s.Level == s.NewestLevel && len(s.HeldBack) == 0
+	return s.Level > 0 && s.Level == s.NewestLevel && len(s.HeldBack) == 0
 }
 
 // heldBackBy checks that the leader says that a node, and no other, holds the level back, and why.

@@ -16,7 +16,7 @@ func TestRisenLevel(t *testing.T) {
 	}
 	f(true, 4, 4)
 	f(false, 3, 4)
-	f(false, 1, 1)
+	f(true, 1, 1) // the only one that there is
 	f(false, 0, 0)
 	f(false, 4, 4, raftlog.HeldBack{ID: "n2", Why: "is down"})
 }
