@@ -75,7 +75,6 @@ type parked struct {
 
 const simStart = 1_800_000_000_000_000_000
 
-
 // simLimit has no time in it: a window of an hour that does not pass.
 var simLimit = engine.Limit{Algorithm: engine.Fixed, Limit: 10, Period: 3_600_000_000_000}
 
