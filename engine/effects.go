@@ -119,11 +119,10 @@ type sink interface {
 
 // effects reads a payload. Its buffers serve one payload after the other.
 type effects struct {
-	d       decoder
-	version byte
-	begun   bool // a record has been read
-	known   []dictionaryLimit
-	limit   int // of the put before, -1 for none
+	d     decoder
+	begun bool // a record has been read
+	known []dictionaryLimit
+	limit int // of the put before, -1 for none
 	// The record before, as the next one refers to it.
 	key      []byte
 	deadline int64
