@@ -10,7 +10,6 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
-	"github.com/headgate-io/headgate/server/limits"
 )
 
 // # Without a leader
@@ -106,7 +105,8 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
 	c.srv.stats.counts[countDegraded].Add(1)
-	by := c.lane.part.DegradedBy(c.onFailure(cmd, args), c.backstop(cmd, args))
+	failure, h := c.headless(cmd, args)
+	by := c.lane.part.DegradedBy(failure, h.Backstop)
 	switch {
 	case by == nil && sent:
 		c.srv.uncertain(c.w)
@@ -141,36 +141,21 @@ func (s *Server) Decides() error {
 	return nil
 }
 
-// onFailure is what answers a command while no leader does: what the call says
-// itself, or its policy, or the node.
-func (c *conn) onFailure(cmd *command.Spec, args [][]byte) partition.OnFailure {
-	var says policy.Failure
-	switch cmd.Name {
-	case "rl.check", "rl.reserve":
-		says = c.srv.policies.OnFailure(args)
-	case "rl.descriptors":
-		says = c.srv.policies.DescriptorsOnFailure(args)
-	case "rl.limit":
-		says = limits.LimitOnFailure(args)
+// headless is what answers a command while no leader does: what the call says itself, or
+// its policy, or the node.
+func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailure, h command.Headless) {
+	if cmd.Headless != nil {
+		h = cmd.Headless(args)
 	}
-	switch says {
+	switch h.Failure {
 	case policy.FailOpen:
-		return partition.FailOpen
+		return partition.FailOpen, h
 	case policy.FailClosed:
-		return partition.FailClosed
+		return partition.FailClosed, h
 	case policy.FailLocal:
-		return partition.FailLocal
+		return partition.FailLocal, h
 	}
-	return c.lane.part.OnFailure()
-}
-
-// backstop is how many times its limits on-failure open admits of a command, if its
-// policy says so, else 0.
-func (c *conn) backstop(cmd *command.Spec, args [][]byte) int64 {
-	if cmd.Name == "rl.check" || cmd.Name == "rl.reserve" || cmd.Name == "rl.descriptors" {
-		return c.srv.policies.Backstop(args)
-	}
-	return 0
+	return c.lane.part.OnFailure(), h
 }
 
 // countDegraded runs a step about counters, which writes its reply, without the
@@ -200,9 +185,9 @@ func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) e
 	call.Sess, call.Limits, call.InExec = step.Session, step.Session, true
 	defer func() { call.Sess, call.Limits, call.InExec = l.sess, l.sess, false }()
 	run := func() { c.handle(call, cmd, args) }
-	if !setsValue(cmd) {
+	if cmd.Sets == nil {
 		run()
-	} else if err := step.Set(args[1], onlyNew(cmd, args), run); err != nil {
+	} else if err := step.Set(args[1], cmd.Sets(args), run); err != nil {
 		return err
 	}
 	if errors.Is(call.Err, engine.ErrFull) {
@@ -264,27 +249,4 @@ func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]b
 	}
 	r.tally(c.w.B[start:], nil, false)
 	return nil
-}
-
-// setsValue reports whether a command gives its first argument a value, whatever
-// that had before.
-func setsValue(cmd *command.Spec) bool {
-	switch cmd.Name {
-	case "set", "setnx", "setex", "psetex":
-		return true
-	}
-	return false
-}
-
-// onlyNew reports whether such a command leaves a value that is there.
-func onlyNew(cmd *command.Spec, args [][]byte) bool {
-	if cmd.Name != "set" {
-		return cmd.Name == "setnx"
-	}
-	for _, a := range args[min(len(args), 3):] {
-		if command.EqualFold(a, "nx") {
-			return true
-		}
-	}
-	return false
 }

@@ -72,24 +72,23 @@ func (tx *transaction) unforwardable() string {
 	return ""
 }
 
-// refersToLeader refuses a command with keys inside MULTI as it does outside, when
-// clients are sent to the leader: as in Redis Cluster, so that they learn of it
-// before EXEC. It refuses sharded channels too: whoever publishes must find the node
-// of the subscribers.
-func (c *conn) refersToLeader(cmd *command.Spec, args [][]byte) bool {
+// referral is the error of a command with keys inside MULTI when clients are sent to
+// the leader, "" for none: as in Redis Cluster they learn of it before EXEC. Sharded
+// channels are refused too: whoever publishes must find the node of the subscribers.
+func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	sharded := len(cmd.Channels.Positions(args, nil)) > 0
 	if !sharded && (c.tx == nil || !cmd.HasKeys()) || c.relayed || !c.redirects() ||
 		c.lane.role == partition.Stalled || c.awaitsLeader() {
-		return false
+		return ""
 	}
 	addr, ok := c.srv.leaderAddr()
 	switch {
 	case ok:
-		c.refuse(moved(cmd, args, addr))
+		return moved(cmd, args, addr)
 	case sharded:
-		c.refuse(errNoLeader)
+		return errNoLeader
 	}
-	return ok || sharded
+	return ""
 }
 
 // awaitsLeader reports whether clients cannot be sent to the leader yet since
@@ -155,12 +154,13 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 // says; tx is the transaction of an EXEC. sent tells that the leader may have
 // executed it; down is the error otherwise.
 func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
-	switch {
-	case c.onFailure(cmd, args) != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent):
-	case sent:
-		c.srv.uncertain(c.w)
-	default:
-		c.srv.stats.counts[countUndecided].Add(1)
-		c.error(down)
+	if by, _ := c.headless(cmd, args); by != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent) {
+		return
 	}
+	if sent {
+		c.srv.uncertain(c.w)
+		return
+	}
+	c.srv.stats.counts[countUndecided].Add(1)
+	c.error(down)
 }

@@ -66,6 +66,10 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.stall |= stallLeader
 		return
 	}
+	referral := ""
+	if m&modeElsewhere != 0 && cmd != nil && cmd.Accepts(len(args)) {
+		referral = c.referral(cmd, args)
+	}
 	switch {
 	case cmd == nil && securityRisk(args[0]):
 		c.srv.log.Warn("possible security attack: an HTTP request on the Redis port", "client", c.addr)
@@ -90,7 +94,8 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		return
 	case m&modeCrossing != 0:
 		c.refuse(errCrossing)
-	case m&modeElsewhere != 0 && c.refersToLeader(cmd, args):
+	case referral != "":
+		c.refuse(referral)
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
 	case m&modeElsewhere != 0 && c.needsLeader(cmd):

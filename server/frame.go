@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
@@ -170,21 +169,13 @@ func (c *conn) frameDone(f *frame) {
 }
 
 // mayBePrompt reports whether the failure policy has an answer for a command
-// that the leader is late to answer: a check of a limit that asks for no
-// commit, gives nothing back and forces nothing.
+// that the leader is late to answer.
 func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
-	if c.onFailure(cmd, args) == partition.FailClosed || cmd.Flags&command.Limit == 0 || cmd.Name == "rl.acquire" || c.lane.part.Durable() {
+	if cmd.Flags&command.Limit == 0 || c.lane.part.Durable() {
 		return false
 	}
-	for _, a := range args[1:] {
-		switch {
-		case len(a) > 1 && a[0] == '-',
-			len(a) == len("SYNC") && strings.EqualFold(string(a), "SYNC"),
-			len(a) == len("FORCE") && strings.EqualFold(string(a), "FORCE"):
-			return false
-		}
-	}
-	return true
+	by, h := c.headless(cmd, args)
+	return h.Prompt && by != partition.FailClosed
 }
 
 func (c *conn) endFrame() {

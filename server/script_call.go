@@ -52,8 +52,8 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		if err := r.publish(shards, args); err != nil {
 			return nil, err
 		}
-	case r.grip == gripCounters && setsValue(cmd):
-		if err := r.step.Set(args[1], onlyNew(cmd, args), func() { cmd.Handler(call) }); err != nil {
+	case r.grip == gripCounters && cmd.Sets != nil:
+		if err := r.step.Set(args[1], cmd.Sets(args), func() { cmd.Handler(call) }); err != nil {
 			return nil, err
 		}
 	default:

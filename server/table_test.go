@@ -48,6 +48,21 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish spublish mget mset msetnx script|load cluster|countkeysinslot cluster|getkeysinslot debug|digest rl.policy|check rl.policy|load rl.policy|file rl.policy|reset")
 }
 
+// A command that asks limits says how it is answered without a leader, and one that
+// gives its key a value says so; no other command does.
+func TestCommandsSayWhatHappensWithoutALeader(t *testing.T) {
+	tab, err := command.NewTable(new(Server).commandLists()...)
+	require.NoError(t, err)
+	var sets []string
+	tab.Each(func(cmd *command.Spec) {
+		require.Equal(t, cmd.Flags&command.Limit != 0, cmd.Headless != nil, cmd.Full)
+		if cmd.Sets != nil {
+			sets = append(sets, cmd.Full)
+		}
+	})
+	require.Equal(t, []string{"set", "setex", "psetex", "setnx"}, sets)
+}
+
 // A name that is no command is null in the reply of COMMAND INFO, as in Redis.
 func TestCommandInfoOfUnknownNames(t *testing.T) {
 	p := bothScripts(t)

@@ -32,6 +32,14 @@ type Spec struct {
 	// commands whose keys are arguments.
 	Ahead func(call *Call, args [][]byte)
 
+	// Headless says how a call is answered while no leader does. It is set for every
+	// command that has the flag Limit, and nil for the others.
+	Headless func(args [][]byte) Headless
+
+	// Sets is set for a command that gives its first argument a value, whatever that
+	// had before. It reports whether the call leaves a value that is there.
+	Sets func(args [][]byte) (onlyNew bool)
+
 	// For COMMAND DOCS. Syntax is what follows the name, in the notation of
 	// redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
 	Group, Complexity, Summary, Syntax string

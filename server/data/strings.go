@@ -1,6 +1,8 @@
 package data
 
 import (
+	"slices"
+
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -23,14 +25,30 @@ func stringCommand(name string, arity int, flags command.Flag, syntax, summary s
 	}
 }
 
+// setter completes the Spec of a command that gives its key a value, whatever that had
+// before; onlyNew reports whether a call leaves a value that is there.
+func setter(onlyNew func(args [][]byte) bool, cmd command.Spec) command.Spec {
+	cmd.Sets = onlyNew
+	return cmd
+}
+
+func always([][]byte) bool { return true }
+
+func never([][]byte) bool { return false }
+
+// setsNew reports whether a SET has the option NX.
+func setsNew(args [][]byte) bool {
+	return slices.ContainsFunc(args[min(len(args), 3):], func(a []byte) bool { return command.EqualFold(a, "nx") })
+}
+
 func stringCommands() []command.Spec {
 	return []command.Spec{
 		stringCommand("get", 2, readFlags|command.Counter, "key", "Returns the string value of a key.", get),
-		stringCommand("set", -3, writeFlags|command.Counter, "key value [NX | XX] [GET] ["+expirySyntax+" | KEEPTTL]",
-			"Sets the string value of a key, ignoring its type. The key is created if it doesn't exist.", set),
-		stringCommand("setex", 4, writeFlags|command.Counter, "key seconds value", "Sets the string value and expiration time of a key.", setFor("ex")),
-		stringCommand("psetex", 4, writeFlags|command.Counter, "key milliseconds value", "Sets both string value and expiration time in milliseconds of a key.", setFor("px")),
-		stringCommand("setnx", 3, writeFlags|command.Counter, "key value", "Sets the string value of a key only when the key doesn't exist.", setNX),
+		setter(setsNew, stringCommand("set", -3, writeFlags|command.Counter, "key value [NX | XX] [GET] ["+expirySyntax+" | KEEPTTL]",
+			"Sets the string value of a key, ignoring its type. The key is created if it doesn't exist.", set)),
+		setter(never, stringCommand("setex", 4, writeFlags|command.Counter, "key seconds value", "Sets the string value and expiration time of a key.", setFor("ex"))),
+		setter(never, stringCommand("psetex", 4, writeFlags|command.Counter, "key milliseconds value", "Sets both string value and expiration time in milliseconds of a key.", setFor("px"))),
+		setter(always, stringCommand("setnx", 3, writeFlags|command.Counter, "key value", "Sets the string value of a key only when the key doesn't exist.", setNX)),
 		stringCommand("getset", 3, writeFlags, "key value", "Returns the previous string value of a key after setting it to a new value.", getSet),
 		stringCommand("getdel", 2, command.Write|command.Fast, "key", "Returns the string value of a key after deleting the key.", getDel),
 		stringCommand("getex", -2, command.Write|command.Fast, "key ["+expirySyntax+" | PERSIST]",

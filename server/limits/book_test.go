@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
 )
 
@@ -119,7 +120,7 @@ func TestLookWithoutWaiting(t *testing.T) {
 		looked := make(chan struct{})
 		go func() {
 			defer close(looked)
-			assert.Equal(t, policy.FailServer, b.OnFailure(args))
+			assert.Equal(t, command.Headless{Prompt: true}, b.headless(args))
 			assert.Equal(t, 2, b.Stats().Policies)
 			assert.NoError(t, b.trouble("p"))
 			assert.Equal(t, []int{3}, b.hide([]byte("p"), args, 2, nil), "the change may make it a secret")

@@ -13,7 +13,7 @@ import (
 func checkCommands(book *Book) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
-		Derived: book.keys, Ahead: book.ahead, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Derived: book.keys, Ahead: book.ahead, Secrets: book.checkSecrets, Headless: book.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
 		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.check,
@@ -258,21 +258,28 @@ func (b *Book) decided(call *command.Call, m *checkMemory, a *answer) {
 	call.Sync = durability(a.policy, m.args.sync)
 }
 
-// OnFailure is what answers an RL.CHECK or RL.RESERVE while no leader does: what it says itself,
-// or its policy. A policy that this node does not know refuses.
-func (b *Book) OnFailure(args [][]byte) policy.Failure {
+// headless is how RL.CHECK and RL.RESERVE are answered while no leader does: as they say
+// themselves, or as their policy does. A policy that this node does not know refuses.
+func (b *Book) headless(args [][]byte) command.Headless {
 	set, _ := b.current()
 	p := set.Policy(args[1])
 	if p == nil {
-		return policy.FailClosed
+		return command.Headless{Failure: policy.FailClosed}
 	}
-	if mayFail(args[2:]) {
-		var a checkArgs
-		if err := a.parseReserve(args[2:]); err == nil && a.fail != policy.FailServer {
-			return a.fail
-		}
+	h := command.Headless{Failure: p.OnFailure, Backstop: p.Backstop, Prompt: true}
+	var a checkArgs
+	if saysHeadless(args[2:]) && a.parseReserve(args[2:]) == nil {
+		a.headless(&h)
 	}
-	return p.OnFailure
+	return h
+}
+
+// headless puts what options say into h.
+func (a *checkArgs) headless(h *command.Headless) {
+	if a.fail != policy.FailServer {
+		h.Failure = a.fail
+	}
+	h.Prompt = a.sync != command.SyncCommit
 }
 
 // DecidesAlone reports whether there is a policy by which a node answers while no
@@ -285,16 +292,6 @@ func (b *Book) DecidesAlone() bool {
 		}
 	}
 	return false
-}
-
-// Backstop is how many times its limits a policy admits at most while no leader
-// answers and it is open; 0 leaves it to the server.
-func (b *Book) Backstop(args [][]byte) int64 {
-	set, _ := b.current()
-	if p := set.Policy(args[1]); p != nil {
-		return p.Backstop
-	}
-	return 0
 }
 
 // fillIn puts what the limits say that were asked into their places, and what those

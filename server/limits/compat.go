@@ -21,26 +21,32 @@ func compatCommands() []command.Spec {
 		Group: "limiter", Complexity: "O(1)",
 		Summary: "Checks a token bucket as redis-cell does.",
 		Syntax:  "key max-burst count period [quantity]",
-		Handler: throttleCell,
+		Handler: throttleCell, Headless: bucketHeadless,
 	}, {
 		Name: "rl.throttle", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(1)",
 		Summary: "Checks a token bucket as redis-cell does; the same as CL.THROTTLE.",
 		Syntax:  "key max-burst count period [quantity]",
-		Handler: throttleCell,
+		Handler: throttleCell, Headless: bucketHeadless,
 	}, {
 		Name: "throttle", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(1)",
 		Summary: "Checks a token bucket as throttlecrab does.",
 		Syntax:  "key max-burst count period [quantity]",
-		Handler: throttleCrab,
+		Handler: throttleCrab, Headless: bucketHeadless,
 	}, {
 		Name: "gcra", Arity: -5, Flags: limit, Keys: key, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(1)",
 		Summary: "Checks a token bucket as the GCRA command of Redis does.",
 		Syntax:  "key max-burst tokens-per-period period [<TOKENS count | NUM_REQUESTS count>]",
-		Handler: gcra,
+		Handler: gcra, Headless: bucketHeadless,
 	}}
+}
+
+// bucketHeadless is how these are answered while no leader does: what gives units back
+// waits for the leader.
+func bucketHeadless(args [][]byte) command.Headless {
+	return command.Headless{Prompt: !saysHeadless(args[2:])}
 }
 
 // bucketMaxArgs is the command's name, the key and four numbers.

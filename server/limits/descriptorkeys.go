@@ -80,17 +80,18 @@ func (b *Book) descriptorSecrets(args [][]byte, at []int) []int {
 	return at
 }
 
-// DescriptorsOnFailure is what answers an RL.DESCRIPTORS while no leader does: what
-// it says itself, or its policy. A policy that this node does not know refuses.
-func (b *Book) DescriptorsOnFailure(args [][]byte) policy.Failure {
+// descriptorsHeadless is how an RL.DESCRIPTORS is answered while no leader does: as it
+// says itself, or as its policy does. A policy that this node does not know refuses.
+func (b *Book) descriptorsHeadless(args [][]byte) command.Headless {
 	set, _ := b.current()
 	p := set.Policy(args[1])
 	if p == nil {
-		return policy.FailClosed
+		return command.Headless{Failure: policy.FailClosed}
 	}
+	h := command.Headless{Failure: p.OnFailure, Backstop: p.Backstop, Prompt: true}
 	var a descriptorArgs
-	if mayFail(args[2:]) && a.parse(args[1:]) == nil && a.options.fail != policy.FailServer {
-		return a.options.fail
+	if saysHeadless(args[2:]) && a.parse(args[1:]) == nil {
+		a.options.headless(&h)
 	}
-	return p.OnFailure
+	return h
 }

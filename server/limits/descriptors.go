@@ -21,7 +21,7 @@ import (
 func descriptorCommands(book *Book) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.descriptors", Arity: -9, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
-		Derived: book.descriptorKeys, Secrets: book.descriptorSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of entries and limits",
+		Derived: book.descriptorKeys, Secrets: book.descriptorSecrets, Headless: book.descriptorsHeadless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of entries and limits",
 		Summary: "Asks a policy by descriptors, as Envoy asks its rate limit service, as one atomic step.",
 		Syntax:  "domain hits numdescriptors <numentries key value [key value ...] hits limit> [<numentries key value [key value ...] hits limit> ...] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: book.descriptors,

@@ -27,7 +27,7 @@ func nativeCommands() []command.Spec {
 		Summary: "Checks one limit, or several as one atomic step, and charges them if all pass.",
 		Syntax: "key limit period [ALGORITHM <token | leaky | fixed | sliding | log>] [BURST units] [ALIGN <epoch | first>] [COST units] " +
 			"[PEEK | FORCE | ATMOST] [WAIT milliseconds] [DEBT units] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [AND key limit period [options ...]]",
-		Handler: limit,
+		Handler: limit, Headless: limitHeadless,
 	}}
 }
 
@@ -155,24 +155,33 @@ func (p *limitParser) parse(args [][]byte) error {
 	}
 }
 
-// LimitOnFailure is what answers an RL.LIMIT while no leader does, if it says so
-// itself.
-func LimitOnFailure(args [][]byte) policy.Failure {
-	if !mayFail(args) {
-		return policy.FailServer
+// limitHeadless is how an RL.LIMIT is answered while no leader does.
+func limitHeadless(args [][]byte) command.Headless {
+	h := command.Headless{Prompt: true}
+	if !saysHeadless(args[2:]) {
+		return h
 	}
 	var chain command.Chain
 	p := limitParser{chain: &chain}
 	if p.parse(args[1:]) != nil {
-		return policy.FailServer
+		return h // the handler replies the error
 	}
-	return p.fail
+	gives := func(seg engine.Segment) bool { return seg.Cost < 0 }
+	return command.Headless{Failure: p.fail, Prompt: p.sync != command.SyncCommit && !chain.Opts.Force && !slices.ContainsFunc(chain.Segs, gives)}
 }
 
-// mayFail reports whether an argument may be the word FAIL: every command that is
-// forwarded is asked, and hardly any is read for it.
-func mayFail(args [][]byte) bool {
-	return slices.ContainsFunc(args, func(a []byte) bool { return command.EqualFold(a, "fail") })
+// saysHeadless reports whether an argument may say how the call is answered while no
+// leader does. Every command that is forwarded is asked, and hardly any is read for it.
+func saysHeadless(args [][]byte) bool {
+	return slices.ContainsFunc(args, func(a []byte) bool {
+		switch len(a) {
+		case len("fail"): // and SYNC
+			return a[0] == '-' || command.EqualFold(a, "fail") || command.EqualFold(a, "sync")
+		case len("force"):
+			return a[0] == '-' || command.EqualFold(a, "force")
+		}
+		return len(a) > 1 && a[0] == '-'
+	})
 }
 
 // parseFailure reads what FAIL says.

@@ -18,7 +18,7 @@ func holdCommands(book *Book) []command.Spec {
 	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
 	return []command.Spec{{
 		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
-		Derived: book.keys, Ahead: book.aheadReserve, Secrets: book.checkSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Derived: book.keys, Ahead: book.aheadReserve, Secrets: book.checkSecrets, Headless: book.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
 		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
 		Handler: book.reserve,

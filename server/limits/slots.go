@@ -13,7 +13,7 @@ func slotsCommands() []command.Spec {
 		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
 		Summary: "Takes or renews a lease of a concurrency limit; it frees itself after its ttl.",
 		Syntax:  "key limit ttl [ID id] [COST units]",
-		Handler: acquire,
+		Handler: acquire, Headless: acquireHeadless,
 	}, {
 		Name: "rl.release", Arity: 3, Flags: command.Write | command.Fast, Keys: key, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
@@ -28,6 +28,10 @@ func slotsCommands() []command.Spec {
 		Handler: extend,
 	}}
 }
+
+// acquireHeadless leaves it to the node, which has no leases to give when the leader is
+// late.
+func acquireHeadless([][]byte) command.Headless { return command.Headless{} }
 
 // acquire replies [allowed, limit, remaining, retry_after_ms, lease, ttl_ms].
 func acquire(call *command.Call) {
