@@ -95,6 +95,7 @@ var notCompared = map[string][]string{
 	"They are about other nodes.":                                  {"WAIT", "ASKING", "READONLY", "READWRITE"},
 	"They end the connection, or leave the order of replies open.": {"QUIT", "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE", "PUBLISH", "SPUBLISH", "PUBSUB"},
 	"Headgate refuses it.":                                         {"SWAPDB"},
+	"There are no functions: the library is empty.":                {"FUNCTION"},
 }
 
 // Every command that Headgate has of Redis is compared, or it is said why not.
