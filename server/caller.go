@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/decisions"
 )
@@ -24,6 +25,7 @@ import (
 //
 // All methods may be called by any goroutine.
 type Caller struct {
+	*access.Gate
 	srv *Server
 
 	// mu guards the fields below.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -48,7 +49,7 @@ func writeStrings(w *resp.Writer, all []string) {
 
 // passwordFlag is how ACL describes whether a user is asked for a password.
 func (s *Server) passwordFlag(user string) string {
-	if user == userDefault && s.password() == "" {
+	if user == access.UserDefault && s.password() == "" {
 		return "nopass"
 	}
 	return "sanitize-payload"
@@ -56,7 +57,7 @@ func (s *Server) passwordFlag(user string) string {
 
 // commandsOf is how ACL describes what a user may run.
 func (s *Server) commandsOf(user string) string {
-	if user == userDefault && s.guards() {
+	if user == access.UserDefault && s.guards() {
 		return "+@all -@guarded"
 	}
 	return "+@all"

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -118,7 +119,7 @@ const (
 )
 
 func cmdAuth(c *conn, args [][]byte) {
-	user, pass := []byte(userDefault), args[len(args)-1]
+	user, pass := []byte(access.UserDefault), args[len(args)-1]
 	switch len(args) {
 	case 2:
 		if c.srv.password() == "" {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -200,11 +199,6 @@ func (c Config) withDefaults() (Config, error) {
 // minQueryBuffer is the least query buffer: what a client may send before it has
 // authenticated (10 arguments of 16 KiB) and one read beyond it.
 const minQueryBuffer = 256 << 10
-
-// passwordIs compares in a time that does not depend on where the two differ.
-func passwordIs(given []byte, want string) bool {
-	return subtle.ConstantTimeCompare(given, []byte(want)) == 1
-}
 
 // Redirect is how a client of a node that does not decide gets to the leader.
 type Redirect uint8

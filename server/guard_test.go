@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -10,33 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server/access"
 )
-
-func TestLoginGuard(t *testing.T) {
-	var log strings.Builder
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	var g loginGuard
-	now := time.Now()
-	wait, ok := g.fail(logger, "10.0.0.1:1", now)
-	require.True(t, ok)
-	require.Equal(t, loginDelay, wait)
-	answered := 1
-	for range 10_000 {
-		if wait, ok := g.fail(logger, "10.0.0.2:1", now); ok {
-			answered++
-			require.LessOrEqual(t, wait, loginPatience)
-		}
-	}
-	require.InDelta(t, int((loginPatience-loginDelay)/loginPace), answered, 2, "guesses at one moment")
-	require.Equal(t, 1, strings.Count(log.String(), "\n"))
-
-	now = now.Add(loginPatience + loginLogInterval)
-	wait, ok = g.fail(logger, "10.0.0.3:1", now)
-	require.True(t, ok)
-	require.Equal(t, loginDelay, wait)
-	require.Equal(t, 2, strings.Count(log.String(), "\n"))
-	require.Contains(t, log.String(), "failures=10001")
-}
 
 // Guesses are answered late, one after the other, and hold up nobody else; a
 // right password is not slowed down.
@@ -46,7 +21,7 @@ func TestGuessingPasswordsIsSlow(t *testing.T) {
 	require.NoError(t, guesser.SetDeadline(time.Now().Add(3*patience)))
 	begin := time.Now()
 	guesser.send("AUTH a\r\nHELLO 3 AUTH default b\r\nAUTH secret\r\nPING\r\n")
-	mostly(t, 10, loginDelay, func(int) {
+	mostly(t, 10, access.LoginDelay, func(int) {
 		dial(t, addr).send("AUTH c\r\n")
 		require.Equal(t, "OK", other.call("AUTH secret"))
 		require.Equal(t, "PONG", other.call("PING"))
@@ -54,7 +29,7 @@ func TestGuessingPasswordsIsSlow(t *testing.T) {
 	for range 2 {
 		require.ErrorContains(t, guesser.reply().(error), "WRONGPASS")
 	}
-	require.GreaterOrEqual(t, time.Since(begin), 2*loginDelay)
+	require.GreaterOrEqual(t, time.Since(begin), 2*access.LoginDelay)
 	require.Equal(t, "OK", guesser.reply())
 	require.Equal(t, "PONG", guesser.reply())
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -46,7 +47,7 @@ func cmdClient(c *conn, args [][]byte) {
 		return
 	}
 	user, name, addr := string(args[1]), string(args[2]), string(args[3])
-	c.become(user == userAdmin)
+	c.become(user == access.UserAdmin)
 	c.behalf = Client{User: user, Name: name, Addr: addr}
 	if user == "" {
 		c.behalf = Client{}

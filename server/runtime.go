@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/server/access"
+)
 
 // Runtime is what can change while a server runs.
 type Runtime struct {
@@ -11,7 +15,7 @@ type Runtime struct {
 	// what is guarded; empty has no such user, and lets everyone.
 	AdminPass string
 	// Access says who may what over other fronts, by Port.
-	Access [portCount]Access
+	Access [access.PortCount]access.Grants
 	// Protected refuses clients from other hosts while there is no password.
 	Protected bool
 	// MaxClients is how many clients may be connected; 0 is no bound.

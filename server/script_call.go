@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -23,7 +24,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	case cmd.Flags&(command.NoScript|command.Peers) != 0:
 		return nil, script.Refusal("This Redis command is not allowed from script")
 	case !r.admin && cmd.ForAdmin(args):
-		return nil, script.Refusal("ACL failure in script: " + noPermission(userDefault, cmd))
+		return nil, script.Refusal("ACL failure in script: " + noPermission(access.UserDefault, cmd))
 	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publishSpec || cmd == s.spublishSpec):
 		return nil, script.Refusal(errReadOnlyWrite)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/limits"
@@ -61,8 +62,7 @@ type Server struct {
 	limits    resp.Limits // after authentication
 	stats     serverStats
 	slow      slowlog
-	logins    loginGuard
-	guesses   guesses
+	gate      *access.Gate
 	beat      heartbeat
 	memory    clientMemory
 	scavenger *scavenger
@@ -135,7 +135,11 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
 	s.publishSpec = s.table.ByFullName([]byte("publish"))
 	s.spublishSpec = s.table.ByFullName([]byte("spublish"))
-	s.caller.srv, s.caller.cut = s, make(chan struct{})
+	s.gate = access.New(access.Config{
+		Rules: s.accessRules, Logger: cfg.Logger,
+		Wrong: func() { s.stats.counts[countAuthFailures].Add(1) },
+	})
+	s.caller.Gate, s.caller.srv, s.caller.cut = s.gate, s, make(chan struct{})
 	s.scripts.init(scriptStore{cfg.Engine})
 	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)

@@ -1,10 +1,17 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"time"
 
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 )
+
+// Client is who has sent a command: a user, what it calls itself, and its address.
+type Client = access.Client
 
 // # Users
 //
@@ -23,12 +30,6 @@ import (
 //
 // A Caller is trusted as the process is; whose its commands are, it says itself.
 
-// Names of users.
-const (
-	userDefault = "default"
-	userAdmin   = "admin"
-)
-
 // password is that of the default user; empty admits everyone.
 func (s *Server) password() string { return s.runtime.Load().RequirePass }
 
@@ -38,33 +39,51 @@ func (s *Server) guards() bool { return s.runtime.Load().AdminPass != "" }
 // users returns the users there are.
 func (s *Server) users() []string {
 	if s.guards() {
-		return []string{userDefault, userAdmin}
+		return []string{access.UserDefault, access.UserAdmin}
 	}
-	return []string{userDefault}
+	return []string{access.UserDefault}
 }
 
-// admits reports whether a user and a password go together, and whether that is
-// admin. Without a password default takes any, and there is no admin.
-func (r *Runtime) admits(user, pass []byte) (ok, admin bool) {
-	want := r.RequirePass
-	admin = string(user) == userAdmin && r.AdminPass != ""
-	switch {
-	case admin:
-		want = r.AdminPass
-	case string(user) != userDefault:
-		return false, false
-	}
-	return want == "" || passwordIs(pass, want), admin
+// accessRules are what is asked for now.
+func (s *Server) accessRules() access.Rules {
+	r := s.runtime.Load()
+	return access.Rules{RequirePass: r.RequirePass, AdminPass: r.AdminPass, Grants: &r.Access}
 }
 
 // login authenticates as a user, and reports whether it did.
 func (c *conn) login(user, pass []byte) bool {
-	ok, admin := c.srv.runtime.Load().admits(user, pass)
+	rules := c.srv.accessRules()
+	ok, admin := rules.Login(user, pass)
 	if ok {
 		c.become(admin)
 		c.authenticated()
 	}
 	return ok
+}
+
+// guessable reports whether there is a password.
+func (s *Server) guessable() bool { return s.password() != "" || s.guards() }
+
+// rejectLogin answers a wrong password, late. The connection runs nothing until
+// then.
+func (c *conn) rejectLogin() {
+	if !c.srv.guessable() { // a wrong user, and nothing to guess
+		c.srv.stats.counts[countAuthFailures].Add(1)
+		c.error(errWrongPass)
+		return
+	}
+	wait, ok := c.srv.gate.Fail(c.addr, time.Now())
+	if !ok {
+		c.kill()
+		return
+	}
+	c.blockAside(func(ctx context.Context, w *resp.Writer) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		w.Error(errWrongPass)
+	})
 }
 
 // become makes the connection one of admin's, or of default's.
@@ -76,9 +95,9 @@ func (c *conn) become(admin bool) {
 // user is the name of a connection's user.
 func (m *clientMeta) user() string {
 	if m.admin {
-		return userAdmin
+		return access.UserAdmin
 	}
-	return userDefault
+	return access.UserDefault
 }
 
 // authenticated lifts the restrictions of a client without password.

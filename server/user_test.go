@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/access"
 )
 
 const adminPass = "open sesame"
@@ -211,7 +212,7 @@ func TestGuessingAdminPassIsSlow(t *testing.T) {
 	c := dial(t, addr)
 	begin := time.Now()
 	require.ErrorContains(t, c.call("AUTH admin guess").(error), "WRONGPASS")
-	require.GreaterOrEqual(t, time.Since(begin), loginDelay)
+	require.GreaterOrEqual(t, time.Since(begin), access.LoginDelay)
 }
 
 func TestUsersOfACL(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/web"
@@ -67,7 +68,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 	return server.Runtime{
 		RequirePass:      c.RequirePass,
 		AdminPass:        c.AdminPass,
-		Access:           [...]server.Access{server.PortHTTP: httpAccess(c), server.PortGRPC: grpcAccess(c)},
+		Access:           [...]access.Grants{access.PortHTTP: httpAccess(c), access.PortGRPC: grpcAccess(c)},
 		Protected:        c.ProtectClients(),
 		MaxClients:       c.MaxClients,
 		ClientMemory:     c.ClientMemory(),
@@ -81,20 +82,20 @@ func runtimeConfig(c *config.Config) server.Runtime {
 }
 
 // grpcAccess is who may what over gRPC, where there are checks alone.
-func grpcAccess(c *config.Config) (a server.Access) {
-	a.Tokens[server.RightRead], a.Certificates[server.RightRead] = c.GRPCReadToken, c.GRPCReadCerts
+func grpcAccess(c *config.Config) (a access.Grants) {
+	a.Tokens[access.RightRead], a.Certificates[access.RightRead] = c.GRPCReadToken, c.GRPCReadCerts
 	return a
 }
 
 // httpAccess is who may what over HTTP.
-func httpAccess(c *config.Config) (a server.Access) {
-	for right, of := range map[server.Right]struct {
+func httpAccess(c *config.Config) (a access.Grants) {
+	for right, of := range map[access.Right]struct {
 		token string
 		certs []string
 	}{
-		server.RightRead:  {c.HTTPReadToken, c.HTTPReadCerts},
-		server.RightSee:   {c.HTTPSeeToken, c.HTTPSeeCerts},
-		server.RightWrite: {c.HTTPWriteToken, c.HTTPWriteCerts},
+		access.RightRead:  {c.HTTPReadToken, c.HTTPReadCerts},
+		access.RightSee:   {c.HTTPSeeToken, c.HTTPSeeCerts},
+		access.RightWrite: {c.HTTPWriteToken, c.HTTPWriteCerts},
 	} {
 		a.Tokens[right], a.Certificates[right] = of.token, of.certs
 	}

@@ -12,27 +12,27 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 )
 
 // admit returns an error unless the client may ask for verdicts.
 func (s *service) admit(ctx context.Context) error {
-	if s.decider.Open(server.PortGRPC, server.RightRead, s.local) {
+	if s.decider.Open(access.PortGRPC, access.RightRead, s.local) {
 		return nil
 	}
 	p, _ := peer.FromContext(ctx)
-	shown := server.Shown{Local: s.local, Address: p.Addr.String(), Certificates: server.CertificateNames(stateOf(p))}
+	shown := access.Shown{Local: s.local, Address: p.Addr.String(), Certificates: access.CertificateNames(stateOf(p))}
 	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 {
 		shown.Password, shown.HasPassword = bearer(values[0])
 	}
-	switch _, err := s.decider.Admit(ctx, server.PortGRPC, &shown, server.RightRead); {
+	switch _, err := s.decider.Admit(ctx, access.PortGRPC, &shown, access.RightRead); {
 	case err == nil:
 		return nil
-	case errors.Is(err, server.ErrNoRight):
+	case errors.Is(err, access.ErrNoRight):
 		return status.Error(codes.PermissionDenied, "NOPERM "+err.Error())
-	case errors.Is(err, server.ErrUnknownClient):
+	case errors.Is(err, access.ErrUnknownClient):
 		return status.Error(codes.Unauthenticated, "NOAUTH "+err.Error())
-	case errors.Is(err, server.ErrGuesses):
+	case errors.Is(err, access.ErrGuesses):
 		connectionOf(ctx).Close() // without an answer
 		return status.Error(codes.Unauthenticated, "NOAUTH "+err.Error())
 	default:

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/decisions"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
@@ -23,9 +24,9 @@ type Decider interface {
 	// Pipeline runs commands and appends their replies in RESP3 to dst.
 	Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error)
 	// Open reports whether a right needs nothing to be shown.
-	Open(port server.Port, right server.Right, local bool) bool
+	Open(port access.Port, right access.Right, local bool) bool
 	// Admit returns who sends a request that needs a right.
-	Admit(ctx context.Context, port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
+	Admit(ctx context.Context, port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
 }
 
 // service is the Rate Limit Service.

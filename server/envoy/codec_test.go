@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
 )
@@ -88,7 +88,7 @@ func FuzzRequest(f *testing.F) {
 // open is a Decider that lets everybody in, and runs nothing.
 type open struct{ Decider }
 
-func (open) Open(server.Port, server.Right, bool) bool { return true }
+func (open) Open(access.Port, access.Right, bool) bool { return true }
 
 // A call that waited past its deadline before it was read is not run.
 func TestLateCallsAreNotRun(t *testing.T) {

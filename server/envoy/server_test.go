@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/decisions"
 	"github.com/headgate-io/headgate/server/envoy"
 	"github.com/headgate-io/headgate/server/fronts"
@@ -142,8 +143,8 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, codes.NotFound, ask("authorization", "bearer  token"))
 }
 
-func accessOf(token string) (a [2]server.Access) {
-	a[server.PortGRPC].Tokens[server.RightRead] = token
+func accessOf(token string) (a [2]access.Grants) {
+	a[access.PortGRPC].Tokens[access.RightRead] = token
 	return a
 }
 

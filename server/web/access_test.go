@@ -14,55 +14,56 @@ import (
 
 	"github.com/headgate-io/headgate/internal/certstest"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/web"
 )
 
 // paths are one request for each path and method that there is, with its right.
 var paths = []struct {
-	right              server.Right
+	right              access.Right
 	method, path, body string
 }{
-	{server.RightRead, "POST", "/v1/check", `{"policy":"p"}`},
-	{server.RightRead, "POST", "/v1/check:batch", `{"checks":[]}`},
-	{server.RightRead, "POST", "/v1/reserve", `{"policy":"p"}`},
-	{server.RightRead, "POST", "/v1/commit", `{"hold":"p;x"}`},
-	{server.RightRead, "POST", "/v1/cancel", `{"hold":"p;x"}`},
-	{server.RightRead, "POST", "/v1/limits:check", `{"policy":"p"}`},
-	{server.RightRead, "POST", "/v1/acquire", `{"key":"k"}`},
-	{server.RightRead, "POST", "/v1/release", `{"key":"k"}`},
-	{server.RightRead, "POST", "/v1/extend", `{"key":"k"}`},
-	{server.RightRead, "GET", "/v1/auth/p", ""},
-	{server.RightSee, "GET", "/metrics", ""},
-	{server.RightSee, "GET", "/v1/policies", ""},
-	{server.RightSee, "GET", "/v1/policies/p", ""},
-	{server.RightSee, "GET", "/v1/policies/p/history", ""},
-	{server.RightSee, "GET", "/v1/policies/p/diff?from=1", ""},
-	{server.RightSee, "POST", "/v1/policies:check", "policies: {}"},
-	{server.RightSee, "GET", "/v1/overrides/p", ""},
-	{server.RightSee, "POST", "/v1/explain", `{"policy":"p"}`},
-	{server.RightSee, "GET", "/v1/top", ""},
-	{server.RightSee, "GET", "/v1/now", ""},
-	{server.RightSee, "GET", "/v1/cluster", ""},
-	{server.RightSee, "POST", "/v1/simulate", `{}`},
-	{server.RightWrite, "PUT", "/v1/policies/q", "limits: {all: {rate: 5/h}}"},
-	{server.RightWrite, "PUT", "/v1/policies/q?dry_run=true", "limits: {all: {rate: 5/h}}"},
-	{server.RightWrite, "POST", "/v1/policies/q/rollback", `{"version":1}`},
-	{server.RightWrite, "POST", "/v1/policies/q/reset", `{"all":true}`},
-	{server.RightWrite, "DELETE", "/v1/policies/q", ""},
-	{server.RightWrite, "POST", "/v1/policies:load", "policies: {}"},
-	{server.RightWrite, "PUT", "/v1/overrides/p", `{"percent":50}`},
-	{server.RightWrite, "POST", "/v1/overrides/p", `{"overrides":[]}`},
-	{server.RightWrite, "DELETE", "/v1/overrides/p?scale=true", ""},
+	{access.RightRead, "POST", "/v1/check", `{"policy":"p"}`},
+	{access.RightRead, "POST", "/v1/check:batch", `{"checks":[]}`},
+	{access.RightRead, "POST", "/v1/reserve", `{"policy":"p"}`},
+	{access.RightRead, "POST", "/v1/commit", `{"hold":"p;x"}`},
+	{access.RightRead, "POST", "/v1/cancel", `{"hold":"p;x"}`},
+	{access.RightRead, "POST", "/v1/limits:check", `{"policy":"p"}`},
+	{access.RightRead, "POST", "/v1/acquire", `{"key":"k"}`},
+	{access.RightRead, "POST", "/v1/release", `{"key":"k"}`},
+	{access.RightRead, "POST", "/v1/extend", `{"key":"k"}`},
+	{access.RightRead, "GET", "/v1/auth/p", ""},
+	{access.RightSee, "GET", "/metrics", ""},
+	{access.RightSee, "GET", "/v1/policies", ""},
+	{access.RightSee, "GET", "/v1/policies/p", ""},
+	{access.RightSee, "GET", "/v1/policies/p/history", ""},
+	{access.RightSee, "GET", "/v1/policies/p/diff?from=1", ""},
+	{access.RightSee, "POST", "/v1/policies:check", "policies: {}"},
+	{access.RightSee, "GET", "/v1/overrides/p", ""},
+	{access.RightSee, "POST", "/v1/explain", `{"policy":"p"}`},
+	{access.RightSee, "GET", "/v1/top", ""},
+	{access.RightSee, "GET", "/v1/now", ""},
+	{access.RightSee, "GET", "/v1/cluster", ""},
+	{access.RightSee, "POST", "/v1/simulate", `{}`},
+	{access.RightWrite, "PUT", "/v1/policies/q", "limits: {all: {rate: 5/h}}"},
+	{access.RightWrite, "PUT", "/v1/policies/q?dry_run=true", "limits: {all: {rate: 5/h}}"},
+	{access.RightWrite, "POST", "/v1/policies/q/rollback", `{"version":1}`},
+	{access.RightWrite, "POST", "/v1/policies/q/reset", `{"all":true}`},
+	{access.RightWrite, "DELETE", "/v1/policies/q", ""},
+	{access.RightWrite, "POST", "/v1/policies:load", "policies: {}"},
+	{access.RightWrite, "PUT", "/v1/overrides/p", `{"percent":50}`},
+	{access.RightWrite, "POST", "/v1/overrides/p", `{"overrides":[]}`},
+	{access.RightWrite, "DELETE", "/v1/overrides/p?scale=true", ""},
 }
 
 // Every path asks for its right, of who shows nothing, or what opens another one.
 func TestEveryPathAsksForItsRight(t *testing.T) {
-	access := server.Access{}
-	tokens := map[server.Right]string{server.RightRead: "read", server.RightSee: "see", server.RightWrite: "write"}
+	grants := access.Grants{}
+	tokens := map[access.Right]string{access.RightRead: "read", access.RightSee: "see", access.RightWrite: "write"}
 	for right, token := range tokens {
-		access.Tokens[right] = token
+		grants.Tokens[right] = token
 	}
-	r := newManaged(t, guarded(access))
+	r := newManaged(t, guarded(grants))
 	r.policy("p", "{limits: {all: {rate: 100/h}}}")
 	for _, p := range paths {
 		ask := func(header ...string) int {
@@ -71,7 +72,7 @@ func TestEveryPathAsksForItsRight(t *testing.T) {
 		require.Equal(t, 401, ask(), p.path)
 		for right, token := range tokens {
 			want := 403
-			if right == p.right || right == server.RightWrite && p.right == server.RightSee {
+			if right == p.right || right == access.RightWrite && p.right == access.RightSee {
 				want = 0
 			}
 			status := ask("Authorization", "Bearer "+token)
@@ -152,9 +153,9 @@ func TestClientCertificates(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(own.Cert)
-	access := server.Access{}
-	access.Certificates[server.RightRead], access.Certificates[server.RightWrite] = []string{"gate"}, []string{"ci"}
-	r := newManaged(t, guarded(access))
+	grants := access.Grants{}
+	grants.Certificates[access.RightRead], grants.Certificates[access.RightWrite] = []string{"gate"}, []string{"ci"}
+	r := newManaged(t, guarded(grants))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, url := serve(t, web.Config{Decider: r.caller, View: view{}, Local: true}, tls.NewListener(l, &tls.Config{
@@ -194,9 +195,9 @@ func TestClientCertificates(t *testing.T) {
 // A gateway that lets requests pass when the answer is late is told at once that its
 // token is wrong, however many guess elsewhere, and goes on being told.
 func TestWrongTokenOfAGateway(t *testing.T) {
-	access := server.Access{}
-	access.Tokens[server.RightRead] = "read"
-	r := newRig(t, guarded(access), web.Config{})
+	grants := access.Grants{}
+	grants.Tokens[access.RightRead] = "read"
+	r := newRig(t, guarded(grants), web.Config{})
 	r.policy("p", "{limits: {all: {rate: 1000/h}}}")
 	fastest := time.Hour
 	for i := range 20 { // more than an address may guess

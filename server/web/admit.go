@@ -9,49 +9,50 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 )
 
 // open reports whether a right needs nothing to be shown.
-func (a *api) open(right server.Right) bool {
-	return a.decider.Open(server.PortHTTP, right, a.local)
+func (a *api) open(right access.Right) bool {
+	return a.decider.Open(access.PortHTTP, right, a.local)
 }
 
 // admits returns why a request may not ask for verdicts, or nil.
 func (a *api) admits(r *http.Request) *problem {
-	if a.open(server.RightRead) {
+	if a.open(access.RightRead) {
 		return a.rebound(r)
 	}
-	_, p := a.admit(r, server.RightRead)
+	_, p := a.admit(r, access.RightRead)
 	return p
 }
 
 // admitsGateway is admits for a gateway, which may take a late answer for a yes.
 func (a *api) admitsGateway(r *http.Request) *problem {
-	if a.open(server.RightRead) {
+	if a.open(access.RightRead) {
 		return nil
 	}
-	_, err := a.decider.AdmitAtOnce(server.PortHTTP, a.shown(r), server.RightRead)
+	_, err := a.decider.AdmitAtOnce(access.PortHTTP, a.shown(r), access.RightRead)
 	return refusal(err)
 }
 
 // admit returns who sends a request that needs a right, or why it may not be sent.
-func (a *api) admit(r *http.Request, right server.Right) (server.Client, *problem) {
-	who, err := a.decider.Admit(r.Context(), server.PortHTTP, a.shown(r), right)
-	if errors.Is(err, server.ErrGuesses) || r.Context().Err() != nil {
+func (a *api) admit(r *http.Request, right access.Right) (server.Client, *problem) {
+	who, err := a.decider.Admit(r.Context(), access.PortHTTP, a.shown(r), right)
+	if errors.Is(err, access.ErrGuesses) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // which closes the connection
 	}
 	if err != nil || !a.open(right) {
 		return who, refusal(err)
 	}
-	if right == server.RightWrite {
+	if right == access.RightWrite {
 		return who, foreign(r)
 	}
 	return who, a.rebound(r)
 }
 
 // shown is what a request shows of who sends it.
-func (a *api) shown(r *http.Request) *server.Shown {
-	shown := &server.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: server.CertificateNames(r.TLS)}
+func (a *api) shown(r *http.Request) *access.Shown {
+	shown := &access.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: access.CertificateNames(r.TLS)}
 	shown.User, shown.Password, shown.HasPassword = credentials(r.Header.Get("Authorization"))
 	return shown
 }
@@ -61,7 +62,7 @@ func refusal(err error) *problem {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, server.ErrNoRight):
+	case errors.Is(err, access.ErrNoRight):
 		return &problem{http.StatusForbidden, "NOPERM", err.Error()}
 	}
 	return &problem{http.StatusUnauthorized, "NOAUTH", err.Error()}
@@ -129,8 +130,8 @@ func credentials(header string) (user, password string, ok bool) {
 func (a *api) seeing(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := a.rebound(r)
-		if a.decider.Seen(server.PortHTTP) {
-			_, p = a.admit(r, server.RightSee)
+		if a.decider.Seen(access.PortHTTP) {
+			_, p = a.admit(r, access.RightSee)
 		}
 		if p != nil {
 			sendProblem(w, p)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/decisions"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
@@ -29,12 +30,12 @@ type Decider interface {
 	Routes(name string) *policy.Routes
 	// Open reports whether a right needs nothing to be shown, Seen whether more than a
 	// password is asked for that to see.
-	Open(port server.Port, right server.Right, local bool) bool
-	Seen(port server.Port) bool
+	Open(port access.Port, right access.Right, local bool) bool
+	Seen(port access.Port) bool
 	// Admit returns who sends a request that needs a right.
-	Admit(ctx context.Context, port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
+	Admit(ctx context.Context, port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
 	// AdmitAtOnce is Admit whose answer is never late.
-	AdmitAtOnce(port server.Port, shown *server.Shown, right server.Right) (server.Client, error)
+	AdmitAtOnce(port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
 }
 
 const (

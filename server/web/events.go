@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/events"
 )
 
@@ -46,7 +46,7 @@ type streams struct {
 
 // stream answers GET /v1/events.
 func (a *api) stream(w http.ResponseWriter, r *http.Request) {
-	if _, p := a.admit(r, server.RightSee); p != nil {
+	if _, p := a.admit(r, access.RightSee); p != nil {
 		sendProblem(w, p)
 		return
 	}

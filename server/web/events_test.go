@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/web"
 )
@@ -149,9 +150,9 @@ func TestWhoDoesNotReadEvents(t *testing.T) {
 
 // What happens is for those who may see.
 func TestEventsNeedTheRightToSee(t *testing.T) {
-	access := server.Access{}
-	access.Tokens[server.RightRead], access.Tokens[server.RightSee] = "read", "see"
-	r := newRig(t, guarded(access), web.Config{})
+	grants := access.Grants{}
+	grants.Tokens[access.RightRead], grants.Tokens[access.RightSee] = "read", "see"
+	r := newRig(t, guarded(grants), web.Config{})
 	require.Equal(t, 401, r.request("GET", "/v1/events", "").status)
 	require.Equal(t, 403, r.request("GET", "/v1/events", "", "Authorization", "Bearer read").status)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/web"
 )
 
@@ -48,8 +49,8 @@ func newRig(t testing.TB, sc server.Config, wc web.Config) *rig {
 }
 
 // guarded has the HTTP port ask for what access says.
-func guarded(access server.Access) server.Config {
-	return server.Config{Runtime: server.Runtime{Access: [...]server.Access{server.PortHTTP: access, server.PortGRPC: {}}}}
+func guarded(grants access.Grants) server.Config {
+	return server.Config{Runtime: server.Runtime{Access: [...]access.Grants{access.PortHTTP: grants, access.PortGRPC: {}}}}
 }
 
 // dial connects to the HTTP port, until the test ends.

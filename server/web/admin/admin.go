@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server"
+	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -73,7 +74,7 @@ func wrong(format string, args ...any) error {
 
 // Method is what a path answers to one method.
 type Method struct {
-	Right server.Right
+	Right access.Right
 	// Types are the content types of bodies, nil for no body, and MaxBody is how many
 	// bytes one may have.
 	Types   []string
@@ -102,19 +103,19 @@ var (
 // method.
 func (a *API) Routes() map[string]map[string]Method {
 	see := func(handle func(*Request) (Answer, error)) Method {
-		return Method{Right: server.RightSee, Handle: handle}
+		return Method{Right: access.RightSee, Handle: handle}
 	}
 	ask := func(most int, handle func(*Request) (Answer, error)) Method {
-		return Method{Right: server.RightSee, Types: typesJSON, MaxBody: most, Handle: handle}
+		return Method{Right: access.RightSee, Types: typesJSON, MaxBody: most, Handle: handle}
 	}
 	write := func(types []string, most int, handle func(*Request) (Answer, error)) Method {
-		return Method{Right: server.RightWrite, Types: types, MaxBody: most, Heavy: most > maxPolicy, Handle: a.writes.limited(handle)}
+		return Method{Right: access.RightWrite, Types: types, MaxBody: most, Heavy: most > maxPolicy, Handle: a.writes.limited(handle)}
 	}
 	heavy := func(m Method) Method { m.Heavy = true; return m }
 	return map[string]map[string]Method{
 		"/v1/policies":       {"GET": see(a.listPolicies)},
 		"/v1/policies:load":  {"POST": write(typesText, maxFile, a.loadPolicies)},
-		"/v1/policies:check": {"POST": heavy(Method{Right: server.RightSee, Types: typesText, MaxBody: maxFile, Handle: a.checkPolicies})},
+		"/v1/policies:check": {"POST": heavy(Method{Right: access.RightSee, Types: typesText, MaxBody: maxFile, Handle: a.checkPolicies})},
 		"/v1/policies/{name}": {
 			"GET":    see(a.getPolicy),
 			"PUT":    write(typesText, maxPolicy, a.putPolicy),

@@ -1,17 +1,14 @@
-package server
+package access
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/headgate-io/headgate/resp"
 )
 
 const (
-	// loginDelay is how long the answer to a wrong password takes at least.
-	loginDelay = 100 * time.Millisecond
+	// LoginDelay is how long the answer to a wrong password takes at least.
+	LoginDelay = 100 * time.Millisecond
 	// loginPace is the time between two such answers, whoever asks: all
 	// clients together have 50 guesses a second.
 	loginPace = 20 * time.Millisecond
@@ -39,7 +36,7 @@ func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait 
 	g.note(log, client, now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := now.Add(loginDelay)
+	at := now.Add(LoginDelay)
 	if g.next.After(at) {
 		at = g.next
 	}
@@ -59,29 +56,4 @@ func (g *loginGuard) note(log *slog.Logger, client string, now time.Time) {
 		log.Warn("wrong password", "client", client, "failures", g.failed)
 		g.logged, g.failed = now, 0
 	}
-}
-
-// guessable reports whether there is a password.
-func (s *Server) guessable() bool { return s.password() != "" || s.guards() }
-
-// rejectLogin answers a wrong password, late. The connection runs nothing until
-// then.
-func (c *conn) rejectLogin() {
-	c.srv.stats.counts[countAuthFailures].Add(1)
-	if !c.srv.guessable() { // a wrong user, and nothing to guess
-		c.error(errWrongPass)
-		return
-	}
-	wait, ok := c.srv.logins.fail(c.srv.log, c.addr, time.Now())
-	if !ok {
-		c.kill()
-		return
-	}
-	c.blockAside(func(ctx context.Context, w *resp.Writer) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-		w.Error(errWrongPass)
-	})
 }

@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"context"
@@ -6,14 +6,34 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// rights tells what something that is shown may do, as letters.
-func rights(t *testing.T, c *Caller, shown Shown) (letters string) {
+// rig is a Gate, and what it goes by.
+type rig struct {
+	*Gate
+	rules Rules
+	wrong int
+}
+
+func newRig() *rig {
+	r := &rig{rules: Rules{Grants: new([PortCount]Grants)}}
+	r.Gate = New(Config{Rules: func() Rules { return r.rules }, Wrong: func() { r.wrong++ }, Logger: slog.New(slog.DiscardHandler)})
+	return r
+}
+
+// configure changes what the gate goes by.
+func (r *rig) configure(rules Rules, grants [PortCount]Grants) {
+	rules.Grants = &grants
+	r.rules = rules
+}
+
+// rights says what something that is shown may do, as letters.
+func rights(t *testing.T, c *rig, shown Shown) (letters string) {
 	t.Helper()
 	for right, letter := range []string{RightRead: "r", RightSee: "s", RightWrite: "w"} {
 		if _, err := c.Admit(t.Context(), PortHTTP, &shown, Right(right)); err == nil {
@@ -25,8 +45,7 @@ func rights(t *testing.T, c *Caller, shown Shown) (letters string) {
 
 // Each right is opened by itself, and for those alone who show what it asks for.
 func TestAccess(t *testing.T) {
-	s := newTestServer(t, Config{}, nil)
-	c := s.Caller()
+	c := newRig()
 	nothing := Shown{Address: "10.0.0.1:5"}
 	bearer := func(token string) Shown { return Shown{Address: "10.0.0.1:5", Password: token, HasPassword: true} }
 	basic := func(user, password string) Shown {
@@ -34,15 +53,15 @@ func TestAccess(t *testing.T) {
 	}
 	certificate := func(names ...string) Shown { return Shown{Address: "10.0.0.1:5", Certificates: names} }
 	local := Shown{Local: true}
-	access := func(read, see, write string) (a Access) {
-		a.Tokens = [rightCount]string{read, see, write}
+	access := func(read, see, write string) (a Grants) {
+		a.Tokens = [RightCount]string{read, see, write}
 		return a
 	}
-	named := Access{Certificates: [rightCount][]string{RightRead: {"gate"}, RightSee: {"eye"}, RightWrite: {"ci", "ops"}}}
+	named := Grants{Certificates: [RightCount][]string{RightRead: {"gate"}, RightSee: {"eye"}, RightWrite: {"ci", "ops"}}}
 	for name, tt := range map[string]struct {
-		runtime Runtime
-		port    Access
-		want    map[string]Shown
+		rules Rules
+		port  Grants
+		want  map[string]Shown
 	}{
 		"nothing set": {want: map[string]Shown{"rs": nothing, "rsw": local}},
 		"tokens": {port: access("R", "S", "W"), want: map[string]Shown{
@@ -54,65 +73,64 @@ func TestAccess(t *testing.T) {
 		"see alone":             {port: access("", "S", ""), want: map[string]Shown{"r": local, "rs": bearer("S")}},
 		"write alone":           {port: access("", "", "W"), want: map[string]Shown{"rs": local, "rsw": bearer("W")}},
 		"names":                 {port: named, want: map[string]Shown{"": certificate("other"), "r": certificate("x", "gate"), "s": certificate("eye"), "sw": certificate("ops"), "rs": certificate("gate", "eye")}},
-		"a password": {runtime: Runtime{RequirePass: "P"}, want: map[string]Shown{
+		"a password": {rules: Rules{RequirePass: "P"}, want: map[string]Shown{
 			"": local, "rsw": bearer("P")}},
-		"a password by its user": {runtime: Runtime{RequirePass: "P"}, want: map[string]Shown{
+		"a password by its user": {rules: Rules{RequirePass: "P"}, want: map[string]Shown{
 			"rsw": basic("default", "P"), "": basic("bob", "P")}},
-		"two passwords": {runtime: Runtime{RequirePass: "P", AdminPass: "A"}, want: map[string]Shown{
+		"two passwords": {rules: Rules{RequirePass: "P", AdminPass: "A"}, want: map[string]Shown{
 			"rs": bearer("P"), "rsw": bearer("A"), "": basic("default", "A")}},
-		"admin's alone":         {runtime: Runtime{AdminPass: "A"}, want: map[string]Shown{"rs": local, "rsw": basic("admin", "A")}},
-		"admin's not default's": {runtime: Runtime{RequirePass: "P", AdminPass: "A"}, want: map[string]Shown{"": basic("admin", "P")}},
-		"a password and tokens": {runtime: Runtime{RequirePass: "P"}, port: access("R", "", "W"), want: map[string]Shown{
+		"admin's alone":         {rules: Rules{AdminPass: "A"}, want: map[string]Shown{"rs": local, "rsw": basic("admin", "A")}},
+		"admin's not default's": {rules: Rules{RequirePass: "P", AdminPass: "A"}, want: map[string]Shown{"": basic("admin", "P")}},
+		"a password and tokens": {rules: Rules{RequirePass: "P"}, port: access("R", "", "W"), want: map[string]Shown{
 			"rsw": bearer("P"), "r": bearer("R"), "sw": bearer("W")}},
 	} {
-		tt.runtime.Access[PortHTTP] = tt.port
-		s.Configure(tt.runtime)
-		s.logins = loginGuard{} // not for this
+		c.configure(tt.rules, [PortCount]Grants{PortHTTP: tt.port})
+		c.logins = loginGuard{} // not for this
 		for want, shown := range tt.want {
 			require.Equal(t, want, rights(t, c, shown), "%s: %+v", name, shown)
 		}
 	}
 	// Another port has its own.
-	s.Configure(Runtime{Access: [portCount]Access{PortGRPC: access("R", "", "")}})
+	c.configure(Rules{}, [PortCount]Grants{PortGRPC: access("R", "", "")})
 	require.True(t, c.Open(PortHTTP, RightRead, false))
 	require.False(t, c.Open(PortGRPC, RightRead, false))
 	require.False(t, c.Seen(PortHTTP))
-	s.Configure(Runtime{Access: [portCount]Access{PortHTTP: access("", "S", "")}})
+	c.configure(Rules{}, [PortCount]Grants{PortHTTP: access("", "S", "")})
 	require.True(t, c.Seen(PortHTTP))
 }
 
 // Who is admitted has a name, for the author of a change.
 func TestAdmittedNames(t *testing.T) {
-	s := newTestServer(t, Config{}, nil)
-	s.Configure(Runtime{RequirePass: "P", AdminPass: "A", Access: [portCount]Access{PortHTTP: {
-		Tokens: [rightCount]string{RightWrite: "W"}, Certificates: [rightCount][]string{RightWrite: {"ci"}},
-	}}})
-	for want, shown := range map[string]Shown{
-		"admin http at 1.2.3.4:5":     {Password: "A", HasPassword: true},
-		"token write at 1.2.3.4:5":    {Password: "W", HasPassword: true},
-		"certificate ci at 1.2.3.4:5": {Certificates: []string{"x", "ci"}},
+	c := newRig()
+	c.configure(Rules{RequirePass: "P", AdminPass: "A"}, [PortCount]Grants{PortHTTP: {
+		Tokens: [RightCount]string{RightWrite: "W"}, Certificates: [RightCount][]string{RightWrite: {"ci"}},
+	}})
+	for want, shown := range map[Client]Shown{
+		{User: "admin", Name: "http"}:     {Password: "A", HasPassword: true},
+		{User: "token", Name: "write"}:    {Password: "W", HasPassword: true},
+		{User: "certificate", Name: "ci"}: {Certificates: []string{"x", "ci"}},
 	} {
 		shown.Address = "1.2.3.4:5"
-		who, err := s.Caller().Admit(t.Context(), PortHTTP, &shown, RightWrite)
+		who, err := c.Admit(t.Context(), PortHTTP, &shown, RightWrite)
 		require.NoError(t, err)
-		require.Equal(t, want, author(who.User, who.Name, who.Addr))
+		want.Addr = shown.Address
+		require.Equal(t, want, who)
 	}
-	_, err := s.Caller().Admit(t.Context(), PortHTTP, &Shown{Password: "P", HasPassword: true}, RightWrite)
+	_, err := c.Admit(t.Context(), PortHTTP, &Shown{Password: "P", HasPassword: true}, RightWrite)
 	require.ErrorIs(t, err, ErrNoRight)
-	_, err = s.Caller().Admit(t.Context(), PortHTTP, &Shown{}, RightWrite)
+	_, err = c.Admit(t.Context(), PortHTTP, &Shown{}, RightWrite)
 	require.ErrorIs(t, err, ErrUnknownClient)
 }
 
 // What is wrong is answered late, and where too much is, not at all.
 func TestGuessesOfTokens(t *testing.T) {
-	s := newTestServer(t, Config{}, nil)
-	c := s.Caller()
-	s.Configure(Runtime{Access: [portCount]Access{PortHTTP: {Tokens: [rightCount]string{RightRead: "R"}}}})
+	c := newRig()
+	c.configure(Rules{}, [PortCount]Grants{PortHTTP: {Tokens: [RightCount]string{RightRead: "R"}}})
 	wrong := &Shown{Password: "x", HasPassword: true}
 	began := time.Now()
 	_, err := c.Admit(t.Context(), PortHTTP, wrong, RightRead)
 	require.ErrorIs(t, err, ErrUnknownClient)
-	require.GreaterOrEqual(t, time.Since(began), loginDelay)
+	require.GreaterOrEqual(t, time.Since(began), LoginDelay)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for err = nil; err != ErrGuesses; {
@@ -126,11 +144,10 @@ func TestGuessesOfTokens(t *testing.T) {
 // An address may be wrong so often; then nothing that it shows is looked at for a while,
 // but for what it has shown last, and certificates.
 func TestGuessesAnsweredAtOnce(t *testing.T) {
-	s := newTestServer(t, Config{}, nil)
-	c := s.Caller()
-	s.Configure(Runtime{Access: [portCount]Access{PortHTTP: {
-		Tokens: [rightCount]string{RightRead: "R"}, Certificates: [rightCount][]string{RightRead: {"gate"}},
-	}}})
+	c := newRig()
+	c.configure(Rules{}, [PortCount]Grants{PortHTTP: {
+		Tokens: [RightCount]string{RightRead: "R"}, Certificates: [RightCount][]string{RightRead: {"gate"}},
+	}})
 	admit := func(address, token string, certificates ...string) error {
 		shown := Shown{Address: address, Password: token, HasPassword: true, Certificates: certificates}
 		_, err := c.AdmitAtOnce(PortHTTP, &shown, RightRead)
@@ -141,21 +158,21 @@ func TestGuessesAnsweredAtOnce(t *testing.T) {
 		require.ErrorIs(t, admit(address, "old"), ErrUnknownClient)
 	}
 	require.NoError(t, admit(address, "R"))
-	failures := s.stats.counts[countAuthFailures].Load()
+	failures := c.wrong
 	guessed := 0
 	for admit(fmt.Sprintf("10.0.0.1:%d", guessed+1), fmt.Sprint("guess", guessed)) != ErrGuesses { // it has one more each guessPace
 		guessed++
 		require.Less(t, guessed, 10_000, "guesses have no bound")
 	}
 	require.GreaterOrEqual(t, guessed, guessBurst-1)
-	require.EqualValues(t, guessed+1, s.stats.counts[countAuthFailures].Load()-failures)
+	require.Equal(t, guessed+1, c.wrong-failures)
 	other := "10.0.0.2:5"
 	for i := 3; slotOf(other) == slotOf(address); i++ {
 		other = fmt.Sprintf("10.0.0.%d:5", i)
 	}
 	require.NoError(t, admit(other, "R"), "of another address")
 	require.NoError(t, admit(address, "x", "gate"), "a certificate is no guess")
-	require.Eventually(t, func() bool { return admit(address, "R") == nil }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return admit(address, "R") == nil }, 10*time.Second, time.Millisecond)
 	for i := range 20 {
 		require.Equal(t, slotOf("[2001:db8::1]:5"), slotOf(fmt.Sprintf("[2001:db8::%x:1]:%d", i, i)), "one network")
 	}
