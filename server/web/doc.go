@@ -1,5 +1,12 @@
-// Package web is the HTTP front of the server: /metrics for Prometheus,
-// /healthz and /readyz for orchestrators, Go's profiles when asked for.
+// Package web is the HTTP front of the server. Applications ask for verdicts by POST
+// (/v1/check and its like), gateways by forward-auth (/v1/auth, /v1/authz). Operators
+// read and change policies below /v1/ (package admin) and follow /v1/events. /metrics is
+// for Prometheus, /healthz and /readyz are for orchestrators, and Go's profiles are
+// there when asked for.
+//
+// Calls become commands of the Redis protocol, and their replies become verdicts: see
+// package verdict. So all fronts answer alike. net/http serves; the calls that are asked
+// most go before its mux.
 //
 // [New] makes a [Server] from a [Config], [Server.Serve] answers on a listener,
 // [Server.SetReady] says when traffic is welcome, [Server.Drain] when it no longer is,
