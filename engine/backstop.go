@@ -162,7 +162,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 	return v, nil
 }
 
-// bounded tells whether a limit counts what a Backstop admits: one that is
+// bounded reports whether a limit counts what a Backstop admits: one that is
 // enforced, and not of slots, as of leases.
 func (c *Check) bounded() bool { return c.Mode == Enforce && c.Limit.it.decides != Slots }
 

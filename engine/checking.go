@@ -219,7 +219,7 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 }
 
 // settle says what becomes of all plans, once it is known whether the call passes,
-// and tells whether there is something to be stored.
+// and reports whether there is something to be stored.
 func (st *checking) settle(s *Session, now int64, checks []Check, passed bool, out []Checked) (writes bool) {
 	for i := range checks {
 		if c := &checks[i]; c.Mode != Off {
@@ -350,7 +350,7 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 	}
 }
 
-// waitsLonger tells whether the denial d of a check stands for the call before
+// waitsLonger reports whether the denial d of a check stands for the call before
 // another one. The wait for a slot is at most what it says, since who holds it may
 // settle sooner: it counts where nothing else denies.
 func waitsLonger(c *Check, d *Decision, than *Check, other *Decision) bool {

@@ -58,7 +58,7 @@ func appendCollection(b []byte, kind packed.Kind, wire []byte) (state []byte, ok
 	return append(b, byte(pad)), true
 }
 
-// checkCollection tells whether a state, which may be anything, has a value
+// checkCollection reports whether a state, which may be anything, has a value
 // that can be worked on.
 func checkCollection(kind packed.Kind, state []byte) bool {
 	if len(state) == 0 {

@@ -92,12 +92,12 @@ func (d *differ) between(dst []byte, most int) (difference []byte, ok bool) {
 	return d.out, len(d.out)-d.start <= most
 }
 
-// same tells whether an old piece is a new one.
+// same reports whether an old piece is a new one.
 func (d *differ) same(i, j int) bool {
 	return bytes.Equal(d.old[d.oldMarks[i]:d.oldMarks[i+1]], d.new[d.marks[j]:d.marks[j+1]])
 }
 
-// run tells whether enough pieces from i and from j on are the same.
+// run reports whether enough pieces from i and from j on are the same.
 func (d *differ) run(i, j, olds, news int) bool {
 	for n := range sureRun {
 		switch {

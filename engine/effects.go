@@ -142,7 +142,7 @@ func (r *effects) open(payload []byte) error {
 	return nil
 }
 
-// more tells whether there is something left to read.
+// more reports whether there is something left to read.
 func (r *effects) more() bool { return len(r.d.b) > 0 }
 
 // recycle makes the keys and states of the effects read so far invalid.

@@ -178,7 +178,7 @@ func (enc *encoder) cut() {
 	}
 }
 
-// empty tells whether nothing has been added.
+// empty reports whether nothing has been added.
 func (enc *encoder) empty() bool { return len(enc.parts) == 0 && len(enc.buf) == 0 }
 
 // finish returns the payloads.

@@ -72,13 +72,13 @@ func (s *Session) keep() {
 	}
 }
 
-// HoldsKeys tells whether the session holds some keys, and not the whole table.
+// HoldsKeys reports whether the session holds some keys, and not the whole table.
 func (s *Session) HoldsKeys() bool { return s.held.active && !s.held.whole }
 
-// HoldsAll tells whether the session holds the whole table.
+// HoldsAll reports whether the session holds the whole table.
 func (s *Session) HoldsAll() bool { return s.held.whole }
 
-// Holds tells whether the session holds keys, be it some or the whole table.
+// Holds reports whether the session holds keys, be it some or the whole table.
 func (s *Session) Holds() bool { return s.held.active }
 
 // Join begins a step like Hold's that is not isolated, and may touch any key and
@@ -173,7 +173,7 @@ func (s *Session) unsealed(sh *shard.Shard) (*shard.Shard, error) {
 	return sh, nil
 }
 
-// holds tells whether the shard of a hash is among those that are held, or can
+// holds reports whether the shard of a hash is among those that are held, or can
 // be at once.
 func (s *Session) holds(hash uint64) bool {
 	if s.held.whole {
@@ -185,8 +185,7 @@ func (s *Session) holds(hash uint64) bool {
 }
 
 // reach holds one shard more, which belongs at place at, for a step that can be
-// taken back, if nobody else has it: it does not wait, so nobody can wait for
-// each other.
+// taken back, if nobody else has it. It uses TryLock, so a deadlock is impossible.
 func (s *Session) reach(i, at int) bool {
 	if !s.held.undo.on || !s.e.table.Shard(i).TryLock() {
 		return false
@@ -206,7 +205,7 @@ func (s *Session) enter(hash uint64, key []byte) error {
 	return nil
 }
 
-// Sealed tells whether sessions refuse to decide, as they do on a node that
+// Sealed reports whether sessions refuse to decide, as they do on a node that
 // follows.
 func (e *Engine) Sealed() bool { return e.sealed.Load() }
 

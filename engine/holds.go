@@ -339,7 +339,7 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	return keys
 }
 
-// Reaches tells whether the session may touch a key: it holds none, or that key's
+// Reaches reports whether the session may touch a key: it holds none, or that key's
 // shard, or can hold it at once.
 func (s *Session) Reaches(key []byte) bool {
 	return !s.held.active || s.holds(s.e.hash(internal, key))

@@ -166,7 +166,7 @@ func (in *interner) slot(id uint32) *atomic.Pointer[interned] {
 	return &(*in.chunks.Load())[id/internChunk][id%internChunk]
 }
 
-// grown tells whether there are enough limits to make collecting worth it:
+// grown reports whether there are enough limits to make collecting worth it:
 // twice what the last time left, so the work stays linear, but no more than a
 // quarter of the way to the bound, so that sessions do not meet it before.
 func (in *interner) grown() bool {
@@ -175,7 +175,7 @@ func (in *interner) grown() bool {
 	return len(in.byLimit) >= in.collectNext
 }
 
-// crowded tells whether there are so many limits that Apply, which no bound
+// crowded reports whether there are so many limits that Apply, which no bound
 // stops, collects by itself: a quarter of the bound more than sessions may
 // have, or than the last time left.
 func (in *interner) crowded() bool {

@@ -37,11 +37,11 @@ func (s *Session) change(now int64, key []byte, fn func(sh *shard.Shard, ent sha
 	return true, nil
 }
 
-// counts tells whether an entry holds a state that still matters: it has not
+// counts reports whether an entry holds a state that still matters: it has not
 // expired and, of a policy's counter, no edit has made void what was consumed.
 func (s *Session) counts(ent shard.Entry, now int64) bool { return !ent.Expired(now) && !s.e.void(ent) }
 
-// Exists tells whether key holds a state that still matters.
+// Exists reports whether key holds a state that still matters.
 func (s *Session) Exists(now int64, key []byte) (bool, error) {
 	return s.visit(now, key, func(shard.Entry) {})
 }

@@ -29,10 +29,9 @@ type CountStep struct {
 	initial []int64
 }
 
-// Set runs set, a command that gives a key a value, such as SET. One that is
-// there is not to be replaced: set does not run then, unless it says so itself
-// (NX), and the error is ErrNotLocal. A value is no increment: when there is a
-// leader again, what that has for the key stays.
+// Set runs set, a command that gives a key a value, such as SET. An existing key is
+// not overwritten: Set then returns ErrNotLocal and does not run set, except with
+// onlyNew (NX). A value is no increment: when a leader is back, its value stays.
 func (c *CountStep) Set(key []byte, onlyNew bool, set func()) error {
 	i := slices.IndexFunc(c.keys, func(k []byte) bool { return bytes.Equal(k, key) })
 	if live, err := c.Session.Exists(c.now, key); err != nil || live {

@@ -74,7 +74,7 @@ func (m *mark) set(ent shard.Entry, a Algorithm) {
 	}
 }
 
-// keeps tells whether the charge of w leaves what could be given back as it is: the
+// keeps reports whether the charge of w leaves what could be given back as it is: the
 // counter goes on, and under the numbers that it had. A bucket has been carried
 // over to other numbers; counts and entries stay what they are, unless what they
 // are counted by has changed.

@@ -77,8 +77,8 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 		return true, nil
 	}
 	l := s.e.limits.get(ent.Meta()).limit
-	// Nobody else charges a policy's counter, and in another database it is none;
-	// and what it has counted is not to be had for a name.
+	// A policy's counter cannot be renamed or moved. Only its policy may charge it, it
+	// exists in database 0 only, and a rename would let a caller shed what was used.
 	if l.Algorithm.IsPolicy() || taken && s.kind(there).IsPolicy() {
 		return false, ErrWrongType
 	}

@@ -200,8 +200,8 @@ func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 }
 
 // punish counts the strikes of a call that is denied, and makes the answers of
-// limits that block the caller, now or since before, those of the block. What there
-// is no room to count is no strike.
+// limits that block the caller, now or since before, those of the block. If a record
+// finds no room, the strike is dropped.
 func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
 	for i := range st.suspects {
 		x := &st.suspects[i]

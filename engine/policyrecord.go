@@ -60,7 +60,7 @@ func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 // or expires. fn must not call the engine, but for Ready and Release.
 func (e *Engine) VoidCounters(fn func(key []byte, resets uint16) bool) { e.policies.void.Store(&fn) }
 
-// void tells whether an entry is a policy's counter that does not count.
+// void reports whether an entry is a policy's counter that does not count.
 func (e *Engine) void(ent shard.Entry) bool {
 	l := &e.limits.get(ent.Meta()).limit
 	if !l.Algorithm.IsPolicy() {

@@ -65,7 +65,7 @@ func TestSlotsBindLast(t *testing.T) {
 	require.Equal(t, Never, out[0].RetryAfter)
 }
 
-// Check tells whether there is room, and takes nothing; a cost of 0 looks.
+// Check reports whether there is room, and takes nothing; a cost of 0 looks.
 func TestCheckTakesNoSlots(t *testing.T) {
 	s := newTestSession(t, Config{})
 	run := of(t, s, "@p:run", concurrent(1))

@@ -217,7 +217,7 @@ func (r *Replica) Now() int64 {
 	return now
 }
 
-// Committed tells that the last batch which this node has cut and which is
+// Committed reports whether the last batch which this node has cut and which is
 // committed, as a whole, has this clock.
 func (r *Replica) Committed(clock int64) { r.e.table.Pass(clock) }
 

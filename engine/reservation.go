@@ -107,11 +107,11 @@ type Reserved struct {
 	hash   uint64 // of Key, while a step is on it
 }
 
-// slots tells that slots were taken of the limit: leases whose id follows from the
+// slots reports whether slots were taken of the limit: leases whose id follows from the
 // key of the reservation, each for the limit's period.
 func (l *Reserved) slots() bool { return l.Limit.Algorithm == PolicySlots }
 
-// HasSlots tells whether slots were taken for the reservation, be they held still or
+// HasSlots reports whether slots were taken for the reservation, be they held still or
 // not.
 func (r *Reservation) HasSlots() bool {
 	return slices.ContainsFunc(r.Limits, func(l Reserved) bool { return l.slots() })

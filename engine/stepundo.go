@@ -172,10 +172,10 @@ func (u *stepUndo) enter(i int) {
 // savedBytes is what a saved key takes beside its name and state.
 const savedBytes = 112
 
-// full tells whether there is no room for another key.
+// full reports whether there is no room for another key.
 func (u *stepUndo) full() bool { return u.on && len(u.buf)+len(u.saved)*savedBytes > u.most }
 
-// has tells whether a key has been saved.
+// has reports whether a key has been saved.
 func (u *stepUndo) has(hash uint64, key []byte) bool {
 	if len(u.saved) > undoFew {
 		i, ok := u.index[hash]

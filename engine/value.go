@@ -101,7 +101,7 @@ func (v *Value) most() int {
 
 func (v *Value) kind() Algorithm { return v.p.it.limit.Algorithm }
 
-// Exists tells whether the key has a value.
+// Exists reports whether the key has a value.
 func (v *Value) Exists() bool { return v.p.live }
 
 // Now returns the time of the visit, in ns: that of Open or, if that is a

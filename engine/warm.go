@@ -6,7 +6,7 @@ import "github.com/headgate-io/headgate/internal/prefetch"
 // misses the second-level cache often enough for Warm to pay.
 const warmFrom = 4 << 20
 
-// Cold tells whether the table is too large for the caches, so that Warm pays.
+// Cold reports whether the table is too large for the caches, so that Warm pays.
 func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
 
 // Warm asks the processor for the states of keys that the caller is about to

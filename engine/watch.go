@@ -26,7 +26,7 @@ func (s *Session) Watch(now int64, key []byte) (Watch, error) {
 	return Watch{s.e, hash, on, on.Changes(), s.e.reign.Load(), live(sh, hash, key, sh.Advance(now))}, nil
 }
 
-// Unchanged tells whether nobody has written to the key of w since it is
+// Unchanged reports whether nobody has written to the key of w since it is
 // watched: not even what it was before, nor itself. A key that has expired since
 // has changed; one that had expired before, and is removed, has not. It has too
 // if this node has begun to lead in between: what others wrote meanwhile was
@@ -52,7 +52,7 @@ func (w *Watch) End() {
 	sh.Unlock()
 }
 
-// live tells whether a key exists and has not expired.
+// live reports whether a key exists and has not expired.
 func live(sh *shard.Shard, hash uint64, key []byte, now int64) bool {
 	ent, found := sh.Find(hash, key)
 	return found && !ent.Expired(now)

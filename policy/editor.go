@@ -124,8 +124,8 @@ func (e *Editor) Delete(name string) bool {
 	return found
 }
 
-// Retire is Delete of a policy whose counters may go on: of those that do not its
-// epochs tell, which are not copied.
+// Retire deletes a policy whose counters may be taken over later. epochs, which is
+// kept and not copied, says which of them are void.
 func (e *Editor) Retire(name string, epochs map[string]LimitEpoch) bool {
 	if e.gone == nil {
 		e.gone = map[string]map[string]LimitEpoch{}

@@ -114,9 +114,9 @@ func (l *Limit) combination(x *tiered) (combination, bool) {
 	return comb, true
 }
 
-// countsBy reports whether a counter of the limit may go by all attributes of a
-// mask: that of a call that has these and none of unless, which are alternatives
-// before them.
+// countsBy reports whether a counter of the limit may go by all attributes of a mask:
+// that of a call that has exactly these attributes and none of unless, the
+// alternatives that would win over them.
 func (l *Limit) countsBy(mask uint32) (unless uint32, ok bool) {
 	found := uint32(0)
 	for i := range l.by {

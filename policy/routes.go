@@ -190,7 +190,7 @@ func (s *Routes) all(yield func(*Route) bool) {
 	yield(&s.other)
 }
 
-// Gives tells whether a route gives an attribute itself.
+// Gives reports whether a route gives an attribute itself.
 func (r *Route) Gives(name string) bool {
 	for i := range r.Given {
 		if r.Given[i].Name == name {

@@ -155,7 +155,7 @@ func (p *Policy) Shows(name []byte) bool {
 	return p.secret == nil || i >= 0 && p.attrs.types[i]&Secret == 0
 }
 
-// Knows tells whether the policy has a use for an attribute.
+// Knows reports whether the policy has a use for an attribute.
 func (p *Policy) Knows(name []byte) bool { return p.attrs.index(name) >= 0 }
 
 // AllNumbers yields the numbers of the policy's limits, those of tiers and

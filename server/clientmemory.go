@@ -139,7 +139,7 @@ func (p *spending) drop() {
 	}
 }
 
-// abandon tells that nobody waits for the reply. A job that has begun goes on if it
+// abandon reports whether nobody waits for the reply. A job that has begun goes on if it
 // may change something, as in Redis.
 func (p *spending) abandon() {
 	p.drop()

@@ -255,7 +255,7 @@ func (c *conn) keep(data []byte) {
 // come of it is copied once or twice, and who just announces one gets little.
 const keepFactor = 8
 
-// endOfInput tells that the peer sends no more. What it has sent still runs,
+// endOfInput reports whether the peer sends no more. What it has sent still runs,
 // and its replies are still sent.
 func (c *conn) endOfInput() {
 	c.eof = true

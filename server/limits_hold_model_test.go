@@ -71,7 +71,7 @@ func (c *histCounter) remaining(l *histLimit, now int64) int64 {
 	return max(l.capacity-c.units(l, now), 0)
 }
 
-// fits tells whether there is room for a cost; wait is how long there is none, -1 for
+// fits reports whether there is room for a cost; wait is how long there is none, -1 for
 // good, and known is false where the model does not say.
 func (c *histCounter) fits(l *histLimit, now, cost int64) (ok bool, wait int64, known bool) {
 	if cost == 0 {
@@ -302,7 +302,7 @@ func (w *histWorld) over(h *histHold) (over int64) {
 	return over
 }
 
-// edge tells whether a time is one at which something ends just now, which the model
+// edge reports whether a time is one at which something ends just now, which the model
 // does not decide.
 func (w *histWorld) edge(now int64) bool {
 	return slices.ContainsFunc(w.holds, func(h *histHold) bool { return h.known == now })

@@ -107,7 +107,7 @@ func (t *turns) client(address string, connection *share) turnClient {
 	return turnClient{a, connection}
 }
 
-// compare tells whether a client has had less than another one (-1), or more (1).
+// compare reports whether a client has had less than another one (-1), or more (1).
 func (c turnClient) compare(other turnClient, now time.Time) int {
 	return cmp.Or(cmp.Compare(c.address.units(now), other.address.units(now)), cmp.Compare(c.connection.units(now), other.connection.units(now)))
 }
@@ -240,7 +240,7 @@ func (x *turn) yield() error {
 	return x.verdict()
 }
 
-// giveWay tells whether x, which has a place, is to leave it to next. mu must be
+// giveWay reports whether x, which has a place, is to leave it to next. mu must be
 // held.
 func (t *turns) giveWay(x, next *turn, now time.Time) bool {
 	if t.goesOn(next) {
@@ -309,12 +309,12 @@ func (x *turn) processor(now time.Time) time.Duration {
 	return cpu - x.cpu
 }
 
-// hasRun tells whether ran is d or more. It asks the system only where it may be.
+// hasRun reports whether ran is d or more. It asks the system only where it may be.
 func (x *turn) hasRun(d time.Duration, now time.Time) bool {
 	return x.wall(now) >= d && x.ran(now) >= d
 }
 
-// verdict tells whether the step may go on. mu must be held.
+// verdict reports whether the step may go on. mu must be held.
 func (x *turn) verdict() error {
 	if x.ended {
 		return errCrowded
@@ -367,7 +367,7 @@ func (t *turns) first() *turn {
 	return first
 }
 
-// before tells whether a gets a place before b does. mu must be held.
+// before reports whether a gets a place before b does. mu must be held.
 func (t *turns) before(a, b *turn, now time.Time) bool {
 	switch c := a.who.compare(b.who, now); {
 	case c != 0:
@@ -378,7 +378,7 @@ func (t *turns) before(a, b *turn, now time.Time) bool {
 	return a.took < b.took
 }
 
-// goesOn tells whether x is one of those, no new ones, of which the longest goes
+// goesOn reports whether x is one of those, no new ones, of which the longest goes
 // first because jobs wait. mu must be held.
 func (t *turns) goesOn(x *turn) bool { return len(t.queue) > 0 && x.took >= turnSlice }
 

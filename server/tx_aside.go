@@ -72,7 +72,7 @@ func (r *scriptRun) runQueue(w *resp.Writer, most int) error {
 	return nil
 }
 
-// changed tells whether a watched key has changed. If not, nobody changes it
+// changed reports whether a watched key has changed. If not, nobody changes it
 // until the end of the attempt: else it runs again.
 func (r *scriptRun) changed() (bool, error) {
 	if r.grip != gripCopies && r.held.IsZero() {

@@ -187,7 +187,7 @@ func (s *Shard) SetJournal(on bool) {
 	}
 }
 
-// Dirty tells whether something has changed since the last Cut.
+// Dirty reports whether something has changed since the last Cut.
 func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.before != nil }
 
 // Pending returns the undo records of the round that has not been cut, valid

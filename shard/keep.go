@@ -33,7 +33,7 @@ func (s *Shard) LetGo() {
 	s.kept.tags = s.kept.tags[:0]
 }
 
-// keeps tells whether eviction has to leave an entry with this tag alone.
+// keeps reports whether eviction has to leave an entry with this tag alone.
 func (s *Shard) keeps(tag uint32) bool {
 	k := &s.kept
 	tag |= dirtyBit | spaceBits

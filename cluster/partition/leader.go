@@ -11,7 +11,7 @@ type lastLeader struct {
 	lost atomic.Int64 // when there was none first, ns since the partition's begin; 0 while there is one
 }
 
-// LeaderChanged tells that another node leads: commands go to it from now on,
+// LeaderChanged reports whether another node leads: commands go to it from now on,
 // and it is the last one known. old may be empty.
 func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.lastLeader.id.Store(&leader.ID)
@@ -23,7 +23,7 @@ func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.Front.LeaderChanged(old, leader)
 }
 
-// LeaderLost tells that no leader is known any more.
+// LeaderLost reports whether no leader is known any more.
 func (p *Partition) LeaderLost() {
 	if !p.alone {
 		p.slow.leaderLost()

@@ -37,7 +37,7 @@ const (
 
 func open(b Buffer, kind Kind) container { return container{b: b, v: b.Bytes(), kind: kind} }
 
-// small tells whether the value is in the small form, as an absent one is.
+// small reports whether the value is in the small form, as an absent one is.
 func (c *container) small() bool { return len(c.v) == 0 || c.v[0]>>smallShift != 0 }
 
 func (c *container) len() int {

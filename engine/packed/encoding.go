@@ -26,7 +26,7 @@ func Encoding(value []byte) string {
 	return "quicklist"
 }
 
-// compact tells whether value has at most n entries, with keys and values of at
+// compact reports whether value has at most n entries, with keys and values of at
 // most short bytes.
 func compact(value []byte, n, short int) bool {
 	c := container{v: value, kind: kindOf(value)}
@@ -46,7 +46,7 @@ func compact(value []byte, n, short int) bool {
 	return ok
 }
 
-// integers tells whether a set has at most n members, which all are what an
+// integers reports whether a set has at most n members, which all are what an
 // int64 is written as.
 func integers(value []byte, n int) bool {
 	c := container{v: value, kind: SetKind}

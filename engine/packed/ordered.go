@@ -23,7 +23,7 @@ const (
 	byMember
 )
 
-// follows tells whether the record at v[at:] precedes b.
+// follows reports whether the record at v[at:] precedes b.
 func (b *bound) follows(v []byte, at int) bool {
 	if b.by != byMember {
 		if s := scoreAt(v, at); s != b.score {

@@ -11,7 +11,7 @@ func NewSet(b Buffer) Set { return Set{open(b, SetKind)} }
 // Len returns the number of members.
 func (s *Set) Len() int { return s.c.len() }
 
-// Has tells whether member is there.
+// Has reports whether member is there.
 func (s *Set) Has(member []byte) bool {
 	_, ok := s.c.find(member)
 	return ok

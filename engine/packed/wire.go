@@ -93,7 +93,7 @@ func extendSlice(dst []byte, n int) []byte {
 	return append(dst, make([]byte, n)...)
 }
 
-// checkRecords tells whether records are n records and nothing else, in order
+// checkRecords reports whether records are n records and nothing else, in order
 // if the kind has one.
 func checkRecords(kind Kind, n int, records []byte) bool {
 	at, before := 0, 0
@@ -113,7 +113,7 @@ func checkRecords(kind Kind, n int, records []byte) bool {
 	return at == len(records)
 }
 
-// distinct tells whether no two of at most maxSmall records have one key.
+// distinct reports whether no two of at most maxSmall records have one key.
 func distinct(kind Kind, n int, records []byte) bool {
 	// Where they are, by hash; 0 is none, so offsets count from 1.
 	var slots [2 * (maxSmall + 1)]int

@@ -154,7 +154,7 @@ func (c *client) fail(conn net.Conn, err error) {
 	}
 }
 
-// waits tells whether replies may still come.
+// waits reports whether replies may still come.
 func (c *client) waits() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

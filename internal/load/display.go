@@ -22,7 +22,7 @@ type progress struct {
 
 func newProgress(w io.Writer, tty bool) *progress { return &progress{w: w, tty: tty} }
 
-// isTerminal tells whether w is a character device.
+// isTerminal reports whether w is a character device.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -26,7 +26,7 @@ type walk struct {
 	begins []int64 // Unix seconds
 }
 
-// starts tells whether a window begins on a day, read off a calendar on paper.
+// starts reports whether a window begins on a day, read off a calendar on paper.
 func (w *walk) starts(day time.Time) bool {
 	last := day.AddDate(0, 0, 1).Day() == 1
 	anchor := func(n int) bool { return day.Day() == n || last && n > day.Day() }

@@ -33,8 +33,8 @@ var archive = sync.OnceValue(func() *zip.Reader {
 // are.
 var zones sync.Map
 
-// Zone returns the zone of a name such as UTC or Europe/Paris. The error is of a
-// name that there is none of; case counts.
+// Zone returns the zone of a name such as UTC or Europe/Paris. It returns an
+// error for an unknown name; case matters.
 func Zone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil

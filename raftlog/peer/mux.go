@@ -255,7 +255,7 @@ func (m *Mux) refuse(c net.Conn, h *hello, err error) {
 	}
 }
 
-// serves tells whether somebody listens for what a hello asks.
+// serves reports whether somebody listens for what a hello asks.
 func (m *Mux) serves(h *hello) status {
 	m.mu.Lock()
 	l := m.routes[h.route()]

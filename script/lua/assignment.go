@@ -212,7 +212,7 @@ func (c *compiler) assignOne(s *assignStmt) exec {
 	}
 }
 
-// assigns tells whether an open local is among targets that follow a use of it.
+// assigns reports whether an open local is among targets that follow a use of it.
 // Lua then uses the value that it had before (see isOpen).
 func assigns(targets []expression, e expression) bool {
 	v := bare(e).(*localExpr).v

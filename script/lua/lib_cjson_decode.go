@@ -225,7 +225,7 @@ func (d *jsonDecoder) number(rest string) {
 	d.at += n
 }
 
-// invalidNumber tells whether s begins with what looks like a number but is
+// invalidNumber reports whether s begins with what looks like a number but is
 // none in JSON: a plus, a leading zero, a hexadecimal number, inf or nan.
 func invalidNumber(s string) bool {
 	if s[0] == '+' {

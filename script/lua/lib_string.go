@@ -172,7 +172,7 @@ func stringDump(t *Thread, args []Value) Value {
 	return Nil
 }
 
-// hasSpecials tells whether a pattern has more than plain text; C looks for it
+// hasSpecials reports whether a pattern has more than plain text; C looks for it
 // up to the first zero byte.
 func hasSpecials(pattern string) bool {
 	if i := strings.IndexByte(pattern, 0); i >= 0 {

@@ -116,7 +116,7 @@ func (t *Thread) equal(a, b Value, line int) bool {
 	return t.at(line, h, a, b).Truth()
 }
 
-// isLong tells whether v is a string for which a comparison is charged.
+// isLong reports whether v is a string for which a comparison is charged.
 func isLong(v Value) bool {
 	return v.bits-(uint64(KindString)<<kindShift|1024) <= sizeMask-1024 && v.ref != nil
 }

@@ -340,7 +340,7 @@ func (t *Thread) scanWord(s string) (float64, int) {
 	return 0, 0
 }
 
-// hasPrefixFold tells whether s begins with the lower-case prefix, in any case.
+// hasPrefixFold reports whether s begins with the lower-case prefix, in any case.
 func hasPrefixFold(s, prefix string) bool {
 	if len(s) < len(prefix) {
 		return false

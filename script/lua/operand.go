@@ -77,7 +77,7 @@ func (c *compiler) operand(e expression) operand {
 // value compiles an expression that gives one value.
 func (c *compiler) value(e expression) eval { return c.operand(e).eval }
 
-// isMulti tells whether an expression may give any number of values.
+// isMulti reports whether an expression may give any number of values.
 func isMulti(e expression) bool {
 	switch e.(type) {
 	case *callExpr, *dotsExpr:
@@ -138,7 +138,7 @@ func (c *compiler) global(e *globalExpr) operand {
 	}, slot: -1, calm: true}
 }
 
-// isOpen tells whether an expression is a local that a closure captured. Lua
+// isOpen reports whether an expression is a local that a closure captured. Lua
 // 5.1 computes with its register: when what comes after it in an operation
 // changes the variable, the operation has the new value.
 func isOpen(e expression) bool {

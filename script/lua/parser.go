@@ -66,7 +66,7 @@ func (p *parser) identifier() string {
 	return name
 }
 
-// atEnd tells whether the token ends a block.
+// atEnd reports whether the token ends a block.
 func (p *parser) atEnd() bool {
 	switch p.kind {
 	case tokElse, tokElseif, tokEnd, tokEOF, tokUntil:

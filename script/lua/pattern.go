@@ -304,7 +304,7 @@ func (m *matcher) classEnd(p int) int {
 	return p
 }
 
-// single tells whether there is a byte at s in the class pattern[p:next].
+// single reports whether there is a byte at s in the class pattern[p:next].
 func (m *matcher) single(s, p, next int) bool {
 	if s >= len(m.subject) {
 		return false
@@ -321,7 +321,7 @@ func (m *matcher) single(s, p, next int) bool {
 	return m.pattern[p] == c
 }
 
-// inSet tells whether c is in the set that begins with the '[' at p and ends
+// inSet reports whether c is in the set that begins with the '[' at p and ends
 // with the ']' at last.
 func (m *matcher) inSet(c byte, p, last int) bool {
 	m.steps += (last - p) / 4
@@ -350,7 +350,7 @@ func (m *matcher) inSet(c byte, p, last int) bool {
 	return !found
 }
 
-// inClass tells whether c is in the class that the letter behind a '%' names;
+// inClass reports whether c is in the class that the letter behind a '%' names;
 // an upper-case letter names what is not in it, another byte itself.
 func inClass(c, class byte) bool {
 	var in bool

@@ -79,13 +79,13 @@ func (p *plain) find(body []statement) {
 	}, nil)
 }
 
-// names tells whether a statement only gives names.
+// names reports whether a statement only gives names.
 func (p *plain) names(s statement) bool {
 	l, ok := s.(*localStmt)
 	return ok && len(l.vars) > 0 && p.values[l.vars[0]] != nil
 }
 
-// argument tells whether e is an argument of the call, or tonumber of one.
+// argument reports whether e is an argument of the call, or tonumber of one.
 func (p *plain) argument(e expression) bool {
 	switch e := e.(type) {
 	case *parenExpr:
@@ -109,7 +109,7 @@ func isNumber(e expression) bool {
 	return ok
 }
 
-// argumentTable tells whether e is KEYS or ARGV, which a script cannot make
+// argumentTable reports whether e is KEYS or ARGV, which a script cannot make
 // another table.
 func argumentTable(e expression) bool {
 	g, ok := e.(*globalExpr)

@@ -80,7 +80,7 @@ func (t *Table) Metatable() *Table { return t.meta }
 // Freeze makes the table readonly for scripts, forever.
 func (t *Table) Freeze() { t.frozen = true }
 
-// Frozen tells whether the table is readonly.
+// Frozen reports whether the table is readonly.
 func (t *Table) Frozen() bool { return t.frozen }
 
 // hashText is Lua 5.1's hash of a string.

@@ -103,19 +103,19 @@ func (v Value) Kind() Kind {
 	return KindBoolean
 }
 
-// IsNil tells whether v is nil.
+// IsNil reports whether v is nil.
 func (v Value) IsNil() bool { return v == Value{} }
 
-// Truth tells whether v counts as true: anything but nil and false.
+// Truth reports whether v counts as true: anything but nil and false.
 func (v Value) Truth() bool { return v.ref != nil || v.bits > bitsFalse }
 
-// IsNumber tells whether v is a number; strings that look like one are not.
+// IsNumber reports whether v is a number; strings that look like one are not.
 func (v Value) IsNumber() bool { return v.ref == nil && v.bits > bitsTrue }
 
 // Number is the number in v, which must be one (see IsNumber).
 func (v Value) Number() float64 { return math.Float64frombits(^v.bits) }
 
-// IsString tells whether v is a string; numbers are not.
+// IsString reports whether v is a string; numbers are not.
 func (v Value) IsString() bool { return v.bits>>kindShift == uint64(KindString) && v.ref != nil }
 
 // Text is the bytes of the string v, which must be one (see IsString). They

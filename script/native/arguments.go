@@ -80,7 +80,7 @@ const maxExact = 1 << 53
 // call adds one to another.
 const mostExact = maxExact / 4
 
-// exact tells whether an integer, and one that a call makes of it, is itself as
+// exact reports whether an integer, and one that a call makes of it, is itself as
 // a float64.
 func exact(n int64) bool { return -mostExact < n && n < mostExact }
 

@@ -60,7 +60,7 @@ func (c *Call) put(at int64) (stored, ok bool) {
 }
 
 // compareAndSwap stores the second argument in place of the first, until a time.
-// gone tells that it replies 0 for a key that is gone.
+// gone reports whether it replies 0 for a key that is gone.
 func (c *Call) compareAndSwap(at int64, gone bool) bool {
 	old, next := c.arg(0), c.arg(1)
 	v := c.open(0, engine.Counter)

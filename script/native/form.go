@@ -23,7 +23,7 @@ type form struct {
 }
 
 // The parameters of forms: numbers that stand for a constant of the script.
-// Those up to argMember are which argument it is that has them.
+// Parameters up to argMember hold the index of an argument, not its value.
 const (
 	argLimit = 9001 + iota
 	argWindow
@@ -60,7 +60,7 @@ func (p *params) arg(param int) int {
 // maxArgument is up to which an argument is looked for: limiters have a few.
 const maxArgument = 16
 
-// has tells whether the form has a parameter, and number and text its value; ok
+// has reports whether the form has a parameter, and number and text its value; ok
 // is false for one of the other type.
 func (p *params) has(param int) bool { return p.set[param-firstParam] }
 

@@ -211,7 +211,7 @@ func (l *Log) write(r *record) {
 	}
 }
 
-// Stats are counts of lines: those that were written, and of what has none why.
+// Stats counts the lines written and, by reason, the calls that got none.
 type Stats struct {
 	Written uint64
 	// Beyond are those above the lines of a second, Full those that found the queue

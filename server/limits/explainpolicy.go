@@ -96,7 +96,7 @@ func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 	out.Flush()
 }
 
-// explainFinding tells whether a limit applies and why.
+// explainFinding reports whether a limit applies and why.
 func explainFinding(line *command.Pairs, f *policy.Finding) {
 	line.Str("name", f.Limit.Name)
 	line.Str("applies", f.Why.String())

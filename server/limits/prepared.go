@@ -105,7 +105,7 @@ func (b *Book) ahead(call *command.Call, args [][]byte)        { b.parseAhead(ca
 func (b *Book) aheadReserve(call *command.Call, args [][]byte) { b.parseAhead(call, args, true) }
 
 // parseAhead is the first of the steps in which the calls of a round are prepared together;
-// holds tells that this one is RL.RESERVE. What is an error is left for its turn.
+// holds reports whether this one is RL.RESERVE. What is an error is left for its turn.
 func (b *Book) parseAhead(call *command.Call, args [][]byte, holds bool) {
 	m := memory(call)
 	m.beginRound(call)

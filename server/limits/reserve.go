@@ -115,7 +115,7 @@ func (r *reserver) setTTL(c *engine.Check) (err error) {
 	return err
 }
 
-// beyondShare tells whether a check asks for more than one hold may take.
+// beyondShare reports whether a check asks for more than one hold may take.
 func (r *reserver) beyondShare(c *engine.Check) bool {
 	if r.req.Plain || r.p.Hold.Share == 100 {
 		return false
@@ -147,7 +147,7 @@ func (r *reserver) name() {
 // meanwhile.
 const repeatTries = 4
 
-// takesSlots tells whether the call asks for slots.
+// takesSlots reports whether the call asks for slots.
 func (m *matched) takesSlots() bool {
 	return slices.ContainsFunc(m.call.Applied, func(a policy.Applied) bool {
 		return a.Limit.Algorithm == policy.Concurrent && a.Cost > 0

@@ -62,8 +62,8 @@ type TrialCall struct {
 type TrialAnswer struct {
 	Allowed bool
 	Reason  string
-	// Name is that of the limit that stands for the call, "" for none: then the
-	// Decision has -1 for what there is none of.
+	// Name is that of the limit that stands for the call. It is empty if no limit
+	// applied; the Decision's numbers are then -1.
 	Name string
 	engine.Decision
 	// Status is the HTTP status that stands for the call.

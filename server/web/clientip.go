@@ -10,8 +10,8 @@ import (
 // proxy that is the peer. A trusted one tells in X-Forwarded-For, whose lines are
 // one list: from its right, where the peer has added what it has seen itself, the
 // first address that is no trusted proxy is the client, and the leftmost where all
-// are. It is false where that is no address, or where a trusted peer tells none: who
-// is left of it nobody has vouched for, and who is right of it is not the client.
+// are. It is false where that is no address, or where a trusted peer names none.
+// Addresses further left are unverified; those further right are proxies.
 func clientIP(peer string, forwarded []string, trusted []netip.Prefix) (netip.Addr, bool) {
 	addr, ok := parseIP(peer)
 	if !ok || !contains(trusted, addr) {

@@ -96,7 +96,7 @@ func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
 // users is believed.
 var (
 	errNotAsked  = &problem{status: http.StatusForbidden, detail: "no route lets this request pass"}
-	errStranger  = &problem{status: http.StatusForbidden, detail: "who asks is none of trusted-proxies, and routes answer nobody else"}
+	errStranger  = &problem{status: http.StatusForbidden, detail: "the caller is not in trusted-proxies: routes answer only those"}
 	errAmbiguous = &problem{status: http.StatusForbidden, detail: policy.ErrEncodedSlash.Error()}
 	errNotKnown  = &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node has begun and does not know these routes yet"}
 )

@@ -30,7 +30,7 @@ func Charge(ctx context.Context, rdb redis.UniversalClient, account, order strin
 	}
 }
 
-// unknown tells whether an error leaves open what became of a call. Others are of a call
+// unknown reports whether an error leaves open what became of a call. Others are of a call
 // that is wrong.
 func unknown(err error) bool {
 	var reply redis.Error
