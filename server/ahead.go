@@ -58,6 +58,10 @@ func (c *conn) runAhead(buf []byte) int {
 	}
 	from, start := 0, 0
 	for i := range count {
+		if i > 0 && !c.catchUp() {
+			at = start
+			break
+		}
 		end := a.ends[i]
 		c.runOne(args[from:end.arg], end.byte-start)
 		if from, start = end.arg, end.byte; c.stall != 0 || c.ending == closes {

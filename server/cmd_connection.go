@@ -86,6 +86,7 @@ func cmdQuit(c *conn, _ [][]byte) {
 func cmdReset(c *conn, _ [][]byte) {
 	c.srv.pubsub.leave(c)
 	c.srv.stopMonitor(c)
+	c.catchUpWhole()
 	c.resetSession()
 	c.w.RESP3 = false
 	c.w.Simple("RESET")

@@ -148,6 +148,7 @@ func (c *conn) unsubscribe(k kind, names [][]byte) {
 		if c.subs != nil {
 			if _, ok := c.subs.names[k][string(name)]; ok {
 				c.srv.pubsub.remove(k, string(name), c)
+				c.catchUpWhole()
 			}
 		}
 		c.confirm(k, k.words().unsubscribe, name)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,126 @@ func TestPubSubInTransactionsAndScriptsIsRedis(t *testing.T) {
 			sub.Same("MULTI", "SUBSCRIBE a", "SSUBSCRIBE s", "PSUBSCRIBE p*", "PING", "UNSUBSCRIBE a", "SUNSUBSCRIBE", "EXEC")
 			sub.Same("PUNSUBSCRIBE", "PING")
 		})
+	}
+}
+
+// What was published before a command began arrives before its reply, as in Redis.
+func TestMessagesAndRepliesAreInRedisOrder(t *testing.T) {
+	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
+		t.Run(hello, func(t *testing.T) {
+			sub, pub := pubSubPairs(t, hello)
+			for range 20 {
+				for _, kind := range []string{"", "P", "S"} {
+					for _, command := range []string{kind + "UNSUBSCRIBE c", kind + "UNSUBSCRIBE", "RESET", "PING", "ECHO x", "NOSUCH"} {
+						sub.Same(kind + "SUBSCRIBE c")
+						pub.Same(strings.TrimPrefix(kind, "P") + "PUBLISH c hi")
+						sub.Send(command)
+						sub.Next(2)
+						sub.Same(kind + "UNSUBSCRIBE c")
+						sub.Redis(hello)
+						sub.Ours(hello)
+					}
+				}
+			}
+			sub.Same("SUBSCRIBE c")
+			pub.Same("PUBLISH c hi")
+			sub.Send("QUIT")
+			sub.Next(2)
+		})
+	}
+}
+
+// The same on both drivers, while the connection's thread is busy, and for messages
+// that the socket does not take at once.
+func TestMessagesPrecedeReplies(t *testing.T) {
+	began, ends := make(chan struct{}), make(chan struct{})
+	s := newTestServer(t, Config{}, func() uint64 {
+		began <- struct{}{}
+		<-ends
+		return 0
+	})
+	path := serveOnUnix(t, s)
+	publish := [kinds]string{"PUBLISH", "PUBLISH", "SPUBLISH"}
+	for driver, addr := range map[string]string{"loop": serveOn(t, s), "stream": path} {
+		for _, tc := range []struct {
+			kind           kind
+			command, reply string
+		}{
+			{channels, "UNSUBSCRIBE c", ">3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"},
+			{patterns, "PUNSUBSCRIBE", ">3\r\n$12\r\npunsubscribe\r\n$1\r\nc\r\n:0\r\n"},
+			{shards, "SUNSUBSCRIBE c", ">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n"},
+			{channels, "RESET", "+RESET\r\n"},
+			{channels, "QUIT", "+OK\r\n"},
+			{channels, "PING", "+PONG\r\n"},
+			{channels, "HELLO 2", "*16\r\n"},
+			{channels, "NOSUCH", "-ERR unknown command"},
+			{channels, "test.work y", bulk("y")},
+			{channels, "*1\r\n$x", "-ERR Protocol error"},
+		} {
+			for _, size := range []int{2, 3 * deliverTurn} {
+				t.Run(fmt.Sprintf("%s/%.9s/%d", driver, tc.command, size), func(t *testing.T) {
+					sub, publisher, text := dial(t, addr), dial(t, path), strings.Repeat("x", size)
+					sub.call("HELLO 3")
+					sub.call(tc.kind.words().subscribe + " c")
+					sub.send("test.hold x\r\n" + tc.command + "\r\n")
+					<-began
+					publisher.send(encode(publish[tc.kind], "c", text))
+					publisher.expect(":1\r\n")
+					ends <- struct{}{}
+					message := ">3\r\n" + bulk(tc.kind.words().message)
+					if tc.kind == patterns {
+						message = ">4\r\n" + bulk("pmessage") + bulk("c")
+					}
+					sub.expect(bulk("x") + message + bulk("c") + bulk(text) + tc.reply)
+					sub.Close()
+					eventually(t, "the subscription to end", func() bool { return s.pubsub.count(tc.kind) == 0 })
+				})
+			}
+		}
+	}
+}
+
+// However many publish meanwhile, no message follows the end of a subscription.
+func TestNoMessageFollowsUnsubscribe(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	path := serveOnUnix(t, s)
+	for range 3 {
+		publisher := dial(t, path)
+		require.NoError(t, publisher.SetDeadline(time.Time{}))
+		go func() { // until the connection is closed
+			for err := error(nil); err == nil; {
+				if _, err = io.WriteString(publisher, "PUBLISH c x\r\n"); err == nil {
+					_, err = publisher.r.ReadString('\n')
+				}
+			}
+		}()
+	}
+	for _, addr := range []string{addr, path} {
+		for ends, confirmed := range map[string]any{"UNSUBSCRIBE c": []any{"unsubscribe", "c", int64(0)}, "RESET": "RESET"} {
+			sub := dial(t, addr)
+			for range 1000 {
+				sub.send("SUBSCRIBE c\r\nPING\r\n" + ends + "\r\n")
+				for reply := sub.reply(); !reflect.DeepEqual(reply, confirmed); reply = sub.reply() {
+				}
+				sub.do("PING", "+PONG\r\n")
+			}
+		}
+	}
+}
+
+// A connection's own message follows the reply of its PUBLISH, as since Redis 7.2,
+// and precedes that of its next command.
+func TestOwnMessages(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	for _, addr := range []string{addr, serveOnUnix(t, s)} {
+		c := dial(t, addr)
+		c.call("HELLO 3")
+		c.call("SUBSCRIBE c")
+		const message = ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n"
+		c.do("PUBLISH c hi\r\nPING", ":1\r\n"+message+"+PONG\r\n")
+		c.do("MULTI\r\nPUBLISH c hi\r\nUNSUBSCRIBE c\r\nEXEC\r\nPING", "+OK\r\n+QUEUED\r\n+QUEUED\r\n"+
+			"*2\r\n:1\r\n>3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"+message+"+PONG\r\n")
+		c.Close()
 	}
 }
 

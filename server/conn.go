@@ -276,15 +276,15 @@ func (c *conn) resume() {
 		return
 	}
 	c.unrun = false
-	if args := c.deferred; args != nil {
+	c.w.RESP3 = c.resp3
+	if args := c.deferred; args != nil && c.catchUp() {
 		c.deferred = nil
-		c.w.RESP3 = c.resp3
 		c.execute(args)
 		if c.lane.left < 0 && c.lane.overdue() {
 			c.endTurn()
 		}
-		c.unrun = c.deferred != nil
 	}
+	c.unrun = c.deferred != nil
 	if c.inOff < len(c.in) {
 		c.inOff += c.run(c.in[c.inOff:])
 	}
@@ -304,7 +304,7 @@ func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
 	n, work := 0, l.work()
-	for n < len(buf) && c.stall == 0 && c.ending != closes {
+	for n < len(buf) && c.stall == 0 && c.ending != closes && c.catchUp() {
 		if ahead := c.runAhead(buf[n:]); ahead > 0 {
 			n += ahead
 			continue

@@ -91,6 +91,14 @@ func serveOn(t testing.TB, s *Server) string {
 	return ln.Addr().String()
 }
 
+// serveOnUnix serves on a unix socket: with the goroutine driver.
+func serveOnUnix(t testing.TB, s *Server) string {
+	ln, err := net.Listen("unix", t.TempDir()+"/s")
+	require.NoError(t, err)
+	go s.Serve(ln)
+	return ln.Addr().String()
+}
+
 // client is a plain connection that speaks RESP by hand.
 type client struct {
 	t testing.TB

@@ -15,7 +15,8 @@ import (
 // thread writes it, deliverTurn bytes at a time, and only while little output
 // waits for the socket. So a subscriber that reads slowly holds a view of each
 // message, and the one copy of a message is shared by all that wait for it. Its
-// commands wait meanwhile, so that replies and messages keep their order.
+// commands wait meanwhile. So replies and messages keep their order: what was put
+// into the inbox before a command began is written before its reply.
 
 const (
 	// deliverTurn is how many bytes of messages a connection writes before the
@@ -221,20 +222,47 @@ func (c *conn) writeMessages() {
 			b.parts, b.written = true, 0
 			c.writePart(d.p.text, left)
 		default:
-			from := len(l.w.B)
-			d.write(&l.w)
-			if d.p.text != nil {
-				l.w.Bulk(d.p.text)
-			}
-			c.holdBack(from, 0, command.Commit{})
-		}
-		if !b.parts {
-			b.pop()
+			c.writeWhole(&d)
 		}
 	}
 	// Commands wait for the messages: their replies come after them.
 	b.behind = true
 	c.stall |= stallOutput
+}
+
+// catchUp writes the messages in the inbox, so that what the connection does next
+// comes after them, and reports whether all are written. If not, the connection is
+// stalled until they are.
+func (c *conn) catchUp() bool {
+	if c.inbox.size.Load() == 0 {
+		return true
+	}
+	c.deliver()
+	return !c.inbox.behind
+}
+
+// catchUpWhole is catchUp for a command that has just ended a subscription: it
+// writes what came since it began, however much, since it cannot wait. Within EXEC
+// it writes nothing: no message goes into a reply.
+func (c *conn) catchUpWhole() {
+	for c.inbox.size.Load() != 0 && !c.inExec && !c.killed {
+		d, ok := c.inbox.first()
+		if !ok {
+			return
+		}
+		c.writeWhole(&d)
+	}
+}
+
+// writeWhole writes d, the first message, and takes it away.
+func (c *conn) writeWhole(d *delivery) {
+	from := len(c.w.B)
+	d.write(c.w)
+	if d.p.text != nil {
+		c.w.Bulk(d.p.text)
+	}
+	c.holdBack(from, 0, command.Commit{})
+	c.inbox.pop()
 }
 
 // quiet reports whether nobody but deliver writes to the connection for as long
@@ -251,6 +279,7 @@ func (c *conn) writePart(text []byte, most int) {
 	if b.written += len(part); b.written == len(text) {
 		c.w.B = append(c.w.B, "\r\n"...)
 		b.parts = false
+		b.pop()
 	}
 }
 

@@ -75,7 +75,11 @@ func (m *monitors) feed(c *conn, cmd *command.Spec, args [][]byte) {
 			w.post(w.killForMemory)
 			continue
 		}
-		w.put(delivery{p, func(w *resp.Writer) { w.Raw(b) }})
+		w.put(delivery{p, func(out *resp.Writer) {
+			if w.mode&modeReplyOff == 0 { // as in Redis
+				out.Raw(b)
+			}
+		}})
 	}
 	if p != nil {
 		p.drop()

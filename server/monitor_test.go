@@ -59,6 +59,26 @@ func TestMonitorIsRedis(t *testing.T) {
 	}
 }
 
+// CLIENT REPLY OFF withholds the lines of MONITOR, as in Redis.
+func TestMonitorUnderClientReplyIsRedis(t *testing.T) {
+	shown := func(addr string) (lines []string) {
+		watcher, c := dial(t, addr), dial(t, addr)
+		watcher.do("MONITOR", "+OK\r\n")
+		watcher.send("CLIENT REPLY OFF\r\nCLIENT SETNAME off\r\n")
+		eventually(t, "replies to be off", func() bool { return strings.Contains(c.call("CLIENT LIST").(string), " name=off ") })
+		c.call("ECHO hidden")
+		watcher.do("CLIENT REPLY ON", "+OK\r\n")
+		c.call("ECHO end")
+		for range 2 {
+			_, line, _ := strings.Cut(watcher.reply().(string), "] ")
+			lines = append(lines, line)
+		}
+		return lines
+	}
+	_, ours := startServer(t, Config{})
+	require.Equal(t, shown(redistest.Start(t)), shown(ours))
+}
+
 // clipped is for failures that can be read.
 func clipped(lines []string) []string {
 	for i := range lines {

@@ -270,13 +270,7 @@ func TestParkedPipelines(t *testing.T) {
 		})
 	}
 	f("loop", func(t *testing.T, s *Server) string { return serveOn(t, s) })
-	f("stream", func(t *testing.T, s *Server) string {
-		path := t.TempDir() + "/s"
-		ln, err := net.Listen("unix", path)
-		require.NoError(t, err)
-		go s.Serve(ln)
-		return path
-	})
+	f("stream", func(t *testing.T, s *Server) string { return serveOnUnix(t, s) })
 }
 
 func pipelineOnce(addr string, n, commands int) error {
