@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -65,15 +67,20 @@ func TestJobsThatWaitAreDroppedForTheirMemory(t *testing.T) {
 	s.memory.add(1)
 	s.memory.add(-1)
 	eventually(t, "memory to come back", func() bool { return s.memory.total.Load() <= bound && s.workers.kept.Load() <= bound })
-	refused := 0
+	refused, closed := 0, 0
 	for _, c := range clients {
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Second)))
-		if line, err := c.r.ReadString('\n'); err == nil {
+		line, err := c.r.ReadString('\n')
+		switch {
+		case err == nil:
 			require.Equal(t, "-ERR "+errClientMemory.Error()+"\r\n", line)
 			refused++
+		case !errors.Is(err, os.ErrDeadlineExceeded): // on a slow machine it may be the connection's turn to go
+			closed++
 		}
 	}
-	require.Equal(t, 2, refused)
+	require.Equal(t, 2, refused+closed)
+	require.Positive(t, refused)
 	require.Equal(t, "v", other.call("GET k"))
 }
 
