@@ -177,6 +177,27 @@ func TestMessagesPrecedeReplies(t *testing.T) {
 	}
 }
 
+// Messages also precede the reply of a command that was put off, and those of commands
+// that were parsed ahead.
+func TestMessagesPrecedeDelayedReplies(t *testing.T) {
+	s, m := testMachine(t, Config{}, new(committer))
+	for i := 0; !m.lane.sess.Cold(); i++ {
+		m.feed(encode("SET", fmt.Sprint("room:", i), strings.Repeat("x", 60_000)))
+	}
+	m.feed("HELLO 3\r\nSUBSCRIBE c\r\n")
+	s.pause(time.Hour, false)
+	m.feed("ECHO x\r\n")
+	m.take()
+	s.unpause()
+	_, err := s.pubsub.publish(channels, "c", []byte("hi"))
+	require.NoError(t, err)
+	m.lane.runPosts()
+	message := ">3\r\n" + bulk("message") + bulk("c") + bulk("hi")
+	require.Equal(t, message+bulk("x"), m.take())
+	m.feed(encode("PUBLISH", "c", "hi") + encode("ECHO", "y") + encode("ECHO", "z"))
+	require.Equal(t, ":1\r\n"+message+bulk("y")+bulk("z"), m.take())
+}
+
 // However many publish meanwhile, no message follows the end of a subscription.
 func TestNoMessageFollowsUnsubscribe(t *testing.T) {
 	s, addr := startServer(t, Config{})
