@@ -171,7 +171,8 @@ func (g *Generator) spoil(args []string) []string {
 func spoilable(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PEXPIRE", "PSETEX", "SET", "GETEX", "EXPIRE", "SETEX", // an odd number is a life too short, or one at the wrong place
-		"HELLO", "FLUSHDB", "ZADD", "ZREM", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER":
+		"HELLO", "FLUSHDB", "ZADD", "ZREM", "HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER",
+		"ZRANK", "ZREVRANK": // a third argument is one of 7.2
 		return false
 	}
 	return true

@@ -55,9 +55,9 @@ func sortedSetCommands() []command.Spec {
 		sortedSetCommand("zscore", 3, readFlags, "O(1)", "key member", "Returns the score of a member in a sorted set.", zscore),
 		sortedSetCommand("zmscore", -3, readFlags, "O(N), N the number of members in the call", "key member [member ...]",
 			"Returns the score of one or more members in a sorted set.", ofMany(zmscore)),
-		sortedSetCommand("zrank", 3, readFlags, logMembers, "key member",
+		sortedSetCommand("zrank", -3, readFlags, logMembers, "key member [WITHSCORE]",
 			"Returns the index of a member in a sorted set ordered by ascending scores.", zrank(false)),
-		sortedSetCommand("zrevrank", 3, readFlags, logMembers, "key member",
+		sortedSetCommand("zrevrank", -3, readFlags, logMembers, "key member [WITHSCORE]",
 			"Returns the index of a member in a sorted set ordered by descending scores.", zrank(true)),
 		sortedSetCommand("zpopmin", -2, shrink, logMembers, "key [count]",
 			"Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted set with its last member.", zpop(false)),
@@ -139,18 +139,34 @@ func writeScore(w *resp.Writer, z *packed.SortedSet, member []byte) {
 // zrank returns the handler of ZRANK, or of ZREVRANK.
 func zrank(reverse bool) command.Handler {
 	return func(call *command.Call) {
+		scored := len(call.Args) == 4
+		switch {
+		case len(call.Args) > 4:
+			call.Error(command.WrongArity(call.Spec))
+			return
+		case scored && !command.EqualFold(call.Args[3], "withscore"):
+			call.Error(command.ErrSyntax.Error())
+			return
+		}
 		v := visit(call, call.Args[1], engine.SortedSet)
 		if v == nil {
 			return
 		}
 		defer v.Close()
 		z := packed.NewSortedSet(v)
-		rank, _, ok := z.Rank(call.Args[2])
+		rank, score, ok := z.Rank(call.Args[2])
+		if reverse {
+			rank = z.Len() - 1 - rank
+		}
 		switch {
+		case scored && !ok:
+			call.W.NullArray()
 		case !ok:
 			call.W.Null()
-		case reverse:
-			call.W.Int(int64(z.Len() - 1 - rank))
+		case scored:
+			call.W.Array(2)
+			call.W.Int(int64(rank))
+			call.W.Double(score)
 		default:
 			call.W.Int(int64(rank))
 		}

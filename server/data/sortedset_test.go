@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/headgate-io/headgate/internal/redistest"
 )
 
@@ -20,8 +22,30 @@ func TestSortedSets(t *testing.T) {
 			`ZADD z NX XX 1 a`, `ZADD z GT LT 1 a`, `ZADD z NX GT 1 a`, `ZADD z NX LT 1 a`, `ZADD z NX XX GT x a`, `ZADD z INCR 1 a 2 b`, `ZADD z NX`, `ZADD z NX XX`, `ZADD z 1`, `ZADD z 1 a 2`, `ZADD z NX 1`, `ZADD z x a`, `ZADD z 1 a x b`, `ZSCORE z a`, `ZADD z "" a`, `ZADD z " 1" a`, `ZADD z "1 " a`, `ZADD z nan a`, `ZADD z 1x a`,
 			`ZADD str`, `ZINCRBY z x a`, `ZINCRBY z nan a`, `ZINCRBY z nx a`, `ZINCRBY z 1`, `ZADD z CH NX CH 1 chch`, `ZADD z incr 1`,
 			`ZADD i inf a -inf b +inf c`, `ZINCRBY i -inf a`, `ZADD i INCR inf b`, `ZADD i 1 d INCR`, `ZRANGE i 0 -1 WITHSCORES`, `ZADD i 1 nan`, `ZADD i 1 inf`, `ZADD i 2 nx`, `ZRANGE i 0 -1 WITHSCORES`,
-			`ZREM`, `ZREM z`, `ZCARD`, `ZSCORE z`, `ZMSCORE z`, `ZRANK z`, `ZRANK z a WITHSCORE`, `ZREVRANK z`,
+			`ZREM`, `ZREM z`, `ZCARD`, `ZSCORE z`, `ZMSCORE z`, `ZRANK z`, `ZREVRANK z`, `ZRANK z a WITHSCORE x`, `ZREVRANK z a x y`,
 		)
+	})
+}
+
+// WITHSCORE came with Redis 7.2, whose replies these are.
+func TestRankWithScore(t *testing.T) {
+	inBoth(t, func(p *redistest.Pair) {
+		null, score := "*-1\r\n", "$3\r\n2.5\r\n"
+		if p.Ours(`GET none`) == "_\r\n" {
+			null, score = "_\r\n", ",2.5\r\n"
+		}
+		p.Same(`ZADD z 1 a 2.5 b 3 c 4 d`, `SET string v`)
+		f := func(line, want string) {
+			t.Helper()
+			require.Equal(t, want, p.Ours(line), line)
+		}
+		f(`ZRANK z b WITHSCORE`, "*2\r\n:1\r\n"+score)
+		f(`ZREVRANK z b withscore`, "*2\r\n:2\r\n"+score)
+		f(`ZRANK z none WITHSCORE`, null)
+		f(`ZREVRANK none b WITHSCORE`, null)
+		f(`ZRANK z b WITHSCORES`, "-ERR syntax error\r\n")
+		f(`ZREVRANK none b x`, "-ERR syntax error\r\n")
+		f(`ZRANK string b WITHSCORE`, p.Redis(`ZRANK string b`))
 	})
 }
 
