@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,37 +16,86 @@ type allowance struct {
 	tests []string
 }
 
-// matches reports whether a pattern of an allowance is of a test.
-func matches(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
+// Reasons that several suites have.
+const (
+	whyAbsent    = "The command, or its subcommand, is not there."
+	whyOneUser   = "There are no users beside `default` and `admin`, so `ACL` makes none, and says nothing of their rights."
+	whyOwnConfig = "`CONFIG` has Headgate's own parameters and bounds."
+	whyLarge     = "A value is at most 1 MiB."
+	whyFar       = "A time to live ends in the year 2262 at the latest."
+	whyScan      = "`HSCAN`, `SSCAN` and `ZSCAN` answer everything in one reply."
+	whySwap      = "`SWAPDB` is not supported."
+	whyIdle      = "`OBJECT` tells neither idle times nor frequencies."
+	whyKeyFlags  = "`COMMAND GETKEYSANDFLAGS` says of all keys of a command what it does to any."
+	whyMemory    = "`maxmemory` is at least 1 MiB."
+)
+
+// of returns names that begin with the same text.
+func of(prefix string, names ...string) []string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = prefix + name
+	}
+	return list
+}
+
+// expression returns the regular expression of an allowance's name.
+func expression(name string) string {
+	parts := strings.Split(name, "*")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
-	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(name)
+	return "^" + strings.Join(parts, ".*") + "$"
 }
 
-// allows reports whether a test may fail against Headgate.
-func (s *suite) allows(name string) bool {
-	return slices.ContainsFunc(s.allowed, func(a allowance) bool {
-		return slices.ContainsFunc(a.tests, func(p string) bool { return matches(p, name) })
-	})
-}
+// number is what follows a name in a report if an earlier test has the same name.
+var number = regexp.MustCompile(` \(\d+\)$`)
 
-// stale returns the names and patterns among the allowances that no test which
-// failed against Headgate has.
-func (r *row) stale() []error {
-	if r.why != "" {
-		return nil
-	}
-	var errs []error
-	for _, a := range r.allowed {
-		for _, p := range a.tests {
-			if !slices.ContainsFunc(r.results[1].failed, func(name string) bool { return matches(p, name) }) {
-				errs = append(errs, fmt.Errorf("%s, %s: %q is allowed to fail, and no such test fails", r.library, r.what, p))
-			}
+// lists returns all allowances of the suite.
+func (s *suite) lists() []allowance { return slices.Concat(s.allowed, s.notRun) }
+
+// check returns an error for each test that fails against Headgate alone and is not
+// allowed to, for each one that is allowed to fail and passes, and for each allowed
+// name of no test.
+func (r *row) check() error {
+	names := map[string]*regexp.Regexp{}
+	for _, a := range r.lists() {
+		for _, name := range a.tests {
+			names[name] = regexp.MustCompile(expression(name))
 		}
 	}
-	return errs
+	used := map[string]bool{}
+	allowed := func(test string) (found bool) {
+		test = number.ReplaceAllString(test, "")
+		for name, re := range names {
+			if re.MatchString(test) {
+				used[name], found = true, true
+			}
+		}
+		return found
+	}
+	var errs []error
+	wrong := func(test, how string) {
+		errs = append(errs, fmt.Errorf("%s, %s: %q %s", r.library, r.what, test, how))
+	}
+	redis, headgate := r.results[0], r.results[1]
+	for _, test := range headgate.passed {
+		if allowed(test) {
+			wrong(test, "is allowed to fail, and passes")
+		}
+	}
+	for _, test := range r.tests() {
+		both := !r.alone && slices.Contains(redis.failed, test)
+		if !slices.Contains(headgate.passed, test) && !allowed(test) && !both {
+			wrong(test, "fails against Headgate alone, and is not allowed to")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !used[name] {
+			wrong(name, "is allowed to fail, and is no test")
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // differences are the reasons of the allowances in Markdown, each with the libraries
@@ -54,7 +105,7 @@ func differences() string {
 	libraries := map[string][]string{}
 	for i := range suites {
 		library := suites[i].library
-		for _, a := range suites[i].allowed {
+		for _, a := range suites[i].lists() {
 			if libraries[a.why] == nil {
 				reasons = append(reasons, a.why)
 			}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
 func TestReadGo(t *testing.T) {
@@ -73,7 +76,6 @@ func TestNotRun(t *testing.T) {
 	require.NoError(t, r.run(&workshop{dir: t.TempDir(), log: io.Discard}, &out))
 	require.Contains(t, out.String(), "not run: needs libnothing, gone")
 	require.Contains(t, table([]row{r}), "| its own | not run: needs libnothing, gone | |\n")
-	require.False(t, r.worse())
 }
 
 // A suite that cannot be installed is an error of the run, and the others are
@@ -110,15 +112,19 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-// Headgate may pass what Redis fails, but not the other way round.
-func TestWorse(t *testing.T) {
-	rowOf := func(redis, headgate []string) *row {
-		return &row{suite: &suite{allowed: []allowance{{"too large", []string{"*[huge]"}}}}, results: []result{{passed: redis}, {passed: headgate}}}
-	}
-	require.False(t, rowOf([]string{"a"}, []string{"a", "b"}).worse())
-	require.True(t, rowOf([]string{"a", "b"}, []string{"a", "c"}).worse())
-	require.False(t, rowOf([]string{"a", "b[huge]"}, []string{"a"}).worse(), "it is documented")
-	require.True(t, rowOf([]string{"a", "b[huge]"}, nil).worse())
+// A port that suites need and somebody has is told before anything is installed.
+func TestBusy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, taken, _ := net.SplitHostPort(l.Addr().String())
+	free, err := subprocess.Addrs("127.0.0.1", 1)
+	require.NoError(t, err)
+	_, other, _ := net.SplitHostPort(free[0])
+	defer func(before []suite) { suites = before }(suites)
+	suites = []suite{{library: "fine", port: other}, {library: "one", port: other, ports: []string{taken}}, {library: "two", port: taken}}
+	err = run([]string{"-cache", t.TempDir()}, io.Discard)
+	require.EqualError(t, err, "one needs port "+taken+": listen tcp 127.0.0.1:"+taken+": bind: address already in use")
 }
 
 func TestPublish(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	envoyVersion = "v1.4.1-0.20260122083618-3fb702589d36"
 )
 
+// envoyServicePorts are those of the service in its own tests.
+var envoyServicePorts = []string{"8082", "8083", "8084"}
+
 // fetchEnvoy builds the service, and copies its sources, since its tests write
 // beside them.
 func fetchEnvoy(w *workshop, s *suite) error {

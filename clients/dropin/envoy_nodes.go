@@ -35,6 +35,22 @@ var envoyTopologies = []envoyNodes{
 	{test: "TestBasicAuthConfigWithRedisSentinel", ports: [2][3]string{{"26394", "26395", "26396"}, {"26399", "26400", "26401"}}, masters: [2]string{"6392", "6397"}},
 }
 
+// envoyNodePorts are those of all nodes, and of the buses of Redis Cluster, which are
+// 10,000 above its nodes'.
+func envoyNodePorts() (ports []string) {
+	for _, n := range envoyTopologies {
+		for i, nodes := range n.ports {
+			ports = append(ports, nodes[:]...)
+			if n.masters[i] != "" {
+				ports = append(ports, n.masters[i])
+				continue
+			}
+			ports = append(ports, of("1", nodes[:]...)...)
+		}
+	}
+	return ports
+}
+
 // runEnvoyNodes runs the service's integration tests over Redis Cluster and Sentinel.
 func runEnvoyNodes(ctx context.Context, w *workshop, s *suite, t target) (result, error) {
 	dir, err := w.goRoom(s)

@@ -21,7 +21,7 @@ var goRedis = suite{
 		"Hook", "Monitor", "NewScriptServerSHA", "NoRetry", "PubSub", "RawCmd", "RawWriteToCmd", "ScanIterator", "Tx", "pipelining", "pool", "races",
 	},
 	allowed: []allowance{
-		{whyAbsent, goRedisOf(
+		{whyAbsent, of("go-redis [It] ",
 			"AutoPipeline Blocking Commands*", "BitCountBite*", "BitCountByte*",
 			"Commands server Should CommandGetKeys", "Commands server should ClientUnblock*", "Commands server should LastSave*", "Commands server should Save*",
 			"Commands server should SlaveOf*", "Commands server should ReplicaOf*", "Commands server should filter commands by pattern",
@@ -32,23 +32,14 @@ var goRedis = suite{
 			"Commands sorted sets should ZRangeStore*", "Commands sorted sets should ZUnion*",
 			"Commands streams*", "Commands Geo*", "Commands Functions*",
 		)},
-		{whySwap, goRedisOf("Commands server should SwapDB*", "Conn TxPipeline*")},
-		{whyOneUser, goRedisOf("ACL Categories*", "ACL user commands*", "ACL permissions*", "ACL should ACL LOG*")},
-		{whyLarge, goRedisOf("Client should handle big vals", "Commands strings should SetFromBuffer and GetToBuffer with 10 MiB payload")},
-		{whyScan, goRedisOf("Commands scanning should HScan", "Commands scanning should SScan", "Commands scanning should ZScan")},
-		{whyFar, goRedisOf("Commands keys should PExpireAt beyond the nanosecond timestamp range")},
-		{whyIdle, goRedisOf("Commands keys should Object*")},
-		{whyKeyFlags, goRedisOf("Commands server should CommandGetKeysAndFlags")},
+		{whySwap, of("go-redis [It] ", "Commands server should SwapDB*", "Conn TxPipeline*")},
+		{whyOneUser, of("go-redis [It] ", "ACL Categories*", "ACL user commands*", "ACL permissions*", "ACL should ACL LOG*")},
+		{whyLarge, of("go-redis [It] ", "Client should handle big vals", "Commands strings should SetFromBuffer and GetToBuffer with 10 MiB payload")},
+		{whyScan, of("go-redis [It] ", "Commands scanning should HScan", "Commands scanning should SScan", "Commands scanning should ZScan")},
+		{whyFar, of("go-redis [It] ", "Commands keys should PExpireAt beyond the nanosecond timestamp range")},
+		{whyIdle, of("go-redis [It] ", "Commands keys should Object*")},
+		{whyKeyFlags, of("go-redis [It] ", "Commands server should CommandGetKeysAndFlags")},
 	},
-}
-
-// goRedisOf are the names of go-redis' tests in its report.
-func goRedisOf(names ...string) []string {
-	list := make([]string, len(names))
-	for i, name := range names {
-		list[i] = "go-redis [It] " + name
-	}
-	return list
 }
 
 func fetchGoRedis(w *workshop, s *suite) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
@@ -35,48 +34,14 @@ func TestReadTcl(t *testing.T) {
 	f(" in tests/unit/type/incr.tcl", "", "broke off")
 }
 
-// A list is wrong in what it leaves out, in what passes, and in what is no test.
-func TestTclListIsExact(t *testing.T) {
-	reason := &tclReason{why: "so"}
-	list := func(tests ...string) (list []tclEntry) {
-		for _, test := range tests {
-			list = append(list, tclEntry{reason, test})
-		}
-		return list
-	}
-	ran := result{passed: []string{"u: A"}, failed: []string{"u: B", "u: B (2)", "u: C one"}, skipped: []string{"u: C two"}}
-	require.Empty(t, wrongOf("u", list("B", "/^C "), ran))
-	require.Equal(t, []string{"u: B: it fails, and is not listed", "u: B (2): it fails, and is not listed"}, wrongOf("u", list("/^C "), ran))
-	require.Equal(t, []string{"u: A: it passes, and is listed"}, wrongOf("u", list("A", "B", "/^C "), ran))
-	require.Equal(t, []string{"u: D is listed, and is no test"}, wrongOf("u", list("B", "/^C ", "D"), ran))
-
-	r := row{suite: &suite{listed: true}, results: []result{{passed: []string{"u: A", "u: B"}}, {passed: []string{"u: A"}, failed: []string{"u: B"}}}}
-	require.False(t, r.worse())
-	r.results[1].wrong = []string{"u: A: it passes, and is listed"}
-	require.True(t, r.worse())
-}
-
-// Each reason is a sentence, of tests in units that are run.
-func TestTclReasons(t *testing.T) {
-	units := map[string]bool{}
-	for _, s := range suites {
-		if s.listed {
-			for _, unit := range s.tests {
-				units[unit] = true
-			}
-		}
-	}
-	require.NotEmpty(t, units)
-	for _, r := range tclReasons {
-		require.Regexp(t, `^[A-Za-z].*\.$`, r.why)
-		require.False(t, r.harms && r.absent != nil, r.why)
-		for unit, tests := range r.tests {
-			require.True(t, units[unit], unit)
-			require.NotEmpty(t, tests, r.why)
-			for _, test := range tests {
-				if pattern, ok := strings.CutPrefix(test, "/"); ok {
-					_, err := regexp.Compile(pattern)
-					require.NoError(t, err)
+// The lists are of units that their suite runs.
+func TestTclUnits(t *testing.T) {
+	for i := range suites {
+		if s := &suites[i]; s.library == "Redis" {
+			for _, a := range s.lists() {
+				for _, name := range a.tests {
+					unit, _, _ := strings.Cut(name, ": ")
+					require.Contains(t, s.tests, unit, name)
 				}
 			}
 		}

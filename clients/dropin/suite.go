@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/subprocess"
@@ -19,6 +19,8 @@ type suite struct {
 	// port is the one of the loopback interface that the tests insist on; empty
 	// is none: they are told.
 	port string
+	// ports are further ones that they, or the servers that they start, listen on.
+	ports []string
 	// own is whether the package is run outside of the others.
 	own   bool
 	fetch func(*workshop, *suite) error
@@ -41,19 +43,39 @@ type suite struct {
 	tests []string
 	// plugin is a module of ours that pytest loads.
 	plugin string
-	// allowed are tests that fail against Headgate. They count as failed, and are no
-	// surprise; docs/drop-in.md has the reasons.
-	allowed []allowance
+	// allowed are tests that fail against Headgate, and notRun those of Redis that are
+	// left out, since they would spoil others or wait for ever. All count as failed, and
+	// are no surprise; docs/drop-in.md has the reasons.
+	allowed, notRun []allowance
 	// alone is whether Redis does not have what is tested: then each test must pass
 	// against Headgate.
 	alone bool
-	// listed is whether the suite has a list of its own of what fails: see
-	// result.wrong.
-	listed bool
 }
 
 // suiteTimeout bounds one run of a suite.
 const suiteTimeout = 5 * time.Minute
+
+// busy returns an error for each port that suites insist on and somebody has.
+func busy(suites []suite) error {
+	var errs []error
+	seen := map[string]bool{"": true}
+	for i := range suites {
+		s := &suites[i]
+		for _, port := range append(slices.Clip(s.ports), s.port) {
+			if seen[port] {
+				continue
+			}
+			seen[port] = true
+			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s needs port %s: %w", s.library, port, err))
+				continue
+			}
+			l.Close()
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // target is where a suite finds the server that it is run against.
 type target struct {
@@ -70,9 +92,6 @@ func (s *suite) against(w *workshop, sv *server) (res result, err error) {
 			return res, err
 		}
 		addr = addrs[0]
-	} else if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-		c.Close()
-		return res, fmt.Errorf("the suite insists on port %s, and somebody listens there", s.port)
 	}
 	for try := 0; ; try++ {
 		again, err := s.once(w, sv, addr)
@@ -104,13 +123,12 @@ func (s *suite) once(w *workshop, sv *server, addr string) (res result, err erro
 // result is how the tests of a suite ended.
 type result struct {
 	passed, failed []string
-	skipped        []string // by the suite itself
-	wrong          []string // what is wrong with the suite's list of failures
+	skipped        []string // by the suite itself, or as notRun
 }
 
 // merge returns what has passed in one of two runs, and what has not.
 func (r result) merge(again result) result {
-	sum := result{passed: slices.Clone(r.passed), wrong: again.wrong}
+	sum := result{passed: slices.Clone(r.passed)}
 	for _, name := range again.passed {
 		if !slices.Contains(sum.passed, name) {
 			sum.passed = append(sum.passed, name)
@@ -130,13 +148,7 @@ func (r result) merge(again result) result {
 }
 
 func (r result) String() string {
-	if len(r.wrong) > 0 {
-		return fmt.Sprintf("%d of %d passed; its list of failures is wrong:\n    %s", len(r.passed), len(r.passed)+len(r.failed), strings.Join(r.wrong, "\n    "))
-	}
-	if len(r.failed) == 0 || len(r.failed) > 50 { // so many are listed
-		return fmt.Sprintf("%d of %d passed", len(r.passed), len(r.passed)+len(r.failed))
-	}
-	return fmt.Sprintf("%d of %d passed; failed:\n    %s", len(r.passed), len(r.passed)+len(r.failed), strings.Join(r.failed, "\n    "))
+	return fmt.Sprintf("%d of %d passed", len(r.passed), len(r.passed)+len(r.failed))
 }
 
 // row is a suite and its results against each of the servers.
@@ -146,33 +158,13 @@ type row struct {
 	why     string // it was not run; empty if it was
 }
 
-// tests returns how many tests ran against at least one server: a suite may
+// tests returns the tests that ran against at least one server: a suite may
 // skip those whose server does not answer as it expects.
-func (r *row) tests() int {
+func (r *row) tests() []string {
 	var names []string
 	for _, res := range r.results {
 		names = append(append(names, res.passed...), res.failed...)
 	}
 	slices.Sort(names)
-	return len(slices.Compact(names))
-}
-
-// worse reports whether a test that passed against Redis, or that it does not have,
-// did not pass against Headgate.
-func (r *row) worse() bool {
-	if r.why != "" {
-		return false
-	}
-	if r.listed {
-		return len(r.results[1].wrong) > 0
-	}
-	theirs, ours := r.results[0], r.results[1]
-	if slices.ContainsFunc(ours.failed, func(name string) bool {
-		return !r.allows(name) && (r.alone || !slices.Contains(theirs.failed, name))
-	}) {
-		return true
-	}
-	return slices.ContainsFunc(theirs.passed, func(name string) bool {
-		return !slices.Contains(ours.passed, name) && !r.allows(name)
-	})
+	return slices.Compact(names)
 }

@@ -35,7 +35,7 @@ func (r *row) line() string {
 		fmt.Fprintf(&b, " not run: %s | |\n", r.why)
 		return b.String()
 	}
-	all := r.tests()
+	all := len(r.tests())
 	for _, res := range r.results {
 		cell := fmt.Sprintf("%d of %d", len(res.passed), all)
 		if len(res.passed) < all {
