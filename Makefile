@@ -90,7 +90,7 @@ test-gateways: deps ## the examples for gateways, each run by its program in fro
 test-clients: ## every client library, Java and Rust included
 	clients/run.sh go node python hiredis java rust
 
-test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate, about XX minutes; needs some ports free, and says which
+test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate, about an hour; says which ports it needs, if one is not free
 	$(GO) run ./clients/dropin $(DROPINFLAGS)
 	$(GO) test ./script/native -run TestPublished -published -count=1
 

@@ -30,7 +30,7 @@ var goRedis = suite{
 			"Commands lists should BL*", "Commands lists should BR*", "Commands lists should LCS*", "Commands lists should LMPop*",
 			"Commands sorted sets should BZ*", "Commands sorted sets should ZDiff*", "Commands sorted sets should ZInter*", "Commands sorted sets should ZMPop*",
 			"Commands sorted sets should ZRangeStore*", "Commands sorted sets should ZUnion*",
-			"Commands streams*", "Commands Geo*", "Commands Functions*",
+			"Commands streams*", "Commands Geo*", "Commands Functions*", "Commands debugging should DebugObject*",
 		)},
 		{whySwap, of("go-redis [It] ", "Commands server should SwapDB*", "Conn TxPipeline*")},
 		{whyOneUser, of("go-redis [It] ", "ACL Categories*", "ACL user commands*", "ACL permissions*", "ACL should ACL LOG*")},
@@ -38,6 +38,7 @@ var goRedis = suite{
 		{whyScan, of("go-redis [It] ", "Commands scanning should HScan", "Commands scanning should SScan", "Commands scanning should ZScan")},
 		{whyFar, of("go-redis [It] ", "Commands keys should PExpireAt beyond the nanosecond timestamp range")},
 		{whyIdle, of("go-redis [It] ", "Commands keys should Object*")},
+		{"`LATENCY` records no events.", of("go-redis [It] ", "Commands Latency *")},
 		{whyKeyFlags, of("go-redis [It] ", "Commands server should CommandGetKeysAndFlags")},
 	},
 }
