@@ -56,7 +56,7 @@ func (s *Server) scriptCommands() []command.Spec {
 		},
 		{
 			// There are no functions; clients and tests of Redis begin by deleting them.
-			Name: "function", Arity: -2, Group: group, Complexity: "Depends on subcommand.", Summary: "A container for commands about functions, of which there are none.",
+			Name: "function", Arity: -2, Group: group, Complexity: "Depends on subcommand.", Summary: "A container for commands about functions, which are not supported.",
 			Subs: []command.Spec{
 				sub("flush", -2, 0, "O(1)", "[ASYNC | SYNC]", "Returns OK: there are no functions.", functionFlush),
 				sub("list", -2, 0, "O(1)", "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list: there are no functions.", functionList),

@@ -62,9 +62,9 @@ type Client = partition.Client
 
 // Errors of Admit.
 var (
-	// ErrUnknownClient tells that a request shows nothing, or something wrong.
+	// ErrUnknownClient is returned if a request shows nothing, or something wrong.
 	ErrUnknownClient = errors.New("send a token or a password: Authorization: Bearer <token>")
-	// ErrNoRight tells that the client is known, and may not.
+	// ErrNoRight is returned if the client is known, and may not.
 	ErrNoRight = errors.New("this token, password or certificate does not give that right")
 	// ErrGuesses is returned where too many passwords have been wrong: by Admit for one
 	// that is wrong, whose sender is to be disconnected without an answer, by
