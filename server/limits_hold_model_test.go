@@ -71,8 +71,8 @@ func (c *histCounter) remaining(l *histLimit, now int64) int64 {
 	return max(l.capacity-c.units(l, now), 0)
 }
 
-// fits reports whether there is room for a cost; wait is how long there is none, -1 for
-// good, and known is false where the model does not say.
+// fits reports whether there is room for a cost; wait is the time until there
+// is, or -1 for never; known is false where the model does not say.
 func (c *histCounter) fits(l *histLimit, now, cost int64) (ok bool, wait int64, known bool) {
 	if cost == 0 {
 		return true, 0, true

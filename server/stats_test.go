@@ -29,7 +29,7 @@ func TestDurations(t *testing.T) {
 	require.GreaterOrEqual(t, got[0].Sum, 20*time.Millisecond)
 	require.Zero(t, got[0].UpTo[14], "16 ms")
 	require.EqualValues(t, 1, got[0].UpTo[durationBuckets-1])
-	require.EqualValues(t, 0, c.call("LATENCY RESET"), "the events of LATENCY LATEST, of which there are none")
+	require.EqualValues(t, 0, c.call("LATENCY RESET"), "LATENCY LATEST keeps no events")
 	for _, d := range s.Durations() {
 		require.NotEqual(t, "debug|sleep", d.Command)
 	}

@@ -153,8 +153,8 @@ func (b *Book) waiting() bool { return len(b.news) > 0 || b.anew || b.folded }
 type heard struct {
 	engine.PolicyRecord
 	was []byte
-	// parts have the text, if the record has not. over tells that they may be gone,
-	// since there is a newer version.
+	// parts hold the text of a record that is in parts. If over is set, a newer
+	// version exists, and they may be gone.
 	parts [][]byte
 	over  bool
 }
