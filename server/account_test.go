@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server/memory"
 )
 
 const mib = 1 << 20
@@ -73,7 +75,7 @@ func TestRepliesAreAccountedWhileTheyAreWritten(t *testing.T) {
 	} {
 		c := dial(t, addr)
 		before, most := allocatedBytes(), int64(0)
-		stop := sampled(func() { most = max(most, s.memory.total.Load()) })
+		stop := sampled(func() { most = max(most, s.memory.Total()) })
 		c.send(send)
 		if strings.HasPrefix(send, "HELLO") {
 			_ = c.reply()
@@ -87,7 +89,7 @@ func TestRepliesAreAccountedWhileTheyAreWritten(t *testing.T) {
 		require.Less(t, allocatedBytes()-before, uint64(120*mib), name)
 		require.LessOrEqual(t, most, int64(2*bound), name)
 		other.do("PING", "+PONG\r\n")
-		eventually(t, "all to be given back: "+name, func() bool { return s.memory.total.Load() < memoryStep })
+		eventually(t, "all to be given back: "+name, func() bool { return s.memory.Total() < memoryStep })
 	}
 }
 
@@ -96,7 +98,7 @@ func sampled(fn func()) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for rests(end, time.Millisecond) {
+		for memory.Rests(end, time.Millisecond) {
 			fn()
 		}
 	}()
@@ -121,15 +123,15 @@ func TestScriptsAreAccounted(t *testing.T) {
 		subscriber, c := dial(t, addr), dial(t, addr)
 		subscriber.do("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
 		c.send(eval(script))
-		require.Contains(t, c.ends(), "ERR "+errClientMemory.Error()+" script: ", name)
+		require.Contains(t, c.ends(), "ERR "+memory.ErrFull.Error()+" script: ", name)
 		other.do("PING", "+QUEUED\r\n")
 		c.do("PING", "+PONG\r\n")
 		subscriber.do("PING", "*2\r\n$4\r\npong\r\n$0\r\n\r\n")
 		subscriber.Close()
-		eventually(t, "all to be given back: "+name, func() bool { return s.memory.total.Load() < 2*mib })
+		eventually(t, "all to be given back: "+name, func() bool { return s.memory.Total() < 2*mib })
 	}
 	other.send("DISCARD\r\n")
-	eventually(t, "all to be given back", func() bool { return s.memory.total.Load() < memoryStep })
+	eventually(t, "all to be given back", func() bool { return s.memory.Total() < memoryStep })
 	require.Zero(t, s.Stats().MemoryKills)
 }
 
@@ -140,10 +142,10 @@ func TestTheJobThatHasMostIsEnded(t *testing.T) {
 	s, addr := startServer(t, Config{Runtime: Runtime{ClientMemory: bound}})
 	large, small := dial(t, addr), dial(t, addr)
 	large.send(eval("local s = string.rep('x', 9000000) while true do s = s end"))
-	eventually(t, "it to hold much", func() bool { return s.memory.total.Load() > bound/2 })
+	eventually(t, "it to hold much", func() bool { return s.memory.Total() > bound/2 })
 	small.send("MULTI\r\n" + encode("ECHO", strings.Repeat("x", 4*mib)))
 	small.expect("+OK\r\n+QUEUED\r\n")
-	require.Contains(t, large.ends(), errClientMemory.Error())
+	require.Contains(t, large.ends(), memory.ErrFull.Error())
 	small.send("EXEC\r\n")
 	require.Len(t, small.reply().([]any)[0], 4*mib)
 	large.do("PING", "+PONG\r\n")
@@ -169,14 +171,14 @@ func TestSubscribersShareMessages(t *testing.T) {
 	publisher := dial(t, addr)
 	message := strings.Repeat("x", mib)
 	most := int64(0)
-	stop := sampled(func() { most = max(most, s.memory.total.Load()) })
+	stop := sampled(func() { most = max(most, s.memory.Total()) })
 	for i := range messages {
 		publisher.send(encode("PUBLISH", "c", string(rune('a'+i))+message))
 		require.Equal(t, int64(subscribers), publisher.reply())
 	}
 	stop()
 	require.Less(t, most, int64(messages+1)*(mib+1000)+subscribers*4*deliverTurn)
-	eventually(t, "they to be shared still", func() bool { return s.memory.total.Load() > 10*mib })
+	eventually(t, "they to be shared still", func() bool { return s.memory.Total() > 10*mib })
 	for _, c := range all {
 		c.send("PING\r\n")
 	}
@@ -189,7 +191,7 @@ func TestSubscribersShareMessages(t *testing.T) {
 		}
 		require.Equal(t, []any{"pong", ""}, c.reply(), "commands keep their place")
 	}
-	eventually(t, "all to be given back", func() bool { return s.memory.total.Load() < memoryStep })
+	eventually(t, "all to be given back", func() bool { return s.memory.Total() < memoryStep })
 }
 
 // Subscribers that do not read are closed when their messages pass the bound; who
@@ -201,7 +203,7 @@ func TestMessagesAreAccounted(t *testing.T) {
 	publisher, reader := dial(t, addr), dial(t, addr)
 	reader.do("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
 	most := int64(0)
-	stop := sampled(func() { most = max(most, s.memory.total.Load()) })
+	stop := sampled(func() { most = max(most, s.memory.Total()) })
 	got, message := 0, encode("PUBLISH", "c", strings.Repeat("x", mib))
 	for range messages {
 		publisher.send(message)
@@ -215,7 +217,7 @@ func TestMessagesAreAccounted(t *testing.T) {
 	require.Greater(t, got, messages/2)
 	require.LessOrEqual(t, most, int64(2*bound))
 	require.Positive(t, s.Stats().MemoryKills)
-	eventually(t, "all to be given back", func() bool { return s.memory.total.Load() < mib })
+	eventually(t, "all to be given back", func() bool { return s.memory.Total() < mib })
 }
 
 // A script publishes no more than one argument may have; what nobody gets is not
@@ -236,7 +238,7 @@ func TestMessagesOfAScriptAreBounded(t *testing.T) {
 	for range 1 + 1 { // an error of the script keeps what it has done
 		require.GreaterOrEqual(t, len(subscriber.reply().([]any)[2].(string)), mib)
 	}
-	eventually(t, "all to be given back", func() bool { return s.memory.total.Load() < memoryStep })
+	eventually(t, "all to be given back", func() bool { return s.memory.Total() < memoryStep })
 }
 
 // Messages are written in turns, and only while the socket takes them. Commands
@@ -276,7 +278,7 @@ func TestMessagesAreWrittenInTurns(t *testing.T) {
 		got += m.take()
 	}
 	require.Equal(t, want+"+PONG\r\n", got)
-	require.EqualValues(t, 0, s.memory.total.Load())
+	require.EqualValues(t, 0, s.memory.Total())
 }
 
 // A message of another thread never comes between the parts of one, nor into a
@@ -321,7 +323,7 @@ func TestDroppedWorkIsGivenBack(t *testing.T) {
 		_ = publisher.reply()
 		c.Close()
 		eventually(t, "it to end", func() bool { return s.scripts.count() == 0 || s.scripts.endAll(errScriptKilled) && false })
-		eventually(t, "all to be given back: "+send[:9], func() bool { return s.memory.total.Load() < memoryStep })
+		eventually(t, "all to be given back: "+send[:9], func() bool { return s.memory.Total() < memoryStep })
 		s.memory.mu.Lock()
 		require.Empty(t, s.memory.jobs)
 		s.memory.mu.Unlock()
@@ -339,7 +341,7 @@ func TestRepliesOfTheLeaderAreAccounted(t *testing.T) {
 	require.Len(t, c.call("GET k"), mib)
 	require.ErrorContains(t, c.call("MGET"+strings.Repeat(" k", 20)).(error), "ERR the command was executed, and its reply found no room")
 	require.Len(t, c.call("GET k"), mib)
-	eventually(t, "all to be given back", func() bool { return follower.memory.total.Load() < memoryStep })
+	eventually(t, "all to be given back", func() bool { return follower.memory.Total() < memoryStep })
 }
 
 // A client that fills half a command piece by piece does not pass twice the bound
@@ -348,7 +350,7 @@ func TestHalfCommandsGrowWithinTheBound(t *testing.T) {
 	const bound = 4 * mib
 	s, addr := startServer(t, Config{Runtime: Runtime{ClientMemory: bound}})
 	var most atomic.Int64
-	stop := sampled(func() { most.Store(max(most.Load(), s.memory.total.Load())) })
+	stop := sampled(func() { most.Store(max(most.Load(), s.memory.Total())) })
 	defer stop()
 	c := dial(t, addr)
 	_, _ = io.WriteString(c, "*2\r\n$4\r\nECHO\r\n$16000000\r\n")
@@ -386,7 +388,7 @@ func TestOtherFrontsAreInTheAccount(t *testing.T) {
 	require.True(t, s.TakeMemory(-5*mib/2))
 	c.send("EXEC\r\n")
 	require.Len(t, c.reply(), 1)
-	eventually(t, "all to be given back", func() bool { return s.memory.total.Load() < memoryStep })
+	eventually(t, "all to be given back", func() bool { return s.memory.Total() < memoryStep })
 	require.Zero(t, s.Stats().MemoryKills)
 }
 
@@ -394,7 +396,7 @@ func TestOtherFrontsAreInTheAccount(t *testing.T) {
 func TestMemoryOfClientsGoesBackToTheSystem(t *testing.T) {
 	debug.FreeOSMemory() // what other tests have left
 	_, addr := startServer(t, Config{})
-	before := mapped()
+	before := memory.Mapped()
 	half := "*2\r\n$4\r\nECHO\r\n$16000000\r\n" + strings.Repeat("x", 10*mib)
 	var all []*client
 	for range 20 {
@@ -402,9 +404,9 @@ func TestMemoryOfClientsGoesBackToTheSystem(t *testing.T) {
 		c.send(half)
 		all = append(all, c)
 	}
-	require.Eventually(t, func() bool { return mapped() > before+2*scavengeFrom }, patience, time.Millisecond, "the test is of no use")
+	require.Eventually(t, func() bool { return memory.Mapped() > before+2*memory.ScavengeFrom }, patience, time.Millisecond, "the test is of no use")
 	for _, c := range all {
 		c.Close()
 	}
-	require.Eventually(t, func() bool { return mapped() < before+scavengeFrom }, scavengeEvery+3*patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return memory.Mapped() < before+memory.ScavengeFrom }, 4*patience, 10*time.Millisecond)
 }

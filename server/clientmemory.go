@@ -2,13 +2,14 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 const (
@@ -20,113 +21,54 @@ const (
 	memoryPause = 10 * time.Millisecond
 	// memoryLogInterval is the least time between two log lines.
 	memoryLogInterval = 10 * time.Second
-	// memoryGiven is how much memory has to be given back until the system gets
-	// it, in bytes.
-	memoryGiven = 16 << 20
 )
 
-// clientMemory is the one account of what clients take outside of the table:
-// input that has not run, transactions, watched keys, subscriptions, running
-// scripts and other jobs, replies that are written or wait, messages to
-// subscribers, batches of HTTP. Runtime.ClientMemory bounds it.
-//
-// What is large is reserved before it is allocated; what else a connection holds
-// is weighed when it settles. Above the bound those who hold most lose it:
-// a job is ended, a connection is closed, those that asked CLIENT NO-EVICT last.
-// That takes milliseconds. Until then reserve lends a quarter of the bound, and
-// refuses what does not fit into that. A connection's own thread cannot wait and has
-// no error to answer: of a small bound borrow lends it as much again.
+// clientMemory is the account of what clients take, with who has taken it. What is
+// large is reserved before it is allocated; what else a connection holds is weighed
+// when it settles. Above Runtime.ClientMemory those who hold most lose it: a job is
+// ended, a connection is closed, those that asked CLIENT NO-EVICT last.
 type clientMemory struct {
-	srv   *Server
-	total atomic.Int64
-	given atomic.Int64  // since the scavenger was asked last
-	over  chan struct{} // capacity 1: the total may be above the bound
-	looks uint32        // of relieve
+	*memory.Account
+	scavenger *memory.Scavenger
+	looks     uint32 // of relieve
 
 	mu   sync.Mutex
 	jobs map[*spending]struct{} // guarded by mu
 }
 
-// errClientMemory is what a client is answered for whose command there is no room.
-var errClientMemory = errors.New("all clients together take more memory than maxmemory-clients, try again later")
-
-// bound is how much may be taken; 0 is no bound.
-func (m *clientMemory) bound() int64 { return m.srv.runtime.Load().ClientMemory }
-
-// add notes that n bytes have been taken, or, where n is negative, given back.
-func (m *clientMemory) add(n int64) {
-	total := m.total.Add(n)
-	if n < 0 {
-		if m.given.Add(-n) >= memoryGiven {
-			m.given.Store(0)
-			m.srv.scavenger.ask()
-		}
-		return
-	}
-	if most := m.bound(); most > 0 && total > most {
-		select {
-		case m.over <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// reserve takes n bytes that are about to be allocated, or returns false.
-func (m *clientMemory) reserve(n int64) bool { return m.within(n, m.bound()/4) }
-
-// borrowed is what borrow lends of a small bound: more than the loops write while it
-// is looked for connections to close.
-const borrowed = 64 << 20
-
-// borrow is reserve for what a connection's own thread writes or reads.
-func (m *clientMemory) borrow(n int64) bool {
-	most := m.bound()
-	return m.within(n, max(most/4, min(most, borrowed)))
-}
-
-// within is reserve that lends so many bytes.
-func (m *clientMemory) within(n, lent int64) bool {
-	m.add(n)
-	if most := m.bound(); most > 0 && m.total.Load() > most+lent {
-		m.total.Add(-n)
-		return false
-	}
-	return true
+// init prepares m; running is how many steps have not ended.
+func (m *clientMemory) init(s *Server, running func() int) {
+	m.scavenger = memory.NewScavenger(func() int { return running() + int(m.Total()/memory.ScavengeFrom) })
+	m.Account = memory.NewAccount(func() int64 { return s.runtime.Load().ClientMemory }, m.scavenger.Ask)
+	m.jobs = make(map[*spending]struct{})
 }
 
 // TakeMemory takes n bytes of what clients may take outside of the table, for
 // another front, or returns false if there are not so many. Where n is negative it
 // gives them back.
 func (s *Server) TakeMemory(n int) bool {
-	m := &s.memory
 	if n <= 0 {
-		m.add(int64(n))
+		s.memory.Add(int64(n))
 		return true
 	}
-	total := m.total.Add(int64(n)) // nobody is closed for it
-	if most := m.bound(); most > 0 && total > most {
-		m.total.Add(-int64(n))
-		return false
-	}
-	return true
+	return s.memory.Fits(int64(n))
 }
 
 // spending is what a job of a connection has taken of the account until it
 // ends, whether the connection is still there or not.
 type spending struct {
-	memory *clientMemory
-	of     *conn // nil for what is over within a batch
-	taken  atomic.Int64
-	ended  atomic.Bool // it gets no more, and is to end
+	memory.Spending
+	in *clientMemory
+	of *conn
 
 	// Of a job of workers, nil for others.
-	run     atomic.Pointer[func(x *turn)] // nil once it has begun, or has been dropped
-	dropped func()                        // replies in its place
-	reads   bool                          // it changes nothing
+	run     atomic.Pointer[func(x *turns.Turn)] // nil once it has begun, or has been dropped
+	dropped func()                              // replies in its place
+	reads   bool                                // it changes nothing
 }
 
 // begin runs the job, unless it has been dropped.
-func (p *spending) begin(x *turn) {
+func (p *spending) begin(x *turns.Turn) {
 	if run := p.run.Swap(nil); run != nil {
 		(*run)(x)
 	}
@@ -144,53 +86,29 @@ func (p *spending) drop() {
 func (p *spending) abandon() {
 	p.drop()
 	if p.reads {
-		p.ended.Store(true)
+		p.Stop()
 	}
 }
 
 // spend begins the spending of a job.
 func (m *clientMemory) spend(of *conn) *spending {
-	p := &spending{memory: m, of: of}
+	p := &spending{in: m, of: of}
+	p.Begin(m.Account)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.jobs == nil {
-		m.jobs = make(map[*spending]struct{})
-	}
 	m.jobs[p] = struct{}{}
 	return p
 }
 
-// take takes n bytes that are about to be allocated, or returns false.
-func (p *spending) take(n int) bool {
-	if p.ended.Load() || !p.memory.reserve(int64(n)) {
-		return false
-	}
-	p.taken.Add(int64(n))
-	return true
-}
-
-// room is take for a resp.Writer.
-func (p *spending) room(n, _ int) bool { return p.take(n) }
-
-// give gives n bytes back.
-func (p *spending) give(n int) {
-	p.taken.Add(-int64(n))
-	p.memory.add(-int64(n))
-}
-
 // handTo has c hold what the job has taken, until c is weighed.
-func (p *spending) handTo(c *conn) { c.memory.Add(p.taken.Swap(0)) }
+func (p *spending) handTo(c *conn) { c.memory.Add(p.HandOver()) }
 
 // end gives all back.
 func (p *spending) end() {
-	if n := p.taken.Swap(0); n != 0 {
-		p.memory.add(-n)
-	}
-	if p.of != nil {
-		p.memory.mu.Lock()
-		defer p.memory.mu.Unlock()
-		delete(p.memory.jobs, p)
-	}
+	p.End()
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	delete(p.in.jobs, p)
 }
 
 // weigh brings what is accounted of c up to date. The driver calls it when it
@@ -211,13 +129,13 @@ func (c *conn) weigh() {
 		return
 	}
 	c.memory.Store(int64(n))
-	c.srv.memory.add(d)
+	c.srv.memory.Add(d)
 }
 
 // reserve takes n bytes that c is about to allocate for input, which the next weigh
 // finds, or closes c.
 func (c *conn) reserve(n int) bool {
-	if !c.srv.memory.borrow(int64(n)) {
+	if !c.srv.memory.Borrow(int64(n)) {
 		c.killForMemory()
 		return false
 	}
@@ -239,7 +157,7 @@ func (m *clientMemory) run(s *Server) {
 		select {
 		case <-s.end:
 			return
-		case <-m.over:
+		case <-m.Over():
 		}
 		for pause := memoryPause; ; {
 			n, freed := m.relieve(s)
@@ -250,7 +168,7 @@ func (m *clientMemory) run(s *Server) {
 				logged = time.Now()
 				s.log.Warn("clients closed, or their commands ended: all clients together took more than maxmemory-clients", "clients", n, "bytes", freed)
 			}
-			if !rests(s.end, pause) {
+			if !memory.Rests(s.end, pause) {
 				return
 			}
 			if n > 0 {
@@ -282,7 +200,7 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for job := range m.jobs {
-		if taken := job.taken.Load(); job.ended.Load() {
+		if taken := job.Taken(); job.Stopped() {
 			ending += taken
 		} else if taken > 0 {
 			all = append(all, holder{job.of, job, job.of.meta.Load().noEvict, taken})
@@ -297,9 +215,8 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 // relieve closes as many connections as it takes, or ends their jobs, and returns
 // how many, and what is given back soon, by them and by those before.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
-	most := m.bound()
-	excess := m.total.Load() - most
-	if most <= 0 || excess <= 0 { // the bound may have gone meanwhile
+	excess := m.Excess()
+	if excess == 0 {
 		return 0, 0
 	}
 	all, freed := m.holders(s)
@@ -310,7 +227,7 @@ func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 		}
 		n++
 		if h.job != nil {
-			h.job.ended.Store(true)
+			h.job.Stop()
 			h.job.drop()
 			freed += h.weight
 			continue

@@ -24,12 +24,12 @@ func TestBuffersOfAllClientsAreBounded(t *testing.T) {
 		c := dial(t, addr)
 		c.send(half)
 		for range 10 {
-			peak = max(peak, s.memory.total.Load())
+			peak = max(peak, s.memory.Total())
 			time.Sleep(time.Millisecond)
 		}
 		require.Equal(t, "PONG", other.call("PING"))
 	}
-	eventually(t, "the total to come down", func() bool { return s.memory.total.Load() <= bound })
+	eventually(t, "the total to come down", func() bool { return s.memory.Total() <= bound })
 	require.Less(t, peak, int64(2*bound))
 	require.Positive(t, s.Stats().MemoryKills)
 	kept.send(strings.Repeat("x", 4000000-1<<20) + "\r\n")
@@ -47,15 +47,15 @@ func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 	} {
 		c := dial(t, addr)
 		c.send(held)
-		eventually(t, "it to be accounted: "+held[:9], func() bool { return s.memory.total.Load() > 20_000 })
+		eventually(t, "it to be accounted: "+held[:9], func() bool { return s.memory.Total() > 20_000 })
 		c.Close()
-		eventually(t, "it to be given back: "+held[:9], func() bool { return s.memory.total.Load() == 0 })
+		eventually(t, "it to be given back: "+held[:9], func() bool { return s.memory.Total() == 0 })
 	}
 	c := dial(t, addr)
 	c.send("MULTI\r\n" + encode("ECHO", strings.Repeat("x", 100_000)))
-	eventually(t, "the transaction", func() bool { return s.memory.total.Load() > 20_000 })
+	eventually(t, "the transaction", func() bool { return s.memory.Total() > 20_000 })
 	c.send("DISCARD\r\n")
-	eventually(t, "the transaction to be gone", func() bool { return s.memory.total.Load() < memoryStep })
+	eventually(t, "the transaction to be gone", func() bool { return s.memory.Total() < memoryStep })
 }
 
 func manyChannels(n int) string {
@@ -127,9 +127,9 @@ func TestArgumentsOfHalfACommandAreAccounted(t *testing.T) {
 	c := dial(t, addr)
 	half := "*1000000\r\n" + strings.Repeat("$0\r\n\r\n", 100_000)
 	c.send(half)
-	eventually(t, "it to be accounted", func() bool { return s.memory.total.Load() > int64(len(half)+16*100_000) })
+	eventually(t, "it to be accounted", func() bool { return s.memory.Total() > int64(len(half)+16*100_000) })
 	c.Close()
-	eventually(t, "it to be given back", func() bool { return s.memory.total.Load() == 0 })
+	eventually(t, "it to be given back", func() bool { return s.memory.Total() == 0 })
 }
 
 // A look that is due when the bound is taken away closes nobody.
@@ -137,7 +137,7 @@ func TestNoBoundClosesNobody(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)
 	c.send("MULTI\r\n" + encode("ECHO", strings.Repeat("x", 100_000)))
-	eventually(t, "the transaction", func() bool { return s.memory.total.Load() > 20_000 })
+	eventually(t, "the transaction", func() bool { return s.memory.Total() > 20_000 })
 	n, _ := s.memory.relieve(s)
 	require.Zero(t, n)
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -200,7 +201,7 @@ func (s *Server) infoStats(w *infoWriter) {
 }
 
 func (s *Server) infoCPU(w *infoWriter) {
-	system, user := processCPU()
+	system, user := cputime.SystemAndUser()
 	w.field("used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()))
 	w.field("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
 }

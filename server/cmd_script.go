@@ -9,6 +9,8 @@ import (
 	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/script/native"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 func (s *Server) scriptCommands() []command.Spec {
@@ -219,12 +221,12 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 	c := call.Host.(*conn)
 	admin := c.administers()
 	c.jobArgs = clipArgs(args)
-	c.blockSync(command.ArgsSize(args), func() {}, func(w *resp.Writer, spent *spending, x *turn) (sync command.SyncMode) {
+	c.blockSync(command.ArgsSize(args), func() {}, func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) (sync command.SyncMode) {
 		w.Divide()
 		s.aside(x, e, db, spent, func(r *scriptRun) {
 			if sc == nil {
 				var err error
-				if sc, err = s.compileAside(r.sess, args[1], bySHA, func() { _ = r.turn.yield() }); err != nil {
+				if sc, err = s.compileAside(r.sess, args[1], bySHA, func() { _ = r.turn.Yield() }); err != nil {
 					scriptError(w, err)
 					return
 				}
@@ -252,8 +254,8 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 
 // aside lends do a run on a worker, with a session of its own at a database, and a
 // turn. What it takes is spent.
-func (s *Server) aside(turn *turn, e *engine.Engine, db uint8, spent *spending, do func(r *scriptRun)) {
-	defer s.scavenger.ask()
+func (s *Server) aside(turn *turns.Turn, e *engine.Engine, db uint8, spent *memory.Spending, do func(r *scriptRun)) {
+	defer s.memory.scavenger.Ask()
 	r := s.scriptRun()
 	defer s.scripts.give(r)
 	s.scripts.begin(r)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -197,11 +198,11 @@ const execUndo = 1 << 20
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
 	movable, whole := queued.Movable, c.lane.sess.HoldsAll()
-	var watch stopwatch
+	var watch cputime.Stopwatch
 	if tx.heavy {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		watch = startWatch()
+		watch = cputime.Start()
 	}
 	most := command.ExecTime
 	if movable {
@@ -214,13 +215,13 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			continue // nobody reads the reply
 		}
 		start := len(c.w.B)
-		late := tx.heavy && (mayTakeLong(q.cmd) || start-from > outputKept) && watch.passed(most)
+		late := tx.heavy && (mayTakeLong(q.cmd) || start-from > outputKept) && watch.Passed(most)
 		switch {
 		case tx.guarded && !c.permitted(q.cmd, q.args): // by an AUTH before it
 			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
-		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || watch.passed(execWrites)):
+		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || watch.Passed(execWrites)):
 			c.refuse(command.ErrExecTime)
 		case whole && q.cmd.AboutTable() && q.cmd.Flags&command.Leader == 0:
 			c.refuse(errTableRead)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // conn is a connection as a state machine: bytes in, commands, bytes out. It
@@ -99,7 +100,7 @@ type conn struct {
 	jobStrict  bool      // and tells if that fails, whatever the durability
 	muteJob    bool      // its reply is not wanted (CLIENT REPLY)
 
-	share share // what its slow steps have had of late: see turns
+	share turns.Share // what its slow steps have had of late: see turns
 
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands

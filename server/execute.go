@@ -10,6 +10,8 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // execute runs one command: the hot path. A plain command costs one lookup,
@@ -221,17 +223,17 @@ func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 		c.killForMemory()
 	default:
 		*w = resp.Writer{RESP3: w.RESP3}
-		w.Error("ERR " + errClientMemory.Error())
+		w.Error("ERR " + memory.ErrFull.Error())
 	}
 }
 
 // turnClient is who the connection's client is to those who share turns.
-func (c *conn) turnClient() turnClient {
+func (c *conn) turnClient() turns.Client {
 	address, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
 		address = c.addr
 	}
-	return c.srv.workers.turns.client(address, &c.share)
+	return c.srv.workers.turns.Client(address, &c.share)
 }
 
 const errWorkersBusy = "BUSY too many long-running commands are waiting, try again later"
@@ -254,7 +256,7 @@ const largeJob = 1 << 20
 
 // blockKeeping is block for a job that holds on to size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
-	c.blockSync(size, func() {}, func(w *resp.Writer, _ *spending, _ *turn) command.SyncMode {
+	c.blockSync(size, func() {}, func(w *resp.Writer, _ *memory.Spending, _ *turns.Turn) command.SyncMode {
 		job(w)
 		return command.SyncDefault
 	})
@@ -266,7 +268,7 @@ func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 // its connection is closed first, it is dropped for its memory, or it is refused. All
 // that wait hold on to no more than client-query-buffer-limit, as one client may have
 // of them as many as it has connections.
-func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *spending, x *turn) command.SyncMode) {
+func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
 	p, spent := c.srv.workers, c.srv.memory.spend(c)
 	refuse := func(msg string) {
 		spent.end()
@@ -279,17 +281,17 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	}
 	letGo := over
 	over = func() { p.letGo(size); letGo() }
-	if !spent.take(size) {
-		refuse("ERR " + errClientMemory.Error())
+	if !spent.Take(size) {
+		refuse("ERR " + memory.ErrFull.Error())
 		return
 	}
 	if c.inExec {
-		job(c.w, spent, nil)
+		job(c.w, &spent.Spending, nil)
 		over()
 		spent.end()
 		return
 	}
-	w := &resp.Writer{RESP3: c.resp3, Room: spent.room, MayDivide: true}
+	w := &resp.Writer{RESP3: c.resp3, Room: spent.Room, MayDivide: true}
 	cmd, part := c.lane.call.Spec, c.lane.part
 	decides := c.decides(cmd)
 	held := len(c.segments) > 0 || decides && c.lane.mode&(modeHolding|modeDurable) != 0
@@ -313,12 +315,12 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 			c.unblock(w, ticket, mode)
 		}, spent)
 	}
-	run := func(x *turn) {
+	run := func(x *turns.Turn) {
 		if size >= largeJob {
-			defer c.srv.scavenger.ask()
+			defer c.srv.memory.scavenger.Ask()
 		}
 		begin := time.Now()
-		mode := job(w, spent, x)
+		mode := job(w, &spent.Spending, x)
 		if held || decides && mode == command.SyncCommit {
 			w.Join() // here, and not on the loop
 		}
@@ -327,7 +329,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	spent.reads = cmd.Flags&command.Readonly != 0
 	spent.dropped = func() {
 		w = &resp.Writer{RESP3: w.RESP3}
-		w.Error("ERR " + errClientMemory.Error())
+		w.Error("ERR " + memory.ErrFull.Error())
 		reply(command.SyncDefault, 0)
 	}
 	spent.run.Store(&run)

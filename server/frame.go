@@ -47,7 +47,7 @@ func (l *lane) frame() *frame {
 		if f.spent == nil {
 			f.spent = f.of.srv.memory.spend(f.of)
 		}
-		return f.spent.take(n)
+		return f.spent.Take(n)
 	}
 	return f
 }

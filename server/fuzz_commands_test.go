@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
-
+	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -125,9 +125,9 @@ func requireOneReply(t *testing.T, m *machine, args []string) {
 	t.Helper()
 	before := m.resp3
 	input := encode(args...)
-	cpu, allocated := threadTime(), allocatedBytes()
+	cpu, allocated := cputime.Thread(), allocatedBytes()
 	m.feed(input)
-	require.Less(t, threadTime()-cpu, costTime+time.Duration(len(input))*costTimePerByte, "%.100q", args)
+	require.Less(t, cputime.Thread()-cpu, costTime+time.Duration(len(input))*costTimePerByte, "%.100q", args)
 	require.Less(t, allocatedBytes()-allocated, uint64(costBytes+len(input)*costBytesPerByte), "%.100q", args)
 	for deadline := time.Now().Add(patience); m.stall&stallWorker != 0; m.lane.runPosts() {
 		require.True(t, time.Now().Before(deadline), "%q hangs", args)

@@ -48,7 +48,7 @@ type payload struct {
 // The caller drops it.
 func (m *clientMemory) payload(size int) *payload {
 	p := &payload{memory: m, size: int64(size) + payloadSize}
-	if !m.reserve(p.size) {
+	if !m.Reserve(p.size) {
 		return nil
 	}
 	p.refs.Store(1)
@@ -58,7 +58,7 @@ func (m *clientMemory) payload(size int) *payload {
 // payloadOf makes a payload of a text, which becomes its own.
 func (m *clientMemory) payloadOf(text []byte) *payload {
 	p := &payload{memory: m, text: text, size: int64(len(text)) + payloadSize}
-	m.add(p.size)
+	m.Add(p.size)
 	p.refs.Store(1)
 	return p
 }
@@ -66,7 +66,7 @@ func (m *clientMemory) payloadOf(text []byte) *payload {
 // drop lets go of the payload.
 func (p *payload) drop() {
 	if p.refs.Add(-1) == 0 {
-		p.memory.add(-p.size)
+		p.memory.Add(-p.size)
 	}
 }
 
@@ -112,7 +112,7 @@ func (c *conn) put(d delivery) {
 	d.p.refs.Add(1)
 	b.queue = append(b.queue, d)
 	b.size.Add(size)
-	c.srv.memory.add(deliverySize)
+	c.srv.memory.Add(deliverySize)
 	if !b.posted {
 		b.posted = true
 		c.post(c.deliver)
@@ -155,7 +155,7 @@ func (b *inbox) pop() {
 // forget takes a message out of the account, which is in the queue no more.
 func (b *inbox) forget(d *delivery) {
 	b.size.Add(-d.size())
-	d.p.memory.add(-deliverySize)
+	d.p.memory.Add(-deliverySize)
 	d.p.drop()
 }
 

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // reset closes the connection so that the server hears of it at once.
@@ -31,14 +34,14 @@ func TestJobsThatWaitAreDroppedWithTheirConnections(t *testing.T) {
 			s, addr := startServer(t, Config{Workers: 1})
 			free := make(chan struct{})
 			require.True(t, s.workers.submit(workLong, false, func() { <-free }))
-			x := s.workers.turns.take(anybody)
+			x := s.workers.turns.Take(anybody(s))
 			other, c := dial(t, addr), dial(t, addr)
 			other.do("SET k v", "+OK\r\n")
 			c.send(sent)
 			eventually(t, "it to wait", func() bool { return s.workers.kept.Load() > 0 })
 			c.reset()
-			eventually(t, "it to be dropped", func() bool { return s.workers.kept.Load() == 0 && s.memory.total.Load() < memoryStep })
-			x.end()
+			eventually(t, "it to be dropped", func() bool { return s.workers.kept.Load() == 0 && s.memory.Total() < memoryStep })
+			x.End()
 			close(free)
 			eventually(t, "the worker to be free", func() bool { return other.call("DEL j"+strings.Repeat(" j", 10_000)) == int64(0) })
 			require.Equal(t, int64(0), other.call(`EVAL "return 0 --`+long+`" 0`), "turns are free")
@@ -51,8 +54,8 @@ func TestJobsThatWaitAreDroppedWithTheirConnections(t *testing.T) {
 // What waits is dropped for its memory, too, and its client hears of it.
 func TestJobsThatWaitAreDroppedForTheirMemory(t *testing.T) {
 	s, addr := startServer(t, Config{Workers: 1})
-	x := s.workers.turns.take(anybody)
-	defer x.end()
+	x := s.workers.turns.Take(anybody(s))
+	defer x.End()
 	other := dial(t, addr)
 	other.do("SET k v", "+OK\r\n")
 	var clients []*client
@@ -64,16 +67,16 @@ func TestJobsThatWaitAreDroppedForTheirMemory(t *testing.T) {
 	eventually(t, "all to wait", func() bool { return s.workers.kept.Load() > 2_000_000 })
 	const bound = 1_200_000
 	s.Configure(Runtime{ClientMemory: bound})
-	s.memory.add(1)
-	s.memory.add(-1)
-	eventually(t, "memory to come back", func() bool { return s.memory.total.Load() <= bound && s.workers.kept.Load() <= bound })
+	s.memory.Add(1)
+	s.memory.Add(-1)
+	eventually(t, "memory to come back", func() bool { return s.memory.Total() <= bound && s.workers.kept.Load() <= bound })
 	refused, closed := 0, 0
 	for _, c := range clients {
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Second)))
 		line, err := c.r.ReadString('\n')
 		switch {
 		case err == nil:
-			require.Equal(t, "-ERR "+errClientMemory.Error()+"\r\n", line)
+			require.Equal(t, "-ERR "+memory.ErrFull.Error()+"\r\n", line)
 			refused++
 		case !errors.Is(err, os.ErrDeadlineExceeded): // on a slow machine it may be the connection's turn to go
 			closed++
@@ -96,4 +99,18 @@ func TestScriptsThatHaveBegunGoOnWithoutTheirClients(t *testing.T) {
 	reader.reset()
 	eventually(t, "both to end", func() bool { return s.scripts.count() == 0 })
 	require.Equal(t, int64(1), other.call("EXISTS done"))
+}
+
+// anybody is a client of those who share turns.
+func anybody(s *Server) turns.Client { return s.workers.turns.Client("anybody", new(turns.Share)) }
+
+// A step that has its place and does not ask shows at once, not after the minute
+// that jobs may take.
+func TestStepsThatDoNotAskAreBusy(t *testing.T) {
+	s := newTestServer(t, Config{}, nil)
+	x := s.workers.turns.Take(anybody(s))
+	time.Sleep(50 * time.Millisecond)
+	require.GreaterOrEqual(t, s.Busy(), 50*time.Millisecond)
+	x.End()
+	require.Less(t, s.Busy(), 50*time.Millisecond)
 }

@@ -296,7 +296,7 @@ func (l *lane) takeOutput() []byte {
 	}
 	l.w.Refused = false
 	if l.reserved > 0 {
-		l.srv.memory.add(-int64(l.reserved)) // the driver accounts for what it keeps
+		l.srv.memory.Add(-int64(l.reserved)) // the driver accounts for what it keeps
 		l.reserved = 0
 	}
 	return out
@@ -323,7 +323,7 @@ func (l *lane) room(n, length int) bool {
 	case c.pending+length > c.srv.cfg.OutputBufferLimit:
 		c.killForOutput()
 		return false
-	case !l.srv.memory.borrow(int64(n)):
+	case !l.srv.memory.Borrow(int64(n)):
 		c.killForMemory()
 		return false
 	}

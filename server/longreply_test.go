@@ -112,24 +112,24 @@ func TestLongArgumentsAreNotCopiedAsTheyGrow(t *testing.T) {
 func TestRepliesAreHandedOverInTheAccount(t *testing.T) {
 	s, m := testMachine(t, Config{}, nil)
 	p := s.memory.spend(&m.conn)
-	require.True(t, p.take(1<<20))
+	require.True(t, p.Take(1<<20))
 	p.handTo(&m.conn)
-	require.EqualValues(t, 1<<20, s.memory.total.Load())
+	require.EqualValues(t, 1<<20, s.memory.Total())
 	m.output = 1 << 20
 	m.weigh()
-	require.EqualValues(t, 1<<20, s.memory.total.Load())
+	require.EqualValues(t, 1<<20, s.memory.Total())
 	p.end()
 	m.output = 0
 	m.weigh()
-	require.Zero(t, s.memory.total.Load())
+	require.Zero(t, s.memory.Total())
 }
 
 // What is lent beyond the bound is little, and enough for a small bound.
 func TestBorrowedMemoryIsBounded(t *testing.T) {
 	for bound, most := range map[int64]int64{8 << 20: 16 << 20, 100 << 20: 164 << 20, 1 << 30: 1<<30 + 1<<28} {
 		s := newTestServer(t, Config{Runtime: Runtime{ClientMemory: bound}}, nil)
-		require.True(t, s.memory.borrow(most), fmt.Sprint(bound))
-		require.False(t, s.memory.borrow(1), fmt.Sprint(bound))
-		s.memory.add(-most)
+		require.True(t, s.memory.Borrow(most), fmt.Sprint(bound))
+		require.False(t, s.memory.Borrow(1), fmt.Sprint(bound))
+		s.memory.Add(-most)
 	}
 }

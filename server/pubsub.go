@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/glob"
+	"github.com/headgate-io/headgate/server/memory"
 )
 
 // hub connects publishers and subscribers. A message is put into the inbox of each
@@ -205,7 +206,7 @@ func (c *conn) subscribed() {
 // publish sends a message, of which it makes a copy if somebody gets it, and
 // returns how many connections' subscriptions it met. Patterns are compared
 // outside of the lock, which those who subscribe wait for. The error is
-// errClientMemory.
+// memory.ErrFull.
 func (h *hub) publish(k kind, channel string, message []byte) (receivers int, err error) {
 	return h.send(k, channel, func() *payload {
 		p := h.memory.payload(len(channel) + len(message))
@@ -230,7 +231,7 @@ func (h *hub) send(k kind, channel string, make func() *payload) (receivers int,
 		}
 		if p == nil {
 			if p = make(); p == nil {
-				return 0, errClientMemory
+				return 0, memory.ErrFull
 			}
 			defer p.drop()
 		}

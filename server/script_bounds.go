@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // The bounds of a script; see script_run.go for how it runs.
@@ -56,14 +59,14 @@ func (r *scriptRun) look() error {
 	if err := r.ended.Load(); err != nil {
 		return *err
 	}
-	if r.spent.ended.Load() {
-		return errClientMemory
+	if r.spent.Stopped() {
+		return memory.ErrFull
 	}
 	if r.srv.ending.Err() != nil {
 		return errScriptKilled
 	}
 	if r.turn != nil && r.held.IsZero() {
-		if err := r.turn.yield(); err != nil {
+		if err := r.turn.Yield(); err != nil {
 			return err
 		}
 	}
@@ -71,9 +74,9 @@ func (r *scriptRun) look() error {
 	late := now.Sub(r.began) > r.bounds.time
 	switch {
 	case r.turn != nil:
-		late = r.turn.hasRun(r.bounds.time, now)
+		late = r.turn.HasRun(r.bounds.time, now)
 	case late && r.bounds.time == command.ExecTime:
-		late = r.watch.passed(r.bounds.time)
+		late = r.watch.Passed(r.bounds.time)
 	}
 	switch {
 	case late && r.bounds.time == loopTime:
@@ -96,23 +99,23 @@ func (r *scriptRun) heldLong(now time.Time) bool {
 		return false
 	}
 	if r.turn == nil {
-		return r.watch.passed(holdTime)
+		return r.watch.Passed(holdTime)
 	}
-	cpu := processTime()
+	cpu := cputime.Process()
 	return cpu == 0 || cpu-r.heldCPU > holdTime
 }
 
 // grow asks for the memory that the script holds, which is beyond what it has to
 // begin with.
-func (r *scriptRun) grow(memory int64) error {
-	if more := memory - r.lua; more > 0 {
-		if !r.spent.take(int(more)) {
-			return errClientMemory
+func (r *scriptRun) grow(held int64) error {
+	if more := held - r.lua; more > 0 {
+		if !r.spent.Take(int(more)) {
+			return memory.ErrFull
 		}
-		r.lua = memory
+		r.lua = held
 	}
-	if memory <= smallStep || r.turn == nil || !r.held.IsZero() {
+	if held <= turns.SmallStep || r.turn == nil || !r.held.IsZero() {
 		return nil // little, or others wait for its keys, and it ends soon
 	}
-	return r.turn.grow()
+	return r.turn.Grow()
 }

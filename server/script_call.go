@@ -10,6 +10,7 @@ import (
 	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
 )
 
 // Call implements script.Caller: redis.call.
@@ -65,7 +66,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		if r.bounds.time == loopTime {
 			return nil, errScriptSlow
 		}
-		return nil, errClientMemory
+		return nil, memory.ErrFull
 	}
 	if call.Moves {
 		return nil, errScriptSlow
@@ -160,8 +161,8 @@ func (r *scriptRun) publish(k kind, args [][]byte) error {
 		return nil
 	case r.bounds.time == loopTime && r.posted+size > loopMessages:
 		return errScriptSlow
-	case !r.spent.take(size):
-		return errClientMemory
+	case !r.spent.Take(size):
+		return memory.ErrFull
 	default:
 		r.posted += size
 		r.messages = append(r.messages, message{k, channel, append([]byte{}, args[2]...)})

@@ -8,10 +8,13 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/script/lua"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // # How a script runs
@@ -93,27 +96,27 @@ type scriptRun struct {
 	grip   grip
 	step   *engine.CountStep // for gripCounters
 	bounds bounds
-	turn   *turn                 // of a worker; nil on a loop
+	turn   *turns.Turn           // of a worker; nil on a loop
 	hold   [][]byte              // for gripKeys: the declared keys, and those found out
 	ended  atomic.Pointer[error] // what it is to end with, from outside
 	shown  int                   // commands that MONITOR has been shown, of all attempts
 
 	// Of the attempt.
 	began    time.Time
-	watch    stopwatch     // for gripExec
-	held     time.Time     // since when locks are held; 0 is not
-	heldCPU  time.Duration // processor time of the process then, on a worker
-	messages []message     // that it has published
-	posted   int           // bytes of these
-	asked    bool          // it has called a command about keys
-	calls    int           // commands that it has called
+	watch    cputime.Stopwatch // for gripExec
+	held     time.Time         // since when locks are held; 0 is not
+	heldCPU  time.Duration     // processor time of the process then, on a worker
+	messages []message         // that it has published
+	posted   int               // bytes of these
+	asked    bool              // it has called a command about keys
+	calls    int               // commands that it has called
 	outcome  command.Outcome
 
 	// What it has taken of the account.
-	spent  *spending
-	own    spending // in place of a job's, on a loop
-	lua    int64    // of spent, for what the script holds
-	copies int64    // and for copies of keys
+	spent  *memory.Spending
+	own    memory.Spending // in place of a job's, on a loop
+	lua    int64           // of spent, for what the script holds
+	copies int64           // and for copies of keys
 
 	stripe uint8 // of counts
 }
@@ -126,7 +129,8 @@ func (s *Server) newScriptRun() *scriptRun {
 	r.runner, r.looks = script.NewRunner(s.scripts.env, r), r.look
 	r.aside.addr, r.aside.inExec = luaAddress, true
 	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
-	r.own.memory, r.aside.w.Room = &s.memory, r.room
+	r.own.Begin(s.memory.Account)
+	r.aside.w.Room = r.room
 	r.spent = &r.own
 	return r
 }
@@ -152,7 +156,7 @@ func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
 func (r *scriptRun) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
-	r.watch = startWatch()
+	r.watch = cputime.Start()
 	if r.sess.Holds() {
 		return r.attempt(w)
 	}
@@ -208,7 +212,7 @@ func (r *scriptRun) onWorker(w *resp.Writer) error {
 // time in which it was not its turn.
 func (r *scriptRun) took() time.Duration {
 	if r.turn != nil {
-		return r.turn.ran(time.Now())
+		return r.turn.Ran(time.Now())
 	}
 	return time.Since(r.began)
 }
@@ -266,7 +270,7 @@ func (r *scriptRun) run(w *resp.Writer) (err error) {
 	}
 	if w.Refused && r.turn != nil {
 		w.Refused = false
-		return errClientMemory
+		return memory.ErrFull
 	}
 	return err
 }
@@ -336,7 +340,7 @@ func (r *scriptRun) lock() {
 	}
 	r.sess.BeginUndo(r.bounds.undo)
 	if r.held = r.began; r.turn != nil {
-		r.held, r.heldCPU = time.Now(), processTime()
+		r.held, r.heldCPU = time.Now(), cputime.Process()
 	}
 }
 
@@ -366,14 +370,14 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 // copied accounts for the copies.
 func (r *scriptRun) copied() error {
 	n := r.scratch.Bytes()
-	if n > smallStep {
-		if err := r.turn.grow(); err != nil {
+	if n > turns.SmallStep {
+		if err := r.turn.Grow(); err != nil {
 			return err
 		}
 	}
 	if more := n - r.copies; more >= memoryStep {
-		if !r.spent.take(int(more)) {
-			return errClientMemory
+		if !r.spent.Take(int(more)) {
+			return memory.ErrFull
 		}
 		r.copies = n
 	}
@@ -384,7 +388,7 @@ func (r *scriptRun) copied() error {
 func (r *scriptRun) forget() {
 	r.script, r.queue, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
 	r.dropMessages()
-	r.own.end()
+	r.own.End()
 	r.spent, r.lua, r.copies, r.shown = &r.own, 0, 0, 0
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
@@ -402,7 +406,7 @@ func (r *scriptRun) forget() {
 // dropMessages forgets what has been published.
 func (r *scriptRun) dropMessages() {
 	if r.posted > 0 {
-		r.spent.give(r.posted)
+		r.spent.Give(r.posted)
 		r.posted = 0
 	}
 	clear(r.messages[:cap(r.messages)])
@@ -414,7 +418,7 @@ func (r *scriptRun) room(n, length int) bool {
 	if r.bounds.time == loopTime && length > loopReply {
 		return false // a worker has more
 	}
-	return r.spent.take(n)
+	return r.spent.Take(n)
 }
 
 // keysKept is how many keys, and messages, a run has room for that is kept for
@@ -455,9 +459,9 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 		r.failWith(w, "BUSY", "it touches what the transaction does not hold")
 	case errors.Is(err, errOvertaken):
 		r.failWith(w, "BUSY", "others keep changing its keys while it runs")
-	case errors.Is(err, errClientMemory):
-		r.failWith(w, "ERR", errClientMemory.Error())
-	case errors.Is(err, errCrowded):
+	case errors.Is(err, memory.ErrFull):
+		r.failWith(w, "ERR", memory.ErrFull.Error())
+	case errors.Is(err, turns.ErrCrowded):
 		r.failWith(w, "BUSY", err.Error())
 	default:
 		r.failWith(w, "ERR", err.Error())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // resident is the memory of the process, in bytes, or of Go's heap where that is
@@ -256,4 +258,60 @@ func TestCommandsInScriptsAndTransactions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Endless scripts hold up neither other slow scripts nor first EVALs of long
+// texts, and can be killed.
+func TestEndlessScriptsLeaveRoom(t *testing.T) {
+	s, addr := startServer(t, Config{})
+	const endless = 8
+	var clients []*client
+	for range endless {
+		c := dial(t, addr)
+		require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+		c.send("EVAL \"local n = 0 while true do n = n + 1 end\" 0\r\n")
+		clients = append(clients, c)
+	}
+	eventually(t, "the scripts to leave their loops", func() bool { return s.scripts.count() == endless })
+	c := dial(t, addr)
+	mostly(t, 10, time.Second, func(i int) {
+		require.Equal(t, int64(30000), c.call(`EVAL "local n = 0 for i = 1, 30000 do n = n + 1 end redis.call('set', KEYS[1], n) return n" 1 k`))
+		long := fmt.Sprintf("return %d --%s", i, strings.Repeat("x", 2*compileInline))
+		require.Equal(t, int64(i), c.call(`EVAL "`+long+`" 0`))
+	})
+	require.Equal(t, "30000", c.call("GET k"))
+	require.Equal(t, endless, s.scripts.count())
+	require.Equal(t, "OK", c.call("SCRIPT KILL"))
+	for _, c := range clients {
+		err, isErr := c.reply().(error)
+		require.True(t, isErr)
+		require.ErrorContains(t, err, "Script killed by user with SCRIPT KILL.")
+	}
+}
+
+// More slow scripts than go on at a time: all of them end, and each as it should.
+// On a machine that is busy some may have to make room.
+func TestManySlowScripts(t *testing.T) {
+	_, addr := startServer(t, Config{})
+	const together = 64 // go on at a time
+	const scripts = together + 36
+	var wg sync.WaitGroup
+	var done, ended atomic.Int64
+	for i := range scripts {
+		c := dial(t, addr)
+		require.NoError(t, c.SetDeadline(time.Now().Add(3*patience)))
+		wg.Go(func() {
+			switch reply := c.call(fmt.Sprintf(`EVAL "local n = 0 for i = 1, 100000 do n = n + 1 end return redis.call('incrby', KEYS[1], 1)" 1 k%d`, i)).(type) {
+			case int64:
+				done.Add(reply)
+			case error:
+				require.ErrorContains(t, reply, "BUSY "+turns.ErrCrowded.Error())
+				ended.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, scripts, done.Load()+ended.Load())
+	require.GreaterOrEqual(t, done.Load(), int64(together))
+	require.EqualValues(t, done.Load(), dial(t, addr).call("DBSIZE"))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/memory"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -59,17 +60,16 @@ type Server struct {
 	mode       atomic.Uint32 // bits of mode that apply to every connection
 	runtime    atomic.Pointer[Runtime]
 
-	limits    resp.Limits // after authentication
-	stats     serverStats
-	slow      slowlog
-	gate      *access.Gate
-	beat      heartbeat
-	memory    clientMemory
-	scavenger *scavenger
-	rate      rate
-	pubsub    hub
-	watchers  monitors
-	pauses    pauses
+	limits   resp.Limits // after authentication
+	stats    serverStats
+	slow     slowlog
+	gate     *access.Gate
+	beat     heartbeat
+	memory   clientMemory
+	rate     rate
+	pubsub   hub
+	watchers monitors
+	pauses   pauses
 
 	masters  masterNames
 	electing time.Duration // how long an election is believed in: see standIn
@@ -145,12 +145,10 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
 	s.stats.init(s.table, cfg.IOThreads+streamStripes)
-	s.memory.srv = s
+	s.memory.init(s, func() int { return s.scripts.count() })
 	s.pubsub.init(&s.memory)
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
-	s.memory.over = make(chan struct{}, 1)
-	s.scavenger = newScavenger(func() int { return s.scripts.count() + int(s.memory.total.Load()/scavengeFrom) })
 	if err := s.startLoops(); err != nil {
 		s.closePartitions()
 		s.workers.close(s.ending)
@@ -158,7 +156,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	go s.beat.run(s)
 	go s.memory.run(s)
-	go s.scavenger.run(s.end, mapped())
+	go s.memory.scavenger.Run(s.end, memory.Mapped())
 	go s.tellEvents()
 	return s, nil
 }

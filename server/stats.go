@@ -199,7 +199,7 @@ func (s *Server) Stats() Stats {
 		AuthFailures:     st.counts[countAuthFailures].Load(),
 		QueryBufferKills: st.counts[countQueryBufferKills].Load(),
 		MemoryKills:      st.counts[countMemoryKills].Load(),
-		ClientMemory:     s.memory.total.Load(),
+		ClientMemory:     s.memory.Total(),
 		OutputKills:      st.counts[countOutputKills].Load(),
 		TimeoutKills:     st.counts[countTimeoutKills].Load(),
 		Held:             int(held),

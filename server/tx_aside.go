@@ -7,6 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // execAside runs a transaction on a worker, as a slow script: on copies of its
@@ -15,7 +17,7 @@ import (
 func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e, db, admin := c.srv, c.lane.sess.Engine(), c.db, c.relayed || c.administers()
 	run := &queueRun{tx: tx, watched: watched.keys, resp3: c.resp3}
-	c.blockSync(tx.size, watched.end, func(w *resp.Writer, spent *spending, x *turn) command.SyncMode {
+	c.blockSync(tx.size, watched.end, func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode {
 		w.Divide()
 		s.aside(x, e, db, spent, func(r *scriptRun) {
 			r.now = e.Now()
@@ -59,7 +61,7 @@ func (r *scriptRun) runQueue(w *resp.Writer, most int) error {
 			return errLongReply
 		}
 		if w.Raw(reply); w.Refused {
-			return errClientMemory
+			return memory.ErrFull
 		}
 		if copied += len(reply); copied > yieldAfter {
 			copied = 0

@@ -185,7 +185,7 @@ func TestWatchingTransactionsHoldTheTable(t *testing.T) {
 // A transaction that moves to a worker is not failed by what it has taken back,
 // but by what others write until it is stored.
 func TestWatchingTransactionsMove(t *testing.T) {
-	s, addr := startServer(t, Config{})
+	s, addr := startServer(t, Config{Workers: 1})
 	c, other := dial(t, addr), dial(t, addr)
 	manyMembers(t, c, "set", 3000)
 	for _, changes := range []bool{false, true} {
@@ -193,16 +193,7 @@ func TestWatchingTransactionsMove(t *testing.T) {
 		for _, line := range []string{"WATCH n set", "MULTI", "INCR n", "SUNIONSTORE union set"} {
 			c.call(line)
 		}
-		turns := s.workers.turns
-		var taken []*turn
-		free := func() int {
-			turns.mu.Lock()
-			defer turns.mu.Unlock()
-			return turns.free
-		}
-		for free() > 0 { // so that it waits
-			taken = append(taken, turns.take(anybody))
-		}
+		x := s.workers.turns.Take(anybody(s)) // so that it waits
 		c.send("EXEC\r\n")
 		eventually(t, "it has moved", func() bool { return s.workers.kept.Load() > 0 })
 		require.Equal(t, "0", strconv.Itoa(int(other.call("EXISTS n").(int64))), "it is taken back")
@@ -210,9 +201,7 @@ func TestWatchingTransactionsMove(t *testing.T) {
 			other.call("INCR n")
 			other.call("DEL n")
 		}
-		for _, x := range taken {
-			x.end()
-		}
+		x.End()
 		if changes {
 			require.Nil(t, c.reply())
 		} else {

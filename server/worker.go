@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // workers runs what would take too long on a driver thread: a fixed number of
@@ -15,7 +16,7 @@ import (
 // transactions take turns. A connection has at most one job at a time.
 type workers struct {
 	kinds [workQueues]chan func()
-	turns *turns
+	turns *turns.Turns
 	wg    sync.WaitGroup
 
 	// mu guards closed, and that nobody submits once it is set.
@@ -58,7 +59,7 @@ const workerQueue = 1024
 // newWorkers returns n goroutines for each kind of jobs, and places for as many
 // steps that take turns.
 func newWorkers(n int) *workers {
-	p := &workers{began: make([]atomic.Int64, workQueues*n), turns: newTurns(n)}
+	p := &workers{began: make([]atomic.Int64, workQueues*n), turns: turns.New(n, workerQueue)}
 	for kind := range p.kinds {
 		jobs := make(chan func(), workerQueue)
 		p.kinds[kind] = jobs
@@ -91,18 +92,18 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 		}
 		longest = max(longest, took)
 	}
-	return max(longest, p.turns.busy(now))
+	return max(longest, p.turns.Busy(now))
 }
 
 // submit queues job, or returns false when too many of its kind wait, or after
 // close. decides tells that it decides for a cluster.
 func (p *workers) submit(kind int, decides bool, job func()) bool {
-	return p.submitOf(turnClient{}, kind, decides, func(*turn) { job() })
+	return p.submitOf(turns.Client{}, kind, decides, func(*turns.Turn) { job() })
 }
 
 // submitOf is submit of a client's job, which has a turn if it is one that takes
 // turns.
-func (p *workers) submitOf(who turnClient, kind int, decides bool, job func(x *turn)) bool {
+func (p *workers) submitOf(who turns.Client, kind int, decides bool, job func(x *turns.Turn)) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.closed {
@@ -112,10 +113,10 @@ func (p *workers) submitOf(who turnClient, kind int, decides bool, job func(x *t
 	p.deciding.Add(n)
 	accepted := false
 	if kind == workTurns {
-		accepted = p.turns.submit(who, func() {
-			x := p.turns.take(who)
+		accepted = p.turns.Submit(who, func() {
+			x := p.turns.Take(who)
 			job(x)
-			x.end()
+			x.End()
 			p.deciding.Add(-n)
 		})
 	} else {
@@ -167,6 +168,6 @@ func (p *workers) close(ctx context.Context) {
 		}
 	})
 	defer stop()
-	p.turns.close(ctx)
+	p.turns.Close(ctx)
 	p.wg.Wait()
 }

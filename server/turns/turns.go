@@ -1,17 +1,5 @@
-package server
-
-import (
-	"cmp"
-	"context"
-	"errors"
-	"maps"
-	"slices"
-	"sync"
-	"time"
-)
-
-// turns has steps that take long, such as slow scripts, share a few places to
-// run at. The client goes first that has had least of late: the address, then the
+// Package turns has steps that take long, such as slow scripts, share a few places to
+// run at. A server has one [Turns]; each step has a [Turn] in it. The client goes first that has had least of late: the address, then the
 // connection, then the step that has run for the shortest time. So what is new
 // begins at once, whatever else there is, and what takes long gets on in turn. An
 // endless script holds up nobody but by its share of the processors, and a client
@@ -25,31 +13,47 @@ import (
 // What counts against a step is the time for which it has a place, but no more
 // than the processor time that the process gets meanwhile: where a machine is
 // busy with other things, nobody is ended for that.
-type turns struct {
+package turns
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate-io/headgate/internal/cputime"
+)
+
+// Turns are the places, who has them, and who waits. Its methods may be called by any
+// goroutine.
+type Turns struct {
 	jobs sync.WaitGroup
 	cpu  func() time.Duration // processor time of the process, 0 if unknown
 	// mu guards the fields below, and those of every turn but its channel.
 	mu sync.Mutex
-	// queue are the jobs that wait until one of those under way ends, at most
-	// workerQueue.
-	queue    []queuedTurn
-	of       map[string]*share // of addresses
+	// queue are the jobs that wait until one of those under way ends, at most most.
+	queue    []queued
+	most     int
+	of       map[string]*Share // of addresses
 	admitted int               // jobs that have a goroutine
 	free     int               // places that nobody has
-	under    []*turn           // those that have begun and not ended
-	ready    []*turn           // those of them that wait for a place
+	under    []*Turn           // those that have begun and not ended
+	ready    []*Turn           // those of them that wait for a place
 	big      int               // places for much memory that nobody has
-	hungry   []*turn           // those that wait for one of these
+	hungry   []*Turn           // those that wait for one of these
 	ending   int               // those that are being ended for others
 }
 
 const (
 	// maxTurns bounds the steps under way, and so what they hold together: each
-	// has up to smallStep of memory, and maxBig of them much more.
+	// has up to SmallStep of memory, and maxBig of them much more.
 	maxTurns = 64
 	maxBig   = 4
-	// smallStep is the memory, in bytes, that a step has without asking.
-	smallStep = 4 << 20
+	// SmallStep is the memory, in bytes, that a step has without asking.
+	SmallStep = 4 << 20
 	// turnSlice is how far a step may be ahead of one that waits.
 	turnSlice = time.Millisecond
 	// shareUnit is by how much one client has to have had less than another to go
@@ -67,61 +71,61 @@ const (
 	crowdedTime = 100 * time.Millisecond
 )
 
-// errCrowded ends a step that others have no room beside.
-var errCrowded = errors.New("too many slow scripts and transactions run at a time, and this one has taken longest")
+// ErrCrowded ends a step that others have no room beside.
+var ErrCrowded = errors.New("too many slow scripts and transactions run at a time, and this one has taken longest")
 
-// share is what an address, or a connection, has had of late. It is guarded by mu of
+// Share is what an address, or a connection, has had of late. It is guarded by mu of
 // its turns.
-type share struct {
+type Share struct {
 	had time.Duration // at
 	at  time.Time
 }
 
 // add has the share be d more at a time.
-func (s *share) add(d time.Duration, now time.Time) {
+func (s *Share) add(d time.Duration, now time.Time) {
 	s.had = min(max(s.had-now.Sub(s.at)/shareBack, 0)+d, shareMost)
 	s.at = now
 }
 
 // units is what the share is at a time, in units that count.
-func (s *share) units(now time.Time) time.Duration {
+func (s *Share) units(now time.Time) time.Duration {
 	return max(s.had-now.Sub(s.at)/shareBack, 0) / shareUnit
 }
 
-// turnClient is whose a step is.
-type turnClient struct{ address, connection *share }
+// Client is whose a step is.
+type Client struct{ address, connection *Share }
 
-// client returns a client by its address and the share of its connection.
-func (t *turns) client(address string, connection *share) turnClient {
+// Client returns a client by its address and the share of its connection.
+func (t *Turns) Client(address string, connection *Share) Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.of[address]
 	if a == nil {
 		if len(t.of) >= sharesKept {
 			now := time.Now()
-			maps.DeleteFunc(t.of, func(_ string, s *share) bool { return s.units(now) == 0 })
+			maps.DeleteFunc(t.of, func(_ string, s *Share) bool { return s.units(now) == 0 })
 		}
-		a = new(share)
+		a = new(Share)
 		t.of[address] = a
 	}
-	return turnClient{a, connection}
+	return Client{a, connection}
 }
 
 // compare reports whether a client has had less than another one (-1), or more (1).
-func (c turnClient) compare(other turnClient, now time.Time) int {
+func (c Client) compare(other Client, now time.Time) int {
 	return cmp.Or(cmp.Compare(c.address.units(now), other.address.units(now)), cmp.Compare(c.connection.units(now), other.connection.units(now)))
 }
 
-// queuedTurn is a job that waits, and whose it is.
-type queuedTurn struct {
-	who turnClient
+// queued is a job that waits, and whose it is.
+type queued struct {
+	who Client
 	job func()
 }
 
-// turn is a step's part in turns. Its methods are for the step's goroutine.
-type turn struct {
-	of    *turns
-	who   turnClient
+// Turn is a step's part in turns. Its methods are for the step's goroutine.
+type Turn struct {
+	of    *Turns
+	who   Client
 	paid  time.Time     // up to when its client's shares have its time
 	took  time.Duration // while it had a place, until since
 	since time.Time     // since when it has one; zero is not
@@ -133,19 +137,20 @@ type turn struct {
 	wake  chan struct{} // capacity 1
 }
 
-func newTurns(places int) *turns {
-	return &turns{cpu: processTime, free: places, big: maxBig, of: make(map[string]*share)}
+// New returns so many places, for which at most queue jobs wait.
+func New(places, queue int) *Turns {
+	return &Turns{cpu: cputime.Process, most: queue, free: places, big: maxBig, of: make(map[string]*Share)}
 }
 
-// submit runs a client's job on a goroutine of its own, now or when there is room, or
-// returns false if too many wait. job calls take.
-func (t *turns) submit(who turnClient, job func()) bool {
+// Submit runs a client's job on a goroutine of its own, now or when there is room, or
+// returns false if too many wait. job calls Take.
+func (t *Turns) Submit(who Client, job func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.admitted == maxTurns && len(t.queue) == workerQueue {
+	if t.admitted == maxTurns && len(t.queue) == t.most {
 		return false
 	}
-	next := queuedTurn{who, job}
+	next := queued{who, job}
 	if t.admitted < maxTurns {
 		t.admitted++
 		t.jobs.Go(func() {
@@ -162,12 +167,12 @@ func (t *turns) submit(who turnClient, job func()) bool {
 
 // next is the job that goes on with the goroutine of one that has ended: that of the
 // client who has had least, and of those the one that has waited longest.
-func (t *turns) next() (queuedTurn, bool) {
+func (t *Turns) next() (queued, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
 		t.admitted--
-		return queuedTurn{}, false
+		return queued{}, false
 	}
 	first, now := 0, time.Now()
 	for i := range t.queue {
@@ -180,9 +185,9 @@ func (t *turns) next() (queuedTurn, bool) {
 	return next, true
 }
 
-// take begins a step: it waits for a place.
-func (t *turns) take(who turnClient) *turn {
-	x := &turn{of: t, who: who, wake: make(chan struct{}, 1)}
+// Take begins a step: it waits for a place.
+func (t *Turns) Take(who Client) *Turn {
+	x := &Turn{of: t, who: who, wake: make(chan struct{}, 1)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.under = append(t.under, x)
@@ -190,8 +195,8 @@ func (t *turns) take(who turnClient) *turn {
 	return x
 }
 
-// end ends a step, which has a place or has been told to end.
-func (x *turn) end() {
+// End ends a step, which has a place or has been told to end.
+func (x *Turn) End() {
 	t := x.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -210,23 +215,23 @@ func (x *turn) end() {
 
 // pay adds to the shares of the step's client what it has run since it paid last. mu
 // must be held.
-func (x *turn) pay(now time.Time) {
+func (x *Turn) pay(now time.Time) {
 	d := now.Sub(x.paid)
 	x.paid = now
 	x.who.address.add(d, now)
 	x.who.connection.add(d, now)
 }
 
-// yield lets another step go on that has had less than this one, and returns
-// when it is this one's turn. The error is errCrowded.
-func (x *turn) yield() error {
+// Yield lets another step go on that has had less than this one, and returns
+// when it is this one's turn. The error is ErrCrowded.
+func (x *Turn) Yield() error {
 	t := x.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	x.seen = now
 	x.pay(now)
-	if !x.ended && (len(t.queue) > t.ending || x.large && len(t.hungry) > t.ending) && x.hasRun(crowdedTime, now) {
+	if !x.ended && (len(t.queue) > t.ending || x.large && len(t.hungry) > t.ending) && x.HasRun(crowdedTime, now) {
 		if len(t.queue) > t.ending {
 			t.makeRoom(t.under)
 		} else {
@@ -242,7 +247,7 @@ func (x *turn) yield() error {
 
 // giveWay reports whether x, which has a place, is to leave it to next. mu must be
 // held.
-func (t *turns) giveWay(x, next *turn, now time.Time) bool {
+func (t *Turns) giveWay(x, next *Turn, now time.Time) bool {
 	if t.goesOn(next) {
 		return false
 	}
@@ -252,9 +257,9 @@ func (t *turns) giveWay(x, next *turn, now time.Time) bool {
 	return next.took+turnSlice <= x.wall(now)
 }
 
-// grow asks for much memory, once: until there is a place for that, others go
-// on. The error is errCrowded.
-func (x *turn) grow() error {
+// Grow asks for much memory, once: until there is a place for that, others go
+// on. The error is ErrCrowded.
+func (x *Turn) Grow() error {
 	t := x.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -273,7 +278,7 @@ func (x *turn) grow() error {
 }
 
 // large are the steps that have a place for much memory. mu must be held.
-func (t *turns) large() (list []*turn) {
+func (t *Turns) large() (list []*Turn) {
 	for _, x := range t.under {
 		if x.large {
 			list = append(list, x)
@@ -283,15 +288,15 @@ func (t *turns) large() (list []*turn) {
 }
 
 // wall is how long the step has had a place.
-func (x *turn) wall(now time.Time) time.Duration {
+func (x *Turn) wall(now time.Time) time.Duration {
 	if x.since.IsZero() {
 		return x.took
 	}
 	return x.took + now.Sub(x.since)
 }
 
-// ran is what counts of that: no more than the processor time of the process.
-func (x *turn) ran(now time.Time) time.Duration {
+// Ran is what counts of that: no more than the processor time of the process.
+func (x *Turn) Ran(now time.Time) time.Duration {
 	got := x.got
 	if !x.since.IsZero() {
 		got += x.processor(now)
@@ -301,7 +306,7 @@ func (x *turn) ran(now time.Time) time.Duration {
 
 // processor is the processor time of the process since the step has its place,
 // or the time itself where that is unknown.
-func (x *turn) processor(now time.Time) time.Duration {
+func (x *Turn) processor(now time.Time) time.Duration {
 	cpu := x.of.cpu()
 	if cpu == 0 {
 		return now.Sub(x.since)
@@ -309,21 +314,21 @@ func (x *turn) processor(now time.Time) time.Duration {
 	return cpu - x.cpu
 }
 
-// hasRun reports whether ran is d or more. It asks the system only where it may be.
-func (x *turn) hasRun(d time.Duration, now time.Time) bool {
-	return x.wall(now) >= d && x.ran(now) >= d
+// HasRun reports whether Ran is d or more. It asks the system only where it may be.
+func (x *Turn) HasRun(d time.Duration, now time.Time) bool {
+	return x.wall(now) >= d && x.Ran(now) >= d
 }
 
 // verdict reports whether the step may go on. mu must be held.
-func (x *turn) verdict() error {
+func (x *Turn) verdict() error {
 	if x.ended {
-		return errCrowded
+		return ErrCrowded
 	}
 	return nil
 }
 
 // leave gives up the step's place. mu must be held.
-func (x *turn) leave(now time.Time) {
+func (x *Turn) leave(now time.Time) {
 	x.pay(now)
 	x.took += now.Sub(x.since)
 	x.got += x.processor(now)
@@ -332,7 +337,7 @@ func (x *turn) leave(now time.Time) {
 }
 
 // wait waits for a place, or to be ended. mu must be held; it is not meanwhile.
-func (x *turn) wait() {
+func (x *Turn) wait() {
 	t := x.of
 	if t.free > 0 {
 		t.free--
@@ -343,21 +348,21 @@ func (x *turn) wait() {
 	x.sleep()
 }
 
-func (x *turn) sleep() {
+func (x *Turn) sleep() {
 	x.of.mu.Unlock()
 	<-x.wake
 	x.of.mu.Lock()
 }
 
 // enter has the step begin to run. mu must be held.
-func (x *turn) enter() {
+func (x *Turn) enter() {
 	x.since, x.cpu = time.Now(), x.of.cpu()
 	x.seen, x.paid = x.since, x.since
 }
 
 // first is who gets the next place, or nil. mu must be held.
-func (t *turns) first() *turn {
-	var first *turn
+func (t *Turns) first() *Turn {
+	var first *Turn
 	now := time.Now()
 	for _, x := range t.ready {
 		if first == nil || t.before(x, first, now) {
@@ -368,7 +373,7 @@ func (t *turns) first() *turn {
 }
 
 // before reports whether a gets a place before b does. mu must be held.
-func (t *turns) before(a, b *turn, now time.Time) bool {
+func (t *Turns) before(a, b *Turn, now time.Time) bool {
 	switch c := a.who.compare(b.who, now); {
 	case c != 0:
 		return c < 0
@@ -380,10 +385,10 @@ func (t *turns) before(a, b *turn, now time.Time) bool {
 
 // goesOn reports whether x is one of those, no new ones, of which the longest goes
 // first because jobs wait. mu must be held.
-func (t *turns) goesOn(x *turn) bool { return len(t.queue) > 0 && x.took >= turnSlice }
+func (t *Turns) goesOn(x *Turn) bool { return len(t.queue) > 0 && x.took >= turnSlice }
 
 // pass gives a place to the next. mu must be held.
-func (t *turns) pass() {
+func (t *Turns) pass() {
 	x := t.first()
 	if x == nil {
 		t.free++
@@ -396,7 +401,7 @@ func (t *turns) pass() {
 
 // passBig gives a place for much memory to who has waited longest. mu must be
 // held.
-func (t *turns) passBig() {
+func (t *Turns) passBig() {
 	if len(t.hungry) == 0 {
 		t.big++
 		return
@@ -415,16 +420,16 @@ func (t *turns) passBig() {
 
 // makeRoom ends the one of all that has run longest, if that is long, of the client
 // who has had most. mu must be held.
-func (t *turns) makeRoom(all []*turn) {
-	var longest *turn
+func (t *Turns) makeRoom(all []*Turn) {
+	var longest *Turn
 	now := time.Now()
 	for _, x := range all {
-		if x.ended || !x.hasRun(crowdedTime, now) {
+		if x.ended || !x.HasRun(crowdedTime, now) {
 			continue
 		}
 		c := 1
 		if longest != nil {
-			c = cmp.Or(x.who.compare(longest.who, now), cmp.Compare(x.ran(now), longest.ran(now)))
+			c = cmp.Or(x.who.compare(longest.who, now), cmp.Compare(x.Ran(now), longest.Ran(now)))
 		}
 		if c > 0 {
 			longest = x
@@ -441,8 +446,8 @@ func (t *turns) makeRoom(all []*turn) {
 	}
 }
 
-// busy returns how long the step has not asked that has not for longest.
-func (t *turns) busy(now time.Time) (longest time.Duration) {
+// Busy returns how long the step has not asked that has not for longest.
+func (t *Turns) Busy(now time.Time) (longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, x := range t.under {
@@ -453,9 +458,9 @@ func (t *turns) busy(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// close waits for all jobs, and drops what still waits when ctx is done. Nobody
+// Close waits for all jobs, and drops what still waits when ctx is done. Nobody
 // may submit any more.
-func (t *turns) close(ctx context.Context) {
+func (t *Turns) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -465,14 +470,8 @@ func (t *turns) close(ctx context.Context) {
 	t.jobs.Wait()
 }
 
-// processTime is the processor time of this process, 0 where it is unknown.
-func processTime() time.Duration {
-	system, user := processCPU()
-	return system + user
-}
-
 // without returns list without x.
-func without(list []*turn, x *turn) []*turn {
+func without(list []*Turn, x *Turn) []*Turn {
 	for i, other := range list {
 		if other == x {
 			copy(list[i:], list[i+1:])

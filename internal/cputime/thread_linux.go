@@ -1,4 +1,4 @@
-package server
+package cputime
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time of the calling thread, or 0 if it is unknown.
+// Thread returns the processor time of the calling thread, or 0 if it is unknown.
 // The caller must keep its thread: see runtime.LockOSThread.
-func threadTime() time.Duration {
+func Thread() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
 		return 0

@@ -1,4 +1,4 @@
-package server
+package memory
 
 import (
 	"sync"
@@ -11,7 +11,7 @@ import (
 
 // heap is a process's memory as a scavenger sees it.
 type heap struct {
-	scavenger *scavenger
+	scavenger *Scavenger
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -26,7 +26,7 @@ type heap struct {
 // bytes in use when nothing is under way.
 func newHeap(t *testing.T, least uint64) *heap {
 	h := &heap{mapped: least, begun: time.Now()}
-	h.scavenger = newScavenger(func() int {
+	h.scavenger = NewScavenger(func() int {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.running
@@ -46,7 +46,7 @@ func newHeap(t *testing.T, least uint64) *heap {
 	}
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
-	go h.scavenger.run(end, least)
+	go h.scavenger.Run(end, least)
 	return h
 }
 
@@ -79,7 +79,7 @@ func (h *heap) collected() []time.Duration {
 func (h *heap) burst(took uint64, left ...uint64) []time.Duration {
 	h.set(took, left...)
 	h.collected()
-	h.scavenger.ask()
+	h.scavenger.Ask()
 	time.Sleep(time.Minute)
 	return h.collected()
 }
@@ -98,11 +98,11 @@ func TestMemoryIsCollectedUntilItIsFree(t *testing.T) {
 	const least, much = 100 << 20, 1000 << 20
 	synctest.Test(t, func(t *testing.T) {
 		h := newHeap(t, least)
-		require.Empty(t, h.burst(least+scavengeFrom-1), "too little")
+		require.Empty(t, h.burst(least+ScavengeFrom-1), "too little")
 		require.Equal(t, []time.Duration{firstTry}, h.burst(much, least))
 		require.Equal(t, []time.Duration{firstTry, secondTry}, h.burst(much, much, least))
 		require.Equal(t, []time.Duration{firstTry, secondTry, thirdTry}, h.burst(much, much, much, least))
-		require.Equal(t, []time.Duration{firstTry}, h.burst(least+scavengeFrom, least), "what was free at last is the measure still")
+		require.Equal(t, []time.Duration{firstTry}, h.burst(least+ScavengeFrom, least), "what was free at last is the measure still")
 		require.Equal(t, []time.Duration{firstTry, secondTry, thirdTry}, h.burst(much), "no more is free")
 	})
 }
@@ -118,9 +118,9 @@ func TestMemoryThatStaysIsTheTables(t *testing.T) {
 		h.runs(0)
 		require.Len(t, h.burst(grown), 1+scavengeAgain, "it was not taken for the table's")
 		require.Empty(t, h.burst(grown), "it was")
-		require.Empty(t, h.burst(grown+scavengeFrom-1))
-		require.Len(t, h.burst(grown+scavengeFrom, grown), 1)
-		require.Len(t, h.burst(grown+scavengeFrom, least), 1, "the table has shrunk")
+		require.Empty(t, h.burst(grown+ScavengeFrom-1))
+		require.Len(t, h.burst(grown+ScavengeFrom, grown), 1)
+		require.Len(t, h.burst(grown+ScavengeFrom, least), 1, "the table has shrunk")
 		require.Len(t, h.burst(grown, least), 1)
 	})
 }
@@ -132,7 +132,7 @@ func TestEachBurstHasItsTries(t *testing.T) {
 		h := newHeap(t, least)
 		for range 3 {
 			h.set(much)
-			h.scavenger.ask()
+			h.scavenger.Ask()
 			time.Sleep(firstTry + time.Second)
 			h.set(least) // by itself
 			time.Sleep(time.Minute)
@@ -148,7 +148,7 @@ func TestMemoryIsCollectedSeldom(t *testing.T) {
 		h := newHeap(t, least)
 		for range 600 {
 			h.set(much, least)
-			h.scavenger.ask()
+			h.scavenger.Ask()
 			time.Sleep(100 * time.Millisecond)
 		}
 		at := h.collected()

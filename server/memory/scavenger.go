@@ -1,4 +1,4 @@
-package server
+package memory
 
 import (
 	"runtime/debug"
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// scavenger gives memory back to the system after slow scripts and transactions
+// Scavenger gives memory back to the system after slow scripts and transactions
 // that have taken much of it. By itself Go would keep it for minutes: where
 // nothing more is allocated nothing is collected, and what is collected is given
 // back little by little.
 //
 // It collects the whole heap, which runs beside the loops and reads no keys: once
 // for a burst, and seldom at most.
-type scavenger struct {
+type Scavenger struct {
 	asked   chan struct{} // capacity 1: one of them has ended
 	mapped  func() uint64 // memory that Go has from the system, in bytes
 	free    func()        // collects, and gives back what is free
@@ -21,8 +21,8 @@ type scavenger struct {
 }
 
 const (
-	// scavengeFrom is how much memory has to be worth it, in bytes.
-	scavengeFrom = 64 << 20
+	// ScavengeFrom is how much memory has to be worth it, in bytes.
+	ScavengeFrom = 64 << 20
 	// scavengeAfter is how long it waits for the end of a burst, and
 	// scavengeEvery how long it rests at least.
 	scavengeAfter = time.Second
@@ -31,21 +31,22 @@ const (
 	scavengeAgain = 2
 )
 
-func newScavenger(running func() int) *scavenger {
-	return &scavenger{asked: make(chan struct{}, 1), mapped: mapped, free: debug.FreeOSMemory, running: running}
+// NewScavenger returns a scavenger; running tells how many there are that will ask.
+func NewScavenger(running func() int) *Scavenger {
+	return &Scavenger{asked: make(chan struct{}, 1), mapped: Mapped, free: debug.FreeOSMemory, running: running}
 }
 
-// ask has it look soon. It does not wait.
-func (g *scavenger) ask() {
+// Ask has it look soon. It does not wait.
+func (g *Scavenger) Ask() {
 	select {
 	case g.asked <- struct{}{}:
 	default:
 	}
 }
 
-// run gives memory back until end is closed. least is what the process takes
+// Run gives memory back until end is closed. least is what the process takes
 // when nothing is under way.
-func (g *scavenger) run(end <-chan struct{}, least uint64) {
+func (g *Scavenger) Run(end <-chan struct{}, least uint64) {
 	again := 0
 	for {
 		select {
@@ -53,33 +54,33 @@ func (g *scavenger) run(end <-chan struct{}, least uint64) {
 			return
 		case <-g.asked:
 		}
-		if !rests(end, scavengeAfter) {
+		if !Rests(end, scavengeAfter) {
 			return
 		}
-		if g.mapped() < least+scavengeFrom {
+		if g.mapped() < least+ScavengeFrom {
 			again = 0
 			continue
 		}
 		g.free()
 		switch now := g.mapped(); {
-		case now < least+scavengeFrom:
+		case now < least+ScavengeFrom:
 			least, again = min(least, now), 0
 		case again < scavengeAgain: // what is pooled goes with a later collection
 			again++
-			g.ask()
+			g.Ask()
 		case g.running() == 0: // the table has grown
 			least, again = now, 0
 		default: // those that run will ask at their end
 			again = 0
 		}
-		if !rests(end, scavengeEvery) {
+		if !Rests(end, scavengeEvery) {
 			return
 		}
 	}
 }
 
-// rests waits, and returns false if end is closed meanwhile.
-func rests(end <-chan struct{}, d time.Duration) bool {
+// Rests waits, and returns false if end is closed meanwhile.
+func Rests(end <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-end:
 		return false
@@ -88,9 +89,9 @@ func rests(end <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// mapped is the memory that Go has from the system, in bytes, without what it
+// Mapped is the memory that Go has from the system, in bytes, without what it
 // has given back.
-func mapped() uint64 {
+func Mapped() uint64 {
 	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(m)
 	return m[0].Value.Uint64() - m[1].Value.Uint64()

@@ -1,0 +1,157 @@
+// Package memory accounts for what clients take outside of the table, and gives it
+// back to the system.
+//
+// There is one [Account] in a server: input that has not run, transactions, watched
+// keys, subscriptions, running scripts and other jobs, replies that are written or
+// wait, messages to subscribers, batches of HTTP. What is large is reserved before it
+// is allocated. What a job takes is a [Spending]. The [Scavenger] is asked when much
+// has been given back.
+//
+// Above its bound an account does not free anything itself: who holds most loses it,
+// which the server sees to (server/clientmemory.go). That takes milliseconds. Until
+// then Reserve lends a quarter of the bound, and refuses what does not fit into that.
+// A connection's own thread cannot wait and has no error to answer: of a small bound
+// Borrow lends it as much again.
+package memory
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// Account is a number of bytes with a bound. All methods may be called by any
+// goroutine.
+type Account struct {
+	bound func() int64
+	freed func()
+	total atomic.Int64
+	given atomic.Int64  // since freed was called last
+	over  chan struct{} // capacity 1: the total may be above the bound
+}
+
+const (
+	// borrowed is what Borrow lends of a small bound: more than the loops write while
+	// it is looked for connections to close.
+	borrowed = 64 << 20
+	// givenBack is how much memory has to be given back until the system gets it, in
+	// bytes.
+	givenBack = 16 << 20
+)
+
+// ErrFull is what a client is answered for whose command there is no room.
+var ErrFull = errors.New("all clients together take more memory than maxmemory-clients, try again later")
+
+// NewAccount returns an empty account. bound returns how much may be taken now; 0 is no
+// bound. freed is called each time when much has been given back.
+func NewAccount(bound func() int64, freed func()) *Account {
+	return &Account{bound: bound, freed: freed, over: make(chan struct{}, 1)}
+}
+
+// Total returns how much is taken.
+func (a *Account) Total() int64 { return a.total.Load() }
+
+// Excess returns how much more is taken than the bound, 0 if none.
+func (a *Account) Excess() int64 {
+	most := a.bound()
+	if most <= 0 { // the bound may have gone meanwhile
+		return 0
+	}
+	return max(0, a.total.Load()-most)
+}
+
+// Over has something when the total may be above the bound.
+func (a *Account) Over() <-chan struct{} { return a.over }
+
+// Add notes that n bytes have been taken, or, where n is negative, given back.
+func (a *Account) Add(n int64) {
+	total := a.total.Add(n)
+	if n < 0 {
+		if a.given.Add(-n) >= givenBack {
+			a.given.Store(0)
+			a.freed()
+		}
+		return
+	}
+	if most := a.bound(); most > 0 && total > most {
+		select {
+		case a.over <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Reserve takes n bytes that are about to be allocated, or returns false.
+func (a *Account) Reserve(n int64) bool { return a.within(n, a.bound()/4) }
+
+// Borrow is Reserve for what a connection's own thread writes or reads.
+func (a *Account) Borrow(n int64) bool {
+	most := a.bound()
+	return a.within(n, max(most/4, min(most, borrowed)))
+}
+
+// within is Reserve that lends so many bytes.
+func (a *Account) within(n, lent int64) bool {
+	a.Add(n)
+	if most := a.bound(); most > 0 && a.total.Load() > most+lent {
+		a.total.Add(-n)
+		return false
+	}
+	return true
+}
+
+// Fits takes n bytes within the bound, or returns false. Nobody is closed for it.
+func (a *Account) Fits(n int64) bool {
+	total := a.total.Add(n)
+	if most := a.bound(); most > 0 && total > most {
+		a.total.Add(-n)
+		return false
+	}
+	return true
+}
+
+// Spending is what a job has taken of an account until it ends.
+type Spending struct {
+	of      *Account
+	taken   atomic.Int64
+	stopped atomic.Bool
+}
+
+// Begin makes s a spending of an account. A Spending is not used before.
+func (s *Spending) Begin(of *Account) { s.of = of }
+
+// Take takes n bytes that are about to be allocated, or returns false.
+func (s *Spending) Take(n int) bool {
+	if s.stopped.Load() || !s.of.Reserve(int64(n)) {
+		return false
+	}
+	s.taken.Add(int64(n))
+	return true
+}
+
+// Room is Take for a resp.Writer.
+func (s *Spending) Room(n, _ int) bool { return s.Take(n) }
+
+// Give gives n bytes back.
+func (s *Spending) Give(n int) {
+	s.taken.Add(-int64(n))
+	s.of.Add(-int64(n))
+}
+
+// Stop has the job get no more: it is to end. Any goroutine may call it.
+func (s *Spending) Stop() { s.stopped.Store(true) }
+
+// Stopped reports whether the job is to end.
+func (s *Spending) Stopped() bool { return s.stopped.Load() }
+
+// Taken returns how much the job has taken.
+func (s *Spending) Taken() int64 { return s.taken.Load() }
+
+// HandOver makes what the job has taken the caller's.
+func (s *Spending) HandOver() int64 { return s.taken.Swap(0) }
+
+// End gives all back.
+func (s *Spending) End() {
+	if n := s.taken.Swap(0); n != 0 {
+		s.of.Add(-n)
+	}
+}
