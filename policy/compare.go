@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Effect is what an edit does to counters.
@@ -55,20 +54,20 @@ func orNothing(s string) string {
 // one that is not there.
 func Compare(old, new *Record) []Difference {
 	x := &comparison{}
-	switch {
-	case kindOf(old, new) == AttributesRecord:
-		var a, b []attributeDef
+	switch kindOf(old, new) {
+	case AttributesRecord:
+		var before, after []field
 		if old != nil {
-			a = old.attributes
+			before = attributeFields(old.attributes)
 		}
 		if new != nil {
-			b = new.attributes
+			after = attributeFields(new.attributes)
 		}
-		x.attributes("", a, b)
-	case kindOf(old, new) == ListRecord:
+		x.fields("", before, after)
+	case ListRecord:
 		x.list(old, new)
-	case kindOf(old, new) == RoutesRecord:
-		x.routes(routesOf(old), routesOf(new))
+	case RoutesRecord:
+		x.fields("", routesFields(old), routesFields(new))
 	default:
 		x.policy(definitionOf(old), definitionOf(new))
 	}
@@ -93,12 +92,12 @@ func definitionOf(r *Record) *definition {
 	return r.definition
 }
 
-// routesOf returns the tree of a set of routes, nil for none.
-func routesOf(r *Record) *routesDef {
+// routesFields returns what a set of routes says, nothing for none.
+func routesFields(r *Record) []field {
 	if r == nil {
 		return nil
 	}
-	return r.routes
+	return slices.Concat(comparedParts(routesEntries, r.routes)...)
 }
 
 type comparison struct{ found []Difference }
@@ -109,8 +108,8 @@ func (x *comparison) add(path, old, new string, e Effect) {
 	}
 }
 
-// fields compares values by their keys. In the order of old, then of new.
-func (x *comparison) fields(path string, old, new []field, effect func(key string) Effect) {
+// fields compares values by their keys, in the order of old, then of new.
+func (x *comparison) fields(path string, old, new []field) {
 	value := func(fs []field, key string) string {
 		for _, f := range fs {
 			if f.key == key {
@@ -120,23 +119,36 @@ func (x *comparison) fields(path string, old, new []field, effect func(key strin
 		return ""
 	}
 	for _, f := range old {
-		x.add(path+f.key, f.value, value(new, f.key), effect(f.key))
+		x.add(path+f.key, f.value, value(new, f.key), f.effect)
 	}
 	for _, f := range new {
 		if !slices.ContainsFunc(old, func(o field) bool { return o.key == f.key }) {
-			x.add(path+f.key, "", f.value, effect(f.key))
+			x.add(path+f.key, "", f.value, f.effect)
 		}
 	}
 }
 
-func (x *comparison) attributes(path string, old, new []attributeDef) {
-	fields := func(defs []attributeDef) (fs []field) {
-		for i := range defs {
-			fs = append(fs, field{defs[i].name, defs[i].String()})
+// comparedParts returns what x says, the fields of each row of its table together: the
+// row's own value, or its parts with their paths. A row that is only a block has none.
+func comparedParts[T any](entries []entry[T], x *T) [][]field {
+	rows := make([][]field, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		var fs []field
+		switch {
+		case e.parts != nil:
+			for _, f := range e.parts(x) {
+				if f.key[0] != '[' {
+					f.key = "." + f.key
+				}
+				fs = append(fs, field{e.key + f.key, f.value, f.effect})
+			}
+		case e.print != nil:
+			fs = fieldsOf(entries[i:i+1], x)
 		}
-		return fs
+		rows = append(rows, fs)
 	}
-	x.fields(path, fields(old), fields(new), func(string) Effect { return NewKeys })
+	return rows
 }
 
 // list tells entries that came and went.
@@ -169,19 +181,14 @@ func (x *comparison) list(old, new *Record) {
 }
 
 func (x *comparison) policy(old, new *definition) {
-	x.add("on_failure", old.onFailure.String(), new.onFailure.String(), NoEffect)
-	x.add("backstop", old.backstopText(), new.backstopText(), NoEffect)
-	x.add("durability", old.durability.String(), new.durability.String(), NoEffect)
-	x.add("require", flow(old.require), flow(new.require), NoEffect)
-	x.attributes("attributes.", old.attributes, new.attributes)
-	none := func(string) Effect { return NoEffect }
-	x.fields("lists.", listFields(old), listFields(new), none)
-	x.fields("deny", conditionFields(old.deny), conditionFields(new.deny), none)
-	x.fields("allow", conditionFields(old.allow), conditionFields(new.allow), none)
-	x.add("hold", old.hold.String(), new.hold.String(), NoEffect)
-	x.limits(old, new)
-	x.descriptors(old, new)
-	x.fields("overrides", overrideFields(old), overrideFields(new), func(string) Effect { return NewNumbers })
+	before, after := comparedParts(policyEntries, old), comparedParts(policyEntries, new)
+	for i := range policyEntries {
+		x.fields("", before[i], after[i])
+		if policyEntries[i].key == "limits" {
+			x.limits(old, new)
+			x.descriptors(old, new)
+		}
+	}
 }
 
 // limits compares limits by their ids, and those whose id is new by their names.
@@ -208,96 +215,47 @@ func (x *comparison) limits(old, new *definition) {
 		x.add("limits."+was.name, was.name, l.name, NoEffect)
 		x.add(path+".id", was.id, l.id, NewKeys)
 		tiers := was.tiers != nil && l.tiers != nil
-		x.fields(path+".", was.compared(tiers), l.compared(tiers), func(key string) Effect {
-			e := limitEffect(key)
-			if e == NewNumbers && was.calendar != nil && l.calendar != nil && !was.periodless() && !l.periodless() && was.calendar.rules.Period != l.calendar.rules.Period {
-				e = NewKind
-			}
-			if e == NewNumbers && (was.algorithm == Concurrent) != (l.algorithm == Concurrent) {
-				e = NewKind
-			}
-			return e
-		})
+		said, says := was.compared(tiers), l.compared(tiers)
+		if was.otherCounters(l) {
+			raise(said)
+			raise(says)
+		}
+		x.fields(path+".", said, says)
+	}
+}
+
+// otherCounters reports whether numbers of the limit are of counters that count in
+// another way than those of new, although neither algorithm nor calendar says so: in
+// other periods of the calendar, or calls that run at once.
+func (l *limitDef) otherCounters(new *limitDef) bool {
+	if l.calendar != nil && new.calendar != nil && !l.periodless() && !new.periodless() {
+		return l.calendar.rules.Period != new.calendar.rules.Period
+	}
+	return (l.algorithm == Concurrent) != (new.algorithm == Concurrent)
+}
+
+// raise makes other numbers another kind of counters.
+func raise(fs []field) {
+	for i := range fs {
+		if fs[i].effect == NewNumbers {
+			fs[i].effect = NewKind
+		}
 	}
 }
 
 // compared returns the fields of a limit but its id; with tiers, each tier is one.
 func (l *limitDef) compared(tiers bool) (fs []field) {
-	for _, f := range l.fields() {
+	for _, f := range fieldsOf(limitEntries, l) {
 		switch {
 		case f.key == "id":
 		case f.key == "tiers" && tiers:
-			fs = append(fs, field{"tiers.attribute", l.tiers.attribute.s})
-			for i := range l.tiers.tiers {
-				t := &l.tiers.tiers[i]
-				fs = append(fs, field{"tiers." + quote(t.name), t.numbersDef.String()})
+			fs = append(fs, field{"tiers.attribute", l.tiers.attribute.s, f.effect})
+			for _, t := range l.tiers.fields() {
+				fs = append(fs, field{"tiers." + t.key, t.value, f.effect})
 			}
 		default:
 			fs = append(fs, f)
 		}
 	}
 	return fs
-}
-
-// limitEffect is what a change of a limit's key does to its counters.
-func limitEffect(key string) Effect {
-	key, _, _ = strings.Cut(key, ".")
-	switch key {
-	case "by":
-		return NewKeys
-	case "algorithm", "calendar":
-		return NewKind
-	case "rate", "tiers", "concurrent", "align":
-		return NewNumbers
-	}
-	return NoEffect
-}
-
-func listFields(d *definition) (fs []field) {
-	for _, l := range d.lists {
-		fs = append(fs, field{l.name, flowOrNothing(l.entries)})
-	}
-	return fs
-}
-
-func conditionFields(defs []conditionDef) (fs []field) {
-	for i, c := range defs {
-		fs = append(fs, field{indexed(i), c.String()})
-	}
-	return fs
-}
-
-func overrideFields(d *definition) (fs []field) {
-	for i, o := range d.overrides {
-		fs = append(fs, field{indexed(i), o.String()})
-	}
-	return fs
-}
-
-// String returns the limit on one line.
-func (l *limitDef) String() string {
-	s := "{"
-	for i, f := range l.fields() {
-		if i > 0 {
-			s += ", "
-		}
-		s += f.key + ": " + f.value
-	}
-	return s + "}"
-}
-
-// String returns the override on one line.
-func (o *overrideDef) String() string {
-	s := "{when: " + o.when.String() + ", limits: {"
-	for i := range o.limits {
-		if i > 0 {
-			s += ", "
-		}
-		s += o.limits[i].limit + ": " + o.limits[i].numbersDef.String()
-	}
-	s += "}"
-	if o.until != 0 {
-		s += ", until: " + FormatTime(o.until)
-	}
-	return s + "}"
 }

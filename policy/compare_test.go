@@ -36,6 +36,8 @@ func TestCompare(t *testing.T) {
 		"limits.a.by: ip -> user (new counters)",
 		"limits.a.mode: nothing -> soft",
 		"limits.b.algorithm: nothing -> log (another kind of counters)")
+	f("limits: {a: {rate: 1/s, algorithm: fixed}}", "limits: {a: {rate: 1/s, algorithm: fixed, align: first}}",
+		"limits.a.align: nothing -> first (numbers)")
 	f(old, "limits: {a: {by: ip, rate: 1/s}, b: {rate: 5/m}}\nattributes: {user: {type: lower}}\ndeny: [{user: x}]\nlists: {l: [a]}\noverrides: [{when: {user: x}, limits: {a: 2/s}}]",
 		"attributes.user: nothing -> {type: lower} (new counters)",
 		"lists.l: nothing -> [a]",

@@ -51,13 +51,17 @@ var expiries = []string{"release", "charge"}
 
 var holdEntries = []entry[Hold]{
 	{key: "ttl", value: "duration, 1s to 1h", none: "2m", about: "for how long RL.RESERVE holds, unless the call says so", schema: durationSchema,
-		read: func(r *reader, n *yaml.Node, h *Hold) { h.TTL = r.between(n, MinHoldTTL, MaxHoldTTL) }},
+		read:  func(r *reader, n *yaml.Node, h *Hold) { h.TTL = r.between(n, MinHoldTTL, MaxHoldTTL) },
+		print: func(h *Hold) string { return duration(h.TTL) }},
 	{key: "expiry", value: "release | charge", none: "release", about: "what becomes of a hold that nobody settles: what it took is given back, or stays charged", schema: wordsOf(expiries...),
-		read: func(r *reader, n *yaml.Node, h *Hold) { wordBool(r, n, expiries, &h.Charges) }},
+		read:  func(r *reader, n *yaml.Node, h *Hold) { wordBool(r, n, expiries, &h.Charges) },
+		print: func(h *Hold) string { return said(h.Charges, expiries[1]) }},
 	{key: "keep", value: "duration, 1s to 24h", none: "10m", about: "for how long a settled hold is known: its settlement can be repeated, and an expired one committed late", schema: durationSchema,
-		read: func(r *reader, n *yaml.Node, h *Hold) { h.Keep = r.between(n, minHoldKeep, maxHoldKeep) }},
+		read:  func(r *reader, n *yaml.Node, h *Hold) { h.Keep = r.between(n, minHoldKeep, maxHoldKeep) },
+		print: func(h *Hold) string { return duration(h.Keep) }},
 	{key: "share", value: "1% to 100%", none: "100%", about: "how much of a limit's capacity one hold may take at most", schema: schema{"type": "string", "pattern": `^\d{1,3}%$`},
-		read: func(r *reader, n *yaml.Node, h *Hold) { h.Share = r.percent(n) }},
+		read:  func(r *reader, n *yaml.Node, h *Hold) { h.Share = r.percent(n) },
+		print: func(h *Hold) string { return said(h.Share != 0, strconv.Itoa(h.Share)+"%") }},
 }
 
 // hold reads what a policy says of holds.
@@ -106,29 +110,6 @@ func (r *reader) percent(n *yaml.Node) int {
 		return 0
 	}
 	return int(v)
-}
-
-// String returns what differs from the defaults as the grammar has it, "" for
-// nothing.
-func (h Hold) String() string {
-	h = h.filled()
-	var parts []string
-	if h.TTL != defaultHold.TTL {
-		parts = append(parts, "ttl: "+formatDuration(h.TTL))
-	}
-	if h.Charges {
-		parts = append(parts, "expiry: "+expiries[1])
-	}
-	if h.Keep != defaultHold.Keep {
-		parts = append(parts, "keep: "+formatDuration(h.Keep))
-	}
-	if h.Share != defaultHold.Share {
-		parts = append(parts, "share: "+strconv.Itoa(h.Share)+"%")
-	}
-	if parts == nil {
-		return ""
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // CostBy is the name of the attribute that has the call's cost, "" where that is a

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -42,15 +40,20 @@ type penaltyDef struct {
 
 var penaltyEntries = []entry[penaltyDef]{
 	{key: "after", value: "number", about: "how many denials lead to a block; needed", schema: wholeSchema(1),
-		read: func(r *reader, n *yaml.Node, p *penaltyDef) { p.after, _ = r.whole(n, 1, mostStrikes) }},
+		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.after, _ = r.whole(n, 1, mostStrikes) },
+		print: func(p *penaltyDef) string { return number(p.after) }},
 	{key: "within", value: "duration", none: "the period of the rate", about: "from the first of them on, the time in which they count together", schema: durationSchema,
-		read: func(r *reader, n *yaml.Node, p *penaltyDef) { p.within = r.between(n, leastPenalty, mostPenalty) }},
+		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.within = r.between(n, leastPenalty, mostPenalty) },
+		print: func(p *penaltyDef) string { return duration(p.within) }},
 	{key: "block", value: "duration", about: "how long the caller is blocked then; needed", schema: durationSchema,
-		read: func(r *reader, n *yaml.Node, p *penaltyDef) { p.block = r.between(n, leastPenalty, mostPenalty) }},
+		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.block = r.between(n, leastPenalty, mostPenalty) },
+		print: func(p *penaltyDef) string { return duration(p.block) }},
 	{key: "factor", value: "number", none: "1", about: "how many times as long the next block is, if it begins within `max` of the end of the one before", schema: wholeSchema(1),
-		read: func(r *reader, n *yaml.Node, p *penaltyDef) { p.factor, _ = r.whole(n, 1, mostFactor) }},
+		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.factor, _ = r.whole(n, 1, mostFactor) },
+		print: func(p *penaltyDef) string { return number(p.factor) }},
 	{key: "max", value: "duration", none: "24h", about: "how long a block may be, and for how long one is remembered", schema: durationSchema,
-		read: func(r *reader, n *yaml.Node, p *penaltyDef) { p.max = r.between(n, leastPenalty, mostPenalty) }},
+		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.max = r.between(n, leastPenalty, mostPenalty) },
+		print: func(p *penaltyDef) string { return duration(p.max) }},
 }
 
 // penalty reads the penalty of a limit.
@@ -97,18 +100,10 @@ var periodLength = [...]int64{
 	calendar.Quarter: 92 * 24 * int64(time.Hour), calendar.Year: 366 * 24 * int64(time.Hour),
 }
 
-// String returns the penalty as the grammar has it.
+// String returns the penalty as the grammar has it, "" for none.
 func (p *penaltyDef) String() string {
-	parts := []string{"after: " + strconv.FormatInt(p.after, 10)}
-	if p.within != 0 {
-		parts = append(parts, "within: "+formatDuration(p.within))
+	if p == nil {
+		return ""
 	}
-	parts = append(parts, "block: "+formatDuration(p.block))
-	if p.factor != 0 {
-		parts = append(parts, "factor: "+strconv.FormatInt(p.factor, 10))
-	}
-	if p.max != 0 {
-		parts = append(parts, "max: "+formatDuration(p.max))
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return inline(fieldsOf(penaltyEntries, p))
 }

@@ -193,21 +193,16 @@ func atText(r calendar.Rules) string {
 	return fmt.Sprintf("%02d:%02d", r.At/60, r.At%60)
 }
 
-// String returns the calendar as the grammar has it.
+// String returns the calendar as the grammar has it, "" for none.
 func (c *calendarDef) String() string {
-	s := quote(c.rules.Zone)
-	anchor, at := anchorText(c.rules), atText(c.rules)
-	if anchor == "" && at == "" {
-		return s
+	if c == nil {
+		return ""
 	}
-	s = "{zone: " + s
-	if anchor != "" {
-		s += ", anchor: " + anchor
+	fs := fieldsOf(calendarEntries, c)
+	if len(fs) == 1 {
+		return fs[0].value // the zone
 	}
-	if at != "" {
-		s += ", at: " + quote(at)
-	}
-	return s + "}"
+	return inline(fs)
 }
 
 // counting returns in words how the limit counts: counters of another way are not

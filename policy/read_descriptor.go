@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -12,43 +13,62 @@ import (
 // itself, so that the last row is added by init.
 var descriptorEntries = []entry[descriptorDef]{
 	{key: "key", value: "text", about: "the key of an entry", schema: textSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.key = r.entryText(n, "a key", MaxEntryKey) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.key = r.entryText(n, "a key", MaxEntryKey) },
+		print: func(d *descriptorDef) string { return quote(d.key) }},
 	{key: "value", value: "text, * for any run of characters", none: "any value", about: "its value; a text wins over patterns, which go in the order of the text, and these over no value", schema: textSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.value = r.entryText(n, "a value", MaxValue) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.value = r.entryText(n, "a value", MaxValue) },
+		print: func(d *descriptorDef) string { return said(d.value != "", quote(d.value)) }},
 	{key: "rate_limit", value: "{unit, requests_per_unit, unlimited, name, replaces}", none: "no limit ends here", about: "the limit of a request's descriptor that ends here", schema: refTo("rate_limit"),
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.rate = r.rateLimit(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.rate = r.rateLimit(n) },
+		print: func(d *descriptorDef) string { return d.rate.String() }},
 	{key: "shadow_mode", value: "true | false", none: "false", about: "counts, and denies nothing", schema: truthSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.shadow = r.truth(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.shadow = r.truth(n) },
+		print: func(d *descriptorDef) string { return said(d.shadow, truths[1]) }},
 	{key: "quota_mode", value: "true | false", none: "false", about: "denies only where all limits of a request that have it do", schema: truthSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.quota = r.truth(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.quota = r.truth(n) },
+		print: func(d *descriptorDef) string { return said(d.quota, truths[1]) }},
 	{key: "share_threshold", value: "true | false", none: "false", about: "with a pattern: all values that match it share one counter", schema: truthSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.share = r.truth(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.share = r.truth(n) },
+		print: func(d *descriptorDef) string { return said(d.share, truths[1]) }},
 	{key: "detailed_metric", value: "true | false", none: "false", about: "the limit's metrics have the values of the request", schema: truthSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.detailed = r.truth(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.detailed = r.truth(n) },
+		print: func(d *descriptorDef) string { return said(d.detailed, truths[1]) }},
 	{key: "value_to_metric", value: "true | false", none: "false", about: "metrics of limits here and below have the value of this entry", schema: truthSchema,
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.valued = r.truth(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.valued = r.truth(n) },
+		print: func(d *descriptorDef) string { return said(d.valued, truths[1]) }},
 	{key: "metadata", value: "{name: value, …}", about: "goes with the answer where the limit passes", schema: schema{"type": "object"},
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.metadata = r.metadata(n) }},
+		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.metadata = r.metadata(n) },
+		print: func(d *descriptorDef) string { return d.metadata }},
 }
 
 func init() {
 	descriptorEntries = append(descriptorEntries, entry[descriptorDef]{
 		key: "descriptors", value: "[descriptor, …]", about: "what is asked of the next entry", schema: schema{"type": "array", "items": refTo("descriptor")},
 		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.below = r.descriptors(n, d.level+1) },
+		block: func(w *writer, indent string, d *descriptorDef) {
+			if len(d.below) > 0 {
+				w.descriptors(indent, d.below)
+			}
+		},
 	})
 }
 
 var rateLimitEntries = []entry[rateLimitDef]{
 	{key: "unit", value: "second | minute | hour | day | week | month | year", about: "windows begin at multiples of it since 1970; a month has 30 days, a year 365", schema: schema{"type": "string", "pattern": "(?i)^(second|minute|hour|day|week|month|year)$"},
-		read: func(r *reader, n *yaml.Node, l *rateLimitDef) { l.unit = r.unit(n) }},
+		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.unit = r.unit(n) },
+		print: func(l *rateLimitDef) string { return l.unit.String() }},
 	{key: "requests_per_unit", value: "0 to 4294967295", none: "0", about: "how much: 0 denies every call", schema: schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": math.MaxUint32},
-		read: func(r *reader, n *yaml.Node, l *rateLimitDef) { l.requests, l.given = r.whole(n, 0, math.MaxUint32) }},
+		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.requests, l.given = r.whole(n, 0, math.MaxUint32) },
+		print: func(l *rateLimitDef) string { return said(!l.unlimited, strconv.FormatInt(l.requests, 10)) }},
 	{key: "unlimited", value: "true | false", none: "false", about: "admits all and counts nothing", schema: truthSchema,
-		read: func(r *reader, n *yaml.Node, l *rateLimitDef) { l.unlimited = r.truth(n) }},
+		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.unlimited = r.truth(n) },
+		print: func(l *rateLimitDef) string { return said(l.unlimited, truths[1]) }},
 	{key: "name", value: "text", about: "what others replace it by", schema: textSchema,
-		read: func(r *reader, n *yaml.Node, l *rateLimitDef) { l.name = r.entryText(n, "a name", MaxEntryKey) }},
+		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.name = r.entryText(n, "a name", MaxEntryKey) },
+		print: func(l *rateLimitDef) string { return said(l.name != "", quote(l.name)) }},
 	{key: "replaces", value: "[{name: text}, …]", about: "limits that do not count in a request that this one is for", schema: schema{"type": "array", "items": refTo("replaced")},
-		read: func(r *reader, n *yaml.Node, l *rateLimitDef) { l.replaces = r.replaces(n) }},
+		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.replaces = r.replaces(n) },
+		print: func(l *rateLimitDef) string { return replacesText(l.replaces) }},
 }
 
 // replacedDef is an item of `replaces`.
@@ -56,7 +76,8 @@ type replacedDef struct{ name string }
 
 var replacedEntries = []entry[replacedDef]{
 	{key: "name", value: "text", about: "the name of a limit", schema: textSchema,
-		read: func(r *reader, n *yaml.Node, d *replacedDef) { d.name = r.entryText(n, "a name", MaxEntryKey) }},
+		read:  func(r *reader, n *yaml.Node, d *replacedDef) { d.name = r.entryText(n, "a name", MaxEntryKey) },
+		print: func(d *replacedDef) string { return quote(d.name) }},
 }
 
 var (

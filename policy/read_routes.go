@@ -230,31 +230,9 @@ func (r *reader) compileRoute(d *routesDef, t *targetDef, pattern string, params
 	return c
 }
 
-// write writes the set in canonical form.
-func (d *routesDef) write(w *writer) {
-	for _, f := range d.fields() {
-		w.pair("", f.key, f.value)
-	}
-	if len(d.routes) == 0 {
-		return
-	}
-	w.line("", "match:")
-	for i := range d.routes {
-		w.pair("  ", quote(d.routes[i].pattern.String()), d.routes[i].targetDef.String())
-	}
-}
-
-// fields returns what the set says beside its routes.
-func (d *routesDef) fields() (fs []field) {
-	fs = append(fs, field{"else", d.other.String()})
-	if len(d.given) > 0 {
-		fs = append(fs, field{"attributes", givenText(d.given)})
-	}
-	if d.slash != slashDenied {
-		fs = append(fs, field{"encoded_slash", slashWords[d.slash]})
-	}
-	if d.fold != 0 {
-		fs = append(fs, field{"case", cases[d.fold]})
+func matchFields(defs []routeDef) (fs []field) {
+	for i := range defs {
+		fs = append(fs, field{key: quote(defs[i].pattern.String()), value: defs[i].targetDef.String()})
 	}
 	return fs
 }
@@ -269,14 +247,7 @@ func (t *targetDef) String() string {
 	case len(t.given) == 0 && t.cost == 0 && t.policy != wordAllow && t.policy != wordDeny:
 		return quote(t.policy)
 	}
-	s := "{policy: " + quote(t.policy)
-	if len(t.given) > 0 {
-		s += ", attributes: " + givenText(t.given)
-	}
-	if t.cost != 0 {
-		s += fmt.Sprintf(", cost: %d", t.cost)
-	}
-	return s + "}"
+	return inline(fieldsOf(targetEntries, t))
 }
 
 func givenText(defs []givenDef) string {
@@ -288,19 +259,4 @@ func givenText(defs []givenDef) string {
 		}
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-// routes tells what differs between two sets of routes, of which one may be nil.
-func (x *comparison) routes(old, new *routesDef) {
-	fields := func(d *routesDef) (fs []field) {
-		if d == nil {
-			return nil
-		}
-		fs = d.fields()
-		for i := range d.routes {
-			fs = append(fs, field{"match." + quote(d.routes[i].pattern.String()), d.routes[i].targetDef.String()})
-		}
-		return fs
-	}
-	x.fields("", fields(old), fields(new), func(string) Effect { return NoEffect })
 }

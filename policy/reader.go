@@ -32,6 +32,14 @@ type entry[T any] struct {
 	// later is set for a word that is kept for a later release: the error.
 	later string
 	read  func(r *reader, n *yaml.Node, to *T)
+	// print returns the value in canonical form, "" where nothing is said. A list or a
+	// mapping that is compared part by part has parts instead; one that takes more
+	// than a line for a part has a block too.
+	print func(from *T) string
+	parts func(from *T) []field
+	block func(w *writer, indent string, from *T)
+	// effect is what an edit of the value does to counters.
+	effect Effect
 }
 
 // fail keeps an error about a node.

@@ -174,17 +174,15 @@ func (d *definition) limitWithID(id string) *limitDef {
 
 // counts returns what decides what a limit's counters are held against.
 func (l *limitDef) counts(d *definition) string {
-	s := l.counting() + " " + l.align.String() + " "
-	if l.tiers != nil {
-		s += l.tiers.String()
-	} else {
-		s += l.rate.String()
+	s := l.counting()
+	for _, f := range fieldsOf(limitEntries, l) {
+		if f.effect == NewNumbers {
+			s += " " + f.value
+		}
 	}
 	for _, o := range d.overrides {
-		for i := range o.limits {
-			if o.limits[i].limit == l.name {
-				s += " " + o.String()
-			}
+		if slices.ContainsFunc(o.limits, func(x overriddenDef) bool { return x.limit == l.name }) {
+			s += " " + o.String()
 		}
 	}
 	return s

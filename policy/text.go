@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -11,7 +12,12 @@ func (rec *Record) Text() string {
 	w := &writer{}
 	switch rec.Kind {
 	case AttributesRecord:
-		w.attributes(rec.attributes, "")
+		for _, f := range attributeFields(rec.attributes) {
+			w.pair("", f.key, f.value)
+		}
+		if len(rec.attributes) == 0 {
+			w.line("", "{}")
+		}
 	case ListRecord:
 		for i := range rec.list.entries {
 			w.line("", "- "+quote(rec.list.entries[i].s))
@@ -20,9 +26,9 @@ func (rec *Record) Text() string {
 			w.line("", "[]")
 		}
 	case RoutesRecord:
-		rec.routes.write(w)
+		writeMap(w, "", routesEntries, rec.routes)
 	default:
-		w.policy(rec.definition)
+		writeMap(w, "", policyEntries, rec.definition)
 	}
 	return w.String()
 }
@@ -43,149 +49,187 @@ func (w *writer) pair(indent, key, value string) {
 	}
 }
 
-func (w *writer) attributes(defs []attributeDef, indent string) {
-	if len(defs) == 0 {
-		w.line(indent, "{}")
-	}
-	for i := range defs {
-		w.pair(indent, defs[i].name, defs[i].String())
-	}
+// field is a key of the grammar, or what stands for one, and its value in canonical form.
+type field struct {
+	key, value string
+	effect     Effect
 }
 
-// String returns what is said of the attribute.
-func (a *attributeDef) String() string {
-	switch s := a.Type.String(); {
-	case s == "":
-		return "{}"
-	case strings.Contains(s, ","):
-		return "{type: [" + s + "]}"
-	default:
-		return "{type: " + s + "}"
-	}
-}
-
-func (w *writer) policy(d *definition) {
-	w.pair("", "on_failure", d.onFailure.String())
-	w.pair("", "backstop", d.backstopText())
-	w.pair("", "durability", d.durability.String())
-	w.pair("", "require", flow(d.require))
-	if len(d.attributes) > 0 {
-		w.line("", "attributes:")
-		w.attributes(d.attributes, "  ")
-	}
-	if len(d.lists) > 0 {
-		w.line("", "lists:")
-		for _, l := range d.lists {
-			w.pair("  ", l.name, flowOrNothing(l.entries))
+// fieldsOf returns what x says by its table: a field for each row that says something.
+func fieldsOf[T any](entries []entry[T], x *T) (fs []field) {
+	for i := range entries {
+		e, value := &entries[i], ""
+		switch {
+		case e.parts != nil:
+			value = inline(e.parts(x))
+		case e.print != nil:
+			value = e.print(x)
+		}
+		if value != "" {
+			fs = append(fs, field{e.key, value, e.effect})
 		}
 	}
-	w.conditions("deny", d.deny)
-	w.conditions("allow", d.allow)
-	w.pair("", "hold", d.hold.String())
-	if d.dialect {
-		w.dialect(d.descriptors)
-		return
-	}
-	w.line("", "limits:")
-	for _, l := range d.limits {
-		w.line("  ", l.name+":")
-		w.limit(l)
-	}
-	if len(d.overrides) > 0 {
-		w.line("", "overrides:")
-		for _, o := range d.overrides {
-			w.override(o)
-		}
-	}
-}
-
-// backstopText returns the backstop as the grammar has it, "" for none.
-func (d *definition) backstopText() string {
-	if d.backstop == 0 {
-		return ""
-	}
-	return strconv.FormatInt(d.backstop, 10)
-}
-
-func (w *writer) conditions(key string, defs []conditionDef) {
-	if len(defs) == 0 {
-		return
-	}
-	w.line("", key+":")
-	for _, c := range defs {
-		w.line("  ", "- "+c.String())
-	}
-}
-
-func (w *writer) limit(l *limitDef) {
-	for _, f := range l.fields() {
-		w.pair("    ", f.key, f.value)
-	}
-}
-
-// field is a key of the grammar and its value as text.
-type field struct{ key, value string }
-
-// fields returns what the limit says, without what holds anyway.
-func (l *limitDef) fields() []field {
-	var fs []field
-	add := func(said bool, key, value string) {
-		if said {
-			fs = append(fs, field{key, value})
-		}
-	}
-	add(len(l.by) > 0, "by", byText(l.by))
-	switch {
-	case l.tiers != nil:
-		add(true, "tiers", l.tiers.String())
-	case l.algorithm == Concurrent:
-		add(true, "concurrent", l.rate.String())
-	default:
-		add(true, "rate", l.rate.String())
-	}
-	add(l.ttl != 0, "ttl", formatDuration(l.ttl))
-	add(len(l.when) > 0, "when", l.when.String())
-	if l.calendar != nil {
-		add(true, "calendar", l.calendar.String())
-	} else {
-		add(l.algorithm != Token && l.algorithm != Concurrent, "algorithm", l.algorithm.String())
-	}
-	add(l.align != Epoch, "align", l.align.String())
-	add(l.mode != Enforce, "mode", l.mode.String())
-	add(l.cost.attribute != "" || l.cost.constant != 1, "cost", l.cost.String())
-	if l.wait != nil {
-		add(true, "wait", formatDuration(*l.wait))
-	}
-	add(l.deny, "missing", missings[1])
-	add(l.status != 0, "status", strconv.Itoa(l.status))
-	if l.penalty != nil {
-		add(true, "penalty", l.penalty.String())
-	}
-	add(l.countAll, "count", counts[1])
-	add(l.debt != 0, "debt", strconv.FormatInt(l.debt, 10))
-	add(l.share.partial(), "share", l.share.String())
-	add(l.id != l.name, "id", l.id)
 	return fs
 }
 
-// String returns the tiers as the grammar has them.
-func (t *tiersDef) String() string {
-	parts := []string{"attribute: " + t.attribute.s}
-	for i := range t.tiers {
-		parts = append(parts, quote(t.tiers[i].name)+": "+t.tiers[i].numbersDef.String())
+// inline writes fields on one line.
+func inline(fs []field) string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, f := range fs {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(f.key + ": " + f.value)
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	b.WriteByte('}')
+	return b.String()
 }
 
-func (w *writer) override(o *overrideDef) {
-	w.line("  ", "- when: "+o.when.String())
-	w.line("    ", "limits:")
-	for i := range o.limits {
-		w.pair("      ", o.limits[i].limit, o.limits[i].numbersDef.String())
+// writeMap writes what x says by its table, each key on a line of its own.
+func writeMap[T any](w *writer, indent string, entries []entry[T], x *T) {
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.block != nil:
+			e.block(w, indent, x)
+		case e.parts != nil:
+			w.parts(indent, e.key, e.parts(x))
+		case e.print != nil:
+			w.pair(indent, e.key, e.print(x))
+		}
 	}
-	if o.until != 0 {
-		w.pair("    ", "until", FormatTime(o.until))
+}
+
+// parts writes a list, whose parts have an index for a key, or a mapping; nothing if it
+// has no parts.
+func (w *writer) parts(indent, key string, fs []field) {
+	if len(fs) > 0 {
+		w.line(indent, key+":")
 	}
+	for _, f := range fs {
+		if f.key[0] == '[' {
+			w.line(indent, "  - "+f.value)
+		} else {
+			w.pair(indent+"  ", f.key, f.value)
+		}
+	}
+}
+
+// item writes an item of a list, which write writes with a deeper indent.
+func (w *writer) item(indent string, write func(w *writer, indent string)) {
+	own, deeper := &writer{}, indent+"  "
+	write(own, deeper)
+	w.line(indent, "- "+strings.TrimPrefix(strings.TrimSuffix(own.String(), "\n"), deeper))
+}
+
+// said returns s if something is said, else "".
+func said(something bool, s string) string {
+	if something {
+		return s
+	}
+	return ""
+}
+
+// number writes a number, "" for 0.
+func number(n int64) string { return said(n != 0, strconv.FormatInt(n, 10)) }
+
+// duration writes a duration, "" for 0.
+func duration(ns int64) string { return said(ns != 0, formatDuration(ns)) }
+
+// optional writes a value, "" for none.
+func optional[T fmt.Stringer](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return (*v).String()
+}
+
+func attributeFields(defs []attributeDef) (fs []field) {
+	for i := range defs {
+		fs = append(fs, field{defs[i].name, inline(fieldsOf(attributeEntries, &defs[i])), NewKeys})
+	}
+	return fs
+}
+
+// typeText returns the types of the attribute as the grammar has them, "" for none.
+func (a *attributeDef) typeText() string {
+	s := a.Type.String()
+	if strings.Contains(s, ",") {
+		return "[" + s + "]"
+	}
+	return s
+}
+
+func listFields(defs []*listDef) (fs []field) {
+	for _, l := range defs {
+		fs = append(fs, field{key: l.name, value: flowOrNothing(l.entries)})
+	}
+	return fs
+}
+
+func conditionFields(defs []conditionDef) (fs []field) {
+	for i, c := range defs {
+		fs = append(fs, field{key: indexed(i), value: c.String()})
+	}
+	return fs
+}
+
+func overrideFields(defs []*overrideDef) (fs []field) {
+	for i, o := range defs {
+		fs = append(fs, field{indexed(i), o.String(), NewNumbers})
+	}
+	return fs
+}
+
+// String returns the override on one line.
+func (o *overrideDef) String() string { return inline(fieldsOf(overrideEntries, o)) }
+
+func overriddenFields(defs []overriddenDef) (fs []field) {
+	for i := range defs {
+		fs = append(fs, field{key: defs[i].limit, value: defs[i].numbersDef.String()})
+	}
+	return fs
+}
+
+func (w *writer) limits(indent string, defs []*limitDef) {
+	for _, l := range defs {
+		w.line(indent, l.name+":")
+		writeMap(w, indent+"  ", limitEntries, l)
+	}
+}
+
+// String returns the limit on one line.
+func (l *limitDef) String() string { return inline(fieldsOf(limitEntries, l)) }
+
+func (w *writer) overrides(indent string, defs []*overrideDef) {
+	for _, o := range defs {
+		w.item(indent, func(w *writer, indent string) { writeMap(w, indent, overrideEntries, o) })
+	}
+}
+
+// String returns the tiers as the grammar has them, "" for none.
+func (t *tiersDef) String() string {
+	if t == nil {
+		return ""
+	}
+	return inline(append([]field{{key: "attribute", value: t.attribute.s}}, t.fields()...))
+}
+
+// fields returns the tiers by their names.
+func (t *tiersDef) fields() (fs []field) {
+	for i := range t.tiers {
+		fs = append(fs, field{key: quote(t.tiers[i].name), value: t.tiers[i].numbersDef.String()})
+	}
+	return fs
+}
+
+// waitText writes how long a call may wait, "" where nothing is said.
+func waitText(ns *int64) string {
+	if ns == nil {
+		return ""
+	}
+	return formatDuration(*ns)
 }
 
 // String returns the share as the grammar has it.
@@ -198,33 +242,22 @@ func (r shareRange) String() string {
 }
 
 // String returns the cost as the grammar has it.
-func (c *costDef) String() string {
+func (c costDef) String() string {
 	if c.attribute != "" {
 		return c.attribute
 	}
 	return strconv.FormatInt(c.constant, 10)
 }
 
-// String returns the numbers as the grammar has them.
+// String returns the numbers as the grammar has them, "" for none.
 func (n *numbersDef) String() string {
-	if n.mode == nil && n.cost == nil {
-		return n.rate.String()
+	switch {
+	case n == nil:
+		return ""
+	case n.mode == nil && n.cost == nil:
+		return optional(n.rate)
 	}
-	var parts []string
-	if n.rate != nil {
-		key := "rate: "
-		if n.rate.slots() {
-			key = "concurrent: "
-		}
-		parts = append(parts, key+n.rate.String())
-	}
-	if n.mode != nil {
-		parts = append(parts, "mode: "+n.mode.String())
-	}
-	if n.cost != nil {
-		parts = append(parts, "cost: "+n.cost.String())
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return inline(fieldsOf(numbersEntries, n))
 }
 
 // byText writes the parts of a key.
@@ -232,17 +265,9 @@ func byText(parts []byDef) string {
 	texts := make([]string, len(parts))
 	for i, p := range parts {
 		texts[i] = strings.Join(p.attrs, "|")
-		if p.v4 == 0 && p.v6 == 0 {
-			continue
+		if bits := fieldsOf(prefixEntries, &parts[i]); bits != nil {
+			texts[i] = "{" + texts[i] + ": " + inline(bits) + "}"
 		}
-		var bits []string
-		if p.v4 != 0 {
-			bits = append(bits, "v4: "+strconv.Itoa(int(p.v4)))
-		}
-		if p.v6 != 0 {
-			bits = append(bits, "v6: "+strconv.Itoa(int(p.v6)))
-		}
-		texts[i] = "{" + texts[i] + ": {" + strings.Join(bits, ", ") + "}}"
 	}
 	switch len(texts) {
 	case 0:

@@ -1,115 +1,71 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// dialect writes the descriptors of a policy.
-func (w *writer) dialect(defs []*descriptorDef) {
+// descriptors writes a level.
+func (w *writer) descriptors(indent string, defs []*descriptorDef) {
 	if len(defs) == 0 {
-		w.line("", "descriptors: []")
+		w.line(indent, "descriptors: []")
 		return
 	}
-	w.line("", "descriptors:")
-	w.descriptors(defs, "  ")
-}
-
-// descriptors writes a level.
-func (w *writer) descriptors(defs []*descriptorDef, indent string) {
+	w.line(indent, "descriptors:")
 	for _, d := range defs {
-		mark := "- "
-		for _, f := range d.fields() {
-			w.pair(indent, mark+f.key, f.value)
-			mark = "  "
-		}
-		if len(d.below) > 0 {
-			w.line(indent, "  descriptors:")
-			w.descriptors(d.below, indent+"    ")
-		}
+		w.item(indent+"  ", func(w *writer, indent string) { writeMap(w, indent, descriptorEntries, d) })
 	}
 }
 
-// fields returns what the descriptor says, without what is below it.
-func (d *descriptorDef) fields() []field {
-	fs := []field{{"key", quote(d.key)}}
-	if d.value != "" {
-		fs = append(fs, field{"value", quote(d.value)})
-	}
-	if d.rate != nil {
-		fs = append(fs, field{"rate_limit", d.rate.String()})
-	}
-	for _, f := range []struct {
-		key  string
-		said bool
-	}{
-		{"shadow_mode", d.shadow}, {"quota_mode", d.quota}, {"share_threshold", d.share}, {"detailed_metric", d.detailed}, {"value_to_metric", d.valued},
-	} {
-		if f.said {
-			fs = append(fs, field{f.key, truths[1]})
-		}
-	}
-	if d.metadata != "" {
-		fs = append(fs, field{"metadata", d.metadata})
-	}
-	return fs
-}
-
-// String returns the limit as the dialect has it.
+// String returns the limit as the dialect has it, "" for none.
 func (l *rateLimitDef) String() string {
-	var parts []string
-	if l.unlimited {
-		parts = append(parts, "unlimited: true")
-	} else {
-		parts = append(parts, "unit: "+l.unit.String(), "requests_per_unit: "+strconv.FormatInt(l.requests, 10))
+	if l == nil {
+		return ""
 	}
-	if l.name != "" {
-		parts = append(parts, "name: "+quote(l.name))
+	return inline(fieldsOf(rateLimitEntries, l))
+}
+
+func replacesText(names []string) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = inline(fieldsOf(replacedEntries, &replacedDef{name}))
 	}
-	if len(l.replaces) > 0 {
-		names := make([]string, len(l.replaces))
-		for i, name := range l.replaces {
-			names[i] = "{name: " + quote(name) + "}"
-		}
-		parts = append(parts, "replaces: ["+strings.Join(names, ", ")+"]")
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return said(len(names) > 0, "["+strings.Join(texts, ", ")+"]")
 }
 
 // descriptorFields returns the descriptors with their paths, each as a field on its own.
-func descriptorFields(defs []*descriptorDef, path string) (fs []field) {
+// others are the descriptors of the other policy by their paths.
+func descriptorFields(defs []*descriptorDef, path string, others map[string]*descriptorDef) (fs []field) {
 	for _, d := range defs {
 		at := path + quote(d.composite())
-		var parts []string
-		for _, f := range d.fields()[1:] {
-			if f.key != "value" {
-				parts = append(parts, f.key+": "+f.value)
-			}
-		}
-		fs = append(fs, field{at, "{" + strings.Join(parts, ", ") + "}"})
-		fs = append(fs, descriptorFields(d.below, at+".")...)
+		says := slices.DeleteFunc(fieldsOf(descriptorEntries, d), func(f field) bool { return f.key == "key" || f.key == "value" })
+		fs = append(fs, field{at, inline(says), d.effect(others[at])})
+		fs = append(fs, descriptorFields(d.below, at+".", others)...)
 	}
 	return fs
 }
 
-// descriptors compares the trees of two policies. What an edit does to counters is
-// told of limits that are in both: counters go by the unit, and by what shares them.
+// descriptors compares the trees of two policies.
 func (x *comparison) descriptors(old, new *definition) {
 	before, after := map[string]*descriptorDef{}, map[string]*descriptorDef{}
 	byPath(old.descriptors, "", before)
 	byPath(new.descriptors, "", after)
-	x.fields("descriptors.", descriptorFields(old.descriptors, ""), descriptorFields(new.descriptors, ""), func(path string) Effect {
-		was, is := before[path], after[path]
-		switch {
-		case was == nil || is == nil || was.rate == nil || is.rate == nil:
-			return NoEffect
-		case was.rate.unit != is.rate.unit || was.share != is.share:
-			return NewKeys
-		case was.rate.requests != is.rate.requests:
-			return NewNumbers
-		}
+	x.fields("descriptors.", descriptorFields(old.descriptors, "", after), descriptorFields(new.descriptors, "", before))
+}
+
+// effect returns what an edit from or to another descriptor of the same path, nil for
+// none, does to counters. They go by the unit, and by what shares them.
+func (d *descriptorDef) effect(other *descriptorDef) Effect {
+	switch {
+	case other == nil || d.rate == nil || other.rate == nil:
 		return NoEffect
-	})
+	case d.rate.unit != other.rate.unit || d.share != other.share:
+		return NewKeys
+	case d.rate.requests != other.rate.requests:
+		return NewNumbers
+	}
+	return NoEffect
 }
 
 // byPath finds descriptors by the paths of descriptorFields.

@@ -202,6 +202,30 @@ func TestReferenceAndSchemaHaveEveryKey(t *testing.T) {
 	keys(split(sourceEntries))
 }
 
+// A row of the grammar is whole: what is read is also written, and so compared.
+func TestEveryRowIsWritten(t *testing.T) {
+	whole(t, policyEntries)
+	whole(t, limitEntries)
+	whole(t, calendarEntries)
+	whole(t, penaltyEntries)
+	whole(t, holdEntries)
+	whole(t, overrideEntries)
+	whole(t, numbersEntries)
+	whole(t, attributeEntries)
+	whole(t, prefixEntries)
+	whole(t, descriptorEntries)
+	whole(t, rateLimitEntries)
+	whole(t, routesEntries)
+	whole(t, targetEntries)
+}
+
+func whole[T any](t *testing.T, entries []entry[T]) {
+	for i := range entries {
+		e := &entries[i]
+		require.True(t, e.later != "" || e.read != nil && (e.print != nil || e.parts != nil || e.block != nil), e.key)
+	}
+}
+
 func split[T any](entries []entry[T]) (names, later []string) {
 	for i := range entries {
 		if e := &entries[i]; e.later != "" {
