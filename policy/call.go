@@ -15,7 +15,7 @@ var (
 	errTooManyAttributes = fmt.Errorf("at most %d attributes in a call", MaxAttributes)
 	errValueTooLong      = fmt.Errorf("the value of an attribute has at most %d bytes", MaxValue)
 	errUnits             = errors.New("COST must be 0 or more")
-	errManyUnits         = fmt.Errorf("COST may be %d at most", int64(maxUnits))
+	errManyUnits         = fmt.Errorf("COST may be %d at most", int64(MaxUnits))
 )
 
 // Call has the attributes of one check after another, and tells which limits

@@ -231,7 +231,7 @@ func (l *limitDef) otherCounters(new *limitDef) bool {
 	if l.calendar != nil && new.calendar != nil && !l.periodless() && !new.periodless() {
 		return l.calendar.rules.Period != new.calendar.rules.Period
 	}
-	return (l.algorithm == Concurrent) != (new.algorithm == Concurrent)
+	return (l.Algorithm == Concurrent) != (new.Algorithm == Concurrent)
 }
 
 // raise makes other numbers another kind of counters.

@@ -88,7 +88,7 @@ func TestRevise(t *testing.T) {
 
 	many := m{}
 	for i := range 200 {
-		many["l"+formatDuration(int64(i)+1)] = LimitEpoch{Reset: 1}
+		many["l"+FormatDuration(int64(i)+1)] = LimitEpoch{Reset: 1}
 	}
 	many["a"] = LimitEpoch{Reset: 9}
 	require.Len(t, ResetAll(log, many), maxEpochs)
@@ -132,7 +132,7 @@ func TestReviseOfLimitsThatComeBack(t *testing.T) {
 	// Of too many that are gone, those go first that nothing has changed.
 	many := m{}
 	for i := range 200 {
-		many["l"+formatDuration(int64(i)+1)] = LimitEpoch{Reset: uint32(i % 2), Was: "log"}
+		many["l"+FormatDuration(int64(i)+1)] = LimitEpoch{Reset: uint32(i % 2), Was: "log"}
 	}
 	left := f(other, many, other, ChangeKeep)
 	require.Len(t, left, maxEpochs)

@@ -141,10 +141,7 @@ func (x *compiler) attribute(name string, at place) int {
 func (x *compiler) limit(i int, d *limitDef) {
 	l := &x.p.Limits[i]
 	*l = Limit{
-		Policy: x.p, Index: i, Name: d.name, ID: d.id,
-		Algorithm: d.algorithm, Align: d.align, Epoch: x.p.Epochs[d.id],
-		Status: d.status, Debt: d.debt, CountAll: d.countAll, MissingDenies: d.deny,
-		prefix: x.prefixes[i], share: d.share,
+		Policy: x.p, Index: i, Name: d.name, ID: d.id, Terms: d.Terms, Epoch: x.p.Epochs[d.id], prefix: x.prefixes[i],
 	}
 	if d.calendar != nil {
 		var err error
@@ -157,14 +154,15 @@ func (x *compiler) limit(i int, d *limitDef) {
 		x.p.Calendars = true
 	}
 	if d.penalty != nil {
-		l.Penalty = d.penalty.compiled()
+		penalty := d.penalty.filled()
+		l.Penalty = &penalty
 		l.Penalty.Epoch = uint16(l.Epoch.Reset + l.Epoch.Forgiven)
 		if l.Penalty.Within == 0 && l.Calendar != nil {
 			l.Penalty.Within = periodLength[l.Calendar.Rules().Period]
 		}
 		x.p.Penalties = true
 	}
-	if d.algorithm == Concurrent {
+	if d.Algorithm == Concurrent {
 		l.TTL, x.p.Slots = cmp.Or(d.ttl, x.p.Hold.TTL), true
 	}
 	if d.wait != nil {
@@ -240,7 +238,7 @@ func (x *compiler) numbers(d *limitDef, n *numbersDef) Numbers {
 		rate = d.rate.rate
 	}
 	out := Numbers{Rate: *rate, Mode: mode, CostBy: NoAttribute, Cost: cost.constant}
-	if d.algorithm == Concurrent {
+	if d.Algorithm == Concurrent {
 		out.CostBy = SlotCost
 	}
 	if cost.attribute != "" {

@@ -9,7 +9,7 @@ const descriptorsID = "descriptors"
 func (x *compiler) descriptors() {
 	p := x.p
 	d := &Descriptors{limit: Limit{
-		Policy: p, Name: descriptorsID, ID: descriptorsID, Algorithm: Fixed, Epoch: p.Epochs[descriptorsID], CountAll: true,
+		Policy: p, Name: descriptorsID, ID: descriptorsID, Terms: Terms{Algorithm: Fixed, CountAll: true}, Epoch: p.Epochs[descriptorsID],
 	}}
 	p.descriptors, p.guarded = d, true // see Call.admit
 	t := &descriptorCompiler{compiler: x, d: d, names: map[string]int{}, numbers: map[Rate]*Numbers{}}

@@ -55,7 +55,7 @@ func parseSlots(s string) (Rate, error) {
 		return Rate{}, errNotSlots
 	}
 	r := Rate{Amount: n}
-	return r, r.check(Concurrent)
+	return r, r.Check(Concurrent)
 }
 
 // slots reads `concurrent`.
@@ -84,5 +84,5 @@ func (r *reader) checkConcurrent(l *limitDef, key, n *yaml.Node) {
 	if l.cost.attribute != "" {
 		r.failAt(l.cost.place, "%s", errSlotsByAttribute)
 	}
-	l.algorithm, l.align, l.calendar, l.wait, l.countAll = Concurrent, Epoch, nil, nil, false
+	l.Algorithm, l.Align, l.calendar, l.wait, l.CountAll = Concurrent, Epoch, nil, nil, false
 }

@@ -72,25 +72,19 @@ type listDef struct {
 }
 
 type limitDef struct {
-	name, id  string
-	place     place
-	by        []byDef
-	rate      *numbersDef // the limit's own; nil with tiers
-	tiers     *tiersDef
-	when      conditionDef
-	algorithm Algorithm
-	align     Align
-	mode      Mode
-	cost      costDef
-	wait      *int64
-	deny      bool // missing: deny
-	status    int
-	countAll  bool
-	debt      int64
-	share     shareRange
-	calendar  *calendarDef // nil: none
-	penalty   *penaltyDef  // nil: none
-	ttl       int64        // of concurrent calls; 0: that of holds
+	Terms
+	name, id string
+	place    place
+	by       []byDef
+	rate     *numbersDef // the limit's own; nil with tiers
+	tiers    *tiersDef
+	when     conditionDef
+	mode     Mode
+	cost     costDef
+	wait     *int64
+	calendar *calendarDef // nil: none
+	penalty  *Penalty     // nil: none
+	ttl      int64        // of concurrent calls; 0: that of holds
 }
 
 // byDef is a part of `by`.

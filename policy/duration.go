@@ -67,20 +67,16 @@ func parsePeriod(s string) (int64, error) {
 	if len(s) > 2 && !strings.ContainsAny(s, ".0123456789") {
 		return 0, fmt.Errorf("unknown unit %q, use ms s m h d w, or with a calendar day, week, month, quarter or year", clip(s))
 	}
-	ns, err := parseDuration(s)
+	ns, err := ParseDuration(s)
 	if err == nil && ns == 0 {
 		err = errPeriod
 	}
 	return ns, err
 }
 
-// ParseDuration reads a duration of the grammar, such as 90s or 1h30m, of 0 to
+// ParseDuration reads a sum of whole numbers with units, such as 1h30m, of 0 to
 // 100 years. It returns ns.
-func ParseDuration(s string) (int64, error) { return parseDuration(s) }
-
-// parseDuration reads a sum of whole numbers with units, such as 1h30m, of 0 to
-// 100 years. It returns ns.
-func parseDuration(s string) (int64, error) {
+func ParseDuration(s string) (int64, error) {
 	total := int64(0)
 	for rest := s; ; {
 		digits := 0
@@ -119,12 +115,8 @@ func parseDuration(s string) (int64, error) {
 	}
 }
 
-// FormatDuration writes ns, 0 or more, as ParseDuration reads it: in the longest
-// unit that has them whole.
-func FormatDuration(ns int64) string { return formatDuration(ns) }
-
-// formatDuration writes ns in the longest unit that has them whole.
-func formatDuration(ns int64) string {
+// FormatDuration writes ns in the longest unit that has them whole.
+func FormatDuration(ns int64) string {
 	if ns == 0 {
 		return "0s"
 	}
@@ -136,9 +128,9 @@ func formatDuration(ns int64) string {
 	return "" // not reached: the last unit is 1 ns
 }
 
-// formatPeriod is formatDuration, without the number where that is 1.
+// formatPeriod is FormatDuration, without the number where that is 1.
 func formatPeriod(ns int64) string {
-	s := formatDuration(ns)
+	s := FormatDuration(ns)
 	if unit, ok := strings.CutPrefix(s, "1"); ok {
 		if _, ok := unitNamed(unit); ok {
 			return unit

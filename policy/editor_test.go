@@ -85,7 +85,7 @@ func TestASetHasABoundOfPolicies(t *testing.T) {
 	r := record(t, "p", "limits: {l: {rate: 1/s}}")
 	for i := range MaxPolicies + 1 {
 		again := *r
-		again.Name = "p" + formatDuration(int64(i)*7+1)
+		again.Name = "p" + FormatDuration(int64(i)*7+1)
 		e.Set(&again, Meta{})
 	}
 	_, err := e.Finish(1)

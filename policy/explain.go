@@ -70,19 +70,6 @@ func (c *Call) Explain(now int64) []Finding {
 	return findings
 }
 
-// RuleText returns the entry of deny or allow that the last Match hit, as the
-// grammar has it.
-func (c *Call) RuleText(v Verdict) string {
-	d := c.policy.Record.definition
-	switch v {
-	case Denied:
-		return d.deny[c.Rule].String()
-	case Allowed:
-		return d.allow[c.Rule].String()
-	}
-	return ""
-}
-
 // String returns what was found, in words.
 func (f *Finding) String() string {
 	switch f.Why {

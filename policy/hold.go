@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -34,15 +35,9 @@ var defaultHold = Hold{TTL: 2 * int64(time.Minute), Keep: 10 * int64(time.Minute
 
 // filled returns h with the defaults for what it does not say.
 func (h Hold) filled() Hold {
-	if h.TTL == 0 {
-		h.TTL = defaultHold.TTL
-	}
-	if h.Keep == 0 {
-		h.Keep = defaultHold.Keep
-	}
-	if h.Share == 0 {
-		h.Share = defaultHold.Share
-	}
+	h.TTL = cmp.Or(h.TTL, defaultHold.TTL)
+	h.Keep = cmp.Or(h.Keep, defaultHold.Keep)
+	h.Share = cmp.Or(h.Share, defaultHold.Share)
 	return h
 }
 
@@ -85,13 +80,13 @@ func (r *reader) between(n *yaml.Node, least, most int64) int64 {
 	if !ok {
 		return 0
 	}
-	ns, err := parseDuration(s)
+	ns, err := ParseDuration(s)
 	switch {
 	case err != nil:
 		r.fail(n, "%q: %s", clip(s), err)
 		return 0
 	case ns < least || ns > most:
-		r.fail(n, "%q: want a duration from %s to %s", clip(s), formatDuration(least), formatDuration(most))
+		r.fail(n, "%q: want a duration from %s to %s", clip(s), FormatDuration(least), FormatDuration(most))
 		return 0
 	}
 	return ns
@@ -120,9 +115,3 @@ func (a *Applied) CostBy() string {
 	}
 	return a.Limit.Policy.attrs.names[a.Numbers.CostBy]
 }
-
-// MaxCost is what a call may cost at most.
-const MaxCost = int64(maxUnits)
-
-// ParseCost reads a cost: a whole number from 0 to MaxCost.
-func ParseCost(b []byte) (int64, bool) { return parseCost(b) }

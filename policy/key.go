@@ -26,8 +26,8 @@ var escaped = func() (t [256]bool) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// appendEscaped appends a value as it is in keys.
-func appendEscaped(dst, value []byte) []byte {
+// AppendEscaped appends a value as it is in keys.
+func AppendEscaped(dst, value []byte) []byte {
 	if len(value) > maxEscaped {
 		return appendHashed(dst, value)
 	}
@@ -39,7 +39,7 @@ func appendEscaped(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// appendRest is appendEscaped for a value of which the byte at i has to be
+// appendRest is AppendEscaped for a value of which the byte at i has to be
 // escaped and none before it.
 func appendRest(dst, value []byte, i int) []byte {
 	from := len(dst)
@@ -98,7 +98,7 @@ func (c *Call) appendValue(dst []byte, attr int, v4, v6 uint8) []byte {
 	case t&Secret != 0: // is a digest
 		return append(dst, c.values[attr]...)
 	}
-	return appendEscaped(dst, c.values[attr])
+	return AppendEscaped(dst, c.values[attr])
 }
 
 // KeyPrefix returns what the keys of all counters of a policy begin with.
@@ -146,7 +146,7 @@ func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	return policy, id, pairs, len(pairs) <= MaxBy
 }
 
-// unescape returns the value that appendEscaped has written s for. It is false
+// unescape returns the value that AppendEscaped has written s for. It is false
 // for what that never writes.
 func unescape(s string) (string, bool) {
 	if s == "" || len(s) > maxEscaped {
@@ -204,6 +204,3 @@ const (
 	listPrefix       = "lists/"
 	routesPrefix     = "routes/"
 )
-
-// AppendEscaped appends a text as values are written in keys.
-func AppendEscaped(dst, text []byte) []byte { return appendEscaped(dst, text) }

@@ -12,7 +12,7 @@ import (
 func TestKeysEscapeWhatSeparates(t *testing.T) {
 	f := func(value, want string) {
 		t.Helper()
-		require.Equal(t, want, string(appendEscaped(nil, []byte(value))))
+		require.Equal(t, want, string(AppendEscaped(nil, []byte(value))))
 	}
 	f("eve", "eve")
 	f("a b", "a%20b")
@@ -24,9 +24,9 @@ func TestKeysEscapeWhatSeparates(t *testing.T) {
 	f("\x00\x1f\x7f", "%00%1F%7F")
 	f("é\xff", "é\xff")
 	f(strings.Repeat("a", 128), strings.Repeat("a", 128))
-	require.True(t, isDigest(appendEscaped(nil, []byte(strings.Repeat("a", 129)))))
-	require.True(t, isDigest(appendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
-	require.False(t, isDigest(appendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
+	require.True(t, isDigest(AppendEscaped(nil, []byte(strings.Repeat("a", 129)))))
+	require.True(t, isDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
+	require.False(t, isDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
 	f("~"+strings.Repeat("0", 32), "%7E"+strings.Repeat("0", 32))
 }
 
@@ -111,7 +111,7 @@ func FuzzParseKey(f *testing.F) {
 			if p.Hashed {
 				b = append(b, p.Value...)
 			} else {
-				b = appendEscaped(b, []byte(p.Value))
+				b = AppendEscaped(b, []byte(p.Value))
 			}
 		}
 		require.True(t, bytes.Equal(key, b), "%q %q", key, b)

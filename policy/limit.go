@@ -38,19 +38,32 @@ type LimitEpoch struct {
 	Was string `json:",omitempty"`
 }
 
+// Terms are what a text says of a limit and what holds as it is said.
+type Terms struct {
+	// Debt admits down to -Debt units.
+	Debt int64
+	// Status is 429, 503 or 403, or 0: 429, but 403 for a denial that no wait
+	// ends. See StatusOf.
+	Status    uint16
+	Algorithm Algorithm
+	Align     Align
+	// CountAll charges the calls that this or another limit denies, too.
+	CountAll bool
+	// MissingDenies denies calls without an attribute that the limit needs.
+	// Otherwise it does not apply to them.
+	MissingDenies bool
+	share         shareRange
+}
+
 // Limit is a compiled limit of a policy.
 type Limit struct {
 	// What Match reads of every limit comes first: see Policy.
 
+	Terms
 	// idle is why the limit never applies, if varies does not tell that its
 	// numbers may be others.
 	idle   Why
 	varies bool
-	// MissingDenies denies calls without an attribute that the limit needs.
-	// Otherwise it does not apply to them.
-	MissingDenies bool
-	// CountAll charges the calls that this or another limit denies, too.
-	CountAll bool
 	// like is the place of the first limit of the same by: behind their prefixes,
 	// keys of both are the same.
 	like    uint8
@@ -58,13 +71,10 @@ type Limit struct {
 	prefix  string    // the key up to the first part of by
 	by      []byPart  // shared with other limits
 	when    condition // nil: always
-	share   shareRange
-	numbers *Numbers // of its rate; of tiers, of the default
+	numbers *Numbers  // of its rate; of tiers, of the default
 	// Wait is how long a call may be made to wait, in ns: 0 is not said, and
 	// NoWait that of a leaky limit of `wait: 0s`.
 	Wait int64
-	// Debt admits down to -Debt units.
-	Debt int64
 	// Penalty is for callers whom the limit denies; nil for none.
 	Penalty *Penalty
 	// Policy is the one that the limit belongs to, and Index its place there.
@@ -84,12 +94,7 @@ type Limit struct {
 	// is the name, unless the text says otherwise.
 	Name, ID string
 
-	Algorithm Algorithm
-	Align     Align
-	Epoch     LimitEpoch
-	// Status is 429, 503 or 403, or 0: 429, but 403 for a denial that no wait
-	// ends. See StatusOf.
-	Status int
+	Epoch LimitEpoch
 
 	own ownNumbers
 
@@ -129,7 +134,7 @@ func (l *Limit) fit(r *Rate) error {
 func (l *Limit) StatusOf(never bool) int {
 	switch {
 	case l.Status != 0:
-		return l.Status
+		return int(l.Status)
 	case never:
 		return 403
 	}

@@ -70,8 +70,8 @@ var sources = [...]string{"rate", "tier", "tier override", "policy override", "l
 // String returns words for k.
 func (k SourceKind) String() string { return sources[k] }
 
-// maxUnits bounds amounts and costs: two of them can be added.
-const maxUnits = math.MaxInt64 / 2
+// MaxUnits bounds amounts and costs: two of them can be added.
+const MaxUnits = math.MaxInt64 / 2
 
 // Match tells what applies to the call at a time. The error is of a call that
 // cannot be decided: without an attribute that the policy requires, or with a
@@ -80,7 +80,7 @@ func (c *Call) Match(now int64) (Verdict, error) {
 	p := c.policy
 	c.Applied, c.keys, c.tailed, c.Skipped = c.slots[:0], c.keys[:0], 0, 0
 	room := cap(c.keys)
-	if p.require != 0 || p.guarded || uint64(c.Units) > maxUnits {
+	if p.require != 0 || p.guarded || uint64(c.Units) > MaxUnits {
 		if v, err := c.admit(); err != nil || v != Decide {
 			return v, err
 		}
@@ -116,7 +116,7 @@ func (c *Call) admit() (Verdict, error) {
 		return Decide, fmt.Errorf("policy '%s' has descriptors: ask it by RL.DESCRIPTORS", p.Name)
 	case c.Units < 0:
 		return Decide, errUnits
-	case c.Units > maxUnits:
+	case c.Units > MaxUnits:
 		return Decide, errManyUnits
 	}
 	if missing := p.require &^ c.present; missing != 0 {
@@ -286,11 +286,11 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	}
 	if n.CostBy == NoAttribute {
 		high, low := bits.Mul64(uint64(cost), uint64(c.Units))
-		switch over := high != 0 || low > maxUnits; {
+		switch over := high != 0 || low > MaxUnits; {
 		case over && n.Mode != Enforce:
-			low = maxUnits
+			low = MaxUnits
 		case over:
-			return Applies, fmt.Errorf("COST of limit '%s' is above %d", a.Limit.Name, int64(maxUnits))
+			return Applies, fmt.Errorf("COST of limit '%s' is above %d", a.Limit.Name, int64(MaxUnits))
 		}
 		a.Cost = int64(low)
 		return Applies, nil
@@ -299,13 +299,13 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 		c.absent = n.CostBy
 		return WhyMissing, nil
 	}
-	cost, ok := parseCost(c.values[n.CostBy])
+	cost, ok := ParseCost(c.values[n.CostBy])
 	switch {
 	case !ok && n.Mode != Enforce:
 		c.absent = n.CostBy
 		return WhyMissing, nil
 	case !ok:
-		return Applies, fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", c.policy.attrs.names[n.CostBy], int64(maxUnits))
+		return Applies, fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", c.policy.attrs.names[n.CostBy], int64(MaxUnits))
 	}
 	if c.Units != 0 {
 		a.Cost = cost
@@ -313,8 +313,8 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	return Applies, nil
 }
 
-// parseCost reads a whole number of 0 or more.
-func parseCost(b []byte) (int64, bool) {
+// ParseCost reads a cost: a whole number from 0 to MaxUnits.
+func ParseCost(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}
@@ -328,7 +328,7 @@ func parseCost(b []byte) (int64, bool) {
 			return 0, false
 		}
 	}
-	return n, n <= maxUnits
+	return n, n <= MaxUnits
 }
 
 // Keys appends to dst the keys of the counters that are the caller's own: of

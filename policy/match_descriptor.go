@@ -244,9 +244,9 @@ func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 		if bytes.IndexByte(key, '=') >= 0 {
 			c.keys = appendHashed(c.keys, key)
 		} else {
-			c.keys = appendEscaped(c.keys, key)
+			c.keys = AppendEscaped(c.keys, key)
 		}
-		c.keys = appendEscaped(append(c.keys, '='), value)
+		c.keys = AppendEscaped(append(c.keys, '='), value)
 	}
 	m.to = len(c.keys)
 }

@@ -213,7 +213,7 @@ func (m *model) match() []string {
 				known = false
 			}
 		}
-		if r.Kind == Unlimited || mode == Off || !known && !l.deny {
+		if r.Kind == Unlimited || mode == Off || !known && !l.MissingDenies {
 			continue
 		}
 		line := "@p:" + l.id + by + " " + r.String()

@@ -99,9 +99,9 @@ func TestScaledRates(t *testing.T) {
 	f("101/m burst 3", 50, "51/m burst 2")
 	f("100/m", 1000, "1000/m")
 	f("500000000/s", 1000, "500000000/s")
-	require.Equal(t, int64(maxUnits), percentOf(maxUnits, 100))
-	require.Equal(t, int64(maxUnits)+1, percentOf(maxUnits, 101))
-	require.Equal(t, int64(maxUnits)+1, percentOf(maxUnits, 1000))
+	require.Equal(t, int64(MaxUnits), percentOf(MaxUnits, 100))
+	require.Equal(t, int64(MaxUnits)+1, percentOf(MaxUnits, 101))
+	require.Equal(t, int64(MaxUnits)+1, percentOf(MaxUnits, 1000))
 	require.Equal(t, int64(0), percentOf(0, 1000))
 }
 

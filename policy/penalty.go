@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -9,7 +10,7 @@ import (
 )
 
 // Penalty is what a limit has in store for callers whom it denies again and again.
-// Times are in ns, 1 ms to 366 days.
+// Times are in ns, 1 ms to 366 days. Of a text, what is not said is zero.
 type Penalty struct {
 	// After strikes within a time from the first of them on a caller is blocked for
 	// Block. Within 0 is the period of the rate that holds for the caller.
@@ -32,33 +33,27 @@ const (
 	defaultLongest = 24 * int64(time.Hour)
 )
 
-// penaltyDef is a penalty of a text. What is not said, or is the default, is zero.
-type penaltyDef struct {
-	after, factor      int64
-	within, block, max int64
-}
-
-var penaltyEntries = []entry[penaltyDef]{
+var penaltyEntries = []entry[Penalty]{
 	{key: "after", value: "number", about: "how many denials lead to a block; needed", schema: wholeSchema(1),
-		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.after, _ = r.whole(n, 1, mostStrikes) },
-		print: func(p *penaltyDef) string { return number(p.after) }},
+		read:  func(r *reader, n *yaml.Node, p *Penalty) { p.After, _ = r.whole(n, 1, mostStrikes) },
+		print: func(p *Penalty) string { return number(p.After) }},
 	{key: "within", value: "duration", none: "the period of the rate", about: "from the first of them on, the time in which they count together", schema: durationSchema,
-		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.within = r.between(n, leastPenalty, mostPenalty) },
-		print: func(p *penaltyDef) string { return duration(p.within) }},
+		read:  func(r *reader, n *yaml.Node, p *Penalty) { p.Within = r.between(n, leastPenalty, mostPenalty) },
+		print: func(p *Penalty) string { return duration(p.Within) }},
 	{key: "block", value: "duration", about: "how long the caller is blocked then; needed", schema: durationSchema,
-		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.block = r.between(n, leastPenalty, mostPenalty) },
-		print: func(p *penaltyDef) string { return duration(p.block) }},
+		read:  func(r *reader, n *yaml.Node, p *Penalty) { p.Block = r.between(n, leastPenalty, mostPenalty) },
+		print: func(p *Penalty) string { return duration(p.Block) }},
 	{key: "factor", value: "number", none: "1", about: "how many times as long the next block is, if it begins within `max` of the end of the one before", schema: wholeSchema(1),
-		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.factor, _ = r.whole(n, 1, mostFactor) },
-		print: func(p *penaltyDef) string { return number(p.factor) }},
+		read:  func(r *reader, n *yaml.Node, p *Penalty) { p.Factor, _ = r.whole(n, 1, mostFactor) },
+		print: func(p *Penalty) string { return number(p.Factor) }},
 	{key: "max", value: "duration", none: "24h", about: "how long a block may be, and for how long one is remembered", schema: durationSchema,
-		read:  func(r *reader, n *yaml.Node, p *penaltyDef) { p.max = r.between(n, leastPenalty, mostPenalty) },
-		print: func(p *penaltyDef) string { return duration(p.max) }},
+		read:  func(r *reader, n *yaml.Node, p *Penalty) { p.Max = r.between(n, leastPenalty, mostPenalty) },
+		print: func(p *Penalty) string { return duration(p.Max) }},
 }
 
 // penalty reads the penalty of a limit.
-func (r *reader) penalty(n *yaml.Node) *penaltyDef {
-	p := &penaltyDef{}
+func (r *reader) penalty(n *yaml.Node) *Penalty {
+	p := &Penalty{}
 	readMap(r, n, "{after: …, block: …}", penaltyEntries, p)
 	if n.Kind != yaml.MappingNode {
 		return p
@@ -69,28 +64,23 @@ func (r *reader) penalty(n *yaml.Node) *penaltyDef {
 	if !hasKey(n, "block") {
 		r.fail(n, "block is missing: for how long a caller is blocked")
 	}
-	if full := p.compiled(); p.block > full.Max {
-		r.fail(n, "a block of %s is longer than max, which is %s", formatDuration(p.block), formatDuration(full.Max))
+	if full := p.filled(); p.Block > full.Max {
+		r.fail(n, "a block of %s is longer than max, which is %s", FormatDuration(p.Block), FormatDuration(full.Max))
 	}
-	if p.factor == defaultFactor {
-		p.factor = 0
+	if p.Factor == defaultFactor {
+		p.Factor = 0
 	}
-	if p.max == defaultLongest {
-		p.max = 0
+	if p.Max == defaultLongest {
+		p.Max = 0
 	}
 	return p
 }
 
-// compiled returns the penalty with the defaults for what it does not say.
-func (p *penaltyDef) compiled() *Penalty {
-	full := &Penalty{After: p.after, Within: p.within, Block: p.block, Factor: p.factor, Max: p.max}
-	if full.Factor == 0 {
-		full.Factor = defaultFactor
-	}
-	if full.Max == 0 {
-		full.Max = defaultLongest
-	}
-	return full
+// filled returns p with the defaults for what it does not say.
+func (p Penalty) filled() Penalty {
+	p.Factor = cmp.Or(p.Factor, defaultFactor)
+	p.Max = cmp.Or(p.Max, defaultLongest)
+	return p
 }
 
 // periodLength is for how long strikes on a limit with a calendar count together
@@ -101,7 +91,7 @@ var periodLength = [...]int64{
 }
 
 // String returns the penalty as the grammar has it, "" for none.
-func (p *penaltyDef) String() string {
+func (p *Penalty) String() string {
 	if p == nil {
 		return ""
 	}

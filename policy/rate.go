@@ -27,7 +27,7 @@ var (
 	errRateForm  = errors.New("a rate is amount/period, with `burst amount` behind it if it is one: 100/m, 5/90s, 100/s burst 200; or unlimited, or blocked")
 	errZero      = errors.New("an amount is at least 1: to deny every call write blocked, to admit all of them unlimited")
 	errFraction  = errors.New("an amount is a whole number: for 1.5/s write 3/2s")
-	errAmount    = fmt.Errorf("an amount is a whole number of at most %d", int64(maxUnits))
+	errAmount    = fmt.Errorf("an amount is a whole number of at most %d", int64(MaxUnits))
 	errPeriod    = errors.New("a period is above 0 and at most 100 years")
 	errBurst     = errors.New("burst is of buckets: it goes with algorithm token and leaky")
 	errTooFast   = errors.New("a bucket has at most 1000000000 units a second")
@@ -86,10 +86,10 @@ func parseAmount(s string) (int64, error) {
 		case d < '0' || d > '9':
 			return 0, errAmount
 		}
-		if n > maxUnits/10 {
+		if n > MaxUnits/10 {
 			return 0, errAmount
 		}
-		if n = n*10 + int64(s[i]-'0'); n > maxUnits {
+		if n = n*10 + int64(s[i]-'0'); n > MaxUnits {
 			return 0, errAmount
 		}
 	}
@@ -123,17 +123,15 @@ func (r *Rate) fit(a Algorithm, per calendar.Period) error {
 			r.Per = 0
 		}
 	}
-	return r.check(a)
+	return r.Check(a)
 }
 
 // Check returns why an algorithm cannot have the rate, or nil.
-func (r Rate) Check(a Algorithm) error { return r.check(a) }
-
-func (r *Rate) check(a Algorithm) error {
+func (r Rate) Check(a Algorithm) error {
 	switch {
 	case r.Kind != Limited:
 		return nil
-	case r.Amount > maxUnits || r.Burst > maxUnits:
+	case r.Amount > MaxUnits || r.Burst > MaxUnits:
 		return errAmount
 	case a == Concurrent && r.Amount > MaxSlots:
 		return errManySlots

@@ -35,7 +35,7 @@ func TestParseRate(t *testing.T) {
 	f("7/µs", Rate{Amount: 7, Period: 1000}, "7/us")
 	f("7/3ns", Rate{Amount: 7, Period: 3}, "7/3ns")
 	f("100/s  burst  200", Rate{Amount: 100, Period: second, Burst: 200}, "100/s burst 200")
-	f("4611686018427387903/s", Rate{Amount: maxUnits, Period: second}, "4611686018427387903/s")
+	f("4611686018427387903/s", Rate{Amount: MaxUnits, Period: second}, "4611686018427387903/s")
 	f("unlimited", Rate{Kind: Unlimited}, "unlimited")
 	f("blocked", Rate{Kind: Blocked}, "blocked")
 	for _, s := range []string{
@@ -65,10 +65,10 @@ func TestRatesOfBuckets(t *testing.T) {
 	f(3, maxPeriod, 3, nil)
 	f(3, 11, 860_661_818_181_818_182, errSlowBurst) // by 2/3 of a nanosecond
 	f(2, 3, maxPeriod/3*2, nil)
-	f(1, maxPeriod, maxUnits, errSlowBurst)
+	f(1, maxPeriod, MaxUnits, errSlowBurst)
 	require.NoError(t, Rate{Kind: Blocked}.Check(Token))
 	require.Equal(t, errBurst, Rate{Amount: 1, Period: 1, Burst: 1}.Check(Fixed))
-	require.NoError(t, Rate{Amount: maxUnits, Period: 1}.Check(Fixed))
+	require.NoError(t, Rate{Amount: MaxUnits, Period: 1}.Check(Fixed))
 }
 
 // Any amount is read as it is written, or refused.

@@ -209,7 +209,7 @@ func (c *calendarDef) String() string {
 // carried over.
 func (l *limitDef) counting() string {
 	if l.calendar == nil {
-		return l.algorithm.String()
+		return l.Algorithm.String()
 	}
 	if l.periodless() {
 		return l.countingIn("period")

@@ -22,7 +22,7 @@ func wordBool(r *reader, n *yaml.Node, words []string, to *bool) {
 // limits reads the limits of a policy.
 func (r *reader) limits(n *yaml.Node) (defs []*limitDef) {
 	r.pairs(n, "a mapping of names to limits", func(key, value *yaml.Node) {
-		l := &limitDef{name: key.Value, place: r.at(key), share: everybody, cost: costDef{constant: 1}}
+		l := &limitDef{name: key.Value, place: r.at(key), Terms: Terms{share: everybody}, cost: costDef{constant: 1}}
 		if !isWord(l.name) {
 			r.fail(key, "does not name a limit: a-z, 0-9 and _, a letter first, %d at most", MaxWord)
 			return
@@ -79,18 +79,18 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 		if hasKey(n, "algorithm") || hasKey(n, "align") {
 			r.fail(key, "algorithm and align do not go with calendar, which is a fixed window of its own")
 		}
-		l.algorithm, l.align = Calendar, Epoch
+		l.Algorithm, l.Align = Calendar, Epoch
 	}
-	if l.wait != nil && !l.algorithm.bucket() && l.algorithm != Concurrent {
+	if l.wait != nil && !l.Algorithm.bucket() && l.Algorithm != Concurrent {
 		r.fail(key, "wait goes with algorithm token and leaky")
 	}
-	if hasKey(n, "align") && !l.algorithm.aligns() && l.calendar == nil && l.algorithm != Concurrent {
+	if hasKey(n, "align") && !l.Algorithm.aligns() && l.calendar == nil && l.Algorithm != Concurrent {
 		r.fail(key, "align goes with algorithm fixed and sliding")
 	}
 	if l.share.partial() && len(l.by) == 0 && !hasKey(n, "by") {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
-	if l.countAll && len(l.by) == 0 && !hasKey(n, "by") && l.algorithm != Fixed && l.calendar == nil && l.algorithm != Concurrent {
+	if l.CountAll && len(l.by) == 0 && !hasKey(n, "by") && l.Algorithm != Fixed && l.calendar == nil && l.Algorithm != Concurrent {
 		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
 	}
 	if l.calendar != nil { // overrides may say of which period it is
@@ -103,7 +103,7 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 
 // checkRate checks that a limit can have a rate, and makes it one of the limit's.
 func (r *reader) checkRate(l *limitDef, x *numbersDef) {
-	if l.algorithm == Concurrent && x.cost != nil && x.cost.attribute != "" {
+	if l.Algorithm == Concurrent && x.cost != nil && x.cost.attribute != "" {
 		r.failAt(x.place, "%s", errSlotsByAttribute)
 	}
 	if x.rate == nil {
@@ -113,7 +113,7 @@ func (r *reader) checkRate(l *limitDef, x *numbersDef) {
 	if l.calendar != nil {
 		per = l.calendar.rules.Period
 	}
-	if err := x.rate.fit(l.algorithm, per); err != nil {
+	if err := x.rate.fit(l.Algorithm, per); err != nil {
 		r.failAt(x.place, "%q: %s", x.rate, err)
 	}
 }
@@ -204,7 +204,7 @@ func (r *reader) cost(n *yaml.Node) costDef {
 	switch {
 	case !ok:
 	case s[0] >= '0' && s[0] <= '9' || s[0] == '-' || s[0] == '+':
-		if v, ok := r.whole(n, 1, maxUnits); ok {
+		if v, ok := r.whole(n, 1, MaxUnits); ok {
 			c.constant = v
 		}
 	default:
@@ -218,7 +218,7 @@ func (r *reader) wait(n *yaml.Node) *int64 {
 	ns := int64(0)
 	if s, ok := r.scalar(n, "a duration such as 1500ms"); ok {
 		var err error
-		if ns, err = parseDuration(s); err != nil {
+		if ns, err = ParseDuration(s); err != nil {
 			r.fail(n, "%q: %s", clip(s), err)
 		}
 	}
@@ -226,7 +226,7 @@ func (r *reader) wait(n *yaml.Node) *int64 {
 }
 
 // status reads the status of a denial.
-func (r *reader) status(n *yaml.Node) int {
+func (r *reader) status(n *yaml.Node) uint16 {
 	switch n.Value {
 	case "429":
 		return 429

@@ -29,7 +29,7 @@ func Reference() string {
 	section(&b, "A route", "The name of a policy, `allow`, `deny`, or a mapping with `policy`.", targetEntries)
 	section(&b, "A source", "Where the value of an attribute is from: a text that is the value itself, or a mapping with one of these. What a request has not is absent.", sourceEntries)
 	b.WriteString("## Rates and bounds\n\n")
-	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(maxUnits))
+	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(MaxUnits))
 	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
 	for _, x := range []struct {
 		what string

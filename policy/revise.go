@@ -66,7 +66,7 @@ func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Chang
 		e.Was = ""
 		switch {
 		case counted == "" || !edited:
-		case l.algorithm == Concurrent && l.goesOn(counted): // jobs that hold slots run on
+		case l.Algorithm == Concurrent && l.goesOn(counted): // jobs that hold slots run on
 		case change == ChangeReset:
 			e.Reset++
 			counted = ""

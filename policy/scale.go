@@ -27,19 +27,19 @@ func (s *scale) rate(r Rate, a Algorithm) Rate {
 	scaled := r
 	scaled.Amount = percentOf(r.Amount, s.percent)
 	scaled.Burst = percentOf(r.Burst, s.percent)
-	if scaled.check(a) != nil {
+	if scaled.Check(a) != nil {
 		return r
 	}
 	return scaled
 }
 
-// percentOf returns a part of n, rounded up, at most maxUnits+1.
+// percentOf returns a part of n, rounded up, at most MaxUnits+1.
 func percentOf(n, percent int64) int64 {
 	high, low := bits.Mul64(uint64(n), uint64(percent))
 	low, carry := bits.Add64(low, 99, 0)
 	if high += carry; high >= 100 {
-		return maxUnits + 1
+		return MaxUnits + 1
 	}
 	q, _ := bits.Div64(high, low, 100)
-	return int64(min(q, maxUnits+1))
+	return int64(min(q, MaxUnits+1))
 }

@@ -135,7 +135,7 @@ func said(something bool, s string) string {
 func number(n int64) string { return said(n != 0, strconv.FormatInt(n, 10)) }
 
 // duration writes a duration, "" for 0.
-func duration(ns int64) string { return said(ns != 0, formatDuration(ns)) }
+func duration(ns int64) string { return said(ns != 0, FormatDuration(ns)) }
 
 // optional writes a value, "" for none.
 func optional[T fmt.Stringer](v *T) string {
@@ -229,7 +229,7 @@ func waitText(ns *int64) string {
 	if ns == nil {
 		return ""
 	}
-	return formatDuration(*ns)
+	return FormatDuration(*ns)
 }
 
 // String returns the share as the grammar has it.

@@ -68,7 +68,7 @@ func (d *definition) optional() (first *limitDef, attribute string) {
 		}
 		switch {
 		case len(l.when) > 0: // it leaves out calls on purpose
-		case needs == "" || l.deny:
+		case needs == "" || l.MissingDenies:
 			return nil, ""
 		case first == nil:
 			first, attribute = l, needs

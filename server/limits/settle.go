@@ -134,8 +134,8 @@ func (c *committed) parse(args [][]byte) error {
 			switch {
 			case c.given:
 				return givenTwice("COST")
-			case err != nil || n < 0 || n > policy.MaxCost:
-				return fmt.Errorf("ERR COST must be a whole number from 0 to %d", policy.MaxCost)
+			case err != nil || n < 0 || n > policy.MaxUnits:
+				return fmt.Errorf("ERR COST must be a whole number from 0 to %d", policy.MaxUnits)
 			}
 			c.units, c.given = n, true
 			continue
@@ -189,8 +189,8 @@ func (x *settler) accepts(r *engine.Reservation) error {
 func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
 	if l.CostBy == "" {
 		high, low := bits.Mul64(uint64(l.Each), uint64(c.units))
-		if high != 0 || low > uint64(policy.MaxCost) {
-			return 0, false, badCall{fmt.Errorf("COST of limit '%s' is above %d", l.Name, policy.MaxCost)}
+		if high != 0 || low > uint64(policy.MaxUnits) {
+			return 0, false, badCall{fmt.Errorf("COST of limit '%s' is above %d", l.Name, policy.MaxUnits)}
 		}
 		return int64(low), c.given, nil
 	}
@@ -200,7 +200,7 @@ func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
 		}
 		cost, ok := policy.ParseCost(c.values[i])
 		if !ok {
-			return 0, false, badCall{fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", name, policy.MaxCost)}
+			return 0, false, badCall{fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", name, policy.MaxUnits)}
 		}
 		return cost, true, nil
 	}

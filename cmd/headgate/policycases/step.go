@@ -126,7 +126,7 @@ func (r *reader) settlement(n *yaml.Node, s *Step, how string, known keys) error
 	known["attributes"] = r.attributes(&s.Attributes)
 	known["cost"] = r.parsed(func(text string) error {
 		s.Costs = true
-		return number(&s.Cost, 0, policy.MaxCost)(text)
+		return number(&s.Cost, 0, policy.MaxUnits)(text)
 	})
 	return r.mapping(n, "a step that commits", known)
 }
