@@ -60,7 +60,7 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decisio
 	order := c.shards[:n]
 	slices.Sort(order)
 	order = slices.Compact(order)
-	if s.held.active {
+	if s.step.isolated {
 		for i := range segs {
 			if err := s.enter(c.plans[i].hash, segs[i].Key); err != nil {
 				return 0, err

@@ -314,7 +314,7 @@ func TestShardsAreLockedInOrder(t *testing.T) {
 		"chain": func() {
 			_, _ = n.s.DecideAll(start, chainOf(Segment{last, l, 1}, Segment{first, l, 1}), &Options{}, make([]Decision, 2))
 		},
-		"hold": func() { n.s.Hold([][]byte{last, first}); n.s.Unhold() },
+		"hold": func() { step := n.s.Isolate(start, [][]byte{last, first}, 0); step.Commit() },
 	} {
 		sh := n.e.table.Shard(0)
 		sh.Lock()
@@ -348,11 +348,11 @@ func TestHoldKeepsOthersOut(t *testing.T) {
 		"chain": func(s *Session) {
 			_, _ = s.DecideAll(start, chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("b"), l, 1}), &Options{}, make([]Decision, 2))
 		},
-		"hold":   func(s *Session) { s.Hold([][]byte{[]byte("b")}); s.Unhold() },
+		"hold":   func(s *Session) { step := s.Isolate(start, [][]byte{[]byte("b")}, 0); step.Commit() },
 		"delete": func(s *Session) { s.Delete(start, []byte("b")) },
 	}
 	for name, other := range others {
-		s.Hold([][]byte{[]byte("a"), []byte("b"), []byte("a")})
+		step := s.Isolate(start, [][]byte{[]byte("a"), []byte("b"), []byte("a")}, 0)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -366,7 +366,7 @@ func TestHoldKeepsOthersOut(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		decide(t, s, start, "b", l, 0, Options{})
-		s.Unhold()
+		step.Commit()
 		<-done
 	}
 }
@@ -381,12 +381,12 @@ func TestHoldIsolatesSeveralCalls(t *testing.T) {
 			s := e.NewSession()
 			defer s.Close()
 			for range 100 {
-				s.Hold(keys)
+				step := s.Isolate(start, keys, 0)
 				x, _ := s.Decide(start, keys[0], l, 0, &Options{})
 				_, _ = s.Decide(start, keys[0], l, 1, &Options{})
 				_, _ = s.Decide(start, keys[1], l, 1, &Options{})
 				y, _ := s.Decide(start, keys[0], l, 0, &Options{})
-				s.Unhold()
+				step.Commit()
 				if x.Remaining != y.Remaining+1 {
 					panic("somebody came in between")
 				}

@@ -111,7 +111,7 @@ func (st *checking) forget() {
 // lock locks the shards in their order, each once, unless the session holds keys;
 // then these have to be among them.
 func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
-	if s.held.active {
+	if s.step.isolated {
 		for i := range st.n {
 			w := st.at(i)
 			if err := s.enter(w.hash, w.key); err != nil {

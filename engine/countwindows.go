@@ -18,7 +18,7 @@ type Counted struct {
 //
 // What lies under the name of a counter is treated as by Check. Errors:
 // ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
-// ErrNotHeld, ErrUndoFull, and, of enforced limits, ErrFull. Nothing is changed
+// ErrNotIsolated, ErrUndoFull, and, of enforced limits, ErrFull. Nothing is changed
 // then.
 func (s *Session) CountWindows(now int64, checks []Check, units []int64, o CheckOptions, out []Counted) error {
 	if len(checks) > MaxChecks {

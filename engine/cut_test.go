@@ -48,8 +48,8 @@ func TestACutTearsNoStep(t *testing.T) {
 			return err
 		},
 		"hold": func(s *Session, a, b []byte) error {
-			s.Hold([][]byte{a, b})
-			defer s.Unhold()
+			step := s.Isolate(start, [][]byte{a, b}, 0)
+			defer step.Commit()
 			_, errA := s.Decide(start, a, l, 1, &Options{})
 			_, errB := s.Decide(start, b, l, 1, &Options{})
 			require.NoError(t, errA)

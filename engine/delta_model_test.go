@@ -268,8 +268,7 @@ func (g *group) act() {
 		_, _ = m.s.Expire(now, key, now+rnd.Int64N(second), 0)
 		return
 	case 7, 8, 9:
-		m.s.Hold([][]byte{key})
-		m.s.BeginUndo(1 << 20)
+		step := m.s.Isolate(now, [][]byte{key}, 1<<20)
 		for range 1 + rnd.IntN(3) {
 			if rnd.IntN(6) == 0 {
 				_, _ = m.s.Delete(now, key)
@@ -277,9 +276,9 @@ func (g *group) act() {
 			changeLarge(m.s, rnd, now, key, kind)
 		}
 		if rnd.IntN(2) == 0 {
-			m.s.Rollback(now)
+			step.Rollback()
 		}
-		m.s.Unhold()
+		step.Commit()
 		return
 	}
 	changeLarge(m.s, rnd, now, key, kind)

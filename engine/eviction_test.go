@@ -72,14 +72,13 @@ func stepsFindRoom(t *testing.T, e *Engine) {
 					}
 					continue
 				}
-				s.Hold(keys)
-				s.BeginUndo(1 << 20)
+				step := s.Isolate(start, keys, 1<<20)
 				for n := range 6 {
 					if err := write(s, keys[n%len(keys)]); err != nil {
 						t.Errorf("step %d of %d: %v", i, w, err)
 					}
 				}
-				s.Unhold()
+				step.Commit()
 			}
 		})
 	}
@@ -134,10 +133,11 @@ func TestLargeValuesStayWithinTheBound(t *testing.T) {
 				for i := range each {
 					name, to, size := key(), key(), 1<<(14+rnd.IntN(6))
 					whole := i%15 == 0
+					var step Step
 					if whole {
-						s.HoldAll([][]byte{name, to})
+						step = s.IsolateAll(start, [][]byte{name, to}, 0)
 					} else if i%5 == 0 {
-						s.Hold([][]byte{name, to})
+						step = s.Isolate(start, [][]byte{name, to}, 0)
 					}
 					var err error
 					switch i % 3 {
@@ -157,9 +157,7 @@ func TestLargeValuesStayWithinTheBound(t *testing.T) {
 							err = nil
 						}
 					}
-					if i%5 == 0 {
-						s.Unhold()
-					}
+					step.Commit()
 					if errors.Is(err, ErrFull) {
 						if evict && !whole {
 							t.Errorf("step %d of %d is refused", i, w)

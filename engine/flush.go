@@ -8,7 +8,7 @@ import (
 
 // Flush forgets every key of all databases, of all shards at one instant, and
 // no system record. It replicates as one record, in one cut with what the
-// session decides in the same step. Errors: ErrSealed, ErrNotHeld in a step that
+// session decides in the same step. Errors: ErrSealed, ErrNotIsolated in a step that
 // does not hold the whole table, ErrUndoFull; nothing has changed then.
 func (s *Session) Flush() error {
 	_, err := s.flush(func() bool { return true })
@@ -47,7 +47,7 @@ func (s *Session) FlushDatabase() error {
 // flush empties all shards if that is what the caller wants, which it is asked
 // with all of them locked, and tells whether it did.
 func (s *Session) flush(wanted func() bool) (done bool, err error) {
-	if s.held.active {
+	if s.step.isolated {
 		return s.flushHeld(wanted)
 	}
 	e := s.e
@@ -83,13 +83,13 @@ func (s *Session) detach() (unkept []*shard.Contents) {
 // rolled back deletes key by key, as far as its undo has room.
 func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	switch {
-	case !s.held.whole:
-		return false, ErrNotHeld
+	case !s.step.whole:
+		return false, ErrNotIsolated
 	case s.e.sealed.Load():
 		return false, ErrSealed
 	case !wanted():
 		return false, nil
-	case !s.held.undo.on:
+	case !s.step.undo.on:
 		for _, c := range s.detach() {
 			c.Release()
 		}
@@ -109,7 +109,7 @@ func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 // holds the table meanwhile, and takes a microsecond or two a key, there and back.
 const undoneKeys = 10_000
 
-func (s *Session) tooManyToUndo() bool { return s.held.undo.on && s.e.Len() > undoneKeys }
+func (s *Session) tooManyToUndo() bool { return s.step.undo.on && s.e.Len() > undoneKeys }
 
 // flushShard deletes the entries of a shard that are wanted, some at a hold of
 // its lock.
@@ -119,14 +119,14 @@ func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 		if err != nil || !wanted(ent) {
 			return false
 		}
-		if s.held.undo.on {
+		if s.step.undo.on {
 			db := s.e.limits.get(ent.Meta()).limit.DB
 			err = s.save(s.e.hash(db, ent.Key()), ent.Key())
 		}
 		return err == nil
 	}
 	for cursor, done := uint32(0), false; !done && err == nil; {
-		if !s.held.active {
+		if !s.step.isolated {
 			sh.Lock()
 		}
 		if s.e.sealed.Load() {
@@ -134,7 +134,7 @@ func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 		} else {
 			cursor, done = sh.Remove(cursor, remove)
 		}
-		if !s.held.active {
+		if !s.step.isolated {
 			sh.Unlock()
 		}
 	}

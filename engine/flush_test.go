@@ -39,7 +39,7 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	n.r.Lead(start)
 	l := perMinute(Fixed, 100)
 	decide(t, n.s, start, "before", l, 1, Options{})
-	n.s.Join()
+	step := n.s.Join()
 	decide(t, n.s, start, "a", l, 1, Options{})
 	require.NoError(t, n.s.Flush())
 	decide(t, n.s, start, "b", l, 1, Options{})
@@ -53,7 +53,7 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	segs := chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("d"), l, 1})
 	_, err := n.s.DecideAll(start, segs, &Options{}, make([]Decision, 2))
 	require.NoError(t, err)
-	n.s.Unhold()
+	step.Commit()
 	parts := <-cut
 	require.Len(t, parts, 1)
 	effects, flushes := readPayload(t, parts[0])

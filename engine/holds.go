@@ -62,10 +62,10 @@ const (
 )
 
 // makeRoom drops reservations where there are too many: what they have charged
-// stays charged. The session must hold nothing for that; a step that holds keys may
+// stays charged. The session must not be in a step; one that isolates keys may
 // bring some more.
 func (h *holds) makeRoom(s *Session) {
-	if h.count.Load() < h.most || s.held.active || s.held.joined {
+	if h.count.Load() < h.most || s.step.isolated || s.step.joined {
 		return
 	}
 	most := max(1, min(victimsMost, h.most/victimsShare))
@@ -342,5 +342,5 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 // Reaches reports whether the session may touch a key: it holds none, or that key's
 // shard, or can hold it at once.
 func (s *Session) Reaches(key []byte) bool {
-	return !s.held.active || s.holds(s.e.hash(internal, key))
+	return !s.step.isolated || s.includes(s.e.hash(internal, key))
 }

@@ -149,12 +149,12 @@ func (s *Session) kind(ent shard.Entry) Algorithm {
 // passed to fn at least once. A call may pass none and not be the last: it looks
 // at some keys of other databases too. key is valid during fn only; fn must not
 // call the engine. In a step that holds some keys, but not the whole table, it
-// is ErrNotHeld.
+// is ErrNotIsolated.
 func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind Algorithm)) (next uint64, err error) {
-	if s.held.active && !s.held.whole {
-		return 0, ErrNotHeld
+	if s.step.isolated && !s.step.whole {
+		return 0, ErrNotIsolated
 	}
-	return s.e.table.ScanIf(cursor, count, s.held.whole, func(ent shard.Entry) bool {
+	return s.e.table.ScanIf(cursor, count, s.step.whole, func(ent shard.Entry) bool {
 		l := &s.e.limits.get(ent.Meta()).limit
 		if l.DB != s.db || !s.counts(ent, now) {
 			return false
@@ -165,12 +165,12 @@ func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, 
 }
 
 // Random returns a copy of some live key of the session's database. Errors:
-// ErrNotHeld, as for Scan.
+// ErrNotIsolated, as for Scan.
 func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err error) {
-	if s.held.active && !s.held.whole {
-		return nil, false, ErrNotHeld
+	if s.step.isolated && !s.step.whole {
+		return nil, false, ErrNotIsolated
 	}
-	ok = s.e.table.RandomIf(rnd, now, s.held.whole, func(ent shard.Entry) bool {
+	ok = s.e.table.RandomIf(rnd, now, s.step.whole, func(ent shard.Entry) bool {
 		return s.e.limits.get(ent.Meta()).limit.DB == s.db && !s.e.void(ent)
 	}, func(ent shard.Entry) {
 		key = append([]byte(nil), ent.Key()...)

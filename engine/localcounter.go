@@ -79,8 +79,8 @@ func (c *CountStep) run(fn func(*CountStep) error) (ok bool) {
 }
 
 func (c *CountStep) holding(fn func(*CountStep) error) error {
-	c.Session.Hold(c.keys)
-	defer c.Session.Unhold()
+	step := c.Session.Isolate(c.now, c.keys, 0)
+	defer step.Commit()
 	return fn(c)
 }
 

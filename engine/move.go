@@ -13,7 +13,7 @@ var ErrNoKey = errors.New("no such key")
 // is, whatever its kind, with its time to live. Without replace it does nothing
 // if to exists, and answers false. Errors: ErrNoKey if there is no from,
 // ErrWrongType if one of them is the counter of a policy, ErrKeyTooLong, ErrFull,
-// ErrSealed, ErrNotHeld, ErrUndoFull; nothing has changed then.
+// ErrSealed, ErrNotIsolated, ErrUndoFull; nothing has changed then.
 func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, false)
 }
@@ -28,9 +28,9 @@ func (s *Session) transfer(now int64, from, to []byte, db uint8, replace, remove
 		return false, ErrKeyTooLong
 	}
 	hashes := [2]uint64{s.hash(from), s.e.hash(db, to)}
-	if s.held.active {
-		if !s.holds(hashes[0]) {
-			return false, ErrNotHeld
+	if s.step.isolated {
+		if !s.includes(hashes[0]) {
+			return false, ErrNotIsolated
 		}
 		if remove {
 			if err := s.enter(hashes[0], from); err != nil {

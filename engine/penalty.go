@@ -182,7 +182,7 @@ type suspect struct {
 // suspect finds what is known of the caller of a limit, which has been weighed.
 func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	w := &st.weighed[i]
-	if s.held.active {
+	if s.step.isolated {
 		if err := s.enter(offenderHash(w.hash), w.key); err != nil {
 			return err
 		}

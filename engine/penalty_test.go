@@ -358,19 +358,17 @@ func TestStrikesAreTakenBack(t *testing.T) {
 	check(t, s, start, c)
 	was := s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
 	require.EqualValues(t, 1, was.Strikes)
-	s.Hold([][]byte{c.Key})
-	s.BeginUndo(1 << 20)
+	step := s.Isolate(start, [][]byte{c.Key}, 1<<20)
 	for range 3 {
 		check(t, s, start+second, c)
 	}
-	s.Rollback(start)
-	s.Unhold()
+	step.Rollback()
 	require.Equal(t, was, s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
 
-	s.Hold([][]byte{[]byte("other")})
+	step = s.Isolate(start, [][]byte{[]byte("other")}, 0)
 	_, err := s.Check(start, []Check{c}, CheckOptions{}, make([]Checked, 1))
-	require.ErrorIs(t, err, ErrNotHeld)
-	s.Unhold()
+	require.ErrorIs(t, err, ErrNotIsolated)
+	step.Commit()
 }
 
 // RL.RESERVE obeys penalties, and its denials are strikes.

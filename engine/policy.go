@@ -170,7 +170,7 @@ type Verdict struct {
 // next charge.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
-// ErrNotHeld, ErrUndoFull, and, of enforced limits, ErrFull, ErrOverflow,
+// ErrNotIsolated, ErrUndoFull, and, of enforced limits, ErrFull, ErrOverflow,
 // ErrLogFull, ErrNoWindow. Nothing is changed then.
 func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	if len(checks) > MaxChecks {

@@ -13,16 +13,14 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
 	}
-	for name, begin := range map[string]func(s *Session, keys [][]byte){
-		"hold": func(s *Session, keys [][]byte) { s.Hold(keys) },
-		"all":  func(s *Session, keys [][]byte) { s.HoldAll(keys) },
-		"script": func(s *Session, keys [][]byte) {
-			s.Hold(keys[:1])
-			s.BeginUndo(1 << 20)
+	for name, begin := range map[string]func(s *Session, keys [][]byte) Step{
+		"keys": func(s *Session, keys [][]byte) Step { return s.Isolate(start, keys, 0) },
+		"all":  func(s *Session, keys [][]byte) Step { return s.IsolateAll(start, keys, 0) },
+		"script": func(s *Session, keys [][]byte) Step {
+			return s.Isolate(start, keys[:1], 1<<20)
 		},
-		"script of the whole table": func(s *Session, keys [][]byte) {
-			s.HoldAll(keys[:1])
-			s.BeginUndo(1 << 20)
+		"script of the whole table": func(s *Session, keys [][]byte) Step {
+			return s.IsolateAll(start, keys[:1], 1<<20)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,14 +34,14 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 				keys = append(keys, fmt.Append(nil, "mine:", i))
 			}
 			setText(t, s, start, string(keys[0]), "1", start+minute) // of all the first to go
-			begin(s, keys)
+			step := begin(s, keys)
 			for _, key := range keys[1:] {
 				setText(t, s, start, string(key), "1", start+minute)
 			}
 			for _, key := range keys {
 				require.True(t, is(s.Exists(start, key)), "%s", key)
 			}
-			s.Unhold()
+			step.Commit()
 			for i := range 50_000 {
 				setText(t, s, start, fmt.Sprint("after:", i), "1", NoExpiry)
 			}

@@ -29,7 +29,7 @@ type Renewed struct {
 // renewed, if that is enforced. A slot that is held is renewed whatever became of
 // its limit. A reservation without slots stays as it is.
 //
-// Errors: ErrNoHold, ErrSealed, ErrNotHeld, ErrUndoFull, ErrFull. Nothing is changed
+// Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull. Nothing is changed
 // then.
 func (s *Session) Renew(now int64, key []byte, present func(l *Reserved) Present) (Renewed, error) {
 	for range settleTries {

@@ -135,15 +135,17 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 func (n *node) step(rnd *rand.Rand, now int64) {
 	whole := rnd.IntN(4) == 0
 	keys := [][]byte{[]byte("key:1"), []byte("key:2"), []byte("key:3")}
-	if whole {
-		n.s.HoldAll(nil)
-	} else {
-		n.s.Hold(keys)
-	}
-	defer n.s.Unhold()
+	undo := 0
 	if rnd.IntN(3) > 0 {
-		n.s.BeginUndo(rnd.IntN(4 << 10))
+		undo = 1 + rnd.IntN(4<<10)
 	}
+	var step Step
+	if whole {
+		step = n.s.IsolateAll(now, nil, undo)
+	} else {
+		step = n.s.Isolate(now, keys, undo)
+	}
+	defer step.Commit()
 	for range rnd.IntN(12) {
 		key := keys[rnd.IntN(len(keys))]
 		switch rnd.IntN(6) {
@@ -163,8 +165,8 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 			}
 		}
 	}
-	if n.s.held.undo.on && rnd.IntN(2) == 0 {
-		n.s.Rollback(now)
+	if undo > 0 && rnd.IntN(2) == 0 {
+		step.Rollback()
 	}
 }
 

@@ -163,7 +163,7 @@ type Settled struct {
 }
 
 // Reservation returns what is known of the hold under a key. Errors: ErrNoHold,
-// ErrSealed, ErrNotHeld.
+// ErrSealed, ErrNotIsolated.
 func (s *Session) Reservation(now int64, key []byte) (Reservation, error) {
 	hash := s.e.hash(internal, key)
 	sh, err := s.look(hash)

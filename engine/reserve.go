@@ -298,7 +298,7 @@ func (t *keyStep) add(s *Session, hash uint64, key []byte) {
 // holds keys, these have to be among them.
 func (t *keyStep) lock(s *Session) error {
 	t.shards = sorted(t.shards)
-	t.locked = !s.held.active
+	t.locked = !s.step.isolated
 	if !t.locked {
 		for i, hash := range t.hashes {
 			if err := s.enter(hash, t.keys[i]); err != nil {

@@ -101,16 +101,28 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 // watched has changed. Errors: ErrSealed, ErrFull, ErrStepTooLarge; nothing is stored
 // then either.
 func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error) {
-	held := make([][]byte, 0, len(c.keys)+len(watched))
+	keys := make([][]byte, 0, len(c.keys)+len(watched))
 	for i := range c.keys {
-		held = append(held, c.keys[i].key)
+		keys = append(keys, c.keys[i].key)
 	}
 	for i := range watched {
-		held = append(held, watched[i].Key())
+		keys = append(keys, watched[i].Key())
 	}
-	main.Hold(held)
-	defer main.Unhold()
 	defer main.Use(main.db)
+	step := main.Isolate(now, keys, 2*scratchRoom)
+	stored, err := c.store(main, now, watched)
+	if !stored {
+		step.Rollback()
+		return false, err
+	}
+	if err := step.Commit(); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// store is Commit within its step, which is to be rolled back if it has not stored all.
+func (c *Scratch) store(main *Session, now int64, watched []Watch) (bool, error) {
 	for i := range watched {
 		if same, err := main.Unchanged(now, &watched[i]); err != nil || !same {
 			return false, err
@@ -126,7 +138,6 @@ func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error
 			return false, nil
 		}
 	}
-	main.BeginUndo(2 * scratchRoom)
 	for _, k := range c.keys {
 		main.Use(k.db)
 		c.s.Use(k.db)
@@ -138,15 +149,9 @@ func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error
 		case k.copy.on.Changes() != k.copy.changes:
 			err = main.changed(k.key)
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			return false, err
 		}
-		main.Rollback(now)
-		return false, err
-	}
-	if err := main.Fits(); err != nil {
-		main.Rollback(now)
-		return false, err
 	}
 	return true, nil
 }

@@ -142,26 +142,25 @@ func TestScratchHasSoManyKeys(t *testing.T) {
 
 // A step that can be taken back reaches for a further key that nobody has; it
 // does not wait for one that somebody has.
-func TestHoldReachesFurther(t *testing.T) {
+func TestAStepReachesFurther(t *testing.T) {
 	e := New(Config{})
 	s, other := e.NewSession(), e.NewSession()
-	s.Hold([][]byte{[]byte("a")})
+	step := s.Isolate(start, [][]byte{[]byte("a")}, 0)
 	_, err := s.Incr(start, []byte("b"), 1)
-	require.ErrorIs(t, err, ErrNotHeld, "nothing could be taken back")
-	s.BeginUndo(1 << 20)
+	require.ErrorIs(t, err, ErrNotIsolated, "nothing could be taken back")
+	step.Commit()
+	step = s.Isolate(start, [][]byte{[]byte("a")}, 1<<20)
 	_, err = s.Incr(start, []byte("b"), 1)
 	require.NoError(t, err)
-	s.Rollback(start)
-	s.Unhold()
+	step.Rollback()
 	require.Equal(t, "(none)", text(t, s, "b"))
 
-	other.Hold([][]byte{[]byte("b")})
-	s.Hold([][]byte{[]byte("a")})
-	s.BeginUndo(1 << 20)
+	others := other.Isolate(start, [][]byte{[]byte("b")}, 0)
+	step = s.Isolate(start, [][]byte{[]byte("a")}, 1<<20)
 	_, err = s.Incr(start, []byte("b"), 1)
-	require.ErrorIs(t, err, ErrNotHeld)
-	s.Unhold()
-	other.Unhold()
+	require.ErrorIs(t, err, ErrNotIsolated)
+	step.Commit()
+	others.Commit()
 
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -172,16 +171,15 @@ func TestHoldReachesFurther(t *testing.T) {
 				from, to = to, from
 			}
 			for done := 0; done < 1000; {
-				s.Hold([][]byte{from})
-				s.BeginUndo(1 << 20)
+				step := s.Isolate(start, [][]byte{from}, 1<<20)
 				_, err1 := s.Incr(start, from, 1)
 				_, err2 := s.Incr(start, to, -1)
 				if err1 != nil || err2 != nil {
-					s.Rollback(start)
+					step.Rollback()
 				} else {
 					done++
 				}
-				s.Unhold()
+				step.Commit()
 			}
 		})
 	}

@@ -20,7 +20,7 @@ type Session struct {
 	space  uint64    // shard.SpaceMask of db
 	db     uint8     // see Use
 	top    sampler
-	held   held
+	step   stepState
 	rules  [ruleCacheSize]*interned
 	hashes []uint64 // scratch of Warm
 	value  Value    // of Open

@@ -40,7 +40,7 @@ const settleTries = 8
 // rule: what it is charged by now, all or nothing, becomes what the call did cost.
 //
 // The limits that it returns, and what is said of each, are good until the next call.
-// Errors: ErrNoHold, ErrSealed, ErrNotHeld, ErrUndoFull, ErrFull where there is no
+// Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull where there is no
 // room for a counter that is gone. Nothing is changed then.
 func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error) {
 	if s.settling == nil {

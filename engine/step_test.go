@@ -2,7 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,34 +24,30 @@ func TestAStepIsBounded(t *testing.T) {
 		_, err := s.Set(start, keys[i], value, &SetOptions{})
 		require.NoError(t, err)
 	}
-	s.Hold(keys)
-	s.BeginUndo(MaxStep)
+	outer := s.Isolate(start, keys, 0)
+	step := s.Isolate(start, nil, MaxStep)
 	for range 50 {
 		set(s, 0)
 	}
 	for i := range 5 {
 		set(s, i)
 	}
-	require.NoError(t, s.Fits())
-	s.KeepAll()
-	s.BeginUndo(MaxStep)
+	require.NoError(t, step.Commit())
+	step = s.Isolate(start, nil, MaxStep)
 	for i := range 3 {
 		set(s, 5+i)
 	}
-	require.ErrorIs(t, s.Fits(), ErrStepTooLarge, "with what was kept before")
-	s.Rollback(start)
+	require.ErrorIs(t, step.Commit(), ErrStepTooLarge, "with what was committed before")
 	require.Equal(t, 5, e.Len())
-	s.BeginUndo(MaxStep)
+	step = s.Isolate(start, nil, MaxStep)
 	set(s, 5)
-	require.NoError(t, s.Fits())
-	s.Unhold()
-	s.Hold(keys)
-	s.BeginUndo(4 * MaxStep)
+	require.NoError(t, step.Commit())
+	outer.Commit()
+	step = s.Isolate(start, keys, 4*MaxStep)
 	for i := range 7 {
 		set(s, i)
 	}
-	require.NoError(t, s.Fits(), "another step")
-	s.Unhold()
+	require.NoError(t, step.Commit(), "another step")
 
 	c := e.NewScratch()
 	for n, want := range map[int]error{7: nil, 9: ErrStepTooLarge} {
@@ -66,4 +65,149 @@ func TestAStepIsBounded(t *testing.T) {
 		}
 		c.Reset()
 	}
+}
+
+// What holds keys within a step that is not isolated ends by itself, and the
+// step goes on: all of it is in one cut.
+func TestAStepWithinJoin(t *testing.T) {
+	n := newNode(t, Config{})
+	n.r.Lead(start)
+	increment := func(key string) error {
+		_, err := n.s.Incr(start, []byte(key), 1)
+		return err
+	}
+	outer := n.s.Join()
+	require.NoError(t, increment("first"))
+	for _, all := range []bool{false, true} {
+		isolate := func() Step {
+			if all {
+				return n.s.IsolateAll(start, nil, 1<<20)
+			}
+			return n.s.Isolate(start, [][]byte{[]byte("held")}, 1<<20)
+		}
+		step := isolate()
+		require.NoError(t, increment("held"))
+		step.Rollback()
+		step = isolate()
+		require.NoError(t, increment("held"))
+		require.NoError(t, step.Commit())
+		require.False(t, n.s.Isolated())
+		require.NoError(t, increment("any"))
+	}
+	cut := make(chan [][]byte)
+	go func() { cut <- n.cut() }()
+	select {
+	case <-cut:
+		t.Fatal("the step is torn")
+	case <-time.After(50 * time.Millisecond):
+	}
+	outer.Commit()
+	require.NotEmpty(t, <-cut)
+	require.NoError(t, increment("last"))
+	require.NotEmpty(t, n.cut())
+}
+
+// A flush that may be rolled back holds the table for a bounded time: it is
+// refused before it begins.
+func TestFlushToBeUndoneIsBounded(t *testing.T) {
+	e := New(Config{})
+	s := e.NewSession()
+	defer s.Close()
+	for _, flush := range []func() error{s.Flush, s.FlushDatabase} {
+		for keys, want := range map[int]error{undoneKeys: nil, undoneKeys + 1: ErrUndoFull} {
+			for i := range keys {
+				s.Use(uint8(i & 1))
+				_, err := s.Incr(start, strconv.AppendInt([]byte("k"), int64(i), 10), 1)
+				require.NoError(t, err)
+			}
+			step := s.IsolateAll(start, nil, 64<<20)
+			require.ErrorIs(t, flush(), want)
+			require.Equal(t, want != nil, len(s.step.undo.saved) == 0)
+			step.Rollback()
+			require.Equal(t, keys, e.Len())
+			require.NoError(t, s.Flush())
+		}
+	}
+}
+
+// Steps within steps, to four levels, on few keys and on many: each that is rolled back
+// leaves what its beginning has found, and the outermost what was there before all.
+func TestStepsNest(t *testing.T) {
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(7, seed))
+		e := New(Config{Shards: 4})
+		s := e.NewSession()
+		keys := make([][]byte, 1+rnd.IntN(30))
+		for i := range keys {
+			keys[i] = fmt.Append(nil, "key:", i)
+		}
+		table := func() map[string]string {
+			is := map[string]string{}
+			for _, key := range keys {
+				is[string(key)] = text(t, s, string(key))
+			}
+			return is
+		}
+		write := func(most int) {
+			for range rnd.IntN(most) {
+				switch key := keys[rnd.IntN(len(keys))]; rnd.IntN(4) {
+				case 0:
+					_, err := s.Delete(start, key)
+					require.NoError(t, err)
+				case 1:
+					_, err := s.Set(start, key, randomValue(rnd), &SetOptions{})
+					require.NoError(t, err)
+				default:
+					_, err := s.Set(start, key, strconv.AppendInt(nil, rnd.Int64N(1000), 10), &SetOptions{})
+					require.NoError(t, err)
+				}
+			}
+		}
+		var nest func(depth int)
+		nest = func(depth int) {
+			before, undo := table(), (1<<20)*rnd.IntN(4)
+			step := s.Isolate(start, keys, undo)
+			for range rnd.IntN(4) {
+				write(12)
+				if depth > 0 {
+					nest(depth - 1)
+				}
+			}
+			write(5)
+			now := table()
+			if undo > 0 && rnd.IntN(2) == 0 {
+				step.Rollback()
+				require.Equal(t, before, table(), "seed %d", seed)
+			} else {
+				require.NoError(t, step.Commit())
+				require.Equal(t, now, table(), "seed %d", seed)
+			}
+			step.Commit() // it has ended
+			once := map[string]bool{}
+			for _, k := range s.step.undo.saved[s.step.undo.from:] {
+				key := string(s.step.undo.buf[k.key:k.state])
+				require.False(t, once[key], "%s is saved twice, seed %d", key, seed)
+				once[key] = true
+			}
+		}
+		write(30)
+		nest(3)
+		require.False(t, s.Isolated())
+		require.Empty(t, s.step.undo.saved)
+		require.Empty(t, s.step.undo.buf)
+		require.NoError(t, s.Flush())
+		s.Close()
+		for range 3 {
+			e.collectLimits()
+		}
+		require.Zero(t, e.limits.len(), "each reference of an undo is given back, seed %d", seed)
+	}
+}
+
+// A step without an undo cannot be rolled back, and says so at once.
+func TestRollbackNeedsAnUndo(t *testing.T) {
+	s := New(Config{}).NewSession()
+	step := s.Isolate(start, nil, 0)
+	require.Panics(t, step.Rollback)
+	step.Commit()
 }

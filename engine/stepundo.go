@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrUndoFull is returned for a change whose undo has no room: see BeginUndo.
-// The change has not been made.
+// ErrUndoFull is returned for a change whose undo has no room: see Isolate. The change
+// has not been made.
 var ErrUndoFull = errors.New("too much is changed in one step")
 
 // MaxStep bounds what one atomic step may change, such as a transaction or a script: the
@@ -24,15 +24,23 @@ var ErrStepTooLarge = errors.New("it changes more than 8388608 bytes in one step
 // is made: most scripts change a key or two.
 const undoFew = 8
 
-// stepUndo is what the keys that a step has changed were before it.
+// stepUndo is what the keys that a step has changed were before it. The steps of a nest share
+// it: each has the keys from its savepoint on.
 type stepUndo struct {
-	on    bool
-	most  int // bytes that it may take
+	savepoint
 	saved []savedKey
 	buf   []byte
-	// index finds a saved key by its hash once there are more than undoFew;
-	// of several of a hash, one.
+	// index has, by its hash, the last key that was saved, once more than undoFew are;
+	// nil before that.
 	index map[uint64]int
+	spare map[uint64]int // an empty index, for the next time
+}
+
+// savepoint is where a step begins in an undo.
+type savepoint struct {
+	on   bool
+	most int // bytes that the undo may take
+	from int // the first of stepUndo.saved that is the step's
 }
 
 // savedKey is what one key was: buf[key:state] is its name, buf[state:end] its
@@ -42,27 +50,29 @@ type savedKey struct {
 	it              *interned // of which it has a reference; nil for an absent key
 	deadline        int64
 	key, state, end int
+	before          int          // the one saved before it with this hash, -1 for none: see stepUndo.index
 	watch           *shard.Watch // nil if nobody watched the key
 	changes         uint64       // that watch had counted
 }
 
-// BeginUndo has the session remember what each key was that it changes from
-// here on, so that Rollback can take all of it back. The session must hold keys
-// (see Hold) and do so until Rollback or KeepAll. most bounds the memory that
-// this may take, in bytes, but for the key that passes it: what follows that one
-// is ErrUndoFull.
-func (s *Session) BeginUndo(most int) {
-	u := &s.held.undo
-	u.on, u.most = true, most
+// beginUndo has the step remember what each key was that it changes from here on.
+func (p *Step) beginUndo(most int) {
+	if most == 0 {
+		return
+	}
+	u := &p.s.step.undo
+	p.undo, p.outer = true, u.savepoint
+	if most += u.bytes(); u.on {
+		most = min(most, u.most)
+	}
+	u.savepoint = savepoint{on: true, most: most, from: len(u.saved)}
 }
 
-// Rollback makes every key what it was at BeginUndo, whatever the limit of
-// memory, also for who watches it: nobody has seen it otherwise. What was
-// evicted for room, and was not changed by the session itself, stays away, as
-// with any eviction.
-func (s *Session) Rollback(now int64) {
-	u := &s.held.undo
-	for i := range u.saved {
+// takeBack makes every key what it was at the savepoint, and forgets it. A key can be
+// saved once in each step, so those that were saved last go first.
+func (s *Session) takeBack(now int64) {
+	u := &s.step.undo
+	for i := len(u.saved) - 1; i >= u.from; i-- {
 		k := &u.saved[i]
 		im := shard.Image{Key: u.buf[k.key:k.state], State: u.buf[k.state:k.end], Deadline: k.deadline}
 		if k.it != nil {
@@ -72,16 +82,19 @@ func (s *Session) Rollback(now int64) {
 		if k.watch != nil {
 			k.watch.TakeBack(k.changes)
 		}
+		u.unlink(i)
+		u.buf = u.buf[:k.key]
+		k.release()
 	}
-	s.KeepAll()
+	u.saved = u.saved[:u.from]
 }
 
-// Fits is ErrStepTooLarge if what has changed since BeginUndo is more than MaxStep, with
-// what has fitted before since Hold, or Join, began. It is for who can still call Rollback.
-func (s *Session) Fits() error {
-	u := &s.held.undo
-	changed := s.held.changed
-	for i := range u.saved {
+// fits is ErrStepTooLarge if what has changed since the savepoint is more than MaxStep, with
+// what has fitted before in the same outer step.
+func (s *Session) fits() error {
+	u := &s.step.undo
+	changed := s.step.changed
+	for i := u.from; i < len(u.saved); i++ {
 		k := &u.saved[i]
 		key := u.buf[k.key:k.state]
 		changed += len(key)
@@ -92,7 +105,7 @@ func (s *Session) Fits() error {
 	if changed > MaxStep {
 		return ErrStepTooLarge
 	}
-	s.held.changed = changed
+	s.step.changed = changed
 	return nil
 }
 
@@ -103,21 +116,63 @@ const mostReplicated = packed.MaxBytes + 64
 // replicated bounds how many bytes of a state travel.
 func replicated(state []byte) int { return min(len(state), mostReplicated) }
 
-// KeepAll ends what BeginUndo began and leaves everything as it is.
-func (s *Session) KeepAll() {
-	u := &s.held.undo
-	for i := range u.saved {
-		if it := u.saved[i].it; it != nil {
-			it.refs.Add(-1)
+// merge ends a step: what it has saved is of the outer one from now on. Of a key that the
+// outer step has saved too, what it was then is the older, and stays.
+func (u *stepUndo) merge(outer savepoint) {
+	from := u.from
+	u.savepoint = outer
+	if !outer.on {
+		u.forget()
+		return
+	}
+	inner := u.saved[from:]
+	for i := len(u.saved) - 1; i >= from; i-- {
+		u.unlink(i)
+	}
+	u.saved = u.saved[:from]
+	for _, k := range inner {
+		if u.has(k.hash, u.buf[k.key:k.state]) {
+			k.release()
+			continue
 		}
+		to := 0
+		if n := len(u.saved); n > 0 {
+			to = u.saved[n-1].end
+		}
+		copy(u.buf[to:], u.buf[k.key:k.end])
+		moved := k.key - to
+		k.key, k.state, k.end = to, k.state-moved, k.end-moved
+		u.add(k)
+	}
+	clear(inner[len(u.saved)-from:])
+	u.buf = u.buf[:0]
+	if n := len(u.saved); n > 0 {
+		u.buf = u.buf[:u.saved[n-1].end]
+	}
+}
+
+// release drops the reference of a saved key.
+func (k *savedKey) release() {
+	if k.it != nil {
+		k.it.refs.Add(-1)
+	}
+	*k = savedKey{}
+}
+
+// forget ends the undo.
+func (u *stepUndo) forget() {
+	for i := range u.saved {
+		u.saved[i].release()
 	}
 	if cap(u.buf) > undoKept {
 		*u = stepUndo{}
 		return
 	}
-	clear(u.index)
-	clear(u.saved) // it has pointers
-	*u = stepUndo{saved: u.saved[:0], buf: u.buf[:0], index: u.index}
+	if u.index != nil {
+		clear(u.index)
+		u.spare = u.index
+	}
+	*u = stepUndo{saved: u.saved[:0], buf: u.buf[:0], spare: u.spare}
 }
 
 // undoKept bounds the memory that a session keeps for its next undo.
@@ -126,7 +181,7 @@ const undoKept = 64 << 10
 // save remembers what a key is, unless it has been remembered. The key's shard
 // must be held.
 func (s *Session) save(hash uint64, key []byte) error {
-	u := &s.held.undo
+	u := &s.step.undo
 	if u.has(hash, key) {
 		return nil
 	}
@@ -148,45 +203,68 @@ func (s *Session) save(hash uint64, key []byte) error {
 		u.buf = append(u.buf, ent.State()...)
 	}
 	k.end = len(u.buf)
-	u.saved = append(u.saved, k)
-	u.enter(len(u.saved) - 1)
+	u.add(k)
 	return nil
 }
 
-// enter puts a saved key into the index, if there is one or has to be.
-func (u *stepUndo) enter(i int) {
+// add appends a saved key, and puts it into the index, if there is one or has to be.
+func (u *stepUndo) add(k savedKey) {
+	u.saved = append(u.saved, k)
 	switch n := len(u.saved); {
-	case n <= undoFew:
-	case len(u.index) == 0:
-		if u.index == nil {
+	case u.index != nil:
+		u.link(n - 1)
+	case n > undoFew:
+		if u.index, u.spare = u.spare, nil; u.index == nil {
 			u.index = make(map[uint64]int)
 		}
-		for j := range u.saved {
-			u.index[u.saved[j].hash] = j
+		for i := range u.saved {
+			u.link(i)
 		}
+	}
+}
+
+// link puts a saved key into the index, the last of its hash.
+func (u *stepUndo) link(i int) {
+	k := &u.saved[i]
+	if before, ok := u.index[k.hash]; ok {
+		k.before = before
+	} else {
+		k.before = -1
+	}
+	u.index[k.hash] = i
+}
+
+// unlink takes a saved key, the last of its hash, out of the index.
+func (u *stepUndo) unlink(i int) {
+	switch k := &u.saved[i]; {
+	case u.index == nil:
+	case k.before < 0:
+		delete(u.index, k.hash)
 	default:
-		u.index[u.saved[i].hash] = i
+		u.index[k.hash] = k.before
 	}
 }
 
 // savedBytes is what a saved key takes beside its name and state.
 const savedBytes = 112
 
-// full reports whether there is no room for another key.
-func (u *stepUndo) full() bool { return u.on && len(u.buf)+len(u.saved)*savedBytes > u.most }
+func (u *stepUndo) bytes() int { return len(u.buf) + len(u.saved)*savedBytes }
 
-// has reports whether a key has been saved.
+// full reports whether there is no room for another key.
+func (u *stepUndo) full() bool { return u.on && u.bytes() > u.most }
+
+// has reports whether the step has saved a key.
 func (u *stepUndo) has(hash uint64, key []byte) bool {
-	if len(u.saved) > undoFew {
-		i, ok := u.index[hash]
-		if !ok {
-			return false
+	if u.index == nil {
+		for i := u.from; i < len(u.saved); i++ {
+			if u.is(i, hash, key) {
+				return true
+			}
 		}
-		if u.is(i, hash, key) {
-			return true
-		}
+		return false
 	}
-	for i := range u.saved {
+	i, ok := u.index[hash]
+	for ; ok && i >= u.from; i = u.saved[i].before {
 		if u.is(i, hash, key) {
 			return true
 		}

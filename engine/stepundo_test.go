@@ -28,12 +28,12 @@ func TestAStepIsTakenBack(t *testing.T) {
 		for i := range 20 {
 			keys = append(keys, fmt.Appendf(nil, "key:%d", i))
 		}
+		var step Step
 		if seed%3 == 0 {
-			n.s.HoldAll(nil)
+			step = n.s.IsolateAll(start, nil, 4<<20)
 		} else {
-			n.s.Hold(keys)
+			step = n.s.Isolate(start, keys, 4<<20)
 		}
-		n.s.BeginUndo(4 << 20)
 		for range 100 {
 			n.s.Use(uint8(rnd.IntN(2)))
 			key := keys[rnd.IntN(len(keys))]
@@ -60,8 +60,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 				}
 			}
 		}
-		n.s.Rollback(start)
-		n.s.Unhold()
+		step.Rollback()
 		n.s.Use(0)
 		require.Equal(t, before, n.table(start), "seed %d", seed)
 		counted := 0
@@ -91,15 +90,13 @@ func TestLimitsOutliveAStep(t *testing.T) {
 	decide(t, other, start, "k", Limit{Limit: 77, Period: minute}, 7, Options{})
 	other.Close()
 	s.Use(1)
-	s.Hold([][]byte{[]byte("k")})
-	s.BeginUndo(1 << 20)
+	step := s.Isolate(start, [][]byte{[]byte("k")}, 1<<20)
 	_, err := s.Delete(start, []byte("k"))
 	require.NoError(t, err)
 	for range 3 {
 		e.collectLimits()
 	}
-	s.Rollback(start)
-	s.Unhold()
+	step.Rollback()
 	require.EqualValues(t, 70, decide(t, s, start, "k", Limit{Limit: 77, Period: minute}, 0, Options{}).Remaining)
 	_, err = s.Delete(start, []byte("k"))
 	require.NoError(t, err)
@@ -113,9 +110,7 @@ func TestLimitsOutliveAStep(t *testing.T) {
 func TestAStepHasABound(t *testing.T) {
 	s := New(Config{}).NewSession()
 	set(t, s, "large", string(make([]byte, 3000)))
-	s.HoldAll(nil)
-	defer s.Unhold()
-	s.BeginUndo(1000)
+	step := s.IsolateAll(start, nil, 1000)
 	v := open(t, s, "large", Counter)
 	v.Delete()
 	v.Close()
@@ -128,7 +123,7 @@ func TestAStepHasABound(t *testing.T) {
 	_, err = s.Set(start, []byte("large"), []byte("again"), &SetOptions{})
 	require.NoError(t, err, "what has been kept may change again")
 	require.Equal(t, "(none)", text(t, s, "k"), "reading needs no undo")
-	s.Rollback(start)
+	step.Rollback()
 	require.Equal(t, string(make([]byte, 3000)), text(t, s, "large"))
 }
 
@@ -145,7 +140,7 @@ func TestAStepReachesNothingElse(t *testing.T) {
 		}
 	}
 	set(t, s, "held", "1")
-	s.Hold([][]byte{key})
+	step := s.Isolate(start, [][]byte{key}, 0)
 	limit := perMinute(Token, 5)
 	out := make([]Decision, 2)
 	calls := map[string]func() error{
@@ -171,11 +166,11 @@ func TestAStepReachesNothingElse(t *testing.T) {
 		"Random":  func() error { _, _, err := s.Random(start, rand.Uint64); return err },
 	}
 	for name, call := range calls {
-		require.ErrorIs(t, call(), ErrNotHeld, name)
+		require.ErrorIs(t, call(), ErrNotIsolated, name)
 	}
-	s.Unhold()
+	step.Commit()
 	require.Equal(t, 1, s.e.Len())
-	s.HoldAll(nil)
+	step = s.IsolateAll(start, nil, 0)
 	for name, call := range calls {
 		err := call()
 		if name == "Open" {
@@ -184,9 +179,9 @@ func TestAStepReachesNothingElse(t *testing.T) {
 			}
 			continue
 		}
-		require.NotErrorIs(t, err, ErrNotHeld, name)
+		require.NotErrorIs(t, err, ErrNotIsolated, name)
 	}
-	s.Unhold()
+	step.Commit()
 }
 
 func TestKeysAreCopiedAndRenamed(t *testing.T) {

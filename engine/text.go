@@ -11,7 +11,7 @@ import (
 // that works on a string does so by Session.Open with Counter.
 
 // Get appends the string of key to dst; ok is false when there is none. Errors:
-// ErrWrongType, ErrSealed, ErrNotHeld.
+// ErrWrongType, ErrSealed, ErrNotIsolated.
 func (s *Session) Get(now int64, key, dst []byte) (value []byte, ok bool, err error) {
 	hash := s.hash(key)
 	sh, err := s.look(hash)
@@ -59,7 +59,7 @@ const largeValue = 32 << 10
 // Set makes value the string of key, which may have held a value of any data
 // type, and tells whether it did: not against OnlyNew and OnlyOld. Errors:
 // ErrWrongType for a key that holds the state of a limit or leases,
-// ErrValueTooLarge, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotHeld; nothing has
+// ErrValueTooLarge, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has
 // changed then.
 func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, err error) {
 	if len(key) > shard.MaxKeyLen {
@@ -72,7 +72,7 @@ func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, er
 	if err != nil {
 		return false, err
 	}
-	if len(value) >= largeValue && !s.held.active {
+	if len(value) >= largeValue && !s.step.isolated {
 		s.e.table.MakeRoom(len(value), now)
 	}
 	hash := s.hash(key)
@@ -188,7 +188,7 @@ func (s *Session) countHeld(sh *shard.Shard, hash uint64, key []byte, it *intern
 
 // Incr adds by to the integer that key holds, 0 if there is none, and returns
 // the sum. The time to live stays. Errors: ErrNotInteger, ErrIncrDecrOverflow,
-// ErrWrongType, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotHeld; nothing has
+// ErrWrongType, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has
 // changed then.
 func (s *Session) Incr(now int64, key []byte, by int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {

@@ -43,7 +43,7 @@ type Value struct {
 // for a session that holds it already. kind is what the caller works on, a
 // Counter, Hash, Set, SortedSet or List. It allocates nothing. now is in ns.
 // Errors: ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed,
-// ErrNotHeld, ErrUndoFull; nothing is locked then.
+// ErrNotIsolated, ErrUndoFull; nothing is locked then.
 func (s *Session) Open(now int64, key []byte, kind Algorithm) (*Value, error) {
 	if len(key) > shard.MaxKeyLen {
 		return nil, ErrKeyTooLong
@@ -53,7 +53,7 @@ func (s *Session) Open(now int64, key []byte, kind Algorithm) (*Value, error) {
 		return nil, err
 	}
 	hash := s.hash(key)
-	if s.held.undo.full() {
+	if s.step.undo.full() {
 		return nil, ErrUndoFull
 	}
 	sh, err := s.look(hash)
@@ -272,7 +272,7 @@ func (v *Value) touch() {
 // save remembers what the key was, for Session.Rollback. Open has seen that
 // there is room.
 func (v *Value) save() {
-	if v.s.held.undo.on {
+	if v.s.step.undo.on {
 		_ = v.s.save(v.p.hash, v.p.key)
 	}
 }

@@ -14,7 +14,7 @@ type Watch struct {
 }
 
 // Watch begins to watch a key of the session's database. Errors: ErrSealed,
-// ErrNotHeld; nothing is watched then.
+// ErrNotIsolated; nothing is watched then.
 func (s *Session) Watch(now int64, key []byte) (Watch, error) {
 	hash := s.hash(key)
 	sh, err := s.look(hash)
@@ -30,7 +30,7 @@ func (s *Session) Watch(now int64, key []byte) (Watch, error) {
 // watched: not even what it was before, nor itself. A key that has expired since
 // has changed; one that had expired before, and is removed, has not. It has too
 // if this node has begun to lead in between: what others wrote meanwhile was
-// counted nowhere. Errors: ErrSealed, ErrNotHeld.
+// counted nowhere. Errors: ErrSealed, ErrNotIsolated.
 func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
 	sh, err := s.look(w.hash)
 	if err != nil {

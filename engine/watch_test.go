@@ -235,13 +235,12 @@ func TestWatchAndSteps(t *testing.T) {
 				before := watch(t, s, start, "k")
 				setText(t, s, start, "k", "v", NoExpiry)
 				w, absent := watch(t, s, start, "k"), watch(t, s, start, "absent")
-				s.HoldAll(nil)
-				s.BeginUndo(1 << 20)
+				step := s.IsolateAll(start, nil, 1<<20)
 				write()
 				if back {
-					s.Rollback(start)
+					step.Rollback()
 				}
-				s.Unhold()
+				step.Commit()
 				require.Equal(t, back || name == "read", unchanged(t, s, start, w), "taken back %t", back)
 				require.Equal(t, back || name != "renamed", unchanged(t, s, start, absent), "taken back %t", back)
 				require.False(t, unchanged(t, s, start, before), "somebody has written before")

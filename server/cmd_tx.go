@@ -147,19 +147,20 @@ func (c *conn) execHoldsUp(m mode) bool {
 // for that, and has changed and replied nothing.
 func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool) {
 	l := c.lane
-	movable := false
+	var step engine.Step
+	undo := 0
 	switch {
 	case tx.isolable():
-		l.sess.Hold(tx.keys(watched, c.now()))
-		if movable = tx.heavy && !tx.fixed && (c.mode|l.mode)&modeTracking == 0; movable {
-			l.sess.BeginUndo(execUndo)
+		if tx.heavy && !tx.fixed && (c.mode|l.mode)&modeTracking == 0 {
+			undo = execUndo
 		}
+		step = l.sess.Isolate(c.now(), tx.keys(watched, c.now()), undo)
 	case len(watched) > 0:
-		l.sess.HoldAll(tx.keys(watched, c.now()))
+		step = l.sess.IsolateAll(c.now(), tx.keys(watched, c.now()), 0)
 	default:
-		l.sess.Join()
+		step = l.sess.Join()
 	}
-	defer l.sess.Unhold()
+	defer step.Commit()
 	for i := range watched {
 		same, err := l.sess.Unchanged(c.now(), &watched[i])
 		if err != nil {
@@ -172,17 +173,21 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 		}
 	}
 	start := len(c.w.B)
-	c.inExec, l.queued.Movable = true, movable
+	c.inExec, l.queued.Movable = true, undo > 0
 	moves = c.runQueue(tx)
 	c.inExec, l.queued.Movable = false, false
-	tooLarge := movable && !moves && l.sess.Fits() != nil
-	if moves || tooLarge {
+	var err error
+	if moves {
+		step.Rollback()
+	} else {
+		err = step.Commit()
+	}
+	if moves || err != nil {
 		c.w.B = c.w.B[:min(start, len(c.w.B))]
 		l.call.Outcome = command.Outcome{}
-		l.sess.Rollback(c.now())
 	}
-	if tooLarge {
-		c.error("EXECABORT Transaction discarded: " + engine.ErrStepTooLarge.Error())
+	if err != nil {
+		c.error("EXECABORT Transaction discarded: " + err.Error())
 	}
 	return moves
 }
@@ -197,7 +202,7 @@ const execUndo = 1 << 20
 // runQueue runs the commands of a transaction, up to where it has to move.
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
-	movable, whole := queued.Movable, c.lane.sess.HoldsAll()
+	movable, whole := queued.Movable, c.lane.sess.IsolatedAll()
 	var watch cputime.Stopwatch
 	if tx.heavy {
 		runtime.LockOSThread()
@@ -267,21 +272,11 @@ func (c *conn) callBounded(call *command.Call, q queued) {
 		c.call(call, q.cmd, q.args)
 		return
 	}
-	joined := !sess.Holds()
-	if joined {
-		sess.Hold(keys)
-	}
-	sess.BeginUndo(engine.MaxStep)
+	step := sess.Isolate(c.now(), keys, engine.MaxStep)
 	c.call(call, q.cmd, q.args)
-	if err := sess.Fits(); err != nil {
-		sess.Rollback(c.now())
+	if err := step.Commit(); err != nil {
 		c.w.B, call.Outcome = c.w.B[:start], command.Outcome{}
 		c.error("ERR " + err.Error())
-	}
-	if joined {
-		sess.Unhold()
-	} else {
-		sess.KeepAll()
 	}
 }
 

@@ -83,7 +83,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	r.count(cmd, call, len(w.B) > 0 && w.B[0] == '-')
 	if err := call.Err; err != nil {
 		switch {
-		case errors.Is(err, engine.ErrNotHeld):
+		case errors.Is(err, engine.ErrNotIsolated):
 			r.need(cmd, args)
 			return nil, err
 		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):

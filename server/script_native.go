@@ -75,7 +75,7 @@ func (s *Server) evalNative(call *command.Call, known *native.Script, n int) boo
 	}
 	c := call.Host.(*conn).lane.nativeCall()
 	c.Keys, c.Args = call.Args[3:3+n], call.Args[3+n:]
-	c.Now, c.Sess, c.W, c.InExec = call.Now, call.Sess, call.W, call.InExec
+	c.Now, c.Sess, c.W = call.Now, call.Sess, call.W
 	done := c.run(known, &s.scripts.known[known.Index])
 	if len(call.Args) > argsKept {
 		c.Keys, c.Args = nil, nil

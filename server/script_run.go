@@ -21,7 +21,7 @@ import (
 //
 // A script is one atomic step. It runs on the loop of its client, with nothing
 // locked until it calls its first command; then the shards of its declared keys
-// are held (engine.Session.Hold) until it ends. What it writes goes to the table
+// are held (engine.Session.Isolate) until it ends. What it writes goes to the table
 // at once, and the session remembers what was there before: so a script can be
 // taken back, and run again, as long as nobody has seen anything of it. It is
 // run again with a further key when it touches one that is not held.
@@ -93,13 +93,14 @@ type scriptRun struct {
 	now      int64
 
 	// How.
-	grip   grip
-	step   *engine.CountStep // for gripCounters
-	bounds bounds
-	turn   *turns.Turn           // of a worker; nil on a loop
-	hold   [][]byte              // for gripKeys: the declared keys, and those found out
-	ended  atomic.Pointer[error] // what it is to end with, from outside
-	shown  int                   // commands that MONITOR has been shown, of all attempts
+	grip      grip
+	step      *engine.CountStep // for gripCounters
+	isolation engine.Step       // of an attempt that isolates keys
+	bounds    bounds
+	turn      *turns.Turn           // of a worker; nil on a loop
+	hold      [][]byte              // for gripKeys: the declared keys, and those found out
+	ended     atomic.Pointer[error] // what it is to end with, from outside
+	shown     int                   // commands that MONITOR has been shown, of all attempts
 
 	// Of the attempt.
 	began    time.Time
@@ -143,12 +144,12 @@ func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
 	r.grip, r.bounds = gripKeys, loopBounds
 	r.begin()
 	for range rounds {
-		if err = r.attempt(w); !errors.Is(err, engine.ErrNotHeld) || r.grip == gripWhole {
+		if err = r.attempt(w); !errors.Is(err, engine.ErrNotIsolated) || r.grip == gripWhole {
 			break
 		}
 	}
 	return errors.Is(err, lua.ErrSteps) || errors.Is(err, lua.ErrMemory) || errors.Is(err, engine.ErrUndoFull) ||
-		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotHeld), err
+		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotIsolated), err
 }
 
 // inTransaction runs the script within EXEC. A transaction on the whole table
@@ -157,7 +158,7 @@ func (r *scriptRun) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
 	r.watch = cputime.Start()
-	if r.sess.Holds() {
+	if r.sess.Isolated() {
 		return r.attempt(w)
 	}
 	r.grip = gripKeys
@@ -168,7 +169,7 @@ func (r *scriptRun) inTransaction(w *resp.Writer) error {
 // touch.
 func (r *scriptRun) attempts(w *resp.Writer) error {
 	for range rounds {
-		if err := r.attempt(w); !errors.Is(err, engine.ErrNotHeld) {
+		if err := r.attempt(w); !errors.Is(err, engine.ErrNotIsolated) {
 			return err
 		}
 	}
@@ -194,7 +195,7 @@ func (r *scriptRun) onWorker(w *resp.Writer) error {
 	for try := 0; try < tries && r.grip == gripCopies; try++ {
 		began := r.took()
 		err := r.attempt(w)
-		if !errors.Is(err, errOvertaken) && (!errors.Is(err, engine.ErrNotHeld) || r.grip == gripCopies) {
+		if !errors.Is(err, errOvertaken) && (!errors.Is(err, engine.ErrNotIsolated) || r.grip == gripCopies) {
 			return err
 		}
 		took = r.took() - began
@@ -238,7 +239,7 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		r.call.Sess = r.scratch.Session()
 		r.call.Sess.Use(r.db)
 	case gripExec:
-		r.sess.BeginUndo(r.bounds.undo)
+		r.isolation = r.sess.Isolate(r.now, nil, r.bounds.undo)
 	}
 	r.call.Limits, r.call.Movable = r.call.Sess, r.bounds.time == loopTime
 	r.aside.lane.now = r.now
@@ -291,16 +292,9 @@ func (r *scriptRun) letGo(err error) error {
 	case r.grip != gripExec && r.held.IsZero():
 		return err
 	case err == nil:
-		err = r.sess.Fits()
+		return r.isolation.Commit()
 	}
-	if err != nil {
-		r.sess.Rollback(r.now)
-	}
-	if r.grip == gripExec {
-		r.sess.KeepAll()
-	} else {
-		r.sess.Unhold()
-	}
+	r.isolation.Rollback()
 	return err
 }
 
@@ -308,16 +302,16 @@ func (r *scriptRun) letGo(err error) error {
 func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
 	table := cmd.AboutTable()
 	switch {
-	case r.grip == gripExec && table && r.sess.HoldsKeys():
-		return engine.ErrNotHeld
+	case r.grip == gripExec && table && !r.sess.IsolatedAll():
+		return engine.ErrNotIsolated
 	case r.grip == gripExec:
 	case table && r.grip != gripWhole:
 		r.grip = gripWhole
-		return engine.ErrNotHeld
+		return engine.ErrNotIsolated
 	case r.grip == gripCopies && cmd.Flags&command.Databases != 0:
 		// Copies are of one database: it has to hold its keys.
 		r.grip = gripKeys
-		return engine.ErrNotHeld
+		return engine.ErrNotIsolated
 	case r.grip == gripCopies:
 		return r.bring(cmd, args)
 	case r.held.IsZero():
@@ -328,17 +322,16 @@ func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
 
 // locks reports whether locks of the table are held.
 func (r *scriptRun) locks() bool {
-	return !r.held.IsZero() || r.grip == gripExec && r.sess.Holds()
+	return !r.held.IsZero() || r.grip == gripExec
 }
 
 // lock holds the keys, at the first command that is about any.
 func (r *scriptRun) lock() {
 	if r.grip == gripWhole {
-		r.sess.HoldAll(r.hold)
+		r.isolation = r.sess.IsolateAll(r.now, r.hold, r.bounds.undo)
 	} else {
-		r.sess.Hold(r.hold)
+		r.isolation = r.sess.Isolate(r.now, r.hold, r.bounds.undo)
 	}
-	r.sess.BeginUndo(r.bounds.undo)
 	if r.held = r.began; r.turn != nil {
 		r.held, r.heldCPU = time.Now(), cputime.Process()
 	}
@@ -455,7 +448,7 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 		r.failWith(w, "ERR", "not enough memory")
 	case errors.Is(err, engine.ErrUndoFull):
 		r.failWith(w, "ERR", "it changes too much in one step")
-	case errors.Is(err, engine.ErrNotHeld):
+	case errors.Is(err, engine.ErrNotIsolated):
 		r.failWith(w, "BUSY", "it touches what the transaction does not hold")
 	case errors.Is(err, errOvertaken):
 		r.failWith(w, "BUSY", "others keep changing its keys while it runs")

@@ -11,7 +11,7 @@ import (
 
 // A handler reads its arguments, by number from 0, one after the other. One
 // that is missing, or not written as Lua, commands and Go read it alike, makes
-// the call odd, and open and hold then refuse: nobody has to look before.
+// the call odd, and open and isolate then refuse: nobody has to look before.
 
 // expect makes the call odd unless something is as it should be.
 func (c *Call) expect(is bool) { c.odd = c.odd || !is }

@@ -15,14 +15,13 @@ type Call struct {
 	Now        int64 // engine time, Unix ns: what the clock of the script says
 	Sess       *engine.Session
 	W          *resp.Writer
-	// InExec: the session holds the keys already.
-	InExec bool
 
 	// Err is an error of the engine because of which the script was not run.
 	Err error
 
 	// odd: the call is not one that the handler is made for.
-	odd bool
+	odd  bool
+	step engine.Step // see isolate
 
 	text   [64]byte // scratch
 	fields [][]byte // scratch
@@ -31,9 +30,9 @@ type Call struct {
 const (
 	// undoBytes bounds what a call may have to take back.
 	undoBytes = 64 << 10
-	// maxHeld is how many keys a call may have that holds them: it runs on a
+	// maxIsolated is how many keys a call may have that isolates them: it runs on a
 	// loop. The Lua may take its time.
-	maxHeld = 64
+	maxIsolated = 64
 )
 
 // open begins a visit to the value of a key, by number from 0, or returns nil
@@ -51,33 +50,25 @@ func (c *Call) open(key int, kind engine.Algorithm) *engine.Value {
 	return v
 }
 
-// hold makes the visits that follow, to so many keys at least, one step, which
-// release ends: it keeps what they have changed if done, and takes it back if
-// not. It is false for an odd call, for one of many keys, and where the keys
-// cannot be held, and nothing is to be released then.
-func (c *Call) hold(keys int) bool {
-	switch {
-	case c.odd || len(c.Keys) < keys || len(c.Keys) > maxHeld:
-		return false
-	case !c.InExec:
-		c.Sess.Hold(c.Keys)
-	case !c.Sess.Holds(): // a transaction too large to hold its keys
+// isolate makes the visits that follow, to so many keys at least, one step, which finish
+// ends. It is false for an odd call and for one of many keys, and nothing is to be ended
+// then.
+func (c *Call) isolate(keys int) bool {
+	if c.odd || len(c.Keys) < keys || len(c.Keys) > maxIsolated {
 		return false
 	}
-	c.Sess.BeginUndo(undoBytes)
+	c.step = c.Sess.Isolate(c.Now, c.Keys, undoBytes)
 	return true
 }
 
-func (c *Call) release(done bool) bool {
-	if !done {
-		c.Sess.Rollback(c.Now)
+// finish ends the step: it keeps what the visits have changed if done, and takes it back
+// if not, or if it is too much for a step.
+func (c *Call) finish(done bool) bool {
+	if done {
+		return c.step.Commit() == nil
 	}
-	if c.InExec {
-		c.Sess.KeepAll()
-	} else {
-		c.Sess.Unhold()
-	}
-	return done
+	c.step.Rollback()
+	return false
 }
 
 // failed notes an error of the engine and is false: see Call.Err.

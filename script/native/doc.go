@@ -25,7 +25,7 @@
 // It begins by reading its arguments, with the methods in arguments.go, each of
 // which makes the call odd if it is not as it should be. Then a script about one
 // key uses Call.open, one visit under one lock, or what does it all in one, such
-// as Call.count. One about several uses Call.hold and Call.release around its
+// as Call.count. One about several uses Call.isolate and Call.finish around its
 // visits, and what it has changed is taken back if it gives up. All refuse an odd
 // call.
 package native

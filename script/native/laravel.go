@@ -204,7 +204,7 @@ func laravelTooMany(c *Call) bool {
 func laravelFunnel(c *Call) bool {
 	at := c.after(c.integer(1), time.Second)
 	name, owner := c.arg(0), c.arg(2)
-	return c.hold(1) && c.release(c.takeSlot(name, owner, at))
+	return c.isolate(1) && c.finish(c.takeSlot(name, owner, at))
 }
 
 func (c *Call) takeSlot(name, owner []byte, at int64) bool {

@@ -213,7 +213,7 @@ type slidingWindow struct {
 func limitsSliding(c *Call) bool {
 	limit, amount := c.whole(0), c.whole(2)
 	w, ok := c.holdWindows(1)
-	return ok && c.release(c.slidingTake(&w, limit, amount))
+	return ok && c.finish(c.slidingTake(&w, limit, amount))
 }
 
 // holdWindows holds two counters, for windows whose length in s is an argument.
@@ -221,7 +221,7 @@ func (c *Call) holdWindows(length int) (w slidingWindow, ok bool) {
 	seconds := c.whole(length)
 	c.expect(seconds > 0 && seconds <= maxSpan/2000)
 	c.expect(len(c.Keys) >= 2 && !bytes.Equal(c.Keys[0], c.Keys[1]))
-	return slidingWindow{length: seconds * 1000}, c.hold(2)
+	return slidingWindow{length: seconds * 1000}, c.isolate(2)
 }
 
 func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
@@ -297,7 +297,7 @@ func (c *Call) slide(w *slidingWindow) bool {
 // lives, once the windows have moved on.
 func limitsSlidingRead(c *Call) bool {
 	w, ok := c.holdWindows(0)
-	return ok && c.release(c.slidingRead(&w))
+	return ok && c.finish(c.slidingRead(&w))
 }
 
 func (c *Call) slidingRead(w *slidingWindow) bool {

@@ -20,7 +20,7 @@ func nestLabIncrement(c *Call) bool {
 	n.ms, n.at = c.window(1)
 	n.limit = c.whole(2)
 	n.blockMs, n.blockAt = c.window(3)
-	return c.hold(2) && c.release(c.nestLabCount(&n))
+	return c.isolate(2) && c.finish(c.nestLabCount(&n))
 }
 
 // nestLab are the arguments of nestLabIncrement: the lengths in ms of the window

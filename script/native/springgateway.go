@@ -66,7 +66,7 @@ func (c *Call) springGateway(version springVersion) bool {
 		c.expect(life <= maxSpan)
 		b.at = c.after(int64(life), time.Second)
 	}
-	return c.hold(2) && c.release(c.springTake(&b, requested))
+	return c.isolate(2) && c.finish(c.springTake(&b, requested))
 }
 
 // springBucket is a bucket at a call.

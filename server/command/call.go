@@ -85,15 +85,14 @@ func (c *Call) Decided(ok bool) {
 const heldTogether = 64
 
 // Together runs fn, which visits some keys one by one, as one step that nobody
-// sees half of, if they are not too many. In a transaction, which has its own way
-// to hold them, it just runs fn.
+// sees half of, if they are not too many.
 func (c *Call) Together(keys [][]byte, fn func()) {
-	if c.InExec || c.OnWorker || len(keys) < 2 || len(keys) > heldTogether {
+	if c.OnWorker || len(keys) < 2 || len(keys) > heldTogether {
 		fn()
 		return
 	}
-	c.Sess.Hold(keys)
-	defer c.Sess.Unhold()
+	step := c.Sess.Isolate(c.Now, keys, 0)
+	defer step.Commit()
 	fn()
 }
 

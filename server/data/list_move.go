@@ -41,8 +41,8 @@ func lmove(call *command.Call) {
 // one which cannot be put stays where it is.
 func moveElement(call *command.Call, fromFront, toFront bool) {
 	source, destination := call.Args[1], call.Args[2]
-	held := holdKeys(call, [][]byte{source, destination})
-	defer held.end()
+	step := isolate(call, [][]byte{source, destination})
+	defer step.Commit()
 	v := visit(call, source, engine.List)
 	if v == nil {
 		return
@@ -55,7 +55,7 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 	if bytes.Equal(source, destination) {
 		if call.Long(v.Len() / command.BytesOfEntry) { // it is copied
 			v.Close()
-			held.end()
+			step.Commit()
 			call.Leave()
 			return
 		}

@@ -125,9 +125,9 @@ func setPairs(call *command.Call, onlyNew bool) {
 		call.Leave()
 		return
 	}
-	hold := holdKeys(call, everySecond(pairs))
+	step := isolate(call, everySecond(pairs))
 	done, err := storePairs(call.Sess, call.Now, pairs, onlyNew)
-	hold.end()
+	step.Commit()
 	switch {
 	case err != nil:
 		call.Fail(err)

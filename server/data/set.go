@@ -251,8 +251,8 @@ func srandmember(call *command.Call) {
 // that one which cannot be added stays where it is.
 func smove(call *command.Call) {
 	source, destination, member := call.Args[1], call.Args[2], call.Args[3]
-	held := holdKeys(call, [][]byte{source, destination})
-	defer held.end()
+	step := isolate(call, [][]byte{source, destination})
+	defer step.Commit()
 	from := visit(call, source, engine.Set)
 	if from == nil {
 		return

@@ -100,16 +100,16 @@ func (combine combination) run(call *command.Call, keys, all [][]byte, use use) 
 	combine.held(call, keys, all, use)
 }
 
-// held is run with all keys held.
+// held is run with all keys isolated.
 func (combine combination) held(call *command.Call, keys, all [][]byte, use use) {
-	h := holdKeys(call, all)
+	step := isolate(call, all)
 	entries, ok := countMembers(call, keys)
 	if ok && call.Long(entries) {
-		h.end()
+		step.Commit()
 		call.Leave()
 		return
 	}
-	defer h.end()
+	defer step.Commit()
 	if !ok {
 		return
 	}
@@ -148,8 +148,8 @@ func (combine combination) watching(call *command.Call, keys, all [][]byte, use 
 	}
 	start := len(call.W.B)
 	store := use(combine(sets))
-	h := holdKeys(call, all)
-	defer h.end()
+	step := isolate(call, all)
+	defer step.Commit()
 	for i := range watched {
 		same, err := call.Sess.Unchanged(call.Now, &watched[i])
 		if err != nil {

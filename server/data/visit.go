@@ -17,25 +17,9 @@ func visit(call *command.Call, key []byte, kind engine.Algorithm) *engine.Value 
 	return v
 }
 
-// hold is a command's hold on its keys.
-type hold struct{ s *engine.Session }
-
-// holdKeys isolates a command of several visits. In a transaction, whose keys are
-// held already, it does nothing.
-func holdKeys(call *command.Call, keys [][]byte) hold {
-	if call.InExec {
-		return hold{}
-	}
-	call.Sess.Hold(keys)
-	return hold{call.Sess}
-}
-
-// end ends the hold, if it has not ended.
-func (h *hold) end() {
-	if h.s != nil {
-		h.s.Unhold()
-		h.s = nil
-	}
+// isolate makes the visits that follow one step: of a command that visits several keys.
+func isolate(call *command.Call, keys [][]byte) engine.Step {
+	return call.Sess.Isolate(call.Now, keys, 0)
 }
 
 // moving is how many entries of work it is to add or remove as many members of a

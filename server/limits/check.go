@@ -331,7 +331,7 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrStale):
 		call.Error(errChanging.Error())
-	case errors.Is(err, engine.ErrNotHeld): // the policy has other keys than when they were held
+	case errors.Is(err, engine.ErrNotIsolated): // the policy has other keys than when they were held
 		call.Err = err
 		call.Error(errChanging.Error())
 	default:

@@ -75,7 +75,7 @@ func (b *Book) settleHold(call *command.Call, m *checkMemory, how engine.Settlem
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrNoHold):
 		noHold(call, call.Args[1])
-	case errors.Is(err, engine.ErrNotHeld): // the hold has come since its keys were held
+	case errors.Is(err, engine.ErrNotIsolated): // the hold has come since its keys were held
 		call.Err = err
 		call.Error(errChanging.Error())
 	default:

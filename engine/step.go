@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/puzpuzpuz/xsync/v3"
+
+	"github.com/headgate-io/headgate/shard"
+)
+
+// ErrNotIsolated is returned within a step that isolates keys, for another key or the
+// whole table. Nothing has changed.
+var ErrNotIsolated = errors.New("the key is not among those of this step")
+
+// Step is work of a session on several keys. No cut tears it apart: it replicates in one
+// batch. While it isolates keys, nobody else sees or changes them. Isolate, IsolateAll or
+// Join begins a step, and Commit or Rollback ends it; what is called after that does
+// nothing. In between, all operations of the session are part of the step.
+//
+// Steps nest, and end in reverse order. A step within one that isolates keys locks
+// nothing: it works on the keys of the outer step. A step within a Join locks its own
+// keys. Rollback takes back what its own step has changed; what an inner step has
+// committed, the outer one can still take back.
+type Step struct {
+	s     *Session // nil after the end
+	now   int64
+	locks bool // the step has locked shards itself,
+	gate  bool // entered the gate,
+	undo  bool // and begun an undo
+	outer savepoint
+}
+
+// stepState is what a session keeps while it is in a step.
+type stepState struct {
+	isolated bool // shards are locked
+	whole    bool // all of them
+	joined   bool // the gate is held
+	hashes   []uint64
+	shards   []int
+	gate     *xsync.RToken
+	undo     stepUndo
+	// changed is how many bytes have been committed that no undo counts any more: see
+	// Step.Commit.
+	changed int
+}
+
+// Isolate begins a step on keys, which may be of any database, and locks their shards, in
+// index order, so that steps cannot deadlock. For a key in another shard, and for the
+// whole table, the session's operations return ErrNotIsolated. What needs memory
+// meanwhile does not evict the keys.
+//
+// undo is how many bytes the step may take to remember what its keys were, so that
+// Rollback can take it back; 0 is for a step that will not be. The key that passes the
+// bound is still saved, and changes after that one return ErrUndoFull. A step with an undo
+// reaches for further keys: it locks their shards too if nobody else has them.
+// now is the time of a Rollback, in ns of the engine's time.
+func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
+	p := Step{s: s, now: now}
+	if st := &s.step; !st.isolated {
+		st.hashes, st.shards = st.hashes[:0], st.shards[:0]
+		for _, k := range keys {
+			hash := s.e.table.Hash(k)
+			st.hashes = append(st.hashes, hash)
+			st.shards = append(st.shards, s.e.table.Index(hash))
+		}
+		slices.Sort(st.shards)
+		st.shards = slices.Compact(st.shards)
+		p.join()
+		for _, i := range st.shards {
+			s.e.table.Shard(i).Lock()
+		}
+		st.isolated, p.locks = true, true
+		s.keep()
+	}
+	p.beginUndo(undo)
+	return p
+}
+
+// IsolateAll is Isolate of every key there is or may be: it stops all decisions until the
+// step ends. What needs memory meanwhile does not evict the keys that are named. Within a
+// step that isolates some keys only, it isolates no more than these.
+func (s *Session) IsolateAll(now int64, keys [][]byte, undo int) Step {
+	p := Step{s: s, now: now}
+	if st := &s.step; !st.isolated {
+		st.hashes, st.shards = st.hashes[:0], st.shards[:0]
+		for _, k := range keys {
+			st.hashes = append(st.hashes, s.e.table.Hash(k))
+		}
+		p.join()
+		s.e.table.Lock()
+		st.isolated, st.whole, p.locks = true, true, true
+		s.keep()
+	}
+	p.beginUndo(undo)
+	return p
+}
+
+// keep has eviction leave the keys of the step alone.
+func (s *Session) keep() {
+	for _, hash := range s.step.hashes {
+		s.e.table.At(hash).Keep(hash)
+	}
+}
+
+// Join begins a step that isolates nothing, and may touch any key and the whole table. It
+// cannot be rolled back. A step within it may isolate keys, up to its own end.
+func (s *Session) Join() Step {
+	p := Step{s: s}
+	p.join()
+	return p
+}
+
+// join enters the gate, unless an outer step has.
+func (p *Step) join() {
+	if st := &p.s.step; !st.joined {
+		st.gate = p.s.enterGate()
+		st.joined, p.gate = true, true
+	}
+}
+
+// Commit ends the step. ErrStepTooLarge: the step, with what has been committed before it
+// within the same outer step, has changed more than MaxStep, and has been rolled back. Only
+// a step with an undo returns it, and not within another such step, which counts it.
+func (p *Step) Commit() error {
+	if p.s == nil {
+		return nil
+	}
+	var err error
+	if p.undo {
+		if !p.outer.on {
+			if err = p.s.fits(); err != nil {
+				p.s.takeBack(p.now)
+			}
+		}
+		p.s.step.undo.merge(p.outer)
+	}
+	p.end()
+	return err
+}
+
+// Rollback ends the step and makes each key what it was when the step began, whatever the
+// limit of memory, also for those who watch it: nobody has seen it otherwise. What was
+// evicted for room, and was not changed by the step, stays away, as with any eviction. A
+// step without an undo has nothing to go back to: Rollback panics.
+func (p *Step) Rollback() {
+	if p.s == nil {
+		return
+	}
+	if !p.undo {
+		panic("engine: rollback of a step without undo")
+	}
+	p.s.takeBack(p.now)
+	p.s.step.undo.merge(p.outer)
+	p.end()
+}
+
+// end gives back what the step itself has taken.
+func (p *Step) end() {
+	s, st := p.s, &p.s.step
+	p.s = nil
+	if p.locks && st.whole {
+		for i := range s.e.table.Shards() {
+			s.e.table.Shard(i).LetGo()
+		}
+		s.e.table.Unlock()
+	} else if p.locks {
+		for _, i := range st.shards {
+			s.e.table.Shard(i).LetGo()
+			s.e.table.Shard(i).Unlock()
+		}
+	}
+	if p.locks {
+		st.isolated, st.whole = false, false
+	}
+	if p.gate {
+		st.joined, st.changed = false, 0
+		s.leaveGate(st.gate)
+	}
+}
+
+// Isolated reports whether the session is in a step that isolates keys.
+func (s *Session) Isolated() bool { return s.step.isolated }
+
+// IsolatedAll reports whether the session is in a step that isolates the whole table.
+func (s *Session) IsolatedAll() bool { return s.step.whole }
+
+// enterGate begins an operation on several keys, which no cut may tear;
+// leaveGate ends it.
+func (s *Session) enterGate() *xsync.RToken {
+	if s.e.replica == nil || s.step.joined {
+		return nil
+	}
+	return s.e.replica.gate.RLock()
+}
+
+func (s *Session) leaveGate(t *xsync.RToken) {
+	if s.e.replica != nil && !s.step.joined { // t may be nil: see xsync.RBMutex.RLock
+		s.e.replica.gate.RUnlock(t)
+	}
+}
+
+// lock locks the shard of key, which hash is of, for an operation that may
+// change the key, unless the session already holds it. Errors: ErrSealed on a
+// node that does not decide now, ErrNotIsolated, ErrUndoFull; the shard is not
+// locked then.
+func (s *Session) lock(hash uint64, key []byte) (*shard.Shard, error) {
+	sh := s.e.table.At(hash)
+	if !s.step.isolated {
+		sh.Lock()
+	} else if err := s.enter(hash, key); err != nil {
+		return nil, err
+	}
+	return s.unsealed(sh)
+}
+
+// look is lock for an operation that changes nothing.
+func (s *Session) look(hash uint64) (*shard.Shard, error) {
+	sh := s.e.table.At(hash)
+	if !s.step.isolated {
+		sh.Lock()
+	} else if !s.includes(hash) {
+		return nil, ErrNotIsolated
+	}
+	return s.unsealed(sh)
+}
+
+// unsealed returns a locked shard, unless the node does not decide now.
+func (s *Session) unsealed(sh *shard.Shard) (*shard.Shard, error) {
+	if s.e.sealed.Load() {
+		s.unlock(sh)
+		return nil, ErrSealed
+	}
+	return sh, nil
+}
+
+// includes reports whether the shard of a hash is among those that the step has locked,
+// or can lock at once.
+func (s *Session) includes(hash uint64) bool {
+	if s.step.whole {
+		return true
+	}
+	i := s.e.table.Index(hash)
+	at, found := slices.BinarySearch(s.step.shards, i)
+	return found || s.reach(i, at)
+}
+
+// reach locks one shard more, which belongs at place at, for a step with an undo, if
+// nobody else has it. It uses TryLock, so a deadlock is impossible.
+func (s *Session) reach(i, at int) bool {
+	if !s.step.undo.on || !s.e.table.Shard(i).TryLock() {
+		return false
+	}
+	s.step.shards = slices.Insert(s.step.shards, at, i)
+	return true
+}
+
+// enter begins a change of a key within a step that isolates keys.
+func (s *Session) enter(hash uint64, key []byte) error {
+	if !s.includes(hash) {
+		return ErrNotIsolated
+	}
+	if s.step.undo.on {
+		return s.save(hash, key)
+	}
+	return nil
+}
+
+// Sealed reports whether sessions refuse to decide, as they do on a node that
+// follows.
+func (e *Engine) Sealed() bool { return e.sealed.Load() }
+
+func (s *Session) unlock(sh *shard.Shard) {
+	if !s.step.isolated {
+		sh.Unlock()
+	}
+}
