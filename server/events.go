@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/server/events"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // # Events
@@ -53,7 +54,7 @@ func (s *Server) tellEvents() {
 				s.policies.Denials().Sweep(s.engine.Now(), !listening)
 			}
 			listened = listening
-			switch heard := s.pubsub.subscribers(channels, eventsChannel) > 0; {
+			switch heard := s.pubsub.Subscribers(pubsub.Channels, eventsChannel) > 0; {
 			case heard && stop == nil:
 				stop, next = s.events.Listen(), s.events.Newest(0)
 			case !heard && stop != nil:
@@ -66,7 +67,7 @@ func (s *Server) tellEvents() {
 		}
 		lines, next, _, more = s.events.Read(lines[:0], next, publishedMost, events.MaxBytes)
 		for i := range lines {
-			s.pubsub.publishTo(eventsChannel, lines[i].JSON)
+			s.pubsub.PublishTo(eventsChannel, lines[i].JSON)
 		}
 		clear(lines)
 	}

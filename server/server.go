@@ -22,6 +22,7 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/limits"
 	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -56,20 +57,18 @@ type Server struct {
 	heavy    chan struct{} // has the streams that run heavy input: see stream
 
 	// What Configure and commands change while commands run.
-	broadcasts broadcasts
-	mode       atomic.Uint32 // bits of mode that apply to every connection
-	runtime    atomic.Pointer[Runtime]
+	mode    atomic.Uint32 // bits of mode that apply to every connection
+	runtime atomic.Pointer[Runtime]
 
-	limits   resp.Limits // after authentication
-	stats    serverStats
-	slow     slowlog
-	gate     *access.Gate
-	beat     heartbeat
-	memory   clientMemory
-	rate     rate
-	pubsub   hub
-	watchers monitors
-	pauses   pauses
+	limits resp.Limits // after authentication
+	stats  serverStats
+	slow   slowlog
+	gate   *access.Gate
+	beat   heartbeat
+	memory clientMemory
+	rate   rate
+	pubsub *pubsub.Hub
+	pauses pauses
 
 	masters  masterNames
 	electing time.Duration // how long an election is believed in: see standIn
@@ -128,6 +127,11 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	})}
 	s.events = events.New()
 	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.Audit, cfg.NoGateways, s.events)
+	s.memory.init(s, func() int { return s.scripts.count() })
+	s.pubsub = pubsub.New(pubsub.Config{
+		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
+		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
+	})
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
@@ -145,8 +149,6 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
 	s.stats.init(s.table, cfg.IOThreads+streamStripes)
-	s.memory.init(s, func() int { return s.scripts.count() })
-	s.pubsub.init(&s.memory)
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	if err := s.startLoops(); err != nil {
@@ -337,6 +339,8 @@ func (s *Server) bindConn(c *conn, l *lane, d driver, fd int, addr, laddr string
 	c.addr, c.laddr = addr, laddr
 	c.created = time.Now().UnixNano()
 	c.meta.Store(&clientMeta{})
+	c.subscriber.Init(s.pubsub, c)
+	c.inbox.account = s.memory.Account
 	c.lastActive.Store(s.engine.Now())
 	c.fd = fd
 	c.resetSession()
@@ -357,6 +361,14 @@ func (s *Server) connection(id uint64) *conn {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	return s.conns[id]
+}
+
+// subscriber is pubsub.Config.Find.
+func (s *Server) subscriber(id uint64) *pubsub.Subscriber {
+	if c := s.connection(id); c != nil {
+		return &c.subscriber
+	}
+	return nil
 }
 
 // connections returns the connections, in no order.

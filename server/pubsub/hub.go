@@ -1,4 +1,4 @@
-package server
+package pubsub
 
 import (
 	"maps"
@@ -10,44 +10,71 @@ import (
 	"github.com/headgate-io/headgate/server/memory"
 )
 
-// hub connects publishers and subscribers. A message is put into the inbox of each
-// subscriber. What waits there counts against its output buffer's limit, so a
-// subscriber that falls behind is closed and nobody's memory grows.
-type hub struct {
-	memory *clientMemory
+// Hub connects those who say something to those who have asked to hear it. A message is
+// put into the inbox of each subscriber. What waits there counts against its output
+// buffer's limit, so a subscriber that falls behind is closed and nobody's memory grows.
+// All methods may be called by any goroutine.
+type Hub struct {
+	account              *memory.Account
+	own                  string
+	find                 func(id uint64) *Subscriber
+	monitors, broadcasts group // MONITOR, CLIENT TRACKING with BCAST
+
 	// mu guards the fields below.
 	mu     sync.RWMutex
-	topics [kinds]map[string]*topic
+	topics [Kinds]map[string]*topic
 	// To match a channel of n bytes with all patterns takes at most
 	// fixed + n*perByte steps.
 	fixed, perByte int
 }
 
-// kind is a kind of what connections are subscribed to. Each has names of its own.
-type kind uint8
+// Config is what a Hub goes by. All fields must be set.
+type Config struct {
+	Account *memory.Account // of what waits in inboxes
+	// Own is the channel that clients may not publish to.
+	Own string
+	// Find returns the subscriber of a client, or nil.
+	Find func(id uint64) *Subscriber
+	// Watched is told whether somebody watches with MONITOR, Tracked whether somebody
+	// tracks with BCAST.
+	Watched, Tracked func(bool)
+}
+
+// New returns a hub without subscribers.
+func New(c Config) *Hub {
+	h := &Hub{account: c.Account, own: c.Own, find: c.Find}
+	h.monitors.some, h.broadcasts.some = c.Watched, c.Tracked
+	for k := range h.topics {
+		h.topics[k] = make(map[string]*topic)
+	}
+	return h
+}
+
+// Kind is a kind of what connections are subscribed to. Each has names of its own.
+type Kind uint8
 
 const (
-	channels kind = iota
-	patterns
-	shards // sharded channels: clients of a cluster find their node by the slot of the name
-	kinds
+	Channels Kind = iota
+	Patterns
+	Shards // sharded channels: clients of a cluster find their node by the slot of the name
+	Kinds
 )
 
 // words are what a kind is called in commands, confirmations and messages.
-func (k kind) words() *kindWords { return &allWords[k] }
+func (k Kind) words() *kindWords { return &allWords[k] }
 
 type kindWords struct{ subscribe, unsubscribe, message string }
 
-var allWords = [kinds]kindWords{
+var allWords = [Kinds]kindWords{
 	{"subscribe", "unsubscribe", "message"}, {"psubscribe", "punsubscribe", "pmessage"}, {"ssubscribe", "sunsubscribe", "smessage"},
 }
 
 // topic is what connections are subscribed to: a channel, or the channels that
 // match a pattern.
 type topic struct {
-	kind        kind
+	kind        Kind
 	pattern     *glob.Pattern // nil for a channel
-	subscribers map[*conn]struct{}
+	subscribers map[*Subscriber]struct{}
 }
 
 const (
@@ -68,7 +95,7 @@ const (
 // subscriptions are the channels and patterns of a connection; they belong to
 // its driver thread.
 type subscriptions struct {
-	names [kinds]map[string]struct{}
+	names [Kinds]map[string]struct{}
 	size  int // bytes of the names
 }
 
@@ -81,7 +108,7 @@ func newSubscriptions() *subscriptions {
 }
 
 // counts returns how many names there are of each kind.
-func (s *subscriptions) counts() (n [kinds]int) {
+func (s *subscriptions) counts() (n [Kinds]int) {
 	if s != nil {
 		for k := range s.names {
 			n[k] = len(s.names[k])
@@ -90,7 +117,7 @@ func (s *subscriptions) counts() (n [kinds]int) {
 	return n
 }
 
-// count returns how many names there are.
+// Count returns how many names there are.
 func (s *subscriptions) count() (n int) {
 	for _, of := range s.counts() {
 		n += of
@@ -100,44 +127,37 @@ func (s *subscriptions) count() (n int) {
 
 // told returns the number in the confirmations of a kind. As in Redis, sharded
 // channels count by themselves.
-func (s *subscriptions) told(k kind) int {
+func (s *subscriptions) told(k Kind) int {
 	n := s.counts()
-	if k == shards {
-		return n[shards]
+	if k == Shards {
+		return n[Shards]
 	}
-	return n[channels] + n[patterns]
+	return n[Channels] + n[Patterns]
 }
 
-func (h *hub) init(memory *clientMemory) {
-	h.memory = memory
-	for k := range h.topics {
-		h.topics[k] = make(map[string]*topic)
-	}
-}
-
-// add makes c a subscriber of name. pattern is nil for a channel.
-func (h *hub) add(k kind, name string, pattern *glob.Pattern, c *conn) {
-	c.subs.names[k][name] = struct{}{}
-	c.subs.size += subscriptionSize(name, pattern)
+// add makes s a subscriber of name. pattern is nil for a channel.
+func (h *Hub) add(k Kind, name string, pattern *glob.Pattern, s *Subscriber) {
+	s.subs.names[k][name] = struct{}{}
+	s.subs.size += subscriptionSize(name, pattern)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.topics[k][name]
 	if t == nil {
-		t = &topic{k, pattern, make(map[*conn]struct{})}
+		t = &topic{k, pattern, make(map[*Subscriber]struct{})}
 		h.topics[k][name] = t
 		h.weigh(pattern, 1)
 	}
-	t.subscribers[c] = struct{}{}
+	t.subscribers[s] = struct{}{}
 }
 
-// remove ends a subscription of c.
-func (h *hub) remove(k kind, name string, c *conn) {
-	delete(c.subs.names[k], name)
+// remove ends a subscription of s.
+func (h *Hub) remove(k Kind, name string, s *Subscriber) {
+	delete(s.subs.names[k], name)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.topics[k][name]
-	c.subs.size -= subscriptionSize(name, t.pattern)
-	delete(t.subscribers, c)
+	s.subs.size -= subscriptionSize(name, t.pattern)
+	delete(t.subscribers, s)
 	if len(t.subscribers) == 0 {
 		delete(h.topics[k], name)
 		h.weigh(t.pattern, -1)
@@ -146,7 +166,7 @@ func (h *hub) remove(k kind, name string, c *conn) {
 
 // weigh adds a pattern, or takes it away, where sign is -1. It must be called
 // with mu held.
-func (h *hub) weigh(p *glob.Pattern, sign int) {
+func (h *Hub) weigh(p *glob.Pattern, sign int) {
 	if p != nil {
 		h.fixed += sign * p.Steps(0)
 		h.perByte += sign * (p.Steps(1) - p.Steps(0))
@@ -164,52 +184,25 @@ func subscriptionSize(name string, pattern *glob.Pattern) int {
 
 // wide reports whether a message takes long to send: there are many patterns to
 // compare its channel with, or many subscribers of the channel itself.
-func (h *hub) wide(k kind, channel string) bool {
+func (h *Hub) wide(k Kind, channel string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if t := h.topics[k][channel]; t != nil && len(t.subscribers) > publishReach {
 		return true
 	}
-	if k != channels {
+	if k != Channels {
 		return false
 	}
 	return h.fixed+len(channel)*h.perByte > publishInline
 }
 
-// leave ends all subscriptions of c.
-func (h *hub) leave(c *conn) {
-	if c.subs == nil {
-		return
-	}
-	for k := range kinds {
-		for name := range c.subs.names[k] {
-			h.remove(k, name, c)
-		}
-	}
-	c.subscribed()
-}
-
-// subscribed brings what follows from the number of subscriptions up to date.
-func (c *conn) subscribed() {
-	n := c.subs.count()
-	if n == 0 {
-		c.subs = nil
-	}
-	if n > 0 && !c.resp3 {
-		c.mode |= modeSubscribed
-	} else {
-		c.mode &^= modeSubscribed
-	}
-	c.setMeta(func(m *clientMeta) { m.subs = c.subs.counts() })
-}
-
-// publish sends a message, of which it makes a copy if somebody gets it, and
+// Publish sends a message, of which it makes a copy if somebody gets it, and
 // returns how many connections' subscriptions it met. Patterns are compared
 // outside of the lock, which those who subscribe wait for. The error is
 // memory.ErrFull.
-func (h *hub) publish(k kind, channel string, message []byte) (receivers int, err error) {
+func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, err error) {
 	return h.send(k, channel, func() *payload {
-		p := h.memory.payload(len(channel) + len(message))
+		p := newPayload(h.account, len(channel)+len(message))
 		if p != nil {
 			p.text = append([]byte{}, message...)
 		}
@@ -217,13 +210,13 @@ func (h *hub) publish(k kind, channel string, message []byte) (receivers int, er
 	})
 }
 
-// publishOwn is publish of a message that is nobody else's, which finds room.
-func (h *hub) publishOwn(k kind, channel string, message []byte) {
-	_, _ = h.send(k, channel, func() *payload { return h.memory.payloadOf(message) })
+// PublishOwn is Publish of a message that is nobody else's, which finds room.
+func (h *Hub) PublishOwn(k Kind, channel string, message []byte) {
+	_, _ = h.send(k, channel, func() *payload { return ownPayload(h.account, message) })
 }
 
 // send sends what make makes once somebody gets it.
-func (h *hub) send(k kind, channel string, make func() *payload) (receivers int, err error) {
+func (h *Hub) send(k Kind, channel string, make func() *payload) (receivers int, err error) {
 	var p *payload
 	for _, t := range h.reached(k, channel) {
 		if t.pattern != nil && !t.pattern.Match(channel) {
@@ -240,14 +233,14 @@ func (h *hub) send(k kind, channel string, make func() *payload) (receivers int,
 	return receivers, nil
 }
 
-// publishTo sends a message, which stays as it is, to those who have subscribed to a
+// PublishTo sends a message, which stays as it is, to those who have subscribed to a
 // channel by its name.
-func (h *hub) publishTo(channel string, message []byte) {
+func (h *Hub) PublishTo(channel string, message []byte) {
 	h.mu.RLock()
-	t := h.topics[channels][channel]
+	t := h.topics[Channels][channel]
 	h.mu.RUnlock()
 	if t != nil {
-		p := h.memory.payloadOf(message)
+		p := ownPayload(h.account, message)
 		h.sendTo(t, channel, p)
 		p.drop()
 	}
@@ -255,23 +248,23 @@ func (h *hub) publishTo(channel string, message []byte) {
 
 // reached returns the topic of a channel, if there is one, and those of all
 // patterns, which sharded channels do not match.
-func (h *hub) reached(k kind, channel string) []*topic {
+func (h *Hub) reached(k Kind, channel string) []*topic {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	var topics []*topic
 	if t := h.topics[k][channel]; t != nil {
 		topics = append(topics, t)
 	}
-	if k != channels {
+	if k != Channels {
 		return topics
 	}
-	return slices.AppendSeq(slices.Grow(topics, len(h.topics[patterns])), maps.Values(h.topics[patterns]))
+	return slices.AppendSeq(slices.Grow(topics, len(h.topics[Patterns])), maps.Values(h.topics[Patterns]))
 }
 
 // sendTo puts a message into the inboxes of the subscribers of a topic and returns
 // how many they are.
-func (h *hub) sendTo(t *topic, channel string, p *payload) int {
-	d := delivery{p, func(w *resp.Writer) {
+func (h *Hub) sendTo(t *topic, channel string, p *payload) int {
+	m := Message{shared: p, head: func(w *resp.Writer) {
 		if t.pattern == nil {
 			w.Push(3)
 			w.BulkString(t.kind.words().message)
@@ -284,8 +277,8 @@ func (h *hub) sendTo(t *topic, channel string, p *payload) int {
 	}}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	for c := range t.subscribers {
-		c.put(d)
+	for s := range t.subscribers {
+		s.conn.Put(m)
 	}
 	return len(t.subscribers)
 }
@@ -294,8 +287,8 @@ func (h *hub) sendTo(t *topic, channel string, p *payload) int {
 // two maps.
 const subscriptionOverhead = 128
 
-// receivers is how many would get a message on a channel.
-func (h *hub) receivers(k kind, channel string) (n int) {
+// Receivers is how many would get a message on a channel.
+func (h *Hub) Receivers(k Kind, channel string) (n int) {
 	for _, t := range h.reached(k, channel) {
 		if t.pattern == nil || t.pattern.Match(channel) {
 			h.mu.RLock()
@@ -308,7 +301,7 @@ func (h *hub) receivers(k kind, channel string) (n int) {
 
 // names returns the channels of a kind with subscribers that match pattern; nil
 // matches all.
-func (h *hub) names(k kind, pattern *glob.Pattern) []string {
+func (h *Hub) names(k Kind, pattern *glob.Pattern) []string {
 	h.mu.RLock()
 	out := slices.AppendSeq(make([]string, 0, len(h.topics[k])), maps.Keys(h.topics[k]))
 	h.mu.RUnlock()
@@ -318,8 +311,8 @@ func (h *hub) names(k kind, pattern *glob.Pattern) []string {
 	return slices.DeleteFunc(out, func(name string) bool { return !pattern.Match(name) })
 }
 
-// subscribers returns how many connections are subscribed to a channel itself.
-func (h *hub) subscribers(k kind, channel string) int {
+// Subscribers returns how many connections are subscribed to a channel itself.
+func (h *Hub) Subscribers(k Kind, channel string) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if t := h.topics[k][channel]; t != nil {
@@ -328,8 +321,8 @@ func (h *hub) subscribers(k kind, channel string) int {
 	return 0
 }
 
-// count returns how many names of a kind have subscribers.
-func (h *hub) count(k kind) int {
+// Count returns how many names of a kind have subscribers.
+func (h *Hub) Count(k Kind) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return len(h.topics[k])
