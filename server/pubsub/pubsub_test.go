@@ -144,6 +144,7 @@ func TestCommandsAreShown(t *testing.T) {
 	r.hub.Feed("1.2.3.4:5", 3, r.table.Find(args), args)
 	lines := watcher.take()
 	require.Len(t, lines, 1, "what came before is not shown")
+	require.Zero(t, r.account.Total())
 	require.Regexp(t, `^\+\d+\.\d{6} \[3 1\.2\.3\.4:5\] "GET" "a\\"\\x00"\r\n$`, lines[0])
 	require.Empty(t, c.take())
 	watcher.sub.End()
